@@ -1,0 +1,205 @@
+/* For authors of backends: the code that implements a store.
+ *
+ * A backend executes batches of small operations, each on one key and each atomic by itself. It
+ * knows nothing of rules. The library's own backends are written with this header alone; a program
+ * can bring another and open it with weir_store_open_backend().
+ */
+#ifndef WEIR_BACKEND_H
+#define WEIR_BACKEND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weir/export.h>
+#include <weir/status.h>
+#include <weir/store.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Limits that every caller of `exec` keeps and every backend may rely on. */
+enum {
+  WEIR_STORE_KEY_MOST = 250,    /* bytes of a key: printable ASCII without space */
+  WEIR_OPERATIONS_MOST = 131072 /* operations in one `exec` */
+};
+#define WEIR_VALUE_MOST (INT64_C(1) << 62) /* delta, seed, value: at most this */
+#define WEIR_TTL_MOST_US (INT64_C(2100) * 24 * 3600 * 1000000) /* longest ttl_us; at least 1 ms */
+
+/* Every value is an int64. What a key holds that is not one is refused, never guessed at.
+ *
+ * ttl_us is a promise of life, not of death: the key must live at least that long and should be
+ * gone soon after (a server with whole seconds rounds up). No decision depends on when it goes. A
+ * key is never, not for an instant, without a TTL.
+ *
+ * Result members are `outcome`, `value` and `version_out`; they mean something only as stated here.
+ * An outcome not listed for an operation must not be given to it, except NOT_SENT, UNKNOWN and
+ * REFUSED, which every operation may end in. */
+typedef enum weir_operation_kind {
+  /* Absent: creates the key with seed + delta, ttl_us. Present: adds delta; with `refresh` the TTL
+   * becomes ttl_us, without it stays. One atomic addition, exactly once.
+   * DONE: value is the new total. */
+  WEIR_ADD,
+  /* Present: subtracts delta, below zero too, TTL untouched. Absent: creates nothing, or, where the
+   * store can only subtract from what it creates, a 0 that lives ttl_us.
+   * DONE: value is the new total, negative where more was taken than was there. ABSENT. */
+  WEIR_SUB,
+  /* DONE: value, and version_out where the backend has WEIR_TRAIT_SWAP. ABSENT. */
+  WEIR_GET,
+  /* Stores `value` with ttl_us only if the key is absent.
+   * DONE: version_out is the new version, or 0 where the store does not tell. CONFLICT: present. */
+  WEIR_CREATE,
+  /* Needs WEIR_TRAIT_SWAP. Stores `value` with ttl_us only if the key's version still is `version`.
+   * DONE: version_out as for CREATE. CONFLICT: changed since. ABSENT. */
+  WEIR_SWAP,
+  /* Needs WEIR_TRAIT_RAISE. Raises the value to at least `floor` (absent: to floor), then adds
+   * delta, renews the TTL. DONE: value is the new total, exact below 2^53. ABSENT: lost in between;
+   * start again. */
+  WEIR_RAISE,
+  /* Stores `value` with ttl_us, whatever was there. DONE. */
+  WEIR_PUT,
+  /* Deletes the key. DONE, or ABSENT. */
+  WEIR_DROP
+} weir_operation_kind;
+
+typedef enum weir_outcome {
+  WEIR_PENDING, /* set by the caller; a backend that leaves it breaks the contract */
+  WEIR_DONE,
+  WEIR_ABSENT,
+  WEIR_CONFLICT,
+  WEIR_NOT_SENT, /* certainly not executed: no connection, or no time left before the first byte */
+  WEIR_UNKNOWN,  /* sent, and no trustworthy answer: executed, or not, or later. Never send it again
+                  */
+  WEIR_REFUSED   /* the server answered that it did not execute it, or the key holds no integer */
+} weir_outcome;
+
+typedef struct weir_operation {
+  weir_operation_kind kind;
+  bool refresh;         /* ADD */
+  uint16_t key_length;  /* 1 to WEIR_STORE_KEY_MOST */
+  uint16_t home_offset; /* the part of the key that alone picks the server: the text between the */
+  uint16_t home_length; /* braces; the same for all keys whose order matters; at least 1 byte */
+  const char *key;      /* not terminated; valid until `exec` returns */
+  int64_t delta;        /* ADD, SUB, RAISE: 1 to WEIR_VALUE_MOST */
+  int64_t seed;         /* ADD: 0 to WEIR_VALUE_MOST */
+  int64_t floor;        /* RAISE: 0 to 2^52 */
+  int64_t ttl_us;       /* ADD, SUB, CREATE, SWAP, RAISE, PUT: 1000 to WEIR_TTL_MOST_US */
+  uint64_t version;     /* SWAP */
+  weir_outcome outcome; /* out */
+  int64_t value; /* in for CREATE, SWAP, PUT: 0 to WEIR_VALUE_MOST; out for ADD, SUB, GET, RAISE */
+  uint64_t version_out; /* out: never 0 for a GET that is DONE on a backend with WEIR_TRAIT_SWAP */
+} weir_operation;
+
+/* What a backend can do beyond the operations that all must have. */
+enum weir_trait { WEIR_TRAIT_SWAP = 1 << 0, WEIR_TRAIT_RAISE = 1 << 1 };
+
+/* A store URL, taken apart. Everything is percent-decoded, lives as long as the call to `open`, and
+ * absent text is NULL. The library has checked syntax, ranges and option names. */
+typedef struct weir_url_host {
+  const char *name; /* without brackets for IPv6 */
+  uint16_t port;    /* 0: not given */
+  uint32_t weight;  /* 1 unless given */
+} weir_url_host;
+
+typedef struct weir_url_option {
+  const char *name;
+  const char *value;
+} weir_url_option;
+
+typedef struct weir_url {
+  const char *scheme;
+  const char *user;
+  const char *password;
+  const weir_url_host *hosts;
+  size_t host_count;
+  const char *path; /* from the slash on */
+  const weir_url_option *options;
+  size_t option_count;
+} weir_url;
+
+/* What follows '?' for this name, or NULL. */
+WEIR_EXPORT const char *weir_url_find(const weir_url *url, const char *name);
+
+/* Option values. A missing option gives `otherwise`; one that does not parse or is out of range
+ * gives WEIR_BAD_URL and a message that names the option, what was found and what is accepted.
+ * Durations: "250ms", "10s", as in rules. `words` ends with NULL; *index is the place found. */
+WEIR_EXPORT weir_status weir_url_duration(const weir_url *url, const char *name, int64_t least_us,
+                                          int64_t most_us, int64_t otherwise_us, int64_t *us,
+                                          weir_message *message);
+WEIR_EXPORT weir_status weir_url_integer(const weir_url *url, const char *name, int64_t least,
+                                         int64_t most, int64_t otherwise, int64_t *value,
+                                         weir_message *message);
+WEIR_EXPORT weir_status weir_url_word(const weir_url *url, const char *name,
+                                      const char *const *words, size_t otherwise, size_t *index,
+                                      weir_message *message);
+
+/* What a backend's URL may hold besides options. */
+enum weir_url_part {
+  WEIR_URL_HOST = 1 << 0,  /* needs one host */
+  WEIR_URL_HOSTS = 1 << 1, /* needs one host or more */
+  WEIR_URL_PATH = 1 << 2,  /* needs a path */
+  WEIR_URL_USER = 1 << 3   /* may hold user and password */
+};
+
+/* One scheme of a backend: "memcached", "memcached+unix". */
+typedef struct weir_scheme {
+  const char *name;
+  unsigned parts; /* enum weir_url_part */
+} weir_scheme;
+
+/* A backend is a constant: names, capabilities, functions. Members are only ever appended. */
+typedef struct weir_backend {
+  size_t size;                /* sizeof(weir_backend) */
+  const char *name;           /* for people: "memcached" */
+  const weir_scheme *schemes; /* ends with a NULL name */
+  const char *const
+      *options;    /* its own option names, ends with NULL; namespace and timeout are not listed */
+  unsigned traits; /* enum weir_trait */
+
+  /* Makes a handle. May look names up; must not need a server to be there. timeout_us is the
+   * store's timeout option. WEIR_OK, WEIR_BAD_URL or WEIR_NO_MEMORY; on error nothing is left
+   * behind. */
+  weir_status (*open)(const weir_url *url, int64_t timeout_us, void **handle,
+                      weir_message *message);
+
+  /* Executes `count` operations and gives each its outcome, by deadline_us (weir_monotonic_us()) at
+   * the latest.
+   *
+   * Operations with the same home run in their order: each sees all before it, a GET after an ADD
+   * reads a state no older than that ADD, even where the ADD takes the backend several tries.
+   * Nothing is atomic across operations. All that can leave together leaves together: one round
+   * trip per server, save for retries that an operation's own protocol needs. After one operation
+   * fails, the rest still get outcomes of their own. Nothing that may have been executed is sent
+   * again.
+   *
+   * Writes one explanation into message (never NULL) when some outcome is NOT_SENT, UNKNOWN or
+   * REFUSED. Called by any number of threads at once. Does not touch operations after it returned.
+   */
+  void (*exec)(void *handle, weir_operation *operations, size_t count, int64_t deadline_us,
+               weir_message *message);
+
+  /* Frees the handle. No `exec` is under way. */
+  void (*close)(void *handle);
+} weir_backend;
+
+/* weir_store_open() with a backend of the caller's own; the URL's scheme must be one of its
+ * schemes. */
+WEIR_EXPORT weir_status weir_store_open_backend(const weir_backend *backend, const char *url,
+                                                weir_store **store, weir_message *message);
+
+/* CLOCK_MONOTONIC in microseconds: the time of every deadline. */
+WEIR_EXPORT int64_t weir_monotonic_us(void);
+
+/* Writes a message, or puts text before one that a lower layer wrote; cuts what does not fit. NULL
+ * is fine. */
+WEIR_EXPORT void weir_message_set(weir_message *message, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+WEIR_EXPORT void weir_message_prefix(weir_message *message, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

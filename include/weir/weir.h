@@ -1,0 +1,11 @@
+/* weir: rate limits on memcached or Redis, without scripts and without transactions.
+ *
+ * Callers include this; authors of backends include <weir/backend.h>. */
+#ifndef WEIR_WEIR_H
+#define WEIR_WEIR_H
+
+#include <weir/limiter.h>
+#include <weir/status.h>
+#include <weir/store.h>
+
+#endif
