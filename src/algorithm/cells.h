@@ -1,0 +1,47 @@
+/* The arithmetic of windows: which cells matter at a moment, and what their counts allow.
+ *
+ * Time is cut into cells of width S = ceil(W/N), indexed from the epoch. At time t
+ *
+ *     k = t/S            the current cell, the one that is charged
+ *     o = (t-W)/S        the cell at the far edge, of which r microseconds are still inside
+ *     K = min((t+e)/S, k+1)   a cell ahead that a process with an earlier clock may have charged
+ *
+ *     A = cells o+1 .. K       O = cell o
+ *     estimate = A + O*r/S, rounded half up      upper = A + (r > 0 ? O : 0)
+ *     fits iff estimate <= L and upper <= L + ceil(2L/N)           strict: iff upper <= L
+ *
+ * N = 1 is the weighted estimate over two windows of the literature. A fixed window is one cell
+ * with nothing before it.
+ */
+#ifndef WEIR_ALGORITHM_CELLS_H
+#define WEIR_ALGORITHM_CELLS_H
+
+#include "algorithm/algorithm.h"
+
+/* Counts are read as at most this: far above every limit, and the sum of all cells fits 63 bits. */
+#define WEIR_COUNT_MOST (INT64_C(1) << 55)
+
+/* Most cells from o to K. */
+int weir_cells_room(const weir_rule *rule);
+
+/* Sets first, current, last and left_us of a part. */
+void weir_cells_span(const weir_rule *rule, int64_t now_us, int64_t margin_us, weir_part *part);
+
+/* The largest cost that fits now; 0 when none does. */
+int64_t weir_cells_remaining(const weir_rule *rule, const weir_part *part);
+
+/* The shortest wait after which `cost` (1 to L) fits if nothing else is charged; 0: now. */
+int64_t weir_cells_retry_after(const weir_rule *rule, const weir_part *part, int64_t now_us,
+                               int64_t cost);
+
+/* The wait until no cell of the part counts any more. */
+int64_t weir_cells_reset_after(const weir_rule *rule, const weir_part *part, int64_t now_us);
+
+/* A counter's cell `lane`, out of its signed lanes: borrows of lower lanes given back, negative is
+ * 0. */
+int64_t weir_cells_decode(const weir_rule *rule, int64_t counter, int lane);
+
+/* Divides towards minus infinity; divisor above 0. */
+int64_t weir_floor_divide(int64_t number, int64_t divisor);
+
+#endif

@@ -1,0 +1,249 @@
+#include <cmocka.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "algorithm/algorithm.h"
+
+/* A machine under hand: the test plays the store. */
+struct bench {
+  weir_stack stack;
+  weir_terms terms;
+  weir_machine *machine;
+  weir_memo *memo;
+  weir_ask asks[3];
+};
+
+static struct bench set_up(const char *rules) {
+  struct bench b = {.terms = {.clock_error_us = 10000,
+                              .margin_us = 40000,
+                              .memo_age_us = 1000000,
+                              .local_denial_us = 50000,
+                              .cached_cells = true,
+                              .local_denial = true}};
+  weir_message message = {""};
+  if (weir_stack_parse(rules, 64, &b.stack, &message) != WEIR_OK) fail_msg("%s", message.text);
+  b.memo = calloc(1, weir_memo_bytes(&b.stack));
+  return b;
+}
+
+static void tear_down(struct bench *b) {
+  free(b->machine);
+  free(b->memo);
+}
+
+/* Starts a group of takes; cost 0 ends the list. */
+static weir_turn start(struct bench *b, int64_t now_us, int64_t first, int64_t second) {
+  free(b->machine);
+  b->machine = weir_machine_init(malloc(weir_machine_bytes(&b->stack)), &b->stack, &b->terms);
+  b->asks[0] = (weir_ask){.cost = first, .next = second > 0 ? &b->asks[1] : NULL};
+  b->asks[1] = (weir_ask){.cost = second};
+  return weir_machine_start(b->machine, now_us, b->memo, b->asks);
+}
+
+static void keep(struct bench *b) {
+  memcpy(b->memo, b->machine->notes, weir_memo_bytes(&b->stack));
+}
+
+static void answer(struct bench *b, size_t action, weir_outcome outcome, int64_t value) {
+  b->machine->actions[action].outcome = outcome;
+  b->machine->actions[action].value = value;
+}
+
+static void expect(const struct bench *b, size_t action, weir_operation_kind kind, int64_t index,
+                   int64_t delta) {
+  assert_in_range(action, 0, b->machine->action_count - 1);
+  assert_int_equal(b->machine->actions[action].kind, kind);
+  assert_int_equal(b->machine->actions[action].index, index);
+  assert_int_equal(b->machine->actions[action].delta, delta);
+}
+
+static void adds_first_and_reads_the_rest_after(void **state) {
+  (void)state;
+  struct bench b = set_up("sliding-window:10/4s"); /* cells of 1 s, four to a counter */
+  assert_int_equal(start(&b, 10500000, 2, 3), WEIR_TURN_EXECUTE);
+  assert_int_equal(b.machine->action_count, 2);
+  expect(&b, 0, WEIR_ADD, 2, INT64_C(5) << 30); /* cell 10: counter 2, lane 2 */
+  expect(&b, 1, WEIR_GET, 1, 0);
+  assert_true(b.machine->actions[0].ttl_us >= 4000000 + 4000000 + 40000 + 2000000);
+  tear_down(&b);
+}
+
+static void gives_back_what_did_not_fit_to_the_counter_it_charged(void **state) {
+  (void)state;
+  struct bench b = set_up("fixed-window:10/1s");
+  start(&b, 999999, 4, 3);
+  expect(&b, 0, WEIR_ADD, 0, 7);
+  answer(&b, 0, WEIR_DONE, 12); /* others: 5; 4 fits, 3 does not */
+  assert_int_equal(weir_machine_resume(b.machine, 1000001, false), WEIR_TURN_EXECUTE);
+  expect(&b, 0, WEIR_SUB, 0, 3); /* the clock went on to window 1; the charge was in window 0 */
+  answer(&b, 0, WEIR_DONE, 9);
+  assert_int_equal(weir_machine_resume(b.machine, 1000100, false), WEIR_TURN_DONE);
+  assert_true(b.asks[0].decision.allowed);
+  assert_int_equal(b.asks[0].decision.remaining, 1);
+  assert_false(b.asks[1].decision.allowed);
+  assert_int_equal(b.asks[1].decision.retry_after_us, 1);
+  tear_down(&b);
+}
+
+static void admits_a_smaller_request_behind_one_that_does_not_fit(void **state) {
+  (void)state;
+  struct bench b = set_up("fixed-window:10/1s");
+  start(&b, 0, 5, 2);
+  answer(&b, 0, WEIR_DONE, 14); /* others: 7 */
+  weir_machine_resume(b.machine, 0, false);
+  assert_false(b.asks[0].decision.allowed);
+  assert_true(b.asks[1].decision.allowed);
+  tear_down(&b);
+}
+
+static void looks_before_it_charges_after_a_denial(void **state) {
+  (void)state;
+  struct bench b = set_up("fixed-window:10/1s");
+  start(&b, 0, 5, 0);
+  answer(&b, 0, WEIR_DONE, 14);
+  weir_machine_resume(b.machine, 0, false);
+  answer(&b, 0, WEIR_DONE, 9);
+  weir_machine_resume(b.machine, 0, false);
+  keep(&b);
+  start(&b, 60000, 1, 0);
+  expect(&b, 0, WEIR_GET, 0, 0);
+  answer(&b, 0, WEIR_DONE, 9);
+  assert_int_equal(weir_machine_resume(b.machine, 60100, false), WEIR_TURN_EXECUTE);
+  expect(&b, 0, WEIR_ADD, 0, 1);
+  tear_down(&b);
+}
+
+static void answers_a_denied_cost_from_memory_for_a_while(void **state) {
+  (void)state;
+  struct bench b = set_up("fixed-window:10/1s");
+  weir_ask again = {.cost = 5};
+  start(&b, 0, 5, 0);
+  answer(&b, 0, WEIR_DONE, 14);
+  weir_machine_resume(b.machine, 0, false);
+  answer(&b, 0, WEIR_DONE, 9);
+  weir_machine_resume(b.machine, 0, false);
+  keep(&b);
+  assert_true(weir_settle_locally(&b.stack, &b.terms, b.memo, 49999, &again));
+  assert_false(again.decision.allowed);
+  assert_int_equal(again.decision.source, WEIR_SOURCE_LOCAL);
+  assert_int_equal(again.decision.retry_after_us, 1000000 - 49999);
+  assert_false(weir_settle_locally(&b.stack, &b.terms, b.memo, 50000, &again));
+  again = (weir_ask){.cost = 4};
+  assert_false(weir_settle_locally(&b.stack, &b.terms, b.memo, 10, &again));
+  tear_down(&b);
+}
+
+static void remembers_a_cell_only_when_it_was_read_after_its_end_and_the_margin(void **state) {
+  (void)state;
+  struct bench b = set_up("sliding-window:10/4s,cells=4");
+  start(&b, 8010000, 1,
+        0); /* counter 1 holds cells 4 to 7, ended 10 ms ago: still open to others */
+  answer(&b, 0, WEIR_DONE, 1);
+  answer(&b, 1, WEIR_DONE, 0);
+  assert_int_equal(weir_machine_resume(b.machine, 8010000, false), WEIR_TURN_DONE);
+  keep(&b);
+  start(&b, 8040000, 1, 0);
+  assert_int_equal(b.machine->action_count, 2);
+  answer(&b, 0, WEIR_DONE, 2);
+  answer(&b, 1, WEIR_DONE, 0);
+  weir_machine_resume(b.machine, 8040000, false);
+  keep(&b);
+  start(&b, 8050000, 1, 0);
+  assert_int_equal(b.machine->action_count, 1); /* read at 8.04 s: known for a second */
+  answer(&b, 0, WEIR_DONE, 3);
+  weir_machine_resume(b.machine, 8050000, false);
+  keep(&b);
+  start(&b, 9040001, 1, 0);
+  assert_int_equal(b.machine->action_count, 2);
+  tear_down(&b);
+}
+
+static void takes_a_lost_round_back_before_it_fails(void **state) {
+  (void)state;
+  struct bench b = set_up("sliding-window:10/4s");
+  start(&b, 10500000, 2, 0);
+  answer(&b, 0, WEIR_DONE, INT64_C(2) << 30);
+  answer(&b, 1, WEIR_REFUSED, 0);
+  assert_int_equal(weir_machine_resume(b.machine, 10500100, false), WEIR_TURN_EXECUTE);
+  expect(&b, 0, WEIR_SUB, 2, INT64_C(2) << 30);
+  answer(&b, 0, WEIR_DONE, 0);
+  assert_int_equal(weir_machine_resume(b.machine, 10500200, false), WEIR_TURN_DONE);
+  assert_int_equal(b.asks[0].status, WEIR_REFUSED_BY_STORE);
+  tear_down(&b);
+}
+
+static void never_admits_on_a_late_reply(void **state) {
+  (void)state;
+  struct bench b = set_up("fixed-window:10/1s");
+  start(&b, 0, 1, 0);
+  answer(&b, 0, WEIR_DONE, 1);
+  assert_int_equal(weir_machine_resume(b.machine, 30000, true), WEIR_TURN_EXECUTE);
+  expect(&b, 0, WEIR_SUB, 0, 1);
+  answer(&b, 0, WEIR_NOT_SENT, 0);
+  assert_int_equal(weir_machine_resume(b.machine, 30000, true), WEIR_TURN_DONE);
+  assert_int_equal(b.asks[0].status, WEIR_UNKNOWN_OUTCOME); /* the charge stayed */
+  tear_down(&b);
+}
+
+static void says_unknown_and_takes_nothing_back_when_its_addition_got_no_answer(void **state) {
+  (void)state;
+  struct bench b = set_up("fixed-window:10/1s");
+  start(&b, 0, 1, 0);
+  answer(&b, 0, WEIR_UNKNOWN, 0);
+  assert_int_equal(weir_machine_resume(b.machine, 100, false), WEIR_TURN_DONE);
+  assert_int_equal(b.asks[0].status, WEIR_UNKNOWN_OUTCOME);
+  keep(&b);
+  start(&b, 200, 1, 0);
+  expect(&b, 0, WEIR_GET, 0, 0); /* and looks first the next time */
+  tear_down(&b);
+}
+
+static void charges_all_rules_of_a_stack_or_none(void **state) {
+  (void)state;
+  struct bench b = set_up("fixed-window:10/1s;fixed-window:12/1m");
+  start(&b, 0, 4, 0);
+  assert_int_equal(b.machine->action_count, 2);
+  answer(&b, 0, WEIR_DONE, 4);
+  answer(&b, 1, WEIR_DONE, 13);
+  assert_int_equal(weir_machine_resume(b.machine, 100, false), WEIR_TURN_EXECUTE);
+  assert_int_equal(b.machine->action_count, 2);
+  expect(&b, 0, WEIR_SUB, 0, 4);
+  expect(&b, 1, WEIR_SUB, 0, 4);
+  assert_int_equal(b.asks[0].decision.rule, 1);
+  assert_int_equal(b.asks[0].decision.limit, 12);
+  assert_int_equal(b.asks[0].decision.remaining, 3);
+  tear_down(&b);
+}
+
+static void keeps_denied_charges_where_all_count(void **state) {
+  (void)state;
+  struct bench b = set_up("fixed-window:10/1s,count=all");
+  start(&b, 0, 4, 0);
+  answer(&b, 0, WEIR_DONE, 13);
+  assert_int_equal(weir_machine_resume(b.machine, 100, false), WEIR_TURN_DONE);
+  assert_false(b.asks[0].decision.allowed);
+  keep(&b);
+  start(&b, 200, 1, 0);
+  expect(&b, 0, WEIR_ADD, 0, 1);
+  tear_down(&b);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(adds_first_and_reads_the_rest_after),
+      cmocka_unit_test(gives_back_what_did_not_fit_to_the_counter_it_charged),
+      cmocka_unit_test(admits_a_smaller_request_behind_one_that_does_not_fit),
+      cmocka_unit_test(looks_before_it_charges_after_a_denial),
+      cmocka_unit_test(answers_a_denied_cost_from_memory_for_a_while),
+      cmocka_unit_test(remembers_a_cell_only_when_it_was_read_after_its_end_and_the_margin),
+      cmocka_unit_test(takes_a_lost_round_back_before_it_fails),
+      cmocka_unit_test(never_admits_on_a_late_reply),
+      cmocka_unit_test(says_unknown_and_takes_nothing_back_when_its_addition_got_no_answer),
+      cmocka_unit_test(charges_all_rules_of_a_stack_or_none),
+      cmocka_unit_test(keeps_denied_charges_where_all_count),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
