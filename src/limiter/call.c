@@ -1,0 +1,289 @@
+#include "limiter/call.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "limiter/limiter.h"
+
+/* Polls before sleeping: the leader is usually a fraction of a round trip from done. */
+enum { YIELDS_BEFORE_SLEEP = 3 };
+
+static weir_member *member_of(weir_ask *ask) {
+  return (weir_member *)ask; /* its first member */
+}
+
+static weir_member_state state_of(const weir_member *member) {
+  return atomic_load_explicit(&member->state, memory_order_acquire);
+}
+
+static void set_state(weir_member *member, weir_member_state state) {
+  atomic_store_explicit(&member->state, state, memory_order_release);
+}
+
+/* --- memory ------------------------------------------------------------------------------------
+ */
+
+static void free_room(weir_call *call) {
+  for (size_t i = 0; call->groups != NULL && i < call->room; i++)
+    free(call->groups[i].machine);
+  free(call->members);
+  free(call->groups);
+  free(call->operations);
+  free(call->key_texts);
+  call->members = NULL;
+  call->groups = NULL;
+  call->operations = NULL;
+  call->key_texts = NULL;
+  call->room = 0;
+}
+
+static bool make_room(weir_call *call, size_t count) {
+  const weir_limiter *limiter = call->limiter;
+  size_t actions = count * weir_machine_actions_most(&limiter->stack);
+  free_room(call);
+  call->members = calloc(count, sizeof *call->members);
+  call->groups = calloc(count, sizeof *call->groups);
+  call->operations = calloc(actions, sizeof *call->operations);
+  call->key_texts = calloc(actions, sizeof *call->key_texts);
+  if (!call->members || !call->groups || !call->operations || !call->key_texts) return false;
+  for (; call->room < count; call->room++) {
+    void *memory = malloc(weir_machine_bytes(&limiter->stack));
+    if (memory == NULL) return false;
+    call->groups[call->room].machine = weir_machine_init(memory, &limiter->stack, &limiter->terms);
+  }
+  return true;
+}
+
+static weir_call *create_call(weir_limiter *limiter) {
+  pthread_condattr_t monotonic;
+  weir_call *call = calloc(1, sizeof *call);
+  if (call == NULL) return NULL;
+  call->limiter = limiter;
+  pthread_condattr_init(&monotonic);
+  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+  pthread_cond_init(&call->changed, &monotonic);
+  pthread_mutex_init(&call->mutex, NULL);
+  pthread_condattr_destroy(&monotonic);
+  return call;
+}
+
+weir_call *weir_call_acquire(weir_limiter *limiter, size_t count, weir_message *message) {
+  pthread_mutex_lock(&limiter->idle_mutex);
+  weir_call *call = limiter->idle_calls;
+  if (call != NULL) limiter->idle_calls = call->next_idle;
+  pthread_mutex_unlock(&limiter->idle_mutex);
+  if (call == NULL) call = create_call(limiter);
+  if (call == NULL) return NULL;
+  if (call->room < count && !make_room(call, count)) {
+    weir_call_destroy(call);
+    return NULL;
+  }
+  call->member_count = 0;
+  call->group_count = 0;
+  pthread_mutex_lock(&call->mutex);
+  call->message = message;
+  pthread_mutex_unlock(&call->mutex);
+  return call;
+}
+
+void weir_call_release(weir_call *call) {
+  weir_limiter *limiter = call->limiter;
+  pthread_mutex_lock(&limiter->idle_mutex);
+  call->next_idle = limiter->idle_calls;
+  limiter->idle_calls = call;
+  pthread_mutex_unlock(&limiter->idle_mutex);
+}
+
+void weir_call_destroy(weir_call *call) {
+  free_room(call);
+  pthread_cond_destroy(&call->changed);
+  pthread_mutex_destroy(&call->mutex);
+  free(call);
+}
+
+void weir_call_add(weir_call *call, weir_ask_kind kind, const void *key, size_t key_length,
+                   int64_t cost) {
+  weir_member *member = &call->members[call->member_count++];
+  member->ask = (weir_ask){.kind = kind, .cost = cost};
+  member->call = call;
+  member->key = key;
+  member->key_length = key_length;
+  set_state(member, WEIR_MEMBER_WAITING);
+}
+
+/* --- joining and leading -----------------------------------------------------------------------
+ */
+
+static void settle_with(weir_member *member, weir_status status) {
+  member->ask.settled = true;
+  member->ask.status = status;
+  set_state(member, WEIR_MEMBER_DONE);
+}
+
+/* Answers at once, or waits in line; leads where nobody does. */
+static void join(weir_member *member, int64_t now_us) {
+  weir_limiter *limiter = member->call->limiter;
+  if (member->ask.kind != WEIR_ASK_RESET && weir_settle_never(&limiter->stack, &member->ask)) {
+    set_state(member, WEIR_MEMBER_DONE);
+    return;
+  }
+  weir_entry *entry = weir_table_lock(limiter->table, member->key, member->key_length);
+  if (entry == NULL) {
+    settle_with(member, WEIR_NO_MEMORY);
+    return;
+  }
+  member->entry = entry;
+  member->shard = entry->shard;
+  if (weir_settle_locally(&limiter->stack, &limiter->terms, entry->memo, now_us, &member->ask)) {
+    set_state(member, WEIR_MEMBER_DONE);
+  } else {
+    weir_entry_append(entry, &member->ask);
+    if (!entry->busy) set_state(member, WEIR_MEMBER_LEADS);
+    entry->busy = true;
+  }
+  weir_shard_unlock(entry->shard);
+}
+
+/* Takes the next group off the key's list, the leader's own request first, and starts its machine.
+ */
+static void lead(weir_call *call, weir_member *leader) {
+  weir_limiter *limiter = call->limiter;
+  weir_group *group = &call->groups[call->group_count++];
+  group->entry = leader->entry;
+  group->encoded_length = weir_key_encode(leader->key, leader->key_length, group->encoded);
+  weir_shard_lock(group->entry->shard);
+  group->asks = weir_entry_take_group(group->entry, limiter->least_limit);
+  for (weir_ask *ask = group->asks; ask != NULL; ask = ask->next)
+    set_state(member_of(ask), WEIR_MEMBER_TAKEN);
+  group->turn = weir_machine_start(group->machine, weir_limiter_now(limiter), group->entry->memo,
+                                   group->asks);
+  weir_shard_unlock(group->entry->shard);
+}
+
+static void notify(weir_call *call) {
+  pthread_mutex_lock(&call->mutex);
+  call->events++;
+  pthread_cond_signal(&call->changed);
+  pthread_mutex_unlock(&call->mutex);
+}
+
+/* Passes the lead to the first who waits. The entry is locked. */
+static void pass_lead(const weir_call *call, weir_entry *entry) {
+  entry->busy = entry->first_waiting != NULL;
+  if (!entry->busy) return;
+  weir_member *next = member_of(entry->first_waiting);
+  weir_call *next_call = next->call;
+  set_state(next, WEIR_MEMBER_LEADS);
+  if (next_call != call) notify(next_call);
+}
+
+/* Says why in the caller's message, unless an earlier failure of its call did. */
+static void explain(weir_call *call, weir_status status, const weir_message *failure) {
+  pthread_mutex_lock(&call->mutex);
+  if (call->message != NULL)
+    weir_message_set(call->message, "%s",
+                     failure->text[0] != '\0' ? failure->text : weir_status_text(status));
+  call->message = NULL;
+  pthread_mutex_unlock(&call->mutex);
+}
+
+/* After the step to done the member's own thread may go on and reuse it: nothing of it is touched
+ * but its call, which outlives every use. */
+static void finish_ask(const weir_call *call, weir_ask *ask) {
+  weir_member *member = member_of(ask);
+  weir_call *owner = member->call;
+  if (ask->status != WEIR_OK) explain(owner, ask->status, &call->failure);
+  set_state(member, WEIR_MEMBER_DONE);
+  if (owner != call) notify(owner);
+}
+
+static void finish(weir_call *call, weir_group *group) {
+  weir_shard_lock(group->entry->shard);
+  memcpy(group->entry->memo, group->machine->notes, weir_memo_bytes(&call->limiter->stack));
+  pass_lead(call, group->entry);
+  weir_shard_unlock(group->entry->shard);
+  for (weir_ask *ask = group->asks; ask != NULL;) {
+    weir_ask *next = ask->next;
+    finish_ask(call, ask);
+    ask = next;
+  }
+}
+
+/* One set of groups, as far as this call leads any. */
+static bool lead_all(weir_call *call) {
+  call->group_count = 0;
+  for (size_t i = 0; i < call->member_count; i++)
+    if (state_of(&call->members[i]) == WEIR_MEMBER_LEADS) lead(call, &call->members[i]);
+  if (call->group_count == 0) return false;
+  weir_rounds_run(call);
+  for (size_t i = 0; i < call->group_count; i++)
+    finish(call, &call->groups[i]);
+  return true;
+}
+
+/* --- waiting -----------------------------------------------------------------------------------
+ */
+
+static bool all_done(const weir_call *call) {
+  for (size_t i = 0; i < call->member_count; i++)
+    if (state_of(&call->members[i]) != WEIR_MEMBER_DONE) return false;
+  return true;
+}
+
+/* Out of time: whoever has not been taken leaves the line. */
+static void withdraw_all(weir_call *call) {
+  static const weir_message none = {""};
+  for (size_t i = 0; i < call->member_count; i++) {
+    weir_member *member = &call->members[i];
+    if (state_of(member) >= WEIR_MEMBER_TAKEN) continue;
+    weir_shard_lock(member->shard);
+    weir_member_state state = state_of(member);
+    if (state < WEIR_MEMBER_TAKEN) {
+      weir_entry_withdraw(member->entry, &member->ask);
+      if (state == WEIR_MEMBER_LEADS) pass_lead(call, member->entry);
+    }
+    weir_shard_unlock(member->shard);
+    if (state >= WEIR_MEMBER_TAKEN) continue;
+    explain(call, WEIR_TIMEOUT, &none);
+    settle_with(member, WEIR_TIMEOUT);
+  }
+}
+
+static bool some_step(const weir_call *call) {
+  for (size_t i = 0; i < call->member_count; i++)
+    if (state_of(&call->members[i]) == WEIR_MEMBER_LEADS) return true;
+  return all_done(call);
+}
+
+/* Sleeps until another thread moved one of the members, or the deadline. A group that was taken is
+ * settled by its leader's deadline, which is no later than that of anyone behind it. */
+static void wait_for_step(weir_call *call) {
+  for (int i = 0; i < YIELDS_BEFORE_SLEEP && !some_step(call); i++)
+    sched_yield();
+  struct timespec until = {.tv_sec = (time_t)(call->deadline_us / 1000000),
+                           .tv_nsec = (long)(call->deadline_us % 1000000) * 1000};
+  int error = 0;
+  pthread_mutex_lock(&call->mutex);
+  for (unsigned seen = call->events;
+       seen == call->events && error != ETIMEDOUT && !some_step(call);)
+    error = pthread_cond_timedwait(&call->changed, &call->mutex, &until);
+  pthread_mutex_unlock(&call->mutex);
+  if (error != ETIMEDOUT) return;
+  withdraw_all(call);
+  pthread_mutex_lock(&call->mutex);
+  while (!all_done(call))
+    pthread_cond_wait(&call->changed, &call->mutex);
+  pthread_mutex_unlock(&call->mutex);
+}
+
+void weir_call_run(weir_call *call) {
+  call->deadline_us = weir_monotonic_us() + call->limiter->deadline_us;
+  int64_t now_us = weir_limiter_now(call->limiter);
+  for (size_t i = 0; i < call->member_count; i++)
+    join(&call->members[i], now_us);
+  while (lead_all(call) || !all_done(call))
+    if (call->group_count == 0) wait_for_step(call);
+}

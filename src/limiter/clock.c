@@ -1,0 +1,24 @@
+/* The clock guard. A clock that steps back a little (an adjusted clock, two cores) is held at the
+ * latest time seen; a larger step is somebody setting the clock, and is followed. */
+#include <time.h>
+
+#include "limiter/limiter.h"
+
+#define TIME_MOST_US INT64_C(253402300799999999) /* the end of year 9999 */
+
+enum { HELD_BACK_LEAST_US = 1000000 };
+
+int64_t weir_limiter_now(weir_limiter *limiter) {
+  int64_t held_us = limiter->terms.clock_error_us > HELD_BACK_LEAST_US
+                        ? limiter->terms.clock_error_us
+                        : HELD_BACK_LEAST_US;
+  int64_t now_us = limiter->clock.now_us(limiter->clock.context);
+  if (now_us < 0) now_us = 0;
+  if (now_us > TIME_MOST_US) now_us = TIME_MOST_US;
+  int64_t latest_us = atomic_load_explicit(&limiter->latest_us, memory_order_relaxed);
+  do {
+    if (now_us <= latest_us && latest_us - now_us <= held_us) return latest_us;
+  } while (!atomic_compare_exchange_weak_explicit(&limiter->latest_us, &latest_us, now_us,
+                                                  memory_order_relaxed, memory_order_relaxed));
+  return now_us;
+}

@@ -1,0 +1,81 @@
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include <weir/backend.h>
+
+#include "limiter/limiter.h"
+
+static int64_t real_time_us(void *context) {
+  struct timespec now;
+  (void)context;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* One numeric option: 0 means default. */
+static weir_status read_number(const char *name, int64_t given, int64_t least, int64_t most,
+                               int64_t otherwise, int64_t *value, weir_message *message) {
+  *value = given == 0 ? otherwise : given;
+  if (given == 0 || (given >= least && given <= most)) return WEIR_OK;
+  weir_message_set(message,
+                   "option %s is %" PRId64 ": accepted are %" PRId64 " to %" PRId64
+                   ", or 0 for the default",
+                   name, given, least, most);
+  return WEIR_BAD_ARGUMENT;
+}
+
+/* A caller built with an older header passes a shorter structure: what it lacks is default. */
+static weir_status copy_options(const weir_limiter_options *given, weir_limiter_options *options,
+                                weir_message *message) {
+  memset(options, 0, sizeof *options);
+  if (given == NULL) return WEIR_OK;
+  if (given->size < sizeof given->size || given->size > sizeof *options) {
+    weir_message_set(message, "option size is %zu: accepted is sizeof(weir_limiter_options), %zu",
+                     given->size, sizeof *options);
+    return WEIR_BAD_ARGUMENT;
+  }
+  memcpy(options, given, given->size);
+  if (options->flags & ~(unsigned)(WEIR_NO_CACHED_CELLS | WEIR_NO_LOCAL_DENIAL)) {
+    weir_message_set(message, "option flags is 0x%x: accepted are those of enum weir_limiter_flag",
+                     options->flags);
+    return WEIR_BAD_ARGUMENT;
+  }
+  return WEIR_OK;
+}
+
+weir_status weir_limiter_configure(weir_limiter *limiter, const weir_limiter_options *given,
+                                   int64_t store_timeout_us, uint32_t *processes,
+                                   weir_message *message) {
+  weir_limiter_options o;
+  weir_status status = copy_options(given, &o, message);
+  if (status != WEIR_OK) return status;
+  weir_terms *terms = &limiter->terms;
+  int64_t process_count = 0;
+  int64_t memo_keys = 0;
+  const struct {
+    const char *name;
+    int64_t given, least, most, otherwise;
+    int64_t *value;
+  } numbers[] = {
+      {"deadline_us", o.deadline_us, 1000, 60000000, store_timeout_us, &limiter->deadline_us},
+      {"clock_error_us", o.clock_error_us, 1, 60000000, 10000, &terms->clock_error_us},
+      {"processes", o.processes, 1, 100000, 64, &process_count},
+      {"memo_keys", o.memo_keys, 1, 1 << 24, 16384, &memo_keys},
+      {"memo_age_us", o.memo_age_us, 1, 60000000, 1000000, &terms->memo_age_us},
+      {"local_denial_us", o.local_denial_us, 1, 60000000, 50000, &terms->local_denial_us},
+      {"least_ttl_us", o.least_ttl_us, 1, WEIR_PERIOD_MOST_US, 0, &terms->least_ttl_us},
+  };
+  for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+    status = read_number(numbers[i].name, numbers[i].given, numbers[i].least, numbers[i].most,
+                         numbers[i].otherwise, numbers[i].value, message);
+    if (status != WEIR_OK) return status;
+  }
+  *processes = (uint32_t)process_count;
+  limiter->memo_keys = (size_t)memo_keys;
+  limiter->clock = o.clock.now_us != NULL ? o.clock : (weir_clock){real_time_us, NULL};
+  terms->margin_us = 2 * terms->clock_error_us + limiter->deadline_us;
+  terms->cached_cells = !(o.flags & WEIR_NO_CACHED_CELLS);
+  terms->local_denial = !(o.flags & WEIR_NO_LOCAL_DENIAL);
+  return WEIR_OK;
+}

@@ -1,0 +1,117 @@
+#include <cmocka.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "memo/table.h"
+
+static weir_entry *lock_number(weir_table *table, int number) {
+  return weir_table_lock(table, &number, sizeof number);
+}
+
+static void remembers_a_key_until_it_is_the_least_recently_used(void **state) {
+  (void)state;
+  weir_table *table = weir_table_create(1, sizeof(weir_memo));
+  weir_entry *entry = lock_number(table, 1);
+  entry->memo->denied_cost = 7;
+  weir_shard_unlock(entry->shard);
+  entry = lock_number(table, 1);
+  assert_int_equal(entry->memo->denied_cost, 7);
+  weir_shard_unlock(entry->shard);
+  entry = lock_number(table, 2);
+  weir_shard_unlock(entry->shard);
+  entry = lock_number(table, 1);
+  assert_int_equal(entry->memo->denied_cost, 0);
+  weir_shard_unlock(entry->shard);
+  weir_table_destroy(table);
+}
+
+static void keeps_what_is_in_use_however_many_keys_come(void **state) {
+  (void)state;
+  weir_table *table = weir_table_create(4, sizeof(weir_memo));
+  weir_ask waiting = {.cost = 1};
+  weir_entry *busy = lock_number(table, -1);
+  busy->busy = true;
+  busy->memo->denied_cost = 3;
+  weir_shard_unlock(busy->shard);
+  weir_entry *wanted = lock_number(table, -2);
+  weir_entry_append(wanted, &waiting);
+  weir_shard_unlock(wanted->shard);
+  for (int i = 0; i < 10000; i++)
+    weir_shard_unlock(lock_number(table, i)->shard);
+  weir_entry *found = lock_number(table, -1);
+  assert_ptr_equal(found, busy);
+  assert_int_equal(found->memo->denied_cost, 3);
+  weir_shard_unlock(found->shard);
+  found = lock_number(table, -2);
+  assert_ptr_equal(found, wanted);
+  weir_shard_unlock(found->shard);
+  weir_table_destroy(table);
+}
+
+static size_t length(const weir_ask *ask) {
+  size_t count = 0;
+  for (; ask != NULL; ask = ask->next)
+    count++;
+  return count;
+}
+
+static void groups_what_fits_under_the_cap_in_order_of_arrival(void **state) {
+  (void)state;
+  weir_table *table = weir_table_create(4, sizeof(weir_memo));
+  weir_ask asks[] = {{.cost = 4}, {.cost = 9, .kind = WEIR_ASK_PEEK}, {.cost = 6}, {.cost = 1}};
+  weir_entry *entry = lock_number(table, 1);
+  for (size_t i = 0; i < 4; i++)
+    weir_entry_append(entry, &asks[i]);
+  assert_int_equal(length(weir_entry_take_group(entry, 10)), 3); /* a peek charges nothing */
+  assert_ptr_equal(entry->first_waiting, &asks[3]);
+  assert_int_equal(length(weir_entry_take_group(entry, 10)), 1);
+  assert_null(entry->first_waiting);
+  weir_shard_unlock(entry->shard);
+  weir_table_destroy(table);
+}
+
+static void takes_one_even_above_the_cap_and_a_reset_alone(void **state) {
+  (void)state;
+  weir_table *table = weir_table_create(4, sizeof(weir_memo));
+  weir_ask asks[] = {{.cost = 40}, {.cost = 1, .kind = WEIR_ASK_RESET}, {.cost = 1}};
+  weir_entry *entry = lock_number(table, 1);
+  for (size_t i = 0; i < 3; i++)
+    weir_entry_append(entry, &asks[i]);
+  for (size_t i = 0; i < 3; i++) {
+    assert_ptr_equal(weir_entry_take_group(entry, 10), &asks[i]);
+    assert_null(asks[i].next);
+  }
+  weir_shard_unlock(entry->shard);
+  weir_table_destroy(table);
+}
+
+static void lets_anyone_leave_the_line(void **state) {
+  (void)state;
+  weir_table *table = weir_table_create(4, sizeof(weir_memo));
+  weir_ask asks[3] = {{.cost = 1}, {.cost = 1}, {.cost = 1}};
+  weir_ask last = {.cost = 1};
+  weir_entry *entry = lock_number(table, 1);
+  for (int leaver = 0; leaver < 3; leaver++) {
+    for (size_t i = 0; i < 3; i++)
+      weir_entry_append(entry, &asks[i]);
+    weir_entry_withdraw(entry, &asks[leaver]);
+    weir_entry_append(entry, &last);
+    assert_int_equal(length(weir_entry_take_group(entry, 10)), 3);
+    assert_null(entry->first_waiting);
+  }
+  weir_shard_unlock(entry->shard);
+  weir_table_destroy(table);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(remembers_a_key_until_it_is_the_least_recently_used),
+      cmocka_unit_test(keeps_what_is_in_use_however_many_keys_come),
+      cmocka_unit_test(groups_what_fits_under_the_cap_in_order_of_arrival),
+      cmocka_unit_test(takes_one_even_above_the_cap_and_a_reset_alone),
+      cmocka_unit_test(lets_anyone_leave_the_line),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
