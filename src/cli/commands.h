@@ -1,0 +1,13 @@
+/* The commands: each writes its result to stdout, or one line to stderr, and gives the exit status.
+ * Options and the number of arguments have been checked. */
+#ifndef WEIR_CLI_COMMANDS_H
+#define WEIR_CLI_COMMANDS_H
+
+#include "options.h"
+
+int weir_cli_take(const weir_cli_options *options);
+int weir_cli_peek(const weir_cli_options *options);
+int weir_cli_reset(const weir_cli_options *options);
+int weir_cli_replay(const weir_cli_options *options);
+
+#endif

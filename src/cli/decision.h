@@ -1,0 +1,35 @@
+/* Decisions in writing: a line for people, a line of JSON, a line of a replay. */
+#ifndef WEIR_CLI_DECISION_H
+#define WEIR_CLI_DECISION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <weir/weir.h>
+
+#include "request.h"
+
+/* Enough for every duration below. */
+enum { WEIR_CLI_DURATION_BYTES = 32 };
+
+/* "250us", "12ms", "9.98s", "1m5s", "2h30m", "3d4h": always rounded up, so that waiting as long as
+ * it says is enough. Negative: "unknown". */
+void weir_cli_format_duration(int64_t us, char text[WEIR_CLI_DURATION_BYTES]);
+
+/* For people. `several_rules`: say which rule the figures come from. */
+void weir_cli_decision_text(FILE *out, const weir_decision *decision, bool several_rules);
+
+/* The tab-separated line of a replay. */
+void weir_cli_decision_tabs(FILE *out, const weir_cli_request *request,
+                            const weir_decision *decision);
+
+/* One JSON object; time_ms is left out when the request has none. False when memory is short. */
+bool weir_cli_decision_json(FILE *out, const weir_cli_request *request,
+                            const weir_decision *decision);
+
+/* The JSON object that says that a key was reset. False when memory is short. */
+bool weir_cli_reset_json(FILE *out, const weir_cli_request *request);
+
+#endif

@@ -1,0 +1,81 @@
+#include <inttypes.h>
+
+#include "decision.h"
+
+static int64_t divide_up(int64_t us, int64_t unit_us) {
+  return us / unit_us + (us % unit_us != 0);
+}
+
+/* Two neighbouring units, the smaller one left out when it is zero. */
+static void format_pair(int64_t count, int64_t per_large, char large, char small, char *text) {
+  if (count % per_large == 0)
+    snprintf(text, WEIR_CLI_DURATION_BYTES, "%" PRId64 "%c", count / per_large, large);
+  else
+    snprintf(text, WEIR_CLI_DURATION_BYTES, "%" PRId64 "%c%" PRId64 "%c", count / per_large, large,
+             count % per_large, small);
+}
+
+static void format_seconds(int64_t hundredths, char *text) {
+  int64_t whole = hundredths / 100, rest = hundredths % 100;
+  if (rest == 0)
+    snprintf(text, WEIR_CLI_DURATION_BYTES, "%" PRId64 "s", whole);
+  else if (rest % 10 == 0)
+    snprintf(text, WEIR_CLI_DURATION_BYTES, "%" PRId64 ".%" PRId64 "s", whole, rest / 10);
+  else
+    snprintf(text, WEIR_CLI_DURATION_BYTES, "%" PRId64 ".%02" PRId64 "s", whole, rest);
+}
+
+/* Each unit is chosen by the rounded count, so that no "60s" or "1000ms" comes out. */
+void weir_cli_format_duration(int64_t us, char text[WEIR_CLI_DURATION_BYTES]) {
+  const int64_t second_us = 1000000, minute_us = 60 * second_us, hour_us = 60 * minute_us;
+  if (us < 0)
+    snprintf(text, WEIR_CLI_DURATION_BYTES, "unknown");
+  else if (us == 0)
+    snprintf(text, WEIR_CLI_DURATION_BYTES, "0s");
+  else if (us < 1000)
+    snprintf(text, WEIR_CLI_DURATION_BYTES, "%" PRId64 "us", us);
+  else if (divide_up(us, 1000) < 1000)
+    snprintf(text, WEIR_CLI_DURATION_BYTES, "%" PRId64 "ms", divide_up(us, 1000));
+  else if (divide_up(us, 10000) < 6000)
+    format_seconds(divide_up(us, 10000), text);
+  else if (divide_up(us, second_us) < 3600)
+    format_pair(divide_up(us, second_us), 60, 'm', 's', text);
+  else if (divide_up(us, minute_us) < INT64_C(24) * 60)
+    format_pair(divide_up(us, minute_us), 60, 'h', 'm', text);
+  else
+    format_pair(divide_up(us, hour_us), 24, 'd', 'h', text);
+}
+
+static void print_duration(FILE *out, const char *name, int64_t us) {
+  char text[WEIR_CLI_DURATION_BYTES];
+  weir_cli_format_duration(us, text);
+  fprintf(out, "  %s %s", name, text);
+}
+
+void weir_cli_decision_text(FILE *out, const weir_decision *decision, bool several_rules) {
+  fprintf(out, "%s  limit %" PRId64, decision->allowed ? "allowed" : "denied", decision->limit);
+  if (decision->remaining == WEIR_NOT_KNOWN)
+    fputs("  remaining unknown", out);
+  else
+    fprintf(out, "  remaining %" PRId64, decision->remaining);
+  if (decision->retry_after_us == WEIR_NEVER)
+    fputs("  retry-after never", out);
+  else
+    print_duration(out, "retry-after", decision->retry_after_us);
+  print_duration(out, "reset-after", decision->reset_after_us);
+  if (decision->delay_us > 0) print_duration(out, "delay", decision->delay_us);
+  if (several_rules) fprintf(out, "  rule %" PRIu32, decision->rule);
+  if (decision->source == WEIR_SOURCE_LOCAL) fputs("  source local", out);
+  if (decision->source == WEIR_SOURCE_FALLBACK) fputs("  source fallback", out);
+  fputc('\n', out);
+}
+
+void weir_cli_decision_tabs(FILE *out, const weir_cli_request *request,
+                            const weir_decision *decision) {
+  fprintf(out, "%" PRId64 "\t", request->time_ms);
+  fwrite(request->key, 1, request->key_length, out);
+  fprintf(
+      out, "\t%" PRId64 "\t%s\t%" PRId64 "\t%" PRId64 "\t%" PRId64 "\t%" PRId64 "\t%" PRId64 "\n",
+      request->cost, decision->allowed ? "allowed" : "denied", decision->limit, decision->remaining,
+      decision->retry_after_us, decision->reset_after_us, decision->delay_us);
+}

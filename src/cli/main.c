@@ -1,0 +1,105 @@
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "commands.h"
+#include "report.h"
+
+static const char help_text[] =
+    "usage: weir COMMAND [OPTION...] [ARGUMENT]\n"
+    "\n"
+    "  weir take   [OPTION...] KEY     decide one request for KEY and charge it if it is allowed\n"
+    "  weir peek   [OPTION...] KEY     say what take would decide; change nothing\n"
+    "  weir reset  [OPTION...] KEY     forget what was charged to KEY under these rules\n"
+    "  weir replay [OPTION...] [FILE]  decide every line \"TIME_MS KEY [COST]\" of a trace, plain "
+    "or\n"
+    "                                  gzip, on the trace's own clock; no FILE or -: stdin\n"
+    "  weir help, weir version\n"
+    "\n"
+    "  --store URL          where counts live (default: $WEIR_STORE, else memory:)\n"
+    "  --rule RULE          such as sliding-window:100/1m (default: $WEIR_RULE)\n"
+    "  --cost N             what the request costs, 1 to 2147483648 (take and peek; default 1)\n"
+    "  --json               one JSON object a line\n"
+    "  --deadline TIME      longest a decision may take (default: the store's timeout)\n"
+    "  --clock-error TIME   largest difference between two processes' clocks (default 10ms)\n"
+    "  --processes N        how many processes may use the same keys at once (default 64)\n"
+    "  --no-local-denial    ask the store even for requests known to be denied\n"
+    "  --no-cached-cells    read finished cells from the store every time\n"
+    "  --                   what follows is no option\n"
+    "\n"
+    "exit status of take and peek: 0 allowed, 1 denied; of all commands: 2 the arguments or the\n"
+    "input are wrong, 3 no decision\n";
+
+typedef struct command {
+  const char *name;
+  int (*run)(const weir_cli_options *options);
+  const char *argument; /* as help calls it */
+  bool argument_needed;
+  bool with_cost;
+} command;
+
+static const command commands[] = {
+    {"take", weir_cli_take, "KEY", true, true},
+    {"peek", weir_cli_peek, "KEY", true, true},
+    {"reset", weir_cli_reset, "KEY", true, false},
+    {"replay", weir_cli_replay, "FILE", false, false},
+};
+
+static const command *find_command(const char *name) {
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+    if (strcmp(name, commands[i].name) == 0) return &commands[i];
+  return NULL;
+}
+
+static bool check_arguments(const command *chosen, const weir_cli_options *options) {
+  if (options->argument_count > 1)
+    weir_cli_error("%s: extra argument \"%s\"; one %s is accepted; see \"weir help\"", chosen->name,
+                   options->arguments[1], chosen->argument);
+  else if (options->argument_count == 0 && chosen->argument_needed)
+    weir_cli_error("%s: no %s; see \"weir help\"", chosen->name, chosen->argument);
+  else if (options->rule == NULL)
+    weir_cli_error("no rule: give --rule RULE or set WEIR_RULE, such as sliding-window:100/1m");
+  else
+    return true;
+  return false;
+}
+
+static int print(const char *text) {
+  fputs(text, stdout);
+  return weir_cli_flush() ? 0 : WEIR_EXIT_NO_DECISION;
+}
+
+static int run_command(const command *chosen, int argc, char **argv) {
+  weir_cli_options options;
+  if (!weir_cli_options_parse(argc, argv, chosen->with_cost, &options)) return WEIR_EXIT_USAGE;
+  if (options.help) return print(help_text);
+  if (!check_arguments(chosen, &options)) return WEIR_EXIT_USAGE;
+  return chosen->run(&options);
+}
+
+/* "help" and "version", which take nothing. */
+static int print_alone(int argc, char **argv, const char *text) {
+  if (argc == 2) return print(text);
+  weir_cli_error("%s: extra argument \"%s\"; none is accepted", argv[1], argv[2]);
+  return WEIR_EXIT_USAGE;
+}
+
+int main(int argc, char **argv) {
+  signal(SIGPIPE, SIG_IGN); /* a closed pipe is then an error like any other, and reported */
+  if (argc < 2) {
+    weir_cli_error("no command; see \"weir help\"");
+    return WEIR_EXIT_USAGE;
+  }
+  const char *name = argv[1];
+  const command *chosen = find_command(name);
+  if (chosen != NULL) return run_command(chosen, argc - 1, argv + 1);
+  if (strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+    return print_alone(argc, argv, help_text);
+  if (strcmp(name, "version") == 0 || strcmp(name, "--version") == 0)
+    return print_alone(argc, argv, "weir " WEIR_VERSION "\n");
+  weir_cli_error(
+      "unknown command \"%s\"; take, peek, reset, replay, help and version are accepted; "
+      "see \"weir help\"",
+      name);
+  return WEIR_EXIT_USAGE;
+}

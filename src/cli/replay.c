@@ -1,0 +1,103 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "commands.h"
+#include "decision.h"
+#include "progress.h"
+#include "report.h"
+#include "session.h"
+#include "trace_file.h"
+#include "trace_line.h"
+
+/* No decision may depend on expiry, and a trace runs at another pace than the store's clock. */
+#define LEAST_TTL_US (INT64_C(24) * 3600 * 1000000)
+
+enum { OUTPUT_BUFFER_BYTES = 1 << 16, PLACE_BYTES = 256 };
+
+typedef struct replay {
+  const char *name; /* of the file, for messages */
+  weir_trace_file *file;
+  weir_cli_session session;
+  bool json;
+  int64_t now_us; /* the trace's own clock */
+  uint64_t line;  /* the number of the line under way, from 1 */
+  weir_message message;
+} replay;
+
+static int64_t trace_now_us(void *context) {
+  const replay *run = context;
+  return run->now_us;
+}
+
+static int fail_line(const replay *run, weir_status status) {
+  char place[PLACE_BYTES];
+  snprintf(place, sizeof place, "%.200s:%" PRIu64 ": ", run->name, run->line);
+  return weir_cli_fail(place, status, &run->message);
+}
+
+static weir_status replay_line(replay *run, const char *text, size_t length) {
+  weir_cli_request request;
+  weir_decision decision;
+  if (!weir_trace_line_parse(text, length, &request, &run->message)) return WEIR_BAD_ARGUMENT;
+  run->now_us = request.time_ms * 1000;
+  weir_status status = weir_limiter_take(run->session.limiter, request.key, request.key_length,
+                                         request.cost, &decision, &run->message);
+  if (status != WEIR_OK) return status;
+  if (!run->json)
+    weir_cli_decision_tabs(stdout, &request, &decision);
+  else if (!weir_cli_decision_json(stdout, &request, &decision))
+    return WEIR_NO_MEMORY;
+  return WEIR_OK;
+}
+
+/* Ends at the end of the file, at the first line without a decision, or when output is lost, which
+ * weir_cli_flush tells. */
+static weir_status replay_lines(replay *run, weir_cli_progress *progress) {
+  weir_status status = WEIR_OK;
+  while (status == WEIR_OK && !ferror(stdout)) {
+    const char *text;
+    size_t length;
+    run->line++;
+    switch (weir_trace_file_next(run->file, &text, &length, &run->message)) {
+      case WEIR_TRACE_LINE:
+        status = replay_line(run, text, length);
+        weir_cli_progress_update(progress, run->line);
+        break;
+      case WEIR_TRACE_END:
+        return WEIR_OK;
+      case WEIR_TRACE_TOO_LONG:
+      case WEIR_TRACE_BROKEN:
+        return WEIR_BAD_ARGUMENT;
+    }
+  }
+  return status;
+}
+
+static int replay_all(replay *run) {
+  weir_cli_progress progress;
+  weir_cli_progress_begin(&progress);
+  weir_status status = replay_lines(run, &progress);
+  weir_cli_progress_end(&progress);
+  if (!weir_cli_flush()) return WEIR_EXIT_NO_DECISION;
+  return status == WEIR_OK ? 0 : fail_line(run, status);
+}
+
+int weir_cli_replay(const weir_cli_options *options) {
+  const char *path = options->argument_count > 0 ? options->arguments[0] : "-";
+  replay run = {.name = strcmp(path, "-") == 0 ? "stdin" : path, .json = options->json};
+  run.file = weir_trace_file_open(path, &run.message);
+  if (run.file == NULL) {
+    weir_cli_error("%.200s: %s", run.name, run.message.text);
+    return WEIR_EXIT_USAGE;
+  }
+  weir_limiter_options limiter_options = options->limiter;
+  limiter_options.clock = (weir_clock){.now_us = trace_now_us, .context = &run};
+  limiter_options.least_ttl_us = LEAST_TTL_US;
+  weir_status status = weir_cli_session_open(options, &limiter_options, &run.session, &run.message);
+  setvbuf(stdout, NULL, _IOFBF, OUTPUT_BUFFER_BYTES);
+  int exit_status = status == WEIR_OK ? replay_all(&run) : weir_cli_fail("", status, &run.message);
+  weir_cli_session_close(&run.session);
+  weir_trace_file_close(run.file);
+  return exit_status;
+}

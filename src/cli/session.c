@@ -1,0 +1,19 @@
+#include "session.h"
+
+weir_status weir_cli_session_open(const weir_cli_options *options,
+                                  const weir_limiter_options *limiter_options,
+                                  weir_cli_session *session, weir_message *message) {
+  *session = (weir_cli_session){0};
+  weir_status status = weir_store_open(options->store, &session->store, message);
+  if (status != WEIR_OK) return status;
+  status = weir_limiter_create(session->store, options->rule, limiter_options, &session->limiter,
+                               message);
+  if (status != WEIR_OK) weir_cli_session_close(session);
+  return status;
+}
+
+void weir_cli_session_close(weir_cli_session *session) {
+  weir_limiter_destroy(session->limiter);
+  weir_store_close(session->store);
+  *session = (weir_cli_session){0};
+}

@@ -1,0 +1,157 @@
+"""Bad input: one line that names the offending part, exit status 2, nothing else."""
+
+import socket
+import threading
+import unittest
+
+from program import RULE, ProgramTest, run
+
+
+class Commands(ProgramTest):
+    def test_a_command_is_needed(self):
+        self.assert_refused(run(), "no command", "weir help")
+        self.assert_refused(run("tke", "k"), '"tke"', "take, peek, reset, replay", "weir help")
+        self.assert_refused(run(""), '""')
+
+    def test_exactly_one_key_is_needed(self):
+        for command in ("take", "peek", "reset"):
+            self.assert_refused(run(command, "--rule", RULE), "no KEY", "weir help")
+            self.assert_refused(run(command, "--rule", RULE, "a", "b"), '"b"', "one KEY")
+            self.assert_refused(run(command, "--rule", RULE, ""), "KEY is empty")
+        self.assert_refused(run("replay", "--rule", RULE, "-", "x"), '"x"', "one FILE")
+        self.assert_refused(run("help", "me"), '"me"')
+        self.assert_refused(run("version", "2"), '"2"')
+
+    def test_a_rule_is_needed(self):
+        for arguments in (["take", "k"], ["replay"]):
+            self.assert_refused(run(*arguments), "--rule", "WEIR_RULE")
+            self.assert_refused(run(*arguments, WEIR_RULE=""), "--rule", "WEIR_RULE")
+
+    def test_options_are_known_ones_with_their_values(self):
+        self.assert_refused(run("take", "--bogus", "k"), '"--bogus"')
+        self.assert_refused(run("take", "-x", "k"), '"-x"')
+        self.assert_refused(run("take", "k", "--rule"), "--rule needs a value")
+        self.assert_refused(run("take", "--json=yes", "k"), "--json takes no value")
+        self.assert_refused(run("reset", "--cost", "1", "k"), "reset takes no --cost")
+        self.assert_refused(run("replay", "--cost", "1"), "replay takes no --cost")
+
+    def test_a_mistyped_option_does_not_show_its_value(self):
+        result = run("take", "--stroe=redis://user:secret@host", "k")
+        self.assert_refused(result, '"--stroe"')
+        self.assertNotIn(b"secret", result.stderr)
+
+    def test_quoted_input_stays_on_one_line(self):
+        self.assert_refused(run("take\r\n\x1b[2Jx"), "\\x0d\\x0a\\x1b[2Jx")
+
+
+class Numbers(ProgramTest):
+    def test_a_cost_is_1_to_2147483648(self):
+        for cost in ("0", "-1", "+1", "", " 1", "12x", "1.0", "2147483649", "9" * 30):
+            for command in ("take", "peek"):
+                self.assert_refused(run(command, "--rule", RULE, "--cost=" + cost, "k"), "--cost",
+                                    f'"{cost}"', "1 to 2147483648")
+
+    def test_durations_are_1ms_to_60s(self):
+        for option in ("--deadline", "--clock-error"):
+            for value in ("0ms", "-1ms", "20", "", "1us", "61s", "1.5s", "20 ms", "9" * 30 + "s"):
+                self.assert_refused(run("take", "--rule", RULE, f"{option}={value}", "k"), option,
+                                    f'"{value}"', "1ms to 60s")
+
+    def test_processes_are_1_to_100000(self):
+        for value in ("0", "-1", "", "100001", "4294967297", "two"):
+            self.assert_refused(run("take", "--rule", RULE, "--processes=" + value, "k"),
+                                "--processes", f'"{value}"', "1 to 100000")
+
+
+class Rules(ProgramTest):
+    def assert_rule_refused(self, rule, *named):
+        for command in ("take", "peek", "reset"):
+            self.assert_refused(run(command, "--rule", rule, "k"), *named)
+        self.assert_refused(run("replay", "--rule", rule, stdin=b"1 k\n"), *named)
+
+    def test_the_algorithm_is_known(self):
+        self.assert_rule_refused("fixed-windw:10/1m", "fixed-windw")
+        self.assert_rule_refused("", "rule")
+
+    def test_the_options_are_known(self):
+        self.assert_rule_refused("fixed-window:10/1m,colour=red", "colour")
+        self.assert_rule_refused("sliding-window:10/1m,cells=3", "cells")
+        self.assert_rule_refused("sliding-window:10/1m,count=some", "count")
+
+    def test_the_limit_is_positive_and_can_be_stored(self):
+        for limit in ("0", "-1", "1000000001", "9" * 30, "ten"):
+            self.assert_rule_refused(f"fixed-window:{limit}/1m", limit)
+
+    def test_the_period_is_1ms_to_400d(self):
+        for period in ("0s", "401d", "-1s", "1w", "10"):
+            self.assert_rule_refused(f"fixed-window:10/{period}", period)
+
+    def test_two_rules_of_a_stack_differ_in_their_tags(self):
+        self.assert_rule_refused("fixed-window:10/1m;fixed-window:20/1m", "name=")
+
+
+class Urls(ProgramTest):
+    def assert_url_refused(self, url, *named):
+        self.assert_refused(run("take", "--store", url, "--rule", RULE, "k"), *named)
+
+    def test_the_url_is_well_formed(self):
+        self.assert_url_refused("", "URL")
+        self.assert_url_refused("memcached", "memcached")
+        self.assert_url_refused("gopher://host", "gopher")
+        self.assert_url_refused("memcached://", "host")
+
+    def test_the_port_is_in_range(self):
+        for port in ("0", "65536", "99999", "-1", "x"):
+            self.assert_url_refused(f"memcached://127.0.0.1:{port}", "port")
+
+    def test_the_host_is_known(self):
+        self.assert_url_refused("memcached://no-such-host.invalid", "no-such-host.invalid")
+
+    def test_the_options_are_known(self):
+        self.assert_url_refused("memory:?colour=red", "colour")
+        self.assert_url_refused("memory:?timeout=0ms", "timeout")
+        self.assert_url_refused("memcached://127.0.0.1?protocol=binary", "protocol", "binary")
+
+
+class Store(ProgramTest):
+    """A store that counts who comes: bad input must not even connect."""
+
+    def setUp(self):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener.settimeout(60)
+        self.visits = 0
+        self.thread = threading.Thread(target=self.serve)
+        self.thread.start()
+        self.url = "memcached://127.0.0.1:%d" % self.listener.getsockname()[1]
+
+    def serve(self):
+        """Hangs up on everybody, and for good on the one who brings an empty line."""
+        while True:
+            connection, _ = self.listener.accept()
+            with connection:
+                if connection.recv(1) == b"\n":
+                    return
+                self.visits += 1
+
+    def count_visits(self):
+        with socket.create_connection(self.listener.getsockname()) as last:
+            last.sendall(b"\n")
+        self.thread.join()
+        self.listener.close()
+        return self.visits
+
+    def test_bad_input_leaves_it_untouched(self):
+        for arguments in (["--cost", "0", "k"], ["--rule", "x:1/1s", "k"], [""], ["--bogus", "k"]):
+            for command in ("take", "peek", "reset"):
+                self.assert_refused(run(command, "--store", self.url, "--rule", RULE, *arguments))
+        self.assert_refused(run("replay", "--store", self.url, "--rule", RULE, stdin=b"1 k 0\n"))
+        self.assertEqual(self.count_visits(), 0)
+
+    def test_good_input_reaches_it(self):
+        for command in ("take", "peek", "reset"):
+            run(command, "--store", self.url, "--rule", RULE, "k")
+        self.assertGreaterEqual(self.count_visits(), 3)
+
+
+if __name__ == "__main__":
+    unittest.main()

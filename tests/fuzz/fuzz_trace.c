@@ -1,0 +1,33 @@
+/* Any bytes as a line of a trace: a request within its ranges, or a message. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/trace_line.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(bool holds) {
+  if (!holds) abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  const char *text = (const char *)data;
+  weir_cli_request request;
+  weir_message message = {{0}};
+  if (!weir_trace_line_parse(text, size, &request, &message)) {
+    require(message.text[0] != '\0');
+    require(memchr(message.text, '\0', sizeof message.text) != NULL);
+    return 0;
+  }
+  require(message.text[0] == '\0');
+  require(request.time_ms >= 0 && request.time_ms <= WEIR_TRACE_TIME_MOST_MS);
+  require(request.cost >= 1 && request.cost <= WEIR_CLI_COST_MOST);
+  require(request.key > text && request.key_length >= 1);
+  require(request.key + request.key_length <= text + size);
+  require(memchr(request.key, '\0', request.key_length) == NULL);
+  require(memchr(request.key, ' ', request.key_length) == NULL);
+  require(memchr(request.key, '\t', request.key_length) == NULL);
+  return 0;
+}
