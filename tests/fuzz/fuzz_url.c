@@ -14,6 +14,7 @@ static const weir_scheme net_schemes[] = {{"b", WEIR_URL_HOSTS},
                                           {"c", WEIR_URL_HOST | WEIR_URL_USER},
                                           {"d", WEIR_URL_PATH},
                                           {"e", WEIR_URL_PATH | WEIR_URL_USER},
+                                          {"f", WEIR_URL_HOST | WEIR_URL_PATH | WEIR_URL_USER},
                                           {NULL, 0}};
 static const weir_backend here = {.name = "here", .schemes = here_schemes, .options = options};
 static const weir_backend net = {.name = "net", .schemes = net_schemes, .options = options};
@@ -63,7 +64,8 @@ static void check_accepted(const weir_parsed_url *parsed) {
   bool hosts = (parts & (WEIR_URL_HOST | WEIR_URL_HOSTS)) != 0;
   require((url->host_count > 0) == hosts);
   require(url->host_count <= 1 || parts & WEIR_URL_HOSTS);
-  require((url->path != NULL) == ((parts & WEIR_URL_PATH) != 0));
+  require(url->path == NULL || parts & WEIR_URL_PATH);
+  require(url->path != NULL || hosts || !(parts & WEIR_URL_PATH)); /* optional after a host */
   require(url->path == NULL || url->path[0] == '/');
   require((url->user == NULL && url->password == NULL) || parts & WEIR_URL_USER);
   check_hosts(url);
@@ -97,7 +99,7 @@ static void parse_with_secret(char *text) {
   if (*middle != '\0') *middle++ = '\0';
   char *end = middle + strcspn(middle, "\n");
   if (*end != '\0') *end++ = '\0';
-  for (char scheme = 'a'; scheme <= 'e'; scheme++) {
+  for (char scheme = 'a'; scheme <= 'f'; scheme++) {
     snprintf(url, sizeof url, "%c://%s" SECRET "%s@%s", scheme, text, middle, end);
     parse(url, &message);
     require(strstr(message.text, SECRET) == NULL);

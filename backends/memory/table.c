@@ -1,0 +1,116 @@
+#include "memory/table.h"
+
+#include <stdlib.h>
+
+enum {
+  CAPACITY_LEAST = 16,
+  SWEEP_STEPS =
+      4, /* places looked at per insert: a whole round while a quarter of the table is filled */
+  EVICT_SAMPLE = 8 /* entries compared when the table is full */
+};
+
+static size_t mask(const weir_memory_table *table) {
+  return table->capacity - 1;
+}
+
+static bool is_used(const weir_memory_entry *entry) {
+  return entry->expiry_us != 0;
+}
+
+bool weir_memory_table_init(weir_memory_table *table, size_t limit) {
+  *table = (weir_memory_table){.capacity = CAPACITY_LEAST, .limit = limit};
+  table->entries = calloc(table->capacity, sizeof *table->entries);
+  return table->entries != NULL;
+}
+
+void weir_memory_table_clean_up(weir_memory_table *table) {
+  free(table->entries);
+  *table = (weir_memory_table){0};
+}
+
+/* The entry with this fingerprint, else the free place where it belongs. A quarter of the table is
+ * always free, so the walk ends. */
+static weir_memory_entry *locate(const weir_memory_table *table,
+                                 weir_memory_fingerprint fingerprint) {
+  for (size_t at = fingerprint.low & mask(table);; at = (at + 1) & mask(table)) {
+    weir_memory_entry *entry = &table->entries[at];
+    if (!is_used(entry)) return entry;
+    if (entry->fingerprint.low == fingerprint.low && entry->fingerprint.high == fingerprint.high)
+      return entry;
+  }
+}
+
+weir_memory_entry *weir_memory_table_find(weir_memory_table *table,
+                                          weir_memory_fingerprint fingerprint, int64_t now_us) {
+  weir_memory_entry *entry = locate(table, fingerprint);
+  if (!is_used(entry)) return NULL;
+  if (entry->expiry_us > now_us) return entry;
+  weir_memory_table_erase(table, entry);
+  return NULL;
+}
+
+/* Closes the gap: entries after it move back unless that puts them before the place where their
+ * walk begins. */
+void weir_memory_table_erase(weir_memory_table *table, weir_memory_entry *entry) {
+  size_t gap = (size_t)(entry - table->entries);
+  for (size_t at = (gap + 1) & mask(table); is_used(&table->entries[at]);
+       at = (at + 1) & mask(table)) {
+    size_t from_home = (at - table->entries[at].fingerprint.low) & mask(table);
+    size_t from_gap = (at - gap) & mask(table);
+    if (from_home < from_gap) continue;
+    table->entries[gap] = table->entries[at];
+    gap = at;
+  }
+  table->entries[gap] = (weir_memory_entry){0};
+  table->used--;
+}
+
+/* Looks at the next few places. An erased entry may be followed into its place by another, so the
+ * hand stays. */
+static void sweep(weir_memory_table *table, int64_t now_us) {
+  for (int step = 0; step < SWEEP_STEPS; step++) {
+    weir_memory_entry *entry = &table->entries[table->hand];
+    if (is_used(entry) && entry->expiry_us <= now_us)
+      weir_memory_table_erase(table, entry);
+    else
+      table->hand = (table->hand + 1) & mask(table);
+  }
+}
+
+/* Places are random, so neighbours are a random sample; an expired entry is the nearest of all. */
+static void evict(weir_memory_table *table) {
+  weir_memory_entry *nearest = NULL;
+  for (size_t met = 0; met < EVICT_SAMPLE && met < table->used;) {
+    weir_memory_entry *entry = &table->entries[table->hand];
+    table->hand = (table->hand + 1) & mask(table);
+    if (!is_used(entry)) continue;
+    if (nearest == NULL || entry->expiry_us < nearest->expiry_us) nearest = entry;
+    met++;
+  }
+  weir_memory_table_erase(table, nearest);
+}
+
+static bool grow(weir_memory_table *table) {
+  weir_memory_table larger = *table;
+  larger.capacity *= 2;
+  larger.entries = calloc(larger.capacity, sizeof *larger.entries);
+  if (larger.entries == NULL) return false;
+  for (size_t at = 0; at < table->capacity; at++) {
+    const weir_memory_entry *entry = &table->entries[at];
+    if (is_used(entry)) *locate(&larger, entry->fingerprint) = *entry;
+  }
+  free(table->entries);
+  *table = larger;
+  return true;
+}
+
+weir_memory_entry *weir_memory_table_insert(weir_memory_table *table,
+                                            weir_memory_fingerprint fingerprint, int64_t now_us) {
+  sweep(table, now_us);
+  if (table->used == table->limit) evict(table);
+  if (table->used >= table->capacity / 4 * 3 && !grow(table)) return NULL;
+  weir_memory_entry *entry = locate(table, fingerprint);
+  entry->fingerprint = fingerprint;
+  table->used++;
+  return entry;
+}

@@ -1,0 +1,14 @@
+#include "store/builtin.h"
+
+#include <stddef.h>
+
+extern const weir_backend weir_memory_backend;
+extern const weir_backend weir_memcached_backend;
+extern const weir_backend weir_redis_backend;
+
+const weir_backend *const weir_builtin_backends[] = {
+    &weir_memory_backend,
+    &weir_memcached_backend,
+    &weir_redis_backend,
+    NULL,
+};

@@ -1,0 +1,168 @@
+/* Holds both sides of a backend's exec to the contract of weir/backend.h. */
+#include <string.h>
+
+#include "store/store.h"
+
+enum field {
+  DELTA = 1 << 0,
+  SEED = 1 << 1,
+  FLOOR = 1 << 2,
+  VALUE = 1 << 3,
+  TTL = 1 << 4,
+  VERSION = 1 << 5
+};
+
+#define BIT(outcome) (1U << (outcome))
+
+/* The contract as a table: what an operation brings, what it needs, how it may end. */
+static const struct kind {
+  const char *name;
+  unsigned fields;
+  unsigned trait;
+  unsigned outcomes;
+} kinds[] = {
+    [WEIR_ADD] = {"ADD", DELTA | SEED | TTL, 0, BIT(WEIR_DONE)},
+    [WEIR_SUB] = {"SUB", DELTA, 0, BIT(WEIR_DONE) | BIT(WEIR_ABSENT)},
+    [WEIR_GET] = {"GET", 0, 0, BIT(WEIR_DONE) | BIT(WEIR_ABSENT)},
+    [WEIR_CREATE] = {"CREATE", VALUE | TTL, 0, BIT(WEIR_DONE) | BIT(WEIR_CONFLICT)},
+    [WEIR_SWAP] = {"SWAP", VALUE | TTL | VERSION, WEIR_TRAIT_SWAP,
+                   BIT(WEIR_DONE) | BIT(WEIR_CONFLICT) | BIT(WEIR_ABSENT)},
+    [WEIR_RAISE] = {"RAISE", DELTA | FLOOR | TTL, WEIR_TRAIT_RAISE,
+                    BIT(WEIR_DONE) | BIT(WEIR_ABSENT)},
+    [WEIR_PUT] = {"PUT", VALUE | TTL, 0, BIT(WEIR_DONE)},
+    [WEIR_DROP] = {"DROP", 0, 0, BIT(WEIR_DONE) | BIT(WEIR_ABSENT)},
+};
+enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
+
+static const char *const outcome_names[] = {
+    [WEIR_PENDING] = "PENDING",   [WEIR_DONE] = "DONE",         [WEIR_ABSENT] = "ABSENT",
+    [WEIR_CONFLICT] = "CONFLICT", [WEIR_NOT_SENT] = "NOT_SENT", [WEIR_UNKNOWN] = "UNKNOWN",
+    [WEIR_REFUSED] = "REFUSED",
+};
+enum { OUTCOME_COUNT = sizeof outcome_names / sizeof outcome_names[0] };
+
+static const unsigned always = BIT(WEIR_NOT_SENT) | BIT(WEIR_UNKNOWN) | BIT(WEIR_REFUSED);
+
+#define FLOOR_MOST (INT64_C(1) << 52)
+#define TTL_LEAST_US INT64_C(1000)
+
+static bool outside(int64_t number, int64_t least, int64_t most) {
+  return number < least || number > most;
+}
+
+/* Not 0 when some byte of the word is below '!' or above '~'. A borrow or carry from one byte to
+ * the next begins in a byte that is outside itself, so it can add no false alarm. */
+static uint64_t outside_printable(uint64_t word) {
+  const uint64_t each = UINT64_MAX / 255;
+  return ((word - '!' * each) | (word + each) | word) & 0x80 * each;
+}
+
+static bool is_printable(const char *text, size_t length) {
+  uint64_t bad = 0;
+  uint64_t word;
+  size_t at = 0;
+  for (; at + sizeof word <= length; at += sizeof word) {
+    memcpy(&word, text + at, sizeof word);
+    bad |= outside_printable(word);
+  }
+  for (; at < length; at++)
+    bad |= text[at] < '!' || text[at] > '~';
+  return bad == 0;
+}
+
+static const char *key_fault(const weir_operation *operation) {
+  size_t length = operation->key_length;
+  if (operation->key == NULL || length < 1 || length > WEIR_STORE_KEY_MOST)
+    return "key_length is outside 1 to 250, or there is no key";
+  if (operation->home_length < 1 || operation->home_offset >= length ||
+      operation->home_length > length - operation->home_offset)
+    return "the home is empty or outside the key";
+  return is_printable(operation->key, length)
+             ? NULL
+             : "the key holds a byte that is not printable ASCII, or a space";
+}
+
+static const char *number_fault(const weir_operation *operation, unsigned fields) {
+  if (fields & DELTA && outside(operation->delta, 1, WEIR_VALUE_MOST))
+    return "delta is out of range";
+  if (fields & SEED && outside(operation->seed, 0, WEIR_VALUE_MOST)) return "seed is out of range";
+  if (fields & FLOOR && outside(operation->floor, 0, FLOOR_MOST)) return "floor is out of range";
+  if (fields & VALUE && outside(operation->value, 0, WEIR_VALUE_MOST))
+    return "value is out of range";
+  if (fields & TTL && outside(operation->ttl_us, TTL_LEAST_US, WEIR_TTL_MOST_US))
+    return "ttl_us is out of range";
+  if (fields & VERSION && operation->version == 0) return "version is 0, which no GET gives";
+  return NULL;
+}
+
+/* What the caller did wrong, or NULL. */
+static const char *operation_fault(const weir_backend *backend, const weir_operation *operation) {
+  if ((unsigned)operation->kind >= KIND_COUNT) return "kind is none of weir_operation_kind";
+  const struct kind *kind = &kinds[operation->kind];
+  if ((kind->trait & backend->traits) != kind->trait) return "the backend lacks the trait it needs";
+  const char *fault = key_fault(operation);
+  return fault != NULL ? fault : number_fault(operation, kind->fields);
+}
+
+/* What the backend did wrong, or NULL. */
+static const char *outcome_fault(const weir_backend *backend, const weir_operation *operation) {
+  unsigned outcome = (unsigned)operation->outcome;
+  if (outcome >= OUTCOME_COUNT) return "an outcome that does not exist";
+  if (!((kinds[operation->kind].outcomes | always) & BIT(outcome))) return outcome_names[outcome];
+  if (operation->kind == WEIR_GET && operation->outcome == WEIR_DONE &&
+      backend->traits & WEIR_TRAIT_SWAP && operation->version_out == 0)
+    return "DONE with version 0";
+  return NULL;
+}
+
+static void refuse_all(weir_operation *operations, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    operations[i].outcome = WEIR_REFUSED;
+}
+
+/* Readies every operation for the backend; false when one of them must not reach it. */
+static bool check_operations(const weir_backend *backend, weir_operation *operations, size_t count,
+                             weir_message *message) {
+  if (count > WEIR_OPERATIONS_MOST) {
+    weir_message_set(message, "bug in weir: %zu operations in one exec, accepted are %d", count,
+                     WEIR_OPERATIONS_MOST);
+    return false;
+  }
+  for (size_t i = 0; i < count; i++) {
+    const char *fault = operation_fault(backend, &operations[i]);
+    if (fault != NULL) {
+      weir_message_set(
+          message, "bug in weir: operation %zu (%s) for backend %s: %s", i,
+          (unsigned)operations[i].kind < KIND_COUNT ? kinds[operations[i].kind].name : "?",
+          backend->name, fault);
+      return false;
+    }
+    operations[i].outcome = WEIR_PENDING;
+  }
+  return true;
+}
+
+static void check_outcomes(const weir_backend *backend, weir_operation *operations, size_t count,
+                           weir_message *message) {
+  for (size_t i = 0; i < count; i++) {
+    const char *fault = outcome_fault(backend, &operations[i]);
+    if (fault == NULL) continue;
+    weir_message_set(message, "backend %s broke its contract: operation %zu (%s) ended in %s",
+                     backend->name, i, kinds[operations[i].kind].name, fault);
+    operations[i].outcome = WEIR_UNKNOWN;
+  }
+}
+
+void weir_store_exec(weir_store *store, weir_operation *operations, size_t count,
+                     int64_t deadline_us, weir_message *message) {
+  weir_message unread;
+  if (message == NULL) message = &unread;
+  message->text[0] = '\0';
+  if (count == 0) return;
+  if (!check_operations(store->backend, operations, count, message)) {
+    refuse_all(operations, count);
+    return;
+  }
+  store->backend->exec(store->handle, operations, count, deadline_us, message);
+  check_outcomes(store->backend, operations, count, message);
+}

@@ -1,0 +1,113 @@
+#include "store/store.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/builtin.h"
+
+#define TIMEOUT_LEAST_US INT64_C(1000)
+#define TIMEOUT_MOST_US INT64_C(60000000)
+#define TIMEOUT_DEFAULT_US INT64_C(20000)
+
+/* What is wrong with a backend of the caller's own, or NULL. One that was built with a newer header
+ * is larger, and fine; `close` was the last member of the first. */
+static const char *backend_fault(const weir_backend *backend) {
+  if (backend->size < offsetof(weir_backend, close) + sizeof backend->close)
+    return "size is less than that of the first weir_backend";
+  if (backend->name == NULL) return "name is NULL";
+  if (backend->schemes == NULL || backend->schemes[0].name == NULL) return "schemes is empty";
+  if (backend->options == NULL) return "options is NULL; a list of none holds one NULL";
+  if (backend->open == NULL) return "open is NULL";
+  if (backend->exec == NULL) return "exec is NULL";
+  if (backend->close == NULL) return "close is NULL";
+  return NULL;
+}
+
+static weir_status read_namespace(const weir_url *url, weir_store *store, weir_message *message) {
+  static const char accepted[] =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+  const char *text = weir_url_find(url, "namespace");
+  if (text == NULL) return WEIR_OK;
+  size_t length = strlen(text);
+  if (length > WEIR_NAMESPACE_MOST || strspn(text, accepted) != length) {
+    weir_message_set(message, "namespace=%.80s: accepted are 1 to %d of A-Z a-z 0-9 _ . -", text,
+                     WEIR_NAMESPACE_MOST);
+    return WEIR_BAD_URL;
+  }
+  memcpy(store->namespace_text, text, length + 1);
+  return WEIR_OK;
+}
+
+static weir_status open_handle(const weir_url *url, weir_store *store, weir_message *message) {
+  weir_status status = read_namespace(url, store, message);
+  if (status == WEIR_OK)
+    status = weir_url_duration(url, "timeout", TIMEOUT_LEAST_US, TIMEOUT_MOST_US,
+                               TIMEOUT_DEFAULT_US, &store->timeout_us, message);
+  if (status == WEIR_OK)
+    status = store->backend->open(url, store->timeout_us, &store->handle, message);
+  if (status == WEIR_OK || status == WEIR_NO_MEMORY) return status;
+  if (status == WEIR_BAD_URL) {
+    weir_message_prefix(message, "store URL: ");
+    return status;
+  }
+  weir_message_set(message, "backend %s broke its contract: open answered %s", store->backend->name,
+                   weir_status_name(status));
+  return WEIR_BROKEN_BACKEND;
+}
+
+static weir_status open_store(const weir_backend *const *backends, const char *text,
+                              weir_store **store, weir_message *message) {
+  weir_parsed_url parsed;
+  weir_status status = weir_url_parse(text, backends, &parsed, message);
+  if (status != WEIR_OK) return status;
+  weir_store *made = calloc(1, sizeof *made);
+  if (made == NULL) {
+    status = WEIR_NO_MEMORY;
+    goto done;
+  }
+  made->backend = parsed.backend;
+  status = open_handle(&parsed.url, made, message);
+  if (status == WEIR_OK) {
+    *store = made;
+    made = NULL;
+  }
+
+done:
+  free(made);
+  weir_url_clear(&parsed);
+  return status;
+}
+
+/* Every status has a message, whoever made it. */
+static weir_status explain(weir_status status, weir_message *message) {
+  if (status == WEIR_NO_MEMORY) weir_message_set(message, "%s", weir_status_text(status));
+  return status;
+}
+
+weir_status weir_store_open(const char *url, weir_store **store, weir_message *message) {
+  *store = NULL;
+  return explain(open_store(weir_builtin_backends, url, store, message), message);
+}
+
+weir_status weir_store_open_backend(const weir_backend *backend, const char *url,
+                                    weir_store **store, weir_message *message) {
+  *store = NULL;
+  if (backend == NULL) {
+    weir_message_set(message, "backend is NULL");
+    return WEIR_BAD_ARGUMENT;
+  }
+  const char *fault = backend_fault(backend);
+  if (fault != NULL) {
+    weir_message_set(message, "the backend's %s", fault);
+    return WEIR_BROKEN_BACKEND;
+  }
+  const weir_backend *const backends[] = {backend, NULL};
+  return explain(open_store(backends, url, store, message), message);
+}
+
+void weir_store_close(weir_store *store) {
+  if (store == NULL) return;
+  store->backend->close(store->handle);
+  free(store);
+}

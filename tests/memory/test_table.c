@@ -1,0 +1,102 @@
+/* The table at times and with fingerprints that a test chooses, against a plain array. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "memory/table.h"
+
+enum { FINGERPRINTS = 200, STEPS = 200000 };
+
+/* Many share their first place, and the places are the last of the table, so walks are long and
+ * wrap. */
+static weir_memory_fingerprint make_fingerprint(uint64_t index) {
+  return (weir_memory_fingerprint){UINT64_MAX - index % 5, index};
+}
+
+static uint64_t next_random(uint64_t *state) {
+  *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  return *state >> 33;
+}
+
+static weir_memory_entry *insert(weir_memory_table *table, uint64_t index, int64_t expiry_us,
+                                 int64_t now_us) {
+  weir_memory_entry *entry = weir_memory_table_insert(table, make_fingerprint(index), now_us);
+  assert_non_null(entry);
+  entry->value = (int64_t)index;
+  entry->expiry_us = expiry_us;
+  return entry;
+}
+
+static void agrees_with_an_array_after_any_steps(void **state) {
+  (void)state;
+  weir_memory_table table;
+  int64_t expiry_us[FINGERPRINTS] = {0};
+  uint64_t random = 1;
+  assert_true(weir_memory_table_init(&table, FINGERPRINTS));
+  for (int64_t now_us = 1; now_us <= STEPS; now_us++) {
+    uint64_t index = next_random(&random) % FINGERPRINTS;
+    weir_memory_entry *entry = weir_memory_table_find(&table, make_fingerprint(index), now_us);
+    assert_int_equal(entry != NULL, expiry_us[index] > now_us);
+    if (entry == NULL) {
+      expiry_us[index] = now_us + 1 + (int64_t)(next_random(&random) % 300);
+      insert(&table, index, expiry_us[index], now_us);
+    } else {
+      assert_int_equal(entry->value, index);
+      if (next_random(&random) % 2 == 0) {
+        weir_memory_table_erase(&table, entry);
+        expiry_us[index] = 0;
+      }
+    }
+  }
+  weir_memory_table_clean_up(&table);
+}
+
+static void an_entry_expires_at_its_time_and_not_before(void **state) {
+  (void)state;
+  weir_memory_table table;
+  assert_true(weir_memory_table_init(&table, 10));
+  insert(&table, 1, 1000, 1);
+  assert_non_null(weir_memory_table_find(&table, make_fingerprint(1), 999));
+  assert_null(weir_memory_table_find(&table, make_fingerprint(1), 1000));
+  assert_int_equal(table.used, 0);
+  weir_memory_table_clean_up(&table);
+}
+
+static void expired_entries_do_not_make_it_grow(void **state) {
+  (void)state;
+  weir_memory_table table;
+  assert_true(weir_memory_table_init(&table, 1000000));
+  for (uint64_t i = 0; i < 100000; i++) {
+    /* 100 live at a time; a place of its own for each */
+    weir_memory_fingerprint fingerprint = {i * UINT64_C(0x9e3779b97f4a7c15), i};
+    weir_memory_table_insert(&table, fingerprint, (int64_t)i + 1)->expiry_us = (int64_t)i + 101;
+  }
+  assert_true(table.capacity <= 512);
+  weir_memory_table_clean_up(&table);
+}
+
+static void a_full_table_gives_up_the_one_nearest_to_its_expiry(void **state) {
+  (void)state;
+  weir_memory_table table;
+  assert_true(weir_memory_table_init(&table, 5));
+  for (uint64_t i = 0; i < 5; i++)
+    insert(&table, i, i == 3 ? 50 : 100, 1);
+  insert(&table, 9, 100, 1);
+  assert_int_equal(table.used, 5);
+  assert_null(weir_memory_table_find(&table, make_fingerprint(3), 1));
+  assert_non_null(weir_memory_table_find(&table, make_fingerprint(9), 1));
+  weir_memory_table_clean_up(&table);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(agrees_with_an_array_after_any_steps),
+      cmocka_unit_test(an_entry_expires_at_its_time_and_not_before),
+      cmocka_unit_test(expired_entries_do_not_make_it_grow),
+      cmocka_unit_test(a_full_table_gives_up_the_one_nearest_to_its_expiry),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
