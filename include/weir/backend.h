@@ -138,7 +138,7 @@ WEIR_EXPORT weir_status weir_url_word(const weir_url *url, const char *name,
 enum weir_url_part {
   WEIR_URL_HOST = 1 << 0,  /* needs one host */
   WEIR_URL_HOSTS = 1 << 1, /* needs one host or more */
-  WEIR_URL_PATH = 1 << 2,  /* needs a path */
+  WEIR_URL_PATH = 1 << 2,  /* needs a path; beside a host, may hold one */
   WEIR_URL_USER = 1 << 3   /* may hold user and password */
 };
 

@@ -16,6 +16,8 @@ typedef struct weir_store weir_store;
  *   memory:[?option=value&...]                              inside this process
  *   memcached://host[:port[:weight]][,...][?option=...]     port 11211, weight 1; [::1] for IPv6
  *   memcached+unix:///path[?option=...]
+ *   redis://[[user]:password@]host[:port][/db][?option=...]      port 6379, db 0
+ *   redis+unix://[[user]:password@]/path[?option=...]            db=N is an option here
  *
  * Options of every store:
  *   namespace=TEXT   1 to 32 of A-Z a-z 0-9 _ . -, put before every key

@@ -46,7 +46,7 @@ static bool read_integer(const char *name, const char *text, int64_t most, int64
 /* Zero would mean "default" to the library, so it must not get through. */
 static bool read_duration(const char *name, const char *text, int64_t *us) {
   static const int64_t least_us = 1000, most_us = 60000000;
-  if (weir_cli_parse_duration(text, us) && *us >= least_us && *us <= most_us) return true;
+  if (weir_duration_parse(text, strlen(text), us) && *us >= least_us && *us <= most_us) return true;
   weir_cli_error("%s \"%s\": a duration from 1ms to 60s is accepted, such as 20ms", name, text);
   return false;
 }

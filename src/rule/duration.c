@@ -1,8 +1,8 @@
-#include "rule/duration.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#include <weir/duration.h>
 
 /* From the longest down, so that the first unit that divides a duration gives its shortest text. */
 static const struct unit {

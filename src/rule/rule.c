@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include <weir/backend.h>
-
-#include "rule/duration.h"
+#include <weir/duration.h>
 
 /* A piece of the caller's text. */
 struct piece {

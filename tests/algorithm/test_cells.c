@@ -1,8 +1,10 @@
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+
 #include <stdlib.h>
+
+#include <cmocka.h>
 
 #include "algorithm/cells.h"
 

@@ -1,9 +1,11 @@
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include "algorithm/algorithm.h"
 

@@ -47,37 +47,12 @@ static void reads_only_the_length_given(void **state) {
   assert_int_equal(value, 12);
 }
 
-static void reads_durations_in_every_unit(void **state) {
-  (void)state;
-  static const struct {
-    const char *text;
-    int64_t us;
-  } cases[] = {{"250ms", 250000},        {"10s", 10000000}, {"2m", 120000000}, {"1h", 3600000000},
-               {"400d", 34560000000000}, {"s", 1000000},    {"0s", 0}};
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    int64_t us;
-    assert_true(weir_cli_parse_duration(cases[i].text, &us));
-    assert_int_equal(us, cases[i].us);
-  }
-}
-
-static void refuses_what_is_no_duration(void **state) {
-  (void)state;
-  static const char *const texts[] = {"",     "10",   "-1s", "1.5s", "1us",
-                                      "1 ms", "1mss", "ms1", "1S",   "106751991168d"};
-  int64_t us;
-  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-    assert_false(weir_cli_parse_duration(texts[i], &us));
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reads_digits_up_to_the_most),
       cmocka_unit_test(refuses_more_than_the_most),
       cmocka_unit_test(refuses_what_is_not_only_digits),
       cmocka_unit_test(reads_only_the_length_given),
-      cmocka_unit_test(reads_durations_in_every_unit),
-      cmocka_unit_test(refuses_what_is_no_duration),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,13 @@
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stddef.h>
+
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include <weir/backend.h>
 
@@ -36,10 +38,10 @@ static void hashes_what_would_be_too_long(void **state) {
   (void)state;
   char key[10240];
   memset(key, 'a', sizeof key);
-  assert_int_equal(strlen(encoded(key, WEIR_ENCODED_MOST)), WEIR_ENCODED_MOST);
+  assert_int_equal((int)strlen(encoded(key, WEIR_ENCODED_MOST)), WEIR_ENCODED_MOST);
   /* BLAKE2b-128 of 121 times 'a', from another implementation */
   assert_string_equal(encoded(key, WEIR_ENCODED_MOST + 1), "#690229632243d077b71e473793f526b7");
-  assert_int_equal(strlen(encoded(key, sizeof key)), 33);
+  assert_int_equal((int)strlen(encoded(key, sizeof key)), 33);
 }
 
 /* Undoes the encoding; possible for everything that is not hashed, so no two keys share a text. */

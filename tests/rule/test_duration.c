@@ -1,12 +1,13 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+
 #include <stdint.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-#include "rule/duration.h"
+#include <weir/duration.h>
 
 static const struct {
   const char *text;

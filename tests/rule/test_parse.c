@@ -1,9 +1,11 @@
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+
 #include <stdio.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include "rule/rule.h"
 
