@@ -1,5 +1,6 @@
 /* Hostile replies to every operation in both dialects. Beyond not crashing: what is taken makes
- * progress, an outcome is one that the operation may have, and cutting the reply changes nothing. */
+ * progress, an outcome is one that the operation may have, and cutting the reply changes nothing.
+ */
 #include <stdlib.h>
 
 #include "memcached/codec.h"
@@ -29,8 +30,7 @@ static weir_reading decode_all(const weir_wire_codec *codec, weir_wire_command *
                                weir_message *message) {
   for (;;) {
     size_t taken = 0;
-    weir_reading reading =
-        codec->decode(command, bytes + *used, length - *used, &taken, message);
+    weir_reading reading = codec->decode(command, bytes + *used, length - *used, &taken, message);
     if (reading == WEIR_READING_MORE || reading == WEIR_READING_BROKEN) return reading;
     require(taken > 0);
     *used += taken;
@@ -63,9 +63,9 @@ static void check(const weir_wire_codec *codec, uint8_t choice, const char *byte
       first = decode_all(codec, &parts, bytes, length, &parts_used, &message);
     }
     require(first == reading);
-    require(first != WEIR_READING_DONE || (parts_used == used &&
-                                           parts.operation.outcome == whole.operation.outcome &&
-                                           parts.operation.value == whole.operation.value));
+    require(first != WEIR_READING_DONE ||
+            (parts_used == used && parts.operation.outcome == whole.operation.outcome &&
+             parts.operation.value == whole.operation.value));
   }
 }
 

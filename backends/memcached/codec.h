@@ -1,0 +1,36 @@
+/* The two dialects of memcached, and how a server is found to speak one. All pure functions. */
+#ifndef WEIR_MEMCACHED_CODEC_H
+#define WEIR_MEMCACHED_CODEC_H
+
+#include "memcached/text.h"
+#include "wire/wire.h"
+
+typedef enum weir_memcached_dialect {
+  WEIR_DIALECT_META,
+  WEIR_DIALECT_CLASSIC,
+  WEIR_DIALECT_AUTO /* a setting only: find out */
+} weir_memcached_dialect;
+
+extern const weir_wire_codec weir_meta_codec;
+extern const weir_wire_codec weir_classic_codec;
+
+/* Codecs in the order of the dialects; `settings` points to the weir_memcached_dialect wanted. */
+extern const weir_wire_protocol weir_memcached_protocol;
+
+/* ERROR, CLIENT_ERROR and SERVER_ERROR lines. False: the line is none of them. Else sets outcome
+ * and message, and *stray if more may follow than this line. `stores`: the command carried data. */
+bool weir_reply_is_error(weir_operation *operation, const weir_line *line, bool stores, bool *stray,
+                         weir_message *message);
+
+/* The text of a stored value, or what a server answered with: DONE, or REFUSED when it is no
+ * integer. Values travel as the two's complement of their int64. */
+void weir_value_read(weir_operation *operation, const char *text, size_t length,
+                     weir_message *message);
+
+/* The CAS id of a GET: REFUSED when the server gives none. */
+void weir_version_read(weir_operation *operation, uint64_t version, weir_message *message);
+
+/* Longest text of an item that may still be an integer; a longer one is skipped. */
+enum { WEIR_VALUE_TEXT_MOST = 64 };
+
+#endif

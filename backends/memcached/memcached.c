@@ -1,0 +1,234 @@
+/* The memcached backend: which server, in which rounds. */
+#include "memcached/memcached.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memcached/codec.h"
+#include "memcached/order.h"
+#include "memcached/ring.h"
+#include "wire/wire.h"
+
+enum { DEFAULT_PORT = 11211, SERVERS_MOST = 256, ORDER_KEPT = 4096 };
+
+typedef struct memcached_store {
+  weir_memcached_dialect dialect;
+  weir_ring *ring; /* NULL with one server */
+  size_t server_count;
+  pthread_mutex_t lock; /* guards orders */
+  weir_order *orders;   /* pooled scratch memory */
+  weir_wire *wires[];
+} memcached_store;
+
+/* One `exec`. */
+typedef struct memcached_call {
+  memcached_store *store;
+  weir_operation *operations;
+  size_t count;
+  int64_t deadline_us;
+  weir_message *message;
+  bool explained;
+} memcached_call;
+
+/* Where the next explanation goes: the first one stays. */
+static weir_message *message_of(const memcached_call *call) {
+  return call->explained ? NULL : call->message;
+}
+
+static void not_sent(memcached_call *call, weir_operation *operation, const char *why) {
+  operation->outcome = WEIR_NOT_SENT;
+  weir_message_set(message_of(call), "%s", why);
+  call->explained = true;
+}
+
+static size_t pick(const memcached_store *store, const weir_operation *operation) {
+  if (store->ring == NULL) return 0;
+  return weir_ring_pick(store->ring, operation->key + operation->home_offset,
+                        operation->home_length);
+}
+
+static void add(memcached_call *call, weir_wire_slot **slots, weir_operation *operation,
+                uint8_t attempt) {
+  size_t server = pick(call->store, operation);
+  if (slots[server] == NULL) slots[server] = weir_wire_slot_take(call->store->wires[server]);
+  if (slots[server] == NULL || !weir_wire_slot_add(slots[server], operation, attempt)) {
+    not_sent(call, operation, "no memory, or too many unanswered requests");
+  }
+}
+
+/* One round trip: sends what `order` lets go (NULL: all), to all servers at once, and collects. */
+static void run_round(memcached_call *call, const weir_order *order, unsigned dialects) {
+  memcached_store *store = call->store;
+  weir_wire_slot *slots[SERVERS_MOST];
+  memset(slots, 0, store->server_count * sizeof *slots);
+  for (size_t i = 0; i < call->count; i++) {
+    uint8_t attempt = order == NULL ? 0 : order->steps[i].attempt;
+    if (order == NULL || weir_order_goes(order, i)) add(call, slots, &call->operations[i], attempt);
+  }
+  for (size_t i = 0; i < store->server_count; i++) {
+    if (slots[i] == NULL) continue;
+    weir_wire_submit(store->wires[i], slots[i], dialects, call->deadline_us);
+  }
+  for (size_t i = 0; i < store->server_count && store->server_count > 1; i++) {
+    if (slots[i] != NULL) weir_wire_flush(store->wires[i]);
+  }
+  for (size_t i = 0; i < store->server_count; i++) {
+    if (slots[i] == NULL) continue;
+    call->explained |= weir_wire_finish(store->wires[i], slots[i], message_of(call));
+  }
+}
+
+static weir_order *take_order(memcached_store *store) {
+  pthread_mutex_lock(&store->lock);
+  weir_order *order = store->orders;
+  if (order != NULL) store->orders = order->next;
+  pthread_mutex_unlock(&store->lock);
+  return order != NULL ? order : calloc(1, sizeof *order);
+}
+
+static void give_order(memcached_store *store, weir_order *order) {
+  if (order == NULL) return;
+  if (order->room > ORDER_KEPT) {
+    weir_order_free(order);
+    return;
+  }
+  pthread_mutex_lock(&store->lock);
+  order->next = store->orders;
+  store->orders = order;
+  pthread_mutex_unlock(&store->lock);
+}
+
+/* For servers that may speak the classic dialect; right for both. */
+static void run_rounds(memcached_call *call) {
+  const unsigned any = 1U << WEIR_DIALECT_META | 1U << WEIR_DIALECT_CLASSIC;
+  weir_order *order = take_order(call->store);
+  if (order == NULL || !weir_order_start(order, call->operations, call->count)) {
+    for (size_t i = 0; i < call->count; i++)
+      not_sent(call, &call->operations[i], "no memory");
+  } else {
+    while (weir_order_plan(order, call->operations, call->count)) {
+      run_round(call, order, any);
+      call->explained |= weir_order_settle(order, call->operations, call->count, message_of(call));
+    }
+  }
+  give_order(call->store, order);
+}
+
+static bool all_meta(const memcached_store *store) {
+  for (size_t i = 0; i < store->server_count; i++) {
+    if (weir_wire_dialect(store->wires[i]) != WEIR_DIALECT_META) return false;
+  }
+  return true;
+}
+
+static void memcached_exec(void *handle, weir_operation *operations, size_t count,
+                           int64_t deadline_us, weir_message *message) {
+  memcached_call call = {.store = handle,
+                         .operations = operations,
+                         .count = count,
+                         .deadline_us = deadline_us,
+                         .message = message};
+  if (all_meta(call.store)) {
+    run_round(&call, NULL, 1U << WEIR_DIALECT_META);
+  } else {
+    run_rounds(&call);
+  }
+}
+
+static void memcached_close(void *handle) {
+  memcached_store *store = handle;
+  if (store == NULL) return;
+  for (size_t i = 0; i < store->server_count; i++)
+    weir_wire_close(store->wires[i]);
+  while (store->orders != NULL) {
+    weir_order *next = store->orders->next;
+    weir_order_free(store->orders);
+    store->orders = next;
+  }
+  weir_ring_destroy(store->ring);
+  pthread_mutex_destroy(&store->lock);
+  free(store);
+}
+
+static weir_status read_options(const weir_url *url, size_t *protocol, size_t *distribution,
+                                weir_message *message) {
+  static const char *const protocols[] = {[WEIR_DIALECT_META] = "meta",
+                                          [WEIR_DIALECT_CLASSIC] = "classic",
+                                          [WEIR_DIALECT_AUTO] = "auto",
+                                          NULL};
+  static const char *const distributions[] = {[WEIR_KETAMA_WEIGHTED] = "ketama-weighted",
+                                              [WEIR_KETAMA] = "ketama",
+                                              [WEIR_MODULA] = "modula",
+                                              NULL};
+  weir_status status =
+      weir_url_word(url, "protocol", protocols, WEIR_DIALECT_AUTO, protocol, message);
+  if (status != WEIR_OK) return status;
+  return weir_url_word(url, "distribution", distributions, WEIR_KETAMA_WEIGHTED, distribution,
+                       message);
+}
+
+static weir_status open_wires(memcached_store *store, const weir_url *url, int64_t timeout_us,
+                              weir_message *message) {
+  bool unix_socket = url->host_count == 0;
+  size_t count = unix_socket ? 1 : url->host_count;
+  for (size_t i = 0; i < count; i++) {
+    weir_wire_place place = {.path = url->path};
+    if (!unix_socket) {
+      const weir_url_host *host = &url->hosts[i];
+      place = (weir_wire_place){.host = host->name,
+                                .port = host->port == 0 ? DEFAULT_PORT : host->port};
+    }
+    weir_status status = weir_wire_open(&place, &weir_memcached_protocol, &store->dialect,
+                                        timeout_us, &store->wires[i], message);
+    if (status != WEIR_OK) return status;
+    store->server_count++;
+  }
+  return WEIR_OK;
+}
+
+static weir_status memcached_open(const weir_url *url, int64_t timeout_us, void **handle,
+                                  weir_message *message) {
+  size_t protocol;
+  size_t distribution;
+  *handle = NULL;
+  weir_status status = read_options(url, &protocol, &distribution, message);
+  if (status != WEIR_OK) return status;
+  if (url->host_count > SERVERS_MOST) {
+    weir_message_set(message, "%zu hosts; at most %d are accepted", url->host_count, SERVERS_MOST);
+    return WEIR_BAD_URL;
+  }
+  size_t wires = url->host_count == 0 ? 1 : url->host_count;
+  memcached_store *store = calloc(1, sizeof *store + wires * sizeof(weir_wire *));
+  if (store == NULL) return WEIR_NO_MEMORY;
+  if (pthread_mutex_init(&store->lock, NULL) != 0) {
+    free(store);
+    return WEIR_NO_MEMORY;
+  }
+  store->dialect = (weir_memcached_dialect)protocol;
+  status = open_wires(store, url, timeout_us, message);
+  if (status == WEIR_OK && url->host_count > 1) {
+    status = weir_ring_create(url->hosts, url->host_count, DEFAULT_PORT,
+                              (weir_distribution)distribution, &store->ring, message);
+  }
+  if (status != WEIR_OK) {
+    memcached_close(store);
+    return status;
+  }
+  *handle = store;
+  return WEIR_OK;
+}
+
+static const weir_scheme schemes[] = {
+    {"memcached", WEIR_URL_HOSTS}, {"memcached+unix", WEIR_URL_PATH}, {NULL, 0}};
+
+static const char *const options[] = {"protocol", "distribution", NULL};
+
+const weir_backend weir_memcached_backend = {.size = sizeof(weir_backend),
+                                             .name = "memcached",
+                                             .schemes = schemes,
+                                             .options = options,
+                                             .traits = WEIR_TRAIT_SWAP,
+                                             .open = memcached_open,
+                                             .exec = memcached_exec,
+                                             .close = memcached_close};

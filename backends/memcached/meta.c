@@ -1,0 +1,184 @@
+/* The meta commands: one command and one reply for every operation, paired by an opaque number. */
+#include "memcached/codec.h"
+
+static bool carries_data(weir_operation_kind kind) {
+  return kind == WEIR_CREATE || kind == WEIR_SWAP || kind == WEIR_PUT;
+}
+
+static char *put_flag(char *out, char flag, uint64_t number) {
+  *out++ = ' ';
+  *out++ = flag;
+  return weir_number_put(out, number);
+}
+
+/* " D<delta>" and, for ADD, what creates the item. Sums wrap as the server's own do. */
+static char *put_add(char *out, const weir_operation *add, int64_t unix_s) {
+  uint64_t ttl_s = weir_ttl_seconds(add->ttl_us, unix_s);
+  out = put_flag(out, 'N', ttl_s);
+  out = put_flag(out, 'J', (uint64_t)add->seed + (uint64_t)add->delta);
+  out = put_flag(out, 'D', (uint64_t)add->delta);
+  if (add->refresh) out = put_flag(out, 'T', ttl_s);
+  return weir_text_put(out, " v", 2);
+}
+
+static char *put_flags(char *out, const weir_operation *operation, int64_t unix_s) {
+  switch (operation->kind) {
+    case WEIR_ADD:
+      return put_add(out, operation, unix_s);
+    case WEIR_SUB:
+      return weir_text_put(put_flag(out, 'D', -(uint64_t)operation->delta), " v", 2);
+    case WEIR_GET:
+      return weir_text_put(out, " v c", 4);
+    case WEIR_CREATE:
+      out = weir_text_put(out, " ME c", 5);
+      break;
+    case WEIR_SWAP:
+      out = weir_text_put(put_flag(out, 'C', operation->version), " c", 2);
+      break;
+    case WEIR_RAISE:
+    case WEIR_PUT:
+    case WEIR_DROP:
+      break;
+  }
+  if (!carries_data(operation->kind)) return out;
+  return put_flag(out, 'T', weir_ttl_seconds(operation->ttl_us, unix_s));
+}
+
+static const char *verb(weir_operation_kind kind) {
+  if (carries_data(kind)) return "ms ";
+  if (kind == WEIR_GET) return "mg ";
+  return kind == WEIR_DROP ? "md " : "ma ";
+}
+
+static size_t encode(const weir_wire_command *command, int64_t unix_s, char *out) {
+  const weir_operation *operation = &command->operation;
+  char data[WEIR_NUMBER_MOST];
+  size_t data_length = 0;
+  char *end = weir_text_put(out, verb(operation->kind), 3);
+  end = weir_text_put(end, operation->key, operation->key_length);
+  if (carries_data(operation->kind)) {
+    data_length = (size_t)(weir_number_put(data, (uint64_t)operation->value) - data);
+    *end++ = ' ';
+    end = weir_number_put(end, data_length);
+  }
+  end = put_flags(end, operation, unix_s);
+  end = put_flag(end, 'O', command->serial);
+  end = weir_text_put(end, "\r\n", 2);
+  if (data_length > 0) end = weir_text_put(weir_text_put(end, data, data_length), "\r\n", 2);
+  return (size_t)(end - out);
+}
+
+/* A reply line taken apart. */
+typedef struct meta_reply {
+  char code[2];
+  uint64_t size; /* VA */
+  uint64_t version;
+  uint64_t opaque;
+  bool has_version;
+  bool has_opaque;
+} meta_reply;
+
+/* " c123 O5": the flags that were asked for, and no others. */
+static bool parse_flags(meta_reply *reply, const char *text, size_t length) {
+  while (length > 0) {
+    if (length < 3 || text[0] != ' ') return false;
+    bool opaque = text[1] == 'O';
+    if (!opaque && text[1] != 'c') return false;
+    size_t digits =
+        weir_number_scan(text + 2, length - 2, opaque ? &reply->opaque : &reply->version);
+    if (digits == 0) return false;
+    reply->has_opaque |= opaque;
+    reply->has_version |= !opaque;
+    text += digits + 2;
+    length -= digits + 2;
+  }
+  return true;
+}
+
+static bool parse_line(meta_reply *reply, const weir_line *line) {
+  *reply = (meta_reply){0};
+  if (line->length < 2) return false;
+  memcpy(reply->code, line->text, 2);
+  size_t at = 2;
+  if (memcmp(reply->code, "VA", 2) == 0) {
+    if (line->length < 4 || line->text[2] != ' ') return false;
+    size_t digits = weir_number_scan(line->text + 3, line->length - 3, &reply->size);
+    if (digits == 0 || reply->size > INT32_MAX) return false;
+    at = 3 + digits;
+  }
+  return parse_flags(reply, line->text + at, line->length - at);
+}
+
+static bool has_code(const meta_reply *reply, const char *code) {
+  return memcmp(reply->code, code, 2) == 0;
+}
+
+/* Codes without a value. False: this command cannot have that answer. */
+static bool apply_code(weir_operation *operation, const meta_reply *reply, weir_message *message) {
+  weir_operation_kind kind = operation->kind;
+  bool found_not = has_code(reply, "NF");
+  if (has_code(reply, "HD") && reply->has_opaque) {
+    bool versioned = kind == WEIR_CREATE || kind == WEIR_SWAP;
+    if (reply->has_version != versioned) return false;
+    operation->version_out = reply->version;
+    operation->outcome = WEIR_DONE;
+    return versioned || kind == WEIR_PUT || kind == WEIR_DROP;
+  }
+  if ((found_not && (kind == WEIR_SUB || kind == WEIR_SWAP || kind == WEIR_DROP)) ||
+      (has_code(reply, "EN") && kind == WEIR_GET)) {
+    operation->outcome = WEIR_ABSENT;
+    return true;
+  }
+  if ((has_code(reply, "NS") && kind == WEIR_CREATE) ||
+      (has_code(reply, "EX") && kind == WEIR_SWAP)) {
+    operation->outcome = WEIR_CONFLICT;
+    return true;
+  }
+  /* The server found no room to create or store the item. */
+  if (!has_code(reply, "NS") || (kind != WEIR_ADD && kind != WEIR_SWAP && kind != WEIR_PUT)) {
+    return false;
+  }
+  operation->outcome = WEIR_REFUSED;
+  weir_message_set(message, "the server did not store the item (NS)");
+  return true;
+}
+
+static weir_reading take_value(weir_operation *operation, const meta_reply *reply, const char *data,
+                               size_t length, size_t *taken, weir_message *message) {
+  bool get = operation->kind == WEIR_GET;
+  bool counts = operation->kind == WEIR_ADD || operation->kind == WEIR_SUB;
+  if (!reply->has_opaque || reply->has_version != get || (!get && !counts)) {
+    return WEIR_READING_BROKEN;
+  }
+  size_t size = (size_t)reply->size;
+  bool small = size <= WEIR_VALUE_TEXT_MOST;
+  if (small && length < size + 2) return WEIR_READING_MORE;
+  if (small && memcmp(data + size, "\r\n", 2) != 0) return WEIR_READING_BROKEN;
+  weir_value_read(operation, data, size, message);
+  if (get) weir_version_read(operation, reply->version, message);
+  *taken += size + 2;
+  return WEIR_READING_DONE;
+}
+
+static weir_reading decode(weir_wire_command *command, const char *bytes, size_t length,
+                           size_t *taken, weir_message *message) {
+  weir_operation *operation = &command->operation;
+  weir_line line = weir_line_find(bytes, length);
+  bool stray = false;
+  if (line.bad) return WEIR_READING_BROKEN;
+  if (line.taken == 0) return WEIR_READING_MORE;
+  *taken = line.taken;
+  if (weir_reply_is_error(operation, &line, carries_data(operation->kind), &stray, message)) {
+    return stray ? WEIR_READING_LAST : WEIR_READING_DONE;
+  }
+  meta_reply reply;
+  if (!parse_line(&reply, &line)) return WEIR_READING_BROKEN;
+  if (reply.has_opaque && reply.opaque != command->serial) return WEIR_READING_BROKEN;
+  if (has_code(&reply, "VA")) {
+    return take_value(operation, &reply, bytes + line.taken, length - line.taken, taken, message);
+  }
+  return apply_code(operation, &reply, message) ? WEIR_READING_DONE : WEIR_READING_BROKEN;
+}
+
+const weir_wire_codec weir_meta_codec = {
+    .name = "memcached meta commands", .encode = encode, .decode = decode};

@@ -1,0 +1,48 @@
+/* What both dialects share in reading replies. */
+#include "memcached/codec.h"
+
+/* SERVER_ERROR covers "did nothing" as well as "lost the answer": a proxy reports a request that
+ * timed out behind it in the same words. Only these are known to come before execution. */
+static bool surely_not_executed(const weir_line *line) {
+  static const char *const texts[] = {"SERVER_ERROR out of memory", "SERVER_ERROR object too large",
+                                      "SERVER_ERROR Connection refused"};
+  for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+    if (weir_line_starts(line, texts[i])) return true;
+  }
+  return false;
+}
+
+bool weir_reply_is_error(weir_operation *operation, const weir_line *line, bool stores, bool *stray,
+                         weir_message *message) {
+  const size_t shown_most = 200;
+  bool server = weir_line_starts(line, "SERVER_ERROR ");
+  bool client = weir_line_starts(line, "CLIENT_ERROR ") || weir_line_is(line, "ERROR");
+  if (!server && !client) return false;
+  bool executed = server && operation->kind != WEIR_GET && !surely_not_executed(line);
+  operation->outcome = executed ? WEIR_UNKNOWN : WEIR_REFUSED;
+  /* A storage command that is refused for its line leaves its data to be read as a command. */
+  *stray = client && stores;
+  weir_message_set(message, "%.*s", (int)(line->length < shown_most ? line->length : shown_most),
+                   line->text);
+  return true;
+}
+
+void weir_value_read(weir_operation *operation, const char *text, size_t length,
+                     weir_message *message) {
+  uint64_t number = 0;
+  if (length <= WEIR_VALUE_TEXT_MOST && weir_number_parse(text, length, &number)) {
+    operation->value = (int64_t)number;
+    operation->outcome = WEIR_DONE;
+  } else {
+    operation->outcome = WEIR_REFUSED;
+    weir_message_set(message, "key \"%.*s\" holds something that is not an integer",
+                     (int)operation->key_length, operation->key);
+  }
+}
+
+void weir_version_read(weir_operation *operation, uint64_t version, weir_message *message) {
+  operation->version_out = version;
+  if (version != 0 || operation->outcome != WEIR_DONE) return;
+  operation->outcome = WEIR_REFUSED;
+  weir_message_set(message, "the server keeps no CAS ids: start memcached without -C");
+}

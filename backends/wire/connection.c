@@ -1,0 +1,258 @@
+/* The connection as a state machine: closed, connecting, greeting, ready. Nothing here waits. */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "wire/internal.h"
+
+void weir_wire_parser_drop(weir_wire *wire) {
+  if (wire->parser != NULL) wire->protocol->destroy_parser(wire->parser);
+  wire->parser = NULL;
+}
+
+static void drop_socket(weir_wire *wire) {
+  weir_wire_parser_drop(wire);
+  if (wire->fd >= 0) close(wire->fd);
+  wire->fd = -1;
+  wire->state = WEIR_WIRE_CLOSED;
+  wire->out_start = wire->out_end = 0;
+  wire->in_start = wire->in_end = 0;
+  wire->skip = wire->accepted = 0;
+}
+
+/* What a lost connection means for one slot: its end, or one more connection. */
+static void settle(weir_wire *wire, weir_wire_slot *slot) {
+  bool touched = slot->encoded > 0 && slot->commands[0].start < wire->accepted;
+  if (!touched && !slot->moved && !slot->abandoned) {
+    slot->moved = true;
+    slot->encoded = 0;
+    return;
+  }
+  weir_wire_slot_mark(slot, wire->accepted);
+  weir_wire_slot_explain(slot, wire->why.text);
+  weir_wire_slot_end(wire, slot);
+}
+
+static void settle_line(weir_wire *wire) {
+  weir_wire_slot *next = NULL;
+  for (weir_wire_slot *slot = wire->first; slot != NULL; slot = next) {
+    next = slot->next;
+    settle(wire, slot);
+  }
+  wire->unsent = wire->first;
+}
+
+/* Closes a ready connection; wire->why says why. */
+static void lose(weir_wire *wire) {
+  settle_line(wire);
+  drop_socket(wire);
+}
+
+/* Every address was tried in vain: what is in line cannot be sent. */
+static void give_up(weir_wire *wire) {
+  wire->tried = 0;
+  while (wire->first != NULL) {
+    wire->first->moved = true;
+    settle(wire, wire->first);
+  }
+}
+
+static void fail_attempt(weir_wire *wire) {
+  drop_socket(wire);
+  wire->address = (wire->address + 1) % wire->addresses.count;
+  wire->tried++;
+  wire->greeting.step = 0;
+}
+
+static void explain_connect(weir_wire *wire, int error) {
+  char text[128] = "";
+  if (strerror_r(error, text, sizeof text) != 0) text[0] = '\0';
+  weir_message_set(&wire->why, "cannot connect: %s", text);
+}
+
+static void try_address(weir_wire *wire, int64_t now_us) {
+  wire->attempt_us = now_us;
+  int error = weir_socket_connect(&wire->addresses.list[wire->address], &wire->fd);
+  if (error == 0 || error == EINPROGRESS) {
+    wire->state = WEIR_WIRE_CONNECTING;
+  } else {
+    explain_connect(wire, error);
+    fail_attempt(wire);
+  }
+}
+
+/* How long an attempt may last: the timeout, or more while somebody in line can wait longer, shared
+ * among the addresses, so that a dead one does not hide the next. */
+static int64_t attempt_end_us(const weir_wire *wire) {
+  int64_t longest_us = wire->timeout_us;
+  for (const weir_wire_slot *slot = wire->first; slot != NULL; slot = slot->next) {
+    int64_t left_us = slot->deadline_us - wire->attempt_us;
+    if (left_us > longest_us) longest_us = left_us;
+  }
+  return wire->attempt_us + longest_us / (int64_t)wire->addresses.count;
+}
+
+/* Whether there is nothing to do but wait. */
+static bool step_connecting(weir_wire *wire, short revents, int64_t now_us) {
+  if ((revents & (POLLOUT | POLLERR | POLLHUP)) != 0) {
+    int error = weir_socket_finish(wire->fd);
+    if (error == 0) {
+      wire->state = WEIR_WIRE_GREETING;
+    } else {
+      explain_connect(wire, error);
+      fail_attempt(wire);
+    }
+    return false;
+  }
+  if (now_us < attempt_end_us(wire)) return true;
+  explain_connect(wire, ETIMEDOUT);
+  fail_attempt(wire);
+  return false;
+}
+
+static void become_ready(weir_wire *wire, int64_t now_us) {
+  wire->state = WEIR_WIRE_READY;
+  wire->codec = wire->protocol->codecs[wire->greeting.dialect];
+  wire->active_us = now_us;
+  wire->serial = 0;
+  wire->tried = 0;
+  wire->greeting.step = 0;
+  atomic_store_explicit(&wire->dialect, (int)wire->greeting.dialect, memory_order_relaxed);
+}
+
+static bool make_parser(weir_wire *wire) {
+  if (wire->protocol->create_parser == NULL) return true;
+  wire->parser = wire->protocol->create_parser();
+  if (wire->parser == NULL) weir_message_set(&wire->why, "no memory for another connection");
+  return wire->parser != NULL;
+}
+
+/* A greeting is short and first on its connection: the socket takes it whole or is broken. */
+static bool say(weir_wire *wire) {
+  size_t length = wire->greeting.say_length;
+  if (weir_socket_send(wire->fd, wire->greeting.say, length) == (ssize_t)length) return true;
+  weir_message_set(&wire->why, "the greeting cannot be sent");
+  return false;
+}
+
+/* Lets the protocol read what came and answer; false when the peer must speak next. */
+static bool converse(weir_wire *wire, bool closed, int64_t now_us) {
+  weir_greeting *greeting = &wire->greeting;
+  greeting->taken = 0;
+  weir_greeting_answer answer = wire->protocol->greet(
+      greeting, wire->in + wire->in_start, wire->in_end - wire->in_start, closed, &wire->why);
+  wire->in_start += greeting->taken;
+  switch (answer) {
+    case WEIR_GREETING_MORE:
+      if (!closed && wire->in_end < sizeof wire->in) return false;
+      weir_message_set(&wire->why, "the server hung up during the greeting");
+      break;
+    case WEIR_GREETING_SAY:
+      if (say(wire)) return true;
+      break;
+    case WEIR_GREETING_READY:
+      if (!make_parser(wire)) break;
+      become_ready(wire, now_us);
+      return true;
+    case WEIR_GREETING_RECONNECT:
+      drop_socket(wire);
+      return true;
+    case WEIR_GREETING_FAILED:
+      break;
+  }
+  fail_attempt(wire);
+  return true;
+}
+
+static bool step_greeting(weir_wire *wire, int64_t now_us) {
+  size_t room = sizeof wire->in - wire->in_end;
+  ssize_t got = weir_socket_receive(wire->fd, wire->in + wire->in_end, room, false);
+  bool closed = got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK);
+  if (got > 0) wire->in_end += (size_t)got;
+  bool moved = false;
+  while (wire->state == WEIR_WIRE_GREETING && converse(wire, closed, now_us))
+    moved = true;
+  if (moved || now_us < attempt_end_us(wire)) return !moved;
+  weir_message_set(&wire->why, "the server does not answer the greeting");
+  fail_attempt(wire);
+  return false;
+}
+
+/* Towards a ready connection, for those in line. */
+static void step_towards_ready(weir_wire *wire, short revents, int64_t now_us) {
+  bool stuck = false;
+  while (!stuck && wire->first != NULL && wire->state != WEIR_WIRE_READY) {
+    switch (wire->state) {
+      case WEIR_WIRE_CLOSED:
+        if (wire->tried < wire->addresses.count) {
+          try_address(wire, now_us);
+        } else {
+          give_up(wire);
+        }
+        revents = 0;
+        break;
+      case WEIR_WIRE_CONNECTING:
+        stuck = step_connecting(wire, revents, now_us);
+        break;
+      case WEIR_WIRE_GREETING:
+        stuck = step_greeting(wire, now_us);
+        break;
+      case WEIR_WIRE_READY:
+        break;
+    }
+  }
+}
+
+static int64_t overdue_us(const weir_wire *wire) {
+  const weir_wire_slot *oldest = wire->first;
+  if (oldest == NULL || oldest->encoded == 0) return INT64_MAX;
+  return oldest->deadline_us + wire->timeout_us;
+}
+
+static bool work(weir_wire *wire, short revents, int64_t now_us) {
+  bool idle = now_us - wire->active_us > WEIR_WIRE_IDLE_US;
+  wire->active_us = now_us;
+  if ((idle || (revents & ~POLLOUT) != 0) && !weir_wire_receive(wire)) return false;
+  if (now_us > overdue_us(wire)) {
+    weir_message_set(&wire->why, "closed, as the oldest request stayed unanswered for too long");
+    return false;
+  }
+  if (weir_wire_send(wire, now_us, false)) return true;
+  /* What the server answered before it hung up still counts. */
+  weir_message why = wire->why;
+  if (weir_wire_receive(wire)) wire->why = why;
+  return false;
+}
+
+void weir_wire_step(weir_wire *wire, short revents, int64_t now_us) {
+  if (wire->state == WEIR_WIRE_READY) {
+    if (work(wire, revents, now_us)) return;
+    lose(wire);
+  }
+  step_towards_ready(wire, revents, now_us);
+  if (wire->state == WEIR_WIRE_READY && !work(wire, 0, now_us)) lose(wire);
+}
+
+bool weir_wire_only_receives(const weir_wire *wire) {
+  bool sending = wire->unsent != NULL || wire->out_start < wire->out_end;
+  return wire->state == WEIR_WIRE_READY && !sending;
+}
+
+short weir_wire_events(const weir_wire *wire) {
+  if (wire->state == WEIR_WIRE_CONNECTING) return POLLOUT;
+  bool listens = wire->state == WEIR_WIRE_GREETING || weir_wire_only_receives(wire);
+  return listens ? POLLIN : POLLIN | POLLOUT;
+}
+
+int64_t weir_wire_alarm_us(const weir_wire *wire) {
+  if (wire->state == WEIR_WIRE_READY) return overdue_us(wire);
+  return wire->state == WEIR_WIRE_CLOSED ? INT64_MAX : attempt_end_us(wire);
+}
+
+void weir_wire_forget_stale(weir_wire *wire, int64_t now_us) {
+  bool trying = wire->state == WEIR_WIRE_CONNECTING || wire->state == WEIR_WIRE_GREETING;
+  if (!trying || now_us < attempt_end_us(wire)) return;
+  fail_attempt(wire);
+  wire->tried = 0;
+}

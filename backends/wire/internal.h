@@ -1,0 +1,123 @@
+/* What the files of the wire share. Everything here is guarded by weir_wire.lock, save where noted.
+ */
+#ifndef WEIR_WIRE_INTERNAL_H
+#define WEIR_WIRE_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "wire/socket.h"
+#include "wire/wire.h"
+
+enum {
+  WEIR_WIRE_SLOTS_MOST = 4096,     /* slots of one connection, in use or pooled */
+  WEIR_WIRE_OUT_BYTES = 64 * 1024, /* both hold several of the longest commands and replies */
+  WEIR_WIRE_IN_BYTES = 64 * 1024,
+  WEIR_WIRE_COMMANDS_KEPT = 4096, /* a pooled slot that grew beyond this gives its memory back */
+  WEIR_WIRE_IDLE_US = 5000        /* a connection idle for longer is looked at before use */
+};
+
+struct weir_wire_slot {
+  weir_wire_slot *next; /* in line, or in the pool */
+  weir_wire_command *commands;
+  size_t count;
+  size_t room;
+  char *keys;
+  size_t keys_length;
+  size_t keys_room;
+  size_t encoded;  /* commands in the output buffer or beyond */
+  size_t answered; /* commands with all their replies */
+  int64_t deadline_us;
+  unsigned dialects;
+  atomic_bool done; /* read without the lock by a waiter that yields */
+  bool moved;       /* has already been carried over to a new connection */
+  bool abandoned;
+  bool waiting;  /* a thread is inside weir_wire_finish for it */
+  bool sleeping; /* and sleeps on `wake` */
+  pthread_cond_t wake;
+  weir_message message;
+};
+
+typedef enum weir_wire_state {
+  WEIR_WIRE_CLOSED,
+  WEIR_WIRE_CONNECTING,
+  WEIR_WIRE_GREETING,
+  WEIR_WIRE_READY
+} weir_wire_state;
+
+struct weir_wire {
+  pthread_mutex_t lock;
+  const weir_wire_protocol *protocol;
+  int64_t timeout_us;
+  weir_addresses addresses;
+  char name[300]; /* for messages: "host:port" */
+
+  weir_wire_slot *first; /* the line, oldest first */
+  weir_wire_slot *last;
+  weir_wire_slot *unsent; /* first slot with commands not yet encoded */
+  weir_wire_slot *pool;
+  size_t slot_count;
+
+  size_t waiting;      /* threads inside weir_wire_finish */
+  atomic_bool leading; /* a thread leads; written under the lock */
+  bool resting;        /* and waits for the socket, inside poll or recv */
+  bool patient;        /* the leader's next recv may wait */
+  atomic_int dialect;
+
+  weir_wire_state state;
+  int fd;
+  size_t address;     /* index of the address in use, or of the next to try */
+  size_t tried;       /* addresses tried since the line began to wait for a connection */
+  int64_t attempt_us; /* when the present address was first tried */
+  int64_t active_us;  /* when bytes last went either way */
+  weir_greeting greeting;
+  weir_message why; /* the connection failed */
+  const weir_wire_codec *codec;
+  void *parser; /* NULL unless the protocol has them */
+  uint32_t serial;
+
+  uint64_t accepted; /* bytes of the stream that the kernel took */
+  size_t out_start;  /* out[out_start, out_end) is yet to be sent */
+  size_t out_end;
+  size_t in_start; /* in[in_start, in_end) is yet to be decoded */
+  size_t in_end;
+  uint64_t skip; /* bytes to drop as they come */
+  char out[WEIR_WIRE_OUT_BYTES];
+  char in[WEIR_WIRE_IN_BYTES];
+};
+
+/* slot.c: the end of a slot's life. */
+/* Gives every unanswered command its outcome; one that starts below `accepted` was sent. */
+void weir_wire_slot_mark(weir_wire_slot *slot, uint64_t accepted);
+/* Says why, unless a reply already did. */
+void weir_wire_slot_explain(weir_wire_slot *slot, const char *why);
+/* Takes a slot out of line: done, or back to the pool if abandoned. */
+void weir_wire_slot_end(weir_wire *wire, weir_wire_slot *slot);
+/* Copies the results to the callers' operations; whether one of them needs explaining. */
+bool weir_wire_slot_collect(const weir_wire *wire, const weir_wire_slot *slot,
+                            weir_message *message);
+void weir_wire_slot_give(weir_wire *wire, weir_wire_slot *slot);
+void weir_wire_slot_free(weir_wire_slot *slot);
+void weir_wire_line_append(weir_wire *wire, weir_wire_slot *slot);
+void weir_wire_line_remove(weir_wire *wire, weir_wire_slot *slot);
+
+/* connection.c: also for closing. */
+void weir_wire_parser_drop(weir_wire *wire);
+
+/* connection.c: for the leader; the lock is let go around system calls. */
+/* Does all that can be done without waiting. `revents` is what poll reported, 0 if not asked. */
+void weir_wire_step(weir_wire *wire, short revents, int64_t now_us);
+
+/* Whether the connection is ready and only replies are missing. */
+bool weir_wire_only_receives(const weir_wire *wire);
+/* What to poll wire->fd for, and when to step at the latest. */
+short weir_wire_events(const weir_wire *wire);
+int64_t weir_wire_alarm_us(const weir_wire *wire);
+/* Forgets an attempt to connect that ran out of time while nobody watched. */
+void weir_wire_forget_stale(weir_wire *wire, int64_t now_us);
+
+/* transfer.c: on a ready connection. False: it must be closed, wire->why says why. */
+bool weir_wire_send(weir_wire *wire, int64_t now_us, bool keep_lock);
+bool weir_wire_receive(weir_wire *wire);
+
+#endif

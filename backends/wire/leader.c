@@ -1,0 +1,174 @@
+/* Who works the connection, and how the others wait. */
+#include <poll.h>
+#include <sched.h>
+#include <time.h>
+
+#include "wire/internal.h"
+
+/* Checks before a waiter sleeps, where many wait: replies then come in bursts, and a wake-up costs
+ * more than three. Among few, a yield costs more than it saves: the kernel may take the rest of the
+ * time slice, which is a millisecond and more. */
+enum { YIELDS = 3, CROWD = 8 };
+
+/* A slice of the receive that waits, stretched to two ticks of a kernel's clock, at most. */
+enum { FAR_US = 15000, POLL_MOST_MS = 60000 };
+
+/* With nobody leading, lets the first who sleeps in line know, unless one who is awake will see. */
+static void wake_next(weir_wire *wire) {
+  weir_wire_slot *sleeper = NULL;
+  for (weir_wire_slot *slot = wire->first; slot != NULL; slot = slot->next) {
+    if (slot->waiting && !slot->sleeping) return;
+    if (slot->sleeping && sleeper == NULL) sleeper = slot;
+  }
+  if (sleeper != NULL) pthread_cond_signal(&sleeper->wake);
+}
+
+static void start_leading(weir_wire *wire, int64_t now_us) {
+  atomic_store_explicit(&wire->leading, true, memory_order_relaxed);
+  weir_wire_forget_stale(wire, now_us);
+}
+
+static void stop_leading(weir_wire *wire) {
+  atomic_store_explicit(&wire->leading, false, memory_order_relaxed);
+}
+
+static bool is_leading(const weir_wire *wire) {
+  return atomic_load_explicit(&wire->leading, memory_order_relaxed);
+}
+
+static bool is_done(const weir_wire_slot *slot) {
+  return atomic_load_explicit(&slot->done, memory_order_acquire);
+}
+
+/* A receive that waits saves the poll before it, a tenth of a round trip. It ends by itself after a
+ * slice which the kernel may stretch, so it is not for the last milliseconds before a deadline. */
+static bool may_wait_in_receive(const weir_wire *wire, int64_t wait_us) {
+  return weir_wire_only_receives(wire) && wait_us > FAR_US;
+}
+
+/* Waits for the socket, in whole milliseconds rounded up, as poll wants them. */
+static short poll_socket(weir_wire *wire, int64_t wait_us) {
+  struct pollfd socket = {.fd = wire->fd, .events = weir_wire_events(wire)};
+  int64_t wait_ms = wait_us <= 0 ? 0 : (wait_us + 999) / 1000;
+  wire->resting = true;
+  pthread_mutex_unlock(&wire->lock);
+  int ready = poll(&socket, 1, wait_ms > POLL_MOST_MS ? POLL_MOST_MS : (int)wait_ms);
+  pthread_mutex_lock(&wire->lock);
+  wire->resting = false;
+  return ready > 0 ? socket.revents : 0;
+}
+
+/* Works the connection until the slot is done or out of time. */
+static void lead(weir_wire *wire, const weir_wire_slot *slot, int64_t now_us) {
+  short revents = 0;
+  start_leading(wire, now_us);
+  for (int turn = 0;; turn++) {
+    weir_wire_step(wire, revents, now_us);
+    if (is_done(slot)) break;
+    if (turn > 0) now_us = weir_monotonic_us();
+    if (now_us >= slot->deadline_us) break;
+    int64_t alarm_us = weir_wire_alarm_us(wire);
+    int64_t until_us = alarm_us < slot->deadline_us ? alarm_us : slot->deadline_us;
+    revents = 0;
+    if (turn == 0 && may_wait_in_receive(wire, until_us - now_us)) {
+      wire->patient = true;
+      revents = POLLIN;
+    } else if (wire->fd >= 0) {
+      revents = poll_socket(wire, until_us - now_us);
+    }
+  }
+  stop_leading(wire);
+}
+
+static void sleep_until(weir_wire *wire, weir_wire_slot *slot) {
+  struct timespec until = {.tv_sec = (time_t)(slot->deadline_us / 1000000),
+                           .tv_nsec = (long)(slot->deadline_us % 1000000) * 1000};
+  slot->sleeping = true;
+  pthread_cond_timedwait(&slot->wake, &wire->lock, &until);
+  slot->sleeping = false;
+}
+
+/* Returns when the slot is done, nobody leads, or some time has passed. */
+static void follow(weir_wire *wire, weir_wire_slot *slot, int64_t now_us) {
+  if (wire->waiting > CROWD) {
+    pthread_mutex_unlock(&wire->lock);
+    for (int i = 0; i < YIELDS && !is_done(slot) && is_leading(wire); i++)
+      sched_yield();
+    pthread_mutex_lock(&wire->lock);
+    if (is_done(slot) || !is_leading(wire)) return;
+  }
+  /* The leader is asleep and the slot still here: it must not wait for replies to others. A failure
+   * is the leader's to find; its poll reports the socket then. */
+  if (wire->resting && wire->state == WEIR_WIRE_READY && slot->encoded == 0) {
+    weir_wire_send(wire, now_us, true);
+  }
+  if (!is_done(slot)) sleep_until(wire, slot);
+}
+
+void weir_wire_submit(weir_wire *wire, weir_wire_slot *slot, unsigned dialects,
+                      int64_t deadline_us) {
+  slot->dialects = dialects;
+  slot->deadline_us = deadline_us;
+  pthread_mutex_lock(&wire->lock);
+  weir_wire_line_append(wire, slot);
+  pthread_mutex_unlock(&wire->lock);
+}
+
+void weir_wire_flush(weir_wire *wire) {
+  int64_t now_us = weir_monotonic_us();
+  pthread_mutex_lock(&wire->lock);
+  if (!is_leading(wire)) {
+    start_leading(wire, now_us);
+    weir_wire_step(wire, 0, now_us);
+    stop_leading(wire);
+    wake_next(wire);
+  } else if (wire->resting && wire->state == WEIR_WIRE_READY) {
+    weir_wire_send(wire, now_us, true);
+  }
+  pthread_mutex_unlock(&wire->lock);
+}
+
+/* Out of time: what was not sent never will be, what was sent is left to be counted off. */
+static bool abandon(weir_wire *wire, weir_wire_slot *slot, weir_message *message) {
+  const char *what = slot->encoded == 0 ? "not sent by the deadline" : "no answer by the deadline";
+  if (wire->state != WEIR_WIRE_READY) what = "no connection by the deadline";
+  weir_wire_slot_mark(slot, UINT64_MAX);
+  weir_wire_slot_explain(slot, what);
+  bool explained = weir_wire_slot_collect(wire, slot, message);
+  slot->abandoned = true;
+  slot->waiting = false;
+  slot->count = slot->encoded;
+  if (wire->unsent == slot) wire->unsent = slot->next;
+  if (slot->answered == slot->count) weir_wire_slot_end(wire, slot);
+  return explained;
+}
+
+bool weir_wire_finish(weir_wire *wire, weir_wire_slot *slot, weir_message *message) {
+  int64_t now_us = weir_monotonic_us();
+  pthread_mutex_lock(&wire->lock);
+  slot->waiting = true;
+  wire->waiting++;
+  while (!is_done(slot) && now_us < slot->deadline_us) {
+    if (!is_leading(wire)) {
+      lead(wire, slot, now_us);
+    } else {
+      follow(wire, slot, now_us);
+    }
+    if (!is_done(slot)) now_us = weir_monotonic_us();
+  }
+  slot->waiting = false;
+  wire->waiting--;
+  if (!is_leading(wire)) wake_next(wire);
+
+  bool explained;
+  if (is_done(slot)) {
+    pthread_mutex_unlock(&wire->lock);
+    explained = weir_wire_slot_collect(wire, slot, message);
+    pthread_mutex_lock(&wire->lock);
+    weir_wire_slot_give(wire, slot);
+  } else {
+    explained = abandon(wire, slot, message);
+  }
+  pthread_mutex_unlock(&wire->lock);
+  return explained;
+}

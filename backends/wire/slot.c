@@ -1,0 +1,163 @@
+/* Slots: their memory, their pool, their place in line, their end. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire/internal.h"
+
+static weir_wire_slot *slot_new(void) {
+  weir_wire_slot *slot = calloc(1, sizeof *slot);
+  if (slot == NULL) return NULL;
+  pthread_condattr_t monotonic;
+  if (pthread_condattr_init(&monotonic) != 0) goto no_attributes;
+  if (pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) != 0) goto no_condition;
+  if (pthread_cond_init(&slot->wake, &monotonic) != 0) goto no_condition;
+  pthread_condattr_destroy(&monotonic);
+  return slot;
+
+no_condition:
+  pthread_condattr_destroy(&monotonic);
+no_attributes:
+  free(slot);
+  return NULL;
+}
+
+void weir_wire_slot_free(weir_wire_slot *slot) {
+  pthread_cond_destroy(&slot->wake);
+  free(slot->commands);
+  free(slot->keys);
+  free(slot);
+}
+
+static void slot_clear(weir_wire_slot *slot) {
+  slot->next = NULL;
+  slot->count = slot->encoded = slot->answered = slot->keys_length = 0;
+  slot->moved = slot->abandoned = slot->waiting = slot->sleeping = false;
+  slot->message.text[0] = '\0';
+  atomic_store_explicit(&slot->done, false, memory_order_relaxed);
+}
+
+weir_wire_slot *weir_wire_slot_take(weir_wire *wire) {
+  pthread_mutex_lock(&wire->lock);
+  weir_wire_slot *slot = wire->pool;
+  if (slot != NULL) {
+    wire->pool = slot->next;
+  } else if (wire->slot_count < WEIR_WIRE_SLOTS_MOST && (slot = slot_new()) != NULL) {
+    wire->slot_count++;
+  }
+  pthread_mutex_unlock(&wire->lock);
+  if (slot != NULL) slot_clear(slot);
+  return slot;
+}
+
+/* Grows an array to hold `need` items of `size` bytes; doubles, so that a pooled slot settles. */
+static bool reserve(void **items, size_t *room, size_t need, size_t size) {
+  if (need <= *room) return true;
+  size_t grown = *room == 0 ? 16 : *room;
+  while (grown < need)
+    grown *= 2;
+  void *moved = realloc(*items, grown * size);
+  if (moved == NULL) return false;
+  *items = moved;
+  *room = grown;
+  return true;
+}
+
+bool weir_wire_slot_add(weir_wire_slot *slot, weir_operation *operation, uint8_t attempt) {
+  void *commands = slot->commands;
+  void *keys = slot->keys;
+  bool fits = reserve(&commands, &slot->room, slot->count + 1, sizeof *slot->commands) &&
+              reserve(&keys, &slot->keys_room, slot->keys_length + operation->key_length, 1);
+  slot->commands = commands;
+  slot->keys = keys;
+  if (!fits) return false;
+
+  weir_wire_command *command = &slot->commands[slot->count++];
+  command->operation = *operation;
+  command->operation.outcome = WEIR_PENDING;
+  command->caller = operation;
+  command->attempt = attempt;
+  command->replies = 0;
+  memcpy(slot->keys + slot->keys_length, operation->key, operation->key_length);
+  slot->keys_length += operation->key_length;
+  return true;
+}
+
+/* The keys stand still from here on; until now they could move as the slot grew. */
+static void point_at_keys(weir_wire_slot *slot) {
+  const char *key = slot->keys;
+  for (size_t i = 0; i < slot->count; i++) {
+    slot->commands[i].operation.key = key;
+    key += slot->commands[i].operation.key_length;
+  }
+}
+
+void weir_wire_line_append(weir_wire *wire, weir_wire_slot *slot) {
+  point_at_keys(slot);
+  if (wire->last != NULL) wire->last->next = slot;
+  if (wire->first == NULL) wire->first = slot;
+  if (wire->unsent == NULL) wire->unsent = slot;
+  wire->last = slot;
+}
+
+void weir_wire_line_remove(weir_wire *wire, weir_wire_slot *slot) {
+  weir_wire_slot *before = NULL;
+  for (weir_wire_slot *each = wire->first; each != slot; each = each->next)
+    before = each;
+  if (before != NULL) {
+    before->next = slot->next;
+  } else {
+    wire->first = slot->next;
+  }
+  if (wire->last == slot) wire->last = before;
+  if (wire->unsent == slot) wire->unsent = slot->next;
+  slot->next = NULL;
+}
+
+void weir_wire_slot_mark(weir_wire_slot *slot, uint64_t accepted) {
+  for (size_t i = slot->answered; i < slot->count; i++) {
+    weir_wire_command *command = &slot->commands[i];
+    bool sent = i < slot->encoded && command->start < accepted;
+    command->operation.outcome = sent ? WEIR_UNKNOWN : WEIR_NOT_SENT;
+  }
+}
+
+void weir_wire_slot_explain(weir_wire_slot *slot, const char *why) {
+  if (slot->message.text[0] == '\0') weir_message_set(&slot->message, "%s", why);
+}
+
+void weir_wire_slot_give(weir_wire *wire, weir_wire_slot *slot) {
+  if (slot->room > WEIR_WIRE_COMMANDS_KEPT) {
+    free(slot->commands);
+    free(slot->keys);
+    slot->commands = NULL;
+    slot->keys = NULL;
+    slot->room = slot->keys_room = 0;
+  }
+  slot->next = wire->pool;
+  wire->pool = slot;
+}
+
+void weir_wire_slot_end(weir_wire *wire, weir_wire_slot *slot) {
+  weir_wire_line_remove(wire, slot);
+  if (slot->abandoned) {
+    weir_wire_slot_give(wire, slot);
+    return;
+  }
+  atomic_store_explicit(&slot->done, true, memory_order_release);
+  if (slot->sleeping) pthread_cond_signal(&slot->wake);
+}
+
+bool weir_wire_slot_collect(const weir_wire *wire, const weir_wire_slot *slot,
+                            weir_message *message) {
+  bool failed = false;
+  for (size_t i = 0; i < slot->count; i++) {
+    const weir_operation *result = &slot->commands[i].operation;
+    weir_operation *caller = slot->commands[i].caller;
+    caller->outcome = result->outcome;
+    caller->value = result->value;
+    caller->version_out = result->version_out;
+    failed |= result->outcome >= WEIR_NOT_SENT;
+  }
+  if (failed) weir_message_set(message, "%s: %s", wire->name, slot->message.text);
+  return failed;
+}

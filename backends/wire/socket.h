@@ -1,0 +1,38 @@
+/* Addresses and sockets: every system call of the wire except poll. */
+#ifndef WEIR_WIRE_SOCKET_H
+#define WEIR_WIRE_SOCKET_H
+
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <weir/status.h>
+
+#include "wire/wire.h"
+
+typedef struct weir_address {
+  struct sockaddr_storage bytes;
+  socklen_t length;
+} weir_address;
+
+typedef struct weir_addresses {
+  weir_address *list;
+  size_t count;
+} weir_addresses;
+
+/* Every address of a place. WEIR_BAD_URL names what cannot be found. */
+weir_status weir_addresses_find(const weir_wire_place *place, weir_addresses *addresses,
+                                weir_message *message);
+void weir_addresses_free(weir_addresses *addresses);
+
+/* A non-blocking socket on its way to `address`: 0 (connected), EINPROGRESS, or the error, and then
+ * *fd is -1. */
+int weir_socket_connect(const weir_address *address, int *fd);
+
+/* Once poll reports the socket: 0, and it is ready for the functions below, or the error. */
+int weir_socket_finish(int fd);
+
+/* As send and recv without blocking or signals, repeated on EINTR. With `wait` a receive waits once
+ * for at most a tick of the kernel's clock, give or take one, and may end with EINTR. */
+ssize_t weir_socket_send(int fd, const char *bytes, size_t length);
+ssize_t weir_socket_receive(int fd, char *bytes, size_t room, bool wait);
+
+#endif

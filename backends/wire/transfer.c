@@ -1,0 +1,159 @@
+/* Bytes of a ready connection: encoding and sending, receiving and decoding. */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "wire/internal.h"
+
+/* System calls in a row before the leader looks at the other direction again. */
+enum { TURNS = 16 };
+
+static void fail(weir_wire *wire, const char *what, int error) {
+  char text[128] = "";
+  if (strerror_r(error, text, sizeof text) != 0) text[0] = '\0';
+  weir_message_set(&wire->why, "%s: %s", what, text);
+}
+
+static bool encode_slot(weir_wire *wire, weir_wire_slot *slot, int64_t unix_s) {
+  while (slot->encoded < slot->count) {
+    if (sizeof wire->out - wire->out_end < WEIR_WIRE_COMMAND_MOST) return false;
+    weir_wire_command *command = &slot->commands[slot->encoded++];
+    command->serial = wire->serial++;
+    command->parser = wire->parser;
+    command->start = wire->accepted + (wire->out_end - wire->out_start);
+    wire->out_end += wire->codec->encode(command, unix_s, wire->out + wire->out_end);
+  }
+  return true;
+}
+
+/* Ends a slot of which nothing was sent. */
+static void refuse_slot(weir_wire *wire, weir_wire_slot *slot, const char *why) {
+  weir_wire_slot_explain(slot, why);
+  weir_wire_slot_mark(slot, 0);
+  weir_wire_slot_end(wire, slot);
+}
+
+/* Encodes as much of the line as the buffer holds. */
+static void fill(weir_wire *wire, int64_t now_us) {
+  if (wire->unsent == NULL) return;
+  if (wire->out_start > 0) {
+    memmove(wire->out, wire->out + wire->out_start, wire->out_end - wire->out_start);
+    wire->out_end -= wire->out_start;
+    wire->out_start = 0;
+  }
+  int64_t unix_s = (int64_t)time(NULL);
+  while (wire->unsent != NULL) {
+    weir_wire_slot *slot = wire->unsent;
+    if (slot->encoded == 0 && now_us >= slot->deadline_us) {
+      refuse_slot(wire, slot, "not sent by the deadline");
+    } else if ((slot->dialects & 1U << wire->greeting.dialect) == 0) {
+      refuse_slot(wire, slot, "the server has changed its dialect");
+    } else if (encode_slot(wire, slot, unix_s)) {
+      wire->unsent = slot->next;
+    } else {
+      return;
+    }
+  }
+}
+
+bool weir_wire_send(weir_wire *wire, int64_t now_us, bool keep_lock) {
+  for (int turn = 0; turn < TURNS; turn++) {
+    fill(wire, now_us);
+    size_t length = wire->out_end - wire->out_start;
+    if (length == 0) return true;
+    if (!keep_lock) pthread_mutex_unlock(&wire->lock);
+    ssize_t sent = weir_socket_send(wire->fd, wire->out + wire->out_start, length);
+    int error = errno;
+    if (!keep_lock) pthread_mutex_lock(&wire->lock);
+    if (sent < 0) {
+      if (error == EAGAIN || error == EWOULDBLOCK) return true;
+      fail(wire, "sending failed", error);
+      return false;
+    }
+    wire->accepted += (uint64_t)sent;
+    wire->out_start += (size_t)sent;
+    if (wire->out_start == wire->out_end) wire->out_start = wire->out_end = 0;
+  }
+  return true;
+}
+
+/* Drops bytes of a reply that was longer than anyone wants to see. */
+static void skip(weir_wire *wire) {
+  size_t have = wire->in_end - wire->in_start;
+  size_t drop = wire->skip < have ? (size_t)wire->skip : have;
+  wire->skip -= drop;
+  wire->in_start += drop;
+}
+
+/* Takes one reply. False: no whole reply is left, or *broken. */
+static bool take_reply(weir_wire *wire, bool *broken) {
+  weir_wire_slot *slot = wire->first;
+  if (slot == NULL || slot->answered == slot->encoded ||
+      slot->commands[slot->answered].start >= wire->accepted) {
+    weir_message_set(&wire->why, "the server sent a reply that nobody asked for");
+    *broken = true;
+    return false;
+  }
+  size_t length = wire->in_end - wire->in_start;
+  size_t taken = 0;
+  weir_wire_command *command = &slot->commands[slot->answered];
+  weir_reading reading =
+      wire->codec->decode(command, wire->in + wire->in_start, length, &taken, &slot->message);
+  if (reading == WEIR_READING_MORE && length < WEIR_WIRE_REPLY_MOST) return false;
+  if (reading == WEIR_READING_MORE || reading == WEIR_READING_BROKEN) {
+    weir_message_set(&wire->why, "the server's reply is not %s", wire->codec->name);
+    *broken = true;
+    return false;
+  }
+  wire->skip = taken > length ? taken - length : 0;
+  wire->in_start += taken > length ? length : taken;
+  command->replies++;
+  if (reading == WEIR_READING_REPLY) return true;
+  if (reading == WEIR_READING_LAST) {
+    weir_message_set(&wire->why, "closed after an error, as what follows it cannot be trusted");
+    *broken = true;
+  }
+  if (++slot->answered == slot->count) weir_wire_slot_end(wire, slot);
+  return !*broken;
+}
+
+static bool decode(weir_wire *wire) {
+  bool broken = false;
+  do {
+    skip(wire);
+  } while (wire->in_start < wire->in_end && take_reply(wire, &broken));
+  return !broken;
+}
+
+/* One recv; the first of a patient wire waits a little. Bytes got, 0 for none yet, -1 for a loss.
+ */
+static ssize_t receive_some(weir_wire *wire, size_t room) {
+  bool wait = wire->patient;
+  wire->patient = false;
+  wire->resting = wait;
+  pthread_mutex_unlock(&wire->lock);
+  ssize_t got = weir_socket_receive(wire->fd, wire->in + wire->in_end, room, wait);
+  int error = errno;
+  pthread_mutex_lock(&wire->lock);
+  wire->resting = false;
+  if (got > 0) return got;
+  if (got < 0 && (error == EAGAIN || error == EWOULDBLOCK || error == EINTR)) return 0;
+  if (got < 0) fail(wire, "receiving failed", error);
+  if (got == 0) weir_message_set(&wire->why, "the server closed the connection");
+  return -1;
+}
+
+bool weir_wire_receive(weir_wire *wire) {
+  for (int turn = 0; turn < TURNS; turn++) {
+    memmove(wire->in, wire->in + wire->in_start, wire->in_end - wire->in_start);
+    wire->in_end -= wire->in_start;
+    wire->in_start = 0;
+    size_t room = sizeof wire->in - wire->in_end;
+    ssize_t got = receive_some(wire, room);
+    if (got <= 0) return got == 0;
+    wire->in_end += (size_t)got;
+    if (!decode(wire)) return false;
+    if ((size_t)got < room) return true;
+  }
+  return true;
+}

@@ -1,0 +1,155 @@
+/* The private transport of the network backends: one shared connection per server.
+ *
+ * Any number of threads share one non-blocking socket. A backend brings a protocol: pure functions
+ * that turn an operation into bytes and bytes into an outcome. The wire brings the socket, the
+ * deadline, pipelining across threads, and the rule that nothing is sent twice.
+ *
+ * The life of a slot
+ *
+ *   A slot is one request: copies of a caller's operations, for one server, in its own memory.
+ * Slots are pooled; once the pool has warmed up nothing is allocated.
+ *
+ *                 submit             leader encodes            last reply decoded
+ *        FREE ------------> QUEUED ----------------> SENT ---------------------> DONE
+ *         ^                   |                       |                           |
+ *         |  deadline:        |       deadline:       |                           | finish copies
+ *         |  NOT_SENT         |       UNKNOWN         v                           | the results
+ *         +-------------------+                   ABANDONED ---> replies          |
+ *         |                                           counted off, or the         |
+ *         +------------------------------------------ connection closed           |
+ *         +-----------------------------------------------------------------------+
+ *
+ *   When a connection closes, a command of which the kernel took a byte is UNKNOWN, any other
+ *   NOT_SENT; a slot of which no byte was taken goes to one more connection first. Results are
+ *   decoded into the slot and copied to the caller's operations by the caller's own thread, so
+ *   nothing is ever written to a caller that has gone.
+ *
+ * The roles
+ *
+ *   Slots of a connection stand in one line. Whoever waits for a slot and finds no leader leads: it
+ *   encodes and sends what is queued, polls, reads, decodes, and marks slots done from the front.
+ *   The others sleep on the condition variable of their own slot; in a crowd they yield the
+ *   processor three times before. A leader whose own slot is done stops; the first waiter in line
+ * takes over. Only threads that wait at this connection lead it, so none is held up by a thread
+ * that is busy elsewhere.
+ *
+ *   The lock guards everything and is let go around send, recv and poll of the leader, which alone
+ *   touches the socket. One exception: while the leader is inside poll, a follower may send what is
+ *   queued, holding the lock.
+ *
+ * A connection closes on a protocol error, when the peer closes it, and when its oldest slot is
+ * overdue: unanswered for the store's timeout after the slot's deadline. */
+#ifndef WEIR_WIRE_H
+#define WEIR_WIRE_H
+
+#include <weir/backend.h>
+
+enum {
+  WEIR_WIRE_COMMAND_MOST = 1280, /* bytes one encoded command may take */
+  WEIR_WIRE_GREETING_MOST = 512, /* bytes of one step of a greeting */
+  WEIR_WIRE_REPLY_MOST = 4096    /* bytes a codec may ask to see before it takes any */
+};
+
+/* One operation inside a slot, and its result. */
+typedef struct weir_wire_command {
+  weir_operation operation; /* a copy, key in the slot's memory; a codec writes its results here */
+  weir_operation *caller;   /* the original; touched by the caller's thread alone */
+  void *parser;             /* of its connection, see weir_wire_protocol */
+  uint64_t start;           /* where in the stream its first byte stands, once encoded */
+  uint32_t serial;          /* counts the commands of a connection; free for the codec to send */
+  uint8_t attempt;          /* 0, then one more each time the codec asked for another */
+  uint8_t replies;          /* for codecs whose commands have several: how many were taken */
+} weir_wire_command;
+
+typedef enum weir_reading {
+  WEIR_READING_MORE,  /* not a whole reply yet: nothing taken */
+  WEIR_READING_REPLY, /* took a reply; the command needs another */
+  WEIR_READING_DONE, /* took the last reply: results are set, or PENDING: one more attempt is needed
+                      */
+  WEIR_READING_LAST, /* as DONE, and nothing after it on this connection can be trusted */
+  WEIR_READING_BROKEN /* not what the protocol allows */
+} weir_reading;
+
+/* A dialect as pure functions of bytes. */
+typedef struct weir_wire_codec {
+  const char *name;
+  /* Writes a command, at most WEIR_WIRE_COMMAND_MOST bytes; returns how many. */
+  size_t (*encode)(const weir_wire_command *command, int64_t unix_s, char *out);
+  /* Takes one reply to `command` from the front of `bytes`. *taken may exceed `length`: the rest is
+   * skipped when it comes. Texts for people go to `message`. */
+  weir_reading (*decode)(weir_wire_command *command, const char *bytes, size_t length,
+                         size_t *taken, weir_message *message);
+} weir_wire_codec;
+
+typedef enum weir_greeting_answer {
+  WEIR_GREETING_MORE,      /* wait for more bytes */
+  WEIR_GREETING_SAY,       /* send what was written to `say`, then listen */
+  WEIR_GREETING_READY,     /* *dialect is set */
+  WEIR_GREETING_RECONNECT, /* connect to the same address again and go on from *step */
+  WEIR_GREETING_FAILED     /* this server is not one for us; `message` says why */
+} weir_greeting_answer;
+
+/* What is exchanged on a new connection before anything else. Called when connected (length 0),
+ * whenever bytes have come, and with `closed` when the peer hung up. */
+typedef struct weir_greeting {
+  const void *settings; /* the protocol's */
+  unsigned step;        /* 0 on a new connection, then the function's own */
+  unsigned dialect;     /* out: index into codecs */
+  size_t taken;         /* out: bytes of the answer used up */
+  size_t say_length;    /* out, with SAY */
+  char say[WEIR_WIRE_GREETING_MOST];
+} weir_greeting;
+
+typedef struct weir_wire_protocol {
+  const weir_wire_codec *const *codecs;
+  weir_greeting_answer (*greet)(weir_greeting *greeting, const char *bytes, size_t length,
+                                bool closed, weir_message *message);
+  /* For a codec that reads with a library's parser, which each connection then has of its own; NULL
+   * for others. Between two calls of decode it must hold nothing. NULL from create: no memory. */
+  void *(*create_parser)(void);
+  void (*destroy_parser)(void *parser);
+} weir_wire_protocol;
+
+typedef struct weir_wire weir_wire;
+typedef struct weir_wire_slot weir_wire_slot;
+
+/* Where a server is: a host and a port, or the path of a unix socket. */
+typedef struct weir_wire_place {
+  const char *host;
+  uint16_t port;
+  const char *path;
+} weir_wire_place;
+
+/* Looks the host up; does not connect. `settings` must outlive the wire. WEIR_BAD_URL names the
+ * place. */
+weir_status weir_wire_open(const weir_wire_place *place, const weir_wire_protocol *protocol,
+                           const void *settings, int64_t timeout_us, weir_wire **wire,
+                           weir_message *message);
+
+/* No slot may be in use. NULL is fine. */
+void weir_wire_close(weir_wire *wire);
+
+/* The dialect of the newest connection that got one, or -1. Any thread. */
+int weir_wire_dialect(const weir_wire *wire);
+
+/* An empty slot, or NULL when memory or the connection's share of slots is used up. */
+weir_wire_slot *weir_wire_slot_take(weir_wire *wire);
+
+/* Adds a copy of `operation` as its given attempt. False: no memory, nothing was added. */
+bool weir_wire_slot_add(weir_wire_slot *slot, weir_operation *operation, uint8_t attempt);
+
+/* Puts the slot in line. `dialects` is a set of bits: on a connection that speaks another, nothing
+ * is sent. Never blocks. */
+void weir_wire_submit(weir_wire *wire, weir_wire_slot *slot, unsigned dialects,
+                      int64_t deadline_us);
+
+/* Sends what is queued, as far as that goes without waiting. For callers with slots at several
+ * connections; weir_wire_finish does it too. */
+void weir_wire_flush(weir_wire *wire);
+
+/* Waits until the slot is done or its deadline has passed, writes outcomes, values and versions
+ * into the callers' operations and gives the slot back. An operation that must be tried anew stays
+ * PENDING. Writes `message` when an outcome asks for one, and returns whether it did. */
+bool weir_wire_finish(weir_wire *wire, weir_wire_slot *slot, weir_message *message);
+
+#endif
