@@ -102,18 +102,6 @@ static bool apply_word(weir_wire_command *command, const weir_line *line) {
   return true;
 }
 
-/* The reply to the `touch` behind an `incr`. When the sum was changed and its life not prolonged,
- * all that can be said is that the outcome is not what was asked for. */
-static weir_reading take_touch(weir_operation *operation, const weir_line *line,
-                               weir_message *message) {
-  weir_operation touch = *operation;
-  bool stray = false;
-  if (weir_line_is(line, "TOUCHED") || weir_line_is(line, "NOT_FOUND")) return WEIR_READING_DONE;
-  if (!weir_reply_is_error(&touch, line, false, &stray, message)) return WEIR_READING_BROKEN;
-  if (operation->outcome == WEIR_DONE) operation->outcome = WEIR_UNKNOWN;
-  return WEIR_READING_DONE;
-}
-
 /* "VALUE <key> <flags> <length> <version>": false if it is not that. */
 static bool parse_value_line(const weir_operation *operation, const weir_line *line, uint64_t *size,
                              uint64_t *version) {
@@ -168,7 +156,9 @@ static weir_reading decode(weir_wire_command *command, const char *bytes, size_t
   if (line.bad) return WEIR_READING_BROKEN;
   if (line.taken == 0) return WEIR_READING_MORE;
   *taken = line.taken;
-  if (touched && command->replies > 0) return take_touch(operation, &line, message);
+  if (touched && command->replies > 0) {
+    return weir_touch_read(operation, &line, "TOUCHED", "NOT_FOUND", message);
+  }
   if (weir_reply_is_error(operation, &line, carries_data(command), &stray, message)) {
     if (stray) return WEIR_READING_LAST;
     return touched ? WEIR_READING_REPLY : WEIR_READING_DONE;

@@ -27,6 +27,11 @@ bool weir_reply_is_error(weir_operation *operation, const weir_line *line, bool 
 void weir_value_read(weir_operation *operation, const char *text, size_t length,
                      weir_message *message);
 
+/* The reply to what renews the TTL behind an addition. When the sum was changed and its life not
+ * prolonged, all that can be said is that the outcome is not what was asked for. */
+weir_reading weir_touch_read(weir_operation *operation, const weir_line *line, const char *touched,
+                             const char *absent, weir_message *message);
+
 /* The CAS id of a GET: REFUSED when the server gives none. */
 void weir_version_read(weir_operation *operation, uint64_t version, weir_message *message);
 

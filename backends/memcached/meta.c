@@ -1,4 +1,6 @@
-/* The meta commands: one command and one reply for every operation, paired by an opaque number. */
+/* The meta commands: one command and one reply for every operation, paired by an opaque number.
+ * Only an addition that renews the TTL takes two: `ma` has a flag for it, which the server forgets
+ * when the sum outgrows the item and moves to a new one. */
 #include "memcached/codec.h"
 
 static bool carries_data(weir_operation_kind kind) {
@@ -17,7 +19,6 @@ static char *put_add(char *out, const weir_operation *add, int64_t unix_s) {
   out = put_flag(out, 'N', ttl_s);
   out = put_flag(out, 'J', (uint64_t)add->seed + (uint64_t)add->delta);
   out = put_flag(out, 'D', (uint64_t)add->delta);
-  if (add->refresh) out = put_flag(out, 'T', ttl_s);
   return weir_text_put(out, " v", 2);
 }
 
@@ -44,6 +45,18 @@ static char *put_flags(char *out, const weir_operation *operation, int64_t unix_
   return put_flag(out, 'T', weir_ttl_seconds(operation->ttl_us, unix_s));
 }
 
+/* Behind an addition: a read that returns nothing and sets the TTL. */
+static char *put_touch(char *out, const weir_operation *add, int64_t unix_s) {
+  out = weir_text_put(out, "mg ", 3);
+  out = weir_text_put(out, add->key, add->key_length);
+  out = put_flag(out, 'T', weir_ttl_seconds(add->ttl_us, unix_s));
+  return weir_text_put(out, "\r\n", 2);
+}
+
+static bool renews(const weir_operation *operation) {
+  return operation->kind == WEIR_ADD && operation->refresh;
+}
+
 static const char *verb(weir_operation_kind kind) {
   if (carries_data(kind)) return "ms ";
   if (kind == WEIR_GET) return "mg ";
@@ -64,6 +77,7 @@ static size_t encode(const weir_wire_command *command, int64_t unix_s, char *out
   end = put_flags(end, operation, unix_s);
   end = put_flag(end, 'O', command->serial);
   end = weir_text_put(end, "\r\n", 2);
+  if (renews(operation)) end = put_touch(end, operation, unix_s);
   if (data_length > 0) end = weir_text_put(weir_text_put(end, data, data_length), "\r\n", 2);
   return (size_t)(end - out);
 }
@@ -160,24 +174,34 @@ static weir_reading take_value(weir_operation *operation, const meta_reply *repl
   return WEIR_READING_DONE;
 }
 
+/* The reply to the operation itself. */
+static weir_reading take_reply(weir_wire_command *command, const weir_line *line, const char *data,
+                               size_t length, size_t *taken, weir_message *message) {
+  weir_operation *operation = &command->operation;
+  bool stray = false;
+  if (weir_reply_is_error(operation, line, carries_data(operation->kind), &stray, message)) {
+    return stray ? WEIR_READING_LAST : WEIR_READING_DONE;
+  }
+  meta_reply reply;
+  if (!parse_line(&reply, line)) return WEIR_READING_BROKEN;
+  if (reply.has_opaque && reply.opaque != command->serial) return WEIR_READING_BROKEN;
+  if (has_code(&reply, "VA")) {
+    return take_value(operation, &reply, data, length, taken, message);
+  }
+  return apply_code(operation, &reply, message) ? WEIR_READING_DONE : WEIR_READING_BROKEN;
+}
+
 static weir_reading decode(weir_wire_command *command, const char *bytes, size_t length,
                            size_t *taken, weir_message *message) {
   weir_operation *operation = &command->operation;
   weir_line line = weir_line_find(bytes, length);
-  bool stray = false;
   if (line.bad) return WEIR_READING_BROKEN;
   if (line.taken == 0) return WEIR_READING_MORE;
   *taken = line.taken;
-  if (weir_reply_is_error(operation, &line, carries_data(operation->kind), &stray, message)) {
-    return stray ? WEIR_READING_LAST : WEIR_READING_DONE;
-  }
-  meta_reply reply;
-  if (!parse_line(&reply, &line)) return WEIR_READING_BROKEN;
-  if (reply.has_opaque && reply.opaque != command->serial) return WEIR_READING_BROKEN;
-  if (has_code(&reply, "VA")) {
-    return take_value(operation, &reply, bytes + line.taken, length - line.taken, taken, message);
-  }
-  return apply_code(operation, &reply, message) ? WEIR_READING_DONE : WEIR_READING_BROKEN;
+  if (command->replies > 0) return weir_touch_read(operation, &line, "HD", "EN", message);
+  weir_reading reading =
+      take_reply(command, &line, bytes + line.taken, length - line.taken, taken, message);
+  return reading == WEIR_READING_DONE && renews(operation) ? WEIR_READING_REPLY : reading;
 }
 
 const weir_wire_codec weir_meta_codec = {

@@ -40,6 +40,16 @@ void weir_value_read(weir_operation *operation, const char *text, size_t length,
   }
 }
 
+weir_reading weir_touch_read(weir_operation *operation, const weir_line *line, const char *touched,
+                             const char *absent, weir_message *message) {
+  weir_operation touch = *operation;
+  bool stray = false;
+  if (weir_line_is(line, touched) || weir_line_is(line, absent)) return WEIR_READING_DONE;
+  if (!weir_reply_is_error(&touch, line, false, &stray, message)) return WEIR_READING_BROKEN;
+  if (operation->outcome == WEIR_DONE) operation->outcome = WEIR_UNKNOWN;
+  return WEIR_READING_DONE;
+}
+
 void weir_version_read(weir_operation *operation, uint64_t version, weir_message *message) {
   operation->version_out = version;
   if (version != 0 || operation->outcome != WEIR_DONE) return;
