@@ -37,8 +37,8 @@ typedef struct weir_limiter_options {
   weir_clock clock;       /* default: CLOCK_REALTIME */
   int64_t deadline_us;    /* 1000 to 60000000; longest a decision may take, reading the clock to
                              answer; default: the store's timeout */
-  int64_t clock_error_us; /* 1 to 60000000; largest difference between the clocks of two
-                             processes; default 10000 */
+  int64_t clock_error_us; /* 1 to 60000000; furthest a process's clock may be from true
+                             time, so that two differ by up to twice that; default 10000 */
   uint32_t processes;     /* 1 to 100000; how many processes may use the same keys at once; part
                              of the storage layout, so set it alike everywhere; default 64 */
   uint32_t

@@ -184,8 +184,10 @@ static weir_turn resume_take_back(weir_machine *machine, weir_status status) {
   return fail(machine, status == WEIR_OK ? machine->failure : WEIR_UNKNOWN_OUTCOME);
 }
 
+/* What is left behind by a reset that failed is unknown: the next touch looks first. */
 static weir_turn resume_reset(weir_machine *machine, weir_status status) {
   weir_notes_forget(machine);
+  machine->notes->must_peek = status != WEIR_OK;
   machine->asks->settled = true;
   machine->asks->status = status;
   return WEIR_TURN_DONE;

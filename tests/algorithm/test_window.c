@@ -203,6 +203,22 @@ static void says_unknown_and_takes_nothing_back_when_its_addition_got_no_answer(
   tear_down(&b);
 }
 
+static void looks_first_after_a_reset_that_failed(void **state) {
+  (void)state;
+  struct bench b = set_up("fixed-window:10/1s");
+  start(&b, 0, 1, 0);
+  b.asks[0] = (weir_ask){.kind = WEIR_ASK_RESET, .cost = 1};
+  weir_machine_start(b.machine, 100, b.memo, b.asks);
+  expect(&b, 0, WEIR_DROP, 0, 0);
+  answer(&b, 0, WEIR_NOT_SENT, 0);
+  assert_int_equal(weir_machine_resume(b.machine, 200, false), WEIR_TURN_DONE);
+  assert_int_equal(b.asks[0].status, WEIR_UNAVAILABLE);
+  keep(&b);
+  start(&b, 300, 1, 0);
+  expect(&b, 0, WEIR_GET, 0, 0);
+  tear_down(&b);
+}
+
 static void charges_all_rules_of_a_stack_or_none(void **state) {
   (void)state;
   struct bench b = set_up("fixed-window:10/1s;fixed-window:12/1m");
@@ -244,6 +260,7 @@ int main(void) {
       cmocka_unit_test(takes_a_lost_round_back_before_it_fails),
       cmocka_unit_test(never_admits_on_a_late_reply),
       cmocka_unit_test(says_unknown_and_takes_nothing_back_when_its_addition_got_no_answer),
+      cmocka_unit_test(looks_first_after_a_reset_that_failed),
       cmocka_unit_test(charges_all_rules_of_a_stack_or_none),
       cmocka_unit_test(keeps_denied_charges_where_all_count),
   };
