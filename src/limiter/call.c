@@ -70,7 +70,7 @@ static weir_call *create_call(weir_limiter *limiter) {
   return call;
 }
 
-weir_call *weir_call_acquire(weir_limiter *limiter, size_t count, weir_message *message) {
+weir_call *weir_call_acquire(weir_limiter *limiter, size_t count) {
   pthread_mutex_lock(&limiter->idle_mutex);
   weir_call *call = limiter->idle_calls;
   if (call != NULL) limiter->idle_calls = call->next_idle;
@@ -83,9 +83,7 @@ weir_call *weir_call_acquire(weir_limiter *limiter, size_t count, weir_message *
   }
   call->member_count = 0;
   call->group_count = 0;
-  pthread_mutex_lock(&call->mutex);
-  call->message = message;
-  pthread_mutex_unlock(&call->mutex);
+  call->explained = NULL;
   return call;
 }
 
@@ -117,9 +115,21 @@ void weir_call_add(weir_call *call, weir_ask_kind kind, const void *key, size_t 
 /* --- joining and leading -----------------------------------------------------------------------
  */
 
+/* Writes down why a member failed, unless one before it in the call did too. */
+static void explain(weir_member *member, weir_status status, const char *why) {
+  weir_call *call = member->call;
+  pthread_mutex_lock(&call->mutex);
+  if (call->explained == NULL || member < call->explained) {
+    weir_message_set(&call->explanation, "%s", why[0] != '\0' ? why : weir_status_text(status));
+    call->explained = member;
+  }
+  pthread_mutex_unlock(&call->mutex);
+}
+
 static void settle_with(weir_member *member, weir_status status) {
   member->ask.settled = true;
   member->ask.status = status;
+  explain(member, status, "");
   set_state(member, WEIR_MEMBER_DONE);
 }
 
@@ -180,22 +190,12 @@ static void pass_lead(const weir_call *call, weir_entry *entry) {
   if (next_call != call) notify(next_call);
 }
 
-/* Says why in the caller's message, unless an earlier failure of its call did. */
-static void explain(weir_call *call, weir_status status, const weir_message *failure) {
-  pthread_mutex_lock(&call->mutex);
-  if (call->message != NULL)
-    weir_message_set(call->message, "%s",
-                     failure->text[0] != '\0' ? failure->text : weir_status_text(status));
-  call->message = NULL;
-  pthread_mutex_unlock(&call->mutex);
-}
-
 /* After the step to done the member's own thread may go on and reuse it: nothing of it is touched
  * but its call, which outlives every use. */
 static void finish_ask(const weir_call *call, weir_ask *ask) {
   weir_member *member = member_of(ask);
   weir_call *owner = member->call;
-  if (ask->status != WEIR_OK) explain(owner, ask->status, &call->failure);
+  if (ask->status != WEIR_OK) explain(member, ask->status, call->failure.text);
   set_state(member, WEIR_MEMBER_DONE);
   if (owner != call) notify(owner);
 }
@@ -235,7 +235,6 @@ static bool all_done(const weir_call *call) {
 
 /* Out of time: whoever has not been taken leaves the line. */
 static void withdraw_all(weir_call *call) {
-  static const weir_message none = {""};
   for (size_t i = 0; i < call->member_count; i++) {
     weir_member *member = &call->members[i];
     if (state_of(member) >= WEIR_MEMBER_TAKEN) continue;
@@ -247,7 +246,6 @@ static void withdraw_all(weir_call *call) {
     }
     weir_shard_unlock(member->shard);
     if (state >= WEIR_MEMBER_TAKEN) continue;
-    explain(call, WEIR_TIMEOUT, &none);
     settle_with(member, WEIR_TIMEOUT);
   }
 }

@@ -64,16 +64,17 @@ struct weir_call {
   weir_group *groups;
   weir_operation *operations; /* of one round, all groups */
   char (*key_texts)[WEIR_COUNTER_KEY_MOST];
-  weir_message failure; /* of the round that failed last */
+  weir_message failure; /* of the first round that failed */
 
   pthread_mutex_t mutex; /* guards what follows */
   pthread_cond_t changed;
-  unsigned events;       /* steps of members made by other threads */
-  weir_message *message; /* the caller's; the first failure writes it */
+  unsigned events;              /* steps of members made by other threads */
+  const weir_member *explained; /* the first member that failed, or NULL; */
+  weir_message explanation;     /* and why */
 };
 
 /* A call with room for `count` members, from the limiter's idle ones or new. NULL: no memory. */
-weir_call *weir_call_acquire(weir_limiter *limiter, size_t count, weir_message *message);
+weir_call *weir_call_acquire(weir_limiter *limiter, size_t count);
 void weir_call_release(weir_call *call);
 void weir_call_destroy(weir_call *call);
 

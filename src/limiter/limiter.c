@@ -100,13 +100,14 @@ static weir_status run_one(weir_limiter *limiter, weir_ask_kind kind, const void
                            weir_message *message) {
   weir_status status = check_request(key, key_length, cost, message);
   if (status != WEIR_OK) return status;
-  weir_call *call = weir_call_acquire(limiter, 1, message);
+  weir_call *call = weir_call_acquire(limiter, 1);
   if (call == NULL) return no_memory(message);
   weir_call_add(call, kind, key, key_length, cost);
   weir_call_run(call);
   const weir_ask *ask = &call->members[0].ask;
   status = ask->status;
   if (status == WEIR_OK && decision != NULL) *decision = ask->decision;
+  if (status != WEIR_OK) weir_message_set(message, "%s", call->explanation.text);
   weir_call_release(call);
   return status;
 }
@@ -126,17 +127,26 @@ weir_status weir_limiter_reset(weir_limiter *limiter, const void *key, size_t ke
   return run_one(limiter, WEIR_ASK_RESET, key, key_length, 1, NULL, message);
 }
 
-/* Carries the members' answers over to their requests; the first that is not OK is the batch's. */
-static weir_status collect(const weir_call *call, weir_request *requests, size_t count) {
+/* Carries the members' answers over to their requests; the first that failed speaks for the batch.
+ */
+static weir_status collect(const weir_call *call, weir_request *requests, size_t count,
+                           weir_message *message) {
   weir_status first = WEIR_OK;
   const weir_member *member = call->members;
   for (size_t i = 0; i < count; i++) {
-    if (requests[i].status == WEIR_OK) {
-      requests[i].status = member->ask.status;
-      if (member->ask.status == WEIR_OK) requests[i].decision = member->ask.decision;
+    weir_request *request = &requests[i];
+    bool asked = request->status == WEIR_OK;
+    if (asked) {
+      request->status = member->ask.status;
+      if (request->status == WEIR_OK) request->decision = member->ask.decision;
       member++;
     }
-    if (first == WEIR_OK) first = requests[i].status;
+    if (first != WEIR_OK || request->status == WEIR_OK) continue;
+    first = request->status;
+    if (asked)
+      weir_message_set(message, "%s", call->explanation.text);
+    else
+      check_request(request->key, request->key_length, request->cost, message);
   }
   return first;
 }
@@ -148,16 +158,16 @@ weir_status weir_limiter_take_batch(weir_limiter *limiter, weir_request *request
                      WEIR_BATCH_MOST);
     return WEIR_BAD_ARGUMENT;
   }
-  weir_call *call = weir_call_acquire(limiter, count, message);
+  weir_call *call = weir_call_acquire(limiter, count);
   if (call == NULL) return no_memory(message);
   for (size_t i = 0; i < count; i++) {
     weir_request *request = &requests[i];
-    request->status = check_request(request->key, request->key_length, request->cost, message);
+    request->status = check_request(request->key, request->key_length, request->cost, NULL);
     if (request->status == WEIR_OK)
       weir_call_add(call, WEIR_ASK_TAKE, request->key, request->key_length, request->cost);
   }
   weir_call_run(call);
-  weir_status status = collect(call, requests, count);
+  weir_status status = collect(call, requests, count, message);
   weir_call_release(call);
   return status;
 }

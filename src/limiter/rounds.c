@@ -51,7 +51,9 @@ static void absorb(weir_call *call) {
 
 void weir_rounds_run(weir_call *call) {
   call->failure.text[0] = '\0';
-  for (size_t count; (count = prepare(call)) > 0; absorb(call))
-    weir_store_exec(call->limiter->store, call->operations, count, call->deadline_us,
-                    &call->failure);
+  for (size_t count; (count = prepare(call)) > 0; absorb(call)) {
+    weir_message why = {.text[0] = '\0'};
+    weir_store_exec(call->limiter->store, call->operations, count, call->deadline_us, &why);
+    if (call->failure.text[0] == '\0' && why.text[0] != '\0') call->failure = why;
+  }
 }

@@ -55,12 +55,12 @@ static void choose_lanes(weir_rule *rule, uint32_t processes, bool packable) {
 static void write_tag(weir_rule *rule) {
   int64_t period_ms = rule->period_us / 1000;
   const char *all = rule->count_all ? "-all" : "";
-  const char *dash = rule->name[0] != '\0' ? "-" : "";
+  const char *plus = rule->name[0] != '\0' ? "+" : ""; /* no name holds one */
   if (rule->kind == WEIR_FIXED_WINDOW)
-    snprintf(rule->tag, sizeof rule->tag, "fw-%" PRId64 "%s%s%s", period_ms, all, dash, rule->name);
+    snprintf(rule->tag, sizeof rule->tag, "fw-%" PRId64 "%s%s%s", period_ms, all, plus, rule->name);
   else
     snprintf(rule->tag, sizeof rule->tag, "sw%d-%" PRId64 "-%dx%d%s%s%s", rule->cells, period_ms,
-             rule->lanes, rule->lane_bits, all, dash, rule->name);
+             rule->lanes, rule->lane_bits, all, plus, rule->name);
 }
 
 weir_status weir_stack_lay_out(weir_stack *stack, uint32_t processes, weir_message *message) {

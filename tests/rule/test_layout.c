@@ -52,7 +52,7 @@ static void names_in_the_tag_what_changes_the_meaning_of_a_counter(void **state)
   assert_string_equal(laid_out("sliding-window:6000/1m", 64).tag, "sw4-60000-2x31");
   assert_string_equal(laid_out("sliding-window:6/1m,cells=16", 64).tag, "sw16-60000-4x15");
   assert_string_equal(laid_out("sliding-window:6/1m,count=all,name=x", 64).tag,
-                      "sw4-60000-1x63-all-x");
+                      "sw4-60000-1x63-all+x");
   assert_string_equal(laid_out("fixed-window:6/400d", 64).tag, "fw-34560000000");
 }
 
@@ -61,7 +61,7 @@ static void keeps_the_longest_tag_within_its_room(void **state) {
   weir_rule rule = laid_out(
       "sliding-window:1000000000/400d,cells=64,count=all,name=12345678901234567890123456789012",
       100000);
-  assert_string_equal(rule.tag, "sw64-34560000000-1x63-all-12345678901234567890123456789012");
+  assert_string_equal(rule.tag, "sw64-34560000000-1x63-all+12345678901234567890123456789012");
 }
 
 static void rounds_the_width_of_a_cell_up(void **state) {
