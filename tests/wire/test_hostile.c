@@ -88,25 +88,27 @@ static void stop(fake_server *self) {
   address_release(&self->address);
 }
 
-/* What becomes of one ADD; fails unless the best of three calls ends within the deadline. */
+/* What becomes of one ADD; fails unless the best of three calls ends within the deadline. A call
+ * for which a busy machine found no time to connect says nothing about the server. */
 static weir_operation play(const char *protocol, fake_script script, weir_message *message) {
-  weir_operation add;
+  weir_operation told = {.outcome = WEIR_NOT_SENT};
   int64_t least_us = INT64_MAX;
   fake_server fake;
   start(&fake, script);
   for (int i = 0; i < 3; i++) {
     weir_store *store = open_fake(&fake, protocol);
     int64_t begin_us = weir_monotonic_us();
-    add = add_to("weir:t:{h}:1", 1);
+    weir_operation add = add_to("weir:t:{h}:1", 1);
     weir_store_exec(store, &add, 1, begin_us + TIMEOUT_MS * 1000, message);
     int64_t taken_us = weir_monotonic_us() - begin_us;
     if (taken_us < least_us) least_us = taken_us;
+    if (i == 0 || add.outcome != WEIR_NOT_SENT) told = add;
     assert_true(taken_us < TIMEOUT_MS * 1000 + BUSY_US);
     weir_store_close(store);
   }
   stop(&fake);
   assert_in_range(least_us, 0, TIMEOUT_MS * 1000 + GRACE_US);
-  return add;
+  return told;
 }
 
 static void a_trickling_server_does_not_stretch_the_deadline(void **state) {

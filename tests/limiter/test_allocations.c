@@ -1,0 +1,105 @@
+/* No decision allocates once the limiter is warm. The linker sends every call that the library and
+ * this test make to the wrappers below. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "limiter/world.h"
+
+static _Atomic int allocations;
+
+/* NOLINTBEGIN(bugprone-reserved-identifier): the linker wants these names */
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *memory, size_t size);
+void *__real_aligned_alloc(size_t alignment, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+
+void *__wrap_malloc(size_t size) {
+  atomic_fetch_add(&allocations, 1);
+  return __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size) {
+  atomic_fetch_add(&allocations, 1);
+  return __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *memory, size_t size) {
+  atomic_fetch_add(&allocations, 1);
+  return __real_realloc(memory, size);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t size) {
+  atomic_fetch_add(&allocations, 1);
+  return __real_aligned_alloc(alignment, size);
+}
+
+/* NOLINTEND(bugprone-reserved-identifier) */
+
+static void wrappers_are_in_place(void **state) {
+  weir_store *store;
+  (void)state;
+  int before = allocations;
+  assert_int_equal(weir_store_open("memory:", &store, NULL), WEIR_OK);
+  weir_store_close(store);
+  assert_true(allocations > before);
+}
+
+/* Admitted, denied by its own charge, denied locally, peeked, in batches; in one window. */
+static void decide_in_every_way(world *w, int64_t *after_start_us) {
+  weir_request requests[] = {{.key = "k", .key_length = 1, .cost = 1},
+                             {.key = "other", .key_length = 5, .cost = 1},
+                             {.key = "k", .key_length = 1, .cost = 2}};
+  for (int i = 0; i < 30; i++) {
+    world_set(w, *after_start_us += 20000);
+    world_take(w, "k", 1);
+    world_take(w, "k", 11);
+    world_peek(w, "k", 3);
+    assert_int_equal(weir_limiter_take_batch(w->limiter, requests, 3, NULL), WEIR_OK);
+  }
+}
+
+static void no_decision_allocates(void **state) {
+  static const char *const rules[] = {"fixed-window:10/1h", "sliding-window:10/1h",
+                                      "sliding-window:10/1h,cells=64,count=all",
+                                      "sliding-window:10/1h;fixed-window:7/1d"};
+  (void)state;
+  for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+    world w;
+    int64_t after_start_us = 0;
+    world_open(&w, *state, rules[i], NULL);
+    decide_in_every_way(&w, &after_start_us);
+    int before = allocations;
+    decide_in_every_way(&w, &after_start_us);
+    int during = allocations - before;
+    print_message("%s: %d allocations in 120 calls\n", rules[i], during);
+    assert_int_equal(during, 0);
+    world_close(&w);
+  }
+}
+
+int main(void) {
+  char memory[] = "memory:";
+  char *meta = getenv("WEIR_TEST_MEMCACHED_META");
+  char *classic = getenv("WEIR_TEST_MEMCACHED_CLASSIC");
+  if (meta == NULL || classic == NULL) {
+    fputs("run this with with_servers\n", stderr);
+    return 1;
+  }
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(wrappers_are_in_place),
+      {"no_decision_allocates on memory", no_decision_allocates, NULL, NULL, memory},
+      {"no_decision_allocates on memcached, meta", no_decision_allocates, NULL, NULL, meta},
+      {"no_decision_allocates on memcached, classic", no_decision_allocates, NULL, NULL, classic},
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,184 @@
+/* What a limiter answers when its store does not, and what it leaves behind. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "limiter/spy.h"
+#include "limiter/world.h"
+
+/* With read finished cells every time, so that a decision is one ADD and one GET. */
+static void open_spy(world *w) {
+  weir_limiter_options options = {.flags = WEIR_NO_CACHED_CELLS};
+  world_open_backend(w, &spy_backend, "spy:", "sliding-window:9/1m", &options);
+}
+
+static weir_status take_with_fault(world *w, weir_operation_kind kind, weir_outcome outcome,
+                                   bool executed) {
+  weir_decision decision;
+  weir_message message = {""};
+  spy_forget();
+  spy_fail_next(kind, outcome, executed);
+  weir_status status = weir_limiter_take(w->limiter, "k", 1, 2, &decision, &message);
+  assert_string_equal(message.text, "the spy made operation 0 fail");
+  return status;
+}
+
+static void an_addition_that_was_not_sent_charges_nothing(void **state) {
+  world w;
+  (void)state;
+  open_spy(&w);
+  assert_int_equal(take_with_fault(&w, WEIR_ADD, WEIR_NOT_SENT, false), WEIR_UNAVAILABLE);
+  assert_int_equal(the_spy.counts.of_kind[WEIR_SUB], 0);
+  assert_int_equal(world_peek(&w, "k", 1).remaining, 9);
+  world_close(&w);
+}
+
+static void an_addition_that_was_refused_charges_nothing(void **state) {
+  world w;
+  (void)state;
+  open_spy(&w);
+  assert_int_equal(take_with_fault(&w, WEIR_ADD, WEIR_REFUSED, false), WEIR_REFUSED_BY_STORE);
+  assert_int_equal(world_peek(&w, "k", 1).remaining, 9);
+  world_close(&w);
+}
+
+/* It may still be executed, so it is neither sent again nor taken back. */
+static void an_addition_of_unknown_outcome_is_left_alone(void **state) {
+  world w;
+  (void)state;
+  open_spy(&w);
+  assert_int_equal(take_with_fault(&w, WEIR_ADD, WEIR_UNKNOWN, true), WEIR_UNKNOWN_OUTCOME);
+  assert_int_equal(the_spy.counts.of_kind[WEIR_ADD], 1);
+  assert_int_equal(the_spy.counts.of_kind[WEIR_SUB], 0);
+  assert_int_equal(world_peek(&w, "k", 1).remaining, 7);
+  world_close(&w);
+}
+
+static void a_charge_whose_read_failed_goes_back(void **state) {
+  world w;
+  weir_message message = {""};
+  weir_decision decision;
+  (void)state;
+  open_spy(&w);
+  spy_fail_next(WEIR_GET, WEIR_UNKNOWN, true);
+  assert_int_equal(weir_limiter_take(w.limiter, "k", 1, 2, &decision, &message), WEIR_UNAVAILABLE);
+  assert_string_equal(message.text, "the spy made operation 1 fail");
+  assert_int_equal(the_spy.counts.of_kind[WEIR_SUB], 1);
+  assert_int_equal(world_peek(&w, "k", 1).remaining, 9);
+  world_close(&w);
+}
+
+static void a_denial_stands_when_its_charge_cannot_go_back(void **state) {
+  world w;
+  (void)state;
+  open_spy(&w);
+  world_take(&w, "k", 8);
+  spy_fail_next(WEIR_SUB, WEIR_UNKNOWN, false);
+  assert_false(world_take(&w, "k", 2).allowed);
+  world_set(&w, 50000);
+  assert_false(world_take(&w, "k", 1).allowed); /* 8 and the 2 that stayed */
+  world_close(&w);
+}
+
+static void a_key_is_looked_at_first_after_a_failure(void **state) {
+  world w;
+  (void)state;
+  open_spy(&w);
+  take_with_fault(&w, WEIR_ADD, WEIR_UNKNOWN, true);
+  spy_forget();
+  assert_true(world_take(&w, "k", 1).allowed);
+  assert_int_equal(the_spy.counts.round_trips, 2);
+  assert_int_equal(the_spy.counts.of_kind[WEIR_ADD], 1);
+  world_close(&w);
+}
+
+static void a_backend_that_breaks_its_contract_is_named(void **state) {
+  world w;
+  weir_message message = {""};
+  weir_decision decision;
+  (void)state;
+  open_spy(&w);
+  spy_fail_next(WEIR_ADD, WEIR_CONFLICT, true);
+  assert_int_equal(weir_limiter_take(w.limiter, "k", 1, 2, &decision, &message),
+                   WEIR_UNKNOWN_OUTCOME);
+  assert_non_null(strstr(message.text, "backend spy broke its contract"));
+  world_close(&w);
+}
+
+/* The deadline passes while the charge is under way: it is not admitted, and not kept either. */
+static void a_late_answer_admits_nobody(void **state) {
+  world w;
+  weir_limiter_options options = {.deadline_us = 5000};
+  weir_decision decision;
+  weir_message message = {""};
+  (void)state;
+  world_open_backend(&w, &spy_backend, "spy:", "sliding-window:9/1m", &options);
+  the_spy.delay_us = 20000;
+  weir_status status = weir_limiter_take(w.limiter, "k", 1, 2, &decision, &message);
+  assert_true(status == WEIR_TIMEOUT || status == WEIR_UNKNOWN_OUTCOME);
+  assert_true(message.text[0] != '\0');
+  the_spy.delay_us = 0;
+  world_close(&w);
+}
+
+typedef struct waiter {
+  weir_limiter *limiter;
+  weir_status status;
+  int64_t took_us;
+} waiter;
+
+static void *take_in_thread(void *context) {
+  waiter *mine = context;
+  weir_decision decision;
+  int64_t began_us = weir_monotonic_us();
+  mine->status = weir_limiter_take(mine->limiter, "k", 1, 9, &decision, NULL);
+  mine->took_us = weir_monotonic_us() - began_us;
+  return NULL;
+}
+
+/* Each needs a round trip of its own that outlasts the deadline, so those behind give up in line.
+ */
+static void nobody_waits_in_line_beyond_the_deadline(void **state) {
+  enum { THREADS = 6 };
+  world w;
+  weir_limiter_options options = {.deadline_us = 50000};
+  waiter waiters[THREADS];
+  pthread_t threads[THREADS];
+  int timeouts = 0;
+  (void)state;
+  world_open_backend(&w, &spy_backend, "spy:", "fixed-window:9/1m", &options);
+  the_spy.delay_us = 150000;
+  for (size_t i = 0; i < THREADS; i++) {
+    waiters[i] = (waiter){.limiter = w.limiter};
+    assert_int_equal(pthread_create(&threads[i], NULL, take_in_thread, &waiters[i]), 0);
+  }
+  for (size_t i = 0; i < THREADS; i++) {
+    pthread_join(threads[i], NULL);
+    timeouts += waiters[i].status == WEIR_TIMEOUT;
+    assert_true(waiters[i].status != WEIR_OK);
+    assert_true(waiters[i].took_us < 3 * SECOND_US);
+  }
+  assert_true(timeouts >= 1);
+  the_spy.delay_us = 0;
+  assert_true(world_take(&w, "other", 9).allowed);
+  world_close(&w);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(an_addition_that_was_not_sent_charges_nothing),
+      cmocka_unit_test(an_addition_that_was_refused_charges_nothing),
+      cmocka_unit_test(an_addition_of_unknown_outcome_is_left_alone),
+      cmocka_unit_test(a_charge_whose_read_failed_goes_back),
+      cmocka_unit_test(a_denial_stands_when_its_charge_cannot_go_back),
+      cmocka_unit_test(a_key_is_looked_at_first_after_a_failure),
+      cmocka_unit_test(a_backend_that_breaks_its_contract_is_named),
+      cmocka_unit_test(a_late_answer_admits_nobody),
+      cmocka_unit_test(nobody_waits_in_line_beyond_the_deadline),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

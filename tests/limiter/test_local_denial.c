@@ -1,0 +1,166 @@
+/* What a process answers from what it knows, and for how long. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "limiter/world.h"
+
+static void repeats_a_denial_without_the_store(void **state) {
+  world w;
+  (void)state;
+  world_open(&w, "memory:", "sliding-window:8/1m", NULL);
+  world_take(&w, "k", 8);
+  assert_int_equal(world_take(&w, "k", 1).source, WEIR_SOURCE_STORE);
+  world_set(&w, 49999);
+  weir_decision decision = world_take(&w, "k", 1);
+  assert_int_equal(decision.source, WEIR_SOURCE_LOCAL);
+  assert_denied(decision, 0, 60937500 - 49999, 75 * SECOND_US - 1 - 49999);
+  world_close(&w);
+}
+
+static void asks_again_after_local_denial_us(void **state) {
+  world w;
+  (void)state;
+  world_open(&w, "memory:", "sliding-window:8/1m", NULL);
+  world_take(&w, "k", 8);
+  world_take(&w, "k", 1);
+  world_set(&w, 50000);
+  assert_int_equal(world_take(&w, "k", 1).source, WEIR_SOURCE_STORE);
+  world_close(&w);
+}
+
+static void takes_its_length_from_the_options(void **state) {
+  world w;
+  weir_limiter_options options = {.local_denial_us = 7};
+  (void)state;
+  world_open(&w, "memory:", "fixed-window:1/1m", &options);
+  world_take(&w, "k", 1);
+  world_take(&w, "k", 1);
+  world_set(&w, 6);
+  assert_int_equal(world_take(&w, "k", 1).source, WEIR_SOURCE_LOCAL);
+  world_set(&w, 7);
+  assert_int_equal(world_take(&w, "k", 1).source, WEIR_SOURCE_STORE);
+  world_close(&w);
+}
+
+static void ends_when_the_wait_is_over(void **state) {
+  world w;
+  (void)state;
+  world_open(&w, "memory:", "fixed-window:1/1m", NULL);
+  world_set(&w, 60 * SECOND_US - 10);
+  world_take(&w, "k", 1);
+  assert_denied(world_take(&w, "k", 1), 0, 10, 10);
+  world_set(&w, 60 * SECOND_US);
+  assert_true(world_take(&w, "k", 1).allowed);
+  world_close(&w);
+}
+
+static void is_not_applied_to_a_smaller_cost(void **state) {
+  world w;
+  (void)state;
+  world_open(&w, "memory:", "fixed-window:8/1m", NULL);
+  world_take(&w, "k", 6);
+  assert_false(world_take(&w, "k", 5).allowed);
+  assert_int_equal(world_take(&w, "k", 6).source, WEIR_SOURCE_LOCAL);
+  weir_decision smaller = world_take(&w, "k", 2);
+  assert_true(smaller.allowed);
+  assert_int_equal(smaller.source, WEIR_SOURCE_STORE);
+  world_close(&w);
+}
+
+static void can_be_switched_off(void **state) {
+  world w;
+  weir_limiter_options options = {.flags = WEIR_NO_LOCAL_DENIAL};
+  (void)state;
+  world_open(&w, "memory:", "fixed-window:1/1m", &options);
+  world_take(&w, "k", 1);
+  for (int i = 0; i < 3; i++)
+    assert_int_equal(world_take(&w, "k", 1).source, WEIR_SOURCE_STORE);
+  world_close(&w);
+}
+
+static void is_not_used_where_denied_requests_count(void **state) {
+  world w;
+  (void)state;
+  world_open(&w, "memory:", "fixed-window:1/1m,count=all", NULL);
+  world_take(&w, "k", 1);
+  for (int i = 0; i < 3; i++)
+    assert_int_equal(world_take(&w, "k", 1).source, WEIR_SOURCE_STORE);
+  world_close(&w);
+}
+
+static void is_forgotten_with_a_reset(void **state) {
+  world w;
+  (void)state;
+  world_open(&w, "memory:", "fixed-window:1/1m", NULL);
+  world_take(&w, "k", 1);
+  world_take(&w, "k", 1);
+  world_reset(&w, "k");
+  assert_true(world_take(&w, "k", 1).allowed);
+  world_close(&w);
+}
+
+static void a_peek_always_asks(void **state) {
+  world w;
+  (void)state;
+  world_open(&w, "memory:", "fixed-window:1/1m", NULL);
+  world_take(&w, "k", 1);
+  world_take(&w, "k", 1);
+  assert_int_equal(world_peek(&w, "k", 1).source, WEIR_SOURCE_STORE);
+  world_close(&w);
+}
+
+/* A reset by another limiter is seen when the denial is no longer repeated. */
+static void hides_the_reset_of_another_process_for_local_denial_us_at_most(void **state) {
+  world w;
+  (void)state;
+  world_open(&w, "memory:", "sliding-window:4/1m", NULL);
+  weir_limiter *other = world_limiter(&w, "sliding-window:4/1m", NULL);
+  world_take(&w, "k", 4);
+  assert_false(world_take(&w, "k", 1).allowed);
+  weir_message message;
+  assert_int_equal(weir_limiter_reset(other, "k", 1, &message), WEIR_OK);
+  assert_false(world_take(&w, "k", 1).allowed);
+  world_set(&w, 50000);
+  assert_true(world_take(&w, "k", 4).allowed);
+  weir_limiter_destroy(other);
+  world_close(&w);
+}
+
+/* Cells that are over are remembered for memo_age_us, and no longer. */
+static void hides_the_reset_of_finished_cells_for_memo_age_us_at_most(void **state) {
+  world w;
+  (void)state;
+  world_open(&w, "memory:", "sliding-window:8/1m", NULL);
+  weir_limiter *other = world_limiter(&w, "sliding-window:8/1m", NULL);
+  world_take(&w, "k", 8);
+  world_set(&w, 62 * SECOND_US);
+  assert_int_equal(world_take(&w, "k", 1).remaining, 0);
+  weir_message message;
+  assert_int_equal(weir_limiter_reset(other, "k", 1, &message), WEIR_OK);
+  world_set(&w, 62 * SECOND_US + 900000);
+  assert_int_equal(world_peek(&w, "k", 1).remaining, 8 - 6);
+  world_set(&w, 63 * SECOND_US + 1);
+  assert_int_equal(world_peek(&w, "k", 1).remaining, 8);
+  weir_limiter_destroy(other);
+  world_close(&w);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(repeats_a_denial_without_the_store),
+      cmocka_unit_test(asks_again_after_local_denial_us),
+      cmocka_unit_test(takes_its_length_from_the_options),
+      cmocka_unit_test(ends_when_the_wait_is_over),
+      cmocka_unit_test(is_not_applied_to_a_smaller_cost),
+      cmocka_unit_test(can_be_switched_off),
+      cmocka_unit_test(is_not_used_where_denied_requests_count),
+      cmocka_unit_test(is_forgotten_with_a_reset),
+      cmocka_unit_test(a_peek_always_asks),
+      cmocka_unit_test(hides_the_reset_of_another_process_for_local_denial_us_at_most),
+      cmocka_unit_test(hides_the_reset_of_finished_cells_for_memo_age_us_at_most),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

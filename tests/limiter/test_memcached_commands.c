@@ -1,0 +1,131 @@
+/* Commands and round trips per decision on a real memcached, as a relay in between sees them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "limiter/relay.h"
+#include "limiter/world.h"
+
+enum { URL_BYTES = 128 };
+
+/* With a server of its own. */
+typedef struct scene {
+  world w;
+  struct server *server;
+  relay between;
+  bool meta;
+  int commands; /* at the last look */
+  int round_trips;
+} scene;
+
+static void look(scene *s) {
+  s->commands = s->between.commands;
+  s->round_trips = s->between.round_trips;
+}
+
+/* Prints what was needed since the last look, and fails the test where it was more than allowed. */
+static void report(scene *s, const char *what, int commands_most, int round_trips_most) {
+  int commands = s->between.commands - s->commands;
+  int round_trips = s->between.round_trips - s->round_trips;
+  print_message("%-8s %-58s %d commands, %d round trips\n", s->meta ? "meta" : "classic", what,
+                commands, round_trips);
+  assert_in_range(commands, 1, commands_most);
+  assert_in_range(round_trips, 1, round_trips_most);
+  look(s);
+}
+
+/* The first decision makes the connection and greets; it is not counted. */
+static void open_scene(scene *s, const char *rules, const char *protocol) {
+  char url[URL_BYTES];
+  s->meta = strcmp(protocol, "meta") == 0;
+  s->server = server_start_memcached(SERVER_IPV4, NULL);
+  assert_true(relay_start(&s->between, s->server));
+  snprintf(url, sizeof url, "memcached://127.0.0.1:%u?timeout=5s&protocol=%s",
+           (unsigned)address_port(&s->between.address), protocol);
+  world_open(&s->w, url, rules, &(weir_limiter_options){.clock_error_us = 1000});
+  world_peek(&s->w, "somebody else", 1);
+  look(s);
+}
+
+static void close_scene(scene *s) {
+  world_close(&s->w);
+  relay_stop(&s->between);
+  server_kill(s->server);
+}
+
+/* classic cannot create and add in one command, so the first addition to a counter is three of
+ * them. */
+static void count_on(const char *rules, const char *protocol) {
+  scene s;
+  char what[96];
+  open_scene(&s, rules, protocol);
+  bool cells = strncmp(rules, "fixed", 5) != 0;
+  world_set(&s.w, 30 * SECOND_US);
+  world_take(&s.w, "k", 1);
+  snprintf(what, sizeof what, "%s: first decision on a key", rules);
+  report(&s, what, s.meta ? 1 + cells : 2 + 2 * cells, s.meta ? 1 : 2);
+  world_take(&s.w, "k", 1);
+  snprintf(what, sizeof what, "%s: finished cells known", rules);
+  report(&s, what, 1, 1);
+  world_take(&s.w, "k", 4);
+  look(&s);
+  assert_false(world_take(&s.w, "k", 5).allowed);
+  snprintf(what, sizeof what, "%s: denied by its own increment", rules);
+  report(&s, what, 2, 2);
+  world_set(&s.w, 30 * SECOND_US + 60000);
+  assert_false(world_take(&s.w, "k", 5).allowed);
+  snprintf(what, sizeof what, "%s: denied after a look", rules);
+  report(&s, what, 1, 1);
+  close_scene(&s);
+}
+
+static void up_to_four_cells_need_at_most_two_commands(void **state) {
+  static const char *const rules[] = {"fixed-window:9/1m", "sliding-window:9/1m,cells=1",
+                                      "sliding-window:9/1m,cells=2", "sliding-window:9/1m"};
+  (void)state;
+  for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+    count_on(rules[i], "meta");
+    count_on(rules[i], "classic");
+  }
+}
+
+static void many_cells_still_need_one_round_trip(void **state) {
+  scene s;
+  (void)state;
+  open_scene(&s, "sliding-window:9/1m,cells=64", "meta");
+  world_set(&s.w, 30 * SECOND_US);
+  world_take(&s.w, "k", 1);
+  report(&s, "sliding-window:9/1m,cells=64: first decision on a key", 18, 1);
+  close_scene(&s);
+}
+
+static void a_batch_of_64_keys_needs_one_round_trip(void **state) {
+  scene s;
+  static char keys[64][16];
+  static weir_request requests[64];
+  (void)state;
+  open_scene(&s, "sliding-window:9/1m", "meta");
+  for (size_t i = 0; i < 64; i++) {
+    snprintf(keys[i], sizeof keys[i], "%zu", i);
+    requests[i] = (weir_request){.key = keys[i], .key_length = strlen(keys[i]), .cost = 1};
+  }
+  world_set(&s.w, 30 * SECOND_US);
+  assert_int_equal(weir_limiter_take_batch(s.w.limiter, requests, 64, NULL), WEIR_OK);
+  report(&s, "64 keys in a batch: first decisions", 128, 1);
+  assert_int_equal(weir_limiter_take_batch(s.w.limiter, requests, 64, NULL), WEIR_OK);
+  report(&s, "64 keys in a batch: finished cells known", 64, 1);
+  close_scene(&s);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(up_to_four_cells_need_at_most_two_commands),
+      cmocka_unit_test(many_cells_still_need_one_round_trip),
+      cmocka_unit_test(a_batch_of_64_keys_needs_one_round_trip),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,321 @@
+/* edge_race --store URL --rule RULE [--rounds N]
+ *
+ * 32 threads in 4 processes hammer one key across a window's edge, the window before it full, and
+ * two things are checked over all rounds:
+ *
+ *   never more than the bound: in any W of decision stamps (fixed-window: in any window)
+ *   98 % of what is allowed: against a serial limiter that is asked without pause
+ *
+ * Each round has a key of its own. It begins somewhat before an edge, where one caller uses up the
+ * limit at once, and ends somewhat more than a window after it. URL may be the name of an
+ * environment variable. Exit code 0 only if both hold.
+ *
+ * The stamp of an admitted decision, the clock reading of the round that charged it, is worked out
+ * from reset_after_us, which tells its place within a cell, and the time just before the call. */
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <weir/weir.h>
+
+#include "fixture/clock.h"
+#include "rule/rule.h"
+
+enum {
+  PROCESSES = 4,
+  THREADS = 8, /* of each process */
+  STAMPS_MOST = 65536,
+  CLOCK_ERROR_US = 1000, /* it is one machine */
+  DEADLINE_US = 80000,   /* with W of 400 ms and 4 cells: 2 * clock error + deadline < W/4 */
+  FILL_US = 5000,        /* for the one that fills the window */
+  DENIED_PAUSE_US = 1000,
+  KEY_BYTES = 64,
+  URL_BYTES = 512
+};
+
+/* What parent and children share. */
+typedef struct shared {
+  pthread_barrier_t turn; /* all threads and the parent: before and after each round */
+  int64_t begin_us, end_us;
+  char key[KEY_BYTES];
+  atomic_bool over;
+  atomic_bool filled;
+  _Atomic size_t used;
+  int64_t stamps[STAMPS_MOST];
+  _Atomic int64_t asked;
+  _Atomic int64_t statuses[WEIR_STATUS_COUNT];
+  _Atomic int64_t odd_stamps; /* that were not within their call */
+} shared;
+
+static shared *common;
+static struct {
+  const char *rule_text;
+  char url[URL_BYTES];
+  weir_stack stack;
+  int rounds;
+} settings = {.rounds = 50};
+
+static _Noreturn void give_up(const char *what, const char *why) {
+  fprintf(stderr, "edge_race: %s: %s\n", what, why);
+  exit(2);
+}
+
+static int64_t real_time_us(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+static void sleep_us(int64_t us) {
+  if (us > 0)
+    nanosleep(&(struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000}, NULL);
+}
+
+static weir_limiter_options options_of_all(void) {
+  return (weir_limiter_options){.size = sizeof(weir_limiter_options),
+                                .deadline_us = DEADLINE_US,
+                                .clock_error_us = CLOCK_ERROR_US,
+                                .processes = PROCESSES};
+}
+
+/* --- a child ------------------------------------------------------------------------------------
+ */
+
+/* The one moment from before_us on that is so long before the end of what was charged. */
+static int64_t stamp_of(const weir_decision *decision, int64_t before_us) {
+  const weir_rule *rule = &settings.stack.rules[0];
+  int64_t width_us = rule->cell_us;
+  int64_t phase_us = -decision->reset_after_us;
+  if (rule->kind == WEIR_SLIDING_WINDOW) phase_us += rule->period_us - 1;
+  int64_t ahead_us = (phase_us - before_us) % width_us;
+  return before_us + (ahead_us < 0 ? ahead_us + width_us : ahead_us);
+}
+
+/* A cost is as many stamps. */
+static void note_admitted(const weir_decision *decision, int64_t cost, int64_t before_us) {
+  int64_t stamp_us = stamp_of(decision, before_us);
+  size_t place = atomic_fetch_add(&common->used, (size_t)cost);
+  if (stamp_us > real_time_us()) atomic_fetch_add(&common->odd_stamps, 1);
+  for (size_t end = place + (size_t)cost; place < end && place < STAMPS_MOST; place++)
+    common->stamps[place] = stamp_us;
+}
+
+static bool take(weir_limiter *limiter, int64_t cost) {
+  weir_decision decision = {0};
+  int64_t before_us = real_time_us();
+  weir_status status =
+      weir_limiter_take(limiter, common->key, strlen(common->key), cost, &decision, NULL);
+  atomic_fetch_add(&common->asked, 1);
+  atomic_fetch_add(&common->statuses[status], 1);
+  if (status != WEIR_OK || !decision.allowed) return false;
+  note_admitted(&decision, cost, before_us);
+  return true;
+}
+
+/* Whoever comes first uses up the whole limit at once; then everybody asks for more. */
+static void hammer(weir_limiter *limiter) {
+  bool fills = !atomic_exchange(&common->filled, true);
+  sleep_us(common->begin_us - real_time_us());
+  if (fills) take(limiter, settings.stack.rules[0].limit);
+  sleep_us(common->begin_us + FILL_US - real_time_us());
+  while (real_time_us() < common->end_us)
+    if (!take(limiter, 1)) sleep_us(DENIED_PAUSE_US);
+}
+
+static void *run_thread(void *limiter) {
+  for (;;) {
+    pthread_barrier_wait(&common->turn);
+    if (common->over) return NULL;
+    hammer(limiter);
+    pthread_barrier_wait(&common->turn);
+  }
+}
+
+static void run_child(void) {
+  weir_message message = {""};
+  weir_store *store;
+  weir_limiter *limiter;
+  weir_limiter_options options = options_of_all();
+  pthread_t threads[THREADS];
+  weir_decision decision;
+  if (weir_store_open(settings.url, &store, &message) != WEIR_OK ||
+      weir_limiter_create(store, settings.rule_text, &options, &limiter, &message) != WEIR_OK)
+    give_up(settings.url, message.text);
+  weir_limiter_peek(limiter, "warm", 4, 1, &decision, NULL); /* connects */
+  for (size_t i = 0; i < THREADS; i++)
+    if (pthread_create(&threads[i], NULL, run_thread, limiter) != 0) give_up("thread", "none left");
+  for (size_t i = 0; i < THREADS; i++)
+    pthread_join(threads[i], NULL);
+  weir_limiter_destroy(limiter);
+  weir_store_close(store);
+}
+
+/* --- the parent ---------------------------------------------------------------------------------
+ */
+
+static int compare(const void *left, const void *right) {
+  int64_t a = *(const int64_t *)left;
+  int64_t b = *(const int64_t *)right;
+  return (a > b) - (a < b);
+}
+
+static bool in_one_window(const weir_rule *rule, int64_t first_us, int64_t last_us) {
+  if (rule->kind == WEIR_FIXED_WINDOW)
+    return first_us / rule->period_us == last_us / rule->period_us;
+  return last_us - first_us < rule->period_us;
+}
+
+static size_t most_in_a_window(const weir_rule *rule, size_t count) {
+  size_t worst = 0;
+  for (size_t first = 0, last = 0; last < count; last++) {
+    while (!in_one_window(rule, common->stamps[first], common->stamps[last]))
+      first++;
+    if (last - first + 1 > worst) worst = last - first + 1;
+  }
+  return worst;
+}
+
+static int64_t bound_of(const weir_rule *rule) {
+  bool estimated = rule->kind == WEIR_SLIDING_WINDOW && !rule->strict && rule->cells < 4;
+  return estimated ? 2 * rule->limit : weir_rule_upper(rule);
+}
+
+/* What one caller gets who asks without pause from begin_us on, before end_us. */
+static int64_t allowed_serially(int64_t begin_us, int64_t end_us) {
+  hand_clock clock = {begin_us};
+  weir_store *store;
+  weir_limiter *limiter;
+  weir_limiter_options options = options_of_all();
+  int64_t admitted = 0;
+  options.clock = hand_clock_as_clock(&clock);
+  if (weir_store_open("memory:", &store, NULL) != WEIR_OK ||
+      weir_limiter_create(store, settings.rule_text, &options, &limiter, NULL) != WEIR_OK)
+    give_up("memory:", "cannot be opened");
+  while (clock.now_us < end_us) {
+    weir_decision decision;
+    if (weir_limiter_take(limiter, "k", 1, 1, &decision, NULL) != WEIR_OK)
+      give_up("memory:", "does not answer");
+    admitted += decision.allowed;
+    clock.now_us += decision.retry_after_us;
+  }
+  weir_limiter_destroy(limiter);
+  weir_store_close(store);
+  return admitted;
+}
+
+typedef struct totals {
+  size_t worst;
+  int64_t admitted, allowed;
+} totals;
+
+static void run_round(int number, totals *sum) {
+  const weir_rule *rule = &settings.stack.rules[0];
+  static const int64_t before_edge[] = {1, 4, 9, 16}; /* 32nds of W: close to an edge, and not */
+  int64_t before_edge_us = rule->period_us * before_edge[number % 4] / 32;
+  int64_t soonest_us = real_time_us() + before_edge_us + 5000;
+  int64_t edge_us = (soonest_us / rule->period_us + 1) * rule->period_us;
+  common->begin_us = edge_us - before_edge_us;
+  common->end_us =
+      edge_us + rule->period_us + rule->period_us / 8; /* no edge: what an edge frees counts */
+  common->used = 0;
+  common->filled = false;
+  snprintf(common->key, KEY_BYTES, "edge-%ld-%d", (long)getpid(), number);
+  pthread_barrier_wait(&common->turn);
+  pthread_barrier_wait(&common->turn);
+  size_t count = common->used;
+  if (count == 0 || count > STAMPS_MOST) give_up("a round", "admitted nobody, or more than fits");
+  qsort(common->stamps, count, sizeof common->stamps[0], compare);
+  size_t worst = most_in_a_window(rule, count);
+  if (worst > sum->worst) sum->worst = worst;
+  sum->admitted += (int64_t)count;
+  sum->allowed += allowed_serially(common->stamps[0], common->end_us);
+}
+
+static int report(const totals *sum) {
+  const weir_rule *rule = &settings.stack.rules[0];
+  double share = 100.0 * (double)sum->admitted / (double)sum->allowed;
+  printf("%s on %s: %d rounds, at most %zu in a window, bound %" PRId64 "; %" PRId64
+         " admitted of %" PRId64 " allowed, %.2f %%; %" PRId64 " asked",
+         settings.rule_text, settings.url, settings.rounds, sum->worst, bound_of(rule),
+         sum->admitted, sum->allowed, share, common->asked);
+  for (int status = WEIR_OK + 1; status < WEIR_STATUS_COUNT; status++)
+    if (common->statuses[status] > 0)
+      printf(", %" PRId64 " %s", common->statuses[status], weir_status_name((weir_status)status));
+  if (common->odd_stamps > 0) printf(", %" PRId64 " stamps outside their call", common->odd_stamps);
+  putchar('\n');
+  return (int64_t)sum->worst <= bound_of(rule) && share >= 98.0 && common->odd_stamps == 0 ? 0 : 1;
+}
+
+static void share_memory(void) {
+  pthread_barrierattr_t attributes;
+  FILE *file = tmpfile();
+  if (file == NULL || ftruncate(fileno(file), sizeof *common) != 0) give_up("tmpfile", "no room");
+  common = mmap(NULL, sizeof *common, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
+  if (common == MAP_FAILED) give_up("mmap", "no memory");
+  fclose(file);
+  pthread_barrierattr_init(&attributes);
+  pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  pthread_barrier_init(&common->turn, &attributes, PROCESSES * THREADS + 1);
+  pthread_barrierattr_destroy(&attributes);
+}
+
+static void start_children(void) {
+  pid_t parent = getpid();
+  for (int i = 0; i < PROCESSES; i++) {
+    pid_t child = fork();
+    if (child < 0) give_up("fork", "no process left");
+    if (child > 0) continue;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() == parent) run_child();
+    exit(0);
+  }
+}
+
+/* A child that ends before its time would leave the others waiting at the barrier. */
+static void child_ended(int signal_number) {
+  static const char text[] = "edge_race: a child ended early\n";
+  (void)signal_number;
+  if (!common->over && write(STDERR_FILENO, text, sizeof text - 1) >= 0) _exit(2);
+}
+
+static void read_arguments(int count, char **arguments) {
+  weir_message message = {""};
+  const char *url = NULL;
+  for (int i = 1; i + 1 < count; i += 2) {
+    if (strcmp(arguments[i], "--store") == 0) url = arguments[i + 1];
+    if (strcmp(arguments[i], "--rule") == 0) settings.rule_text = arguments[i + 1];
+    if (strcmp(arguments[i], "--rounds") == 0)
+      settings.rounds = (int)strtol(arguments[i + 1], NULL, 10);
+  }
+  if (url != NULL && getenv(url) != NULL) url = getenv(url);
+  if (url == NULL || settings.rule_text == NULL || settings.rounds < 1 || count % 2 == 0)
+    give_up("usage", "edge_race --store URL --rule RULE [--rounds N]");
+  snprintf(settings.url, URL_BYTES, "%s%ctimeout=%dms", url, strchr(url, '?') != NULL ? '&' : '?',
+           DEADLINE_US / 1000);
+  if (weir_stack_parse(settings.rule_text, PROCESSES, &settings.stack, &message) != WEIR_OK)
+    give_up("--rule", message.text);
+}
+
+int main(int count, char **arguments) {
+  totals sum = {0};
+  read_arguments(count, arguments);
+  share_memory();
+  fflush(NULL);
+  signal(SIGCHLD, child_ended);
+  start_children();
+  for (int number = 0; number < settings.rounds; number++)
+    run_round(number, &sum);
+  common->over = true;
+  pthread_barrier_wait(&common->turn);
+  while (wait(NULL) > 0)
+    continue;
+  return report(&sum);
+}
