@@ -239,7 +239,12 @@ static void run_round(int number, totals *sum) {
   sum->allowed += allowed_serially(common->stamps[0], common->end_us);
 }
 
-static int report(const totals *sum) {
+/* The bound must hold in every attempt. Too few may be admitted because a busy machine let nobody
+ * ask: that is measured again. */
+enum { ATTEMPTS = 3 };
+typedef enum verdict { VERDICT_GOOD, VERDICT_TOO_FEW, VERDICT_WRONG } verdict;
+
+static verdict report(const totals *sum) {
   const weir_rule *rule = &settings.stack.rules[0];
   double share = 100.0 * (double)sum->admitted / (double)sum->allowed;
   printf("%s on %s: %d rounds, at most %zu in a window, bound %" PRId64 "; %" PRId64
@@ -251,7 +256,8 @@ static int report(const totals *sum) {
       printf(", %" PRId64 " %s", common->statuses[status], weir_status_name((weir_status)status));
   if (common->odd_stamps > 0) printf(", %" PRId64 " stamps outside their call", common->odd_stamps);
   putchar('\n');
-  return (int64_t)sum->worst <= bound_of(rule) && share >= 98.0 && common->odd_stamps == 0 ? 0 : 1;
+  if ((int64_t)sum->worst > bound_of(rule) || common->odd_stamps > 0) return VERDICT_WRONG;
+  return share >= 98.0 ? VERDICT_GOOD : VERDICT_TOO_FEW;
 }
 
 static void share_memory(void) {
@@ -305,17 +311,21 @@ static void read_arguments(int count, char **arguments) {
 }
 
 int main(int count, char **arguments) {
-  totals sum = {0};
+  verdict found = VERDICT_TOO_FEW;
   read_arguments(count, arguments);
   share_memory();
   fflush(NULL);
   signal(SIGCHLD, child_ended);
   start_children();
-  for (int number = 0; number < settings.rounds; number++)
-    run_round(number, &sum);
+  for (int attempt = 0; attempt < ATTEMPTS && found == VERDICT_TOO_FEW; attempt++) {
+    totals sum = {0};
+    for (int number = 0; number < settings.rounds; number++)
+      run_round(attempt * settings.rounds + number, &sum);
+    found = report(&sum);
+  }
   common->over = true;
   pthread_barrier_wait(&common->turn);
   while (wait(NULL) > 0)
     continue;
-  return report(&sum);
+  return found == VERDICT_GOOD ? 0 : 1;
 }
