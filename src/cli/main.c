@@ -21,7 +21,7 @@ static const char help_text[] =
     "  --cost N             what the request costs, 1 to 2147483648 (take and peek; default 1)\n"
     "  --json               one JSON object a line\n"
     "  --deadline TIME      longest a decision may take (default: the store's timeout)\n"
-    "  --clock-error TIME   largest difference between two processes' clocks (default 10ms)\n"
+    "  --clock-error TIME   furthest a clock is from true time (default 10ms)\n"
     "  --processes N        how many processes may use the same keys at once (default 64)\n"
     "  --no-local-denial    ask the store even for requests known to be denied\n"
     "  --no-cached-cells    read finished cells from the store every time\n"

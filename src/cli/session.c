@@ -1,5 +1,7 @@
 #include "session.h"
 
+#include "report.h"
+
 weir_status weir_cli_session_open(const weir_cli_options *options,
                                   const weir_limiter_options *limiter_options,
                                   weir_cli_session *session, weir_message *message) {
@@ -8,8 +10,13 @@ weir_status weir_cli_session_open(const weir_cli_options *options,
   if (status != WEIR_OK) return status;
   status = weir_limiter_create(session->store, options->rule, limiter_options, &session->limiter,
                                message);
-  if (status != WEIR_OK) weir_cli_session_close(session);
-  return status;
+  if (status != WEIR_OK) {
+    weir_cli_session_close(session);
+    return status;
+  }
+  const char *warning = weir_limiter_warning(session->limiter);
+  if (warning != NULL) weir_cli_error("warning: %s", warning);
+  return WEIR_OK;
 }
 
 void weir_cli_session_close(weir_cli_session *session) {
