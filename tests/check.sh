@@ -70,8 +70,8 @@ check() {
 }
 
 step packages sh tests/packages.sh gcc g++ clang libclang-rt-dev clang-format cmake ninja-build \
-  pkg-config python3 libmemcached-dev libssl-dev libsodium-dev zlib1g-dev libjansson-dev libcmocka-dev \
-  memcached nutcracker || finish
+  pkg-config python3 libmemcached-dev libssl-dev libhiredis-dev libsodium-dev zlib1g-dev libjansson-dev \
+  libcmocka-dev memcached redis-server nutcracker || finish
 
 check dev
 check release -DWEIR_BUILD_TESTS=ON -DWEIR_WARNINGS_AS_ERRORS=ON

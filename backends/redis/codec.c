@@ -1,0 +1,221 @@
+/* Operations as commands, replies as outcomes. */
+#include "redis/codec.h"
+
+#include <string.h>
+
+#include "redis/refusal.h"
+
+static char *put_text(char *out, const char *text, size_t length) {
+  memcpy(out, text, length);
+  return out + length;
+}
+
+static char *put_digits(char *out, uint64_t number) {
+  char digits[20];
+  size_t start = sizeof digits;
+  do {
+    digits[--start] = (char)('0' + number % 10);
+    number /= 10;
+  } while (number > 0);
+  return put_text(out, digits + start, sizeof digits - start);
+}
+
+/* "$<length>\r\n<text>\r\n" */
+static char *put_argument(char *out, const char *text, size_t length) {
+  *out++ = '$';
+  out = put_text(put_digits(out, length), "\r\n", 2);
+  return put_text(put_text(out, text, length), "\r\n", 2);
+}
+
+/* No number that is sent is negative. */
+static char *put_number(char *out, int64_t number) {
+  char digits[20];
+  return put_argument(out, digits, (size_t)(put_digits(digits, (uint64_t)number) - digits));
+}
+
+/* The server counts from a clock cut to whole ms: one more than the ceiling keeps the promise. */
+static int64_t ttl_ms(const weir_operation *operation) {
+  return (operation->ttl_us + 999) / 1000 + 1;
+}
+
+static char *put_hole(char *out, weir_redis_hole hole, const weir_operation *operation) {
+  switch (hole) {
+    case WEIR_HOLE_KEY:
+      return put_argument(out, operation->key, operation->key_length);
+    case WEIR_HOLE_TTL:
+      return put_number(out, ttl_ms(operation));
+    case WEIR_HOLE_SEED:
+      return put_number(out, operation->seed);
+    case WEIR_HOLE_DELTA:
+      return put_number(out, operation->delta);
+    case WEIR_HOLE_VALUE:
+      return put_number(out, operation->value);
+    case WEIR_HOLE_FLOOR:
+      return put_number(out, operation->floor);
+    case WEIR_HOLE_OWED:
+      return put_number(out, weir_redis_owed(operation));
+    case WEIR_HOLE_END:
+    case WEIR_HOLE_COUNT:
+      break;
+  }
+  return out;
+}
+
+static char *put_step(char *out, weir_redis_step step, const weir_operation *operation) {
+  const weir_redis_piece *pieces = weir_redis_commands[step].pieces;
+  for (size_t i = 0; i < WEIR_REDIS_PIECES_MOST && pieces[i].text != NULL; i++) {
+    out = put_text(out, pieces[i].text, pieces[i].length);
+    out = put_hole(out, pieces[i].hole, operation);
+  }
+  return out;
+}
+
+static size_t encode(const weir_wire_command *command, int64_t unix_s, char *out) {
+  (void)unix_s; /* Redis takes TTLs of any length */
+  char *end = out;
+  const weir_redis_step *step = weir_redis_plan_of(command)->steps;
+  for (; *step != WEIR_STEP_END; step++)
+    end = put_step(end, *step, &command->operation);
+  return (size_t)(end - out);
+}
+
+static bool has_note(const weir_operation *operation, enum weir_redis_note note) {
+  return (operation->version_out & note) != 0;
+}
+
+static void note_refusal(weir_wire_command *command, weir_redis_step step,
+                         const weir_redis_reply *error, weir_message *message) {
+  weir_operation *operation = &command->operation;
+  const weir_redis_command *refused = &weir_redis_commands[step];
+  unsigned cause;
+  weir_outcome outcome = weir_redis_refusal_judge(error, &cause);
+  if (operation->version_out >> WEIR_NOTE_CAUSE_SHIFT == 0) { /* the first is the one to explain */
+    operation->version_out |= (uint64_t)(cause + 1) << WEIR_NOTE_CAUSE_SHIFT;
+    weir_redis_refusal_explain(cause, refused->name, operation, error, message);
+  }
+  if (step == WEIR_STEP_GET) outcome = WEIR_REFUSED; /* changes nothing, executed or not */
+  if (refused->decides) operation->outcome = outcome;
+  if (step == WEIR_STEP_SET_SEED || step == WEIR_STEP_SET_DELTA) {
+    operation->version_out |= WEIR_NOTE_UNSEEDED;
+  } else if (!refused->decides) {
+    operation->version_out |= WEIR_NOTE_DOUBT;
+  }
+}
+
+static bool take_ok_or_nil(weir_operation *operation, weir_redis_step step,
+                           const weir_redis_reply *reply) {
+  bool ok = weir_redis_reply_is_ok(reply);
+  if (!ok && (reply->kind != WEIR_REPLY_NIL || step == WEIR_STEP_SET_ALWAYS)) return false;
+  if (weir_redis_commands[step].decides) {
+    operation->outcome = ok ? WEIR_DONE : WEIR_CONFLICT;
+  } else if (ok) {
+    operation->version_out |= WEIR_NOTE_MADE;
+  }
+  return true;
+}
+
+static bool take_integer(weir_operation *operation, weir_redis_step step,
+                         const weir_redis_reply *reply) {
+  bool sub = operation->kind == WEIR_SUB;
+  if (reply->kind != WEIR_REPLY_INTEGER) return false;
+  if (step == WEIR_STEP_INCRBY || step == WEIR_STEP_DECRBY) {
+    operation->value = reply->integer;
+    operation->outcome = sub && has_note(operation, WEIR_NOTE_MADE) ? WEIR_ABSENT : WEIR_DONE;
+  } else if (step == WEIR_STEP_INCRBY_OWED && !sub) {
+    operation->value = reply->integer;
+  } else if (step == WEIR_STEP_DEL) {
+    operation->outcome = reply->integer > 0 ? WEIR_DONE : WEIR_ABSENT;
+  } else if (step == WEIR_STEP_PTTL && reply->integer == -1) {
+    operation->version_out |= WEIR_NOTE_BARE;
+  }
+  return true;
+}
+
+/* A value that is no integer was read, and refused; a score that is none was written all the same.
+ */
+static bool take_value(weir_operation *operation, weir_redis_step step,
+                       const weir_redis_reply *reply, weir_message *message) {
+  bool score = step == WEIR_STEP_ZADD_DELTA;
+  if (reply->kind == WEIR_REPLY_NIL) {
+    operation->outcome = WEIR_ABSENT;
+  } else if (weir_redis_reply_number(reply, &operation->value)) {
+    operation->outcome = WEIR_DONE;
+  } else if (reply->kind == WEIR_REPLY_STRING || reply->kind == WEIR_REPLY_LONG) {
+    operation->outcome = score ? WEIR_UNKNOWN : WEIR_REFUSED;
+    weir_message_set(message, "%s of key \"%.*s\": it holds something that is not an integer",
+                     weir_redis_commands[step].name, (int)operation->key_length, operation->key);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+/* False: no server answers this command so. */
+static bool take_reply(weir_wire_command *command, weir_redis_step step,
+                       const weir_redis_reply *reply, weir_message *message) {
+  weir_operation *operation = &command->operation;
+  if (reply->kind == WEIR_REPLY_ERROR) {
+    note_refusal(command, step, reply, message);
+    return true;
+  }
+  switch (step) {
+    case WEIR_STEP_SET_SEED:
+    case WEIR_STEP_SET_DELTA:
+    case WEIR_STEP_SET_ABSENT:
+    case WEIR_STEP_SET_ALWAYS:
+      return take_ok_or_nil(operation, step, reply);
+    case WEIR_STEP_GET:
+    case WEIR_STEP_ZADD_DELTA:
+      return take_value(operation, step, reply, message);
+    default:
+      return take_integer(operation, step, reply);
+  }
+}
+
+/* After the first attempt. A refused SET is of no consequence where the key was there. */
+static void conclude_first(weir_operation *operation) {
+  int64_t own = operation->kind == WEIR_SUB ? -operation->delta : operation->delta;
+  bool summed = operation->outcome == WEIR_DONE || operation->outcome == WEIR_ABSENT;
+  if (summed && has_note(operation, WEIR_NOTE_BARE)) {
+    if (operation->value == own) operation->version_out |= WEIR_NOTE_OWED;
+    operation->outcome = WEIR_PENDING; /* the second attempt mends the key */
+    return;
+  }
+  if (summed && has_note(operation, WEIR_NOTE_DOUBT)) operation->outcome = WEIR_UNKNOWN;
+  operation->version_out = 0;
+}
+
+/* After the second. What the first wrote stands, so a refusal of either leaves doubt. */
+static void conclude_second(weir_operation *operation, weir_message *message) {
+  bool absent = operation->kind == WEIR_SUB &&
+                (operation->version_out & (WEIR_NOTE_OWED | WEIR_NOTE_MADE)) != 0;
+  operation->outcome = absent ? WEIR_ABSENT : WEIR_DONE;
+  if (has_note(operation, WEIR_NOTE_UNSEEDED)) {
+    unsigned cause = (unsigned)(operation->version_out >> WEIR_NOTE_CAUSE_SHIFT) - 1;
+    weir_redis_refusal_explain(cause, weir_redis_commands[WEIR_STEP_SET_SEED].name, operation, NULL,
+                               message);
+  }
+  if ((operation->version_out & (WEIR_NOTE_UNSEEDED | WEIR_NOTE_DOUBT)) != 0) {
+    operation->outcome = WEIR_UNKNOWN;
+  }
+  operation->version_out = 0;
+}
+
+static weir_reading decode(weir_wire_command *command, const char *bytes, size_t length,
+                           size_t *taken, weir_message *message) {
+  weir_operation *operation = &command->operation;
+  const weir_redis_reply *reply;
+  weir_reading reading = weir_redis_parser_read(command->parser, bytes, length, taken, &reply);
+  if (reading != WEIR_READING_REPLY) return reading;
+  const weir_redis_step *step = weir_redis_plan_of(command)->steps + command->replies;
+  if (!take_reply(command, step[0], reply, message)) return WEIR_READING_BROKEN;
+  if (step[1] != WEIR_STEP_END) return WEIR_READING_REPLY;
+  if (command->attempt == 0) {
+    conclude_first(operation);
+  } else {
+    conclude_second(operation, message);
+  }
+  return WEIR_READING_DONE;
+}
+
+const weir_wire_codec weir_redis_codec = {.name = "Redis", .encode = encode, .decode = decode};

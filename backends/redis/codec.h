@@ -1,0 +1,25 @@
+/* How redis is spoken: pure functions of bytes. */
+#ifndef WEIR_REDIS_CODEC_H
+#define WEIR_REDIS_CODEC_H
+
+#include "redis/commands.h"
+
+/* What a new connection says first: AUTH and SELECT if the URL asks for them, then PING. */
+enum { WEIR_HELLO_MOST = 3 };
+typedef struct weir_redis_hello {
+  const char *names[WEIR_HELLO_MOST]; /* the commands, in order */
+  size_t count;
+  size_t length;
+  char text[WEIR_WIRE_GREETING_MOST];
+} weir_redis_hello;
+
+/* False: user and password are too long. `user` and `password` may be NULL. */
+bool weir_redis_hello_write(weir_redis_hello *hello, const char *user, const char *password,
+                            int64_t database);
+
+extern const weir_wire_codec weir_redis_codec;
+
+/* Its settings are a weir_redis_hello. */
+extern const weir_wire_protocol weir_redis_protocol;
+
+#endif

@@ -1,0 +1,97 @@
+#include "redis/commands.h"
+
+#define PIECE(text, hole) \
+  { text, sizeof(text) - 1, WEIR_HOLE_##hole }
+
+/* Preformatted, as snprintf would cost more than the rest of an operation. */
+const weir_redis_command weir_redis_commands[WEIR_STEP_COUNT] = {
+    [WEIR_STEP_SET_SEED] = {"set",
+                            false,
+                            {PIECE("*6\r\n$3\r\nSET\r\n", KEY), PIECE("", SEED),
+                             PIECE("$2\r\nPX\r\n", TTL), PIECE("$2\r\nNX\r\n", END)}},
+    [WEIR_STEP_SET_DELTA] = {"set",
+                             false,
+                             {PIECE("*6\r\n$3\r\nSET\r\n", KEY), PIECE("", DELTA),
+                              PIECE("$2\r\nPX\r\n", TTL), PIECE("$2\r\nNX\r\n", END)}},
+    [WEIR_STEP_SET_ABSENT] = {"set",
+                              true,
+                              {PIECE("*6\r\n$3\r\nSET\r\n", KEY), PIECE("", VALUE),
+                               PIECE("$2\r\nPX\r\n", TTL), PIECE("$2\r\nNX\r\n", END)}},
+    [WEIR_STEP_SET_ALWAYS] = {"set",
+                              true,
+                              {PIECE("*5\r\n$3\r\nSET\r\n", KEY), PIECE("", VALUE),
+                               PIECE("$2\r\nPX\r\n", TTL)}},
+    [WEIR_STEP_INCRBY] = {"incrby", true, {PIECE("*3\r\n$6\r\nINCRBY\r\n", KEY), PIECE("", DELTA)}},
+    [WEIR_STEP_INCRBY_OWED] = {"incrby",
+                               false,
+                               {PIECE("*3\r\n$6\r\nINCRBY\r\n", KEY), PIECE("", OWED)}},
+    [WEIR_STEP_DECRBY] = {"decrby", true, {PIECE("*3\r\n$6\r\nDECRBY\r\n", KEY), PIECE("", DELTA)}},
+    [WEIR_STEP_GET] = {"get", true, {PIECE("*2\r\n$3\r\nGET\r\n", KEY)}},
+    [WEIR_STEP_DEL] = {"del", true, {PIECE("*2\r\n$3\r\nDEL\r\n", KEY)}},
+    [WEIR_STEP_PTTL] = {"pttl", false, {PIECE("*2\r\n$4\r\nPTTL\r\n", KEY)}},
+    [WEIR_STEP_PEXPIRE] = {"pexpire",
+                           false,
+                           {PIECE("*3\r\n$7\r\nPEXPIRE\r\n", KEY), PIECE("", TTL)}},
+    [WEIR_STEP_ZADD_FLOOR] = {"zadd",
+                              false,
+                              {PIECE("*5\r\n$4\r\nZADD\r\n", KEY), PIECE("$2\r\nGT\r\n", FLOOR),
+                               PIECE("$1\r\nm\r\n", END)}},
+    [WEIR_STEP_ZADD_DELTA] = {"zadd",
+                              true,
+                              {PIECE("*6\r\n$4\r\nZADD\r\n", KEY),
+                               PIECE("$2\r\nXX\r\n$4\r\nINCR\r\n", DELTA),
+                               PIECE("$1\r\nm\r\n", END)}},
+};
+
+/* A sum can meet a key that went away since SET looked (expired, evicted, deleted by another) and
+ * then creates it without a TTL; so may a sum whose client died. PTTL tells, on every use, and a
+ * second attempt mends the key. SUB seeds with what it takes: never, not for an instant, is a
+ * missing key counted below zero. RAISE answers nil instead of creating. */
+const weir_redis_plan weir_redis_plans[WEIR_PLAN_COUNT] = {
+    [WEIR_PLAN_ADD] = {"ADD", {WEIR_STEP_SET_SEED, WEIR_STEP_INCRBY, WEIR_STEP_PTTL}},
+    [WEIR_PLAN_ADD_REFRESH] = {"ADD with refresh",
+                               {WEIR_STEP_SET_SEED, WEIR_STEP_INCRBY, WEIR_STEP_PTTL,
+                                WEIR_STEP_PEXPIRE}},
+    [WEIR_PLAN_SUB] = {"SUB", {WEIR_STEP_SET_DELTA, WEIR_STEP_DECRBY, WEIR_STEP_PTTL}},
+    [WEIR_PLAN_GET] = {"GET", {WEIR_STEP_GET}},
+    [WEIR_PLAN_CREATE] = {"CREATE", {WEIR_STEP_SET_ABSENT}},
+    [WEIR_PLAN_RAISE] = {"RAISE", {WEIR_STEP_ZADD_FLOOR, WEIR_STEP_ZADD_DELTA, WEIR_STEP_PEXPIRE}},
+    [WEIR_PLAN_PUT] = {"PUT", {WEIR_STEP_SET_ALWAYS}},
+    [WEIR_PLAN_DROP] = {"DROP", {WEIR_STEP_DEL}},
+    [WEIR_PLAN_MEND] = {"ADD or SUB that found no TTL", {WEIR_STEP_PEXPIRE}},
+    [WEIR_PLAN_MEND_OWED] = {"ADD or SUB whose own sum created the key",
+                             {WEIR_STEP_INCRBY_OWED, WEIR_STEP_PEXPIRE}},
+};
+
+int64_t weir_redis_owed(const weir_operation *operation) {
+  if ((operation->version_out & WEIR_NOTE_OWED) == 0) return 0;
+  return operation->kind == WEIR_ADD ? operation->seed : operation->delta;
+}
+
+static weir_redis_plan_name first_plan(const weir_operation *operation) {
+  switch (operation->kind) {
+    case WEIR_ADD:
+      return operation->refresh ? WEIR_PLAN_ADD_REFRESH : WEIR_PLAN_ADD;
+    case WEIR_SUB:
+      return WEIR_PLAN_SUB;
+    case WEIR_GET:
+      return WEIR_PLAN_GET;
+    case WEIR_CREATE:
+      return WEIR_PLAN_CREATE;
+    case WEIR_RAISE:
+      return WEIR_PLAN_RAISE;
+    case WEIR_PUT:
+      return WEIR_PLAN_PUT;
+    case WEIR_DROP:
+      return WEIR_PLAN_DROP;
+    case WEIR_SWAP: /* never asked for: the backend lacks the trait */
+      break;
+  }
+  return WEIR_PLAN_GET;
+}
+
+const weir_redis_plan *weir_redis_plan_of(const weir_wire_command *command) {
+  const weir_operation *operation = &command->operation;
+  if (command->attempt == 0) return &weir_redis_plans[first_plan(operation)];
+  return &weir_redis_plans[weir_redis_owed(operation) > 0 ? WEIR_PLAN_MEND_OWED : WEIR_PLAN_MEND];
+}

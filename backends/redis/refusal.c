@@ -1,0 +1,80 @@
+#include "redis/refusal.h"
+
+#include <string.h>
+
+/* What an error starts with, what to tell people, and whether the command may have been executed
+ * all the same. The first that fits counts; the last fits everything. */
+static const struct cause {
+  const char *prefix;
+  const char *text;
+  bool doubt;
+} causes[] = {
+    {"NOPERM", NULL, false},
+    {"WRONGTYPE", "it holds another type than this operation needs", false},
+    {"ERR value is not an integer", "it holds something that is not an integer", false},
+    {"ERR increment or decrement would overflow", "the value would leave the range of an int64",
+     false},
+    {"NOAUTH", "the server wants a password", false},
+    {"LOADING", "the server still loads its data", false},
+    {"READONLY", "the server is a read-only replica; its primary is needed", false},
+    {"OOM", "the server is out of memory: it reached maxmemory and may not evict", false},
+    {"MISCONF", "the server cannot save its data and refuses writes", false},
+    {"MASTERDOWN", "the server is a replica that lost its primary", false},
+    {"NOREPLICAS", "the server has too few replicas and refuses writes", false},
+    {"MOVED", "the server is part of a cluster, which weir cannot use", false},
+    {"ASK", "the server is part of a cluster, which weir cannot use", false},
+    {"CLUSTERDOWN", "the server is part of a cluster, which weir cannot use", false},
+    {"TRYAGAIN", "the server is part of a cluster, which weir cannot use", false},
+    {"ERR unknown command", "the server does not have this command", false},
+    {"ERR syntax error", "the server is too old for this command", false},
+    {"ERR wrong number of arguments", "the server is too old for this command", false},
+    {"ERR invalid expire", "the server does not accept this TTL", false},
+    {"ERR Connection refused", "the proxy cannot reach its server", false},
+    {"WRONGPASS", "the server does not accept this user and password", false},
+    {"ERR invalid password", "the server does not accept this password", false},
+    {"ERR Client sent AUTH", "the server has no password; leave it out of the URL", false},
+    {"ERR AUTH <password> called", "the server has no password; leave it out of the URL", false},
+    {"ERR DB index", "the server has no database of this number", false},
+    {"ERR max number of clients", "the server accepts no more connections", false},
+    {"BUSY", "the server is busy with a script of another client", false},
+    {"ERR Connection timed out", "the proxy's server does not answer", true},
+    {"", NULL, true}, /* a proxy's, or one not known here */
+};
+enum { CAUSE_COUNT = sizeof causes / sizeof causes[0] };
+
+weir_outcome weir_redis_refusal_judge(const weir_redis_reply *error, unsigned *cause) {
+  *cause = 0;
+  while (!weir_redis_reply_starts(error, causes[*cause].prefix))
+    ++*cause;
+  return causes[*cause].doubt ? WEIR_UNKNOWN : WEIR_REFUSED;
+}
+
+static void explain_permission(const char *name, const weir_redis_reply *error,
+                               weir_message *message) {
+  if (error != NULL && strstr(error->text, " key") != NULL) {
+    weir_message_set(message,
+                     "the user may not touch this key: let it with ACL SETUSER <user> ~weir:*");
+  } else {
+    weir_message_set(message,
+                     "the user may not run this command: let it with ACL SETUSER <user> +%s", name);
+  }
+}
+
+void weir_redis_refusal_explain(unsigned cause, const char *name, const weir_operation *operation,
+                                const weir_redis_reply *error, weir_message *message) {
+  if (cause >= CAUSE_COUNT) cause = CAUSE_COUNT - 1;
+  if (cause == 0) {
+    explain_permission(name, error, message);
+  } else if (causes[cause].text != NULL) {
+    weir_message_set(message, "%s", causes[cause].text);
+  } else {
+    weir_message_set(message, "the server answered \"%s\"",
+                     error != NULL ? error->text : "an error");
+  }
+  if (operation == NULL) {
+    weir_message_prefix(message, "%s: ", name);
+  } else {
+    weir_message_prefix(message, "%s of key \"%.*s\": ", name, (int)operation->key_length,
+                        operation->key);
+  }
+}

@@ -1,0 +1,135 @@
+#include "redis/reply.h"
+
+#include <hiredis.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct weir_redis_parser {
+  redisReader *reader;
+  weir_redis_reply reply;
+};
+
+static weir_redis_reply *reply_of(const redisReadTask *task) {
+  return &((weir_redis_parser *)task->privdata)->reply;
+}
+
+static void *create_string(const redisReadTask *task, char *text, size_t length) {
+  weir_redis_reply *reply = reply_of(task);
+  reply->kind = task->type == REDIS_REPLY_ERROR    ? WEIR_REPLY_ERROR
+                : task->type == REDIS_REPLY_STATUS ? WEIR_REPLY_STATUS
+                                                   : WEIR_REPLY_STRING;
+  reply->length = length < WEIR_REPLY_TEXT_MOST ? length : WEIR_REPLY_TEXT_MOST;
+  memcpy(reply->text, text, reply->length);
+  reply->text[reply->length] = '\0';
+  return reply;
+}
+
+static void *create_integer(const redisReadTask *task, long long integer) {
+  weir_redis_reply *reply = reply_of(task);
+  reply->kind = WEIR_REPLY_INTEGER;
+  reply->integer = integer;
+  return reply;
+}
+
+static void *create_nil(const redisReadTask *task) {
+  weir_redis_reply *reply = reply_of(task);
+  reply->kind = WEIR_REPLY_NIL;
+  return reply;
+}
+
+/* No function for arrays, which no command here is answered with: the reader then answers with
+ * something that is not our reply. None to free: the reply is part of the parser. */
+static redisReplyObjectFunctions functions = {
+    .createString = create_string, .createInteger = create_integer, .createNil = create_nil};
+
+weir_redis_parser *weir_redis_parser_create(void) {
+  weir_redis_parser *parser = calloc(1, sizeof *parser);
+  if (parser == NULL) return NULL;
+  parser->reader = redisReaderCreateWithFunctions(&functions);
+  if (parser->reader == NULL) {
+    free(parser);
+    return NULL;
+  }
+  parser->reader->privdata = parser;
+  return parser;
+}
+
+void weir_redis_parser_destroy(weir_redis_parser *parser) {
+  if (parser == NULL) return;
+  redisReaderFree(parser->reader);
+  free(parser);
+}
+
+/* Where a reply ends: its line, and for a string what the line announces. */
+typedef struct weir_redis_frame {
+  size_t line;  /* with CR LF; 0: not whole yet */
+  size_t total; /* the line and all that follows it */
+  bool bad;
+} weir_redis_frame;
+
+static weir_redis_frame find_frame(const char *bytes, size_t length) {
+  weir_redis_frame frame = {0};
+  size_t size = 0;
+  const char *end = memchr(bytes, '\n', length);
+  if (end == NULL) return frame;
+  frame.line = frame.total = (size_t)(end - bytes) + 1;
+  if (bytes[0] != '$' || bytes[1] == '-') return frame; /* $-1 is nil */
+  frame.bad = frame.line < 4;                           /* no digit */
+  for (size_t i = 1; i + 2 < frame.line; i++) {
+    if (bytes[i] < '0' || bytes[i] > '9' || size > INT32_MAX / 10) {
+      frame.bad = true;
+      return frame;
+    }
+    size = size * 10 + (size_t)(bytes[i] - '0');
+  }
+  frame.total += size + 2;
+  return frame;
+}
+
+static weir_reading parse(weir_redis_parser *parser, const char *bytes, size_t length) {
+  void *object = NULL;
+  if (length < 2 || memcmp(bytes + length - 2, "\r\n", 2) != 0) return WEIR_READING_BROKEN;
+  if (redisReaderFeed(parser->reader, bytes, length) != REDIS_OK) return WEIR_READING_BROKEN;
+  if (redisReaderGetReply(parser->reader, &object) != REDIS_OK) return WEIR_READING_BROKEN;
+  return object == &parser->reply ? WEIR_READING_REPLY : WEIR_READING_BROKEN;
+}
+
+weir_reading weir_redis_parser_read(weir_redis_parser *parser, const char *bytes, size_t length,
+                                    size_t *taken, const weir_redis_reply **reply) {
+  weir_redis_frame frame = find_frame(bytes, length);
+  *reply = &parser->reply;
+  if (frame.bad) return WEIR_READING_BROKEN;
+  if (frame.line == 0) return WEIR_READING_MORE;
+  *taken = frame.total;
+  if (frame.total - frame.line > WEIR_REPLY_TEXT_MOST) {
+    parser->reply.kind = WEIR_REPLY_LONG;
+    return WEIR_READING_REPLY;
+  }
+  if (length < frame.total) return WEIR_READING_MORE;
+  return parse(parser, bytes, frame.total);
+}
+
+bool weir_redis_reply_starts(const weir_redis_reply *reply, const char *text) {
+  return strncmp(reply->text, text, strlen(text)) == 0;
+}
+
+bool weir_redis_reply_is_ok(const weir_redis_reply *reply) {
+  return reply->kind == WEIR_REPLY_STATUS && strcmp(reply->text, "OK") == 0;
+}
+
+bool weir_redis_reply_number(const weir_redis_reply *reply, int64_t *number) {
+  if (reply->kind != WEIR_REPLY_STRING || reply->length == 0) return false;
+  bool negative = reply->text[0] == '-';
+  const char *digits = reply->text + negative;
+  size_t count = reply->length - negative;
+  uint64_t most = (uint64_t)INT64_MAX + negative;
+  uint64_t sum = 0;
+  if (count == 0 || count > 19 || (digits[0] == '0' && (count > 1 || negative))) return false;
+  for (size_t i = 0; i < count; i++) { /* 19 digits are below 2^64 */
+    if (digits[i] < '0' || digits[i] > '9') return false;
+    sum = sum * 10 + (uint64_t)(digits[i] - '0');
+  }
+  if (sum > most) return false;
+  *number = (int64_t)(negative ? 0 - sum : sum);
+  return true;
+}

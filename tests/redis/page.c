@@ -1,0 +1,115 @@
+#include "redis/page.h"
+
+#include <string.h>
+
+const struct page_need page_needs[] = {
+    {"`fixed-window`, `sliding-window`",
+     {WEIR_PLAN_ADD, WEIR_PLAN_SUB, WEIR_PLAN_GET, WEIR_PLAN_MEND, WEIR_PLAN_MEND_OWED},
+     5},
+    {"`reset` of any rule", {WEIR_PLAN_DROP}, 1},
+};
+const size_t page_need_count = sizeof page_needs / sizeof page_needs[0];
+
+const struct page_need page_everything = {
+    "all of `weir/backend.h`",
+    {WEIR_PLAN_ADD, WEIR_PLAN_ADD_REFRESH, WEIR_PLAN_SUB, WEIR_PLAN_GET, WEIR_PLAN_CREATE,
+     WEIR_PLAN_RAISE, WEIR_PLAN_PUT, WEIR_PLAN_DROP, WEIR_PLAN_MEND, WEIR_PLAN_MEND_OWED},
+    WEIR_PLAN_COUNT};
+
+static bool is_listed(const char *const *names, size_t count, const char *name) {
+  for (size_t i = 0; i < count; i++) {
+    if (strcmp(names[i], name) == 0) return true;
+  }
+  return false;
+}
+
+size_t page_names(const struct page_need *need, const char *names[PAGE_NAMES_MOST]) {
+  size_t count = 0;
+  names[count++] = "ping";
+  for (size_t i = 0; i < need->count; i++) {
+    const weir_redis_step *step = weir_redis_plans[need->plans[i]].steps;
+    for (; *step != WEIR_STEP_END; step++) {
+      const char *name = weir_redis_commands[*step].name;
+      if (!is_listed(names, count, name)) names[count++] = name;
+    }
+  }
+  return count;
+}
+
+void page_acl(const struct page_need *need, char acl[PAGE_ACL_BYTES]) {
+  const char *names[PAGE_NAMES_MOST];
+  size_t count = page_names(need, names);
+  size_t used = 0;
+  for (size_t i = 0; i < count; i++) {
+    used +=
+        (size_t)snprintf(acl + used, PAGE_ACL_BYTES - used, "%s+%s", i > 0 ? " " : "", names[i]);
+  }
+}
+
+static const char *const holes[WEIR_HOLE_COUNT] = {
+    [WEIR_HOLE_KEY] = " key",     [WEIR_HOLE_TTL] = " ttl",     [WEIR_HOLE_SEED] = " seed",
+    [WEIR_HOLE_DELTA] = " delta", [WEIR_HOLE_VALUE] = " value", [WEIR_HOLE_FLOOR] = " floor",
+    [WEIR_HOLE_OWED] = " owed"};
+
+/* The words of preformatted bytes, without counts and lengths: "SET key seed PX ttl NX". */
+static void print_step(FILE *out, weir_redis_step step) {
+  const weir_redis_piece *pieces = weir_redis_commands[step].pieces;
+  for (size_t i = 0; i < WEIR_REDIS_PIECES_MOST && pieces[i].text != NULL; i++) {
+    const char *end = pieces[i].text + pieces[i].length;
+    size_t length;
+    for (const char *word = pieces[i].text; word < end; word += length + 2) {
+      length = strcspn(word, "\r");
+      bool first = i == 0;
+      if (*word != '*' && *word != '$') fprintf(out, "%s%.*s", first ? "" : " ", (int)length, word);
+    }
+    if (pieces[i].hole != WEIR_HOLE_END) fputs(holes[pieces[i].hole], out);
+  }
+}
+
+static void print_plan(FILE *out, const weir_redis_plan *plan) {
+  fprintf(out, "| %s | `", plan->title);
+  for (const weir_redis_step *step = plan->steps; *step != WEIR_STEP_END; step++) {
+    if (step != plan->steps) fputs("`, `", out);
+    print_step(out, *step);
+  }
+  fputs("` |\n", out);
+}
+
+static void print_need(FILE *out, const struct page_need *need) {
+  char acl[PAGE_ACL_BYTES];
+  page_acl(need, acl);
+  fprintf(out, "| %s | `%s` |\n", need->what, acl);
+}
+
+void page_print(FILE *out) {
+  char acl[PAGE_ACL_BYTES];
+  page_acl(&page_everything, acl);
+  fputs(
+      "# The commands weir sends to Redis\n\n"
+      "Written by `tests/redis/commands_page.c` from the table in `backends/redis/commands.c`, "
+      "from which "
+      "the library\nencodes what it sends; a test compares them. Every command names one key.\n\n"
+      "| Operation | Commands, in one write |\n|---|---|\n",
+      out);
+  for (size_t i = 0; i < page_everything.count; i++) {
+    print_plan(out, &weir_redis_plans[page_everything.plans[i]]);
+  }
+  fputs(
+      "\n`ttl` is in milliseconds. The last two rows are sent when `PTTL` has answered -1; `owed` "
+      "is the "
+      "seed of an ADD, the\ndelta of a SUB. A new connection first sends `AUTH` and `SELECT` where "
+      "the "
+      "store's URL has a password and a database,\nthen `PING`. RAISE needs Redis 6.2.\n\n"
+      "## Users\n\n"
+      "| Rule | A user needs |\n|---|---|\n",
+      out);
+  for (size_t i = 0; i < page_need_count; i++)
+    print_need(out, &page_needs[i]);
+  print_need(out, &page_everything);
+  fprintf(out,
+          "\n`+select` is needed besides where the URL names a database. A user who may do all "
+          "that, and "
+          "nothing else:\n\n"
+          "```\nACL SETUSER limiter reset on >PASSWORD ~weir:* resetchannels -@all %s\n```\n",
+          acl);
+}

@@ -1,0 +1,3 @@
+# page.sh COMMANDS_PAGE PAGE: the page says what the table in the code says.
+set -eu
+"$1" | diff -u "$2" -

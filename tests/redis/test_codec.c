@@ -1,0 +1,313 @@
+/* What is sent, and what the replies prove, without a server. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "redis/codec.h"
+#include "redis/reply.h"
+#include "wire/operations.h"
+
+static weir_redis_parser *parser;
+static weir_message message;
+
+static int make_parser(void **state) {
+  (void)state;
+  parser = weir_redis_parser_create();
+  return parser == NULL;
+}
+
+static int free_parser(void **state) {
+  (void)state;
+  weir_redis_parser_destroy(parser);
+  return 0;
+}
+
+static weir_operation seeded_add(int64_t seed, int64_t delta) {
+  weir_operation add = add_to("k", delta);
+  add.seed = seed;
+  return add;
+}
+
+static weir_operation raise_to(int64_t floor, int64_t delta) {
+  weir_operation raise = operation_on(WEIR_RAISE, "k");
+  raise.floor = floor;
+  raise.delta = delta;
+  return raise;
+}
+
+/* The words that are sent, apart by spaces. */
+static const char *words(const weir_operation *operation, uint8_t attempt) {
+  static char text[WEIR_WIRE_COMMAND_MOST];
+  char bytes[WEIR_WIRE_COMMAND_MOST];
+  const weir_wire_command command = {.operation = *operation, .attempt = attempt};
+  size_t length = weir_redis_codec.encode(&command, 0, bytes);
+  size_t used = 0;
+  for (size_t at = 0; at < length;) {
+    const char *end = memchr(bytes + at, '\r', length - at);
+    size_t size = (size_t)(end - bytes) - at;
+    if (bytes[at] != '*' && bytes[at] != '$') {
+      memcpy(text + used, bytes + at, size);
+      used += size;
+      text[used++] = ' ';
+    }
+    at += size + 2;
+  }
+  text[used - 1] = '\0';
+  return text;
+}
+
+/* Gives the replies one by one, whole; the operation as it is after the last. */
+static weir_operation answer(weir_operation operation, uint8_t attempt, const char *replies) {
+  weir_wire_command command = {.operation = operation, .attempt = attempt, .parser = parser};
+  weir_reading reading = WEIR_READING_REPLY;
+  size_t length = strlen(replies);
+  message.text[0] = '\0';
+  for (size_t at = 0; at < length; command.replies++) {
+    size_t taken = 0;
+    assert_int_equal(reading, WEIR_READING_REPLY);
+    reading = weir_redis_codec.decode(&command, replies + at, length - at, &taken, &message);
+    at += taken;
+  }
+  assert_int_equal(reading, WEIR_READING_DONE);
+  return command.operation;
+}
+
+static void sends_each_operation_in_plain_commands(void **state) {
+  (void)state;
+  weir_operation add = seeded_add(40, 2);
+  assert_string_equal(words(&add, 0), "SET k 40 PX 60001 NX INCRBY k 2 PTTL k");
+  add.refresh = true;
+  assert_string_equal(words(&add, 0), "SET k 40 PX 60001 NX INCRBY k 2 PTTL k PEXPIRE k 60001");
+  weir_operation sub = sub_from("k", 3);
+  assert_string_equal(words(&sub, 0), "SET k 3 PX 60001 NX DECRBY k 3 PTTL k");
+  weir_operation raise = raise_to(100, 5);
+  assert_string_equal(words(&raise, 0), "ZADD k GT 100 m ZADD k XX INCR 5 m PEXPIRE k 60001");
+  weir_operation create = put_to(WEIR_CREATE, "k", 7);
+  assert_string_equal(words(&create, 0), "SET k 7 PX 60001 NX");
+  weir_operation put = put_to(WEIR_PUT, "k", 0);
+  assert_string_equal(words(&put, 0), "SET k 0 PX 60001");
+}
+
+static void rounds_a_ttl_up_and_adds_what_the_server_cuts(void **state) {
+  (void)state;
+  weir_operation put = put_to(WEIR_PUT, "k", 0);
+  put.ttl_us = 1000;
+  assert_string_equal(words(&put, 0), "SET k 0 PX 2");
+  put.ttl_us = 1001;
+  assert_string_equal(words(&put, 0), "SET k 0 PX 3");
+  put.ttl_us = WEIR_TTL_MOST_US;
+  assert_string_equal(words(&put, 0), "SET k 0 PX 181440000001");
+}
+
+static void the_longest_command_fits(void **state) {
+  (void)state;
+  char key[WEIR_STORE_KEY_MOST + 1];
+  char bytes[2 * WEIR_WIRE_COMMAND_MOST];
+  memset(key, 'k', WEIR_STORE_KEY_MOST);
+  key[WEIR_STORE_KEY_MOST] = '\0';
+  for (weir_operation_kind kind = WEIR_ADD; kind <= WEIR_DROP; kind++) {
+    weir_operation operation = operation_on(kind, key);
+    operation.delta = operation.seed = operation.value = operation.floor = WEIR_VALUE_MOST;
+    operation.refresh = true;
+    operation.ttl_us = WEIR_TTL_MOST_US;
+    operation.version_out = WEIR_NOTE_OWED;
+    for (uint8_t attempt = 0; attempt < 2; attempt++) {
+      weir_wire_command command = {.operation = operation, .attempt = attempt};
+      assert_true(weir_redis_codec.encode(&command, 0, bytes) <= WEIR_WIRE_COMMAND_MOST);
+    }
+  }
+}
+
+static void an_add_is_done_with_the_total_that_its_own_sum_gave(void **state) {
+  (void)state;
+  assert_done(answer(seeded_add(40, 2), 0, "+OK\r\n:42\r\n:60001\r\n"), 42);
+  assert_done(answer(seeded_add(40, 2), 0, "$-1\r\n:9\r\n:123\r\n"), 9);
+  assert_done(answer(add_to("k", 2), 0, "$-1\r\n:2\r\n:1\r\n"), 2);       /* it stood at 0 */
+  assert_done(answer(seeded_add(40, 2), 0, "+OK\r\n:42\r\n:-2\r\n"), 42); /* evicted since */
+}
+
+/* The key expired, or was evicted, between SET and INCRBY. */
+static void an_add_that_created_the_key_itself_adds_the_seed_and_a_ttl(void **state) {
+  (void)state;
+  static const char *const replies[] = {"$-1\r\n:2\r\n:-1\r\n", "+OK\r\n:2\r\n:-1\r\n"};
+  for (size_t i = 0; i < 2; i++) {
+    weir_operation add = answer(seeded_add(40, 2), 0, replies[i]);
+    assert_outcome(add, WEIR_PENDING);
+    assert_string_equal(words(&add, 1), "INCRBY k 40 PEXPIRE k 60001");
+    assert_done(answer(add, 1, ":42\r\n:1\r\n"), 42);
+  }
+}
+
+static void an_add_without_a_seed_that_created_the_key_gives_it_a_ttl(void **state) {
+  (void)state;
+  weir_operation add = answer(add_to("k", 2), 0, "+OK\r\n:2\r\n:-1\r\n");
+  assert_outcome(add, WEIR_PENDING);
+  assert_string_equal(words(&add, 1), "PEXPIRE k 60001");
+  assert_done(answer(add, 1, ":1\r\n"), 2);
+  assert_done(answer(add, 1, ":0\r\n"), 2); /* gone meanwhile */
+}
+
+/* A client died between its sum and its repair. */
+static void the_next_use_gives_a_ttl_to_a_key_that_others_left_without(void **state) {
+  (void)state;
+  weir_operation add = answer(seeded_add(40, 2), 0, "$-1\r\n:7\r\n:-1\r\n");
+  assert_outcome(add, WEIR_PENDING);
+  assert_string_equal(words(&add, 1), "PEXPIRE k 60001");
+  assert_done(answer(add, 1, ":1\r\n"), 7);
+  weir_operation sub = answer(sub_from("k", 3), 0, "$-1\r\n:4\r\n:-1\r\n");
+  assert_string_equal(words(&sub, 1), "PEXPIRE k 60001");
+  assert_done(answer(sub, 1, ":1\r\n"), 4);
+}
+
+static void a_sub_takes_from_what_is_there(void **state) {
+  (void)state;
+  assert_done(answer(sub_from("k", 3), 0, "$-1\r\n:4\r\n:99\r\n"), 4);
+  assert_done(answer(sub_from("k", 3), 0, "$-1\r\n:-3\r\n:99\r\n"), -3); /* from 0 */
+}
+
+static void a_sub_of_an_absent_key_ends_at_nothing(void **state) {
+  (void)state;
+  assert_outcome(answer(sub_from("k", 3), 0, "+OK\r\n:0\r\n:60001\r\n"), WEIR_ABSENT);
+}
+
+static void a_sub_that_created_the_key_itself_gives_all_back(void **state) {
+  (void)state;
+  static const char *const replies[] = {"$-1\r\n:-3\r\n:-1\r\n", "+OK\r\n:-3\r\n:-1\r\n"};
+  for (size_t i = 0; i < 2; i++) {
+    weir_operation sub = answer(sub_from("k", 3), 0, replies[i]);
+    assert_outcome(sub, WEIR_PENDING);
+    assert_string_equal(words(&sub, 1), "INCRBY k 3 PEXPIRE k 60001");
+    assert_outcome(answer(sub, 1, ":0\r\n:1\r\n"), WEIR_ABSENT);
+  }
+}
+
+static void a_raise_tells_when_the_key_was_lost_in_between(void **state) {
+  (void)state;
+  assert_done(answer(raise_to(100, 5), 0, ":1\r\n$3\r\n105\r\n:1\r\n"), 105);
+  assert_outcome(answer(raise_to(100, 5), 0, ":1\r\n$-1\r\n:0\r\n"), WEIR_ABSENT);
+}
+
+static void a_score_that_is_no_integer_was_written_all_the_same(void **state) {
+  (void)state;
+  weir_operation raise = raise_to(100, WEIR_VALUE_MOST);
+  assert_outcome(answer(raise, 0, ":0\r\n$22\r\n4.6116860184273879e+18\r\n:1\r\n"), WEIR_UNKNOWN);
+}
+
+static void plain_operations_say_what_was_there(void **state) {
+  (void)state;
+  assert_done(answer(get_of("k"), 0, "$2\r\n-7\r\n"), -7);
+  assert_outcome(answer(get_of("k"), 0, "$-1\r\n"), WEIR_ABSENT);
+  assert_outcome(answer(get_of("k"), 0, "$5\r\nhello\r\n"), WEIR_REFUSED);
+  assert_outcome(answer(put_to(WEIR_CREATE, "k", 1), 0, "+OK\r\n"), WEIR_DONE);
+  assert_outcome(answer(put_to(WEIR_CREATE, "k", 1), 0, "$-1\r\n"), WEIR_CONFLICT);
+  assert_outcome(answer(put_to(WEIR_PUT, "k", 1), 0, "+OK\r\n"), WEIR_DONE);
+  assert_outcome(answer(operation_on(WEIR_DROP, "k"), 0, ":1\r\n"), WEIR_DONE);
+  assert_outcome(answer(operation_on(WEIR_DROP, "k"), 0, ":0\r\n"), WEIR_ABSENT);
+}
+
+#define OOM "-OOM command not allowed when used memory > 'maxmemory'.\r\n"
+#define NOPERM(name) "-NOPERM this user has no permissions to run the '" name "' command\r\n"
+
+static void what_is_refused_as_a_whole_is_refused(void **state) {
+  (void)state;
+  assert_outcome(answer(add_to("k", 2), 0, OOM OOM ":-2\r\n"), WEIR_REFUSED);
+  assert_non_null(strstr(message.text, "out of memory"));
+  assert_non_null(strstr(message.text, "set of key \"k\""));
+  assert_outcome(answer(put_to(WEIR_PUT, "k", 1), 0, OOM), WEIR_REFUSED);
+  assert_outcome(answer(raise_to(1, 1), 0, OOM OOM ":0\r\n"), WEIR_REFUSED);
+}
+
+static void a_refused_set_does_not_matter_where_the_key_is_there(void **state) {
+  (void)state;
+  assert_done(answer(add_to("k", 2), 0, OOM ":9\r\n:500\r\n"), 9);
+}
+
+static void a_sum_without_its_set_is_mended_and_in_doubt(void **state) {
+  (void)state;
+  weir_operation add = answer(seeded_add(40, 2), 0, NOPERM("set") ":2\r\n:-1\r\n");
+  assert_outcome(add, WEIR_PENDING);
+  assert_string_equal(words(&add, 1), "INCRBY k 40 PEXPIRE k 60001");
+  assert_outcome(answer(add, 1, ":42\r\n:1\r\n"), WEIR_UNKNOWN);
+  assert_non_null(strstr(message.text, "+set"));
+}
+
+static void a_sum_whose_ttl_cannot_be_told_is_in_doubt(void **state) {
+  (void)state;
+  assert_outcome(answer(add_to("k", 2), 0, "+OK\r\n:2\r\n" NOPERM("pttl")), WEIR_UNKNOWN);
+  assert_non_null(strstr(message.text, "+pttl"));
+  weir_operation add = answer(add_to("k", 2), 0, "$-1\r\n:2\r\n:-1\r\n");
+  assert_outcome(answer(add, 1, NOPERM("pexpire")), WEIR_UNKNOWN);
+  assert_non_null(strstr(message.text, "+pexpire"));
+}
+
+static void a_set_without_its_sum_is_refused(void **state) {
+  (void)state;
+  assert_outcome(answer(add_to("k", 2), 0, "+OK\r\n" NOPERM("incrby") ":60001\r\n"), WEIR_REFUSED);
+  assert_outcome(
+      answer(add_to("k", 2), 0, "$-1\r\n-ERR increment or decrement would overflow\r\n:60001\r\n"),
+      WEIR_REFUSED);
+}
+
+/* A proxy reports what it lost in words of its own; only a refused connection is sure. */
+static void an_error_of_a_proxy_leaves_doubt(void **state) {
+  (void)state;
+  static const char *const texts[] = {"-ERR Connection timed out\r\n",
+                                      "-ERR Connection reset by peer\r\n", "-ERR unknown\r\n",
+                                      "-upstream failure\r\n"};
+  for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+    char replies[256];
+    snprintf(replies, sizeof replies, "%s%s%s", texts[i], texts[i], texts[i]);
+    assert_outcome(answer(add_to("k", 2), 0, replies), WEIR_UNKNOWN);
+    assert_outcome(answer(get_of("k"), 0, texts[i]), WEIR_REFUSED);
+  }
+  assert_outcome(answer(put_to(WEIR_PUT, "k", 2), 0, "-ERR Connection refused\r\n"), WEIR_REFUSED);
+}
+
+static void a_reply_that_the_command_cannot_have_breaks_the_connection(void **state) {
+  (void)state;
+  static const struct {
+    weir_operation_kind kind;
+    const char *reply;
+  } cases[] = {{WEIR_ADD, ":1\r\n"},   {WEIR_ADD, "+QUEUED\r\n"}, {WEIR_GET, ":1\r\n"},
+               {WEIR_GET, "+OK\r\n"},  {WEIR_PUT, "$-1\r\n"},     {WEIR_CREATE, "$2\r\nOK\r\n"},
+               {WEIR_DROP, "+OK\r\n"}, {WEIR_RAISE, "$-1\r\n"},   {WEIR_GET, "*1\r\n$1\r\n7\r\n"}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    weir_redis_parser *own = weir_redis_parser_create();
+    weir_wire_command command = {.operation = operation_on(cases[i].kind, "k"), .parser = own};
+    size_t taken = 0;
+    assert_int_equal(
+        weir_redis_codec.decode(&command, cases[i].reply, strlen(cases[i].reply), &taken, &message),
+        WEIR_READING_BROKEN);
+    weir_redis_parser_destroy(own);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(sends_each_operation_in_plain_commands),
+      cmocka_unit_test(rounds_a_ttl_up_and_adds_what_the_server_cuts),
+      cmocka_unit_test(the_longest_command_fits),
+      cmocka_unit_test(an_add_is_done_with_the_total_that_its_own_sum_gave),
+      cmocka_unit_test(an_add_that_created_the_key_itself_adds_the_seed_and_a_ttl),
+      cmocka_unit_test(an_add_without_a_seed_that_created_the_key_gives_it_a_ttl),
+      cmocka_unit_test(the_next_use_gives_a_ttl_to_a_key_that_others_left_without),
+      cmocka_unit_test(a_sub_takes_from_what_is_there),
+      cmocka_unit_test(a_sub_of_an_absent_key_ends_at_nothing),
+      cmocka_unit_test(a_sub_that_created_the_key_itself_gives_all_back),
+      cmocka_unit_test(a_raise_tells_when_the_key_was_lost_in_between),
+      cmocka_unit_test(a_score_that_is_no_integer_was_written_all_the_same),
+      cmocka_unit_test(plain_operations_say_what_was_there),
+      cmocka_unit_test(what_is_refused_as_a_whole_is_refused),
+      cmocka_unit_test(a_refused_set_does_not_matter_where_the_key_is_there),
+      cmocka_unit_test(a_sum_without_its_set_is_mended_and_in_doubt),
+      cmocka_unit_test(a_sum_whose_ttl_cannot_be_told_is_in_doubt),
+      cmocka_unit_test(a_set_without_its_sum_is_refused),
+      cmocka_unit_test(an_error_of_a_proxy_leaves_doubt),
+      cmocka_unit_test(a_reply_that_the_command_cannot_have_breaks_the_connection),
+  };
+  return cmocka_run_group_tests(tests, make_parser, free_parser);
+}

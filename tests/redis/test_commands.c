@@ -1,0 +1,176 @@
+/* What a server gets to see: the commands of docs/redis-commands.md and no others. */
+#include <stdio.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include "redis/page.h"
+#include "redis/plain.h"
+#include "weir/limiter.h"
+
+/* Every operation once where its key is absent, once where it is there, and both repairs. */
+static void run_all_operations(weir_store *store, redisContext *plain) {
+  weir_operation seeded = add_to("weir:{d}", 2);
+  seeded.seed = 40;
+  weir_operation renewing = add_to("weir:{a}", 1);
+  renewing.refresh = true;
+  weir_operation batch[] = {add_to("weir:{a}", 5),
+                            add_to("weir:{a}", 1),
+                            renewing,
+                            sub_from("weir:{a}", 1),
+                            sub_from("weir:{b}", 1),
+                            get_of("weir:{a}"),
+                            get_of("weir:{none}"),
+                            put_to(WEIR_PUT, "weir:{a}", 7),
+                            put_to(WEIR_CREATE, "weir:{a}", 1),
+                            put_to(WEIR_CREATE, "weir:{e}", 1),
+                            raise_to("weir:{z}", 10, 1),
+                            raise_to("weir:{z}", 10, 1),
+                            add_to("weir:{c}", 1),
+                            seeded,
+                            operation_on(WEIR_DROP, "weir:{a}"),
+                            operation_on(WEIR_DROP, "weir:{a}")};
+  size_t count = sizeof batch / sizeof batch[0];
+  weir_message message = {""};
+  plain_do(plain, "SET weir:{c} 5");
+  plain_do(plain, "SET weir:{d} 0");
+  weir_store_exec(store, batch, count, deadline_in_ms(2000), &message);
+  for (size_t i = 0; i < count; i++) {
+    if (batch[i].outcome >= WEIR_NOT_SENT) fail_msg("operation %zu: %s", i, message.text);
+  }
+  assert_done(batch[12], 6);
+  assert_done(batch[13], 42);
+}
+
+static struct server *start_with_user(const struct page_need *need, const char *rules) {
+  char command[PAGE_ACL_BYTES + 128];
+  char acl[PAGE_ACL_BYTES];
+  struct server *server = server_start_redis(SERVER_IPV4, NULL);
+  redisContext *plain = plain_connect(server);
+  page_acl(need, acl);
+  snprintf(command, sizeof command,
+           "ACL SETUSER exact reset on >s3cret ~weir:* resetchannels -@all %s %s", acl, rules);
+  plain_do(plain, command);
+  redisFree(plain);
+  server_log_in_as(server, "exact:s3cret");
+  return server;
+}
+
+static void all_operations_run_with_the_published_commands_alone(void **state) {
+  (void)state;
+  struct server *server = start_with_user(&page_everything, "");
+  redisContext *plain = plain_connect(server);
+  weir_store *store = open_servers(&server, 1, NULL);
+  size_t count;
+  run_all_operations(store, plain);
+  assert_int_equal(plain_count_immortal(plain, &count), 0);
+  weir_store_close(store);
+  redisFree(plain);
+}
+
+static void no_published_command_can_be_left_out(void **state) {
+  (void)state;
+  const char *names[PAGE_NAMES_MOST];
+  size_t count = page_names(&page_everything, names);
+  for (size_t i = 0; i < count; i++) {
+    char minus[32];
+    snprintf(minus, sizeof minus, "-%s", names[i]);
+    struct server *server = start_with_user(&page_everything, minus);
+    weir_store *store = open_servers(&server, 1, NULL);
+    weir_operation batch[] = {add_to("weir:{a}", 5),       sub_from("weir:{a}", 1),
+                              get_of("weir:{a}"),          put_to(WEIR_PUT, "weir:{a}", 7),
+                              raise_to("weir:{z}", 10, 1), operation_on(WEIR_DROP, "weir:{a}")};
+    bool failed = false;
+    weir_store_exec(store, batch, 6, deadline_in_ms(2000), NULL);
+    for (size_t j = 0; j < 6; j++)
+      failed |= batch[j].outcome >= WEIR_NOT_SENT;
+    if (!failed) fail_msg("%s is not needed", names[i]);
+    weir_store_close(store);
+    server_kill(server);
+  }
+}
+
+static void take_and_reset(weir_store *store, const char *rule, bool reset) {
+  weir_limiter *limiter = NULL;
+  weir_message message = {""};
+  weir_decision decision;
+  if (weir_limiter_create(store, rule, NULL, &limiter, &message) != WEIR_OK)
+    fail_msg("%s: %s", rule, message.text);
+  for (int i = 0; i < 8 && !reset; i++) {
+    if (weir_limiter_take(limiter, "visitor", 7, 1, &decision, &message) != WEIR_OK)
+      fail_msg("%s: %s", rule, message.text);
+  }
+  if (reset && weir_limiter_reset(limiter, "visitor", 7, &message) != WEIR_OK)
+    fail_msg("reset of %s: %s", rule, message.text);
+  weir_limiter_destroy(limiter);
+}
+
+static void each_rule_needs_what_the_page_says(void **state) {
+  (void)state;
+  static const char *const rules[] = {
+      "fixed-window:3/10s", "sliding-window:3/10s", "sliding-window:3/10s,cells=16,strict",
+      "sliding-window:5000/10s,count=all", "fixed-window:3/10s;sliding-window:5/1h"};
+  for (size_t need = 0; need < page_need_count; need++) {
+    struct server *server = start_with_user(&page_needs[need], "");
+    weir_store *store = open_servers(&server, 1, NULL);
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+      take_and_reset(store, rules[i], need == 1);
+    weir_store_close(store);
+  }
+}
+
+/* Reads what MONITOR shows up to the marker, and expects no name that is not listed. */
+static size_t check_monitor(FILE *monitor, const char *const *names, size_t name_count) {
+  char line[1024];
+  size_t seen = 0;
+  while (fgets(line, sizeof line, monitor) != NULL) {
+    const char *name = strstr(line, "] \"");
+    if (name == NULL) continue; /* the +OK of MONITOR */
+    name += 3;
+    size_t length = strcspn(name, "\"");
+    if (strncasecmp(name, "echo", length) == 0) return seen;
+    bool listed = false;
+    for (size_t i = 0; i < name_count; i++)
+      listed |= strlen(names[i]) == length && strncasecmp(names[i], name, length) == 0;
+    if (!listed) fail_msg("not on the page: %s", line);
+    seen++;
+  }
+  fail_msg("the monitor ended early");
+  return seen;
+}
+
+static void a_monitor_sees_published_commands_alone(void **state) {
+  (void)state;
+  const char *names[PAGE_NAMES_MOST];
+  size_t name_count = page_names(&page_everything, names);
+  struct server *server = server_start_redis(SERVER_IPV4, NULL);
+  redisContext *plain = plain_connect(server);
+  weir_store *store = open_servers(&server, 1, NULL);
+  int fd = server_connect(server);
+  const struct timeval patience = {.tv_sec = 10};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  FILE *monitor = fdopen(fd, "r+");
+  assert_non_null(monitor);
+  fputs("MONITOR\r\n", monitor);
+  fflush(monitor);
+  char ok[16];
+  assert_non_null(fgets(ok, sizeof ok, monitor));
+  run_all_operations(store, plain);
+  take_and_reset(store, "sliding-window:3/10s", false);
+  take_and_reset(store, "sliding-window:3/10s", true);
+  plain_do(plain, "ECHO done");
+  assert_true(check_monitor(monitor, names, name_count) > 40);
+  fclose(monitor);
+  weir_store_close(store);
+  redisFree(plain);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(all_operations_run_with_the_published_commands_alone),
+      cmocka_unit_test(no_published_command_can_be_left_out),
+      cmocka_unit_test(each_rule_needs_what_the_page_says),
+      cmocka_unit_test(a_monitor_sees_published_commands_alone),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
