@@ -73,6 +73,14 @@ step packages sh tests/packages.sh gcc g++ clang libclang-rt-dev clang-format cm
   pkg-config python3 libmemcached-dev libssl-dev libhiredis-dev libsodium-dev zlib1g-dev libjansson-dev \
   libcmocka-dev memcached redis-server nutcracker || finish
 
+WEIR_VALKEY_SERVER=$(sh tests/valkey.sh "$logs/valkey" 2>"$logs/valkey.log")
+if [ -n "$WEIR_VALKEY_SERVER" ]; then
+  export WEIR_VALKEY_SERVER
+else
+  unset WEIR_VALKEY_SERVER
+  echo "valkey: not to be had here, so the stores are tested without it"
+fi
+
 check dev
 check release -DWEIR_BUILD_TESTS=ON -DWEIR_WARNINGS_AS_ERRORS=ON
 check asan

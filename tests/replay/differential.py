@@ -23,12 +23,13 @@ import traces
 
 DEADLINE = "5s"  # for program and oracle alike: a busy machine is no reason to fail
 STORES_EXPECTED = {
-    "MEMORY", "MEMCACHED_META", "MEMCACHED_CLASSIC", "MEMCACHED_THREE", "TWEMPROXY"
+    "MEMORY", "MEMCACHED_META", "MEMCACHED_CLASSIC", "MEMCACHED_THREE", "TWEMPROXY",
+    "REDIS", "REDIS_TWEMPROXY"
 }  # fmt: skip
 
 # These replay the trace of real requests to its end; the others, which differ in how they are
 # reached or who may do what, its first lines.
-WHOLE = STORES_EXPECTED | {"REDIS", "REDIS_TWEMPROXY"}
+WHOLE = STORES_EXPECTED
 FIRST_LINES = 3000
 
 # Over the trace of real requests and the generated ones.
