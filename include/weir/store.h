@@ -22,8 +22,9 @@ typedef struct weir_store weir_store;
  * Options of every store:
  *   namespace=TEXT   1 to 32 of A-Z a-z 0-9 _ . -, put before every key
  *   timeout=20ms     1ms to 60s; the deadline of a decision unless the limiter sets its own, and
- * how long an unanswered request may stay on a shared connection Options of one store are
- * documented in docs/stores.md.
+ *                    how long past it an unanswered request may stay on a shared connection
+ *
+ * docs/stores.md has the options of each store.
  *
  * Names are looked up here; connections are made by the first decision that needs them, so that a
  * program starts while its store is away. Errors: WEIR_BAD_URL (the message names the part and what
