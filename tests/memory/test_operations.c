@@ -29,7 +29,7 @@ static void add_refuses_a_seed_and_delta_that_no_int64_holds(void **state) {
 }
 
 static weir_operation sub(weir_store *store, const char *key, int64_t delta) {
-  return run(store, key, (weir_operation){.kind = WEIR_SUB, .delta = delta});
+  return run(store, key, (weir_operation){.kind = WEIR_SUB, .delta = delta, .ttl_us = MINUTE_US});
 }
 
 static void sub_takes_back_below_zero_too(void **state) {

@@ -18,7 +18,7 @@ static void *add_and_take_back(void *store) {
     char key[16];
     snprintf(key, sizeof key, "k%d", i % KEYS);
     add(store, key, 3, MINUTE_US);
-    run(store, key, (weir_operation){.kind = WEIR_SUB, .delta = 2});
+    run(store, key, (weir_operation){.kind = WEIR_SUB, .delta = 2, .ttl_us = MINUTE_US});
   }
   return NULL;
 }
