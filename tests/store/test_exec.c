@@ -149,9 +149,9 @@ static void numbers_out_of_range_are_not_sent(void **state) {
     ASSERT_NOT_SENT(with_value[i], value, -1, "value");
     ASSERT_NOT_SENT(with_value[i], value, WEIR_VALUE_MOST + 1, "value");
   }
-  static const weir_operation_kind with_ttl[] = {WEIR_ADD, WEIR_CREATE, WEIR_SWAP, WEIR_RAISE,
-                                                 WEIR_PUT};
-  for (size_t i = 0; i < 5; i++) {
+  static const weir_operation_kind with_ttl[] = {WEIR_ADD,  WEIR_SUB,   WEIR_CREATE,
+                                                 WEIR_SWAP, WEIR_RAISE, WEIR_PUT};
+  for (size_t i = 0; i < 6; i++) {
     ASSERT_NOT_SENT(with_ttl[i], ttl_us, 999, "ttl_us");
     ASSERT_NOT_SENT(with_ttl[i], ttl_us, WEIR_TTL_MOST_US + 1, "ttl_us");
   }
