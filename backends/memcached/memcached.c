@@ -10,7 +10,7 @@
 #include "memcached/ring.h"
 #include "wire/wire.h"
 
-enum { DEFAULT_PORT = 11211, SERVERS_MOST = 256, ORDER_KEPT = 4096 };
+enum { DEFAULT_PORT = 11211, SERVERS_MOST = 256, ORDER_KEPT = 4096, SLICE_US = 1000 };
 
 typedef struct memcached_store {
   weir_memcached_dialect dialect;
@@ -57,6 +57,20 @@ static void add(memcached_call *call, weir_wire_slot **slots, weir_operation *op
   }
 }
 
+/* Waits for all servers a little at a time, until all but the slowest are done: one that keeps
+ * silent costs its own keys and no others. */
+static void wait_in_turn(const memcached_call *call, weir_wire_slot **slots) {
+  const memcached_store *store = call->store;
+  size_t open = 2;
+  for (int64_t now_us = 0; open > 1 && now_us < call->deadline_us;) {
+    open = 0;
+    for (size_t i = 0; i < store->server_count; i++) {
+      now_us = weir_monotonic_us();
+      open += slots[i] != NULL && !weir_wire_wait(store->wires[i], slots[i], now_us + SLICE_US);
+    }
+  }
+}
+
 /* One round trip: sends what `order` lets go (NULL: all), to all servers at once, and collects. */
 static void run_round(memcached_call *call, const weir_order *order, unsigned dialects) {
   memcached_store *store = call->store;
@@ -73,6 +87,7 @@ static void run_round(memcached_call *call, const weir_order *order, unsigned di
   for (size_t i = 0; i < store->server_count && store->server_count > 1; i++) {
     if (slots[i] != NULL) weir_wire_flush(store->wires[i]);
   }
+  if (store->server_count > 1) wait_in_turn(call, slots);
   for (size_t i = 0; i < store->server_count; i++) {
     if (slots[i] == NULL) continue;
     call->explained |= weir_wire_finish(store->wires[i], slots[i], message_of(call));
@@ -99,6 +114,13 @@ static void give_order(memcached_store *store, weir_order *order) {
   pthread_mutex_unlock(&store->lock);
 }
 
+/* Out of time between rounds. */
+static void give_up(memcached_call *call) {
+  for (size_t i = 0; i < call->count; i++)
+    if (call->operations[i].outcome == WEIR_PENDING)
+      not_sent(call, &call->operations[i], "not sent by the deadline");
+}
+
 /* For servers that may speak the classic dialect; right for both. */
 static void run_rounds(memcached_call *call) {
   const unsigned any = 1U << WEIR_DIALECT_META | 1U << WEIR_DIALECT_CLASSIC;
@@ -108,6 +130,10 @@ static void run_rounds(memcached_call *call) {
       not_sent(call, &call->operations[i], "no memory");
   } else {
     while (weir_order_plan(order, call->operations, call->count)) {
+      if (weir_monotonic_us() >= call->deadline_us) {
+        give_up(call);
+        break;
+      }
       run_round(call, order, any);
       call->explained |= weir_order_settle(order, call->operations, call->count, message_of(call));
     }

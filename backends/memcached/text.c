@@ -32,7 +32,9 @@ bool weir_number_parse(const char *text, size_t length, uint64_t *number) {
 
 uint64_t weir_ttl_seconds(int64_t ttl_us, int64_t unix_s) {
   const int64_t longest_relative_s = 30 * 24 * 3600;
-  int64_t seconds = (ttl_us + 999999) / 1000000 + 1;
+  /* A second, as TTL N ends within its last second; and one, as the server's clock ticks once a
+   * second and, on a busy machine, late. */
+  int64_t seconds = (ttl_us + 999999) / 1000000 + 2;
   if (seconds <= longest_relative_s) return (uint64_t)seconds;
   int64_t date_s = unix_s + seconds + 24 * 3600;
   /* The server keeps dates in 32 bits. */

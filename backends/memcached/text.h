@@ -24,8 +24,8 @@ bool weir_number_parse(const char *text, size_t length, uint64_t *number);
 size_t weir_number_scan(const char *text, size_t length, uint64_t *number);
 
 /* What memcached is told for a TTL: whole seconds, or above 30 days a date. An item with N seconds
- * goes somewhere in the last of them, so one second more than the ceiling keeps it alive for
- * ttl_us; a date has a day to spare for a server whose clock is ahead. */
+ * goes somewhere in the last of them, and its clock may be late, so two seconds more than the
+ * ceiling keep it alive for ttl_us; a date has a day to spare for a server whose clock is ahead. */
 uint64_t weir_ttl_seconds(int64_t ttl_us, int64_t unix_s);
 
 /* The line at the front of `bytes`, without CR LF. */

@@ -71,8 +71,20 @@ static void explain_connect(weir_wire *wire, int error) {
   weir_message_set(&wire->why, "cannot connect: %s", text);
 }
 
+/* How long an attempt may last: the timeout, or more if somebody in line can wait longer, shared
+ * among the addresses, so that a dead one does not hide the next. Fixed when it begins: callers who
+ * keep coming must not keep a dead attempt alive. */
+static int64_t longest_wait_us(const weir_wire *wire, int64_t now_us) {
+  int64_t longest_us = wire->timeout_us;
+  for (const weir_wire_slot *slot = wire->first; slot != NULL; slot = slot->next) {
+    int64_t left_us = slot->deadline_us - now_us;
+    if (left_us > longest_us) longest_us = left_us;
+  }
+  return longest_us / (int64_t)wire->addresses.count;
+}
+
 static void try_address(weir_wire *wire, int64_t now_us) {
-  wire->attempt_us = now_us;
+  wire->attempt_end_us = now_us + longest_wait_us(wire, now_us);
   int error = weir_socket_connect(&wire->addresses.list[wire->address], &wire->fd);
   if (error == 0 || error == EINPROGRESS) {
     wire->state = WEIR_WIRE_CONNECTING;
@@ -80,17 +92,6 @@ static void try_address(weir_wire *wire, int64_t now_us) {
     explain_connect(wire, error);
     fail_attempt(wire);
   }
-}
-
-/* How long an attempt may last: the timeout, or more while somebody in line can wait longer, shared
- * among the addresses, so that a dead one does not hide the next. */
-static int64_t attempt_end_us(const weir_wire *wire) {
-  int64_t longest_us = wire->timeout_us;
-  for (const weir_wire_slot *slot = wire->first; slot != NULL; slot = slot->next) {
-    int64_t left_us = slot->deadline_us - wire->attempt_us;
-    if (left_us > longest_us) longest_us = left_us;
-  }
-  return wire->attempt_us + longest_us / (int64_t)wire->addresses.count;
 }
 
 /* Whether there is nothing to do but wait. */
@@ -105,7 +106,7 @@ static bool step_connecting(weir_wire *wire, short revents, int64_t now_us) {
     }
     return false;
   }
-  if (now_us < attempt_end_us(wire)) return true;
+  if (now_us < wire->attempt_end_us) return true;
   explain_connect(wire, ETIMEDOUT);
   fail_attempt(wire);
   return false;
@@ -152,6 +153,10 @@ static bool converse(weir_wire *wire, bool closed, int64_t now_us) {
       if (say(wire)) return true;
       break;
     case WEIR_GREETING_READY:
+      if (wire->in_start < wire->in_end) {
+        weir_message_set(&wire->why, "the server said more than the greeting asked for");
+        break;
+      }
       if (!make_parser(wire)) break;
       become_ready(wire, now_us);
       return true;
@@ -173,7 +178,7 @@ static bool step_greeting(weir_wire *wire, int64_t now_us) {
   bool moved = false;
   while (wire->state == WEIR_WIRE_GREETING && converse(wire, closed, now_us))
     moved = true;
-  if (moved || now_us < attempt_end_us(wire)) return !moved;
+  if (moved || now_us < wire->attempt_end_us) return !moved;
   weir_message_set(&wire->why, "the server does not answer the greeting");
   fail_attempt(wire);
   return false;
@@ -247,12 +252,12 @@ short weir_wire_events(const weir_wire *wire) {
 
 int64_t weir_wire_alarm_us(const weir_wire *wire) {
   if (wire->state == WEIR_WIRE_READY) return overdue_us(wire);
-  return wire->state == WEIR_WIRE_CLOSED ? INT64_MAX : attempt_end_us(wire);
+  return wire->state == WEIR_WIRE_CLOSED ? INT64_MAX : wire->attempt_end_us;
 }
 
 void weir_wire_forget_stale(weir_wire *wire, int64_t now_us) {
   bool trying = wire->state == WEIR_WIRE_CONNECTING || wire->state == WEIR_WIRE_GREETING;
-  if (!trying || now_us < attempt_end_us(wire)) return;
+  if (!trying || now_us < wire->attempt_end_us) return;
   fail_attempt(wire);
   wire->tried = 0;
 }

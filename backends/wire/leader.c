@@ -58,38 +58,39 @@ static short poll_socket(weir_wire *wire, int64_t wait_us) {
   return ready > 0 ? socket.revents : 0;
 }
 
-/* Works the connection until the slot is done or out of time. */
-static void lead(weir_wire *wire, const weir_wire_slot *slot, int64_t now_us) {
+/* Works the connection until the slot is done or the time is over. */
+static void lead(weir_wire *wire, const weir_wire_slot *slot, int64_t end_us, int64_t now_us) {
   short revents = 0;
   start_leading(wire, now_us);
   for (int turn = 0;; turn++) {
     weir_wire_step(wire, revents, now_us);
     if (is_done(slot)) break;
     if (turn > 0) now_us = weir_monotonic_us();
-    if (now_us >= slot->deadline_us) break;
+    if (now_us >= end_us) break;
     int64_t alarm_us = weir_wire_alarm_us(wire);
-    int64_t until_us = alarm_us < slot->deadline_us ? alarm_us : slot->deadline_us;
+    int64_t until_us = alarm_us < end_us ? alarm_us : end_us;
     revents = 0;
     if (turn == 0 && may_wait_in_receive(wire, until_us - now_us)) {
       wire->patient = true;
       revents = POLLIN;
     } else if (wire->fd >= 0) {
       revents = poll_socket(wire, until_us - now_us);
+      now_us = weir_monotonic_us();
     }
   }
   stop_leading(wire);
 }
 
-static void sleep_until(weir_wire *wire, weir_wire_slot *slot) {
-  struct timespec until = {.tv_sec = (time_t)(slot->deadline_us / 1000000),
-                           .tv_nsec = (long)(slot->deadline_us % 1000000) * 1000};
+static void sleep_until(weir_wire *wire, weir_wire_slot *slot, int64_t end_us) {
+  struct timespec until = {.tv_sec = (time_t)(end_us / 1000000),
+                           .tv_nsec = (long)(end_us % 1000000) * 1000};
   slot->sleeping = true;
   pthread_cond_timedwait(&slot->wake, &wire->lock, &until);
   slot->sleeping = false;
 }
 
 /* Returns when the slot is done, nobody leads, or some time has passed. */
-static void follow(weir_wire *wire, weir_wire_slot *slot, int64_t now_us) {
+static void follow(weir_wire *wire, weir_wire_slot *slot, int64_t end_us, int64_t now_us) {
   if (wire->waiting > CROWD) {
     pthread_mutex_unlock(&wire->lock);
     for (int i = 0; i < YIELDS && !is_done(slot) && is_leading(wire); i++)
@@ -102,13 +103,17 @@ static void follow(weir_wire *wire, weir_wire_slot *slot, int64_t now_us) {
   if (wire->resting && wire->state == WEIR_WIRE_READY && slot->encoded == 0) {
     weir_wire_send(wire, now_us, true);
   }
-  if (!is_done(slot)) sleep_until(wire, slot);
+  if (!is_done(slot)) sleep_until(wire, slot, end_us);
 }
 
 void weir_wire_submit(weir_wire *wire, weir_wire_slot *slot, unsigned dialects,
                       int64_t deadline_us) {
   slot->dialects = dialects;
   slot->deadline_us = deadline_us;
+  if (slot->count == 0) { /* nothing would ever answer it */
+    atomic_store_explicit(&slot->done, true, memory_order_release);
+    return;
+  }
   pthread_mutex_lock(&wire->lock);
   weir_wire_line_append(wire, slot);
   pthread_mutex_unlock(&wire->lock);
@@ -143,22 +148,33 @@ static bool abandon(weir_wire *wire, weir_wire_slot *slot, weir_message *message
   return explained;
 }
 
-bool weir_wire_finish(weir_wire *wire, weir_wire_slot *slot, weir_message *message) {
+/* Leads or follows until the slot is done or the time is over. The lock is held. */
+static void wait_until(weir_wire *wire, weir_wire_slot *slot, int64_t end_us) {
   int64_t now_us = weir_monotonic_us();
-  pthread_mutex_lock(&wire->lock);
   slot->waiting = true;
-  wire->waiting++;
-  while (!is_done(slot) && now_us < slot->deadline_us) {
+  while (!is_done(slot) && now_us < end_us) {
     if (!is_leading(wire)) {
-      lead(wire, slot, now_us);
+      lead(wire, slot, end_us, now_us);
     } else {
-      follow(wire, slot, now_us);
+      follow(wire, slot, end_us, now_us);
     }
     if (!is_done(slot)) now_us = weir_monotonic_us();
   }
   slot->waiting = false;
-  wire->waiting--;
   if (!is_leading(wire)) wake_next(wire);
+}
+
+bool weir_wire_wait(weir_wire *wire, weir_wire_slot *slot, int64_t end_us) {
+  if (is_done(slot)) return true;
+  pthread_mutex_lock(&wire->lock);
+  wait_until(wire, slot, end_us < slot->deadline_us ? end_us : slot->deadline_us);
+  pthread_mutex_unlock(&wire->lock);
+  return is_done(slot);
+}
+
+bool weir_wire_finish(weir_wire *wire, weir_wire_slot *slot, weir_message *message) {
+  pthread_mutex_lock(&wire->lock);
+  wait_until(wire, slot, slot->deadline_us);
 
   bool explained;
   if (is_done(slot)) {

@@ -147,6 +147,10 @@ void weir_wire_submit(weir_wire *wire, weir_wire_slot *slot, unsigned dialects,
  * connections; weir_wire_finish does it too. */
 void weir_wire_flush(weir_wire *wire);
 
+/* Waits until the slot is done, or until `end_us` or its deadline; whether it is done. For callers
+ * with slots at several connections: a server that keeps silent must not hold up the others. */
+bool weir_wire_wait(weir_wire *wire, weir_wire_slot *slot, int64_t end_us);
+
 /* Waits until the slot is done or its deadline has passed, writes outcomes, values and versions
  * into the callers' operations and gives the slot back. An operation that must be tried anew stays
  * PENDING. Writes `message` when an outcome asks for one, and returns whether it did. */

@@ -166,8 +166,9 @@ typedef struct weir_backend {
   /* Executes `count` operations and gives each its outcome, by deadline_us (weir_monotonic_us()) at
    * the latest.
    *
-   * Operations with the same home run in their order: each sees all before it, a GET after an ADD
-   * reads a state no older than that ADD, even where the ADD takes the backend several tries.
+   * Operations on one key run in their order. A GET reads a state no older than every ADD before it
+   * with the same home, even where an ADD takes the backend several tries; it may then also see
+   * what stands behind it.
    * Nothing is atomic across operations. All that can leave together leaves together: one round
    * trip per server, save for retries that an operation's own protocol needs. After one operation
    * fails, the rest still get outcomes of their own. Nothing that may have been executed is sent

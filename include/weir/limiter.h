@@ -31,25 +31,33 @@ enum weir_limiter_flag {
 };
 
 /* Zero means default, for every member. Set `size` to sizeof(weir_limiter_options); members are
- * only ever appended, and a shorter, older structure is accepted. */
+ * only ever appended, and a shorter, older structure is accepted. Set deadline_us, clock_error_us
+ * and processes alike wherever the same keys are used: the guarantees count on it. */
 typedef struct weir_limiter_options {
   size_t size;
-  weir_clock clock;       /* default: CLOCK_REALTIME */
-  int64_t deadline_us;    /* 1000 to 60000000; longest a decision may take, reading the clock to
-                             answer; default: the store's timeout */
-  int64_t clock_error_us; /* 1 to 60000000; furthest a process's clock may be from true
-                             time, so that two differ by up to twice that; default 10000 */
-  uint32_t processes;     /* 1 to 100000; how many processes may use the same keys at once; part
-                             of the storage layout, so set it alike everywhere; default 64 */
-  uint32_t
-      memo_keys; /* 1 to 16777216; keys this limiter remembers something about; default 16384 */
-  int64_t
-      memo_age_us; /* 1 to 60000000; oldest local knowledge a decision may use; default 1000000 */
-  int64_t local_denial_us; /* 1 to 60000000; longest a denial is repeated without the store; default
-                              50000 */
-  int64_t least_ttl_us;    /* up to 400 days; keys live at least this long in the store (for
-                              clocks that do not run at the pace of real time); default 0 */
-  unsigned flags;          /* enum weir_limiter_flag */
+  /* Default: CLOCK_REALTIME. */
+  weir_clock clock;
+  /* Longest a decision may take, from reading the clock to the answer; its last quarter is kept for
+   * giving back what was charged in vain. 1000 to 60000000; default: the store's timeout. */
+  int64_t deadline_us;
+  /* Furthest a process's clock may be from true time, so that two differ by up to twice that. 1 to
+   * 60000000; default 10000. */
+  int64_t clock_error_us;
+  /* How many limiters may use the same keys at once, one in each process as a rule. Part of the
+   * storage layout. 1 to 100000; default 64. */
+  uint32_t processes;
+  /* Keys this limiter remembers something about. 1 to 16777216; default 16384. */
+  uint32_t memo_keys;
+  /* Oldest local knowledge a decision may use. 1 to 60000000; default 1000000. */
+  int64_t memo_age_us;
+  /* Longest a denial is repeated without the store, memo_age_us at the most. 1 to 60000000; default
+   * 50000. */
+  int64_t local_denial_us;
+  /* Keys live at least this long in the store, for clocks that do not run at the pace of real time.
+   * Up to 400 days; default 0. */
+  int64_t least_ttl_us;
+  unsigned flags;    /* enum weir_limiter_flag */
+  unsigned reserved; /* 0 */
 } weir_limiter_options;
 
 /* Makes a limiter that applies `rules` with counts in `store`. Rule text:
@@ -91,7 +99,7 @@ enum { WEIR_NEVER = -1, WEIR_NOT_KNOWN = -1 };
 
 /* Times are microseconds from the moment of decision. With several rules, the figures are those of
  * the rule that denies longest, else of the one with least remaining; ties go to the first in the
- * text. */
+ * text; reset_after_us is the longest of all. This structure never changes. */
 typedef struct weir_decision {
   bool allowed;
   weir_source source;
@@ -128,7 +136,7 @@ WEIR_EXPORT weir_status weir_limiter_peek(weir_limiter *limiter, const void *key
 WEIR_EXPORT weir_status weir_limiter_reset(weir_limiter *limiter, const void *key,
                                            size_t key_length, weir_message *message);
 
-/* One request of a batch. */
+/* One request of a batch. This structure never changes. */
 typedef struct weir_request {
   const void *key;        /* in */
   size_t key_length;      /* in, bytes */

@@ -30,6 +30,9 @@ typedef struct weir_store weir_store;
  * program starts while its store is away. Errors: WEIR_BAD_URL (the message names the part and what
  * is accepted; an unknown host is one of them), WEIR_NO_MEMORY. On error *store is NULL.
  *
+ * A store does not cross fork(): a process that forks opens its stores afterwards, in the child, as
+ * parent and child would read each other's replies.
+ *
  * One store serves any number of limiters and threads, and must be closed after all of them. */
 WEIR_EXPORT weir_status weir_store_open(const char *url, weir_store **store, weir_message *message);
 

@@ -1,7 +1,8 @@
 /* Judging: which requests of a group fit, first come, first served, and what each is told.
  *
  * A request that does not fit does not stop a later, smaller one (greedy): the outcome is that of
- * some serial order in which each denied request came and went before the next one.
+ * some serial order in which each denied request came and went before the next one. After a look,
+ * those before count as admitted: a denial holds if all that is in flight is charged.
  */
 #ifndef WEIR_ALGORITHM_JUDGE_H
 #define WEIR_ALGORITHM_JUDGE_H

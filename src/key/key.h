@@ -13,8 +13,8 @@
 
 enum {
   WEIR_ENCODED_MOST = 120,    /* longest encoded key, in bytes */
-  WEIR_KEY_PREFIX_MOST = 112, /* "weir:" + namespace 32 + ':' + tag 64 + ":{", and room */
-  WEIR_COUNTER_KEY_MOST = WEIR_KEY_PREFIX_MOST + WEIR_ENCODED_MOST + 2 + 16
+  WEIR_KEY_PREFIX_MOST = 104, /* "weir:" + namespace 32 + ':' + tag 64 + ":{" */
+  WEIR_COUNTER_KEY_MOST = WEIR_KEY_PREFIX_MOST + WEIR_ENCODED_MOST + 2 + 20
 };
 
 /* Encodes 1 byte or more so that different keys differ: printable ASCII stands for itself, except

@@ -11,6 +11,9 @@
 /* Polls before sleeping: the leader is usually a fraction of a round trip from done. */
 enum { YIELDS_BEFORE_SLEEP = 3 };
 
+/* The part of a deadline that is kept for giving back. */
+enum { RESERVE_DIVISOR = 4 };
+
 static weir_member *member_of(weir_ask *ask) {
   return (weir_member *)ask; /* its first member */
 }
@@ -62,12 +65,20 @@ static weir_call *create_call(weir_limiter *limiter) {
   weir_call *call = calloc(1, sizeof *call);
   if (call == NULL) return NULL;
   call->limiter = limiter;
-  pthread_condattr_init(&monotonic);
-  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-  pthread_cond_init(&call->changed, &monotonic);
-  pthread_mutex_init(&call->mutex, NULL);
+  if (pthread_condattr_init(&monotonic) != 0) goto no_attributes;
+  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC); /* a clock there is: cannot fail */
+  if (pthread_cond_init(&call->changed, &monotonic) != 0) goto no_condition;
+  if (pthread_mutex_init(&call->mutex, NULL) != 0) goto no_mutex;
   pthread_condattr_destroy(&monotonic);
   return call;
+
+no_mutex:
+  pthread_cond_destroy(&call->changed);
+no_condition:
+  pthread_condattr_destroy(&monotonic);
+no_attributes:
+  free(call);
+  return NULL;
 }
 
 weir_call *weir_call_acquire(weir_limiter *limiter, size_t count) {
@@ -78,7 +89,8 @@ weir_call *weir_call_acquire(weir_limiter *limiter, size_t count) {
   if (call == NULL) call = create_call(limiter);
   if (call == NULL) return NULL;
   if (call->room < count && !make_room(call, count)) {
-    weir_call_destroy(call);
+    free_room(call);
+    weir_call_release(call); /* not destroyed: another thread may be about to notify it */
     return NULL;
   }
   call->member_count = 0;
@@ -133,6 +145,15 @@ static void settle_with(weir_member *member, weir_status status) {
   set_state(member, WEIR_MEMBER_DONE);
 }
 
+/* A clock that was set back makes read times of before mean something else. */
+static void forget_if_clock_stepped(const weir_limiter *limiter, weir_entry *entry) {
+  unsigned steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
+  if (entry->busy || entry->clock_steps == steps) return;
+  bool must_peek = entry->memo->must_peek;
+  memset(entry->memo, 0, weir_memo_bytes(&limiter->stack));
+  entry->memo->must_peek = must_peek;
+}
+
 /* Answers at once, or waits in line; leads where nobody does. */
 static void join(weir_member *member, int64_t now_us) {
   weir_limiter *limiter = member->call->limiter;
@@ -147,6 +168,7 @@ static void join(weir_member *member, int64_t now_us) {
   }
   member->entry = entry;
   member->shard = entry->shard;
+  forget_if_clock_stepped(limiter, entry);
   if (weir_settle_locally(&limiter->stack, &limiter->terms, entry->memo, now_us, &member->ask)) {
     set_state(member, WEIR_MEMBER_DONE);
   } else {
@@ -165,6 +187,7 @@ static void lead(weir_call *call, weir_member *leader) {
   group->entry = leader->entry;
   group->encoded_length = weir_key_encode(leader->key, leader->key_length, group->encoded);
   weir_shard_lock(group->entry->shard);
+  group->entry->clock_steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
   group->asks = weir_entry_take_group(group->entry, limiter->least_limit);
   for (weir_ask *ask = group->asks; ask != NULL; ask = ask->next)
     set_state(member_of(ask), WEIR_MEMBER_TAKEN);
@@ -200,9 +223,23 @@ static void finish_ask(const weir_call *call, weir_ask *ask) {
   if (owner != call) notify(owner);
 }
 
+/* What this group learned may deny those who wait behind it. The entry is locked. */
+static void deny_waiting(const weir_call *call, weir_entry *entry) {
+  weir_limiter *limiter = call->limiter;
+  if (entry->first_waiting == NULL || entry->memo->denied_cost == 0) return;
+  int64_t now_us = weir_limiter_now(limiter);
+  for (weir_ask *ask = entry->first_waiting, *next; ask != NULL; ask = next) {
+    next = ask->next;
+    if (!weir_settle_locally(&limiter->stack, &limiter->terms, entry->memo, now_us, ask)) continue;
+    weir_entry_withdraw(entry, ask);
+    finish_ask(call, ask);
+  }
+}
+
 static void finish(weir_call *call, weir_group *group) {
   weir_shard_lock(group->entry->shard);
   memcpy(group->entry->memo, group->machine->notes, weir_memo_bytes(&call->limiter->stack));
+  deny_waiting(call, group->entry);
   pass_lead(call, group->entry);
   weir_shard_unlock(group->entry->shard);
   for (weir_ask *ask = group->asks; ask != NULL;) {
@@ -256,13 +293,13 @@ static bool some_step(const weir_call *call) {
   return all_done(call);
 }
 
-/* Sleeps until another thread moved one of the members, or the deadline. A group that was taken is
- * settled by its leader's deadline, which is no later than that of anyone behind it. */
+/* Sleeps until another thread moved one of the members, or until there is no time left to charge.
+ * A group that was taken is settled by its leader's deadline. */
 static void wait_for_step(weir_call *call) {
   for (int i = 0; i < YIELDS_BEFORE_SLEEP && !some_step(call); i++)
     sched_yield();
-  struct timespec until = {.tv_sec = (time_t)(call->deadline_us / 1000000),
-                           .tv_nsec = (long)(call->deadline_us % 1000000) * 1000};
+  struct timespec until = {.tv_sec = (time_t)(call->charge_end_us / 1000000),
+                           .tv_nsec = (long)(call->charge_end_us % 1000000) * 1000};
   int error = 0;
   pthread_mutex_lock(&call->mutex);
   for (unsigned seen = call->events;
@@ -277,11 +314,20 @@ static void wait_for_step(weir_call *call) {
   pthread_mutex_unlock(&call->mutex);
 }
 
+/* A call without time to charge must not lead: it would fail everyone behind it. */
+static bool out_of_time(const weir_call *call) {
+  return weir_monotonic_us() >= call->charge_end_us;
+}
+
 void weir_call_run(weir_call *call) {
-  call->deadline_us = weir_monotonic_us() + call->limiter->deadline_us;
+  int64_t longest_us = call->limiter->deadline_us;
+  call->deadline_us = weir_monotonic_us() + longest_us;
+  call->charge_end_us = call->deadline_us - longest_us / RESERVE_DIVISOR;
   int64_t now_us = weir_limiter_now(call->limiter);
   for (size_t i = 0; i < call->member_count; i++)
     join(&call->members[i], now_us);
-  while (lead_all(call) || !all_done(call))
+  while (lead_all(call) || !all_done(call)) {
     if (call->group_count == 0) wait_for_step(call);
+    if (!all_done(call) && out_of_time(call)) withdraw_all(call);
+  }
 }

@@ -57,7 +57,9 @@ struct weir_call {
   weir_call *next_idle;
   weir_limiter *limiter;
   int64_t deadline_us; /* weir_monotonic_us() */
-  size_t room;         /* members and groups there is memory for */
+  int64_t
+      charge_end_us; /* nothing is read or charged from here on; what is left is for giving back */
+  size_t room;       /* members and groups there is memory for */
   size_t member_count;
   size_t group_count;
   weir_member *members;

@@ -20,5 +20,6 @@ int64_t weir_limiter_now(weir_limiter *limiter) {
     if (now_us <= latest_us && latest_us - now_us <= held_us) return latest_us;
   } while (!atomic_compare_exchange_weak_explicit(&limiter->latest_us, &latest_us, now_us,
                                                   memory_order_relaxed, memory_order_relaxed));
+  if (now_us < latest_us) atomic_fetch_add_explicit(&limiter->clock_steps, 1, memory_order_relaxed);
   return now_us;
 }

@@ -46,11 +46,18 @@ weir_status weir_limiter_create(weir_store *store, const char *rules,
                                 weir_message *message) {
   uint32_t processes;
   weir_status status;
-  weir_limiter *made = calloc(1, sizeof *made);
   *limiter = NULL;
+  if (store == NULL || rules == NULL) {
+    weir_message_set(message, "%s is NULL", store == NULL ? "the store" : "the rule text");
+    return WEIR_BAD_ARGUMENT;
+  }
+  weir_limiter *made = calloc(1, sizeof *made);
   if (made == NULL) return no_memory(message);
   made->store = store;
-  pthread_mutex_init(&made->idle_mutex, NULL);
+  if (pthread_mutex_init(&made->idle_mutex, NULL) != 0) {
+    free(made);
+    return no_memory(message);
+  }
   status = weir_limiter_configure(made, options, store->timeout_us, &processes, message);
   if (status == WEIR_OK) status = weir_stack_parse(rules, processes, &made->stack, message);
   if (status != WEIR_OK) goto fail;

@@ -38,6 +38,7 @@ struct weir_limiter {
   weir_table *table;
   weir_message warning; /* empty: none */
 
+  atomic_uint clock_steps;    /* backward steps that were followed */
   _Atomic int64_t latest_us;  /* the clock guard's */
   pthread_mutex_t idle_mutex; /* guards idle_calls */
   weir_call *idle_calls;      /* ready for reuse: nothing is allocated per decision */

@@ -41,6 +41,10 @@ static weir_status copy_options(const weir_limiter_options *given, weir_limiter_
                      options->flags);
     return WEIR_BAD_ARGUMENT;
   }
+  if (options->reserved != 0) {
+    weir_message_set(message, "option reserved is %u: accepted is 0", options->reserved);
+    return WEIR_BAD_ARGUMENT;
+  }
   return WEIR_OK;
 }
 
@@ -73,6 +77,7 @@ weir_status weir_limiter_configure(weir_limiter *limiter, const weir_limiter_opt
   }
   *processes = (uint32_t)process_count;
   limiter->memo_keys = (size_t)memo_keys;
+  if (terms->local_denial_us > terms->memo_age_us) terms->local_denial_us = terms->memo_age_us;
   limiter->clock = o.clock.now_us != NULL ? o.clock : (weir_clock){real_time_us, NULL};
   terms->margin_us = 2 * terms->clock_error_us + limiter->deadline_us;
   terms->cached_cells = !(o.flags & WEIR_NO_CACHED_CELLS);

@@ -49,11 +49,31 @@ static void absorb(weir_call *call) {
   }
 }
 
-void weir_rounds_run(weir_call *call) {
-  call->failure.text[0] = '\0';
-  for (size_t count; (count = prepare(call)) > 0; absorb(call)) {
+/* Only what gives back may use the reserve: a server that keeps silent must not spend the time in
+ * which charges at the others go back. */
+static int64_t round_end_us(const weir_call *call) {
+  for (size_t i = 0; i < call->group_count; i++) {
+    const weir_group *group = &call->groups[i];
+    if (group->turn == WEIR_TURN_EXECUTE && group->machine->phase != WEIR_PHASE_TAKE_BACK)
+      return call->charge_end_us;
+  }
+  return call->deadline_us;
+}
+
+/* In one exec, unless there is more than one takes: then one after another, which keeps the order.
+ */
+static void execute(weir_call *call, size_t count) {
+  int64_t end_us = round_end_us(call);
+  for (size_t at = 0; at < count; at += WEIR_OPERATIONS_MOST) {
+    size_t part = count - at < WEIR_OPERATIONS_MOST ? count - at : WEIR_OPERATIONS_MOST;
     weir_message why = {.text[0] = '\0'};
-    weir_store_exec(call->limiter->store, call->operations, count, call->deadline_us, &why);
+    weir_store_exec(call->limiter->store, call->operations + at, part, end_us, &why);
     if (call->failure.text[0] == '\0' && why.text[0] != '\0') call->failure = why;
   }
+}
+
+void weir_rounds_run(weir_call *call) {
+  call->failure.text[0] = '\0';
+  for (size_t count; (count = prepare(call)) > 0; absorb(call))
+    execute(call, count);
 }

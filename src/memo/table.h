@@ -29,6 +29,7 @@ typedef struct weir_entry {
   bool busy;                        /* some call leads a group of this key */
   weir_ask *first_waiting;          /* in the order they came */
   weir_ask *last_waiting;
+  unsigned clock_steps; /* of its limiter, when the memo was begun */
   weir_memo *memo;
 } weir_entry;
 

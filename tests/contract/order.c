@@ -112,9 +112,11 @@ static void many_operations_on_many_keys_leave_together(void **state) {
     keys[i] = subject_lone_key();
     batch[i] = op_add(&keys[i], (int64_t)i + 1);
   }
-  subject_exec(*state, batch, MANY, NULL);
+  weir_message message = {""};
+  subject_exec(*state, batch, MANY, &message);
   for (size_t i = 0; i < MANY; i++) {
-    assert_int_equal(batch[i].outcome, WEIR_DONE);
+    if (batch[i].outcome != WEIR_DONE)
+      fail_msg("%zu: outcome %d; %s", i, (int)batch[i].outcome, message.text);
     assert_int_equal(batch[i].value, i + 1);
   }
   for (size_t i = 0; i < MANY; i++)

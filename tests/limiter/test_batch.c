@@ -140,6 +140,26 @@ static void answers_never_beside_real_decisions(void **state) {
   world_close(&w);
 }
 
+/* More operations than one exec takes: 1024 keys of two rules with 65 counters each. */
+static void bears_the_largest_batch_of_the_widest_rules(void **state) {
+  world w;
+  static char names[WEIR_BATCH_MOST][8];
+  static weir_request requests[WEIR_BATCH_MOST];
+  weir_limiter_options options = {.deadline_us = 20 * SECOND_US};
+  (void)state;
+  world_open(&w, "memory:",
+             "sliding-window:5/1h,cells=64,count=all;sliding-window:9/1d,cells=64,count=all",
+             &options);
+  for (int i = 0; i < WEIR_BATCH_MOST; i++) {
+    snprintf(names[i], sizeof names[i], "%d", i);
+    requests[i] = request(names[i], 2);
+  }
+  assert_int_equal(take(&w, requests, WEIR_BATCH_MOST, NULL), WEIR_OK);
+  for (int i = 0; i < WEIR_BATCH_MOST; i++)
+    assert_int_equal(requests[i].decision.remaining, 3);
+  world_close(&w);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(decides_the_requests_of_one_key_in_their_order),
@@ -150,6 +170,7 @@ int main(void) {
       cmocka_unit_test(decides_a_thousand_keys_at_once),
       cmocka_unit_test(decides_a_thousand_requests_for_one_key),
       cmocka_unit_test(answers_never_beside_real_decisions),
+      cmocka_unit_test(bears_the_largest_batch_of_the_widest_rules),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

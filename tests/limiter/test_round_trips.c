@@ -235,6 +235,24 @@ static void a_reset_only_drops(void **state) {
   world_close(&w);
 }
 
+static void a_denial_settles_everyone_who_waits_behind_it(void **state) {
+  enum { ASKING = 64 };
+  world w;
+  weir_request requests[ASKING];
+  int admitted = 0;
+  (void)state;
+  world_open_backend(&w, &spy_backend, "spy:", "fixed-window:1/1m", NULL);
+  spy_forget();
+  for (int i = 0; i < ASKING; i++)
+    requests[i] = (weir_request){.key = "k", .key_length = 1, .cost = 1};
+  assert_int_equal(weir_limiter_take_batch(w.limiter, requests, ASKING, NULL), WEIR_OK);
+  for (int i = 0; i < ASKING; i++)
+    admitted += requests[i].decision.allowed;
+  assert_int_equal(admitted, 1);
+  assert_in_range(the_spy.counts.round_trips, 1, 3); /* charge; charge and take back */
+  world_close(&w);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_fixed_window_needs_one_command),
@@ -251,6 +269,7 @@ int main(void) {
       cmocka_unit_test(what_never_fits_needs_no_round_trip),
       cmocka_unit_test(a_peek_only_reads),
       cmocka_unit_test(a_reset_only_drops),
+      cmocka_unit_test(a_denial_settles_everyone_who_waits_behind_it),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,19 +55,19 @@ static void anything_else_is_no_number(void **state) {
 static void seconds_always_cover_the_ttl(void **state) {
   (void)state;
   const int64_t now_s = 1700000000;
-  assert_int_equal(weir_ttl_seconds(1, now_s), 2);
-  assert_int_equal(weir_ttl_seconds(1000000, now_s), 2);
-  assert_int_equal(weir_ttl_seconds(1000001, now_s), 3);
+  assert_int_equal(weir_ttl_seconds(1, now_s), 3);
+  assert_int_equal(weir_ttl_seconds(1000000, now_s), 3);
+  assert_int_equal(weir_ttl_seconds(1000001, now_s), 4);
   const int64_t month_us = INT64_C(30) * 24 * 3600 * 1000000;
-  assert_int_equal(weir_ttl_seconds(month_us - 1000000, now_s), 2592000);
+  assert_int_equal(weir_ttl_seconds(month_us - 2000000, now_s), 2592000);
 }
 
 static void above_30_days_the_ttl_is_a_date(void **state) {
   (void)state;
   const int64_t now_s = 1700000000;
   const int64_t month_us = INT64_C(30) * 24 * 3600 * 1000000;
-  assert_int_equal(weir_ttl_seconds(month_us - 999999, now_s), now_s + 2592001 + 86400);
-  assert_int_equal(weir_ttl_seconds(400 * (month_us / 30), now_s), now_s + 401 * 86400 + 1);
+  assert_int_equal(weir_ttl_seconds(month_us - 1999999, now_s), now_s + 2592001 + 86400);
+  assert_int_equal(weir_ttl_seconds(400 * (month_us / 30), now_s), now_s + 401 * 86400 + 2);
   assert_int_equal(weir_ttl_seconds(1300 * (month_us / 30), INT32_MAX), INT32_MAX);
 }
 
