@@ -122,7 +122,7 @@ class NoDecision(ProgramTest):
             result = run("take", "--store", store, "--rule", RULE, "--deadline", "700ms", "k")
             took_s = time.monotonic() - begin
         self.assert_error(result, NO_DECISION)
-        self.assertTrue(0.6 < took_s < 5, took_s)
+        self.assertTrue(0.5 < took_s < 5, took_s)  # all of it but what is kept for giving back
 
     def test_output_that_is_lost_exits_3(self):
         for arguments in (["take", "--rule", RULE, "k"], ["take", "--json", "--rule", RULE, "k"],
