@@ -69,7 +69,7 @@ struct weir_wire {
   size_t address;         /* index of the address in use, or of the next to try */
   size_t tried;           /* addresses tried since the line began to wait for a connection */
   int64_t attempt_end_us; /* when the present address is given up */
-  int64_t active_us;      /* when bytes last went either way */
+  int64_t active_us;      /* when the ready connection was last worked */
   weir_greeting greeting;
   weir_message why; /* the connection failed */
   const weir_wire_codec *codec;

@@ -99,7 +99,7 @@ static void follow(weir_wire *wire, weir_wire_slot *slot, int64_t end_us, int64_
     if (is_done(slot) || !is_leading(wire)) return;
   }
   /* The leader is asleep and the slot still here: it must not wait for replies to others. A failure
-   * is the leader's to find; its poll reports the socket then. */
+   * is the leader's to find; its wait for the socket ends then. */
   if (wire->resting && wire->state == WEIR_WIRE_READY && slot->encoded == 0) {
     weir_wire_send(wire, now_us, true);
   }

@@ -34,8 +34,8 @@
  * that is busy elsewhere.
  *
  *   The lock guards everything and is let go around send, recv and poll of the leader, which alone
- *   touches the socket. One exception: while the leader is inside poll, a follower may send what is
- *   queued, holding the lock.
+ *   touches the socket. One exception: while the leader waits for the socket, a follower may send
+ * what is queued, holding the lock.
  *
  * A connection closes on a protocol error, when the peer closes it, and when its oldest slot is
  * overdue: unanswered for the store's timeout after the slot's deadline. */

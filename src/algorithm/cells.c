@@ -1,9 +1,10 @@
 #include "algorithm/cells.h"
 
-/* Counts reach 2^62 and times 2^45: their product needs 128 bits. */
+/* Sums of counts reach 2^62 and times 2^45: their product needs 128 bits. */
 __extension__ typedef __int128 wide;
 
-int64_t weir_floor_divide(int64_t number, int64_t divisor) {
+/* Divides towards minus infinity; divisor above 0. */
+static int64_t floor_divide(int64_t number, int64_t divisor) {
   int64_t quotient = number / divisor;
   return quotient - (number % divisor < 0);
 }
@@ -22,7 +23,7 @@ void weir_cells_span(const weir_rule *rule, int64_t now_us, int64_t margin_us, w
   }
   int64_t edge = now_us - rule->period_us;
   int64_t ahead = (now_us + margin_us) / width;
-  part->first = weir_floor_divide(edge, width);
+  part->first = floor_divide(edge, width);
   part->left_us = (part->first + 1) * width - 1 - edge;
   part->last = ahead > part->current ? part->current + 1 : part->current;
 }
@@ -100,7 +101,7 @@ int64_t weir_cells_decode(const weir_rule *rule, int64_t counter, int lane) {
   int64_t base = INT64_C(1) << rule->lane_bits;
   int64_t digit = 0;
   for (int i = 0; i <= lane; i++) {
-    digit = counter - weir_floor_divide(counter, base) * base;
+    digit = counter - floor_divide(counter, base) * base;
     if (digit >= base / 2) digit -= base;
     counter = (int64_t)(((wide)counter - digit) / base);
   }

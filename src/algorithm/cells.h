@@ -41,7 +41,4 @@ int64_t weir_cells_reset_after(const weir_rule *rule, const weir_part *part, int
  * 0. */
 int64_t weir_cells_decode(const weir_rule *rule, int64_t counter, int lane);
 
-/* Divides towards minus infinity; divisor above 0. */
-int64_t weir_floor_divide(int64_t number, int64_t divisor);
-
 #endif

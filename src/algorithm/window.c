@@ -31,12 +31,16 @@ static int64_t lane_unit(const weir_rule *rule, int64_t cell) {
   return INT64_C(1) << (rule->lane_bits * (int)(cell % rule->lanes));
 }
 
+/* The counter of the far edge; nothing was charged before the epoch. */
+static int64_t first_counter(const weir_rule *rule, const weir_part *part) {
+  return part->first > 0 ? part->first / rule->lanes : 0;
+}
+
 /* Counters from the far edge to the cell ahead that are not known well enough, but for `except`. */
 static void plan_reads(weir_machine *machine, size_t i, int64_t except) {
   const weir_rule *rule = rule_of(machine, i);
   const weir_part *part = &machine->parts[i];
-  int64_t first = part->first > 0 ? part->first / rule->lanes : 0;
-  for (int64_t index = first; index <= part->last / rule->lanes; index++)
+  for (int64_t index = first_counter(rule, part); index <= part->last / rule->lanes; index++)
     if (index != except && !weir_notes_cover(machine, i, index))
       plan(machine, i, WEIR_GET, index, 0);
 }
@@ -78,9 +82,8 @@ static weir_turn plan_reset(weir_machine *machine, int64_t now_us) {
   for (size_t i = 0; i < machine->stack->count; i++) {
     const weir_rule *rule = rule_of(machine, i);
     const weir_part *part = &machine->parts[i];
-    int64_t first = part->first > 0 ? part->first / rule->lanes : 0;
     int64_t last = (part->current + (rule->kind == WEIR_SLIDING_WINDOW)) / rule->lanes;
-    for (int64_t index = first; index <= last; index++)
+    for (int64_t index = first_counter(rule, part); index <= last; index++)
       plan(machine, i, WEIR_DROP, index, 0);
   }
   return WEIR_TURN_EXECUTE;
