@@ -4,6 +4,7 @@
  * the key absent (or present) has changed nothing and leaves the operation PENDING. Replies carry
  * no number to pair them by; a value names its key, which is compared. */
 #include "memcached/codec.h"
+#include "memcached/version.h"
 
 static bool is_incr(const weir_wire_command *command) {
   return command->operation.kind == WEIR_ADD && command->attempt % 2 == 0;
@@ -48,13 +49,16 @@ static char *put_number(char *out, uint64_t number) {
 }
 
 /* " <flags> <ttl> <length>[ <version>]" and the data. */
-static char *put_item(char *out, const weir_operation *operation, int64_t unix_s) {
+static char *put_item(char *out, const weir_wire_command *command, int64_t unix_s) {
+  const weir_operation *operation = &command->operation;
   char data[WEIR_NUMBER_MOST];
   size_t length = (size_t)(weir_number_put(data, first_value(operation)) - data);
   out = weir_text_put(out, " 0", 2);
   out = put_number(out, weir_ttl_seconds(operation->ttl_us, unix_s));
   out = put_number(out, length);
-  if (operation->kind == WEIR_SWAP) out = put_number(out, operation->version);
+  if (operation->kind == WEIR_SWAP) {
+    out = put_number(out, weir_version_to_cas(command, operation->version));
+  }
   out = weir_text_put(out, "\r\n", 2);
   return weir_text_put(out, data, length);
 }
@@ -71,7 +75,7 @@ static size_t encode(const weir_wire_command *command, int64_t unix_s, char *out
   const char *word = verb(command);
   char *end = weir_text_put(out, word, strlen(word));
   end = weir_text_put(end, operation->key, operation->key_length);
-  if (carries_data(command)) end = put_item(end, operation, unix_s);
+  if (carries_data(command)) end = put_item(end, command, unix_s);
   if (is_incr(command)) end = put_number(end, (uint64_t)operation->delta);
   if (operation->kind == WEIR_SUB) end = put_number(end, -(uint64_t)operation->delta);
   end = weir_text_put(end, "\r\n", 2);
@@ -121,8 +125,9 @@ static bool parse_value_line(const weir_operation *operation, const weir_line *l
   return at == line->length && *size <= INT32_MAX;
 }
 
-static weir_reading take_value(weir_operation *operation, const weir_line *line, const char *data,
+static weir_reading take_value(weir_wire_command *command, const weir_line *line, const char *data,
                                size_t length, size_t *taken, weir_message *message) {
+  weir_operation *operation = &command->operation;
   uint64_t size = 0;
   uint64_t version = 0;
   if (!parse_value_line(operation, line, &size, &version)) return WEIR_READING_BROKEN;
@@ -130,7 +135,7 @@ static weir_reading take_value(weir_operation *operation, const weir_line *line,
   if (small && length < size + 2) return WEIR_READING_MORE;
   if (small && memcmp(data + size, "\r\n", 2) != 0) return WEIR_READING_BROKEN;
   weir_value_read(operation, data, (size_t)size, message);
-  weir_version_read(operation, version, message);
+  weir_version_read(command, version, message);
   *taken += (size_t)size + 2;
   return WEIR_READING_REPLY; /* END follows */
 }
@@ -140,7 +145,7 @@ static weir_reading take_get(weir_wire_command *command, const weir_line *line, 
                              size_t length, size_t *taken, weir_message *message) {
   if (!weir_line_is(line, "END")) {
     if (command->replies > 0) return WEIR_READING_BROKEN;
-    return take_value(&command->operation, line, data, length, taken, message);
+    return take_value(command, line, data, length, taken, message);
   }
   if (command->replies == 0) command->operation.outcome = WEIR_ABSENT;
   return WEIR_READING_DONE;

@@ -32,8 +32,8 @@ void weir_value_read(weir_operation *operation, const char *text, size_t length,
 weir_reading weir_touch_read(weir_operation *operation, const weir_line *line, const char *touched,
                              const char *absent, weir_message *message);
 
-/* The CAS id of a GET: REFUSED when the server gives none. */
-void weir_version_read(weir_operation *operation, uint64_t version, weir_message *message);
+/* The CAS id of a GET, as a version: REFUSED when the server gives none. */
+void weir_version_read(weir_wire_command *command, uint64_t cas, weir_message *message);
 
 /* Longest text of an item that may still be an integer; a longer one is skipped. */
 enum { WEIR_VALUE_TEXT_MOST = 64 };

@@ -1,6 +1,7 @@
 /* How a new connection is found to speak one dialect: `mn` is answered by memcached itself, and
  * closes a connection to a proxy that knows no meta commands. */
 #include "memcached/codec.h"
+#include "memcached/version.h"
 
 enum { START, ASKED_META, FALL_BACK, ASKED_VERSION };
 
@@ -53,4 +54,7 @@ static weir_greeting_answer greet(weir_greeting *greeting, const char *bytes, si
 static const weir_wire_codec *const codecs[] = {
     [WEIR_DIALECT_META] = &weir_meta_codec, [WEIR_DIALECT_CLASSIC] = &weir_classic_codec};
 
-const weir_wire_protocol weir_memcached_protocol = {.codecs = codecs, .greet = greet};
+const weir_wire_protocol weir_memcached_protocol = {.codecs = codecs,
+                                                    .greet = greet,
+                                                    .create_parser = weir_version_mask_create,
+                                                    .destroy_parser = weir_version_mask_destroy};

@@ -2,6 +2,7 @@
  * Only an addition that renews the TTL takes two: `ma` has a flag for it, which the server forgets
  * when the sum outgrows the item and moves to a new one. */
 #include "memcached/codec.h"
+#include "memcached/version.h"
 
 static bool carries_data(weir_operation_kind kind) {
   return kind == WEIR_CREATE || kind == WEIR_SWAP || kind == WEIR_PUT;
@@ -22,7 +23,8 @@ static char *put_add(char *out, const weir_operation *add, int64_t unix_s) {
   return weir_text_put(out, " v", 2);
 }
 
-static char *put_flags(char *out, const weir_operation *operation, int64_t unix_s) {
+static char *put_flags(char *out, const weir_wire_command *command, int64_t unix_s) {
+  const weir_operation *operation = &command->operation;
   switch (operation->kind) {
     case WEIR_ADD:
       return put_add(out, operation, unix_s);
@@ -34,7 +36,8 @@ static char *put_flags(char *out, const weir_operation *operation, int64_t unix_
       out = weir_text_put(out, " ME c", 5);
       break;
     case WEIR_SWAP:
-      out = weir_text_put(put_flag(out, 'C', operation->version), " c", 2);
+      out = put_flag(out, 'C', weir_version_to_cas(command, operation->version));
+      out = weir_text_put(out, " c", 2);
       break;
     case WEIR_RAISE:
     case WEIR_PUT:
@@ -74,7 +77,7 @@ static size_t encode(const weir_wire_command *command, int64_t unix_s, char *out
     *end++ = ' ';
     end = weir_number_put(end, data_length);
   }
-  end = put_flags(end, operation, unix_s);
+  end = put_flags(end, command, unix_s);
   end = put_flag(end, 'O', command->serial);
   end = weir_text_put(end, "\r\n", 2);
   if (renews(operation)) end = put_touch(end, operation, unix_s);
@@ -128,13 +131,14 @@ static bool has_code(const meta_reply *reply, const char *code) {
 }
 
 /* Codes without a value. False: this command cannot have that answer. */
-static bool apply_code(weir_operation *operation, const meta_reply *reply, weir_message *message) {
+static bool apply_code(weir_wire_command *command, const meta_reply *reply, weir_message *message) {
+  weir_operation *operation = &command->operation;
   weir_operation_kind kind = operation->kind;
   bool found_not = has_code(reply, "NF");
   if (has_code(reply, "HD") && reply->has_opaque) {
     bool versioned = kind == WEIR_CREATE || kind == WEIR_SWAP;
     if (reply->has_version != versioned) return false;
-    operation->version_out = reply->version;
+    operation->version_out = weir_version_of_cas(command, reply->version);
     operation->outcome = WEIR_DONE;
     return versioned || kind == WEIR_PUT || kind == WEIR_DROP;
   }
@@ -157,8 +161,10 @@ static bool apply_code(weir_operation *operation, const meta_reply *reply, weir_
   return true;
 }
 
-static weir_reading take_value(weir_operation *operation, const meta_reply *reply, const char *data,
-                               size_t length, size_t *taken, weir_message *message) {
+static weir_reading take_value(weir_wire_command *command, const meta_reply *reply,
+                               const char *data, size_t length, size_t *taken,
+                               weir_message *message) {
+  weir_operation *operation = &command->operation;
   bool get = operation->kind == WEIR_GET;
   bool counts = operation->kind == WEIR_ADD || operation->kind == WEIR_SUB;
   if (!reply->has_opaque || reply->has_version != get || (!get && !counts)) {
@@ -169,7 +175,7 @@ static weir_reading take_value(weir_operation *operation, const meta_reply *repl
   if (small && length < size + 2) return WEIR_READING_MORE;
   if (small && memcmp(data + size, "\r\n", 2) != 0) return WEIR_READING_BROKEN;
   weir_value_read(operation, data, size, message);
-  if (get) weir_version_read(operation, reply->version, message);
+  if (get) weir_version_read(command, reply->version, message);
   *taken += size + 2;
   return WEIR_READING_DONE;
 }
@@ -186,9 +192,9 @@ static weir_reading take_reply(weir_wire_command *command, const weir_line *line
   if (!parse_line(&reply, line)) return WEIR_READING_BROKEN;
   if (reply.has_opaque && reply.opaque != command->serial) return WEIR_READING_BROKEN;
   if (has_code(&reply, "VA")) {
-    return take_value(operation, &reply, data, length, taken, message);
+    return take_value(command, &reply, data, length, taken, message);
   }
-  return apply_code(operation, &reply, message) ? WEIR_READING_DONE : WEIR_READING_BROKEN;
+  return apply_code(command, &reply, message) ? WEIR_READING_DONE : WEIR_READING_BROKEN;
 }
 
 static weir_reading decode(weir_wire_command *command, const char *bytes, size_t length,

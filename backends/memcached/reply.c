@@ -1,5 +1,6 @@
 /* What both dialects share in reading replies. */
 #include "memcached/codec.h"
+#include "memcached/version.h"
 
 /* SERVER_ERROR covers "did nothing" as well as "lost the answer": a proxy reports a request that
  * timed out behind it in the same words. Only these are known to come before execution. */
@@ -50,9 +51,10 @@ weir_reading weir_touch_read(weir_operation *operation, const weir_line *line, c
   return WEIR_READING_DONE;
 }
 
-void weir_version_read(weir_operation *operation, uint64_t version, weir_message *message) {
-  operation->version_out = version;
-  if (version != 0 || operation->outcome != WEIR_DONE) return;
+void weir_version_read(weir_wire_command *command, uint64_t cas, weir_message *message) {
+  weir_operation *operation = &command->operation;
+  operation->version_out = weir_version_of_cas(command, cas);
+  if (cas != 0 || operation->outcome != WEIR_DONE) return;
   operation->outcome = WEIR_REFUSED;
   weir_message_set(message, "the server keeps no CAS ids: start memcached without -C");
 }
