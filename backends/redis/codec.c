@@ -5,6 +5,8 @@
 
 #include "redis/refusal.h"
 
+#define SCORE_END (INT64_C(1) << 53)
+
 static char *put_text(char *out, const char *text, size_t length) {
   memcpy(out, text, length);
   return out + length;
@@ -27,10 +29,15 @@ static char *put_argument(char *out, const char *text, size_t length) {
   return put_text(put_text(out, text, length), "\r\n", 2);
 }
 
-/* No number that is sent is negative. */
+/* Takes no negative number. */
 static char *put_number(char *out, int64_t number) {
   char digits[20];
   return put_argument(out, digits, (size_t)(put_digits(digits, (uint64_t)number) - digits));
+}
+
+static char *put_negative(char *out, int64_t number) {
+  char text[21] = "-";
+  return put_argument(out, text, (size_t)(put_digits(text + 1, (uint64_t)number) - text));
 }
 
 /* The server counts from a clock cut to whole ms: one more than the ceiling keeps the promise. */
@@ -48,6 +55,8 @@ static char *put_hole(char *out, weir_redis_hole hole, const weir_operation *ope
       return put_number(out, operation->seed);
     case WEIR_HOLE_DELTA:
       return put_number(out, operation->delta);
+    case WEIR_HOLE_LESS:
+      return put_negative(out, operation->delta);
     case WEIR_HOLE_VALUE:
       return put_number(out, operation->value);
     case WEIR_HOLE_FLOOR:
@@ -93,7 +102,7 @@ static void note_refusal(weir_wire_command *command, weir_redis_step step,
     operation->version_out |= (uint64_t)(cause + 1) << WEIR_NOTE_CAUSE_SHIFT;
     weir_redis_refusal_explain(cause, refused->name, operation, error, message);
   }
-  if (step == WEIR_STEP_GET) outcome = WEIR_REFUSED; /* changes nothing, executed or not */
+  if (operation->kind == WEIR_GET) outcome = WEIR_REFUSED; /* changes nothing, executed or not */
   if (refused->decides) operation->outcome = outcome;
   if (step == WEIR_STEP_SET_SEED || step == WEIR_STEP_SET_DELTA) {
     operation->version_out |= WEIR_NOTE_UNSEEDED;
@@ -131,22 +140,33 @@ static bool take_integer(weir_operation *operation, weir_redis_step step,
   return true;
 }
 
-/* A value that is no integer was read, and refused; a score that is none was written all the same.
- */
+/* Scores are doubles: from 2^53 on a sum may have been rounded, to 2^53 itself as well. */
+static bool is_exact_score(int64_t number) {
+  return number > -SCORE_END && number < SCORE_END;
+}
+
+/* What is no integer was read, or written, all the same: the key is somebody else's. Nothing is
+ * lost by refusing a SUB of it; a RAISE may have been counted. */
 static bool take_value(weir_operation *operation, weir_redis_step step,
                        const weir_redis_reply *reply, weir_message *message) {
-  bool score = step == WEIR_STEP_ZADD_DELTA;
+  bool text = reply->kind == WEIR_REPLY_STRING || reply->kind == WEIR_REPLY_LONG;
+  int64_t number;
   if (reply->kind == WEIR_REPLY_NIL) {
     operation->outcome = WEIR_ABSENT;
-  } else if (weir_redis_reply_number(reply, &operation->value)) {
-    operation->outcome = WEIR_DONE;
-  } else if (reply->kind == WEIR_REPLY_STRING || reply->kind == WEIR_REPLY_LONG) {
-    operation->outcome = score ? WEIR_UNKNOWN : WEIR_REFUSED;
-    weir_message_set(message, "%s of key \"%.*s\": it holds something that is not an integer",
-                     weir_redis_commands[step].name, (int)operation->key_length, operation->key);
-  } else {
-    return false;
+    return true;
   }
+  if (!text) return false;
+  bool integer = weir_redis_reply_number(reply, &number);
+  if (integer && (step == WEIR_STEP_GET || is_exact_score(number))) {
+    operation->value = number;
+    operation->outcome = WEIR_DONE;
+    return true;
+  }
+  operation->outcome = operation->kind == WEIR_RAISE ? WEIR_UNKNOWN : WEIR_REFUSED;
+  weir_message_set(
+      message, "%s of key \"%.*s\": it holds %s", weir_redis_commands[step].name,
+      (int)operation->key_length, operation->key,
+      integer ? "a score beyond what is exact, 2^53" : "something that is not an integer");
   return true;
 }
 
@@ -165,7 +185,9 @@ static bool take_reply(weir_wire_command *command, weir_redis_step step,
     case WEIR_STEP_SET_ALWAYS:
       return take_ok_or_nil(operation, step, reply);
     case WEIR_STEP_GET:
+    case WEIR_STEP_ZSCORE:
     case WEIR_STEP_ZADD_DELTA:
+    case WEIR_STEP_ZADD_LESS:
       return take_value(operation, step, reply, message);
     default:
       return take_integer(operation, step, reply);
@@ -176,17 +198,33 @@ static bool take_reply(weir_wire_command *command, weir_redis_step step,
 static void conclude_first(weir_operation *operation) {
   int64_t own = operation->kind == WEIR_SUB ? -operation->delta : operation->delta;
   bool summed = operation->outcome == WEIR_DONE || operation->outcome == WEIR_ABSENT;
+  bool created = summed && operation->value == own; /* or it stood at 0 */
   if (summed && has_note(operation, WEIR_NOTE_BARE)) {
-    if (operation->value == own) operation->version_out |= WEIR_NOTE_OWED;
+    if (created) operation->version_out |= WEIR_NOTE_OWED;
     operation->outcome = WEIR_PENDING; /* the second attempt mends the key */
+    return;
+  }
+  if (created && has_note(operation, WEIR_NOTE_SEEN)) {
+    operation->version_out |= WEIR_NOTE_ASK;
+    operation->outcome = WEIR_PENDING;
     return;
   }
   if (summed && has_note(operation, WEIR_NOTE_DOUBT)) operation->outcome = WEIR_UNKNOWN;
   operation->version_out = 0;
 }
 
-/* After the second. What the first wrote stands, so a refusal of either leaves doubt. */
-static void conclude_second(weir_operation *operation, weir_message *message) {
+/* After PTTL in an attempt of its own. */
+static void conclude_question(weir_operation *operation) {
+  if (has_note(operation, WEIR_NOTE_BARE)) {
+    operation->outcome = WEIR_PENDING; /* the next attempt mends the key */
+    return;
+  }
+  operation->outcome = has_note(operation, WEIR_NOTE_DOUBT) ? WEIR_UNKNOWN : WEIR_DONE;
+  operation->version_out = 0;
+}
+
+/* After the repair. What the first attempt wrote stands, so a refusal of either leaves doubt. */
+static void conclude_repair(weir_operation *operation, weir_message *message) {
   bool absent = operation->kind == WEIR_SUB &&
                 (operation->version_out & (WEIR_NOTE_OWED | WEIR_NOTE_MADE)) != 0;
   operation->outcome = absent ? WEIR_ABSENT : WEIR_DONE;
@@ -207,13 +245,16 @@ static weir_reading decode(weir_wire_command *command, const char *bytes, size_t
   const weir_redis_reply *reply;
   weir_reading reading = weir_redis_parser_read(command->parser, bytes, length, taken, &reply);
   if (reading != WEIR_READING_REPLY) return reading;
-  const weir_redis_step *step = weir_redis_plan_of(command)->steps + command->replies;
+  const weir_redis_plan *plan = weir_redis_plan_of(command);
+  const weir_redis_step *step = plan->steps + command->replies;
   if (!take_reply(command, step[0], reply, message)) return WEIR_READING_BROKEN;
   if (step[1] != WEIR_STEP_END) return WEIR_READING_REPLY;
   if (command->attempt == 0) {
     conclude_first(operation);
+  } else if (plan == &weir_redis_plans[WEIR_PLAN_ASK]) {
+    conclude_question(operation);
   } else {
-    conclude_second(operation, message);
+    conclude_repair(operation, message);
   }
   return WEIR_READING_DONE;
 }

@@ -41,23 +41,38 @@ const weir_redis_command weir_redis_commands[WEIR_STEP_COUNT] = {
                               {PIECE("*6\r\n$4\r\nZADD\r\n", KEY),
                                PIECE("$2\r\nXX\r\n$4\r\nINCR\r\n", DELTA),
                                PIECE("$1\r\nm\r\n", END)}},
+    [WEIR_STEP_ZADD_LESS] = {"zadd",
+                             true,
+                             {PIECE("*6\r\n$4\r\nZADD\r\n", KEY),
+                              PIECE("$2\r\nXX\r\n$4\r\nINCR\r\n", LESS),
+                              PIECE("$1\r\nm\r\n", END)}},
+    [WEIR_STEP_ZSCORE] = {"zscore",
+                          true,
+                          {PIECE("*3\r\n$6\r\nZSCORE\r\n", KEY), PIECE("$1\r\nm\r\n", END)}},
 };
 
 /* A sum can meet a key that went away since SET looked (expired, evicted, deleted by another) and
- * then creates it without a TTL; so may a sum whose client died. PTTL tells, on every use, and a
- * second attempt mends the key. SUB seeds with what it takes: never, not for an instant, is a
- * missing key counted below zero. RAISE answers nil instead of creating. */
+ * then creates it without a TTL; so may a sum whose client died. PTTL tells, and a second attempt
+ * mends the key. A sum that creates its key answers with the delta itself, so its own client knows:
+ * where the key was lately seen with a TTL (seen.h), PTTL is sent after that answer only. SUB seeds
+ * with what it takes: never, not for an instant, is a missing key counted below zero. RAISE and its
+ * SUB answer nil instead of creating. */
 const weir_redis_plan weir_redis_plans[WEIR_PLAN_COUNT] = {
     [WEIR_PLAN_ADD] = {"ADD", {WEIR_STEP_SET_SEED, WEIR_STEP_INCRBY, WEIR_STEP_PTTL}},
+    [WEIR_PLAN_ADD_SEEN] = {"ADD to a key lately seen with a TTL",
+                            {WEIR_STEP_SET_SEED, WEIR_STEP_INCRBY}},
     [WEIR_PLAN_ADD_REFRESH] = {"ADD with refresh",
                                {WEIR_STEP_SET_SEED, WEIR_STEP_INCRBY, WEIR_STEP_PTTL,
                                 WEIR_STEP_PEXPIRE}},
     [WEIR_PLAN_SUB] = {"SUB", {WEIR_STEP_SET_DELTA, WEIR_STEP_DECRBY, WEIR_STEP_PTTL}},
+    [WEIR_PLAN_SUB_RAISED] = {"SUB of a raised key", {WEIR_STEP_ZADD_LESS}},
     [WEIR_PLAN_GET] = {"GET", {WEIR_STEP_GET}},
+    [WEIR_PLAN_GET_RAISED] = {"GET of a raised key", {WEIR_STEP_ZSCORE}},
     [WEIR_PLAN_CREATE] = {"CREATE", {WEIR_STEP_SET_ABSENT}},
     [WEIR_PLAN_RAISE] = {"RAISE", {WEIR_STEP_ZADD_FLOOR, WEIR_STEP_ZADD_DELTA, WEIR_STEP_PEXPIRE}},
     [WEIR_PLAN_PUT] = {"PUT", {WEIR_STEP_SET_ALWAYS}},
     [WEIR_PLAN_DROP] = {"DROP", {WEIR_STEP_DEL}},
+    [WEIR_PLAN_ASK] = {"ADD without `PTTL` whose total is its delta", {WEIR_STEP_PTTL}},
     [WEIR_PLAN_MEND] = {"ADD or SUB that found no TTL", {WEIR_STEP_PEXPIRE}},
     [WEIR_PLAN_MEND_OWED] = {"ADD or SUB whose own sum created the key",
                              {WEIR_STEP_INCRBY_OWED, WEIR_STEP_PEXPIRE}},
@@ -68,14 +83,23 @@ int64_t weir_redis_owed(const weir_operation *operation) {
   return operation->kind == WEIR_ADD ? operation->seed : operation->delta;
 }
 
+bool weir_redis_may_be_seen(const weir_operation *operation) {
+  return operation->kind == WEIR_ADD && operation->seed == 0 && !operation->refresh;
+}
+
+static weir_redis_plan_name add_plan(const weir_operation *add) {
+  if (add->refresh) return WEIR_PLAN_ADD_REFRESH;
+  return (add->version_out & WEIR_NOTE_SEEN) != 0 ? WEIR_PLAN_ADD_SEEN : WEIR_PLAN_ADD;
+}
+
 static weir_redis_plan_name first_plan(const weir_operation *operation) {
   switch (operation->kind) {
     case WEIR_ADD:
-      return operation->refresh ? WEIR_PLAN_ADD_REFRESH : WEIR_PLAN_ADD;
+      return add_plan(operation);
     case WEIR_SUB:
-      return WEIR_PLAN_SUB;
+      return operation->raised ? WEIR_PLAN_SUB_RAISED : WEIR_PLAN_SUB;
     case WEIR_GET:
-      return WEIR_PLAN_GET;
+      return operation->raised ? WEIR_PLAN_GET_RAISED : WEIR_PLAN_GET;
     case WEIR_CREATE:
       return WEIR_PLAN_CREATE;
     case WEIR_RAISE:
@@ -93,5 +117,6 @@ static weir_redis_plan_name first_plan(const weir_operation *operation) {
 const weir_redis_plan *weir_redis_plan_of(const weir_wire_command *command) {
   const weir_operation *operation = &command->operation;
   if (command->attempt == 0) return &weir_redis_plans[first_plan(operation)];
+  if ((operation->version_out & WEIR_NOTE_BARE) == 0) return &weir_redis_plans[WEIR_PLAN_ASK];
   return &weir_redis_plans[weir_redis_owed(operation) > 0 ? WEIR_PLAN_MEND_OWED : WEIR_PLAN_MEND];
 }

@@ -12,6 +12,7 @@ typedef enum weir_redis_hole {
   WEIR_HOLE_TTL, /* in ms */
   WEIR_HOLE_SEED,
   WEIR_HOLE_DELTA,
+  WEIR_HOLE_LESS, /* the delta, negative */
   WEIR_HOLE_VALUE,
   WEIR_HOLE_FLOOR,
   WEIR_HOLE_OWED, /* what a mended operation still has to add, see weir_redis_owed() */
@@ -43,6 +44,8 @@ typedef enum weir_redis_step {
   WEIR_STEP_PEXPIRE,
   WEIR_STEP_ZADD_FLOOR,
   WEIR_STEP_ZADD_DELTA,
+  WEIR_STEP_ZADD_LESS,
+  WEIR_STEP_ZSCORE,
   WEIR_STEP_COUNT
 } weir_redis_step;
 
@@ -57,13 +60,17 @@ extern const weir_redis_command weir_redis_commands[WEIR_STEP_COUNT];
 /* The commands of one operation, in one write. */
 typedef enum weir_redis_plan_name {
   WEIR_PLAN_ADD,
+  WEIR_PLAN_ADD_SEEN,
   WEIR_PLAN_ADD_REFRESH,
   WEIR_PLAN_SUB,
+  WEIR_PLAN_SUB_RAISED,
   WEIR_PLAN_GET,
+  WEIR_PLAN_GET_RAISED,
   WEIR_PLAN_CREATE,
   WEIR_PLAN_RAISE,
   WEIR_PLAN_PUT,
   WEIR_PLAN_DROP,
+  WEIR_PLAN_ASK,
   WEIR_PLAN_MEND,
   WEIR_PLAN_MEND_OWED,
   WEIR_PLAN_COUNT
@@ -77,18 +84,24 @@ typedef struct weir_redis_plan {
 extern const weir_redis_plan weir_redis_plans[WEIR_PLAN_COUNT];
 
 /* What the codec notes in version_out, which Redis leaves free, between the replies to an operation
- * and between its two attempts; 0 again when the operation has its outcome. */
+ * and between its attempts; 0 again when the operation has its outcome. */
 enum weir_redis_note {
   WEIR_NOTE_MADE = 1 << 0, /* SET created the key */
   WEIR_NOTE_BARE = 1 << 1, /* the key has no TTL */
   WEIR_NOTE_OWED = 1 << 2, /* because this operation's own sum created it, without what SET gives */
   WEIR_NOTE_UNSEEDED = 1 << 3, /* SET was refused */
   WEIR_NOTE_DOUBT = 1 << 4,    /* so was another command that does not decide */
+  WEIR_NOTE_SEEN = 1 << 5,     /* from the start: the key was lately seen with a TTL */
+  WEIR_NOTE_ASK = 1 << 6,      /* whether it still has one is asked in an attempt of its own */
   WEIR_NOTE_CAUSE_SHIFT = 8    /* above: 1 + the index of the first refusal's cause */
 };
 
-/* How a command goes: its operation's plan, or on a second attempt the repair. */
+/* How a command goes: its operation's plan; on a further attempt the question, or the repair. */
 const weir_redis_plan *weir_redis_plan_of(const weir_wire_command *command);
+
+/* Whether a note that the key was seen with a TTL spares an operation the question. A seed, which
+ * might have to be added as well, and a TTL to renew are not worth a way of their own. */
+bool weir_redis_may_be_seen(const weir_operation *operation);
 
 /* What is missing from a key that this operation's own sum created: the seed of an ADD; all that a
  * SUB took. 0: nothing. */

@@ -1,12 +1,14 @@
-/* The redis backend: one server, one round trip, and a second one where a key must be mended. */
+/* The redis backend: one server, one round trip, and more where a key must be mended. */
 #include <stdlib.h>
 
 #include "redis/codec.h"
+#include "redis/seen.h"
 
 enum { DEFAULT_PORT = 6379, DATABASE_MOST = 65535 };
 
 typedef struct redis_store {
   weir_redis_hello hello;
+  weir_redis_seen *seen;
   weir_wire *wire;
 } redis_store;
 
@@ -17,27 +19,28 @@ typedef struct redis_call {
   size_t count;
   int64_t deadline_us;
   weir_message *message;
+  bool asks; /* some addition asks whether its key has a TTL */
 } redis_call;
 
-/* Whether an operation goes in this round; *attempt counts its own. The second round is for keys
- * that must be mended, and for every GET behind the first of them, which may have read too early.
- */
-static bool goes(const weir_operation *operation, bool mending, bool behind, uint8_t *attempt) {
-  *attempt = mending && operation->outcome == WEIR_PENDING ? 1 : 0;
-  return !mending || *attempt == 1 || (behind && operation->kind == WEIR_GET);
+/* Whether an operation goes in this round; *attempt is 0 if for the first time. Rounds after the
+ * first are for keys that must be asked about or mended, and for every GET behind the first of
+ * those to which something is added, which may have read too early. */
+static bool goes(const weir_operation *operation, uint8_t round, bool behind, uint8_t *attempt) {
+  *attempt = operation->outcome == WEIR_PENDING ? round : 0;
+  return round == 0 || *attempt != 0 || (behind && operation->kind == WEIR_GET);
 }
 
-static void run_round(const redis_call *call, bool mending) {
+static void run_round(const redis_call *call, uint8_t round) {
   static const char no_room[] = "no memory, or too many unanswered requests";
   weir_wire_slot *slot = weir_wire_slot_take(call->store->wire);
   bool behind = false;
   for (size_t i = 0; i < call->count; i++) {
     weir_operation *operation = &call->operations[i];
     uint8_t attempt;
-    if (!goes(operation, mending, behind, &attempt)) continue;
-    behind |= attempt == 1;
+    if (!goes(operation, round, behind, &attempt)) continue;
+    behind |= attempt != 0 && weir_redis_owed(operation) > 0;
     if (slot != NULL && weir_wire_slot_add(slot, operation, attempt)) continue;
-    operation->outcome = attempt == 1 ? WEIR_UNKNOWN : WEIR_NOT_SENT;
+    operation->outcome = attempt != 0 ? WEIR_UNKNOWN : WEIR_NOT_SENT;
     weir_message_set(call->message, no_room);
   }
   if (slot == NULL) return;
@@ -52,13 +55,44 @@ static bool any_pending(const redis_call *call) {
   return false;
 }
 
-/* A mend that was not sent leaves behind what the first attempt did. */
+/* A question or repair that was not sent leaves behind what the first attempt did. */
 static void doubt_unmended(const redis_call *call) {
   for (size_t i = 0; i < call->count; i++) {
     weir_operation *operation = &call->operations[i];
     bool summed = operation->kind == WEIR_ADD || operation->kind == WEIR_SUB;
-    if (summed && operation->outcome == WEIR_NOT_SENT && operation->version_out != 0) {
+    bool began = (operation->version_out & (WEIR_NOTE_BARE | WEIR_NOTE_ASK)) != 0;
+    if (summed && operation->outcome == WEIR_NOT_SENT && began) {
       operation->outcome = WEIR_UNKNOWN;
+    }
+  }
+}
+
+/* Lets go of the question what needs none. */
+static void recall(redis_call *call) {
+  for (size_t i = 0; i < call->count; i++) {
+    weir_operation *operation = &call->operations[i];
+    operation->version_out = 0;
+    if (!weir_redis_may_be_seen(operation)) continue;
+    if (weir_redis_seen_use(call->store->seen, operation)) {
+      operation->version_out = WEIR_NOTE_SEEN;
+    } else {
+      call->asks = true;
+    }
+  }
+}
+
+/* A sum that was answered was asked about, or mended, or needed neither. After a total of 0 the
+ * next one is a delta again, and would cost a round trip to ask about. */
+static void remember(const redis_call *call) {
+  weir_redis_seen *seen = call->store->seen;
+  for (size_t i = 0; i < call->count; i++) {
+    const weir_operation *operation = &call->operations[i];
+    bool sum = operation->kind == WEIR_ADD || (operation->kind == WEIR_SUB && !operation->raised);
+    bool stands = sum && operation->outcome == WEIR_DONE && operation->value != 0;
+    if (stands && call->asks && weir_redis_may_be_seen(operation)) {
+      weir_redis_seen_note(seen, operation);
+    } else if (!stands && (sum || operation->kind == WEIR_DROP)) {
+      weir_redis_seen_forget(seen, operation);
     }
   }
 }
@@ -70,17 +104,20 @@ static void redis_exec(void *handle, weir_operation *operations, size_t count, i
                      .count = count,
                      .deadline_us = deadline_us,
                      .message = message};
-  for (size_t i = 0; i < count; i++)
-    operations[i].version_out = 0;
-  run_round(&call, false);
-  if (!any_pending(&call)) return;
-  run_round(&call, true);
-  doubt_unmended(&call);
+  recall(&call);
+  run_round(&call, 0);
+  if (any_pending(&call)) {
+    run_round(&call, 1);
+    if (any_pending(&call)) run_round(&call, 2); /* what was asked about must be mended */
+    doubt_unmended(&call);
+  }
+  remember(&call);
 }
 
 static void redis_close(void *handle) {
   redis_store *store = handle;
   weir_wire_close(store->wire);
+  weir_redis_seen_destroy(store->seen);
   free(store);
 }
 
@@ -131,8 +168,12 @@ static weir_status redis_open(const weir_url *url, int64_t timeout_us, void **ha
   redis_store *store = calloc(1, sizeof *store);
   if (store == NULL) return WEIR_NO_MEMORY;
   weir_status status = write_hello(url, &store->hello, message);
-  if (status == WEIR_OK) status = open_wire(url, timeout_us, store, message);
+  if (status == WEIR_OK) {
+    store->seen = weir_redis_seen_create();
+    status = store->seen == NULL ? WEIR_NO_MEMORY : open_wire(url, timeout_us, store, message);
+  }
   if (status != WEIR_OK) {
+    weir_redis_seen_destroy(store->seen);
     free(store);
     return status;
   }

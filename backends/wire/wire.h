@@ -105,7 +105,8 @@ typedef struct weir_wire_protocol {
   weir_greeting_answer (*greet)(weir_greeting *greeting, const char *bytes, size_t length,
                                 bool closed, weir_message *message);
   /* For a codec that reads with a library's parser, which each connection then has of its own; NULL
-   * for others. Between two calls of decode it must hold nothing. NULL from create: no memory. */
+   * for others. Between two calls of decode it must hold nothing of the stream, only what is fixed
+   * for the connection. NULL from create: no memory. */
   void *(*create_parser)(void);
   void (*destroy_parser)(void *parser);
 } weir_wire_protocol;

@@ -55,7 +55,8 @@ typedef enum weir_operation_kind {
   WEIR_SWAP,
   /* Needs WEIR_TRAIT_RAISE. Raises the value to at least `floor` (absent: to floor), then adds
    * delta, renews the TTL. DONE: value is the new total, exact below 2^53. ABSENT: lost in between;
-   * start again. */
+   * start again. Other operations but DROP take such a key only with `raised`; SUB then never
+   * creates it, and its delta is at most 2^53. */
   WEIR_RAISE,
   /* Stores `value` with ttl_us, whatever was there. DONE. */
   WEIR_PUT,
@@ -77,6 +78,7 @@ typedef enum weir_outcome {
 typedef struct weir_operation {
   weir_operation_kind kind;
   bool refresh;         /* ADD */
+  bool raised;          /* GET, SUB: the key is one that RAISE made; needs WEIR_TRAIT_RAISE */
   uint16_t key_length;  /* 1 to WEIR_STORE_KEY_MOST */
   uint16_t home_offset; /* the part of the key that alone picks the server: the text between the */
   uint16_t home_length; /* braces; the same for all keys whose order matters; at least 1 byte */

@@ -44,6 +44,7 @@ enum { OUTCOME_COUNT = sizeof outcome_names / sizeof outcome_names[0] };
 static const unsigned always = BIT(WEIR_NOT_SENT) | BIT(WEIR_UNKNOWN) | BIT(WEIR_REFUSED);
 
 #define FLOOR_MOST (INT64_C(1) << 52)
+#define RAISED_DELTA_MOST (INT64_C(1) << 53) /* where a RAISE is exact */
 #define TTL_LEAST_US INT64_C(1000)
 
 static bool outside(int64_t number, int64_t least, int64_t most) {
@@ -95,12 +96,23 @@ static const char *number_fault(const weir_operation *operation, unsigned fields
   return NULL;
 }
 
+static const char *raised_fault(const weir_operation *operation) {
+  if (operation->kind != WEIR_GET && operation->kind != WEIR_SUB)
+    return "raised is for GET and SUB alone";
+  if (operation->kind == WEIR_SUB && operation->delta > RAISED_DELTA_MOST)
+    return "delta is out of range for a raised key";
+  return NULL;
+}
+
 /* What the caller did wrong, or NULL. */
 static const char *operation_fault(const weir_backend *backend, const weir_operation *operation) {
   if ((unsigned)operation->kind >= KIND_COUNT) return "kind is none of weir_operation_kind";
   const struct kind *kind = &kinds[operation->kind];
-  if ((kind->trait & backend->traits) != kind->trait) return "the backend lacks the trait it needs";
-  const char *fault = key_fault(operation);
+  unsigned trait = operation->raised ? kind->trait | WEIR_TRAIT_RAISE : kind->trait;
+  const char *fault = operation->raised ? raised_fault(operation) : NULL;
+  if (fault == NULL && (trait & backend->traits) != trait)
+    fault = "the backend lacks the trait it needs";
+  if (fault == NULL) fault = key_fault(operation);
   return fault != NULL ? fault : number_fault(operation, kind->fields);
 }
 

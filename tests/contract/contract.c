@@ -30,7 +30,10 @@ int main(void) {
   for (size_t i = 0; i < subject_count; i++) {
     for (size_t j = 0; j < sizeof chapters / sizeof chapters[0]; j++)
       add_chapter(chapters[j], &subjects[i]);
-    if (subject_has(&subjects[i], WEIR_TRAIT_SWAP)) add_chapter(swapping_tests, &subjects[i]);
+    bool swaps = subject_has(&subjects[i], WEIR_TRAIT_SWAP);
+    bool raises = subject_has(&subjects[i], WEIR_TRAIT_RAISE);
+    add_chapter(swaps ? swapping_tests : no_swapping_tests, &subjects[i]);
+    add_chapter(raises ? raising_tests : no_raising_tests, &subjects[i]);
   }
   add("every store", "keeps_every_key_for_its_ttl_and_not_for_ever",
       keeps_every_key_for_its_ttl_and_not_for_ever, NULL);

@@ -1,4 +1,4 @@
-/* ADD, SUB, RAISE. */
+/* ADD, SUB. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -94,19 +94,6 @@ static void sub_of_an_absent_key_leaves_nothing_or_a_zero(void **state) {
   expect_total(*state, op_add(&at, 5), 5);
 }
 
-static void raise_lifts_to_the_floor_then_adds(void **state) {
-  if (!subject_has(*state, WEIR_TRAIT_RAISE)) {
-    key at = subject_lone_key();
-    expect_end(*state, op_raise(&at, 5, 1), WEIR_REFUSED); /* by the store's own check */
-    expect_end(*state, op_get(&at), WEIR_ABSENT);
-    return;
-  }
-  key at = subject_lone_key();
-  expect_total(*state, op_raise(&at, 100, 5), 105);
-  expect_total(*state, op_raise(&at, 50, 5), 110);
-  expect_total(*state, op_raise(&at, 200, 5), 205);
-}
-
 enum {
   THREADS = 8,
   ROUNDS = 150,
@@ -192,7 +179,6 @@ const contract_test counting_tests[] = {
     CONTRACT_TEST(sub_goes_below_nothing_and_comes_back),
     CONTRACT_TEST(sub_goes_far_below_nothing),
     CONTRACT_TEST(sub_of_an_absent_key_leaves_nothing_or_a_zero),
-    CONTRACT_TEST(raise_lifts_to_the_floor_then_adds),
     CONTRACT_TEST(add_is_atomic_among_many_threads),
     CONTRACT_END,
 };

@@ -98,6 +98,7 @@ typedef struct life {
   const char *made_by;
   key at;
   int64_t alive_until_us; /* at least, weir_monotonic_us() */
+  uint64_t version;       /* of its value, 0: not known */
   bool gone;
 } life;
 
@@ -135,7 +136,8 @@ static void begin_all(const subject *on) {
   each = begin(on, "SWAP", long_us);
   expect_end(on, lasting(op_create(&each->at, 1), MINUTE_US), WEIR_DONE);
   weir_operation got = expect_end(on, op_get(&each->at), WEIR_DONE);
-  expect_end(on, lasting(op_swap(&each->at, got.version_out, 1), long_us), WEIR_DONE);
+  weir_operation swap = lasting(op_swap(&each->at, got.version_out, 1), long_us);
+  each->version = expect_end(on, swap, WEIR_DONE).version_out;
 }
 
 /* An answer that came before the end of the promised life must not be "absent". */
@@ -150,6 +152,8 @@ static void look_at(life *each) {
              each->alive_until_us - now_us);
   if (!each->gone && now_us > each->alive_until_us + PATIENCE_US)
     fail_msg("%s, %s: still there", each->on->name, each->made_by);
+  if (each->gone && each->version != 0)
+    expect_end(each->on, op_swap(&each->at, each->version, 1), WEIR_ABSENT);
 }
 
 void keeps_every_key_for_its_ttl_and_not_for_ever(void **state) {

@@ -147,7 +147,7 @@ weir_operation lasting(weir_operation wanted, int64_t ttl_us) {
 
 void subject_exec(const subject *on, weir_operation *operations, size_t count,
                   weir_message *message) {
-  weir_store_exec(on->store, operations, count, weir_monotonic_us() + 5 * SECOND_US, message);
+  weir_store_exec(on->store, operations, count, weir_monotonic_us() + 30 * SECOND_US, message);
 }
 
 weir_operation subject_do(const subject *on, weir_operation wanted) {

@@ -52,7 +52,7 @@ weir_operation op_put(const key *at, int64_t value);
 weir_operation op_drop(const key *at);
 weir_operation lasting(weir_operation wanted, int64_t ttl_us);
 
-/* Executes within 5 s. */
+/* Executes within 30 s: a machine under load is no fault of the store's. */
 void subject_exec(const subject *on, weir_operation *operations, size_t count,
                   weir_message *message);
 weir_operation subject_do(const subject *on, weir_operation wanted);

@@ -23,11 +23,16 @@ typedef struct contract_test {
 
 extern const contract_test counting_tests[];
 extern const contract_test storing_tests[];
-extern const contract_test swapping_tests[]; /* for stores with WEIR_TRAIT_SWAP */
 extern const contract_test order_tests[];
 extern const contract_test key_tests[];
 extern const contract_test foreign_tests[];
 extern const contract_test life_tests[];
+
+/* For stores with a trait, and for those without. */
+extern const contract_test swapping_tests[];
+extern const contract_test no_swapping_tests[];
+extern const contract_test raising_tests[];
+extern const contract_test no_raising_tests[];
 
 /* Over all subjects at once, because it waits for keys to go. */
 void keeps_every_key_for_its_ttl_and_not_for_ever(void **state);

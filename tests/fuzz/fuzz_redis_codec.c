@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 
 enum { HEADER_BYTES = 4 };
 
-static void check(const weir_operation *operation, uint8_t attempt) {
+static void check(const weir_operation *operation, bool mendable) {
   static const unsigned allowed[] = {
       [WEIR_ADD] = 1 << WEIR_DONE,
       [WEIR_SUB] = 1 << WEIR_DONE | 1 << WEIR_ABSENT,
@@ -20,28 +20,44 @@ static void check(const weir_operation *operation, uint8_t attempt) {
       [WEIR_PUT] = 1 << WEIR_DONE,
       [WEIR_DROP] = 1 << WEIR_DONE | 1 << WEIR_ABSENT,
   };
-  bool mendable = attempt == 0 && (operation->kind == WEIR_ADD || operation->kind == WEIR_SUB);
   unsigned outcomes = allowed[operation->kind] | 1 << WEIR_REFUSED | 1 << WEIR_UNKNOWN;
   if (mendable) outcomes |= 1 << WEIR_PENDING;
   if ((outcomes & 1U << operation->outcome) == 0) abort();
   if (operation->outcome != WEIR_PENDING && operation->version_out != 0) abort();
 }
 
-int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
+/* As it is sent first, or as the question or repair that may follow a sum. */
+static weir_wire_command command_of(const unsigned char *data) {
   static const weir_operation_kind kinds[] = {WEIR_ADD,   WEIR_SUB, WEIR_GET, WEIR_CREATE,
                                               WEIR_RAISE, WEIR_PUT, WEIR_DROP};
-  if (size < HEADER_BYTES) return 0;
   weir_wire_command command = {.operation = {.kind = kinds[data[0] % 7],
                                              .refresh = data[1] % 2 != 0,
+                                             .raised = data[1] / 2 % 2 != 0,
                                              .key = "weir:{k}",
                                              .key_length = 8,
                                              .delta = 1 + data[2],
                                              .seed = data[3] % 2 * 40,
                                              .ttl_us = 1000},
-                               .attempt = data[0] < 14 && data[1] > 127 && data[0] % 7 < 2,
                                .parser = weir_redis_parser_create()};
+  weir_operation *operation = &command.operation;
+  operation->raised &= operation->kind == WEIR_GET || operation->kind == WEIR_SUB;
+  bool sum = operation->kind == WEIR_ADD || (operation->kind == WEIR_SUB && !operation->raised);
+  command.attempt = sum && data[1] > 127;
+  if (command.attempt == 1) {
+    operation->version_out = data[2] % 128;
+  } else if (weir_redis_may_be_seen(operation) && data[1] / 4 % 2 != 0) {
+    operation->version_out = WEIR_NOTE_SEEN;
+  }
+  return command;
+}
+
+int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
+  if (size < HEADER_BYTES) return 0;
+  weir_wire_command command = command_of(data);
   if (command.parser == NULL) return 0;
-  if (command.attempt == 1) command.operation.version_out = data[2] % 32;
+  bool sum = command.operation.kind == WEIR_ADD || command.operation.kind == WEIR_SUB;
+  bool asks = command.attempt == 1 && (command.operation.version_out & WEIR_NOTE_BARE) == 0;
+  bool mendable = sum && !command.operation.raised && (command.attempt == 0 || asks);
   char *bytes = malloc(size - HEADER_BYTES + 1); /* of its own, so that reading past it is seen */
   memcpy(bytes, data + HEADER_BYTES, size - HEADER_BYTES);
   weir_message message = {""};
@@ -55,7 +71,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
     command.replies++;
     at += taken;
   }
-  if (reading == WEIR_READING_DONE) check(&command.operation, command.attempt);
+  if (reading == WEIR_READING_DONE) check(&command.operation, mendable);
   free(bytes);
   weir_redis_parser_destroy(command.parser);
   return 0;

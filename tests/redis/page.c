@@ -4,16 +4,29 @@
 
 const struct page_need page_needs[] = {
     {"`fixed-window`, `sliding-window`",
-     {WEIR_PLAN_ADD, WEIR_PLAN_SUB, WEIR_PLAN_GET, WEIR_PLAN_MEND, WEIR_PLAN_MEND_OWED},
-     5},
-    {"`reset` of any rule", {WEIR_PLAN_DROP}, 1},
+     {WEIR_PLAN_ADD, WEIR_PLAN_ADD_SEEN, WEIR_PLAN_SUB, WEIR_PLAN_GET, WEIR_PLAN_ASK,
+      WEIR_PLAN_MEND, WEIR_PLAN_MEND_OWED},
+     7},
+    {"`quota`",
+     {WEIR_PLAN_ADD, WEIR_PLAN_ADD_SEEN, WEIR_PLAN_SUB, WEIR_PLAN_GET, WEIR_PLAN_CREATE,
+      WEIR_PLAN_ASK, WEIR_PLAN_MEND, WEIR_PLAN_MEND_OWED},
+     8},
+    {"`sliding-log`",
+     {WEIR_PLAN_ADD, WEIR_PLAN_ADD_SEEN, WEIR_PLAN_PUT, WEIR_PLAN_GET, WEIR_PLAN_ASK,
+      WEIR_PLAN_MEND, WEIR_PLAN_MEND_OWED},
+     7},
+    {"`token-bucket`, `leaky-bucket`",
+     {WEIR_PLAN_RAISE, WEIR_PLAN_GET_RAISED, WEIR_PLAN_SUB_RAISED},
+     3},
+    {"`reset` of any rule", {WEIR_PLAN_GET, WEIR_PLAN_DROP}, 2},
 };
 const size_t page_need_count = sizeof page_needs / sizeof page_needs[0];
 
 const struct page_need page_everything = {
     "all of `weir/backend.h`",
-    {WEIR_PLAN_ADD, WEIR_PLAN_ADD_REFRESH, WEIR_PLAN_SUB, WEIR_PLAN_GET, WEIR_PLAN_CREATE,
-     WEIR_PLAN_RAISE, WEIR_PLAN_PUT, WEIR_PLAN_DROP, WEIR_PLAN_MEND, WEIR_PLAN_MEND_OWED},
+    {WEIR_PLAN_ADD, WEIR_PLAN_ADD_SEEN, WEIR_PLAN_ADD_REFRESH, WEIR_PLAN_SUB, WEIR_PLAN_GET,
+     WEIR_PLAN_CREATE, WEIR_PLAN_PUT, WEIR_PLAN_DROP, WEIR_PLAN_RAISE, WEIR_PLAN_GET_RAISED,
+     WEIR_PLAN_SUB_RAISED, WEIR_PLAN_ASK, WEIR_PLAN_MEND, WEIR_PLAN_MEND_OWED},
     WEIR_PLAN_COUNT};
 
 static bool is_listed(const char *const *names, size_t count, const char *name) {
@@ -48,8 +61,8 @@ void page_acl(const struct page_need *need, char acl[PAGE_ACL_BYTES]) {
 
 static const char *const holes[WEIR_HOLE_COUNT] = {
     [WEIR_HOLE_KEY] = " key",     [WEIR_HOLE_TTL] = " ttl",     [WEIR_HOLE_SEED] = " seed",
-    [WEIR_HOLE_DELTA] = " delta", [WEIR_HOLE_VALUE] = " value", [WEIR_HOLE_FLOOR] = " floor",
-    [WEIR_HOLE_OWED] = " owed"};
+    [WEIR_HOLE_DELTA] = " delta", [WEIR_HOLE_LESS] = " -delta", [WEIR_HOLE_VALUE] = " value",
+    [WEIR_HOLE_FLOOR] = " floor", [WEIR_HOLE_OWED] = " owed"};
 
 /* The words of preformatted bytes, without counts and lengths: "SET key seed PX ttl NX". */
 static void print_step(FILE *out, weir_redis_step step) {
@@ -95,11 +108,12 @@ void page_print(FILE *out) {
     print_plan(out, &weir_redis_plans[page_everything.plans[i]]);
   }
   fputs(
-      "\n`ttl` is in milliseconds. The last two rows are sent when `PTTL` has answered -1; `owed` "
-      "is the "
-      "seed of an ADD, the\ndelta of a SUB. A new connection first sends `AUTH` and `SELECT` where "
-      "the "
-      "store's URL has a password and a database,\nthen `PING`. RAISE needs Redis 6.2.\n\n"
+      "\n`ttl` is in milliseconds. A key counts as lately seen for the 63 ADDs of a store after "
+      "one "
+      "that asked. The last three rows are\nfurther writes: the first is rare, the others are sent "
+      "when `PTTL` has answered -1; `owed` is the seed of an ADD, the delta of a SUB.\n"
+      "A new connection first sends `AUTH` and `SELECT` where the store's URL has a password and a "
+      "database, then `PING`. A raised key is one\nthat RAISE made; RAISE needs Redis 6.2.\n\n"
       "## Users\n\n"
       "| Rule | A user needs |\n|---|---|\n",
       out);

@@ -3,6 +3,8 @@
 #define TESTS_REDIS_PLAIN_H
 
 #include <hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "wire/operations.h"
 
@@ -39,10 +41,27 @@ static inline long long plain_count_immortal(redisContext *plain, size_t *count)
   return immortal;
 }
 
+/* How often the server has executed a command. */
+static inline long long plain_calls(redisContext *plain, const char *name) {
+  char line[32];
+  redisReply *reply = redisCommand(plain, "INFO commandstats");
+  assert_true(reply != NULL && reply->type == REDIS_REPLY_STRING);
+  snprintf(line, sizeof line, "cmdstat_%s:calls=", name);
+  const char *found = strstr(reply->str, line);
+  long long count = found != NULL ? strtoll(found + strlen(line), NULL, 10) : 0;
+  freeReplyObject(reply);
+  return count;
+}
+
 static inline weir_operation raise_to(const char *key, int64_t floor, int64_t delta) {
   weir_operation operation = operation_on(WEIR_RAISE, key);
   operation.floor = floor;
   operation.delta = delta;
+  return operation;
+}
+
+static inline weir_operation raised(weir_operation operation) {
+  operation.raised = true;
   return operation;
 }
 

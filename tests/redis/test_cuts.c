@@ -1,6 +1,6 @@
-/* Connections that are cut anywhere, and keys that vanish at any time: afterwards, at the latest
- * after the next use, every key has a TTL, and no counter is further off than what was lost
- * explains. */
+/* Connections that are cut anywhere, and keys that vanish at any time: no key stays without a TTL
+ * that nobody was cut from; and what a cut leaves is mended by the next use of who does not know
+ * the key, or by one of the next 64 of who does. */
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -9,6 +9,7 @@
 
 #include "redis/plain.h"
 #include "redis/relay.h"
+#include "redis/seen.h"
 
 enum { KEYS = 12, BATCH = 10, LOOKS = 40, ROUNDS = 20, CUT_MOST = 3000 };
 
@@ -70,7 +71,7 @@ static weir_store *open_port(unsigned port) {
   char url[64];
   weir_store *store = NULL;
   weir_message message = {""};
-  snprintf(url, sizeof url, "redis://127.0.0.1:%u?timeout=500ms", port);
+  snprintf(url, sizeof url, "redis://127.0.0.1:%u?timeout=5s", port);
   if (weir_store_open(url, &store, &message) != WEIR_OK) fail_msg("%s", message.text);
   return store;
 }
@@ -102,7 +103,15 @@ static unsigned disturb(weir_store *store, redisContext *plain, unsigned *chance
   return unknown;
 }
 
-static void after_the_next_use_every_key_has_a_ttl(void **state) {
+/* A store that has never used the keys, or `old`, which has used them all before. */
+static void mend_all(const struct server *server, weir_store *old) {
+  weir_store *store = old != NULL ? old : open_port(server_port(server));
+  for (int i = 0; i < (old != NULL ? WEIR_SEEN_USES : 1); i++)
+    use_all(store);
+  if (old == NULL) weir_store_close(store);
+}
+
+static void after_the_next_uses_every_key_has_a_ttl(void **state) {
   (void)state;
   struct server *server = server_start_redis(SERVER_IPV4, NULL);
   struct relay *relay = relay_start(server, 1, CUT_MOST);
@@ -116,7 +125,7 @@ static void after_the_next_use_every_key_has_a_ttl(void **state) {
   for (int look = 0; look < LOOKS; look++) {
     unknown += disturb(cut_off, plain, &chance);
     bare += plain_count_immortal(plain, &count);
-    use_all(whole);
+    mend_all(server, look % 2 == 0 ? NULL : whole);
     assert_int_equal(plain_count_immortal(plain, &count), 0);
     assert_true(count >= KEYS / 2);
   }
@@ -126,6 +135,65 @@ static void after_the_next_use_every_key_has_a_ttl(void **state) {
   assert_true(cuts > LOOKS * ROUNDS / 10);
   weir_store_close(whole);
   weir_store_close(cut_off);
+  redisFree(plain);
+}
+
+enum { CROWD = 4, SPAN_KEYS = 4, SPAN_BATCHES = 8, SPANS = 50, PIECE_MOST = 1 << 30 };
+
+/* One of several processes, as it were: a store of its own, its writes torn into pieces. */
+typedef struct process {
+  struct relay *relay;
+  weir_store *store;
+  pthread_t thread;
+  unsigned chance;
+  unsigned sure; /* operations that ended DONE or ABSENT */
+} process;
+
+/* The shortest of lives: keys expire between any two commands. */
+static void use_briefly(process *self, unsigned span) {
+  weir_operation batch[BATCH];
+  char names[BATCH][24];
+  for (unsigned i = 0; i < BATCH; i++) {
+    unsigned chance = chance_next(&self->chance);
+    snprintf(names[i], sizeof names[i], "weir:{%u.%u}", span, chance % SPAN_KEYS);
+    batch[i] =
+        chance % 13 == 0 ? sub_from(names[i], 1 + chance % 3) : add_to(names[i], 1 + chance % 3);
+    batch[i].ttl_us = 1000;
+  }
+  weir_store_exec(self->store, batch, BATCH, deadline_in_ms(20000), NULL);
+  for (unsigned i = 0; i < BATCH; i++)
+    self->sure += batch[i].outcome == WEIR_DONE || batch[i].outcome == WEIR_ABSENT;
+}
+
+/* Goes from key to key, so that nobody mends later what was left. */
+static void *use_all_spans(void *argument) {
+  for (unsigned i = 0; i < SPANS * SPAN_BATCHES; i++)
+    use_briefly(argument, i / SPAN_BATCHES);
+  return NULL;
+}
+
+/* Whoever creates a bare key mends it before its operation ends: where nobody is cut, no key
+ * needs a further use. */
+static void without_cuts_no_key_stays_without_a_ttl(void **state) {
+  (void)state;
+  struct server *server = server_start_redis(SERVER_IPV4, NULL);
+  redisContext *plain = plain_connect(server);
+  process crowd[CROWD];
+  size_t count;
+  for (unsigned i = 0; i < CROWD; i++) {
+    crowd[i] = (process){.relay = relay_start(server, i, PIECE_MOST), .chance = i};
+    crowd[i].store = open_port(relay_port(crowd[i].relay));
+  }
+  for (unsigned i = 0; i < CROWD; i++)
+    assert_int_equal(pthread_create(&crowd[i].thread, NULL, use_all_spans, &crowd[i]), 0);
+  for (unsigned i = 0; i < CROWD; i++) {
+    pthread_join(crowd[i].thread, NULL);
+    assert_int_equal(crowd[i].sure, SPANS * SPAN_BATCHES * BATCH);
+    weir_store_close(crowd[i].store);
+    assert_int_equal(relay_stop(crowd[i].relay), 0);
+  }
+  assert_int_equal(plain_count_immortal(plain, &count), 0);
+  printf("%lld repairs\n", plain_calls(plain, "pexpire"));
   redisFree(plain);
 }
 
@@ -160,7 +228,8 @@ static void a_cut_sub_leaves_nothing_below_nothing(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(after_the_next_use_every_key_has_a_ttl),
+      cmocka_unit_test(after_the_next_uses_every_key_has_a_ttl),
+      cmocka_unit_test(without_cuts_no_key_stays_without_a_ttl),
       cmocka_unit_test(a_cut_sub_leaves_nothing_below_nothing),
   };
   name_keys();

@@ -9,8 +9,8 @@ static weir_store *open_as(const struct server *server, const char *credentials,
   char url[256];
   weir_message message = {""};
   weir_store *store = NULL;
-  snprintf(url, sizeof url, "redis://%s127.0.0.1:%u%s", credentials, (unsigned)server_port(server),
-           rest);
+  snprintf(url, sizeof url, "redis://%s127.0.0.1:%u%s?timeout=5s", credentials,
+           (unsigned)server_port(server), rest);
   if (weir_store_open(url, &store, &message) != WEIR_OK) fail_msg("%s: %s", url, message.text);
   return store;
 }
@@ -61,17 +61,21 @@ static void names_the_command_that_a_user_lacks(void **state) {
     const char *lacks;
     weir_operation_kind kind;
     weir_outcome outcome;
-  } cases[] = {{"set", WEIR_PUT, WEIR_REFUSED},    {"set", WEIR_CREATE, WEIR_REFUSED},
-               {"set", WEIR_ADD, WEIR_UNKNOWN},    {"incrby", WEIR_ADD, WEIR_REFUSED},
-               {"pttl", WEIR_ADD, WEIR_UNKNOWN},   {"decrby", WEIR_SUB, WEIR_REFUSED},
-               {"get", WEIR_GET, WEIR_REFUSED},    {"del", WEIR_DROP, WEIR_REFUSED},
-               {"zadd", WEIR_RAISE, WEIR_REFUSED}, {"pexpire", WEIR_RAISE, WEIR_UNKNOWN}};
+    bool raised;
+  } cases[] = {
+      {"set", WEIR_PUT, WEIR_REFUSED, false},    {"set", WEIR_CREATE, WEIR_REFUSED, false},
+      {"set", WEIR_ADD, WEIR_UNKNOWN, false},    {"incrby", WEIR_ADD, WEIR_REFUSED, false},
+      {"pttl", WEIR_ADD, WEIR_UNKNOWN, false},   {"decrby", WEIR_SUB, WEIR_REFUSED, false},
+      {"get", WEIR_GET, WEIR_REFUSED, false},    {"del", WEIR_DROP, WEIR_REFUSED, false},
+      {"zadd", WEIR_RAISE, WEIR_REFUSED, false}, {"pexpire", WEIR_RAISE, WEIR_UNKNOWN, false},
+      {"zscore", WEIR_GET, WEIR_REFUSED, true},  {"zadd", WEIR_SUB, WEIR_REFUSED, true}};
   struct server *server = server_start_redis(SERVER_IPV4, NULL);
   redisContext *plain = plain_connect(server);
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     char text[128];
     weir_operation operation = operation_on(cases[i].kind, "weir:{a}");
     operation.delta = 1;
+    operation.raised = cases[i].raised;
     plain_do(plain, "FLUSHALL");
     snprintf(text, sizeof text, "ACL SETUSER limiter reset on >s3cret ~weir:* +@all -%s",
              cases[i].lacks);

@@ -170,6 +170,37 @@ static void unknown_kinds_are_not_sent(void **state) {
   ASSERT_NOT_SENT(WEIR_GET, kind, (weir_operation_kind)(WEIR_DROP + 1), "kind");
 }
 
+static weir_operation raised(weir_operation operation) {
+  operation.raised = true;
+  return operation;
+}
+
+static void only_a_get_and_a_sub_take_a_raised_key(void **state) {
+  (void)state;
+  weir_store *store = open_with(WEIR_TRAIT_RAISE);
+  weir_operation sub = raised(good(WEIR_SUB));
+  sub.delta = INT64_C(1) << 53;
+  weir_operation operations[] = {raised(good(WEIR_GET)), sub};
+  script.outcomes[0] = script.outcomes[1] = WEIR_ABSENT;
+  weir_store_exec(store, operations, 2, 0, NULL);
+  assert_int_equal(operations[0].outcome, WEIR_ABSENT);
+  assert_int_equal(operations[1].outcome, WEIR_ABSENT);
+  sub.delta++;
+  assert_not_sent(store, sub, "(SUB) for backend scripted: delta is out of range for a raised key");
+  static const weir_operation_kind others[] = {WEIR_ADD, WEIR_CREATE, WEIR_RAISE, WEIR_PUT,
+                                               WEIR_DROP};
+  for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+    assert_not_sent(store, raised(good(others[i])), "raised is for GET and SUB alone");
+  weir_store_close(store);
+  store = open_with(WEIR_TRAIT_SWAP);
+  assert_not_sent(store, raised(good(WEIR_SWAP)), "raised is for GET and SUB alone");
+  assert_not_sent(store, raised(good(WEIR_GET)),
+                  "(GET) for backend scripted: the backend lacks the trait");
+  assert_not_sent(store, raised(good(WEIR_SUB)),
+                  "(SUB) for backend scripted: the backend lacks the trait");
+  weir_store_close(store);
+}
+
 static void operations_without_their_trait_are_not_sent(void **state) {
   (void)state;
   weir_store *store = open_with(WEIR_TRAIT_SWAP);
@@ -283,6 +314,7 @@ int main(void) {
       TEST(numbers_out_of_range_are_not_sent),
       TEST(members_that_an_operation_does_not_use_are_not_looked_at),
       TEST(unknown_kinds_are_not_sent),
+      TEST(only_a_get_and_a_sub_take_a_raised_key),
       TEST(operations_without_their_trait_are_not_sent),
       TEST(too_many_operations_are_not_sent),
       TEST(no_operations_are_no_call),

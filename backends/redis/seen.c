@@ -1,0 +1,82 @@
+#include "redis/seen.h"
+
+#include <sodium.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Half a megabyte, of which the system gives what is touched. Keys that meet in a place displace
+ * one another, and then ask more often. */
+enum { PLACES = 65536 };
+
+/* A place holds the hash of a key, whose lowest bits count the uses since the last that asked. The
+ * count turns when a use is told to ask, not when it has its answer: of two answers the late one
+ * would give the key another full round. 0: nobody. */
+#define USES_MASK (UINT64_C(63))
+_Static_assert(WEIR_SEEN_USES == 64, "the count has six bits");
+
+struct weir_redis_seen {
+  unsigned char hash_key[crypto_shorthash_KEYBYTES];
+  _Atomic uint64_t places[PLACES];
+};
+
+weir_redis_seen *weir_redis_seen_create(void) {
+  weir_redis_seen *seen = sodium_init() < 0 ? NULL : calloc(1, sizeof *seen);
+  if (seen != NULL) randombytes_buf(seen->hash_key, sizeof seen->hash_key);
+  return seen;
+}
+
+void weir_redis_seen_destroy(weir_redis_seen *seen) {
+  free(seen);
+}
+
+/* The hash without its lowest bits, and the place that those help to pick. Its key is random: who
+ * chooses keys cannot make two look alike. */
+static _Atomic uint64_t *find(weir_redis_seen *seen, const weir_operation *operation,
+                              uint64_t *name) {
+  uint64_t hash;
+  _Static_assert(sizeof hash == crypto_shorthash_BYTES, "a hash is one word");
+  crypto_shorthash((unsigned char *)&hash, (const unsigned char *)operation->key,
+                   operation->key_length, seen->hash_key);
+  *name = hash | (USES_MASK + 1); /* never nobody's */
+  *name &= ~USES_MASK;
+  return &seen->places[hash % PLACES];
+}
+
+static bool is_name(uint64_t place, uint64_t name) {
+  return (place & ~USES_MASK) == name;
+}
+
+bool weir_redis_seen_use(weir_redis_seen *seen, const weir_operation *operation) {
+  uint64_t name;
+  _Atomic uint64_t *place = find(seen, operation, &name);
+  uint64_t found = atomic_load_explicit(place, memory_order_relaxed);
+  while (is_name(found, name)) {
+    bool turn = (found & USES_MASK) == USES_MASK;
+    if (atomic_compare_exchange_weak_explicit(place, &found, turn ? name : found + 1,
+                                              memory_order_relaxed, memory_order_relaxed)) {
+      return !turn;
+    }
+  }
+  return false;
+}
+
+void weir_redis_seen_note(weir_redis_seen *seen, const weir_operation *operation) {
+  uint64_t name;
+  _Atomic uint64_t *place = find(seen, operation, &name);
+  uint64_t found = atomic_load_explicit(place, memory_order_relaxed);
+  while (!is_name(found, name) &&
+         !atomic_compare_exchange_weak_explicit(place, &found, name, memory_order_relaxed,
+                                                memory_order_relaxed)) {
+  }
+}
+
+void weir_redis_seen_forget(weir_redis_seen *seen, const weir_operation *operation) {
+  uint64_t name;
+  _Atomic uint64_t *place = find(seen, operation, &name);
+  uint64_t found = atomic_load_explicit(place, memory_order_relaxed);
+  while (is_name(found, name) &&
+         !atomic_compare_exchange_weak_explicit(place, &found, 0, memory_order_relaxed,
+                                                memory_order_relaxed)) {
+  }
+}
