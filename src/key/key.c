@@ -4,6 +4,11 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include <weir/backend.h>
+
+_Static_assert((int)WEIR_COUNTER_KEY_MOST <= (int)WEIR_STORE_KEY_MOST,
+               "every store must take the longest key");
+
 static const char digits[] = "0123456789abcdef";
 
 static bool stands_for_itself(unsigned char byte) {
@@ -55,17 +60,27 @@ size_t weir_key_prefix(const char *namespace_text, const char *tag,
   return (size_t)(end - prefix);
 }
 
-size_t weir_key_counter(const char *prefix, size_t prefix_length, const char *encoded,
-                        size_t encoded_length, int64_t index, char text[WEIR_COUNTER_KEY_MOST]) {
-  char number[20];
-  size_t at = sizeof number;
+static char *append_number(char *end, int64_t number) {
+  char text[WEIR_KEY_DIGITS_MOST];
+  size_t at = sizeof text;
   do {
-    number[--at] = (char)('0' + index % 10);
-    index /= 10;
-  } while (index > 0);
+    text[--at] = (char)('0' + number % 10);
+    number /= 10;
+  } while (number > 0);
+  return append(end, text + at, sizeof text - at);
+}
+
+size_t weir_key_counter(const char *prefix, size_t prefix_length, const char *encoded,
+                        size_t encoded_length, char mark, int64_t index, int64_t entry,
+                        char text[WEIR_COUNTER_KEY_MOST]) {
   char *end = append(text, prefix, prefix_length);
   end = append(end, encoded, encoded_length);
   end = append(end, "}:", 2);
-  end = append(end, number + at, sizeof number - at);
+  if (mark != '\0') *end++ = mark;
+  end = append_number(end, index);
+  if (entry != 0) {
+    *end++ = '.';
+    end = append_number(end, entry);
+  }
   return (size_t)(end - text);
 }

@@ -1,9 +1,9 @@
 /* Keys: from a caller's bytes to the text that names a counter in every store.
  *
- *     weir:[namespace:]<rule tag>:{<encoded key>}:<index>
+ *     weir:[namespace:]<rule tag>:{<encoded key>}:[mark]<index>[.<entry>]
  *
- * Neither namespace nor tag can hold a ':' or a brace, and the encoded key holds no brace, so
- * different inputs never meet in one text. Only the encoded key picks the server.
+ * Neither namespace nor tag can hold a ':' or a brace, the encoded key holds no brace, and a mark
+ * is a letter, so different inputs never meet in one text. Only the encoded key picks the server.
  */
 #ifndef WEIR_KEY_KEY_H
 #define WEIR_KEY_KEY_H
@@ -12,23 +12,27 @@
 #include <stdint.h>
 
 enum {
-  WEIR_ENCODED_MOST = 120,    /* longest encoded key, in bytes */
+  WEIR_ENCODED_MOST = 104,    /* longest encoded key, in bytes */
   WEIR_KEY_PREFIX_MOST = 104, /* "weir:" + namespace 32 + ':' + tag 64 + ":{" */
-  WEIR_COUNTER_KEY_MOST = WEIR_KEY_PREFIX_MOST + WEIR_ENCODED_MOST + 2 + 20
+  WEIR_KEY_DIGITS_MOST = 19,  /* of an int64 */
+  /* "}:", the mark, index, '.', entry: together the 250 bytes that every store takes */
+  WEIR_COUNTER_KEY_MOST = WEIR_KEY_PREFIX_MOST + WEIR_ENCODED_MOST + 2 + 1 + WEIR_KEY_DIGITS_MOST +
+                          1 + WEIR_KEY_DIGITS_MOST
 };
 
 /* Encodes 1 byte or more so that different keys differ: printable ASCII stands for itself, except
  * % { } #, which like every other byte become %XX. What would be longer than WEIR_ENCODED_MOST
- * becomes
- * '#' and the BLAKE2b-128 hash of the key in hexadecimal. Returns the length written. */
+ * becomes '#' and the BLAKE2b-128 hash of the key in hexadecimal. Returns the length written. */
 size_t weir_key_encode(const void *key, size_t length, char encoded[WEIR_ENCODED_MOST]);
 
 /* "weir:[namespace:]tag:{" for one rule; `namespace_text` may be empty. Returns the length. */
 size_t weir_key_prefix(const char *namespace_text, const char *tag,
                        char prefix[WEIR_KEY_PREFIX_MOST]);
 
-/* prefix + encoded + "}:" + index (0 or more, in decimal). Returns the length. */
+/* prefix + encoded + "}:" + mark (a letter; '\0': none) + index (0 or more, in decimal) + "." and
+ * entry (1 or more, in decimal; 0: neither). Returns the length. */
 size_t weir_key_counter(const char *prefix, size_t prefix_length, const char *encoded,
-                        size_t encoded_length, int64_t index, char text[WEIR_COUNTER_KEY_MOST]);
+                        size_t encoded_length, char mark, int64_t index, int64_t entry,
+                        char text[WEIR_COUNTER_KEY_MOST]);
 
 #endif

@@ -1,4 +1,5 @@
-/* Storage layout: which counters hold a rule's cells, and the tag that names them.
+/* Storage layout: which counters hold a rule's cells, and the tag that names what is stored. Only
+ * sliding windows have cells to share a counter; other rules count in whole ones.
  *
  * Several cells share one 64-bit counter, so that one increment answers with all of them. A lane
  * must never carry into its neighbour, whatever happens at once. A cell holds at most
@@ -26,14 +27,25 @@ static const struct {
 } layouts[] = {{4, 15}, {2, 31}, {1, 63}};
 
 int64_t weir_rule_upper(const weir_rule *rule) {
-  if (rule->strict || rule->kind == WEIR_FIXED_WINDOW) return rule->limit;
+  if (rule->strict || rule->kind != WEIR_SLIDING_WINDOW) return rule->limit;
   return rule->limit + (2 * rule->limit + rule->cells - 1) / rule->cells;
 }
 
-int64_t weir_stack_least_limit(const weir_stack *stack) {
-  int64_t least = stack->rules[0].limit;
-  for (size_t i = 1; i < stack->count; i++)
-    if (stack->rules[i].limit < least) least = stack->rules[i].limit;
+bool weir_rule_is_bucket(const weir_rule *rule) {
+  return rule->kind == WEIR_TOKEN_BUCKET || rule->kind == WEIR_LEAKY_BUCKET;
+}
+
+int64_t weir_rule_capacity(const weir_rule *rule) {
+  return weir_rule_is_bucket(rule) ? rule->burst : rule->limit;
+}
+
+int64_t weir_stack_least_capacity(const weir_stack *stack) {
+  int64_t least = INT64_MAX;
+  for (size_t i = 0; i < stack->count; i++) {
+    const weir_rule *rule = &stack->rules[i];
+    int64_t capacity = rule->kind == WEIR_SLIDING_LOG ? 1 : weir_rule_capacity(rule);
+    if (capacity < least) least = capacity;
+  }
   return least;
 }
 
@@ -51,31 +63,85 @@ static void choose_lanes(weir_rule *rule, uint32_t processes, bool packable) {
   rule->lane_bits = layouts[i].bits;
 }
 
-/* Everything that changes the meaning of a stored counter, and nothing else: "sw4-60000-4x15". */
+enum { FRONT_BYTES = 32 };
+_Static_assert(FRONT_BYTES + WEIR_NAME_MOST <= WEIR_TAG_MOST, "front, '+' and name are a tag");
+
+/* Everything that changes the meaning of what is stored, and nothing else: "sw4-60000-4x15". */
 static void write_tag(weir_rule *rule) {
+  char front[FRONT_BYTES]; /* "sw64-34560000000-1x63-all" is the longest */
   int64_t period_ms = rule->period_us / 1000;
   const char *all = rule->count_all ? "-all" : "";
+  switch (rule->kind) {
+    case WEIR_FIXED_WINDOW:
+      snprintf(front, sizeof front, "fw-%" PRId64 "%s", period_ms, all);
+      break;
+    case WEIR_SLIDING_WINDOW:
+      snprintf(front, sizeof front, "sw%d-%" PRId64 "-%dx%d%s", rule->cells, period_ms, rule->lanes,
+               rule->lane_bits, all);
+      break;
+    case WEIR_SLIDING_LOG:
+      snprintf(front, sizeof front, "log-%" PRId64, period_ms);
+      break;
+    case WEIR_QUOTA:
+      snprintf(front, sizeof front, "quota-%" PRId64 "%s", period_ms, all);
+      break;
+    case WEIR_TOKEN_BUCKET:
+      snprintf(front, sizeof front, "tb-%" PRId64 "-u%d", period_ms, rule->unit_bits);
+      break;
+    case WEIR_LEAKY_BUCKET:
+      snprintf(front, sizeof front, "lb-%" PRId64 "-u%d", period_ms, rule->unit_bits);
+      break;
+  }
   const char *plus = rule->name[0] != '\0' ? "+" : ""; /* no name holds one */
-  if (rule->kind == WEIR_FIXED_WINDOW)
-    snprintf(rule->tag, sizeof rule->tag, "fw-%" PRId64 "%s%s%s", period_ms, all, plus, rule->name);
-  else
-    snprintf(rule->tag, sizeof rule->tag, "sw%d-%" PRId64 "-%dx%d%s%s%s", rule->cells, period_ms,
-             rule->lanes, rule->lane_bits, all, plus, rule->name);
+  snprintf(rule->tag, sizeof rule->tag, "%s%s%s", front, plus, rule->name);
+}
+
+static bool is_window(const weir_rule *rule) {
+  return rule->kind == WEIR_FIXED_WINDOW || rule->kind == WEIR_SLIDING_WINDOW;
+}
+
+/* Only windows alone are charged without a look, and so for denied requests too. */
+static weir_status check_count(const weir_rule *rule, const weir_rule *beside,
+                               weir_message *message) {
+  if (!rule->count_all || (is_window(rule) && is_window(beside))) return WEIR_OK;
+  const weir_rule *no_window = is_window(rule) ? beside : rule;
+  weir_message_set(message,
+                   "count=all in a stack with a %s: accepted is count=admitted, unless all rules "
+                   "are windows",
+                   weir_rule_kind_name(no_window->kind));
+  return WEIR_BAD_RULE;
+}
+
+/* A log's charge cannot be given back, so it must come last, and only one rule can. */
+static weir_status check_pair(const weir_stack *stack, size_t i, size_t j, weir_message *message) {
+  const weir_rule *one = &stack->rules[i];
+  const weir_rule *other = &stack->rules[j];
+  if (one->kind == WEIR_SLIDING_LOG && other->kind == WEIR_SLIDING_LOG) {
+    weir_message_set(message, "rules %zu and %zu are both sliding-log: accepted is one in a stack",
+                     i + 1, j + 1);
+    return WEIR_BAD_RULE;
+  }
+  weir_status status = check_count(one, other, message);
+  if (status == WEIR_OK) status = check_count(other, one, message);
+  if (status != WEIR_OK) return status;
+  if (strcmp(one->tag, other->tag) == 0) {
+    weir_message_set(
+        message, "rules %zu and %zu would share their counts (%s): give one of them a name=", i + 1,
+        j + 1, one->tag);
+    return WEIR_BAD_RULE;
+  }
+  return WEIR_OK;
 }
 
 weir_status weir_stack_lay_out(weir_stack *stack, uint32_t processes, weir_message *message) {
-  for (size_t i = 0; i < stack->count; i++) {
+  weir_status status = WEIR_OK;
+  for (size_t i = 0; i < stack->count && status == WEIR_OK; i++) {
     weir_rule *rule = &stack->rules[i];
     rule->cell_us = (rule->period_us + rule->cells - 1) / rule->cells;
     choose_lanes(rule, processes, rule->kind == WEIR_SLIDING_WINDOW && !stack->count_all);
     write_tag(rule);
-    for (size_t j = 0; j < i; j++) {
-      if (strcmp(stack->rules[j].tag, rule->tag) != 0) continue;
-      weir_message_set(message,
-                       "rules %zu and %zu would share their counts (%s): give one of them a name=",
-                       j + 1, i + 1, rule->tag);
-      return WEIR_BAD_RULE;
-    }
+    for (size_t j = 0; j < i && status == WEIR_OK; j++)
+      status = check_pair(stack, j, i, message);
   }
-  return WEIR_OK;
+  return status;
 }

@@ -1,6 +1,9 @@
 /* Rules: what a text like "sliding-window:100/1m,cells=4" means, and how its counts are laid out in
  * a store.
  *
+ * Files: rule.c reads a rule and a stack (with piece.c), options.c what follows a comma; bucket.c
+ * and layout.c say how it is stored.
+ *
  * A rule says what is limited; its layout says which counters hold it. Decisions depend on the rule
  * alone. Both are fixed once a limiter exists.
  */
@@ -19,21 +22,51 @@ enum { WEIR_RULES_MOST = 8, WEIR_CELLS_MOST = 64, WEIR_NAME_MOST = 32, WEIR_TAG_
 #define WEIR_PERIOD_LEAST_US INT64_C(1000)
 #define WEIR_PERIOD_MOST_US (INT64_C(400) * 24 * 3600 * 1000000)
 
-typedef enum weir_rule_kind { WEIR_FIXED_WINDOW, WEIR_SLIDING_WINDOW } weir_rule_kind;
+#define WEIR_LOG_LIMIT_MOST INT64_C(100000)
+#define WEIR_HOLD_LEAST_US INT64_C(1000)
+#define WEIR_HOLD_MOST_US (INT64_C(60) * 1000000)
 
-/* Counters hold `lanes` cells of `lane_bits` each; see weir_stack_lay_out(). */
+typedef enum weir_rule_kind {
+  WEIR_FIXED_WINDOW,
+  WEIR_SLIDING_WINDOW,
+  WEIR_SLIDING_LOG,
+  WEIR_QUOTA,
+  WEIR_TOKEN_BUCKET,
+  WEIR_LEAKY_BUCKET
+} weir_rule_kind;
+
+enum { WEIR_RULE_KINDS = WEIR_LEAKY_BUCKET + 1 };
+
+/* As the text has it: "fixed-window". */
+const char *weir_rule_kind_name(weir_rule_kind kind);
+
+/* Which of a key's places in a store is meant. An algorithm names it by place, index and entry; its
+ * driver makes the text. */
+typedef enum weir_place {
+  WEIR_PLACE_COUNT, /* "<index>": a counter, a bucket's time, a quota's or an epoch's count */
+  WEIR_PLACE_OPEN,  /* "o<index>": which window of a quota is open */
+  WEIR_PLACE_ENTRY  /* "<index>.<entry>": one entry of a log; entries begin with 1 */
+} weir_place;
+
+/* Counters hold `lanes` cells of `lane_bits` each; only sliding windows have more than one cell.
+ * Buckets: times are counted in units of 2^-unit_bits microseconds, a token takes token_units of
+ * them. */
 typedef struct weir_rule {
   weir_rule_kind kind;
-  int64_t limit;     /* L, 1 to WEIR_LIMIT_MOST */
+  int64_t limit;     /* L, 1 to WEIR_LIMIT_MOST; a log: to WEIR_LOG_LIMIT_MOST */
   int64_t period_us; /* W */
   int cells;         /* N, 1 to WEIR_CELLS_MOST; a fixed window has one */
   bool strict;
   bool count_all;
+  int64_t burst;                 /* B of a token bucket, Q + 1 of a leaky bucket; else 0 */
+  int64_t hold_us;               /* 0: denied at once */
   char name[WEIR_NAME_MOST + 1]; /* empty: none */
 
-  int64_t cell_us; /* S, the width of a cell */
-  int lanes;       /* 4, 2 or 1 */
-  int lane_bits;   /* 15, 31 or 63 */
+  int64_t cell_us;     /* S, the width of a cell */
+  int lanes;           /* 4, 2 or 1 */
+  int lane_bits;       /* 15, 31 or 63 */
+  int unit_bits;       /* k: 0, 10 or 20 */
+  int64_t token_units; /* T, at least 1024: the rate falls short by less than 0.1 % */
   char tag[WEIR_TAG_MOST + 1];
 } weir_rule;
 
@@ -49,13 +82,19 @@ typedef struct weir_stack {
 weir_status weir_stack_parse(const char *text, uint32_t processes, weir_stack *stack,
                              weir_message *message);
 
-/* Chooses lanes and tags: the second half of weir_stack_parse(). Fails when two tags are equal. */
+/* Chooses lanes and tags: the second half of weir_stack_parse(). Fails when two tags are equal, or
+ * two rules are logs. */
 weir_status weir_stack_lay_out(weir_stack *stack, uint32_t processes, weir_message *message);
 
 /* Most that a window may hold by its promise: L + ceil(2L/N), or L for strict and fixed. */
 int64_t weir_rule_upper(const weir_rule *rule);
 
-/* The smallest limit of the stack: no group charges more than this at once. */
-int64_t weir_stack_least_limit(const weir_stack *stack);
+/* The largest cost that is ever admitted: L, B or Q + 1. */
+int64_t weir_rule_capacity(const weir_rule *rule);
+
+bool weir_rule_is_bucket(const weir_rule *rule);
+
+/* The smallest capacity of the stack, 1 where it holds a log: no group charges more at once. */
+int64_t weir_stack_least_capacity(const weir_stack *stack);
 
 #endif

@@ -1,5 +1,6 @@
 /* Any text: a rule that is accepted keeps its promises to the rest of the library, one that is not
  * has a message. */
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,14 +8,53 @@
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 
-static void check_rule(const weir_rule *rule) {
-  if (rule->limit < 1 || rule->limit > WEIR_LIMIT_MOST) abort();
+__extension__ typedef __int128 wide;
+
+/* The rate is not exceeded, nor short by a thousandth, and sums stay exact in a double. */
+static void check_bucket(const weir_rule *rule) {
+  wide period = (wide)rule->period_us << rule->unit_bits;
+  wide excess = (wide)rule->token_units * rule->limit - period;
+  if (rule->unit_bits != 0 && rule->unit_bits != 10 && rule->unit_bits != 20) abort();
+  if (rule->token_units < 1024 || excess < 0 || excess * 1000 >= period) abort();
+  if (rule->burst < 1 || rule->burst > WEIR_LIMIT_MOST) abort();
+  if ((wide)rule->burst * rule->period_us > (wide)rule->limit * WEIR_PERIOD_MOST_US) abort();
+  wide longest_wait = (wide)1800 * 1000000 << rule->unit_bits;
+  if (rule->burst * (wide)rule->token_units + longest_wait >= (wide)1 << 52) abort();
+}
+
+static void check_rule(const weir_rule *rule, const weir_stack *stack) {
+  bool log = rule->kind == WEIR_SLIDING_LOG;
+  if (rule->limit < 1 || rule->limit > (log ? WEIR_LOG_LIMIT_MOST : WEIR_LIMIT_MOST)) abort();
   if (rule->period_us < WEIR_PERIOD_LEAST_US || rule->period_us > WEIR_PERIOD_MOST_US) abort();
   if (rule->cells < 1 || rule->cells > WEIR_CELLS_MOST || (rule->cells & (rule->cells - 1)))
     abort();
+  if (rule->kind != WEIR_SLIDING_WINDOW && (rule->cells != 1 || rule->strict)) abort();
   if (rule->cell_us * rule->cells < rule->period_us) abort();
   if (rule->lanes * rule->lane_bits > 63) abort();
+  if (rule->hold_us != 0 &&
+      (rule->hold_us < WEIR_HOLD_LEAST_US || rule->hold_us > WEIR_HOLD_MOST_US))
+    abort();
+  if (weir_rule_is_bucket(rule))
+    check_bucket(rule);
+  else if (rule->burst != 0)
+    abort();
+  if (rule->count_all && (log || weir_rule_is_bucket(rule) || !stack->count_all)) abort();
+  if (weir_rule_capacity(rule) < weir_stack_least_capacity(stack)) abort();
   if (strlen(rule->tag) == 0 || strpbrk(rule->tag, ":{} ") != NULL) abort();
+  size_t name = strlen(rule->name);
+  if (strcmp(rule->tag + strlen(rule->tag) - name, rule->name) != 0) abort(); /* not cut */
+}
+
+static void check_stack(const weir_stack *stack) {
+  int logs = 0;
+  for (size_t i = 0; i < stack->count; i++) {
+    check_rule(&stack->rules[i], stack);
+    logs += stack->rules[i].kind == WEIR_SLIDING_LOG;
+    for (size_t j = 0; j < i; j++)
+      if (strcmp(stack->rules[i].tag, stack->rules[j].tag) == 0) abort();
+  }
+  if (stack->count < 1 || logs > 1 || weir_stack_least_capacity(stack) < 1) abort();
+  if (logs == 1 && weir_stack_least_capacity(stack) != 1) abort();
 }
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
@@ -25,9 +65,9 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
   memcpy(text, data, size);
   text[size] = '\0';
   weir_status status = weir_stack_parse(text, 64, &stack, &message);
+  if (status != WEIR_OK && status != WEIR_BAD_RULE) abort();
   if ((status == WEIR_OK) != (message.text[0] == '\0')) abort();
-  for (size_t i = 0; status == WEIR_OK && i < stack.count; i++)
-    check_rule(&stack.rules[i]);
+  if (status == WEIR_OK) check_stack(&stack);
   free(text);
   return 0;
 }

@@ -54,14 +54,77 @@ static void names_in_the_tag_what_changes_the_meaning_of_a_counter(void **state)
   assert_string_equal(laid_out("sliding-window:6/1m,count=all,name=x", 64).tag,
                       "sw4-60000-1x63-all+x");
   assert_string_equal(laid_out("fixed-window:6/400d", 64).tag, "fw-34560000000");
+  assert_string_equal(laid_out("sliding-log:6/1m", 64).tag, "log-60000");
+  assert_string_equal(laid_out("quota:6/1m", 64).tag, "quota-60000");
+  assert_string_equal(laid_out("quota:6/1m,count=all,name=x", 64).tag, "quota-60000-all+x");
+  assert_string_equal(laid_out("token-bucket:6/1m", 64).tag, "tb-60000-u0");
+  assert_string_equal(laid_out("token-bucket:1000000/1s,name=x", 64).tag, "tb-1000-u10+x");
+  assert_string_equal(laid_out("leaky-bucket:1000000/1ms", 64).tag, "lb-1-u20");
+}
+
+static void keeps_the_tag_and_so_the_history_through_a_change_of_anything_else(void **state) {
+  (void)state;
+  static const char *const pairs[][2] = {
+      {"fixed-window:5/1m", "fixed-window:5000/1m,hold=1s"},
+      {"sliding-window:5/1m", "sliding-window:6/1m,strict,hold=1s"},
+      {"sliding-log:5/1m", "sliding-log:100000/1m,hold=1s"},
+      {"quota:5/1m", "quota:1000000000/1m,hold=1s"},
+      {"token-bucket:5/1m", "token-bucket:50000/1m,burst=7,hold=1s"},
+      {"leaky-bucket:5/1m", "leaky-bucket:50000/1m,queue=7,hold=1s"}};
+  for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+    assert_string_equal(laid_out(pairs[i][0], 64).tag, laid_out(pairs[i][1], 64).tag);
+}
+
+static void counts_in_whole_counters_where_there_are_no_cells(void **state) {
+  (void)state;
+  static const char *const texts[] = {"fixed-window:5/1m", "quota:5/1m", "sliding-log:5/1m",
+                                      "token-bucket:5/1m", "leaky-bucket:5/1m"};
+  for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+    weir_rule rule = laid_out(texts[i], 1);
+    assert_int_equal(rule.cells, 1);
+    assert_int_equal(rule.cell_us, 60000000);
+    assert_int_equal(rule.lanes, 1);
+    assert_int_equal(rule.lane_bits, 63);
+  }
+}
+
+static void packs_beside_rules_of_other_kinds(void **state) {
+  (void)state;
+  assert_int_equal(laid_out("sliding-window:5/1m;sliding-log:9/1m;token-bucket:5/s", 64).lanes, 4);
+  assert_int_equal(laid_out("sliding-window:5/1m;sliding-window:9/1h,count=all", 64).lanes, 1);
 }
 
 static void keeps_the_longest_tag_within_its_room(void **state) {
   (void)state;
-  weir_rule rule = laid_out(
-      "sliding-window:1000000000/400d,cells=64,count=all,name=12345678901234567890123456789012",
-      100000);
-  assert_string_equal(rule.tag, "sw64-34560000000-1x63-all+12345678901234567890123456789012");
+  static const char *const pairs[][2] = {
+      {"fixed-window:1000000000/400d,count=all,", "fw-34560000000-all"},
+      {"sliding-window:1000000000/400d,cells=64,count=all,", "sw64-34560000000-1x63-all"},
+      {"sliding-log:100000/400d,", "log-34560000000"},
+      {"quota:1000000000/400d,count=all,", "quota-34560000000-all"},
+      {"token-bucket:1000000000/400d,", "tb-34560000000-u0"},
+      {"token-bucket:1000000000/1000000s,", "tb-1000000000-u10"},
+      {"leaky-bucket:1000000000/400d,", "lb-34560000000-u0"}};
+  static const char name[] = "12345678901234567890123456789012";
+  for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+    char text[160], tag[160];
+    snprintf(text, sizeof text, "%sname=%s", pairs[i][0], name);
+    snprintf(tag, sizeof tag, "%s+%s", pairs[i][1], name);
+    assert_string_equal(laid_out(text, 100000).tag, tag);
+  }
+}
+
+static void promises_no_more_than_the_limit_where_nothing_is_estimated(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    int64_t upper;
+  } rules[] = {{"sliding-window:10/1m", 15},        {"sliding-window:10/1m,cells=1", 30},
+               {"sliding-window:10/1m,strict", 10}, {"fixed-window:10/1m", 10},
+               {"sliding-log:10/1m", 10},           {"quota:10/1m", 10}};
+  for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+    weir_rule rule = laid_out(rules[i].text, 64);
+    assert_int_equal(weir_rule_upper(&rule), rules[i].upper);
+  }
 }
 
 static void rounds_the_width_of_a_cell_up(void **state) {
@@ -77,6 +140,10 @@ int main(void) {
       cmocka_unit_test(leaves_room_in_every_layout_it_chooses),
       cmocka_unit_test(gives_a_cell_its_own_counter_where_denied_requests_count),
       cmocka_unit_test(names_in_the_tag_what_changes_the_meaning_of_a_counter),
+      cmocka_unit_test(keeps_the_tag_and_so_the_history_through_a_change_of_anything_else),
+      cmocka_unit_test(counts_in_whole_counters_where_there_are_no_cells),
+      cmocka_unit_test(packs_beside_rules_of_other_kinds),
+      cmocka_unit_test(promises_no_more_than_the_limit_where_nothing_is_estimated),
       cmocka_unit_test(keeps_the_longest_tag_within_its_room),
       cmocka_unit_test(rounds_the_width_of_a_cell_up),
   };

@@ -1,0 +1,156 @@
+/* Options of a rule: which there are, whose they are, what they accept. */
+#include <inttypes.h>
+#include <string.h>
+
+#include <weir/backend.h>
+#include <weir/duration.h>
+
+#include "rule/parse.h"
+
+static weir_status read_cells(weir_rule_piece value, weir_rule *rule, weir_message *message) {
+  int64_t cells = weir_rule_number(value, WEIR_CELLS_MOST);
+  if (cells >= 1 && (cells & (cells - 1)) == 0) {
+    rule->cells = (int)cells;
+    return WEIR_OK;
+  }
+  weir_message_set(message, "cells=%.*s: accepted are 1, 2, 4, 8, 16, 32 and 64",
+                   WEIR_RULE_SHOW(value));
+  return WEIR_BAD_RULE;
+}
+
+static weir_status read_strict(weir_rule_piece value, weir_rule *rule, weir_message *message) {
+  if (value.text == NULL) {
+    rule->strict = true;
+    return WEIR_OK;
+  }
+  weir_message_set(message, "strict=%.*s: strict takes no value", WEIR_RULE_SHOW(value));
+  return WEIR_BAD_RULE;
+}
+
+static weir_status read_count(weir_rule_piece value, weir_rule *rule, weir_message *message) {
+  rule->count_all = weir_rule_piece_is(value, "all");
+  if (rule->count_all || weir_rule_piece_is(value, "admitted")) return WEIR_OK;
+  weir_message_set(message, "count=%.*s: accepted are admitted and all", WEIR_RULE_SHOW(value));
+  return WEIR_BAD_RULE;
+}
+
+static weir_status read_burst(weir_rule_piece value, weir_rule *rule, weir_message *message) {
+  rule->burst = weir_rule_number(value, WEIR_LIMIT_MOST);
+  if (rule->burst >= 1) return WEIR_OK;
+  weir_message_set(message, "burst=%.*s: accepted are 1 to %" PRId64, WEIR_RULE_SHOW(value),
+                   WEIR_LIMIT_MOST);
+  return WEIR_BAD_RULE;
+}
+
+/* One acts at once, `queue` more may wait. */
+static weir_status read_queue(weir_rule_piece value, weir_rule *rule, weir_message *message) {
+  int64_t queue = weir_rule_number(value, WEIR_LIMIT_MOST - 1);
+  rule->burst = queue + 1;
+  if (queue >= 0) return WEIR_OK;
+  weir_message_set(message, "queue=%.*s: accepted are 0 to %" PRId64, WEIR_RULE_SHOW(value),
+                   WEIR_LIMIT_MOST - 1);
+  return WEIR_BAD_RULE;
+}
+
+static weir_status read_hold(weir_rule_piece value, weir_rule *rule, weir_message *message) {
+  if (weir_duration_parse(value.text, value.length, &rule->hold_us) &&
+      rule->hold_us >= WEIR_HOLD_LEAST_US && rule->hold_us <= WEIR_HOLD_MOST_US)
+    return WEIR_OK;
+  weir_message_set(message, "hold=%.*s: accepted is a duration from 1ms to 60s (units ms, s, m)",
+                   WEIR_RULE_SHOW(value));
+  return WEIR_BAD_RULE;
+}
+
+static weir_status read_name(weir_rule_piece value, weir_rule *rule, weir_message *message) {
+  static const char accepted[] =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+  bool good = value.length >= 1 && value.length <= WEIR_NAME_MOST;
+  for (size_t i = 0; good && i < value.length; i++)
+    good = value.text[i] != '\0' && strchr(accepted, value.text[i]) != NULL;
+  if (!good) {
+    weir_message_set(message, "name=%.*s: accepted are 1 to %d of A-Z a-z 0-9 _ . -",
+                     WEIR_RULE_SHOW(value), WEIR_NAME_MOST);
+    return WEIR_BAD_RULE;
+  }
+  memcpy(rule->name, value.text, value.length);
+  return WEIR_OK;
+}
+
+/* Sets of algorithms. */
+enum {
+  SLIDING = 1U << WEIR_SLIDING_WINDOW,
+  COUNTED = 1U << WEIR_FIXED_WINDOW | 1U << WEIR_SLIDING_WINDOW | 1U << WEIR_QUOTA,
+  TOKEN = 1U << WEIR_TOKEN_BUCKET,
+  LEAKY = 1U << WEIR_LEAKY_BUCKET,
+  EVERY = (1U << WEIR_RULE_KINDS) - 1
+};
+
+static const struct option {
+  const char *name;
+  bool needs_value;
+  unsigned kinds;
+  weir_status (*read)(weir_rule_piece value, weir_rule *rule, weir_message *message);
+} options[] = {
+    {"cells", true, SLIDING, read_cells}, {"strict", false, SLIDING, read_strict},
+    {"count", true, COUNTED, read_count}, {"burst", true, TOKEN, read_burst},
+    {"queue", true, LEAKY, read_queue},   {"hold", true, EVERY, read_hold},
+    {"name", true, EVERY, read_name},
+};
+enum { OPTION_COUNT = sizeof options / sizeof options[0] };
+
+/* "cells=, strict and name=" */
+static void list_options(weir_rule_kind kind, char list[WEIR_RULE_LIST_BYTES]) {
+  size_t last = OPTION_COUNT;
+  while (last > 0 && !(options[last - 1].kinds & 1U << kind))
+    last--;
+  list[0] = '\0';
+  for (size_t i = 0; i < last; i++)
+    if (options[i].kinds & 1U << kind)
+      weir_rule_list(list, options[i].name, options[i].needs_value ? "=" : "", i + 1 == last);
+}
+
+/* `option` is NULL where no algorithm has one of this name. */
+static weir_status refuse_option(weir_rule_piece name, const struct option *option,
+                                 const weir_rule *rule, weir_message *message) {
+  char owners[WEIR_RULE_LIST_BYTES];
+  char accepted[WEIR_RULE_LIST_BYTES];
+  list_options(rule->kind, accepted);
+  const char *kind = weir_rule_kind_name(rule->kind);
+  if (option == NULL) {
+    weir_message_set(message, "unknown option \"%.*s\": %s accepts %s", WEIR_RULE_SHOW(name), kind,
+                     accepted);
+  } else {
+    weir_rule_list_kinds(option->kinds, owners);
+    weir_message_set(message, "option %s belongs to %s: %s accepts %s", option->name, owners, kind,
+                     accepted);
+  }
+  return WEIR_BAD_RULE;
+}
+
+static const struct option *find_option(weir_rule_piece name) {
+  for (size_t i = 0; i < OPTION_COUNT; i++)
+    if (weir_rule_piece_is(name, options[i].name)) return &options[i];
+  return NULL;
+}
+
+/* `seen` has one bit per option. */
+weir_status weir_rule_read_option(weir_rule_piece text, unsigned *seen, weir_rule *rule,
+                                  weir_message *message) {
+  weir_rule_piece value = text;
+  weir_rule_piece name;
+  if (!weir_rule_cut(&value, '=', &name)) value = (weir_rule_piece){NULL, 0};
+  const struct option *option = find_option(name);
+  if (option == NULL || !(option->kinds & 1U << rule->kind))
+    return refuse_option(name, option, rule, message);
+  unsigned bit = 1U << (option - options);
+  if (*seen & bit) {
+    weir_message_set(message, "option %s is given twice", option->name);
+    return WEIR_BAD_RULE;
+  }
+  *seen |= bit;
+  if (option->needs_value && value.text == NULL) {
+    weir_message_set(message, "option %s needs a value: %s=...", option->name, option->name);
+    return WEIR_BAD_RULE;
+  }
+  return option->read(value, rule, message);
+}

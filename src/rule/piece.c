@@ -1,0 +1,41 @@
+#include <string.h>
+
+#include "rule/parse.h"
+
+bool weir_rule_piece_is(weir_rule_piece piece, const char *word) {
+  return piece.length == strlen(word) && memcmp(piece.text, word, piece.length) == 0;
+}
+
+bool weir_rule_cut(weir_rule_piece *rest, char separator, weir_rule_piece *front) {
+  const char *end = memchr(rest->text, separator, rest->length);
+  *front = *rest;
+  if (end != NULL) front->length = (size_t)(end - rest->text);
+  size_t used = front->length + (end != NULL);
+  rest->text += used;
+  rest->length -= used;
+  return end != NULL;
+}
+
+int64_t weir_rule_number(weir_rule_piece piece, int64_t most) {
+  int64_t number = 0;
+  if (piece.length == 0) return -1;
+  for (size_t i = 0; i < piece.length; i++) {
+    if (piece.text[i] < '0' || piece.text[i] > '9') return -1;
+    number = number * 10 + (piece.text[i] - '0');
+    if (number > most) return -1;
+  }
+  return number;
+}
+
+void weir_rule_list(char list[WEIR_RULE_LIST_BYTES], const char *word, const char *suffix,
+                    bool last) {
+  const char *between = list[0] == '\0' ? "" : last ? " and " : ", ";
+  const char *const parts[] = {between, word, suffix};
+  size_t used = strlen(list);
+  for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+    size_t length = strlen(parts[i]);
+    if (used + length >= WEIR_RULE_LIST_BYTES) return;
+    memcpy(list + used, parts[i], length + 1);
+    used += length;
+  }
+}

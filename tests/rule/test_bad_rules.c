@@ -1,0 +1,195 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "rule/rule.h"
+
+/* Each bad text, and the words that its message must hold. */
+static const struct {
+  const char *text, *names, *accepts;
+} bad[] = {
+    {"", "\"\"", "fixed-window"},
+    {"gcra:1/s", "\"gcra\"",
+     "fixed-window, sliding-window, sliding-log, quota, token-bucket and leaky-bucket"},
+    {"Quota:1/s", "\"Quota\"", "quota"},
+    {"token:1/s", "\"token\"", "fixed-window"},
+    {"fixed-window", "LIMIT/PERIOD", "100/1m"},
+    {"fixed-window:5", "LIMIT/PERIOD", "100/1m"},
+    {"fixed-window:0/s", "\"0\"", "1 to 1000000000"},
+    {"fixed-window:-1/s", "\"-1\"", "1 to 1000000000"},
+    {"fixed-window:1000000001/s", "\"1000000001\"", "1 to 1000000000"},
+    {"fixed-window:99999999999999999999999/s", "99999999999999999999999", "1 to 1000000000"},
+    {"fixed-window:1.5/s", "\"1.5\"", "whole number"},
+    {"fixed-window:/s", "\"\"", "whole number"},
+    {"fixed-window:1/", "\"\"", "1ms to 400d"},
+    {"fixed-window:1/0s", "\"0s\"", "1ms to 400d"},
+    {"fixed-window:1/401d", "\"401d\"", "1ms to 400d"},
+    {"fixed-window:1/5x", "\"5x\"", "ms, s, m, h, d"},
+    {"fixed-window:1/99999999999999999999d", "99999999999999999999d", "1ms to 400d"},
+    {"fixed-window:1/s,", "\"\"", "count="},
+    {"sliding-window:1/s,colour=red", "\"colour\"", "cells=, strict, count=, hold= and name="},
+    {"token-bucket:1/s,=5", "unknown option \"\"", "burst=, hold= and name="},
+    {"sliding-window:1/s,cells=3", "cells=3", "1, 2, 4"},
+    {"sliding-window:1/s,cells=128", "cells=128", "and 64"},
+    {"sliding-window:1/s,cells=0", "cells=0", "1, 2, 4"},
+    {"sliding-window:1/s,cells", "cells", "needs a value"},
+    {"sliding-window:1/s,strict=yes", "strict=yes", "no value"},
+    {"sliding-window:1/s,count=some", "count=some", "admitted and all"},
+    {"sliding-window:1/s,name=", "name=", "1 to 32"},
+    {"sliding-window:1/s,name=a b", "name=a b", "A-Z"},
+    {"sliding-window:1/s,name=123456789012345678901234567890123", "name=", "1 to 32"},
+    {"sliding-window:1/s,strict,strict", "strict", "twice"},
+    {"sliding-log:0/s", "\"0\"", "1 to 100000"},
+    {"sliding-log:100001/s", "\"100001\"", "1 to 100000"},
+    {"quota:1000000001/s", "\"1000000001\"", "1 to 1000000000"},
+    {"token-bucket", "LIMIT/PERIOD", "token-bucket:100/1m"},
+    {"token-bucket:5/0ms", "\"0ms\"", "1ms to 400d"},
+    {"leaky-bucket:5/401d", "\"401d\"", "1ms to 400d"},
+    {"token-bucket:1/s,burst=0", "burst=0", "1 to 1000000000"},
+    {"token-bucket:1/s,burst=-1", "burst=-1", "1 to 1000000000"},
+    {"token-bucket:1/s,burst=", "burst=:", "1 to 1000000000"},
+    {"token-bucket:1/s,burst=5s", "burst=5s", "1 to 1000000000"},
+    {"token-bucket:1/s,burst=1000000001", "burst=1000000001", "1 to 1000000000"},
+    {"token-bucket:1/s,burst=18446744073709551617", "burst=18446744073709551617",
+     "1 to 1000000000"},
+    {"token-bucket:1/s,burst", "burst", "needs a value"},
+    {"token-bucket:1/s,burst=3,hold=1s,burst=3", "burst", "twice"},
+    {"leaky-bucket:1/s,queue=-1", "queue=-1", "0 to 999999999"},
+    {"leaky-bucket:1/s,queue=1000000000", "queue=1000000000", "0 to 999999999"},
+    {"leaky-bucket:1/s,queue", "queue", "needs a value"},
+    {"leaky-bucket:1/s,queue=1,queue=1", "queue", "twice"},
+    {"quota:1/s,hold=0ms", "hold=0ms", "1ms to 60s"},
+    {"quota:1/s,hold=0", "hold=0", "1ms to 60s"},
+    {"quota:1/s,hold=60001ms", "hold=60001ms", "1ms to 60s"},
+    {"quota:1/s,hold=h", "hold=h", "1ms to 60s"},
+    {"quota:1/s,hold=-1s", "hold=-1s", "1ms to 60s"},
+    {"quota:1/s,hold=500us", "hold=500us", "units ms, s, m"},
+    {"quota:1/s,hold=", "hold=:", "1ms to 60s"},
+    {"quota:1/s,hold", "hold", "needs a value"},
+    {"quota:1/s,hold=1s,hold=2s", "hold", "twice"},
+    {"quota:1/s,count=admitted,count=admitted", "count", "twice"},
+    {"sliding-log:1/s,name=a,name=b", "name", "twice"},
+    {"fixed-window:1/s;", "\"\"", "fixed-window"},
+    {"fixed-window:1/s;fixed-window:2/s", "rules 1 and 2", "name="},
+    {"sliding-window:1/s;sliding-window:2/s,strict", "rules 1 and 2", "name="},
+    {"quota:1/s;quota:2/s,hold=1s", "rules 1 and 2", "name="},
+    {"quota:1/s;fixed-window:1/s;quota:1/s", "rules 1 and 3", "name="},
+    {"token-bucket:1/s;quota:1/s;token-bucket:2/s,burst=5", "rules 1 and 3", "name="},
+    {"leaky-bucket:1/s;leaky-bucket:1/s,queue=5", "rules 1 and 2", "name="},
+    {"leaky-bucket:1/s,name=a;leaky-bucket:1/s,name=a", "(lb-1000-u0+a)", "name="},
+    {"fixed-window:1/s,count=all;token-bucket:1/s", "in a stack with a token-bucket",
+     "count=admitted"},
+    {"fixed-window:1/s;quota:1/s,count=all", "in a stack with a quota", "count=admitted"},
+    {"sliding-log:1/s;quota:1/s;sliding-log:2/m", "rules 1 and 3 are both sliding-log", "one"},
+    {"sliding-log:1/s;sliding-log:1/s", "rules 1 and 2 are both sliding-log", "one"},
+    {"sliding-log:1/s,name=a;sliding-log:1/s,name=b", "both sliding-log", "one"},
+    {"fixed-window:1/1s;fixed-window:1/2s;fixed-window:1/3s;fixed-window:1/4s;fixed-window:1/5s;"
+     "fixed-window:1/6s;fixed-window:1/7s;fixed-window:1/8s;fixed-window:1/9s",
+     "more than 8", "1 to 8"},
+};
+
+static void names_what_is_wrong_and_what_is_accepted(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    weir_stack stack;
+    weir_message message = {""};
+    weir_status status = weir_stack_parse(bad[i].text, 64, &stack, &message);
+    if (status != WEIR_BAD_RULE || strstr(message.text, bad[i].names) == NULL ||
+        strstr(message.text, bad[i].accepts) == NULL)
+      fail_msg("\"%s\" gave %d \"%s\", wanted \"%s\" and \"%s\"", bad[i].text, (int)status,
+               message.text, bad[i].names, bad[i].accepts);
+  }
+}
+
+static void bears_very_long_text(void **state) {
+  (void)state;
+  char text[5000];
+  weir_stack stack;
+  weir_message message = {""};
+  memset(text, 'x', sizeof text - 1);
+  text[sizeof text - 1] = '\0';
+  assert_int_equal(weir_stack_parse(text, 64, &stack, &message), WEIR_BAD_RULE);
+  assert_true(strlen(message.text) < WEIR_MESSAGE_BYTES);
+}
+
+static void says_each_thing_in_one_sentence(void **state) {
+  (void)state;
+  static const char *const pairs[][2] = {
+      {"token-bucket:1/s,queue=3",
+       "rule \"token-bucket:1/s,queue=3\": option queue belongs to "
+       "leaky-bucket: token-bucket accepts burst=, hold= and name="},
+      {"sliding-log:1/s,count=all",
+       "rule \"sliding-log:1/s,count=all\": option count belongs to fixed-window, sliding-window "
+       "and quota: sliding-log accepts hold= and name="},
+      {"quota:1/s,hold=61s",
+       "rule \"quota:1/s,hold=61s\": hold=61s: accepted is a duration from 1ms to 60s (units ms, "
+       "s, m)"},
+      {"token-bucket:1/1d,burst=401",
+       "rule \"token-bucket:1/1d,burst=401\": burst=401 at 1 per 1d takes more than 400d to fill: "
+       "accepted are 1 to 400"},
+      {"leaky-bucket:2/1d,queue=800",
+       "rule \"leaky-bucket:2/1d,queue=800\": queue=800 at 2 per 1d takes more than 400d to drain: "
+       "accepted are 0 to 799"},
+      {"token-bucket:1000000000/1ms",
+       "rule \"token-bucket:1000000000/1ms\": 1000000000 per 1ms is too fast for token-bucket: "
+       "accepted are up to 1025000 per 1ms"},
+  };
+  for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+    weir_stack stack;
+    weir_message message = {""};
+    assert_int_equal(weir_stack_parse(pairs[i][0], 64, &stack, &message), WEIR_BAD_RULE);
+    assert_string_equal(message.text, pairs[i][1]);
+  }
+}
+
+/* The table of the documentation, once more. */
+static const struct {
+  const char *option;
+  const char *owners; /* NULL: every algorithm */
+} options[] = {
+    {"cells=4", "sliding-window"},
+    {"strict", "sliding-window"},
+    {"count=all", "fixed-window, sliding-window and quota"},
+    {"burst=2", "token-bucket"},
+    {"queue=2", "leaky-bucket"},
+    {"hold=5s", NULL},
+    {"name=x", NULL},
+};
+
+static void sends_an_option_to_where_it_belongs(void **state) {
+  (void)state;
+  for (int kind = 0; kind < WEIR_RULE_KINDS; kind++) {
+    const char *name = weir_rule_kind_name((weir_rule_kind)kind);
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+      char text[80], belongs[80], accepts[80];
+      weir_stack stack;
+      weir_message message = {""};
+      snprintf(text, sizeof text, "%s:9/m,%s", name, options[i].option);
+      weir_status status = weir_stack_parse(text, 64, &stack, &message);
+      if (options[i].owners == NULL || strstr(options[i].owners, name) != NULL) {
+        if (status != WEIR_OK) fail_msg("%s", message.text);
+        continue;
+      }
+      snprintf(belongs, sizeof belongs, "belongs to %s: ", options[i].owners);
+      snprintf(accepts, sizeof accepts, "%s accepts ", name);
+      assert_int_equal(status, WEIR_BAD_RULE);
+      assert_non_null(strstr(message.text, belongs));
+      assert_non_null(strstr(message.text, accepts));
+    }
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(names_what_is_wrong_and_what_is_accepted),
+      cmocka_unit_test(says_each_thing_in_one_sentence),
+      cmocka_unit_test(sends_an_option_to_where_it_belongs),
+      cmocka_unit_test(bears_very_long_text),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
