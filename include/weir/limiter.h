@@ -31,8 +31,9 @@ enum weir_limiter_flag {
 };
 
 /* Zero means default, for every member. Set `size` to sizeof(weir_limiter_options); members are
- * only ever appended, and a shorter, older structure is accepted. Set deadline_us, clock_error_us
- * and processes alike wherever the same keys are used: the guarantees count on it. */
+ * only ever appended, and a shorter, older structure is accepted. Set deadline_us, clock_error_us,
+ * processes and longest_wait_us alike wherever the same keys are used: the guarantees count on it.
+ */
 typedef struct weir_limiter_options {
   size_t size;
   /* Default: CLOCK_REALTIME. */
@@ -56,26 +57,44 @@ typedef struct weir_limiter_options {
   /* Keys live at least this long in the store, for clocks that do not run at the pace of real time.
    * Up to 400 days; default 0. */
   int64_t least_ttl_us;
+  /* Longest delay that a request may accept (weir_request.longest_wait_us, weir_limiter_wait).
+   * Buckets in the store live that much longer. 1 to 1800000000; default 60000000. */
+  int64_t longest_wait_us;
   unsigned flags;    /* enum weir_limiter_flag */
   unsigned reserved; /* 0 */
 } weir_limiter_options;
 
 /* Makes a limiter that applies `rules` with counts in `store`. Rule text:
  *
- *   fixed-window:LIMIT/PERIOD[,option...]
- *   sliding-window:LIMIT/PERIOD[,cells=N][,strict][,option...]
+ *   fixed-window:LIMIT/PERIOD[,option...]     LIMIT in each aligned PERIOD
+ *   sliding-window:LIMIT/PERIOD[,option...]   LIMIT in the last PERIOD, by weighted cells
+ *   sliding-log:LIMIT/PERIOD[,option...]      LIMIT in the last PERIOD, exactly; every cost is 1
+ *   quota:LIMIT/PERIOD[,option...]            LIMIT in the PERIOD that a key's first request opens
+ *   token-bucket:LIMIT/PERIOD[,option...]     a bucket that fills at this rate
+ *   leaky-bucket:LIMIT/PERIOD[,option...]     a queue that drains at this rate: callers wait
  *
- * LIMIT 1 to 1000000000. PERIOD a whole number and ms, s, m, h or d (or the unit alone: 5/s), 1ms
- * to 400d. cells: a power of two, 1 to 64, default 4; 1 is the weighted estimate over two windows.
- * strict: never more than LIMIT in any PERIOD. Options of every rule: count=admitted (default) or
- * count=all, which charges denied requests as well; name=TEXT, 1 to 32 of A-Z a-z 0-9 _ . -, which
- * keeps apart the counts of rules that are otherwise alike. docs/guarantees.md states what each
- * rule promises.
+ * LIMIT 1 to 1000000000 (sliding-log: 100000). PERIOD a whole number and ms, s, m, h or d (or the
+ * unit alone: 5/s), 1ms to 400d. Options of
  *
- * Several rules separated by ';' are one decision: all admit or nothing is charged.
+ *   sliding-window   cells=N, a power of two, 1 to 64, default 4; 1 is the weighted estimate over
+ *                    two windows. strict: never more than LIMIT in any PERIOD
+ *   token-bucket     burst=B, 1 to 1000000000: what a full bucket holds; default LIMIT
+ *   leaky-bucket     queue=Q, 0 to 999999999: how many may wait; default 0, strict spacing
+ *   the windows and quota   count=admitted (default), or count=all, which charges denied requests
+ *                    as well; in a stack with other rules than windows, admitted only
+ *   every rule       hold=DURATION, 1ms to 60s: denied requests are told this delay.
+ *                    name=TEXT, 1 to 32 of A-Z a-z 0-9 _ . -, keeps apart the counts of rules that
+ *                    are otherwise alike
  *
- * `options` may be NULL. Errors: WEIR_BAD_RULE, WEIR_BAD_ARGUMENT (an option; the message names it
- * and what is accepted), WEIR_NO_MEMORY. On error *limiter is NULL. */
+ * A full bucket or queue must drain within 400d. docs/guarantees.md states what each rule promises,
+ * and docs/changing-rules.md which counts continue under a changed rule.
+ *
+ * Several rules separated by ';' are one decision: all admit or nothing is charged. At most one of
+ * them is a sliding-log.
+ *
+ * `options` may be NULL. Errors: WEIR_BAD_RULE (also a rule that this store cannot keep),
+ * WEIR_BAD_ARGUMENT (an option; the message names it and what is accepted), WEIR_NO_MEMORY. On
+ * error *limiter is NULL. */
 WEIR_EXPORT weir_status weir_limiter_create(weir_store *store, const char *rules,
                                             const weir_limiter_options *options,
                                             weir_limiter **limiter, weir_message *message);
@@ -95,64 +114,141 @@ typedef enum weir_source {
   WEIR_SOURCE_FALLBACK /* the store could not answer, a policy did (none in this version) */
 } weir_source;
 
-enum { WEIR_NEVER = -1, WEIR_NOT_KNOWN = -1 };
+enum { WEIR_NEVER = -1, WEIR_NOT_KNOWN = -1, WEIR_OWN_COSTS = 0 };
 
 /* Times are microseconds from the moment of decision. With several rules, the figures are those of
  * the rule that denies longest, else of the one with least remaining; ties go to the first in the
- * text; reset_after_us is the longest of all. This structure never changes. */
+ * text; reset_after_us and delay_us are the longest of all. This structure never changes. */
 typedef struct weir_decision {
   bool allowed;
   weir_source source;
   uint32_t rule;          /* whose figures these are: 0 is the first rule of the text */
-  int64_t limit;          /* LIMIT */
+  int64_t limit;          /* LIMIT; B of a token bucket; Q + 1 of a leaky bucket */
   int64_t remaining;      /* the largest cost that would be admitted right now, after this decision;
-                             WEIR_NOT_KNOWN where the store was not asked because the cost never fits */
+                             WEIR_NOT_KNOWN where the store was not asked because the cost never fits,
+                             and for a sliding-log unless peeked */
   int64_t retry_after_us; /* 0 when allowed; else the shortest wait after which the same request,
                              alone, is admitted; WEIR_NEVER when its cost is above the limit */
   int64_t reset_after_us; /* the wait until nothing charged so far counts any more; 0 for an unused
-                             key; WEIR_NOT_KNOWN as for remaining */
-  int64_t delay_us; /* how long an admitted caller must wait before acting; 0 for window rules */
+                             key; WEIR_NOT_KNOWN as for a cost that never fits */
+  int64_t delay_us; /* allowed: wait this long before acting (leaky-bucket, accepted waits); denied:
+                       hold the refusal this long (hold=) */
+  int64_t cost;     /* what was charged, or asked when denied; WEIR_OWN_COSTS for a cost per rule */
+  int64_t at_us;    /* the stamp: the clock reading that this was decided for */
 } weir_decision;
 
 /* Decides one request of `cost` for `key` and, if it is admitted, charges it.
  *
  * key: 1 byte or more, any bytes (WEIR_BAD_KEY when empty). cost: 1 to 2147483648 (WEIR_BAD_COST);
- * a cost above the limit is a decision: denied, never. *decision is written when the answer is
- * WEIR_OK. Any other answer means that there is no decision; statuses of WEIR_CLASS_STORE and
- * WEIR_CLASS_TRANSIENT are final for this call: nothing that may have been charged is sent twice.
+ * for a sliding-log 1 (WEIR_BAD_COST). A cost above the limit is a decision: denied, never.
+ * *decision is written when the answer is WEIR_OK. Any other answer means that there is no
+ * decision; statuses of WEIR_CLASS_STORE and WEIR_CLASS_TRANSIENT are final for this call: nothing
+ * that may have been charged is sent twice. WEIR_CONTENDED: others wrote the key faster until the
+ * deadline; nothing is charged.
  *
- * Blocks up to the deadline. Any number of threads may call at once. */
+ * Blocks up to the deadline; does not sleep what delay_us says. Any number of threads may call at
+ * once. */
 WEIR_EXPORT weir_status weir_limiter_take(weir_limiter *limiter, const void *key, size_t key_length,
                                           int64_t cost, weir_decision *decision,
                                           weir_message *message);
+
+/* The same for as much of `cost` as fits: decision->cost says how much was admitted, 1 or more when
+ * allowed. Denied where not even 1 fits. */
+WEIR_EXPORT weir_status weir_limiter_take_up_to(weir_limiter *limiter, const void *key,
+                                                size_t key_length, int64_t cost,
+                                                weir_decision *decision, weir_message *message);
+
+/* Takes, sleeping as long as it must and may: decision->delay_us has been slept, and an allowed
+ * caller may act. Buckets hand out places in the order of arrival; for windows it sleeps
+ * retry_after_us and tries again. Comes back denied as soon as longest_wait_us cannot be enough,
+ * after sleeping what hold= asks for (within longest_wait_us).
+ *
+ * longest_wait_us: 0 to the limiter's option of that name (WEIR_BAD_ARGUMENT). The deadline applies
+ * to every single try. The limiter's clock must run at the pace of real time. */
+WEIR_EXPORT weir_status weir_limiter_wait(weir_limiter *limiter, const void *key, size_t key_length,
+                                          int64_t cost, int64_t longest_wait_us,
+                                          weir_decision *decision, weir_message *message);
 
 /* What weir_limiter_take would decide now; changes nothing. */
 WEIR_EXPORT weir_status weir_limiter_peek(weir_limiter *limiter, const void *key, size_t key_length,
                                           int64_t cost, weir_decision *decision,
                                           weir_message *message);
 
+/* Gives back `cost` of what `taken`, an allowed decision for this key by a limiter with these
+ * rules, has charged, and takes it off taken->cost. Windows and quotas get it back where it came
+ * from, if that still matters. A token bucket gets back what it has not refilled since: giving back
+ * more would admit too much. A leaky bucket and a sliding-log keep the charge, and of a decision
+ * that had a delay all buckets do (cancel its reservation instead).
+ *
+ * cost: 1 to taken->cost, else WEIR_BAD_COST; WEIR_BAD_ARGUMENT for a decision that is not allowed,
+ * or has no one cost left (taken with a cost per rule, or given back in full). WEIR_BAD_COST as
+ * well where less than that is charged in the store. After any error nothing was given back, save
+ * that WEIR_UNKNOWN_OUTCOME leaves it open: it is off taken->cost all the same, so that it is not
+ * given back twice. */
+WEIR_EXPORT weir_status weir_limiter_refund(weir_limiter *limiter, const void *key,
+                                            size_t key_length, int64_t cost, weir_decision *taken,
+                                            weir_message *message);
+
 /* Forgets what was charged to `key` under these rules. A charge in flight in another process may
  * survive; other processes may use what they remember for up to their memo_age_us. */
 WEIR_EXPORT weir_status weir_limiter_reset(weir_limiter *limiter, const void *key,
                                            size_t key_length, weir_message *message);
 
-/* One request of a batch. This structure never changes. */
+/* Switches for weir_request.flags. */
+enum weir_request_flag {
+  WEIR_REQUEST_PEEK = 1 << 0, /* decide, change nothing */
+  WEIR_REQUEST_UP_TO = 1 << 1 /* as weir_limiter_take_up_to; needs one cost for every rule */
+};
+
+/* A request with all that can be said of it; zero the rest. This structure never changes. */
 typedef struct weir_request {
-  const void *key;        /* in */
-  size_t key_length;      /* in, bytes */
-  int64_t cost;           /* in */
-  weir_status status;     /* out: as weir_limiter_take would answer for this request alone */
-  weir_decision decision; /* out: written when status is WEIR_OK */
+  const void *key;         /* in */
+  size_t key_length;       /* in, bytes */
+  int64_t cost;            /* in: for every rule, unless costs is given */
+  const int64_t *costs;    /* in: NULL, or one cost per rule of the text, as weir_limiter_rules()
+                              counts them: 0 (the rule has no say) to 2147483648, one above 0 */
+  int64_t longest_wait_us; /* in: the delay that a bucket may answer with, 0 to the limiter's
+                              option; 0: no delay but a leaky bucket's own */
+  unsigned flags;          /* in: enum weir_request_flag */
+  weir_status status;      /* out: as weir_limiter_take would answer for this request alone */
+  weir_decision decision;  /* out: written when status is WEIR_OK */
 } weir_request;
 
-/* Takes up to WEIR_BATCH_MOST requests in one round trip per server (two where one is denied by its
- * own charge). Requests for one key are decided in their order. Answers WEIR_OK when every request
- * has a decision, else the first status that is not WEIR_OK; WEIR_BAD_ARGUMENT for a count of 0 or
- * above WEIR_BATCH_MOST, nothing touched. A request with bad arguments fails alone. */
+/* Decides up to WEIR_BATCH_MOST requests in as many round trips per server as the slowest of them
+ * needs alone. Requests for one key are decided in their order; those that have a cost per rule, or
+ * meet a sliding-log, one after another, each in round trips of its own. Answers WEIR_OK when every
+ * request has a decision, else the first status that is not WEIR_OK; WEIR_BAD_ARGUMENT for a count
+ * of 0 or above WEIR_BATCH_MOST, nothing touched. A request with bad arguments fails alone. */
 enum { WEIR_BATCH_MOST = 1024 };
 
-WEIR_EXPORT weir_status weir_limiter_take_batch(weir_limiter *limiter, weir_request *requests,
-                                                size_t count, weir_message *message);
+WEIR_EXPORT weir_status weir_limiter_decide(weir_limiter *limiter, weir_request *requests,
+                                            size_t count, weir_message *message);
+
+/* How many rules the limiter's text holds: 1 to 8. */
+WEIR_EXPORT size_t weir_limiter_rules(const weir_limiter *limiter);
+
+/* An admitted request that can be undone exactly. */
+typedef struct weir_reservation weir_reservation;
+
+/* Decides one request and keeps what is needed to cancel it. *reservation is NULL unless the status
+ * is WEIR_OK and the request is allowed. WEIR_REQUEST_PEEK is WEIR_BAD_ARGUMENT. The limiter must
+ * outlive it. A reservation that is neither committed nor cancelled simply stays charged. */
+WEIR_EXPORT weir_status weir_limiter_reserve(weir_limiter *limiter, weir_request *request,
+                                             weir_reservation **reservation, weir_message *message);
+
+/* What was reserved is used: it stays charged. WEIR_BAD_ARGUMENT when it was committed or cancelled
+ * before. One thread at a time may use a reservation. */
+WEIR_EXPORT weir_status weir_reservation_commit(weir_reservation *reservation,
+                                                weir_message *message);
+
+/* Gives back what was reserved, as weir_limiter_refund does; a place in a queue only if it is still
+ * the last (in stores without compare-and-swap: never). WEIR_BAD_ARGUMENT as for commit. Whatever
+ * the answer, the reservation is over: an answer that was lost must not give back twice. */
+WEIR_EXPORT weir_status weir_reservation_cancel(weir_reservation *reservation,
+                                                weir_message *message);
+
+/* Frees the memory; NULL is fine. */
+WEIR_EXPORT void weir_reservation_destroy(weir_reservation *reservation);
 
 #ifdef __cplusplus
 }

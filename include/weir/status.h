@@ -27,7 +27,7 @@ typedef enum weir_status_class {
   X(BAD_RULE, CALLER, "the rule text cannot be used")                                       \
   X(BAD_URL, CALLER, "the store URL cannot be used")                                        \
   X(BAD_KEY, CALLER, "the key is empty")                                                    \
-  X(BAD_COST, CALLER, "the cost is outside 1 to 2147483648")                                \
+  X(BAD_COST, CALLER, "a cost is outside what is accepted")                                 \
   X(NO_MEMORY, TRANSIENT, "there is not enough memory")                                     \
   X(TIMEOUT, TRANSIENT, "the deadline passed before anything was charged")                  \
   X(CONTENDED, TRANSIENT, "others kept writing the key until the deadline")                 \

@@ -4,6 +4,7 @@
 #ifndef WEIR_WEIR_H
 #define WEIR_WEIR_H
 
+#include <weir/backoff.h>
 #include <weir/duration.h>
 #include <weir/limiter.h>
 #include <weir/status.h>

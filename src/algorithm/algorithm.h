@@ -6,6 +6,10 @@
  * carries out the actions of a round, in order, through a store, writes their outcomes back, and
  * calls resume with a fresh `now`. The same machines run under src/limiter and under the model
  * checker.
+ *
+ * Files: machine.c is the way of a group through its rounds, the same for every rule; judge.c says
+ * who is admitted and what each is told; window.c (with cells.c and notes.c), bucket.c, quota.c and
+ * log.c are what the rules differ in, each a weir_method (method.h).
  */
 #ifndef WEIR_ALGORITHM_ALGORITHM_H
 #define WEIR_ALGORITHM_ALGORITHM_H
@@ -19,13 +23,16 @@
 
 #include "rule/rule.h"
 
-/* What a limiter's options mean to its algorithms; fixed for its life. Microseconds. */
+/* What a limiter's options and its store mean to its algorithms; fixed for its life. Microseconds.
+ */
 typedef struct weir_terms {
   int64_t clock_error_us;  /* d */
   int64_t margin_us;       /* e = 2d + D */
   int64_t memo_age_us;     /* oldest local knowledge in use */
   int64_t local_denial_us; /* longest repetition of a denial */
+  int64_t longest_wait_us; /* that a request may accept as delay */
   int64_t least_ttl_us;
+  unsigned traits; /* of the store: enum weir_trait */
   bool cached_cells;
   bool local_denial;
 } weir_terms;
@@ -33,28 +40,52 @@ typedef struct weir_terms {
 typedef enum weir_ask_kind {
   WEIR_ASK_TAKE,
   WEIR_ASK_PEEK,
-  WEIR_ASK_RESET /* always alone in its group */
+  WEIR_ASK_RESET, /* always alone in its group */
+  WEIR_ASK_REFUND /* always alone in its group */
 } weir_ask_kind;
 
 /* One request of a group; groups are lists, first come, first decided. */
 typedef struct weir_ask {
   struct weir_ask *next;
   weir_ask_kind kind;
-  bool settled;
-  int64_t cost;           /* in: 1 to the least limit of the stack */
+  bool alone;           /* must not share its group */
+  bool settled;         /* out */
+  unsigned denying;     /* rules that its own charge was denied by, one bit each; the machine's */
+  bool up_to;           /* a smaller cost is welcome: `cost` becomes what was admitted */
+  bool waits;           /* in: a delay up to wait_us is accepted; else what the rule itself gives */
+  int64_t wait_us;      /* in: 0 or more */
+  int64_t cost;         /* in: for every rule, 1 to the least capacity of the stack */
+  const int64_t *costs; /* in: or one per rule, 0 to its capacity, some above 0; NULL: `cost` */
+  int64_t at_us;        /* in for REFUND: the stamp of the charge */
+  /* WEIR_RULES_MOST, or NULL. TAKE writes where each bucket's slot ends, REFUND reads it: with
+   * ends, a slot that had a delay goes back only if it still is the last. */
+  int64_t *ends;
   weir_status status;     /* out, when settled */
   weir_decision decision; /* out, when settled with WEIR_OK */
 } weir_ask;
 
-/* An operation on counter `index` of one rule of the stack. */
+enum { WEIR_NO_SLOT = -1 };
+
+/* The cost of an ask under rule i; 0: the rule does not take part. */
+static inline int64_t weir_ask_cost(const weir_ask *ask, size_t i) {
+  return ask->costs != NULL ? ask->costs[i] : ask->cost;
+}
+
+/* An operation on one key of a rule of the stack; members as in weir_operation. */
 typedef struct weir_action {
   weir_operation_kind kind;
   uint32_t rule;
+  weir_place place; /* with index and entry: which key */
+  bool raised;
   int64_t index;
+  int64_t entry;
   int64_t delta;
+  int64_t floor;
   int64_t ttl_us;
-  weir_outcome outcome; /* written by the driver, with value */
+  uint64_t version;
+  weir_outcome outcome; /* written by the driver, with value and version_out */
   int64_t value;
+  uint64_t version_out;
 } weir_action;
 
 /* A cell as it was read. */
@@ -63,39 +94,107 @@ typedef struct weir_memo_cell {
   int64_t read_us; /* `now` of the round that read it; below 0: not read */
 } weir_memo_cell;
 
+/* What is kept of one rule. read_us: `now` of the round that read it. */
+typedef union weir_kept {
+  struct {
+    int64_t first; /* which cell cells[0] of this rule is */
+    int count;     /* how many are kept */
+  } window;
+  struct {
+    bool known;
+    bool absent;      /* nothing is stored */
+    int64_t value;    /* as stored under `index` */
+    int64_t past;     /* the same under index - 1, where that counts too */
+    int64_t index;    /* of the key: 0, or the epoch */
+    uint64_t version; /* 0: not known */
+    int64_t read_us;
+  } bucket;
+  struct {
+    bool known;
+    int64_t start_us; /* of the open window */
+    int64_t count;
+    int64_t read_us;
+  } quota;
+  struct {
+    bool known;
+    int64_t decides_us; /* the entry that the next request is measured against */
+    int64_t newest_us;
+  } log;
+} weir_kept;
+
 /* What a process keeps of a key: fixed size for a stack, zeroed means nothing known. */
 typedef struct weir_memo {
   bool must_peek;          /* a denial or an unknown outcome came last: look before charging */
   int64_t denied_cost;     /* costs from this on were denied; 0: none */
   int64_t denied_at_us;    /* at this time */
   int64_t denied_until_us; /* and are denied without the store before this one */
-  struct {
-    int64_t first; /* which cell cells[0] of this rule is */
-    int count;     /* how many are kept */
-  } kept[WEIR_RULES_MOST];
-  weir_memo_cell cells[]; /* rule after rule, weir_cells_room() each */
+  weir_kept kept[WEIR_RULES_MOST];
+  weir_memo_cell cells[]; /* of windows: rule after rule, weir_cells_room() each */
 } weir_memo;
 
 typedef enum weir_phase {
-  WEIR_PHASE_PEEK,
+  WEIR_PHASE_LOOK,
   WEIR_PHASE_CHARGE,
   WEIR_PHASE_TAKE_BACK,
+  WEIR_PHASE_PAUSE,
   WEIR_PHASE_RESET
 } weir_phase;
 
 typedef enum weir_turn {
   WEIR_TURN_EXECUTE, /* carry out actions[0 .. action_count - 1], then resume */
+  WEIR_TURN_PAUSE,   /* others were faster: resume after a random pause that grows with `pauses` */
   WEIR_TURN_DONE     /* every ask is settled */
 } weir_turn;
 
-/* One rule's part in a machine. */
+/* One rule's part in a machine: a moment, and what is known for it. Members of the union belong to
+ * the rule's method. */
 typedef struct weir_part {
-  int64_t first, current, last; /* cells o, k, K of this round */
-  int64_t left_us;              /* r: how much of cell o is still inside */
-  int64_t charge;               /* added to the current cell in this round, of which ... */
-  int64_t unused;               /* ... this was not admitted */
-  bool charged;                 /* the store confirmed the addition */
-  const weir_memo_cell *cells;  /* cells first .. last, in the machine's notes or a memo */
+  int64_t now_us; /* of the frame */
+  int64_t charge; /* cost that is added in this phase, of which ... */
+  int64_t unused; /* ... this was not admitted and goes back */
+  bool charged;   /* the store confirmed the addition */
+  bool conflict;  /* others were faster: nothing was written */
+  bool went_back; /* some of it was given back */
+  int step;       /* within a phase; 0 at its begin */
+  union {
+    struct {
+      int64_t first, current, last; /* cells o, k, K */
+      int64_t left_us;              /* r: how much of cell o is still inside */
+      int64_t charged_cell;         /* where the charge went */
+      const weir_memo_cell *cells;  /* cells first .. last, in the machine's notes or a memo */
+    } window;
+    struct {
+      int64_t ahead;      /* v - n, units, as far as above 0: what is charged and not yet drained */
+      int64_t before;     /* the same when it was charged */
+      int64_t written;    /* what this round stores, if it succeeds */
+      int64_t slot;       /* where what is given back ends, as stored; WEIR_NO_SLOT: not known */
+      int64_t stamp_us;   /* of what is given back */
+      int64_t stays;      /* cost that is charged and must not go back */
+      int64_t missing[2]; /* of the base of a charge, by key */
+      bool landed[2];     /* which keys hold it */
+      bool only_last;     /* goes back only if nothing was charged after it */
+      bool far;           /* what is stored comes from a clock that was wrong */
+    } bucket;
+    struct {
+      int64_t group;    /* G: g, or a later one where g is closed */
+      int64_t at_us;    /* within G: the moment that a window is wanted for */
+      int64_t opens[3]; /* what is known of groups G-1, G and G+1: a start, or why there is none */
+      int64_t start_us; /* of the window in question; below 0: none */
+      int64_t count;
+      bool counted; /* the count was read */
+      bool opening; /* this round opens G */
+    } quota;
+    struct {
+      int64_t epoch;              /* g */
+      int64_t before, own, after; /* counts of epochs g-1, g and g+1, before the charge */
+      int64_t index;              /* of the charge's own entry in g; 0: none */
+      int64_t stored_us;          /* what the charge's own entry holds; below 0: not confirmed */
+      int64_t decides_us; /* the entry that decides, or why there is none; the one after it, ... */
+      int64_t follows_us; /* ... which decides once the charge has used up an index */
+      int64_t newest_us;
+      int64_t low, high; /* of the search: so many single requests fit, so many do not */
+    } log;
+  };
 } weir_part;
 
 /* The machine of one group. Lives in memory of weir_machine_bytes(), laid out by
@@ -106,7 +205,12 @@ typedef struct weir_machine {
   weir_ask *asks;
   weir_phase phase;
   weir_status failure; /* what a failed round means for the asks that are not settled */
-  int64_t now_us;      /* of this round */
+  int64_t now_us;      /* of this phase: every part's frame, and the stamp of its charge */
+  int64_t clock_us;    /* of this round */
+  unsigned stage;      /* of the charge: rules of one stage are charged together */
+  bool in_order;       /* every rule is a stage of its own, tightest first */
+  bool again;          /* after the take-back: judge once more what was denied by its own charge */
+  unsigned pauses;     /* so far */
   size_t action_count;
   weir_action *actions;
   weir_memo *notes; /* the machine's own copy; kept by its driver when it is done */
@@ -125,13 +229,13 @@ weir_machine *weir_machine_init(void *memory, const weir_stack *stack, const wei
 weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_memo *memo,
                              weir_ask *asks);
 
-/* Goes on after a round. `late`: the deadline passed before the outcomes were there, so that they
- * may no longer admit anyone. */
+/* Goes on after a round or a pause. `late`: the deadline passed before the outcomes were there, so
+ * that they may no longer admit anyone. */
 weir_turn weir_machine_resume(weir_machine *machine, int64_t now_us, bool late);
 
 /* Settles an ask that needs no store: a cost that never fits, or one that the memo shows to be
- * denied. */
-bool weir_settle_never(const weir_stack *stack, weir_ask *ask);
+ * denied. An up-to ask is cut to what can fit at all. */
+bool weir_settle_never(const weir_stack *stack, int64_t now_us, weir_ask *ask);
 bool weir_settle_locally(const weir_stack *stack, const weir_terms *terms, const weir_memo *memo,
                          int64_t now_us, weir_ask *ask);
 

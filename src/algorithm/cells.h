@@ -21,10 +21,10 @@
 /* Counts are read as at most this: far above every limit, and the sum of all cells fits 63 bits. */
 #define WEIR_COUNT_MOST (INT64_C(1) << 55)
 
-/* Most cells from o to K. */
+/* Most cells from o to K; 0 for rules without cells. */
 int weir_cells_room(const weir_rule *rule);
 
-/* Sets first, current, last and left_us of a part. */
+/* Sets first, current, last and left_us of a window's part. */
 void weir_cells_span(const weir_rule *rule, int64_t now_us, int64_t margin_us, weir_part *part);
 
 /* The largest cost that fits now; 0 when none does. */

@@ -1,50 +1,91 @@
 #include "algorithm/judge.h"
 
-#include "algorithm/cells.h"
-#include "algorithm/notes.h"
+#include "algorithm/method.h"
 
-/* One bit per rule that denies. */
-static unsigned denying_rules(const weir_stack *stack, const weir_part *parts, int64_t cost) {
+static unsigned all_rules(const weir_stack *stack) {
+  return (1U << stack->count) - 1;
+}
+
+static int64_t room_of(const weir_stack *stack, const weir_part *parts, size_t i,
+                       const weir_ask *ask) {
+  const weir_rule *rule = &stack->rules[i];
+  return weir_method_of(rule)->room(rule, &parts[i], ask);
+}
+
+/* Those of `rules` that deny, one bit each. */
+static unsigned denying_rules(const weir_stack *stack, const weir_part *parts, const weir_ask *ask,
+                              unsigned rules) {
   unsigned denying = 0;
-  for (size_t i = 0; i < stack->count; i++)
-    if (weir_cells_remaining(&stack->rules[i], &parts[i]) < cost) denying |= 1U << i;
+  for (size_t i = 0; i < stack->count; i++) {
+    int64_t cost = rules >> i & 1U ? weir_ask_cost(ask, i) : 0;
+    if (cost > 0 && room_of(stack, parts, i, ask) < cost) denying |= 1U << i;
+  }
   return denying;
 }
 
-/* Figures of one rule as they stand after the decision. */
-static weir_decision figures(const weir_rule *rule, const weir_part *part, int64_t now_us,
-                             int64_t cost, bool denies) {
-  return (weir_decision){
-      .limit = rule->limit,
-      .remaining = weir_cells_remaining(rule, part),
-      .retry_after_us = denies ? weir_cells_retry_after(rule, part, now_us, cost) : 0,
-      .reset_after_us = weir_cells_reset_after(rule, part, now_us),
-  };
+/* The largest cost that `rules` admit together. */
+static int64_t common_room(const weir_stack *stack, const weir_part *parts, const weir_ask *ask,
+                           unsigned rules) {
+  int64_t least = INT64_MAX;
+  for (size_t i = 0; i < stack->count; i++) {
+    if (!(rules >> i & 1U)) continue;
+    int64_t room = room_of(stack, parts, i, ask);
+    if (room < least) least = room;
+  }
+  return least;
 }
 
-/* The rule that denies longest speaks, else the one with least remaining; the first of equals. */
-static weir_decision speak(const weir_stack *stack, const weir_part *parts, int64_t now_us,
-                           int64_t cost, unsigned denying) {
-  weir_decision spoken = figures(&stack->rules[0], &parts[0], now_us, cost, denying & 1U);
-  int64_t reset_after_us = spoken.reset_after_us;
-  for (size_t i = 1; i < stack->count; i++) {
-    weir_decision other = figures(&stack->rules[i], &parts[i], now_us, cost, denying >> i & 1U);
-    other.rule = (uint32_t)i;
+/* --- what is told ------------------------------------------------------------------------------
+ */
+
+static weir_decision figures(const weir_stack *stack, const weir_part *parts, size_t i,
+                             const weir_ask *ask, bool denies) {
+  const weir_rule *rule = &stack->rules[i];
+  weir_decision told = {.rule = (uint32_t)i, .limit = weir_rule_capacity(rule)};
+  weir_method_of(rule)->figures(rule, &parts[i], ask, weir_ask_cost(ask, i), denies, &told);
+  return told;
+}
+
+/* The rule that denies longest speaks, else the one with least remaining; the first of equals. What
+ * is not known counts as most. */
+static bool speaks_before(const weir_decision *other, const weir_decision *spoken,
+                          unsigned denying) {
+  return denying != 0 ? other->retry_after_us > spoken->retry_after_us
+                      : (uint64_t)other->remaining < (uint64_t)spoken->remaining;
+}
+
+static weir_decision speak(const weir_stack *stack, const weir_part *parts, const weir_ask *ask,
+                           unsigned denying) {
+  weir_decision spoken = {0};
+  int64_t reset_after_us = 0;
+  int64_t hold_us = 0;
+  bool first = true;
+  for (size_t i = 0; i < stack->count; i++) {
+    if (weir_ask_cost(ask, i) == 0) continue;
+    bool denies = denying >> i & 1U;
+    weir_decision other = figures(stack, parts, i, ask, denies);
     if (other.reset_after_us > reset_after_us) reset_after_us = other.reset_after_us;
-    if (denying != 0 ? other.retry_after_us > spoken.retry_after_us
-                     : other.remaining < spoken.remaining)
-      spoken = other;
+    if (denies && stack->rules[i].hold_us > hold_us) hold_us = stack->rules[i].hold_us;
+    if (first || speaks_before(&other, &spoken, denying)) spoken = other;
+    first = false;
   }
-  spoken.reset_after_us = reset_after_us;
   spoken.allowed = denying == 0;
+  spoken.reset_after_us = reset_after_us;
+  spoken.delay_us = spoken.allowed ? ask->decision.delay_us : hold_us;
+  spoken.cost = ask->costs != NULL ? WEIR_OWN_COSTS : ask->cost;
   return spoken;
+}
+
+/* A denial that can be repeated speaks for every request that asks no less. */
+static bool is_plain(const weir_ask *ask) {
+  return ask->kind == WEIR_ASK_TAKE && ask->costs == NULL && !ask->up_to && !ask->waits;
 }
 
 static void remember_denial(weir_machine *machine, const weir_ask *ask) {
   weir_memo *notes = machine->notes;
   int64_t wait = ask->decision.retry_after_us;
   notes->must_peek = true;
-  if (notes->denied_cost != 0 && notes->denied_cost <= ask->cost) return;
+  if (!is_plain(ask) || (notes->denied_cost != 0 && notes->denied_cost <= ask->cost)) return;
   if (wait > machine->terms->local_denial_us) wait = machine->terms->local_denial_us;
   notes->denied_cost = ask->cost;
   notes->denied_at_us = machine->now_us;
@@ -52,64 +93,177 @@ static void remember_denial(weir_machine *machine, const weir_ask *ask) {
 }
 
 static void settle(weir_machine *machine, weir_ask *ask, unsigned denying) {
-  ask->decision = speak(machine->stack, machine->parts, machine->now_us, ask->cost, denying);
+  ask->decision = speak(machine->stack, machine->parts, ask, denying);
+  ask->decision.at_us = machine->now_us;
   ask->status = WEIR_OK;
   ask->settled = true;
   if (denying != 0 && ask->kind == WEIR_ASK_TAKE) remember_denial(machine, ask);
 }
 
-bool weir_judge_peek(weir_machine *machine) {
+/* --- counting ----------------------------------------------------------------------------------
+ */
+
+/* The longest wait that `rules` ask of whoever takes this now. */
+static void find_delay(const weir_machine *machine, weir_ask *ask, unsigned rules) {
+  for (size_t i = 0; i < machine->stack->count; i++) {
+    const weir_rule *rule = weir_machine_rule(machine, i);
+    const weir_method *method = weir_method_of(rule);
+    int64_t cost = rules >> i & 1U ? weir_ask_cost(ask, i) : 0;
+    if (cost == 0 || method->delay == NULL) continue;
+    int64_t delay_us = method->delay(rule, &machine->parts[i], cost);
+    if (delay_us > ask->decision.delay_us) ask->decision.delay_us = delay_us;
+    if (ask->ends != NULL) ask->ends[i] = delay_us > 0 ? 0 : WEIR_NO_SLOT;
+  }
+}
+
+static void note(weir_machine *machine, size_t i, int64_t cost) {
+  if (cost != 0) weir_method_of(weir_machine_rule(machine, i))->note(machine, i, cost);
+}
+
+/* Counts what an ask takes under `rules`. */
+static void admit(weir_machine *machine, weir_ask *ask, unsigned rules) {
+  find_delay(machine, ask, rules);
+  for (size_t i = 0; i < machine->stack->count; i++) {
+    if (!(rules >> i & 1U)) continue;
+    const weir_method *method = weir_method_of(weir_machine_rule(machine, i));
+    note(machine, i, weir_ask_cost(ask, i));
+    if (ask->ends != NULL && method->slot != NULL && ask->ends[i] != WEIR_NO_SLOT)
+      ask->ends[i] = method->slot(machine, i);
+  }
+}
+
+/* Lets an up-to ask be content with what fits. */
+static bool cut_to_room(const weir_machine *machine, weir_ask *ask, unsigned rules) {
+  if (!ask->up_to) return false;
+  int64_t room = common_room(machine->stack, machine->parts, ask, rules);
+  if (room < 1) return false;
+  ask->cost = room;
+  return true;
+}
+
+/* `cost` less of an ask under the rules of earlier stages, which have counted it. */
+static void give_up_earlier(weir_machine *machine, const weir_ask *ask, unsigned rules,
+                            int64_t cost) {
+  for (size_t i = 0; i < machine->stack->count; i++) {
+    weir_part *part = &machine->parts[i];
+    if (rules >> i & 1U || part->charge == 0 || weir_ask_cost(ask, i) == 0) continue;
+    part->unused += ask->costs != NULL ? ask->costs[i] : cost;
+    note(machine, i, ask->costs != NULL ? -ask->costs[i] : -cost);
+  }
+}
+
+/* --- after a look ------------------------------------------------------------------------------
+ */
+
+static void judge_peek(weir_machine *machine, weir_ask *ask) {
+  unsigned rules = all_rules(machine->stack);
+  unsigned denying = denying_rules(machine->stack, machine->parts, ask, rules);
+  if (denying != 0 && cut_to_room(machine, ask, rules)) denying = 0;
+  if (denying == 0) find_delay(machine, ask, rules);
+  settle(machine, ask, denying);
+}
+
+bool weir_judge_look(weir_machine *machine) {
+  unsigned rules = all_rules(machine->stack);
   bool left = false;
   for (weir_ask *ask = machine->asks; ask != NULL; ask = ask->next) {
     if (ask->settled) continue;
-    unsigned denying = denying_rules(machine->stack, machine->parts, ask->cost);
-    if (ask->kind == WEIR_ASK_TAKE && denying == 0) {
-      for (size_t i = 0; i < machine->stack->count; i++)
-        weir_notes_charge(machine, i, ask->cost);
-      left = true;
-    } else if (ask->kind == WEIR_ASK_TAKE || !left) {
+    ask->decision.delay_us = 0;
+    if (ask->kind == WEIR_ASK_PEEK) { /* behind a take that is still open it is decided with it */
+      if (!left) judge_peek(machine, ask);
+      continue;
+    }
+    unsigned denying = denying_rules(machine->stack, machine->parts, ask, rules);
+    if (denying != 0 && !cut_to_room(machine, ask, rules)) {
       settle(machine, ask, denying);
-    } /* a peek behind a take that is still open is decided with it */
+      continue;
+    }
+    for (size_t i = 0; i < machine->stack->count; i++)
+      note(machine, i, weir_ask_cost(ask, i));
+    left = true;
   }
   return left;
 }
 
-/* Charges an admitted take; where denied requests count, those as well. */
-static void apply(weir_machine *machine, const weir_ask *ask, unsigned denying) {
-  if (ask->kind != WEIR_ASK_TAKE) return;
+/* --- after a charge ----------------------------------------------------------------------------
+ */
+
+/* What a denied take has charged stays where denied requests count, and goes back elsewhere. */
+static void deny(weir_machine *machine, const weir_ask *ask, unsigned rules) {
   for (size_t i = 0; i < machine->stack->count; i++) {
     weir_part *part = &machine->parts[i];
-    bool full = part->cells[part->current - part->first].count >= WEIR_COUNT_MOST - WEIR_LIMIT_MOST;
-    bool stays = denying == 0 || (machine->stack->rules[i].count_all && !full);
-    if (stays)
-      weir_notes_charge(machine, i, ask->cost);
+    int64_t cost = rules >> i & 1U ? weir_ask_cost(ask, i) : 0;
+    if (cost == 0) continue;
+    const weir_rule *rule = weir_machine_rule(machine, i);
+    if (rule->count_all && weir_method_of(rule)->keeps_denied(part))
+      note(machine, i, cost);
     else
-      part->unused += ask->cost;
+      part->unused += cost;
   }
+  give_up_earlier(machine, ask, rules, ask->cost);
 }
 
-void weir_judge_charge(weir_machine *machine) {
-  machine->notes->must_peek = false;
-  for (size_t i = 0; i < machine->stack->count; i++)
-    machine->parts[i].unused = 0;
+/* Answers whether it was denied. */
+static bool judge_take(weir_machine *machine, weir_ask *ask, unsigned rules, bool last,
+                       bool final) {
+  int64_t asked = ask->cost;
+  unsigned denying = denying_rules(machine->stack, machine->parts, ask, rules);
+  if (denying != 0 && cut_to_room(machine, ask, rules)) {
+    for (size_t i = 0; i < machine->stack->count; i++)
+      if (rules >> i & 1U) machine->parts[i].unused += asked - ask->cost;
+    give_up_earlier(machine, ask, rules, asked - ask->cost);
+    denying = 0;
+  }
+  ask->denying = denying;
+  if (denying == 0)
+    admit(machine, ask, rules);
+  else
+    deny(machine, ask, rules);
+  if (denying != 0 ? final : last) settle(machine, ask, denying);
+  return denying != 0;
+}
+
+bool weir_judge_stage(weir_machine *machine, unsigned rules, bool last, bool final) {
+  bool denied = false;
   for (weir_ask *ask = machine->asks; ask != NULL; ask = ask->next) {
     if (ask->settled) continue;
-    unsigned denying = denying_rules(machine->stack, machine->parts, ask->cost);
-    apply(machine, ask, denying);
-    settle(machine, ask, denying);
+    if (ask->kind == WEIR_ASK_TAKE)
+      denied = judge_take(machine, ask, rules, last, final) || denied;
+    else if (last && (final || !denied))
+      judge_peek(machine, ask);
   }
+  return denied;
 }
 
-bool weir_settle_never(const weir_stack *stack, weir_ask *ask) {
+void weir_judge_rest(weir_machine *machine) {
+  for (weir_ask *ask = machine->asks; ask != NULL; ask = ask->next)
+    if (!ask->settled && ask->kind == WEIR_ASK_PEEK) judge_peek(machine, ask);
+}
+
+void weir_judge_denied(weir_machine *machine) {
+  for (weir_ask *ask = machine->asks; ask != NULL; ask = ask->next)
+    if (!ask->settled) settle(machine, ask, ask->denying);
+}
+
+/* --- without the store -------------------------------------------------------------------------
+ */
+
+bool weir_settle_never(const weir_stack *stack, int64_t now_us, weir_ask *ask) {
+  if (ask->up_to && ask->cost > weir_stack_least_capacity(stack))
+    ask->cost = weir_stack_least_capacity(stack);
   for (size_t i = 0; i < stack->count; i++) {
-    if (ask->cost <= stack->rules[i].limit) continue;
+    const weir_rule *rule = &stack->rules[i];
+    if (weir_ask_cost(ask, i) <= weir_rule_capacity(rule)) continue;
     ask->decision = (weir_decision){
         .source = WEIR_SOURCE_LOCAL,
         .rule = (uint32_t)i,
-        .limit = stack->rules[i].limit,
+        .limit = weir_rule_capacity(rule),
         .remaining = WEIR_NOT_KNOWN,
         .retry_after_us = WEIR_NEVER,
         .reset_after_us = WEIR_NOT_KNOWN,
+        .delay_us = rule->hold_us,
+        .cost = ask->costs != NULL ? WEIR_OWN_COSTS : ask->cost,
+        .at_us = now_us,
     };
     ask->status = WEIR_OK;
     return ask->settled = true;
@@ -117,32 +271,23 @@ bool weir_settle_never(const weir_stack *stack, weir_ask *ask) {
   return false;
 }
 
-/* The parts as the memo has them, at `now_us`; false where it lacks a cell that counts now. */
-static bool parts_of_memo(const weir_stack *stack, const weir_terms *terms, const weir_memo *memo,
-                          int64_t now_us, weir_part *parts) {
-  const weir_memo_cell *cells = memo->cells;
-  for (size_t i = 0; i < stack->count; i++) {
-    weir_part *part = &parts[i];
-    weir_cells_span(&stack->rules[i], now_us, terms->margin_us, part);
-    int64_t skipped = part->first - memo->kept[i].first;
-    if (skipped < 0 || part->last >= memo->kept[i].first + memo->kept[i].count) return false;
-    part->cells = cells + skipped;
-    cells += weir_cells_room(&stack->rules[i]);
-  }
-  return true;
-}
-
 bool weir_settle_locally(const weir_stack *stack, const weir_terms *terms, const weir_memo *memo,
                          int64_t now_us, weir_ask *ask) {
   weir_part parts[WEIR_RULES_MOST];
-  bool known = terms->local_denial && !stack->count_all && ask->kind == WEIR_ASK_TAKE &&
-               memo->denied_cost != 0 && ask->cost >= memo->denied_cost &&
-               now_us >= memo->denied_at_us && now_us < memo->denied_until_us;
-  if (!known || !parts_of_memo(stack, terms, memo, now_us, parts)) return false;
-  unsigned denying = denying_rules(stack, parts, ask->cost);
+  if (!terms->local_denial || stack->count_all || !is_plain(ask) || memo->denied_cost == 0 ||
+      ask->cost < memo->denied_cost || now_us < memo->denied_at_us ||
+      now_us >= memo->denied_until_us)
+    return false;
+  for (size_t i = 0; i < stack->count; i++) {
+    parts[i] = (weir_part){.now_us = now_us};
+    if (!weir_method_of(&stack->rules[i])->recall(stack, i, terms, memo, now_us, &parts[i]))
+      return false;
+  }
+  unsigned denying = denying_rules(stack, parts, ask, all_rules(stack));
   if (denying == 0) return false;
-  ask->decision = speak(stack, parts, now_us, ask->cost, denying);
+  ask->decision = speak(stack, parts, ask, denying);
   ask->decision.source = WEIR_SOURCE_LOCAL;
+  ask->decision.at_us = now_us;
   ask->status = WEIR_OK;
   return ask->settled = true;
 }

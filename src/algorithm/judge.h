@@ -9,11 +9,19 @@
 
 #include "algorithm/algorithm.h"
 
-/* After reading: settles peeks, and takes that do not fit. True when some take is left to be
+/* After a look: settles peeks, and takes that do not fit. True when some take is left to be
  * charged. */
-bool weir_judge_peek(weir_machine *machine);
+bool weir_judge_look(weir_machine *machine);
 
-/* After charging: settles all that are left, and sets how much of each part's charge is unused. */
-void weir_judge_charge(weir_machine *machine);
+/* After `rules` (one bit each) were charged for every open take: settles takes that do not fit, and
+ * where this stage is the last all that are left; what goes back is in each part's `unused`. True
+ * when something was denied. Unless `final`, denied takes stay open. */
+bool weir_judge_stage(weir_machine *machine, unsigned rules, bool last, bool final);
+
+/* Settles peeks that waited for takes before them. */
+void weir_judge_rest(weir_machine *machine);
+
+/* Settles as denied what is still open. */
+void weir_judge_denied(weir_machine *machine);
 
 #endif

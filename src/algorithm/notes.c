@@ -1,43 +1,44 @@
 #include "algorithm/notes.h"
 
-#include <string.h>
-
 #include "algorithm/cells.h"
+#include "algorithm/method.h"
 
 static const weir_memo_cell unread = {0, -1};
 
 /* Slides cells[] so that cells[0] is cell `first`. The order of the loop keeps it in place. */
 static void slide(weir_memo *notes, size_t i, weir_memo_cell *cells, int64_t first, int count) {
-  int64_t shift = first - notes->kept[i].first;
+  int64_t shift = first - notes->kept[i].window.first;
   for (int n = 0; n < count; n++) {
     int to = shift >= 0 ? n : count - 1 - n;
     int64_t from = to + shift;
-    cells[to] = from >= 0 && from < notes->kept[i].count ? cells[from] : unread;
+    cells[to] = from >= 0 && from < notes->kept[i].window.count ? cells[from] : unread;
   }
-  notes->kept[i].first = first;
-  notes->kept[i].count = count;
+  notes->kept[i].window.first = first;
+  notes->kept[i].window.count = count;
 }
 
 /* A cell of the span, to be written. */
 static weir_memo_cell *cell_at(weir_machine *machine, size_t i, int64_t cell) {
-  const weir_part *part = &machine->parts[i];
-  return machine->notes->cells + (part->cells - machine->notes->cells) + (cell - part->first);
+  return machine->notes->cells + weir_notes_offset(machine->stack, i) +
+         (cell - machine->parts[i].window.first);
 }
 
-void weir_notes_frame(weir_machine *machine, int64_t now_us) {
-  machine->now_us = now_us;
-  machine->action_count = 0;
-  weir_memo_cell *cells = machine->notes->cells;
-  for (size_t i = 0; i < machine->stack->count; i++) {
-    const weir_rule *rule = &machine->stack->rules[i];
-    weir_part *part = &machine->parts[i];
-    weir_cells_span(rule, now_us, machine->terms->margin_us, part);
-    slide(machine->notes, i, cells, part->first, (int)(part->last - part->first) + 1);
-    part->cells = cells;
-    for (int64_t cell = part->first; cell < 0; cell++) /* before the epoch nothing was charged */
-      *cell_at(machine, i, cell) = (weir_memo_cell){0, now_us};
-    cells += weir_cells_room(rule);
-  }
+size_t weir_notes_offset(const weir_stack *stack, size_t i) {
+  size_t cells = 0;
+  for (size_t j = 0; j < i; j++)
+    cells += (size_t)weir_cells_room(&stack->rules[j]);
+  return cells;
+}
+
+void weir_notes_frame(weir_machine *machine, size_t i) {
+  weir_memo *notes = machine->notes;
+  weir_part *part = &machine->parts[i];
+  weir_memo_cell *cells = notes->cells + weir_notes_offset(machine->stack, i);
+  weir_cells_span(weir_machine_rule(machine, i), machine->now_us, machine->terms->margin_us, part);
+  slide(notes, i, cells, part->window.first, (int)(part->window.last - part->window.first) + 1);
+  part->window.cells = cells;
+  for (int64_t cell = part->window.first; cell < 0; cell++) /* before the epoch: nothing */
+    *cell_at(machine, i, cell) = (weir_memo_cell){0, machine->now_us};
 }
 
 /* A charge stamped inside the cell reaches the store before its end + e on this process's clock. */
@@ -53,8 +54,8 @@ static bool is_final(const weir_machine *machine, const weir_rule *rule, int64_t
 static int64_t in_span(const weir_rule *rule, const weir_part *part, int64_t index, int64_t *cell) {
   int64_t first = index * rule->lanes;
   int64_t end = first + rule->lanes;
-  *cell = first > part->first ? first : part->first;
-  return end <= part->last ? end : part->last + 1;
+  *cell = first > part->window.first ? first : part->window.first;
+  return end <= part->window.last ? end : part->window.last + 1;
 }
 
 bool weir_notes_cover(const weir_machine *machine, size_t i, int64_t index) {
@@ -63,7 +64,8 @@ bool weir_notes_cover(const weir_machine *machine, size_t i, int64_t index) {
   int64_t cell;
   int64_t end = in_span(rule, part, index, &cell);
   for (; cell < end; cell++)
-    if (!is_final(machine, rule, cell, &part->cells[cell - part->first])) return false;
+    if (!is_final(machine, rule, cell, &part->window.cells[cell - part->window.first]))
+      return false;
   return true;
 }
 
@@ -78,9 +80,5 @@ void weir_notes_read(weir_machine *machine, size_t i, int64_t index, int64_t cou
 }
 
 void weir_notes_charge(weir_machine *machine, size_t i, int64_t cost) {
-  cell_at(machine, i, machine->parts[i].current)->count += cost;
-}
-
-void weir_notes_forget(weir_machine *machine) {
-  memset(machine->notes, 0, weir_memo_bytes(machine->stack));
+  cell_at(machine, i, machine->parts[i].window.current)->count += cost;
 }

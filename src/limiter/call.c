@@ -114,10 +114,9 @@ void weir_call_destroy(weir_call *call) {
   free(call);
 }
 
-void weir_call_add(weir_call *call, weir_ask_kind kind, const void *key, size_t key_length,
-                   int64_t cost) {
+void weir_call_add(weir_call *call, const void *key, size_t key_length, const weir_ask *ask) {
   weir_member *member = &call->members[call->member_count++];
-  member->ask = (weir_ask){.kind = kind, .cost = cost};
+  member->ask = *ask;
   member->call = call;
   member->key = key;
   member->key_length = key_length;
@@ -154,10 +153,14 @@ static void forget_if_clock_stepped(const weir_limiter *limiter, weir_entry *ent
   entry->memo->must_peek = must_peek;
 }
 
+static bool is_decided(weir_ask_kind kind) {
+  return kind == WEIR_ASK_TAKE || kind == WEIR_ASK_PEEK;
+}
+
 /* Answers at once, or waits in line; leads where nobody does. */
 static void join(weir_member *member, int64_t now_us) {
   weir_limiter *limiter = member->call->limiter;
-  if (member->ask.kind != WEIR_ASK_RESET && weir_settle_never(&limiter->stack, &member->ask)) {
+  if (is_decided(member->ask.kind) && weir_settle_never(&limiter->stack, now_us, &member->ask)) {
     set_state(member, WEIR_MEMBER_DONE);
     return;
   }
@@ -188,7 +191,7 @@ static void lead(weir_call *call, weir_member *leader) {
   group->encoded_length = weir_key_encode(leader->key, leader->key_length, group->encoded);
   weir_shard_lock(group->entry->shard);
   group->entry->clock_steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
-  group->asks = weir_entry_take_group(group->entry, limiter->least_limit);
+  group->asks = weir_entry_take_group(group->entry, limiter->least_capacity);
   for (weir_ask *ask = group->asks; ask != NULL; ask = ask->next)
     set_state(member_of(ask), WEIR_MEMBER_TAKEN);
   group->turn = weir_machine_start(group->machine, weir_limiter_now(limiter), group->entry->memo,
@@ -213,12 +216,17 @@ static void pass_lead(const weir_call *call, weir_entry *entry) {
   if (next_call != call) notify(next_call);
 }
 
+/* What the store said, unless the store did all that it was asked to. */
+static const char *reason_of(const weir_call *call, weir_status status) {
+  return status == WEIR_CONTENDED || status == WEIR_BAD_COST ? "" : call->failure.text;
+}
+
 /* After the step to done the member's own thread may go on and reuse it: nothing of it is touched
  * but its call, which outlives every use. */
 static void finish_ask(const weir_call *call, weir_ask *ask) {
   weir_member *member = member_of(ask);
   weir_call *owner = member->call;
-  if (ask->status != WEIR_OK) explain(member, ask->status, call->failure.text);
+  if (ask->status != WEIR_OK) explain(member, ask->status, reason_of(call, ask->status));
   set_state(member, WEIR_MEMBER_DONE);
   if (owner != call) notify(owner);
 }

@@ -49,6 +49,8 @@ typedef struct weir_group {
   weir_ask *asks;
   weir_machine *machine;
   weir_turn turn;
+  int64_t wake_us;        /* while it pauses: until then, weir_monotonic_us() */
+  size_t first_operation; /* of this round, in the call's operations */
   size_t encoded_length;
   char encoded[WEIR_ENCODED_MOST];
 } weir_group;
@@ -80,9 +82,9 @@ weir_call *weir_call_acquire(weir_limiter *limiter, size_t count);
 void weir_call_release(weir_call *call);
 void weir_call_destroy(weir_call *call);
 
-/* Adds a request whose key and cost have been checked. The key must stay until the call has run. */
-void weir_call_add(weir_call *call, weir_ask_kind kind, const void *key, size_t key_length,
-                   int64_t cost);
+/* Adds a request that has been checked. The key, and what the ask points to, must stay until the
+ * call has run; then the member's own ask has the answer. */
+void weir_call_add(weir_call *call, const void *key, size_t key_length, const weir_ask *ask);
 
 /* Has every member decided, or given a status, by the deadline. */
 void weir_call_run(weir_call *call);

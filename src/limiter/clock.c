@@ -1,10 +1,9 @@
 /* The clock guard. A clock that steps back a little (an adjusted clock, two cores) is held at the
  * latest time seen; a larger step is somebody setting the clock, and is followed. */
+#include <errno.h>
 #include <time.h>
 
 #include "limiter/limiter.h"
-
-#define TIME_MOST_US INT64_C(253402300799999999) /* the end of year 9999 */
 
 enum { HELD_BACK_LEAST_US = 1000000 };
 
@@ -14,7 +13,7 @@ int64_t weir_limiter_now(weir_limiter *limiter) {
                         : HELD_BACK_LEAST_US;
   int64_t now_us = limiter->clock.now_us(limiter->clock.context);
   if (now_us < 0) now_us = 0;
-  if (now_us > TIME_MOST_US) now_us = TIME_MOST_US;
+  if (now_us > WEIR_TIME_MOST_US) now_us = WEIR_TIME_MOST_US;
   int64_t latest_us = atomic_load_explicit(&limiter->latest_us, memory_order_relaxed);
   do {
     if (now_us <= latest_us && latest_us - now_us <= held_us) return latest_us;
@@ -22,4 +21,11 @@ int64_t weir_limiter_now(weir_limiter *limiter) {
                                                   memory_order_relaxed, memory_order_relaxed));
   if (now_us < latest_us) atomic_fetch_add_explicit(&limiter->clock_steps, 1, memory_order_relaxed);
   return now_us;
+}
+
+void weir_sleep_until(int64_t monotonic_us) {
+  struct timespec until = {.tv_sec = (time_t)(monotonic_us / 1000000),
+                           .tv_nsec = (long)(monotonic_us % 1000000) * 1000};
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {
+  }
 }

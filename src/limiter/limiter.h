@@ -1,10 +1,14 @@
 /* Inside a limiter. The files of this folder, in the order a call passes them:
  *
- *     limiter.c   public entry points: checks arguments, makes a call
+ *     limiter.c   a limiter's own life
  *     options.c   the caller's options, read once
- *     clock.c     now, with the guard
+ *     wait.c      public entry point of those who sleep until they are admitted
+ *     reserve.c   public entry points of those who give back: reservations, refunds
+ *     request.c   all other public entry points; checks requests, has them decided
+ *     clock.c     now, with the guard; sleeping
  *     call.c      joins the groups of its keys; leads some, waits for the others
  *     rounds.c    drives the machines it leads, round after round, all in one exec
+ *     backoff.c   random pauses, for rounds that others disturbed and for callers
  */
 #ifndef WEIR_LIMITER_LIMITER_H
 #define WEIR_LIMITER_LIMITER_H
@@ -33,7 +37,7 @@ struct weir_limiter {
   weir_clock clock;
   int64_t deadline_us;
   size_t memo_keys;
-  int64_t least_limit; /* of the stack: the most that a group charges */
+  int64_t least_capacity; /* of the stack: the most that a group charges */
   weir_key_front fronts[WEIR_RULES_MOST];
   weir_table *table;
   weir_message warning; /* empty: none */
@@ -51,7 +55,31 @@ weir_status weir_limiter_configure(weir_limiter *limiter, const weir_limiter_opt
                                    int64_t store_timeout_us, uint32_t *processes,
                                    weir_message *message);
 
+/* WEIR_BAD_RULE where the store lacks what some rule needs. */
+weir_status weir_limiter_check_store(const weir_limiter *limiter, weir_message *message);
+
+/* WEIR_OK, or what is wrong with a caller's request, with a message that names it and what is
+ * accepted. A reset's key is checked as that of a request of cost 1. */
+weir_status weir_request_check(const weir_limiter *limiter, const weir_request *request,
+                               weir_message *message);
+
+/* What a checked request asks for. Its costs must stay as long as the ask is in use. */
+weir_ask weir_request_ask(const weir_request *request);
+
+/* Has one ask settled, alone in its call; returns its status. */
+weir_status weir_limiter_settle(weir_limiter *limiter, const void *key, size_t key_length,
+                                weir_ask *ask, weir_message *message);
+
+/* WEIR_NO_MEMORY, and says so. */
+weir_status weir_no_memory(weir_message *message);
+
 /* The injected clock, kept within its range, small backward steps held back. */
 int64_t weir_limiter_now(weir_limiter *limiter);
+
+/* The last moment that a clock may show: the end of year 9999. */
+#define WEIR_TIME_MOST_US INT64_C(253402300799999999)
+
+/* Sleeps until weir_monotonic_us() is that far, whatever signals come. */
+void weir_sleep_until(int64_t monotonic_us);
 
 #endif

@@ -69,6 +69,7 @@ weir_status weir_limiter_configure(weir_limiter *limiter, const weir_limiter_opt
       {"memo_age_us", o.memo_age_us, 1, 60000000, 1000000, &terms->memo_age_us},
       {"local_denial_us", o.local_denial_us, 1, 60000000, 50000, &terms->local_denial_us},
       {"least_ttl_us", o.least_ttl_us, 1, WEIR_PERIOD_MOST_US, 0, &terms->least_ttl_us},
+      {"longest_wait_us", o.longest_wait_us, 1, 1800000000, 60000000, &terms->longest_wait_us},
   };
   for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
     status = read_number(numbers[i].name, numbers[i].given, numbers[i].least, numbers[i].most,
@@ -82,5 +83,20 @@ weir_status weir_limiter_configure(weir_limiter *limiter, const weir_limiter_opt
   terms->margin_us = 2 * terms->clock_error_us + limiter->deadline_us;
   terms->cached_cells = !(o.flags & WEIR_NO_CACHED_CELLS);
   terms->local_denial = !(o.flags & WEIR_NO_LOCAL_DENIAL);
+  terms->traits = limiter->store->backend->traits;
+  return WEIR_OK;
+}
+
+/* A bucket's time is one value that every charge moves: it takes more than adding and reading. */
+weir_status weir_limiter_check_store(const weir_limiter *limiter, weir_message *message) {
+  if (limiter->terms.traits & (WEIR_TRAIT_SWAP | WEIR_TRAIT_RAISE)) return WEIR_OK;
+  for (size_t i = 0; i < limiter->stack.count; i++) {
+    const weir_rule *rule = &limiter->stack.rules[i];
+    if (!weir_rule_is_bucket(rule)) continue;
+    weir_message_set(message,
+                     "rule %zu (%s) needs a store with SWAP or RAISE: backend %s has neither",
+                     i + 1, weir_rule_kind_name(rule->kind), limiter->store->backend->name);
+    return WEIR_BAD_RULE;
+  }
   return WEIR_OK;
 }

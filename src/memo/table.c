@@ -165,6 +165,10 @@ void weir_entry_withdraw(weir_entry *entry, weir_ask *ask) {
   if (entry->last_waiting == ask) entry->last_waiting = before;
 }
 
+static bool is_alone(const weir_ask *ask) {
+  return ask->alone || ask->kind == WEIR_ASK_RESET || ask->kind == WEIR_ASK_REFUND;
+}
+
 static int64_t charge_of(const weir_ask *ask) {
   return ask->kind == WEIR_ASK_TAKE ? ask->cost : 0;
 }
@@ -173,8 +177,8 @@ weir_ask *weir_entry_take_group(weir_entry *entry, int64_t most) {
   weir_ask *first = entry->first_waiting;
   weir_ask *last = first;
   int64_t sum = charge_of(first);
-  while (last->next != NULL && first->kind != WEIR_ASK_RESET &&
-         last->next->kind != WEIR_ASK_RESET && sum + charge_of(last->next) <= most) {
+  while (last->next != NULL && !is_alone(first) && !is_alone(last->next) &&
+         sum + charge_of(last->next) <= most) {
     last = last->next;
     sum += charge_of(last);
   }

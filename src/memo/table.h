@@ -51,8 +51,8 @@ void weir_entry_append(weir_entry *entry, weir_ask *ask);
 /* Takes `ask` out of those waiting; it must be among them. */
 void weir_entry_withdraw(weir_entry *entry, weir_ask *ask);
 
-/* Takes the first waiting asks that together cost at most `most`, always at least one; a reset
- * comes alone. */
+/* Takes the first waiting asks that together cost at most `most`, always at least one. What is
+ * marked `alone` comes alone, and so do resets and refunds. */
 weir_ask *weir_entry_take_group(weir_entry *entry, int64_t most);
 
 #endif

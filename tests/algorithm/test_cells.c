@@ -17,7 +17,7 @@ static weir_rule rule_of(const char *text) {
 
 /* The part at `now_us` with the given counts, oldest first. */
 static weir_part part_at(const weir_rule *rule, int64_t now_us, const weir_memo_cell *cells) {
-  weir_part part = {.cells = cells};
+  weir_part part = {.window.cells = cells};
   weir_cells_span(rule, now_us, 40000, &part);
   return part;
 }
@@ -26,34 +26,34 @@ static void spans_from_the_far_edge_to_the_current_cell(void **state) {
   (void)state;
   weir_rule rule = rule_of("sliding-window:10/4s");
   weir_part part = part_at(&rule, 10500000, NULL); /* half-way through cell 10 of 1 s */
-  assert_int_equal(part.first, 6);
-  assert_int_equal(part.current, 10);
-  assert_int_equal(part.last, 10);
-  assert_int_equal(part.left_us, 499999); /* ticks 6500001 .. 6999999 */
+  assert_int_equal(part.window.first, 6);
+  assert_int_equal(part.window.current, 10);
+  assert_int_equal(part.window.last, 10);
+  assert_int_equal(part.window.left_us, 499999); /* ticks 6500001 .. 6999999 */
 }
 
 static void looks_one_cell_ahead_within_the_margin_of_its_end(void **state) {
   (void)state;
   weir_rule rule = rule_of("sliding-window:10/4s");
-  assert_int_equal(part_at(&rule, 10959999, NULL).last, 10);
-  assert_int_equal(part_at(&rule, 10960000, NULL).last, 11);
+  assert_int_equal(part_at(&rule, 10959999, NULL).window.last, 10);
+  assert_int_equal(part_at(&rule, 10960000, NULL).window.last, 11);
   rule = rule_of("sliding-window:10/64ms,cells=64"); /* cells of 1 ms: far more within the margin */
-  assert_int_equal(part_at(&rule, 1000500, NULL).last, 1001);
+  assert_int_equal(part_at(&rule, 1000500, NULL).window.last, 1001);
 }
 
 static void sees_nothing_left_of_a_cell_that_has_just_gone(void **state) {
   (void)state;
   weir_rule rule = rule_of("sliding-window:10/4s");
-  assert_int_equal(part_at(&rule, 10999999, NULL).left_us, 0);
-  assert_int_equal(part_at(&rule, 11000000, NULL).left_us, 999999);
+  assert_int_equal(part_at(&rule, 10999999, NULL).window.left_us, 0);
+  assert_int_equal(part_at(&rule, 11000000, NULL).window.left_us, 999999);
 }
 
 static void bears_times_before_one_period(void **state) {
   (void)state;
   weir_rule rule = rule_of("sliding-window:10/4s");
   weir_part part = part_at(&rule, 0, NULL);
-  assert_int_equal(part.first, -4);
-  assert_int_equal(part.current, 0);
+  assert_int_equal(part.window.first, -4);
+  assert_int_equal(part.window.current, 0);
 }
 
 static void rounds_the_weighted_estimate_half_up(void **state) {
@@ -73,7 +73,7 @@ static void counts_the_edge_whole_under_strict(void **state) {
   weir_part part = part_at(&rule, 15000000, cells);
   assert_int_equal(weir_cells_remaining(&rule, &part), 2);
   part = part_at(&rule, 19999999, cells); /* nothing of it is left */
-  assert_int_equal(part.left_us, 0);
+  assert_int_equal(part.window.left_us, 0);
 }
 
 static void holds_the_sum_of_whole_cells_under_its_bound(void **state) {
@@ -90,11 +90,12 @@ static int64_t fits_after(const weir_rule *rule, const weir_memo_cell *cells, in
   weir_memo_cell later[8] = {{0, 0}};
   weir_part part = part_at(rule, now_us + wait_us, later);
   for (int i = 0; i < 8; i++) {
-    int64_t from = part.first + i - first;
+    int64_t from = part.window.first + i - first;
     if (from >= 0 && from < count) later[i] = cells[from];
   }
-  for (int64_t cell = part.last + 1; cell < first + count; cell++)
-    later[part.last - part.first].count += cells[cell - first].count; /* known, and ahead */
+  for (int64_t cell = part.window.last + 1; cell < first + count; cell++)
+    later[part.window.last - part.window.first].count +=
+        cells[cell - first].count; /* known, and ahead */
   return weir_cells_remaining(rule, &part) >= cost;
 }
 
@@ -110,14 +111,14 @@ static void finds_the_shortest_wait_exactly(void **state) {
     weir_memo_cell cells[8] = {{0, 0}};
     int64_t now_us = 50000000 + rand_r(&seed) % 3000000;
     weir_part part = part_at(&rule, now_us, cells);
-    int count = (int)(part.last - part.first) + 1;
+    int count = (int)(part.window.last - part.window.first) + 1;
     for (int i = 0; i < count; i++)
       cells[i].count = rand_r(&seed) % 12;
     int64_t cost = 1 + rand_r(&seed) % 20;
     int64_t wait_us = weir_cells_retry_after(&rule, &part, now_us, cost);
-    assert_true(fits_after(&rule, cells, part.first, count, now_us, wait_us, cost));
+    assert_true(fits_after(&rule, cells, part.window.first, count, now_us, wait_us, cost));
     if (wait_us == 0) continue;
-    assert_false(fits_after(&rule, cells, part.first, count, now_us, wait_us - 1, cost));
+    assert_false(fits_after(&rule, cells, part.window.first, count, now_us, wait_us - 1, cost));
     waits++;
   }
   assert_true(waits > 50000);

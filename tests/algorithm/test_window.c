@@ -2,65 +2,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 
-#include <stdlib.h>
-#include <string.h>
-
 #include <cmocka.h>
 
-#include "algorithm/algorithm.h"
-
-/* A machine under hand: the test plays the store. */
-struct bench {
-  weir_stack stack;
-  weir_terms terms;
-  weir_machine *machine;
-  weir_memo *memo;
-  weir_ask asks[3];
-};
-
-static struct bench set_up(const char *rules) {
-  struct bench b = {.terms = {.clock_error_us = 10000,
-                              .margin_us = 40000,
-                              .memo_age_us = 1000000,
-                              .local_denial_us = 50000,
-                              .cached_cells = true,
-                              .local_denial = true}};
-  weir_message message = {""};
-  if (weir_stack_parse(rules, 64, &b.stack, &message) != WEIR_OK) fail_msg("%s", message.text);
-  b.memo = calloc(1, weir_memo_bytes(&b.stack));
-  return b;
-}
-
-static void tear_down(struct bench *b) {
-  free(b->machine);
-  free(b->memo);
-}
-
-/* Starts a group of takes; cost 0 ends the list. */
-static weir_turn start(struct bench *b, int64_t now_us, int64_t first, int64_t second) {
-  free(b->machine);
-  b->machine = weir_machine_init(malloc(weir_machine_bytes(&b->stack)), &b->stack, &b->terms);
-  b->asks[0] = (weir_ask){.cost = first, .next = second > 0 ? &b->asks[1] : NULL};
-  b->asks[1] = (weir_ask){.cost = second};
-  return weir_machine_start(b->machine, now_us, b->memo, b->asks);
-}
-
-static void keep(struct bench *b) {
-  memcpy(b->memo, b->machine->notes, weir_memo_bytes(&b->stack));
-}
-
-static void answer(struct bench *b, size_t action, weir_outcome outcome, int64_t value) {
-  b->machine->actions[action].outcome = outcome;
-  b->machine->actions[action].value = value;
-}
-
-static void expect(const struct bench *b, size_t action, weir_operation_kind kind, int64_t index,
-                   int64_t delta) {
-  assert_in_range(action, 0, b->machine->action_count - 1);
-  assert_int_equal(b->machine->actions[action].kind, kind);
-  assert_int_equal(b->machine->actions[action].index, index);
-  assert_int_equal(b->machine->actions[action].delta, delta);
-}
+#include "bench.h"
 
 static void adds_first_and_reads_the_rest_after(void **state) {
   (void)state;
@@ -219,23 +163,6 @@ static void looks_first_after_a_reset_that_failed(void **state) {
   tear_down(&b);
 }
 
-static void charges_all_rules_of_a_stack_or_none(void **state) {
-  (void)state;
-  struct bench b = set_up("fixed-window:10/1s;fixed-window:12/1m");
-  start(&b, 0, 4, 0);
-  assert_int_equal(b.machine->action_count, 2);
-  answer(&b, 0, WEIR_DONE, 4);
-  answer(&b, 1, WEIR_DONE, 13);
-  assert_int_equal(weir_machine_resume(b.machine, 100, false), WEIR_TURN_EXECUTE);
-  assert_int_equal(b.machine->action_count, 2);
-  expect(&b, 0, WEIR_SUB, 0, 4);
-  expect(&b, 1, WEIR_SUB, 0, 4);
-  assert_int_equal(b.asks[0].decision.rule, 1);
-  assert_int_equal(b.asks[0].decision.limit, 12);
-  assert_int_equal(b.asks[0].decision.remaining, 3);
-  tear_down(&b);
-}
-
 static void keeps_denied_charges_where_all_count(void **state) {
   (void)state;
   struct bench b = set_up("fixed-window:10/1s,count=all");
@@ -261,7 +188,6 @@ int main(void) {
       cmocka_unit_test(never_admits_on_a_late_reply),
       cmocka_unit_test(says_unknown_and_takes_nothing_back_when_its_addition_got_no_answer),
       cmocka_unit_test(looks_first_after_a_reset_that_failed),
-      cmocka_unit_test(charges_all_rules_of_a_stack_or_none),
       cmocka_unit_test(keeps_denied_charges_where_all_count),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

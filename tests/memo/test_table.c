@@ -89,6 +89,30 @@ static void takes_one_even_above_the_cap_and_a_reset_alone(void **state) {
   weir_table_destroy(table);
 }
 
+static void takes_alone_what_must_not_share_its_group(void **state) {
+  static const weir_ask loners[] = {{.cost = 1, .kind = WEIR_ASK_TAKE, .alone = true},
+                                    {.cost = 1, .kind = WEIR_ASK_PEEK, .alone = true},
+                                    {.cost = 1, .kind = WEIR_ASK_REFUND},
+                                    {.cost = 1, .kind = WEIR_ASK_RESET}};
+  (void)state;
+  weir_table *table = weir_table_create(4, sizeof(weir_memo));
+  weir_entry *entry = lock_number(table, 1);
+  for (size_t i = 0; i < sizeof loners / sizeof loners[0]; i++) {
+    weir_ask asks[] = {{.cost = 1}, {.cost = 1}, loners[i], loners[i], {.cost = 1}, {.cost = 1}};
+    for (size_t j = 0; j < 6; j++)
+      weir_entry_append(entry, &asks[j]);
+    assert_int_equal(length(weir_entry_take_group(entry, 10)), 2);
+    for (size_t j = 2; j < 4; j++) {
+      assert_ptr_equal(weir_entry_take_group(entry, 10), &asks[j]);
+      assert_null(asks[j].next);
+    }
+    assert_int_equal(length(weir_entry_take_group(entry, 10)), 2);
+    assert_null(entry->first_waiting);
+  }
+  weir_shard_unlock(entry->shard);
+  weir_table_destroy(table);
+}
+
 static void lets_anyone_leave_the_line(void **state) {
   (void)state;
   weir_table *table = weir_table_create(4, sizeof(weir_memo));
@@ -113,6 +137,7 @@ int main(void) {
       cmocka_unit_test(keeps_what_is_in_use_however_many_keys_come),
       cmocka_unit_test(groups_what_fits_under_the_cap_in_order_of_arrival),
       cmocka_unit_test(takes_one_even_above_the_cap_and_a_reset_alone),
+      cmocka_unit_test(takes_alone_what_must_not_share_its_group),
       cmocka_unit_test(lets_anyone_leave_the_line),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,199 @@
+/* Token and leaky buckets: what they allow, and what may be given back.
+ *
+ * Giving back is not the reverse of a charge. What was charged drains; once the rest of the bucket
+ * has run dry it drains for real, and given back it would be there twice. And where somebody waits
+ * for a place behind it, a later request would be given a place beside theirs. So
+ *
+ *     still the last charge     all of it: the time before it is put back
+ *     a token bucket            what has not drained, while nobody waits
+ *     else                      nothing
+ */
+#include "algorithm/bucket.h"
+
+#include <string.h>
+
+#include "algorithm/stage.h"
+
+static const weir_bucket_storage *storage_of(const weir_terms *terms) {
+  return terms->traits & WEIR_TRAIT_SWAP ? &weir_bucket_swap : &weir_bucket_raise;
+}
+
+/* By how many full buckets requests that are denied may have charged too much at once: as many
+ * processes, each with a whole bucket. Below that nobody may put the time back, for others wait by
+ * it. */
+enum { OVERSHOT_MOST = 64 };
+
+static int64_t wait_units(const weir_rule *rule, const weir_terms *terms) {
+  return weir_bucket_units(rule, terms->longest_wait_us + 2 * terms->clock_error_us);
+}
+
+int64_t weir_bucket_furthest(const weir_rule *rule, const weir_terms *terms) {
+  return (1 + OVERSHOT_MOST) * weir_bucket_full(rule) + wait_units(rule, terms);
+}
+
+int64_t weir_bucket_ttl_us(const weir_rule *rule, const weir_terms *terms) {
+  return weir_bucket_us(rule, weir_bucket_full(rule) + wait_units(rule, terms)) + 2000000;
+}
+
+/* --- what is known -----------------------------------------------------------------------------
+ */
+
+/* False: not known, taken as nothing. */
+static bool load(const weir_rule *rule, const weir_terms *terms, const weir_kept *kept,
+                 weir_part *part) {
+  int64_t ahead = 0;
+  bool known = storage_of(terms)->ahead(rule, terms, kept, part->now_us, &ahead);
+  part->bucket.far = ahead > weir_bucket_furthest(rule, terms);
+  part->bucket.ahead = part->bucket.far ? weir_bucket_full(rule) : ahead;
+  return known;
+}
+
+void weir_bucket_load(weir_machine *machine, size_t i) {
+  load(weir_machine_rule(machine, i), machine->terms, &machine->notes->kept[i], &machine->parts[i]);
+}
+
+static void frame(weir_machine *machine, size_t i) {
+  memset(&machine->parts[i].bucket, 0, sizeof machine->parts[i].bucket);
+  weir_bucket_load(machine, i);
+}
+
+bool weir_bucket_mends(const weir_machine *machine, size_t i) {
+  return machine->parts[i].bucket.far && weir_stage_has_takes(machine);
+}
+
+static bool recall(const weir_stack *stack, size_t i, const weir_terms *terms,
+                   const weir_memo *memo, int64_t now_us, weir_part *part) {
+  part->now_us = now_us;
+  return load(&stack->rules[i], terms, &memo->kept[i], part);
+}
+
+static bool is_fresh(const weir_machine *machine, const weir_kept *kept) {
+  int64_t age_us = machine->now_us - kept->bucket.read_us;
+  return kept->bucket.known && age_us >= 0 && age_us <= machine->terms->memo_age_us;
+}
+
+/* One after another, each on top of those before it. */
+static bool all_fit(const weir_machine *machine, size_t i) {
+  const weir_rule *rule = weir_machine_rule(machine, i);
+  int64_t ahead = machine->parts[i].bucket.ahead;
+  for (const weir_ask *ask = machine->asks; ask != NULL; ask = ask->next) {
+    int64_t cost = weir_ask_cost(ask, i);
+    if (ask->settled || ask->kind != WEIR_ASK_TAKE) continue;
+    if (weir_bucket_room(rule, ahead, ask) < cost) return false;
+    ahead += cost * rule->token_units;
+  }
+  return true;
+}
+
+static bool blind(const weir_machine *machine, size_t i) {
+  return is_fresh(machine, &machine->notes->kept[i]) && !machine->parts[i].bucket.far &&
+         storage_of(machine->terms)->blind(machine, i) && all_fit(machine, i);
+}
+
+/* --- rounds ------------------------------------------------------------------------------------
+ */
+
+/* A new time for two keys, each dropped and made anew, is the most. */
+static size_t actions_most(const weir_rule *rule) {
+  (void)rule;
+  return 4;
+}
+
+static void look(weir_machine *machine, size_t i) {
+  storage_of(machine->terms)->look(machine, i);
+}
+
+static void charge(weir_machine *machine, size_t i) {
+  storage_of(machine->terms)->charge(machine, i);
+}
+
+static void take_back(weir_machine *machine, size_t i) {
+  storage_of(machine->terms)->take_back(machine, i);
+}
+
+static void reset(weir_machine *machine, size_t i) {
+  if (machine->parts[i].step++ == 0) storage_of(machine->terms)->reset(machine, i);
+}
+
+static void answer(weir_machine *machine, size_t i, const weir_action *action) {
+  storage_of(machine->terms)->answer(machine, i, action);
+}
+
+/* --- what it means -----------------------------------------------------------------------------
+ */
+
+static int64_t room(const weir_rule *rule, const weir_part *part, const weir_ask *ask) {
+  return weir_bucket_room(rule, part->bucket.ahead, ask);
+}
+
+static void note(weir_machine *machine, size_t i, int64_t cost) {
+  machine->parts[i].bucket.ahead += cost * weir_machine_rule(machine, i)->token_units;
+}
+
+static void figures(const weir_rule *rule, const weir_part *part, const weir_ask *ask, int64_t cost,
+                    bool denied, weir_decision *decision) {
+  int64_t ahead = part->bucket.ahead;
+  decision->remaining = weir_bucket_room(rule, ahead, NULL);
+  if (denied) decision->retry_after_us = weir_bucket_retry_after_us(rule, ahead, ask, cost);
+  decision->reset_after_us = weir_bucket_us(rule, ahead);
+}
+
+static int64_t delay(const weir_rule *rule, const weir_part *part, int64_t cost) {
+  return weir_bucket_delay_us(rule, part->bucket.ahead, cost);
+}
+
+/* A token bucket gives places in a queue only to those who wait. */
+static int64_t slot(const weir_machine *machine, size_t i) {
+  const weir_rule *rule = weir_machine_rule(machine, i);
+  int64_t ahead = machine->parts[i].bucket.ahead;
+  if (rule->kind == WEIR_TOKEN_BUCKET && ahead <= weir_bucket_full(rule)) return WEIR_NO_SLOT;
+  return storage_of(machine->terms)->stored(rule, machine->now_us, ahead);
+}
+
+/* --- giving back -------------------------------------------------------------------------------
+ */
+
+/* Every place in a leaky bucket is one in its queue: who had no delay began at the stamp. */
+static int64_t slot_of(const weir_machine *machine, size_t i, const weir_ask *ask, int64_t cost) {
+  const weir_rule *rule = weir_machine_rule(machine, i);
+  int64_t end = ask->ends != NULL ? ask->ends[i] : WEIR_NO_SLOT;
+  if (ask->ends == NULL || end != WEIR_NO_SLOT || rule->kind == WEIR_TOKEN_BUCKET) return end;
+  return storage_of(machine->terms)->stored(rule, ask->at_us, cost * rule->token_units);
+}
+
+/* After a charge at the stamp v was at least that and cT more; nothing but what gives back has
+ * lowered it since. So what is missing of cT - elapsed was lost, reset or given back before. */
+static bool refund(weir_machine *machine, size_t i, const weir_ask *ask, int64_t cost) {
+  const weir_rule *rule = weir_machine_rule(machine, i);
+  weir_part *part = &machine->parts[i];
+  part->unused = 0;
+  part->bucket.before = 0;
+  part->bucket.slot = WEIR_NO_SLOT;
+  part->bucket.stamp_us = ask->at_us;
+  if (cost > rule->burst) return false;
+  int64_t end = slot_of(machine, i, ask, cost);
+  if (end != WEIR_NO_SLOT) storage_of(machine->terms)->cancel(machine, i, end, cost);
+  if (end != WEIR_NO_SLOT || rule->kind == WEIR_LEAKY_BUCKET) return true;
+  int64_t left = weir_bucket_undrained(rule, cost, 0, part->now_us - ask->at_us);
+  if (left > part->bucket.ahead) return false;
+  if (left > 0 && part->bucket.ahead <= weir_bucket_full(rule)) part->unused = cost;
+  return true;
+}
+
+const weir_method weir_bucket_method = {
+    .actions_most = actions_most,
+    .frame = frame,
+    .blind = blind,
+    .look = look,
+    .charge = charge,
+    .take_back = take_back,
+    .reset = reset,
+    .answer = answer,
+    .room = room,
+    .note = note,
+    .figures = figures,
+    .delay = delay,
+    .slot = slot,
+    .refund = refund,
+    .recall = recall,
+};

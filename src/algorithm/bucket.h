@@ -1,0 +1,50 @@
+/* Buckets: one time per key says when all that was charged has drained (bucket_math.h). How a store
+ * keeps and changes that time is a bucket storage: bucket_swap.c compares and swaps it,
+ * bucket_raise.c raises it and adds to it. What it means is the same for both: bucket.c.
+ */
+#ifndef WEIR_ALGORITHM_BUCKET_H
+#define WEIR_ALGORITHM_BUCKET_H
+
+#include "algorithm/bucket_math.h"
+#include "algorithm/method.h"
+
+/* Members that say no more are those of weir_method. */
+typedef struct weir_bucket_storage {
+  /* What is ahead by what is kept, as it stands; false: that is not known. */
+  bool (*ahead)(const weir_rule *rule, const weir_terms *terms, const weir_kept *kept,
+                int64_t now_us, int64_t *ahead);
+
+  /* The value that is stored when so much is ahead. */
+  int64_t (*stored)(const weir_rule *rule, int64_t now_us, int64_t ahead);
+
+  /* Whether what is kept, fresh and enough for all that is asked, may do without a look. */
+  bool (*blind)(const weir_machine *machine, size_t i);
+
+  void (*look)(weir_machine *machine, size_t i);
+  void (*charge)(weir_machine *machine, size_t i);
+  void (*take_back)(weir_machine *machine, size_t i);
+  void (*reset)(weir_machine *machine, size_t i);
+  void (*answer)(weir_machine *machine, size_t i, const weir_action *action);
+
+  /* Chooses a slot to be given back if it is the last, by where it ends. */
+  void (*cancel)(weir_machine *machine, size_t i, int64_t slot, int64_t cost);
+} weir_bucket_storage;
+
+extern const weir_bucket_storage weir_bucket_swap;
+extern const weir_bucket_storage weir_bucket_raise;
+
+/* Furthest that honest clocks leave anything ahead, in units. */
+int64_t weir_bucket_furthest(const weir_rule *rule, const weir_terms *terms);
+
+/* Brings the part's notes to what is kept. Further ahead than that, some clock was wrong: then the
+ * bucket counts as full, and `far` is set. */
+void weir_bucket_load(weir_machine *machine, size_t i);
+
+/* Whether what is stored is to be brought back from too far ahead: only by who wants to charge. */
+bool weir_bucket_mends(const weir_machine *machine, size_t i);
+
+/* Of a bucket that holds all it can, until nobody waits by the slowest clock; 2 s for whole
+ * seconds. */
+int64_t weir_bucket_ttl_us(const weir_rule *rule, const weir_terms *terms);
+
+#endif

@@ -1,0 +1,170 @@
+/* Buckets where the store compares and swaps: linearizable.
+ *
+ *     GET ──> fits ──> CREATE or SWAP ──> done
+ *      ^                    │ others were faster
+ *      └───── pause <───────┘
+ *
+ * The version of the last write is kept, so that a process alone on a key needs one round trip.
+ * What is kept stops being true with every write that is sent: its answer may never come.
+ */
+#include "algorithm/bucket.h"
+
+enum { SWAPS_TO_TAKE_BACK = 3 };
+
+static bool ahead(const weir_rule *rule, const weir_terms *terms, const weir_kept *kept,
+                  int64_t now_us, int64_t *units) {
+  (void)terms;
+  if (!kept->bucket.known) return false;
+  *units = kept->bucket.absent ? 0 : weir_bucket_unwrap(rule, now_us, kept->bucket.value);
+  return true;
+}
+
+/* Not every server says which version it gave to what it wrote. */
+static bool blind(const weir_machine *machine, size_t i) {
+  return machine->notes->kept[i].bucket.version != 0;
+}
+
+/* --- planning ----------------------------------------------------------------------------------
+ */
+
+static weir_action *plan(weir_machine *machine, size_t i, weir_operation_kind kind) {
+  int64_t ttl_us = weir_bucket_ttl_us(weir_machine_rule(machine, i), machine->terms);
+  return weir_plan(machine, i, kind, WEIR_PLACE_COUNT, 0, ttl_us);
+}
+
+/* In the place of what is kept. */
+static void plan_write(weir_machine *machine, size_t i, int64_t value) {
+  weir_kept *kept = &machine->notes->kept[i];
+  weir_action *action = plan(machine, i, kept->bucket.absent ? WEIR_CREATE : WEIR_SWAP);
+  action->value = value;
+  action->version = kept->bucket.version;
+  machine->parts[i].bucket.written = value;
+  kept->bucket.known = false;
+}
+
+static bool can_write(const weir_machine *machine, size_t i) {
+  const weir_kept *kept = &machine->notes->kept[i];
+  return kept->bucket.known && (kept->bucket.absent || kept->bucket.version != 0);
+}
+
+static void look(weir_machine *machine, size_t i) {
+  const weir_rule *rule = weir_machine_rule(machine, i);
+  weir_part *part = &machine->parts[i];
+  int step = part->step++;
+  if (step == 0)
+    plan(machine, i, WEIR_GET);
+  else if (step == 1 && weir_bucket_mends(machine, i))
+    plan_write(machine, i, weir_bucket_wrap(rule, part->now_us, weir_bucket_full(rule)));
+}
+
+/* Looked at before; only a clock that was set back since can make it too much. */
+static void charge(weir_machine *machine, size_t i) {
+  const weir_rule *rule = weir_machine_rule(machine, i);
+  weir_part *part = &machine->parts[i];
+  if (part->charged) return;
+  if (part->step++ == 0 && !can_write(machine, i)) {
+    plan(machine, i, WEIR_GET);
+    return;
+  }
+  int64_t after = part->bucket.ahead + part->charge * rule->token_units;
+  part->bucket.before = part->bucket.ahead;
+  part->bucket.stamp_us = part->now_us;
+  part->bucket.slot = weir_bucket_wrap(rule, part->now_us, after);
+  part->bucket.only_last = rule->kind == WEIR_LEAKY_BUCKET;
+  plan_write(machine, i, part->bucket.slot);
+}
+
+/* What goes back of what is stored now, in units. */
+static int64_t give_back(const weir_machine *machine, size_t i) {
+  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_part *part = &machine->parts[i];
+  int64_t stored = machine->notes->kept[i].bucket.value;
+  if (stored == part->bucket.slot) return part->unused * rule->token_units;
+  bool somebody_waits =
+      weir_bucket_unwrap(rule, machine->clock_us, stored) > weir_bucket_full(rule);
+  if (part->bucket.only_last || somebody_waits) return 0;
+  return weir_bucket_undrained(rule, part->unused, part->bucket.before,
+                               machine->clock_us - part->bucket.stamp_us);
+}
+
+/* What cannot go back stays charged, and `unused` as it is. */
+static void take_back(weir_machine *machine, size_t i) {
+  weir_part *part = &machine->parts[i];
+  if (part->step == SWAPS_TO_TAKE_BACK) return;
+  if (!can_write(machine, i)) {
+    plan(machine, i, WEIR_GET);
+    return;
+  }
+  int64_t units = give_back(machine, i);
+  if (units == 0) {
+    part->step = SWAPS_TO_TAKE_BACK;
+    return;
+  }
+  part->step++;
+  plan_write(machine, i, weir_bucket_wrapped_less(machine->notes->kept[i].bucket.value, units));
+}
+
+static void reset(weir_machine *machine, size_t i) {
+  plan(machine, i, WEIR_DROP);
+}
+
+static void cancel(weir_machine *machine, size_t i, int64_t slot, int64_t cost) {
+  const weir_kept *kept = &machine->notes->kept[i];
+  weir_part *part = &machine->parts[i];
+  part->bucket.slot = slot;
+  part->bucket.only_last = true;
+  if (!kept->bucket.absent && kept->bucket.value == slot) part->unused = cost;
+}
+
+/* --- answers -----------------------------------------------------------------------------------
+ */
+
+static void keep(weir_machine *machine, size_t i, const weir_action *action, int64_t value) {
+  machine->notes->kept[i].bucket.known = true;
+  machine->notes->kept[i].bucket.absent = action->outcome == WEIR_ABSENT;
+  machine->notes->kept[i].bucket.value = weir_bucket_wrapped_less(value, 0);
+  machine->notes->kept[i].bucket.version = action->outcome == WEIR_DONE ? action->version_out : 0;
+  machine->notes->kept[i].bucket.read_us = machine->now_us;
+}
+
+static void answer_look(weir_machine *machine, size_t i, const weir_action *action) {
+  keep(machine, i, action, action->outcome == WEIR_DONE ? action->value : 0);
+  if (machine->phase != WEIR_PHASE_TAKE_BACK)
+    weir_bucket_load(machine, i);
+  else if (action->outcome == WEIR_ABSENT)
+    machine->parts[i].unused = 0;
+}
+
+static void answer_write(weir_machine *machine, size_t i, const weir_action *action) {
+  weir_part *part = &machine->parts[i];
+  if (action->outcome == WEIR_DONE) keep(machine, i, action, part->bucket.written);
+  if (machine->phase == WEIR_PHASE_TAKE_BACK) {
+    if (action->outcome != WEIR_CONFLICT) part->unused = 0;
+    part->conflict = part->unused > 0 && part->step == SWAPS_TO_TAKE_BACK;
+  } else if (action->outcome != WEIR_DONE) {
+    part->conflict = true;
+  } else if (machine->phase == WEIR_PHASE_CHARGE) {
+    part->charged = true;
+  } else {
+    weir_bucket_load(machine, i);
+  }
+}
+
+static void answer(weir_machine *machine, size_t i, const weir_action *action) {
+  if (action->kind == WEIR_GET)
+    answer_look(machine, i, action);
+  else if (action->kind != WEIR_DROP)
+    answer_write(machine, i, action);
+}
+
+const weir_bucket_storage weir_bucket_swap = {
+    .ahead = ahead,
+    .stored = weir_bucket_wrap,
+    .blind = blind,
+    .look = look,
+    .charge = charge,
+    .take_back = take_back,
+    .reset = reset,
+    .answer = answer,
+    .cancel = cancel,
+};

@@ -1,0 +1,96 @@
+/* A method: what one kind of rule is to the machine. The machine owns order, groups, failures and
+ * time; a method knows which operations its rule needs and what their answers mean.
+ *
+ * A part stands for one rule in one machine. What a part believes of the key is called its notes:
+ * it begins with what the memo kept, answers replace it, and `note` adds what was admitted since.
+ */
+#ifndef WEIR_ALGORITHM_METHOD_H
+#define WEIR_ALGORITHM_METHOD_H
+
+#include "algorithm/algorithm.h"
+
+typedef struct weir_method {
+  /* Most operations that the part plans for one round. */
+  size_t (*actions_most)(const weir_rule *rule);
+
+  /* Moves part i to machine->now_us: what the memo keeps and is still true stays, all else is not
+   * known. Begins every look and every charge. */
+  void (*frame)(weir_machine *machine, size_t i);
+
+  /* Whether part i may be charged without a look; asked after `frame`. */
+  bool (*blind)(const weir_machine *machine, size_t i);
+
+  /* Each plans operations for one round with weir_plan(). They are called again after every round,
+   * and are through when they plan nothing; part->step counts the rounds.
+   *
+   * look: reads until `room` and `figures` have what they need; changes nothing.
+   * charge: adds part->charge (above 0); sets part->charged once the store confirmed it, or
+   *   part->conflict when others were faster and nothing of it stays.
+   * take_back: gives back part->unused (above 0) of what was charged, or of what `refund` chose;
+   *   part->conflict when others kept it out.
+   * reset: removes all that is stored. */
+  void (*look)(weir_machine *machine, size_t i);
+  void (*charge)(weir_machine *machine, size_t i);
+  void (*take_back)(weir_machine *machine, size_t i);
+  void (*reset)(weir_machine *machine, size_t i);
+
+  /* Takes in one outcome of this part: DONE, ABSENT or CONFLICT. After a charge the part's notes
+   * hold what was there without it. */
+  void (*answer)(weir_machine *machine, size_t i, const weir_action *action);
+
+  /* With count=all: whether the cost of a denied request may stay, or the count is about to
+   * overflow. NULL: rules without that option. */
+  bool (*keeps_denied)(const weir_part *part);
+
+  /* The largest cost that fits on top of the notes, for an ask with these wishes; 0: none. */
+  int64_t (*room)(const weir_rule *rule, const weir_part *part, const weir_ask *ask);
+
+  /* Counts a cost as admitted (below 0: no longer), in part and memo. Called before `figures` and
+   * `delay` of the same ask. */
+  void (*note)(weir_machine *machine, size_t i, int64_t cost);
+
+  /* remaining, retry_after_us (where the cost is denied) and reset_after_us, as the notes stand. */
+  void (*figures)(const weir_rule *rule, const weir_part *part, const weir_ask *ask, int64_t cost,
+                  bool denied, weir_decision *decision);
+
+  /* How long the holder of this cost must wait, asked before it is noted. NULL: never. */
+  int64_t (*delay)(const weir_rule *rule, const weir_part *part, int64_t cost);
+
+  /* Where the slot of what was just noted ends (weir_ask.ends). NULL: rules without slots. */
+  int64_t (*slot)(const weir_machine *machine, size_t i);
+
+  /* After a look: chooses what a refund of `cost` (above 0) gives back, in part->unused; 0 where it
+   * no longer matters. False when less than that is charged. */
+  bool (*refund)(weir_machine *machine, size_t i, const weir_ask *ask, int64_t cost);
+
+  /* The part as the memo alone knows it, for a denial without the store; false: not well enough. */
+  bool (*recall)(const weir_stack *stack, size_t i, const weir_terms *terms, const weir_memo *memo,
+                 int64_t now_us, weir_part *part);
+} weir_method;
+
+extern const weir_method weir_window_method; /* fixed and sliding windows */
+extern const weir_method weir_bucket_method; /* token and leaky buckets */
+extern const weir_method weir_quota_method;
+extern const weir_method weir_log_method;
+
+const weir_method *weir_method_of(const weir_rule *rule);
+
+static inline const weir_rule *weir_machine_rule(const weir_machine *machine, size_t i) {
+  return &machine->stack->rules[i];
+}
+
+/* Appends an operation of part i to this round; the caller sets what the kind needs beyond these.
+ */
+weir_action *weir_plan(weir_machine *machine, size_t i, weir_operation_kind kind, weir_place place,
+                       int64_t index, int64_t ttl_us);
+
+/* The same for a TTL: at least what the limiter asks for, at most what a store takes. */
+int64_t weir_plan_ttl(const weir_machine *machine, int64_t ttl_us);
+
+/* Divides towards minus infinity, and up; divisor above 0. */
+static inline int64_t weir_floor_divide(int64_t number, int64_t divisor) {
+  int64_t quotient = number / divisor;
+  return quotient - (number % divisor < 0);
+}
+
+#endif

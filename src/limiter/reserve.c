@@ -1,0 +1,184 @@
+/* Giving back: reservations remember exactly what they were charged, refunds as much as a decision
+ * says. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weir/backend.h>
+
+#include "limiter/limiter.h"
+
+typedef enum weir_reservation_state {
+  WEIR_RESERVED,
+  WEIR_COMMITTED,
+  WEIR_CANCELLED
+} weir_reservation_state;
+
+struct weir_reservation {
+  weir_limiter *limiter;
+  weir_reservation_state state;
+  bool own_costs; /* one per rule, in costs */
+  int64_t cost;
+  int64_t at_us;
+  int64_t costs[WEIR_RULES_MOST];
+  int64_t ends[WEIR_RULES_MOST]; /* of the slots that buckets gave */
+  size_t key_length;
+  unsigned char key[];
+};
+
+/* --- reservations ------------------------------------------------------------------------------
+ */
+
+static weir_reservation *create_reservation(weir_limiter *limiter, const weir_request *request) {
+  weir_reservation *made = calloc(1, sizeof *made + request->key_length);
+  if (made == NULL) return NULL;
+  made->limiter = limiter;
+  made->own_costs = request->costs != NULL;
+  if (made->own_costs)
+    memcpy(made->costs, request->costs, limiter->stack.count * sizeof made->costs[0]);
+  for (size_t i = 0; i < WEIR_RULES_MOST; i++)
+    made->ends[i] = WEIR_NO_SLOT;
+  made->key_length = request->key_length;
+  memcpy(made->key, request->key, request->key_length);
+  return made;
+}
+
+static weir_status check_reserve(const weir_limiter *limiter, const weir_request *request,
+                                 weir_message *message) {
+  weir_status status = weir_request_check(limiter, request, message);
+  if (status != WEIR_OK || !(request->flags & WEIR_REQUEST_PEEK)) return status;
+  weir_message_set(message, "WEIR_REQUEST_PEEK in a reservation: accepted is WEIR_REQUEST_UP_TO");
+  return WEIR_BAD_ARGUMENT;
+}
+
+/* Memory comes before the charge: what is charged can always be cancelled. */
+static weir_status reserve(weir_limiter *limiter, weir_request *request,
+                           weir_reservation **reservation, weir_message *message) {
+  weir_status status = check_reserve(limiter, request, message);
+  if (status != WEIR_OK) return status;
+  weir_reservation *made = create_reservation(limiter, request);
+  if (made == NULL) return weir_no_memory(message);
+  weir_ask ask = weir_request_ask(request);
+  ask.ends = made->ends;
+  status = weir_limiter_settle(limiter, request->key, request->key_length, &ask, message);
+  if (status == WEIR_OK) request->decision = ask.decision;
+  if (status != WEIR_OK || !ask.decision.allowed) {
+    free(made);
+    return status;
+  }
+  made->cost = ask.decision.cost;
+  made->at_us = ask.decision.at_us;
+  *reservation = made;
+  return WEIR_OK;
+}
+
+weir_status weir_limiter_reserve(weir_limiter *limiter, weir_request *request,
+                                 weir_reservation **reservation, weir_message *message) {
+  *reservation = NULL;
+  request->status = reserve(limiter, request, reservation, message);
+  return request->status;
+}
+
+/* Ends a reservation that is open. */
+static weir_status end_reservation(weir_reservation *reservation, weir_reservation_state state,
+                                   weir_message *message) {
+  if (reservation == NULL) {
+    weir_message_set(message, "the reservation is NULL: a request that is denied reserves nothing");
+    return WEIR_BAD_ARGUMENT;
+  }
+  if (reservation->state != WEIR_RESERVED) {
+    weir_message_set(message, "the reservation was %s before: accepted is one commit or one cancel",
+                     reservation->state == WEIR_COMMITTED ? "committed" : "cancelled");
+    return WEIR_BAD_ARGUMENT;
+  }
+  reservation->state = state;
+  return WEIR_OK;
+}
+
+weir_status weir_reservation_commit(weir_reservation *reservation, weir_message *message) {
+  return end_reservation(reservation, WEIR_COMMITTED, message);
+}
+
+/* The machine knows only that less is charged than should go back. */
+static weir_status explain_refund(weir_status status, weir_message *message) {
+  if (status == WEIR_BAD_COST)
+    weir_message_set(message,
+                     "the store holds less than what should go back: it was reset, lost "
+                     "or given back before");
+  return status;
+}
+
+weir_status weir_reservation_cancel(weir_reservation *reservation, weir_message *message) {
+  weir_status status = end_reservation(reservation, WEIR_CANCELLED, message);
+  if (status != WEIR_OK) return status;
+  weir_ask ask = {.kind = WEIR_ASK_REFUND,
+                  .alone = true,
+                  .cost = reservation->cost,
+                  .costs = reservation->own_costs ? reservation->costs : NULL,
+                  .at_us = reservation->at_us,
+                  .ends = reservation->ends};
+  status = weir_limiter_settle(reservation->limiter, reservation->key, reservation->key_length,
+                               &ask, message);
+  return explain_refund(status, message);
+}
+
+void weir_reservation_destroy(weir_reservation *reservation) {
+  free(reservation);
+}
+
+/* --- refunds -----------------------------------------------------------------------------------
+ */
+
+/* A decision is a caller's memory: nothing in it is believed. */
+static weir_status check_taken(const weir_decision *taken, weir_message *message) {
+  if (!taken->allowed) {
+    weir_message_set(message, "the decision is a denial: accepted is one that was allowed");
+    return WEIR_BAD_ARGUMENT;
+  }
+  if (taken->cost <= 0) {
+    weir_message_set(message,
+                     "the decision has no cost left to give back: accepted is one that "
+                     "was taken with one cost and not given back in full");
+    return WEIR_BAD_ARGUMENT;
+  }
+  if (taken->at_us < 0 || taken->at_us > WEIR_TIME_MOST_US) {
+    weir_message_set(message, "at_us of the decision is %" PRId64 ": accepted are 0 to %" PRId64,
+                     taken->at_us, WEIR_TIME_MOST_US);
+    return WEIR_BAD_ARGUMENT;
+  }
+  return WEIR_OK;
+}
+
+/* No rule has ever admitted more than it holds. */
+static weir_status check_refund(const weir_limiter *limiter, int64_t cost,
+                                const weir_decision *taken, weir_message *message) {
+  weir_status status = check_taken(taken, message);
+  if (status != WEIR_OK) return status;
+  int64_t most = taken->cost;
+  for (size_t i = 0; i < limiter->stack.count; i++) {
+    int64_t capacity = weir_rule_capacity(&limiter->stack.rules[i]);
+    if (capacity < most) most = capacity;
+  }
+  if (cost >= 1 && cost <= most) return WEIR_OK;
+  weir_message_set(message, "cost %" PRId64 " to give back: accepted are 1 to %" PRId64, cost,
+                   most);
+  return WEIR_BAD_COST;
+}
+
+weir_status weir_limiter_refund(weir_limiter *limiter, const void *key, size_t key_length,
+                                int64_t cost, weir_decision *taken, weir_message *message) {
+  weir_status status = check_refund(limiter, cost, taken, message);
+  if (status != WEIR_OK) return status;
+  const weir_request request = {.key = key, .key_length = key_length, .cost = cost};
+  status = weir_request_check(limiter, &request, message);
+  if (status != WEIR_OK) return status;
+  int64_t costs[WEIR_RULES_MOST];
+  bool delayed = taken->delay_us > 0;
+  for (size_t i = 0; i < limiter->stack.count; i++)
+    costs[i] = delayed && weir_rule_is_bucket(&limiter->stack.rules[i]) ? 0 : cost;
+  weir_ask ask = {
+      .kind = WEIR_ASK_REFUND, .alone = true, .cost = cost, .costs = costs, .at_us = taken->at_us};
+  status = weir_limiter_settle(limiter, key, key_length, &ask, message);
+  if (status == WEIR_OK || status == WEIR_UNKNOWN_OUTCOME) taken->cost -= cost;
+  return explain_refund(status, message);
+}

@@ -1,0 +1,395 @@
+/* Random requests, one after another, over every kind of store, against a bucket written down once
+ * more from its definition, in 128-bit times that neither wrap nor have epochs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "test_bucket_store.h"
+
+__extension__ typedef __int128 wide;
+
+enum { CLIENTS = 2, TAKEN_MOST = 8, ROUNDS = 3000, RUNS = 2 };
+
+/* --- the definition ----------------------------------------------------------------------------
+ */
+
+struct bucket {
+  const weir_rule *rule;
+  weir_terms terms;
+  bool leaky, swaps;
+  wide v;
+};
+
+static wide units(const struct bucket *bucket, wide us) {
+  return us << bucket->rule->unit_bits;
+}
+
+static int64_t ceil_us(const struct bucket *bucket, wide amount) {
+  wide unit = units(bucket, 1);
+  return amount <= 0 ? 0 : (int64_t)((amount + unit - 1) / unit);
+}
+
+static wide full(const struct bucket *bucket) {
+  return (wide)bucket->rule->burst * bucket->rule->token_units;
+}
+
+static wide base_at(const struct bucket *bucket, int64_t now_us) {
+  wide n = units(bucket, now_us);
+  return bucket->v > n ? bucket->v : n;
+}
+
+static wide cost_of(const struct bucket *bucket, int64_t cost) {
+  return (wide)cost * bucket->rule->token_units;
+}
+
+/* A clock that was far ahead has been here. */
+static bool is_far(const struct bucket *bucket, int64_t now_us) {
+  wide slack = units(bucket, bucket->terms.longest_wait_us + 2 * bucket->terms.clock_error_us);
+  return bucket->v > units(bucket, now_us) + 65 * full(bucket) + slack;
+}
+
+static bool fits(const struct bucket *bucket, int64_t now_us, const weir_ask *ask, int64_t cost) {
+  wide n = units(bucket, now_us);
+  wide base = base_at(bucket, now_us);
+  wide wait = ask->waits ? units(bucket, ask->wait_us) : 0;
+  if (!bucket->leaky) return base + cost_of(bucket, cost) <= n + full(bucket) + wait;
+  return base + cost_of(bucket, cost) <= n + full(bucket) && (!ask->waits || base - n <= wait);
+}
+
+/* The largest cost up to the one asked that fits, by halving. */
+static int64_t largest(const struct bucket *bucket, int64_t now_us, const weir_ask *ask) {
+  int64_t low = 0;
+  int64_t high = ask->cost;
+  while (low < high) {
+    int64_t middle = low + (high - low + 1) / 2;
+    if (fits(bucket, now_us, ask, middle))
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
+}
+
+struct expected {
+  bool allowed;
+  int64_t cost, remaining, retry_after_us, reset_after_us, delay_us, end;
+  wide v;
+};
+
+static int64_t remaining_at(const struct bucket *bucket, int64_t now_us) {
+  wide room = units(bucket, now_us) + full(bucket) - base_at(bucket, now_us);
+  return room < 0 ? 0 : (int64_t)(room / bucket->rule->token_units);
+}
+
+static struct expected decide(struct bucket *bucket, int64_t now_us, const weir_ask *ask) {
+  wide n = units(bucket, now_us);
+  wide base = base_at(bucket, now_us);
+  struct expected e = {.cost = ask->cost};
+  e.allowed = fits(bucket, now_us, ask, e.cost);
+  if (!e.allowed && ask->up_to) {
+    int64_t most = largest(bucket, now_us, ask);
+    e.allowed = most > 0;
+    if (most > 0) e.cost = most;
+  }
+  wide over = base + cost_of(bucket, e.cost) - full(bucket) - n;
+  wide wait = ask->waits ? units(bucket, ask->wait_us) : 0;
+  if (e.allowed) {
+    e.delay_us = ceil_us(bucket, bucket->leaky ? base - n : over);
+    if (ask->kind == WEIR_ASK_TAKE) bucket->v = base + cost_of(bucket, e.cost);
+  } else if (bucket->leaky) {
+    wide late = ask->waits ? base - n - wait : 0;
+    e.retry_after_us = ceil_us(bucket, over > late ? over : late);
+  } else {
+    e.retry_after_us = ceil_us(bucket, over - wait);
+  }
+  e.v = bucket->v;
+  e.remaining = remaining_at(bucket, now_us);
+  e.reset_after_us = ceil_us(bucket, bucket->v - n);
+  return e;
+}
+
+/* What was taken, for refunds and cancels. */
+struct taken {
+  int64_t cost, at_us;
+  int64_t ends[WEIR_RULES_MOST];
+  bool delayed;
+  wide v;
+};
+
+static weir_status give_back(struct bucket *bucket, int64_t now_us, const struct taken *taken,
+                             bool cancels) {
+  wide n = units(bucket, now_us);
+  if (cancels && (bucket->leaky || taken->delayed)) {
+    if (bucket->swaps && bucket->v == taken->v) bucket->v -= cost_of(bucket, taken->cost);
+    return WEIR_OK;
+  }
+  if (bucket->leaky) return WEIR_OK;
+  wide elapsed = now_us > taken->at_us ? units(bucket, now_us - taken->at_us) : 0;
+  wide left = cost_of(bucket, taken->cost) - elapsed;
+  if (left <= 0) return WEIR_OK;
+  if (bucket->v - n < left) return WEIR_BAD_COST;
+  if (bucket->v - n <= full(bucket)) bucket->v -= left;
+  return WEIR_OK;
+}
+
+/* --- random runs -------------------------------------------------------------------------------
+ */
+
+struct run {
+  weir_stack stack;
+  struct bucket bucket;
+  struct toy_store store;
+  struct client clients[CLIENTS];
+  int client_count;
+  struct taken taken[TAKEN_MOST];
+  size_t taken_count;
+  int64_t now_us;
+  unsigned seed;
+  unsigned allowed, denied, delayed, returned, mended;
+};
+
+static int64_t random_to(struct run *run, int64_t most) {
+  int64_t number = (int64_t)rand_r(&run->seed) << 31 | rand_r(&run->seed);
+  return most <= 0 ? 0 : number % (most + 1);
+}
+
+static void open_run(struct run *run, const char *rule, unsigned traits, bool hides_versions,
+                     int client_count, int64_t start_us) {
+  run->stack = stack_of(rule);
+  run->store.hides_versions = hides_versions;
+  run->client_count = client_count;
+  for (int i = 0; i < client_count; i++)
+    run->clients[i] = client_of(&run->stack, traits);
+  run->bucket = (struct bucket){.rule = &run->stack.rules[0],
+                                .terms = run->clients[0].terms,
+                                .leaky = run->stack.rules[0].kind == WEIR_LEAKY_BUCKET,
+                                .swaps = traits & WEIR_TRAIT_SWAP,
+                                .v = 0};
+  run->now_us = start_us;
+}
+
+static void close_run(struct run *run) {
+  for (int i = 0; i < run->client_count; i++)
+    client_free(&run->clients[i]);
+}
+
+/* Small costs, often enough a large one; every other request with some wish. */
+static weir_ask random_ask(struct run *run) {
+  int64_t burst = run->stack.rules[0].burst;
+  int64_t most = random_to(run, 3) == 0 ? burst : burst / 4;
+  weir_ask ask = {.kind = random_to(run, 5) == 0 ? WEIR_ASK_PEEK : WEIR_ASK_TAKE,
+                  .cost = 1 + random_to(run, most - 1),
+                  .up_to = random_to(run, 3) == 0,
+                  .waits = random_to(run, 2) == 0};
+  int64_t full_us = ceil_us(&run->bucket, full(&run->bucket));
+  if (ask.waits) ask.wait_us = random_to(run, full_us < 60000000 ? full_us : 60000000);
+  return ask;
+}
+
+static void compare(const struct run *run, const weir_ask *ask, const struct expected *e) {
+  const weir_decision *d = &ask->decision;
+  bool same = ask->status == WEIR_OK && d->allowed == e->allowed && d->cost == e->cost &&
+              d->remaining == e->remaining && d->retry_after_us == e->retry_after_us &&
+              d->reset_after_us == e->reset_after_us && d->delay_us == e->delay_us &&
+              d->at_us == run->now_us && d->limit == run->stack.rules[0].burst;
+  if (same) return;
+  fail_msg("%s at %" PRId64 ": cost %" PRId64 " remaining %" PRId64 " retry %" PRId64
+           " reset %" PRId64 " delay %" PRId64 " status %d allowed %d; expected cost %" PRId64
+           " remaining %" PRId64 " retry %" PRId64 " reset %" PRId64 " delay %" PRId64
+           " allowed %d",
+           run->stack.rules[0].tag, run->now_us, d->cost, d->remaining, d->retry_after_us,
+           d->reset_after_us, d->delay_us, (int)ask->status, d->allowed, e->cost, e->remaining,
+           e->retry_after_us, e->reset_after_us, e->delay_us, e->allowed);
+}
+
+static void remember(struct run *run, const weir_ask *ask, const int64_t *ends, wide v) {
+  struct taken *taken = &run->taken[run->taken_count++ % TAKEN_MOST];
+  *taken = (struct taken){.cost = ask->decision.cost,
+                          .at_us = ask->decision.at_us,
+                          .delayed = ask->decision.delay_us > 0,
+                          .v = v};
+  memcpy(taken->ends, ends, sizeof taken->ends);
+}
+
+static void step_group(struct run *run, struct client *client) {
+  int64_t ends[CLIENT_ASKS_MOST][WEIR_RULES_MOST];
+  weir_ask asked[CLIENT_ASKS_MOST];
+  size_t count = 1 + (size_t)random_to(run, 2) * (random_to(run, 2) == 0);
+  bool mends = false;
+  for (size_t i = 0; i < count; i++) {
+    asked[i] = client->asks[i] = random_ask(run);
+    client->asks[i].ends = ends[i];
+    mends = mends || asked[i].kind == WEIR_ASK_TAKE;
+  }
+  /* a state from a clock far ahead counts as full, and a take leaves it so */
+  wide stored = run->bucket.v;
+  bool far = is_far(&run->bucket, run->now_us);
+  if (far) run->bucket.v = units(&run->bucket, run->now_us) + full(&run->bucket);
+  run->mended += far && mends;
+  client_start(client, run->now_us, count);
+  client_finish(client, &run->store, run->now_us);
+  for (size_t i = 0; i < count; i++) {
+    struct expected e = decide(&run->bucket, run->now_us, &asked[i]);
+    const weir_ask *ask = &client->asks[i];
+    compare(run, ask, &e);
+    run->allowed += e.allowed;
+    run->denied += !e.allowed;
+    run->delayed += e.delay_us > 0;
+    if (ask->kind == WEIR_ASK_TAKE && e.allowed) remember(run, ask, ends[i], e.v);
+  }
+  if (far && !mends) run->bucket.v = stored;
+}
+
+static void step_back(struct run *run, struct client *client) {
+  if (run->taken_count == 0) return;
+  size_t known = run->taken_count < TAKEN_MOST ? run->taken_count : TAKEN_MOST;
+  struct taken *taken = &run->taken[random_to(run, (int64_t)known - 1)];
+  bool cancels = random_to(run, 1) == 0;
+  if (taken->cost == 0 || (!cancels && taken->delayed) || is_far(&run->bucket, run->now_us)) return;
+  wide before = run->bucket.v;
+  client->asks[0] = (weir_ask){.kind = WEIR_ASK_REFUND,
+                               .cost = taken->cost,
+                               .at_us = taken->at_us,
+                               .ends = cancels ? taken->ends : NULL};
+  client_start(client, run->now_us, 1);
+  client_finish(client, &run->store, run->now_us);
+  assert_int_equal(client->asks[0].status, give_back(&run->bucket, run->now_us, taken, cancels));
+  run->returned += run->bucket.v != before;
+  taken->cost = 0;
+}
+
+static void step_reset(struct run *run, struct client *client) {
+  client->asks[0] = (weir_ask){.kind = WEIR_ASK_RESET, .cost = 1};
+  client_start(client, run->now_us, 1);
+  client_finish(client, &run->store, run->now_us);
+  run->bucket.v = 0;
+  run->taken_count = 0;
+}
+
+/* Mostly about as long as a token takes, sometimes as a full bucket, seldom weeks. */
+static int64_t random_pause(struct run *run) {
+  int64_t token_us = ceil_us(&run->bucket, run->stack.rules[0].token_units);
+  int64_t full_us = ceil_us(&run->bucket, full(&run->bucket));
+  switch (random_to(run, 9)) {
+    case 0:
+      return random_to(run, 2 * full_us);
+    case 1:
+    case 2:
+      return random_to(run, 99) == 0 ? random_to(run, 20 * INT64_C(86400000000)) : 0;
+    default:
+      return random_to(run, 3 * token_us);
+  }
+}
+
+/* By more than the longest wait. Keys of a later epoch are not found again by an earlier one. */
+static void set_clock_back(struct run *run) {
+  int64_t full_us = ceil_us(&run->bucket, full(&run->bucket));
+  int64_t to_us = run->now_us - 62000000 - (63 + random_to(run, 4)) * full_us;
+  int epoch_bits = 52 - run->stack.rules[0].unit_bits;
+  if (to_us >= 0 && (run->bucket.swaps || to_us >> epoch_bits == run->now_us >> epoch_bits))
+    run->now_us = to_us;
+}
+
+static void go(struct run *run) {
+  for (int i = 0; i < ROUNDS; i++) {
+    struct client *client = &run->clients[random_to(run, run->client_count - 1)];
+    int64_t what = random_to(run, 999);
+    if (what == 0)
+      step_reset(run, client);
+    else if (what < 150)
+      step_back(run, client);
+    else
+      step_group(run, client);
+    run->now_us += random_pause(run);
+    if (what == 999) set_clock_back(run);
+  }
+}
+
+static const struct {
+  const char *name;
+  unsigned traits;
+  bool hides_versions;
+} kinds[] = {{"swap", WEIR_TRAIT_SWAP, false},
+             {"swap without versions", WEIR_TRAIT_SWAP, true},
+             {"raise", WEIR_TRAIT_RAISE, false}};
+
+static const char *const rules[] = {
+    "token-bucket:10/1s",
+    "token-bucket:3/1s,burst=1",
+    "token-bucket:7/1s,burst=100",
+    "token-bucket:1/1d,burst=3",
+    "token-bucket:300000/1s",               /* k = 10 */
+    "token-bucket:1000000/1s,burst=5000",   /* k = 10, T = 1024 exactly */
+    "token-bucket:125000000/1s,burst=1500", /* k = 20, bytes of 1 Gbit/s */
+    "token-bucket:1000000000/1s",           /* k = 20 */
+    "leaky-bucket:10/1s",
+    "leaky-bucket:7/1s,queue=20",
+    "leaky-bucket:300000/1s,queue=3000",
+    "leaky-bucket:125000000/1s,queue=1499",
+};
+
+static void try_all(int client_count, int64_t start_us, unsigned *mended) {
+  unsigned allowed = 0, denied = 0, delayed = 0, returned = 0;
+  for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+    for (size_t kind = 0; kind < sizeof kinds / sizeof kinds[0]; kind++)
+      for (unsigned seed = 1; seed <= RUNS; seed++) {
+        struct run run = {.seed = seed * 7919 + (unsigned)i};
+        open_run(&run, rules[i], kinds[kind].traits, kinds[kind].hides_versions, client_count,
+                 start_us);
+        go(&run);
+        allowed += run.allowed;
+        denied += run.denied;
+        delayed += run.delayed;
+        returned += run.returned;
+        *mended += run.mended;
+        close_run(&run);
+      }
+  assert_true(allowed > 10000 && denied > 10000 && delayed > 10000 && returned > 1000);
+}
+
+static void decides_as_defined_for_one_process(void **state) {
+  (void)state;
+  unsigned mended = 0;
+  try_all(1, INT64_C(1700000000123456), &mended);
+  assert_true(mended > 0);
+}
+
+static void decides_as_defined_whoever_asks(void **state) {
+  (void)state;
+  unsigned mended = 0;
+  try_all(CLIENTS, INT64_C(1700000000123456), &mended);
+  assert_true(mended > 0);
+}
+
+static void decides_as_defined_from_the_first_microsecond_on(void **state) {
+  (void)state;
+  unsigned mended = 0;
+  try_all(CLIENTS, 0, &mended);
+}
+
+/* Where stored times wrap and where epochs roll, for every unit. */
+static void decides_as_defined_across_every_roll(void **state) {
+  (void)state;
+  for (int bits = 0; bits <= 20; bits += 10) {
+    int64_t epoch_us = INT64_C(1) << (52 - bits);
+    int64_t wrap_us = INT64_C(1) << (62 - bits);
+    unsigned mended = 0;
+    try_all(CLIENTS, 50 * epoch_us - 1000000, &mended);
+    try_all(CLIENTS, (bits == 0 ? 0 : 5 * wrap_us) + epoch_us - 1000, &mended);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(decides_as_defined_for_one_process),
+      cmocka_unit_test(decides_as_defined_whoever_asks),
+      cmocka_unit_test(decides_as_defined_from_the_first_microsecond_on),
+      cmocka_unit_test(decides_as_defined_across_every_roll),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
