@@ -64,7 +64,7 @@ static void decide_in_every_way(world *w, int64_t *after_start_us) {
     world_take(w, "k", 1);
     world_take(w, "k", 11);
     world_peek(w, "k", 3);
-    assert_int_equal(weir_limiter_take_batch(w->limiter, requests, 3, NULL), WEIR_OK);
+    assert_int_equal(weir_limiter_decide(w->limiter, requests, 3, NULL), WEIR_OK);
   }
 }
 
@@ -76,7 +76,8 @@ static void no_decision_allocates(void **state) {
   for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
     world w;
     int64_t after_start_us = 0;
-    world_open(&w, *state, rules[i], NULL);
+    weir_limiter_options options = {.deadline_us = 30 * SECOND_US};
+    world_open(&w, *state, rules[i], &options);
     decide_in_every_way(&w, &after_start_us);
     int before = allocations;
     decide_in_every_way(&w, &after_start_us);

@@ -1,4 +1,4 @@
-/* weir_limiter_take_batch. */
+/* weir_limiter_decide. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@ static weir_request request(const char *key, int64_t cost) {
 }
 
 static weir_status take(world *w, weir_request *requests, size_t count, weir_message *message) {
-  return weir_limiter_take_batch(w->limiter, requests, count, message);
+  return weir_limiter_decide(w->limiter, requests, count, message);
 }
 
 static void decides_the_requests_of_one_key_in_their_order(void **state) {

@@ -187,9 +187,9 @@ static void a_batch_of_keys_needs_one_round_trip(void **state) {
     requests[i] = (weir_request){.key = keys[i], .key_length = strlen(keys[i]), .cost = 1};
   }
   world_set(&w, 5 * SECOND_US);
-  assert_int_equal(weir_limiter_take_batch(w.limiter, requests, 64, NULL), WEIR_OK);
+  assert_int_equal(weir_limiter_decide(w.limiter, requests, 64, NULL), WEIR_OK);
   assert_needed(1, 64 * 3);
-  assert_int_equal(weir_limiter_take_batch(w.limiter, requests, 64, NULL), WEIR_OK);
+  assert_int_equal(weir_limiter_decide(w.limiter, requests, 64, NULL), WEIR_OK);
   assert_needed(1, 64 * 2);
   world_close(&w);
 }
@@ -201,7 +201,7 @@ static void requests_for_one_key_share_a_command(void **state) {
   open_spy(&w, "fixed-window:99/1h", NULL);
   for (size_t i = 0; i < 64; i++)
     requests[i] = (weir_request){.key = "k", .key_length = 1, .cost = 1};
-  assert_int_equal(weir_limiter_take_batch(w.limiter, requests, 64, NULL), WEIR_OK);
+  assert_int_equal(weir_limiter_decide(w.limiter, requests, 64, NULL), WEIR_OK);
   assert_needed(1, 1);
   world_close(&w);
 }
@@ -245,7 +245,7 @@ static void a_denial_settles_everyone_who_waits_behind_it(void **state) {
   spy_forget();
   for (int i = 0; i < ASKING; i++)
     requests[i] = (weir_request){.key = "k", .key_length = 1, .cost = 1};
-  assert_int_equal(weir_limiter_take_batch(w.limiter, requests, ASKING, NULL), WEIR_OK);
+  assert_int_equal(weir_limiter_decide(w.limiter, requests, ASKING, NULL), WEIR_OK);
   for (int i = 0; i < ASKING; i++)
     admitted += requests[i].decision.allowed;
   assert_int_equal(admitted, 1);

@@ -10,7 +10,8 @@
 #include "fixture/servers.h"
 #include "limiter/world.h"
 
-enum { KEYS = 20, DEADLINE_US = 400000 };
+/* What the server that answers may take, on a busy machine; the other one costs it whole. */
+enum { KEYS = 20, DEADLINE_US = 4000000 };
 
 typedef struct pool {
   struct server *servers[2];
@@ -46,9 +47,9 @@ static void a_batch_decides_the_keys_of_the_server_that_answers(void **state) {
   int decided = 0;
   (void)state;
   open_pool(&p);
-  assert_int_equal(weir_limiter_take_batch(p.limiter, p.requests, KEYS, NULL), WEIR_OK);
+  assert_int_equal(weir_limiter_decide(p.limiter, p.requests, KEYS, NULL), WEIR_OK);
   server_stop(p.servers[0]);
-  assert_int_not_equal(weir_limiter_take_batch(p.limiter, p.requests, KEYS, NULL), WEIR_OK);
+  assert_int_not_equal(weir_limiter_decide(p.limiter, p.requests, KEYS, NULL), WEIR_OK);
   server_continue(p.servers[0]);
   for (int i = 0; i < KEYS; i++) {
     if (p.requests[i].status != WEIR_OK) continue;

@@ -44,7 +44,7 @@ static void take_some(crowd *crowd_of, size_t from) {
         weir_limiter_take(crowd_of->limiter, requests[0].key, requests[0].key_length,
                           requests[0].cost, &requests[0].decision, NULL);
   else
-    weir_limiter_take_batch(crowd_of->limiter, requests, crowd_of->batch, NULL);
+    weir_limiter_decide(crowd_of->limiter, requests, crowd_of->batch, NULL);
   for (size_t i = 0; i < crowd_of->batch; i++)
     count(crowd_of, requests[i].status, requests[i].cost, requests[i].decision.allowed);
 }
