@@ -135,7 +135,7 @@ static void measure(int rounds, int server_core, int client_core, const char *wh
   struct server *server =
       server_start_memcached(SERVER_IPV4, (const char *const[]){"-t", "1", NULL});
   pin(client_core);
-  server_url(&server, 1, "protocol=meta&timeout=5s", url);
+  server_url(&server, 1, "protocol=meta&timeout=30s", url);
   both.raw = server_connect(server);
   both.raw_ns = calloc((size_t)rounds * BLOCK, sizeof *both.raw_ns);
   both.take_ns = calloc((size_t)rounds * BLOCK, sizeof *both.take_ns);

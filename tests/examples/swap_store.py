@@ -15,11 +15,11 @@ def main():
     assert len(stores) >= 5, stores
     lines, expected = [], []
     for index, url in enumerate(stores):
-        lines += ["store " + with_option(url, f"namespace=swap{index}&timeout=5s")]
+        lines += ["store " + with_option(url, f"namespace=swap{index}&timeout=30s")]
         lines += ["alice", "alice", "alice", "bob"]
         expected += ["store changed"] + PER_STORE
     lines += ["store nowhere:", "bob"]
-    run = subprocess.run([sys.argv[1], "memory:", "fixed-window:2/400d"], text=True, timeout=60,
+    run = subprocess.run([sys.argv[1], "memory:", "fixed-window:2/400d"], text=True, timeout=200,
                          input="\n".join(lines) + "\n", stdout=subprocess.PIPE, check=True)
     shown = run.stdout.splitlines()
     assert shown[:len(expected)] == expected, "\n".join(shown)

@@ -10,8 +10,9 @@
  * limit at once, and ends somewhat more than a window after it. URL may be the name of an
  * environment variable. Exit code 0 only if both hold.
  *
- * The stamp of an admitted decision, the clock reading of the round that charged it, is worked out
- * from reset_after_us, which tells its place within a cell, and the time just before the call. */
+ * A machine that is too busy may leave what is allowed to nobody: then all is done again with a
+ * period twice as long. The stamp of an admitted decision must lie within its call, and agree with
+ * reset_after_us, which tells its place within a cell. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -33,17 +34,22 @@ enum {
   PROCESSES = 4,
   THREADS = 8, /* of each process */
   STAMPS_MOST = 65536,
+  ATTEMPTS = 5,          /* each with twice the period and the deadline of the one before it */
+  ROUNDS_LEAST = 5,      /* where longer rounds are fewer */
   CLOCK_ERROR_US = 1000, /* it is one machine */
   DEADLINE_US = 80000,   /* with W of 400 ms and 4 cells: 2 * clock error + deadline < W/4 */
+  SERIAL_US = 60000000,  /* deadline of the limiter that is asked by one caller */
   FILL_US = 5000,        /* for the one that fills the window */
   DENIED_PAUSE_US = 1000,
   KEY_BYTES = 64,
+  RULE_BYTES = 128,
   URL_BYTES = 512
 };
 
 /* What parent and children share. */
 typedef struct shared {
   pthread_barrier_t turn; /* all threads and the parent: before and after each round */
+  int attempt;
   int64_t begin_us, end_us;
   char key[KEY_BYTES];
   atomic_bool over;
@@ -52,16 +58,18 @@ typedef struct shared {
   int64_t stamps[STAMPS_MOST];
   _Atomic int64_t asked;
   _Atomic int64_t statuses[WEIR_STATUS_COUNT];
-  _Atomic int64_t odd_stamps; /* that were not within their call */
+  _Atomic int64_t odd_stamps; /* not within their call, or not where the figures say */
 } shared;
 
 static shared *common;
 static struct {
-  const char *rule_text;
   char url[URL_BYTES];
-  weir_stack stack;
+  char rule_texts[ATTEMPTS][RULE_BYTES];
+  weir_stack stacks[ATTEMPTS];
   int rounds;
 } settings = {.rounds = 50};
+
+static weir_limiter *limiters[ATTEMPTS]; /* of this process */
 
 static _Noreturn void give_up(const char *what, const char *why) {
   fprintf(stderr, "edge_race: %s: %s\n", what, why);
@@ -79,9 +87,13 @@ static void sleep_us(int64_t us) {
     nanosleep(&(struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000}, NULL);
 }
 
-static weir_limiter_options options_of_all(void) {
+static const weir_rule *rule_now(void) {
+  return &settings.stacks[common->attempt].rules[0];
+}
+
+static weir_limiter_options options_of_all(int64_t deadline_us) {
   return (weir_limiter_options){.size = sizeof(weir_limiter_options),
-                                .deadline_us = DEADLINE_US,
+                                .deadline_us = deadline_us,
                                 .clock_error_us = CLOCK_ERROR_US,
                                 .processes = PROCESSES};
 }
@@ -89,30 +101,29 @@ static weir_limiter_options options_of_all(void) {
 /* --- a child ------------------------------------------------------------------------------------
  */
 
-/* The one moment from before_us on that is so long before the end of what was charged. */
-static int64_t stamp_of(const weir_decision *decision, int64_t before_us) {
-  const weir_rule *rule = &settings.stack.rules[0];
-  int64_t width_us = rule->cell_us;
-  int64_t phase_us = -decision->reset_after_us;
-  if (rule->kind == WEIR_SLIDING_WINDOW) phase_us += rule->period_us - 1;
-  int64_t ahead_us = (phase_us - before_us) % width_us;
-  return before_us + (ahead_us < 0 ? ahead_us + width_us : ahead_us);
+/* Whether the figures were made for that moment, as far as they tell. */
+static bool tells_moment(const weir_decision *decision, int64_t at_us) {
+  const weir_rule *rule = rule_now();
+  int64_t end_us = at_us + decision->reset_after_us;
+  if (rule->kind == WEIR_SLIDING_WINDOW) end_us -= rule->period_us - 1;
+  return end_us % rule->cell_us == 0;
 }
 
 /* A cost is as many stamps. */
 static void note_admitted(const weir_decision *decision, int64_t cost, int64_t before_us) {
-  int64_t stamp_us = stamp_of(decision, before_us);
+  int64_t stamp_us = decision->at_us;
   size_t place = atomic_fetch_add(&common->used, (size_t)cost);
-  if (stamp_us > real_time_us()) atomic_fetch_add(&common->odd_stamps, 1);
+  if (stamp_us < before_us || stamp_us > real_time_us() || !tells_moment(decision, stamp_us))
+    atomic_fetch_add(&common->odd_stamps, 1);
   for (size_t end = place + (size_t)cost; place < end && place < STAMPS_MOST; place++)
     common->stamps[place] = stamp_us;
 }
 
-static bool take(weir_limiter *limiter, int64_t cost) {
+static bool take(int64_t cost) {
   weir_decision decision = {0};
   int64_t before_us = real_time_us();
-  weir_status status =
-      weir_limiter_take(limiter, common->key, strlen(common->key), cost, &decision, NULL);
+  weir_status status = weir_limiter_take(limiters[common->attempt], common->key,
+                                         strlen(common->key), cost, &decision, NULL);
   atomic_fetch_add(&common->asked, 1);
   atomic_fetch_add(&common->statuses[status], 1);
   if (status != WEIR_OK || !decision.allowed) return false;
@@ -121,20 +132,21 @@ static bool take(weir_limiter *limiter, int64_t cost) {
 }
 
 /* Whoever comes first uses up the whole limit at once; then everybody asks for more. */
-static void hammer(weir_limiter *limiter) {
+static void hammer(void) {
   bool fills = !atomic_exchange(&common->filled, true);
   sleep_us(common->begin_us - real_time_us());
-  if (fills) take(limiter, settings.stack.rules[0].limit);
+  if (fills) take(rule_now()->limit);
   sleep_us(common->begin_us + FILL_US - real_time_us());
   while (real_time_us() < common->end_us)
-    if (!take(limiter, 1)) sleep_us(DENIED_PAUSE_US);
+    if (!take(1)) sleep_us(DENIED_PAUSE_US);
 }
 
-static void *run_thread(void *limiter) {
+static void *run_thread(void *context) {
+  (void)context;
   for (;;) {
     pthread_barrier_wait(&common->turn);
     if (common->over) return NULL;
-    hammer(limiter);
+    hammer();
     pthread_barrier_wait(&common->turn);
   }
 }
@@ -142,19 +154,23 @@ static void *run_thread(void *limiter) {
 static void run_child(void) {
   weir_message message = {""};
   weir_store *store;
-  weir_limiter *limiter;
-  weir_limiter_options options = options_of_all();
   pthread_t threads[THREADS];
   weir_decision decision;
-  if (weir_store_open(settings.url, &store, &message) != WEIR_OK ||
-      weir_limiter_create(store, settings.rule_text, &options, &limiter, &message) != WEIR_OK)
+  if (weir_store_open(settings.url, &store, &message) != WEIR_OK)
     give_up(settings.url, message.text);
-  weir_limiter_peek(limiter, "warm", 4, 1, &decision, NULL); /* connects */
+  for (int i = 0; i < ATTEMPTS; i++) {
+    weir_limiter_options options = options_of_all((int64_t)DEADLINE_US << i);
+    if (weir_limiter_create(store, settings.rule_texts[i], &options, &limiters[i], &message) !=
+        WEIR_OK)
+      give_up(settings.rule_texts[i], message.text);
+  }
+  weir_limiter_peek(limiters[0], "warm", 4, 1, &decision, NULL); /* connects */
   for (size_t i = 0; i < THREADS; i++)
-    if (pthread_create(&threads[i], NULL, run_thread, limiter) != 0) give_up("thread", "none left");
+    if (pthread_create(&threads[i], NULL, run_thread, NULL) != 0) give_up("thread", "none left");
   for (size_t i = 0; i < THREADS; i++)
     pthread_join(threads[i], NULL);
-  weir_limiter_destroy(limiter);
+  for (int i = 0; i < ATTEMPTS; i++)
+    weir_limiter_destroy(limiters[i]);
   weir_store_close(store);
 }
 
@@ -193,11 +209,12 @@ static int64_t allowed_serially(int64_t begin_us, int64_t end_us) {
   hand_clock clock = {begin_us};
   weir_store *store;
   weir_limiter *limiter;
-  weir_limiter_options options = options_of_all();
+  weir_limiter_options options = options_of_all(SERIAL_US);
   int64_t admitted = 0;
   options.clock = hand_clock_as_clock(&clock);
   if (weir_store_open("memory:", &store, NULL) != WEIR_OK ||
-      weir_limiter_create(store, settings.rule_text, &options, &limiter, NULL) != WEIR_OK)
+      weir_limiter_create(store, settings.rule_texts[common->attempt], &options, &limiter, NULL) !=
+          WEIR_OK)
     give_up("memory:", "cannot be opened");
   while (clock.now_us < end_us) {
     weir_decision decision;
@@ -218,7 +235,7 @@ typedef struct totals {
 
 /* False when the round shows nothing: filling the window got no answer in time. */
 static bool run_round(int number, totals *sum) {
-  const weir_rule *rule = &settings.stack.rules[0];
+  const weir_rule *rule = rule_now();
   static const int64_t before_edge[] = {1, 4, 9, 16}; /* 32nds of W: close to an edge, and not */
   int64_t before_edge_us = rule->period_us * before_edge[number % 4] / 32;
   int64_t soonest_us = real_time_us() + before_edge_us + 5000;
@@ -244,20 +261,24 @@ static bool run_round(int number, totals *sum) {
 
 /* The bound must hold in every attempt. Too few may be admitted because a busy machine let nobody
  * ask: that is measured again. */
-enum { ATTEMPTS = 3 };
 typedef enum verdict { VERDICT_GOOD, VERDICT_TOO_FEW, VERDICT_WRONG } verdict;
 
-static verdict report(const totals *sum) {
-  const weir_rule *rule = &settings.stack.rules[0];
+static int rounds_of(int attempt) {
+  int fewer = settings.rounds >> attempt;
+  return attempt == 0 || fewer >= ROUNDS_LEAST ? fewer : ROUNDS_LEAST;
+}
+
+static verdict report(const totals *sum, int rounds) {
+  const weir_rule *rule = rule_now();
   double share = 100.0 * (double)sum->admitted / (double)sum->allowed;
   printf("%s on %s: %d rounds, at most %zu in a window, bound %" PRId64 "; %" PRId64
          " admitted of %" PRId64 " allowed, %.2f %%; %" PRId64 " asked",
-         settings.rule_text, settings.url, settings.rounds, sum->worst, bound_of(rule),
-         sum->admitted, sum->allowed, share, common->asked);
+         settings.rule_texts[common->attempt], settings.url, rounds, sum->worst,
+         bound_of(rule), sum->admitted, sum->allowed, share, common->asked);
   for (int status = WEIR_OK + 1; status < WEIR_STATUS_COUNT; status++)
     if (common->statuses[status] > 0)
       printf(", %" PRId64 " %s", common->statuses[status], weir_status_name((weir_status)status));
-  if (common->odd_stamps > 0) printf(", %" PRId64 " stamps outside their call", common->odd_stamps);
+  if (common->odd_stamps > 0) printf(", %" PRId64 " odd stamps", common->odd_stamps);
   putchar('\n');
   if ((int64_t)sum->worst > bound_of(rule) || common->odd_stamps > 0) return VERDICT_WRONG;
   return share >= 98.0 ? VERDICT_GOOD : VERDICT_TOO_FEW;
@@ -295,22 +316,41 @@ static void child_ended(int signal_number) {
   if (!common->over && write(STDERR_FILENO, text, sizeof text - 1) >= 0) _exit(2);
 }
 
-static void read_arguments(int count, char **arguments) {
+static void parse_rule(const char *text, int attempt) {
   weir_message message = {""};
+  snprintf(settings.rule_texts[attempt], RULE_BYTES, "%s", text);
+  if (weir_stack_parse(text, PROCESSES, &settings.stacks[attempt], &message) != WEIR_OK)
+    give_up("--rule", message.text);
+}
+
+/* The rule as it stands, then with longer and longer periods. */
+static void parse_rules(const char *text) {
+  const char *slash = strchr(text, '/');
+  parse_rule(text, 0);
+  int64_t period_ms = settings.stacks[0].rules[0].period_us / 1000;
+  for (int i = 1; i < ATTEMPTS; i++) {
+    char longer[RULE_BYTES];
+    snprintf(longer, sizeof longer, "%.*s/%" PRId64 "ms%s", (int)(slash - text), text,
+             period_ms << i, slash + strcspn(slash, ","));
+    parse_rule(longer, i);
+  }
+}
+
+static void read_arguments(int count, char **arguments) {
+  const char *rule_text = NULL;
   const char *url = NULL;
   for (int i = 1; i + 1 < count; i += 2) {
     if (strcmp(arguments[i], "--store") == 0) url = arguments[i + 1];
-    if (strcmp(arguments[i], "--rule") == 0) settings.rule_text = arguments[i + 1];
+    if (strcmp(arguments[i], "--rule") == 0) rule_text = arguments[i + 1];
     if (strcmp(arguments[i], "--rounds") == 0)
       settings.rounds = (int)strtol(arguments[i + 1], NULL, 10);
   }
   if (url != NULL && getenv(url) != NULL) url = getenv(url);
-  if (url == NULL || settings.rule_text == NULL || settings.rounds < 1 || count % 2 == 0)
+  if (url == NULL || rule_text == NULL || settings.rounds < 1 || count % 2 == 0)
     give_up("usage", "edge_race --store URL --rule RULE [--rounds N]");
   snprintf(settings.url, URL_BYTES, "%s%ctimeout=%dms", url, strchr(url, '?') != NULL ? '&' : '?',
            DEADLINE_US / 1000);
-  if (weir_stack_parse(settings.rule_text, PROCESSES, &settings.stack, &message) != WEIR_OK)
-    give_up("--rule", message.text);
+  parse_rules(rule_text);
 }
 
 int main(int count, char **arguments) {
@@ -323,12 +363,14 @@ int main(int count, char **arguments) {
   start_children();
   for (int attempt = 0; attempt < ATTEMPTS && found == VERDICT_TOO_FEW; attempt++) {
     totals sum = {0};
-    for (int good = 0; good < settings.rounds; number++) {
+    common->attempt = attempt;
+    int rounds = rounds_of(attempt);
+    for (int good = 0; good < rounds; number++) {
       good += run_round(number, &sum);
       if (number > 2 * ATTEMPTS * settings.rounds)
         give_up("rounds", "most of them admitted nobody");
     }
-    found = report(&sum);
+    found = report(&sum, rounds);
   }
   common->over = true;
   pthread_barrier_wait(&common->turn);

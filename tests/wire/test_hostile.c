@@ -7,7 +7,9 @@
 
 #include "wire/operations.h"
 
-enum { GRACE_US = 5000, BUSY_US = 500000, TIMEOUT_MS = 100 };
+/* What a deadline may be missed by: the machine may be busy with other things, so only the best
+ * call is held to the first, and is waited for. */
+enum { GRACE_US = 5000, BUSY_US = 10000000 };
 
 /* After the greeting, answers the first request with `answer`, a piece each `gap_ms`, and then
  * hangs up or stays silent until the client leaves. */
@@ -75,8 +77,8 @@ static weir_store *open_fake(const fake_server *self, const char *protocol) {
   char url[128];
   weir_store *store = NULL;
   weir_message message = {""};
-  snprintf(url, sizeof url, "memcached://127.0.0.1:%u?timeout=%dms&protocol=%s",
-           (unsigned)address_port(&self->address), TIMEOUT_MS, protocol);
+  snprintf(url, sizeof url, "memcached://127.0.0.1:%u?protocol=%s",
+           (unsigned)address_port(&self->address), protocol);
   assert_int_equal(weir_store_open(url, &store, &message), WEIR_OK);
   return store;
 }
@@ -88,35 +90,57 @@ static void stop(fake_server *self) {
   address_release(&self->address);
 }
 
-/* What becomes of one ADD; fails unless the best of three calls ends within the deadline. A call
- * for which a busy machine found no time to connect says nothing about the server. */
+/* What becomes of one ADD within that deadline, over a connection of its own; *taken_us: when. */
+static weir_operation add_once(const fake_server *fake, const char *protocol, int64_t deadline_us,
+                               int64_t *taken_us, weir_message *message) {
+  weir_store *store = open_fake(fake, protocol);
+  weir_operation add = add_to("weir:t:{h}:1", 1);
+  int64_t begin_us = weir_monotonic_us();
+  message->text[0] = '\0';
+  weir_store_exec(store, &add, 1, begin_us + deadline_us, message);
+  *taken_us = weir_monotonic_us() - begin_us;
+  assert_true(*taken_us < deadline_us + BUSY_US);
+  weir_store_close(store);
+  return add;
+}
+
+/* What becomes of an ADD, every time: the server settles that long before the deadline. */
 static weir_operation play(const char *protocol, fake_script script, weir_message *message) {
-  weir_operation told = {.outcome = WEIR_NOT_SENT};
-  int64_t least_us = INT64_MAX;
+  const int64_t deadline_us = PATIENCE_MS * INT64_C(1000);
+  weir_operation first = {.outcome = WEIR_PENDING};
+  int64_t taken_us;
   fake_server fake;
   start(&fake, script);
   for (int i = 0; i < 3; i++) {
-    weir_store *store = open_fake(&fake, protocol);
-    int64_t begin_us = weir_monotonic_us();
-    weir_operation add = add_to("weir:t:{h}:1", 1);
-    weir_store_exec(store, &add, 1, begin_us + TIMEOUT_MS * 1000, message);
-    int64_t taken_us = weir_monotonic_us() - begin_us;
-    if (taken_us < least_us) least_us = taken_us;
-    if (i == 0 || add.outcome != WEIR_NOT_SENT) told = add;
-    assert_true(taken_us < TIMEOUT_MS * 1000 + BUSY_US);
-    weir_store_close(store);
+    weir_operation add = add_once(&fake, protocol, deadline_us, &taken_us, message);
+    if (i == 0) first = add;
+    assert_int_equal(add.outcome, first.outcome);
+    assert_true(taken_us < deadline_us / 2);
   }
   stop(&fake);
-  assert_in_range(least_us, 0, TIMEOUT_MS * 1000 + GRACE_US);
-  return told;
+  return first;
 }
 
+/* The whole answer takes three times as long as the deadline. A call for which a busy machine found
+ * no time to connect says nothing about the server. */
 static void a_trickling_server_does_not_stretch_the_deadline(void **state) {
+  enum { DEADLINE_US = 300000 };
   (void)state;
   weir_message message = {""};
   fake_script slow = {"MN\r\n", "VA 1 O0\r\n1\r\n", 1, 80, false};
-  assert_outcome(play("meta", slow, &message), WEIR_UNKNOWN);
-  assert_non_null(strstr(message.text, "deadline"));
+  fake_server fake;
+  int64_t least_us = INT64_MAX;
+  start(&fake, slow);
+  for (int tries = 0; tries < 3 || (tries < 100 && least_us > DEADLINE_US + GRACE_US); tries++) {
+    int64_t taken_us;
+    weir_operation add = add_once(&fake, "meta", DEADLINE_US, &taken_us, &message);
+    assert_non_null(strstr(message.text, "deadline"));
+    if (add.outcome == WEIR_NOT_SENT) continue;
+    assert_outcome(add, WEIR_UNKNOWN);
+    if (taken_us < least_us) least_us = taken_us;
+  }
+  stop(&fake);
+  assert_in_range(least_us, DEADLINE_US, DEADLINE_US + GRACE_US);
 }
 
 static void a_reply_in_pieces_is_put_together(void **state) {
@@ -179,7 +203,7 @@ static void an_error_to_a_storage_command_closes_the_connection(void **state) {
   start(&fake, (fake_script){"MN\r\n", "CLIENT_ERROR bad data chunk\r\nERROR\r\n", 100, 0, false});
   weir_store *store = open_fake(&fake, "meta");
   weir_operation operations[] = {put_to(WEIR_PUT, "weir:t:{h}:1", 1), add_to("weir:t:{h}:1", 1)};
-  weir_store_exec(store, operations, 2, deadline_in_ms(1000), &message);
+  weir_store_exec(store, operations, 2, deadline_in_ms(PATIENCE_MS), &message);
   assert_outcome(operations[0], WEIR_REFUSED);
   assert_outcome(operations[1], WEIR_UNKNOWN);
   assert_non_null(strstr(message.text, "bad data chunk"));

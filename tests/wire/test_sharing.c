@@ -36,7 +36,7 @@ static void *work(void *context) {
     snprintf(met, sizeof met, "weir:met:{%d}:1", (self->number + i) % THREADS);
     weir_operation operations[] = {add_to(own, 1), add_to("weir:shared:{all}:1", 1),
                                    get_of("weir:shared:{all}:1"), get_of(own), add_to(met, 1)};
-    weir_store_exec(self->store, operations, 5, deadline_in_ms(10000), &message);
+    weir_store_exec(self->store, operations, 5, deadline_in_ms(PATIENCE_MS), &message);
     if (!is_done(operations, 5)) {
       self->failures++;
       continue;
@@ -75,19 +75,19 @@ static void share(weir_store *store) {
 
 static void threads_share_one_connection(void **state) {
   (void)state;
-  share(open_servers(servers, 1, "timeout=10s&namespace=one"));
+  share(open_servers(servers, 1, "timeout=30s&namespace=one"));
 }
 
 static void threads_share_connections_to_several_servers(void **state) {
   (void)state;
   for (int i = 0; i < SERVERS; i++)
     server_restart(servers[i]);
-  share(open_servers(servers, SERVERS, "timeout=10s"));
+  share(open_servers(servers, SERVERS, "timeout=30s"));
 }
 
 static void threads_share_one_connection_to_a_proxy(void **state) {
   (void)state;
-  share(open_servers(&proxy, 1, "timeout=10s"));
+  share(open_servers(&proxy, 1, "timeout=30s"));
 }
 
 int main(void) {
