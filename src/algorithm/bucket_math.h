@@ -38,8 +38,8 @@ int64_t weir_bucket_retry_after_us(const weir_rule *rule, int64_t ahead, const w
 int64_t weir_bucket_delay_us(const weir_rule *rule, int64_t ahead, int64_t cost);
 
 /* What of a cost is surely still in the bucket, in units, so that giving it back admits nothing too
- * much. Without the charge the bucket would have been empty `before` units after it at the
- * earliest; whatever time passed beyond that may have drained what it left. */
+ * much: without the charge the bucket may have been empty from the charge on, or, where `before`
+ * was ahead of it and stays, from that time on. */
 int64_t weir_bucket_undrained(const weir_rule *rule, int64_t cost, int64_t before,
                               int64_t elapsed_us);
 

@@ -67,7 +67,6 @@ static void charge(weir_machine *machine, size_t i) {
     return;
   }
   int64_t after = part->bucket.ahead + part->charge * rule->token_units;
-  part->bucket.before = part->bucket.ahead;
   part->bucket.stamp_us = part->now_us;
   part->bucket.slot = weir_bucket_wrap(rule, part->now_us, after);
   part->bucket.only_last = rule->kind == WEIR_LEAKY_BUCKET;
@@ -83,8 +82,7 @@ static int64_t give_back(const weir_machine *machine, size_t i) {
   bool somebody_waits =
       weir_bucket_unwrap(rule, machine->clock_us, stored) > weir_bucket_full(rule);
   if (part->bucket.only_last || somebody_waits) return 0;
-  return weir_bucket_undrained(rule, part->unused, part->bucket.before,
-                               machine->clock_us - part->bucket.stamp_us);
+  return weir_bucket_undrained(rule, part->unused, 0, machine->clock_us - part->bucket.stamp_us);
 }
 
 /* What cannot go back stays charged, and `unused` as it is. */

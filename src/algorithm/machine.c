@@ -19,15 +19,6 @@
 #include "algorithm/method.h"
 #include "algorithm/stage.h"
 
-const weir_method *weir_method_of(const weir_rule *rule) {
-  static const weir_method *const methods[] = {
-      [WEIR_FIXED_WINDOW] = &weir_window_method, [WEIR_SLIDING_WINDOW] = &weir_window_method,
-      [WEIR_SLIDING_LOG] = &weir_log_method,     [WEIR_QUOTA] = &weir_quota_method,
-      [WEIR_TOKEN_BUCKET] = &weir_bucket_method, [WEIR_LEAKY_BUCKET] = &weir_bucket_method,
-  };
-  return methods[rule->kind];
-}
-
 static const weir_method *method_of(const weir_machine *machine, size_t i) {
   return weir_method_of(weir_machine_rule(machine, i));
 }
@@ -64,25 +55,6 @@ weir_machine *weir_machine_init(void *memory, const weir_stack *stack, const wei
 
 /* --- planning ----------------------------------------------------------------------------------
  */
-
-int64_t weir_plan_ttl(const weir_machine *machine, int64_t ttl_us) {
-  int64_t least_us = machine->terms->least_ttl_us;
-  if (ttl_us < least_us) ttl_us = least_us;
-  return ttl_us < WEIR_TTL_MOST_US ? ttl_us : WEIR_TTL_MOST_US;
-}
-
-weir_action *weir_plan(weir_machine *machine, size_t i, weir_operation_kind kind, weir_place place,
-                       int64_t index, int64_t ttl_us) {
-  weir_action *action = &machine->actions[machine->action_count++];
-  *action = (weir_action){
-      .kind = kind,
-      .rule = (uint32_t)i,
-      .place = place,
-      .index = index,
-      .ttl_us = weir_plan_ttl(machine, ttl_us),
-  };
-  return action;
-}
 
 static void plan_part(weir_machine *machine, size_t i) {
   const weir_method *method = method_of(machine, i);
@@ -149,10 +121,18 @@ static weir_turn fail(weir_machine *machine, weir_status status) {
   return WEIR_TURN_DONE;
 }
 
+/* An index in a log cannot go back. */
+static bool stays_for_good(const weir_machine *machine) {
+  for (size_t i = 0; i < machine->stack->count; i++)
+    if (machine->parts[i].charged && weir_machine_rule(machine, i)->kind == WEIR_SLIDING_LOG)
+      return true;
+  return false;
+}
+
 /* The charge is lost, but what the store confirmed of it counts: it goes back before anyone is
  * told. */
 static weir_turn undo(weir_machine *machine, weir_status status) {
-  machine->failure = status;
+  machine->failure = stays_for_good(machine) ? WEIR_UNKNOWN_OUTCOME : status;
   for (size_t i = 0; i < machine->stack->count; i++) {
     weir_part *part = &machine->parts[i];
     part->unused = part->charged ? part->charge : 0;

@@ -121,6 +121,7 @@ void weir_call_add(weir_call *call, const void *key, size_t key_length, const we
   member->key = key;
   member->key_length = key_length;
   set_state(member, WEIR_MEMBER_WAITING);
+  if (call->limiter->one_by_one) member->ask.alone = true;
 }
 
 /* --- joining and leading -----------------------------------------------------------------------

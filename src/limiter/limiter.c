@@ -64,6 +64,8 @@ weir_status weir_limiter_create(weir_store *store, const char *rules,
   if (status == WEIR_OK) status = weir_limiter_check_store(made, message);
   if (status != WEIR_OK) goto fail;
   made->least_capacity = weir_stack_least_capacity(&made->stack);
+  for (size_t i = 0; i < made->stack.count; i++)
+    if (made->stack.rules[i].kind == WEIR_SLIDING_LOG) made->one_by_one = true;
   prepare_fronts(made);
   warn_of_short_cells(made);
   made->table = weir_table_create(made->memo_keys, weir_memo_bytes(&made->stack));
