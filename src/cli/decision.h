@@ -18,8 +18,10 @@ enum { WEIR_CLI_DURATION_BYTES = 32 };
  * it says is enough. Negative: "unknown". */
 void weir_cli_format_duration(int64_t us, char text[WEIR_CLI_DURATION_BYTES]);
 
-/* For people. `several_rules`: say which rule the figures come from. */
-void weir_cli_decision_text(FILE *out, const weir_decision *decision, bool several_rules);
+/* For people. `several_rules`: say which rule the figures come from. `up_to`: and how much was
+ * taken. */
+void weir_cli_decision_text(FILE *out, const weir_decision *decision, bool several_rules,
+                            bool up_to);
 
 /* The tab-separated line of a replay. */
 void weir_cli_decision_tabs(FILE *out, const weir_cli_request *request,
@@ -29,7 +31,8 @@ void weir_cli_decision_tabs(FILE *out, const weir_cli_request *request,
 bool weir_cli_decision_json(FILE *out, const weir_cli_request *request,
                             const weir_decision *decision);
 
-/* The JSON object that says that a key was reset. False when memory is short. */
-bool weir_cli_reset_json(FILE *out, const weir_cli_request *request);
+/* The JSON object that says what was done to a key: "reset" or "refunded" is true. False when
+ * memory is short. */
+bool weir_cli_done_json(FILE *out, const weir_cli_request *request, const char *what);
 
 #endif

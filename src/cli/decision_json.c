@@ -56,10 +56,22 @@ static const char *source_name(weir_source source) {
   return "unknown";
 }
 
+/* One cost, or a list of one per rule. */
+static bool set_cost(json_t *object, const weir_cli_request *request) {
+  if (request->costs == NULL) return set_integer(object, "cost", request->cost);
+  json_t *costs = json_array();
+  bool set = costs != NULL;
+  for (int i = 0; set && i < request->cost_count; i++)
+    set = json_array_append_new(costs, json_integer(request->costs[i])) == 0;
+  if (set) return json_object_set_new(object, "costs", costs) == 0;
+  json_decref(costs);
+  return false;
+}
+
 static bool set_request(json_t *object, const weir_cli_request *request) {
   bool timeless = request->time_ms == WEIR_CLI_NO_TIME;
   return (timeless || set_integer(object, "time_ms", request->time_ms)) &&
-         set_key(object, request) && set_integer(object, "cost", request->cost);
+         set_key(object, request) && set_cost(object, request);
 }
 
 static bool set_decision(json_t *object, const weir_decision *decision) {
@@ -70,7 +82,10 @@ static bool set_decision(json_t *object, const weir_decision *decision) {
          set_integer(object, "reset_after_us", decision->reset_after_us) &&
          set_integer(object, "delay_us", decision->delay_us) &&
          set_text(object, "source", source_name(decision->source)) &&
-         set_integer(object, "rule", decision->rule);
+         set_integer(object, "rule", decision->rule) &&
+         (decision->cost == WEIR_OWN_COSTS ||
+          set_integer(object, "charged", decision->allowed ? decision->cost : 0)) &&
+         set_integer(object, "at_us", decision->at_us);
 }
 
 /* Nothing reaches `out` unless the whole object is there. */
@@ -91,10 +106,9 @@ bool weir_cli_decision_json(FILE *out, const weir_cli_request *request,
   return printed;
 }
 
-bool weir_cli_reset_json(FILE *out, const weir_cli_request *request) {
+bool weir_cli_done_json(FILE *out, const weir_cli_request *request, const char *what) {
   json_t *object = json_object();
-  bool printed = set_key(object, request) &&
-                 json_object_set_new(object, "reset", json_true()) == 0 &&
+  bool printed = set_key(object, request) && json_object_set_new(object, what, json_true()) == 0 &&
                  print_object(out, object);
   json_decref(object);
   return printed;

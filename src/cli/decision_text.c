@@ -52,8 +52,11 @@ static void print_duration(FILE *out, const char *name, int64_t us) {
   fprintf(out, "  %s %s", name, text);
 }
 
-void weir_cli_decision_text(FILE *out, const weir_decision *decision, bool several_rules) {
-  fprintf(out, "%s  limit %" PRId64, decision->allowed ? "allowed" : "denied", decision->limit);
+void weir_cli_decision_text(FILE *out, const weir_decision *decision, bool several_rules,
+                            bool up_to) {
+  fputs(decision->allowed ? "allowed" : "denied", out);
+  if (up_to && decision->allowed) fprintf(out, "  cost %" PRId64, decision->cost);
+  fprintf(out, "  limit %" PRId64, decision->limit);
   if (decision->remaining == WEIR_NOT_KNOWN)
     fputs("  remaining unknown", out);
   else

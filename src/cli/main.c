@@ -10,16 +10,33 @@ static const char help_text[] =
     "\n"
     "  weir take   [OPTION...] KEY     decide one request for KEY and charge it if it is allowed\n"
     "  weir peek   [OPTION...] KEY     say what take would decide; change nothing\n"
+    "  weir refund [OPTION...] KEY     give back what an allowed take has charged to KEY\n"
     "  weir reset  [OPTION...] KEY     forget what was charged to KEY under these rules\n"
     "  weir replay [OPTION...] [FILE]  decide every line \"TIME_MS KEY [COST]\" of a trace, plain "
     "or\n"
     "                                  gzip, on the trace's own clock; no FILE or -: stdin\n"
+    "  weir simulate [OPTION...] [FILE]  hold rules against an exact window on a trace or an "
+    "access\n"
+    "                                  log, and say who would have been denied\n"
     "  weir help, weir version\n"
     "\n"
     "  --store URL          where counts live (default: $WEIR_STORE, else memory:)\n"
     "  --rule RULE          such as sliding-window:100/1m (default: $WEIR_RULE)\n"
-    "  --cost N             what the request costs, 1 to 2147483648 (take and peek; default 1)\n"
+    "  --cost N[,N...]      what the request costs, 1 to 2147483648, or one cost per rule, 0 to\n"
+    "                       leave a rule out (take and peek; refund: one; default 1)\n"
+    "  --up-to              be content with as much of the cost as fits (take and peek)\n"
+    "  --wait TIME          sleep up to TIME until it is allowed (take)\n"
+    "  --at US              when it was taken: at_us of take --json (refund; default now)\n"
     "  --json               one JSON object a line\n"
+    "  --generate KIND[:OPTION=N,...]  made-up requests instead of FILE: uniform, poisson, "
+    "bursts,\n"
+    "                       diurnal, pages, boundary, paced; requests=, keys=, load=, seed=\n"
+    "                       (simulate, which takes --rule several times)\n"
+    "  --attack             look for the requests that over-admit most (simulate)\n"
+    "  --plot FILE.svg      draw estimate and truth of the busiest key; --plot-key KEY: of that "
+    "one\n"
+    "  --format FORMAT      of FILE: trace, access-log, or auto (default; simulate)\n"
+    "  --key WHAT           what an access log limits: client (default), user or path (simulate)\n"
     "  --deadline TIME      longest a decision may take (default: the store's timeout)\n"
     "  --clock-error TIME   furthest a clock is from true time (default 10ms)\n"
     "  --processes N        how many processes may use the same keys at once (default 64)\n"
@@ -35,14 +52,16 @@ typedef struct command {
   int (*run)(const weir_cli_options *options);
   const char *argument; /* as help calls it */
   bool argument_needed;
-  bool with_cost;
+  unsigned options; /* enum weir_cli_option */
 } command;
 
 static const command commands[] = {
-    {"take", weir_cli_take, "KEY", true, true},
-    {"peek", weir_cli_peek, "KEY", true, true},
-    {"reset", weir_cli_reset, "KEY", true, false},
-    {"replay", weir_cli_replay, "FILE", false, false},
+    {"take", weir_cli_take, "KEY", true, WEIR_CLI_COST | WEIR_CLI_UP_TO | WEIR_CLI_WAIT},
+    {"peek", weir_cli_peek, "KEY", true, WEIR_CLI_COST | WEIR_CLI_UP_TO},
+    {"refund", weir_cli_refund, "KEY", true, WEIR_CLI_COST | WEIR_CLI_AT},
+    {"reset", weir_cli_reset, "KEY", true, 0},
+    {"replay", weir_cli_replay, "FILE", false, 0},
+    {"simulate", weir_cli_simulate, "FILE", false, WEIR_CLI_SIMULATION},
 };
 
 static const command *find_command(const char *name) {
@@ -71,7 +90,7 @@ static int print(const char *text) {
 
 static int run_command(const command *chosen, int argc, char **argv) {
   weir_cli_options options;
-  if (!weir_cli_options_parse(argc, argv, chosen->with_cost, &options)) return WEIR_EXIT_USAGE;
+  if (!weir_cli_options_parse(argc, argv, chosen->options, &options)) return WEIR_EXIT_USAGE;
   if (options.help) return print(help_text);
   if (!check_arguments(chosen, &options)) return WEIR_EXIT_USAGE;
   return chosen->run(&options);
@@ -98,7 +117,8 @@ int main(int argc, char **argv) {
   if (strcmp(name, "version") == 0 || strcmp(name, "--version") == 0)
     return print_alone(argc, argv, "weir " WEIR_VERSION "\n");
   weir_cli_error(
-      "unknown command \"%s\"; take, peek, reset, replay, help and version are accepted; "
+      "unknown command \"%s\"; take, peek, refund, reset, replay, simulate, help and version are "
+      "accepted; "
       "see \"weir help\"",
       name);
   return WEIR_EXIT_USAGE;

@@ -15,6 +15,15 @@ enum option_id {
   OPTION_STORE = 256,
   OPTION_RULE,
   OPTION_COST,
+  OPTION_UP_TO,
+  OPTION_WAIT,
+  OPTION_AT,
+  OPTION_PLOT,
+  OPTION_PLOT_KEY,
+  OPTION_GENERATE,
+  OPTION_ATTACK,
+  OPTION_FORMAT,
+  OPTION_KEY,
   OPTION_JSON,
   OPTION_DEADLINE,
   OPTION_CLOCK_ERROR,
@@ -23,10 +32,19 @@ enum option_id {
   OPTION_NO_CACHED_CELLS
 };
 
-static const struct option known[] = {
+static const struct option all_options[] = {
     {"store", required_argument, NULL, OPTION_STORE},
     {"rule", required_argument, NULL, OPTION_RULE},
     {"cost", required_argument, NULL, OPTION_COST},
+    {"up-to", no_argument, NULL, OPTION_UP_TO},
+    {"wait", required_argument, NULL, OPTION_WAIT},
+    {"at", required_argument, NULL, OPTION_AT},
+    {"plot", required_argument, NULL, OPTION_PLOT},
+    {"plot-key", required_argument, NULL, OPTION_PLOT_KEY},
+    {"generate", required_argument, NULL, OPTION_GENERATE},
+    {"attack", no_argument, NULL, OPTION_ATTACK},
+    {"format", required_argument, NULL, OPTION_FORMAT},
+    {"key", required_argument, NULL, OPTION_KEY},
     {"json", no_argument, NULL, OPTION_JSON},
     {"deadline", required_argument, NULL, OPTION_DEADLINE},
     {"clock-error", required_argument, NULL, OPTION_CLOCK_ERROR},
@@ -43,6 +61,51 @@ static bool read_integer(const char *name, const char *text, int64_t most, int64
   return false;
 }
 
+/* One cost for every rule, or one per rule. A 0 leaves a rule out, so it makes sense in a list
+ * only.
+ */
+static bool read_costs(const char *text, weir_cli_options *options) {
+  bool list = strchr(text, ',') != NULL;
+  int64_t sum = 0;
+  options->cost_count = 0;
+  for (const char *at = text; options->cost_count < WEIR_CLI_COSTS_MOST; at++) {
+    size_t length = strcspn(at, ",");
+    int64_t *cost = &options->costs[options->cost_count++];
+    if (!weir_cli_parse_integer(at, length, WEIR_CLI_COST_MOST, cost)) break;
+    sum += *cost;
+    if (*(at += length) == '\0') {
+      if (sum > 0) return true;
+      break;
+    }
+  }
+  weir_cli_error("--cost \"%s\": %s", text,
+                 list ? "a list of 2 to 8 whole numbers from 0 to 2147483648, one per rule and one "
+                        "above 0, is accepted"
+                      : "a whole number from 1 to 2147483648 is accepted");
+  return false;
+}
+
+static bool read_wait(const char *text, weir_cli_options *options) {
+  static const int64_t default_us = 60000000, most_us = 1800000000;
+  bool zero = strcmp(text, "0s") == 0;
+  options->wait_us = 0;
+  if (!zero &&
+      (!weir_duration_parse(text, strlen(text), &options->wait_us) || options->wait_us > most_us)) {
+    weir_cli_error("--wait \"%s\": a duration from 0s to 30m is accepted, such as 2s", text);
+    return false;
+  }
+  options->limiter.longest_wait_us = options->wait_us > default_us ? options->wait_us : default_us;
+  return true;
+}
+
+static bool read_stamp(const char *text, int64_t *at_us) {
+  static const int64_t most_us = INT64_C(253402300799999999); /* the end of the year 9999 */
+  if (weir_cli_parse_integer(text, strlen(text), most_us, at_us)) return true;
+  weir_cli_error("--at \"%s\": microseconds since 1970 are accepted, such as at_us of take --json",
+                 text);
+  return false;
+}
+
 /* Zero would mean "default" to the library, so it must not get through. */
 static bool read_duration(const char *name, const char *text, int64_t *us) {
   static const int64_t least_us = 1000, most_us = 60000000;
@@ -56,6 +119,65 @@ static bool read_processes(const char *text, uint32_t *processes) {
   if (!read_integer("--processes", text, 100000, &value)) return false;
   *processes = (uint32_t)value;
   return true;
+}
+
+static bool read_rule(const char *text, weir_cli_options *options) {
+  options->rule = text;
+  if (options->rule_count < WEIR_CLI_RULES_MOST) {
+    options->rules[options->rule_count++] = text;
+    return true;
+  }
+  weir_cli_error("--rule is given more than %d times", WEIR_CLI_RULES_MOST);
+  return false;
+}
+
+static bool read_format(const char *text, weir_cli_format *format) {
+  if (strcmp(text, "auto") == 0)
+    *format = WEIR_CLI_FORMAT_AUTO;
+  else if (strcmp(text, "trace") == 0)
+    *format = WEIR_CLI_FORMAT_TRACE;
+  else if (strcmp(text, "access-log") == 0)
+    *format = WEIR_CLI_FORMAT_ACCESS_LOG;
+  else {
+    weir_cli_error("--format \"%s\": auto, trace and access-log are accepted", text);
+    return false;
+  }
+  return true;
+}
+
+static bool read_access_key(const char *text, weir_access_key *key) {
+  if (strcmp(text, "client") == 0)
+    *key = WEIR_ACCESS_CLIENT;
+  else if (strcmp(text, "user") == 0)
+    *key = WEIR_ACCESS_USER;
+  else if (strcmp(text, "path") == 0)
+    *key = WEIR_ACCESS_PATH;
+  else {
+    weir_cli_error("--key \"%s\": client, user and path are accepted", text);
+    return false;
+  }
+  return true;
+}
+
+static bool apply_of_simulation(int id, const char *value, weir_cli_options *options) {
+  switch (id) {
+    case OPTION_PLOT:
+      options->plot = value;
+      return true;
+    case OPTION_PLOT_KEY:
+      options->plot_key = value;
+      return true;
+    case OPTION_GENERATE:
+      options->generate = value;
+      return true;
+    case OPTION_FORMAT:
+      return read_format(value, &options->format);
+    case OPTION_KEY:
+      return read_access_key(value, &options->access_key);
+    default: /* OPTION_ATTACK */
+      options->attack = true;
+      return true;
+  }
 }
 
 /* `element` is the element of argv that getopt_long stopped at. What follows its '=' may be a
@@ -79,10 +201,22 @@ static bool apply(int id, const char *value, weir_cli_options *options) {
       options->store = value;
       return true;
     case OPTION_RULE:
-      options->rule = value;
-      return true;
+      return read_rule(value, options);
     case OPTION_COST:
-      return read_integer("--cost", value, WEIR_CLI_COST_MOST, &options->cost);
+      return read_costs(value, options);
+    case OPTION_UP_TO:
+      return true;
+    case OPTION_WAIT:
+      return read_wait(value, options);
+    case OPTION_AT:
+      return read_stamp(value, &options->at_us);
+    case OPTION_PLOT:
+    case OPTION_PLOT_KEY:
+    case OPTION_GENERATE:
+    case OPTION_ATTACK:
+    case OPTION_FORMAT:
+    case OPTION_KEY:
+      return apply_of_simulation(id, value, options);
     case OPTION_JSON:
       options->json = true;
       return true;
@@ -98,7 +232,7 @@ static bool apply(int id, const char *value, weir_cli_options *options) {
     case OPTION_NO_CACHED_CELLS:
       options->limiter.flags |= WEIR_NO_CACHED_CELLS;
       return true;
-    default: /* 'h': the only other one that `known` holds */
+    default: /* 'h': the only other one there is */
       options->help = true;
       return true;
   }
@@ -110,20 +244,51 @@ static const char *environment(const char *name, const char *otherwise) {
   return value != NULL && value[0] != '\0' ? value : otherwise;
 }
 
-bool weir_cli_options_parse(int argc, char **argv, bool with_cost, weir_cli_options *options) {
+static unsigned bit_of(int id) {
+  switch (id) {
+    case OPTION_COST:
+      return WEIR_CLI_COST;
+    case OPTION_UP_TO:
+      return WEIR_CLI_UP_TO;
+    case OPTION_WAIT:
+      return WEIR_CLI_WAIT;
+    case OPTION_AT:
+      return WEIR_CLI_AT;
+    case OPTION_PLOT:
+    case OPTION_PLOT_KEY:
+    case OPTION_GENERATE:
+    case OPTION_ATTACK:
+    case OPTION_FORMAT:
+    case OPTION_KEY:
+      return WEIR_CLI_SIMULATION;
+    default:
+      return 0; /* every command knows it */
+  }
+}
+
+static const char *name_of(int id) {
+  const struct option *option = all_options;
+  while (option->val != id)
+    option++;
+  return option->name;
+}
+
+bool weir_cli_options_parse(int argc, char **argv, unsigned known, weir_cli_options *options) {
   *options = (weir_cli_options){.store = environment("WEIR_STORE", "memory:"),
                                 .rule = environment("WEIR_RULE", NULL),
-                                .cost = 1,
+                                .costs = {1},
+                                .cost_count = 1,
                                 .limiter = {.size = sizeof(weir_limiter_options)}};
   opterr = 0;
   int id;
-  while ((id = getopt_long(argc, argv, ":h", known, NULL)) != -1) {
+  while ((id = getopt_long(argc, argv, ":h", all_options, NULL)) != -1) {
     if (id == '?' || id == ':') return refuse(id, argv[optind - 1]);
-    if (id == OPTION_COST && !with_cost) {
-      weir_cli_error("%s takes no --cost" SEE_HELP, argv[0]);
+    if (bit_of(id) & ~known) {
+      weir_cli_error("%s takes no --%s" SEE_HELP, argv[0], name_of(id));
       return false;
     }
     if (!apply(id, optarg, options)) return false;
+    options->given |= bit_of(id);
   }
   options->arguments = argv + optind;
   options->argument_count = argc - optind;

@@ -7,10 +7,41 @@
 
 #include <weir/weir.h>
 
+#include "access_log.h"
+
+enum { WEIR_CLI_COSTS_MOST = 8, WEIR_CLI_RULES_MOST = 16 };
+
+/* Options that not every command knows. */
+enum weir_cli_option {
+  WEIR_CLI_COST = 1 << 0,
+  WEIR_CLI_UP_TO = 1 << 1,
+  WEIR_CLI_WAIT = 1 << 2,
+  WEIR_CLI_AT = 1 << 3,
+  WEIR_CLI_SIMULATION = 1 << 4 /* all that only simulate knows */
+};
+
+typedef enum weir_cli_format {
+  WEIR_CLI_FORMAT_AUTO,
+  WEIR_CLI_FORMAT_TRACE,
+  WEIR_CLI_FORMAT_ACCESS_LOG
+} weir_cli_format;
+
 typedef struct weir_cli_options {
   const char *store;
-  const char *rule; /* NULL: not given */
-  int64_t cost;
+  const char *rule; /* NULL: not given; the last of: */
+  const char *rules[WEIR_CLI_RULES_MOST];
+  size_t rule_count;
+  int64_t costs[WEIR_CLI_COSTS_MOST];
+  int cost_count; /* 1: for every rule */
+  unsigned given; /* enum weir_cli_option */
+  int64_t wait_us;
+  int64_t at_us;
+  const char *plot;     /* NULL: none */
+  const char *plot_key; /* NULL: the busiest */
+  const char *generate; /* NULL: a file */
+  bool attack;
+  weir_cli_format format;
+  weir_access_key access_key;
   bool json;
   bool help;
   weir_limiter_options limiter;
@@ -19,7 +50,7 @@ typedef struct weir_cli_options {
 } weir_cli_options;
 
 /* Reads argv[1] and on, with defaults from WEIR_STORE and WEIR_RULE; argv[0] is the command's name.
- * `with_cost`: the command knows --cost. False after one line on stderr. */
-bool weir_cli_options_parse(int argc, char **argv, bool with_cost, weir_cli_options *options);
+ * `known`: which of enum weir_cli_option the command knows. False after one line on stderr. */
+bool weir_cli_options_parse(int argc, char **argv, unsigned known, weir_cli_options *options);
 
 #endif

@@ -13,7 +13,9 @@ typedef struct weir_cli_request {
   int64_t time_ms; /* since the Unix epoch, or WEIR_CLI_NO_TIME: asked now */
   const char *key; /* not terminated */
   size_t key_length;
-  int64_t cost;
+  int64_t cost;         /* for every rule, unless there are several */
+  const int64_t *costs; /* one per rule, or NULL */
+  int cost_count;
 } weir_cli_request;
 
 #endif

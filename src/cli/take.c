@@ -1,5 +1,7 @@
+/* take, peek, refund and reset: one request about one key. */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "commands.h"
 #include "decision.h"
@@ -7,23 +9,85 @@
 #include "request.h"
 #include "session.h"
 
-typedef weir_status decide_function(weir_limiter *limiter, const void *key, size_t key_length,
-                                    int64_t cost, weir_decision *decision, weir_message *message);
+/* What a command asks of the open limiter; `decision` may stay as it is. */
+typedef weir_status ask_function(const weir_cli_options *options, const weir_cli_request *request,
+                                 weir_limiter *limiter, weir_decision *decision,
+                                 weir_message *message);
 
 static bool read_request(const weir_cli_options *options, weir_cli_request *request) {
   const char *key = options->arguments[0];
   *request = (weir_cli_request){
-      .time_ms = WEIR_CLI_NO_TIME, .key = key, .key_length = strlen(key), .cost = options->cost};
+      .time_ms = WEIR_CLI_NO_TIME,
+      .key = key,
+      .key_length = strlen(key),
+      .cost = options->costs[0],
+      .costs = options->cost_count > 1 ? options->costs : NULL,
+      .cost_count = options->cost_count,
+  };
   if (request->key_length > 0) return true;
   weir_cli_error("KEY is empty: one byte or more is accepted");
   return false;
+}
+
+/* One list of costs for one stack of rules. */
+static weir_status check_costs(const weir_cli_options *options, const weir_limiter *limiter,
+                               weir_message *message) {
+  int rules = (int)weir_limiter_rules(limiter);
+  if (options->cost_count == 1 || options->cost_count == rules) return WEIR_OK;
+  snprintf(message->text, sizeof message->text,
+           "--cost names %d costs: one, or one for each of the %d rules, is accepted",
+           options->cost_count, rules);
+  return WEIR_BAD_COST;
+}
+
+static int run(const weir_cli_options *options, ask_function *ask, weir_cli_request *request,
+               weir_decision *decision) {
+  weir_cli_session session;
+  weir_message message = {{0}};
+  if (!read_request(options, request)) return WEIR_EXIT_USAGE;
+  weir_status status = weir_cli_session_open(options, &options->limiter, &session, &message);
+  if (status == WEIR_OK) status = check_costs(options, session.limiter, &message);
+  if (status == WEIR_OK) status = ask(options, request, session.limiter, decision, &message);
+  weir_cli_session_close(&session);
+  return status == WEIR_OK ? 0 : weir_cli_fail("", status, &message);
+}
+
+/* --- take and peek -----------------------------------------------------------------------------
+ */
+
+static weir_status decide(const weir_cli_options *options, const weir_cli_request *request,
+                          weir_limiter *limiter, unsigned flags, weir_decision *decision,
+                          weir_message *message) {
+  weir_request one = {
+      .key = request->key,
+      .key_length = request->key_length,
+      .cost = request->cost,
+      .costs = request->costs,
+      .flags = flags | (options->given & WEIR_CLI_UP_TO ? (unsigned)WEIR_REQUEST_UP_TO : 0U),
+  };
+  weir_status status = weir_limiter_decide(limiter, &one, 1, message);
+  *decision = one.decision;
+  return status;
+}
+
+static weir_status ask_take(const weir_cli_options *options, const weir_cli_request *request,
+                            weir_limiter *limiter, weir_decision *decision, weir_message *message) {
+  if (options->given & WEIR_CLI_WAIT)
+    return weir_limiter_wait(limiter, request->key, request->key_length, request->cost,
+                             options->wait_us, decision, message);
+  return decide(options, request, limiter, 0, decision, message);
+}
+
+static weir_status ask_peek(const weir_cli_options *options, const weir_cli_request *request,
+                            weir_limiter *limiter, weir_decision *decision, weir_message *message) {
+  return decide(options, request, limiter, WEIR_REQUEST_PEEK, decision, message);
 }
 
 static bool print_decision(const weir_cli_options *options, const weir_cli_request *request,
                            const weir_decision *decision) {
   bool several_rules = strchr(options->rule, ';') != NULL;
   if (!options->json)
-    weir_cli_decision_text(stdout, decision, several_rules);
+    weir_cli_decision_text(stdout, decision, several_rules, options->given & WEIR_CLI_UP_TO);
   else if (!weir_cli_decision_json(stdout, request, decision)) {
     weir_cli_fail("", WEIR_NO_MEMORY, &(weir_message){{0}});
     return false;
@@ -31,43 +95,76 @@ static bool print_decision(const weir_cli_options *options, const weir_cli_reque
   return weir_cli_flush();
 }
 
-static int decide(const weir_cli_options *options, decide_function *function) {
+static int run_decision(const weir_cli_options *options, ask_function *ask) {
   weir_cli_request request;
-  weir_cli_session session;
   weir_decision decision;
-  weir_message message = {{0}};
-  if (!read_request(options, &request)) return WEIR_EXIT_USAGE;
-  weir_status status = weir_cli_session_open(options, &options->limiter, &session, &message);
-  if (status == WEIR_OK)
-    status = function(session.limiter, request.key, request.key_length, request.cost, &decision,
-                      &message);
-  weir_cli_session_close(&session);
-  if (status != WEIR_OK) return weir_cli_fail("", status, &message);
+  int exit_status = run(options, ask, &request, &decision);
+  if (exit_status != 0) return exit_status;
   if (!print_decision(options, &request, &decision)) return WEIR_EXIT_NO_DECISION;
   return decision.allowed ? WEIR_EXIT_ALLOWED : WEIR_EXIT_DENIED;
 }
 
 int weir_cli_take(const weir_cli_options *options) {
-  return decide(options, weir_limiter_take);
+  bool waits = options->given & WEIR_CLI_WAIT;
+  if (waits && (options->cost_count > 1 || options->given & WEIR_CLI_UP_TO)) {
+    weir_cli_error("--wait needs one cost for every rule, and all of it: leave out %s",
+                   options->cost_count > 1 ? "the list of costs" : "--up-to");
+    return WEIR_EXIT_USAGE;
+  }
+  return run_decision(options, ask_take);
 }
 
 int weir_cli_peek(const weir_cli_options *options) {
-  return decide(options, weir_limiter_peek);
+  return run_decision(options, ask_peek);
+}
+
+/* --- refund and reset --------------------------------------------------------------------------
+ */
+
+static int64_t real_time_us(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+static weir_status ask_refund(const weir_cli_options *options, const weir_cli_request *request,
+                              weir_limiter *limiter, weir_decision *decision,
+                              weir_message *message) {
+  *decision = (weir_decision){
+      .allowed = true,
+      .cost = request->cost,
+      .at_us = options->given & WEIR_CLI_AT ? options->at_us : real_time_us(),
+  };
+  return weir_limiter_refund(limiter, request->key, request->key_length, request->cost, decision,
+                             message);
+}
+
+static weir_status ask_reset(const weir_cli_options *options, const weir_cli_request *request,
+                             weir_limiter *limiter, weir_decision *decision,
+                             weir_message *message) {
+  (void)options;
+  (void)decision;
+  return weir_limiter_reset(limiter, request->key, request->key_length, message);
+}
+
+static int run_change(const weir_cli_options *options, ask_function *ask, const char *done) {
+  weir_cli_request request;
+  weir_decision decision;
+  int exit_status = run(options, ask, &request, &decision);
+  if (exit_status != 0) return exit_status;
+  if (!options->json)
+    printf("%s\n", done);
+  else if (!weir_cli_done_json(stdout, &request, done))
+    return weir_cli_fail("", WEIR_NO_MEMORY, &(weir_message){{0}});
+  return weir_cli_flush() ? 0 : WEIR_EXIT_NO_DECISION;
+}
+
+int weir_cli_refund(const weir_cli_options *options) {
+  if (options->cost_count == 1) return run_change(options, ask_refund, "refunded");
+  weir_cli_error("refund: --cost names %d costs; one is accepted", options->cost_count);
+  return WEIR_EXIT_USAGE;
 }
 
 int weir_cli_reset(const weir_cli_options *options) {
-  weir_cli_request request;
-  weir_cli_session session;
-  weir_message message = {{0}};
-  if (!read_request(options, &request)) return WEIR_EXIT_USAGE;
-  weir_status status = weir_cli_session_open(options, &options->limiter, &session, &message);
-  if (status == WEIR_OK)
-    status = weir_limiter_reset(session.limiter, request.key, request.key_length, &message);
-  weir_cli_session_close(&session);
-  if (status != WEIR_OK) return weir_cli_fail("", status, &message);
-  if (!options->json)
-    fputs("reset\n", stdout);
-  else if (!weir_cli_reset_json(stdout, &request))
-    return weir_cli_fail("", WEIR_NO_MEMORY, &message);
-  return weir_cli_flush() ? 0 : WEIR_EXIT_NO_DECISION;
+  return run_change(options, ask_reset, "reset");
 }

@@ -98,6 +98,17 @@ weir_trace_step weir_trace_file_next(weir_trace_file *file, const char **text, s
   }
 }
 
+bool weir_trace_file_skip(weir_trace_file *file, weir_message *message) {
+  for (;;) {
+    size_t held = file->end - file->start;
+    const char *first = file->buffer + file->start;
+    const char *newline = held > 0 ? memchr(first, '\n', held) : NULL;
+    file->start = newline != NULL ? (size_t)(newline - file->buffer) + 1 : file->end;
+    if (newline != NULL || file->at_end) return true;
+    if (!fill(file, message)) return false;
+  }
+}
+
 void weir_trace_file_close(weir_trace_file *file) {
   if (file == NULL) return;
   gzclose_r(file->input);

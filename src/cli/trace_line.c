@@ -44,6 +44,7 @@ static bool reject_field(weir_message *message, const char *name, field found,
 
 bool weir_trace_line_parse(const char *text, size_t length, weir_cli_request *request,
                            weir_message *message) {
+  *request = (weir_cli_request){.cost = 1, .cost_count = 1};
   if (length > 0 && text[length - 1] == '\r') length--;
   if (length > 0 && memchr(text, '\0', length) != NULL) return reject(message, "NUL byte");
   const char *at = text, *end = text + length;
@@ -58,7 +59,6 @@ bool weir_trace_line_parse(const char *text, size_t length, weir_cli_request *re
   if (extra.length > 0) return reject_field(message, "extra field", extra, LINE_FORM);
   request->key = key.text;
   request->key_length = key.length;
-  request->cost = 1;
   if (cost.length == 0) return true;
   if (!weir_cli_parse_integer(cost.text, cost.length, WEIR_CLI_COST_MOST, &request->cost) ||
       request->cost < 1)

@@ -7,12 +7,13 @@ import unittest
 
 PROGRAM = os.environ["WEIR_PROGRAM"]
 RULE = "fixed-window:10/1m"
-TIMEOUT_S = 30
+TIMEOUT_S = 120
 ALLOWED, DENIED, USAGE, NO_DECISION = range(4)
 
 
 # Patient, so that a busy machine does not run out of time in the middle of a decision.
 STORE = "memory:?timeout=10s"
+reserved = []  # sockets
 
 
 def environment(**variables):
@@ -28,10 +29,11 @@ def run(*arguments, stdin=b"", stdout=subprocess.PIPE, **variables):
                           timeout=TIMEOUT_S, check=False)
 
 
-def unused_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+def store_that_is_away():
+    """The URL of a port that nobody listens at, nor can until this program ends."""
+    reserved.append(socket.socket())
+    reserved[-1].bind(("127.0.0.1", 0))
+    return "memcached://127.0.0.1:%d?timeout=30s" % reserved[-1].getsockname()[1]
 
 
 class ProgramTest(unittest.TestCase):

@@ -10,11 +10,11 @@ from program import RULE, ProgramTest, run
 class Commands(ProgramTest):
     def test_a_command_is_needed(self):
         self.assert_refused(run(), "no command", "weir help")
-        self.assert_refused(run("tke", "k"), '"tke"', "take, peek, reset, replay", "weir help")
+        self.assert_refused(run("tke", "k"), '"tke"', "take, peek, refund, reset, replay", "weir help")
         self.assert_refused(run(""), '""')
 
     def test_exactly_one_key_is_needed(self):
-        for command in ("take", "peek", "reset"):
+        for command in ("take", "peek", "refund", "reset"):
             self.assert_refused(run(command, "--rule", RULE), "no KEY", "weir help")
             self.assert_refused(run(command, "--rule", RULE, "a", "b"), '"b"', "one KEY")
             self.assert_refused(run(command, "--rule", RULE, ""), "KEY is empty")
@@ -34,6 +34,9 @@ class Commands(ProgramTest):
         self.assert_refused(run("take", "--json=yes", "k"), "--json takes no value")
         self.assert_refused(run("reset", "--cost", "1", "k"), "reset takes no --cost")
         self.assert_refused(run("replay", "--cost", "1"), "replay takes no --cost")
+        self.assert_refused(run("peek", "--wait", "1s", "k"), "peek takes no --wait")
+        self.assert_refused(run("refund", "--up-to", "k"), "refund takes no --up-to")
+        self.assert_refused(run("take", "--at", "1", "k"), "take takes no --at")
 
     def test_a_mistyped_option_does_not_show_its_value(self):
         result = run("take", "--stroe=redis://user:secret@host", "k")
@@ -50,6 +53,38 @@ class Numbers(ProgramTest):
             for command in ("take", "peek"):
                 self.assert_refused(run(command, "--rule", RULE, "--cost=" + cost, "k"), "--cost",
                                     f'"{cost}"', "1 to 2147483648")
+
+    def test_costs_of_a_stack_are_one_for_each_rule(self):
+        two = RULE + ";fixed-window:5/1s"
+        for costs in ("1,", ",1", "0,0", "1,x", "1,-1", "1,2147483649", ",", "1,1,1,1,1,1,1,1,1"):
+            self.assert_refused(run("take", "--rule", two, "--cost", costs, "k"), "--cost",
+                                f'"{costs}"', "one per rule")
+        self.assert_refused(run("take", "--rule", two, "--cost", "1,1,1", "k"), "3 costs",
+                            "2 rules")
+        self.assert_refused(run("take", "--rule", two, "--cost", "1,1", "--up-to", "k"), "cost")
+        self.assert_refused(run("refund", "--rule", two, "--cost", "1,1", "k"), "one is accepted")
+
+    def test_a_log_takes_a_cost_of_1(self):
+        self.assert_refused(run("take", "--rule", "sliding-log:5/1s", "--cost", "2", "k"), "cost 2",
+                            "sliding-log", "accepted is 1")
+
+    def test_a_wait_is_0s_to_30m_and_for_one_whole_cost(self):
+        for value in ("", "31m", "1", "-1s", "1.5s"):
+            self.assert_refused(run("take", "--rule", RULE, "--wait=" + value, "k"), "--wait",
+                                f'"{value}"', "0s to 30m")
+        two = RULE + ";fixed-window:5/1s"
+        self.assert_refused(run("take", "--rule", two, "--wait", "1s", "--cost", "1,1", "k"),
+                            "--wait", "list of costs")
+        self.assert_refused(run("take", "--rule", RULE, "--wait", "1s", "--up-to", "k"), "--wait",
+                            "--up-to")
+
+    def test_a_stamp_is_microseconds(self):
+        for value in ("", "x", "-1", "1.5", "253402300800000000"):
+            self.assert_refused(run("refund", "--rule", RULE, "--at=" + value, "k"), "--at",
+                                f'"{value}"', "at_us")
+
+    def test_more_than_is_charged_is_not_refunded(self):
+        self.assert_refused(run("refund", "--rule", RULE, "k"), "holds less")
 
     def test_durations_are_1ms_to_60s(self):
         for option in ("--deadline", "--clock-error"):
@@ -122,7 +157,7 @@ class Store(ProgramTest):
         self.visits = 0
         self.thread = threading.Thread(target=self.serve)
         self.thread.start()
-        self.url = "memcached://127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.url = "memcached://127.0.0.1:%d?timeout=30s" % self.listener.getsockname()[1]
 
     def serve(self):
         """Hangs up on everybody, and for good on the one who brings an empty line."""

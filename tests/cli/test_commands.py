@@ -7,10 +7,11 @@ import socket
 import time
 import unittest
 
-from program import ALLOWED, DENIED, NO_DECISION, RULE, STORE, ProgramTest, run, unused_port
+from program import (ALLOWED, DENIED, NO_DECISION, RULE, STORE, ProgramTest, run,
+                     store_that_is_away)
 
 FIELDS = ["key", "cost", "decision", "limit", "remaining", "retry_after_us", "reset_after_us",
-          "delay_us", "source", "rule"]
+          "delay_us", "source", "rule", "charged", "at_us"]
 
 
 class Text(ProgramTest):
@@ -80,9 +81,10 @@ class Json(ProgramTest):
         self.assertEqual(list(answer), FIELDS)
         reset_after_us = answer.pop("reset_after_us")
         self.assertTrue(0 < reset_after_us <= 60_000_000)
+        self.assertTrue(abs(answer.pop("at_us") / 1e6 - time.time()) < 60)
         self.assertEqual(answer, {"key": "k", "cost": 4, "decision": "allowed", "limit": 10,
                                   "remaining": 6, "retry_after_us": 0, "delay_us": 0,
-                                  "source": "store", "rule": 0})
+                                  "source": "store", "rule": 0, "charged": 4})
 
     def test_never_is_minus_one(self):
         answer = self.take("k", "--cost", "2147483648")
@@ -108,7 +110,7 @@ class Json(ProgramTest):
 
 class NoDecision(ProgramTest):
     def test_a_store_that_is_away_exits_3_and_never_looks_like_a_denial(self):
-        store = f"memcached://127.0.0.1:{unused_port()}"
+        store = store_that_is_away()
         for command in ("take", "peek", "reset"):
             for form in ([], ["--json"]):
                 result = run(command, *form, "--store", store, "--rule", RULE, "k")
@@ -117,12 +119,12 @@ class NoDecision(ProgramTest):
 
     def test_a_store_that_is_silent_costs_the_deadline(self):
         with socket.create_server(("127.0.0.1", 0)) as silent:
-            store = "memcached://127.0.0.1:%d?timeout=20s" % silent.getsockname()[1]
+            store = "memcached://127.0.0.1:%d?timeout=60s" % silent.getsockname()[1]
             begin = time.monotonic()
             result = run("take", "--store", store, "--rule", RULE, "--deadline", "700ms", "k")
             took_s = time.monotonic() - begin
         self.assert_error(result, NO_DECISION)
-        self.assertTrue(0.5 < took_s < 5, took_s)  # all of it but what is kept for giving back
+        self.assertTrue(0.5 < took_s < 30, took_s)  # all of it but what is kept for giving back
 
     def test_output_that_is_lost_exits_3(self):
         for arguments in (["take", "--rule", RULE, "k"], ["take", "--json", "--rule", RULE, "k"],

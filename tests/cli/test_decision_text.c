@@ -65,7 +65,7 @@ static void assert_line(const weir_decision *decision, bool several_rules, const
   size_t length;
   FILE *out = open_memstream(&text, &length);
   assert_non_null(out);
-  weir_cli_decision_text(out, decision, several_rules);
+  weir_cli_decision_text(out, decision, several_rules, false);
   assert_int_equal(fclose(out), 0);
   assert_string_equal(text, expected);
   free(text);

@@ -10,7 +10,7 @@ import time
 import unittest
 
 from program import (NO_DECISION, PROGRAM, RULE, TIMEOUT_S, USAGE, ProgramTest, environment, run,
-                     unused_port)
+                     store_that_is_away)
 
 T = 1_800_000_000_000  # ms; a multiple of a minute
 TRACE = b"%d a 9\n%d a\n%d a 2\n%d b 11\n%d a 1\n" % (T, T + 1000, T + 2000, T + 2000, T + 60000)
@@ -66,7 +66,7 @@ class Output(ProgramTest):
         names = ["time_ms", "key", "cost", "decision", "limit", "remaining", "retry_after_us",
                  "reset_after_us", "delay_us"]
         for answer in answers[:5]:
-            self.assertEqual(list(answer), [*names, "source", "rule"])
+            self.assertEqual(list(answer), [*names, "source", "rule", "charged", "at_us"])
         rows = ["\t".join(str(answer[name]) for name in names) + "\n" for answer in answers[:5]]
         self.assertEqual("".join(rows).encode(), EXPECTED)
         self.assertEqual(answers[5]["key_base64"], "/w==")
@@ -139,8 +139,7 @@ class Stops(ProgramTest):
         self.assert_refused(replay(""), os.strerror(2))
 
     def test_when_the_store_is_away(self):
-        store = f"memcached://127.0.0.1:{unused_port()}"
-        result = run("replay", "--store", store, "--rule", RULE, stdin=TRACE)
+        result = run("replay", "--store", store_that_is_away(), "--rule", RULE, stdin=TRACE)
         self.assert_error(result, NO_DECISION, "stdin:1: ", "cannot be reached")
         self.assertEqual(result.stdout, b"")
 
@@ -196,7 +195,8 @@ class Progress(ProgramTest):
         self.assertTrue(written.endswith(b"\r\x1b[K"), written)
 
     def test_short_work_stays_silent(self):
-        self.assertEqual(self.stderr_of(1, 0), b"")
+        """On a busy machine it may not be short, so there are several tries."""
+        self.assertTrue(any(self.stderr_of(1, 0) == b"" for _ in range(20)))
 
     def test_what_is_no_terminal_sees_nothing(self):
         self.assertEqual(self.stderr_of(LINES_BEYOND_A_PIPE, 1.5, terminal=False), b"")

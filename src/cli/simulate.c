@@ -1,0 +1,110 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "commands.h"
+#include "progress.h"
+#include "report.h"
+#include "simulate_plot.h"
+#include "simulate_report.h"
+
+enum { PLACE_BYTES = 256 };
+
+static int fail_line(const weir_cli_input *input, weir_status status, const weir_message *message) {
+  char place[PLACE_BYTES];
+  snprintf(place, sizeof place, "%.200s:%llu: ", input->name, (unsigned long long)input->line);
+  return weir_cli_fail(place, status, message);
+}
+
+/* --- a trace -----------------------------------------------------------------------------------
+ */
+
+static weir_status feed(weir_simulation *simulation, weir_cli_input *input,
+                        weir_cli_progress *progress, weir_message *message) {
+  for (;;) {
+    weir_cli_arrival arrival;
+    weir_cli_step step = weir_cli_input_next(input, &arrival, message);
+    if (step == WEIR_CLI_INPUT_BROKEN) return WEIR_BAD_ARGUMENT;
+    if (step == WEIR_CLI_INPUT_END) return WEIR_OK;
+    weir_status status = weir_simulation_request(simulation, arrival.time_us, arrival.key,
+                                                 arrival.key_length, arrival.cost, message);
+    if (status != WEIR_OK) return status;
+    weir_cli_progress_update(progress, input->line);
+  }
+}
+
+static int report(const weir_cli_options *options, const weir_simulation *simulation,
+                  const weir_cli_input *input) {
+  static const weir_message none = {""};
+  if (!options->json)
+    weir_cli_simulation_text(stdout, simulation, input);
+  else if (!weir_cli_simulation_json(stdout, simulation, input))
+    return weir_cli_fail("", WEIR_NO_MEMORY, &none);
+  return weir_cli_flush() ? 0 : WEIR_EXIT_NO_DECISION;
+}
+
+static int run_trace(const weir_cli_options *options, weir_simulation *simulation,
+                     weir_cli_input *input) {
+  weir_message message = {""};
+  weir_cli_progress progress;
+  weir_cli_progress_begin(&progress);
+  weir_status status = feed(simulation, input, &progress, &message);
+  weir_cli_progress_end(&progress);
+  if (status != WEIR_OK) return fail_line(input, status, &message);
+  if (simulation->requests == 0 && input->malformed > 0) {
+    weir_cli_error("%.200s: no line is a request; line %llu: %s", input->name,
+                   (unsigned long long)input->first[0].line, input->first[0].reason.text);
+    return WEIR_EXIT_USAGE;
+  }
+  return report(options, simulation, input);
+}
+
+static int simulate(const weir_cli_options *options, const char *const *rules, size_t rule_count) {
+  static weir_simulation simulation; /* large, and there is one */
+  weir_cli_input input;
+  weir_message message = {""};
+  weir_status status =
+      weir_simulation_init(&simulation, rules, rule_count, &options->limiter, &message);
+  if (status != WEIR_OK) return weir_cli_fail("", status, &message);
+  int exit_status = WEIR_EXIT_USAGE;
+  if (weir_cli_input_open(options, weir_simulation_rule(&simulation, 0), &input)) {
+    simulation.counts_all = options->plot != NULL;
+    exit_status = run_trace(options, &simulation, &input);
+    weir_cli_input_close(&input);
+    if (exit_status == 0 && options->plot != NULL)
+      exit_status = weir_cli_plot(options, &simulation);
+  }
+  weir_simulation_clean_up(&simulation);
+  return exit_status;
+}
+
+/* --- attacks -----------------------------------------------------------------------------------
+ */
+
+static int attack(const weir_cli_options *options, const char *const *rules, size_t rule_count) {
+  static const uint64_t requests = 1000000; /* of each rule's search: about a second */
+  for (size_t i = 0; i < rule_count; i++) {
+    weir_attack_result result;
+    weir_message message = {""};
+    weir_status status =
+        weir_attack_search(rules[i], &options->limiter, requests, &result, &message);
+    if (status == WEIR_OK && !options->json)
+      weir_cli_attack_text(stdout, rules[i], &result);
+    else if (status == WEIR_OK && !weir_cli_attack_json(stdout, rules[i], &result))
+      status = WEIR_NO_MEMORY;
+    if (status != WEIR_OK) return weir_cli_fail("", status, &message);
+  }
+  return weir_cli_flush() ? 0 : WEIR_EXIT_NO_DECISION;
+}
+
+int weir_cli_simulate(const weir_cli_options *options) {
+  const char *const *rules = options->rule_count > 0 ? options->rules : &options->rule;
+  size_t rule_count = options->rule_count > 0 ? options->rule_count : 1;
+  if (options->plot != NULL && !weir_cli_plot_check(options)) return WEIR_EXIT_USAGE;
+  if (options->argument_count > 0 && (options->generate != NULL || options->attack)) {
+    weir_cli_error("simulate: a FILE and --%s: one of them is accepted",
+                   options->attack ? "attack" : "generate");
+    return WEIR_EXIT_USAGE;
+  }
+  if (options->attack) return attack(options, rules, rule_count);
+  return simulate(options, rules, rule_count);
+}

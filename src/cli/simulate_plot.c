@@ -1,0 +1,325 @@
+#include "simulate_plot.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "report.h"
+#include "simulate/curve.h"
+#include "simulate_report.h"
+
+extern char **environ;
+
+enum {
+  PERIODS_SHOWN = 6,
+  LOOKS = 480,
+  POINTS_MOST = 960, /* of one kind, in one panel */
+  WIDTH = 900,       /* pixels, as are the heights */
+  PANEL_HEIGHT = 150,
+  GAP_HEIGHT = 34, /* between panels, for their titles */
+  FRONT_HEIGHT = 78,
+  FOOT_HEIGHT = 60
+};
+
+/* The requests of the one key that is drawn. */
+struct history {
+  char *key;
+  size_t key_length;
+  weir_curve_request *requests;
+  size_t count;
+  size_t room;
+  int64_t from_us; /* the stretch that is drawn */
+  int64_t until_us;
+};
+
+bool weir_cli_plot_check(const weir_cli_options *options) {
+  size_t length = strlen(options->plot);
+  bool is_stdin = options->argument_count == 0 || strcmp(options->arguments[0], "-") == 0;
+  if (length < 5 || strcmp(options->plot + length - 4, ".svg") != 0)
+    weir_cli_error("--plot \"%s\": a file whose name ends in .svg is accepted", options->plot);
+  else if (options->attack)
+    weir_cli_error("--plot with --attack: a plot needs a FILE or --generate");
+  else if (options->generate == NULL && is_stdin)
+    weir_cli_error("--plot with stdin: it needs a FILE or --generate, which it reads twice");
+  else
+    return true;
+  return false;
+}
+
+/* --- the key and its requests ------------------------------------------------------------------
+ */
+
+/* The one that was asked for; else who was denied most often by the first rule that denied anyone;
+ * else who asked most often. */
+static bool choose_key(const weir_cli_options *options, const weir_simulation *simulation,
+                       struct history *history) {
+  const weir_tally_entry *top = NULL;
+  const char *text = options->plot_key;
+  for (size_t i = 0; text == NULL && top == NULL && i < simulation->rule_count; i++)
+    weir_tally_top(&simulation->denied[i], &top, 1);
+  if (text == NULL && top == NULL) weir_tally_top(&simulation->asked, &top, 1);
+  if (text == NULL && top == NULL) return true;
+  if (text == NULL) text = top->key;
+  history->key_length = top != NULL ? top->key_length : strlen(text);
+  history->key = malloc(history->key_length + 1);
+  if (history->key == NULL) return false;
+  memcpy(history->key, text, history->key_length);
+  return true;
+}
+
+static bool add_request(struct history *history, int64_t at_us, int64_t cost) {
+  if (history->count == history->room) {
+    size_t room = history->room == 0 ? 256 : history->room * 2;
+    weir_curve_request *larger = realloc(history->requests, room * sizeof *larger);
+    if (larger == NULL) return false;
+    history->requests = larger;
+    history->room = room;
+  }
+  if (history->count > 0 && at_us < history->requests[history->count - 1].at_us)
+    at_us = history->requests[history->count - 1].at_us;
+  history->requests[history->count++] = (weir_curve_request){at_us, cost};
+  return true;
+}
+
+static weir_status collect(weir_cli_input *input, struct history *history, weir_message *message) {
+  weir_cli_arrival arrival;
+  weir_cli_step step;
+  while ((step = weir_cli_input_next(input, &arrival, message)) == WEIR_CLI_ARRIVAL) {
+    if (arrival.key_length != history->key_length ||
+        memcmp(arrival.key, history->key, history->key_length) != 0)
+      continue;
+    if (!add_request(history, arrival.time_us, arrival.cost)) return WEIR_NO_MEMORY;
+  }
+  return step == WEIR_CLI_INPUT_END ? WEIR_OK : WEIR_BAD_ARGUMENT;
+}
+
+/* The periods in which the key asked for most; they begin a little before. */
+static void choose_stretch(struct history *history, int64_t period_us) {
+  int64_t span_us = PERIODS_SHOWN * period_us;
+  int64_t cost = 0, most = 0;
+  size_t first = 0;
+  for (size_t i = 0; i < history->count; i++) {
+    cost += history->requests[i].cost;
+    while (history->requests[i].at_us - history->requests[first].at_us > span_us - period_us)
+      cost -= history->requests[first++].cost;
+    if (cost <= most) continue;
+    most = cost;
+    history->from_us = history->requests[first].at_us - period_us / 2;
+  }
+  if (history->from_us < 0) history->from_us = 0;
+  history->until_us = history->from_us + span_us;
+}
+
+/* --- the script --------------------------------------------------------------------------------
+ */
+
+struct drawing {
+  FILE *script;
+  const struct history *history;
+  int64_t period_us;
+  int64_t most;                               /* of all that is drawn */
+  double drawn[WEIR_MARK_WRONGLY_DENIED + 1]; /* where the last point of each mark was drawn */
+};
+
+/* As many points as can be told apart; the rest would only make the file large. */
+static bool is_seen(struct drawing *drawing, double x, weir_curve_mark mark) {
+  if (mark == WEIR_MARK_RIGHT) mark = WEIR_MARK_NONE;
+  if (x - drawing->drawn[mark] < (double)PERIODS_SHOWN / POINTS_MOST) return false;
+  drawing->drawn[mark] = x;
+  return true;
+}
+
+static void draw_point(void *context, const weir_curve_point *point) {
+  struct drawing *drawing = context;
+  if (point->truth > drawing->most) drawing->most = point->truth;
+  if (point->estimate > drawing->most) drawing->most = point->estimate;
+  double x = (double)(point->at_us - drawing->history->from_us) / (double)drawing->period_us;
+  if (!is_seen(drawing, x, point->mark)) return;
+  fprintf(drawing->script, "%.6f %lld %lld %d\n", x, (long long)point->truth,
+          (long long)point->estimate, (int)point->mark);
+}
+
+/* Within single quotes, where gnuplot takes everything but a quote as it is; quotes of either kind
+ * are spelled out, because a doubled one at the begin of a string ends it. */
+static void print_quoted(FILE *script, const char *text, size_t length) {
+  fputc('\'', script);
+  for (size_t i = 0; i < length; i++) {
+    if (text[i] == '\'' || text[i] == '`')
+      fprintf(script, "\\x%02x", (unsigned)text[i]);
+    else
+      weir_cli_print_key(script, text + i, 1, 1);
+  }
+  fputc('\'', script);
+}
+
+static weir_status write_data(const weir_cli_options *options, const weir_simulation *simulation,
+                              struct drawing *drawing, weir_message *message) {
+  weir_status status = WEIR_OK;
+  for (size_t i = 0; i < simulation->rule_count && status == WEIR_OK; i++) {
+    const weir_curve curve = {.rule = simulation->texts[i],
+                              .options = &options->limiter,
+                              .requests = drawing->history->requests,
+                              .request_count = drawing->history->count,
+                              .from_us = drawing->history->from_us,
+                              .until_us = drawing->history->until_us,
+                              .looks = LOOKS,
+                              .draw = draw_point,
+                              .context = drawing};
+    int64_t limit = weir_simulation_rule(simulation, i)->limit;
+    if (limit > drawing->most) drawing->most = limit;
+    for (int mark = 0; mark <= WEIR_MARK_WRONGLY_DENIED; mark++)
+      drawing->drawn[mark] = -1;
+    fprintf(drawing->script, "$data%zu << WEIR_END\n", i);
+    status = weir_curve_draw(&curve, message);
+    fputs("WEIR_END\n", drawing->script);
+  }
+  return status;
+}
+
+static double height_of(size_t panels) {
+  return (double)(panels * PANEL_HEIGHT + FRONT_HEIGHT + FOOT_HEIGHT);
+}
+
+static void write_front(const struct drawing *drawing, size_t panels) {
+  FILE *script = drawing->script;
+  const struct history *history = drawing->history;
+  char period[WEIR_DURATION_BYTES], begin[WEIR_CLI_TIME_BYTES];
+  double height = height_of(panels);
+  int64_t top = drawing->most + drawing->most / 8 + 1;
+  weir_duration_format(drawing->period_us, period, sizeof period);
+  weir_cli_format_time(history->from_us, begin);
+  fprintf(script,
+          "set terminal svg size %d,%.0f font 'sans,13' background '#ffffff' noenhanced\n"
+          "set encoding utf8\n"
+          "set multiplot layout %zu,1 margins 0.07,0.98,%.4f,%.4f spacing 0,%.4f\n"
+          "set grid ytics lc rgb '#dddddd'\nset border 3\nset tics nomirror\n"
+          "set xrange [0:%d]\nset yrange [0:%lld]\nset format x ''\n"
+          "set ylabel 'in the last %s' offset 1,0\n",
+          WIDTH, height, panels, FOOT_HEIGHT / height, 1 - FRONT_HEIGHT / height,
+          GAP_HEIGHT / height, PERIODS_SHOWN, (long long)top, period);
+  fputs("set label 1 'key ' . ", script);
+  print_quoted(script, history->key, history->key_length < 40 ? history->key_length : 40);
+  fprintf(script, " . ', from %s UTC on' at screen 0.525, screen %.4f center\n", begin,
+          1 - 14 / height);
+  fprintf(script,
+          "set key at screen 0.98, screen %.4f right top horizontal maxrows 1 samplen 2 width -3\n",
+          1 - 26 / height);
+  fprintf(script, "time_label = 'time in periods of %s'\n", period);
+}
+
+static void write_panel(FILE *script, const weir_simulation *simulation, size_t i) {
+  long long limit = (long long)weir_simulation_rule(simulation, i)->limit;
+  fputs("set title ", script);
+  print_quoted(script, simulation->texts[i], strlen(simulation->texts[i]));
+  fputs(" offset 0,-0.7\n", script);
+  if (i > 0) fputs("unset key\nunset label 1\n", script);
+  if (i + 1 == simulation->rule_count) fputs("set format x\nset xlabel time_label\n", script);
+  fprintf(script,
+          "plot $data%zu using 1:2 with filledcurves y1=0 lc rgb '#c8c8c8' title 'truth', \\\n"
+          "  $data%zu using 1:3 with lines lw 1.6 lc rgb '#004488' title 'estimate', \\\n"
+          "  %lld with lines dt (8,5) lw 1.2 lc rgb '#000000' title 'limit', \\\n"
+          "  $data%zu using 1:($4 == 2 ? $2 : NaN) with points pt 9 ps 0.8 lc rgb '#bb2200' "
+          "title 'wrongly allowed', \\\n"
+          "  $data%zu using 1:($4 == 3 ? $2 : NaN) with points pt 10 ps 0.8 lw 1.4 lc rgb "
+          "'#000000' title 'wrongly denied'\n",
+          i, i, limit, i, i);
+}
+
+static weir_status write_script(const weir_cli_options *options, const weir_simulation *simulation,
+                                const struct history *history, FILE *script,
+                                weir_message *message) {
+  struct drawing drawing = {.script = script,
+                            .history = history,
+                            .period_us = weir_simulation_rule(simulation, 0)->period_us};
+  weir_status status = write_data(options, simulation, &drawing, message);
+  write_front(&drawing, simulation->rule_count);
+  for (size_t i = 0; i < simulation->rule_count; i++)
+    write_panel(script, simulation, i);
+  fputs("unset multiplot\n", script);
+  return status;
+}
+
+/* --- gnuplot -----------------------------------------------------------------------------------
+ */
+
+/* Its stdin is the script, its stdout the picture; 0, or an errno. */
+static int start_gnuplot(FILE *script, int picture, pid_t *child) {
+  static char name[] = "gnuplot", dash[] = "-";
+  char *arguments[] = {name, dash, NULL};
+  posix_spawn_file_actions_t actions;
+  int error = posix_spawn_file_actions_init(&actions);
+  if (error != 0) return error;
+  error = posix_spawn_file_actions_adddup2(&actions, fileno(script), STDIN_FILENO);
+  if (error == 0) error = posix_spawn_file_actions_adddup2(&actions, picture, STDOUT_FILENO);
+  if (error == 0) error = posix_spawnp(child, name, &actions, NULL, arguments, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  return error;
+}
+
+static int run_gnuplot(FILE *script, const char *path) {
+  pid_t child;
+  int status;
+  if (fflush(script) != 0 || lseek(fileno(script), 0, SEEK_SET) != 0) {
+    weir_cli_error("the plot's script cannot be written: %s", strerror(errno));
+    return WEIR_EXIT_NO_DECISION;
+  }
+  int picture = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (picture < 0) {
+    weir_cli_error("--plot %s: %s", path, strerror(errno));
+    return WEIR_EXIT_USAGE;
+  }
+  int error = start_gnuplot(script, picture, &child);
+  close(picture);
+  if (error != 0) {
+    weir_cli_error("gnuplot, which draws the plot, cannot be started: %s", strerror(error));
+    unlink(path);
+    return WEIR_EXIT_NO_DECISION;
+  }
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return 0;
+  weir_cli_error("gnuplot failed to draw %s", path);
+  return WEIR_EXIT_NO_DECISION;
+}
+
+static int draw(const weir_cli_options *options, const weir_simulation *simulation,
+                struct history *history) {
+  weir_message message = {""};
+  FILE *script = tmpfile();
+  if (script == NULL) {
+    weir_cli_error("no temporary file for the plot's script: %s", strerror(errno));
+    return WEIR_EXIT_NO_DECISION;
+  }
+  choose_stretch(history, weir_simulation_rule(simulation, 0)->period_us);
+  weir_status status = write_script(options, simulation, history, script, &message);
+  int exit_status =
+      status == WEIR_OK ? run_gnuplot(script, options->plot) : weir_cli_fail("", status, &message);
+  fclose(script);
+  return exit_status;
+}
+
+int weir_cli_plot(const weir_cli_options *options, const weir_simulation *simulation) {
+  struct history history = {0};
+  weir_cli_input input;
+  weir_message message = {""};
+  int exit_status = WEIR_EXIT_USAGE;
+  if (!weir_cli_input_open(options, weir_simulation_rule(simulation, 0), &input))
+    return exit_status;
+  weir_status status = choose_key(options, simulation, &history) ? WEIR_OK : WEIR_NO_MEMORY;
+  if (status == WEIR_OK && history.key != NULL) status = collect(&input, &history, &message);
+  if (status != WEIR_OK)
+    exit_status = weir_cli_fail("", status, &message);
+  else if (history.count == 0)
+    weir_cli_error("--plot: there is no request to draw");
+  else
+    exit_status = draw(options, simulation, &history);
+  weir_cli_input_close(&input);
+  free(history.requests);
+  free(history.key);
+  return exit_status;
+}

@@ -1,0 +1,159 @@
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include "simulate_report.h"
+
+void weir_cli_print_key(FILE *out, const char *key, size_t length, size_t most) {
+  size_t shown = length < most ? length : most;
+  for (size_t i = 0; i < shown; i++) {
+    unsigned char byte = (unsigned char)key[i];
+    if (byte > 0x20 && byte < 0x7f)
+      fputc(byte, out);
+    else
+      fprintf(out, "\\x%02x", byte);
+  }
+  if (shown < length) fputs("...", out);
+}
+
+void weir_cli_format_time(int64_t time_us, char text[WEIR_CLI_TIME_BYTES]) {
+  time_t seconds = (time_t)(time_us / 1000000);
+  struct tm parts = {0};
+  gmtime_r(&seconds, &parts);
+  size_t end = strftime(text, WEIR_CLI_TIME_BYTES, "%Y-%m-%d %H:%M:%S", &parts);
+  int ms = (int)(time_us / 1000 % 1000);
+  if (ms != 0) snprintf(text + end, WEIR_CLI_TIME_BYTES - end, ".%03d", ms);
+}
+
+double weir_cli_percent(int64_t part, int64_t whole) {
+  return whole > 0 ? 100.0 * (double)part / (double)whole : 0;
+}
+
+/* --- the input ---------------------------------------------------------------------------------
+ */
+
+static void print_malformed(FILE *out, const weir_cli_input *input) {
+  if (input->malformed == 0) return;
+  fprintf(out, "malformed lines: %" PRIu64 ", left out; the first of them:\n", input->malformed);
+  for (uint64_t i = 0; i < input->malformed && i < WEIR_CLI_MALFORMED_SHOWN; i++) {
+    const char *reason = input->first[i].reason.text;
+    fprintf(out, "  line %" PRIu64 ": ", input->first[i].line);
+    for (; *reason != '\0'; reason++)
+      fputc((unsigned char)*reason < 0x20 || *reason == 0x7f ? '?' : *reason, out);
+    fputc('\n', out);
+  }
+}
+
+static void print_input(FILE *out, const weir_simulation *simulation, const weir_cli_input *input) {
+  char first[WEIR_CLI_TIME_BYTES], last[WEIR_CLI_TIME_BYTES];
+  weir_cli_format_time(simulation->first_us, first);
+  weir_cli_format_time(simulation->now_us, last);
+  fprintf(out, "requests: %" PRIu64, simulation->requests);
+  if (simulation->requests > 0) fprintf(out, ", %s to %s UTC", first, last);
+  fprintf(out, "; keys in use at once: up to %zu\n", simulation->keys.most);
+  print_malformed(out, input);
+  if (input->keyless > 0)
+    fprintf(out, "lines without what --key limits: %" PRIu64 ", left out\n", input->keyless);
+  if (simulation->out_of_order > 0)
+    fprintf(out,
+            "requests with an earlier time than one before them: %" PRIu64
+            ", by up to %.3f s; they count at the later time\n",
+            simulation->out_of_order, (double)simulation->furthest_us / 1e6);
+}
+
+/* --- the rules ---------------------------------------------------------------------------------
+ */
+
+static int widest(const weir_simulation *simulation) {
+  size_t width = strlen("rule");
+  for (size_t i = 0; i < simulation->rule_count; i++)
+    if (strlen(simulation->texts[i]) > width) width = strlen(simulation->texts[i]);
+  return (int)width;
+}
+
+static void print_decisions(FILE *out, const weir_simulation *simulation) {
+  int width = widest(simulation);
+  fprintf(out, "\n%-*s  %9s  %9s  %9s  %9s  %8s  %8s\n", width, "", "", "wrongly", "wrongly",
+          "of exact", "error", "error");
+  fprintf(out, "%-*s  %9s  %9s  %9s  %9s  %8s  %8s\n", width, "rule", "denied", "allowed", "denied",
+          "admitted", "mean", "p99");
+  for (size_t i = 0; i < simulation->rule_count; i++) {
+    const weir_measure *m = &simulation->measures[i];
+    const weir_rule *rule = weir_simulation_rule(simulation, i);
+    fprintf(out, "%-*s  %8.3f%%  %8.3f%%  %8.3f%%  %8.2f%%", width, simulation->texts[i],
+            weir_cli_percent(m->cost - m->cost_allowed, m->cost),
+            weir_cli_percent(m->cost_wrongly_allowed, m->cost),
+            weir_cli_percent(m->cost_wrongly_denied, m->cost),
+            weir_cli_percent(m->cost_allowed, m->cost_exactly_allowed));
+    if (weir_measure_has_estimate(rule) && m->errors > 0)
+      fprintf(out, "  %7.2f%%  %7.1f%%\n",
+              weir_cli_percent(m->error_sum, (int64_t)m->errors) / (double)rule->limit,
+              weir_measure_error_p99(m) / 10.0);
+    else
+      fprintf(out, "  %8s  %8s\n", "-", "-");
+  }
+}
+
+static double per(uint64_t sum, uint64_t count) {
+  return count > 0 ? (double)sum / (double)count : 0;
+}
+
+static void print_costs(FILE *out, const weir_simulation *simulation) {
+  int width = widest(simulation);
+  fprintf(out, "\n%-*s  %16s  %10s  %10s  %8s  %8s  %9s\n", width, "", "most admitted",
+          "operations", "trips per", "without", "entries", "bytes");
+  fprintf(out, "%-*s  %16s  %10s  %10s  %8s  %8s  %9s\n", width, "rule", "in a period",
+          "per request", "request", "store", "per key", "per key");
+  for (size_t i = 0; i < simulation->rule_count; i++) {
+    const weir_measure *m = &simulation->measures[i];
+    const weir_driver *driver = &simulation->drivers[i];
+    int64_t limit = weir_simulation_rule(simulation, i)->limit;
+    fprintf(out, "%-*s  %8" PRId64 " %6.2fL  %11.2f  %10.2f  %7.1f%%  %8.1f  %9.0f\n", width,
+            simulation->texts[i], m->most_admitted, (double)m->most_admitted / (double)limit,
+            per(driver->operations, m->requests), per(driver->rounds, m->requests),
+            100 * per(m->local, m->requests), per(m->entries, m->requests),
+            per(m->state_bytes, m->state_samples));
+  }
+}
+
+static void print_denied(FILE *out, const weir_simulation *simulation, size_t i) {
+  const weir_measure *m = &simulation->measures[i];
+  const weir_tally *tally = &simulation->denied[i];
+  const weir_tally_entry *top[WEIR_CLI_DENIED_SHOWN];
+  size_t count = weir_tally_top(tally, top, WEIR_CLI_DENIED_SHOWN);
+  fprintf(out, "\n%s would have denied %" PRIu64 " requests of %zu keys%s\n", simulation->texts[i],
+          m->requests - m->allowed, tally->used, count > 0 ? "; most often:" : "");
+  for (size_t j = 0; j < count; j++) {
+    char first[WEIR_CLI_TIME_BYTES];
+    weir_cli_format_time(top[j]->first_us, first);
+    fprintf(out, "  %9" PRIu64 "  ", top[j]->denied);
+    weir_cli_print_key(out, top[j]->key, top[j]->key_length, WEIR_SHOWN_KEY_BYTES);
+    fprintf(out, "  (first %s)\n", first);
+  }
+}
+
+void weir_cli_simulation_text(FILE *out, const weir_simulation *simulation,
+                              const weir_cli_input *input) {
+  print_input(out, simulation, input);
+  print_decisions(out, simulation);
+  print_costs(out, simulation);
+  for (size_t i = 0; i < simulation->rule_count; i++)
+    print_denied(out, simulation, i);
+}
+
+void weir_cli_attack_text(FILE *out, const char *rule, const weir_attack_result *result) {
+  fprintf(out,
+          "%s: admitted up to %" PRId64 " in a period, %.2f times the limit; proved bound %" PRId64
+          ", reached to %.1f%%\n",
+          rule, result->most, (double)result->most / (double)result->limit, result->bound,
+          weir_cli_percent(result->most, result->bound));
+  fprintf(out, "  by this traffic, the best of %" PRIu64 ":\n", result->traffics);
+  for (size_t i = 0; i < result->train_count; i++) {
+    const weir_attack_train *train = &result->trains[i];
+    fprintf(out,
+            "  after %.6f periods %" PRId64 " requests, one every %" PRId64 " us, up to %" PRId64
+            " each: admitted %" PRId64 "\n",
+            (double)train->at_us / (double)result->period_us, train->requests, train->gap_us,
+            train->cost, train->admitted);
+  }
+}

@@ -1,0 +1,261 @@
+#include "simulate/attack.h"
+
+#include <stdlib.h>
+
+#include "simulate/chance.h"
+#include "simulate/driver.h"
+#include "simulate/stamps.h"
+
+#define BEGIN_US (INT64_C(1577836800) * 1000000)
+
+enum {
+  SPAN_PERIODS = 4, /* that a traffic may take */
+  TRAIN_REQUESTS_MOST = 4096,
+  CLIMB_TRAFFICS = 1500,   /* before the next climb begins at random */
+  LOG_REQUESTS_MOST = 2048 /* of a train under a log, which takes one at a time */
+};
+
+struct search {
+  weir_driver driver;
+  const weir_rule *rule;
+  int64_t begin_us;
+  uint64_t random;
+  weir_attack_result *result;
+};
+
+typedef struct traffic {
+  int64_t most;
+  size_t count;
+  weir_attack_train trains[WEIR_ATTACK_TRAINS_MOST];
+} traffic;
+
+/* --- the bound ---------------------------------------------------------------------------------
+ */
+
+/* Tokens that a bucket fills up with from the first to the last microsecond of a period; W * 2^k is
+ * below 2^65. */
+static int64_t refilled(const weir_rule *rule) {
+  __extension__ typedef unsigned __int128 wide;
+  return (int64_t)(((wide)(rule->period_us - 1) << rule->unit_bits) / (wide)rule->token_units);
+}
+
+/* A quota's period holds the rest of one window, whose first request lies before it, and another.
+ */
+static int64_t proved_bound(const weir_rule *rule) {
+  switch (rule->kind) {
+    case WEIR_FIXED_WINDOW:
+      return 2 * rule->limit;
+    case WEIR_SLIDING_WINDOW:
+      return !rule->strict && rule->cells < 4 ? 2 * rule->limit : weir_rule_upper(rule);
+    case WEIR_SLIDING_LOG:
+      return rule->limit;
+    case WEIR_QUOTA:
+      return 2 * rule->limit - 1;
+    case WEIR_TOKEN_BUCKET:
+    case WEIR_LEAKY_BUCKET:
+      return rule->burst + refilled(rule);
+  }
+  return 0;
+}
+
+/* --- one traffic -------------------------------------------------------------------------------
+ */
+
+/* The next request of all trains; NULL: there are no more. */
+static weir_attack_train *next_train(traffic *tried, const int64_t *done) {
+  weir_attack_train *next = NULL;
+  int64_t next_us = 0;
+  for (size_t i = 0; i < tried->count; i++) {
+    weir_attack_train *train = &tried->trains[i];
+    int64_t at_us = train->at_us + done[i] * train->gap_us;
+    if (done[i] == train->requests || (next != NULL && at_us >= next_us)) continue;
+    next = train;
+    next_us = at_us;
+  }
+  return next;
+}
+
+static weir_status ask(struct search *search, weir_driven_key *key, weir_stamps *stamps,
+                       int64_t now_us, weir_attack_train *train, traffic *tried,
+                       weir_message *message) {
+  weir_ask ask = {.kind = WEIR_ASK_TAKE, .up_to = true, .cost = train->cost};
+  search->result->requests++;
+  weir_status status = weir_driver_decide(&search->driver, key, now_us, &ask, message);
+  if (status != WEIR_OK || !ask.decision.allowed) return status;
+  train->admitted += ask.decision.cost;
+  weir_stamps_slide(stamps, now_us, search->rule->period_us);
+  if (!weir_stamps_add(stamps, now_us, 0, ask.decision.cost)) return WEIR_NO_MEMORY;
+  if (stamps->admitted > tried->most) tried->most = stamps->admitted;
+  return WEIR_OK;
+}
+
+/* Sends the traffic for a key that nobody has used. */
+static weir_status try_traffic(struct search *search, traffic *tried, weir_message *message) {
+  weir_driven_key key;
+  weir_stamps stamps = {0};
+  int64_t done[WEIR_ATTACK_TRAINS_MOST] = {0};
+  weir_status status = WEIR_OK;
+  if (!weir_driver_add_key(&search->driver, &key)) return WEIR_NO_MEMORY;
+  search->result->traffics++;
+  tried->most = 0;
+  for (size_t i = 0; i < tried->count; i++)
+    tried->trains[i].admitted = 0;
+  for (weir_attack_train *train; status == WEIR_OK && (train = next_train(tried, done)) != NULL;) {
+    size_t i = (size_t)(train - tried->trains);
+    int64_t now_us = search->begin_us + train->at_us + done[i] * train->gap_us;
+    status = ask(search, &key, &stamps, now_us, train, tried, message);
+    done[i]++;
+  }
+  weir_stamps_clean_up(&stamps);
+  weir_driver_remove_key(&key);
+  return status;
+}
+
+/* --- climbing ----------------------------------------------------------------------------------
+ */
+
+static int64_t below(struct search *search, int64_t number) {
+  return weir_chance_below(&search->random, number);
+}
+
+/* From 1 to `most`, small numbers as likely as large ones. */
+static int64_t any_size(struct search *search, int64_t most) {
+  int bits = 0;
+  while (bits < 62 && most >> bits != 0)
+    bits++;
+  int64_t size = 1 + below(search, INT64_C(1) << below(search, bits + 1));
+  return size < most ? size : most;
+}
+
+/* A moment of the span: any, or one at the edge of a part of the period. */
+static int64_t any_moment(struct search *search) {
+  int64_t span_us = SPAN_PERIODS * search->rule->period_us;
+  if (below(search, 2) == 0) return below(search, span_us);
+  int64_t parts = INT64_C(1) << below(search, 7);
+  int64_t part_us = (search->rule->period_us + parts - 1) / parts;
+  int64_t moment_us = below(search, SPAN_PERIODS * parts) * part_us - below(search, 2);
+  return moment_us < 0 ? 0 : moment_us;
+}
+
+static void set_length(struct search *search, weir_attack_train *train) {
+  const weir_rule *rule = search->rule;
+  int64_t most = 2 * rule->limit < TRAIN_REQUESTS_MOST ? 2 * rule->limit : TRAIN_REQUESTS_MOST;
+  if (rule->kind == WEIR_SLIDING_LOG) {
+    train->requests = any_size(search, most < LOG_REQUESTS_MOST ? most : LOG_REQUESTS_MOST);
+    return;
+  }
+  /* One request can take all that fits, unless the rule takes less than its limit at once. */
+  int64_t one_in = weir_rule_capacity(rule) < rule->limit ? 4 : 32;
+  train->requests = below(search, one_in) != 0 ? 1 : any_size(search, most);
+}
+
+/* At once, at the pace of the limit, or any other. */
+static void set_pace(struct search *search, weir_attack_train *train) {
+  const weir_rule *rule = search->rule;
+  switch (below(search, 3)) {
+    case 0:
+      train->gap_us = 0;
+      break;
+    case 1:
+      train->gap_us = (rule->period_us + rule->limit - 1) / rule->limit;
+      break;
+    default:
+      train->gap_us = any_size(search, rule->period_us);
+      break;
+  }
+  int64_t most_us = SPAN_PERIODS * rule->period_us / train->requests;
+  if (train->gap_us > most_us) train->gap_us = most_us;
+}
+
+static void set_cost(struct search *search, weir_attack_train *train) {
+  int64_t capacity = weir_rule_capacity(search->rule);
+  train->cost = below(search, 2) == 0 ? capacity : any_size(search, capacity);
+}
+
+static void add_train(struct search *search, traffic *tried) {
+  weir_attack_train *train = &tried->trains[tried->count++];
+  *train = (weir_attack_train){.at_us = any_moment(search)};
+  set_length(search, train);
+  set_pace(search, train);
+  set_cost(search, train);
+}
+
+static void move_train(struct search *search, weir_attack_train *train) {
+  int64_t span_us = SPAN_PERIODS * search->rule->period_us;
+  int64_t by_us = any_size(search, search->rule->period_us);
+  train->at_us += below(search, 2) == 0 ? by_us : -by_us;
+  if (train->at_us < 0) train->at_us = 0;
+  if (train->at_us > span_us) train->at_us = span_us;
+}
+
+static void change(struct search *search, traffic *tried) {
+  if (tried->count == 0 || (tried->count < WEIR_ATTACK_TRAINS_MOST && below(search, 8) == 0)) {
+    add_train(search, tried);
+    return;
+  }
+  weir_attack_train *train = &tried->trains[below(search, (int64_t)tried->count)];
+  switch (below(search, 8)) {
+    case 0:
+      *train = tried->trains[--tried->count];
+      break;
+    case 1:
+      train->at_us = any_moment(search);
+      break;
+    case 2:
+      set_cost(search, train);
+      break;
+    case 3:
+      set_length(search, train);
+      set_pace(search, train);
+      break;
+    default:
+      move_train(search, train);
+      break;
+  }
+}
+
+static weir_status climb(struct search *search, traffic *best, uint64_t requests,
+                         weir_message *message) {
+  traffic reached = {0};
+  for (int i = 0; i < CLIMB_TRAFFICS && search->result->requests < requests; i++) {
+    traffic tried = reached;
+    change(search, &tried);
+    if (below(search, 3) == 0) change(search, &tried);
+    weir_status status = try_traffic(search, &tried, message);
+    if (status != WEIR_OK) return status;
+    if (tried.most >= reached.most) reached = tried;
+    if (reached.most > best->most) *best = reached;
+  }
+  return WEIR_OK;
+}
+
+static int by_time(const void *a, const void *b) {
+  const weir_attack_train *left = a, *right = b;
+  return (left->at_us > right->at_us) - (left->at_us < right->at_us);
+}
+
+static void finish(const traffic *best, weir_attack_result *result) {
+  result->most = best->most;
+  for (size_t i = 0; i < best->count; i++)
+    if (best->trains[i].admitted > 0) result->trains[result->train_count++] = best->trains[i];
+  qsort(result->trains, result->train_count, sizeof *result->trains, by_time);
+}
+
+weir_status weir_attack_search(const char *rule, const weir_limiter_options *options,
+                               uint64_t requests, weir_attack_result *result,
+                               weir_message *message) {
+  struct search search = {.random = 1, .result = result};
+  traffic best = {0};
+  weir_status status = weir_driver_init(&search.driver, rule, options, message);
+  if (status != WEIR_OK) return status;
+  search.rule = &search.driver.stack.rules[0];
+  search.begin_us = (BEGIN_US / search.rule->period_us + 1) * search.rule->period_us;
+  *result = (weir_attack_result){.limit = search.rule->limit,
+                                 .period_us = search.rule->period_us,
+                                 .bound = proved_bound(search.rule)};
+  while (status == WEIR_OK && result->requests < requests)
+    status = climb(&search, &best, requests, message);
+  if (status == WEIR_OK) finish(&best, result);
+  weir_driver_clean_up(&search.driver);
+  return status;
+}

@@ -1,0 +1,104 @@
+#include "simulate/driver.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t or_default(int64_t given, int64_t otherwise) {
+  return given != 0 ? given : otherwise;
+}
+
+/* The defaults of a limiter whose store answers within 20 ms. */
+static void set_terms(weir_terms *terms, const weir_limiter_options *options) {
+  int64_t deadline_us = or_default(options->deadline_us, 20000);
+  *terms = (weir_terms){
+      .clock_error_us = or_default(options->clock_error_us, 10000),
+      .memo_age_us = or_default(options->memo_age_us, 1000000),
+      .local_denial_us = or_default(options->local_denial_us, 50000),
+      .longest_wait_us = or_default(options->longest_wait_us, 60000000),
+      .least_ttl_us = options->least_ttl_us,
+      .traits = WEIR_TRAIT_SWAP,
+      .cached_cells = !(options->flags & WEIR_NO_CACHED_CELLS),
+      .local_denial = !(options->flags & WEIR_NO_LOCAL_DENIAL),
+  };
+  terms->margin_us = 2 * terms->clock_error_us + deadline_us;
+  if (terms->local_denial_us > terms->memo_age_us) terms->local_denial_us = terms->memo_age_us;
+}
+
+weir_status weir_driver_init(weir_driver *driver, const char *rule,
+                             const weir_limiter_options *options, weir_message *message) {
+  static const int64_t default_processes = 64;
+  *driver = (weir_driver){.version = 1};
+  weir_status status = weir_stack_parse(
+      rule, (uint32_t)or_default(options->processes, default_processes), &driver->stack, message);
+  if (status != WEIR_OK) return status;
+  if (driver->stack.count > 1) {
+    weir_message_set(message,
+                     "rule \"%s\" holds %zu rules: a simulation measures each alone; give each its "
+                     "own --rule",
+                     rule, driver->stack.count);
+    return WEIR_BAD_RULE;
+  }
+  set_terms(&driver->terms, options);
+  void *memory = malloc(weir_machine_bytes(&driver->stack));
+  if (memory == NULL) return WEIR_NO_MEMORY;
+  driver->machine = weir_machine_init(memory, &driver->stack, &driver->terms);
+  return WEIR_OK;
+}
+
+void weir_driver_clean_up(weir_driver *driver) {
+  free(driver->machine);
+  driver->machine = NULL;
+}
+
+bool weir_driver_add_key(const weir_driver *driver, weir_driven_key *key) {
+  *key = (weir_driven_key){.memo = calloc(1, weir_memo_bytes(&driver->stack))};
+  return key->memo != NULL;
+}
+
+void weir_driver_remove_key(weir_driven_key *key) {
+  weir_slots_clean_up(key->places);
+  free(key->memo);
+  key->memo = NULL;
+}
+
+static weir_status execute_round(weir_driver *driver, weir_driven_key *key, int64_t now_us) {
+  driver->rounds++;
+  for (size_t i = 0; i < driver->machine->action_count; i++) {
+    weir_action *action = &driver->machine->actions[i];
+    if (action->ttl_us > driver->longest_ttl_us) driver->longest_ttl_us = action->ttl_us;
+    driver->operations++;
+    if (!weir_slots_execute(key->places, now_us, ++driver->version, action)) return WEIR_NO_MEMORY;
+  }
+  return WEIR_OK;
+}
+
+static weir_status run_machine(weir_driver *driver, weir_driven_key *key, int64_t now_us,
+                               weir_ask *ask) {
+  weir_machine *machine = driver->machine;
+  weir_turn turn = weir_machine_start(machine, now_us, key->memo, ask);
+  while (turn != WEIR_TURN_DONE) {
+    if (turn == WEIR_TURN_EXECUTE) {
+      weir_status status = execute_round(driver, key, now_us);
+      if (status != WEIR_OK) return status;
+    }
+    turn = weir_machine_resume(machine, now_us, false);
+  }
+  memcpy(key->memo, machine->notes, weir_memo_bytes(&driver->stack));
+  return ask->status;
+}
+
+weir_status weir_driver_decide(weir_driver *driver, weir_driven_key *key, int64_t now_us,
+                               weir_ask *ask, weir_message *message) {
+  const weir_rule *rule = &driver->stack.rules[0];
+  if (rule->kind == WEIR_SLIDING_LOG && ask->cost > 1 && !ask->up_to) {
+    weir_message_set(message, "cost %" PRId64 " for a sliding-log: accepted is 1", ask->cost);
+    return WEIR_BAD_COST;
+  }
+  weir_slots_expire(key->places, now_us);
+  if (weir_settle_never(&driver->stack, now_us, ask)) return WEIR_OK;
+  if (weir_settle_locally(&driver->stack, &driver->terms, key->memo, now_us, ask)) return WEIR_OK;
+  weir_status status = run_machine(driver, key, now_us, ask);
+  if (status != WEIR_OK) weir_message_set(message, "%s", weir_status_text(status));
+  return status;
+}

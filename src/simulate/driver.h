@@ -1,0 +1,39 @@
+/* Runs the algorithms' own machines, one request at a time, on time and a store that are made up:
+ * no server, no clock, no thread. */
+#ifndef WEIR_SIMULATE_DRIVER_H
+#define WEIR_SIMULATE_DRIVER_H
+
+#include "simulate/slots.h"
+
+/* A key under one rule: what the store holds and what the process remembers. */
+typedef struct weir_driven_key {
+  weir_slots places[WEIR_PLACES];
+  weir_memo *memo;
+} weir_driven_key;
+
+/* One rule, and what its decisions have cost so far. */
+typedef struct weir_driver {
+  weir_stack stack; /* of one rule */
+  weir_terms terms;
+  weir_machine *machine;
+  uint64_t version;       /* the last one given out */
+  int64_t longest_ttl_us; /* that was written */
+  uint64_t operations;
+  uint64_t rounds; /* trips to the store */
+} weir_driver;
+
+/* `options`: as for a limiter; its clock and its store options play no part. */
+weir_status weir_driver_init(weir_driver *driver, const char *rule,
+                             const weir_limiter_options *options, weir_message *message);
+void weir_driver_clean_up(weir_driver *driver);
+
+/* False: not enough memory. */
+bool weir_driver_add_key(const weir_driver *driver, weir_driven_key *key);
+void weir_driver_remove_key(weir_driven_key *key);
+
+/* Settles an ask. Times never go back. WEIR_NO_MEMORY, WEIR_BAD_COST where a sliding-log is asked
+ * for more than 1, or what the ask itself was answered. */
+weir_status weir_driver_decide(weir_driver *driver, weir_driven_key *key, int64_t now_us,
+                               weir_ask *ask, weir_message *message);
+
+#endif

@@ -1,0 +1,75 @@
+/* What is measured of one rule.
+ *
+ * The yardstick is the exact sliding window with the rule's limit and period: it admits a request
+ * iff what was admitted in the last W, this request included, is at most L. Each decision is held
+ * against it on the rule's own history, so that one difference does not count again in all that
+ * follow from it:
+ *
+ *     wrongly allowed: admitted, and together with what the rule admitted in the last W above L
+ *     wrongly denied:  denied, though together with that at most L
+ *
+ * Both are sums of costs. Besides, an exact window of its own history sees the same requests.
+ */
+#ifndef WEIR_SIMULATE_MEASURE_H
+#define WEIR_SIMULATE_MEASURE_H
+
+#include "rule/rule.h"
+#include "simulate/stamps.h"
+
+#include <weir/limiter.h>
+
+enum {
+  WEIR_ERROR_STEPS = 1000, /* of the histogram, per limit */
+  WEIR_ERROR_BINS = 2 * WEIR_ERROR_STEPS + 1,
+  WEIR_SHOWN_KEY_BYTES = 64
+};
+
+/* How the exact window sees one key: after the rule's decisions, and after its own. */
+typedef struct weir_exact {
+  weir_stamps ruled;
+  weir_stamps own;
+} weir_exact;
+
+typedef struct weir_measure {
+  uint64_t requests;
+  uint64_t allowed;
+  uint64_t local; /* answered without the store */
+  uint64_t wrongly_allowed;
+  uint64_t wrongly_denied;
+  uint64_t differing; /* from the exact window on its own history */
+  int64_t cost;       /* all costs are sums over requests */
+  int64_t cost_allowed;
+  int64_t cost_wrongly_allowed;
+  int64_t cost_wrongly_denied;
+  int64_t cost_exactly_allowed; /* by the exact window, on its own history */
+
+  int64_t most_admitted;    /* in any W, of one key */
+  int64_t most_admitted_us; /* when: the end of that W */
+  char most_admitted_key[WEIR_SHOWN_KEY_BYTES];
+
+  /* Of what the rule takes for used, after each decision, against what it admitted in the last W.
+   */
+  uint64_t errors;
+  int64_t error_sum; /* of absolute values, in costs */
+  uint64_t error_bins[WEIR_ERROR_BINS];
+
+  uint64_t entries; /* in the store, of the key in question: sum over requests */
+  uint64_t entries_most;
+  uint64_t state_bytes;   /* their names and values: sum over some of the requests, ... */
+  uint64_t state_samples; /* ... this many */
+} weir_measure;
+
+void weir_exact_clean_up(weir_exact *exact);
+
+/* Takes in one decision. False: not enough memory. */
+bool weir_measure_decision(weir_measure *measure, const weir_rule *rule, weir_exact *exact,
+                           int64_t now_us, const char *key, size_t key_length, int64_t cost,
+                           const weir_decision *decision);
+
+/* Whether the rule says what it takes for used: windows and quotas. */
+bool weir_measure_has_estimate(const weir_rule *rule);
+
+/* Thousandths of the limit, rounded down, that 99 of 100 errors do not exceed. */
+int weir_measure_error_p99(const weir_measure *measure);
+
+#endif

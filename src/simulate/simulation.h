@@ -1,0 +1,45 @@
+/* A simulation: requests through any number of rules, each beside the exact window.
+ *
+ * The rules run on their own machines (driver.h), on time that comes with the requests. Memory goes
+ * with the keys that were asked for lately, and with those that were ever denied.
+ */
+#ifndef WEIR_SIMULATE_SIMULATION_H
+#define WEIR_SIMULATE_SIMULATION_H
+
+#include "simulate/keys.h"
+#include "simulate/tally.h"
+
+enum { WEIR_SIMULATION_RULES_MOST = 16 };
+
+typedef struct weir_simulation {
+  size_t rule_count;
+  const char *texts[WEIR_SIMULATION_RULES_MOST]; /* of the rules, as given */
+  weir_driver drivers[WEIR_SIMULATION_RULES_MOST];
+  weir_measure measures[WEIR_SIMULATION_RULES_MOST];
+  weir_tally denied[WEIR_SIMULATION_RULES_MOST];
+  bool counts_all; /* set after init: count every key's requests too, in: */
+  weir_tally asked;
+  weir_keys keys;
+  uint64_t requests;
+  int64_t first_us;
+  int64_t now_us;        /* of the latest request */
+  uint64_t out_of_order; /* requests with an earlier time than one before; they count as now */
+  int64_t furthest_us;   /* the most that one of these was late */
+} weir_simulation;
+
+/* Rules are texts of one rule each, and must stay. On error, which is that of the rule, nothing is
+ * left behind. */
+weir_status weir_simulation_init(weir_simulation *simulation, const char *const *rules,
+                                 size_t rule_count, const weir_limiter_options *options,
+                                 weir_message *message);
+void weir_simulation_clean_up(weir_simulation *simulation);
+
+static inline const weir_rule *weir_simulation_rule(const weir_simulation *simulation, size_t i) {
+  return &simulation->drivers[i].stack.rules[0];
+}
+
+/* One request through every rule. WEIR_BAD_COST where one takes no such cost, WEIR_NO_MEMORY. */
+weir_status weir_simulation_request(weir_simulation *simulation, int64_t time_us, const char *key,
+                                    size_t key_length, int64_t cost, weir_message *message);
+
+#endif

@@ -1,0 +1,32 @@
+/* Who was denied how often: exact counts, one entry for each key that was ever denied. */
+#ifndef WEIR_SIMULATE_TALLY_H
+#define WEIR_SIMULATE_TALLY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct weir_tally_entry {
+  char *key; /* NULL: nothing is here */
+  size_t key_length;
+  uint64_t hash;
+  uint64_t denied;
+  int64_t first_us; /* when it was denied for the first time */
+} weir_tally_entry;
+
+typedef struct weir_tally {
+  weir_tally_entry *entries; /* open addressing, linear probing */
+  size_t capacity;
+  size_t used;
+} weir_tally;
+
+void weir_tally_clean_up(weir_tally *tally);
+
+/* `hash`: of the key, always the same. False: not enough memory. */
+bool weir_tally_add(weir_tally *tally, const char *key, size_t key_length, uint64_t hash,
+                    int64_t now_us);
+
+/* The `most` entries denied most often, in falling order, ties by key; how many there are. */
+size_t weir_tally_top(const weir_tally *tally, const weir_tally_entry **top, size_t most);
+
+#endif

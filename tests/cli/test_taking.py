@@ -1,0 +1,81 @@
+"""Costs per rule, waiting and giving back, from one process to the next on a real store."""
+
+import json
+import os
+import time
+import unittest
+
+from program import ALLOWED, DENIED, ProgramTest, run
+
+PATIENT = "10s"
+
+
+class Taking(ProgramTest):
+    def setUp(self):
+        self.key = f"{self.id()}-{os.getpid()}-{time.time_ns()}"
+
+    def ask(self, command, rule, *options):
+        result = run(command, "--json", "--store", self.store, "--rule", rule, "--deadline",
+                     PATIENT, *options, self.key)
+        self.assertIn(result.returncode, (ALLOWED, DENIED), result.stderr)
+        self.assertEqual(result.stderr, b"")
+        return json.loads(result.stdout)
+
+
+class OnMemcached(Taking):
+    store = os.environ.get("WEIR_TEST_MEMCACHED_META", "")
+
+    def test_every_rule_is_charged_its_own_cost(self):
+        rule = "fixed-window:5/1d;token-bucket:1000/1d;fixed-window:7/400d"
+        answer = self.ask("take", rule, "--cost", "1,900,0")
+        self.assertEqual(answer["decision"], "allowed")
+        self.assertEqual(answer["costs"], [1, 900, 0])
+        self.assertNotIn("charged", answer)
+        answer = self.ask("take", rule, "--cost", "1,900,1")
+        self.assertEqual((answer["decision"], answer["rule"]), ("denied", 1))
+        answer = self.ask("peek", rule, "--cost", "4,1,7")
+        self.assertEqual(answer["decision"], "allowed", "a denied request charged something")
+
+    def test_a_part_is_taken_where_it_is_welcome(self):
+        rule = "quota:10/1d"
+        self.assertEqual(self.ask("take", rule, "--cost", "7", "--up-to")["charged"], 7)
+        self.assertEqual(self.ask("take", rule, "--cost", "7", "--up-to")["charged"], 3)
+        answer = self.ask("take", rule, "--cost", "7", "--up-to")
+        self.assertEqual((answer["decision"], answer["charged"]), ("denied", 0))
+
+    def test_what_was_taken_can_be_given_back_once(self):
+        for rule in ("fixed-window:10/1d", "sliding-window:10/1d", "quota:10/1d",
+                     "token-bucket:10/1d"):
+            with self.subTest(rule):
+                at_us = self.ask("take", rule, "--cost", "10")["at_us"]
+                self.assertEqual(self.ask("take", rule)["decision"], "denied")
+                refund = self.ask("refund", rule, "--cost", "9", "--at", str(at_us))
+                self.assertTrue(refund["refunded"])
+                self.assertEqual(self.ask("take", rule, "--cost", "8")["decision"], "allowed")
+
+    def test_a_queue_makes_callers_wait_their_turn(self):
+        rule = "leaky-bucket:2/1s,queue=5"
+        begin = time.monotonic()
+        for _ in range(4):
+            self.assertEqual(self.ask("take", rule, "--wait", "30s")["decision"], "allowed")
+        self.assertGreater(time.monotonic() - begin, 1.4)  # three intervals of half a second
+
+    def test_a_wait_that_cannot_be_enough_is_denied_at_once(self):
+        rule = "fixed-window:1/400d"
+        self.ask("take", rule)
+        begin = time.monotonic()
+        self.assertEqual(self.ask("take", rule, "--wait", "20s")["decision"], "denied")
+        self.assertLess(time.monotonic() - begin, 15)
+
+    def test_a_held_refusal_says_how_long(self):
+        rule = "quota:1/1d,hold=700ms"
+        self.ask("take", rule)
+        self.assertEqual(self.ask("take", rule)["delay_us"], 700000)
+
+
+class OnRedis(OnMemcached):
+    store = os.environ.get("WEIR_TEST_REDIS", "")
+
+
+if __name__ == "__main__":
+    unittest.main()

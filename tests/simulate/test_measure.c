@@ -1,0 +1,112 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "simulate/measure.h"
+
+static weir_measure measure;
+static weir_exact exact;
+static weir_rule rule;
+
+static int begin(void **state) {
+  (void)state;
+  measure = (weir_measure){0};
+  exact = (weir_exact){0};
+  rule = (weir_rule){.kind = WEIR_SLIDING_WINDOW, .limit = 10, .period_us = 1000, .cells = 4};
+  return 0;
+}
+
+static int end(void **state) {
+  (void)state;
+  weir_exact_clean_up(&exact);
+  return 0;
+}
+
+static void decided(int64_t now_us, int64_t cost, bool allowed, int64_t remaining) {
+  weir_decision decision = {.allowed = allowed, .limit = rule.limit, .remaining = remaining};
+  assert_true(weir_measure_decision(&measure, &rule, &exact, now_us, "k", 1, cost, &decision));
+}
+
+static void above_the_limit_is_wrongly_allowed_and_within_it_wrongly_denied(void **state) {
+  (void)state;
+  decided(5000, 6, true, 4);
+  decided(5001, 4, false, 4); /* 6 + 4 is 10: it fits */
+  decided(5002, 5, true, 0);  /* 6 + 5 is above 10 */
+  decided(5003, 1, false, 0); /* 11 are in: rightly denied */
+  decided(6000, 5, true, 0);  /* the first six are a period old */
+  assert_int_equal(measure.wrongly_denied, 1);
+  assert_int_equal(measure.cost_wrongly_denied, 4);
+  assert_int_equal(measure.wrongly_allowed, 1);
+  assert_int_equal(measure.cost_wrongly_allowed, 5);
+  assert_int_equal(measure.cost_allowed, 16);
+  assert_int_equal(measure.most_admitted, 11);
+  assert_int_equal(measure.most_admitted_us, 5002);
+}
+
+static void an_exact_window_of_its_own_history_goes_another_way(void **state) {
+  (void)state;
+  decided(5000, 6, true, 4);
+  decided(5001, 4, false, 4);
+  decided(5002, 5, true, 0);
+  assert_int_equal(measure.cost_exactly_allowed, 10); /* 6 and 4 */
+  assert_int_equal(measure.differing, 2);
+}
+
+static void errors_are_what_is_taken_for_used_against_what_is(void **state) {
+  (void)state;
+  decided(5000, 5, true, 3);  /* takes 7 for used: 2 off */
+  decided(5001, 1, true, 5);  /* takes 5 for used, it is 6 */
+  decided(5002, 1, false, 4); /* 6 */
+  assert_int_equal(measure.errors, 3);
+  assert_int_equal(measure.error_sum, 3);
+  assert_int_equal(weir_measure_error_p99(&measure), 200);
+}
+
+static void of_a_hundred_errors_the_largest_is_left_out(void **state) {
+  (void)state;
+  rule.limit = 1000;
+  for (int i = 0; i < 99; i++)
+    decided(5000 + 2000 * i, 1, true, 999);
+  decided(900000, 1, true, 500);
+  assert_int_equal(measure.errors, 100);
+  assert_int_equal(weir_measure_error_p99(&measure), 0);
+}
+
+static void buckets_have_no_estimate(void **state) {
+  (void)state;
+  rule.kind = WEIR_TOKEN_BUCKET;
+  assert_false(weir_measure_has_estimate(&rule));
+  decided(5000, 5, true, 3);
+  assert_int_equal(measure.errors, 0);
+}
+
+static void with_count_all_a_denied_request_counts_for_the_exact_window_too(void **state) {
+  (void)state;
+  rule.count_all = true;
+  decided(5000, 8, true, 2);
+  decided(5001, 5, false, 0); /* 13 counted */
+  decided(5500, 1, false, 0); /* rightly: 8 alone were admitted, but 13 count */
+  decided(6000, 1, false, 0); /* 5 + 1 + 1 count: it fits */
+  assert_int_equal(measure.wrongly_denied, 1);
+  assert_int_equal(measure.most_admitted, 8);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(
+          above_the_limit_is_wrongly_allowed_and_within_it_wrongly_denied, begin, end),
+      cmocka_unit_test_setup_teardown(an_exact_window_of_its_own_history_goes_another_way, begin,
+                                      end),
+      cmocka_unit_test_setup_teardown(errors_are_what_is_taken_for_used_against_what_is, begin,
+                                      end),
+      cmocka_unit_test_setup_teardown(of_a_hundred_errors_the_largest_is_left_out, begin, end),
+      cmocka_unit_test_setup_teardown(buckets_have_no_estimate, begin, end),
+      cmocka_unit_test_setup_teardown(
+          with_count_all_a_denied_request_counts_for_the_exact_window_too, begin, end),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,187 @@
+"""weir simulate: what it takes, what it reports, what it refuses."""
+
+import gzip
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "cli"))
+
+from program import ProgramTest, run  # noqa: E402
+
+RULE = ("--rule", "fixed-window:2/1m")
+LOG_LINE = ('{client} - {user} [10/Oct/2000:13:55:{second:02d} -0700] "GET {path}?a=b HTTP/1.1" 200 5 '
+            '"-" "agent"\n')
+
+
+def log(*lines):
+    return "".join(LOG_LINE.format(client=client, user=user, second=second, path=path)
+                   for client, user, second, path in lines).encode()
+
+
+class Simulate(ProgramTest):
+    def reports(self, *arguments, stdin=b""):
+        result = run("simulate", "--json", *arguments, stdin=stdin)
+        self.assert_ends(result, 0)
+        self.assertEqual(result.stderr, b"")
+        return [json.loads(line) for line in result.stdout.splitlines()]
+
+    # --- input
+
+    def test_a_trace_from_stdin(self):
+        source, rule = self.reports(*RULE, stdin=b"1000 a\n2000 a\n3000 a 2\n60000 a\n")
+        self.assertEqual((source["requests"], source["malformed"]), (4, 0))
+        self.assertEqual((source["first_us"], source["last_us"]), (1000000, 60000000))
+        self.assertEqual((rule["allowed"], rule["cost"], rule["cost_allowed"]), (3, 5, 3))
+        self.assertEqual((rule["wrongly_allowed"], rule["wrongly_denied"]), (1, 0))
+        self.assertEqual(rule["most_admitted"], 3)
+
+    def test_gzip_is_read_as_it_is(self):
+        with tempfile.NamedTemporaryFile(suffix=".gz") as packed:
+            packed.write(gzip.compress(b"1000 a\n2000 b\n"))
+            packed.flush()
+            self.assertEqual(self.reports(*RULE, packed.name)[0]["requests"], 2)
+
+    def test_malformed_lines_are_counted_and_the_first_are_named(self):
+        lines = [b"1000 a", b"", b"2000", b"x y", b"3000 a", b"9 9 9 9", b"4 k -1", b"5 k 0", b"4000 a"]
+        source, rule = self.reports(*RULE, stdin=b"\n".join(lines) + b"\n")
+        self.assertEqual((source["requests"], source["malformed"]), (3, 6))
+        self.assertEqual([line["line"] for line in source["malformed_first"]], [2, 3, 4, 6, 7])
+        self.assertIn("blank line", source["malformed_first"][0]["reason"])
+        self.assertEqual(rule["requests"], 3)
+        text = run("simulate", *RULE, stdin=b"\n".join(lines)).stdout.decode()
+        self.assertIn("malformed lines: 6", text)
+        self.assertIn("line 4: TIME_MS \"x\"", text)
+
+    def test_a_line_that_is_too_long_is_malformed_and_left_behind(self):
+        long = b"1000 " + b"k" * 200000
+        source, _ = self.reports(*RULE, stdin=b"1000 a\n" + long + b"\n2000 a\n" + long)
+        self.assertEqual((source["requests"], source["malformed"]), (2, 2))
+        self.assertEqual([line["line"] for line in source["malformed_first"]], [2, 4])
+
+    def test_damaged_gzip_is_an_error_not_an_end(self):
+        packed = gzip.compress(b"".join(b"%d key%d\n" % (i, i * 7919) for i in range(50000)))
+        with tempfile.NamedTemporaryFile(suffix=".gz") as cut:
+            cut.write(packed[:len(packed) // 2])
+            cut.flush()
+            self.assert_refused(run("simulate", *RULE, cut.name), "cut short")
+
+    def test_input_without_any_request_is_an_error(self):
+        self.assert_refused(run("simulate", *RULE, stdin=b"hello\nworld\n"), "no line is a request",
+                            "line 1")
+
+    def test_no_input_at_all_is_no_error(self):
+        self.assertEqual(self.reports(*RULE)[0]["requests"], 0)
+
+    def test_a_cost_that_a_log_does_not_take_is_named_with_its_line(self):
+        result = run("simulate", "--rule", "sliding-log:5/1m", stdin=b"1 a\n2 a 3\n")
+        self.assert_refused(result, "stdin:2", "cost 3", "sliding-log")
+
+    # --- access logs
+
+    def test_an_access_log_is_known_by_its_first_good_line(self):
+        lines = b"not a line\n" + log(("192.0.2.1", "-", 1, "/a"), ("192.0.2.1", "-", 2, "/b"),
+                                      ("192.0.2.1", "-", 3, "/c"), ("192.0.2.2", "-", 4, "/a"))
+        source, rule = self.reports(*RULE, stdin=lines + b"1000 a\n")
+        self.assertEqual((source["requests"], source["malformed"]), (4, 2))
+        self.assertEqual(source["first_us"], 971211301000000)
+        self.assertEqual(rule["denied_most"], [
+            {"key": "192.0.2.1", "denied": 1, "first_us": 971211303000000}])
+        self.assertEqual(rule["denied_keys"], 1)
+
+    def test_users_and_paths_can_be_limited(self):
+        lines = log(("::1", "ann", 1, "/a"), ("::1", "-", 1, "/a"), ("::2", "ann", 2, "/a"),
+                    ("::3", "ann", 3, "/b"))
+        source, rule = self.reports(*RULE, "--key", "user", stdin=lines)
+        self.assertEqual((source["requests"], source["without_key"]), (3, 1))
+        self.assertEqual(rule["denied_most"][0]["key"], "ann")
+        _, rule = self.reports(*RULE, "--key", "path", stdin=lines)
+        self.assertEqual(rule["denied_most"][0]["key"], "/a")
+
+    def test_a_format_that_was_asked_for_is_not_guessed(self):
+        lines = log(("::1", "-", 1, "/"))
+        self.assert_refused(run("simulate", *RULE, "--format", "trace", stdin=lines), "TIME_MS")
+        self.assert_refused(run("simulate", *RULE, "--format", "access-log", stdin=b"1 a\n"), "client")
+
+    def test_times_that_step_back_are_counted(self):
+        source, _ = self.reports(*RULE, stdin=b"5000 a\n4000 a\n4500 a\n6000 a\n")
+        self.assertEqual((source["out_of_order"], source["out_of_order_most_us"]), (2, 1000000))
+
+    def test_a_key_of_any_bytes_stays_on_its_line(self):
+        stdin = b"1 \x1b[31m\xff\n" * 3
+        text = run("simulate", *RULE, stdin=stdin).stdout
+        self.assertNotIn(b"\x1b", text)
+        self.assertIn(rb"\x1b[31m\xff", text)
+        self.assertEqual(self.reports(*RULE, stdin=stdin)[1]["denied_most"][0]["key"],
+                         r"\x1b[31m\xff")
+
+    # --- rules, generators, attacks
+
+    def test_rules_are_reported_in_the_order_given(self):
+        rules = ["quota:5/1m", "fixed-window:5/1m", "quota:5/1m"]
+        given = [part for rule in rules for part in ("--rule", rule)]
+        found = self.reports(*given, stdin=b"1 a\n")[1:]
+        self.assertEqual([report["rule"] for report in found], rules)
+
+    def test_the_same_generator_gives_the_same_report(self):
+        arguments = ("--rule", "sliding-window:10/1m", "--generate", "pages:requests=3000,seed=9")
+        self.assertEqual(self.reports(*arguments), self.reports(*arguments))
+        self.assertEqual(self.reports(*arguments)[0]["requests"], 3000)
+
+    def test_strict_admits_nothing_wrongly_whatever_comes(self):
+        for kind in ("uniform", "poisson", "bursts", "diurnal", "pages", "boundary", "paced"):
+            _, rule, log_rule = self.reports(
+                "--rule", "sliding-window:10/1m,strict", "--rule", "sliding-log:10/1m", "--generate",
+                f"{kind}:requests=4000,keys=10,load=300")
+            self.assertEqual(rule["wrongly_allowed"], 0)
+            self.assertEqual((log_rule["wrongly_allowed"], log_rule["wrongly_denied"]), (0, 0))
+            self.assertEqual(log_rule["cost_allowed"], log_rule["cost_exactly_allowed"])
+
+    def test_an_attack_is_reported_with_its_traffic(self):
+        [found] = self.reports("--attack", "--rule", "fixed-window:10/1m")
+        self.assertEqual((found["most_admitted"], found["bound"]), (20, 20))
+        self.assertGreaterEqual(len(found["trains"]), 1)
+        text = run("simulate", "--attack", "--rule", "quota:10/1m").stdout
+        self.assertIn(b"proved bound 19, reached to 100.0%", text)
+
+    def test_the_text_says_who_was_denied(self):
+        text = run("simulate", *RULE, stdin=b"1000 a\n1000 a\n1000 a\n1000 b\n1500 a\n").stdout.decode()
+        self.assertIn("fixed-window:2/1m would have denied 2 requests of 1 keys", text)
+        self.assertRegex(text, r"2  a  \(first 1970-01-01 00:00:01\)")
+
+    # --- refusals
+
+    def test_bad_arguments_are_refused_by_name(self):
+        cases = [((*RULE, "--generate", "flood"), "flood"),
+                 ((*RULE, "--generate", "poisson", "FILE"), "--generate"),
+                 ((*RULE, "--attack", "FILE"), "--attack"),
+                 ((*RULE, "--plot", "a.jpg"), ".svg"),
+                 ((*RULE, "--plot", "a.svg"), "stdin"),
+                 ((*RULE, "--plot", "a.svg", "--attack"), "--attack"),
+                 ((*RULE, "--format", "csv"), "csv"),
+                 ((*RULE, "--key", "agent"), "agent"),
+                 ((*RULE, "--cost", "5"), "--cost"),
+                 ((*RULE, "no-such-file"), "no-such-file"),
+                 (("--rule", "window:5/1m"), "window"),
+                 (("--rule", "quota:5/1m;quota:9/1h"), "its own --rule"),
+                 (("--attack", "--rule", "quota:5"), "quota:5"),
+                 ((*RULE * 17,), "16 times"),
+                 ((), "no rule")]
+        for arguments, named in cases:
+            self.assert_refused(run("simulate", *arguments), named)
+
+    def test_other_commands_know_nothing_of_it(self):
+        for option in (("--attack",), ("--generate", "poisson"), ("--key", "user")):
+            self.assert_refused(run("replay", *RULE, *option), option[0])
+
+    def test_lost_output_is_an_error(self):
+        with open("/dev/full", "wb") as full:
+            result = run("simulate", *RULE, stdin=b"1 a\n", stdout=full)
+        self.assert_error(result, 3, "output")
+
+
+if __name__ == "__main__":
+    unittest.main()
