@@ -55,6 +55,7 @@ typedef struct weir_ask {
   bool waits;           /* in: a delay up to wait_us is accepted; else what the rule itself gives */
   int64_t wait_us;      /* in: 0 or more */
   int64_t cost;         /* in: for every rule, 1 to the least capacity of the stack */
+  int64_t asked;        /* with up_to: the cost before it was cut; the judge's */
   const int64_t *costs; /* in: or one per rule, 0 to its capacity, some above 0; NULL: `cost` */
   int64_t at_us;        /* in for REFUND: the stamp of the charge */
   /* WEIR_RULES_MOST, or NULL. TAKE writes where each bucket's slot ends, REFUND reads it: with

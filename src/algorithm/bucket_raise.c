@@ -209,7 +209,10 @@ static void take_back(weir_machine *machine, size_t i) {
   int64_t units =
       weir_bucket_undrained(rule, part->unused - part->bucket.stays, part->bucket.before,
                             machine->clock_us - part->bucket.stamp_us);
-  if (units == 0) return;
+  if (units == 0) {
+    part->unused = part->bucket.stays;
+    return;
+  }
   for (int key = 0; key < keys_now(machine, i); key++)
     if (refunds || part->bucket.landed[key]) plan(machine, i, WEIR_SUB, key)->delta = units;
   forget(machine, i);

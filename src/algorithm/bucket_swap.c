@@ -74,15 +74,18 @@ static void charge(weir_machine *machine, size_t i) {
 }
 
 /* What goes back of what is stored now, in units. */
-static int64_t give_back(const weir_machine *machine, size_t i) {
+static int64_t give_back(weir_machine *machine, size_t i) {
   const weir_rule *rule = weir_machine_rule(machine, i);
-  const weir_part *part = &machine->parts[i];
+  weir_part *part = &machine->parts[i];
   int64_t stored = machine->notes->kept[i].bucket.value;
   if (stored == part->bucket.slot) return part->unused * rule->token_units;
   bool somebody_waits =
       weir_bucket_unwrap(rule, machine->clock_us, stored) > weir_bucket_full(rule);
   if (part->bucket.only_last || somebody_waits) return 0;
-  return weir_bucket_undrained(rule, part->unused, 0, machine->clock_us - part->bucket.stamp_us);
+  int64_t units =
+      weir_bucket_undrained(rule, part->unused, 0, machine->clock_us - part->bucket.stamp_us);
+  if (units == 0) part->unused = 0; /* it has drained */
+  return units;
 }
 
 /* What cannot go back stays charged, and `unused` as it is. */

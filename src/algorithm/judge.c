@@ -38,11 +38,13 @@ static int64_t common_room(const weir_stack *stack, const weir_part *parts, cons
 /* --- what is told ------------------------------------------------------------------------------
  */
 
+/* A denied up-to request is admitted as soon as 1 fits. */
 static weir_decision figures(const weir_stack *stack, const weir_part *parts, size_t i,
                              const weir_ask *ask, bool denies) {
   const weir_rule *rule = &stack->rules[i];
+  int64_t cost = denies && ask->up_to ? 1 : weir_ask_cost(ask, i);
   weir_decision told = {.rule = (uint32_t)i, .limit = weir_rule_capacity(rule)};
-  weir_method_of(rule)->figures(rule, &parts[i], ask, weir_ask_cost(ask, i), denies, &told);
+  weir_method_of(rule)->figures(rule, &parts[i], ask, cost, denies, &told);
   return told;
 }
 
@@ -73,6 +75,7 @@ static weir_decision speak(const weir_stack *stack, const weir_part *parts, cons
   spoken.reset_after_us = reset_after_us;
   spoken.delay_us = spoken.allowed ? ask->decision.delay_us : hold_us;
   spoken.cost = ask->costs != NULL ? WEIR_OWN_COSTS : ask->cost;
+  if (denying != 0 && ask->asked > 0) spoken.cost = ask->asked;
   return spoken;
 }
 
@@ -137,19 +140,34 @@ static bool cut_to_room(const weir_machine *machine, weir_ask *ask, unsigned rul
   if (!ask->up_to) return false;
   int64_t room = common_room(machine->stack, machine->parts, ask, rules);
   if (room < 1) return false;
+  if (ask->asked == 0) ask->asked = ask->cost;
   ask->cost = room;
   return true;
 }
 
-/* `cost` less of an ask under the rules of earlier stages, which have counted it. */
+/* Every look offers an up-to ask all that it asked for. */
+static void offer_all(const weir_stack *stack, weir_ask *ask) {
+  int64_t most = weir_stack_least_capacity(stack);
+  if (ask->asked > 0) ask->cost = ask->asked < most ? ask->asked : most;
+}
+
+/* Whether rule i was charged for this ask in a stage before that of `rules`. */
+static bool is_earlier(const weir_machine *machine, const weir_ask *ask, unsigned rules, size_t i) {
+  return !(rules >> i & 1U) && machine->parts[i].charge > 0 && weir_ask_cost(ask, i) > 0;
+}
+
+/* Counts an ask under the rules of earlier stages, or (sign -1) no longer. */
+static void count_earlier(weir_machine *machine, const weir_ask *ask, unsigned rules, int sign) {
+  for (size_t i = 0; i < machine->stack->count; i++)
+    if (is_earlier(machine, ask, rules, i)) note(machine, i, sign * weir_ask_cost(ask, i));
+}
+
+/* `cost` less of an ask goes back under the rules of earlier stages. */
 static void give_up_earlier(weir_machine *machine, const weir_ask *ask, unsigned rules,
                             int64_t cost) {
-  for (size_t i = 0; i < machine->stack->count; i++) {
-    weir_part *part = &machine->parts[i];
-    if (rules >> i & 1U || part->charge == 0 || weir_ask_cost(ask, i) == 0) continue;
-    part->unused += ask->costs != NULL ? ask->costs[i] : cost;
-    note(machine, i, ask->costs != NULL ? -ask->costs[i] : -cost);
-  }
+  for (size_t i = 0; i < machine->stack->count; i++)
+    if (is_earlier(machine, ask, rules, i))
+      machine->parts[i].unused += ask->costs != NULL ? ask->costs[i] : cost;
 }
 
 /* --- after a look ------------------------------------------------------------------------------
@@ -169,6 +187,7 @@ bool weir_judge_look(weir_machine *machine) {
   for (weir_ask *ask = machine->asks; ask != NULL; ask = ask->next) {
     if (ask->settled) continue;
     ask->decision.delay_us = 0;
+    offer_all(machine->stack, ask);
     if (ask->kind == WEIR_ASK_PEEK) { /* behind a take that is still open it is decided with it */
       if (!left) judge_peek(machine, ask);
       continue;
@@ -203,7 +222,14 @@ static void deny(weir_machine *machine, const weir_ask *ask, unsigned rules) {
   give_up_earlier(machine, ask, rules, ask->cost);
 }
 
-/* Answers whether it was denied. */
+/* Takes out of the rules of earlier stages what the open takes have counted there, so that each can
+ * be told what it found when it came. */
+static void lift_earlier(weir_machine *machine, unsigned rules) {
+  for (const weir_ask *ask = machine->asks; ask != NULL; ask = ask->next)
+    if (!ask->settled && ask->kind == WEIR_ASK_TAKE) count_earlier(machine, ask, rules, -1);
+}
+
+/* Answers whether it was denied. Earlier stages do not count this ask, nor those behind it. */
 static bool judge_take(weir_machine *machine, weir_ask *ask, unsigned rules, bool last,
                        bool final) {
   int64_t asked = ask->cost;
@@ -215,16 +241,22 @@ static bool judge_take(weir_machine *machine, weir_ask *ask, unsigned rules, boo
     denying = 0;
   }
   ask->denying = denying;
-  if (denying == 0)
+  if (denying == 0) {
     admit(machine, ask, rules);
-  else
-    deny(machine, ask, rules);
-  if (denying != 0 ? final : last) settle(machine, ask, denying);
-  return denying != 0;
+    count_earlier(machine, ask, rules, 1);
+    if (last) settle(machine, ask, 0);
+    return false;
+  }
+  deny(machine, ask, rules);
+  if (machine->stack->count_all) /* its own charge may fill other rules */
+    denying |= denying_rules(machine->stack, machine->parts, ask, all_rules(machine->stack));
+  if (final) settle(machine, ask, denying);
+  return true;
 }
 
 bool weir_judge_stage(weir_machine *machine, unsigned rules, bool last, bool final) {
   bool denied = false;
+  lift_earlier(machine, rules);
   for (weir_ask *ask = machine->asks; ask != NULL; ask = ask->next) {
     if (ask->settled) continue;
     if (ask->kind == WEIR_ASK_TAKE)
@@ -242,15 +274,18 @@ void weir_judge_rest(weir_machine *machine) {
 
 void weir_judge_denied(weir_machine *machine) {
   for (weir_ask *ask = machine->asks; ask != NULL; ask = ask->next)
-    if (!ask->settled) settle(machine, ask, ask->denying);
+    if (!ask->settled && ask->kind == WEIR_ASK_TAKE) settle(machine, ask, ask->denying);
+  weir_judge_rest(machine);
 }
 
 /* --- without the store -------------------------------------------------------------------------
  */
 
 bool weir_settle_never(const weir_stack *stack, int64_t now_us, weir_ask *ask) {
-  if (ask->up_to && ask->cost > weir_stack_least_capacity(stack))
-    ask->cost = weir_stack_least_capacity(stack);
+  if (ask->up_to) {
+    ask->asked = ask->cost;
+    offer_all(stack, ask);
+  }
   for (size_t i = 0; i < stack->count; i++) {
     const weir_rule *rule = &stack->rules[i];
     if (weir_ask_cost(ask, i) <= weir_rule_capacity(rule)) continue;

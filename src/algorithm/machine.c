@@ -121,18 +121,10 @@ static weir_turn fail(weir_machine *machine, weir_status status) {
   return WEIR_TURN_DONE;
 }
 
-/* An index in a log cannot go back. */
-static bool stays_for_good(const weir_machine *machine) {
-  for (size_t i = 0; i < machine->stack->count; i++)
-    if (machine->parts[i].charged && weir_machine_rule(machine, i)->kind == WEIR_SLIDING_LOG)
-      return true;
-  return false;
-}
-
 /* The charge is lost, but what the store confirmed of it counts: it goes back before anyone is
  * told. */
 static weir_turn undo(weir_machine *machine, weir_status status) {
-  machine->failure = stays_for_good(machine) ? WEIR_UNKNOWN_OUTCOME : status;
+  machine->failure = status;
   for (size_t i = 0; i < machine->stack->count; i++) {
     weir_part *part = &machine->parts[i];
     part->unused = part->charged ? part->charge : 0;
@@ -236,10 +228,11 @@ static weir_turn settle_refund(weir_machine *machine, weir_status status) {
   return fail(machine, some_went_back(machine) ? WEIR_UNKNOWN_OUTCOME : status);
 }
 
-/* What others kept from going back stays charged, and is not to be charged again. */
+/* Some of the charge cannot go back (an index in a log, a place that others wait behind), or others
+ * kept it out. */
 static bool some_stays(const weir_machine *machine) {
   for (size_t i = 0; i < machine->stack->count; i++)
-    if (machine->parts[i].unused > 0 && machine->parts[i].conflict) return true;
+    if (machine->parts[i].unused > 0) return true;
   return false;
 }
 
@@ -316,6 +309,7 @@ static weir_status take_answers(weir_machine *machine) {
     if (machine->phase == WEIR_PHASE_TAKE_BACK && action->kind != WEIR_GET &&
         action->outcome == WEIR_DONE)
       machine->parts[action->rule].went_back = true;
+    if (action->kind == WEIR_SUB && status == WEIR_OK) machine->parts[action->rule].unused = 0;
     if (status == WEIR_OK)
       method_of(machine, action->rule)->answer(machine, action->rule, action);
     else if (worst != WEIR_UNKNOWN_OUTCOME)

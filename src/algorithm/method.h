@@ -26,7 +26,8 @@ typedef struct weir_method {
    * look: reads until `room` and `figures` have what they need; changes nothing.
    * charge: adds part->charge (above 0); sets part->charged once the store confirmed it, or
    *   part->conflict when others were faster and nothing of it stays.
-   * take_back: gives back part->unused (above 0) of what was charged, or of what `refund` chose;
+   * take_back: gives back part->unused (above 0) of what was charged, or of what `refund` chose. It
+   *   is 0 afterwards, which after a SUB the machine sees to, unless something has to stay charged;
    *   part->conflict when others kept it out.
    * reset: removes all that is stored. */
   void (*look)(weir_machine *machine, size_t i);

@@ -79,6 +79,13 @@ void weir_notes_read(weir_machine *machine, size_t i, int64_t index, int64_t cou
   }
 }
 
+void weir_notes_doubt(weir_machine *machine, size_t i, int64_t index) {
+  int64_t cell;
+  int64_t end = in_span(weir_machine_rule(machine, i), &machine->parts[i], index, &cell);
+  for (; cell < end; cell++)
+    cell_at(machine, i, cell)->read_us = unread.read_us;
+}
+
 void weir_notes_charge(weir_machine *machine, size_t i, int64_t cost) {
   cell_at(machine, i, machine->parts[i].window.current)->count += cost;
 }

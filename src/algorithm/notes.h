@@ -17,6 +17,9 @@ bool weir_notes_cover(const weir_machine *machine, size_t i, int64_t index);
 /* Writes down what rule i's counter `index` held at machine->now_us or later. */
 void weir_notes_read(weir_machine *machine, size_t i, int64_t index, int64_t counter);
 
+/* Rule i's counter `index` has changed since it was read: it has to be read again. */
+void weir_notes_doubt(weir_machine *machine, size_t i, int64_t index);
+
 /* Adds an admitted cost to the current cell of rule i. */
 void weir_notes_charge(weir_machine *machine, size_t i, int64_t cost);
 

@@ -89,6 +89,7 @@ static void answer(weir_machine *machine, size_t i, const weir_action *action) {
   }
   if (action->kind == WEIR_ADD || action->kind == WEIR_GET)
     weir_notes_read(machine, i, action->index, value);
+  if (action->kind == WEIR_SUB) weir_notes_doubt(machine, i, action->index);
 }
 
 static bool keeps_denied(const weir_part *part) {

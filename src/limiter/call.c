@@ -116,12 +116,14 @@ void weir_call_destroy(weir_call *call) {
 
 void weir_call_add(weir_call *call, const void *key, size_t key_length, const weir_ask *ask) {
   weir_member *member = &call->members[call->member_count++];
+  bool several_rules = call->limiter->stack.count > 1; /* a peek must not meet takes half decided */
   member->ask = *ask;
   member->call = call;
   member->key = key;
   member->key_length = key_length;
   set_state(member, WEIR_MEMBER_WAITING);
-  if (call->limiter->one_by_one) member->ask.alone = true;
+  if (call->limiter->one_by_one || (several_rules && ask->kind == WEIR_ASK_PEEK))
+    member->ask.alone = true;
 }
 
 /* --- joining and leading -----------------------------------------------------------------------
@@ -158,6 +160,14 @@ static bool is_decided(weir_ask_kind kind) {
   return kind == WEIR_ASK_TAKE || kind == WEIR_ASK_PEEK;
 }
 
+/* Whether an earlier request of the same call waits for the same key, so that this one comes after
+ * it. */
+static bool waits_before(const weir_member *member) {
+  for (weir_ask *ask = member->entry->first_waiting; ask != NULL; ask = ask->next)
+    if (member_of(ask)->call == member->call) return true;
+  return false;
+}
+
 /* Answers at once, or waits in line; leads where nobody does. */
 static void join(weir_member *member, int64_t now_us) {
   weir_limiter *limiter = member->call->limiter;
@@ -173,7 +183,8 @@ static void join(weir_member *member, int64_t now_us) {
   member->entry = entry;
   member->shard = entry->shard;
   forget_if_clock_stepped(limiter, entry);
-  if (weir_settle_locally(&limiter->stack, &limiter->terms, entry->memo, now_us, &member->ask)) {
+  if (!waits_before(member) &&
+      weir_settle_locally(&limiter->stack, &limiter->terms, entry->memo, now_us, &member->ask)) {
     set_state(member, WEIR_MEMBER_DONE);
   } else {
     weir_entry_append(entry, &member->ask);
@@ -232,14 +243,15 @@ static void finish_ask(const weir_call *call, weir_ask *ask) {
   if (owner != call) notify(owner);
 }
 
-/* What this group learned may deny those who wait behind it. The entry is locked. */
+/* What this group learned may deny those who wait behind it, up to the first whom it does not: what
+ * comes after that one is decided after it. The entry is locked. */
 static void deny_waiting(const weir_call *call, weir_entry *entry) {
   weir_limiter *limiter = call->limiter;
   if (entry->first_waiting == NULL || entry->memo->denied_cost == 0) return;
   int64_t now_us = weir_limiter_now(limiter);
   for (weir_ask *ask = entry->first_waiting, *next; ask != NULL; ask = next) {
     next = ask->next;
-    if (!weir_settle_locally(&limiter->stack, &limiter->terms, entry->memo, now_us, ask)) continue;
+    if (!weir_settle_locally(&limiter->stack, &limiter->terms, entry->memo, now_us, ask)) break;
     weir_entry_withdraw(entry, ask);
     finish_ask(call, ask);
   }
