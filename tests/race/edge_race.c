@@ -273,8 +273,8 @@ static verdict report(const totals *sum, int rounds) {
   double share = 100.0 * (double)sum->admitted / (double)sum->allowed;
   printf("%s on %s: %d rounds, at most %zu in a window, bound %" PRId64 "; %" PRId64
          " admitted of %" PRId64 " allowed, %.2f %%; %" PRId64 " asked",
-         settings.rule_texts[common->attempt], settings.url, rounds, sum->worst,
-         bound_of(rule), sum->admitted, sum->allowed, share, common->asked);
+         settings.rule_texts[common->attempt], settings.url, rounds, sum->worst, bound_of(rule),
+         sum->admitted, sum->allowed, share, common->asked);
   for (int status = WEIR_OK + 1; status < WEIR_STATUS_COUNT; status++)
     if (common->statuses[status] > 0)
       printf(", %" PRId64 " %s", common->statuses[status], weir_status_name((weir_status)status));
