@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""The slow, exact oracle: what every request of a trace must be answered under one rule.
+"""The slow, exact oracle: what every request of a trace must be answered under one rule or several.
 
-A second implementation of the window rules, written from their definitions and sharing nothing with
-the library. It holds every count it ever made, works in whole numbers only, and searches where the
+A second implementation of every algorithm, written from the definitions and sharing nothing with
+the library. It keeps everything it ever charged, works in whole numbers only, and searches where the
 library computes. Its output is that of `weir replay`, byte for byte.
 
-    oracle.py --rule sliding-window:100/1m [--deadline 20ms] [--clock-error 10ms] FILE|-
+    oracle.py --rule 'token-bucket:3/1s;quota:100/1h' [--deadline 20ms] [--clock-error 10ms] FILE|-
     oracle.py --selftest
+
+rules.py reads rule texts; windows.py, sliding_log.py, quota.py and buckets.py hold the algorithms
+(algorithm.py: what they have in common); here several rules become one decision.
 """
 
 import argparse
@@ -14,156 +17,23 @@ import gzip
 import re
 import subprocess
 import sys
-from collections import defaultdict, namedtuple
+from collections import namedtuple
 
-UNITS_US = {"ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+from algorithm import NOT_KNOWN
+from buckets import Bucket
+from quota import Quota
+from rules import Malformed, parse_duration, parse_rules
+from sliding_log import SlidingLog
+from windows import FixedWindow, SlidingWindow
+
 COST_MOST = 2**31
 TIME_MOST_MS = 253_402_300_799_999  # the end of year 9999
-NEVER = NOT_KNOWN = -1
+NEVER = -1
 
-Rule = namedtuple("Rule", "algorithm limit period_us cells strict count_all")
-Decision = namedtuple("Decision", "allowed limit remaining retry_after_us reset_after_us delay_us")
-
-
-class Malformed(Exception):
-    """A rule, a duration or a trace line that does not parse."""
-
-
-def parse_duration(text):
-    """Microseconds of "250ms", "10s", or of a unit alone."""
-    match = re.fullmatch(r"([0-9]*)(ms|s|m|h|d)", text)
-    if not match:
-        raise Malformed(f"duration '{text}': expected a number and ms, s, m, h or d")
-    return int(match[1] or 1) * UNITS_US[match[2]]
-
-
-def parse_rule(text):
-    match = re.fullmatch(r"(fixed-window|sliding-window):([0-9]+)/([0-9a-z]+)((?:,[^,]*)*)", text)
-    if not match:
-        raise Malformed(f"rule '{text}': expected ALGORITHM:LIMIT/PERIOD[,option...]")
-    algorithm, limit, period, options = match.groups()
-    cells, strict, count_all = 4, False, False
-    for option in options.split(",")[1:]:
-        name, _, value = option.partition("=")
-        if algorithm == "sliding-window" and name == "cells" and value.isdigit():
-            cells = int(value)
-        elif algorithm == "sliding-window" and option == "strict":
-            strict = True
-        elif name == "count" and value in ("all", "admitted"):
-            count_all = value == "all"
-        elif name != "name":
-            raise Malformed(f"rule '{text}': option '{option}' does not belong there")
-    if cells not in (1, 2, 4, 8, 16, 32, 64):
-        raise Malformed(f"rule '{text}': cells must be a power of two, 1 to 64")
-    return Rule(algorithm, int(limit), parse_duration(period), cells, strict, count_all)
-
-
-def ceil_divide(a, b):
-    return -(-a // b)
-
-
-class FixedWindow:
-    """Aligned windows: at most `limit` in each. `counts` maps the number of a window to its count."""
-
-    def __init__(self, rule):
-        self.limit, self.period_us, self.count_all = rule.limit, rule.period_us, rule.count_all
-
-    def decide(self, counts, now, cost):
-        window = now // self.period_us
-        to_end = (window + 1) * self.period_us - now
-        allowed = counts[window] + cost <= self.limit
-        if allowed or self.count_all:
-            counts[window] += cost
-        remaining = max(0, self.limit - counts[window])
-        reset_after = to_end if counts[window] > 0 else 0
-        return Decision(allowed, self.limit, remaining, 0 if allowed else to_end, reset_after, 0)
-
-
-class SlidingWindow:
-    """Weighted cells. `counts` maps the number of a cell to its count."""
-
-    def __init__(self, rule, ahead_us):
-        self.limit, self.period_us = rule.limit, rule.period_us
-        self.strict, self.count_all = rule.strict, rule.count_all
-        self.cell_us = ceil_divide(rule.period_us, rule.cells)
-        self.upper_most = rule.limit + ceil_divide(2 * rule.limit, rule.cells)
-        self.ahead_us = ahead_us
-
-    def oldest(self, now):
-        """The cell in which the window that ends now begins."""
-        return (now - self.period_us) // self.cell_us
-
-    def oldest_left_us(self, now):
-        """How much of that cell is still inside the window."""
-        return (self.oldest(now) + 1) * self.cell_us - 1 - (now - self.period_us)
-
-    def seen(self, counts, now):
-        """The counts that a decision taken now knows: from the oldest cell to one ahead at most."""
-        current = now // self.cell_us
-        newest = min((now + self.ahead_us) // self.cell_us, current + 1)
-        cells = range(self.oldest(now), newest + 1)
-        return {cell: counts[cell] for cell in cells if counts.get(cell, 0) > 0}
-
-    def sums(self, seen, now):
-        """The two figures that are bounded: the estimate, and what can at most be in the window."""
-        oldest, left_us = self.oldest(now), self.oldest_left_us(now)
-        above = sum(count for cell, count in seen.items() if cell > oldest)
-        return self.weigh(above, seen.get(oldest, 0), left_us)
-
-    def weigh(self, above, oldest_count, left_us):
-        estimate = above + (2 * oldest_count * left_us + self.cell_us) // (2 * self.cell_us)
-        upper = above + (oldest_count if left_us > 0 else 0)
-        return estimate, upper
-
-    def room(self, sums):
-        """The largest cost that fits on top; negative where even nothing is too much. A cost counts
-        in full in both figures, because it goes to a cell newer than the oldest."""
-        estimate, upper = sums
-        if self.strict:
-            return self.limit - upper
-        return min(self.limit - estimate, self.upper_most - upper)
-
-    def admits(self, seen, now, cost):
-        return cost <= self.room(self.sums(seen, now))
-
-    def decide(self, counts, now, cost):
-        allowed = self.admits(self.seen(counts, now), now, cost)
-        if allowed or self.count_all:
-            counts[now // self.cell_us] += cost
-        seen = self.seen(counts, now)
-        remaining = max(0, self.room(self.sums(seen, now)))
-        retry_after = 0 if allowed else self.search_retry(seen, now, cost) - now
-        reset_after = self.reset_time(seen, now) - now
-        return Decision(allowed, self.limit, remaining, retry_after, reset_after, 0)
-
-    def reset_time(self, seen, now):
-        """When nothing that is left of the newest cell with a count is inside the window."""
-        return (max(seen) + 1) * self.cell_us - 1 + self.period_us if seen else now
-
-    def search_retry(self, seen, now, cost):
-        """The first time after now at which the same request is admitted, if nothing else is charged.
-
-        As long as the same cell is the oldest, what is left of it only shrinks, and so do both
-        figures: such a stretch admits somewhere if and only if it admits at its end, and from the
-        first admitting moment on."""
-        above = sum(seen.values())
-        for oldest in range(self.oldest(now), max(seen) + 1):
-            oldest_count = seen.get(oldest, 0)
-            above -= oldest_count
-            end = (oldest + 1) * self.cell_us - 1 + self.period_us
-            low = max(now + 1, oldest * self.cell_us + self.period_us)
-            if low > end or cost > self.room(self.weigh(above, oldest_count, 0)):
-                continue
-            high = end
-            while low < high:
-                middle = (low + high) // 2
-                if cost <= self.room(self.weigh(above, oldest_count, end - middle)):
-                    high = middle
-                else:
-                    low = middle + 1
-            assert self.admits(seen, low, cost) and not self.admits(seen, low - 1, cost)
-            return low
-        raise AssertionError("a cost within the limit fits once every cell has left the window")
+# rule: whose figures these are; 0 is the first of the text.
+Decision = namedtuple(
+    "Decision", "allowed limit remaining retry_after_us reset_after_us delay_us rule", defaults=[0]
+)
 
 
 class Guard:
@@ -178,21 +48,118 @@ class Guard:
         return self.last
 
 
-def replay(rule, requests, deadline_us=20_000, clock_error_us=10_000):
-    """Decides requests (time_ms, key, cost) in turn; yields (request, decision)."""
+def make_algorithm(rule, deadline_us, clock_error_us):
+    margin_us = 2 * clock_error_us + deadline_us
     if rule.algorithm == "fixed-window":
-        window = FixedWindow(rule)
-    else:
-        window = SlidingWindow(rule, ahead_us=2 * clock_error_us + deadline_us)
-    guard = Guard(clock_error_us)
-    counts_of = defaultdict(lambda: defaultdict(int))
-    for request in requests:
-        time_ms, key, cost = request
-        now = guard.pass_on(time_ms * 1000)
-        if cost > rule.limit:
-            yield request, Decision(False, rule.limit, NOT_KNOWN, NEVER, NOT_KNOWN, 0)
+        return FixedWindow(rule)
+    if rule.algorithm == "sliding-window":
+        return SlidingWindow(rule, margin_us)
+    if rule.algorithm == "sliding-log":
+        return SlidingLog(rule, margin_us)
+    if rule.algorithm == "quota":
+        return Quota(rule, margin_us)
+    return Bucket(rule, clock_error_us)
+
+
+class Key:
+    """One key under all rules: all of them admit, or nothing is charged."""
+
+    def __init__(self, rules, *margins):
+        self.rules = rules
+        self.algorithms = [make_algorithm(rule, *margins) for rule in rules]
+        self.latest = 0
+
+    def fit(self, now, cost):
+        return [algorithm.fits(now, cost) for algorithm in self.algorithms]
+
+    def decide(self, now, cost):
+        for algorithm in self.algorithms:
+            algorithm.look(now)
+        fit = self.fit(now, cost)
+        delay_us = 0
+        if all(fit):
+            delay_us = max(algorithm.delay_us(now, cost) for algorithm in self.algorithms)
+            fit = self.charge(now, cost)
+        if not all(fit):
+            delay_us = max(rule.hold_us for rule, fits in zip(self.rules, fit) if not fits)
+            fit = self.charge_denied(now, cost, fit)
+        decision = self.speak(now, cost, fit)._replace(delay_us=delay_us)
+        self.check_retry(now, cost, decision)
+        return decision
+
+    def charge(self, now, cost):
+        """Which charges stand. All of them, or none stays."""
+        stands = [algorithm.charge(now, cost) for algorithm in self.algorithms]
+        for algorithm, good in zip(self.algorithms, stands):
+            if good and not all(stands):
+                algorithm.give_back(now, cost)
+        return stands
+
+    def charge_denied(self, now, cost, fit):
+        """Charges a denied request where those count as well. Which rules fit next time: one may deny
+        the same request then, because it counts this one."""
+        for rule, algorithm in zip(self.rules, self.algorithms):
+            if rule.count_all:
+                algorithm.charge(now, cost)
+        again = self.fit(now, cost)
+        return [fits and fits_again for fits, fits_again in zip(fit, again)]
+
+    def speak(self, now, cost, fit):
+        """The rule that denies longest has the word, else the one with least remaining; the first of
+        equals. What is not known counts as most."""
+        remaining = [algorithm.remaining(now) for algorithm in self.algorithms]
+        retry_after_us = [
+            0 if fits else algorithm.retry_after_us(now, cost)
+            for algorithm, fits in zip(self.algorithms, fit)
+        ]
+        numbers = range(len(self.rules))
+        if all(fit):
+            rule = min(numbers, key=lambda n: (remaining[n] == NOT_KNOWN, remaining[n]))
         else:
-            yield request, window.decide(counts_of[key], now, cost)
+            rule = max(numbers, key=lambda n: retry_after_us[n])
+        reset_after_us = max(algorithm.reset_after_us(now) for algorithm in self.algorithms)
+        limit = self.rules[rule].capacity
+        figures = limit, remaining[rule], retry_after_us[rule], reset_after_us
+        return Decision(all(fit), *figures, delay_us=0, rule=rule)
+
+    def check_retry(self, now, cost, decision):
+        """One microsecond less would be too early. Nobody can promise that where the clock was set
+        back, and charges of the future lie ahead."""
+        retry = now + decision.retry_after_us
+        if not decision.allowed and now >= self.latest:
+            assert all(self.fit(retry, cost)) and not all(self.fit(retry - 1, cost))
+        self.latest = max(self.latest, now)
+
+
+def find_never(rules, cost):
+    """The decision on a cost that the first such rule could never admit."""
+    for number, rule in enumerate(rules):
+        if cost > rule.capacity:
+            unknown = rule.capacity, NOT_KNOWN, NEVER, NOT_KNOWN
+            return Decision(False, *unknown, delay_us=rule.hold_us, rule=number)
+    return None
+
+
+def check_cost(rules, cost):
+    for number, rule in enumerate(rules, 1):
+        if rule.algorithm == "sliding-log" and cost != 1:
+            raise Malformed(f"cost {cost} for rule {number} (sliding-log): accepted is 1")
+
+
+def replay(rules, requests, deadline_us=20_000, clock_error_us=10_000):
+    """Decides requests (time_ms, key, cost) in turn; yields (request, decision)."""
+    guard = Guard(clock_error_us)
+    keys = {}
+    for request in requests:
+        time_ms, name, cost = request
+        check_cost(rules, cost)
+        now = guard.pass_on(time_ms * 1000)
+        decision = find_never(rules, cost)
+        if decision is None:
+            if name not in keys:
+                keys[name] = Key(rules, deadline_us, clock_error_us)
+            decision = keys[name].decide(now, cost)
+        yield request, decision
 
 
 def parse_line(line, number):
@@ -215,7 +182,7 @@ def read_requests(data):
 def format_line(request, decision):
     time_ms, key, cost = request
     verdict = b"allowed" if decision.allowed else b"denied"
-    return b"%d\t%s\t%d\t%s\t%d\t%d\t%d\t%d\t%d\n" % (time_ms, key, cost, verdict, *decision[1:])
+    return b"%d\t%s\t%d\t%s\t%d\t%d\t%d\t%d\t%d\n" % (time_ms, key, cost, verdict, *decision[1:6])
 
 
 def main():
@@ -227,14 +194,14 @@ def main():
     parser.add_argument("file", nargs="?", default="-")
     options = parser.parse_args()
     if options.selftest:
-        return subprocess.call([sys.executable, "-B", "-m", "unittest", "test_oracle"], cwd=sys.path[0])
+        return subprocess.call([sys.executable, "-B", "-m", "unittest", "discover"], cwd=sys.path[0])
     if not options.rule:
         parser.error("--rule is missing")
     try:
-        rule = parse_rule(options.rule)
+        rules = parse_rules(options.rule)
         margins = parse_duration(options.deadline), parse_duration(options.clock_error)
         data = sys.stdin.buffer.read() if options.file == "-" else open(options.file, "rb").read()
-        for request, decision in replay(rule, read_requests(data), *margins):
+        for request, decision in replay(rules, read_requests(data), *margins):
             sys.stdout.buffer.write(format_line(request, decision))
     except (Malformed, OSError) as error:
         print(f"oracle: {error}", file=sys.stderr)

@@ -1,18 +1,27 @@
 #!/usr/bin/env python3
 """Generated traces: what real ones do not contain. The same arguments give the same trace.
 
-    traces.py NAME [--seed N] [--lines N] [--rule RULE]
+    traces.py [NAME...] [--seed N] [--lines N] [--rule RULE]
 
 Lines are "TIME_MS KEY COST". The rule sets the scale: times cluster around its period and cells,
-costs around its limit.
+costs around what it admits. With several rules, each sets it for a while. Keys are named for their
+trace, so that several can follow each other; without a name, all do that are worth it.
 """
 
 import argparse
 import random
 import sys
+from math import ceil
 
 import oracle
+from algorithm import ceil_divide
+from buckets import choose_unit
+from rules import BUCKETS, parse_rules
 
+ONES_LIMIT = 7  # where every cost is 1, as many requests are about a limit
+CROWD_MOST = 1000
+EPOCH_UNITS = 2**52  # after so many, a store without compare-and-swap keeps a bucket under a new key
+STRETCH = 20  # lines between two changes of scale
 START_MS = 1_700_000_000_123
 COST_MOST = oracle.COST_MOST
 ODD_KEYS = [
@@ -23,14 +32,31 @@ ODD_KEYS = [
 ]  # fmt: skip
 
 
-class Scale:
-    """The lengths and sizes of a rule that are worth hitting."""
 
-    def __init__(self, rule):
-        self.limit = rule.limit
-        self.period_ms = rule.period_us // 1000
-        self.cell_us = oracle.ceil_divide(rule.period_us, rule.cells)
+class Scale:
+    """The lengths and sizes of a rule that are worth hitting. In a stretch of the trace the times are
+    those of one rule; costs are such that every rule admits them, or the tightest would be the only
+    one that ever denies."""
+
+    def __init__(self, rules):
+        self.rules = rules
+        self.limit = min(rule.capacity for rule in rules)
+        self.crowd = min(self.limit, CROWD_MOST)
+        self.ones = any(rule.algorithm == "sliding-log" for rule in rules)
+        if self.ones:
+            self.limit = min(self.limit, ONES_LIMIT)
+        units = [choose_unit(rule)[0] for rule in rules if rule.algorithm in BUCKETS]
+        self.epoch_ms = EPOCH_UNITS / 1000 / 2 ** max(units, default=0)
+        self.turn(0)
+
+    def turn(self, number):
+        rule = self.rules[number % len(self.rules)]
         self.period_us = rule.period_us
+        if rule.algorithm in BUCKETS:
+            self.period_us = rule.period_us * rule.capacity // rule.limit
+        self.period_ms = self.period_us // 1000
+        self.pace_ms = self.period_us * self.limit / (1000 * rule.capacity)
+        self.cell_us = ceil_divide(self.period_us, rule.cells)
 
 
 def some_cost(draw, scale):
@@ -43,8 +69,9 @@ def some_cost(draw, scale):
     return min(COST_MOST, max(1, scale.limit + draw.randint(-2, 1)))
 
 
-def some_gap_ms(draw, scale, per_period):
-    return int(draw.expovariate(per_period / scale.period_ms))
+def some_gap_ms(draw, scale, requests):
+    """So many come while the limit may be spent once."""
+    return int(draw.expovariate(requests / scale.pace_ms))
 
 
 def costs(draw, scale):
@@ -91,11 +118,12 @@ def hot(draw, scale):
 
 
 def steps(draw, scale):
-    """A clock that steps back a little (held), back a lot (believed) and ahead by years."""
+    """A clock that steps back a little (held), back a lot (believed) and ahead by years. Not back to
+    an earlier epoch: what a bucket has charged since is then known in some stores only."""
     now = START_MS
     back_ms = (1_001, 1_500, 5_000, 60_000, 86_400_000, 40 * 86_400_000)
     while True:
-        pick = draw.random()
+        pick, before = draw.random(), now
         if pick < 0.10:
             now -= draw.choice((1, 10, 500, 999, 1_000))
         elif pick < 0.16:
@@ -109,20 +137,71 @@ def steps(draw, scale):
         else:
             now += some_gap_ms(draw, scale, 12)
         now = max(now, 0)
+        if now // scale.epoch_ms < before // scale.epoch_ms:
+            now = before
         yield now, b"step-%d" % draw.randrange(2), some_cost(draw, scale)
+
+
+def rolls(draw, scale):
+    """Around the begin of an epoch, and as long after it as anything from before may count. A little
+    back over it, too: both epochs are charged then."""
+    now, epoch = START_MS, int(START_MS // scale.epoch_ms)
+    while True:
+        epoch += 1
+        edge_ms = int(epoch * scale.epoch_ms)
+        now = edge_ms - draw.randint(0, 2 * scale.period_ms)
+        while now < edge_ms + 3 * scale.period_ms + 80_000:
+            for _ in range(draw.choice((1, 1, 2, 5))):
+                yield now, b"roll-%d" % draw.randrange(2), some_cost(draw, scale)
+            now += some_gap_ms(draw, scale, 12)
+            if draw.random() < 0.1:
+                now -= draw.choice((1, 1_000, 1_500, 3_000))
+            if draw.random() < 0.1:
+                now = max(now, edge_ms + draw.randint(-1, 1))
+            if draw.random() < 0.1:
+                now += 20_000
 
 
 def ahead(draw, scale):
     """A clock set right again and again by just over what is held back, across the edge of a cell,
     so that the cell ahead of the current one already holds something."""
-    cell = START_MS * 1000 // scale.cell_us
+    edge_us = START_MS * 1000
     while True:
-        edge_ms = oracle.ceil_divide(cell * scale.cell_us, 1000)
+        edge_us = (edge_us // scale.cell_us + draw.choice((1, 1, 2))) * scale.cell_us
+        edge_ms = ceil_divide(edge_us, 1000)
         early_ms = draw.randint(1, 1_200)
         for now in (edge_ms + draw.randint(0, 900), edge_ms - early_ms, edge_ms - early_ms + 1):
             for _ in range(draw.randint(1, 2)):
                 yield now, b"ahead", max(1, some_cost(draw, scale) // 2)
-        cell += draw.choice((1, 1, 2))
+
+
+def echoes(draw, scale):
+    """Requests a period after an earlier one, when it leaves the window or its quota ends, or the
+    time after it in which a bucket regains a part of its contents; one millisecond to either side."""
+    now, earlier = START_MS, [START_MS]
+    while True:
+        wait_us = scale.period_us * draw.choice((4, 4, 4, 1, 2, 3, 8, 11)) // 4
+        if draw.random() < 0.3:
+            wait_us = scale.period_us * draw.randint(1, 3) // scale.limit
+        echo_ms = draw.choice(earlier) + ceil_divide(wait_us, 1000)
+        for offset_ms in (-1, 0, 1):
+            now = max(now, echo_ms + offset_ms)
+            for _ in range(draw.choice((0, 1, 2))):
+                yield now, b"echo-%d" % draw.randrange(2), some_cost(draw, scale)
+        earlier = earlier[-9:] + [now]
+
+
+def crowds(draw, scale):
+    """Crowds just before a window's edge, just after it and half a window on, of about half as many
+    as the limit where every cost is 1."""
+    now = START_MS
+    while True:
+        edge_us = (now * 1000 // scale.period_us + draw.choice((1, 1, 1, 2))) * scale.period_us
+        for place_us in (edge_us - 1_000, edge_us, edge_us + scale.period_us // 2):
+            now = max(now, place_us // 1000)
+            for _ in range(ceil(scale.crowd * draw.uniform(0.3, 0.7)) if scale.ones else 6):
+                now += draw.random() < 0.02
+                yield now, b"crowd", some_cost(draw, scale)
 
 
 def many(draw, scale):
@@ -169,26 +248,44 @@ def keys(draw, scale):
 
 TRACES = {
     make.__name__: make
-    for make in (costs, boundary, bursts, hot, steps, ahead, many, origin, last, huge, keys)
-}
+    for make in (
+        costs, boundary, bursts, hot, steps, ahead, echoes, crowds, many, origin, last, huge, keys,
+        rolls,
+    )
+}  # fmt: skip
 
 
-def generate(name, rule, lines, seed=1):
+def names(rules):
+    """Those that are worth it: epochs are of buckets."""
+    rolling = any(rule.algorithm in BUCKETS for rule in rules)
+    return [name for name in TRACES if name != "rolls" or rolling]
+
+
+def generate(name, rules, lines, seed=1):
     """The trace as bytes."""
     draw = random.Random(f"{name} {seed}")
-    requests = TRACES[name](draw, Scale(rule))
-    return b"".join(b"%d %s %d\n" % next(requests) for _ in range(lines))
+    scale = Scale(rules)
+    requests = TRACES[name](draw, scale)
+    text = []
+    for number in range(lines):
+        scale.turn(number // STRETCH)
+        time_ms, key, cost = next(requests)
+        text.append(b"%d %s %d\n" % (time_ms, key, 1 if scale.ones else cost))
+    return b"".join(text)
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Writes a generated trace to standard output.")
-    parser.add_argument("name", choices=TRACES)
+    parser = argparse.ArgumentParser(description="Writes generated traces to standard output.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=" ".join(TRACES))
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--lines", type=int, default=1000)
-    parser.add_argument("--rule", default="sliding-window:100/10s", type=oracle.parse_rule)
+    parser.add_argument("--lines", type=int, default=1000, help="of each trace")
+    parser.add_argument("--rule", default="sliding-window:100/10s", type=parse_rules)
     options = parser.parse_args()
-    trace = generate(options.name, options.rule, options.lines, options.seed)
-    sys.stdout.buffer.write(trace)
+    for name in options.names or names(options.rule):
+        if name not in TRACES:
+            parser.error(f"no trace {name}: there are {' '.join(TRACES)}")
+        trace = generate(name, options.rule, options.lines, options.seed)
+        sys.stdout.buffer.write(trace)
 
 
 if __name__ == "__main__":

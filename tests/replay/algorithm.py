@@ -1,0 +1,45 @@
+"""What every algorithm of the oracle answers. An object stands for one key under one rule."""
+
+NOT_KNOWN = -1
+
+
+def ceil_divide(a, b):
+    return -(-a // b)
+
+
+class Algorithm:
+    """A decision asks in this order: look; fits; delay_us, where every rule fits; charge, where the
+    cost counts; give_back, where another rule's charge did not stand; then the figures.
+
+    Only look, charge and give_back change anything. Times are whole microseconds, and run backwards
+    where a clock was set back."""
+
+    def look(self, now):
+        """Notices the time."""
+
+    def fits(self, now, cost):
+        raise NotImplementedError
+
+    def delay_us(self, now, cost):
+        """How long whoever is admitted now must wait."""
+        return 0
+
+    def charge(self, now, cost):
+        """Whether the charge stands; what does not denies after all."""
+        raise NotImplementedError
+
+    def give_back(self, now, cost):
+        """What was charged a moment ago."""
+        raise NotImplementedError
+
+    def remaining(self, now):
+        """The largest cost that fits, or NOT_KNOWN."""
+        raise NotImplementedError
+
+    def retry_after_us(self, now, cost):
+        """The shortest wait after which a cost that does not fit now does."""
+        raise NotImplementedError
+
+    def reset_after_us(self, now):
+        """The wait until nothing charged so far counts any more."""
+        raise NotImplementedError

@@ -1,0 +1,109 @@
+"""Rules: what a text like "token-bucket:3/1s,burst=9;fixed-window:100/1h" means, for the oracle."""
+
+import re
+from collections import namedtuple
+
+UNITS_US = {"ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+RULES_MOST = 8
+LIMIT_MOST = 10**9
+LOG_LIMIT_MOST = 100_000
+PERIOD_MOST_US = 400 * UNITS_US["d"]
+HOLD_MOST_US = 60 * UNITS_US["s"]
+
+WINDOWS = ("fixed-window", "sliding-window")
+BUCKETS = ("token-bucket", "leaky-bucket")
+OPTIONS = {
+    "fixed-window": {"count"},
+    "sliding-window": {"cells", "strict", "count"},
+    "sliding-log": set(),
+    "quota": {"count"},
+    "token-bucket": {"burst"},
+    "leaky-bucket": {"queue"},
+}
+
+# capacity: the largest cost that ever fits. cells and strict are of sliding windows.
+Rule = namedtuple("Rule", "algorithm limit period_us capacity hold_us count_all cells strict")
+
+
+class Malformed(Exception):
+    """A rule, a duration or a request that is not what it should be."""
+
+
+def parse_duration(text):
+    """Microseconds of "250ms", "10s", or of a unit alone."""
+    match = re.fullmatch(r"([0-9]*)(ms|s|m|h|d)", text)
+    if not match:
+        raise Malformed(f"duration '{text}': expected a number and ms, s, m, h or d")
+    return int(match[1] or 1) * UNITS_US[match[2]]
+
+
+def parse_number(text, least, most):
+    if not re.fullmatch(r"[0-9]+", text) or not least <= int(text) <= most:
+        raise Malformed(f"'{text}': expected {least} to {most}")
+    return int(text)
+
+
+def parse_options(algorithm, texts):
+    """The values of options by name; only those that were given."""
+    values = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        if name in values or name not in OPTIONS[algorithm] | {"hold", "name"}:
+            raise Malformed(f"option '{text}' is given twice or does not belong to {algorithm}")
+        if name == "cells" and value not in ("1", "2", "4", "8", "16", "32", "64"):
+            raise Malformed(f"'{text}': expected a power of two, 1 to 64")
+        if name == "count" and value not in ("all", "admitted"):
+            raise Malformed(f"'{text}': expected all or admitted")
+        values[name] = value
+    return values
+
+
+def find_capacity(algorithm, limit, period_us, values):
+    if algorithm not in BUCKETS:
+        return limit
+    if algorithm == "token-bucket":
+        capacity = parse_number(values.get("burst", str(limit)), 1, LIMIT_MOST)
+    else:
+        capacity = parse_number(values.get("queue", "0"), 0, LIMIT_MOST - 1) + 1
+    if capacity * period_us > PERIOD_MOST_US * limit:
+        raise Malformed("burst or queue: a full one must drain within 400d")
+    return capacity
+
+
+def parse_rule(text):
+    head, *option_texts = text.split(",")
+    match = re.fullmatch(r"([a-z-]+):([0-9]+)/([0-9a-z]+)", head)
+    if not match or match[1] not in OPTIONS:
+        raise Malformed(f"rule '{text}': expected ALGORITHM:LIMIT/PERIOD[,option...]")
+    algorithm = match[1]
+    limit = parse_number(match[2], 1, LOG_LIMIT_MOST if algorithm == "sliding-log" else LIMIT_MOST)
+    period_us = parse_duration(match[3])
+    if not 1_000 <= period_us <= PERIOD_MOST_US:
+        raise Malformed(f"rule '{text}': expected a period of 1ms to 400d")
+    values = parse_options(algorithm, option_texts)
+    hold_us = parse_duration(values["hold"]) if "hold" in values else 0
+    if "hold" in values and not 1_000 <= hold_us <= HOLD_MOST_US:
+        raise Malformed(f"rule '{text}': expected a hold of 1ms to 60s")
+    return Rule(
+        algorithm,
+        limit,
+        period_us,
+        find_capacity(algorithm, limit, period_us, values),
+        hold_us,
+        count_all=values.get("count") == "all",
+        cells=int(values.get("cells", 4)),
+        strict="strict" in values,
+    )
+
+
+def parse_rules(text):
+    """The rules that are one decision, in the order of the text."""
+    rules = [parse_rule(part) for part in text.split(";")]
+    if len(rules) > RULES_MOST:
+        raise Malformed(f"'{text}': expected {RULES_MOST} rules at most")
+    if sum(rule.algorithm == "sliding-log" for rule in rules) > 1:
+        raise Malformed(f"'{text}': expected one sliding-log at most")
+    only_windows = all(rule.algorithm in WINDOWS for rule in rules)
+    if len(rules) > 1 and not only_windows and any(rule.count_all for rule in rules):
+        raise Malformed(f"'{text}': expected count=all alone or among windows")
+    return rules
