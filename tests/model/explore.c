@@ -4,10 +4,12 @@
 #include <string.h>
 
 #include "mutants.h"
+#include "truth.h"
 
-enum { DEPTH_MOST = 200 };
+enum { DEPTH_MOST = 250, EXPLORED = 255 };
 
-/* A state that was seen: 120 bits of its hash, and the depth at which it was met, low in `b`. */
+/* A state that was seen: 120 bits of its hash, and low in `b` the depth at which it was met, or
+ * EXPLORED once all that follows it has been. */
 struct seen {
   uint64_t a, b;
 };
@@ -35,19 +37,23 @@ static uint64_t folded(uint64_t x, uint64_t y) {
   return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Two independent 64-bit hashes of where the world is not zero, and what stands there: every byte
- * counts, and a world is mostly zero. The constants are digits of pi. */
+/* Two independent 64-bit hashes, sums over every word that is not zero, mixed with where it stands.
+ * The constants are digits of pi. */
 static struct seen hash_of(const struct model *model) {
-  const char *bytes = (const char *)model->world;
   struct seen hash = {UINT64_C(0x243f6a8885a308d3), UINT64_C(0x13198a2e03707345)};
-  for (size_t i = 0; i < model->world_bytes; i += sizeof(uint64_t)) {
-    uint64_t word;
-    memcpy(&word, bytes + i, sizeof word);
-    if (word == 0) continue;
-    hash.a = folded(hash.a ^ word, UINT64_C(0xa4093822299f31d1) + i);
-    hash.b = folded(hash.b + word, UINT64_C(0x082efa98ec4e6c89) ^ i) + i;
+  for (size_t i = 0; i < model->range_count; i++) {
+    size_t end = model->ranges[i].offset + model->ranges[i].bytes;
+    for (size_t at = model->ranges[i].offset; at < end; at += sizeof(uint64_t)) {
+      uint64_t word;
+      memcpy(&word, (const char *)model->world + at, sizeof word);
+      if (word == 0) continue;
+      hash.a += folded(word ^ UINT64_C(0x243f6a8885a308d3),
+                       at * UINT64_C(0xa4093822299f31d1) + UINT64_C(0x452821e638d01377));
+      hash.b += folded(word + UINT64_C(0x13198a2e03707345),
+                       at * UINT64_C(0x082efa98ec4e6c89) ^ UINT64_C(0xbe5466cf34e90c6c));
+    }
   }
-  hash.b = folded(hash.b, UINT64_C(0xbe5466cf34e90c6d)) << 8;
+  hash.b = folded(hash.b, UINT64_C(0xc0ac29b7c97c50dd)) << 8;
   return hash;
 }
 
@@ -72,20 +78,34 @@ static bool make_table(struct search *search, size_t size) {
 }
 
 /* Whether all that follows this state has been explored, at least as far as from here. Without a
- * limit on the depth one visit is enough. */
-static bool visited(struct search *search, int depth) {
-  struct seen hash = hash_of(&search->model);
-  struct seen *place = place_of(search->seen, search->mask, &hash);
+ * limit on the depth one visit is enough, and a state that comes again before all that follows it
+ * has been explored follows itself: a run that never ends. */
+static bool visited(struct search *search, int depth, const struct seen *hash) {
+  struct seen *place = place_of(search->seen, search->mask, hash);
   bool known = place->a != 0 || place->b != 0;
-  if (known && (search->limit == DEPTH_MOST || (int)(place->b & 255) <= depth)) return true;
-  *place = (struct seen){hash.a, hash.b | (uint64_t)depth};
+  bool whole = search->limit == DEPTH_MOST;
+  if (known && whole && (place->b & 255) != EXPLORED)
+    check_fails(&search->model, CHECK_ENDLESS, "the same again, for ever");
+  if (known && (whole || (int)(place->b & 255) <= depth)) return true;
+  *place = (struct seen){hash->a, hash->b | (uint64_t)depth};
   if (known || ++search->count * 2 <= search->mask) return false;
   search->out_of_memory = !make_table(search, (search->mask + 1) * 2);
   return search->out_of_memory;
 }
 
+static void mark_explored(struct search *search, const struct seen *hash) {
+  if (search->limit == DEPTH_MOST) place_of(search->seen, search->mask, hash)->b |= EXPLORED;
+}
+
 /* --- the search --------------------------------------------------------------------------------
  */
+
+static bool fails(struct search *search, int depth) {
+  if (depth == DEPTH_MOST)
+    check_fails(&search->model, CHECK_ENDLESS, "%d steps, and no end", depth);
+  search->length = depth;
+  return search->model.failed != CHECK_NONE;
+}
 
 /* Explores all that can follow. True when a check failed: the path leads there. */
 static bool descend(struct search *search, int depth) {
@@ -94,19 +114,18 @@ static bool descend(struct search *search, int depth) {
   if (depth > search->deepest) search->deepest = depth;
   size_t count = world_steps(model, steps);
   if (count == 0) check_end(model);
-  if (model->failed != CHECK_NONE) {
-    search->length = depth;
-    return true;
-  }
-  if (depth == search->limit || visited(search, depth)) return false;
-  char *saved = search->saved + (size_t)depth * model->world_bytes;
-  memcpy(saved, model->world, model->world_bytes);
+  if (fails(search, depth)) return true;
+  struct seen hash = hash_of(model);
+  if (depth == search->limit || visited(search, depth, &hash)) return fails(search, depth);
+  char *saved = search->saved + (size_t)depth * model->live_bytes;
+  ranges_save(model, saved);
   for (size_t i = 0; i < count; i++) {
     search->path[depth] = steps[i];
     world_apply(model, steps[i]);
     if (descend(search, depth + 1)) return true;
-    memcpy(model->world, saved, model->world_bytes);
+    ranges_restore(model, saved);
   }
+  mark_explored(search, &hash);
   return false;
 }
 
@@ -133,14 +152,16 @@ static void tell(struct search *search, FILE *story) {
 }
 
 static void run(struct search *search, FILE *story, struct verdict *verdict) {
-  bool fails = search_to(search, DEPTH_MOST);
+  bool failed = search_to(search, DEPTH_MOST);
   verdict->states = search->count;
   verdict->decisions = search->model.decisions;
   verdict->deepest = search->deepest;
-  if (!fails) return;
-  int longest = search->length;
-  for (int limit = 1; limit <= longest; limit++)
-    if (search_to(search, limit)) break;
+  verdict->excess = search->model.excess;
+  if (!failed) return;
+  int longest = search->length < DEPTH_MOST ? search->length : DEPTH_MOST - 1;
+  if (search->model.failed != CHECK_ENDLESS)
+    for (int limit = 1; limit <= longest; limit++)
+      if (search_to(search, limit)) break;
   verdict->failed = search->model.failed;
   verdict->length = search->length;
   snprintf(verdict->failure, sizeof verdict->failure, "%s", search->model.failure);
@@ -153,7 +174,7 @@ bool explore(const struct scope *scope, const struct mutant *mutant, FILE *story
   *verdict = (struct verdict){0};
   if (search == NULL) return false;
   bool ready = model_open(&search->model, scope, mutant) && make_table(search, 1 << 16);
-  if (ready) search->saved = malloc(DEPTH_MOST * search->model.world_bytes);
+  if (ready) search->saved = malloc(DEPTH_MOST * search->model.live_bytes);
   ready = ready && search->saved != NULL;
   if (ready) run(search, story, verdict);
   ready = ready && !search->out_of_memory;

@@ -7,6 +7,7 @@
 struct verdict {
   uint64_t states;
   uint64_t decisions;
+  int64_t excess;    /* see model.h */
   int deepest;       /* the longest run, in steps */
   enum check failed; /* CHECK_NONE: everything holds */
   int length;        /* of the shortest failing run */

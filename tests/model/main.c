@@ -6,6 +6,7 @@
  *
  * Exits 0 when every check holds in every scope and every mutant is caught by its check. */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -14,6 +15,7 @@
 #include "explore.h"
 #include "mutants.h"
 #include "scopes.h"
+#include "truth.h"
 
 static double seconds_since(int64_t start_us) {
   return (double)(weir_monotonic_us() - start_us) / 1e6;
@@ -26,6 +28,7 @@ static bool run_scope(const struct scope *scope) {
     fprintf(stderr, "weir_model: %s: no memory\n", scope->name);
     return false;
   }
+  if (getenv("EXCESS")) printf("excess %lld\n", (long long)verdict.excess);
   printf("%-46s %9" PRIu64 " %10" PRIu64 " %5d %6.1f s  %s\n", scope->name, verdict.states,
          verdict.decisions, verdict.deepest, seconds_since(start), check_name(verdict.failed));
   fflush(stdout);
@@ -62,15 +65,17 @@ int main(int argc, char **argv) {
   size_t bad = 0;
   printf("%-46s %9s %10s %5s %8s\n", "scope", "states", "decisions", "steps", "time");
   fflush(stdout);
-  for (size_t i = 0; i < scope_count; i++) {
-    bool chosen = only != NULL || deep || !(scopes[i].flags & DEEP);
-    if (!chosen || !wanted(scopes[i].name, only)) continue;
-    bad += !run_scope(&scopes[i]);
+  const struct scope *scope;
+  for (size_t i = 0; (scope = scope_at(i)) != NULL; i++) {
+    bool chosen = only != NULL || deep || !(scope->flags & DEEP);
+    if (!chosen || !wanted(scope->name, only)) continue;
+    bad += !run_scope(scope);
     ran++;
   }
-  for (size_t i = 0; i < mutant_count; i++) {
-    if (!wanted(mutants[i].name, only)) continue;
-    bad += !run_mutant(&mutants[i]);
+  const struct mutant *mutant;
+  for (size_t i = 0; (mutant = mutant_at(i)) != NULL; i++) {
+    if (!wanted(mutant->name, only)) continue;
+    bad += !run_mutant(mutant);
     ran++;
   }
   if (ran == 0) {

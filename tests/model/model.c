@@ -1,39 +1,68 @@
 /* Makes a scope ready: its rules, its requests, and the memory of its world. */
+#include "model.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "model.h"
 #include "mutants.h"
+#include "truth.h"
 
-enum { EDGE_CELL = 40 }; /* the first of a counter, whatever the number of lanes */
-
-/* --- making a world ----------------------------------------------------------------------------
- */
+enum {
+  EDGE_CELL = 40,
+  EPOCH_BITS = 52,
+  STORED_BITS = 62
+}; /* 40: the first of a counter, for any number of lanes */
 
 static size_t rounded(size_t bytes) {
-  return (bytes + 63) / 64 * 64;
+  return (bytes + 7) / 8 * 8;
 }
 
-/* "1+2 1 / 3": costs, groups joined by '+', clients parted by '/'. Written here, so known to fit.
- */
-static void read_requests(struct model *model) {
-  int client = 0;
-  int request = 0;
-  int ask = 0;
-  for (const char *at = model->scope->requests; *at != '\0'; at++) {
-    int64_t *cost = &model->requests[client][request].costs[ask];
-    if (*at >= '0' && *at <= '9') {
-      *cost = *cost * 10 + (*at - '0');
-    } else if (*at == '+') {
-      ask++;
-    } else if (*at == '/') {
-      client++;
-      request = ask = 0;
-    } else if (at[1] != '/' && at[-1] != '/') {
-      request++;
-      ask = 0;
-    }
+static void set_terms(struct model *model) {
+  unsigned flags = model->scope->flags;
+  model->terms = (weir_terms){
+      .clock_error_us = SKEW_US,
+      .margin_us = MARGIN_US,
+      .memo_age_us = 1000000,
+      .local_denial_us = REPEAT_US,
+      .longest_wait_us = LONGEST_WAIT_US,
+      .traits = flags & RAISES ? WEIR_TRAIT_RAISE : WEIR_TRAIT_SWAP,
+      .cached_cells = flags & CACHED_CELLS,
+      .local_denial = flags & LOCAL_DENIAL,
+  };
+}
+
+static void place_edge(struct model *model) {
+  const weir_rule *rule = &model->stack.rules[0];
+  int64_t cell = model->scope->edge_cell != 0 ? model->scope->edge_cell : EDGE_CELL;
+  int64_t width = rule->cell_us > 0 ? rule->cell_us : rule->period_us;
+  model->edge_us = cell * width;
+  int bits = model->scope->flags & RAISES ? EPOCH_BITS : STORED_BITS;
+  if (model->scope->flags & EPOCH) model->edge_us = INT64_C(1) << (bits - rule->unit_bits);
+  for (int i = 0; i < INSTANTS_MOST; i++)
+    if (model->edge_us + model->scope->instants_us[i] > model->last_us)
+      model->last_us = model->edge_us + model->scope->instants_us[i];
+  for (int i = 0; i < (int)model->stack.count; i++) { /* a multiple of all lanes */
+    bool window = truth_of(model, i) == &truth_window;
+    if (window) model->first_cell[i] = window_cell_of(model, i, model->edge_us) / 4 * 4;
+    if (window) model->first_cell[i] -= CELLS_MOST / 2;
   }
+}
+
+/* What the checks need to know of a scope. */
+static void classify(struct model *model) {
+  for (int i = 0; i < (int)model->stack.count; i++) {
+    bool bucket = weir_rule_is_bucket(&model->stack.rules[i]);
+    if (bucket) model->keeps_order = true;
+    if (model->stack.rules[i].kind == WEIR_SLIDING_LOG || (bucket && model->stack.count > 1))
+      model->reads_clocks = true;
+  }
+  model->linear = model->keeps_order && model->stack.count == 1 &&
+                  !(model->scope->flags & (RAISES | EVICTION | LOCAL_DENIAL));
+  for (int i = 0; i < CLIENTS_MOST * REQUESTS_MOST; i++) {
+    enum wish wish = model->requests[i / REQUESTS_MOST][i % REQUESTS_MOST].asks[0].wish;
+    if (wish == REFUNDS || wish == CANCELS) model->gives_back = true;
+  }
+  model->exact = model->linear && !model->gives_back && !(model->scope->flags & (LATE | OVERDUE));
 }
 
 static bool configure(struct model *model) {
@@ -47,33 +76,26 @@ static bool configure(struct model *model) {
     model->stack.rules[0].period_us -= 2;
     if (weir_stack_lay_out(&model->stack, scope->processes, &message) != WEIR_OK) return false;
   }
-  model->terms = (weir_terms){
-      .clock_error_us = SKEW_US,
-      .margin_us = MARGIN_US,
-      .memo_age_us = 1000000,
-      .local_denial_us = REPEAT_US,
-      .cached_cells = scope->flags & CACHED_CELLS,
-      .local_denial = scope->flags & LOCAL_DENIAL,
-  };
+  set_terms(model);
   if (model->mutant->misconfigure != NULL)
     model->mutant->misconfigure(&model->stack, &model->terms);
-  int64_t edge_cell = scope->edge_cell != 0 ? scope->edge_cell : EDGE_CELL;
-  model->edge_us = edge_cell * model->stack.rules[0].cell_us;
-  for (int i = 0; i < (int)model->stack.count; i++) /* a multiple of all lanes */
-    model->first_cell[i] = store_cell_of(model, i, model->edge_us) / 4 * 4 - CELLS_MOST / 2;
+  place_edge(model);
   return true;
 }
 
 bool model_open(struct model *model, const struct scope *scope, const struct mutant *mutant) {
   *model = (struct model){.scope = scope, .mutant = mutant};
   if (!configure(model)) return false;
-  read_requests(model);
-  size_t memo = rounded(weir_memo_bytes(&model->stack));
-  size_t machine = rounded(weir_machine_bytes(&model->stack));
-  model->world_bytes = rounded(sizeof *model->world) + CLIENTS_MOST * (memo + machine);
+  requests_read(model);
+  classify(model);
+  model->memo_bytes = rounded(weir_memo_bytes(&model->stack));
+  model->machine_bytes = rounded(weir_machine_bytes(&model->stack));
+  model->world_bytes =
+      rounded(sizeof *model->world) + CLIENTS_MOST * (model->memo_bytes + model->machine_bytes);
   model->world = malloc(model->world_bytes);
   if (model->world == NULL) return false;
   world_reset(model);
+  ranges_find(model);
   return true;
 }
 
@@ -85,19 +107,15 @@ void world_reset(struct model *model) {
   struct world *world = model->world;
   memset(world, 0, model->world_bytes);
   model->failed = CHECK_NONE;
-  model->decisions = 0;
   char *room = (char *)world + rounded(sizeof *world);
   for (int i = 0; i < CLIENTS_MOST; i++) {
     world->clients[i].memo = (weir_memo *)room;
-    room += rounded(weir_memo_bytes(&model->stack));
+    room += model->memo_bytes;
     world->clients[i].machine = (weir_machine *)room;
-    room += rounded(weir_machine_bytes(&model->stack));
+    room += model->machine_bytes;
   }
-  for (size_t i = 0; i < sizeof model->scope->before / sizeof model->scope->before[0]; i++) {
-    struct charge charge = model->scope->before[i];
-    if (charge.cost == 0) break;
-    charge.stamp_us += model->edge_us;
-    store_prefill(model, &charge);
-    world->admitted[world->admitted_count++] = charge;
-  }
+  for (int i = 0; i < BEFORE_MOST && model->scope->before[i].cost != 0; i++)
+    client_charge_before(model, i, model->scope->before[i]);
+  world->real_us = model->edge_us + model->scope->instants_us[0];
+  model->decisions = 0;
 }

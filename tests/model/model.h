@@ -2,7 +2,7 @@
  *
  *     scope + mutant ──> world ──> steps that may come next ──> explore every order of them
  *                          │
- *                          └──> checks, after every step
+ *                          └──> what is true, and checks after every step
  *
  * The state is one block of memory, saved and restored in place: machines hold pointers into
  * themselves. README.md says what is explored and what is checked.
@@ -19,32 +19,48 @@
 
 enum {
   CLIENTS_MOST = 3,
-  REQUESTS_MOST = 2,
+  REQUESTS_MOST = 3,
   GROUP_MOST = 2, /* asks in one request */
-  RULES_MOST = 2,
-  CELLS_MOST = 16, /* cells of a rule that a run may touch */
+  RULES_MOST = 3,
+  CELLS_MOST = 16, /* cells of a window that a run may touch */
+  KEYS_MOST = 24,  /* of the store */
+  ORPHANS_MOST = 4,
+  PAUSES_MOST = 3, /* of one request */
   INSTANTS_MOST = 12,
-  CHARGES_MOST = 16, /* earlier charges and admissions of a run */
-  STEPS_MOST = 64    /* that may come next in one state */
+  BEFORE_MOST = 4,
+  ASKS_MOST = CLIENTS_MOST * REQUESTS_MOST * GROUP_MOST,
+  RECORDS_MOST = ASKS_MOST + BEFORE_MOST + GROUP_MOST, /* one bit each in a uint32_t */
+  RANGES_MOST = 32,
+  STEPS_MOST = 64 /* that may come next in one state */
 };
 
 /* Every process is off by at most d, and is done D after its clock read: e = 2d + D. */
-enum { SKEW_US = 4, DEADLINE_US = 8, MARGIN_US = 2 * SKEW_US + DEADLINE_US, REPEAT_US = 10 };
+enum {
+  SKEW_US = 4,
+  DEADLINE_US = 8,
+  MARGIN_US = 2 * SKEW_US + DEADLINE_US,
+  REPEAT_US = 10,
+  LONGEST_WAIT_US = 100000
+};
 
 enum scope_flag {
   CACHED_CELLS = 1 << 0,
   LOCAL_DENIAL = 1 << 1,
-  CRASH = 1 << 2,    /* one client may stop for ever */
-  EVICTION = 1 << 3, /* one counter may vanish */
-  LOSS = 1 << 4,     /* one operation may get no answer, and land at any later time or never */
-  LATE = 1 << 5,     /* answers may come after the deadline */
-  OVERDUE = 1 << 6,  /* and operations may land after it */
-  UNEVEN = 1 << 7,   /* a period that the cells do not divide */
-  DEEP = 1 << 8      /* explored with --deep only */
+  CRASH = 1 << 2,     /* one client may stop for ever */
+  EVICTION = 1 << 3,  /* one key may vanish */
+  LOSS = 1 << 4,      /* one round may get no answer, and land at any later time or never */
+  LATE = 1 << 5,      /* answers may come after the deadline */
+  OVERDUE = 1 << 6,   /* and operations may land after it */
+  UNEVEN = 1 << 7,    /* a period that the cells do not divide */
+  RAISES = 1 << 8,    /* a store with RAISE; else with SWAP */
+  UNTOLD = 1 << 9,    /* SWAP and CREATE do not answer with the new version */
+  EPOCH = 1 << 10,    /* the edge is where a bucket's first epoch ends */
+  DELIVERY = 1 << 11, /* all clocks are right, and enough must be admitted */
+  DEEP = 1 << 12      /* explored with --deep only */
 };
 
 struct charge {
-  int64_t stamp_us; /* the charging client's clock; in a scope relative to the edge */
+  int64_t stamp_us; /* the charging client's clock, relative to the edge */
   int64_t cost;
 };
 
@@ -54,74 +70,137 @@ struct scope {
   const char *rules;
   uint32_t processes; /* what the storage layout is chosen for */
   int64_t edge_cell;  /* instants are relative to where this cell of the first rule begins; 0: 40 */
-  const char *requests; /* "1+2 1 / 3": a group of two, then 1, and another client's 3 */
+  const char *requests;               /* requests.c says how they are written */
   int64_t instants_us[INSTANTS_MOST]; /* end where they stop growing */
-  struct charge before[4];            /* charged and admitted before the run */
+  struct charge before[BEFORE_MOST];  /* taken before the run, by a client that is right */
   unsigned flags;
+};
+
+/* --- what is asked -----------------------------------------------------------------------------
+ */
+
+enum wish { TAKES, PEEKS, REFUNDS, CANCELS };
+
+struct wanted {
+  enum wish wish;
+  int64_t cost;
+  int64_t costs[WEIR_RULES_MOST]; /* for each rule, where own_costs */
+  int64_t wait_us;
+  bool given, own_costs, up_to, waits;
+};
+
+struct request {
+  struct wanted asks[GROUP_MOST];
+};
+
+/* What became of one ask. */
+enum state { NOT_ASKED, OPEN, ADMITTED, DENIED, FAILED, GIVEN_BACK, DONE };
+
+struct record {
+  int64_t stamp_us; /* of the decision; while open, of the latest round */
+  int64_t delay_us;
+  int64_t
+      mark[RULES_MOST]; /* quota: the window charged; bucket: the units that a refund gave back */
+  int64_t remaining, retry_after_us, reset_after_us;
+  int32_t cost[RULES_MOST];
+  uint32_t after; /* those that had their answer when this one was asked, one bit each */
+  uint8_t state;
+  uint8_t wish;
+  uint8_t of;    /* refunds: which record, and what gave this one back, both from 1 */
+  bool may_stay; /* what it charged may stay for ever: no answer, or its client has stopped */
+  bool charged;  /* some of it has landed */
+};
+
+/* --- the world ---------------------------------------------------------------------------------
+ */
+
+/* A key of the store, in the order of rule, place, index and entry. */
+struct key {
+  int64_t index, entry;
+  int64_t value;
+  uint64_t version;              /* how often it was written; goes on when the key is gone */
+  int32_t owed;                  /* counts: what it must hold */
+  int32_t charged[CLIENTS_MOST]; /* counts: by the request under way */
+  int32_t seen[CLIENTS_MOST];    /* counts: the most that others had in it during this request */
+  uint8_t rule, place;
+  bool used, present, raised;
+};
+
+/* An operation on its way. */
+struct sent {
+  weir_action action;
+  bool half; /* a RAISE that has raised and not yet added */
 };
 
 struct client {
   weir_memo *memo;
   weir_machine *machine; /* zero while not busy */
   weir_ask asks[GROUP_MOST];
-  int64_t deadline_us;         /* real time */
-  int64_t lands_by_us;         /* the operations of this round land by then; real time */
-  int64_t round_us;            /* its clock when this round began */
-  int64_t denied_us;           /* its clock when the store last denied it */
-  int64_t charged[RULES_MOST]; /* landed, not taken back, not decided */
+  int64_t ends[WEIR_RULES_MOST]; /* of the last take */
+  int64_t deadline_us;           /* real time */
+  int64_t lands_by_us;           /* the operations of this round land by then; real time */
+  int64_t start_us;              /* its clock when this request began */
+  int64_t round_us;              /* its clock when this round began */
+  int64_t denied_us;             /* its clock when the store last denied it */
+  int64_t charged[RULES_MOST];   /* windows: landed, not taken back, not decided */
   int64_t charged_cell[RULES_MOST];
-  int32_t seen[RULES_MOST][CELLS_MOST]; /* the most that others had in a cell during this request */
+  uint32_t denied_after; /* what was answered before the request that was denied */
+  uint32_t met;          /* rules whose log others wrote during this request */
   int32_t next_request;
-  int32_t landed; /* operations of this round */
-  bool busy, crashed, late, lost;
-};
-
-/* An operation and the cell it was meant for. */
-struct sent {
-  weir_action action;
-  int64_t cell;
+  int32_t first_record; /* of its present request */
+  int32_t landed;       /* operations of this round */
+  uint8_t last_taken;   /* record, from 1 */
+  bool half;            /* the RAISE that lands now has raised */
+  bool busy, paused, crashed, late, lost;
+  int32_t seen[RULES_MOST][CELLS_MOST]; /* the most that others had in a cell during this request */
 };
 
 struct world {
   int64_t instant;
+  int64_t real_us;
+  int64_t slack[RULES_MOST]; /* cost that an eviction may add to the bound */
+  int64_t leak[RULES_MOST];  /* cost that faults may leave charged without being owed */
+  uint32_t answered;         /* records, one bit each */
+  bool crashed, evicted, lost;
   struct client clients[CLIENTS_MOST];
-  int64_t value[RULES_MOST][CELLS_MOST]; /* the store: by counter */
-  bool present[RULES_MOST][CELLS_MOST];
-  int32_t shadow[RULES_MOST][CELLS_MOST]; /* the same with a counter for every cell */
+  struct key keys[KEYS_MOST];
+  struct record records[RECORDS_MOST];
+  struct sent orphans[ORPHANS_MOST];      /* without an answer; may still land, in order */
+  int32_t shadow[RULES_MOST][CELLS_MOST]; /* windows: a counter for every cell */
   int32_t owed[RULES_MOST][CELLS_MOST]; /* what a cell must hold: admitted, or all with count=all */
-  struct charge admitted[CHARGES_MOST]; /* by stamp, then cost */
-  int64_t admitted_count;
-  int64_t slack[RULES_MOST]; /* what an eviction may add to the bound */
-  int64_t leak[RULES_MOST];  /* what faults may leave charged without being owed */
-  struct sent orphan;        /* an operation without an answer that may still land */
-  bool has_orphan, crashed, evicted, lost;
 };
 
-enum step_kind { START, LAND, ABSORB, TICK, CRASHES, EVICTS, LOSES, NOT_SENT, ORPHAN_LANDS };
+enum step_kind { START, LAND, ABSORB, WAKE, TICK, CRASHES, EVICTS, LOSES, NOT_SENT, ORPHAN_LANDS };
 
 struct step {
   enum step_kind kind;
-  int who;  /* client, or rule for EVICTS */
-  int what; /* EVICTS: counter */
+  int who;  /* client */
+  int what; /* EVICTS: which of the keys */
 };
 
 enum check {
   CHECK_NONE,
   CHECK_BOUND,
   CHECK_DENIAL,
+  CHECK_ORDER,
+  CHECK_OVERLAP,
+  CHECK_DELIVERY,
   CHECK_LANES,
   CHECK_FORGOTTEN,
   CHECK_LEAK,
   CHECK_TTL,
+  CHECK_CONTRACT,
   CHECK_REPEAT,
   CHECK_STATUS,
+  CHECK_ENDLESS,
   CHECK_COUNT
 };
 
 struct mutant;
 
-struct request {
-  int64_t costs[GROUP_MOST]; /* 0: none */
+/* Bytes of the world that a scope can change. */
+struct range {
+  size_t offset, bytes;
 };
 
 struct model {
@@ -130,54 +209,90 @@ struct model {
   weir_stack stack;
   weir_terms terms;
   int64_t edge_us;
+  int64_t last_us;                /* the latest instant */
   int64_t first_cell[RULES_MOST]; /* which cell is number 0 of the world's arrays */
   struct request requests[CLIENTS_MOST][REQUESTS_MOST];
+  bool keeps_order;  /* a bucket is checked: records say what came before what */
+  bool linear;       /* and must have a serial order that explains every figure */
+  bool reads_clocks; /* answers must not be hurried: what follows depends on the clock then */
+  bool gives_back;   /* some request is a refund or a cancel */
+  bool exact;        /* nothing goes back: no matter by whose clock a bucket drains */
   struct world *world;
-  size_t world_bytes;
+  size_t world_bytes, memo_bytes, machine_bytes;
+  struct range ranges[RANGES_MOST]; /* all of the world that is not zero in every run */
+  size_t range_count;
+  size_t live_bytes; /* of all ranges */
   uint64_t decisions;
+  int64_t excess; /* the most that buckets admitted beyond what is allowed, in units */
   enum check failed;
   char failure[256];
   FILE *story; /* where steps are told, or NULL */
 };
+
+/* ranges.c: saves and restores what can change. */
+void ranges_find(struct model *model);
+void ranges_save(const struct model *model, char *saved);
+void ranges_restore(struct model *model, const char *saved);
 
 /* model.c: one scope, made ready. */
 bool model_open(struct model *model, const struct scope *scope, const struct mutant *mutant);
 void model_close(struct model *model);
 void world_reset(struct model *model);
 
+/* requests.c: the text of a scope's requests. */
+void requests_read(struct model *model);
+
 /* world.c: the steps of a run. */
 size_t world_steps(const struct model *model, struct step steps[STEPS_MOST]);
 void world_apply(struct model *model, struct step step);
-int64_t world_real_us(const struct model *model);
 int64_t world_clock_us(const struct model *model, const struct client *client);
+int64_t world_offset_us(const struct model *model, int client);
 int world_client_number(const struct model *model, const struct client *client);
+struct sent world_next_operation(const struct model *model, const struct client *client,
+                                 size_t *index);
 
-/* store.c: the semantics of weir/backend.h, and the shadow beside it. */
-void store_prefill(struct model *model, const struct charge *charge);
-void store_execute(struct model *model, struct client *client, struct sent *sent);
-void store_evict(struct model *model, int rule, int counter);
-int64_t store_cell_of(const struct model *model, int rule, int64_t stamp_us);
+/* client.c: what a client does between operations. */
+const struct request *client_next_request(const struct model *model, const struct client *client);
+void client_start(struct model *model, struct client *client);
+void client_land(struct model *model, struct client *client);
+void client_absorb(struct model *model, struct client *client);
+void client_wake(struct model *model, struct client *client);
+void client_rest(const struct model *model, struct client *client);
 
-/* checks.c: what must hold. */
-void check_fails(struct model *model, enum check check, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-const char *check_name(enum check check);
-void check_operation(struct model *model, const weir_action *action);
-void check_decision(struct model *model, struct client *client, const weir_ask *ask,
-                    int64_t stamp_us, bool charged);
-void check_repeated(struct model *model, struct client *client, const weir_ask *ask,
-                    int64_t stamp_us);
-void check_counter(struct model *model, int rule, int counter);
-void check_end(struct model *model);
+/* A request that nobody meets, before the run. */
+void client_charge_before(struct model *model, int number, struct charge charge);
+
+/* faults.c */
+void fault_crash(struct model *model, struct client *client);
+void fault_lose(struct model *model, struct client *client, weir_outcome outcome);
+void fault_land_orphan(struct model *model);
+void fault_evict(struct model *model, struct key *key);
+
+/* store.c: the semantics of weir/backend.h. The client is NULL for an orphan: nobody waits for its
+ * answer. False: a RAISE has raised, and its addition is still to land. */
+bool store_execute(struct model *model, struct client *client, struct sent *sent);
+struct key *store_find(struct model *model, int rule, weir_place place, int64_t index,
+                       int64_t entry);
+
+/* records.c: what was asked, and what became of it. */
+struct record *record_of(const struct model *model, const struct client *client,
+                         const weir_ask *ask);
+int record_client(int number); /* -1: before the run */
+void record_asked(struct model *model, struct client *client, const weir_ask *ask);
+void record_answered(struct model *model, struct client *client, const weir_ask *ask);
+void record_round(struct model *model, struct client *client);
+void record_tidy(struct model *model, struct client *client, const weir_ask *ask);
+void record_over(struct model *model, struct client *client);
 
 /* story.c: tells a run to people. */
 void story_begin(const struct model *model, int number);
 void story_tell(const struct model *model, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-void story_start(const struct model *model, const struct client *client);
+void story_start(const struct model *model, const struct client *client,
+                 const struct request *request);
 void story_operation(const struct model *model, const struct sent *sent);
-void story_decision(const struct model *model, const struct client *client, const weir_ask *ask,
-                    int64_t stamp_us);
+void story_decision(const struct model *model, const struct client *client, const weir_ask *ask);
+void story_key(const struct model *model, const struct key *key);
 void story_end(const struct model *model);
 
 #endif

@@ -1,4 +1,5 @@
-/* Mutants: known mistakes, put between the machines and the model, that the checks must catch. */
+/* Mutants: known mistakes, put between the machines and the model, or in the place of the machines,
+ * that the checks must catch. */
 #ifndef MODEL_MUTANTS_H
 #define MODEL_MUTANTS_H
 
@@ -12,16 +13,35 @@ struct mutant {
 
   void (*misconfigure)(weir_stack *stack, weir_terms *terms);
   void (*misremember)(const struct model *model, weir_memo *memo); /* before a request */
-  size_t (*reorder)(const weir_machine *machine, size_t landed);   /* which action lands next */
+  void (*misask)(const struct model *model, struct client *client, weir_ask *ask);
+  size_t (*reorder)(const weir_machine *machine, size_t landed); /* which action lands next */
   void (*rewrite)(const struct model *model, const struct client *client, weir_action *action);
-  void (*distort)(weir_action *action); /* the answer */
-  bool never_late;                      /* answers after the deadline are taken for good */
-  bool saturates;                       /* SUB stops at 0 */
-  bool resends;                         /* what got no answer is sent again */
+  bool (*replace)(const struct model *model, const struct client *client,
+                  weir_action *action);                         /* true: nothing is executed */
+  void (*distort)(weir_action *action);                         /* the answer */
+  void (*remember)(struct model *model, struct client *client); /* after a request */
+  bool never_late;    /* answers after the deadline are taken for good */
+  bool saturates;     /* SUB stops at 0 */
+  bool resends;       /* what got no answer is sent again */
+  unsigned unchecked; /* checks that would notice earlier, one bit each */
+  bool without_p;     /* what denied requests have charged is not allowed for */
+
+  /* Another machine altogether: as weir_machine_start() and weir_machine_resume(). */
+  weir_turn (*start)(weir_machine *machine, int64_t now_us, const weir_memo *memo, weir_ask *asks);
+  weir_turn (*resume)(weir_machine *machine, int64_t now_us, bool late);
 };
 
 extern const struct mutant no_mutant;
-extern const struct mutant mutants[];
-extern const size_t mutant_count;
+
+/* One table per file mutants_*.c. */
+extern const struct mutant window_mutants[];
+extern const size_t window_mutant_count;
+extern const struct mutant bucket_mutants[];
+extern const size_t bucket_mutant_count;
+extern const struct mutant other_mutants[];
+extern const size_t other_mutant_count;
+
+/* All of them, one after another; NULL behind the last. */
+const struct mutant *mutant_at(size_t number);
 
 #endif

@@ -1,117 +1,226 @@
-/* The store of the model: counters with the semantics of weir/backend.h, and beside them a shadow
- * with one counter for every cell, which cannot carry. */
+/* The store of the model: named keys with the semantics of weir/backend.h, and its contract. */
 #include <inttypes.h>
+#include <string.h>
 
-#include "algorithm/cells.h"
 #include "model.h"
 #include "mutants.h"
+#include "truth.h"
 
-int64_t store_cell_of(const struct model *model, int rule, int64_t stamp_us) {
-  return stamp_us / model->stack.rules[rule].cell_us;
+/* --- keys --------------------------------------------------------------------------------------
+ */
+
+static int compare(const struct key *key, int rule, weir_place place, int64_t index,
+                   int64_t entry) {
+  if (key->rule != rule) return key->rule < rule ? -1 : 1;
+  if (key->place != (uint8_t)place) return key->place < (uint8_t)place ? -1 : 1;
+  if (key->index != index) return key->index < index ? -1 : 1;
+  return (key->entry > entry) - (key->entry < entry);
 }
 
-/* Where a counter or cell stands in the world's arrays; -1, and the run fails, outside of them. */
-static int slot_of(struct model *model, int rule, int64_t index, int64_t first) {
-  if (index >= first && index < first + CELLS_MOST) return (int)(index - first);
-  check_fails(model, CHECK_STATUS, "rule %d: cell or counter %" PRId64 " is far from the edge",
-              rule, index);
-  return -1;
+/* Where a key is, or should be put. */
+static int place_of(const struct world *world, int rule, weir_place place, int64_t index,
+                    int64_t entry) {
+  int at = 0;
+  while (at < KEYS_MOST && world->keys[at].used &&
+         compare(&world->keys[at], rule, place, index, entry) < 0)
+    at++;
+  return at;
 }
 
-static int counter_slot(struct model *model, int rule, int64_t index) {
-  return slot_of(model, rule, index, model->first_cell[rule] / model->stack.rules[rule].lanes);
+struct key *store_find(struct model *model, int rule, weir_place place, int64_t index,
+                       int64_t entry) {
+  struct world *world = model->world;
+  int at = place_of(world, rule, place, index, entry);
+  bool found = at < KEYS_MOST && world->keys[at].used &&
+               compare(&world->keys[at], rule, place, index, entry) == 0;
+  return found ? &world->keys[at] : NULL;
 }
 
-static int64_t lane_unit(const weir_rule *rule, int64_t cell) {
-  return INT64_C(1) << (rule->lane_bits * (int)(cell % rule->lanes));
-}
-
-/* Others' part of a cell, as this client might see it. */
-static void notice(struct model *model, struct client *client, int rule, int slot) {
-  int64_t others = model->world->shadow[rule][slot];
-  if (client->charged_cell[rule] == model->first_cell[rule] + slot) others -= client->charged[rule];
-  if (others > client->seen[rule][slot]) client->seen[rule][slot] = (int32_t)others;
-}
-
-static void add_to_shadow(struct model *model, struct client *client, int rule, int64_t cell,
-                          int64_t amount) {
-  int slot = slot_of(model, rule, cell, model->first_cell[rule]);
-  if (slot < 0) return;
-  model->world->shadow[rule][slot] += (int32_t)amount;
-  if (client != NULL) {
-    if (amount > 0) client->charged_cell[rule] = cell;
-    client->charged[rule] += amount;
+static struct key *find_or_make(struct model *model, const weir_action *action) {
+  struct world *world = model->world;
+  struct key *key =
+      store_find(model, (int)action->rule, action->place, action->index, action->entry);
+  if (key != NULL) return key;
+  if (world->keys[KEYS_MOST - 1].used) {
+    check_fails(model, CHECK_STATUS, "more than %d keys", KEYS_MOST);
+    return &world->keys[KEYS_MOST - 1];
   }
-  for (int i = 0; i < CLIENTS_MOST; i++)
-    if (model->world->clients[i].busy) notice(model, &model->world->clients[i], rule, slot);
+  int at = place_of(world, (int)action->rule, action->place, action->index, action->entry);
+  key = &world->keys[at];
+  memmove(key + 1, key, (size_t)(KEYS_MOST - 1 - at) * sizeof *key);
+  *key = (struct key){.index = action->index,
+                      .entry = action->entry,
+                      .rule = (uint8_t)action->rule,
+                      .place = (uint8_t)action->place,
+                      .used = true};
+  return key;
 }
 
-static void change(struct model *model, struct client *client, struct sent *sent, int slot) {
+/* --- the contract ------------------------------------------------------------------------------
+ */
+
+static bool outside(int64_t number, int64_t least, int64_t most) {
+  return number < least || number > most;
+}
+
+static bool has_ttl(weir_operation_kind kind) {
+  return kind != WEIR_GET && kind != WEIR_DROP;
+}
+
+/* What no operation may bring: see weir/backend.h. */
+static const char *fault_of(const struct model *model, const weir_action *action) {
+  weir_operation_kind kind = action->kind;
+  bool adds = kind == WEIR_ADD || kind == WEIR_SUB || kind == WEIR_RAISE;
+  bool writes = kind == WEIR_CREATE || kind == WEIR_SWAP || kind == WEIR_PUT;
+  unsigned traits = model->terms.traits;
+  if (kind == WEIR_SWAP && !(traits & WEIR_TRAIT_SWAP)) return "SWAP on a store without it";
+  if ((kind == WEIR_RAISE || action->raised) && !(traits & WEIR_TRAIT_RAISE))
+    return "RAISE on a store without it";
+  if (action->raised && kind != WEIR_GET && kind != WEIR_SUB) return "raised without sense";
+  if (adds && outside(action->delta, 1, WEIR_VALUE_MOST)) return "delta is out of range";
+  if (writes && outside(action->value, 0, WEIR_VALUE_MOST)) return "value is out of range";
+  if (kind == WEIR_RAISE && outside(action->floor, 0, INT64_C(1) << 52))
+    return "floor is out of range";
+  if (kind == WEIR_SWAP && action->version == 0) return "version is 0";
+  if (has_ttl(kind) && outside(action->ttl_us, 1000, WEIR_TTL_MOST_US)) return "no sensible TTL";
+  if (action->index < 0) return "an index below 0";
+  return (action->place == WEIR_PLACE_ENTRY) == (action->entry > 0) ? NULL : "a wrong entry";
+}
+
+static void check_operation(struct model *model, const weir_action *action, const struct key *key) {
+  const char *fault = fault_of(model, action);
+  bool keeps = action->kind == WEIR_GET || action->kind == WEIR_DROP;
+  int64_t least_us = truth_of(model, (int)action->rule)->least_ttl_us(model, (int)action->rule);
+  if (key != NULL && key->present && action->kind != WEIR_DROP &&
+      key->raised != (action->kind == WEIR_RAISE || action->raised))
+    fault = "a key that RAISE made needs `raised`, no other takes it";
+  if (fault != NULL) check_fails(model, CHECK_CONTRACT, "%s", fault);
+  if (!keeps && action->ttl_us < least_us)
+    check_fails(model, CHECK_TTL, "a key lives %" PRId64 " us, needed are %" PRId64, action->ttl_us,
+                least_us);
+}
+
+/* --- effects -----------------------------------------------------------------------------------
+ */
+
+static void write_value(struct key *key, int64_t value) {
+  key->value = value;
+  key->present = true;
+  key->version++;
+}
+
+static uint64_t told_version(const struct model *model, const struct key *key) {
+  return model->scope->flags & UNTOLD ? 0 : key->version;
+}
+
+/* The operation finds nothing. */
+static void on_absent(struct model *model, weir_action *action) {
+  struct key *key;
+  switch (action->kind) {
+    case WEIR_ADD:
+    case WEIR_CREATE:
+    case WEIR_PUT:
+      key = find_or_make(model, action);
+      write_value(key, action->kind == WEIR_ADD ? action->delta : action->value);
+      key->raised = false;
+      action->outcome = WEIR_DONE;
+      action->version_out = told_version(model, key);
+      if (action->kind == WEIR_ADD) action->value = key->value;
+      break;
+    case WEIR_SUB: /* a store with RAISE is one that can only subtract from what it creates */
+      if (!action->raised && model->terms.traits & WEIR_TRAIT_RAISE)
+        write_value(find_or_make(model, action), 0);
+      action->outcome = WEIR_ABSENT;
+      break;
+    default:
+      action->outcome = WEIR_ABSENT;
+  }
+}
+
+static void subtract(const struct model *model, weir_action *action, struct key *key) {
+  int64_t value = key->value - action->delta;
+  write_value(key, model->mutant->saturates && value < 0 ? 0 : value);
+  action->value = key->value;
+}
+
+static void swap(const struct model *model, weir_action *action, struct key *key) {
+  if (action->version != key->version) {
+    action->outcome = WEIR_CONFLICT;
+    return;
+  }
+  write_value(key, action->value);
+  action->version_out = told_version(model, key);
+}
+
+static void on_present(struct model *model, weir_action *action, struct key *key) {
+  action->outcome = WEIR_DONE;
+  switch (action->kind) {
+    case WEIR_ADD:
+      write_value(key, key->value + action->delta);
+      action->value = key->value;
+      break;
+    case WEIR_SUB:
+      subtract(model, action, key);
+      break;
+    case WEIR_GET:
+      action->value = key->value;
+      if (model->terms.traits & WEIR_TRAIT_SWAP) action->version_out = key->version;
+      break;
+    case WEIR_CREATE:
+      action->outcome = WEIR_CONFLICT;
+      break;
+    case WEIR_SWAP:
+      swap(model, action, key);
+      break;
+    case WEIR_PUT:
+      write_value(key, action->value);
+      break;
+    case WEIR_DROP:
+      key->present = false;
+      key->value = 0;
+      break;
+    case WEIR_RAISE:
+      break;
+  }
+}
+
+/* Redis makes RAISE of two commands, and others may come between them. */
+static bool raise(struct model *model, struct sent *sent) {
+  weir_action *action = &sent->action;
+  struct key *key;
+  if (!sent->half) {
+    key = find_or_make(model, action);
+    if (!key->present || key->value < action->floor) write_value(key, action->floor);
+    key->raised = true;
+    sent->half = true;
+    return false;
+  }
+  sent->half = false;
+  key = store_find(model, (int)action->rule, action->place, action->index, action->entry);
+  action->outcome = key != NULL && key->present ? WEIR_DONE : WEIR_ABSENT;
+  if (action->outcome == WEIR_ABSENT) return true;
+  write_value(key, key->value + action->delta);
+  action->value = key->value;
+  return true;
+}
+
+bool store_execute(struct model *model, struct client *client, struct sent *sent) {
   weir_action *action = &sent->action;
   int rule = (int)action->rule;
-  int64_t *value = &model->world->value[rule][slot];
-  const weir_rule *layout = &model->stack.rules[rule];
-  int64_t cell = action->index * layout->lanes + sent->cell % layout->lanes;
-  int64_t amount = action->delta / lane_unit(layout, cell);
-  if (action->kind == WEIR_SUB) {
-    amount = -amount;
-    *value -= action->delta;
-    if (model->mutant->saturates && *value < 0) *value = 0;
+  struct key *key = store_find(model, rule, action->place, action->index, action->entry);
+  bool present = key != NULL && key->present;
+  int64_t before = present ? key->value : 0;
+  check_operation(model, action, key);
+  if (action->kind == WEIR_RAISE) {
+    if (!raise(model, sent)) return false;
+  } else if (present) {
+    on_present(model, action, key);
   } else {
-    *value += action->delta;
-    model->world->present[rule][slot] = true;
+    on_absent(model, action);
   }
-  action->value = *value;
-  add_to_shadow(model, client, rule, cell, amount);
-  check_counter(model, rule, slot);
-}
-
-/* The client is NULL for an orphan: nobody waits for its answer. */
-void store_execute(struct model *model, struct client *client, struct sent *sent) {
-  weir_action *action = &sent->action;
-  int slot = counter_slot(model, (int)action->rule, action->index);
-  if (slot < 0) return;
-  bool *present = &model->world->present[action->rule][slot];
-  check_operation(model, action);
-  action->outcome = *present || action->kind == WEIR_ADD ? WEIR_DONE : WEIR_ABSENT;
-  if (action->kind == WEIR_ADD || (action->kind == WEIR_SUB && *present))
-    change(model, client, sent, slot);
-  else if (action->kind == WEIR_GET && *present)
-    action->value = model->world->value[action->rule][slot];
-  else if (action->kind == WEIR_SUB && client != NULL)
-    client->charged[action->rule] = 0;
-}
-
-void store_evict(struct model *model, int rule, int counter) {
-  struct world *world = model->world;
-  int lanes = model->stack.rules[rule].lanes;
-  int64_t first = (model->first_cell[rule] / lanes + counter) * lanes;
-  world->present[rule][counter] = false;
-  world->value[rule][counter] = 0;
-  world->evicted = true;
-  world->slack[rule] += model->stack.rules[rule].limit;
-  for (int64_t cell = first; cell < first + lanes; cell++)
-    world->shadow[rule][cell - model->first_cell[rule]] = 0;
-  for (int i = 0; i < CLIENTS_MOST; i++) {
-    struct client *client = &world->clients[i];
-    bool inside = client->charged_cell[rule] / lanes == first / lanes;
-    if (client->busy && inside) world->slack[rule] += client->charged[rule];
-  }
-}
-
-/* What was charged and admitted before the run began. */
-void store_prefill(struct model *model, const struct charge *charge) {
-  for (int rule = 0; rule < (int)model->stack.count; rule++) {
-    const weir_rule *layout = &model->stack.rules[rule];
-    int64_t cell = store_cell_of(model, rule, charge->stamp_us);
-    struct sent sent = {.action = {.kind = WEIR_ADD,
-                                   .rule = (uint32_t)rule,
-                                   .index = cell / layout->lanes,
-                                   .delta = charge->cost * lane_unit(layout, cell),
-                                   .ttl_us = INT64_MAX},
-                        .cell = cell};
-    store_execute(model, NULL, &sent);
-    int slot = slot_of(model, rule, cell, model->first_cell[rule]);
-    if (slot >= 0) model->world->owed[rule][slot] += (int32_t)charge->cost;
-  }
+  key = store_find(model, rule, action->place, action->index, action->entry);
+  const struct truth *truth = truth_of(model, rule);
+  bool changed = action->outcome == WEIR_DONE && action->kind != WEIR_GET;
+  if (changed && truth->landed != NULL) truth->landed(model, client, action, key, before);
+  return true;
 }

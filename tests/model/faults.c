@@ -1,0 +1,83 @@
+/* What may go wrong, each at most once in a run. */
+#include <string.h>
+
+#include "model.h"
+#include "mutants.h"
+#include "truth.h"
+
+/* What the client has charged, or is about to take back, may stay for ever. */
+static void excuse(struct model *model, const struct client *client) {
+  for (int i = 0; i < (int)model->stack.count; i++)
+    truth_of(model, i)->excuse(model, client, i);
+}
+
+void fault_crash(struct model *model, struct client *client) {
+  excuse(model, client);
+  model->world->crashed = true;
+  story_tell(model, "client %d stops for ever", world_client_number(model, client));
+  client->crashed = true;
+  client_rest(model, client);
+}
+
+static bool writes(weir_operation_kind kind) {
+  return kind != WEIR_GET;
+}
+
+/* It may still land, behind those that may already. */
+static void make_orphan(struct model *model, struct client *client, const struct sent *sent) {
+  struct world *world = model->world;
+  int at = 0;
+  while (at < ORPHANS_MOST && world->orphans[at].action.ttl_us != 0)
+    at++;
+  if (at == ORPHANS_MOST) {
+    check_fails(model, CHECK_STATUS, "more than %d operations without an answer", ORPHANS_MOST);
+    return;
+  }
+  world->orphans[at] = *sent;
+  truth_of(model, (int)sent->action.rule)->excuse_sent(model, client, &sent->action);
+}
+
+/* This operation and the rest of the round get no answer; they may still land. */
+void fault_lose(struct model *model, struct client *client, weir_outcome outcome) {
+  size_t index;
+  struct sent sent = world_next_operation(model, client, &index);
+  weir_machine *machine = client->machine;
+  story_tell(model, "client %d: no answer to ", world_client_number(model, client));
+  story_operation(model, &sent);
+  if (machine->phase == WEIR_PHASE_TAKE_BACK) excuse(model, client);
+  client->lost = true;
+  if (outcome == WEIR_UNKNOWN) model->world->lost = true;
+  size_t first = index;
+  for (; index < machine->action_count; index++) {
+    struct sent next = {.action = machine->actions[index], .half = index == first && sent.half};
+    if (outcome == WEIR_UNKNOWN && writes(next.action.kind)) make_orphan(model, client, &next);
+    if (!model->mutant->resends) machine->actions[index].outcome = outcome;
+  }
+  if (model->mutant->resends) return;
+  client->landed = (int32_t)machine->action_count;
+  client->half = false;
+}
+
+void fault_land_orphan(struct model *model) {
+  struct sent *orphans = model->world->orphans;
+  struct sent sent = orphans[0];
+  story_tell(model, "the operation without an answer lands: ");
+  bool done = store_execute(model, NULL, &sent);
+  story_operation(model, &sent);
+  if (!done) {
+    orphans[0] = sent;
+    return;
+  }
+  memmove(orphans, orphans + 1, (ORPHANS_MOST - 1) * sizeof *orphans);
+  memset(&orphans[ORPHANS_MOST - 1], 0, sizeof *orphans);
+}
+
+void fault_evict(struct model *model, struct key *key) {
+  int64_t value = key->value;
+  story_tell(model, "the store loses ");
+  story_key(model, key);
+  key->present = false;
+  key->value = 0;
+  model->world->evicted = true;
+  truth_of(model, key->rule)->evicted(model, key, value);
+}

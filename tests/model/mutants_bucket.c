@@ -1,0 +1,142 @@
+/* Mistakes of buckets. */
+#include <string.h>
+
+#include "mutants.h"
+#include "mutants_machines.h"
+#include "truth.h"
+
+/* --- taking back -------------------------------------------------------------------------------
+ */
+
+static bool take_back_nothing(const struct model *model, const struct client *client,
+                              weir_action *action) {
+  (void)client;
+  if (action->kind != WEIR_SUB) return false;
+  action->outcome = WEIR_DONE;
+  action->value = model->world->keys[0].value;
+  return true;
+}
+
+/* As if nothing had drained since the charge. */
+static void refund_all(const struct model *model, const struct client *client,
+                       weir_action *action) {
+  int64_t units = client->asks[0].cost * model->stack.rules[0].token_units;
+  if (client->asks[0].kind != WEIR_ASK_REFUND) return;
+  if (action->kind == WEIR_SUB) action->delta = units;
+  if (action->kind == WEIR_SWAP) action->value = model->world->keys[0].value - units;
+}
+
+static struct key *bucket_of(struct model *model) {
+  return store_find(model, 0, WEIR_PLACE_COUNT, 0, 0);
+}
+
+/* Whatever is stored passes for the end of the slot. */
+static void cancel_any(const struct model *model, struct client *client, weir_ask *ask) {
+  const struct key *key = &model->world->keys[0];
+  if (ask->kind == WEIR_ASK_REFUND && key->present) client->ends[0] = key->value;
+}
+
+/* A denied request of a leaky bucket takes back what it charged, like one of a token bucket. */
+static void leave_queue(struct model *model, struct client *client) {
+  const struct record *record = &model->world->records[client->first_record];
+  struct key *key = bucket_of(model);
+  if (record->state == DENIED && record->charged && key->present)
+    key->value -= record->cost[0] * model->stack.rules[0].token_units;
+}
+
+/* --- comparing and swapping --------------------------------------------------------------------
+ */
+
+/* Whoever swaps last wins. */
+static void swap_blindly(const struct model *model, const struct client *client,
+                         weir_action *action) {
+  (void)client;
+  const struct key *key = &model->world->keys[0];
+  if (action->kind == WEIR_SWAP && key->present) action->version = key->version;
+}
+
+/* --- raising -----------------------------------------------------------------------------------
+ */
+
+static void answer_as_alone(weir_action *action) {
+  if (action->kind == WEIR_RAISE && action->outcome == WEIR_DONE)
+    action->value = action->floor + action->delta;
+}
+
+/* Once an epoch has begun, the one before it is not looked at any more. */
+static bool forget_past(const struct model *model, const struct client *client,
+                        weir_action *action) {
+  const weir_rule *rule = &model->stack.rules[0];
+  int64_t epoch = bucket_units(rule, world_clock_us(model, client)) >> 52;
+  if (action->index >= epoch) return false;
+  action->outcome = action->kind == WEIR_RAISE ? WEIR_DONE : WEIR_ABSENT;
+  if (action->kind == WEIR_RAISE) action->value = action->floor + action->delta;
+  return true;
+}
+
+static void short_life(const struct model *model, const struct client *client,
+                       weir_action *action) {
+  (void)client;
+  action->ttl_us = model->stack.rules[0].period_us;
+}
+
+const struct mutant bucket_mutants[] = {
+    {.name = "adds first and compensates where the bucket was idle",
+     .scope = "token bucket, SWAP",
+     .killed_by = CHECK_BOUND,
+     .unchecked = 1U << CHECK_DENIAL,
+     .start = idle_start,
+     .resume = idle_resume},
+    {.name = "at least now, so somebody discarded mine",
+     .scope = "token bucket, SWAP",
+     .killed_by = CHECK_LEAK,
+     .unchecked = 1U << CHECK_DENIAL | 1U << CHECK_ORDER,
+     .start = discarded_start,
+     .resume = discarded_resume},
+    {.name = "does not allow for what is about to go back",
+     .scope = "token bucket, RAISE, overdue take-backs",
+     .killed_by = CHECK_BOUND,
+     .without_p = true},
+    {.name = "never takes back",
+     .scope = "token bucket, RAISE, overload",
+     .killed_by = CHECK_DENIAL,
+     .replace = take_back_nothing},
+    {.name = "never takes back: what is delivered",
+     .scope = "token bucket, RAISE, overload",
+     .killed_by = CHECK_DELIVERY,
+     .unchecked = 1U << CHECK_DENIAL | 1U << CHECK_LEAK,
+     .replace = take_back_nothing},
+    {.name = "refunds all of a cost, SWAP",
+     .scope = "token bucket, SWAP, refunds",
+     .killed_by = CHECK_BOUND,
+     .rewrite = refund_all},
+    {.name = "refunds all of a cost, RAISE",
+     .scope = "token bucket, RAISE, refunds",
+     .killed_by = CHECK_BOUND,
+     .rewrite = refund_all},
+    {.name = "cancels a slot that is not the last",
+     .scope = "leaky bucket, SWAP, cancels",
+     .killed_by = CHECK_BOUND,
+     .misask = cancel_any},
+    {.name = "takes back from a queue",
+     .scope = "fast leaky bucket, RAISE",
+     .killed_by = CHECK_BOUND,
+     .remember = leave_queue},
+    {.name = "swaps without comparing",
+     .scope = "token bucket, SWAP",
+     .killed_by = CHECK_BOUND,
+     .rewrite = swap_blindly},
+    {.name = "RAISE answers as if others had charged nothing",
+     .scope = "token bucket, RAISE",
+     .killed_by = CHECK_BOUND,
+     .distort = answer_as_alone},
+    {.name = "forgets the epoch before",
+     .scope = "token bucket, RAISE, between epochs",
+     .killed_by = CHECK_BOUND,
+     .replace = forget_past},
+    {.name = "a bucket that lives for one period",
+     .scope = "token bucket, SWAP",
+     .killed_by = CHECK_TTL,
+     .rewrite = short_life},
+};
+const size_t bucket_mutant_count = sizeof bucket_mutants / sizeof bucket_mutants[0];

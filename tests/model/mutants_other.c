@@ -1,0 +1,107 @@
+/* Mistakes of quotas, of logs, and of several rules together. */
+#include "mutants.h"
+#include "mutants_machines.h"
+#include "truth.h"
+
+/* --- quotas ------------------------------------------------------------------------------------
+ */
+
+static bool never_close(const struct model *model, const struct client *client,
+                        weir_action *action) {
+  (void)model;
+  (void)client;
+  if (action->kind != WEIR_CREATE || action->value != 0) return false;
+  action->outcome = WEIR_DONE;
+  return true;
+}
+
+/* The window that opened in the group before is not seen. */
+static bool forget_window(const struct model *model, const struct client *client,
+                          weir_action *action) {
+  int64_t group = world_clock_us(model, client) / model->stack.rules[0].period_us;
+  if (action->kind != WEIR_GET || action->place != WEIR_PLACE_OPEN || action->index >= group)
+    return false;
+  action->outcome = WEIR_DONE;
+  action->value = 0;
+  return true;
+}
+
+static bool take_back_nothing(const struct model *model, const struct client *client,
+                              weir_action *action) {
+  (void)model;
+  (void)client;
+  if (action->kind != WEIR_SUB) return false;
+  action->outcome = WEIR_DONE;
+  return true;
+}
+
+/* --- logs --------------------------------------------------------------------------------------
+ */
+
+static void no_look_ahead(weir_stack *stack, weir_terms *terms) {
+  (void)stack;
+  terms->margin_us = 0;
+}
+
+/* What will never be written denies as if it just had been. */
+static void rewrite_nothing(weir_action *action) {
+  if (action->place != WEIR_PLACE_ENTRY || action->outcome != WEIR_ABSENT) return;
+  action->outcome = WEIR_DONE;
+  action->value = (action->index + 1) * 1000;
+}
+
+static void store_stamp(const struct model *model, const struct client *client,
+                        weir_action *action) {
+  (void)model;
+  if (action->place == WEIR_PLACE_ENTRY && action->kind == WEIR_PUT)
+    action->value = client->machine->now_us;
+}
+
+/* --- several rules -----------------------------------------------------------------------------
+ */
+
+/* Only the last rule of the stack takes back. */
+static bool keep_first(const struct model *model, const struct client *client,
+                       weir_action *action) {
+  return action->rule == 0 && take_back_nothing(model, client, action);
+}
+
+const struct mutant other_mutants[] = {
+    {.name = "a quota that closes no group",
+     .scope = "quota",
+     .killed_by = CHECK_OVERLAP,
+     .replace = never_close},
+    {.name = "a quota that forgets the window before",
+     .scope = "quota, a window ends after the edge",
+     .killed_by = CHECK_OVERLAP,
+     .replace = forget_window},
+    {.name = "a quota that takes nothing back",
+     .scope = "quota",
+     .killed_by = CHECK_LEAK,
+     .unchecked = 1U << CHECK_DENIAL,
+     .replace = take_back_nothing},
+    {.name = "a log without epochs, absent means allowed",
+     .scope = "log",
+     .killed_by = CHECK_BOUND,
+     .unchecked = 1U << CHECK_DENIAL | 1U << CHECK_LEAK,
+     .start = naive_log_start,
+     .resume = naive_log_resume},
+    {.name = "a log that does not look ahead",
+     .scope = "log",
+     .killed_by = CHECK_BOUND,
+     .misconfigure = no_look_ahead},
+    {.name = "a log that stores the clock read before the addition",
+     .scope = "log, an entry written late",
+     .killed_by = CHECK_BOUND,
+     .rewrite = store_stamp},
+    {.name = "a log whose holes deny for ever",
+     .scope = "log, crash",
+     .killed_by = CHECK_DENIAL,
+     .distort = rewrite_nothing},
+    {.name = "a stack of which one rule takes back",
+     .scope = "two rules",
+     .killed_by = CHECK_LEAK,
+     .unchecked = 1U << CHECK_DENIAL,
+     .replace = keep_first},
+};
+const size_t other_mutant_count = sizeof other_mutants / sizeof other_mutants[0];

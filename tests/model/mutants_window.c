@@ -1,0 +1,158 @@
+/* Mistakes of windows. */
+#include "mutants.h"
+#include "truth.h"
+
+/* --- order -------------------------------------------------------------------------------------
+ */
+
+/* The addition of a single rule comes first in its round: here it comes last. */
+static size_t reads_first(const weir_machine *machine, size_t landed) {
+  if (machine->phase != WEIR_PHASE_CHARGE) return landed;
+  return (landed + 1) % machine->action_count;
+}
+
+/* --- margins -----------------------------------------------------------------------------------
+ */
+
+static void no_look_ahead(weir_stack *stack, weir_terms *terms) {
+  (void)stack;
+  terms->margin_us = 0;
+}
+
+static void look_ahead_too_late(weir_stack *stack, weir_terms *terms) {
+  (void)stack;
+  terms->margin_us = MARGIN_US - 1;
+}
+
+/* A cell that was read after its end, but before its end + e, passes for finished. */
+static void cache_early(const struct model *model, weir_memo *memo) {
+  for (int i = 0; i < memo->kept[0].window.count; i++) {
+    int64_t end = (memo->kept[0].window.first + i + 1) * model->stack.rules[0].cell_us;
+    int64_t *read_us = &memo->cells[i].read_us;
+    if (*read_us >= end && *read_us < end + MARGIN_US) *read_us = end + MARGIN_US;
+  }
+}
+
+static void repeat_longer(const struct model *model, weir_memo *memo) {
+  (void)model;
+  if (memo->denied_cost != 0) memo->denied_until_us += REPEAT_US;
+}
+
+/* --- what is taken back ------------------------------------------------------------------------
+ */
+
+static int64_t lane_unit(const weir_rule *rule, int64_t cell) {
+  return INT64_C(1) << (rule->lane_bits * (int)(cell % rule->lanes));
+}
+
+static void take_back_from_now(const struct model *model, const struct client *client,
+                               weir_action *action) {
+  int rule = (int)action->rule;
+  if (action->kind != WEIR_SUB) return;
+  action->index =
+      window_cell_of(model, rule, world_clock_us(model, client)) / model->stack.rules[rule].lanes;
+}
+
+static bool take_back_nothing(const struct model *model, const struct client *client,
+                              weir_action *action) {
+  (void)model;
+  (void)client;
+  if (action->kind != WEIR_SUB) return false;
+  action->outcome = WEIR_DONE;
+  return true;
+}
+
+static void take_back_all(const struct model *model, const struct client *client,
+                          weir_action *action) {
+  const weir_rule *rule = &model->stack.rules[action->rule];
+  if (action->kind != WEIR_SUB) return;
+  action->delta =
+      client->charged[action->rule] * lane_unit(rule, client->charged_cell[action->rule]);
+}
+
+/* --- counters ----------------------------------------------------------------------------------
+ */
+
+static void narrow_lanes(weir_stack *stack, weir_terms *terms) {
+  (void)terms;
+  stack->rules[0].lanes = 4;
+  stack->rules[0].lane_bits = 15;
+}
+
+static void short_life(const struct model *model, const struct client *client,
+                       weir_action *action) {
+  (void)client;
+  action->ttl_us = model->stack.rules[action->rule].period_us;
+}
+
+static void answer_before(weir_action *action) {
+  if (action->kind == WEIR_ADD) action->value -= action->delta;
+}
+
+static void answer_twice(weir_action *action) {
+  if (action->kind == WEIR_ADD) action->value += action->delta;
+}
+
+const struct mutant window_mutants[] = {
+    {.name = "reads before the addition",
+     .scope = "N=4",
+     .killed_by = CHECK_BOUND,
+     .reorder = reads_first},
+    {.name = "does not look ahead",
+     .scope = "N=4",
+     .killed_by = CHECK_BOUND,
+     .misconfigure = no_look_ahead},
+    {.name = "looks ahead 1 us too late",
+     .scope = "N=4",
+     .killed_by = CHECK_BOUND,
+     .misconfigure = look_ahead_too_late},
+    {.name = "caches a cell before its end + e",
+     .scope = "N=4, strict, cached cells",
+     .killed_by = CHECK_BOUND,
+     .misremember = cache_early},
+    {.name = "takes late answers for good",
+     .scope = "N=1, strict, overdue operations",
+     .killed_by = CHECK_BOUND,
+     .never_late = true},
+    {.name = "the addition answers with the total before it",
+     .scope = "fixed window",
+     .killed_by = CHECK_BOUND,
+     .distort = answer_before},
+    {.name = "counts its own charge twice",
+     .scope = "fixed window",
+     .killed_by = CHECK_DENIAL,
+     .distort = answer_twice},
+    {.name = "takes back from the cell of now",
+     .scope = "N=4",
+     .killed_by = CHECK_FORGOTTEN,
+     .rewrite = take_back_from_now},
+    {.name = "takes back what was admitted",
+     .scope = "fixed window, groups",
+     .killed_by = CHECK_FORGOTTEN,
+     .rewrite = take_back_all},
+    {.name = "sends a take-back again that got no answer",
+     .scope = "N=4, 4 lanes, answer lost",
+     .killed_by = CHECK_FORGOTTEN,
+     .resends = true},
+    {.name = "takes nothing back",
+     .scope = "fixed window",
+     .killed_by = CHECK_LEAK,
+     .replace = take_back_nothing},
+    {.name = "lanes too narrow for the limit",
+     .scope = "full lanes",
+     .killed_by = CHECK_LANES,
+     .misconfigure = narrow_lanes},
+    {.name = "a take-back that stops at 0",
+     .scope = "N=4, 4 lanes, eviction",
+     .killed_by = CHECK_LANES,
+     .saturates = true},
+    {.name = "repeats a denial for too long",
+     .scope = "fixed window, local denial",
+     .killed_by = CHECK_REPEAT,
+     .misremember = repeat_longer},
+    {.name = "counters that live for one period",
+     .scope = "fixed window",
+     .killed_by = CHECK_TTL,
+     .rewrite = short_life},
+};
+const size_t window_mutant_count = sizeof window_mutants / sizeof window_mutants[0];

@@ -1,0 +1,66 @@
+/* Most of a world is zero in every run of a scope: rules, clients and requests that it has not.
+ * Only the rest is saved, restored and hashed. All of it is made of 8-byte words. */
+#include <string.h>
+
+#include "model.h"
+#include "truth.h"
+
+static void add(struct model *model, const void *from, size_t bytes) {
+  size_t offset = (size_t)((const char *)from - (const char *)model->world);
+  if (bytes == 0) return;
+  model->ranges[model->range_count++] = (struct range){offset, bytes};
+  model->live_bytes += bytes;
+}
+
+static int request_count(const struct model *model, int client) {
+  int count = 0;
+  while (count < REQUESTS_MOST && model->requests[client][count].asks[0].given)
+    count++;
+  return count;
+}
+
+static bool has_windows(const struct model *model) {
+  for (int i = 0; i < (int)model->stack.count; i++)
+    if (truth_of(model, i) == &truth_window) return true;
+  return false;
+}
+
+static void add_client(struct model *model, int number) {
+  struct world *world = model->world;
+  struct client *client = &world->clients[number];
+  weir_machine *machine = client->machine;
+  char *end = (char *)machine + model->machine_bytes;
+  size_t requests = (size_t)request_count(model, number);
+  if (requests == 0) return;
+  add(model, client, has_windows(model) ? sizeof *client : offsetof(struct client, seen));
+  add(model, client->memo, model->memo_bytes);
+  add(model, machine, offsetof(weir_machine, parts) + model->stack.count * sizeof(weir_part));
+  add(model, machine + 1, (size_t)(end - (char *)(machine + 1)));
+  add(model, &world->records[number * REQUESTS_MOST * GROUP_MOST],
+      requests * GROUP_MOST * sizeof(struct record));
+}
+
+void ranges_find(struct model *model) {
+  struct world *world = model->world;
+  add(model, world, offsetof(struct world, clients));
+  for (int i = 0; i < CLIENTS_MOST; i++)
+    add_client(model, i);
+  add(model, world->keys, sizeof world->keys);
+  add(model, &world->records[ASKS_MOST], BEFORE_MOST * sizeof(struct record));
+  if (model->scope->flags & (LOSS | OVERDUE)) add(model, world->orphans, sizeof world->orphans);
+  if (has_windows(model)) add(model, world->shadow, 2 * sizeof world->shadow);
+}
+
+void ranges_save(const struct model *model, char *saved) {
+  for (size_t i = 0; i < model->range_count; i++) {
+    memcpy(saved, (const char *)model->world + model->ranges[i].offset, model->ranges[i].bytes);
+    saved += model->ranges[i].bytes;
+  }
+}
+
+void ranges_restore(struct model *model, const char *saved) {
+  for (size_t i = 0; i < model->range_count; i++) {
+    memcpy((char *)model->world + model->ranges[i].offset, saved, model->ranges[i].bytes);
+    saved += model->ranges[i].bytes;
+  }
+}

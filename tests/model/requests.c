@@ -1,0 +1,68 @@
+/* Reads what a scope's clients ask for. Written here, so known to fit.
+ *
+ *     "1+2 3 / 1~500 <"     clients are parted by '/', requests by blanks, asks of a group by '+'
+ *
+ *     3        take 3                       3?      peek
+ *     3^       take up to 3                 3~500   take 3, a wait of 500 us is accepted
+ *     1|0|2    take, a cost for every rule
+ *     <        refund what the last request took      x   cancel it
+ */
+#include <string.h>
+
+#include "model.h"
+
+static int64_t number(const char **at) {
+  int64_t value = 0;
+  for (; **at >= '0' && **at <= '9'; ++*at)
+    value = value * 10 + (**at - '0');
+  return value;
+}
+
+static void read_cost(const char **at, struct wanted *wanted) {
+  wanted->cost = wanted->costs[0] = number(at);
+  for (int rule = 1; **at == '|'; rule++) {
+    wanted->own_costs = true;
+    ++*at;
+    wanted->costs[rule] = number(at);
+  }
+}
+
+static void read_ask(const char **at, struct wanted *wanted) {
+  wanted->given = true;
+  if (**at == '<' || **at == 'x') {
+    wanted->wish = **at == '<' ? REFUNDS : CANCELS;
+    ++*at;
+    return;
+  }
+  read_cost(at, wanted);
+  for (; strchr("?^~", **at) != NULL && **at != '\0';) {
+    char mark = *(*at)++;
+    if (mark == '?') wanted->wish = PEEKS;
+    if (mark == '^') wanted->up_to = true;
+    if (mark != '~') continue;
+    wanted->waits = true;
+    wanted->wait_us = number(at);
+  }
+}
+
+void requests_read(struct model *model) {
+  const char *at = model->scope->requests;
+  for (int client = 0, request = 0, ask = 0; *at != '\0';) {
+    if (*at == ' ') {
+      at++;
+    } else if (*at == '/') {
+      client++;
+      request = 0;
+      at++;
+    } else {
+      read_ask(&at, &model->requests[client][request].asks[ask]);
+      if (*at == '+') {
+        ask++;
+        at++;
+      } else {
+        request++;
+        ask = 0;
+      }
+    }
+  }
+}

@@ -1,0 +1,83 @@
+/* What is true of each kind of rule, written from its definition and not from src/algorithm: what
+ * it may admit, what may be denied, and what must be left in the store. */
+#ifndef MODEL_TRUTH_H
+#define MODEL_TRUTH_H
+
+#include "model.h"
+
+/* Functions that are NULL have nothing to do. */
+struct truth {
+  /* A client begins a request. */
+  void (*begins)(struct model *model, struct client *client, int rule);
+
+  /* An operation has changed `key`, which held `before` (0: nothing). The client is NULL for an
+   * orphan. */
+  void (*landed)(struct model *model, struct client *client, const weir_action *action,
+                 struct key *key, int64_t before);
+
+  /* An ask was admitted: what it charged is owed from now on. Denied, with what it had charged. */
+  void (*admitted)(struct model *model, struct client *client, int rule,
+                   const struct record *record);
+  void (*denied)(struct model *model, struct client *client, int rule, const struct record *record);
+
+  /* All that a client did for this record is over. */
+  void (*over)(struct model *model, struct client *client, int rule, struct record *record);
+
+  /* A refund begins: what `record` charged is owed no more. */
+  void (*refunded)(struct model *model, int rule, const struct record *record);
+
+  /* Whether a denial of `cost` holds against the most that the client may have seen. */
+  bool (*denies)(const struct model *model, const struct client *client, int rule,
+                 const weir_ask *ask, const struct record *record, int64_t cost);
+
+  /* The least that a key of the rule must live. */
+  int64_t (*least_ttl_us)(const struct model *model, int rule);
+
+  /* After every admission. */
+  void (*bound)(struct model *model, int rule);
+
+  /* Nobody does anything any more. */
+  void (*end)(struct model *model, int rule);
+
+  /* A key has gone. */
+  void (*evicted)(struct model *model, const struct key *key, int64_t value);
+
+  /* What the client has charged may stay for ever; what this operation charges may. */
+  void (*excuse)(struct model *model, const struct client *client, int rule);
+  void (*excuse_sent)(struct model *model, const struct client *client, const weir_action *action);
+};
+
+extern const struct truth truth_window;
+extern const struct truth truth_quota;
+extern const struct truth truth_log;
+extern const struct truth truth_bucket;
+
+const struct truth *truth_of(const struct model *model, int rule);
+
+/* truth_window.c: the cell of a moment, and the one that an operation is for. */
+int64_t window_cell_of(const struct model *model, int rule, int64_t stamp_us);
+int64_t window_cell_meant(const struct model *model, const weir_action *action, int64_t *amount);
+
+/* truth_order.c: token and leaky buckets on SWAP have a serial order that explains all. */
+void order_check(struct model *model);
+
+/* At least half of what a serial limiter admits of the same requests was admitted. */
+void order_check_delivery(struct model *model);
+
+/* truth_bucket.c: v as the store has it, in units, over all keys; -1: nothing is stored. */
+int64_t bucket_stored(const struct model *model, int rule);
+
+/* Token buckets, units of time. */
+static inline int64_t bucket_units(const weir_rule *rule, int64_t us) {
+  return us * (INT64_C(1) << rule->unit_bits);
+}
+
+/* checks.c: what must hold. */
+void check_fails(struct model *model, enum check check, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+const char *check_name(enum check check);
+void check_decision(struct model *model, struct client *client, const weir_ask *ask);
+void check_repeated(struct model *model, struct client *client, const weir_ask *ask);
+void check_end(struct model *model);
+
+#endif

@@ -1,0 +1,298 @@
+/* Token and leaky buckets. Times are units of 2^-k us; cT is what a cost takes, BT a full bucket.
+ *
+ * What others did to a bucket is known from the records alone: in any order of them, v is the most,
+ * over every record i, of its clock and all that was charged from i on. So the most that a request
+ * can have found is that maximum with everything counted that may stand in any such order. */
+#include <inttypes.h>
+
+#include "mutants.h"
+#include "truth.h"
+
+static int64_t full(const weir_rule *rule) {
+  return rule->burst * rule->token_units;
+}
+
+static uint32_t bit(int number) {
+  return UINT32_C(1) << number;
+}
+
+static bool raises(const struct model *model) {
+  return model->terms.traits & WEIR_TRAIT_RAISE;
+}
+
+/* The group that a client has under way. */
+static uint32_t own_records(const struct client *client) {
+  return (bit(GROUP_MOST) - 1) << client->first_record;
+}
+
+/* --- the most that a bucket may hold -----------------------------------------------------------
+ */
+
+/* What of a record's charge may have been there for a request that was asked when those in `over`
+ * had been answered. */
+static int64_t weight(const struct model *model, int rule, int number, uint32_t over) {
+  const struct record *record = &model->world->records[number];
+  const weir_rule *layout = &model->stack.rules[rule];
+  int64_t units = record->cost[rule] * layout->token_units;
+  if (record->wish != TAKES || record->state == NOT_ASKED) return 0;
+  if (record->may_stay || !(over & bit(number))) return units;
+  if (record->state == ADMITTED) return units;
+  if (record->state == GIVEN_BACK) {
+    const struct record *refund = &model->world->records[record->of - 1];
+    return over & bit(record->of - 1) ? units - refund->mark[rule] : units;
+  }
+  return record->mark[rule];
+}
+
+/* Whether j was charged before i in every order; what got no answer may land at any time. */
+static bool precedes(const struct record *records, int j, int i) {
+  return records[i].after & bit(j) && !records[j].may_stay;
+}
+
+static int64_t most(const struct model *model, int rule, uint32_t others, uint32_t over) {
+  const struct record *records = model->world->records;
+  int64_t result = 0;
+  for (int i = 0; i < RECORDS_MOST; i++) {
+    if (!(others & bit(i)) || records[i].state == NOT_ASKED || records[i].wish != TAKES) continue;
+    int64_t sum = bucket_units(&model->stack.rules[rule], records[i].stamp_us);
+    for (int j = 0; j < RECORDS_MOST; j++)
+      if (others & bit(j) && !precedes(records, j, i)) sum += weight(model, rule, j, over);
+    if (sum > result) result = sum;
+  }
+  return result;
+}
+
+/* What others have charged that were not answered before this client asked. */
+static int64_t in_flight(const struct model *model, int rule, const struct client *client,
+                         uint32_t after) {
+  int64_t sum = 0;
+  for (int j = 0; j < RECORDS_MOST; j++)
+    if (!((own_records(client) | after) & bit(j))) sum += weight(model, rule, j, after);
+  return sum;
+}
+
+/* RAISE may lift v to this clock before others charge, who then charge on top of it. */
+static bool denies(const struct model *model, const struct client *client, int i,
+                   const weir_ask *ask, const struct record *record, int64_t cost) {
+  const weir_rule *rule = &model->stack.rules[i];
+  int64_t now = bucket_units(rule, record->stamp_us);
+  int64_t wait = bucket_units(rule, ask->waits ? ask->wait_us : 0);
+  int64_t base = most(model, i, ~own_records(client), record->after);
+  int64_t raised = now + (raises(model) ? in_flight(model, i, client, record->after) : 0);
+  if (base < raised) base = raised;
+  int64_t over = base + cost * rule->token_units - full(rule) - now;
+  if (rule->kind == WEIR_TOKEN_BUCKET) return over > wait;
+  return over > 0 || (ask->waits && base - now > wait);
+}
+
+/* --- what is charged ---------------------------------------------------------------------------
+ */
+
+/* v as the store has it, over all keys; below 0: nothing is stored. */
+int64_t bucket_stored(const struct model *model, int rule) {
+  int64_t latest = -1;
+  int64_t near = bucket_units(&model->stack.rules[rule], model->edge_us);
+  int64_t wrap = INT64_C(1) << 62;
+  for (int i = 0; i < KEYS_MOST; i++) {
+    const struct key *key = &model->world->keys[i];
+    if (!key->present || key->rule != rule) continue;
+    int64_t value = key->value + (key->index << 52);
+    if (!key->raised) value = near + ((key->value - near + wrap + wrap / 2) % wrap - wrap / 2);
+    if (value > latest) latest = value;
+  }
+  return latest;
+}
+
+/* What a refund gave back. */
+static void note_refund(struct model *model, struct client *client, const weir_action *action,
+                        int64_t before) {
+  int rule = (int)action->rule;
+  int64_t units = action->kind == WEIR_SUB ? action->delta : before - action->value;
+  model->world->records[client->first_record].mark[rule] += units & ((INT64_C(1) << 62) - 1);
+}
+
+static void landed(struct model *model, struct client *client, const weir_action *action,
+                   struct key *key, int64_t before) {
+  (void)key;
+  if (client == NULL || action->kind == WEIR_DROP) return;
+  if (client->asks[0].kind == WEIR_ASK_REFUND) {
+    note_refund(model, client, action, before);
+    return;
+  }
+  for (int i = 0; i < GROUP_MOST; i++)
+    model->world->records[client->first_record + i].charged |=
+        model->world->records[client->first_record + i].state != NOT_ASKED;
+}
+
+/* What a request charged in vain goes back but for what drained meanwhile; where places in a queue
+ * may follow it, nothing does: always on a store with RAISE, and where more is ahead than a bucket
+ * holds. */
+static void over(struct model *model, struct client *client, int rule, struct record *record) {
+  const weir_rule *layout = &model->stack.rules[rule];
+  const weir_ask *ask = &client->asks[(record - model->world->records) % GROUP_MOST];
+  int64_t clock = world_clock_us(model, client);
+  bool queues = ask->waits || layout->kind == WEIR_LEAKY_BUCKET;
+  bool stays = raises(model) ? queues
+                             : bucket_stored(model, rule) - bucket_units(layout, client->start_us) >
+                                   full(layout);
+  int64_t units = record->cost[rule] * layout->token_units;
+  int64_t elapsed = bucket_units(layout, clock - record->stamp_us);
+  if (ask->kind == WEIR_ASK_REFUND) record->delay_us = clock - record->stamp_us;
+  if (!record->charged || (record->state != DENIED && record->state != FAILED)) return;
+  record->mark[rule] = elapsed < units && !stays ? elapsed : units;
+}
+
+/* --- the bound ---------------------------------------------------------------------------------
+ */
+
+/* The most that one request of a client has charged and not used, or not yet. */
+static int64_t largest_unused(const struct model *model, int client, int rule) {
+  int64_t largest = 0;
+  for (int request = 0; request < REQUESTS_MOST; request++) {
+    const struct record *group =
+        &model->world->records[(client * REQUESTS_MOST + request) * GROUP_MOST];
+    int64_t sum = 0;
+    for (int i = 0; i < GROUP_MOST; i++)
+      if (group[i].charged && group[i].state != ADMITTED && group[i].state != GIVEN_BACK)
+        sum += group[i].cost[rule];
+    if (sum > largest) largest = sum;
+  }
+  return largest;
+}
+
+/* P: what denied requests had charged and not yet taken back when the first of `clients`, one bit
+ * each, was admitted: at most a group of each other one. */
+static int64_t pending_cost(const struct model *model, int rule, unsigned clients) {
+  int64_t sum = 0;
+  int64_t least = INT64_MAX;
+  if (!raises(model) || model->mutant->without_p) return 0;
+  for (int i = 0; i < CLIENTS_MOST; i++) {
+    int64_t largest = largest_unused(model, i, rule);
+    sum += largest;
+    if (clients >> i & 1U && largest < least) least = largest;
+  }
+  return least < sum ? sum - least : 0;
+}
+
+/* When a record's holder may act: by its own clock, or in real time. */
+static int64_t act_us(const struct model *model, int number, bool real) {
+  const struct record *record = &model->world->records[number];
+  int64_t offset = real ? world_offset_us(model, record_client(number)) : 0;
+  return record->stamp_us + record->delay_us - offset;
+}
+
+/* Units admitted from one moment to another, and by whom. */
+static int64_t admitted_between(const struct model *model, int rule, int64_t from_us, int64_t to_us,
+                                bool real, unsigned *clients) {
+  int64_t units = 0;
+  for (int i = 0; i < RECORDS_MOST; i++) {
+    const struct record *record = &model->world->records[i];
+    int64_t at = act_us(model, i, real);
+    if (record->state != ADMITTED || at < from_us || at > to_us) continue;
+    units += record->cost[rule] * model->stack.rules[rule].token_units;
+    if (record_client(i) >= 0) *clients |= 1U << record_client(i);
+  }
+  return units;
+}
+
+/* Any interval [from, to] between the acts of two records. */
+static void check_interval(struct model *model, int i, int64_t from_us, int64_t to_us, bool real) {
+  const weir_rule *rule = &model->stack.rules[i];
+  unsigned clients = 0;
+  int64_t span = to_us - from_us + (real ? 2 * SKEW_US : 0);
+  int64_t sum = admitted_between(model, i, from_us, to_us, real, &clients);
+  int64_t excess = sum - full(rule) - bucket_units(rule, span);
+  int64_t spare = pending_cost(model, i, clients) + model->world->slack[i];
+  if (excess > model->excess) model->excess = excess;
+  if (excess > spare * rule->token_units)
+    check_fails(
+        model, CHECK_BOUND,
+        "%" PRId64 " units admitted from E%+" PRId64 " to E%+" PRId64 ", %" PRId64 " allowed", sum,
+        from_us - model->edge_us, to_us - model->edge_us, sum - excess + spare * rule->token_units);
+}
+
+static void check_spacing(struct model *model, int i, int a, int b) {
+  const weir_rule *rule = &model->stack.rules[i];
+  int64_t apart = bucket_units(rule, act_us(model, b, false) - act_us(model, a, false));
+  int64_t units = model->world->records[a].cost[i] * rule->token_units;
+  int64_t rounding = bucket_units(rule, 1) - 1; /* a delay is told in whole microseconds */
+  if (apart >= 0 && apart + rounding < units)
+    check_fails(model, CHECK_BOUND,
+                "two acts at E%+" PRId64 " and E%+" PRId64 ", %" PRId64 " units apart is the least",
+                act_us(model, a, false) - model->edge_us, act_us(model, b, false) - model->edge_us,
+                units);
+}
+
+static void check_pair(struct model *model, int i, int a, int b) {
+  bool leaky = model->stack.rules[i].kind == WEIR_LEAKY_BUCKET;
+  for (int real = 0; real < 2; real++) {
+    int64_t from = act_us(model, a, real);
+    int64_t to = act_us(model, b, real);
+    if (from <= to && !leaky && (real || model->exact)) check_interval(model, i, from, to, real);
+  }
+  if (leaky && a != b && !model->world->evicted) check_spacing(model, i, a, b);
+}
+
+static void bound(struct model *model, int rule) {
+  const struct record *records = model->world->records;
+  for (int a = 0; a < RECORDS_MOST; a++) {
+    if (records[a].state != ADMITTED || records[a].cost[rule] == 0) continue;
+    for (int b = 0; b < RECORDS_MOST; b++)
+      if (records[b].state == ADMITTED && records[b].cost[rule] > 0) check_pair(model, rule, a, b);
+  }
+}
+
+/* --- the end -----------------------------------------------------------------------------------
+ */
+
+static int64_t least_ttl_us(const struct model *model, int i) {
+  const weir_rule *rule = &model->stack.rules[i];
+  int64_t unit = bucket_units(rule, 1);
+  return (full(rule) + unit - 1) / unit + LONGEST_WAIT_US + 2 * SKEW_US;
+}
+
+static void end(struct model *model, int rule) {
+  int64_t v = bucket_stored(model, rule);
+  int64_t explained = most(model, rule, UINT32_MAX, model->world->answered);
+  if (v > explained)
+    check_fails(model, CHECK_LEAK, "rule %d: %" PRId64 " units stay charged that nobody used", rule,
+                v - explained);
+}
+
+static void evicted(struct model *model, const struct key *key, int64_t value) {
+  (void)value;
+  const struct record *records = model->world->records;
+  model->world->slack[key->rule] += model->stack.rules[key->rule].burst;
+  for (int i = 0; i < RECORDS_MOST; i++)
+    if (records[i].wish == TAKES && records[i].charged && !(model->world->answered & bit(i)))
+      model->world->slack[key->rule] += records[i].cost[key->rule];
+}
+
+static void excuse(struct model *model, const struct client *client, int rule) {
+  (void)rule;
+  for (int i = 0; i < GROUP_MOST; i++) {
+    struct record *record = &model->world->records[client->first_record + i];
+    if (record->charged) record->may_stay = true;
+  }
+}
+
+static void excuse_sent(struct model *model, const struct client *client,
+                        const weir_action *action) {
+  (void)action;
+  for (int i = 0; i < GROUP_MOST; i++) {
+    struct record *record = &model->world->records[client->first_record + i];
+    if (record->state != NOT_ASKED) record->may_stay = true;
+  }
+}
+
+const struct truth truth_bucket = {
+    .landed = landed,
+    .over = over,
+    .denies = denies,
+    .least_ttl_us = least_ttl_us,
+    .bound = bound,
+    .end = end,
+    .evicted = evicted,
+    .excuse = excuse,
+    .excuse_sent = excuse_sent,
+};

@@ -1,0 +1,173 @@
+/* Quotas: windows of one key never overlap, and hold at most L each. */
+#include <inttypes.h>
+
+#include "truth.h"
+
+static bool is_count(const struct key *key, int rule) {
+  return key->used && key->rule == rule && key->place == WEIR_PLACE_COUNT;
+}
+
+/* Others' part of a window, as this client might see it. */
+static void notice(struct key *key, int client) {
+  int64_t others = key->value - key->charged[client];
+  if (others > key->seen[client]) key->seen[client] = (int32_t)others;
+}
+
+static void begins(struct model *model, struct client *client, int rule) {
+  int number = world_client_number(model, client);
+  for (int i = 0; i < KEYS_MOST; i++) {
+    struct key *key = &model->world->keys[i];
+    if (!is_count(key, rule)) continue;
+    key->seen[number] = 0;
+    notice(key, number);
+  }
+}
+
+static void check_count(struct model *model, const struct key *key) {
+  if (!model->world->evicted && key->value < key->owed)
+    check_fails(model, CHECK_FORGOTTEN,
+                "the window from E%+" PRId64 " on holds %" PRId64 " of the %" PRId32
+                " it must hold",
+                key->index - model->edge_us, key->value, key->owed);
+}
+
+static void landed(struct model *model, struct client *client, const weir_action *action,
+                   struct key *key, int64_t before) {
+  int rule = (int)action->rule;
+  if (!is_count(key, rule)) return;
+  if (client != NULL && client->asks[0].kind != WEIR_ASK_REFUND) {
+    key->charged[world_client_number(model, client)] += (int32_t)(key->value - before);
+    if (action->kind == WEIR_ADD) client->charged_cell[rule] = key->index;
+  }
+  for (int i = 0; i < CLIENTS_MOST; i++)
+    if (model->world->clients[i].busy) notice(key, i);
+  check_count(model, key);
+}
+
+static void owe(struct model *model, int rule, int64_t start_us, int64_t cost) {
+  struct key *key = store_find(model, rule, WEIR_PLACE_COUNT, start_us, 0);
+  if (key == NULL) {
+    check_fails(model, CHECK_OVERLAP, "admitted, but charged to no window");
+    return;
+  }
+  key->owed += (int32_t)cost;
+  check_count(model, key);
+}
+
+static void admitted(struct model *model, struct client *client, int rule,
+                     const struct record *record) {
+  int64_t start = client->charged_cell[rule];
+  int64_t since = record->stamp_us - start;
+  model->world->records[record - model->world->records].mark[rule] = start;
+  owe(model, rule, start, record->cost[rule]);
+  if (since < -MARGIN_US || since >= model->stack.rules[rule].period_us)
+    check_fails(model, CHECK_OVERLAP, "admitted at E%+" PRId64 " into the window from E%+" PRId64,
+                record->stamp_us - model->edge_us, start - model->edge_us);
+}
+
+static void denied(struct model *model, struct client *client, int rule,
+                   const struct record *record) {
+  const struct key *key = store_find(model, rule, WEIR_PLACE_COUNT, client->charged_cell[rule], 0);
+  bool charged = key != NULL && key->charged[world_client_number(model, client)] > 0;
+  if (model->stack.rules[rule].count_all && charged)
+    owe(model, rule, client->charged_cell[rule], record->cost[rule]);
+}
+
+static void refunded(struct model *model, int rule, const struct record *record) {
+  int64_t end = record->mark[rule] + model->stack.rules[rule].period_us;
+  owe(model, rule, record->mark[rule], -record->cost[rule]);
+  if (end - SKEW_US <= model->last_us) model->world->leak[rule] += record->cost[rule];
+}
+
+static bool denies(const struct model *model, const struct client *client, int i,
+                   const weir_ask *ask, const struct record *record, int64_t cost) {
+  (void)ask;
+  const weir_rule *rule = &model->stack.rules[i];
+  int number = world_client_number(model, client);
+  if (cost > rule->limit) return true;
+  for (int n = 0; n < KEYS_MOST; n++) {
+    const struct key *key = &model->world->keys[n];
+    if (!is_count(key, i) || key->seen[number] + cost <= rule->limit) continue;
+    int64_t since = record->stamp_us - key->index;
+    if (since >= -MARGIN_US && since < rule->period_us) return true;
+  }
+  return false;
+}
+
+static void check_apart(struct model *model, int i, const struct key *a, const struct key *b) {
+  if (a->owed > 0 && b->owed > 0 && b->index - a->index < model->stack.rules[i].period_us)
+    check_fails(model, CHECK_OVERLAP, "windows from E%+" PRId64 " and from E%+" PRId64 " overlap",
+                a->index - model->edge_us, b->index - model->edge_us);
+}
+
+static void bound(struct model *model, int i) {
+  const struct world *world = model->world;
+  int64_t most = model->stack.rules[i].limit + world->slack[i];
+  for (int n = 0; n < KEYS_MOST; n++) {
+    const struct key *key = &world->keys[n];
+    if (!is_count(key, i)) continue;
+    if (key->owed > most && !model->stack.rules[i].count_all)
+      check_fails(model, CHECK_BOUND,
+                  "%" PRId32 " admitted in the window from E%+" PRId64 ", %" PRId64 " allowed",
+                  key->owed, key->index - model->edge_us, most);
+    for (int m = n + 1; m < KEYS_MOST && !world->evicted; m++)
+      if (is_count(&world->keys[m], i)) check_apart(model, i, key, &world->keys[m]);
+  }
+}
+
+static int64_t least_ttl_us(const struct model *model, int rule) {
+  return 3 * model->stack.rules[rule].period_us + MARGIN_US;
+}
+
+static void end(struct model *model, int rule) {
+  const struct world *world = model->world;
+  int64_t left = 0;
+  for (int i = 0; i < KEYS_MOST; i++)
+    if (is_count(&world->keys[i], rule)) left += world->keys[i].value - world->keys[i].owed;
+  if (left > world->leak[rule])
+    check_fails(model, CHECK_LEAK,
+                "rule %d: %" PRId64 " stay charged that nobody used, %" PRId64
+                " explained by faults",
+                rule, left, world->leak[rule]);
+}
+
+static int64_t in_flight(const struct key *key) {
+  int64_t sum = 0;
+  for (int i = 0; i < CLIENTS_MOST; i++)
+    sum += key->charged[i];
+  return sum;
+}
+
+static void evicted(struct model *model, const struct key *key, int64_t value) {
+  (void)value;
+  if (key->place == WEIR_PLACE_COUNT)
+    model->world->slack[key->rule] += model->stack.rules[key->rule].limit + in_flight(key);
+}
+
+static void excuse(struct model *model, const struct client *client, int rule) {
+  int number = world_client_number(model, client);
+  for (int i = 0; i < KEYS_MOST; i++)
+    if (is_count(&model->world->keys[i], rule))
+      model->world->leak[rule] += model->world->keys[i].charged[number];
+}
+
+static void excuse_sent(struct model *model, const struct client *client,
+                        const weir_action *action) {
+  (void)client;
+  if (action->kind == WEIR_ADD) model->world->leak[action->rule] += action->delta;
+}
+
+const struct truth truth_quota = {
+    .begins = begins,
+    .landed = landed,
+    .admitted = admitted,
+    .denied = denied,
+    .refunded = refunded,
+    .denies = denies,
+    .least_ttl_us = least_ttl_us,
+    .bound = bound,
+    .end = end,
+    .evicted = evicted,
+    .excuse = excuse,
+    .excuse_sent = excuse_sent,
+};

@@ -1,0 +1,253 @@
+/* Windows: what others have in every cell, and what a window may admit. Beside the counters stands
+ * a shadow with one counter for every cell, which cannot carry. */
+#include <inttypes.h>
+
+#include "algorithm/cells.h"
+#include "truth.h"
+
+int64_t window_cell_of(const struct model *model, int rule, int64_t stamp_us) {
+  return stamp_us / model->stack.rules[rule].cell_us;
+}
+
+/* A charge is less than a lane holds: its lane is the highest that it reaches. */
+int64_t window_cell_meant(const struct model *model, const weir_action *action, int64_t *amount) {
+  const weir_rule *rule = &model->stack.rules[action->rule];
+  int lane = rule->lanes - 1;
+  while (lane > 0 && action->delta >> (rule->lane_bits * lane) == 0)
+    lane--;
+  *amount = action->delta >> (rule->lane_bits * lane);
+  return action->index * rule->lanes + lane;
+}
+
+/* Where a cell stands in the world's arrays; -1, and the run fails, outside of them. */
+static int slot_of(struct model *model, int rule, int64_t cell) {
+  int64_t slot = cell - model->first_cell[rule];
+  if (slot >= 0 && slot < CELLS_MOST) return (int)slot;
+  check_fails(model, CHECK_STATUS, "rule %d: cell %" PRId64 " is far from the edge", rule, cell);
+  return -1;
+}
+
+/* A cell that was finished by this client's clock when its last request ended may be remembered as
+ * it was then; all others are seen anew. */
+static void begins(struct model *model, struct client *client, int rule) {
+  int64_t width = model->stack.rules[rule].cell_us;
+  for (int slot = 0; slot < CELLS_MOST; slot++) {
+    bool kept = (model->first_cell[rule] + slot + 1) * width + MARGIN_US <= client->round_us;
+    int32_t now = model->world->shadow[rule][slot];
+    if (!kept || now > client->seen[rule][slot]) client->seen[rule][slot] = now > 0 ? now : 0;
+  }
+}
+
+/* --- counters ----------------------------------------------------------------------------------
+ */
+
+/* Every lane holds what its cell holds, and no admitted cost is gone. */
+static void check_counter(struct model *model, int rule, int64_t index) {
+  struct world *world = model->world;
+  const weir_rule *layout = &model->stack.rules[rule];
+  const struct key *key = store_find(model, rule, WEIR_PLACE_COUNT, index, 0);
+  int64_t counter = key != NULL && key->present ? key->value : 0;
+  for (int lane = 0; lane < layout->lanes; lane++) {
+    int64_t cell = index * layout->lanes + lane;
+    int64_t slot = cell - model->first_cell[rule];
+    if (slot < 0 || slot >= CELLS_MOST) continue;
+    int32_t shadow = world->shadow[rule][slot];
+    int64_t stored = weir_cells_decode(layout, counter, lane);
+    if (stored != (shadow > 0 ? shadow : 0))
+      check_fails(model, CHECK_LANES,
+                  "cell %" PRId64 " was charged %" PRId32 ", its lane reads %" PRId64, cell, shadow,
+                  stored);
+    if (!world->evicted && shadow < world->owed[rule][slot])
+      check_fails(model, CHECK_FORGOTTEN, "cell %" PRId64 " holds %d of the %d it must hold", cell,
+                  (int)shadow, (int)world->owed[rule][slot]);
+  }
+}
+
+/* Others' part of a cell, as this client might see it. */
+static void notice(const struct model *model, struct client *client, int rule, int slot) {
+  int64_t others = model->world->shadow[rule][slot];
+  if (client->charged_cell[rule] == model->first_cell[rule] + slot) others -= client->charged[rule];
+  if (others > client->seen[rule][slot]) client->seen[rule][slot] = (int32_t)others;
+}
+
+static void landed(struct model *model, struct client *client, const weir_action *action,
+                   struct key *key, int64_t before) {
+  (void)key;
+  (void)before;
+  int rule = (int)action->rule;
+  int64_t amount;
+  int64_t cell = window_cell_meant(model, action, &amount);
+  int slot = slot_of(model, rule, cell);
+  if (slot < 0) return;
+  if (action->kind == WEIR_SUB) amount = -amount;
+  model->world->shadow[rule][slot] += (int32_t)amount;
+  if (client != NULL && client->asks[0].kind != WEIR_ASK_REFUND) {
+    if (amount > 0) client->charged_cell[rule] = cell;
+    client->charged[rule] += amount;
+  }
+  for (int i = 0; i < CLIENTS_MOST; i++)
+    if (model->world->clients[i].busy) notice(model, &model->world->clients[i], rule, slot);
+  check_counter(model, rule, action->index);
+}
+
+static void evicted(struct model *model, const struct key *key, int64_t value) {
+  (void)value;
+  struct world *world = model->world;
+  int rule = key->rule;
+  int lanes = model->stack.rules[rule].lanes;
+  world->slack[rule] += model->stack.rules[rule].limit;
+  for (int64_t cell = key->index * lanes; cell < (key->index + 1) * lanes; cell++) {
+    int64_t slot = cell - model->first_cell[rule];
+    if (slot >= 0 && slot < CELLS_MOST) world->shadow[rule][slot] = 0;
+  }
+  for (int i = 0; i < CLIENTS_MOST; i++) {
+    struct client *client = &world->clients[i];
+    if (client->busy && client->charged_cell[rule] / lanes == key->index)
+      world->slack[rule] += client->charged[rule];
+  }
+}
+
+/* --- decisions ---------------------------------------------------------------------------------
+ */
+
+static void owe(struct model *model, int rule, int64_t stamp_us, int64_t cost) {
+  int64_t cell = window_cell_of(model, rule, stamp_us);
+  int slot = slot_of(model, rule, cell);
+  if (slot < 0) return;
+  model->world->owed[rule][slot] += (int32_t)cost;
+  check_counter(model, rule, cell / model->stack.rules[rule].lanes);
+}
+
+static void admitted(struct model *model, struct client *client, int rule,
+                     const struct record *record) {
+  (void)client;
+  owe(model, rule, record->stamp_us, record->cost[rule]);
+}
+
+static void denied(struct model *model, struct client *client, int rule,
+                   const struct record *record) {
+  if (model->stack.rules[rule].count_all && client->charged[rule] > 0)
+    owe(model, rule, record->stamp_us, record->cost[rule]);
+}
+
+/* What has left every window may stay. */
+static void refunded(struct model *model, int rule, const struct record *record) {
+  const weir_rule *layout = &model->stack.rules[rule];
+  int64_t cell = window_cell_of(model, rule, record->stamp_us);
+  int64_t end = (cell + 1) * layout->cell_us;
+  if (layout->kind == WEIR_SLIDING_WINDOW) end += layout->period_us;
+  owe(model, rule, record->stamp_us, -record->cost[rule]);
+  if (end - SKEW_US <= model->last_us) model->world->leak[rule] += record->cost[rule];
+}
+
+static int64_t seen_in(const struct model *model, const struct client *client, int rule,
+                       int64_t cell) {
+  int64_t slot = cell - model->first_cell[rule];
+  return slot >= 0 && slot < CELLS_MOST ? client->seen[rule][slot] : 0;
+}
+
+static bool denies(const struct model *model, const struct client *client, int i,
+                   const weir_ask *ask, const struct record *record, int64_t cost) {
+  (void)ask;
+  const weir_rule *rule = &model->stack.rules[i];
+  int64_t stamp_us = record->stamp_us;
+  int64_t width = rule->cell_us;
+  int64_t current = stamp_us / width;
+  int64_t inside = cost;
+  if (rule->kind == WEIR_FIXED_WINDOW)
+    return inside + seen_in(model, client, i, current) > rule->limit;
+  int64_t edge = (stamp_us - rule->period_us) / width; /* stamps are far above one period */
+  int64_t left = (edge + 1) * width - 1 - (stamp_us - rule->period_us);
+  int64_t ahead = (stamp_us + MARGIN_US) / width > current ? current + 1 : current;
+  for (int64_t cell = edge + 1; cell <= ahead; cell++)
+    inside += seen_in(model, client, i, cell);
+  int64_t old = seen_in(model, client, i, edge);
+  int64_t upper = inside + (left > 0 ? old : 0);
+  if (rule->strict) return upper > rule->limit;
+  int64_t estimate = inside + (2 * old * left + width) / (2 * width);
+  return estimate > rule->limit ||
+         upper > rule->limit + (2 * rule->limit + rule->cells - 1) / rule->cells;
+}
+
+/* --- the bound ---------------------------------------------------------------------------------
+ */
+
+/* The most that any interval W of decision stamps may hold. */
+static int64_t bound_of(const weir_rule *rule) {
+  if (rule->kind == WEIR_FIXED_WINDOW || rule->strict) return rule->limit;
+  if (rule->cells <= 2) return 2 * rule->limit;
+  return rule->limit + (2 * rule->limit + rule->cells - 1) / rule->cells;
+}
+
+/* Whether an admission at `stamp` lies in the interval that begins with one at `first`. */
+static bool same_interval(const weir_rule *rule, int64_t first, int64_t stamp) {
+  if (rule->kind == WEIR_FIXED_WINDOW) return first / rule->period_us == stamp / rule->period_us;
+  return stamp >= first && stamp < first + rule->period_us;
+}
+
+static void bound(struct model *model, int i) {
+  const struct record *records = model->world->records;
+  const weir_rule *rule = &model->stack.rules[i];
+  int64_t most = bound_of(rule) + model->world->slack[i];
+  for (int first = 0; first < RECORDS_MOST; first++) {
+    if (records[first].state != ADMITTED) continue;
+    int64_t sum = 0;
+    int64_t begin = records[first].stamp_us;
+    for (int n = 0; n < RECORDS_MOST; n++)
+      if (records[n].state == ADMITTED && same_interval(rule, begin, records[n].stamp_us))
+        sum += records[n].cost[i];
+    if (sum > most)
+      check_fails(model, CHECK_BOUND,
+                  "rule %d: %" PRId64 " admitted from E%+" PRId64
+                  " us on within one period, %" PRId64 " allowed",
+                  i, sum, begin - model->edge_us, most);
+  }
+}
+
+/* --- the end -----------------------------------------------------------------------------------
+ */
+
+/* A counter is needed until its last cell has left the window of the latest clock. */
+static int64_t least_ttl_us(const struct model *model, int i) {
+  const weir_rule *rule = &model->stack.rules[i];
+  return rule->lanes * rule->cell_us + rule->period_us + MARGIN_US;
+}
+
+static void end(struct model *model, int rule) {
+  const struct world *world = model->world;
+  int64_t left = 0;
+  for (int slot = 0; slot < CELLS_MOST; slot++)
+    left += world->shadow[rule][slot] - world->owed[rule][slot];
+  if (left > world->leak[rule])
+    check_fails(model, CHECK_LEAK,
+                "rule %d: %" PRId64 " stay charged that nobody used, %" PRId64
+                " explained by faults",
+                rule, left, world->leak[rule]);
+}
+
+static void excuse(struct model *model, const struct client *client, int rule) {
+  model->world->leak[rule] += client->charged[rule];
+}
+
+static void excuse_sent(struct model *model, const struct client *client,
+                        const weir_action *action) {
+  (void)client;
+  int64_t amount;
+  window_cell_meant(model, action, &amount);
+  if (action->kind == WEIR_ADD) model->world->leak[action->rule] += amount;
+}
+
+const struct truth truth_window = {
+    .begins = begins,
+    .landed = landed,
+    .admitted = admitted,
+    .denied = denied,
+    .refunded = refunded,
+    .denies = denies,
+    .least_ttl_us = least_ttl_us,
+    .bound = bound,
+    .end = end,
+    .evicted = evicted,
+    .excuse = excuse,
+    .excuse_sent = excuse_sent,
+};
