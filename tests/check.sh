@@ -4,7 +4,7 @@
 # Installs the Debian packages it lacks. Logs stay in build/check.
 #
 # Presets are built one after the other, each while the tests of those before it run: these wait for
-# servers and windows much of the time, and a build at the lowest priority does not disturb them.
+# servers and windows much of the time, and a build of lower priority does not disturb them.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 exec </dev/null
@@ -50,7 +50,7 @@ build_all() {
   for preset in $presets; do
     {
       step "configure-$preset" configure "$preset" &&
-        step "build-$preset" nice -n 19 cmake --build --preset "$preset" && echo yes || echo no
+        step "build-$preset" nice -n 5 cmake --build --preset "$preset" && echo yes || echo no
     } >"$logs/building"
     mv "$logs/building" "$logs/built-$preset"
   done
