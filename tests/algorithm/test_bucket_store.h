@@ -37,7 +37,7 @@ static inline struct stored *store_find(struct toy_store *store, uint32_t rule, 
 
 static inline struct stored *store_make(struct toy_store *store, uint32_t rule, int64_t index) {
   struct stored *key = store->keys;
-  while (key->present && key < store->keys + STORE_KEYS_MOST)
+  while (key < store->keys + STORE_KEYS_MOST && key->present)
     key++;
   if (key == store->keys + STORE_KEYS_MOST) { /* the oldest epoch is long gone */
     key = store->keys;

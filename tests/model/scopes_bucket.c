@@ -147,7 +147,7 @@ const struct scope bucket_scopes[] = {
      .rules = "token-bucket:" SLOW ",burst=2",
      .requests = "1 1 / 1 / 2",
      .instants_us = {-4, 3},
-     .flags = RAISES | CRASH},
+     .flags = RAISES | CRASH | DEEP},
     {.name = "token bucket, RAISE, answer lost",
      .rules = "token-bucket:" SLOW ",burst=2",
      .requests = "1 1 / 2",

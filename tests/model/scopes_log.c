@@ -2,7 +2,11 @@
 #include "scopes.h"
 
 const struct scope log_scopes[] = {
-    {.name = "log", .rules = "sliding-log:1/1ms", .requests = "1 / 1 / 1", .instants_us = {EDGE}},
+    {.name = "log",
+     .rules = "sliding-log:1/1ms",
+     .requests = "1 / 1 / 1",
+     .instants_us = {EDGE},
+     .flags = DEEP},
     {.name = "log, an entry leaves at the edge",
      .rules = "sliding-log:1/1ms",
      .requests = "1 / 1 / 1",

@@ -53,6 +53,6 @@ const struct scope quota_scopes[] = {
      .rules = "quota:1/1ms",
      .requests = "1 1 / 1 / 1",
      .instants_us = {-4, 3},
-     .flags = EVICTION},
+     .flags = EVICTION | DEEP},
 };
 const size_t quota_scope_count = sizeof quota_scopes / sizeof quota_scopes[0];

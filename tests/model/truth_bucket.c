@@ -145,6 +145,15 @@ static void over(struct model *model, struct client *client, int rule, struct re
 /* --- the bound ---------------------------------------------------------------------------------
  */
 
+/* Whether somebody was given a place to wait for: a refund that looked before may free it again. */
+static bool somebody_waits(const struct model *model) {
+  for (int i = 0; i < RECORDS_MOST; i++) {
+    const struct record *record = &model->world->records[i];
+    if (record->state == ADMITTED && record->delay_us > 0) return true;
+  }
+  return false;
+}
+
 /* The most that one request of a client has charged and not used, or not yet. */
 static int64_t largest_unused(const struct model *model, int client, int rule) {
   int64_t largest = 0;
@@ -153,7 +162,8 @@ static int64_t largest_unused(const struct model *model, int client, int rule) {
         &model->world->records[(client * REQUESTS_MOST + request) * GROUP_MOST];
     int64_t sum = 0;
     for (int i = 0; i < GROUP_MOST; i++)
-      if (group[i].charged && group[i].state != ADMITTED && group[i].state != GIVEN_BACK)
+      if (group[i].charged && group[i].state != ADMITTED &&
+          (group[i].state != GIVEN_BACK || somebody_waits(model)))
         sum += group[i].cost[rule];
     if (sum > largest) largest = sum;
   }
@@ -161,7 +171,7 @@ static int64_t largest_unused(const struct model *model, int client, int rule) {
 }
 
 /* P: what denied requests had charged and not yet taken back when the first of `clients`, one bit
- * each, was admitted: at most a group of each other one. */
+ * each, was admitted, and what refunds gave back just then: at most a group of each other one. */
 static int64_t pending_cost(const struct model *model, int rule, unsigned clients) {
   int64_t sum = 0;
   int64_t least = INT64_MAX;

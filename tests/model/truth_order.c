@@ -79,7 +79,7 @@ static bool is_denied(const struct order *order, int number, int64_t ahead) {
   const struct record *record = &order->model->world->records[number];
   int64_t least = wanted_of(order, number)->up_to ? 1 : record->cost[0];
   return excess(order, number, ahead, least) > 0 &&
-         figures_are(order, record, ahead, excess(order, number, ahead, record->cost[0]));
+         figures_are(order, record, ahead, excess(order, number, ahead, least));
 }
 
 static bool take(struct order *order, int number, int64_t *v) {
