@@ -142,12 +142,9 @@ static int64_t delay(const weir_rule *rule, const weir_part *part, int64_t cost)
   return weir_bucket_delay_us(rule, part->bucket.ahead, cost);
 }
 
-/* A token bucket gives places in a queue only to those who wait. */
 static int64_t slot(const weir_machine *machine, size_t i) {
-  const weir_rule *rule = weir_machine_rule(machine, i);
-  int64_t ahead = machine->parts[i].bucket.ahead;
-  if (rule->kind == WEIR_TOKEN_BUCKET && ahead <= weir_bucket_full(rule)) return WEIR_NO_SLOT;
-  return storage_of(machine->terms)->stored(rule, machine->now_us, ahead);
+  return storage_of(machine->terms)
+      ->stored(weir_machine_rule(machine, i), machine->now_us, machine->parts[i].bucket.ahead);
 }
 
 /* --- giving back -------------------------------------------------------------------------------

@@ -108,6 +108,19 @@ static void denies_by_the_later_of_both_keys(void **state) {
   tear_down(b);
 }
 
+static void repeats_a_denial_across_a_roll(void **state) {
+  (void)state;
+  struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_RAISE);
+  const int64_t roll = 12 * EPOCH;
+  take(b, &b->other, roll - 1000, 4);
+  assert_false(take(b, &b->one, roll - 1000, 2)->allowed);
+  weir_ask again = {.kind = WEIR_ASK_TAKE, .cost = 2};
+  assert_true(weir_settle_locally(&b->stack, &b->one.terms, b->one.memo, roll + 1000, &again));
+  assert_int_equal(again.decision.retry_after_us, TOKEN - 2000);
+  assert_int_equal(again.decision.reset_after_us, 4 * TOKEN - 2000);
+  tear_down(b);
+}
+
 /* One key was lost in between: what the other one was charged goes back. */
 static void holds_neither_key_where_it_could_not_charge_both(void **state) {
   (void)state;
@@ -205,6 +218,7 @@ int main(void) {
       cmocka_unit_test(inherits_what_it_saw_just_before_a_roll),
       cmocka_unit_test(reads_both_keys_when_the_clock_is_set_back_into_a_handover),
       cmocka_unit_test(denies_by_the_later_of_both_keys),
+      cmocka_unit_test(repeats_a_denial_across_a_roll),
       cmocka_unit_test(holds_neither_key_where_it_could_not_charge_both),
       cmocka_unit_test(gives_back_to_both_keys),
       cmocka_unit_test(mends_what_a_clock_that_was_ahead_has_left),

@@ -64,6 +64,9 @@ static void looks_when_what_it_knows_is_old_or_from_the_future_or_not_enough(voi
   expect_action(&b->one, 0, WEIR_GET);
   client_take(&b->one, NOW, 3);
   expect_action(&b->one, 0, WEIR_GET);
+  b->one.asks[0] = b->one.asks[1] = (weir_ask){.kind = WEIR_ASK_TAKE, .cost = 2};
+  client_start(&b->one, NOW, 2); /* each of them fits, both do not */
+  expect_action(&b->one, 0, WEIR_GET);
   start_waiting(&b->one, NOW, 3, TOKEN);
   expect_action(&b->one, 0, WEIR_SWAP); /* with this wait it fits */
   tear_down(b);

@@ -151,6 +151,21 @@ static void tell(struct search *search, FILE *story) {
   fprintf(story, "      => %s: %s\n", check_name(model->failed), model->failure);
 }
 
+/* A run that fails within some steps is found within more: the least is between `holds`, within
+ * which none does, and the length of the last that was found. */
+static void find_shortest(struct search *search) {
+  int holds = 0;
+  int fails_in = search->length < DEPTH_MOST ? search->length : DEPTH_MOST - 1;
+  while (fails_in - holds > 1) {
+    int limit = (holds + fails_in) / 2;
+    if (search_to(search, limit))
+      fails_in = search->length;
+    else
+      holds = limit;
+  }
+  search_to(search, fails_in);
+}
+
 static void run(struct search *search, FILE *story, struct verdict *verdict) {
   bool failed = search_to(search, DEPTH_MOST);
   verdict->states = search->count;
@@ -158,10 +173,7 @@ static void run(struct search *search, FILE *story, struct verdict *verdict) {
   verdict->deepest = search->deepest;
   verdict->excess = search->model.excess;
   if (!failed) return;
-  int longest = search->length < DEPTH_MOST ? search->length : DEPTH_MOST - 1;
-  if (search->model.failed != CHECK_ENDLESS)
-    for (int limit = 1; limit <= longest; limit++)
-      if (search_to(search, limit)) break;
+  if (search->model.failed != CHECK_ENDLESS) find_shortest(search);
   verdict->failed = search->model.failed;
   verdict->length = search->length;
   snprintf(verdict->failure, sizeof verdict->failure, "%s", search->model.failure);

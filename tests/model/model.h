@@ -212,6 +212,7 @@ struct model {
   int64_t last_us;                /* the latest instant */
   int64_t first_cell[RULES_MOST]; /* which cell is number 0 of the world's arrays */
   struct request requests[CLIENTS_MOST][REQUESTS_MOST];
+  bool only_windows;
   bool keeps_order;  /* a bucket is checked: records say what came before what */
   bool linear;       /* and must have a serial order that explains every figure */
   bool reads_clocks; /* answers must not be hurried: what follows depends on the clock then */

@@ -67,7 +67,7 @@ class Key:
     def __init__(self, rules, *margins):
         self.rules = rules
         self.algorithms = [make_algorithm(rule, *margins) for rule in rules]
-        self.latest = 0
+        self.latest, self.clock_ran_back = 0, False
 
     def fit(self, now, cost):
         return [algorithm.fits(now, cost) for algorithm in self.algorithms]
@@ -123,12 +123,13 @@ class Key:
         return Decision(all(fit), *figures, delay_us=0, rule=rule)
 
     def check_retry(self, now, cost, decision):
-        """One microsecond less would be too early. Nobody can promise that where the clock was set
-        back, and charges of the future lie ahead."""
+        """One microsecond less would be too early. Nobody can promise that once a clock was set back,
+        and charges of the future may lie ahead."""
+        self.clock_ran_back = self.clock_ran_back or now < self.latest
+        self.latest = now
         retry = now + decision.retry_after_us
-        if not decision.allowed and now >= self.latest:
+        if not decision.allowed and not self.clock_ran_back:
             assert all(self.fit(retry, cost)) and not all(self.fit(retry - 1, cost))
-        self.latest = max(self.latest, now)
 
 
 def find_never(rules, cost):

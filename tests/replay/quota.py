@@ -8,7 +8,8 @@ CLOSED = "closed"
 class Quota(Algorithm):
     """The first request opens a window of one period. `opened` maps the number of an aligned period
     to the start of the window that opened in it, or to CLOSED, which keeps a late request from
-    opening one in the past; `counts` maps a start to its count.
+    opening one in the past: every charge closes the period before its own. `counts` maps a start to
+    its count.
 
     What lies further ahead than the margin is of a clock that was wrong, and counts as absent."""
 
@@ -26,6 +27,8 @@ class Quota(Algorithm):
         """The start of the window that a request now belongs to, the earliest that is not over;
         None: there is none yet."""
         number, time = now // self.period_us, now
+        if opens:
+            self.opened.setdefault(number - 1, CLOSED)
         before = self.read(number - 1, now)
         while True:
             if before not in (None, CLOSED) and time < before + self.period_us:
@@ -41,7 +44,6 @@ class Quota(Algorithm):
 
     def open(self, number, time, before):
         """In the place of what a wrong clock left, everybody would open the same window."""
-        self.opened.setdefault(number - 1, CLOSED)
         if number in self.opened:
             time = number * self.period_us
             if before not in (None, CLOSED):

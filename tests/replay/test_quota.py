@@ -97,14 +97,13 @@ class Quota(Case):
             (25_000, 1, (True, 1, 0, 10 * SECOND)),
             (12_000, 1, (True, 0, 0, 23 * SECOND)),
             (13_500, 1, (False, 0, 21_500_000, 21_500_000)),
-            (5_000, 1, (True, 1, 0, 10 * SECOND)),
-            (12_000, 2, (False, 1, 3 * SECOND, 3 * SECOND)),
-            (15_000, 1, (False, 0, 20 * SECOND, 20 * SECOND)),
             deadline_us=15 * SECOND,
         )
-        key = oracle.Key(parse_rules("quota:2/10s"), 0, 0)
+        key = oracle.Key(parse_rules("quota:2/10s"), 15 * SECOND, 0)
         key.decide(25 * SECOND, 1)
         self.assertEqual(key.algorithms[0].opened, {1: CLOSED, 2: 25 * SECOND})
+        key.decide(12 * SECOND, 1)
+        self.assertEqual(key.algorithms[0].opened, {0: CLOSED, 1: CLOSED, 2: 25 * SECOND})
 
     def test_windows_that_only_a_wrong_clock_can_have_opened_deny_nobody_for_long(self):
         self.check(

@@ -143,8 +143,8 @@ def steps(draw, scale):
 
 
 def rolls(draw, scale):
-    """Around the begin of an epoch, and as long after it as anything from before may count. A little
-    back over it, too: both epochs are charged then."""
+    """Around the begin of an epoch, and as long after it as anything from before may count. Back by
+    little, but not over that begin, as in `steps`."""
     now, epoch = START_MS, int(START_MS // scale.epoch_ms)
     while True:
         epoch += 1
@@ -155,7 +155,8 @@ def rolls(draw, scale):
                 yield now, b"roll-%d" % draw.randrange(2), some_cost(draw, scale)
             now += some_gap_ms(draw, scale, 12)
             if draw.random() < 0.1:
-                now -= draw.choice((1, 1_000, 1_500, 3_000))
+                earlier_ms = now - draw.choice((1, 1_000, 1_500, 3_000))
+                now = earlier_ms if (earlier_ms < edge_ms) == (now < edge_ms) else now
             if draw.random() < 0.1:
                 now = max(now, edge_ms + draw.randint(-1, 1))
             if draw.random() < 0.1:
