@@ -318,9 +318,17 @@ static weir_status take_answers(weir_machine *machine) {
   return worst;
 }
 
-/* What came after the deadline admits nobody, and what was not sent by then had no time. */
-static weir_status when_late(weir_status status) {
-  return status == WEIR_OK || status == WEIR_UNAVAILABLE ? WEIR_TIMEOUT : status;
+static bool store_was_silent(const weir_machine *machine) {
+  for (size_t i = 0; i < machine->action_count; i++)
+    if (machine->actions[i].outcome == WEIR_UNKNOWN) return true;
+  return false;
+}
+
+/* What came after the deadline admits nobody, and what was not sent by then had no time. Where the
+ * store did answer, and there were pauses, it was others who took that time. */
+static weir_status when_late(const weir_machine *machine, weir_status status) {
+  if (status != WEIR_OK && status != WEIR_UNAVAILABLE) return status;
+  return machine->pauses > 0 && !store_was_silent(machine) ? WEIR_CONTENDED : WEIR_TIMEOUT;
 }
 
 /* A denial stands whether or not its cost went back; a lost charge is unknown if its cost did not.
@@ -359,7 +367,7 @@ weir_turn weir_machine_resume(weir_machine *machine, int64_t now_us, bool late) 
   weir_status status = take_answers(machine);
   if (machine->phase == WEIR_PHASE_TAKE_BACK) return resume_take_back(machine, status, late);
   if (late && !(machine->phase == WEIR_PHASE_RESET && status == WEIR_OK))
-    status = when_late(status);
+    status = when_late(machine, status);
   if (status != WEIR_OK)
     return machine->phase == WEIR_PHASE_CHARGE ? undo(machine, status) : fail(machine, status);
   if (some_conflict(machine)) return undo(machine, WEIR_CONTENDED);

@@ -64,7 +64,7 @@ static void check_denial(struct model *model, const struct client *client, const
 /* The decision was made for a moment of this request, by this client's clock. */
 static void check_stamp(struct model *model, const struct client *client, const weir_ask *ask) {
   int64_t at_us = ask->decision.at_us;
-  int64_t first_us = model->only_windows ? client->round_us : client->start_us;
+  int64_t first_us = model->one_window ? client->round_us : client->start_us;
   if (at_us < first_us || at_us > world_clock_us(model, client))
     check_fails(model, CHECK_STATUS, "a decision for E%+" PRId64 " was made at E%+" PRId64,
                 at_us - model->edge_us, world_clock_us(model, client) - model->edge_us);

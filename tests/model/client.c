@@ -99,7 +99,7 @@ static void begin(struct model *model, struct client *client, weir_ask *group) {
   client->deadline_us = model->world->real_us + DEADLINE_US;
   machine_start(model, client, group);
   begin_round(model, client);
-  if (model->only_windows) client->start_us = 0; /* every round has a stamp of its own */
+  if (model->one_window) client->start_us = 0; /* makes states equal */
 }
 
 static void give_up_charges(struct model *model, struct record *taken) {

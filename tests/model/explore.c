@@ -8,10 +8,23 @@
 
 enum { DEPTH_MOST = 250, EXPLORED = 255 };
 
-/* A state that was seen: 120 bits of its hash, and low in `b` the depth at which it was met, or
- * EXPLORED once all that follows it has been. */
+/* A state that was seen: 120 bits of its hash, and low in `b` whether all that follows it has been
+ * explored. */
 struct seen {
   uint64_t a, b;
+};
+
+/* How a state was first reached: by a step from another one. */
+struct origin {
+  uint32_t from;
+  struct step step;
+};
+
+/* The states that are some number of steps away from the start, and the worlds saved there. */
+struct level {
+  size_t first; /* the first one's number */
+  size_t count, room;
+  char *saved;
 };
 
 struct search {
@@ -19,11 +32,12 @@ struct search {
   struct seen *seen; /* open addressing, never more than half full */
   size_t mask;
   size_t count;
-  int limit; /* steps in a run */
   int deepest;
   int length; /* of the failing run */
   struct step path[DEPTH_MOST];
-  char *saved; /* a world for every depth */
+  char *saved;            /* depth first: a world for every depth */
+  struct origin *origins; /* breadth first: one for every state */
+  size_t origins_room;
   bool out_of_memory;
 };
 
@@ -77,27 +91,25 @@ static bool make_table(struct search *search, size_t size) {
   return true;
 }
 
-/* Whether all that follows this state has been explored, at least as far as from here. Without a
- * limit on the depth one visit is enough, and a state that comes again before all that follows it
- * has been explored follows itself: a run that never ends. */
-static bool visited(struct search *search, int depth, const struct seen *hash) {
+/* Enters a state; NULL: it is known. */
+static struct seen *enter(struct search *search, const struct seen *hash) {
   struct seen *place = place_of(search->seen, search->mask, hash);
-  bool known = place->a != 0 || place->b != 0;
-  bool whole = search->limit == DEPTH_MOST;
-  if (known && whole && (place->b & 255) != EXPLORED)
-    check_fails(&search->model, CHECK_ENDLESS, "the same again, for ever");
-  if (known && (whole || (int)(place->b & 255) <= depth)) return true;
-  *place = (struct seen){hash->a, hash->b | (uint64_t)depth};
-  if (known || ++search->count * 2 <= search->mask) return false;
-  search->out_of_memory = !make_table(search, (search->mask + 1) * 2);
-  return search->out_of_memory;
+  if (place->a != 0 || place->b != 0) return NULL;
+  *place = *hash;
+  if (++search->count * 2 <= search->mask) return place;
+  if (make_table(search, (search->mask + 1) * 2)) return place;
+  search->out_of_memory = true;
+  return NULL;
 }
 
-static void mark_explored(struct search *search, const struct seen *hash) {
-  if (search->limit == DEPTH_MOST) place_of(search->seen, search->mask, hash)->b |= EXPLORED;
+static void forget_states(struct search *search) {
+  search->count = 0;
+  search->deepest = 0;
+  memset(search->seen, 0, (search->mask + 1) * sizeof *search->seen);
+  world_reset(&search->model);
 }
 
-/* --- the search --------------------------------------------------------------------------------
+/* --- every run, depth first --------------------------------------------------------------------
  */
 
 static bool fails(struct search *search, int depth) {
@@ -105,6 +117,16 @@ static bool fails(struct search *search, int depth) {
     check_fails(&search->model, CHECK_ENDLESS, "%d steps, and no end", depth);
   search->length = depth;
   return search->model.failed != CHECK_NONE;
+}
+
+/* Whether there is nothing new to explore from here. A state that comes again before all that
+ * follows it has been explored follows itself: a run that never ends. */
+static bool visited(struct search *search, const struct seen *hash) {
+  if (enter(search, hash) != NULL) return false;
+  if (search->out_of_memory) return true;
+  if ((place_of(search->seen, search->mask, hash)->b & 255) != EXPLORED)
+    check_fails(&search->model, CHECK_ENDLESS, "the same again, for ever");
+  return true;
 }
 
 /* Explores all that can follow. True when a check failed: the path leads there. */
@@ -116,7 +138,7 @@ static bool descend(struct search *search, int depth) {
   if (count == 0) check_end(model);
   if (fails(search, depth)) return true;
   struct seen hash = hash_of(model);
-  if (depth == search->limit || visited(search, depth, &hash)) return fails(search, depth);
+  if (visited(search, &hash)) return fails(search, depth);
   char *saved = search->saved + (size_t)depth * model->live_bytes;
   ranges_save(model, saved);
   for (size_t i = 0; i < count; i++) {
@@ -125,18 +147,109 @@ static bool descend(struct search *search, int depth) {
     if (descend(search, depth + 1)) return true;
     ranges_restore(model, saved);
   }
-  mark_explored(search, &hash);
+  place_of(search->seen, search->mask, &hash)->b |= EXPLORED;
   return false;
 }
 
-static bool search_to(struct search *search, int limit) {
-  search->limit = limit;
-  search->count = 0;
-  search->deepest = 0;
-  memset(search->seen, 0, (search->mask + 1) * sizeof *search->seen);
-  world_reset(&search->model);
-  return descend(search, 0);
+static bool explore_all(struct search *search) {
+  forget_states(search);
+  search->saved = malloc(DEPTH_MOST * search->model.live_bytes);
+  search->out_of_memory = search->saved == NULL;
+  bool failed = !search->out_of_memory && descend(search, 0);
+  free(search->saved);
+  search->saved = NULL;
+  return failed;
 }
+
+/* --- the shortest run that fails, breadth first ------------------------------------------------
+ */
+
+/* `size` bytes more at the end of what holds `count` such pieces. */
+static bool make_room(void **pieces, size_t *room, size_t count, size_t size) {
+  if (count < *room) return true;
+  size_t larger = *room == 0 ? 1024 : *room * 2;
+  void *moved = realloc(*pieces, larger * size);
+  if (moved == NULL) return false;
+  *pieces = moved;
+  *room = larger;
+  return true;
+}
+
+/* Adds the world as it is to the next level, unless it was met before. */
+static void reach(struct search *search, struct level *next, uint32_t from, struct step step) {
+  struct model *model = &search->model;
+  struct seen hash = hash_of(model);
+  void *origins = search->origins;
+  void *saved = next->saved;
+  if (enter(search, &hash) == NULL) return;
+  bool enough = make_room(&origins, &search->origins_room, search->count, sizeof(struct origin)) &&
+                make_room(&saved, &next->room, next->count, model->live_bytes);
+  search->origins = origins;
+  next->saved = saved;
+  if (!enough) {
+    search->out_of_memory = true;
+    return;
+  }
+  search->origins[search->count - 1] = (struct origin){from, step};
+  ranges_save(model, next->saved + next->count++ * model->live_bytes);
+}
+
+/* The path to a state, found backwards. */
+static void trace_back(struct search *search, size_t number, int length) {
+  search->length = length;
+  for (int at = length; at > 0; at--) {
+    search->path[at - 1] = search->origins[number].step;
+    number = search->origins[number].from;
+  }
+}
+
+/* All steps from one state of a level. True when a check failed: the path leads there. */
+static bool expand(struct search *search, const struct level *level, size_t i, struct level *next) {
+  struct model *model = &search->model;
+  struct step steps[STEPS_MOST];
+  const char *saved = level->saved + i * model->live_bytes;
+  ranges_restore(model, saved);
+  size_t count = world_steps(model, steps);
+  if (count == 0) check_end(model);
+  if (model->failed != CHECK_NONE) trace_back(search, level->first + i, search->deepest);
+  for (size_t j = 0; j < count && !search->out_of_memory; j++) {
+    ranges_restore(model, saved);
+    world_apply(model, steps[j]);
+    if (model->failed == CHECK_NONE) {
+      reach(search, next, (uint32_t)(level->first + i), steps[j]);
+      continue;
+    }
+    trace_back(search, level->first + i, search->deepest);
+    search->path[search->length++] = steps[j];
+    return true;
+  }
+  return model->failed != CHECK_NONE;
+}
+
+static bool advance(struct search *search, const struct level *level, struct level *next) {
+  next->first = level->first + level->count;
+  next->count = 0;
+  for (size_t i = 0; i < level->count && !search->out_of_memory; i++)
+    if (expand(search, level, i, next)) return true;
+  return false;
+}
+
+static bool find_shortest(struct search *search) {
+  struct level levels[2] = {{.first = 0}, {.first = 0}};
+  bool failed = false;
+  forget_states(search);
+  reach(search, &levels[0], 0, (struct step){0});
+  for (int at = 0; levels[at].count > 0 && !failed && search->deepest < DEPTH_MOST - 1; at = !at) {
+    failed = advance(search, &levels[at], &levels[!at]);
+    if (!failed) search->deepest++;
+  }
+  free(levels[0].saved);
+  free(levels[1].saved);
+  return failed;
+}
+
+/* --- what was found ----------------------------------------------------------------------------
+ */
 
 static void tell(struct search *search, FILE *story) {
   struct model *model = &search->model;
@@ -151,29 +264,14 @@ static void tell(struct search *search, FILE *story) {
   fprintf(story, "      => %s: %s\n", check_name(model->failed), model->failure);
 }
 
-/* A run that fails within some steps is found within more: the least is between `holds`, within
- * which none does, and the length of the last that was found. */
-static void find_shortest(struct search *search) {
-  int holds = 0;
-  int fails_in = search->length < DEPTH_MOST ? search->length : DEPTH_MOST - 1;
-  while (fails_in - holds > 1) {
-    int limit = (holds + fails_in) / 2;
-    if (search_to(search, limit))
-      fails_in = search->length;
-    else
-      holds = limit;
-  }
-  search_to(search, fails_in);
-}
-
-static void run(struct search *search, FILE *story, struct verdict *verdict) {
-  bool failed = search_to(search, DEPTH_MOST);
+/* Mistakes that are known are looked for where they show first. */
+static void run(struct search *search, bool mistaken, FILE *story, struct verdict *verdict) {
+  bool failed = mistaken ? find_shortest(search) : explore_all(search);
   verdict->states = search->count;
   verdict->decisions = search->model.decisions;
   verdict->deepest = search->deepest;
-  verdict->excess = search->model.excess;
-  if (!failed) return;
-  if (search->model.failed != CHECK_ENDLESS) find_shortest(search);
+  if (!failed || search->out_of_memory) return;
+  if (!mistaken && search->model.failed != CHECK_ENDLESS) find_shortest(search);
   verdict->failed = search->model.failed;
   verdict->length = search->length;
   snprintf(verdict->failure, sizeof verdict->failure, "%s", search->model.failure);
@@ -186,12 +284,10 @@ bool explore(const struct scope *scope, const struct mutant *mutant, FILE *story
   *verdict = (struct verdict){0};
   if (search == NULL) return false;
   bool ready = model_open(&search->model, scope, mutant) && make_table(search, 1 << 16);
-  if (ready) search->saved = malloc(DEPTH_MOST * search->model.live_bytes);
-  ready = ready && search->saved != NULL;
-  if (ready) run(search, story, verdict);
+  if (ready) run(search, mutant != &no_mutant, story, verdict);
   ready = ready && !search->out_of_memory;
   model_close(&search->model);
-  free(search->saved);
+  free(search->origins);
   free(search->seen);
   free(search);
   return ready;

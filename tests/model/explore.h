@@ -1,4 +1,4 @@
-/* Exploration: every order of steps, depth first, each state once. */
+/* Exploration: every order of steps, each state once. */
 #ifndef MODEL_EXPLORE_H
 #define MODEL_EXPLORE_H
 
@@ -7,7 +7,6 @@
 struct verdict {
   uint64_t states;
   uint64_t decisions;
-  int64_t excess;    /* see model.h */
   int deepest;       /* the longest run, in steps */
   enum check failed; /* CHECK_NONE: everything holds */
   int length;        /* of the shortest failing run */

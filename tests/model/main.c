@@ -6,7 +6,6 @@
  *
  * Exits 0 when every check holds in every scope and every mutant is caught by its check. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -28,7 +27,6 @@ static bool run_scope(const struct scope *scope) {
     fprintf(stderr, "weir_model: %s: no memory\n", scope->name);
     return false;
   }
-  if (getenv("EXCESS")) printf("excess %lld\n", (long long)verdict.excess);
   printf("%-46s %9" PRIu64 " %10" PRIu64 " %5d %6.1f s  %s\n", scope->name, verdict.states,
          verdict.decisions, verdict.deepest, seconds_since(start), check_name(verdict.failed));
   fflush(stdout);
@@ -37,6 +35,7 @@ static bool run_scope(const struct scope *scope) {
 
 static bool run_mutant(const struct mutant *mutant) {
   struct verdict verdict;
+  int64_t start = weir_monotonic_us();
   const struct scope *scope = scope_find(mutant->scope);
   printf("\nmutant \"%s\" in \"%s\"\n", mutant->name, mutant->scope);
   if (scope == NULL || !explore(scope, mutant, stdout, &verdict)) {
@@ -49,7 +48,8 @@ static bool run_mutant(const struct mutant *mutant) {
     printf("   killed by %s, which is not its check (%s)\n", check_name(verdict.failed),
            check_name(mutant->killed_by));
   else
-    printf("   killed by %s in %d steps\n", check_name(verdict.failed), verdict.length);
+    printf("   killed by %s in %d steps, found among %" PRIu64 " states in %.1f s\n",
+           check_name(verdict.failed), verdict.length, verdict.states, seconds_since(start));
   fflush(stdout);
   return verdict.failed == mutant->killed_by;
 }

@@ -50,10 +50,9 @@ static void place_edge(struct model *model) {
 
 /* What the checks need to know of a scope. */
 static void classify(struct model *model) {
-  model->only_windows = true;
+  model->one_window = model->stack.count == 1 && truth_of(model, 0) == &truth_window;
   for (int i = 0; i < (int)model->stack.count; i++) {
     bool bucket = weir_rule_is_bucket(&model->stack.rules[i]);
-    if (truth_of(model, i) != &truth_window) model->only_windows = false;
     if (bucket) model->keeps_order = true;
     if (model->stack.rules[i].kind == WEIR_SLIDING_LOG || (bucket && model->stack.count > 1))
       model->reads_clocks = true;

@@ -212,7 +212,7 @@ struct model {
   int64_t last_us;                /* the latest instant */
   int64_t first_cell[RULES_MOST]; /* which cell is number 0 of the world's arrays */
   struct request requests[CLIENTS_MOST][REQUESTS_MOST];
-  bool only_windows;
+  bool one_window;   /* of all there is: every round has a stamp of its own */
   bool keeps_order;  /* a bucket is checked: records say what came before what */
   bool linear;       /* and must have a serial order that explains every figure */
   bool reads_clocks; /* answers must not be hurried: what follows depends on the clock then */
@@ -224,7 +224,6 @@ struct model {
   size_t range_count;
   size_t live_bytes; /* of all ranges */
   uint64_t decisions;
-  int64_t excess; /* the most that buckets admitted beyond what is allowed, in units */
   enum check failed;
   char failure[256];
   FILE *story; /* where steps are told, or NULL */

@@ -213,7 +213,6 @@ static void check_interval(struct model *model, int i, int64_t from_us, int64_t 
   int64_t sum = admitted_between(model, i, from_us, to_us, real, &clients);
   int64_t excess = sum - full(rule) - bucket_units(rule, span);
   int64_t spare = pending_cost(model, i, clients) + model->world->slack[i];
-  if (excess > model->excess) model->excess = excess;
   if (excess > spare * rule->token_units)
     check_fails(
         model, CHECK_BOUND,

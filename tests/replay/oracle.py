@@ -81,8 +81,8 @@ class Key:
             delay_us = max(algorithm.delay_us(now, cost) for algorithm in self.algorithms)
             fit = self.charge(now, cost)
         if not all(fit):
-            delay_us = max(rule.hold_us for rule, fits in zip(self.rules, fit) if not fits)
             fit = self.charge_denied(now, cost, fit)
+            delay_us = max(rule.hold_us for rule, fits in zip(self.rules, fit) if not fits)
         decision = self.speak(now, cost, fit)._replace(delay_us=delay_us)
         self.check_retry(now, cost, decision)
         return decision
