@@ -139,7 +139,7 @@ const struct scope window_scopes[] = {
     {.name = "N=4, 4 lanes, crash",
      .rules = "sliding-window:3/1ms,cells=4",
      .processes = LANES_4,
-     .requests = "1+1 1 / 2+1 / 1",
+     .requests = "1 1 / 2+1 / 1",
      .instants_us = {-4, 3, 11},
      .flags = CRASH},
     {.name = "N=4, 4 lanes, answer lost",
