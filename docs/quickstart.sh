@@ -3,7 +3,6 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-# libmemcached's pkg-config file names libcrypto, which its package does not bring along: libssl-dev.
 packages="cmake ninja-build pkg-config libmemcached-dev libssl-dev libhiredis-dev libsodium-dev zlib1g-dev libjansson-dev"
 if ! command -v cc >/dev/null; then
   packages="gcc libc6-dev $packages"

@@ -1,15 +1,67 @@
 /* How a new connection is found to speak one dialect: `mn` is answered by memcached itself, and
- * closes a connection to a proxy that knows no meta commands. */
+ * closes a connection to a proxy that knows no meta commands.
+ *
+ * A user is known by the first command: a `set` of any key, whose value is the user and the
+ * password. A server that was started without -Y takes it for what it says, so the item is born
+ * expired: the password can be read by nobody. */
+#include <stdio.h>
+
 #include "memcached/codec.h"
 #include "memcached/version.h"
+#include "wire/tls.h"
 
-enum { START, ASKED_META, FALL_BACK, ASKED_VERSION };
+enum { START, SAID_WHO, ASKED_META, FALL_BACK, SAID_WHO_AGAIN, ASKED_VERSION };
 
-static weir_greeting_answer say(weir_greeting *greeting, const char *text, unsigned next) {
-  greeting->say_length = strlen(text);
-  memcpy(greeting->say, text, greeting->say_length);
+bool weir_memcached_hello_write(weir_memcached_hello *hello, weir_memcached_dialect wanted,
+                                const char *user, const char *password) {
+  *hello = (weir_memcached_hello){.wanted = wanted};
+  if (user == NULL || password == NULL) return true;
+  int used = snprintf(hello->text, sizeof hello->text, "set weir:auth 0 -1 %zu\r\n%s %s\r\n",
+                      strlen(user) + 1 + strlen(password), user, password);
+  if (used < 0 || (size_t)used >= sizeof hello->text) return false;
+  hello->length = (size_t)used;
+  return true;
+}
+
+static weir_greeting_answer say(weir_greeting *greeting, const char *text, size_t length,
+                                unsigned next) {
+  greeting->say_length = length;
+  memcpy(greeting->say, text, length);
   greeting->step = next;
   return WEIR_GREETING_SAY;
+}
+
+static weir_greeting_answer ask_meta(weir_greeting *greeting) {
+  return say(greeting, "mn\r\n", strlen("mn\r\n"), ASKED_META);
+}
+
+static weir_greeting_answer ask_version(weir_greeting *greeting) {
+  return say(greeting, "version\r\n", strlen("version\r\n"), ASKED_VERSION);
+}
+
+static weir_greeting_answer fail(const char *why, weir_message *message) {
+  weir_message_set(message, "%s", why);
+  return WEIR_GREETING_FAILED;
+}
+
+/* On a new connection. */
+static weir_greeting_answer start(weir_greeting *greeting) {
+  const weir_memcached_hello *hello = greeting->settings;
+  bool meta = greeting->step == START && hello->wanted != WEIR_DIALECT_CLASSIC;
+  if (hello->length > 0)
+    return say(greeting, hello->text, hello->length, meta ? SAID_WHO : SAID_WHO_AGAIN);
+  return meta ? ask_meta(greeting) : ask_version(greeting);
+}
+
+/* Nothing of the answer is shown: a server may repeat what it was told. */
+static weir_greeting_answer hear_welcome(weir_greeting *greeting, const weir_line *line,
+                                         weir_message *message) {
+  if (weir_line_is(line, "STORED"))
+    return greeting->step == SAID_WHO ? ask_meta(greeting) : ask_version(greeting);
+  if (weir_line_starts(line, "CLIENT_ERROR"))
+    return fail("the server does not accept the user and password of the URL", message);
+  return fail("the server does not answer the user and password of the URL as memcached does",
+              message);
 }
 
 static weir_greeting_answer ready(weir_greeting *greeting, weir_memcached_dialect dialect) {
@@ -18,37 +70,52 @@ static weir_greeting_answer ready(weir_greeting *greeting, weir_memcached_dialec
 }
 
 static weir_greeting_answer no_meta(weir_greeting *greeting, weir_message *message) {
-  const weir_memcached_dialect *wanted = greeting->settings;
+  const weir_memcached_hello *hello = greeting->settings;
   greeting->step = FALL_BACK;
-  if (*wanted == WEIR_DIALECT_AUTO) return WEIR_GREETING_RECONNECT;
-  weir_message_set(message, "the server knows no meta commands; protocol=classic may work");
-  return WEIR_GREETING_FAILED;
+  if (hello->wanted == WEIR_DIALECT_AUTO) return WEIR_GREETING_RECONNECT;
+  return fail("the server knows no meta commands; protocol=classic may work", message);
 }
 
 static weir_greeting_answer hear_version(weir_greeting *greeting, const weir_line *line,
                                          weir_message *message) {
   if (weir_line_starts(line, "VERSION ")) return ready(greeting, WEIR_DIALECT_CLASSIC);
-  weir_message_set(message, "the server does not answer \"version\" as memcached does");
-  return WEIR_GREETING_FAILED;
+  return fail("the server does not answer \"version\" as memcached does", message);
+}
+
+static weir_greeting_answer hear(weir_greeting *greeting, const weir_line *line,
+                                 weir_message *message) {
+  if (weir_line_is(line, "CLIENT_ERROR unauthenticated") && greeting->step != SAID_WHO &&
+      greeting->step != SAID_WHO_AGAIN)
+    return fail("the server wants a user and a password: user:password@ before the host", message);
+  switch (greeting->step) {
+    case SAID_WHO:
+    case SAID_WHO_AGAIN:
+      return hear_welcome(greeting, line, message);
+    case ASKED_META:
+      if (weir_line_is(line, "MN")) return ready(greeting, WEIR_DIALECT_META);
+      return no_meta(greeting, message);
+    default:
+      return hear_version(greeting, line, message);
+  }
+}
+
+/* Hung up without an answer: a proxy does that to `mn`, and a server to whoever does not speak TLS.
+ */
+static weir_greeting_answer hear_silence(weir_greeting *greeting, weir_message *message) {
+  if (greeting->step == ASKED_META) return no_meta(greeting, message);
+  return fail("the server hung up during the greeting; where it speaks TLS, write memcacheds://",
+              message);
 }
 
 static weir_greeting_answer greet(weir_greeting *greeting, const char *bytes, size_t length,
                                   bool closed, weir_message *message) {
-  const weir_memcached_dialect *wanted = greeting->settings;
+  if (greeting->step == START || greeting->step == FALL_BACK) return start(greeting);
+  if (weir_tls_is_alert(bytes, length))
+    return fail("the server speaks TLS: write memcacheds://", message);
   weir_line line = weir_line_find(bytes, length);
-  if (greeting->step == START && *wanted != WEIR_DIALECT_CLASSIC) {
-    return say(greeting, "mn\r\n", ASKED_META);
-  }
-  if (greeting->step == START || greeting->step == FALL_BACK) {
-    return say(greeting, "version\r\n", ASKED_VERSION);
-  }
   greeting->taken = line.taken;
-  if (greeting->step == ASKED_VERSION) {
-    return line.taken == 0 ? WEIR_GREETING_MORE : hear_version(greeting, &line, message);
-  }
-  if (line.taken == 0 && !closed) return WEIR_GREETING_MORE;
-  if (line.taken > 0 && weir_line_is(&line, "MN")) return ready(greeting, WEIR_DIALECT_META);
-  return no_meta(greeting, message);
+  if (line.taken > 0) return hear(greeting, &line, message);
+  return closed ? hear_silence(greeting, message) : WEIR_GREETING_MORE;
 }
 
 static const weir_wire_codec *const codecs[] = {

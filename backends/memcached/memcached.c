@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "memcached/codec.h"
+#include "memcached/inspect.h"
 #include "memcached/order.h"
 #include "memcached/ring.h"
 #include "wire/wire.h"
@@ -13,7 +14,8 @@
 enum { DEFAULT_PORT = 11211, SERVERS_MOST = 256, ORDER_KEPT = 4096, SLICE_US = 1000 };
 
 typedef struct memcached_store {
-  weir_memcached_dialect dialect;
+  weir_memcached_hello hello;
+  weir_tls *tls;   /* NULL: plain */
   weir_ring *ring; /* NULL with one server */
   size_t server_count;
   pthread_mutex_t lock; /* guards orders */
@@ -162,12 +164,29 @@ static void memcached_exec(void *handle, weir_operation *operations, size_t coun
   }
 }
 
+static size_t memcached_locate(void *handle, const char *home, size_t home_length, size_t *count,
+                               const char **name) {
+  const memcached_store *store = handle;
+  size_t server = store->ring == NULL ? 0 : weir_ring_pick(store->ring, home, home_length);
+  *count = store->server_count;
+  *name = weir_wire_name(store->wires[server]);
+  return server;
+}
+
+static void memcached_inspect(void *handle, const weir_inspection *inspection) {
+  const memcached_store *store = handle;
+  weir_memcached_inspect(store->wires[inspection->server], &store->hello, inspection);
+}
+
 static void memcached_close(void *handle) {
   memcached_store *store = handle;
   if (store == NULL) return;
   for (size_t i = 0; i < store->server_count; i++)
     weir_wire_close(store->wires[i]);
-  while (store->orders != NULL) {
+  weir_tls_close(store->tls);
+  bool unlocked = pthread_mutex_trylock(&store->lock) == 0; /* else a parent's thread had it */
+  if (unlocked) pthread_mutex_unlock(&store->lock);
+  while (unlocked && store->orders != NULL) {
     weir_order *next = store->orders->next;
     weir_order_free(store->orders);
     store->orders = next;
@@ -194,8 +213,28 @@ static weir_status read_options(const weir_url *url, size_t *protocol, size_t *d
                        message);
 }
 
+static weir_status write_hello(const weir_url *url, size_t protocol, weir_memcached_hello *hello,
+                               weir_message *message) {
+  if ((url->user == NULL) != (url->password == NULL)) {
+    weir_message_set(message, "a user and a password need each other: user:password@");
+    return WEIR_BAD_URL;
+  }
+  if (weir_memcached_hello_write(hello, (weir_memcached_dialect)protocol, url->user, url->password))
+    return WEIR_OK;
+  weir_message_set(message, "user and password are longer than %d bytes together",
+                   WEIR_WIRE_GREETING_MOST - 100);
+  return WEIR_BAD_URL;
+}
+
+static bool is_secure(const weir_url *url) {
+  return strcmp(url->scheme, "memcacheds") == 0;
+}
+
 static weir_status open_wires(memcached_store *store, const weir_url *url, int64_t timeout_us,
                               weir_message *message) {
+  weir_wire_times times;
+  weir_status status = weir_wire_read_times(url, timeout_us, &times, message);
+  if (status != WEIR_OK) return status;
   bool unix_socket = url->host_count == 0;
   size_t count = unix_socket ? 1 : url->host_count;
   for (size_t i = 0; i < count; i++) {
@@ -203,10 +242,11 @@ static weir_status open_wires(memcached_store *store, const weir_url *url, int64
     if (!unix_socket) {
       const weir_url_host *host = &url->hosts[i];
       place = (weir_wire_place){.host = host->name,
-                                .port = host->port == 0 ? DEFAULT_PORT : host->port};
+                                .port = host->port == 0 ? DEFAULT_PORT : host->port,
+                                .tls = store->tls};
     }
-    weir_status status = weir_wire_open(&place, &weir_memcached_protocol, &store->dialect,
-                                        timeout_us, &store->wires[i], message);
+    status = weir_wire_open(&place, &weir_memcached_protocol, &store->hello, &times,
+                            &store->wires[i], message);
     if (status != WEIR_OK) return status;
     store->server_count++;
   }
@@ -231,8 +271,9 @@ static weir_status memcached_open(const weir_url *url, int64_t timeout_us, void 
     free(store);
     return WEIR_NO_MEMORY;
   }
-  store->dialect = (weir_memcached_dialect)protocol;
-  status = open_wires(store, url, timeout_us, message);
+  status = write_hello(url, protocol, &store->hello, message);
+  if (status == WEIR_OK) status = weir_tls_open(url, is_secure(url), &store->tls, message);
+  if (status == WEIR_OK) status = open_wires(store, url, timeout_us, message);
   if (status == WEIR_OK && url->host_count > 1) {
     status = weir_ring_create(url->hosts, url->host_count, DEFAULT_PORT,
                               (weir_distribution)distribution, &store->ring, message);
@@ -245,10 +286,12 @@ static weir_status memcached_open(const weir_url *url, int64_t timeout_us, void 
   return WEIR_OK;
 }
 
-static const weir_scheme schemes[] = {
-    {"memcached", WEIR_URL_HOSTS}, {"memcached+unix", WEIR_URL_PATH}, {NULL, 0}};
+static const weir_scheme schemes[] = {{"memcached", WEIR_URL_HOSTS | WEIR_URL_USER},
+                                      {"memcached+unix", WEIR_URL_PATH | WEIR_URL_USER},
+                                      {"memcacheds", WEIR_URL_HOSTS | WEIR_URL_USER},
+                                      {NULL, 0}};
 
-static const char *const options[] = {"protocol", "distribution", NULL};
+static const char *const options[] = {"protocol", "distribution", "probe", WEIR_TLS_OPTIONS, NULL};
 
 const weir_backend weir_memcached_backend = {.size = sizeof(weir_backend),
                                              .name = "memcached",
@@ -257,4 +300,6 @@ const weir_backend weir_memcached_backend = {.size = sizeof(weir_backend),
                                              .traits = WEIR_TRAIT_SWAP,
                                              .open = memcached_open,
                                              .exec = memcached_exec,
-                                             .close = memcached_close};
+                                             .close = memcached_close,
+                                             .locate = memcached_locate,
+                                             .inspect = memcached_inspect};

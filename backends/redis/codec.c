@@ -213,13 +213,26 @@ static void conclude_first(weir_operation *operation) {
   operation->version_out = 0;
 }
 
+/* For a sum that is in doubt since an attempt whose message is gone: only the cause was kept. */
+static void explain_doubt(const weir_operation *operation, weir_message *message) {
+  bool unseeded = has_note(operation, WEIR_NOTE_UNSEEDED);
+  if (!unseeded && message->text[0] != '\0') return;
+  unsigned cause = (unsigned)(operation->version_out >> WEIR_NOTE_CAUSE_SHIFT) - 1;
+  weir_redis_step step = unseeded ? WEIR_STEP_SET_SEED : WEIR_STEP_PEXPIRE;
+  weir_redis_refusal_explain(cause, weir_redis_commands[step].name, operation, NULL, message);
+}
+
 /* After PTTL in an attempt of its own. */
-static void conclude_question(weir_operation *operation) {
+static void conclude_question(weir_operation *operation, weir_message *message) {
   if (has_note(operation, WEIR_NOTE_BARE)) {
     operation->outcome = WEIR_PENDING; /* the next attempt mends the key */
     return;
   }
-  operation->outcome = has_note(operation, WEIR_NOTE_DOUBT) ? WEIR_UNKNOWN : WEIR_DONE;
+  operation->outcome = WEIR_DONE;
+  if (has_note(operation, WEIR_NOTE_DOUBT)) {
+    operation->outcome = WEIR_UNKNOWN;
+    explain_doubt(operation, message);
+  }
   operation->version_out = 0;
 }
 
@@ -228,13 +241,9 @@ static void conclude_repair(weir_operation *operation, weir_message *message) {
   bool absent = operation->kind == WEIR_SUB &&
                 (operation->version_out & (WEIR_NOTE_OWED | WEIR_NOTE_MADE)) != 0;
   operation->outcome = absent ? WEIR_ABSENT : WEIR_DONE;
-  if (has_note(operation, WEIR_NOTE_UNSEEDED)) {
-    unsigned cause = (unsigned)(operation->version_out >> WEIR_NOTE_CAUSE_SHIFT) - 1;
-    weir_redis_refusal_explain(cause, weir_redis_commands[WEIR_STEP_SET_SEED].name, operation, NULL,
-                               message);
-  }
   if ((operation->version_out & (WEIR_NOTE_UNSEEDED | WEIR_NOTE_DOUBT)) != 0) {
     operation->outcome = WEIR_UNKNOWN;
+    explain_doubt(operation, message);
   }
   operation->version_out = 0;
 }
@@ -244,6 +253,8 @@ static weir_reading decode(weir_wire_command *command, const char *bytes, size_t
   weir_operation *operation = &command->operation;
   const weir_redis_reply *reply;
   weir_reading reading = weir_redis_parser_read(command->parser, bytes, length, taken, &reply);
+  if (reading == WEIR_READING_BROKEN && weir_redis_parser_lacks_memory(command->parser))
+    weir_message_set(message, "no memory to read the server's reply");
   if (reading != WEIR_READING_REPLY) return reading;
   const weir_redis_plan *plan = weir_redis_plan_of(command);
   const weir_redis_step *step = plan->steps + command->replies;
@@ -252,7 +263,7 @@ static weir_reading decode(weir_wire_command *command, const char *bytes, size_t
   if (command->attempt == 0) {
     conclude_first(operation);
   } else if (plan == &weir_redis_plans[WEIR_PLAN_ASK]) {
-    conclude_question(operation);
+    conclude_question(operation, message);
   } else {
     conclude_repair(operation, message);
   }

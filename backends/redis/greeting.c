@@ -54,10 +54,11 @@ static void read_line(const char *bytes, size_t length, weir_redis_reply *reply)
 static weir_greeting_answer hear(const char *name, const weir_redis_reply *reply,
                                  weir_message *message) {
   bool ping = strcmp(name, "ping") == 0;
+  bool auth = strcmp(name, "auth") == 0; /* an error may repeat its arguments */
   unsigned cause;
   if (reply->kind == WEIR_REPLY_ERROR) {
     weir_redis_refusal_judge(reply, &cause);
-    weir_redis_refusal_explain(cause, name, NULL, reply, message);
+    weir_redis_refusal_explain(cause, name, NULL, auth ? NULL : reply, message);
     return WEIR_GREETING_FAILED;
   }
   if (strcmp(reply->text, ping ? "PONG" : "OK") == 0) {
@@ -81,6 +82,10 @@ static weir_greeting_answer greet(weir_greeting *greeting, const char *bytes, si
   const weir_redis_hello *hello = greeting->settings;
   weir_greeting_answer answer = WEIR_GREETING_MORE;
   if (greeting->step == 0) return say(greeting);
+  if (weir_tls_is_alert(bytes, length)) {
+    weir_message_set(message, "the server speaks TLS: write rediss://");
+    return WEIR_GREETING_FAILED;
+  }
   while (answer == WEIR_GREETING_MORE && greeting->taken < length) {
     const char *line = bytes + greeting->taken;
     const char *end = memchr(line, '\n', length - greeting->taken);
@@ -92,7 +97,8 @@ static weir_greeting_answer greet(weir_greeting *greeting, const char *bytes, si
   }
   if (answer != WEIR_GREETING_MORE || !closed) return answer;
   weir_message_set(message,
-                   "the server hung up instead of answering \"%s\"; a proxy may not know it",
+                   "the server hung up instead of answering \"%s\"; a proxy may not know it, and "
+                   "where TLS is spoken, write rediss://",
                    hello->names[greeting->step - 1]);
   return WEIR_GREETING_FAILED;
 }

@@ -1,13 +1,18 @@
 /* The redis backend: one server, one round trip, and more where a key must be mended. */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "redis/codec.h"
+#include "redis/inspect.h"
 #include "redis/seen.h"
 
-enum { DEFAULT_PORT = 6379, DATABASE_MOST = 65535 };
+enum { DEFAULT_PORT = 6379, DATABASE_MOST = 65535, USER_BYTES = 128 };
 
 typedef struct redis_store {
   weir_redis_hello hello;
+  char user[USER_BYTES]; /* for people; empty: none named */
+  weir_tls *tls;         /* NULL: plain */
   weir_redis_seen *seen;
   weir_wire *wire;
 } redis_store;
@@ -114,9 +119,26 @@ static void redis_exec(void *handle, weir_operation *operations, size_t count, i
   remember(&call);
 }
 
+static size_t redis_locate(void *handle, const char *home, size_t home_length, size_t *count,
+                           const char **name) {
+  const redis_store *store = handle;
+  (void)home;
+  (void)home_length;
+  *count = 1;
+  *name = weir_wire_name(store->wire);
+  return 0;
+}
+
+static void redis_inspect(void *handle, const weir_inspection *inspection) {
+  const redis_store *store = handle;
+  weir_redis_inspect(store->wire, &store->hello, store->user[0] != '\0' ? store->user : NULL,
+                     inspection);
+}
+
 static void redis_close(void *handle) {
   redis_store *store = handle;
   weir_wire_close(store->wire);
+  weir_tls_close(store->tls);
   weir_redis_seen_destroy(store->seen);
   free(store);
 }
@@ -153,13 +175,16 @@ static weir_status write_hello(const weir_url *url, weir_redis_hello *hello,
 
 static weir_status open_wire(const weir_url *url, int64_t timeout_us, redis_store *store,
                              weir_message *message) {
+  weir_wire_times times;
+  weir_status status = weir_wire_read_times(url, timeout_us, &times, message);
+  if (status != WEIR_OK) return status;
   weir_wire_place place = {.path = url->path};
   if (url->host_count > 0) {
     uint16_t port = url->hosts[0].port;
     place = (weir_wire_place){.host = url->hosts[0].name, .port = port == 0 ? DEFAULT_PORT : port};
+    place.tls = store->tls;
   }
-  return weir_wire_open(&place, &weir_redis_protocol, &store->hello, timeout_us, &store->wire,
-                        message);
+  return weir_wire_open(&place, &weir_redis_protocol, &store->hello, &times, &store->wire, message);
 }
 
 static weir_status redis_open(const weir_url *url, int64_t timeout_us, void **handle,
@@ -168,13 +193,15 @@ static weir_status redis_open(const weir_url *url, int64_t timeout_us, void **ha
   redis_store *store = calloc(1, sizeof *store);
   if (store == NULL) return WEIR_NO_MEMORY;
   weir_status status = write_hello(url, &store->hello, message);
+  snprintf(store->user, sizeof store->user, "%s", url->user != NULL ? url->user : "");
+  bool secure = strcmp(url->scheme, "rediss") == 0;
+  if (status == WEIR_OK) status = weir_tls_open(url, secure, &store->tls, message);
   if (status == WEIR_OK) {
     store->seen = weir_redis_seen_create();
     status = store->seen == NULL ? WEIR_NO_MEMORY : open_wire(url, timeout_us, store, message);
   }
   if (status != WEIR_OK) {
-    weir_redis_seen_destroy(store->seen);
-    free(store);
+    redis_close(store);
     return status;
   }
   *handle = store;
@@ -183,9 +210,10 @@ static weir_status redis_open(const weir_url *url, int64_t timeout_us, void **ha
 
 static const weir_scheme schemes[] = {{"redis", WEIR_URL_HOST | WEIR_URL_PATH | WEIR_URL_USER},
                                       {"redis+unix", WEIR_URL_PATH | WEIR_URL_USER},
+                                      {"rediss", WEIR_URL_HOST | WEIR_URL_PATH | WEIR_URL_USER},
                                       {NULL, 0}};
 
-static const char *const options[] = {"db", NULL};
+static const char *const options[] = {"db", "probe", WEIR_TLS_OPTIONS, NULL};
 
 extern const weir_backend weir_redis_backend;
 
@@ -196,4 +224,6 @@ const weir_backend weir_redis_backend = {.size = sizeof(weir_backend),
                                          .traits = WEIR_TRAIT_RAISE,
                                          .open = redis_open,
                                          .exec = redis_exec,
-                                         .close = redis_close};
+                                         .close = redis_close,
+                                         .locate = redis_locate,
+                                         .inspect = redis_inspect};

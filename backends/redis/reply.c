@@ -109,6 +109,10 @@ weir_reading weir_redis_parser_read(weir_redis_parser *parser, const char *bytes
   return parse(parser, bytes, frame.total);
 }
 
+bool weir_redis_parser_lacks_memory(const weir_redis_parser *parser) {
+  return parser->reader->err == REDIS_ERR_OOM;
+}
+
 bool weir_redis_reply_starts(const weir_redis_reply *reply, const char *text) {
   return strncmp(reply->text, text, strlen(text)) == 0;
 }

@@ -34,6 +34,9 @@ void weir_redis_parser_destroy(weir_redis_parser *parser);
 weir_reading weir_redis_parser_read(weir_redis_parser *parser, const char *bytes, size_t length,
                                     size_t *taken, const weir_redis_reply **reply);
 
+/* Whether the last reading was BROKEN for want of memory. */
+bool weir_redis_parser_lacks_memory(const weir_redis_parser *parser);
+
 bool weir_redis_reply_starts(const weir_redis_reply *reply, const char *text);
 bool weir_redis_reply_is_ok(const weir_redis_reply *reply);
 

@@ -1,4 +1,5 @@
-/* The connection as a state machine: closed, connecting, greeting, ready. Nothing here waits. */
+/* The connection as a state machine: closed, connecting, securing where it speaks TLS, greeting,
+ * ready. Nothing here waits. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -13,6 +14,9 @@ void weir_wire_parser_drop(weir_wire *wire) {
 
 static void drop_socket(weir_wire *wire) {
   weir_wire_parser_drop(wire);
+  weir_tls_session_end(wire->session);
+  wire->session = NULL;
+  wire->unread = false;
   if (wire->fd >= 0) close(wire->fd);
   wire->fd = -1;
   wire->state = WEIR_WIRE_CLOSED;
@@ -22,39 +26,41 @@ static void drop_socket(weir_wire *wire) {
 }
 
 /* What a lost connection means for one slot: its end, or one more connection. */
-static void settle(weir_wire *wire, weir_wire_slot *slot) {
+static void settle(weir_wire *wire, weir_wire_slot *slot, int64_t now_us) {
   bool touched = slot->encoded > 0 && slot->commands[0].start < wire->accepted;
   if (!touched && !slot->moved && !slot->abandoned) {
     slot->moved = true;
     slot->encoded = 0;
     return;
   }
+  weir_breaker_excuse(&wire->breaker, slot, now_us);
   weir_wire_slot_mark(slot, wire->accepted);
   weir_wire_slot_explain(slot, wire->why.text);
   weir_wire_slot_end(wire, slot);
 }
 
-static void settle_line(weir_wire *wire) {
+static void settle_line(weir_wire *wire, int64_t now_us) {
   weir_wire_slot *next = NULL;
   for (weir_wire_slot *slot = wire->first; slot != NULL; slot = next) {
     next = slot->next;
-    settle(wire, slot);
+    settle(wire, slot, now_us);
   }
   wire->unsent = wire->first;
 }
 
 /* Closes a ready connection; wire->why says why. */
-static void lose(weir_wire *wire) {
-  settle_line(wire);
+static void lose(weir_wire *wire, int64_t now_us) {
+  settle_line(wire, now_us);
   drop_socket(wire);
 }
 
 /* Every address was tried in vain: what is in line cannot be sent. */
-static void give_up(weir_wire *wire) {
+static void give_up(weir_wire *wire, int64_t now_us) {
   wire->tried = 0;
+  weir_breaker_fail(&wire->breaker, wire->why.text, now_us);
   while (wire->first != NULL) {
     wire->first->moved = true;
-    settle(wire, wire->first);
+    settle(wire, wire->first, now_us);
   }
 }
 
@@ -94,12 +100,24 @@ static void try_address(weir_wire *wire, int64_t now_us) {
   }
 }
 
+/* On a socket that is connected. */
+static void start_talking(weir_wire *wire) {
+  wire->state = WEIR_WIRE_GREETING;
+  wire->out_most = wire->tls == NULL ? sizeof wire->out : WEIR_WIRE_RECORD_BYTES;
+  if (wire->tls == NULL) return;
+  wire->state = WEIR_WIRE_SECURING;
+  wire->session = weir_tls_session_start(wire->tls, wire->host, wire->fd);
+  if (wire->session != NULL) return;
+  weir_message_set(&wire->why, "no memory for TLS");
+  fail_attempt(wire);
+}
+
 /* Whether there is nothing to do but wait. */
 static bool step_connecting(weir_wire *wire, short revents, int64_t now_us) {
   if ((revents & (POLLOUT | POLLERR | POLLHUP)) != 0) {
     int error = weir_socket_finish(wire->fd);
     if (error == 0) {
-      wire->state = WEIR_WIRE_GREETING;
+      start_talking(wire);
     } else {
       explain_connect(wire, error);
       fail_attempt(wire);
@@ -108,6 +126,22 @@ static bool step_connecting(weir_wire *wire, short revents, int64_t now_us) {
   }
   if (now_us < wire->attempt_end_us) return true;
   explain_connect(wire, ETIMEDOUT);
+  fail_attempt(wire);
+  return false;
+}
+
+/* The lock is let go, as signatures take their time. */
+static bool step_securing(weir_wire *wire, int64_t now_us) {
+  weir_message why = {WEIR_WIRE_NO_HANDSHAKE};
+  pthread_mutex_unlock(&wire->lock);
+  weir_tls_hands hands = weir_tls_session_shake(wire->session, &why);
+  pthread_mutex_lock(&wire->lock);
+  if (hands == WEIR_TLS_SHAKING && now_us < wire->attempt_end_us) return true;
+  if (hands == WEIR_TLS_SHAKEN) {
+    wire->state = WEIR_WIRE_GREETING;
+    return false;
+  }
+  wire->why = why;
   fail_attempt(wire);
   return false;
 }
@@ -129,11 +163,20 @@ static bool make_parser(weir_wire *wire) {
   return wire->parser != NULL;
 }
 
-/* A greeting is short and first on its connection: the socket takes it whole or is broken. */
+/* What TLS has to say on why the server hung up, if anything. */
+static bool has_fault(weir_wire *wire) {
+  if (wire->session == NULL || weir_tls_session_fault(wire->session)[0] == '\0') return false;
+  weir_wire_explain(wire, "", 0);
+  return true;
+}
+
+/* A greeting is short and first on its connection: the socket takes it whole or is broken. A server
+ * that refuses a certificate says so before it hangs up. */
 static bool say(weir_wire *wire) {
   size_t length = wire->greeting.say_length;
-  if (weir_socket_send(wire->fd, wire->greeting.say, length) == (ssize_t)length) return true;
-  weir_message_set(&wire->why, "the greeting cannot be sent");
+  if (weir_wire_put(wire, wire->greeting.say, length) == (ssize_t)length) return true;
+  if (wire->session != NULL) weir_wire_take(wire, wire->in, sizeof wire->in, false);
+  if (!has_fault(wire)) weir_message_set(&wire->why, "the greeting cannot be sent");
   return false;
 }
 
@@ -172,9 +215,14 @@ static bool converse(weir_wire *wire, bool closed, int64_t now_us) {
 
 static bool step_greeting(weir_wire *wire, int64_t now_us) {
   size_t room = sizeof wire->in - wire->in_end;
-  ssize_t got = weir_socket_receive(wire->fd, wire->in + wire->in_end, room, false);
+  ssize_t got = weir_wire_take(wire, wire->in + wire->in_end, room, false);
   bool closed = got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK);
   if (got > 0) wire->in_end += (size_t)got;
+  wire->unread = got > 0 && weir_wire_holds(wire);
+  if (closed && has_fault(wire)) {
+    fail_attempt(wire);
+    return false;
+  }
   bool moved = false;
   while (wire->state == WEIR_WIRE_GREETING && converse(wire, closed, now_us))
     moved = true;
@@ -193,12 +241,15 @@ static void step_towards_ready(weir_wire *wire, short revents, int64_t now_us) {
         if (wire->tried < wire->addresses.count) {
           try_address(wire, now_us);
         } else {
-          give_up(wire);
+          give_up(wire, now_us);
         }
         revents = 0;
         break;
       case WEIR_WIRE_CONNECTING:
         stuck = step_connecting(wire, revents, now_us);
+        break;
+      case WEIR_WIRE_SECURING:
+        stuck = step_securing(wire, now_us);
         break;
       case WEIR_WIRE_GREETING:
         stuck = step_greeting(wire, now_us);
@@ -215,12 +266,24 @@ static int64_t overdue_us(const weir_wire *wire) {
   return oldest->deadline_us + wire->timeout_us;
 }
 
+/* Where that was the probe, its caller was kept from looking until now. */
+static void report_overdue(weir_wire *wire, int64_t now_us) {
+  if (wire->breaker.probe == wire->first) {
+    weir_breaker_fail(&wire->breaker, wire->why.text, now_us);
+  } else {
+    weir_breaker_trip(&wire->breaker, wire->why.text, now_us);
+  }
+}
+
 static bool work(weir_wire *wire, short revents, int64_t now_us) {
   bool idle = now_us - wire->active_us > WEIR_WIRE_IDLE_US;
   wire->active_us = now_us;
+  /* TLS may have waited to write before it could read. */
+  if (wire->session != NULL && revents != 0) revents |= POLLIN;
   if ((idle || (revents & ~POLLOUT) != 0) && !weir_wire_receive(wire)) return false;
   if (now_us > overdue_us(wire)) {
     weir_message_set(&wire->why, "closed, as the oldest request stayed unanswered for too long");
+    report_overdue(wire, now_us);
     return false;
   }
   if (weir_wire_send(wire, now_us, false)) return true;
@@ -233,10 +296,10 @@ static bool work(weir_wire *wire, short revents, int64_t now_us) {
 void weir_wire_step(weir_wire *wire, short revents, int64_t now_us) {
   if (wire->state == WEIR_WIRE_READY) {
     if (work(wire, revents, now_us)) return;
-    lose(wire);
+    lose(wire, now_us);
   }
   step_towards_ready(wire, revents, now_us);
-  if (wire->state == WEIR_WIRE_READY && !work(wire, 0, now_us)) lose(wire);
+  if (wire->state == WEIR_WIRE_READY && !work(wire, 0, now_us)) lose(wire, now_us);
 }
 
 bool weir_wire_only_receives(const weir_wire *wire) {
@@ -246,7 +309,8 @@ bool weir_wire_only_receives(const weir_wire *wire) {
 
 short weir_wire_events(const weir_wire *wire) {
   if (wire->state == WEIR_WIRE_CONNECTING) return POLLOUT;
-  bool listens = wire->state == WEIR_WIRE_GREETING || weir_wire_only_receives(wire);
+  bool listens = wire->state != WEIR_WIRE_READY || weir_wire_only_receives(wire);
+  if (wire->session != NULL) return weir_tls_session_events(wire->session, !listens);
   return listens ? POLLIN : POLLIN | POLLOUT;
 }
 
@@ -256,7 +320,7 @@ int64_t weir_wire_alarm_us(const weir_wire *wire) {
 }
 
 void weir_wire_forget_stale(weir_wire *wire, int64_t now_us) {
-  bool trying = wire->state == WEIR_WIRE_CONNECTING || wire->state == WEIR_WIRE_GREETING;
+  bool trying = wire->state != WEIR_WIRE_CLOSED && wire->state != WEIR_WIRE_READY;
   if (!trying || now_us < wire->attempt_end_us) return;
   fail_attempt(wire);
   wire->tried = 0;

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "wire/breaker.h"
 #include "wire/socket.h"
 #include "wire/wire.h"
 
@@ -13,9 +14,16 @@ enum {
   WEIR_WIRE_SLOTS_MOST = 4096,     /* slots of one connection, in use or pooled */
   WEIR_WIRE_OUT_BYTES = 64 * 1024, /* both hold several of the longest commands and replies */
   WEIR_WIRE_IN_BYTES = 64 * 1024,
+  /* memcached 1.6.18 forgets the rest of a TLS record from which it read the end of a value, or
+   * which did not fit into its buffer of 16384 bytes. So a record holds whole commands, that is all
+   * there is to send, and has half that size. */
+  WEIR_WIRE_RECORD_BYTES = 8 * 1024,
   WEIR_WIRE_COMMANDS_KEPT = 4096, /* a pooled slot that grew beyond this gives its memory back */
   WEIR_WIRE_IDLE_US = 5000        /* a connection idle for longer is looked at before use */
 };
+
+#define WEIR_WIRE_NO_HANDSHAKE \
+  "no TLS handshake in time; a server that does not speak TLS here may never answer one"
 
 struct weir_wire_slot {
   weir_wire_slot *next; /* in line, or in the pool */
@@ -28,6 +36,8 @@ struct weir_wire_slot {
   size_t encoded;  /* commands in the output buffer or beyond */
   size_t answered; /* commands with all their replies */
   int64_t deadline_us;
+  int64_t since_us; /* when its caller began to wait for it; 0 before */
+  uint64_t heard;   /* weir_wire.heard when it began to be sent */
   unsigned dialects;
   atomic_bool done; /* read without the lock by a waiter that yields */
   bool moved;       /* has already been carried over to a new connection */
@@ -41,6 +51,7 @@ struct weir_wire_slot {
 typedef enum weir_wire_state {
   WEIR_WIRE_CLOSED,
   WEIR_WIRE_CONNECTING,
+  WEIR_WIRE_SECURING, /* shaking hands */
   WEIR_WIRE_GREETING,
   WEIR_WIRE_READY
 } weir_wire_state;
@@ -50,7 +61,9 @@ struct weir_wire {
   const weir_wire_protocol *protocol;
   int64_t timeout_us;
   weir_addresses addresses;
-  char name[300]; /* for messages: "host:port" */
+  const weir_tls *tls; /* NULL: plain */
+  char host[256];      /* for its certificate */
+  char name[300];      /* for messages: "host:port" */
 
   weir_wire_slot *first; /* the line, oldest first */
   weir_wire_slot *last;
@@ -66,12 +79,16 @@ struct weir_wire {
 
   weir_wire_state state;
   int fd;
-  size_t address;         /* index of the address in use, or of the next to try */
-  size_t tried;           /* addresses tried since the line began to wait for a connection */
-  int64_t attempt_end_us; /* when the present address is given up */
-  int64_t active_us;      /* when the ready connection was last worked */
+  weir_tls_session *session; /* NULL while plain */
+  bool unread;               /* it may hold what the server sent, and poll would not say so */
+  size_t address;            /* index of the address in use, or of the next to try */
+  size_t tried;              /* addresses tried since the line began to wait for a connection */
+  int64_t attempt_end_us;    /* when the present address is given up */
+  int64_t active_us;         /* when the ready connection was last worked */
   weir_greeting greeting;
   weir_message why; /* the connection failed */
+  weir_breaker breaker;
+  uint64_t heard; /* times that bytes came on a ready connection */
   const weir_wire_codec *codec;
   void *parser; /* NULL unless the protocol has them */
   uint32_t serial;
@@ -79,6 +96,7 @@ struct weir_wire {
   uint64_t accepted; /* bytes of the stream that the kernel took */
   size_t out_start;  /* out[out_start, out_end) is yet to be sent */
   size_t out_end;
+  size_t out_most; /* how much of `out` may be used */
   size_t in_start; /* in[in_start, in_end) is yet to be decoded */
   size_t in_end;
   uint64_t skip; /* bytes to drop as they come */
@@ -115,6 +133,15 @@ short weir_wire_events(const weir_wire *wire);
 int64_t weir_wire_alarm_us(const weir_wire *wire);
 /* Forgets an attempt to connect that ran out of time while nobody watched. */
 void weir_wire_forget_stale(weir_wire *wire, int64_t now_us);
+
+/* transfer.c: the socket's calls, through TLS where the connection has it. */
+ssize_t weir_wire_put(weir_wire *wire, const char *bytes, size_t length);
+ssize_t weir_wire_take(weir_wire *wire, char *bytes, size_t room, bool wait);
+/* After a read that got something: whether more may have come with it. TLS reads to the end of a
+ * record. */
+bool weir_wire_holds(const weir_wire *wire);
+/* Says why one of them failed. */
+void weir_wire_explain(weir_wire *wire, const char *what, int error);
 
 /* transfer.c: on a ready connection. False: it must be closed, wire->why says why. */
 bool weir_wire_send(weir_wire *wire, int64_t now_us, bool keep_lock);

@@ -1,4 +1,5 @@
 /* Who works the connection, and how the others wait. */
+#include <inttypes.h>
 #include <poll.h>
 #include <sched.h>
 #include <time.h>
@@ -41,21 +42,22 @@ static bool is_done(const weir_wire_slot *slot) {
 }
 
 /* A receive that waits saves the poll before it, a tenth of a round trip. It ends by itself after a
- * slice which the kernel may stretch, so it is not for the last milliseconds before a deadline. */
+ * slice which the kernel may stretch, so it is not for the last milliseconds before a deadline, nor
+ * for TLS, whose session a follower may not touch meanwhile. */
 static bool may_wait_in_receive(const weir_wire *wire, int64_t wait_us) {
-  return weir_wire_only_receives(wire) && wait_us > FAR_US;
+  return wire->session == NULL && weir_wire_only_receives(wire) && wait_us > FAR_US;
 }
 
 /* Waits for the socket, in whole milliseconds rounded up, as poll wants them. */
 static short poll_socket(weir_wire *wire, int64_t wait_us) {
   struct pollfd socket = {.fd = wire->fd, .events = weir_wire_events(wire)};
-  int64_t wait_ms = wait_us <= 0 ? 0 : (wait_us + 999) / 1000;
+  int64_t wait_ms = wait_us <= 0 || wire->unread ? 0 : (wait_us + 999) / 1000;
   wire->resting = true;
   pthread_mutex_unlock(&wire->lock);
   int ready = poll(&socket, 1, wait_ms > POLL_MOST_MS ? POLL_MOST_MS : (int)wait_ms);
   pthread_mutex_lock(&wire->lock);
   wire->resting = false;
-  return ready > 0 ? socket.revents : 0;
+  return (short)((ready > 0 ? socket.revents : 0) | (wire->unread ? POLLIN : 0));
 }
 
 /* Works the connection until the slot is done or the time is over. */
@@ -106,6 +108,35 @@ static void follow(weir_wire *wire, weir_wire_slot *slot, int64_t end_us, int64_
   if (!is_done(slot)) sleep_until(wire, slot, end_us);
 }
 
+/* Ends a slot that never stood in line. */
+static void turn_away(weir_wire_slot *slot, const weir_message *last, int64_t pause_us) {
+  weir_wire_slot_mark(slot, 0);
+  if (pause_us > 0) {
+    weir_message_set(&slot->message, "not answering (last: %.300s); next try in %" PRId64 " ms",
+                     last->text, (pause_us + 999) / 1000);
+  } else {
+    weir_message_set(&slot->message, "not answering (last: %.300s); a try is under way",
+                     last->text);
+  }
+  atomic_store_explicit(&slot->done, true, memory_order_release);
+}
+
+/* With the breaker open one slot at a time goes on; the rest is told why outside the lock, which
+ * this gives back. */
+static void submit_to_silent(weir_wire *wire, weir_wire_slot *slot) {
+  int64_t now_us = weir_monotonic_us();
+  bool goes = weir_breaker_admits(&wire->breaker, slot, now_us);
+  bool open = wire->breaker.state == WEIR_BREAKER_OPEN;
+  int64_t pause_us = open ? wire->breaker.probe_at_us - now_us : 0;
+  weir_message last = wire->breaker.why;
+  if (goes) {
+    slot->since_us = now_us;
+    weir_wire_line_append(wire, slot);
+  }
+  pthread_mutex_unlock(&wire->lock);
+  if (!goes) turn_away(slot, &last, pause_us);
+}
+
 void weir_wire_submit(weir_wire *wire, weir_wire_slot *slot, unsigned dialects,
                       int64_t deadline_us) {
   slot->dialects = dialects;
@@ -115,14 +146,24 @@ void weir_wire_submit(weir_wire *wire, weir_wire_slot *slot, unsigned dialects,
     return;
   }
   pthread_mutex_lock(&wire->lock);
+  if (wire->breaker.state != WEIR_BREAKER_CLOSED) {
+    submit_to_silent(wire, slot);
+    return;
+  }
   weir_wire_line_append(wire, slot);
   pthread_mutex_unlock(&wire->lock);
+}
+
+static bool has_something_to_send(const weir_wire *wire) {
+  return wire->unsent != NULL || wire->out_start < wire->out_end;
 }
 
 void weir_wire_flush(weir_wire *wire) {
   int64_t now_us = weir_monotonic_us();
   pthread_mutex_lock(&wire->lock);
-  if (!is_leading(wire)) {
+  if (!has_something_to_send(wire)) {
+    /* The slot was turned away, or has gone with others: no system call for it. */
+  } else if (!is_leading(wire)) {
     start_leading(wire, now_us);
     weir_wire_step(wire, 0, now_us);
     stop_leading(wire);
@@ -133,10 +174,28 @@ void weir_wire_flush(weir_wire *wire) {
   pthread_mutex_unlock(&wire->lock);
 }
 
+/* What a deadline that has passed says of the server. A caller who had little time proves nothing,
+ * nor does one behind whom the server still spoke. */
+static void judge_silence(weir_wire *wire, const weir_wire_slot *slot, const char *what) {
+  int64_t now_us = weir_monotonic_us();
+  bool had_time = slot->deadline_us - slot->since_us >= wire->timeout_us / 2;
+  bool unheard = slot->encoded > 0 && slot->heard == wire->heard;
+  bool silent = wire->state == WEIR_WIRE_READY ? unheard : wire->state != WEIR_WIRE_CLOSED;
+  if (!had_time || !silent) {
+    weir_breaker_excuse(&wire->breaker, slot, now_us);
+  } else if (wire->breaker.probe == slot) {
+    weir_breaker_fail(&wire->breaker, what, now_us);
+  } else {
+    weir_breaker_trip(&wire->breaker, what, now_us);
+  }
+}
+
 /* Out of time: what was not sent never will be, what was sent is left to be counted off. */
 static bool abandon(weir_wire *wire, weir_wire_slot *slot, weir_message *message) {
   const char *what = slot->encoded == 0 ? "not sent by the deadline" : "no answer by the deadline";
   if (wire->state != WEIR_WIRE_READY) what = "no connection by the deadline";
+  if (wire->state == WEIR_WIRE_SECURING) what = WEIR_WIRE_NO_HANDSHAKE;
+  judge_silence(wire, slot, what);
   weir_wire_slot_mark(slot, UINT64_MAX);
   weir_wire_slot_explain(slot, what);
   bool explained = weir_wire_slot_collect(wire, slot, message);
@@ -152,6 +211,7 @@ static bool abandon(weir_wire *wire, weir_wire_slot *slot, weir_message *message
 static void wait_until(weir_wire *wire, weir_wire_slot *slot, int64_t end_us) {
   int64_t now_us = weir_monotonic_us();
   slot->waiting = true;
+  if (slot->since_us == 0) slot->since_us = now_us;
   while (!is_done(slot) && now_us < end_us) {
     if (!is_leading(wire)) {
       lead(wire, slot, end_us, now_us);
@@ -173,18 +233,17 @@ bool weir_wire_wait(weir_wire *wire, weir_wire_slot *slot, int64_t end_us) {
 }
 
 bool weir_wire_finish(weir_wire *wire, weir_wire_slot *slot, weir_message *message) {
-  pthread_mutex_lock(&wire->lock);
-  wait_until(wire, slot, slot->deadline_us);
-
-  bool explained;
-  if (is_done(slot)) {
-    pthread_mutex_unlock(&wire->lock);
-    explained = weir_wire_slot_collect(wire, slot, message);
+  if (!is_done(slot)) {
     pthread_mutex_lock(&wire->lock);
-    weir_wire_slot_give(wire, slot);
-  } else {
-    explained = abandon(wire, slot, message);
+    wait_until(wire, slot, slot->deadline_us);
+    bool over = !is_done(slot);
+    bool explained = over && abandon(wire, slot, message);
+    pthread_mutex_unlock(&wire->lock);
+    if (over) return explained;
   }
+  bool explained = weir_wire_slot_collect(wire, slot, message);
+  pthread_mutex_lock(&wire->lock);
+  weir_wire_slot_give(wire, slot);
   pthread_mutex_unlock(&wire->lock);
   return explained;
 }

@@ -32,6 +32,7 @@ static void slot_clear(weir_wire_slot *slot) {
   slot->next = NULL;
   slot->count = slot->encoded = slot->answered = slot->keys_length = 0;
   slot->moved = slot->abandoned = slot->waiting = slot->sleeping = false;
+  slot->since_us = 0;
   slot->message.text[0] = '\0';
   atomic_store_explicit(&slot->done, false, memory_order_relaxed);
 }

@@ -2,15 +2,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "wire/lookup.h"
 
 static weir_status find_path(const char *path, weir_addresses *addresses, weir_message *message) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -29,9 +29,10 @@ static weir_status find_path(const char *path, weir_addresses *addresses, weir_m
   return WEIR_OK;
 }
 
+/* There is at least one. */
 static weir_status copy_list(const struct addrinfo *found, weir_addresses *addresses) {
-  size_t count = 0;
-  for (const struct addrinfo *each = found; each != NULL; each = each->ai_next)
+  size_t count = 1;
+  for (const struct addrinfo *each = found; each->ai_next != NULL; each = each->ai_next)
     count++;
   addresses->list = calloc(count, sizeof *addresses->list);
   if (addresses->list == NULL) return WEIR_NO_MEMORY;
@@ -43,29 +44,21 @@ static weir_status copy_list(const struct addrinfo *found, weir_addresses *addre
   return WEIR_OK;
 }
 
-static weir_status find_host(const weir_wire_place *place, weir_addresses *addresses,
-                             weir_message *message) {
-  char port[8];
-  snprintf(port, sizeof port, "%u", (unsigned)place->port);
-  struct addrinfo hints = {
-      .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+static weir_status find_host(const weir_wire_place *place, const weir_wire_times *times,
+                             weir_addresses *addresses, weir_message *message) {
   struct addrinfo *found = NULL;
-  int error = getaddrinfo(place->host, port, &hints, &found);
-  if (error == EAI_MEMORY) return WEIR_NO_MEMORY;
-  if (error != 0) {
-    weir_message_set(message, "host \"%s\" cannot be found: %s", place->host, gai_strerror(error));
-    return WEIR_BAD_URL;
-  }
-  weir_status status = copy_list(found, addresses);
+  weir_status status = weir_lookup_host(place->host, place->port, times, &found, message);
+  if (status != WEIR_OK) return status;
+  status = copy_list(found, addresses);
   freeaddrinfo(found);
   return status;
 }
 
-weir_status weir_addresses_find(const weir_wire_place *place, weir_addresses *addresses,
-                                weir_message *message) {
+weir_status weir_addresses_find(const weir_wire_place *place, const weir_wire_times *times,
+                                weir_addresses *addresses, weir_message *message) {
   *addresses = (weir_addresses){0};
   if (place->path != NULL) return find_path(place->path, addresses, message);
-  return find_host(place, addresses, message);
+  return find_host(place, times, addresses, message);
 }
 
 void weir_addresses_free(weir_addresses *addresses) {

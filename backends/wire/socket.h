@@ -18,9 +18,9 @@ typedef struct weir_addresses {
   size_t count;
 } weir_addresses;
 
-/* Every address of a place. WEIR_BAD_URL names what cannot be found. */
-weir_status weir_addresses_find(const weir_wire_place *place, weir_addresses *addresses,
-                                weir_message *message);
+/* Every address of a place. WEIR_BAD_URL names what cannot be found, or not in time. */
+weir_status weir_addresses_find(const weir_wire_place *place, const weir_wire_times *times,
+                                weir_addresses *addresses, weir_message *message);
 void weir_addresses_free(weir_addresses *addresses);
 
 /* A non-blocking socket on its way to `address`: 0 (connected), EINPROGRESS, or the error, and then

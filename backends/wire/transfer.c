@@ -8,15 +8,35 @@
 /* System calls in a row before the leader looks at the other direction again. */
 enum { TURNS = 16 };
 
-static void fail(weir_wire *wire, const char *what, int error) {
+ssize_t weir_wire_put(weir_wire *wire, const char *bytes, size_t length) {
+  if (wire->session == NULL) return weir_socket_send(wire->fd, bytes, length);
+  return weir_tls_session_send(wire->session, bytes, length);
+}
+
+ssize_t weir_wire_take(weir_wire *wire, char *bytes, size_t room, bool wait) {
+  if (wire->session == NULL) return weir_socket_receive(wire->fd, bytes, room, wait);
+  return weir_tls_session_receive(wire->session, bytes, room);
+}
+
+bool weir_wire_holds(const weir_wire *wire) {
+  return wire->session != NULL && weir_tls_session_holds(wire->session);
+}
+
+void weir_wire_explain(weir_wire *wire, const char *what, int error) {
+  const char *fault = wire->session != NULL ? weir_tls_session_fault(wire->session) : "";
   char text[128] = "";
+  if (fault[0] != '\0') {
+    weir_message_set(&wire->why, "%s", fault);
+    return;
+  }
   if (strerror_r(error, text, sizeof text) != 0) text[0] = '\0';
   weir_message_set(&wire->why, "%s: %s", what, text);
 }
 
 static bool encode_slot(weir_wire *wire, weir_wire_slot *slot, int64_t unix_s) {
+  if (slot->encoded == 0) slot->heard = wire->heard;
   while (slot->encoded < slot->count) {
-    if (sizeof wire->out - wire->out_end < WEIR_WIRE_COMMAND_MOST) return false;
+    if (wire->out_most - wire->out_end < WEIR_WIRE_COMMAND_MOST) return false;
     weir_wire_command *command = &slot->commands[slot->encoded++];
     command->serial = wire->serial++;
     command->parser = wire->parser;
@@ -45,8 +65,10 @@ static void fill(weir_wire *wire, int64_t now_us) {
   while (wire->unsent != NULL) {
     weir_wire_slot *slot = wire->unsent;
     if (slot->encoded == 0 && now_us >= slot->deadline_us) {
+      weir_breaker_excuse(&wire->breaker, slot, now_us);
       refuse_slot(wire, slot, "not sent by the deadline");
     } else if ((slot->dialects & 1U << wire->greeting.dialect) == 0) {
+      weir_breaker_answered(&wire->breaker); /* its greeting */
       refuse_slot(wire, slot, "the server has changed its dialect");
     } else if (encode_slot(wire, slot, unix_s)) {
       wire->unsent = slot->next;
@@ -62,12 +84,12 @@ bool weir_wire_send(weir_wire *wire, int64_t now_us, bool keep_lock) {
     size_t length = wire->out_end - wire->out_start;
     if (length == 0) return true;
     if (!keep_lock) pthread_mutex_unlock(&wire->lock);
-    ssize_t sent = weir_socket_send(wire->fd, wire->out + wire->out_start, length);
+    ssize_t sent = weir_wire_put(wire, wire->out + wire->out_start, length);
     int error = errno;
     if (!keep_lock) pthread_mutex_lock(&wire->lock);
     if (sent < 0) {
       if (error == EAGAIN || error == EWOULDBLOCK) return true;
-      fail(wire, "sending failed", error);
+      weir_wire_explain(wire, "sending failed", error);
       return false;
     }
     wire->accepted += (uint64_t)sent;
@@ -108,6 +130,7 @@ static bool take_reply(weir_wire *wire, bool *broken) {
   wire->skip = taken > length ? taken - length : 0;
   wire->in_start += taken > length ? length : taken;
   command->replies++;
+  if (wire->breaker.state != WEIR_BREAKER_CLOSED) weir_breaker_answered(&wire->breaker);
   if (reading == WEIR_READING_REPLY) return true;
   if (reading == WEIR_READING_LAST) {
     weir_message_set(&wire->why, "closed after an error, as what follows it cannot be trusted");
@@ -132,18 +155,19 @@ static ssize_t receive_some(weir_wire *wire, size_t room) {
   wire->patient = false;
   wire->resting = wait;
   pthread_mutex_unlock(&wire->lock);
-  ssize_t got = weir_socket_receive(wire->fd, wire->in + wire->in_end, room, wait);
+  ssize_t got = weir_wire_take(wire, wire->in + wire->in_end, room, wait);
   int error = errno;
   pthread_mutex_lock(&wire->lock);
   wire->resting = false;
   if (got > 0) return got;
   if (got < 0 && (error == EAGAIN || error == EWOULDBLOCK || error == EINTR)) return 0;
-  if (got < 0) fail(wire, "receiving failed", error);
+  if (got < 0) weir_wire_explain(wire, "receiving failed", error);
   if (got == 0) weir_message_set(&wire->why, "the server closed the connection");
   return -1;
 }
 
 bool weir_wire_receive(weir_wire *wire) {
+  wire->unread = false;
   for (int turn = 0; turn < TURNS; turn++) {
     memmove(wire->in, wire->in + wire->in_start, wire->in_end - wire->in_start);
     wire->in_end -= wire->in_start;
@@ -152,8 +176,10 @@ bool weir_wire_receive(weir_wire *wire) {
     ssize_t got = receive_some(wire, room);
     if (got <= 0) return got == 0;
     wire->in_end += (size_t)got;
+    wire->heard++;
     if (!decode(wire)) return false;
-    if ((size_t)got < room) return true;
+    if ((size_t)got < room && !weir_wire_holds(wire)) return true;
   }
+  wire->unread = weir_wire_holds(wire);
   return true;
 }

@@ -2,34 +2,62 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "wire/internal.h"
 
+enum { PROBE_LEAST_US = 10000, PROBE_MOST_US = 60000000, PROBE_DEFAULT_US = 500000 };
+
+/* Opening a store is no decision: a resolver that has lost a packet needs seconds. */
+enum { LOOKUP_LEAST_US = 5000000 };
+
 static void set_name(weir_wire *wire, const weir_wire_place *place) {
   if (place->path != NULL) {
     snprintf(wire->name, sizeof wire->name, "%s", place->path);
-  } else if (strchr(place->host, ':') != NULL) {
+    return;
+  }
+  snprintf(wire->host, sizeof wire->host, "%s", place->host);
+  if (strchr(place->host, ':') != NULL) {
     snprintf(wire->name, sizeof wire->name, "[%s]:%u", place->host, (unsigned)place->port);
   } else {
     snprintf(wire->name, sizeof wire->name, "%s:%u", place->host, (unsigned)place->port);
   }
 }
 
+weir_status weir_wire_read_times(const weir_url *url, int64_t timeout_us, weir_wire_times *times,
+                                 weir_message *message) {
+  int64_t lookup_us = timeout_us > LOOKUP_LEAST_US ? timeout_us : LOOKUP_LEAST_US;
+  *times = (weir_wire_times){.timeout_us = timeout_us,
+                             .lookup_us = lookup_us,
+                             .lookup_end_us = weir_monotonic_us() + lookup_us};
+  return weir_url_duration(url, "probe", PROBE_LEAST_US, PROBE_MOST_US, PROBE_DEFAULT_US,
+                           &times->probe_us, message);
+}
+
+/* Without the system's random numbers the time and the address must do. */
+static uint64_t make_seed(const weir_wire *wire) {
+  uint64_t seed;
+  if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) == (ssize_t)sizeof seed) return seed;
+  return (uint64_t)weir_monotonic_us() ^ (uint64_t)(uintptr_t)wire;
+}
+
 weir_status weir_wire_open(const weir_wire_place *place, const weir_wire_protocol *protocol,
-                           const void *settings, int64_t timeout_us, weir_wire **wire,
+                           const void *settings, const weir_wire_times *times, weir_wire **wire,
                            weir_message *message) {
   *wire = NULL;
   weir_wire *made = calloc(1, sizeof *made);
   if (made == NULL) return WEIR_NO_MEMORY;
   made->protocol = protocol;
   made->greeting.settings = settings;
-  made->timeout_us = timeout_us;
+  made->timeout_us = times->timeout_us;
   made->fd = -1;
+  made->tls = place->tls;
   atomic_init(&made->leading, false);
   atomic_init(&made->dialect, -1);
+  weir_breaker_init(&made->breaker, times->probe_us, make_seed(made));
   set_name(made, place);
-  weir_status status = weir_addresses_find(place, &made->addresses, message);
+  weir_status status = weir_addresses_find(place, times, &made->addresses, message);
   if (status != WEIR_OK) goto failed;
   status = WEIR_NO_MEMORY;
   if (pthread_mutex_init(&made->lock, NULL) != 0) goto failed;
@@ -50,15 +78,47 @@ static void free_slots(weir_wire_slot *slot) {
   }
 }
 
+/* In line are those whose callers have left; and in a child of the process that opened the wire,
+ * those of its threads, whom nobody will ever wake. */
+static void free_line(weir_wire_slot *slot) {
+  while (slot != NULL) {
+    weir_wire_slot *next = slot->next;
+    if (slot->abandoned) weir_wire_slot_free(slot);
+    slot = next;
+  }
+}
+
+/* False in a child of the process that opened the wire, where a thread of its parent was changing
+ * it at the fork: it must not be walked, and stays. */
+static bool is_at_rest(weir_wire *wire) {
+  if (pthread_mutex_trylock(&wire->lock) != 0) return false;
+  bool leading = atomic_load(&wire->leading);
+  pthread_mutex_unlock(&wire->lock);
+  return !leading;
+}
+
 void weir_wire_close(weir_wire *wire) {
   if (wire == NULL) return;
+  if (!is_at_rest(wire)) {
+    if (wire->fd >= 0) close(wire->fd);
+    return;
+  }
+  weir_tls_session_end(wire->session);
   if (wire->fd >= 0) close(wire->fd);
   weir_wire_parser_drop(wire);
-  free_slots(wire->first);
+  free_line(wire->first);
   free_slots(wire->pool);
   pthread_mutex_destroy(&wire->lock);
   weir_addresses_free(&wire->addresses);
   free(wire);
+}
+
+void weir_wire_read_outages(weir_wire *wire, weir_wire_outages *outages) {
+  pthread_mutex_lock(&wire->lock);
+  *outages = (weir_wire_outages){.count = wire->breaker.opened,
+                                 .present = wire->breaker.state != WEIR_BREAKER_CLOSED,
+                                 .last = wire->breaker.why};
+  pthread_mutex_unlock(&wire->lock);
 }
 
 int weir_wire_dialect(const weir_wire *wire) {

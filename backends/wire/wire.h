@@ -38,11 +38,21 @@
  * what is queued, holding the lock.
  *
  * A connection closes on a protocol error, when the peer closes it, and when its oldest slot is
- * overdue: unanswered for the store's timeout after the slot's deadline. */
+ * overdue: unanswered for the store's timeout after the slot's deadline.
+ *
+ * A server that does not answer
+ *
+ *   Its breaker (wire/breaker.h) opens when no address can be connected to and greeted, when the
+ * deadline of a slot passes that had half the store's timeout or more and nothing came since it was
+ * sent, and when a connection is closed as overdue. Slots in line keep their deadlines; those that
+ * are submitted later are done at once, NOT_SENT, save for the probe. A caller with less time than
+ * that cannot open it by itself, however impatient. */
 #ifndef WEIR_WIRE_H
 #define WEIR_WIRE_H
 
 #include <weir/backend.h>
+
+#include "wire/tls.h"
 
 enum {
   WEIR_WIRE_COMMAND_MOST = 1280, /* bytes one encoded command may take */
@@ -119,16 +129,48 @@ typedef struct weir_wire_place {
   const char *host;
   uint16_t port;
   const char *path;
+  const weir_tls *tls; /* how to speak TLS there, to a host; NULL: not. Must outlive the wire */
 } weir_wire_place;
+
+/* How long a store waits for what. */
+typedef struct weir_wire_times {
+  int64_t timeout_us;    /* the store's timeout option */
+  int64_t probe_us;      /* its probe option: the longest pause before a silent server is asked */
+  int64_t lookup_us;     /* names that are not found within this are given up */
+  int64_t lookup_end_us; /* all of a store's names together: when it began to open, and that */
+} weir_wire_times;
+
+/* Reads the options of the wire, which a backend lists as its own: "probe". */
+weir_status weir_wire_read_times(const weir_url *url, int64_t timeout_us, weir_wire_times *times,
+                                 weir_message *message);
 
 /* Looks the host up; does not connect. `settings` must outlive the wire. WEIR_BAD_URL names the
  * place. */
 weir_status weir_wire_open(const weir_wire_place *place, const weir_wire_protocol *protocol,
-                           const void *settings, int64_t timeout_us, weir_wire **wire,
+                           const void *settings, const weir_wire_times *times, weir_wire **wire,
                            weir_message *message);
+
+/* Another wire to where `wire` leads, of which nothing is shared but what was looked up. */
+weir_status weir_wire_open_beside(const weir_wire *wire, const weir_wire_protocol *protocol,
+                                  const void *settings, int64_t timeout_us, weir_wire **beside);
+
+/* For people: "host:port". Lives as long as the wire. */
+const char *weir_wire_name(const weir_wire *wire);
+
+/* How it speaks TLS; NULL: not. */
+const weir_tls *weir_wire_tls(const weir_wire *wire);
 
 /* No slot may be in use. NULL is fine. */
 void weir_wire_close(weir_wire *wire);
+
+/* For people: what became of a server. */
+typedef struct weir_wire_outages {
+  uint64_t count;    /* times it stopped answering */
+  bool present;      /* and has not answered since */
+  weir_message last; /* why; empty when it never did */
+} weir_wire_outages;
+
+void weir_wire_read_outages(weir_wire *wire, weir_wire_outages *outages);
 
 /* The dialect of the newest connection that got one, or -1. Any thread. */
 int weir_wire_dialect(const weir_wire *wire);
@@ -140,7 +182,7 @@ weir_wire_slot *weir_wire_slot_take(weir_wire *wire);
 bool weir_wire_slot_add(weir_wire_slot *slot, weir_operation *operation, uint8_t attempt);
 
 /* Puts the slot in line. `dialects` is a set of bits: on a connection that speaks another, nothing
- * is sent. Never blocks. */
+ * is sent. Never blocks. A slot that the breaker turns away is done at once. */
 void weir_wire_submit(weir_wire *wire, weir_wire_slot *slot, unsigned dialects,
                       int64_t deadline_us);
 

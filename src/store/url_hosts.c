@@ -33,21 +33,23 @@ static weir_status read_number(weir_url_reader *reader, weir_url_piece piece, co
   return WEIR_BAD_URL;
 }
 
-static bool is_ipv6(const char *name) {
-  char address[INET6_ADDRSTRLEN];
-  struct in6_addr parsed;
-  size_t length = strcspn(name, "%"); /* a zone may follow: fe80::1%eth0 */
-  if (length >= sizeof address || (name[length] == '%' && name[length + 1] == '\0')) return false;
-  memcpy(address, name, length);
-  address[length] = '\0';
-  return inet_pton(AF_INET6, address, &parsed) == 1;
-}
-
 static bool is_host_name(const char *name) {
   static const char accepted[] =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_";
   size_t length = strlen(name);
-  return length <= WEIR_URL_HOST_NAME_MOST && strspn(name, accepted) == length;
+  return length > 0 && length <= WEIR_URL_HOST_NAME_MOST && strspn(name, accepted) == length;
+}
+
+/* A zone may follow, which is the name of an interface: fe80::1%eth0 */
+static bool is_ipv6(const char *name) {
+  char address[INET6_ADDRSTRLEN];
+  struct in6_addr parsed;
+  size_t length = strcspn(name, "%");
+  if (length >= sizeof address || (name[length] == '%' && !is_host_name(name + length + 1)))
+    return false;
+  memcpy(address, name, length);
+  address[length] = '\0';
+  return inet_pton(AF_INET6, address, &parsed) == 1;
 }
 
 static weir_status read_name(weir_url_reader *reader, weir_url_piece piece, bool bracketed,

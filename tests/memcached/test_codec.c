@@ -256,8 +256,8 @@ static weir_greeting_answer hear(weir_greeting *greeting, const char *bytes, boo
 static void a_greeting_finds_the_dialect(void **state) {
   (void)state;
   weir_message message = {""};
-  const weir_memcached_dialect wanted = WEIR_DIALECT_AUTO;
-  weir_greeting greeting = {.settings = &wanted};
+  const weir_memcached_hello hello = {.wanted = WEIR_DIALECT_AUTO};
+  weir_greeting greeting = {.settings = &hello};
   assert_int_equal(hear(&greeting, "", false, &message), WEIR_GREETING_SAY);
   assert_memory_equal(greeting.say, "mn\r\n", 4);
   assert_int_equal(hear(&greeting, "M", false, &message), WEIR_GREETING_MORE);
@@ -269,8 +269,8 @@ static void a_greeting_finds_the_dialect(void **state) {
 static void a_greeting_falls_back_once(void **state) {
   (void)state;
   weir_message message = {""};
-  const weir_memcached_dialect wanted = WEIR_DIALECT_AUTO;
-  weir_greeting greeting = {.settings = &wanted};
+  const weir_memcached_hello hello = {.wanted = WEIR_DIALECT_AUTO};
+  weir_greeting greeting = {.settings = &hello};
   assert_int_equal(hear(&greeting, "", false, &message), WEIR_GREETING_SAY);
   assert_int_equal(hear(&greeting, "", true, &message), WEIR_GREETING_RECONNECT);
   assert_int_equal(hear(&greeting, "", false, &message), WEIR_GREETING_SAY);
@@ -282,6 +282,45 @@ static void a_greeting_falls_back_once(void **state) {
   assert_string_not_equal(message.text, "");
 }
 
+static void a_login_comes_first_and_is_never_repeated_to_anyone(void **state) {
+  static const char *const lies[] = {"ERROR s3cret\r\n", "SERVER_ERROR s3cret\r\n",
+                                     "CLIENT_ERROR ann s3cret\r\n", "s3cret\r\n"};
+  static const char login[] = "set weir:auth 0 -1 10\r\nann s3cret\r\n";
+  (void)state;
+  weir_message message = {""};
+  weir_memcached_hello hello;
+  assert_true(weir_memcached_hello_write(&hello, WEIR_DIALECT_AUTO, "ann", "s3cret"));
+  weir_greeting greeting = {.settings = &hello};
+  assert_int_equal(hear(&greeting, "", false, &message), WEIR_GREETING_SAY);
+  assert_int_equal(greeting.say_length, sizeof login - 1);
+  assert_memory_equal(greeting.say, login, sizeof login - 1);
+  for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+    weir_greeting lied_to = greeting;
+    assert_int_equal(hear(&lied_to, lies[i], false, &message), WEIR_GREETING_FAILED);
+    assert_null(strstr(message.text, "s3cret"));
+  }
+  assert_int_equal(hear(&greeting, "STORED\r\n", false, &message), WEIR_GREETING_SAY);
+  assert_memory_equal(greeting.say, "mn\r\n", 4);
+  assert_int_equal(hear(&greeting, "", true, &message), WEIR_GREETING_RECONNECT);
+  assert_int_equal(hear(&greeting, "", false, &message), WEIR_GREETING_SAY);
+  assert_memory_equal(greeting.say, login, sizeof login - 1);
+  assert_int_equal(hear(&greeting, "STORED\r\n", false, &message), WEIR_GREETING_SAY);
+  assert_memory_equal(greeting.say, "version\r\n", 9);
+}
+
+static void a_server_that_speaks_tls_is_named(void **state) {
+  static const char alert[] = "\x15\x03\x01\x00\x02\x02\x46";
+  (void)state;
+  weir_message message = {""};
+  const weir_memcached_hello hello = {.wanted = WEIR_DIALECT_AUTO};
+  weir_greeting greeting = {.settings = &hello};
+  assert_int_equal(hear(&greeting, "", false, &message), WEIR_GREETING_SAY);
+  assert_int_equal(
+      weir_memcached_protocol.greet(&greeting, alert, sizeof alert - 1, true, &message),
+      WEIR_GREETING_FAILED);
+  assert_non_null(strstr(message.text, "memcacheds://"));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(commands_are_encoded_to_the_byte),
@@ -290,6 +329,8 @@ int main(void) {
       cmocka_unit_test(a_long_value_is_taken_before_it_has_come),
       cmocka_unit_test(a_greeting_finds_the_dialect),
       cmocka_unit_test(a_greeting_falls_back_once),
+      cmocka_unit_test(a_login_comes_first_and_is_never_repeated_to_anyone),
+      cmocka_unit_test(a_server_that_speaks_tls_is_named),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

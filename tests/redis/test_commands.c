@@ -132,8 +132,10 @@ enum { NEEDS_OF_RULES = sizeof rules_of_needs / sizeof rules_of_needs[0] };
 
 /* Eight requests, or a reset. */
 static void take_or_reset(weir_store *store, const char *rule, bool reset) {
-  const weir_limiter_options options = {
-      .size = sizeof options, .deadline_us = 5000000, .flags = WEIR_NO_LOCAL_DENIAL};
+  const weir_limiter_options options = {.size = sizeof options,
+                                        .deadline_us = 5000000,
+                                        .flags = WEIR_NO_LOCAL_DENIAL,
+                                        .fallback = WEIR_FALLBACK_NONE};
   weir_limiter *limiter = NULL;
   weir_message message = {""};
   weir_decision decision;

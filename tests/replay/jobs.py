@@ -7,15 +7,14 @@ import oracle
 import traces
 from rules import parse_rules
 
-STORES_EXPECTED = {
-    "MEMORY", "MEMCACHED_META", "MEMCACHED_CLASSIC", "MEMCACHED_THREE", "TWEMPROXY",
-    "REDIS", "REDIS_TWEMPROXY"
-}  # fmt: skip
-
 # All of these replay window rules. Other stores differ only in how they are reached or who may do
 # what: they replay the first lines of the trace of real requests, and the generated ones of every
 # fourth rule.
-WHOLE = STORES_EXPECTED
+WHOLE = {
+    "MEMORY", "MEMCACHED_META", "MEMCACHED_CLASSIC", "MEMCACHED_THREE", "TWEMPROXY",
+    "REDIS", "REDIS_TWEMPROXY"
+}  # fmt: skip
+STORES_EXPECTED = WHOLE | {"MEMCACHED_TLS", "REDIS_TLS"}
 FIRST_LINES = 3000
 EVERY = 4
 

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 #include <string.h>
+#include <time.h>
 
 #include "fixture/clock.h"
 #include "fixture/servers.h"
@@ -73,6 +74,25 @@ static inline weir_operation execute(weir_store *store, weir_operation operation
                                      weir_message *message) {
   weir_store_exec(store, &operation, 1, deadline_in_ms(PATIENCE_MS), message);
   return operation;
+}
+
+/* Whether the breaker ended a call at once, with no word to the server. */
+static inline bool was_turned_away(weir_operation operation, const weir_message *message) {
+  return operation.outcome == WEIR_NOT_SENT &&
+         strstr(message->text, ": not answering (last: ") != NULL;
+}
+
+/* The same as execute, for a server that is back: calls that are still turned away are made again.
+ */
+static inline weir_operation execute_when_back(weir_store *store, weir_operation operation,
+                                               weir_message *message) {
+  int64_t end_us = deadline_in_ms(PATIENCE_MS);
+  weir_operation made = execute(store, operation, message);
+  while (was_turned_away(made, message) && weir_monotonic_us() < end_us) {
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    made = execute(store, operation, message);
+  }
+  return made;
 }
 
 #define assert_outcome(operation, expected) assert_int_equal((operation).outcome, expected)

@@ -77,7 +77,7 @@ static weir_store *open_fake(const fake_server *self, const char *protocol) {
   char url[128];
   weir_store *store = NULL;
   weir_message message = {""};
-  snprintf(url, sizeof url, "memcached://127.0.0.1:%u?protocol=%s",
+  snprintf(url, sizeof url, "memcached://127.0.0.1:%u?timeout=30s&protocol=%s",
            (unsigned)address_port(&self->address), protocol);
   assert_int_equal(weir_store_open(url, &store, &message), WEIR_OK);
   return store;

@@ -9,6 +9,7 @@ enum { THREADS = 32, ROUNDS = 300, SERVERS = 3 };
 
 static struct server *servers[SERVERS];
 static struct server *proxy;
+static struct server *secure[2];
 
 typedef struct worker {
   weir_store *store;
@@ -90,15 +91,28 @@ static void threads_share_one_connection_to_a_proxy(void **state) {
   share(open_servers(&proxy, 1, "timeout=30s"));
 }
 
+static void threads_share_one_connection_that_speaks_tls(void **state) {
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    char query[SERVER_URL_BYTES];
+    snprintf(query, sizeof query, "timeout=30s&tls-ca=%s", certificate_file(CERTIFICATE_CA));
+    share(open_servers(&secure[i], 1, query));
+  }
+}
+
 int main(void) {
   for (int i = 0; i < SERVERS; i++)
     servers[i] = server_start_memcached(SERVER_IPV4, NULL);
   struct server *behind = server_start_memcached(SERVER_IPV4, NULL);
   proxy = server_start_nutcracker(&behind, 1);
+  secure[0] = server_start_memcached_tls(SERVER_IPV4, CERTIFICATE_SERVER, NULL);
+  secure[1] = server_start_redis_tls(SERVER_IPV4, CERTIFICATE_SERVER,
+                                     (const char *const[]){"--tls-auth-clients", "no", NULL});
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(threads_share_one_connection),
       cmocka_unit_test(threads_share_connections_to_several_servers),
       cmocka_unit_test(threads_share_one_connection_to_a_proxy),
+      cmocka_unit_test(threads_share_one_connection_that_speaks_tls),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

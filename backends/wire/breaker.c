@@ -1,0 +1,59 @@
+#include "wire/breaker.h"
+
+/* SplitMix64: nothing secret hangs on it, it must only differ from process to process. */
+static uint64_t next_number(uint64_t *counter) {
+  uint64_t number = *counter += UINT64_C(0x9e3779b97f4a7c15);
+  number = (number ^ number >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+  number = (number ^ number >> 27) * UINT64_C(0x94d049bb133111eb);
+  return number ^ number >> 31;
+}
+
+void weir_breaker_init(weir_breaker *breaker, int64_t most_us, uint64_t seed) {
+  *breaker = (weir_breaker){.most_us = most_us, .random = seed};
+}
+
+/* Opens until a moment in the second half of the pause. Processes that lost a server together come
+ * back to it one after the other. */
+static void open_for_pause(weir_breaker *breaker, int64_t now_us) {
+  int64_t half_us = breaker->pause_us / 2;
+  uint64_t jitter_us = next_number(&breaker->random) % (uint64_t)(half_us + 1);
+  breaker->state = WEIR_BREAKER_OPEN;
+  breaker->probe = NULL;
+  breaker->probe_at_us = now_us + breaker->pause_us - half_us + (int64_t)jitter_us;
+}
+
+bool weir_breaker_admits(weir_breaker *breaker, const void *who, int64_t now_us) {
+  if (breaker->state == WEIR_BREAKER_HALF_OPEN || now_us < breaker->probe_at_us) return false;
+  breaker->state = WEIR_BREAKER_HALF_OPEN;
+  breaker->probe = who;
+  return true;
+}
+
+void weir_breaker_trip(weir_breaker *breaker, const char *why, int64_t now_us) {
+  if (breaker->state != WEIR_BREAKER_CLOSED) return;
+  bool short_pause = breaker->most_us < WEIR_BREAKER_FIRST_US;
+  breaker->pause_us = short_pause ? breaker->most_us : WEIR_BREAKER_FIRST_US;
+  breaker->opened++;
+  weir_message_set(&breaker->why, "%s", why);
+  open_for_pause(breaker, now_us);
+}
+
+void weir_breaker_fail(weir_breaker *breaker, const char *why, int64_t now_us) {
+  weir_breaker_trip(breaker, why, now_us);
+  weir_message_set(&breaker->why, "%s", why);
+  if (breaker->state != WEIR_BREAKER_HALF_OPEN) return;
+  bool may_double = breaker->pause_us <= breaker->most_us / 2;
+  breaker->pause_us = may_double ? 2 * breaker->pause_us : breaker->most_us;
+  open_for_pause(breaker, now_us);
+}
+
+void weir_breaker_excuse(weir_breaker *breaker, const void *who, int64_t now_us) {
+  if (breaker->state == WEIR_BREAKER_HALF_OPEN && breaker->probe == who) {
+    open_for_pause(breaker, now_us);
+  }
+}
+
+void weir_breaker_answered(weir_breaker *breaker) {
+  breaker->state = WEIR_BREAKER_CLOSED;
+  breaker->probe = NULL;
+}
