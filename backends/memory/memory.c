@@ -80,8 +80,12 @@ static void memory_exec(void *handle, weir_operation *operations, size_t count, 
   }
 }
 
+/* In a child of the process that opened the store, a shard that a thread of its parent held at the
+ * fork may be half changed, and stays. */
 static void close_shards(struct shard *shards, size_t count) {
   for (size_t i = 0; i < count; i++) {
+    if (pthread_mutex_trylock(&shards[i].lock) != 0) continue;
+    pthread_mutex_unlock(&shards[i].lock);
     weir_memory_table_clean_up(&shards[i].table);
     pthread_mutex_destroy(&shards[i].lock);
   }

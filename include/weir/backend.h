@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include <weir/export.h>
+#include <weir/inspect.h>
 #include <weir/status.h>
 #include <weir/store.h>
 
@@ -150,6 +151,34 @@ typedef struct weir_scheme {
   unsigned parts; /* enum weir_url_part */
 } weir_scheme;
 
+/* What an inspection is about: a bit for each kind of operation, and two for keys of RAISE. */
+enum weir_need {
+  WEIR_NEED_ADD = 1 << WEIR_ADD,
+  WEIR_NEED_SUB = 1 << WEIR_SUB,
+  WEIR_NEED_GET = 1 << WEIR_GET,
+  WEIR_NEED_CREATE = 1 << WEIR_CREATE,
+  WEIR_NEED_SWAP = 1 << WEIR_SWAP,
+  WEIR_NEED_RAISE = 1 << WEIR_RAISE,
+  WEIR_NEED_PUT = 1 << WEIR_PUT,
+  WEIR_NEED_DROP = 1 << WEIR_DROP,
+  WEIR_NEED_RAISED_GET = 1 << 8,
+  WEIR_NEED_RAISED_SUB = 1 << 9
+};
+
+/* What `inspect` of a backend is given; all of it lives until it returns. */
+typedef struct weir_inspection {
+  size_t server;          /* which, as `locate` counts them; 0 where there is no `locate` */
+  const char *name;       /* of the server, for findings; NULL where there is no `locate` */
+  bool answers;           /* operations are executed there; if not, nothing need be asked */
+  unsigned needs;         /* enum weir_need; what is not among them may be missing */
+  const char *key;        /* a key that nobody else uses, of this server; ends with NUL */
+  const char *pattern;    /* what all keys of this store begin with, then '*': "weir:*" */
+  int64_t timeout_us;     /* for the whole of `inspect` */
+  int64_t clock_error_us; /* clocks that differ by more are worth a warning */
+  weir_tell *tell;
+  void *context;
+} weir_inspection;
+
 /* A backend is a constant: names, capabilities, functions. Members are only ever appended. */
 typedef struct weir_backend {
   size_t size;                /* sizeof(weir_backend) */
@@ -182,8 +211,19 @@ typedef struct weir_backend {
   void (*exec)(void *handle, weir_operation *operations, size_t count, int64_t deadline_us,
                weir_message *message);
 
-  /* Frees the handle. No `exec` is under way. */
+  /* Frees the handle. No `exec` is under way; but in a child of the process that opened it one may
+   * have been, at the fork: closing then waits for no lock and says nothing to a server. */
   void (*close)(void *handle);
+
+  /* Which of a store's servers keeps the keys with this home, from 0 on, how many servers there are
+   * (1 to 1024), and the name of that one, which lives as long as the handle. NULL: there is one,
+   * without a name. */
+  size_t (*locate)(void *handle, const char *home, size_t home_length, size_t *count,
+                   const char **name);
+
+  /* Asks one server what only the backend can know, and tells what it found. All that an `exec`
+   * would show is tried elsewhere. What it writes is gone after a minute. NULL: nothing. */
+  void (*inspect)(void *handle, const weir_inspection *inspection);
 } weir_backend;
 
 /* weir_store_open() with a backend of the caller's own; the URL's scheme must be one of its

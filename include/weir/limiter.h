@@ -30,6 +30,20 @@ enum weir_limiter_flag {
   WEIR_NO_LOCAL_DENIAL = 1 << 1  /* ask the store even for requests known to be denied */
 };
 
+/* What a request to take is answered when the store cannot decide it: when the status would be one
+ * of WEIR_CLASS_STORE, or WEIR_TIMEOUT. Then the status is WEIR_OK, the decision's source is
+ * WEIR_SOURCE_FALLBACK and its store_status says why. Peeks, refunds and resets have no other
+ * answer than the status. docs/failure.md states what each policy admits. */
+typedef enum weir_fallback {
+  WEIR_FALLBACK_LOCAL, /* as an own limiter in this process decides, with limits, bursts and queues
+                          (each its places and the one in front) divided by `peers`, rounded down, 1
+                          at least. What only the whole rule could admit may be asked again after
+                          500 ms; a process too short of time or memory for that much denies */
+  WEIR_FALLBACK_DENY,  /* denied, again after 500 ms */
+  WEIR_FALLBACK_ALLOW, /* allowed; remaining and reset_after_us are WEIR_NOT_KNOWN */
+  WEIR_FALLBACK_NONE   /* the status itself */
+} weir_fallback;
+
 /* Zero means default, for every member. Set `size` to sizeof(weir_limiter_options); members are
  * only ever appended, and a shorter, older structure is accepted. Set deadline_us, clock_error_us,
  * processes and longest_wait_us alike wherever the same keys are used: the guarantees count on it.
@@ -61,7 +75,11 @@ typedef struct weir_limiter_options {
    * Buckets in the store live that much longer. 1 to 1800000000; default 60000000. */
   int64_t longest_wait_us;
   unsigned flags;    /* enum weir_limiter_flag */
-  unsigned reserved; /* 0 */
+  unsigned fallback; /* enum weir_fallback; default WEIR_FALLBACK_LOCAL */
+  /* How many limiters share a rule among them while the store is away: WEIR_FALLBACK_LOCAL divides
+   * by it. 1 to 100000; default: processes. */
+  uint32_t peers;
+  uint32_t reserved; /* 0 */
 } weir_limiter_options;
 
 /* Makes a limiter that applies `rules` with counts in `store`. Rule text:
@@ -104,14 +122,17 @@ WEIR_EXPORT weir_status weir_limiter_create(weir_store *store, const char *rules
  */
 WEIR_EXPORT const char *weir_limiter_warning(const weir_limiter *limiter);
 
-/* No call may be under way. NULL is fine. */
+/* No call may be under way. NULL is fine.
+ *
+ * In a child of the process that created it a limiter answers WEIR_BAD_ARGUMENT to every call, at
+ * once; destroying it frees what no other thread of the parent was changing at the fork. */
 WEIR_EXPORT void weir_limiter_destroy(weir_limiter *limiter);
 
 /* Who decided. */
 typedef enum weir_source {
   WEIR_SOURCE_STORE,   /* the store was asked for this decision */
   WEIR_SOURCE_LOCAL,   /* the arguments, or what this process knew, were enough */
-  WEIR_SOURCE_FALLBACK /* the store could not answer, a policy did (none in this version) */
+  WEIR_SOURCE_FALLBACK /* the store could not answer, the limiter's policy did */
 } weir_source;
 
 enum { WEIR_NEVER = -1, WEIR_NOT_KNOWN = -1, WEIR_OWN_COSTS = 0 };
@@ -135,6 +156,8 @@ typedef struct weir_decision {
                        hold the refusal this long (hold=) */
   int64_t cost;     /* what was charged, or asked when denied; WEIR_OWN_COSTS for a cost per rule */
   int64_t at_us;    /* the stamp: the clock reading that this was decided for */
+  weir_status store_status; /* WEIR_OK, unless source is WEIR_SOURCE_FALLBACK: why the store did not
+                               decide. WEIR_UNKNOWN_OUTCOME: it may have been charged there too */
 } weir_decision;
 
 /* Decides one request of `cost` for `key` and, if it is admitted, charges it.
@@ -142,9 +165,9 @@ typedef struct weir_decision {
  * key: 1 byte or more, any bytes (WEIR_BAD_KEY when empty). cost: 1 to 2147483648 (WEIR_BAD_COST);
  * for a sliding-log 1 (WEIR_BAD_COST). A cost above the limit is a decision: denied, never.
  * *decision is written when the answer is WEIR_OK. Any other answer means that there is no
- * decision; statuses of WEIR_CLASS_STORE and WEIR_CLASS_TRANSIENT are final for this call: nothing
- * that may have been charged is sent twice. WEIR_CONTENDED: others wrote the key faster until the
- * deadline; nothing is charged.
+ * decision; with WEIR_FALLBACK_NONE alone, those of WEIR_CLASS_STORE and WEIR_TIMEOUT are among
+ * them. Whoever answers, nothing that may have been charged is sent twice. WEIR_CONTENDED: others
+ * wrote the key faster until the deadline; nothing is charged.
  *
  * Blocks up to the deadline; does not sleep what delay_us says. Any number of threads may call at
  * once. */
@@ -163,6 +186,9 @@ WEIR_EXPORT weir_status weir_limiter_take_up_to(weir_limiter *limiter, const voi
  * retry_after_us and tries again. Comes back denied as soon as longest_wait_us cannot be enough,
  * after sleeping what hold= asks for (within longest_wait_us).
  *
+ * While the store is away the limiter's policy answers every try, and a caller that is denied goes
+ * on waiting for the time it was told, so that the store decides again as soon as it is back.
+ *
  * longest_wait_us: 0 to the limiter's option of that name (WEIR_BAD_ARGUMENT). The deadline applies
  * to every single try. The limiter's clock must run at the pace of real time. */
 WEIR_EXPORT weir_status weir_limiter_wait(weir_limiter *limiter, const void *key, size_t key_length,
@@ -178,7 +204,9 @@ WEIR_EXPORT weir_status weir_limiter_peek(weir_limiter *limiter, const void *key
  * rules, has charged, and takes it off taken->cost. Windows and quotas get it back where it came
  * from, if that still matters. A token bucket gets back what it has not refilled since: giving back
  * more would admit too much. A leaky bucket and a sliding-log keep the charge, and of a decision
- * that had a delay all buckets do (cancel its reservation instead).
+ * that had a delay all buckets do (cancel its reservation instead). What a policy decided goes back
+ * to where it was charged, by the limiter that took it: with WEIR_FALLBACK_LOCAL inside this
+ * process, else nowhere.
  *
  * cost: 1 to taken->cost, else WEIR_BAD_COST; WEIR_BAD_ARGUMENT for a decision that is not allowed,
  * or has no one cost left (taken with a cost per rule, or given back in full). WEIR_BAD_COST as
@@ -213,6 +241,34 @@ typedef struct weir_request {
   weir_status status;      /* out: as weir_limiter_take would answer for this request alone */
   weir_decision decision;  /* out: written when status is WEIR_OK */
 } weir_request;
+
+/* What a limiter has done so far. Set `size` to sizeof(weir_limiter_counts); members are only ever
+ * appended. A request to take is one of take, take_up_to, wait (once, by its last try), reserve and
+ * of those of decide() that are no peeks. */
+enum { WEIR_STATUSES_MOST = 32 };
+
+typedef struct weir_limiter_counts {
+  size_t size;
+  /* Requests to take that got a decision, by its source, and again by what it was. */
+  uint64_t by_store, by_local, by_fallback;
+  uint64_t allowed, denied;
+  /* All requests, also peeks, refunds, cancels and resets, by what they would have been answered
+   * without a policy: of every request exactly one. */
+  uint64_t statuses[WEIR_STATUSES_MOST];
+  uint64_t clock_steps; /* how often the clock was set back, by more than is held back */
+  /* Counters found to hold less than this limiter's own charges, or to be gone with them: by
+   * eviction, a restart or a flush. Where another limiter resets a key or gives back what this one
+   * was charged, that counts as well; some losses cannot be noticed (docs/failure.md). */
+  uint64_t keys_lost;
+  /* How often operations left together and were waited for, one round trip for each server; a retry
+   * that an operation's own protocol needs is part of it. */
+  uint64_t round_trips;
+} weir_limiter_counts;
+
+/* Adds up the counts, which other threads may go on adding to; of one that is under way some may be
+ * in and some not. Writes what fits into counts->size, and 0 where that is more than this version
+ * knows. */
+WEIR_EXPORT void weir_limiter_read_counts(const weir_limiter *limiter, weir_limiter_counts *counts);
 
 /* Decides up to WEIR_BATCH_MOST requests in as many round trips per server as the slowest of them
  * needs alone. Requests for one key are decided in their order; those that have a cost per rule, or

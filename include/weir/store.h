@@ -14,24 +14,35 @@ typedef struct weir_store weir_store;
 /* Opens the store that `url` names:
  *
  *   memory:[?option=value&...]                              inside this process
- *   memcached://host[:port[:weight]][,...][?option=...]     port 11211, weight 1; [::1] for IPv6
- *   memcached+unix:///path[?option=...]
+ *   memcached://[user:password@]host[:port[:weight]][,...][?option=...]
+ *                                                           port 11211, weight 1; [::1] for IPv6
+ *   memcached+unix://[user:password@]/path[?option=...]
  *   redis://[[user]:password@]host[:port][/db][?option=...]      port 6379, db 0
  *   redis+unix://[[user]:password@]/path[?option=...]            db=N is an option here
+ *   memcacheds://... and rediss://...                            the same over TLS
  *
  * Options of every store:
  *   namespace=TEXT   1 to 32 of A-Z a-z 0-9 _ . -, put before every key
  *   timeout=20ms     1ms to 60s; the deadline of a decision unless the limiter sets its own, and
  *                    how long past it an unanswered request may stay on a shared connection
  *
+ * Options of memcacheds:// and rediss://, all of them optional:
+ *   tls-ca=FILE                  whom to trust, in PEM form; else whom the system trusts
+ *   tls-cert=FILE, tls-key=FILE  a certificate to show, and its key
+ *   tls-name=HOST                what the server's certificate must name in place of the host
+ *   tls-verify=full              none: anybody may be the server, and read and change all that is
+ *                                said
+ *
  * docs/stores.md has the options of each store.
  *
  * Names are looked up here; connections are made by the first decision that needs them, so that a
- * program starts while its store is away. Errors: WEIR_BAD_URL (the message names the part and what
- * is accepted; an unknown host is one of them), WEIR_NO_MEMORY. On error *store is NULL.
+ * program starts while its store is away. Files are read here, and not again. Errors: WEIR_BAD_URL
+ * (the message names the part and what is accepted; an unknown host is one of them),
+ * WEIR_NO_MEMORY. On error *store is NULL.
  *
- * A store does not cross fork(): a process that forks opens its stores afterwards, in the child, as
- * parent and child would read each other's replies.
+ * A store does not cross fork(), as parent and child would read each other's replies: a child opens
+ * stores of its own. Those of its parent, and the limiters on them, answer WEIR_BAD_ARGUMENT to
+ * every call at once, whatever the parent's threads were at; closing them is fine.
  *
  * One store serves any number of limiters and threads, and must be closed after all of them. */
 WEIR_EXPORT weir_status weir_store_open(const char *url, weir_store **store, weir_message *message);

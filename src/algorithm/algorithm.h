@@ -8,8 +8,9 @@
  * checker.
  *
  * Files: machine.c is the way of a group through its rounds, the same for every rule; judge.c says
- * who is admitted and what each is told; window.c (with cells.c and notes.c), bucket.c, quota.c and
- * log.c are what the rules differ in, each a weir_method (method.h).
+ * who is admitted and what each is told; held.c notices what was lost; window.c (with cells.c and
+ * notes.c), bucket.c, quota.c and log.c are what the rules differ in, each a weir_method
+ * (method.h).
  */
 #ifndef WEIR_ALGORITHM_ALGORITHM_H
 #define WEIR_ALGORITHM_ALGORITHM_H
@@ -35,6 +36,7 @@ typedef struct weir_terms {
   unsigned traits; /* of the store: enum weir_trait */
   bool cached_cells;
   bool local_denial;
+  bool notices_loss; /* of keys that must be there */
 } weir_terms;
 
 typedef enum weir_ask_kind {
@@ -123,12 +125,20 @@ typedef union weir_kept {
   } log;
 } weir_kept;
 
+/* What the store must hold of one rule, by what this process was charged itself. */
+typedef struct weir_held {
+  int64_t index;  /* a window's cell, a quota's start, a log's epoch, a bucket's key */
+  int64_t amount; /* a cost; of a log its highest entry; of a bucket the time until which its key
+                     must be there. 0: nothing */
+} weir_held;
+
 /* What a process keeps of a key: fixed size for a stack, zeroed means nothing known. */
 typedef struct weir_memo {
   bool must_peek;          /* a denial or an unknown outcome came last: look before charging */
   int64_t denied_cost;     /* costs from this on were denied; 0: none */
   int64_t denied_at_us;    /* at this time */
   int64_t denied_until_us; /* and are denied without the store before this one */
+  weir_held held[WEIR_RULES_MOST];
   weir_kept kept[WEIR_RULES_MOST];
   weir_memo_cell cells[]; /* of windows: rule after rule, weir_cells_room() each */
 } weir_memo;
@@ -212,6 +222,7 @@ typedef struct weir_machine {
   bool in_order;       /* every rule is a stage of its own, tightest first */
   bool again;          /* after the take-back: judge once more what was denied by its own charge */
   unsigned pauses;     /* so far */
+  unsigned lost;       /* keys that were found to hold less than they must */
   size_t action_count;
   weir_action *actions;
   weir_memo *notes; /* the machine's own copy; kept by its driver when it is done */

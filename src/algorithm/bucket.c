@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "algorithm/held.h"
 #include "algorithm/stage.h"
 
 static const weir_bucket_storage *storage_of(const weir_terms *terms) {
@@ -147,6 +148,25 @@ static int64_t slot(const weir_machine *machine, size_t i) {
       ->stored(weir_machine_rule(machine, i), machine->now_us, machine->parts[i].bucket.ahead);
 }
 
+/* By what this process was charged alone, the key lives at least until that has drained. That it
+ * stands for less than that is no proof: what others give back is measured by their clocks. */
+static void hold(weir_machine *machine, size_t i, int64_t cost) {
+  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_held *held = &machine->notes->held[i];
+  int64_t now_us = machine->parts[i].now_us;
+  bool swaps = machine->terms->traits & WEIR_TRAIT_SWAP;
+  int64_t index = swaps ? 0 : weir_bucket_epoch(rule, now_us);
+  int64_t until_us = held->index == index ? held->amount : 0;
+  int64_t begin_us = cost > 0 && until_us < now_us ? now_us : until_us;
+  int64_t drains_in_us = cost * rule->token_units / (INT64_C(1) << rule->unit_bits);
+  weir_held_add(machine, i, index, begin_us + drains_in_us - until_us);
+}
+
+void weir_bucket_watch(weir_machine *machine, size_t i, const weir_action *action) {
+  int64_t lives_until_us = action->outcome == WEIR_ABSENT ? machine->clock_us : INT64_MAX;
+  weir_held_compare(machine, i, action->index, lives_until_us);
+}
+
 /* --- giving back -------------------------------------------------------------------------------
  */
 
@@ -191,6 +211,7 @@ const weir_method weir_bucket_method = {
     .figures = figures,
     .delay = delay,
     .slot = slot,
+    .hold = hold,
     .refund = refund,
     .recall = recall,
 };

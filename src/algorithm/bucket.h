@@ -40,6 +40,9 @@ int64_t weir_bucket_furthest(const weir_rule *rule, const weir_terms *terms);
  * bucket counts as full, and `far` is set. */
 void weir_bucket_load(weir_machine *machine, size_t i);
 
+/* After every GET: notices a key that must be there and is not. */
+void weir_bucket_watch(weir_machine *machine, size_t i, const weir_action *action);
+
 /* Whether what is stored is to be brought back from too far ahead: only by who wants to charge. */
 bool weir_bucket_mends(const weir_machine *machine, size_t i);
 

@@ -284,6 +284,7 @@ static void answer(weir_machine *machine, size_t i, const weir_action *action) {
   if (action->kind == WEIR_RAISE) {
     answer_raise(machine, i, key, action);
   } else if (action->kind != WEIR_DROP) {
+    if (action->kind == WEIR_GET) weir_bucket_watch(machine, i, action);
     learn(machine, i, key, action->outcome == WEIR_DONE ? action->value : 0);
     if (action->kind == WEIR_SUB)
       part->unused = part->bucket.stays;

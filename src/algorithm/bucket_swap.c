@@ -129,6 +129,7 @@ static void keep(weir_machine *machine, size_t i, const weir_action *action, int
 }
 
 static void answer_look(weir_machine *machine, size_t i, const weir_action *action) {
+  weir_bucket_watch(machine, i, action);
   keep(machine, i, action, action->outcome == WEIR_DONE ? action->value : 0);
   if (machine->phase != WEIR_PHASE_TAKE_BACK)
     weir_bucket_load(machine, i);

@@ -32,6 +32,7 @@
  * An entry later than any honest clock could have stored (later than now + e) is a hole too: each
  * is replaced by the entry of the request that it denies, and none denies for longer than W. */
 #include "algorithm/cells.h"
+#include "algorithm/held.h"
 #include "algorithm/method.h"
 
 /* Why there is no time in decides_us, follows_us or newest_us. */
@@ -272,6 +273,16 @@ static int64_t count_of(int64_t value) {
   return value < 0 ? 0 : value < WEIR_COUNT_MOST ? value : WEIR_COUNT_MOST;
 }
 
+/* An index cannot be given back: whatever becomes of the charge, the count is at least that from
+ * now on. */
+static void hold_index(weir_machine *machine, size_t i, int64_t epoch) {
+  const weir_held *held = &machine->notes->held[i];
+  int64_t index = machine->parts[i].log.index;
+  weir_held_compare(machine, i, epoch, index - 1);
+  if (machine->terms->notices_loss)
+    weir_held_add(machine, i, epoch, held->index == epoch ? index - held->amount : index);
+}
+
 static void answer_count(weir_machine *machine, size_t i, const weir_action *action) {
   weir_part *part = &machine->parts[i];
   int64_t value = action->outcome == WEIR_DONE ? action->value : 0;
@@ -279,8 +290,10 @@ static void answer_count(weir_machine *machine, size_t i, const weir_action *act
     part->charged = true;
     part->log.own = count_of((int64_t)((uint64_t)value - (uint64_t)action->delta));
     part->log.index = part->log.own + 1;
+    hold_index(machine, i, action->index);
   } else if (action->kind == WEIR_GET) {
     int64_t count = count_of(value);
+    weir_held_compare(machine, i, action->index, count);
     if (action->index < part->log.epoch)
       part->log.before = count;
     else if (action->index > part->log.epoch)

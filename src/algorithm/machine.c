@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "algorithm/cells.h"
+#include "algorithm/held.h"
 #include "algorithm/judge.h"
 #include "algorithm/method.h"
 #include "algorithm/stage.h"
@@ -116,7 +117,7 @@ static weir_turn fail(weir_machine *machine, weir_status status) {
     ask->settled = true;
     ask->status = status;
   }
-  memset(machine->notes, 0, weir_memo_bytes(machine->stack));
+  weir_held_survive(machine);
   machine->notes->must_peek = true;
   return WEIR_TURN_DONE;
 }
@@ -140,6 +141,7 @@ static bool may_go_again(const weir_machine *machine) {
 }
 
 static weir_turn take_back(weir_machine *machine) {
+  weir_held_keep(machine);
   for (size_t i = 0; i < machine->stack->count; i++)
     if (machine->parts[i].unused > 0) machine->notes->must_peek = true;
   if (!machine->again) return enter(machine, WEIR_PHASE_TAKE_BACK);
@@ -193,6 +195,7 @@ static weir_turn refund(weir_machine *machine) {
     ask->status = WEIR_BAD_COST;
     return WEIR_TURN_DONE;
   }
+  weir_held_release(machine);
   return enter(machine, WEIR_PHASE_TAKE_BACK);
 }
 
@@ -349,7 +352,7 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
   machine->asks = asks;
   machine->failure = WEIR_OK;
   machine->in_order = machine->again = false;
-  machine->pauses = 0;
+  machine->pauses = machine->lost = 0;
   bool look_first = machine->notes->must_peek && !machine->stack->count_all;
   machine->notes->denied_cost = 0;
   frame(machine, now_us);

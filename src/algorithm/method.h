@@ -60,6 +60,10 @@ typedef struct weir_method {
   /* Where the slot of what was just noted ends (weir_ask.ends). NULL: rules without slots. */
   int64_t (*slot)(const weir_machine *machine, size_t i);
 
+  /* Writes down with weir_held_add() that this much of a charge stays in the store; below 0: goes
+   * back, as the part's notes say. NULL: the method sees to it by itself. */
+  void (*hold)(weir_machine *machine, size_t i, int64_t cost);
+
   /* After a look: chooses what a refund of `cost` (above 0) gives back, in part->unused; 0 where it
    * no longer matters. False when less than that is charged. */
   bool (*refund)(weir_machine *machine, size_t i, const weir_ask *ask, int64_t cost);

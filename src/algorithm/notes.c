@@ -1,6 +1,7 @@
 #include "algorithm/notes.h"
 
 #include "algorithm/cells.h"
+#include "algorithm/held.h"
 #include "algorithm/method.h"
 
 static const weir_memo_cell unread = {0, -1};
@@ -76,6 +77,7 @@ void weir_notes_read(weir_machine *machine, size_t i, int64_t index, int64_t cou
   for (; cell < end; cell++) {
     int64_t count = weir_cells_decode(rule, counter, (int)(cell % rule->lanes));
     *cell_at(machine, i, cell) = (weir_memo_cell){count, machine->now_us};
+    weir_held_compare(machine, i, cell, count);
   }
 }
 

@@ -31,6 +31,7 @@
  * begin of the group: so those who meet it at once still agree on one window. What was charged to
  * the wrong one no longer counts, at most L. */
 #include "algorithm/cells.h"
+#include "algorithm/held.h"
 #include "algorithm/method.h"
 
 /* Why a group has no start. */
@@ -251,12 +252,27 @@ static void confirm_start(weir_machine *machine, size_t i, const weir_action *ac
   kept->quota.read_us = machine->clock_us;
 }
 
+/* Whether a held window is still in use by this clock: longer than that no key has to live. */
+static bool is_held(const weir_machine *machine, size_t i, int64_t start_us) {
+  return machine->clock_us - start_us < weir_machine_rule(machine, i)->period_us;
+}
+
+/* The window that this process charges is named by a key that never changes. */
+static void look_for_held_start(weir_machine *machine, size_t i, const weir_action *action) {
+  int64_t start = machine->notes->held[i].index;
+  bool there = action->outcome == WEIR_DONE && action->value == start + 1;
+  if (start / weir_machine_rule(machine, i)->period_us == action->index && !there &&
+      is_held(machine, i, start))
+    weir_held_compare(machine, i, start, 0);
+}
+
 /* A group that was opened and is not is lost to eviction, or was just overwritten: from the start.
  */
 static void answer_open(weir_machine *machine, size_t i, const weir_action *action) {
   weir_part *part = &machine->parts[i];
   int64_t which = action->index - part->quota.group + OWN;
   if (action->kind != WEIR_GET) return;
+  look_for_held_start(machine, i, action);
   if (part->quota.start_us >= 0 && machine->phase == WEIR_PHASE_CHARGE) {
     confirm_start(machine, i, action);
     return;
@@ -268,7 +284,9 @@ static void answer_open(weir_machine *machine, size_t i, const weir_action *acti
 }
 
 static void set_count(weir_machine *machine, size_t i, int64_t count) {
+  int64_t start = machine->parts[i].quota.start_us;
   count = count < 0 ? 0 : count < WEIR_COUNT_MOST ? count : WEIR_COUNT_MOST;
+  if (is_held(machine, i, start)) weir_held_compare(machine, i, start, count);
   machine->parts[i].quota.count = machine->notes->kept[i].quota.count = count;
 }
 
@@ -313,6 +331,10 @@ static void figures(const weir_rule *rule, const weir_part *part, const weir_ask
   decision->reset_after_us = part->quota.count > 0 ? left : 0;
 }
 
+static void hold(weir_machine *machine, size_t i, int64_t cost) {
+  weir_held_add(machine, i, machine->parts[i].quota.start_us, cost);
+}
+
 /* Where the window of the stamp is not to be found it was lost, or reset: less is charged than was,
  * which matters only as long as that window would be open. */
 static bool refund(weir_machine *machine, size_t i, const weir_ask *ask, int64_t cost) {
@@ -350,6 +372,7 @@ const weir_method weir_quota_method = {
     .room = room,
     .note = note,
     .figures = figures,
+    .hold = hold,
     .refund = refund,
     .recall = recall,
 };

@@ -6,6 +6,7 @@
  * charged.
  */
 #include "algorithm/cells.h"
+#include "algorithm/held.h"
 #include "algorithm/method.h"
 #include "algorithm/notes.h"
 
@@ -110,6 +111,10 @@ static void figures(const weir_rule *rule, const weir_part *part, const weir_ask
   decision->reset_after_us = weir_cells_reset_after(rule, part, part->now_us);
 }
 
+static void hold(weir_machine *machine, size_t i, int64_t cost) {
+  weir_held_add(machine, i, machine->parts[i].window.charged_cell, cost);
+}
+
 static bool refund(weir_machine *machine, size_t i, const weir_ask *ask, int64_t cost) {
   weir_part *part = &machine->parts[i];
   int64_t cell = ask->at_us / weir_machine_rule(machine, i)->cell_us;
@@ -148,6 +153,7 @@ const weir_method weir_window_method = {
     .room = room,
     .note = weir_notes_charge,
     .figures = figures,
+    .hold = hold,
     .refund = refund,
     .recall = recall,
 };

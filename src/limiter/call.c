@@ -129,9 +129,11 @@ void weir_call_add(weir_call *call, const void *key, size_t key_length, const we
 /* --- joining and leading -----------------------------------------------------------------------
  */
 
-/* Writes down why a member failed, unless one before it in the call did too. */
+/* Writes down why a member failed, unless one before it in the call did too, or it gets an answer
+ * all the same. */
 static void explain(weir_member *member, weir_status status, const char *why) {
   weir_call *call = member->call;
+  if (weir_limiter_has_answer(call->limiter, &member->ask, status)) return;
   pthread_mutex_lock(&call->mutex);
   if (call->explained == NULL || member < call->explained) {
     weir_message_set(&call->explanation, "%s", why[0] != '\0' ? why : weir_status_text(status));
@@ -258,6 +260,7 @@ static void deny_waiting(const weir_call *call, weir_entry *entry) {
 }
 
 static void finish(weir_call *call, weir_group *group) {
+  if (group->machine->lost > 0) weir_counts_lose(call->limiter->counts, group->machine->lost);
   weir_shard_lock(group->entry->shard);
   memcpy(group->entry->memo, group->machine->notes, weir_memo_bytes(&call->limiter->stack));
   deny_waiting(call, group->entry);

@@ -2,8 +2,11 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <weir/backend.h>
+
+#include "store/process.h"
 
 weir_status weir_no_memory(weir_message *message) {
   weir_message_set(message, "%s", weir_status_text(WEIR_NO_MEMORY));
@@ -42,6 +45,42 @@ size_t weir_limiter_rules(const weir_limiter *limiter) {
   return limiter->stack.count;
 }
 
+weir_status weir_limiter_check_process(const weir_limiter *limiter, weir_message *message) {
+  return weir_process_check(limiter->process, "the limiter", message);
+}
+
+/* What the caller's structure has beyond ours is 0; what ours has beyond the caller's is left out.
+ */
+void weir_limiter_read_counts(const weir_limiter *limiter, weir_limiter_counts *counts) {
+  size_t size = counts->size;
+  weir_limiter_counts sum = {
+      .size = size,
+      .clock_steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed)};
+  weir_counts_read(limiter->counts, &sum);
+  if (size > sizeof sum) memset((char *)counts + sizeof sum, 0, size - sizeof sum);
+  memcpy(counts, &sum, size < sizeof sum ? size : sizeof sum);
+}
+
+weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
+  if (pthread_mutex_init(&made->idle_mutex, NULL) != 0) {
+    free(made);
+    return weir_no_memory(message);
+  }
+  made->process = weir_process_number();
+  made->least_capacity = weir_stack_least_capacity(&made->stack);
+  for (size_t i = 0; i < made->stack.count; i++)
+    if (made->stack.rules[i].kind == WEIR_SLIDING_LOG) made->one_by_one = true;
+  prepare_fronts(made);
+  warn_of_short_cells(made);
+  made->table = weir_table_create(made->memo_keys, weir_memo_bytes(&made->stack));
+  made->counts = weir_counts_create();
+  weir_status status = made->table == NULL || made->counts == NULL
+                           ? weir_no_memory(message)
+                           : weir_limiter_create_local(made, message);
+  if (status != WEIR_OK) weir_limiter_destroy(made);
+  return status;
+}
+
 weir_status weir_limiter_create(weir_store *store, const char *rules,
                                 const weir_limiter_options *options, weir_limiter **limiter,
                                 weir_message *message) {
@@ -52,42 +91,41 @@ weir_status weir_limiter_create(weir_store *store, const char *rules,
     weir_message_set(message, "%s is NULL", store == NULL ? "the store" : "the rule text");
     return WEIR_BAD_ARGUMENT;
   }
+  status = weir_process_check(store->process, "the store", message);
+  if (status != WEIR_OK) return status;
   weir_limiter *made = calloc(1, sizeof *made);
   if (made == NULL) return weir_no_memory(message);
   made->store = store;
-  if (pthread_mutex_init(&made->idle_mutex, NULL) != 0) {
-    free(made);
-    return weir_no_memory(message);
-  }
   status = weir_limiter_configure(made, options, store->timeout_us, &processes, message);
   if (status == WEIR_OK) status = weir_stack_parse(rules, processes, &made->stack, message);
   if (status == WEIR_OK) status = weir_limiter_check_store(made, message);
-  if (status != WEIR_OK) goto fail;
-  made->least_capacity = weir_stack_least_capacity(&made->stack);
-  for (size_t i = 0; i < made->stack.count; i++)
-    if (made->stack.rules[i].kind == WEIR_SLIDING_LOG) made->one_by_one = true;
-  prepare_fronts(made);
-  warn_of_short_cells(made);
-  made->table = weir_table_create(made->memo_keys, weir_memo_bytes(&made->stack));
-  if (made->table == NULL) {
-    status = weir_no_memory(message);
-    goto fail;
+  if (status != WEIR_OK) {
+    free(made);
+    return status;
   }
-  *limiter = made;
-  return WEIR_OK;
-fail:
-  weir_limiter_destroy(made);
+  status = weir_limiter_finish(made, message);
+  if (status == WEIR_OK) *limiter = made;
   return status;
 }
 
-void weir_limiter_destroy(weir_limiter *limiter) {
-  if (limiter == NULL) return;
+/* In a child of the process that made it, nobody will ever unlock what a thread of the parent held
+ * at the fork, and what that thread was changing must not be walked: it stays. */
+static void destroy_idle_calls(weir_limiter *limiter) {
+  if (pthread_mutex_trylock(&limiter->idle_mutex) != 0) return;
   for (weir_call *call = limiter->idle_calls; call != NULL;) {
     weir_call *next = call->next_idle;
     weir_call_destroy(call);
     call = next;
   }
-  weir_table_destroy(limiter->table);
+  pthread_mutex_unlock(&limiter->idle_mutex);
   pthread_mutex_destroy(&limiter->idle_mutex);
+}
+
+void weir_limiter_destroy(weir_limiter *limiter) {
+  if (limiter == NULL) return;
+  weir_limiter_destroy_local(limiter);
+  destroy_idle_calls(limiter);
+  weir_table_destroy(limiter->table);
+  weir_counts_destroy(limiter->counts);
   free(limiter);
 }

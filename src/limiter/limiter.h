@@ -5,6 +5,7 @@
  *     wait.c      public entry point of those who sleep until they are admitted
  *     reserve.c   public entry points of those who give back: reservations, refunds
  *     request.c   all other public entry points; checks requests, has them decided
+ *     fallback.c  the answer of the limiter's policy where the store has none
  *     clock.c     now, with the guard; sleeping
  *     call.c      joins the groups of its keys; leads some, waits for the others
  *     rounds.c    drives the machines it leads, round after round, all in one exec
@@ -22,6 +23,8 @@
 #include "key/key.h"
 #include "limiter/call.h"
 #include "memo/table.h"
+#include "metrics/counts.h"
+#include "policy/policy.h"
 #include "rule/rule.h"
 #include "store/store.h"
 
@@ -42,6 +45,13 @@ struct weir_limiter {
   weir_key_front fronts[WEIR_RULES_MOST];
   weir_table *table;
   weir_message warning; /* empty: none */
+  weir_counts *counts;
+  unsigned process; /* that created it: weir_process_number() */
+
+  weir_fallback fallback;
+  uint32_t peers;
+  weir_store *local_store; /* where `local` counts; */
+  weir_limiter *local;     /* with WEIR_FALLBACK_LOCAL: of a share of the rules; else NULL */
 
   atomic_uint clock_steps;    /* backward steps that were followed */
   _Atomic int64_t latest_us;  /* the clock guard's */
@@ -67,7 +77,24 @@ weir_status weir_request_check(const weir_limiter *limiter, const weir_request *
 /* What a checked request asks for. Its costs must stay as long as the ask is in use. */
 weir_ask weir_request_ask(const weir_request *request);
 
-/* Has one ask settled, alone in its call; returns its status. */
+/* WEIR_OK in the process that created the limiter. Comes before anything that locks. */
+weir_status weir_limiter_check_process(const weir_limiter *limiter, weir_message *message);
+
+/* Makes the limiter that answers while the store is away, if the policy is to have one. */
+weir_status weir_limiter_create_local(weir_limiter *limiter, weir_message *message);
+void weir_limiter_destroy_local(weir_limiter *limiter);
+
+/* A limiter with the parsed rules of `made`, which has all that options say. Frees it on error. */
+weir_status weir_limiter_finish(weir_limiter *made, weir_message *message);
+
+/* Whether the policy answers an ask that ended in this status. */
+bool weir_limiter_has_answer(const weir_limiter *limiter, const weir_ask *ask, weir_status status);
+
+/* Answers by the policy an ask as it was before the store was asked, because of `status`. */
+void weir_limiter_fall_back(weir_limiter *limiter, const void *key, size_t key_length,
+                            weir_ask *ask, weir_status status);
+
+/* Has one ask settled, alone in its call, by the store or the policy; returns its status. */
 weir_status weir_limiter_settle(weir_limiter *limiter, const void *key, size_t key_length,
                                 weir_ask *ask, weir_message *message);
 

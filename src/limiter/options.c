@@ -6,6 +6,9 @@
 
 #include "limiter/limiter.h"
 
+/* That may use the same keys, unless the caller says otherwise. */
+enum { PROCESSES = 64 };
+
 static int64_t real_time_us(void *context) {
   struct timespec now;
   (void)context;
@@ -41,8 +44,13 @@ static weir_status copy_options(const weir_limiter_options *given, weir_limiter_
                      options->flags);
     return WEIR_BAD_ARGUMENT;
   }
+  if (options->fallback > WEIR_FALLBACK_NONE) {
+    weir_message_set(message, "option fallback is %u: accepted are those of enum weir_fallback",
+                     options->fallback);
+    return WEIR_BAD_ARGUMENT;
+  }
   if (options->reserved != 0) {
-    weir_message_set(message, "option reserved is %u: accepted is 0", options->reserved);
+    weir_message_set(message, "option reserved is %u: accepted is 0", (unsigned)options->reserved);
     return WEIR_BAD_ARGUMENT;
   }
   return WEIR_OK;
@@ -57,6 +65,7 @@ weir_status weir_limiter_configure(weir_limiter *limiter, const weir_limiter_opt
   weir_terms *terms = &limiter->terms;
   int64_t process_count = 0;
   int64_t memo_keys = 0;
+  int64_t peers = 0;
   const struct {
     const char *name;
     int64_t given, least, most, otherwise;
@@ -64,11 +73,12 @@ weir_status weir_limiter_configure(weir_limiter *limiter, const weir_limiter_opt
   } numbers[] = {
       {"deadline_us", o.deadline_us, 1000, 60000000, store_timeout_us, &limiter->deadline_us},
       {"clock_error_us", o.clock_error_us, 1, 60000000, 10000, &terms->clock_error_us},
-      {"processes", o.processes, 1, 100000, 64, &process_count},
+      {"processes", o.processes, 1, 100000, PROCESSES, &process_count},
       {"memo_keys", o.memo_keys, 1, 1 << 24, 16384, &memo_keys},
       {"memo_age_us", o.memo_age_us, 1, 60000000, 1000000, &terms->memo_age_us},
       {"local_denial_us", o.local_denial_us, 1, 60000000, 50000, &terms->local_denial_us},
       {"least_ttl_us", o.least_ttl_us, 1, WEIR_PERIOD_MOST_US, 0, &terms->least_ttl_us},
+      {"peers", o.peers, 1, 100000, o.processes != 0 ? o.processes : PROCESSES, &peers},
       {"longest_wait_us", o.longest_wait_us, 1, 1800000000, 60000000, &terms->longest_wait_us},
   };
   for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
@@ -78,11 +88,14 @@ weir_status weir_limiter_configure(weir_limiter *limiter, const weir_limiter_opt
   }
   *processes = (uint32_t)process_count;
   limiter->memo_keys = (size_t)memo_keys;
+  limiter->peers = (uint32_t)peers;
+  limiter->fallback = (weir_fallback)o.fallback;
   if (terms->local_denial_us > terms->memo_age_us) terms->local_denial_us = terms->memo_age_us;
   limiter->clock = o.clock.now_us != NULL ? o.clock : (weir_clock){real_time_us, NULL};
   terms->margin_us = 2 * terms->clock_error_us + limiter->deadline_us;
   terms->cached_cells = !(o.flags & WEIR_NO_CACHED_CELLS);
   terms->local_denial = !(o.flags & WEIR_NO_LOCAL_DENIAL);
+  terms->notices_loss = true;
   terms->traits = limiter->store->backend->traits;
   return WEIR_OK;
 }

@@ -75,12 +75,14 @@ static weir_status check_wishes(const weir_limiter *limiter, const weir_request 
 
 weir_status weir_request_check(const weir_limiter *limiter, const weir_request *request,
                                weir_message *message) {
+  weir_status status = weir_limiter_check_process(limiter, message);
+  if (status != WEIR_OK) return status;
   if (request->key == NULL || request->key_length == 0) {
     weir_message_set(message, "the key is empty: accepted are keys of 1 byte or more");
     return WEIR_BAD_KEY;
   }
-  weir_status status = request->costs != NULL ? check_costs(limiter, request->costs, message)
-                                              : check_cost(limiter, request->cost, message);
+  status = request->costs != NULL ? check_costs(limiter, request->costs, message)
+                                  : check_cost(limiter, request->cost, message);
   return status == WEIR_OK ? check_wishes(limiter, request, message) : status;
 }
 
@@ -107,19 +109,30 @@ weir_status weir_limiter_settle(weir_limiter *limiter, const void *key, size_t k
   if (call == NULL) return weir_no_memory(message);
   weir_call_add(call, key, key_length, ask);
   weir_call_run(call);
-  *ask = call->members[0].ask;
-  if (ask->status != WEIR_OK) weir_message_set(message, "%s", call->explanation.text);
+  weir_status status = call->members[0].ask.status;
+  bool falls_back = weir_limiter_has_answer(limiter, ask, status);
+  if (!falls_back) *ask = call->members[0].ask;
+  if (!falls_back && status != WEIR_OK) weir_message_set(message, "%s", call->explanation.text);
   weir_call_release(call);
+  if (falls_back) weir_limiter_fall_back(limiter, key, key_length, ask, status);
   return ask->status;
+}
+
+/* Counts a request that is over. */
+static void tally(const weir_limiter *limiter, const weir_request *request, weir_status status,
+                  const weir_decision *decision) {
+  weir_counts_add(limiter->counts, status, request->flags & WEIR_REQUEST_PEEK ? NULL : decision);
 }
 
 static weir_status decide_one(weir_limiter *limiter, const weir_request *request,
                               weir_decision *decision, weir_message *message) {
   weir_status status = weir_request_check(limiter, request, message);
-  if (status != WEIR_OK) return status;
-  weir_ask ask = weir_request_ask(request);
-  status = weir_limiter_settle(limiter, request->key, request->key_length, &ask, message);
-  if (status == WEIR_OK) *decision = ask.decision;
+  if (status == WEIR_OK) {
+    weir_ask ask = weir_request_ask(request);
+    status = weir_limiter_settle(limiter, request->key, request->key_length, &ask, message);
+    if (status == WEIR_OK) *decision = ask.decision;
+  }
+  tally(limiter, request, status, decision);
   return status;
 }
 
@@ -148,26 +161,35 @@ weir_status weir_limiter_reset(weir_limiter *limiter, const void *key, size_t ke
   weir_request request = {.key = key, .key_length = key_length, .cost = 1};
   weir_status status = weir_request_check(limiter, &request, message);
   weir_ask ask = {.kind = WEIR_ASK_RESET, .alone = true, .cost = 1};
-  if (status != WEIR_OK) return status;
-  return weir_limiter_settle(limiter, key, key_length, &ask, message);
+  if (status == WEIR_OK) status = weir_limiter_settle(limiter, key, key_length, &ask, message);
+  weir_counts_add(limiter->counts, status, NULL);
+  return status;
 }
 
 /* --- many requests -----------------------------------------------------------------------------
  */
 
-/* Carries the members' answers over to their requests; the first that failed speaks for all. */
-static weir_status collect(const weir_limiter *limiter, const weir_call *call,
-                           weir_request *requests, size_t count, weir_message *message) {
+/* Carries a member's answer over to its request, or the policy's. */
+static void answer(weir_limiter *limiter, const weir_member *member, weir_request *request) {
+  weir_ask ask = member->ask;
+  if (weir_limiter_has_answer(limiter, &ask, ask.status)) {
+    ask = weir_request_ask(request);
+    weir_limiter_fall_back(limiter, request->key, request->key_length, &ask, member->ask.status);
+  }
+  request->status = ask.status;
+  if (request->status == WEIR_OK) request->decision = ask.decision;
+}
+
+/* The answers of all; the first that failed speaks for them. */
+static weir_status collect(weir_limiter *limiter, const weir_call *call, weir_request *requests,
+                           size_t count, weir_message *message) {
   weir_status first = WEIR_OK;
   const weir_member *member = call->members;
   for (size_t i = 0; i < count; i++) {
     weir_request *request = &requests[i];
     bool asked = request->status == WEIR_OK;
-    if (asked) {
-      request->status = member->ask.status;
-      if (request->status == WEIR_OK) request->decision = member->ask.decision;
-      member++;
-    }
+    if (asked) answer(limiter, member++, request);
+    tally(limiter, request, request->status, &request->decision);
     if (first != WEIR_OK || request->status == WEIR_OK) continue;
     first = request->status;
     if (asked)
@@ -178,6 +200,13 @@ static weir_status collect(const weir_limiter *limiter, const weir_call *call,
   return first;
 }
 
+static weir_status have_no_memory(const weir_limiter *limiter, size_t count,
+                                  weir_message *message) {
+  for (size_t i = 0; i < count; i++)
+    weir_counts_add(limiter->counts, WEIR_NO_MEMORY, NULL);
+  return weir_no_memory(message);
+}
+
 weir_status weir_limiter_decide(weir_limiter *limiter, weir_request *requests, size_t count,
                                 weir_message *message) {
   if (count == 0 || count > WEIR_BATCH_MOST) {
@@ -185,8 +214,10 @@ weir_status weir_limiter_decide(weir_limiter *limiter, weir_request *requests, s
                      WEIR_BATCH_MOST);
     return WEIR_BAD_ARGUMENT;
   }
+  weir_status status = weir_limiter_check_process(limiter, message);
+  if (status != WEIR_OK) return status;
   weir_call *call = weir_call_acquire(limiter, count);
-  if (call == NULL) return weir_no_memory(message);
+  if (call == NULL) return have_no_memory(limiter, count, message);
   for (size_t i = 0; i < count; i++) {
     weir_request *request = &requests[i];
     request->status = weir_request_check(limiter, request, NULL);
@@ -195,7 +226,7 @@ weir_status weir_limiter_decide(weir_limiter *limiter, weir_request *requests, s
     weir_call_add(call, request->key, request->key_length, &ask);
   }
   weir_call_run(call);
-  weir_status status = collect(limiter, call, requests, count, message);
+  status = collect(limiter, call, requests, count, message);
   weir_call_release(call);
   return status;
 }

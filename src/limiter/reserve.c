@@ -16,6 +16,7 @@ typedef enum weir_reservation_state {
 
 struct weir_reservation {
   weir_limiter *limiter;
+  weir_limiter *charged; /* itself, or the one that answered for it; NULL: nobody was charged */
   weir_reservation_state state;
   bool own_costs; /* one per rule, in costs */
   int64_t cost;
@@ -51,6 +52,11 @@ static weir_status check_reserve(const weir_limiter *limiter, const weir_request
   return WEIR_BAD_ARGUMENT;
 }
 
+/* NULL: nobody. */
+static weir_limiter *who_charged(weir_limiter *limiter, const weir_decision *taken) {
+  return taken->source == WEIR_SOURCE_FALLBACK ? limiter->local : limiter;
+}
+
 /* Memory comes before the charge: what is charged can always be cancelled. */
 static weir_status reserve(weir_limiter *limiter, weir_request *request,
                            weir_reservation **reservation, weir_message *message) {
@@ -66,6 +72,7 @@ static weir_status reserve(weir_limiter *limiter, weir_request *request,
     free(made);
     return status;
   }
+  made->charged = who_charged(limiter, &ask.decision);
   made->cost = ask.decision.cost;
   made->at_us = ask.decision.at_us;
   *reservation = made;
@@ -76,6 +83,7 @@ weir_status weir_limiter_reserve(weir_limiter *limiter, weir_request *request,
                                  weir_reservation **reservation, weir_message *message) {
   *reservation = NULL;
   request->status = reserve(limiter, request, reservation, message);
+  weir_counts_add(limiter->counts, request->status, &request->decision);
   return request->status;
 }
 
@@ -86,6 +94,8 @@ static weir_status end_reservation(weir_reservation *reservation, weir_reservati
     weir_message_set(message, "the reservation is NULL: a request that is denied reserves nothing");
     return WEIR_BAD_ARGUMENT;
   }
+  weir_status status = weir_limiter_check_process(reservation->limiter, message);
+  if (status != WEIR_OK) return status;
   if (reservation->state != WEIR_RESERVED) {
     weir_message_set(message, "the reservation was %s before: accepted is one commit or one cancel",
                      reservation->state == WEIR_COMMITTED ? "committed" : "cancelled");
@@ -108,18 +118,25 @@ static weir_status explain_refund(weir_status status, weir_message *message) {
   return status;
 }
 
-weir_status weir_reservation_cancel(weir_reservation *reservation, weir_message *message) {
-  weir_status status = end_reservation(reservation, WEIR_CANCELLED, message);
-  if (status != WEIR_OK) return status;
+static weir_status give_back(weir_reservation *reservation, weir_message *message) {
   weir_ask ask = {.kind = WEIR_ASK_REFUND,
                   .alone = true,
                   .cost = reservation->cost,
                   .costs = reservation->own_costs ? reservation->costs : NULL,
                   .at_us = reservation->at_us,
                   .ends = reservation->ends};
-  status = weir_limiter_settle(reservation->limiter, reservation->key, reservation->key_length,
-                               &ask, message);
+  if (reservation->charged == NULL) return WEIR_OK;
+  weir_status status = weir_limiter_settle(reservation->charged, reservation->key,
+                                           reservation->key_length, &ask, message);
   return explain_refund(status, message);
+}
+
+weir_status weir_reservation_cancel(weir_reservation *reservation, weir_message *message) {
+  weir_status status = end_reservation(reservation, WEIR_CANCELLED, message);
+  if (reservation == NULL) return status;
+  if (status == WEIR_OK) status = give_back(reservation, message);
+  weir_counts_add(reservation->limiter->counts, status, NULL);
+  return status;
 }
 
 void weir_reservation_destroy(weir_reservation *reservation) {
@@ -165,8 +182,9 @@ static weir_status check_refund(const weir_limiter *limiter, int64_t cost,
   return WEIR_BAD_COST;
 }
 
-weir_status weir_limiter_refund(weir_limiter *limiter, const void *key, size_t key_length,
-                                int64_t cost, weir_decision *taken, weir_message *message) {
+/* Where the limiter's own charge goes back to: the store, or `limiter` is the local one. */
+static weir_status refund(weir_limiter *limiter, const void *key, size_t key_length, int64_t cost,
+                          weir_decision *taken, weir_message *message) {
   weir_status status = check_refund(limiter, cost, taken, message);
   if (status != WEIR_OK) return status;
   const weir_request request = {.key = key, .key_length = key_length, .cost = cost};
@@ -181,4 +199,24 @@ weir_status weir_limiter_refund(weir_limiter *limiter, const void *key, size_t k
   status = weir_limiter_settle(limiter, key, key_length, &ask, message);
   if (status == WEIR_OK || status == WEIR_UNKNOWN_OUTCOME) taken->cost -= cost;
   return explain_refund(status, message);
+}
+
+/* Nothing was charged, so that only the caller's own book is kept. */
+static weir_status refund_nothing(const weir_limiter *limiter, const void *key, size_t key_length,
+                                  int64_t cost, weir_decision *taken, weir_message *message) {
+  const weir_request request = {.key = key, .key_length = key_length, .cost = cost};
+  weir_status status = check_refund(limiter, cost, taken, message);
+  if (status == WEIR_OK) status = weir_request_check(limiter, &request, message);
+  if (status == WEIR_OK) taken->cost -= cost;
+  return status;
+}
+
+weir_status weir_limiter_refund(weir_limiter *limiter, const void *key, size_t key_length,
+                                int64_t cost, weir_decision *taken, weir_message *message) {
+  weir_limiter *charged = who_charged(limiter, taken);
+  weir_status status = charged != NULL
+                           ? refund(charged, key, key_length, cost, taken, message)
+                           : refund_nothing(limiter, key, key_length, cost, taken, message);
+  weir_counts_add(limiter->counts, status, NULL);
+  return status;
 }

@@ -110,6 +110,7 @@ static void execute_part(weir_call *call, size_t from, size_t end, int64_t end_u
     size_t part = end - at < WEIR_OPERATIONS_MOST ? end - at : WEIR_OPERATIONS_MOST;
     weir_message why = {.text[0] = '\0'};
     weir_store_exec(call->limiter->store, call->operations + at, part, end_us, &why);
+    weir_counts_round_trip(call->limiter->counts);
     if (call->failure.text[0] == '\0' && why.text[0] != '\0') call->failure = why;
   }
 }

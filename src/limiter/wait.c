@@ -21,11 +21,11 @@ static int64_t left_us(const weir_patience *patience) {
   return left > 0 ? left : 0;
 }
 
-static weir_status ask(const weir_patience *patience, weir_ask_kind kind, int64_t wait_us,
-                       weir_decision *decision, weir_message *message) {
+static weir_status ask(const weir_patience *patience, weir_limiter *limiter, weir_ask_kind kind,
+                       int64_t wait_us, weir_decision *decision, weir_message *message) {
   weir_ask one = {.kind = kind, .cost = patience->cost, .waits = true, .wait_us = wait_us};
   weir_status status =
-      weir_limiter_settle(patience->limiter, patience->key, patience->key_length, &one, message);
+      weir_limiter_settle(limiter, patience->key, patience->key_length, &one, message);
   if (status == WEIR_OK) *decision = one.decision;
   return status;
 }
@@ -38,22 +38,34 @@ static void sleep_from(weir_limiter *limiter, const weir_decision *decision, int
   if (sleep_us > 0) weir_sleep_until(weir_monotonic_us() + sleep_us);
 }
 
+static bool has_bucket(const weir_stack *stack) {
+  for (size_t i = 0; i < stack->count; i++)
+    if (weir_rule_is_bucket(&stack->rules[i])) return true;
+  return false;
+}
+
 /* Whether a denied caller may still be admitted in time. What retry_after_us says allows for a wait
  * after it; with a bucket among the rules the whole way is the time until it would be admitted
- * without one. */
+ * without one, of which whoever denied knows. A policy that only denies says all it knows at once;
+ * and where the store went away after it denied, the next try has an answer. */
 static weir_status find_hope(const weir_patience *patience, const weir_decision *denied, bool *hope,
                              weir_message *message) {
-  const weir_stack *stack = &patience->limiter->stack;
+  weir_limiter *limiter = patience->limiter;
+  bool by_policy = denied->source == WEIR_SOURCE_FALLBACK;
   weir_decision at_once = *denied;
-  weir_status status = WEIR_OK;
-  bool delays = false;
+  weir_message why;
   *hope = denied->retry_after_us != WEIR_NEVER && denied->retry_after_us <= left_us(patience);
-  for (size_t i = 0; i < stack->count; i++)
-    delays = delays || weir_rule_is_bucket(&stack->rules[i]);
-  if (!*hope || !delays) return WEIR_OK;
-  status = ask(patience, WEIR_ASK_PEEK, 0, &at_once, message);
-  *hope = status == WEIR_OK && at_once.retry_after_us <= left_us(patience);
-  return status;
+  if (!*hope || !has_bucket(&limiter->stack) || (by_policy && limiter->local == NULL))
+    return WEIR_OK;
+  weir_status status =
+      ask(patience, by_policy ? limiter->local : limiter, WEIR_ASK_PEEK, 0, &at_once, &why);
+  if (weir_policy_answers(limiter->fallback, status)) return WEIR_OK;
+  if (status != WEIR_OK) {
+    weir_message_set(message, "%s", why.text);
+    return status;
+  }
+  *hope = at_once.retry_after_us <= left_us(patience);
+  return WEIR_OK;
 }
 
 /* A refusal is held back as its rule says, while there is time. */
@@ -63,26 +75,30 @@ static void hold(const weir_patience *patience, weir_decision *decision) {
   if (decision->delay_us > 0) weir_sleep_until(weir_monotonic_us() + decision->delay_us);
 }
 
+static weir_status try_until_hopeless(const weir_patience *patience, int64_t wait_us,
+                                      weir_decision *found, weir_message *message) {
+  bool hope;
+  for (;; wait_us = left_us(patience)) {
+    weir_status status = ask(patience, patience->limiter, WEIR_ASK_TAKE, wait_us, found, message);
+    if (status != WEIR_OK || found->allowed) return status;
+    status = find_hope(patience, found, &hope, message);
+    if (status != WEIR_OK || !hope) return status;
+    sleep_from(patience->limiter, found, found->retry_after_us);
+  }
+}
+
 weir_status weir_limiter_wait(weir_limiter *limiter, const void *key, size_t key_length,
                               int64_t cost, int64_t longest_wait_us, weir_decision *decision,
                               weir_message *message) {
   const weir_request request = {
       .key = key, .key_length = key_length, .cost = cost, .longest_wait_us = longest_wait_us};
-  weir_status status = weir_request_check(limiter, &request, message);
-  if (status != WEIR_OK) return status;
   const weir_patience patience = {limiter, key, key_length, cost,
                                   weir_monotonic_us() + longest_wait_us};
   weir_decision found;
-  bool hope;
-  for (int64_t wait_us = longest_wait_us;; wait_us = left_us(&patience)) {
-    status = ask(&patience, WEIR_ASK_TAKE, wait_us, &found, message);
-    if (status != WEIR_OK) return status;
-    if (found.allowed) break;
-    status = find_hope(&patience, &found, &hope, message);
-    if (status != WEIR_OK) return status;
-    if (!hope) break;
-    sleep_from(limiter, &found, found.retry_after_us);
-  }
+  weir_status status = weir_request_check(limiter, &request, message);
+  if (status == WEIR_OK) status = try_until_hopeless(&patience, longest_wait_us, &found, message);
+  weir_counts_add(limiter->counts, status, &found);
+  if (status != WEIR_OK) return status;
   if (found.allowed)
     sleep_from(limiter, &found, found.delay_us);
   else

@@ -13,7 +13,7 @@ struct weir_shard {
   size_t bucket_mask;
   size_t count;
   size_t most;
-  weir_entry *newest, *oldest;
+  weir_entry *hand; /* on the ring of all entries: those behind it are looked at next */
 };
 
 struct weir_table {
@@ -53,13 +53,17 @@ weir_table *weir_table_create(size_t keys, size_t memo_bytes) {
   return table;
 }
 
+/* In a child of the process that made it, a shard that a thread of the parent held at the fork is
+ * never unlocked, and may be half changed: what is in it stays. */
 static void destroy_shard(weir_shard *shard) {
-  for (weir_entry *entry = shard->newest; entry != NULL;) {
-    weir_entry *older = entry->older;
+  if (pthread_mutex_trylock(&shard->mutex) != 0) return;
+  for (weir_entry *entry = shard->hand; shard->count > 0; shard->count--) {
+    weir_entry *next = entry->ring;
     free(entry);
-    entry = older;
+    entry = next;
   }
   free(shard->buckets);
+  pthread_mutex_unlock(&shard->mutex);
   pthread_mutex_destroy(&shard->mutex);
 }
 
@@ -74,32 +78,46 @@ static weir_entry **bucket_of(weir_shard *shard, const uint64_t fingerprint[2]) 
   return &shard->buckets[fingerprint[1] & shard->bucket_mask];
 }
 
-static void unlink_use(weir_shard *shard, weir_entry *entry) {
-  *(entry->newer != NULL ? &entry->newer->older : &shard->newest) = entry->older;
-  *(entry->older != NULL ? &entry->older->newer : &shard->oldest) = entry->newer;
+static void unchain(weir_shard *shard, const weir_entry *entry) {
+  weir_entry **at = bucket_of(shard, entry->fingerprint);
+  while (*at != entry)
+    at = &(*at)->chain;
+  *at = entry->chain;
 }
 
-static void link_newest(weir_shard *shard, weir_entry *entry) {
-  entry->newer = NULL;
-  entry->older = shard->newest;
-  *(entry->older != NULL ? &entry->older->newer : &shard->oldest) = entry;
-  shard->newest = entry;
+/* Behind the hand is where it comes last. */
+static void join_ring(weir_shard *shard, weir_entry *entry) {
+  if (shard->hand == NULL) entry->ring = entry;
+  if (shard->hand != NULL) {
+    entry->ring = shard->hand->ring;
+    shard->hand->ring = entry;
+  }
+  shard->hand = entry;
 }
 
-/* Gives up the least recently used entries that nobody needs, until there is room for one more. */
+/* Takes out the entry behind the hand. */
+static void leave_ring(weir_shard *shard) {
+  weir_entry *entry = shard->hand->ring;
+  shard->hand->ring = entry->ring;
+  if (shard->hand == entry) shard->hand = NULL;
+}
+
+/* Gives up entries that nobody needs and nobody used since the hand came by, until there is room
+ * for one more: the clock algorithm (Corbato, "A paging experiment with the Multics system", 1968).
+ * Using an entry so costs no more than a bit in it; keeping a list by use would touch its
+ * neighbours. */
 static void make_room(weir_shard *shard) {
-  for (weir_entry *entry = shard->oldest; entry != NULL && shard->count >= shard->most;) {
-    weir_entry *newer = entry->newer;
-    if (!entry->busy && entry->first_waiting == NULL) {
-      weir_entry **at = bucket_of(shard, entry->fingerprint);
-      while (*at != entry)
-        at = &(*at)->chain;
-      *at = entry->chain;
-      unlink_use(shard, entry);
-      free(entry);
-      shard->count--;
+  for (size_t looks = 2 * shard->count; looks > 0 && shard->count >= shard->most; looks--) {
+    weir_entry *entry = shard->hand->ring;
+    if (entry->used || entry->busy || entry->first_waiting != NULL) {
+      entry->used = false;
+      shard->hand = entry;
+      continue;
     }
-    entry = newer;
+    leave_ring(shard);
+    unchain(shard, entry);
+    free(entry);
+    shard->count--;
   }
 }
 
@@ -114,7 +132,7 @@ static weir_entry *add_entry(const weir_table *table, weir_shard *shard,
   weir_entry **bucket = bucket_of(shard, fingerprint);
   entry->chain = *bucket;
   *bucket = entry;
-  link_newest(shard, entry);
+  join_ring(shard, entry);
   shard->count++;
   return entry;
 }
@@ -123,9 +141,7 @@ static weir_entry *find_entry(weir_shard *shard, const uint64_t fingerprint[2]) 
   weir_entry *entry = *bucket_of(shard, fingerprint);
   while (entry != NULL && memcmp(entry->fingerprint, fingerprint, sizeof entry->fingerprint) != 0)
     entry = entry->chain;
-  if (entry == NULL || entry == shard->newest) return entry;
-  unlink_use(shard, entry);
-  link_newest(shard, entry);
+  if (entry != NULL) entry->used = true;
   return entry;
 }
 

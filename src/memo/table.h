@@ -2,9 +2,9 @@
  * wait while a group of the same key is under way, so that caching, local denial and combining are
  * one structure.
  *
- * Bounded: an entry that nobody uses is given up, least recently used first, when its shard is
- * full. Entries in use stay, however many calls are under way. Keys are kept as 128-bit SipHash-2-4
- * fingerprints under a random key of the table's own, so nobody can aim at a bucket.
+ * Bounded: an entry that nobody uses is given up when its shard is full, one that was not used
+ * lately first. Entries in use stay, however many calls are under way. Keys are kept as 128-bit
+ * SipHash-2-4 fingerprints under a random key of the table's own, so nobody can aim at a bucket.
  *
  * Threads: an entry and its memo may be touched only while its shard is locked; who works on a memo
  * for longer copies it.
@@ -24,10 +24,11 @@ typedef struct weir_shard weir_shard;
 typedef struct weir_entry {
   uint64_t fingerprint[2];
   weir_shard *shard;
-  struct weir_entry *chain;         /* next in its bucket */
-  struct weir_entry *newer, *older; /* by last use */
-  bool busy;                        /* some call leads a group of this key */
-  weir_ask *first_waiting;          /* in the order they came */
+  struct weir_entry *chain; /* next in its bucket */
+  struct weir_entry *ring;  /* next of all in its shard */
+  bool used;                /* since the hand of the clock came by */
+  bool busy;                /* some call leads a group of this key */
+  weir_ask *first_waiting;  /* in the order they came */
   weir_ask *last_waiting;
   unsigned clock_steps; /* of its limiter, when the memo was begun */
   weir_memo *memo;
@@ -35,6 +36,8 @@ typedef struct weir_entry {
 
 /* NULL when there is no memory. `keys` is the bound, 1 or more. */
 weir_table *weir_table_create(size_t keys, size_t memo_bytes);
+
+/* Waits for no lock. */
 void weir_table_destroy(weir_table *table);
 
 /* The entry of a key, new if need be, its shard locked. NULL, and nothing locked, when there is no

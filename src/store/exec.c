@@ -1,6 +1,7 @@
 /* Holds both sides of a backend's exec to the contract of weir/backend.h. */
 #include <string.h>
 
+#include "store/process.h"
 #include "store/store.h"
 
 enum field {
@@ -171,7 +172,8 @@ void weir_store_exec(weir_store *store, weir_operation *operations, size_t count
   if (message == NULL) message = &unread;
   message->text[0] = '\0';
   if (count == 0) return;
-  if (!check_operations(store->backend, operations, count, message)) {
+  if (weir_process_check(store->process, "the store", message) != WEIR_OK ||
+      !check_operations(store->backend, operations, count, message)) {
     refuse_all(operations, count);
     return;
   }

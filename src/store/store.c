@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "store/builtin.h"
+#include "store/process.h"
 
 #define TIMEOUT_LEAST_US INT64_C(1000)
 #define TIMEOUT_MOST_US INT64_C(60000000)
@@ -62,11 +63,12 @@ static weir_status open_store(const weir_backend *const *backends, const char *t
   weir_status status = weir_url_parse(text, backends, &parsed, message);
   if (status != WEIR_OK) return status;
   weir_store *made = calloc(1, sizeof *made);
-  if (made == NULL) {
+  if (made == NULL || !weir_process_watch()) {
     status = WEIR_NO_MEMORY;
     goto done;
   }
   made->backend = parsed.backend;
+  made->process = weir_process_number();
   status = open_handle(&parsed.url, made, message);
   if (status == WEIR_OK) {
     *store = made;

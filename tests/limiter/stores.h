@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-enum { STORES = 4, STORE_URL_BYTES = 640 };
+enum { STORES = 4, STORE_URL_BYTES = 1280 };
 
 typedef struct store_kind {
   const char *name;

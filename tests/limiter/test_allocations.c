@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "limiter/outage.h"
 #include "limiter/world.h"
 
 static _Atomic int allocations;
@@ -88,6 +89,32 @@ static void no_decision_allocates(void **state) {
   }
 }
 
+/* The answers of every policy while the server is away, and after it. */
+static void no_fallback_allocates(void **state) {
+  (void)state;
+  for (weir_fallback fallback = 0; fallback < WEIR_FALLBACK_NONE; fallback++) {
+    outage o;
+    outage_start(&o, OUTAGE_META, 1);
+    outage_open(&o, "sliding-window:1000/1h;fixed-window:700/1d", fallback, 0);
+    outage_take(&o, "k", 1);
+    server_kill(o.servers[0]);
+    weir_request requests[] = {{.key = "k", .key_length = 1, .cost = 1},
+                               {.key = "other", .key_length = 5, .cost = 1},
+                               {.key = "k", .key_length = 1, .cost = 2}};
+    int before = 0;
+    for (int i = 0; i < 60; i++) {
+      if (i == 30) before = allocations;
+      assert_int_equal(outage_take(&o, "k", 1).source, WEIR_SOURCE_FALLBACK);
+      assert_int_equal(weir_limiter_decide(o.limiter, requests, 3, NULL), WEIR_OK);
+      assert_int_equal(outage_counts(o.limiter).by_fallback, 4 * (i + 1));
+    }
+    int during = allocations - before;
+    print_message("policy %u: %d allocations in 60 calls\n", fallback, during);
+    assert_int_equal(during, 0);
+    outage_close(&o);
+  }
+}
+
 int main(void) {
   char memory[] = "memory:";
   char *meta = getenv("WEIR_TEST_MEMCACHED_META");
@@ -101,6 +128,7 @@ int main(void) {
       {"no_decision_allocates on memory", no_decision_allocates, NULL, NULL, memory},
       {"no_decision_allocates on memcached, meta", no_decision_allocates, NULL, NULL, meta},
       {"no_decision_allocates on memcached, classic", no_decision_allocates, NULL, NULL, classic},
+      cmocka_unit_test(no_fallback_allocates),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

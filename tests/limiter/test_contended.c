@@ -46,6 +46,7 @@ static weir_limiter *limiter_on(fight *all, size_t store, const char *rules, int
       .size = sizeof options,
       .clock = hand_clock_as_clock(&all->clock),
       .deadline_us = deadline_us,
+      .fallback = WEIR_FALLBACK_NONE,
   };
   assert_int_equal(weir_limiter_create(all->stores[store], rules, &options, &limiter, NULL),
                    WEIR_OK);
@@ -101,6 +102,19 @@ static void assert_statuses(const fight *all, bool embedded) {
   }
 }
 
+/* On a busy machine a server may have been too slow for those with hardly any time, and is asked
+ * again a little later. */
+static int64_t what_is_left(weir_limiter *judge) {
+  const int64_t end_us = weir_monotonic_us() + 20 * SECOND_US;
+  weir_decision decision;
+  weir_message message = {""};
+  weir_status status = WEIR_UNAVAILABLE;
+  while (status == WEIR_UNAVAILABLE && weir_monotonic_us() < end_us)
+    status = weir_limiter_peek(judge, "k", 1, 1, &decision, &message);
+  if (status != WEIR_OK) fail_msg("%s: %s", weir_status_name(status), message.text);
+  return decision.remaining;
+}
+
 static void everyone_hears_the_truth_and_the_bound_holds(void **state) {
   static const char *const rules[] = {
       "token-bucket:500/1h",
@@ -118,7 +132,7 @@ static void everyone_hears_the_truth_and_the_bound_holds(void **state) {
       open_all(&all, store, rules[i]);
       let_them_fight(&all);
       weir_limiter *judge = limiter_on(&all, 0, rules[i], 20 * SECOND_US);
-      int64_t left = limiter_peek(judge, "k", 1).remaining;
+      int64_t left = what_is_left(judge);
       print_message("%s, %s: %d admitted, %d left, ok %d, contended %d, timeout %d, unknown %d\n",
                     stores[store].name, rules[i], (int)all.admitted, (int)left,
                     all.statuses[WEIR_OK], all.statuses[WEIR_CONTENDED], all.statuses[WEIR_TIMEOUT],

@@ -23,7 +23,8 @@ typedef struct pool {
 
 static void open_pool(pool *p) {
   char url[SERVER_URL_BYTES];
-  weir_limiter_options options = {.size = sizeof options, .deadline_us = DEADLINE_US};
+  weir_limiter_options options = {
+      .size = sizeof options, .deadline_us = DEADLINE_US, .fallback = WEIR_FALLBACK_NONE};
   for (int i = 0; i < 2; i++)
     p->servers[i] = server_start_memcached(SERVER_IPV4, NULL);
   server_url(p->servers, 2, "protocol=meta", url);

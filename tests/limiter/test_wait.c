@@ -22,7 +22,8 @@
 /* Longer than any machine stalls, shorter than the sleeps that must not happen. */
 #define AT_ONCE_US (15 * SECOND_US)
 
-static const weir_limiter_options patient = {.deadline_us = 20 * SECOND_US};
+static const weir_limiter_options patient = {.deadline_us = 20 * SECOND_US,
+                                             .fallback = WEIR_FALLBACK_NONE};
 
 static void open_on(world *w, int store, const char *rules) {
   char url[STORE_URL_BYTES];

@@ -17,6 +17,7 @@ weir_limiter *world_limiter(world *w, const char *rules, const weir_limiter_opti
   if (options != NULL) with_clock = *options;
   with_clock.size = sizeof with_clock;
   if (with_clock.deadline_us == 0) with_clock.deadline_us = WORLD_DEADLINE_US;
+  if (with_clock.fallback == 0) with_clock.fallback = WEIR_FALLBACK_NONE;
   with_clock.clock = hand_clock_as_clock(&w->clock);
   check(weir_limiter_create(w->store, rules, &with_clock, &limiter, &message), &message);
   return limiter;

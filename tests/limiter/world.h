@@ -21,8 +21,9 @@ typedef struct world {
   weir_limiter *limiter;
 } world;
 
-/* Opens `url` and a limiter with `rules`; `options` may be NULL, its clock is replaced. Anything
- * that goes wrong fails the test. */
+/* Opens `url` and a limiter with `rules`; `options` may be NULL, its clock is replaced, and unless
+ * it names another policy than the default there is none: what a test sees is what the store said.
+ * Anything that goes wrong fails the test. */
 void world_open(world *w, const char *url, const char *rules, const weir_limiter_options *options);
 
 /* The same on a backend that the test brings. */

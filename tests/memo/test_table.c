@@ -12,7 +12,7 @@ static weir_entry *lock_number(weir_table *table, int number) {
   return weir_table_lock(table, &number, sizeof number);
 }
 
-static void remembers_a_key_until_it_is_the_least_recently_used(void **state) {
+static void remembers_a_key_until_its_place_is_needed(void **state) {
   (void)state;
   weir_table *table = weir_table_create(1, sizeof(weir_memo));
   weir_entry *entry = lock_number(table, 1);
@@ -49,6 +49,21 @@ static void keeps_what_is_in_use_however_many_keys_come(void **state) {
   found = lock_number(table, -2);
   assert_ptr_equal(found, wanted);
   weir_shard_unlock(found->shard);
+  weir_table_destroy(table);
+}
+
+static void gives_up_first_what_was_not_used_again(void **state) {
+  (void)state;
+  enum { KEYS = 160 };
+  weir_table *table = weir_table_create(KEYS, sizeof(weir_memo));
+  for (int round = 0; round < 100; round++) {
+    weir_entry *kept = lock_number(table, -1);
+    if (round > 0) assert_int_equal(kept->memo->denied_cost, 9);
+    kept->memo->denied_cost = 9;
+    weir_shard_unlock(kept->shard);
+    weir_shard_unlock(lock_number(table, -1)->shard);
+    weir_shard_unlock(lock_number(table, round)->shard);
+  }
   weir_table_destroy(table);
 }
 
@@ -133,8 +148,9 @@ static void lets_anyone_leave_the_line(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(remembers_a_key_until_it_is_the_least_recently_used),
+      cmocka_unit_test(remembers_a_key_until_its_place_is_needed),
       cmocka_unit_test(keeps_what_is_in_use_however_many_keys_come),
+      cmocka_unit_test(gives_up_first_what_was_not_used_again),
       cmocka_unit_test(groups_what_fits_under_the_cap_in_order_of_arrival),
       cmocka_unit_test(takes_one_even_above_the_cap_and_a_reset_alone),
       cmocka_unit_test(takes_alone_what_must_not_share_its_group),

@@ -95,7 +95,8 @@ static weir_limiter_options options_of_all(int64_t deadline_us) {
   return (weir_limiter_options){.size = sizeof(weir_limiter_options),
                                 .deadline_us = deadline_us,
                                 .clock_error_us = CLOCK_ERROR_US,
-                                .processes = PROCESSES};
+                                .processes = PROCESSES,
+                                .fallback = WEIR_FALLBACK_NONE};
 }
 
 /* --- a child ------------------------------------------------------------------------------------

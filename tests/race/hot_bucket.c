@@ -108,7 +108,8 @@ static void run_child(void) {
   weir_limiter_options options = {.size = sizeof options,
                                   .deadline_us = DEADLINE_US,
                                   .clock_error_us = CLOCK_ERROR_US,
-                                  .processes = PROCESSES};
+                                  .processes = PROCESSES,
+                                  .fallback = WEIR_FALLBACK_NONE};
   pthread_t threads[THREADS];
   weir_decision decision;
   if (weir_store_open(settings.url, &store, &message) != WEIR_OK ||

@@ -1,0 +1,249 @@
+/* Asks a memcached, or what stands in front of it, what no operation shows.
+ *
+ * A proxy hangs up on "stats". Behind one, keys with one home may still be spread over servers:
+ * every server counts its CAS ids by itself, so ids that are read by turns from two keys that are
+ * written by turns rise strictly only on one server. */
+#include "memcached/inspect.h"
+
+#include <stdio.h>
+
+enum question { ASK_META, ASK_STATISTICS, ASK_SETTINGS, ASK_HOMES, ASKED_ALL };
+
+/* Eight pairs of keys; each is written and read, one key after the other, then once more: that many
+ * commands a pair. */
+enum { PAIRS = 8, STEPS_OF_PAIR = 8, HOME_STEPS = PAIRS * STEPS_OF_PAIR };
+
+typedef struct memcached_questions {
+  weir_inquiry inquiry; /* first */
+  const weir_memcached_hello *hello;
+  const char *key;
+  enum question now;
+  int home_step;
+  uint64_t newest_cas;
+  weir_memcached_statistics statistics;
+  int64_t before_us, after_us; /* between which the server's clock was read */
+  bool knows_meta;
+  bool is_proxy;
+  bool is_spread; /* keys of one home are on several servers */
+} memcached_questions;
+
+static bool applies(const memcached_questions *questions, enum question question) {
+  switch (question) {
+    case ASK_META:
+      return questions->hello->wanted == WEIR_DIALECT_CLASSIC;
+    case ASK_HOMES:
+      return questions->is_proxy;
+    default:
+      return true;
+  }
+}
+
+static void go_on(memcached_questions *questions) {
+  do
+    questions->now++;
+  while (questions->now != ASKED_ALL && !applies(questions, questions->now));
+}
+
+/* A pair's keys differ so far from the end that no hash of all of a key leaves them close together.
+ */
+static size_t ask_homes(const memcached_questions *questions, char *say) {
+  int pair = questions->home_step / STEPS_OF_PAIR;
+  int step = questions->home_step % STEPS_OF_PAIR;
+  const char *format =
+      step % 2 == 0 ? "set %s%d.%d.apart 0 60 1\r\n1\r\n" : "gets %s%d.%d.apart\r\n";
+  int used = snprintf(say, WEIR_WIRE_GREETING_MOST, format, questions->key, pair, step / 2 % 2);
+  return (size_t)used;
+}
+
+static size_t ask(weir_inquiry *inquiry, char say[WEIR_WIRE_GREETING_MOST]) {
+  static const char *const texts[] = {
+      [ASK_META] = "mn\r\n", [ASK_STATISTICS] = "stats\r\n", [ASK_SETTINGS] = "stats settings\r\n"};
+  memcached_questions *questions = (memcached_questions *)inquiry;
+  if (questions->now == ASKED_ALL) return 0;
+  if (questions->now == ASK_HOMES) return ask_homes(questions, say);
+  const char *text = texts[questions->now];
+  memcpy(say, text, strlen(text));
+  return strlen(text);
+}
+
+/* "VALUE key flags length cas". */
+static void note_cas(memcached_questions *questions, const weir_line *line) {
+  size_t at = line->length;
+  uint64_t cas;
+  while (at > 0 && line->text[at - 1] != ' ')
+    at--;
+  if (!weir_number_parse(line->text + at, line->length - at, &cas)) return;
+  questions->is_spread |= questions->home_step % STEPS_OF_PAIR > 1 && cas <= questions->newest_cas;
+  questions->newest_cas = cas;
+}
+
+static bool is_end(enum question question, const weir_line *line) {
+  if (question == ASK_META) return true;
+  return weir_line_is(line, "END") || weir_line_is(line, "STORED") ||
+         weir_line_is(line, "NOT_STORED") || weir_line_is(line, "ERROR") ||
+         weir_line_starts(line, "CLIENT_ERROR") || weir_line_starts(line, "SERVER_ERROR");
+}
+
+static void hear_line(memcached_questions *questions, const weir_line *line) {
+  if (questions->now == ASK_META) questions->knows_meta = weir_line_is(line, "MN");
+  if (questions->now == ASK_HOMES && weir_line_starts(line, "VALUE ")) note_cas(questions, line);
+  if (questions->now == ASK_STATISTICS || questions->now == ASK_SETTINGS)
+    weir_memcached_statistics_read(&questions->statistics, line);
+}
+
+static void end_answer(memcached_questions *questions) {
+  if (questions->now == ASK_STATISTICS) {
+    questions->before_us = questions->inquiry.asked_unix_us;
+    questions->after_us = questions->inquiry.heard_unix_us;
+  }
+  if (questions->now == ASK_HOMES && ++questions->home_step < HOME_STEPS) return;
+  go_on(questions);
+}
+
+static bool hear(weir_inquiry *inquiry, const char *bytes, size_t length, size_t *taken) {
+  memcached_questions *questions = (memcached_questions *)inquiry;
+  size_t used = 0;
+  for (;;) {
+    weir_line line = weir_line_find(bytes + used, length - used);
+    if (line.taken == 0) return false;
+    used += line.taken;
+    if (!is_end(questions->now, &line)) continue;
+    break;
+  }
+  *taken = used;
+  for (used = 0; used < *taken;) {
+    weir_line line = weir_line_find(bytes + used, *taken - used);
+    used += line.taken;
+    hear_line(questions, &line);
+  }
+  end_answer(questions);
+  return true;
+}
+
+static void lose(weir_inquiry *inquiry) {
+  memcached_questions *questions = (memcached_questions *)inquiry;
+  if (questions->now == ASK_STATISTICS) {
+    questions->is_proxy = true;
+    questions->now = ASK_SETTINGS; /* which it would not like better */
+  } else if (questions->now == ASK_HOMES) {
+    questions->home_step = HOME_STEPS;
+  }
+  go_on(questions);
+}
+
+/* --- what is told ------------------------------------------------------------------------------
+ */
+
+static void tell_dialect(const memcached_questions *questions, const weir_inspection *inspection) {
+  static const char several[] = "an addition takes up to three commands";
+  if (questions->inquiry.dialect == WEIR_DIALECT_META) {
+    weir_wire_tell(inspection, WEIR_FINDING_FACT, "dialect",
+                   "meta commands: an addition is one command");
+  } else if (questions->is_proxy) {
+    weir_wire_tell(inspection, WEIR_FINDING_FACT, "dialect",
+                   "classic commands, as the proxy knows no others: %s", several);
+  } else if (questions->knows_meta) {
+    weir_wire_tell(inspection, WEIR_FINDING_WARNING, "dialect",
+                   "classic commands, as protocol=classic asks for: %s; the server knows meta "
+                   "commands, so leave it out",
+                   several);
+  } else {
+    weir_wire_tell(inspection, WEIR_FINDING_WARNING, "dialect",
+                   "classic commands: %s; a memcached from 1.6 on knows better", several);
+  }
+}
+
+static void tell_proxy(const memcached_questions *questions, const weir_inspection *inspection) {
+  if (questions->is_spread) {
+    weir_wire_tell(inspection, WEIR_FINDING_FAULT, "proxy",
+                   "it spreads the counters of one key over servers, so that more than the limit "
+                   "is admitted: it needs hash_tag: \"{}\"");
+    return;
+  }
+  weir_wire_tell(inspection, WEIR_FINDING_WARNING, "proxy",
+                 "one stands in between and hides its servers, their memory and their clocks; it "
+                 "needs hash_tag: \"{}\" (keys do stay together), server_connections: 1, and "
+                 "auto_eject_hosts: false");
+}
+
+static void tell_memory(const memcached_questions *questions, const weir_inspection *inspection) {
+  const weir_memcached_statistics *told = &questions->statistics;
+  double percent = told->limit_bytes > 0 && told->bytes >= 0
+                       ? (double)told->bytes * 100 / (double)told->limit_bytes
+                       : 0;
+  weir_wire_tell(inspection, WEIR_FINDING_FACT, "memory", "%lld items, %.0f %% of %.0f MB",
+                 (long long)told->items, percent, (double)told->limit_bytes / (1 << 20));
+  if (told->evicts == 0) {
+    weir_wire_tell(inspection, WEIR_FINDING_WARNING, "eviction",
+                   "switched off (-M): when memory is full nothing new is counted, and requests "
+                   "for new keys get no decision");
+  } else if (told->evictions > 0) {
+    weir_wire_tell(inspection, WEIR_FINDING_WARNING, "eviction",
+                   "%lld items since it started: each may be a counter whose limit is then "
+                   "admitted once more; give it more memory",
+                   (long long)told->evictions);
+  } else {
+    weir_wire_tell(inspection, WEIR_FINDING_FACT, "eviction",
+                   "none so far; when memory is full it is allowed, and then a lost counter "
+                   "admits its limit once more");
+  }
+}
+
+/* The server tells whole seconds, of a clock that it looks at once a second and that began with its
+ * own start in whole seconds; a busy one is later. */
+static void tell_clock(const memcached_questions *questions, const weir_inspection *inspection) {
+  static const int64_t second_us = 1000000, error_s = 3;
+  int64_t middle_us = questions->before_us + (questions->after_us - questions->before_us) / 2;
+  int64_t server_us = questions->statistics.time_s * second_us + second_us / 2;
+  int64_t error_us = (questions->after_us - questions->before_us) / 2 + error_s * second_us;
+  if (questions->statistics.time_s > 0)
+    weir_wire_tell_clock(inspection, server_us - middle_us, error_us);
+}
+
+static void tell_access(const memcached_questions *questions, const weir_inspection *inspection) {
+  if (questions->hello->length == 0) return;
+  if (questions->statistics.has_auth == 0) {
+    weir_wire_tell(inspection, WEIR_FINDING_WARNING, "access",
+                   "the server takes anybody: it was started without -Y, and the user and password "
+                   "of the URL are of no use");
+  } else {
+    weir_wire_tell(inspection, WEIR_FINDING_FACT, "access",
+                   "the user and password of the URL are accepted");
+  }
+}
+
+static void tell_server(const memcached_questions *questions, const weir_inspection *inspection) {
+  const weir_memcached_statistics *told = &questions->statistics;
+  char age[WEIR_AGE_BYTES];
+  if (told->version[0] == '\0') return;
+  weir_wire_tell(inspection, WEIR_FINDING_FACT, "server", "memcached %s, up %s", told->version,
+                 weir_wire_age(told->uptime_s, age));
+  tell_memory(questions, inspection);
+  tell_clock(questions, inspection);
+}
+
+void weir_memcached_inspect(weir_wire *wire, const weir_memcached_hello *hello,
+                            const weir_inspection *inspection) {
+  weir_message why = {""};
+  memcached_questions questions = {.inquiry = {.protocol = &weir_memcached_protocol,
+                                               .settings = hello,
+                                               .ask = ask,
+                                               .hear = hear,
+                                               .lose = lose},
+                                   .hello = hello,
+                                   .key = inspection->key,
+                                   .now = ASK_META};
+  if (!inspection->answers) return;
+  weir_memcached_statistics_init(&questions.statistics);
+  if (!applies(&questions, ASK_META)) go_on(&questions);
+  weir_wire_tell_security(wire, inspection);
+  if (!weir_wire_inquire(wire, &questions.inquiry, inspection->key, inspection->timeout_us, &why)) {
+    weir_wire_tell(inspection, WEIR_FINDING_FAULT, "questions", "not all were answered in time: %s",
+                   why.text);
+    return;
+  }
+  tell_access(&questions, inspection);
+  tell_dialect(&questions, inspection);
+  if (questions.is_proxy) tell_proxy(&questions, inspection);
+  tell_server(&questions, inspection);
+}

@@ -1,0 +1,131 @@
+#include "redis/inspect.h"
+
+#include <string.h>
+
+/* DEL is asked for besides: reset needs it, and who tidies up. */
+static unsigned asked_for(const weir_inspection *inspection) {
+  return inspection->needs | WEIR_NEED_DROP;
+}
+
+static void tell_proxy(const weir_redis_questions *questions, const weir_inspection *inspection) {
+  if (questions->is_spread) {
+    weir_wire_tell(inspection, WEIR_FINDING_FAULT, "proxy",
+                   "it spreads the counters of one key over servers, so that more than the limit "
+                   "is admitted: it needs hash_tag: \"{}\"");
+    return;
+  }
+  weir_wire_tell(inspection, WEIR_FINDING_WARNING, "proxy",
+                 "one stands in between and hides its servers, their memory and their clocks; it "
+                 "needs hash_tag: \"{}\" (keys do stay together), server_connections: 1, and "
+                 "auto_eject_hosts: false");
+}
+
+static void tell_memory(const weir_redis_info *info, const weir_inspection *inspection) {
+  double used_mb = (double)info->used_bytes / (1 << 20);
+  double most_mb = (double)info->maxmemory_bytes / (1 << 20);
+  if (info->maxmemory_bytes <= 0)
+    weir_wire_tell(inspection, WEIR_FINDING_FACT, "memory", "%.1f MB used, no maxmemory", used_mb);
+  else
+    weir_wire_tell(inspection, WEIR_FINDING_FACT, "memory", "%.1f MB used, maxmemory %.1f MB",
+                   used_mb, most_mb);
+  if (info->evicted > 0) {
+    weir_wire_tell(inspection, WEIR_FINDING_WARNING, "eviction",
+                   "%lld keys since it started: each may be a counter whose limit is then admitted "
+                   "once more; give it more memory",
+                   (long long)info->evicted);
+  } else if (info->maxmemory_bytes <= 0) {
+    weir_wire_tell(inspection, WEIR_FINDING_FACT, "eviction", "never: there is no maxmemory");
+  } else if (strcmp(info->policy, "noeviction") == 0) {
+    weir_wire_tell(inspection, WEIR_FINDING_WARNING, "eviction",
+                   "never (noeviction): at maxmemory nothing more is counted, and there are no "
+                   "decisions");
+  } else {
+    weir_wire_tell(inspection, WEIR_FINDING_WARNING, "eviction",
+                   "allowed at maxmemory (%s), none so far: a lost counter admits its limit once "
+                   "more",
+                   info->policy);
+  }
+}
+
+static void tell_info(const weir_redis_questions *questions, const weir_inspection *inspection) {
+  const weir_redis_info *info = &questions->info;
+  bool valkey = info->valkey[0] != '\0';
+  char age[WEIR_AGE_BYTES];
+  weir_wire_tell(inspection, WEIR_FINDING_FACT, "server", "%s %s, up %s",
+                 valkey ? "Valkey" : "Redis", valkey ? info->valkey : info->version,
+                 weir_wire_age(info->uptime_s, age));
+  if (strcmp(info->role, "slave") == 0)
+    weir_wire_tell(inspection, WEIR_FINDING_FAULT, "role",
+                   "a replica: what is written to it is refused or lost; its primary is needed");
+  if (info->cluster > 0)
+    weir_wire_tell(inspection, WEIR_FINDING_FAULT, "role",
+                   "a part of a cluster, which weir cannot use");
+  tell_memory(info, inspection);
+}
+
+static void tell_clock(const weir_redis_questions *questions, const weir_inspection *inspection) {
+  int64_t half_us = (questions->after_us - questions->before_us) / 2;
+  if (questions->info.time_us > 0)
+    weir_wire_tell_clock(inspection, questions->info.time_us - questions->before_us - half_us,
+                         half_us);
+}
+
+/* DEL, where nothing but reset needs it, is no fault. */
+static weir_finding_level level_of(const weir_redis_denied *denied, unsigned needs) {
+  bool spared = strcmp(denied->name, "del") == 0 && !(needs & WEIR_NEED_DROP);
+  return spared ? WEIR_FINDING_WARNING : WEIR_FINDING_FAULT;
+}
+
+static void tell_access(const weir_redis_questions *questions, const weir_redis_hello *hello,
+                        const char *user, const weir_inspection *inspection) {
+  bool known = hello->count > 1 && strcmp(hello->names[0], "auth") == 0;
+  for (size_t i = 0; i < questions->denied_count; i++) {
+    const weir_redis_denied *denied = &questions->denied[i];
+    weir_finding_level level = level_of(denied, inspection->needs);
+    weir_wire_tell(inspection, level, "access", "%s%s", denied->why.text,
+                   level == WEIR_FINDING_WARNING ? " (only a reset needs it)" : "");
+  }
+  if (questions->denied_count == 0)
+    weir_wire_tell(inspection, WEIR_FINDING_FACT, "access", "user %.64s may run all %s needed",
+                   known && user != NULL ? user : "default",
+                   inspection->needs & WEIR_NEED_DROP ? "that is" : "that these rules");
+}
+
+static void tell_acl(const weir_redis_hello *hello, const char *user,
+                     const weir_inspection *inspection) {
+  char acl[WEIR_ACL_BYTES];
+  weir_redis_acl(asked_for(inspection), hello, user, inspection->pattern, acl);
+  weir_wire_tell(inspection, WEIR_FINDING_FACT, "ACL", "%s", acl);
+}
+
+static void tell_answers(const weir_redis_questions *questions, const weir_redis_hello *hello,
+                         const char *user, const weir_inspection *inspection) {
+  if (questions->told) {
+    tell_info(questions, inspection);
+  } else if (questions->is_proxy) {
+    tell_proxy(questions, inspection);
+  } else {
+    weir_wire_tell(inspection, WEIR_FINDING_WARNING, "server",
+                   "INFO is refused, so that version, role, maxmemory and eviction are not known: "
+                   "%s",
+                   questions->info_refused.text);
+  }
+  tell_clock(questions, inspection);
+  tell_access(questions, hello, user, inspection);
+}
+
+void weir_redis_inspect(weir_wire *wire, const weir_redis_hello *hello, const char *user,
+                        const weir_inspection *inspection) {
+  weir_redis_questions questions;
+  weir_message why = {""};
+  if (inspection->answers) {
+    weir_redis_questions_init(&questions, hello, asked_for(inspection), inspection->key);
+    weir_wire_tell_security(wire, inspection);
+    if (weir_wire_inquire(wire, &questions.inquiry, inspection->key, inspection->timeout_us, &why))
+      tell_answers(&questions, hello, user, inspection);
+    else
+      weir_wire_tell(inspection, WEIR_FINDING_FAULT, "questions",
+                     "not all were answered in time: %s", why.text);
+  }
+  tell_acl(hello, user, inspection);
+}

@@ -1,0 +1,98 @@
+/* What the rules of a limiter need of its store, and what they promise there. */
+#include <weir/backend.h>
+#include <weir/duration.h>
+#include <weir/inspect.h>
+
+#include "algorithm/bucket.h"
+#include "algorithm/bucket_math.h"
+#include "limiter/limiter.h"
+#include "store/inspect.h"
+
+static unsigned needs_of(const weir_rule *rule, unsigned traits) {
+  static const unsigned sums = WEIR_NEED_ADD | WEIR_NEED_GET;
+  switch (rule->kind) {
+    case WEIR_SLIDING_LOG:
+      return sums | WEIR_NEED_PUT;
+    case WEIR_QUOTA:
+      return sums | WEIR_NEED_SUB | WEIR_NEED_CREATE;
+    case WEIR_TOKEN_BUCKET:
+    case WEIR_LEAKY_BUCKET:
+      if (traits & WEIR_TRAIT_SWAP) return WEIR_NEED_GET | WEIR_NEED_CREATE | WEIR_NEED_SWAP;
+      return WEIR_NEED_RAISE | WEIR_NEED_RAISED_GET | WEIR_NEED_RAISED_SUB;
+    default:
+      return sums | WEIR_NEED_SUB;
+  }
+}
+
+/* On a store that raises, a bucket's key stays for a while after its epoch. */
+static int64_t bucket_ttl_us(const weir_rule *rule, const weir_terms *terms) {
+  int64_t handover = weir_bucket_full(rule) +
+                     weir_bucket_units(rule, terms->longest_wait_us + 3 * terms->margin_us);
+  int64_t ttl_us = weir_bucket_ttl_us(rule, terms);
+  return terms->traits & WEIR_TRAIT_SWAP ? ttl_us : ttl_us + weir_bucket_us(rule, handover);
+}
+
+/* The longest that a key of the rule lives after its last use, as its algorithm asks for it; a test
+ * holds this against a store's keys. */
+static int64_t ttl_us(const weir_limiter *limiter, const weir_rule *rule) {
+  const weir_terms *terms = &limiter->terms;
+  int64_t margin_us = terms->margin_us + 2000000;
+  int64_t ttl_us = rule->lanes * rule->cell_us + rule->period_us + margin_us;
+  if (weir_rule_is_bucket(rule)) ttl_us = bucket_ttl_us(rule, terms);
+  if (rule->kind == WEIR_QUOTA || rule->kind == WEIR_SLIDING_LOG)
+    ttl_us = 3 * rule->period_us + margin_us;
+  return ttl_us > terms->least_ttl_us ? ttl_us : terms->least_ttl_us;
+}
+
+static void tell(const weir_inspect_plan *plan, weir_finding_level level, const char *topic,
+                 const char *text) {
+  const weir_finding finding = {.level = level, .topic = topic, .text = text};
+  plan->tell(plan->context, &finding);
+}
+
+static void tell_rule(const weir_limiter *limiter, size_t i, const weir_inspect_plan *plan) {
+  const weir_rule *rule = &limiter->stack.rules[i];
+  char period[WEIR_DURATION_BYTES];
+  char ttl[WEIR_DURATION_BYTES];
+  weir_message text;
+  weir_duration_format(rule->period_us, period, sizeof period);
+  weir_duration_format((ttl_us(limiter, rule) + 999999) / 1000000 * 1000000, ttl, sizeof ttl);
+  if (weir_rule_is_bucket(rule)) {
+    weir_message_set(&text, "%s: at most %lld at once and %lld in %s; its keys live for up to %s",
+                     weir_rule_kind_name(rule->kind), (long long)rule->burst,
+                     (long long)rule->limit, period, ttl);
+  } else {
+    bool slides = rule->kind == WEIR_SLIDING_WINDOW;
+    long long most = slides && !rule->strict && rule->cells <= 2 ? 2 * (long long)rule->limit
+                                                                 : (long long)weir_rule_upper(rule);
+    weir_message_set(&text, "%s: at most %lld in %s %s; its keys live for up to %s",
+                     weir_rule_kind_name(rule->kind), most,
+                     slides || rule->kind == WEIR_SLIDING_LOG ? "any" : "a window of", period, ttl);
+  }
+  weir_message_prefix(&text, "%zu, ", i + 1);
+  tell(plan, WEIR_FINDING_FACT, "rule", text.text);
+}
+
+weir_status weir_limiter_inspect(weir_limiter *limiter, int64_t timeout_us, weir_tell *told,
+                                 void *context, weir_message *message) {
+  if (limiter == NULL) {
+    weir_message_set(message, "the limiter is NULL");
+    return WEIR_BAD_ARGUMENT;
+  }
+  weir_status status = weir_limiter_check_process(limiter, message);
+  if (status != WEIR_OK) return status;
+  weir_inspect_plan plan = {.timeout_us = timeout_us,
+                            .deadline_us = limiter->deadline_us,
+                            .clock_error_us = limiter->terms.clock_error_us,
+                            .tell = told,
+                            .context = context};
+  for (size_t i = 0; i < limiter->stack.count; i++)
+    plan.needs |= needs_of(&limiter->stack.rules[i], limiter->terms.traits);
+  status = weir_store_inspect_plan(limiter->store, &plan, message);
+  if (status != WEIR_OK) return status;
+  for (size_t i = 0; i < limiter->stack.count; i++)
+    tell_rule(limiter, i, &plan);
+  const char *warning = weir_limiter_warning(limiter);
+  if (warning != NULL) tell(&plan, WEIR_FINDING_WARNING, "rule", warning);
+  return WEIR_OK;
+}

@@ -1,0 +1,92 @@
+#include "metrics/counts.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum { SHARDS = 16, CACHE_LINE_BYTES = 64, SOURCES = WEIR_SOURCE_FALLBACK + 1 };
+
+_Static_assert((int)WEIR_STATUS_COUNT <= (int)WEIR_STATUSES_MOST, "every status is counted");
+
+/* The first line has all that is counted while nothing is wrong. */
+typedef struct weir_counts_shard {
+  _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t decided[SOURCES][2]; /* denied, allowed */
+  _Atomic uint64_t changed;                                        /* WEIR_OK without a decision */
+  _Atomic uint64_t keys_lost;
+  _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t round_trips;
+  _Atomic uint64_t failed[WEIR_STATUS_COUNT];
+} weir_counts_shard;
+
+struct weir_counts {
+  weir_counts_shard shards[SHARDS];
+};
+
+weir_counts *weir_counts_create(void) {
+  weir_counts *made = aligned_alloc(CACHE_LINE_BYTES, sizeof *made);
+  if (made != NULL) *made = (weir_counts){0};
+  return made;
+}
+
+void weir_counts_destroy(weir_counts *counts) {
+  free(counts);
+}
+
+/* Threads take the shards in turn. */
+static weir_counts_shard *own_shard(weir_counts *counts) {
+  static atomic_uint threads;
+  static _Thread_local unsigned own; /* 0: none yet */
+  if (own == 0) own = 1 + atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) % SHARDS;
+  return &counts->shards[own - 1];
+}
+
+static void add(_Atomic uint64_t *count, uint64_t number) {
+  atomic_fetch_add_explicit(count, number, memory_order_relaxed);
+}
+
+void weir_counts_add(weir_counts *counts, weir_status status, const weir_decision *decision) {
+  weir_counts_shard *shard = own_shard(counts);
+  if (status != WEIR_OK) {
+    add(&shard->failed[status], 1);
+  } else if (decision == NULL) {
+    add(&shard->changed, 1);
+  } else {
+    add(&shard->decided[decision->source][decision->allowed], 1);
+    if (decision->source == WEIR_SOURCE_FALLBACK) add(&shard->failed[decision->store_status], 1);
+  }
+}
+
+void weir_counts_round_trip(weir_counts *counts) {
+  add(&own_shard(counts)->round_trips, 1);
+}
+
+void weir_counts_lose(weir_counts *counts, unsigned keys) {
+  add(&own_shard(counts)->keys_lost, keys);
+}
+
+static uint64_t get(const _Atomic uint64_t *count) {
+  return atomic_load_explicit(count, memory_order_relaxed);
+}
+
+static void add_shard(const weir_counts_shard *shard, weir_limiter_counts *sum) {
+  uint64_t *sources[SOURCES] = {[WEIR_SOURCE_STORE] = &sum->by_store,
+                                [WEIR_SOURCE_LOCAL] = &sum->by_local,
+                                [WEIR_SOURCE_FALLBACK] = &sum->by_fallback};
+  for (int source = 0; source < SOURCES; source++) {
+    uint64_t denied = get(&shard->decided[source][0]);
+    uint64_t allowed = get(&shard->decided[source][1]);
+    *sources[source] += denied + allowed;
+    sum->denied += denied;
+    sum->allowed += allowed;
+    if (source != WEIR_SOURCE_FALLBACK) sum->statuses[WEIR_OK] += denied + allowed;
+  }
+  sum->statuses[WEIR_OK] += get(&shard->changed);
+  sum->keys_lost += get(&shard->keys_lost);
+  sum->round_trips += get(&shard->round_trips);
+  for (int status = 0; status < WEIR_STATUS_COUNT; status++)
+    sum->statuses[status] += get(&shard->failed[status]);
+}
+
+void weir_counts_read(const weir_counts *counts, weir_limiter_counts *sum) {
+  *sum = (weir_limiter_counts){.size = sum->size, .clock_steps = sum->clock_steps};
+  for (int i = 0; i < SHARDS; i++)
+    add_shard(&counts->shards[i], sum);
+}

@@ -1,0 +1,32 @@
+/* What a limiter answers when its store cannot. Pure: no store, no clock, no allocation.
+ *
+ * DENY and ALLOW are answered here. LOCAL is another limiter, inside this process, with a share of
+ * the rules; src/limiter/fallback.c asks it.
+ */
+#ifndef WEIR_POLICY_POLICY_H
+#define WEIR_POLICY_POLICY_H
+
+#include <weir/limiter.h>
+
+#include "rule/rule.h"
+
+/* When a caller may ask again that was denied for no reason of its own. */
+#define WEIR_POLICY_RETRY_US INT64_C(500000)
+
+/* Whether a request to take that ended in this status gets an answer all the same: the store is
+ * away, silent or refuses. What others or the caller brought about is no business of a policy. */
+bool weir_policy_answers(weir_fallback fallback, weir_status status);
+
+/* What one of `peers` processes may admit by itself, so that all together stay within `rules`, but
+ * for limits below `peers`: every share is 1 at least. */
+void weir_policy_share(const weir_stack *rules, uint32_t peers, weir_stack *share);
+
+/* The answer of DENY or ALLOW to a request of these costs (one per rule, or NULL and `cost`), with
+ * the figures of the first rule that it concerns. */
+weir_decision weir_policy_decide(weir_fallback fallback, const weir_stack *rules, int64_t cost,
+                                 const int64_t *costs, int64_t now_us);
+
+/* Of a share: a cost that only the whole rule could admit is not denied for ever. */
+void weir_policy_soften(weir_decision *decision);
+
+#endif

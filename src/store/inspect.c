@@ -1,0 +1,247 @@
+#include "store/inspect.h"
+
+#include <sodium.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "store/process.h"
+
+enum {
+  SERVERS_MOST = 1024,
+  HOMES_EACH = 256, /* drawn for each server: one of them is its own, however small its share */
+  PATTERN_BYTES = 64,
+  FINDING_BYTES = 768
+};
+#define TIMEOUT_LEAST_US INT64_C(1000)
+#define TIMEOUT_MOST_US INT64_C(60000000)
+#define TIMEOUT_DEFAULT_US INT64_C(5000000)
+#define CLOCK_ERROR_US INT64_C(10000)
+#define LOOK_EVERY_US 10000
+
+void weir_trial_tell(const weir_trial *trial, weir_finding_level level, const char *topic,
+                     const char *format, ...) {
+  char text[FINDING_BYTES];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  for (char *at = text; *at != '\0'; at++)
+    if (*at < ' ' || *at > '~') *at = '?';
+  const weir_finding finding = {
+      .level = level, .server = trial->name, .topic = topic, .text = text};
+  trial->plan->tell(trial->plan->context, &finding);
+}
+
+static bool backend_has(const weir_backend *backend, size_t end) {
+  return backend->size >= end;
+}
+#define HAS(backend, member)                                                         \
+  (backend_has(backend, offsetof(weir_backend, member) + sizeof(backend)->member) && \
+   (backend)->member != NULL)
+
+unsigned weir_store_needs(const weir_store *store) {
+  unsigned needs = WEIR_NEED_ADD | WEIR_NEED_SUB | WEIR_NEED_GET | WEIR_NEED_CREATE |
+                   WEIR_NEED_PUT | WEIR_NEED_DROP;
+  if (store->backend->traits & WEIR_TRAIT_SWAP) needs |= WEIR_NEED_SWAP;
+  if (store->backend->traits & WEIR_TRAIT_RAISE)
+    needs |= WEIR_NEED_RAISE | WEIR_NEED_RAISED_GET | WEIR_NEED_RAISED_SUB;
+  return needs;
+}
+
+/* "weir:" or "weir:NAMESPACE:". */
+static int front(const weir_store *store, char *text, size_t room) {
+  bool named = store->namespace_text[0] != '\0';
+  return snprintf(text, room, "weir:%s%s", store->namespace_text, named ? ":" : "");
+}
+
+static void draw_home(char home[WEIR_HOME_DIGITS + 1]) {
+  unsigned char bytes[WEIR_HOME_DIGITS / 2];
+  randombytes_buf(bytes, sizeof bytes);
+  sodium_bin2hex(home, WEIR_HOME_DIGITS + 1, bytes, sizeof bytes);
+}
+
+static void write_keys(weir_trial *trial, const char *home) {
+  for (size_t i = 0; i < WEIR_TRIAL_KEYS; i++) {
+    char *key = trial->keys[i];
+    int used = front(trial->store, key, WEIR_TRIAL_KEY_BYTES);
+    used += snprintf(key + used, WEIR_TRIAL_KEY_BYTES - (size_t)used, "doctor:{");
+    trial->home_offset = (uint16_t)used;
+    snprintf(key + used, WEIR_TRIAL_KEY_BYTES - (size_t)used, "%s}:%zu", home, i);
+  }
+}
+
+static weir_status no_memory(weir_message *message) {
+  weir_message_set(message, "%s", weir_status_text(WEIR_NO_MEMORY));
+  return WEIR_NO_MEMORY;
+}
+
+static size_t locate(const weir_store *store, const char *home, size_t *count, const char **name) {
+  *count = 1;
+  *name = NULL;
+  if (!HAS(store->backend, locate)) return 0;
+  return store->backend->locate(store->handle, home, WEIR_HOME_DIGITS, count, name);
+}
+
+/* Gives every server of the store a home of its own, and a trial: as many as *count, for free(). */
+static weir_status find_servers(weir_store *store, const weir_inspect_plan *plan,
+                                weir_trial **trials, size_t *count, weir_message *message) {
+  char home[WEIR_HOME_DIGITS + 1];
+  const char *name;
+  size_t found = 0;
+  draw_home(home);
+  locate(store, home, count, &name);
+  if (*count < 1 || *count > SERVERS_MOST) {
+    weir_message_set(message, "backend %s broke its contract: locate counts %zu servers",
+                     store->backend->name, *count);
+    return WEIR_BROKEN_BACKEND;
+  }
+  *trials = calloc(*count, sizeof **trials);
+  if (*trials == NULL) return no_memory(message);
+  for (size_t drawn = 0; found < *count && drawn < *count * HOMES_EACH; drawn++) {
+    draw_home(home);
+    size_t server = locate(store, home, &(size_t){0}, &name);
+    if (server >= *count || (*trials)[server].store != NULL) continue;
+    (*trials)[server] = (weir_trial){.store = store, .plan = plan, .server = server, .name = name};
+    write_keys(&(*trials)[server], home);
+    found++;
+  }
+  return WEIR_OK;
+}
+
+static void ask_backend(const weir_trial *trial) {
+  const weir_store *store = trial->store;
+  char pattern[PATTERN_BYTES];
+  if (!HAS(store->backend, inspect)) return;
+  int used = front(store, pattern, sizeof pattern);
+  snprintf(pattern + used, sizeof pattern - (size_t)used, "*");
+  const weir_inspection inspection = {.server = trial->server,
+                                      .name = trial->name,
+                                      .answers = trial->answers,
+                                      .needs = trial->plan->needs,
+                                      .key = trial->keys[WEIR_TRIAL_KEYS - 1],
+                                      .pattern = pattern,
+                                      .timeout_us = trial->plan->timeout_us,
+                                      .clock_error_us = trial->plan->clock_error_us,
+                                      .tell = trial->plan->tell,
+                                      .context = trial->plan->context};
+  store->backend->inspect(store->handle, &inspection);
+}
+
+static void tell_promise(const weir_trial *trial) {
+  unsigned traits = trial->store->backend->traits;
+  if (traits & WEIR_TRAIT_SWAP) {
+    weir_trial_tell(trial, WEIR_FINDING_FACT, "buckets",
+                    "by compare-and-swap: token-bucket:L/W,burst=B admits at most B + t L/W in any "
+                    "time t");
+  } else if (traits & WEIR_TRAIT_RAISE) {
+    weir_trial_tell(trial, WEIR_FINDING_FACT, "buckets",
+                    "no compare-and-swap: by an atomic raise, token-bucket:L/W,burst=B admits at "
+                    "most B + t L/W + P in any time t, P what denied requests have charged and not "
+                    "yet given back");
+  } else {
+    weir_trial_tell(trial, WEIR_FINDING_WARNING, "buckets",
+                    "none: backend %s has neither SWAP nor RAISE, which token-bucket and "
+                    "leaky-bucket need",
+                    trial->store->backend->name);
+  }
+}
+
+/* All but what has to be waited for. */
+static void try_server(weir_trial *trial) {
+  trial->answers = weir_trial_connect(trial);
+  if (trial->answers) weir_trial_round_trips(trial);
+  ask_backend(trial);
+  if (!trial->answers) return;
+  weir_trial_operations(trial);
+  weir_trial_order(trial);
+  weir_trial_expiry_begin(trial);
+}
+
+static void wait_for_expiry(weir_trial *trials, size_t count) {
+  bool waiting = true;
+  while (waiting) {
+    waiting = false;
+    for (size_t i = 0; i < count; i++)
+      waiting |= weir_trial_expiry_look(&trials[i]);
+    if (waiting) nanosleep(&(struct timespec){.tv_nsec = LOOK_EVERY_US * 1000}, NULL);
+  }
+}
+
+static weir_status check_plan(const weir_store *store, const weir_inspect_plan *plan,
+                              weir_message *message) {
+  if (plan->tell == NULL) {
+    weir_message_set(message, "tell is NULL");
+    return WEIR_BAD_ARGUMENT;
+  }
+  bool given = plan->timeout_us != 0;
+  if (given && (plan->timeout_us < TIMEOUT_LEAST_US || plan->timeout_us > TIMEOUT_MOST_US)) {
+    weir_message_set(message, "timeout_us is %lld: accepted are %lld to %lld, or 0 for the default",
+                     (long long)plan->timeout_us, (long long)TIMEOUT_LEAST_US,
+                     (long long)TIMEOUT_MOST_US);
+    return WEIR_BAD_ARGUMENT;
+  }
+  return weir_process_check(store->process, "the store", message);
+}
+
+/* A server with a very small weight may have no part of the ring. */
+static void tell_idle(const weir_trial *all, const weir_trial *trials, size_t count) {
+  size_t idle = 0;
+  for (size_t i = 0; i < count; i++)
+    idle += trials[i].store == NULL;
+  if (idle > 0)
+    weir_trial_tell(all, WEIR_FINDING_WARNING, "servers",
+                    "%zu of %zu get no keys, or so few that none was found to try them with: their "
+                    "weights are too small",
+                    idle, count);
+}
+
+static void inspect_servers(weir_trial *trials, size_t count, weir_store *store,
+                            const weir_inspect_plan *plan) {
+  static const unsigned bucket = WEIR_NEED_SWAP | WEIR_NEED_RAISE;
+  const weir_trial all = {.store = store, .plan = plan};
+  for (size_t i = 0; i < count; i++)
+    if (trials[i].store != NULL) try_server(&trials[i]);
+  wait_for_expiry(trials, count);
+  for (size_t i = 0; i < count; i++) {
+    weir_trial_expiry_tell(&trials[i]);
+    if (trials[i].answers) weir_trial_clean(&trials[i]);
+  }
+  tell_idle(&all, trials, count);
+  if (plan->needs & bucket || plan->needs == weir_store_needs(store)) tell_promise(&all);
+}
+
+weir_status weir_store_inspect_plan(weir_store *store, const weir_inspect_plan *asked,
+                                    weir_message *message) {
+  weir_trial *trials;
+  size_t count;
+  weir_inspect_plan plan = *asked;
+  weir_status status = check_plan(store, asked, message);
+  if (status != WEIR_OK) return status;
+  if (plan.timeout_us == 0)
+    plan.timeout_us =
+        store->timeout_us > TIMEOUT_DEFAULT_US ? store->timeout_us : TIMEOUT_DEFAULT_US;
+  if (sodium_init() < 0) return no_memory(message);
+  status = find_servers(store, &plan, &trials, &count, message);
+  if (status != WEIR_OK) return status;
+  inspect_servers(trials, count, store, &plan);
+  free(trials);
+  return WEIR_OK;
+}
+
+weir_status weir_store_inspect(weir_store *store, int64_t timeout_us, weir_tell *tell,
+                               void *context, weir_message *message) {
+  if (store == NULL) {
+    weir_message_set(message, "the store is NULL");
+    return WEIR_BAD_ARGUMENT;
+  }
+  const weir_inspect_plan plan = {.needs = weir_store_needs(store),
+                                  .timeout_us = timeout_us,
+                                  .deadline_us = store->timeout_us,
+                                  .clock_error_us = CLOCK_ERROR_US,
+                                  .tell = tell,
+                                  .context = context};
+  return weir_store_inspect_plan(store, &plan, message);
+}

@@ -1,0 +1,20 @@
+/* Which process this is. A socket, a lock and whoever holds it do not survive fork() in a usable
+ * way: what was opened before belongs to the parent alone. */
+#ifndef WEIR_STORE_PROCESS_H
+#define WEIR_STORE_PROCESS_H
+
+#include <stdbool.h>
+
+#include <weir/status.h>
+
+/* From here on fork() is noticed. False: no memory. */
+bool weir_process_watch(void);
+
+/* A number that is another in a child; what weir_process_check() compares. */
+unsigned weir_process_number(void);
+
+/* WEIR_OK for what was opened in this process; else WEIR_BAD_ARGUMENT, with a message about `what`
+ * ("the store"). Touches nothing but memory. */
+weir_status weir_process_check(unsigned opened_in, const char *what, weir_message *message);
+
+#endif

@@ -1,0 +1,164 @@
+/* What takes time: round trips, the order inside a write, the end of a key. */
+#include <stdlib.h>
+
+#include "store/inspect.h"
+
+enum {
+  ROUND_TRIPS = 100,
+  PAIRS = 64,  /* of one write */
+  WRITES = 24, /* that are looked at for their order */
+  FIRST_KEY = 5,
+  SECOND_KEY = 6,
+  SHORT_KEY = 7
+};
+#define SHORT_TTL_US INT64_C(1000000)
+#define PATIENCE_US INT64_C(4000000) /* past the TTL: memcached rounds up to 2 s more */
+
+/* A read that this store and these needs allow; false: none is needed. */
+static bool make_read(const weir_trial *trial, size_t key, weir_operation *read) {
+  *read = weir_trial_operation(trial, WEIR_GET, key);
+  read->raised = !(trial->plan->needs & WEIR_NEED_GET);
+  return trial->plan->needs & (WEIR_NEED_GET | WEIR_NEED_RAISED_GET);
+}
+
+static int compare(const void *left, const void *right) {
+  int64_t a = *(const int64_t *)left;
+  int64_t b = *(const int64_t *)right;
+  return (a > b) - (a < b);
+}
+
+static void judge_times(const weir_trial *trial, int64_t times[ROUND_TRIPS]) {
+  qsort(times, ROUND_TRIPS, sizeof *times, compare);
+  double median_ms = (double)times[ROUND_TRIPS / 2] / 1000;
+  double late_ms = (double)times[ROUND_TRIPS * 99 / 100 - 1] / 1000;
+  double deadline_ms = (double)trial->plan->deadline_us / 1000;
+  if (median_ms >= deadline_ms) {
+    weir_trial_tell(trial, WEIR_FINDING_FAULT, "round trip",
+                    "median %.3f ms, p99 %.3f ms: longer than the deadline of %.0f ms, so that "
+                    "most decisions are not made by this store; raise timeout=",
+                    median_ms, late_ms, deadline_ms);
+  } else if (late_ms * 2 >= deadline_ms) {
+    weir_trial_tell(trial, WEIR_FINDING_WARNING, "round trip",
+                    "median %.3f ms, p99 %.3f ms: more than half the deadline of %.0f ms, so that "
+                    "some decisions are not made by this store; raise timeout=",
+                    median_ms, late_ms, deadline_ms);
+  } else {
+    weir_trial_tell(trial, WEIR_FINDING_FACT, "round trip",
+                    "median %.3f ms, p99 %.3f ms of a deadline of %.0f ms", median_ms, late_ms,
+                    deadline_ms);
+  }
+}
+
+void weir_trial_round_trips(weir_trial *trial) {
+  int64_t times[ROUND_TRIPS];
+  weir_operation read;
+  if (!make_read(trial, 0, &read)) return;
+  for (size_t i = 0; i < ROUND_TRIPS; i++) {
+    int64_t begin_us = weir_monotonic_us();
+    weir_trial_run(trial, &read, 1);
+    times[i] = weir_monotonic_us() - begin_us;
+    if (read.outcome == WEIR_DONE || read.outcome == WEIR_ABSENT) continue;
+    if (read.outcome == WEIR_REFUSED) return; /* the operations say so */
+    weir_trial_tell(trial, WEIR_FINDING_FAULT, "round trip", "read %zu of %d got no answer: %s",
+                    i + 1, ROUND_TRIPS, trial->why.text);
+    return;
+  }
+  judge_times(trial, times);
+}
+
+/* Additions to two keys by turns, each read back behind: what a sliding window does. Answers with
+ * how many reads came too early, or -1. */
+static int count_early(weir_trial *trial, int64_t written) {
+  weir_operation all[2 * PAIRS];
+  int early = 0;
+  for (size_t i = 0; i < PAIRS; i++) {
+    size_t key = i % 2 == 0 ? FIRST_KEY : SECOND_KEY;
+    all[2 * i] = weir_trial_operation(trial, WEIR_ADD, key);
+    all[2 * i + 1] = weir_trial_operation(trial, WEIR_GET, key);
+  }
+  weir_trial_run(trial, all, 2 * PAIRS);
+  for (size_t i = 0; i < PAIRS; i++) {
+    const weir_operation *read = &all[2 * i + 1];
+    int64_t least = written / 2 + (int64_t)(i / 2) + 1;
+    if (all[2 * i].outcome != WEIR_DONE || read->outcome == WEIR_REFUSED) return -1;
+    early += read->outcome == WEIR_ABSENT || (read->outcome == WEIR_DONE && read->value < least);
+  }
+  return early;
+}
+
+void weir_trial_order(weir_trial *trial) {
+  static const unsigned needed = WEIR_NEED_ADD | WEIR_NEED_GET;
+  int early = 0;
+  if ((trial->plan->needs & needed) != needed) return;
+  for (int i = 0; i < WRITES && early == 0; i++)
+    early = count_early(trial, (int64_t)i * PAIRS);
+  if (early < 0) return; /* the operations, or the next use, say so */
+  if (early > 0) {
+    weir_trial_tell(trial, WEIR_FINDING_FAULT, "order",
+                    "reads overtake additions of the same write, so that more than the limit is "
+                    "admitted: a proxy in between needs server_connections: 1");
+  } else {
+    weir_trial_tell(trial, WEIR_FINDING_FACT, "order", "operations of one write stay in order");
+  }
+}
+
+/* --- expiry -------------------------------------------------------------------------------------
+ */
+
+/* The second addition asks for a longer life, which it must not give. */
+static bool begin_by_add(weir_trial *trial) {
+  weir_operation add = weir_trial_operation(trial, WEIR_ADD, SHORT_KEY);
+  add.ttl_us = SHORT_TTL_US;
+  weir_trial_run(trial, &add, 1);
+  if (add.outcome != WEIR_DONE) return false;
+  add.ttl_us = WEIR_TRIAL_TTL_US;
+  weir_trial_run(trial, &add, 1);
+  return add.outcome == WEIR_DONE && add.value == 2; /* 1: the first was gone, on a busy machine */
+}
+
+static bool begin_by(weir_trial *trial, weir_operation_kind kind) {
+  weir_operation make = weir_trial_operation(trial, kind, SHORT_KEY);
+  make.ttl_us = SHORT_TTL_US;
+  weir_trial_run(trial, &make, 1);
+  return make.outcome == WEIR_DONE;
+}
+
+void weir_trial_expiry_begin(weir_trial *trial) {
+  unsigned needs = trial->plan->needs;
+  if (!make_read(trial, SHORT_KEY, &trial->read)) return;
+  int64_t now_us = weir_monotonic_us();
+  bool begun = needs & WEIR_NEED_ADD      ? begin_by_add(trial)
+               : needs & WEIR_NEED_CREATE ? begin_by(trial, WEIR_CREATE)
+                                          : begin_by(trial, WEIR_RAISE);
+  if (begun) trial->made_us = now_us;
+}
+
+bool weir_trial_expiry_look(weir_trial *trial) {
+  if (trial->made_us == 0 || trial->gone_us != 0) return false;
+  weir_trial_run(trial, &trial->read, 1);
+  int64_t now_us = weir_monotonic_us();
+  if (trial->read.outcome == WEIR_ABSENT) trial->gone_us = now_us;
+  return trial->gone_us == 0 && now_us < trial->made_us + SHORT_TTL_US + PATIENCE_US;
+}
+
+void weir_trial_expiry_tell(const weir_trial *trial) {
+  if (trial->made_us == 0) return;
+  double lived_s = (double)(trial->gone_us - trial->made_us) / 1e6;
+  if (trial->gone_us == 0 && trial->read.outcome != WEIR_DONE) {
+    weir_trial_tell(trial, WEIR_FINDING_FAULT, "expiry", "the server stopped answering: %s",
+                    trial->why.text);
+  } else if (trial->gone_us == 0) {
+    weir_trial_tell(trial, WEIR_FINDING_WARNING, "expiry",
+                    "a key with a TTL of 1 s was still there after 5 s: keys pile up; decisions do "
+                    "not depend on it");
+  } else if (trial->gone_us < trial->made_us + SHORT_TTL_US) {
+    weir_trial_tell(trial, WEIR_FINDING_FAULT, "expiry",
+                    "a key with a TTL of 1 s was gone after %.2f s: what is counted is forgotten "
+                    "too early, and more than the limit is admitted",
+                    lived_s);
+  } else {
+    weir_trial_tell(trial, WEIR_FINDING_FACT, "expiry",
+                    "a key with a TTL of 1 s was gone after %.2f s; no decision depends on when",
+                    lived_s);
+  }
+}

@@ -1,0 +1,321 @@
+/* What a server forgets is noticed; what nobody lost is not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "limiter/outage.h"
+#include "limiter/spy.h"
+#include "limiter/world.h"
+
+/* More than half of each is used up: on Redis a bucket is looked at from there on. */
+static const char *const rules[] = {
+    "fixed-window:10/1h",
+    "fixed-window:10/1h,count=all",
+    "sliding-window:10/1h",
+    "sliding-window:100000/1h",
+    "sliding-window:10/1h,cells=16,strict",
+    "quota:10/1h",
+    "sliding-log:10/1h",
+    "token-bucket:10/1h",
+    "leaky-bucket:10/1h,queue=9",
+    "fixed-window:100/1d;token-bucket:10/1h;quota:50/1h",
+};
+enum { RULES = sizeof rules / sizeof rules[0], CHARGED = 7 };
+
+static uint64_t lost(const outage *o) {
+  return outage_counts(o->limiter).keys_lost;
+}
+
+static void charge(outage *o) {
+  for (int i = 0; i < CHARGED; i++)
+    assert_true(outage_take(o, "k", 1).allowed);
+  assert_int_equal(lost(o), 0);
+}
+
+/* Once, and the key is as good as new. */
+static void assert_noticed(outage *o, const char *text, const char *how) {
+  outage_take(o, "k", 1);
+  uint64_t found = lost(o);
+  if (found == 0) fail_msg("%s on %s: %s was not noticed", text, o->name, how);
+  outage_take(o, "k", 1);
+  outage_take(o, "k", 1);
+  assert_int_equal(lost(o), found);
+}
+
+static void a_flush_is_noticed(void **state) {
+  (void)state;
+  for (enum outage_kind kind = 0; kind < OUTAGE_KINDS; kind++) {
+    outage o;
+    outage_start(&o, kind, 1);
+    for (size_t i = 0; i < RULES; i++) {
+      outage_open(&o, rules[i], WEIR_FALLBACK_NONE, 0);
+      charge(&o);
+      outage_flush(&o);
+      assert_noticed(&o, rules[i], "a flush");
+      outage_close(&o);
+      outage_flush(&o);
+    }
+  }
+}
+
+/* When what the process remembers of the key is too old to be used. */
+static void a_flush_is_noticed_later_too(void **state) {
+  (void)state;
+  outage o;
+  outage_start(&o, OUTAGE_META, 1);
+  for (size_t i = 0; i < RULES; i++) {
+    outage_open(&o, rules[i], WEIR_FALLBACK_NONE, 0);
+    charge(&o);
+    outage_flush(&o);
+    o.clock.now_us += 30 * SECOND_US;
+    assert_noticed(&o, rules[i], "a flush 30 s ago");
+    outage_close(&o);
+    outage_flush(&o);
+  }
+}
+
+/* The failures in between do not make the process forget what it was charged. */
+static void a_restart_is_noticed(void **state) {
+  (void)state;
+  for (enum outage_kind kind = 0; kind < OUTAGE_KINDS; kind++) {
+    outage o;
+    outage_start(&o, kind, 1);
+    for (size_t i = 0; i < RULES; i++) {
+      weir_decision decision;
+      outage_open(&o, rules[i], WEIR_FALLBACK_DENY, 0);
+      charge(&o);
+      server_kill(o.servers[0]);
+      assert_int_equal(outage_take(&o, "k", 1).source, WEIR_SOURCE_FALLBACK);
+      server_restart(o.servers[0]);
+      int64_t end_us = weir_monotonic_us() + 60 * SECOND_US;
+      do { /* of another key: the breaker may be open */
+        decision = outage_take(&o, "other", 1);
+      } while (decision.source == WEIR_SOURCE_FALLBACK && weir_monotonic_us() < end_us);
+      assert_noticed(&o, rules[i], "a restart");
+      outage_close(&o);
+      outage_flush(&o);
+    }
+  }
+}
+
+/* --- eviction -----------------------------------------------------------------------------------
+ */
+
+enum { WATCHED = 40, FILL = 512, BATCHES = 40, ROUNDS_MOST = 30 };
+
+/* One more of each; so small a server refuses some. */
+static void take_of_all(outage *o) {
+  for (int i = 0; i < WATCHED; i++) {
+    char key[24];
+    weir_decision decision;
+    int length = snprintf(key, sizeof key, "watched %d", i);
+    weir_limiter_take(o->limiter, key, (size_t)length, 1, &decision, NULL);
+  }
+}
+
+/* Other keys, more of them in a round than the server holds, by a limiter that remembers none of
+ * them. */
+static void fill(weir_limiter *filler, int from) {
+  static char keys[FILL][24];
+  static weir_request requests[FILL];
+  for (int i = 0; i < FILL; i++) {
+    snprintf(keys[i], sizeof keys[i], "filler %d", from + i);
+    requests[i] = (weir_request){.key = keys[i], .key_length = strlen(keys[i]), .cost = 1};
+  }
+  weir_limiter_decide(filler, requests, FILL, NULL);
+}
+
+static void check_eviction(outage *o, const char *text) {
+  weir_limiter_options options = {.size = sizeof options,
+                                  .clock = hand_clock_as_clock(&o->clock),
+                                  .deadline_us = 30 * SECOND_US,
+                                  .memo_keys = 1,
+                                  .fallback = WEIR_FALLBACK_NONE};
+  weir_limiter *filler;
+  outage_open(o, text, WEIR_FALLBACK_NONE, 0);
+  assert_int_equal(weir_limiter_create(o->store, text, &options, &filler, NULL), WEIR_OK);
+  take_of_all(o);
+  take_of_all(o);
+  assert_int_equal(lost(o), 0);
+  for (int round = 0; lost(o) == 0; round++) {
+    if (round == ROUNDS_MOST) fail_msg("%s on %s: no eviction was noticed", text, o->name);
+    for (int batch = 0; batch < BATCHES; batch++)
+      fill(filler, (round * BATCHES + batch) * FILL);
+    take_of_all(o);
+  }
+  weir_limiter_destroy(filler);
+  outage_close(o);
+}
+
+static void an_eviction_is_noticed(void **state) {
+  static const char *const large[] = {"fixed-window:100000/1h", "quota:100000/1h",
+                                      "token-bucket:1000/1h"};
+  const char *const megabyte[] = {"-m", "1", "-I", "512k", NULL};
+  outage here = {.name = "memory", .url = "memory:?keys=1000", .clock = {START_US}};
+  (void)state;
+  for (size_t i = 0; i < sizeof large / sizeof large[0]; i++) {
+    outage small = {.name = "memcached of 1 MB", .count = 1, .clock = {START_US}};
+    small.servers[0] = server_start_memcached(SERVER_IPV4, megabyte);
+    server_url(small.servers, 1, "protocol=meta", small.url);
+    check_eviction(&small, large[i]);
+    check_eviction(&here, large[i]);
+  }
+}
+
+/* --- no loss ------------------------------------------------------------------------------------
+ */
+
+/* What the limiter itself gives back or resets, and what time does. */
+static void what_is_given_back_or_over_is_not_lost(void **state) {
+  (void)state;
+  for (enum outage_kind kind = 0; kind < OUTAGE_KINDS; kind++) {
+    outage o;
+    outage_start(&o, kind, 1);
+    for (size_t i = 0; i < RULES; i++) {
+      outage_open(&o, rules[i], WEIR_FALLBACK_NONE, 0);
+      for (int round = 0; round < 4; round++) {
+        weir_reservation *reservation;
+        weir_request request = {.key = "k", .key_length = 1, .cost = 1};
+        charge(&o);
+        weir_decision taken = outage_take(&o, "k", 1);
+        weir_limiter_refund(o.limiter, "k", 1, 1, &taken, NULL);
+        weir_limiter_reserve(o.limiter, &request, &reservation, NULL);
+        if (reservation != NULL) weir_reservation_cancel(reservation, NULL);
+        weir_reservation_destroy(reservation);
+        outage_take(&o, "k", 1);
+        if (round < 2) assert_int_equal(weir_limiter_reset(o.limiter, "k", 1, NULL), WEIR_OK);
+        if (round == 0) outage_take(&o, "k", 1);
+        if (round == 0) assert_int_equal(weir_limiter_reset(o.limiter, "k", 1, NULL), WEIR_OK);
+        if (round >= 2) o.clock.now_us += 3 * 24 * 3600 * SECOND_US;
+      }
+      assert_int_equal(lost(&o), 0);
+      outage_close(&o);
+      outage_flush(&o);
+    }
+  }
+}
+
+/* What was charged in vain and taken back; a log takes single requests only. */
+static void what_is_denied_is_not_held(void **state) {
+  (void)state;
+  for (enum outage_kind kind = 0; kind < OUTAGE_KINDS; kind++) {
+    outage o;
+    outage_start(&o, kind, 1);
+    for (size_t i = 0; i < RULES; i++) {
+      if (strstr(rules[i], "log") != NULL || strstr(rules[i], "100000") != NULL) continue;
+      outage_open(&o, rules[i], WEIR_FALLBACK_NONE, 0);
+      charge(&o);
+      for (int round = 0; round < 3; round++) {
+        assert_false(outage_take(&o, "k", 9).allowed);
+        limiter_peek(o.limiter, "k", 1);
+        o.clock.now_us += SECOND_US / 10; /* what was denied is looked at before it is charged */
+        outage_take(&o, "k", 1);
+        assert_false(outage_take(&o, "k", 9).allowed);
+      }
+      assert_int_equal(lost(&o), 0);
+      outage_close(&o);
+      outage_flush(&o);
+    }
+  }
+}
+
+/* Nobody said whether it was carried out: it was. */
+static void a_reset_without_an_answer_is_no_loss(void **state) {
+  world w;
+  (void)state;
+  world_open_backend(&w, &spy_backend, "spy:", "fixed-window:10/1h", NULL);
+  world_take(&w, "k", 5);
+  spy_fail_next(WEIR_DROP, WEIR_UNKNOWN, true);
+  assert_int_equal(weir_limiter_reset(w.limiter, "k", 1, NULL), WEIR_UNKNOWN_OUTCOME);
+  assert_int_equal(world_take(&w, "k", 1).remaining, 9);
+  assert_int_equal(outage_counts(w.limiter).keys_lost, 0);
+  world_close(&w);
+}
+
+enum { PROCESSES = 6, RUN_US = 500000 };
+
+/* All that callers do, on a few keys, across the edges of short windows. */
+static void live(outage *o, int seed) {
+  int64_t end_us = weir_monotonic_us() + RUN_US;
+  for (int i = seed; weir_monotonic_us() < end_us; i++) {
+    char key = (char)('a' + i % 3);
+    weir_decision decision;
+    weir_reservation *reservation = NULL;
+    weir_request request = {.key = &key, .key_length = 1, .cost = 1};
+    switch (i * 7 % 6) {
+      case 0:
+        if (weir_limiter_take(o->limiter, &key, 1, 1, &decision, NULL) == WEIR_OK &&
+            decision.allowed && i % 2 == 0)
+          weir_limiter_refund(o->limiter, &key, 1, 1, &decision, NULL);
+        break;
+      case 1:
+        weir_limiter_reserve(o->limiter, &request, &reservation, NULL);
+        if (reservation != NULL) weir_reservation_cancel(reservation, NULL);
+        weir_reservation_destroy(reservation);
+        break;
+      case 2:
+        weir_limiter_peek(o->limiter, &key, 1, 1, &decision, NULL);
+        break;
+      default:
+        weir_limiter_take(o->limiter, &key, 1, 1, &decision, NULL);
+    }
+  }
+}
+
+static void several_processes_lose_nothing_by_themselves(void **state) {
+  static const char *const short_rules[] = {
+      "fixed-window:30/200ms",
+      "sliding-window:300/400ms",
+      "sliding-window:30/1s,cells=16",
+      "quota:30/200ms",
+      "sliding-log:30/200ms",
+      "token-bucket:100/1s,burst=30",
+      "leaky-bucket:1000/1s,queue=20",
+      "fixed-window:60/300ms;token-bucket:100/1s,burst=30;sliding-log:90/1s",
+      "fixed-window:20/100ms;sliding-window:100/1s;fixed-window:150/1s",
+  };
+  (void)state;
+  for (enum outage_kind kind = 0; kind < OUTAGE_KINDS; kind++) {
+    outage o;
+    outage_start(&o, kind, 1);
+    for (size_t i = 0; i < sizeof short_rules / sizeof short_rules[0]; i++) {
+      pid_t children[PROCESSES];
+      for (int n = 0; n < PROCESSES; n++) {
+        children[n] = fork();
+        assert_true(children[n] >= 0);
+        if (children[n] != 0) continue;
+        outage_open_real(&o, short_rules[i], WEIR_FALLBACK_NONE, 200000);
+        live(&o, n);
+        uint64_t found = lost(&o);
+        outage_close(&o);
+        _exit(found != 0);
+      }
+      for (int n = 0; n < PROCESSES; n++) {
+        int status;
+        assert_int_equal(waitpid(children[n], &status, 0), children[n]);
+        if (status != 0) fail_msg("%s on %s: ended with %d", short_rules[i], o.name, status);
+      }
+      outage_flush(&o); /* the same tags do not meet again */
+    }
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_flush_is_noticed),
+      cmocka_unit_test(a_flush_is_noticed_later_too),
+      cmocka_unit_test(a_restart_is_noticed),
+      cmocka_unit_test(an_eviction_is_noticed),
+      cmocka_unit_test(what_is_given_back_or_over_is_not_lost),
+      cmocka_unit_test(what_is_denied_is_not_held),
+      cmocka_unit_test(a_reset_without_an_answer_is_no_loss),
+      cmocka_unit_test(several_processes_lose_nothing_by_themselves),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
