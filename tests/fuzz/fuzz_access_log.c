@@ -1,24 +1,18 @@
 /* Any bytes as a line of an access log: a time and a key within the line, or a message. */
-#include <stdbool.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/access_log.h"
+#include "fuzz/require.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool holds) {
-  if (!holds) abort();
-}
 
 static void parse(const char *text, size_t size, weir_access_key key) {
   static const int64_t most_us = INT64_C(253402300799999999); /* the end of the year 9999 */
   weir_access access;
   weir_message message = {{0}};
   if (!weir_access_log_parse(text, size, key, &access, &message)) {
-    require(message.text[0] != '\0');
-    require(memchr(message.text, '\0', sizeof message.text) != NULL);
+    require_readable(&message);
     return;
   }
   require(message.text[0] == '\0');

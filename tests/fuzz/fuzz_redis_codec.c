@@ -1,16 +1,51 @@
 /* Any bytes as the replies to one operation: nothing is read beyond them, nothing is left behind,
- * and what they end in is an outcome that the operation may have. */
-#include <stdlib.h>
-#include <string.h>
-
+ * what they end in is an outcome that the operation may have, and cutting them changes nothing.
+ *
+ * Input: the operation's letter; a byte of flags (a digit or : ; < = > ?), 1 for an ADD that
+ * refreshes, 2 for a key that RAISE made, 4 for one lately seen with a TTL, 8 for the question or
+ * repair that may follow a sum; a byte that is the delta less 1, or what is known by the time of
+ * the question (enum weir_redis_note); a digit, odd for an ADD with a seed; a newline (not looked
+ * at); the replies. */
+#include "fuzz/operation.h"
 #include "redis/codec.h"
 #include "redis/reply.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 
-enum { HEADER_BYTES = 4 };
+enum { HEADER_BYTES = 5, REFRESHES = 1, RAISED = 2, SEEN = 4, FOLLOWS = 8 };
 
-static void check(const weir_operation *operation, bool mendable) {
+static bool is_plain_sum(const weir_operation *operation) {
+  return operation->kind == WEIR_ADD || (operation->kind == WEIR_SUB && !operation->raised);
+}
+
+/* Everything but its parser. */
+static weir_wire_command command_of(const unsigned char *header) {
+  weir_wire_command command = {.operation = {.kind = kind_of(header[0]),
+                                             .refresh = (header[1] & REFRESHES) != 0,
+                                             .raised = (header[1] & RAISED) != 0,
+                                             .key = "weir:{k}",
+                                             .key_length = 8,
+                                             .delta = 1 + header[2],
+                                             .seed = header[3] % 2 * 40,
+                                             .ttl_us = 1000}};
+  weir_operation *operation = &command.operation;
+  if (operation->kind == WEIR_SWAP) operation->kind = WEIR_GET;
+  operation->raised &= operation->kind == WEIR_GET || operation->kind == WEIR_SUB;
+  command.attempt = is_plain_sum(operation) && (header[1] & FOLLOWS) != 0;
+  if (command.attempt == 1) {
+    operation->version_out = header[2] % 128;
+  } else if (weir_redis_may_be_seen(operation) && (header[1] & SEEN) != 0) {
+    operation->version_out = WEIR_NOTE_SEEN;
+  }
+  return command;
+}
+
+static bool may_be_mended(const weir_wire_command *command) {
+  bool asks = command->attempt == 1 && (command->operation.version_out & WEIR_NOTE_BARE) == 0;
+  return is_plain_sum(&command->operation) && (command->attempt == 0 || asks);
+}
+
+static void check_outcome(const weir_operation *operation, bool mendable) {
   static const unsigned allowed[] = {
       [WEIR_ADD] = 1 << WEIR_DONE,
       [WEIR_SUB] = 1 << WEIR_DONE | 1 << WEIR_ABSENT,
@@ -22,57 +57,63 @@ static void check(const weir_operation *operation, bool mendable) {
   };
   unsigned outcomes = allowed[operation->kind] | 1 << WEIR_REFUSED | 1 << WEIR_UNKNOWN;
   if (mendable) outcomes |= 1 << WEIR_PENDING;
-  if ((outcomes & 1U << operation->outcome) == 0) abort();
-  if (operation->outcome != WEIR_PENDING && operation->version_out != 0) abort();
+  require((outcomes & 1U << operation->outcome) != 0);
+  require(operation->outcome == WEIR_PENDING || operation->version_out == 0);
 }
 
-/* As it is sent first, or as the question or repair that may follow a sum. */
-static weir_wire_command command_of(const unsigned char *data) {
-  static const weir_operation_kind kinds[] = {WEIR_ADD,   WEIR_SUB, WEIR_GET, WEIR_CREATE,
-                                              WEIR_RAISE, WEIR_PUT, WEIR_DROP};
-  weir_wire_command command = {.operation = {.kind = kinds[data[0] % 7],
-                                             .refresh = data[1] % 2 != 0,
-                                             .raised = data[1] / 2 % 2 != 0,
-                                             .key = "weir:{k}",
-                                             .key_length = 8,
-                                             .delta = 1 + data[2],
-                                             .seed = data[3] % 2 * 40,
-                                             .ttl_us = 1000},
-                               .parser = weir_redis_parser_create()};
-  weir_operation *operation = &command.operation;
-  operation->raised &= operation->kind == WEIR_GET || operation->kind == WEIR_SUB;
-  bool sum = operation->kind == WEIR_ADD || (operation->kind == WEIR_SUB && !operation->raised);
-  command.attempt = sum && data[1] > 127;
-  if (command.attempt == 1) {
-    operation->version_out = data[2] % 128;
-  } else if (weir_redis_may_be_seen(operation) && data[1] / 4 % 2 != 0) {
-    operation->version_out = WEIR_NOTE_SEEN;
+/* Takes replies from `used` on, as far as `length` bytes go. */
+static weir_reading decode_all(weir_wire_command *command, const char *bytes, size_t length,
+                               size_t *used, weir_message *message) {
+  weir_reading reading = WEIR_READING_REPLY;
+  while (reading == WEIR_READING_REPLY && *used < length) {
+    size_t taken = 0;
+    reading = weir_redis_codec.decode(command, bytes + *used, length - *used, &taken, message);
+    if (reading == WEIR_READING_MORE || reading == WEIR_READING_BROKEN) return reading;
+    require(taken > 0);
+    command->replies++;
+    *used += taken;
   }
-  return command;
+  return reading == WEIR_READING_REPLY ? WEIR_READING_MORE : reading;
+}
+
+static weir_reading decode_in_parts(weir_wire_command *command, const char *bytes, size_t cut,
+                                    size_t length, size_t *used) {
+  weir_message message = {""};
+  weir_reading reading = decode_all(command, bytes, cut, used, &message);
+  if (reading == WEIR_READING_MORE) reading = decode_all(command, bytes, length, used, &message);
+  bool failed = reading == WEIR_READING_DONE && command->operation.outcome >= WEIR_NOT_SENT;
+  if (failed) require_readable(&message);
+  return reading;
+}
+
+static void check(const unsigned char *header, const char *bytes, size_t length,
+                  weir_redis_parser *parser) {
+  weir_wire_command whole = command_of(header);
+  bool mendable = may_be_mended(&whole);
+  size_t used = 0;
+  whole.parser = parser;
+  weir_reading reading = decode_in_parts(&whole, bytes, length, length, &used);
+  if (reading == WEIR_READING_DONE) check_outcome(&whole.operation, mendable);
+  if (reading == WEIR_READING_BROKEN) return; /* the parser ends with its connection */
+  for (size_t cut = 0; cut < length && length < 256; cut++) {
+    weir_wire_command parts = command_of(header);
+    size_t parts_used = 0;
+    parts.parser = parser;
+    require(decode_in_parts(&parts, bytes, cut, length, &parts_used) == reading);
+    require(parts_used == used && parts.operation.outcome == whole.operation.outcome &&
+            parts.operation.value == whole.operation.value);
+  }
 }
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
   if (size < HEADER_BYTES) return 0;
-  weir_wire_command command = command_of(data);
-  if (command.parser == NULL) return 0;
-  bool sum = command.operation.kind == WEIR_ADD || command.operation.kind == WEIR_SUB;
-  bool asks = command.attempt == 1 && (command.operation.version_out & WEIR_NOTE_BARE) == 0;
-  bool mendable = sum && !command.operation.raised && (command.attempt == 0 || asks);
-  char *bytes = malloc(size - HEADER_BYTES + 1); /* of its own, so that reading past it is seen */
-  memcpy(bytes, data + HEADER_BYTES, size - HEADER_BYTES);
-  weir_message message = {""};
-  weir_reading reading = WEIR_READING_REPLY;
-  for (size_t at = 0; reading == WEIR_READING_REPLY && at < size - HEADER_BYTES;) {
-    size_t taken = 0;
-    reading =
-        weir_redis_codec.decode(&command, bytes + at, size - HEADER_BYTES - at, &taken, &message);
-    if (reading == WEIR_READING_MORE || reading == WEIR_READING_BROKEN) break;
-    if (taken == 0) abort();
-    command.replies++;
-    at += taken;
+  weir_redis_parser *parser = weir_redis_parser_create();
+  char *bytes = malloc(size - HEADER_BYTES); /* of its own, so that reading past it is seen */
+  if (parser != NULL && bytes != NULL) {
+    memcpy(bytes, data + HEADER_BYTES, size - HEADER_BYTES);
+    check(data, bytes, size - HEADER_BYTES, parser);
   }
-  if (reading == WEIR_READING_DONE) check(&command.operation, mendable);
   free(bytes);
-  weir_redis_parser_destroy(command.parser);
+  weir_redis_parser_destroy(parser);
   return 0;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz/require.h"
 #include "rule/rule.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
@@ -68,6 +69,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
   if (status != WEIR_OK && status != WEIR_BAD_RULE) abort();
   if ((status == WEIR_OK) != (message.text[0] == '\0')) abort();
   if (status == WEIR_OK) check_stack(&stack);
+  if (status == WEIR_BAD_RULE) require_readable(&message);
   free(text);
   return 0;
 }

@@ -1,24 +1,19 @@
-/* Any bytes as a line of a trace: a request within its ranges, or a message. */
-#include <stdbool.h>
+/* Any bytes as a line of a trace: a request within its ranges, or a message, which quotes the bytes
+ * as they are: whoever shows it spells them out. */
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/trace_line.h"
+#include "fuzz/require.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool holds) {
-  if (!holds) abort();
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const char *text = (const char *)data;
   weir_cli_request request;
   weir_message message = {{0}};
   if (!weir_trace_line_parse(text, size, &request, &message)) {
-    require(message.text[0] != '\0');
-    require(memchr(message.text, '\0', sizeof message.text) != NULL);
+    require(message.text[0] != '\0' && memchr(message.text, '\0', sizeof message.text) != NULL);
     return 0;
   }
   require(message.text[0] == '\0');

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz/require.h"
+#include "store/builtin.h"
 #include "store/url.h"
 
 #define SECRET "Zq7-Xw9_Kp4"
@@ -21,11 +23,6 @@ static const weir_backend net = {.name = "net", .schemes = net_schemes, .options
 static const weir_backend *const backends[] = {&here, &net, NULL};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-/* Like assert, in every build. */
-static void require(bool fact) {
-  if (!fact) abort();
-}
 
 static unsigned parts_of(const weir_parsed_url *parsed) {
   for (const weir_scheme *scheme = parsed->backend->schemes; scheme->name != NULL; scheme++) {
@@ -72,21 +69,14 @@ static void check_accepted(const weir_parsed_url *parsed) {
   check_options(url);
 }
 
-static void check_message(const weir_message *message) {
-  size_t length = strlen(message->text);
-  require(length > 0 && length < WEIR_MESSAGE_BYTES);
-  for (size_t at = 0; at < length; at++)
-    require((unsigned char)message->text[at] >= ' ');
-}
-
-static void parse(const char *text, weir_message *message) {
+static void parse(const char *text, const weir_backend *const *among, weir_message *message) {
   weir_parsed_url parsed;
   message->text[0] = '\0';
-  if (weir_url_parse(text, backends, &parsed, message) == WEIR_OK) {
+  if (weir_url_parse(text, among, &parsed, message) == WEIR_OK) {
     check_accepted(&parsed);
     weir_url_clear(&parsed);
   } else {
-    check_message(message);
+    require_readable(message);
   }
 }
 
@@ -101,7 +91,7 @@ static void parse_with_secret(char *text) {
   if (*end != '\0') *end++ = '\0';
   for (char scheme = 'a'; scheme <= 'f'; scheme++) {
     snprintf(url, sizeof url, "%c://%s" SECRET "%s@%s", scheme, text, middle, end);
-    parse(url, &message);
+    parse(url, backends, &message);
     require(strstr(message.text, SECRET) == NULL);
   }
 }
@@ -113,7 +103,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (text == NULL) abort();
   memcpy(text, data, size);
   text[size] = '\0';
-  parse(text, &message);
+  parse(text, backends, &message);
+  parse(text, weir_builtin_backends, &message);
   if (strstr(text, SECRET) == NULL) parse_with_secret(text);
   free(text);
   return 0;
