@@ -11,5 +11,7 @@ int weir_cli_refund(const weir_cli_options *options);
 int weir_cli_reset(const weir_cli_options *options);
 int weir_cli_replay(const weir_cli_options *options);
 int weir_cli_simulate(const weir_cli_options *options);
+int weir_cli_bench(const weir_cli_options *options);
+int weir_cli_doctor(const weir_cli_options *options);
 
 #endif

@@ -18,6 +18,9 @@ static const char help_text[] =
     "  weir simulate [OPTION...] [FILE]  hold rules against an exact window on a trace or an "
     "access\n"
     "                                  log, and say who would have been denied\n"
+    "  weir bench [OPTION...]          compare stores: the same decisions on each, in turns\n"
+    "  weir doctor [OPTION...]         say what a store allows (with --rule: what that rule needs "
+    "there)\n"
     "  weir help, weir version\n"
     "\n"
     "  --store URL          where counts live (default: $WEIR_STORE, else memory:)\n"
@@ -33,8 +36,15 @@ static const char help_text[] =
     "                       diurnal, pages, boundary, paced; requests=, keys=, load=, seed=\n"
     "                       (simulate, which takes --rule several times)\n"
     "  --attack             look for the requests that over-admit most (simulate)\n"
-    "  --plot FILE.svg      draw estimate and truth of the busiest key; --plot-key KEY: of that "
-    "one\n"
+    "  --plot FILE.svg      draw estimate and truth of the busiest key, --plot-key KEY: of that "
+    "one (simulate);\n"
+    "                       the figures of each store (bench; also FILE.png)\n"
+    "  --threads N          of each process (bench; default 1); --processes N starts so many\n"
+    "  --keys N             how many keys (bench; default 1000), each as often as the others;\n"
+    "                       --hot: one key, --zipf: the i-th as often as 1/i\n"
+    "  --batch N            requests in one call, 1 to 1024 (bench; default 1)\n"
+    "  --duration TIME      of each store, in --rounds N turns (bench; default 5s in 5)\n"
+    "  --baseline           beside each store a raw loop: one increment per decision (bench)\n"
     "  --format FORMAT      of FILE: trace, access-log, or auto (default; simulate)\n"
     "  --key WHAT           what an access log limits: client (default), user or path (simulate)\n"
     "  --deadline TIME      longest a decision may take (default: the store's timeout)\n"
@@ -45,12 +55,12 @@ static const char help_text[] =
     "  --                   what follows is no option\n"
     "\n"
     "exit status of take and peek: 0 allowed, 1 denied; of all commands: 2 the arguments or the\n"
-    "input are wrong, 3 no decision\n";
+    "input are wrong, 3 no decision; of doctor: 3 a fault was found\n";
 
 typedef struct command {
   const char *name;
   int (*run)(const weir_cli_options *options);
-  const char *argument; /* as help calls it */
+  const char *argument; /* as help calls it; NULL: none */
   bool argument_needed;
   unsigned options; /* enum weir_cli_option */
 } command;
@@ -61,7 +71,9 @@ static const command commands[] = {
     {"refund", weir_cli_refund, "KEY", true, WEIR_CLI_COST | WEIR_CLI_AT},
     {"reset", weir_cli_reset, "KEY", true, 0},
     {"replay", weir_cli_replay, "FILE", false, 0},
-    {"simulate", weir_cli_simulate, "FILE", false, WEIR_CLI_SIMULATION},
+    {"simulate", weir_cli_simulate, "FILE", false, WEIR_CLI_SIMULATION | WEIR_CLI_PLOT},
+    {"bench", weir_cli_bench, NULL, false, WEIR_CLI_BENCH | WEIR_CLI_PLOT},
+    {"doctor", weir_cli_doctor, NULL, false, 0},
 };
 
 static const command *find_command(const char *name) {
@@ -71,12 +83,15 @@ static const command *find_command(const char *name) {
 }
 
 static bool check_arguments(const command *chosen, const weir_cli_options *options) {
-  if (options->argument_count > 1)
+  if (options->argument_count > 0 && chosen->argument == NULL)
+    weir_cli_error("%s: extra argument \"%s\"; none is accepted; see \"weir help\"", chosen->name,
+                   options->arguments[0]);
+  else if (options->argument_count > 1)
     weir_cli_error("%s: extra argument \"%s\"; one %s is accepted; see \"weir help\"", chosen->name,
                    options->arguments[1], chosen->argument);
   else if (options->argument_count == 0 && chosen->argument_needed)
     weir_cli_error("%s: no %s; see \"weir help\"", chosen->name, chosen->argument);
-  else if (options->rule == NULL)
+  else if (options->rule == NULL && chosen->run != weir_cli_doctor)
     weir_cli_error("no rule: give --rule RULE or set WEIR_RULE, such as sliding-window:100/1m");
   else
     return true;
@@ -117,9 +132,8 @@ int main(int argc, char **argv) {
   if (strcmp(name, "version") == 0 || strcmp(name, "--version") == 0)
     return print_alone(argc, argv, "weir " WEIR_VERSION "\n");
   weir_cli_error(
-      "unknown command \"%s\"; take, peek, refund, reset, replay, simulate, help and version are "
-      "accepted; "
-      "see \"weir help\"",
+      "unknown command \"%s\"; take, peek, refund, reset, replay, simulate, bench, doctor, help "
+      "and version are accepted; see \"weir help\"",
       name);
   return WEIR_EXIT_USAGE;
 }

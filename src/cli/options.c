@@ -24,6 +24,14 @@ enum option_id {
   OPTION_ATTACK,
   OPTION_FORMAT,
   OPTION_KEY,
+  OPTION_THREADS,
+  OPTION_KEYS,
+  OPTION_HOT,
+  OPTION_ZIPF,
+  OPTION_BATCH,
+  OPTION_DURATION,
+  OPTION_ROUNDS,
+  OPTION_BASELINE,
   OPTION_JSON,
   OPTION_DEADLINE,
   OPTION_CLOCK_ERROR,
@@ -45,6 +53,14 @@ static const struct option all_options[] = {
     {"attack", no_argument, NULL, OPTION_ATTACK},
     {"format", required_argument, NULL, OPTION_FORMAT},
     {"key", required_argument, NULL, OPTION_KEY},
+    {"threads", required_argument, NULL, OPTION_THREADS},
+    {"keys", required_argument, NULL, OPTION_KEYS},
+    {"hot", no_argument, NULL, OPTION_HOT},
+    {"zipf", no_argument, NULL, OPTION_ZIPF},
+    {"batch", required_argument, NULL, OPTION_BATCH},
+    {"duration", required_argument, NULL, OPTION_DURATION},
+    {"rounds", required_argument, NULL, OPTION_ROUNDS},
+    {"baseline", no_argument, NULL, OPTION_BASELINE},
     {"json", no_argument, NULL, OPTION_JSON},
     {"deadline", required_argument, NULL, OPTION_DEADLINE},
     {"clock-error", required_argument, NULL, OPTION_CLOCK_ERROR},
@@ -121,6 +137,23 @@ static bool read_processes(const char *text, uint32_t *processes) {
   return true;
 }
 
+static bool read_store(const char *text, weir_cli_options *options) {
+  options->store = text;
+  if (options->store_count < WEIR_CLI_STORES_MOST) {
+    options->stores[options->store_count++] = text;
+    return true;
+  }
+  weir_cli_error("--store is given more than %d times", WEIR_CLI_STORES_MOST);
+  return false;
+}
+
+static bool read_bench_duration(const char *text, int64_t *us) {
+  static const int64_t least_us = 100000, most_us = INT64_C(3600000000);
+  if (weir_duration_parse(text, strlen(text), us) && *us >= least_us && *us <= most_us) return true;
+  weir_cli_error("--duration \"%s\": a duration from 100ms to 1h is accepted, such as 5s", text);
+  return false;
+}
+
 static bool read_rule(const char *text, weir_cli_options *options) {
   options->rule = text;
   if (options->rule_count < WEIR_CLI_RULES_MOST) {
@@ -180,6 +213,35 @@ static bool apply_of_simulation(int id, const char *value, weir_cli_options *opt
   }
 }
 
+static bool set_pattern(weir_cli_options *options, weir_cli_pattern pattern) {
+  bool other = options->pattern != WEIR_CLI_PATTERN_UNIFORM && options->pattern != pattern;
+  options->pattern = pattern;
+  if (other) weir_cli_error("--hot and --zipf: one of them is accepted");
+  return !other;
+}
+
+static bool apply_of_bench(int id, const char *value, weir_cli_options *options) {
+  switch (id) {
+    case OPTION_THREADS:
+      return read_integer("--threads", value, 256, &options->threads);
+    case OPTION_KEYS:
+      return read_integer("--keys", value, 1000000, &options->keys);
+    case OPTION_HOT:
+      return set_pattern(options, WEIR_CLI_PATTERN_HOT);
+    case OPTION_ZIPF:
+      return set_pattern(options, WEIR_CLI_PATTERN_ZIPF);
+    case OPTION_BATCH:
+      return read_integer("--batch", value, WEIR_BATCH_MOST, &options->batch);
+    case OPTION_DURATION:
+      return read_bench_duration(value, &options->duration_us);
+    case OPTION_ROUNDS:
+      return read_integer("--rounds", value, 101, &options->rounds);
+    default: /* OPTION_BASELINE */
+      options->baseline = true;
+      return true;
+  }
+}
+
 /* `element` is the element of argv that getopt_long stopped at. What follows its '=' may be a
  * secret. */
 static bool refuse(int id, const char *element) {
@@ -198,8 +260,7 @@ static bool refuse(int id, const char *element) {
 static bool apply(int id, const char *value, weir_cli_options *options) {
   switch (id) {
     case OPTION_STORE:
-      options->store = value;
-      return true;
+      return read_store(value, options);
     case OPTION_RULE:
       return read_rule(value, options);
     case OPTION_COST:
@@ -217,6 +278,15 @@ static bool apply(int id, const char *value, weir_cli_options *options) {
     case OPTION_FORMAT:
     case OPTION_KEY:
       return apply_of_simulation(id, value, options);
+    case OPTION_THREADS:
+    case OPTION_KEYS:
+    case OPTION_HOT:
+    case OPTION_ZIPF:
+    case OPTION_BATCH:
+    case OPTION_DURATION:
+    case OPTION_ROUNDS:
+    case OPTION_BASELINE:
+      return apply_of_bench(id, value, options);
     case OPTION_JSON:
       options->json = true;
       return true;
@@ -255,12 +325,22 @@ static unsigned bit_of(int id) {
     case OPTION_AT:
       return WEIR_CLI_AT;
     case OPTION_PLOT:
+      return WEIR_CLI_PLOT;
     case OPTION_PLOT_KEY:
     case OPTION_GENERATE:
     case OPTION_ATTACK:
     case OPTION_FORMAT:
     case OPTION_KEY:
       return WEIR_CLI_SIMULATION;
+    case OPTION_THREADS:
+    case OPTION_KEYS:
+    case OPTION_HOT:
+    case OPTION_ZIPF:
+    case OPTION_BATCH:
+    case OPTION_DURATION:
+    case OPTION_ROUNDS:
+    case OPTION_BASELINE:
+      return WEIR_CLI_BENCH;
     default:
       return 0; /* every command knows it */
   }
@@ -274,11 +354,17 @@ static const char *name_of(int id) {
 }
 
 bool weir_cli_options_parse(int argc, char **argv, unsigned known, weir_cli_options *options) {
-  *options = (weir_cli_options){.store = environment("WEIR_STORE", "memory:"),
-                                .rule = environment("WEIR_RULE", NULL),
-                                .costs = {1},
-                                .cost_count = 1,
-                                .limiter = {.size = sizeof(weir_limiter_options)}};
+  *options = (weir_cli_options){
+      .store = environment("WEIR_STORE", "memory:"),
+      .rule = environment("WEIR_RULE", NULL),
+      .costs = {1},
+      .cost_count = 1,
+      .threads = 1,
+      .keys = 1000,
+      .batch = 1,
+      .rounds = 5,
+      .duration_us = 5000000,
+      .limiter = {.size = sizeof(weir_limiter_options), .fallback = WEIR_FALLBACK_NONE}};
   opterr = 0;
   int id;
   while ((id = getopt_long(argc, argv, ":h", all_options, NULL)) != -1) {
@@ -290,6 +376,11 @@ bool weir_cli_options_parse(int argc, char **argv, unsigned known, weir_cli_opti
     if (!apply(id, optarg, options)) return false;
     options->given |= bit_of(id);
   }
+  if (options->store_count > 1 && !(known & WEIR_CLI_BENCH)) {
+    weir_cli_error("%s takes one --store" SEE_HELP, argv[0]);
+    return false;
+  }
+  if (options->store_count == 0) options->stores[options->store_count++] = options->store;
   options->arguments = argv + optind;
   options->argument_count = argc - optind;
   return true;

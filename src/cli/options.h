@@ -9,7 +9,7 @@
 
 #include "access_log.h"
 
-enum { WEIR_CLI_COSTS_MOST = 8, WEIR_CLI_RULES_MOST = 16 };
+enum { WEIR_CLI_COSTS_MOST = 8, WEIR_CLI_RULES_MOST = 16, WEIR_CLI_STORES_MOST = 8 };
 
 /* Options that not every command knows. */
 enum weir_cli_option {
@@ -17,7 +17,9 @@ enum weir_cli_option {
   WEIR_CLI_UP_TO = 1 << 1,
   WEIR_CLI_WAIT = 1 << 2,
   WEIR_CLI_AT = 1 << 3,
-  WEIR_CLI_SIMULATION = 1 << 4 /* all that only simulate knows */
+  WEIR_CLI_SIMULATION = 1 << 4, /* all that only simulate knows */
+  WEIR_CLI_PLOT = 1 << 5,
+  WEIR_CLI_BENCH = 1 << 6 /* all that only bench knows */
 };
 
 typedef enum weir_cli_format {
@@ -26,8 +28,17 @@ typedef enum weir_cli_format {
   WEIR_CLI_FORMAT_ACCESS_LOG
 } weir_cli_format;
 
+/* How keys are drawn; weir_bench_pattern, in its order. */
+typedef enum weir_cli_pattern {
+  WEIR_CLI_PATTERN_UNIFORM,
+  WEIR_CLI_PATTERN_HOT,
+  WEIR_CLI_PATTERN_ZIPF
+} weir_cli_pattern;
+
 typedef struct weir_cli_options {
-  const char *store;
+  const char *store; /* the last of: */
+  const char *stores[WEIR_CLI_STORES_MOST];
+  size_t store_count;
   const char *rule; /* NULL: not given; the last of: */
   const char *rules[WEIR_CLI_RULES_MOST];
   size_t rule_count;
@@ -42,6 +53,10 @@ typedef struct weir_cli_options {
   bool attack;
   weir_cli_format format;
   weir_access_key access_key;
+  int64_t threads, keys, batch, rounds; /* of bench, with their defaults */
+  int64_t duration_us;
+  weir_cli_pattern pattern;
+  bool baseline;
   bool json;
   bool help;
   weir_limiter_options limiter;

@@ -1,19 +1,13 @@
 #include "simulate_plot.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "gnuplot.h"
 #include "report.h"
 #include "simulate/curve.h"
 #include "simulate_report.h"
-
-extern char **environ;
 
 enum {
   PERIODS_SHOWN = 6,
@@ -146,17 +140,6 @@ static void draw_point(void *context, const weir_curve_point *point) {
 
 /* Within single quotes, where gnuplot takes everything but a quote as it is; quotes of either kind
  * are spelled out, because a doubled one at the begin of a string ends it. */
-static void print_quoted(FILE *script, const char *text, size_t length) {
-  fputc('\'', script);
-  for (size_t i = 0; i < length; i++) {
-    if (text[i] == '\'' || text[i] == '`')
-      fprintf(script, "\\x%02x", (unsigned)text[i]);
-    else
-      weir_cli_print_key(script, text + i, 1, 1);
-  }
-  fputc('\'', script);
-}
-
 static weir_status write_data(const weir_cli_options *options, const weir_simulation *simulation,
                               struct drawing *drawing, weir_message *message) {
   weir_status status = WEIR_OK;
@@ -203,7 +186,7 @@ static void write_front(const struct drawing *drawing, size_t panels) {
           WIDTH, height, panels, FOOT_HEIGHT / height, 1 - FRONT_HEIGHT / height,
           GAP_HEIGHT / height, PERIODS_SHOWN, (long long)top, period);
   fputs("set label 1 'key ' . ", script);
-  print_quoted(script, history->key, history->key_length < 40 ? history->key_length : 40);
+  weir_cli_gnuplot_quote(script, history->key, history->key_length < 40 ? history->key_length : 40);
   fprintf(script, " . ', from %s UTC on' at screen 0.525, screen %.4f center\n", begin,
           1 - 14 / height);
   fprintf(script,
@@ -215,7 +198,7 @@ static void write_front(const struct drawing *drawing, size_t panels) {
 static void write_panel(FILE *script, const weir_simulation *simulation, size_t i) {
   long long limit = (long long)weir_simulation_rule(simulation, i)->limit;
   fputs("set title ", script);
-  print_quoted(script, simulation->texts[i], strlen(simulation->texts[i]));
+  weir_cli_gnuplot_quote(script, simulation->texts[i], strlen(simulation->texts[i]));
   fputs(" offset 0,-0.7\n", script);
   if (i > 0) fputs("unset key\nunset label 1\n", script);
   if (i + 1 == simulation->rule_count) fputs("set format x\nset xlabel time_label\n", script);
@@ -244,63 +227,16 @@ static weir_status write_script(const weir_cli_options *options, const weir_simu
   return status;
 }
 
-/* --- gnuplot -----------------------------------------------------------------------------------
- */
-
-/* Its stdin is the script, its stdout the picture; 0, or an errno. */
-static int start_gnuplot(FILE *script, int picture, pid_t *child) {
-  static char name[] = "gnuplot", dash[] = "-";
-  char *arguments[] = {name, dash, NULL};
-  posix_spawn_file_actions_t actions;
-  int error = posix_spawn_file_actions_init(&actions);
-  if (error != 0) return error;
-  error = posix_spawn_file_actions_adddup2(&actions, fileno(script), STDIN_FILENO);
-  if (error == 0) error = posix_spawn_file_actions_adddup2(&actions, picture, STDOUT_FILENO);
-  if (error == 0) error = posix_spawnp(child, name, &actions, NULL, arguments, environ);
-  posix_spawn_file_actions_destroy(&actions);
-  return error;
-}
-
-static int run_gnuplot(FILE *script, const char *path) {
-  pid_t child;
-  int status;
-  if (fflush(script) != 0 || lseek(fileno(script), 0, SEEK_SET) != 0) {
-    weir_cli_error("the plot's script cannot be written: %s", strerror(errno));
-    return WEIR_EXIT_NO_DECISION;
-  }
-  int picture = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (picture < 0) {
-    weir_cli_error("--plot %s: %s", path, strerror(errno));
-    return WEIR_EXIT_USAGE;
-  }
-  int error = start_gnuplot(script, picture, &child);
-  close(picture);
-  if (error != 0) {
-    weir_cli_error("gnuplot, which draws the plot, cannot be started: %s", strerror(error));
-    unlink(path);
-    return WEIR_EXIT_NO_DECISION;
-  }
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return 0;
-  weir_cli_error("gnuplot failed to draw %s", path);
-  return WEIR_EXIT_NO_DECISION;
-}
-
 static int draw(const weir_cli_options *options, const weir_simulation *simulation,
                 struct history *history) {
   weir_message message = {""};
-  FILE *script = tmpfile();
-  if (script == NULL) {
-    weir_cli_error("no temporary file for the plot's script: %s", strerror(errno));
-    return WEIR_EXIT_NO_DECISION;
-  }
+  FILE *script = weir_cli_gnuplot_begin();
+  if (script == NULL) return WEIR_EXIT_NO_DECISION;
   choose_stretch(history, weir_simulation_rule(simulation, 0)->period_us);
   weir_status status = write_script(options, simulation, history, script, &message);
-  int exit_status =
-      status == WEIR_OK ? run_gnuplot(script, options->plot) : weir_cli_fail("", status, &message);
+  if (status == WEIR_OK) return weir_cli_gnuplot_draw(script, options->plot);
   fclose(script);
-  return exit_status;
+  return weir_cli_fail("", status, &message);
 }
 
 int weir_cli_plot(const weir_cli_options *options, const weir_simulation *simulation) {

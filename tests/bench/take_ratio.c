@@ -129,7 +129,8 @@ static void measure(int rounds, int server_core, int client_core, const char *wh
   int yes = 1;
   weir_store *store;
   weir_message message = {""};
-  weir_limiter_options options = {.size = sizeof options, .processes = 1};
+  weir_limiter_options options = {
+      .size = sizeof options, .processes = 1, .fallback = WEIR_FALLBACK_NONE};
   contest both = {.rounds = rounds};
   pin(server_core);
   struct server *server =

@@ -1,0 +1,274 @@
+#include "bench/bench.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <weir/backend.h>
+
+#include "bench/slice.h"
+#include "rule/rule.h"
+
+enum { START_US = 5000, LOOK_US = 500, NOT_KNOWN = -1 };
+
+/* What the processes of one slice share with the one that waits for them. */
+struct shared {
+  atomic_int_fast64_t go;
+  weir_bench_share shares[];
+};
+
+struct run {
+  const weir_bench_plan *plan;
+  weir_stack stack;
+  weir_bench_target targets[WEIR_BENCH_STORES_MOST];
+  struct shared *memory;
+  size_t memory_bytes;
+  pid_t children[WEIR_BENCH_PROCESSES_MOST];
+  weir_message *message;
+};
+
+static void sleep_us(long us) {
+  const struct timespec time = {.tv_nsec = us * 1000};
+  nanosleep(&time, NULL);
+}
+
+/* --- processes ---------------------------------------------------------------------------------
+ */
+
+static bool start_children(struct run *run, const weir_bench_slice *slice) {
+  fflush(NULL);
+  for (unsigned i = 0; i < run->plan->processes; i++) {
+    run->children[i] = fork();
+    if (run->children[i] == 0) {
+      weir_bench_share *share = &run->memory->shares[i];
+      weir_bench_slice_work(slice, i, share);
+      atomic_store(&share->done, true);
+      _Exit(0);
+    }
+    if (run->children[i] > 0) continue;
+    weir_message_set(run->message, "no process for the benchmark: %s", strerror(errno));
+    return false;
+  }
+  return true;
+}
+
+static void end_children(struct run *run) {
+  for (unsigned i = 0; i < run->plan->processes; i++) {
+    if (run->children[i] <= 0) continue;
+    kill(run->children[i], SIGKILL);
+    while (waitpid(run->children[i], NULL, 0) < 0 && errno == EINTR) {
+    }
+    run->children[i] = 0;
+  }
+}
+
+/* One that is gone without being done has failed where nobody could say why. */
+static bool is_lost(struct run *run, unsigned i) {
+  weir_bench_share *share = &run->memory->shares[i];
+  if (run->children[i] <= 0 || waitpid(run->children[i], NULL, WNOHANG) == 0) return false;
+  run->children[i] = 0;
+  if (atomic_load(&share->done)) return false;
+  weir_message_set(run->message, "%s",
+                   share->message.text[0] != '\0' ? share->message.text
+                                                  : "a process of the benchmark has ended");
+  return true;
+}
+
+/* Waits until every process is ready, or done; false: one has failed. */
+static bool await(struct run *run, bool all_done) {
+  for (unsigned i = 0; i < run->plan->processes; i++) {
+    weir_bench_share *share = &run->memory->shares[i];
+    while (!atomic_load(&share->done) && (all_done || !atomic_load(&share->ready))) {
+      if (is_lost(run, i)) return false;
+      sleep_us(LOOK_US);
+    }
+    if (share->status == WEIR_OK) continue;
+    weir_message_set(run->message, "%s", share->message.text);
+    return false;
+  }
+  return true;
+}
+
+static weir_status status_of(const struct run *run) {
+  for (unsigned i = 0; i < run->plan->processes; i++)
+    if (run->memory->shares[i].status != WEIR_OK) return run->memory->shares[i].status;
+  return WEIR_UNAVAILABLE;
+}
+
+/* --- figures -----------------------------------------------------------------------------------
+ */
+
+/* The most that one key can have been admitted within `us`: as docs/guarantees.md has it. */
+static double most_of_rule(const weir_rule *rule, double us) {
+  double periods = us / (double)rule->period_us;
+  if (weir_rule_is_bucket(rule))
+    return (double)weir_rule_capacity(rule) + (double)rule->limit * periods;
+  bool aligned = rule->kind == WEIR_FIXED_WINDOW || rule->kind == WEIR_QUOTA;
+  double whole = (double)(int64_t)periods + (aligned ? 2 : 1); /* that can begin or lie within */
+  return (double)weir_rule_upper(rule) * whole;
+}
+
+static double most_admitted(const struct run *run, double us) {
+  double least = -1;
+  for (size_t i = 0; i < run->stack.count; i++) {
+    double most = most_of_rule(&run->stack.rules[i], us);
+    if (least < 0 || most < least) least = most;
+  }
+  return least * (run->plan->pattern == WEIR_BENCH_HOT ? 1 : run->plan->keys);
+}
+
+static void add_up(const struct run *run, const weir_bench_slice *slice,
+                   weir_bench_figures *figures) {
+  static weir_bench_histogram latencies; /* large */
+  uint64_t decisions = 0, admitted = 0, local = 0, late = 0, rounds = 0;
+  int64_t client_ns = 0, lived_us = 0;
+  latencies = (weir_bench_histogram){0};
+  for (unsigned i = 0; i < run->plan->processes; i++) {
+    const weir_bench_share *share = &run->memory->shares[i];
+    decisions += share->decisions;
+    admitted += share->admitted + share->warm_admitted;
+    local += share->local;
+    late += share->late;
+    rounds += share->rounds;
+    client_ns += share->client_ns;
+    figures->rate += (double)share->decisions * 1e6 / (double)share->elapsed_us;
+    if (share->lived_us > lived_us) lived_us = share->lived_us;
+    weir_bench_histogram_merge(&latencies, &share->latencies);
+  }
+  double each = decisions > 0 ? (double)decisions : 1;
+  figures->p50_us = weir_bench_histogram_us(&latencies, 0.5);
+  figures->p99_us = weir_bench_histogram_us(&latencies, 0.99);
+  figures->p999_us = weir_bench_histogram_us(&latencies, 0.999);
+  figures->client_us = (double)client_ns / 1000 / each;
+  figures->commands /= each;
+  figures->round_trips = slice->baseline ? 1.0 / run->plan->batch : (double)rounds / each;
+  figures->local = slice->baseline ? NOT_KNOWN : (double)local / each;
+  figures->late = (double)late / each;
+  figures->admitted = slice->baseline ? NOT_KNOWN : (double)admitted;
+  figures->allowed = slice->baseline ? NOT_KNOWN : most_admitted(run, (double)lived_us);
+}
+
+static int compare(const void *left, const void *right) {
+  double a = *(const double *)left;
+  double b = *(const double *)right;
+  return (a > b) - (a < b);
+}
+
+/* The figure at `offset` of each round. */
+static double median(const weir_bench_contestant *contestant, unsigned rounds, size_t offset) {
+  double values[WEIR_BENCH_ROUNDS_MOST];
+  for (unsigned i = 0; i < rounds; i++)
+    memcpy(&values[i], (const char *)&contestant->rounds[i] + offset, sizeof values[i]);
+  qsort(values, rounds, sizeof values[0], compare);
+  return rounds % 2 == 1 ? values[rounds / 2] : (values[rounds / 2 - 1] + values[rounds / 2]) / 2;
+}
+
+static void find_medians(weir_bench_contestant *contestant, unsigned rounds) {
+  for (size_t at = 0; at < sizeof contestant->median; at += sizeof(double)) {
+    double value = median(contestant, rounds, at);
+    memcpy((char *)&contestant->median + at, &value, sizeof value);
+  }
+}
+
+/* --- slices ------------------------------------------------------------------------------------
+ */
+
+static bool run_processes(struct run *run, const weir_bench_slice *slice,
+                          weir_bench_figures *figures) {
+  weir_bench_served before, after;
+  if (!start_children(run, slice) || !await(run, false)) return false;
+  bool told = weir_bench_served_read(slice->target, &before);
+  atomic_store(&run->memory->go, weir_monotonic_us() + START_US);
+  if (!await(run, true)) return false;
+  told = told && weir_bench_served_read(slice->target, &after);
+  figures->commands = told ? (double)weir_bench_served_between(&before, &after) : NOT_KNOWN;
+  add_up(run, slice, figures);
+  if (!told) figures->commands = NOT_KNOWN;
+  return true;
+}
+
+static weir_status run_slice(struct run *run, const weir_bench_contestant *contestant, size_t store,
+                             unsigned round, weir_bench_figures *figures) {
+  weir_bench_slice slice = {
+      .plan = run->plan,
+      .target = &run->targets[store],
+      .url = contestant->url,
+      .baseline = contestant->baseline,
+      .time_us = run->plan->duration_us / run->plan->rounds,
+      .go = &run->memory->go,
+  };
+  snprintf(slice.prefix, sizeof slice.prefix, "bench-%llx-%u-%zu",
+           (unsigned long long)weir_monotonic_us() & 0xffffff, round, store);
+  memset(run->memory, 0, run->memory_bytes);
+  bool good = run_processes(run, &slice, figures);
+  weir_status status = good ? WEIR_OK : status_of(run);
+  end_children(run);
+  if (status == WEIR_OK) return WEIR_OK;
+  weir_message_prefix(run->message, "%s%s: ", contestant->baseline ? "raw loop beside " : "",
+                      strncmp(contestant->url, "memory:", 7) == 0 ? "memory:" : "the store");
+  return status;
+}
+
+static weir_status run_rounds(struct run *run, weir_bench *bench) {
+  const weir_bench_plan *plan = run->plan;
+  size_t all = bench->contestant_count * plan->rounds;
+  size_t done = 0;
+  for (unsigned round = 0; round < plan->rounds; round++) {
+    for (size_t i = 0; i < bench->contestant_count; i++) {
+      /* back and forth, so that whatever drifts does not favour one of them */
+      size_t number = round % 2 == 0 ? i : bench->contestant_count - 1 - i;
+      weir_bench_contestant *contestant = &bench->contestants[number];
+      size_t store = 0;
+      while (plan->stores[store] != contestant->url)
+        store++;
+      weir_status status = run_slice(run, contestant, store, round, &contestant->rounds[round]);
+      if (status != WEIR_OK) return status;
+      if (plan->progress != NULL) plan->progress(plan->context, ++done, all);
+    }
+  }
+  for (size_t i = 0; i < bench->contestant_count; i++)
+    find_medians(&bench->contestants[i], plan->rounds);
+  return WEIR_OK;
+}
+
+/* --- the whole ---------------------------------------------------------------------------------
+ */
+
+static weir_status line_up(struct run *run, weir_bench *bench) {
+  const weir_bench_plan *plan = run->plan;
+  for (size_t i = 0; i < plan->store_count; i++) {
+    weir_status status = weir_bench_target_read(plan->stores[i], &run->targets[i], run->message);
+    if (status != WEIR_OK) return status;
+    bench->contestants[bench->contestant_count++] = (weir_bench_contestant){.url = plan->stores[i]};
+    if (plan->baseline && run->targets[i].raw)
+      bench->contestants[bench->contestant_count++] =
+          (weir_bench_contestant){.url = plan->stores[i], .baseline = true};
+  }
+  return WEIR_OK;
+}
+
+weir_status weir_bench_run(const weir_bench_plan *plan, weir_bench *bench, weir_message *message) {
+  weir_message unread;
+  struct run run = {.plan = plan, .message = message != NULL ? message : &unread};
+  *bench = (weir_bench){.contestant_count = 0};
+  uint32_t processes = plan->limiter.processes != 0 ? plan->limiter.processes : 64;
+  weir_status status = weir_stack_parse(plan->rule, processes, &run.stack, run.message);
+  if (status == WEIR_OK) status = line_up(&run, bench);
+  if (status != WEIR_OK) return status;
+  run.memory_bytes = sizeof *run.memory + plan->processes * sizeof run.memory->shares[0];
+  run.memory =
+      mmap(NULL, run.memory_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (run.memory == MAP_FAILED) {
+    weir_message_set(run.message, "%s", weir_status_text(WEIR_NO_MEMORY));
+    return WEIR_NO_MEMORY;
+  }
+  status = run_rounds(&run, bench);
+  munmap(run.memory, run.memory_bytes);
+  return status;
+}

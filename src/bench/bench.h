@@ -1,0 +1,66 @@
+/* How fast stores decide, compared in one run: the same work on each, in turns. */
+#ifndef WEIR_BENCH_BENCH_H
+#define WEIR_BENCH_BENCH_H
+
+#include <weir/weir.h>
+
+#include "bench/keys.h"
+
+enum {
+  WEIR_BENCH_STORES_MOST = 8,
+  WEIR_BENCH_CONTESTANTS_MOST = 2 * WEIR_BENCH_STORES_MOST,
+  WEIR_BENCH_ROUNDS_MOST = 101,
+  WEIR_BENCH_THREADS_MOST = 256,
+  WEIR_BENCH_PROCESSES_MOST = 64,
+  WEIR_BENCH_KEYS_MOST = 1000000
+};
+
+typedef struct weir_bench_plan {
+  const char *const *stores; /* URLs */
+  size_t store_count;
+  const char *rule;
+  weir_limiter_options limiter;
+  unsigned processes, threads; /* of each process */
+  uint32_t keys;
+  weir_bench_pattern pattern;
+  unsigned batch;      /* keys of one call; 1: weir_limiter_take */
+  int64_t duration_us; /* of each contestant, in all rounds together */
+  unsigned rounds;
+  bool baseline; /* beside each store a raw loop on its first server */
+  /* Called after every slice of work; NULL: nobody. */
+  void (*progress)(void *context, size_t done, size_t all);
+  void *context;
+} weir_bench_plan;
+
+/* One slice: a contestant in one round. What is not known is negative. */
+typedef struct weir_bench_figures {
+  double rate; /* decisions, or increments, a second */
+  double p50_us, p99_us, p999_us;
+  double commands;    /* for each decision, as the servers count them */
+  double round_trips; /* for each decision: rounds of operations that left together */
+  double client_us;   /* processor time of all clients, for each decision */
+  double local;       /* share of the decisions made without the store */
+  double late;        /* share of the requests that got no decision in time, or were contended */
+  double admitted;    /* of the slice with its warm-up */
+  double allowed;     /* the most that the rule can have admitted meanwhile */
+} weir_bench_figures;
+
+typedef struct weir_bench_contestant {
+  const char *url;
+  bool baseline; /* the raw loop on the first server of the URL */
+  weir_bench_figures rounds[WEIR_BENCH_ROUNDS_MOST];
+  weir_bench_figures median; /* each figure's own, over the rounds */
+} weir_bench_contestant;
+
+typedef struct weir_bench {
+  size_t contestant_count; /* each store, followed by its raw loop if there is one */
+  weir_bench_contestant contestants[WEIR_BENCH_CONTESTANTS_MOST];
+} weir_bench;
+
+/* Runs the plan. Every slice has processes of its own, which are gone when it ends, and keys of its
+ * own; a tenth of it, before the clock runs, is to warm up. The message says what went wrong:
+ * WEIR_BAD_URL, WEIR_BAD_RULE and so on as weir_store_open() and weir_limiter_create() answer, or
+ * what the first failing decision was answered. Forks: the caller must have one thread. */
+weir_status weir_bench_run(const weir_bench_plan *plan, weir_bench *bench, weir_message *message);
+
+#endif

@@ -1,0 +1,60 @@
+/* The raw loop that decisions are compared with: one increment per decision on a socket of its own,
+ * and nothing else. It also asks a server how many commands it has executed. */
+#ifndef WEIR_BENCH_RAW_H
+#define WEIR_BENCH_RAW_H
+
+#include <stdbool.h>
+
+#include <weir/weir.h>
+
+#include "bench/keys.h"
+
+enum { WEIR_BENCH_HOSTS_MOST = 64, WEIR_BENCH_HOST_BYTES = 256 };
+
+/* The servers behind a store URL. */
+typedef struct weir_bench_target {
+  bool redis;
+  bool raw; /* a raw loop can talk to it: no TLS, and not within this process */
+  size_t host_count;
+  struct weir_bench_host {
+    char name[WEIR_BENCH_HOST_BYTES]; /* or the path of a socket */
+    uint16_t port;                    /* 0: a path */
+  } hosts[WEIR_BENCH_HOSTS_MOST];
+  char user[WEIR_BENCH_HOST_BYTES];
+  char password[WEIR_BENCH_HOST_BYTES];
+} weir_bench_target;
+
+/* What the URL names. URLs that weir_store_open() refuses are WEIR_BAD_URL here as well. */
+weir_status weir_bench_target_read(const char *url, weir_bench_target *target,
+                                   weir_message *message);
+
+/* A connection to the first server. */
+typedef struct weir_bench_raw weir_bench_raw;
+
+/* NULL: message says why. Blocking, with a time limit of its own on every read and write. */
+weir_bench_raw *weir_bench_raw_open(const weir_bench_target *target, size_t host,
+                                    weir_message *message);
+void weir_bench_raw_close(weir_bench_raw *raw);
+
+/* Sets all keys to 0, to live ten minutes. */
+bool weir_bench_raw_prepare(weir_bench_raw *raw, const weir_bench_key *keys, uint32_t count,
+                            weir_message *message);
+
+/* Adds 1 to each of `count` keys in one write and reads as many replies. */
+bool weir_bench_raw_add(weir_bench_raw *raw, const weir_bench_key *const *keys, unsigned count,
+                        weir_message *message);
+
+/* What the servers of a target have executed since they began. Memcached counts a meta command as
+ * such, and again as what it does. */
+typedef struct weir_bench_served {
+  uint64_t meta;
+  uint64_t commands;
+} weir_bench_served;
+
+/* False: they do not tell (a proxy, a user who may not ask). */
+bool weir_bench_served_read(const weir_bench_target *target, weir_bench_served *served);
+
+/* Commands between two readings. */
+uint64_t weir_bench_served_between(const weir_bench_served *before, const weir_bench_served *after);
+
+#endif

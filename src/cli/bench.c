@@ -1,0 +1,77 @@
+#include <string.h>
+#include <unistd.h>
+
+#include "bench_report.h"
+#include "commands.h"
+#include "report.h"
+
+/* Of so many keys a limiter remembers something by default; a benchmark of more asks for more. */
+enum { KEYS_REMEMBERED = 10000 };
+
+static void show_progress(void *context, size_t done, size_t all) {
+  (void)context;
+  fprintf(stderr, "\r%zu of %zu turns\033[K%s", done, all, done == all ? "\r\033[K" : "");
+}
+
+static bool check_plot(const char *path) {
+  size_t length = strlen(path);
+  if (length > 4 &&
+      (strcmp(path + length - 4, ".svg") == 0 || strcmp(path + length - 4, ".png") == 0))
+    return true;
+  weir_cli_error("--plot \"%s\": a file whose name ends in .svg or .png is accepted", path);
+  return false;
+}
+
+static bool check(const weir_cli_options *options) {
+  if (options->rule_count > 1) {
+    weir_cli_error("bench takes one --rule");
+    return false;
+  }
+  if (options->limiter.processes > WEIR_BENCH_PROCESSES_MOST) {
+    weir_cli_error("bench --processes %u: 1 to %d are accepted", options->limiter.processes,
+                   WEIR_BENCH_PROCESSES_MOST);
+    return false;
+  }
+  if (options->duration_us / options->rounds < 20000) {
+    weir_cli_error("--duration in --rounds %lld: turns of 20ms or more are accepted",
+                   (long long)options->rounds);
+    return false;
+  }
+  return options->plot == NULL || check_plot(options->plot);
+}
+
+static weir_bench_plan make_plan(const weir_cli_options *options) {
+  weir_bench_plan plan = {
+      .stores = options->stores,
+      .store_count = options->store_count,
+      .rule = options->rule,
+      .limiter = options->limiter,
+      .processes = options->limiter.processes != 0 ? options->limiter.processes : 1,
+      .threads = (unsigned)options->threads,
+      .keys = options->pattern == WEIR_CLI_PATTERN_HOT ? 1 : (uint32_t)options->keys,
+      .pattern = (weir_bench_pattern)options->pattern,
+      .batch = (unsigned)options->batch,
+      .duration_us = options->duration_us,
+      .rounds = (unsigned)options->rounds,
+      .baseline = options->baseline,
+  };
+  if (plan.keys > KEYS_REMEMBERED) plan.limiter.memo_keys = plan.keys + plan.keys / 2;
+  if (isatty(STDERR_FILENO)) plan.progress = show_progress;
+  return plan;
+}
+
+int weir_cli_bench(const weir_cli_options *options) {
+  static weir_bench bench; /* large, and there is one */
+  static const weir_message none = {""};
+  if (!check(options)) return WEIR_EXIT_USAGE;
+  weir_bench_plan plan = make_plan(options);
+  weir_message message = {""};
+  weir_status status = weir_bench_run(&plan, &bench, &message);
+  if (status != WEIR_OK) return weir_cli_fail("", status, &message);
+  if (!options->json)
+    weir_cli_bench_text(stdout, &plan, &bench);
+  else if (!weir_cli_bench_json(stdout, &plan, &bench))
+    return weir_cli_fail("", WEIR_NO_MEMORY, &none);
+  if (!weir_cli_flush()) return WEIR_EXIT_NO_DECISION;
+  return options->plot != NULL ? weir_cli_bench_plot(options->plot, &plan, &bench) : 0;
+}

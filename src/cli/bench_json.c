@@ -1,0 +1,79 @@
+#include <jansson.h>
+#include <stdlib.h>
+
+#include "bench_report.h"
+
+static bool set(json_t *object, const char *name, json_t *value) {
+  return json_object_set_new(object, name, value) == 0;
+}
+
+/* What is not known is null. */
+static json_t *make_figures(const weir_bench_figures *figures) {
+  json_t *object = json_object();
+  bool complete = object != NULL;
+  for (size_t i = 0; complete && i < weir_cli_figure_count; i++) {
+    double value = weir_cli_figure_of(figures, &weir_cli_figures[i]);
+    complete = set(object, weir_cli_figures[i].name, value < 0 ? json_null() : json_real(value));
+  }
+  if (complete) return object;
+  json_decref(object);
+  return NULL;
+}
+
+static json_t *make_ratios(const weir_bench_contestant *store, const weir_bench_contestant *raw) {
+  json_t *object = json_object();
+  bool complete = object != NULL;
+  for (size_t i = 0; complete && i < weir_cli_figure_count; i++) {
+    const weir_cli_figure *figure = &weir_cli_figures[i];
+    double value = weir_cli_figure_of(&store->median, figure);
+    double base = weir_cli_figure_of(&raw->median, figure);
+    if (figure->ratio && value >= 0 && base > 0)
+      complete = set(object, figure->name, json_real(value / base));
+  }
+  if (complete) return object;
+  json_decref(object);
+  return NULL;
+}
+
+static json_t *make_rounds(const weir_bench_contestant *contestant, unsigned count) {
+  json_t *array = json_array();
+  bool complete = array != NULL;
+  for (unsigned i = 0; complete && i < count; i++)
+    complete = json_array_append_new(array, make_figures(&contestant->rounds[i])) == 0;
+  if (complete) return array;
+  json_decref(array);
+  return NULL;
+}
+
+static bool fill(json_t *object, const weir_bench_plan *plan, const weir_bench *bench,
+                 const weir_bench_contestant *contestant) {
+  static const char *const patterns[] = {"uniform", "hot", "zipf"};
+  const weir_bench_contestant *raw = weir_cli_bench_raw(bench, contestant);
+  char label[WEIR_CLI_LABEL_BYTES];
+  weir_cli_bench_label(contestant->baseline ? contestant - 1 : contestant, label);
+  bool complete = set(object, "store", json_string(label)) &&
+                  set(object, "raw_loop", json_boolean(contestant->baseline)) &&
+                  set(object, "rule", json_string(plan->rule)) &&
+                  set(object, "processes", json_integer(plan->processes)) &&
+                  set(object, "threads", json_integer(plan->threads)) &&
+                  set(object, "keys", json_integer(plan->keys)) &&
+                  set(object, "pattern", json_string(patterns[plan->pattern])) &&
+                  set(object, "batch", json_integer(plan->batch)) &&
+                  set(object, "median", make_figures(&contestant->median)) &&
+                  set(object, "rounds", make_rounds(contestant, plan->rounds));
+  return complete &&
+         (raw == NULL || set(object, "ratio_to_raw_loop", make_ratios(contestant, raw)));
+}
+
+bool weir_cli_bench_json(FILE *out, const weir_bench_plan *plan, const weir_bench *bench) {
+  for (size_t i = 0; i < bench->contestant_count; i++) {
+    json_t *object = json_object();
+    bool complete = object != NULL && fill(object, plan, bench, &bench->contestants[i]);
+    char *text = complete ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
+    json_decref(object);
+    if (text == NULL) return false;
+    fprintf(out, "%s\n", text);
+    free(text);
+  }
+  return true;
+}

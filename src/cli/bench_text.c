@@ -1,0 +1,116 @@
+#include <inttypes.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "bench_report.h"
+
+enum { LABEL_WIDTH = 30 };
+
+#define FIGURE(member) offsetof(weir_bench_figures, member)
+
+const weir_cli_figure weir_cli_figures[] = {
+    {"decisions/s", "decisions_per_second", FIGURE(rate), 0, true},
+    {"p50 us", "p50_us", FIGURE(p50_us), 1, true},
+    {"p99 us", "p99_us", FIGURE(p99_us), 1, true},
+    {"p99.9 us", "p999_us", FIGURE(p999_us), 1, true},
+    {"commands", "commands_per_decision", FIGURE(commands), 3, true},
+    {"trips", "round_trips_per_decision", FIGURE(round_trips), 3, true},
+    {"client us", "client_us_per_decision", FIGURE(client_us), 2, true},
+    {"local", "local_share", FIGURE(local), 3, false},
+    {"late", "late_share", FIGURE(late), 4, false},
+    {"admitted", "admitted", FIGURE(admitted), 0, false},
+    {"at most", "allowed", FIGURE(allowed), 0, false},
+};
+const size_t weir_cli_figure_count = sizeof weir_cli_figures / sizeof weir_cli_figures[0];
+
+double weir_cli_figure_of(const weir_bench_figures *figures, const weir_cli_figure *figure) {
+  double value;
+  memcpy(&value, (const char *)figures + figure->offset, sizeof value);
+  return value;
+}
+
+void weir_cli_bench_label(const weir_bench_contestant *contestant,
+                          char label[WEIR_CLI_LABEL_BYTES]) {
+  const char *url = contestant->url;
+  size_t scheme = strcspn(url, ":");
+  size_t end = strcspn(url, "?");
+  if (contestant->baseline) {
+    snprintf(label, WEIR_CLI_LABEL_BYTES, "  raw loop");
+    return;
+  }
+  const char *at = memchr(url, '@', end);
+  for (const char *next;
+       at != NULL && (next = memchr(at + 1, '@', end - (size_t)(at + 1 - url))) != NULL;)
+    at = next;
+  if (at == NULL)
+    snprintf(label, WEIR_CLI_LABEL_BYTES, "%.*s", (int)end, url);
+  else
+    snprintf(label, WEIR_CLI_LABEL_BYTES, "%.*s://%.*s", (int)scheme, url,
+             (int)(end - (size_t)(at + 1 - url)), at + 1);
+}
+
+const weir_bench_contestant *weir_cli_bench_raw(const weir_bench *bench,
+                                                const weir_bench_contestant *contestant) {
+  const weir_bench_contestant *next = contestant + 1;
+  bool there = next < bench->contestants + bench->contestant_count && next->baseline;
+  return !contestant->baseline && there ? next : NULL;
+}
+
+static int width_of(const weir_cli_figure *figure) {
+  size_t title = strlen(figure->title);
+  return (int)(title < 9 ? 9 : title) + 2;
+}
+
+static void write_row(FILE *out, const char *label, const weir_bench_figures *figures) {
+  fprintf(out, "%-*.*s", LABEL_WIDTH, LABEL_WIDTH, label);
+  for (size_t i = 0; i < weir_cli_figure_count; i++) {
+    const weir_cli_figure *figure = &weir_cli_figures[i];
+    double value = weir_cli_figure_of(figures, figure);
+    if (value < 0)
+      fprintf(out, "%*s", width_of(figure), "-");
+    else
+      fprintf(out, value < 1e8 ? "%*.*f" : "%*.*e", width_of(figure), figure->digits, value);
+  }
+  fputc('\n', out);
+}
+
+static void write_ratios(FILE *out, const weir_bench_contestant *store,
+                         const weir_bench_contestant *raw) {
+  fprintf(out, "%-*s", LABEL_WIDTH, "  ratio");
+  for (size_t i = 0; i < weir_cli_figure_count; i++) {
+    const weir_cli_figure *figure = &weir_cli_figures[i];
+    double value = weir_cli_figure_of(&store->median, figure);
+    double base = weir_cli_figure_of(&raw->median, figure);
+    if (!figure->ratio || value < 0 || base <= 0)
+      fprintf(out, "%*s", width_of(figure), "-");
+    else
+      fprintf(out, "%*.3f", width_of(figure), value / base);
+  }
+  fputc('\n', out);
+}
+
+static void write_plan(FILE *out, const weir_bench_plan *plan) {
+  static const char *const patterns[] = {"evenly used", "hot", "by zipf"};
+  fprintf(out, "%s; %u process%s of %u thread%s, %" PRIu32 " key%s %s, ", plan->rule,
+          plan->processes, plan->processes == 1 ? "" : "es", plan->threads,
+          plan->threads == 1 ? "" : "s", plan->keys, plan->keys == 1 ? "" : "s",
+          patterns[plan->pattern]);
+  if (plan->batch > 1) fprintf(out, "batches of %u (latencies are of batches), ", plan->batch);
+  fprintf(out, "medians of %u turns of %.2f s\n\n", plan->rounds,
+          (double)plan->duration_us / plan->rounds / 1e6);
+}
+
+void weir_cli_bench_text(FILE *out, const weir_bench_plan *plan, const weir_bench *bench) {
+  write_plan(out, plan);
+  fprintf(out, "%-*s", LABEL_WIDTH, "");
+  for (size_t i = 0; i < weir_cli_figure_count; i++)
+    fprintf(out, "%*s", width_of(&weir_cli_figures[i]), weir_cli_figures[i].title);
+  fputc('\n', out);
+  for (size_t i = 0; i < bench->contestant_count; i++) {
+    const weir_bench_contestant *contestant = &bench->contestants[i];
+    char label[WEIR_CLI_LABEL_BYTES];
+    weir_cli_bench_label(contestant, label);
+    write_row(out, label, &contestant->median);
+    if (contestant->baseline) write_ratios(out, contestant - 1, contestant);
+  }
+}

@@ -1,0 +1,23 @@
+#include <jansson.h>
+#include <stdlib.h>
+
+#include "doctor.h"
+
+static json_t *make_object(const weir_finding *finding) {
+  json_t *server = finding->server != NULL ? json_string(finding->server) : json_null();
+  return json_pack("{s:o, s:s, s:s, s:s}", "server", server, "level",
+                   weir_cli_level_name(finding->level), "topic", finding->topic, "text",
+                   finding->text);
+}
+
+bool weir_cli_doctor_json(FILE *out, const weir_cli_findings *findings) {
+  for (size_t i = 0; i < findings->count; i++) {
+    json_t *object = make_object(&findings->list[i]);
+    char *text = object != NULL ? json_dumps(object, JSON_COMPACT) : NULL;
+    json_decref(object);
+    if (text == NULL) return false;
+    fprintf(out, "%s\n", text);
+    free(text);
+  }
+  return true;
+}

@@ -1,0 +1,17 @@
+/* Pictures: a script that gnuplot turns into a file. */
+#ifndef WEIR_CLI_GNUPLOT_H
+#define WEIR_CLI_GNUPLOT_H
+
+#include <stdio.h>
+
+/* Where to write the script; NULL after one line on stderr. */
+FILE *weir_cli_gnuplot_begin(void);
+
+/* Draws the script into the file at `path` and closes it. The exit status: 0, or another one after
+ * a line on stderr. */
+int weir_cli_gnuplot_draw(FILE *script, const char *path);
+
+/* Writes text as a string of gnuplot's, whatever its bytes. */
+void weir_cli_gnuplot_quote(FILE *script, const char *text, size_t length);
+
+#endif

@@ -1,0 +1,108 @@
+"""weir bench: counts that do not depend on how busy the machine is, and what it refuses."""
+
+import json
+import os
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
+from program import ProgramTest, run  # noqa: E402
+
+MEMCACHED = os.environ.get("WEIR_TEST_MEMCACHED_META", "")
+CLASSIC = os.environ.get("WEIR_TEST_MEMCACHED_CLASSIC", "")
+REDIS = os.environ.get("WEIR_TEST_REDIS", "")
+WINDOW = "sliding-window:1000000000/1h"
+BRIEF = ["--duration", "200ms", "--rounds", "2", "--deadline", "10s"]
+
+
+class Bench(ProgramTest):
+    def bench(self, *options):
+        result = run("bench", *BRIEF, *options)
+        self.assertEqual((result.returncode, result.stderr), (0, b""))
+        return result.stdout.decode()
+
+    def lines(self, *options):
+        return [json.loads(line) for line in self.bench("--json", *options).splitlines()]
+
+    def test_stores_and_their_raw_loops_are_counted_by_their_servers(self):
+        found = self.lines("--rule", WINDOW, "--baseline", "--keys", "10", "--store", MEMCACHED,
+                           "--store", CLASSIC, "--store", REDIS, "--store", "memory:")
+        self.assertEqual([line["raw_loop"] for line in found],
+                         [False, True, False, True, False, True, False])
+        commands = [line["median"]["commands_per_decision"] for line in found]
+        for number, wanted in ((0, 1), (1, 1), (2, 1), (3, 1), (4, 2), (5, 1)):
+            self.assertTrue(wanted <= commands[number] < wanted + 0.2, (number, commands))
+        self.assertIsNone(commands[6])
+        for line in found:
+            self.assertGreater(line["median"]["decisions_per_second"], 0)
+            self.assertEqual(len(line["rounds"]), 2)
+            self.assertEqual("ratio_to_raw_loop" in line, line["store"] != "memory:" and
+                             not line["raw_loop"])
+
+    def test_a_hot_key_over_its_limit_is_answered_locally(self):
+        line = self.lines("--rule", "fixed-window:5/1d", "--hot", "--store", MEMCACHED)[0]["median"]
+        self.assertGreater(line["local_share"], 0.9)
+        self.assertLess(line["commands_per_decision"], 0.1)
+        self.assertEqual(line["admitted"], 5)
+        self.assertGreaterEqual(line["allowed"], 5)
+
+    def test_processes_and_threads_share_one_limit(self):
+        line = self.lines("--rule", "token-bucket:100/1d", "--hot", "--processes", "3", "--threads",
+                          "2", "--store", REDIS)[0]
+        self.assertEqual(line["median"]["admitted"], 100)
+        self.assertEqual((line["processes"], line["threads"]), (3, 2))
+
+    def test_a_batch_is_one_round_trip(self):
+        line = self.lines("--rule", WINDOW, "--batch", "50", "--keys", "500", "--store", MEMCACHED)[0]
+        self.assertAlmostEqual(line["median"]["round_trips_per_decision"], 1 / 50, places=3)
+
+    def test_the_table_shows_neither_passwords_nor_options(self):
+        url = REDIS.replace("redis://", "redis://:se%40cret@") + "?timeout=9s"
+        result = run("bench", *BRIEF, "--rule", WINDOW, "--store", url)
+        self.assertEqual(result.returncode, 3)  # this server has no password
+        self.assertNotIn(b"cret", result.stdout + result.stderr)
+        text = self.bench("--rule", WINDOW, "--store", MEMCACHED + "&timeout=9s", "--zipf")
+        self.assertIn("by zipf", text)
+        self.assertNotIn("timeout", text)
+
+    def test_figures_are_drawn(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, begin in (("a.svg", b"<?xml"), ("a.png", b"\x89PNG")):
+                path = os.path.join(folder, name)
+                self.bench("--rule", WINDOW, "--store", "memory:", "--plot", path)
+                with open(path, "rb") as picture:
+                    self.assertEqual(picture.read(len(begin)), begin)
+
+    def test_bad_input_is_named(self):
+        for options, part in (
+            (["--threads", "0"], "--threads"),
+            (["--threads", "257"], "--threads"),
+            (["--processes", "65"], "--processes"),
+            (["--keys", "1000001"], "--keys"),
+            (["--batch", "1025"], "--batch"),
+            (["--rounds", "102"], "--rounds"),
+            (["--duration", "99ms"], "--duration"),
+            (["--duration", "100ms", "--rounds", "6"], "--duration"),
+            (["--hot", "--zipf"], "--zipf"),
+            (["--plot", "a.gif"], "a.gif"),
+            (["--rule", "fixed-window:1/1s"], "one --rule"),
+            (["--store", "nowhere:"], "nowhere"),
+            (["KEY"], "KEY"),
+            (["--cost", "2"], "--cost"),
+        ):
+            with self.subTest(options):
+                result = run("bench", "--rule", WINDOW, *options)
+                self.assertEqual(result.returncode, 2)
+                self.assertIn(part, result.stderr.decode())
+                self.assertEqual(result.stderr.count(b"\n"), 1)
+
+    def test_a_store_that_is_away_ends_it(self):
+        result = run("bench", *BRIEF, "--rule", WINDOW, "--store", "memcached://127.0.0.1:1")
+        self.assertEqual(result.returncode, 3)
+        self.assertIn(b"127.0.0.1:1", result.stderr)
+        self.assertEqual(result.stdout, b"")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,420 @@
+"""Every fault and every warning of doctor, provoked: by real servers where they can be brought to
+it, else by a relay in front of a real server."""
+
+import re
+import time
+import unittest
+
+from doctor import PATIENT, DoctorTest, Relay, Server, change, eventually
+from program import RULE, USAGE, run, store_that_is_away
+
+SECOND = re.compile(rb"\$4\r\n100\d\r\n")  # a TTL of 1 s, as Redis is told it
+PROXY = ["hash: fnv1a_64", "auto_eject_hosts: false"]
+TAG, ONE_CONNECTION = 'hash_tag: "{}"', "server_connections: 1"
+
+
+def user(commands, keys="~weir:*"):
+    return ["--user", "app", "on", ">s3cret", keys, "-@all", *commands.split()]
+
+
+class Reach(DoctorTest):
+    def test_a_server_that_is_away_has_one_fault(self):
+        found = self.inspect(store_that_is_away().split("?")[0])
+        self.assert_found(found, "fault", "connection", "cannot connect: Connection refused")
+        self.assertEqual(len([f for f in found if f["level"] == "fault"]), 1)
+
+    def test_a_stopped_server_is_given_up_in_time(self):
+        for kind in ("memcached", "redis"):
+            with Server(kind) as server:
+                server.order("stop")
+                begin = time.monotonic()
+                found = self.inspect(server.url)
+                self.assertLess(time.monotonic() - begin, 60)
+                server.order("continue")
+            self.assert_faults(found, "connection")
+
+    def test_one_dead_server_of_three_is_a_fault_of_its_own(self):
+        with Server("memcached") as one, Server("memcached") as two, Server("memcached") as three:
+            two.order("kill")
+            found = self.inspect("memcached://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d?%s"
+                                 % (one.port, two.port, three.port, PATIENT))
+        faults = [f for f in found if f["level"] == "fault"]
+        self.assertEqual([f["server"] for f in faults], ["127.0.0.1:%d" % two.port])
+        for alive in (one, three):
+            of_server = [f for f in found if f["server"] == "127.0.0.1:%d" % alive.port]
+            self.assert_found(of_server, "fact", "operations", "do what they must")
+            self.assert_found(of_server, "fact", "expiry", "was gone after")
+
+    def test_a_server_without_a_part_of_the_ring(self):
+        with Server("memcached") as one, Server("memcached") as two:
+            found = self.inspect("memcached://127.0.0.1:%d:1,127.0.0.1:%d:1000000?%s"
+                                 % (one.port, two.port, PATIENT))
+        self.assert_faults(found)
+        self.assert_found(found, "warning", "servers", "1 of 2 get no keys")
+
+    def test_a_wrong_password_is_told_and_not_repeated(self):
+        with Server("redis", "--requirepass", "right") as server:
+            found = self.inspect(server.url_with(credentials=":s3cret@"))
+            self.assert_found(found, "fault", "connection", "does not accept this")
+            found = self.inspect(server.url_with())
+            self.assert_found(found, "fault", "connection", "the server wants a password")
+            self.assert_found(found, "fact", "ACL", "ACL SETUSER limiter ")
+            self.assert_faults(self.inspect(server.url_with(credentials=":right@")))
+
+    def test_a_server_that_hangs_up_midway(self):
+        for kind in ("memcached", "redis"):
+            with Server(kind) as server, Relay(server, limit=40) as relay:
+                found = self.inspect(relay.url("probe=10ms"))
+            self.assert_found(found, "fault", "round trip", "of 100 got no answer")
+            self.assert_found(found, "fault", "operations", "ADD: not sent")
+
+    def test_questions_without_an_answer(self):
+        for kind, question in (("memcached", b"stats\r\n"), ("redis", b"INFO\r\n")):
+            with Server(kind) as server:
+                swallow = lambda said, question=question: b"" if question in said else said
+                with Relay(server, swallow) as relay:
+                    found = self.inspect(relay.url("timeout=20ms"))
+            self.assert_found(found, "fault", "questions", "not all were answered in time")
+
+
+class Time(DoctorTest):
+    def test_a_server_too_far_away_for_the_deadline(self):
+        def late(said):
+            time.sleep(0.03)
+            return said
+        with Server("redis") as server, Relay(server, answered=late) as relay:
+            found = self.inspect(relay.url("timeout=20ms"))
+            self.assert_found(found, "fault", "round trip", "longer than the deadline of 20 ms")
+            found = self.inspect(relay.url(), "--deadline", "25ms", "--rule", RULE)
+            self.assert_found(found, "fault", "round trip", "longer than the deadline of 25 ms")
+
+    def test_a_server_that_is_slow_at_times(self):
+        answers = []
+
+        def late_at_times(said):
+            answers.append(said)
+            if len(answers) % 30 == 0 and len(answers) < 100:
+                time.sleep(0.6)
+            return said
+        with Server("redis") as server, Relay(server, answered=late_at_times) as relay:
+            found = self.inspect(relay.url("timeout=1s"))
+        self.assert_found(found, "warning", "round trip", "more than half the deadline of 1000 ms")
+
+    def test_clocks_that_differ(self):
+        shift = lambda said: re.sub(rb"server_time_usec:(\d+)", lambda found: b"server_time_usec:%d"
+                                    % (int(found[1]) - 3_000_000), said)
+        with Server("redis") as server, Relay(server, answered=shift) as relay:
+            found = self.inspect(relay.url())
+            self.assert_found(found, "warning", "clock", "behind this machine's", "10.0 ms allowed")
+            found = self.inspect(relay.url(), "--rule", RULE, "--clock-error", "60s")
+            self.assert_found(found, "fact", "clock", "behind this machine's")
+        shift = lambda said: re.sub(rb"STAT time (\d+)",
+                                    lambda found: b"STAT time %d" % (int(found[1]) + 900), said)
+        with Server("memcached") as server, Relay(server, answered=shift) as relay:
+            self.assert_found(self.inspect(relay.url()), "warning", "clock",
+                              "ahead of this machine's")
+
+    def test_the_clock_of_a_server_that_hides_its_info(self):
+        with Server("redis", *user("+time +set +incrby +pttl +pexpire +decrby +get +del +zadd "
+                                   "+zscore +ping")) as server:
+            found = self.inspect(server.url_with(credentials="app:s3cret@"))
+        self.assert_found(found, "fact", "clock", "this machine's")
+
+    def test_a_key_that_goes_too_early(self):
+        hasten = lambda said: SECOND.sub(b"$3\r\n100\r\n", said)
+
+        def attempt():
+            with Server("redis") as server, Relay(server, hasten) as relay:
+                self.assert_found(self.inspect(relay.url()), "fault", "expiry",
+                                  "forgotten too early")
+        eventually(attempt)
+
+    def test_a_key_that_stays(self):
+        stretch = lambda said: SECOND.sub(b"$5\r\n60000\r\n", said)
+        with Server("redis") as server, Relay(server, stretch) as relay:
+            found = self.inspect(relay.url())
+        self.assert_faults(found)
+        self.assert_found(found, "warning", "expiry", "still there after 5 s")
+
+    def test_a_server_that_falls_silent_while_a_key_is_waited_for(self):
+        ending = re.compile(rb"\AGET\r\n\$\d+\r\nweir:doctor:\{\w+\}:7\r\n", re.M)
+        swallow = lambda said: b"" if ending.search(said[8:]) else said
+        with Server("redis") as server, Relay(server, swallow) as relay:
+            found = self.inspect(relay.url("timeout=20ms"))
+        self.assert_found(found, "fault", "expiry", "the server stopped answering")
+
+
+class Operations(DoctorTest):
+    def test_a_wrong_sum(self):
+        with Server("redis") as server:
+            with Relay(server, answered=change(b":10\r\n", b":11\r\n")) as relay:
+                found = self.inspect(relay.url())
+        self.assert_found(found, "fault", "operations", "ADD: answered 11 where 10 was expected")
+
+    def test_a_store_that_overwrites_what_is_there(self):
+        with Server("redis") as server:
+            overwrite = lambda said: said.replace(b"\r\n$2\r\nNX\r\n", b"\r\n").replace(
+                b"*6\r\n", b"*5\r\n") if b":2\r\n" in said else said
+            with Relay(server, overwrite) as relay:
+                found = self.inspect(relay.url())
+        self.assert_found(found, "fault", "operations", 'CREATE: "done" is not what follows')
+
+    def test_memcached_without_versions(self):
+        with Server("memcached", "-C") as server:
+            found = self.inspect(server.url_with())
+        self.assert_found(found, "fault", "operations", "GET: refused", "without -C")
+
+
+class Memcached(DoctorTest):
+    def fill(self, server, items, length):
+        value = b"x" * length
+        with server.connect() as client:
+            for i in range(items):
+                client.sendall(b"set fill:%d 0 0 %d noreply\r\n%s\r\n" % (i, length, value))
+            client.sendall(b"mn\r\n")
+            client.recv(100)
+
+    def test_one_that_has_evicted(self):
+        with Server("memcached", "-m", "1", "-I", "512k") as server:
+            self.fill(server, 20000, 500)
+            found = self.inspect(server.url_with())
+        self.assert_found(found, "warning", "eviction", "items since it started")
+
+    def test_one_that_may_not_evict(self):
+        with Server("memcached", "-M") as server:
+            found = self.inspect(server.url_with())
+        self.assert_faults(found)
+        self.assert_found(found, "warning", "eviction", "switched off (-M)")
+
+    def test_one_that_may_not_evict_and_is_full(self):
+        with Server("memcached", "-m", "1", "-I", "512k", "-M") as server:
+            self.fill(server, 20000, 40)
+            found = self.inspect(server.url_with())
+        self.assert_found(found, "fault", "operations", "ut of memory")
+
+    def test_classic_commands_where_meta_are_known(self):
+        with Server("memcached") as server:
+            found = self.inspect(server.url_with("protocol=classic&" + PATIENT))
+        self.assert_found(found, "warning", "dialect", "so leave it out")
+
+    def test_a_server_without_meta_commands(self):
+        with Server("memcached") as server, Relay(server, change(b"mn\r\n", b"xx\r\n")) as relay:
+            found = self.inspect(relay.url())
+        self.assert_faults(found)
+        self.assert_found(found, "warning", "dialect", "a memcached from 1.6 on knows better")
+
+    def test_credentials_that_nobody_asked_for(self):
+        with Server("memcached") as server:
+            found = self.inspect(server.url_with(credentials="app:s3cret@"))
+        self.assert_found(found, "warning", "access", "the server takes anybody")
+
+
+class Proxies(DoctorTest):
+    def test_a_good_one_is_only_in_the_way(self):
+        for kind in ("memcached-proxy", "redis-proxy"):
+            with Server(kind, TAG, ONE_CONNECTION, *PROXY) as proxy:
+                found = self.inspect(proxy.url_with())
+            self.assert_faults(found)
+            self.assert_warnings(found, "proxy")
+            self.assert_found(found, "warning", "proxy", "keys do stay together")
+
+    def test_one_without_a_hash_tag(self):
+        for kind in ("memcached-proxy", "redis-proxy"):
+            with Server(kind, ONE_CONNECTION, *PROXY) as proxy:
+                found = self.inspect(proxy.url_with())
+            self.assert_found(found, "fault", "proxy", 'it needs hash_tag: "{}"')
+
+    def test_one_with_several_connections_to_each_server(self):
+        def attempt():
+            with Server(kind, TAG, "server_connections: 8", *PROXY) as proxy:
+                self.assert_found(self.inspect(proxy.url_with()), "fault", "order",
+                                  "needs server_connections: 1")
+        for kind in ("memcached-proxy", "redis-proxy"):
+            eventually(attempt)
+
+    def test_one_that_does_not_know_a_command(self):
+        def cut(said):
+            if b"\r\nPEXPIRE\r\n" in said or b"INFO" in said:
+                raise Relay.Cut
+            return said
+        with Server("redis") as server, Relay(server, cut) as relay:
+            found = self.inspect(relay.url())
+        self.assert_found(found, "fault", "access", "pexpire: the server hung up on it")
+
+
+class Redis(DoctorTest):
+    def test_users_who_may_do_all(self):
+        for commands, refused in (
+                ("+@all -@scripting -@transaction -@dangerous -@admin", True),
+                ("+@all", False),
+                ("+set +incrby +decrby +pexpire +pttl +zadd +zscore +get +del +time +ping", True)):
+            with Server("redis", *user(commands)) as server:
+                found = self.inspect(server.url_with(credentials="app:s3cret@"))
+            self.assert_faults(found)
+            self.assert_warnings(found, *(["server"] if refused else []))
+            self.assert_found(found, "fact", "access", "user app may run all that is needed")
+            self.assert_found(found, "fact", "ACL", "ACL SETUSER app reset on >PASSWORD ~weir:* ")
+
+    def test_a_user_with_the_line_that_is_told_may_do_all(self):
+        for rule in (None, RULE, "token-bucket:5/1s", "sliding-log:5/1s", "quota:5/1m"):
+            options = [] if rule is None else ["--rule", rule]
+            with Server("redis") as server:
+                found = self.inspect(server.url_with(), *options)
+                line = [f["text"] for f in found if f["topic"] == "ACL"][0]
+                with server.connect() as client:
+                    client.sendall(line.replace("PASSWORD", "s3cret").encode() + b"\r\n")
+                    self.assertEqual(client.recv(100), b"+OK\r\n")
+                found = self.inspect(server.url_with(credentials="limiter:s3cret@"), *options)
+            self.assert_faults(found)
+            self.assert_warnings(found, "server")
+            self.assert_found(found, "warning", "server", "INFO is refused", "+info")
+
+    def test_the_line_for_a_database_lets_it_be_selected(self):
+        with Server("redis") as server:
+            found = self.inspect("redis://127.0.0.1:%d/3?%s" % (server.port, PATIENT))
+        self.assert_faults(found)
+        self.assert_found(found, "fact", "ACL", "+ping +select +set ")
+
+    def test_a_user_who_may_not_do_enough(self):
+        with Server("redis", *user("+@all -incrby -zadd")) as server:
+            found = self.inspect(server.url_with(credentials="app:s3cret@"))
+            self.assert_faults(found, "access", "operations")
+            for command in ("incrby", "zadd"):
+                self.assert_found(found, "fault", "access", "+" + command)
+            self.assert_found(found, "fault", "operations", "ADD: refused")
+            found = self.inspect(server.url_with(credentials="app:s3cret@"), "--rule", RULE)
+            self.assertNotIn("+zadd", str([f for f in found if f["level"] == "fault"]))
+
+    def test_a_user_who_may_do_enough_for_some_rules(self):
+        with Server("redis", *user("+ping +info +zadd +zscore +pexpire")) as server:
+            url = server.url_with(credentials="app:s3cret@")
+            found = self.inspect(url, "--rule", "token-bucket:5/1s")
+            self.assert_faults(found)
+            self.assert_found(found, "warning", "access", "+del", "only a reset needs it")
+            self.assert_faults(self.inspect(url, "--rule", RULE), "access", "operations")
+
+    def test_a_user_of_other_keys(self):
+        with Server("redis", *user("+@all", keys="~other:*")) as server:
+            found = self.inspect(server.url_with(credentials="app:s3cret@"))
+        self.assert_found(found, "fault", "access", "may not touch this key", "~weir:*")
+
+    def test_memory_that_is_bounded(self):
+        for policy, level, part in (("noeviction", "warning", "never (noeviction)"),
+                                    ("allkeys-lru", "warning", "allowed at maxmemory (allkeys")):
+            with Server("redis", "--maxmemory", "64mb", "--maxmemory-policy", policy) as server:
+                found = self.inspect(server.url_with())
+            self.assert_faults(found)
+            self.assert_found(found, level, "eviction", part)
+            self.assert_found(found, "fact", "memory", "maxmemory 64.0 MB")
+
+    def test_one_that_has_evicted(self):
+        with Server("redis", "--maxmemory", "3mb", "--maxmemory-policy", "allkeys-lru") as server:
+            with server.connect() as client:
+                for i in range(4000):
+                    client.sendall(b"SET fill:%d %s\r\n" % (i, b"x" * 1000))
+                    client.recv(100)
+            found = self.inspect(server.url_with())
+        self.assert_found(found, "warning", "eviction", "keys since it started")
+
+    def test_a_replica(self):
+        away = store_that_is_away().rsplit(":", 1)[1].split("?")[0]
+        with Server("redis", "--replicaof", "127.0.0.1", away) as server:
+            found = self.inspect(server.url_with())
+        self.assert_found(found, "fault", "role", "a replica")
+        self.assert_found(found, "fault", "operations", "read-only replica")
+
+    def test_a_part_of_a_cluster(self):
+        with Server("redis", "--cluster-enabled", "yes") as server:
+            found = self.inspect(server.url_with())
+        self.assert_found(found, "fault", "role", "a part of a cluster")
+
+
+class Security(DoctorTest):
+    def test_certificates_that_are_not_verified(self):
+        with Server("memcached-tls") as server:
+            self.assert_warnings(self.inspect(server.url_with()))
+            bare = server.url.split("?")[0]
+            found = self.inspect("%s?tls-verify=none&%s" % (bare, PATIENT))
+            self.assert_found(found, "warning", "security", "verifies nothing")
+            self.assert_found(self.inspect("%s?%s" % (bare, PATIENT)), "fault", "connection",
+                              "the certificate is not accepted")
+
+
+class Rules(DoctorTest):
+    def test_cells_too_short_for_the_clocks(self):
+        found = self.inspect("memory:?" + PATIENT, "--rule", "sliding-window:9/100ms")
+        self.assert_found(found, "warning", "rule", "the cells of rule 1")
+
+    def test_what_is_told_of_a_rule(self):
+        found = self.inspect(
+            "memory:?timeout=1s", "--rule",
+            "sliding-window:100/1m;token-bucket:50/1s,burst=9;quota:7/1d;fixed-window:3/1h")
+        for part in ("1, sliding-window: at most 150 in any 1m",
+                     "2, token-bucket: at most 9 at once and 50 in 1s",
+                     "3, quota: at most 7 in a window of 1d",
+                     "4, fixed-window: at most 3 in a window of 1h"):
+            self.assert_found(found, "fact", "rule", part)
+
+    def test_keys_live_as_long_as_it_says(self):
+        units = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+        with Server("redis") as server:
+            for rule in ("fixed-window:5/7s", "sliding-window:5/1m", "sliding-window:9/1h,cells=16",
+                         "sliding-log:5/1m", "quota:5/1m", "token-bucket:7/1m,burst=30",
+                         "leaky-bucket:3/1s,queue=9"):
+                found = self.inspect(server.url_with("timeout=4s"), "--rule", rule)
+                text = [f["text"] for f in found if f["topic"] == "rule"][0]
+                number, unit = re.search(r"live for up to (\d+)([smhd])\Z", text).groups()
+                self.assertEqual(run("take", "--store", server.url_with("timeout=4s"), "--rule",
+                                     rule, "k").returncode, 0)
+                ttls = self.ttls(server)
+                self.assertNotEqual(ttls, [])
+                longest_s = int(number) * units[unit]
+                self.assertTrue(all(0 < ttl <= 1000 * longest_s for ttl in ttls), (rule, ttls))
+                self.assertGreater(max(ttls), 1000 * (longest_s - 100 - longest_s // 2), rule)
+
+    def ttls(self, server):
+        """Milliseconds of every key, each of which is then deleted."""
+        found = []
+        with server.connect() as client:
+            answers = client.makefile("rb")
+            client.sendall(b"KEYS *\r\n")
+            keys = []
+            for _ in range(int(answers.readline()[1:])):
+                answers.readline()
+                keys.append(answers.readline().strip())
+            for key in keys:
+                client.sendall(b"PTTL %s\r\nDEL %s\r\n" % (key, key))
+                found.append(int(answers.readline()[1:]))
+                answers.readline()
+        return found
+
+
+class Usage(DoctorTest):
+    def test_bad_input(self):
+        self.assert_refused(run("doctor", "--store", "redis:"), "store URL")
+        self.assert_refused(run("doctor", "key"), 'doctor: extra argument "key"')
+        self.assert_refused(run("doctor", "--cost", "2"), "doctor takes no --cost")
+        self.assert_refused(run("doctor", "--rule", "window:5/1s"), "window")
+
+    def test_the_path_of_a_socket_moves_no_cursor(self):
+        for form in ([], ["--json"]):
+            result = run("doctor", *form, "--store", "memcached+unix:///no/a%1b%0a%ff?timeout=1s")
+            self.assertEqual((result.returncode, result.stderr), (3, b""))
+            self.assertIn(b"/no/a???", result.stdout)
+            self.assertRegex(result.stdout, rb"\A[ -~\n]*\Z")
+
+    def test_output_that_is_lost(self):
+        for form in ([], ["--json"]):
+            with open("/dev/full", "wb") as full:
+                self.assert_error(run("doctor", *form, stdout=full), 3,
+                                  "the output cannot be written")
+
+    def test_a_rule_in_the_environment_counts(self):
+        result = run("doctor", WEIR_RULE=RULE)
+        self.assert_ends(result, 0)
+        self.assertIn(b"fixed-window: at most 10 in a window of 1m", result.stdout)
+        self.assertEqual(run("doctor", WEIR_RULE="window:5/1s").returncode, USAGE)
+
+
+if __name__ == "__main__":
+    unittest.main()
