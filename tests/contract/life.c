@@ -26,14 +26,16 @@ static void keys_of_any_ttl_are_not_born_expired(void **state) {
 }
 
 /* Executes an operation that gives the key a TTL, then asks the server itself: it must be what was
- * promised, rounded up (by a day, where it is given as a date), never -1 for none. */
+ * promised, rounded up (by a day, where it is given as a date, which the clock of a busy server
+ * reaches a second late), never -1 for none. */
 static void give_ttl(const subject *on, const key *at, weir_operation made, int64_t ttl_us) {
   int64_t began_us = weir_monotonic_us();
   expect_end(on, lasting(made, ttl_us), WEIR_DONE);
   if (!plain_sees_servers(on)) return;
   int64_t ttl_s = plain_ttl_s(on, at);
   int64_t elapsed_us = weir_monotonic_us() - began_us;
-  int64_t most_us = ttl_us + 3 * SECOND_US + (ttl_us >= 30 * DAY_US - 3 * SECOND_US ? DAY_US : 0);
+  int64_t most_us =
+      ttl_us + 3 * SECOND_US + (ttl_us >= 30 * DAY_US - 3 * SECOND_US ? DAY_US + 2 * SECOND_US : 0);
   if (ttl_s * SECOND_US < ttl_us - elapsed_us || ttl_s * SECOND_US > most_us)
     fail_msg("kind %d, %" PRId64 " us: the server says %" PRId64 " s", (int)made.kind, ttl_us,
              ttl_s);
