@@ -27,7 +27,8 @@ typedef struct weir_clock {
 /* Switches for weir_limiter_options.flags. */
 enum weir_limiter_flag {
   WEIR_NO_CACHED_CELLS = 1 << 0, /* read finished cells from the store every time */
-  WEIR_NO_LOCAL_DENIAL = 1 << 1  /* ask the store even for requests known to be denied */
+  WEIR_NO_LOCAL_DENIAL = 1 << 1, /* ask the store even for requests known to be denied */
+  WEIR_NO_COMBINING = 1 << 2     /* decide requests that meet at a key one after another */
 };
 
 /* What a request to take is answered when the store cannot decide it: when the status would be one

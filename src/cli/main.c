@@ -52,6 +52,7 @@ static const char help_text[] =
     "  --processes N        how many processes may use the same keys at once (default 64)\n"
     "  --no-local-denial    ask the store even for requests known to be denied\n"
     "  --no-cached-cells    read finished cells from the store every time\n"
+    "  --no-combining       decide requests that meet at a key one after another\n"
     "  --                   what follows is no option\n"
     "\n"
     "exit status of take and peek: 0 allowed, 1 denied; of all commands: 2 the arguments or the\n"

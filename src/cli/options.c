@@ -37,7 +37,8 @@ enum option_id {
   OPTION_CLOCK_ERROR,
   OPTION_PROCESSES,
   OPTION_NO_LOCAL_DENIAL,
-  OPTION_NO_CACHED_CELLS
+  OPTION_NO_CACHED_CELLS,
+  OPTION_NO_COMBINING
 };
 
 static const struct option all_options[] = {
@@ -67,6 +68,7 @@ static const struct option all_options[] = {
     {"processes", required_argument, NULL, OPTION_PROCESSES},
     {"no-local-denial", no_argument, NULL, OPTION_NO_LOCAL_DENIAL},
     {"no-cached-cells", no_argument, NULL, OPTION_NO_CACHED_CELLS},
+    {"no-combining", no_argument, NULL, OPTION_NO_COMBINING},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0}};
 
@@ -301,6 +303,9 @@ static bool apply(int id, const char *value, weir_cli_options *options) {
       return true;
     case OPTION_NO_CACHED_CELLS:
       options->limiter.flags |= WEIR_NO_CACHED_CELLS;
+      return true;
+    case OPTION_NO_COMBINING:
+      options->limiter.flags |= WEIR_NO_COMBINING;
       return true;
     default: /* 'h': the only other one there is */
       options->help = true;

@@ -9,6 +9,8 @@
 /* That may use the same keys, unless the caller says otherwise. */
 enum { PROCESSES = 64 };
 
+enum { ALL_FLAGS = WEIR_NO_CACHED_CELLS | WEIR_NO_LOCAL_DENIAL | WEIR_NO_COMBINING };
+
 static int64_t real_time_us(void *context) {
   struct timespec now;
   (void)context;
@@ -39,7 +41,7 @@ static weir_status copy_options(const weir_limiter_options *given, weir_limiter_
     return WEIR_BAD_ARGUMENT;
   }
   memcpy(options, given, given->size);
-  if (options->flags & ~(unsigned)(WEIR_NO_CACHED_CELLS | WEIR_NO_LOCAL_DENIAL)) {
+  if (options->flags & ~(unsigned)ALL_FLAGS) {
     weir_message_set(message, "option flags is 0x%x: accepted are those of enum weir_limiter_flag",
                      options->flags);
     return WEIR_BAD_ARGUMENT;
@@ -93,6 +95,7 @@ weir_status weir_limiter_configure(weir_limiter *limiter, const weir_limiter_opt
   if (terms->local_denial_us > terms->memo_age_us) terms->local_denial_us = terms->memo_age_us;
   limiter->clock = o.clock.now_us != NULL ? o.clock : (weir_clock){real_time_us, NULL};
   terms->margin_us = 2 * terms->clock_error_us + limiter->deadline_us;
+  limiter->one_by_one = (o.flags & WEIR_NO_COMBINING) != 0;
   terms->cached_cells = !(o.flags & WEIR_NO_CACHED_CELLS);
   terms->local_denial = !(o.flags & WEIR_NO_LOCAL_DENIAL);
   terms->notices_loss = true;

@@ -206,6 +206,20 @@ static void requests_for_one_key_share_a_command(void **state) {
   world_close(&w);
 }
 
+static void requests_for_one_key_go_alone_where_that_is_asked_for(void **state) {
+  world w;
+  weir_limiter_options options = {.flags = WEIR_NO_COMBINING};
+  weir_request requests[3];
+  (void)state;
+  open_spy(&w, "fixed-window:9/1m", &options);
+  for (size_t i = 0; i < 3; i++)
+    requests[i] = (weir_request){.key = "k", .key_length = 1, .cost = 2};
+  assert_int_equal(weir_limiter_decide(w.limiter, requests, 3, NULL), WEIR_OK);
+  assert_int_equal(requests[2].decision.remaining, 3);
+  assert_needed(3, 3);
+  world_close(&w);
+}
+
 static void what_never_fits_needs_no_round_trip(void **state) {
   world w;
   (void)state;
@@ -266,6 +280,7 @@ int main(void) {
       cmocka_unit_test(a_key_under_attack_is_read_once_in_50_ms),
       cmocka_unit_test(a_batch_of_keys_needs_one_round_trip),
       cmocka_unit_test(requests_for_one_key_share_a_command),
+      cmocka_unit_test(requests_for_one_key_go_alone_where_that_is_asked_for),
       cmocka_unit_test(what_never_fits_needs_no_round_trip),
       cmocka_unit_test(a_peek_only_reads),
       cmocka_unit_test(a_reset_only_drops),
