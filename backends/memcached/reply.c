@@ -5,7 +5,8 @@
 /* SERVER_ERROR covers "did nothing" as well as "lost the answer": a proxy reports a request that
  * timed out behind it in the same words. Only these are known to come before execution. */
 static bool surely_not_executed(const weir_line *line) {
-  static const char *const texts[] = {"SERVER_ERROR out of memory", "SERVER_ERROR object too large",
+  static const char *const texts[] = {"SERVER_ERROR out of memory", "SERVER_ERROR Out of memory",
+                                      "SERVER_ERROR object too large",
                                       "SERVER_ERROR Connection refused"};
   for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
     if (weir_line_starts(line, texts[i])) return true;

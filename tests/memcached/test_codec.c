@@ -54,6 +54,8 @@ static const codec_case cases[] = {
     {&weir_meta_codec, WEIR_ADD, 0, NULL,
      "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n", WEIR_REFUSED, 0, 0},
     {&weir_meta_codec, WEIR_ADD, 0, NULL, "SERVER_ERROR out of memory\r\n", WEIR_REFUSED, 0, 0},
+    {&weir_meta_codec, WEIR_ADD, 0, NULL, "SERVER_ERROR Out of memory allocating new item\r\n",
+     WEIR_REFUSED, 0, 0},
     {&weir_meta_codec, WEIR_ADD, 0, NULL, "SERVER_ERROR backend failure\r\n", WEIR_UNKNOWN, 0, 0},
     {&weir_meta_codec, WEIR_SUB, 0, "ma k D18446744073709551613 v O42\r\n", "VA 1 O42\r\n5\r\n",
      WEIR_DONE, 5, 0},
