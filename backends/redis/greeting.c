@@ -61,9 +61,9 @@ static weir_greeting_answer hear(const char *name, const weir_redis_reply *reply
     weir_redis_refusal_explain(cause, name, NULL, auth ? NULL : reply, message);
     return WEIR_GREETING_FAILED;
   }
-  if (strcmp(reply->text, ping ? "PONG" : "OK") == 0) {
+  const char *wanted = ping ? "PONG" : "OK";
+  if (reply->length == strlen(wanted) && memcmp(reply->text, wanted, reply->length) == 0)
     return ping ? WEIR_GREETING_READY : WEIR_GREETING_MORE;
-  }
   weir_message_set(message, "the server does not answer \"%s\" as Redis does", name);
   return WEIR_GREETING_FAILED;
 }
@@ -82,7 +82,7 @@ static weir_greeting_answer greet(weir_greeting *greeting, const char *bytes, si
   const weir_redis_hello *hello = greeting->settings;
   weir_greeting_answer answer = WEIR_GREETING_MORE;
   if (greeting->step == 0) return say(greeting);
-  if (weir_tls_is_alert(bytes, length)) {
+  if (greeting->step == 1 && weir_tls_is_alert(bytes, length)) {
     weir_message_set(message, "the server speaks TLS: write rediss://");
     return WEIR_GREETING_FAILED;
   }

@@ -149,10 +149,12 @@ static void settle_with(weir_member *member, weir_status status) {
   set_state(member, WEIR_MEMBER_DONE);
 }
 
-/* A clock that was set back makes read times of before mean something else. */
+/* A clock that was set back makes read times of before mean something else. Nobody may be working
+ * on the memo. */
 static void forget_if_clock_stepped(const weir_limiter *limiter, weir_entry *entry) {
   unsigned steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
-  if (entry->busy || entry->clock_steps == steps) return;
+  if (entry->clock_steps == steps) return;
+  entry->clock_steps = steps;
   bool must_peek = entry->memo->must_peek;
   memset(entry->memo, 0, weir_memo_bytes(&limiter->stack));
   entry->memo->must_peek = must_peek;
@@ -184,7 +186,7 @@ static void join(weir_member *member, int64_t now_us) {
   }
   member->entry = entry;
   member->shard = entry->shard;
-  forget_if_clock_stepped(limiter, entry);
+  if (!entry->busy) forget_if_clock_stepped(limiter, entry);
   if (!waits_before(member) &&
       weir_settle_locally(&limiter->stack, &limiter->terms, entry->memo, now_us, &member->ask)) {
     set_state(member, WEIR_MEMBER_DONE);
@@ -204,7 +206,7 @@ static void lead(weir_call *call, weir_member *leader) {
   group->entry = leader->entry;
   group->encoded_length = weir_key_encode(leader->key, leader->key_length, group->encoded);
   weir_shard_lock(group->entry->shard);
-  group->entry->clock_steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
+  forget_if_clock_stepped(limiter, group->entry);
   group->asks = weir_entry_take_group(group->entry, limiter->least_capacity);
   for (weir_ask *ask = group->asks; ask != NULL; ask = ask->next)
     set_state(member_of(ask), WEIR_MEMBER_TAKEN);
