@@ -82,11 +82,14 @@ static void do_everything(tally *t, const char *key) {
   if (key[0] == 'r') answered(t, weir_limiter_reset(t->limiter, key, length, NULL));
 }
 
+/* So many that no ring has them all on one server of three. */
 static void *do_everything_often(void *context) {
-  static const char *const keys[] = {"a", "b", "reset", "long key number four"};
+  static const char *const keys[] = {
+      "a", "b", "reset", "long key number four", "c", "d", "e", "f", "g", "h", "i", "j", "k",
+      "l", "m", "n"};
   tally *t = context;
   for (size_t i = 0; i < ROUNDS; i++)
-    do_everything(t, keys[i % 4]);
+    do_everything(t, keys[i % (sizeof keys / sizeof keys[0])]);
   return NULL;
 }
 
