@@ -92,11 +92,13 @@ weir_status weir_limiter_wait(weir_limiter *limiter, const void *key, size_t key
                               weir_message *message) {
   const weir_request request = {
       .key = key, .key_length = key_length, .cost = cost, .longest_wait_us = longest_wait_us};
-  const weir_patience patience = {limiter, key, key_length, cost,
-                                  weir_monotonic_us() + longest_wait_us};
+  weir_patience patience = {limiter, key, key_length, cost, 0};
   weir_decision found;
   weir_status status = weir_request_check(limiter, &request, message);
-  if (status == WEIR_OK) status = try_until_hopeless(&patience, longest_wait_us, &found, message);
+  if (status == WEIR_OK) {
+    patience.end_us = weir_monotonic_us() + longest_wait_us;
+    status = try_until_hopeless(&patience, longest_wait_us, &found, message);
+  }
   weir_counts_add(limiter->counts, status, &found);
   if (status != WEIR_OK) return status;
   if (found.allowed)

@@ -132,8 +132,8 @@ worst find_worst(const promise *given, admission *admissions, size_t count, loss
               .before = calloc(count + 1, sizeof *s.before),
               .first = calloc(loss_count + 1, sizeof *s.first)};
   if (s.begins == NULL || s.before == NULL || s.first == NULL) give_up("no memory");
-  qsort(admissions, count, sizeof *admissions, by_stamp);
-  qsort(losses, loss_count, sizeof *losses, by_end);
+  if (count > 0) qsort(admissions, count, sizeof *admissions, by_stamp);
+  if (loss_count > 0) qsort(losses, loss_count, sizeof *losses, by_end);
   for (size_t i = 0; i < loss_count; i++)
     s.begins[i] = losses[i].from_us;
   qsort(s.begins, loss_count, sizeof *s.begins, by_number);
