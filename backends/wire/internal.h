@@ -71,7 +71,7 @@ struct weir_wire {
   weir_wire_slot *pool;
   size_t slot_count;
 
-  size_t waiting;      /* threads inside weir_wire_finish */
+  size_t waiting;      /* threads that wait for a slot */
   atomic_bool leading; /* a thread leads; written under the lock */
   bool resting;        /* and waits for the socket, inside poll or recv */
   bool patient;        /* the leader's next recv may wait */

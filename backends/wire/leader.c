@@ -9,7 +9,7 @@
 /* Checks before a waiter sleeps, where many wait: replies then come in bursts, and a wake-up costs
  * more than three. Among few, a yield costs more than it saves: the kernel may take the rest of the
  * time slice, which is a millisecond and more. */
-enum { YIELDS = 3, CROWD = 8 };
+enum { YIELDS = 3, CROWD = 3 };
 
 /* A slice of the receive that waits, stretched to two ticks of a kernel's clock, at most. */
 enum { FAR_US = 15000, POLL_MOST_MS = 60000 };
@@ -211,6 +211,7 @@ static bool abandon(weir_wire *wire, weir_wire_slot *slot, weir_message *message
 static void wait_until(weir_wire *wire, weir_wire_slot *slot, int64_t end_us) {
   int64_t now_us = weir_monotonic_us();
   slot->waiting = true;
+  wire->waiting++;
   if (slot->since_us == 0) slot->since_us = now_us;
   while (!is_done(slot) && now_us < end_us) {
     if (!is_leading(wire)) {
@@ -221,6 +222,7 @@ static void wait_until(weir_wire *wire, weir_wire_slot *slot, int64_t end_us) {
     if (!is_done(slot)) now_us = weir_monotonic_us();
   }
   slot->waiting = false;
+  wire->waiting--;
   if (!is_leading(wire)) wake_next(wire);
 }
 

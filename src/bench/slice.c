@@ -8,7 +8,7 @@
 #include <weir/backend.h>
 
 enum { TOUCH_TRIES = 5, TOUCH_PAUSE_US = 100000 };
-enum { WARM_DIVISOR = 10, WARM_LEAST_US = 20000, GO_LOOK_US = 200, TOUCHED_AT_ONCE = 256 };
+enum { WARM_DIVISOR = 10, WARM_LEAST_US = 20000, GO_LOOK_US = 200, TOUCHED_AT_ONCE = 32 };
 
 struct worker {
   struct team *team;
