@@ -39,8 +39,8 @@ show() {
   case $1 in taskset*) before=$1; shift ;; esac
   shown=$(echo "$*" | sed "s,$memcached,MEMCACHED,g; s,$redis,REDIS,g")
   printf '### %s\n\n    %sweir bench %s\n\n```\n' "$title" "${before:+$before }" "$shown"
-  $before "$weir" bench --duration "$duration" "$@" 2>/dev/null | sed -n '3,$p' |
-    sed "s,$memcached,memcached,; s,$redis,redis,"
+  $before "$weir" bench --duration "$duration" "$@" | sed -n '3,$p' |
+    sed "s,$memcached,$(printf "%-${#memcached}s" memcached),; s,$redis,$(printf "%-${#redis}s" redis),"
   printf '```\n\n'
 }
 
