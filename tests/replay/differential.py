@@ -27,7 +27,7 @@ from rules import parse_duration, parse_rules
 
 DEADLINE = "5s"  # for program and oracle alike: a busy machine is no reason to fail
 
-ENOUGH_LINES = 100  # of each generated trace, for every rule of a stack to have denied something
+ENOUGH_LINES = 120  # of each generated trace, for every rule of a stack to have denied something
 
 # seconds: by store. denied: by the number of the rule that spoke.
 Result = namedtuple("Result", "rule decisions denied seconds differences")
@@ -148,7 +148,7 @@ def main():
     parser.add_argument("--whole", action="store_true", help="everything on every store")
     parser.add_argument("--rule", help="this rule instead of the table")
     parser.add_argument("--store", action="append", help="only this store: the name after WEIR_TEST_")
-    parser.add_argument("--jobs", type=int, default=2, help="replays at a time")
+    parser.add_argument("--jobs", type=int, default=4, help="replays at a time")
     parser.add_argument("--timeout", type=int, default=120, help="seconds that one replay may take")
     options = parser.parse_args()
     if not options.weir:
