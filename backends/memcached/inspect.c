@@ -153,19 +153,6 @@ static void tell_dialect(const memcached_questions *questions, const weir_inspec
   }
 }
 
-static void tell_proxy(const memcached_questions *questions, const weir_inspection *inspection) {
-  if (questions->is_spread) {
-    weir_wire_tell(inspection, WEIR_FINDING_FAULT, "proxy",
-                   "it spreads the counters of one key over servers, so that more than the limit "
-                   "is admitted: it needs hash_tag: \"{}\"");
-    return;
-  }
-  weir_wire_tell(inspection, WEIR_FINDING_WARNING, "proxy",
-                 "one stands in between and hides its servers, their memory and their clocks; it "
-                 "needs hash_tag: \"{}\" (keys do stay together), server_connections: 1, and "
-                 "auto_eject_hosts: false");
-}
-
 static void tell_memory(const memcached_questions *questions, const weir_inspection *inspection) {
   const weir_memcached_statistics *told = &questions->statistics;
   double percent = told->limit_bytes > 0 && told->bytes >= 0
@@ -244,6 +231,6 @@ void weir_memcached_inspect(weir_wire *wire, const weir_memcached_hello *hello,
   }
   tell_access(&questions, inspection);
   tell_dialect(&questions, inspection);
-  if (questions.is_proxy) tell_proxy(&questions, inspection);
+  if (questions.is_proxy) weir_wire_tell_proxy(inspection, questions.is_spread);
   tell_server(&questions, inspection);
 }

@@ -7,19 +7,6 @@ static unsigned asked_for(const weir_inspection *inspection) {
   return inspection->needs | WEIR_NEED_DROP;
 }
 
-static void tell_proxy(const weir_redis_questions *questions, const weir_inspection *inspection) {
-  if (questions->is_spread) {
-    weir_wire_tell(inspection, WEIR_FINDING_FAULT, "proxy",
-                   "it spreads the counters of one key over servers, so that more than the limit "
-                   "is admitted: it needs hash_tag: \"{}\"");
-    return;
-  }
-  weir_wire_tell(inspection, WEIR_FINDING_WARNING, "proxy",
-                 "one stands in between and hides its servers, their memory and their clocks; it "
-                 "needs hash_tag: \"{}\" (keys do stay together), server_connections: 1, and "
-                 "auto_eject_hosts: false");
-}
-
 static void tell_memory(const weir_redis_info *info, const weir_inspection *inspection) {
   double used_mb = (double)info->used_bytes / (1 << 20);
   double most_mb = (double)info->maxmemory_bytes / (1 << 20);
@@ -103,7 +90,7 @@ static void tell_answers(const weir_redis_questions *questions, const weir_redis
   if (questions->told) {
     tell_info(questions, inspection);
   } else if (questions->is_proxy) {
-    tell_proxy(questions, inspection);
+    weir_wire_tell_proxy(inspection, questions->is_spread);
   } else {
     weir_wire_tell(inspection, WEIR_FINDING_WARNING, "server",
                    "INFO is refused, so that version, role, maxmemory and eviction are not known: "

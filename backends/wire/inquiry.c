@@ -120,6 +120,19 @@ void weir_wire_tell_security(const weir_wire *wire, const weir_inspection *inspe
   }
 }
 
+void weir_wire_tell_proxy(const weir_inspection *inspection, bool spreads) {
+  if (spreads) {
+    weir_wire_tell(inspection, WEIR_FINDING_FAULT, "proxy",
+                   "it spreads the counters of one key over servers, so that more than the limit "
+                   "is admitted: it needs hash_tag: \"{}\"");
+    return;
+  }
+  weir_wire_tell(inspection, WEIR_FINDING_WARNING, "proxy",
+                 "one stands in between and hides its servers, their memory and their clocks; it "
+                 "needs hash_tag: \"{}\" (keys do stay together), server_connections: 1, and "
+                 "auto_eject_hosts: false");
+}
+
 void weir_wire_tell_clock(const weir_inspection *inspection, int64_t ahead_us, int64_t error_us) {
   int64_t off_us = ahead_us < 0 ? -ahead_us : ahead_us;
   double off_ms = (double)off_us / 1000;

@@ -32,6 +32,9 @@ bool weir_wire_inquire(weir_wire *wire, weir_inquiry *inquiry, const char *key, 
 /* For people: how the connection is protected. */
 void weir_wire_tell_security(const weir_wire *wire, const weir_inspection *inspection);
 
+/* What a proxy in between needs, or lacks where it spreads the keys of one home over servers. */
+void weir_wire_tell_proxy(const weir_inspection *inspection, bool spreads);
+
 /* One finding about the inspection's server. */
 void weir_wire_tell(const weir_inspection *inspection, weir_finding_level level, const char *topic,
                     const char *format, ...) __attribute__((format(printf, 4, 5)));
