@@ -215,8 +215,8 @@ static bool apply_of_simulation(int id, const char *value, weir_cli_options *opt
   }
 }
 
-static bool set_pattern(weir_cli_options *options, weir_cli_pattern pattern) {
-  bool other = options->pattern != WEIR_CLI_PATTERN_UNIFORM && options->pattern != pattern;
+static bool set_pattern(weir_cli_options *options, weir_bench_pattern pattern) {
+  bool other = options->pattern != WEIR_BENCH_UNIFORM && options->pattern != pattern;
   options->pattern = pattern;
   if (other) weir_cli_error("--hot and --zipf: one of them is accepted");
   return !other;
@@ -225,19 +225,19 @@ static bool set_pattern(weir_cli_options *options, weir_cli_pattern pattern) {
 static bool apply_of_bench(int id, const char *value, weir_cli_options *options) {
   switch (id) {
     case OPTION_THREADS:
-      return read_integer("--threads", value, 256, &options->threads);
+      return read_integer("--threads", value, WEIR_BENCH_THREADS_MOST, &options->threads);
     case OPTION_KEYS:
-      return read_integer("--keys", value, 1000000, &options->keys);
+      return read_integer("--keys", value, WEIR_BENCH_KEYS_MOST, &options->keys);
     case OPTION_HOT:
-      return set_pattern(options, WEIR_CLI_PATTERN_HOT);
+      return set_pattern(options, WEIR_BENCH_HOT);
     case OPTION_ZIPF:
-      return set_pattern(options, WEIR_CLI_PATTERN_ZIPF);
+      return set_pattern(options, WEIR_BENCH_ZIPF);
     case OPTION_BATCH:
       return read_integer("--batch", value, WEIR_BATCH_MOST, &options->batch);
     case OPTION_DURATION:
       return read_bench_duration(value, &options->duration_us);
     case OPTION_ROUNDS:
-      return read_integer("--rounds", value, 101, &options->rounds);
+      return read_integer("--rounds", value, WEIR_BENCH_ROUNDS_MOST, &options->rounds);
     default: /* OPTION_BASELINE */
       options->baseline = true;
       return true;

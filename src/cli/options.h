@@ -8,6 +8,7 @@
 #include <weir/weir.h>
 
 #include "access_log.h"
+#include "bench/bench.h"
 
 enum { WEIR_CLI_COSTS_MOST = 8, WEIR_CLI_RULES_MOST = 16, WEIR_CLI_STORES_MOST = 8 };
 
@@ -27,13 +28,6 @@ typedef enum weir_cli_format {
   WEIR_CLI_FORMAT_TRACE,
   WEIR_CLI_FORMAT_ACCESS_LOG
 } weir_cli_format;
-
-/* How keys are drawn; weir_bench_pattern, in its order. */
-typedef enum weir_cli_pattern {
-  WEIR_CLI_PATTERN_UNIFORM,
-  WEIR_CLI_PATTERN_HOT,
-  WEIR_CLI_PATTERN_ZIPF
-} weir_cli_pattern;
 
 typedef struct weir_cli_options {
   const char *store; /* the last of: */
@@ -55,7 +49,7 @@ typedef struct weir_cli_options {
   weir_access_key access_key;
   int64_t threads, keys, batch, rounds; /* of bench, with their defaults */
   int64_t duration_us;
-  weir_cli_pattern pattern;
+  weir_bench_pattern pattern;
   bool baseline;
   bool json;
   bool help;
