@@ -111,7 +111,7 @@ static double most_of_rule(const weir_rule *rule, double us) {
     return (double)weir_rule_capacity(rule) + (double)rule->limit * periods;
   bool aligned = rule->kind == WEIR_FIXED_WINDOW || rule->kind == WEIR_QUOTA;
   double whole = (double)(int64_t)periods + (aligned ? 2 : 1); /* that can begin or lie within */
-  return (double)weir_rule_upper(rule) * whole;
+  return (double)weir_rule_bound(rule) * whole;
 }
 
 static double most_admitted(const struct run *run, double us) {

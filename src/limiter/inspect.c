@@ -63,10 +63,8 @@ static void tell_rule(const weir_limiter *limiter, size_t i, const weir_inspect_
                      (long long)rule->limit, period, ttl);
   } else {
     bool slides = rule->kind == WEIR_SLIDING_WINDOW;
-    long long most = slides && !rule->strict && rule->cells <= 2 ? 2 * (long long)rule->limit
-                                                                 : (long long)weir_rule_upper(rule);
     weir_message_set(&text, "%s: at most %lld in %s %s; its keys live for up to %s",
-                     weir_rule_kind_name(rule->kind), most,
+                     weir_rule_kind_name(rule->kind), (long long)weir_rule_bound(rule),
                      slides || rule->kind == WEIR_SLIDING_LOG ? "any" : "a window of", period, ttl);
   }
   weir_message_prefix(&text, "%zu, ", i + 1);

@@ -31,6 +31,12 @@ int64_t weir_rule_upper(const weir_rule *rule) {
   return rule->limit + (2 * rule->limit + rule->cells - 1) / rule->cells;
 }
 
+/* A window of less than four cells meets two of its estimates, each of at most L. */
+int64_t weir_rule_bound(const weir_rule *rule) {
+  bool estimates = rule->kind == WEIR_SLIDING_WINDOW && !rule->strict;
+  return estimates && rule->cells < 4 ? 2 * rule->limit : weir_rule_upper(rule);
+}
+
 bool weir_rule_is_bucket(const weir_rule *rule) {
   return rule->kind == WEIR_TOKEN_BUCKET || rule->kind == WEIR_LEAKY_BUCKET;
 }

@@ -86,8 +86,13 @@ weir_status weir_stack_parse(const char *text, uint32_t processes, weir_stack *s
  * two rules are logs. */
 weir_status weir_stack_lay_out(weir_stack *stack, uint32_t processes, weir_message *message);
 
-/* Most that a window may hold by its promise: L + ceil(2L/N), or L for strict and fixed. */
+/* Most that the whole cells of a window may hold when a request is admitted: L + ceil(2L/N), or L
+ * for strict and for what is not a sliding window. */
 int64_t weir_rule_upper(const weir_rule *rule);
+
+/* Most that a rule which is no bucket promises to admit: a sliding one in any period, the others in
+ * one of their windows. docs/guarantees.md proves it. */
+int64_t weir_rule_bound(const weir_rule *rule);
 
 /* The largest cost that is ever admitted: L, B or Q + 1. */
 int64_t weir_rule_capacity(const weir_rule *rule);

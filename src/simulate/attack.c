@@ -46,9 +46,8 @@ static int64_t proved_bound(const weir_rule *rule) {
     case WEIR_FIXED_WINDOW:
       return 2 * rule->limit;
     case WEIR_SLIDING_WINDOW:
-      return !rule->strict && rule->cells < 4 ? 2 * rule->limit : weir_rule_upper(rule);
     case WEIR_SLIDING_LOG:
-      return rule->limit;
+      return weir_rule_bound(rule);
     case WEIR_QUOTA:
       return 2 * rule->limit - 1;
     case WEIR_TOKEN_BUCKET:

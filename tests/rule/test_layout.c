@@ -117,13 +117,19 @@ static void promises_no_more_than_the_limit_where_nothing_is_estimated(void **st
   (void)state;
   static const struct {
     const char *text;
-    int64_t upper;
-  } rules[] = {{"sliding-window:10/1m", 15},        {"sliding-window:10/1m,cells=1", 30},
-               {"sliding-window:10/1m,strict", 10}, {"fixed-window:10/1m", 10},
-               {"sliding-log:10/1m", 10},           {"quota:10/1m", 10}};
+    int64_t upper, bound;
+  } rules[] = {{"sliding-window:10/1m", 15, 15},
+               {"sliding-window:10/1m,cells=1", 30, 20},
+               {"sliding-window:10/1m,cells=2", 20, 20},
+               {"sliding-window:10/1m,cells=1,strict", 10, 10},
+               {"sliding-window:10/1m,strict", 10, 10},
+               {"fixed-window:10/1m", 10, 10},
+               {"sliding-log:10/1m", 10, 10},
+               {"quota:10/1m", 10, 10}};
   for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
     weir_rule rule = laid_out(rules[i].text, 64);
     assert_int_equal(weir_rule_upper(&rule), rules[i].upper);
+    assert_int_equal(weir_rule_bound(&rule), rules[i].bound);
   }
 }
 
