@@ -132,15 +132,20 @@ typedef struct weir_held {
                      must be there. 0: nothing */
 } weir_held;
 
-/* What a process keeps of a key: fixed size for a stack, zeroed means nothing known. */
+/* What a process keeps of one rule of a key. */
+typedef struct weir_memo_rule {
+  weir_held held;
+  weir_kept kept;
+} weir_memo_rule;
+
+/* What a process keeps of a key: weir_memo_bytes() of its stack, zeroed means nothing known. Every
+ * decision reads and writes it, so it has no room for rules that are not there. */
 typedef struct weir_memo {
   bool must_peek;          /* a denial or an unknown outcome came last: look before charging */
   int64_t denied_cost;     /* costs from this on were denied; 0: none */
   int64_t denied_at_us;    /* at this time */
   int64_t denied_until_us; /* and are denied without the store before this one */
-  weir_held held[WEIR_RULES_MOST];
-  weir_kept kept[WEIR_RULES_MOST];
-  weir_memo_cell cells[]; /* of windows: rule after rule, weir_cells_room() each */
+  weir_memo_rule rules[];  /* of the stack; behind them the cells of windows, see notes.h */
 } weir_memo;
 
 typedef enum weir_phase {
@@ -225,7 +230,8 @@ typedef struct weir_machine {
   unsigned lost;       /* keys that were found to hold less than they must */
   size_t action_count;
   weir_action *actions;
-  weir_memo *notes; /* the machine's own copy; kept by its driver when it is done */
+  weir_memo *notes;      /* the machine's own copy; kept by its driver when it is done */
+  weir_memo_cell *cells; /* of the notes */
   weir_part parts[WEIR_RULES_MOST];
 } weir_machine;
 

@@ -50,7 +50,8 @@ static bool load(const weir_rule *rule, const weir_terms *terms, const weir_kept
 }
 
 void weir_bucket_load(weir_machine *machine, size_t i) {
-  load(weir_machine_rule(machine, i), machine->terms, &machine->notes->kept[i], &machine->parts[i]);
+  load(weir_machine_rule(machine, i), machine->terms, &machine->notes->rules[i].kept,
+       &machine->parts[i]);
 }
 
 static void frame(weir_machine *machine, size_t i) {
@@ -65,7 +66,7 @@ bool weir_bucket_mends(const weir_machine *machine, size_t i) {
 static bool recall(const weir_stack *stack, size_t i, const weir_terms *terms,
                    const weir_memo *memo, int64_t now_us, weir_part *part) {
   part->now_us = now_us;
-  return load(&stack->rules[i], terms, &memo->kept[i], part);
+  return load(&stack->rules[i], terms, &memo->rules[i].kept, part);
 }
 
 static bool is_fresh(const weir_machine *machine, const weir_kept *kept) {
@@ -87,7 +88,7 @@ static bool all_fit(const weir_machine *machine, size_t i) {
 }
 
 static bool blind(const weir_machine *machine, size_t i) {
-  return is_fresh(machine, &machine->notes->kept[i]) && !machine->parts[i].bucket.far &&
+  return is_fresh(machine, &machine->notes->rules[i].kept) && !machine->parts[i].bucket.far &&
          storage_of(machine->terms)->blind(machine, i) && all_fit(machine, i);
 }
 
@@ -152,7 +153,7 @@ static int64_t slot(const weir_machine *machine, size_t i) {
  * stands for less than that is no proof: what others give back is measured by their clocks. */
 static void hold(weir_machine *machine, size_t i, int64_t cost) {
   const weir_rule *rule = weir_machine_rule(machine, i);
-  const weir_held *held = &machine->notes->held[i];
+  const weir_held *held = &machine->notes->rules[i].held;
   int64_t now_us = machine->parts[i].now_us;
   bool swaps = machine->terms->traits & WEIR_TRAIT_SWAP;
   int64_t index = swaps ? 0 : weir_bucket_epoch(rule, now_us);

@@ -68,7 +68,7 @@ static bool blind(const weir_machine *machine, size_t i) {
   const weir_rule *rule = weir_machine_rule(machine, i);
   int64_t now_us = machine->now_us;
   if (keys(rule, machine->terms, now_us) > 1 ||
-      machine->notes->kept[i].bucket.index != weir_bucket_epoch(rule, now_us))
+      machine->notes->rules[i].kept.bucket.index != weir_bucket_epoch(rule, now_us))
     return false;
   for (const weir_ask *ask = machine->asks; ask != NULL; ask = ask->next)
     if (may_wait(rule, ask)) return false;
@@ -101,7 +101,7 @@ static void plan_raise(weir_machine *machine, size_t i, int key, int64_t floor, 
 
 /* What is kept stops being true with what is sent. */
 static void forget(weir_machine *machine, size_t i) {
-  weir_kept *kept = &machine->notes->kept[i];
+  weir_kept *kept = &machine->notes->rules[i].kept;
   kept->bucket.known = false;
   kept->bucket.index = weir_bucket_epoch(weir_machine_rule(machine, i), machine->parts[i].now_us);
   kept->bucket.value = 0;
@@ -118,7 +118,7 @@ static void plan_reads(weir_machine *machine, size_t i) {
  * several may find it at once. */
 static void plan_mending(weir_machine *machine, size_t i) {
   const weir_rule *rule = weir_machine_rule(machine, i);
-  const weir_kept *kept = &machine->notes->kept[i];
+  const weir_kept *kept = &machine->notes->rules[i].kept;
   int64_t values[KEYS_MOST] = {kept->bucket.value, kept->bucket.past};
   for (int key = 0; key < keys_now(machine, i); key++) {
     int64_t now = now_in(rule, machine->parts[i].now_us, key);
@@ -155,7 +155,7 @@ static int64_t waiting_cost(const weir_machine *machine, size_t i, bool admitted
 /* The present key first: should this process stop in between, that is the one that stays. */
 static void plan_charge(weir_machine *machine, size_t i) {
   const weir_rule *rule = weir_machine_rule(machine, i);
-  weir_kept *kept = &machine->notes->kept[i];
+  weir_kept *kept = &machine->notes->rules[i].kept;
   weir_part *part = &machine->parts[i];
   int64_t values[KEYS_MOST] = {0};
   recall(rule, machine->terms, kept, part->now_us, values);
@@ -193,7 +193,7 @@ static void charge(weir_machine *machine, size_t i) {
   if (part->charged)
     plan_missing(machine, i);
   else if (part->step++ == 0 && keys_now(machine, i) > 1 &&
-           !recall(weir_machine_rule(machine, i), machine->terms, &machine->notes->kept[i],
+           !recall(weir_machine_rule(machine, i), machine->terms, &machine->notes->rules[i].kept,
                    part->now_us, values))
     plan_reads(machine, i);
   else
@@ -239,7 +239,7 @@ static void cancel(weir_machine *machine, size_t i, int64_t slot, int64_t cost) 
  */
 
 static void learn(weir_machine *machine, size_t i, int key, int64_t value) {
-  weir_kept *kept = &machine->notes->kept[i];
+  weir_kept *kept = &machine->notes->rules[i].kept;
   kept->bucket.known = true;
   kept->bucket.read_us = machine->now_us;
   if (key == PRESENT)

@@ -21,7 +21,7 @@ static bool ahead(const weir_rule *rule, const weir_terms *terms, const weir_kep
 
 /* Not every server says which version it gave to what it wrote. */
 static bool blind(const weir_machine *machine, size_t i) {
-  return machine->notes->kept[i].bucket.version != 0;
+  return machine->notes->rules[i].kept.bucket.version != 0;
 }
 
 /* --- planning ----------------------------------------------------------------------------------
@@ -34,7 +34,7 @@ static weir_action *plan(weir_machine *machine, size_t i, weir_operation_kind ki
 
 /* In the place of what is kept. */
 static void plan_write(weir_machine *machine, size_t i, int64_t value) {
-  weir_kept *kept = &machine->notes->kept[i];
+  weir_kept *kept = &machine->notes->rules[i].kept;
   weir_action *action = plan(machine, i, kept->bucket.absent ? WEIR_CREATE : WEIR_SWAP);
   action->value = value;
   action->version = kept->bucket.version;
@@ -43,7 +43,7 @@ static void plan_write(weir_machine *machine, size_t i, int64_t value) {
 }
 
 static bool can_write(const weir_machine *machine, size_t i) {
-  const weir_kept *kept = &machine->notes->kept[i];
+  const weir_kept *kept = &machine->notes->rules[i].kept;
   return kept->bucket.known && (kept->bucket.absent || kept->bucket.version != 0);
 }
 
@@ -77,7 +77,7 @@ static void charge(weir_machine *machine, size_t i) {
 static int64_t give_back(weir_machine *machine, size_t i) {
   const weir_rule *rule = weir_machine_rule(machine, i);
   weir_part *part = &machine->parts[i];
-  int64_t stored = machine->notes->kept[i].bucket.value;
+  int64_t stored = machine->notes->rules[i].kept.bucket.value;
   if (stored == part->bucket.slot) return part->unused * rule->token_units;
   bool somebody_waits =
       weir_bucket_unwrap(rule, machine->clock_us, stored) > weir_bucket_full(rule);
@@ -102,7 +102,8 @@ static void take_back(weir_machine *machine, size_t i) {
     return;
   }
   part->step++;
-  plan_write(machine, i, weir_bucket_wrapped_less(machine->notes->kept[i].bucket.value, units));
+  plan_write(machine, i,
+             weir_bucket_wrapped_less(machine->notes->rules[i].kept.bucket.value, units));
 }
 
 static void reset(weir_machine *machine, size_t i) {
@@ -110,7 +111,7 @@ static void reset(weir_machine *machine, size_t i) {
 }
 
 static void cancel(weir_machine *machine, size_t i, int64_t slot, int64_t cost) {
-  const weir_kept *kept = &machine->notes->kept[i];
+  const weir_kept *kept = &machine->notes->rules[i].kept;
   weir_part *part = &machine->parts[i];
   part->bucket.slot = slot;
   part->bucket.only_last = true;
@@ -121,11 +122,12 @@ static void cancel(weir_machine *machine, size_t i, int64_t slot, int64_t cost) 
  */
 
 static void keep(weir_machine *machine, size_t i, const weir_action *action, int64_t value) {
-  machine->notes->kept[i].bucket.known = true;
-  machine->notes->kept[i].bucket.absent = action->outcome == WEIR_ABSENT;
-  machine->notes->kept[i].bucket.value = weir_bucket_wrapped_less(value, 0);
-  machine->notes->kept[i].bucket.version = action->outcome == WEIR_DONE ? action->version_out : 0;
-  machine->notes->kept[i].bucket.read_us = machine->now_us;
+  machine->notes->rules[i].kept.bucket.known = true;
+  machine->notes->rules[i].kept.bucket.absent = action->outcome == WEIR_ABSENT;
+  machine->notes->rules[i].kept.bucket.value = weir_bucket_wrapped_less(value, 0);
+  machine->notes->rules[i].kept.bucket.version =
+      action->outcome == WEIR_DONE ? action->version_out : 0;
+  machine->notes->rules[i].kept.bucket.read_us = machine->now_us;
 }
 
 static void answer_look(weir_machine *machine, size_t i, const weir_action *action) {

@@ -29,14 +29,17 @@ void weir_held_release(weir_machine *machine) {
 }
 
 void weir_held_survive(weir_machine *machine) {
-  weir_held held[WEIR_RULES_MOST] = {{0}};
-  if (machine->asks->kind != WEIR_ASK_RESET) memcpy(held, machine->notes->held, sizeof held);
+  weir_held held[WEIR_RULES_MOST];
+  size_t survivors = machine->asks->kind != WEIR_ASK_RESET ? machine->stack->count : 0;
+  for (size_t i = 0; i < survivors; i++)
+    held[i] = machine->notes->rules[i].held;
   memset(machine->notes, 0, weir_memo_bytes(machine->stack));
-  memcpy(machine->notes->held, held, sizeof held);
+  for (size_t i = 0; i < survivors; i++)
+    machine->notes->rules[i].held = held[i];
 }
 
 void weir_held_add(weir_machine *machine, size_t i, int64_t index, int64_t amount) {
-  weir_held *held = &machine->notes->held[i];
+  weir_held *held = &machine->notes->rules[i].held;
   if (held->index != index) {
     if (amount < 0) return; /* it was held before, and is not watched any more */
     *held = (weir_held){.index = index};
@@ -46,7 +49,7 @@ void weir_held_add(weir_machine *machine, size_t i, int64_t index, int64_t amoun
 }
 
 void weir_held_compare(weir_machine *machine, size_t i, int64_t index, int64_t found) {
-  weir_held *held = &machine->notes->held[i];
+  weir_held *held = &machine->notes->rules[i].held;
   if (held->index != index || found >= held->amount) return;
   held->amount = 0;
   machine->lost++;

@@ -59,7 +59,7 @@ static void frame(weir_machine *machine, size_t i) {
   part->log.epoch = machine->now_us / weir_machine_rule(machine, i)->period_us;
   part->log.decides_us = part->log.follows_us = part->log.newest_us = NO_ENTRY;
   part->log.stored_us = NO_ENTRY;
-  machine->notes->kept[i].log.known = false;
+  machine->notes->rules[i].kept.log.known = false;
 }
 
 static bool blind(const weir_machine *machine, size_t i) {
@@ -124,7 +124,7 @@ static int64_t decode(const weir_machine *machine, size_t i, const weir_action *
 
 static void keep(weir_machine *machine, size_t i) {
   const weir_part *part = &machine->parts[i];
-  weir_kept *kept = &machine->notes->kept[i];
+  weir_kept *kept = &machine->notes->rules[i].kept;
   kept->log.known = true;
   kept->log.decides_us = part->log.decides_us;
   kept->log.newest_us = part->log.newest_us;
@@ -276,7 +276,7 @@ static int64_t count_of(int64_t value) {
 /* An index cannot be given back: whatever becomes of the charge, the count is at least that from
  * now on. */
 static void hold_index(weir_machine *machine, size_t i, int64_t epoch) {
-  const weir_held *held = &machine->notes->held[i];
+  const weir_held *held = &machine->notes->rules[i].held;
   int64_t index = machine->parts[i].log.index;
   weir_held_compare(machine, i, epoch, index - 1);
   if (machine->terms->notices_loss)
@@ -336,7 +336,7 @@ static int64_t room(const weir_rule *rule, const weir_part *part, const weir_ask
 
 static void note(weir_machine *machine, size_t i, int64_t cost) {
   (void)cost;
-  machine->notes->kept[i].log.known = false; /* the next one is measured against another */
+  machine->notes->rules[i].kept.log.known = false; /* the next one is measured against another */
 }
 
 /* Behind a hole, the next request is measured against the next entry, now if that is not known. */
@@ -371,7 +371,7 @@ static bool recall(const weir_stack *stack, size_t i, const weir_terms *terms,
   (void)stack;
   (void)terms;
   (void)now_us;
-  const weir_kept *kept = &memo->kept[i];
+  const weir_kept *kept = &memo->rules[i].kept;
   if (!kept->log.known) return false;
   part->log.decides_us = kept->log.decides_us;
   part->log.newest_us = kept->log.newest_us;

@@ -14,10 +14,10 @@
  */
 #include <string.h>
 
-#include "algorithm/cells.h"
 #include "algorithm/held.h"
 #include "algorithm/judge.h"
 #include "algorithm/method.h"
+#include "algorithm/notes.h"
 #include "algorithm/stage.h"
 
 static const weir_method *method_of(const weir_machine *machine, size_t i) {
@@ -28,10 +28,8 @@ static const weir_method *method_of(const weir_machine *machine, size_t i) {
  */
 
 size_t weir_memo_bytes(const weir_stack *stack) {
-  size_t cells = 0;
-  for (size_t i = 0; i < stack->count; i++)
-    cells += (size_t)weir_cells_room(&stack->rules[i]);
-  return sizeof(weir_memo) + cells * sizeof(weir_memo_cell);
+  return sizeof(weir_memo) + stack->count * sizeof(weir_memo_rule) +
+         weir_notes_offset(stack, stack->count) * sizeof(weir_memo_cell);
 }
 
 size_t weir_machine_actions_most(const weir_stack *stack) {
@@ -51,6 +49,7 @@ weir_machine *weir_machine_init(void *memory, const weir_stack *stack, const wei
   *machine = (weir_machine){.stack = stack, .terms = terms};
   machine->actions = (weir_action *)(machine + 1);
   machine->notes = (weir_memo *)(machine->actions + weir_machine_actions_most(stack));
+  machine->cells = (weir_memo_cell *)(machine->notes->rules + stack->count);
   return machine;
 }
 

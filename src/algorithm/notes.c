@@ -8,19 +8,19 @@ static const weir_memo_cell unread = {0, -1};
 
 /* Slides cells[] so that cells[0] is cell `first`. The order of the loop keeps it in place. */
 static void slide(weir_memo *notes, size_t i, weir_memo_cell *cells, int64_t first, int count) {
-  int64_t shift = first - notes->kept[i].window.first;
+  int64_t shift = first - notes->rules[i].kept.window.first;
   for (int n = 0; n < count; n++) {
     int to = shift >= 0 ? n : count - 1 - n;
     int64_t from = to + shift;
-    cells[to] = from >= 0 && from < notes->kept[i].window.count ? cells[from] : unread;
+    cells[to] = from >= 0 && from < notes->rules[i].kept.window.count ? cells[from] : unread;
   }
-  notes->kept[i].window.first = first;
-  notes->kept[i].window.count = count;
+  notes->rules[i].kept.window.first = first;
+  notes->rules[i].kept.window.count = count;
 }
 
 /* A cell of the span, to be written. */
 static weir_memo_cell *cell_at(weir_machine *machine, size_t i, int64_t cell) {
-  return machine->notes->cells + weir_notes_offset(machine->stack, i) +
+  return machine->cells + weir_notes_offset(machine->stack, i) +
          (cell - machine->parts[i].window.first);
 }
 
@@ -34,7 +34,7 @@ size_t weir_notes_offset(const weir_stack *stack, size_t i) {
 void weir_notes_frame(weir_machine *machine, size_t i) {
   weir_memo *notes = machine->notes;
   weir_part *part = &machine->parts[i];
-  weir_memo_cell *cells = notes->cells + weir_notes_offset(machine->stack, i);
+  weir_memo_cell *cells = machine->cells + weir_notes_offset(machine->stack, i);
   weir_cells_span(weir_machine_rule(machine, i), machine->now_us, machine->terms->margin_us, part);
   slide(notes, i, cells, part->window.first, (int)(part->window.last - part->window.first) + 1);
   part->window.cells = cells;

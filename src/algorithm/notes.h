@@ -4,7 +4,8 @@
 
 #include "algorithm/algorithm.h"
 
-/* Where rule i's cells begin in weir_memo.cells. */
+/* How many cells of a memo come before those of rule i; for `stack->count`: how many it has. They
+ * stand rule after rule, weir_cells_room() each. */
 size_t weir_notes_offset(const weir_stack *stack, size_t i);
 
 /* Moves rule i's span to machine->now_us, keeping the cells that stay in it. */

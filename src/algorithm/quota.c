@@ -83,7 +83,7 @@ static size_t actions_most(const weir_rule *rule) {
 }
 
 static void frame(weir_machine *machine, size_t i) {
-  weir_kept *kept = &machine->notes->kept[i];
+  weir_kept *kept = &machine->notes->rules[i].kept;
   aim(machine, i, machine->now_us);
   if (is_usable(weir_machine_rule(machine, i), machine->terms, kept, machine->now_us))
     machine->parts[i].quota.start_us = kept->quota.start_us;
@@ -123,7 +123,7 @@ static int64_t decode(const weir_rule *rule, const weir_action *action, int64_t 
 }
 
 static void keep_start(weir_machine *machine, size_t i) {
-  weir_kept *kept = &machine->notes->kept[i];
+  weir_kept *kept = &machine->notes->rules[i].kept;
   kept->quota.known = true;
   kept->quota.start_us = machine->parts[i].quota.start_us;
   kept->quota.count = 0;
@@ -203,7 +203,7 @@ static void plan_opening(weir_machine *machine, size_t i) {
 static void plan_addition(weir_machine *machine, size_t i) {
   const weir_part *part = &machine->parts[i];
   int64_t start = part->quota.start_us;
-  int64_t known_for = machine->now_us - machine->notes->kept[i].quota.read_us;
+  int64_t known_for = machine->now_us - machine->notes->rules[i].kept.quota.read_us;
   plan(machine, i, WEIR_ADD, WEIR_PLACE_COUNT, start)->delta = part->charge;
   if (known_for > machine->terms->memo_age_us / 2)
     plan(machine, i, WEIR_GET, WEIR_PLACE_OPEN, start / weir_machine_rule(machine, i)->period_us);
@@ -246,7 +246,7 @@ static void reset(weir_machine *machine, size_t i) {
 
 /* A window in use: whether it is still the one that is stored. */
 static void confirm_start(weir_machine *machine, size_t i, const weir_action *action) {
-  weir_kept *kept = &machine->notes->kept[i];
+  weir_kept *kept = &machine->notes->rules[i].kept;
   int64_t start = machine->parts[i].quota.start_us;
   kept->quota.known = action->outcome == WEIR_DONE && action->value == start + 1;
   kept->quota.read_us = machine->clock_us;
@@ -259,7 +259,7 @@ static bool is_held(const weir_machine *machine, size_t i, int64_t start_us) {
 
 /* The window that this process charges is named by a key that never changes. */
 static void look_for_held_start(weir_machine *machine, size_t i, const weir_action *action) {
-  int64_t start = machine->notes->held[i].index;
+  int64_t start = machine->notes->rules[i].held.index;
   bool there = action->outcome == WEIR_DONE && action->value == start + 1;
   if (start / weir_machine_rule(machine, i)->period_us == action->index && !there &&
       is_held(machine, i, start))
@@ -287,7 +287,7 @@ static void set_count(weir_machine *machine, size_t i, int64_t count) {
   int64_t start = machine->parts[i].quota.start_us;
   count = count < 0 ? 0 : count < WEIR_COUNT_MOST ? count : WEIR_COUNT_MOST;
   if (is_held(machine, i, start)) weir_held_compare(machine, i, start, count);
-  machine->parts[i].quota.count = machine->notes->kept[i].quota.count = count;
+  machine->parts[i].quota.count = machine->notes->rules[i].kept.quota.count = count;
 }
 
 static void answer(weir_machine *machine, size_t i, const weir_action *action) {
@@ -318,7 +318,7 @@ static int64_t room(const weir_rule *rule, const weir_part *part, const weir_ask
 
 static void note(weir_machine *machine, size_t i, int64_t cost) {
   machine->parts[i].quota.count += cost;
-  machine->notes->kept[i].quota.count += cost;
+  machine->notes->rules[i].kept.quota.count += cost;
 }
 
 static void figures(const weir_rule *rule, const weir_part *part, const weir_ask *ask, int64_t cost,
@@ -339,7 +339,7 @@ static void hold(weir_machine *machine, size_t i, int64_t cost) {
  * which matters only as long as that window would be open. */
 static bool refund(weir_machine *machine, size_t i, const weir_ask *ask, int64_t cost) {
   weir_part *part = &machine->parts[i];
-  machine->notes->kept[i].quota.known = false; /* perhaps it is not the window of now */
+  machine->notes->rules[i].kept.quota.known = false; /* perhaps it is not the window of now */
   int64_t period = weir_machine_rule(machine, i)->period_us;
   bool found = part->quota.start_us >= 0;
   part->unused = 0;
@@ -352,7 +352,7 @@ static bool refund(weir_machine *machine, size_t i, const weir_ask *ask, int64_t
 
 static bool recall(const weir_stack *stack, size_t i, const weir_terms *terms,
                    const weir_memo *memo, int64_t now_us, weir_part *part) {
-  const weir_kept *kept = &memo->kept[i];
+  const weir_kept *kept = &memo->rules[i].kept;
   if (!is_usable(&stack->rules[i], terms, kept, now_us)) return false;
   part->quota.start_us = kept->quota.start_us;
   part->quota.count = kept->quota.count;

@@ -133,10 +133,11 @@ static bool refund(weir_machine *machine, size_t i, const weir_ask *ask, int64_t
 static bool recall(const weir_stack *stack, size_t i, const weir_terms *terms,
                    const weir_memo *memo, int64_t now_us, weir_part *part) {
   weir_cells_span(&stack->rules[i], now_us, terms->margin_us, part);
-  int64_t first = memo->kept[i].window.first;
+  int64_t first = memo->rules[i].kept.window.first;
   int64_t skipped = part->window.first - first;
-  if (skipped < 0 || part->window.last >= first + memo->kept[i].window.count) return false;
-  part->window.cells = memo->cells + weir_notes_offset(stack, i) + skipped;
+  if (skipped < 0 || part->window.last >= first + memo->rules[i].kept.window.count) return false;
+  const weir_memo_cell *cells = (const weir_memo_cell *)(memo->rules + stack->count);
+  part->window.cells = cells + weir_notes_offset(stack, i) + skipped;
   return true;
 }
 

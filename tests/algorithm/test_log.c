@@ -258,7 +258,7 @@ static void remembers_a_denial_until_its_entry_is_old(void **state) {
   assert_false(weir_settle_locally(&world->stack, &world->terms, memo, BEGIN + W, &ask));
   world->now_us = BEGIN + W;
   assert_true(toy_take(world, 0, 1)->allowed);
-  assert_false(memo->kept[0].log.known); /* the next one is measured against another */
+  assert_false(memo->rules[0].kept.log.known); /* the next one is measured against another */
   toy_close(world);
 }
 
