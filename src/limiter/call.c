@@ -198,6 +198,24 @@ static void join(weir_member *member, int64_t now_us) {
   weir_shard_unlock(entry->shard);
 }
 
+/* A clock costs as much as everything else that is done for a request of a batch. */
+static void read_now(weir_call *call) {
+  weir_limiter *limiter = call->limiter;
+  call->clock_steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
+  call->now_us = weir_limiter_now(limiter);
+}
+
+/* When a group is decided: not before one of its requests was made, nor at a time of before a step
+ * of the clock that others have seen. */
+static int64_t stamp(const weir_call *call, const weir_group *group) {
+  weir_limiter *limiter = call->limiter;
+  if (atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed) != call->clock_steps)
+    return weir_limiter_now(limiter);
+  for (weir_ask *ask = group->asks; ask != NULL; ask = ask->next)
+    if (member_of(ask)->call != call) return weir_limiter_now(limiter);
+  return call->now_us;
+}
+
 /* Takes the next group off the key's list, the leader's own request first, and starts its machine.
  */
 static void lead(weir_call *call, weir_member *leader) {
@@ -210,8 +228,8 @@ static void lead(weir_call *call, weir_member *leader) {
   group->asks = weir_entry_take_group(group->entry, limiter->least_capacity);
   for (weir_ask *ask = group->asks; ask != NULL; ask = ask->next)
     set_state(member_of(ask), WEIR_MEMBER_TAKEN);
-  group->turn = weir_machine_start(group->machine, weir_limiter_now(limiter), group->entry->memo,
-                                   group->asks);
+  group->turn =
+      weir_machine_start(group->machine, stamp(call, group), group->entry->memo, group->asks);
   weir_shard_unlock(group->entry->shard);
 }
 
@@ -341,19 +359,22 @@ static void wait_for_step(weir_call *call) {
 }
 
 /* A call without time to charge must not lead: it would fail everyone behind it. */
-static bool out_of_time(const weir_call *call) {
-  return weir_monotonic_us() >= call->charge_end_us;
+static void look_at_clocks(weir_call *call) {
+  call->monotonic_us = weir_monotonic_us();
+  if (call->monotonic_us >= call->charge_end_us) withdraw_all(call);
+  read_now(call);
 }
 
 void weir_call_run(weir_call *call) {
   int64_t longest_us = call->limiter->deadline_us;
-  call->deadline_us = weir_monotonic_us() + longest_us;
+  call->monotonic_us = weir_monotonic_us();
+  call->deadline_us = call->monotonic_us + longest_us;
   call->charge_end_us = call->deadline_us - longest_us / RESERVE_DIVISOR;
-  int64_t now_us = weir_limiter_now(call->limiter);
+  read_now(call);
   for (size_t i = 0; i < call->member_count; i++)
-    join(&call->members[i], now_us);
-  while (lead_all(call) || !all_done(call)) {
-    if (call->group_count == 0) wait_for_step(call);
-    if (!all_done(call) && out_of_time(call)) withdraw_all(call);
+    join(&call->members[i], call->now_us);
+  while (!all_done(call)) {
+    if (!lead_all(call)) wait_for_step(call);
+    if (!all_done(call)) look_at_clocks(call);
   }
 }

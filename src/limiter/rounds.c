@@ -93,13 +93,13 @@ static bool hand_over(const weir_call *call, const weir_group *group) {
 /* What was not sent when its time was over is late, not the store's fault. */
 static void absorb(weir_call *call) {
   int64_t now_us = weir_limiter_now(call->limiter);
-  int64_t monotonic_us = weir_monotonic_us();
+  call->monotonic_us = weir_monotonic_us();
   for (size_t i = 0; i < call->group_count; i++) {
     weir_group *group = &call->groups[i];
     if (group->turn != WEIR_TURN_EXECUTE) continue;
     bool sent = hand_over(call, group);
     int64_t end_us = sent || gives_back(group) ? call->deadline_us : call->charge_end_us;
-    resume(group, now_us, monotonic_us >= end_us);
+    resume(group, now_us, call->monotonic_us >= end_us);
   }
 }
 
@@ -127,7 +127,7 @@ static void give_up_part(weir_call *call, size_t from, size_t end) {
 static void execute(weir_call *call, size_t giving, size_t count) {
   if (giving == count) {
     execute_part(call, 0, count, call->deadline_us);
-  } else if (weir_monotonic_us() < call->charge_end_us) {
+  } else if (call->monotonic_us < call->charge_end_us) {
     execute_part(call, 0, count, call->charge_end_us);
   } else {
     execute_part(call, 0, giving, call->deadline_us);
@@ -138,18 +138,17 @@ static void execute(weir_call *call, size_t giving, size_t count) {
 /* Groups whose pause is over go on. One that would pause until there is no time left to charge has
  * had its last try. */
 static void wake(weir_call *call) {
-  int64_t monotonic_us = weir_monotonic_us();
   for (size_t i = 0; i < call->group_count; i++) {
     weir_group *group = &call->groups[i];
     if (group->turn != WEIR_TURN_PAUSE) continue;
-    bool late = group->wake_us >= call->charge_end_us || monotonic_us >= call->charge_end_us;
-    if (late || monotonic_us >= group->wake_us)
+    bool late = group->wake_us >= call->charge_end_us || call->monotonic_us >= call->charge_end_us;
+    if (late || call->monotonic_us >= group->wake_us)
       resume(group, weir_limiter_now(call->limiter), late);
   }
 }
 
 /* Sleeps until the first pause is over; false where nobody pauses. */
-static bool sleep_through_pause(const weir_call *call) {
+static bool sleep_through_pause(weir_call *call) {
   int64_t first_us = INT64_MAX;
   for (size_t i = 0; i < call->group_count; i++) {
     const weir_group *group = &call->groups[i];
@@ -157,6 +156,7 @@ static bool sleep_through_pause(const weir_call *call) {
   }
   if (first_us == INT64_MAX) return false;
   weir_sleep_until(first_us);
+  call->monotonic_us = weir_monotonic_us();
   return true;
 }
 
