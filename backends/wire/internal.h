@@ -60,6 +60,7 @@ struct weir_wire {
   pthread_mutex_t lock;
   const weir_wire_protocol *protocol;
   int64_t timeout_us;
+  int64_t patience_us; /* weir_socket_patience_us() */
   weir_addresses addresses;
   const weir_tls *tls; /* NULL: plain */
   char host[256];      /* for its certificate */
@@ -103,6 +104,10 @@ struct weir_wire {
   char out[WEIR_WIRE_OUT_BYTES];
   char in[WEIR_WIRE_IN_BYTES];
 };
+
+/* wire.c: a wire that leads nowhere yet; NULL: no memory. */
+weir_wire *weir_wire_make(const weir_wire_protocol *protocol, const void *settings,
+                          const weir_tls *tls, int64_t timeout_us, int64_t probe_us);
 
 /* slot.c: the end of a slot's life. */
 /* Gives every unanswered command its outcome; one that starts below `accepted` was sent. */

@@ -11,8 +11,7 @@
  * time slice, which is a millisecond and more. */
 enum { YIELDS = 3, CROWD = 3 };
 
-/* A slice of the receive that waits, stretched to two ticks of a kernel's clock, at most. */
-enum { FAR_US = 15000, POLL_MOST_MS = 60000 };
+enum { POLL_MOST_MS = 60000 };
 
 /* With nobody leading, lets the first who sleeps in line know, unless one who is awake will see. */
 static void wake_next(weir_wire *wire) {
@@ -41,11 +40,11 @@ static bool is_done(const weir_wire_slot *slot) {
   return atomic_load_explicit(&slot->done, memory_order_acquire);
 }
 
-/* A receive that waits saves the poll before it, a tenth of a round trip. It ends by itself after a
- * slice which the kernel may stretch, so it is not for the last milliseconds before a deadline, nor
- * for TLS, whose session a follower may not touch meanwhile. */
+/* A receive that waits saves the poll before it, a tenth of a round trip. It ends by itself, but
+ * not at once, so it is not for the last milliseconds before a deadline, nor for TLS, whose session
+ * a follower may not touch meanwhile. */
 static bool may_wait_in_receive(const weir_wire *wire, int64_t wait_us) {
-  return wire->session == NULL && weir_wire_only_receives(wire) && wait_us > FAR_US;
+  return wire->session == NULL && weir_wire_only_receives(wire) && wait_us > wire->patience_us;
 }
 
 /* Waits for the socket, in whole milliseconds rounded up, as poll wants them. */

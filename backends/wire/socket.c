@@ -8,9 +8,12 @@
 #include <string.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "wire/lookup.h"
+
+enum { SLICE_US = 1000, TICK_MOST_US = 10000 };
 
 static weir_status find_path(const char *path, weir_addresses *addresses, weir_message *message) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -95,7 +98,7 @@ int weir_socket_connect(const weir_address *address, int *fd) {
 }
 
 int weir_socket_finish(int fd) {
-  const struct timeval slice = {.tv_usec = 1000};
+  const struct timeval slice = {.tv_usec = SLICE_US};
   int error = 0;
   socklen_t length = sizeof error;
   if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) < 0) return errno;
@@ -123,4 +126,14 @@ ssize_t weir_socket_receive(int fd, char *bytes, size_t room, bool wait) {
     got = recv(fd, bytes, room, wait ? 0 : MSG_DONTWAIT);
   } while (got < 0 && errno == EINTR && !wait);
   return got;
+}
+
+/* Linux counts such waits in ticks, and tells how long those are by what its coarse clock can tell
+ * apart. */
+int64_t weir_socket_patience_us(void) {
+  struct timespec tick;
+  int64_t tick_us = TICK_MOST_US;
+  if (clock_getres(CLOCK_MONOTONIC_COARSE, &tick) == 0 && tick.tv_sec == 0)
+    tick_us = (tick.tv_nsec + 999) / 1000;
+  return (SLICE_US + tick_us - 1) / tick_us * tick_us + tick_us;
 }

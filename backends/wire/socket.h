@@ -31,8 +31,11 @@ int weir_socket_connect(const weir_address *address, int *fd);
 int weir_socket_finish(int fd);
 
 /* As send and recv without blocking or signals, repeated on EINTR. With `wait` a receive waits once
- * for at most a tick of the kernel's clock, give or take one, and may end with EINTR. */
+ * for at most weir_socket_patience_us(), and may end with EINTR. */
 ssize_t weir_socket_send(int fd, const char *bytes, size_t length);
 ssize_t weir_socket_receive(int fd, char *bytes, size_t room, bool wait);
+
+/* A slice of time, rounded up to ticks of the kernel's clock, and one more before it is noticed. */
+int64_t weir_socket_patience_us(void);
 
 #endif

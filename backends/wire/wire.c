@@ -42,31 +42,40 @@ static uint64_t make_seed(const weir_wire *wire) {
   return (uint64_t)weir_monotonic_us() ^ (uint64_t)(uintptr_t)wire;
 }
 
+weir_wire *weir_wire_make(const weir_wire_protocol *protocol, const void *settings,
+                          const weir_tls *tls, int64_t timeout_us, int64_t probe_us) {
+  weir_wire *made = calloc(1, sizeof *made);
+  if (made == NULL) return NULL;
+  if (pthread_mutex_init(&made->lock, NULL) != 0) {
+    free(made);
+    return NULL;
+  }
+  made->protocol = protocol;
+  made->greeting.settings = settings;
+  made->tls = tls;
+  made->timeout_us = timeout_us;
+  made->patience_us = weir_socket_patience_us();
+  made->fd = -1;
+  atomic_init(&made->leading, false);
+  atomic_init(&made->dialect, -1);
+  weir_breaker_init(&made->breaker, probe_us, make_seed(made));
+  return made;
+}
+
 weir_status weir_wire_open(const weir_wire_place *place, const weir_wire_protocol *protocol,
                            const void *settings, const weir_wire_times *times, weir_wire **wire,
                            weir_message *message) {
   *wire = NULL;
-  weir_wire *made = calloc(1, sizeof *made);
+  weir_wire *made =
+      weir_wire_make(protocol, settings, place->tls, times->timeout_us, times->probe_us);
   if (made == NULL) return WEIR_NO_MEMORY;
-  made->protocol = protocol;
-  made->greeting.settings = settings;
-  made->timeout_us = times->timeout_us;
-  made->fd = -1;
-  made->tls = place->tls;
-  atomic_init(&made->leading, false);
-  atomic_init(&made->dialect, -1);
-  weir_breaker_init(&made->breaker, times->probe_us, make_seed(made));
   set_name(made, place);
   weir_status status = weir_addresses_find(place, times, &made->addresses, message);
-  if (status != WEIR_OK) goto failed;
-  status = WEIR_NO_MEMORY;
-  if (pthread_mutex_init(&made->lock, NULL) != 0) goto failed;
-  *wire = made;
-  return WEIR_OK;
-
-failed:
-  weir_addresses_free(&made->addresses);
-  free(made);
+  if (status == WEIR_OK) {
+    *wire = made;
+  } else {
+    weir_wire_close(made);
+  }
   return status;
 }
 
