@@ -4,7 +4,7 @@
 
 enum { STEPS_OF_POWER = 1 << WEIR_BENCH_STEP_BITS };
 
-/* The first 32 nanoseconds have a step each; from then on every power of two has 32. */
+/* The first 128 nanoseconds have a step each; from then on every power of two has 128. */
 static size_t step_of(int64_t ns) {
   uint64_t value = ns > 0 ? (uint64_t)ns : 0;
   if (value < STEPS_OF_POWER) return (size_t)value;

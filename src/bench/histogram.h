@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* 32 steps for each power of two of nanoseconds, up to 2^41 (36 minutes). */
-enum { WEIR_BENCH_STEP_BITS = 5, WEIR_BENCH_POWERS = 37 };
+enum { WEIR_BENCH_STEP_BITS = 7, WEIR_BENCH_POWERS = 37 };
 enum { WEIR_BENCH_STEPS = WEIR_BENCH_POWERS << WEIR_BENCH_STEP_BITS };
 
 typedef struct weir_bench_histogram {
