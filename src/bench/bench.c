@@ -160,19 +160,40 @@ static int compare(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-/* The figure at `offset` of each round. */
-static double median(const weir_bench_contestant *contestant, unsigned rounds, size_t offset) {
-  double values[WEIR_BENCH_ROUNDS_MOST];
-  for (unsigned i = 0; i < rounds; i++)
-    memcpy(&values[i], (const char *)&contestant->rounds[i] + offset, sizeof values[i]);
-  qsort(values, rounds, sizeof values[0], compare);
-  return rounds % 2 == 1 ? values[rounds / 2] : (values[rounds / 2 - 1] + values[rounds / 2]) / 2;
+static double median(double *values, unsigned count) {
+  qsort(values, count, sizeof values[0], compare);
+  return count % 2 == 1 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+static double figure_at(const weir_bench_figures *figures, size_t offset) {
+  double value;
+  memcpy(&value, (const char *)figures + offset, sizeof value);
+  return value;
 }
 
 static void find_medians(weir_bench_contestant *contestant, unsigned rounds) {
+  double values[WEIR_BENCH_ROUNDS_MOST];
   for (size_t at = 0; at < sizeof contestant->median; at += sizeof(double)) {
-    double value = median(contestant, rounds, at);
+    for (unsigned i = 0; i < rounds; i++)
+      values[i] = figure_at(&contestant->rounds[i], at);
+    double value = median(values, rounds);
     memcpy((char *)&contestant->median + at, &value, sizeof value);
+  }
+}
+
+static void find_ratios(weir_bench_contestant *contestant, const weir_bench_contestant *raw,
+                        unsigned rounds) {
+  double values[WEIR_BENCH_ROUNDS_MOST];
+  for (size_t at = 0; at < sizeof contestant->ratio; at += sizeof(double)) {
+    bool known = true;
+    for (unsigned i = 0; i < rounds; i++) {
+      double own = figure_at(&contestant->rounds[i], at);
+      double base = figure_at(&raw->rounds[i], at);
+      known = known && own >= 0 && base > 0;
+      values[i] = known ? own / base : NOT_KNOWN;
+    }
+    double value = known ? median(values, rounds) : NOT_KNOWN;
+    memcpy((char *)&contestant->ratio + at, &value, sizeof value);
   }
 }
 
@@ -232,8 +253,11 @@ static weir_status run_rounds(struct run *run, weir_bench *bench) {
       if (plan->progress != NULL) plan->progress(plan->context, ++done, all);
     }
   }
-  for (size_t i = 0; i < bench->contestant_count; i++)
-    find_medians(&bench->contestants[i], plan->rounds);
+  for (size_t i = 0; i < bench->contestant_count; i++) {
+    weir_bench_contestant *contestant = &bench->contestants[i];
+    find_medians(contestant, plan->rounds);
+    if (contestant->baseline) find_ratios(contestant - 1, contestant, plan->rounds);
+  }
   return WEIR_OK;
 }
 

@@ -50,6 +50,10 @@ typedef struct weir_bench_contestant {
   bool baseline; /* the raw loop on the first server of the URL */
   weir_bench_figures rounds[WEIR_BENCH_ROUNDS_MOST];
   weir_bench_figures median; /* each figure's own, over the rounds */
+  /* Of a store beside which there is a raw loop: each figure over the raw loop's of the same round,
+   * and of these the median. Negative where one of them is not known. What changes the machine's
+   * pace for a while changes both. */
+  weir_bench_figures ratio;
 } weir_bench_contestant;
 
 typedef struct weir_bench {

@@ -20,15 +20,13 @@ static json_t *make_figures(const weir_bench_figures *figures) {
   return NULL;
 }
 
-static json_t *make_ratios(const weir_bench_contestant *store, const weir_bench_contestant *raw) {
+static json_t *make_ratios(const weir_bench_contestant *store) {
   json_t *object = json_object();
   bool complete = object != NULL;
   for (size_t i = 0; complete && i < weir_cli_figure_count; i++) {
     const weir_cli_figure *figure = &weir_cli_figures[i];
-    double value = weir_cli_figure_of(&store->median, figure);
-    double base = weir_cli_figure_of(&raw->median, figure);
-    if (figure->ratio && value >= 0 && base > 0)
-      complete = set(object, figure->name, json_real(value / base));
+    double value = weir_cli_figure_of(&store->ratio, figure);
+    if (figure->ratio && value >= 0) complete = set(object, figure->name, json_real(value));
   }
   if (complete) return object;
   json_decref(object);
@@ -48,7 +46,7 @@ static json_t *make_rounds(const weir_bench_contestant *contestant, unsigned cou
 static bool fill(json_t *object, const weir_bench_plan *plan, const weir_bench *bench,
                  const weir_bench_contestant *contestant) {
   static const char *const patterns[] = {"uniform", "hot", "zipf"};
-  const weir_bench_contestant *raw = weir_cli_bench_raw(bench, contestant);
+  bool compared = weir_cli_bench_raw(bench, contestant) != NULL;
   char label[WEIR_CLI_LABEL_BYTES];
   weir_cli_bench_label(contestant->baseline ? contestant - 1 : contestant, label);
   bool complete = set(object, "store", json_string(label)) &&
@@ -61,8 +59,7 @@ static bool fill(json_t *object, const weir_bench_plan *plan, const weir_bench *
                   set(object, "batch", json_integer(plan->batch)) &&
                   set(object, "median", make_figures(&contestant->median)) &&
                   set(object, "rounds", make_rounds(contestant, plan->rounds));
-  return complete &&
-         (raw == NULL || set(object, "ratio_to_raw_loop", make_ratios(contestant, raw)));
+  return complete && (!compared || set(object, "ratio_to_raw_loop", make_ratios(contestant)));
 }
 
 bool weir_cli_bench_json(FILE *out, const weir_bench_plan *plan, const weir_bench *bench) {

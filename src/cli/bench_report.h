@@ -22,7 +22,7 @@ bool weir_cli_bench_json(FILE *out, const weir_bench_plan *plan, const weir_benc
 /* Draws decisions per second and latencies into a .svg or .png file; the exit status. */
 int weir_cli_bench_plot(const char *path, const weir_bench_plan *plan, const weir_bench *bench);
 
-/* The raw loop that a store's contestant is compared with, or NULL. */
+/* The raw loop that a store's contestant is compared with, or NULL: it has no ratios. */
 const weir_bench_contestant *weir_cli_bench_raw(const weir_bench *bench,
                                                 const weir_bench_contestant *contestant);
 

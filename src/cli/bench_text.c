@@ -74,17 +74,15 @@ static void write_row(FILE *out, const char *label, const weir_bench_figures *fi
   fputc('\n', out);
 }
 
-static void write_ratios(FILE *out, const weir_bench_contestant *store,
-                         const weir_bench_contestant *raw) {
+static void write_ratios(FILE *out, const weir_bench_contestant *store) {
   fprintf(out, "%-*s", LABEL_WIDTH, "  ratio");
   for (size_t i = 0; i < weir_cli_figure_count; i++) {
     const weir_cli_figure *figure = &weir_cli_figures[i];
-    double value = weir_cli_figure_of(&store->median, figure);
-    double base = weir_cli_figure_of(&raw->median, figure);
-    if (!figure->ratio || value < 0 || base <= 0)
+    double value = weir_cli_figure_of(&store->ratio, figure);
+    if (!figure->ratio || value < 0)
       fprintf(out, "%*s", width_of(figure), "-");
     else
-      fprintf(out, "%*.3f", width_of(figure), value / base);
+      fprintf(out, "%*.3f", width_of(figure), value);
   }
   fputc('\n', out);
 }
@@ -111,6 +109,6 @@ void weir_cli_bench_text(FILE *out, const weir_bench_plan *plan, const weir_benc
     char label[WEIR_CLI_LABEL_BYTES];
     weir_cli_bench_label(contestant, label);
     write_row(out, label, &contestant->median);
-    if (contestant->baseline) write_ratios(out, contestant - 1, contestant);
+    if (contestant->baseline) write_ratios(out, contestant - 1);
   }
 }
