@@ -232,8 +232,8 @@ static bool is_secure(const weir_url *url) {
 
 static weir_status open_wires(memcached_store *store, const weir_url *url, int64_t timeout_us,
                               weir_message *message) {
-  weir_wire_times times;
-  weir_status status = weir_wire_read_times(url, timeout_us, &times, message);
+  weir_wire_options options;
+  weir_status status = weir_wire_read_options(url, timeout_us, &options, message);
   if (status != WEIR_OK) return status;
   bool unix_socket = url->host_count == 0;
   size_t count = unix_socket ? 1 : url->host_count;
@@ -245,7 +245,7 @@ static weir_status open_wires(memcached_store *store, const weir_url *url, int64
                                 .port = host->port == 0 ? DEFAULT_PORT : host->port,
                                 .tls = store->tls};
     }
-    status = weir_wire_open(&place, &weir_memcached_protocol, &store->hello, &times,
+    status = weir_wire_open(&place, &weir_memcached_protocol, &store->hello, &options,
                             &store->wires[i], message);
     if (status != WEIR_OK) return status;
     store->server_count++;
@@ -291,7 +291,8 @@ static const weir_scheme schemes[] = {{"memcached", WEIR_URL_HOSTS | WEIR_URL_US
                                       {"memcacheds", WEIR_URL_HOSTS | WEIR_URL_USER},
                                       {NULL, 0}};
 
-static const char *const options[] = {"protocol", "distribution", "probe", WEIR_TLS_OPTIONS, NULL};
+static const char *const options[] = {"protocol", "distribution", WEIR_WIRE_OPTIONS,
+                                      WEIR_TLS_OPTIONS, NULL};
 
 const weir_backend weir_memcached_backend = {.size = sizeof(weir_backend),
                                              .name = "memcached",

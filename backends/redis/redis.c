@@ -175,8 +175,8 @@ static weir_status write_hello(const weir_url *url, weir_redis_hello *hello,
 
 static weir_status open_wire(const weir_url *url, int64_t timeout_us, redis_store *store,
                              weir_message *message) {
-  weir_wire_times times;
-  weir_status status = weir_wire_read_times(url, timeout_us, &times, message);
+  weir_wire_options options;
+  weir_status status = weir_wire_read_options(url, timeout_us, &options, message);
   if (status != WEIR_OK) return status;
   weir_wire_place place = {.path = url->path};
   if (url->host_count > 0) {
@@ -184,7 +184,8 @@ static weir_status open_wire(const weir_url *url, int64_t timeout_us, redis_stor
     place = (weir_wire_place){.host = url->hosts[0].name, .port = port == 0 ? DEFAULT_PORT : port};
     place.tls = store->tls;
   }
-  return weir_wire_open(&place, &weir_redis_protocol, &store->hello, &times, &store->wire, message);
+  return weir_wire_open(&place, &weir_redis_protocol, &store->hello, &options, &store->wire,
+                        message);
 }
 
 static weir_status redis_open(const weir_url *url, int64_t timeout_us, void **handle,
@@ -213,7 +214,7 @@ static const weir_scheme schemes[] = {{"redis", WEIR_URL_HOST | WEIR_URL_PATH | 
                                       {"rediss", WEIR_URL_HOST | WEIR_URL_PATH | WEIR_URL_USER},
                                       {NULL, 0}};
 
-static const char *const options[] = {"db", "probe", WEIR_TLS_OPTIONS, NULL};
+static const char *const options[] = {"db", WEIR_WIRE_OPTIONS, WEIR_TLS_OPTIONS, NULL};
 
 extern const weir_backend weir_redis_backend;
 

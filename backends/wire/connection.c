@@ -303,8 +303,7 @@ void weir_wire_step(weir_wire *wire, short revents, int64_t now_us) {
 }
 
 bool weir_wire_only_receives(const weir_wire *wire) {
-  bool sending = wire->unsent != NULL || wire->out_start < wire->out_end;
-  return wire->state == WEIR_WIRE_READY && !sending;
+  return wire->state == WEIR_WIRE_READY && !weir_wire_has_to_send(wire);
 }
 
 short weir_wire_events(const weir_wire *wire) {

@@ -61,6 +61,7 @@ struct weir_wire {
   const weir_wire_protocol *protocol;
   int64_t timeout_us;
   int64_t patience_us; /* weir_socket_patience_us() */
+  bool one_at_a_time;  /* as the options have it */
   weir_addresses addresses;
   const weir_tls *tls; /* NULL: plain */
   char host[256];      /* for its certificate */
@@ -107,7 +108,7 @@ struct weir_wire {
 
 /* wire.c: a wire that leads nowhere yet; NULL: no memory. */
 weir_wire *weir_wire_make(const weir_wire_protocol *protocol, const void *settings,
-                          const weir_tls *tls, int64_t timeout_us, int64_t probe_us);
+                          const weir_tls *tls, const weir_wire_options *options);
 
 /* slot.c: the end of a slot's life. */
 /* Gives every unanswered command its outcome; one that starts below `accepted` was sent. */
@@ -147,6 +148,9 @@ ssize_t weir_wire_take(weir_wire *wire, char *bytes, size_t room, bool wait);
 bool weir_wire_holds(const weir_wire *wire);
 /* Says why one of them failed. */
 void weir_wire_explain(weir_wire *wire, const char *what, int error);
+
+/* transfer.c: whether there is something that may be sent. */
+bool weir_wire_has_to_send(const weir_wire *wire);
 
 /* transfer.c: on a ready connection. False: it must be closed, wire->why says why. */
 bool weir_wire_send(weir_wire *wire, int64_t now_us, bool keep_lock);

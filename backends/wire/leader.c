@@ -153,14 +153,10 @@ void weir_wire_submit(weir_wire *wire, weir_wire_slot *slot, unsigned dialects,
   pthread_mutex_unlock(&wire->lock);
 }
 
-static bool has_something_to_send(const weir_wire *wire) {
-  return wire->unsent != NULL || wire->out_start < wire->out_end;
-}
-
 void weir_wire_flush(weir_wire *wire) {
   int64_t now_us = weir_monotonic_us();
   pthread_mutex_lock(&wire->lock);
-  if (!has_something_to_send(wire)) {
+  if (!weir_wire_has_to_send(wire)) {
     /* The slot was turned away, or has gone with others: no system call for it. */
   } else if (!is_leading(wire)) {
     start_leading(wire, now_us);

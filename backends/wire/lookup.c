@@ -129,16 +129,16 @@ static bool is_in_digits(const char *host, uint16_t port, struct addrinfo **foun
   return getaddrinfo(host, text, &hints, found) == 0;
 }
 
-weir_status weir_lookup_host(const char *host, uint16_t port, const weir_wire_times *times,
+weir_status weir_lookup_host(const char *host, uint16_t port, const weir_wire_options *options,
                              struct addrinfo **found, weir_message *message) {
   int error = 0;
   *found = NULL;
   if (is_in_digits(host, port, found)) return WEIR_OK;
-  ending ended = look_up_until(host, port, times->lookup_end_us, &error, found);
+  ending ended = look_up_until(host, port, options->lookup_end_us, &error, found);
   if (ended == NO_MEMORY || error == EAI_MEMORY) return WEIR_NO_MEMORY;
   if (ended == TOO_LATE) {
     weir_message_set(message, "host \"%s\": the name was not resolved within %" PRId64 " ms", host,
-                     times->lookup_us / 1000);
+                     options->lookup_us / 1000);
     return WEIR_BAD_URL;
   }
   if (error == 0) return WEIR_OK;

@@ -47,21 +47,21 @@ static weir_status copy_list(const struct addrinfo *found, weir_addresses *addre
   return WEIR_OK;
 }
 
-static weir_status find_host(const weir_wire_place *place, const weir_wire_times *times,
+static weir_status find_host(const weir_wire_place *place, const weir_wire_options *options,
                              weir_addresses *addresses, weir_message *message) {
   struct addrinfo *found = NULL;
-  weir_status status = weir_lookup_host(place->host, place->port, times, &found, message);
+  weir_status status = weir_lookup_host(place->host, place->port, options, &found, message);
   if (status != WEIR_OK) return status;
   status = copy_list(found, addresses);
   freeaddrinfo(found);
   return status;
 }
 
-weir_status weir_addresses_find(const weir_wire_place *place, const weir_wire_times *times,
+weir_status weir_addresses_find(const weir_wire_place *place, const weir_wire_options *options,
                                 weir_addresses *addresses, weir_message *message) {
   *addresses = (weir_addresses){0};
   if (place->path != NULL) return find_path(place->path, addresses, message);
-  return find_host(place, times, addresses, message);
+  return find_host(place, options, addresses, message);
 }
 
 void weir_addresses_free(weir_addresses *addresses) {

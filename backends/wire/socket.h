@@ -19,7 +19,7 @@ typedef struct weir_addresses {
 } weir_addresses;
 
 /* Every address of a place. WEIR_BAD_URL names what cannot be found, or not in time. */
-weir_status weir_addresses_find(const weir_wire_place *place, const weir_wire_times *times,
+weir_status weir_addresses_find(const weir_wire_place *place, const weir_wire_options *options,
                                 weir_addresses *addresses, weir_message *message);
 void weir_addresses_free(weir_addresses *addresses);
 

@@ -33,6 +33,14 @@ void weir_wire_explain(weir_wire *wire, const char *what, int error) {
   weir_message_set(&wire->why, "%s: %s", what, text);
 }
 
+static bool may_encode(const weir_wire *wire) {
+  return wire->unsent != NULL && (!wire->one_at_a_time || wire->unsent == wire->first);
+}
+
+bool weir_wire_has_to_send(const weir_wire *wire) {
+  return may_encode(wire) || wire->out_start < wire->out_end;
+}
+
 static bool encode_slot(weir_wire *wire, weir_wire_slot *slot, int64_t unix_s) {
   if (slot->encoded == 0) slot->heard = wire->heard;
   while (slot->encoded < slot->count) {
@@ -55,14 +63,14 @@ static void refuse_slot(weir_wire *wire, weir_wire_slot *slot, const char *why) 
 
 /* Encodes as much of the line as the buffer holds. */
 static void fill(weir_wire *wire, int64_t now_us) {
-  if (wire->unsent == NULL) return;
+  if (!may_encode(wire)) return;
   if (wire->out_start > 0) {
     memmove(wire->out, wire->out + wire->out_start, wire->out_end - wire->out_start);
     wire->out_end -= wire->out_start;
     wire->out_start = 0;
   }
   int64_t unix_s = (int64_t)time(NULL);
-  while (wire->unsent != NULL) {
+  while (may_encode(wire)) {
     weir_wire_slot *slot = wire->unsent;
     if (slot->encoded == 0 && now_us >= slot->deadline_us) {
       weir_breaker_excuse(&wire->breaker, slot, now_us);

@@ -25,14 +25,20 @@ static void set_name(weir_wire *wire, const weir_wire_place *place) {
   }
 }
 
-weir_status weir_wire_read_times(const weir_url *url, int64_t timeout_us, weir_wire_times *times,
-                                 weir_message *message) {
+weir_status weir_wire_read_options(const weir_url *url, int64_t timeout_us,
+                                   weir_wire_options *options, weir_message *message) {
+  enum { OFF, ON };
+  static const char *const words[] = {[OFF] = "off", [ON] = "on", NULL};
   int64_t lookup_us = timeout_us > LOOKUP_LEAST_US ? timeout_us : LOOKUP_LEAST_US;
-  *times = (weir_wire_times){.timeout_us = timeout_us,
-                             .lookup_us = lookup_us,
-                             .lookup_end_us = weir_monotonic_us() + lookup_us};
+  size_t word;
+  *options = (weir_wire_options){.timeout_us = timeout_us,
+                                 .lookup_us = lookup_us,
+                                 .lookup_end_us = weir_monotonic_us() + lookup_us};
+  weir_status status = weir_url_word(url, "pipelining", words, ON, &word, message);
+  options->one_at_a_time = status == WEIR_OK && word == OFF;
+  if (status != WEIR_OK) return status;
   return weir_url_duration(url, "probe", PROBE_LEAST_US, PROBE_MOST_US, PROBE_DEFAULT_US,
-                           &times->probe_us, message);
+                           &options->probe_us, message);
 }
 
 /* Without the system's random numbers the time and the address must do. */
@@ -43,7 +49,7 @@ static uint64_t make_seed(const weir_wire *wire) {
 }
 
 weir_wire *weir_wire_make(const weir_wire_protocol *protocol, const void *settings,
-                          const weir_tls *tls, int64_t timeout_us, int64_t probe_us) {
+                          const weir_tls *tls, const weir_wire_options *options) {
   weir_wire *made = calloc(1, sizeof *made);
   if (made == NULL) return NULL;
   if (pthread_mutex_init(&made->lock, NULL) != 0) {
@@ -53,24 +59,24 @@ weir_wire *weir_wire_make(const weir_wire_protocol *protocol, const void *settin
   made->protocol = protocol;
   made->greeting.settings = settings;
   made->tls = tls;
-  made->timeout_us = timeout_us;
+  made->timeout_us = options->timeout_us;
+  made->one_at_a_time = options->one_at_a_time;
   made->patience_us = weir_socket_patience_us();
   made->fd = -1;
   atomic_init(&made->leading, false);
   atomic_init(&made->dialect, -1);
-  weir_breaker_init(&made->breaker, probe_us, make_seed(made));
+  weir_breaker_init(&made->breaker, options->probe_us, make_seed(made));
   return made;
 }
 
 weir_status weir_wire_open(const weir_wire_place *place, const weir_wire_protocol *protocol,
-                           const void *settings, const weir_wire_times *times, weir_wire **wire,
+                           const void *settings, const weir_wire_options *options, weir_wire **wire,
                            weir_message *message) {
   *wire = NULL;
-  weir_wire *made =
-      weir_wire_make(protocol, settings, place->tls, times->timeout_us, times->probe_us);
+  weir_wire *made = weir_wire_make(protocol, settings, place->tls, options);
   if (made == NULL) return WEIR_NO_MEMORY;
   set_name(made, place);
-  weir_status status = weir_addresses_find(place, times, &made->addresses, message);
+  weir_status status = weir_addresses_find(place, options, &made->addresses, message);
   if (status == WEIR_OK) {
     *wire = made;
   } else {

@@ -132,22 +132,27 @@ typedef struct weir_wire_place {
   const weir_tls *tls; /* how to speak TLS there, to a host; NULL: not. Must outlive the wire */
 } weir_wire_place;
 
-/* How long a store waits for what. */
-typedef struct weir_wire_times {
+/* What a store's URL and its caller want of all its wires. */
+typedef struct weir_wire_options {
   int64_t timeout_us;    /* the store's timeout option */
   int64_t probe_us;      /* its probe option: the longest pause before a silent server is asked */
   int64_t lookup_us;     /* names that are not found within this are given up */
   int64_t lookup_end_us; /* all of a store's names together: when it began to open, and that */
-} weir_wire_times;
+  bool one_at_a_time;    /* a slot is sent when that before it is answered: no pipelining across
+                            threads, for measuring what it is worth */
+} weir_wire_options;
 
-/* Reads the options of the wire, which a backend lists as its own: "probe". */
-weir_status weir_wire_read_times(const weir_url *url, int64_t timeout_us, weir_wire_times *times,
-                                 weir_message *message);
+/* The URL's options of the wire, which a backend lists as its own. */
+#define WEIR_WIRE_OPTIONS "probe", "pipelining"
+
+/* Reads them. */
+weir_status weir_wire_read_options(const weir_url *url, int64_t timeout_us,
+                                   weir_wire_options *options, weir_message *message);
 
 /* Looks the host up; does not connect. `settings` must outlive the wire. WEIR_BAD_URL names the
  * place. */
 weir_status weir_wire_open(const weir_wire_place *place, const weir_wire_protocol *protocol,
-                           const void *settings, const weir_wire_times *times, weir_wire **wire,
+                           const void *settings, const weir_wire_options *options, weir_wire **wire,
                            weir_message *message);
 
 /* Another wire to where `wire` leads, of which nothing is shared but what was looked up. */

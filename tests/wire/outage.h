@@ -18,10 +18,11 @@ static inline void pause_ms(long ms) {
 static inline weir_wire *open_wire(uint16_t port, int64_t timeout_us, int64_t probe_us) {
   static const weir_memcached_hello hello = {.wanted = WEIR_DIALECT_META};
   const weir_wire_place place = {.host = "127.0.0.1", .port = port};
-  const weir_wire_times times = {.timeout_us = timeout_us, .probe_us = probe_us};
+  const weir_wire_options options = {.timeout_us = timeout_us, .probe_us = probe_us};
   weir_message message = {""};
   weir_wire *wire = NULL;
-  if (weir_wire_open(&place, &weir_memcached_protocol, &hello, &times, &wire, &message) != WEIR_OK)
+  if (weir_wire_open(&place, &weir_memcached_protocol, &hello, &options, &wire, &message) !=
+      WEIR_OK)
     fail_msg("%s", message.text);
   return wire;
 }

@@ -67,8 +67,8 @@ static int forget(void **state) {
   return 0;
 }
 
-static weir_wire_times within(int64_t us) {
-  return (weir_wire_times){.lookup_us = us, .lookup_end_us = weir_monotonic_us() + us};
+static weir_wire_options within(int64_t us) {
+  return (weir_wire_options){.lookup_us = us, .lookup_end_us = weir_monotonic_us() + us};
 }
 
 /* Threads that were given up free what they found when they are through. */
@@ -86,7 +86,7 @@ static void a_name_that_takes_too_long_is_given_up(void **state) {
   weir_message message = {""};
   for (int i = 0; i < NAMES; i++) {
     struct addrinfo *found = NULL;
-    weir_wire_times times = within(SHORT_US);
+    weir_wire_options times = within(SHORT_US);
     assert_int_equal(weir_lookup_host("slow.test", 1, &times, &found, &message), WEIR_BAD_URL);
     assert_string_equal(message.text, "host \"slow.test\": the name was not resolved within 50 ms");
     assert_null(found);
@@ -100,7 +100,7 @@ static void a_name_that_is_found_in_time_is_used(void **state) {
   (void)state;
   weir_message message = {""};
   struct addrinfo *found = NULL;
-  weir_wire_times times = within(PATIENCE_US);
+  weir_wire_options times = within(PATIENCE_US);
   set_answers(true);
   assert_int_equal(weir_lookup_host("slow.test", 80, &times, &found, &message), WEIR_OK);
   assert_int_equal(found->ai_family, AF_INET);
@@ -115,7 +115,7 @@ static void a_name_that_does_not_exist_is_named(void **state) {
   (void)state;
   weir_message message = {""};
   struct addrinfo *found = NULL;
-  weir_wire_times times = within(PATIENCE_US);
+  weir_wire_options times = within(PATIENCE_US);
   assert_int_equal(weir_lookup_host("no such host", 80, &times, &found, &message), WEIR_BAD_URL);
   assert_non_null(strstr(message.text, "host \"no such host\" cannot be found: "));
 }
@@ -124,7 +124,7 @@ static void an_address_in_digits_needs_no_time(void **state) {
   (void)state;
   static const char *const hosts[] = {"127.0.0.1", "::1", "fe80::1"};
   weir_message message = {""};
-  const weir_wire_times over = {.lookup_us = 1000, .lookup_end_us = 0};
+  const weir_wire_options over = {.lookup_us = 1000, .lookup_end_us = 0};
   for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++) {
     struct addrinfo *found = NULL;
     assert_int_equal(weir_lookup_host(hosts[i], 80, &over, &found, &message), WEIR_OK);

@@ -100,6 +100,35 @@ static void threads_share_one_connection_that_speaks_tls(void **state) {
   }
 }
 
+static void threads_take_turns_without_pipelining(void **state) {
+  (void)state;
+  server_restart(servers[0]);
+  share(open_servers(servers, 1, "timeout=30s&pipelining=off"));
+}
+
+/* What becomes of a second request while the first has no answer. */
+static weir_outcome outcome_of_the_second(const char *query) {
+  enum { SHORT_MS = 100 };
+  weir_message message = {""};
+  weir_store *store = open_servers(servers, 1, query);
+  weir_operation first = get_of("weir:turns:{a}:1");
+  weir_operation second = get_of("weir:turns:{b}:1");
+  assert_outcome(execute(store, get_of("weir:turns:{a}:1"), &message), WEIR_ABSENT);
+  server_stop(servers[0]);
+  weir_store_exec(store, &first, 1, deadline_in_ms(SHORT_MS), &message);
+  weir_store_exec(store, &second, 1, deadline_in_ms(SHORT_MS), &message);
+  server_continue(servers[0]);
+  assert_outcome(first, WEIR_UNKNOWN);
+  weir_store_close(store);
+  return second.outcome;
+}
+
+static void nothing_is_sent_behind_what_has_no_answer_without_pipelining(void **state) {
+  (void)state;
+  assert_int_equal(outcome_of_the_second("timeout=30s"), WEIR_UNKNOWN);
+  assert_int_equal(outcome_of_the_second("timeout=30s&pipelining=off"), WEIR_NOT_SENT);
+}
+
 int main(void) {
   for (int i = 0; i < SERVERS; i++)
     servers[i] = server_start_memcached(SERVER_IPV4, NULL);
@@ -113,6 +142,8 @@ int main(void) {
       cmocka_unit_test(threads_share_connections_to_several_servers),
       cmocka_unit_test(threads_share_one_connection_to_a_proxy),
       cmocka_unit_test(threads_share_one_connection_that_speaks_tls),
+      cmocka_unit_test(threads_take_turns_without_pipelining),
+      cmocka_unit_test(nothing_is_sent_behind_what_has_no_answer_without_pipelining),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
