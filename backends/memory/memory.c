@@ -8,7 +8,7 @@
  * is near its expiry makes room. Keys do not fall into shards quite evenly, so this begins a little
  * before the bound: at 95 % or more of it, because a store of few keys uses fewer shards. Memory:
  * 54 to 107 bytes per key (see table.h). A shard that doubles keeps its lock meanwhile, some 100 ns
- * per key in it; so stores of more than a million keys have more shards unless the URL says
+ * per key in it; so stores of more than four million keys have more shards unless the URL says
  * otherwise.
  */
 #include <pthread.h>
@@ -24,7 +24,7 @@ enum {
   KEYS_MOST = 100000000,
   KEYS_DEFAULT = 1000000,
   SHARDS_MOST = 256,
-  SHARDS_DEFAULT = 16,
+  SHARDS_DEFAULT = 64,
   SHARD_KEYS_LEAST = 8192, /* as long as there is more than one shard */
   SHARD_KEYS_MOST = 65536, /* where the URL leaves the shards open, up to SHARDS_MOST of them */
   CLOCK_INTERVAL = 256,    /* operations per reading of the clock */

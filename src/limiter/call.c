@@ -82,10 +82,7 @@ no_attributes:
 }
 
 weir_call *weir_call_acquire(weir_limiter *limiter, size_t count) {
-  pthread_mutex_lock(&limiter->idle_mutex);
-  weir_call *call = limiter->idle_calls;
-  if (call != NULL) limiter->idle_calls = call->next_idle;
-  pthread_mutex_unlock(&limiter->idle_mutex);
+  weir_call *call = weir_idle_take(limiter->idle);
   if (call == NULL) call = create_call(limiter);
   if (call == NULL) return NULL;
   if (call->room < count && !make_room(call, count)) {
@@ -100,11 +97,7 @@ weir_call *weir_call_acquire(weir_limiter *limiter, size_t count) {
 }
 
 void weir_call_release(weir_call *call) {
-  weir_limiter *limiter = call->limiter;
-  pthread_mutex_lock(&limiter->idle_mutex);
-  call->next_idle = limiter->idle_calls;
-  limiter->idle_calls = call;
-  pthread_mutex_unlock(&limiter->idle_mutex);
+  weir_idle_give(call->limiter->idle, call);
 }
 
 void weir_call_destroy(weir_call *call) {

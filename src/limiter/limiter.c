@@ -62,10 +62,6 @@ void weir_limiter_read_counts(const weir_limiter *limiter, weir_limiter_counts *
 }
 
 weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
-  if (pthread_mutex_init(&made->idle_mutex, NULL) != 0) {
-    free(made);
-    return weir_no_memory(message);
-  }
   made->process = weir_process_number();
   made->least_capacity = weir_stack_least_capacity(&made->stack);
   for (size_t i = 0; i < made->stack.count; i++)
@@ -74,9 +70,10 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   warn_of_short_cells(made);
   made->table = weir_table_create(made->memo_keys, weir_memo_bytes(&made->stack));
   made->counts = weir_counts_create();
-  weir_status status = made->table == NULL || made->counts == NULL
-                           ? weir_no_memory(message)
-                           : weir_limiter_create_local(made, message);
+  made->idle = weir_idle_create();
+  bool complete = made->table != NULL && made->counts != NULL && made->idle != NULL;
+  weir_status status =
+      complete ? weir_limiter_create_local(made, message) : weir_no_memory(message);
   if (status != WEIR_OK) weir_limiter_destroy(made);
   return status;
 }
@@ -108,23 +105,10 @@ weir_status weir_limiter_create(weir_store *store, const char *rules,
   return status;
 }
 
-/* In a child of the process that made it, nobody will ever unlock what a thread of the parent held
- * at the fork, and what that thread was changing must not be walked: it stays. */
-static void destroy_idle_calls(weir_limiter *limiter) {
-  if (pthread_mutex_trylock(&limiter->idle_mutex) != 0) return;
-  for (weir_call *call = limiter->idle_calls; call != NULL;) {
-    weir_call *next = call->next_idle;
-    weir_call_destroy(call);
-    call = next;
-  }
-  pthread_mutex_unlock(&limiter->idle_mutex);
-  pthread_mutex_destroy(&limiter->idle_mutex);
-}
-
 void weir_limiter_destroy(weir_limiter *limiter) {
   if (limiter == NULL) return;
   weir_limiter_destroy_local(limiter);
-  destroy_idle_calls(limiter);
+  weir_idle_destroy(limiter->idle);
   weir_table_destroy(limiter->table);
   weir_counts_destroy(limiter->counts);
   free(limiter);

@@ -7,6 +7,7 @@
  *     request.c   all other public entry points; checks requests, has them decided
  *     fallback.c  the answer of the limiter's policy where the store has none
  *     clock.c     now, with the guard; sleeping
+ *     idle.c      calls that wait for their next use
  *     call.c      joins the groups of its keys; leads some, waits for the others
  *     rounds.c    drives the machines it leads, round after round, all in one exec
  *     backoff.c   random pauses, for rounds that others disturbed and for callers
@@ -14,7 +15,6 @@
 #ifndef WEIR_LIMITER_LIMITER_H
 #define WEIR_LIMITER_LIMITER_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include <weir/limiter.h>
@@ -22,6 +22,7 @@
 #include "algorithm/algorithm.h"
 #include "key/key.h"
 #include "limiter/call.h"
+#include "limiter/idle.h"
 #include "memo/table.h"
 #include "metrics/counts.h"
 #include "policy/policy.h"
@@ -53,10 +54,9 @@ struct weir_limiter {
   weir_store *local_store; /* where `local` counts; */
   weir_limiter *local;     /* with WEIR_FALLBACK_LOCAL: of a share of the rules; else NULL */
 
-  atomic_uint clock_steps;    /* backward steps that were followed */
-  _Atomic int64_t latest_us;  /* the clock guard's */
-  pthread_mutex_t idle_mutex; /* guards idle_calls */
-  weir_call *idle_calls;      /* ready for reuse: nothing is allocated per decision */
+  atomic_uint clock_steps;   /* backward steps that were followed */
+  _Atomic int64_t latest_us; /* the clock guard's */
+  weir_idle *idle;
 };
 
 /* Reads the given options (NULL: all defaults) into the limiter. `store_timeout_us` is the default

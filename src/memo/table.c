@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHARDS_MOST = 16, CACHE_LINE_BYTES = 64 };
+enum { SHARDS_MOST = 64, CACHE_LINE_BYTES = 64 };
 
 struct weir_shard {
   _Alignas(CACHE_LINE_BYTES) pthread_mutex_t mutex;

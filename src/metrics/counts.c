@@ -3,25 +3,27 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { SHARDS = 16, CACHE_LINE_BYTES = 64, SOURCES = WEIR_SOURCE_FALLBACK + 1 };
+#include "metrics/thread.h"
+
+enum { SOURCES = WEIR_SOURCE_FALLBACK + 1 };
 
 _Static_assert((int)WEIR_STATUS_COUNT <= (int)WEIR_STATUSES_MOST, "every status is counted");
 
 /* The first line has all that is counted while nothing is wrong. */
 typedef struct weir_counts_shard {
-  _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t decided[SOURCES][2]; /* denied, allowed */
-  _Atomic uint64_t changed;                                        /* WEIR_OK without a decision */
+  _Alignas(WEIR_CACHE_LINE_BYTES) _Atomic uint64_t decided[SOURCES][2]; /* denied, allowed */
+  _Atomic uint64_t changed; /* WEIR_OK without a decision */
   _Atomic uint64_t keys_lost;
-  _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t round_trips;
+  _Alignas(WEIR_CACHE_LINE_BYTES) _Atomic uint64_t round_trips;
   _Atomic uint64_t failed[WEIR_STATUS_COUNT];
 } weir_counts_shard;
 
 struct weir_counts {
-  weir_counts_shard shards[SHARDS];
+  weir_counts_shard shards[WEIR_THREAD_PLACES];
 };
 
 weir_counts *weir_counts_create(void) {
-  weir_counts *made = aligned_alloc(CACHE_LINE_BYTES, sizeof *made);
+  weir_counts *made = aligned_alloc(WEIR_CACHE_LINE_BYTES, sizeof *made);
   if (made != NULL) *made = (weir_counts){0};
   return made;
 }
@@ -30,12 +32,8 @@ void weir_counts_destroy(weir_counts *counts) {
   free(counts);
 }
 
-/* Threads take the shards in turn. */
 static weir_counts_shard *own_shard(weir_counts *counts) {
-  static atomic_uint threads;
-  static _Thread_local unsigned own; /* 0: none yet */
-  if (own == 0) own = 1 + atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) % SHARDS;
-  return &counts->shards[own - 1];
+  return &counts->shards[weir_thread_place()];
 }
 
 static void add(_Atomic uint64_t *count, uint64_t number) {
@@ -87,6 +85,6 @@ static void add_shard(const weir_counts_shard *shard, weir_limiter_counts *sum) 
 
 void weir_counts_read(const weir_counts *counts, weir_limiter_counts *sum) {
   *sum = (weir_limiter_counts){.size = sum->size, .clock_steps = sum->clock_steps};
-  for (int i = 0; i < SHARDS; i++)
+  for (int i = 0; i < WEIR_THREAD_PLACES; i++)
     add_shard(&counts->shards[i], sum);
 }
