@@ -133,7 +133,7 @@ static bool step_connecting(weir_wire *wire, short revents, int64_t now_us) {
 /* The lock is let go, as signatures take their time. */
 static bool step_securing(weir_wire *wire, int64_t now_us) {
   weir_message why = {WEIR_WIRE_NO_HANDSHAKE};
-  pthread_mutex_unlock(&wire->lock);
+  weir_wire_unlock(wire);
   weir_tls_hands hands = weir_tls_session_shake(wire->session, &why);
   pthread_mutex_lock(&wire->lock);
   if (hands == WEIR_TLS_SHAKING && now_us < wire->attempt_end_us) return true;

@@ -11,7 +11,8 @@
 #include "wire/wire.h"
 
 enum {
-  WEIR_WIRE_SLOTS_MOST = 4096,     /* slots of one connection, in use or pooled */
+  WEIR_WIRE_SLOTS_MOST = 4096, /* slots of one connection, in use or pooled */
+  WEIR_WIRE_WOKEN_MOST = 64,
   WEIR_WIRE_OUT_BYTES = 64 * 1024, /* both hold several of the longest commands and replies */
   WEIR_WIRE_IN_BYTES = 64 * 1024,
   /* memcached 1.6.18 forgets the rest of a TLS record from which it read the end of a value, or
@@ -73,6 +74,8 @@ struct weir_wire {
   weir_wire_slot *pool;
   size_t slot_count;
 
+  weir_wire_slot *woken[WEIR_WIRE_WOKEN_MOST]; /* whose threads are told when the lock is free */
+  size_t woken_count;
   size_t waiting;      /* threads that wait for a slot */
   atomic_bool leading; /* a thread leads; written under the lock */
   bool resting;        /* and waits for the socket, inside poll or recv */
@@ -105,6 +108,12 @@ struct weir_wire {
   char out[WEIR_WIRE_OUT_BYTES];
   char in[WEIR_WIRE_IN_BYTES];
 };
+
+/* leader.c: gives the lock back, then wakes those for whom there was news. A thread that is woken
+ * under the lock would only wait for it. */
+void weir_wire_unlock(weir_wire *wire);
+/* There is news for the thread that sleeps on this slot. */
+void weir_wire_rouse(weir_wire *wire, weir_wire_slot *slot);
 
 /* wire.c: a wire that leads nowhere yet; NULL: no memory. */
 weir_wire *weir_wire_make(const weir_wire_protocol *protocol, const void *settings,

@@ -45,7 +45,7 @@ weir_wire_slot *weir_wire_slot_take(weir_wire *wire) {
   } else if (wire->slot_count < WEIR_WIRE_SLOTS_MOST && (slot = slot_new()) != NULL) {
     wire->slot_count++;
   }
-  pthread_mutex_unlock(&wire->lock);
+  weir_wire_unlock(wire);
   if (slot != NULL) slot_clear(slot);
   return slot;
 }
@@ -145,7 +145,7 @@ void weir_wire_slot_end(weir_wire *wire, weir_wire_slot *slot) {
     return;
   }
   atomic_store_explicit(&slot->done, true, memory_order_release);
-  if (slot->sleeping) pthread_cond_signal(&slot->wake);
+  if (slot->sleeping) weir_wire_rouse(wire, slot);
 }
 
 bool weir_wire_slot_collect(const weir_wire *wire, const weir_wire_slot *slot,

@@ -91,7 +91,7 @@ bool weir_wire_send(weir_wire *wire, int64_t now_us, bool keep_lock) {
     fill(wire, now_us);
     size_t length = wire->out_end - wire->out_start;
     if (length == 0) return true;
-    if (!keep_lock) pthread_mutex_unlock(&wire->lock);
+    if (!keep_lock) weir_wire_unlock(wire);
     ssize_t sent = weir_wire_put(wire, wire->out + wire->out_start, length);
     int error = errno;
     if (!keep_lock) pthread_mutex_lock(&wire->lock);
@@ -162,7 +162,7 @@ static ssize_t receive_some(weir_wire *wire, size_t room) {
   bool wait = wire->patient;
   wire->patient = false;
   wire->resting = wait;
-  pthread_mutex_unlock(&wire->lock);
+  weir_wire_unlock(wire);
   ssize_t got = weir_wire_take(wire, wire->in + wire->in_end, room, wait);
   int error = errno;
   pthread_mutex_lock(&wire->lock);
