@@ -358,14 +358,19 @@ static void look_at_clocks(weir_call *call) {
   read_now(call);
 }
 
-void weir_call_run(weir_call *call) {
+static void begin_deadline(weir_call *call) {
   int64_t longest_us = call->limiter->deadline_us;
   call->monotonic_us = weir_monotonic_us();
   call->deadline_us = call->monotonic_us + longest_us;
   call->charge_end_us = call->deadline_us - longest_us / RESERVE_DIVISOR;
+}
+
+/* What is answered without the store needs no deadline. */
+void weir_call_run(weir_call *call) {
   read_now(call);
   for (size_t i = 0; i < call->member_count; i++)
     join(&call->members[i], call->now_us);
+  if (!all_done(call)) begin_deadline(call);
   while (!all_done(call)) {
     if (!lead_all(call)) wait_for_step(call);
     if (!all_done(call)) look_at_clocks(call);
