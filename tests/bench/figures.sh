@@ -46,27 +46,38 @@ show() {
 
 never=1000000000/1h
 window=sliding-window:$never
+rounds='--rounds 21' # short turns: what slows the machine for a while slows neighbours alike
+one_thread="--keys 100 $rounds"
 start 1
-show 'One thread, server and client on a core each' 'taskset -c 0' --store "$memcached" --store "$redis" --baseline --rule "$window"
-show '32 threads, 10,000 keys' --store "$memcached" --store "$redis" --baseline --threads 32 --keys 10000 --rule "$window"
-show '32 threads, one key' --store "$memcached" --store "$redis" --baseline --threads 32 --hot --rule "$window"
-show '32 threads, one key, token bucket' --store "$memcached" --store "$redis" --baseline --threads 32 --hot --rule "token-bucket:$never"
-show 'Batches of 64 different keys' --store "$memcached" --store "$redis" --baseline --batch 64 --keys 1000 --rule "$window"
+show 'One thread, server and client on a core each' 'taskset -c 0' --store "$memcached" --store "$redis" --baseline $one_thread --rule "$window"
+show '32 threads, 10,000 keys' $rounds --store "$memcached" --store "$redis" --baseline --threads 32 --keys 10000 --rule "$window"
+show '32 threads, one key' $rounds --store "$memcached" --store "$redis" --baseline --threads 32 --hot --rule "$window"
+show '32 threads, one key, token bucket' $rounds --store "$memcached" --store "$redis" --baseline --threads 32 --hot --rule "token-bucket:$never"
+show 'Batches of 64 different keys' $rounds --store "$memcached" --store "$redis" --baseline --batch 64 --keys 1000 --rule "$window"
 show 'A key over its limit, answered by the process' --store "$memcached" --hot --rule fixed-window:1/1d
-show 'The embedded store, one thread, 100,000 keys' --store memory: --keys 100000 --rule "$window"
-show 'The embedded store, two threads, 100,000 keys' --store memory: --keys 100000 --threads 2 --rule "$window"
+for keys in 1000 100000; do
+  show "The embedded store, one thread, $keys keys" --store memory: --keys "$keys" --rule "$window"
+  show "The embedded store, two threads, $keys keys" --store memory: --keys "$keys" --threads 2 --rule "$window"
+done
 for cells in 1 16 64; do
-  show "One thread, $cells cells" 'taskset -c 0' --store "$memcached" --baseline --rule "$window,cells=$cells"
+  show "One thread, $cells cells" 'taskset -c 0' --store "$memcached" --baseline $one_thread --rule "$window,cells=$cells"
 done
 for rule in "fixed-window:$never" "quota:$never" "token-bucket:$never" "leaky-bucket:$never" "$window;token-bucket:$never" \
   "$window;token-bucket:$never;quota:$never"; do
-  show "One thread, $rule" 'taskset -c 0' --store "$memcached" --store "$redis" --baseline --rule "$rule"
+  show "One thread, $rule" 'taskset -c 0' --store "$memcached" --store "$redis" --baseline $one_thread --rule "$rule"
 done
-for threads in 2 8; do
-  show "$threads threads, 10,000 keys" --store "$memcached" --baseline --threads "$threads" --keys 10000 --rule "$window"
+for threads in 2 4 8 16; do
+  show "$threads threads, 10,000 keys" $rounds --store "$memcached" --baseline --threads "$threads" --keys 10000 --rule "$window"
 done
+for keys in 10000 100000; do
+  show "One thread, $keys keys" 'taskset -c 0' --store "$memcached" --baseline --keys "$keys" $rounds --rule "$window"
+done
+for batch in 8 256; do
+  show "Batches of $batch different keys" $rounds --store "$memcached" --baseline --batch "$batch" --keys 1000 --rule "$window"
+done
+show '32 threads, 10,000 keys, without pipelining across threads' --store "$memcached?pipelining=off" --threads 32 --keys 10000 --rule "$window"
 show '32 threads, one key, without combining' --store "$memcached" --threads 32 --hot --no-combining --rule "$window"
 show 'A key over its limit, without local denial' --store "$memcached" --hot --no-local-denial --rule fixed-window:1/1d
 show 'One thread, without cached cells' 'taskset -c 0' --store "$memcached" --no-cached-cells --rule "$window"
 start 0
-show 'One thread, server and client on one core' 'taskset -c 0' --store "$memcached" --store "$redis" --baseline --rule "$window"
+show 'One thread, server and client on one core' 'taskset -c 0' --store "$memcached" --store "$redis" --baseline $one_thread --rule "$window"

@@ -8,7 +8,7 @@
 
 #include "memo/table.c" /* NOLINT(bugprone-suspicious-include) */
 
-enum { TABLE_KEYS = 16384, CHOSEN = 512, SHARD_BITS = 4, BUCKET_BITS = 8 };
+enum { TABLE_KEYS = 16384, CHOSEN = 512, SHARD_BITS = 6, BUCKET_BITS = 6 };
 
 static unsigned chosen[CHOSEN];
 
