@@ -18,7 +18,8 @@ typedef struct weir_limiter weir_limiter;
 
 /* Where "now" comes from: microseconds since the Unix epoch, 0 to 253402300799999999 (year 9999).
  * Called from any thread that uses the limiter, several times per decision; must not block. Small
- * backward steps (up to the larger of clock_error_us and 1 s) are held back by the limiter. */
+ * backward steps (up to the larger of clock_error_us and 1 s) are held back by the limiter, to
+ * within a hundredth of clock_error_us, 100 us at the most. */
 typedef struct weir_clock {
   int64_t (*now_us)(void *context);
   void *context;

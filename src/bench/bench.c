@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #include <weir/backend.h>
 
@@ -33,11 +32,6 @@ struct run {
   pid_t children[WEIR_BENCH_PROCESSES_MOST];
   weir_message *message;
 };
-
-static void sleep_us(long us) {
-  const struct timespec time = {.tv_nsec = us * 1000};
-  nanosleep(&time, NULL);
-}
 
 /* --- processes ---------------------------------------------------------------------------------
  */
@@ -87,7 +81,7 @@ static bool await(struct run *run, bool all_done) {
     weir_bench_share *share = &run->memory->shares[i];
     while (!atomic_load(&share->done) && (all_done || !atomic_load(&share->ready))) {
       if (is_lost(run, i)) return false;
-      sleep_us(all_done ? RARE_LOOK_US : LOOK_US);
+      weir_bench_sleep_us(all_done ? RARE_LOOK_US : LOOK_US);
     }
     if (share->status == WEIR_OK) continue;
     weir_message_set(run->message, "%s", share->message.text);

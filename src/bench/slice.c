@@ -45,7 +45,7 @@ static int64_t clock_ns(clockid_t clock) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-static void sleep_us(int64_t us) {
+void weir_bench_sleep_us(int64_t us) {
   struct timespec time = {.tv_sec = (time_t)(us / 1000000), .tv_nsec = (long)(us % 1000000) * 1000};
   while (nanosleep(&time, &time) != 0 && errno == EINTR) {
   }
@@ -206,7 +206,7 @@ static weir_status touch(struct team *team, weir_request *requests, size_t count
     }
     if (answered) return WEIR_OK;
     if (!is_late(status)) break;
-    sleep_us(TOUCH_PAUSE_US);
+    weir_bench_sleep_us(TOUCH_PAUSE_US);
   }
   return status;
 }
@@ -240,9 +240,9 @@ static void clean_up(struct team *team) {
 static int64_t await_go(const weir_bench_slice *slice) {
   int64_t go_us;
   while ((go_us = atomic_load(slice->go)) == 0)
-    sleep_us(GO_LOOK_US);
+    weir_bench_sleep_us(GO_LOOK_US);
   int64_t left_us = go_us - weir_monotonic_us();
-  if (left_us > 0) sleep_us(left_us);
+  if (left_us > 0) weir_bench_sleep_us(left_us);
   return go_us;
 }
 

@@ -38,4 +38,7 @@ typedef struct weir_bench_slice {
 void weir_bench_slice_work(const weir_bench_slice *slice, unsigned process,
                            weir_bench_share *share);
 
+/* Whatever signals come. */
+void weir_bench_sleep_us(int64_t us);
+
 #endif

@@ -83,6 +83,32 @@ static void keeps_a_clock_within_the_years_it_can_count(void **state) {
   world_close(&w);
 }
 
+/* Steps of the clock to and fro, all smaller than what is held back: how far the stamps of
+ * decisions ever fall behind a later one. */
+static int64_t furthest_back_us(int64_t clock_error_us) {
+  static const int64_t steps[] = {70, -30, 45, -60, 90, -99, 300, -250, 20, 1, -1, 99, -50, 101};
+  world w;
+  weir_limiter_options options = {.clock_error_us = clock_error_us};
+  int64_t after_us = 0, latest_us = 0, furthest_us = 0;
+  world_open(&w, "memory:", "fixed-window:1000000/1h", &options);
+  for (size_t i = 0; i < 40 * sizeof steps / sizeof steps[0]; i++) {
+    world_set(&w, after_us += steps[i % (sizeof steps / sizeof steps[0])]);
+    int64_t at_us = world_take(&w, "k", 1).at_us;
+    if (latest_us - at_us > furthest_us) furthest_us = latest_us - at_us;
+    if (at_us > latest_us) latest_us = at_us;
+  }
+  world_close(&w);
+  return furthest_us;
+}
+
+static void holds_time_to_within_a_hundredth_of_the_clock_error(void **state) {
+  (void)state;
+  assert_int_equal(furthest_back_us(1), 0);
+  assert_in_range(furthest_back_us(5000), 0, 49);
+  assert_in_range(furthest_back_us(10000), 1, 99); /* the most there is */
+  assert_in_range(furthest_back_us(1000000), 1, 99);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(holds_a_small_step_back),
@@ -91,6 +117,7 @@ int main(void) {
       cmocka_unit_test(goes_on_when_the_clock_has_caught_up),
       cmocka_unit_test(recovers_from_a_clock_that_was_far_ahead),
       cmocka_unit_test(keeps_a_clock_within_the_years_it_can_count),
+      cmocka_unit_test(holds_time_to_within_a_hundredth_of_the_clock_error),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
