@@ -224,6 +224,7 @@ typedef struct weir_machine {
   int64_t now_us;      /* of this phase: every part's frame, and the stamp of its charge */
   int64_t clock_us;    /* of this round */
   unsigned stage;      /* of the charge: rules of one stage are charged together */
+  unsigned charging;   /* those of the stage that have something to charge, one bit each */
   bool in_order;       /* every rule is a stage of its own, tightest first */
   bool again;          /* after the take-back: judge once more what was denied by its own charge */
   unsigned pauses;     /* so far */

@@ -64,7 +64,7 @@ static void plan_part(weir_machine *machine, size_t i) {
       if (weir_stage_concerns(machine, i)) method->look(machine, i);
       break;
     case WEIR_PHASE_CHARGE:
-      if (weir_stage_rules(machine) >> i & 1U) method->charge(machine, i);
+      if (machine->charging >> i & 1U) method->charge(machine, i);
       break;
     case WEIR_PHASE_TAKE_BACK:
       if (part->unused > 0) method->take_back(machine, i);
@@ -158,10 +158,13 @@ static weir_turn take_back(weir_machine *machine) {
 /* Begins the next stage that has something to charge, if any take is left to charge it. */
 static weir_turn next_stage(weir_machine *machine) {
   for (; machine->stage < weir_stage_count(machine); machine->stage++) {
-    for (size_t i = 0; i < machine->stack->count; i++)
-      if (weir_stage_of(machine, i) == machine->stage)
-        machine->parts[i].charge = weir_stage_wants(machine, i);
-    if (weir_stage_rules(machine) != 0) return enter(machine, WEIR_PHASE_CHARGE);
+    machine->charging = 0;
+    for (size_t i = 0; i < machine->stack->count; i++) {
+      if (weir_stage_of(machine, i) != machine->stage) continue;
+      machine->parts[i].charge = weir_stage_wants(machine, i);
+      if (machine->parts[i].charge > 0) machine->charging |= 1U << i;
+    }
+    if (machine->charging != 0) return enter(machine, WEIR_PHASE_CHARGE);
   }
   return take_back(machine);
 }
@@ -174,7 +177,7 @@ static weir_turn charge(weir_machine *machine) {
 
 static weir_turn finish_stage(weir_machine *machine) {
   bool last = weir_stage_is_last(machine);
-  bool denied = weir_judge_stage(machine, weir_stage_rules(machine), last, !may_go_again(machine));
+  bool denied = weir_judge_stage(machine, machine->charging, last, !may_go_again(machine));
   machine->stage++;
   if (!last && weir_stage_has_takes(machine)) return next_stage(machine);
   if (denied && may_go_again(machine)) {

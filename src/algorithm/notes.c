@@ -9,6 +9,7 @@ static const weir_memo_cell unread = {0, -1};
 /* Slides cells[] so that cells[0] is cell `first`. The order of the loop keeps it in place. */
 static void slide(weir_memo *notes, size_t i, weir_memo_cell *cells, int64_t first, int count) {
   int64_t shift = first - notes->rules[i].kept.window.first;
+  if (shift == 0 && count == notes->rules[i].kept.window.count) return;
   for (int n = 0; n < count; n++) {
     int to = shift >= 0 ? n : count - 1 - n;
     int64_t from = to + shift;

@@ -50,14 +50,6 @@ unsigned weir_stage_count(const weir_machine *machine) {
   return machine->in_order ? (unsigned)machine->stack->count : KIND_STAGES;
 }
 
-unsigned weir_stage_rules(const weir_machine *machine) {
-  unsigned rules = 0;
-  for (size_t i = 0; i < machine->stack->count; i++)
-    if (weir_stage_of(machine, i) == machine->stage && machine->parts[i].charge > 0)
-      rules |= 1U << i;
-  return rules;
-}
-
 bool weir_stage_is_last(const weir_machine *machine) {
   for (size_t i = 0; i < machine->stack->count; i++)
     if (weir_stage_of(machine, i) > machine->stage && weir_stage_wants(machine, i) > 0)

@@ -19,9 +19,6 @@ int64_t weir_stage_wants(const weir_machine *machine, size_t i);
 unsigned weir_stage_of(const weir_machine *machine, size_t i);
 unsigned weir_stage_count(const weir_machine *machine);
 
-/* The rules of the present stage that have something to charge, one bit each. */
-unsigned weir_stage_rules(const weir_machine *machine);
-
 /* Whether no later stage has anything to charge. */
 bool weir_stage_is_last(const weir_machine *machine);
 

@@ -11,8 +11,16 @@ _Static_assert((int)WEIR_COUNTER_KEY_MOST <= (int)WEIR_STORE_KEY_MOST,
 
 static const char digits[] = "0123456789abcdef";
 
+/* Printable ASCII stands for itself, but for what means something in a counter's key. A table, as
+ * every byte of every key comes by here: those that do, each at its own place. */
+static const char themselves[] =
+    "................................"
+    ".!\".$.&'()*+,-./0123456789:;<=>?"
+    "@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_"
+    "`abcdefghijklmnopqrstuvwxyz.|.~.";
+
 static bool stands_for_itself(unsigned char byte) {
-  return byte > ' ' && byte < 0x7f && byte != '%' && byte != '{' && byte != '}' && byte != '#';
+  return byte < 0x80 && themselves[byte] == (char)byte;
 }
 
 static size_t encode_hash(const void *key, size_t length, char *encoded) {
@@ -29,7 +37,10 @@ static size_t encode_hash(const void *key, size_t length, char *encoded) {
 size_t weir_key_encode(const void *key, size_t length, char encoded[WEIR_ENCODED_MOST]) {
   const unsigned char *bytes = key;
   size_t used = 0;
-  for (size_t i = 0; i < length; i++) {
+  while (used < length && used < WEIR_ENCODED_MOST && stands_for_itself(bytes[used]))
+    used++;
+  memcpy(encoded, key, used); /* most keys are that and no more */
+  for (size_t i = used; i < length; i++) {
     bool plain = stands_for_itself(bytes[i]);
     if (used + (plain ? 1 : 3) > WEIR_ENCODED_MOST) return encode_hash(key, length, encoded);
     if (plain) {
