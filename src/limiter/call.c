@@ -358,11 +358,14 @@ static void look_at_clocks(weir_call *call) {
   read_now(call);
 }
 
+/* What is charged is stamped after the deadline began: others rely on it that a charge arrives
+ * within the deadline of its stamp, whatever held this thread up in between. */
 static void begin_deadline(weir_call *call) {
   int64_t longest_us = call->limiter->deadline_us;
   call->monotonic_us = weir_monotonic_us();
   call->deadline_us = call->monotonic_us + longest_us;
   call->charge_end_us = call->deadline_us - longest_us / RESERVE_DIVISOR;
+  read_now(call);
 }
 
 /* What is answered without the store needs no deadline. */

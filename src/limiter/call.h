@@ -62,7 +62,7 @@ struct weir_call {
   int64_t
       charge_end_us; /* nothing is read or charged from here on; what is left is for giving back */
   int64_t monotonic_us; /* when it was last looked at: before the call last did anything but wait */
-  int64_t now_us;       /* the limiter's, read since the call began or last waited, ... */
+  int64_t now_us; /* the limiter's, read since the deadline began or the call last waited, ... */
   unsigned clock_steps; /* ... and how many steps its clock had made before */
   size_t room;          /* members and groups there is memory for */
   size_t member_count;
