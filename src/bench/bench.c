@@ -160,7 +160,7 @@ static double median(double *values, unsigned count) {
   return count % 2 == 1 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
-static double figure_at(const weir_bench_figures *figures, size_t offset) {
+double weir_bench_figure_at(const weir_bench_figures *figures, size_t offset) {
   double value;
   memcpy(&value, (const char *)figures + offset, sizeof value);
   return value;
@@ -170,7 +170,7 @@ static void find_medians(weir_bench_contestant *contestant, unsigned rounds) {
   double values[WEIR_BENCH_ROUNDS_MOST];
   for (size_t at = 0; at < sizeof contestant->median; at += sizeof(double)) {
     for (unsigned i = 0; i < rounds; i++)
-      values[i] = figure_at(&contestant->rounds[i], at);
+      values[i] = weir_bench_figure_at(&contestant->rounds[i], at);
     double value = median(values, rounds);
     memcpy((char *)&contestant->median + at, &value, sizeof value);
   }
@@ -182,8 +182,8 @@ static void find_ratios(weir_bench_contestant *contestant, const weir_bench_cont
   for (size_t at = 0; at < sizeof contestant->ratio; at += sizeof(double)) {
     bool known = true;
     for (unsigned i = 0; i < rounds; i++) {
-      double own = figure_at(&contestant->rounds[i], at);
-      double base = figure_at(&raw->rounds[i], at);
+      double own = weir_bench_figure_at(&contestant->rounds[i], at);
+      double base = weir_bench_figure_at(&raw->rounds[i], at);
       known = known && own >= 0 && base > 0;
       values[i] = known ? own / base : NOT_KNOWN;
     }

@@ -61,6 +61,9 @@ typedef struct weir_bench {
   weir_bench_contestant contestants[WEIR_BENCH_CONTESTANTS_MOST];
 } weir_bench;
 
+/* The member of the figures at `offset`, which is a double like all of them. */
+double weir_bench_figure_at(const weir_bench_figures *figures, size_t offset);
+
 /* Runs the plan. Every slice has processes of its own, which are gone when it ends, and keys of its
  * own; a tenth of it, before the clock runs, is to warm up. The message says what went wrong:
  * WEIR_BAD_URL, WEIR_BAD_RULE and so on as weir_store_open() and weir_limiter_create() answer, or

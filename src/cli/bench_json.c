@@ -12,7 +12,7 @@ static json_t *make_figures(const weir_bench_figures *figures) {
   json_t *object = json_object();
   bool complete = object != NULL;
   for (size_t i = 0; complete && i < weir_cli_figure_count; i++) {
-    double value = weir_cli_figure_of(figures, &weir_cli_figures[i]);
+    double value = weir_bench_figure_at(figures, weir_cli_figures[i].offset);
     complete = set(object, weir_cli_figures[i].name, value < 0 ? json_null() : json_real(value));
   }
   if (complete) return object;
@@ -25,7 +25,7 @@ static json_t *make_ratios(const weir_bench_contestant *store) {
   bool complete = object != NULL;
   for (size_t i = 0; complete && i < weir_cli_figure_count; i++) {
     const weir_cli_figure *figure = &weir_cli_figures[i];
-    double value = weir_cli_figure_of(&store->ratio, figure);
+    double value = weir_bench_figure_at(&store->ratio, figure->offset);
     if (figure->ratio && value >= 0) complete = set(object, figure->name, json_real(value));
   }
   if (complete) return object;

@@ -38,6 +38,4 @@ typedef struct weir_cli_figure {
 extern const weir_cli_figure weir_cli_figures[];
 extern const size_t weir_cli_figure_count;
 
-double weir_cli_figure_of(const weir_bench_figures *figures, const weir_cli_figure *figure);
-
 #endif

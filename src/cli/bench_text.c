@@ -23,12 +23,6 @@ const weir_cli_figure weir_cli_figures[] = {
 };
 const size_t weir_cli_figure_count = sizeof weir_cli_figures / sizeof weir_cli_figures[0];
 
-double weir_cli_figure_of(const weir_bench_figures *figures, const weir_cli_figure *figure) {
-  double value;
-  memcpy(&value, (const char *)figures + figure->offset, sizeof value);
-  return value;
-}
-
 void weir_cli_bench_label(const weir_bench_contestant *contestant,
                           char label[WEIR_CLI_LABEL_BYTES]) {
   const char *url = contestant->url;
@@ -65,7 +59,7 @@ static void write_row(FILE *out, const char *label, const weir_bench_figures *fi
   fprintf(out, "%-*.*s", LABEL_WIDTH, LABEL_WIDTH, label);
   for (size_t i = 0; i < weir_cli_figure_count; i++) {
     const weir_cli_figure *figure = &weir_cli_figures[i];
-    double value = weir_cli_figure_of(figures, figure);
+    double value = weir_bench_figure_at(figures, figure->offset);
     if (value < 0)
       fprintf(out, "%*s", width_of(figure), "-");
     else
@@ -78,7 +72,7 @@ static void write_ratios(FILE *out, const weir_bench_contestant *store) {
   fprintf(out, "%-*s", LABEL_WIDTH, "  ratio");
   for (size_t i = 0; i < weir_cli_figure_count; i++) {
     const weir_cli_figure *figure = &weir_cli_figures[i];
-    double value = weir_cli_figure_of(&store->ratio, figure);
+    double value = weir_bench_figure_at(&store->ratio, figure->offset);
     if (!figure->ratio || value < 0)
       fprintf(out, "%*s", width_of(figure), "-");
     else
