@@ -37,8 +37,9 @@ void weir_value_read(weir_operation *operation, const char *text, size_t length,
     operation->outcome = WEIR_DONE;
   } else {
     operation->outcome = WEIR_REFUSED;
-    weir_message_set(message, "key \"%.*s\" holds something that is not an integer",
-                     (int)operation->key_length, operation->key);
+    char key[WEIR_KEY_SHOWN_BYTES];
+    weir_message_set(message, "key \"%s\" holds something that is not an integer",
+                     weir_operation_show_key(operation, key));
   }
 }
 

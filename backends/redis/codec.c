@@ -163,9 +163,10 @@ static bool take_value(weir_operation *operation, weir_redis_step step,
     return true;
   }
   operation->outcome = operation->kind == WEIR_RAISE ? WEIR_UNKNOWN : WEIR_REFUSED;
+  char key[WEIR_KEY_SHOWN_BYTES];
   weir_message_set(
-      message, "%s of key \"%.*s\": it holds %s", weir_redis_commands[step].name,
-      (int)operation->key_length, operation->key,
+      message, "%s of key \"%s\": it holds %s", weir_redis_commands[step].name,
+      weir_operation_show_key(operation, key),
       integer ? "a score beyond what is exact, 2^53" : "something that is not an integer");
   return true;
 }

@@ -74,7 +74,8 @@ void weir_redis_refusal_explain(unsigned cause, const char *name, const weir_ope
   if (operation == NULL) {
     weir_message_prefix(message, "%s: ", name);
   } else {
-    weir_message_prefix(message, "%s of key \"%.*s\": ", name, (int)operation->key_length,
-                        operation->key);
+    char key[WEIR_KEY_SHOWN_BYTES];
+    weir_message_prefix(message, "%s of key \"%s\": ", name,
+                        weir_operation_show_key(operation, key));
   }
 }

@@ -234,12 +234,20 @@ WEIR_EXPORT weir_status weir_store_open_backend(const weir_backend *backend, con
 /* CLOCK_MONOTONIC in microseconds: the time of every deadline. */
 WEIR_EXPORT int64_t weir_monotonic_us(void);
 
-/* Writes a message, or puts text before one that a lower layer wrote; cuts what does not fit. NULL
+/* Writes a message, or puts text before one that a lower layer wrote; cuts what does not fit. Every
+ * byte that is no printable ASCII is spelled out, as "\x1b": arguments may come from anywhere. NULL
  * is fine. */
 WEIR_EXPORT void weir_message_set(weir_message *message, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 WEIR_EXPORT void weir_message_prefix(weir_message *message, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* The operation's key as a message may show it: the caller's part of it, between the braces, is cut
+ * after WEIR_HOME_SHOWN_MOST bytes and then ends in "...". Such a part may be an address, a name or
+ * a token, and messages end in logs. Returns `text`. */
+enum { WEIR_HOME_SHOWN_MOST = 16, WEIR_KEY_SHOWN_BYTES = WEIR_STORE_KEY_MOST + 4 };
+WEIR_EXPORT const char *weir_operation_show_key(const weir_operation *operation,
+                                                char text[WEIR_KEY_SHOWN_BYTES]);
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,7 @@
 #include <weir/status.h>
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -33,25 +34,43 @@ weir_status_class weir_status_classify(weir_status status) {
   return is_status(status) ? statuses[status].class_of : WEIR_CLASS_BUG;
 }
 
-/* A message quotes what callers and servers sent, and must stay one line of text all the same. */
+/* A message quotes what callers and servers sent, and must stay one line of plain text all the
+ * same: whatever is no printable ASCII may move a cursor or end the line of a log. The backslash
+ * stays, so that text which passes through several messages is spelled out once. */
+static void spell_out(const char *text, char line[WEIR_MESSAGE_BYTES]) {
+  static const char digits[] = "0123456789abcdef";
+  size_t used = 0;
+  for (; *text != '\0'; text++) {
+    unsigned char byte = (unsigned char)*text;
+    bool plain = byte >= ' ' && byte < 0x7f;
+    if (used + (plain ? 1 : 4) >= WEIR_MESSAGE_BYTES) break;
+    if (plain) {
+      line[used++] = *text;
+      continue;
+    }
+    line[used++] = '\\';
+    line[used++] = 'x';
+    line[used++] = digits[byte >> 4];
+    line[used++] = digits[byte & 15];
+  }
+  line[used] = '\0';
+}
+
 static void format_line(char line[WEIR_MESSAGE_BYTES], const char *format, va_list arguments)
     __attribute__((format(printf, 2, 0)));
 
 static void format_line(char line[WEIR_MESSAGE_BYTES], const char *format, va_list arguments) {
-  if (vsnprintf(line, WEIR_MESSAGE_BYTES, format, arguments) < 0) line[0] = '\0';
-  for (char *at = line; *at != '\0'; at++) {
-    if ((unsigned char)*at < ' ' || *at == 0x7f) *at = '?';
-  }
+  char raw[WEIR_MESSAGE_BYTES]; /* the arguments may point into the message */
+  if (vsnprintf(raw, sizeof raw, format, arguments) < 0) raw[0] = '\0';
+  spell_out(raw, line);
 }
 
 void weir_message_set(weir_message *message, const char *format, ...) {
   if (message == NULL) return;
-  char line[WEIR_MESSAGE_BYTES]; /* the arguments may point into the message */
   va_list arguments;
   va_start(arguments, format);
-  format_line(line, format, arguments);
+  format_line(message->text, format, arguments);
   va_end(arguments);
-  memcpy(message->text, line, strlen(line) + 1);
 }
 
 void weir_message_prefix(weir_message *message, const char *format, ...) {
@@ -69,6 +88,16 @@ void weir_message_prefix(weir_message *message, const char *format, ...) {
   memmove(message->text + used, message->text, kept);
   memcpy(message->text, front, used);
   message->text[used + kept] = '\0';
+}
+
+const char *weir_operation_show_key(const weir_operation *operation,
+                                    char text[WEIR_KEY_SHOWN_BYTES]) {
+  bool cut = operation->home_length > WEIR_HOME_SHOWN_MOST;
+  int end = operation->home_offset + operation->home_length;
+  int shown = cut ? operation->home_offset + WEIR_HOME_SHOWN_MOST : end;
+  snprintf(text, WEIR_KEY_SHOWN_BYTES, "%.*s%s%.*s", shown, operation->key, cut ? "..." : "",
+           operation->key_length - end, operation->key + end);
+  return text;
 }
 
 int64_t weir_monotonic_us(void) {

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -62,9 +63,59 @@ static void a_message_is_one_line(void **state) {
   (void)state;
   weir_message message;
   weir_message_set(&message, "a\r\nb\x1b\x7f\tc");
-  assert_string_equal(message.text, "a??b???c");
+  assert_string_equal(message.text, "a\\x0d\\x0ab\\x1b\\x7f\\x09c");
   weir_message_prefix(&message, "d\n");
-  assert_string_equal(message.text, "d?a??b???c");
+  assert_string_equal(message.text, "d\\x0aa\\x0d\\x0ab\\x1b\\x7f\\x09c");
+}
+
+/* A terminal takes 0x9b for ESC [, and so does one that reads UTF-8 for "\xc2\x9b"; it knows no
+ * invalid UTF-8 either. */
+static void a_message_is_plain_ascii(void **state) {
+  (void)state;
+  weir_message message;
+  weir_message_set(&message,
+                   "\x9b"
+                   "2J \xc2\x9b \xc3\xa4 \xff");
+  assert_string_equal(message.text, "\\x9b2J \\xc2\\x9b \\xc3\\xa4 \\xff");
+  weir_message_set(&message, "%s", message.text);
+  assert_string_equal(message.text, "\\x9b2J \\xc2\\x9b \\xc3\\xa4 \\xff");
+}
+
+static void no_spelled_byte_is_cut_in_two(void **state) {
+  (void)state;
+  char text[WEIR_MESSAGE_BYTES];
+  memset(text, 0x80, sizeof text);
+  text[sizeof text - 1] = '\0';
+  for (size_t plain = 0; plain < 4; plain++) {
+    weir_message message;
+    weir_message_set(&message, "%.*s%s", (int)plain, "xyz", text);
+    size_t length = strlen(message.text);
+    assert_true(length < WEIR_MESSAGE_BYTES && length >= WEIR_MESSAGE_BYTES - 4);
+    assert_string_equal(message.text + length - 4, "\\x80");
+  }
+}
+
+static void assert_shown(const char *key, const char *shown) {
+  char text[WEIR_KEY_SHOWN_BYTES];
+  const char *home = strchr(key, '{') + 1;
+  const weir_operation operation = {.key = key,
+                                    .key_length = (uint16_t)strlen(key),
+                                    .home_offset = (uint16_t)(home - key),
+                                    .home_length = (uint16_t)strcspn(home, "}")};
+  assert_string_equal(weir_operation_show_key(&operation, text), shown);
+}
+
+static void a_key_is_shown_up_to_16_bytes_of_the_callers_part(void **state) {
+  (void)state;
+  char longest[WEIR_STORE_KEY_MOST + 1] = "weir:fw-1000:{", shown[WEIR_KEY_SHOWN_BYTES];
+  assert_shown("{a}", "{a}");
+  assert_shown("weir:fw-1000:{alice}:17", "weir:fw-1000:{alice}:17");
+  assert_shown("weir:fw-1000:{0123456789abcdef}:1", "weir:fw-1000:{0123456789abcdef}:1");
+  assert_shown("weir:fw-1000:{0123456789abcdefg}:1", "weir:fw-1000:{0123456789abcdef...}:1");
+  memset(longest + strlen(longest), 'k', sizeof longest - 1 - strlen(longest));
+  longest[WEIR_STORE_KEY_MOST - 1] = '}';
+  snprintf(shown, sizeof shown, "weir:fw-1000:{%.16s...}", longest + 14);
+  assert_shown(longest, shown);
 }
 
 static void no_message_is_fine(void **state) {
@@ -91,6 +142,9 @@ int main(void) {
       cmocka_unit_test(a_message_is_cut_to_its_room),
       cmocka_unit_test(a_prefix_stands_before_what_was_there),
       cmocka_unit_test(a_message_is_one_line),
+      cmocka_unit_test(a_message_is_plain_ascii),
+      cmocka_unit_test(no_spelled_byte_is_cut_in_two),
+      cmocka_unit_test(a_key_is_shown_up_to_16_bytes_of_the_callers_part),
       cmocka_unit_test(no_message_is_fine),
       cmocka_unit_test(the_clock_does_not_go_back),
   };
