@@ -149,12 +149,17 @@ static weir_status read_database(const weir_url *url, int64_t *database, weir_me
     return weir_url_integer(url, "db", 0, DATABASE_MOST, 0, database, message);
   }
   if (weir_url_find(url, "db") != NULL) {
-    weir_message_set(message, "the database is named twice, by \"%.80s\" and by db=", url->path);
+    weir_message_set(message, "the database is named twice, by the path and by db=");
     return WEIR_BAD_URL;
   }
   const weir_url_option option = {"db", url->path + 1};
   const weir_url path = {.options = &option, .option_count = 1};
-  return weir_url_integer(&path, "db", 0, DATABASE_MOST, 0, database, message);
+  weir_status status = weir_url_integer(&path, "db", 0, DATABASE_MOST, 0, database, NULL);
+  /* Not quoted: it may be the end of a password whose URL lacks its '@'. */
+  if (status != WEIR_OK)
+    weir_message_set(message, "the path is not the number of a database: accepted are 0 to %d",
+                     DATABASE_MOST);
+  return status;
 }
 
 static weir_status write_hello(const weir_url *url, weir_redis_hello *hello,

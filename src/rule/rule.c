@@ -34,6 +34,14 @@ void weir_rule_list_kinds(unsigned set, char list[WEIR_RULE_LIST_BYTES]) {
   }
 }
 
+/* A store URL in the place of a rule must not show its password. */
+static bool may_be_a_name(weir_rule_piece word) {
+  static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-";
+  for (size_t i = 0; i < word.length; i++)
+    if (strchr(letters, word.text[i]) == NULL) return false;
+  return true;
+}
+
 static weir_status read_kind(weir_rule_piece word, weir_rule *rule, weir_message *message) {
   char accepted[WEIR_RULE_LIST_BYTES];
   for (unsigned kind = 0; kind < WEIR_RULE_KINDS; kind++) {
@@ -42,8 +50,11 @@ static weir_status read_kind(weir_rule_piece word, weir_rule *rule, weir_message
     return WEIR_OK;
   }
   weir_rule_list_kinds((1U << WEIR_RULE_KINDS) - 1, accepted);
-  weir_message_set(message, "unknown algorithm \"%.*s\": accepted are %s", WEIR_RULE_SHOW(word),
-                   accepted);
+  if (may_be_a_name(word))
+    weir_message_set(message, "unknown algorithm \"%.*s\": accepted are %s", WEIR_RULE_SHOW(word),
+                     accepted);
+  else
+    weir_message_set(message, "no algorithm that is known: accepted are %s", accepted);
   return WEIR_BAD_RULE;
 }
 
@@ -112,7 +123,10 @@ weir_status weir_stack_parse(const char *text, uint32_t processes, weir_stack *s
     weir_rule *rule = &stack->rules[stack->count];
     weir_status status = read_rule(one, rule, message);
     if (status != WEIR_OK) {
-      weir_message_prefix(message, "rule \"%.*s\": ", WEIR_RULE_SHOW(one));
+      if (rule->cells > 0) /* the algorithm is known, so that this is a rule and nothing else */
+        weir_message_prefix(message, "rule \"%.*s\": ", WEIR_RULE_SHOW(one));
+      else
+        weir_message_prefix(message, "rule %zu: ", stack->count + 1);
       return status;
     }
     stack->count++;

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SCHEME_SHOWN_MOST = 20 };
+
 bool weir_url_cut(weir_url_piece *rest, char separator, weir_url_piece *front) {
   const char *end = memchr(rest->text, separator, rest->length);
   *front = *rest;
@@ -76,8 +78,7 @@ static weir_status read_path(weir_url_reader *reader, weir_url_piece path) {
     weir_message_set(reader->message, "the path is missing: write %s:///path",
                      reader->scheme->name);
   else
-    weir_message_set(reader->message, "%s takes no path, found \"%.*s\"", reader->scheme->name,
-                     WEIR_URL_SHOW(path));
+    weir_message_set(reader->message, "%s takes no path", reader->scheme->name);
   return WEIR_BAD_URL;
 }
 
@@ -93,15 +94,22 @@ static weir_status read_rest(weir_url_reader *reader, weir_url_piece rest) {
     body.length -= 2 + authority.length;
     body.text = authority.text + authority.length;
   } else if (body.length > 0 && body.text[0] != '/') {
-    weir_message_set(reader->message,
-                     "after \"%s:\" stands \"%.*s\": accepted are //, a path and ?",
-                     reader->scheme->name, WEIR_URL_SHOW(body));
+    weir_message_set(reader->message, "after \"%s:\" neither // nor a path nor ? follows",
+                     reader->scheme->name);
     return WEIR_BAD_URL;
   }
   weir_status status = weir_url_read_authority(reader, authority);
   if (status == WEIR_OK) status = read_path(reader, body);
   if (status == WEIR_OK) status = weir_url_read_options(reader, rest);
   return status;
+}
+
+/* In "user:password@host", and in a password alone, a credential stands in the scheme's place. */
+static bool is_shown_scheme(weir_url_piece name) {
+  static const char accepted[] =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+.-";
+  return name.length <= SCHEME_SHOWN_MOST && strspn(name.text, accepted) == name.length &&
+         strncmp(name.text + name.length, "://", 3) == 0;
 }
 
 static weir_status find_scheme(weir_url_reader *reader, weir_url_piece name,
@@ -119,13 +127,11 @@ static weir_status find_scheme(weir_url_reader *reader, weir_url_piece name,
       weir_url_list(list, scheme->name);
     }
   }
-  /* In "user:password@host" what stands in the scheme's place is a credential. */
-  const char *rest = name.text + name.length;
-  if (strchr(rest, '@') == NULL || strncmp(rest, "://", 3) == 0)
-    weir_message_set(reader->message, "unknown scheme \"%.*s\": accepted are %s",
-                     WEIR_URL_SHOW(name), list);
+  if (is_shown_scheme(name))
+    weir_message_set(reader->message, "unknown scheme \"%.*s\": accepted are %s", (int)name.length,
+                     name.text, list);
   else
-    weir_message_set(reader->message, "unknown scheme: accepted are %s", list);
+    weir_message_set(reader->message, "no scheme that is known: accepted are %s", list);
   return WEIR_BAD_URL;
 }
 

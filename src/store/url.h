@@ -3,8 +3,10 @@
  *     scheme:[//[user[:password]@]host[:port[:weight]][,...]][/path][?option=value[&...]]
  *
  * Parts are cut at their separators first and percent-decoded after, so an escaped separator is an
- * ordinary byte. A raw '@' may stand only in front of the hosts: everything before the last one can
- * be a credential and is never quoted in a message.
+ * ordinary byte. A raw '@' may stand only in front of the hosts.
+ *
+ * Messages name the part that is wrong, and quote only a scheme, and an option's name or value: in
+ * a malformed URL everything else can be a piece of a password.
  */
 #ifndef WEIR_STORE_URL_H
 #define WEIR_STORE_URL_H
@@ -45,9 +47,6 @@ typedef struct weir_url_reader {
   char *free; /* room for decoded text */
   weir_message *message;
 } weir_url_reader;
-
-/* For "%.*s": as much of a piece as a message can bear. */
-#define WEIR_URL_SHOW(piece) (int)((piece).length < 80 ? (piece).length : 80), (piece).text
 
 /* Cuts what stands before `separator` off the front of *rest, and the separator; false where there
  * is none, and then all of *rest goes to *front. */

@@ -1,4 +1,7 @@
-/* The authority of a store URL: user, password, hosts. */
+/* The authority of a store URL: user, password, hosts.
+ *
+ * None of it is quoted in a message: in a URL that lacks its '@', or has it in an odd place, any
+ * part may be of the password. */
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <string.h>
@@ -17,7 +20,6 @@ static int64_t read_digits(weir_url_piece piece, int64_t most) {
   return number;
 }
 
-/* Text that is no number is not quoted: it may be the password of a URL that lacks its '@'. */
 static weir_status read_number(weir_url_reader *reader, weir_url_piece piece, const char *part,
                                int64_t most, uint32_t *value) {
   int64_t number = read_digits(piece, most + 1);
@@ -25,11 +27,7 @@ static weir_status read_number(weir_url_reader *reader, weir_url_piece piece, co
     *value = (uint32_t)number;
     return WEIR_OK;
   }
-  if (number < 0)
-    weir_message_set(reader->message, "the %s is not a number from 1 to %" PRId64, part, most);
-  else
-    weir_message_set(reader->message, "%s %.*s is outside 1 to %" PRId64, part,
-                     WEIR_URL_SHOW(piece), most);
+  weir_message_set(reader->message, "the %s is not a number from 1 to %" PRId64, part, most);
   return WEIR_BAD_URL;
 }
 
@@ -63,10 +61,10 @@ static weir_status read_name(weir_url_reader *reader, weir_url_piece piece, bool
   }
   if (bracketed ? is_ipv6(host->name) : is_host_name(host->name)) return WEIR_OK;
   if (bracketed)
-    weir_message_set(reader->message, "\"%.80s\" in brackets is not an IPv6 address", host->name);
+    weir_message_set(reader->message, "what stands in brackets is not an IPv6 address");
   else
     weir_message_set(reader->message,
-                     "host \"%.80s\": accepted are A-Z a-z 0-9 . - _, at most %d bytes", host->name,
+                     "the host is no name: accepted are A-Z a-z 0-9 . - _, at most %d bytes",
                      WEIR_URL_HOST_NAME_MOST);
   return WEIR_BAD_URL;
 }
@@ -171,9 +169,6 @@ weir_status weir_url_read_authority(weir_url_reader *reader, weir_url_piece auth
   }
   if (reader->scheme->parts & (WEIR_URL_HOST | WEIR_URL_HOSTS)) return read_hosts(reader, hosts);
   if (hosts.length == 0) return WEIR_OK;
-  weir_url_cut(&hosts, ':',
-               &before); /* what follows may be the password of a URL that lacks its '@' */
-  weir_message_set(reader->message, "%s takes no host, found \"%.*s\"", reader->scheme->name,
-                   WEIR_URL_SHOW(before));
+  weir_message_set(reader->message, "%s takes no host", reader->scheme->name);
   return WEIR_BAD_URL;
 }

@@ -8,6 +8,8 @@
 
 #include "store/url.h"
 
+enum { NAME_SHOWN_MOST = 32 };
+
 static const char *const common_options[] = {"namespace", "timeout", NULL};
 
 static bool is_listed(const char *const *words, const char *name) {
@@ -17,10 +19,16 @@ static bool is_listed(const char *const *words, const char *name) {
   return false;
 }
 
-static weir_status check_name(weir_url_reader *reader, const char *name) {
+/* "timeot" of "?timeot=1s"; but not what follows the '?' in a password. */
+static bool is_shown_name(const char *name, bool has_value) {
+  return has_value && strlen(name) <= NAME_SHOWN_MOST &&
+         strspn(name, "abcdefghijklmnopqrstuvwxyz-_") == strlen(name);
+}
+
+static weir_status check_name(weir_url_reader *reader, const char *name, bool has_value) {
   const weir_parsed_url *parsed = reader->parsed;
   if (weir_url_find(&parsed->url, name) != NULL) {
-    weir_message_set(reader->message, "option %.80s is given twice", name);
+    weir_message_set(reader->message, "option %s is given twice", name);
     return WEIR_BAD_URL;
   }
   if (is_listed(common_options, name) || is_listed(parsed->backend->options, name)) return WEIR_OK;
@@ -29,8 +37,9 @@ static weir_status check_name(weir_url_reader *reader, const char *name) {
     weir_url_list(list, *word);
   for (const char *const *word = parsed->backend->options; *word != NULL; word++)
     weir_url_list(list, *word);
-  weir_message_set(reader->message, "unknown option \"%.80s\": %s accepts %s", name,
-                   reader->scheme->name, list);
+  bool shown = is_shown_name(name, has_value);
+  weir_message_set(reader->message, "unknown option%s%s%s: %s accepts %s", shown ? " \"" : "",
+                   shown ? name : "", shown ? "\"" : "", reader->scheme->name, list);
   return WEIR_BAD_URL;
 }
 
@@ -39,14 +48,14 @@ static weir_status read_option(weir_url_reader *reader, weir_url_piece text) {
   weir_url_option *option = &reader->options[url->option_count];
   weir_url_piece value = text;
   weir_url_piece name;
-  weir_url_cut(&value, '=', &name);
+  bool has_value = weir_url_cut(&value, '=', &name);
   weir_status status = weir_url_decode(reader, name, "the name of an option", &option->name);
   if (status != WEIR_OK) return status;
   if (option->name == NULL) {
     weir_message_set(reader->message, "an option has no name: write ?name=value&name=value");
     return WEIR_BAD_URL;
   }
-  status = check_name(reader, option->name);
+  status = check_name(reader, option->name, has_value);
   if (status != WEIR_OK) return status;
   status = weir_url_decode(reader, value, "the value of an option", &option->value);
   if (status == WEIR_OK && option->value == NULL) {

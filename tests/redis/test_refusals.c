@@ -222,9 +222,9 @@ static void tells_of_a_server_that_is_not_redis(void **state) {
 static void names_what_is_wrong_with_a_url(void **state) {
   (void)state;
   static const char *const urls[][2] = {
-      {"redis://localhost/x", "db=x: accepted is a whole number from 0 to 65535"},
-      {"redis://localhost/65536", "db=65536"},
-      {"redis://localhost/1/2", "db=1/2"},
+      {"redis://localhost/x", "the path is not the number of a database: accepted are 0 to 65535"},
+      {"redis://localhost/65536", "the path is not the number"},
+      {"redis://localhost/1/2", "the path is not the number"},
       {"redis://localhost/1?db=1", "named twice"},
       {"redis://localhost?db=-1", "db=-1"},
       {"redis://limiter@localhost", "a user without a password"},

@@ -156,15 +156,16 @@ static void options_are_decoded_and_found_by_name(void **state) {
 static void every_fault_names_the_offending_part(void **state) {
   (void)state;
   static const char *const cases[][2] = {
-      {"", "unknown scheme \"\""},
+      {"", "no scheme that is known: accepted are here"},
       {"localhost:11211",
-       "unknown scheme \"localhost\": accepted are here, many, many+unix, one, one+unix, both"},
-      {"HERE:", "unknown scheme \"HERE\""},
+       "no scheme that is known: accepted are here, many, many+unix, one, one+unix, both"},
+      {"HERE://", "unknown scheme \"HERE\""},
       {"redsi://ann:s3cret@h", "unknown scheme \"redsi\""},
+      {"redsi", "no scheme that is known"},
       {"here", "no ':' after \"here\""},
-      {"here:x", "after \"here:\" stands \"x\""},
-      {"here://h", "here takes no host, found \"h\""},
-      {"here:///x", "here takes no path, found \"/x\""},
+      {"here:x", "after \"here:\" neither // nor a path nor ? follows"},
+      {"here://h", "here takes no host"},
+      {"here:///x", "here takes no path"},
       {"many:", "the host is missing"},
       {"many://", "host 1 of the list: the host is missing"},
       {"many:///x", "the host is missing"},
@@ -174,13 +175,12 @@ static void every_fault_names_the_offending_part(void **state) {
       {"many://h:", "the port is not a number from 1 to 65535"},
       {"many://h:x", "the port is not a number from 1 to 65535"},
       {"many://h:-1", "the port is not a number"},
-      {"many://h:0", "port 0 is outside 1 to 65535"},
-      {"many://h:65536", "port 65536 is outside 1 to 65535"},
-      {"many://h:99999", "port 99999 is outside 1 to 65535"},
-      {"many://a,h:18446744073709551617",
-       "host 2 of the list: port 18446744073709551617 is outside"},
-      {"many://h:1:0", "weight 0 is outside 1 to 1000000"},
-      {"many://h:1:1000001", "weight 1000001 is outside 1 to 1000000"},
+      {"many://h:0", "the port is not a number from 1 to 65535"},
+      {"many://h:65536", "the port is not a number from 1 to 65535"},
+      {"many://h:99999", "the port is not a number from 1 to 65535"},
+      {"many://a,h:18446744073709551617", "host 2 of the list: the port is not a number"},
+      {"many://h:1:0", "the weight is not a number from 1 to 1000000"},
+      {"many://h:1:1000001", "the weight is not a number from 1 to 1000000"},
       {"many://h:1:", "the weight is not a number"},
       {"many://h:1:2:3", "an IPv6 address stands in brackets"},
       {"many://::1", "an IPv6 address stands in brackets"},
@@ -188,15 +188,15 @@ static void every_fault_names_the_offending_part(void **state) {
       {"many://[::1", "must end in ']'"},
       {"many://[::1]11211", "must end in ']'"},
       {"many://[]", "the host is missing"},
-      {"many://[h]", "\"h\" in brackets is not an IPv6 address"},
-      {"many://[::1%25]", "\"::1%\" in brackets is not an IPv6 address"},
-      {"many://h%20h", "host \"h h\": accepted are A-Z"},
-      {"many://h%0a", "host \"h?\": accepted are A-Z"},
-      {"many://h/1", "many takes no path, found \"/1\""},
+      {"many://[h]", "what stands in brackets is not an IPv6 address"},
+      {"many://[::1%25]", "what stands in brackets is not an IPv6 address"},
+      {"many://h%20h", "the host is no name: accepted are A-Z"},
+      {"many://h%0a", "host 1 of the list: the host is no name: accepted are A-Z"},
+      {"many://h/1", "many takes no path"},
       {"many://ann@h", "many takes no user and no password"},
       {"many+unix:", "the path is missing: write many+unix:///path"},
       {"many+unix:///", "the path is missing"},
-      {"many+unix://run/x", "many+unix takes no host, found \"run\""},
+      {"many+unix://run/x", "many+unix takes no host"},
       {"one://a,b", "one takes one host"},
       {"one://a:1:2", "one takes no weight"},
       {"one://u:p/w@h", "a '@' after the hosts"},
@@ -208,6 +208,8 @@ static void every_fault_names_the_offending_part(void **state) {
        "unknown option \"dept\": many accepts namespace, timeout, protocol, depth"},
       {"many://h?depth=1&depth=1", "option depth is given twice"},
       {"here:?timeout=1s&timeout=1s", "option timeout is given twice"},
+      {"many://h?Dept=1", "unknown option: many accepts namespace"},
+      {"many://h?dept", "unknown option: many accepts namespace"},
       {"many://h?depth", "option depth has no value: write depth=..."},
       {"many://h?depth=", "option depth has no value"},
       {"many://h?=1", "an option has no name"},
@@ -256,6 +258,8 @@ static void long_lists_have_room(void **state) {
   weir_url_clear(&parsed);
 }
 
+#define SECRET "sesame"
+
 static void no_message_holds_a_credential(void **state) {
   (void)state;
   static const char *const texts[] = {
@@ -285,12 +289,66 @@ static void no_message_holds_a_credential(void **state) {
       "many://ann:s3cret",
       "here://ann:s3cret",
       "one://:s3cret",
+      "here://s3cret",
+      "one://s3cret!",
+      "one://[s3cret]",
+      "one:s3cret",
+      "one:/s3cret",
+      "one://ann:1/s3cret",
+      "one://ann:1?s3cret",
+      "many://ann:1,s3cret!",
+      "one+unix://s3cret/s",
+      "s3cret",
+      "s3cret@h",
+      "s3cret@one://h",
+      "ann:s3cret",
+      ":s3cret@h",
+      "://:s3cret@h",
+      "one:@s3cret",
+      "one://ann@:s3cret",
   };
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     weir_parsed_url parsed;
     weir_message message = {""};
     assert_int_equal(weir_url_parse(texts[i], backends, &parsed, &message), WEIR_BAD_URL);
     if (strstr(message.text, "s3cret") != NULL) fail_msg("%s: %s", texts[i], message.text);
+  }
+}
+
+/* Whether the secret stands where a message may quote it: in what is surely a scheme, or in an
+ * option's name or value. */
+static bool may_be_quoted(const char *text) {
+  const char *secret = strstr(text, SECRET);
+  const char *colon = strchr(text, ':');
+  if (colon != NULL && colon > secret && strncmp(colon, "://", 3) == 0) return true;
+  const char *option = secret;
+  while (option > text && option[-1] != '?' && option[-1] != '&')
+    option--;
+  return option > text && memchr(option, '=', strcspn(option, "&")) != NULL;
+}
+
+/* URLs, well-formed or not, of up to six of these pieces around the secret. */
+static void no_arrangement_of_pieces_shows_a_credential(void **state) {
+  (void)state;
+  static const char *const pieces[] = {"",   "one", "here", "many", "ann", "1", ":",   "@",
+                                       "//", "/",   "?",    "=",    ",",   "[", "%40", "depth"};
+  enum { PIECES = sizeof pieces / sizeof *pieces, BEFORE = 4, AFTER = 2 };
+  unsigned count = 1;
+  for (int i = 0; i < BEFORE + AFTER; i++)
+    count *= PIECES;
+  for (unsigned number = 0; number < count; number += 31) { /* a prime: one in 31 */
+    char text[64] = "";
+    unsigned rest = number;
+    for (int i = 0; i < BEFORE + AFTER; i++, rest /= PIECES) {
+      if (i == BEFORE) strcat(text, SECRET);
+      strcat(text, pieces[rest % PIECES]);
+    }
+    weir_parsed_url parsed;
+    weir_message message = {""};
+    if (weir_url_parse(text, backends, &parsed, &message) == WEIR_OK)
+      weir_url_clear(&parsed);
+    else if (strstr(message.text, SECRET) != NULL && !may_be_quoted(text))
+      fail_msg("%s: %s", text, message.text);
   }
 }
 
@@ -306,6 +364,7 @@ int main(void) {
       cmocka_unit_test(the_length_is_bounded),
       cmocka_unit_test(long_lists_have_room),
       cmocka_unit_test(no_message_holds_a_credential),
+      cmocka_unit_test(no_arrangement_of_pieces_shows_a_credential),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
