@@ -4,6 +4,7 @@
 #include "bench_report.h"
 #include "commands.h"
 #include "report.h"
+#include "shown.h"
 
 /* Of so many keys a limiter remembers something by default; a benchmark of more asks for more. */
 enum { KEYS_REMEMBERED = 10000 };
@@ -18,7 +19,8 @@ static bool check_plot(const char *path) {
   if (length > 4 &&
       (strcmp(path + length - 4, ".svg") == 0 || strcmp(path + length - 4, ".png") == 0))
     return true;
-  weir_cli_error("--plot \"%s\": a file whose name ends in .svg or .png is accepted", path);
+  weir_cli_error("--plot \"%s\": a file whose name ends in .svg or .png is accepted",
+                 weir_cli_show(path).text);
   return false;
 }
 

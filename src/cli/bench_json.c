@@ -1,7 +1,7 @@
-#include <jansson.h>
-#include <stdlib.h>
-
 #include "bench_report.h"
+#include "json.h"
+
+enum { DIGITS = 6 };
 
 static bool set(json_t *object, const char *name, json_t *value) {
   return json_object_set_new(object, name, value) == 0;
@@ -66,11 +66,9 @@ bool weir_cli_bench_json(FILE *out, const weir_bench_plan *plan, const weir_benc
   for (size_t i = 0; i < bench->contestant_count; i++) {
     json_t *object = json_object();
     bool complete = object != NULL && fill(object, plan, bench, &bench->contestants[i]);
-    char *text = complete ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
+    bool printed = complete && weir_cli_json_print(out, object, DIGITS);
     json_decref(object);
-    if (text == NULL) return false;
-    fprintf(out, "%s\n", text);
-    free(text);
+    if (!printed) return false;
   }
   return true;
 }

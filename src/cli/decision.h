@@ -23,7 +23,7 @@ void weir_cli_format_duration(int64_t us, char text[WEIR_CLI_DURATION_BYTES]);
 void weir_cli_decision_text(FILE *out, const weir_decision *decision, bool several_rules,
                             bool up_to);
 
-/* The tab-separated line of a replay. */
+/* The tab-separated line of a replay, its key as weir_cli_print_key() writes it. */
 void weir_cli_decision_tabs(FILE *out, const weir_cli_request *request,
                             const weir_decision *decision);
 

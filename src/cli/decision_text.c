@@ -1,6 +1,7 @@
 #include <inttypes.h>
 
 #include "decision.h"
+#include "shown.h"
 
 static int64_t divide_up(int64_t us, int64_t unit_us) {
   return us / unit_us + (us % unit_us != 0);
@@ -76,7 +77,7 @@ void weir_cli_decision_text(FILE *out, const weir_decision *decision, bool sever
 void weir_cli_decision_tabs(FILE *out, const weir_cli_request *request,
                             const weir_decision *decision) {
   fprintf(out, "%" PRId64 "\t", request->time_ms);
-  fwrite(request->key, 1, request->key_length, out);
+  weir_cli_print_key(out, request->key, request->key_length, request->key_length);
   fprintf(
       out, "\t%" PRId64 "\t%s\t%" PRId64 "\t%" PRId64 "\t%" PRId64 "\t%" PRId64 "\t%" PRId64 "\n",
       request->cost, decision->allowed ? "allowed" : "denied", decision->limit, decision->remaining,

@@ -1,7 +1,7 @@
-#include <jansson.h>
-#include <stdlib.h>
-
 #include "doctor.h"
+#include "json.h"
+
+enum { DIGITS = 0 }; /* every number is whole */
 
 static json_t *make_object(const weir_finding *finding) {
   json_t *server = finding->server != NULL ? json_string(finding->server) : json_null();
@@ -13,11 +13,9 @@ static json_t *make_object(const weir_finding *finding) {
 bool weir_cli_doctor_json(FILE *out, const weir_cli_findings *findings) {
   for (size_t i = 0; i < findings->count; i++) {
     json_t *object = make_object(&findings->list[i]);
-    char *text = object != NULL ? json_dumps(object, JSON_COMPACT) : NULL;
+    bool printed = weir_cli_json_print(out, object, DIGITS);
     json_decref(object);
-    if (text == NULL) return false;
-    fprintf(out, "%s\n", text);
-    free(text);
+    if (!printed) return false;
   }
   return true;
 }

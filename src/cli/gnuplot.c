@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "report.h"
-#include "simulate_report.h"
+#include "shown.h"
 
 extern char **environ;
 
@@ -55,7 +55,7 @@ static int draw(FILE *script, const char *path) {
   }
   int picture = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (picture < 0) {
-    weir_cli_error("--plot %s: %s", path, strerror(errno));
+    weir_cli_error("--plot %s: %s", weir_cli_show(path).text, strerror(errno));
     return WEIR_EXIT_USAGE;
   }
   int error = start_gnuplot(script, picture, &child);
@@ -68,7 +68,7 @@ static int draw(FILE *script, const char *path) {
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return 0;
-  weir_cli_error("gnuplot failed to draw %s", path);
+  weir_cli_error("gnuplot failed to draw %s", weir_cli_show(path).text);
   return WEIR_EXIT_NO_DECISION;
 }
 

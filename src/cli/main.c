@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "report.h"
+#include "shown.h"
 
 static const char help_text[] =
     "usage: weir COMMAND [OPTION...] [ARGUMENT]\n"
@@ -63,7 +64,7 @@ typedef struct command {
   int (*run)(const weir_cli_options *options);
   const char *argument; /* as help calls it; NULL: none */
   bool argument_needed;
-  unsigned options; /* enum weir_cli_option */
+  unsigned options;  /* enum weir_cli_option */
 } command;
 
 static const command commands[] = {
@@ -86,10 +87,10 @@ static const command *find_command(const char *name) {
 static bool check_arguments(const command *chosen, const weir_cli_options *options) {
   if (options->argument_count > 0 && chosen->argument == NULL)
     weir_cli_error("%s: extra argument \"%s\"; none is accepted; see \"weir help\"", chosen->name,
-                   options->arguments[0]);
+                   weir_cli_show(options->arguments[0]).text);
   else if (options->argument_count > 1)
     weir_cli_error("%s: extra argument \"%s\"; one %s is accepted; see \"weir help\"", chosen->name,
-                   options->arguments[1], chosen->argument);
+                   weir_cli_show(options->arguments[1]).text, chosen->argument);
   else if (options->argument_count == 0 && chosen->argument_needed)
     weir_cli_error("%s: no %s; see \"weir help\"", chosen->name, chosen->argument);
   else if (options->rule == NULL && chosen->run != weir_cli_doctor)
@@ -115,7 +116,8 @@ static int run_command(const command *chosen, int argc, char **argv) {
 /* "help" and "version", which take nothing. */
 static int print_alone(int argc, char **argv, const char *text) {
   if (argc == 2) return print(text);
-  weir_cli_error("%s: extra argument \"%s\"; none is accepted", argv[1], argv[2]);
+  weir_cli_error("%s: extra argument \"%s\"; none is accepted", argv[1],
+                 weir_cli_show(argv[2]).text);
   return WEIR_EXIT_USAGE;
 }
 
@@ -135,6 +137,6 @@ int main(int argc, char **argv) {
   weir_cli_error(
       "unknown command \"%s\"; take, peek, refund, reset, replay, simulate, bench, doctor, help "
       "and version are accepted; see \"weir help\"",
-      name);
+      weir_cli_show(name).text);
   return WEIR_EXIT_USAGE;
 }

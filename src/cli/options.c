@@ -7,6 +7,7 @@
 #include "number.h"
 #include "report.h"
 #include "request.h"
+#include "shown.h"
 
 #define SEE_HELP "; see \"weir help\""
 
@@ -74,8 +75,8 @@ static const struct option all_options[] = {
 
 static bool read_integer(const char *name, const char *text, int64_t most, int64_t *value) {
   if (weir_cli_parse_integer(text, strlen(text), most, value) && *value >= 1) return true;
-  weir_cli_error("%s \"%s\": a whole number from 1 to %lld is accepted", name, text,
-                 (long long)most);
+  weir_cli_error("%s \"%s\": a whole number from 1 to %lld is accepted", name,
+                 weir_cli_show(text).text, (long long)most);
   return false;
 }
 
@@ -96,7 +97,7 @@ static bool read_costs(const char *text, weir_cli_options *options) {
       break;
     }
   }
-  weir_cli_error("--cost \"%s\": %s", text,
+  weir_cli_error("--cost \"%s\": %s", weir_cli_show(text).text,
                  list ? "a list of 2 to 8 whole numbers from 0 to 2147483648, one per rule and one "
                         "above 0, is accepted"
                       : "a whole number from 1 to 2147483648 is accepted");
@@ -109,7 +110,8 @@ static bool read_wait(const char *text, weir_cli_options *options) {
   options->wait_us = 0;
   if (!zero &&
       (!weir_duration_parse(text, strlen(text), &options->wait_us) || options->wait_us > most_us)) {
-    weir_cli_error("--wait \"%s\": a duration from 0s to 30m is accepted, such as 2s", text);
+    weir_cli_error("--wait \"%s\": a duration from 0s to 30m is accepted, such as 2s",
+                   weir_cli_show(text).text);
     return false;
   }
   options->limiter.longest_wait_us = options->wait_us > default_us ? options->wait_us : default_us;
@@ -120,7 +122,7 @@ static bool read_stamp(const char *text, int64_t *at_us) {
   static const int64_t most_us = INT64_C(253402300799999999); /* the end of the year 9999 */
   if (weir_cli_parse_integer(text, strlen(text), most_us, at_us)) return true;
   weir_cli_error("--at \"%s\": microseconds since 1970 are accepted, such as at_us of take --json",
-                 text);
+                 weir_cli_show(text).text);
   return false;
 }
 
@@ -128,7 +130,8 @@ static bool read_stamp(const char *text, int64_t *at_us) {
 static bool read_duration(const char *name, const char *text, int64_t *us) {
   static const int64_t least_us = 1000, most_us = 60000000;
   if (weir_duration_parse(text, strlen(text), us) && *us >= least_us && *us <= most_us) return true;
-  weir_cli_error("%s \"%s\": a duration from 1ms to 60s is accepted, such as 20ms", name, text);
+  weir_cli_error("%s \"%s\": a duration from 1ms to 60s is accepted, such as 20ms", name,
+                 weir_cli_show(text).text);
   return false;
 }
 
@@ -152,7 +155,8 @@ static bool read_store(const char *text, weir_cli_options *options) {
 static bool read_bench_duration(const char *text, int64_t *us) {
   static const int64_t least_us = 100000, most_us = INT64_C(3600000000);
   if (weir_duration_parse(text, strlen(text), us) && *us >= least_us && *us <= most_us) return true;
-  weir_cli_error("--duration \"%s\": a duration from 100ms to 1h is accepted, such as 5s", text);
+  weir_cli_error("--duration \"%s\": a duration from 100ms to 1h is accepted, such as 5s",
+                 weir_cli_show(text).text);
   return false;
 }
 
@@ -174,7 +178,8 @@ static bool read_format(const char *text, weir_cli_format *format) {
   else if (strcmp(text, "access-log") == 0)
     *format = WEIR_CLI_FORMAT_ACCESS_LOG;
   else {
-    weir_cli_error("--format \"%s\": auto, trace and access-log are accepted", text);
+    weir_cli_error("--format \"%s\": auto, trace and access-log are accepted",
+                   weir_cli_show(text).text);
     return false;
   }
   return true;
@@ -188,7 +193,7 @@ static bool read_access_key(const char *text, weir_access_key *key) {
   else if (strcmp(text, "path") == 0)
     *key = WEIR_ACCESS_PATH;
   else {
-    weir_cli_error("--key \"%s\": client, user and path are accepted", text);
+    weir_cli_error("--key \"%s\": client, user and path are accepted", weir_cli_show(text).text);
     return false;
   }
   return true;
@@ -244,18 +249,23 @@ static bool apply_of_bench(int id, const char *value, weir_cli_options *options)
   }
 }
 
-/* `element` is the element of argv that getopt_long stopped at. What follows its '=' may be a
- * secret. */
+/* `element` is the element of argv that getopt_long stopped at. Its value may be a secret, and so
+ * may whatever no option's name can hold. */
 static bool refuse(int id, const char *element) {
-  int name_length = (int)strcspn(element, "=");
+  enum { NAME_SHOWN_MOST = 40 };
+  size_t length =
+      strspn(element, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_");
+  if (length > NAME_SHOWN_MOST) length = NAME_SHOWN_MOST;
+  const char *dots = element[length] == '\0' || element[length] == '=' ? "" : "...";
+  int shown = (int)length;
   if (id == ':')
-    weir_cli_error("%.*s needs a value" SEE_HELP, name_length, element);
+    weir_cli_error("%.*s%s needs a value" SEE_HELP, shown, element, dots);
   else if (optopt == 0)
-    weir_cli_error("unknown option \"%.*s\"" SEE_HELP, name_length, element);
+    weir_cli_error("unknown option \"%.*s%s\"" SEE_HELP, shown, element, dots);
   else if (optopt < OPTION_STORE && optopt != 'h')
     weir_cli_error("unknown option \"-%c\"" SEE_HELP, optopt);
   else
-    weir_cli_error("%.*s takes no value" SEE_HELP, name_length, element);
+    weir_cli_error("%.*s%s takes no value" SEE_HELP, shown, element, dots);
   return false;
 }
 

@@ -7,6 +7,7 @@
 #include "progress.h"
 #include "report.h"
 #include "session.h"
+#include "shown.h"
 #include "trace_file.h"
 #include "trace_line.h"
 
@@ -32,7 +33,7 @@ static int64_t trace_now_us(void *context) {
 
 static int fail_line(const replay *run, weir_status status) {
   char place[PLACE_BYTES];
-  snprintf(place, sizeof place, "%.200s:%" PRIu64 ": ", run->name, run->line);
+  snprintf(place, sizeof place, "%s:%" PRIu64 ": ", weir_cli_show(run->name).text, run->line);
   return weir_cli_fail(place, status, &run->message);
 }
 
@@ -88,7 +89,7 @@ int weir_cli_replay(const weir_cli_options *options) {
   replay run = {.name = strcmp(path, "-") == 0 ? "stdin" : path, .json = options->json};
   run.file = weir_trace_file_open(path, &run.message);
   if (run.file == NULL) {
-    weir_cli_error("%.200s: %s", run.name, run.message.text);
+    weir_cli_error("%s: %s", weir_cli_show(run.name).text, run.message.text);
     return WEIR_EXIT_USAGE;
   }
   weir_limiter_options limiter_options = options->limiter;

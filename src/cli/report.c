@@ -15,7 +15,7 @@ void weir_cli_error(const char *format, ...) {
   fputs("weir: ", stderr);
   for (const char *c = text; *c != '\0'; c++) {
     unsigned char byte = (unsigned char)*c;
-    if (byte < 0x20 || byte == 0x7f)
+    if (byte < 0x20 || byte >= 0x7f)
       fprintf(stderr, "\\x%02x", byte);
     else
       fputc(byte, stderr);

@@ -13,8 +13,9 @@ enum {
   WEIR_EXIT_NO_DECISION = 3 /* everything else that went wrong */
 };
 
-/* Writes "weir: ", the text and a newline to stderr; control bytes in the text are spelled out, so
- * that it stays one line and moves no cursor, whatever was quoted. */
+/* Writes "weir: ", the text and a newline to stderr; what is no printable ASCII is spelled out, so
+ * that it stays one line and moves no cursor, whatever was quoted. Arguments come through
+ * weir_cli_show() (shown.h), which shortens them and hides passwords. */
 void weir_cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Reports why there is no decision, at `place` ("" or ending in a blank), and answers with the exit

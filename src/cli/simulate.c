@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "progress.h"
 #include "report.h"
+#include "shown.h"
 #include "simulate_plot.h"
 #include "simulate_report.h"
 
@@ -11,7 +12,8 @@ enum { PLACE_BYTES = 256 };
 
 static int fail_line(const weir_cli_input *input, weir_status status, const weir_message *message) {
   char place[PLACE_BYTES];
-  snprintf(place, sizeof place, "%.200s:%llu: ", input->name, (unsigned long long)input->line);
+  snprintf(place, sizeof place, "%s:%llu: ", weir_cli_show(input->name).text,
+           (unsigned long long)input->line);
   return weir_cli_fail(place, status, message);
 }
 
@@ -51,7 +53,7 @@ static int run_trace(const weir_cli_options *options, weir_simulation *simulatio
   weir_cli_progress_end(&progress);
   if (status != WEIR_OK) return fail_line(input, status, &message);
   if (simulation->requests == 0 && input->malformed > 0) {
-    weir_cli_error("%.200s: no line is a request; line %llu: %s", input->name,
+    weir_cli_error("%s: no line is a request; line %llu: %s", weir_cli_show(input->name).text,
                    (unsigned long long)input->first[0].line, input->first[0].reason.text);
     return WEIR_EXIT_USAGE;
   }

@@ -4,6 +4,7 @@
 
 #include "access_log.h"
 #include "report.h"
+#include "shown.h"
 #include "trace_line.h"
 
 const char *weir_cli_format_name(weir_cli_format format) {
@@ -23,14 +24,14 @@ bool weir_cli_input_open(const weir_cli_options *options, const weir_rule *rule,
     input->name = options->generate;
     input->generator = weir_generator_create(options->generate, rule, &why);
     if (input->generator != NULL) return true;
-    weir_cli_error("--generate \"%s\": %s", options->generate, why.text);
+    weir_cli_error("--generate \"%s\": %s", weir_cli_show(options->generate).text, why.text);
     return false;
   }
   const char *path = options->argument_count > 0 ? options->arguments[0] : "-";
   input->name = strcmp(path, "-") == 0 ? "stdin" : path;
   input->file = weir_trace_file_open(path, &why);
   if (input->file != NULL) return true;
-  weir_cli_error("%.200s: %s", input->name, why.text);
+  weir_cli_error("%s: %s", weir_cli_show(input->name).text, why.text);
   return false;
 }
 

@@ -1,8 +1,9 @@
-#include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "json.h"
 #include "simulate_report.h"
+
+enum { DIGITS = 8 };
 
 static bool set(json_t *object, const char *name, json_t *value) {
   return json_object_set_new(object, name, value) == 0;
@@ -16,27 +17,10 @@ static bool set_cost(json_t *object, const char *name, int64_t value) {
   return set(object, name, json_integer(value));
 }
 
-/* Text of the input, whatever its bytes: what is not UTF-8 is written as the text report does. */
-static json_t *make_key(const char *key, size_t length) {
-  json_t *text = json_stringn(key, length);
-  if (text != NULL) return text;
-  char *spelled = NULL;
-  size_t size;
-  FILE *memory = open_memstream(&spelled, &size);
-  if (memory == NULL) return NULL;
-  weir_cli_print_key(memory, key, length, length);
-  if (fclose(memory) == 0) text = json_string(spelled);
-  free(spelled);
-  return text;
-}
-
-/* Nothing reaches `out` unless the whole object is there. */
 static bool print_object(FILE *out, json_t *object, bool complete) {
-  char *text = complete ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(8)) : NULL;
-  if (text != NULL) fprintf(out, "%s\n", text);
-  free(text);
+  bool printed = complete && weir_cli_json_print(out, object, DIGITS);
   json_decref(object);
-  return text != NULL;
+  return printed;
 }
 
 static bool set_malformed(json_t *object, const weir_cli_input *input) {
@@ -45,9 +29,8 @@ static bool set_malformed(json_t *object, const weir_cli_input *input) {
   for (uint64_t i = 0; complete && i < input->malformed && i < WEIR_CLI_MALFORMED_SHOWN; i++) {
     const weir_cli_malformed *line = &input->first[i];
     json_t *entry = json_object();
-    const char *reason = line->reason.text;
     complete = entry != NULL && set_count(entry, "line", line->line) &&
-               set(entry, "reason", make_key(reason, strlen(reason))) &&
+               set(entry, "reason", json_string(line->reason.text)) &&
                json_array_append(lines, entry) == 0;
     json_decref(entry);
   }
@@ -56,15 +39,16 @@ static bool set_malformed(json_t *object, const weir_cli_input *input) {
 
 static bool print_input(FILE *out, const weir_simulation *simulation, const weir_cli_input *input) {
   json_t *object = json_object();
-  bool complete =
-      object != NULL && set(object, "input", make_key(input->name, strlen(input->name))) &&
-      set_count(object, "requests", simulation->requests) &&
-      set_cost(object, "first_us", simulation->first_us) &&
-      set_cost(object, "last_us", simulation->now_us) &&
-      set_count(object, "keys_most", simulation->keys.most) && set_malformed(object, input) &&
-      set_count(object, "without_key", input->keyless) &&
-      set_count(object, "out_of_order", simulation->out_of_order) &&
-      set_cost(object, "out_of_order_most_us", simulation->furthest_us);
+  bool complete = object != NULL &&
+                  weir_cli_json_set_bytes(object, "input", input->name, strlen(input->name)) &&
+                  set_count(object, "requests", simulation->requests) &&
+                  set_cost(object, "first_us", simulation->first_us) &&
+                  set_cost(object, "last_us", simulation->now_us) &&
+                  set_count(object, "keys_most", simulation->keys.most) &&
+                  set_malformed(object, input) &&
+                  set_count(object, "without_key", input->keyless) &&
+                  set_count(object, "out_of_order", simulation->out_of_order) &&
+                  set_cost(object, "out_of_order_most_us", simulation->furthest_us);
   return print_object(out, object, complete);
 }
 
@@ -91,8 +75,8 @@ static bool set_costs(json_t *object, const weir_measure *m, const weir_driver *
   double samples = m->state_samples > 0 ? (double)m->state_samples : 1;
   return set_cost(object, "most_admitted", m->most_admitted) &&
          set_cost(object, "most_admitted_us", m->most_admitted_us) &&
-         set(object, "most_admitted_key",
-             make_key(m->most_admitted_key, strlen(m->most_admitted_key))) &&
+         weir_cli_json_set_bytes(object, "most_admitted_key", m->most_admitted_key,
+                                 strlen(m->most_admitted_key)) &&
          set_count(object, "operations", driver->operations) &&
          set_count(object, "trips", driver->rounds) &&
          set_count(object, "without_store", m->local) &&
@@ -108,7 +92,8 @@ static bool set_denied(json_t *object, const weir_tally *tally) {
   bool complete = keys != NULL && set_count(object, "denied_keys", tally->used);
   for (size_t i = 0; complete && i < count; i++) {
     json_t *entry = json_object();
-    complete = entry != NULL && set(entry, "key", make_key(top[i]->key, top[i]->key_length)) &&
+    complete = entry != NULL &&
+               weir_cli_json_set_bytes(entry, "key", top[i]->key, top[i]->key_length) &&
                set_count(entry, "denied", top[i]->denied) &&
                set_cost(entry, "first_us", top[i]->first_us) && json_array_append(keys, entry) == 0;
     json_decref(entry);

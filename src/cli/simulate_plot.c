@@ -6,6 +6,7 @@
 
 #include "gnuplot.h"
 #include "report.h"
+#include "shown.h"
 #include "simulate/curve.h"
 #include "simulate_report.h"
 
@@ -35,7 +36,8 @@ bool weir_cli_plot_check(const weir_cli_options *options) {
   size_t length = strlen(options->plot);
   bool is_stdin = options->argument_count == 0 || strcmp(options->arguments[0], "-") == 0;
   if (length < 5 || strcmp(options->plot + length - 4, ".svg") != 0)
-    weir_cli_error("--plot \"%s\": a file whose name ends in .svg is accepted", options->plot);
+    weir_cli_error("--plot \"%s\": a file whose name ends in .svg is accepted",
+                   weir_cli_show(options->plot).text);
   else if (options->attack)
     weir_cli_error("--plot with --attack: a plot needs a FILE or --generate");
   else if (options->generate == NULL && is_stdin)

@@ -19,10 +19,6 @@ bool weir_cli_simulation_json(FILE *out, const weir_simulation *simulation,
                               const weir_cli_input *input);
 bool weir_cli_attack_json(FILE *out, const char *rule, const weir_attack_result *result);
 
-/* Writes bytes of the input so that they stay on their line: what is no printable ASCII becomes
- * "\xff". Cut after `most` bytes of the input. */
-void weir_cli_print_key(FILE *out, const char *key, size_t length, size_t most);
-
 /* "1995-08-01 04:00:00.250", UTC. */
 enum { WEIR_CLI_TIME_BYTES = 40 };
 void weir_cli_format_time(int64_t time_us, char text[WEIR_CLI_TIME_BYTES]);

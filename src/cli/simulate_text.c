@@ -2,19 +2,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "shown.h"
 #include "simulate_report.h"
-
-void weir_cli_print_key(FILE *out, const char *key, size_t length, size_t most) {
-  size_t shown = length < most ? length : most;
-  for (size_t i = 0; i < shown; i++) {
-    unsigned char byte = (unsigned char)key[i];
-    if (byte > 0x20 && byte < 0x7f)
-      fputc(byte, out);
-    else
-      fprintf(out, "\\x%02x", byte);
-  }
-  if (shown < length) fputs("...", out);
-}
 
 void weir_cli_format_time(int64_t time_us, char text[WEIR_CLI_TIME_BYTES]) {
   time_t seconds = (time_t)(time_us / 1000000);
@@ -36,11 +25,7 @@ static void print_malformed(FILE *out, const weir_cli_input *input) {
   if (input->malformed == 0) return;
   fprintf(out, "malformed lines: %" PRIu64 ", left out; the first of them:\n", input->malformed);
   for (uint64_t i = 0; i < input->malformed && i < WEIR_CLI_MALFORMED_SHOWN; i++) {
-    const char *reason = input->first[i].reason.text;
-    fprintf(out, "  line %" PRIu64 ": ", input->first[i].line);
-    for (; *reason != '\0'; reason++)
-      fputc((unsigned char)*reason < 0x20 || *reason == 0x7f ? '?' : *reason, out);
-    fputc('\n', out);
+    fprintf(out, "  line %" PRIu64 ": %s\n", input->first[i].line, input->first[i].reason.text);
   }
 }
 

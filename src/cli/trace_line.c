@@ -1,7 +1,8 @@
 #include "trace_line.h"
 
-#include <stdio.h>
 #include <string.h>
+
+#include <weir/backend.h>
 
 #include "number.h"
 
@@ -28,7 +29,7 @@ static field next_field(const char **at, const char *end) {
 }
 
 static bool reject(weir_message *message, const char *problem) {
-  snprintf(message->text, sizeof message->text, "%s; " LINE_FORM, problem);
+  weir_message_set(message, "%s; " LINE_FORM, problem);
   return false;
 }
 
@@ -37,8 +38,8 @@ static bool reject_field(weir_message *message, const char *name, field found,
                          const char *accepted) {
   enum { SHOWN_MOST = 40 };
   bool cut = found.length > SHOWN_MOST;
-  snprintf(message->text, sizeof message->text, "%s \"%.*s%s\": %s", name,
-           (int)(cut ? SHOWN_MOST : found.length), found.text, cut ? "..." : "", accepted);
+  weir_message_set(message, "%s \"%.*s%s\": %s", name, (int)(cut ? SHOWN_MOST : found.length),
+                   found.text, cut ? "..." : "", accepted);
   return false;
 }
 

@@ -33,10 +33,11 @@ weir_status weir_driver_init(weir_driver *driver, const char *rule,
       rule, (uint32_t)or_default(options->processes, default_processes), &driver->stack, message);
   if (status != WEIR_OK) return status;
   if (driver->stack.count > 1) {
-    weir_message_set(message,
-                     "rule \"%s\" holds %zu rules: a simulation measures each alone; give each its "
-                     "own --rule",
-                     rule, driver->stack.count);
+    weir_message_set(
+        message,
+        "rule \"%.80s\" holds %zu rules: a simulation measures each alone; give each its "
+        "own --rule",
+        rule, driver->stack.count);
     return WEIR_BAD_RULE;
   }
   set_terms(&driver->terms, options);

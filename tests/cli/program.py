@@ -43,7 +43,7 @@ class ProgramTest(unittest.TestCase):
     def assert_error(self, result, status, *named):
         """One line on stderr that names what is wrong."""
         self.assert_ends(result, status)
-        text = result.stderr.decode("utf-8", "replace")
+        text = result.stderr.decode("ascii")
         self.assertTrue(text.startswith("weir: "), text)
         self.assertTrue(text.endswith("\n"), text)
         self.assertEqual(text.count("\n"), 1, text)

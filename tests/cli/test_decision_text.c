@@ -102,7 +102,7 @@ static void says_a_delay_a_rule_and_a_fallback_where_they_matter(void **state) {
 
 static void writes_every_figure_of_a_replayed_line_in_its_column(void **state) {
   (void)state;
-  weir_cli_request request = {.time_ms = 5, .key = "a b", .key_length = 3, .cost = 2};
+  weir_cli_request request = {.time_ms = 5, .key = "a\\b\x1b", .key_length = 4, .cost = 2};
   weir_decision decision = {.limit = 10,
                             .remaining = 1,
                             .retry_after_us = 3,
@@ -114,7 +114,7 @@ static void writes_every_figure_of_a_replayed_line_in_its_column(void **state) {
   assert_non_null(out);
   weir_cli_decision_tabs(out, &request, &decision);
   assert_int_equal(fclose(out), 0);
-  assert_string_equal(text, "5\ta b\t2\tdenied\t10\t1\t3\t34560000000000\t4\n");
+  assert_string_equal(text, "5\ta\\x5cb\\x1b\t2\tdenied\t10\t1\t3\t34560000000000\t4\n");
   free(text);
 }
 
