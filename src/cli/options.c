@@ -110,7 +110,7 @@ static bool read_wait(const char *text, weir_cli_options *options) {
   options->wait_us = 0;
   if (!zero &&
       (!weir_duration_parse(text, strlen(text), &options->wait_us) || options->wait_us > most_us)) {
-    weir_cli_error("--wait \"%s\": a duration from 0s to 30m is accepted, such as 2s",
+    weir_cli_error("--wait \"%s\": a whole duration from 0s to 30m is accepted, such as 2200ms",
                    weir_cli_show(text).text);
     return false;
   }
@@ -130,7 +130,7 @@ static bool read_stamp(const char *text, int64_t *at_us) {
 static bool read_duration(const char *name, const char *text, int64_t *us) {
   static const int64_t least_us = 1000, most_us = 60000000;
   if (weir_duration_parse(text, strlen(text), us) && *us >= least_us && *us <= most_us) return true;
-  weir_cli_error("%s \"%s\": a duration from 1ms to 60s is accepted, such as 20ms", name,
+  weir_cli_error("%s \"%s\": a whole duration from 1ms to 60s is accepted, such as 20ms", name,
                  weir_cli_show(text).text);
   return false;
 }
@@ -155,7 +155,7 @@ static bool read_store(const char *text, weir_cli_options *options) {
 static bool read_bench_duration(const char *text, int64_t *us) {
   static const int64_t least_us = 100000, most_us = INT64_C(3600000000);
   if (weir_duration_parse(text, strlen(text), us) && *us >= least_us && *us <= most_us) return true;
-  weir_cli_error("--duration \"%s\": a duration from 100ms to 1h is accepted, such as 5s",
+  weir_cli_error("--duration \"%s\": a whole duration from 100ms to 1h is accepted, such as 2200ms",
                  weir_cli_show(text).text);
   return false;
 }

@@ -56,8 +56,9 @@ static weir_status read_hold(weir_rule_piece value, weir_rule *rule, weir_messag
   if (weir_duration_parse(value.text, value.length, &rule->hold_us) &&
       rule->hold_us >= WEIR_HOLD_LEAST_US && rule->hold_us <= WEIR_HOLD_MOST_US)
     return WEIR_OK;
-  weir_message_set(message, "hold=%.*s: accepted is a duration from 1ms to 60s (units ms, s, m)",
-                   WEIR_RULE_SHOW(value));
+  weir_message_set(
+      message, "hold=%.*s: accepted is a duration from 1ms to 60s (a whole number and ms, s or m)",
+      WEIR_RULE_SHOW(value));
   return WEIR_BAD_RULE;
 }
 

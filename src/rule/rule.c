@@ -71,9 +71,10 @@ static weir_status read_period(weir_rule_piece word, weir_rule *rule, weir_messa
   if (weir_duration_parse(word.text, word.length, &rule->period_us) &&
       rule->period_us >= WEIR_PERIOD_LEAST_US && rule->period_us <= WEIR_PERIOD_MOST_US)
     return WEIR_OK;
-  weir_message_set(message,
-                   "period \"%.*s\" is not a duration from 1ms to 400d (units ms, s, m, h, d)",
-                   WEIR_RULE_SHOW(word));
+  weir_message_set(
+      message,
+      "period \"%.*s\" is not a duration from 1ms to 400d (a whole number and ms, s, m, h or d)",
+      WEIR_RULE_SHOW(word));
   return WEIR_BAD_RULE;
 }
 

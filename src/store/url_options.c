@@ -103,8 +103,10 @@ weir_status weir_url_duration(const weir_url *url, const char *name, int64_t lea
   char most[WEIR_DURATION_BYTES];
   weir_duration_format(least_us, least, sizeof least);
   weir_duration_format(most_us, most, sizeof most);
-  weir_message_set(message, "%s=%.80s: accepted is a duration from %s to %s (units ms, s, m, h, d)",
-                   name, text, least, most);
+  weir_message_set(
+      message,
+      "%s=%.80s: accepted is a duration from %s to %s (a whole number and ms, s, m, h or d)", name,
+      text, least, most);
   return WEIR_BAD_URL;
 }
 

@@ -86,6 +86,12 @@ class Numbers(ProgramTest):
     def test_more_than_is_charged_is_not_refunded(self):
         self.assert_refused(run("refund", "--rule", RULE, "k"), "holds less")
 
+    def test_a_fraction_of_a_unit_is_refused_in_true_words(self):
+        for arguments in (["take", "--wait=2.2s"], ["take", "--deadline=2.2s"], ["bench", "--duration=2.2s"]):
+            self.assert_refused(run(*arguments, "--rule", RULE), '"2.2s"', "a whole duration")
+        self.assert_refused(run("take", "--rule", "quota:5/2.2s", "k"), "a whole number and ms, s, m, h or d")
+        self.assert_refused(run("take", "--rule", RULE, "--store", "memory:?timeout=2.2s", "k"), "a whole number")
+
     def test_durations_are_1ms_to_60s(self):
         for option in ("--deadline", "--clock-error"):
             for value in ("0ms", "-1ms", "20", "", "1us", "61s", "1.5s", "20 ms", "9" * 30 + "s"):

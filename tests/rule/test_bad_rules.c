@@ -32,7 +32,7 @@ static const struct {
     {"fixed-window:1/", "\"\"", "1ms to 400d"},
     {"fixed-window:1/0s", "\"0s\"", "1ms to 400d"},
     {"fixed-window:1/401d", "\"401d\"", "1ms to 400d"},
-    {"fixed-window:1/5x", "\"5x\"", "ms, s, m, h, d"},
+    {"fixed-window:1/5x", "\"5x\"", "a whole number and ms, s, m, h or d"},
     {"fixed-window:1/99999999999999999999d", "99999999999999999999d", "1ms to 400d"},
     {"fixed-window:1/s,", "\"\"", "count="},
     {"sliding-window:1/s,colour=red", "\"colour\"", "cells=, strict, count=, hold= and name="},
@@ -71,7 +71,7 @@ static const struct {
     {"quota:1/s,hold=60001ms", "hold=60001ms", "1ms to 60s"},
     {"quota:1/s,hold=h", "hold=h", "1ms to 60s"},
     {"quota:1/s,hold=-1s", "hold=-1s", "1ms to 60s"},
-    {"quota:1/s,hold=500us", "hold=500us", "units ms, s, m"},
+    {"quota:1/s,hold=500us", "hold=500us", "ms, s or m"},
     {"quota:1/s,hold=", "hold=:", "1ms to 60s"},
     {"quota:1/s,hold", "hold", "needs a value"},
     {"quota:1/s,hold=1s,hold=2s", "hold", "twice"},
@@ -130,8 +130,8 @@ static void says_each_thing_in_one_sentence(void **state) {
        "rule \"sliding-log:1/s,count=all\": option count belongs to fixed-window, sliding-window "
        "and quota: sliding-log accepts hold= and name="},
       {"quota:1/s,hold=61s",
-       "rule \"quota:1/s,hold=61s\": hold=61s: accepted is a duration from 1ms to 60s (units ms, "
-       "s, m)"},
+       "rule \"quota:1/s,hold=61s\": hold=61s: accepted is a duration from 1ms to 60s (a whole "
+       "number and ms, s or m)"},
       {"token-bucket:1/1d,burst=401",
        "rule \"token-bucket:1/1d,burst=401\": burst=401 at 1 per 1d takes more than 400d to fill: "
        "accepted are 1 to 400"},
