@@ -24,7 +24,8 @@ static const char help_text[] =
     "there)\n"
     "  weir help, weir version\n"
     "\n"
-    "  --store URL          where counts live (default: $WEIR_STORE, else memory:)\n"
+    "  --store URL          where counts live (default: $WEIR_STORE; else take, peek, refund and\n"
+    "                       reset are refused, the others use memory:)\n"
     "  --rule RULE          such as sliding-window:100/1m (default: $WEIR_RULE)\n"
     "  --cost N[,N...]      what the request costs, 1 to 2147483648, or one cost per rule, 0 to\n"
     "                       leave a rule out (take and peek; refund: one; default 1)\n"
@@ -64,18 +65,19 @@ typedef struct command {
   int (*run)(const weir_cli_options *options);
   const char *argument; /* as help calls it; NULL: none */
   bool argument_needed;
+  bool store_needed; /* one that outlives the command; others have use for memory: */
   unsigned options;  /* enum weir_cli_option */
 } command;
 
 static const command commands[] = {
-    {"take", weir_cli_take, "KEY", true, WEIR_CLI_COST | WEIR_CLI_UP_TO | WEIR_CLI_WAIT},
-    {"peek", weir_cli_peek, "KEY", true, WEIR_CLI_COST | WEIR_CLI_UP_TO},
-    {"refund", weir_cli_refund, "KEY", true, WEIR_CLI_COST | WEIR_CLI_AT},
-    {"reset", weir_cli_reset, "KEY", true, 0},
-    {"replay", weir_cli_replay, "FILE", false, 0},
-    {"simulate", weir_cli_simulate, "FILE", false, WEIR_CLI_SIMULATION | WEIR_CLI_PLOT},
-    {"bench", weir_cli_bench, NULL, false, WEIR_CLI_BENCH | WEIR_CLI_PLOT},
-    {"doctor", weir_cli_doctor, NULL, false, 0},
+    {"take", weir_cli_take, "KEY", true, true, WEIR_CLI_COST | WEIR_CLI_UP_TO | WEIR_CLI_WAIT},
+    {"peek", weir_cli_peek, "KEY", true, true, WEIR_CLI_COST | WEIR_CLI_UP_TO},
+    {"refund", weir_cli_refund, "KEY", true, true, WEIR_CLI_COST | WEIR_CLI_AT},
+    {"reset", weir_cli_reset, "KEY", true, true, 0},
+    {"replay", weir_cli_replay, "FILE", false, false, 0},
+    {"simulate", weir_cli_simulate, "FILE", false, false, WEIR_CLI_SIMULATION | WEIR_CLI_PLOT},
+    {"bench", weir_cli_bench, NULL, false, false, WEIR_CLI_BENCH | WEIR_CLI_PLOT},
+    {"doctor", weir_cli_doctor, NULL, false, false, 0},
 };
 
 static const command *find_command(const char *name) {
@@ -95,6 +97,10 @@ static bool check_arguments(const command *chosen, const weir_cli_options *optio
     weir_cli_error("%s: no %s; see \"weir help\"", chosen->name, chosen->argument);
   else if (options->rule == NULL && chosen->run != weir_cli_doctor)
     weir_cli_error("no rule: give --rule RULE or set WEIR_RULE, such as sliding-window:100/1m");
+  else if (chosen->store_needed && !options->store_given)
+    weir_cli_error(
+        "%s: no store: give --store URL or set WEIR_STORE, such as memcached://localhost",
+        chosen->name);
   else
     return true;
   return false;

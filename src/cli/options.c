@@ -370,7 +370,7 @@ static const char *name_of(int id) {
 
 bool weir_cli_options_parse(int argc, char **argv, unsigned known, weir_cli_options *options) {
   *options = (weir_cli_options){
-      .store = environment("WEIR_STORE", "memory:"),
+      .store = environment("WEIR_STORE", NULL),
       .rule = environment("WEIR_RULE", NULL),
       .costs = {1},
       .cost_count = 1,
@@ -395,6 +395,8 @@ bool weir_cli_options_parse(int argc, char **argv, unsigned known, weir_cli_opti
     weir_cli_error("%s takes one --store" SEE_HELP, argv[0]);
     return false;
   }
+  options->store_given = options->store != NULL;
+  if (!options->store_given) options->store = "memory:";
   if (options->store_count == 0) options->stores[options->store_count++] = options->store;
   options->arguments = argv + optind;
   options->argument_count = argc - optind;

@@ -30,6 +30,7 @@ typedef enum weir_cli_format {
 } weir_cli_format;
 
 typedef struct weir_cli_options {
+  bool store_given;  /* by --store or WEIR_STORE; else the store is memory: */
   const char *store; /* the last of: */
   const char *stores[WEIR_CLI_STORES_MOST];
   size_t store_count;

@@ -17,9 +17,10 @@ reserved = []  # sockets
 
 
 def environment(**variables):
-    """This process's, with STORE and without a rule unless `variables` says otherwise."""
+    """This process's, with STORE and without a rule unless `variables` says otherwise; None unsets."""
     inherited = {name: value for name, value in os.environ.items() if name != "WEIR_RULE"}
-    return {**inherited, "WEIR_STORE": STORE, **variables}
+    wanted = {**inherited, "WEIR_STORE": STORE, **variables}
+    return {name: value for name, value in wanted.items() if value is not None}
 
 
 def run(*arguments, stdin=b"", stdout=subprocess.PIPE, **variables):

@@ -27,6 +27,11 @@ class Commands(ProgramTest):
             self.assert_refused(run(*arguments), "--rule", "WEIR_RULE")
             self.assert_refused(run(*arguments, WEIR_RULE=""), "--rule", "WEIR_RULE")
 
+    def test_a_store_is_needed_where_counts_must_outlive_the_command(self):
+        for command in ("take", "peek", "refund", "reset"):
+            for unset in ("", None):
+                self.assert_refused(run(command, "--rule", RULE, "k", WEIR_STORE=unset), "no store", "--store", "WEIR_STORE")
+
     def test_options_are_known_ones_with_their_values(self):
         self.assert_refused(run("take", "--bogus", "k"), '"--bogus"')
         self.assert_refused(run("take", "-x", "k"), '"-x"')

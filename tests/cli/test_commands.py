@@ -60,9 +60,10 @@ class Options(ProgramTest):
         self.assert_output(run("take", "k", "--store", STORE, WEIR_RULE=RULE, WEIR_STORE="bad"),
                            ALLOWED, rb"limit 10 ")
 
-    def test_without_a_store_counts_are_in_memory(self):
-        self.assert_output(run("take", "k", "--deadline", "10s", "--rule", RULE, WEIR_STORE=""),
-                           ALLOWED, rb"limit 10 ")
+    def test_replay_and_simulate_have_memory_for_a_store(self):
+        for command in ("replay", "simulate"):
+            result = run(command, "--deadline", "10s", "--rule", RULE, stdin=b"1 k\n", WEIR_STORE="")
+            self.assert_output(result, 0, rb"k|requests: 1")
 
     def test_the_limiter_takes_its_options(self):
         self.assert_output(
@@ -95,6 +96,11 @@ class Json(ProgramTest):
     def test_keys_of_any_text_come_back_as_they_were(self):
         for key in ("two words", "a\r\nset b 0 0 1\r\nx", "schlüssel-☃", "k" * 10240, "{a}:\"\\%"):
             self.assertEqual(self.take(key)["key"], key)
+
+    def test_a_peek_says_that_it_charged_nothing(self):
+        for options in ((), ("--up-to",), ("--cost", "4")):
+            result = run("peek", "--json", "--rule", RULE, *options, "k")
+            self.assert_output(result, ALLOWED, rb'"charged":0,')
 
     def test_a_key_that_is_not_utf8_comes_back_in_base64(self):
         for key in (b"\xff", b"\xff\xfe", b"a\xffb", b"\xc0\x80ab", bytes(range(1, 256))):
