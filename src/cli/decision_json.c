@@ -43,13 +43,15 @@ static bool set_request(json_t *object, const weir_cli_request *request) {
 }
 
 /* Only of one cost for all rules. */
-static bool set_charged(json_t *object, const weir_decision *decision) {
+static bool set_charged(json_t *object, const weir_cli_request *request,
+                        const weir_decision *decision) {
   int64_t charge = decision->allowed ? decision->cost : 0;
   if (decision->cost == WEIR_OWN_COSTS) return true;
-  return set_integer(object, "charged", charge);
+  return set_integer(object, "charged", request->peek ? 0 : charge);
 }
 
-static bool set_decision(json_t *object, const weir_decision *decision) {
+static bool set_decision(json_t *object, const weir_cli_request *request,
+                         const weir_decision *decision) {
   return set_text(object, "decision", decision->allowed ? "allowed" : "denied") &&
          set_integer(object, "limit", decision->limit) &&
          set_integer(object, "remaining", decision->remaining) &&
@@ -57,14 +59,14 @@ static bool set_decision(json_t *object, const weir_decision *decision) {
          set_integer(object, "reset_after_us", decision->reset_after_us) &&
          set_integer(object, "delay_us", decision->delay_us) &&
          set_text(object, "source", source_name(decision->source)) &&
-         set_integer(object, "rule", decision->rule) && set_charged(object, decision) &&
+         set_integer(object, "rule", decision->rule) && set_charged(object, request, decision) &&
          set_integer(object, "at_us", decision->at_us);
 }
 
 bool weir_cli_decision_json(FILE *out, const weir_cli_request *request,
                             const weir_decision *decision) {
   json_t *object = json_object();
-  bool printed = set_request(object, request) && set_decision(object, decision) &&
+  bool printed = set_request(object, request) && set_decision(object, request, decision) &&
                  weir_cli_json_print(out, object, DIGITS);
   json_decref(object);
   return printed;

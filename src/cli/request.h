@@ -2,6 +2,7 @@
 #ifndef WEIR_CLI_REQUEST_H
 #define WEIR_CLI_REQUEST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,7 @@ typedef struct weir_cli_request {
   int64_t cost;         /* for every rule, unless there are several */
   const int64_t *costs; /* one per rule, or NULL */
   int cost_count;
+  bool peek; /* nothing is charged */
 } weir_cli_request;
 
 #endif

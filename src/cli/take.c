@@ -100,6 +100,7 @@ static int run_decision(const weir_cli_options *options, ask_function *ask) {
   weir_decision decision;
   int exit_status = run(options, ask, &request, &decision);
   if (exit_status != 0) return exit_status;
+  request.peek = ask == ask_peek;
   if (!print_decision(options, &request, &decision)) return WEIR_EXIT_NO_DECISION;
   return decision.allowed ? WEIR_EXIT_ALLOWED : WEIR_EXIT_DENIED;
 }
