@@ -119,9 +119,17 @@ WEIR_EXPORT weir_status weir_limiter_create(weir_store *store, const char *rules
                                             const weir_limiter_options *options,
                                             weir_limiter **limiter, weir_message *message);
 
-/* One sentence where these rules with these options promise less than docs/guarantees.md states
- * (cells shorter than 2 * clock_error_us + deadline_us), else NULL. Lives as long as the limiter.
- */
+/* What the owner of this limiter should know of it and may not have meant, one sentence each: the
+ * index-th, and NULL from their number on. weir_limiter_warning() is the first. They are settled
+ * when the limiter is created, and live as long as it does. Any thread. There is one
+ *
+ * - where the rules promise less with these options than docs/guarantees.md states: cells shorter
+ *   than 2 * clock_error_us + deadline_us;
+ * - for each rule that shares its counts with a rule of another limiter on the same weir_store
+ * whose text means something else: "fixed-window:5/1m" and "fixed-window:50/1m". Two limits on the
+ * same keys need a name= each; a limit that is being changed does not. The limiter that was there
+ *   first has no warning of it. */
+WEIR_EXPORT const char *weir_limiter_warning_at(const weir_limiter *limiter, size_t index);
 WEIR_EXPORT const char *weir_limiter_warning(const weir_limiter *limiter);
 
 /* No call may be under way. NULL is fine.

@@ -14,8 +14,9 @@ weir_status weir_cli_session_open(const weir_cli_options *options,
     weir_cli_session_close(session);
     return status;
   }
-  const char *warning = weir_limiter_warning(session->limiter);
-  if (warning != NULL) weir_cli_error("warning: %s", warning);
+  const char *warning;
+  for (size_t i = 0; (warning = weir_limiter_warning_at(session->limiter, i)) != NULL; i++)
+    weir_cli_error("warning: %s", warning);
   return WEIR_OK;
 }
 

@@ -90,7 +90,8 @@ weir_status weir_limiter_inspect(weir_limiter *limiter, int64_t timeout_us, weir
   if (status != WEIR_OK) return status;
   for (size_t i = 0; i < limiter->stack.count; i++)
     tell_rule(limiter, i, &plan);
-  const char *warning = weir_limiter_warning(limiter);
-  if (warning != NULL) tell(&plan, WEIR_FINDING_WARNING, "rule", warning);
+  const char *warning;
+  for (size_t i = 0; (warning = weir_limiter_warning_at(limiter, i)) != NULL; i++)
+    tell(&plan, WEIR_FINDING_WARNING, "rule", warning);
   return WEIR_OK;
 }

@@ -1,6 +1,5 @@
 #include "limiter/limiter.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,26 +18,6 @@ static void prepare_fronts(weir_limiter *limiter) {
     front->length =
         weir_key_prefix(limiter->store->namespace_text, limiter->stack.rules[i].tag, front->text);
   }
-}
-
-/* Only one cell ahead is read; see docs/guarantees.md. */
-static void warn_of_short_cells(weir_limiter *limiter) {
-  for (size_t i = 0; i < limiter->stack.count; i++) {
-    const weir_rule *rule = &limiter->stack.rules[i];
-    if (rule->kind != WEIR_SLIDING_WINDOW || rule->cell_us >= limiter->terms.margin_us) continue;
-    weir_message_set(&limiter->warning,
-                     "the cells of rule %zu are %" PRId64
-                     " us wide, less than 2 * clock error + "
-                     "deadline (%" PRId64
-                     " us): what other processes charge within that time can "
-                     "exceed the bound",
-                     i + 1, rule->cell_us, limiter->terms.margin_us);
-    return;
-  }
-}
-
-const char *weir_limiter_warning(const weir_limiter *limiter) {
-  return limiter->warning.text[0] != '\0' ? limiter->warning.text : NULL;
 }
 
 size_t weir_limiter_rules(const weir_limiter *limiter) {
@@ -67,7 +46,7 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   for (size_t i = 0; i < made->stack.count; i++)
     if (made->stack.rules[i].kind == WEIR_SLIDING_LOG) made->one_by_one = true;
   prepare_fronts(made);
-  warn_of_short_cells(made);
+  weir_limiter_warn_of_short_cells(made);
   made->table = weir_table_create(made->memo_keys, weir_memo_bytes(&made->stack));
   made->counts = weir_counts_create();
   made->idle = weir_idle_create();
@@ -101,12 +80,15 @@ weir_status weir_limiter_create(weir_store *store, const char *rules,
     return status;
   }
   status = weir_limiter_finish(made, message);
-  if (status == WEIR_OK) *limiter = made;
-  return status;
+  if (status != WEIR_OK) return status;
+  weir_limiter_enter_store(made);
+  *limiter = made;
+  return WEIR_OK;
 }
 
 void weir_limiter_destroy(weir_limiter *limiter) {
   if (limiter == NULL) return;
+  weir_limiter_leave_store(limiter);
   weir_limiter_destroy_local(limiter);
   weir_idle_destroy(limiter->idle);
   weir_table_destroy(limiter->table);

@@ -2,6 +2,7 @@
  *
  *     limiter.c   a limiter's own life
  *     options.c   the caller's options, read once
+ *     warning.c   what the caller should know of them, and of other limiters on the store
  *     wait.c      public entry point of those who sleep until they are admitted
  *     reserve.c   public entry points of those who give back: reservations, refunds
  *     request.c   all other public entry points; checks requests, has them decided
@@ -34,6 +35,8 @@ typedef struct weir_key_front {
   char text[WEIR_KEY_PREFIX_MOST];
 } weir_key_front;
 
+enum { WEIR_WARNINGS_MOST = 12 }; /* more than there are reasons for, one of them for each rule */
+
 struct weir_limiter {
   weir_store *store;
   weir_stack stack;
@@ -45,7 +48,10 @@ struct weir_limiter {
   bool one_by_one;        /* every request is a group of its own: always under a log */
   weir_key_front fronts[WEIR_RULES_MOST];
   weir_table *table;
-  weir_message warning; /* empty: none */
+  weir_message warnings[WEIR_WARNINGS_MOST];
+  size_t warning_count;
+  weir_store_use uses[WEIR_RULES_MOST]; /* of the store, by rule */
+  char texts[WEIR_RULES_MOST][WEIR_RULE_TEXT_BYTES];
   weir_counts *counts;
   unsigned process; /* that created it: weir_process_number() */
 
@@ -83,6 +89,15 @@ weir_status weir_limiter_check_process(const weir_limiter *limiter, weir_message
 /* Makes the limiter that answers while the store is away, if the policy is to have one. */
 weir_status weir_limiter_create_local(weir_limiter *limiter, weir_message *message);
 void weir_limiter_destroy_local(weir_limiter *limiter);
+
+/* Adds a warning; one beyond WEIR_WARNINGS_MOST is dropped. */
+void weir_limiter_warn(weir_limiter *limiter, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void weir_limiter_warn_of_short_cells(weir_limiter *limiter);
+
+/* Makes its rules known to others on the store, and warns of those whose counts are shared. */
+void weir_limiter_enter_store(weir_limiter *limiter);
+void weir_limiter_leave_store(weir_limiter *limiter);
 
 /* A limiter with the parsed rules of `made`, which has all that options say. Frees it on error. */
 weir_status weir_limiter_finish(weir_limiter *made, weir_message *message);

@@ -40,6 +40,9 @@ void weir_rule_list(char list[WEIR_RULE_LIST_BYTES], const char *word, const cha
 /* The algorithms of a set, one bit per weir_rule_kind: "fixed-window and quota". */
 void weir_rule_list_kinds(unsigned set, char list[WEIR_RULE_LIST_BYTES]);
 
+/* Of a rule without cells=. */
+int weir_rule_default_cells(weir_rule_kind kind);
+
 /* Reads one option, like "cells=4", into a rule whose kind is known. `seen` begins with 0 and lasts
  * for the rule. */
 weir_status weir_rule_read_option(weir_rule_piece text, unsigned *seen, weir_rule *rule,

@@ -25,6 +25,10 @@ const char *weir_rule_kind_name(weir_rule_kind kind) {
   return kinds[kind].name;
 }
 
+int weir_rule_default_cells(weir_rule_kind kind) {
+  return kinds[kind].cells;
+}
+
 void weir_rule_list_kinds(unsigned set, char list[WEIR_RULE_LIST_BYTES]) {
   list[0] = '\0';
   for (unsigned kind = 0; set != 0; kind++) {

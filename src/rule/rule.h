@@ -2,7 +2,7 @@
  * a store.
  *
  * Files: rule.c reads a rule and a stack (with piece.c), options.c what follows a comma; bucket.c
- * and layout.c say how it is stored.
+ * and layout.c say how it is stored; text.c writes a rule.
  *
  * A rule says what is limited; its layout says which counters hold it. Decisions depend on the rule
  * alone. Both are fixed once a limiter exists.
@@ -93,6 +93,11 @@ int64_t weir_rule_upper(const weir_rule *rule);
 /* Most that a rule which is no bucket promises to admit: a sliding one in any period, the others in
  * one of their windows. docs/guarantees.md proves it. */
 int64_t weir_rule_bound(const weir_rule *rule);
+
+/* Writes the shortest text that means this rule; two rules decide alike exactly when these texts
+ * are equal. */
+enum { WEIR_RULE_TEXT_BYTES = 160 };
+void weir_rule_write(const weir_rule *rule, char text[WEIR_RULE_TEXT_BYTES]);
 
 /* The largest cost that is ever admitted: L, B or Q + 1. */
 int64_t weir_rule_capacity(const weir_rule *rule);

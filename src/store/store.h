@@ -2,9 +2,19 @@
 #ifndef WEIR_STORE_STORE_H
 #define WEIR_STORE_STORE_H
 
+#include <pthread.h>
+
 #include <weir/backend.h>
 
 #include "store/url.h"
+
+/* Somebody who counts under a tag in this store, for as long as the structure lives; owned by him.
+ */
+typedef struct weir_store_use {
+  const char *tag;     /* which keys; NULL: not entered */
+  const char *meaning; /* what these counts are held against, as text */
+  struct weir_store_use *next;
+} weir_store_use;
 
 struct weir_store {
   const weir_backend *backend;
@@ -12,7 +22,16 @@ struct weir_store {
   char namespace_text[WEIR_NAMESPACE_MOST + 1]; /* empty: none */
   int64_t timeout_us;
   unsigned process; /* that opened it: weir_process_number() */
+  pthread_mutex_t uses_lock;
+  weir_store_use *uses; /* the newest first */
 };
+
+/* Enters a use. True where another has the same tag and another meaning, which is copied to
+ * `other`, cut to its size. Any thread. */
+bool weir_store_enter(weir_store *store, weir_store_use *use, char *other, size_t size);
+
+/* Takes back an entered use. In a child of the process that opened the store it does nothing. */
+void weir_store_leave(weir_store *store, weir_store_use *use);
 
 /* The backend's exec, with both sides held to the contract of weir/backend.h.
  *

@@ -35,6 +35,11 @@ class Text(ProgramTest):
     def test_reset_says_so(self):
         self.assert_output(run("reset", "--rule", RULE, "k"), 0, rb"\Areset\n\Z")
 
+    def test_a_warning_comes_before_the_answer_and_changes_nothing(self):
+        result = run("take", "--rule", "sliding-window:5/10ms", "k")
+        self.assert_error(result, ALLOWED, "weir: warning: the cells of rule 1")
+        self.assertTrue(result.stdout.startswith(b"allowed "), result.stdout)
+
     def test_help_and_version_go_to_stdout(self):
         for command in (["help"], ["--help"], ["take", "--help"], ["replay", "-h"]):
             self.assert_output(run(*command), 0, rb"\Ausage: weir COMMAND")

@@ -134,6 +134,35 @@ static void reads_several_rules_in_order(void **state) {
   assert_true(stack.count_all);
 }
 
+static void a_rule_is_written_as_it_would_be_read(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "fixed-window:1/1s",
+      "fixed-window:1000000000/400d,count=all,hold=59999ms,name=abcdefghijklmnopqrstuvwxyz012345",
+      "sliding-window:1000000000/34559999999ms,cells=64,strict,count=all,hold=59999ms,"
+      "name=abcdefghijklmnopqrstuvwxyz012345",
+      "sliding-window:5/1m",
+      "sliding-window:5/1m,cells=1",
+      "sliding-log:100000/1ms",
+      "quota:5/30d",
+      "token-bucket:5/1m",
+      "token-bucket:5/1m,burst=1",
+      "token-bucket:1000000000/1h,burst=999999999,hold=1ms,name=a",
+      "leaky-bucket:5/1m",
+      "leaky-bucket:1000000000/1h,queue=999999999,hold=1ms,name=a",
+  };
+  for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+    char text[WEIR_RULE_TEXT_BYTES];
+    weir_rule rule = parsed(texts[i]);
+    weir_rule_write(&rule, text);
+    assert_string_equal(text, texts[i]);
+  }
+  char text[WEIR_RULE_TEXT_BYTES];
+  weir_rule rule = parsed("sliding-window:5/60s,count=admitted,cells=4");
+  weir_rule_write(&rule, text);
+  assert_string_equal(text, "sliding-window:5/1m");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reads_limit_and_period),
@@ -146,6 +175,7 @@ int main(void) {
       cmocka_unit_test(admits_at_most_its_capacity_at_once),
       cmocka_unit_test(charges_a_group_no_more_than_the_least_capacity),
       cmocka_unit_test(reads_several_rules_in_order),
+      cmocka_unit_test(a_rule_is_written_as_it_would_be_read),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

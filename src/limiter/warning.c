@@ -1,0 +1,63 @@
+/* Warnings: what a caller should know of the limiter he made, one sentence each. They are written
+ * while the limiter is created, and never change. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <weir/backend.h>
+
+#include "limiter/limiter.h"
+
+void weir_limiter_warn(weir_limiter *limiter, const char *format, ...) {
+  char text[WEIR_MESSAGE_BYTES];
+  va_list arguments;
+  if (limiter->warning_count == WEIR_WARNINGS_MOST) return;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  weir_message_set(&limiter->warnings[limiter->warning_count++], "%s", text);
+}
+
+/* Only one cell ahead is read; see docs/guarantees.md. */
+void weir_limiter_warn_of_short_cells(weir_limiter *limiter) {
+  for (size_t i = 0; i < limiter->stack.count; i++) {
+    const weir_rule *rule = &limiter->stack.rules[i];
+    if (rule->kind != WEIR_SLIDING_WINDOW || rule->cell_us >= limiter->terms.margin_us) continue;
+    weir_limiter_warn(limiter,
+                      "the cells of rule %zu are %" PRId64
+                      " us wide, less than 2 * clock error + deadline (%" PRId64
+                      " us): what other processes charge within that time can exceed the bound",
+                      i + 1, rule->cell_us, limiter->terms.margin_us);
+    return;
+  }
+}
+
+/* A login's 5/1m and a search's 50/1m have the same keys in the store: fifty searches deny the
+ * login. Limits may be changed while they are in use, so this is no error. */
+void weir_limiter_enter_store(weir_limiter *limiter) {
+  for (size_t i = 0; i < limiter->stack.count; i++) {
+    const weir_rule *rule = &limiter->stack.rules[i];
+    char *text = limiter->texts[i];
+    char other[WEIR_RULE_TEXT_BYTES];
+    weir_rule_write(rule, text);
+    limiter->uses[i] = (weir_store_use){.tag = rule->tag, .meaning = text};
+    if (!weir_store_enter(limiter->store, &limiter->uses[i], other, sizeof other)) continue;
+    weir_limiter_warn(limiter,
+                      "rule %zu, %s, shares its counts with %s of another limiter on this store: "
+                      "give one of them a name=, unless this is the same limit being changed",
+                      i + 1, text, other);
+  }
+}
+
+void weir_limiter_leave_store(weir_limiter *limiter) {
+  for (size_t i = 0; i < limiter->stack.count; i++)
+    if (limiter->uses[i].tag != NULL) weir_store_leave(limiter->store, &limiter->uses[i]);
+}
+
+const char *weir_limiter_warning_at(const weir_limiter *limiter, size_t index) {
+  return index < limiter->warning_count ? limiter->warnings[index].text : NULL;
+}
+
+const char *weir_limiter_warning(const weir_limiter *limiter) {
+  return weir_limiter_warning_at(limiter, 0);
+}

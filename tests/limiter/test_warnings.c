@@ -1,0 +1,177 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <pthread.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "limiter/limiter.h"
+#include "limiter/world.h"
+
+static size_t count_warnings(const weir_limiter *limiter) {
+  size_t count = 0;
+  while (weir_limiter_warning_at(limiter, count) != NULL)
+    count++;
+  return count;
+}
+
+static void assert_no_warning(const weir_limiter *limiter) {
+  if (count_warnings(limiter) > 0) fail_msg("%s", weir_limiter_warning(limiter));
+  assert_null(weir_limiter_warning(limiter));
+}
+
+static void two_limits_on_the_same_counts_warn_the_second(void **state) {
+  (void)state;
+  world w;
+  world_open(&w, "memory:", "fixed-window:50/1m", NULL);
+  weir_limiter *login = world_limiter(&w, "fixed-window:5/1m", NULL);
+  assert_no_warning(w.limiter);
+  assert_string_equal(weir_limiter_warning(login),
+                      "rule 1, fixed-window:5/1m, shares its counts with fixed-window:50/1m of "
+                      "another limiter on this store: give one of them a name=, unless this is the "
+                      "same limit being changed");
+  world_take(&w, "ann", 6); /* searches */
+  assert_false(limiter_take(login, "ann", 1).allowed);
+  weir_limiter_destroy(login);
+  world_close(&w);
+}
+
+/* All of these have the tag of the first, or decide as it does. */
+static void whatever_changes_the_decision_is_another_meaning(void **state) {
+  (void)state;
+  static const struct {
+    const char *first, *second;
+    bool warns;
+  } cases[] = {
+      {"fixed-window:5/1m", "fixed-window:5/1m", false},
+      {"fixed-window:5/1m", "fixed-window:5/60s", false},
+      {"fixed-window:5/1m", "fixed-window:5/1m,count=admitted", false},
+      {"fixed-window:5/1m", "fixed-window:50/1m,name=search", false},
+      {"fixed-window:5/1m,name=login", "fixed-window:50/1m,name=search", false},
+      {"fixed-window:5/1m", "fixed-window:50/1s", false},
+      {"fixed-window:5/1m", "quota:50/1m", false},
+      {"fixed-window:5/1m", "fixed-window:50/1m,count=all", false},
+      {"sliding-window:5/1m", "sliding-window:5000/1m", false}, /* another layout */
+      {"sliding-window:5/1m", "sliding-window:5/1m,cells=4", false},
+      {"token-bucket:5/1m", "token-bucket:5/1m,burst=5", false},
+      {"fixed-window:5/1m", "fixed-window:5/1m,hold=1s", true},
+      {"fixed-window:5/1m,name=a", "fixed-window:6/1m,name=a", true},
+      {"sliding-window:5/1m", "sliding-window:6/1m", true},
+      {"sliding-window:5/1m", "sliding-window:5/1m,strict", true},
+      {"sliding-log:5/1m", "sliding-log:6/1m", true},
+      {"quota:5/1m", "quota:6/1m", true},
+      {"token-bucket:5/1m", "token-bucket:5/1m,burst=9", true},
+      {"leaky-bucket:5/1m", "leaky-bucket:5/1m,queue=9", true},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    world w;
+    world_open(&w, "memory:", cases[i].first, NULL);
+    weir_limiter *second = world_limiter(&w, cases[i].second, NULL);
+    assert_no_warning(w.limiter);
+    if ((count_warnings(second) == 1) != cases[i].warns)
+      fail_msg("%s beside %s", cases[i].second, cases[i].first);
+    weir_limiter_destroy(second);
+    world_close(&w);
+  }
+}
+
+static void each_rule_that_shares_and_each_other_reason_is_told(void **state) {
+  (void)state;
+  world w;
+  world_open(&w, "memory:", "fixed-window:5/1m;quota:5/1d;sliding-window:5/10ms", NULL);
+  assert_int_equal(count_warnings(w.limiter), 1); /* of short cells */
+  weir_limiter *second = world_limiter(
+      &w, "quota:9/1d;sliding-window:5/10ms;sliding-log:1/1s;fixed-window:9/1m", NULL);
+  assert_int_equal(count_warnings(second), 3);
+  assert_ptr_equal(weir_limiter_warning(second), weir_limiter_warning_at(second, 0));
+  assert_non_null(strstr(weir_limiter_warning_at(second, 0), "the cells of rule 2"));
+  assert_non_null(strstr(weir_limiter_warning_at(second, 1), "rule 1, quota:9/1d, shares"));
+  assert_non_null(strstr(weir_limiter_warning_at(second, 2), "rule 4, fixed-window:9/1m, shares"));
+  assert_null(weir_limiter_warning_at(second, 3));
+  assert_null(weir_limiter_warning_at(second, SIZE_MAX));
+  weir_limiter_destroy(second);
+  world_close(&w);
+}
+
+static void only_living_limiters_on_the_same_store_count(void **state) {
+  (void)state;
+  world w, other;
+  world_open(&w, "memory:", "fixed-window:5/1m", NULL);
+  world_open(&other, "memory:", "fixed-window:50/1m", NULL);
+  assert_no_warning(other.limiter);
+  world_close(&other);
+  weir_limiter *second = world_limiter(&w, "fixed-window:50/1m", NULL);
+  weir_limiter_destroy(w.limiter); /* the change of the limit is complete */
+  weir_limiter *third = world_limiter(&w, "fixed-window:50/1m", NULL);
+  assert_int_equal(count_warnings(second), 1);
+  assert_no_warning(third);
+  weir_limiter_destroy(second);
+  w.limiter = third;
+  world_close(&w);
+}
+
+/* It counts a share of the rule under the same tag, in a store of its own. */
+static void a_policys_own_limiter_warns_nobody(void **state) {
+  (void)state;
+  world w;
+  weir_limiter_options options = {.size = sizeof options, .peers = 10};
+  world_open(&w, "memory:", "fixed-window:50/1m", NULL);
+  for (int i = 0; i < 2; i++) {
+    weir_limiter *local;
+    assert_int_equal(weir_limiter_create(w.store, "fixed-window:50/1m", &options, &local, NULL),
+                     WEIR_OK);
+    assert_non_null(local->local);
+    assert_no_warning(local);
+    assert_no_warning(local->local);
+    weir_limiter_destroy(local);
+  }
+  world_close(&w);
+}
+
+static void *come_and_go(void *store) {
+  for (int i = 0; i < 200; i++) {
+    weir_limiter *limiter;
+    const weir_limiter_options options = {
+        .size = sizeof options, .memo_keys = 1, .fallback = WEIR_FALLBACK_NONE};
+    if (weir_limiter_create(store, i % 2 == 0 ? "quota:5/1m;fixed-window:5/1m" : "quota:6/1m",
+                            &options, &limiter, NULL) != WEIR_OK)
+      return store;
+    if (count_warnings(limiter) > 1) return store;
+    weir_limiter_destroy(limiter);
+  }
+  return NULL;
+}
+
+static void limiters_may_come_and_go_in_any_thread(void **state) {
+  enum { THREADS = 4 };
+  (void)state;
+  pthread_t threads[THREADS];
+  weir_store *store;
+  assert_int_equal(weir_store_open("memory:", &store, NULL), WEIR_OK);
+  for (int i = 0; i < THREADS; i++)
+    assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, store), 0);
+  for (int i = 0; i < THREADS; i++) {
+    void *failed;
+    pthread_join(threads[i], &failed);
+    assert_null(failed);
+  }
+  weir_limiter *last;
+  assert_int_equal(weir_limiter_create(store, "quota:7/1m", NULL, &last, NULL), WEIR_OK);
+  assert_no_warning(last);
+  weir_limiter_destroy(last);
+  weir_store_close(store);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(two_limits_on_the_same_counts_warn_the_second),
+      cmocka_unit_test(whatever_changes_the_decision_is_another_meaning),
+      cmocka_unit_test(each_rule_that_shares_and_each_other_reason_is_told),
+      cmocka_unit_test(only_living_limiters_on_the_same_store_count),
+      cmocka_unit_test(a_policys_own_limiter_warns_nobody),
+      cmocka_unit_test(limiters_may_come_and_go_in_any_thread),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
