@@ -38,8 +38,10 @@ static weir_message *message_of(const memcached_call *call) {
   return call->explained ? NULL : call->message;
 }
 
+/* This process had no room or no time for it. */
 static void not_sent(memcached_call *call, weir_operation *operation, const char *why) {
   operation->outcome = WEIR_NOT_SENT;
+  operation->late = true;
   weir_message_set(message_of(call), "%s", why);
   call->explained = true;
 }

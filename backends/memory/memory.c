@@ -77,6 +77,7 @@ static void memory_exec(void *handle, weir_operation *operations, size_t count, 
     }
     weir_message_set(message, "the deadline passed before the operation began");
     operations[i].outcome = WEIR_NOT_SENT;
+    operations[i].late = true;
   }
 }
 

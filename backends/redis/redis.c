@@ -46,6 +46,7 @@ static void run_round(const redis_call *call, uint8_t round) {
     behind |= attempt != 0 && weir_redis_owed(operation) > 0;
     if (slot != NULL && weir_wire_slot_add(slot, operation, attempt)) continue;
     operation->outcome = attempt != 0 ? WEIR_UNKNOWN : WEIR_NOT_SENT;
+    operation->late = true;
     weir_message_set(call->message, no_room);
   }
   if (slot == NULL) return;

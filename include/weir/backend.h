@@ -36,7 +36,13 @@ enum {
  *
  * Result members are `outcome`, `value` and `version_out`; they mean something only as stated here.
  * An outcome not listed for an operation must not be given to it, except NOT_SENT, UNKNOWN and
- * REFUSED, which every operation may end in. */
+ * REFUSED, which every operation may end in.
+ *
+ * `late` belongs to NOT_SENT and UNKNOWN; it is false when `exec` is called. False: the server is
+ * away, that is, it cannot be connected to, keeps silent, or answers nobody in time, and a
+ * limiter's policy may admit in its stead. True: the operation ran out of its own time (a busy
+ * process, a long queue, a connection lost to a server that can be connected to again), and nobody
+ * is admitted beyond what the store allows. In doubt it is late. */
 typedef enum weir_operation_kind {
   /* Absent: creates the key with seed + delta, ttl_us. Present: adds delta; with `refresh` the TTL
    * becomes ttl_us, without it stays. One atomic addition, exactly once.
@@ -83,6 +89,7 @@ typedef struct weir_operation {
   uint16_t key_length;  /* 1 to WEIR_STORE_KEY_MOST */
   uint16_t home_offset; /* the part of the key that alone picks the server: the text between the */
   uint16_t home_length; /* braces; the same for all keys whose order matters; at least 1 byte */
+  bool late;            /* out, with NOT_SENT and UNKNOWN: nothing proves that the server is away */
   const char *key;      /* not terminated; valid until `exec` returns */
   int64_t delta;        /* ADD, SUB, RAISE: 1 to WEIR_VALUE_MOST */
   int64_t seed;         /* ADD: 0 to WEIR_VALUE_MOST */

@@ -32,10 +32,19 @@ enum weir_limiter_flag {
   WEIR_NO_COMBINING = 1 << 2     /* decide requests that meet at a key one after another */
 };
 
-/* What a request to take is answered when the store cannot decide it: when the status would be one
- * of WEIR_CLASS_STORE, or WEIR_TIMEOUT. Then the status is WEIR_OK, the decision's source is
- * WEIR_SOURCE_FALLBACK and its store_status says why. Peeks, refunds and resets have no other
- * answer than the status. docs/failure.md states what each policy admits. */
+/* What a request to take is answered when the store did not decide it: when the status would be one
+ * of WEIR_CLASS_STORE, WEIR_TIMEOUT or WEIR_CONTENDED. Then the status is WEIR_OK, the decision's
+ * store_status says why, and its source is one of two:
+ *
+ *   WEIR_SOURCE_FALLBACK   the store is away: not to be connected to, refusing, silent or too slow.
+ *                          The policy below answers
+ *   WEIR_SOURCE_LATE       this request ran out of its own time (a busy process, a long queue,
+ * others who wrote the key), or its connection was lost; nothing proves that the store is away.
+ * Denied, again after 50 ms; by WEIR_FALLBACK_ALLOW allowed
+ *
+ * So whatever the load, nobody but ALLOW admits more than the store would while the store answers.
+ * Peeks, refunds and resets have no other answer than the status. docs/failure.md states what each
+ * policy admits, and how the two are told apart. */
 typedef enum weir_fallback {
   WEIR_FALLBACK_LOCAL, /* as an own limiter in this process decides, with limits, bursts and queues
                           (each its places and the one in front) divided by `peers`, rounded down, 1
@@ -79,7 +88,8 @@ typedef struct weir_limiter_options {
   unsigned flags;    /* enum weir_limiter_flag */
   unsigned fallback; /* enum weir_fallback; default WEIR_FALLBACK_LOCAL */
   /* How many limiters share a rule among them while the store is away: WEIR_FALLBACK_LOCAL divides
-   * by it. 1 to 100000; default: processes. */
+   * by it. 1 to 100000; default: processes where that is set, else 1. With fewer peers than there
+   * are limiters, each of N admits L / peers: N times the rule with the default of 1. */
   uint32_t peers;
   uint32_t reserved; /* 0 */
 } weir_limiter_options;
@@ -140,9 +150,10 @@ WEIR_EXPORT void weir_limiter_destroy(weir_limiter *limiter);
 
 /* Who decided. */
 typedef enum weir_source {
-  WEIR_SOURCE_STORE,   /* the store was asked for this decision */
-  WEIR_SOURCE_LOCAL,   /* the arguments, or what this process knew, were enough */
-  WEIR_SOURCE_FALLBACK /* the store could not answer, the limiter's policy did */
+  WEIR_SOURCE_STORE,    /* the store was asked for this decision */
+  WEIR_SOURCE_LOCAL,    /* the arguments, or what this process knew, were enough */
+  WEIR_SOURCE_FALLBACK, /* the store is away, the limiter's policy decided */
+  WEIR_SOURCE_LATE      /* the request ran out of its own time: see weir_fallback */
 } weir_source;
 
 enum { WEIR_NEVER = -1, WEIR_NOT_KNOWN = -1, WEIR_OWN_COSTS = 0 };
@@ -166,8 +177,9 @@ typedef struct weir_decision {
                        hold the refusal this long (hold=) */
   int64_t cost;     /* what was charged, or asked when denied; WEIR_OWN_COSTS for a cost per rule */
   int64_t at_us;    /* the stamp: the clock reading that this was decided for */
-  weir_status store_status; /* WEIR_OK, unless source is WEIR_SOURCE_FALLBACK: why the store did not
-                               decide. WEIR_UNKNOWN_OUTCOME: it may have been charged there too */
+  weir_status store_status; /* WEIR_OK, unless source is WEIR_SOURCE_FALLBACK or WEIR_SOURCE_LATE:
+                               why the store did not decide. WEIR_UNKNOWN_OUTCOME: it may have been
+                               charged there too */
 } weir_decision;
 
 /* Decides one request of `cost` for `key` and, if it is admitted, charges it.
@@ -175,9 +187,9 @@ typedef struct weir_decision {
  * key: 1 byte or more, any bytes (WEIR_BAD_KEY when empty). cost: 1 to 2147483648 (WEIR_BAD_COST);
  * for a sliding-log 1 (WEIR_BAD_COST). A cost above the limit is a decision: denied, never.
  * *decision is written when the answer is WEIR_OK. Any other answer means that there is no
- * decision; with WEIR_FALLBACK_NONE alone, those of WEIR_CLASS_STORE and WEIR_TIMEOUT are among
- * them. Whoever answers, nothing that may have been charged is sent twice. WEIR_CONTENDED: others
- * wrote the key faster until the deadline; nothing is charged.
+ * decision; with WEIR_FALLBACK_NONE alone, those of WEIR_CLASS_STORE, WEIR_TIMEOUT and
+ * WEIR_CONTENDED are among them. Whoever answers, nothing that may have been charged is sent twice.
+ * WEIR_CONTENDED: others wrote the key faster until the deadline; nothing is charged.
  *
  * Blocks up to the deadline; does not sleep what delay_us says. Any number of threads may call at
  * once. */
@@ -197,7 +209,8 @@ WEIR_EXPORT weir_status weir_limiter_take_up_to(weir_limiter *limiter, const voi
  * after sleeping what hold= asks for (within longest_wait_us).
  *
  * While the store is away the limiter's policy answers every try, and a caller that is denied goes
- * on waiting for the time it was told, so that the store decides again as soon as it is back.
+ * on waiting for the time it was told, so that the store decides again as soon as it is back; so
+ * does one whose try was late.
  *
  * longest_wait_us: 0 to the limiter's option of that name (WEIR_BAD_ARGUMENT). The deadline applies
  * to every single try. The limiter's clock must run at the pace of real time. */
@@ -273,6 +286,7 @@ typedef struct weir_limiter_counts {
   /* How often operations left together and were waited for, one round trip for each server; a retry
    * that an operation's own protocol needs is part of it. */
   uint64_t round_trips;
+  uint64_t by_late; /* beside by_store, by_local and by_fallback: requests that ran out of time */
 } weir_limiter_counts;
 
 /* Adds up the counts, which other threads may go on adding to; of one that is under way some may be
@@ -282,9 +296,11 @@ WEIR_EXPORT void weir_limiter_read_counts(const weir_limiter *limiter, weir_limi
 
 /* Decides up to WEIR_BATCH_MOST requests in as many round trips per server as the slowest of them
  * needs alone. Requests for one key are decided in their order; those that have a cost per rule, or
- * meet a sliding-log, one after another, each in round trips of its own. Answers WEIR_OK when every
- * request has a decision, else the first status that is not WEIR_OK; WEIR_BAD_ARGUMENT for a count
- * of 0 or above WEIR_BATCH_MOST, nothing touched. A request with bad arguments fails alone. */
+ * meet a sliding-log, one after another, each in round trips of its own: as many as fit into the
+ * deadline, the rest is late. Answers WEIR_OK when every request has a decision, else the first
+ * status that is not WEIR_OK; WEIR_BAD_ARGUMENT for a count of 0 or above WEIR_BATCH_MOST, nothing
+ * touched. A request with bad arguments fails alone. Where nothing can be asked at all (no memory;
+ * a child of the process that created the limiter), every request's status says so. */
 enum { WEIR_BATCH_MOST = 1024 };
 
 WEIR_EXPORT weir_status weir_limiter_decide(weir_limiter *limiter, weir_request *requests,

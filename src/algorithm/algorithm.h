@@ -52,6 +52,7 @@ typedef struct weir_ask {
   weir_ask_kind kind;
   bool alone;           /* must not share its group */
   bool settled;         /* out */
+  bool away;            /* out, with a status other than WEIR_OK: the store is away */
   unsigned denying;     /* rules that its own charge was denied by, one bit each; the machine's */
   bool up_to;           /* a smaller cost is welcome: `cost` becomes what was admitted */
   bool waits;           /* in: a delay up to wait_us is accepted; else what the rule itself gives */
@@ -86,7 +87,8 @@ typedef struct weir_action {
   int64_t floor;
   int64_t ttl_us;
   uint64_t version;
-  weir_outcome outcome; /* written by the driver, with value and version_out */
+  weir_outcome outcome; /* written by the driver, with late, value and version_out */
+  bool late;
   int64_t value;
   uint64_t version_out;
 } weir_action;
@@ -229,6 +231,7 @@ typedef struct weir_machine {
   bool again;          /* after the take-back: judge once more what was denied by its own charge */
   unsigned pauses;     /* so far */
   unsigned lost;       /* keys that were found to hold less than they must */
+  bool away;           /* the store refused, or its server is away */
   size_t action_count;
   weir_action *actions;
   weir_memo *notes;      /* the machine's own copy; kept by its driver when it is done */

@@ -115,6 +115,7 @@ static weir_turn fail(weir_machine *machine, weir_status status) {
     if (ask->settled) continue;
     ask->settled = true;
     ask->status = status;
+    ask->away = machine->away;
   }
   weir_held_survive(machine);
   machine->notes->must_peek = true;
@@ -304,6 +305,12 @@ static weir_status status_of(weir_operation_kind kind, weir_outcome outcome) {
   return WEIR_BROKEN_BACKEND;
 }
 
+/* What only a store that is away gives: a policy may answer in its stead. */
+static bool shows_absence(const weir_action *action) {
+  bool lost = action->outcome == WEIR_NOT_SENT || action->outcome == WEIR_UNKNOWN;
+  return action->outcome == WEIR_REFUSED || (lost && !action->late);
+}
+
 /* Hands every answer to its part. The worst of the round: a change whose outcome is unknown weighs
  * more than any other failure. */
 static weir_status take_answers(weir_machine *machine) {
@@ -311,6 +318,7 @@ static weir_status take_answers(weir_machine *machine) {
   for (size_t i = 0; i < machine->action_count; i++) {
     const weir_action *action = &machine->actions[i];
     weir_status status = status_of(action->kind, action->outcome);
+    machine->away |= shows_absence(action);
     if (machine->phase == WEIR_PHASE_TAKE_BACK && action->kind != WEIR_GET &&
         action->outcome == WEIR_DONE)
       machine->parts[action->rule].went_back = true;
@@ -329,10 +337,11 @@ static bool store_was_silent(const weir_machine *machine) {
   return false;
 }
 
-/* What came after the deadline admits nobody, and what was not sent by then had no time. Where the
- * store did answer, and there were pauses, it was others who took that time. */
+/* What came after the deadline admits nobody, and what was not sent by then had no time, unless the
+ * server is away. Where the store did answer, and there were pauses, it was others who took that
+ * time. */
 static weir_status when_late(const weir_machine *machine, weir_status status) {
-  if (status != WEIR_OK && status != WEIR_UNAVAILABLE) return status;
+  if (machine->away || (status != WEIR_OK && status != WEIR_UNAVAILABLE)) return status;
   return machine->pauses > 0 && !store_was_silent(machine) ? WEIR_CONTENDED : WEIR_TIMEOUT;
 }
 
@@ -353,7 +362,7 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
   memcpy(machine->notes, memo, weir_memo_bytes(machine->stack));
   machine->asks = asks;
   machine->failure = WEIR_OK;
-  machine->in_order = machine->again = false;
+  machine->in_order = machine->again = machine->away = false;
   machine->pauses = machine->lost = 0;
   bool look_first = machine->notes->must_peek && !machine->stack->count_all;
   machine->notes->denied_cost = 0;

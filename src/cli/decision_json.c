@@ -19,6 +19,8 @@ static const char *source_name(weir_source source) {
       return "local";
     case WEIR_SOURCE_FALLBACK:
       return "fallback";
+    case WEIR_SOURCE_LATE:
+      return "late";
   }
   return "unknown";
 }

@@ -71,6 +71,7 @@ void weir_cli_decision_text(FILE *out, const weir_decision *decision, bool sever
   if (several_rules) fprintf(out, "  rule %" PRIu32, decision->rule);
   if (decision->source == WEIR_SOURCE_LOCAL) fputs("  source local", out);
   if (decision->source == WEIR_SOURCE_FALLBACK) fputs("  source fallback", out);
+  if (decision->source == WEIR_SOURCE_LATE) fputs("  source late", out);
   fputc('\n', out);
 }
 

@@ -122,15 +122,22 @@ void weir_call_add(weir_call *call, const void *key, size_t key_length, const we
 /* --- joining and leading -----------------------------------------------------------------------
  */
 
-/* Writes down why a member failed, unless one before it in the call did too, or it gets an answer
- * all the same. */
+/* Whether this member's failure is what its caller is told, and not the one that stands. */
+static bool explains_first(const weir_call *call, const weir_member *member, bool has_answer) {
+  if (call->explained == NULL) return true;
+  if (call->explained_has_answer != has_answer) return !has_answer;
+  return member < call->explained;
+}
+
+/* Writes down why the store did not decide a member. */
 static void explain(weir_member *member, weir_status status, const char *why) {
   weir_call *call = member->call;
-  if (weir_limiter_has_answer(call->limiter, &member->ask, status)) return;
+  bool has_answer = weir_limiter_has_answer(call->limiter, &member->ask, status);
   pthread_mutex_lock(&call->mutex);
-  if (call->explained == NULL || member < call->explained) {
+  if (explains_first(call, member, has_answer)) {
     weir_message_set(&call->explanation, "%s", why[0] != '\0' ? why : weir_status_text(status));
     call->explained = member;
+    call->explained_has_answer = has_answer;
   }
   pthread_mutex_unlock(&call->mutex);
 }

@@ -76,8 +76,10 @@ struct weir_call {
   pthread_mutex_t mutex; /* guards what follows */
   pthread_cond_t changed;
   unsigned events;              /* steps of members made by other threads */
-  const weir_member *explained; /* the first member that failed, or NULL; */
-  weir_message explanation;     /* and why */
+  const weir_member *explained; /* the first member that has no answer; else the first that only a
+                                   policy has one for; else NULL */
+  bool explained_has_answer;    /* it is of the second kind */
+  weir_message explanation;     /* why the store did not decide it */
 };
 
 /* A call with room for `count` members, from the limiter's idle ones or new. NULL: no memory. */

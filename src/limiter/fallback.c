@@ -1,8 +1,9 @@
-/* Falling back: the answer where the store has none.
+/* Falling back: the answer where the store gave none.
  *
- *     the store failed ──> policy ─┬─> DENY, ALLOW: src/policy says it
- *                                  └─> LOCAL: a limiter of its own, on a store inside this process,
- *                                      with a share of the rules
+ *     the store is away ──> policy ─┬─> DENY, ALLOW: src/policy says it
+ *                                   └─> LOCAL: a limiter of its own, on a store inside this
+ *                                       process, with a share of the rules
+ *     the request is late ────────────> src/policy says it
  *
  * The local limiter exists from the beginning: an outage is no time to look for memory. It reads
  * the clock through its owner's guard, and remembers what it admitted for as long as the rules say,
@@ -67,11 +68,13 @@ static bool ask_local(weir_limiter *local, const void *key, size_t key_length, w
 }
 
 void weir_limiter_fall_back(weir_limiter *limiter, const void *key, size_t key_length,
-                            weir_ask *ask, weir_status status) {
-  if (limiter->local == NULL || !ask_local(limiter->local, key, key_length, ask))
-    ask->decision = weir_policy_decide(limiter->fallback, &limiter->stack, ask->cost, ask->costs,
-                                       weir_limiter_now(limiter));
-  ask->decision.source = WEIR_SOURCE_FALLBACK;
-  ask->decision.store_status = status;
+                            weir_ask *ask, const weir_ask *failed) {
+  weir_source source = failed->away ? WEIR_SOURCE_FALLBACK : WEIR_SOURCE_LATE;
+  bool has_local = failed->away && limiter->local != NULL;
+  if (!has_local || !ask_local(limiter->local, key, key_length, ask))
+    ask->decision = weir_policy_decide(limiter->fallback, source, &limiter->stack, ask->cost,
+                                       ask->costs, weir_limiter_now(limiter));
+  ask->decision.source = source;
+  ask->decision.store_status = failed->status;
   ask->status = WEIR_OK;
 }

@@ -6,7 +6,7 @@
  *     wait.c      public entry point of those who sleep until they are admitted
  *     reserve.c   public entry points of those who give back: reservations, refunds
  *     request.c   all other public entry points; checks requests, has them decided
- *     fallback.c  the answer of the limiter's policy where the store has none
+ *     fallback.c  the answer of the limiter's policy where the store gave none
  *     clock.c     now, with the guard; sleeping
  *     idle.c      calls that wait for their next use
  *     call.c      joins the groups of its keys; leads some, waits for the others
@@ -105,9 +105,10 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message);
 /* Whether the policy answers an ask that ended in this status. */
 bool weir_limiter_has_answer(const weir_limiter *limiter, const weir_ask *ask, weir_status status);
 
-/* Answers by the policy an ask as it was before the store was asked, because of `status`. */
+/* Answers by the policy an ask as it was before the store was asked; `failed` is the same after it.
+ */
 void weir_limiter_fall_back(weir_limiter *limiter, const void *key, size_t key_length,
-                            weir_ask *ask, weir_status status);
+                            weir_ask *ask, const weir_ask *failed);
 
 /* Has one ask settled, alone in its call, by the store or the policy; returns its status. */
 weir_status weir_limiter_settle(weir_limiter *limiter, const void *key, size_t key_length,

@@ -80,7 +80,7 @@ weir_status weir_limiter_configure(weir_limiter *limiter, const weir_limiter_opt
       {"memo_age_us", o.memo_age_us, 1, 60000000, 1000000, &terms->memo_age_us},
       {"local_denial_us", o.local_denial_us, 1, 60000000, 50000, &terms->local_denial_us},
       {"least_ttl_us", o.least_ttl_us, 1, WEIR_PERIOD_MOST_US, 0, &terms->least_ttl_us},
-      {"peers", o.peers, 1, 100000, o.processes != 0 ? o.processes : PROCESSES, &peers},
+      {"peers", o.peers, 1, 100000, o.processes != 0 ? o.processes : 1, &peers},
       {"longest_wait_us", o.longest_wait_us, 1, 1800000000, 60000000, &terms->longest_wait_us},
   };
   for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {

@@ -109,12 +109,14 @@ weir_status weir_limiter_settle(weir_limiter *limiter, const void *key, size_t k
   if (call == NULL) return weir_no_memory(message);
   weir_call_add(call, key, key_length, ask);
   weir_call_run(call);
-  weir_status status = call->members[0].ask.status;
-  bool falls_back = weir_limiter_has_answer(limiter, ask, status);
-  if (!falls_back) *ask = call->members[0].ask;
-  if (!falls_back && status != WEIR_OK) weir_message_set(message, "%s", call->explanation.text);
+  const weir_ask asked = call->members[0].ask;
+  if (asked.status != WEIR_OK) weir_message_set(message, "%s", call->explanation.text);
   weir_call_release(call);
-  if (falls_back) weir_limiter_fall_back(limiter, key, key_length, ask, status);
+  if (weir_limiter_has_answer(limiter, ask, asked.status)) {
+    weir_limiter_fall_back(limiter, key, key_length, ask, &asked);
+  } else {
+    *ask = asked;
+  }
   return ask->status;
 }
 
@@ -174,37 +176,45 @@ static void answer(weir_limiter *limiter, const weir_member *member, weir_reques
   weir_ask ask = member->ask;
   if (weir_limiter_has_answer(limiter, &ask, ask.status)) {
     ask = weir_request_ask(request);
-    weir_limiter_fall_back(limiter, request->key, request->key_length, &ask, member->ask.status);
+    weir_limiter_fall_back(limiter, request->key, request->key_length, &ask, &member->ask);
   }
   request->status = ask.status;
   if (request->status == WEIR_OK) request->decision = ask.decision;
 }
 
-/* The answers of all; the first that failed speaks for them. */
+/* The answers of all; the first that failed speaks for them, else the first that the store did not
+ * decide. */
 static weir_status collect(weir_limiter *limiter, const weir_call *call, weir_request *requests,
                            size_t count, weir_message *message) {
   weir_status first = WEIR_OK;
   const weir_member *member = call->members;
+  size_t explained = 0;
   for (size_t i = 0; i < count; i++) {
     weir_request *request = &requests[i];
     bool asked = request->status == WEIR_OK;
+    if (asked && first == WEIR_OK && member == call->explained) explained = i;
     if (asked) answer(limiter, member++, request);
     tally(limiter, request, request->status, &request->decision);
     if (first != WEIR_OK || request->status == WEIR_OK) continue;
     first = request->status;
-    if (asked)
-      weir_message_set(message, "%s", call->explanation.text);
-    else
-      weir_request_check(limiter, request, message);
+    if (asked) continue;
+    weir_request_check(limiter, request, message);
+    weir_message_prefix(message, "requests[%zu]: ", i);
+    explained = count;
   }
+  if (call->explained != NULL && explained < count)
+    weir_message_set(message, "requests[%zu]: %s", explained, call->explanation.text);
   return first;
 }
 
-static weir_status have_no_memory(const weir_limiter *limiter, size_t count,
-                                  weir_message *message) {
-  for (size_t i = 0; i < count; i++)
-    weir_counts_add(limiter->counts, WEIR_NO_MEMORY, NULL);
-  return weir_no_memory(message);
+/* Nothing was asked: so say all of them. */
+static weir_status fail_all(const weir_limiter *limiter, weir_request *requests, size_t count,
+                            weir_status status) {
+  for (size_t i = 0; i < count; i++) {
+    requests[i].status = status;
+    weir_counts_add(limiter->counts, status, NULL);
+  }
+  return status;
 }
 
 weir_status weir_limiter_decide(weir_limiter *limiter, weir_request *requests, size_t count,
@@ -215,9 +225,9 @@ weir_status weir_limiter_decide(weir_limiter *limiter, weir_request *requests, s
     return WEIR_BAD_ARGUMENT;
   }
   weir_status status = weir_limiter_check_process(limiter, message);
-  if (status != WEIR_OK) return status;
+  if (status != WEIR_OK) return fail_all(limiter, requests, count, status);
   weir_call *call = weir_call_acquire(limiter, count);
-  if (call == NULL) return have_no_memory(limiter, count, message);
+  if (call == NULL) return fail_all(limiter, requests, count, weir_no_memory(message));
   for (size_t i = 0; i < count; i++) {
     weir_request *request = &requests[i];
     request->status = weir_request_check(limiter, request, NULL);

@@ -54,6 +54,7 @@ static weir_status check_reserve(const weir_limiter *limiter, const weir_request
 
 /* NULL: nobody. */
 static weir_limiter *who_charged(weir_limiter *limiter, const weir_decision *taken) {
+  if (taken->source == WEIR_SOURCE_LATE) return NULL;
   return taken->source == WEIR_SOURCE_FALLBACK ? limiter->local : limiter;
 }
 

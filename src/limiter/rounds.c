@@ -83,6 +83,7 @@ static bool hand_over(const weir_call *call, const weir_group *group) {
   for (size_t i = 0; i < group->machine->action_count; i++, operation++) {
     weir_action *action = &group->machine->actions[i];
     action->outcome = operation->outcome;
+    action->late = operation->late;
     action->value = operation->value;
     action->version_out = operation->version_out;
     sent = sent && operation->outcome != WEIR_NOT_SENT;
@@ -116,8 +117,10 @@ static void execute_part(weir_call *call, size_t from, size_t end, int64_t end_u
 }
 
 static void give_up_part(weir_call *call, size_t from, size_t end) {
-  for (size_t at = from; at < end; at++)
+  for (size_t at = from; at < end; at++) {
     call->operations[at].outcome = WEIR_NOT_SENT;
+    call->operations[at].late = true;
+  }
   if (from < end && call->failure.text[0] == '\0')
     weir_message_set(&call->failure, "the time for reading and charging was over");
 }

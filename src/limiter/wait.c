@@ -46,17 +46,17 @@ static bool has_bucket(const weir_stack *stack) {
 
 /* Whether a denied caller may still be admitted in time. What retry_after_us says allows for a wait
  * after it; with a bucket among the rules the whole way is the time until it would be admitted
- * without one, of which whoever denied knows. A policy that only denies says all it knows at once;
- * and where the store went away after it denied, the next try has an answer. */
+ * without one, of which whoever denied knows. Who is late, and a policy that only denies, say all
+ * they know at once; and where the store went away after it denied, the next try has an answer. */
 static weir_status find_hope(const weir_patience *patience, const weir_decision *denied, bool *hope,
                              weir_message *message) {
   weir_limiter *limiter = patience->limiter;
   bool by_policy = denied->source == WEIR_SOURCE_FALLBACK;
+  bool knows_more = denied->source != WEIR_SOURCE_LATE && (!by_policy || limiter->local != NULL);
   weir_decision at_once = *denied;
   weir_message why;
   *hope = denied->retry_after_us != WEIR_NEVER && denied->retry_after_us <= left_us(patience);
-  if (!*hope || !has_bucket(&limiter->stack) || (by_policy && limiter->local == NULL))
-    return WEIR_OK;
+  if (!*hope || !has_bucket(&limiter->stack) || !knows_more) return WEIR_OK;
   weir_status status =
       ask(patience, by_policy ? limiter->local : limiter, WEIR_ASK_PEEK, 0, &at_once, &why);
   if (weir_policy_answers(limiter->fallback, status)) return WEIR_OK;
@@ -94,12 +94,14 @@ weir_status weir_limiter_wait(weir_limiter *limiter, const void *key, size_t key
       .key = key, .key_length = key_length, .cost = cost, .longest_wait_us = longest_wait_us};
   weir_patience patience = {limiter, key, key_length, cost, 0};
   weir_decision found;
-  weir_status status = weir_request_check(limiter, &request, message);
+  weir_message why; /* of a try that need not be the last */
+  weir_status status = weir_request_check(limiter, &request, &why);
   if (status == WEIR_OK) {
     patience.end_us = weir_monotonic_us() + longest_wait_us;
-    status = try_until_hopeless(&patience, longest_wait_us, &found, message);
+    status = try_until_hopeless(&patience, longest_wait_us, &found, &why);
   }
   weir_counts_add(limiter->counts, status, &found);
+  if (status != WEIR_OK || found.store_status != WEIR_OK) weir_message_set(message, "%s", why.text);
   if (status != WEIR_OK) return status;
   if (found.allowed)
     sleep_from(limiter, &found, found.delay_us);

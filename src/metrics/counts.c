@@ -5,16 +5,16 @@
 
 #include "metrics/thread.h"
 
-enum { SOURCES = WEIR_SOURCE_FALLBACK + 1 };
+enum { SOURCES = WEIR_SOURCE_LATE + 1 };
 
 _Static_assert((int)WEIR_STATUS_COUNT <= (int)WEIR_STATUSES_MOST, "every status is counted");
 
-/* The first line has all that is counted while nothing is wrong. */
+/* The first line has the decisions. */
 typedef struct weir_counts_shard {
   _Alignas(WEIR_CACHE_LINE_BYTES) _Atomic uint64_t decided[SOURCES][2]; /* denied, allowed */
+  _Alignas(WEIR_CACHE_LINE_BYTES) _Atomic uint64_t round_trips;
   _Atomic uint64_t changed; /* WEIR_OK without a decision */
   _Atomic uint64_t keys_lost;
-  _Alignas(WEIR_CACHE_LINE_BYTES) _Atomic uint64_t round_trips;
   _Atomic uint64_t failed[WEIR_STATUS_COUNT];
 } weir_counts_shard;
 
@@ -40,6 +40,11 @@ static void add(_Atomic uint64_t *count, uint64_t number) {
   atomic_fetch_add_explicit(count, number, memory_order_relaxed);
 }
 
+/* The store did not decide; why not is counted as well. */
+static bool is_of_policy(weir_source source) {
+  return source == WEIR_SOURCE_FALLBACK || source == WEIR_SOURCE_LATE;
+}
+
 void weir_counts_add(weir_counts *counts, weir_status status, const weir_decision *decision) {
   weir_counts_shard *shard = own_shard(counts);
   if (status != WEIR_OK) {
@@ -48,7 +53,7 @@ void weir_counts_add(weir_counts *counts, weir_status status, const weir_decisio
     add(&shard->changed, 1);
   } else {
     add(&shard->decided[decision->source][decision->allowed], 1);
-    if (decision->source == WEIR_SOURCE_FALLBACK) add(&shard->failed[decision->store_status], 1);
+    if (is_of_policy(decision->source)) add(&shard->failed[decision->store_status], 1);
   }
 }
 
@@ -67,14 +72,15 @@ static uint64_t get(const _Atomic uint64_t *count) {
 static void add_shard(const weir_counts_shard *shard, weir_limiter_counts *sum) {
   uint64_t *sources[SOURCES] = {[WEIR_SOURCE_STORE] = &sum->by_store,
                                 [WEIR_SOURCE_LOCAL] = &sum->by_local,
-                                [WEIR_SOURCE_FALLBACK] = &sum->by_fallback};
+                                [WEIR_SOURCE_FALLBACK] = &sum->by_fallback,
+                                [WEIR_SOURCE_LATE] = &sum->by_late};
   for (int source = 0; source < SOURCES; source++) {
     uint64_t denied = get(&shard->decided[source][0]);
     uint64_t allowed = get(&shard->decided[source][1]);
     *sources[source] += denied + allowed;
     sum->denied += denied;
     sum->allowed += allowed;
-    if (source != WEIR_SOURCE_FALLBACK) sum->statuses[WEIR_OK] += denied + allowed;
+    if (!is_of_policy((weir_source)source)) sum->statuses[WEIR_OK] += denied + allowed;
   }
   sum->statuses[WEIR_OK] += get(&shard->changed);
   sum->keys_lost += get(&shard->keys_lost);

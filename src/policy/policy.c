@@ -4,7 +4,8 @@
 
 bool weir_policy_answers(weir_fallback fallback, weir_status status) {
   if (fallback == WEIR_FALLBACK_NONE || status == WEIR_OK) return false;
-  return status == WEIR_TIMEOUT || weir_status_classify(status) == WEIR_CLASS_STORE;
+  return status == WEIR_TIMEOUT || status == WEIR_CONTENDED ||
+         weir_status_classify(status) == WEIR_CLASS_STORE;
 }
 
 /* --- shares ------------------------------------------------------------------------------------
@@ -53,18 +54,20 @@ static size_t first_concerned(const weir_stack *rules, const int64_t *costs) {
   return i;
 }
 
-weir_decision weir_policy_decide(weir_fallback fallback, const weir_stack *rules, int64_t cost,
-                                 const int64_t *costs, int64_t now_us) {
+weir_decision weir_policy_decide(weir_fallback fallback, weir_source source,
+                                 const weir_stack *rules, int64_t cost, const int64_t *costs,
+                                 int64_t now_us) {
+  int64_t retry_us = source == WEIR_SOURCE_LATE ? WEIR_POLICY_LATE_RETRY_US : WEIR_POLICY_RETRY_US;
   bool allowed = fallback == WEIR_FALLBACK_ALLOW;
   size_t i = first_concerned(rules, costs);
   return (weir_decision){
       .allowed = allowed,
-      .source = WEIR_SOURCE_FALLBACK,
+      .source = source,
       .rule = (uint32_t)i,
       .limit = weir_rule_capacity(&rules->rules[i]),
       .remaining = allowed ? WEIR_NOT_KNOWN : 0,
-      .retry_after_us = allowed ? 0 : WEIR_POLICY_RETRY_US,
-      .reset_after_us = allowed ? WEIR_NOT_KNOWN : WEIR_POLICY_RETRY_US,
+      .retry_after_us = allowed ? 0 : retry_us,
+      .reset_after_us = allowed ? WEIR_NOT_KNOWN : retry_us,
       .cost = costs != NULL ? WEIR_OWN_COSTS : cost,
       .at_us = now_us,
   };

@@ -1,7 +1,11 @@
-/* What a limiter answers when its store cannot. Pure: no store, no clock, no allocation.
+/* What a limiter answers when its store does not decide. Pure: no store, no clock, no allocation.
  *
- * DENY and ALLOW are answered here. LOCAL is another limiter, inside this process, with a share of
- * the rules; src/limiter/fallback.c asks it.
+ * The store is away, or a decision is late: it ran out of its own time, while the store answers
+ * others. What is late is never admitted beyond what the store allows, save by ALLOW, whose bound
+ * is everything.
+ *
+ * DENY, ALLOW and all that is late are answered here. LOCAL is another limiter, inside this
+ * process, with a share of the rules; src/limiter/fallback.c asks it.
  */
 #ifndef WEIR_POLICY_POLICY_H
 #define WEIR_POLICY_POLICY_H
@@ -10,21 +14,25 @@
 
 #include "rule/rule.h"
 
-/* When a caller may ask again that was denied for no reason of its own. */
+/* When a caller may ask again that was denied for no reason of its own: because the store is away,
+ * or because its own decision was late. */
 #define WEIR_POLICY_RETRY_US INT64_C(500000)
+#define WEIR_POLICY_LATE_RETRY_US INT64_C(50000)
 
 /* Whether a request to take that ended in this status gets an answer all the same: the store is
- * away, silent or refuses. What others or the caller brought about is no business of a policy. */
+ * away, or time was over. What the caller brought about is no business of a policy. */
 bool weir_policy_answers(weir_fallback fallback, weir_status status);
 
 /* What one of `peers` processes may admit by itself, so that all together stay within `rules`, but
  * for limits below `peers`: every share is 1 at least. */
 void weir_policy_share(const weir_stack *rules, uint32_t peers, weir_stack *share);
 
-/* The answer of DENY or ALLOW to a request of these costs (one per rule, or NULL and `cost`), with
- * the figures of the first rule that it concerns. */
-weir_decision weir_policy_decide(weir_fallback fallback, const weir_stack *rules, int64_t cost,
-                                 const int64_t *costs, int64_t now_us);
+/* The answer to a request of these costs (one per rule, or NULL and `cost`), with the figures of
+ * the first rule that it concerns: everything by ALLOW, nothing by any other policy. `source` is
+ * WEIR_SOURCE_FALLBACK where the store is away, else WEIR_SOURCE_LATE. */
+weir_decision weir_policy_decide(weir_fallback fallback, weir_source source,
+                                 const weir_stack *rules, int64_t cost, const int64_t *costs,
+                                 int64_t now_us);
 
 /* Of a share: a cost that only the whole rule could admit is not denied for ever. */
 void weir_policy_soften(weir_decision *decision);

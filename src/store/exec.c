@@ -151,6 +151,7 @@ static bool check_operations(const weir_backend *backend, weir_operation *operat
       return false;
     }
     operations[i].outcome = WEIR_PENDING;
+    operations[i].late = false;
   }
   return true;
 }

@@ -59,6 +59,7 @@ static void spy_exec(void *handle, weir_operation *operations, size_t how_many, 
         NULL);
   if (victim == how_many) return;
   operations[victim].outcome = the_spy.fault.outcome;
+  operations[victim].late = the_spy.fault.late;
   weir_message_set(message, "the spy made operation %zu fail", victim);
 }
 
@@ -75,7 +76,7 @@ void spy_forget(void) {
 }
 
 void spy_fail_next(weir_operation_kind kind, weir_outcome outcome, bool executed) {
-  the_spy.fault = (spy_fault){kind, outcome, executed};
+  the_spy.fault = (spy_fault){kind, outcome, executed, false};
   the_spy.faulty = true;
 }
 

@@ -15,11 +15,13 @@ typedef struct spy_counts {
   _Atomic int of_kind[SPY_KINDS];
 } spy_counts;
 
-/* The next operation of `kind` ends in `outcome`; `executed`: although it was carried out. */
+/* The next operation of `kind` ends in `outcome`; `executed`: although it was carried out; `late`,
+ * which spy_fail_next() leaves false: and says nothing of the store. */
 typedef struct spy_fault {
   weir_operation_kind kind;
   weir_outcome outcome;
   bool executed;
+  bool late;
 } spy_fault;
 
 typedef struct spy {

@@ -27,7 +27,8 @@ static void answers_what_the_store_did_not_do(void **state) {
   for (weir_fallback fallback = 0; fallback <= WEIR_FALLBACK_NONE; fallback++) {
     for (weir_status status = 0; status < WEIR_STATUS_COUNT; status++) {
       bool stores = status == WEIR_UNAVAILABLE || status == WEIR_UNKNOWN_OUTCOME ||
-                    status == WEIR_REFUSED_BY_STORE || status == WEIR_TIMEOUT;
+                    status == WEIR_REFUSED_BY_STORE || status == WEIR_TIMEOUT ||
+                    status == WEIR_CONTENDED;
       assert_int_equal(weir_policy_answers(fallback, status),
                        stores && fallback != WEIR_FALLBACK_NONE);
     }

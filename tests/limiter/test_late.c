@@ -1,0 +1,216 @@
+/* Late is not away: a store that answers, and requests that run out of their own time. The store
+ * stands in this process and takes longer than the deadline, or says that it is away. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "limiter/spy.h"
+#include "limiter/world.h"
+
+enum { DEADLINE_US = 20000, DELAY_US = 40000 };
+
+static const char untouched[] = "untouched";
+static const char no_time[] = "the deadline passed before the operation began";
+
+static void open_with(world *w, const char *rules, weir_fallback fallback) {
+  const weir_limiter_options options = {.deadline_us = DEADLINE_US, .fallback = fallback};
+  weir_limiter_options with_clock = options;
+  weir_message message = {""};
+  world_set(w, 0);
+  with_clock.size = sizeof with_clock;
+  with_clock.clock = hand_clock_as_clock(&w->clock);
+  assert_int_equal(weir_store_open_backend(&spy_backend, "spy:", &w->store, &message), WEIR_OK);
+  if (weir_limiter_create(w->store, rules, &with_clock, &w->limiter, &message) != WEIR_OK)
+    fail_msg("%s", message.text);
+}
+
+static weir_status take(world *w, weir_decision *decision, weir_message *message) {
+  snprintf(message->text, sizeof message->text, "%s", untouched);
+  return weir_limiter_take(w->limiter, "k", 1, 1, decision, message);
+}
+
+static weir_limiter_counts counts_of(const world *w) {
+  weir_limiter_counts counts = {.size = sizeof counts};
+  weir_limiter_read_counts(w->limiter, &counts);
+  return counts;
+}
+
+static void who_is_late_is_denied_and_only_allow_admits(void **state) {
+  static const weir_fallback policies[] = {WEIR_FALLBACK_LOCAL, WEIR_FALLBACK_DENY,
+                                           WEIR_FALLBACK_ALLOW};
+  (void)state;
+  for (size_t i = 0; i < 3; i++) {
+    world w;
+    weir_decision decision;
+    weir_message message;
+    open_with(&w, "fixed-window:10/1m", policies[i]);
+    the_spy.delay_us = DELAY_US;
+    assert_int_equal(take(&w, &decision, &message), WEIR_OK);
+    assert_int_equal(decision.source, WEIR_SOURCE_LATE);
+    assert_int_equal(decision.store_status, WEIR_UNKNOWN_OUTCOME); /* there is no time to undo it */
+    assert_string_equal(message.text, no_time);
+    assert_int_equal(decision.limit, 10);
+    assert_int_equal(decision.cost, 1);
+    if (policies[i] == WEIR_FALLBACK_ALLOW)
+      assert_allowed(decision, WEIR_NOT_KNOWN, WEIR_NOT_KNOWN);
+    else
+      assert_denied(decision, 0, 50000, 50000);
+    the_spy.delay_us = 0;
+    weir_limiter_counts counts = counts_of(&w);
+    assert_int_equal(counts.by_late, 1);
+    assert_int_equal(counts.by_fallback, 0);
+    assert_int_equal(counts.statuses[WEIR_UNKNOWN_OUTCOME], 1);
+    assert_int_equal(counts.allowed, policies[i] == WEIR_FALLBACK_ALLOW);
+    assert_int_equal(counts.allowed + counts.denied, 1);
+    world_close(&w);
+  }
+}
+
+static void without_a_policy_it_is_a_status(void **state) {
+  world w;
+  weir_decision decision;
+  weir_message message;
+  (void)state;
+  open_with(&w, "fixed-window:10/1m", WEIR_FALLBACK_NONE);
+  the_spy.delay_us = DELAY_US;
+  assert_int_equal(take(&w, &decision, &message), WEIR_UNKNOWN_OUTCOME);
+  assert_int_equal(weir_limiter_peek(w.limiter, "k", 1, 1, &decision, &message), WEIR_TIMEOUT);
+  the_spy.delay_us = 0;
+  assert_int_equal(counts_of(&w).by_late, 0);
+  world_close(&w);
+}
+
+/* Whatever an operation ends in: only a store that is away is answered for by the share. */
+static void only_away_is_answered_by_the_share(void **state) {
+  static const struct {
+    weir_outcome outcome;
+    bool late;
+    weir_source source;
+    weir_status store_status;
+  } cases[] = {
+      {WEIR_NOT_SENT, false, WEIR_SOURCE_FALLBACK, WEIR_UNAVAILABLE},
+      {WEIR_NOT_SENT, true, WEIR_SOURCE_LATE, WEIR_UNAVAILABLE},
+      {WEIR_UNKNOWN, false, WEIR_SOURCE_FALLBACK, WEIR_UNKNOWN_OUTCOME},
+      {WEIR_UNKNOWN, true, WEIR_SOURCE_LATE, WEIR_UNKNOWN_OUTCOME},
+      {WEIR_REFUSED, false, WEIR_SOURCE_FALLBACK, WEIR_REFUSED_BY_STORE},
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    world w;
+    weir_decision decision;
+    weir_message message;
+    open_with(&w, "fixed-window:10/1m", WEIR_FALLBACK_LOCAL);
+    spy_fail_next(WEIR_ADD, cases[i].outcome, false);
+    the_spy.fault.late = cases[i].late;
+    assert_int_equal(take(&w, &decision, &message), WEIR_OK);
+    assert_int_equal(decision.source, cases[i].source);
+    assert_int_equal(decision.store_status, cases[i].store_status);
+    assert_int_equal(decision.allowed, cases[i].source == WEIR_SOURCE_FALLBACK);
+    assert_string_equal(message.text, "the spy made operation 0 fail");
+    assert_int_equal(counts_of(&w).by_late, cases[i].source == WEIR_SOURCE_LATE);
+    world_close(&w);
+  }
+}
+
+/* The store answers all the while: nothing but what it admits is admitted. */
+static void a_busy_process_admits_no_more_than_the_rule(void **state) {
+  static const char *const rules[] = {"fixed-window:10/1h", "sliding-log:10/1h",
+                                      "token-bucket:10/1h;quota:20/1h"};
+  (void)state;
+  for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+    world w;
+    int admitted = 0;
+    open_with(&w, rules[i], WEIR_FALLBACK_LOCAL);
+    for (int n = 0; n < 40; n++) {
+      the_spy.delay_us = n % 4 == 3 ? DELAY_US : 0;
+      admitted += world_take(&w, "k", 1).allowed;
+      w.clock.now_us += 60000; /* denials are forgotten; too little for another token */
+    }
+    the_spy.delay_us = 0;
+    assert_in_range(admitted, 1, 10);
+    assert_true(counts_of(&w).by_late > 0);
+    world_close(&w);
+  }
+}
+
+static void who_waits_is_told_to_come_again_at_once(void **state) {
+  world w;
+  weir_decision decision;
+  weir_message message = {"untouched"};
+  (void)state;
+  open_with(&w, "fixed-window:10/1m", WEIR_FALLBACK_LOCAL);
+  the_spy.delay_us = DELAY_US;
+  assert_int_equal(weir_limiter_wait(w.limiter, "k", 1, 1, 1000, &decision, &message), WEIR_OK);
+  assert_int_equal(decision.source, WEIR_SOURCE_LATE);
+  assert_false(decision.allowed);
+  assert_string_equal(message.text, no_time);
+  the_spy.delay_us = 0;
+  world_close(&w);
+}
+
+/* What ALLOW let pass late was charged nowhere that is known. */
+static void what_was_admitted_late_goes_back_nowhere(void **state) {
+  world w;
+  weir_decision decision;
+  weir_message message;
+  (void)state;
+  open_with(&w, "fixed-window:10/1m", WEIR_FALLBACK_ALLOW);
+  world_take(&w, "k", 4);
+  spy_fail_next(WEIR_ADD, WEIR_NOT_SENT, false);
+  the_spy.fault.late = true;
+  assert_int_equal(take(&w, &decision, &message), WEIR_OK);
+  assert_int_equal(decision.source, WEIR_SOURCE_LATE);
+  assert_int_equal(weir_limiter_refund(w.limiter, "k", 1, 1, &decision, NULL), WEIR_OK);
+  assert_int_equal(decision.cost, 0);
+  assert_int_equal(world_peek(&w, "k", 1).remaining, 6);
+  world_close(&w);
+}
+
+static void assert_about(const weir_message *message, int request, const char *what) {
+  char text[WEIR_MESSAGE_BYTES];
+  snprintf(text, sizeof text, "requests[%d]: %s", request, what);
+  assert_string_equal(message->text, text);
+}
+
+/* The message is about the first without a decision, else about the first that a policy answered.
+ */
+static void the_message_names_its_request(void **state) {
+  world w;
+  weir_message message = {"untouched"};
+  weir_request requests[] = {{.key = "known", .key_length = 5, .cost = 11},
+                             {.key = "a", .key_length = 1, .cost = 1},
+                             {.key = "b", .key_length = 1, .cost = 1},
+                             {.key = "c", .key_length = 1, .cost = 1}};
+  (void)state;
+  open_with(&w, "fixed-window:10/1m", WEIR_FALLBACK_LOCAL);
+  assert_int_equal(weir_limiter_decide(w.limiter, requests, 4, &message), WEIR_OK);
+  assert_string_equal(message.text, untouched);
+  the_spy.delay_us = DELAY_US;
+  assert_int_equal(weir_limiter_decide(w.limiter, requests, 4, &message), WEIR_OK);
+  assert_about(&message, 1, no_time);
+  requests[3].flags = WEIR_REQUEST_PEEK;
+  assert_int_equal(weir_limiter_decide(w.limiter, requests, 4, &message), WEIR_TIMEOUT);
+  assert_memory_equal(message.text, "requests[3]: ", 13);
+  requests[2].cost = 0;
+  assert_int_equal(weir_limiter_decide(w.limiter, requests, 4, &message), WEIR_BAD_COST);
+  assert_about(&message, 2, "cost 0 is outside 1 to 2147483648");
+  the_spy.delay_us = 0;
+  world_close(&w);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(who_is_late_is_denied_and_only_allow_admits),
+      cmocka_unit_test(without_a_policy_it_is_a_status),
+      cmocka_unit_test(only_away_is_answered_by_the_share),
+      cmocka_unit_test(a_busy_process_admits_no_more_than_the_rule),
+      cmocka_unit_test(who_waits_is_told_to_come_again_at_once),
+      cmocka_unit_test(what_was_admitted_late_goes_back_nowhere),
+      cmocka_unit_test(the_message_names_its_request),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
