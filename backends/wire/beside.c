@@ -26,6 +26,7 @@ weir_status weir_wire_open_beside(const weir_wire *wire, const weir_wire_protoco
     weir_wire_close(made);
     return WEIR_NO_MEMORY;
   }
+  made->address = wire->address;
   *beside = made;
   return WEIR_OK;
 }

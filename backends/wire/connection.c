@@ -54,9 +54,28 @@ static void lose(weir_wire *wire, int64_t now_us) {
   drop_socket(wire);
 }
 
-/* Every address was tried in vain: what is in line cannot be sent. */
-static void give_up(weir_wire *wire, int64_t now_us) {
+/* Which address comes next: that in use; then, as it refuses, the others in their order. Where any
+ * will do, one after the other. */
+static size_t next_address(const weir_wire *wire) {
+  if (wire->any_address) return (wire->address + wire->tried) % wire->addresses.count;
+  if (wire->tried == 0) return wire->address;
+  return wire->tried - 1 < wire->address ? wire->tried - 1 : wire->tried;
+}
+
+/* None took the connection. The next try begins with the address in use, unless that refused: then
+ * with the first. */
+static void end_round(weir_wire *wire) {
+  if (wire->any_address) {
+    wire->address = (wire->trying + 1) % wire->addresses.count;
+  } else if (wire->trying != wire->address) {
+    wire->address = 0;
+  }
   wire->tried = 0;
+}
+
+/* What is in line cannot be sent. */
+static void give_up(weir_wire *wire, int64_t now_us) {
+  end_round(wire);
   weir_breaker_fail(&wire->breaker, wire->why.text, now_us);
   while (wire->first != NULL) {
     wire->first->moved = true;
@@ -64,10 +83,11 @@ static void give_up(weir_wire *wire, int64_t now_us) {
   }
 }
 
-static void fail_attempt(weir_wire *wire) {
+/* Only one that refuses is left for the next: keys that are counted on one server must not go to
+ * another because it is slow, hangs up or answers nonsense. */
+static void fail_attempt(weir_wire *wire, bool refused) {
   drop_socket(wire);
-  wire->address = (wire->address + 1) % wire->addresses.count;
-  wire->tried++;
+  wire->tried = refused || wire->any_address ? wire->tried + 1 : wire->addresses.count;
   wire->greeting.step = 0;
 }
 
@@ -77,26 +97,35 @@ static void explain_connect(weir_wire *wire, int error) {
   weir_message_set(&wire->why, "cannot connect: %s", text);
 }
 
-/* How long an attempt may last: the timeout, or more if somebody in line can wait longer, shared
- * among the addresses, so that a dead one does not hide the next. Fixed when it begins: callers who
- * keep coming must not keep a dead attempt alive. */
+/* How long an attempt may last: the timeout, or more if somebody in line can wait longer. Where any
+ * address will do it is shared among them, so that a dead one does not hide the next. Fixed when it
+ * begins: callers who keep coming must not keep a dead attempt alive. */
 static int64_t longest_wait_us(const weir_wire *wire, int64_t now_us) {
   int64_t longest_us = wire->timeout_us;
   for (const weir_wire_slot *slot = wire->first; slot != NULL; slot = slot->next) {
     int64_t left_us = slot->deadline_us - now_us;
     if (left_us > longest_us) longest_us = left_us;
   }
-  return longest_us / (int64_t)wire->addresses.count;
+  return wire->any_address ? longest_us / (int64_t)wire->addresses.count : longest_us;
+}
+
+/* Whether nobody takes connections there, or none can go there from this machine at all. A host
+ * that cannot be reached (EHOSTUNREACH) is as silent as one that lets a connection time out. */
+static bool is_refusal(const weir_wire *wire, int error) {
+  bool v6 = wire->addresses.list[wire->trying].bytes.ss_family == AF_INET6;
+  return error == ECONNREFUSED || error == ENETUNREACH || error == EAFNOSUPPORT ||
+         (error == EADDRNOTAVAIL && v6); /* no IPv6 here; with IPv4 it means: out of ports */
 }
 
 static void try_address(weir_wire *wire, int64_t now_us) {
   wire->attempt_end_us = now_us + longest_wait_us(wire, now_us);
-  int error = weir_socket_connect(&wire->addresses.list[wire->address], &wire->fd);
+  wire->trying = next_address(wire);
+  int error = weir_socket_connect(&wire->addresses.list[wire->trying], &wire->fd);
   if (error == 0 || error == EINPROGRESS) {
     wire->state = WEIR_WIRE_CONNECTING;
   } else {
     explain_connect(wire, error);
-    fail_attempt(wire);
+    fail_attempt(wire, is_refusal(wire, error));
   }
 }
 
@@ -109,7 +138,7 @@ static void start_talking(weir_wire *wire) {
   wire->session = weir_tls_session_start(wire->tls, wire->host, wire->fd);
   if (wire->session != NULL) return;
   weir_message_set(&wire->why, "no memory for TLS");
-  fail_attempt(wire);
+  fail_attempt(wire, false);
 }
 
 /* Whether there is nothing to do but wait. */
@@ -120,13 +149,13 @@ static bool step_connecting(weir_wire *wire, short revents, int64_t now_us) {
       start_talking(wire);
     } else {
       explain_connect(wire, error);
-      fail_attempt(wire);
+      fail_attempt(wire, is_refusal(wire, error));
     }
     return false;
   }
   if (now_us < wire->attempt_end_us) return true;
   explain_connect(wire, ETIMEDOUT);
-  fail_attempt(wire);
+  fail_attempt(wire, false);
   return false;
 }
 
@@ -142,7 +171,7 @@ static bool step_securing(weir_wire *wire, int64_t now_us) {
     return false;
   }
   wire->why = why;
-  fail_attempt(wire);
+  fail_attempt(wire, false);
   return false;
 }
 
@@ -151,6 +180,7 @@ static void become_ready(weir_wire *wire, int64_t now_us) {
   wire->codec = wire->protocol->codecs[wire->greeting.dialect];
   wire->active_us = now_us;
   wire->serial = 0;
+  wire->address = wire->trying;
   wire->tried = 0;
   wire->greeting.step = 0;
   atomic_store_explicit(&wire->dialect, (int)wire->greeting.dialect, memory_order_relaxed);
@@ -209,7 +239,7 @@ static bool converse(weir_wire *wire, bool closed, int64_t now_us) {
     case WEIR_GREETING_FAILED:
       break;
   }
-  fail_attempt(wire);
+  fail_attempt(wire, false);
   return true;
 }
 
@@ -220,7 +250,7 @@ static bool step_greeting(weir_wire *wire, int64_t now_us) {
   if (got > 0) wire->in_end += (size_t)got;
   wire->unread = got > 0 && weir_wire_holds(wire);
   if (closed && has_fault(wire)) {
-    fail_attempt(wire);
+    fail_attempt(wire, false);
     return false;
   }
   bool moved = false;
@@ -228,7 +258,7 @@ static bool step_greeting(weir_wire *wire, int64_t now_us) {
     moved = true;
   if (moved || now_us < wire->attempt_end_us) return !moved;
   weir_message_set(&wire->why, "the server does not answer the greeting");
-  fail_attempt(wire);
+  fail_attempt(wire, false);
   return false;
 }
 
@@ -321,6 +351,6 @@ int64_t weir_wire_alarm_us(const weir_wire *wire) {
 void weir_wire_forget_stale(weir_wire *wire, int64_t now_us) {
   bool trying = wire->state != WEIR_WIRE_CLOSED && wire->state != WEIR_WIRE_READY;
   if (!trying || now_us < wire->attempt_end_us) return;
-  fail_attempt(wire);
-  wire->tried = 0;
+  fail_attempt(wire, false);
+  end_round(wire);
 }

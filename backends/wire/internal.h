@@ -62,7 +62,8 @@ struct weir_wire {
   const weir_wire_protocol *protocol;
   int64_t timeout_us;
   int64_t patience_us; /* weir_socket_patience_us() */
-  bool one_at_a_time;  /* as the options have it */
+  bool any_address;    /* as the options have it */
+  bool one_at_a_time;
   weir_addresses addresses;
   const weir_tls *tls; /* NULL: plain */
   char host[256];      /* for its certificate */
@@ -86,7 +87,8 @@ struct weir_wire {
   int fd;
   weir_tls_session *session; /* NULL while plain */
   bool unread;               /* it may hold what the server sent, and poll would not say so */
-  size_t address;            /* index of the address in use, or of the next to try */
+  size_t address;            /* index of the address in use; until there is one, of the first */
+  size_t trying;             /* of that to which a connection stands, or is being made */
   size_t tried;              /* addresses tried since the line began to wait for a connection */
   int64_t attempt_end_us;    /* when the present address is given up */
   int64_t active_us;         /* when the ready connection was last worked */

@@ -4,70 +4,11 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/time.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "wire/lookup.h"
-
 enum { SLICE_US = 1000, TICK_MOST_US = 10000 };
-
-static weir_status find_path(const char *path, weir_addresses *addresses, weir_message *message) {
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  size_t length = strlen(path);
-  if (length >= sizeof address.sun_path) {
-    weir_message_set(message, "socket path \"%s\" is longer than %zu bytes", path,
-                     sizeof address.sun_path - 1);
-    return WEIR_BAD_URL;
-  }
-  addresses->list = calloc(1, sizeof *addresses->list);
-  if (addresses->list == NULL) return WEIR_NO_MEMORY;
-  memcpy(address.sun_path, path, length + 1);
-  memcpy(&addresses->list[0].bytes, &address, sizeof address);
-  addresses->list[0].length = sizeof address;
-  addresses->count = 1;
-  return WEIR_OK;
-}
-
-/* There is at least one. */
-static weir_status copy_list(const struct addrinfo *found, weir_addresses *addresses) {
-  size_t count = 1;
-  for (const struct addrinfo *each = found; each->ai_next != NULL; each = each->ai_next)
-    count++;
-  addresses->list = calloc(count, sizeof *addresses->list);
-  if (addresses->list == NULL) return WEIR_NO_MEMORY;
-  for (const struct addrinfo *each = found; each != NULL; each = each->ai_next) {
-    weir_address *address = &addresses->list[addresses->count++];
-    memcpy(&address->bytes, each->ai_addr, each->ai_addrlen);
-    address->length = each->ai_addrlen;
-  }
-  return WEIR_OK;
-}
-
-static weir_status find_host(const weir_wire_place *place, const weir_wire_options *options,
-                             weir_addresses *addresses, weir_message *message) {
-  struct addrinfo *found = NULL;
-  weir_status status = weir_lookup_host(place->host, place->port, options, &found, message);
-  if (status != WEIR_OK) return status;
-  status = copy_list(found, addresses);
-  freeaddrinfo(found);
-  return status;
-}
-
-weir_status weir_addresses_find(const weir_wire_place *place, const weir_wire_options *options,
-                                weir_addresses *addresses, weir_message *message) {
-  *addresses = (weir_addresses){0};
-  if (place->path != NULL) return find_path(place->path, addresses, message);
-  return find_host(place, options, addresses, message);
-}
-
-void weir_addresses_free(weir_addresses *addresses) {
-  free(addresses->list);
-  *addresses = (weir_addresses){0};
-}
 
 static bool prepare(int fd, int family) {
   int flags = fcntl(fd, F_GETFL);

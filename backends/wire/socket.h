@@ -1,27 +1,10 @@
-/* Addresses and sockets: every system call of the wire except poll. */
+/* Sockets: every system call of the wire except poll. */
 #ifndef WEIR_WIRE_SOCKET_H
 #define WEIR_WIRE_SOCKET_H
 
-#include <sys/socket.h>
 #include <sys/types.h>
-#include <weir/status.h>
 
-#include "wire/wire.h"
-
-typedef struct weir_address {
-  struct sockaddr_storage bytes;
-  socklen_t length;
-} weir_address;
-
-typedef struct weir_addresses {
-  weir_address *list;
-  size_t count;
-} weir_addresses;
-
-/* Every address of a place. WEIR_BAD_URL names what cannot be found, or not in time. */
-weir_status weir_addresses_find(const weir_wire_place *place, const weir_wire_options *options,
-                                weir_addresses *addresses, weir_message *message);
-void weir_addresses_free(weir_addresses *addresses);
+#include "wire/addresses.h"
 
 /* A non-blocking socket on its way to `address`: 0 (connected), EINPROGRESS, or the error, and then
  * *fd is -1. */

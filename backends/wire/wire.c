@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "wire/internal.h"
+#include "wire/lookup.h"
 
 enum { PROBE_LEAST_US = 10000, PROBE_MOST_US = 60000000, PROBE_DEFAULT_US = 500000 };
 
@@ -28,14 +29,17 @@ static void set_name(weir_wire *wire, const weir_wire_place *place) {
 weir_status weir_wire_read_options(const weir_url *url, int64_t timeout_us,
                                    weir_wire_options *options, weir_message *message) {
   enum { OFF, ON };
-  static const char *const words[] = {[OFF] = "off", [ON] = "on", NULL};
+  static const char *const switches[] = {[OFF] = "off", [ON] = "on", NULL};
+  static const char *const choices[] = {"first", "any", NULL};
   int64_t lookup_us = timeout_us > LOOKUP_LEAST_US ? timeout_us : LOOKUP_LEAST_US;
   size_t word;
   *options = (weir_wire_options){.timeout_us = timeout_us,
                                  .lookup_us = lookup_us,
                                  .lookup_end_us = weir_monotonic_us() + lookup_us};
-  weir_status status = weir_url_word(url, "pipelining", words, ON, &word, message);
+  weir_status status = weir_url_word(url, "pipelining", switches, ON, &word, message);
   options->one_at_a_time = status == WEIR_OK && word == OFF;
+  if (status == WEIR_OK) status = weir_url_word(url, "addresses", choices, 0, &word, message);
+  options->any_address = status == WEIR_OK && word == 1;
   if (status != WEIR_OK) return status;
   return weir_url_duration(url, "probe", PROBE_LEAST_US, PROBE_MOST_US, PROBE_DEFAULT_US,
                            &options->probe_us, message);
@@ -60,6 +64,7 @@ weir_wire *weir_wire_make(const weir_wire_protocol *protocol, const void *settin
   made->greeting.settings = settings;
   made->tls = tls;
   made->timeout_us = options->timeout_us;
+  made->any_address = options->any_address;
   made->one_at_a_time = options->one_at_a_time;
   made->patience_us = weir_socket_patience_us();
   made->fd = -1;
@@ -69,6 +74,17 @@ weir_wire *weir_wire_make(const weir_wire_protocol *protocol, const void *settin
   return made;
 }
 
+static weir_status find_addresses(const weir_wire_place *place, const weir_wire_options *options,
+                                  weir_addresses *addresses, weir_message *message) {
+  struct addrinfo *found = NULL;
+  if (place->path != NULL) return weir_addresses_of_path(place->path, addresses, message);
+  weir_status status = weir_lookup_host(place->host, place->port, options, &found, message);
+  if (status != WEIR_OK) return status;
+  bool sorted = weir_addresses_sort(found, addresses);
+  freeaddrinfo(found);
+  return sorted ? WEIR_OK : WEIR_NO_MEMORY;
+}
+
 weir_status weir_wire_open(const weir_wire_place *place, const weir_wire_protocol *protocol,
                            const void *settings, const weir_wire_options *options, weir_wire **wire,
                            weir_message *message) {
@@ -76,7 +92,7 @@ weir_status weir_wire_open(const weir_wire_place *place, const weir_wire_protoco
   weir_wire *made = weir_wire_make(protocol, settings, place->tls, options);
   if (made == NULL) return WEIR_NO_MEMORY;
   set_name(made, place);
-  weir_status status = weir_addresses_find(place, options, &made->addresses, message);
+  weir_status status = find_addresses(place, options, &made->addresses, message);
   if (status == WEIR_OK) {
     *wire = made;
   } else {

@@ -138,12 +138,13 @@ typedef struct weir_wire_options {
   int64_t probe_us;      /* its probe option: the longest pause before a silent server is asked */
   int64_t lookup_us;     /* names that are not found within this are given up */
   int64_t lookup_end_us; /* all of a store's names together: when it began to open, and that */
+  bool any_address;      /* every address of a name is right, as behind each is the same */
   bool one_at_a_time;    /* a slot is sent when that before it is answered: no pipelining across
                             threads, for measuring what it is worth */
 } weir_wire_options;
 
 /* The URL's options of the wire, which a backend lists as its own. */
-#define WEIR_WIRE_OPTIONS "probe", "pipelining"
+#define WEIR_WIRE_OPTIONS "probe", "pipelining", "addresses"
 
 /* Reads them. */
 weir_status weir_wire_read_options(const weir_url *url, int64_t timeout_us,
