@@ -7,14 +7,14 @@
 enum { PROBE_US = 10000 };
 
 static bool copy_addresses(const weir_addresses *from, weir_addresses *to) {
-  to->list = calloc(from->count, sizeof *to->list);
+  to->list = calloc(from->count + 1, sizeof *to->list);
   if (to->list == NULL) return false;
   memcpy(to->list, from->list, from->count * sizeof *to->list);
   to->count = from->count;
   return true;
 }
 
-weir_status weir_wire_open_beside(const weir_wire *wire, const weir_wire_protocol *protocol,
+weir_status weir_wire_open_beside(weir_wire *wire, const weir_wire_protocol *protocol,
                                   const void *settings, int64_t timeout_us, weir_wire **beside) {
   const weir_wire_options options = {.timeout_us = timeout_us, .probe_us = PROBE_US};
   weir_wire *made = weir_wire_make(protocol, settings, wire->tls, &options);
@@ -22,11 +22,15 @@ weir_status weir_wire_open_beside(const weir_wire *wire, const weir_wire_protoco
   if (made == NULL) return WEIR_NO_MEMORY;
   memcpy(made->host, wire->host, sizeof made->host);
   memcpy(made->name, wire->name, sizeof made->name);
-  if (!copy_addresses(&wire->addresses, &made->addresses)) {
+  pthread_mutex_lock(&wire->lock);
+  bool copied = copy_addresses(&wire->addresses, &made->addresses);
+  made->address = wire->address;
+  made->why = wire->why;
+  weir_wire_unlock(wire);
+  if (!copied) {
     weir_wire_close(made);
     return WEIR_NO_MEMORY;
   }
-  made->address = wire->address;
   *beside = made;
   return WEIR_OK;
 }

@@ -53,6 +53,10 @@ void weir_breaker_excuse(weir_breaker *breaker, const void *who, int64_t now_us)
   }
 }
 
+void weir_breaker_hasten(weir_breaker *breaker) {
+  breaker->probe_at_us = 0;
+}
+
 void weir_breaker_answered(weir_breaker *breaker) {
   breaker->state = WEIR_BREAKER_CLOSED;
   breaker->probe = NULL;

@@ -52,6 +52,10 @@ void weir_breaker_fail(weir_breaker *breaker, const char *why, int64_t now_us);
  * probe. */
 void weir_breaker_excuse(weir_breaker *breaker, const void *who, int64_t now_us);
 
+/* There is reason to believe that the server can be reached: the pause is over, whatever is left of
+ * it. Changes nothing unless open. */
+void weir_breaker_hasten(weir_breaker *breaker);
+
 /* The server answered: closes. */
 void weir_breaker_answered(weir_breaker *breaker);
 

@@ -16,7 +16,7 @@ static void drop_socket(weir_wire *wire) {
   weir_wire_parser_drop(wire);
   weir_tls_session_end(wire->session);
   wire->session = NULL;
-  wire->unread = false;
+  wire->unread = wire->leaving = false;
   if (wire->fd >= 0) close(wire->fd);
   wire->fd = -1;
   wire->state = WEIR_WIRE_CLOSED;
@@ -50,6 +50,7 @@ static void settle_line(weir_wire *wire, int64_t now_us) {
 
 /* Closes a ready connection; wire->why says why. */
 static void lose(weir_wire *wire, int64_t now_us) {
+  if (!wire->leaving) weir_wire_name_doubt(wire);
   settle_line(wire, now_us);
   drop_socket(wire);
 }
@@ -65,7 +66,7 @@ static size_t next_address(const weir_wire *wire) {
 /* None took the connection. The next try begins with the address in use, unless that refused: then
  * with the first. */
 static void end_round(weir_wire *wire) {
-  if (wire->any_address) {
+  if (wire->any_address && wire->addresses.count > 0) {
     wire->address = (wire->trying + 1) % wire->addresses.count;
   } else if (wire->trying != wire->address) {
     wire->address = 0;
@@ -87,8 +88,32 @@ static void give_up(weir_wire *wire, int64_t now_us) {
  * another because it is slow, hangs up or answers nonsense. */
 static void fail_attempt(weir_wire *wire, bool refused) {
   drop_socket(wire);
+  weir_wire_name_doubt(wire);
   wire->tried = refused || wire->any_address ? wire->tried + 1 : wire->addresses.count;
   wire->greeting.step = 0;
+}
+
+void weir_wire_adopt(weir_wire *wire, weir_addresses *found) {
+  weir_addresses *known = &wire->addresses;
+  if (weir_addresses_equal(known, found)) {
+    weir_addresses_free(found);
+    return;
+  }
+  size_t used = wire->state == WEIR_WIRE_CLOSED ? wire->address : wire->trying;
+  size_t at = known->count > 0 ? weir_addresses_find(found, &known->list[used]) : found->count;
+  bool named = at < found->count;
+  weir_addresses_free(known);
+  *known = *found;
+  wire->address = wire->trying = named ? at : 0;
+  wire->tried = 0;
+  weir_breaker_hasten(&wire->breaker);
+  if (named) return;
+  if (wire->state == WEIR_WIRE_READY) {
+    wire->leaving = true;
+  } else {
+    drop_socket(wire);
+    wire->greeting.step = 0;
+  }
 }
 
 static void explain_connect(weir_wire *wire, int error) {
@@ -268,6 +293,7 @@ static void step_towards_ready(weir_wire *wire, short revents, int64_t now_us) {
   while (!stuck && wire->first != NULL && wire->state != WEIR_WIRE_READY) {
     switch (wire->state) {
       case WEIR_WIRE_CLOSED:
+        weir_wire_name_follow(wire, now_us);
         if (wire->tried < wire->addresses.count) {
           try_address(wire, now_us);
         } else {
@@ -305,6 +331,15 @@ static void report_overdue(weir_wire *wire, int64_t now_us) {
   }
 }
 
+/* Whether a connection that is to be left has nothing more to say and to hear. */
+static bool may_leave(weir_wire *wire) {
+  bool drained =
+      wire->out_start == wire->out_end && (wire->first == NULL || wire->first->encoded == 0);
+  if (!wire->leaving || !drained) return false;
+  weir_message_set(&wire->why, "closed, as its name leads to another address by now");
+  return true;
+}
+
 static bool work(weir_wire *wire, short revents, int64_t now_us) {
   bool idle = now_us - wire->active_us > WEIR_WIRE_IDLE_US;
   wire->active_us = now_us;
@@ -316,7 +351,7 @@ static bool work(weir_wire *wire, short revents, int64_t now_us) {
     report_overdue(wire, now_us);
     return false;
   }
-  if (weir_wire_send(wire, now_us, false)) return true;
+  if (weir_wire_send(wire, now_us, false)) return !may_leave(wire);
   /* What the server answered before it hung up still counts. */
   weir_message why = wire->why;
   if (weir_wire_receive(wire)) wire->why = why;

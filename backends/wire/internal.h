@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "wire/breaker.h"
+#include "wire/lookup.h"
 #include "wire/socket.h"
 #include "wire/wire.h"
 
@@ -64,10 +65,14 @@ struct weir_wire {
   int64_t patience_us; /* weir_socket_patience_us() */
   bool any_address;    /* as the options have it */
   bool one_at_a_time;
-  weir_addresses addresses;
-  const weir_tls *tls; /* NULL: plain */
-  char host[256];      /* for its certificate */
-  char name[300];      /* for messages: "host:port" */
+  weir_addresses addresses; /* none: the name is not resolved yet, and `why` says so */
+  weir_lookup *lookup;      /* under way; NULL: none */
+  int64_t lookup_at_us;     /* when the next is due; INT64_MAX: never, as there is no name */
+  int64_t looked_up_us;     /* when the last one began, or ended */
+  uint16_t port;            /* of a name */
+  const weir_tls *tls;      /* NULL: plain */
+  char host[256];           /* for its certificate */
+  char name[300];           /* for messages: "host:port" */
 
   weir_wire_slot *first; /* the line, oldest first */
   weir_wire_slot *last;
@@ -86,6 +91,7 @@ struct weir_wire {
   weir_wire_state state;
   int fd;
   weir_tls_session *session; /* NULL while plain */
+  bool leaving;              /* nothing more is sent on it; closed once all is answered */
   bool unread;               /* it may hold what the server sent, and poll would not say so */
   size_t address;            /* index of the address in use; until there is one, of the first */
   size_t trying;             /* of that to which a connection stands, or is being made */
@@ -135,6 +141,21 @@ void weir_wire_slot_give(weir_wire *wire, weir_wire_slot *slot);
 void weir_wire_slot_free(weir_wire_slot *slot);
 void weir_wire_line_append(weir_wire *wire, weir_wire_slot *slot);
 void weir_wire_line_remove(weir_wire *wire, weir_wire_slot *slot);
+
+/* name.c: the addresses of a name. */
+/* Looks it up for the first time, and waits for that until options->lookup_end_us. WEIR_OK also
+ * where the resolver cannot say at present; WEIR_BAD_URL: there is no such name. */
+weir_status weir_wire_name_open(weir_wire *wire, const weir_wire_place *place,
+                                const weir_wire_options *options, weir_message *message);
+/* Takes what a look-up has found, and begins the next where it is due. Never waits. For the leader,
+ * and for others while nobody leads. */
+void weir_wire_name_follow(weir_wire *wire, int64_t now_us);
+/* The name may lead elsewhere by now: the next look-up is due soon. */
+void weir_wire_name_doubt(weir_wire *wire);
+
+/* connection.c: what a look-up has found takes the place of the known addresses. The connection to
+ * one that is not among them is left. */
+void weir_wire_adopt(weir_wire *wire, weir_addresses *found);
 
 /* connection.c: also for closing. */
 void weir_wire_parser_drop(weir_wire *wire);

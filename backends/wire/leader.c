@@ -50,6 +50,7 @@ static void wake_next(weir_wire *wire) {
 
 static void start_leading(weir_wire *wire, int64_t now_us) {
   atomic_store_explicit(&wire->leading, true, memory_order_relaxed);
+  weir_wire_name_follow(wire, now_us);
   weir_wire_forget_stale(wire, now_us);
 }
 
@@ -151,6 +152,8 @@ static void turn_away(weir_wire_slot *slot, const weir_message *last, int64_t pa
  * this gives back. */
 static void submit_to_silent(weir_wire *wire, weir_wire_slot *slot) {
   int64_t now_us = weir_monotonic_us();
+  weir_wire_name_doubt(wire);
+  if (!is_leading(wire)) weir_wire_name_follow(wire, now_us);
   bool goes = weir_breaker_admits(&wire->breaker, slot, now_us);
   bool open = wire->breaker.state == WEIR_BREAKER_OPEN;
   int64_t pause_us = open ? wire->breaker.probe_at_us - now_us : 0;

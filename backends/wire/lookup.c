@@ -1,35 +1,36 @@
 /* getaddrinfo cannot be given a deadline nor be called off, so it runs in a thread that is left to
- * itself when the time is over. */
+ * itself when nobody wants its answer any more. */
 #include "wire/lookup.h"
 
-#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-/* Shared by the caller and the thread; freed by whoever is the last to let go of it. */
-typedef struct lookup {
-  pthread_mutex_t lock;
+struct weir_lookup {
+  pthread_mutex_t lock; /* for those who wait; all else is told by `done` and `holders` */
   pthread_cond_t ended;
-  bool done;
-  bool abandoned;
-  int error;
-  struct addrinfo *found;
+  atomic_bool done;
+  atomic_int holders; /* the thread, and whoever began it: the last to let go frees */
+  int error;          /* of getaddrinfo, or EAI_MEMORY */
+  weir_addresses addresses;
   char port[8];
   char host[];
-} lookup;
+};
 
 static const struct addrinfo any_stream = {
     .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
 
-static lookup *lookup_new(const char *host, uint16_t port) {
+static weir_lookup *lookup_new(const char *host, uint16_t port) {
   size_t length = strlen(host);
   pthread_condattr_t monotonic;
-  lookup *made = calloc(1, sizeof *made + length + 1);
+  weir_lookup *made = calloc(1, sizeof *made + length + 1);
   if (made == NULL) return NULL;
+  atomic_init(&made->done, false);
+  atomic_init(&made->holders, 2);
   memcpy(made->host, host, length + 1);
   snprintf(made->port, sizeof made->port, "%u", (unsigned)port);
   if (pthread_condattr_init(&monotonic) != 0) goto no_attributes;
@@ -48,32 +49,35 @@ no_attributes:
   return NULL;
 }
 
-static void lookup_free(lookup *done) {
+static void lookup_free(weir_lookup *done) {
   pthread_mutex_destroy(&done->lock);
   pthread_cond_destroy(&done->ended);
+  weir_addresses_free(&done->addresses);
   free(done);
 }
 
+void weir_lookup_leave(weir_lookup *lookup) {
+  if (lookup != NULL && atomic_fetch_sub(&lookup->holders, 1) == 1) lookup_free(lookup);
+}
+
 static void *look_up(void *context) {
-  lookup *self = context;
+  weir_lookup *self = context;
   struct addrinfo *found = NULL;
-  int error = getaddrinfo(self->host, self->port, &any_stream, &found);
+  self->error = getaddrinfo(self->host, self->port, &any_stream, &found);
+  if (self->error == 0) {
+    if (!weir_addresses_sort(found, &self->addresses)) self->error = EAI_MEMORY;
+    freeaddrinfo(found);
+  }
   pthread_mutex_lock(&self->lock);
-  bool abandoned = self->abandoned;
-  self->error = error;
-  self->found = found;
-  self->done = true;
+  atomic_store_explicit(&self->done, true, memory_order_release);
   pthread_cond_signal(&self->ended);
   pthread_mutex_unlock(&self->lock);
-  if (abandoned) {
-    if (error == 0) freeaddrinfo(found);
-    lookup_free(self);
-  }
+  weir_lookup_leave(self);
   return NULL;
 }
 
 /* The thread is nobody's: it takes no signal that the program has handlers for. */
-static bool start(lookup *made) {
+static bool start_thread(weir_lookup *made) {
   pthread_t thread;
   pthread_attr_t detached;
   sigset_t all;
@@ -90,58 +94,65 @@ static bool start(lookup *made) {
   return started;
 }
 
-/* Whether the answer came in time; if not, the thread frees the lookup. */
-static bool await(lookup *made, int64_t end_us) {
+weir_lookup *weir_lookup_start(const char *host, uint16_t port) {
+  weir_lookup *made = lookup_new(host, port);
+  if (made == NULL || start_thread(made)) return made;
+  lookup_free(made);
+  return NULL;
+}
+
+bool weir_lookup_is_done(const weir_lookup *lookup) {
+  return atomic_load_explicit(&lookup->done, memory_order_acquire);
+}
+
+bool weir_lookup_await(weir_lookup *lookup, int64_t end_us) {
   struct timespec until = {.tv_sec = (time_t)(end_us / 1000000),
                            .tv_nsec = (long)(end_us % 1000000) * 1000};
-  pthread_mutex_lock(&made->lock);
-  while (!made->done && weir_monotonic_us() < end_us)
-    pthread_cond_timedwait(&made->ended, &made->lock, &until);
-  bool done = made->done;
-  made->abandoned = !done;
-  pthread_mutex_unlock(&made->lock);
-  return done;
+  pthread_mutex_lock(&lookup->lock);
+  while (!weir_lookup_is_done(lookup) && weir_monotonic_us() < end_us)
+    pthread_cond_timedwait(&lookup->ended, &lookup->lock, &until);
+  pthread_mutex_unlock(&lookup->lock);
+  return weir_lookup_is_done(lookup);
 }
 
-typedef enum ending { ENDED, TOO_LATE, NO_MEMORY } ending;
-
-/* *error and *found are getaddrinfo's where it ended. */
-static ending look_up_until(const char *host, uint16_t port, int64_t end_us, int *error,
-                            struct addrinfo **found) {
-  lookup *made = lookup_new(host, port);
-  if (made == NULL) return NO_MEMORY;
-  if (!start(made)) {
-    lookup_free(made);
-    return NO_MEMORY;
+/* All else may be otherwise in a moment: EAI_AGAIN, and what a resolver out of order says. */
+static weir_lookup_result judge(int error) {
+  switch (error) {
+    case 0:
+      return WEIR_LOOKUP_FOUND;
+    case EAI_NONAME:
+    case EAI_NODATA:
+    case EAI_ADDRFAMILY:
+      return WEIR_LOOKUP_NO_SUCH_NAME;
+    case EAI_MEMORY:
+      return WEIR_LOOKUP_NO_MEMORY;
+    default:
+      return WEIR_LOOKUP_FAILED;
   }
-  if (!await(made, end_us)) return TOO_LATE;
-  *error = made->error;
-  *found = made->found;
-  lookup_free(made);
-  return ENDED;
 }
 
-static bool is_in_digits(const char *host, uint16_t port, struct addrinfo **found) {
+weir_lookup_result weir_lookup_take(weir_lookup *lookup, weir_addresses *addresses,
+                                    weir_message *why) {
+  weir_lookup_result result = judge(lookup->error);
+  *addresses = lookup->addresses;
+  lookup->addresses = (weir_addresses){0};
+  if (result != WEIR_LOOKUP_FOUND)
+    weir_message_set(why, "host \"%s\" cannot be found: %s", lookup->host,
+                     gai_strerror(lookup->error));
+  weir_lookup_leave(lookup);
+  return result;
+}
+
+weir_status weir_lookup_digits(const char *host, uint16_t port, weir_addresses *addresses) {
   char text[8];
+  struct addrinfo *found = NULL;
   struct addrinfo hints = any_stream;
   hints.ai_flags |= AI_NUMERICHOST;
   snprintf(text, sizeof text, "%u", (unsigned)port);
-  return getaddrinfo(host, text, &hints, found) == 0;
-}
-
-weir_status weir_lookup_host(const char *host, uint16_t port, const weir_wire_options *options,
-                             struct addrinfo **found, weir_message *message) {
-  int error = 0;
-  *found = NULL;
-  if (is_in_digits(host, port, found)) return WEIR_OK;
-  ending ended = look_up_until(host, port, options->lookup_end_us, &error, found);
-  if (ended == NO_MEMORY || error == EAI_MEMORY) return WEIR_NO_MEMORY;
-  if (ended == TOO_LATE) {
-    weir_message_set(message, "host \"%s\": the name was not resolved within %" PRId64 " ms", host,
-                     options->lookup_us / 1000);
-    return WEIR_BAD_URL;
-  }
-  if (error == 0) return WEIR_OK;
-  weir_message_set(message, "host \"%s\" cannot be found: %s", host, gai_strerror(error));
-  return WEIR_BAD_URL;
+  int error = getaddrinfo(host, text, &hints, &found);
+  if (error == EAI_MEMORY) return WEIR_NO_MEMORY;
+  if (error != 0) return WEIR_BAD_URL;
+  bool sorted = weir_addresses_sort(found, addresses);
+  freeaddrinfo(found);
+  return sorted ? WEIR_OK : WEIR_NO_MEMORY;
 }

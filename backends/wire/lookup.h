@@ -1,14 +1,37 @@
-/* Names to addresses, within a bound. */
+/* A look-up of a name, in a thread that nobody needs to wait for. */
 #ifndef WEIR_WIRE_LOOKUP_H
 #define WEIR_WIRE_LOOKUP_H
 
-#include <netdb.h>
+#include "wire/addresses.h"
 
-#include "wire/wire.h"
+typedef struct weir_lookup weir_lookup;
 
-/* Looks a host up until options->lookup_end_us at the latest; *found is for freeaddrinfo. An
- * address in digits needs no time. WEIR_BAD_URL names what cannot be found, or not in time. */
-weir_status weir_lookup_host(const char *host, uint16_t port, const weir_wire_options *options,
-                             struct addrinfo **found, weir_message *message);
+typedef enum weir_lookup_result {
+  WEIR_LOOKUP_FOUND,
+  WEIR_LOOKUP_NO_SUCH_NAME, /* for certain */
+  WEIR_LOOKUP_FAILED,       /* the resolver cannot say at present */
+  WEIR_LOOKUP_NO_MEMORY
+} weir_lookup_result;
+
+/* NULL: no memory, or no thread. */
+weir_lookup *weir_lookup_start(const char *host, uint16_t port);
+
+/* Whether the answer is there; never waits. */
+bool weir_lookup_is_done(const weir_lookup *lookup);
+
+/* The same, and waits for it until `end_us`. */
+bool weir_lookup_await(weir_lookup *lookup, int64_t end_us);
+
+/* Takes the answer of one that is done, and frees it. *addresses is the caller's with FOUND; the
+ * reason is told otherwise. */
+weir_lookup_result weir_lookup_take(weir_lookup *lookup, weir_addresses *addresses,
+                                    weir_message *why);
+
+/* Lets go of one that is done or not; waits for nothing, not in a child of its process either. NULL
+ * is fine. */
+void weir_lookup_leave(weir_lookup *lookup);
+
+/* An address in digits needs no look-up: WEIR_OK or WEIR_NO_MEMORY; WEIR_BAD_URL: it is a name. */
+weir_status weir_lookup_digits(const char *host, uint16_t port, weir_addresses *addresses);
 
 #endif

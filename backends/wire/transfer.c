@@ -33,8 +33,10 @@ void weir_wire_explain(weir_wire *wire, const char *what, int error) {
   weir_message_set(&wire->why, "%s: %s", what, text);
 }
 
+/* On a connection that is to be left only what has begun is sent to its end. */
 static bool may_encode(const weir_wire *wire) {
-  return wire->unsent != NULL && (!wire->one_at_a_time || wire->unsent == wire->first);
+  if (wire->unsent == NULL || (wire->leaving && wire->unsent->encoded == 0)) return false;
+  return !wire->one_at_a_time || wire->unsent == wire->first;
 }
 
 bool weir_wire_has_to_send(const weir_wire *wire) {

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "wire/internal.h"
-#include "wire/lookup.h"
 
 enum { PROBE_LEAST_US = 10000, PROBE_MOST_US = 60000000, PROBE_DEFAULT_US = 500000 };
 
@@ -34,7 +33,6 @@ weir_status weir_wire_read_options(const weir_url *url, int64_t timeout_us,
   int64_t lookup_us = timeout_us > LOOKUP_LEAST_US ? timeout_us : LOOKUP_LEAST_US;
   size_t word;
   *options = (weir_wire_options){.timeout_us = timeout_us,
-                                 .lookup_us = lookup_us,
                                  .lookup_end_us = weir_monotonic_us() + lookup_us};
   weir_status status = weir_url_word(url, "pipelining", switches, ON, &word, message);
   options->one_at_a_time = status == WEIR_OK && word == OFF;
@@ -67,22 +65,12 @@ weir_wire *weir_wire_make(const weir_wire_protocol *protocol, const void *settin
   made->any_address = options->any_address;
   made->one_at_a_time = options->one_at_a_time;
   made->patience_us = weir_socket_patience_us();
+  made->lookup_at_us = INT64_MAX;
   made->fd = -1;
   atomic_init(&made->leading, false);
   atomic_init(&made->dialect, -1);
   weir_breaker_init(&made->breaker, options->probe_us, make_seed(made));
   return made;
-}
-
-static weir_status find_addresses(const weir_wire_place *place, const weir_wire_options *options,
-                                  weir_addresses *addresses, weir_message *message) {
-  struct addrinfo *found = NULL;
-  if (place->path != NULL) return weir_addresses_of_path(place->path, addresses, message);
-  weir_status status = weir_lookup_host(place->host, place->port, options, &found, message);
-  if (status != WEIR_OK) return status;
-  bool sorted = weir_addresses_sort(found, addresses);
-  freeaddrinfo(found);
-  return sorted ? WEIR_OK : WEIR_NO_MEMORY;
 }
 
 weir_status weir_wire_open(const weir_wire_place *place, const weir_wire_protocol *protocol,
@@ -92,7 +80,7 @@ weir_status weir_wire_open(const weir_wire_place *place, const weir_wire_protoco
   weir_wire *made = weir_wire_make(protocol, settings, place->tls, options);
   if (made == NULL) return WEIR_NO_MEMORY;
   set_name(made, place);
-  weir_status status = find_addresses(place, options, &made->addresses, message);
+  weir_status status = weir_wire_name_open(made, place, options, message);
   if (status == WEIR_OK) {
     *wire = made;
   } else {
@@ -134,6 +122,7 @@ void weir_wire_close(weir_wire *wire) {
     if (wire->fd >= 0) close(wire->fd);
     return;
   }
+  weir_lookup_leave(wire->lookup);
   weir_tls_session_end(wire->session);
   if (wire->fd >= 0) close(wire->fd);
   weir_wire_parser_drop(wire);

@@ -136,8 +136,7 @@ typedef struct weir_wire_place {
 typedef struct weir_wire_options {
   int64_t timeout_us;    /* the store's timeout option */
   int64_t probe_us;      /* its probe option: the longest pause before a silent server is asked */
-  int64_t lookup_us;     /* names that are not found within this are given up */
-  int64_t lookup_end_us; /* all of a store's names together: when it began to open, and that */
+  int64_t lookup_end_us; /* how long opening waits for all of a store's names together */
   bool any_address;      /* every address of a name is right, as behind each is the same */
   bool one_at_a_time;    /* a slot is sent when that before it is answered: no pipelining across
                             threads, for measuring what it is worth */
@@ -150,14 +149,15 @@ typedef struct weir_wire_options {
 weir_status weir_wire_read_options(const weir_url *url, int64_t timeout_us,
                                    weir_wire_options *options, weir_message *message);
 
-/* Looks the host up; does not connect. `settings` must outlive the wire. WEIR_BAD_URL names the
- * place. */
+/* Looks the host up; does not connect. A name that the resolver cannot tell at present is looked up
+ * again when the wire is used. `settings` must outlive the wire. WEIR_BAD_URL: there is no such
+ * name, or the path is too long. */
 weir_status weir_wire_open(const weir_wire_place *place, const weir_wire_protocol *protocol,
                            const void *settings, const weir_wire_options *options, weir_wire **wire,
                            weir_message *message);
 
 /* Another wire to where `wire` leads, of which nothing is shared but what was looked up. */
-weir_status weir_wire_open_beside(const weir_wire *wire, const weir_wire_protocol *protocol,
+weir_status weir_wire_open_beside(weir_wire *wire, const weir_wire_protocol *protocol,
                                   const void *settings, int64_t timeout_us, weir_wire **beside);
 
 /* For people: "host:port". Lives as long as the wire. */

@@ -35,10 +35,11 @@ typedef struct weir_store weir_store;
  *
  * docs/stores.md has the options of each store.
  *
- * Names are looked up here; connections are made by the first decision that needs them, so that a
- * program starts while its store is away. Files are read here, and not again. Errors: WEIR_BAD_URL
- * (the message names the part and what is accepted; an unknown host is one of them),
- * WEIR_NO_MEMORY. On error *store is NULL.
+ * Names are looked up here, which may take five seconds where the resolver does not answer, and
+ * again while the store is used; connections are made by the first decision that needs them. So a
+ * program starts while its store or its resolver is away. Files are read here, and not again.
+ * Errors: WEIR_BAD_URL (the message names the part and what is accepted; a host that does not exist
+ * is one of them), WEIR_NO_MEMORY. On error *store is NULL.
  *
  * A store does not cross fork(), as parent and child would read each other's replies: a child opens
  * stores of its own. Those of its parent, and the limiters on them, answer WEIR_BAD_ARGUMENT to

@@ -84,16 +84,15 @@ static void open_way(cell *c) {
 /* --- its name ----------------------------------------------------------------------------------
  */
 
-/* A new program starts while the resolver hangs. */
+/* A new program starts while the resolver hangs: its store opens all the same. */
 static void open_by_name(void *context) {
   cell *c = context;
   weir_message message = {""};
   weir_store *store;
   int64_t begin_us = weir_monotonic_us();
-  if (weir_store_open(c->calls->url, &store, &message) == WEIR_OK ||
-      strstr(message.text, "was not resolved within") == NULL)
-    give_up("a store whose name is not found was opened, or: %s", message.text);
+  if (weir_store_open(c->calls->url, &store, &message) != WEIR_OK) give_up("%s", message.text);
   c->calls->opened_us = weir_monotonic_us() - begin_us;
+  weir_store_close(store);
 }
 
 /* All connections are lost, so that every process must connect anew. */

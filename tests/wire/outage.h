@@ -15,16 +15,23 @@ static inline void pause_ms(long ms) {
   nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
 }
 
-static inline weir_wire *open_wire(uint16_t port, int64_t timeout_us, int64_t probe_us) {
+static inline weir_wire *open_wire_at(const char *host, uint16_t port, int64_t timeout_us,
+                                      int64_t probe_us) {
   static const weir_memcached_hello hello = {.wanted = WEIR_DIALECT_META};
-  const weir_wire_place place = {.host = "127.0.0.1", .port = port};
-  const weir_wire_options options = {.timeout_us = timeout_us, .probe_us = probe_us};
+  const weir_wire_place place = {.host = host, .port = port};
+  const weir_wire_options options = {.timeout_us = timeout_us,
+                                     .probe_us = probe_us,
+                                     .lookup_end_us = weir_monotonic_us() + PATIENCE_US};
   weir_message message = {""};
   weir_wire *wire = NULL;
   if (weir_wire_open(&place, &weir_memcached_protocol, &hello, &options, &wire, &message) !=
       WEIR_OK)
     fail_msg("%s", message.text);
   return wire;
+}
+
+static inline weir_wire *open_wire(uint16_t port, int64_t timeout_us, int64_t probe_us) {
+  return open_wire_at("127.0.0.1", port, timeout_us, probe_us);
 }
 
 static inline weir_wire_slot *submit(weir_wire *wire, weir_operation *operation,
