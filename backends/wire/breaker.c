@@ -57,7 +57,24 @@ void weir_breaker_hasten(weir_breaker *breaker) {
   breaker->probe_at_us = 0;
 }
 
-void weir_breaker_answered(weir_breaker *breaker) {
+void weir_breaker_miss(weir_breaker *breaker, const void *who, const char *why, int64_t now_us) {
+  if (breaker->state == WEIR_BREAKER_HALF_OPEN && breaker->probe == who && breaker->slow) {
+    weir_breaker_fail(breaker, why, now_us);
+  } else if (breaker->state != WEIR_BREAKER_CLOSED) {
+    weir_breaker_excuse(breaker, who, now_us);
+  } else if (breaker->missed_us == 0) {
+    breaker->missed_us = now_us;
+  } else if (now_us - breaker->missed_us >= WEIR_BREAKER_PROOF_US) {
+    weir_breaker_trip(breaker, why, now_us);
+    weir_message_prefix(&breaker->why, "no answer in time for a second: ");
+    breaker->slow = true;
+  }
+}
+
+void weir_breaker_answered(weir_breaker *breaker, bool in_time) {
+  if (in_time) breaker->missed_us = 0;
+  if (breaker->slow && !in_time) return;
   breaker->state = WEIR_BREAKER_CLOSED;
   breaker->probe = NULL;
+  breaker->slow = false;
 }

@@ -7,7 +7,10 @@
  *        |                  |  +----------------------------------------+  |  |
  *        |                  |        lost without proof: the same pause    |  |
  *        |                  +----------------------------------------------+  |
- *        +--- any reply, in either state -------------------------------------+
+ *        +--- a reply, in either state ---------------------------------------+
+ *
+ * No answer: the server was proved to be silent, or too slow: for a second nobody had an answer in
+ * time, though bytes came. Of a slow one only a reply in time proves that it is back.
  *
  * Arithmetic on a struct that the wire's lock guards: no clock, no system call. */
 #ifndef WEIR_WIRE_BREAKER_H
@@ -17,6 +20,9 @@
 
 /* Between the failure and the first probe: this long at most, half of it at least. */
 enum { WEIR_BREAKER_FIRST_US = 40000 };
+
+/* What lasts this long proves itself, however busy this process was. */
+enum { WEIR_BREAKER_PROOF_US = 1000000 };
 
 typedef enum weir_breaker_state {
   WEIR_BREAKER_CLOSED,
@@ -31,8 +37,10 @@ typedef struct weir_breaker {
   int64_t pause_us;    /* the longest the present pause may be, before jitter */
   int64_t most_us;     /* and the longest any may become */
   uint64_t random;
-  uint64_t opened;  /* times it opened */
-  weir_message why; /* the last failure; stays when the server is back */
+  uint64_t opened;   /* times it opened */
+  bool slow;         /* it opened because answers did not come in time */
+  int64_t missed_us; /* the first answer that did not, since one did; 0: none */
+  weir_message why;  /* the last failure; stays when the server is back */
 } weir_breaker;
 
 /* Closed. `seed` must differ from process to process, so that their probes do not come together. */
@@ -48,6 +56,10 @@ void weir_breaker_trip(weir_breaker *breaker, const char *why, int64_t now_us);
 /* The server cannot be reached by anybody: opens; the probe has failed, if there is one. */
 void weir_breaker_fail(weir_breaker *breaker, const char *why, int64_t now_us);
 
+/* `who` was on time and has no answer, of a server that is not silent: opens a closed breaker once
+ * that has gone on for a second. */
+void weir_breaker_miss(weir_breaker *breaker, const void *who, const char *why, int64_t now_us);
+
 /* `who` ends without an answer, and without proof that there is none. Open again if it was the
  * probe. */
 void weir_breaker_excuse(weir_breaker *breaker, const void *who, int64_t now_us);
@@ -56,7 +68,13 @@ void weir_breaker_excuse(weir_breaker *breaker, const void *who, int64_t now_us)
  * it. Changes nothing unless open. */
 void weir_breaker_hasten(weir_breaker *breaker);
 
-/* The server answered: closes. */
-void weir_breaker_answered(weir_breaker *breaker);
+/* The server answered, in time for whoever asked or not: closes, unless it is known to be too slow.
+ */
+void weir_breaker_answered(weir_breaker *breaker, bool in_time);
+
+/* Whether an answer would change anything. */
+static inline bool weir_breaker_wants_answer(const weir_breaker *breaker) {
+  return breaker->state != WEIR_BREAKER_CLOSED || breaker->missed_us != 0;
+}
 
 #endif

@@ -33,7 +33,11 @@ static void settle(weir_wire *wire, weir_wire_slot *slot, int64_t now_us) {
     slot->encoded = 0;
     return;
   }
-  weir_breaker_excuse(&wire->breaker, slot, now_us);
+  if (touched) {
+    weir_breaker_miss(&wire->breaker, slot, wire->why.text, now_us);
+  } else {
+    weir_breaker_excuse(&wire->breaker, slot, now_us);
+  }
   weir_wire_slot_mark(slot, wire->accepted);
   weir_wire_slot_explain(slot, wire->why.text);
   weir_wire_slot_end(wire, slot);
@@ -273,6 +277,7 @@ static bool step_greeting(weir_wire *wire, int64_t now_us) {
   ssize_t got = weir_wire_take(wire, wire->in + wire->in_end, room, false);
   bool closed = got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK);
   if (got > 0) wire->in_end += (size_t)got;
+  if (got > 0) wire->silent_since_us = 0;
   wire->unread = got > 0 && weir_wire_holds(wire);
   if (closed && has_fault(wire)) {
     fail_attempt(wire, false);
@@ -322,15 +327,6 @@ static int64_t overdue_us(const weir_wire *wire) {
   return oldest->deadline_us + wire->timeout_us;
 }
 
-/* Where that was the probe, its caller was kept from looking until now. */
-static void report_overdue(weir_wire *wire, int64_t now_us) {
-  if (wire->breaker.probe == wire->first) {
-    weir_breaker_fail(&wire->breaker, wire->why.text, now_us);
-  } else {
-    weir_breaker_trip(&wire->breaker, wire->why.text, now_us);
-  }
-}
-
 /* Whether a connection that is to be left has nothing more to say and to hear. */
 static bool may_leave(weir_wire *wire) {
   bool drained =
@@ -348,7 +344,7 @@ static bool work(weir_wire *wire, short revents, int64_t now_us) {
   if ((idle || (revents & ~POLLOUT) != 0) && !weir_wire_receive(wire)) return false;
   if (now_us > overdue_us(wire)) {
     weir_message_set(&wire->why, "closed, as the oldest request stayed unanswered for too long");
-    report_overdue(wire, now_us);
+    weir_wire_judge(wire, wire->first, overdue_us(wire), wire->why.text);
     return false;
   }
   if (weir_wire_send(wire, now_us, false)) return !may_leave(wire);

@@ -39,11 +39,13 @@ struct weir_wire_slot {
   size_t answered; /* commands with all their replies */
   int64_t deadline_us;
   int64_t since_us; /* when its caller began to wait for it; 0 before */
-  uint64_t heard;   /* weir_wire.heard when it began to be sent */
+  int64_t sent_us;  /* when it began to be encoded, and ... */
+  uint64_t heard;   /* ... weir_wire.heard then */
   unsigned dialects;
   atomic_bool done; /* read without the lock by a waiter that yields */
   bool moved;       /* has already been carried over to a new connection */
   bool abandoned;
+  bool late;     /* its end proves nothing, and nothing proved before that the server is away */
   bool waiting;  /* a thread is inside weir_wire_finish for it */
   bool sleeping; /* and sleeps on `wake` */
   pthread_cond_t wake;
@@ -85,6 +87,7 @@ struct weir_wire {
   size_t waiting;      /* threads that wait for a slot */
   atomic_bool leading; /* a thread leads; written under the lock */
   bool resting;        /* and waits for the socket, inside poll or recv */
+  bool receiving;      /* it is inside recv, and may hold bytes that nobody has counted */
   bool patient;        /* the leader's next recv may wait */
   atomic_int dialect;
 
@@ -101,7 +104,10 @@ struct weir_wire {
   weir_greeting greeting;
   weir_message why; /* the connection failed */
   weir_breaker breaker;
-  uint64_t heard; /* times that bytes came on a ready connection */
+  uint64_t heard;          /* times that bytes came on a ready connection */
+  int64_t silent_since_us; /* what was sent then is the first since bytes came last; 0: none */
+  int64_t held_up_us; /* when a send returned that had been held up: what was encoded before may
+                         have left only then */
   const weir_wire_codec *codec;
   void *parser; /* NULL unless the protocol has them */
   uint32_t serial;
@@ -156,6 +162,8 @@ void weir_wire_name_doubt(weir_wire *wire);
 /* connection.c: what a look-up has found takes the place of the known addresses. The connection to
  * one that is not among them is left. */
 void weir_wire_adopt(weir_wire *wire, weir_addresses *found);
+/* silence.c: what it says of the server that this slot has no answer, which was due then. */
+void weir_wire_judge(weir_wire *wire, const weir_wire_slot *slot, int64_t due_us, const char *what);
 
 /* connection.c: also for closing. */
 void weir_wire_parser_drop(weir_wire *wire);

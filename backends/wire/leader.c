@@ -199,28 +199,13 @@ void weir_wire_flush(weir_wire *wire) {
   weir_wire_unlock(wire);
 }
 
-/* What a deadline that has passed says of the server. A caller who had little time proves nothing,
- * nor does one behind whom the server still spoke. */
-static void judge_silence(weir_wire *wire, const weir_wire_slot *slot, const char *what) {
-  int64_t now_us = weir_monotonic_us();
-  bool had_time = slot->deadline_us - slot->since_us >= wire->timeout_us / 2;
-  bool unheard = slot->encoded > 0 && slot->heard == wire->heard;
-  bool silent = wire->state == WEIR_WIRE_READY ? unheard : wire->state != WEIR_WIRE_CLOSED;
-  if (!had_time || !silent) {
-    weir_breaker_excuse(&wire->breaker, slot, now_us);
-  } else if (wire->breaker.probe == slot) {
-    weir_breaker_fail(&wire->breaker, what, now_us);
-  } else {
-    weir_breaker_trip(&wire->breaker, what, now_us);
-  }
-}
-
 /* Out of time: what was not sent never will be, what was sent is left to be counted off. */
 static bool abandon(weir_wire *wire, weir_wire_slot *slot, weir_message *message) {
   const char *what = slot->encoded == 0 ? "not sent by the deadline" : "no answer by the deadline";
   if (wire->state != WEIR_WIRE_READY) what = "no connection by the deadline";
   if (wire->state == WEIR_WIRE_SECURING) what = WEIR_WIRE_NO_HANDSHAKE;
-  judge_silence(wire, slot, what);
+  weir_wire_judge(wire, slot, slot->deadline_us, what);
+  slot->late = wire->breaker.state == WEIR_BREAKER_CLOSED;
   weir_wire_slot_mark(slot, UINT64_MAX);
   weir_wire_slot_explain(slot, what);
   bool explained = weir_wire_slot_collect(wire, slot, message);
@@ -259,10 +244,23 @@ bool weir_wire_wait(weir_wire *wire, weir_wire_slot *slot, int64_t end_us) {
   return is_done(slot);
 }
 
+/* Takes in what has come meanwhile: a thread that was kept from the processor finds its answer
+ * here.
+ */
+static void look_once_more(weir_wire *wire) {
+  if (is_leading(wire) || wire->fd < 0) return;
+  int64_t now_us = weir_monotonic_us();
+  start_leading(wire, now_us);
+  if (wire->fd >= 0) weir_wire_step(wire, poll_socket(wire, 0), now_us);
+  stop_leading(wire);
+  wake_next(wire);
+}
+
 bool weir_wire_finish(weir_wire *wire, weir_wire_slot *slot, weir_message *message) {
   if (!is_done(slot)) {
     pthread_mutex_lock(&wire->lock);
     wait_until(wire, slot, slot->deadline_us);
+    if (!is_done(slot)) look_once_more(wire);
     bool over = !is_done(slot);
     bool explained = over && abandon(wire, slot, message);
     weir_wire_unlock(wire);

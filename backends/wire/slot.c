@@ -31,8 +31,8 @@ void weir_wire_slot_free(weir_wire_slot *slot) {
 static void slot_clear(weir_wire_slot *slot) {
   slot->next = NULL;
   slot->count = slot->encoded = slot->answered = slot->keys_length = 0;
-  slot->moved = slot->abandoned = slot->waiting = slot->sleeping = false;
-  slot->since_us = 0;
+  slot->moved = slot->abandoned = slot->waiting = slot->sleeping = slot->late = false;
+  slot->since_us = slot->sent_us = 0;
   slot->message.text[0] = '\0';
   atomic_store_explicit(&slot->done, false, memory_order_relaxed);
 }
@@ -139,6 +139,7 @@ void weir_wire_slot_give(weir_wire *wire, weir_wire_slot *slot) {
 }
 
 void weir_wire_slot_end(weir_wire *wire, weir_wire_slot *slot) {
+  slot->late = wire->breaker.state == WEIR_BREAKER_CLOSED;
   weir_wire_line_remove(wire, slot);
   if (slot->abandoned) {
     weir_wire_slot_give(wire, slot);
@@ -157,6 +158,7 @@ bool weir_wire_slot_collect(const weir_wire *wire, const weir_wire_slot *slot,
     caller->outcome = result->outcome;
     caller->value = result->value;
     caller->version_out = result->version_out;
+    caller->late = slot->late && result->outcome >= WEIR_NOT_SENT;
     failed |= result->outcome >= WEIR_NOT_SENT;
   }
   if (failed) weir_message_set(message, "%s: %s", wire->name, slot->message.text);

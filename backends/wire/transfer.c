@@ -43,8 +43,12 @@ bool weir_wire_has_to_send(const weir_wire *wire) {
   return may_encode(wire) || wire->out_start < wire->out_end;
 }
 
-static bool encode_slot(weir_wire *wire, weir_wire_slot *slot, int64_t unix_s) {
-  if (slot->encoded == 0) slot->heard = wire->heard;
+static bool encode_slot(weir_wire *wire, weir_wire_slot *slot, int64_t unix_s, int64_t now_us) {
+  if (wire->silent_since_us == 0) wire->silent_since_us = now_us;
+  if (slot->encoded == 0) {
+    slot->heard = wire->heard;
+    slot->sent_us = now_us;
+  }
   while (slot->encoded < slot->count) {
     if (wire->out_most - wire->out_end < WEIR_WIRE_COMMAND_MOST) return false;
     weir_wire_command *command = &slot->commands[slot->encoded++];
@@ -78,14 +82,20 @@ static void fill(weir_wire *wire, int64_t now_us) {
       weir_breaker_excuse(&wire->breaker, slot, now_us);
       refuse_slot(wire, slot, "not sent by the deadline");
     } else if ((slot->dialects & 1U << wire->greeting.dialect) == 0) {
-      weir_breaker_answered(&wire->breaker); /* its greeting */
+      weir_breaker_answered(&wire->breaker, false); /* its greeting */
       refuse_slot(wire, slot, "the server has changed its dialect");
-    } else if (encode_slot(wire, slot, unix_s)) {
+    } else if (encode_slot(wire, slot, unix_s, now_us)) {
       wire->unsent = slot->next;
     } else {
       return;
     }
   }
+}
+
+/* A thread may be kept from the processor between reading the clock and the end of its send. */
+static void note_hold_up(weir_wire *wire, int64_t began_us) {
+  int64_t now_us = weir_monotonic_us();
+  if (now_us - began_us > wire->timeout_us / 8) wire->held_up_us = now_us;
 }
 
 bool weir_wire_send(weir_wire *wire, int64_t now_us, bool keep_lock) {
@@ -97,6 +107,7 @@ bool weir_wire_send(weir_wire *wire, int64_t now_us, bool keep_lock) {
     ssize_t sent = weir_wire_put(wire, wire->out + wire->out_start, length);
     int error = errno;
     if (!keep_lock) pthread_mutex_lock(&wire->lock);
+    note_hold_up(wire, now_us);
     if (sent < 0) {
       if (error == EAGAIN || error == EWOULDBLOCK) return true;
       weir_wire_explain(wire, "sending failed", error);
@@ -115,6 +126,11 @@ static void skip(weir_wire *wire) {
   size_t drop = wire->skip < have ? (size_t)wire->skip : have;
   wire->skip -= drop;
   wire->in_start += drop;
+}
+
+/* For a caller who still waits. */
+static bool is_in_time(const weir_wire_slot *slot) {
+  return !slot->abandoned && weir_monotonic_us() < slot->deadline_us;
 }
 
 /* Takes one reply. False: no whole reply is left, or *broken. */
@@ -140,7 +156,8 @@ static bool take_reply(weir_wire *wire, bool *broken) {
   wire->skip = taken > length ? taken - length : 0;
   wire->in_start += taken > length ? length : taken;
   command->replies++;
-  if (wire->breaker.state != WEIR_BREAKER_CLOSED) weir_breaker_answered(&wire->breaker);
+  if (weir_breaker_wants_answer(&wire->breaker))
+    weir_breaker_answered(&wire->breaker, is_in_time(slot));
   if (reading == WEIR_READING_REPLY) return true;
   if (reading == WEIR_READING_LAST) {
     weir_message_set(&wire->why, "closed after an error, as what follows it cannot be trusted");
@@ -164,11 +181,12 @@ static ssize_t receive_some(weir_wire *wire, size_t room) {
   bool wait = wire->patient;
   wire->patient = false;
   wire->resting = wait;
+  wire->receiving = true;
   weir_wire_unlock(wire);
   ssize_t got = weir_wire_take(wire, wire->in + wire->in_end, room, wait);
   int error = errno;
   pthread_mutex_lock(&wire->lock);
-  wire->resting = false;
+  wire->resting = wire->receiving = false;
   if (got > 0) return got;
   if (got < 0 && (error == EAGAIN || error == EWOULDBLOCK || error == EINTR)) return 0;
   if (got < 0) weir_wire_explain(wire, "receiving failed", error);
@@ -187,6 +205,7 @@ bool weir_wire_receive(weir_wire *wire) {
     if (got <= 0) return got == 0;
     wire->in_end += (size_t)got;
     wire->heard++;
+    wire->silent_since_us = 0;
     if (!decode(wire)) return false;
     if ((size_t)got < room && !weir_wire_holds(wire)) return true;
   }

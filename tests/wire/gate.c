@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+enum { GREETING_BYTES = 4 }; /* "MN" and the end of its line */
+
 static void delay(int ms) {
   nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
 }
@@ -36,12 +38,14 @@ static void take_client(gate *self) {
 }
 
 /* False: one side has gone. */
-static bool pass(int from, int to, bool greetings_only) {
+static bool pass(int from, int to, bool greetings_only, int byte_ms) {
   char bytes[65536];
   ssize_t got = recv(from, bytes, sizeof bytes, 0);
   if (greetings_only && got >= 2 && memcmp(bytes, "mn", 2) != 0) return true;
+  bool trickles = byte_ms > 0 && got > GREETING_BYTES;
   for (ssize_t sent = 0, now = 0; sent < got; sent += now) {
-    now = send(to, bytes + sent, (size_t)(got - sent), MSG_NOSIGNAL);
+    if (trickles) delay(byte_ms);
+    now = send(to, bytes + sent, trickles ? 1 : (size_t)(got - sent), MSG_NOSIGNAL);
     if (now < 0) return false;
   }
   return got > 0;
@@ -51,10 +55,10 @@ static void serve_pairs(gate *self, const struct pollfd *sockets) {
   for (size_t i = self->count; i-- > 0;) {
     const gate_pair pair = self->pairs[i];
     bool greets = atomic_load(&self->mode) == GATE_GREETS;
-    bool stays = sockets[2 * i].revents == 0 || pass(pair.client, pair.server, greets);
+    bool stays = sockets[2 * i].revents == 0 || pass(pair.client, pair.server, greets, 0);
     if (stays && sockets[2 * i + 1].revents != 0) {
       delay(atomic_load(&self->delay_ms));
-      stays = pass(pair.server, pair.client, false);
+      stays = pass(pair.server, pair.client, false, atomic_load(&self->byte_ms));
     }
     if (!stays) drop_pair(self, i);
   }

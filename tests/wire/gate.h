@@ -29,7 +29,9 @@ typedef struct gate {
   int wake[2]; /* a pipe; closed to end the thread */
   pthread_t thread;
   _Atomic gate_mode mode;
-  atomic_int delay_ms;    /* before each answer */
+  atomic_int delay_ms; /* before each answer */
+  atomic_int
+      byte_ms; /* not 0: answers longer than a greeting's come byte by byte, this far apart */
   atomic_int connections; /* accepted */
   int fillers[GATE_FILLERS];
   gate_pair pairs[GATE_PAIRS_MOST]; /* from here on the thread's own */

@@ -46,6 +46,7 @@ static inline weir_wire_slot *submit(weir_wire *wire, weir_operation *operation,
 typedef struct answer {
   weir_outcome outcome;
   bool turned_away; /* at once, by the breaker */
+  bool late;
   weir_message message;
 } answer;
 
@@ -57,6 +58,7 @@ static inline answer ask(weir_wire *wire, int64_t deadline_us) {
   weir_wire_slot *slot = submit(wire, &add, deadline_us);
   weir_wire_finish(wire, slot, &made.message);
   made.outcome = add.outcome;
+  made.late = add.late;
   made.turned_away =
       add.outcome == WEIR_NOT_SENT && strstr(made.message.text, ": not answering (last: ") != NULL;
   return made;

@@ -124,7 +124,7 @@ static void an_answer_closes_and_the_next_outage_begins_anew(void **state) {
     assert_true(weir_breaker_admits(&breaker, &someone, breaker.probe_at_us));
   }
   assert_int_equal(breaker.opened, 1);
-  weir_breaker_answered(&breaker);
+  weir_breaker_answered(&breaker, false);
   assert_int_equal(breaker.state, WEIR_BREAKER_CLOSED);
   assert_string_equal(breaker.why.text, "gone");
   weir_breaker_trip(&breaker, "again", 0);
@@ -137,7 +137,60 @@ static void an_answer_to_somebody_else_closes_an_open_one(void **state) {
   weir_breaker breaker;
   weir_breaker_init(&breaker, MOST_US, 1);
   weir_breaker_trip(&breaker, "gone", 0);
-  weir_breaker_answered(&breaker);
+  weir_breaker_answered(&breaker, false);
+  assert_int_equal(breaker.state, WEIR_BREAKER_CLOSED);
+}
+
+/* Misses from `from_us` on, one each 100 ms; how long until it opens. */
+static int64_t time_to_open(weir_breaker *breaker, int64_t from_us) {
+  int64_t now_us = from_us;
+  while (breaker->state == WEIR_BREAKER_CLOSED) {
+    assert_true(now_us - from_us < 10000 * MS);
+    weir_breaker_miss(breaker, &someone, "no answer", now_us);
+    now_us += 100 * MS;
+  }
+  return now_us - 100 * MS - from_us;
+}
+
+static void a_second_without_an_answer_in_time_opens(void **state) {
+  (void)state;
+  weir_breaker breaker;
+  weir_breaker_init(&breaker, MOST_US, 1);
+  weir_breaker_miss(&breaker, &someone, "no answer", 1 * MS);
+  weir_breaker_miss(&breaker, &someone, "no answer", 1000 * MS);
+  assert_int_equal(breaker.state, WEIR_BREAKER_CLOSED);
+  weir_breaker_answered(&breaker, false); /* which changes nothing */
+  weir_breaker_miss(&breaker, &someone, "no answer", 1001 * MS);
+  assert_int_equal(breaker.state, WEIR_BREAKER_OPEN);
+  assert_string_equal(breaker.why.text, "no answer in time for a second: no answer");
+}
+
+static void an_answer_in_time_begins_the_second_anew(void **state) {
+  (void)state;
+  weir_breaker breaker;
+  weir_breaker_init(&breaker, MOST_US, 1);
+  weir_breaker_miss(&breaker, &someone, "no answer", 1 * MS);
+  weir_breaker_answered(&breaker, true);
+  assert_int_equal(time_to_open(&breaker, 900 * MS), 1000 * MS);
+}
+
+/* Else it would be asked by everybody for another second, again and again. */
+static void only_an_answer_in_time_closes_for_a_slow_server(void **state) {
+  (void)state;
+  weir_breaker breaker;
+  weir_breaker_init(&breaker, MOST_US, 1);
+  time_to_open(&breaker, 1 * MS);
+  weir_breaker_answered(&breaker, false);
+  assert_int_equal(breaker.state, WEIR_BREAKER_OPEN);
+  assert_true(weir_breaker_admits(&breaker, &someone, breaker.probe_at_us));
+  int64_t pause_us = breaker.pause_us;
+  weir_breaker_miss(&breaker, &someone, "no answer", breaker.probe_at_us);
+  assert_int_equal(breaker.state, WEIR_BREAKER_OPEN);
+  assert_int_equal(breaker.pause_us, 2 * pause_us);
+  weir_breaker_answered(&breaker, true);
+  assert_int_equal(breaker.state, WEIR_BREAKER_CLOSED);
+  weir_breaker_trip(&breaker, "gone", 0);
+  weir_breaker_answered(&breaker, false);
   assert_int_equal(breaker.state, WEIR_BREAKER_CLOSED);
 }
 
@@ -152,6 +205,9 @@ int main(void) {
       cmocka_unit_test(callers_who_were_under_way_prolong_nothing),
       cmocka_unit_test(an_answer_closes_and_the_next_outage_begins_anew),
       cmocka_unit_test(an_answer_to_somebody_else_closes_an_open_one),
+      cmocka_unit_test(a_second_without_an_answer_in_time_opens),
+      cmocka_unit_test(an_answer_in_time_begins_the_second_anew),
+      cmocka_unit_test(only_an_answer_in_time_closes_for_a_slow_server),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

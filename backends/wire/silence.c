@@ -1,0 +1,79 @@
+/* Who proves that a server is away.
+ *
+ *     a request is over,    ┌─> not a byte came, by somebody who was on time,
+ *     or overdue, without   │   or not a byte for a second                     ──> silent: away
+ *     its answer ──────────>┼─> bytes came, or the connection was lost;
+ *                           │   no answer came in time for a second            ──> too slow: away
+ *                           └─> else                                           ──> it was late
+ *
+ * On time: the socket was looked at, once more, when the answer was due or within a quarter of the
+ * timeout after, and the server had had the request for half of the timeout. A thread that comes
+ * later was kept from looking by a busy machine, which may have kept the server from answering. */
+#include <poll.h>
+
+#include "wire/internal.h"
+
+/* Whether bytes wait to be read; a closed connection is found by whoever reads. */
+static bool is_readable(const weir_wire *wire) {
+  struct pollfd socket = {.fd = wire->fd, .events = POLLIN};
+  return wire->unread || poll(&socket, 1, 0) != 0;
+}
+
+/* Whether all that has come was taken in. The leader may hold bytes while it is inside a receive.
+ */
+static bool is_read_out(const weir_wire *wire) {
+  return !wire->receiving && !is_readable(wire);
+}
+
+/* Whether no byte has come since the slot was sent. */
+static bool is_unheard(const weir_wire *wire, const weir_wire_slot *slot) {
+  bool sent = slot->encoded > 0 && slot->commands[0].start < wire->accepted;
+  return sent && slot->heard == wire->heard;
+}
+
+/* When the server had the slot at the latest. */
+static int64_t sent_us(const weir_wire *wire, const weir_wire_slot *slot) {
+  return slot->sent_us > wire->held_up_us ? slot->sent_us : wire->held_up_us;
+}
+
+static void silence_found(weir_wire *wire, const weir_wire_slot *slot, const char *what,
+                          int64_t now_us) {
+  if (wire->breaker.probe == slot) {
+    weir_breaker_fail(&wire->breaker, what, now_us);
+  } else {
+    weir_breaker_trip(&wire->breaker, what, now_us);
+  }
+}
+
+/* Before there is a connection the time counts from when the caller began to wait. */
+static void judge_unconnected(weir_wire *wire, const weir_wire_slot *slot, int64_t due_us,
+                              const char *what, int64_t now_us) {
+  bool on_time = now_us <= due_us + wire->timeout_us / 4;
+  bool had_time = due_us - slot->since_us >= wire->timeout_us / 2;
+  if (wire->state != WEIR_WIRE_CLOSED && on_time && had_time) {
+    silence_found(wire, slot, what, now_us);
+  } else {
+    weir_breaker_excuse(&wire->breaker, slot, now_us);
+  }
+}
+
+void weir_wire_judge(weir_wire *wire, const weir_wire_slot *slot, int64_t due_us,
+                     const char *what) {
+  if (wire->state != WEIR_WIRE_READY) {
+    judge_unconnected(wire, slot, due_us, what, weir_monotonic_us());
+    return;
+  }
+  bool read_out = is_read_out(wire);
+  int64_t now_us = weir_monotonic_us(); /* after the look */
+  bool had_time = slot->encoded > 0 && now_us - sent_us(wire, slot) >= wire->timeout_us / 2;
+  bool on_time = had_time && now_us <= due_us + wire->timeout_us / 4;
+  bool long_unheard =
+      wire->silent_since_us > 0 && now_us - wire->silent_since_us >= WEIR_BREAKER_PROOF_US;
+  if (read_out && is_unheard(wire, slot) && (on_time || long_unheard)) {
+    silence_found(wire, slot, what, now_us);
+  } else if (read_out && on_time) {
+    weir_breaker_miss(&wire->breaker, slot, what, now_us);
+  } else {
+    weir_breaker_excuse(&wire->breaker, slot, now_us);
+  }
+}
