@@ -180,6 +180,11 @@ static void memcached_inspect(void *handle, const weir_inspection *inspection) {
   weir_memcached_inspect(store->wires[inspection->server], &store->hello, inspection);
 }
 
+static void memcached_read_server(void *handle, size_t server, weir_server_state *state) {
+  const memcached_store *store = handle;
+  weir_wire_read_server(store->wires[server], state);
+}
+
 static void memcached_close(void *handle) {
   memcached_store *store = handle;
   if (store == NULL) return;
@@ -305,4 +310,5 @@ const weir_backend weir_memcached_backend = {.size = sizeof(weir_backend),
                                              .exec = memcached_exec,
                                              .close = memcached_close,
                                              .locate = memcached_locate,
-                                             .inspect = memcached_inspect};
+                                             .inspect = memcached_inspect,
+                                             .read_server = memcached_read_server};

@@ -136,6 +136,12 @@ static void redis_inspect(void *handle, const weir_inspection *inspection) {
                      inspection);
 }
 
+static void redis_read_server(void *handle, size_t server, weir_server_state *state) {
+  const redis_store *store = handle;
+  (void)server;
+  weir_wire_read_server(store->wire, state);
+}
+
 static void redis_close(void *handle) {
   redis_store *store = handle;
   weir_wire_close(store->wire);
@@ -233,4 +239,5 @@ const weir_backend weir_redis_backend = {.size = sizeof(weir_backend),
                                          .exec = redis_exec,
                                          .close = redis_close,
                                          .locate = redis_locate,
-                                         .inspect = redis_inspect};
+                                         .inspect = redis_inspect,
+                                         .read_server = redis_read_server};

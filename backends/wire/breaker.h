@@ -24,12 +24,6 @@ enum { WEIR_BREAKER_FIRST_US = 40000 };
 /* What lasts this long proves itself, however busy this process was. */
 enum { WEIR_BREAKER_PROOF_US = 1000000 };
 
-typedef enum weir_breaker_state {
-  WEIR_BREAKER_CLOSED,
-  WEIR_BREAKER_OPEN,
-  WEIR_BREAKER_HALF_OPEN
-} weir_breaker_state;
-
 typedef struct weir_breaker {
   weir_breaker_state state;
   const void *probe;   /* whom it let through; NULL unless half-open */

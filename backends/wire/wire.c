@@ -133,11 +133,15 @@ void weir_wire_close(weir_wire *wire) {
   free(wire);
 }
 
-void weir_wire_read_outages(weir_wire *wire, weir_wire_outages *outages) {
+void weir_wire_read_server(weir_wire *wire, weir_server_state *state) {
+  const weir_breaker *breaker = &wire->breaker;
+  state->name = wire->name;
   pthread_mutex_lock(&wire->lock);
-  *outages = (weir_wire_outages){.count = wire->breaker.opened,
-                                 .present = wire->breaker.state != WEIR_BREAKER_CLOSED,
-                                 .last = wire->breaker.why};
+  int64_t wait_us = breaker->probe_at_us - weir_monotonic_us();
+  state->breaker = breaker->state;
+  state->outages = breaker->opened;
+  state->next_try_us = breaker->state == WEIR_BREAKER_OPEN && wait_us > 0 ? wait_us : 0;
+  state->last_error = breaker->why;
   pthread_mutex_unlock(&wire->lock);
 }
 

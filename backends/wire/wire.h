@@ -169,14 +169,8 @@ const weir_tls *weir_wire_tls(const weir_wire *wire);
 /* No slot may be in use. NULL is fine. */
 void weir_wire_close(weir_wire *wire);
 
-/* For people: what became of a server. */
-typedef struct weir_wire_outages {
-  uint64_t count;    /* times it stopped answering */
-  bool present;      /* and has not answered since */
-  weir_message last; /* why; empty when it never did */
-} weir_wire_outages;
-
-void weir_wire_read_outages(weir_wire *wire, weir_wire_outages *outages);
+/* What its breaker knows; `size` stays. */
+void weir_wire_read_server(weir_wire *wire, weir_server_state *state);
 
 /* The dialect of the newest connection that got one, or -1. Any thread. */
 int weir_wire_dialect(const weir_wire *wire);

@@ -231,6 +231,12 @@ typedef struct weir_backend {
   /* Asks one server what only the backend can know, and tells what it found. All that an `exec`
    * would show is tried elsewhere. What it writes is gone after a minute. NULL: nothing. */
   void (*inspect)(void *handle, const weir_inspection *inspection);
+
+  /* What is known of one of the servers that `locate` counts, for weir_store_read_server(): writes
+   * the members of *state that it knows and that state->size has room for; all but `size` are 0
+   * before. Any thread, at any time between `open` and `close`. NULL: nothing is known but names.
+   */
+  void (*read_server)(void *handle, size_t server, weir_server_state *state);
 } weir_backend;
 
 /* weir_store_open() with a backend of the caller's own; the URL's scheme must be one of its

@@ -2,6 +2,9 @@
 #ifndef WEIR_STORE_H
 #define WEIR_STORE_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include <weir/export.h>
 #include <weir/status.h>
 
@@ -50,6 +53,35 @@ WEIR_EXPORT weir_status weir_store_open(const char *url, weir_store **store, wei
 
 /* Closes the store and every connection. NULL is fine. */
 WEIR_EXPORT void weir_store_close(weir_store *store);
+
+/* Each server has a breaker: docs/failure.md has its picture. */
+typedef enum weir_breaker_state {
+  WEIR_BREAKER_CLOSED,   /* the server answers, or nobody has asked it yet */
+  WEIR_BREAKER_OPEN,     /* it is away: calls end at once */
+  WEIR_BREAKER_HALF_OPEN /* one call is finding out whether it is back */
+} weir_breaker_state;
+
+/* What this process knows of one server. Set `size` to sizeof(weir_server_state); members are only
+ * ever appended. */
+typedef struct weir_server_state {
+  size_t size;
+  const char *name; /* "host:port", or the path of a socket; NULL: it has none, or the backend does
+                       not tell. Lives as long as the store */
+  weir_breaker_state breaker;
+  uint64_t outages;        /* how often the breaker opened */
+  int64_t next_try_us;     /* while it is open: how long until somebody may try; else 0 */
+  weir_message last_error; /* why the server counted as away the last time; empty: it never did */
+} weir_server_state;
+
+/* Reads what is known of the server with this index: 0 to one less than the store has, in the order
+ * of the URL's hosts. Asks nobody and waits for nobody. Of a backend that does not tell, every
+ * server counts as closed.
+ *
+ * WEIR_BAD_ARGUMENT: there is no such server, `size` is too small for `size`, or the store was
+ * opened in another process; *state is untouched. Writes what fits into state->size, and 0 where
+ * that is more than this version knows. Any thread. */
+WEIR_EXPORT weir_status weir_store_read_server(const weir_store *store, size_t index,
+                                               weir_server_state *state);
 
 #ifdef __cplusplus
 }

@@ -35,13 +35,6 @@ void weir_trial_tell(const weir_trial *trial, weir_finding_level level, const ch
   trial->plan->tell(trial->plan->context, &finding);
 }
 
-static bool backend_has(const weir_backend *backend, size_t end) {
-  return backend->size >= end;
-}
-#define HAS(backend, member)                                                         \
-  (backend_has(backend, offsetof(weir_backend, member) + sizeof(backend)->member) && \
-   (backend)->member != NULL)
-
 unsigned weir_store_needs(const weir_store *store) {
   unsigned needs = WEIR_NEED_ADD | WEIR_NEED_SUB | WEIR_NEED_GET | WEIR_NEED_CREATE |
                    WEIR_NEED_PUT | WEIR_NEED_DROP;
@@ -81,7 +74,7 @@ static weir_status no_memory(weir_message *message) {
 static size_t locate(const weir_store *store, const char *home, size_t *count, const char **name) {
   *count = 1;
   *name = NULL;
-  if (!HAS(store->backend, locate)) return 0;
+  if (!WEIR_BACKEND_HAS(store->backend, locate)) return 0;
   return store->backend->locate(store->handle, home, WEIR_HOME_DIGITS, count, name);
 }
 
@@ -114,7 +107,7 @@ static weir_status find_servers(weir_store *store, const weir_inspect_plan *plan
 static void ask_backend(const weir_trial *trial) {
   const weir_store *store = trial->store;
   char pattern[PATTERN_BYTES];
-  if (!HAS(store->backend, inspect)) return;
+  if (!WEIR_BACKEND_HAS(store->backend, inspect)) return;
   int used = front(store, pattern, sizeof pattern);
   snprintf(pattern + used, sizeof pattern - (size_t)used, "*");
   const weir_inspection inspection = {.server = trial->server,

@@ -134,6 +134,26 @@ void weir_store_leave(weir_store *store, weir_store_use *use) {
   pthread_mutex_unlock(&store->uses_lock);
 }
 
+weir_status weir_store_read_server(const weir_store *store, size_t index,
+                                   weir_server_state *state) {
+  static const char home[] = "0";
+  const weir_backend *backend = store->backend;
+  weir_server_state read = {.size = sizeof read};
+  size_t size = state->size;
+  size_t count = 1;
+  if (size < sizeof size || weir_process_check(store->process, "the store", NULL) != WEIR_OK)
+    return WEIR_BAD_ARGUMENT;
+  if (WEIR_BACKEND_HAS(backend, locate))
+    backend->locate(store->handle, home, strlen(home), &count, &read.name);
+  if (index >= count) return WEIR_BAD_ARGUMENT;
+  if (count > 1) read.name = NULL; /* of another server */
+  if (WEIR_BACKEND_HAS(backend, read_server)) backend->read_server(store->handle, index, &read);
+  read.size = size;
+  if (size > sizeof read) memset((char *)state + sizeof read, 0, size - sizeof read);
+  memcpy(state, &read, size < sizeof read ? size : sizeof read);
+  return WEIR_OK;
+}
+
 void weir_store_close(weir_store *store) {
   if (store == NULL) return;
   store->backend->close(store->handle);

@@ -3,6 +3,7 @@
 #define WEIR_STORE_STORE_H
 
 #include <pthread.h>
+#include <stddef.h>
 
 #include <weir/backend.h>
 
@@ -32,6 +33,14 @@ bool weir_store_enter(weir_store *store, weir_store_use *use, char *other, size_
 
 /* Takes back an entered use. In a child of the process that opened the store it does nothing. */
 void weir_store_leave(weir_store *store, weir_store_use *use);
+
+/* Members that a backend was built without are not there. */
+static inline bool weir_backend_reaches(const weir_backend *backend, size_t end) {
+  return backend->size >= end;
+}
+#define WEIR_BACKEND_HAS(backend, member)                                                     \
+  (weir_backend_reaches(backend, offsetof(weir_backend, member) + sizeof(backend)->member) && \
+   (backend)->member != NULL)
 
 /* The backend's exec, with both sides held to the contract of weir/backend.h.
  *

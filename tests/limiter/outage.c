@@ -51,6 +51,20 @@ void outage_close(outage *o) {
   weir_store_close(o->store);
 }
 
+static bool counts_as_away(const outage *o, size_t server) {
+  weir_server_state state = {.size = sizeof state};
+  assert_int_equal(weir_store_read_server(o->store, server, &state), WEIR_OK);
+  return state.breaker != WEIR_BREAKER_CLOSED;
+}
+
+void outage_kill(outage *o, size_t server) {
+  server_kill(o->servers[server]);
+  for (char key = 'a'; !counts_as_away(o, server); key = key == 'z' ? 'a' : (char)(key + 1)) {
+    weir_decision decision;
+    weir_limiter_peek(o->limiter, &key, 1, 1, &decision, NULL);
+  }
+}
+
 weir_decision outage_take(outage *o, const char *key, int64_t cost) {
   return limiter_take(o->limiter, key, cost);
 }

@@ -31,6 +31,10 @@ void outage_open(outage *o, const char *rules, weir_fallback fallback, int64_t d
 void outage_open_real(outage *o, const char *rules, weir_fallback fallback, int64_t deadline_us);
 void outage_close(outage *o);
 
+/* Kills a server, and lets the store find out: what is under way when a connection is lost is late,
+ * and only the next connection shows that nobody is there. */
+void outage_kill(outage *o, size_t server);
+
 /* Any status but WEIR_OK fails the test. */
 weir_decision outage_take(outage *o, const char *key, int64_t cost);
 

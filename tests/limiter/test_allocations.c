@@ -97,7 +97,7 @@ static void no_fallback_allocates(void **state) {
     outage_start(&o, OUTAGE_META, 1);
     outage_open(&o, "sliding-window:1000/1h;fixed-window:700/1d", fallback, 0);
     outage_take(&o, "k", 1);
-    server_kill(o.servers[0]);
+    outage_kill(&o, 0);
     weir_request requests[] = {{.key = "k", .key_length = 1, .cost = 1},
                                {.key = "other", .key_length = 5, .cost = 1},
                                {.key = "k", .key_length = 1, .cost = 2}};

@@ -23,7 +23,7 @@ static void lose_server(outage *o, enum outage_kind kind, const char *rules,
   outage_start(o, kind, 1);
   outage_open(o, rules, fallback, 0);
   assert_int_equal(outage_take(o, "k", 1).source, WEIR_SOURCE_STORE);
-  server_kill(o->servers[0]);
+  outage_kill(o, 0);
 }
 
 static void assert_from_policy(weir_decision decision) {
@@ -55,7 +55,7 @@ static void deny_denies_for_half_a_second(void **state) {
     weir_message message;
     lose_server(&o, kind, "fixed-window:10/1m;token-bucket:7/1s", WEIR_FALLBACK_DENY);
     assert_int_equal(take(&o, 3, &decision, &message), WEIR_OK);
-    assert_string_equal(message.text, untouched);
+    assert_non_null(strstr(message.text, "cannot connect"));
     assert_from_policy(decision);
     assert_denied(decision, 0, 500000, 500000);
     assert_int_equal(decision.limit, 10);
@@ -199,7 +199,7 @@ static void peeks_resets_and_refunds_report_the_status(void **state) {
     outage_start(&o, OUTAGE_META, 1);
     outage_open(&o, "fixed-window:10/1m", fallback, 0);
     taken = outage_take(&o, "k", 2);
-    server_kill(o.servers[0]);
+    outage_kill(&o, 0);
     assert_int_equal(weir_limiter_peek(o.limiter, "k", 1, 1, &decision, &message),
                      WEIR_UNAVAILABLE);
     assert_string_not_equal(message.text, "");
@@ -226,7 +226,7 @@ static void the_store_decides_again_and_the_share_stays_spent(void **state) {
     assert_int_equal(decision.source, WEIR_SOURCE_STORE);
     assert_true(decision.allowed);
     assert_int_equal(decision.remaining, 7);
-    server_kill(o.servers[0]);
+    outage_kill(&o, 0);
     decision = outage_take(&o, "k", 1);
     assert_int_equal(decision.source, WEIR_SOURCE_FALLBACK);
     assert_false(decision.allowed);

@@ -90,7 +90,7 @@ static void a_restart_is_noticed(void **state) {
       weir_decision decision;
       outage_open(&o, rules[i], WEIR_FALLBACK_DENY, 0);
       charge(&o);
-      server_kill(o.servers[0]);
+      outage_kill(&o, 0);
       assert_int_equal(outage_take(&o, "k", 1).source, WEIR_SOURCE_FALLBACK);
       server_restart(o.servers[0]);
       int64_t end_us = weir_monotonic_us() + 60 * SECOND_US;

@@ -64,10 +64,16 @@ static inline answer ask(weir_wire *wire, int64_t deadline_us) {
   return made;
 }
 
-static inline weir_wire_outages outages_of(weir_wire *wire) {
-  weir_wire_outages outages;
-  weir_wire_read_outages(wire, &outages);
-  return outages;
+typedef struct outages {
+  uint64_t count; /* times it stopped answering */
+  bool present;   /* and has not answered since */
+  weir_message last;
+} outages;
+
+static inline outages outages_of(weir_wire *wire) {
+  weir_server_state state;
+  weir_wire_read_server(wire, &state);
+  return (outages){state.outages, state.breaker != WEIR_BREAKER_CLOSED, state.last_error};
 }
 
 /* As if somebody had waited in vain just now. */
