@@ -73,9 +73,9 @@ static void tell_access(const weir_redis_questions *questions, const weir_redis_
                    level == WEIR_FINDING_WARNING ? " (only a reset needs it)" : "");
   }
   if (questions->denied_count == 0)
-    weir_wire_tell(inspection, WEIR_FINDING_FACT, "access", "user %.64s may run all %s needed",
+    weir_wire_tell(inspection, WEIR_FINDING_FACT, "access", "user %.64s may run all that %s",
                    known && user != NULL ? user : "default",
-                   inspection->needs & WEIR_NEED_DROP ? "that is" : "that these rules");
+                   inspection->needs & WEIR_NEED_DROP ? "is needed" : "these rules need");
 }
 
 static void tell_acl(const weir_redis_hello *hello, const char *user,
