@@ -1,12 +1,12 @@
 /* Swaps the store of a running program by changing one URL.
  *
  *     cc -std=c11 swap_store.c $(pkg-config --cflags --libs weir) -o swap_store
- *     printf 'alice\nalice\nstore memcached://localhost\nalice\n' | ./swap_store memory:
- * sliding-window:2/1m
+ *     printf 'alice\nalice\nstore memcached://localhost\nalice\n' |
+ *       ./swap_store memory: sliding-window:2/1m
  *
  * Every line of standard input is a key to be limited, or "store URL". The new store and its
  * limiter are opened before the old ones go, so a bad URL changes nothing. Counts are not carried
- * over: a swap admits at most one limit more per key.
+ * over: after a swap a key is admitted once more what its rule allows.
  */
 #include <stdio.h>
 #include <string.h>

@@ -175,8 +175,9 @@ typedef struct weir_decision {
                              key; WEIR_NOT_KNOWN as for a cost that never fits */
   int64_t delay_us; /* allowed: wait this long before acting (leaky-bucket, accepted waits); denied:
                        hold the refusal this long (hold=) */
-  int64_t cost;     /* what was charged, or asked when denied; WEIR_OWN_COSTS for a cost per rule */
-  int64_t at_us;    /* the stamp: the clock reading that this was decided for */
+  int64_t cost;  /* what was charged, or by a peek would be; asked when denied; WEIR_OWN_COSTS for
+                    a cost per rule */
+  int64_t at_us; /* the stamp: the clock reading that this was decided for */
   weir_status store_status; /* WEIR_OK, unless source is WEIR_SOURCE_FALLBACK or WEIR_SOURCE_LATE:
                                why the store did not decide. WEIR_UNKNOWN_OUTCOME: it may have been
                                charged there too */

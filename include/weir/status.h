@@ -14,7 +14,7 @@ extern "C" {
 /* Who can do something about a status. */
 typedef enum weir_status_class {
   WEIR_CLASS_NONE,   /* nothing is wrong */
-  WEIR_CLASS_CALLER, /* the arguments are wrong; the same call fails again; no store was touched */
+  WEIR_CLASS_CALLER, /* the arguments are wrong; the same call fails again; no count was changed */
   WEIR_CLASS_TRANSIENT, /* there was no time or memory; a later call may succeed */
   WEIR_CLASS_STORE,     /* the store could not be reached, or did not do what was asked */
   WEIR_CLASS_BUG        /* weir or a backend broke its own contract */
