@@ -53,9 +53,10 @@ WEIR_EXPORT weir_status_class weir_status_classify(weir_status status);
 /* Room for one explanation, owned by the caller; every call that takes one accepts NULL. It is
  * written when the call does not answer WEIR_OK, and when a limiter's policy gave the answer (the
  * source is WEIR_SOURCE_FALLBACK or WEIR_SOURCE_LATE): then it says why the store did not decide.
- * Else it is left as it was. Of a batch it is about one request, whose index it names first
- * ("requests[3]: ..."): the first whose status is not WEIR_OK, else the first that a policy
- * answered. It always ends in NUL, is cut when too long, and never contains credentials. */
+ * Else it is left as it was. Of a batch of several it is about one request, whose index it names
+ * first ("requests[3]: ..."): the first whose status is not WEIR_OK, else the first that a policy
+ * answered. It is one line of printable ASCII, cut when too long, shows 16 bytes of a key at most,
+ * and never contains credentials. */
 enum { WEIR_MESSAGE_BYTES = 512 };
 
 typedef struct weir_message {

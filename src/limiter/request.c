@@ -182,6 +182,11 @@ static void answer(weir_limiter *limiter, const weir_member *member, weir_reques
   if (request->status == WEIR_OK) request->decision = ask.decision;
 }
 
+/* Which of several the message is about. */
+static void name_request(size_t i, size_t count, weir_message *message) {
+  if (count > 1) weir_message_prefix(message, "requests[%zu]: ", i);
+}
+
 /* The answers of all; the first that failed speaks for them, else the first that the store did not
  * decide. */
 static weir_status collect(weir_limiter *limiter, const weir_call *call, weir_request *requests,
@@ -199,11 +204,13 @@ static weir_status collect(weir_limiter *limiter, const weir_call *call, weir_re
     first = request->status;
     if (asked) continue;
     weir_request_check(limiter, request, message);
-    weir_message_prefix(message, "requests[%zu]: ", i);
+    name_request(i, count, message);
     explained = count;
   }
-  if (call->explained != NULL && explained < count)
-    weir_message_set(message, "requests[%zu]: %s", explained, call->explanation.text);
+  if (call->explained != NULL && explained < count) {
+    weir_message_set(message, "%s", call->explanation.text);
+    name_request(explained, count, message);
+  }
   return first;
 }
 

@@ -126,6 +126,7 @@ class NoDecision(ProgramTest):
             for form in ([], ["--json"]):
                 result = run(command, *form, "--store", store, "--rule", RULE, "k")
                 self.assert_error(result, NO_DECISION, "cannot be reached")
+                self.assertNotIn(b"requests[", result.stderr)  # there is one
                 self.assertEqual(result.stdout, b"")
 
     def test_a_store_that_is_silent_costs_the_deadline(self):
