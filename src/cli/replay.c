@@ -14,7 +14,7 @@
 /* No decision may depend on expiry, and a trace runs at another pace than the store's clock. */
 #define LEAST_TTL_US (INT64_C(24) * 3600 * 1000000)
 
-enum { OUTPUT_BUFFER_BYTES = 1 << 16, PLACE_BYTES = 256 };
+enum { OUTPUT_BUFFER_BYTES = 1 << 16, PLACE_BYTES = 256, TRIES_MOST = 100 };
 
 typedef struct replay {
   const char *name; /* of the file, for messages */
@@ -37,13 +37,22 @@ static int fail_line(const replay *run, weir_status status) {
   return weir_cli_fail(place, status, &run->message);
 }
 
+/* On a busy machine a whole deadline may pass before anything was charged. Then the same request
+ * can be asked again, and a trace can wait. */
+static weir_status take(replay *run, const weir_cli_request *request, weir_decision *decision) {
+  weir_status status = WEIR_TIMEOUT;
+  for (int tries = 0; status == WEIR_TIMEOUT && tries < TRIES_MOST; tries++)
+    status = weir_limiter_take(run->session.limiter, request->key, request->key_length,
+                               request->cost, decision, &run->message);
+  return status;
+}
+
 static weir_status replay_line(replay *run, const char *text, size_t length) {
   weir_cli_request request;
   weir_decision decision;
   if (!weir_trace_line_parse(text, length, &request, &run->message)) return WEIR_BAD_ARGUMENT;
   run->now_us = request.time_ms * 1000;
-  weir_status status = weir_limiter_take(run->session.limiter, request.key, request.key_length,
-                                         request.cost, &decision, &run->message);
+  weir_status status = take(run, &request, &decision);
   if (status != WEIR_OK) return status;
   if (!run->json)
     weir_cli_decision_tabs(stdout, &request, &decision);

@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import pty
+import signal
 import subprocess
 import tempfile
 import time
@@ -78,6 +79,25 @@ class Output(ProgramTest):
         self.assert_ends(result, 0)
         self.assertEqual(result.stdout.count(b"\n"), lines)
         self.assertEqual(result.stdout.count(b"\tallowed\t"), 100 * 10)
+
+
+class BusyMachine(ProgramTest):
+    def test_a_process_that_is_held_up_asks_again(self):
+        """Every stop outlasts the deadline; without the next try the first to meet a decision ends the replay."""
+        lines, stops = 200_000, 40
+        with tempfile.NamedTemporaryFile() as trace:
+            trace.write(b"".join(b"%d key%d\n" % (T + i, i % 100) for i in range(lines)))
+            trace.flush()
+            with subprocess.Popen([PROGRAM, "replay", "--rule", RULE, "--store", "memory:", "--deadline", "2ms", "--no-local-denial", trace.name],
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment()) as child:
+                for _ in range(stops):
+                    child.send_signal(signal.SIGSTOP)
+                    time.sleep(0.004)
+                    child.send_signal(signal.SIGCONT)
+                    time.sleep(0.002)
+                    if child.poll() is not None:
+                        break
+                self.assertEqual((child.wait(TIMEOUT_S), child.stderr.read()), (0, b""))
 
 
 class Limiter(ProgramTest):
