@@ -139,8 +139,8 @@ static void a_rule_is_written_as_it_would_be_read(void **state) {
   static const char *const texts[] = {
       "fixed-window:1/1s",
       "fixed-window:1000000000/400d,count=all,hold=59999ms,name=abcdefghijklmnopqrstuvwxyz012345",
-      "sliding-window:1000000000/34559999999ms,cells=64,strict,count=all,hold=59999ms,"
-      "name=abcdefghijklmnopqrstuvwxyz012345",
+      "sliding-window:1000000000/34559999999ms,cells=64,strict,hold=59999ms,name=abcdefghijklmnopq",
+      "sliding-window:1/1ms,count=all,name=abcdefghijklmnopqrstuvwxyz012345",
       "sliding-window:5/1m",
       "sliding-window:5/1m,cells=1",
       "sliding-log:100000/1ms",
