@@ -104,12 +104,14 @@ static weir_status read_rest(weir_url_reader *reader, weir_url_piece rest) {
   return status;
 }
 
-/* In "user:password@host", and in a password alone, a credential stands in the scheme's place. */
+/* In "user:password@host", and in a password alone, a credential stands in the scheme's place. Not
+ * in "memroy:" and "redsi://". */
 static bool is_shown_scheme(weir_url_piece name) {
   static const char accepted[] =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+.-";
+  const char *rest = name.text + name.length;
   return name.length <= SCHEME_SHOWN_MOST && strspn(name.text, accepted) == name.length &&
-         strncmp(name.text + name.length, "://", 3) == 0;
+         (strncmp(rest, "://", 3) == 0 || strcmp(rest, ":") == 0);
 }
 
 static weir_status find_scheme(weir_url_reader *reader, weir_url_piece name,

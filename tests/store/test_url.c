@@ -159,6 +159,7 @@ static void every_fault_names_the_offending_part(void **state) {
       {"", "no scheme that is known: accepted are here"},
       {"localhost:11211",
        "no scheme that is known: accepted are here, many, many+unix, one, one+unix, both"},
+      {"HERE:", "unknown scheme \"HERE\""},
       {"HERE://", "unknown scheme \"HERE\""},
       {"redsi://ann:s3cret@h", "unknown scheme \"redsi\""},
       {"redsi", "no scheme that is known"},
@@ -320,7 +321,8 @@ static void no_message_holds_a_credential(void **state) {
 static bool may_be_quoted(const char *text) {
   const char *secret = strstr(text, SECRET);
   const char *colon = strchr(text, ':');
-  if (colon != NULL && colon > secret && strncmp(colon, "://", 3) == 0) return true;
+  if (colon != NULL && colon > secret && (strncmp(colon, "://", 3) == 0 || colon[1] == '\0'))
+    return true;
   const char *option = secret;
   while (option > text && option[-1] != '?' && option[-1] != '&')
     option--;
