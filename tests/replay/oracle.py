@@ -180,10 +180,15 @@ def read_requests(data):
     return [parse_line(line, number) for number, line in enumerate(data.splitlines(), 1)]
 
 
+def spell(key):
+    """A key as replay writes it: every byte but printable ASCII, and the backslash, by two digits."""
+    return b"".join(b"%c" % byte if 0x20 < byte < 0x7f and byte != 0x5c else b"\\x%02x" % byte for byte in key)
+
+
 def format_line(request, decision):
     time_ms, key, cost = request
     verdict = b"allowed" if decision.allowed else b"denied"
-    return b"%d\t%s\t%d\t%s\t%d\t%d\t%d\t%d\t%d\n" % (time_ms, key, cost, verdict, *decision[1:6])
+    return b"%d\t%s\t%d\t%s\t%d\t%d\t%d\t%d\t%d\n" % (time_ms, spell(key), cost, verdict, *decision[1:6])
 
 
 def main():

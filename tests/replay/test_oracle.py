@@ -151,7 +151,7 @@ class Text(unittest.TestCase):
             lines,
             [
                 b"7\ta\t1\tallowed\t1\t0\t0\t993000\t0\n",
-                b"8\t\xc3\xa4%{\t1\tallowed\t1\t0\t0\t992000\t0\n",
+                b"8\t\\xc3\\xa4%{\t1\tallowed\t1\t0\t0\t992000\t0\n",
                 b"9\tb\t2\tdenied\t1\t-1\t-1\t-1\t0\n",
             ],
         )
