@@ -12,12 +12,17 @@ static int64_t room_of(const weir_stack *stack, const weir_part *parts, size_t i
   return weir_method_of(rule)->room(rule, &parts[i], ask);
 }
 
+/* What must fit under rule i: a request that is content with less needs room for 1. */
+static int64_t needed_cost(const weir_ask *ask, size_t i) {
+  return ask->up_to ? 1 : weir_ask_cost(ask, i);
+}
+
 /* Those of `rules` that deny, one bit each. */
 static unsigned denying_rules(const weir_stack *stack, const weir_part *parts, const weir_ask *ask,
                               unsigned rules) {
   unsigned denying = 0;
   for (size_t i = 0; i < stack->count; i++) {
-    int64_t cost = rules >> i & 1U ? weir_ask_cost(ask, i) : 0;
+    int64_t cost = rules >> i & 1U ? needed_cost(ask, i) : 0;
     if (cost > 0 && room_of(stack, parts, i, ask) < cost) denying |= 1U << i;
   }
   return denying;
@@ -38,11 +43,10 @@ static int64_t common_room(const weir_stack *stack, const weir_part *parts, cons
 /* --- what is told ------------------------------------------------------------------------------
  */
 
-/* A denied up-to request is admitted as soon as 1 fits. */
 static weir_decision figures(const weir_stack *stack, const weir_part *parts, size_t i,
                              const weir_ask *ask, bool denies) {
   const weir_rule *rule = &stack->rules[i];
-  int64_t cost = denies && ask->up_to ? 1 : weir_ask_cost(ask, i);
+  int64_t cost = denies ? needed_cost(ask, i) : weir_ask_cost(ask, i);
   weir_decision told = {.rule = (uint32_t)i, .limit = weir_rule_capacity(rule)};
   weir_method_of(rule)->figures(rule, &parts[i], ask, cost, denies, &told);
   return told;
@@ -135,14 +139,13 @@ static void admit(weir_machine *machine, weir_ask *ask, unsigned rules) {
   }
 }
 
-/* Lets an up-to ask be content with what fits. */
-static bool cut_to_room(const weir_machine *machine, weir_ask *ask, unsigned rules) {
-  if (!ask->up_to) return false;
+/* Lets an up-to ask be content with what fits, if anything does. */
+static void cut_to_room(const weir_machine *machine, weir_ask *ask, unsigned rules) {
+  if (!ask->up_to) return;
   int64_t room = common_room(machine->stack, machine->parts, ask, rules);
-  if (room < 1) return false;
+  if (room < 1 || room >= ask->cost) return;
   if (ask->asked == 0) ask->asked = ask->cost;
   ask->cost = room;
-  return true;
 }
 
 /* Every look offers an up-to ask all that it asked for. */
@@ -170,17 +173,42 @@ static void give_up_earlier(weir_machine *machine, const weir_ask *ask, unsigned
       machine->parts[i].unused += ask->costs != NULL ? ask->costs[i] : cost;
 }
 
+/* Counts an ask under every rule, or (sign -1) no longer. */
+static void count_whole(weir_machine *machine, const weir_ask *ask, int sign) {
+  for (size_t i = 0; i < machine->stack->count; i++)
+    note(machine, i, sign * weir_ask_cost(ask, i));
+}
+
+/* The same for what was admitted of the asks behind this one. */
+static void count_behind(weir_machine *machine, const weir_ask *ask, int sign) {
+  for (const weir_ask *other = ask->next; other != NULL; other = other->next)
+    if (other->kind == WEIR_ASK_TAKE && other->settled && other->decision.allowed)
+      count_whole(machine, other, sign);
+}
+
+/* A take that was looked at once more is told what it found when it came: not what was admitted
+ * behind it meanwhile, unless that alone is why it does not fit now. */
+static void settle_denied(weir_machine *machine, weir_ask *ask, unsigned denying) {
+  count_behind(machine, ask, -1);
+  unsigned without = denying_rules(machine->stack, machine->parts, ask, all_rules(machine->stack));
+  if (without != 0) settle(machine, ask, without);
+  count_behind(machine, ask, 1);
+  if (without == 0) settle(machine, ask, denying);
+}
+
 /* --- after a look ------------------------------------------------------------------------------
  */
 
 static void judge_peek(weir_machine *machine, weir_ask *ask) {
   unsigned rules = all_rules(machine->stack);
+  cut_to_room(machine, ask, rules);
   unsigned denying = denying_rules(machine->stack, machine->parts, ask, rules);
-  if (denying != 0 && cut_to_room(machine, ask, rules)) denying = 0;
   if (denying == 0) find_delay(machine, ask, rules);
   settle(machine, ask, denying);
 }
 
+/* Those that are left count for those behind them; when all are judged the notes say again what was
+ * read. */
 bool weir_judge_look(weir_machine *machine) {
   unsigned rules = all_rules(machine->stack);
   bool left = false;
@@ -192,15 +220,17 @@ bool weir_judge_look(weir_machine *machine) {
       if (!left) judge_peek(machine, ask);
       continue;
     }
+    cut_to_room(machine, ask, rules);
     unsigned denying = denying_rules(machine->stack, machine->parts, ask, rules);
-    if (denying != 0 && !cut_to_room(machine, ask, rules)) {
-      settle(machine, ask, denying);
+    if (denying != 0) {
+      settle_denied(machine, ask, denying);
       continue;
     }
-    for (size_t i = 0; i < machine->stack->count; i++)
-      note(machine, i, weir_ask_cost(ask, i));
+    count_whole(machine, ask, 1);
     left = true;
   }
+  for (const weir_ask *ask = machine->asks; ask != NULL; ask = ask->next)
+    if (!ask->settled && ask->kind == WEIR_ASK_TAKE) count_whole(machine, ask, -1);
   return left;
 }
 
@@ -233,13 +263,13 @@ static void lift_earlier(weir_machine *machine, unsigned rules) {
 static bool judge_take(weir_machine *machine, weir_ask *ask, unsigned rules, bool last,
                        bool final) {
   int64_t asked = ask->cost;
-  unsigned denying = denying_rules(machine->stack, machine->parts, ask, rules);
-  if (denying != 0 && cut_to_room(machine, ask, rules)) {
+  cut_to_room(machine, ask, rules);
+  if (ask->cost < asked) {
     for (size_t i = 0; i < machine->stack->count; i++)
       if (rules >> i & 1U) machine->parts[i].unused += asked - ask->cost;
     give_up_earlier(machine, ask, rules, asked - ask->cost);
-    denying = 0;
   }
+  unsigned denying = denying_rules(machine->stack, machine->parts, ask, rules);
   ask->denying = denying;
   if (denying == 0) {
     admit(machine, ask, rules);
@@ -274,7 +304,7 @@ void weir_judge_rest(weir_machine *machine) {
 
 void weir_judge_denied(weir_machine *machine) {
   for (weir_ask *ask = machine->asks; ask != NULL; ask = ask->next)
-    if (!ask->settled && ask->kind == WEIR_ASK_TAKE) settle(machine, ask, ask->denying);
+    if (!ask->settled && ask->kind == WEIR_ASK_TAKE) settle_denied(machine, ask, ask->denying);
   weir_judge_rest(machine);
 }
 

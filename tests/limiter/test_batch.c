@@ -32,6 +32,20 @@ static void decides_the_requests_of_one_key_in_their_order(void **state) {
   world_close(&w);
 }
 
+/* The second is looked at once more when the third has its place already, in every rule. */
+static void tells_nobody_of_what_came_behind(void **state) {
+  world w;
+  weir_request requests[] = {request("k", 3), request("k", 8), request("k", 1), request("k", 6)};
+  (void)state;
+  world_open(&w, "memory:", "fixed-window:9/1s;sliding-window:50/1m;fixed-window:90/2m", NULL);
+  assert_int_equal(take(&w, requests, 4, NULL), WEIR_OK);
+  assert_allowed(requests[0].decision, 6, 120 * SECOND_US);
+  assert_denied(requests[1].decision, 6, SECOND_US, 120 * SECOND_US);
+  assert_allowed(requests[2].decision, 5, 120 * SECOND_US);
+  assert_denied(requests[3].decision, 5, SECOND_US, 120 * SECOND_US);
+  world_close(&w);
+}
+
 static void leaves_charged_what_it_admitted_and_nothing_else(void **state) {
   world w;
   weir_request requests[] = {request("k", 4), request("k", 4), request("k", 3), request("k", 4)};
@@ -163,6 +177,7 @@ static void bears_the_largest_batch_of_the_widest_rules(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(decides_the_requests_of_one_key_in_their_order),
+      cmocka_unit_test(tells_nobody_of_what_came_behind),
       cmocka_unit_test(leaves_charged_what_it_admitted_and_nothing_else),
       cmocka_unit_test(lets_bad_requests_fail_alone),
       cmocka_unit_test(touches_nothing_when_every_request_is_bad),

@@ -105,6 +105,24 @@ static void up_to_takes_no_more_of_one_rule_than_of_another(void **state) {
 }
 
 /* Peeking, a request hears what it would get. */
+/* The quota has room for less than is asked, but for more than 1: it does not deny. */
+static void up_to_is_denied_by_the_rule_without_room(void **state) {
+  (void)state;
+  for (int store = 0; store < STORES; store++) {
+    world w;
+    open_on(&w, store, "quota:140/1d;fixed-window:100/1s");
+    assert_int_equal(up_to(w.limiter, 100).cost, 100);
+    weir_decision denied = up_to(w.limiter, 100);
+    assert_false(denied.allowed);
+    assert_int_equal(denied.rule, 1);
+    assert_int_equal(denied.retry_after_us, SECOND_US);
+    assert_int_equal(denied.cost, 100);
+    world_set(&w, SECOND_US);
+    assert_int_equal(up_to(w.limiter, 100).cost, 40);
+    world_close(&w);
+  }
+}
+
 static void up_to_can_be_peeked(void **state) {
   world w;
   (void)state;
@@ -247,6 +265,7 @@ int main(void) {
       cmocka_unit_test(up_to_admits_what_fits_under_every_rule),
       cmocka_unit_test(up_to_is_cut_to_what_can_ever_fit),
       cmocka_unit_test(up_to_takes_no_more_of_one_rule_than_of_another),
+      cmocka_unit_test(up_to_is_denied_by_the_rule_without_room),
       cmocka_unit_test(up_to_can_be_peeked),
       cmocka_unit_test(every_rule_is_charged_its_own_cost),
       cmocka_unit_test(a_cost_of_0_leaves_its_rule_out),
