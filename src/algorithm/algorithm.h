@@ -33,7 +33,8 @@ typedef struct weir_terms {
   int64_t local_denial_us; /* longest repetition of a denial */
   int64_t longest_wait_us; /* that a request may accept as delay */
   int64_t least_ttl_us;
-  unsigned traits; /* of the store: enum weir_trait */
+  int64_t processes; /* that may use a key at once; 0 is as 1 */
+  unsigned traits;   /* of the store: enum weir_trait */
   bool cached_cells;
   bool local_denial;
   bool notices_loss; /* of keys that must be there */
@@ -113,6 +114,8 @@ typedef union weir_kept {
     int64_t index;    /* of the key: 0, or the epoch */
     uint64_t version; /* 0: not known */
     int64_t read_us;
+    int64_t far_since_us; /* every look since found too much ahead; 0: the last did not */
+    int64_t locked_us;    /* when this process locked it for that (bucket_lock.h); 0: never */
   } bucket;
   struct {
     bool known;

@@ -19,17 +19,12 @@ static const weir_bucket_storage *storage_of(const weir_terms *terms) {
   return terms->traits & WEIR_TRAIT_SWAP ? &weir_bucket_swap : &weir_bucket_raise;
 }
 
-/* By how many full buckets requests that are denied may have charged too much at once: as many
- * processes, each with a whole bucket. Below that nobody may put the time back, for others wait by
- * it. */
-enum { OVERSHOT_MOST = 64 };
-
 static int64_t wait_units(const weir_rule *rule, const weir_terms *terms) {
   return weir_bucket_units(rule, terms->longest_wait_us + 2 * terms->clock_error_us);
 }
 
 int64_t weir_bucket_furthest(const weir_rule *rule, const weir_terms *terms) {
-  return (1 + OVERSHOT_MOST) * weir_bucket_full(rule) + wait_units(rule, terms);
+  return weir_bucket_full(rule) + wait_units(rule, terms);
 }
 
 int64_t weir_bucket_ttl_us(const weir_rule *rule, const weir_terms *terms) {
@@ -44,7 +39,7 @@ static bool load(const weir_rule *rule, const weir_terms *terms, const weir_kept
                  weir_part *part) {
   int64_t ahead = 0;
   bool known = storage_of(terms)->ahead(rule, terms, kept, part->now_us, &ahead);
-  part->bucket.far = ahead > weir_bucket_furthest(rule, terms);
+  part->bucket.far = storage_of(terms)->is_far(rule, terms, kept, part->now_us, ahead);
   part->bucket.ahead = part->bucket.far ? weir_bucket_full(rule) : ahead;
   return known;
 }

@@ -17,6 +17,10 @@ typedef struct weir_bucket_storage {
   /* The value that is stored when so much is ahead. */
   int64_t (*stored)(const weir_rule *rule, int64_t now_us, int64_t ahead);
 
+  /* Whether no honest clock can have left so much ahead: it is put back by whoever takes next. */
+  bool (*is_far)(const weir_rule *rule, const weir_terms *terms, const weir_kept *kept,
+                 int64_t now_us, int64_t ahead);
+
   /* Whether what is kept, fresh and enough for all that is asked, may do without a look. */
   bool (*blind)(const weir_machine *machine, size_t i);
 
@@ -33,11 +37,11 @@ typedef struct weir_bucket_storage {
 extern const weir_bucket_storage weir_bucket_swap;
 extern const weir_bucket_storage weir_bucket_raise;
 
-/* Furthest that honest clocks leave anything ahead, in units. */
+/* Furthest that honest clocks leave anything ahead which was not charged in vain, in units. */
 int64_t weir_bucket_furthest(const weir_rule *rule, const weir_terms *terms);
 
-/* Brings the part's notes to what is kept. Further ahead than that, some clock was wrong: then the
- * bucket counts as full, and `far` is set. */
+/* Brings the part's notes to what is kept. Where that is far, some clock was wrong: then the bucket
+ * counts as full, and `far` is set. */
 void weir_bucket_load(weir_machine *machine, size_t i);
 
 /* After every GET: notices a key that must be there and is not. */

@@ -9,7 +9,8 @@
  * and what is ahead is the later of the two: a process whose clock is behind still charges the old
  * key alone. The new key is raised to what the old one holds, so that in the end it knows all.
  */
-#include "algorithm/bucket.h"
+#include "algorithm/bucket_lock.h"
+#include "algorithm/stage.h"
 
 enum { NEXT = -1, PRESENT, PAST, KEYS_MOST }; /* epochs, and how many count at once */
 enum { NOT_READ = -1 };
@@ -130,12 +131,32 @@ static void plan_mending(weir_machine *machine, size_t i) {
   }
 }
 
+/* To the same height whoever does it. */
+static void plan_lock(weir_machine *machine, size_t i) {
+  const weir_rule *rule = weir_machine_rule(machine, i);
+  int64_t now_us = machine->parts[i].now_us;
+  int64_t top = now_in(rule, now_us, PRESENT) + weir_bucket_lock_units(rule, machine->terms);
+  machine->notes->rules[i].kept.bucket.locked_us = now_us;
+  plan_raise(machine, i, PRESENT, top - 1, 1);
+}
+
+/* Whoever only peeks changes nothing. */
+static bool locks(const weir_machine *machine, size_t i) {
+  const weir_part *part = &machine->parts[i];
+  bool due =
+      weir_bucket_lock_is_due(weir_machine_rule(machine, i), machine->terms,
+                              &machine->notes->rules[i].kept, part->now_us, part->bucket.ahead);
+  return due && weir_stage_has_takes(machine);
+}
+
 static void look(weir_machine *machine, size_t i) {
   int step = machine->parts[i].step++;
   if (step == 0)
     plan_reads(machine, i);
   else if (step == 1 && weir_bucket_mends(machine, i))
     plan_mending(machine, i);
+  else if (step == 1 && locks(machine, i))
+    plan_lock(machine, i);
 }
 
 /* --- charging ----------------------------------------------------------------------------------
@@ -296,6 +317,7 @@ static void answer(weir_machine *machine, size_t i, const weir_action *action) {
 const weir_bucket_storage weir_bucket_raise = {
     .ahead = ahead,
     .stored = stored,
+    .is_far = weir_bucket_lock_is_over,
     .blind = blind,
     .look = look,
     .charge = charge,

@@ -19,6 +19,14 @@ static bool ahead(const weir_rule *rule, const weir_terms *terms, const weir_kep
   return true;
 }
 
+/* Nothing is charged in vain: what is ahead was admitted. */
+static bool is_far(const weir_rule *rule, const weir_terms *terms, const weir_kept *kept,
+                   int64_t now_us, int64_t units) {
+  (void)kept;
+  (void)now_us;
+  return units > weir_bucket_furthest(rule, terms);
+}
+
 /* Not every server says which version it gave to what it wrote. */
 static bool blind(const weir_machine *machine, size_t i) {
   return machine->notes->rules[i].kept.bucket.version != 0;
@@ -164,6 +172,7 @@ static void answer(weir_machine *machine, size_t i, const weir_action *action) {
 const weir_bucket_storage weir_bucket_swap = {
     .ahead = ahead,
     .stored = weir_bucket_wrap,
+    .is_far = is_far,
     .blind = blind,
     .look = look,
     .charge = charge,

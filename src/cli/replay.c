@@ -104,6 +104,7 @@ int weir_cli_replay(const weir_cli_options *options) {
   weir_limiter_options limiter_options = options->limiter;
   limiter_options.clock = (weir_clock){.now_us = trace_now_us, .context = &run};
   limiter_options.least_ttl_us = LEAST_TTL_US;
+  if (limiter_options.processes == 0) limiter_options.processes = 1; /* nobody else at its keys */
   weir_status status = weir_cli_session_open(options, &limiter_options, &run.session, &run.message);
   setvbuf(stdout, NULL, _IOFBF, OUTPUT_BUFFER_BYTES);
   int exit_status = status == WEIR_OK ? replay_all(&run) : weir_cli_fail("", status, &run.message);

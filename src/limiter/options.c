@@ -89,6 +89,7 @@ weir_status weir_limiter_configure(weir_limiter *limiter, const weir_limiter_opt
     if (status != WEIR_OK) return status;
   }
   *processes = (uint32_t)process_count;
+  terms->processes = process_count;
   limiter->memo_keys = (size_t)memo_keys;
   limiter->peers = (uint32_t)peers;
   limiter->fallback = (weir_fallback)o.fallback;

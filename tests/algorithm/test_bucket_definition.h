@@ -35,10 +35,10 @@ static inline wide cost_of(const struct bucket *bucket, int64_t cost) {
   return (wide)cost * bucket->rule->token_units;
 }
 
-/* A clock that was far ahead has been here. */
+/* A clock that was far ahead has been here; for one process at a time. */
 static inline bool is_far(const struct bucket *bucket, int64_t now_us) {
   wide slack = units(bucket, bucket->terms.longest_wait_us + 2 * bucket->terms.clock_error_us);
-  return bucket->v > units(bucket, now_us) + 65 * full(bucket) + slack;
+  return bucket->v > units(bucket, now_us) + full(bucket) + slack;
 }
 
 static inline bool fits(const struct bucket *bucket, int64_t now_us, const weir_ask *ask,

@@ -199,14 +199,101 @@ static void mends_both_keys_of_a_handover(void **state) {
   tear_down(b);
 }
 
-/* So many processes have charged too much at once, and others wait behind it. */
+enum { PROCESSES = 4 };
+
+static struct bench *set_up_shared(void) {
+  struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_RAISE);
+  b->one.terms.processes = b->other.terms.processes = PROCESSES;
+  return b;
+}
+
+/* That of one who believed that something fits: its knowledge, its decision, by two clocks. */
+static int64_t settle_us(const struct bench *b) {
+  return b->one.terms.memo_age_us + 2 * b->one.terms.margin_us;
+}
+
+static int64_t furthest(const struct bench *b) {
+  return 5 * TOKEN + b->one.terms.longest_wait_us + 2 * b->one.terms.clock_error_us;
+}
+
+static int64_t lock_height(const struct bench *b) {
+  return furthest(b) + 2 * (PROCESSES - 1) * 5 * TOKEN + 2 * settle_us(b);
+}
+
+/* What others have charged at once and in vain is about to go back by itself. */
 static void leaves_what_overshoot_can_have_left(void **state) {
   (void)state;
-  struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_RAISE);
-  int64_t ahead = 65 * 5 * TOKEN + b->one.terms.longest_wait_us + 2 * b->one.terms.clock_error_us;
+  struct bench *b = set_up_shared();
+  int64_t ahead = furthest(b) + (PROCESSES - 1) * 5 * TOKEN;
   store_put(b, 0, NOW + ahead);
   assert_int_equal(take(b, &b->one, NOW, 1)->reset_after_us, ahead);
   assert_int_equal(stored_in(b, 0), NOW + ahead);
+  store_put(b, 0, NOW + 5 * TOKEN); /* it has gone back */
+  take(b, &b->one, NOW + 60000, 1);
+  store_put(b, 0, NOW + settle_us(b) + ahead);
+  take(b, &b->one, NOW + settle_us(b), 1);
+  assert_int_equal(stored_in(b, 0), NOW + settle_us(b) + ahead);
+  tear_down(b);
+}
+
+/* Seen twice, locked, put back. */
+static void puts_back_what_stays_too_far_ahead_among_many(void **state) {
+  (void)state;
+  struct bench *b = set_up_shared();
+  int64_t later = settle_us(b);
+  store_put(b, 0, NOW + furthest(b) + 2 * later);
+  take(b, &b->one, NOW, 1);
+  take(b, &b->one, NOW + later - 1, 1);
+  assert_int_equal(stored_in(b, 0), NOW + furthest(b) + 2 * later);
+  peek(b, &b->one, NOW + later);
+  assert_int_equal(stored_in(b, 0), NOW + furthest(b) + 2 * later); /* who looks locks nothing */
+  assert_false(take(b, &b->one, NOW + later, 1)->allowed);
+  assert_int_equal(stored_in(b, 0), NOW + later + lock_height(b));
+  take(b, &b->one, NOW + 2 * later - 1, 1);
+  assert_int_equal(stored_in(b, 0), NOW + later + lock_height(b));
+  assert_int_equal(take(b, &b->one, NOW + 2 * later, 1)->retry_after_us, TOKEN);
+  assert_int_equal(stored_in(b, 0), NOW + 2 * later + 5 * TOKEN);
+  assert_true(take(b, &b->one, NOW + 2 * later + TOKEN, 1)->allowed);
+  tear_down(b);
+}
+
+/* Others have put it back while this process had it locked, and are charging in vain again. */
+static void puts_nothing_back_that_was_put_back_already(void **state) {
+  (void)state;
+  struct bench *b = set_up_shared();
+  int64_t later = settle_us(b);
+  store_put(b, 0, NOW + furthest(b) + 2 * later);
+  take(b, &b->one, NOW, 1);
+  take(b, &b->one, NOW + later, 1);
+  assert_int_equal(stored_in(b, 0), NOW + later + lock_height(b));
+  int64_t now = NOW + 3 * later;
+  store_put(b, 0, now + furthest(b) + (PROCESSES - 1) * 5 * TOKEN);
+  take(b, &b->one, now, 1);
+  assert_int_equal(stored_in(b, 0), now + furthest(b) + (PROCESSES - 1) * 5 * TOKEN);
+  tear_down(b);
+}
+
+/* By clocks that differ the most; the second finds the lock of the first too far ahead as well. */
+static void puts_back_the_lock_of_a_process_that_is_gone(void **state) {
+  (void)state;
+  struct bench *b = set_up_shared();
+  int64_t later = settle_us(b);
+  store_put(b, 0, NOW + lock_height(b) + 2 * b->one.terms.clock_error_us);
+  take(b, &b->other, NOW, 1);
+  assert_int_equal(stored_in(b, 0), NOW + lock_height(b) + 2 * b->one.terms.clock_error_us);
+  take(b, &b->other, NOW + later, 1);
+  take(b, &b->other, NOW + 2 * later, 1);
+  assert_int_equal(stored_in(b, 0), NOW + 2 * later + 5 * TOKEN);
+  tear_down(b);
+}
+
+/* Nothing but a wrong clock leaves more than a lock does. */
+static void puts_back_at_once_what_is_above_all_locks(void **state) {
+  (void)state;
+  struct bench *b = set_up_shared();
+  store_put(b, 0, NOW + lock_height(b) + 2 * b->one.terms.clock_error_us + 1);
+  take(b, &b->one, NOW, 1);
+  assert_int_equal(stored_in(b, 0), NOW + 5 * TOKEN);
   tear_down(b);
 }
 
@@ -225,6 +312,10 @@ int main(void) {
       cmocka_unit_test(mends_without_loss_when_two_do_it_at_once),
       cmocka_unit_test(mends_both_keys_of_a_handover),
       cmocka_unit_test(leaves_what_overshoot_can_have_left),
+      cmocka_unit_test(puts_back_what_stays_too_far_ahead_among_many),
+      cmocka_unit_test(puts_nothing_back_that_was_put_back_already),
+      cmocka_unit_test(puts_back_the_lock_of_a_process_that_is_gone),
+      cmocka_unit_test(puts_back_at_once_what_is_above_all_locks),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

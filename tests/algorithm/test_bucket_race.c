@@ -206,6 +206,7 @@ static void open_process(struct race *race, struct process *process) {
   process->client.terms.clock_error_us = scene->skew_us;
   process->client.terms.margin_us = 2 * scene->skew_us + DEADLINE_US;
   process->client.terms.longest_wait_us = LONGEST_WAIT_US;
+  process->client.terms.processes = PROCESSES;
   process->offset_us = random_to(race, 2 * scene->skew_us) - scene->skew_us;
 }
 

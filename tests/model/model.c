@@ -25,6 +25,7 @@ static void set_terms(struct model *model) {
       .memo_age_us = 1000000,
       .local_denial_us = REPEAT_US,
       .longest_wait_us = LONGEST_WAIT_US,
+      .processes = CLIENTS_MOST,
       .traits = flags & RAISES ? WEIR_TRAIT_RAISE : WEIR_TRAIT_SWAP,
       .cached_cells = flags & CACHED_CELLS,
       .local_denial = flags & LOCAL_DENIAL,

@@ -10,7 +10,6 @@ from algorithm import Algorithm, ceil_divide
 from rules import Malformed
 
 TOKEN_UNITS_LEAST = 1024
-FULL_MOST = 65  # buckets: one, and what as many processes may have charged too much at once
 LONGEST_WAIT_US = 60_000_000  # that a request may accept; the limiter's default
 
 
@@ -31,7 +30,7 @@ class Bucket(Algorithm):
         self.unit_bits, self.token_units = choose_unit(rule)
         self.full_units = self.capacity * self.token_units
         wait_us = LONGEST_WAIT_US + 2 * clock_error_us
-        self.ahead_most = FULL_MOST * self.full_units + (wait_us << self.unit_bits)
+        self.ahead_most = self.full_units + (wait_us << self.unit_bits)
         self.arrival = None
 
     def base(self, now):

@@ -74,21 +74,21 @@ class Buckets(Case):
 
     def test_arrival_that_no_honest_clock_left_counts_as_an_empty_bucket(self):
         first = (900_000, 1, (True, 0, 0, 2 * SECOND))
-        rule = "token-bucket:1/2s,burst=1"  # ahead by 65 * 2 s + 60 s + 20 ms at most
-        self.check(rule, first, (711_980, 1, (False, 0, 190_020_000, 190_020_000)))
+        rule = "token-bucket:1/2s,burst=1"  # ahead by 2 s + 60 s + 20 ms at most
+        self.check(rule, first, (839_980, 1, (False, 0, 62_020_000, 62_020_000)))
         self.check(
             rule,
             first,
-            (711_979, 1, (False, 0, 2 * SECOND, 2 * SECOND)),
-            (713_978, 1, (False, 0, 1_000, 1_000)),
-            (713_979, 1, (True, 0, 0, 2 * SECOND)),
+            (839_979, 1, (False, 0, 2 * SECOND, 2 * SECOND)),
+            (841_978, 1, (False, 0, 1_000, 1_000)),
+            (841_979, 1, (True, 0, 0, 2 * SECOND)),
         )
         # a cost that never fits does not even look
         self.check(
             rule,
             first,
-            (711_979, 2, NEVER),
-            (712_979, 1, (False, 0, 189_021_000, 189_021_000)),
+            (839_979, 2, NEVER),
+            (840_979, 1, (False, 0, 61_021_000, 61_021_000)),
         )
 
     def test_figures_are_what_trying_everything_finds(self):
