@@ -88,15 +88,28 @@ static bool is_plain(const weir_ask *ask) {
   return ask->kind == WEIR_ASK_TAKE && ask->costs == NULL && !ask->up_to && !ask->waits;
 }
 
+/* Until when what this decision rests on may be used. */
+static int64_t knowledge_ends_us(const weir_machine *machine) {
+  int64_t oldest_us = machine->now_us;
+  for (size_t i = 0; i < machine->stack->count; i++) {
+    const weir_method *method = weir_method_of(weir_machine_rule(machine, i));
+    int64_t read_us = method->oldest_us != NULL ? method->oldest_us(machine, i) : oldest_us;
+    if (read_us < oldest_us) oldest_us = read_us;
+  }
+  return oldest_us + machine->terms->memo_age_us;
+}
+
 static void remember_denial(weir_machine *machine, const weir_ask *ask) {
   weir_memo *notes = machine->notes;
   int64_t wait = ask->decision.retry_after_us;
+  int64_t ends_us = knowledge_ends_us(machine);
   notes->must_peek = true;
   if (!is_plain(ask) || (notes->denied_cost != 0 && notes->denied_cost <= ask->cost)) return;
   if (wait > machine->terms->local_denial_us) wait = machine->terms->local_denial_us;
   notes->denied_cost = ask->cost;
   notes->denied_at_us = machine->now_us;
   notes->denied_until_us = machine->now_us + wait;
+  if (notes->denied_until_us > ends_us) notes->denied_until_us = ends_us;
 }
 
 static void settle(weir_machine *machine, weir_ask *ask, unsigned denying) {

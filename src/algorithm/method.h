@@ -46,6 +46,9 @@ typedef struct weir_method {
   /* The largest cost that fits on top of the notes, for an ask with these wishes; 0: none. */
   int64_t (*room)(const weir_rule *rule, const weir_part *part, const weir_ask *ask);
 
+  /* When the oldest of the notes was read. NULL: rules that read all of them in every decision. */
+  int64_t (*oldest_us)(const weir_machine *machine, size_t i);
+
   /* Counts a cost as admitted (below 0: no longer), in part and memo. Called before `figures` and
    * `delay` of the same ask. */
   void (*note)(weir_machine *machine, size_t i, int64_t cost);

@@ -71,6 +71,16 @@ bool weir_notes_cover(const weir_machine *machine, size_t i, int64_t index) {
   return true;
 }
 
+int64_t weir_notes_oldest_us(const weir_machine *machine, size_t i) {
+  const weir_part *part = &machine->parts[i];
+  int64_t oldest_us = machine->now_us;
+  for (int64_t cell = part->window.first; cell <= part->window.last; cell++) {
+    int64_t read_us = part->window.cells[cell - part->window.first].read_us;
+    if (read_us >= 0 && read_us < oldest_us) oldest_us = read_us;
+  }
+  return oldest_us;
+}
+
 void weir_notes_read(weir_machine *machine, size_t i, int64_t index, int64_t counter) {
   const weir_rule *rule = &machine->stack->rules[i];
   int64_t cell;

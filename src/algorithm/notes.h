@@ -15,6 +15,10 @@ void weir_notes_frame(weir_machine *machine, size_t i);
  * and fresh. */
 bool weir_notes_cover(const weir_machine *machine, size_t i, int64_t index);
 
+/* When the cell of rule i's span was read that was read first. What has changed since it was read
+ * was changed, and read, in this decision. */
+int64_t weir_notes_oldest_us(const weir_machine *machine, size_t i);
+
 /* Writes down what rule i's counter `index` held at machine->now_us or later. */
 void weir_notes_read(weir_machine *machine, size_t i, int64_t index, int64_t counter);
 

@@ -152,6 +152,7 @@ const weir_method weir_window_method = {
     .answer = answer,
     .keeps_denied = keeps_denied,
     .room = room,
+    .oldest_us = weir_notes_oldest_us,
     .note = weir_notes_charge,
     .figures = figures,
     .hold = hold,

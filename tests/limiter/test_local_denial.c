@@ -148,6 +148,25 @@ static void hides_the_reset_of_finished_cells_for_memo_age_us_at_most(void **sta
   world_close(&w);
 }
 
+/* The denial rests on a finished cell that was read 980 ms before. */
+static void repeats_nothing_that_rests_on_knowledge_older_than_memo_age_us(void **state) {
+  world w;
+  (void)state;
+  world_open(&w, "memory:", "sliding-window:8/1m", NULL);
+  world_take(&w, "k", 8);
+  world_set(&w, 62 * SECOND_US);
+  assert_true(world_take(&w, "k", 1).allowed);
+  world_set(&w, 62 * SECOND_US + 980000);
+  weir_decision denied = world_take(&w, "k", 2);
+  assert_false(denied.allowed);
+  assert_int_equal(denied.source, WEIR_SOURCE_STORE);
+  world_set(&w, 63 * SECOND_US - 1);
+  assert_int_equal(world_take(&w, "k", 2).source, WEIR_SOURCE_LOCAL);
+  world_set(&w, 63 * SECOND_US);
+  assert_int_equal(world_take(&w, "k", 2).source, WEIR_SOURCE_STORE);
+  world_close(&w);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(repeats_a_denial_without_the_store),
@@ -161,6 +180,7 @@ int main(void) {
       cmocka_unit_test(a_peek_always_asks),
       cmocka_unit_test(hides_the_reset_of_another_process_for_local_denial_us_at_most),
       cmocka_unit_test(hides_the_reset_of_finished_cells_for_memo_age_us_at_most),
+      cmocka_unit_test(repeats_nothing_that_rests_on_knowledge_older_than_memo_age_us),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
