@@ -147,6 +147,7 @@ typedef struct weir_memo_rule {
  * decision reads and writes it, so it has no room for rules that are not there. */
 typedef struct weir_memo {
   bool must_peek;          /* a denial or an unknown outcome came last: look before charging */
+  int64_t look_until_us;   /* others swap this key too: until then look before swapping */
   int64_t denied_cost;     /* costs from this on were denied; 0: none */
   int64_t denied_at_us;    /* at this time */
   int64_t denied_until_us; /* and are denied without the store before this one */

@@ -5,11 +5,13 @@
  *      └───── pause <───────┘
  *
  * The version of the last write is kept, so that a process alone on a key needs one round trip.
- * What is kept stops being true with every write that is sent: its answer may never come.
+ * Where others write too, it is stale by the next one: whoever met a conflict looks first for a
+ * second, so that what it compares with is a round trip old, not as old as its last decision. What
+ * is kept stops being true with every write that is sent: its answer may never come.
  */
 #include "algorithm/bucket.h"
 
-enum { SWAPS_TO_TAKE_BACK = 3 };
+enum { SWAPS_TO_TAKE_BACK = 3, LOOK_FIRST_US = 1000000 };
 
 static bool ahead(const weir_rule *rule, const weir_terms *terms, const weir_kept *kept,
                   int64_t now_us, int64_t *units) {
@@ -29,7 +31,8 @@ static bool is_far(const weir_rule *rule, const weir_terms *terms, const weir_ke
 
 /* Not every server says which version it gave to what it wrote. */
 static bool blind(const weir_machine *machine, size_t i) {
-  return machine->notes->rules[i].kept.bucket.version != 0;
+  return machine->notes->rules[i].kept.bucket.version != 0 &&
+         machine->now_us >= machine->notes->look_until_us;
 }
 
 /* --- planning ----------------------------------------------------------------------------------
@@ -149,7 +152,10 @@ static void answer_look(weir_machine *machine, size_t i, const weir_action *acti
 
 static void answer_write(weir_machine *machine, size_t i, const weir_action *action) {
   weir_part *part = &machine->parts[i];
-  if (action->outcome == WEIR_DONE) keep(machine, i, action, part->bucket.written);
+  if (action->outcome == WEIR_DONE)
+    keep(machine, i, action, part->bucket.written);
+  else
+    machine->notes->look_until_us = machine->clock_us + LOOK_FIRST_US;
   if (machine->phase == WEIR_PHASE_TAKE_BACK) {
     if (action->outcome != WEIR_CONFLICT) part->unused = 0;
     part->conflict = part->unused > 0 && part->step == SWAPS_TO_TAKE_BACK;

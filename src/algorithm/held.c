@@ -31,9 +31,11 @@ void weir_held_release(weir_machine *machine) {
 void weir_held_survive(weir_machine *machine) {
   weir_held held[WEIR_RULES_MOST];
   size_t survivors = machine->asks->kind != WEIR_ASK_RESET ? machine->stack->count : 0;
+  int64_t look_until_us = machine->notes->look_until_us;
   for (size_t i = 0; i < survivors; i++)
     held[i] = machine->notes->rules[i].held;
   memset(machine->notes, 0, weir_memo_bytes(machine->stack));
+  machine->notes->look_until_us = look_until_us;
   for (size_t i = 0; i < survivors; i++)
     machine->notes->rules[i].held = held[i];
 }

@@ -10,7 +10,8 @@ void weir_held_keep(weir_machine *machine);
 /* Before a refund of every part's `unused`. Whether it arrives or not, that is held no more. */
 void weir_held_release(weir_machine *machine);
 
-/* Forgets all that the notes say, but not what is held; after a reset, that too. */
+/* Forgets all that the notes say, but not what is held (after a reset, that too), nor that others
+ * swap the key. */
 void weir_held_survive(weir_machine *machine);
 
 /* So much more (below 0: less) is held of rule i under `index`. A new index takes the place of the

@@ -296,6 +296,62 @@ static void the_reserve_is_for_giving_back_alone(void **state) {
   until_shown(late_second_round);
 }
 
+/* --- who shares a bucket -----------------------------------------------------------------------
+ */
+
+static int round_trips_of(weir_limiter *limiter) {
+  spy_forget();
+  assert_true(limiter_take(limiter, "k", 1).allowed);
+  return the_spy.counts.round_trips;
+}
+
+/* Another takes between every two of its own: what it kept is stale each time. */
+static void whoever_met_a_conflict_looks_first_for_a_second(void **state) {
+  world w;
+  (void)state;
+  world_open_backend(&w, &spy_backend, "spy:", "token-bucket:1000/1s", NULL);
+  weir_limiter *other = world_limiter(&w, "token-bucket:1000/1s", NULL);
+  assert_int_equal(round_trips_of(w.limiter), 2); /* look, create */
+  assert_int_equal(round_trips_of(other), 2);
+  assert_int_equal(round_trips_of(w.limiter), 3); /* in vain, look, swap */
+  assert_int_equal(round_trips_of(other), 3);
+  for (int64_t ms = 1; ms < 1000; ms += 2) {
+    world_set(&w, ms * 1000);
+    assert_int_equal(round_trips_of(w.limiter), 2);
+    assert_int_equal(round_trips_of(other), 2);
+  }
+  world_set(&w, SECOND_US); /* it tries, and meets the other again */
+  assert_int_equal(round_trips_of(w.limiter), 3);
+  world_set(&w, SECOND_US + 1000);
+  assert_int_equal(round_trips_of(w.limiter), 2);
+  for (int64_t ms = 1900; ms < 2500; ms += 100) { /* and is alone from now on */
+    world_set(&w, ms * 1000);
+    assert_int_equal(round_trips_of(w.limiter), ms < 2000 ? 2 : 1);
+  }
+  weir_limiter_destroy(other);
+  world_close(&w);
+}
+
+/* Even where the decision itself was left without an answer for it. */
+static void a_contended_key_is_looked_at_first(void **state) {
+  world w;
+  weir_decision decision;
+  (void)state;
+  open_rival(&w, "token-bucket:1000/1s", 20000);
+  assert_int_equal(take(&w, "k", &decision, NULL), WEIR_OK);
+  set_rival(0, "k", WITHOUT_END);
+  assert_int_equal(take(&w, "k", &decision, NULL), WEIR_CONTENDED);
+  set_rival(0, "k", 0);
+  assert_int_equal(take(&w, "k", &decision, NULL), WEIR_OK);
+  weir_limiter_counts counts = {.size = sizeof counts};
+  weir_limiter_read_counts(w.limiter, &counts);
+  uint64_t before = counts.round_trips;
+  assert_int_equal(take(&w, "k", &decision, NULL), WEIR_OK);
+  weir_limiter_read_counts(w.limiter, &counts);
+  assert_int_equal(counts.round_trips - before, 2);
+  world_close(&w);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_key_that_others_write_is_tried_again_and_charged_once),
@@ -305,6 +361,8 @@ int main(void) {
       cmocka_unit_test(what_cannot_go_back_is_not_called_contended),
       cmocka_unit_test(a_refund_that_others_keep_out_says_so),
       cmocka_unit_test(the_reserve_is_for_giving_back_alone),
+      cmocka_unit_test(whoever_met_a_conflict_looks_first_for_a_second),
+      cmocka_unit_test(a_contended_key_is_looked_at_first),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
