@@ -205,6 +205,7 @@ typedef struct weir_part {
       int64_t count;
       bool counted; /* the count was read */
       bool opening; /* this round opens G */
+      bool opened;  /* some round of this phase did: before its first charge nothing was open */
     } quota;
     struct {
       int64_t epoch;              /* g */

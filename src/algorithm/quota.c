@@ -23,7 +23,8 @@
  * can still open there. Without closing, a late clock opens a window in g-1 while one opens in g.
  *
  * As what is stored never changes, the stamp of a charge alone tells later which window it went to;
- * a refund needs nothing else.
+ * a refund needs nothing else. Nor does a window close early: where all that it was charged has
+ * gone back it is empty, and still ends when it was to end, which is what a peek tells.
  *
  * A clock that was wrong can leave a start, or a closed group, that no honest clock could have left
  * yet: later than t + e. It is read as if it were absent; only that it is there makes it necessary
@@ -195,7 +196,7 @@ static void plan_opening(weir_machine *machine, size_t i) {
   plan(machine, i, wrong ? WEIR_PUT : WEIR_CREATE, WEIR_PLACE_OPEN, part->quota.group)->value =
       start + 1;
   plan_open(machine, i, WEIR_GET, OWN);
-  part->quota.opening = true;
+  part->quota.opening = part->quota.opened = true;
 }
 
 /* With knowledge that will soon be too old, the key that opened the window is read along: a key in
@@ -328,7 +329,7 @@ static void figures(const weir_rule *rule, const weir_part *part, const weir_ask
       part->quota.start_us >= 0 ? part->quota.start_us + rule->period_us - part->now_us : 0;
   decision->remaining = room(rule, part, ask);
   if (denied) decision->retry_after_us = left;
-  decision->reset_after_us = part->quota.count > 0 ? left : 0;
+  decision->reset_after_us = part->quota.count > 0 || !part->quota.opened ? left : 0;
 }
 
 static void hold(weir_machine *machine, size_t i, int64_t cost) {

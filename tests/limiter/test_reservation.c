@@ -52,6 +52,23 @@ static void assert_same(weir_decision before, weir_decision after) {
   assert_int_equal(after.reset_after_us, before.reset_after_us);
 }
 
+/* Its window stays open, and whoever looks is told so. */
+static void a_cancelled_reservation_of_a_quota_leaves_its_window_open(void **state) {
+  (void)state;
+  for (int store = 0; store < STORES; store++) {
+    world w;
+    open_on(&w, store, "quota:10/1m");
+    assert_allowed(look(&w, "quota:10/1m"), 10, 0);
+    cancel(reserve(w.limiter, request_of("k", 10)));
+    world_set(&w, 59 * SECOND_US);
+    assert_allowed(look(&w, "quota:10/1m"), 10, SECOND_US);
+    assert_allowed(world_take(&w, "k", 10), 0, SECOND_US);
+    world_set(&w, 60 * SECOND_US);
+    assert_allowed(world_take(&w, "k", 10), 0, 60 * SECOND_US);
+    world_close(&w);
+  }
+}
+
 static const char *const that_give_back[] = {
     "fixed-window:9/1h",
     "sliding-window:9/1h",
@@ -305,6 +322,7 @@ static void a_cancel_of_what_is_gone_gives_nothing_back(void **state) {
 int main(void) {
   stores_start();
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_cancelled_reservation_of_a_quota_leaves_its_window_open),
       cmocka_unit_test(a_cancel_restores_exactly_what_was_there),
       cmocka_unit_test(a_reservation_that_is_forgotten_or_committed_stays_charged),
       cmocka_unit_test(a_cancel_gives_back_only_what_still_matters),

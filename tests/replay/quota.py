@@ -75,4 +75,4 @@ class Quota(Algorithm):
         return self.to_end_us(now)
 
     def reset_after_us(self, now):
-        return self.to_end_us(now) if self.count(now) > 0 else 0
+        return self.to_end_us(now) if self.find(now, opens=False) is not None else 0
