@@ -236,7 +236,8 @@ WEIR_EXPORT weir_status weir_limiter_peek(weir_limiter *limiter, const void *key
  * or has no one cost left (taken with a cost per rule, or given back in full). WEIR_BAD_COST as
  * well where less than that is charged in the store. After any error nothing was given back, save
  * that WEIR_UNKNOWN_OUTCOME leaves it open: it is off taken->cost all the same, so that it is not
- * given back twice. */
+ * given back twice. Only taken->cost says what was given back before: a copy of *taken must not be
+ * refunded beside it. */
 WEIR_EXPORT weir_status weir_limiter_refund(weir_limiter *limiter, const void *key,
                                             size_t key_length, int64_t cost, weir_decision *taken,
                                             weir_message *message);
@@ -315,7 +316,12 @@ typedef struct weir_reservation weir_reservation;
 
 /* Decides one request and keeps what is needed to cancel it. *reservation is NULL unless the status
  * is WEIR_OK and the request is allowed. WEIR_REQUEST_PEEK is WEIR_BAD_ARGUMENT. The limiter must
- * outlive it. A reservation that is neither committed nor cancelled simply stays charged. */
+ * outlive it. A reservation that is neither committed nor cancelled simply stays charged.
+ *
+ * What weir_limiter_refund gives back by request->decision, where it stands, is no longer there to
+ * cancel; such a refund is a use of the reservation, and what is left can be cancelled. A copy of
+ * the decision is not known to the reservation: whoever refunds by one and cancels as well gives
+ * back twice, as whoever refunds by two copies does. */
 WEIR_EXPORT weir_status weir_limiter_reserve(weir_limiter *limiter, weir_request *request,
                                              weir_reservation **reservation, weir_message *message);
 

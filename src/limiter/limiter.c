@@ -50,7 +50,8 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   made->table = weir_table_create(made->memo_keys, weir_memo_bytes(&made->stack));
   made->counts = weir_counts_create();
   made->idle = weir_idle_create();
-  bool complete = made->table != NULL && made->counts != NULL && made->idle != NULL;
+  bool complete = weir_limiter_init_reserved(made) && made->table != NULL && made->counts != NULL &&
+                  made->idle != NULL;
   weir_status status =
       complete ? weir_limiter_create_local(made, message) : weir_no_memory(message);
   if (status != WEIR_OK) weir_limiter_destroy(made);
@@ -90,6 +91,7 @@ void weir_limiter_destroy(weir_limiter *limiter) {
   if (limiter == NULL) return;
   weir_limiter_leave_store(limiter);
   weir_limiter_destroy_local(limiter);
+  weir_limiter_clean_up_reserved(limiter);
   weir_idle_destroy(limiter->idle);
   weir_table_destroy(limiter->table);
   weir_counts_destroy(limiter->counts);

@@ -36,6 +36,7 @@ typedef struct weir_key_front {
 } weir_key_front;
 
 enum { WEIR_WARNINGS_MOST = 12 }; /* more than there are reasons for, one of them for each rule */
+enum { WEIR_RESERVED_BUCKETS = 64 };
 
 struct weir_limiter {
   weir_store *store;
@@ -63,6 +64,9 @@ struct weir_limiter {
   atomic_uint clock_steps;   /* backward steps that were followed */
   _Atomic int64_t latest_us; /* the clock guard's */
   weir_idle *idle;
+
+  pthread_mutex_t reserved_mutex;                    /* guards the next; */
+  weir_reservation *reserved[WEIR_RESERVED_BUCKETS]; /* open ones, by where their decision is */
 };
 
 /* Reads the given options (NULL: all defaults) into the limiter. `store_timeout_us` is the default
@@ -116,6 +120,10 @@ weir_status weir_limiter_settle(weir_limiter *limiter, const void *key, size_t k
 
 /* WEIR_NO_MEMORY, and says so. */
 weir_status weir_no_memory(weir_message *message);
+
+/* The table of open reservations, empty. Destroying waits for no lock. */
+bool weir_limiter_init_reserved(weir_limiter *limiter);
+void weir_limiter_clean_up_reserved(weir_limiter *limiter);
 
 /* The injected clock, kept within its range, small backward steps held back. */
 int64_t weir_limiter_now(weir_limiter *limiter);

@@ -1,5 +1,11 @@
 /* Giving back: reservations remember exactly what they were charged, refunds as much as a decision
- * says. */
+ * says.
+ *
+ * A reservation's request holds such a decision too, and what is refunded by it is no longer there
+ * to cancel. It is known by its place in the caller's memory, which is compared and never read: the
+ * caller may have done anything with it since. So key and stamp must fit as well, and of several
+ * made in one place the last has it. A copy of the decision is not known.
+ */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,14 +24,79 @@ struct weir_reservation {
   weir_limiter *limiter;
   weir_limiter *charged; /* itself, or the one that answered for it; NULL: nobody was charged */
   weir_reservation_state state;
-  bool own_costs; /* one per rule, in costs */
-  int64_t cost;
+  const weir_decision *taken; /* of its request; NULL: it is not in the table of open ones */
+  weir_reservation *next;     /* there, in the same bucket */
   int64_t at_us;
-  int64_t costs[WEIR_RULES_MOST];
-  int64_t ends[WEIR_RULES_MOST]; /* of the slots that buckets gave */
+  int64_t costs[WEIR_RULES_MOST]; /* that can be cancelled, under each rule */
+  int64_t ends[WEIR_RULES_MOST];  /* of the slots that buckets gave */
   size_t key_length;
   unsigned char key[];
 };
+
+/* --- which are open ----------------------------------------------------------------------------
+ */
+
+bool weir_limiter_init_reserved(weir_limiter *limiter) {
+  return pthread_mutex_init(&limiter->reserved_mutex, NULL) == 0;
+}
+
+/* In a child of the process that made it, a thread of the parent may have held it at the fork. */
+void weir_limiter_clean_up_reserved(weir_limiter *limiter) {
+  if (pthread_mutex_trylock(&limiter->reserved_mutex) != 0) return;
+  pthread_mutex_unlock(&limiter->reserved_mutex);
+  pthread_mutex_destroy(&limiter->reserved_mutex);
+}
+
+/* Decisions stand in requests, which are larger than 128 bytes. */
+static weir_reservation **bucket_of(weir_limiter *limiter, const weir_decision *taken) {
+  return &limiter->reserved[((uintptr_t)taken / 128) % WEIR_RESERVED_BUCKETS];
+}
+
+/* Takes out who has this place; NULL: nobody. The table is locked. */
+static weir_reservation *unlink_taken(weir_limiter *limiter, const weir_decision *taken) {
+  weir_reservation **at = bucket_of(limiter, taken);
+  while (*at != NULL && (*at)->taken != taken)
+    at = &(*at)->next;
+  weir_reservation *found = *at;
+  if (found == NULL) return NULL;
+  *at = found->next;
+  found->taken = NULL;
+  return found;
+}
+
+static void link_taken(weir_reservation *reservation, const weir_decision *taken) {
+  weir_limiter *limiter = reservation->limiter;
+  pthread_mutex_lock(&limiter->reserved_mutex);
+  unlink_taken(limiter, taken);
+  weir_reservation **bucket = bucket_of(limiter, taken);
+  reservation->taken = taken;
+  reservation->next = *bucket;
+  *bucket = reservation;
+  pthread_mutex_unlock(&limiter->reserved_mutex);
+}
+
+static void close_taken(weir_reservation *reservation) {
+  weir_limiter *limiter = reservation->limiter;
+  pthread_mutex_lock(&limiter->reserved_mutex);
+  if (reservation->taken != NULL) unlink_taken(limiter, reservation->taken);
+  pthread_mutex_unlock(&limiter->reserved_mutex);
+}
+
+/* So much went back by this decision. What a leaky bucket keeps when it is refunded can still be
+ * cancelled. */
+static void take_off_reserved(weir_limiter *limiter, const weir_decision *taken, const void *key,
+                              size_t key_length, const int64_t *costs) {
+  pthread_mutex_lock(&limiter->reserved_mutex);
+  weir_reservation *found = *bucket_of(limiter, taken);
+  while (found != NULL && found->taken != taken)
+    found = found->next;
+  if (found != NULL && found->at_us == taken->at_us && found->key_length == key_length &&
+      memcmp(found->key, key, key_length) == 0) {
+    for (size_t i = 0; i < limiter->stack.count; i++)
+      if (limiter->stack.rules[i].kind != WEIR_LEAKY_BUCKET) found->costs[i] -= costs[i];
+  }
+  pthread_mutex_unlock(&limiter->reserved_mutex);
+}
 
 /* --- reservations ------------------------------------------------------------------------------
  */
@@ -34,8 +105,7 @@ static weir_reservation *create_reservation(weir_limiter *limiter, const weir_re
   weir_reservation *made = calloc(1, sizeof *made + request->key_length);
   if (made == NULL) return NULL;
   made->limiter = limiter;
-  made->own_costs = request->costs != NULL;
-  if (made->own_costs)
+  if (request->costs != NULL)
     memcpy(made->costs, request->costs, limiter->stack.count * sizeof made->costs[0]);
   for (size_t i = 0; i < WEIR_RULES_MOST; i++)
     made->ends[i] = WEIR_NO_SLOT;
@@ -74,8 +144,10 @@ static weir_status reserve(weir_limiter *limiter, weir_request *request,
     return status;
   }
   made->charged = who_charged(limiter, &ask.decision);
-  made->cost = ask.decision.cost;
+  for (size_t i = 0; request->costs == NULL && i < limiter->stack.count; i++)
+    made->costs[i] = ask.decision.cost;
   made->at_us = ask.decision.at_us;
+  link_taken(made, &request->decision);
   *reservation = made;
   return WEIR_OK;
 }
@@ -103,6 +175,7 @@ static weir_status end_reservation(weir_reservation *reservation, weir_reservati
     return WEIR_BAD_ARGUMENT;
   }
   reservation->state = state;
+  close_taken(reservation);
   return WEIR_OK;
 }
 
@@ -119,14 +192,20 @@ static weir_status explain_refund(weir_status status, weir_message *message) {
   return status;
 }
 
+static bool has_something_left(const weir_reservation *reservation) {
+  for (size_t i = 0; i < WEIR_RULES_MOST; i++)
+    if (reservation->costs[i] > 0) return true;
+  return false;
+}
+
 static weir_status give_back(weir_reservation *reservation, weir_message *message) {
   weir_ask ask = {.kind = WEIR_ASK_REFUND,
                   .alone = true,
-                  .cost = reservation->cost,
-                  .costs = reservation->own_costs ? reservation->costs : NULL,
+                  .cost = 1,
+                  .costs = reservation->costs,
                   .at_us = reservation->at_us,
                   .ends = reservation->ends};
-  if (reservation->charged == NULL) return WEIR_OK;
+  if (reservation->charged == NULL || !has_something_left(reservation)) return WEIR_OK;
   weir_status status = weir_limiter_settle(reservation->charged, reservation->key,
                                            reservation->key_length, &ask, message);
   return explain_refund(status, message);
@@ -141,6 +220,8 @@ weir_status weir_reservation_cancel(weir_reservation *reservation, weir_message 
 }
 
 void weir_reservation_destroy(weir_reservation *reservation) {
+  if (reservation == NULL) return;
+  if (weir_limiter_check_process(reservation->limiter, NULL) == WEIR_OK) close_taken(reservation);
   free(reservation);
 }
 
@@ -183,9 +264,10 @@ static weir_status check_refund(const weir_limiter *limiter, int64_t cost,
   return WEIR_BAD_COST;
 }
 
-/* Where the limiter's own charge goes back to: the store, or `limiter` is the local one. */
-static weir_status refund(weir_limiter *limiter, const void *key, size_t key_length, int64_t cost,
-                          weir_decision *taken, weir_message *message) {
+/* To where it was charged: the limiter's store, or the one inside this process. */
+static weir_status refund(weir_limiter *owner, weir_limiter *limiter, const void *key,
+                          size_t key_length, int64_t cost, weir_decision *taken,
+                          weir_message *message) {
   weir_status status = check_refund(limiter, cost, taken, message);
   if (status != WEIR_OK) return status;
   const weir_request request = {.key = key, .key_length = key_length, .cost = cost};
@@ -198,7 +280,10 @@ static weir_status refund(weir_limiter *limiter, const void *key, size_t key_len
   weir_ask ask = {
       .kind = WEIR_ASK_REFUND, .alone = true, .cost = cost, .costs = costs, .at_us = taken->at_us};
   status = weir_limiter_settle(limiter, key, key_length, &ask, message);
-  if (status == WEIR_OK || status == WEIR_UNKNOWN_OUTCOME) taken->cost -= cost;
+  if (status == WEIR_OK || status == WEIR_UNKNOWN_OUTCOME) {
+    take_off_reserved(owner, taken, key, key_length, costs);
+    taken->cost -= cost;
+  }
   return explain_refund(status, message);
 }
 
@@ -216,7 +301,7 @@ weir_status weir_limiter_refund(weir_limiter *limiter, const void *key, size_t k
                                 int64_t cost, weir_decision *taken, weir_message *message) {
   weir_limiter *charged = who_charged(limiter, taken);
   weir_status status = charged != NULL
-                           ? refund(charged, key, key_length, cost, taken, message)
+                           ? refund(limiter, charged, key, key_length, cost, taken, message)
                            : refund_nothing(limiter, key, key_length, cost, taken, message);
   weir_counts_add(limiter->counts, status, NULL);
   return status;
