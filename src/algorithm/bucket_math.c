@@ -72,6 +72,10 @@ int64_t weir_bucket_unwrap(const weir_rule *rule, int64_t now_us, int64_t stored
   return ahead <= LOW_BITS(AHEAD_BITS) ? ahead : 0;
 }
 
+int64_t weir_bucket_told_apart_us(const weir_rule *rule) {
+  return (LOW_BITS(STORED_BITS) - LOW_BITS(AHEAD_BITS)) >> rule->unit_bits;
+}
+
 int64_t weir_bucket_wrapped_less(int64_t stored, int64_t units) {
   return (stored - units) & LOW_BITS(STORED_BITS);
 }

@@ -49,6 +49,9 @@ int64_t weir_bucket_undrained(const weir_rule *rule, int64_t cost, int64_t befor
 int64_t weir_bucket_wrap(const weir_rule *rule, int64_t now_us, int64_t ahead);
 int64_t weir_bucket_unwrap(const weir_rule *rule, int64_t now_us, int64_t stored);
 
+/* How long such a value can be told from one that is ahead. */
+int64_t weir_bucket_told_apart_us(const weir_rule *rule);
+
 /* The same with `units` less. */
 int64_t weir_bucket_wrapped_less(int64_t stored, int64_t units);
 

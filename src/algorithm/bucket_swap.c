@@ -38,9 +38,15 @@ static bool blind(const weir_machine *machine, size_t i) {
 /* --- planning ----------------------------------------------------------------------------------
  */
 
+/* However long keys are to live at least: one that is so old that its number comes round again
+ * would pass for a bucket that was just charged. A server rounds up by 2 s. */
 static weir_action *plan(weir_machine *machine, size_t i, weir_operation_kind kind) {
-  int64_t ttl_us = weir_bucket_ttl_us(weir_machine_rule(machine, i), machine->terms);
-  return weir_plan(machine, i, kind, WEIR_PLACE_COUNT, 0, ttl_us);
+  const weir_rule *rule = weir_machine_rule(machine, i);
+  int64_t ttl_us = weir_bucket_ttl_us(rule, machine->terms);
+  int64_t most_us = weir_bucket_told_apart_us(rule) - 2000000;
+  weir_action *action = weir_plan(machine, i, kind, WEIR_PLACE_COUNT, 0, ttl_us);
+  if (action->ttl_us > most_us) action->ttl_us = most_us;
+  return action;
 }
 
 /* In the place of what is kept. */

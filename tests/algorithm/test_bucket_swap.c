@@ -131,6 +131,23 @@ static void keeps_the_key_until_the_last_wait_is_over(void **state) {
   tear_down(b);
 }
 
+/* Numbers come round after 50.9 days where a microsecond has 2^20 units: from 47.7 days on an old
+ * one may look like one that is ahead. */
+static void keeps_no_key_until_its_number_comes_round(void **state) {
+  (void)state;
+  const int64_t day_us = INT64_C(86400000000);
+  struct bench *b = set_up("token-bucket:10000000/1s", WEIR_TRAIT_SWAP);
+  b->one.terms.least_ttl_us = 60 * day_us;
+  take(b, &b->one, NOW, 1);
+  assert_in_range(store_find(&b->store, 0, 0)->ttl_us, 47 * day_us, 48 * day_us);
+  tear_down(b);
+  b = set_up(TOKENS_5, WEIR_TRAIT_SWAP);
+  b->one.terms.least_ttl_us = 60 * day_us;
+  take(b, &b->one, NOW, 1);
+  assert_int_equal(store_find(&b->store, 0, 0)->ttl_us, 60 * day_us);
+  tear_down(b);
+}
+
 static void drops_what_is_reset(void **state) {
   (void)state;
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_SWAP);
@@ -251,6 +268,7 @@ int main(void) {
       cmocka_unit_test(repeats_a_denial_from_memory),
       cmocka_unit_test(decides_a_group_one_by_one_in_one_write),
       cmocka_unit_test(keeps_the_key_until_the_last_wait_is_over),
+      cmocka_unit_test(keeps_no_key_until_its_number_comes_round),
       cmocka_unit_test(drops_what_is_reset),
       cmocka_unit_test(looks_again_after_a_pause_when_others_were_faster),
       cmocka_unit_test(never_creates_over_another_process),

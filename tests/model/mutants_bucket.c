@@ -74,6 +74,12 @@ static bool forget_past(const struct model *model, const struct client *client,
   return true;
 }
 
+/* Believes that nobody else is there. */
+static void is_alone(weir_stack *stack, weir_terms *terms) {
+  (void)stack;
+  terms->processes = 1;
+}
+
 static void short_life(const struct model *model, const struct client *client,
                        weir_action *action) {
   (void)client;
@@ -134,6 +140,11 @@ const struct mutant bucket_mutants[] = {
      .scope = "token bucket, RAISE, between epochs",
      .killed_by = CHECK_BOUND,
      .replace = forget_past},
+    {.name = "puts back what others have charged in vain",
+     .scope = "token bucket, RAISE, too far ahead in vain",
+     .killed_by = CHECK_BOUND,
+     .misconfigure = is_alone,
+     .unchecked = 1U << CHECK_DENIAL | 1U << CHECK_STATUS | 1U << CHECK_LEAK},
     {.name = "a bucket that lives for one period",
      .scope = "token bucket, SWAP",
      .killed_by = CHECK_TTL,
