@@ -57,7 +57,8 @@ typedef enum weir_fallback {
 
 /* Zero means default, for every member. Set `size` to sizeof(weir_limiter_options); members are
  * only ever appended, and a shorter, older structure is accepted. Set deadline_us, clock_error_us,
- * processes and longest_wait_us alike wherever the same keys are used: the guarantees count on it.
+ * processes, memo_age_us and longest_wait_us alike wherever the same keys are used: the guarantees
+ * count on it.
  */
 typedef struct weir_limiter_options {
   size_t size;
@@ -70,17 +71,20 @@ typedef struct weir_limiter_options {
    * 60000000; default 10000. */
   int64_t clock_error_us;
   /* How many limiters may use the same keys at once, one in each process as a rule. Part of the
-   * storage layout. 1 to 100000; default 64. */
+   * storage layout, and of how far ahead a bucket may stand on Redis before a clock must have been
+   * wrong. 1 to 100000; default 64. */
   uint32_t processes;
   /* Keys this limiter remembers something about. 1 to 16777216; default 16384. */
   uint32_t memo_keys;
-  /* Oldest local knowledge a decision may use. 1 to 60000000; default 1000000. */
+  /* Oldest local knowledge a decision may use, repeated denials included. 1 to 60000000; default
+   * 1000000. */
   int64_t memo_age_us;
   /* Longest a denial is repeated without the store, memo_age_us at the most. 1 to 60000000; default
    * 50000. */
   int64_t local_denial_us;
   /* Keys live at least this long in the store, for clocks that do not run at the pace of real time.
-   * Up to 400 days; default 0. */
+   * Up to 400 days; default 0. Buckets above about 10^6 a second, on stores with compare-and-swap,
+   * 47 days at most, and by a clock that runs faster they must not be idle for longer. */
   int64_t least_ttl_us;
   /* Longest delay that a request may accept (weir_request.longest_wait_us, weir_limiter_wait).
    * Buckets in the store live that much longer. 1 to 1800000000; default 60000000. */
@@ -99,7 +103,8 @@ typedef struct weir_limiter_options {
  *   fixed-window:LIMIT/PERIOD[,option...]     LIMIT in each aligned PERIOD
  *   sliding-window:LIMIT/PERIOD[,option...]   LIMIT in the last PERIOD, by weighted cells
  *   sliding-log:LIMIT/PERIOD[,option...]      LIMIT in the last PERIOD, exactly; every cost is 1
- *   quota:LIMIT/PERIOD[,option...]            LIMIT in the PERIOD that a key's first request opens
+ *   quota:LIMIT/PERIOD[,option...]            LIMIT in the PERIOD that a key's first request opens,
+ *                                             whatever goes back of what was charged in it
  *   token-bucket:LIMIT/PERIOD[,option...]     a bucket that fills at this rate
  *   leaky-bucket:LIMIT/PERIOD[,option...]     a queue that drains at this rate: callers wait
  *
