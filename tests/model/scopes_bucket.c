@@ -158,7 +158,7 @@ const struct scope bucket_scopes[] = {
      .flags = RAISES},
     {.name = "token bucket, RAISE, locked in vain",
      .rules = "token-bucket:1/1s,burst=1",
-     .requests = "1 / 1 / 1 1 1",
+     .requests = "1 / 1 1 1",
      .instants_us = {-4, 1000040, 2000080},
      .flags = RAISES | OVERDUE},
     {.name = "token bucket, RAISE, crash",
