@@ -4,12 +4,12 @@
  * choose keys that collide, and no byte of a key is kept; that two of a million keys are taken for
  * one another has a chance of 10^-27.
  *
- * `keys` bounds the whole store and is shared out among the shards. When a shard is full a key that
- * is near its expiry makes room. Keys do not fall into shards quite evenly, so this begins a little
- * before the bound: at 95 % or more of it, because a store of few keys uses fewer shards. Memory:
- * 54 to 107 bytes per key (see table.h). A shard that doubles keeps its lock meanwhile, some 100 ns
- * per key in it; so stores of more than four million keys have more shards unless the URL says
- * otherwise.
+ * `keys` bounds the whole store and is shared out among the shards. When a shard is full a key
+ * makes room that admits little when it is forgotten (see table.h). Keys do not fall into shards
+ * quite evenly, so this begins a little before the bound: at 95 % or more of it, because a store of
+ * few keys uses fewer shards. Memory: 64 to 128 bytes per key (see table.h). A shard that doubles
+ * keeps its lock meanwhile, some 100 ns per key in it; so stores of more than four million keys
+ * have more shards unless the URL says otherwise.
  */
 #include <pthread.h>
 #include <sodium.h>
@@ -172,7 +172,7 @@ const weir_backend weir_memory_backend = {
     .name = "memory",
     .schemes = schemes,
     .options = options,
-    .traits = WEIR_TRAIT_SWAP,
+    .traits = WEIR_TRAIT_SWAP | WEIR_TRAIT_STAKE,
     .open = memory_open,
     .exec = memory_exec,
     .close = memory_close,

@@ -23,6 +23,15 @@ static weir_outcome write_entry(const struct call *call, weir_memory_entry *entr
   return WEIR_DONE;
 }
 
+/* The sum of many charges may pass a whole limit, where denied requests count: it is cut. */
+static void raise_stake(weir_memory_entry *entry, uint32_t stake) {
+  entry->stake = stake < UINT32_MAX - entry->stake ? entry->stake + stake : UINT32_MAX;
+}
+
+static void lower_stake(weir_memory_entry *entry, uint32_t stake) {
+  entry->stake = stake < entry->stake ? entry->stake - stake : 0;
+}
+
 /* Both terms are at most 2^63 - 1 in size, the clock is far below 2^62: no overflow. */
 static weir_outcome write_with_ttl(const struct call *call, weir_memory_entry *entry,
                                    int64_t value) {
@@ -33,6 +42,7 @@ static weir_outcome write_with_ttl(const struct call *call, weir_memory_entry *e
 static weir_outcome insert(const struct call *call, int64_t value) {
   weir_memory_entry *entry = weir_memory_table_insert(call->table, call->fingerprint, call->now_us);
   if (entry == NULL) return refuse(call, "there is not enough memory for another key");
+  entry->stake = call->operation->stake;
   return write_with_ttl(call, entry, value);
 }
 
@@ -42,6 +52,7 @@ static weir_outcome add(const struct call *call) {
   if (before > INT64_MAX - operation->delta) return refuse(call, "the value would pass 2^63 - 1");
   operation->value = before + operation->delta;
   if (call->entry == NULL) return insert(call, operation->value);
+  raise_stake(call->entry, operation->stake);
   if (operation->refresh) return write_with_ttl(call, call->entry, operation->value);
   return write_entry(call, call->entry, operation->value);
 }
@@ -52,11 +63,13 @@ static weir_outcome sub(const struct call *call) {
   if (call->entry->value < INT64_MIN + operation->delta)
     return refuse(call, "the value would pass -2^63");
   operation->value = call->entry->value - operation->delta;
+  lower_stake(call->entry, operation->stake);
   return write_entry(call, call->entry, operation->value);
 }
 
 static weir_outcome get(const struct call *call) {
   if (call->entry == NULL) return WEIR_ABSENT;
+  if (call->entry->stake < call->operation->stake) call->entry->stake = call->operation->stake;
   call->operation->value = call->entry->value;
   call->operation->version_out = call->entry->version;
   return WEIR_DONE;
@@ -65,11 +78,13 @@ static weir_outcome get(const struct call *call) {
 static weir_outcome swap(const struct call *call) {
   if (call->entry == NULL) return WEIR_ABSENT;
   if (call->entry->version != call->operation->version) return WEIR_CONFLICT;
+  call->entry->stake = call->operation->stake;
   return write_with_ttl(call, call->entry, call->operation->value);
 }
 
 static weir_outcome put(const struct call *call) {
   if (call->entry == NULL) return insert(call, call->operation->value);
+  call->entry->stake = call->operation->stake;
   return write_with_ttl(call, call->entry, call->operation->value);
 }
 

@@ -1,12 +1,15 @@
 #include "memory/table.h"
 
 #include <stdlib.h>
+#include <weir/backend.h>
 
 enum {
   CAPACITY_LEAST = 16,
   SWEEP_STEPS =
       4, /* places looked at per insert: a whole round while a quarter of the table is filled */
-  EVICT_SAMPLE = 8 /* entries compared when the table is full */
+  EVICT_SAMPLE = 16, /* entries compared when the table is full */
+  EVICT_MOST = 64,   /* and while none of them is cheap */
+  RECENT_DIVISOR = 4 /* the part of a table of insertions within which a use is recent */
 };
 
 static size_t mask(const weir_memory_table *table) {
@@ -44,7 +47,10 @@ weir_memory_entry *weir_memory_table_find(weir_memory_table *table,
                                           weir_memory_fingerprint fingerprint, int64_t now_us) {
   weir_memory_entry *entry = locate(table, fingerprint);
   if (!is_used(entry)) return NULL;
-  if (entry->expiry_us > now_us) return entry;
+  if (entry->expiry_us > now_us) {
+    entry->used = table->inserted;
+    return entry;
+  }
   weir_memory_table_erase(table, entry);
   return NULL;
 }
@@ -77,17 +83,46 @@ static void sweep(weir_memory_table *table, int64_t now_us) {
   }
 }
 
-/* Places are random, so neighbours are a random sample; an expired entry is the nearest of all. */
-static void evict(weir_memory_table *table) {
-  weir_memory_entry *nearest = NULL;
-  for (size_t met = 0; met < EVICT_SAMPLE && met < table->used;) {
-    weir_memory_entry *entry = &table->entries[table->hand];
+/* Insertions since it was used. */
+static uint32_t age_of(const weir_memory_table *table, const weir_memory_entry *entry) {
+  return table->inserted - entry->used;
+}
+
+static bool is_recent(const weir_memory_table *table, const weir_memory_entry *entry) {
+  return age_of(table, entry) <= table->limit / RECENT_DIVISOR;
+}
+
+/* Whether `entry` is to go rather than `other`. */
+static bool goes_before(const weir_memory_table *table, const weir_memory_entry *entry,
+                        const weir_memory_entry *other) {
+  bool stakes_decide =
+      entry->stake != other->stake && !is_recent(table, entry) && !is_recent(table, other);
+  if (stakes_decide) return entry->stake < other->stake;
+  return age_of(table, entry) > age_of(table, other);
+}
+
+static bool is_cheap(const weir_memory_table *table, const weir_memory_entry *entry) {
+  return entry->stake <= WEIR_STAKE_WHOLE / 2 && !is_recent(table, entry);
+}
+
+static weir_memory_entry *next_used(weir_memory_table *table) {
+  weir_memory_entry *entry;
+  do {
+    entry = &table->entries[table->hand];
     table->hand = (table->hand + 1) & mask(table);
-    if (!is_used(entry)) continue;
-    if (nearest == NULL || entry->expiry_us < nearest->expiry_us) nearest = entry;
-    met++;
+  } while (!is_used(entry));
+  return entry;
+}
+
+/* Places are random, so neighbours are a random sample. */
+static void evict(weir_memory_table *table, int64_t now_us) {
+  weir_memory_entry *first = next_used(table);
+  for (size_t met = 1; met < table->used && first->expiry_us > now_us; met++) {
+    if (met >= EVICT_SAMPLE && (met >= EVICT_MOST || is_cheap(table, first))) break;
+    weir_memory_entry *entry = next_used(table);
+    if (entry->expiry_us <= now_us || goes_before(table, entry, first)) first = entry;
   }
-  weir_memory_table_erase(table, nearest);
+  weir_memory_table_erase(table, first);
 }
 
 static bool grow(weir_memory_table *table) {
@@ -107,10 +142,11 @@ static bool grow(weir_memory_table *table) {
 weir_memory_entry *weir_memory_table_insert(weir_memory_table *table,
                                             weir_memory_fingerprint fingerprint, int64_t now_us) {
   sweep(table, now_us);
-  if (table->used == table->limit) evict(table);
+  if (table->used == table->limit) evict(table, now_us);
   if (table->used >= table->capacity / 4 * 3 && !grow(table)) return NULL;
   weir_memory_entry *entry = locate(table, fingerprint);
   entry->fingerprint = fingerprint;
+  entry->used = ++table->inserted;
   table->used++;
   return entry;
 }

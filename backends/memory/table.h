@@ -1,8 +1,20 @@
 /* A bounded hash table of counters: open addressing, linear probing, entries of one size.
  *
- * A key is known by its 128-bit fingerprint alone. An entry takes 40 bytes; the table doubles when
- * three quarters are used, so a key costs 54 to 107 bytes, and while the table doubles, half as
+ * A key is known by its 128-bit fingerprint alone. An entry takes 48 bytes; the table doubles when
+ * three quarters are used, so a key costs 64 to 128 bytes, and while the table doubles, half as
  * much again. It never shrinks. Not for several threads at once.
+ *
+ * A full table gives something up for every new key. Whoever floods it with keys would like a key
+ * of his forgotten that has used up its limit, so
+ *
+ *   - what was used while the last quarter of a table of keys came in is not given up: a key that
+ *     is asked for often stays, whatever the others are worth;
+ *   - of the rest goes what has the least stake (weir_operation.stake), so what admits least when
+ *     it is forgotten; among equals, what was used longest ago.
+ *
+ * To have a key forgotten that has used a part of its limit, one must use up as large a part for
+ * each of a good part of a table of other keys. Both are looked up among a few neighbours, which
+ * are a random sample: keeping a list in order would touch other entries at every use.
  */
 #ifndef WEIR_MEMORY_TABLE_H
 #define WEIR_MEMORY_TABLE_H
@@ -21,14 +33,17 @@ typedef struct weir_memory_entry {
   int64_t value;
   uint64_t version;
   int64_t expiry_us; /* of weir_monotonic_us(); 0: nothing is here */
+  uint32_t stake;    /* by the operations on it; far more than a whole is cut */
+  uint32_t used;     /* weir_memory_table.inserted when it was found or made last */
 } weir_memory_entry;
 
 typedef struct weir_memory_table {
   weir_memory_entry *entries;
   size_t capacity; /* a power of two */
   size_t used;
-  size_t limit; /* used never exceeds it */
-  size_t hand;  /* where the collection of expired entries goes on */
+  size_t limit;      /* used never exceeds it */
+  size_t hand;       /* where the look for entries to give up goes on */
+  uint32_t inserted; /* how many came in; wraps: what nobody used for 2^32 of them looks new */
 } weir_memory_table;
 
 /* False: not enough memory. `limit` is at least 1. */
@@ -41,8 +56,8 @@ weir_memory_entry *weir_memory_table_find(weir_memory_table *table,
                                           weir_memory_fingerprint fingerprint, int64_t now_us);
 
 /* Makes an entry for a fingerprint that is absent; the caller sets the rest, expiry_us not to 0.
- * Collects a few expired entries first; in a full table something makes room: of a few entries, the
- * one nearest to its expiry. NULL: not enough memory, and nothing is lost. */
+ * Collects a few expired entries first; in a full table something makes room. NULL: not enough
+ * memory, and nothing is lost. */
 weir_memory_entry *weir_memory_table_insert(weir_memory_table *table,
                                             weir_memory_fingerprint fingerprint, int64_t now_us);
 

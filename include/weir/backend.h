@@ -25,7 +25,8 @@ enum {
   WEIR_STORE_KEY_MOST = 250,    /* bytes of a key: printable ASCII without space */
   WEIR_OPERATIONS_MOST = 131072 /* operations in one `exec` */
 };
-#define WEIR_VALUE_MOST (INT64_C(1) << 62) /* delta, seed, value: at most this */
+#define WEIR_VALUE_MOST (INT64_C(1) << 62)   /* delta, seed, value: at most this */
+#define WEIR_STAKE_WHOLE (UINT32_C(1) << 30) /* weir_operation.stake: a whole limit */
 #define WEIR_TTL_MOST_US (INT64_C(2100) * 24 * 3600 * 1000000) /* longest ttl_us; at least 1 ms */
 
 /* Every value is an int64. What a key holds that is not one is refused, never guessed at.
@@ -97,12 +98,20 @@ typedef struct weir_operation {
   int64_t ttl_us;       /* ADD, SUB, CREATE, SWAP, RAISE, PUT: 1000 to WEIR_TTL_MOST_US */
   uint64_t version;     /* SWAP */
   weir_outcome outcome; /* out */
+  uint32_t stake;       /* for WEIR_TRAIT_STAKE: which part of its limit rests on the key, 0 (also:
+                           not known) to WEIR_STAKE_WHOLE. ADD, SUB: what is added, taken off;
+                           CREATE, SWAP, PUT: the whole; GET: the least. Who evicts the key with the
+                           least admits least anew */
   int64_t value; /* in for CREATE, SWAP, PUT: 0 to WEIR_VALUE_MOST; out for ADD, SUB, GET, RAISE */
   uint64_t version_out; /* out: never 0 for a GET that is DONE on a backend with WEIR_TRAIT_SWAP */
 } weir_operation;
 
 /* What a backend can do beyond the operations that all must have. */
-enum weir_trait { WEIR_TRAIT_SWAP = 1 << 0, WEIR_TRAIT_RAISE = 1 << 1 };
+enum weir_trait {
+  WEIR_TRAIT_SWAP = 1 << 0,
+  WEIR_TRAIT_RAISE = 1 << 1,
+  WEIR_TRAIT_STAKE = 1 << 2 /* it evicts by weir_operation.stake, and may be told of it by a GET */
+};
 
 /* A store URL, taken apart. Everything is percent-decoded, lives as long as the call to `open`, and
  * absent text is NULL. The library has checked syntax, ranges and option names. */

@@ -82,6 +82,7 @@ typedef struct weir_action {
   uint32_t rule;
   weir_place place; /* with index and entry: which key */
   bool raised;
+  uint32_t stake;
   int64_t index;
   int64_t entry;
   int64_t delta;

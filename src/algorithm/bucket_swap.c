@@ -51,10 +51,13 @@ static weir_action *plan(weir_machine *machine, size_t i, weir_operation_kind ki
 
 /* In the place of what is kept. */
 static void plan_write(weir_machine *machine, size_t i, int64_t value) {
+  const weir_rule *rule = weir_machine_rule(machine, i);
   weir_kept *kept = &machine->notes->rules[i].kept;
   weir_action *action = plan(machine, i, kept->bucket.absent ? WEIR_CREATE : WEIR_SWAP);
   action->value = value;
   action->version = kept->bucket.version;
+  action->stake = weir_plan_stake(weir_bucket_unwrap(rule, machine->parts[i].now_us, value),
+                                  weir_bucket_full(rule));
   machine->parts[i].bucket.written = value;
   kept->bucket.known = false;
 }

@@ -15,6 +15,23 @@ int64_t weir_plan_ttl(const weir_machine *machine, int64_t ttl_us) {
   return ttl_us < WEIR_TTL_MOST_US ? ttl_us : WEIR_TTL_MOST_US;
 }
 
+uint32_t weir_plan_stake(int64_t part, int64_t whole) {
+  if (part <= 0) return 0;
+  if (part >= whole) return WEIR_STAKE_WHOLE;
+  int shift = 0; /* what is above 2^32 is divided coarsely */
+  while (whole >> shift >= INT64_C(1) << 32)
+    shift++;
+  return (uint32_t)((part >> shift) * (int64_t)WEIR_STAKE_WHOLE / (whole >> shift));
+}
+
+/* What is charged, or goes back; a read says nothing by itself. */
+static uint32_t stake_of(const weir_machine *machine, size_t i, weir_operation_kind kind) {
+  const weir_part *part = &machine->parts[i];
+  if (kind == WEIR_GET || kind == WEIR_DROP) return 0;
+  return weir_plan_stake(kind == WEIR_SUB ? part->unused : part->charge,
+                         weir_rule_capacity(weir_machine_rule(machine, i)));
+}
+
 weir_action *weir_plan(weir_machine *machine, size_t i, weir_operation_kind kind, weir_place place,
                        int64_t index, int64_t ttl_us) {
   weir_action *action = &machine->actions[machine->action_count++];
@@ -24,6 +41,7 @@ weir_action *weir_plan(weir_machine *machine, size_t i, weir_operation_kind kind
       .place = place,
       .index = index,
       .ttl_us = weir_plan_ttl(machine, ttl_us),
+      .stake = stake_of(machine, i, kind),
   };
   return action;
 }

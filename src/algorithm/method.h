@@ -95,6 +95,10 @@ weir_action *weir_plan(weir_machine *machine, size_t i, weir_operation_kind kind
 /* The same for a TTL: at least what the limiter asks for, at most what a store takes. */
 int64_t weir_plan_ttl(const weir_machine *machine, int64_t ttl_us);
 
+/* weir_operation.stake of so much of a limit; `part` and `whole` in one unit, `whole` above 0.
+ * weir_plan() sets that of what is charged or goes back; who knows better overwrites it. */
+uint32_t weir_plan_stake(int64_t part, int64_t whole);
+
 /* Divides towards minus infinity, and up; divisor above 0. */
 static inline int64_t weir_floor_divide(int64_t number, int64_t divisor) {
   int64_t quotient = number / divisor;

@@ -53,10 +53,16 @@ static weir_action *plan(weir_machine *machine, size_t i, weir_operation_kind ki
   return weir_plan(machine, i, kind, place, index, ttl);
 }
 
-/* One of the three groups; nothing was opened before the epoch. */
+/* One of the three groups; nothing was opened before the epoch. On the key of a window rests what
+ * is charged to the window. */
 static void plan_open(weir_machine *machine, size_t i, weir_operation_kind kind, int which) {
+  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_kept *kept = &machine->notes->rules[i].kept;
   int64_t group = machine->parts[i].quota.group + which - OWN;
-  if (group >= 0) plan(machine, i, kind, WEIR_PLACE_OPEN, group);
+  if (group < 0) return;
+  weir_action *action = plan(machine, i, kind, WEIR_PLACE_OPEN, group);
+  if (kind == WEIR_GET && kept->quota.start_us / rule->period_us == group)
+    action->stake = weir_plan_stake(kept->quota.count, rule->limit);
 }
 
 /* Asks for the window of a moment. */
@@ -199,15 +205,31 @@ static void plan_opening(weir_machine *machine, size_t i) {
   part->quota.opening = part->quota.opened = true;
 }
 
+static bool tells_stakes(const weir_machine *machine) {
+  return machine->terms->traits & WEIR_TRAIT_STAKE;
+}
+
+/* Reads the key that opened the window along; a store that evicts by stakes learns what rests on
+ * it.
+ */
+static void plan_start(weir_machine *machine, size_t i, int64_t charged) {
+  const weir_rule *rule = weir_machine_rule(machine, i);
+  int64_t group = machine->parts[i].quota.start_us / rule->period_us;
+  plan(machine, i, WEIR_GET, WEIR_PLACE_OPEN, group)->stake = weir_plan_stake(charged, rule->limit);
+}
+
 /* With knowledge that will soon be too old, the key that opened the window is read along: a key in
- * steady use never needs a round more. */
+ * steady use never needs a round more. A store that evicts by stakes is told whenever the count
+ * gets another binary digit, so that it knows of half of what rests on that key, or more. */
 static void plan_addition(weir_machine *machine, size_t i) {
   const weir_part *part = &machine->parts[i];
-  int64_t start = part->quota.start_us;
-  int64_t known_for = machine->now_us - machine->notes->rules[i].kept.quota.read_us;
-  plan(machine, i, WEIR_ADD, WEIR_PLACE_COUNT, start)->delta = part->charge;
-  if (known_for > machine->terms->memo_age_us / 2)
-    plan(machine, i, WEIR_GET, WEIR_PLACE_OPEN, start / weir_machine_rule(machine, i)->period_us);
+  const weir_kept *kept = &machine->notes->rules[i].kept;
+  int64_t known_for = machine->now_us - kept->quota.read_us;
+  int64_t count = kept->quota.count;
+  int64_t charged = count + part->charge;
+  bool grew = tells_stakes(machine) && count > 0 && (count ^ charged) > count;
+  plan(machine, i, WEIR_ADD, WEIR_PLACE_COUNT, part->quota.start_us)->delta = part->charge;
+  if (known_for > machine->terms->memo_age_us / 2 || grew) plan_start(machine, i, charged);
 }
 
 static void charge(weir_machine *machine, size_t i) {
@@ -226,6 +248,7 @@ static void take_back(weir_machine *machine, size_t i) {
   weir_part *part = &machine->parts[i];
   if (part->step++ > 0) return;
   plan(machine, i, WEIR_SUB, WEIR_PLACE_COUNT, part->quota.start_us)->delta = part->unused;
+  if (tells_stakes(machine)) plan_start(machine, i, part->quota.count);
 }
 
 /* Reads, then drops: three groups, as this clock may be late or early. A process that is under way

@@ -39,6 +39,7 @@ static void prepare_group(weir_call *call, weir_group *group, size_t *used) {
         .key_length = (uint16_t)write_key(call, group, action, text),
         .home_offset = (uint16_t)call->limiter->fronts[action->rule].length,
         .home_length = (uint16_t)group->encoded_length,
+        .stake = action->stake,
         .delta = action->delta,
         .floor = action->floor,
         .ttl_us = action->ttl_us,

@@ -126,7 +126,7 @@ static void fill(weir_limiter *filler, int from) {
   static weir_request requests[FILL];
   for (int i = 0; i < FILL; i++) {
     snprintf(keys[i], sizeof keys[i], "filler %d", from + i);
-    requests[i] = (weir_request){.key = keys[i], .key_length = strlen(keys[i]), .cost = 1};
+    requests[i] = (weir_request){.key = keys[i], .key_length = strlen(keys[i]), .cost = 100};
   }
   weir_limiter_decide(filler, requests, FILL, NULL);
 }

@@ -56,12 +56,12 @@ static void nothing_is_evicted_before_95_percent(void **state) {
   weir_store_close(store);
 }
 
-static void keys_near_their_expiry_make_room_first(void **state) {
+static void keys_used_longest_ago_make_room_first(void **state) {
   (void)state;
   weir_store *store = open_memory("memory:?keys=4000&shards=1");
-  fill(store, 0, 2000, MINUTE_US);
-  fill(store, 2000, 2000, 10 * MINUTE_US);
-  fill(store, 4000, 1000, 10 * MINUTE_US);
+  fill(store, 0, 2000, 10 * MINUTE_US);
+  fill(store, 2000, 2000, MINUTE_US);
+  fill(store, 4000, 1000, MINUTE_US);
   assert_true(count_present(store, 0, 2000) < 1100);
   assert_true(count_present(store, 2000, 3000) > 2900);
   weir_store_close(store);
@@ -114,7 +114,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ten_times_as_many_keys_leave_as_many_as_the_bound),
       cmocka_unit_test(nothing_is_evicted_before_95_percent),
-      cmocka_unit_test(keys_near_their_expiry_make_room_first),
+      cmocka_unit_test(keys_used_longest_ago_make_room_first),
       cmocka_unit_test(expired_keys_make_room_before_live_ones),
       cmocka_unit_test(every_number_of_shards_finds_its_keys),
       cmocka_unit_test(says_what_its_options_accept),

@@ -78,17 +78,53 @@ static void expired_entries_do_not_make_it_grow(void **state) {
   weir_memory_table_clean_up(&table);
 }
 
-static void a_full_table_gives_up_the_one_nearest_to_its_expiry(void **state) {
+/* A table of eight is looked at as a whole; its last two insertions are recent. */
+static void fill(weir_memory_table *table, const uint32_t stakes[8]) {
+  assert_true(weir_memory_table_init(table, 8));
+  for (uint64_t i = 0; i < 8; i++)
+    insert(table, i, 100, 1)->stake = stakes[i];
+}
+
+static void assert_gives_up(weir_memory_table *table, uint64_t index, int64_t now_us) {
+  insert(table, 9, 100, now_us);
+  assert_int_equal(table->used, 8);
+  for (uint64_t i = 0; i < 8; i++) {
+    bool found = weir_memory_table_find(table, make_fingerprint(i), now_us) != NULL;
+    if (found == (i == index)) fail_msg("entry %d: %d", (int)i, found);
+  }
+  assert_non_null(weir_memory_table_find(table, make_fingerprint(9), now_us));
+  weir_memory_table_clean_up(table);
+}
+
+static void a_full_table_gives_up_the_one_with_the_least_at_stake(void **state) {
   (void)state;
   weir_memory_table table;
-  assert_true(weir_memory_table_init(&table, 5));
-  for (uint64_t i = 0; i < 5; i++)
-    insert(&table, i, i == 3 ? 50 : 100, 1);
-  insert(&table, 9, 100, 1);
-  assert_int_equal(table.used, 5);
-  assert_null(weir_memory_table_find(&table, make_fingerprint(3), 1));
-  assert_non_null(weir_memory_table_find(&table, make_fingerprint(9), 1));
-  weir_memory_table_clean_up(&table);
+  fill(&table, (uint32_t[]){9, 9, 9, 3, 9, 9, 9, 9});
+  assert_gives_up(&table, 3, 1);
+}
+
+static void of_equals_it_gives_up_what_was_used_longest_ago(void **state) {
+  (void)state;
+  weir_memory_table table;
+  fill(&table, (uint32_t[]){5, 5, 9, 5, 5, 9, 9, 9});
+  assert_non_null(weir_memory_table_find(&table, make_fingerprint(0), 1));
+  assert_gives_up(&table, 1, 1);
+}
+
+static void it_keeps_what_was_used_just_now_whatever_is_at_stake(void **state) {
+  (void)state;
+  weir_memory_table table;
+  fill(&table, (uint32_t[]){1, 9, 9, 3, 9, 9, 9, 1});
+  assert_non_null(weir_memory_table_find(&table, make_fingerprint(0), 1));
+  assert_gives_up(&table, 3, 1);
+}
+
+static void it_gives_up_what_has_expired_before_anything_else(void **state) {
+  (void)state;
+  weir_memory_table table;
+  fill(&table, (uint32_t[]){1, 1, 1, 1, 9, 1, 1, 1});
+  weir_memory_table_find(&table, make_fingerprint(4), 1)->expiry_us = 50;
+  assert_gives_up(&table, 4, 60);
 }
 
 int main(void) {
@@ -96,7 +132,10 @@ int main(void) {
       cmocka_unit_test(agrees_with_an_array_after_any_steps),
       cmocka_unit_test(an_entry_expires_at_its_time_and_not_before),
       cmocka_unit_test(expired_entries_do_not_make_it_grow),
-      cmocka_unit_test(a_full_table_gives_up_the_one_nearest_to_its_expiry),
+      cmocka_unit_test(a_full_table_gives_up_the_one_with_the_least_at_stake),
+      cmocka_unit_test(of_equals_it_gives_up_what_was_used_longest_ago),
+      cmocka_unit_test(it_keeps_what_was_used_just_now_whatever_is_at_stake),
+      cmocka_unit_test(it_gives_up_what_has_expired_before_anything_else),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
