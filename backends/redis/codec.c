@@ -7,6 +7,13 @@
 
 #define SCORE_END (INT64_C(1) << 53)
 
+/* What is longer is not waited for. Dropping it as it comes would take the connection's time, and
+ * the server's, from everybody else. */
+enum { REPLY_DROPPED_MOST = 4 << 20 };
+
+/* Notes that stay for redis.c, which makes them 0. */
+enum { NOTES_KEPT = WEIR_NOTE_SHORT | WEIR_NOTE_FOREIGN | WEIR_NOTE_BARRED };
+
 static char *put_text(char *out, const char *text, size_t length) {
   memcpy(out, text, length);
   return out + length;
@@ -102,6 +109,9 @@ static void note_refusal(weir_wire_command *command, weir_redis_step step,
     operation->version_out |= (uint64_t)(cause + 1) << WEIR_NOTE_CAUSE_SHIFT;
     weir_redis_refusal_explain(cause, refused->name, operation, error, message);
   }
+  if (step == WEIR_STEP_BITFIELD && weir_redis_refusal_bars(error))
+    operation->version_out |= WEIR_NOTE_BARRED;
+  if (weir_redis_refusal_is_foreign(error)) operation->version_out |= WEIR_NOTE_FOREIGN;
   if (operation->kind == WEIR_GET) outcome = WEIR_REFUSED; /* changes nothing, executed or not */
   if (refused->decides) operation->outcome = outcome;
   if (step == WEIR_STEP_SET_SEED || step == WEIR_STEP_SET_DELTA) {
@@ -134,6 +144,8 @@ static bool take_integer(weir_operation *operation, weir_redis_step step,
     operation->value = reply->integer;
   } else if (step == WEIR_STEP_DEL) {
     operation->outcome = reply->integer > 0 ? WEIR_DONE : WEIR_ABSENT;
+  } else if (step == WEIR_STEP_PTTL && operation->kind == WEIR_GET) {
+    if (reply->integer == -2) operation->version_out |= WEIR_NOTE_GONE;
   } else if (step == WEIR_STEP_PTTL && reply->integer == -1) {
     operation->version_out |= WEIR_NOTE_BARE;
   }
@@ -157,18 +169,37 @@ static bool take_value(weir_operation *operation, weir_redis_step step,
   }
   if (!text) return false;
   bool integer = weir_redis_reply_number(reply, &number);
-  if (integer && (step == WEIR_STEP_GET || is_exact_score(number))) {
+  bool score = step != WEIR_STEP_GET && step != WEIR_STEP_BITFIELD;
+  if (integer && (!score || is_exact_score(number))) {
     operation->value = number;
     operation->outcome = WEIR_DONE;
     return true;
   }
   operation->outcome = operation->kind == WEIR_RAISE ? WEIR_UNKNOWN : WEIR_REFUSED;
+  if (!score) operation->version_out |= WEIR_NOTE_FOREIGN;
   char key[WEIR_KEY_SHOWN_BYTES];
   weir_message_set(
       message, "%s of key \"%s\": it holds %s", weir_redis_commands[step].name,
       weir_operation_show_key(operation, key),
       integer ? "a score beyond what is exact, 2^53" : "something that is not an integer");
   return true;
+}
+
+/* The first bytes of a key, as two integers of 8 and one of 5; where it ends they are 0. */
+static bool take_first_bytes(weir_operation *operation, const weir_redis_reply *reply,
+                             weir_message *message) {
+  static const int bytes[WEIR_REPLY_ARRAY_LENGTH] = {8, 8, 5};
+  weir_redis_reply text = {.kind = WEIR_REPLY_STRING};
+  size_t length = 0;
+  if (reply->kind != WEIR_REPLY_ARRAY) return false;
+  for (size_t i = 0; i < WEIR_REPLY_ARRAY_LENGTH; i++)
+    for (int left = bytes[i] - 1; left >= 0; left--)
+      text.text[length++] = (char)((uint64_t)reply->array[i] >> 8 * left & 0xff);
+  while (length > 0 && text.text[length - 1] == '\0')
+    length--;
+  text.length = length;
+  if (text.length == 0 && has_note(operation, WEIR_NOTE_GONE)) text.kind = WEIR_REPLY_NIL;
+  return take_value(operation, WEIR_STEP_BITFIELD, &text, message);
 }
 
 /* False: no server answers this command so. */
@@ -190,6 +221,8 @@ static bool take_reply(weir_wire_command *command, weir_redis_step step,
     case WEIR_STEP_ZADD_DELTA:
     case WEIR_STEP_ZADD_LESS:
       return take_value(operation, step, reply, message);
+    case WEIR_STEP_BITFIELD:
+      return take_first_bytes(operation, reply, message);
     default:
       return take_integer(operation, step, reply);
   }
@@ -197,6 +230,10 @@ static bool take_reply(weir_wire_command *command, weir_redis_step step,
 
 /* After the first attempt. A refused SET is of no consequence where the key was there. */
 static void conclude_first(weir_operation *operation) {
+  if (operation->kind == WEIR_GET) { /* nothing to mend; should it go again, then in the same way */
+    operation->version_out &= NOTES_KEPT;
+    return;
+  }
   int64_t own = operation->kind == WEIR_SUB ? -operation->delta : operation->delta;
   bool summed = operation->outcome == WEIR_DONE || operation->outcome == WEIR_ABSENT;
   bool created = summed && operation->value == own; /* or it stood at 0 */
@@ -211,7 +248,7 @@ static void conclude_first(weir_operation *operation) {
     return;
   }
   if (summed && has_note(operation, WEIR_NOTE_DOUBT)) operation->outcome = WEIR_UNKNOWN;
-  operation->version_out = 0;
+  operation->version_out &= NOTES_KEPT;
 }
 
 /* For a sum that is in doubt since an attempt whose message is gone: only the cause was kept. */
@@ -268,6 +305,7 @@ static weir_reading decode(weir_wire_command *command, const char *bytes, size_t
   } else {
     conclude_repair(operation, message);
   }
+  if (reply->kind == WEIR_REPLY_LONG && *taken > REPLY_DROPPED_MOST) return WEIR_READING_LAST;
   return WEIR_READING_DONE;
 }
 

@@ -27,6 +27,13 @@ const weir_redis_command weir_redis_commands[WEIR_STEP_COUNT] = {
                                {PIECE("*3\r\n$6\r\nINCRBY\r\n", KEY), PIECE("", OWED)}},
     [WEIR_STEP_DECRBY] = {"decrby", true, {PIECE("*3\r\n$6\r\nDECRBY\r\n", KEY), PIECE("", DELTA)}},
     [WEIR_STEP_GET] = {"get", true, {PIECE("*2\r\n$3\r\nGET\r\n", KEY)}},
+    [WEIR_STEP_BITFIELD] = {"bitfield",
+                            true,
+                            {PIECE("*11\r\n$8\r\nBITFIELD\r\n", KEY),
+                             PIECE("$3\r\nGET\r\n$3\r\ni64\r\n$1\r\n0\r\n"
+                                   "$3\r\nGET\r\n$3\r\ni64\r\n$2\r\n64\r\n"
+                                   "$3\r\nGET\r\n$3\r\nu40\r\n$3\r\n128\r\n",
+                                   END)}},
     [WEIR_STEP_DEL] = {"del", true, {PIECE("*2\r\n$3\r\nDEL\r\n", KEY)}},
     [WEIR_STEP_PTTL] = {"pttl", false, {PIECE("*2\r\n$4\r\nPTTL\r\n", KEY)}},
     [WEIR_STEP_PEXPIRE] = {"pexpire",
@@ -56,7 +63,13 @@ const weir_redis_command weir_redis_commands[WEIR_STEP_COUNT] = {
  * mends the key. A sum that creates its key answers with the delta itself, so its own client knows:
  * where the key was lately seen with a TTL (seen.h), PTTL is sent after that answer only. SUB seeds
  * with what it takes: never, not for an instant, is a missing key counted below zero. RAISE and its
- * SUB answer nil instead of creating. */
+ * SUB answer nil instead of creating.
+ *
+ * A key may hold something of somebody else's, half a gigabyte long. A GET of it keeps the server
+ * and the connection busy for seconds, and everybody else with it. So a key with which something
+ * went wrong (seen.h) is read by its first 21 bytes, one more than an integer has: BITFIELD, as
+ * GETRANGE is no command that users for weir may run so far. Absent bytes read as 0, so PTTL says
+ * whether the key is there. */
 const weir_redis_plan weir_redis_plans[WEIR_PLAN_COUNT] = {
     [WEIR_PLAN_ADD] = {"ADD", {WEIR_STEP_SET_SEED, WEIR_STEP_INCRBY, WEIR_STEP_PTTL}},
     [WEIR_PLAN_ADD_SEEN] = {"ADD to a key lately seen with a TTL",
@@ -67,6 +80,7 @@ const weir_redis_plan weir_redis_plans[WEIR_PLAN_COUNT] = {
     [WEIR_PLAN_SUB] = {"SUB", {WEIR_STEP_SET_DELTA, WEIR_STEP_DECRBY, WEIR_STEP_PTTL}},
     [WEIR_PLAN_SUB_RAISED] = {"SUB of a raised key", {WEIR_STEP_ZADD_LESS}},
     [WEIR_PLAN_GET] = {"GET", {WEIR_STEP_GET}},
+    [WEIR_PLAN_GET_SHORT] = {"GET after one that went wrong", {WEIR_STEP_PTTL, WEIR_STEP_BITFIELD}},
     [WEIR_PLAN_GET_RAISED] = {"GET of a raised key", {WEIR_STEP_ZSCORE}},
     [WEIR_PLAN_CREATE] = {"CREATE", {WEIR_STEP_SET_ABSENT}},
     [WEIR_PLAN_RAISE] = {"RAISE", {WEIR_STEP_ZADD_FLOOR, WEIR_STEP_ZADD_DELTA, WEIR_STEP_PEXPIRE}},
@@ -99,7 +113,8 @@ static weir_redis_plan_name first_plan(const weir_operation *operation) {
     case WEIR_SUB:
       return operation->raised ? WEIR_PLAN_SUB_RAISED : WEIR_PLAN_SUB;
     case WEIR_GET:
-      return operation->raised ? WEIR_PLAN_GET_RAISED : WEIR_PLAN_GET;
+      if (operation->raised) return WEIR_PLAN_GET_RAISED;
+      return (operation->version_out & WEIR_NOTE_SHORT) != 0 ? WEIR_PLAN_GET_SHORT : WEIR_PLAN_GET;
     case WEIR_CREATE:
       return WEIR_PLAN_CREATE;
     case WEIR_RAISE:

@@ -39,6 +39,7 @@ typedef enum weir_redis_step {
   WEIR_STEP_INCRBY_OWED,
   WEIR_STEP_DECRBY,
   WEIR_STEP_GET,
+  WEIR_STEP_BITFIELD,
   WEIR_STEP_DEL,
   WEIR_STEP_PTTL,
   WEIR_STEP_PEXPIRE,
@@ -65,6 +66,7 @@ typedef enum weir_redis_plan_name {
   WEIR_PLAN_SUB,
   WEIR_PLAN_SUB_RAISED,
   WEIR_PLAN_GET,
+  WEIR_PLAN_GET_SHORT,
   WEIR_PLAN_GET_RAISED,
   WEIR_PLAN_CREATE,
   WEIR_PLAN_RAISE,
@@ -93,7 +95,11 @@ enum weir_redis_note {
   WEIR_NOTE_DOUBT = 1 << 4,    /* so was another command that does not decide */
   WEIR_NOTE_SEEN = 1 << 5,     /* from the start: the key was lately seen with a TTL */
   WEIR_NOTE_ASK = 1 << 6,      /* whether it still has one is asked in an attempt of its own */
-  WEIR_NOTE_CAUSE_SHIFT = 8    /* above: 1 + the index of the first refusal's cause */
+  WEIR_NOTE_SHORT = 1 << 7,    /* from the start: a GET must not bring more than an integer */
+  WEIR_NOTE_GONE = 1 << 8,     /* PTTL says that the key is absent */
+  WEIR_NOTE_BARRED = 1 << 9,   /* BITFIELD is not to be had here */
+  WEIR_NOTE_FOREIGN = 1 << 10, /* the key holds what is no integer */
+  WEIR_NOTE_CAUSE_SHIFT = 11   /* above: 1 + the index of the first refusal's cause */
 };
 
 /* How a command goes: its operation's plan; on a further attempt the question, or the repair. */

@@ -57,10 +57,12 @@ static void tell_clock(const weir_redis_questions *questions, const weir_inspect
                          half_us);
 }
 
-/* DEL, where nothing but reset needs it, is no fault. */
-static weir_finding_level level_of(const weir_redis_denied *denied, unsigned needs) {
-  bool spared = strcmp(denied->name, "del") == 0 && !(needs & WEIR_NEED_DROP);
-  return spared ? WEIR_FINDING_WARNING : WEIR_FINDING_FAULT;
+/* What decisions are made without: NULL, or what it is for. */
+static const char *spared(const weir_redis_denied *denied, unsigned needs) {
+  if (strcmp(denied->name, "del") == 0 && !(needs & WEIR_NEED_DROP)) return "only a reset needs it";
+  if (strcmp(denied->name, "bitfield") == 0)
+    return "only for keys that hold something else: a long text there is else read whole";
+  return NULL;
 }
 
 static void tell_access(const weir_redis_questions *questions, const weir_redis_hello *hello,
@@ -68,9 +70,11 @@ static void tell_access(const weir_redis_questions *questions, const weir_redis_
   bool known = hello->count > 1 && strcmp(hello->names[0], "auth") == 0;
   for (size_t i = 0; i < questions->denied_count; i++) {
     const weir_redis_denied *denied = &questions->denied[i];
-    weir_finding_level level = level_of(denied, inspection->needs);
-    weir_wire_tell(inspection, level, "access", "%s%s", denied->why.text,
-                   level == WEIR_FINDING_WARNING ? " (only a reset needs it)" : "");
+    const char *use = spared(denied, inspection->needs);
+    if (use == NULL)
+      weir_wire_tell(inspection, WEIR_FINDING_FAULT, "access", "%s", denied->why.text);
+    else
+      weir_wire_tell(inspection, WEIR_FINDING_WARNING, "access", "%s (%s)", denied->why.text, use);
   }
   if (questions->denied_count == 0)
     weir_wire_tell(inspection, WEIR_FINDING_FACT, "access", "user %.64s may run all that %s",

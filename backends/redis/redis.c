@@ -1,4 +1,5 @@
 /* The redis backend: one server, one round trip, and more where a key must be mended. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +12,11 @@ enum { DEFAULT_PORT = 6379, DATABASE_MOST = 65535, USER_BYTES = 128 };
 
 typedef struct redis_store {
   weir_redis_hello hello;
-  char user[USER_BYTES]; /* for people; empty: none named */
-  weir_tls *tls;         /* NULL: plain */
-  weir_redis_seen *seen;
+  char user[USER_BYTES];     /* for people; empty: none named */
+  weir_tls *tls;             /* NULL: plain */
+  weir_redis_seen *seen;     /* keys lately seen with a TTL */
+  weir_redis_seen *suspects; /* keys that may hold what is no counter */
+  atomic_bool barred;        /* they cannot be read with care */
   weir_wire *wire;
 } redis_store;
 
@@ -73,17 +76,46 @@ static void doubt_unmended(const redis_call *call) {
   }
 }
 
+static bool is_suspect(const redis_store *store, const weir_operation *operation) {
+  return operation->kind == WEIR_GET && !operation->raised &&
+         weir_redis_seen_knows(store->suspects, operation) &&
+         !atomic_load_explicit(&store->barred, memory_order_relaxed);
+}
+
 /* Lets go of the question what needs none. */
 static void recall(redis_call *call) {
   for (size_t i = 0; i < call->count; i++) {
     weir_operation *operation = &call->operations[i];
     operation->version_out = 0;
+    if (is_suspect(call->store, operation)) operation->version_out = WEIR_NOTE_SHORT;
     if (!weir_redis_may_be_seen(operation)) continue;
     if (weir_redis_seen_use(call->store->seen, operation)) {
       operation->version_out = WEIR_NOTE_SEEN;
     } else {
       call->asks = true;
     }
+  }
+}
+
+/* A key that holds what is no integer is read with care until it was found in order: absent, or
+ * added to. (A short GET that finds an integer proves nothing: it cannot tell zero bytes behind the
+ * digits from the end.) So is one that was not answered for in time: a GET of it may be what kept
+ * the server busy. */
+static void suspect(const redis_call *call) {
+  redis_store *store = call->store;
+  for (size_t i = 0; i < call->count; i++) {
+    weir_operation *operation = &call->operations[i];
+    bool counter =
+        operation->kind == WEIR_GET || operation->kind == WEIR_ADD || operation->kind == WEIR_SUB;
+    if (!counter || operation->raised) continue;
+    if ((operation->version_out & WEIR_NOTE_BARRED) != 0)
+      atomic_store_explicit(&store->barred, true, memory_order_relaxed);
+    if ((operation->version_out & WEIR_NOTE_FOREIGN) != 0 || operation->outcome == WEIR_UNKNOWN)
+      weir_redis_seen_note(store->suspects, operation);
+    else if (operation->outcome == WEIR_ABSENT ||
+             (operation->outcome == WEIR_DONE && operation->kind != WEIR_GET))
+      weir_redis_seen_forget(store->suspects, operation);
+    operation->version_out = 0;
   }
 }
 
@@ -118,6 +150,7 @@ static void redis_exec(void *handle, weir_operation *operations, size_t count, i
     doubt_unmended(&call);
   }
   remember(&call);
+  suspect(&call);
 }
 
 static size_t redis_locate(void *handle, const char *home, size_t home_length, size_t *count,
@@ -147,6 +180,7 @@ static void redis_close(void *handle) {
   weir_wire_close(store->wire);
   weir_tls_close(store->tls);
   weir_redis_seen_destroy(store->seen);
+  weir_redis_seen_destroy(store->suspects);
   free(store);
 }
 
@@ -211,7 +245,9 @@ static weir_status redis_open(const weir_url *url, int64_t timeout_us, void **ha
   if (status == WEIR_OK) status = weir_tls_open(url, secure, &store->tls, message);
   if (status == WEIR_OK) {
     store->seen = weir_redis_seen_create();
-    status = store->seen == NULL ? WEIR_NO_MEMORY : open_wire(url, timeout_us, store, message);
+    store->suspects = weir_redis_seen_create();
+    bool whole = store->seen != NULL && store->suspects != NULL;
+    status = whole ? open_wire(url, timeout_us, store, message) : WEIR_NO_MEMORY;
   }
   if (status != WEIR_OK) {
     redis_close(store);

@@ -49,6 +49,15 @@ weir_outcome weir_redis_refusal_judge(const weir_redis_reply *error, unsigned *c
   return causes[*cause].doubt ? WEIR_UNKNOWN : WEIR_REFUSED;
 }
 
+bool weir_redis_refusal_bars(const weir_redis_reply *error) {
+  return weir_redis_reply_starts(error, "NOPERM") ||
+         weir_redis_reply_starts(error, "ERR unknown command");
+}
+
+bool weir_redis_refusal_is_foreign(const weir_redis_reply *error) {
+  return weir_redis_reply_starts(error, "ERR value is not an integer");
+}
+
 static void explain_permission(const char *name, const weir_redis_reply *error,
                                weir_message *message) {
   if (error != NULL && strstr(error->text, " key") != NULL) {

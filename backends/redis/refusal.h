@@ -13,4 +13,10 @@ weir_outcome weir_redis_refusal_judge(const weir_redis_reply *error, unsigned *c
 void weir_redis_refusal_explain(unsigned cause, const char *name, const weir_operation *operation,
                                 const weir_redis_reply *error, weir_message *message);
 
+/* Whether it says that this command is not to be had at all: no right to it, or not known. */
+bool weir_redis_refusal_bars(const weir_redis_reply *error);
+
+/* Whether it says that the key holds a text that is no integer. */
+bool weir_redis_refusal_is_foreign(const weir_redis_reply *error);
+
 #endif

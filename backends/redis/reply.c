@@ -37,8 +37,9 @@ static void *create_nil(const redisReadTask *task) {
   return reply;
 }
 
-/* No function for arrays, which no command here is answered with: the reader then answers with
- * something that is not our reply. None to free: the reply is part of the parser. */
+/* No function for arrays: the one that a command here is answered with is taken apart before, and
+ * for any other the reader answers with something that is not our reply. None to free: the reply is
+ * part of the parser. */
 static redisReplyObjectFunctions functions = {
     .createString = create_string, .createInteger = create_integer, .createNil = create_nil};
 
@@ -94,10 +95,35 @@ static weir_reading parse(weir_redis_parser *parser, const char *bytes, size_t l
   return object == &parser->reply ? WEIR_READING_REPLY : WEIR_READING_BROKEN;
 }
 
+/* "*3\r\n", then three lines, each an integer. */
+static const char array_head[] = "*3\r\n";
+enum { ARRAY_HEAD_LENGTH = sizeof array_head - 1 };
+
+static weir_reading read_array(weir_redis_parser *parser, const char *bytes, size_t length,
+                               size_t *taken) {
+  weir_redis_reply *reply = &parser->reply;
+  size_t at = ARRAY_HEAD_LENGTH;
+  for (size_t i = 0; i < WEIR_REPLY_ARRAY_LENGTH; i++) {
+    const char *end = memchr(bytes + at, '\n', length - at);
+    if (end == NULL) return WEIR_READING_MORE;
+    size_t line = (size_t)(end - (bytes + at)) + 1;
+    weir_reading reading = parse(parser, bytes + at, line);
+    if (reading != WEIR_READING_REPLY || reply->kind != WEIR_REPLY_INTEGER)
+      return WEIR_READING_BROKEN;
+    reply->array[i] = reply->integer;
+    at += line;
+  }
+  reply->kind = WEIR_REPLY_ARRAY;
+  *taken = at;
+  return WEIR_READING_REPLY;
+}
+
 weir_reading weir_redis_parser_read(weir_redis_parser *parser, const char *bytes, size_t length,
                                     size_t *taken, const weir_redis_reply **reply) {
   weir_redis_frame frame = find_frame(bytes, length);
   *reply = &parser->reply;
+  if (length >= ARRAY_HEAD_LENGTH && memcmp(bytes, array_head, ARRAY_HEAD_LENGTH) == 0)
+    return read_array(parser, bytes, length, taken);
   if (frame.bad) return WEIR_READING_BROKEN;
   if (frame.line == 0) return WEIR_READING_MORE;
   *taken = frame.total;

@@ -4,7 +4,7 @@
 
 #include "wire/wire.h"
 
-enum { WEIR_REPLY_TEXT_MOST = 255 };
+enum { WEIR_REPLY_TEXT_MOST = 255, WEIR_REPLY_ARRAY_LENGTH = 3 };
 
 typedef enum weir_redis_reply_kind {
   WEIR_REPLY_STATUS,
@@ -12,12 +12,14 @@ typedef enum weir_redis_reply_kind {
   WEIR_REPLY_STRING,
   WEIR_REPLY_LONG, /* a string longer than any that weir stores; its text was not read */
   WEIR_REPLY_NIL,
+  WEIR_REPLY_ARRAY, /* three integers, what BITFIELD answers with here */
   WEIR_REPLY_ERROR
 } weir_redis_reply_kind;
 
 typedef struct weir_redis_reply {
   weir_redis_reply_kind kind;
   int64_t integer;
+  int64_t array[WEIR_REPLY_ARRAY_LENGTH];
   size_t length;                       /* of text */
   char text[WEIR_REPLY_TEXT_MOST + 1]; /* STATUS, STRING, ERROR; cut when longer; ends with NUL */
 } weir_redis_reply;

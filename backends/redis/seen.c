@@ -17,6 +17,7 @@ _Static_assert(WEIR_SEEN_USES == 64, "the count has six bits");
 
 struct weir_redis_seen {
   unsigned char hash_key[crypto_shorthash_KEYBYTES];
+  atomic_bool any; /* a key was noted, ever */
   _Atomic uint64_t places[PLACES];
 };
 
@@ -61,8 +62,20 @@ bool weir_redis_seen_use(weir_redis_seen *seen, const weir_operation *operation)
   return false;
 }
 
+static bool is_any(weir_redis_seen *seen) {
+  return atomic_load_explicit(&seen->any, memory_order_relaxed);
+}
+
+bool weir_redis_seen_knows(weir_redis_seen *seen, const weir_operation *operation) {
+  uint64_t name;
+  if (!is_any(seen)) return false;
+  _Atomic uint64_t *place = find(seen, operation, &name);
+  return is_name(atomic_load_explicit(place, memory_order_relaxed), name);
+}
+
 void weir_redis_seen_note(weir_redis_seen *seen, const weir_operation *operation) {
   uint64_t name;
+  if (!is_any(seen)) atomic_store_explicit(&seen->any, true, memory_order_relaxed);
   _Atomic uint64_t *place = find(seen, operation, &name);
   uint64_t found = atomic_load_explicit(place, memory_order_relaxed);
   while (!is_name(found, name) &&
@@ -73,6 +86,7 @@ void weir_redis_seen_note(weir_redis_seen *seen, const weir_operation *operation
 
 void weir_redis_seen_forget(weir_redis_seen *seen, const weir_operation *operation) {
   uint64_t name;
+  if (!is_any(seen)) return;
   _Atomic uint64_t *place = find(seen, operation, &name);
   uint64_t found = atomic_load_explicit(place, memory_order_relaxed);
   while (is_name(found, name) &&

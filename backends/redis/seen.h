@@ -1,5 +1,6 @@
-/* Keys that were lately seen with a TTL: what spares most additions the question whether they have
- * one. A table of fixed size for one store; any number of threads. */
+/* Keys of which something is remembered: a table of fixed size; any number of threads. A store has
+ * two, of keys that were lately seen with a TTL, which spares most additions the question whether
+ * they have one, and of keys with which something went wrong, which are read with care. */
 #ifndef WEIR_REDIS_SEEN_H
 #define WEIR_REDIS_SEEN_H
 
@@ -18,10 +19,13 @@ void weir_redis_seen_destroy(weir_redis_seen *seen);
  * is not known here, or because it is its turn. */
 bool weir_redis_seen_use(weir_redis_seen *seen, const weir_operation *operation);
 
-/* The key was seen with a TTL. */
+/* Whether the key is known here; counts nothing. Costs next to nothing while no key is. */
+bool weir_redis_seen_knows(weir_redis_seen *seen, const weir_operation *operation);
+
+/* The key is known from now on, for 64 uses or until it is forgotten. */
 void weir_redis_seen_note(weir_redis_seen *seen, const weir_operation *operation);
 
-/* The next use must ask. */
+/* The next use must ask. Costs next to nothing while no key is known. */
 void weir_redis_seen_forget(weir_redis_seen *seen, const weir_operation *operation);
 
 #endif

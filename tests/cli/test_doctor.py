@@ -247,7 +247,8 @@ class Redis(DoctorTest):
         for commands, refused in (
                 ("+@all -@scripting -@transaction -@dangerous -@admin", True),
                 ("+@all", False),
-                ("+set +incrby +decrby +pexpire +pttl +zadd +zscore +get +del +time +ping", True)):
+                ("+set +incrby +decrby +pexpire +pttl +zadd +zscore +get +bitfield +del +time +ping",
+                 True)):
             with Server("redis", *user(commands)) as server:
                 found = self.inspect(server.url_with(credentials="app:s3cret@"))
             self.assert_faults(found)

@@ -4,29 +4,30 @@
 
 const struct page_need page_needs[] = {
     {"`fixed-window`, `sliding-window`",
-     {WEIR_PLAN_ADD, WEIR_PLAN_ADD_SEEN, WEIR_PLAN_SUB, WEIR_PLAN_GET, WEIR_PLAN_ASK,
-      WEIR_PLAN_MEND, WEIR_PLAN_MEND_OWED},
-     7},
-    {"`quota`",
-     {WEIR_PLAN_ADD, WEIR_PLAN_ADD_SEEN, WEIR_PLAN_SUB, WEIR_PLAN_GET, WEIR_PLAN_CREATE,
+     {WEIR_PLAN_ADD, WEIR_PLAN_ADD_SEEN, WEIR_PLAN_SUB, WEIR_PLAN_GET, WEIR_PLAN_GET_SHORT,
       WEIR_PLAN_ASK, WEIR_PLAN_MEND, WEIR_PLAN_MEND_OWED},
      8},
+    {"`quota`",
+     {WEIR_PLAN_ADD, WEIR_PLAN_ADD_SEEN, WEIR_PLAN_SUB, WEIR_PLAN_GET, WEIR_PLAN_GET_SHORT,
+      WEIR_PLAN_CREATE, WEIR_PLAN_ASK, WEIR_PLAN_MEND, WEIR_PLAN_MEND_OWED},
+     9},
     {"`sliding-log`",
-     {WEIR_PLAN_ADD, WEIR_PLAN_ADD_SEEN, WEIR_PLAN_PUT, WEIR_PLAN_GET, WEIR_PLAN_ASK,
-      WEIR_PLAN_MEND, WEIR_PLAN_MEND_OWED},
-     7},
+     {WEIR_PLAN_ADD, WEIR_PLAN_ADD_SEEN, WEIR_PLAN_PUT, WEIR_PLAN_GET, WEIR_PLAN_GET_SHORT,
+      WEIR_PLAN_ASK, WEIR_PLAN_MEND, WEIR_PLAN_MEND_OWED},
+     8},
     {"`token-bucket`, `leaky-bucket`",
      {WEIR_PLAN_RAISE, WEIR_PLAN_GET_RAISED, WEIR_PLAN_SUB_RAISED},
      3},
-    {"`reset` of any rule", {WEIR_PLAN_GET, WEIR_PLAN_DROP}, 2},
+    {"`reset` of any rule", {WEIR_PLAN_GET, WEIR_PLAN_GET_SHORT, WEIR_PLAN_DROP}, 3},
 };
 const size_t page_need_count = sizeof page_needs / sizeof page_needs[0];
 
 const struct page_need page_everything = {
     "all of `weir/backend.h`",
     {WEIR_PLAN_ADD, WEIR_PLAN_ADD_SEEN, WEIR_PLAN_ADD_REFRESH, WEIR_PLAN_SUB, WEIR_PLAN_GET,
-     WEIR_PLAN_CREATE, WEIR_PLAN_PUT, WEIR_PLAN_DROP, WEIR_PLAN_RAISE, WEIR_PLAN_GET_RAISED,
-     WEIR_PLAN_SUB_RAISED, WEIR_PLAN_ASK, WEIR_PLAN_MEND, WEIR_PLAN_MEND_OWED},
+     WEIR_PLAN_GET_SHORT, WEIR_PLAN_CREATE, WEIR_PLAN_PUT, WEIR_PLAN_DROP, WEIR_PLAN_RAISE,
+     WEIR_PLAN_GET_RAISED, WEIR_PLAN_SUB_RAISED, WEIR_PLAN_ASK, WEIR_PLAN_MEND,
+     WEIR_PLAN_MEND_OWED},
     WEIR_PLAN_COUNT};
 
 static bool is_listed(const char *const *names, size_t count, const char *name) {
@@ -112,6 +113,10 @@ void page_print(FILE *out) {
       "one "
       "that asked. The last three rows are\nfurther writes: the first is rare, the others are sent "
       "when `PTTL` has answered -1; `owed` is the seed of an ADD, the delta of a SUB.\n"
+      "\"GET after one that went wrong\" reads, of a key that held no integer or was not answered "
+      "for in "
+      "time, the first 21 bytes,\nas something of half a gigabyte may be there; a user without "
+      "`+bitfield` reads it whole.\n"
       "A new connection first sends `AUTH` and `SELECT` where the store's URL has a password and a "
       "database, then `PING`. A raised key is one\nthat RAISE made; RAISE needs Redis 6.2.\n\n"
       "## Users\n\n"

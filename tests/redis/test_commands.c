@@ -80,6 +80,7 @@ static void no_published_command_can_be_left_out(void **state) {
   size_t count = page_names(&page_everything, names);
   for (size_t i = 0; i < count; i++) {
     char minus[32];
+    if (strcmp(names[i], "bitfield") == 0) continue; /* test_foreign.c: for what others stored */
     snprintf(minus, sizeof minus, "-%s", names[i]);
     struct server *server = start_with_user(&page_everything, minus);
     weir_store *store = open_servers(&server, 1, "timeout=5s");
