@@ -34,9 +34,10 @@ typedef void weir_tell(void *context, const weir_finding *finding);
  * on keys of its own (weir:[namespace:]doctor:{...}), which it deletes again; asks the servers what
  * they say of themselves; and tells each finding as it comes.
  *
- * timeout_us: the longest that one question may take, 1000 to 60000000; 0: 5 s, or the store's
- * timeout where that is longer. All of it takes several seconds, as it waits for a key to expire; a
- * server that does not answer costs one such time.
+ * timeout_us: the longest that one question may take, and all questions to one server together,
+ * 1000 to 60000000; 0: 5 s, or the store's timeout where that is longer. What does not fit, because
+ * a server is slow, is left out, and that is a finding. Besides, it waits up to 5 s for a key to
+ * expire.
  *
  * WEIR_OK however bad the findings are. WEIR_BAD_ARGUMENT, WEIR_NO_MEMORY, and WEIR_BROKEN_BACKEND
  * where the backend miscounts its servers: nothing was told. */

@@ -107,7 +107,8 @@ static weir_status find_servers(weir_store *store, const weir_inspect_plan *plan
 static void ask_backend(const weir_trial *trial) {
   const weir_store *store = trial->store;
   char pattern[PATTERN_BYTES];
-  if (!WEIR_BACKEND_HAS(store->backend, inspect)) return;
+  int64_t left_us = trial->end_us - weir_monotonic_us();
+  if (!WEIR_BACKEND_HAS(store->backend, inspect) || (trial->answers && left_us <= 0)) return;
   int used = front(store, pattern, sizeof pattern);
   snprintf(pattern + used, sizeof pattern - (size_t)used, "*");
   const weir_inspection inspection = {.server = trial->server,
@@ -116,7 +117,7 @@ static void ask_backend(const weir_trial *trial) {
                                       .needs = trial->plan->needs,
                                       .key = trial->keys[WEIR_TRIAL_KEYS - 1],
                                       .pattern = pattern,
-                                      .timeout_us = trial->plan->timeout_us,
+                                      .timeout_us = left_us,
                                       .clock_error_us = trial->plan->clock_error_us,
                                       .tell = trial->plan->tell,
                                       .context = trial->plan->context};
@@ -142,15 +143,23 @@ static void tell_promise(const weir_trial *trial) {
   }
 }
 
-/* All but what has to be waited for. */
+/* All but what has to be waited for, in the time of one question: a server whose every answer comes
+ * late must not add them up. */
 static void try_server(weir_trial *trial) {
+  weir_trial_give_time(trial, trial->plan->timeout_us);
   trial->answers = weir_trial_connect(trial);
   if (trial->answers) weir_trial_round_trips(trial);
   ask_backend(trial);
   if (!trial->answers) return;
   weir_trial_operations(trial);
   weir_trial_order(trial);
-  weir_trial_expiry_begin(trial);
+  if (!weir_trial_is_over(trial)) {
+    weir_trial_expiry_begin(trial);
+    return;
+  }
+  weir_trial_tell(trial, WEIR_FINDING_FAULT, "time",
+                  "its answers take so long that not all could be tried within %.1f s",
+                  (double)trial->plan->timeout_us / 1e6);
 }
 
 static void wait_for_expiry(weir_trial *trials, size_t count) {

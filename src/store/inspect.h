@@ -39,6 +39,7 @@ typedef struct weir_trial {
   uint16_t home_offset;
   char keys[WEIR_TRIAL_KEYS][WEIR_TRIAL_KEY_BYTES]; /* with one home, which is of this server */
   bool answers;
+  int64_t end_us;   /* when the time for what is being tried is over */
   weir_message why; /* of the last operation */
   /* A key that expires: */
   weir_operation read;
@@ -52,7 +53,11 @@ void weir_trial_tell(const weir_trial *trial, weir_finding_level level, const ch
 /* An operation on one of the trial's keys, that may be changed before it runs. */
 weir_operation weir_trial_operation(const weir_trial *trial, weir_operation_kind kind, size_t key);
 
-/* Within the plan's timeout. */
+/* So much time from now on, for all that follows together. */
+void weir_trial_give_time(weir_trial *trial, int64_t us);
+bool weir_trial_is_over(const weir_trial *trial);
+
+/* Within the trial's time. */
 void weir_trial_run(weir_trial *trial, weir_operation *operations, size_t count);
 
 /* Whether the server is there at all; tells when not. */

@@ -14,9 +14,16 @@ weir_operation weir_trial_operation(const weir_trial *trial, weir_operation_kind
                           .ttl_us = WEIR_TRIAL_TTL_US};
 }
 
+void weir_trial_give_time(weir_trial *trial, int64_t us) {
+  trial->end_us = weir_monotonic_us() + us;
+}
+
+bool weir_trial_is_over(const weir_trial *trial) {
+  return weir_monotonic_us() >= trial->end_us;
+}
+
 void weir_trial_run(weir_trial *trial, weir_operation *operations, size_t count) {
-  int64_t end_us = weir_monotonic_us() + trial->plan->timeout_us;
-  weir_store_exec(trial->store, operations, count, end_us, &trial->why);
+  weir_store_exec(trial->store, operations, count, trial->end_us, &trial->why);
 }
 
 /* A refusal is an answer. */
@@ -144,6 +151,7 @@ void weir_trial_operations(weir_trial *trial) {
     if ((needs & step->needs) != step->needs || failed & 1U << step->key) continue;
     weir_operation done = make(trial, step, versions);
     weir_trial_run(trial, &done, 1);
+    if (weir_trial_is_over(trial)) return;
     if (is_wrong(step, &done, &trial->why, &text)) {
       weir_trial_tell(trial, WEIR_FINDING_FAULT, "operations", "%s", text.text);
       failed |= 1U << step->key;
@@ -154,9 +162,13 @@ void weir_trial_operations(weir_trial *trial) {
   if (failed == 0) tell_good(trial, needs);
 }
 
-/* What cannot be deleted goes when its TTL ends. */
+/* What cannot be deleted in time goes when its TTL ends. */
+#define CLEAN_US INT64_C(1000000)
+
 void weir_trial_clean(weir_trial *trial) {
   weir_operation drops[WEIR_TRIAL_KEYS];
+  weir_trial_give_time(trial,
+                       trial->plan->timeout_us < CLEAN_US ? trial->plan->timeout_us : CLEAN_US);
   for (size_t i = 0; i < WEIR_TRIAL_KEYS; i++)
     drops[i] = weir_trial_operation(trial, WEIR_DROP, i);
   weir_trial_run(trial, drops, WEIR_TRIAL_KEYS);

@@ -48,13 +48,15 @@ class Server:
 
 class Relay:
     """Stands before a server. `asked` and `answered` are given what passes, return what shall pass
-    instead, and may raise Cut to hang up; after `limit` answers the server is out of reach."""
+    instead, and may raise Cut to hang up; after `limit` answers the server is out of reach. With
+    `trickle_s` each byte of an answer takes that long."""
 
     class Cut(Exception):
         pass
 
-    def __init__(self, server, asked=None, answered=None, limit=None):
+    def __init__(self, server, asked=None, answered=None, limit=None, trickle_s=0):
         self.server = server
+        self.trickle_s = trickle_s
         self.hooks = (asked or (lambda said: said), answered or (lambda said: said))
         self.left = limit
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -87,7 +89,9 @@ class Relay:
                 while not self.ended.is_set():
                     for source in select.select([client, server], [], [], 0.05)[0]:
                         target, hook = ways[source]
-                        said = source.recv(1 << 20)
+                        drops = source is server and self.trickle_s > 0
+                        said = source.recv(1 if drops else 1 << 20)
+                        time.sleep(self.trickle_s if drops else 0)
                         if not said:
                             return
                         if source is server and self.left is not None:

@@ -88,6 +88,27 @@ class Time(DoctorTest):
             found = self.inspect(relay.url(), "--deadline", "25ms", "--rule", RULE)
             self.assert_found(found, "fault", "round trip", "longer than the deadline of 25 ms")
 
+    def test_a_link_with_room_for_one_round_trip(self):
+        def late(said):
+            time.sleep(0.008)
+            return said
+        with Server("redis") as server, Relay(server, answered=late) as relay:
+            found = self.inspect(relay.url("timeout=20ms"))
+        self.assert_found(found, "warning", "round trip", "raise timeout=")
+
+    def test_room_for_round_trips(self):
+        with Server("redis") as server:
+            found = self.inspect(server.url_with("timeout=5s"))
+        self.assert_found(found, "fact", "round trip", "a deadline of 5000 ms has room for ")
+
+    def test_a_server_that_trickles_costs_one_question(self):
+        """However often it is asked: about 5 s in all, where the answers would add up to 40."""
+        with Server("redis") as server, Relay(server, trickle_s=0.08) as relay:
+            began = time.monotonic()
+            found = self.inspect(relay.url("timeout=1s"))
+            self.assertLess(time.monotonic() - began, 15)
+        self.assert_found(found, "fault", "time", "not all could be tried within 5.0 s")
+
     def test_a_server_that_is_slow_at_times(self):
         answers = []
 
