@@ -92,12 +92,18 @@ static bool is_recent(const weir_memory_table *table, const weir_memory_entry *e
   return age_of(table, entry) <= table->limit / RECENT_DIVISOR;
 }
 
+/* In 1024ths of a limit, rounded, as the sum of many shares is not exact: equals must look equal.
+ */
+static uint32_t weight_of(const weir_memory_entry *entry) {
+  const uint32_t step = WEIR_STAKE_WHOLE / 1024;
+  return entry->stake / step + (entry->stake % step >= step / 2);
+}
+
 /* Whether `entry` is to go rather than `other`. */
 static bool goes_before(const weir_memory_table *table, const weir_memory_entry *entry,
                         const weir_memory_entry *other) {
-  bool stakes_decide =
-      entry->stake != other->stake && !is_recent(table, entry) && !is_recent(table, other);
-  if (stakes_decide) return entry->stake < other->stake;
+  bool both_old = !is_recent(table, entry) && !is_recent(table, other);
+  if (both_old && weight_of(entry) != weight_of(other)) return weight_of(entry) < weight_of(other);
   return age_of(table, entry) > age_of(table, other);
 }
 

@@ -10,7 +10,7 @@
  *   - what was used while the last quarter of a table of keys came in is not given up: a key that
  *     is asked for often stays, whatever the others are worth;
  *   - of the rest goes what has the least stake (weir_operation.stake), so what admits least when
- *     it is forgotten; among equals, what was used longest ago.
+ *     it is forgotten; among equals, in 1024ths of a limit, what was used longest ago.
  *
  * To have a key forgotten that has used a part of its limit, one must use up as large a part for
  * each of a good part of a table of other keys. Both are looked up among a few neighbours, which

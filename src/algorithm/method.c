@@ -21,7 +21,8 @@ uint32_t weir_plan_stake(int64_t part, int64_t whole) {
   int shift = 0; /* what is above 2^32 is divided coarsely */
   while (whole >> shift >= INT64_C(1) << 32)
     shift++;
-  return (uint32_t)((part >> shift) * (int64_t)WEIR_STAKE_WHOLE / (whole >> shift));
+  int64_t half = whole >> shift >> 1;
+  return (uint32_t)(((part >> shift) * (int64_t)WEIR_STAKE_WHOLE + half) / (whole >> shift));
 }
 
 /* What is charged, or goes back; a read says nothing by itself. */

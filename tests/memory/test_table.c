@@ -6,6 +6,8 @@
 
 #include <cmocka.h>
 
+#include <weir/backend.h>
+
 #include "memory/table.h"
 
 enum { FINGERPRINTS = 200, STEPS = 200000 };
@@ -78,11 +80,12 @@ static void expired_entries_do_not_make_it_grow(void **state) {
   weir_memory_table_clean_up(&table);
 }
 
-/* A table of eight is looked at as a whole; its last two insertions are recent. */
+/* A table of eight is looked at as a whole; its last two insertions are recent. Stakes are in
+ * 1024ths of a limit. */
 static void fill(weir_memory_table *table, const uint32_t stakes[8]) {
   assert_true(weir_memory_table_init(table, 8));
   for (uint64_t i = 0; i < 8; i++)
-    insert(table, i, 100, 1)->stake = stakes[i];
+    insert(table, i, 100, 1)->stake = stakes[i] * (WEIR_STAKE_WHOLE / 1024);
 }
 
 static void assert_gives_up(weir_memory_table *table, uint64_t index, int64_t now_us) {
