@@ -16,7 +16,8 @@ static bool copy_addresses(const weir_addresses *from, weir_addresses *to) {
 
 weir_status weir_wire_open_beside(weir_wire *wire, const weir_wire_protocol *protocol,
                                   const void *settings, int64_t timeout_us, weir_wire **beside) {
-  const weir_wire_options options = {.timeout_us = timeout_us, .probe_us = PROBE_US};
+  const weir_wire_options options = {
+      .timeout_us = timeout_us, .connect_us = timeout_us, .probe_us = PROBE_US};
   weir_wire *made = weir_wire_make(protocol, settings, wire->tls, &options);
   *beside = NULL;
   if (made == NULL) return WEIR_NO_MEMORY;

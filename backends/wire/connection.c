@@ -126,16 +126,11 @@ static void explain_connect(weir_wire *wire, int error) {
   weir_message_set(&wire->why, "cannot connect: %s", text);
 }
 
-/* How long an attempt may last: the timeout, or more if somebody in line can wait longer. Where any
- * address will do it is shared among them, so that a dead one does not hide the next. Fixed when it
- * begins: callers who keep coming must not keep a dead attempt alive. */
-static int64_t longest_wait_us(const weir_wire *wire, int64_t now_us) {
-  int64_t longest_us = wire->timeout_us;
-  for (const weir_wire_slot *slot = wire->first; slot != NULL; slot = slot->next) {
-    int64_t left_us = slot->deadline_us - now_us;
-    if (left_us > longest_us) longest_us = left_us;
-  }
-  return wire->any_address ? longest_us / (int64_t)wire->addresses.count : longest_us;
+/* How long an attempt may last. Where any address will do it is shared among them, so that a dead
+ * one does not hide the next. */
+static int64_t attempt_us(const weir_wire *wire) {
+  if (!wire->any_address) return wire->connect_us;
+  return wire->connect_us / (int64_t)wire->addresses.count;
 }
 
 /* Whether nobody takes connections there, or none can go there from this machine at all. A host
@@ -147,7 +142,7 @@ static bool is_refusal(const weir_wire *wire, int error) {
 }
 
 static void try_address(weir_wire *wire, int64_t now_us) {
-  wire->attempt_end_us = now_us + longest_wait_us(wire, now_us);
+  wire->attempt_end_us = now_us + attempt_us(wire);
   wire->trying = next_address(wire);
   int error = weir_socket_connect(&wire->addresses.list[wire->trying], &wire->fd);
   if (error == 0 || error == EINPROGRESS) {
@@ -379,9 +374,15 @@ int64_t weir_wire_alarm_us(const weir_wire *wire) {
   return wire->state == WEIR_WIRE_CLOSED ? INT64_MAX : wire->attempt_end_us;
 }
 
-void weir_wire_forget_stale(weir_wire *wire, int64_t now_us) {
-  bool trying = wire->state != WEIR_WIRE_CLOSED && wire->state != WEIR_WIRE_READY;
-  if (!trying || now_us < wire->attempt_end_us) return;
+bool weir_wire_is_connecting(const weir_wire *wire) {
+  return wire->state != WEIR_WIRE_CLOSED && wire->state != WEIR_WIRE_READY;
+}
+
+void weir_wire_end_attempt(weir_wire *wire, bool spoken, int64_t now_us) {
+  if (spoken) {
+    wire->attempt_end_us = now_us + attempt_us(wire);
+    return;
+  }
   fail_attempt(wire, false);
   end_round(wire);
 }

@@ -64,9 +64,10 @@ struct weir_wire {
   pthread_mutex_t lock;
   const weir_wire_protocol *protocol;
   int64_t timeout_us;
-  int64_t patience_us; /* weir_socket_patience_us() */
-  bool any_address;    /* as the options have it */
-  bool one_at_a_time;
+  int64_t connect_us;       /* as the options have it */
+  int64_t patience_us;      /* weir_socket_patience_us() */
+  bool any_address;         /* as the options have it, */
+  bool one_at_a_time;       /* and this too */
   weir_addresses addresses; /* none: the name is not resolved yet, and `why` says so */
   weir_lookup *lookup;      /* under way; NULL: none */
   int64_t lookup_at_us;     /* when the next is due; INT64_MAX: never, as there is no name */
@@ -177,8 +178,11 @@ bool weir_wire_only_receives(const weir_wire *wire);
 /* What to poll wire->fd for, and when to step at the latest. */
 short weir_wire_events(const weir_wire *wire);
 int64_t weir_wire_alarm_us(const weir_wire *wire);
-/* Forgets an attempt to connect that ran out of time while nobody watched. */
-void weir_wire_forget_stale(weir_wire *wire, int64_t now_us);
+/* Whether a connection is being made: its callers may have left, and the next goes on with it. */
+bool weir_wire_is_connecting(const weir_wire *wire);
+/* An attempt to connect ran out of time while nobody watched: forgets it, unless the server has
+ * `spoken` meanwhile. Then it was not the server that took the time. */
+void weir_wire_end_attempt(weir_wire *wire, bool spoken, int64_t now_us);
 
 /* transfer.c: the socket's calls, through TLS where the connection has it. */
 ssize_t weir_wire_put(weir_wire *wire, const char *bytes, size_t length);

@@ -48,10 +48,17 @@ static void wake_next(weir_wire *wire) {
   if (sleeper != NULL) weir_wire_rouse(wire, sleeper);
 }
 
+/* Whether the server has done its part on the way to a connection, while nobody worked on it. */
+static bool has_spoken(const weir_wire *wire) {
+  struct pollfd socket = {.fd = wire->fd, .events = weir_wire_events(wire)};
+  return poll(&socket, 1, 0) > 0;
+}
+
 static void start_leading(weir_wire *wire, int64_t now_us) {
   atomic_store_explicit(&wire->leading, true, memory_order_relaxed);
   weir_wire_name_follow(wire, now_us);
-  weir_wire_forget_stale(wire, now_us);
+  if (weir_wire_is_connecting(wire) && now_us >= weir_wire_alarm_us(wire))
+    weir_wire_end_attempt(wire, has_spoken(wire), now_us);
 }
 
 static void stop_leading(weir_wire *wire) {
@@ -148,12 +155,20 @@ static void turn_away(weir_wire_slot *slot, const weir_message *last, int64_t pa
   atomic_store_explicit(&slot->done, true, memory_order_release);
 }
 
+/* Before a slot is turned away, while nobody leads: whether the name leads elsewhere by now, or the
+ * server has gone on with a connection whose caller has left. Either way the next need not wait for
+ * the pause to end. */
+static void look_around(weir_wire *wire, int64_t now_us) {
+  weir_wire_name_follow(wire, now_us);
+  if (weir_wire_is_connecting(wire) && has_spoken(wire)) weir_breaker_hasten(&wire->breaker);
+}
+
 /* With the breaker open one slot at a time goes on; the rest is told why outside the lock, which
  * this gives back. */
 static void submit_to_silent(weir_wire *wire, weir_wire_slot *slot) {
   int64_t now_us = weir_monotonic_us();
   weir_wire_name_doubt(wire);
-  if (!is_leading(wire)) weir_wire_name_follow(wire, now_us);
+  if (!is_leading(wire)) look_around(wire, now_us);
   bool goes = weir_breaker_admits(&wire->breaker, slot, now_us);
   bool open = wire->breaker.state == WEIR_BREAKER_OPEN;
   int64_t pause_us = open ? wire->breaker.probe_at_us - now_us : 0;

@@ -10,12 +10,23 @@
 
 enum { SLICE_US = 1000, TICK_MOST_US = 10000 };
 
+/* Nobody may use a connection for hours, and a network in between forget it meanwhile without a
+ * word: the kernel asks for a sign of life after 15 s, and gives it up 15 s later. */
+static bool keep_alive(int fd) {
+  static const int on = 1, idle_s = 15, every_s = 5, most = 3;
+  return setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on) == 0 &&
+         setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s) == 0 &&
+         setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof every_s) == 0 &&
+         setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &most, sizeof most) == 0;
+}
+
 static bool prepare(int fd, int family) {
   int flags = fcntl(fd, F_GETFL);
   if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) return false;
   if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0) return false;
   int on = 1;
-  return family == AF_UNIX || setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0;
+  if (family == AF_UNIX) return true;
+  return setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0 && keep_alive(fd);
 }
 
 int weir_socket_connect(const weir_address *address, int *fd) {

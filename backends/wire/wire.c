@@ -8,6 +8,7 @@
 #include "wire/internal.h"
 
 enum { PROBE_LEAST_US = 10000, PROBE_MOST_US = 60000000, PROBE_DEFAULT_US = 500000 };
+enum { CONNECT_LEAST_US = 1000, CONNECT_MOST_US = 60000000, CONNECT_DEFAULT_US = 1000000 };
 
 /* Opening a store is no decision: a resolver that has lost a packet needs seconds. */
 enum { LOOKUP_LEAST_US = 5000000 };
@@ -38,6 +39,10 @@ weir_status weir_wire_read_options(const weir_url *url, int64_t timeout_us,
   options->one_at_a_time = status == WEIR_OK && word == OFF;
   if (status == WEIR_OK) status = weir_url_word(url, "addresses", choices, 0, &word, message);
   options->any_address = status == WEIR_OK && word == 1;
+  int64_t connect_us = timeout_us > CONNECT_DEFAULT_US ? timeout_us : CONNECT_DEFAULT_US;
+  if (status == WEIR_OK)
+    status = weir_url_duration(url, "connect-timeout", CONNECT_LEAST_US, CONNECT_MOST_US,
+                               connect_us, &options->connect_us, message);
   if (status != WEIR_OK) return status;
   return weir_url_duration(url, "probe", PROBE_LEAST_US, PROBE_MOST_US, PROBE_DEFAULT_US,
                            &options->probe_us, message);
@@ -62,6 +67,7 @@ weir_wire *weir_wire_make(const weir_wire_protocol *protocol, const void *settin
   made->greeting.settings = settings;
   made->tls = tls;
   made->timeout_us = options->timeout_us;
+  made->connect_us = options->connect_us;
   made->any_address = options->any_address;
   made->one_at_a_time = options->one_at_a_time;
   made->patience_us = weir_socket_patience_us();

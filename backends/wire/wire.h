@@ -42,7 +42,7 @@
  *
  * A server that does not answer
  *
- *   Its breaker (wire/breaker.h) opens when no address can be connected to and greeted, when the
+ *   Its breaker (wire/breaker.h) opens when it cannot be connected to and greeted, when the
  * deadline of a slot passes that had half the store's timeout or more and nothing came since it was
  * sent, and when a connection is closed as overdue. Slots in line keep their deadlines; those that
  * are submitted later are done at once, NOT_SENT, save for the probe. A caller with less time than
@@ -135,6 +135,8 @@ typedef struct weir_wire_place {
 /* What a store's URL and its caller want of all its wires. */
 typedef struct weir_wire_options {
   int64_t timeout_us;    /* the store's timeout option */
+  int64_t connect_us;    /* how long one attempt to connect may take, greeting included; it outlives
+                            the deadline of the slot that began it */
   int64_t probe_us;      /* its probe option: the longest pause before a silent server is asked */
   int64_t lookup_end_us; /* how long opening waits for all of a store's names together */
   bool any_address;      /* every address of a name is right, as behind each is the same */
@@ -143,7 +145,7 @@ typedef struct weir_wire_options {
 } weir_wire_options;
 
 /* The URL's options of the wire, which a backend lists as its own. */
-#define WEIR_WIRE_OPTIONS "probe", "pipelining", "addresses"
+#define WEIR_WIRE_OPTIONS "probe", "pipelining", "addresses", "connect-timeout"
 
 /* Reads them. */
 weir_status weir_wire_read_options(const weir_url *url, int64_t timeout_us,

@@ -29,6 +29,14 @@ typedef struct weir_store weir_store;
  *   timeout=20ms     1ms to 60s; the deadline of a decision unless the limiter sets its own, and
  *                    how long past it an unanswered request may stay on a shared connection
  *
+ * Options of every store with servers:
+ *   connect-timeout=1s  1ms to 60s; how long one attempt to connect may take, greeting included. It
+ *                       outlives the decision that began it: the next one goes on with it. Where
+ *                       timeout= is longer, that is the default
+ *   addresses=first     which addresses of a name are used: the first that accepts, in an order
+ *                       that is the same for every process; any: for a tier of proxies in front of
+ *                       one set of servers
+ *
  * Options of memcacheds:// and rediss://, all of them optional:
  *   tls-ca=FILE                  whom to trust, in PEM form; else whom the system trusts
  *   tls-cert=FILE, tls-key=FILE  a certificate to show, and its key

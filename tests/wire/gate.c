@@ -28,7 +28,7 @@ static void take_client(gate *self) {
   int client = accept(self->listener, NULL, NULL);
   if (client < 0) return;
   atomic_fetch_add(&self->connections, 1);
-  int server = server_connect(self->behind);
+  int server = self->secure ? server_connect_secure(self->behind) : server_connect(self->behind);
   if (server < 0 || self->count == GATE_PAIRS_MOST) {
     close(client);
     if (server >= 0) close(server);

@@ -24,6 +24,7 @@ typedef struct gate_pair {
 
 typedef struct gate {
   const struct server *behind;
+  bool secure; /* it leads to where that speaks TLS; set after the start, before the first client */
   struct address address;
   int listener;
   int wake[2]; /* a pipe; closed to end the thread */

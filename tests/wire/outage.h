@@ -20,6 +20,7 @@ static inline weir_wire *open_wire_at(const char *host, uint16_t port, int64_t t
   static const weir_memcached_hello hello = {.wanted = WEIR_DIALECT_META};
   const weir_wire_place place = {.host = host, .port = port};
   const weir_wire_options options = {.timeout_us = timeout_us,
+                                     .connect_us = PATIENCE_US,
                                      .probe_us = probe_us,
                                      .lookup_end_us = weir_monotonic_us() + PATIENCE_US};
   weir_message message = {""};

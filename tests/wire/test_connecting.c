@@ -1,0 +1,141 @@
+/* Connections that take longer than the decision that began them. */
+#include <netinet/tcp.h>
+#include <stdio.h>
+
+#include "wire/gate.h"
+#include "wire/outage.h"
+
+enum { SLOW_MS = 11, CALLS_MOST = 200 };
+
+static struct server *server;
+static gate door;
+
+/* Each reply is in time, and TLS and AUTH need several. */
+static void tls_and_a_password_at_11_ms_a_reply_connect_under_the_default_deadline(void **state) {
+  static const char *const arguments[] = {"--tls-auth-clients", "no", "--requirepass", "secret",
+                                          NULL};
+  (void)state;
+  char url[SERVER_URL_BYTES];
+  weir_message message = {""};
+  weir_store *store;
+  struct server *redis = server_start_redis_tls(SERVER_IPV4, CERTIFICATE_SERVER, arguments);
+  gate_start(&door, redis, GATE_OPEN);
+  door.secure = true;
+  atomic_store(&door.delay_ms, SLOW_MS);
+  snprintf(url, sizeof url, "rediss://:secret@127.0.0.1:%u?tls-ca=%s",
+           (unsigned)address_port(&door.address), certificate_file(CERTIFICATE_CA));
+  if (weir_store_open(url, &store, &message) != WEIR_OK) fail_msg("%s", message.text);
+  weir_operation add = {.outcome = WEIR_NOT_SENT};
+  for (int calls = 0; calls < CALLS_MOST && add.outcome == WEIR_NOT_SENT; calls++) {
+    add = add_to("weir:t:{slow}:1", 1);
+    weir_store_exec(store, &add, 1, deadline_in_ms(20), &message);
+    if (add.outcome == WEIR_NOT_SENT) pause_ms(5);
+  }
+  if (add.outcome != WEIR_DONE && add.outcome != WEIR_UNKNOWN) fail_msg("%s", message.text);
+  assert_int_equal(atomic_load(&door.connections), 1); /* all went on with the first */
+  weir_store_close(store);
+  gate_stop(&door);
+}
+
+/* Calls that come further apart than an attempt may last: what the server has said meanwhile
+ * counts. */
+static void rare_callers_bring_a_connection_about(void **state) {
+  (void)state;
+  gate_start(&door, server, GATE_OPEN);
+  atomic_store(&door.delay_ms, 20);
+  weir_wire *wire = open_wire(address_port(&door.address), 5 * MS, 10 * MS);
+  wire->connect_us = 30 * MS;
+  for (int calls = 0; weir_wire_dialect(wire) < 0; calls++) {
+    assert_true(calls < CALLS_MOST);
+    ask(wire, 5 * MS);
+    pause_ms(50);
+  }
+  assert_int_equal(atomic_load(&door.connections), 1);
+  weir_wire_close(wire);
+  gate_stop(&door);
+}
+
+/* However patient: a server that does not even greet is away. */
+static void an_attempt_has_an_end(void **state) {
+  (void)state;
+  gate_start(&door, server, GATE_SILENT);
+  weir_wire *wire = open_wire(address_port(&door.address), 20 * MS, 200 * MS);
+  wire->connect_us = 50 * MS;
+  int64_t begin_us = weir_monotonic_us();
+  answer waited = ask(wire, PATIENCE_US);
+  int64_t taken_us = weir_monotonic_us() - begin_us;
+  assert_int_equal(waited.outcome, WEIR_NOT_SENT);
+  assert_non_null(strstr(waited.message.text, "the server does not answer the greeting"));
+  assert_in_range(taken_us, 50 * MS, PATIENCE_US / 2);
+  assert_true(outages_of(wire).present);
+  weir_wire_close(wire);
+  gate_stop(&door);
+}
+
+/* Before anybody has lost a deadline all wait in line: the server is not away. */
+static void who_comes_while_the_first_connection_is_made_waits_for_it(void **state) {
+  enum { CALLERS = 16 };
+  (void)state;
+  weir_operation adds[CALLERS];
+  weir_wire_slot *slots[CALLERS];
+  weir_message message = {""};
+  gate_start(&door, server, GATE_OPEN);
+  atomic_store(&door.delay_ms, 20);
+  weir_wire *wire = open_wire(address_port(&door.address), PATIENCE_US, 200 * MS);
+  for (int i = 0; i < CALLERS; i++) {
+    adds[i] = add_to("weir:t:{first}:1", 1);
+    slots[i] = submit(wire, &adds[i], PATIENCE_US);
+  }
+  for (int i = 0; i < CALLERS; i++) {
+    weir_wire_finish(wire, slots[i], &message);
+    assert_done(adds[i], 1 + i);
+  }
+  assert_int_equal(atomic_load(&door.connections), 1);
+  weir_wire_close(wire);
+  gate_stop(&door);
+}
+
+static void the_connect_timeout_option_has_bounds(void **state) {
+  static const char *const bad[] = {"0ms", "61s", "fast"};
+  (void)state;
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    char url[64];
+    weir_store *store;
+    weir_message message = {""};
+    snprintf(url, sizeof url, "memcached://127.0.0.1?connect-timeout=%s", bad[i]);
+    assert_int_equal(weir_store_open(url, &store, &message), WEIR_BAD_URL);
+    assert_non_null(strstr(message.text, "from 1ms to 1m"));
+  }
+}
+
+static void a_connection_is_kept_alive(void **state) {
+  (void)state;
+  static const struct {
+    int level, name, value;
+  } wanted[] = {{SOL_SOCKET, SO_KEEPALIVE, 1},
+                {IPPROTO_TCP, TCP_KEEPIDLE, 15},
+                {IPPROTO_TCP, TCP_KEEPINTVL, 5},
+                {IPPROTO_TCP, TCP_KEEPCNT, 3}};
+  weir_wire *wire = open_wire(server_port(server), PATIENCE_US, 200 * MS);
+  assert_int_equal(ask(wire, PATIENCE_US).outcome, WEIR_DONE);
+  for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+    int value = 0;
+    socklen_t length = sizeof value;
+    assert_int_equal(getsockopt(wire->fd, wanted[i].level, wanted[i].name, &value, &length), 0);
+    assert_int_equal(value, wanted[i].value);
+  }
+  weir_wire_close(wire);
+}
+
+int main(void) {
+  server = server_start_memcached(SERVER_IPV4, NULL);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(tls_and_a_password_at_11_ms_a_reply_connect_under_the_default_deadline),
+      cmocka_unit_test(rare_callers_bring_a_connection_about),
+      cmocka_unit_test(an_attempt_has_an_end),
+      cmocka_unit_test(who_comes_while_the_first_connection_is_made_waits_for_it),
+      cmocka_unit_test(the_connect_timeout_option_has_bounds),
+      cmocka_unit_test(a_connection_is_kept_alive),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
