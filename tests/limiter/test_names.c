@@ -33,6 +33,19 @@ typedef struct counting {
   weir_limiter *limiter;
 } counting;
 
+/* Charges that may count or not: their answer came too late, on a machine that was held up. */
+static int unknown;
+
+static weir_status take(const counting *c, const char *key, weir_decision *decision) {
+  weir_status status = weir_limiter_take(c->limiter, key, strlen(key), 1, decision, NULL);
+  unknown += status == WEIR_UNKNOWN_OUTCOME;
+  return status;
+}
+
+static void expect_admitted(int admitted, int limit) {
+  assert_in_range(admitted + unknown, limit, limit + unknown);
+}
+
 static counting open_url(const char *url) {
   const weir_limiter_options options = {.size = sizeof options, .fallback = WEIR_FALLBACK_NONE};
   weir_message message = {""};
@@ -58,9 +71,7 @@ static int take_decided(const counting *c, const char *key, int decided) {
   int admitted = 0;
   for (int takes = 0; decided > 0 && takes < TAKES_MOST; takes++) {
     weir_decision decision;
-    weir_message message = {""};
-    if (weir_limiter_take(c->limiter, key, strlen(key), 1, &decision, &message) == WEIR_OK &&
-        decision.source == WEIR_SOURCE_STORE) {
+    if (take(c, key, &decision) == WEIR_OK && decision.source == WEIR_SOURCE_STORE) {
       decided--;
       admitted += decision.allowed;
     } else {
@@ -79,7 +90,7 @@ static void resolvers_that_order_differently_count_as_one(void **state) {
   lead(1, 0);
   counting other = open_by_name();
   int admitted = take_decided(&one, "order", 2 * LIMIT) + take_decided(&other, "order", 2 * LIMIT);
-  assert_int_equal(admitted, LIMIT);
+  expect_admitted(admitted, LIMIT);
   shut(&one);
   shut(&other);
 }
@@ -95,12 +106,11 @@ static void a_stall_moves_no_key(void **state) {
     server_stop(servers[stalled]);
     for (int64_t end_us = deadline_in_ms(STALL_MS); weir_monotonic_us() < end_us; pause_ms(2)) {
       weir_decision decision;
-      if (weir_limiter_take(c.limiter, key, strlen(key), 1, &decision, NULL) == WEIR_OK)
-        admitted += decision.allowed;
+      if (take(&c, key, &decision) == WEIR_OK) admitted += decision.allowed;
     }
     server_continue(servers[stalled]);
     admitted += take_decided(&c, key, 2 * LIMIT);
-    assert_int_equal(admitted, LIMIT);
+    expect_admitted(admitted, LIMIT);
     shut(&c);
   }
 }
@@ -118,12 +128,11 @@ static void who_starts_during_a_stall_moves_no_key_either(void **state) {
     counting meanwhile = open_by_name();
     for (int64_t end_us = deadline_in_ms(STALL_MS); weir_monotonic_us() < end_us; pause_ms(2)) {
       weir_decision decision;
-      if (weir_limiter_take(meanwhile.limiter, key, strlen(key), 1, &decision, NULL) == WEIR_OK)
-        admitted += decision.allowed;
+      if (take(&meanwhile, key, &decision) == WEIR_OK) admitted += decision.allowed;
     }
     server_continue(servers[stalled]);
     admitted += take_decided(&meanwhile, key, 2 * LIMIT);
-    assert_int_equal(admitted, LIMIT);
+    expect_admitted(admitted, LIMIT);
     shut(&before);
     shut(&meanwhile);
   }
@@ -140,7 +149,7 @@ static void an_address_that_refuses_is_left_for_the_next(void **state) {
   admitted += take_decided(&c, "refuses", LIMIT + 1);
   server_restart(servers[first]);
   admitted += take_decided(&c, "refuses", LIMIT); /* it stays: only a refusal moves it */
-  assert_int_equal(admitted, 2 * LIMIT);
+  expect_admitted(admitted, 2 * LIMIT);
   shut(&c);
 }
 
@@ -162,7 +171,7 @@ static void any_address_will_do_in_a_tier_of_proxies(void **state) {
     shut(&c);
     server_continue(proxies[stalled]);
   }
-  assert_int_equal(admitted, LIMIT);
+  expect_admitted(admitted, LIMIT);
   for (size_t i = 0; i < 2; i++)
     server_kill(proxies[i]);
 }
@@ -180,6 +189,7 @@ static void the_addresses_option_knows_two_words(void **state) {
 
 static int let_run(void **state) {
   (void)state;
+  unknown = 0;
   for (size_t i = 0; i < 2; i++)
     server_restart(servers[i]);
   return 0;
