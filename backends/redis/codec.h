@@ -9,6 +9,8 @@ enum { WEIR_HELLO_MOST = 3 };
 typedef struct weir_redis_hello {
   const char *names[WEIR_HELLO_MOST]; /* the commands, in order */
   size_t count;
+  bool selects;   /* one of them is SELECT */
+  size_t ping_at; /* where in the text the last of them, PING, begins */
   size_t length;
   char text[WEIR_WIRE_GREETING_MOST];
 } weir_redis_hello;

@@ -1,6 +1,9 @@
 /* What a new connection says first. The URL's wishes and a PING leave in one write; nothing is said
  * that the URL does not ask for, as a proxy closes the connection on SELECT and on AUTH with a
- * user. */
+ * user.
+ *
+ * That tells a proxy from a server, once it matters: then SELECT of the database that is selected
+ * anyway stands before the PING, and who hangs up on it, or does not know it, is a proxy. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,6 +32,8 @@ static bool add_command(weir_redis_hello *hello, const char *name, const char *c
   return fits;
 }
 
+static const char select_first[] = "*2\r\n$6\r\nselect\r\n$1\r\n0\r\n";
+
 bool weir_redis_hello_write(weir_redis_hello *hello, const char *user, const char *password,
                             int64_t database) {
   char number[24];
@@ -39,8 +44,11 @@ bool weir_redis_hello_write(weir_redis_hello *hello, const char *user, const cha
   const char *const databases[] = {number, NULL};
   bool fits = true;
   if (password != NULL) fits = add_command(hello, "auth", credentials);
-  if (database != 0) fits = fits && add_command(hello, "select", databases);
-  return fits && add_command(hello, "ping", databases + 1);
+  hello->selects = database != 0;
+  if (hello->selects) fits = fits && add_command(hello, "select", databases);
+  hello->ping_at = hello->length;
+  fits = fits && add_command(hello, "ping", databases + 1);
+  return fits && hello->length + strlen(select_first) <= sizeof hello->text;
 }
 
 /* A status or an error; what is neither reads as an empty status. */
@@ -51,8 +59,28 @@ static void read_line(const char *bytes, size_t length, weir_redis_reply *reply)
   memcpy(reply->text, bytes + 1, reply->length);
 }
 
-static weir_greeting_answer hear(const char *name, const weir_redis_reply *reply,
-                                 weir_message *message) {
+/* Whether a SELECT is said that the URL does not ask for. */
+static bool is_asking(const weir_greeting *greeting) {
+  const weir_redis_hello *hello = greeting->settings;
+  return greeting->asks_peer && !hello->selects && greeting->peer != WEIR_PEER_PROXY;
+}
+
+/* The command whose reply comes next: steps above 0 count the replies that have come, plus one. */
+static const char *expected(const weir_greeting *greeting) {
+  const weir_redis_hello *hello = greeting->settings;
+  size_t heard = greeting->step - 1;
+  if (heard + 1 < hello->count) return hello->names[heard];
+  return heard + 1 == hello->count && is_asking(greeting) ? "select" : "ping";
+}
+
+/* A server knows SELECT, whether or not this user may say it. */
+static void judge_peer(weir_greeting *greeting, const weir_redis_reply *reply) {
+  bool knows = reply->kind != WEIR_REPLY_ERROR || weir_redis_reply_starts(reply, "NOPERM");
+  greeting->peer = knows ? WEIR_PEER_SERVER : WEIR_PEER_PROXY;
+}
+
+static weir_greeting_answer hear(weir_greeting *greeting, const char *name,
+                                 const weir_redis_reply *reply, weir_message *message) {
   bool ping = strcmp(name, "ping") == 0;
   bool auth = strcmp(name, "auth") == 0; /* an error may repeat its arguments */
   unsigned cause;
@@ -61,6 +89,7 @@ static weir_greeting_answer hear(const char *name, const weir_redis_reply *reply
     weir_redis_refusal_explain(cause, name, NULL, auth ? NULL : reply, message);
     return WEIR_GREETING_FAILED;
   }
+  if (strcmp(name, "select") == 0) greeting->peer = WEIR_PEER_SERVER;
   const char *wanted = ping ? "PONG" : "OK";
   if (reply->length == strlen(wanted) && memcmp(reply->text, wanted, reply->length) == 0)
     return ping ? WEIR_GREETING_READY : WEIR_GREETING_MORE;
@@ -70,13 +99,32 @@ static weir_greeting_answer hear(const char *name, const weir_redis_reply *reply
 
 static weir_greeting_answer say(weir_greeting *greeting) {
   const weir_redis_hello *hello = greeting->settings;
-  memcpy(greeting->say, hello->text, hello->length);
-  greeting->say_length = hello->length;
+  bool asks = is_asking(greeting);
+  size_t before = asks ? hello->ping_at : 0;
+  size_t asked = asks ? strlen(select_first) : 0;
+  memcpy(greeting->say, hello->text, before);
+  memcpy(greeting->say + before, select_first, asked);
+  memcpy(greeting->say + before + asked, hello->text + before, hello->length - before);
+  greeting->say_length = hello->length + asked;
   greeting->step = 1;
   return WEIR_GREETING_SAY;
 }
 
-/* Steps above 0 count the replies that have come, plus one. */
+/* Hung up instead of answering. */
+static weir_greeting_answer hear_silence(weir_greeting *greeting, weir_message *message) {
+  const weir_redis_hello *hello = greeting->settings;
+  if (is_asking(greeting) && greeting->step <= hello->count) {
+    greeting->peer = WEIR_PEER_PROXY;
+    greeting->step = 0;
+    return WEIR_GREETING_RECONNECT;
+  }
+  weir_message_set(message,
+                   "the server hung up instead of answering \"%s\"; a proxy may not know it, and "
+                   "where TLS is spoken, write rediss://",
+                   expected(greeting));
+  return WEIR_GREETING_FAILED;
+}
+
 static weir_greeting_answer greet(weir_greeting *greeting, const char *bytes, size_t length,
                                   bool closed, weir_message *message) {
   const weir_redis_hello *hello = greeting->settings;
@@ -91,16 +139,19 @@ static weir_greeting_answer greet(weir_greeting *greeting, const char *bytes, si
     const char *end = memchr(line, '\n', length - greeting->taken);
     if (end == NULL) break;
     weir_redis_reply reply;
+    const char *name = expected(greeting);
+    bool asked = is_asking(greeting) && greeting->step == hello->count;
     read_line(line, (size_t)(end - line) + 1, &reply);
     greeting->taken += (size_t)(end - line) + 1;
-    answer = hear(hello->names[greeting->step++ - 1], &reply, message);
+    greeting->step++;
+    if (asked) {
+      judge_peer(greeting, &reply);
+    } else {
+      answer = hear(greeting, name, &reply, message);
+    }
   }
   if (answer != WEIR_GREETING_MORE || !closed) return answer;
-  weir_message_set(message,
-                   "the server hung up instead of answering \"%s\"; a proxy may not know it, and "
-                   "where TLS is spoken, write rediss://",
-                   hello->names[greeting->step - 1]);
-  return WEIR_GREETING_FAILED;
+  return hear_silence(greeting, message);
 }
 
 static const weir_wire_codec *const codecs[] = {&weir_redis_codec};

@@ -58,6 +58,10 @@ bool weir_redis_refusal_is_foreign(const weir_redis_reply *error) {
   return weir_redis_reply_starts(error, "ERR value is not an integer");
 }
 
+bool weir_redis_refusal_is_demotion(const weir_redis_reply *error) {
+  return weir_redis_reply_starts(error, "READONLY") || weir_redis_reply_starts(error, "MASTERDOWN");
+}
+
 static void explain_permission(const char *name, const weir_redis_reply *error,
                                weir_message *message) {
   if (error != NULL && strstr(error->text, " key") != NULL) {

@@ -8,6 +8,9 @@
  * for weir_redis_refusal_explain(). */
 weir_outcome weir_redis_refusal_judge(const weir_redis_reply *error, unsigned *cause);
 
+/* Whether the server is not, or no longer, the one to write to. */
+bool weir_redis_refusal_is_demotion(const weir_redis_reply *error);
+
 /* One sentence for the cause. `name` is the command's as ACL rules spell it; `operation` may be
  * NULL (on a new connection), `error` too (no longer known). */
 void weir_redis_refusal_explain(unsigned cause, const char *name, const weir_operation *operation,

@@ -16,7 +16,7 @@ static void drop_socket(weir_wire *wire) {
   weir_wire_parser_drop(wire);
   weir_tls_session_end(wire->session);
   wire->session = NULL;
-  wire->unread = wire->leaving = false;
+  wire->unread = wire->leaving = wire->demoted = false;
   if (wire->fd >= 0) close(wire->fd);
   wire->fd = -1;
   wire->state = WEIR_WIRE_CLOSED;
@@ -54,6 +54,7 @@ static void settle_line(weir_wire *wire, int64_t now_us) {
 
 /* Closes a ready connection; wire->why says why. */
 static void lose(weir_wire *wire, int64_t now_us) {
+  wire->greeting.peer = WEIR_PEER_UNKNOWN;
   if (!wire->leaving) weir_wire_name_doubt(wire);
   settle_line(wire, now_us);
   drop_socket(wire);
@@ -95,6 +96,7 @@ static void fail_attempt(weir_wire *wire, bool refused) {
   weir_wire_name_doubt(wire);
   wire->tried = refused || wire->any_address ? wire->tried + 1 : wire->addresses.count;
   wire->greeting.step = 0;
+  wire->greeting.peer = WEIR_PEER_UNKNOWN;
 }
 
 void weir_wire_adopt(weir_wire *wire, weir_addresses *found) {
@@ -117,6 +119,7 @@ void weir_wire_adopt(weir_wire *wire, weir_addresses *found) {
   } else {
     drop_socket(wire);
     wire->greeting.step = 0;
+    wire->greeting.peer = WEIR_PEER_UNKNOWN;
   }
 }
 
@@ -322,12 +325,25 @@ static int64_t overdue_us(const weir_wire *wire) {
   return oldest->deadline_us + wire->timeout_us;
 }
 
-/* Whether a connection that is to be left has nothing more to say and to hear. */
-static bool may_leave(weir_wire *wire) {
+/* A server that refuses to write is as good as away. Its name may lead elsewhere in a moment, or
+ * its address to another server; and another of its addresses may be the primary's. */
+static void leave_demoted(weir_wire *wire, int64_t now_us) {
+  weir_message_set(&wire->why,
+                   "closed, as the server refuses to write: another is the primary by now");
+  weir_breaker_fail(&wire->breaker, wire->why.text, now_us);
+  wire->address = (wire->address + 1) % wire->addresses.count;
+}
+
+/* Leaves a connection that is to be left once it has nothing more to say and to hear. */
+static bool may_leave(weir_wire *wire, int64_t now_us) {
   bool drained =
       wire->out_start == wire->out_end && (wire->first == NULL || wire->first->encoded == 0);
   if (!wire->leaving || !drained) return false;
-  weir_message_set(&wire->why, "closed, as its name leads to another address by now");
+  if (wire->demoted) {
+    leave_demoted(wire, now_us);
+  } else {
+    weir_message_set(&wire->why, "closed, as another server may be meant by now");
+  }
   return true;
 }
 
@@ -342,7 +358,7 @@ static bool work(weir_wire *wire, short revents, int64_t now_us) {
     weir_wire_judge(wire, wire->first, overdue_us(wire), wire->why.text);
     return false;
   }
-  if (weir_wire_send(wire, now_us, false)) return !may_leave(wire);
+  if (weir_wire_send(wire, now_us, false)) return !may_leave(wire, now_us);
   /* What the server answered before it hung up still counts. */
   weir_message why = wire->why;
   if (weir_wire_receive(wire)) wire->why = why;

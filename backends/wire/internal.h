@@ -95,6 +95,7 @@ struct weir_wire {
   weir_wire_state state;
   int fd;
   weir_tls_session *session; /* NULL while plain */
+  bool demoted;              /* its server refuses to write, and is no proxy */
   bool leaving;              /* nothing more is sent on it; closed once all is answered */
   bool unread;               /* it may hold what the server sent, and poll would not say so */
   size_t address;            /* index of the address in use; until there is one, of the first */

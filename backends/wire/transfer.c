@@ -54,6 +54,7 @@ static bool encode_slot(weir_wire *wire, weir_wire_slot *slot, int64_t unix_s, i
     weir_wire_command *command = &slot->commands[slot->encoded++];
     command->serial = wire->serial++;
     command->parser = wire->parser;
+    command->demoted = false;
     command->start = wire->accepted + (wire->out_end - wire->out_start);
     wire->out_end += wire->codec->encode(command, unix_s, wire->out + wire->out_end);
   }
@@ -133,6 +134,16 @@ static bool is_in_time(const weir_wire_slot *slot) {
   return !slot->abandoned && weir_monotonic_us() < slot->deadline_us;
 }
 
+/* A server that refuses to write is left; the first time, to find out whether it is one. Behind a
+ * proxy others are well. */
+static void meet_refusal_to_write(weir_wire *wire) {
+  if (wire->leaving) return;
+  weir_wire_name_doubt(wire);
+  wire->greeting.asks_peer = true;
+  wire->demoted = wire->greeting.peer == WEIR_PEER_SERVER;
+  wire->leaving = wire->greeting.peer != WEIR_PEER_PROXY;
+}
+
 /* Takes one reply. False: no whole reply is left, or *broken. */
 static bool take_reply(weir_wire *wire, bool *broken) {
   weir_wire_slot *slot = wire->first;
@@ -156,7 +167,8 @@ static bool take_reply(weir_wire *wire, bool *broken) {
   wire->skip = taken > length ? taken - length : 0;
   wire->in_start += taken > length ? length : taken;
   command->replies++;
-  if (weir_breaker_wants_answer(&wire->breaker))
+  if (command->demoted) meet_refusal_to_write(wire);
+  if (weir_breaker_wants_answer(&wire->breaker) && !wire->demoted)
     weir_breaker_answered(&wire->breaker, is_in_time(slot));
   if (reading == WEIR_READING_REPLY) return true;
   if (reading == WEIR_READING_LAST) {

@@ -38,7 +38,9 @@
  * what is queued, holding the lock.
  *
  * A connection closes on a protocol error, when the peer closes it, and when its oldest slot is
- * overdue: unanswered for the store's timeout after the slot's deadline.
+ * overdue: unanswered for the store's timeout after the slot's deadline. It is left, that is closed
+ * once all that was sent is answered, when its name leads elsewhere, and when the server refuses to
+ * write because another is the primary by now.
  *
  * A server that does not answer
  *
@@ -69,6 +71,7 @@ typedef struct weir_wire_command {
   uint32_t serial;          /* counts the commands of a connection; free for the codec to send */
   uint8_t attempt;          /* 0, then one more each time the codec asked for another */
   uint8_t replies;          /* for codecs whose commands have several: how many were taken */
+  bool demoted; /* set by the codec: the server refused to write, as another is the primary now */
 } weir_wire_command;
 
 typedef enum weir_reading {
@@ -99,11 +102,21 @@ typedef enum weir_greeting_answer {
   WEIR_GREETING_FAILED     /* this server is not one for us; `message` says why */
 } weir_greeting_answer;
 
+/* Who is at the other end, as far as the protocol can tell. */
+typedef enum weir_peer {
+  WEIR_PEER_UNKNOWN,
+  WEIR_PEER_SERVER,
+  WEIR_PEER_PROXY /* in front of several servers: what one of them refuses says nothing of the rest
+                   */
+} weir_peer;
+
 /* What is exchanged on a new connection before anything else. Called when connected (length 0),
  * whenever bytes have come, and with `closed` when the peer hung up. */
 typedef struct weir_greeting {
   const void *settings; /* the protocol's */
   unsigned step;        /* 0 on a new connection, then the function's own */
+  bool asks_peer;       /* in: it matters who the peer is, as somebody here refused to write */
+  weir_peer peer;       /* out: as long as the connection stands */
   unsigned dialect;     /* out: index into codecs */
   size_t taken;         /* out: bytes of the answer used up */
   size_t say_length;    /* out, with SAY */

@@ -40,12 +40,14 @@ typedef struct moving {
   weir_limiter *limiter;
   pthread_t threads[THREADS];
   atomic_bool over;
-  atomic_int used;     /* servers that the name has led to */
+  atomic_int used;   /* servers that the name has led to */
+  atomic_int old;    /* admissions of the key that is used all the time */
+  atomic_int excess; /* of those, beyond one limit for each server */
+  /* Of keys that are new with each server: */
   atomic_int admitted; /* in all */
   atomic_int unknown;  /* charges without an answer, which may count or not */
   atomic_int decided;  /* by the store */
   atomic_int denied;   /* of those */
-  atomic_int excess;   /* admissions beyond one limit for each of those */
 } moving;
 
 static void pause_ms(long ms) {
@@ -67,6 +69,10 @@ static struct server *start_kind(store_kind kind) {
   return NULL;
 }
 
+static bool is_redis(store_kind kind) {
+  return kind == KIND_REDIS || kind == KIND_REDIS_TLS;
+}
+
 static void lead_to(moving *m, int server) {
   bool secure = m->kind == KIND_MEMCACHED_TLS || m->kind == KIND_REDIS_TLS;
   const struct server *to = m->servers[server];
@@ -75,23 +81,35 @@ static void lead_to(moving *m, int server) {
   resolver_lead_to_ports(&port, 1);
 }
 
+static void take_old(moving *m) {
+  weir_decision decision;
+  weir_status status = weir_limiter_take(m->limiter, "old", 3, 1, &decision, NULL);
+  if (status != WEIR_OK || !decision.allowed) return;
+  int most = atomic_load(&m->used) * LIMIT;
+  if (atomic_fetch_add(&m->old, 1) >= most) atomic_fetch_add(&m->excess, 1);
+}
+
+static void take_new(moving *m) {
+  weir_decision decision;
+  char key[8];
+  snprintf(key, sizeof key, "new%d", atomic_load(&m->used));
+  weir_status status = weir_limiter_take(m->limiter, key, strlen(key), 1, &decision, NULL);
+  atomic_fetch_add(&m->unknown, status == WEIR_UNKNOWN_OUTCOME);
+  if (status != WEIR_OK) {
+    pause_ms(1);
+    return;
+  }
+  atomic_fetch_add(&m->admitted, decision.allowed);
+  if (decision.source != WEIR_SOURCE_STORE) return;
+  atomic_fetch_add(&m->denied, !decision.allowed);
+  atomic_fetch_add(&m->decided, 1);
+}
+
 static void *keep_taking(void *context) {
   moving *m = context;
   while (!atomic_load(&m->over)) {
-    weir_decision decision;
-    weir_status status = weir_limiter_take(m->limiter, "k", 1, 1, &decision, NULL);
-    if (status == WEIR_UNKNOWN_OUTCOME) atomic_fetch_add(&m->unknown, 1);
-    if (status != WEIR_OK) {
-      pause_ms(1);
-      continue;
-    }
-    if (decision.allowed) {
-      int most = atomic_load(&m->used) * LIMIT;
-      if (atomic_fetch_add(&m->admitted, 1) >= most) atomic_fetch_add(&m->excess, 1);
-    }
-    if (decision.source != WEIR_SOURCE_STORE) continue;
-    if (!decision.allowed) atomic_fetch_add(&m->denied, 1);
-    atomic_fetch_add(&m->decided, 1);
+    take_old(m);
+    take_new(m);
   }
   return NULL;
 }
@@ -152,6 +170,21 @@ static void move_from_dead(moving *m, int to) {
   lead_to(m, to);
 }
 
+/* The server lives on, as a replica of the next one. What it refused is known to be nobody's. */
+static void move_from_demoted(moving *m, int to) {
+  char text[128];
+  char answer[8] = "";
+  int fd = server_connect(m->servers[to - 1]);
+  int length = snprintf(text, sizeof text, "REPLICAOF 127.0.0.1 %u\r\n",
+                        (unsigned)server_port(m->servers[to]));
+  assert_int_equal(write(fd, text, (size_t)length), length);
+  assert_true(read(fd, answer, sizeof answer) > 0);
+  assert_memory_equal(answer, "+OK", 3);
+  close(fd);
+  pause_ms(BEFORE_MS);
+  lead_to(m, to);
+}
+
 /* On a machine that is held up a move may be late; the best of some is not. */
 static void expect_moves_to_be_followed(store_kind kind) {
   bool late = true;
@@ -161,7 +194,11 @@ static void expect_moves_to_be_followed(store_kind kind) {
     await_back(&m);
     late = false;
     for (int to = 1; to < SERVERS; to++) {
-      move_from_dead(&m, to);
+      if (to == 2 && is_redis(kind)) {
+        move_from_demoted(&m, to);
+      } else {
+        move_from_dead(&m, to);
+      }
       int64_t back_us = await_back(&m);
       late |= back_us > BACK_US;
       print_message("%s, move %d: back after %lld ms\n", schemes[kind], to,

@@ -118,7 +118,9 @@ void page_print(FILE *out) {
       "time, the first 21 bytes,\nas something of half a gigabyte may be there; a user without "
       "`+bitfield` reads it whole.\n"
       "A new connection first sends `AUTH` and `SELECT` where the store's URL has a password and a "
-      "database, then `PING`. A raised key is one\nthat RAISE made; RAISE needs Redis 6.2.\n\n"
+      "database, then `PING`. Once a\nserver has refused to write as a replica, `SELECT` is said "
+      "without that as well, to tell a proxy from a server; a user need not have it.\nA raised key "
+      "is one that RAISE made; RAISE needs Redis 6.2.\n\n"
       "## Users\n\n"
       "| Rule | A user needs |\n|---|---|\n",
       out);

@@ -28,7 +28,8 @@ static void take_client(gate *self) {
   int client = accept(self->listener, NULL, NULL);
   if (client < 0) return;
   atomic_fetch_add(&self->connections, 1);
-  int server = self->secure ? server_connect_secure(self->behind) : server_connect(self->behind);
+  const struct server *behind = atomic_load(&self->behind);
+  int server = self->secure ? server_connect_secure(behind) : server_connect(behind);
   if (server < 0 || self->count == GATE_PAIRS_MOST) {
     close(client);
     if (server >= 0) close(server);
@@ -110,7 +111,7 @@ static void empty_queue(gate *self) {
 void gate_start(gate *made, const struct server *behind, gate_mode mode) {
   int on = 1;
   memset(made, 0, sizeof *made);
-  made->behind = behind;
+  atomic_store(&made->behind, behind);
   for (size_t i = 0; i < GATE_FILLERS; i++)
     made->fillers[i] = -1;
   assert_int_equal(address_take_port(&made->address, SERVER_IPV4), 0);

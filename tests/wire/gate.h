@@ -23,7 +23,7 @@ typedef struct gate_pair {
 } gate_pair;
 
 typedef struct gate {
-  const struct server *behind;
+  const struct server *_Atomic behind; /* may be changed: for connections from then on */
   bool secure; /* it leads to where that speaks TLS; set after the start, before the first client */
   struct address address;
   int listener;
