@@ -175,6 +175,11 @@ static size_t memcached_locate(void *handle, const char *home, size_t home_lengt
   return server;
 }
 
+static bool memcached_connect(void *handle, int64_t deadline_us, weir_message *message) {
+  const memcached_store *store = handle;
+  return weir_wire_connect_all(store->wires, store->server_count, deadline_us, message);
+}
+
 static void memcached_inspect(void *handle, const weir_inspection *inspection) {
   const memcached_store *store = handle;
   weir_memcached_inspect(store->wires[inspection->server], &store->hello, inspection);
@@ -311,4 +316,5 @@ const weir_backend weir_memcached_backend = {.size = sizeof(weir_backend),
                                              .close = memcached_close,
                                              .locate = memcached_locate,
                                              .inspect = memcached_inspect,
-                                             .read_server = memcached_read_server};
+                                             .read_server = memcached_read_server,
+                                             .connect = memcached_connect};

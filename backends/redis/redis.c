@@ -163,6 +163,11 @@ static size_t redis_locate(void *handle, const char *home, size_t home_length, s
   return 0;
 }
 
+static bool redis_connect(void *handle, int64_t deadline_us, weir_message *message) {
+  const redis_store *store = handle;
+  return weir_wire_connect_all(&store->wire, 1, deadline_us, message);
+}
+
 static void redis_inspect(void *handle, const weir_inspection *inspection) {
   const redis_store *store = handle;
   weir_redis_inspect(store->wire, &store->hello, store->user[0] != '\0' ? store->user : NULL,
@@ -276,4 +281,5 @@ const weir_backend weir_redis_backend = {.size = sizeof(weir_backend),
                                          .close = redis_close,
                                          .locate = redis_locate,
                                          .inspect = redis_inspect,
-                                         .read_server = redis_read_server};
+                                         .read_server = redis_read_server,
+                                         .connect = redis_connect};

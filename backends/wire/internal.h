@@ -43,6 +43,8 @@ struct weir_wire_slot {
   uint64_t heard;   /* ... weir_wire.heard then */
   unsigned dialects;
   atomic_bool done; /* read without the lock by a waiter that yields */
+  bool connects;    /* asks for a connection that may be used, and for nothing else */
+  bool connected;   /* and got it */
   bool moved;       /* has already been carried over to a new connection */
   bool abandoned;
   bool late;     /* its end proves nothing, and nothing proved before that the server is away */

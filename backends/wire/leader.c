@@ -185,7 +185,7 @@ void weir_wire_submit(weir_wire *wire, weir_wire_slot *slot, unsigned dialects,
                       int64_t deadline_us) {
   slot->dialects = dialects;
   slot->deadline_us = deadline_us;
-  if (slot->count == 0) { /* nothing would ever answer it */
+  if (slot->count == 0 && !slot->connects) { /* nothing would ever answer it */
     atomic_store_explicit(&slot->done, true, memory_order_release);
     return;
   }

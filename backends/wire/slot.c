@@ -32,6 +32,7 @@ static void slot_clear(weir_wire_slot *slot) {
   slot->next = NULL;
   slot->count = slot->encoded = slot->answered = slot->keys_length = 0;
   slot->moved = slot->abandoned = slot->waiting = slot->sleeping = slot->late = false;
+  slot->connects = slot->connected = false;
   slot->since_us = slot->sent_us = 0;
   slot->message.text[0] = '\0';
   atomic_store_explicit(&slot->done, false, memory_order_relaxed);
@@ -151,7 +152,7 @@ void weir_wire_slot_end(weir_wire *wire, weir_wire_slot *slot) {
 
 bool weir_wire_slot_collect(const weir_wire *wire, const weir_wire_slot *slot,
                             weir_message *message) {
-  bool failed = false;
+  bool failed = slot->connects && !slot->connected;
   for (size_t i = 0; i < slot->count; i++) {
     const weir_operation *result = &slot->commands[i].operation;
     weir_operation *caller = slot->commands[i].caller;

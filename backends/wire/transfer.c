@@ -68,6 +68,13 @@ static void refuse_slot(weir_wire *wire, weir_wire_slot *slot, const char *why) 
   weir_wire_slot_end(wire, slot);
 }
 
+/* Ends a slot that asked for this connection alone. Its greeting is an answer. */
+static void connect_slot(weir_wire *wire, weir_wire_slot *slot) {
+  weir_breaker_answered(&wire->breaker, true);
+  slot->connected = true;
+  weir_wire_slot_end(wire, slot);
+}
+
 /* Encodes as much of the line as the buffer holds. */
 static void fill(weir_wire *wire, int64_t now_us) {
   if (!may_encode(wire)) return;
@@ -82,6 +89,8 @@ static void fill(weir_wire *wire, int64_t now_us) {
     if (slot->encoded == 0 && now_us >= slot->deadline_us) {
       weir_breaker_excuse(&wire->breaker, slot, now_us);
       refuse_slot(wire, slot, "not sent by the deadline");
+    } else if (slot->connects) {
+      connect_slot(wire, slot);
     } else if ((slot->dialects & 1U << wire->greeting.dialect) == 0) {
       weir_breaker_answered(&wire->breaker, false); /* its greeting */
       refuse_slot(wire, slot, "the server has changed its dialect");

@@ -201,6 +201,11 @@ bool weir_wire_slot_add(weir_wire_slot *slot, weir_operation *operation, uint8_t
 void weir_wire_submit(weir_wire *wire, weir_wire_slot *slot, unsigned dialects,
                       int64_t deadline_us);
 
+/* Connects to all of them, and tries again until all may be used or the time is over. Where not,
+ * the message is about the first that is not. */
+bool weir_wire_connect_all(weir_wire *const *wires, size_t count, int64_t deadline_us,
+                           weir_message *message);
+
 /* Sends what is queued, as far as that goes without waiting. For callers with slots at several
  * connections; weir_wire_finish does it too. */
 void weir_wire_flush(weir_wire *wire);

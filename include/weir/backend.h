@@ -246,6 +246,11 @@ typedef struct weir_backend {
    * before. Any thread, at any time between `open` and `close`. NULL: nothing is known but names.
    */
   void (*read_server)(void *handle, size_t server, weir_server_state *state);
+
+  /* Makes every server ready to be used at once, for weir_store_connect(): tries until all are, or
+   * until deadline_us. Whether they are; if not, the message names the first that is not. Any
+   * thread, as `exec`. NULL: one key that nobody uses is read instead. */
+  bool (*connect)(void *handle, int64_t deadline_us, weir_message *message);
 } weir_backend;
 
 /* weir_store_open() with a backend of the caller's own; the URL's scheme must be one of its

@@ -59,6 +59,17 @@ typedef struct weir_store weir_store;
  * One store serves any number of limiters and threads, and must be closed after all of them. */
 WEIR_EXPORT weir_status weir_store_open(const char *url, weir_store **store, weir_message *message);
 
+/* Connects ahead, so that the first decision need not: tries until every server is ready for the
+ * next one (connected, TLS and password and all), or the time is over. Changes no count. A store
+ * that connects to nobody (memory:) is ready at once; of one with a backend of the caller's own
+ * that does not connect ahead, one key that nobody uses is read.
+ *
+ * timeout_us: 1 ms to 60 s. WEIR_UNAVAILABLE: not all are ready; the message names the first that
+ * is not, and says why. The store goes on as ever, and connects when it can. WEIR_BAD_ARGUMENT.
+ * Blocks no other call. Any thread. */
+WEIR_EXPORT weir_status weir_store_connect(weir_store *store, int64_t timeout_us,
+                                           weir_message *message);
+
 /* Closes the store and every connection. NULL is fine. */
 WEIR_EXPORT void weir_store_close(weir_store *store);
 

@@ -1,0 +1,150 @@
+/* weir_store_connect(): every server is ready before the first decision, or the first that is not
+ * is named. */
+#include <pthread.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "store/scripted.h"
+#include "wire/gate.h"
+#include "wire/operations.h"
+
+enum { SERVERS = 3 };
+
+#define TIMEOUT_US INT64_C(60000000)
+
+static weir_store *open_url(const char *url) {
+  weir_message message = {""};
+  weir_store *store = NULL;
+  if (weir_store_open(url, &store, &message) != WEIR_OK) fail_msg("%s: %s", url, message.text);
+  return store;
+}
+
+static void expect_connected(weir_store *store) {
+  weir_message message = {""};
+  if (weir_store_connect(store, TIMEOUT_US, &message) != WEIR_OK) fail_msg("%s", message.text);
+  assert_string_equal(message.text, "");
+}
+
+/* Through a gate that counts: the decision finds the connection there. */
+static void the_first_decision_finds_a_connection(void **state) {
+  static const char *const arguments[] = {"--requirepass", "secret", NULL};
+  (void)state;
+  struct server *const servers[] = {server_start_memcached(SERVER_IPV4, NULL),
+                                    server_start_redis(SERVER_IPV4, arguments)};
+  static const char *const formats[] = {"memcached://127.0.0.1:%u", "redis://:secret@127.0.0.1:%u"};
+  for (size_t i = 0; i < 2; i++) {
+    gate door;
+    char url[64];
+    weir_message message = {""};
+    gate_start(&door, servers[i], GATE_OPEN);
+    snprintf(url, sizeof url, formats[i], (unsigned)address_port(&door.address));
+    weir_store *store = open_url(url);
+    assert_int_equal(atomic_load(&door.connections), 0);
+    expect_connected(store);
+    assert_int_equal(atomic_load(&door.connections), 1);
+    expect_connected(store);
+    assert_done(execute(store, add_to("weir:t:{c}:1", 1), &message), 1);
+    assert_int_equal(atomic_load(&door.connections), 1);
+    weir_store_close(store);
+    gate_stop(&door);
+  }
+}
+
+static void the_first_server_that_is_not_ready_is_named(void **state) {
+  (void)state;
+  struct server *servers[SERVERS];
+  char url[SERVER_URL_BYTES];
+  char name[32];
+  weir_message message = {""};
+  for (size_t i = 0; i < SERVERS; i++)
+    servers[i] = server_start_memcached(SERVER_IPV4, NULL);
+  server_url(servers, SERVERS, NULL, url);
+  weir_store *store = open_url(url);
+  expect_connected(store);
+  for (size_t i = SERVERS; i-- > 1;) {
+    server_kill(servers[i]);
+    nanosleep(&(struct timespec){.tv_nsec = 20000000},
+              NULL); /* an idle connection is looked at before use */
+    assert_int_equal(weir_store_connect(store, 500000, &message), WEIR_UNAVAILABLE);
+    snprintf(name, sizeof name, "127.0.0.1:%u: ", (unsigned)server_port(servers[i]));
+    if (strncmp(message.text, name, strlen(name)) != 0)
+      fail_msg("\"%s\" does not name %s", message.text, name);
+  }
+  for (size_t i = 1; i < SERVERS; i++)
+    server_restart(servers[i]);
+  expect_connected(store);
+  weir_store_close(store);
+}
+
+static void *connect_for_a_minute(void *context) {
+  static weir_status status;
+  status = weir_store_connect(context, TIMEOUT_US, NULL);
+  return &status;
+}
+
+static void a_server_that_comes_later_is_waited_for(void **state) {
+  (void)state;
+  pthread_t thread;
+  void *status;
+  char url[SERVER_URL_BYTES];
+  struct server *server = server_start_redis(SERVER_IPV4, NULL);
+  server_kill(server);
+  server_url(&server, 1, NULL, url);
+  weir_store *store = open_url(url);
+  assert_int_equal(pthread_create(&thread, NULL, connect_for_a_minute, store), 0);
+  nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+  server_restart(server);
+  pthread_join(thread, &status);
+  assert_int_equal(*(weir_status *)status, WEIR_OK);
+  weir_store_close(store);
+}
+
+static void a_store_without_servers_is_ready(void **state) {
+  (void)state;
+  weir_store *store = open_url("memory:");
+  expect_connected(store);
+  weir_store_close(store);
+}
+
+/* Of a backend that was written before there was such a thing: whether it answers. */
+static void a_backend_that_does_not_connect_ahead_is_asked(void **state) {
+  (void)state;
+  weir_message message = {""};
+  weir_store *store;
+  weir_backend backend = scripted_backend(0);
+  backend.size = offsetof(weir_backend, connect);
+  script = (scripted){.outcomes = {WEIR_ABSENT}};
+  assert_int_equal(weir_store_open_backend(&backend, "scripted:", &store, &message), WEIR_OK);
+  expect_connected(store);
+  assert_int_equal(script.execs, 1);
+  script.outcomes[0] = WEIR_NOT_SENT;
+  script.exec_message = "nobody is there";
+  assert_int_equal(weir_store_connect(store, 1000, &message), WEIR_UNAVAILABLE);
+  assert_string_equal(message.text, "nobody is there");
+  weir_store_close(store);
+}
+
+static void arguments_out_of_range_are_named(void **state) {
+  static const int64_t bad[] = {0, -1, 999, 60000001};
+  (void)state;
+  weir_message message = {""};
+  weir_store *store = open_url("memory:");
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    assert_int_equal(weir_store_connect(store, bad[i], &message), WEIR_BAD_ARGUMENT);
+    assert_non_null(strstr(message.text, "accepted are 1000 to 60000000"));
+  }
+  assert_int_equal(weir_store_connect(NULL, 1000, &message), WEIR_BAD_ARGUMENT);
+  weir_store_close(store);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_first_decision_finds_a_connection),
+      cmocka_unit_test(the_first_server_that_is_not_ready_is_named),
+      cmocka_unit_test(a_server_that_comes_later_is_waited_for),
+      cmocka_unit_test(a_store_without_servers_is_ready),
+      cmocka_unit_test(a_backend_that_does_not_connect_ahead_is_asked),
+      cmocka_unit_test(arguments_out_of_range_are_named),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
