@@ -209,6 +209,18 @@ static void tell_server(const memcached_questions *questions, const weir_inspect
   tell_clock(questions, inspection);
 }
 
+/* A name is one server to weir; who has several behind one wants to know. */
+static void tell_name(weir_wire *wire, const weir_inspection *inspection) {
+  weir_wire_choice choice = weir_wire_read_choice(wire);
+  if (choice.any || choice.alike < 2) return;
+  weir_wire_tell(inspection, WEIR_FINDING_WARNING, "name",
+                 "it has %zu addresses, of which the first alone is used while it accepts: list "
+                 "several memcached as memcached://HOST,HOST, of a headless service its pods "
+                 "(cache-0.cache,cache-1.cache); where each is a proxy in front of the same "
+                 "servers, write addresses=any",
+                 choice.alike);
+}
+
 void weir_memcached_inspect(weir_wire *wire, const weir_memcached_hello *hello,
                             const weir_inspection *inspection) {
   weir_message why = {""};
@@ -220,6 +232,7 @@ void weir_memcached_inspect(weir_wire *wire, const weir_memcached_hello *hello,
                                    .hello = hello,
                                    .key = inspection->key,
                                    .now = ASK_META};
+  tell_name(wire, inspection);
   if (!inspection->answers) return;
   weir_memcached_statistics_init(&questions.statistics);
   if (!applies(&questions, ASK_META)) go_on(&questions);
@@ -232,5 +245,6 @@ void weir_memcached_inspect(weir_wire *wire, const weir_memcached_hello *hello,
   tell_access(&questions, inspection);
   tell_dialect(&questions, inspection);
   if (questions.is_proxy) weir_wire_tell_proxy(inspection, questions.is_spread);
+  weir_wire_tell_any(wire, inspection, questions.is_proxy);
   tell_server(&questions, inspection);
 }

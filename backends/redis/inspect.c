@@ -89,8 +89,9 @@ static void tell_acl(const weir_redis_hello *hello, const char *user,
   weir_wire_tell(inspection, WEIR_FINDING_FACT, "ACL", "%s", acl);
 }
 
-static void tell_answers(const weir_redis_questions *questions, const weir_redis_hello *hello,
-                         const char *user, const weir_inspection *inspection) {
+static void tell_answers(weir_wire *wire, const weir_redis_questions *questions,
+                         const weir_redis_hello *hello, const char *user,
+                         const weir_inspection *inspection) {
   if (questions->told) {
     tell_info(questions, inspection);
   } else if (questions->is_proxy) {
@@ -101,6 +102,7 @@ static void tell_answers(const weir_redis_questions *questions, const weir_redis
                    "%s",
                    questions->info_refused.text);
   }
+  weir_wire_tell_any(wire, inspection, questions->is_proxy);
   tell_clock(questions, inspection);
   tell_access(questions, hello, user, inspection);
 }
@@ -113,7 +115,7 @@ void weir_redis_inspect(weir_wire *wire, const weir_redis_hello *hello, const ch
     weir_redis_questions_init(&questions, hello, asked_for(inspection), inspection->key);
     weir_wire_tell_security(wire, inspection);
     if (weir_wire_inquire(wire, &questions.inquiry, inspection->key, inspection->timeout_us, &why))
-      tell_answers(&questions, hello, user, inspection);
+      tell_answers(wire, &questions, hello, user, inspection);
     else
       weir_wire_tell(inspection, WEIR_FINDING_FAULT, "questions",
                      "not all were answered in time: %s", why.text);

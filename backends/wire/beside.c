@@ -40,6 +40,15 @@ const char *weir_wire_name(const weir_wire *wire) {
   return wire->name;
 }
 
+weir_wire_choice weir_wire_read_choice(weir_wire *wire) {
+  pthread_mutex_lock(&wire->lock);
+  weir_wire_choice choice = {.count = wire->addresses.count,
+                             .alike = weir_addresses_alike(&wire->addresses),
+                             .any = wire->any_address};
+  weir_wire_unlock(wire);
+  return choice;
+}
+
 const weir_tls *weir_wire_tls(const weir_wire *wire) {
   return wire->tls;
 }

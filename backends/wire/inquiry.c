@@ -120,6 +120,17 @@ void weir_wire_tell_security(const weir_wire *wire, const weir_inspection *inspe
   }
 }
 
+void weir_wire_tell_any(weir_wire *wire, const weir_inspection *inspection, bool is_proxy) {
+  weir_wire_choice choice = weir_wire_read_choice(wire);
+  if (is_proxy || !choice.any || choice.count < 2) return;
+  weir_wire_tell(
+      inspection, WEIR_FINDING_FAULT, "name",
+      "addresses=any is for proxies in front of one set of servers, and a server itself "
+      "answers: each of its %zu addresses counts for itself, so that more than the limit "
+      "is admitted; leave it out",
+      choice.count);
+}
+
 void weir_wire_tell_proxy(const weir_inspection *inspection, bool spreads) {
   if (spreads) {
     weir_wire_tell(inspection, WEIR_FINDING_FAULT, "proxy",

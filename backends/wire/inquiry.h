@@ -32,6 +32,9 @@ bool weir_wire_inquire(weir_wire *wire, weir_inquiry *inquiry, const char *key, 
 /* For people: how the connection is protected. */
 void weir_wire_tell_security(const weir_wire *wire, const weir_inspection *inspection);
 
+/* Where the URL lets any address of a name do, and a server itself answers, not a proxy. */
+void weir_wire_tell_any(weir_wire *wire, const weir_inspection *inspection, bool is_proxy);
+
 /* What a proxy in between needs, or lacks where it spreads the keys of one home over servers. */
 void weir_wire_tell_proxy(const weir_inspection *inspection, bool spreads);
 

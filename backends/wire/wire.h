@@ -178,6 +178,15 @@ weir_status weir_wire_open_beside(weir_wire *wire, const weir_wire_protocol *pro
 /* For people: "host:port". Lives as long as the wire. */
 const char *weir_wire_name(const weir_wire *wire);
 
+/* How many addresses its name has now, and of one family; whether any of them will do. */
+typedef struct weir_wire_choice {
+  size_t count;
+  size_t alike;
+  bool any;
+} weir_wire_choice;
+
+weir_wire_choice weir_wire_read_choice(weir_wire *wire);
+
 /* How it speaks TLS; NULL: not. */
 const weir_tls *weir_wire_tls(const weir_wire *wire);
 
