@@ -62,9 +62,9 @@ struct cell {
   size_t call_count, contended, odd; /* odd: a status that no caller should see */
   int64_t p999_us, longest_us;
   int64_t late_p999_us, late_us; /* the same of what the machine does to a thread that sleeps */
-  size_t by_source[3];           /* during the fault, for keys that are hit */
-  size_t spared_by_source[3];    /* the same for the others */
-  worst store, fallback;         /* over all rules and keys, the worst of each */
+  size_t by_source[WEIR_SOURCE_LATE + 1];        /* during the fault, for keys that are hit */
+  size_t spared_by_source[WEIR_SOURCE_LATE + 1]; /* the same for the others */
+  worst store, fallback;                         /* over all rules and keys, the worst of each */
   size_t evicted;
   uint64_t keys_lost;
   int64_t back_us; /* until the last process had an answer from the store; -1: never */

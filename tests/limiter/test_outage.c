@@ -16,14 +16,15 @@
 #include "limiter/world.h"
 
 enum { PROCESSES = 8, LIMIT = 100, SHARE = LIMIT / PROCESSES, KEYS = 3, DEADLINE_US = 200000 };
+enum { SOURCES = WEIR_SOURCE_LATE + 1 };
 
 /* In memory that all processes share. */
 typedef struct common {
   atomic_bool over;
   _Atomic int failures;
-  _Atomic int64_t tries[PROCESSES];             /* of each */
-  _Atomic int64_t answers[PROCESSES][3];        /* by source */
-  _Atomic int64_t admitted[KEYS][PROCESSES][3]; /* by source */
+  _Atomic int64_t tries[PROCESSES];                   /* of each */
+  _Atomic int64_t answers[PROCESSES][SOURCES];        /* by source */
+  _Atomic int64_t admitted[KEYS][PROCESSES][SOURCES]; /* by source */
 } common;
 
 static common *shared(void) {
