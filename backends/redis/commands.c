@@ -43,6 +43,10 @@ const weir_redis_command weir_redis_commands[WEIR_STEP_COUNT] = {
                               false,
                               {PIECE("*5\r\n$4\r\nZADD\r\n", KEY), PIECE("$2\r\nGT\r\n", FLOOR),
                                PIECE("$1\r\nm\r\n", END)}},
+    [WEIR_STEP_ZADD_LIFT] = {"zadd",
+                             false,
+                             {PIECE("*6\r\n$4\r\nZADD\r\n", KEY),
+                              PIECE("$2\r\nXX\r\n$2\r\nGT\r\n", FLOOR), PIECE("$1\r\nm\r\n", END)}},
     [WEIR_STEP_ZADD_DELTA] = {"zadd",
                               true,
                               {PIECE("*6\r\n$4\r\nZADD\r\n", KEY),
@@ -62,8 +66,8 @@ const weir_redis_command weir_redis_commands[WEIR_STEP_COUNT] = {
  * then creates it without a TTL; so may a sum whose client died. PTTL tells, and a second attempt
  * mends the key. A sum that creates its key answers with the delta itself, so its own client knows:
  * where the key was lately seen with a TTL (seen.h), PTTL is sent after that answer only. SUB seeds
- * with what it takes: never, not for an instant, is a missing key counted below zero. RAISE and its
- * SUB answer nil instead of creating.
+ * with what it takes: never, not for an instant, is a missing key counted below zero. The sums of
+ * RAISE and of its SUB answer nil instead of creating; without refresh nor does RAISE's floor.
  *
  * A key may hold something of somebody else's, half a gigabyte long. A GET of it keeps the server
  * and the connection busy for seconds, and everybody else with it. So a key with which something
@@ -83,7 +87,9 @@ const weir_redis_plan weir_redis_plans[WEIR_PLAN_COUNT] = {
     [WEIR_PLAN_GET_SHORT] = {"GET after one that went wrong", {WEIR_STEP_PTTL, WEIR_STEP_BITFIELD}},
     [WEIR_PLAN_GET_RAISED] = {"GET of a raised key", {WEIR_STEP_ZSCORE}},
     [WEIR_PLAN_CREATE] = {"CREATE", {WEIR_STEP_SET_ABSENT}},
-    [WEIR_PLAN_RAISE] = {"RAISE", {WEIR_STEP_ZADD_FLOOR, WEIR_STEP_ZADD_DELTA, WEIR_STEP_PEXPIRE}},
+    [WEIR_PLAN_RAISE] = {"RAISE", {WEIR_STEP_ZADD_LIFT, WEIR_STEP_ZADD_DELTA}},
+    [WEIR_PLAN_RAISE_REFRESH] = {"RAISE with refresh",
+                                 {WEIR_STEP_ZADD_FLOOR, WEIR_STEP_ZADD_DELTA, WEIR_STEP_PEXPIRE}},
     [WEIR_PLAN_PUT] = {"PUT", {WEIR_STEP_SET_ALWAYS}},
     [WEIR_PLAN_DROP] = {"DROP", {WEIR_STEP_DEL}},
     [WEIR_PLAN_ASK] = {"ADD without `PTTL` whose total is its delta", {WEIR_STEP_PTTL}},
@@ -118,7 +124,7 @@ static weir_redis_plan_name first_plan(const weir_operation *operation) {
     case WEIR_CREATE:
       return WEIR_PLAN_CREATE;
     case WEIR_RAISE:
-      return WEIR_PLAN_RAISE;
+      return operation->refresh ? WEIR_PLAN_RAISE_REFRESH : WEIR_PLAN_RAISE;
     case WEIR_PUT:
       return WEIR_PLAN_PUT;
     case WEIR_DROP:

@@ -44,6 +44,7 @@ typedef enum weir_redis_step {
   WEIR_STEP_PTTL,
   WEIR_STEP_PEXPIRE,
   WEIR_STEP_ZADD_FLOOR,
+  WEIR_STEP_ZADD_LIFT, /* the same of a key that is there */
   WEIR_STEP_ZADD_DELTA,
   WEIR_STEP_ZADD_LESS,
   WEIR_STEP_ZSCORE,
@@ -70,6 +71,7 @@ typedef enum weir_redis_plan_name {
   WEIR_PLAN_GET_RAISED,
   WEIR_PLAN_CREATE,
   WEIR_PLAN_RAISE,
+  WEIR_PLAN_RAISE_REFRESH,
   WEIR_PLAN_PUT,
   WEIR_PLAN_DROP,
   WEIR_PLAN_ASK,

@@ -61,10 +61,13 @@ typedef enum weir_operation_kind {
   /* Needs WEIR_TRAIT_SWAP. Stores `value` with ttl_us only if the key's version still is `version`.
    * DONE: version_out as for CREATE. CONFLICT: changed since. ABSENT. */
   WEIR_SWAP,
-  /* Needs WEIR_TRAIT_RAISE. Raises the value to at least `floor` (absent: to floor), then adds
-   * delta, renews the TTL. DONE: value is the new total, exact below 2^53. ABSENT: lost in between;
-   * start again. Other operations but DROP take such a key only with `raised`; SUB then never
-   * creates it, and its delta is at most 2^53. */
+  /* Needs WEIR_TRAIT_RAISE. Raises the value to at least `floor`, then adds delta. With `refresh`:
+   * absent: to floor, and in the end the TTL becomes ttl_us. Without: the TTL stays, and an absent
+   * key stays absent, at every instant, so that nothing without a TTL is ever made.
+   * DONE: value is the new total, exact below 2^53. ABSENT: nothing was added; with `refresh` the
+   * key was lost in between: start again.
+   * Other operations but DROP take such a key only with `raised`; SUB then never creates it, and
+   * its delta is at most 2^53. */
   WEIR_RAISE,
   /* Stores `value` with ttl_us, whatever was there. DONE. */
   WEIR_PUT,
@@ -85,7 +88,7 @@ typedef enum weir_outcome {
 
 typedef struct weir_operation {
   weir_operation_kind kind;
-  bool refresh;         /* ADD */
+  bool refresh;         /* ADD, RAISE: renews the TTL */
   bool raised;          /* GET, SUB: the key is one that RAISE made; needs WEIR_TRAIT_RAISE */
   uint16_t key_length;  /* 1 to WEIR_STORE_KEY_MOST */
   uint16_t home_offset; /* the part of the key that alone picks the server: the text between the */

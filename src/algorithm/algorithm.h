@@ -81,6 +81,7 @@ typedef struct weir_action {
   weir_operation_kind kind;
   uint32_t rule;
   weir_place place; /* with index and entry: which key */
+  bool refresh;
   bool raised;
   uint32_t stake;
   int64_t index;

@@ -96,6 +96,7 @@ static weir_action *plan(weir_machine *machine, size_t i, weir_operation_kind ki
 /* An epoch's length is the highest floor there is: where now is past it, that much less. */
 static void plan_raise(weir_machine *machine, size_t i, int key, int64_t floor, int64_t delta) {
   weir_action *action = plan(machine, i, WEIR_RAISE, key);
+  action->refresh = true;
   action->floor = floor < WEIR_BUCKET_EPOCH ? floor : WEIR_BUCKET_EPOCH;
   action->delta = delta;
 }

@@ -34,6 +34,7 @@ static void prepare_group(weir_call *call, weir_group *group, size_t *used) {
     char *text = call->key_texts[*used];
     call->operations[(*used)++] = (weir_operation){
         .kind = action->kind,
+        .refresh = action->refresh,
         .raised = action->raised,
         .key = text,
         .key_length = (uint16_t)write_key(call, group, action, text),

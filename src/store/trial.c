@@ -54,7 +54,7 @@ static const struct step {
   size_t key;
   int64_t delta, seed, floor, value;
   enum version version;
-  bool raised;
+  bool refresh, raised;
   unsigned ends;    /* outcomes that are right */
   int64_t expected; /* the value of DONE */
 } steps[] = {
@@ -73,8 +73,12 @@ static const struct step {
      .expected = ANY_VALUE},
     {SWAPS, "SWAP", WEIR_SWAP, 2, .value = 9, .version = VERSION_OLD, .ends = ENDS(CONFLICT)},
     {SWAPS, "GET", WEIR_GET, 2, .ends = ENDS(DONE), .expected = 8},
-    {RAISES, "RAISE", WEIR_RAISE, 3, .floor = 100, .delta = 5, .ends = ENDS(DONE), .expected = 105},
-    {RAISES, "RAISE", WEIR_RAISE, 3, .floor = 50, .delta = 5, .ends = ENDS(DONE), .expected = 110},
+    {RAISES, "RAISE without refresh", WEIR_RAISE, 3, .floor = 100, .delta = 5,
+     .ends = ENDS(ABSENT)},
+    {RAISES, "RAISE", WEIR_RAISE, 3, .floor = 100, .delta = 5, .refresh = true, .ends = ENDS(DONE),
+     .expected = 105},
+    {RAISES, "RAISE without refresh", WEIR_RAISE, 3, .floor = 50, .delta = 5, .ends = ENDS(DONE),
+     .expected = 110},
     {RAISES, "GET of a raised key", WEIR_GET, 3, .raised = true, .ends = ENDS(DONE),
      .expected = 110},
     {RAISES, "SUB of a raised key", WEIR_SUB, 3, .delta = 10, .raised = true, .ends = ENDS(DONE),
@@ -121,6 +125,7 @@ static weir_operation make(const weir_trial *trial, const struct step *step,
   operation.seed = step->seed;
   operation.floor = step->floor;
   operation.value = step->value;
+  operation.refresh = step->refresh;
   operation.raised = step->raised;
   operation.version = versions[step->version];
   return operation;

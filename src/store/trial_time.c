@@ -136,6 +136,7 @@ static bool begin_by_add(weir_trial *trial) {
 
 static bool begin_by(weir_trial *trial, weir_operation_kind kind) {
   weir_operation make = weir_trial_operation(trial, kind, SHORT_KEY);
+  make.refresh = kind == WEIR_RAISE; /* without, it makes nothing */
   make.ttl_us = SHORT_TTL_US;
   weir_trial_run(trial, &make, 1);
   return make.outcome == WEIR_DONE;

@@ -64,6 +64,7 @@ static inline void check_operation(const weir_action *action) {
   if (action->kind == WEIR_RAISE) assert_in_range(action->floor, 0, INT64_C(1) << 52);
   if (action->kind == WEIR_SWAP) assert_true(action->version != 0);
   if (adds || writes) assert_in_range(action->ttl_us, 1000, WEIR_TTL_MOST_US);
+  if (action->refresh) assert_true(action->kind == WEIR_RAISE);
   if (action->raised) assert_true(action->kind == WEIR_GET || action->kind == WEIR_SUB);
 }
 
@@ -85,6 +86,7 @@ static inline void store_swap(struct toy_store *store, struct stored *key, weir_
 
 static inline void store_raise(struct toy_store *store, const weir_action *action) {
   struct stored *key = store_find(store, action->rule, action->index);
+  if (key == NULL && !action->refresh) return;
   if (key == NULL) key = store_make(store, action->rule, action->index);
   if (key->value < action->floor) key->value = action->floor;
 }
@@ -133,9 +135,8 @@ static inline void store_execute(struct toy_store *store, weir_action *action) {
       fail_msg("no bucket and no window puts");
   }
   key = store_find(store, action->rule, action->index);
-  if (key != NULL && action->outcome == WEIR_DONE && action->kind != WEIR_GET &&
-      action->kind != WEIR_SUB)
-    key->ttl_us = action->ttl_us;
+  bool renews = action->kind == WEIR_CREATE || action->kind == WEIR_SWAP || action->refresh;
+  if (key != NULL && action->outcome == WEIR_DONE && renews) key->ttl_us = action->ttl_us;
 }
 
 /* A process: what it remembers, and the machine it is at. */

@@ -1,6 +1,7 @@
 /* RAISE, and what else is asked of a key that it made. */
 #include <pthread.h>
 
+#include "contract/plain_client.h"
 #include "contract/suite.h"
 
 static weir_operation raised(weir_operation operation) {
@@ -14,6 +15,52 @@ static void raise_lifts_to_the_floor_then_adds(void **state) {
   expect_total(*state, op_raise(&at, 50, 5), 110);
   expect_total(*state, op_raise(&at, 200, 5), 205);
   expect_total(*state, op_raise(&at, 205, 5), 210);
+}
+
+static weir_operation unrenewed(weir_operation raise) {
+  raise.refresh = false;
+  return raise;
+}
+
+static void a_raise_without_refresh_lifts_and_adds_as_well(void **state) {
+  key at = subject_lone_key();
+  expect_total(*state, op_raise(&at, 100, 5), 105);
+  expect_total(*state, unrenewed(op_raise(&at, 50, 5)), 110);
+  expect_total(*state, unrenewed(op_raise(&at, 200, 5)), 205);
+  expect_total(*state, raised(op_sub(&at, 300)), -95);
+  expect_total(*state, unrenewed(op_raise(&at, 0, 2)), 2);
+}
+
+/* Nothing at all: the key takes plain operations afterwards. */
+static void a_raise_without_refresh_creates_nothing(void **state) {
+  key at = subject_lone_key();
+  weir_operation batch[] = {unrenewed(op_raise(&at, 100, 5)),
+                            raised(op_get(&at)),
+                            op_raise(&at, 9, 1),
+                            unrenewed(op_raise(&at, 9, 1)),
+                            op_drop(&at),
+                            unrenewed(op_raise(&at, 100, 5)),
+                            raised(op_get(&at))};
+  static const int64_t values[] = {-1, -1, 10, 11, 0, -1, -1}; /* -1: ABSENT */
+  subject_exec(*state, batch, 7, NULL);
+  for (size_t i = 0; i < 7; i++) {
+    assert_int_equal(batch[i].outcome, values[i] < 0 ? WEIR_ABSENT : WEIR_DONE);
+    if (values[i] > 0) assert_int_equal(batch[i].value, values[i]);
+  }
+  expect_end(*state, op_drop(&at), WEIR_ABSENT);
+  expect_total(*state, op_add(&at, 5), 5);
+}
+
+/* By the server's own word, where it can be asked. */
+static void only_a_raise_with_refresh_renews_the_ttl(void **state) {
+  key at = subject_lone_key();
+  const int64_t day_s = DAY_US / SECOND_US;
+  expect_total(*state, lasting(op_raise(&at, 100, 5), DAY_US), 105);
+  expect_total(*state, unrenewed(lasting(op_raise(&at, 100, 5), 30 * DAY_US)), 110);
+  if (plain_sees_servers(*state)) assert_in_range(plain_ttl_s(*state, &at), day_s - 60, day_s + 1);
+  expect_total(*state, lasting(op_raise(&at, 100, 5), 30 * DAY_US), 115);
+  if (plain_sees_servers(*state))
+    assert_in_range(plain_ttl_s(*state, &at), 30 * day_s - 60, 30 * day_s + 1);
 }
 
 static void raise_is_exact_below_2_to_the_53(void **state) {
@@ -69,6 +116,7 @@ static void a_raised_key_and_a_plain_one_are_not_mistaken(void **state) {
   expect_end(*state, raised(op_get(&plain)), WEIR_REFUSED);
   expect_end(*state, raised(op_sub(&plain, 1)), WEIR_REFUSED);
   expect_end(*state, op_raise(&plain, 9, 1), WEIR_REFUSED);
+  expect_end(*state, unrenewed(op_raise(&plain, 9, 1)), WEIR_REFUSED);
   expect_total(*state, raised(op_get(&lifted)), 105);
   expect_total(*state, op_get(&plain), 5);
 }
@@ -124,6 +172,9 @@ static void no_raise_of_many_threads_is_lost(void **state) {
 
 const contract_test raising_tests[] = {
     CONTRACT_TEST(raise_lifts_to_the_floor_then_adds),
+    CONTRACT_TEST(a_raise_without_refresh_lifts_and_adds_as_well),
+    CONTRACT_TEST(a_raise_without_refresh_creates_nothing),
+    CONTRACT_TEST(only_a_raise_with_refresh_renews_the_ttl),
     CONTRACT_TEST(raise_is_exact_below_2_to_the_53),
     CONTRACT_TEST(a_get_of_a_raised_key_reads_its_total),
     CONTRACT_TEST(a_sub_of_a_raised_key_goes_below_nothing_and_is_raised_again),

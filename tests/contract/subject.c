@@ -125,6 +125,7 @@ weir_operation op_swap(const key *at, uint64_t version, int64_t value) {
 
 weir_operation op_raise(const key *at, int64_t floor, int64_t delta) {
   weir_operation made = operation(WEIR_RAISE, at);
+  made.refresh = true;
   made.floor = floor;
   made.delta = delta;
   return made;

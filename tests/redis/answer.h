@@ -30,6 +30,7 @@ static inline weir_operation raised(weir_operation operation) {
 
 static inline weir_operation raise_to(int64_t floor, int64_t delta) {
   weir_operation raise = operation_on(WEIR_RAISE, "k");
+  raise.refresh = true;
   raise.floor = floor;
   raise.delta = delta;
   return raise;

@@ -16,8 +16,8 @@ const struct page_need page_needs[] = {
       WEIR_PLAN_ASK, WEIR_PLAN_MEND, WEIR_PLAN_MEND_OWED},
      8},
     {"`token-bucket`, `leaky-bucket`",
-     {WEIR_PLAN_RAISE, WEIR_PLAN_GET_RAISED, WEIR_PLAN_SUB_RAISED},
-     3},
+     {WEIR_PLAN_RAISE, WEIR_PLAN_RAISE_REFRESH, WEIR_PLAN_GET_RAISED, WEIR_PLAN_SUB_RAISED},
+     4},
     {"`reset` of any rule", {WEIR_PLAN_GET, WEIR_PLAN_GET_SHORT, WEIR_PLAN_DROP}, 3},
 };
 const size_t page_need_count = sizeof page_needs / sizeof page_needs[0];
@@ -26,8 +26,8 @@ const struct page_need page_everything = {
     "all of `weir/backend.h`",
     {WEIR_PLAN_ADD, WEIR_PLAN_ADD_SEEN, WEIR_PLAN_ADD_REFRESH, WEIR_PLAN_SUB, WEIR_PLAN_GET,
      WEIR_PLAN_GET_SHORT, WEIR_PLAN_CREATE, WEIR_PLAN_PUT, WEIR_PLAN_DROP, WEIR_PLAN_RAISE,
-     WEIR_PLAN_GET_RAISED, WEIR_PLAN_SUB_RAISED, WEIR_PLAN_ASK, WEIR_PLAN_MEND,
-     WEIR_PLAN_MEND_OWED},
+     WEIR_PLAN_RAISE_REFRESH, WEIR_PLAN_GET_RAISED, WEIR_PLAN_SUB_RAISED, WEIR_PLAN_ASK,
+     WEIR_PLAN_MEND, WEIR_PLAN_MEND_OWED},
     WEIR_PLAN_COUNT};
 
 static bool is_listed(const char *const *names, size_t count, const char *name) {
@@ -120,7 +120,9 @@ void page_print(FILE *out) {
       "A new connection first sends `AUTH` and `SELECT` where the store's URL has a password and a "
       "database, then `PING`. Once a\nserver has refused to write as a replica, `SELECT` is said "
       "without that as well, to tell a proxy from a server; a user need not have it.\nA raised key "
-      "is one that RAISE made; RAISE needs Redis 6.2.\n\n"
+      "is one that RAISE made; RAISE needs Redis 6.2. A charge of a bucket is a RAISE with "
+      "refresh\n"
+      "where a quarter of its key's TTL may be over, else one without.\n\n"
       "## Users\n\n"
       "| Rule | A user needs |\n|---|---|\n",
       out);

@@ -55,6 +55,7 @@ static inline long long plain_calls(redisContext *plain, const char *name) {
 
 static inline weir_operation raise_to(const char *key, int64_t floor, int64_t delta) {
   weir_operation operation = operation_on(WEIR_RAISE, key);
+  operation.refresh = true;
   operation.floor = floor;
   operation.delta = delta;
   return operation;

@@ -14,6 +14,8 @@ static void run_all_operations(weir_store *store, redisContext *plain) {
   seeded.seed = 40;
   weir_operation renewing = add_to("weir:{a}", 1);
   renewing.refresh = true;
+  weir_operation short_raise = raise_to("weir:{z}", 10, 1);
+  short_raise.refresh = false;
   weir_operation batch[] = {add_to("weir:{a}", 5),
                             add_to("weir:{a}", 1),
                             renewing,
@@ -25,7 +27,7 @@ static void run_all_operations(weir_store *store, redisContext *plain) {
                             put_to(WEIR_CREATE, "weir:{a}", 1),
                             put_to(WEIR_CREATE, "weir:{e}", 1),
                             raise_to("weir:{z}", 10, 1),
-                            raise_to("weir:{z}", 10, 1),
+                            short_raise,
                             raised(get_of("weir:{z}")),
                             raised(sub_from("weir:{z}", 1)),
                             add_to("weir:{c}", 1),

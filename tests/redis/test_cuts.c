@@ -25,7 +25,7 @@ static weir_operation use(unsigned i, unsigned chance) {
   weir_operation operation = operation_on(kind, keys[i]);
   operation.delta = 1 + chance % 5;
   operation.floor = 1000;
-  operation.refresh = chance % 7 == 0;
+  operation.refresh = kind == WEIR_RAISE ? chance % 3 != 2 : chance % 7 == 0;
   operation.seed = i % 2 == 0 ? 0 : 100;
   operation.ttl_us = chance % 4 == 0 ? 1000 : MINUTE_US;
   return operation;
@@ -164,6 +164,11 @@ static void use_briefly(process *self, unsigned span) {
     snprintf(names[i], sizeof names[i], "weir:{%u.%u}", span, chance % SPAN_KEYS);
     batch[i] =
         chance % 13 == 0 ? sub_from(names[i], 1 + chance % 3) : add_to(names[i], 1 + chance % 3);
+    if (chance % 7 < 3) {
+      snprintf(names[i], sizeof names[i], "weir:{%u.%u}r", span, chance % SPAN_KEYS);
+      batch[i] = raise_to(names[i], 10, 1);
+      batch[i].refresh = chance % 7 == 0;
+    }
     batch[i].ttl_us = 1000;
   }
   weir_store_exec(self->store, batch, BATCH, deadline_in_ms(20000), NULL);

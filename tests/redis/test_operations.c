@@ -200,6 +200,33 @@ static void a_sub_of_a_raised_key_keeps_its_ttl(void **state) {
   assert_ttl("weir:{a}", hour_us);
 }
 
+static weir_operation unrenewed(weir_operation operation) {
+  operation.refresh = false;
+  return operation;
+}
+
+static void a_raise_without_refresh_is_two_commands_and_keeps_the_ttl(void **state) {
+  (void)state;
+  const int64_t hour_us = INT64_C(3600) * 1000000;
+  assert_done(execute(store, lasting(raise_to("weir:{a}", 100, 5), hour_us), NULL), 105);
+  long long zadds = plain_calls(plain, "zadd");
+  long long pexpires = plain_calls(plain, "pexpire");
+  assert_done(execute(store, unrenewed(raise_to("weir:{a}", 200, 5)), NULL), 205);
+  assert_done(execute(store, unrenewed(raise_to("weir:{a}", 7, 5)), NULL), 210);
+  assert_int_equal(plain_calls(plain, "zadd"), zadds + 4);
+  assert_int_equal(plain_calls(plain, "pexpire"), pexpires);
+  assert_ttl("weir:{a}", hour_us);
+}
+
+static void a_raise_without_refresh_creates_nothing(void **state) {
+  (void)state;
+  plain_do(plain, "ZADD weir:{other} 7 somebody");
+  assert_outcome(execute(store, unrenewed(raise_to("weir:{a}", 100, 5)), NULL), WEIR_ABSENT);
+  assert_outcome(execute(store, unrenewed(raise_to("weir:{other}", 100, 5)), NULL), WEIR_ABSENT);
+  assert_int_equal(plain_do(plain, "DBSIZE"), 1);
+  assert_int_equal(plain_do(plain, "ZCARD weir:{other}"), 1);
+}
+
 static void a_sub_of_an_absent_raised_key_creates_nothing(void **state) {
   (void)state;
   plain_do(plain, "ZADD weir:{other} 7 somebody");
@@ -339,6 +366,8 @@ int main(void) {
       cmocka_unit_test_setup(a_plain_integer_is_no_raised_key, wipe),
       cmocka_unit_test_setup(a_raise_is_exact_below_2_to_the_53_and_never_wrong, wipe),
       cmocka_unit_test_setup(a_sub_of_a_raised_key_keeps_its_ttl, wipe),
+      cmocka_unit_test_setup(a_raise_without_refresh_is_two_commands_and_keeps_the_ttl, wipe),
+      cmocka_unit_test_setup(a_raise_without_refresh_creates_nothing, wipe),
       cmocka_unit_test_setup(a_sub_of_an_absent_raised_key_creates_nothing, wipe),
       cmocka_unit_test_setup(a_foreign_score_is_refused, wipe),
       cmocka_unit_test_setup(what_others_stored_is_refused_and_the_connection_kept, wipe),

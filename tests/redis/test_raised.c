@@ -1,10 +1,17 @@
 /* Keys that RAISE made: what is sent for them, and what the replies prove, without a server. */
 #include "redis/answer.h"
 
-static void sends_one_command_for_a_raised_key(void **state) {
+static weir_operation without_refresh(weir_operation raise) {
+  raise.refresh = false;
+  return raise;
+}
+
+static void sends_nothing_that_creates_a_raised_key(void **state) {
   (void)state;
   weir_operation sub = raised(sub_from("k", 12));
   assert_string_equal(words(&sub, 0), "ZADD k XX INCR -12 m");
+  weir_operation raise = without_refresh(raise_to(100, 5));
+  assert_string_equal(words(&raise, 0), "ZADD k XX GT 100 m ZADD k XX INCR 5 m");
   weir_operation get = raised(get_of("k"));
   assert_string_equal(words(&get, 0), "ZSCORE k m");
 }
@@ -13,6 +20,15 @@ static void a_raise_tells_when_the_key_was_lost_in_between(void **state) {
   (void)state;
   assert_done(answer(raise_to(100, 5), 0, ":1\r\n$3\r\n105\r\n:1\r\n"), 105);
   assert_outcome(answer(raise_to(100, 5), 0, ":1\r\n$-1\r\n:0\r\n"), WEIR_ABSENT);
+}
+
+static void a_raise_without_refresh_finds_the_key_or_nothing(void **state) {
+  (void)state;
+  weir_operation raise = without_refresh(raise_to(100, 5));
+  assert_done(answer(raise, 0, ":0\r\n$3\r\n105\r\n"), 105);
+  assert_outcome(answer(raise, 0, ":0\r\n$-1\r\n"), WEIR_ABSENT);
+  assert_outcome(answer(raise, 0, "-NOPERM no\r\n-NOPERM no\r\n"), WEIR_REFUSED);
+  assert_outcome(answer(raise, 0, "-LOADING later\r\n$3\r\n105\r\n"), WEIR_UNKNOWN);
 }
 
 /* A score that is no integer, or no exact one, is somebody else's. */
@@ -66,7 +82,8 @@ static void a_refused_read_of_a_raised_key_is_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(sends_one_command_for_a_raised_key),
+      cmocka_unit_test(sends_nothing_that_creates_a_raised_key),
+      cmocka_unit_test(a_raise_without_refresh_finds_the_key_or_nothing),
       cmocka_unit_test(a_raise_tells_when_the_key_was_lost_in_between),
       cmocka_unit_test(a_score_that_may_be_wrong_is_never_told),
       cmocka_unit_test(a_raised_key_is_read_and_taken_from),

@@ -76,6 +76,7 @@ static void names_the_command_that_a_user_lacks(void **state) {
     weir_operation operation = operation_on(cases[i].kind, "weir:{a}");
     operation.delta = 1;
     operation.raised = cases[i].raised;
+    operation.refresh = cases[i].kind == WEIR_RAISE;
     plain_do(plain, "FLUSHALL");
     snprintf(text, sizeof text, "ACL SETUSER limiter reset on >s3cret ~weir:* +@all -%s",
              cases[i].lacks);
