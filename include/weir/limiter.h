@@ -84,10 +84,12 @@ typedef struct weir_limiter_options {
   int64_t local_denial_us;
   /* Keys live at least this long in the store, for clocks that do not run at the pace of real time.
    * Up to 400 days; default 0. Buckets above about 10^6 a second, on stores with compare-and-swap,
-   * 47 days at most, and by a clock that runs faster they must not be idle for longer. */
+   * 47 days at most, and by a clock that runs faster they must not be idle for longer. With it,
+   * every charge of a bucket renews its key's TTL. */
   int64_t least_ttl_us;
   /* Longest delay that a request may accept (weir_request.longest_wait_us, weir_limiter_wait).
-   * Buckets in the store live that much longer. 1 to 1800000000; default 60000000. */
+   * Buckets in the store live longer by it, on Redis by 8/3 of it. 1 to 1800000000; default
+   * 60000000. */
   int64_t longest_wait_us;
   unsigned flags;    /* enum weir_limiter_flag */
   unsigned fallback; /* enum weir_fallback; default WEIR_FALLBACK_LOCAL */

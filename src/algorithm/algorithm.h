@@ -110,11 +110,14 @@ typedef union weir_kept {
   } window;
   struct {
     bool known;
-    bool absent;      /* nothing is stored */
-    int64_t value;    /* as stored under `index` */
-    int64_t past;     /* the same under index - 1, where that counts too */
-    int64_t index;    /* of the key: 0, or the epoch */
-    uint64_t version; /* 0: not known */
+    bool absent;   /* nothing is stored */
+    int64_t value; /* as stored under `index` */
+    int64_t past;  /* the same under index - 1, where that counts too */
+    int64_t index; /* of the key: 0, or the epoch */
+    union {
+      uint64_t version;   /* of stores with SWAP; 0: not known */
+      int64_t renewed_us; /* of stores with RAISE: the TTL is from this time or later; 0: unknown */
+    };
     int64_t read_us;
     int64_t far_since_us; /* every look since found too much ahead; 0: the last did not */
     int64_t locked_us;    /* when this process locked it for that (bucket_lock.h); 0: never */

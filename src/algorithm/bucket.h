@@ -54,4 +54,8 @@ bool weir_bucket_mends(const weir_machine *machine, size_t i);
  * seconds. */
 int64_t weir_bucket_ttl_us(const weir_rule *rule, const weir_terms *terms);
 
+/* The TTL that stores with RAISE are given: what a key must live after a charge, until its epoch's
+ * handover is over, and a third more, so that not every charge must renew it. */
+int64_t weir_bucket_raised_ttl_us(const weir_rule *rule, const weir_terms *terms);
+
 #endif

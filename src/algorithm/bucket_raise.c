@@ -8,6 +8,9 @@
  * before an epoch's start may count after it (the handover), both keys are read, both are charged,
  * and what is ahead is the later of the two: a process whose clock is behind still charges the old
  * key alone. The new key is raised to what the old one holds, so that in the end it knows all.
+ *
+ * A charge renews the TTL only where less than is needed may be left of it. A RAISE that does not
+ * renew never creates, so it may find nothing: then the one that does follows.
  */
 #include "algorithm/bucket_lock.h"
 #include "algorithm/stage.h"
@@ -18,6 +21,20 @@ enum { NOT_READ = -1 };
 static int64_t handover_units(const weir_rule *rule, const weir_terms *terms) {
   return weir_bucket_full(rule) +
          weir_bucket_units(rule, terms->longest_wait_us + 3 * terms->margin_us);
+}
+
+/* How long a key must live after a charge. */
+static int64_t needed_us(const weir_rule *rule, const weir_terms *terms) {
+  return weir_bucket_ttl_us(rule, terms) + weir_bucket_us(rule, handover_units(rule, terms));
+}
+
+/* How much longer it is given: a quarter of the whole. */
+static int64_t spare_us(const weir_rule *rule, const weir_terms *terms) {
+  return (needed_us(rule, terms) + 2) / 3;
+}
+
+int64_t weir_bucket_raised_ttl_us(const weir_rule *rule, const weir_terms *terms) {
+  return needed_us(rule, terms) + spare_us(rule, terms);
 }
 
 /* How many keys count. */
@@ -85,8 +102,7 @@ static int keys_now(const weir_machine *machine, size_t i) {
 
 static weir_action *plan(weir_machine *machine, size_t i, weir_operation_kind kind, int key) {
   const weir_rule *rule = weir_machine_rule(machine, i);
-  int64_t ttl_us = weir_bucket_ttl_us(rule, machine->terms) +
-                   weir_bucket_us(rule, handover_units(rule, machine->terms));
+  int64_t ttl_us = weir_bucket_raised_ttl_us(rule, machine->terms);
   int64_t epoch = weir_bucket_epoch(rule, machine->parts[i].now_us);
   weir_action *action = weir_plan(machine, i, kind, WEIR_PLACE_COUNT, epoch - key, ttl_us);
   action->raised = kind == WEIR_GET || kind == WEIR_SUB;
@@ -94,18 +110,37 @@ static weir_action *plan(weir_machine *machine, size_t i, weir_operation_kind ki
 }
 
 /* An epoch's length is the highest floor there is: where now is past it, that much less. */
-static void plan_raise(weir_machine *machine, size_t i, int key, int64_t floor, int64_t delta) {
+static weir_action *plan_raise(weir_machine *machine, size_t i, int key, int64_t floor,
+                               int64_t delta) {
   weir_action *action = plan(machine, i, WEIR_RAISE, key);
   action->refresh = true;
   action->floor = floor < WEIR_BUCKET_EPOCH ? floor : WEIR_BUCKET_EPOCH;
   action->delta = delta;
+  return action;
+}
+
+/* Whether a charge that leaves so much ahead finds at least needed_us left of the key's life; and
+ * should others have renewed it since whose bucket is smaller, at least until that has drained. A
+ * charge that counts reaches the store at most D after now, and clocks may err by d at both ends: e
+ * in all. A clock that does not keep the pace of real time cannot tell. */
+static bool lives_long_enough(const weir_machine *machine, size_t i, int64_t ahead) {
+  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_terms *terms = machine->terms;
+  int64_t renewed_us = machine->notes->rules[i].kept.bucket.renewed_us;
+  int64_t age_us = machine->parts[i].now_us - renewed_us;
+  int64_t others_us = needed_us(rule, terms) - 2 * weir_bucket_us(rule, weir_bucket_full(rule));
+  return renewed_us > 0 && terms->least_ttl_us == 0 && age_us >= 0 &&
+         age_us + terms->margin_us <= spare_us(rule, terms) &&
+         age_us + terms->margin_us + weir_bucket_us(rule, ahead) <= others_us + others_us / 3;
 }
 
 /* What is kept stops being true with what is sent. */
 static void forget(weir_machine *machine, size_t i) {
   weir_kept *kept = &machine->notes->rules[i].kept;
+  int64_t index = weir_bucket_epoch(weir_machine_rule(machine, i), machine->parts[i].now_us);
   kept->bucket.known = false;
-  kept->bucket.index = weir_bucket_epoch(weir_machine_rule(machine, i), machine->parts[i].now_us);
+  if (kept->bucket.index != index) kept->bucket.renewed_us = 0;
+  kept->bucket.index = index;
   kept->bucket.value = 0;
   kept->bucket.past = keys_now(machine, i) > 1 ? 0 : NOT_READ;
 }
@@ -183,12 +218,13 @@ static void plan_charge(weir_machine *machine, size_t i) {
   recall(rule, machine->terms, kept, part->now_us, values);
   int64_t units = part->charge * rule->token_units;
   int64_t floor = now_in(rule, part->now_us, PRESENT);
+  bool lives = lives_long_enough(machine, i, part->bucket.ahead + units);
   part->bucket.ahead = part->bucket.before = 0;
   part->bucket.stamp_us = part->now_us;
   part->bucket.stays = waiting_cost(machine, i, false);
   forget(machine, i);
   if (keys_now(machine, i) == 1) {
-    plan_raise(machine, i, PRESENT, floor, units);
+    plan_raise(machine, i, PRESENT, floor, units)->refresh = !lives;
     return;
   }
   int64_t inherited = values[PAST] - WEIR_BUCKET_EPOCH;
@@ -289,9 +325,12 @@ static void answer_raise(weir_machine *machine, size_t i, int key, const weir_ac
   weir_part *part = &machine->parts[i];
   if (action->outcome != WEIR_DONE) {
     part->bucket.landed[key] = false;
-    part->conflict = true;
+    part->conflict = action->refresh;
+    if (!action->refresh) weir_bucket_watch(machine, i, action);
     return;
   }
+  if (action->refresh && key == PRESENT)
+    machine->notes->rules[i].kept.bucket.renewed_us = part->now_us;
   learn(machine, i, key, action->value);
   if (machine->phase == WEIR_PHASE_LOOK)
     weir_bucket_load(machine, i);
@@ -303,6 +342,8 @@ static void answer(weir_machine *machine, size_t i, const weir_action *action) {
   const weir_rule *rule = weir_machine_rule(machine, i);
   weir_part *part = &machine->parts[i];
   int key = (int)(weir_bucket_epoch(rule, part->now_us) - action->index);
+  if (action->outcome == WEIR_ABSENT && key == PRESENT)
+    machine->notes->rules[i].kept.bucket.renewed_us = 0;
   if (action->kind == WEIR_RAISE) {
     answer_raise(machine, i, key, action);
   } else if (action->kind != WEIR_DROP) {

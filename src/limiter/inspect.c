@@ -4,7 +4,6 @@
 #include <weir/inspect.h>
 
 #include "algorithm/bucket.h"
-#include "algorithm/bucket_math.h"
 #include "limiter/limiter.h"
 #include "store/inspect.h"
 
@@ -24,12 +23,9 @@ static unsigned needs_of(const weir_rule *rule, unsigned traits) {
   }
 }
 
-/* On a store that raises, a bucket's key stays for a while after its epoch. */
 static int64_t bucket_ttl_us(const weir_rule *rule, const weir_terms *terms) {
-  int64_t handover = weir_bucket_full(rule) +
-                     weir_bucket_units(rule, terms->longest_wait_us + 3 * terms->margin_us);
-  int64_t ttl_us = weir_bucket_ttl_us(rule, terms);
-  return terms->traits & WEIR_TRAIT_SWAP ? ttl_us : ttl_us + weir_bucket_us(rule, handover);
+  return terms->traits & WEIR_TRAIT_SWAP ? weir_bucket_ttl_us(rule, terms)
+                                         : weir_bucket_raised_ttl_us(rule, terms);
 }
 
 /* The longest that a key of the rule lives after its last use, as its algorithm asks for it; a test

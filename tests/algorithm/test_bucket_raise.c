@@ -67,17 +67,6 @@ static void writes_nothing_for_what_it_denies(void **state) {
   tear_down(b);
 }
 
-static void keeps_the_key_until_the_last_wait_and_the_handover_are_over(void **state) {
-  (void)state;
-  struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_RAISE);
-  take(b, &b->one, NOW, 1);
-  const weir_terms *terms = &b->one.terms;
-  int64_t span_us = 5 * TOKEN + terms->longest_wait_us;
-  int64_t least_us = 2 * span_us + 2 * terms->clock_error_us + 3 * terms->margin_us + 2000000;
-  assert_true(store_find(&b->store, 0, 0)->ttl_us >= least_us);
-  tear_down(b);
-}
-
 /* --- others, and what they do meanwhile --------------------------------------------------------
  */
 
@@ -309,7 +298,6 @@ int main(void) {
       cmocka_unit_test(charges_at_once_while_less_than_half_is_used),
       cmocka_unit_test(looks_before_it_queues),
       cmocka_unit_test(writes_nothing_for_what_it_denies),
-      cmocka_unit_test(keeps_the_key_until_the_last_wait_and_the_handover_are_over),
       cmocka_unit_test(takes_overshoot_back_in_full),
       cmocka_unit_test(takes_back_only_what_of_a_group_did_not_fit),
       cmocka_unit_test(leaves_overshoot_that_others_may_queue_behind),

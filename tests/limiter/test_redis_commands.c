@@ -1,0 +1,109 @@
+/* Commands per decision on a real Redis, as the server itself counts them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "limiter/world.h"
+#include "redis/plain.h"
+
+/* With a server of its own. */
+typedef struct scene {
+  world w;
+  struct server *server;
+  redisContext *plain;
+} scene;
+
+/* The first decision makes the connection and greets; the clock keeps the pace of nothing, and the
+ * test is over long before it matters. */
+static void open_scene(scene *s, const char *rules) {
+  char url[SERVER_URL_BYTES];
+  weir_limiter_options options = {.deadline_us = 10 * SECOND_US, .clock_error_us = 1000};
+  s->server = server_start_redis(SERVER_IPV4, NULL);
+  s->plain = plain_connect(s->server);
+  server_url(&s->server, 1, "timeout=30s", url);
+  world_open(&s->w, url, rules, &options);
+  world_peek(&s->w, "somebody else", 1);
+}
+
+static void close_scene(scene *s) {
+  world_close(&s->w);
+  redisFree(s->plain);
+  server_kill(s->server);
+}
+
+static long long commands(const scene *s) {
+  static const char *const all[] = {"zadd", "zscore", "pexpire", "set", "get", "del", "incrby"};
+  long long sum = 0;
+  for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+    sum += plain_calls(s->plain, all[i]);
+  return sum;
+}
+
+/* A bucket that is asked for all the time has its TTL renewed when a quarter of it may be over:
+ * else a decision is two commands. */
+static void a_busy_token_bucket_needs_two_commands(void **state) {
+  enum { DECISIONS = 2000, STEP_US = 100000 };
+  scene s;
+  (void)state;
+  open_scene(&s, "token-bucket:1000/1m");
+  world_take(&s.w, "k", 1);
+  long long before = commands(&s);
+  for (int i = 1; i <= DECISIONS; i++) {
+    world_set(&s.w, i * (int64_t)STEP_US);
+    assert_true(world_take(&s.w, "k", 1).allowed);
+  }
+  long long needed = commands(&s) - before;
+  print_message("%d decisions: %lld commands\n", DECISIONS, needed);
+  assert_in_range(needed, 2 * DECISIONS, 2 * DECISIONS + DECISIONS / 100);
+  close_scene(&s);
+}
+
+/* What was lost, or reset by another, costs one write more. */
+static void a_bucket_that_is_gone_begins_again_in_one_decision(void **state) {
+  scene s;
+  (void)state;
+  open_scene(&s, "token-bucket:1000/1m");
+  world_take(&s.w, "k", 5);
+  plain_do(s.plain, "FLUSHALL");
+  long long before = commands(&s);
+  weir_decision decision = world_take(&s.w, "k", 1);
+  assert_true(decision.allowed);
+  assert_int_equal(decision.remaining, 999);
+  assert_int_equal(commands(&s) - before, 2 + 3);
+  size_t count;
+  assert_int_equal(plain_count_immortal(s.plain, &count), 0);
+  assert_int_equal(count, 1);
+  close_scene(&s);
+}
+
+/* Whoever uses a key for the first time looks, and renews. */
+static void a_key_seldom_asked_for_is_renewed_every_time(void **state) {
+  enum { KEYS = 50 };
+  scene s;
+  (void)state;
+  open_scene(&s, "token-bucket:10/1s");
+  for (int round = 0; round < 2; round++) {
+    world_set(&s.w, round * 200 * SECOND_US);
+    long long before = commands(&s);
+    for (int i = 0; i < KEYS; i++) {
+      char key[16];
+      snprintf(key, sizeof key, "%d", i);
+      world_take(&s.w, key, 1);
+    }
+    assert_int_equal(commands(&s) - before, KEYS * (1 + 3));
+  }
+  close_scene(&s);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_busy_token_bucket_needs_two_commands),
+      cmocka_unit_test(a_bucket_that_is_gone_begins_again_in_one_decision),
+      cmocka_unit_test(a_key_seldom_asked_for_is_renewed_every_time),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
