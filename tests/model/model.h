@@ -56,7 +56,8 @@ enum scope_flag {
   UNTOLD = 1 << 9,    /* SWAP and CREATE do not answer with the new version */
   EPOCH = 1 << 10,    /* the edge is where a bucket's first epoch ends */
   DELIVERY = 1 << 11, /* all clocks are right, and enough must be admitted */
-  DEEP = 1 << 12      /* explored with --deep only */
+  DEEP = 1 << 12,     /* explored with --deep only */
+  LIVES = 1 << 13     /* checks how long keys have to live after every charge */
 };
 
 struct charge {
@@ -119,6 +120,7 @@ struct key {
   int64_t index, entry;
   int64_t value;
   uint64_t version;              /* how often it was written; goes on when the key is gone */
+  int64_t lives_until_us;        /* with LIVES, of raised keys: real time; 0: for ever */
   int32_t owed;                  /* counts: what it must hold */
   int32_t charged[CLIENTS_MOST]; /* counts: by the request under way */
   int32_t seen[CLIENTS_MOST];    /* counts: the most that others had in it during this request */

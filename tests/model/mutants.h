@@ -22,6 +22,7 @@ struct mutant {
   void (*remember)(struct model *model, struct client *client); /* after a request */
   bool never_late;    /* answers after the deadline are taken for good */
   bool saturates;     /* SUB stops at 0 */
+  bool creates;       /* RAISE without refresh creates what is absent */
   bool resends;       /* what got no answer is sent again */
   unsigned unchecked; /* checks that would notice earlier, one bit each */
   bool without_p;     /* what denied requests have charged is not allowed for */

@@ -80,6 +80,12 @@ static void is_alone(weir_stack *stack, weir_terms *terms) {
   terms->processes = 1;
 }
 
+/* As if the last charge had been one that renewed. */
+static void renew_in_mind(const struct model *model, weir_memo *memo) {
+  int64_t clock_us = model->world->real_us - SKEW_US; /* of whoever is behind */
+  if (memo->rules[0].kept.bucket.renewed_us > 0) memo->rules[0].kept.bucket.renewed_us = clock_us;
+}
+
 static void short_life(const struct model *model, const struct client *client,
                        weir_action *action) {
   (void)client;
@@ -145,6 +151,14 @@ const struct mutant bucket_mutants[] = {
      .killed_by = CHECK_BOUND,
      .misconfigure = is_alone,
      .unchecked = 1U << CHECK_DENIAL | 1U << CHECK_STATUS | 1U << CHECK_LEAK},
+    {.name = "RAISE without refresh creates",
+     .scope = "token bucket, RAISE, keys that are lost",
+     .killed_by = CHECK_TTL,
+     .creates = true},
+    {.name = "renews too late",
+     .scope = "token bucket, RAISE, renewals",
+     .killed_by = CHECK_TTL,
+     .misremember = renew_in_mind},
     {.name = "a bucket that lives for one period",
      .scope = "token bucket, SWAP",
      .killed_by = CHECK_TTL,

@@ -3,6 +3,10 @@
  * long as a request may last. */
 #include "scopes.h"
 
+/* How long a key of the scope of renewals lives beyond what it needs: a third of 2 s for whole
+ * seconds, twice a full bucket and the longest wait, 3e + 2d. */
+#define SPARE ((2000000 + 2 * (3 * 2000 + LONGEST_WAIT_US) + 3 * MARGIN_US + 2 * SKEW_US + 2) / 3)
+
 #define SLOW "1/2ms"
 #define FAST "250/1ms"
 
@@ -181,6 +185,16 @@ const struct scope bucket_scopes[] = {
      .requests = "1 1 / 2",
      .instants_us = {-4, 3},
      .flags = RAISES | EVICTION},
+    {.name = "token bucket, RAISE, keys that are lost",
+     .rules = "token-bucket:" SLOW ",burst=3",
+     .requests = "1 1 / 2 1",
+     .instants_us = {-4, 3},
+     .flags = RAISES | EVICTION | LIVES},
+    {.name = "token bucket, RAISE, renewals",
+     .rules = "token-bucket:" SLOW ",burst=3",
+     .requests = "1 1 1 / 1",
+     .instants_us = {-4, SPARE - 30, SPARE - 18, SPARE - 5, SPARE + 1, SPARE + 12},
+     .flags = RAISES | LIVES},
     {.name = "leaky bucket, RAISE",
      .rules = "leaky-bucket:" SLOW ",queue=1",
      .requests = "1 1 / 1 / 2",

@@ -77,6 +77,7 @@ static const char *fault_of(const struct model *model, const weir_action *action
   if ((kind == WEIR_RAISE || action->raised) && !(traits & WEIR_TRAIT_RAISE))
     return "RAISE on a store without it";
   if (action->raised && kind != WEIR_GET && kind != WEIR_SUB) return "raised without sense";
+  if (action->refresh && kind != WEIR_RAISE) return "refresh without sense";
   if (adds && outside(action->delta, 1, WEIR_VALUE_MOST)) return "delta is out of range";
   if (writes && outside(action->value, 0, WEIR_VALUE_MOST)) return "value is out of range";
   if (kind == WEIR_RAISE && outside(action->floor, 0, INT64_C(1) << 52))
@@ -107,6 +108,10 @@ static void write_value(struct key *key, int64_t value) {
   key->value = value;
   key->present = true;
   key->version++;
+}
+
+static void renew(const struct model *model, const weir_action *action, struct key *key) {
+  if (model->scope->flags & LIVES) key->lives_until_us = model->world->real_us + action->ttl_us;
 }
 
 static uint64_t told_version(const struct model *model, const struct key *key) {
@@ -184,22 +189,46 @@ static void on_present(struct model *model, weir_action *action, struct key *key
   }
 }
 
-/* Redis makes RAISE of two commands, and others may come between them. */
+/* Redis makes RAISE of two commands, and others may come between them. Without refresh the first
+ * finds the key or does nothing. */
+static void lift(struct model *model, const weir_action *action, struct key *key) {
+  bool present = key != NULL && key->present;
+  if (!present && !action->refresh && !model->mutant->creates) return;
+  if (!present) {
+    key = find_or_make(model, action);
+    key->lives_until_us = 0;
+    if (action->refresh) renew(model, action, key); /* nobody is cut from the rest of the write */
+  }
+  if (!present || key->value < action->floor) write_value(key, action->floor);
+  key->raised = true;
+}
+
+/* Whoever is charged finds the key with as long to live as is needed. */
+static void check_life(struct model *model, const weir_action *action, const struct key *key) {
+  int64_t least_us = truth_of(model, (int)action->rule)->least_ttl_us(model, (int)action->rule);
+  int64_t left_us = key->lives_until_us - model->world->real_us;
+  if (!(model->scope->flags & LIVES)) return;
+  if (key->lives_until_us == 0)
+    check_fails(model, CHECK_TTL, "a key lives for ever");
+  else if (left_us < least_us)
+    check_fails(model, CHECK_TTL, "a key has %" PRId64 " us left to live, needed are %" PRId64,
+                left_us, least_us);
+}
+
 static bool raise(struct model *model, struct sent *sent) {
   weir_action *action = &sent->action;
-  struct key *key;
-  if (!sent->half) {
-    key = find_or_make(model, action);
-    if (!key->present || key->value < action->floor) write_value(key, action->floor);
-    key->raised = true;
-    sent->half = true;
+  struct key *key =
+      store_find(model, (int)action->rule, action->place, action->index, action->entry);
+  sent->half = !sent->half;
+  if (sent->half) {
+    lift(model, action, key);
     return false;
   }
-  sent->half = false;
-  key = store_find(model, (int)action->rule, action->place, action->index, action->entry);
   action->outcome = key != NULL && key->present ? WEIR_DONE : WEIR_ABSENT;
   if (action->outcome == WEIR_ABSENT) return true;
   write_value(key, key->value + action->delta);
+  if (action->refresh) renew(model, action, key);
+  check_life(model, action, key);
   action->value = key->value;
   return true;
 }

@@ -109,7 +109,9 @@ void story_operation(const struct model *model, const struct sent *sent) {
   weir_operation_kind kind = action->kind;
   bool gives = kind == WEIR_ADD || kind == WEIR_SUB || kind == WEIR_GET || kind == WEIR_RAISE;
   if (model->story == NULL) return;
-  story_tell(model, "%s%s ", kinds[kind], sent->half ? " (first half)" : "");
+  story_tell(model, "%s%s%s ", kinds[kind],
+             kind == WEIR_RAISE && !action->refresh ? " without refresh" : "",
+             sent->half ? " (first half)" : "");
   tell_place(model, (int)action->rule, action->place, action->index, action->entry);
   if (kind == WEIR_RAISE) {
     story_tell(model, " to ");
