@@ -54,6 +54,7 @@ show '32 threads, 10,000 keys' $rounds --store "$memcached" --store "$redis" --b
 show '32 threads, one key' $rounds --store "$memcached" --store "$redis" --baseline --threads 32 --hot --rule "$window"
 show '32 threads, one key, token bucket' $rounds --store "$memcached" --store "$redis" --baseline --threads 32 --hot --rule "token-bucket:$never"
 show 'Batches of 64 different keys' $rounds --store "$memcached" --store "$redis" --baseline --batch 64 --keys 1000 --rule "$window"
+show 'Batches of 64 different keys, token bucket' $rounds --store "$redis" --baseline --batch 64 --keys 1000 --rule "token-bucket:$never"
 show 'A key over its limit, answered by the process' --store "$memcached" --hot --rule fixed-window:1/1d
 for keys in 1000 100000; do
   show "The embedded store, one thread, $keys keys" --store memory: --keys "$keys" --rule "$window"
