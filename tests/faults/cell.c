@@ -98,8 +98,8 @@ static void measure_times(cell *c) {
 static void count_sources(cell *c) {
   for (size_t i = 0; i < c->call_count; i++) {
     const load_call *call = &c->calls->calls[i];
-    c->contended += call->status == WEIR_CONTENDED;
-    c->odd += call->status != WEIR_OK && call->status != WEIR_CONTENDED;
+    c->late += call->status == WEIR_OK && call->source == WEIR_SOURCE_LATE;
+    c->odd += call->status != WEIR_OK;
     bool during = call->begin_us >= c->on_us && call->end_us <= c->off_begin_us;
     if (call->status != WEIR_OK || !during) continue;
     (c->hit[call->key] ? c->by_source : c->spared_by_source)[call->source]++;

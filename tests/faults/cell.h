@@ -59,7 +59,7 @@ struct cell {
   bool ended;        /* every process of the load ended well */
 
   /* The findings. */
-  size_t call_count, contended, odd; /* odd: a status that no caller should see */
+  size_t call_count, late, odd; /* late: by source; odd: a status that no caller should see */
   int64_t p999_us, longest_us;
   int64_t late_p999_us, late_us; /* the same of what the machine does to a thread that sleeps */
   size_t by_source[WEIR_SOURCE_LATE + 1];        /* during the fault, for keys that are hit */

@@ -69,7 +69,7 @@ static void print_cell(const cell *c) {
   if (c->opened_us > 0) printf("<br>opening: %.1f s", (double)c->opened_us / 1e6);
   if (c->evicted > 0) printf("<br>%zu evicted", c->evicted);
   if (c->keys_lost > 0) printf("<br>%" PRIu64 " noticed", c->keys_lost);
-  if (c->contended > 0) printf("<br>%zu contended", c->contended);
+  if (c->late > 0) printf("<br>%zu late", c->late);
   printf("%s%s |", c->bad != NULL ? "<br>** " : "", c->bad != NULL ? c->bad : "");
 }
 

@@ -34,8 +34,10 @@ static bool is_capacity(int rule, bool is_share, int64_t limit) {
 static const char *find_odd_source(const soak_answer *a) {
   const weir_decision *d = &a->decision;
   weir_fallback fallback = soak_rules[a->rule].fallback;
-  bool fell_back = d->source == WEIR_SOURCE_FALLBACK;
-  if (d->source > WEIR_SOURCE_FALLBACK) return "an unknown source";
+  bool late = d->source == WEIR_SOURCE_LATE;
+  bool fell_back = late || d->source == WEIR_SOURCE_FALLBACK;
+  if (d->source > WEIR_SOURCE_LATE) return "an unknown source";
+  if (late && d->allowed != (fallback == WEIR_FALLBACK_ALLOW)) return "late, and not as ALLOW says";
   if (fell_back != (d->store_status != WEIR_OK)) return "a store status that does not fit";
   if (fell_back && a->is_peek) return "a peek that fell back";
   if (fell_back && fallback == WEIR_FALLBACK_NONE) return "a policy that was not asked for";
@@ -63,10 +65,11 @@ static const char *find_odd_figure(const soak_answer *a) {
 
 static bool is_expected(const soak_answer *a) {
   weir_fallback fallback = soak_rules[a->rule].fallback;
-  if (a->status == WEIR_OK || a->status == WEIR_CONTENDED) return true;
+  if (a->status == WEIR_OK) return true;
   bool answers = !a->is_peek && fallback != WEIR_FALLBACK_NONE;
-  bool is_store = a->status == WEIR_TIMEOUT || a->status == WEIR_UNAVAILABLE ||
-                  a->status == WEIR_UNKNOWN_OUTCOME || a->status == WEIR_REFUSED_BY_STORE;
+  bool is_store = a->status == WEIR_TIMEOUT || a->status == WEIR_CONTENDED ||
+                  a->status == WEIR_UNAVAILABLE || a->status == WEIR_UNKNOWN_OUTCOME ||
+                  a->status == WEIR_REFUSED_BY_STORE;
   return is_store && !answers;
 }
 

@@ -86,13 +86,13 @@ static void note_admitted(const worker *w, const weir_decision *taken, int64_t c
   if (w->rule >= SOAK_JUDGED || cost <= 0) return;
   size_t place = atomic_fetch_add(&self.mine->used, 1);
   if (place >= self.mine->room) give_up("more was admitted than there is room to note");
-  self.mine->admissions[place] =
-      (soak_admission){.at_us = taken->at_us,
-                       .cost = (int16_t)cost,
-                       .store = (uint8_t)w->store,
-                       .rule = (uint8_t)w->rule,
-                       .key = (uint8_t)w->key,
-                       .by_fallback = taken->source == WEIR_SOURCE_FALLBACK};
+  self.mine->admissions[place] = (soak_admission){
+      .at_us = taken->at_us,
+      .cost = (int16_t)cost,
+      .store = (uint8_t)w->store,
+      .rule = (uint8_t)w->rule,
+      .key = (uint8_t)w->key,
+      .by_fallback = taken->source == WEIR_SOURCE_FALLBACK || taken->source == WEIR_SOURCE_LATE};
 }
 
 static void count_answer(const soak_answer *answer) {
