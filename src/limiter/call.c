@@ -225,7 +225,7 @@ static void lead(weir_call *call, weir_member *leader) {
   group->encoded_length = weir_key_encode(leader->key, leader->key_length, group->encoded);
   weir_shard_lock(group->entry->shard);
   forget_if_clock_stepped(limiter, group->entry);
-  group->asks = weir_entry_take_group(group->entry, limiter->least_capacity);
+  group->asks = weir_entry_take_group(group->entry, limiter->group_most);
   for (weir_ask *ask = group->asks; ask != NULL; ask = ask->next)
     set_state(member_of(ask), WEIR_MEMBER_TAKEN);
   group->turn =

@@ -40,9 +40,15 @@ void weir_limiter_read_counts(const weir_limiter *limiter, weir_limiter_counts *
   memcpy(counts, &sum, size < sizeof sum ? size : sizeof sum);
 }
 
+/* What is denied goes back, so more than fits is charged in vain. Where denied requests stay
+ * charged all of them may as well go together; no rule with lanes is among those. */
+static int64_t most_of_a_group(const weir_stack *stack) {
+  return stack->count_all ? WEIR_VALUE_MOST : weir_stack_least_capacity(stack);
+}
+
 weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   made->process = weir_process_number();
-  made->least_capacity = weir_stack_least_capacity(&made->stack);
+  made->group_most = most_of_a_group(&made->stack);
   for (size_t i = 0; i < made->stack.count; i++)
     if (made->stack.rules[i].kind == WEIR_SLIDING_LOG) made->one_by_one = true;
   prepare_fronts(made);

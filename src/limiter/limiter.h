@@ -45,8 +45,8 @@ struct weir_limiter {
   weir_clock clock;
   int64_t deadline_us;
   size_t memo_keys;
-  int64_t least_capacity; /* of the stack: the most that a group charges */
-  bool one_by_one;        /* every request is a group of its own: always under a log */
+  int64_t group_most; /* cost: the most that a group charges */
+  bool one_by_one;    /* every request is a group of its own: always under a log */
   weir_key_front fronts[WEIR_RULES_MOST];
   weir_table *table;
   weir_message warnings[WEIR_WARNINGS_MOST];

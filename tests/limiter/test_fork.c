@@ -68,6 +68,7 @@ static void check_refused(weir_store *store, weir_limiter *limiter, weir_decisio
   CHECK(is_refusal(weir_limiter_reset(limiter, "a", 1, &why), &why));
   why.text[0] = '\0';
   CHECK(is_refusal(weir_limiter_decide(limiter, &request, 1, &why), &why));
+  CHECK(request.status == WEIR_BAD_ARGUMENT);
   why.text[0] = '\0';
   CHECK(is_refusal(weir_limiter_reserve(limiter, &request, &reserved, &why), &why));
   CHECK(reserved == NULL);

@@ -132,6 +132,27 @@ static void a_reservation_without_memory_asks_no_store(void **state) {
   world_close(&w);
 }
 
+/* A batch that nothing can be asked for says so in each of its requests. */
+static void a_batch_without_memory_says_so_in_every_request(void **state) {
+  world w;
+  weir_message message = {""};
+  weir_request requests[3];
+  weir_limiter_counts counts = {.size = sizeof counts};
+  (void)state;
+  for (int i = 0; i < 3; i++)
+    requests[i] = (weir_request){.key = "k", .key_length = 1, .cost = 1};
+  world_open(&w, "memory:", "fixed-window:9/1h", NULL);
+  left = 0;
+  assert_int_equal(weir_limiter_decide(w.limiter, requests, 3, &message), WEIR_NO_MEMORY);
+  left = ENOUGH;
+  assert_string_equal(message.text, weir_status_text(WEIR_NO_MEMORY));
+  for (int i = 0; i < 3; i++)
+    assert_int_equal(requests[i].status, WEIR_NO_MEMORY);
+  weir_limiter_read_counts(w.limiter, &counts);
+  assert_int_equal(counts.statuses[WEIR_NO_MEMORY], 3);
+  world_close(&w);
+}
+
 /* Admitted, denied, peeked, with costs, up to, in a batch, waiting, given back. */
 static void decide_in_every_way(world *w, int64_t *after_start_us, const int64_t *costs) {
   weir_request requests[] = {{.cost = 1},
@@ -189,6 +210,7 @@ int main(void) {
       cmocka_unit_test(a_limiter_is_made_whole_or_not_at_all),
       cmocka_unit_test(a_request_is_reserved_whole_or_not_at_all),
       cmocka_unit_test(a_reservation_without_memory_asks_no_store),
+      cmocka_unit_test(a_batch_without_memory_says_so_in_every_request),
       cmocka_unit_test(no_decision_allocates),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
