@@ -319,10 +319,13 @@ static void step_towards_ready(weir_wire *wire, short revents, int64_t now_us) {
   }
 }
 
+/* A busy process cannot tell before a second has passed. */
 static int64_t overdue_us(const weir_wire *wire) {
   const weir_wire_slot *oldest = wire->first;
   if (oldest == NULL || oldest->encoded == 0) return INT64_MAX;
-  return oldest->deadline_us + wire->timeout_us;
+  int64_t due_us = oldest->deadline_us + wire->timeout_us;
+  int64_t second_us = oldest->sent_us + WEIR_BREAKER_PROOF_US;
+  return wire->busy_until_us > due_us && second_us > due_us ? second_us : due_us;
 }
 
 /* A server that refuses to write is as good as away. Its name may lead elsewhere in a moment, or

@@ -110,6 +110,7 @@ struct weir_wire {
   weir_breaker breaker;
   uint64_t heard;          /* times that bytes came on a ready connection */
   int64_t silent_since_us; /* what was sent then is the first since bytes came last; 0: none */
+  int64_t busy_until_us;   /* something took long within the last second; see silence.c */
   int64_t held_up_us; /* when a send returned that had been held up: what was encoded before may
                          have left only then */
   const weir_wire_codec *codec;
@@ -166,6 +167,8 @@ void weir_wire_name_doubt(weir_wire *wire);
 /* connection.c: what a look-up has found takes the place of the known addresses. The connection to
  * one that is not among them is left. */
 void weir_wire_adopt(weir_wire *wire, weir_addresses *found);
+/* silence.c: bytes have come on a ready connection. */
+void weir_wire_note_answer(weir_wire *wire, int64_t now_us);
 /* silence.c: what it says of the server that this slot has no answer, which was due then. */
 void weir_wire_judge(weir_wire *wire, const weir_wire_slot *slot, int64_t due_us, const char *what);
 

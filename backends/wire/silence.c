@@ -8,7 +8,9 @@
  *
  * On time: the socket was looked at, once more, when the answer was due or within a quarter of the
  * timeout after, and the server had had the request for half of the timeout. A thread that comes
- * later was kept from looking by a busy machine, which may have kept the server from answering. */
+ * later was kept from looking by a busy machine, which may have kept the server from answering as
+ * well. The same shows where an answer took longer than that quarter: for a second after either,
+ * nobody in this process counts as on time. */
 #include <poll.h>
 
 #include "wire/internal.h"
@@ -36,6 +38,20 @@ static int64_t sent_us(const weir_wire *wire, const weir_wire_slot *slot) {
   return slot->sent_us > wire->held_up_us ? slot->sent_us : wire->held_up_us;
 }
 
+/* Whether what should have happened at `due_us` happens now, on time. */
+static bool note_time(weir_wire *wire, int64_t due_us, int64_t now_us) {
+  bool on_time = now_us <= due_us + wire->timeout_us / 4;
+  if (!on_time) wire->busy_until_us = now_us + WEIR_BREAKER_PROOF_US;
+  return on_time;
+}
+
+void weir_wire_note_answer(weir_wire *wire, int64_t now_us) {
+  wire->heard++;
+  wire->silent_since_us = 0;
+  if (wire->first != NULL && wire->first->encoded > 0)
+    note_time(wire, wire->first->sent_us, now_us);
+}
+
 static void silence_found(weir_wire *wire, const weir_wire_slot *slot, const char *what,
                           int64_t now_us) {
   if (wire->breaker.probe == slot) {
@@ -48,7 +64,7 @@ static void silence_found(weir_wire *wire, const weir_wire_slot *slot, const cha
 /* Before there is a connection the time counts from when the caller began to wait. */
 static void judge_unconnected(weir_wire *wire, const weir_wire_slot *slot, int64_t due_us,
                               const char *what, int64_t now_us) {
-  bool on_time = now_us <= due_us + wire->timeout_us / 4;
+  bool on_time = note_time(wire, due_us, now_us) && now_us >= wire->busy_until_us;
   bool had_time = due_us - slot->since_us >= wire->timeout_us / 2;
   if (wire->state != WEIR_WIRE_CLOSED && on_time && had_time) {
     silence_found(wire, slot, what, now_us);
@@ -66,10 +82,11 @@ void weir_wire_judge(weir_wire *wire, const weir_wire_slot *slot, int64_t due_us
   bool read_out = is_read_out(wire);
   int64_t now_us = weir_monotonic_us(); /* after the look */
   bool had_time = slot->encoded > 0 && now_us - sent_us(wire, slot) >= wire->timeout_us / 2;
-  bool on_time = had_time && now_us <= due_us + wire->timeout_us / 4;
+  bool on_time = note_time(wire, due_us, now_us) && had_time;
   bool long_unheard =
       wire->silent_since_us > 0 && now_us - wire->silent_since_us >= WEIR_BREAKER_PROOF_US;
-  if (read_out && is_unheard(wire, slot) && (on_time || long_unheard)) {
+  if (read_out && is_unheard(wire, slot) &&
+      ((on_time && now_us >= wire->busy_until_us) || long_unheard)) {
     silence_found(wire, slot, what, now_us);
   } else if (read_out && on_time) {
     weir_breaker_miss(&wire->breaker, slot, what, now_us);

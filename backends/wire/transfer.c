@@ -225,8 +225,7 @@ bool weir_wire_receive(weir_wire *wire) {
     ssize_t got = receive_some(wire, room);
     if (got <= 0) return got == 0;
     wire->in_end += (size_t)got;
-    wire->heard++;
-    wire->silent_since_us = 0;
+    weir_wire_note_answer(wire, weir_monotonic_us());
     if (!decode(wire)) return false;
     if ((size_t)got < room && !weir_wire_holds(wire)) return true;
   }

@@ -35,14 +35,14 @@ static void take_client(gate *self) {
     if (server >= 0) close(server);
     return;
   }
-  self->pairs[self->count++] = (gate_pair){client, server};
+  self->pairs[self->count++] = (gate_pair){client, server, false};
 }
 
 /* False: one side has gone. */
-static bool pass(int from, int to, bool greetings_only, int byte_ms) {
+static bool pass(int from, int to, bool *loses, int byte_ms) {
   char bytes[65536];
   ssize_t got = recv(from, bytes, sizeof bytes, 0);
-  if (greetings_only && got >= 2 && memcmp(bytes, "mn", 2) != 0) return true;
+  if (loses != NULL && got >= 2 && memcmp(bytes, "mn", 2) != 0) return *loses = true;
   bool trickles = byte_ms > 0 && got > GREETING_BYTES;
   for (ssize_t sent = 0, now = 0; sent < got; sent += now) {
     if (trickles) delay(byte_ms);
@@ -56,10 +56,12 @@ static void serve_pairs(gate *self, const struct pollfd *sockets) {
   for (size_t i = self->count; i-- > 0;) {
     const gate_pair pair = self->pairs[i];
     bool greets = atomic_load(&self->mode) == GATE_GREETS;
-    bool stays = sockets[2 * i].revents == 0 || pass(pair.client, pair.server, greets, 0);
+    bool *loses = greets ? &self->pairs[i].has_lost : NULL;
+    bool stays = sockets[2 * i].revents == 0 || pass(pair.client, pair.server, loses, 0);
+    if (pair.has_lost && !greets) stays = false;
     if (stays && sockets[2 * i + 1].revents != 0) {
       delay(atomic_load(&self->delay_ms));
-      stays = pass(pair.server, pair.client, false, atomic_load(&self->byte_ms));
+      stays = pass(pair.server, pair.client, NULL, atomic_load(&self->byte_ms));
     }
     if (!stays) drop_pair(self, i);
   }

@@ -10,7 +10,8 @@
 
 typedef enum gate_mode {
   GATE_OPEN,
-  GATE_GREETS, /* passes the question of a greeting on, and loses all others */
+  GATE_GREETS, /* passes the question of a greeting on, and loses all others; hangs up when opened
+                */
   GATE_SILENT, /* accepts connections and passes nothing on; what comes waits */
   GATE_AWAY    /* accepts nothing, and its queue is full: a new connection is not even refused */
 } gate_mode;
@@ -20,6 +21,7 @@ enum { GATE_PAIRS_MOST = 512, GATE_FILLERS = 4 };
 typedef struct gate_pair {
   int client;
   int server;
+  bool has_lost; /* a question: what is answered after it would be another's answer */
 } gate_pair;
 
 typedef struct gate {

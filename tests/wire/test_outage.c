@@ -13,7 +13,7 @@ enum { THREADS = 32 };
 
 #define RUN_US (1500 * MS)
 #define DEADLINE_US (100 * MS)
-#define TIMEOUT_US (20 * MS)
+#define TIMEOUT_US (100 * MS) /* whoever is a quarter of it late proves nothing */
 
 static struct server *server;
 static gate door;
@@ -74,11 +74,15 @@ static int most_probes(int64_t taken_us, int64_t probe_us, int64_t each_us) {
   return probes;
 }
 
-/* Every thread waits once at most, and then nobody but probes. How many calls waited. */
+/* Every thread waits once at most, and then nobody but probes; on a machine too busy for anybody to
+ * be on time, for a second. How many calls waited. */
 static int expect_one_deadline_and_probes(weir_wire *wire, int64_t probe_us, int64_t each_us) {
+  int64_t begin_us = weir_monotonic_us();
   int64_t taken_us;
   caller sum = ask_from_threads(wire, &taken_us);
-  int most = THREADS + HELD_UP + most_probes(taken_us, probe_us, each_us);
+  bool busy = wire->busy_until_us > begin_us;
+  int times = busy ? 2 + (int)(WEIR_BREAKER_PROOF_US / DEADLINE_US) : 1;
+  int most = times * THREADS + HELD_UP + most_probes(taken_us, probe_us, each_us);
   assert_int_equal(sum.done, 0);
   assert_true(sum.asked > sum.waited);
   if (sum.waited > most) fail_msg("%d waited, at most %d may", sum.waited, most);
@@ -169,7 +173,7 @@ static void a_server_that_accepts_and_never_answers_is_left_in_peace(void **stat
 static void a_server_that_greets_and_says_no_more_is_not_taken_for_back(void **state) {
   (void)state;
   gate_start(&door, server, GATE_GREETS);
-  weir_wire *wire = open_wire(address_port(&door.address), TIMEOUT_US, 60000 * MS);
+  weir_wire *wire = open_wire(address_port(&door.address), 20 * MS, 60000 * MS);
   while (!outages_of(wire).present)
     assert_int_not_equal(ask(wire, DEADLINE_US).outcome, WEIR_DONE);
   int before = atomic_load(&door.connections);
