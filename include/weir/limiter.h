@@ -142,6 +142,8 @@ WEIR_EXPORT weir_status weir_limiter_create(weir_store *store, const char *rules
  *
  * - where the rules promise less with these options than docs/guarantees.md states: cells shorter
  *   than 2 * clock_error_us + deadline_us;
+ * - where WEIR_FALLBACK_LOCAL may admit more than the rule while the store is away, so far as the
+ *   options tell: more processes than peers, or a limit below peers;
  * - for each rule that shares its counts with a rule of another limiter on the same weir_store
  * whose text means something else: "fixed-window:5/1m" and "fixed-window:50/1m". Two limits on the
  * same keys need a name= each; a limit that is being changed does not. The limiter that was there

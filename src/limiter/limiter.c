@@ -89,6 +89,7 @@ weir_status weir_limiter_create(weir_store *store, const char *rules,
   status = weir_limiter_finish(made, message);
   if (status != WEIR_OK) return status;
   weir_limiter_enter_store(made);
+  weir_limiter_warn_of_outages(made);
   *limiter = made;
   return WEIR_OK;
 }

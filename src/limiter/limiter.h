@@ -58,8 +58,9 @@ struct weir_limiter {
 
   weir_fallback fallback;
   uint32_t peers;
-  weir_store *local_store; /* where `local` counts; */
-  weir_limiter *local;     /* with WEIR_FALLBACK_LOCAL: of a share of the rules; else NULL */
+  uint32_t outage_limiters; /* that admit by themselves in an outage, so far as the options tell */
+  weir_store *local_store;  /* where `local` counts; */
+  weir_limiter *local;      /* with WEIR_FALLBACK_LOCAL: of a share of the rules; else NULL */
 
   atomic_uint clock_steps;   /* backward steps that were followed */
   _Atomic int64_t latest_us; /* the clock guard's */
@@ -98,6 +99,7 @@ void weir_limiter_destroy_local(weir_limiter *limiter);
 void weir_limiter_warn(weir_limiter *limiter, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void weir_limiter_warn_of_short_cells(weir_limiter *limiter);
+void weir_limiter_warn_of_outages(weir_limiter *limiter);
 
 /* Makes its rules known to others on the store, and warns of those whose counts are shared. */
 void weir_limiter_enter_store(weir_limiter *limiter);

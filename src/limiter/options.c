@@ -92,6 +92,7 @@ weir_status weir_limiter_configure(weir_limiter *limiter, const weir_limiter_opt
   terms->processes = process_count;
   limiter->memo_keys = (size_t)memo_keys;
   limiter->peers = (uint32_t)peers;
+  limiter->outage_limiters = o.processes > limiter->peers ? o.processes : limiter->peers;
   limiter->fallback = (weir_fallback)o.fallback;
   if (terms->local_denial_us > terms->memo_age_us) terms->local_denial_us = terms->memo_age_us;
   limiter->clock = o.clock.now_us != NULL ? o.clock : (weir_clock){real_time_us, NULL};

@@ -32,6 +32,23 @@ void weir_limiter_warn_of_short_cells(weir_limiter *limiter) {
   }
 }
 
+/* Each limiter admits its share, one request at least. */
+void weir_limiter_warn_of_outages(weir_limiter *limiter) {
+  if (limiter->local == NULL) return;
+  for (size_t i = 0; i < limiter->stack.count; i++) {
+    int64_t whole = limiter->stack.rules[i].limit;
+    int64_t share = limiter->local->stack.rules[i].limit;
+    int64_t together = share * limiter->outage_limiters; /* below 2^30 * 2^17 */
+    if (together <= whole) continue;
+    weir_limiter_warn(limiter,
+                      "while the store is away %" PRIu32 " limiters may admit %" PRId64
+                      " each by rule %zu, %" PRId64 " together where it says %" PRId64
+                      ": peers is %" PRIu32,
+                      limiter->outage_limiters, share, i + 1, together, whole, limiter->peers);
+    return;
+  }
+}
+
 /* A login's 5/1m and a search's 50/1m have the same keys in the store: fifty searches deny the
  * login. Limits may be changed while they are in use, so this is no error. */
 void weir_limiter_enter_store(weir_limiter *limiter) {
