@@ -4,6 +4,7 @@
 
 #include "model.h"
 #include "mutants.h"
+#include "policy/policy.h"
 #include "truth.h"
 
 const struct request *client_next_request(const struct model *model, const struct client *client) {
@@ -65,7 +66,22 @@ static void deliver(weir_ask *ask) {
   ask->decision.allowed = allowed;
 }
 
+/* The policy LOCAL, with the share of one peer: while the store is away each process admits the
+ * whole rule by itself, whatever the store holds. The store of the model always answers; so whoever
+ * is admitted here goes over the bound. */
+static void fall_back(const struct model *model, const struct client *client, weir_ask *ask) {
+  weir_source source = ask->away ? WEIR_SOURCE_FALLBACK : WEIR_SOURCE_LATE;
+  if (ask->kind != WEIR_ASK_TAKE || !weir_policy_answers(WEIR_FALLBACK_LOCAL, ask->status)) return;
+  weir_decision answer = weir_policy_decide(WEIR_FALLBACK_LOCAL, source, &model->stack, ask->cost,
+                                            ask->costs, world_clock_us(model, client));
+  if (ask->away || model->mutant->late_admits) answer.allowed = true;
+  if (!answer.allowed) return; /* which denies nothing that the store could be held to */
+  ask->status = WEIR_OK;
+  ask->decision = answer;
+}
+
 static void answered(struct model *model, struct client *client, weir_ask *ask) {
+  fall_back(model, client, ask);
   check_decision(model, client, ask);
   story_decision(model, client, ask);
   deliver(ask);
@@ -209,6 +225,7 @@ void client_land(struct model *model, struct client *client) {
   if (mutant->distort != NULL) mutant->distort(&sent.action);
   weir_action *action = &client->machine->actions[index];
   action->outcome = sent.action.outcome;
+  action->late = false;
   action->value = sent.action.value;
   action->version_out = sent.action.version_out;
   client->landed++;

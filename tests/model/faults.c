@@ -51,7 +51,10 @@ void fault_lose(struct model *model, struct client *client, weir_outcome outcome
   for (; index < machine->action_count; index++) {
     struct sent next = {.action = machine->actions[index], .half = index == first && sent.half};
     if (outcome == WEIR_UNKNOWN && writes(next.action.kind)) make_orphan(model, client, &next);
-    if (!model->mutant->resends) machine->actions[index].outcome = outcome;
+    if (model->mutant->resends) continue;
+    machine->actions[index].outcome = outcome;
+    /* Others have their answers all the while: whoever looks once more finds bytes. */
+    machine->actions[index].late = !model->mutant->looks_once;
   }
   if (model->mutant->resends) return;
   client->landed = (int32_t)machine->action_count;

@@ -24,6 +24,8 @@ struct mutant {
   bool saturates;     /* SUB stops at 0 */
   bool creates;       /* RAISE without refresh creates what is absent */
   bool resends;       /* what got no answer is sent again */
+  bool late_admits;   /* the policy answers who is late as if the store were away */
+  bool looks_once;    /* no answer by the deadline is taken for silence */
   unsigned unchecked; /* checks that would notice earlier, one bit each */
   bool without_p;     /* what denied requests have charged is not allowed for */
 

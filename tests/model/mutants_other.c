@@ -1,4 +1,4 @@
-/* Mistakes of quotas, of logs, and of several rules together. */
+/* Mistakes of quotas, of logs, of several rules together, and of who answers for the store. */
 #include "mutants.h"
 #include "mutants_machines.h"
 #include "truth.h"
@@ -66,7 +66,23 @@ static bool keep_first(const struct model *model, const struct client *client,
   return action->rule == 0 && take_back_nothing(model, client, action);
 }
 
+/* --- the policy --------------------------------------------------------------------------------
+ */
+
+/* A share is charged nowhere in the store. */
+#define OUTSIDE (1U << CHECK_FORGOTTEN | 1U << CHECK_LEAK | 1U << CHECK_DENIAL)
+
 const struct mutant other_mutants[] = {
+    {.name = "late admits",
+     .scope = "N=1, strict, late answers",
+     .killed_by = CHECK_BOUND,
+     .unchecked = OUTSIDE,
+     .late_admits = true},
+    {.name = "silence without a second look",
+     .scope = "N=4, 4 lanes, answer lost",
+     .killed_by = CHECK_BOUND,
+     .unchecked = OUTSIDE,
+     .looks_once = true},
     {.name = "a quota that closes no group",
      .scope = "quota",
      .killed_by = CHECK_OVERLAP,
