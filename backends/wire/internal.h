@@ -110,7 +110,7 @@ struct weir_wire {
   weir_breaker breaker;
   uint64_t heard;          /* times that bytes came on a ready connection */
   int64_t silent_since_us; /* what was sent then is the first since bytes came last; 0: none */
-  int64_t busy_until_us;   /* something took long within the last second; see silence.c */
+  int64_t busy_until_us;   /* something took long a short while ago; see silence.c */
   int64_t held_up_us; /* when a send returned that had been held up: what was encoded before may
                          have left only then */
   const weir_wire_codec *codec;

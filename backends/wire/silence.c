@@ -9,11 +9,14 @@
  * On time: the socket was looked at, once more, when the answer was due or within a quarter of the
  * timeout after, and the server had had the request for half of the timeout. A thread that comes
  * later was kept from looking by a busy machine, which may have kept the server from answering as
- * well. The same shows where an answer took longer than that quarter: for a second after either,
- * nobody in this process counts as on time. */
+ * well. The same shows where an answer took longer than that quarter: for ten seconds
+ * after either, nobody in this process counts as on time. */
 #include <poll.h>
 
 #include "wire/internal.h"
+
+/* Stalls of a busy machine come in bursts, some seconds apart. */
+enum { BUSY_US = 10000000 };
 
 /* Whether bytes wait to be read; a closed connection is found by whoever reads. */
 static bool is_readable(const weir_wire *wire) {
@@ -41,7 +44,7 @@ static int64_t sent_us(const weir_wire *wire, const weir_wire_slot *slot) {
 /* Whether what should have happened at `due_us` happens now, on time. */
 static bool note_time(weir_wire *wire, int64_t due_us, int64_t now_us) {
   bool on_time = now_us <= due_us + wire->timeout_us / 4;
-  if (!on_time) wire->busy_until_us = now_us + WEIR_BREAKER_PROOF_US;
+  if (!on_time) wire->busy_until_us = now_us + BUSY_US;
   return on_time;
 }
 

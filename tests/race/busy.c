@@ -57,6 +57,7 @@ typedef struct shared {
   _Atomic int64_t statuses[WEIR_STATUS_COUNT]; /* of those without a decision by the store */
   _Atomic uint64_t outages;
   _Atomic int32_t admitted[KEYS_MOST][RULES];
+  _Atomic int64_t away_us[KEYS_MOST]; /* when the policy last answered for the key; 0: never */
 } shared;
 
 static shared *common;
@@ -88,6 +89,8 @@ static void take(weir_limiter *limiter, size_t rule, int64_t key) {
   if (decision.store_status != WEIR_OK)
     atomic_fetch_add(&common->statuses[decision.store_status], 1);
   if (decision.allowed) atomic_fetch_add(&common->admitted[key][rule], 1);
+  if (decision.source == WEIR_SOURCE_FALLBACK)
+    atomic_store(&common->away_us[key], weir_monotonic_us());
 }
 
 static void *hammer(void *context) {
@@ -221,6 +224,10 @@ static bool report(void) {
   for (int status = WEIR_OK + 1; status < WEIR_STATUS_COUNT; status++)
     if (common->statuses[status] > 0)
       printf("  %" PRId64 " %s\n", common->statuses[status], weir_status_name((weir_status)status));
+  for (size_t key = 0; key < KEYS_MOST; key++)
+    if (common->away_us[key] > 0)
+      printf("  the policy answered %" PRId64 " ms after the begin\n",
+             (common->away_us[key] - common->begin_us) / 1000);
   return keeps_bounds() && (!settings.strict || percent < 0.5);
 }
 
