@@ -164,7 +164,8 @@ typedef enum weir_phase {
   WEIR_PHASE_CHARGE,
   WEIR_PHASE_TAKE_BACK,
   WEIR_PHASE_PAUSE,
-  WEIR_PHASE_RESET
+  WEIR_PHASE_RESET,
+  WEIR_PHASE_DONE
 } weir_phase;
 
 typedef enum weir_turn {
@@ -176,13 +177,14 @@ typedef enum weir_turn {
 /* One rule's part in a machine: a moment, and what is known for it. Members of the union belong to
  * the rule's method. */
 typedef struct weir_part {
-  int64_t now_us; /* of the frame */
-  int64_t charge; /* cost that is added in this phase, of which ... */
-  int64_t unused; /* ... this was not admitted and goes back */
-  bool charged;   /* the store confirmed the addition */
-  bool conflict;  /* others were faster: nothing was written */
-  bool went_back; /* some of it was given back */
-  int step;       /* within a phase; 0 at its begin */
+  const struct weir_method *method; /* of the rule */
+  int64_t now_us;                   /* of the frame */
+  int64_t charge;                   /* cost that is added in this phase, of which ... */
+  int64_t unused;                   /* ... this was not admitted and goes back */
+  bool charged;                     /* the store confirmed the addition */
+  bool conflict;                    /* others were faster: nothing was written */
+  bool went_back;                   /* some of it was given back */
+  int step;                         /* within a phase; 0 at its begin */
   union {
     struct {
       int64_t first, current, last; /* cells o, k, K */
@@ -230,6 +232,7 @@ typedef struct weir_part {
 typedef struct weir_machine {
   const weir_stack *stack;
   const weir_terms *terms;
+  size_t memo_bytes; /* of the stack's memos */
   weir_ask *asks;
   weir_phase phase;
   weir_status failure; /* what a failed round means for the asks that are not settled */
@@ -239,6 +242,7 @@ typedef struct weir_machine {
   unsigned charging;   /* those of the stage that have something to charge, one bit each */
   bool in_order;       /* every rule is a stage of its own, tightest first */
   bool again;          /* after the take-back: judge once more what was denied by its own charge */
+  bool looks_along;    /* the next round also looks, for that */
   unsigned pauses;     /* so far */
   unsigned lost;       /* keys that were found to hold less than they must */
   bool away;           /* the store refused, or its server is away */

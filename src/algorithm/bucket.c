@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "algorithm/held.h"
-#include "algorithm/stage.h"
 
 static const weir_bucket_storage *storage_of(const weir_terms *terms) {
   return terms->traits & WEIR_TRAIT_SWAP ? &weir_bucket_swap : &weir_bucket_raise;
@@ -45,7 +44,7 @@ static bool load(const weir_rule *rule, const weir_terms *terms, const weir_kept
 }
 
 void weir_bucket_load(weir_machine *machine, size_t i) {
-  load(weir_machine_rule(machine, i), machine->terms, &machine->notes->rules[i].kept,
+  load(&machine->stack->rules[i], machine->terms, &machine->notes->rules[i].kept,
        &machine->parts[i]);
 }
 
@@ -55,7 +54,7 @@ static void frame(weir_machine *machine, size_t i) {
 }
 
 bool weir_bucket_mends(const weir_machine *machine, size_t i) {
-  return machine->parts[i].bucket.far && weir_stage_has_takes(machine);
+  return machine->parts[i].bucket.far && weir_machine_has_takes(machine);
 }
 
 static bool recall(const weir_stack *stack, size_t i, const weir_terms *terms,
@@ -71,7 +70,7 @@ static bool is_fresh(const weir_machine *machine, const weir_kept *kept) {
 
 /* One after another, each on top of those before it. */
 static bool all_fit(const weir_machine *machine, size_t i) {
-  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_rule *rule = &machine->stack->rules[i];
   int64_t ahead = machine->parts[i].bucket.ahead;
   for (const weir_ask *ask = machine->asks; ask != NULL; ask = ask->next) {
     int64_t cost = weir_ask_cost(ask, i);
@@ -124,7 +123,7 @@ static int64_t room(const weir_rule *rule, const weir_part *part, const weir_ask
 }
 
 static void note(weir_machine *machine, size_t i, int64_t cost) {
-  machine->parts[i].bucket.ahead += cost * weir_machine_rule(machine, i)->token_units;
+  machine->parts[i].bucket.ahead += cost * machine->stack->rules[i].token_units;
 }
 
 static void figures(const weir_rule *rule, const weir_part *part, const weir_ask *ask, int64_t cost,
@@ -141,13 +140,13 @@ static int64_t delay(const weir_rule *rule, const weir_part *part, int64_t cost)
 
 static int64_t slot(const weir_machine *machine, size_t i) {
   return storage_of(machine->terms)
-      ->stored(weir_machine_rule(machine, i), machine->now_us, machine->parts[i].bucket.ahead);
+      ->stored(&machine->stack->rules[i], machine->now_us, machine->parts[i].bucket.ahead);
 }
 
 /* By what this process was charged alone, the key lives at least until that has drained. That it
  * stands for less than that is no proof: what others give back is measured by their clocks. */
 static void hold(weir_machine *machine, size_t i, int64_t cost) {
-  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_rule *rule = &machine->stack->rules[i];
   const weir_held *held = &machine->notes->rules[i].held;
   int64_t now_us = machine->parts[i].now_us;
   bool swaps = machine->terms->traits & WEIR_TRAIT_SWAP;
@@ -168,7 +167,7 @@ void weir_bucket_watch(weir_machine *machine, size_t i, const weir_action *actio
 
 /* Every place in a leaky bucket is one in its queue: who had no delay began at the stamp. */
 static int64_t slot_of(const weir_machine *machine, size_t i, const weir_ask *ask, int64_t cost) {
-  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_rule *rule = &machine->stack->rules[i];
   int64_t end = ask->ends != NULL ? ask->ends[i] : WEIR_NO_SLOT;
   if (ask->ends == NULL || end != WEIR_NO_SLOT || rule->kind == WEIR_TOKEN_BUCKET) return end;
   return storage_of(machine->terms)->stored(rule, ask->at_us, cost * rule->token_units);
@@ -177,7 +176,7 @@ static int64_t slot_of(const weir_machine *machine, size_t i, const weir_ask *as
 /* After a charge at the stamp v was at least that and cT more; nothing but what gives back has
  * lowered it since. So what is missing of cT - elapsed was lost, reset or given back before. */
 static bool refund(weir_machine *machine, size_t i, const weir_ask *ask, int64_t cost) {
-  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_rule *rule = &machine->stack->rules[i];
   weir_part *part = &machine->parts[i];
   part->unused = 0;
   part->bucket.before = 0;
@@ -194,6 +193,7 @@ static bool refund(weir_machine *machine, size_t i, const weir_ask *ask, int64_t
 }
 
 const weir_method weir_bucket_method = {
+    .stage = WEIR_STAGE_BUCKETS,
     .actions_most = actions_most,
     .frame = frame,
     .blind = blind,

@@ -13,7 +13,6 @@
  * renew never creates, so it may find nothing: then the one that does follows.
  */
 #include "algorithm/bucket_lock.h"
-#include "algorithm/stage.h"
 
 enum { NEXT = -1, PRESENT, PAST, KEYS_MOST }; /* epochs, and how many count at once */
 enum { NOT_READ = -1 };
@@ -83,7 +82,7 @@ static bool may_wait(const weir_rule *rule, const weir_ask *ask) {
 /* A charge that turns out too large denies others until it is back, and stays where places in a
  * queue may follow: so none without a look unless the bucket is far from full. */
 static bool blind(const weir_machine *machine, size_t i) {
-  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_rule *rule = &machine->stack->rules[i];
   int64_t now_us = machine->now_us;
   if (keys(rule, machine->terms, now_us) > 1 ||
       machine->notes->rules[i].kept.bucket.index != weir_bucket_epoch(rule, now_us))
@@ -97,11 +96,11 @@ static bool blind(const weir_machine *machine, size_t i) {
  */
 
 static int keys_now(const weir_machine *machine, size_t i) {
-  return keys(weir_machine_rule(machine, i), machine->terms, machine->parts[i].now_us);
+  return keys(&machine->stack->rules[i], machine->terms, machine->parts[i].now_us);
 }
 
 static weir_action *plan(weir_machine *machine, size_t i, weir_operation_kind kind, int key) {
-  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_rule *rule = &machine->stack->rules[i];
   int64_t ttl_us = weir_bucket_raised_ttl_us(rule, machine->terms);
   int64_t epoch = weir_bucket_epoch(rule, machine->parts[i].now_us);
   weir_action *action = weir_plan(machine, i, kind, WEIR_PLACE_COUNT, epoch - key, ttl_us);
@@ -124,7 +123,7 @@ static weir_action *plan_raise(weir_machine *machine, size_t i, int key, int64_t
  * charge that counts reaches the store at most D after now, and clocks may err by d at both ends: e
  * in all. A clock that does not keep the pace of real time cannot tell. */
 static bool lives_long_enough(const weir_machine *machine, size_t i, int64_t ahead) {
-  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_rule *rule = &machine->stack->rules[i];
   const weir_terms *terms = machine->terms;
   int64_t renewed_us = machine->notes->rules[i].kept.bucket.renewed_us;
   int64_t age_us = machine->parts[i].now_us - renewed_us;
@@ -137,7 +136,7 @@ static bool lives_long_enough(const weir_machine *machine, size_t i, int64_t ahe
 /* What is kept stops being true with what is sent. */
 static void forget(weir_machine *machine, size_t i) {
   weir_kept *kept = &machine->notes->rules[i].kept;
-  int64_t index = weir_bucket_epoch(weir_machine_rule(machine, i), machine->parts[i].now_us);
+  int64_t index = weir_bucket_epoch(&machine->stack->rules[i], machine->parts[i].now_us);
   kept->bucket.known = false;
   if (kept->bucket.index != index) kept->bucket.renewed_us = 0;
   kept->bucket.index = index;
@@ -154,7 +153,7 @@ static void plan_reads(weir_machine *machine, size_t i) {
 /* From too far ahead to a full bucket. Dropped and made anew, not lowered by the difference:
  * several may find it at once. */
 static void plan_mending(weir_machine *machine, size_t i) {
-  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_rule *rule = &machine->stack->rules[i];
   const weir_kept *kept = &machine->notes->rules[i].kept;
   int64_t values[KEYS_MOST] = {kept->bucket.value, kept->bucket.past};
   for (int key = 0; key < keys_now(machine, i); key++) {
@@ -169,7 +168,7 @@ static void plan_mending(weir_machine *machine, size_t i) {
 
 /* To the same height whoever does it. */
 static void plan_lock(weir_machine *machine, size_t i) {
-  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_rule *rule = &machine->stack->rules[i];
   int64_t now_us = machine->parts[i].now_us;
   int64_t top = now_in(rule, now_us, PRESENT) + weir_bucket_lock_units(rule, machine->terms);
   machine->notes->rules[i].kept.bucket.locked_us = now_us;
@@ -180,9 +179,9 @@ static void plan_lock(weir_machine *machine, size_t i) {
 static bool locks(const weir_machine *machine, size_t i) {
   const weir_part *part = &machine->parts[i];
   bool due =
-      weir_bucket_lock_is_due(weir_machine_rule(machine, i), machine->terms,
+      weir_bucket_lock_is_due(&machine->stack->rules[i], machine->terms,
                               &machine->notes->rules[i].kept, part->now_us, part->bucket.ahead);
-  return due && weir_stage_has_takes(machine);
+  return due && weir_machine_has_takes(machine);
 }
 
 static void look(weir_machine *machine, size_t i) {
@@ -203,7 +202,7 @@ static int64_t waiting_cost(const weir_machine *machine, size_t i, bool admitted
   int64_t sum = 0;
   for (const weir_ask *ask = machine->asks; ask != NULL; ask = ask->next) {
     bool counts = ask->settled == admitted && (!admitted || ask->decision.allowed);
-    if (ask->kind == WEIR_ASK_TAKE && counts && may_wait(weir_machine_rule(machine, i), ask))
+    if (ask->kind == WEIR_ASK_TAKE && counts && may_wait(&machine->stack->rules[i], ask))
       sum += weir_ask_cost(ask, i);
   }
   return sum;
@@ -211,7 +210,7 @@ static int64_t waiting_cost(const weir_machine *machine, size_t i, bool admitted
 
 /* The present key first: should this process stop in between, that is the one that stays. */
 static void plan_charge(weir_machine *machine, size_t i) {
-  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_rule *rule = &machine->stack->rules[i];
   weir_kept *kept = &machine->notes->rules[i].kept;
   weir_part *part = &machine->parts[i];
   int64_t values[KEYS_MOST] = {0};
@@ -240,8 +239,7 @@ static void plan_missing(weir_machine *machine, size_t i) {
     int64_t missing = part->bucket.missing[key];
     part->bucket.missing[key] = 0;
     if (missing > 0)
-      plan_raise(machine, i, key, now_in(weir_machine_rule(machine, i), part->now_us, key),
-                 missing);
+      plan_raise(machine, i, key, now_in(&machine->stack->rules[i], part->now_us, key), missing);
   }
 }
 
@@ -251,7 +249,7 @@ static void charge(weir_machine *machine, size_t i) {
   if (part->charged)
     plan_missing(machine, i);
   else if (part->step++ == 0 && keys_now(machine, i) > 1 &&
-           !recall(weir_machine_rule(machine, i), machine->terms, &machine->notes->rules[i].kept,
+           !recall(&machine->stack->rules[i], machine->terms, &machine->notes->rules[i].kept,
                    part->now_us, values))
     plan_reads(machine, i);
   else
@@ -259,7 +257,7 @@ static void charge(weir_machine *machine, size_t i) {
 }
 
 static void take_back(weir_machine *machine, size_t i) {
-  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_rule *rule = &machine->stack->rules[i];
   weir_part *part = &machine->parts[i];
   if (part->step++ > 0) return;
   bool refunds = machine->asks->kind == WEIR_ASK_REFUND;
@@ -277,7 +275,7 @@ static void take_back(weir_machine *machine, size_t i) {
 }
 
 static void reset(weir_machine *machine, size_t i) {
-  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_rule *rule = &machine->stack->rules[i];
   int64_t now_us = machine->parts[i].now_us;
   int64_t fastest_us = now_us + 2 * machine->terms->clock_error_us;
   bool begun = weir_bucket_epoch(rule, fastest_us) > weir_bucket_epoch(rule, now_us);
@@ -308,7 +306,7 @@ static void learn(weir_machine *machine, size_t i, int key, int64_t value) {
 
 /* What was there without this charge is what decides; of two keys the later. */
 static void answer_charge(weir_machine *machine, size_t i, int key, const weir_action *action) {
-  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_rule *rule = &machine->stack->rules[i];
   weir_part *part = &machine->parts[i];
   int64_t base = action->value - action->delta;
   int64_t missing = action->floor - base;
@@ -339,7 +337,7 @@ static void answer_raise(weir_machine *machine, size_t i, int key, const weir_ac
 }
 
 static void answer(weir_machine *machine, size_t i, const weir_action *action) {
-  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_rule *rule = &machine->stack->rules[i];
   weir_part *part = &machine->parts[i];
   int key = (int)(weir_bucket_epoch(rule, part->now_us) - action->index);
   if (action->outcome == WEIR_ABSENT && key == PRESENT)

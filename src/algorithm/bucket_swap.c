@@ -41,7 +41,7 @@ static bool blind(const weir_machine *machine, size_t i) {
 /* However long keys are to live at least: one that is so old that its number comes round again
  * would pass for a bucket that was just charged. A server rounds up by 2 s. */
 static weir_action *plan(weir_machine *machine, size_t i, weir_operation_kind kind) {
-  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_rule *rule = &machine->stack->rules[i];
   int64_t ttl_us = weir_bucket_ttl_us(rule, machine->terms);
   int64_t most_us = weir_bucket_told_apart_us(rule) - 2000000;
   weir_action *action = weir_plan(machine, i, kind, WEIR_PLACE_COUNT, 0, ttl_us);
@@ -51,7 +51,7 @@ static weir_action *plan(weir_machine *machine, size_t i, weir_operation_kind ki
 
 /* In the place of what is kept. */
 static void plan_write(weir_machine *machine, size_t i, int64_t value) {
-  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_rule *rule = &machine->stack->rules[i];
   weir_kept *kept = &machine->notes->rules[i].kept;
   weir_action *action = plan(machine, i, kept->bucket.absent ? WEIR_CREATE : WEIR_SWAP);
   action->value = value;
@@ -68,7 +68,7 @@ static bool can_write(const weir_machine *machine, size_t i) {
 }
 
 static void look(weir_machine *machine, size_t i) {
-  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_rule *rule = &machine->stack->rules[i];
   weir_part *part = &machine->parts[i];
   int step = part->step++;
   if (step == 0)
@@ -79,7 +79,7 @@ static void look(weir_machine *machine, size_t i) {
 
 /* Looked at before; only a clock that was set back since can make it too much. */
 static void charge(weir_machine *machine, size_t i) {
-  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_rule *rule = &machine->stack->rules[i];
   weir_part *part = &machine->parts[i];
   if (part->charged) return;
   if (part->step++ == 0 && !can_write(machine, i)) {
@@ -95,7 +95,7 @@ static void charge(weir_machine *machine, size_t i) {
 
 /* What goes back of what is stored now, in units. */
 static int64_t give_back(weir_machine *machine, size_t i) {
-  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_rule *rule = &machine->stack->rules[i];
   weir_part *part = &machine->parts[i];
   int64_t stored = machine->notes->rules[i].kept.bucket.value;
   if (stored == part->bucket.slot) return part->unused * rule->token_units;

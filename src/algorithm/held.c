@@ -11,7 +11,7 @@
 #include "algorithm/method.h"
 
 static void hold(weir_machine *machine, size_t i, int64_t cost) {
-  const weir_method *method = weir_method_of(weir_machine_rule(machine, i));
+  const weir_method *method = machine->parts[i].method;
   if (machine->terms->notices_loss && cost != 0 && method->hold != NULL)
     method->hold(machine, i, cost);
 }
@@ -34,7 +34,7 @@ void weir_held_survive(weir_machine *machine) {
   int64_t look_until_us = machine->notes->look_until_us;
   for (size_t i = 0; i < survivors; i++)
     held[i] = machine->notes->rules[i].held;
-  memset(machine->notes, 0, weir_memo_bytes(machine->stack));
+  memset(machine->notes, 0, machine->memo_bytes);
   machine->notes->look_until_us = look_until_us;
   for (size_t i = 0; i < survivors; i++)
     machine->notes->rules[i].held = held[i];

@@ -9,7 +9,7 @@ static unsigned all_rules(const weir_stack *stack) {
 static int64_t room_of(const weir_stack *stack, const weir_part *parts, size_t i,
                        const weir_ask *ask) {
   const weir_rule *rule = &stack->rules[i];
-  return weir_method_of(rule)->room(rule, &parts[i], ask);
+  return parts[i].method->room(rule, &parts[i], ask);
 }
 
 /* What must fit under rule i: a request that is content with less needs room for 1. */
@@ -48,7 +48,7 @@ static weir_decision figures(const weir_stack *stack, const weir_part *parts, si
   const weir_rule *rule = &stack->rules[i];
   int64_t cost = denies ? needed_cost(ask, i) : weir_ask_cost(ask, i);
   weir_decision told = {.rule = (uint32_t)i, .limit = weir_rule_capacity(rule)};
-  weir_method_of(rule)->figures(rule, &parts[i], ask, cost, denies, &told);
+  parts[i].method->figures(rule, &parts[i], ask, cost, denies, &told);
   return told;
 }
 
@@ -92,7 +92,7 @@ static bool is_plain(const weir_ask *ask) {
 static int64_t knowledge_ends_us(const weir_machine *machine) {
   int64_t oldest_us = machine->now_us;
   for (size_t i = 0; i < machine->stack->count; i++) {
-    const weir_method *method = weir_method_of(weir_machine_rule(machine, i));
+    const weir_method *method = machine->parts[i].method;
     int64_t read_us = method->oldest_us != NULL ? method->oldest_us(machine, i) : oldest_us;
     if (read_us < oldest_us) oldest_us = read_us;
   }
@@ -126,8 +126,8 @@ static void settle(weir_machine *machine, weir_ask *ask, unsigned denying) {
 /* The longest wait that `rules` ask of whoever takes this now. */
 static void find_delay(const weir_machine *machine, weir_ask *ask, unsigned rules) {
   for (size_t i = 0; i < machine->stack->count; i++) {
-    const weir_rule *rule = weir_machine_rule(machine, i);
-    const weir_method *method = weir_method_of(rule);
+    const weir_rule *rule = &machine->stack->rules[i];
+    const weir_method *method = machine->parts[i].method;
     int64_t cost = rules >> i & 1U ? weir_ask_cost(ask, i) : 0;
     if (cost == 0 || method->delay == NULL) continue;
     int64_t delay_us = method->delay(rule, &machine->parts[i], cost);
@@ -137,7 +137,7 @@ static void find_delay(const weir_machine *machine, weir_ask *ask, unsigned rule
 }
 
 static void note(weir_machine *machine, size_t i, int64_t cost) {
-  if (cost != 0) weir_method_of(weir_machine_rule(machine, i))->note(machine, i, cost);
+  if (cost != 0) machine->parts[i].method->note(machine, i, cost);
 }
 
 /* Counts what an ask takes under `rules`. */
@@ -145,7 +145,7 @@ static void admit(weir_machine *machine, weir_ask *ask, unsigned rules) {
   find_delay(machine, ask, rules);
   for (size_t i = 0; i < machine->stack->count; i++) {
     if (!(rules >> i & 1U)) continue;
-    const weir_method *method = weir_method_of(weir_machine_rule(machine, i));
+    const weir_method *method = machine->parts[i].method;
     note(machine, i, weir_ask_cost(ask, i));
     if (ask->ends != NULL && method->slot != NULL && ask->ends[i] != WEIR_NO_SLOT)
       ask->ends[i] = method->slot(machine, i);
@@ -256,8 +256,8 @@ static void deny(weir_machine *machine, const weir_ask *ask, unsigned rules) {
     weir_part *part = &machine->parts[i];
     int64_t cost = rules >> i & 1U ? weir_ask_cost(ask, i) : 0;
     if (cost == 0) continue;
-    const weir_rule *rule = weir_machine_rule(machine, i);
-    if (rule->count_all && weir_method_of(rule)->keeps_denied(part))
+    const weir_rule *rule = &machine->stack->rules[i];
+    if (rule->count_all && part->method->keeps_denied(part))
       note(machine, i, cost);
     else
       part->unused += cost;
@@ -357,9 +357,8 @@ bool weir_settle_locally(const weir_stack *stack, const weir_terms *terms, const
       now_us >= memo->denied_until_us)
     return false;
   for (size_t i = 0; i < stack->count; i++) {
-    parts[i] = (weir_part){.now_us = now_us};
-    if (!weir_method_of(&stack->rules[i])->recall(stack, i, terms, memo, now_us, &parts[i]))
-      return false;
+    parts[i] = (weir_part){.method = weir_method_of(&stack->rules[i]), .now_us = now_us};
+    if (!parts[i].method->recall(stack, i, terms, memo, now_us, &parts[i])) return false;
   }
   unsigned denying = denying_rules(stack, parts, ask, all_rules(stack));
   if (denying == 0) return false;

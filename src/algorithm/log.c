@@ -44,7 +44,7 @@ enum { PROBES = 16 };
 /* An epoch is read for W after its end, and e; 2 s for whole seconds. */
 static weir_action *plan(weir_machine *machine, size_t i, weir_operation_kind kind,
                          weir_place place, int64_t index) {
-  int64_t period = weir_machine_rule(machine, i)->period_us;
+  int64_t period = machine->stack->rules[i].period_us;
   int64_t ttl = 3 * period + machine->terms->margin_us + 2000000;
   return weir_plan(machine, i, kind, place, index, ttl);
 }
@@ -56,7 +56,7 @@ static size_t actions_most(const weir_rule *rule) {
 
 static void frame(weir_machine *machine, size_t i) {
   weir_part *part = &machine->parts[i];
-  part->log.epoch = machine->now_us / weir_machine_rule(machine, i)->period_us;
+  part->log.epoch = machine->now_us / machine->stack->rules[i].period_us;
   part->log.decides_us = part->log.follows_us = part->log.newest_us = NO_ENTRY;
   part->log.stored_us = NO_ENTRY;
   machine->notes->rules[i].kept.log.known = false;
@@ -116,7 +116,7 @@ static int64_t position_of(const weir_part *part, const weir_action *action) {
 /* A time, or NOT_WRITTEN. What is earlier than its epoch is nothing that we wrote; so it counts for
  * as long as an entry of that epoch can. */
 static int64_t decode(const weir_machine *machine, size_t i, const weir_action *action) {
-  int64_t begin = action->index * weir_machine_rule(machine, i)->period_us;
+  int64_t begin = action->index * machine->stack->rules[i].period_us;
   int64_t latest = machine->now_us + machine->terms->margin_us;
   if (action->outcome != WEIR_DONE || action->value > latest) return NOT_WRITTEN;
   return action->value > begin ? action->value : begin;
@@ -142,7 +142,7 @@ static void plan_neighbours(weir_machine *machine, size_t i) {
   int64_t epoch = machine->parts[i].log.epoch;
   int64_t ahead = machine->now_us + machine->terms->margin_us;
   if (epoch > 0) plan(machine, i, WEIR_GET, WEIR_PLACE_COUNT, epoch - 1);
-  if (ahead / weir_machine_rule(machine, i)->period_us > epoch)
+  if (ahead / machine->stack->rules[i].period_us > epoch)
     plan(machine, i, WEIR_GET, WEIR_PLACE_COUNT, epoch + 1);
 }
 
@@ -156,7 +156,7 @@ static bool some_peek(const weir_machine *machine) {
  * that decides, and needs it to be W old. Entries are in the order of time (save for a moment's
  * difference between clocks), so the number is found by search. */
 static void begin_search(weir_machine *machine, size_t i) {
-  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_rule *rule = &machine->stack->rules[i];
   weir_part *part = &machine->parts[i];
   int64_t first = deciding_position(rule, part);
   part->log.low = first < 1 ? 1 - first : 0;
@@ -165,7 +165,7 @@ static void begin_search(weir_machine *machine, size_t i) {
 
 static void plan_search(weir_machine *machine, size_t i) {
   const weir_part *part = &machine->parts[i];
-  int64_t first = deciding_position(weir_machine_rule(machine, i), part);
+  int64_t first = deciding_position(&machine->stack->rules[i], part);
   int64_t between = part->log.high - part->log.low - 1;
   int64_t probes = between < PROBES ? between : PROBES;
   for (int64_t n = 1; n <= probes; n++) {
@@ -184,7 +184,7 @@ static void take_in_probe(const weir_rule *rule, weir_part *part, int64_t positi
 
 static void plan_figures(weir_machine *machine, size_t i) {
   weir_part *part = &machine->parts[i];
-  int64_t position = deciding_position(weir_machine_rule(machine, i), part);
+  int64_t position = deciding_position(&machine->stack->rules[i], part);
   int64_t newest = newest_position(part);
   if (position >= 1) plan_entry(machine, i, position);
   bool told = position >= 1 || machine->stack->count > 1 || some_peek(machine);
@@ -227,7 +227,7 @@ static void plan_own_entry(weir_machine *machine, size_t i) {
 
 static void charge(weir_machine *machine, size_t i) {
   weir_part *part = &machine->parts[i];
-  int64_t position = deciding_position(weir_machine_rule(machine, i), part);
+  int64_t position = deciding_position(&machine->stack->rules[i], part);
   switch (part->step++) {
     case 0:
       plan(machine, i, WEIR_ADD, WEIR_PLACE_COUNT, part->log.epoch)->delta = part->charge;
@@ -304,7 +304,7 @@ static void answer_count(weir_machine *machine, size_t i, const weir_action *act
 }
 
 static void answer_entry(weir_machine *machine, size_t i, const weir_action *action) {
-  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_rule *rule = &machine->stack->rules[i];
   weir_part *part = &machine->parts[i];
   int64_t position = position_of(part, action);
   int64_t first = deciding_position(rule, part);
@@ -379,6 +379,7 @@ static bool recall(const weir_stack *stack, size_t i, const weir_terms *terms,
 }
 
 const weir_method weir_log_method = {
+    .stage = WEIR_STAGE_LOG,
     .actions_most = actions_most,
     .frame = frame,
     .blind = blind,

@@ -30,7 +30,7 @@ static uint32_t stake_of(const weir_machine *machine, size_t i, weir_operation_k
   const weir_part *part = &machine->parts[i];
   if (kind == WEIR_GET || kind == WEIR_DROP) return 0;
   return weir_plan_stake(kind == WEIR_SUB ? part->unused : part->charge,
-                         weir_rule_capacity(weir_machine_rule(machine, i)));
+                         weir_rule_capacity(&machine->stack->rules[i]));
 }
 
 weir_action *weir_plan(weir_machine *machine, size_t i, weir_operation_kind kind, weir_place place,

@@ -9,7 +9,14 @@
 
 #include "algorithm/algorithm.h"
 
+/* Rules of one stage are charged together: those that can take back come first, the log, which
+ * cannot, last. */
+enum weir_stage { WEIR_STAGE_COUNTERS, WEIR_STAGE_BUCKETS, WEIR_STAGE_LOG };
+
 typedef struct weir_method {
+  unsigned stage;       /* enum weir_stage */
+  bool charges_at_once; /* a charge is one round and goes back whole: no look is needed before it */
+
   /* Most operations that the part plans for one round. */
   size_t (*actions_most)(const weir_rule *rule);
 
@@ -83,9 +90,8 @@ extern const weir_method weir_log_method;
 
 const weir_method *weir_method_of(const weir_rule *rule);
 
-static inline const weir_rule *weir_machine_rule(const weir_machine *machine, size_t i) {
-  return &machine->stack->rules[i];
-}
+/* Whether some take is not settled yet. */
+bool weir_machine_has_takes(const weir_machine *machine);
 
 /* Appends an operation of part i to this round; the caller sets what the kind needs beyond these.
  */

@@ -36,7 +36,7 @@ void weir_notes_frame(weir_machine *machine, size_t i) {
   weir_memo *notes = machine->notes;
   weir_part *part = &machine->parts[i];
   weir_memo_cell *cells = machine->cells + weir_notes_offset(machine->stack, i);
-  weir_cells_span(weir_machine_rule(machine, i), machine->now_us, machine->terms->margin_us, part);
+  weir_cells_span(&machine->stack->rules[i], machine->now_us, machine->terms->margin_us, part);
   slide(notes, i, cells, part->window.first, (int)(part->window.last - part->window.first) + 1);
   part->window.cells = cells;
   for (int64_t cell = part->window.first; cell < 0; cell++) /* before the epoch: nothing */
@@ -94,7 +94,7 @@ void weir_notes_read(weir_machine *machine, size_t i, int64_t index, int64_t cou
 
 void weir_notes_doubt(weir_machine *machine, size_t i, int64_t index) {
   int64_t cell;
-  int64_t end = in_span(weir_machine_rule(machine, i), &machine->parts[i], index, &cell);
+  int64_t end = in_span(&machine->stack->rules[i], &machine->parts[i], index, &cell);
   for (; cell < end; cell++)
     cell_at(machine, i, cell)->read_us = unread.read_us;
 }

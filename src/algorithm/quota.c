@@ -48,7 +48,7 @@ enum { BEFORE, OWN, AFTER, GROUPS };
  * leaves room for starts that are set ahead; 2 s for whole seconds. */
 static weir_action *plan(weir_machine *machine, size_t i, weir_operation_kind kind,
                          weir_place place, int64_t index) {
-  int64_t period = weir_machine_rule(machine, i)->period_us;
+  int64_t period = machine->stack->rules[i].period_us;
   int64_t ttl = 3 * period + machine->terms->margin_us + 2000000;
   return weir_plan(machine, i, kind, place, index, ttl);
 }
@@ -56,7 +56,7 @@ static weir_action *plan(weir_machine *machine, size_t i, weir_operation_kind ki
 /* One of the three groups; nothing was opened before the epoch. On the key of a window rests what
  * is charged to the window. */
 static void plan_open(weir_machine *machine, size_t i, weir_operation_kind kind, int which) {
-  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_rule *rule = &machine->stack->rules[i];
   const weir_kept *kept = &machine->notes->rules[i].kept;
   int64_t group = machine->parts[i].quota.group + which - OWN;
   if (group < 0) return;
@@ -69,7 +69,7 @@ static void plan_open(weir_machine *machine, size_t i, weir_operation_kind kind,
 static void aim(weir_machine *machine, size_t i, int64_t at_us) {
   weir_part *part = &machine->parts[i];
   part->quota.at_us = at_us;
-  part->quota.group = at_us / weir_machine_rule(machine, i)->period_us;
+  part->quota.group = at_us / machine->stack->rules[i].period_us;
   part->quota.opens[BEFORE] = part->quota.group > 0 ? UNREAD : CLOSED;
   part->quota.opens[OWN] = part->quota.opens[AFTER] = UNREAD;
   part->quota.start_us = -1;
@@ -92,7 +92,7 @@ static size_t actions_most(const weir_rule *rule) {
 static void frame(weir_machine *machine, size_t i) {
   weir_kept *kept = &machine->notes->rules[i].kept;
   aim(machine, i, machine->now_us);
-  if (is_usable(weir_machine_rule(machine, i), machine->terms, kept, machine->now_us))
+  if (is_usable(&machine->stack->rules[i], machine->terms, kept, machine->now_us))
     machine->parts[i].quota.start_us = kept->quota.start_us;
   else
     kept->quota.known = false;
@@ -142,7 +142,7 @@ static void keep_start(weir_machine *machine, size_t i) {
 static void find_window(weir_machine *machine, size_t i) {
   weir_part *part = &machine->parts[i];
   int64_t *opens = part->quota.opens;
-  int64_t period = weir_machine_rule(machine, i)->period_us;
+  int64_t period = machine->stack->rules[i].period_us;
   if (part->quota.start_us >= 0 || opens[OWN] == UNREAD) return;
   if (opens[BEFORE] >= 0 && part->quota.at_us - opens[BEFORE] < period) {
     part->quota.start_us = opens[BEFORE];
@@ -192,7 +192,7 @@ static void plan_closing(weir_machine *machine, size_t i) {
 /* The group before is decided, and its window, if any, is over. */
 static void plan_opening(weir_machine *machine, size_t i) {
   weir_part *part = &machine->parts[i];
-  int64_t period = weir_machine_rule(machine, i)->period_us;
+  int64_t period = machine->stack->rules[i].period_us;
   int64_t start = part->quota.at_us;
   bool wrong = part->quota.opens[OWN] == WRONG;
   if (wrong) {
@@ -213,7 +213,7 @@ static bool tells_stakes(const weir_machine *machine) {
  * it.
  */
 static void plan_start(weir_machine *machine, size_t i, int64_t charged) {
-  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_rule *rule = &machine->stack->rules[i];
   int64_t group = machine->parts[i].quota.start_us / rule->period_us;
   plan(machine, i, WEIR_GET, WEIR_PLACE_OPEN, group)->stake = weir_plan_stake(charged, rule->limit);
 }
@@ -278,14 +278,14 @@ static void confirm_start(weir_machine *machine, size_t i, const weir_action *ac
 
 /* Whether a held window is still in use by this clock: longer than that no key has to live. */
 static bool is_held(const weir_machine *machine, size_t i, int64_t start_us) {
-  return machine->clock_us - start_us < weir_machine_rule(machine, i)->period_us;
+  return machine->clock_us - start_us < machine->stack->rules[i].period_us;
 }
 
 /* The window that this process charges is named by a key that never changes. */
 static void look_for_held_start(weir_machine *machine, size_t i, const weir_action *action) {
   int64_t start = machine->notes->rules[i].held.index;
   bool there = action->outcome == WEIR_DONE && action->value == start + 1;
-  if (start / weir_machine_rule(machine, i)->period_us == action->index && !there &&
+  if (start / machine->stack->rules[i].period_us == action->index && !there &&
       is_held(machine, i, start))
     weir_held_compare(machine, i, start, 0);
 }
@@ -301,7 +301,7 @@ static void answer_open(weir_machine *machine, size_t i, const weir_action *acti
     confirm_start(machine, i, action);
     return;
   }
-  int64_t found = decode(weir_machine_rule(machine, i), action, latest_us(machine));
+  int64_t found = decode(&machine->stack->rules[i], action, latest_us(machine));
   if (part->quota.opening && (found == ABSENT || found == WRONG)) part->conflict = true;
   part->quota.opening = false;
   part->quota.opens[which] = found;
@@ -364,7 +364,7 @@ static void hold(weir_machine *machine, size_t i, int64_t cost) {
 static bool refund(weir_machine *machine, size_t i, const weir_ask *ask, int64_t cost) {
   weir_part *part = &machine->parts[i];
   machine->notes->rules[i].kept.quota.known = false; /* perhaps it is not the window of now */
-  int64_t period = weir_machine_rule(machine, i)->period_us;
+  int64_t period = machine->stack->rules[i].period_us;
   bool found = part->quota.start_us >= 0;
   part->unused = 0;
   if (!is_stamp(ask->at_us)) return false;
@@ -384,6 +384,7 @@ static bool recall(const weir_stack *stack, size_t i, const weir_terms *terms,
 }
 
 const weir_method weir_quota_method = {
+    .stage = WEIR_STAGE_COUNTERS,
     .actions_most = actions_most,
     .frame = frame,
     .blind = blind,

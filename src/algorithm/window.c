@@ -17,7 +17,7 @@ static int64_t ttl_us(const weir_machine *machine, const weir_rule *rule) {
 }
 
 static weir_action *plan(weir_machine *machine, size_t i, weir_operation_kind kind, int64_t index) {
-  int64_t ttl = ttl_us(machine, weir_machine_rule(machine, i));
+  int64_t ttl = ttl_us(machine, &machine->stack->rules[i]);
   return weir_plan(machine, i, kind, WEIR_PLACE_COUNT, index, ttl);
 }
 
@@ -33,7 +33,7 @@ static int64_t first_counter(const weir_rule *rule, const weir_part *part) {
 
 /* Counters from the far edge to the cell ahead that are not known well enough, but for `except`. */
 static void plan_reads(weir_machine *machine, size_t i, int64_t except) {
-  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_rule *rule = &machine->stack->rules[i];
   const weir_part *part = &machine->parts[i];
   int64_t last = part->window.last / rule->lanes;
   for (int64_t index = first_counter(rule, part); index <= last; index++)
@@ -56,7 +56,7 @@ static void look(weir_machine *machine, size_t i) {
 }
 
 static void charge(weir_machine *machine, size_t i) {
-  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_rule *rule = &machine->stack->rules[i];
   weir_part *part = &machine->parts[i];
   if (part->step++ > 0) return;
   part->window.charged_cell = part->window.current;
@@ -66,7 +66,7 @@ static void charge(weir_machine *machine, size_t i) {
 }
 
 static void take_back(weir_machine *machine, size_t i) {
-  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_rule *rule = &machine->stack->rules[i];
   weir_part *part = &machine->parts[i];
   if (part->step++ > 0) return;
   int64_t cell = part->window.charged_cell;
@@ -74,7 +74,7 @@ static void take_back(weir_machine *machine, size_t i) {
 }
 
 static void reset(weir_machine *machine, size_t i) {
-  const weir_rule *rule = weir_machine_rule(machine, i);
+  const weir_rule *rule = &machine->stack->rules[i];
   weir_part *part = &machine->parts[i];
   if (part->step++ > 0) return;
   int64_t last = (part->window.current + (rule->kind == WEIR_SLIDING_WINDOW)) / rule->lanes;
@@ -117,7 +117,7 @@ static void hold(weir_machine *machine, size_t i, int64_t cost) {
 
 static bool refund(weir_machine *machine, size_t i, const weir_ask *ask, int64_t cost) {
   weir_part *part = &machine->parts[i];
-  int64_t cell = ask->at_us / weir_machine_rule(machine, i)->cell_us;
+  int64_t cell = ask->at_us / machine->stack->rules[i].cell_us;
   part->unused = 0;
   if (cell < part->window.first ||
       (cell == part->window.first && part->window.left_us == 0 && cell != part->window.current))
@@ -142,6 +142,8 @@ static bool recall(const weir_stack *stack, size_t i, const weir_terms *terms,
 }
 
 const weir_method weir_window_method = {
+    .stage = WEIR_STAGE_COUNTERS,
+    .charges_at_once = true,
     .actions_most = actions_most,
     .frame = weir_notes_frame,
     .blind = blind,
