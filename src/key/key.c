@@ -13,15 +13,11 @@ static const char digits[] = "0123456789abcdef";
 
 /* Printable ASCII stands for itself, but for what means something in a counter's key. A table, as
  * every byte of every key comes by here: those that do, each at its own place. */
-static const char themselves[] =
+static const char themselves[128] =
     "................................"
     ".!\".$.&'()*+,-./0123456789:;<=>?"
     "@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_"
     "`abcdefghijklmnopqrstuvwxyz.|.~.";
-
-static bool stands_for_itself(unsigned char byte) {
-  return byte < 0x80 && themselves[byte] == (char)byte;
-}
 
 static size_t encode_hash(const void *key, size_t length, char *encoded) {
   unsigned char hash[16];
@@ -37,11 +33,12 @@ static size_t encode_hash(const void *key, size_t length, char *encoded) {
 size_t weir_key_encode(const void *key, size_t length, char encoded[WEIR_ENCODED_MOST]) {
   const unsigned char *bytes = key;
   size_t used = 0;
-  while (used < length && used < WEIR_ENCODED_MOST && stands_for_itself(bytes[used]))
-    used++;
-  memcpy(encoded, key, used); /* most keys are that and no more */
+  for (; used < length && used < WEIR_ENCODED_MOST; used++) { /* most keys are that and no more */
+    encoded[used] = (char)bytes[used];
+    if (bytes[used] >= sizeof themselves || themselves[bytes[used]] != encoded[used]) break;
+  }
   for (size_t i = used; i < length; i++) {
-    bool plain = stands_for_itself(bytes[i]);
+    bool plain = bytes[i] < sizeof themselves && themselves[bytes[i]] == (char)bytes[i];
     if (used + (plain ? 1 : 3) > WEIR_ENCODED_MOST) return encode_hash(key, length, encoded);
     if (plain) {
       encoded[used++] = (char)bytes[i];
@@ -71,22 +68,25 @@ size_t weir_key_prefix(const char *namespace_text, const char *tag,
   return (size_t)(end - prefix);
 }
 
+/* Digits come last first, so they are counted before they are written. */
 static char *append_number(char *end, int64_t number) {
-  char text[WEIR_KEY_DIGITS_MOST];
-  size_t at = sizeof text;
-  do {
-    text[--at] = (char)('0' + number % 10);
-    number /= 10;
-  } while (number > 0);
-  return append(end, text + at, sizeof text - at);
+  uint64_t above = 10; /* up to 10^19, below 2^64 */
+  int count = 1;
+  for (; count < WEIR_KEY_DIGITS_MOST && (uint64_t)number >= above; above *= 10)
+    count++;
+  for (int i = count - 1; i >= 0; i--, number /= 10)
+    end[i] = (char)('0' + number % 10);
+  return end + count;
 }
 
 size_t weir_key_counter(const char *prefix, size_t prefix_length, const char *encoded,
                         size_t encoded_length, char mark, int64_t index, int64_t entry,
                         char text[WEIR_COUNTER_KEY_MOST]) {
-  char *end = append(text, prefix, prefix_length);
-  end = append(end, encoded, encoded_length);
-  end = append(end, "}:", 2);
+  char *end = text + prefix_length + encoded_length;
+  memcpy(text, prefix, prefix_length);
+  memcpy(text + prefix_length, encoded, encoded_length);
+  *end++ = '}';
+  *end++ = ':';
   if (mark != '\0') *end++ = mark;
   end = append_number(end, index);
   if (entry != 0) {
