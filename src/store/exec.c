@@ -48,24 +48,16 @@ static const unsigned always = BIT(WEIR_NOT_SENT) | BIT(WEIR_UNKNOWN) | BIT(WEIR
 #define RAISED_DELTA_MOST (INT64_C(1) << 53) /* where a RAISE is exact */
 #define TTL_LEAST_US INT64_C(1000)
 
-static bool outside(int64_t number, int64_t least, int64_t most) {
-  return number < least || number > most;
-}
-
-/* Not 0 when some byte of the word is below '!' or above '~'. A borrow or carry from one byte to
- * the next begins in a byte that is outside itself, so it can add no false alarm. */
-static uint64_t outside_printable(uint64_t word) {
-  const uint64_t each = UINT64_MAX / 255;
-  return ((word - '!' * each) | (word + each) | word) & 0x80 * each;
-}
-
+/* False when some byte is below '!' or above '~'. Eight at a time: a borrow or carry from one byte
+ * to the next begins in a byte that is outside itself, so it can add no false alarm. */
 static bool is_printable(const char *text, size_t length) {
+  const uint64_t each = UINT64_MAX / 255;
   uint64_t bad = 0;
   uint64_t word;
   size_t at = 0;
   for (; at + sizeof word <= length; at += sizeof word) {
     memcpy(&word, text + at, sizeof word);
-    bad |= outside_printable(word);
+    bad |= ((word - '!' * each) | (word + each) | word) & 0x80 * each;
   }
   for (; at < length; at++)
     bad |= text[at] < '!' || text[at] > '~';
@@ -84,16 +76,16 @@ static const char *key_fault(const weir_operation *operation) {
              : "the key holds a byte that is not printable ASCII, or a space";
 }
 
-static const char *number_fault(const weir_operation *operation, unsigned fields) {
-  if (fields & DELTA && outside(operation->delta, 1, WEIR_VALUE_MOST))
+static const char *number_fault(const weir_operation *o, unsigned fields) {
+  if (fields & DELTA && (o->delta < 1 || o->delta > WEIR_VALUE_MOST))
     return "delta is out of range";
-  if (fields & SEED && outside(operation->seed, 0, WEIR_VALUE_MOST)) return "seed is out of range";
-  if (fields & FLOOR && outside(operation->floor, 0, FLOOR_MOST)) return "floor is out of range";
-  if (fields & VALUE && outside(operation->value, 0, WEIR_VALUE_MOST))
+  if (fields & SEED && (o->seed < 0 || o->seed > WEIR_VALUE_MOST)) return "seed is out of range";
+  if (fields & FLOOR && (o->floor < 0 || o->floor > FLOOR_MOST)) return "floor is out of range";
+  if (fields & VALUE && (o->value < 0 || o->value > WEIR_VALUE_MOST))
     return "value is out of range";
-  if (fields & TTL && outside(operation->ttl_us, TTL_LEAST_US, WEIR_TTL_MOST_US))
+  if (fields & TTL && (o->ttl_us < TTL_LEAST_US || o->ttl_us > WEIR_TTL_MOST_US))
     return "ttl_us is out of range";
-  if (fields & VERSION && operation->version == 0) return "version is 0, which no GET gives";
+  if (fields & VERSION && o->version == 0) return "version is 0, which no GET gives";
   return NULL;
 }
 
