@@ -8,78 +8,72 @@ static bool carries_data(weir_operation_kind kind) {
   return kind == WEIR_CREATE || kind == WEIR_SWAP || kind == WEIR_PUT;
 }
 
+static bool renews(const weir_operation *operation) {
+  return operation->kind == WEIR_ADD && operation->refresh;
+}
+
+/* " D<number>", for instance. */
 static char *put_flag(char *out, char flag, uint64_t number) {
   *out++ = ' ';
   *out++ = flag;
   return weir_number_put(out, number);
 }
 
-/* " D<delta>" and, for ADD, what creates the item. Sums wrap as the server's own do. */
-static char *put_add(char *out, const weir_operation *add, int64_t unix_s) {
-  uint64_t ttl_s = weir_ttl_seconds(add->ttl_us, unix_s);
-  out = put_flag(out, 'N', ttl_s);
-  out = put_flag(out, 'J', (uint64_t)add->seed + (uint64_t)add->delta);
-  out = put_flag(out, 'D', (uint64_t)add->delta);
-  return weir_text_put(out, " v", 2);
+static char *put_verb(char *out, const char verb[3], const weir_operation *operation) {
+  memcpy(out, verb, 3);
+  memcpy(out + 3, operation->key, operation->key_length);
+  return out + 3 + operation->key_length;
 }
 
-static char *put_flags(char *out, const weir_wire_command *command, int64_t unix_s) {
-  const weir_operation *operation = &command->operation;
-  switch (operation->kind) {
-    case WEIR_ADD:
-      return put_add(out, operation, unix_s);
-    case WEIR_SUB:
-      return weir_text_put(put_flag(out, 'D', -(uint64_t)operation->delta), " v", 2);
-    case WEIR_GET:
-      return weir_text_put(out, " v c", 4);
-    case WEIR_CREATE:
-      out = weir_text_put(out, " ME c", 5);
-      break;
-    case WEIR_SWAP:
-      out = put_flag(out, 'C', weir_version_to_cas(command, operation->version));
-      out = weir_text_put(out, " c", 2);
-      break;
-    case WEIR_RAISE:
-    case WEIR_PUT:
-    case WEIR_DROP:
-      break;
+/* What a sum is made with, and what to answer. Sums wrap as the server's own do. */
+static char *put_sum(char *end, const weir_operation *operation, int64_t unix_s) {
+  uint64_t delta = (uint64_t)operation->delta;
+  end = put_verb(end, "ma ", operation);
+  if (operation->kind == WEIR_ADD) { /* creates the item where there is none */
+    end = put_flag(end, 'N', weir_ttl_seconds(operation->ttl_us, unix_s));
+    end = put_flag(end, 'J', (uint64_t)operation->seed + delta);
   }
-  if (!carries_data(operation->kind)) return out;
-  return put_flag(out, 'T', weir_ttl_seconds(operation->ttl_us, unix_s));
+  end = put_flag(end, 'D', operation->kind == WEIR_ADD ? delta : -delta);
+  return weir_text_put(end, " v", 2);
+}
+
+/* The line of what stores a value, without the value. */
+static char *put_store(char *end, const weir_wire_command *command, size_t data_length,
+                       int64_t unix_s) {
+  const weir_operation *operation = &command->operation;
+  end = put_verb(end, "ms ", operation);
+  *end++ = ' ';
+  end = weir_number_put(end, data_length);
+  if (operation->kind == WEIR_CREATE) end = weir_text_put(end, " ME c", 5);
+  if (operation->kind == WEIR_SWAP) {
+    end = put_flag(end, 'C', weir_version_to_cas(command, operation->version));
+    end = weir_text_put(end, " c", 2);
+  }
+  return put_flag(end, 'T', weir_ttl_seconds(operation->ttl_us, unix_s));
 }
 
 /* Behind an addition: a read that returns nothing and sets the TTL. */
 static char *put_touch(char *out, const weir_operation *add, int64_t unix_s) {
-  out = weir_text_put(out, "mg ", 3);
-  out = weir_text_put(out, add->key, add->key_length);
-  out = put_flag(out, 'T', weir_ttl_seconds(add->ttl_us, unix_s));
+  out = put_flag(put_verb(out, "mg ", add), 'T', weir_ttl_seconds(add->ttl_us, unix_s));
   return weir_text_put(out, "\r\n", 2);
-}
-
-static bool renews(const weir_operation *operation) {
-  return operation->kind == WEIR_ADD && operation->refresh;
-}
-
-static const char *verb(weir_operation_kind kind) {
-  if (carries_data(kind)) return "ms ";
-  if (kind == WEIR_GET) return "mg ";
-  return kind == WEIR_DROP ? "md " : "ma ";
 }
 
 static size_t encode(const weir_wire_command *command, int64_t unix_s, char *out) {
   const weir_operation *operation = &command->operation;
   char data[WEIR_NUMBER_MOST];
   size_t data_length = 0;
-  char *end = weir_text_put(out, verb(operation->kind), 3);
-  end = weir_text_put(end, operation->key, operation->key_length);
+  char *end = out;
   if (carries_data(operation->kind)) {
     data_length = (size_t)(weir_number_put(data, (uint64_t)operation->value) - data);
-    *end++ = ' ';
-    end = weir_number_put(end, data_length);
+    end = put_store(end, command, data_length, unix_s);
+  } else if (operation->kind == WEIR_GET) {
+    end = weir_text_put(put_verb(end, "mg ", operation), " v c", 4);
+  } else if (operation->kind == WEIR_DROP) {
+    end = put_verb(end, "md ", operation);
+  } else {
+    end = put_sum(end, operation, unix_s);
   }
-  end = put_flags(end, command, unix_s);
-  end = put_flag(end, 'O', command->serial);
-  end = weir_text_put(end, "\r\n", 2);
+  end = weir_text_put(put_flag(end, 'O', command->serial), "\r\n", 2);
   if (renews(operation)) end = put_touch(end, operation, unix_s);
   if (data_length > 0) end = weir_text_put(weir_text_put(end, data, data_length), "\r\n", 2);
   return (size_t)(end - out);

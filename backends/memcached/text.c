@@ -1,13 +1,16 @@
 #include "memcached/text.h"
 
+/* Digits come last first. */
 char *weir_number_put(char *out, uint64_t number) {
   char digits[WEIR_NUMBER_MOST];
-  size_t start = sizeof digits;
+  size_t count = 0;
   do {
-    digits[--start] = (char)('0' + number % 10);
+    digits[count++] = (char)('0' + number % 10);
     number /= 10;
   } while (number > 0);
-  return weir_text_put(out, digits + start, sizeof digits - start);
+  while (count > 0)
+    *out++ = digits[--count];
+  return out;
 }
 
 size_t weir_number_scan(const char *text, size_t length, uint64_t *number) {
