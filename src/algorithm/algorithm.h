@@ -96,57 +96,12 @@ typedef struct weir_action {
   uint64_t version_out;
 } weir_action;
 
-/* A cell as it was read. */
-typedef struct weir_memo_cell {
-  int64_t count;
-  int64_t read_us; /* `now` of the round that read it; below 0: not read */
-} weir_memo_cell;
-
-/* What is kept of one rule. read_us: `now` of the round that read it. */
-typedef union weir_kept {
-  struct {
-    int64_t first; /* which cell cells[0] of this rule is */
-    int count;     /* how many are kept */
-  } window;
-  struct {
-    bool known;
-    bool absent;   /* nothing is stored */
-    int64_t value; /* as stored under `index` */
-    int64_t past;  /* the same under index - 1, where that counts too */
-    int64_t index; /* of the key: 0, or the epoch */
-    union {
-      uint64_t version;   /* of stores with SWAP; 0: not known */
-      int64_t renewed_us; /* of stores with RAISE: the TTL is from this time or later; 0: unknown */
-    };
-    int64_t read_us;
-    int64_t far_since_us; /* every look since found too much ahead; 0: the last did not */
-    int64_t locked_us;    /* when this process locked it for that (bucket_lock.h); 0: never */
-  } bucket;
-  struct {
-    bool known;
-    int64_t start_us; /* of the open window */
-    int64_t count;
-    int64_t read_us;
-  } quota;
-  struct {
-    bool known;
-    int64_t decides_us; /* the entry that the next request is measured against */
-    int64_t newest_us;
-  } log;
-} weir_kept;
-
 /* What the store must hold of one rule, by what this process was charged itself. */
 typedef struct weir_held {
   int64_t index;  /* a window's cell, a quota's start, a log's epoch, a bucket's key */
   int64_t amount; /* a cost; of a log its highest entry; of a bucket the time until which its key
                      must be there. 0: nothing */
 } weir_held;
-
-/* What a process keeps of one rule of a key. */
-typedef struct weir_memo_rule {
-  weir_held held;
-  weir_kept kept;
-} weir_memo_rule;
 
 /* What a process keeps of a key: weir_memo_bytes() of its stack, zeroed means nothing known. Every
  * decision reads and writes it, so it has no room for rules that are not there. */
@@ -156,7 +111,7 @@ typedef struct weir_memo {
   int64_t denied_cost;     /* costs from this on were denied; 0: none */
   int64_t denied_at_us;    /* at this time */
   int64_t denied_until_us; /* and are denied without the store before this one */
-  weir_memo_rule rules[];  /* of the stack; behind them the cells of windows, see notes.h */
+  weir_held held[];        /* by rule; behind them what each method keeps: weir_memo_own() */
 } weir_memo;
 
 typedef enum weir_phase {
@@ -174,57 +129,18 @@ typedef enum weir_turn {
   WEIR_TURN_DONE     /* every ask is settled */
 } weir_turn;
 
-/* One rule's part in a machine: a moment, and what is known for it. Members of the union belong to
- * the rule's method. */
+/* One rule's part in a machine: a moment, and what is known for it. */
 typedef struct weir_part {
-  const struct weir_method *method; /* of the rule */
-  int64_t now_us;                   /* of the frame */
-  int64_t charge;                   /* cost that is added in this phase, of which ... */
-  int64_t unused;                   /* ... this was not admitted and goes back */
-  bool charged;                     /* the store confirmed the addition */
-  bool conflict;                    /* others were faster: nothing was written */
-  bool went_back;                   /* some of it was given back */
-  int step;                         /* within a phase; 0 at its begin */
-  union {
-    struct {
-      int64_t first, current, last; /* cells o, k, K */
-      int64_t left_us;              /* r: how much of cell o is still inside */
-      int64_t charged_cell;         /* where the charge went */
-      const weir_memo_cell *cells;  /* cells first .. last, in the machine's notes or a memo */
-    } window;
-    struct {
-      int64_t ahead;      /* v - n, units, as far as above 0: what is charged and not yet drained */
-      int64_t before;     /* the same when it was charged */
-      int64_t written;    /* what this round stores, if it succeeds */
-      int64_t slot;       /* where what is given back ends, as stored; WEIR_NO_SLOT: not known */
-      int64_t stamp_us;   /* of what is given back */
-      int64_t stays;      /* cost that is charged and must not go back */
-      int64_t missing[2]; /* of the base of a charge, by key */
-      bool landed[2];     /* which keys hold it */
-      bool only_last;     /* goes back only if nothing was charged after it */
-      bool far;           /* what is stored comes from a clock that was wrong */
-    } bucket;
-    struct {
-      int64_t group;    /* G: g, or a later one where g is closed */
-      int64_t at_us;    /* within G: the moment that a window is wanted for */
-      int64_t opens[3]; /* what is known of groups G-1, G and G+1: a start, or why there is none */
-      int64_t start_us; /* of the window in question; below 0: none */
-      int64_t count;
-      bool counted; /* the count was read */
-      bool opening; /* this round opens G */
-      bool opened;  /* some round of this phase did: before its first charge nothing was open */
-    } quota;
-    struct {
-      int64_t epoch;              /* g */
-      int64_t before, own, after; /* counts of epochs g-1, g and g+1, before the charge */
-      int64_t index;              /* of the charge's own entry in g; 0: none */
-      int64_t stored_us;          /* what the charge's own entry holds; below 0: not confirmed */
-      int64_t decides_us; /* the entry that decides, or why there is none; the one after it, ... */
-      int64_t follows_us; /* ... which decides once the charge has used up an index */
-      int64_t newest_us;
-      int64_t low, high; /* of the search: so many single requests fit, so many do not */
-    } log;
-  };
+  const struct weir_method *method; /* of the rule; set once, as are ... */
+  void *memory;   /* ... what the machine's notes keep of it for the method, ... */
+  void *state;    /* ... and what the method knows besides while it runs */
+  int64_t now_us; /* of the frame */
+  int64_t charge; /* cost that is added in this phase, of which ... */
+  int64_t unused; /* ... this was not admitted and goes back */
+  bool charged;   /* the store confirmed the addition */
+  bool conflict;  /* others were faster: nothing was written */
+  bool went_back; /* some of it was given back */
+  int step;       /* within a phase; 0 at its begin */
 } weir_part;
 
 /* The machine of one group. Lives in memory of weir_machine_bytes(), laid out by
@@ -235,25 +151,28 @@ typedef struct weir_machine {
   size_t memo_bytes; /* of the stack's memos */
   weir_ask *asks;
   weir_phase phase;
-  weir_status failure; /* what a failed round means for the asks that are not settled */
-  int64_t now_us;      /* of this phase: every part's frame, and the stamp of its charge */
-  int64_t clock_us;    /* of this round */
-  unsigned stage;      /* of the charge: rules of one stage are charged together */
-  unsigned charging;   /* those of the stage that have something to charge, one bit each */
-  bool in_order;       /* every rule is a stage of its own, tightest first */
-  bool again;          /* after the take-back: judge once more what was denied by its own charge */
-  bool looks_along;    /* the next round also looks, for that */
-  unsigned pauses;     /* so far */
-  unsigned lost;       /* keys that were found to hold less than they must */
-  bool away;           /* the store refused, or its server is away */
+  weir_status failure;     /* what a failed round means for the asks that are not settled */
+  int64_t now_us;          /* of this phase: every part's frame, and the stamp of its charge */
+  int64_t clock_us;        /* of this round */
+  unsigned stage;          /* of the charge: rules of one stage are charged together */
+  unsigned charging;       /* those of the stage that have something to charge, one bit each */
+  unsigned charged_before; /* those of the stages before */
+  bool in_order;           /* every rule is a stage of its own, tightest first */
+  bool again;       /* after the take-back: judge once more what was denied by its own charge */
+  bool looks_along; /* the next round also looks, for that */
+  unsigned pauses;  /* so far */
+  unsigned lost;    /* keys that were found to hold less than they must */
+  bool away;        /* the store refused, or its server is away */
   size_t action_count;
   weir_action *actions;
-  weir_memo *notes;      /* the machine's own copy; kept by its driver when it is done */
-  weir_memo_cell *cells; /* of the notes */
+  weir_memo *notes; /* the machine's own copy; kept by its driver when it is done */
   weir_part parts[WEIR_RULES_MOST];
 } weir_machine;
 
 size_t weir_memo_bytes(const weir_stack *stack);
+
+/* Where a memo keeps what rule i's method remembers: its memory_bytes(). */
+const void *weir_memo_own(const weir_stack *stack, const weir_memo *memo, size_t i);
 
 /* Most actions in one round. */
 size_t weir_machine_actions_most(const weir_stack *stack);

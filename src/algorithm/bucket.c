@@ -10,68 +10,62 @@
  */
 #include "algorithm/bucket.h"
 
-#include <string.h>
-
 #include "algorithm/held.h"
 
-static const weir_bucket_storage *storage_of(const weir_terms *terms) {
+static const weir_bucket_storage *bucket_storage_of(const weir_terms *terms) {
   return terms->traits & WEIR_TRAIT_SWAP ? &weir_bucket_swap : &weir_bucket_raise;
 }
 
-static int64_t wait_units(const weir_rule *rule, const weir_terms *terms) {
+static int64_t bucket_wait_units(const weir_rule *rule, const weir_terms *terms) {
   return weir_bucket_units(rule, terms->longest_wait_us + 2 * terms->clock_error_us);
 }
 
 int64_t weir_bucket_furthest(const weir_rule *rule, const weir_terms *terms) {
-  return weir_bucket_full(rule) + wait_units(rule, terms);
+  return weir_bucket_full(rule) + bucket_wait_units(rule, terms);
 }
 
 int64_t weir_bucket_ttl_us(const weir_rule *rule, const weir_terms *terms) {
-  return weir_bucket_us(rule, weir_bucket_full(rule) + wait_units(rule, terms)) + 2000000;
+  return weir_bucket_us(rule, weir_bucket_full(rule) + bucket_wait_units(rule, terms)) + 2000000;
 }
 
 /* --- what is known -----------------------------------------------------------------------------
  */
 
 /* False: not known, taken as nothing. */
-static bool load(const weir_rule *rule, const weir_terms *terms, const weir_kept *kept,
-                 weir_part *part) {
+static bool bucket_load(const weir_rule *rule, const weir_terms *terms,
+                        const weir_bucket_memory *memory, weir_part *part) {
+  weir_bucket_state *state = part->state;
   int64_t ahead = 0;
-  bool known = storage_of(terms)->ahead(rule, terms, kept, part->now_us, &ahead);
-  part->bucket.far = storage_of(terms)->is_far(rule, terms, kept, part->now_us, ahead);
-  part->bucket.ahead = part->bucket.far ? weir_bucket_full(rule) : ahead;
+  bool known = bucket_storage_of(terms)->ahead(rule, terms, memory, part->now_us, &ahead);
+  state->far = bucket_storage_of(terms)->is_far(rule, terms, memory, part->now_us, ahead);
+  state->ahead = state->far ? weir_bucket_full(rule) : ahead;
   return known;
 }
 
 void weir_bucket_load(weir_machine *machine, size_t i) {
-  load(&machine->stack->rules[i], machine->terms, &machine->notes->rules[i].kept,
-       &machine->parts[i]);
+  bucket_load(&machine->stack->rules[i], machine->terms, machine->parts[i].memory,
+              &machine->parts[i]);
 }
 
-static void frame(weir_machine *machine, size_t i) {
-  memset(&machine->parts[i].bucket, 0, sizeof machine->parts[i].bucket);
+static void bucket_frame(weir_machine *machine, size_t i) {
   weir_bucket_load(machine, i);
 }
 
 bool weir_bucket_mends(const weir_machine *machine, size_t i) {
-  return machine->parts[i].bucket.far && weir_machine_has_takes(machine);
+  const weir_bucket_state *state = machine->parts[i].state;
+  return state->far && weir_machine_has_takes(machine);
 }
 
-static bool recall(const weir_stack *stack, size_t i, const weir_terms *terms,
-                   const weir_memo *memo, int64_t now_us, weir_part *part) {
-  part->now_us = now_us;
-  return load(&stack->rules[i], terms, &memo->rules[i].kept, part);
-}
-
-static bool is_fresh(const weir_machine *machine, const weir_kept *kept) {
-  int64_t age_us = machine->now_us - kept->bucket.read_us;
-  return kept->bucket.known && age_us >= 0 && age_us <= machine->terms->memo_age_us;
+static bool bucket_is_fresh(const weir_machine *machine, const weir_bucket_memory *memory) {
+  int64_t age_us = machine->now_us - memory->read_us;
+  return memory->known && age_us >= 0 && age_us <= machine->terms->memo_age_us;
 }
 
 /* One after another, each on top of those before it. */
-static bool all_fit(const weir_machine *machine, size_t i) {
+static bool bucket_all_fit(const weir_machine *machine, size_t i) {
+  const weir_bucket_state *state = machine->parts[i].state;
   const weir_rule *rule = &machine->stack->rules[i];
-  int64_t ahead = machine->parts[i].bucket.ahead;
+  int64_t ahead = state->ahead;
   for (const weir_ask *ask = machine->asks; ask != NULL; ask = ask->next) {
     int64_t cost = weir_ask_cost(ask, i);
     if (ask->settled || ask->kind != WEIR_ASK_TAKE) continue;
@@ -81,73 +75,84 @@ static bool all_fit(const weir_machine *machine, size_t i) {
   return true;
 }
 
-static bool blind(const weir_machine *machine, size_t i) {
-  return is_fresh(machine, &machine->notes->rules[i].kept) && !machine->parts[i].bucket.far &&
-         storage_of(machine->terms)->blind(machine, i) && all_fit(machine, i);
+static bool bucket_blind(const weir_machine *machine, size_t i) {
+  const weir_bucket_state *state = machine->parts[i].state;
+  return bucket_is_fresh(machine, machine->parts[i].memory) && !state->far &&
+         bucket_storage_of(machine->terms)->blind(machine, i) && bucket_all_fit(machine, i);
 }
 
 /* --- rounds ------------------------------------------------------------------------------------
  */
 
 /* A new time for two keys, each dropped and made anew, is the most. */
-static size_t actions_most(const weir_rule *rule) {
+static size_t bucket_memory_bytes(const weir_rule *rule) {
+  (void)rule;
+  return sizeof(weir_bucket_memory);
+}
+
+static size_t bucket_actions_most(const weir_rule *rule) {
   (void)rule;
   return 4;
 }
 
-static void look(weir_machine *machine, size_t i) {
-  storage_of(machine->terms)->look(machine, i);
+static void bucket_look(weir_machine *machine, size_t i) {
+  bucket_storage_of(machine->terms)->look(machine, i);
 }
 
-static void charge(weir_machine *machine, size_t i) {
-  storage_of(machine->terms)->charge(machine, i);
+static void bucket_charge(weir_machine *machine, size_t i) {
+  bucket_storage_of(machine->terms)->charge(machine, i);
 }
 
-static void take_back(weir_machine *machine, size_t i) {
-  storage_of(machine->terms)->take_back(machine, i);
+static void bucket_take_back(weir_machine *machine, size_t i) {
+  bucket_storage_of(machine->terms)->take_back(machine, i);
 }
 
-static void reset(weir_machine *machine, size_t i) {
-  if (machine->parts[i].step++ == 0) storage_of(machine->terms)->reset(machine, i);
+static void bucket_reset(weir_machine *machine, size_t i) {
+  if (machine->parts[i].step++ == 0) bucket_storage_of(machine->terms)->reset(machine, i);
 }
 
-static void answer(weir_machine *machine, size_t i, const weir_action *action) {
-  storage_of(machine->terms)->answer(machine, i, action);
+static void bucket_answer(weir_machine *machine, size_t i, const weir_action *action) {
+  bucket_storage_of(machine->terms)->answer(machine, i, action);
 }
 
 /* --- what it means -----------------------------------------------------------------------------
  */
 
-static int64_t room(const weir_rule *rule, const weir_part *part, const weir_ask *ask) {
-  return weir_bucket_room(rule, part->bucket.ahead, ask);
+static int64_t bucket_room(const weir_rule *rule, const weir_part *part, const weir_ask *ask) {
+  const weir_bucket_state *state = part->state;
+  return weir_bucket_room(rule, state->ahead, ask);
 }
 
-static void note(weir_machine *machine, size_t i, int64_t cost) {
-  machine->parts[i].bucket.ahead += cost * machine->stack->rules[i].token_units;
+static void bucket_note(weir_machine *machine, size_t i, int64_t cost) {
+  weir_bucket_state *state = machine->parts[i].state;
+  state->ahead += cost * machine->stack->rules[i].token_units;
 }
 
-static void figures(const weir_rule *rule, const weir_part *part, const weir_ask *ask, int64_t cost,
-                    bool denied, weir_decision *decision) {
-  int64_t ahead = part->bucket.ahead;
+static void bucket_figures(const weir_rule *rule, const weir_part *part, const weir_ask *ask,
+                           int64_t cost, bool denied, weir_decision *decision) {
+  const weir_bucket_state *state = part->state;
+  int64_t ahead = state->ahead;
   decision->remaining = weir_bucket_room(rule, ahead, NULL);
   if (denied) decision->retry_after_us = weir_bucket_retry_after_us(rule, ahead, ask, cost);
   decision->reset_after_us = weir_bucket_us(rule, ahead);
 }
 
-static int64_t delay(const weir_rule *rule, const weir_part *part, int64_t cost) {
-  return weir_bucket_delay_us(rule, part->bucket.ahead, cost);
+static int64_t bucket_delay(const weir_rule *rule, const weir_part *part, int64_t cost) {
+  const weir_bucket_state *state = part->state;
+  return weir_bucket_delay_us(rule, state->ahead, cost);
 }
 
-static int64_t slot(const weir_machine *machine, size_t i) {
-  return storage_of(machine->terms)
-      ->stored(&machine->stack->rules[i], machine->now_us, machine->parts[i].bucket.ahead);
+static int64_t bucket_slot(const weir_machine *machine, size_t i) {
+  const weir_bucket_state *state = machine->parts[i].state;
+  return bucket_storage_of(machine->terms)
+      ->stored(&machine->stack->rules[i], machine->now_us, state->ahead);
 }
 
 /* By what this process was charged alone, the key lives at least until that has drained. That it
  * stands for less than that is no proof: what others give back is measured by their clocks. */
-static void hold(weir_machine *machine, size_t i, int64_t cost) {
+static void bucket_hold(weir_machine *machine, size_t i, int64_t cost) {
   const weir_rule *rule = &machine->stack->rules[i];
-  const weir_held *held = &machine->notes->rules[i].held;
+  const weir_held *held = &machine->notes->held[i];
   int64_t now_us = machine->parts[i].now_us;
   bool swaps = machine->terms->traits & WEIR_TRAIT_SWAP;
   int64_t index = swaps ? 0 : weir_bucket_epoch(rule, now_us);
@@ -166,48 +171,63 @@ void weir_bucket_watch(weir_machine *machine, size_t i, const weir_action *actio
  */
 
 /* Every place in a leaky bucket is one in its queue: who had no delay began at the stamp. */
-static int64_t slot_of(const weir_machine *machine, size_t i, const weir_ask *ask, int64_t cost) {
+static int64_t bucket_slot_of(const weir_machine *machine, size_t i, const weir_ask *ask,
+                              int64_t cost) {
   const weir_rule *rule = &machine->stack->rules[i];
   int64_t end = ask->ends != NULL ? ask->ends[i] : WEIR_NO_SLOT;
   if (ask->ends == NULL || end != WEIR_NO_SLOT || rule->kind == WEIR_TOKEN_BUCKET) return end;
-  return storage_of(machine->terms)->stored(rule, ask->at_us, cost * rule->token_units);
+  return bucket_storage_of(machine->terms)->stored(rule, ask->at_us, cost * rule->token_units);
 }
 
 /* After a charge at the stamp v was at least that and cT more; nothing but what gives back has
  * lowered it since. So what is missing of cT - elapsed was lost, reset or given back before. */
-static bool refund(weir_machine *machine, size_t i, const weir_ask *ask, int64_t cost) {
+static bool bucket_refund(weir_machine *machine, size_t i, const weir_ask *ask, int64_t cost) {
+  weir_bucket_state *state = machine->parts[i].state;
   const weir_rule *rule = &machine->stack->rules[i];
   weir_part *part = &machine->parts[i];
   part->unused = 0;
-  part->bucket.before = 0;
-  part->bucket.slot = WEIR_NO_SLOT;
-  part->bucket.stamp_us = ask->at_us;
+  state->before = 0;
+  state->slot = WEIR_NO_SLOT;
+  state->stamp_us = ask->at_us;
   if (cost > rule->burst) return false;
-  int64_t end = slot_of(machine, i, ask, cost);
-  if (end != WEIR_NO_SLOT) storage_of(machine->terms)->cancel(machine, i, end, cost);
+  int64_t end = bucket_slot_of(machine, i, ask, cost);
+  if (end != WEIR_NO_SLOT) bucket_storage_of(machine->terms)->cancel(machine, i, end, cost);
   if (end != WEIR_NO_SLOT || rule->kind == WEIR_LEAKY_BUCKET) return true;
   int64_t left = weir_bucket_undrained(rule, cost, 0, part->now_us - ask->at_us);
-  if (left > part->bucket.ahead) return false;
-  if (left > 0 && part->bucket.ahead <= weir_bucket_full(rule)) part->unused = cost;
+  if (left > state->ahead) return false;
+  if (left > 0 && state->ahead <= weir_bucket_full(rule)) part->unused = cost;
+  return true;
+}
+
+static bool bucket_recall(const weir_rule *rule, const weir_terms *terms, const void *memory,
+                          int64_t now_us, const weir_ask *ask, int64_t cost, int64_t *room,
+                          weir_decision *figures) {
+  weir_bucket_state state = {0};
+  weir_part part = {.now_us = now_us, .state = &state};
+  if (!bucket_load(rule, terms, memory, &part)) return false;
+  *room = bucket_room(rule, &part, ask);
+  bucket_figures(rule, &part, ask, cost, *room < cost, figures);
   return true;
 }
 
 const weir_method weir_bucket_method = {
     .stage = WEIR_STAGE_BUCKETS,
-    .actions_most = actions_most,
-    .frame = frame,
-    .blind = blind,
-    .look = look,
-    .charge = charge,
-    .take_back = take_back,
-    .reset = reset,
-    .answer = answer,
-    .room = room,
-    .note = note,
-    .figures = figures,
-    .delay = delay,
-    .slot = slot,
-    .hold = hold,
-    .refund = refund,
-    .recall = recall,
+    .memory_bytes = bucket_memory_bytes,
+    .state_bytes = sizeof(weir_bucket_state),
+    .actions_most = bucket_actions_most,
+    .frame = bucket_frame,
+    .blind = bucket_blind,
+    .look = bucket_look,
+    .charge = bucket_charge,
+    .take_back = bucket_take_back,
+    .reset = bucket_reset,
+    .answer = bucket_answer,
+    .room = bucket_room,
+    .note = bucket_note,
+    .figures = bucket_figures,
+    .delay = bucket_delay,
+    .slot = bucket_slot,
+    .hold = bucket_hold,
+    .refund = bucket_refund,
+    .recall = bucket_recall,
 };

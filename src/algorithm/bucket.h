@@ -8,17 +8,46 @@
 #include "algorithm/bucket_math.h"
 #include "algorithm/method.h"
 
+/* What a process keeps of one key. */
+typedef struct weir_bucket_memory {
+  bool known;
+  bool absent;   /* nothing is stored */
+  int64_t value; /* as stored under `index` */
+  int64_t past;  /* the same under index - 1, where that counts too */
+  int64_t index; /* of the key: 0, or the epoch */
+  union {
+    uint64_t version;   /* of stores with SWAP; 0: not known */
+    int64_t renewed_us; /* of stores with RAISE: the TTL is from this time or later; 0: unknown */
+  };
+  int64_t read_us;      /* `now` of the round that read it */
+  int64_t far_since_us; /* every look since found too much ahead; 0: the last did not */
+  int64_t locked_us;    /* when this process locked it for that (bucket_lock.h); 0: never */
+} weir_bucket_memory;
+
+typedef struct weir_bucket_state {
+  int64_t ahead;      /* v - n, units, as far as above 0: what is charged and not yet drained */
+  int64_t before;     /* the same when it was charged */
+  int64_t written;    /* what this round stores, if it succeeds */
+  int64_t slot;       /* where what is given back ends, as stored; WEIR_NO_SLOT: not known */
+  int64_t stamp_us;   /* of what is given back */
+  int64_t stays;      /* cost that is charged and must not go back */
+  int64_t missing[2]; /* of the base of a charge, by key */
+  bool landed[2];     /* which keys hold it */
+  bool only_last;     /* goes back only if nothing was charged after it */
+  bool far;           /* what is stored comes from a clock that was wrong */
+} weir_bucket_state;
+
 /* Members that say no more are those of weir_method. */
 typedef struct weir_bucket_storage {
   /* What is ahead by what is kept, as it stands; false: that is not known. */
-  bool (*ahead)(const weir_rule *rule, const weir_terms *terms, const weir_kept *kept,
+  bool (*ahead)(const weir_rule *rule, const weir_terms *terms, const weir_bucket_memory *memory,
                 int64_t now_us, int64_t *ahead);
 
   /* The value that is stored when so much is ahead. */
   int64_t (*stored)(const weir_rule *rule, int64_t now_us, int64_t ahead);
 
   /* Whether no honest clock can have left so much ahead: it is put back by whoever takes next. */
-  bool (*is_far)(const weir_rule *rule, const weir_terms *terms, const weir_kept *kept,
+  bool (*is_far)(const weir_rule *rule, const weir_terms *terms, const weir_bucket_memory *memory,
                  int64_t now_us, int64_t ahead);
 
   /* Whether what is kept, fresh and enough for all that is asked, may do without a look. */

@@ -13,26 +13,26 @@
 
 enum { SWAPS_TO_TAKE_BACK = 3, LOOK_FIRST_US = 1000000 };
 
-static bool ahead(const weir_rule *rule, const weir_terms *terms, const weir_kept *kept,
-                  int64_t now_us, int64_t *units) {
+static bool swap_ahead(const weir_rule *rule, const weir_terms *terms,
+                       const weir_bucket_memory *memory, int64_t now_us, int64_t *units) {
   (void)terms;
-  if (!kept->bucket.known) return false;
-  *units = kept->bucket.absent ? 0 : weir_bucket_unwrap(rule, now_us, kept->bucket.value);
+  if (!memory->known) return false;
+  *units = memory->absent ? 0 : weir_bucket_unwrap(rule, now_us, memory->value);
   return true;
 }
 
 /* Nothing is charged in vain: what is ahead was admitted. */
-static bool is_far(const weir_rule *rule, const weir_terms *terms, const weir_kept *kept,
-                   int64_t now_us, int64_t units) {
-  (void)kept;
+static bool swap_is_far(const weir_rule *rule, const weir_terms *terms,
+                        const weir_bucket_memory *memory, int64_t now_us, int64_t units) {
+  (void)memory;
   (void)now_us;
   return units > weir_bucket_furthest(rule, terms);
 }
 
 /* Not every server says which version it gave to what it wrote. */
-static bool blind(const weir_machine *machine, size_t i) {
-  return machine->notes->rules[i].kept.bucket.version != 0 &&
-         machine->now_us >= machine->notes->look_until_us;
+static bool swap_blind(const weir_machine *machine, size_t i) {
+  const weir_bucket_memory *memory = machine->parts[i].memory;
+  return memory->version != 0 && machine->now_us >= machine->notes->look_until_us;
 }
 
 /* --- planning ----------------------------------------------------------------------------------
@@ -40,7 +40,7 @@ static bool blind(const weir_machine *machine, size_t i) {
 
 /* However long keys are to live at least: one that is so old that its number comes round again
  * would pass for a bucket that was just charged. A server rounds up by 2 s. */
-static weir_action *plan(weir_machine *machine, size_t i, weir_operation_kind kind) {
+static weir_action *swap_plan(weir_machine *machine, size_t i, weir_operation_kind kind) {
   const weir_rule *rule = &machine->stack->rules[i];
   int64_t ttl_us = weir_bucket_ttl_us(rule, machine->terms);
   int64_t most_us = weir_bucket_told_apart_us(rule) - 2000000;
@@ -50,119 +50,124 @@ static weir_action *plan(weir_machine *machine, size_t i, weir_operation_kind ki
 }
 
 /* In the place of what is kept. */
-static void plan_write(weir_machine *machine, size_t i, int64_t value) {
+static void swap_plan_write(weir_machine *machine, size_t i, int64_t value) {
+  weir_bucket_state *state = machine->parts[i].state;
   const weir_rule *rule = &machine->stack->rules[i];
-  weir_kept *kept = &machine->notes->rules[i].kept;
-  weir_action *action = plan(machine, i, kept->bucket.absent ? WEIR_CREATE : WEIR_SWAP);
+  weir_bucket_memory *memory = machine->parts[i].memory;
+  weir_action *action = swap_plan(machine, i, memory->absent ? WEIR_CREATE : WEIR_SWAP);
   action->value = value;
-  action->version = kept->bucket.version;
+  action->version = memory->version;
   action->stake = weir_plan_stake(weir_bucket_unwrap(rule, machine->parts[i].now_us, value),
                                   weir_bucket_full(rule));
-  machine->parts[i].bucket.written = value;
-  kept->bucket.known = false;
+  state->written = value;
+  memory->known = false;
 }
 
-static bool can_write(const weir_machine *machine, size_t i) {
-  const weir_kept *kept = &machine->notes->rules[i].kept;
-  return kept->bucket.known && (kept->bucket.absent || kept->bucket.version != 0);
+static bool swap_can_write(const weir_machine *machine, size_t i) {
+  const weir_bucket_memory *memory = machine->parts[i].memory;
+  return memory->known && (memory->absent || memory->version != 0);
 }
 
-static void look(weir_machine *machine, size_t i) {
+static void swap_look(weir_machine *machine, size_t i) {
   const weir_rule *rule = &machine->stack->rules[i];
   weir_part *part = &machine->parts[i];
   int step = part->step++;
   if (step == 0)
-    plan(machine, i, WEIR_GET);
+    swap_plan(machine, i, WEIR_GET);
   else if (step == 1 && weir_bucket_mends(machine, i))
-    plan_write(machine, i, weir_bucket_wrap(rule, part->now_us, weir_bucket_full(rule)));
+    swap_plan_write(machine, i, weir_bucket_wrap(rule, part->now_us, weir_bucket_full(rule)));
 }
 
 /* Looked at before; only a clock that was set back since can make it too much. */
-static void charge(weir_machine *machine, size_t i) {
+static void swap_charge(weir_machine *machine, size_t i) {
+  weir_bucket_state *state = machine->parts[i].state;
   const weir_rule *rule = &machine->stack->rules[i];
   weir_part *part = &machine->parts[i];
   if (part->charged) return;
-  if (part->step++ == 0 && !can_write(machine, i)) {
-    plan(machine, i, WEIR_GET);
+  if (part->step++ == 0 && !swap_can_write(machine, i)) {
+    swap_plan(machine, i, WEIR_GET);
     return;
   }
-  int64_t after = part->bucket.ahead + part->charge * rule->token_units;
-  part->bucket.stamp_us = part->now_us;
-  part->bucket.slot = weir_bucket_wrap(rule, part->now_us, after);
-  part->bucket.only_last = rule->kind == WEIR_LEAKY_BUCKET;
-  plan_write(machine, i, part->bucket.slot);
+  int64_t after = state->ahead + part->charge * rule->token_units;
+  state->stamp_us = part->now_us;
+  state->slot = weir_bucket_wrap(rule, part->now_us, after);
+  state->only_last = rule->kind == WEIR_LEAKY_BUCKET;
+  swap_plan_write(machine, i, state->slot);
 }
 
 /* What goes back of what is stored now, in units. */
-static int64_t give_back(weir_machine *machine, size_t i) {
+static int64_t swap_give_back(weir_machine *machine, size_t i) {
+  weir_bucket_memory *memory = machine->parts[i].memory;
+  weir_bucket_state *state = machine->parts[i].state;
   const weir_rule *rule = &machine->stack->rules[i];
   weir_part *part = &machine->parts[i];
-  int64_t stored = machine->notes->rules[i].kept.bucket.value;
-  if (stored == part->bucket.slot) return part->unused * rule->token_units;
+  int64_t stored = memory->value;
+  if (stored == state->slot) return part->unused * rule->token_units;
   bool somebody_waits =
       weir_bucket_unwrap(rule, machine->clock_us, stored) > weir_bucket_full(rule);
-  if (part->bucket.only_last || somebody_waits) return 0;
-  int64_t units =
-      weir_bucket_undrained(rule, part->unused, 0, machine->clock_us - part->bucket.stamp_us);
+  if (state->only_last || somebody_waits) return 0;
+  int64_t units = weir_bucket_undrained(rule, part->unused, 0, machine->clock_us - state->stamp_us);
   if (units == 0) part->unused = 0; /* it has drained */
   return units;
 }
 
 /* What cannot go back stays charged, and `unused` as it is. */
-static void take_back(weir_machine *machine, size_t i) {
+static void swap_take_back(weir_machine *machine, size_t i) {
+  weir_bucket_memory *memory = machine->parts[i].memory;
   weir_part *part = &machine->parts[i];
   if (part->step == SWAPS_TO_TAKE_BACK) return;
-  if (!can_write(machine, i)) {
-    plan(machine, i, WEIR_GET);
+  if (!swap_can_write(machine, i)) {
+    swap_plan(machine, i, WEIR_GET);
     return;
   }
-  int64_t units = give_back(machine, i);
+  int64_t units = swap_give_back(machine, i);
   if (units == 0) {
     part->step = SWAPS_TO_TAKE_BACK;
     return;
   }
   part->step++;
-  plan_write(machine, i,
-             weir_bucket_wrapped_less(machine->notes->rules[i].kept.bucket.value, units));
+  swap_plan_write(machine, i, weir_bucket_wrapped_less(memory->value, units));
 }
 
-static void reset(weir_machine *machine, size_t i) {
-  plan(machine, i, WEIR_DROP);
+static void swap_reset(weir_machine *machine, size_t i) {
+  swap_plan(machine, i, WEIR_DROP);
 }
 
-static void cancel(weir_machine *machine, size_t i, int64_t slot, int64_t cost) {
-  const weir_kept *kept = &machine->notes->rules[i].kept;
+static void swap_cancel(weir_machine *machine, size_t i, int64_t slot, int64_t cost) {
+  weir_bucket_state *state = machine->parts[i].state;
+  const weir_bucket_memory *memory = machine->parts[i].memory;
   weir_part *part = &machine->parts[i];
-  part->bucket.slot = slot;
-  part->bucket.only_last = true;
-  if (!kept->bucket.absent && kept->bucket.value == slot) part->unused = cost;
+  state->slot = slot;
+  state->only_last = true;
+  if (!memory->absent && memory->value == slot) part->unused = cost;
 }
 
 /* --- answers -----------------------------------------------------------------------------------
  */
 
-static void keep(weir_machine *machine, size_t i, const weir_action *action, int64_t value) {
-  machine->notes->rules[i].kept.bucket.known = true;
-  machine->notes->rules[i].kept.bucket.absent = action->outcome == WEIR_ABSENT;
-  machine->notes->rules[i].kept.bucket.value = weir_bucket_wrapped_less(value, 0);
-  machine->notes->rules[i].kept.bucket.version =
-      action->outcome == WEIR_DONE ? action->version_out : 0;
-  machine->notes->rules[i].kept.bucket.read_us = machine->now_us;
+static void swap_keep(weir_machine *machine, size_t i, const weir_action *action, int64_t value) {
+  weir_bucket_memory *memory = machine->parts[i].memory;
+  memory->known = true;
+  memory->absent = action->outcome == WEIR_ABSENT;
+  memory->value = weir_bucket_wrapped_less(value, 0);
+  memory->version = action->outcome == WEIR_DONE ? action->version_out : 0;
+  memory->read_us = machine->now_us;
 }
 
-static void answer_look(weir_machine *machine, size_t i, const weir_action *action) {
+static void swap_answer_look(weir_machine *machine, size_t i, const weir_action *action) {
   weir_bucket_watch(machine, i, action);
-  keep(machine, i, action, action->outcome == WEIR_DONE ? action->value : 0);
+  swap_keep(machine, i, action, action->outcome == WEIR_DONE ? action->value : 0);
   if (machine->phase != WEIR_PHASE_TAKE_BACK)
     weir_bucket_load(machine, i);
   else if (action->outcome == WEIR_ABSENT)
     machine->parts[i].unused = 0;
 }
 
-static void answer_write(weir_machine *machine, size_t i, const weir_action *action) {
+static void swap_answer_write(weir_machine *machine, size_t i, const weir_action *action) {
+  weir_bucket_state *state = machine->parts[i].state;
   weir_part *part = &machine->parts[i];
   if (action->outcome == WEIR_DONE)
-    keep(machine, i, action, part->bucket.written);
+    swap_keep(machine, i, action, state->written);
   else
     machine->notes->look_until_us = machine->clock_us + LOOK_FIRST_US;
   if (machine->phase == WEIR_PHASE_TAKE_BACK) {
@@ -177,22 +182,22 @@ static void answer_write(weir_machine *machine, size_t i, const weir_action *act
   }
 }
 
-static void answer(weir_machine *machine, size_t i, const weir_action *action) {
+static void swap_answer(weir_machine *machine, size_t i, const weir_action *action) {
   if (action->kind == WEIR_GET)
-    answer_look(machine, i, action);
+    swap_answer_look(machine, i, action);
   else if (action->kind != WEIR_DROP)
-    answer_write(machine, i, action);
+    swap_answer_write(machine, i, action);
 }
 
 const weir_bucket_storage weir_bucket_swap = {
-    .ahead = ahead,
+    .ahead = swap_ahead,
     .stored = weir_bucket_wrap,
-    .is_far = is_far,
-    .blind = blind,
-    .look = look,
-    .charge = charge,
-    .take_back = take_back,
-    .reset = reset,
-    .answer = answer,
-    .cancel = cancel,
+    .is_far = swap_is_far,
+    .blind = swap_blind,
+    .look = swap_look,
+    .charge = swap_charge,
+    .take_back = swap_take_back,
+    .reset = swap_reset,
+    .answer = swap_answer,
+    .cancel = swap_cancel,
 };

@@ -21,24 +21,39 @@
 /* Counts are read as at most this: far above every limit, and the sum of all cells fits 63 bits. */
 #define WEIR_COUNT_MOST (INT64_C(1) << 55)
 
-/* Most cells from o to K; 0 for rules without cells. */
+/* A cell as it was read. */
+typedef struct weir_cell {
+  int64_t count;
+  int64_t read_us; /* `now` of the round that read it; below 0: not read */
+} weir_cell;
+
+/* The cells that count at a moment. */
+typedef struct weir_cell_span {
+  int64_t first, current, last; /* cells o, k, K */
+  int64_t left_us;              /* r: how much of cell o is still inside */
+  const weir_cell *cells;       /* first .. last */
+} weir_cell_span;
+
+/* Most cells from o to K. */
 int weir_cells_room(const weir_rule *rule);
 
-/* Sets first, current, last and left_us of a window's part. */
-void weir_cells_span(const weir_rule *rule, int64_t now_us, int64_t margin_us, weir_part *part);
+/* Sets all of a span but its cells. */
+void weir_cells_span(const weir_rule *rule, int64_t now_us, int64_t margin_us,
+                     weir_cell_span *span);
 
 /* The largest cost that fits now; 0 when none does. */
-int64_t weir_cells_remaining(const weir_rule *rule, const weir_part *part);
+int64_t weir_cells_remaining(const weir_rule *rule, const weir_cell_span *span);
 
 /* The shortest wait after which `cost` (1 to L) fits if nothing else is charged; 0: now. */
-int64_t weir_cells_retry_after(const weir_rule *rule, const weir_part *part, int64_t now_us,
+int64_t weir_cells_retry_after(const weir_rule *rule, const weir_cell_span *span, int64_t now_us,
                                int64_t cost);
 
-/* The wait until no cell of the part counts any more. */
-int64_t weir_cells_reset_after(const weir_rule *rule, const weir_part *part, int64_t now_us);
+/* The wait until no cell of the span counts any more. */
+int64_t weir_cells_reset_after(const weir_rule *rule, const weir_cell_span *span, int64_t now_us);
 
-/* A counter's cell `lane`, out of its signed lanes: borrows of lower lanes given back, negative is
- * 0. */
-int64_t weir_cells_decode(const weir_rule *rule, int64_t counter, int lane);
+/* What a counter says of its cells, out of its signed lanes: borrows of lower lanes given back,
+ * negative is 0. */
+enum { WEIR_LANES_MOST = 4 };
+void weir_cells_decode(const weir_rule *rule, int64_t counter, int64_t counts[WEIR_LANES_MOST]);
 
 #endif

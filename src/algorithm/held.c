@@ -33,15 +33,15 @@ void weir_held_survive(weir_machine *machine) {
   size_t survivors = machine->asks->kind != WEIR_ASK_RESET ? machine->stack->count : 0;
   int64_t look_until_us = machine->notes->look_until_us;
   for (size_t i = 0; i < survivors; i++)
-    held[i] = machine->notes->rules[i].held;
+    held[i] = machine->notes->held[i];
   memset(machine->notes, 0, machine->memo_bytes);
   machine->notes->look_until_us = look_until_us;
   for (size_t i = 0; i < survivors; i++)
-    machine->notes->rules[i].held = held[i];
+    machine->notes->held[i] = held[i];
 }
 
 void weir_held_add(weir_machine *machine, size_t i, int64_t index, int64_t amount) {
-  weir_held *held = &machine->notes->rules[i].held;
+  weir_held *held = &machine->notes->held[i];
   if (held->index != index) {
     if (amount < 0) return; /* it was held before, and is not watched any more */
     *held = (weir_held){.index = index};
@@ -51,7 +51,7 @@ void weir_held_add(weir_machine *machine, size_t i, int64_t index, int64_t amoun
 }
 
 void weir_held_compare(weir_machine *machine, size_t i, int64_t index, int64_t found) {
-  weir_held *held = &machine->notes->rules[i].held;
+  weir_held *held = &machine->notes->held[i];
   if (held->index != index || found >= held->amount) return;
   held->amount = 0;
   machine->lost++;

@@ -43,15 +43,6 @@ static int64_t common_room(const weir_stack *stack, const weir_part *parts, cons
 /* --- what is told ------------------------------------------------------------------------------
  */
 
-static weir_decision figures(const weir_stack *stack, const weir_part *parts, size_t i,
-                             const weir_ask *ask, bool denies) {
-  const weir_rule *rule = &stack->rules[i];
-  int64_t cost = denies ? needed_cost(ask, i) : weir_ask_cost(ask, i);
-  weir_decision told = {.rule = (uint32_t)i, .limit = weir_rule_capacity(rule)};
-  parts[i].method->figures(rule, &parts[i], ask, cost, denies, &told);
-  return told;
-}
-
 /* The rule that denies longest speaks, else the one with least remaining; the first of equals. What
  * is not known counts as most. */
 static bool speaks_before(const weir_decision *other, const weir_decision *spoken,
@@ -60,7 +51,8 @@ static bool speaks_before(const weir_decision *other, const weir_decision *spoke
                       : (uint64_t)other->remaining < (uint64_t)spoken->remaining;
 }
 
-static weir_decision speak(const weir_stack *stack, const weir_part *parts, const weir_ask *ask,
+/* One answer out of those of all rules. */
+static weir_decision speak(const weir_stack *stack, const weir_decision told[], const weir_ask *ask,
                            unsigned denying) {
   weir_decision spoken = {0};
   int64_t reset_after_us = 0;
@@ -68,11 +60,13 @@ static weir_decision speak(const weir_stack *stack, const weir_part *parts, cons
   bool first = true;
   for (size_t i = 0; i < stack->count; i++) {
     if (weir_ask_cost(ask, i) == 0) continue;
-    bool denies = denying >> i & 1U;
-    weir_decision other = figures(stack, parts, i, ask, denies);
-    if (other.reset_after_us > reset_after_us) reset_after_us = other.reset_after_us;
-    if (denies && stack->rules[i].hold_us > hold_us) hold_us = stack->rules[i].hold_us;
-    if (first || speaks_before(&other, &spoken, denying)) spoken = other;
+    if (told[i].reset_after_us > reset_after_us) reset_after_us = told[i].reset_after_us;
+    if (denying >> i & 1U && stack->rules[i].hold_us > hold_us) hold_us = stack->rules[i].hold_us;
+    if (first || speaks_before(&told[i], &spoken, denying)) {
+      spoken = told[i];
+      spoken.rule = (uint32_t)i;
+      spoken.limit = weir_rule_capacity(&stack->rules[i]);
+    }
     first = false;
   }
   spoken.allowed = denying == 0;
@@ -113,7 +107,16 @@ static void remember_denial(weir_machine *machine, const weir_ask *ask) {
 }
 
 static void settle(weir_machine *machine, weir_ask *ask, unsigned denying) {
-  ask->decision = speak(machine->stack, machine->parts, ask, denying);
+  weir_decision told[WEIR_RULES_MOST];
+  for (size_t i = 0; i < machine->stack->count; i++) {
+    bool denies = denying >> i & 1U;
+    int64_t cost = denies ? needed_cost(ask, i) : weir_ask_cost(ask, i);
+    told[i] = (weir_decision){0};
+    if (weir_ask_cost(ask, i) > 0)
+      machine->parts[i].method->figures(&machine->stack->rules[i], &machine->parts[i], ask, cost,
+                                        denies, &told[i]);
+  }
+  ask->decision = speak(machine->stack, told, ask, denying);
   ask->decision.at_us = machine->now_us;
   ask->status = WEIR_OK;
   ask->settled = true;
@@ -167,22 +170,16 @@ static void offer_all(const weir_stack *stack, weir_ask *ask) {
   if (ask->asked > 0) ask->cost = ask->asked < most ? ask->asked : most;
 }
 
-/* Whether rule i was charged for this ask in a stage before that of `rules`. */
-static bool is_earlier(const weir_machine *machine, const weir_ask *ask, unsigned rules, size_t i) {
-  return !(rules >> i & 1U) && machine->parts[i].charge > 0 && weir_ask_cost(ask, i) > 0;
-}
-
 /* Counts an ask under the rules of earlier stages, or (sign -1) no longer. */
-static void count_earlier(weir_machine *machine, const weir_ask *ask, unsigned rules, int sign) {
+static void count_earlier(weir_machine *machine, const weir_ask *ask, int sign) {
   for (size_t i = 0; i < machine->stack->count; i++)
-    if (is_earlier(machine, ask, rules, i)) note(machine, i, sign * weir_ask_cost(ask, i));
+    if (machine->charged_before >> i & 1U) note(machine, i, sign * weir_ask_cost(ask, i));
 }
 
 /* `cost` less of an ask goes back under the rules of earlier stages. */
-static void give_up_earlier(weir_machine *machine, const weir_ask *ask, unsigned rules,
-                            int64_t cost) {
+static void give_up_earlier(weir_machine *machine, const weir_ask *ask, int64_t cost) {
   for (size_t i = 0; i < machine->stack->count; i++)
-    if (is_earlier(machine, ask, rules, i))
+    if (machine->charged_before >> i & 1U && weir_ask_cost(ask, i) > 0)
       machine->parts[i].unused += ask->costs != NULL ? ask->costs[i] : cost;
 }
 
@@ -262,14 +259,14 @@ static void deny(weir_machine *machine, const weir_ask *ask, unsigned rules) {
     else
       part->unused += cost;
   }
-  give_up_earlier(machine, ask, rules, ask->cost);
+  give_up_earlier(machine, ask, ask->cost);
 }
 
 /* Takes out of the rules of earlier stages what the open takes have counted there, so that each can
  * be told what it found when it came. */
-static void lift_earlier(weir_machine *machine, unsigned rules) {
+static void lift_earlier(weir_machine *machine) {
   for (const weir_ask *ask = machine->asks; ask != NULL; ask = ask->next)
-    if (!ask->settled && ask->kind == WEIR_ASK_TAKE) count_earlier(machine, ask, rules, -1);
+    if (!ask->settled && ask->kind == WEIR_ASK_TAKE) count_earlier(machine, ask, -1);
 }
 
 /* Answers whether it was denied. Earlier stages do not count this ask, nor those behind it. */
@@ -280,13 +277,13 @@ static bool judge_take(weir_machine *machine, weir_ask *ask, unsigned rules, boo
   if (ask->cost < asked) {
     for (size_t i = 0; i < machine->stack->count; i++)
       if (rules >> i & 1U) machine->parts[i].unused += asked - ask->cost;
-    give_up_earlier(machine, ask, rules, asked - ask->cost);
+    give_up_earlier(machine, ask, asked - ask->cost);
   }
   unsigned denying = denying_rules(machine->stack, machine->parts, ask, rules);
   ask->denying = denying;
   if (denying == 0) {
     admit(machine, ask, rules);
-    count_earlier(machine, ask, rules, 1);
+    if (machine->charged_before != 0) count_earlier(machine, ask, 1);
     if (last) settle(machine, ask, 0);
     return false;
   }
@@ -299,7 +296,7 @@ static bool judge_take(weir_machine *machine, weir_ask *ask, unsigned rules, boo
 
 bool weir_judge_stage(weir_machine *machine, unsigned rules, bool last, bool final) {
   bool denied = false;
-  lift_earlier(machine, rules);
+  if (machine->charged_before != 0) lift_earlier(machine);
   for (weir_ask *ask = machine->asks; ask != NULL; ask = ask->next) {
     if (ask->settled) continue;
     if (ask->kind == WEIR_ASK_TAKE)
@@ -351,18 +348,23 @@ bool weir_settle_never(const weir_stack *stack, int64_t now_us, weir_ask *ask) {
 
 bool weir_settle_locally(const weir_stack *stack, const weir_terms *terms, const weir_memo *memo,
                          int64_t now_us, weir_ask *ask) {
-  weir_part parts[WEIR_RULES_MOST];
+  weir_decision told[WEIR_RULES_MOST];
+  unsigned denying = 0;
   if (!terms->local_denial || stack->count_all || !is_plain(ask) || memo->denied_cost == 0 ||
       ask->cost < memo->denied_cost || now_us < memo->denied_at_us ||
       now_us >= memo->denied_until_us)
     return false;
   for (size_t i = 0; i < stack->count; i++) {
-    parts[i] = (weir_part){.method = weir_method_of(&stack->rules[i]), .now_us = now_us};
-    if (!parts[i].method->recall(stack, i, terms, memo, now_us, &parts[i])) return false;
+    const weir_rule *rule = &stack->rules[i];
+    const void *memory = weir_memo_own(stack, memo, i);
+    int64_t room;
+    told[i] = (weir_decision){0};
+    if (!weir_method_of(rule)->recall(rule, terms, memory, now_us, ask, ask->cost, &room, &told[i]))
+      return false;
+    if (room < ask->cost) denying |= 1U << i;
   }
-  unsigned denying = denying_rules(stack, parts, ask, all_rules(stack));
   if (denying == 0) return false;
-  ask->decision = speak(stack, parts, ask, denying);
+  ask->decision = speak(stack, told, ask, denying);
   ask->decision.source = WEIR_SOURCE_LOCAL;
   ask->decision.at_us = now_us;
   ask->status = WEIR_OK;

@@ -19,14 +19,23 @@
 #include "algorithm/held.h"
 #include "algorithm/judge.h"
 #include "algorithm/method.h"
-#include "algorithm/notes.h"
 
 /* --- memory ------------------------------------------------------------------------------------
  */
 
+static size_t own_offset(const weir_stack *stack, size_t i) {
+  size_t offset = sizeof(weir_memo) + stack->count * sizeof(weir_held);
+  for (size_t before = 0; before < i; before++)
+    offset += weir_method_of(&stack->rules[before])->memory_bytes(&stack->rules[before]);
+  return offset;
+}
+
 size_t weir_memo_bytes(const weir_stack *stack) {
-  return sizeof(weir_memo) + stack->count * sizeof(weir_memo_rule) +
-         weir_notes_offset(stack, stack->count) * sizeof(weir_memo_cell);
+  return own_offset(stack, stack->count);
+}
+
+const void *weir_memo_own(const weir_stack *stack, const weir_memo *memo, size_t i) {
+  return (const char *)memo + own_offset(stack, i);
 }
 
 size_t weir_machine_actions_most(const weir_stack *stack) {
@@ -36,9 +45,13 @@ size_t weir_machine_actions_most(const weir_stack *stack) {
   return actions;
 }
 
+/* A machine, its actions, its notes, its parts' states. */
 size_t weir_machine_bytes(const weir_stack *stack) {
-  return sizeof(weir_machine) + weir_machine_actions_most(stack) * sizeof(weir_action) +
-         weir_memo_bytes(stack);
+  size_t bytes = sizeof(weir_machine) + weir_machine_actions_most(stack) * sizeof(weir_action) +
+                 weir_memo_bytes(stack);
+  for (size_t i = 0; i < stack->count; i++)
+    bytes += weir_method_of(&stack->rules[i])->state_bytes;
+  return bytes;
 }
 
 weir_machine *weir_machine_init(void *memory, const weir_stack *stack, const weir_terms *terms) {
@@ -46,9 +59,14 @@ weir_machine *weir_machine_init(void *memory, const weir_stack *stack, const wei
   *machine = (weir_machine){.stack = stack, .terms = terms, .memo_bytes = weir_memo_bytes(stack)};
   machine->actions = (weir_action *)(machine + 1);
   machine->notes = (weir_memo *)(machine->actions + weir_machine_actions_most(stack));
-  machine->cells = (weir_memo_cell *)(machine->notes->rules + stack->count);
-  for (size_t i = 0; i < stack->count; i++)
-    machine->parts[i].method = weir_method_of(&stack->rules[i]);
+  char *state = (char *)machine->notes + machine->memo_bytes;
+  for (size_t i = 0; i < stack->count; i++) {
+    weir_part *part = &machine->parts[i];
+    part->method = weir_method_of(&stack->rules[i]);
+    part->memory = (char *)machine->notes + own_offset(stack, i);
+    part->state = state;
+    state += part->method->state_bytes;
+  }
   return machine;
 }
 
@@ -140,14 +158,17 @@ static void enter(weir_machine *machine, weir_phase phase) {
 static void frame(weir_machine *machine, int64_t now_us) {
   machine->now_us = machine->clock_us = now_us;
   for (size_t i = 0; i < machine->stack->count; i++) {
-    const weir_method *method = machine->parts[i].method;
-    machine->parts[i] = (weir_part){.method = method, .now_us = now_us};
-    method->frame(machine, i);
+    weir_part *part = &machine->parts[i];
+    *part = (weir_part){
+        .method = part->method, .memory = part->memory, .state = part->state, .now_us = now_us};
+    memset(part->state, 0, part->method->state_bytes);
+    part->method->frame(machine, i);
   }
 }
 
 /* Begins the stage that find_stage() found; without one the charge is over. */
 static void charge_stage(weir_machine *machine) {
+  machine->charged_before |= machine->charging;
   machine->charging = find_stage(machine, &machine->stage);
   for (size_t i = 0; i < machine->stack->count; i++)
     if (machine->charging >> i & 1U) machine->parts[i].charge = wanted_cost(machine, i);
@@ -156,7 +177,7 @@ static void charge_stage(weir_machine *machine) {
 
 static void begin_charge(weir_machine *machine) {
   machine->notes->must_peek = false;
-  machine->stage = 0;
+  machine->stage = machine->charging = machine->charged_before = 0;
   charge_stage(machine);
 }
 

@@ -17,6 +17,11 @@ typedef struct weir_method {
   unsigned stage;       /* enum weir_stage */
   bool charges_at_once; /* a charge is one round and goes back whole: no look is needed before it */
 
+  /* Bytes of what a memo keeps of one rule, a multiple of 8, where zeroed means nothing known; and
+   * of what the method knows besides while a machine runs, zeroed before each frame(). */
+  size_t (*memory_bytes)(const weir_rule *rule);
+  size_t state_bytes;
+
   /* Most operations that the part plans for one round. */
   size_t (*actions_most)(const weir_rule *rule);
 
@@ -78,9 +83,10 @@ typedef struct weir_method {
    * no longer matters. False when less than that is charged. */
   bool (*refund)(weir_machine *machine, size_t i, const weir_ask *ask, int64_t cost);
 
-  /* The part as the memo alone knows it, for a denial without the store; false: not well enough. */
-  bool (*recall)(const weir_stack *stack, size_t i, const weir_terms *terms, const weir_memo *memo,
-                 int64_t now_us, weir_part *part);
+  /* Room and figures for this cost by the memory alone, for a denial without the store; false: it
+   * does not know enough. */
+  bool (*recall)(const weir_rule *rule, const weir_terms *terms, const void *memory, int64_t now_us,
+                 const weir_ask *ask, int64_t cost, int64_t *room, weir_decision *figures);
 } weir_method;
 
 extern const weir_method weir_window_method; /* fixed and sliding windows */

@@ -35,6 +35,25 @@
 #include "algorithm/held.h"
 #include "algorithm/method.h"
 
+/* What a process keeps of one key. */
+typedef struct quota_memory {
+  bool known;
+  int64_t start_us; /* of the open window */
+  int64_t count;
+  int64_t read_us; /* the clock of the round that read it */
+} quota_memory;
+
+typedef struct quota_state {
+  int64_t group;    /* G: g, or a later one where g is closed */
+  int64_t at_us;    /* within G: the moment that a window is wanted for */
+  int64_t opens[3]; /* what is known of groups G-1, G and G+1: a start, or why there is none */
+  int64_t start_us; /* of the window in question; below 0: none */
+  int64_t count;
+  bool counted; /* the count was read */
+  bool opening; /* this round opens G */
+  bool opened;  /* some round of this phase did: before its first charge nothing was open */
+} quota_state;
+
 /* Why a group has no start. */
 enum { UNREAD = -1, ABSENT = -2, CLOSED = -3, WRONG = -4 };
 
@@ -46,8 +65,8 @@ enum { BEFORE, OWN, AFTER, GROUPS };
 
 /* A group is asked for until W after its end and e; a count until W after its start. One W more
  * leaves room for starts that are set ahead; 2 s for whole seconds. */
-static weir_action *plan(weir_machine *machine, size_t i, weir_operation_kind kind,
-                         weir_place place, int64_t index) {
+static weir_action *quota_plan(weir_machine *machine, size_t i, weir_operation_kind kind,
+                               weir_place place, int64_t index) {
   int64_t period = machine->stack->rules[i].period_us;
   int64_t ttl = 3 * period + machine->terms->margin_us + 2000000;
   return weir_plan(machine, i, kind, place, index, ttl);
@@ -55,52 +74,59 @@ static weir_action *plan(weir_machine *machine, size_t i, weir_operation_kind ki
 
 /* One of the three groups; nothing was opened before the epoch. On the key of a window rests what
  * is charged to the window. */
-static void plan_open(weir_machine *machine, size_t i, weir_operation_kind kind, int which) {
+static void quota_plan_open(weir_machine *machine, size_t i, weir_operation_kind kind, int which) {
+  quota_state *state = machine->parts[i].state;
   const weir_rule *rule = &machine->stack->rules[i];
-  const weir_kept *kept = &machine->notes->rules[i].kept;
-  int64_t group = machine->parts[i].quota.group + which - OWN;
+  const quota_memory *memory = machine->parts[i].memory;
+  int64_t group = state->group + which - OWN;
   if (group < 0) return;
-  weir_action *action = plan(machine, i, kind, WEIR_PLACE_OPEN, group);
-  if (kind == WEIR_GET && kept->quota.start_us / rule->period_us == group)
-    action->stake = weir_plan_stake(kept->quota.count, rule->limit);
+  weir_action *action = quota_plan(machine, i, kind, WEIR_PLACE_OPEN, group);
+  if (kind == WEIR_GET && memory->start_us / rule->period_us == group)
+    action->stake = weir_plan_stake(memory->count, rule->limit);
 }
 
 /* Asks for the window of a moment. */
-static void aim(weir_machine *machine, size_t i, int64_t at_us) {
-  weir_part *part = &machine->parts[i];
-  part->quota.at_us = at_us;
-  part->quota.group = at_us / machine->stack->rules[i].period_us;
-  part->quota.opens[BEFORE] = part->quota.group > 0 ? UNREAD : CLOSED;
-  part->quota.opens[OWN] = part->quota.opens[AFTER] = UNREAD;
-  part->quota.start_us = -1;
+static void quota_aim(weir_machine *machine, size_t i, int64_t at_us) {
+  quota_state *state = machine->parts[i].state;
+  state->at_us = at_us;
+  state->group = at_us / machine->stack->rules[i].period_us;
+  state->opens[BEFORE] = state->group > 0 ? UNREAD : CLOSED;
+  state->opens[OWN] = state->opens[AFTER] = UNREAD;
+  state->start_us = -1;
 }
 
 /* Whether what the memo keeps is a window for now_us that may still be used unasked. */
-static bool is_usable(const weir_rule *rule, const weir_terms *terms, const weir_kept *kept,
-                      int64_t now_us) {
-  return kept->quota.known && kept->quota.read_us <= now_us &&
-         now_us - kept->quota.read_us <= terms->memo_age_us &&
-         kept->quota.start_us <= now_us + terms->margin_us &&
-         now_us - kept->quota.start_us < rule->period_us;
+static bool quota_is_usable(const weir_rule *rule, const weir_terms *terms,
+                            const quota_memory *memory, int64_t now_us) {
+  return memory->known && memory->read_us <= now_us &&
+         now_us - memory->read_us <= terms->memo_age_us &&
+         memory->start_us <= now_us + terms->margin_us &&
+         now_us - memory->start_us < rule->period_us;
 }
 
-static size_t actions_most(const weir_rule *rule) {
+static size_t quota_memory_bytes(const weir_rule *rule) {
+  (void)rule;
+  return sizeof(quota_memory);
+}
+
+static size_t quota_actions_most(const weir_rule *rule) {
   (void)rule;
   return 2 * GROUPS; /* a reset: all that is known of three groups */
 }
 
-static void frame(weir_machine *machine, size_t i) {
-  weir_kept *kept = &machine->notes->rules[i].kept;
-  aim(machine, i, machine->now_us);
-  if (is_usable(&machine->stack->rules[i], machine->terms, kept, machine->now_us))
-    machine->parts[i].quota.start_us = kept->quota.start_us;
+static void quota_frame(weir_machine *machine, size_t i) {
+  quota_state *state = machine->parts[i].state;
+  quota_memory *memory = machine->parts[i].memory;
+  quota_aim(machine, i, machine->now_us);
+  if (quota_is_usable(&machine->stack->rules[i], machine->terms, memory, machine->now_us))
+    state->start_us = memory->start_us;
   else
-    kept->quota.known = false;
+    memory->known = false;
 }
 
 /* A charge asks for itself which window is open, so that it needs no look; a window opens only
  * where the request that opens it fits. */
-static bool blind(const weir_machine *machine, size_t i) {
+static bool quota_blind(const weir_machine *machine, size_t i) {
   (void)machine;
   (void)i;
   return true;
@@ -109,18 +135,19 @@ static bool blind(const weir_machine *machine, size_t i) {
 /* --- which window ------------------------------------------------------------------------------
  */
 
-static bool is_stamp(int64_t at_us) {
+static bool quota_is_stamp(int64_t at_us) {
   return at_us >= 0 && at_us <= LATEST_STAMP_US;
 }
 
 /* The latest that an honest clock may have stored; for a refund, one of the time of its stamp. */
-static int64_t latest_us(const weir_machine *machine) {
+static int64_t quota_latest_us(const weir_machine *machine) {
   const weir_ask *ask = machine->asks;
-  bool later = ask->kind == WEIR_ASK_REFUND && is_stamp(ask->at_us) && ask->at_us > machine->now_us;
+  bool later =
+      ask->kind == WEIR_ASK_REFUND && quota_is_stamp(ask->at_us) && ask->at_us > machine->now_us;
   return (later ? ask->at_us : machine->now_us) + machine->terms->margin_us;
 }
 
-static int64_t decode(const weir_rule *rule, const weir_action *action, int64_t latest_us) {
+static int64_t quota_decode(const weir_rule *rule, const weir_action *action, int64_t latest_us) {
   int64_t begin = action->index * rule->period_us;
   if (action->outcome == WEIR_ABSENT) return ABSENT;
   if (action->value == 0) return begin + rule->period_us <= latest_us ? CLOSED : WRONG;
@@ -129,50 +156,52 @@ static int64_t decode(const weir_rule *rule, const weir_action *action, int64_t 
   return honest ? start : WRONG;
 }
 
-static void keep_start(weir_machine *machine, size_t i) {
-  weir_kept *kept = &machine->notes->rules[i].kept;
-  kept->quota.known = true;
-  kept->quota.start_us = machine->parts[i].quota.start_us;
-  kept->quota.count = 0;
-  kept->quota.read_us = machine->clock_us;
+static void quota_keep_start(weir_machine *machine, size_t i) {
+  quota_state *state = machine->parts[i].state;
+  quota_memory *memory = machine->parts[i].memory;
+  memory->known = true;
+  memory->start_us = state->start_us;
+  memory->count = 0;
+  memory->read_us = machine->clock_us;
 }
 
 /* Draws the conclusion from what was read: a start, or the next group if this one is closed, or
  * neither: no window is open. */
-static void find_window(weir_machine *machine, size_t i) {
-  weir_part *part = &machine->parts[i];
-  int64_t *opens = part->quota.opens;
+static void quota_find_window(weir_machine *machine, size_t i) {
+  quota_state *state = machine->parts[i].state;
+  int64_t *opens = state->opens;
   int64_t period = machine->stack->rules[i].period_us;
-  if (part->quota.start_us >= 0 || opens[OWN] == UNREAD) return;
-  if (opens[BEFORE] >= 0 && part->quota.at_us - opens[BEFORE] < period) {
-    part->quota.start_us = opens[BEFORE];
+  if (state->start_us >= 0 || opens[OWN] == UNREAD) return;
+  if (opens[BEFORE] >= 0 && state->at_us - opens[BEFORE] < period) {
+    state->start_us = opens[BEFORE];
   } else if (opens[OWN] >= 0) {
-    part->quota.start_us = opens[OWN];
+    state->start_us = opens[OWN];
   } else if (opens[OWN] == CLOSED) {
-    aim(machine, i, (part->quota.group + 1) * period);
+    quota_aim(machine, i, (state->group + 1) * period);
     opens[BEFORE] = CLOSED;
   }
-  if (part->quota.start_us >= 0) keep_start(machine, i);
+  if (state->start_us >= 0) quota_keep_start(machine, i);
 }
 
 /* The moment of a refund is that of its charge; a stamp that no clock makes is refused later. */
-static void aim_at_stamp(weir_machine *machine, size_t i) {
+static void quota_aim_at_stamp(weir_machine *machine, size_t i) {
   int64_t at_us = machine->asks->at_us;
-  aim(machine, i, is_stamp(at_us) ? at_us : machine->now_us);
+  quota_aim(machine, i, quota_is_stamp(at_us) ? at_us : machine->now_us);
 }
 
 /* The window before, if it is still open, is wanted first: a stamp then belongs to one window,
  * whatever is opened after it. */
-static void look(weir_machine *machine, size_t i) {
+static void quota_look(weir_machine *machine, size_t i) {
+  quota_state *state = machine->parts[i].state;
   weir_part *part = &machine->parts[i];
-  if (part->quota.counted) return;
-  if (part->step++ == 0 && machine->asks->kind == WEIR_ASK_REFUND) aim_at_stamp(machine, i);
-  find_window(machine, i);
-  if (part->quota.start_us >= 0) {
-    plan(machine, i, WEIR_GET, WEIR_PLACE_COUNT, part->quota.start_us);
-  } else if (part->quota.opens[OWN] == UNREAD) {
-    if (part->quota.opens[BEFORE] == UNREAD) plan_open(machine, i, WEIR_GET, BEFORE);
-    plan_open(machine, i, WEIR_GET, OWN);
+  if (state->counted) return;
+  if (part->step++ == 0 && machine->asks->kind == WEIR_ASK_REFUND) quota_aim_at_stamp(machine, i);
+  quota_find_window(machine, i);
+  if (state->start_us >= 0) {
+    quota_plan(machine, i, WEIR_GET, WEIR_PLACE_COUNT, state->start_us);
+  } else if (state->opens[OWN] == UNREAD) {
+    if (state->opens[BEFORE] == UNREAD) quota_plan_open(machine, i, WEIR_GET, BEFORE);
+    quota_plan_open(machine, i, WEIR_GET, OWN);
   }
 }
 
@@ -181,87 +210,94 @@ static void look(weir_machine *machine, size_t i) {
 
 /* Closing before it is known whether it must be costs a round less, and does no harm: this clock is
  * past the group before. */
-static void plan_closing(weir_machine *machine, size_t i) {
-  if (machine->parts[i].quota.opens[BEFORE] == UNREAD) {
-    plan_open(machine, i, WEIR_CREATE, BEFORE); /* with 0 */
-    plan_open(machine, i, WEIR_GET, BEFORE);
+static void quota_plan_closing(weir_machine *machine, size_t i) {
+  quota_state *state = machine->parts[i].state;
+  if (state->opens[BEFORE] == UNREAD) {
+    quota_plan_open(machine, i, WEIR_CREATE, BEFORE); /* with 0 */
+    quota_plan_open(machine, i, WEIR_GET, BEFORE);
   }
-  plan_open(machine, i, WEIR_GET, OWN);
+  quota_plan_open(machine, i, WEIR_GET, OWN);
 }
 
 /* The group before is decided, and its window, if any, is over. */
-static void plan_opening(weir_machine *machine, size_t i) {
-  weir_part *part = &machine->parts[i];
+static void quota_plan_opening(weir_machine *machine, size_t i) {
+  quota_state *state = machine->parts[i].state;
   int64_t period = machine->stack->rules[i].period_us;
-  int64_t start = part->quota.at_us;
-  bool wrong = part->quota.opens[OWN] == WRONG;
+  int64_t start = state->at_us;
+  bool wrong = state->opens[OWN] == WRONG;
   if (wrong) {
-    start = part->quota.group * period;
-    if (part->quota.opens[BEFORE] >= 0) start = part->quota.opens[BEFORE] + period;
+    start = state->group * period;
+    if (state->opens[BEFORE] >= 0) start = state->opens[BEFORE] + period;
   }
-  plan(machine, i, wrong ? WEIR_PUT : WEIR_CREATE, WEIR_PLACE_OPEN, part->quota.group)->value =
+  quota_plan(machine, i, wrong ? WEIR_PUT : WEIR_CREATE, WEIR_PLACE_OPEN, state->group)->value =
       start + 1;
-  plan_open(machine, i, WEIR_GET, OWN);
-  part->quota.opening = part->quota.opened = true;
+  quota_plan_open(machine, i, WEIR_GET, OWN);
+  state->opening = state->opened = true;
 }
 
-static bool tells_stakes(const weir_machine *machine) {
+static bool quota_tells_stakes(const weir_machine *machine) {
   return machine->terms->traits & WEIR_TRAIT_STAKE;
 }
 
 /* Reads the key that opened the window along; a store that evicts by stakes learns what rests on
  * it.
  */
-static void plan_start(weir_machine *machine, size_t i, int64_t charged) {
+static void quota_plan_start(weir_machine *machine, size_t i, int64_t charged) {
+  quota_state *state = machine->parts[i].state;
   const weir_rule *rule = &machine->stack->rules[i];
-  int64_t group = machine->parts[i].quota.start_us / rule->period_us;
-  plan(machine, i, WEIR_GET, WEIR_PLACE_OPEN, group)->stake = weir_plan_stake(charged, rule->limit);
+  int64_t group = state->start_us / rule->period_us;
+  quota_plan(machine, i, WEIR_GET, WEIR_PLACE_OPEN, group)->stake =
+      weir_plan_stake(charged, rule->limit);
 }
 
 /* With knowledge that will soon be too old, the key that opened the window is read along: a key in
  * steady use never needs a round more. A store that evicts by stakes is told whenever the count
  * gets another binary digit, so that it knows of half of what rests on that key, or more. */
-static void plan_addition(weir_machine *machine, size_t i) {
+static void quota_plan_addition(weir_machine *machine, size_t i) {
+  quota_state *state = machine->parts[i].state;
   const weir_part *part = &machine->parts[i];
-  const weir_kept *kept = &machine->notes->rules[i].kept;
-  int64_t known_for = machine->now_us - kept->quota.read_us;
-  int64_t count = kept->quota.count;
+  const quota_memory *memory = machine->parts[i].memory;
+  int64_t known_for = machine->now_us - memory->read_us;
+  int64_t count = memory->count;
   int64_t charged = count + part->charge;
-  bool grew = tells_stakes(machine) && count > 0 && (count ^ charged) > count;
-  plan(machine, i, WEIR_ADD, WEIR_PLACE_COUNT, part->quota.start_us)->delta = part->charge;
-  if (known_for > machine->terms->memo_age_us / 2 || grew) plan_start(machine, i, charged);
+  bool grew = quota_tells_stakes(machine) && count > 0 && (count ^ charged) > count;
+  quota_plan(machine, i, WEIR_ADD, WEIR_PLACE_COUNT, state->start_us)->delta = part->charge;
+  if (known_for > machine->terms->memo_age_us / 2 || grew) quota_plan_start(machine, i, charged);
 }
 
-static void charge(weir_machine *machine, size_t i) {
+static void quota_charge(weir_machine *machine, size_t i) {
+  quota_state *state = machine->parts[i].state;
   weir_part *part = &machine->parts[i];
   if (part->charged) return;
-  find_window(machine, i);
-  if (part->quota.start_us >= 0)
-    plan_addition(machine, i);
-  else if (part->quota.opens[OWN] == UNREAD)
-    plan_closing(machine, i);
+  quota_find_window(machine, i);
+  if (state->start_us >= 0)
+    quota_plan_addition(machine, i);
+  else if (state->opens[OWN] == UNREAD)
+    quota_plan_closing(machine, i);
   else
-    plan_opening(machine, i);
+    quota_plan_opening(machine, i);
 }
 
-static void take_back(weir_machine *machine, size_t i) {
+static void quota_take_back(weir_machine *machine, size_t i) {
+  quota_state *state = machine->parts[i].state;
   weir_part *part = &machine->parts[i];
   if (part->step++ > 0) return;
-  plan(machine, i, WEIR_SUB, WEIR_PLACE_COUNT, part->quota.start_us)->delta = part->unused;
-  if (tells_stakes(machine)) plan_start(machine, i, part->quota.count);
+  quota_plan(machine, i, WEIR_SUB, WEIR_PLACE_COUNT, state->start_us)->delta = part->unused;
+  if (quota_tells_stakes(machine)) quota_plan_start(machine, i, state->count);
 }
 
 /* Reads, then drops: three groups, as this clock may be late or early. A process that is under way
  * meanwhile, or remembers the window, may charge the old one once more; a window that opens then is
  * a new one, which may overlap with it. */
-static void reset(weir_machine *machine, size_t i) {
+static void quota_reset(weir_machine *machine, size_t i) {
+  quota_state *state = machine->parts[i].state;
   weir_part *part = &machine->parts[i];
   int step = part->step++;
   if (step > 1) return;
   for (int which = BEFORE; which < GROUPS; which++) {
-    plan_open(machine, i, step == 0 ? WEIR_GET : WEIR_DROP, which);
-    if (step == 1 && part->quota.opens[which] >= 0)
-      plan(machine, i, WEIR_DROP, WEIR_PLACE_COUNT, part->quota.opens[which]);
+    quota_plan_open(machine, i, step == 0 ? WEIR_GET : WEIR_DROP, which);
+    if (step == 1 && state->opens[which] >= 0)
+      quota_plan(machine, i, WEIR_DROP, WEIR_PLACE_COUNT, state->opens[which]);
   }
 }
 
@@ -269,135 +305,152 @@ static void reset(weir_machine *machine, size_t i) {
  */
 
 /* A window in use: whether it is still the one that is stored. */
-static void confirm_start(weir_machine *machine, size_t i, const weir_action *action) {
-  weir_kept *kept = &machine->notes->rules[i].kept;
-  int64_t start = machine->parts[i].quota.start_us;
-  kept->quota.known = action->outcome == WEIR_DONE && action->value == start + 1;
-  kept->quota.read_us = machine->clock_us;
+static void quota_confirm_start(weir_machine *machine, size_t i, const weir_action *action) {
+  quota_state *state = machine->parts[i].state;
+  quota_memory *memory = machine->parts[i].memory;
+  int64_t start = state->start_us;
+  memory->known = action->outcome == WEIR_DONE && action->value == start + 1;
+  memory->read_us = machine->clock_us;
 }
 
 /* Whether a held window is still in use by this clock: longer than that no key has to live. */
-static bool is_held(const weir_machine *machine, size_t i, int64_t start_us) {
+static bool quota_is_held(const weir_machine *machine, size_t i, int64_t start_us) {
   return machine->clock_us - start_us < machine->stack->rules[i].period_us;
 }
 
 /* The window that this process charges is named by a key that never changes. */
-static void look_for_held_start(weir_machine *machine, size_t i, const weir_action *action) {
-  int64_t start = machine->notes->rules[i].held.index;
+static void quota_look_for_held_start(weir_machine *machine, size_t i, const weir_action *action) {
+  int64_t start = machine->notes->held[i].index;
   bool there = action->outcome == WEIR_DONE && action->value == start + 1;
   if (start / machine->stack->rules[i].period_us == action->index && !there &&
-      is_held(machine, i, start))
+      quota_is_held(machine, i, start))
     weir_held_compare(machine, i, start, 0);
 }
 
 /* A group that was opened and is not is lost to eviction, or was just overwritten: from the start.
  */
-static void answer_open(weir_machine *machine, size_t i, const weir_action *action) {
+static void quota_answer_open(weir_machine *machine, size_t i, const weir_action *action) {
+  quota_state *state = machine->parts[i].state;
   weir_part *part = &machine->parts[i];
-  int64_t which = action->index - part->quota.group + OWN;
+  int64_t which = action->index - state->group + OWN;
   if (action->kind != WEIR_GET) return;
-  look_for_held_start(machine, i, action);
-  if (part->quota.start_us >= 0 && machine->phase == WEIR_PHASE_CHARGE) {
-    confirm_start(machine, i, action);
+  quota_look_for_held_start(machine, i, action);
+  if (state->start_us >= 0 && machine->phase == WEIR_PHASE_CHARGE) {
+    quota_confirm_start(machine, i, action);
     return;
   }
-  int64_t found = decode(&machine->stack->rules[i], action, latest_us(machine));
-  if (part->quota.opening && (found == ABSENT || found == WRONG)) part->conflict = true;
-  part->quota.opening = false;
-  part->quota.opens[which] = found;
+  int64_t found = quota_decode(&machine->stack->rules[i], action, quota_latest_us(machine));
+  if (state->opening && (found == ABSENT || found == WRONG)) part->conflict = true;
+  state->opening = false;
+  state->opens[which] = found;
 }
 
-static void set_count(weir_machine *machine, size_t i, int64_t count) {
-  int64_t start = machine->parts[i].quota.start_us;
+static void quota_set_count(weir_machine *machine, size_t i, int64_t count) {
+  quota_memory *memory = machine->parts[i].memory;
+  quota_state *state = machine->parts[i].state;
+  int64_t start = state->start_us;
   count = count < 0 ? 0 : count < WEIR_COUNT_MOST ? count : WEIR_COUNT_MOST;
-  if (is_held(machine, i, start)) weir_held_compare(machine, i, start, count);
-  machine->parts[i].quota.count = machine->notes->rules[i].kept.quota.count = count;
+  if (quota_is_held(machine, i, start)) weir_held_compare(machine, i, start, count);
+  state->count = memory->count = count;
 }
 
-static void answer(weir_machine *machine, size_t i, const weir_action *action) {
+static void quota_answer(weir_machine *machine, size_t i, const weir_action *action) {
+  quota_state *state = machine->parts[i].state;
   weir_part *part = &machine->parts[i];
   int64_t value = action->outcome == WEIR_DONE ? action->value : 0;
   if (action->place == WEIR_PLACE_OPEN) {
-    answer_open(machine, i, action);
+    quota_answer_open(machine, i, action);
   } else if (action->kind == WEIR_GET) {
-    part->quota.counted = true;
-    set_count(machine, i, value);
+    state->counted = true;
+    quota_set_count(machine, i, value);
   } else if (action->kind == WEIR_ADD) {
     part->charged = true;
-    set_count(machine, i, (int64_t)((uint64_t)value - (uint64_t)action->delta));
+    quota_set_count(machine, i, (int64_t)((uint64_t)value - (uint64_t)action->delta));
   }
 }
 
 /* --- judging -----------------------------------------------------------------------------------
  */
 
-static bool keeps_denied(const weir_part *part) {
-  return part->quota.count < WEIR_COUNT_MOST - WEIR_LIMIT_MOST;
+static bool quota_keeps_denied(const weir_part *part) {
+  const quota_state *state = part->state;
+  return state->count < WEIR_COUNT_MOST - WEIR_LIMIT_MOST;
 }
 
-static int64_t room(const weir_rule *rule, const weir_part *part, const weir_ask *ask) {
+static int64_t quota_room(const weir_rule *rule, const weir_part *part, const weir_ask *ask) {
+  const quota_state *state = part->state;
   (void)ask;
-  return part->quota.count < rule->limit ? rule->limit - part->quota.count : 0;
+  return state->count < rule->limit ? rule->limit - state->count : 0;
 }
 
-static void note(weir_machine *machine, size_t i, int64_t cost) {
-  machine->parts[i].quota.count += cost;
-  machine->notes->rules[i].kept.quota.count += cost;
+static void quota_note(weir_machine *machine, size_t i, int64_t cost) {
+  quota_memory *memory = machine->parts[i].memory;
+  quota_state *state = machine->parts[i].state;
+  state->count += cost;
+  memory->count += cost;
 }
 
-static void figures(const weir_rule *rule, const weir_part *part, const weir_ask *ask, int64_t cost,
-                    bool denied, weir_decision *decision) {
+static void quota_figures(const weir_rule *rule, const weir_part *part, const weir_ask *ask,
+                          int64_t cost, bool denied, weir_decision *decision) {
+  const quota_state *state = part->state;
   (void)cost;
-  int64_t left =
-      part->quota.start_us >= 0 ? part->quota.start_us + rule->period_us - part->now_us : 0;
-  decision->remaining = room(rule, part, ask);
+  int64_t left = state->start_us >= 0 ? state->start_us + rule->period_us - part->now_us : 0;
+  decision->remaining = quota_room(rule, part, ask);
   if (denied) decision->retry_after_us = left;
-  decision->reset_after_us = part->quota.count > 0 || !part->quota.opened ? left : 0;
+  decision->reset_after_us = state->count > 0 || !state->opened ? left : 0;
 }
 
-static void hold(weir_machine *machine, size_t i, int64_t cost) {
-  weir_held_add(machine, i, machine->parts[i].quota.start_us, cost);
+static void quota_hold(weir_machine *machine, size_t i, int64_t cost) {
+  quota_state *state = machine->parts[i].state;
+  weir_held_add(machine, i, state->start_us, cost);
 }
 
 /* Where the window of the stamp is not to be found it was lost, or reset: less is charged than was,
  * which matters only as long as that window would be open. */
-static bool refund(weir_machine *machine, size_t i, const weir_ask *ask, int64_t cost) {
+static bool quota_refund(weir_machine *machine, size_t i, const weir_ask *ask, int64_t cost) {
+  quota_memory *memory = machine->parts[i].memory;
+  quota_state *state = machine->parts[i].state;
   weir_part *part = &machine->parts[i];
-  machine->notes->rules[i].kept.quota.known = false; /* perhaps it is not the window of now */
+  memory->known = false; /* perhaps it is not the window of now */
   int64_t period = machine->stack->rules[i].period_us;
-  bool found = part->quota.start_us >= 0;
+  bool found = state->start_us >= 0;
   part->unused = 0;
-  if (!is_stamp(ask->at_us)) return false;
-  if (machine->now_us - (found ? part->quota.start_us : ask->at_us) >= period) return true;
-  if (!found || part->quota.count < cost) return false;
+  if (!quota_is_stamp(ask->at_us)) return false;
+  if (machine->now_us - (found ? state->start_us : ask->at_us) >= period) return true;
+  if (!found || state->count < cost) return false;
   part->unused = cost;
   return true;
 }
 
-static bool recall(const weir_stack *stack, size_t i, const weir_terms *terms,
-                   const weir_memo *memo, int64_t now_us, weir_part *part) {
-  const weir_kept *kept = &memo->rules[i].kept;
-  if (!is_usable(&stack->rules[i], terms, kept, now_us)) return false;
-  part->quota.start_us = kept->quota.start_us;
-  part->quota.count = kept->quota.count;
+static bool quota_recall(const weir_rule *rule, const weir_terms *terms, const void *memory,
+                         int64_t now_us, const weir_ask *ask, int64_t cost, int64_t *room,
+                         weir_decision *figures) {
+  const quota_memory *kept = memory;
+  quota_state state = {.start_us = kept->start_us, .count = kept->count};
+  weir_part part = {.now_us = now_us, .state = &state};
+  if (!quota_is_usable(rule, terms, kept, now_us)) return false;
+  *room = quota_room(rule, &part, ask);
+  quota_figures(rule, &part, ask, cost, *room < cost, figures);
   return true;
 }
 
 const weir_method weir_quota_method = {
     .stage = WEIR_STAGE_COUNTERS,
-    .actions_most = actions_most,
-    .frame = frame,
-    .blind = blind,
-    .look = look,
-    .charge = charge,
-    .take_back = take_back,
-    .reset = reset,
-    .answer = answer,
-    .keeps_denied = keeps_denied,
-    .room = room,
-    .note = note,
-    .figures = figures,
-    .hold = hold,
-    .refund = refund,
-    .recall = recall,
+    .memory_bytes = quota_memory_bytes,
+    .state_bytes = sizeof(quota_state),
+    .actions_most = quota_actions_most,
+    .frame = quota_frame,
+    .blind = quota_blind,
+    .look = quota_look,
+    .charge = quota_charge,
+    .take_back = quota_take_back,
+    .reset = quota_reset,
+    .answer = quota_answer,
+    .keeps_denied = quota_keeps_denied,
+    .room = quota_room,
+    .note = quota_note,
+    .figures = quota_figures,
+    .hold = quota_hold,
+    .refund = quota_refund,
+    .recall = quota_recall,
 };

@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 
+#include "algorithm/bucket.h"
 #include "test_bucket_bench.h"
 
 #define SECOND INT64_C(1000000)
@@ -207,7 +208,8 @@ static void renews_the_key_of_a_new_epoch(void **state) {
   const int64_t later = 13 * EPOCH + 100000000;
   assert_renews(b, 13 * EPOCH - 1000, true);
   take(b, &b->other, later, 1);
-  b->one.memo->rules[0].kept.bucket.renewed_us = later; /* as if it were new enough */
+  weir_bucket_memory *memory = (weir_bucket_memory *)(b->one.memo->held + 1);
+  memory->renewed_us = later; /* as if it were new enough */
   assert_renews(b, later, true);
   tear_down(b);
 }

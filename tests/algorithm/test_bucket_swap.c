@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 
+#include "algorithm/bucket.h"
 #include "test_bucket_bench.h"
 
 /* --- rounds ------------------------------------------------------------------------------------
@@ -218,7 +219,8 @@ static void knows_nothing_after_an_answer_was_lost(void **state) {
   client_round(&b->one, &b->store, NOW, false);
   assert_int_equal(b->one.asks[0].status, WEIR_UNKNOWN_OUTCOME);
   assert_int_equal(stored_in(b, 0), NOW + 2 * TOKEN); /* nothing is taken back */
-  assert_false(b->one.memo->rules[0].kept.bucket.known);
+  const weir_bucket_memory *memory = weir_memo_own(b->one.stack, b->one.memo, 0);
+  assert_false(memory->known);
   client_take(&b->one, NOW, 1);
   expect_action(&b->one, 0, WEIR_GET);
   tear_down(b);

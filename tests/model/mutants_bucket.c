@@ -1,6 +1,7 @@
 /* Mistakes of buckets. */
 #include <string.h>
 
+#include "algorithm/bucket.h"
 #include "mutants.h"
 #include "mutants_machines.h"
 #include "truth.h"
@@ -83,7 +84,8 @@ static void is_alone(weir_stack *stack, weir_terms *terms) {
 /* As if the last charge had been one that renewed. */
 static void renew_in_mind(const struct model *model, weir_memo *memo) {
   int64_t clock_us = model->world->real_us - SKEW_US; /* of whoever is behind */
-  if (memo->rules[0].kept.bucket.renewed_us > 0) memo->rules[0].kept.bucket.renewed_us = clock_us;
+  weir_bucket_memory *memory = (weir_bucket_memory *)(memo->held + model->stack.count);
+  if (memory->renewed_us > 0) memory->renewed_us = clock_us;
 }
 
 static void short_life(const struct model *model, const struct client *client,

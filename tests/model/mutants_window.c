@@ -1,4 +1,5 @@
 /* Mistakes of windows. */
+#include "algorithm/window.h"
 #include "mutants.h"
 #include "truth.h"
 
@@ -26,10 +27,10 @@ static void look_ahead_too_late(weir_stack *stack, weir_terms *terms) {
 
 /* A cell that was read after its end, but before its end + e, passes for finished. */
 static void cache_early(const struct model *model, weir_memo *memo) {
-  weir_memo_cell *cells = (weir_memo_cell *)(memo->rules + model->stack.count);
-  for (int i = 0; i < memo->rules[0].kept.window.count; i++) {
-    int64_t end = (memo->rules[0].kept.window.first + i + 1) * model->stack.rules[0].cell_us;
-    int64_t *read_us = &cells[i].read_us;
+  weir_window_memory *window = (weir_window_memory *)(memo->held + model->stack.count);
+  for (int64_t i = 0; i < window->count; i++) {
+    int64_t end = (window->first + i + 1) * model->stack.rules[0].cell_us;
+    int64_t *read_us = &window->cells[i].read_us;
     if (*read_us >= end && *read_us < end + MARGIN_US) *read_us = end + MARGIN_US;
   }
 }

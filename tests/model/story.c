@@ -79,6 +79,13 @@ static void tell_time(const struct model *model, const weir_action *action, int6
   if (units % unit != 0) story_tell(model, "%+" PRId64 "/%" PRId64, units % unit, unit);
 }
 
+static void tell_cells(const struct model *model, const weir_rule *rule, int64_t counter) {
+  int64_t counts[WEIR_LANES_MOST];
+  weir_cells_decode(rule, counter, counts);
+  for (int lane = 0; lane < rule->lanes; lane++)
+    story_tell(model, "%s%" PRId64, lane > 0 ? " " : "", counts[lane]);
+}
+
 static void tell_value(const struct model *model, const weir_action *action, int64_t value) {
   const weir_rule *rule = &model->stack.rules[action->rule];
   if (weir_rule_is_bucket(rule))
@@ -91,8 +98,7 @@ static void tell_value(const struct model *model, const weir_action *action, int
   else if (truth_of(model, (int)action->rule) != &truth_window)
     story_tell(model, "%" PRId64, value);
   else
-    for (int lane = 0; lane < rule->lanes; lane++)
-      story_tell(model, "%s%" PRId64, lane > 0 ? " " : "", weir_cells_decode(rule, value, lane));
+    tell_cells(model, rule, value);
 }
 
 static void tell_amount(const struct model *model, const weir_action *action) {

@@ -47,12 +47,14 @@ static void check_counter(struct model *model, int rule, int64_t index) {
   const weir_rule *layout = &model->stack.rules[rule];
   const struct key *key = store_find(model, rule, WEIR_PLACE_COUNT, index, 0);
   int64_t counter = key != NULL && key->present ? key->value : 0;
+  int64_t counts[WEIR_LANES_MOST];
+  weir_cells_decode(layout, counter, counts);
   for (int lane = 0; lane < layout->lanes; lane++) {
     int64_t cell = index * layout->lanes + lane;
     int64_t slot = cell - model->first_cell[rule];
     if (slot < 0 || slot >= CELLS_MOST) continue;
     int32_t shadow = world->shadow[rule][slot];
-    int64_t stored = weir_cells_decode(layout, counter, lane);
+    int64_t stored = counts[lane];
     if (stored != (shadow > 0 ? shadow : 0))
       check_fails(model, CHECK_LANES,
                   "cell %" PRId64 " was charged %" PRId32 ", its lane reads %" PRId64, cell, shadow,
