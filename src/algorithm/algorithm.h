@@ -7,10 +7,11 @@
  * calls resume with a fresh `now`. The same machines run under src/limiter and under the model
  * checker.
  *
- * Files: machine.c is the way of a group through its rounds, the same for every rule; judge.c says
- * who is admitted and what each is told; held.c notices what was lost; window.c (with cells.c and
- * notes.c), bucket.c, quota.c and log.c are what the rules differ in, each a weir_method
- * (method.h).
+ * Files, in the order of a decision: machine.c leads a group through its phases; window.c,
+ * bucket.c, quota.c and log.c plan operations and take in their answers, each a weir_method
+ * (method.h) with a memory and a state that nobody else knows; judge.c says who is admitted and
+ * what each is told; held.c notices what was lost. Arithmetic stands apart: cells.c, bucket_math.c.
+ * Where what is kept: machine_memory.c.
  */
 #ifndef WEIR_ALGORITHM_ALGORITHM_H
 #define WEIR_ALGORITHM_ALGORITHM_H
@@ -149,6 +150,7 @@ typedef struct weir_machine {
   const weir_stack *stack;
   const weir_terms *terms;
   size_t memo_bytes; /* of the stack's memos */
+  bool only_windows; /* a charge of all rules is one round and goes back whole */
   weir_ask *asks;
   weir_phase phase;
   weir_status failure;     /* what a failed round means for the asks that are not settled */

@@ -20,56 +20,6 @@
 #include "algorithm/judge.h"
 #include "algorithm/method.h"
 
-/* --- memory ------------------------------------------------------------------------------------
- */
-
-static size_t own_offset(const weir_stack *stack, size_t i) {
-  size_t offset = sizeof(weir_memo) + stack->count * sizeof(weir_held);
-  for (size_t before = 0; before < i; before++)
-    offset += weir_method_of(&stack->rules[before])->memory_bytes(&stack->rules[before]);
-  return offset;
-}
-
-size_t weir_memo_bytes(const weir_stack *stack) {
-  return own_offset(stack, stack->count);
-}
-
-const void *weir_memo_own(const weir_stack *stack, const weir_memo *memo, size_t i) {
-  return (const char *)memo + own_offset(stack, i);
-}
-
-size_t weir_machine_actions_most(const weir_stack *stack) {
-  size_t actions = 0;
-  for (size_t i = 0; i < stack->count; i++)
-    actions += weir_method_of(&stack->rules[i])->actions_most(&stack->rules[i]);
-  return actions;
-}
-
-/* A machine, its actions, its notes, its parts' states. */
-size_t weir_machine_bytes(const weir_stack *stack) {
-  size_t bytes = sizeof(weir_machine) + weir_machine_actions_most(stack) * sizeof(weir_action) +
-                 weir_memo_bytes(stack);
-  for (size_t i = 0; i < stack->count; i++)
-    bytes += weir_method_of(&stack->rules[i])->state_bytes;
-  return bytes;
-}
-
-weir_machine *weir_machine_init(void *memory, const weir_stack *stack, const weir_terms *terms) {
-  weir_machine *machine = memory;
-  *machine = (weir_machine){.stack = stack, .terms = terms, .memo_bytes = weir_memo_bytes(stack)};
-  machine->actions = (weir_action *)(machine + 1);
-  machine->notes = (weir_memo *)(machine->actions + weir_machine_actions_most(stack));
-  char *state = (char *)machine->notes + machine->memo_bytes;
-  for (size_t i = 0; i < stack->count; i++) {
-    weir_part *part = &machine->parts[i];
-    part->method = weir_method_of(&stack->rules[i]);
-    part->memory = (char *)machine->notes + own_offset(stack, i);
-    part->state = state;
-    state += part->method->state_bytes;
-  }
-  return machine;
-}
-
 /* --- what the open asks want -------------------------------------------------------------------
  */
 
@@ -132,18 +82,11 @@ static unsigned find_stage(const weir_machine *machine, unsigned *stage) {
   return rules;
 }
 
-/* Whether every rule is a window: a charge of those is one round and goes back whole. */
-static bool only_windows(const weir_machine *machine) {
-  for (size_t i = 0; i < machine->stack->count; i++)
-    if (!machine->parts[i].method->charges_at_once) return false;
-  return true;
-}
-
 /* Two requests of several rules can deny each other, each holding the other's last place. What was
  * denied by its own charge is looked at again in the round that takes the charge back. */
 static bool may_go_again(const weir_machine *machine) {
-  return machine->stack->count > 1 && !machine->stack->count_all && !machine->in_order &&
-         only_windows(machine);
+  return machine->stack->count > 1 && machine->only_windows && !machine->stack->count_all &&
+         !machine->in_order;
 }
 
 /* --- beginning a phase -------------------------------------------------------------------------
@@ -307,27 +250,6 @@ static void finish_take_back(weir_machine *machine) {
   }
 }
 
-static void finish_phase(weir_machine *machine) {
-  switch (machine->phase) {
-    case WEIR_PHASE_LOOK:
-      finish_look(machine);
-      break;
-    case WEIR_PHASE_CHARGE:
-      finish_stage(machine);
-      break;
-    case WEIR_PHASE_TAKE_BACK:
-      finish_take_back(machine);
-      break;
-    case WEIR_PHASE_RESET:
-      memset(machine->notes, 0, machine->memo_bytes);
-      settle_alone(machine, WEIR_OK);
-      break;
-    case WEIR_PHASE_PAUSE:
-    case WEIR_PHASE_DONE:
-      break;
-  }
-}
-
 /* --- the loop ----------------------------------------------------------------------------------
  */
 
@@ -357,13 +279,29 @@ static void plan_looks_along(weir_machine *machine) {
 static weir_turn advance(weir_machine *machine) {
   for (;;) {
     machine->action_count = 0;
-    if (machine->phase == WEIR_PHASE_DONE) return WEIR_TURN_DONE;
-    if (machine->phase == WEIR_PHASE_PAUSE) return WEIR_TURN_PAUSE;
     for (size_t i = 0; i < machine->stack->count; i++)
       plan(machine, i);
     if (machine->looks_along) plan_looks_along(machine);
     if (machine->action_count > 0) return WEIR_TURN_EXECUTE;
-    finish_phase(machine);
+    switch (machine->phase) {
+      case WEIR_PHASE_LOOK:
+        finish_look(machine);
+        break;
+      case WEIR_PHASE_CHARGE:
+        finish_stage(machine);
+        break;
+      case WEIR_PHASE_TAKE_BACK:
+        finish_take_back(machine);
+        break;
+      case WEIR_PHASE_RESET:
+        memset(machine->notes, 0, machine->memo_bytes);
+        settle_alone(machine, WEIR_OK);
+        break;
+      case WEIR_PHASE_PAUSE:
+        return WEIR_TURN_PAUSE;
+      case WEIR_PHASE_DONE:
+        return WEIR_TURN_DONE;
+    }
   }
 }
 
@@ -459,7 +397,7 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
   machine->notes->denied_cost = 0;
   frame(machine, now_us);
   bool unseen = machine->stack->count == 1 ? machine->parts[0].method->blind(machine, 0)
-                                           : only_windows(machine);
+                                           : machine->only_windows;
   if (asks->kind == WEIR_ASK_RESET)
     enter(machine, WEIR_PHASE_RESET);
   else if (unseen && !look_first && weir_machine_has_takes(machine))

@@ -5,27 +5,24 @@
 
 #include "limiter/limiter.h"
 
-enum { HELD_BACK_LEAST_US = 1000000 };
-
-/* The latest time is shared by all threads, and writing it costs them a cache line each: it is
- * written once in so long, a hundredth of what clocks may differ by. */
-static int64_t grain_us(const weir_limiter *limiter) {
-  enum { MOST_US = 100, PART = 100 };
-  int64_t part_us = limiter->terms.clock_error_us / PART;
-  return part_us < MOST_US ? part_us : MOST_US;
+void weir_limiter_guard_clock(weir_limiter *limiter) {
+  const int64_t held_least_us = 1000000;
+  const int64_t grain_most_us = 100;
+  int64_t error_us = limiter->terms.clock_error_us;
+  limiter->held_back_us = error_us > held_least_us ? error_us : held_least_us;
+  limiter->grain_us = error_us / 100 < grain_most_us ? error_us / 100 : grain_most_us;
 }
 
+/* The latest time is shared by all threads, and writing it costs them a cache line each: it is
+ * written once in a grain. */
 int64_t weir_limiter_now(weir_limiter *limiter) {
-  int64_t held_us = limiter->terms.clock_error_us > HELD_BACK_LEAST_US
-                        ? limiter->terms.clock_error_us
-                        : HELD_BACK_LEAST_US;
   int64_t now_us = limiter->clock.now_us(limiter->clock.context);
   if (now_us < 0) now_us = 0;
   if (now_us > WEIR_TIME_MOST_US) now_us = WEIR_TIME_MOST_US;
   int64_t latest_us = atomic_load_explicit(&limiter->latest_us, memory_order_relaxed);
-  if (now_us >= latest_us && now_us - latest_us < grain_us(limiter)) return now_us;
+  if (now_us >= latest_us && now_us - latest_us < limiter->grain_us) return now_us;
   do {
-    if (now_us <= latest_us && latest_us - now_us <= held_us) return latest_us;
+    if (now_us <= latest_us && latest_us - now_us <= limiter->held_back_us) return latest_us;
   } while (!atomic_compare_exchange_weak_explicit(&limiter->latest_us, &latest_us, now_us,
                                                   memory_order_relaxed, memory_order_relaxed));
   if (now_us < latest_us) atomic_fetch_add_explicit(&limiter->clock_steps, 1, memory_order_relaxed);

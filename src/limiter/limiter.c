@@ -53,6 +53,7 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
     if (made->stack.rules[i].kind == WEIR_SLIDING_LOG) made->one_by_one = true;
   prepare_fronts(made);
   weir_limiter_warn_of_short_cells(made);
+  weir_limiter_guard_clock(made);
   made->table = weir_table_create(made->memo_keys, weir_memo_bytes(&made->stack));
   made->counts = weir_counts_create();
   made->idle = weir_idle_create();

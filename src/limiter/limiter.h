@@ -62,6 +62,8 @@ struct weir_limiter {
   weir_store *local_store;  /* where `local` counts; */
   weir_limiter *local;      /* with WEIR_FALLBACK_LOCAL: of a share of the rules; else NULL */
 
+  int64_t held_back_us;      /* the clock guard's: the largest backward step that is held back, */
+  int64_t grain_us;          /* and how often it writes down the time, by what clocks may differ */
   atomic_uint clock_steps;   /* backward steps that were followed */
   _Atomic int64_t latest_us; /* the clock guard's */
   weir_idle *idle;
@@ -126,6 +128,9 @@ weir_status weir_no_memory(weir_message *message);
 /* The table of open reservations, empty. Destroying waits for no lock. */
 bool weir_limiter_init_reserved(weir_limiter *limiter);
 void weir_limiter_clean_up_reserved(weir_limiter *limiter);
+
+/* Sets the guard's limits by the clock error. */
+void weir_limiter_guard_clock(weir_limiter *limiter);
 
 /* The injected clock, kept within its range, small backward steps held back. */
 int64_t weir_limiter_now(weir_limiter *limiter);
