@@ -7,11 +7,11 @@
  * calls resume with a fresh `now`. The same machines run under src/limiter and under the model
  * checker.
  *
- * Files, in the order of a decision: machine.c leads a group through its phases; window.c,
- * bucket.c, quota.c and log.c plan operations and take in their answers, each a weir_method
- * (method.h) with a memory and a state that nobody else knows; judge.c says who is admitted and
- * what each is told; held.c notices what was lost. Arithmetic stands apart: cells.c, bucket_math.c.
- * Where what is kept: machine_memory.c.
+ * Files, in the order of a decision: machine.c leads a group through its phases; stage.c says which
+ * rules are charged together; window.c, bucket.c, quota.c and log.c plan operations and take in
+ * their answers, each a weir_method (method.h) with a memory and a state that nobody else knows;
+ * judge.c says who is admitted and what each is told; held.c notices what was lost. Arithmetic
+ * stands apart: cells.c, bucket_math.c. Where what is kept: machine_memory.c.
  */
 #ifndef WEIR_ALGORITHM_ALGORITHM_H
 #define WEIR_ALGORITHM_ALGORITHM_H

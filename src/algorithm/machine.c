@@ -19,68 +19,7 @@
 #include "algorithm/held.h"
 #include "algorithm/judge.h"
 #include "algorithm/method.h"
-
-/* --- what the open asks want -------------------------------------------------------------------
- */
-
-static bool is_open_take(const weir_ask *ask) {
-  return !ask->settled && ask->kind == WEIR_ASK_TAKE;
-}
-
-bool weir_machine_has_takes(const weir_machine *machine) {
-  for (const weir_ask *ask = machine->asks; ask != NULL; ask = ask->next)
-    if (is_open_take(ask)) return true;
-  return false;
-}
-
-/* Whether some open ask is about rule i. */
-static bool concerns(const weir_machine *machine, size_t i) {
-  for (const weir_ask *ask = machine->asks; ask != NULL; ask = ask->next)
-    if (!ask->settled && weir_ask_cost(ask, i) > 0) return true;
-  return false;
-}
-
-/* What the open takes cost together under rule i. */
-static int64_t wanted_cost(const weir_machine *machine, size_t i) {
-  int64_t sum = 0;
-  for (const weir_ask *ask = machine->asks; ask != NULL; ask = ask->next)
-    if (is_open_take(ask)) sum += weir_ask_cost(ask, i);
-  return sum;
-}
-
-/* --- stages: which rules are charged together --------------------------------------------------
- */
-
-/* How many rules are tighter than rule i. */
-static unsigned rank(const weir_stack *stack, size_t i) {
-  int64_t limit = stack->rules[i].limit;
-  unsigned tighter = 0;
-  for (size_t j = 0; j < stack->count; j++) {
-    int64_t other = stack->rules[j].limit;
-    if (other < limit || (other == limit && j < i)) tighter++;
-  }
-  return tighter;
-}
-
-/* In order every rule is a stage of its own, the smallest limit first. */
-static unsigned stage_of(const weir_machine *machine, size_t i) {
-  return machine->in_order ? rank(machine->stack, i) : machine->parts[i].method->stage;
-}
-
-/* Finds the first stage from `stage` on under which the open takes want to charge something, and
- * answers its rules, one bit each; 0: no stage is left. */
-static unsigned find_stage(const weir_machine *machine, unsigned *stage) {
-  unsigned rules = 0;
-  unsigned first = WEIR_RULES_MOST;
-  for (size_t i = 0; i < machine->stack->count; i++) {
-    unsigned of = stage_of(machine, i);
-    if (of < *stage || of > first || wanted_cost(machine, i) == 0) continue;
-    rules = of == first ? rules | 1U << i : 1U << i;
-    first = of;
-  }
-  *stage = first;
-  return rules;
-}
+#include "algorithm/stage.h"
 
 /* Two requests of several rules can deny each other, each holding the other's last place. What was
  * denied by its own charge is looked at again in the round that takes the charge back. */
@@ -109,12 +48,12 @@ static void frame(weir_machine *machine, int64_t now_us) {
   }
 }
 
-/* Begins the stage that find_stage() found; without one the charge is over. */
+/* Begins the stage that weir_stage_find() found; without one the charge is over. */
 static void charge_stage(weir_machine *machine) {
   machine->charged_before |= machine->charging;
-  machine->charging = find_stage(machine, &machine->stage);
+  machine->charging = weir_stage_find(machine, &machine->stage);
   for (size_t i = 0; i < machine->stack->count; i++)
-    if (machine->charging >> i & 1U) machine->parts[i].charge = wanted_cost(machine, i);
+    if (machine->charging >> i & 1U) machine->parts[i].charge = weir_stage_cost(machine, i);
   enter(machine, WEIR_PHASE_CHARGE);
 }
 
@@ -207,7 +146,7 @@ static void finish_look(weir_machine *machine) {
 /* A stage is charged: who fits under its rules goes on to the next. */
 static void finish_stage(weir_machine *machine) {
   unsigned next = machine->stage + 1;
-  bool last = find_stage(machine, &next) == 0;
+  bool last = weir_stage_find(machine, &next) == 0;
   bool denied = false;
   if (machine->charging != 0)
     denied = weir_judge_stage(machine, machine->charging, last, !may_go_again(machine));
@@ -261,7 +200,7 @@ static void plan(weir_machine *machine, size_t i) {
   } else if (machine->phase == WEIR_PHASE_TAKE_BACK) {
     if (part->unused > 0) part->method->take_back(machine, i);
   } else if (machine->phase == WEIR_PHASE_LOOK) {
-    if (concerns(machine, i)) part->method->look(machine, i);
+    if (weir_stage_concerns(machine, i)) part->method->look(machine, i);
   } else if (machine->phase == WEIR_PHASE_RESET) {
     part->method->reset(machine, i);
   }
