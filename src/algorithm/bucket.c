@@ -25,7 +25,18 @@ int64_t weir_bucket_furthest(const weir_rule *rule, const weir_terms *terms) {
 }
 
 int64_t weir_bucket_ttl_us(const weir_rule *rule, const weir_terms *terms) {
-  return weir_bucket_us(rule, weir_bucket_full(rule) + bucket_wait_units(rule, terms)) + 2000000;
+  return weir_bucket_us(rule, weir_bucket_full(rule) + bucket_wait_units(rule, terms)) +
+         WEIR_TTL_SLACK_US;
+}
+
+static int64_t bucket_ttl_us(const weir_rule *rule, const weir_terms *terms) {
+  return terms->traits & WEIR_TRAIT_SWAP ? weir_bucket_ttl_us(rule, terms)
+                                         : weir_bucket_raised_ttl_us(rule, terms);
+}
+
+static unsigned bucket_needs(unsigned traits) {
+  if (traits & WEIR_TRAIT_SWAP) return WEIR_NEED_GET | WEIR_NEED_CREATE | WEIR_NEED_SWAP;
+  return WEIR_NEED_RAISE | WEIR_NEED_RAISED_GET | WEIR_NEED_RAISED_SUB;
 }
 
 /* --- what is known -----------------------------------------------------------------------------
@@ -212,6 +223,9 @@ static bool bucket_recall(const weir_rule *rule, const weir_terms *terms, const 
 
 const weir_method weir_bucket_method = {
     .stage = WEIR_STAGE_BUCKETS,
+    .moves_in_time = true,
+    .needs = bucket_needs,
+    .ttl_us = bucket_ttl_us,
     .memory_bytes = bucket_memory_bytes,
     .state_bytes = sizeof(weir_bucket_state),
     .actions_most = bucket_actions_most,

@@ -104,9 +104,8 @@ static int raise_keys_now(const weir_machine *machine, size_t i) {
 
 static weir_action *raise_plan(weir_machine *machine, size_t i, weir_operation_kind kind, int key) {
   const weir_rule *rule = &machine->stack->rules[i];
-  int64_t ttl_us = weir_bucket_raised_ttl_us(rule, machine->terms);
   int64_t epoch = weir_bucket_epoch(rule, machine->parts[i].now_us);
-  weir_action *action = weir_plan(machine, i, kind, WEIR_PLACE_COUNT, epoch - key, ttl_us);
+  weir_action *action = weir_plan(machine, i, kind, WEIR_PLACE_COUNT, epoch - key);
   action->raised = kind == WEIR_GET || kind == WEIR_SUB;
   return action;
 }

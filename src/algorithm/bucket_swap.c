@@ -42,9 +42,8 @@ static bool swap_blind(const weir_machine *machine, size_t i) {
  * would pass for a bucket that was just charged. A server rounds up by 2 s. */
 static weir_action *swap_plan(weir_machine *machine, size_t i, weir_operation_kind kind) {
   const weir_rule *rule = &machine->stack->rules[i];
-  int64_t ttl_us = weir_bucket_ttl_us(rule, machine->terms);
-  int64_t most_us = weir_bucket_told_apart_us(rule) - 2000000;
-  weir_action *action = weir_plan(machine, i, kind, WEIR_PLACE_COUNT, 0, ttl_us);
+  int64_t most_us = weir_bucket_told_apart_us(rule) - WEIR_TTL_SLACK_US;
+  weir_action *action = weir_plan(machine, i, kind, WEIR_PLACE_COUNT, 0);
   if (action->ttl_us > most_us) action->ttl_us = most_us;
   return action;
 }

@@ -59,12 +59,14 @@ enum { NO_ENTRY = -1, NOT_WRITTEN = -2 };
 /* Entries that a search reads in one round. */
 enum { PROBES = 16 };
 
-/* An epoch is read for W after its end, and e; 2 s for whole seconds. */
-static weir_action *log_plan(weir_machine *machine, size_t i, weir_operation_kind kind,
-                             weir_place place, int64_t index) {
-  int64_t period = machine->stack->rules[i].period_us;
-  int64_t ttl = 3 * period + machine->terms->margin_us + 2000000;
-  return weir_plan(machine, i, kind, place, index, ttl);
+/* An epoch is read for W after its end, and e. */
+static int64_t log_ttl_us(const weir_rule *rule, const weir_terms *terms) {
+  return 3 * rule->period_us + terms->margin_us + WEIR_TTL_SLACK_US;
+}
+
+static unsigned log_needs(unsigned traits) {
+  (void)traits;
+  return WEIR_NEED_ADD | WEIR_NEED_GET | WEIR_NEED_PUT;
 }
 
 static size_t log_memory_bytes(const weir_rule *rule) {
@@ -131,7 +133,7 @@ static void log_plan_entry(weir_machine *machine, size_t i, int64_t position) {
       entry -= state->own + 1;
     }
   }
-  log_plan(machine, i, WEIR_GET, WEIR_PLACE_ENTRY, epoch)->entry = entry;
+  weir_plan(machine, i, WEIR_GET, WEIR_PLACE_ENTRY, epoch)->entry = entry;
 }
 
 static int64_t log_position_of(const weir_part *part, const weir_action *action) {
@@ -170,9 +172,9 @@ static void log_plan_neighbours(weir_machine *machine, size_t i) {
   log_state *state = machine->parts[i].state;
   int64_t epoch = state->epoch;
   int64_t ahead = machine->now_us + machine->terms->margin_us;
-  if (epoch > 0) log_plan(machine, i, WEIR_GET, WEIR_PLACE_COUNT, epoch - 1);
+  if (epoch > 0) weir_plan(machine, i, WEIR_GET, WEIR_PLACE_COUNT, epoch - 1);
   if (ahead / machine->stack->rules[i].period_us > epoch)
-    log_plan(machine, i, WEIR_GET, WEIR_PLACE_COUNT, epoch + 1);
+    weir_plan(machine, i, WEIR_GET, WEIR_PLACE_COUNT, epoch + 1);
 }
 
 static bool log_some_peek(const weir_machine *machine) {
@@ -230,7 +232,7 @@ static void log_look(weir_machine *machine, size_t i) {
   int step = part->step++;
   if (machine->asks->kind == WEIR_ASK_REFUND) return; /* nothing goes back */
   if (step == 0) {
-    log_plan(machine, i, WEIR_GET, WEIR_PLACE_COUNT, state->epoch);
+    weir_plan(machine, i, WEIR_GET, WEIR_PLACE_COUNT, state->epoch);
     log_plan_neighbours(machine, i);
   } else if (step == 1) {
     if (log_some_peek(machine)) log_begin_search(machine, i);
@@ -253,7 +255,7 @@ static int64_t log_entry_time(const weir_machine *machine) {
 
 static void log_plan_own_entry(weir_machine *machine, size_t i) {
   log_state *state = machine->parts[i].state;
-  weir_action *action = log_plan(machine, i, WEIR_PUT, WEIR_PLACE_ENTRY, state->epoch);
+  weir_action *action = weir_plan(machine, i, WEIR_PUT, WEIR_PLACE_ENTRY, state->epoch);
   action->entry = state->index;
   action->value = state->newest_us = log_entry_time(machine);
 }
@@ -264,7 +266,7 @@ static void log_charge(weir_machine *machine, size_t i) {
   int64_t position = log_deciding_position(&machine->stack->rules[i], part);
   switch (part->step++) {
     case 0:
-      log_plan(machine, i, WEIR_ADD, WEIR_PLACE_COUNT, state->epoch)->delta = part->charge;
+      weir_plan(machine, i, WEIR_ADD, WEIR_PLACE_COUNT, state->epoch)->delta = part->charge;
       log_plan_neighbours(machine, i);
       break;
     case 1:
@@ -299,7 +301,7 @@ static void log_reset(weir_machine *machine, size_t i) {
   weir_part *part = &machine->parts[i];
   if (part->step++ > 0) return;
   for (int64_t epoch = state->epoch - 1; epoch <= state->epoch + 1; epoch++)
-    if (epoch >= 0) log_plan(machine, i, WEIR_DROP, WEIR_PLACE_COUNT, epoch);
+    if (epoch >= 0) weir_plan(machine, i, WEIR_DROP, WEIR_PLACE_COUNT, epoch);
 }
 
 /* --- answers -----------------------------------------------------------------------------------
@@ -425,6 +427,9 @@ static bool log_recall(const weir_rule *rule, const weir_terms *terms, const voi
 
 const weir_method weir_log_method = {
     .stage = WEIR_STAGE_LOG,
+    .one_by_one = true,
+    .needs = log_needs,
+    .ttl_us = log_ttl_us,
     .memory_bytes = log_memory_bytes,
     .state_bytes = sizeof(log_state),
     .actions_most = log_actions_most,

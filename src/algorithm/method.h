@@ -16,6 +16,15 @@ enum weir_stage { WEIR_STAGE_COUNTERS, WEIR_STAGE_BUCKETS, WEIR_STAGE_LOG };
 typedef struct weir_method {
   unsigned stage;       /* enum weir_stage */
   bool charges_at_once; /* a charge is one round and goes back whole: no look is needed before it */
+  bool one_by_one;      /* every cost is 1, and every request is a group of its own */
+  bool moves_in_time; /* a charge takes a place in time: who is denied may wait for one, and a place
+                         that had a delay goes back only as a whole */
+
+  /* What it needs of a store with these traits: bits of enum weir_need. */
+  unsigned (*needs)(unsigned traits);
+
+  /* How long a key must live after it was written: as long as anybody may ask for it. */
+  int64_t (*ttl_us)(const weir_rule *rule, const weir_terms *terms);
 
   /* Bytes of what a memo keeps of one rule, a multiple of 8, where zeroed means nothing known; and
    * of what the method knows besides while a machine runs, zeroed before each frame(). */
@@ -102,10 +111,13 @@ bool weir_machine_has_takes(const weir_machine *machine);
 /* Appends an operation of part i to this round; the caller sets what the kind needs beyond these.
  */
 weir_action *weir_plan(weir_machine *machine, size_t i, weir_operation_kind kind, weir_place place,
-                       int64_t index, int64_t ttl_us);
+                       int64_t index);
 
-/* The same for a TTL: at least what the limiter asks for, at most what a store takes. */
-int64_t weir_plan_ttl(const weir_machine *machine, int64_t ttl_us);
+/* A method's ttl_us: at least what the limiter asks for, at most what a store takes. */
+int64_t weir_method_ttl_us(const weir_rule *rule, const weir_terms *terms);
+
+/* On top of every TTL: stores count whole seconds. */
+#define WEIR_TTL_SLACK_US INT64_C(2000000)
 
 /* weir_operation.stake of so much of a limit; `part` and `whole` in one unit, `whole` above 0.
  * weir_plan() sets that of what is charged or goes back; who knows better overwrites it. */

@@ -64,12 +64,14 @@ enum { BEFORE, OWN, AFTER, GROUPS };
 #define LATEST_STAMP_US INT64_C(253402300799999999)
 
 /* A group is asked for until W after its end and e; a count until W after its start. One W more
- * leaves room for starts that are set ahead; 2 s for whole seconds. */
-static weir_action *quota_plan(weir_machine *machine, size_t i, weir_operation_kind kind,
-                               weir_place place, int64_t index) {
-  int64_t period = machine->stack->rules[i].period_us;
-  int64_t ttl = 3 * period + machine->terms->margin_us + 2000000;
-  return weir_plan(machine, i, kind, place, index, ttl);
+ * leaves room for starts that are set ahead. */
+static int64_t quota_ttl_us(const weir_rule *rule, const weir_terms *terms) {
+  return 3 * rule->period_us + terms->margin_us + WEIR_TTL_SLACK_US;
+}
+
+static unsigned quota_needs(unsigned traits) {
+  (void)traits;
+  return WEIR_NEED_ADD | WEIR_NEED_GET | WEIR_NEED_SUB | WEIR_NEED_CREATE;
 }
 
 /* One of the three groups; nothing was opened before the epoch. On the key of a window rests what
@@ -80,7 +82,7 @@ static void quota_plan_open(weir_machine *machine, size_t i, weir_operation_kind
   const quota_memory *memory = machine->parts[i].memory;
   int64_t group = state->group + which - OWN;
   if (group < 0) return;
-  weir_action *action = quota_plan(machine, i, kind, WEIR_PLACE_OPEN, group);
+  weir_action *action = weir_plan(machine, i, kind, WEIR_PLACE_OPEN, group);
   if (kind == WEIR_GET && memory->start_us / rule->period_us == group)
     action->stake = weir_plan_stake(memory->count, rule->limit);
 }
@@ -198,7 +200,7 @@ static void quota_look(weir_machine *machine, size_t i) {
   if (part->step++ == 0 && machine->asks->kind == WEIR_ASK_REFUND) quota_aim_at_stamp(machine, i);
   quota_find_window(machine, i);
   if (state->start_us >= 0) {
-    quota_plan(machine, i, WEIR_GET, WEIR_PLACE_COUNT, state->start_us);
+    weir_plan(machine, i, WEIR_GET, WEIR_PLACE_COUNT, state->start_us);
   } else if (state->opens[OWN] == UNREAD) {
     if (state->opens[BEFORE] == UNREAD) quota_plan_open(machine, i, WEIR_GET, BEFORE);
     quota_plan_open(machine, i, WEIR_GET, OWN);
@@ -229,7 +231,7 @@ static void quota_plan_opening(weir_machine *machine, size_t i) {
     start = state->group * period;
     if (state->opens[BEFORE] >= 0) start = state->opens[BEFORE] + period;
   }
-  quota_plan(machine, i, wrong ? WEIR_PUT : WEIR_CREATE, WEIR_PLACE_OPEN, state->group)->value =
+  weir_plan(machine, i, wrong ? WEIR_PUT : WEIR_CREATE, WEIR_PLACE_OPEN, state->group)->value =
       start + 1;
   quota_plan_open(machine, i, WEIR_GET, OWN);
   state->opening = state->opened = true;
@@ -246,7 +248,7 @@ static void quota_plan_start(weir_machine *machine, size_t i, int64_t charged) {
   quota_state *state = machine->parts[i].state;
   const weir_rule *rule = &machine->stack->rules[i];
   int64_t group = state->start_us / rule->period_us;
-  quota_plan(machine, i, WEIR_GET, WEIR_PLACE_OPEN, group)->stake =
+  weir_plan(machine, i, WEIR_GET, WEIR_PLACE_OPEN, group)->stake =
       weir_plan_stake(charged, rule->limit);
 }
 
@@ -261,7 +263,7 @@ static void quota_plan_addition(weir_machine *machine, size_t i) {
   int64_t count = memory->count;
   int64_t charged = count + part->charge;
   bool grew = quota_tells_stakes(machine) && count > 0 && (count ^ charged) > count;
-  quota_plan(machine, i, WEIR_ADD, WEIR_PLACE_COUNT, state->start_us)->delta = part->charge;
+  weir_plan(machine, i, WEIR_ADD, WEIR_PLACE_COUNT, state->start_us)->delta = part->charge;
   if (known_for > machine->terms->memo_age_us / 2 || grew) quota_plan_start(machine, i, charged);
 }
 
@@ -282,7 +284,7 @@ static void quota_take_back(weir_machine *machine, size_t i) {
   quota_state *state = machine->parts[i].state;
   weir_part *part = &machine->parts[i];
   if (part->step++ > 0) return;
-  quota_plan(machine, i, WEIR_SUB, WEIR_PLACE_COUNT, state->start_us)->delta = part->unused;
+  weir_plan(machine, i, WEIR_SUB, WEIR_PLACE_COUNT, state->start_us)->delta = part->unused;
   if (quota_tells_stakes(machine)) quota_plan_start(machine, i, state->count);
 }
 
@@ -297,7 +299,7 @@ static void quota_reset(weir_machine *machine, size_t i) {
   for (int which = BEFORE; which < GROUPS; which++) {
     quota_plan_open(machine, i, step == 0 ? WEIR_GET : WEIR_DROP, which);
     if (step == 1 && state->opens[which] >= 0)
-      quota_plan(machine, i, WEIR_DROP, WEIR_PLACE_COUNT, state->opens[which]);
+      weir_plan(machine, i, WEIR_DROP, WEIR_PLACE_COUNT, state->opens[which]);
   }
 }
 
@@ -436,6 +438,8 @@ static bool quota_recall(const weir_rule *rule, const weir_terms *terms, const v
 
 const weir_method weir_quota_method = {
     .stage = WEIR_STAGE_COUNTERS,
+    .needs = quota_needs,
+    .ttl_us = quota_ttl_us,
     .memory_bytes = quota_memory_bytes,
     .state_bytes = sizeof(quota_state),
     .actions_most = quota_actions_most,

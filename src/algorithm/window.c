@@ -129,13 +129,14 @@ static void window_doubt(weir_machine *machine, size_t i, int64_t index) {
  */
 
 /* A counter lives for its own span, so that every cell in it can still be charged; then for W and e
- * until nobody asks; 2 s for whole seconds. */
-static weir_action *window_plan(weir_machine *machine, size_t i, weir_operation_kind kind,
-                                int64_t index) {
-  const weir_rule *rule = &machine->stack->rules[i];
-  int64_t ttl_us =
-      rule->lanes * rule->cell_us + rule->period_us + machine->terms->margin_us + 2000000;
-  return weir_plan(machine, i, kind, WEIR_PLACE_COUNT, index, ttl_us);
+ * until nobody asks. */
+static int64_t window_ttl_us(const weir_rule *rule, const weir_terms *terms) {
+  return rule->lanes * rule->cell_us + rule->period_us + terms->margin_us + WEIR_TTL_SLACK_US;
+}
+
+static unsigned window_needs(unsigned traits) {
+  (void)traits;
+  return WEIR_NEED_ADD | WEIR_NEED_GET | WEIR_NEED_SUB;
 }
 
 /* Where a cell stands in its counter, as the factor of one. */
@@ -155,7 +156,7 @@ static void window_plan_reads(weir_machine *machine, size_t i, int64_t except) {
   int64_t last = span->last / rule->lanes;
   for (int64_t index = first_counter(rule, span); index <= last; index++)
     if (index != except && !window_knows(machine, i, index))
-      window_plan(machine, i, WEIR_GET, index);
+      weir_plan(machine, i, WEIR_GET, WEIR_PLACE_COUNT, index);
 }
 
 /* The cells of a span touch at most two counters more than they fill; one more to take back. */
@@ -180,7 +181,7 @@ static void window_charge(weir_machine *machine, size_t i) {
   if (part->step++ > 0) return;
   state->charged_cell = state->span.current;
   int64_t index = state->span.current / rule->lanes;
-  window_plan(machine, i, WEIR_ADD, index)->delta =
+  weir_plan(machine, i, WEIR_ADD, WEIR_PLACE_COUNT, index)->delta =
       part->charge * lane_unit(rule, state->span.current);
   window_plan_reads(machine, i, index);
 }
@@ -190,7 +191,7 @@ static void window_take_back(weir_machine *machine, size_t i) {
   weir_part *part = &machine->parts[i];
   int64_t cell = ((const window_state *)part->state)->charged_cell;
   if (part->step++ > 0) return;
-  window_plan(machine, i, WEIR_SUB, cell / rule->lanes)->delta =
+  weir_plan(machine, i, WEIR_SUB, WEIR_PLACE_COUNT, cell / rule->lanes)->delta =
       part->unused * lane_unit(rule, cell);
 }
 
@@ -200,7 +201,7 @@ static void window_reset(weir_machine *machine, size_t i) {
   if (machine->parts[i].step++ > 0) return;
   int64_t last = (span->current + (rule->kind == WEIR_SLIDING_WINDOW)) / rule->lanes;
   for (int64_t index = first_counter(rule, span); index <= last; index++)
-    window_plan(machine, i, WEIR_DROP, index);
+    weir_plan(machine, i, WEIR_DROP, WEIR_PLACE_COUNT, index);
 }
 
 static void window_answer(weir_machine *machine, size_t i, const weir_action *action) {
@@ -279,6 +280,8 @@ static bool window_recall(const weir_rule *rule, const weir_terms *terms, const 
 const weir_method weir_window_method = {
     .stage = WEIR_STAGE_COUNTERS,
     .charges_at_once = true,
+    .needs = window_needs,
+    .ttl_us = window_ttl_us,
     .memory_bytes = window_memory_bytes,
     .state_bytes = sizeof(window_state),
     .actions_most = window_actions_most,

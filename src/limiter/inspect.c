@@ -3,42 +3,9 @@
 #include <weir/duration.h>
 #include <weir/inspect.h>
 
-#include "algorithm/bucket.h"
+#include "algorithm/method.h"
 #include "limiter/limiter.h"
 #include "store/inspect.h"
-
-static unsigned needs_of(const weir_rule *rule, unsigned traits) {
-  static const unsigned sums = WEIR_NEED_ADD | WEIR_NEED_GET;
-  switch (rule->kind) {
-    case WEIR_SLIDING_LOG:
-      return sums | WEIR_NEED_PUT;
-    case WEIR_QUOTA:
-      return sums | WEIR_NEED_SUB | WEIR_NEED_CREATE;
-    case WEIR_TOKEN_BUCKET:
-    case WEIR_LEAKY_BUCKET:
-      if (traits & WEIR_TRAIT_SWAP) return WEIR_NEED_GET | WEIR_NEED_CREATE | WEIR_NEED_SWAP;
-      return WEIR_NEED_RAISE | WEIR_NEED_RAISED_GET | WEIR_NEED_RAISED_SUB;
-    default:
-      return sums | WEIR_NEED_SUB;
-  }
-}
-
-static int64_t bucket_ttl_us(const weir_rule *rule, const weir_terms *terms) {
-  return terms->traits & WEIR_TRAIT_SWAP ? weir_bucket_ttl_us(rule, terms)
-                                         : weir_bucket_raised_ttl_us(rule, terms);
-}
-
-/* The longest that a key of the rule lives after its last use, as its algorithm asks for it; a test
- * holds this against a store's keys. */
-static int64_t ttl_us(const weir_limiter *limiter, const weir_rule *rule) {
-  const weir_terms *terms = &limiter->terms;
-  int64_t margin_us = terms->margin_us + 2000000;
-  int64_t ttl_us = rule->lanes * rule->cell_us + rule->period_us + margin_us;
-  if (weir_rule_is_bucket(rule)) ttl_us = bucket_ttl_us(rule, terms);
-  if (rule->kind == WEIR_QUOTA || rule->kind == WEIR_SLIDING_LOG)
-    ttl_us = 3 * rule->period_us + margin_us;
-  return ttl_us > terms->least_ttl_us ? ttl_us : terms->least_ttl_us;
-}
 
 static void tell(const weir_inspect_plan *plan, weir_finding_level level, const char *topic,
                  const char *text) {
@@ -52,7 +19,8 @@ static void tell_rule(const weir_limiter *limiter, size_t i, const weir_inspect_
   char ttl[WEIR_DURATION_BYTES];
   weir_message text;
   weir_duration_format(rule->period_us, period, sizeof period);
-  weir_duration_format((ttl_us(limiter, rule) + 999999) / 1000000 * 1000000, ttl, sizeof ttl);
+  weir_duration_format((weir_method_ttl_us(rule, &limiter->terms) + 999999) / 1000000 * 1000000,
+                       ttl, sizeof ttl);
   if (weir_rule_is_bucket(rule)) {
     weir_message_set(&text, "%s: at most %lld at once and %lld in %s; its keys live for up to %s",
                      weir_rule_kind_name(rule->kind), (long long)rule->burst,
@@ -81,7 +49,7 @@ weir_status weir_limiter_inspect(weir_limiter *limiter, int64_t timeout_us, weir
                             .tell = told,
                             .context = context};
   for (size_t i = 0; i < limiter->stack.count; i++)
-    plan.needs |= needs_of(&limiter->stack.rules[i], limiter->terms.traits);
+    plan.needs |= weir_method_of(&limiter->stack.rules[i])->needs(limiter->terms.traits);
   status = weir_store_inspect_plan(limiter->store, &plan, message);
   if (status != WEIR_OK) return status;
   for (size_t i = 0; i < limiter->stack.count; i++)

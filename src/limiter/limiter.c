@@ -5,6 +5,7 @@
 
 #include <weir/backend.h>
 
+#include "algorithm/method.h"
 #include "store/process.h"
 
 weir_status weir_no_memory(weir_message *message) {
@@ -50,7 +51,7 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   made->process = weir_process_number();
   made->group_most = most_of_a_group(&made->stack);
   for (size_t i = 0; i < made->stack.count; i++)
-    if (made->stack.rules[i].kind == WEIR_SLIDING_LOG) made->one_by_one = true;
+    if (weir_method_of(&made->stack.rules[i])->one_by_one) made->one_by_one = true;
   prepare_fronts(made);
   weir_limiter_warn_of_short_cells(made);
   weir_limiter_guard_clock(made);

@@ -4,6 +4,7 @@
 
 #include <weir/backend.h>
 
+#include "algorithm/method.h"
 #include "limiter/limiter.h"
 
 /* That may use the same keys, unless the caller says otherwise. */
@@ -105,12 +106,16 @@ weir_status weir_limiter_configure(weir_limiter *limiter, const weir_limiter_opt
   return WEIR_OK;
 }
 
-/* A bucket's time is one value that every charge moves: it takes more than adding and reading. */
+static bool has_traits(unsigned needs, unsigned traits) {
+  return (!(needs & WEIR_NEED_SWAP) || traits & WEIR_TRAIT_SWAP) &&
+         (!(needs & WEIR_NEED_RAISE) || traits & WEIR_TRAIT_RAISE);
+}
+
 weir_status weir_limiter_check_store(const weir_limiter *limiter, weir_message *message) {
-  if (limiter->terms.traits & (WEIR_TRAIT_SWAP | WEIR_TRAIT_RAISE)) return WEIR_OK;
+  unsigned traits = limiter->terms.traits;
   for (size_t i = 0; i < limiter->stack.count; i++) {
     const weir_rule *rule = &limiter->stack.rules[i];
-    if (!weir_rule_is_bucket(rule)) continue;
+    if (has_traits(weir_method_of(rule)->needs(traits), traits)) continue;
     weir_message_set(message,
                      "rule %zu (%s) needs a store with SWAP or RAISE: backend %s has neither",
                      i + 1, weir_rule_kind_name(rule->kind), limiter->store->backend->name);

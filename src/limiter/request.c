@@ -3,6 +3,7 @@
 
 #include <weir/backend.h>
 
+#include "algorithm/method.h"
 #include "limiter/limiter.h"
 
 #define COST_MOST (INT64_C(1) << 31)
@@ -15,10 +16,10 @@ enum { REQUEST_FLAGS = WEIR_REQUEST_PEEK | WEIR_REQUEST_UP_TO };
 /* A log has one entry for each request. */
 static weir_status check_log_cost(const weir_limiter *limiter, size_t i, int64_t cost,
                                   const char *accepted, weir_message *message) {
-  weir_rule_kind kind = limiter->stack.rules[i].kind;
-  if (kind != WEIR_SLIDING_LOG || cost <= 1) return WEIR_OK;
+  const weir_rule *rule = &limiter->stack.rules[i];
+  if (!weir_method_of(rule)->one_by_one || cost <= 1) return WEIR_OK;
   weir_message_set(message, "cost %" PRId64 " for rule %zu (%s): accepted %s", cost, i + 1,
-                   weir_rule_kind_name(kind), accepted);
+                   weir_rule_kind_name(rule->kind), accepted);
   return WEIR_BAD_COST;
 }
 

@@ -12,6 +12,7 @@
 
 #include <weir/backend.h>
 
+#include "algorithm/method.h"
 #include "limiter/limiter.h"
 
 typedef enum weir_reservation_state {
@@ -276,7 +277,7 @@ static weir_status refund(weir_limiter *owner, weir_limiter *limiter, const void
   int64_t costs[WEIR_RULES_MOST];
   bool delayed = taken->delay_us > 0;
   for (size_t i = 0; i < limiter->stack.count; i++)
-    costs[i] = delayed && weir_rule_is_bucket(&limiter->stack.rules[i]) ? 0 : cost;
+    costs[i] = delayed && weir_method_of(&limiter->stack.rules[i])->moves_in_time ? 0 : cost;
   weir_ask ask = {
       .kind = WEIR_ASK_REFUND, .alone = true, .cost = cost, .costs = costs, .at_us = taken->at_us};
   status = weir_limiter_settle(limiter, key, key_length, &ask, message);

@@ -6,6 +6,7 @@
  */
 #include <weir/backend.h>
 
+#include "algorithm/method.h"
 #include "limiter/limiter.h"
 
 typedef struct weir_patience {
@@ -40,7 +41,7 @@ static void sleep_from(weir_limiter *limiter, const weir_decision *decision, int
 
 static bool has_bucket(const weir_stack *stack) {
   for (size_t i = 0; i < stack->count; i++)
-    if (weir_rule_is_bucket(&stack->rules[i])) return true;
+    if (weir_method_of(&stack->rules[i])->moves_in_time) return true;
   return false;
 }
 

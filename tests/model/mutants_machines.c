@@ -14,7 +14,9 @@ static void begin(weir_machine *machine, int64_t now_us, const weir_memo *memo, 
 }
 
 static weir_action *plan(weir_machine *machine, weir_operation_kind kind, weir_place place) {
-  return weir_plan(machine, 0, kind, place, 0, LIFE_US);
+  weir_action *action = weir_plan(machine, 0, kind, place, 0);
+  action->ttl_us = LIFE_US;
+  return action;
 }
 
 /* Time comes to an end for a machine that must not go on. */
