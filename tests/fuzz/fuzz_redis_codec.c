@@ -2,10 +2,10 @@
  * what they end in is an outcome that the operation may have, and cutting them changes nothing.
  *
  * Input: the operation's letter; a byte of flags (a digit or : ; < = > ?), 1 for an ADD that
- * refreshes, 2 for a key that RAISE made, 4 for one lately seen with a TTL, 8 for the question or
- * repair that may follow a sum; a byte that is the delta less 1, or what is known by the time of
- * the question (enum weir_redis_note); a digit, odd for an ADD with a seed; a newline (not looked
- * at); the replies. */
+ * refreshes, 2 for a key that RAISE made, 4 for one lately seen with a TTL (of a GET: to be read
+ * with care), 8 for the question or repair that may follow a sum; a byte that is the delta less 1,
+ * or what is known by the time of the question (enum weir_redis_note); a digit, odd for an ADD with
+ * a seed; a newline (not looked at); the replies. */
 #include "fuzz/operation.h"
 #include "redis/codec.h"
 #include "redis/reply.h"
@@ -34,6 +34,8 @@ static weir_wire_command command_of(const unsigned char *header) {
   command.attempt = is_plain_sum(operation) && (header[1] & FOLLOWS) != 0;
   if (command.attempt == 1) {
     operation->version_out = header[2] % 128;
+  } else if (operation->kind == WEIR_GET && !operation->raised && (header[1] & SEEN) != 0) {
+    operation->version_out = WEIR_NOTE_SHORT;
   } else if (weir_redis_may_be_seen(operation) && (header[1] & SEEN) != 0) {
     operation->version_out = WEIR_NOTE_SEEN;
   }
@@ -58,7 +60,8 @@ static void check_outcome(const weir_operation *operation, bool mendable) {
   unsigned outcomes = allowed[operation->kind] | 1 << WEIR_REFUSED | 1 << WEIR_UNKNOWN;
   if (mendable) outcomes |= 1 << WEIR_PENDING;
   require((outcomes & 1U << operation->outcome) != 0);
-  require(operation->outcome == WEIR_PENDING || operation->version_out == 0);
+  const uint64_t told = WEIR_NOTE_SHORT | WEIR_NOTE_FOREIGN | WEIR_NOTE_BARRED;
+  require(operation->outcome == WEIR_PENDING || (operation->version_out & ~told) == 0);
 }
 
 /* Takes replies from `used` on, as far as `length` bytes go. */
