@@ -2,80 +2,126 @@
 
 #include <pthread.h>
 #include <sodium.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHARDS_MOST = 64, CACHE_LINE_BYTES = 64 };
+enum {
+  SHARDS_MOST = 64,
+  CACHE_LINE_BYTES = 64,
+  OWN_BUCKETS = 4 /* fill what a shard's second cache line has left */
+};
 
 struct weir_shard {
   _Alignas(CACHE_LINE_BYTES) pthread_mutex_t mutex;
-  weir_entry **buckets;
+  weir_entry **buckets; /* `own`, until they double */
   size_t bucket_mask;
   size_t count;
   size_t most;
   weir_entry *hand; /* on the ring of all entries: those behind it are looked at next */
+  weir_entry *own[OWN_BUCKETS];
 };
 
 struct weir_table {
   size_t memo_bytes;
+  size_t shard_keys;  /* bound of each */
   size_t shard_count; /* a power of two */
   unsigned char hash_key[crypto_shorthash_siphashx24_KEYBYTES];
-  weir_shard shards[SHARDS_MOST];
+  weir_shard *_Atomic shards[SHARDS_MOST]; /* NULL: no key of it has come yet */
 };
-
-static bool init_shard(weir_shard *shard, size_t most) {
-  size_t buckets = 1;
-  while (buckets < most)
-    buckets *= 2;
-  shard->most = most;
-  shard->bucket_mask = buckets - 1;
-  shard->buckets = calloc(buckets, sizeof *shard->buckets);
-  if (shard->buckets == NULL) return false;
-  return pthread_mutex_init(&shard->mutex, NULL) == 0;
-}
 
 weir_table *weir_table_create(size_t keys, size_t memo_bytes) {
   if (sodium_init() < 0) return NULL;
-  weir_table *table = aligned_alloc(CACHE_LINE_BYTES, sizeof *table);
+  weir_table *table = calloc(1, sizeof *table);
   if (table == NULL) return NULL;
-  memset(table, 0, sizeof *table);
   table->memo_bytes = memo_bytes;
   randombytes_buf(table->hash_key, sizeof table->hash_key);
-  size_t shards = 1;
-  while (shards < SHARDS_MOST && shards * 2 <= keys)
-    shards *= 2;
-  for (; table->shard_count < shards; table->shard_count++) {
-    if (init_shard(&table->shards[table->shard_count], keys / shards)) continue;
-    free(table->shards[table->shard_count].buckets);
-    weir_table_destroy(table);
-    return NULL;
-  }
+  table->shard_count = 1;
+  while (table->shard_count < SHARDS_MOST && table->shard_count * 2 <= keys)
+    table->shard_count *= 2;
+  table->shard_keys = keys / table->shard_count;
   return table;
 }
 
+static weir_shard *create_shard(size_t most) {
+  weir_shard *shard = aligned_alloc(CACHE_LINE_BYTES, sizeof *shard);
+  if (shard == NULL) return NULL;
+  memset(shard, 0, sizeof *shard);
+  shard->most = most;
+  shard->buckets = shard->own;
+  shard->bucket_mask = OWN_BUCKETS - 1;
+  if (pthread_mutex_init(&shard->mutex, NULL) == 0) return shard;
+  free(shard);
+  return NULL;
+}
+
+static void free_buckets(weir_shard *shard) {
+  if (shard->buckets != shard->own) free(shard->buckets);
+}
+
 /* In a child of the process that made it, a shard that a thread of the parent held at the fork is
- * never unlocked, and may be half changed: what is in it stays. */
+ * never unlocked, and may be half changed: it stays. */
 static void destroy_shard(weir_shard *shard) {
-  if (pthread_mutex_trylock(&shard->mutex) != 0) return;
+  if (shard == NULL || pthread_mutex_trylock(&shard->mutex) != 0) return;
   for (weir_entry *entry = shard->hand; shard->count > 0; shard->count--) {
     weir_entry *next = entry->ring;
     free(entry);
     entry = next;
   }
-  free(shard->buckets);
+  free_buckets(shard);
   pthread_mutex_unlock(&shard->mutex);
   pthread_mutex_destroy(&shard->mutex);
+  free(shard);
 }
 
 void weir_table_destroy(weir_table *table) {
   if (table == NULL) return;
   for (size_t i = 0; i < table->shard_count; i++)
-    destroy_shard(&table->shards[i]);
+    destroy_shard(table->shards[i]);
   free(table);
+}
+
+/* Without a lock, which a child could find taken: of threads that come first at once one has its
+ * shard kept. */
+static weir_shard *begin_shard(weir_shard *_Atomic *place, size_t most) {
+  weir_shard *kept = NULL;
+  weir_shard *made = create_shard(most);
+  if (made == NULL || atomic_compare_exchange_strong(place, &kept, made)) return made;
+  destroy_shard(made);
+  return kept;
+}
+
+/* NULL: no memory for the first of its keys. */
+static weir_shard *shard_of(weir_table *table, const uint64_t fingerprint[2]) {
+  weir_shard *_Atomic *place = &table->shards[fingerprint[0] & (table->shard_count - 1)];
+  weir_shard *shard = atomic_load_explicit(place, memory_order_acquire);
+  return shard != NULL ? shard : begin_shard(place, table->shard_keys);
 }
 
 static weir_entry **bucket_of(weir_shard *shard, const uint64_t fingerprint[2]) {
   return &shard->buckets[fingerprint[1] & shard->bucket_mask];
+}
+
+static void join_chain(weir_shard *shard, weir_entry *entry) {
+  weir_entry **bucket = bucket_of(shard, entry->fingerprint);
+  entry->chain = *bucket;
+  *bucket = entry;
+}
+
+/* Keeps half of the buckets free, until there are as many as entries may be. Without memory for
+ * more, chains only grow longer. A shard keeps its lock meanwhile, some 100 ns for each key in it:
+ * with the default of 16384 keys, 10 us at the most. */
+static void double_buckets(weir_shard *shard) {
+  size_t buckets = shard->bucket_mask + 1;
+  if (shard->count < buckets / 2 || buckets >= shard->most) return;
+  weir_entry **more = calloc(2 * buckets, sizeof(weir_entry *));
+  if (more == NULL) return;
+  free_buckets(shard);
+  shard->buckets = more;
+  shard->bucket_mask = 2 * buckets - 1;
+  weir_entry *entry = shard->hand;
+  for (size_t i = 0; i < shard->count; i++, entry = entry->ring)
+    join_chain(shard, entry);
 }
 
 static void unchain(weir_shard *shard, const weir_entry *entry) {
@@ -124,14 +170,13 @@ static void make_room(weir_shard *shard) {
 static weir_entry *add_entry(const weir_table *table, weir_shard *shard,
                              const uint64_t fingerprint[2]) {
   make_room(shard);
+  double_buckets(shard);
   weir_entry *entry = calloc(1, sizeof *entry + table->memo_bytes);
   if (entry == NULL) return NULL;
   memcpy(entry->fingerprint, fingerprint, sizeof entry->fingerprint);
   entry->shard = shard;
   entry->memo = (weir_memo *)(entry + 1);
-  weir_entry **bucket = bucket_of(shard, fingerprint);
-  entry->chain = *bucket;
-  *bucket = entry;
+  join_chain(shard, entry);
   join_ring(shard, entry);
   shard->count++;
   return entry;
@@ -148,7 +193,8 @@ static weir_entry *find_entry(weir_shard *shard, const uint64_t fingerprint[2]) 
 weir_entry *weir_table_lock(weir_table *table, const void *key, size_t key_length) {
   uint64_t fingerprint[2];
   crypto_shorthash_siphashx24((unsigned char *)fingerprint, key, key_length, table->hash_key);
-  weir_shard *shard = &table->shards[fingerprint[0] & (table->shard_count - 1)];
+  weir_shard *shard = shard_of(table, fingerprint);
+  if (shard == NULL) return NULL;
   pthread_mutex_lock(&shard->mutex);
   weir_entry *entry = find_entry(shard, fingerprint);
   if (entry == NULL) entry = add_entry(table, shard, fingerprint);

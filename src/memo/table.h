@@ -5,6 +5,7 @@
  * Bounded: an entry that nobody uses is given up when its shard is full, one that was not used
  * lately first. Entries in use stay, however many calls are under way. Keys are kept as 128-bit
  * SipHash-2-4 fingerprints under a random key of the table's own, so nobody can aim at a bucket.
+ * Memory follows the keys: a shard is made with the first of its keys, and its buckets double.
  *
  * Threads: an entry and its memo may be touched only while its shard is locked; who works on a memo
  * for longer copies it.

@@ -1,5 +1,6 @@
 /* Keys from outside cannot be chosen to share a chain: whoever knows the hash but not the key of
- * the table finds keys that meet elsewhere. The source is included, to look inside. */
+ * the table finds keys that meet elsewhere. Buckets are as many as the keys need. The source is
+ * included, to look inside, and calloc is the wrapper below. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +29,8 @@ static void choose(const unsigned char *hash_key) {
 static size_t longest_chain(const weir_table *table) {
   size_t longest = 0;
   for (size_t i = 0; i < table->shard_count; i++) {
-    const weir_shard *shard = &table->shards[i];
+    const weir_shard *shard = table->shards[i];
+    if (shard == NULL) continue;
     for (size_t at = 0; at <= shard->bucket_mask; at++) {
       size_t length = 0;
       for (const weir_entry *entry = shard->buckets[at]; entry != NULL; entry = entry->chain)
@@ -72,6 +74,77 @@ static void a_full_table_has_short_chains(void **state) {
   assert_true(longest < 24);
 }
 
+static bool no_buckets;
+
+/* NOLINTBEGIN(bugprone-reserved-identifier): the linker wants these names */
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+
+void *__wrap_calloc(size_t count, size_t size) {
+  return no_buckets && size == sizeof(weir_entry *) ? NULL : __real_calloc(count, size);
+}
+/* NOLINTEND(bugprone-reserved-identifier) */
+
+static weir_table *fill(unsigned keys) {
+  weir_table *table = weir_table_create(TABLE_KEYS, sizeof(weir_memo));
+  assert_non_null(table);
+  for (unsigned i = 0; i < keys; i++) {
+    weir_entry *entry = weir_table_lock(table, &i, sizeof i);
+    entry->memo->denied_cost = i + 1;
+    weir_shard_unlock(entry->shard);
+  }
+  return table;
+}
+
+static size_t count_buckets(const weir_table *table) {
+  size_t buckets = 0;
+  for (size_t i = 0; i < table->shard_count; i++)
+    if (table->shards[i] != NULL) buckets += table->shards[i]->bucket_mask + 1;
+  return buckets;
+}
+
+static size_t count_remembered(weir_table *table, unsigned keys) {
+  size_t remembered = 0;
+  for (unsigned i = 0; i < keys; i++) {
+    weir_entry *entry = weir_table_lock(table, &i, sizeof i);
+    remembered += entry->memo->denied_cost == i + 1;
+    weir_shard_unlock(entry->shard);
+  }
+  return remembered;
+}
+
+static void buckets_double_with_the_keys_up_to_the_bound(void **state) {
+  static const struct {
+    unsigned keys;
+    size_t least, most; /* buckets: where each shard has its share, and where they differ */
+  } cases[] = {{0, 0, 0},
+               {1, OWN_BUCKETS, OWN_BUCKETS},
+               {1000, 1000, 5000},
+               {8000, 8000, TABLE_KEYS},
+               {20 * TABLE_KEYS, TABLE_KEYS, TABLE_KEYS}};
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    weir_table *table = fill(cases[i].keys);
+    assert_in_range(count_buckets(table), cases[i].least, cases[i].most);
+    if (cases[i].keys < TABLE_KEYS / 2 + 1)
+      assert_int_equal(count_remembered(table, cases[i].keys), cases[i].keys);
+    weir_table_destroy(table);
+  }
+}
+
+static void without_memory_for_buckets_keys_are_remembered_all_the_same(void **state) {
+  enum { KEYS = 8000 };
+  (void)state;
+  no_buckets = true;
+  weir_table *table = fill(KEYS);
+  assert_int_equal(count_buckets(table), SHARDS_MOST * OWN_BUCKETS);
+  no_buckets = false;
+  assert_int_equal(count_remembered(table, KEYS), KEYS);
+  weir_shard_unlock(weir_table_lock(table, "new", 3)->shard);
+  assert_true(count_buckets(table) > (size_t)SHARDS_MOST * OWN_BUCKETS);
+  weir_table_destroy(table);
+}
+
 static void no_two_tables_hash_alike(void **state) {
   (void)state;
   weir_table *one = weir_table_create(1, sizeof(weir_memo));
@@ -85,6 +158,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(keys_chosen_without_the_key_share_no_chain),
       cmocka_unit_test(a_full_table_has_short_chains),
+      cmocka_unit_test(buckets_double_with_the_keys_up_to_the_bound),
+      cmocka_unit_test(without_memory_for_buckets_keys_are_remembered_all_the_same),
       cmocka_unit_test(no_two_tables_hash_alike),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
