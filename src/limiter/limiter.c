@@ -58,12 +58,11 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   made->table = weir_table_create(made->memo_keys, weir_memo_bytes(&made->stack));
   made->counts = weir_counts_create();
   made->idle = weir_idle_create();
-  bool complete = weir_limiter_init_reserved(made) && made->table != NULL && made->counts != NULL &&
-                  made->idle != NULL;
-  weir_status status =
-      complete ? weir_limiter_create_local(made, message) : weir_no_memory(message);
-  if (status != WEIR_OK) weir_limiter_destroy(made);
-  return status;
+  if (weir_limiter_init_reserved(made) && made->table != NULL && made->counts != NULL &&
+      made->idle != NULL)
+    return WEIR_OK;
+  weir_limiter_destroy(made);
+  return weir_no_memory(message);
 }
 
 weir_status weir_limiter_create(weir_store *store, const char *rules,

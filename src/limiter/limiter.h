@@ -59,8 +59,7 @@ struct weir_limiter {
   weir_fallback fallback;
   uint32_t peers;
   uint32_t outage_limiters; /* that admit by themselves in an outage, so far as the options tell */
-  weir_store *local_store;  /* where `local` counts; */
-  weir_limiter *local;      /* with WEIR_FALLBACK_LOCAL: of a share of the rules; else NULL */
+  weir_limiter *_Atomic local; /* NULL: not needed so far; weir_limiter_local() */
 
   int64_t held_back_us;      /* the clock guard's: the largest backward step that is held back, */
   int64_t grain_us;          /* and how often it writes down the time, by what clocks may differ */
@@ -93,8 +92,10 @@ weir_ask weir_request_ask(const weir_request *request);
 /* WEIR_OK in the process that created the limiter. Comes before anything that locks. */
 weir_status weir_limiter_check_process(const weir_limiter *limiter, weir_message *message);
 
-/* Makes the limiter that answers while the store is away, if the policy is to have one. */
-weir_status weir_limiter_create_local(weir_limiter *limiter, weir_message *message);
+/* The limiter of a share of the rules that answers while the store is away, made by the first who
+ * needs it. NULL: the policy is another than LOCAL, or there is no memory. Only in the process that
+ * created the limiter. */
+weir_limiter *weir_limiter_local(weir_limiter *limiter);
 void weir_limiter_destroy_local(weir_limiter *limiter);
 
 /* Adds a warning; one beyond WEIR_WARNINGS_MOST is dropped. */

@@ -123,10 +123,10 @@ static weir_status check_reserve(const weir_limiter *limiter, const weir_request
   return WEIR_BAD_ARGUMENT;
 }
 
-/* NULL: nobody. */
+/* NULL: nobody, or there is no memory to ask. */
 static weir_limiter *who_charged(weir_limiter *limiter, const weir_decision *taken) {
   if (taken->source == WEIR_SOURCE_LATE) return NULL;
-  return taken->source == WEIR_SOURCE_FALLBACK ? limiter->local : limiter;
+  return taken->source == WEIR_SOURCE_FALLBACK ? weir_limiter_local(limiter) : limiter;
 }
 
 /* Memory comes before the charge: what is charged can always be cancelled. */
@@ -298,12 +298,21 @@ static weir_status refund_nothing(const weir_limiter *limiter, const void *key, 
   return status;
 }
 
+/* The decision may be one of a limiter before this one, whose policy has not been needed yet. */
+static weir_status refund_where_charged(weir_limiter *limiter, const void *key, size_t key_length,
+                                        int64_t cost, weir_decision *taken, weir_message *message) {
+  weir_status status = weir_limiter_check_process(limiter, message);
+  if (status != WEIR_OK) return status;
+  weir_limiter *charged = who_charged(limiter, taken);
+  if (charged != NULL) return refund(limiter, charged, key, key_length, cost, taken, message);
+  if (taken->source == WEIR_SOURCE_FALLBACK && limiter->fallback == WEIR_FALLBACK_LOCAL)
+    return weir_no_memory(message);
+  return refund_nothing(limiter, key, key_length, cost, taken, message);
+}
+
 weir_status weir_limiter_refund(weir_limiter *limiter, const void *key, size_t key_length,
                                 int64_t cost, weir_decision *taken, weir_message *message) {
-  weir_limiter *charged = who_charged(limiter, taken);
-  weir_status status = charged != NULL
-                           ? refund(limiter, charged, key, key_length, cost, taken, message)
-                           : refund_nothing(limiter, key, key_length, cost, taken, message);
+  weir_status status = refund_where_charged(limiter, key, key_length, cost, taken, message);
   weir_counts_add(limiter->counts, status, NULL);
   return status;
 }

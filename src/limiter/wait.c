@@ -53,13 +53,13 @@ static weir_status find_hope(const weir_patience *patience, const weir_decision 
                              weir_message *message) {
   weir_limiter *limiter = patience->limiter;
   bool by_policy = denied->source == WEIR_SOURCE_FALLBACK;
-  bool knows_more = denied->source != WEIR_SOURCE_LATE && (!by_policy || limiter->local != NULL);
+  weir_limiter *denier = by_policy ? weir_limiter_local(limiter) : limiter;
+  bool knows_more = denied->source != WEIR_SOURCE_LATE && denier != NULL;
   weir_decision at_once = *denied;
   weir_message why;
   *hope = denied->retry_after_us != WEIR_NEVER && denied->retry_after_us <= left_us(patience);
   if (!*hope || !has_bucket(&limiter->stack) || !knows_more) return WEIR_OK;
-  weir_status status =
-      ask(patience, by_policy ? limiter->local : limiter, WEIR_ASK_PEEK, 0, &at_once, &why);
+  weir_status status = ask(patience, denier, WEIR_ASK_PEEK, 0, &at_once, &why);
   if (weir_policy_answers(limiter->fallback, status)) return WEIR_OK;
   if (status != WEIR_OK) {
     weir_message_set(message, "%s", why.text);

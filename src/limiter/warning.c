@@ -34,10 +34,12 @@ void weir_limiter_warn_of_short_cells(weir_limiter *limiter) {
 
 /* Each limiter admits its share, one request at least. */
 void weir_limiter_warn_of_outages(weir_limiter *limiter) {
-  if (limiter->local == NULL) return;
+  weir_stack shares;
+  if (limiter->fallback != WEIR_FALLBACK_LOCAL) return;
+  weir_policy_share(&limiter->stack, limiter->peers, &shares);
   for (size_t i = 0; i < limiter->stack.count; i++) {
     int64_t whole = limiter->stack.rules[i].limit;
-    int64_t share = limiter->local->stack.rules[i].limit;
+    int64_t share = shares.rules[i].limit;
     int64_t together = share * limiter->outage_limiters; /* below 2^30 * 2^17 */
     if (together <= whole) continue;
     weir_limiter_warn(limiter,

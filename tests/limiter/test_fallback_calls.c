@@ -1,8 +1,10 @@
 /* Policies in the calls that are more than one request: batches, waits, reservations, refunds; and
  * in an outage in which nobody says that there is one. */
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -199,6 +201,64 @@ static void what_local_charged_is_refunded_there(void **state) {
   outage_close(&o);
 }
 
+/* As after a change of the rules: the limiter that answered is gone, and the new one never had to.
+ */
+static void what_another_limiter_charged_is_not_refunded(void **state) {
+  outage o;
+  weir_limiter *next;
+  (void)state;
+  lose_server(&o, "fixed-window:8/1m", WEIR_FALLBACK_LOCAL);
+  weir_decision taken = outage_take(&o, "k", 2);
+  const weir_limiter_options options = {.size = sizeof options,
+                                        .clock = hand_clock_as_clock(&o.clock)};
+  assert_int_equal(weir_limiter_create(o.store, "fixed-window:8/1m", &options, &next, NULL),
+                   WEIR_OK);
+  assert_int_equal(weir_limiter_refund(next, "k", 1, 2, &taken, NULL), WEIR_BAD_COST);
+  assert_int_equal(taken.cost, 2);
+  weir_limiter_destroy(next);
+  outage_close(&o);
+}
+
+/* --- all at once --------------------------------------------------------------------------------
+ */
+
+typedef struct crowd {
+  weir_limiter *limiter;
+  atomic_bool open;
+  _Atomic int admitted;
+} crowd;
+
+static void *take_when_open(void *context) {
+  crowd *c = context;
+  while (!c->open)
+    sched_yield();
+  c->admitted += limiter_take(c->limiter, "k", 1).allowed;
+  return NULL;
+}
+
+/* The first who need the local limiter make it, and have one between them. */
+static void threads_that_come_first_share_what_the_policy_has(void **state) {
+  enum { THREADS = 8, SHARE = 3, ROUNDS = 50 };
+  outage o;
+  const weir_limiter_options options = {.size = sizeof options, .deadline_us = 30 * SECOND_US};
+  (void)state;
+  lose_server(&o, "quota:1/1h", WEIR_FALLBACK_NONE);
+  for (int round = 0; round < ROUNDS; round++) {
+    crowd c = {.open = false};
+    pthread_t threads[THREADS];
+    assert_int_equal(weir_limiter_create(o.store, "quota:3/1h", &options, &c.limiter, NULL),
+                     WEIR_OK);
+    for (int i = 0; i < THREADS; i++)
+      assert_int_equal(pthread_create(&threads[i], NULL, take_when_open, &c), 0);
+    c.open = true;
+    for (int i = 0; i < THREADS; i++)
+      pthread_join(threads[i], NULL);
+    assert_int_equal(c.admitted, SHARE);
+    weir_limiter_destroy(c.limiter);
+  }
+  outage_close(&o);
+}
+
 /* --- waiting ------------------------------------------------------------------------------------
  */
 
@@ -301,6 +361,8 @@ int main(void) {
       cmocka_unit_test(what_nobody_charged_goes_back_nowhere),
       cmocka_unit_test(who_is_denied_reserves_nothing),
       cmocka_unit_test(what_local_charged_is_refunded_there),
+      cmocka_unit_test(what_another_limiter_charged_is_not_refunded),
+      cmocka_unit_test(threads_that_come_first_share_what_the_policy_has),
       cmocka_unit_test(who_waits_waits_for_the_store),
       cmocka_unit_test(who_waits_gets_what_the_policy_has),
       cmocka_unit_test(a_silent_server_is_answered_for_and_nothing_is_sent_again),

@@ -195,6 +195,38 @@ static void a_child_is_refused_while_threads_wait_for_a_stopped_server(void **st
   outage_close(&o);
 }
 
+/* Of two limiters one has answered for the store. In the child neither asks the policy, nor makes
+ * what it lacks for that. */
+static void a_child_is_refused_what_a_policy_charged(void **state) {
+  outage o;
+  weir_limiter *fresh;
+  (void)state;
+  outage_start(&o, OUTAGE_META, 1);
+  open_on(o.url, WEIR_FALLBACK_LOCAL, 30 * SECOND_US, &o.store, &o.limiter);
+  outage_kill(&o, 0);
+  weir_decision taken = outage_take(&o, "k", 1);
+  assert_int_equal(taken.source, WEIR_SOURCE_FALLBACK);
+  assert_int_equal(weir_limiter_create(o.store, "quota:5/1h", NULL, &fresh, NULL), WEIR_OK);
+  pid_t child = fork();
+  if (child == 0) {
+    weir_message why = {""};
+    weir_decision decision;
+    CHECK(is_refusal(weir_limiter_take(fresh, "k", 1, 1, &decision, &why), &why));
+    weir_limiter *both[] = {o.limiter, fresh};
+    for (int i = 0; i < 2; i++) {
+      why.text[0] = '\0';
+      CHECK(is_refusal(weir_limiter_refund(both[i], "k", 1, 1, &taken, &why), &why));
+      weir_limiter_destroy(both[i]);
+    }
+    weir_store_close(o.store);
+    _exit(0);
+  }
+  assert_child_is_content(child);
+  assert_int_equal(weir_limiter_refund(o.limiter, "k", 1, 1, &taken, NULL), WEIR_OK);
+  weir_limiter_destroy(fresh);
+  outage_close(&o);
+}
+
 static int open_descriptors(void) {
   int count = 0;
   for (int fd = 0; fd < DESCRIPTORS_MOST; fd++)
@@ -265,6 +297,7 @@ int main(void) {
       cmocka_unit_test(a_child_is_refused_while_threads_are_in_memory),
       cmocka_unit_test(a_child_is_refused_while_threads_talk_to_servers),
       cmocka_unit_test(a_child_is_refused_while_threads_wait_for_a_stopped_server),
+      cmocka_unit_test(a_child_is_refused_what_a_policy_charged),
       cmocka_unit_test(closing_in_the_child_leaves_the_parent_alone),
       cmocka_unit_test(every_generation_opens_its_own),
   };

@@ -153,6 +153,37 @@ static void a_batch_without_memory_says_so_in_every_request(void **state) {
   world_close(&w);
 }
 
+/* The local limiter is made by the first who needs it, while the store is away. Nobody listens on
+ * port 1. */
+static void a_policy_without_memory_denies_until_there_is_some(void **state) {
+  bool admitted = false;
+  int failures = 0, denied = 0;
+  (void)state;
+  const weir_limiter_options options = {
+      .size = sizeof options, .deadline_us = 30 * SECOND_US, .memo_keys = 1};
+  for (; failures < SWEEP_MOST && !admitted; failures++) {
+    weir_store *store;
+    weir_limiter *limiter;
+    weir_decision decision = {0};
+    assert_int_equal(weir_store_open("memcached://127.0.0.1:1", &store, NULL), WEIR_OK);
+    assert_int_equal(weir_limiter_create(store, "quota:9/400d", &options, &limiter, NULL), WEIR_OK);
+    left = failures;
+    weir_status status = weir_limiter_take(limiter, "k", 1, 1, &decision, NULL);
+    left = ENOUGH;
+    if (status != WEIR_OK) assert_int_equal(status, WEIR_NO_MEMORY);
+    admitted = status == WEIR_OK && decision.allowed;
+    denied += decision.source == WEIR_SOURCE_FALLBACK && !decision.allowed;
+    decision = limiter_take(limiter, "k", 1);
+    assert_int_equal(decision.source, WEIR_SOURCE_FALLBACK);
+    assert_true(decision.allowed);
+    assert_int_equal(decision.remaining, admitted ? 7 : 8);
+    weir_limiter_destroy(limiter);
+    weir_store_close(store);
+  }
+  assert_true(admitted);
+  assert_true(denied > 10);
+}
+
 /* Admitted, denied, peeked, with costs, up to, in a batch, waiting, given back. */
 static void decide_in_every_way(world *w, int64_t *after_start_us, const int64_t *costs) {
   weir_request requests[] = {{.cost = 1},
@@ -211,6 +242,7 @@ int main(void) {
       cmocka_unit_test(a_request_is_reserved_whole_or_not_at_all),
       cmocka_unit_test(a_reservation_without_memory_asks_no_store),
       cmocka_unit_test(a_batch_without_memory_says_so_in_every_request),
+      cmocka_unit_test(a_policy_without_memory_denies_until_there_is_some),
       cmocka_unit_test(no_decision_allocates),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -167,7 +167,7 @@ static void a_policys_own_limiter_warns_nobody(void **state) {
     weir_limiter *local;
     assert_int_equal(weir_limiter_create(w.store, "fixed-window:50/1m", &options, &local, NULL),
                      WEIR_OK);
-    assert_non_null(local->local);
+    assert_non_null(weir_limiter_local(local));
     assert_no_warning(local);
     assert_no_warning(local->local);
     weir_limiter_destroy(local);
