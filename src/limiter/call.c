@@ -64,6 +64,7 @@ static weir_call *create_call(weir_limiter *limiter) {
   pthread_condattr_t monotonic;
   weir_call *call = calloc(1, sizeof *call);
   if (call == NULL) return NULL;
+  weir_counts_part(limiter->counts);
   call->limiter = limiter;
   if (pthread_condattr_init(&monotonic) != 0) goto no_attributes;
   pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC); /* a clock there is: cannot fail */

@@ -53,13 +53,12 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   for (size_t i = 0; i < made->stack.count; i++)
     if (weir_method_of(&made->stack.rules[i])->one_by_one) made->one_by_one = true;
   prepare_fronts(made);
-  weir_limiter_warn_of_short_cells(made);
   weir_limiter_guard_clock(made);
   made->table = weir_table_create(made->memo_keys, weir_memo_bytes(&made->stack));
   made->counts = weir_counts_create();
   made->idle = weir_idle_create();
   if (weir_limiter_init_reserved(made) && made->table != NULL && made->counts != NULL &&
-      made->idle != NULL)
+      made->idle != NULL && weir_limiter_warn_of_short_cells(made))
     return WEIR_OK;
   weir_limiter_destroy(made);
   return weir_no_memory(message);
@@ -89,8 +88,10 @@ weir_status weir_limiter_create(weir_store *store, const char *rules,
   }
   status = weir_limiter_finish(made, message);
   if (status != WEIR_OK) return status;
-  weir_limiter_enter_store(made);
-  weir_limiter_warn_of_outages(made);
+  if (!weir_limiter_enter_store(made) || !weir_limiter_warn_of_outages(made)) {
+    weir_limiter_destroy(made);
+    return weir_no_memory(message);
+  }
   *limiter = made;
   return WEIR_OK;
 }
@@ -103,5 +104,6 @@ void weir_limiter_destroy(weir_limiter *limiter) {
   weir_idle_destroy(limiter->idle);
   weir_table_destroy(limiter->table);
   weir_counts_destroy(limiter->counts);
+  weir_limiter_clean_up_warnings(limiter);
   free(limiter);
 }

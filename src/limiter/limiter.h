@@ -49,10 +49,10 @@ struct weir_limiter {
   bool one_by_one;    /* every request is a group of its own: always under a log */
   weir_key_front fronts[WEIR_RULES_MOST];
   weir_table *table;
-  weir_message warnings[WEIR_WARNINGS_MOST];
+  char *warnings[WEIR_WARNINGS_MOST]; /* its own */
   size_t warning_count;
   weir_store_use uses[WEIR_RULES_MOST]; /* of the store, by rule */
-  char texts[WEIR_RULES_MOST][WEIR_RULE_TEXT_BYTES];
+  char (*texts)[WEIR_RULE_TEXT_BYTES];  /* of the rules, for `uses` */
   weir_counts *counts;
   unsigned process; /* that created it: weir_process_number() */
 
@@ -98,14 +98,16 @@ weir_status weir_limiter_check_process(const weir_limiter *limiter, weir_message
 weir_limiter *weir_limiter_local(weir_limiter *limiter);
 void weir_limiter_destroy_local(weir_limiter *limiter);
 
-/* Adds a warning; one beyond WEIR_WARNINGS_MOST is dropped. */
-void weir_limiter_warn(weir_limiter *limiter, const char *format, ...)
+/* Adds a warning; one beyond WEIR_WARNINGS_MOST is dropped. False: no memory. */
+bool weir_limiter_warn(weir_limiter *limiter, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-void weir_limiter_warn_of_short_cells(weir_limiter *limiter);
-void weir_limiter_warn_of_outages(weir_limiter *limiter);
+bool weir_limiter_warn_of_short_cells(weir_limiter *limiter);
+bool weir_limiter_warn_of_outages(weir_limiter *limiter);
+void weir_limiter_clean_up_warnings(weir_limiter *limiter);
 
-/* Makes its rules known to others on the store, and warns of those whose counts are shared. */
-void weir_limiter_enter_store(weir_limiter *limiter);
+/* Makes its rules known to others on the store, and warns of those whose counts are shared. False:
+ * no memory; whoever was entered can leave. */
+bool weir_limiter_enter_store(weir_limiter *limiter);
 void weir_limiter_leave_store(weir_limiter *limiter);
 
 /* A limiter with the parsed rules of `made`, which has all that options say. Frees it on error. */

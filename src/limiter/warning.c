@@ -3,57 +3,74 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <weir/backend.h>
 
 #include "limiter/limiter.h"
 
-void weir_limiter_warn(weir_limiter *limiter, const char *format, ...) {
+bool weir_limiter_warn(weir_limiter *limiter, const char *format, ...) {
   char text[WEIR_MESSAGE_BYTES];
+  weir_message warning;
   va_list arguments;
-  if (limiter->warning_count == WEIR_WARNINGS_MOST) return;
+  if (limiter->warning_count == WEIR_WARNINGS_MOST) return true;
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  weir_message_set(&limiter->warnings[limiter->warning_count++], "%s", text);
+  weir_message_set(&warning, "%s", text);
+  size_t bytes = strlen(warning.text) + 1;
+  char *kept = malloc(bytes);
+  if (kept == NULL) return false;
+  memcpy(kept, warning.text, bytes);
+  limiter->warnings[limiter->warning_count++] = kept;
+  return true;
+}
+
+void weir_limiter_clean_up_warnings(weir_limiter *limiter) {
+  for (size_t i = 0; i < limiter->warning_count; i++)
+    free(limiter->warnings[i]);
 }
 
 /* Only one cell ahead is read; see docs/guarantees.md. */
-void weir_limiter_warn_of_short_cells(weir_limiter *limiter) {
+bool weir_limiter_warn_of_short_cells(weir_limiter *limiter) {
   for (size_t i = 0; i < limiter->stack.count; i++) {
     const weir_rule *rule = &limiter->stack.rules[i];
     if (rule->kind != WEIR_SLIDING_WINDOW || rule->cell_us >= limiter->terms.margin_us) continue;
-    weir_limiter_warn(limiter,
-                      "the cells of rule %zu are %" PRId64
-                      " us wide, less than 2 * clock error + deadline (%" PRId64
-                      " us): what other processes charge within that time can exceed the bound",
-                      i + 1, rule->cell_us, limiter->terms.margin_us);
-    return;
+    return weir_limiter_warn(
+        limiter,
+        "the cells of rule %zu are %" PRId64
+        " us wide, less than 2 * clock error + deadline (%" PRId64
+        " us): what other processes charge within that time can exceed the bound",
+        i + 1, rule->cell_us, limiter->terms.margin_us);
   }
+  return true;
 }
 
 /* Each limiter admits its share, one request at least. */
-void weir_limiter_warn_of_outages(weir_limiter *limiter) {
+bool weir_limiter_warn_of_outages(weir_limiter *limiter) {
   weir_stack shares;
-  if (limiter->fallback != WEIR_FALLBACK_LOCAL) return;
+  if (limiter->fallback != WEIR_FALLBACK_LOCAL) return true;
   weir_policy_share(&limiter->stack, limiter->peers, &shares);
   for (size_t i = 0; i < limiter->stack.count; i++) {
     int64_t whole = limiter->stack.rules[i].limit;
     int64_t share = shares.rules[i].limit;
     int64_t together = share * limiter->outage_limiters; /* below 2^30 * 2^17 */
     if (together <= whole) continue;
-    weir_limiter_warn(limiter,
-                      "while the store is away %" PRIu32 " limiters may admit %" PRId64
-                      " each by rule %zu, %" PRId64 " together where it says %" PRId64
-                      ": peers is %" PRIu32,
-                      limiter->outage_limiters, share, i + 1, together, whole, limiter->peers);
-    return;
+    return weir_limiter_warn(
+        limiter,
+        "while the store is away %" PRIu32 " limiters may admit %" PRId64
+        " each by rule %zu, %" PRId64 " together where it says %" PRId64 ": peers is %" PRIu32,
+        limiter->outage_limiters, share, i + 1, together, whole, limiter->peers);
   }
+  return true;
 }
 
 /* A login's 5/1m and a search's 50/1m have the same keys in the store: fifty searches deny the
  * login. Limits may be changed while they are in use, so this is no error. */
-void weir_limiter_enter_store(weir_limiter *limiter) {
+bool weir_limiter_enter_store(weir_limiter *limiter) {
+  limiter->texts = calloc(limiter->stack.count, sizeof *limiter->texts);
+  if (limiter->texts == NULL) return false;
   for (size_t i = 0; i < limiter->stack.count; i++) {
     const weir_rule *rule = &limiter->stack.rules[i];
     char *text = limiter->texts[i];
@@ -61,20 +78,24 @@ void weir_limiter_enter_store(weir_limiter *limiter) {
     weir_rule_write(rule, text);
     limiter->uses[i] = (weir_store_use){.tag = rule->tag, .meaning = text};
     if (!weir_store_enter(limiter->store, &limiter->uses[i], other, sizeof other)) continue;
-    weir_limiter_warn(limiter,
-                      "rule %zu, %s, shares its counts with %s of another limiter on this store: "
-                      "give one of them a name=, unless this is the same limit being changed",
-                      i + 1, text, other);
+    if (!weir_limiter_warn(
+            limiter,
+            "rule %zu, %s, shares its counts with %s of another limiter on this store: "
+            "give one of them a name=, unless this is the same limit being changed",
+            i + 1, text, other))
+      return false;
   }
+  return true;
 }
 
 void weir_limiter_leave_store(weir_limiter *limiter) {
   for (size_t i = 0; i < limiter->stack.count; i++)
     if (limiter->uses[i].tag != NULL) weir_store_leave(limiter->store, &limiter->uses[i]);
+  free(limiter->texts);
 }
 
 const char *weir_limiter_warning_at(const weir_limiter *limiter, size_t index) {
-  return index < limiter->warning_count ? limiter->warnings[index].text : NULL;
+  return index < limiter->warning_count ? limiter->warnings[index] : NULL;
 }
 
 const char *weir_limiter_warning(const weir_limiter *limiter) {

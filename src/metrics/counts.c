@@ -19,7 +19,8 @@ typedef struct weir_counts_shard {
 } weir_counts_shard;
 
 struct weir_counts {
-  weir_counts_shard shards[WEIR_THREAD_PLACES];
+  weir_counts_shard common; /* of threads that have not parted; those that have: */
+  weir_counts_shard *_Atomic shards[WEIR_THREAD_PLACES];
 };
 
 weir_counts *weir_counts_create(void) {
@@ -29,11 +30,27 @@ weir_counts *weir_counts_create(void) {
 }
 
 void weir_counts_destroy(weir_counts *counts) {
+  if (counts == NULL) return;
+  for (int i = 0; i < WEIR_THREAD_PLACES; i++)
+    free(counts->shards[i]);
   free(counts);
 }
 
+/* Of threads that come first at once one has its shard kept. */
+void weir_counts_part(weir_counts *counts) {
+  weir_counts_shard *_Atomic *place = &counts->shards[weir_thread_place()];
+  weir_counts_shard *none = NULL;
+  if (atomic_load_explicit(place, memory_order_relaxed) != NULL) return;
+  weir_counts_shard *made = aligned_alloc(WEIR_CACHE_LINE_BYTES, sizeof *made);
+  if (made == NULL) return;
+  *made = (weir_counts_shard){0};
+  if (!atomic_compare_exchange_strong(place, &none, made)) free(made);
+}
+
 static weir_counts_shard *own_shard(weir_counts *counts) {
-  return &counts->shards[weir_thread_place()];
+  weir_counts_shard *shard =
+      atomic_load_explicit(&counts->shards[weir_thread_place()], memory_order_acquire);
+  return shard != NULL ? shard : &counts->common;
 }
 
 static void add(_Atomic uint64_t *count, uint64_t number) {
@@ -91,6 +108,9 @@ static void add_shard(const weir_counts_shard *shard, weir_limiter_counts *sum) 
 
 void weir_counts_read(const weir_counts *counts, weir_limiter_counts *sum) {
   *sum = (weir_limiter_counts){.size = sum->size, .clock_steps = sum->clock_steps};
-  for (int i = 0; i < WEIR_THREAD_PLACES; i++)
-    add_shard(&counts->shards[i], sum);
+  add_shard(&counts->common, sum);
+  for (int i = 0; i < WEIR_THREAD_PLACES; i++) {
+    const weir_counts_shard *shard = atomic_load_explicit(&counts->shards[i], memory_order_acquire);
+    if (shard != NULL) add_shard(shard, sum);
+  }
 }

@@ -11,6 +11,10 @@ typedef struct weir_counts weir_counts;
 weir_counts *weir_counts_create(void);
 void weir_counts_destroy(weir_counts *counts);
 
+/* From now on the calling thread adds to a line that it shares with few, if there is memory for
+ * one, no longer to that of all threads. Counting itself never allocates. */
+void weir_counts_part(weir_counts *counts);
+
 /* One request is over. `decision` is that of a request to take, and NULL for others; it is read
  * only where the status is WEIR_OK. */
 void weir_counts_add(weir_counts *counts, weir_status status, const weir_decision *decision);
