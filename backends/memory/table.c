@@ -4,7 +4,7 @@
 #include <weir/backend.h>
 
 enum {
-  CAPACITY_LEAST = 16,
+  CAPACITY_LEAST = 4,
   SWEEP_STEPS =
       4, /* places looked at per insert: a whole round while a quarter of the table is filled */
   EVICT_SAMPLE = 16, /* entries compared when the table is full */

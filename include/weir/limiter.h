@@ -74,7 +74,10 @@ typedef struct weir_limiter_options {
    * storage layout, and of how far ahead a bucket may stand on Redis before a clock must have been
    * wrong. 1 to 100000; default 64. */
   uint32_t processes;
-  /* Keys this limiter remembers something about. 1 to 16777216; default 16384. */
+  /* Keys this limiter remembers something about. 1 to 16777216; default 16384. A bound: memory
+   * follows the keys that come. A limiter takes 5.6 KB until it is used, with a rule of sliding
+   * window 44 KB after 100 keys; one that answers for its store by WEIR_FALLBACK_LOCAL twice that.
+   */
   uint32_t memo_keys;
   /* Oldest local knowledge a decision may use, repeated denials included. 1 to 60000000; default
    * 1000000. */
