@@ -17,6 +17,7 @@ typedef struct redis_store {
   weir_redis_seen *seen;     /* keys lately seen with a TTL */
   weir_redis_seen *suspects; /* keys that may hold what is no counter */
   atomic_bool barred;        /* they cannot be read with care */
+  atomic_int wary;           /* so many GETs, of any key, are still to be read with care */
   weir_wire *wire;
 } redis_store;
 
@@ -76,9 +77,19 @@ static void doubt_unmended(const redis_call *call) {
   }
 }
 
-static bool is_suspect(const redis_store *store, const weir_operation *operation) {
+/* Whoever writes over one key has often written over its neighbours: a quota has three. So after
+ * one was met all keys are read with care for a while. */
+enum { WARY_GETS = 4096 };
+
+static bool is_wary(redis_store *store) {
+  if (atomic_load_explicit(&store->wary, memory_order_relaxed) <= 0) return false;
+  atomic_fetch_sub_explicit(&store->wary, 1, memory_order_relaxed);
+  return true;
+}
+
+static bool is_suspect(redis_store *store, const weir_operation *operation) {
   return operation->kind == WEIR_GET && !operation->raised &&
-         weir_redis_seen_knows(store->suspects, operation) &&
+         (is_wary(store) || weir_redis_seen_knows(store->suspects, operation)) &&
          !atomic_load_explicit(&store->barred, memory_order_relaxed);
 }
 
@@ -110,7 +121,11 @@ static void suspect(const redis_call *call) {
     if (!counter || operation->raised) continue;
     if ((operation->version_out & WEIR_NOTE_BARRED) != 0)
       atomic_store_explicit(&store->barred, true, memory_order_relaxed);
-    if ((operation->version_out & WEIR_NOTE_FOREIGN) != 0 || operation->outcome == WEIR_UNKNOWN)
+    bool foreign = (operation->version_out & WEIR_NOTE_FOREIGN) != 0;
+    bool unanswered = operation->outcome == WEIR_UNKNOWN;
+    if (foreign || (unanswered && operation->kind == WEIR_GET))
+      atomic_store_explicit(&store->wary, WARY_GETS, memory_order_relaxed);
+    if (foreign || unanswered)
       weir_redis_seen_note(store->suspects, operation);
     else if (operation->outcome == WEIR_ABSENT ||
              (operation->outcome == WEIR_DONE && operation->kind != WEIR_GET))
