@@ -40,6 +40,7 @@ typedef struct quota_memory {
   bool known;
   int64_t start_us; /* of the open window */
   int64_t count;
+  int64_t told;    /* the count that a store which evicts by stakes was told; 0: none */
   int64_t read_us; /* the clock of the round that read it */
 } quota_memory;
 
@@ -163,7 +164,7 @@ static void quota_keep_start(weir_machine *machine, size_t i) {
   quota_memory *memory = machine->parts[i].memory;
   memory->known = true;
   memory->start_us = state->start_us;
-  memory->count = 0;
+  memory->count = memory->told = 0;
   memory->read_us = machine->clock_us;
 }
 
@@ -253,16 +254,17 @@ static void quota_plan_start(weir_machine *machine, size_t i, int64_t charged) {
 }
 
 /* With knowledge that will soon be too old, the key that opened the window is read along: a key in
- * steady use never needs a round more. A store that evicts by stakes is told whenever the count
- * gets another binary digit, so that it knows of half of what rests on that key, or more. */
+ * steady use never needs a round more. A store that evicts by stakes is told whenever the count has
+ * doubled, so that it knows of half of what rests on that key, or more; and by a process that knows
+ * the key anew as soon as it knows the count. */
 static void quota_plan_addition(weir_machine *machine, size_t i) {
   quota_state *state = machine->parts[i].state;
   const weir_part *part = &machine->parts[i];
-  const quota_memory *memory = machine->parts[i].memory;
+  quota_memory *memory = machine->parts[i].memory;
   int64_t known_for = machine->now_us - memory->read_us;
-  int64_t count = memory->count;
-  int64_t charged = count + part->charge;
-  bool grew = quota_tells_stakes(machine) && count > 0 && (count ^ charged) > count;
+  int64_t charged = memory->count + part->charge;
+  bool grew = quota_tells_stakes(machine) && memory->count > 0 && charged >= 2 * memory->told;
+  if (grew) memory->told = charged;
   weir_plan(machine, i, WEIR_ADD, WEIR_PLACE_COUNT, state->start_us)->delta = part->charge;
   if (known_for > machine->terms->memo_age_us / 2 || grew) quota_plan_start(machine, i, charged);
 }
