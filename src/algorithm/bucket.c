@@ -11,6 +11,7 @@
 #include "algorithm/bucket.h"
 
 #include "algorithm/held.h"
+#include "algorithm/stage.h"
 
 static const weir_bucket_storage *bucket_storage_of(const weir_terms *terms) {
   return terms->traits & WEIR_TRAIT_SWAP ? &weir_bucket_swap : &weir_bucket_raise;
@@ -64,7 +65,7 @@ static void bucket_frame(weir_machine *machine, size_t i) {
 
 bool weir_bucket_mends(const weir_machine *machine, size_t i) {
   const weir_bucket_state *state = machine->parts[i].state;
-  return state->far && weir_machine_has_takes(machine);
+  return state->far && weir_stage_has_takes(machine);
 }
 
 static bool bucket_is_fresh(const weir_machine *machine, const weir_bucket_memory *memory) {

@@ -13,6 +13,7 @@
  * renew never creates, so it may find nothing: then the one that does follows.
  */
 #include "algorithm/bucket_lock.h"
+#include "algorithm/stage.h"
 
 enum { NEXT = -1, PRESENT, PAST, KEYS_MOST }; /* epochs, and how many count at once */
 enum { NOT_READ = -1 };
@@ -186,7 +187,7 @@ static bool raise_locks(const weir_machine *machine, size_t i) {
   const weir_part *part = &machine->parts[i];
   bool due = weir_bucket_lock_is_due(&machine->stack->rules[i], machine->terms,
                                      machine->parts[i].memory, part->now_us, state->ahead);
-  return due && weir_machine_has_takes(machine);
+  return due && weir_stage_has_takes(machine);
 }
 
 static void raise_look(weir_machine *machine, size_t i) {

@@ -150,7 +150,7 @@ static void finish_stage(weir_machine *machine) {
   bool denied = false;
   if (machine->charging != 0)
     denied = weir_judge_stage(machine, machine->charging, last, !may_go_again(machine));
-  if (!last && weir_machine_has_takes(machine)) {
+  if (!last && weir_stage_has_takes(machine)) {
     machine->stage++;
     charge_stage(machine);
     if (machine->charging != 0) return;
@@ -339,7 +339,7 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
                                            : machine->only_windows;
   if (asks->kind == WEIR_ASK_RESET)
     enter(machine, WEIR_PHASE_RESET);
-  else if (unseen && !look_first && weir_machine_has_takes(machine))
+  else if (unseen && !look_first && weir_stage_has_takes(machine))
     begin_charge(machine);
   else
     enter(machine, WEIR_PHASE_LOOK);

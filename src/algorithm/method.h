@@ -105,9 +105,6 @@ extern const weir_method weir_log_method;
 
 const weir_method *weir_method_of(const weir_rule *rule);
 
-/* Whether some take is not settled yet. */
-bool weir_machine_has_takes(const weir_machine *machine);
-
 /* Appends an operation of part i to this round; the caller sets what the kind needs beyond these.
  */
 weir_action *weir_plan(weir_machine *machine, size_t i, weir_operation_kind kind, weir_place place,
@@ -122,11 +119,5 @@ int64_t weir_method_ttl_us(const weir_rule *rule, const weir_terms *terms);
 /* weir_operation.stake of so much of a limit; `part` and `whole` in one unit, `whole` above 0.
  * weir_plan() sets that of what is charged or goes back; who knows better overwrites it. */
 uint32_t weir_plan_stake(int64_t part, int64_t whole);
-
-/* Divides towards minus infinity, and up; divisor above 0. */
-static inline int64_t weir_floor_divide(int64_t number, int64_t divisor) {
-  int64_t quotient = number / divisor;
-  return quotient - (number % divisor < 0);
-}
 
 #endif

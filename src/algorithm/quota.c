@@ -58,7 +58,7 @@ typedef struct quota_state {
 /* Why a group has no start. */
 enum { UNREAD = -1, ABSENT = -2, CLOSED = -3, WRONG = -4 };
 
-/* Which of weir_part.quota.opens. */
+/* Which of quota_state.opens. */
 enum { BEFORE, OWN, AFTER, GROUPS };
 
 /* Where clocks end: the year 9999. */
@@ -242,9 +242,7 @@ static bool quota_tells_stakes(const weir_machine *machine) {
   return machine->terms->traits & WEIR_TRAIT_STAKE;
 }
 
-/* Reads the key that opened the window along; a store that evicts by stakes learns what rests on
- * it.
- */
+/* Reads the key that opened the window along; a store that evicts by stakes learns its stake. */
 static void quota_plan_start(weir_machine *machine, size_t i, int64_t charged) {
   quota_state *state = machine->parts[i].state;
   const weir_rule *rule = &machine->stack->rules[i];

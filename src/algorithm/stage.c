@@ -6,7 +6,7 @@ static bool is_open_take(const weir_ask *ask) {
   return !ask->settled && ask->kind == WEIR_ASK_TAKE;
 }
 
-bool weir_machine_has_takes(const weir_machine *machine) {
+bool weir_stage_has_takes(const weir_machine *machine) {
   for (const weir_ask *ask = machine->asks; ask != NULL; ask = ask->next)
     if (is_open_take(ask)) return true;
   return false;

@@ -5,6 +5,9 @@
 
 #include "algorithm/algorithm.h"
 
+/* Whether some take is open. */
+bool weir_stage_has_takes(const weir_machine *machine);
+
 /* Whether some open ask is about rule i. */
 bool weir_stage_concerns(const weir_machine *machine, size_t i);
 
