@@ -43,43 +43,40 @@ static uint64_t first_value(const weir_operation *operation) {
   return (uint64_t)operation->seed + (uint64_t)operation->delta;
 }
 
-static char *put_number(char *out, uint64_t number) {
-  *out++ = ' ';
-  return weir_number_put(out, number);
-}
-
 /* " <flags> <ttl> <length>[ <version>]" and the data. */
 static char *put_item(char *out, const weir_wire_command *command, int64_t unix_s) {
   const weir_operation *operation = &command->operation;
   char data[WEIR_NUMBER_MOST];
-  size_t length = (size_t)(weir_number_put(data, first_value(operation)) - data);
-  out = weir_text_put(out, " 0", 2);
-  out = put_number(out, weir_ttl_seconds(operation->ttl_us, unix_s));
-  out = put_number(out, length);
+  size_t length = (size_t)(weir_number_put(data, "", first_value(operation)) - data);
+  out = weir_number_put(out, " 0 ", weir_ttl_seconds(operation->ttl_us, unix_s));
+  out = weir_number_put(out, " ", length);
   if (operation->kind == WEIR_SWAP) {
-    out = put_number(out, weir_version_to_cas(command, operation->version));
+    out = weir_number_put(out, " ", weir_version_to_cas(command, operation->version));
   }
-  out = weir_text_put(out, "\r\n", 2);
-  return weir_text_put(out, data, length);
+  out = stpcpy(out, "\r\n");
+  memcpy(out, data, length);
+  return out + length;
 }
 
-static char *put_touch(char *out, const weir_operation *operation, int64_t unix_s) {
-  out = weir_text_put(out, "touch ", 6);
-  out = weir_text_put(out, operation->key, operation->key_length);
-  out = put_number(out, weir_ttl_seconds(operation->ttl_us, unix_s));
-  return weir_text_put(out, "\r\n", 2);
+/* "<verb> <key>" */
+static char *put_key(char *out, const char *word, const weir_operation *operation) {
+  out = stpcpy(out, word);
+  memcpy(out, operation->key, operation->key_length);
+  return out + operation->key_length;
 }
 
 static size_t encode(const weir_wire_command *command, int64_t unix_s, char *out) {
   const weir_operation *operation = &command->operation;
-  const char *word = verb(command);
-  char *end = weir_text_put(out, word, strlen(word));
-  end = weir_text_put(end, operation->key, operation->key_length);
+  char *end = put_key(out, verb(command), operation);
   if (carries_data(command)) end = put_item(end, command, unix_s);
-  if (is_incr(command)) end = put_number(end, (uint64_t)operation->delta);
-  if (operation->kind == WEIR_SUB) end = put_number(end, -(uint64_t)operation->delta);
-  end = weir_text_put(end, "\r\n", 2);
-  if (is_incr(command) && operation->refresh) end = put_touch(end, operation, unix_s);
+  if (is_incr(command)) end = weir_number_put(end, " ", (uint64_t)operation->delta);
+  if (operation->kind == WEIR_SUB) end = weir_number_put(end, " ", -(uint64_t)operation->delta);
+  end = stpcpy(end, "\r\n");
+  if (is_incr(command) && operation->refresh) {
+    end = put_key(end, "touch ", operation);
+    end = weir_number_put(end, " ", weir_ttl_seconds(operation->ttl_us, unix_s));
+    end = stpcpy(end, "\r\n");
+  }
   return (size_t)(end - out);
 }
 

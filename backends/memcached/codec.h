@@ -15,17 +15,17 @@ extern const weir_wire_codec weir_meta_codec;
 extern const weir_wire_codec weir_classic_codec;
 
 /* What a connection is to begin with. */
-typedef struct weir_memcached_hello {
+typedef struct weir_memcached_login {
   weir_memcached_dialect wanted;
   size_t length; /* of `text`; 0: no user */
   char text[WEIR_WIRE_GREETING_MOST];
-} weir_memcached_hello;
+} weir_memcached_login;
 
 /* False: user and password are too long. Both may be NULL. */
-bool weir_memcached_hello_write(weir_memcached_hello *hello, weir_memcached_dialect wanted,
+bool weir_memcached_login_write(weir_memcached_login *login, weir_memcached_dialect wanted,
                                 const char *user, const char *password);
 
-/* Codecs in the order of the dialects; `settings` points to a weir_memcached_hello. */
+/* Codecs in the order of the dialects; `settings` points to a weir_memcached_login. */
 extern const weir_wire_protocol weir_memcached_protocol;
 
 /* ERROR, CLIENT_ERROR and SERVER_ERROR lines. False: the line is none of them. Else sets outcome

@@ -12,14 +12,14 @@
 
 enum { START, SAID_WHO, ASKED_META, FALL_BACK, SAID_WHO_AGAIN, ASKED_VERSION };
 
-bool weir_memcached_hello_write(weir_memcached_hello *hello, weir_memcached_dialect wanted,
+bool weir_memcached_login_write(weir_memcached_login *login, weir_memcached_dialect wanted,
                                 const char *user, const char *password) {
-  *hello = (weir_memcached_hello){.wanted = wanted};
+  *login = (weir_memcached_login){.wanted = wanted};
   if (user == NULL || password == NULL) return true;
-  int used = snprintf(hello->text, sizeof hello->text, "set weir:auth 0 -1 %zu\r\n%s %s\r\n",
+  int used = snprintf(login->text, sizeof login->text, "set weir:auth 0 -1 %zu\r\n%s %s\r\n",
                       strlen(user) + 1 + strlen(password), user, password);
-  if (used < 0 || (size_t)used >= sizeof hello->text) return false;
-  hello->length = (size_t)used;
+  if (used < 0 || (size_t)used >= sizeof login->text) return false;
+  login->length = (size_t)used;
   return true;
 }
 
@@ -46,10 +46,10 @@ static weir_greeting_answer fail(const char *why, weir_message *message) {
 
 /* On a new connection. */
 static weir_greeting_answer start(weir_greeting *greeting) {
-  const weir_memcached_hello *hello = greeting->settings;
-  bool meta = greeting->step == START && hello->wanted != WEIR_DIALECT_CLASSIC;
-  if (hello->length > 0)
-    return say(greeting, hello->text, hello->length, meta ? SAID_WHO : SAID_WHO_AGAIN);
+  const weir_memcached_login *login = greeting->settings;
+  bool meta = greeting->step == START && login->wanted != WEIR_DIALECT_CLASSIC;
+  if (login->length > 0)
+    return say(greeting, login->text, login->length, meta ? SAID_WHO : SAID_WHO_AGAIN);
   return meta ? ask_meta(greeting) : ask_version(greeting);
 }
 
@@ -70,9 +70,9 @@ static weir_greeting_answer ready(weir_greeting *greeting, weir_memcached_dialec
 }
 
 static weir_greeting_answer no_meta(weir_greeting *greeting, weir_message *message) {
-  const weir_memcached_hello *hello = greeting->settings;
+  const weir_memcached_login *login = greeting->settings;
   greeting->step = FALL_BACK;
-  if (hello->wanted == WEIR_DIALECT_AUTO) return WEIR_GREETING_RECONNECT;
+  if (login->wanted == WEIR_DIALECT_AUTO) return WEIR_GREETING_RECONNECT;
   return fail("the server knows no meta commands; protocol=classic may work", message);
 }
 

@@ -14,8 +14,8 @@ enum question { ASK_META, ASK_STATISTICS, ASK_SETTINGS, ASK_HOMES, ASKED_ALL };
 enum { PAIRS = 8, STEPS_OF_PAIR = 8, HOME_STEPS = PAIRS * STEPS_OF_PAIR };
 
 typedef struct memcached_questions {
-  weir_inquiry inquiry; /* first */
-  const weir_memcached_hello *hello;
+  weir_exchange exchange; /* first */
+  const weir_memcached_login *login;
   const char *key;
   enum question now;
   int home_step;
@@ -30,7 +30,7 @@ typedef struct memcached_questions {
 static bool applies(const memcached_questions *questions, enum question question) {
   switch (question) {
     case ASK_META:
-      return questions->hello->wanted == WEIR_DIALECT_CLASSIC;
+      return questions->login->wanted == WEIR_DIALECT_CLASSIC;
     case ASK_HOMES:
       return questions->is_proxy;
     default:
@@ -55,10 +55,10 @@ static size_t ask_homes(const memcached_questions *questions, char *say) {
   return (size_t)used;
 }
 
-static size_t ask(weir_inquiry *inquiry, char say[WEIR_WIRE_GREETING_MOST]) {
+static size_t ask(weir_exchange *exchange, char say[WEIR_WIRE_GREETING_MOST]) {
   static const char *const texts[] = {
       [ASK_META] = "mn\r\n", [ASK_STATISTICS] = "stats\r\n", [ASK_SETTINGS] = "stats settings\r\n"};
-  memcached_questions *questions = (memcached_questions *)inquiry;
+  memcached_questions *questions = (memcached_questions *)exchange;
   if (questions->now == ASKED_ALL) return 0;
   if (questions->now == ASK_HOMES) return ask_homes(questions, say);
   const char *text = texts[questions->now];
@@ -93,15 +93,15 @@ static void hear_line(memcached_questions *questions, const weir_line *line) {
 
 static void end_answer(memcached_questions *questions) {
   if (questions->now == ASK_STATISTICS) {
-    questions->before_us = questions->inquiry.asked_unix_us;
-    questions->after_us = questions->inquiry.heard_unix_us;
+    questions->before_us = questions->exchange.asked_unix_us;
+    questions->after_us = questions->exchange.heard_unix_us;
   }
   if (questions->now == ASK_HOMES && ++questions->home_step < HOME_STEPS) return;
   go_on(questions);
 }
 
-static bool hear(weir_inquiry *inquiry, const char *bytes, size_t length, size_t *taken) {
-  memcached_questions *questions = (memcached_questions *)inquiry;
+static bool hear(weir_exchange *exchange, const char *bytes, size_t length, size_t *taken) {
+  memcached_questions *questions = (memcached_questions *)exchange;
   size_t used = 0;
   for (;;) {
     weir_line line = weir_line_find(bytes + used, length - used);
@@ -120,8 +120,8 @@ static bool hear(weir_inquiry *inquiry, const char *bytes, size_t length, size_t
   return true;
 }
 
-static void lose(weir_inquiry *inquiry) {
-  memcached_questions *questions = (memcached_questions *)inquiry;
+static void lose(weir_exchange *exchange) {
+  memcached_questions *questions = (memcached_questions *)exchange;
   if (questions->now == ASK_STATISTICS) {
     questions->is_proxy = true;
     questions->now = ASK_SETTINGS; /* which it would not like better */
@@ -131,120 +131,124 @@ static void lose(weir_inquiry *inquiry) {
   go_on(questions);
 }
 
-/* --- what is told ------------------------------------------------------------------------------
+/* --- what is reported --------------------------------------------------------------------------
  */
 
-static void tell_dialect(const memcached_questions *questions, const weir_inspection *inspection) {
+static void report_dialect(const memcached_questions *questions,
+                           const weir_inspection *inspection) {
   static const char several[] = "an addition takes up to three commands";
-  if (questions->inquiry.dialect == WEIR_DIALECT_META) {
-    weir_wire_tell(inspection, WEIR_FINDING_FACT, "dialect",
-                   "meta commands: an addition is one command");
+  if (questions->exchange.dialect == WEIR_DIALECT_META) {
+    weir_wire_report(inspection, WEIR_FINDING_FACT, "dialect",
+                     "meta commands: an addition is one command");
   } else if (questions->is_proxy) {
-    weir_wire_tell(inspection, WEIR_FINDING_FACT, "dialect",
-                   "classic commands, as the proxy knows no others: %s", several);
+    weir_wire_report(inspection, WEIR_FINDING_FACT, "dialect",
+                     "classic commands, as the proxy knows no others: %s", several);
   } else if (questions->knows_meta) {
-    weir_wire_tell(inspection, WEIR_FINDING_WARNING, "dialect",
-                   "classic commands, as protocol=classic asks for: %s; the server knows meta "
-                   "commands, so leave it out",
-                   several);
+    weir_wire_report(inspection, WEIR_FINDING_WARNING, "dialect",
+                     "classic commands, as protocol=classic asks for: %s; the server knows meta "
+                     "commands, so leave it out",
+                     several);
   } else {
-    weir_wire_tell(inspection, WEIR_FINDING_WARNING, "dialect",
-                   "classic commands: %s; a memcached from 1.6 on knows better", several);
+    weir_wire_report(inspection, WEIR_FINDING_WARNING, "dialect",
+                     "classic commands: %s; a memcached from 1.6 on knows better", several);
   }
 }
 
-static void tell_memory(const memcached_questions *questions, const weir_inspection *inspection) {
-  const weir_memcached_statistics *told = &questions->statistics;
-  double percent = told->limit_bytes > 0 && told->bytes >= 0
-                       ? (double)told->bytes * 100 / (double)told->limit_bytes
+static void report_memory(const memcached_questions *questions, const weir_inspection *inspection) {
+  const weir_memcached_statistics *statistics = &questions->statistics;
+  double percent = statistics->limit_bytes > 0 && statistics->bytes >= 0
+                       ? (double)statistics->bytes * 100 / (double)statistics->limit_bytes
                        : 0;
-  weir_wire_tell(inspection, WEIR_FINDING_FACT, "memory", "%lld items, %.0f %% of %.0f MB",
-                 (long long)told->items, percent, (double)told->limit_bytes / (1 << 20));
-  if (told->evicts == 0) {
-    weir_wire_tell(inspection, WEIR_FINDING_WARNING, "eviction",
-                   "switched off (-M): when memory is full nothing new is counted, and requests "
-                   "for new keys get no decision");
-  } else if (told->evictions > 0) {
-    weir_wire_tell(inspection, WEIR_FINDING_WARNING, "eviction",
-                   "%lld items since it started: each may be a counter whose limit is then "
-                   "admitted once more; give it more memory",
-                   (long long)told->evictions);
+  weir_wire_report(inspection, WEIR_FINDING_FACT, "memory", "%lld items, %.0f %% of %.0f MB",
+                   (long long)statistics->items, percent,
+                   (double)statistics->limit_bytes / (1 << 20));
+  if (statistics->evicts == 0) {
+    weir_wire_report(inspection, WEIR_FINDING_WARNING, "eviction",
+                     "switched off (-M): when memory is full nothing new is counted, and requests "
+                     "for new keys get no decision");
+  } else if (statistics->evictions > 0) {
+    weir_wire_report(inspection, WEIR_FINDING_WARNING, "eviction",
+                     "%lld items since it started: each may be a counter whose limit is then "
+                     "admitted once more; give it more memory",
+                     (long long)statistics->evictions);
   } else {
-    weir_wire_tell(inspection, WEIR_FINDING_FACT, "eviction",
-                   "none so far; when memory is full it is allowed, and then a lost counter "
-                   "admits its limit once more");
+    weir_wire_report(inspection, WEIR_FINDING_FACT, "eviction",
+                     "none so far; when memory is full it is allowed, and then a lost counter "
+                     "admits its limit once more");
   }
 }
 
 /* The server tells whole seconds, of a clock that it looks at once a second and that began with its
  * own start in whole seconds; a busy one is later. */
-static void tell_clock(const memcached_questions *questions, const weir_inspection *inspection) {
+static void report_clock(const memcached_questions *questions, const weir_inspection *inspection) {
   static const int64_t second_us = 1000000, error_s = 3;
   int64_t middle_us = questions->before_us + (questions->after_us - questions->before_us) / 2;
   int64_t server_us = questions->statistics.time_s * second_us + second_us / 2;
   int64_t error_us = (questions->after_us - questions->before_us) / 2 + error_s * second_us;
   if (questions->statistics.time_s > 0)
-    weir_wire_tell_clock(inspection, server_us - middle_us, error_us);
+    weir_wire_report_clock(inspection, server_us - middle_us, error_us);
 }
 
-static void tell_access(const memcached_questions *questions, const weir_inspection *inspection) {
-  if (questions->hello->length == 0) return;
+static void report_access(const memcached_questions *questions, const weir_inspection *inspection) {
+  if (questions->login->length == 0) return;
   if (questions->statistics.has_auth == 0) {
-    weir_wire_tell(inspection, WEIR_FINDING_WARNING, "access",
-                   "the server takes anybody: it was started without -Y, and the user and password "
-                   "of the URL are of no use");
+    weir_wire_report(
+        inspection, WEIR_FINDING_WARNING, "access",
+        "the server takes anybody: it was started without -Y, and the user and password "
+        "of the URL are of no use");
   } else {
-    weir_wire_tell(inspection, WEIR_FINDING_FACT, "access",
-                   "the user and password of the URL are accepted");
+    weir_wire_report(inspection, WEIR_FINDING_FACT, "access",
+                     "the user and password of the URL are accepted");
   }
 }
 
-static void tell_server(const memcached_questions *questions, const weir_inspection *inspection) {
-  const weir_memcached_statistics *told = &questions->statistics;
+static void report_server(const memcached_questions *questions, const weir_inspection *inspection) {
+  const weir_memcached_statistics *statistics = &questions->statistics;
   char age[WEIR_AGE_BYTES];
-  if (told->version[0] == '\0') return;
-  weir_wire_tell(inspection, WEIR_FINDING_FACT, "server", "memcached %s, up %s", told->version,
-                 weir_wire_age(told->uptime_s, age));
-  tell_memory(questions, inspection);
-  tell_clock(questions, inspection);
+  if (statistics->version[0] == '\0') return;
+  weir_wire_report(inspection, WEIR_FINDING_FACT, "server", "memcached %s, up %s",
+                   statistics->version, weir_wire_age(statistics->uptime_s, age));
+  report_memory(questions, inspection);
+  report_clock(questions, inspection);
 }
 
 /* A name is one server to weir; who has several behind one wants to know. */
-static void tell_name(weir_wire *wire, const weir_inspection *inspection) {
+static void report_name(weir_wire *wire, const weir_inspection *inspection) {
   weir_wire_choice choice = weir_wire_read_choice(wire);
   if (choice.any || choice.alike < 2) return;
-  weir_wire_tell(inspection, WEIR_FINDING_WARNING, "name",
-                 "it has %zu addresses, of which the first alone is used while it accepts: list "
-                 "several memcached as memcached://HOST,HOST, of a headless service its pods "
-                 "(cache-0.cache,cache-1.cache); where each is a proxy in front of the same "
-                 "servers, write addresses=any",
-                 choice.alike);
+  weir_wire_report(inspection, WEIR_FINDING_WARNING, "name",
+                   "it has %zu addresses, of which the first alone is used while it accepts: list "
+                   "several memcached as memcached://HOST,HOST, of a headless service its pods "
+                   "(cache-0.cache,cache-1.cache); where each is a proxy in front of the same "
+                   "servers, write addresses=any",
+                   choice.alike);
 }
 
-void weir_memcached_inspect(weir_wire *wire, const weir_memcached_hello *hello,
+void weir_memcached_inspect(weir_wire *wire, const weir_memcached_login *login,
                             const weir_inspection *inspection) {
   weir_message why = {""};
-  memcached_questions questions = {.inquiry = {.protocol = &weir_memcached_protocol,
-                                               .settings = hello,
-                                               .ask = ask,
-                                               .hear = hear,
-                                               .lose = lose},
-                                   .hello = hello,
+  memcached_questions questions = {.exchange = {.protocol = &weir_memcached_protocol,
+                                                .settings = login,
+                                                .ask = ask,
+                                                .hear = hear,
+                                                .lose = lose},
+                                   .login = login,
                                    .key = inspection->key,
                                    .now = ASK_META};
-  tell_name(wire, inspection);
+  report_name(wire, inspection);
   if (!inspection->answers) return;
   weir_memcached_statistics_init(&questions.statistics);
   if (!applies(&questions, ASK_META)) go_on(&questions);
-  weir_wire_tell_security(wire, inspection);
-  if (!weir_wire_inquire(wire, &questions.inquiry, inspection->key, inspection->timeout_us, &why)) {
-    weir_wire_tell(inspection, WEIR_FINDING_FAULT, "questions", "not all were answered in time: %s",
-                   why.text);
+  weir_wire_report_security(wire, inspection);
+  if (!weir_wire_exchange(wire, &questions.exchange, inspection->key, inspection->timeout_us,
+                          &why)) {
+    weir_wire_report(inspection, WEIR_FINDING_FAULT, "questions",
+                     "not all were answered in time: %s", why.text);
     return;
   }
-  tell_access(&questions, inspection);
-  tell_dialect(&questions, inspection);
-  if (questions.is_proxy) weir_wire_tell_proxy(inspection, questions.is_spread);
-  weir_wire_tell_any(wire, inspection, questions.is_proxy);
-  tell_server(&questions, inspection);
+  report_access(&questions, inspection);
+  report_dialect(&questions, inspection);
+  if (questions.is_proxy) weir_wire_report_proxy(inspection, questions.is_spread);
+  weir_wire_report_any(wire, inspection, questions.is_proxy);
+  report_server(&questions, inspection);
 }

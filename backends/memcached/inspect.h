@@ -1,12 +1,12 @@
-/* What a memcached says of itself. Files: inspect.c asks and tells, statistics.c reads. */
+/* What a memcached says of itself. Files: inspect.c asks and reports, statistics.c reads. */
 #ifndef WEIR_MEMCACHED_INSPECT_H
 #define WEIR_MEMCACHED_INSPECT_H
 
 #include "memcached/codec.h"
-#include "wire/inquiry.h"
+#include "wire/exchange.h"
 
-/* Asks the server that `wire` leads to, and tells. */
-void weir_memcached_inspect(weir_wire *wire, const weir_memcached_hello *hello,
+/* Asks the server that `wire` leads to, and reports. */
+void weir_memcached_inspect(weir_wire *wire, const weir_memcached_login *login,
                             const weir_inspection *inspection);
 
 enum { WEIR_MEMCACHED_WORD_BYTES = 32 };

@@ -9,12 +9,13 @@
 #include "memcached/inspect.h"
 #include "memcached/order.h"
 #include "memcached/ring.h"
+#include "memcached/version.h"
 #include "wire/wire.h"
 
 enum { DEFAULT_PORT = 11211, SERVERS_MOST = 256, ORDER_KEPT = 4096, SLICE_US = 1000 };
 
 typedef struct memcached_store {
-  weir_memcached_hello hello;
+  weir_memcached_login login;
   weir_tls *tls;   /* NULL: plain */
   weir_ring *ring; /* NULL with one server */
   size_t server_count;
@@ -29,32 +30,24 @@ typedef struct memcached_call {
   weir_operation *operations;
   size_t count;
   int64_t deadline_us;
-  weir_message *message;
-  bool explained;
+  weir_message *message; /* NULL once it explains something: the first explanation stays */
 } memcached_call;
-
-/* Where the next explanation goes: the first one stays. */
-static weir_message *message_of(const memcached_call *call) {
-  return call->explained ? NULL : call->message;
-}
 
 /* This process had no room or no time for it. */
 static void not_sent(memcached_call *call, weir_operation *operation, const char *why) {
   operation->outcome = WEIR_NOT_SENT;
   operation->late = true;
-  weir_message_set(message_of(call), "%s", why);
-  call->explained = true;
+  weir_message_set(call->message, "%s", why);
+  call->message = NULL;
 }
 
-static size_t pick(const memcached_store *store, const weir_operation *operation) {
-  if (store->ring == NULL) return 0;
-  return weir_ring_pick(store->ring, operation->key + operation->home_offset,
-                        operation->home_length);
-}
-
+/* To the slot of the server that its home's hash picks. */
 static void add(memcached_call *call, weir_wire_slot **slots, weir_operation *operation,
                 uint8_t attempt) {
-  size_t server = pick(call->store, operation);
+  size_t server = 0;
+  if (call->store->ring != NULL)
+    server = weir_ring_pick(call->store->ring, operation->key + operation->home_offset,
+                            operation->home_length);
   if (slots[server] == NULL) slots[server] = weir_wire_slot_take(call->store->wires[server]);
   if (slots[server] == NULL || !weir_wire_slot_add(slots[server], operation, attempt)) {
     not_sent(call, operation, "no memory, or too many unanswered requests");
@@ -75,10 +68,29 @@ static void wait_in_turn(const memcached_call *call, weir_wire_slot **slots) {
   }
 }
 
+/* By which connection an exec must go. The operations of one home go by that which their version
+ * came by; without one any will do. Where several homes and a version meet, always by the first
+ * connection: else a version that one exec reads were of no use to the next. */
+static int connection_of(const memcached_call *call) {
+  const weir_operation *first = &call->operations[0];
+  const char *home = first->key + first->home_offset;
+  int connection = WEIR_WIRE_ANY_CONNECTION;
+  bool versions = false, apart = false;
+  for (size_t i = 0; i < call->count && !(versions && apart); i++) {
+    const weir_operation *each = &call->operations[i];
+    versions |= each->kind == WEIR_GET || each->kind == WEIR_CREATE || each->kind == WEIR_SWAP;
+    apart |= i > 0 && (each->home_length != first->home_length ||
+                       memcmp(each->key + each->home_offset, home, first->home_length) != 0);
+    if (each->kind == WEIR_SWAP) connection = weir_version_connection(each->version);
+  }
+  return versions && apart ? 0 : connection;
+}
+
 /* One round trip: sends what `order` lets go (NULL: all), to all servers at once, and collects. */
 static void run_round(memcached_call *call, const weir_order *order, unsigned dialects) {
   memcached_store *store = call->store;
   weir_wire_slot *slots[SERVERS_MOST];
+  int connection = connection_of(call);
   memset(slots, 0, store->server_count * sizeof *slots);
   for (size_t i = 0; i < call->count; i++) {
     uint8_t attempt = order == NULL ? 0 : order->steps[i].attempt;
@@ -86,7 +98,7 @@ static void run_round(memcached_call *call, const weir_order *order, unsigned di
   }
   for (size_t i = 0; i < store->server_count; i++) {
     if (slots[i] == NULL) continue;
-    weir_wire_submit(store->wires[i], slots[i], dialects, call->deadline_us);
+    weir_wire_submit(store->wires[i], slots[i], connection, dialects, call->deadline_us);
   }
   for (size_t i = 0; i < store->server_count && store->server_count > 1; i++) {
     if (slots[i] != NULL) weir_wire_flush(store->wires[i]);
@@ -94,7 +106,7 @@ static void run_round(memcached_call *call, const weir_order *order, unsigned di
   if (store->server_count > 1) wait_in_turn(call, slots);
   for (size_t i = 0; i < store->server_count; i++) {
     if (slots[i] == NULL) continue;
-    call->explained |= weir_wire_finish(store->wires[i], slots[i], message_of(call));
+    if (weir_wire_finish(store->wires[i], slots[i], call->message)) call->message = NULL;
   }
 }
 
@@ -139,7 +151,8 @@ static void run_rounds(memcached_call *call) {
         break;
       }
       run_round(call, order, any);
-      call->explained |= weir_order_settle(order, call->operations, call->count, message_of(call));
+      if (weir_order_settle(order, call->operations, call->count, call->message))
+        call->message = NULL;
     }
   }
   give_order(call->store, order);
@@ -182,7 +195,7 @@ static bool memcached_connect(void *handle, int64_t deadline_us, weir_message *m
 
 static void memcached_inspect(void *handle, const weir_inspection *inspection) {
   const memcached_store *store = handle;
-  weir_memcached_inspect(store->wires[inspection->server], &store->hello, inspection);
+  weir_memcached_inspect(store->wires[inspection->server], &store->login, inspection);
 }
 
 static void memcached_read_server(void *handle, size_t server, weir_server_state *state) {
@@ -225,13 +238,13 @@ static weir_status read_options(const weir_url *url, size_t *protocol, size_t *d
                        message);
 }
 
-static weir_status write_hello(const weir_url *url, size_t protocol, weir_memcached_hello *hello,
+static weir_status write_login(const weir_url *url, size_t protocol, weir_memcached_login *login,
                                weir_message *message) {
   if ((url->user == NULL) != (url->password == NULL)) {
     weir_message_set(message, "a user and a password need each other: user:password@");
     return WEIR_BAD_URL;
   }
-  if (weir_memcached_hello_write(hello, (weir_memcached_dialect)protocol, url->user, url->password))
+  if (weir_memcached_login_write(login, (weir_memcached_dialect)protocol, url->user, url->password))
     return WEIR_OK;
   weir_message_set(message, "user and password are longer than %d bytes together",
                    WEIR_WIRE_GREETING_MOST - 100);
@@ -257,7 +270,7 @@ static weir_status open_wires(memcached_store *store, const weir_url *url, int64
                                 .port = host->port == 0 ? DEFAULT_PORT : host->port,
                                 .tls = store->tls};
     }
-    status = weir_wire_open(&place, &weir_memcached_protocol, &store->hello, &options,
+    status = weir_wire_open(&place, &weir_memcached_protocol, &store->login, &options,
                             &store->wires[i], message);
     if (status != WEIR_OK) return status;
     store->server_count++;
@@ -283,7 +296,7 @@ static weir_status memcached_open(const weir_url *url, int64_t timeout_us, void 
     free(store);
     return WEIR_NO_MEMORY;
   }
-  status = write_hello(url, protocol, &store->hello, message);
+  status = write_login(url, protocol, &store->login, message);
   if (status == WEIR_OK) status = weir_tls_open(url, is_secure(url), &store->tls, message);
   if (status == WEIR_OK) status = open_wires(store, url, timeout_us, message);
   if (status == WEIR_OK && url->host_count > 1) {

@@ -4,79 +4,75 @@
 #include "memcached/codec.h"
 #include "memcached/version.h"
 
-static bool carries_data(weir_operation_kind kind) {
-  return kind == WEIR_CREATE || kind == WEIR_SWAP || kind == WEIR_PUT;
-}
-
+/* An addition that renews the TTL goes with a read behind it, which does that. */
 static bool renews(const weir_operation *operation) {
   return operation->kind == WEIR_ADD && operation->refresh;
 }
 
-/* " D<number>", for instance. */
-static char *put_flag(char *out, char flag, uint64_t number) {
-  *out++ = ' ';
-  *out++ = flag;
-  return weir_number_put(out, number);
+static bool carries_data(const weir_operation *operation) {
+  return operation->kind == WEIR_CREATE || operation->kind == WEIR_SWAP ||
+         operation->kind == WEIR_PUT;
 }
 
+/* "ma <key>", for instance. */
 static char *put_verb(char *out, const char verb[3], const weir_operation *operation) {
   memcpy(out, verb, 3);
   memcpy(out + 3, operation->key, operation->key_length);
   return out + 3 + operation->key_length;
 }
 
-/* What a sum is made with, and what to answer. Sums wrap as the server's own do. */
-static char *put_sum(char *end, const weir_operation *operation, int64_t unix_s) {
-  uint64_t delta = (uint64_t)operation->delta;
-  end = put_verb(end, "ma ", operation);
-  if (operation->kind == WEIR_ADD) { /* creates the item where there is none */
-    end = put_flag(end, 'N', weir_ttl_seconds(operation->ttl_us, unix_s));
-    end = put_flag(end, 'J', (uint64_t)operation->seed + delta);
-  }
-  end = put_flag(end, 'D', operation->kind == WEIR_ADD ? delta : -delta);
-  return weir_text_put(end, " v", 2);
-}
-
-/* The line of what stores a value, without the value. */
-static char *put_store(char *end, const weir_wire_command *command, size_t data_length,
-                       int64_t unix_s) {
+/* The line of what stores a value, up to its flags, and the value that follows the line. */
+static char *put_store(char *end, const weir_wire_command *command, int64_t unix_s, char *data) {
   const weir_operation *operation = &command->operation;
-  end = put_verb(end, "ms ", operation);
-  *end++ = ' ';
-  end = weir_number_put(end, data_length);
-  if (operation->kind == WEIR_CREATE) end = weir_text_put(end, " ME c", 5);
+  char *data_end = weir_number_put(data, "", (uint64_t)operation->value);
+  end = weir_number_put(put_verb(end, "ms ", operation), " ", (uint64_t)(data_end - data));
+  stpcpy(data_end, "\r\n");
+  if (operation->kind == WEIR_CREATE) end = stpcpy(end, " ME c");
   if (operation->kind == WEIR_SWAP) {
-    end = put_flag(end, 'C', weir_version_to_cas(command, operation->version));
-    end = weir_text_put(end, " c", 2);
+    end = weir_number_put(end, " C", weir_version_to_cas(command, operation->version));
+    end = stpcpy(end, " c");
   }
-  return put_flag(end, 'T', weir_ttl_seconds(operation->ttl_us, unix_s));
+  return weir_number_put(end, " T", weir_ttl_seconds(operation->ttl_us, unix_s));
 }
 
-/* Behind an addition: a read that returns nothing and sets the TTL. */
-static char *put_touch(char *out, const weir_operation *add, int64_t unix_s) {
-  out = put_flag(put_verb(out, "mg ", add), 'T', weir_ttl_seconds(add->ttl_us, unix_s));
-  return weir_text_put(out, "\r\n", 2);
-}
-
+/* The bytes of one operation. What a command answers with is asked for by flags: v the value, c the
+ * CAS id; O is sent back as it is. Sums wrap as the server's own do. */
 static size_t encode(const weir_wire_command *command, int64_t unix_s, char *out) {
   const weir_operation *operation = &command->operation;
-  char data[WEIR_NUMBER_MOST];
-  size_t data_length = 0;
+  uint64_t delta = (uint64_t)operation->delta;
+  char data[WEIR_NUMBER_MOST + sizeof "\r\n"] = "";
   char *end = out;
-  if (carries_data(operation->kind)) {
-    data_length = (size_t)(weir_number_put(data, (uint64_t)operation->value) - data);
-    end = put_store(end, command, data_length, unix_s);
-  } else if (operation->kind == WEIR_GET) {
-    end = weir_text_put(put_verb(end, "mg ", operation), " v c", 4);
-  } else if (operation->kind == WEIR_DROP) {
-    end = put_verb(end, "md ", operation);
-  } else {
-    end = put_sum(end, operation, unix_s);
+  switch (operation->kind) {
+    case WEIR_ADD: /* creates the item where there is none: N how long it lives, J its value */
+      end = put_verb(end, "ma ", operation);
+      end = weir_number_put(end, " N", weir_ttl_seconds(operation->ttl_us, unix_s));
+      end = weir_number_put(end, " J", (uint64_t)operation->seed + delta);
+      end = stpcpy(weir_number_put(end, " D", delta), " v");
+      break;
+    case WEIR_GET:
+      end = stpcpy(put_verb(end, "mg ", operation), " v c");
+      break;
+    case WEIR_DROP:
+      end = put_verb(end, "md ", operation);
+      break;
+    case WEIR_CREATE:
+    case WEIR_SWAP:
+    case WEIR_PUT:
+      end = put_store(end, command, unix_s, data);
+      break;
+    case WEIR_SUB:
+    case WEIR_RAISE: /* never asked for: the backend lacks the trait */
+      end = put_verb(end, "ma ", operation);
+      end = stpcpy(weir_number_put(end, " D", -delta), " v");
+      break;
   }
-  end = weir_text_put(put_flag(end, 'O', command->serial), "\r\n", 2);
-  if (renews(operation)) end = put_touch(end, operation, unix_s);
-  if (data_length > 0) end = weir_text_put(weir_text_put(end, data, data_length), "\r\n", 2);
-  return (size_t)(end - out);
+  end = stpcpy(weir_number_put(end, " O", command->serial), "\r\n");
+  if (renews(operation)) { /* returns nothing and sets the TTL */
+    end = put_verb(end, "mg ", operation);
+    end = weir_number_put(end, " T", weir_ttl_seconds(operation->ttl_us, unix_s));
+    end = stpcpy(end, "\r\n");
+  }
+  return (size_t)(stpcpy(end, data) - out);
 }
 
 /* A reply line taken apart. */
@@ -89,35 +85,32 @@ typedef struct meta_reply {
   bool has_opaque;
 } meta_reply;
 
-/* " c123 O5": the flags that were asked for, and no others. */
-static bool parse_flags(meta_reply *reply, const char *text, size_t length) {
-  while (length > 0) {
-    if (length < 3 || text[0] != ' ') return false;
-    bool opaque = text[1] == 'O';
-    if (!opaque && text[1] != 'c') return false;
-    size_t digits =
-        weir_number_scan(text + 2, length - 2, opaque ? &reply->opaque : &reply->version);
-    if (digits == 0) return false;
-    reply->has_opaque |= opaque;
-    reply->has_version |= !opaque;
-    text += digits + 2;
-    length -= digits + 2;
-  }
-  return true;
-}
-
+/* "VA 2 c123 O5": a code, the size of a value, the flags that were asked for, and no others. */
 static bool parse_line(meta_reply *reply, const weir_line *line) {
+  const char *text = line->text + 2;
+  const char *end = line->text + line->length;
   *reply = (meta_reply){0};
   if (line->length < 2) return false;
   memcpy(reply->code, line->text, 2);
-  size_t at = 2;
   if (memcmp(reply->code, "VA", 2) == 0) {
-    if (line->length < 4 || line->text[2] != ' ') return false;
-    size_t digits = weir_number_scan(line->text + 3, line->length - 3, &reply->size);
+    if (end - text < 2 || *text++ != ' ') return false;
+    size_t digits = weir_number_scan(text, (size_t)(end - text), &reply->size);
     if (digits == 0 || reply->size > INT32_MAX) return false;
-    at = 3 + digits;
+    text += digits;
   }
-  return parse_flags(reply, line->text + at, line->length - at);
+  while (text < end) {
+    if (end - text < 3 || text[0] != ' ') return false;
+    bool opaque = text[1] == 'O';
+    if (!opaque && text[1] != 'c') return false;
+    text += 2;
+    size_t digits =
+        weir_number_scan(text, (size_t)(end - text), opaque ? &reply->opaque : &reply->version);
+    if (digits == 0) return false;
+    reply->has_opaque |= opaque;
+    reply->has_version |= !opaque;
+    text += digits;
+  }
+  return true;
 }
 
 static bool has_code(const meta_reply *reply, const char *code) {
@@ -174,20 +167,20 @@ static weir_reading take_value(weir_wire_command *command, const meta_reply *rep
   return WEIR_READING_DONE;
 }
 
-/* The reply to the operation itself. */
+/* The reply to the operation itself. An error is what no code is: its line is no line of flags. */
 static weir_reading take_reply(weir_wire_command *command, const weir_line *line, const char *data,
                                size_t length, size_t *taken, weir_message *message) {
   weir_operation *operation = &command->operation;
-  bool stray = false;
-  if (weir_reply_is_error(operation, line, carries_data(operation->kind), &stray, message)) {
+  meta_reply reply;
+  if (!parse_line(&reply, line)) {
+    bool stray = false;
+    if (!weir_reply_is_error(operation, line, carries_data(operation), &stray, message))
+      return WEIR_READING_BROKEN;
     return stray ? WEIR_READING_LAST : WEIR_READING_DONE;
   }
-  meta_reply reply;
-  if (!parse_line(&reply, line)) return WEIR_READING_BROKEN;
   if (reply.has_opaque && reply.opaque != command->serial) return WEIR_READING_BROKEN;
-  if (has_code(&reply, "VA")) {
+  if (memcmp(reply.code, "VA", 2) == 0)
     return take_value(command, &reply, data, length, taken, message);
-  }
   return apply_code(command, &reply, message) ? WEIR_READING_DONE : WEIR_READING_BROKEN;
 }
 

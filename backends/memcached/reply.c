@@ -29,20 +29,6 @@ bool weir_reply_is_error(weir_operation *operation, const weir_line *line, bool 
   return true;
 }
 
-void weir_value_read(weir_operation *operation, const char *text, size_t length,
-                     weir_message *message) {
-  uint64_t number = 0;
-  if (length <= WEIR_VALUE_TEXT_MOST && weir_number_parse(text, length, &number)) {
-    operation->value = (int64_t)number;
-    operation->outcome = WEIR_DONE;
-  } else {
-    operation->outcome = WEIR_REFUSED;
-    char key[WEIR_KEY_SHOWN_BYTES];
-    weir_message_set(message, "key \"%s\" holds something that is not an integer",
-                     weir_operation_show_key(operation, key));
-  }
-}
-
 weir_reading weir_touch_read(weir_operation *operation, const weir_line *line, const char *touched,
                              const char *absent, weir_message *message) {
   weir_operation touch = *operation;

@@ -1,16 +1,18 @@
 #include "memcached/text.h"
 
-/* Digits come last first. */
-char *weir_number_put(char *out, uint64_t number) {
+#include "memcached/codec.h"
+
+char *weir_number_put(char *out, const char *before, uint64_t number) {
   char digits[WEIR_NUMBER_MOST];
-  size_t count = 0;
-  do {
-    digits[count++] = (char)('0' + number % 10);
+  size_t start = sizeof digits;
+  while (*before != '\0')
+    *out++ = *before++;
+  do { /* the last digit first */
+    digits[--start] = (char)('0' + number % 10);
     number /= 10;
   } while (number > 0);
-  while (count > 0)
-    *out++ = digits[--count];
-  return out;
+  memcpy(out, digits + start, sizeof digits - start);
+  return out + (sizeof digits - start);
 }
 
 size_t weir_number_scan(const char *text, size_t length, uint64_t *number) {
@@ -31,6 +33,20 @@ bool weir_number_parse(const char *text, size_t length, uint64_t *number) {
   while (end < length && text[end] == ' ')
     end++;
   return end == length;
+}
+
+void weir_value_read(weir_operation *operation, const char *text, size_t length,
+                     weir_message *message) {
+  uint64_t number = 0;
+  if (length <= WEIR_VALUE_TEXT_MOST && weir_number_parse(text, length, &number)) {
+    operation->value = (int64_t)number;
+    operation->outcome = WEIR_DONE;
+  } else {
+    operation->outcome = WEIR_REFUSED;
+    char key[WEIR_KEY_SHOWN_BYTES];
+    weir_message_set(message, "key \"%s\" holds something that is not an integer",
+                     weir_operation_show_key(operation, key));
+  }
 }
 
 uint64_t weir_ttl_seconds(int64_t ttl_us, int64_t unix_s) {

@@ -9,12 +9,8 @@
 
 enum { WEIR_NUMBER_MOST = 20 }; /* digits of 2^64 - 1 */
 
-/* Both return where the text ends. */
-static inline char *weir_text_put(char *out, const char *text, size_t length) {
-  memcpy(out, text, length);
-  return out + length;
-}
-char *weir_number_put(char *out, uint64_t number);
+/* Writes `before` and the number's digits; returns where they end. */
+char *weir_number_put(char *out, const char *before, uint64_t number);
 
 /* Decimal digits, then nothing but spaces: a server pads what it shortens. False for all else and
  * above 2^64 - 1. */

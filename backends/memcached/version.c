@@ -3,16 +3,27 @@
 #include <sodium.h>
 #include <stdlib.h>
 
-void *weir_version_mask_create(void) {
+/* No id reaches these bits by counting: with the first no version is 0, the second is the number of
+ * the connection. */
+enum { NEVER_ZERO_BIT = 63, CONNECTION_BIT = 62 };
+_Static_assert(WEIR_WIRE_CONNECTIONS == 2, "the number of a connection has one bit");
+
+void *weir_version_mask_create(int connection) {
   uint64_t *mask = sodium_init() < 0 ? NULL : malloc(sizeof *mask);
   if (mask == NULL) return NULL;
   randombytes_buf(mask, sizeof *mask);
-  *mask |= UINT64_C(1) << 63; /* a bit that no id reaches by counting: no version is 0 */
+  *mask |= UINT64_C(1) << NEVER_ZERO_BIT;
+  *mask &= ~(UINT64_C(1) << CONNECTION_BIT);
+  *mask |= (uint64_t)connection << CONNECTION_BIT;
   return mask;
 }
 
 void weir_version_mask_destroy(void *mask) {
   free(mask);
+}
+
+int weir_version_connection(uint64_t version) {
+  return (int)(version >> CONNECTION_BIT & 1);
 }
 
 static uint64_t mask_of(const weir_wire_command *command) {

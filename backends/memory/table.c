@@ -12,8 +12,29 @@ enum {
   RECENT_DIVISOR = 4 /* the part of a table of insertions within which a use is recent */
 };
 
-static size_t mask(const weir_memory_table *table) {
-  return table->capacity - 1;
+/* The entries in use, of so many places: four fifths, and one place is always free. */
+static size_t filled(size_t capacity) {
+  return capacity - capacity / 5 - 1;
+}
+
+static size_t next(const weir_memory_table *table, size_t at) {
+  return at + 1 < table->capacity ? at + 1 : 0;
+}
+
+/* How far `at` stands behind `from`, around the end of the table. */
+static size_t distance(const weir_memory_table *table, size_t from, size_t at) {
+  return at >= from ? at - from : at + table->capacity - from;
+}
+
+/* A part of the range of 32 bits for each place: no overflow, as both factors are below 2^32. */
+size_t weir_memory_table_place(const weir_memory_table *table,
+                               weir_memory_fingerprint fingerprint) {
+  return (size_t)(((fingerprint.low >> 32) * table->capacity) >> 32);
+}
+
+void weir_memory_table_prefetch(const weir_memory_table *table,
+                                weir_memory_fingerprint fingerprint) {
+  __builtin_prefetch(&table->entries[weir_memory_table_place(table, fingerprint)], 1);
 }
 
 static bool is_used(const weir_memory_entry *entry) {
@@ -31,11 +52,11 @@ void weir_memory_table_clean_up(weir_memory_table *table) {
   *table = (weir_memory_table){0};
 }
 
-/* The entry with this fingerprint, else the free place where it belongs. A quarter of the table is
+/* The entry with this fingerprint, else the free place where it belongs. A part of the table is
  * always free, so the walk ends. */
 static weir_memory_entry *locate(const weir_memory_table *table,
                                  weir_memory_fingerprint fingerprint) {
-  for (size_t at = fingerprint.low & mask(table);; at = (at + 1) & mask(table)) {
+  for (size_t at = weir_memory_table_place(table, fingerprint);; at = next(table, at)) {
     weir_memory_entry *entry = &table->entries[at];
     if (!is_used(entry)) return entry;
     if (entry->fingerprint.low == fingerprint.low && entry->fingerprint.high == fingerprint.high)
@@ -59,11 +80,9 @@ weir_memory_entry *weir_memory_table_find(weir_memory_table *table,
  * walk begins. */
 void weir_memory_table_erase(weir_memory_table *table, weir_memory_entry *entry) {
   size_t gap = (size_t)(entry - table->entries);
-  for (size_t at = (gap + 1) & mask(table); is_used(&table->entries[at]);
-       at = (at + 1) & mask(table)) {
-    size_t from_home = (at - table->entries[at].fingerprint.low) & mask(table);
-    size_t from_gap = (at - gap) & mask(table);
-    if (from_home < from_gap) continue;
+  for (size_t at = next(table, gap); is_used(&table->entries[at]); at = next(table, at)) {
+    size_t begin = weir_memory_table_place(table, table->entries[at].fingerprint);
+    if (distance(table, begin, at) < distance(table, gap, at)) continue;
     table->entries[gap] = table->entries[at];
     gap = at;
   }
@@ -79,7 +98,7 @@ static void sweep(weir_memory_table *table, int64_t now_us) {
     if (is_used(entry) && entry->expiry_us <= now_us)
       weir_memory_table_erase(table, entry);
     else
-      table->hand = (table->hand + 1) & mask(table);
+      table->hand = next(table, table->hand);
   }
 }
 
@@ -115,7 +134,7 @@ static weir_memory_entry *next_used(weir_memory_table *table) {
   weir_memory_entry *entry;
   do {
     entry = &table->entries[table->hand];
-    table->hand = (table->hand + 1) & mask(table);
+    table->hand = next(table, table->hand);
   } while (!is_used(entry));
   return entry;
 }
@@ -131,9 +150,13 @@ static void evict(weir_memory_table *table, int64_t now_us) {
   weir_memory_table_erase(table, first);
 }
 
+/* By a quarter, but not beyond what `limit` entries need. Entries stay in the order of their
+ * places, so this reads and writes memory from one end to the other. */
 static bool grow(weir_memory_table *table) {
   weir_memory_table larger = *table;
-  larger.capacity *= 2;
+  size_t most = table->limit + table->limit / 4 + CAPACITY_LEAST;
+  larger.capacity += table->capacity / 4 + CAPACITY_LEAST / 4;
+  if (larger.capacity > most) larger.capacity = most;
   larger.entries = calloc(larger.capacity, sizeof *larger.entries);
   if (larger.entries == NULL) return false;
   for (size_t at = 0; at < table->capacity; at++) {
@@ -149,7 +172,7 @@ weir_memory_entry *weir_memory_table_insert(weir_memory_table *table,
                                             weir_memory_fingerprint fingerprint, int64_t now_us) {
   sweep(table, now_us);
   if (table->used == table->limit) evict(table, now_us);
-  if (table->used >= table->capacity / 4 * 3 && !grow(table)) return NULL;
+  if (table->used >= filled(table->capacity) && !grow(table)) return NULL;
   weir_memory_entry *entry = locate(table, fingerprint);
   entry->fingerprint = fingerprint;
   entry->used = ++table->inserted;

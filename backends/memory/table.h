@@ -1,8 +1,8 @@
 /* A bounded hash table of counters: open addressing, linear probing, entries of one size.
  *
- * A key is known by its 128-bit fingerprint alone. An entry takes 48 bytes; the table doubles when
- * three quarters are used, so a key costs 64 to 128 bytes, and while the table doubles, half as
- * much again. It never shrinks. Not for several threads at once.
+ * A key is known by its 128-bit fingerprint alone. An entry takes 48 bytes; the table grows by a
+ * quarter when four fifths of it are used, so a key costs 60 to 75 bytes, and while the table grows
+ * 1.8 times that. It never shrinks. Not for several threads at once.
  *
  * A full table gives something up for every new key. Whoever floods it with keys would like a key
  * of his forgotten that has used up its limit, so
@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 typedef struct weir_memory_fingerprint {
-  uint64_t low; /* picks the place in the table */
+  uint64_t low; /* its upper half picks the place in the table */
   uint64_t high;
 } weir_memory_fingerprint;
 
@@ -39,7 +39,7 @@ typedef struct weir_memory_entry {
 
 typedef struct weir_memory_table {
   weir_memory_entry *entries;
-  size_t capacity; /* a power of two */
+  size_t capacity; /* at most 2^31 */
   size_t used;
   size_t limit;      /* used never exceeds it */
   size_t hand;       /* where the look for entries to give up goes on */
@@ -49,6 +49,13 @@ typedef struct weir_memory_table {
 /* False: not enough memory. `limit` is at least 1. */
 bool weir_memory_table_init(weir_memory_table *table, size_t limit);
 void weir_memory_table_clean_up(weir_memory_table *table);
+
+/* Where an entry with this fingerprint is looked for first. */
+size_t weir_memory_table_place(const weir_memory_table *table, weir_memory_fingerprint fingerprint);
+
+/* Has the processor fetch that place, for a find() that comes soon. */
+void weir_memory_table_prefetch(const weir_memory_table *table,
+                                weir_memory_fingerprint fingerprint);
 
 /* NULL when absent. An expired entry is erased, and absent. What find and insert return is good
  * until the next call. */

@@ -57,9 +57,9 @@ size_t weir_redis_harmless(weir_redis_step step, const char *key,
   return used;
 }
 
-static bool says(const weir_redis_hello *hello, const char *name) {
-  for (size_t i = 0; i < hello->count; i++)
-    if (strcmp(hello->names[i], name) == 0) return true;
+static bool says(const weir_redis_login *login, const char *name) {
+  for (size_t i = 0; i < login->count; i++)
+    if (strcmp(login->names[i], name) == 0) return true;
   return false;
 }
 
@@ -75,7 +75,7 @@ static bool is_named(const weir_redis_step *steps, size_t count, const char *nam
 }
 
 /* Long enough for every command and the longest pattern; a user's name is cut. */
-void weir_redis_acl(unsigned needs, const weir_redis_hello *hello, const char *user,
+void weir_redis_acl(unsigned needs, const weir_redis_login *login, const char *user,
                     const char *pattern, char acl[WEIR_ACL_BYTES]) {
   weir_redis_step steps[WEIR_STEP_COUNT];
   size_t count = weir_redis_steps(needs, steps);
@@ -84,7 +84,7 @@ void weir_redis_acl(unsigned needs, const weir_redis_hello *hello, const char *u
                                  "ACL SETUSER %.64s reset on >PASSWORD ~%s resetchannels -@all",
                                  own ? "limiter" : user, pattern);
   used = allow(acl, used, "ping");
-  if (says(hello, "select")) used = allow(acl, used, "select");
+  if (says(login, "select")) used = allow(acl, used, "select");
   for (size_t i = 0; i < count; i++) {
     const char *name = weir_redis_commands[steps[i]].name;
     if (!is_named(steps, i, name)) used = allow(acl, used, name);

@@ -104,7 +104,7 @@ static void note_refusal(weir_wire_command *command, weir_redis_step step,
   weir_operation *operation = &command->operation;
   const weir_redis_command *refused = &weir_redis_commands[step];
   unsigned cause;
-  weir_outcome outcome = weir_redis_refusal_judge(error, &cause);
+  weir_outcome outcome = weir_redis_refusal_classify(error, &cause);
   command->demoted |= weir_redis_refusal_is_demotion(error);
   if (operation->version_out >> WEIR_NOTE_CAUSE_SHIFT == 0) { /* the first is the one to explain */
     operation->version_out |= (uint64_t)(cause + 1) << WEIR_NOTE_CAUSE_SHIFT;

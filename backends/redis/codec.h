@@ -5,23 +5,23 @@
 #include "redis/commands.h"
 
 /* What a new connection says first: AUTH and SELECT if the URL asks for them, then PING. */
-enum { WEIR_HELLO_MOST = 3 };
-typedef struct weir_redis_hello {
-  const char *names[WEIR_HELLO_MOST]; /* the commands, in order */
+enum { WEIR_LOGIN_MOST = 3 };
+typedef struct weir_redis_login {
+  const char *names[WEIR_LOGIN_MOST]; /* the commands, in order */
   size_t count;
   bool selects;   /* one of them is SELECT */
   size_t ping_at; /* where in the text the last of them, PING, begins */
   size_t length;
   char text[WEIR_WIRE_GREETING_MOST];
-} weir_redis_hello;
+} weir_redis_login;
 
 /* False: user and password are too long. `user` and `password` may be NULL. */
-bool weir_redis_hello_write(weir_redis_hello *hello, const char *user, const char *password,
+bool weir_redis_login_write(weir_redis_login *login, const char *user, const char *password,
                             int64_t database);
 
 extern const weir_wire_codec weir_redis_codec;
 
-/* Its settings are a weir_redis_hello. */
+/* Its settings are a weir_redis_login. */
 extern const weir_wire_protocol weir_redis_protocol;
 
 #endif

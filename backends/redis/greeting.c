@@ -10,45 +10,45 @@
 #include "redis/codec.h"
 #include "redis/refusal.h"
 
-static bool add_text(weir_redis_hello *hello, const char *format, size_t number, const char *text) {
-  size_t room = sizeof hello->text - hello->length;
-  int used = snprintf(hello->text + hello->length, room, format, number, text);
+static bool add_text(weir_redis_login *login, const char *format, size_t number, const char *text) {
+  size_t room = sizeof login->text - login->length;
+  int used = snprintf(login->text + login->length, room, format, number, text);
   if (used < 0 || (size_t)used >= room) return false;
-  hello->length += (size_t)used;
+  login->length += (size_t)used;
   return true;
 }
 
 /* `arguments` ends with NULL. */
-static bool add_command(weir_redis_hello *hello, const char *name, const char *const *arguments) {
+static bool add_command(weir_redis_login *login, const char *name, const char *const *arguments) {
   size_t count = 0;
   while (arguments[count] != NULL)
     count++;
-  bool fits = add_text(hello, "*%zu\r\n%s", 1 + count, "");
-  fits = fits && add_text(hello, "$%zu\r\n%s\r\n", strlen(name), name);
+  bool fits = add_text(login, "*%zu\r\n%s", 1 + count, "");
+  fits = fits && add_text(login, "$%zu\r\n%s\r\n", strlen(name), name);
   for (size_t i = 0; i < count; i++) {
-    fits = fits && add_text(hello, "$%zu\r\n%s\r\n", strlen(arguments[i]), arguments[i]);
+    fits = fits && add_text(login, "$%zu\r\n%s\r\n", strlen(arguments[i]), arguments[i]);
   }
-  hello->names[hello->count++] = name;
+  login->names[login->count++] = name;
   return fits;
 }
 
 static const char select_first[] = "*2\r\n$6\r\nselect\r\n$1\r\n0\r\n";
 
-bool weir_redis_hello_write(weir_redis_hello *hello, const char *user, const char *password,
+bool weir_redis_login_write(weir_redis_login *login, const char *user, const char *password,
                             int64_t database) {
   char number[24];
-  *hello = (weir_redis_hello){0};
+  *login = (weir_redis_login){0};
   snprintf(number, sizeof number, "%lld", (long long)database);
   const char *const both[] = {user, password, NULL};
   const char *const *credentials = user != NULL ? both : both + 1;
   const char *const databases[] = {number, NULL};
   bool fits = true;
-  if (password != NULL) fits = add_command(hello, "auth", credentials);
-  hello->selects = database != 0;
-  if (hello->selects) fits = fits && add_command(hello, "select", databases);
-  hello->ping_at = hello->length;
-  fits = fits && add_command(hello, "ping", databases + 1);
-  return fits && hello->length + strlen(select_first) <= sizeof hello->text;
+  if (password != NULL) fits = add_command(login, "auth", credentials);
+  login->selects = database != 0;
+  if (login->selects) fits = fits && add_command(login, "select", databases);
+  login->ping_at = login->length;
+  fits = fits && add_command(login, "ping", databases + 1);
+  return fits && login->length + strlen(select_first) <= sizeof login->text;
 }
 
 /* A status or an error; what is neither reads as an empty status. */
@@ -61,20 +61,20 @@ static void read_line(const char *bytes, size_t length, weir_redis_reply *reply)
 
 /* Whether a SELECT is said that the URL does not ask for. */
 static bool is_asking(const weir_greeting *greeting) {
-  const weir_redis_hello *hello = greeting->settings;
-  return greeting->asks_peer && !hello->selects && greeting->peer != WEIR_PEER_PROXY;
+  const weir_redis_login *login = greeting->settings;
+  return greeting->asks_peer && !login->selects && greeting->peer != WEIR_PEER_PROXY;
 }
 
 /* The command whose reply comes next: steps above 0 count the replies that have come, plus one. */
 static const char *expected(const weir_greeting *greeting) {
-  const weir_redis_hello *hello = greeting->settings;
+  const weir_redis_login *login = greeting->settings;
   size_t heard = greeting->step - 1;
-  if (heard + 1 < hello->count) return hello->names[heard];
-  return heard + 1 == hello->count && is_asking(greeting) ? "select" : "ping";
+  if (heard + 1 < login->count) return login->names[heard];
+  return heard + 1 == login->count && is_asking(greeting) ? "select" : "ping";
 }
 
 /* A server knows SELECT, whether or not this user may say it. */
-static void judge_peer(weir_greeting *greeting, const weir_redis_reply *reply) {
+static void classify_peer(weir_greeting *greeting, const weir_redis_reply *reply) {
   bool knows = reply->kind != WEIR_REPLY_ERROR || weir_redis_reply_starts(reply, "NOPERM");
   greeting->peer = knows ? WEIR_PEER_SERVER : WEIR_PEER_PROXY;
 }
@@ -85,7 +85,7 @@ static weir_greeting_answer hear(weir_greeting *greeting, const char *name,
   bool auth = strcmp(name, "auth") == 0; /* an error may repeat its arguments */
   unsigned cause;
   if (reply->kind == WEIR_REPLY_ERROR) {
-    weir_redis_refusal_judge(reply, &cause);
+    weir_redis_refusal_classify(reply, &cause);
     weir_redis_refusal_explain(cause, name, NULL, auth ? NULL : reply, message);
     return WEIR_GREETING_FAILED;
   }
@@ -98,22 +98,22 @@ static weir_greeting_answer hear(weir_greeting *greeting, const char *name,
 }
 
 static weir_greeting_answer say(weir_greeting *greeting) {
-  const weir_redis_hello *hello = greeting->settings;
+  const weir_redis_login *login = greeting->settings;
   bool asks = is_asking(greeting);
-  size_t before = asks ? hello->ping_at : 0;
+  size_t before = asks ? login->ping_at : 0;
   size_t asked = asks ? strlen(select_first) : 0;
-  memcpy(greeting->say, hello->text, before);
+  memcpy(greeting->say, login->text, before);
   memcpy(greeting->say + before, select_first, asked);
-  memcpy(greeting->say + before + asked, hello->text + before, hello->length - before);
-  greeting->say_length = hello->length + asked;
+  memcpy(greeting->say + before + asked, login->text + before, login->length - before);
+  greeting->say_length = login->length + asked;
   greeting->step = 1;
   return WEIR_GREETING_SAY;
 }
 
 /* Hung up instead of answering. */
 static weir_greeting_answer hear_silence(weir_greeting *greeting, weir_message *message) {
-  const weir_redis_hello *hello = greeting->settings;
-  if (is_asking(greeting) && greeting->step <= hello->count) {
+  const weir_redis_login *login = greeting->settings;
+  if (is_asking(greeting) && greeting->step <= login->count) {
     greeting->peer = WEIR_PEER_PROXY;
     greeting->step = 0;
     return WEIR_GREETING_RECONNECT;
@@ -127,7 +127,7 @@ static weir_greeting_answer hear_silence(weir_greeting *greeting, weir_message *
 
 static weir_greeting_answer greet(weir_greeting *greeting, const char *bytes, size_t length,
                                   bool closed, weir_message *message) {
-  const weir_redis_hello *hello = greeting->settings;
+  const weir_redis_login *login = greeting->settings;
   weir_greeting_answer answer = WEIR_GREETING_MORE;
   if (greeting->step == 0) return say(greeting);
   if (greeting->step == 1 && weir_tls_is_alert(bytes, length)) {
@@ -140,12 +140,12 @@ static weir_greeting_answer greet(weir_greeting *greeting, const char *bytes, si
     if (end == NULL) break;
     weir_redis_reply reply;
     const char *name = expected(greeting);
-    bool asked = is_asking(greeting) && greeting->step == hello->count;
+    bool asked = is_asking(greeting) && greeting->step == login->count;
     read_line(line, (size_t)(end - line) + 1, &reply);
     greeting->taken += (size_t)(end - line) + 1;
     greeting->step++;
     if (asked) {
-      judge_peer(greeting, &reply);
+      classify_peer(greeting, &reply);
     } else {
       answer = hear(greeting, name, &reply, message);
     }
@@ -156,7 +156,8 @@ static weir_greeting_answer greet(weir_greeting *greeting, const char *bytes, si
 
 static const weir_wire_codec *const codecs[] = {&weir_redis_codec};
 
-static void *create_parser(void) {
+static void *create_parser(int connection) {
+  (void)connection;
   return weir_redis_parser_create();
 }
 

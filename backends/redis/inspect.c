@@ -7,54 +7,56 @@ static unsigned asked_for(const weir_inspection *inspection) {
   return inspection->needs | WEIR_NEED_DROP;
 }
 
-static void tell_memory(const weir_redis_info *info, const weir_inspection *inspection) {
+static void report_memory(const weir_redis_info *info, const weir_inspection *inspection) {
   double used_mb = (double)info->used_bytes / (1 << 20);
   double most_mb = (double)info->maxmemory_bytes / (1 << 20);
   if (info->maxmemory_bytes <= 0)
-    weir_wire_tell(inspection, WEIR_FINDING_FACT, "memory", "%.1f MB used, no maxmemory", used_mb);
+    weir_wire_report(inspection, WEIR_FINDING_FACT, "memory", "%.1f MB used, no maxmemory",
+                     used_mb);
   else
-    weir_wire_tell(inspection, WEIR_FINDING_FACT, "memory", "%.1f MB used, maxmemory %.1f MB",
-                   used_mb, most_mb);
+    weir_wire_report(inspection, WEIR_FINDING_FACT, "memory", "%.1f MB used, maxmemory %.1f MB",
+                     used_mb, most_mb);
   if (info->evicted > 0) {
-    weir_wire_tell(inspection, WEIR_FINDING_WARNING, "eviction",
-                   "%lld keys since it started: each may be a counter whose limit is then admitted "
-                   "once more; give it more memory",
-                   (long long)info->evicted);
+    weir_wire_report(
+        inspection, WEIR_FINDING_WARNING, "eviction",
+        "%lld keys since it started: each may be a counter whose limit is then admitted "
+        "once more; give it more memory",
+        (long long)info->evicted);
   } else if (info->maxmemory_bytes <= 0) {
-    weir_wire_tell(inspection, WEIR_FINDING_FACT, "eviction", "never: there is no maxmemory");
+    weir_wire_report(inspection, WEIR_FINDING_FACT, "eviction", "never: there is no maxmemory");
   } else if (strcmp(info->policy, "noeviction") == 0) {
-    weir_wire_tell(inspection, WEIR_FINDING_WARNING, "eviction",
-                   "never (noeviction): at maxmemory nothing more is counted, and there are no "
-                   "decisions");
+    weir_wire_report(inspection, WEIR_FINDING_WARNING, "eviction",
+                     "never (noeviction): at maxmemory nothing more is counted, and there are no "
+                     "decisions");
   } else {
-    weir_wire_tell(inspection, WEIR_FINDING_WARNING, "eviction",
-                   "allowed at maxmemory (%s), none so far: a lost counter admits its limit once "
-                   "more",
-                   info->policy);
+    weir_wire_report(inspection, WEIR_FINDING_WARNING, "eviction",
+                     "allowed at maxmemory (%s), none so far: a lost counter admits its limit once "
+                     "more",
+                     info->policy);
   }
 }
 
-static void tell_info(const weir_redis_questions *questions, const weir_inspection *inspection) {
+static void report_info(const weir_redis_questions *questions, const weir_inspection *inspection) {
   const weir_redis_info *info = &questions->info;
   bool valkey = info->valkey[0] != '\0';
   char age[WEIR_AGE_BYTES];
-  weir_wire_tell(inspection, WEIR_FINDING_FACT, "server", "%s %s, up %s",
-                 valkey ? "Valkey" : "Redis", valkey ? info->valkey : info->version,
-                 weir_wire_age(info->uptime_s, age));
+  weir_wire_report(inspection, WEIR_FINDING_FACT, "server", "%s %s, up %s",
+                   valkey ? "Valkey" : "Redis", valkey ? info->valkey : info->version,
+                   weir_wire_age(info->uptime_s, age));
   if (strcmp(info->role, "slave") == 0)
-    weir_wire_tell(inspection, WEIR_FINDING_FAULT, "role",
-                   "a replica: what is written to it is refused or lost; its primary is needed");
+    weir_wire_report(inspection, WEIR_FINDING_FAULT, "role",
+                     "a replica: what is written to it is refused or lost; its primary is needed");
   if (info->cluster > 0)
-    weir_wire_tell(inspection, WEIR_FINDING_FAULT, "role",
-                   "a part of a cluster, which weir cannot use");
-  tell_memory(info, inspection);
+    weir_wire_report(inspection, WEIR_FINDING_FAULT, "role",
+                     "a part of a cluster, which weir cannot use");
+  report_memory(info, inspection);
 }
 
-static void tell_clock(const weir_redis_questions *questions, const weir_inspection *inspection) {
+static void report_clock(const weir_redis_questions *questions, const weir_inspection *inspection) {
   int64_t half_us = (questions->after_us - questions->before_us) / 2;
   if (questions->info.time_us > 0)
-    weir_wire_tell_clock(inspection, questions->info.time_us - questions->before_us - half_us,
-                         half_us);
+    weir_wire_report_clock(inspection, questions->info.time_us - questions->before_us - half_us,
+                           half_us);
 }
 
 /* What decisions are made without: NULL, or what it is for. */
@@ -65,60 +67,63 @@ static const char *spared(const weir_redis_denied *denied, unsigned needs) {
   return NULL;
 }
 
-static void tell_access(const weir_redis_questions *questions, const weir_redis_hello *hello,
-                        const char *user, const weir_inspection *inspection) {
-  bool known = hello->count > 1 && strcmp(hello->names[0], "auth") == 0;
+static void report_access(const weir_redis_questions *questions, const weir_redis_login *login,
+                          const char *user, const weir_inspection *inspection) {
+  bool known = login->count > 1 && strcmp(login->names[0], "auth") == 0;
   for (size_t i = 0; i < questions->denied_count; i++) {
     const weir_redis_denied *denied = &questions->denied[i];
     const char *use = spared(denied, inspection->needs);
     if (use == NULL)
-      weir_wire_tell(inspection, WEIR_FINDING_FAULT, "access", "%s", denied->why.text);
+      weir_wire_report(inspection, WEIR_FINDING_FAULT, "access", "%s", denied->why.text);
     else
-      weir_wire_tell(inspection, WEIR_FINDING_WARNING, "access", "%s (%s)", denied->why.text, use);
+      weir_wire_report(inspection, WEIR_FINDING_WARNING, "access", "%s (%s)", denied->why.text,
+                       use);
   }
   if (questions->denied_count == 0)
-    weir_wire_tell(inspection, WEIR_FINDING_FACT, "access", "user %.64s may run all that %s",
-                   known && user != NULL ? user : "default",
-                   inspection->needs & WEIR_NEED_DROP ? "is needed" : "these rules need");
+    weir_wire_report(inspection, WEIR_FINDING_FACT, "access", "user %.64s may run all that %s",
+                     known && user != NULL ? user : "default",
+                     inspection->needs & WEIR_NEED_DROP ? "is needed" : "these rules need");
 }
 
-static void tell_acl(const weir_redis_hello *hello, const char *user,
-                     const weir_inspection *inspection) {
+static void report_acl(const weir_redis_login *login, const char *user,
+                       const weir_inspection *inspection) {
   char acl[WEIR_ACL_BYTES];
-  weir_redis_acl(asked_for(inspection), hello, user, inspection->pattern, acl);
-  weir_wire_tell(inspection, WEIR_FINDING_FACT, "ACL", "%s", acl);
+  weir_redis_acl(asked_for(inspection), login, user, inspection->pattern, acl);
+  weir_wire_report(inspection, WEIR_FINDING_FACT, "ACL", "%s", acl);
 }
 
-static void tell_answers(weir_wire *wire, const weir_redis_questions *questions,
-                         const weir_redis_hello *hello, const char *user,
-                         const weir_inspection *inspection) {
-  if (questions->told) {
-    tell_info(questions, inspection);
+static void report_answers(weir_wire *wire, const weir_redis_questions *questions,
+                           const weir_redis_login *login, const char *user,
+                           const weir_inspection *inspection) {
+  if (questions->reported) {
+    report_info(questions, inspection);
   } else if (questions->is_proxy) {
-    weir_wire_tell_proxy(inspection, questions->is_spread);
+    weir_wire_report_proxy(inspection, questions->is_spread);
   } else {
-    weir_wire_tell(inspection, WEIR_FINDING_WARNING, "server",
-                   "INFO is refused, so that version, role, maxmemory and eviction are not known: "
-                   "%s",
-                   questions->info_refused.text);
+    weir_wire_report(
+        inspection, WEIR_FINDING_WARNING, "server",
+        "INFO is refused, so that version, role, maxmemory and eviction are not known: "
+        "%s",
+        questions->info_refused.text);
   }
-  weir_wire_tell_any(wire, inspection, questions->is_proxy);
-  tell_clock(questions, inspection);
-  tell_access(questions, hello, user, inspection);
+  weir_wire_report_any(wire, inspection, questions->is_proxy);
+  report_clock(questions, inspection);
+  report_access(questions, login, user, inspection);
 }
 
-void weir_redis_inspect(weir_wire *wire, const weir_redis_hello *hello, const char *user,
+void weir_redis_inspect(weir_wire *wire, const weir_redis_login *login, const char *user,
                         const weir_inspection *inspection) {
   weir_redis_questions questions;
   weir_message why = {""};
   if (inspection->answers) {
-    weir_redis_questions_init(&questions, hello, asked_for(inspection), inspection->key);
-    weir_wire_tell_security(wire, inspection);
-    if (weir_wire_inquire(wire, &questions.inquiry, inspection->key, inspection->timeout_us, &why))
-      tell_answers(wire, &questions, hello, user, inspection);
+    weir_redis_questions_init(&questions, login, asked_for(inspection), inspection->key);
+    weir_wire_report_security(wire, inspection);
+    if (weir_wire_exchange(wire, &questions.exchange, inspection->key, inspection->timeout_us,
+                           &why))
+      report_answers(wire, &questions, login, user, inspection);
     else
-      weir_wire_tell(inspection, WEIR_FINDING_FAULT, "questions",
-                     "not all were answered in time: %s", why.text);
+      weir_wire_report(inspection, WEIR_FINDING_FAULT, "questions",
+                       "not all were answered in time: %s", why.text);
   }
-  tell_acl(hello, user, inspection);
+  report_acl(login, user, inspection);
 }

@@ -1,14 +1,14 @@
-/* What a Redis says of itself, and what it lets this user do. Files: inspect.c tells, questions.c
+/* What a Redis says of itself, and what it lets this user do. Files: inspect.c reports, questions.c
  * asks, access.c knows which commands are needed. */
 #ifndef WEIR_REDIS_INSPECT_H
 #define WEIR_REDIS_INSPECT_H
 
 #include "redis/codec.h"
 #include "redis/reply.h"
-#include "wire/inquiry.h"
+#include "wire/exchange.h"
 
-/* Asks the server that `wire` leads to, and tells. `user`: as in the URL; NULL: none named. */
-void weir_redis_inspect(weir_wire *wire, const weir_redis_hello *hello, const char *user,
+/* Asks the server that `wire` leads to, and reports. `user`: as in the URL; NULL: none named. */
+void weir_redis_inspect(weir_wire *wire, const weir_redis_login *login, const char *user,
                         const weir_inspection *inspection);
 
 /* --- access.c ----------------------------------------------------------------------------------
@@ -24,7 +24,7 @@ size_t weir_redis_harmless(weir_redis_step step, const char *key,
 
 /* "ACL SETUSER ..." for a user who may do that and nothing else. */
 enum { WEIR_ACL_BYTES = 512 };
-void weir_redis_acl(unsigned needs, const weir_redis_hello *hello, const char *user,
+void weir_redis_acl(unsigned needs, const weir_redis_login *login, const char *user,
                     const char *pattern, char acl[WEIR_ACL_BYTES]);
 
 /* --- questions.c -------------------------------------------------------------------------------
@@ -46,7 +46,7 @@ typedef struct weir_redis_denied {
 } weir_redis_denied;
 
 typedef struct weir_redis_questions {
-  weir_inquiry inquiry; /* first */
+  weir_exchange exchange; /* first */
   const char *key;
   weir_redis_step steps[WEIR_STEP_COUNT]; /* commands to try */
   size_t step_count;
@@ -54,7 +54,7 @@ typedef struct weir_redis_questions {
 
   bool is_proxy;
   bool is_spread; /* keys of one home are on several servers */
-  bool told;      /* INFO was answered */
+  bool reported;  /* INFO was answered */
   weir_message info_refused;
   weir_redis_info info;
   int64_t before_us, after_us; /* between which the server's clock was read */
@@ -62,7 +62,7 @@ typedef struct weir_redis_questions {
   size_t denied_count;
 } weir_redis_questions;
 
-void weir_redis_questions_init(weir_redis_questions *questions, const weir_redis_hello *hello,
+void weir_redis_questions_init(weir_redis_questions *questions, const weir_redis_login *login,
                                unsigned needs, const char *key);
 
 #endif

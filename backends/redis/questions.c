@@ -45,9 +45,9 @@ static size_t ask_pair(const weir_redis_questions *questions, char *say) {
                           length, questions->key, pair);
 }
 
-static size_t ask(weir_inquiry *inquiry, char say[WEIR_WIRE_GREETING_MOST]) {
+static size_t ask(weir_exchange *exchange, char say[WEIR_WIRE_GREETING_MOST]) {
   static const char info[] = "*1\r\n$4\r\nINFO\r\n", time[] = "*1\r\n$4\r\nTIME\r\n";
-  const weir_redis_questions *questions = (const weir_redis_questions *)inquiry;
+  const weir_redis_questions *questions = (const weir_redis_questions *)exchange;
   size_t now = questions->now;
   if (now >= first_pair(questions) + 2 * PAIRS) return 0;
   if (now >= first_pair(questions)) return ask_pair(questions, say);
@@ -97,8 +97,8 @@ static void read_info(const char *text, weir_redis_info *info) {
 }
 
 static void note_time(weir_redis_questions *questions) {
-  questions->before_us = questions->inquiry.asked_unix_us;
-  questions->after_us = questions->inquiry.heard_unix_us;
+  questions->before_us = questions->exchange.asked_unix_us;
+  questions->after_us = questions->exchange.heard_unix_us;
 }
 
 static void explain(const char *name, const redisReply *reply, weir_message *message) {
@@ -106,13 +106,13 @@ static void explain(const char *name, const redisReply *reply, weir_message *mes
   unsigned cause;
   snprintf(error.text, sizeof error.text, "%s", reply->str);
   error.length = strlen(error.text);
-  weir_redis_refusal_judge(&error, &cause);
+  weir_redis_refusal_classify(&error, &cause);
   weir_redis_refusal_explain(cause, name, NULL, &error, message);
 }
 
 static void hear_info(weir_redis_questions *questions, const redisReply *reply) {
-  questions->told = reply->type == REDIS_REPLY_STRING;
-  if (questions->told) {
+  questions->reported = reply->type == REDIS_REPLY_STRING;
+  if (questions->reported) {
     read_info(reply->str, &questions->info);
     note_time(questions);
   } else if (reply->type == REDIS_REPLY_ERROR) {
@@ -166,8 +166,8 @@ static void hear_reply(weir_redis_questions *questions, const redisReply *reply)
 }
 
 /* Only one answer can be there. What is no answer at all is taken for none: time runs out. */
-static bool hear(weir_inquiry *inquiry, const char *bytes, size_t length, size_t *taken) {
-  weir_redis_questions *questions = (weir_redis_questions *)inquiry;
+static bool hear(weir_exchange *exchange, const char *bytes, size_t length, size_t *taken) {
+  weir_redis_questions *questions = (weir_redis_questions *)exchange;
   redisReader *reader = redisReaderCreate();
   void *reply = NULL;
   if (reader == NULL) return false;
@@ -182,8 +182,8 @@ static bool hear(weir_inquiry *inquiry, const char *bytes, size_t length, size_t
   return whole;
 }
 
-static void lose(weir_inquiry *inquiry) {
-  weir_redis_questions *questions = (weir_redis_questions *)inquiry;
+static void lose(weir_exchange *exchange) {
+  weir_redis_questions *questions = (weir_redis_questions *)exchange;
   if (questions->now == INFO) questions->is_proxy = true;
   if (questions->now >= COMMANDS && questions->now < first_pair(questions)) {
     weir_redis_denied *denied = deny(questions);
@@ -194,13 +194,13 @@ static void lose(weir_inquiry *inquiry) {
   go_on(questions);
 }
 
-void weir_redis_questions_init(weir_redis_questions *questions, const weir_redis_hello *hello,
+void weir_redis_questions_init(weir_redis_questions *questions, const weir_redis_login *login,
                                unsigned needs, const char *key) {
-  *questions = (weir_redis_questions){.inquiry = {.protocol = &weir_redis_protocol,
-                                                  .settings = hello,
-                                                  .ask = ask,
-                                                  .hear = hear,
-                                                  .lose = lose},
+  *questions = (weir_redis_questions){.exchange = {.protocol = &weir_redis_protocol,
+                                                   .settings = login,
+                                                   .ask = ask,
+                                                   .hear = hear,
+                                                   .lose = lose},
                                       .key = key,
                                       .info = {.time_us = -1}};
   questions->step_count = weir_redis_steps(needs, questions->steps);

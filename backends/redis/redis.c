@@ -11,7 +11,7 @@
 enum { DEFAULT_PORT = 6379, DATABASE_MOST = 65535, USER_BYTES = 128 };
 
 typedef struct redis_store {
-  weir_redis_hello hello;
+  weir_redis_login login;
   char user[USER_BYTES];     /* for people; empty: none named */
   weir_tls *tls;             /* NULL: plain */
   weir_redis_seen *seen;     /* keys lately seen with a TTL */
@@ -54,7 +54,7 @@ static void run_round(const redis_call *call, uint8_t round) {
     weir_message_set(call->message, no_room);
   }
   if (slot == NULL) return;
-  weir_wire_submit(call->store->wire, slot, 1, call->deadline_us);
+  weir_wire_submit(call->store->wire, slot, WEIR_WIRE_ANY_CONNECTION, 1, call->deadline_us);
   weir_wire_finish(call->store->wire, slot, call->message);
 }
 
@@ -185,7 +185,7 @@ static bool redis_connect(void *handle, int64_t deadline_us, weir_message *messa
 
 static void redis_inspect(void *handle, const weir_inspection *inspection) {
   const redis_store *store = handle;
-  weir_redis_inspect(store->wire, &store->hello, store->user[0] != '\0' ? store->user : NULL,
+  weir_redis_inspect(store->wire, &store->login, store->user[0] != '\0' ? store->user : NULL,
                      inspection);
 }
 
@@ -223,7 +223,7 @@ static weir_status read_database(const weir_url *url, int64_t *database, weir_me
   return status;
 }
 
-static weir_status write_hello(const weir_url *url, weir_redis_hello *hello,
+static weir_status write_login(const weir_url *url, weir_redis_login *login,
                                weir_message *message) {
   int64_t database;
   weir_status status = read_database(url, &database, message);
@@ -233,7 +233,7 @@ static weir_status write_hello(const weir_url *url, weir_redis_hello *hello,
                      "a user without a password: accepted are user:password@ and :password@");
     return WEIR_BAD_URL;
   }
-  if (weir_redis_hello_write(hello, url->user, url->password, database)) return WEIR_OK;
+  if (weir_redis_login_write(login, url->user, url->password, database)) return WEIR_OK;
   weir_message_set(message, "user and password are longer than %d bytes together",
                    WEIR_WIRE_GREETING_MOST - 100);
   return WEIR_BAD_URL;
@@ -250,7 +250,7 @@ static weir_status open_wire(const weir_url *url, int64_t timeout_us, redis_stor
     place = (weir_wire_place){.host = url->hosts[0].name, .port = port == 0 ? DEFAULT_PORT : port};
     place.tls = store->tls;
   }
-  return weir_wire_open(&place, &weir_redis_protocol, &store->hello, &options, &store->wire,
+  return weir_wire_open(&place, &weir_redis_protocol, &store->login, &options, &store->wire,
                         message);
 }
 
@@ -259,7 +259,7 @@ static weir_status redis_open(const weir_url *url, int64_t timeout_us, void **ha
   *handle = NULL;
   redis_store *store = calloc(1, sizeof *store);
   if (store == NULL) return WEIR_NO_MEMORY;
-  weir_status status = write_hello(url, &store->hello, message);
+  weir_status status = write_login(url, &store->login, message);
   snprintf(store->user, sizeof store->user, "%s", url->user != NULL ? url->user : "");
   bool secure = strcmp(url->scheme, "rediss") == 0;
   if (status == WEIR_OK) status = weir_tls_open(url, secure, &store->tls, message);

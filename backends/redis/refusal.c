@@ -42,7 +42,7 @@ static const struct cause {
 };
 enum { CAUSE_COUNT = sizeof causes / sizeof causes[0] };
 
-weir_outcome weir_redis_refusal_judge(const weir_redis_reply *error, unsigned *cause) {
+weir_outcome weir_redis_refusal_classify(const weir_redis_reply *error, unsigned *cause) {
   *cause = 0;
   while (!weir_redis_reply_starts(error, causes[*cause].prefix))
     ++*cause;

@@ -6,7 +6,7 @@
 
 /* REFUSED when the server, or a proxy, surely did not execute the command, else UNKNOWN. *cause is
  * for weir_redis_refusal_explain(). */
-weir_outcome weir_redis_refusal_judge(const weir_redis_reply *error, unsigned *cause);
+weir_outcome weir_redis_refusal_classify(const weir_redis_reply *error, unsigned *cause);
 
 /* Whether the server is not, or no longer, the one to write to. */
 bool weir_redis_refusal_is_demotion(const weir_redis_reply *error);

@@ -87,6 +87,54 @@ static weir_redis_frame find_frame(const char *bytes, size_t length) {
   return frame;
 }
 
+/* The one form in which a server writes an int64. */
+static bool parse_number(const char *text, size_t length, int64_t *number) {
+  bool negative = length > 0 && text[0] == '-';
+  const char *digits = text + negative;
+  size_t count = length - negative;
+  uint64_t most = (uint64_t)INT64_MAX + negative;
+  uint64_t sum = 0;
+  if (count == 0 || count > 19 || (digits[0] == '0' && (count > 1 || negative))) return false;
+  for (size_t i = 0; i < count; i++) { /* 19 digits are below 2^64 */
+    if (digits[i] < '0' || digits[i] > '9') return false;
+    sum = sum * 10 + (uint64_t)(digits[i] - '0');
+  }
+  if (sum > most) return false;
+  *number = (int64_t)(negative ? 0 - sum : sum);
+  return true;
+}
+
+/* The whole replies that decisions are made of, without the way through hiredis: an integer, a
+ * short string, nil, OK. False: not one of these, or not in the form in which a server writes them.
+ */
+static bool read_common(weir_redis_reply *reply, const char *bytes, const weir_redis_frame *frame) {
+  static const char nil[] = "$-1\r\n", ok[] = "+OK\r\n";
+  size_t line = frame->line;
+  if (line < 4 || bytes[line - 2] != '\r') return false;
+  if (bytes[0] == ':') {
+    reply->kind = WEIR_REPLY_INTEGER;
+    return parse_number(bytes + 1, line - 3, &reply->integer);
+  }
+  if (bytes[0] == '$' && bytes[1] >= '1') {
+    if (memcmp(bytes + frame->total - 2, "\r\n", 2) != 0) return false;
+    reply->kind = WEIR_REPLY_STRING;
+    reply->length = frame->total - line - 2;
+    memcpy(reply->text, bytes + line, reply->length);
+    reply->text[reply->length] = '\0';
+    return true;
+  }
+  if (line != sizeof nil - 1) return false;
+  if (memcmp(bytes, nil, line) == 0) {
+    reply->kind = WEIR_REPLY_NIL;
+    return true;
+  }
+  if (memcmp(bytes, ok, line) != 0) return false;
+  reply->kind = WEIR_REPLY_STATUS;
+  reply->length = 2;
+  memcpy(reply->text, "OK", sizeof "OK");
+  return true;
+}
+
 static weir_reading parse(weir_redis_parser *parser, const char *bytes, size_t length) {
   void *object = NULL;
   if (length < 2 || memcmp(bytes + length - 2, "\r\n", 2) != 0) return WEIR_READING_BROKEN;
@@ -132,6 +180,7 @@ weir_reading weir_redis_parser_read(weir_redis_parser *parser, const char *bytes
     return WEIR_READING_REPLY;
   }
   if (length < frame.total) return WEIR_READING_MORE;
+  if (read_common(&parser->reply, bytes, &frame)) return WEIR_READING_REPLY;
   return parse(parser, bytes, frame.total);
 }
 
@@ -148,18 +197,5 @@ bool weir_redis_reply_is_ok(const weir_redis_reply *reply) {
 }
 
 bool weir_redis_reply_number(const weir_redis_reply *reply, int64_t *number) {
-  if (reply->kind != WEIR_REPLY_STRING || reply->length == 0) return false;
-  bool negative = reply->text[0] == '-';
-  const char *digits = reply->text + negative;
-  size_t count = reply->length - negative;
-  uint64_t most = (uint64_t)INT64_MAX + negative;
-  uint64_t sum = 0;
-  if (count == 0 || count > 19 || (digits[0] == '0' && (count > 1 || negative))) return false;
-  for (size_t i = 0; i < count; i++) { /* 19 digits are below 2^64 */
-    if (digits[i] < '0' || digits[i] > '9') return false;
-    sum = sum * 10 + (uint64_t)(digits[i] - '0');
-  }
-  if (sum > most) return false;
-  *number = (int64_t)(negative ? 0 - sum : sum);
-  return true;
+  return reply->kind == WEIR_REPLY_STRING && parse_number(reply->text, reply->length, number);
 }

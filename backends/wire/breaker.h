@@ -66,9 +66,4 @@ void weir_breaker_hasten(weir_breaker *breaker);
  */
 void weir_breaker_answered(weir_breaker *breaker, bool in_time);
 
-/* Whether an answer would change anything. */
-static inline bool weir_breaker_wants_answer(const weir_breaker *breaker) {
-  return breaker->state != WEIR_BREAKER_CLOSED || breaker->missed_us != 0;
-}
-
 #endif

@@ -32,6 +32,10 @@ static void wake_all(weir_wire_slot *const *woken, size_t count) {
 void weir_wire_unlock(weir_wire *wire) {
   weir_wire_slot *woken[WEIR_WIRE_WOKEN_MOST];
   size_t count = wire->woken_count;
+  if (count == 0) {
+    pthread_mutex_unlock(&wire->lock);
+    return;
+  }
   memcpy(woken, wire->woken, count * sizeof woken[0]);
   wire->woken_count = 0;
   pthread_mutex_unlock(&wire->lock);
@@ -39,107 +43,113 @@ void weir_wire_unlock(weir_wire *wire) {
 }
 
 /* With nobody leading, lets the first who sleeps in line know, unless one who is awake will see. */
-static void wake_next(weir_wire *wire) {
+static void wake_next(weir_wire_connection *connection) {
   weir_wire_slot *sleeper = NULL;
-  for (weir_wire_slot *slot = wire->first; slot != NULL; slot = slot->next) {
+  for (weir_wire_slot *slot = connection->first; slot != NULL; slot = slot->next) {
     if (slot->waiting && !slot->sleeping) return;
     if (slot->sleeping && sleeper == NULL) sleeper = slot;
   }
-  if (sleeper != NULL) weir_wire_rouse(wire, sleeper);
+  if (sleeper != NULL) weir_wire_rouse(connection->wire, sleeper);
 }
 
 /* Whether the server has done its part on the way to a connection, while nobody worked on it. */
-static bool has_spoken(const weir_wire *wire) {
-  struct pollfd socket = {.fd = wire->fd, .events = weir_wire_events(wire)};
+static bool has_spoken(const weir_wire_connection *connection) {
+  struct pollfd socket = {.fd = connection->fd, .events = weir_wire_events(connection)};
   return poll(&socket, 1, 0) > 0;
 }
 
-static void start_leading(weir_wire *wire, int64_t now_us) {
-  atomic_store_explicit(&wire->leading, true, memory_order_relaxed);
-  weir_wire_name_follow(wire, now_us);
-  if (weir_wire_is_connecting(wire) && now_us >= weir_wire_alarm_us(wire))
-    weir_wire_end_attempt(wire, has_spoken(wire), now_us);
+static void start_leading(weir_wire_connection *connection, int64_t now_us) {
+  weir_wire *wire = connection->wire;
+  bool may_follow = connection == &wire->connections[0] || !wire->connections[0].leading;
+  connection->leading = true;
+  if (may_follow && (wire->lookup != NULL || now_us >= wire->lookup_at_us))
+    weir_wire_name_follow(wire, now_us);
+  if (connection->state != WEIR_WIRE_READY && weir_wire_is_connecting(connection) &&
+      now_us >= weir_wire_alarm_us(connection))
+    weir_wire_end_attempt(connection, has_spoken(connection), now_us);
 }
 
-static void stop_leading(weir_wire *wire) {
-  atomic_store_explicit(&wire->leading, false, memory_order_relaxed);
+void weir_wire_come_back(weir_wire_connection *connection) {
+  connection->resting = false;
+  while (connection->sending)
+    pthread_cond_wait(&connection->wire->sent, &connection->wire->lock);
 }
 
-static bool is_leading(const weir_wire *wire) {
-  return atomic_load_explicit(&wire->leading, memory_order_relaxed);
-}
-
-static bool is_done(const weir_wire_slot *slot) {
-  return atomic_load_explicit(&slot->done, memory_order_acquire);
-}
-
-/* A receive that waits saves the poll before it, a tenth of a round trip. It ends by itself, but
- * not at once, so it is not for the last milliseconds before a deadline, nor for TLS, whose session
- * a follower may not touch meanwhile. */
-static bool may_wait_in_receive(const weir_wire *wire, int64_t wait_us) {
-  return wire->session == NULL && weir_wire_only_receives(wire) && wait_us > wire->patience_us;
+/* While the leader waits for the socket, what is queued must not wait for replies to others. A
+ * failure is the leader's to find; its wait for the socket ends then. */
+static void send_beside(weir_wire_connection *connection, int64_t now_us) {
+  if (!connection->resting || connection->sending || connection->state != WEIR_WIRE_READY) return;
+  connection->sending = true;
+  weir_wire_send(connection, now_us);
+  connection->sending = false;
+  if (!connection->resting) pthread_cond_broadcast(&connection->wire->sent);
 }
 
 /* Waits for the socket, in whole milliseconds rounded up, as poll wants them. */
-static short poll_socket(weir_wire *wire, int64_t wait_us) {
-  struct pollfd socket = {.fd = wire->fd, .events = weir_wire_events(wire)};
-  int64_t wait_ms = wait_us <= 0 || wire->unread ? 0 : (wait_us + 999) / 1000;
-  wire->resting = true;
-  weir_wire_unlock(wire);
+static short poll_socket(weir_wire_connection *connection, int64_t wait_us) {
+  struct pollfd socket = {.fd = connection->fd, .events = weir_wire_events(connection)};
+  int64_t wait_ms = wait_us <= 0 || connection->unread ? 0 : (wait_us + 999) / 1000;
+  connection->resting = true;
+  weir_wire_unlock(connection->wire);
   int ready = poll(&socket, 1, wait_ms > POLL_MOST_MS ? POLL_MOST_MS : (int)wait_ms);
-  pthread_mutex_lock(&wire->lock);
-  wire->resting = false;
-  return (short)((ready > 0 ? socket.revents : 0) | (wire->unread ? POLLIN : 0));
+  pthread_mutex_lock(&connection->wire->lock);
+  weir_wire_come_back(connection);
+  return (short)((ready > 0 ? socket.revents : 0) | (connection->unread ? POLLIN : 0));
 }
 
-/* Works the connection until the slot is done or the time is over. */
-static void lead(weir_wire *wire, const weir_wire_slot *slot, int64_t end_us, int64_t now_us) {
+/* Works the connection until the slot is done or the time is over.
+ *
+ * A receive that waits saves the poll before it, a tenth of a round trip. It ends by itself, but
+ * not at once, so it is not for the last milliseconds before a deadline, nor for TLS, whose session
+ * a follower may not touch meanwhile. */
+static void lead(weir_wire_connection *connection, const weir_wire_slot *slot, int64_t end_us,
+                 int64_t now_us) {
   short revents = 0;
-  start_leading(wire, now_us);
+  start_leading(connection, now_us);
   for (int turn = 0;; turn++) {
-    weir_wire_step(wire, revents, now_us);
-    if (is_done(slot)) break;
+    weir_wire_step(connection, revents, now_us);
+    if (slot->done || slot->connection != connection) break;
     if (turn > 0) now_us = weir_monotonic_us();
     if (now_us >= end_us) break;
-    int64_t alarm_us = weir_wire_alarm_us(wire);
+    int64_t alarm_us = weir_wire_alarm_us(connection);
     int64_t until_us = alarm_us < end_us ? alarm_us : end_us;
     revents = 0;
-    if (turn == 0 && may_wait_in_receive(wire, until_us - now_us)) {
-      wire->patient = true;
+    if (turn == 0 && connection->session == NULL &&
+        until_us - now_us > connection->wire->patience_us && weir_wire_only_receives(connection)) {
+      connection->patient = true;
       revents = POLLIN;
-    } else if (wire->fd >= 0) {
-      revents = poll_socket(wire, until_us - now_us);
+    } else if (connection->fd >= 0) {
+      revents = poll_socket(connection, until_us - now_us);
       now_us = weir_monotonic_us();
     }
   }
-  stop_leading(wire);
+  connection->leading = false;
 }
 
-static void sleep_until(weir_wire *wire, weir_wire_slot *slot, int64_t end_us) {
+static void sleep_until(weir_wire_connection *connection, weir_wire_slot *slot, int64_t end_us) {
   struct timespec until = {.tv_sec = (time_t)(end_us / 1000000),
                            .tv_nsec = (long)(end_us % 1000000) * 1000};
-  wake_all(wire->woken, wire->woken_count); /* waiting gives the lock back as well */
-  wire->woken_count = 0;
+  wake_all(connection->wire->woken,
+           connection->wire->woken_count); /* waiting gives the lock back as well */
+  connection->wire->woken_count = 0;
   slot->sleeping = true;
-  pthread_cond_timedwait(&slot->wake, &wire->lock, &until);
+  pthread_cond_timedwait(&slot->wake, &connection->wire->lock, &until);
   slot->sleeping = false;
 }
 
 /* Returns when the slot is done, nobody leads, or some time has passed. */
-static void follow(weir_wire *wire, weir_wire_slot *slot, int64_t end_us, int64_t now_us) {
-  if (wire->waiting > CROWD) {
-    weir_wire_unlock(wire);
-    for (int i = 0; i < YIELDS && !is_done(slot) && is_leading(wire); i++)
+static void follow(weir_wire_connection *connection, weir_wire_slot *slot, int64_t end_us,
+                   int64_t now_us) {
+  if (connection->waiting > CROWD) {
+    weir_wire_unlock(connection->wire);
+    for (int i = 0; i < YIELDS && !slot->done && connection->leading; i++)
       sched_yield();
-    pthread_mutex_lock(&wire->lock);
-    if (is_done(slot) || !is_leading(wire)) return;
+    pthread_mutex_lock(&connection->wire->lock);
+    if (slot->done || slot->connection != connection || !connection->leading) return;
   }
-  /* The leader is asleep and the slot still here: it must not wait for replies to others. A failure
-   * is the leader's to find; its wait for the socket ends then. */
-  if (wire->resting && wire->state == WEIR_WIRE_READY && slot->encoded == 0) {
-    weir_wire_send(wire, now_us, true);
-  }
-  if (!is_done(slot)) sleep_until(wire, slot, end_us);
+  if (slot->encoded == 0) send_beside(connection, now_us);
+  bool leads = !connection->leading || slot->connection != connection; /* the lock was let go */
+  if (!slot->done && !leads) sleep_until(connection, slot, end_us);
 }
 
 /* Ends a slot that never stood in line. */
@@ -152,41 +162,81 @@ static void turn_away(weir_wire_slot *slot, const weir_message *last, int64_t pa
     weir_message_set(&slot->message, "not answering (last: %.300s); a try is under way",
                      last->text);
   }
-  atomic_store_explicit(&slot->done, true, memory_order_release);
+  slot->done = true;
 }
 
 /* Before a slot is turned away, while nobody leads: whether the name leads elsewhere by now, or the
  * server has gone on with a connection whose caller has left. Either way the next need not wait for
  * the pause to end. */
 static void look_around(weir_wire *wire, int64_t now_us) {
+  const weir_wire_connection *connection = &wire->connections[0];
   weir_wire_name_follow(wire, now_us);
-  if (weir_wire_is_connecting(wire) && has_spoken(wire)) weir_breaker_hasten(&wire->breaker);
+  if (weir_wire_is_connecting(connection) && has_spoken(connection))
+    weir_breaker_hasten(&wire->breaker);
 }
 
 /* With the breaker open one slot at a time goes on; the rest is told why outside the lock, which
  * this gives back. */
 static void submit_to_silent(weir_wire *wire, weir_wire_slot *slot) {
   int64_t now_us = weir_monotonic_us();
+  weir_wire_connection *connection = &wire->connections[0];
   weir_wire_name_doubt(wire);
-  if (!is_leading(wire)) look_around(wire, now_us);
+  if (!connection->leading) look_around(wire, now_us);
   bool goes = weir_breaker_admits(&wire->breaker, slot, now_us);
   bool open = wire->breaker.state == WEIR_BREAKER_OPEN;
   int64_t pause_us = open ? wire->breaker.probe_at_us - now_us : 0;
   weir_message last = wire->breaker.why;
   if (goes) {
     slot->since_us = now_us;
-    weir_wire_line_append(wire, slot);
+    weir_wire_line_append(connection, slot);
   }
   weir_wire_unlock(wire);
   if (!goes) turn_away(slot, &last, pause_us);
 }
 
-void weir_wire_submit(weir_wire *wire, weir_wire_slot *slot, unsigned dialects,
+/* The connection of this thread, and how often in a row that was busy while the other was free. Who
+ * stays with one meets a thread of the server that runs on the same processor: picked by the hash
+ * of the key, two connections were worth half as much. So threads take them by turns, and one
+ * leaves its own only where all who are at work have the same. */
+static _Thread_local struct {
+  unsigned number;
+  unsigned met;
+  bool chosen;
+} own;
+static atomic_uint threads;
+enum { MET_MOST = 32 };
+
+/* Where a slot is to stand in line. Without a second connection at the first; who must wait there
+ * wants a second. Else at the one that is asked for, or at this thread's own, unless that is busy
+ * and the other is not. */
+static weir_wire_connection *choose(weir_wire *wire, int number) {
+  weir_wire_connection *first = &wire->connections[0];
+  const weir_wire_connection *second = &wire->connections[1];
+  if (second->state != WEIR_WIRE_READY || second->leaving || first->state != WEIR_WIRE_READY ||
+      first->leaving) {
+    wire->wants_second |= first->first != NULL && !wire->one_at_a_time;
+    return first;
+  }
+  if (number >= 0) return &wire->connections[number];
+  if (!own.chosen) {
+    own.chosen = true;
+    own.number = atomic_fetch_add(&threads, 1) % WEIR_WIRE_CONNECTIONS;
+  }
+  bool busy = wire->connections[own.number].first != NULL;
+  own.met = busy && wire->connections[1 - own.number].first == NULL ? own.met + 1 : 0;
+  if (own.met >= MET_MOST) {
+    own.number = 1 - own.number;
+    own.met = 0;
+  }
+  return &wire->connections[own.number];
+}
+
+void weir_wire_submit(weir_wire *wire, weir_wire_slot *slot, int connection, unsigned dialects,
                       int64_t deadline_us) {
   slot->dialects = dialects;
   slot->deadline_us = deadline_us;
   if (slot->count == 0 && !slot->connects) { /* nothing would ever answer it */
-    atomic_store_explicit(&slot->done, true, memory_order_release);
+    slot->done = true;
     return;
   }
   pthread_mutex_lock(&wire->lock);
@@ -194,96 +244,101 @@ void weir_wire_submit(weir_wire *wire, weir_wire_slot *slot, unsigned dialects,
     submit_to_silent(wire, slot);
     return;
   }
-  weir_wire_line_append(wire, slot);
+  weir_wire_line_append(choose(wire, slot->connects ? 0 : connection), slot);
   weir_wire_unlock(wire);
 }
 
 void weir_wire_flush(weir_wire *wire) {
   int64_t now_us = weir_monotonic_us();
   pthread_mutex_lock(&wire->lock);
-  if (!weir_wire_has_to_send(wire)) {
-    /* The slot was turned away, or has gone with others: no system call for it. */
-  } else if (!is_leading(wire)) {
-    start_leading(wire, now_us);
-    weir_wire_step(wire, 0, now_us);
-    stop_leading(wire);
-    wake_next(wire);
-  } else if (wire->resting && wire->state == WEIR_WIRE_READY) {
-    weir_wire_send(wire, now_us, true);
+  for (int i = 0; i < WEIR_WIRE_CONNECTIONS; i++) {
+    weir_wire_connection *connection = &wire->connections[i];
+    if (!weir_wire_has_to_send(connection)) {
+      /* The slot was turned away, or has gone with others: no system call for it. */
+    } else if (!connection->leading) {
+      start_leading(connection, now_us);
+      weir_wire_step(connection, 0, now_us);
+      connection->leading = false;
+      wake_next(connection);
+    } else {
+      send_beside(connection, now_us);
+    }
   }
   weir_wire_unlock(wire);
 }
 
 /* Out of time: what was not sent never will be, what was sent is left to be counted off. */
-static bool abandon(weir_wire *wire, weir_wire_slot *slot, weir_message *message) {
+static bool abandon(weir_wire_connection *connection, weir_wire_slot *slot, weir_message *message) {
   const char *what = slot->encoded == 0 ? "not sent by the deadline" : "no answer by the deadline";
-  if (wire->state != WEIR_WIRE_READY) what = "no connection by the deadline";
-  if (wire->state == WEIR_WIRE_SECURING) what = WEIR_WIRE_NO_HANDSHAKE;
-  weir_wire_judge(wire, slot, slot->deadline_us, what);
-  slot->late = wire->breaker.state == WEIR_BREAKER_CLOSED;
+  if (connection->state != WEIR_WIRE_READY) what = "no connection by the deadline";
+  if (connection->state == WEIR_WIRE_SECURING) what = WEIR_WIRE_NO_HANDSHAKE;
+  weir_wire_classify_late(connection, slot, slot->deadline_us, what);
+  slot->late = connection->wire->breaker.state == WEIR_BREAKER_CLOSED;
   weir_wire_slot_mark(slot, UINT64_MAX);
   weir_wire_slot_explain(slot, what);
-  bool explained = weir_wire_slot_collect(wire, slot, message);
+  bool explained = weir_wire_slot_collect(connection->wire, slot, message);
   slot->abandoned = true;
   slot->waiting = false;
   slot->count = slot->encoded;
-  if (wire->unsent == slot) wire->unsent = slot->next;
-  if (slot->answered == slot->count) weir_wire_slot_end(wire, slot);
+  if (connection->unsent == slot) connection->unsent = slot->next;
+  if (slot->answered == slot->count) weir_wire_slot_end(connection, slot);
   return explained;
 }
 
-/* Leads or follows until the slot is done or the time is over. The lock is held. */
+/* Leads or follows until the slot is done or the time is over. The lock is held. A slot may be
+ * handed over to the first connection meanwhile. */
 static void wait_until(weir_wire *wire, weir_wire_slot *slot, int64_t end_us) {
   int64_t now_us = weir_monotonic_us();
   slot->waiting = true;
-  wire->waiting++;
   if (slot->since_us == 0) slot->since_us = now_us;
-  while (!is_done(slot) && now_us < end_us) {
-    if (!is_leading(wire)) {
-      lead(wire, slot, end_us, now_us);
+  if (wire->wants_second) weir_wire_push_second(wire, now_us);
+  while (!slot->done && now_us < end_us) {
+    weir_wire_connection *connection = slot->connection;
+    connection->waiting++;
+    if (!connection->leading) {
+      lead(connection, slot, end_us, now_us);
     } else {
-      follow(wire, slot, end_us, now_us);
+      follow(connection, slot, end_us, now_us);
     }
-    if (!is_done(slot)) now_us = weir_monotonic_us();
+    connection->waiting--;
+    if (!slot->done) now_us = weir_monotonic_us();
   }
   slot->waiting = false;
-  wire->waiting--;
-  if (!is_leading(wire)) wake_next(wire);
+  weir_wire_connection *left = slot->connection;
+  if (left->first != NULL && !left->leading) wake_next(left);
 }
 
 bool weir_wire_wait(weir_wire *wire, weir_wire_slot *slot, int64_t end_us) {
-  if (is_done(slot)) return true;
+  if (slot->done) return true;
   pthread_mutex_lock(&wire->lock);
   wait_until(wire, slot, end_us < slot->deadline_us ? end_us : slot->deadline_us);
   weir_wire_unlock(wire);
-  return is_done(slot);
+  return slot->done;
 }
 
 /* Takes in what has come meanwhile: a thread that was kept from the processor finds its answer
  * here.
  */
-static void look_once_more(weir_wire *wire) {
-  if (is_leading(wire) || wire->fd < 0) return;
+static void look_once_more(weir_wire_connection *connection) {
+  if (connection->leading || connection->fd < 0) return;
   int64_t now_us = weir_monotonic_us();
-  start_leading(wire, now_us);
-  if (wire->fd >= 0) weir_wire_step(wire, poll_socket(wire, 0), now_us);
-  stop_leading(wire);
-  wake_next(wire);
+  start_leading(connection, now_us);
+  if (connection->fd >= 0) weir_wire_step(connection, poll_socket(connection, 0), now_us);
+  connection->leading = false;
+  wake_next(connection);
 }
 
 bool weir_wire_finish(weir_wire *wire, weir_wire_slot *slot, weir_message *message) {
-  if (!is_done(slot)) {
-    pthread_mutex_lock(&wire->lock);
-    wait_until(wire, slot, slot->deadline_us);
-    if (!is_done(slot)) look_once_more(wire);
-    bool over = !is_done(slot);
-    bool explained = over && abandon(wire, slot, message);
-    weir_wire_unlock(wire);
-    if (over) return explained;
-  }
-  bool explained = weir_wire_slot_collect(wire, slot, message);
+  bool explained = false;
   pthread_mutex_lock(&wire->lock);
-  weir_wire_slot_give(wire, slot);
+  if (!slot->done) wait_until(wire, slot, slot->deadline_us);
+  if (!slot->done) look_once_more(slot->connection);
+  if (slot->done) {
+    explained = weir_wire_slot_collect(wire, slot, message);
+    weir_wire_slot_give(wire, slot);
+  } else {
+    explained = abandon(slot->connection, slot, message);
+  }
   weir_wire_unlock(wire);
   return explained;
 }

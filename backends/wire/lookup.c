@@ -116,7 +116,7 @@ bool weir_lookup_await(weir_lookup *lookup, int64_t end_us) {
 }
 
 /* All else may be otherwise in a moment: EAI_AGAIN, and what a resolver out of order says. */
-static weir_lookup_result judge(int error) {
+static weir_lookup_result classify(int error) {
   switch (error) {
     case 0:
       return WEIR_LOOKUP_FOUND;
@@ -133,7 +133,7 @@ static weir_lookup_result judge(int error) {
 
 weir_lookup_result weir_lookup_take(weir_lookup *lookup, weir_addresses *addresses,
                                     weir_message *why) {
-  weir_lookup_result result = judge(lookup->error);
+  weir_lookup_result result = classify(lookup->error);
   *addresses = lookup->addresses;
   lookup->addresses = (weir_addresses){0};
   if (result != WEIR_LOOKUP_FOUND)

@@ -33,12 +33,13 @@ weir_status weir_wire_name_open(weir_wire *wire, const weir_wire_place *place,
   wire->port = place->port;
   name_begin(wire, weir_monotonic_us());
   if (wire->lookup == NULL) return WEIR_NO_MEMORY;
-  weir_message_set(&wire->why, "host \"%s\": the name is not resolved yet", place->host);
+  weir_message_set(&wire->connections[0].why, "host \"%s\": the name is not resolved yet",
+                   place->host);
   if (!weir_lookup_await(wire->lookup, options->lookup_end_us)) return WEIR_OK;
-  weir_lookup_result result = name_take(wire, weir_monotonic_us(), &wire->why);
+  weir_lookup_result result = name_take(wire, weir_monotonic_us(), &wire->connections[0].why);
   if (result == WEIR_LOOKUP_NO_MEMORY) return WEIR_NO_MEMORY;
   if (result != WEIR_LOOKUP_NO_SUCH_NAME) return WEIR_OK;
-  weir_message_set(message, "%s", wire->why.text);
+  weir_message_set(message, "%s", wire->connections[0].why.text);
   return WEIR_BAD_URL;
 }
 
@@ -46,7 +47,7 @@ void weir_wire_name_follow(weir_wire *wire, int64_t now_us) {
   weir_message why;
   if (wire->lookup != NULL && weir_lookup_is_done(wire->lookup) &&
       name_take(wire, now_us, &why) != WEIR_LOOKUP_FOUND && wire->addresses.count == 0)
-    wire->why = why;
+    wire->connections[0].why = why;
   if (wire->lookup == NULL && now_us >= wire->lookup_at_us) name_begin(wire, now_us);
 }
 

@@ -28,16 +28,6 @@ void weir_wire_slot_free(weir_wire_slot *slot) {
   free(slot);
 }
 
-static void slot_clear(weir_wire_slot *slot) {
-  slot->next = NULL;
-  slot->count = slot->encoded = slot->answered = slot->keys_length = 0;
-  slot->moved = slot->abandoned = slot->waiting = slot->sleeping = slot->late = false;
-  slot->connects = slot->connected = false;
-  slot->since_us = slot->sent_us = 0;
-  slot->message.text[0] = '\0';
-  atomic_store_explicit(&slot->done, false, memory_order_relaxed);
-}
-
 weir_wire_slot *weir_wire_slot_take(weir_wire *wire) {
   pthread_mutex_lock(&wire->lock);
   weir_wire_slot *slot = wire->pool;
@@ -46,14 +36,21 @@ weir_wire_slot *weir_wire_slot_take(weir_wire *wire) {
   } else if (wire->slot_count < WEIR_WIRE_SLOTS_MOST && (slot = slot_new()) != NULL) {
     wire->slot_count++;
   }
-  weir_wire_unlock(wire);
-  if (slot != NULL) slot_clear(slot);
+  pthread_mutex_unlock(&wire->lock);
+  if (slot == NULL) return NULL;
+  slot->next = NULL;
+  slot->connection = &wire->connections[0];
+  slot->count = slot->encoded = slot->answered = slot->keys_length = 0;
+  slot->moved = slot->abandoned = slot->waiting = slot->sleeping = slot->late = false;
+  slot->connects = slot->connected = false;
+  slot->since_us = slot->sent_us = 0;
+  slot->message.text[0] = '\0';
+  slot->done = false;
   return slot;
 }
 
-/* Grows an array to hold `need` items of `size` bytes; doubles, so that a pooled slot settles. */
-static bool reserve(void **items, size_t *room, size_t need, size_t size) {
-  if (need <= *room) return true;
+/* Makes an array hold `need` items of `size` bytes; doubles, so that a pooled slot settles. */
+static bool grow(void **items, size_t *room, size_t need, size_t size) {
   size_t grown = *room == 0 ? 16 : *room;
   while (grown < need)
     grown *= 2;
@@ -65,53 +62,53 @@ static bool reserve(void **items, size_t *room, size_t need, size_t size) {
 }
 
 bool weir_wire_slot_add(weir_wire_slot *slot, weir_operation *operation, uint8_t attempt) {
-  void *commands = slot->commands;
-  void *keys = slot->keys;
-  bool fits = reserve(&commands, &slot->room, slot->count + 1, sizeof *slot->commands) &&
-              reserve(&keys, &slot->keys_room, slot->keys_length + operation->key_length, 1);
-  slot->commands = commands;
-  slot->keys = keys;
-  if (!fits) return false;
-
+  size_t keys_length = slot->keys_length + operation->key_length;
+  if (slot->count == slot->room) {
+    void *commands = slot->commands;
+    if (!grow(&commands, &slot->room, slot->count + 1, sizeof *slot->commands)) return false;
+    slot->commands = commands;
+  }
+  if (keys_length > slot->keys_room) {
+    void *keys = slot->keys;
+    if (!grow(&keys, &slot->keys_room, keys_length, 1)) return false;
+    slot->keys = keys;
+  }
   weir_wire_command *command = &slot->commands[slot->count++];
-  command->operation = *operation;
+  memcpy(&command->operation, operation, offsetof(weir_operation, counter));
   command->operation.outcome = WEIR_PENDING;
   command->caller = operation;
   command->attempt = attempt;
   command->replies = 0;
   memcpy(slot->keys + slot->keys_length, operation->key, operation->key_length);
-  slot->keys_length += operation->key_length;
+  slot->keys_length = keys_length;
   return true;
 }
 
-/* The keys stand still from here on; until now they could move as the slot grew. */
-static void point_at_keys(weir_wire_slot *slot) {
+void weir_wire_line_append(weir_wire_connection *connection, weir_wire_slot *slot) {
+  /* The keys stand still from here on; until now they could move as the slot grew. */
   const char *key = slot->keys;
   for (size_t i = 0; i < slot->count; i++) {
     slot->commands[i].operation.key = key;
     key += slot->commands[i].operation.key_length;
   }
+  slot->connection = connection;
+  if (connection->last != NULL) connection->last->next = slot;
+  if (connection->first == NULL) connection->first = slot;
+  if (connection->unsent == NULL) connection->unsent = slot;
+  connection->last = slot;
 }
 
-void weir_wire_line_append(weir_wire *wire, weir_wire_slot *slot) {
-  point_at_keys(slot);
-  if (wire->last != NULL) wire->last->next = slot;
-  if (wire->first == NULL) wire->first = slot;
-  if (wire->unsent == NULL) wire->unsent = slot;
-  wire->last = slot;
-}
-
-void weir_wire_line_remove(weir_wire *wire, weir_wire_slot *slot) {
+void weir_wire_line_remove(weir_wire_connection *connection, weir_wire_slot *slot) {
   weir_wire_slot *before = NULL;
-  for (weir_wire_slot *each = wire->first; each != slot; each = each->next)
+  for (weir_wire_slot *each = connection->first; each != slot; each = each->next)
     before = each;
   if (before != NULL) {
     before->next = slot->next;
   } else {
-    wire->first = slot->next;
+    connection->first = slot->next;
   }
-  if (wire->last == slot) wire->last = before;
-  if (wire->unsent == slot) wire->unsent = slot->next;
+  if (connection->last == slot) connection->last = before;
+  if (connection->unsent == slot) connection->unsent = slot->next;
   slot->next = NULL;
 }
 
@@ -139,15 +136,15 @@ void weir_wire_slot_give(weir_wire *wire, weir_wire_slot *slot) {
   wire->pool = slot;
 }
 
-void weir_wire_slot_end(weir_wire *wire, weir_wire_slot *slot) {
-  slot->late = wire->breaker.state == WEIR_BREAKER_CLOSED;
-  weir_wire_line_remove(wire, slot);
+void weir_wire_slot_end(weir_wire_connection *connection, weir_wire_slot *slot) {
+  slot->late = connection->wire->breaker.state == WEIR_BREAKER_CLOSED;
+  weir_wire_line_remove(connection, slot);
   if (slot->abandoned) {
-    weir_wire_slot_give(wire, slot);
+    weir_wire_slot_give(connection->wire, slot);
     return;
   }
-  atomic_store_explicit(&slot->done, true, memory_order_release);
-  if (slot->sleeping) weir_wire_rouse(wire, slot);
+  slot->done = true;
+  if (slot->sleeping) weir_wire_rouse(connection->wire, slot);
 }
 
 bool weir_wire_slot_collect(const weir_wire *wire, const weir_wire_slot *slot,

@@ -171,7 +171,7 @@ static void begin(weir_tls_session *session) {
 
 /* What a call of OpenSSL came to that got nothing done, as recv says it. *events: what to wait for
  * when that is EAGAIN. */
-static ssize_t judge(weir_tls_session *session, int result, short *events) {
+static ssize_t classify(weir_tls_session *session, int result, short *events) {
   int error = SSL_get_error(session->ssl, result);
   if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) {
     *events = error == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT;
@@ -196,13 +196,13 @@ weir_tls_hands weir_tls_session_shake(weir_tls_session *session, weir_message *m
   begin(session);
   int result = SSL_do_handshake(session->ssl);
   if (result == 1) return WEIR_TLS_SHAKEN;
-  ssize_t judged = judge(session, result, &session->receive_events);
+  ssize_t classified = classify(session, result, &session->receive_events);
   int error = errno;
-  if (judged < 0 && error == EAGAIN) return WEIR_TLS_SHAKING;
+  if (classified < 0 && error == EAGAIN) return WEIR_TLS_SHAKING;
   char text[128] = "";
   if (session->fault.text[0] != '\0') {
     weir_message_set(message, "%s", session->fault.text);
-  } else if (judged == 0) {
+  } else if (classified == 0) {
     weir_message_set(message,
                      "the server hung up during the TLS handshake; one that does not "
                      "speak TLS here may do so");
@@ -219,7 +219,7 @@ ssize_t weir_tls_session_send(weir_tls_session *session, const char *bytes, size
   session->send_events = POLLOUT;
   int result = SSL_write_ex(session->ssl, bytes, length, &sent);
   if (result == 1) return (ssize_t)sent;
-  if (judge(session, result, &session->send_events) == 0) errno = EPIPE;
+  if (classify(session, result, &session->send_events) == 0) errno = EPIPE;
   return -1;
 }
 
@@ -228,7 +228,7 @@ ssize_t weir_tls_session_receive(weir_tls_session *session, char *bytes, size_t 
   begin(session);
   session->receive_events = POLLIN;
   int result = SSL_read_ex(session->ssl, bytes, room, &got);
-  return result == 1 ? (ssize_t)got : judge(session, result, &session->receive_events);
+  return result == 1 ? (ssize_t)got : classify(session, result, &session->receive_events);
 }
 
 const char *weir_tls_session_fault(const weir_tls_session *session) {

@@ -63,8 +63,12 @@ weir_wire *weir_wire_make(const weir_wire_protocol *protocol, const void *settin
     free(made);
     return NULL;
   }
+  if (pthread_cond_init(&made->sent, NULL) != 0) {
+    pthread_mutex_destroy(&made->lock);
+    free(made);
+    return NULL;
+  }
   made->protocol = protocol;
-  made->greeting.settings = settings;
   made->tls = tls;
   made->timeout_us = options->timeout_us;
   made->connect_us = options->connect_us;
@@ -72,8 +76,11 @@ weir_wire *weir_wire_make(const weir_wire_protocol *protocol, const void *settin
   made->one_at_a_time = options->one_at_a_time;
   made->patience_us = weir_socket_patience_us();
   made->lookup_at_us = INT64_MAX;
-  made->fd = -1;
-  atomic_init(&made->leading, false);
+  for (int i = 0; i < WEIR_WIRE_CONNECTIONS; i++) {
+    made->connections[i].wire = made;
+    made->connections[i].fd = -1;
+    made->connections[i].greeting.settings = settings;
+  }
   atomic_init(&made->dialect, -1);
   weir_breaker_init(&made->breaker, options->probe_us, make_seed(made));
   return made;
@@ -117,23 +124,26 @@ static void free_line(weir_wire_slot *slot) {
  * it at the fork: it must not be walked, and stays. */
 static bool is_at_rest(weir_wire *wire) {
   if (pthread_mutex_trylock(&wire->lock) != 0) return false;
-  bool leading = atomic_load(&wire->leading);
+  bool leading = wire->connections[0].leading || wire->connections[1].leading;
   pthread_mutex_unlock(&wire->lock);
   return !leading;
 }
 
 void weir_wire_close(weir_wire *wire) {
   if (wire == NULL) return;
-  if (!is_at_rest(wire)) {
-    if (wire->fd >= 0) close(wire->fd);
-    return;
+  bool at_rest = is_at_rest(wire);
+  for (int i = 0; i < WEIR_WIRE_CONNECTIONS; i++) {
+    weir_wire_connection *connection = &wire->connections[i];
+    if (at_rest) weir_tls_session_end(connection->session);
+    if (connection->fd >= 0) close(connection->fd);
+    if (!at_rest) continue;
+    weir_wire_parser_drop(connection);
+    free_line(connection->first);
   }
+  if (!at_rest) return;
   weir_lookup_leave(wire->lookup);
-  weir_tls_session_end(wire->session);
-  if (wire->fd >= 0) close(wire->fd);
-  weir_wire_parser_drop(wire);
-  free_line(wire->first);
   free_slots(wire->pool);
+  pthread_cond_destroy(&wire->sent);
   pthread_mutex_destroy(&wire->lock);
   weir_addresses_free(&wire->addresses);
   free(wire);
@@ -149,8 +159,4 @@ void weir_wire_read_server(weir_wire *wire, weir_server_state *state) {
   state->next_try_us = breaker->state == WEIR_BREAKER_OPEN && wait_us > 0 ? wait_us : 0;
   state->last_error = breaker->why;
   pthread_mutex_unlock(&wire->lock);
-}
-
-int weir_wire_dialect(const weir_wire *wire) {
-  return atomic_load_explicit(&wire->dialect, memory_order_relaxed);
 }

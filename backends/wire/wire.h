@@ -1,6 +1,7 @@
-/* The private transport of the network backends: one shared connection per server.
+/* The private transport of the network backends: at most two shared connections per server.
  *
- * Any number of threads share one non-blocking socket. A backend brings a protocol: pure functions
+ * Any number of threads share one non-blocking socket, or two where they get in one another's way.
+ * A slot's commands all go by one of them, in order. A backend brings a protocol: pure functions
  * that turn an operation into bytes and bytes into an outcome. The wire brings the socket, the
  * deadline, pipelining across threads, and the rule that nothing is sent twice.
  *
@@ -35,7 +36,7 @@
  *
  *   The lock guards everything and is let go around send, recv and poll of the leader, which alone
  *   touches the socket. One exception: while the leader waits for the socket, a follower may send
- * what is queued, holding the lock.
+ * what is queued; a leader that comes back waits for the end of that.
  *
  * A connection closes on a protocol error, when the peer closes it, and when its oldest slot is
  * overdue: unanswered for the store's timeout after the slot's deadline. It is left, that is closed
@@ -57,6 +58,8 @@
 #include "wire/tls.h"
 
 enum {
+  WEIR_WIRE_CONNECTIONS = 2,     /* to one server at the most */
+  WEIR_WIRE_ANY_CONNECTION = -1, /* whichever is free */
   WEIR_WIRE_COMMAND_MOST = 1280, /* bytes one encoded command may take */
   WEIR_WIRE_GREETING_MOST = 512, /* bytes of one step of a greeting */
   WEIR_WIRE_REPLY_MOST = 4096    /* bytes a codec may ask to see before it takes any */
@@ -129,8 +132,8 @@ typedef struct weir_wire_protocol {
                                 bool closed, weir_message *message);
   /* For a codec that reads with a library's parser, which each connection then has of its own; NULL
    * for others. Between two calls of decode it must hold nothing of the stream, only what is fixed
-   * for the connection. NULL from create: no memory. */
-  void *(*create_parser)(void);
+   * for the connection, of which create is told the number. NULL from create: no memory. */
+  void *(*create_parser)(int connection);
   void (*destroy_parser)(void *parser);
 } weir_wire_protocol;
 
@@ -172,8 +175,8 @@ weir_status weir_wire_open(const weir_wire_place *place, const weir_wire_protoco
                            weir_message *message);
 
 /* Another wire to where `wire` leads, of which nothing is shared but what was looked up. */
-weir_status weir_wire_open_beside(weir_wire *wire, const weir_wire_protocol *protocol,
-                                  const void *settings, int64_t timeout_us, weir_wire **beside);
+weir_status weir_wire_clone(weir_wire *wire, const weir_wire_protocol *protocol,
+                            const void *settings, int64_t timeout_us, weir_wire **clone);
 
 /* For people: "host:port". Lives as long as the wire. */
 const char *weir_wire_name(const weir_wire *wire);
@@ -205,9 +208,10 @@ weir_wire_slot *weir_wire_slot_take(weir_wire *wire);
 /* Adds a copy of `operation` as its given attempt. False: no memory, nothing was added. */
 bool weir_wire_slot_add(weir_wire_slot *slot, weir_operation *operation, uint8_t attempt);
 
-/* Puts the slot in line. `dialects` is a set of bits: on a connection that speaks another, nothing
- * is sent. Never blocks. A slot that the breaker turns away is done at once. */
-void weir_wire_submit(weir_wire *wire, weir_wire_slot *slot, unsigned dialects,
+/* Puts the slot in line, at the connection of that number if there is one. `dialects` is a set of
+ * bits: on a connection that speaks another, nothing is sent. Never blocks. A slot that the breaker
+ * turns away is done at once. */
+void weir_wire_submit(weir_wire *wire, weir_wire_slot *slot, int connection, unsigned dialects,
                       int64_t deadline_us);
 
 /* Connects to all of them, and tries again until all may be used or the time is over. Where not,

@@ -86,6 +86,15 @@ typedef enum weir_outcome {
   WEIR_REFUSED   /* the server answered that it did not execute it, or the key holds no integer */
 } weir_outcome;
 
+/* Which of its counters the caller means by an operation: the caller's own. A backend does not look
+ * at it, only at the key. */
+typedef struct weir_counter {
+  uint32_t rule;  /* of several */
+  uint32_t place; /* of the rule's keys: with index and entry one of them */
+  int64_t index;
+  int64_t entry;
+} weir_counter;
+
 typedef struct weir_operation {
   weir_operation_kind kind;
   bool refresh;         /* ADD, RAISE: renews the TTL */
@@ -94,7 +103,7 @@ typedef struct weir_operation {
   uint16_t home_offset; /* the part of the key that alone picks the server: the text between the */
   uint16_t home_length; /* braces; the same for all keys whose order matters; at least 1 byte */
   bool late;            /* out, with NOT_SENT and UNKNOWN: nothing proves that the server is away */
-  const char *key;      /* not terminated; valid until `exec` returns */
+  const char *key;      /* not terminated; valid until `exec` returns; NULL with `identity` */
   int64_t delta;        /* ADD, SUB, RAISE: 1 to WEIR_VALUE_MOST */
   int64_t seed;         /* ADD: 0 to WEIR_VALUE_MOST */
   int64_t floor;        /* RAISE: 0 to 2^52 */
@@ -107,13 +116,36 @@ typedef struct weir_operation {
                            least admits least anew */
   int64_t value; /* in for CREATE, SWAP, PUT: 0 to WEIR_VALUE_MOST; out for ADD, SUB, GET, RAISE */
   uint64_t version_out; /* out: never 0 for a GET that is DONE on a backend with WEIR_TRAIT_SWAP */
+  weir_counter counter; /* the caller's own; a backend need not copy it, nor what follows unless it
+                           has WEIR_TRAIT_IDENTITY */
+  uint64_t identity[2]; /* for WEIR_TRAIT_IDENTITY: the counter; {0, 0}: it is named by `key` */
 } weir_operation;
 
 /* What a backend can do beyond the operations that all must have. */
 enum weir_trait {
   WEIR_TRAIT_SWAP = 1 << 0,
   WEIR_TRAIT_RAISE = 1 << 1,
-  WEIR_TRAIT_STAKE = 1 << 2 /* it evicts by weir_operation.stake, and may be told of it by a GET */
+  WEIR_TRAIT_STAKE = 1 << 2, /* it evicts by weir_operation.stake, and may be told of it by a GET */
+
+  /* `exec` waits for nothing but other threads of this process in the middle of a short step: no
+   * network, no disk, no sleep. It ends where it began in time, so a caller need not read its clock
+   * again after it, and what ended is certain: no outcome is UNKNOWN, and NOT_SENT only says that
+   * the deadline had passed before `exec` began. */
+  WEIR_TRAIT_IMMEDIATE = 1 << 3,
+
+  /* It takes operations that name their counter by 128 bits and not by a text: then `key` is NULL,
+   * its lengths are 0, and nobody has spent time on writing a text, or need spend any on hashing
+   * it. All bits depend on a secret of the open store and on all that tells one counter from
+   * another, so that nobody outside can choose keys that are alike in some of them, with one
+   * exception: the low 16 bits of identity[1] are the same for all counters of one home. Who keeps
+   * counters in parts, by these bits, has all that a request needs in one part.
+   *
+   * Within one open store an identity is the same counter at any time, whoever asks. It means
+   * nothing in another store, process or run: only a store that lives and dies with its handle can
+   * have this trait. Operations with a `key` must work too, but need not reach a counter that has
+   * an identity, nor the other way round: limiters on a store with this trait never name a counter
+   * of theirs by its text, and who does (doctor, a test) uses keys of his own. */
+  WEIR_TRAIT_IDENTITY = 1 << 4
 };
 
 /* A store URL, taken apart. Everything is percent-decoded, lives as long as the call to `open`, and
@@ -254,6 +286,10 @@ typedef struct weir_backend {
    * until deadline_us. Whether they are; if not, the message names the first that is not. Any
    * thread, as `exec`. NULL: one key that nobody uses is read instead. */
   bool (*connect)(void *handle, int64_t deadline_us, weir_message *message);
+
+  /* How many keys the store keeps at the most, before it forgets one for another: a limiter
+   * remembers as many as that is worth. Any thread. NULL, or 0: nobody knows. */
+  size_t (*keys_most)(void *handle);
 } weir_backend;
 
 /* weir_store_open() with a backend of the caller's own; the URL's scheme must be one of its

@@ -1,10 +1,13 @@
-/* What a store allows, and what cannot be promised on it: what `weir doctor` prints. */
+/* What a store allows, and what cannot be promised on it: what `weir doctor` prints.
+ *
+ * Backends tell findings. The functions that inspect are no part of the library, as no decision
+ * needs them: they are in libweir_doctor.a, which is installed beside it and goes with the static
+ * library (pkg-config weir-doctor). */
 #ifndef WEIR_INSPECT_H
 #define WEIR_INSPECT_H
 
 #include <stdint.h>
 
-#include <weir/export.h>
 #include <weir/limiter.h>
 #include <weir/status.h>
 #include <weir/store.h>
@@ -41,14 +44,14 @@ typedef void weir_tell(void *context, const weir_finding *finding);
  *
  * WEIR_OK however bad the findings are. WEIR_BAD_ARGUMENT, WEIR_NO_MEMORY, and WEIR_BROKEN_BACKEND
  * where the backend miscounts its servers: nothing was told. */
-WEIR_EXPORT weir_status weir_store_inspect(weir_store *store, int64_t timeout_us, weir_tell *tell,
-                                           void *context, weir_message *message);
+weir_status weir_store_inspect(weir_store *store, int64_t timeout_us, weir_tell *tell,
+                               void *context, weir_message *message);
 
 /* The same for what this limiter's rules need of its store, and what they promise there: what they
  * do not need is not tried, and no fault. Its deadline and clock error are what is compared with.
  */
-WEIR_EXPORT weir_status weir_limiter_inspect(weir_limiter *limiter, int64_t timeout_us,
-                                             weir_tell *tell, void *context, weir_message *message);
+weir_status weir_limiter_inspect(weir_limiter *limiter, int64_t timeout_us, weir_tell *tell,
+                                 void *context, weir_message *message);
 
 #ifdef __cplusplus
 }

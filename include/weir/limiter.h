@@ -29,7 +29,9 @@ typedef struct weir_clock {
 enum weir_limiter_flag {
   WEIR_NO_CACHED_CELLS = 1 << 0, /* read finished cells from the store every time */
   WEIR_NO_LOCAL_DENIAL = 1 << 1, /* ask the store even for requests known to be denied */
-  WEIR_NO_COMBINING = 1 << 2     /* decide requests that meet at a key one after another */
+  WEIR_NO_COMBINING = 1 << 2,    /* decide requests that meet at a key one after another */
+  WEIR_NO_LEASES = 1 << 3        /* charge nothing ahead, whatever lease= says; a bucket still
+                                    leaves room for the leases of others */
 };
 
 /* What a request to take is answered when the store did not decide it: when the status would be one
@@ -74,9 +76,11 @@ typedef struct weir_limiter_options {
    * storage layout, and of how far ahead a bucket may stand on Redis before a clock must have been
    * wrong. 1 to 100000; default 64. */
   uint32_t processes;
-  /* Keys this limiter remembers something about. 1 to 16777216; default 16384. A bound: memory
-   * follows the keys that come. A limiter takes 5.6 KB until it is used, with a rule of sliding
-   * window 44 KB after 100 keys; one that answers for its store by WEIR_FALLBACK_LOCAL twice that.
+  /* Keys this limiter remembers something about. 1 to 16777216; default 16384, and on a store that
+   * says how many keys it keeps (memory:keys=) as many as their counters fit there, if that is
+   * more. A bound: memory follows the keys that come. A limiter takes 6.2 KB until it is used, with
+   * a rule of sliding window 46 KB after 100 keys; one that answers for its store by
+   * WEIR_FALLBACK_LOCAL twice that.
    */
   uint32_t memo_keys;
   /* Oldest local knowledge a decision may use, repeated denials included. 1 to 60000000; default
@@ -122,6 +126,12 @@ typedef struct weir_limiter_options {
  *   leaky-bucket     queue=Q, 0 to 999999999: how many may wait; default 0, strict spacing
  *   the windows and quota   count=admitted (default), or count=all, which charges denied requests
  *                    as well; in a stack with other rules than windows, admitted only
+ *   the windows, quota, token-bucket   lease=DURATION, 1ms to 1s: a process may charge more than
+ *                    it was asked for, and admit later requests from that without the store. Every
+ *                    rule of a stack, or none, and not with count=all. docs/leases.md says when to
+ *                    use it. A token-bucket then never gives more at once than B' = B -
+ *                    LIMIT * lease / PERIOD, rounded down, which is the limit of its decisions; its
+ *                    lease is B * PERIOD / (4 * LIMIT) at the most, the same for all limiters
  *   every rule       hold=DURATION, 1ms to 60s: denied requests are told this delay.
  *                    name=TEXT, 1 to 32 of A-Z a-z 0-9 _ . -, keeps apart the counts of rules that
  *                    are otherwise alike
@@ -147,6 +157,9 @@ WEIR_EXPORT weir_status weir_limiter_create(weir_store *store, const char *rules
  *   than 2 * clock_error_us + deadline_us;
  * - where WEIR_FALLBACK_LOCAL may admit more than the rule while the store is away, so far as the
  *   options tell: more processes than peers, or a limit below peers;
+ * - where a token-bucket has a lease= too short for `processes` (64, unless they are set) on a
+ *   store with compare-and-swap, at round trips of 200 us: they would meet too often, and some
+ *   requests would run out of their deadline. docs/leases.md has the law;
  * - for each rule that shares its counts with a rule of another limiter on the same weir_store
  * whose text means something else: "fixed-window:5/1m" and "fixed-window:50/1m". Two limits on the
  * same keys need a name= each; a limit that is being changed does not. The limiter that was there
@@ -259,6 +272,13 @@ WEIR_EXPORT weir_status weir_limiter_refund(weir_limiter *limiter, const void *k
 WEIR_EXPORT weir_status weir_limiter_reset(weir_limiter *limiter, const void *key,
                                            size_t key_length, weir_message *message);
 
+/* Gives back what lease= has charged ahead and nobody used: before a process ends, or goes idle for
+ * longer than a lease. Buckets get nothing back: it has drained by then. Blocks up to the deadline;
+ * 32 keys go back in one round trip to each server. WEIR_OK also where there is nothing; else why
+ * something did not go back, which stays charged as long as it counts. Any thread.
+ * weir_limiter_destroy() talks to no store: what is held then stays charged. */
+WEIR_EXPORT weir_status weir_limiter_return_leases(weir_limiter *limiter, weir_message *message);
+
 /* Switches for weir_request.flags. */
 enum weir_request_flag {
   WEIR_REQUEST_PEEK = 1 << 0, /* decide, change nothing */
@@ -301,6 +321,10 @@ typedef struct weir_limiter_counts {
    * that an operation's own protocol needs is part of it. */
   uint64_t round_trips;
   uint64_t by_late; /* beside by_store, by_local and by_fallback: requests that ran out of time */
+  /* With lease=, in cost: what was charged ahead; what requests were admitted from of it; what went
+   * back; what cannot go back any more (it drained from a bucket, its window ended with it, its key
+   * was forgotten, or the answer was lost). What is in neither of the last three is still held. */
+  uint64_t leased, lease_used, lease_returned, lease_lost;
 } weir_limiter_counts;
 
 /* Adds up the counts, which other threads may go on adding to; of one that is under way some may be
@@ -322,6 +346,23 @@ WEIR_EXPORT weir_status weir_limiter_decide(weir_limiter *limiter, weir_request 
 
 /* How many rules the limiter's text holds: 1 to 8. */
 WEIR_EXPORT size_t weir_limiter_rules(const weir_limiter *limiter);
+
+/* One of them. Set `size` to sizeof(weir_rule_info); members are only ever appended. Texts live as
+ * long as the limiter. */
+typedef struct weir_rule_info {
+  size_t size;
+  const char *text;      /* the shortest that means this rule: "sliding-window:100/1m" */
+  const char *algorithm; /* "sliding-window" */
+  const char *name;      /* what stands behind name=; "" without it */
+  int64_t limit;         /* LIMIT ... */
+  int64_t period_us;     /* ... in PERIOD */
+  int64_t capacity;      /* the largest cost that is ever admitted: weir_decision.limit */
+} weir_rule_info;
+
+/* Writes as much of rule `index`, from 0 on, as info->size has room for, and 0 where that is more
+ * than this version knows. WEIR_BAD_ARGUMENT where there is no such rule. Any thread. */
+WEIR_EXPORT weir_status weir_limiter_read_rule(const weir_limiter *limiter, size_t index,
+                                               weir_rule_info *info);
 
 /* An admitted request that can be undone exactly. */
 typedef struct weir_reservation weir_reservation;

@@ -10,5 +10,6 @@
 #include <weir/limiter.h>
 #include <weir/status.h>
 #include <weir/store.h>
+#include <weir/version.h>
 
 #endif

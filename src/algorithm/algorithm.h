@@ -1,17 +1,18 @@
 /* Algorithms: pure state machines that decide a group of requests for one key.
  *
- *     start(now) -> actions -> resume(now) -> more actions ... -> done: every ask is settled
+ *     start(now) -> operations -> resume(now) -> more operations ... -> done: every request is
+ * settled
  *
- * A machine does no I/O, reads no clock, allocates nothing and cannot fail by itself. Its driver
- * carries out the actions of a round, in order, through a store, writes their outcomes back, and
- * calls resume with a fresh `now`. The same machines run under src/limiter and under the model
- * checker.
+ * A machine does no I/O, reads no clock, allocates nothing and cannot fail by itself. It plans the
+ * operations of a round into memory of its driver, which gives each its key, has them executed in
+ * their order, and calls resume with a fresh `now`. The same machines run under src/limiter and
+ * under the model checker.
  *
- * Files, in the order of a decision: machine.c leads a group through its phases; stage.c says which
- * rules are charged together; window.c, bucket.c, quota.c and log.c plan operations and take in
- * their answers, each a weir_method (method.h) with a memory and a state that nobody else knows;
- * judge.c says who is admitted and what each is told; held.c notices what was lost. Arithmetic
- * stands apart: cells.c, bucket_math.c. Where what is kept: machine_memory.c.
+ * Files, in the order of a decision: machine.c leads a group through its phases; window.c,
+ * bucket.c, quota.c and log.c plan operations and take in their answers, each a weir_method
+ * (method.h) with a memory and a state that nobody else knows; decide.c says who is admitted and
+ * what each is told; expected.c notices what was lost; failure.c ends what cannot be decided.
+ * Arithmetic stands apart: cells.c, bucket_math.c. Where what is cached: machine_memory.c.
  */
 #ifndef WEIR_ALGORITHM_ALGORITHM_H
 #define WEIR_ALGORITHM_ALGORITHM_H
@@ -27,7 +28,7 @@
 
 /* What a limiter's options and its store mean to its algorithms; fixed for its life. Microseconds.
  */
-typedef struct weir_terms {
+typedef struct weir_settings {
   int64_t clock_error_us;  /* d */
   int64_t margin_us;       /* e = 2d + D */
   int64_t memo_age_us;     /* oldest local knowledge in use */
@@ -39,19 +40,27 @@ typedef struct weir_terms {
   bool cached_cells;
   bool local_denial;
   bool notices_loss; /* of keys that must be there */
-} weir_terms;
+} weir_settings;
 
-typedef enum weir_ask_kind {
-  WEIR_ASK_TAKE,
-  WEIR_ASK_PEEK,
-  WEIR_ASK_RESET, /* always alone in its group */
-  WEIR_ASK_REFUND /* always alone in its group */
-} weir_ask_kind;
+typedef enum weir_request_kind {
+  WEIR_TAKE,
+  WEIR_PEEK,
+  WEIR_RESET, /* always alone in its group */
+  WEIR_REFUND /* always alone in its group */
+} weir_request_kind;
+
+/* Where a request stands with its driver. */
+typedef enum weir_progress {
+  WEIR_PROGRESS_WAITING,
+  WEIR_PROGRESS_LEADS,
+  WEIR_PROGRESS_TAKEN,
+  WEIR_PROGRESS_DONE
+} weir_progress;
 
 /* One request of a group; groups are lists, first come, first decided. */
-typedef struct weir_ask {
-  struct weir_ask *next;
-  weir_ask_kind kind;
+typedef struct weir_request_state {
+  struct weir_request_state *next;
+  weir_request_kind kind;
   bool alone;           /* must not share its group */
   bool settled;         /* out */
   bool away;            /* out, with a status other than WEIR_OK: the store is away */
@@ -60,59 +69,50 @@ typedef struct weir_ask {
   bool waits;           /* in: a delay up to wait_us is accepted; else what the rule itself gives */
   int64_t wait_us;      /* in: 0 or more */
   int64_t cost;         /* in: for every rule, 1 to the least capacity of the stack */
-  int64_t asked;        /* with up_to: the cost before it was cut; the judge's */
+  int64_t asked;        /* with up_to: the cost before it was cut; decide.c's */
   const int64_t *costs; /* in: or one per rule, 0 to its capacity, some above 0; NULL: `cost` */
   int64_t at_us;        /* in for REFUND: the stamp of the charge */
   /* WEIR_RULES_MOST, or NULL. TAKE writes where each bucket's slot ends, REFUND reads it: with
    * ends, a slot that had a delay goes back only if it still is the last. */
   int64_t *ends;
-  weir_status status;     /* out, when settled */
+  bool ahead;         /* in: charged for requests that may come, so that its denial denies nobody */
+  weir_status status; /* out, when settled */
   weir_decision decision; /* out, when settled with WEIR_OK */
-} weir_ask;
+
+  /* Its driver's: no algorithm looks at these. See limiter/call.h. */
+  const void *key;
+  size_t key_length;
+  struct weir_call *call;
+  struct weir_memo_entry *entry; /* there as long as the request waits or leads or is taken */
+  struct weir_shard *shard;      /* of the entry, and there for ever */
+  _Atomic weir_progress progress;
+  bool again;   /* it was decided too late for what it held, and holds nothing now */
+  int64_t held; /* of its cost, what a lease has: the group charges the rest */
+} weir_request_state;
 
 enum { WEIR_NO_SLOT = -1 };
 
-/* The cost of an ask under rule i; 0: the rule does not take part. */
-static inline int64_t weir_ask_cost(const weir_ask *ask, size_t i) {
-  return ask->costs != NULL ? ask->costs[i] : ask->cost;
+/* The cost of a request under rule i; 0: the rule does not take part. */
+static inline int64_t weir_request_cost(const weir_request_state *request, size_t i) {
+  return request->costs != NULL ? request->costs[i] : request->cost;
 }
 
-/* An operation on one key of a rule of the stack; members as in weir_operation. */
-typedef struct weir_action {
-  weir_operation_kind kind;
-  uint32_t rule;
-  weir_place place; /* with index and entry: which key */
-  bool refresh;
-  bool raised;
-  uint32_t stake;
-  int64_t index;
-  int64_t entry;
-  int64_t delta;
-  int64_t floor;
-  int64_t ttl_us;
-  uint64_t version;
-  weir_outcome outcome; /* written by the driver, with late, value and version_out */
-  bool late;
-  int64_t value;
-  uint64_t version_out;
-} weir_action;
-
 /* What the store must hold of one rule, by what this process was charged itself. */
-typedef struct weir_held {
+typedef struct weir_expected {
   int64_t index;  /* a window's cell, a quota's start, a log's epoch, a bucket's key */
   int64_t amount; /* a cost; of a log its highest entry; of a bucket the time until which its key
                      must be there. 0: nothing */
-} weir_held;
+} weir_expected;
 
 /* What a process keeps of a key: weir_memo_bytes() of its stack, zeroed means nothing known. Every
  * decision reads and writes it, so it has no room for rules that are not there. */
 typedef struct weir_memo {
-  bool must_peek;          /* a denial or an unknown outcome came last: look before charging */
-  int64_t look_until_us;   /* others swap this key too: until then look before swapping */
-  int64_t denied_cost;     /* costs from this on were denied; 0: none */
-  int64_t denied_at_us;    /* at this time */
-  int64_t denied_until_us; /* and are denied without the store before this one */
-  weir_held held[];        /* by rule; behind them what each method keeps: weir_memo_own() */
+  bool must_peek;           /* a denial or an unknown outcome came last: look before charging */
+  int64_t look_until_us;    /* others swap this key too: until then look before swapping */
+  int64_t denied_cost;      /* costs from this on were denied; 0: none */
+  int64_t denied_at_us;     /* at this time */
+  int64_t denied_until_us;  /* and are denied without the store before this one */
+  weir_expected expected[]; /* by rule; behind them what each method keeps: weir_memo_own() */
 } weir_memo;
 
 typedef enum weir_phase {
@@ -125,50 +125,54 @@ typedef enum weir_phase {
 } weir_phase;
 
 typedef enum weir_turn {
-  WEIR_TURN_EXECUTE, /* carry out actions[0 .. action_count - 1], then resume */
+  WEIR_TURN_EXECUTE, /* carry out operations[0 .. operation_count - 1], then resume */
   WEIR_TURN_PAUSE,   /* others were faster: resume after a random pause that grows with `pauses` */
-  WEIR_TURN_DONE     /* every ask is settled */
+  WEIR_TURN_DONE     /* every request is settled */
 } weir_turn;
 
-/* One rule's part in a machine: a moment, and what is known for it. */
-typedef struct weir_part {
+/* One rule's state in a machine: a moment, and what is known for it. */
+typedef struct weir_rule_state {
   const struct weir_method *method; /* of the rule; set once, as are ... */
   void *memory;   /* ... what the machine's notes keep of it for the method, ... */
-  void *state;    /* ... and what the method knows besides while it runs */
+  void *state;    /* ... what the method knows besides while it runs, ... */
+  int64_t ttl_us; /* ... and how long its keys live */
   int64_t now_us; /* of the frame */
+  int64_t wanted; /* what the takes that are open cost together */
   int64_t charge; /* cost that is added in this phase, of which ... */
   int64_t unused; /* ... this was not admitted and goes back */
   bool charged;   /* the store confirmed the addition */
   bool conflict;  /* others were faster: nothing was written */
   bool went_back; /* some of it was given back */
   int step;       /* within a phase; 0 at its begin */
-} weir_part;
+} weir_rule_state;
 
 /* The machine of one group. Lives in memory of weir_machine_bytes(), laid out by
  * weir_machine_init(). */
 typedef struct weir_machine {
   const weir_stack *stack;
-  const weir_terms *terms;
+  const weir_settings *settings;
   size_t memo_bytes; /* of the stack's memos */
   bool only_windows; /* a charge of all rules is one round and goes back whole */
-  weir_ask *asks;
+  bool retries;      /* what its own charge denied is judged once more, in order */
+  weir_request_state *requests;
   weir_phase phase;
-  weir_status failure;     /* what a failed round means for the asks that are not settled */
-  int64_t now_us;          /* of this phase: every part's frame, and the stamp of its charge */
-  int64_t clock_us;        /* of this round */
-  unsigned stage;          /* of the charge: rules of one stage are charged together */
-  unsigned charging;       /* those of the stage that have something to charge, one bit each */
+  weir_status failure; /* what a failed round means for the requests that are not settled */
+  int64_t now_us;      /* of this phase: every rule state's frame, and the stamp of its charge */
+  int64_t clock_us;    /* of this round */
+  unsigned stage;      /* of the charge: rules of one stage are charged together */
+  unsigned charging;   /* those of the stage that have something to charge, one bit each */
   unsigned charged_before; /* those of the stages before */
+  bool last_stage;         /* no take wants anything of a later one */
   bool in_order;           /* every rule is a stage of its own, tightest first */
-  bool again;       /* after the take-back: judge once more what was denied by its own charge */
+  bool again;       /* after the take-back: decide once more what was denied by its own charge */
   bool looks_along; /* the next round also looks, for that */
   unsigned pauses;  /* so far */
   unsigned lost;    /* keys that were found to hold less than they must */
   bool away;        /* the store refused, or its server is away */
-  size_t action_count;
-  weir_action *actions;
-  weir_memo *notes; /* the machine's own copy; kept by its driver when it is done */
-  weir_part parts[WEIR_RULES_MOST];
+  size_t operation_count;
+  weir_operation *operations; /* of this round, where its driver wants them */
+  weir_memo *notes;           /* the machine's own copy; kept by its driver when it is done */
+  weir_rule_state rule_states[WEIR_RULES_MOST];
 } weir_machine;
 
 size_t weir_memo_bytes(const weir_stack *stack);
@@ -176,24 +180,44 @@ size_t weir_memo_bytes(const weir_stack *stack);
 /* Where a memo keeps what rule i's method remembers: its memory_bytes(). */
 const void *weir_memo_own(const weir_stack *stack, const weir_memo *memo, size_t i);
 
-/* Most actions in one round. */
-size_t weir_machine_actions_most(const weir_stack *stack);
+/* Most operations in one round. */
+size_t weir_machine_operations_most(const weir_stack *stack);
 
 size_t weir_machine_bytes(const weir_stack *stack);
-weir_machine *weir_machine_init(void *memory, const weir_stack *stack, const weir_terms *terms);
+weir_machine *weir_machine_init(void *memory, const weir_stack *stack,
+                                const weir_settings *settings);
 
-/* Begins a group with what is remembered of its key. `asks` must stay until the machine is done. */
+/* Begins a group with what is remembered of its key. `requests` must stay until the machine is
+ * done. `operations` is where the first round is planned: room for weir_machine_operations_most().
+ */
 weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_memo *memo,
-                             weir_ask *asks);
+                             weir_request_state *requests, weir_operation *operations);
 
 /* Goes on after a round or a pause. `late`: the deadline passed before the outcomes were there, so
- * that they may no longer admit anyone. */
-weir_turn weir_machine_resume(weir_machine *machine, int64_t now_us, bool late);
+ * that they may no longer admit anyone. The next round is planned into `operations`; the outcomes
+ * of the last one have been taken in before, so that it may be the same place. */
+weir_turn weir_machine_resume(weir_machine *machine, int64_t now_us, bool late,
+                              weir_operation *operations);
 
-/* Settles an ask that needs no store: a cost that never fits, or one that the memo shows to be
- * denied. An up-to ask is cut to what can fit at all. */
-bool weir_settle_never(const weir_stack *stack, int64_t now_us, weir_ask *ask);
-bool weir_settle_locally(const weir_stack *stack, const weir_terms *terms, const weir_memo *memo,
-                         int64_t now_us, weir_ask *ask);
+/* Where a machine that is done has charged what it admitted, by rule: the cell of a window, the
+ * start of a quota; else 0. */
+void weir_machine_places(const weir_machine *machine, int64_t places[WEIR_RULES_MOST]);
+
+/* Settles a request that needs no store: a cost that never fits, or one that the memo shows to be
+ * denied. An up-to request is cut to what can fit at all. */
+bool weir_settle_never(const weir_stack *stack, int64_t now_us, weir_request_state *request);
+bool weir_settle_locally(const weir_stack *stack, const weir_settings *settings,
+                         const weir_memo *memo, int64_t now_us, weir_request_state *request);
+
+/* Settles as admitted a request whose cost was charged before, of which `room` is left. */
+void weir_settle_leased(const weir_stack *stack, const weir_settings *settings,
+                        const weir_memo *memo, int64_t now_us, int64_t room,
+                        weir_request_state *request);
+
+/* Settles as denied a request that makes way for others until pause_us from now. False: too little
+ * is known to tell it when to come again. */
+bool weir_settle_paused(const weir_stack *stack, const weir_settings *settings,
+                        const weir_memo *memo, int64_t now_us, int64_t pause_us,
+                        weir_request_state *request);
 
 #endif

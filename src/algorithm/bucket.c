@@ -10,29 +10,28 @@
  */
 #include "algorithm/bucket.h"
 
-#include "algorithm/held.h"
-#include "algorithm/stage.h"
+#include "algorithm/expected.h"
 
-static const weir_bucket_storage *bucket_storage_of(const weir_terms *terms) {
-  return terms->traits & WEIR_TRAIT_SWAP ? &weir_bucket_swap : &weir_bucket_raise;
+static const weir_bucket_storage *bucket_storage_of(const weir_settings *settings) {
+  return settings->traits & WEIR_TRAIT_SWAP ? &weir_bucket_swap : &weir_bucket_raise;
 }
 
-static int64_t bucket_wait_units(const weir_rule *rule, const weir_terms *terms) {
-  return weir_bucket_units(rule, terms->longest_wait_us + 2 * terms->clock_error_us);
+static int64_t bucket_wait_units(const weir_rule *rule, const weir_settings *settings) {
+  return weir_bucket_units(rule, settings->longest_wait_us + 2 * settings->clock_error_us);
 }
 
-int64_t weir_bucket_furthest(const weir_rule *rule, const weir_terms *terms) {
-  return weir_bucket_full(rule) + bucket_wait_units(rule, terms);
+int64_t weir_bucket_furthest(const weir_rule *rule, const weir_settings *settings) {
+  return weir_bucket_full(rule) + bucket_wait_units(rule, settings);
 }
 
-int64_t weir_bucket_ttl_us(const weir_rule *rule, const weir_terms *terms) {
-  return weir_bucket_us(rule, weir_bucket_full(rule) + bucket_wait_units(rule, terms)) +
+int64_t weir_bucket_ttl_us(const weir_rule *rule, const weir_settings *settings) {
+  return weir_bucket_us(rule, weir_bucket_full(rule) + bucket_wait_units(rule, settings)) +
          WEIR_TTL_SLACK_US;
 }
 
-static int64_t bucket_ttl_us(const weir_rule *rule, const weir_terms *terms) {
-  return terms->traits & WEIR_TRAIT_SWAP ? weir_bucket_ttl_us(rule, terms)
-                                         : weir_bucket_raised_ttl_us(rule, terms);
+static int64_t bucket_ttl_us(const weir_rule *rule, const weir_settings *settings) {
+  return settings->traits & WEIR_TRAIT_SWAP ? weir_bucket_ttl_us(rule, settings)
+                                            : weir_bucket_raised_ttl_us(rule, settings);
 }
 
 static unsigned bucket_needs(unsigned traits) {
@@ -44,19 +43,21 @@ static unsigned bucket_needs(unsigned traits) {
  */
 
 /* False: not known, taken as nothing. */
-static bool bucket_load(const weir_rule *rule, const weir_terms *terms,
-                        const weir_bucket_memory *memory, weir_part *part) {
-  weir_bucket_state *state = part->state;
+static bool bucket_load(const weir_rule *rule, const weir_settings *settings,
+                        const weir_bucket_memory *memory, weir_rule_state *rule_state) {
+  weir_bucket_state *state = rule_state->state;
   int64_t ahead = 0;
-  bool known = bucket_storage_of(terms)->ahead(rule, terms, memory, part->now_us, &ahead);
-  state->far = bucket_storage_of(terms)->is_far(rule, terms, memory, part->now_us, ahead);
+  bool known =
+      bucket_storage_of(settings)->ahead(rule, settings, memory, rule_state->now_us, &ahead);
+  state->far =
+      bucket_storage_of(settings)->is_far(rule, settings, memory, rule_state->now_us, ahead);
   state->ahead = state->far ? weir_bucket_full(rule) : ahead;
   return known;
 }
 
 void weir_bucket_load(weir_machine *machine, size_t i) {
-  bucket_load(&machine->stack->rules[i], machine->terms, machine->parts[i].memory,
-              &machine->parts[i]);
+  bucket_load(&machine->stack->rules[i], machine->settings, machine->rule_states[i].memory,
+              &machine->rule_states[i]);
 }
 
 static void bucket_frame(weir_machine *machine, size_t i) {
@@ -64,33 +65,34 @@ static void bucket_frame(weir_machine *machine, size_t i) {
 }
 
 bool weir_bucket_mends(const weir_machine *machine, size_t i) {
-  const weir_bucket_state *state = machine->parts[i].state;
-  return state->far && weir_stage_has_takes(machine);
+  const weir_bucket_state *state = machine->rule_states[i].state;
+  return state->far && weir_machine_has_takes(machine);
 }
 
 static bool bucket_is_fresh(const weir_machine *machine, const weir_bucket_memory *memory) {
   int64_t age_us = machine->now_us - memory->read_us;
-  return memory->known && age_us >= 0 && age_us <= machine->terms->memo_age_us;
+  return memory->known && age_us >= 0 && age_us <= machine->settings->memo_age_us;
 }
 
 /* One after another, each on top of those before it. */
 static bool bucket_all_fit(const weir_machine *machine, size_t i) {
-  const weir_bucket_state *state = machine->parts[i].state;
+  const weir_bucket_state *state = machine->rule_states[i].state;
   const weir_rule *rule = &machine->stack->rules[i];
   int64_t ahead = state->ahead;
-  for (const weir_ask *ask = machine->asks; ask != NULL; ask = ask->next) {
-    int64_t cost = weir_ask_cost(ask, i);
-    if (ask->settled || ask->kind != WEIR_ASK_TAKE) continue;
-    if (weir_bucket_room(rule, ahead, ask) < cost) return false;
+  for (const weir_request_state *request = machine->requests; request != NULL;
+       request = request->next) {
+    int64_t cost = weir_request_cost(request, i);
+    if (request->settled || request->kind != WEIR_TAKE) continue;
+    if (weir_bucket_room(rule, ahead, request) < cost) return false;
     ahead += cost * rule->token_units;
   }
   return true;
 }
 
 static bool bucket_blind(const weir_machine *machine, size_t i) {
-  const weir_bucket_state *state = machine->parts[i].state;
-  return bucket_is_fresh(machine, machine->parts[i].memory) && !state->far &&
-         bucket_storage_of(machine->terms)->blind(machine, i) && bucket_all_fit(machine, i);
+  const weir_bucket_state *state = machine->rule_states[i].state;
+  return bucket_is_fresh(machine, machine->rule_states[i].memory) && !state->far &&
+         bucket_storage_of(machine->settings)->blind(machine, i) && bucket_all_fit(machine, i);
 }
 
 /* --- rounds ------------------------------------------------------------------------------------
@@ -102,123 +104,128 @@ static size_t bucket_memory_bytes(const weir_rule *rule) {
   return sizeof(weir_bucket_memory);
 }
 
-static size_t bucket_actions_most(const weir_rule *rule) {
+static size_t bucket_operations_most(const weir_rule *rule) {
   (void)rule;
   return 4;
 }
 
 static void bucket_look(weir_machine *machine, size_t i) {
-  bucket_storage_of(machine->terms)->look(machine, i);
+  bucket_storage_of(machine->settings)->look(machine, i);
 }
 
 static void bucket_charge(weir_machine *machine, size_t i) {
-  bucket_storage_of(machine->terms)->charge(machine, i);
+  bucket_storage_of(machine->settings)->charge(machine, i);
 }
 
 static void bucket_take_back(weir_machine *machine, size_t i) {
-  bucket_storage_of(machine->terms)->take_back(machine, i);
+  bucket_storage_of(machine->settings)->take_back(machine, i);
 }
 
 static void bucket_reset(weir_machine *machine, size_t i) {
-  if (machine->parts[i].step++ == 0) bucket_storage_of(machine->terms)->reset(machine, i);
+  if (machine->rule_states[i].step++ == 0) bucket_storage_of(machine->settings)->reset(machine, i);
 }
 
-static void bucket_answer(weir_machine *machine, size_t i, const weir_action *action) {
-  bucket_storage_of(machine->terms)->answer(machine, i, action);
+static void bucket_answer(weir_machine *machine, size_t i, const weir_operation *operation) {
+  bucket_storage_of(machine->settings)->answer(machine, i, operation);
 }
 
 /* --- what it means -----------------------------------------------------------------------------
  */
 
-static int64_t bucket_room(const weir_rule *rule, const weir_part *part, const weir_ask *ask) {
-  const weir_bucket_state *state = part->state;
-  return weir_bucket_room(rule, state->ahead, ask);
+static int64_t bucket_room(const weir_rule *rule, const weir_rule_state *rule_state,
+                           const weir_request_state *request) {
+  const weir_bucket_state *state = rule_state->state;
+  return weir_bucket_room(rule, state->ahead, request);
 }
 
 static void bucket_note(weir_machine *machine, size_t i, int64_t cost) {
-  weir_bucket_state *state = machine->parts[i].state;
+  weir_bucket_state *state = machine->rule_states[i].state;
   state->ahead += cost * machine->stack->rules[i].token_units;
 }
 
-static void bucket_figures(const weir_rule *rule, const weir_part *part, const weir_ask *ask,
-                           int64_t cost, bool denied, weir_decision *decision) {
-  const weir_bucket_state *state = part->state;
+static void bucket_figures(const weir_rule *rule, const weir_rule_state *rule_state,
+                           const weir_request_state *request, int64_t cost, bool denied,
+                           weir_decision *decision) {
+  const weir_bucket_state *state = rule_state->state;
   int64_t ahead = state->ahead;
   decision->remaining = weir_bucket_room(rule, ahead, NULL);
-  if (denied) decision->retry_after_us = weir_bucket_retry_after_us(rule, ahead, ask, cost);
+  if (denied) decision->retry_after_us = weir_bucket_retry_after_us(rule, ahead, request, cost);
   decision->reset_after_us = weir_bucket_us(rule, ahead);
 }
 
-static int64_t bucket_delay(const weir_rule *rule, const weir_part *part, int64_t cost) {
-  const weir_bucket_state *state = part->state;
+static int64_t bucket_delay(const weir_rule *rule, const weir_rule_state *rule_state,
+                            int64_t cost) {
+  const weir_bucket_state *state = rule_state->state;
   return weir_bucket_delay_us(rule, state->ahead, cost);
 }
 
 static int64_t bucket_slot(const weir_machine *machine, size_t i) {
-  const weir_bucket_state *state = machine->parts[i].state;
-  return bucket_storage_of(machine->terms)
+  const weir_bucket_state *state = machine->rule_states[i].state;
+  return bucket_storage_of(machine->settings)
       ->stored(&machine->stack->rules[i], machine->now_us, state->ahead);
 }
 
 /* By what this process was charged alone, the key lives at least until that has drained. That it
  * stands for less than that is no proof: what others give back is measured by their clocks. */
-static void bucket_hold(weir_machine *machine, size_t i, int64_t cost) {
+static void bucket_expect(weir_machine *machine, size_t i, int64_t cost) {
   const weir_rule *rule = &machine->stack->rules[i];
-  const weir_held *held = &machine->notes->held[i];
-  int64_t now_us = machine->parts[i].now_us;
-  bool swaps = machine->terms->traits & WEIR_TRAIT_SWAP;
+  const weir_expected *expected = &machine->notes->expected[i];
+  int64_t now_us = machine->rule_states[i].now_us;
+  bool swaps = machine->settings->traits & WEIR_TRAIT_SWAP;
   int64_t index = swaps ? 0 : weir_bucket_epoch(rule, now_us);
-  int64_t until_us = held->index == index ? held->amount : 0;
+  int64_t until_us = expected->index == index ? expected->amount : 0;
   int64_t begin_us = cost > 0 && until_us < now_us ? now_us : until_us;
   int64_t drains_in_us = cost * rule->token_units / (INT64_C(1) << rule->unit_bits);
-  weir_held_add(machine, i, index, begin_us + drains_in_us - until_us);
+  weir_expected_add(machine, i, index, begin_us + drains_in_us - until_us);
 }
 
-void weir_bucket_watch(weir_machine *machine, size_t i, const weir_action *action) {
-  int64_t lives_until_us = action->outcome == WEIR_ABSENT ? machine->clock_us : INT64_MAX;
-  weir_held_compare(machine, i, action->index, lives_until_us);
+void weir_bucket_watch(weir_machine *machine, size_t i, const weir_operation *operation) {
+  int64_t lives_until_us = operation->outcome == WEIR_ABSENT ? machine->clock_us : INT64_MAX;
+  weir_expected_compare(machine, i, operation->counter.index, lives_until_us);
 }
 
 /* --- giving back -------------------------------------------------------------------------------
  */
 
 /* Every place in a leaky bucket is one in its queue: who had no delay began at the stamp. */
-static int64_t bucket_slot_of(const weir_machine *machine, size_t i, const weir_ask *ask,
-                              int64_t cost) {
+static int64_t bucket_slot_of(const weir_machine *machine, size_t i,
+                              const weir_request_state *request, int64_t cost) {
   const weir_rule *rule = &machine->stack->rules[i];
-  int64_t end = ask->ends != NULL ? ask->ends[i] : WEIR_NO_SLOT;
-  if (ask->ends == NULL || end != WEIR_NO_SLOT || rule->kind == WEIR_TOKEN_BUCKET) return end;
-  return bucket_storage_of(machine->terms)->stored(rule, ask->at_us, cost * rule->token_units);
+  int64_t end = request->ends != NULL ? request->ends[i] : WEIR_NO_SLOT;
+  if (request->ends == NULL || end != WEIR_NO_SLOT || rule->kind == WEIR_TOKEN_BUCKET) return end;
+  return bucket_storage_of(machine->settings)
+      ->stored(rule, request->at_us, cost * rule->token_units);
 }
 
 /* After a charge at the stamp v was at least that and cT more; nothing but what gives back has
  * lowered it since. So what is missing of cT - elapsed was lost, reset or given back before. */
-static bool bucket_refund(weir_machine *machine, size_t i, const weir_ask *ask, int64_t cost) {
-  weir_bucket_state *state = machine->parts[i].state;
+static bool bucket_refund(weir_machine *machine, size_t i, const weir_request_state *request,
+                          int64_t cost) {
+  weir_bucket_state *state = machine->rule_states[i].state;
   const weir_rule *rule = &machine->stack->rules[i];
-  weir_part *part = &machine->parts[i];
-  part->unused = 0;
+  weir_rule_state *rule_state = &machine->rule_states[i];
+  rule_state->unused = 0;
   state->before = 0;
   state->slot = WEIR_NO_SLOT;
-  state->stamp_us = ask->at_us;
-  if (cost > rule->burst) return false;
-  int64_t end = bucket_slot_of(machine, i, ask, cost);
-  if (end != WEIR_NO_SLOT) bucket_storage_of(machine->terms)->cancel(machine, i, end, cost);
+  state->stamp_us = request->at_us;
+  if (cost > weir_rule_capacity(rule)) return false;
+  int64_t end = bucket_slot_of(machine, i, request, cost);
+  if (end != WEIR_NO_SLOT) bucket_storage_of(machine->settings)->cancel(machine, i, end, cost);
   if (end != WEIR_NO_SLOT || rule->kind == WEIR_LEAKY_BUCKET) return true;
-  int64_t left = weir_bucket_undrained(rule, cost, 0, part->now_us - ask->at_us);
+  int64_t left = weir_bucket_undrained(rule, cost, 0, rule_state->now_us - request->at_us);
   if (left > state->ahead) return false;
-  if (left > 0 && state->ahead <= weir_bucket_full(rule)) part->unused = cost;
+  if (left > 0 && state->ahead <= weir_bucket_full(rule)) rule_state->unused = cost;
   return true;
 }
 
-static bool bucket_recall(const weir_rule *rule, const weir_terms *terms, const void *memory,
-                          int64_t now_us, const weir_ask *ask, int64_t cost, int64_t *room,
-                          weir_decision *figures) {
+static bool bucket_recall(const weir_rule *rule, const weir_settings *settings, const void *memory,
+                          int64_t now_us, const weir_request_state *request, int64_t cost,
+                          int64_t *room, weir_decision *figures) {
   weir_bucket_state state = {0};
-  weir_part part = {.now_us = now_us, .state = &state};
-  if (!bucket_load(rule, terms, memory, &part)) return false;
-  *room = bucket_room(rule, &part, ask);
-  bucket_figures(rule, &part, ask, cost, *room < cost, figures);
+  weir_rule_state rule_state = {.now_us = now_us, .state = &state};
+  if (!bucket_load(rule, settings, memory, &rule_state)) return false;
+  *room = bucket_room(rule, &rule_state, request);
+  bucket_figures(rule, &rule_state, request, cost, *room < cost, figures);
   return true;
 }
 
@@ -229,7 +236,7 @@ const weir_method weir_bucket_method = {
     .ttl_us = bucket_ttl_us,
     .memory_bytes = bucket_memory_bytes,
     .state_bytes = sizeof(weir_bucket_state),
-    .actions_most = bucket_actions_most,
+    .operations_most = bucket_operations_most,
     .frame = bucket_frame,
     .blind = bucket_blind,
     .look = bucket_look,
@@ -242,7 +249,7 @@ const weir_method weir_bucket_method = {
     .figures = bucket_figures,
     .delay = bucket_delay,
     .slot = bucket_slot,
-    .hold = bucket_hold,
+    .expect = bucket_expect,
     .refund = bucket_refund,
     .recall = bucket_recall,
 };

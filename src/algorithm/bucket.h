@@ -39,25 +39,25 @@ typedef struct weir_bucket_state {
 
 /* Members that say no more are those of weir_method. */
 typedef struct weir_bucket_storage {
-  /* What is ahead by what is kept, as it stands; false: that is not known. */
-  bool (*ahead)(const weir_rule *rule, const weir_terms *terms, const weir_bucket_memory *memory,
-                int64_t now_us, int64_t *ahead);
+  /* What is ahead by what is cached, as it stands; false: that is not known. */
+  bool (*ahead)(const weir_rule *rule, const weir_settings *settings,
+                const weir_bucket_memory *memory, int64_t now_us, int64_t *ahead);
 
   /* The value that is stored when so much is ahead. */
   int64_t (*stored)(const weir_rule *rule, int64_t now_us, int64_t ahead);
 
   /* Whether no honest clock can have left so much ahead: it is put back by whoever takes next. */
-  bool (*is_far)(const weir_rule *rule, const weir_terms *terms, const weir_bucket_memory *memory,
-                 int64_t now_us, int64_t ahead);
+  bool (*is_far)(const weir_rule *rule, const weir_settings *settings,
+                 const weir_bucket_memory *memory, int64_t now_us, int64_t ahead);
 
-  /* Whether what is kept, fresh and enough for all that is asked, may do without a look. */
+  /* Whether what is cached, fresh and enough for all that is asked, may do without a look. */
   bool (*blind)(const weir_machine *machine, size_t i);
 
   void (*look)(weir_machine *machine, size_t i);
   void (*charge)(weir_machine *machine, size_t i);
   void (*take_back)(weir_machine *machine, size_t i);
   void (*reset)(weir_machine *machine, size_t i);
-  void (*answer)(weir_machine *machine, size_t i, const weir_action *action);
+  void (*answer)(weir_machine *machine, size_t i, const weir_operation *operation);
 
   /* Chooses a slot to be given back if it is the last, by where it ends. */
   void (*cancel)(weir_machine *machine, size_t i, int64_t slot, int64_t cost);
@@ -67,24 +67,24 @@ extern const weir_bucket_storage weir_bucket_swap;
 extern const weir_bucket_storage weir_bucket_raise;
 
 /* Furthest that honest clocks leave anything ahead which was not charged in vain, in units. */
-int64_t weir_bucket_furthest(const weir_rule *rule, const weir_terms *terms);
+int64_t weir_bucket_furthest(const weir_rule *rule, const weir_settings *settings);
 
-/* Brings the part's notes to what is kept. Where that is far, some clock was wrong: then the bucket
- * counts as full, and `far` is set. */
+/* Brings the rule state's notes to what is cached. Where that is far, some clock was wrong: then
+ * the bucket counts as full, and `far` is set. */
 void weir_bucket_load(weir_machine *machine, size_t i);
 
 /* After every GET: notices a key that must be there and is not. */
-void weir_bucket_watch(weir_machine *machine, size_t i, const weir_action *action);
+void weir_bucket_watch(weir_machine *machine, size_t i, const weir_operation *operation);
 
 /* Whether what is stored is to be brought back from too far ahead: only by who wants to charge. */
 bool weir_bucket_mends(const weir_machine *machine, size_t i);
 
 /* Of a bucket that holds all it can, until nobody waits by the slowest clock; 2 s for whole
  * seconds. */
-int64_t weir_bucket_ttl_us(const weir_rule *rule, const weir_terms *terms);
+int64_t weir_bucket_ttl_us(const weir_rule *rule, const weir_settings *settings);
 
 /* The TTL that stores with RAISE are given: what a key must live after a charge, until its epoch's
  * handover is over, and a third more, so that not every charge must renew it. */
-int64_t weir_bucket_raised_ttl_us(const weir_rule *rule, const weir_terms *terms);
+int64_t weir_bucket_raised_ttl_us(const weir_rule *rule, const weir_settings *settings);
 
 #endif

@@ -12,65 +12,66 @@
 /* With an offset in its epoch on top, and what others add, a double is still exact. */
 #define LOCK_MOST (INT64_C(1) << 51)
 
-static int64_t lock_overshoot_units(const weir_rule *rule, const weir_terms *terms) {
-  int64_t others = terms->processes > 1 ? terms->processes - 1 : 0;
+static int64_t lock_overshoot_units(const weir_rule *rule, const weir_settings *settings) {
+  int64_t others = settings->processes > 1 ? settings->processes - 1 : 0;
   int64_t full = weir_bucket_full(rule);
   return full <= LOCK_MOST / (others + 1) ? others * full : LOCK_MOST;
 }
 
 /* Until then whoever believed that something fits has learnt better, and taken back: knowledge is
  * so old at most, and a decision, by another clock, lasts so long. */
-static int64_t lock_settle_us(const weir_terms *terms) {
-  return terms->memo_age_us + 2 * terms->margin_us;
+static int64_t lock_settle_us(const weir_settings *settings) {
+  return settings->memo_age_us + 2 * settings->margin_us;
 }
 
 /* What a lock is still above when it is over. */
-static int64_t lock_unlocked_units(const weir_rule *rule, const weir_terms *terms) {
-  return weir_bucket_furthest(rule, terms) + lock_overshoot_units(rule, terms) +
-         weir_bucket_units(rule, 2 * lock_settle_us(terms));
+static int64_t lock_unlocked_units(const weir_rule *rule, const weir_settings *settings) {
+  return weir_bucket_furthest(rule, settings) + lock_overshoot_units(rule, settings) +
+         weir_bucket_units(rule, 2 * lock_settle_us(settings));
 }
 
-int64_t weir_bucket_lock_units(const weir_rule *rule, const weir_terms *terms) {
-  return lock_unlocked_units(rule, terms) + lock_overshoot_units(rule, terms);
+int64_t weir_bucket_lock_units(const weir_rule *rule, const weir_settings *settings) {
+  return lock_unlocked_units(rule, settings) + lock_overshoot_units(rule, settings);
 }
 
 /* A process alone charges nothing in vain. */
-static bool lock_can_lock(const weir_rule *rule, const weir_terms *terms) {
-  return terms->processes > 1 && weir_bucket_lock_units(rule, terms) < LOCK_MOST;
+static bool lock_can_lock(const weir_rule *rule, const weir_settings *settings) {
+  return settings->processes > 1 && weir_bucket_lock_units(rule, settings) < LOCK_MOST;
 }
 
 /* A lock counts for two settle times: after that it may have been put back and gone ahead again. */
-static bool lock_is_locked(const weir_terms *terms, const weir_bucket_memory *memory,
+static bool lock_is_locked(const weir_settings *settings, const weir_bucket_memory *memory,
                            int64_t now_us) {
   int64_t since_us = now_us - memory->locked_us;
-  return since_us >= 0 && since_us <= 2 * lock_settle_us(terms);
+  return since_us >= 0 && since_us <= 2 * lock_settle_us(settings);
 }
 
-static bool lock_has_settled(const weir_rule *rule, const weir_terms *terms,
+static bool lock_has_settled(const weir_rule *rule, const weir_settings *settings,
                              const weir_bucket_memory *memory, int64_t now_us, int64_t ahead) {
   int64_t since_us = now_us - memory->locked_us;
-  return lock_is_locked(terms, memory, now_us) && since_us >= lock_settle_us(terms) &&
-         ahead + weir_bucket_units(rule, since_us) > lock_unlocked_units(rule, terms);
+  return lock_is_locked(settings, memory, now_us) && since_us >= lock_settle_us(settings) &&
+         ahead + weir_bucket_units(rule, since_us) > lock_unlocked_units(rule, settings);
 }
 
-bool weir_bucket_lock_is_over(const weir_rule *rule, const weir_terms *terms,
+bool weir_bucket_lock_is_over(const weir_rule *rule, const weir_settings *settings,
                               const weir_bucket_memory *memory, int64_t now_us, int64_t ahead) {
-  int64_t furthest = weir_bucket_furthest(rule, terms);
+  int64_t furthest = weir_bucket_furthest(rule, settings);
   if (ahead <= furthest) return false;
-  if (!lock_can_lock(rule, terms)) return ahead > furthest + lock_overshoot_units(rule, terms);
-  int64_t highest_lock =
-      weir_bucket_lock_units(rule, terms) + weir_bucket_units(rule, 2 * terms->clock_error_us);
-  return ahead > highest_lock || lock_has_settled(rule, terms, memory, now_us, ahead);
+  if (!lock_can_lock(rule, settings))
+    return ahead > furthest + lock_overshoot_units(rule, settings);
+  int64_t highest_lock = weir_bucket_lock_units(rule, settings) +
+                         weir_bucket_units(rule, 2 * settings->clock_error_us);
+  return ahead > highest_lock || lock_has_settled(rule, settings, memory, now_us, ahead);
 }
 
-bool weir_bucket_lock_is_due(const weir_rule *rule, const weir_terms *terms,
+bool weir_bucket_lock_is_due(const weir_rule *rule, const weir_settings *settings,
                              weir_bucket_memory *memory, int64_t now_us, int64_t ahead) {
   int64_t *since_us = &memory->far_since_us;
-  if (ahead <= weir_bucket_furthest(rule, terms)) {
+  if (ahead <= weir_bucket_furthest(rule, settings)) {
     *since_us = 0;
     return false;
   }
   if (*since_us == 0 || *since_us > now_us) *since_us = now_us;
-  return lock_can_lock(rule, terms) && !lock_is_locked(terms, memory, now_us) &&
-         now_us - *since_us >= lock_settle_us(terms);
+  return lock_can_lock(rule, settings) && !lock_is_locked(settings, memory, now_us) &&
+         now_us - *since_us >= lock_settle_us(settings);
 }

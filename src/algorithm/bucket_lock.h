@@ -16,16 +16,16 @@
 #include "algorithm/bucket.h"
 
 /* How far ahead a lock puts the time, in units. */
-int64_t weir_bucket_lock_units(const weir_rule *rule, const weir_terms *terms);
+int64_t weir_bucket_lock_units(const weir_rule *rule, const weir_settings *settings);
 
 /* Whether it can be put back now: a lock of this process has held, or nothing but a wrong clock
  * leaves so much ahead. */
-bool weir_bucket_lock_is_over(const weir_rule *rule, const weir_terms *terms,
+bool weir_bucket_lock_is_over(const weir_rule *rule, const weir_settings *settings,
                               const weir_bucket_memory *memory, int64_t now_us, int64_t ahead);
 
 /* After a look that found so much ahead: takes down since when that is too far, and answers whether
  * it is to be locked now. */
-bool weir_bucket_lock_is_due(const weir_rule *rule, const weir_terms *terms,
+bool weir_bucket_lock_is_due(const weir_rule *rule, const weir_settings *settings,
                              weir_bucket_memory *memory, int64_t now_us, int64_t ahead);
 
 #endif

@@ -14,34 +14,37 @@ int64_t weir_bucket_us(const weir_rule *rule, int64_t units) {
 }
 
 int64_t weir_bucket_full(const weir_rule *rule) {
-  return rule->burst * rule->token_units;
+  return (rule->burst - rule->reserve) * rule->token_units;
 }
 
 /* Room in units; below 0: that much too little. */
-static int64_t free_units(const weir_rule *rule, int64_t ahead, const weir_ask *ask) {
+static int64_t bucket_free_units(const weir_rule *rule, int64_t ahead,
+                                 const weir_request_state *request) {
   int64_t room = weir_bucket_full(rule) - ahead;
-  if (ask != NULL && ask->waits && rule->kind == WEIR_TOKEN_BUCKET)
-    room += weir_bucket_units(rule, ask->wait_us);
+  if (request != NULL && request->waits && rule->kind == WEIR_TOKEN_BUCKET)
+    room += weir_bucket_units(rule, request->wait_us);
   return room;
 }
 
 /* By how much the place in the queue is later than a request to a leaky bucket accepts. */
-static int64_t too_late(const weir_rule *rule, int64_t ahead, const weir_ask *ask) {
-  if (ask == NULL || !ask->waits || rule->kind != WEIR_LEAKY_BUCKET) return 0;
-  int64_t late = ahead - weir_bucket_units(rule, ask->wait_us);
+static int64_t bucket_too_late(const weir_rule *rule, int64_t ahead,
+                               const weir_request_state *request) {
+  if (request == NULL || !request->waits || rule->kind != WEIR_LEAKY_BUCKET) return 0;
+  int64_t late = ahead - weir_bucket_units(rule, request->wait_us);
   return late > 0 ? late : 0;
 }
 
-int64_t weir_bucket_room(const weir_rule *rule, int64_t ahead, const weir_ask *ask) {
-  int64_t room = free_units(rule, ahead, ask) / rule->token_units;
-  if (room <= 0 || too_late(rule, ahead, ask) > 0) return 0;
-  return room < rule->burst ? room : rule->burst;
+int64_t weir_bucket_room(const weir_rule *rule, int64_t ahead, const weir_request_state *request) {
+  int64_t room = bucket_free_units(rule, ahead, request) / rule->token_units;
+  int64_t capacity = rule->burst - rule->reserve;
+  if (room <= 0 || bucket_too_late(rule, ahead, request) > 0) return 0;
+  return room < capacity ? room : capacity;
 }
 
-int64_t weir_bucket_retry_after_us(const weir_rule *rule, int64_t ahead, const weir_ask *ask,
-                                   int64_t cost) {
-  int64_t wait = cost * rule->token_units - free_units(rule, ahead, ask);
-  int64_t late = too_late(rule, ahead, ask);
+int64_t weir_bucket_retry_after_us(const weir_rule *rule, int64_t ahead,
+                                   const weir_request_state *request, int64_t cost) {
+  int64_t wait = cost * rule->token_units - bucket_free_units(rule, ahead, request);
+  int64_t late = bucket_too_late(rule, ahead, request);
   if (wait < late) wait = late;
   return wait > 0 ? weir_bucket_us(rule, wait) : 0;
 }
@@ -59,16 +62,16 @@ int64_t weir_bucket_undrained(const weir_rule *rule, int64_t cost, int64_t befor
   return left > 0 ? left : 0;
 }
 
-static int64_t wrapped_now(const weir_rule *rule, int64_t now_us) {
+static int64_t bucket_wrapped_now(const weir_rule *rule, int64_t now_us) {
   return (now_us & LOW_BITS(STORED_BITS - rule->unit_bits)) << rule->unit_bits;
 }
 
 int64_t weir_bucket_wrap(const weir_rule *rule, int64_t now_us, int64_t ahead) {
-  return (wrapped_now(rule, now_us) + ahead) & LOW_BITS(STORED_BITS);
+  return (bucket_wrapped_now(rule, now_us) + ahead) & LOW_BITS(STORED_BITS);
 }
 
 int64_t weir_bucket_unwrap(const weir_rule *rule, int64_t now_us, int64_t stored) {
-  int64_t ahead = (stored - wrapped_now(rule, now_us)) & LOW_BITS(STORED_BITS);
+  int64_t ahead = (stored - bucket_wrapped_now(rule, now_us)) & LOW_BITS(STORED_BITS);
   return ahead <= LOW_BITS(AHEAD_BITS) ? ahead : 0;
 }
 

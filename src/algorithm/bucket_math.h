@@ -23,16 +23,16 @@ int64_t weir_bucket_units(const weir_rule *rule, int64_t us);
 /* Microseconds of units, rounded up. */
 int64_t weir_bucket_us(const weir_rule *rule, int64_t units);
 
-/* B*T. */
+/* B'*T: a bucket without a lease holds all of B. */
 int64_t weir_bucket_full(const weir_rule *rule);
 
-/* The largest cost that fits now; 0: none. `ask` says which wait it accepts; NULL: none but a leaky
- * bucket's own. */
-int64_t weir_bucket_room(const weir_rule *rule, int64_t ahead, const weir_ask *ask);
+/* The largest cost that fits now; 0: none. `request` says which wait it accepts; NULL: none but a
+ * leaky bucket's own. */
+int64_t weir_bucket_room(const weir_rule *rule, int64_t ahead, const weir_request_state *request);
 
 /* The shortest wait after which the same request fits if nothing else is charged; 0: now. */
-int64_t weir_bucket_retry_after_us(const weir_rule *rule, int64_t ahead, const weir_ask *ask,
-                                   int64_t cost);
+int64_t weir_bucket_retry_after_us(const weir_rule *rule, int64_t ahead,
+                                   const weir_request_state *request, int64_t cost);
 
 /* How long whoever is charged this cost now must wait before acting. */
 int64_t weir_bucket_delay_us(const weir_rule *rule, int64_t ahead, int64_t cost);

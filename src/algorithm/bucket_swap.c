@@ -4,34 +4,34 @@
  *      ^                    │ others were faster
  *      └───── pause <───────┘
  *
- * The version of the last write is kept, so that a process alone on a key needs one round trip.
+ * The version of the last write is cached, so that a process alone on a key needs one round trip.
  * Where others write too, it is stale by the next one: whoever met a conflict looks first for a
  * second, so that what it compares with is a round trip old, not as old as its last decision. What
- * is kept stops being true with every write that is sent: its answer may never come.
+ * is cached stops being true with every write that is sent: its answer may never come.
  */
 #include "algorithm/bucket.h"
 
 enum { SWAPS_TO_TAKE_BACK = 3, LOOK_FIRST_US = 1000000 };
 
-static bool swap_ahead(const weir_rule *rule, const weir_terms *terms,
+static bool swap_ahead(const weir_rule *rule, const weir_settings *settings,
                        const weir_bucket_memory *memory, int64_t now_us, int64_t *units) {
-  (void)terms;
+  (void)settings;
   if (!memory->known) return false;
   *units = memory->absent ? 0 : weir_bucket_unwrap(rule, now_us, memory->value);
   return true;
 }
 
 /* Nothing is charged in vain: what is ahead was admitted. */
-static bool swap_is_far(const weir_rule *rule, const weir_terms *terms,
+static bool swap_is_far(const weir_rule *rule, const weir_settings *settings,
                         const weir_bucket_memory *memory, int64_t now_us, int64_t units) {
   (void)memory;
   (void)now_us;
-  return units > weir_bucket_furthest(rule, terms);
+  return units > weir_bucket_furthest(rule, settings);
 }
 
 /* Not every server says which version it gave to what it wrote. */
 static bool swap_blind(const weir_machine *machine, size_t i) {
-  const weir_bucket_memory *memory = machine->parts[i].memory;
+  const weir_bucket_memory *memory = machine->rule_states[i].memory;
   return memory->version != 0 && machine->now_us >= machine->notes->look_until_us;
 }
 
@@ -40,91 +40,92 @@ static bool swap_blind(const weir_machine *machine, size_t i) {
 
 /* However long keys are to live at least: one that is so old that its number comes round again
  * would pass for a bucket that was just charged. A server rounds up by 2 s. */
-static weir_action *swap_plan(weir_machine *machine, size_t i, weir_operation_kind kind) {
+static weir_operation *swap_plan(weir_machine *machine, size_t i, weir_operation_kind kind) {
   const weir_rule *rule = &machine->stack->rules[i];
   int64_t most_us = weir_bucket_told_apart_us(rule) - WEIR_TTL_SLACK_US;
-  weir_action *action = weir_plan(machine, i, kind, WEIR_PLACE_COUNT, 0);
-  if (action->ttl_us > most_us) action->ttl_us = most_us;
-  return action;
+  weir_operation *operation = weir_plan(machine, i, kind, WEIR_PLACE_COUNT, 0);
+  if (operation->ttl_us > most_us) operation->ttl_us = most_us;
+  return operation;
 }
 
-/* In the place of what is kept. */
+/* In the place of what is cached. */
 static void swap_plan_write(weir_machine *machine, size_t i, int64_t value) {
-  weir_bucket_state *state = machine->parts[i].state;
+  weir_bucket_state *state = machine->rule_states[i].state;
   const weir_rule *rule = &machine->stack->rules[i];
-  weir_bucket_memory *memory = machine->parts[i].memory;
-  weir_action *action = swap_plan(machine, i, memory->absent ? WEIR_CREATE : WEIR_SWAP);
-  action->value = value;
-  action->version = memory->version;
-  action->stake = weir_plan_stake(weir_bucket_unwrap(rule, machine->parts[i].now_us, value),
-                                  weir_bucket_full(rule));
+  weir_bucket_memory *memory = machine->rule_states[i].memory;
+  weir_operation *operation = swap_plan(machine, i, memory->absent ? WEIR_CREATE : WEIR_SWAP);
+  operation->value = value;
+  operation->version = memory->version;
+  operation->stake = weir_plan_stake(
+      weir_bucket_unwrap(rule, machine->rule_states[i].now_us, value), weir_bucket_full(rule));
   state->written = value;
   memory->known = false;
 }
 
 static bool swap_can_write(const weir_machine *machine, size_t i) {
-  const weir_bucket_memory *memory = machine->parts[i].memory;
+  const weir_bucket_memory *memory = machine->rule_states[i].memory;
   return memory->known && (memory->absent || memory->version != 0);
 }
 
 static void swap_look(weir_machine *machine, size_t i) {
   const weir_rule *rule = &machine->stack->rules[i];
-  weir_part *part = &machine->parts[i];
-  int step = part->step++;
+  weir_rule_state *rule_state = &machine->rule_states[i];
+  int step = rule_state->step++;
   if (step == 0)
     swap_plan(machine, i, WEIR_GET);
   else if (step == 1 && weir_bucket_mends(machine, i))
-    swap_plan_write(machine, i, weir_bucket_wrap(rule, part->now_us, weir_bucket_full(rule)));
+    swap_plan_write(machine, i, weir_bucket_wrap(rule, rule_state->now_us, weir_bucket_full(rule)));
 }
 
 /* Looked at before; only a clock that was set back since can make it too much. */
 static void swap_charge(weir_machine *machine, size_t i) {
-  weir_bucket_state *state = machine->parts[i].state;
+  weir_bucket_state *state = machine->rule_states[i].state;
   const weir_rule *rule = &machine->stack->rules[i];
-  weir_part *part = &machine->parts[i];
-  if (part->charged) return;
-  if (part->step++ == 0 && !swap_can_write(machine, i)) {
+  weir_rule_state *rule_state = &machine->rule_states[i];
+  if (rule_state->charged) return;
+  if (rule_state->step++ == 0 && !swap_can_write(machine, i)) {
     swap_plan(machine, i, WEIR_GET);
     return;
   }
-  int64_t after = state->ahead + part->charge * rule->token_units;
-  state->stamp_us = part->now_us;
-  state->slot = weir_bucket_wrap(rule, part->now_us, after);
+  int64_t after = state->ahead + rule_state->charge * rule->token_units;
+  state->stamp_us = rule_state->now_us;
+  state->slot = weir_bucket_wrap(rule, rule_state->now_us, after);
   state->only_last = rule->kind == WEIR_LEAKY_BUCKET;
   swap_plan_write(machine, i, state->slot);
 }
 
 /* What goes back of what is stored now, in units. */
 static int64_t swap_give_back(weir_machine *machine, size_t i) {
-  weir_bucket_memory *memory = machine->parts[i].memory;
-  weir_bucket_state *state = machine->parts[i].state;
+  weir_bucket_memory *memory = machine->rule_states[i].memory;
+  weir_bucket_state *state = machine->rule_states[i].state;
   const weir_rule *rule = &machine->stack->rules[i];
-  weir_part *part = &machine->parts[i];
+  weir_rule_state *rule_state = &machine->rule_states[i];
   int64_t stored = memory->value;
-  if (stored == state->slot) return part->unused * rule->token_units;
+  if (stored == state->slot) return rule_state->unused * rule->token_units;
   bool somebody_waits =
       weir_bucket_unwrap(rule, machine->clock_us, stored) > weir_bucket_full(rule);
   if (state->only_last || somebody_waits) return 0;
-  int64_t units = weir_bucket_undrained(rule, part->unused, 0, machine->clock_us - state->stamp_us);
-  if (units == 0) part->unused = 0; /* it has drained */
+  int64_t units =
+      weir_bucket_undrained(rule, rule_state->unused, 0, machine->clock_us - state->stamp_us);
+  if (units == 0) rule_state->unused = 0; /* it has drained */
   return units;
 }
 
 /* What cannot go back stays charged, and `unused` as it is. */
 static void swap_take_back(weir_machine *machine, size_t i) {
-  weir_bucket_memory *memory = machine->parts[i].memory;
-  weir_part *part = &machine->parts[i];
-  if (part->step == SWAPS_TO_TAKE_BACK) return;
+  weir_bucket_memory *memory = machine->rule_states[i].memory;
+  weir_rule_state *rule_state = &machine->rule_states[i];
+  if (rule_state->step == SWAPS_TO_TAKE_BACK) return;
   if (!swap_can_write(machine, i)) {
     swap_plan(machine, i, WEIR_GET);
     return;
   }
   int64_t units = swap_give_back(machine, i);
   if (units == 0) {
-    part->step = SWAPS_TO_TAKE_BACK;
+    rule_state->step = SWAPS_TO_TAKE_BACK;
     return;
   }
-  part->step++;
+  rule_state->step++;
   swap_plan_write(machine, i, weir_bucket_wrapped_less(memory->value, units));
 }
 
@@ -133,59 +134,60 @@ static void swap_reset(weir_machine *machine, size_t i) {
 }
 
 static void swap_cancel(weir_machine *machine, size_t i, int64_t slot, int64_t cost) {
-  weir_bucket_state *state = machine->parts[i].state;
-  const weir_bucket_memory *memory = machine->parts[i].memory;
-  weir_part *part = &machine->parts[i];
+  weir_bucket_state *state = machine->rule_states[i].state;
+  const weir_bucket_memory *memory = machine->rule_states[i].memory;
+  weir_rule_state *rule_state = &machine->rule_states[i];
   state->slot = slot;
   state->only_last = true;
-  if (!memory->absent && memory->value == slot) part->unused = cost;
+  if (!memory->absent && memory->value == slot) rule_state->unused = cost;
 }
 
 /* --- answers -----------------------------------------------------------------------------------
  */
 
-static void swap_keep(weir_machine *machine, size_t i, const weir_action *action, int64_t value) {
-  weir_bucket_memory *memory = machine->parts[i].memory;
+static void swap_cache(weir_machine *machine, size_t i, const weir_operation *operation,
+                       int64_t value) {
+  weir_bucket_memory *memory = machine->rule_states[i].memory;
   memory->known = true;
-  memory->absent = action->outcome == WEIR_ABSENT;
+  memory->absent = operation->outcome == WEIR_ABSENT;
   memory->value = weir_bucket_wrapped_less(value, 0);
-  memory->version = action->outcome == WEIR_DONE ? action->version_out : 0;
+  memory->version = operation->outcome == WEIR_DONE ? operation->version_out : 0;
   memory->read_us = machine->now_us;
 }
 
-static void swap_answer_look(weir_machine *machine, size_t i, const weir_action *action) {
-  weir_bucket_watch(machine, i, action);
-  swap_keep(machine, i, action, action->outcome == WEIR_DONE ? action->value : 0);
+static void swap_answer_look(weir_machine *machine, size_t i, const weir_operation *operation) {
+  weir_bucket_watch(machine, i, operation);
+  swap_cache(machine, i, operation, operation->outcome == WEIR_DONE ? operation->value : 0);
   if (machine->phase != WEIR_PHASE_TAKE_BACK)
     weir_bucket_load(machine, i);
-  else if (action->outcome == WEIR_ABSENT)
-    machine->parts[i].unused = 0;
+  else if (operation->outcome == WEIR_ABSENT)
+    machine->rule_states[i].unused = 0;
 }
 
-static void swap_answer_write(weir_machine *machine, size_t i, const weir_action *action) {
-  weir_bucket_state *state = machine->parts[i].state;
-  weir_part *part = &machine->parts[i];
-  if (action->outcome == WEIR_DONE)
-    swap_keep(machine, i, action, state->written);
+static void swap_answer_write(weir_machine *machine, size_t i, const weir_operation *operation) {
+  weir_bucket_state *state = machine->rule_states[i].state;
+  weir_rule_state *rule_state = &machine->rule_states[i];
+  if (operation->outcome == WEIR_DONE)
+    swap_cache(machine, i, operation, state->written);
   else
     machine->notes->look_until_us = machine->clock_us + LOOK_FIRST_US;
   if (machine->phase == WEIR_PHASE_TAKE_BACK) {
-    if (action->outcome != WEIR_CONFLICT) part->unused = 0;
-    part->conflict = part->unused > 0 && part->step == SWAPS_TO_TAKE_BACK;
-  } else if (action->outcome != WEIR_DONE) {
-    part->conflict = true;
+    if (operation->outcome != WEIR_CONFLICT) rule_state->unused = 0;
+    rule_state->conflict = rule_state->unused > 0 && rule_state->step == SWAPS_TO_TAKE_BACK;
+  } else if (operation->outcome != WEIR_DONE) {
+    rule_state->conflict = true;
   } else if (machine->phase == WEIR_PHASE_CHARGE) {
-    part->charged = true;
+    rule_state->charged = true;
   } else {
     weir_bucket_load(machine, i);
   }
 }
 
-static void swap_answer(weir_machine *machine, size_t i, const weir_action *action) {
-  if (action->kind == WEIR_GET)
-    swap_answer_look(machine, i, action);
-  else if (action->kind != WEIR_DROP)
-    swap_answer_write(machine, i, action);
+static void swap_answer(weir_machine *machine, size_t i, const weir_operation *operation) {
+  if (operation->kind == WEIR_GET)
+    swap_answer_look(machine, i, operation);
+  else if (operation->kind != WEIR_DROP)
+    swap_answer_write(machine, i, operation);
 }
 
 const weir_bucket_storage weir_bucket_swap = {

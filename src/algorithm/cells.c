@@ -34,7 +34,7 @@ int64_t weir_cells_remaining(const weir_rule *rule, const weir_cell_span *span) 
   int64_t room = rule->limit - edge; /* of a fixed window, which is its own edge */
   if (rule->kind == WEIR_SLIDING_WINDOW) {
     int64_t weighted = (int64_t)(((wide)2 * edge * span->left_us + width) / ((wide)2 * width));
-    int64_t by_upper = weir_rule_upper(rule) - inside - (span->left_us > 0 ? edge : 0);
+    int64_t by_upper = rule->upper - inside - (span->left_us > 0 ? edge : 0);
     room = rule->limit - inside - weighted;
     if (room > by_upper) room = by_upper;
   }
@@ -43,31 +43,31 @@ int64_t weir_cells_remaining(const weir_rule *rule, const weir_cell_span *span) 
 
 /* The most that may be left of an edge cell holding `edge` so that `inside` (cost included, at most
  * L) still fits: estimate <= L solved for r, then the same for upper. */
-static int64_t most_left(const weir_rule *rule, int64_t inside, int64_t edge) {
+static int64_t cells_most_left(const weir_rule *rule, int64_t inside, int64_t edge) {
   int64_t whole = rule->cell_us - 1;
   if (edge == 0) return whole;
-  if (inside + edge > weir_rule_upper(rule)) return 0;
+  if (inside + edge > rule->upper) return 0;
   wide left = ((wide)(2 * (rule->limit - inside) + 1) * rule->cell_us - 1) / ((wide)2 * edge);
   return left < whole ? (int64_t)left : whole;
 }
 
 /* Drops cells from the far edge on until the cost fits beside what is left. */
-static int64_t sliding_retry_after(const weir_rule *rule, const weir_cell_span *span,
-                                   int64_t now_us, int64_t cost) {
+static int64_t cells_sliding_retry_after(const weir_rule *rule, const weir_cell_span *span,
+                                         int64_t now_us, int64_t cost) {
   int64_t inside = cost;
   int64_t edge = 0;
   for (int64_t i = 1; i <= span->last - span->first; i++)
     inside += span->cells[i].count;
   while (inside > rule->limit)
     inside -= span->cells[++edge].count;
-  int64_t left = most_left(rule, inside, span->cells[edge].count);
+  int64_t left = cells_most_left(rule, inside, span->cells[edge].count);
   int64_t at = (span->first + edge + 1) * rule->cell_us - 1 - left + rule->period_us;
   return at > now_us ? at - now_us : 0;
 }
 
 int64_t weir_cells_retry_after(const weir_rule *rule, const weir_cell_span *span, int64_t now_us,
                                int64_t cost) {
-  if (rule->kind == WEIR_SLIDING_WINDOW) return sliding_retry_after(rule, span, now_us, cost);
+  if (rule->kind == WEIR_SLIDING_WINDOW) return cells_sliding_retry_after(rule, span, now_us, cost);
   if (span->cells[0].count + cost <= rule->limit) return 0;
   return (span->current + 1) * rule->cell_us - now_us;
 }

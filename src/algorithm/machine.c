@@ -1,4 +1,5 @@
-/* The way of a group, the same for every rule. One loop, advance(), goes through its phases:
+/* The way of a group, the same for every rule. One loop, machine_advance(), goes through its
+ * phases:
  *
  *   start ─┬─> LOOK ─────────┬──> DONE         nothing fits, or nobody wants to charge
  *          │   read          │
@@ -16,225 +17,229 @@
  */
 #include <string.h>
 
-#include "algorithm/held.h"
-#include "algorithm/judge.h"
+#include "algorithm/decide.h"
+#include "algorithm/expected.h"
+#include "algorithm/failure.h"
 #include "algorithm/method.h"
-#include "algorithm/stage.h"
-
-/* Two requests of several rules can deny each other, each holding the other's last place. What was
- * denied by its own charge is looked at again in the round that takes the charge back. */
-static bool may_go_again(const weir_machine *machine) {
-  return machine->stack->count > 1 && machine->only_windows && !machine->stack->count_all &&
-         !machine->in_order;
-}
 
 /* --- beginning a phase -------------------------------------------------------------------------
  */
 
-static void enter(weir_machine *machine, weir_phase phase) {
+void weir_machine_enter(weir_machine *machine, weir_phase phase) {
   machine->phase = phase;
   for (size_t i = 0; i < machine->stack->count; i++)
-    machine->parts[i].step = 0;
+    machine->rule_states[i].step = 0;
 }
 
-static void frame(weir_machine *machine, int64_t now_us) {
+bool weir_machine_has_takes(const weir_machine *machine) {
+  for (const weir_request_state *request = machine->requests; request != NULL;
+       request = request->next)
+    if (!request->settled && request->kind == WEIR_TAKE) return true;
+  return false;
+}
+
+/* Begins anew at this moment, knowing no more than the notes do. */
+static void machine_frame(weir_machine *machine, int64_t now_us) {
   machine->now_us = machine->clock_us = now_us;
   for (size_t i = 0; i < machine->stack->count; i++) {
-    weir_part *part = &machine->parts[i];
-    *part = (weir_part){
-        .method = part->method, .memory = part->memory, .state = part->state, .now_us = now_us};
-    memset(part->state, 0, part->method->state_bytes);
-    part->method->frame(machine, i);
+    weir_rule_state *rule_state = &machine->rule_states[i];
+    *rule_state = (weir_rule_state){.method = rule_state->method,
+                                    .memory = rule_state->memory,
+                                    .state = rule_state->state,
+                                    .ttl_us = rule_state->ttl_us,
+                                    .now_us = now_us};
+    memset(rule_state->state, 0, rule_state->method->state_bytes);
+    rule_state->method->frame(machine, i);
   }
 }
 
-/* Begins the stage that weir_stage_find() found; without one the charge is over. */
-static void charge_stage(weir_machine *machine) {
+/* What the open takes cost together under each rule. The costs of a group come to 2^62 at most. */
+static void machine_sum_takes(weir_machine *machine) {
+  for (size_t i = 0; i < machine->stack->count; i++)
+    machine->rule_states[i].wanted = 0;
+  for (const weir_request_state *request = machine->requests; request != NULL;
+       request = request->next)
+    for (size_t i = 0; i < machine->stack->count; i++)
+      if (!request->settled && request->kind == WEIR_TAKE)
+        machine->rule_states[i].wanted += weir_request_cost(request, i);
+}
+
+/* How many rules are tighter than rule i. */
+static unsigned machine_rank(const weir_stack *stack, size_t i) {
+  int64_t limit = stack->rules[i].limit;
+  unsigned tighter = 0;
+  for (size_t j = 0; j < stack->count; j++) {
+    int64_t other = stack->rules[j].limit;
+    if (other < limit || (other == limit && j < i)) tighter++;
+  }
+  return tighter;
+}
+
+/* Begins the first stage from `from` on under which the open takes want something, if there is one.
+ * In order every rule is a stage of its own, the smallest limit first. */
+static void machine_charge_stage(weir_machine *machine, unsigned from) {
+  unsigned stages[WEIR_RULES_MOST];
   machine->charged_before |= machine->charging;
-  machine->charging = weir_stage_find(machine, &machine->stage);
-  for (size_t i = 0; i < machine->stack->count; i++)
-    if (machine->charging >> i & 1U) machine->parts[i].charge = weir_stage_cost(machine, i);
-  enter(machine, WEIR_PHASE_CHARGE);
+  machine->charging = 0;
+  machine->stage = WEIR_RULES_MOST;
+  machine->last_stage = true;
+  weir_machine_enter(machine, WEIR_PHASE_CHARGE);
+  machine_sum_takes(machine);
+  for (size_t i = 0; i < machine->stack->count; i++) {
+    const weir_rule_state *rule_state = &machine->rule_states[i];
+    stages[i] = machine->in_order ? machine_rank(machine->stack, i) : rule_state->method->stage;
+    if (rule_state->wanted == 0 || stages[i] < from) stages[i] = WEIR_RULES_MOST;
+    if (stages[i] < machine->stage) machine->stage = stages[i];
+  }
+  for (size_t i = 0; i < machine->stack->count; i++) {
+    if (stages[i] == WEIR_RULES_MOST) continue;
+    if (stages[i] > machine->stage) {
+      machine->last_stage = false;
+      continue;
+    }
+    machine->charging |= 1U << i;
+    machine->rule_states[i].charge = machine->rule_states[i].wanted;
+  }
 }
 
-static void begin_charge(weir_machine *machine) {
+static void machine_begin_charge(weir_machine *machine) {
   machine->notes->must_peek = false;
-  machine->stage = machine->charging = machine->charged_before = 0;
-  charge_stage(machine);
+  machine->charging = machine->charged_before = 0;
+  machine_charge_stage(machine, 0);
 }
 
-/* With `again` the take-back's first round also looks, behind what goes back. */
-static void begin_take_back(weir_machine *machine) {
-  weir_held_keep(machine);
-  for (size_t i = 0; i < machine->stack->count; i++)
-    if (machine->parts[i].unused > 0) machine->notes->must_peek = true;
+/* What of the charge does not go back is held from now on; what does calls for a look next time.
+ * With `again` the first round also looks, behind what goes back. */
+static void machine_begin_take_back(weir_machine *machine) {
+  bool goes_back = false;
+  for (size_t i = 0; i < machine->stack->count; i++) {
+    const weir_rule_state *rule_state = &machine->rule_states[i];
+    if (rule_state->charged)
+      weir_expected_change(machine, i, rule_state->charge - rule_state->unused);
+    goes_back = goes_back || rule_state->unused > 0;
+  }
+  if (goes_back) machine->notes->must_peek = true;
   machine->looks_along = machine->again;
-  enter(machine, WEIR_PHASE_TAKE_BACK);
-}
-
-/* --- ending ------------------------------------------------------------------------------------
- */
-
-static void fail(weir_machine *machine, weir_status status) {
-  for (weir_ask *ask = machine->asks; ask != NULL; ask = ask->next) {
-    if (ask->settled) continue;
-    ask->settled = true;
-    ask->status = status;
-    ask->away = machine->away;
-  }
-  weir_held_survive(machine);
-  machine->notes->must_peek = true;
-  machine->phase = WEIR_PHASE_DONE;
-}
-
-static void settle_alone(weir_machine *machine, weir_status status) {
-  machine->asks->settled = true;
-  machine->asks->status = status;
-  machine->phase = WEIR_PHASE_DONE;
-}
-
-/* The charge is lost, but what the store confirmed of it counts: it goes back before anyone is
- * told. */
-static void undo(weir_machine *machine, weir_status status) {
-  machine->failure = status;
-  for (size_t i = 0; i < machine->stack->count; i++) {
-    weir_part *part = &machine->parts[i];
-    part->unused = part->charged ? part->charge : 0;
-  }
-  enter(machine, WEIR_PHASE_TAKE_BACK);
-}
-
-/* A refund that reached only some of its rules is not to be asked for again. */
-static void settle_refund(weir_machine *machine, weir_status status) {
-  bool went_back = false;
-  for (size_t i = 0; i < machine->stack->count; i++) {
-    if (machine->parts[i].conflict && status == WEIR_OK) status = WEIR_CONTENDED;
-    went_back = went_back || machine->parts[i].went_back;
-  }
-  if (status == WEIR_OK)
-    settle_alone(machine, WEIR_OK);
-  else
-    fail(machine, went_back ? WEIR_UNKNOWN_OUTCOME : status);
+  weir_machine_enter(machine, goes_back || machine->again ? WEIR_PHASE_TAKE_BACK : WEIR_PHASE_DONE);
 }
 
 /* --- the end of a phase ------------------------------------------------------------------------
  */
 
-static void choose_refund(weir_machine *machine) {
-  weir_ask *ask = machine->asks;
-  for (size_t i = 0; i < machine->stack->count; i++) {
-    int64_t cost = weir_ask_cost(ask, i);
-    if (cost == 0 || machine->parts[i].method->refund(machine, i, ask, cost)) continue;
-    settle_alone(machine, WEIR_BAD_COST);
-    return;
-  }
-  weir_held_release(machine);
-  enter(machine, WEIR_PHASE_TAKE_BACK);
-}
-
-static void finish_look(weir_machine *machine) {
-  if (machine->asks->kind == WEIR_ASK_REFUND) {
-    choose_refund(machine);
-  } else if (!weir_judge_look(machine)) {
+static void machine_finish_look(weir_machine *machine) {
+  if (machine->requests->kind == WEIR_REFUND) {
+    weir_machine_choose_refund(machine);
+  } else if (!weir_decide_look(machine)) {
     machine->phase = WEIR_PHASE_DONE;
   } else {
-    frame(machine, machine->clock_us);
-    begin_charge(machine);
+    machine_frame(machine, machine->clock_us);
+    machine_begin_charge(machine);
   }
 }
 
-/* A stage is charged: who fits under its rules goes on to the next. */
-static void finish_stage(weir_machine *machine) {
-  unsigned next = machine->stage + 1;
-  bool last = weir_stage_find(machine, &next) == 0;
+/* A stage is charged: who fits under its rules goes on to the next. Two requests of several rules
+ * can deny each other, each holding the other's last place: what was denied by its own charge is
+ * looked at again in the round that takes the charge back. */
+static void machine_finish_stage(weir_machine *machine) {
+  bool may_retry = machine->retries && !machine->in_order;
   bool denied = false;
   if (machine->charging != 0)
-    denied = weir_judge_stage(machine, machine->charging, last, !may_go_again(machine));
-  if (!last && weir_stage_has_takes(machine)) {
-    machine->stage++;
-    charge_stage(machine);
+    denied = weir_decide_stage(machine, machine->charging, machine->last_stage, !may_retry);
+  if (!machine->last_stage) {
+    machine_charge_stage(machine, machine->stage + 1);
     if (machine->charging != 0) return;
   }
-  machine->again = denied && may_go_again(machine);
-  if (!machine->again) weir_judge_rest(machine);
-  begin_take_back(machine);
+  machine->again = denied && may_retry;
+  if (!machine->again) weir_decide_rest(machine);
+  machine_begin_take_back(machine);
 }
 
-/* Some of the charge cannot go back (an index in a log, a place that others wait behind), or others
- * kept it out. */
-static bool some_stays(const weir_machine *machine) {
-  for (size_t i = 0; i < machine->stack->count; i++)
-    if (machine->parts[i].unused > 0) return true;
-  return false;
-}
-
-static void finish_take_back(weir_machine *machine) {
-  if (machine->failure != WEIR_OK && some_stays(machine)) {
-    fail(machine, WEIR_UNKNOWN_OUTCOME);
-  } else if (machine->failure == WEIR_CONTENDED) {
-    machine->failure = WEIR_OK;
-    machine->pauses++;
-    machine->phase = WEIR_PHASE_PAUSE;
-  } else if (machine->failure != WEIR_OK) {
-    fail(machine, machine->failure);
-  } else if (machine->asks->kind == WEIR_ASK_REFUND) {
-    settle_refund(machine, WEIR_OK);
-  } else if (machine->again && weir_judge_look(machine)) {
+static void machine_finish_take_back(weir_machine *machine) {
+  if (machine->failure != WEIR_OK) {
+    weir_machine_finish_undo(machine);
+  } else if (machine->requests->kind == WEIR_REFUND) {
+    weir_machine_settle_refund(machine, WEIR_OK);
+  } else if (machine->again && weir_decide_look(machine)) {
     machine->again = false;
     machine->in_order = true;
-    frame(machine, machine->clock_us);
-    begin_charge(machine);
+    machine_frame(machine, machine->clock_us);
+    machine_begin_charge(machine);
   } else {
     machine->phase = WEIR_PHASE_DONE;
   }
+}
+
+static void machine_finish_reset(weir_machine *machine) {
+  memset(machine->notes, 0, machine->memo_bytes);
+  weir_machine_settle_alone(machine, WEIR_OK);
 }
 
 /* --- the loop ----------------------------------------------------------------------------------
  */
 
-/* What rule i wants of the next round of this phase. */
-static void plan(weir_machine *machine, size_t i) {
-  const weir_part *part = &machine->parts[i];
-  if (machine->phase == WEIR_PHASE_CHARGE) {
-    if (machine->charging >> i & 1U) part->method->charge(machine, i);
-  } else if (machine->phase == WEIR_PHASE_TAKE_BACK) {
-    if (part->unused > 0) part->method->take_back(machine, i);
-  } else if (machine->phase == WEIR_PHASE_LOOK) {
-    if (weir_stage_concerns(machine, i)) part->method->look(machine, i);
-  } else if (machine->phase == WEIR_PHASE_RESET) {
-    part->method->reset(machine, i);
-  }
+weir_operation *weir_plan(weir_machine *machine, size_t i, weir_operation_kind kind,
+                          weir_place place, int64_t index) {
+  const weir_rule_state *rule_state = &machine->rule_states[i];
+  weir_operation *operation = &machine->operations[machine->operation_count++];
+  *operation = (weir_operation){
+      .kind = kind,
+      .ttl_us = rule_state->ttl_us,
+      .counter = {.rule = (uint32_t)i, .place = place, .index = index},
+  };
+  /* Few stores want to know; and a read says nothing by itself. */
+  if (machine->settings->traits & WEIR_TRAIT_STAKE && kind != WEIR_GET && kind != WEIR_DROP)
+    operation->stake = weir_plan_stake(kind == WEIR_SUB ? rule_state->unused : rule_state->charge,
+                                       machine->stack->rules[i].capacity);
+  return operation;
 }
 
-/* Behind the take-back of all rules, in the same round. */
-static void plan_looks_along(weir_machine *machine) {
-  machine->looks_along = false;
+/* Whether some open request is about rule i. */
+static bool machine_concerns(const weir_machine *machine, size_t i) {
+  for (const weir_request_state *request = machine->requests; request != NULL;
+       request = request->next)
+    if (!request->settled && weir_request_cost(request, i) > 0) return true;
+  return false;
+}
+
+/* What each rule wants of the next round of this phase; nothing from any: the phase is over. */
+static void machine_plan_round(weir_machine *machine) {
+  machine->operation_count = 0;
   for (size_t i = 0; i < machine->stack->count; i++) {
-    machine->parts[i].step = 0;
-    machine->parts[i].method->look(machine, i);
+    const weir_rule_state *rule_state = &machine->rule_states[i];
+    if (machine->phase == WEIR_PHASE_CHARGE) {
+      if (machine->charging >> i & 1U) rule_state->method->charge(machine, i);
+    } else if (machine->phase == WEIR_PHASE_TAKE_BACK) {
+      if (rule_state->unused > 0) rule_state->method->take_back(machine, i);
+    } else if (machine->phase == WEIR_PHASE_LOOK) {
+      if (machine_concerns(machine, i)) rule_state->method->look(machine, i);
+    } else if (machine->phase == WEIR_PHASE_RESET) {
+      rule_state->method->reset(machine, i);
+    }
   }
+  for (size_t i = 0; machine->looks_along && i < machine->stack->count; i++) {
+    machine->rule_states[i].step = 0; /* behind the take-back of all rules */
+    machine->rule_states[i].method->look(machine, i);
+  }
+  machine->looks_along = false;
 }
 
-static weir_turn advance(weir_machine *machine) {
+static weir_turn machine_advance(weir_machine *machine, weir_operation *operations) {
+  machine->operations = operations;
   for (;;) {
-    machine->action_count = 0;
-    for (size_t i = 0; i < machine->stack->count; i++)
-      plan(machine, i);
-    if (machine->looks_along) plan_looks_along(machine);
-    if (machine->action_count > 0) return WEIR_TURN_EXECUTE;
+    machine_plan_round(machine);
+    if (machine->operation_count > 0) return WEIR_TURN_EXECUTE;
     switch (machine->phase) {
       case WEIR_PHASE_LOOK:
-        finish_look(machine);
+        machine_finish_look(machine);
         break;
       case WEIR_PHASE_CHARGE:
-        finish_stage(machine);
+        machine_finish_stage(machine);
         break;
       case WEIR_PHASE_TAKE_BACK:
-        finish_take_back(machine);
+        machine_finish_take_back(machine);
         break;
       case WEIR_PHASE_RESET:
-        memset(machine->notes, 0, machine->memo_bytes);
-        settle_alone(machine, WEIR_OK);
+        machine_finish_reset(machine);
         break;
       case WEIR_PHASE_PAUSE:
         return WEIR_TURN_PAUSE;
@@ -247,78 +252,31 @@ static weir_turn advance(weir_machine *machine) {
 /* --- answers -----------------------------------------------------------------------------------
  */
 
-static weir_status status_of(weir_operation_kind kind, weir_outcome outcome) {
-  switch (outcome) {
-    case WEIR_DONE:
-    case WEIR_ABSENT:
-    case WEIR_CONFLICT:
-      return WEIR_OK;
-    case WEIR_NOT_SENT:
-      return WEIR_UNAVAILABLE;
-    case WEIR_UNKNOWN:
-      return kind == WEIR_GET ? WEIR_UNAVAILABLE : WEIR_UNKNOWN_OUTCOME;
-    case WEIR_REFUSED:
-      return WEIR_REFUSED_BY_STORE;
-    case WEIR_PENDING:
-      break;
-  }
-  return WEIR_BROKEN_BACKEND;
-}
-
-/* What only a store that is away gives: a policy may answer in its stead. */
-static bool shows_absence(const weir_action *action) {
-  bool lost = action->outcome == WEIR_NOT_SENT || action->outcome == WEIR_UNKNOWN;
-  return action->outcome == WEIR_REFUSED || (lost && !action->late);
-}
-
-/* Hands every answer to its rule. The worst of the round: a change whose outcome is unknown weighs
- * more than any other failure. */
-static weir_status take_answers(weir_machine *machine) {
+/* Hands every answer to its rule. Returns the worst of the round: a change whose outcome is unknown
+ * weighs more than any other failure. */
+static weir_status machine_take_answers(weir_machine *machine) {
   weir_status worst = WEIR_OK;
-  for (size_t n = 0; n < machine->action_count; n++) {
-    const weir_action *action = &machine->actions[n];
-    weir_part *part = &machine->parts[action->rule];
-    weir_status status = status_of(action->kind, action->outcome);
-    machine->away |= shows_absence(action);
-    if (machine->phase == WEIR_PHASE_TAKE_BACK && action->kind != WEIR_GET &&
-        action->outcome == WEIR_DONE)
-      part->went_back = true;
-    if (action->kind == WEIR_SUB && status == WEIR_OK) part->unused = 0;
-    if (status == WEIR_OK)
-      part->method->answer(machine, action->rule, action);
-    else if (worst != WEIR_UNKNOWN_OUTCOME)
-      worst = status;
+  for (size_t n = 0; n < machine->operation_count; n++) {
+    const weir_operation *operation = &machine->operations[n];
+    weir_outcome outcome = operation->outcome;
+    weir_rule_state *rule_state = &machine->rule_states[operation->counter.rule];
+    if (outcome != WEIR_DONE && outcome != WEIR_ABSENT && outcome != WEIR_CONFLICT) {
+      weir_status status = weir_machine_failure(machine, operation);
+      if (worst != WEIR_UNKNOWN_OUTCOME) worst = status;
+      continue;
+    }
+    if (machine->phase == WEIR_PHASE_TAKE_BACK && operation->kind != WEIR_GET &&
+        outcome == WEIR_DONE)
+      rule_state->went_back = true;
+    if (operation->kind == WEIR_SUB) rule_state->unused = 0;
+    rule_state->method->answer(machine, operation->counter.rule, operation);
   }
   return worst;
 }
 
-/* What came after the deadline admits nobody, and what was not sent by then had no time, unless the
- * server is away. Where the store did answer, and there were pauses, it was others who took that
- * time. */
-static weir_status when_late(const weir_machine *machine, weir_status status) {
-  bool had_no_time = status == WEIR_UNAVAILABLE && !machine->away;
-  if (status != WEIR_OK && !had_no_time) return status;
-  for (size_t n = 0; n < machine->action_count; n++)
-    if (machine->actions[n].outcome == WEIR_UNKNOWN) return WEIR_TIMEOUT;
-  return machine->pauses > 0 ? WEIR_CONTENDED : WEIR_TIMEOUT;
-}
-
-/* A denial stands whether or not its cost went back; a lost charge is unknown if its cost did not.
- */
-static void end_take_back(weir_machine *machine, weir_status status) {
-  if (machine->asks->kind == WEIR_ASK_REFUND) {
-    settle_refund(machine, status);
-  } else if (machine->failure != WEIR_OK) {
-    fail(machine, WEIR_UNKNOWN_OUTCOME);
-  } else {
-    weir_judge_denied(machine);
-    machine->phase = WEIR_PHASE_DONE;
-  }
-}
-
-static bool some_conflict(const weir_machine *machine) {
+static bool machine_has_conflict(const weir_machine *machine) {
   for (size_t i = 0; i < machine->stack->count; i++)
-    if (machine->parts[i].conflict) return true;
+    if (machine->rule_states[i].conflict) return true;
   return false;
 }
 
@@ -326,47 +284,55 @@ static bool some_conflict(const weir_machine *machine) {
  */
 
 weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_memo *memo,
-                             weir_ask *asks) {
+                             weir_request_state *requests, weir_operation *operations) {
   memcpy(machine->notes, memo, machine->memo_bytes);
-  machine->asks = asks;
+  machine->requests = requests;
   machine->failure = WEIR_OK;
   machine->in_order = machine->again = machine->looks_along = machine->away = false;
   machine->pauses = machine->lost = 0;
   bool look_first = machine->notes->must_peek && !machine->stack->count_all;
   machine->notes->denied_cost = 0;
-  frame(machine, now_us);
-  bool unseen = machine->stack->count == 1 ? machine->parts[0].method->blind(machine, 0)
-                                           : machine->only_windows;
-  if (asks->kind == WEIR_ASK_RESET)
-    enter(machine, WEIR_PHASE_RESET);
-  else if (unseen && !look_first && weir_stage_has_takes(machine))
-    begin_charge(machine);
+  machine_frame(machine, now_us);
+  bool unseen = machine->only_windows ||
+                (machine->stack->count == 1 && machine->rule_states[0].method->blind(machine, 0));
+  if (requests->kind == WEIR_RESET)
+    weir_machine_enter(machine, WEIR_PHASE_RESET);
+  else if (unseen && !look_first && weir_machine_has_takes(machine))
+    machine_begin_charge(machine);
   else
-    enter(machine, WEIR_PHASE_LOOK);
-  return advance(machine);
+    weir_machine_enter(machine, WEIR_PHASE_LOOK);
+  return machine_advance(machine, operations);
 }
 
-weir_turn weir_machine_resume(weir_machine *machine, int64_t now_us, bool late) {
+void weir_machine_places(const weir_machine *machine, int64_t places[WEIR_RULES_MOST]) {
+  for (size_t i = 0; i < machine->stack->count; i++) {
+    const weir_method *method = machine->rule_states[i].method;
+    places[i] = method->place != NULL ? method->place(machine, i) : 0;
+  }
+}
+
+weir_turn weir_machine_resume(weir_machine *machine, int64_t now_us, bool late,
+                              weir_operation *operations) {
   machine->clock_us = now_us;
   if (machine->phase == WEIR_PHASE_PAUSE) {
-    frame(machine, now_us);
-    enter(machine, WEIR_PHASE_LOOK);
-    if (late) fail(machine, WEIR_CONTENDED);
-    return advance(machine);
+    machine_frame(machine, now_us);
+    weir_machine_enter(machine, WEIR_PHASE_LOOK);
+    if (late) weir_machine_fail(machine, WEIR_CONTENDED);
+    return machine_advance(machine, operations);
   }
-  weir_status status = take_answers(machine);
+  weir_status status = machine_take_answers(machine);
   if (machine->phase == WEIR_PHASE_TAKE_BACK) {
     bool too_late = late && machine->again; /* to charge once more */
-    if (status != WEIR_OK || too_late) end_take_back(machine, status);
-    return advance(machine);
+    if (status != WEIR_OK || too_late) weir_machine_end_take_back(machine, status);
+    return machine_advance(machine, operations);
   }
   if (late && !(machine->phase == WEIR_PHASE_RESET && status == WEIR_OK))
-    status = when_late(machine, status);
-  if (status == WEIR_OK && some_conflict(machine))
-    undo(machine, WEIR_CONTENDED);
+    status = weir_machine_when_late(machine, status);
+  if (status == WEIR_OK && machine_has_conflict(machine))
+    weir_machine_undo(machine, WEIR_CONTENDED);
   else if (status != WEIR_OK && machine->phase == WEIR_PHASE_CHARGE)
-    undo(machine, status);
+    weir_machine_undo(machine, status);
   else if (status != WEIR_OK)
-    fail(machine, status);
-  return advance(machine);
+    weir_machine_fail(machine, status);
+  return machine_advance(machine, operations);
 }

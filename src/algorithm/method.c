@@ -9,9 +9,9 @@ const weir_method *weir_method_of(const weir_rule *rule) {
   return methods[rule->kind];
 }
 
-int64_t weir_method_ttl_us(const weir_rule *rule, const weir_terms *terms) {
-  int64_t ttl_us = weir_method_of(rule)->ttl_us(rule, terms);
-  if (ttl_us < terms->least_ttl_us) ttl_us = terms->least_ttl_us;
+int64_t weir_method_ttl_us(const weir_rule *rule, const weir_settings *settings) {
+  int64_t ttl_us = weir_method_of(rule)->ttl_us(rule, settings);
+  if (ttl_us < settings->least_ttl_us) ttl_us = settings->least_ttl_us;
   return ttl_us < WEIR_TTL_MOST_US ? ttl_us : WEIR_TTL_MOST_US;
 }
 
@@ -23,27 +23,4 @@ uint32_t weir_plan_stake(int64_t part, int64_t whole) {
     shift++;
   int64_t half = whole >> shift >> 1;
   return (uint32_t)(((part >> shift) * (int64_t)WEIR_STAKE_WHOLE + half) / (whole >> shift));
-}
-
-/* What is charged, or goes back; a read says nothing by itself, and few stores want to know. */
-static uint32_t stake_of(const weir_machine *machine, size_t i, weir_operation_kind kind) {
-  const weir_part *part = &machine->parts[i];
-  if (!(machine->terms->traits & WEIR_TRAIT_STAKE) || kind == WEIR_GET || kind == WEIR_DROP)
-    return 0;
-  return weir_plan_stake(kind == WEIR_SUB ? part->unused : part->charge,
-                         weir_rule_capacity(&machine->stack->rules[i]));
-}
-
-weir_action *weir_plan(weir_machine *machine, size_t i, weir_operation_kind kind, weir_place place,
-                       int64_t index) {
-  weir_action *action = &machine->actions[machine->action_count++];
-  *action = (weir_action){
-      .kind = kind,
-      .rule = (uint32_t)i,
-      .place = place,
-      .index = index,
-      .ttl_us = weir_method_ttl_us(&machine->stack->rules[i], machine->terms),
-      .stake = stake_of(machine, i, kind),
-  };
-  return action;
 }

@@ -1,8 +1,9 @@
 /* A method: what one kind of rule is to the machine. The machine owns order, groups, failures and
  * time; a method knows which operations its rule needs and what their answers mean.
  *
- * A part stands for one rule in one machine. What a part believes of the key is called its notes:
- * it begins with what the memo kept, answers replace it, and `note` adds what was admitted since.
+ * A rule state stands for one rule in one machine. What a rule state believes of the key is called
+ * its notes: it begins with what the memo has cached, answers replace it, and `note` adds what was
+ * admitted since.
  */
 #ifndef WEIR_ALGORITHM_METHOD_H
 #define WEIR_ALGORITHM_METHOD_H
@@ -24,79 +25,95 @@ typedef struct weir_method {
   unsigned (*needs)(unsigned traits);
 
   /* How long a key must live after it was written: as long as anybody may ask for it. */
-  int64_t (*ttl_us)(const weir_rule *rule, const weir_terms *terms);
+  int64_t (*ttl_us)(const weir_rule *rule, const weir_settings *settings);
 
   /* Bytes of what a memo keeps of one rule, a multiple of 8, where zeroed means nothing known; and
    * of what the method knows besides while a machine runs, zeroed before each frame(). */
   size_t (*memory_bytes)(const weir_rule *rule);
   size_t state_bytes;
 
-  /* Most operations that the part plans for one round. */
-  size_t (*actions_most)(const weir_rule *rule);
+  /* Most operations that the rule state plans for one round. */
+  size_t (*operations_most)(const weir_rule *rule);
 
-  /* Moves part i to machine->now_us: what the memo keeps and is still true stays, all else is not
-   * known. Begins every look and every charge. */
+  /* Moves rule state i to machine->now_us: what the memo keeps and is still true stays, all else is
+   * not known. Begins every look and every charge. */
   void (*frame)(weir_machine *machine, size_t i);
 
-  /* Whether part i may be charged without a look; asked after `frame`. */
+  /* Whether rule state i, the only one, may be charged without a look; asked after `frame`, unless
+   * `charges_at_once` says so already. */
   bool (*blind)(const weir_machine *machine, size_t i);
 
   /* Each plans operations for one round with weir_plan(). They are called again after every round,
-   * and are through when they plan nothing; part->step counts the rounds.
+   * and are through when they plan nothing; rule_state->step counts the rounds.
    *
    * look: reads until `room` and `figures` have what they need; changes nothing.
-   * charge: adds part->charge (above 0); sets part->charged once the store confirmed it, or
-   *   part->conflict when others were faster and nothing of it stays.
-   * take_back: gives back part->unused (above 0) of what was charged, or of what `refund` chose. It
-   *   is 0 afterwards, which after a SUB the machine sees to, unless something has to stay charged;
-   *   part->conflict when others kept it out.
+   * charge: adds rule_state->charge (above 0); sets rule_state->charged once the store confirmed
+   * it, or rule_state->conflict when others were faster and nothing of it stays. take_back: gives
+   * back rule_state->unused (above 0) of what was charged, or of what `refund` chose. It is 0
+   * afterwards, which after a SUB the machine sees to, unless something has to stay charged;
+   *   rule_state->conflict when others kept it out.
    * reset: removes all that is stored. */
   void (*look)(weir_machine *machine, size_t i);
   void (*charge)(weir_machine *machine, size_t i);
   void (*take_back)(weir_machine *machine, size_t i);
   void (*reset)(weir_machine *machine, size_t i);
 
-  /* Takes in one outcome of this part: DONE, ABSENT or CONFLICT. After a charge the part's notes
-   * hold what was there without it. */
-  void (*answer)(weir_machine *machine, size_t i, const weir_action *action);
+  /* Takes in one outcome of this rule state: DONE, ABSENT or CONFLICT. After a charge the rule
+   * state's notes hold what was there without it. */
+  void (*answer)(weir_machine *machine, size_t i, const weir_operation *operation);
 
   /* With count=all: whether the cost of a denied request may stay, or the count is about to
    * overflow. NULL: rules without that option. */
-  bool (*keeps_denied)(const weir_part *part);
+  bool (*keeps_denied)(const weir_rule_state *rule_state);
 
-  /* The largest cost that fits on top of the notes, for an ask with these wishes; 0: none. */
-  int64_t (*room)(const weir_rule *rule, const weir_part *part, const weir_ask *ask);
+  /* The largest cost that fits on top of the notes, for a request with these wishes; 0: none. */
+  int64_t (*room)(const weir_rule *rule, const weir_rule_state *rule_state,
+                  const weir_request_state *request);
 
   /* When the oldest of the notes was read. NULL: rules that read all of them in every decision. */
   int64_t (*oldest_us)(const weir_machine *machine, size_t i);
 
-  /* Counts a cost as admitted (below 0: no longer), in part and memo. Called before `figures` and
-   * `delay` of the same ask. */
+  /* Counts a cost as admitted (below 0: no longer), in rule state and memo. Called before `figures`
+   * and `delay` of the same request. */
   void (*note)(weir_machine *machine, size_t i, int64_t cost);
 
   /* remaining, retry_after_us (where the cost is denied) and reset_after_us, as the notes stand. */
-  void (*figures)(const weir_rule *rule, const weir_part *part, const weir_ask *ask, int64_t cost,
-                  bool denied, weir_decision *decision);
+  void (*figures)(const weir_rule *rule, const weir_rule_state *rule_state,
+                  const weir_request_state *request, int64_t cost, bool denied,
+                  weir_decision *decision);
 
   /* How long the holder of this cost must wait, asked before it is noted. NULL: never. */
-  int64_t (*delay)(const weir_rule *rule, const weir_part *part, int64_t cost);
+  int64_t (*delay)(const weir_rule *rule, const weir_rule_state *rule_state, int64_t cost);
 
-  /* Where the slot of what was just noted ends (weir_ask.ends). NULL: rules without slots. */
+  /* Where the slot of what was just noted ends (weir_request_state.ends). NULL: rules without
+   * slots. */
   int64_t (*slot)(const weir_machine *machine, size_t i);
 
-  /* Writes down with weir_held_add() that this much of a charge stays in the store; below 0: goes
-   * back, as the part's notes say. NULL: the method sees to it by itself. */
-  void (*hold)(weir_machine *machine, size_t i, int64_t cost);
+  /* Writes down with weir_expected_add() that this much of a charge stays in the store; below 0:
+   * goes back, as the rule state's notes say. NULL: the method sees to it by itself. */
+  void (*expect)(weir_machine *machine, size_t i, int64_t cost);
 
-  /* After a look: chooses what a refund of `cost` (above 0) gives back, in part->unused; 0 where it
-   * no longer matters. False when less than that is charged. */
-  bool (*refund)(weir_machine *machine, size_t i, const weir_ask *ask, int64_t cost);
+  /* After a look: chooses what a refund of `cost` (above 0) gives back, in rule_state->unused; 0
+   * where it no longer matters. False when less than that is charged. */
+  bool (*refund)(weir_machine *machine, size_t i, const weir_request_state *request, int64_t cost);
 
   /* Room and figures for this cost by the memory alone, for a denial without the store; false: it
    * does not know enough. */
-  bool (*recall)(const weir_rule *rule, const weir_terms *terms, const void *memory, int64_t now_us,
-                 const weir_ask *ask, int64_t cost, int64_t *room, weir_decision *figures);
+  bool (*recall)(const weir_rule *rule, const weir_settings *settings, const void *memory,
+                 int64_t now_us, const weir_request_state *request, int64_t cost, int64_t *room,
+                 weir_decision *figures);
+
+  /* Which place was charged: a window's cell, a quota's start. NULL: what buckets and logs charge
+   * is in no place that stands still. */
+  int64_t (*place)(const weir_machine *machine, size_t i);
+
+  /* What was charged to this place changes without a machine: it has to be read again. NULL: rules
+   * that read all they use in every decision. */
+  void (*doubt)(const weir_stack *stack, weir_memo *memo, size_t i, int64_t place);
 } weir_method;
+
+/* The same as weir_memo_own(), to write. */
+void *weir_memo_memory(const weir_stack *stack, weir_memo *memo, size_t i);
 
 extern const weir_method weir_window_method; /* fixed and sliding windows */
 extern const weir_method weir_bucket_method; /* token and leaky buckets */
@@ -105,13 +122,17 @@ extern const weir_method weir_log_method;
 
 const weir_method *weir_method_of(const weir_rule *rule);
 
-/* Appends an operation of part i to this round; the caller sets what the kind needs beyond these.
+/* Appends an operation of rule state i to this round; the caller sets what the kind needs beyond
+ * these.
  */
-weir_action *weir_plan(weir_machine *machine, size_t i, weir_operation_kind kind, weir_place place,
-                       int64_t index);
+weir_operation *weir_plan(weir_machine *machine, size_t i, weir_operation_kind kind,
+                          weir_place place, int64_t index);
+
+/* Whether some take is open. */
+bool weir_machine_has_takes(const weir_machine *machine);
 
 /* A method's ttl_us: at least what the limiter asks for, at most what a store takes. */
-int64_t weir_method_ttl_us(const weir_rule *rule, const weir_terms *terms);
+int64_t weir_method_ttl_us(const weir_rule *rule, const weir_settings *settings);
 
 /* On top of every TTL: stores count whole seconds. */
 #define WEIR_TTL_SLACK_US INT64_C(2000000)

@@ -6,7 +6,7 @@
 
 typedef struct weir_window_memory {
   int64_t first; /* which cell cells[0] is */
-  int64_t count; /* how many are kept */
+  int64_t count; /* how many are cached */
   weir_cell cells[];
 } weir_window_memory;
 

@@ -1,3 +1,4 @@
+/* Runs the processes of a benchmark, round after round, and adds up what each has measured. */
 #include "bench/bench.h"
 
 #include <errno.h>
@@ -26,6 +27,7 @@ struct shared {
 struct run {
   const weir_bench_plan *plan;
   weir_stack stack;
+  bool leases; /* weir_bench.leases */
   weir_bench_target targets[WEIR_BENCH_STORES_MOST];
   struct shared *memory;
   size_t memory_bytes;
@@ -99,13 +101,13 @@ static weir_status status_of(const struct run *run) {
 /* --- figures -----------------------------------------------------------------------------------
  */
 
-/* The most that one key can have been admitted within `us`: as docs/guarantees.md has it. */
+/* The most that one key can have been admitted within `us`: as docs/guarantees.md has it. A use of
+ * a lease comes later than its charge, which is what a bucket's reserve is for: B, not B'. */
 static double most_of_rule(const weir_rule *rule, double us) {
   double periods = us / (double)rule->period_us;
-  if (weir_rule_is_bucket(rule))
-    return (double)weir_rule_capacity(rule) + (double)rule->limit * periods;
-  bool aligned = rule->kind == WEIR_FIXED_WINDOW || rule->kind == WEIR_QUOTA;
-  double whole = (double)(int64_t)periods + (aligned ? 2 : 1); /* that can begin or lie within */
+  if (weir_rule_moves_in_time(rule)) return (double)rule->burst + (double)rule->limit * periods;
+  double whole = (double)(int64_t)periods +
+                 (weir_rule_slides(rule) ? 1 : 2); /* that can begin or lie within */
   return (double)weir_rule_bound(rule) * whole;
 }
 
@@ -116,6 +118,18 @@ static double most_admitted(const struct run *run, double us) {
     if (least < 0 || most < least) least = most;
   }
   return least * (run->plan->pattern == WEIR_BENCH_HOT ? 1 : run->plan->keys);
+}
+
+/* Of all processes together. */
+static void add_up_leases(const struct run *run, weir_bench_figures *figures) {
+  figures->leased = figures->lease_used = figures->lease_returned = figures->lease_lost = 0;
+  for (unsigned i = 0; i < run->plan->processes; i++) {
+    const weir_bench_share *share = &run->memory->shares[i];
+    figures->leased += (double)share->leased;
+    figures->lease_used += (double)share->lease_used;
+    figures->lease_returned += (double)share->lease_returned;
+    figures->lease_lost += (double)share->lease_lost;
+  }
 }
 
 static void add_up(const struct run *run, const weir_bench_slice *slice,
@@ -147,6 +161,8 @@ static void add_up(const struct run *run, const weir_bench_slice *slice,
   figures->late = (double)late / each;
   figures->admitted = slice->baseline ? NOT_KNOWN : (double)admitted;
   figures->allowed = slice->baseline ? NOT_KNOWN : most_admitted(run, (double)lived_us);
+  figures->leased = figures->lease_used = figures->lease_returned = figures->lease_lost = NOT_KNOWN;
+  if (run->leases && !slice->baseline) add_up_leases(run, figures);
 }
 
 static int compare(const void *left, const void *right) {
@@ -199,13 +215,13 @@ static bool run_processes(struct run *run, const weir_bench_slice *slice,
                           weir_bench_figures *figures) {
   weir_bench_served before, after;
   if (!start_children(run, slice) || !await(run, false)) return false;
-  bool told = weir_bench_served_read(slice->target, &before);
+  bool known = weir_bench_served_read(slice->target, &before);
   atomic_store(&run->memory->go, weir_monotonic_us() + START_US);
   if (!await(run, true)) return false;
-  told = told && weir_bench_served_read(slice->target, &after);
-  figures->commands = told ? (double)weir_bench_served_between(&before, &after) : NOT_KNOWN;
+  known = known && weir_bench_served_read(slice->target, &after);
+  figures->commands = known ? (double)weir_bench_served_between(&before, &after) : NOT_KNOWN;
   add_up(run, slice, figures);
-  if (!told) figures->commands = NOT_KNOWN;
+  if (!known) figures->commands = NOT_KNOWN;
   return true;
 }
 
@@ -280,6 +296,8 @@ weir_status weir_bench_run(const weir_bench_plan *plan, weir_bench *bench, weir_
   weir_status status = weir_stack_parse(plan->rule, processes, &run.stack, run.message);
   if (status == WEIR_OK) status = line_up(&run, bench);
   if (status != WEIR_OK) return status;
+  bench->leases = run.leases =
+      run.stack.rules[0].lease_us > 0 && !(plan->limiter.flags & WEIR_NO_LEASES);
   run.memory_bytes = sizeof *run.memory + plan->processes * sizeof run.memory->shares[0];
   run.memory =
       mmap(NULL, run.memory_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

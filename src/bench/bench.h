@@ -43,6 +43,8 @@ typedef struct weir_bench_figures {
   double late;        /* share of the requests that got no decision in time, or were contended */
   double admitted;    /* of the slice with its warm-up */
   double allowed;     /* the most that the rule can have admitted meanwhile */
+  /* In cost, as weir_limiter_counts has them; not known where nothing is leased. */
+  double leased, lease_used, lease_returned, lease_lost;
 } weir_bench_figures;
 
 typedef struct weir_bench_contestant {
@@ -57,6 +59,7 @@ typedef struct weir_bench_contestant {
 } weir_bench_contestant;
 
 typedef struct weir_bench {
+  bool leases;             /* the rule has lease=, and the limiters' options let them */
   size_t contestant_count; /* each store, followed by its raw loop if there is one */
   weir_bench_contestant contestants[WEIR_BENCH_CONTESTANTS_MOST];
 } weir_bench;

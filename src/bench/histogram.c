@@ -1,3 +1,4 @@
+/* Times in bins whose width grows with the time. */
 #include "bench/histogram.h"
 
 #include <stddef.h>

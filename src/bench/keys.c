@@ -1,3 +1,4 @@
+/* Which key the next request is for. */
 #include "bench/keys.h"
 
 #include <inttypes.h>

@@ -1,3 +1,5 @@
+/* The raw loop and its socket: which server a URL names, how it is greeted, and one increment after
+ * another. */
 #include "bench/raw.h"
 
 #include <errno.h>
@@ -128,8 +130,8 @@ static void say_text(weir_bench_raw *raw, const char *text) {
 
 /* One word of a Redis command. */
 static void say_word(weir_bench_raw *raw, const char *word, size_t length) {
-  char front[32];
-  say(raw, front, (size_t)snprintf(front, sizeof front, "$%zu\r\n", length));
+  char header[32];
+  say(raw, header, (size_t)snprintf(header, sizeof header, "$%zu\r\n", length));
   say(raw, word, length);
   say(raw, "\r\n", 2);
 }
@@ -167,10 +169,10 @@ static bool log_in(weir_bench_raw *raw, weir_message *message) {
     if (named) say_word(raw, target->user, strlen(target->user));
     say_word(raw, target->password, strlen(target->password));
   } else {
-    char front[64];
+    char header[64];
     size_t length = strlen(target->user) + 1 + strlen(target->password);
-    snprintf(front, sizeof front, "set auth 0 0 %zu\r\n", length);
-    say_text(raw, front);
+    snprintf(header, sizeof header, "set auth 0 0 %zu\r\n", length);
+    say_text(raw, header);
     say_text(raw, target->user);
     say_text(raw, " ");
     say_text(raw, target->password);
@@ -297,13 +299,13 @@ static bool count_memcached(weir_bench_raw *raw, weir_bench_served *served, weir
   };
   say_text(raw, "stats\r\n");
   const char *line = flush(raw, message) ? read_line(raw, message) : NULL;
-  bool told = line != NULL && strncmp(line, "STAT ", 5) == 0;
+  bool known = line != NULL && strncmp(line, "STAT ", 5) == 0;
   for (; line != NULL && strncmp(line, "STAT ", 5) == 0; line = read_line(raw, message)) {
     served->meta += number_in(line, "STAT cmd_meta ");
     for (size_t i = 0; i < sizeof counted / sizeof counted[0]; i++)
       served->commands += number_in(line, counted[i]);
   }
-  return told && line != NULL;
+  return known && line != NULL;
 }
 
 static bool count_redis(weir_bench_raw *raw, weir_bench_served *served, weir_message *message) {
@@ -324,10 +326,10 @@ bool weir_bench_served_read(const weir_bench_target *target, weir_bench_served *
   *served = (weir_bench_served){0};
   for (size_t i = 0; target->raw && i < target->host_count; i++) {
     weir_bench_raw *raw = weir_bench_raw_open(target, i, &ignored);
-    bool told = raw != NULL && (target->redis ? count_redis(raw, served, &ignored)
-                                              : count_memcached(raw, served, &ignored));
+    bool known = raw != NULL && (target->redis ? count_redis(raw, served, &ignored)
+                                               : count_memcached(raw, served, &ignored));
     weir_bench_raw_close(raw);
-    if (!told) return false;
+    if (!known) return false;
   }
   return target->raw && target->host_count > 0;
 }

@@ -1,3 +1,4 @@
+/* One process of a benchmark: its threads, and what each of them does and measures. */
 #include "bench/slice.h"
 
 #include <errno.h>
@@ -261,11 +262,20 @@ static void report(const struct team *team, weir_bench_share *share) {
   }
 }
 
-static uint64_t rounds_of(const struct team *team) {
+/* All 0 for the raw loop. */
+static weir_limiter_counts counts_of(const struct team *team) {
   weir_limiter_counts counts = {.size = sizeof counts};
-  if (team->limiter == NULL) return 0;
-  weir_limiter_read_counts(team->limiter, &counts);
-  return counts.round_trips;
+  if (team->limiter != NULL) weir_limiter_read_counts(team->limiter, &counts);
+  return counts;
+}
+
+static void report_work(const weir_limiter_counts *before, const weir_limiter_counts *after,
+                        weir_bench_share *share) {
+  share->rounds = after->round_trips - before->round_trips;
+  share->leased = after->leased - before->leased;
+  share->lease_used = after->lease_used - before->lease_used;
+  share->lease_returned = after->lease_returned - before->lease_returned;
+  share->lease_lost = after->lease_lost - before->lease_lost;
 }
 
 /* Between the two barriers the workers stand still. */
@@ -273,7 +283,7 @@ static void run_clock(struct team *team, weir_bench_share *share, int64_t born_u
   pthread_barrier_wait(&team->barrier);
   atomic_store(&share->ready, true);
   int64_t go_us = await_go(team->slice);
-  uint64_t rounds = rounds_of(team);
+  weir_limiter_counts before = counts_of(team);
   int64_t client_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
   team->end_us = go_us + team->slice->time_us;
   pthread_barrier_wait(&team->barrier);
@@ -281,7 +291,8 @@ static void run_clock(struct team *team, weir_bench_share *share, int64_t born_u
     pthread_join(team->workers[i].thread, NULL);
   int64_t end_us = weir_monotonic_us();
   share->client_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - client_ns;
-  share->rounds = rounds_of(team) - rounds;
+  weir_limiter_counts after = counts_of(team);
+  report_work(&before, &after, share);
   share->elapsed_us = end_us - go_us;
   share->lived_us = end_us - born_us;
 }

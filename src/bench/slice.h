@@ -15,9 +15,10 @@ typedef struct weir_bench_share {
   atomic_bool done;
   weir_status status; /* WEIR_OK, or why this process gave up */
   weir_message message;
-  uint64_t decisions, admitted, local, late; /* while the clock ran */
-  uint64_t warm_admitted;                    /* before */
-  uint64_t rounds;
+  uint64_t decisions, admitted, local, late;               /* while the clock ran */
+  uint64_t warm_admitted;                                  /* before */
+  uint64_t rounds;                                         /* while the clock ran, as are: */
+  uint64_t leased, lease_used, lease_returned, lease_lost; /* in cost */
   int64_t elapsed_us;
   int64_t lived_us; /* since the first decision of all */
   int64_t client_ns;

@@ -1,3 +1,4 @@
+/* Reads one line of a web server's access log, in the common or combined format. */
 #include "access_log.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* bench: reads what to measure, has src/bench measure it, and shows the figures. */
 #include <string.h>
 #include <unistd.h>
 

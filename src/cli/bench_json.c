@@ -1,3 +1,4 @@
+/* The figures of bench for programs. */
 #include "bench_report.h"
 #include "json.h"
 

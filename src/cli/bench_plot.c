@@ -1,3 +1,4 @@
+/* The figures of bench as a picture. */
 #include <stdio.h>
 #include <string.h>
 

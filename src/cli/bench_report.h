@@ -32,7 +32,8 @@ typedef struct weir_cli_figure {
   const char *name;  /* in JSON */
   size_t offset;     /* in weir_bench_figures */
   int digits;
-  bool ratio; /* compared with the raw loop */
+  bool ratio;     /* compared with the raw loop */
+  bool of_leases; /* in the table only where something is leased */
 } weir_cli_figure;
 
 extern const weir_cli_figure weir_cli_figures[];

@@ -1,3 +1,4 @@
+/* The figures of bench for people. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
@@ -9,17 +10,21 @@ enum { LABEL_WIDTH = 30 };
 #define FIGURE(member) offsetof(weir_bench_figures, member)
 
 const weir_cli_figure weir_cli_figures[] = {
-    {"decisions/s", "decisions_per_second", FIGURE(rate), 0, true},
-    {"p50 us", "p50_us", FIGURE(p50_us), 1, true},
-    {"p99 us", "p99_us", FIGURE(p99_us), 1, true},
-    {"p99.9 us", "p999_us", FIGURE(p999_us), 1, true},
-    {"commands", "commands_per_decision", FIGURE(commands), 3, true},
-    {"trips", "round_trips_per_decision", FIGURE(round_trips), 3, true},
-    {"client us", "client_us_per_decision", FIGURE(client_us), 2, true},
-    {"local", "local_share", FIGURE(local), 3, false},
-    {"late", "late_share", FIGURE(late), 4, false},
-    {"admitted", "admitted", FIGURE(admitted), 0, false},
-    {"at most", "allowed", FIGURE(allowed), 0, false},
+    {"decisions/s", "decisions_per_second", FIGURE(rate), 0, true, false},
+    {"p50 us", "p50_us", FIGURE(p50_us), 1, true, false},
+    {"p99 us", "p99_us", FIGURE(p99_us), 1, true, false},
+    {"p99.9 us", "p999_us", FIGURE(p999_us), 1, true, false},
+    {"commands", "commands_per_decision", FIGURE(commands), 3, true, false},
+    {"trips", "round_trips_per_decision", FIGURE(round_trips), 3, true, false},
+    {"client us", "client_us_per_decision", FIGURE(client_us), 2, true, false},
+    {"local", "local_share", FIGURE(local), 3, false, false},
+    {"late", "late_share", FIGURE(late), 4, false, false},
+    {"admitted", "admitted", FIGURE(admitted), 0, false, false},
+    {"at most", "allowed", FIGURE(allowed), 0, false, false},
+    {"leased", "leased", FIGURE(leased), 0, false, true},
+    {"used", "lease_used", FIGURE(lease_used), 0, false, true},
+    {"returned", "lease_returned", FIGURE(lease_returned), 0, false, true},
+    {"lost", "lease_lost", FIGURE(lease_lost), 0, false, true},
 };
 const size_t weir_cli_figure_count = sizeof weir_cli_figures / sizeof weir_cli_figures[0];
 
@@ -50,15 +55,21 @@ const weir_bench_contestant *weir_cli_bench_raw(const weir_bench *bench,
   return !contestant->baseline && there ? next : NULL;
 }
 
+static bool is_shown(const weir_bench *bench, const weir_cli_figure *figure) {
+  return bench->leases || !figure->of_leases;
+}
+
 static int width_of(const weir_cli_figure *figure) {
   size_t title = strlen(figure->title);
   return (int)(title < 9 ? 9 : title) + 2;
 }
 
-static void write_row(FILE *out, const char *label, const weir_bench_figures *figures) {
+static void write_row(FILE *out, const weir_bench *bench, const char *label,
+                      const weir_bench_figures *figures) {
   fprintf(out, "%-*.*s", LABEL_WIDTH, LABEL_WIDTH, label);
   for (size_t i = 0; i < weir_cli_figure_count; i++) {
     const weir_cli_figure *figure = &weir_cli_figures[i];
+    if (!is_shown(bench, figure)) continue;
     double value = weir_bench_figure_at(figures, figure->offset);
     if (value < 0)
       fprintf(out, "%*s", width_of(figure), "-");
@@ -68,10 +79,11 @@ static void write_row(FILE *out, const char *label, const weir_bench_figures *fi
   fputc('\n', out);
 }
 
-static void write_ratios(FILE *out, const weir_bench_contestant *store) {
+static void write_ratios(FILE *out, const weir_bench *bench, const weir_bench_contestant *store) {
   fprintf(out, "%-*s", LABEL_WIDTH, "  ratio");
   for (size_t i = 0; i < weir_cli_figure_count; i++) {
     const weir_cli_figure *figure = &weir_cli_figures[i];
+    if (!is_shown(bench, figure)) continue;
     double value = weir_bench_figure_at(&store->ratio, figure->offset);
     if (!figure->ratio || value < 0)
       fprintf(out, "%*s", width_of(figure), "-");
@@ -96,13 +108,14 @@ void weir_cli_bench_text(FILE *out, const weir_bench_plan *plan, const weir_benc
   write_plan(out, plan);
   fprintf(out, "%-*s", LABEL_WIDTH, "");
   for (size_t i = 0; i < weir_cli_figure_count; i++)
-    fprintf(out, "%*s", width_of(&weir_cli_figures[i]), weir_cli_figures[i].title);
+    if (is_shown(bench, &weir_cli_figures[i]))
+      fprintf(out, "%*s", width_of(&weir_cli_figures[i]), weir_cli_figures[i].title);
   fputc('\n', out);
   for (size_t i = 0; i < bench->contestant_count; i++) {
     const weir_bench_contestant *contestant = &bench->contestants[i];
     char label[WEIR_CLI_LABEL_BYTES];
     weir_cli_bench_label(contestant, label);
-    write_row(out, label, &contestant->median);
-    if (contestant->baseline) write_ratios(out, contestant - 1);
+    write_row(out, bench, label, &contestant->median);
+    if (contestant->baseline) write_ratios(out, bench, contestant - 1);
   }
 }

@@ -1,3 +1,4 @@
+/* A decision for programs: one object. */
 #include "decision.h"
 #include "json.h"
 

@@ -1,3 +1,4 @@
+/* A decision for people, and as a line of replay. */
 #include <inttypes.h>
 
 #include "decision.h"

@@ -1,3 +1,4 @@
+/* Keeps what doctor is told, until all of it is printed. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* Findings of doctor for programs: one object a line, in the order in which they were told. */
 #include "doctor.h"
 #include "json.h"
 

@@ -1,3 +1,4 @@
+/* Findings of doctor for people: server by server, then the store. */
 #include <string.h>
 
 #include "doctor.h"

@@ -1,3 +1,4 @@
+/* Runs gnuplot, and feeds it. */
 #include "gnuplot.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Prints JSON: one object a line, numbers with as many digits as they mean. */
 #include "json.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* The program's entry: finds the command, and prints what help says. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,6 +56,7 @@ static const char help_text[] =
     "  --no-local-denial    ask the store even for requests known to be denied\n"
     "  --no-cached-cells    read finished cells from the store every time\n"
     "  --no-combining       decide requests that meet at a key one after another\n"
+    "  --no-leases          charge nothing ahead, whatever lease= says (bench; others never do)\n"
     "  --                   what follows is no option\n"
     "\n"
     "exit status of take and peek: 0 allowed, 1 denied; of all commands: 2 the arguments or the\n"
@@ -139,7 +141,7 @@ int main(int argc, char **argv) {
   if (strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
     return print_alone(argc, argv, help_text);
   if (strcmp(name, "version") == 0 || strcmp(name, "--version") == 0)
-    return print_alone(argc, argv, "weir " WEIR_VERSION "\n");
+    return print_alone(argc, argv, "weir " WEIR_VERSION_TEXT "\n");
   weir_cli_error(
       "unknown command \"%s\"; take, peek, refund, reset, replay, simulate, bench, doctor, help "
       "and version are accepted; see \"weir help\"",

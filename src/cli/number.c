@@ -1,3 +1,4 @@
+/* Whole numbers in text, strictly: digits and nothing else. */
 #include "number.h"
 
 bool weir_cli_parse_integer(const char *text, size_t length, int64_t most, int64_t *value) {

@@ -1,13 +1,13 @@
+/* Which options there are, which commands know them, and what each sets. option_values.c says which
+ * values they take. */
 #include "options.h"
 
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "number.h"
+#include "option_values.h"
 #include "report.h"
-#include "request.h"
-#include "shown.h"
 
 #define SEE_HELP "; see \"weir help\""
 
@@ -39,7 +39,8 @@ enum option_id {
   OPTION_PROCESSES,
   OPTION_NO_LOCAL_DENIAL,
   OPTION_NO_CACHED_CELLS,
-  OPTION_NO_COMBINING
+  OPTION_NO_COMBINING,
+  OPTION_NO_LEASES
 };
 
 static const struct option all_options[] = {
@@ -70,134 +71,9 @@ static const struct option all_options[] = {
     {"no-local-denial", no_argument, NULL, OPTION_NO_LOCAL_DENIAL},
     {"no-cached-cells", no_argument, NULL, OPTION_NO_CACHED_CELLS},
     {"no-combining", no_argument, NULL, OPTION_NO_COMBINING},
+    {"no-leases", no_argument, NULL, OPTION_NO_LEASES},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0}};
-
-static bool read_integer(const char *name, const char *text, int64_t most, int64_t *value) {
-  if (weir_cli_parse_integer(text, strlen(text), most, value) && *value >= 1) return true;
-  weir_cli_error("%s \"%s\": a whole number from 1 to %lld is accepted", name,
-                 weir_cli_show(text).text, (long long)most);
-  return false;
-}
-
-/* One cost for every rule, or one per rule. A 0 leaves a rule out, so it makes sense in a list
- * only.
- */
-static bool read_costs(const char *text, weir_cli_options *options) {
-  bool list = strchr(text, ',') != NULL;
-  int64_t sum = 0;
-  options->cost_count = 0;
-  for (const char *at = text; options->cost_count < WEIR_CLI_COSTS_MOST; at++) {
-    size_t length = strcspn(at, ",");
-    int64_t *cost = &options->costs[options->cost_count++];
-    if (!weir_cli_parse_integer(at, length, WEIR_CLI_COST_MOST, cost)) break;
-    sum += *cost;
-    if (*(at += length) == '\0') {
-      if (sum > 0) return true;
-      break;
-    }
-  }
-  weir_cli_error("--cost \"%s\": %s", weir_cli_show(text).text,
-                 list ? "a list of 2 to 8 whole numbers from 0 to 2147483648, one per rule and one "
-                        "above 0, is accepted"
-                      : "a whole number from 1 to 2147483648 is accepted");
-  return false;
-}
-
-static bool read_wait(const char *text, weir_cli_options *options) {
-  static const int64_t default_us = 60000000, most_us = 1800000000;
-  bool zero = strcmp(text, "0s") == 0;
-  options->wait_us = 0;
-  if (!zero &&
-      (!weir_duration_parse(text, strlen(text), &options->wait_us) || options->wait_us > most_us)) {
-    weir_cli_error("--wait \"%s\": a whole duration from 0s to 30m is accepted, such as 2200ms",
-                   weir_cli_show(text).text);
-    return false;
-  }
-  options->limiter.longest_wait_us = options->wait_us > default_us ? options->wait_us : default_us;
-  return true;
-}
-
-static bool read_stamp(const char *text, int64_t *at_us) {
-  static const int64_t most_us = INT64_C(253402300799999999); /* the end of the year 9999 */
-  if (weir_cli_parse_integer(text, strlen(text), most_us, at_us)) return true;
-  weir_cli_error("--at \"%s\": microseconds since 1970 are accepted, such as at_us of take --json",
-                 weir_cli_show(text).text);
-  return false;
-}
-
-/* Zero would mean "default" to the library, so it must not get through. */
-static bool read_duration(const char *name, const char *text, int64_t *us) {
-  static const int64_t least_us = 1000, most_us = 60000000;
-  if (weir_duration_parse(text, strlen(text), us) && *us >= least_us && *us <= most_us) return true;
-  weir_cli_error("%s \"%s\": a whole duration from 1ms to 60s is accepted, such as 20ms", name,
-                 weir_cli_show(text).text);
-  return false;
-}
-
-static bool read_processes(const char *text, uint32_t *processes) {
-  int64_t value;
-  if (!read_integer("--processes", text, 100000, &value)) return false;
-  *processes = (uint32_t)value;
-  return true;
-}
-
-static bool read_store(const char *text, weir_cli_options *options) {
-  options->store = text;
-  if (options->store_count < WEIR_CLI_STORES_MOST) {
-    options->stores[options->store_count++] = text;
-    return true;
-  }
-  weir_cli_error("--store is given more than %d times", WEIR_CLI_STORES_MOST);
-  return false;
-}
-
-static bool read_bench_duration(const char *text, int64_t *us) {
-  static const int64_t least_us = 100000, most_us = INT64_C(3600000000);
-  if (weir_duration_parse(text, strlen(text), us) && *us >= least_us && *us <= most_us) return true;
-  weir_cli_error("--duration \"%s\": a whole duration from 100ms to 1h is accepted, such as 2200ms",
-                 weir_cli_show(text).text);
-  return false;
-}
-
-static bool read_rule(const char *text, weir_cli_options *options) {
-  options->rule = text;
-  if (options->rule_count < WEIR_CLI_RULES_MOST) {
-    options->rules[options->rule_count++] = text;
-    return true;
-  }
-  weir_cli_error("--rule is given more than %d times", WEIR_CLI_RULES_MOST);
-  return false;
-}
-
-static bool read_format(const char *text, weir_cli_format *format) {
-  if (strcmp(text, "auto") == 0)
-    *format = WEIR_CLI_FORMAT_AUTO;
-  else if (strcmp(text, "trace") == 0)
-    *format = WEIR_CLI_FORMAT_TRACE;
-  else if (strcmp(text, "access-log") == 0)
-    *format = WEIR_CLI_FORMAT_ACCESS_LOG;
-  else {
-    weir_cli_error("--format \"%s\": auto, trace and access-log are accepted",
-                   weir_cli_show(text).text);
-    return false;
-  }
-  return true;
-}
-
-static bool read_access_key(const char *text, weir_access_key *key) {
-  if (strcmp(text, "client") == 0)
-    *key = WEIR_ACCESS_CLIENT;
-  else if (strcmp(text, "user") == 0)
-    *key = WEIR_ACCESS_USER;
-  else if (strcmp(text, "path") == 0)
-    *key = WEIR_ACCESS_PATH;
-  else {
-    weir_cli_error("--key \"%s\": client, user and path are accepted", weir_cli_show(text).text);
-    return false;
-  }
-  return true;
-}
 
 static bool apply_of_simulation(int id, const char *value, weir_cli_options *options) {
   switch (id) {
@@ -211,38 +87,31 @@ static bool apply_of_simulation(int id, const char *value, weir_cli_options *opt
       options->generate = value;
       return true;
     case OPTION_FORMAT:
-      return read_format(value, &options->format);
+      return weir_cli_read_format(value, &options->format);
     case OPTION_KEY:
-      return read_access_key(value, &options->access_key);
+      return weir_cli_read_access_key(value, &options->access_key);
     default: /* OPTION_ATTACK */
       options->attack = true;
       return true;
   }
 }
 
-static bool set_pattern(weir_cli_options *options, weir_bench_pattern pattern) {
-  bool other = options->pattern != WEIR_BENCH_UNIFORM && options->pattern != pattern;
-  options->pattern = pattern;
-  if (other) weir_cli_error("--hot and --zipf: one of them is accepted");
-  return !other;
-}
-
 static bool apply_of_bench(int id, const char *value, weir_cli_options *options) {
   switch (id) {
     case OPTION_THREADS:
-      return read_integer("--threads", value, WEIR_BENCH_THREADS_MOST, &options->threads);
+      return weir_cli_read_integer("--threads", value, WEIR_BENCH_THREADS_MOST, &options->threads);
     case OPTION_KEYS:
-      return read_integer("--keys", value, WEIR_BENCH_KEYS_MOST, &options->keys);
+      return weir_cli_read_integer("--keys", value, WEIR_BENCH_KEYS_MOST, &options->keys);
     case OPTION_HOT:
-      return set_pattern(options, WEIR_BENCH_HOT);
+      return weir_cli_read_pattern(WEIR_BENCH_HOT, options);
     case OPTION_ZIPF:
-      return set_pattern(options, WEIR_BENCH_ZIPF);
+      return weir_cli_read_pattern(WEIR_BENCH_ZIPF, options);
     case OPTION_BATCH:
-      return read_integer("--batch", value, WEIR_BATCH_MOST, &options->batch);
+      return weir_cli_read_integer("--batch", value, WEIR_BATCH_MOST, &options->batch);
     case OPTION_DURATION:
-      return read_bench_duration(value, &options->duration_us);
+      return weir_cli_read_bench_duration(value, &options->duration_us);
     case OPTION_ROUNDS:
-      return read_integer("--rounds", value, WEIR_BENCH_ROUNDS_MOST, &options->rounds);
+      return weir_cli_read_integer("--rounds", value, WEIR_BENCH_ROUNDS_MOST, &options->rounds);
     default: /* OPTION_BASELINE */
       options->baseline = true;
       return true;
@@ -272,17 +141,17 @@ static bool refuse(int id, const char *element) {
 static bool apply(int id, const char *value, weir_cli_options *options) {
   switch (id) {
     case OPTION_STORE:
-      return read_store(value, options);
+      return weir_cli_read_store(value, options);
     case OPTION_RULE:
-      return read_rule(value, options);
+      return weir_cli_read_rule(value, options);
     case OPTION_COST:
-      return read_costs(value, options);
+      return weir_cli_read_costs(value, options);
     case OPTION_UP_TO:
       return true;
     case OPTION_WAIT:
-      return read_wait(value, options);
+      return weir_cli_read_wait(value, options);
     case OPTION_AT:
-      return read_stamp(value, &options->at_us);
+      return weir_cli_read_stamp(value, &options->at_us);
     case OPTION_PLOT:
     case OPTION_PLOT_KEY:
     case OPTION_GENERATE:
@@ -303,11 +172,11 @@ static bool apply(int id, const char *value, weir_cli_options *options) {
       options->json = true;
       return true;
     case OPTION_DEADLINE:
-      return read_duration("--deadline", value, &options->limiter.deadline_us);
+      return weir_cli_read_duration("--deadline", value, &options->limiter.deadline_us);
     case OPTION_CLOCK_ERROR:
-      return read_duration("--clock-error", value, &options->limiter.clock_error_us);
+      return weir_cli_read_duration("--clock-error", value, &options->limiter.clock_error_us);
     case OPTION_PROCESSES:
-      return read_processes(value, &options->limiter.processes);
+      return weir_cli_read_processes(value, &options->limiter.processes);
     case OPTION_NO_LOCAL_DENIAL:
       options->limiter.flags |= WEIR_NO_LOCAL_DENIAL;
       return true;
@@ -316,6 +185,9 @@ static bool apply(int id, const char *value, weir_cli_options *options) {
       return true;
     case OPTION_NO_COMBINING:
       options->limiter.flags |= WEIR_NO_COMBINING;
+      return true;
+    case OPTION_NO_LEASES:
+      options->limiter.flags |= WEIR_NO_LEASES;
       return true;
     default: /* 'h': the only other one there is */
       options->help = true;

@@ -1,3 +1,4 @@
+/* Progress of long work, on a terminal only. */
 #include "progress.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* replay: a trace's requests, decided one by one on the trace's own clock. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

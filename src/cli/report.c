@@ -1,3 +1,4 @@
+/* Errors for people, and the exit status that goes with them. */
 #include "report.h"
 
 #include <errno.h>

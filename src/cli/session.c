@@ -1,3 +1,4 @@
+/* A store and a limiter, opened as the options say, for the commands that make decisions. */
 #include "session.h"
 
 #include "report.h"
@@ -8,8 +9,10 @@ weir_status weir_cli_session_open(const weir_cli_options *options,
   *session = (weir_cli_session){0};
   weir_status status = weir_store_open(options->store, &session->store, message);
   if (status != WEIR_OK) return status;
-  status = weir_limiter_create(session->store, options->rule, limiter_options, &session->limiter,
-                               message);
+  /* Who asks once would leave what is charged ahead behind; and a trace has its own clock. */
+  weir_limiter_options own = *limiter_options;
+  own.flags |= WEIR_NO_LEASES;
+  status = weir_limiter_create(session->store, options->rule, &own, &session->limiter, message);
   if (status != WEIR_OK) {
     weir_cli_session_close(session);
     return status;

@@ -1,3 +1,4 @@
+/* Text from anywhere, made fit for a terminal. */
 #include "shown.h"
 
 #include <stdbool.h>

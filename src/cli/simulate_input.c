@@ -1,3 +1,4 @@
+/* Where the requests of simulate come from: a trace, an access log, a generator. */
 #include "simulate_input.h"
 
 #include <string.h>

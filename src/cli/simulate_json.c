@@ -1,3 +1,4 @@
+/* What simulate has measured, for programs. */
 #include <string.h>
 
 #include "json.h"

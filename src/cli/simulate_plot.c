@@ -1,3 +1,4 @@
+/* What simulate has measured, as a picture. */
 #include "simulate_plot.h"
 
 #include <stdio.h>
@@ -17,7 +18,7 @@ enum {
   WIDTH = 900,       /* pixels, as are the heights */
   PANEL_HEIGHT = 150,
   GAP_HEIGHT = 34, /* between panels, for their titles */
-  FRONT_HEIGHT = 78,
+  HEADER_HEIGHT = 78,
   FOOT_HEIGHT = 60
 };
 
@@ -167,10 +168,10 @@ static weir_status write_data(const weir_cli_options *options, const weir_simula
 }
 
 static double height_of(size_t panels) {
-  return (double)(panels * PANEL_HEIGHT + FRONT_HEIGHT + FOOT_HEIGHT);
+  return (double)(panels * PANEL_HEIGHT + HEADER_HEIGHT + FOOT_HEIGHT);
 }
 
-static void write_front(const struct drawing *drawing, size_t panels) {
+static void write_header(const struct drawing *drawing, size_t panels) {
   FILE *script = drawing->script;
   const struct history *history = drawing->history;
   char period[WEIR_DURATION_BYTES], begin[WEIR_CLI_TIME_BYTES];
@@ -185,7 +186,7 @@ static void write_front(const struct drawing *drawing, size_t panels) {
           "set grid ytics lc rgb '#dddddd'\nset border 3\nset tics nomirror\n"
           "set xrange [0:%d]\nset yrange [0:%lld]\nset format x ''\n"
           "set ylabel 'in the last %s' offset 1,0\n",
-          WIDTH, height, panels, FOOT_HEIGHT / height, 1 - FRONT_HEIGHT / height,
+          WIDTH, height, panels, FOOT_HEIGHT / height, 1 - HEADER_HEIGHT / height,
           GAP_HEIGHT / height, PERIODS_SHOWN, (long long)top, period);
   fputs("set label 1 'key ' . ", script);
   weir_cli_gnuplot_quote(script, history->key, history->key_length < 40 ? history->key_length : 40);
@@ -222,7 +223,7 @@ static weir_status write_script(const weir_cli_options *options, const weir_simu
                             .history = history,
                             .period_us = weir_simulation_rule(simulation, 0)->period_us};
   weir_status status = write_data(options, simulation, &drawing, message);
-  write_front(&drawing, simulation->rule_count);
+  write_header(&drawing, simulation->rule_count);
   for (size_t i = 0; i < simulation->rule_count; i++)
     write_panel(script, simulation, i);
   fputs("unset multiplot\n", script);

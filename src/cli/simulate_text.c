@@ -1,3 +1,4 @@
+/* What simulate has measured, for people. */
 #include <inttypes.h>
 #include <string.h>
 #include <time.h>

@@ -1,3 +1,4 @@
+/* A file of lines, which may be compressed. */
 #include "trace_file.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Reads one line of a trace: "TIME_MS KEY [COST]". */
 #include "trace_line.h"
 
 #include <string.h>

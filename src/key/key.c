@@ -95,3 +95,43 @@ size_t weir_key_counter(const char *prefix, size_t prefix_length, const char *en
   }
   return (size_t)(end - text);
 }
+
+void weir_key_hash(const unsigned char secret[WEIR_KEY_SECRET_BYTES], const void *bytes,
+                   size_t length, uint64_t hash[2]) {
+  _Static_assert((int)WEIR_KEY_SECRET_BYTES == (int)crypto_shorthash_siphashx24_KEYBYTES,
+                 "the secret is a key of SipHash");
+  crypto_shorthash_siphashx24((unsigned char *)hash, bytes, length, secret);
+}
+
+static uint64_t rotate(uint64_t word, int bits) {
+  return word << bits | word >> (64 - bits);
+}
+
+/* Four rounds of SipHash (Aumasson and Bernstein, 2012), as many as it ends with, over a state that
+ * holds both hashes and the numbers. A round is a permutation, so different counters of one key and
+ * rule never have the same state; and without the hashes, which are secret, nobody can tell what
+ * the halves that are added up will be, whatever keys he chooses and however index and entry are
+ * alike. So two of n counters have the same identity by chance alone: n^2 in 2^129, and of one
+ * home, which shares its low bits, n^2 in 2^113. An entry is far below 2^62. */
+void weir_key_identify(const uint64_t key[2], const uint64_t prefix[2], uint64_t mark,
+                       int64_t index, int64_t entry, uint64_t identity[2]) {
+  const uint64_t home = 0xffff;
+  uint64_t a = key[0];
+  uint64_t b = key[1];
+  uint64_t c = prefix[0] ^ (uint64_t)index;
+  uint64_t d = prefix[1] ^ ((uint64_t)entry << 2 | mark);
+  for (int round = 0; round < 4; round++) {
+    a += b;
+    c += d;
+    b = rotate(b, 13) ^ a;
+    d = rotate(d, 16) ^ c;
+    a = rotate(a, 32) + d;
+    c += b;
+    d = rotate(d, 21) ^ a;
+    b = rotate(b, 17) ^ c;
+    c = rotate(c, 32);
+  }
+  identity[0] = a ^ c;
+  identity[1] = ((b ^ d) & ~home) | (key[1] & home);
+  if ((identity[0] | identity[1]) == 0) identity[0] = 1; /* {0, 0} is none */
+}

@@ -1,4 +1,5 @@
-/* Keys: from a caller's bytes to the text that names a counter in every store.
+/* Keys: from a caller's bytes to the text that names a counter in every store, or to the identity
+ * that names it in this process.
  *
  *     weir:[namespace:]<rule tag>:{<encoded key>}:[mark]<index>[.<entry>]
  *
@@ -34,5 +35,16 @@ size_t weir_key_prefix(const char *namespace_text, const char *tag,
 size_t weir_key_counter(const char *prefix, size_t prefix_length, const char *encoded,
                         size_t encoded_length, char mark, int64_t index, int64_t entry,
                         char text[WEIR_COUNTER_KEY_MOST]);
+
+/* A keyed hash of bytes: of a key, or of the prefix of a rule. Who does not know the secret cannot
+ * choose bytes whose hashes are alike. */
+enum { WEIR_KEY_SECRET_BYTES = 16 };
+void weir_key_hash(const unsigned char secret[WEIR_KEY_SECRET_BYTES], const void *bytes,
+                   size_t length, uint64_t hash[2]);
+
+/* weir_operation.identity of the counter `mark`, `index`, `entry` under a key and a rule's prefix,
+ * which are given by their hashes. */
+void weir_key_identify(const uint64_t key[2], const uint64_t prefix[2], uint64_t mark,
+                       int64_t index, int64_t entry, uint64_t identity[2]);
 
 #endif

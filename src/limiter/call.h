@@ -9,92 +9,170 @@
  *     waiting ──> taken ──> done        decided by whoever leads
  *        │ └────> leads ──> taken       the call must take the next group
  *        └──────> done                  out of time: withdrawn, nothing was sent
+ *
+ * call.c is the way of a request that joins and waits; lead.c that of the group it leads.
  */
 #ifndef WEIR_LIMITER_CALL_H
 #define WEIR_LIMITER_CALL_H
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include <weir/backend.h>
 #include <weir/limiter.h>
 
 #include "algorithm/algorithm.h"
 #include "key/key.h"
+#include "memo/leased.h"
 #include "memo/table.h"
 
-typedef struct weir_call weir_call;
+/* A reading of the limiter's clock. A step of that clock makes it mean another time. */
+typedef struct weir_moment {
+  int64_t now_us;
+  unsigned clock_steps; /* so many the clock had made before */
+} weir_moment;
 
-typedef enum weir_member_state {
-  WEIR_MEMBER_WAITING,
-  WEIR_MEMBER_LEADS,
-  WEIR_MEMBER_TAKEN,
-  WEIR_MEMBER_DONE
-} weir_member_state;
-
-/* One request. Its ask comes first: waiting lists hold asks. */
-typedef struct weir_member {
-  weir_ask ask;
-  weir_call *call;
-  weir_entry *entry; /* there as long as the state is before done */
-  weir_shard *shard;
-  const void *key;
-  size_t key_length;
-  _Atomic weir_member_state state; /* changed under the entry's lock, but for the step to done */
-} weir_member;
-
-/* A group this call leads. */
+/* The requests for one key that this call decides together. */
 typedef struct weir_group {
-  weir_entry *entry;
-  weir_ask *asks;
+  weir_memo_entry *entry;
+  weir_request_state *requests;
   weir_machine *machine;
   weir_turn turn;
-  int64_t wake_us;        /* while it pauses: until then, weir_monotonic_us() */
-  size_t first_operation; /* of this round, in the call's operations */
+  int64_t wake_us; /* while it pauses: until then, weir_monotonic_us() */
   size_t encoded_length;
   char encoded[WEIR_ENCODED_MOST];
+  weir_request_state ahead; /* what is charged for requests that may come; cost 0: nothing */
 } weir_group;
 
-struct weir_call {
-  weir_call *next_idle;
-  weir_limiter *limiter;
-  int64_t deadline_us; /* weir_monotonic_us() */
-  int64_t
-      charge_end_us; /* nothing is read or charged from here on; what is left is for giving back */
-  int64_t monotonic_us; /* when it was last looked at: before the call last did anything but wait */
-  int64_t now_us; /* the limiter's, read since the deadline began or the call last waited, ... */
-  unsigned clock_steps; /* ... and how many steps its clock had made before */
-  size_t room;          /* members and groups there is memory for */
-  size_t member_count;
+/* What one key gives back of its lease, in the first round. */
+typedef struct weir_return {
+  weir_memo_entry *entry; /* busy meanwhile */
+  bool of_other;          /* nobody here leads its key */
+  size_t operation_count; /* one for each rule that takes back */
+  weir_lot lot;
+  int64_t places[WEIR_RULES_MOST];
+} weir_return;
+
+/* Of other keys than those that a call leads, a few in each; and of one key, two. */
+enum { WEIR_RETURNS_OF_OTHERS = 4, WEIR_RETURNS_OF_ONE = 2 };
+
+typedef struct weir_call {
+  struct weir_call *next_idle;
+  struct weir_limiter *limiter;
+  weir_moment at; /* read since the deadline began, or the call last led or waited */
+
+  /* All by weir_monotonic_us(). A deadline that has not begun is INT64_MAX, and so is charge_end_us
+   * then. */
+  int64_t deadline_us;
+  int64_t charge_end_us; /* nothing is read or charged from here on; the rest is for giving back */
+  int64_t monotonic_us;  /* when the call last did anything but wait, or before */
+
+  size_t room; /* requests and groups there is memory for */
+  size_t ask_count;
   size_t group_count;
-  weir_member *members;
+  weir_request_state *requests; /* its caller's, or those of its own batch */
+  weir_request_state *batch;    /* memory for a caller who has none */
   weir_group *groups;
-  weir_operation *operations; /* of one round, all groups */
+  weir_return *returns; /* NULL: the rules have no lease */
+  size_t return_count;
+  size_t returning;         /* operations of these: the first that are planned */
+  weir_status returned;     /* WEIR_OK, or why something did not go back */
+  weir_operation *planned;  /* of this round, all groups; while the answers of one round are ... */
+  weir_operation *answered; /* ... read here, the next is planned there: they change places */
+  size_t planned_count;
+  size_t pausing; /* groups that do */
   char (*key_texts)[WEIR_COUNTER_KEY_MOST];
   weir_message failure; /* of the first round that failed */
+  unsigned round_trips; /* so far, and ... */
+  unsigned keys_lost;   /* ... what was found lost: counted when the call is released */
 
   pthread_mutex_t mutex; /* guards what follows */
   pthread_cond_t changed;
-  unsigned events;              /* steps of members made by other threads */
-  const weir_member *explained; /* the first member that has no answer; else the first that only a
-                                   policy has one for; else NULL */
-  bool explained_has_answer;    /* it is of the second kind */
-  weir_message explanation;     /* why the store did not decide it */
-};
+  unsigned events;                     /* steps of its requests that other threads made */
+  const weir_request_state *explained; /* the first that has no answer; else the first that only a
+                                policy has one for; else NULL */
+  bool explained_has_answer;           /* it is of the second kind */
+  weir_message explanation;            /* why the store did not decide it */
+} weir_call;
 
-/* A call with room for `count` members, from the limiter's idle ones or new. NULL: no memory. */
-weir_call *weir_call_acquire(weir_limiter *limiter, size_t count);
+/* Calls that are ready for reuse, so that nothing is allocated per decision. NULL: no memory.
+ * Destroying waits for no lock; NULL is fine. */
+typedef struct weir_idle weir_idle;
+weir_idle *weir_idle_create(void);
+void weir_idle_destroy(weir_idle *idle);
+
+/* A call with room for `count` requests, from the limiter's idle ones or new. NULL: no memory. */
+weir_call *weir_call_acquire(struct weir_limiter *limiter, size_t count);
 void weir_call_release(weir_call *call);
-void weir_call_destroy(weir_call *call);
 
-/* Adds a request that has been checked. The key, and what the ask points to, must stay until the
- * call has run; then the member's own ask has the answer. */
-void weir_call_add(weir_call *call, const void *key, size_t key_length, const weir_ask *ask);
+/* A request that has been checked joins: what is known already answers it, or it stands in line.
+ * Then it belongs to *call, which is acquired only now where it was NULL; without memory for that
+ * the request ends in WEIR_NO_MEMORY. The request, and what it points to, must stay until the call
+ * has run. */
+void weir_call_join(weir_call **call, struct weir_limiter *limiter, weir_request_state *request,
+                    weir_moment at);
 
-/* Has every member decided, or given a status, by the deadline. */
-void weir_call_run(weir_call *call);
+/* Has every request that joined decided, or given a status, by the deadline. `at` is when they
+ * joined.
+ */
+void weir_call_run(weir_call *call, weir_request_state *requests, size_t count, weir_moment at);
 
-/* Drives the machines of all groups to their end: every ask of theirs is settled. */
-void weir_rounds_run(weir_call *call);
+/* --- between call.c and lead.c -----------------------------------------------------------------
+ */
+
+/* Takes a group for each of the call's requests that has the lead, and decides all of them. */
+void weir_call_lead(weir_call *call);
+
+/* Makes the first who waits at a locked entry its leader, if anyone does. */
+void weir_call_pass_lead(const weir_call *call, weir_memo_entry *entry);
+
+/* Whether what this process knows of a locked entry's key answers the request, without the store.
+ */
+bool weir_call_answer(struct weir_limiter *limiter, weir_memo_entry *entry,
+                      weir_request_state *request, weir_moment at);
+
+/* What is charged is stamped after the deadline began. */
+void weir_call_begin_deadline(weir_call *call);
+
+/* Writes down why the store did not decide a request; `why` may be empty. */
+void weir_call_explain(weir_request_state *request, weir_status status, const char *why);
+
+/* Forgets what is known of a key. Nobody may be working on it. */
+void weir_call_forget(const struct weir_limiter *limiter, weir_memo_entry *entry);
+
+/* --- leases (leases.c, returns.c) --------------------------------------------------------------
+ *
+ * Those that take an entry, or a group's, want its shard locked.
+ */
+
+/* A clock that was set back makes times of before mean others, and what was charged then is of no
+ * use. */
+bool weir_leases_are_void(struct weir_limiter *limiter, const weir_memo_entry *entry);
+
+/* A request came for the key, answered or not: what is asked tells how much to charge ahead. */
+void weir_leases_count(struct weir_limiter *limiter, weir_memo_entry *entry,
+                       const weir_request_state *request, weir_moment at);
+
+/* Answers a request from what was charged ahead, or from what is known when that is not enough. */
+bool weir_leases_answer(struct weir_limiter *limiter, weir_memo_entry *entry,
+                        weir_request_state *request, weir_moment at);
+
+/* Takes what the key holds for the requests of a group, and settles those that need no more;
+ * appends what is to be charged ahead. */
+void weir_leases_hold(weir_call *call, weir_group *group, int64_t now_us);
+
+/* The group is decided: what it held is used or free again, what was granted is usable. */
+void weir_leases_settle(weir_call *call, weir_group *group);
+
+/* Plans what the keys that this call leads owe, and now and then what a few others do. */
+void weir_leases_plan(weir_call *call);
+
+/* Takes in the answers to what was given back, behind the first exec. */
+void weir_leases_absorb(weir_call *call);
+
+/* One exec for nothing but what is given back. */
+void weir_call_give_back(weir_call *call);
+
+/* A request has its answer, or the reason why not. */
+void weir_call_finish(const weir_call *call, weir_request_state *request);
 
 #endif

@@ -1,14 +1,23 @@
-/* The clock guard. A clock that steps back a little (an adjusted clock, two cores) is held at the
- * latest time seen; a larger step is somebody setting the clock, and is followed. */
+/* What time it is, and sleeping.
+ *
+ * The guard: a clock that steps back a little (an adjusted clock, two cores) is held at the latest
+ * time seen; a larger step is somebody setting the clock, and is followed. */
 #include <errno.h>
 #include <time.h>
 
 #include "limiter/limiter.h"
 
+int64_t weir_real_time_us(void *context) {
+  struct timespec now;
+  (void)context;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
 void weir_limiter_guard_clock(weir_limiter *limiter) {
   const int64_t held_least_us = 1000000;
   const int64_t grain_most_us = 100;
-  int64_t error_us = limiter->terms.clock_error_us;
+  int64_t error_us = limiter->settings.clock_error_us;
   limiter->held_back_us = error_us > held_least_us ? error_us : held_least_us;
   limiter->grain_us = error_us / 100 < grain_most_us ? error_us / 100 : grain_most_us;
 }
@@ -27,6 +36,13 @@ int64_t weir_limiter_now(weir_limiter *limiter) {
                                                   memory_order_relaxed, memory_order_relaxed));
   if (now_us < latest_us) atomic_fetch_add_explicit(&limiter->clock_steps, 1, memory_order_relaxed);
   return now_us;
+}
+
+/* The steps are counted before the clock is read: a step between the two is noticed, and the
+ * reading not used for longer than it should be. */
+weir_moment weir_limiter_moment(weir_limiter *limiter) {
+  unsigned steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
+  return (weir_moment){.clock_steps = steps, .now_us = weir_limiter_now(limiter)};
 }
 
 void weir_sleep_until(int64_t monotonic_us) {

@@ -27,7 +27,7 @@ static weir_store *open_local_store(const weir_limiter *limiter) {
   enum { STORE_KEYS_MOST = 100000000 };
   char url[64];
   weir_store *store;
-  size_t keys = limiter->memo_keys * weir_machine_actions_most(&limiter->stack);
+  size_t keys = limiter->memo_keys * weir_machine_operations_most(&limiter->stack);
   if (keys > STORE_KEYS_MOST) keys = STORE_KEYS_MOST;
   snprintf(url, sizeof url, "memory:?keys=%zu", keys);
   return weir_store_open(url, &store, NULL) == WEIR_OK ? store : NULL;
@@ -43,8 +43,8 @@ static weir_limiter *create_local(weir_limiter *owner) {
   local->deadline_us = owner->deadline_us;
   local->memo_keys = owner->memo_keys;
   local->clock = (weir_clock){owners_now_us, owner};
-  local->terms = owner->terms;
-  local->terms.traits = store->backend->traits;
+  local->settings = owner->settings;
+  local->settings.traits = store->backend->traits;
   weir_policy_share(&owner->stack, owner->peers, &local->stack);
   if (weir_limiter_finish(local, NULL) == WEIR_OK) return local;
 
@@ -67,35 +67,45 @@ void weir_limiter_destroy_local(weir_limiter *limiter) {
 /* Without a lock, which a child could find taken: of threads that come first at once one has its
  * limiter kept, before anybody is admitted by it. */
 weir_limiter *weir_limiter_local(weir_limiter *limiter) {
-  weir_limiter *kept = atomic_load_explicit(&limiter->local, memory_order_acquire);
-  if (kept != NULL || limiter->fallback != WEIR_FALLBACK_LOCAL) return kept;
+  weir_limiter *installed = atomic_load_explicit(&limiter->local, memory_order_acquire);
+  if (installed != NULL || limiter->fallback != WEIR_FALLBACK_LOCAL) return installed;
   weir_limiter *made = create_local(limiter);
-  if (made == NULL || atomic_compare_exchange_strong(&limiter->local, &kept, made)) return made;
+  if (made == NULL || atomic_compare_exchange_strong(&limiter->local, &installed, made))
+    return made;
   destroy_local(made);
-  return kept;
+  return installed;
 }
 
-bool weir_limiter_has_answer(const weir_limiter *limiter, const weir_ask *ask, weir_status status) {
-  return ask->kind == WEIR_ASK_TAKE && weir_policy_answers(limiter->fallback, status);
+bool weir_limiter_has_answer(const weir_limiter *limiter, const weir_request_state *request,
+                             weir_status status) {
+  return request->kind == WEIR_TAKE && weir_policy_answers(limiter->fallback, status);
 }
 
-/* False where this process is too short of time or memory for it. */
-static bool ask_local(weir_limiter *local, const void *key, size_t key_length, weir_ask *ask) {
-  weir_ask own = *ask;
-  if (weir_limiter_settle(local, key, key_length, &own, NULL) != WEIR_OK) return false;
-  *ask = own;
-  weir_policy_soften(&ask->decision);
-  return true;
-}
-
-void weir_limiter_fall_back(weir_limiter *limiter, const void *key, size_t key_length,
-                            weir_ask *ask, const weir_ask *failed) {
-  weir_source source = failed->away ? WEIR_SOURCE_FALLBACK : WEIR_SOURCE_LATE;
-  weir_limiter *local = failed->away ? weir_limiter_local(limiter) : NULL;
-  if (local == NULL || !ask_local(local, key, key_length, ask))
-    ask->decision = weir_policy_decide(limiter->fallback, source, &limiter->stack, ask->cost,
-                                       ask->costs, weir_limiter_now(limiter));
-  ask->decision.source = source;
-  ask->decision.store_status = failed->status;
-  ask->status = WEIR_OK;
+/* The request is put anew to the local limiter: what it was cut to, and what became of it, was the
+ * store's. Where this process is too short of time or memory for it the policy itself decides. */
+void weir_limiter_fall_back(weir_limiter *limiter, weir_request_state *request) {
+  weir_status failure = request->status;
+  weir_source source = request->away ? WEIR_SOURCE_FALLBACK : WEIR_SOURCE_LATE;
+  weir_limiter *local = request->away ? weir_limiter_local(limiter) : NULL;
+  int64_t cost = request->up_to ? request->asked : request->cost;
+  weir_request_state anew = {.kind = request->kind,
+                             .alone = request->costs != NULL,
+                             .up_to = request->up_to,
+                             .waits = request->waits,
+                             .wait_us = request->wait_us,
+                             .cost = cost,
+                             .costs = request->costs,
+                             .ends = request->ends,
+                             .key = request->key,
+                             .key_length = request->key_length};
+  if (local != NULL && weir_limiter_settle(local, &anew, NULL) == WEIR_OK) {
+    request->decision = anew.decision;
+    weir_policy_soften(&request->decision);
+  } else {
+    request->decision = weir_policy_decide(limiter->fallback, source, &limiter->stack, cost,
+                                           request->costs, weir_limiter_now(limiter));
+  }
+  request->decision.source = source;
+  request->decision.store_status = failure;
+  request->status = WEIR_OK;
 }

@@ -1,3 +1,4 @@
+/* A limiter's own life: made of rule text and options, and destroyed. */
 #include "limiter/limiter.h"
 
 #include <stdlib.h>
@@ -13,16 +14,37 @@ weir_status weir_no_memory(weir_message *message) {
   return WEIR_NO_MEMORY;
 }
 
-static void prepare_fronts(weir_limiter *limiter) {
+/* What all keys of a rule begin with never changes. */
+static void prepare_prefixes(weir_limiter *limiter) {
   for (size_t i = 0; i < limiter->stack.count; i++) {
-    weir_key_front *front = &limiter->fronts[i];
-    front->length =
-        weir_key_prefix(limiter->store->namespace_text, limiter->stack.rules[i].tag, front->text);
+    weir_prefix *prefix = &limiter->prefixes[i];
+    prefix->length =
+        weir_key_prefix(limiter->store->namespace_text, limiter->stack.rules[i].tag, prefix->text);
+    weir_key_hash(limiter->store->secret, prefix->text, prefix->length, prefix->hash);
   }
 }
 
 size_t weir_limiter_rules(const weir_limiter *limiter) {
   return limiter->stack.count;
+}
+
+weir_status weir_limiter_read_rule(const weir_limiter *limiter, size_t index,
+                                   weir_rule_info *info) {
+  size_t size = info->size;
+  if (index >= limiter->stack.count) return WEIR_BAD_ARGUMENT;
+  const weir_rule *rule = &limiter->stack.rules[index];
+  const weir_rule_info read = {
+      .size = size,
+      .text = limiter->texts[index],
+      .algorithm = weir_rule_kind_name(rule->kind),
+      .name = rule->name,
+      .limit = rule->limit,
+      .period_us = rule->period_us,
+      .capacity = weir_rule_capacity(rule),
+  };
+  if (size > sizeof read) memset((char *)info + sizeof read, 0, size - sizeof read);
+  memcpy(info, &read, size < sizeof read ? size : sizeof read);
+  return WEIR_OK;
 }
 
 weir_status weir_limiter_check_process(const weir_limiter *limiter, weir_message *message) {
@@ -37,6 +59,8 @@ void weir_limiter_read_counts(const weir_limiter *limiter, weir_limiter_counts *
       .size = size,
       .clock_steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed)};
   weir_counts_read(limiter->counts, &sum);
+  if (limiter->leases)
+    sum.lease_lost += (uint64_t)atomic_load_explicit(&limiter->leased.lost, memory_order_relaxed);
   if (size > sizeof sum) memset((char *)counts + sizeof sum, 0, size - sizeof sum);
   memcpy(counts, &sum, size < sizeof sum ? size : sizeof sum);
 }
@@ -47,14 +71,33 @@ static int64_t most_of_a_group(const weir_stack *stack) {
   return stack->count_all ? WEIR_VALUE_MOST : weir_stack_least_capacity(stack);
 }
 
+/* A store inside this process says how many keys it keeps. One key of the limiter's has several of
+ * them there, and is worth remembering as long as the store may. */
+static size_t keys_worth_remembering(const weir_limiter *limiter) {
+  const weir_store *store = limiter->store;
+  size_t keys =
+      WEIR_BACKEND_HAS(store->backend, keys_most) ? store->backend->keys_most(store->handle) : 0;
+  keys /= weir_machine_operations_most(&limiter->stack);
+  if (keys < WEIR_MEMO_KEYS_DEFAULT) keys = WEIR_MEMO_KEYS_DEFAULT;
+  return keys < WEIR_MEMO_KEYS_MOST ? keys : WEIR_MEMO_KEYS_MOST;
+}
+
 weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
-  made->process = weir_process_number();
+  made->process = weir_process_number;
   made->group_most = most_of_a_group(&made->stack);
-  for (size_t i = 0; i < made->stack.count; i++)
-    if (weir_method_of(&made->stack.rules[i])->one_by_one) made->one_by_one = true;
-  prepare_fronts(made);
+  for (size_t i = 0; i < made->stack.count; i++) {
+    bool one_by_one = weir_method_of(&made->stack.rules[i])->one_by_one;
+    made->cost_most[i] = one_by_one ? 1 : WEIR_COST_MOST;
+    made->one_by_one = made->one_by_one || one_by_one;
+  }
+  prepare_prefixes(made);
   weir_limiter_guard_clock(made);
-  made->table = weir_table_create(made->memo_keys, weir_memo_bytes(&made->stack));
+  made->leases = made->leases && made->stack.rules[0].lease_us > 0;
+  if (made->leases) weir_lease_init(&made->lease, &made->stack, &made->settings);
+  if (made->leases && !weir_leased_line_init(&made->leased, &made->lease)) made->leases = false;
+  if (made->memo_keys == 0) made->memo_keys = keys_worth_remembering(made);
+  made->table = weir_table_create(made->memo_keys, weir_memo_bytes(&made->stack),
+                                  made->leases ? &made->leased : NULL);
   made->counts = weir_counts_create();
   made->idle = weir_idle_create();
   if (weir_limiter_init_reserved(made) && made->table != NULL && made->counts != NULL &&
@@ -64,6 +107,8 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   return weir_no_memory(message);
 }
 
+/* In this order: what the options say decides how the rules are read, and both what the store must
+ * be able to do. Others on the store learn of it last, once it could decide. */
 weir_status weir_limiter_create(weir_store *store, const char *rules,
                                 const weir_limiter_options *options, weir_limiter **limiter,
                                 weir_message *message) {
@@ -88,7 +133,8 @@ weir_status weir_limiter_create(weir_store *store, const char *rules,
   }
   status = weir_limiter_finish(made, message);
   if (status != WEIR_OK) return status;
-  if (!weir_limiter_enter_store(made) || !weir_limiter_warn_of_outages(made)) {
+  if (!weir_limiter_enter_store(made) || !weir_limiter_warn_of_outages(made) ||
+      !weir_limiter_warn_of_short_leases(made)) {
     weir_limiter_destroy(made);
     return weir_no_memory(message);
   }
@@ -96,6 +142,8 @@ weir_status weir_limiter_create(weir_store *store, const char *rules,
   return WEIR_OK;
 }
 
+/* In a child of the process that created it, nothing here waits for a lock that a thread of the
+ * parent may have held at the fork. */
 void weir_limiter_destroy(weir_limiter *limiter) {
   if (limiter == NULL) return;
   weir_limiter_leave_store(limiter);
@@ -103,6 +151,7 @@ void weir_limiter_destroy(weir_limiter *limiter) {
   weir_limiter_clean_up_reserved(limiter);
   weir_idle_destroy(limiter->idle);
   weir_table_destroy(limiter->table);
+  if (limiter->leases) weir_leased_line_clean_up(&limiter->leased);
   weir_counts_destroy(limiter->counts);
   weir_limiter_clean_up_warnings(limiter);
   free(limiter);

@@ -8,10 +8,10 @@
  *     request.c   all other public entry points; checks requests, has them decided
  *     fallback.c  the answer of the limiter's policy where the store gave none
  *     clock.c     now, with the guard; sleeping
- *     idle.c      calls that wait for their next use
- *     call.c      joins the groups of its keys; leads some, waits for the others
- *     rounds.c    drives the machines it leads, round after round, all in one exec
- *     backoff.c   random pauses, for rounds that others disturbed and for callers
+ *     call.c      calls: joining the line of a key, waiting there, withdrawing
+ *     leases.c    what was charged ahead: using it, charging it
+ *     returns.c   giving back what of it was not used
+ *     lead.c      taking a group off the line, driving its rounds, finishing it
  */
 #ifndef WEIR_LIMITER_LIMITER_H
 #define WEIR_LIMITER_LIMITER_H
@@ -23,38 +23,47 @@
 #include "algorithm/algorithm.h"
 #include "key/key.h"
 #include "limiter/call.h"
-#include "limiter/idle.h"
 #include "memo/table.h"
 #include "metrics/counts.h"
 #include "policy/policy.h"
 #include "rule/rule.h"
 #include "store/store.h"
 
-typedef struct weir_key_front {
+typedef struct weir_prefix {
   size_t length;
+  uint64_t hash[2]; /* under the store's secret */
   char text[WEIR_KEY_PREFIX_MOST];
-} weir_key_front;
+} weir_prefix;
+
+/* Of one request under one rule. */
+#define WEIR_COST_MOST (INT64_C(1) << 31)
 
 enum { WEIR_WARNINGS_MOST = 12 }; /* more than there are reasons for, one of them for each rule */
 enum { WEIR_RESERVED_BUCKETS = 64 };
+enum { WEIR_MEMO_KEYS_DEFAULT = 16384, WEIR_MEMO_KEYS_MOST = 1 << 24 };
 
 struct weir_limiter {
   weir_store *store;
   weir_stack stack;
-  weir_terms terms;
+  weir_settings settings;
   weir_clock clock;
   int64_t deadline_us;
-  size_t memo_keys;
+  size_t memo_keys;   /* as the options say; else set by weir_limiter_finish() */
   int64_t group_most; /* cost: the most that a group charges */
   bool one_by_one;    /* every request is a group of its own: always under a log */
-  weir_key_front fronts[WEIR_RULES_MOST];
+  int64_t
+      cost_most[WEIR_RULES_MOST]; /* of one request; 1 under a log, which has entries for them */
+  weir_prefix prefixes[WEIR_RULES_MOST];
   weir_table *table;
+  bool leases; /* the rules have a lease, and it is used: then the next two mean something */
+  weir_lease lease;
+  weir_leased_line leased;
   char *warnings[WEIR_WARNINGS_MOST]; /* its own */
   size_t warning_count;
   weir_store_use uses[WEIR_RULES_MOST]; /* of the store, by rule */
   char (*texts)[WEIR_RULE_TEXT_BYTES];  /* of the rules, for `uses` */
   weir_counts *counts;
-  unsigned process; /* that created it: weir_process_number() */
+  unsigned process; /* that created it: weir_process_number */
 
   weir_fallback fallback;
   uint32_t peers;
@@ -86,8 +95,8 @@ weir_status weir_limiter_check_store(const weir_limiter *limiter, weir_message *
 weir_status weir_request_check(const weir_limiter *limiter, const weir_request *request,
                                weir_message *message);
 
-/* What a checked request asks for. Its costs must stay as long as the ask is in use. */
-weir_ask weir_request_ask(const weir_request *request);
+/* What a checked request asks for. Its key and costs must stay as long as the request is in use. */
+weir_request_state weir_request_begin(const weir_request *request);
 
 /* WEIR_OK in the process that created the limiter. Comes before anything that locks. */
 weir_status weir_limiter_check_process(const weir_limiter *limiter, weir_message *message);
@@ -103,6 +112,7 @@ bool weir_limiter_warn(weir_limiter *limiter, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 bool weir_limiter_warn_of_short_cells(weir_limiter *limiter);
 bool weir_limiter_warn_of_outages(weir_limiter *limiter);
+bool weir_limiter_warn_of_short_leases(weir_limiter *limiter);
 void weir_limiter_clean_up_warnings(weir_limiter *limiter);
 
 /* Makes its rules known to others on the store, and warns of those whose counts are shared. False:
@@ -113,17 +123,16 @@ void weir_limiter_leave_store(weir_limiter *limiter);
 /* A limiter with the parsed rules of `made`, which has all that options say. Frees it on error. */
 weir_status weir_limiter_finish(weir_limiter *made, weir_message *message);
 
-/* Whether the policy answers an ask that ended in this status. */
-bool weir_limiter_has_answer(const weir_limiter *limiter, const weir_ask *ask, weir_status status);
+/* Whether the policy answers a request that ended in this status. */
+bool weir_limiter_has_answer(const weir_limiter *limiter, const weir_request_state *request,
+                             weir_status status);
 
-/* Answers by the policy an ask as it was before the store was asked; `failed` is the same after it.
- */
-void weir_limiter_fall_back(weir_limiter *limiter, const void *key, size_t key_length,
-                            weir_ask *ask, const weir_ask *failed);
+/* Answers by the policy a request that the store failed to answer. */
+void weir_limiter_fall_back(weir_limiter *limiter, weir_request_state *request);
 
-/* Has one ask settled, alone in its call, by the store or the policy; returns its status. */
-weir_status weir_limiter_settle(weir_limiter *limiter, const void *key, size_t key_length,
-                                weir_ask *ask, weir_message *message);
+/* Has one request settled, alone in its call, by the store or the policy; returns its status. */
+weir_status weir_limiter_settle(weir_limiter *limiter, weir_request_state *request,
+                                weir_message *message);
 
 /* WEIR_NO_MEMORY, and says so. */
 weir_status weir_no_memory(weir_message *message);
@@ -137,6 +146,10 @@ void weir_limiter_guard_clock(weir_limiter *limiter);
 
 /* The injected clock, kept within its range, small backward steps held back. */
 int64_t weir_limiter_now(weir_limiter *limiter);
+weir_moment weir_limiter_moment(weir_limiter *limiter);
+
+/* The clock of a limiter that was given none: CLOCK_REALTIME. */
+int64_t weir_real_time_us(void *context);
 
 /* The last moment that a clock may show: the end of year 9999. */
 #define WEIR_TIME_MOST_US INT64_C(253402300799999999)

@@ -1,6 +1,6 @@
+/* The caller's options: read once, checked, and turned into what the library works with. */
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
 #include <weir/backend.h>
 
@@ -10,14 +10,9 @@
 /* That may use the same keys, unless the caller says otherwise. */
 enum { PROCESSES = 64 };
 
-enum { ALL_FLAGS = WEIR_NO_CACHED_CELLS | WEIR_NO_LOCAL_DENIAL | WEIR_NO_COMBINING };
-
-static int64_t real_time_us(void *context) {
-  struct timespec now;
-  (void)context;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
+enum {
+  ALL_FLAGS = WEIR_NO_CACHED_CELLS | WEIR_NO_LOCAL_DENIAL | WEIR_NO_COMBINING | WEIR_NO_LEASES
+};
 
 /* One numeric option: 0 means default. */
 static weir_status read_number(const char *name, int64_t given, int64_t least, int64_t most,
@@ -59,13 +54,15 @@ static weir_status copy_options(const weir_limiter_options *given, weir_limiter_
   return WEIR_OK;
 }
 
+/* All numbers stand in one table: name, what was given, what is accepted, the default, and where
+ * the value goes. */
 weir_status weir_limiter_configure(weir_limiter *limiter, const weir_limiter_options *given,
                                    int64_t store_timeout_us, uint32_t *processes,
                                    weir_message *message) {
   weir_limiter_options o;
   weir_status status = copy_options(given, &o, message);
   if (status != WEIR_OK) return status;
-  weir_terms *terms = &limiter->terms;
+  weir_settings *settings = &limiter->settings;
   int64_t process_count = 0;
   int64_t memo_keys = 0;
   int64_t peers = 0;
@@ -75,14 +72,14 @@ weir_status weir_limiter_configure(weir_limiter *limiter, const weir_limiter_opt
     int64_t *value;
   } numbers[] = {
       {"deadline_us", o.deadline_us, 1000, 60000000, store_timeout_us, &limiter->deadline_us},
-      {"clock_error_us", o.clock_error_us, 1, 60000000, 10000, &terms->clock_error_us},
+      {"clock_error_us", o.clock_error_us, 1, 60000000, 10000, &settings->clock_error_us},
       {"processes", o.processes, 1, 100000, PROCESSES, &process_count},
-      {"memo_keys", o.memo_keys, 1, 1 << 24, 16384, &memo_keys},
-      {"memo_age_us", o.memo_age_us, 1, 60000000, 1000000, &terms->memo_age_us},
-      {"local_denial_us", o.local_denial_us, 1, 60000000, 50000, &terms->local_denial_us},
-      {"least_ttl_us", o.least_ttl_us, 1, WEIR_PERIOD_MOST_US, 0, &terms->least_ttl_us},
+      {"memo_keys", o.memo_keys, 1, WEIR_MEMO_KEYS_MOST, 0, &memo_keys},
+      {"memo_age_us", o.memo_age_us, 1, 60000000, 1000000, &settings->memo_age_us},
+      {"local_denial_us", o.local_denial_us, 1, 60000000, 50000, &settings->local_denial_us},
+      {"least_ttl_us", o.least_ttl_us, 1, WEIR_PERIOD_MOST_US, 0, &settings->least_ttl_us},
       {"peers", o.peers, 1, 100000, o.processes != 0 ? o.processes : 1, &peers},
-      {"longest_wait_us", o.longest_wait_us, 1, 1800000000, 60000000, &terms->longest_wait_us},
+      {"longest_wait_us", o.longest_wait_us, 1, 1800000000, 60000000, &settings->longest_wait_us},
   };
   for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
     status = read_number(numbers[i].name, numbers[i].given, numbers[i].least, numbers[i].most,
@@ -90,29 +87,36 @@ weir_status weir_limiter_configure(weir_limiter *limiter, const weir_limiter_opt
     if (status != WEIR_OK) return status;
   }
   *processes = (uint32_t)process_count;
-  terms->processes = process_count;
+  settings->processes = process_count;
   limiter->memo_keys = (size_t)memo_keys;
   limiter->peers = (uint32_t)peers;
   limiter->outage_limiters = o.processes > limiter->peers ? o.processes : limiter->peers;
   limiter->fallback = (weir_fallback)o.fallback;
-  if (terms->local_denial_us > terms->memo_age_us) terms->local_denial_us = terms->memo_age_us;
-  limiter->clock = o.clock.now_us != NULL ? o.clock : (weir_clock){real_time_us, NULL};
-  terms->margin_us = 2 * terms->clock_error_us + limiter->deadline_us;
+  /* A denial is not repeated for longer than what it rests on may be believed. */
+  if (settings->local_denial_us > settings->memo_age_us)
+    settings->local_denial_us = settings->memo_age_us;
+  limiter->clock = o.clock.now_us != NULL ? o.clock : (weir_clock){weir_real_time_us, NULL};
+  /* Two clocks differ by two errors at the most, and a charge arrives within its deadline: below
+   * 4 minutes, far from any overflow. */
+  settings->margin_us = 2 * settings->clock_error_us + limiter->deadline_us;
   limiter->one_by_one = (o.flags & WEIR_NO_COMBINING) != 0;
-  terms->cached_cells = !(o.flags & WEIR_NO_CACHED_CELLS);
-  terms->local_denial = !(o.flags & WEIR_NO_LOCAL_DENIAL);
-  terms->notices_loss = true;
-  terms->traits = limiter->store->backend->traits;
+  settings->cached_cells = !(o.flags & WEIR_NO_CACHED_CELLS);
+  settings->local_denial = !(o.flags & WEIR_NO_LOCAL_DENIAL);
+  settings->notices_loss = true;
+  limiter->leases =
+      !(o.flags & WEIR_NO_LEASES); /* where the rules have any: weir_limiter_finish() */
+  settings->traits = limiter->store->backend->traits;
   return WEIR_OK;
 }
 
+/* A rule that needs to swap or raise must find it in the store; all else every store can do. */
 static bool has_traits(unsigned needs, unsigned traits) {
   return (!(needs & WEIR_NEED_SWAP) || traits & WEIR_TRAIT_SWAP) &&
          (!(needs & WEIR_NEED_RAISE) || traits & WEIR_TRAIT_RAISE);
 }
 
 weir_status weir_limiter_check_store(const weir_limiter *limiter, weir_message *message) {
-  unsigned traits = limiter->terms.traits;
+  unsigned traits = limiter->settings.traits;
   for (size_t i = 0; i < limiter->stack.count; i++) {
     const weir_rule *rule = &limiter->stack.rules[i];
     if (has_traits(weir_method_of(rule)->needs(traits), traits)) continue;

@@ -65,6 +65,7 @@ static weir_reservation *unlink_taken(weir_limiter *limiter, const weir_decision
   return found;
 }
 
+/* Who was made in the same place before is not open any more: his request is gone. */
 static void link_taken(weir_reservation *reservation, const weir_decision *taken) {
   weir_limiter *limiter = reservation->limiter;
   pthread_mutex_lock(&limiter->reserved_mutex);
@@ -83,8 +84,8 @@ static void close_taken(weir_reservation *reservation) {
   pthread_mutex_unlock(&limiter->reserved_mutex);
 }
 
-/* So much went back by this decision. What a leaky bucket keeps when it is refunded can still be
- * cancelled. */
+/* So much went back by this decision. Where requests have places, a refund gives none back: the
+ * reservation, which knows its place, can still be cancelled. */
 static void take_off_reserved(weir_limiter *limiter, const weir_decision *taken, const void *key,
                               size_t key_length, const int64_t *costs) {
   pthread_mutex_lock(&limiter->reserved_mutex);
@@ -94,7 +95,7 @@ static void take_off_reserved(weir_limiter *limiter, const weir_decision *taken,
   if (found != NULL && found->at_us == taken->at_us && found->key_length == key_length &&
       memcmp(found->key, key, key_length) == 0) {
     for (size_t i = 0; i < limiter->stack.count; i++)
-      if (limiter->stack.rules[i].kind != WEIR_LEAKY_BUCKET) found->costs[i] -= costs[i];
+      if (!weir_rule_gives_places(&limiter->stack.rules[i])) found->costs[i] -= costs[i];
   }
   pthread_mutex_unlock(&limiter->reserved_mutex);
 }
@@ -102,6 +103,7 @@ static void take_off_reserved(weir_limiter *limiter, const weir_decision *taken,
 /* --- reservations ------------------------------------------------------------------------------
  */
 
+/* With a copy of the key: the caller's need not live as long. */
 static weir_reservation *create_reservation(weir_limiter *limiter, const weir_request *request) {
   weir_reservation *made = calloc(1, sizeof *made + request->key_length);
   if (made == NULL) return NULL;
@@ -136,18 +138,18 @@ static weir_status reserve(weir_limiter *limiter, weir_request *request,
   if (status != WEIR_OK) return status;
   weir_reservation *made = create_reservation(limiter, request);
   if (made == NULL) return weir_no_memory(message);
-  weir_ask ask = weir_request_ask(request);
-  ask.ends = made->ends;
-  status = weir_limiter_settle(limiter, request->key, request->key_length, &ask, message);
-  if (status == WEIR_OK) request->decision = ask.decision;
-  if (status != WEIR_OK || !ask.decision.allowed) {
+  weir_request_state state = weir_request_begin(request);
+  state.ends = made->ends;
+  status = weir_limiter_settle(limiter, &state, message);
+  if (status == WEIR_OK) request->decision = state.decision;
+  if (status != WEIR_OK || !state.decision.allowed) {
     free(made);
     return status;
   }
-  made->charged = who_charged(limiter, &ask.decision);
+  made->charged = who_charged(limiter, &state.decision);
   for (size_t i = 0; request->costs == NULL && i < limiter->stack.count; i++)
-    made->costs[i] = ask.decision.cost;
-  made->at_us = ask.decision.at_us;
+    made->costs[i] = state.decision.cost;
+  made->at_us = state.decision.at_us;
   link_taken(made, &request->decision);
   *reservation = made;
   return WEIR_OK;
@@ -193,6 +195,7 @@ static weir_status explain_refund(weir_status status, weir_message *message) {
   return status;
 }
 
+/* Refunds may have taken all of it. */
 static bool has_something_left(const weir_reservation *reservation) {
   for (size_t i = 0; i < WEIR_RULES_MOST; i++)
     if (reservation->costs[i] > 0) return true;
@@ -200,15 +203,16 @@ static bool has_something_left(const weir_reservation *reservation) {
 }
 
 static weir_status give_back(weir_reservation *reservation, weir_message *message) {
-  weir_ask ask = {.kind = WEIR_ASK_REFUND,
-                  .alone = true,
-                  .cost = 1,
-                  .costs = reservation->costs,
-                  .at_us = reservation->at_us,
-                  .ends = reservation->ends};
+  weir_request_state request = {.kind = WEIR_REFUND,
+                                .alone = true,
+                                .cost = 1,
+                                .costs = reservation->costs,
+                                .at_us = reservation->at_us,
+                                .ends = reservation->ends,
+                                .key = reservation->key,
+                                .key_length = reservation->key_length};
   if (reservation->charged == NULL || !has_something_left(reservation)) return WEIR_OK;
-  weir_status status = weir_limiter_settle(reservation->charged, reservation->key,
-                                           reservation->key_length, &ask, message);
+  weir_status status = weir_limiter_settle(reservation->charged, &request, message);
   return explain_refund(status, message);
 }
 
@@ -278,9 +282,14 @@ static weir_status refund(weir_limiter *owner, weir_limiter *limiter, const void
   bool delayed = taken->delay_us > 0;
   for (size_t i = 0; i < limiter->stack.count; i++)
     costs[i] = delayed && weir_method_of(&limiter->stack.rules[i])->moves_in_time ? 0 : cost;
-  weir_ask ask = {
-      .kind = WEIR_ASK_REFUND, .alone = true, .cost = cost, .costs = costs, .at_us = taken->at_us};
-  status = weir_limiter_settle(limiter, key, key_length, &ask, message);
+  weir_request_state state = {.kind = WEIR_REFUND,
+                              .alone = true,
+                              .cost = cost,
+                              .costs = costs,
+                              .at_us = taken->at_us,
+                              .key = key,
+                              .key_length = key_length};
+  status = weir_limiter_settle(limiter, &state, message);
   if (status == WEIR_OK || status == WEIR_UNKNOWN_OUTCOME) {
     take_off_reserved(owner, taken, key, key_length, costs);
     taken->cost -= cost;

@@ -17,16 +17,22 @@ typedef struct weir_patience {
   int64_t end_us; /* weir_monotonic_us() */
 } weir_patience;
 
+/* Of the caller's own limit, which has nothing to do with the deadline of one decision. */
 static int64_t left_us(const weir_patience *patience) {
   int64_t left = patience->end_us - weir_monotonic_us();
   return left > 0 ? left : 0;
 }
 
-static weir_status ask(const weir_patience *patience, weir_limiter *limiter, weir_ask_kind kind,
-                       int64_t wait_us, weir_decision *decision, weir_message *message) {
-  weir_ask one = {.kind = kind, .cost = patience->cost, .waits = true, .wait_us = wait_us};
-  weir_status status =
-      weir_limiter_settle(limiter, patience->key, patience->key_length, &one, message);
+static weir_status send_request(const weir_patience *patience, weir_limiter *limiter,
+                                weir_request_kind kind, int64_t wait_us, weir_decision *decision,
+                                weir_message *message) {
+  weir_request_state one = {.kind = kind,
+                            .cost = patience->cost,
+                            .waits = true,
+                            .wait_us = wait_us,
+                            .key = patience->key,
+                            .key_length = patience->key_length};
+  weir_status status = weir_limiter_settle(limiter, &one, message);
   if (status == WEIR_OK) *decision = one.decision;
   return status;
 }
@@ -39,6 +45,7 @@ static void sleep_from(weir_limiter *limiter, const weir_decision *decision, int
   if (sleep_us > 0) weir_sleep_until(weir_monotonic_us() + sleep_us);
 }
 
+/* Only under these does waiting itself change the answer: they admit into the future. */
 static bool has_bucket(const weir_stack *stack) {
   for (size_t i = 0; i < stack->count; i++)
     if (weir_method_of(&stack->rules[i])->moves_in_time) return true;
@@ -59,7 +66,7 @@ static weir_status find_hope(const weir_patience *patience, const weir_decision 
   weir_message why;
   *hope = denied->retry_after_us != WEIR_NEVER && denied->retry_after_us <= left_us(patience);
   if (!*hope || !has_bucket(&limiter->stack) || !knows_more) return WEIR_OK;
-  weir_status status = ask(patience, denier, WEIR_ASK_PEEK, 0, &at_once, &why);
+  weir_status status = send_request(patience, denier, WEIR_PEEK, 0, &at_once, &why);
   if (weir_policy_answers(limiter->fallback, status)) return WEIR_OK;
   if (status != WEIR_OK) {
     weir_message_set(message, "%s", why.text);
@@ -80,7 +87,8 @@ static weir_status try_until_hopeless(const weir_patience *patience, int64_t wai
                                       weir_decision *found, weir_message *message) {
   bool hope;
   for (;; wait_us = left_us(patience)) {
-    weir_status status = ask(patience, patience->limiter, WEIR_ASK_TAKE, wait_us, found, message);
+    weir_status status =
+        send_request(patience, patience->limiter, WEIR_TAKE, wait_us, found, message);
     if (status != WEIR_OK || found->allowed) return status;
     status = find_hope(patience, found, &hope, message);
     if (status != WEIR_OK || !hope) return status;

@@ -7,8 +7,13 @@
 #include <string.h>
 
 #include <weir/backend.h>
+#include <weir/duration.h>
 
 #include "limiter/limiter.h"
+
+/* What a bucket's lease is held against where swaps can fail: docs/leases.md has the law. The round
+ * trip is that of a local network; nothing has been measured when a limiter is made. */
+enum { ROUND_TRIP_US = 200, ROUND_TRIPS_OF_A_PROCESS = 10 };
 
 bool weir_limiter_warn(weir_limiter *limiter, const char *format, ...) {
   char text[WEIR_MESSAGE_BYTES];
@@ -36,13 +41,13 @@ void weir_limiter_clean_up_warnings(weir_limiter *limiter) {
 bool weir_limiter_warn_of_short_cells(weir_limiter *limiter) {
   for (size_t i = 0; i < limiter->stack.count; i++) {
     const weir_rule *rule = &limiter->stack.rules[i];
-    if (rule->kind != WEIR_SLIDING_WINDOW || rule->cell_us >= limiter->terms.margin_us) continue;
+    if (!weir_rule_has_cells(rule) || rule->cell_us >= limiter->settings.margin_us) continue;
     return weir_limiter_warn(
         limiter,
         "the cells of rule %zu are %" PRId64
         " us wide, less than 2 * clock error + deadline (%" PRId64
         " us): what other processes charge within that time can exceed the bound",
-        i + 1, rule->cell_us, limiter->terms.margin_us);
+        i + 1, rule->cell_us, limiter->settings.margin_us);
   }
   return true;
 }
@@ -62,6 +67,46 @@ bool weir_limiter_warn_of_outages(weir_limiter *limiter) {
         "while the store is away %" PRIu32 " limiters may admit %" PRId64
         " each by rule %zu, %" PRId64 " together where it says %" PRId64 ": peers is %" PRIu32,
         limiter->outage_limiters, share, i + 1, together, whole, limiter->peers);
+  }
+  return true;
+}
+
+/* Says which lease would do, and with which burst where this one is too small for it; and for how
+ * many processes the lease that there is would do: one alone meets nobody. `enough_us` is above the
+ * lease of the rule. 4 * limit * lease is below 2^60. */
+static bool warn_of_short_lease(weir_limiter *limiter, size_t index, int64_t enough_us) {
+  const weir_rule *rule = &limiter->stack.rules[index];
+  int64_t a_process_us = ROUND_TRIPS_OF_A_PROCESS * ROUND_TRIP_US;
+  int64_t processes = rule->lease_us < a_process_us ? 1 : rule->lease_us / a_process_us;
+  char lease[WEIR_DURATION_BYTES];
+  char enough[WEIR_DURATION_BYTES];
+  char longer[2 * WEIR_DURATION_BYTES + 48] = "";
+  weir_duration_format(rule->lease_us, lease, sizeof lease);
+  weir_duration_format(enough_us, enough, sizeof enough);
+  int64_t burst = (4 * rule->limit * enough_us + rule->period_us - 1) / rule->period_us;
+  if (enough_us <= WEIR_LEASE_MOST_US && burst <= rule->burst)
+    snprintf(longer, sizeof longer, "lease=%s would do, and ", enough);
+  else if (enough_us <= WEIR_LEASE_MOST_US && burst <= WEIR_LIMIT_MOST)
+    snprintf(longer, sizeof longer, "lease=%s,burst=%" PRId64 " would do, and ", enough, burst);
+  return weir_limiter_warn(limiter,
+                           "rule %zu has lease=%s: %" PRId64
+                           " processes would swap its bucket too often, at round trips of %d us; "
+                           "%sprocesses=%" PRId64 " would do if there are no more",
+                           index + 1, lease, limiter->settings.processes, ROUND_TRIP_US, longer,
+                           processes);
+}
+
+/* A swap fails where another came between, so that too many of them leave each other no time. */
+bool weir_limiter_warn_of_short_leases(weir_limiter *limiter) {
+  unsigned traits = limiter->settings.traits;
+  int64_t processes = limiter->settings.processes; /* 100000 at the most */
+  int64_t enough_us = ROUND_TRIPS_OF_A_PROCESS * ROUND_TRIP_US * processes;
+  if (!(traits & WEIR_TRAIT_SWAP) || traits & WEIR_TRAIT_IMMEDIATE) return true;
+  if (!limiter->leases || processes == 1) return true;
+  for (size_t i = 0; i < limiter->stack.count; i++) {
+    const weir_rule *rule = &limiter->stack.rules[i];
+    if (!weir_rule_moves_in_time(rule) || rule->lease_us == 0) continue;
+    if (rule->lease_us < enough_us) return warn_of_short_lease(limiter, i, enough_us);
   }
   return true;
 }

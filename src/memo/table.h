@@ -3,12 +3,13 @@
  * one structure.
  *
  * Bounded: an entry that nobody uses is given up when its shard is full, one that was not used
- * lately first. Entries in use stay, however many calls are under way. Keys are kept as 128-bit
- * SipHash-2-4 fingerprints under a random key of the table's own, so nobody can aim at a bucket.
- * Memory follows the keys: a shard is made with the first of its keys, and its buckets double.
+ * lately first. Entries in use stay, however many calls are under way. Keys are known by
+ * 128-bit fingerprints alone, hashed under a secret (weir_key_hash()), so nobody can aim at a
+ * bucket. Memory follows the keys: a shard is made with the first of its keys, and its buckets
+ * double.
  *
  * Threads: an entry and its memo may be touched only while its shard is locked; who works on a memo
- * for longer copies it.
+ * for longer copies it. What was denied a moment ago can be read without the lock (denials.h).
  */
 #ifndef WEIR_MEMO_TABLE_H
 #define WEIR_MEMO_TABLE_H
@@ -18,45 +19,63 @@
 #include <stdint.h>
 
 #include "algorithm/algorithm.h"
+#include "memo/denials.h"
 
 typedef struct weir_table weir_table;
 typedef struct weir_shard weir_shard;
 
-typedef struct weir_entry {
+typedef struct weir_memo_entry {
   uint64_t fingerprint[2];
   weir_shard *shard;
-  struct weir_entry *chain; /* next in its bucket */
-  struct weir_entry *ring;  /* next of all in its shard */
-  bool used;                /* since the hand of the clock came by */
-  bool busy;                /* some call leads a group of this key */
-  weir_ask *first_waiting;  /* in the order they came */
-  weir_ask *last_waiting;
-  unsigned clock_steps; /* of its limiter, when the memo was begun */
+  struct weir_memo_entry *chain;     /* next in its bucket */
+  struct weir_memo_entry *ring;      /* next of all in its shard */
+  bool used;                         /* since the hand of the clock came by */
+  bool busy;                         /* some call leads a group of this key */
+  unsigned clock_steps;              /* of its limiter, when the memo was begun */
+  weir_request_state *first_waiting; /* in the order they came */
+  weir_request_state *last_waiting;
   weir_memo *memo;
-} weir_entry;
+  struct weir_leased *leased; /* leased.h; NULL: the rules have no lease */
+} weir_memo_entry;
 
-/* NULL when there is no memory. `keys` is the bound, 1 or more. */
-weir_table *weir_table_create(size_t keys, size_t memo_bytes);
+/* NULL when there is no memory. `keys` is the bound, 1 or more. `line` is where entries stand that
+ * hold leases; NULL: the rules have none. */
+struct weir_leased_line;
+weir_table *weir_table_create(size_t keys, size_t memo_bytes, struct weir_leased_line *line);
 
 /* Waits for no lock. */
 void weir_table_destroy(weir_table *table);
 
 /* The entry of a key, new if need be, its shard locked. NULL, and nothing locked, when there is no
  * memory. */
-weir_entry *weir_table_lock(weir_table *table, const void *key, size_t key_length);
+weir_memo_entry *weir_table_lock(weir_table *table, const uint64_t fingerprint[2]);
+
+/* Has weir_table_read_denial() find what the memo denies, or find nothing where it denies nothing:
+ * to be called whenever a memo may have changed, before its shard is unlocked. */
+void weir_table_show_denial(weir_table *table, const weir_memo_entry *entry);
+
+/* Copies the memo of a key of which something is denied at now_us, where the clock has made so many
+ * steps. False: nothing is, or only the entry itself can tell. Locks nothing, and writes nothing
+ * that another thread reads. */
+bool weir_table_read_denial(const weir_table *table, const uint64_t fingerprint[2],
+                            unsigned clock_steps, int64_t now_us, weir_denial *copy);
 
 /* Shards live as long as the table. An entry that is neither busy nor waited for may be gone as
  * soon as its shard is unlocked. */
 void weir_shard_lock(weir_shard *shard);
+bool weir_shard_try_lock(weir_shard *shard);
 void weir_shard_unlock(weir_shard *shard);
 
-void weir_entry_append(weir_entry *entry, weir_ask *ask);
+void weir_memo_entry_append(weir_memo_entry *entry, weir_request_state *request);
 
-/* Takes `ask` out of those waiting; it must be among them. */
-void weir_entry_withdraw(weir_entry *entry, weir_ask *ask);
+/* Puts a list of requests before all who wait. */
+void weir_memo_entry_put_first(weir_memo_entry *entry, weir_request_state *first);
 
-/* Takes the first waiting asks that together cost at most `most`, always at least one. What is
+/* Takes `request` out of those waiting; it must be among them. */
+void weir_memo_entry_withdraw(weir_memo_entry *entry, weir_request_state *request);
+
+/* Takes the first waiting requests that together cost at most `most`, always at least one. What is
  * marked `alone` comes alone, and so do resets and refunds. */
-weir_ask *weir_entry_take_group(weir_entry *entry, int64_t most);
+weir_request_state *weir_memo_entry_take_group(weir_memo_entry *entry, int64_t most);
 
 #endif

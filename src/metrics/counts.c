@@ -3,8 +3,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "metrics/thread.h"
-
 enum { SOURCES = WEIR_SOURCE_LATE + 1 };
 
 _Static_assert((int)WEIR_STATUS_COUNT <= (int)WEIR_STATUSES_MOST, "every status is counted");
@@ -16,12 +14,21 @@ typedef struct weir_counts_shard {
   _Atomic uint64_t changed; /* WEIR_OK without a decision */
   _Atomic uint64_t keys_lost;
   _Atomic uint64_t failed[WEIR_STATUS_COUNT];
+  _Atomic uint64_t leases[WEIR_LEASE_COUNTS];
 } weir_counts_shard;
 
 struct weir_counts {
   weir_counts_shard common; /* of threads that have not parted; those that have: */
   weir_counts_shard *_Atomic shards[WEIR_THREAD_PLACES];
 };
+
+unsigned weir_thread_place(void) {
+  static atomic_uint threads;
+  static _Thread_local unsigned place; /* from 1; 0: none yet */
+  if (place == 0)
+    place = 1 + atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) % WEIR_THREAD_PLACES;
+  return place - 1;
+}
 
 weir_counts *weir_counts_create(void) {
   weir_counts *made = aligned_alloc(WEIR_CACHE_LINE_BYTES, sizeof *made);
@@ -53,33 +60,29 @@ static weir_counts_shard *own_shard(weir_counts *counts) {
   return shard != NULL ? shard : &counts->common;
 }
 
-static void add(_Atomic uint64_t *count, uint64_t number) {
-  atomic_fetch_add_explicit(count, number, memory_order_relaxed);
-}
-
-/* The store did not decide; why not is counted as well. */
-static bool is_of_policy(weir_source source) {
-  return source == WEIR_SOURCE_FALLBACK || source == WEIR_SOURCE_LATE;
-}
-
+/* A policy's decision has two counts: one as a decision, and one for why the store made none. */
 void weir_counts_add(weir_counts *counts, weir_status status, const weir_decision *decision) {
   weir_counts_shard *shard = own_shard(counts);
-  if (status != WEIR_OK) {
-    add(&shard->failed[status], 1);
-  } else if (decision == NULL) {
-    add(&shard->changed, 1);
-  } else {
-    add(&shard->decided[decision->source][decision->allowed], 1);
-    if (is_of_policy(decision->source)) add(&shard->failed[decision->store_status], 1);
-  }
+  _Atomic uint64_t *count = &shard->failed[status];
+  if (status == WEIR_OK && decision != NULL)
+    count = &shard->decided[decision->source][decision->allowed];
+  else if (status == WEIR_OK)
+    count = &shard->changed;
+  atomic_fetch_add_explicit(count, 1, memory_order_relaxed);
+  if (status != WEIR_OK || decision == NULL || decision->store_status == WEIR_OK) return;
+  atomic_fetch_add_explicit(&shard->failed[decision->store_status], 1, memory_order_relaxed);
 }
 
-void weir_counts_round_trip(weir_counts *counts) {
-  add(&own_shard(counts)->round_trips, 1);
+void weir_counts_add_work(weir_counts *counts, unsigned round_trips, unsigned keys_lost) {
+  weir_counts_shard *shard = own_shard(counts);
+  atomic_fetch_add_explicit(&shard->round_trips, round_trips, memory_order_relaxed);
+  if (keys_lost > 0) atomic_fetch_add_explicit(&shard->keys_lost, keys_lost, memory_order_relaxed);
 }
 
-void weir_counts_lose(weir_counts *counts, unsigned keys) {
-  add(&own_shard(counts)->keys_lost, keys);
+void weir_counts_add_lease(weir_counts *counts, weir_lease_count what, int64_t cost) {
+  if (cost > 0)
+    atomic_fetch_add_explicit(&own_shard(counts)->leases[what], (uint64_t)cost,
+                              memory_order_relaxed);
 }
 
 static uint64_t get(const _Atomic uint64_t *count) {
@@ -97,11 +100,16 @@ static void add_shard(const weir_counts_shard *shard, weir_limiter_counts *sum) 
     *sources[source] += denied + allowed;
     sum->denied += denied;
     sum->allowed += allowed;
-    if (!is_of_policy((weir_source)source)) sum->statuses[WEIR_OK] += denied + allowed;
+    bool by_policy = source == WEIR_SOURCE_FALLBACK || source == WEIR_SOURCE_LATE;
+    if (!by_policy) sum->statuses[WEIR_OK] += denied + allowed;
   }
   sum->statuses[WEIR_OK] += get(&shard->changed);
   sum->keys_lost += get(&shard->keys_lost);
   sum->round_trips += get(&shard->round_trips);
+  sum->leased += get(&shard->leases[WEIR_LEASE_CHARGED]);
+  sum->lease_used += get(&shard->leases[WEIR_LEASE_USED]);
+  sum->lease_returned += get(&shard->leases[WEIR_LEASE_RETURNED]);
+  sum->lease_lost += get(&shard->leases[WEIR_LEASE_LOST]);
   for (int status = 0; status < WEIR_STATUS_COUNT; status++)
     sum->statuses[status] += get(&shard->failed[status]);
 }

@@ -1,11 +1,19 @@
-/* How often a limiter did what. Each thread adds to a cache line that it shares with few others, so
- * that counting costs one addition and no waiting; who reads adds them up. */
+/* How often a limiter did what.
+ *
+ * Threads take places in turn, and each adds to the cache lines of its place, which it shares with
+ * few others: counting costs one addition and no waiting. Who reads adds the places up. */
 #ifndef WEIR_METRICS_COUNTS_H
 #define WEIR_METRICS_COUNTS_H
 
 #include <weir/limiter.h>
 
+enum { WEIR_THREAD_PLACES = 16, WEIR_CACHE_LINE_BYTES = 64 };
+
 typedef struct weir_counts weir_counts;
+
+/* The calling thread's place, below WEIR_THREAD_PLACES; the same for its life. Other things that
+ * threads should not share are kept by place as well. */
+unsigned weir_thread_place(void);
 
 /* NULL: no memory. */
 weir_counts *weir_counts_create(void);
@@ -19,11 +27,19 @@ void weir_counts_part(weir_counts *counts);
  * only where the status is WEIR_OK. */
 void weir_counts_add(weir_counts *counts, weir_status status, const weir_decision *decision);
 
-/* Operations have left together, to be waited for together. */
-void weir_counts_round_trip(weir_counts *counts);
+/* What requests cost: so many times operations left together and were waited for together, and so
+ * many counters were found to hold less than they must have. */
+void weir_counts_add_work(weir_counts *counts, unsigned round_trips, unsigned keys_lost);
 
-/* So many counters held less than they must have. */
-void weir_counts_lose(weir_counts *counts, unsigned keys);
+/* What happened to cost that was charged ahead. */
+typedef enum weir_lease_count {
+  WEIR_LEASE_CHARGED,
+  WEIR_LEASE_USED,
+  WEIR_LEASE_RETURNED,
+  WEIR_LEASE_LOST,
+  WEIR_LEASE_COUNTS
+} weir_lease_count;
+void weir_counts_add_lease(weir_counts *counts, weir_lease_count what, int64_t cost);
 
 /* The sum of all, but for `size` and clock_steps, which are left as they are. */
 void weir_counts_read(const weir_counts *counts, weir_limiter_counts *sum);

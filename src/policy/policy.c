@@ -38,7 +38,8 @@ void weir_policy_share(const weir_stack *rules, uint32_t peers, weir_stack *shar
     weir_rule *rule = &share->rules[i];
     rule->limit = share_of(rule->limit, peers);
     if (rule->burst > 0) rule->burst = share_of(rule->burst, peers);
-    if (weir_rule_is_bucket(rule)) measure(rule);
+    rule->lease_us = rule->reserve = 0; /* nobody else charges the share */
+    if (weir_rule_moves_in_time(rule)) measure(rule);
     name_it(rule, i);
   }
   weir_stack_lay_out(share, 1, NULL);

@@ -50,7 +50,7 @@ static weir_status check_span(const weir_rule *rule, weir_message *message) {
   if (rule->burst <= most) return WEIR_OK;
   char period[WEIR_DURATION_BYTES];
   weir_duration_format(rule->period_us, period, sizeof period);
-  bool queue = rule->kind == WEIR_LEAKY_BUCKET;
+  bool queue = weir_rule_gives_places(rule);
   weir_message_set(message,
                    "%s=%" PRId64 " at %" PRId64
                    " per %s takes more than 400d to %s: accepted are %d to %" PRId64,
@@ -60,7 +60,7 @@ static weir_status check_span(const weir_rule *rule, weir_message *message) {
 }
 
 weir_status weir_bucket_measure(weir_rule *rule, weir_message *message) {
-  if (rule->burst == 0) rule->burst = rule->kind == WEIR_LEAKY_BUCKET ? 1 : rule->limit;
+  if (rule->burst == 0) rule->burst = weir_rule_gives_places(rule) ? 1 : rule->limit;
   weir_status status = choose_unit(rule, message);
   return status == WEIR_OK ? check_span(rule, message) : status;
 }

@@ -19,7 +19,7 @@
 
 #include <weir/backend.h>
 
-#include "rule/rule.h"
+#include "rule/parse.h"
 
 static const struct {
   int lanes;
@@ -27,29 +27,25 @@ static const struct {
 } layouts[] = {{4, 15}, {2, 31}, {1, 63}};
 
 int64_t weir_rule_upper(const weir_rule *rule) {
-  if (rule->strict || rule->kind != WEIR_SLIDING_WINDOW) return rule->limit;
+  if (rule->strict || !weir_rule_has_cells(rule)) return rule->limit;
   return rule->limit + (2 * rule->limit + rule->cells - 1) / rule->cells;
 }
 
 /* A window of less than four cells meets two of its estimates, each of at most L. */
 int64_t weir_rule_bound(const weir_rule *rule) {
-  bool estimates = rule->kind == WEIR_SLIDING_WINDOW && !rule->strict;
+  bool estimates = weir_rule_has_cells(rule) && !rule->strict;
   return estimates && rule->cells < 4 ? 2 * rule->limit : weir_rule_upper(rule);
 }
 
-bool weir_rule_is_bucket(const weir_rule *rule) {
-  return rule->kind == WEIR_TOKEN_BUCKET || rule->kind == WEIR_LEAKY_BUCKET;
-}
-
 int64_t weir_rule_capacity(const weir_rule *rule) {
-  return weir_rule_is_bucket(rule) ? rule->burst : rule->limit;
+  return weir_rule_moves_in_time(rule) ? rule->burst - rule->reserve : rule->limit;
 }
 
 int64_t weir_stack_least_capacity(const weir_stack *stack) {
   int64_t least = INT64_MAX;
   for (size_t i = 0; i < stack->count; i++) {
     const weir_rule *rule = &stack->rules[i];
-    int64_t capacity = rule->kind == WEIR_SLIDING_LOG ? 1 : weir_rule_capacity(rule);
+    int64_t capacity = weir_rule_takes_one(rule) ? 1 : weir_rule_capacity(rule);
     if (capacity < least) least = capacity;
   }
   return least;
@@ -69,41 +65,27 @@ static void choose_lanes(weir_rule *rule, uint32_t processes, bool packable) {
   rule->lane_bits = layouts[i].bits;
 }
 
-enum { FRONT_BYTES = 32 };
-_Static_assert(FRONT_BYTES + WEIR_NAME_MOST <= WEIR_TAG_MOST, "front, '+' and name are a tag");
+enum { PREFIX_BYTES = 32 };
+_Static_assert(PREFIX_BYTES + WEIR_NAME_MOST <= WEIR_TAG_MOST, "prefix, '+' and name are a tag");
 
-/* Everything that changes the meaning of what is stored, and nothing else: "sw4-60000-4x15". */
+/* "sw4-60000-4x15": everything that changes the meaning of what is stored, and nothing else. */
 static void write_tag(weir_rule *rule) {
-  char front[FRONT_BYTES]; /* "sw64-34560000000-1x63-all" is the longest */
-  int64_t period_ms = rule->period_us / 1000;
-  const char *all = rule->count_all ? "-all" : "";
-  switch (rule->kind) {
-    case WEIR_FIXED_WINDOW:
-      snprintf(front, sizeof front, "fw-%" PRId64 "%s", period_ms, all);
-      break;
-    case WEIR_SLIDING_WINDOW:
-      snprintf(front, sizeof front, "sw%d-%" PRId64 "-%dx%d%s", rule->cells, period_ms, rule->lanes,
-               rule->lane_bits, all);
-      break;
-    case WEIR_SLIDING_LOG:
-      snprintf(front, sizeof front, "log-%" PRId64, period_ms);
-      break;
-    case WEIR_QUOTA:
-      snprintf(front, sizeof front, "quota-%" PRId64 "%s", period_ms, all);
-      break;
-    case WEIR_TOKEN_BUCKET:
-      snprintf(front, sizeof front, "tb-%" PRId64 "-u%d", period_ms, rule->unit_bits);
-      break;
-    case WEIR_LEAKY_BUCKET:
-      snprintf(front, sizeof front, "lb-%" PRId64 "-u%d", period_ms, rule->unit_bits);
-      break;
-  }
+  char prefix[PREFIX_BYTES]; /* "sw64-34560000000-1x63-all" is the longest */
+  char *at = prefix, *end = prefix + sizeof prefix;
+  bool cells = weir_rule_has_cells(rule);
+  at += snprintf(at, (size_t)(end - at), "%s", weir_rule_kind_tag(rule->kind));
+  if (cells) at += snprintf(at, (size_t)(end - at), "%d", rule->cells);
+  at += snprintf(at, (size_t)(end - at), "-%" PRId64, rule->period_us / 1000);
+  if (cells) at += snprintf(at, (size_t)(end - at), "-%dx%d", rule->lanes, rule->lane_bits);
+  if (weir_rule_moves_in_time(rule))
+    at += snprintf(at, (size_t)(end - at), "-u%d", rule->unit_bits);
+  snprintf(at, (size_t)(end - at), "%s", rule->count_all ? "-all" : "");
   const char *plus = rule->name[0] != '\0' ? "+" : ""; /* no name holds one */
-  snprintf(rule->tag, sizeof rule->tag, "%s%s%s", front, plus, rule->name);
+  snprintf(rule->tag, sizeof rule->tag, "%s%s%s", prefix, plus, rule->name);
 }
 
 static bool is_window(const weir_rule *rule) {
-  return rule->kind == WEIR_FIXED_WINDOW || rule->kind == WEIR_SLIDING_WINDOW;
+  return weir_rule_keeps_counts(rule) && !weir_rule_opens_windows(rule);
 }
 
 /* Only windows alone are charged without a look, and so for denied requests too. */
@@ -122,9 +104,9 @@ static weir_status check_count(const weir_rule *rule, const weir_rule *beside,
 static weir_status check_pair(const weir_stack *stack, size_t i, size_t j, weir_message *message) {
   const weir_rule *one = &stack->rules[i];
   const weir_rule *other = &stack->rules[j];
-  if (one->kind == WEIR_SLIDING_LOG && other->kind == WEIR_SLIDING_LOG) {
-    weir_message_set(message, "rules %zu and %zu are both sliding-log: accepted is one in a stack",
-                     i + 1, j + 1);
+  if (weir_rule_takes_one(one) && weir_rule_takes_one(other)) {
+    weir_message_set(message, "rules %zu and %zu are both %s: accepted is one in a stack", i + 1,
+                     j + 1, weir_rule_kind_name(one->kind));
     return WEIR_BAD_RULE;
   }
   weir_status status = check_count(one, other, message);
@@ -143,8 +125,10 @@ weir_status weir_stack_lay_out(weir_stack *stack, uint32_t processes, weir_messa
   weir_status status = WEIR_OK;
   for (size_t i = 0; i < stack->count && status == WEIR_OK; i++) {
     weir_rule *rule = &stack->rules[i];
+    rule->capacity = weir_rule_capacity(rule);
+    rule->upper = weir_rule_upper(rule);
     rule->cell_us = (rule->period_us + rule->cells - 1) / rule->cells;
-    choose_lanes(rule, processes, rule->kind == WEIR_SLIDING_WINDOW && !stack->count_all);
+    choose_lanes(rule, processes, weir_rule_has_cells(rule) && !stack->count_all);
     write_tag(rule);
     for (size_t j = 0; j < i && status == WEIR_OK; j++)
       status = check_pair(stack, j, i, message);

@@ -62,6 +62,16 @@ static weir_status read_hold(weir_rule_piece value, weir_rule *rule, weir_messag
   return WEIR_BAD_RULE;
 }
 
+static weir_status read_lease(weir_rule_piece value, weir_rule *rule, weir_message *message) {
+  if (weir_duration_parse(value.text, value.length, &rule->lease_us) &&
+      rule->lease_us >= WEIR_LEASE_LEAST_US && rule->lease_us <= WEIR_LEASE_MOST_US)
+    return WEIR_OK;
+  weir_message_set(message,
+                   "lease=%.*s: accepted is a duration from 1ms to 1s (a whole number and ms or s)",
+                   WEIR_RULE_SHOW(value));
+  return WEIR_BAD_RULE;
+}
+
 static weir_status read_name(weir_rule_piece value, weir_rule *rule, weir_message *message) {
   static const char accepted[] =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
@@ -77,36 +87,44 @@ static weir_status read_name(weir_rule_piece value, weir_rule *rule, weir_messag
   return WEIR_OK;
 }
 
-/* Sets of algorithms. */
-enum {
-  SLIDING = 1U << WEIR_SLIDING_WINDOW,
-  COUNTED = 1U << WEIR_FIXED_WINDOW | 1U << WEIR_SLIDING_WINDOW | 1U << WEIR_QUOTA,
-  TOKEN = 1U << WEIR_TOKEN_BUCKET,
-  LEAKY = 1U << WEIR_LEAKY_BUCKET,
-  EVERY = (1U << WEIR_RULE_KINDS) - 1
-};
-
+/* An option belongs to the kinds that have all traits of one set and none of the other. */
 static const struct option {
   const char *name;
   bool needs_value;
-  unsigned kinds;
+  unsigned all, none; /* enum weir_kind_trait */
   weir_status (*read)(weir_rule_piece value, weir_rule *rule, weir_message *message);
 } options[] = {
-    {"cells", true, SLIDING, read_cells}, {"strict", false, SLIDING, read_strict},
-    {"count", true, COUNTED, read_count}, {"burst", true, TOKEN, read_burst},
-    {"queue", true, LEAKY, read_queue},   {"hold", true, EVERY, read_hold},
-    {"name", true, EVERY, read_name},
+    {"cells", true, WEIR_KIND_CELLS, 0, read_cells},
+    {"strict", false, WEIR_KIND_CELLS, 0, read_strict},
+    {"count", true, WEIR_KIND_COUNTS, 0, read_count},
+    {"burst", true, WEIR_KIND_MOVES, WEIR_KIND_PLACES, read_burst},
+    {"queue", true, WEIR_KIND_PLACES, 0, read_queue},
+    {"hold", true, 0, 0, read_hold},
+    {"lease", true, WEIR_KIND_LEASES, 0, read_lease},
+    {"name", true, 0, 0, read_name},
 };
 enum { OPTION_COUNT = sizeof options / sizeof options[0] };
+
+static bool belongs(const struct option *option, weir_rule_kind kind) {
+  return weir_rule_kind_has(kind, option->all, option->none);
+}
+
+/* One bit per weir_rule_kind. */
+static unsigned owners_of(const struct option *option) {
+  unsigned owners = 0;
+  for (unsigned kind = 0; kind < WEIR_RULE_KINDS; kind++)
+    if (belongs(option, (weir_rule_kind)kind)) owners |= 1U << kind;
+  return owners;
+}
 
 /* "cells=, strict and name=" */
 static void list_options(weir_rule_kind kind, char list[WEIR_RULE_LIST_BYTES]) {
   size_t last = OPTION_COUNT;
-  while (last > 0 && !(options[last - 1].kinds & 1U << kind))
+  while (last > 0 && !belongs(&options[last - 1], kind))
     last--;
   list[0] = '\0';
   for (size_t i = 0; i < last; i++)
-    if (options[i].kinds & 1U << kind)
+    if (belongs(&options[i], kind))
       weir_rule_list(list, options[i].name, options[i].needs_value ? "=" : "", i + 1 == last);
 }
 
@@ -121,7 +139,7 @@ static weir_status refuse_option(weir_rule_piece name, const struct option *opti
     weir_message_set(message, "unknown option \"%.*s\": %s accepts %s", WEIR_RULE_SHOW(name), kind,
                      accepted);
   } else {
-    weir_rule_list_kinds(option->kinds, owners);
+    weir_rule_list_kinds(owners_of(option), owners);
     weir_message_set(message, "option %s belongs to %s: %s accepts %s", option->name, owners, kind,
                      accepted);
   }
@@ -141,7 +159,7 @@ weir_status weir_rule_read_option(weir_rule_piece text, unsigned *seen, weir_rul
   weir_rule_piece name;
   if (!weir_rule_cut(&value, '=', &name)) value = (weir_rule_piece){NULL, 0};
   const struct option *option = find_option(name);
-  if (option == NULL || !(option->kinds & 1U << rule->kind))
+  if (option == NULL || !belongs(option, rule->kind))
     return refuse_option(name, option, rule, message);
   unsigned bit = 1U << (option - options);
   if (*seen & bit) {

@@ -22,9 +22,9 @@ enum { WEIR_RULE_SHOW_MOST = 80 };
 
 bool weir_rule_piece_is(weir_rule_piece piece, const char *word);
 
-/* Moves what stands before the first separator from rest to front. False, and all of it in front,
+/* Moves what stands before the first separator from rest to prefix. False, and all of it in prefix,
  * where there is none. */
-bool weir_rule_cut(weir_rule_piece *rest, char separator, weir_rule_piece *front);
+bool weir_rule_cut(weir_rule_piece *rest, char separator, weir_rule_piece *prefix);
 
 /* Digits only, at most `most`; -1 for anything else. */
 int64_t weir_rule_number(weir_rule_piece piece, int64_t most);
@@ -40,8 +40,29 @@ void weir_rule_list(char list[WEIR_RULE_LIST_BYTES], const char *word, const cha
 /* The algorithms of a set, one bit per weir_rule_kind: "fixed-window and quota". */
 void weir_rule_list_kinds(unsigned set, char list[WEIR_RULE_LIST_BYTES]);
 
+/* What a kind is: each bit is a question of rule/rule.h. */
+enum weir_kind_trait {
+  WEIR_KIND_COUNTS = 1 << 0, /* weir_rule_keeps_counts() */
+  WEIR_KIND_SLIDES = 1 << 1, /* weir_rule_slides() */
+  WEIR_KIND_CELLS = 1 << 2,  /* weir_rule_has_cells() */
+  WEIR_KIND_OPENED = 1 << 3, /* weir_rule_opens_windows() */
+  WEIR_KIND_ONE = 1 << 4,    /* weir_rule_takes_one() */
+  WEIR_KIND_MOVES = 1 << 5,  /* weir_rule_moves_in_time() */
+  WEIR_KIND_PLACES = 1 << 6, /* weir_rule_gives_places() */
+  WEIR_KIND_LEASES = 1 << 7  /* lease= is accepted */
+};
+
+/* Whether a kind has all of these traits and none of those. */
+bool weir_rule_kind_has(weir_rule_kind kind, unsigned all, unsigned none);
+
+/* "fw": what the tag of its counters begins with. */
+const char *weir_rule_kind_tag(weir_rule_kind kind);
+
 /* Of a rule without cells=. */
 int weir_rule_default_cells(weir_rule_kind kind);
+
+/* The largest limit. */
+int64_t weir_rule_limit_most(weir_rule_kind kind);
 
 /* Reads one option, like "cells=4", into a rule whose kind is known. `seen` begins with 0 and lasts
  * for the rule. */
@@ -51,5 +72,12 @@ weir_status weir_rule_read_option(weir_rule_piece text, unsigned *seen, weir_rul
 /* Chooses the unit of time of a bucket whose options have been read. Fails where its rate is too
  * fast or its burst too long. */
 weir_status weir_bucket_measure(weir_rule *rule, weir_message *message);
+
+/* Finds the reserve of a rule with lease=, whose options have been read. Fails where the rule
+ * cannot have such a lease. */
+weir_status weir_rule_measure_lease(weir_rule *rule, weir_message *message);
+
+/* Fails where some rules of a stack have lease= and others not. */
+weir_status weir_stack_check_leases(const weir_stack *stack, weir_message *message);
 
 #endif

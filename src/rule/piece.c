@@ -6,11 +6,11 @@ bool weir_rule_piece_is(weir_rule_piece piece, const char *word) {
   return piece.length == strlen(word) && memcmp(piece.text, word, piece.length) == 0;
 }
 
-bool weir_rule_cut(weir_rule_piece *rest, char separator, weir_rule_piece *front) {
+bool weir_rule_cut(weir_rule_piece *rest, char separator, weir_rule_piece *prefix) {
   const char *end = memchr(rest->text, separator, rest->length);
-  *front = *rest;
-  if (end != NULL) front->length = (size_t)(end - rest->text);
-  size_t used = front->length + (end != NULL);
+  *prefix = *rest;
+  if (end != NULL) prefix->length = (size_t)(end - rest->text);
+  size_t used = prefix->length + (end != NULL);
   rest->text += used;
   rest->length -= used;
   return end != NULL;

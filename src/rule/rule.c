@@ -8,33 +8,12 @@
 
 #include "rule/parse.h"
 
-static const struct {
-  const char *name;
-  int cells; /* unless told otherwise */
-  int64_t limit_most;
-} kinds[WEIR_RULE_KINDS] = {
-    [WEIR_FIXED_WINDOW] = {"fixed-window", 1, WEIR_LIMIT_MOST},
-    [WEIR_SLIDING_WINDOW] = {"sliding-window", 4, WEIR_LIMIT_MOST},
-    [WEIR_SLIDING_LOG] = {"sliding-log", 1, WEIR_LOG_LIMIT_MOST},
-    [WEIR_QUOTA] = {"quota", 1, WEIR_LIMIT_MOST},
-    [WEIR_TOKEN_BUCKET] = {"token-bucket", 1, WEIR_LIMIT_MOST},
-    [WEIR_LEAKY_BUCKET] = {"leaky-bucket", 1, WEIR_LIMIT_MOST},
-};
-
-const char *weir_rule_kind_name(weir_rule_kind kind) {
-  return kinds[kind].name;
-}
-
-int weir_rule_default_cells(weir_rule_kind kind) {
-  return kinds[kind].cells;
-}
-
 void weir_rule_list_kinds(unsigned set, char list[WEIR_RULE_LIST_BYTES]) {
   list[0] = '\0';
   for (unsigned kind = 0; set != 0; kind++) {
     if (!(set & 1U << kind)) continue;
     set &= ~(1U << kind);
-    weir_rule_list(list, kinds[kind].name, "", set == 0);
+    weir_rule_list(list, weir_rule_kind_name((weir_rule_kind)kind), "", set == 0);
   }
 }
 
@@ -49,8 +28,9 @@ static bool may_be_a_name(weir_rule_piece word) {
 static weir_status read_kind(weir_rule_piece word, weir_rule *rule, weir_message *message) {
   char accepted[WEIR_RULE_LIST_BYTES];
   for (unsigned kind = 0; kind < WEIR_RULE_KINDS; kind++) {
-    if (!weir_rule_piece_is(word, kinds[kind].name)) continue;
-    *rule = (weir_rule){.kind = (weir_rule_kind)kind, .cells = kinds[kind].cells};
+    weir_rule_kind tried = (weir_rule_kind)kind;
+    if (!weir_rule_piece_is(word, weir_rule_kind_name(tried))) continue;
+    *rule = (weir_rule){.kind = tried, .cells = weir_rule_default_cells(tried)};
     return WEIR_OK;
   }
   weir_rule_list_kinds((1U << WEIR_RULE_KINDS) - 1, accepted);
@@ -63,7 +43,7 @@ static weir_status read_kind(weir_rule_piece word, weir_rule *rule, weir_message
 }
 
 static weir_status read_limit(weir_rule_piece word, weir_rule *rule, weir_message *message) {
-  int64_t most = kinds[rule->kind].limit_most;
+  int64_t most = weir_rule_limit_most(rule->kind);
   rule->limit = weir_rule_number(word, most);
   if (rule->limit >= 1) return WEIR_OK;
   weir_message_set(message, "limit \"%.*s\" is not a whole number from 1 to %" PRId64,
@@ -92,7 +72,7 @@ static weir_status read_head(weir_rule_piece head, weir_rule *rule, weir_message
   if (status != WEIR_OK) return status;
   if (!weir_rule_cut(&period, '/', &limit)) {
     weir_message_set(message, "\"%.*s\" lacks LIMIT/PERIOD: write %s:100/1m", WEIR_RULE_SHOW(head),
-                     kinds[rule->kind].name);
+                     weir_rule_kind_name(rule->kind));
     return WEIR_BAD_RULE;
   }
   status = read_limit(limit, rule, message);
@@ -109,7 +89,9 @@ static weir_status read_rule(weir_rule_piece text, weir_rule *rule, weir_message
     more = weir_rule_cut(&rest, ',', &option);
     status = weir_rule_read_option(option, &seen, rule, message);
   }
-  if (status == WEIR_OK && weir_rule_is_bucket(rule)) status = weir_bucket_measure(rule, message);
+  if (status == WEIR_OK && weir_rule_moves_in_time(rule))
+    status = weir_bucket_measure(rule, message);
+  if (status == WEIR_OK && rule->lease_us > 0) status = weir_rule_measure_lease(rule, message);
   return status;
 }
 
@@ -137,5 +119,6 @@ weir_status weir_stack_parse(const char *text, uint32_t processes, weir_stack *s
     stack->count++;
     stack->count_all = stack->count_all || rule->count_all;
   }
-  return weir_stack_lay_out(stack, processes, message);
+  weir_status status = weir_stack_check_leases(stack, message);
+  return status == WEIR_OK ? weir_stack_lay_out(stack, processes, message) : status;
 }

@@ -1,8 +1,9 @@
 /* Rules: what a text like "sliding-window:100/1m,cells=4" means, and how its counts are laid out in
  * a store.
  *
- * Files: rule.c reads a rule and a stack (with piece.c), options.c what follows a comma; bucket.c
- * and layout.c say how it is stored; text.c writes a rule.
+ * Files: kind.c has what each kind of rule is like; rule.c reads a rule and a stack (with piece.c),
+ * options.c what follows a comma, lease.c which leases a rule can have; bucket.c and layout.c say
+ * how it is stored; text.c writes a rule.
  *
  * A rule says what is limited; its layout says which counters hold it. Decisions depend on the rule
  * alone. Both are fixed once a limiter exists.
@@ -25,6 +26,8 @@ enum { WEIR_RULES_MOST = 8, WEIR_CELLS_MOST = 64, WEIR_NAME_MOST = 32, WEIR_TAG_
 #define WEIR_LOG_LIMIT_MOST INT64_C(100000)
 #define WEIR_HOLD_LEAST_US INT64_C(1000)
 #define WEIR_HOLD_MOST_US (INT64_C(60) * 1000000)
+#define WEIR_LEASE_LEAST_US INT64_C(1000)
+#define WEIR_LEASE_MOST_US INT64_C(1000000)
 
 typedef enum weir_rule_kind {
   WEIR_FIXED_WINDOW,
@@ -40,6 +43,25 @@ enum { WEIR_RULE_KINDS = WEIR_LEAKY_BUCKET + 1 };
 /* As the text has it: "fixed-window". */
 const char *weir_rule_kind_name(weir_rule_kind kind);
 
+typedef struct weir_rule weir_rule;
+
+/* What a rule is like, for whoever must not know its kind; kind.c has the answers.
+ *
+ * It keeps counts of what its windows have admitted, not the times of requests. */
+bool weir_rule_keeps_counts(const weir_rule *rule);
+/* Its limit holds in any period, wherever that begins. */
+bool weir_rule_slides(const weir_rule *rule);
+/* Its window moves cell by cell. */
+bool weir_rule_has_cells(const weir_rule *rule);
+/* A window of its begins with a request, not by the clock. */
+bool weir_rule_opens_windows(const weir_rule *rule);
+/* It takes requests one by one, of cost 1. */
+bool weir_rule_takes_one(const weir_rule *rule);
+/* A bucket: it admits `burst` at once, and `limit` in each period as time goes by. */
+bool weir_rule_moves_in_time(const weir_rule *rule);
+/* It gives every request its own place in time. A place goes back only by who knows which. */
+bool weir_rule_gives_places(const weir_rule *rule);
+
 /* Which of a key's places in a store is meant. An algorithm names it by place, index and entry; its
  * driver makes the text. */
 typedef enum weir_place {
@@ -51,7 +73,7 @@ typedef enum weir_place {
 /* Counters hold `lanes` cells of `lane_bits` each; only sliding windows have more than one cell.
  * Buckets: times are counted in units of 2^-unit_bits microseconds, a token takes token_units of
  * them. */
-typedef struct weir_rule {
+struct weir_rule {
   weir_rule_kind kind;
   int64_t limit;     /* L, 1 to WEIR_LIMIT_MOST; a log: to WEIR_LOG_LIMIT_MOST */
   int64_t period_us; /* W */
@@ -60,15 +82,19 @@ typedef struct weir_rule {
   bool count_all;
   int64_t burst;                 /* B of a token bucket, Q + 1 of a leaky bucket; else 0 */
   int64_t hold_us;               /* 0: denied at once */
+  int64_t lease_us;              /* how long a process may hold what it charged ahead; 0: never */
+  int64_t reserve;               /* of a bucket with a lease: what of B is never charged, B - B' */
   char name[WEIR_NAME_MOST + 1]; /* empty: none */
 
+  int64_t capacity;    /* weir_rule_capacity(), ... */
+  int64_t upper;       /* ... and weir_rule_upper(): every decision reads them */
   int64_t cell_us;     /* S, the width of a cell */
   int lanes;           /* 4, 2 or 1 */
   int lane_bits;       /* 15, 31 or 63 */
   int unit_bits;       /* k: 0, 10 or 20 */
   int64_t token_units; /* T, at least 1024: the rate falls short by less than 0.1 % */
   char tag[WEIR_TAG_MOST + 1];
-} weir_rule;
+};
 
 /* Rules that are one decision. */
 typedef struct weir_stack {
@@ -99,10 +125,9 @@ int64_t weir_rule_bound(const weir_rule *rule);
 enum { WEIR_RULE_TEXT_BYTES = 160 };
 void weir_rule_write(const weir_rule *rule, char text[WEIR_RULE_TEXT_BYTES]);
 
-/* The largest cost that is ever admitted: L, B or Q + 1. */
+/* The largest cost that is ever admitted, and what a full bucket gives at once: L, B' or Q + 1. B'
+ * is B without the reserve of its lease. */
 int64_t weir_rule_capacity(const weir_rule *rule);
-
-bool weir_rule_is_bucket(const weir_rule *rule);
 
 /* The smallest capacity of the stack, 1 where it holds a log: no group charges more at once. */
 int64_t weir_stack_least_capacity(const weir_stack *stack);

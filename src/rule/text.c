@@ -26,15 +26,17 @@ void weir_rule_write(const weir_rule *rule, char text[WEIR_RULE_TEXT_BYTES]) {
   append_number(text, "", rule->limit);
   weir_duration_format(rule->period_us, duration, sizeof duration);
   append(text, "/", duration);
-  if (rule->kind == WEIR_SLIDING_WINDOW && rule->cells != weir_rule_default_cells(rule->kind))
+  bool queues = weir_rule_gives_places(rule);
+  bool bursts = weir_rule_moves_in_time(rule) && !queues;
+  if (rule->cells != weir_rule_default_cells(rule->kind))
     append_number(text, ",cells=", rule->cells);
   if (rule->strict) append(text, ",strict", "");
-  if (rule->kind == WEIR_TOKEN_BUCKET && rule->burst != rule->limit)
-    append_number(text, ",burst=", rule->burst);
-  if (rule->kind == WEIR_LEAKY_BUCKET && rule->burst != 1)
-    append_number(text, ",queue=", rule->burst - 1);
+  if (bursts && rule->burst != rule->limit) append_number(text, ",burst=", rule->burst);
+  if (queues && rule->burst != 1) append_number(text, ",queue=", rule->burst - 1);
   if (rule->count_all) append(text, ",count=all", "");
   weir_duration_format(rule->hold_us, duration, sizeof duration);
   if (rule->hold_us > 0) append(text, ",hold=", duration);
+  weir_duration_format(rule->lease_us, duration, sizeof duration);
+  if (rule->lease_us > 0) append(text, ",lease=", duration);
   if (rule->name[0] != '\0') append(text, ",name=", rule->name);
 }

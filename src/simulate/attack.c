@@ -1,3 +1,5 @@
+/* Searches the traffic that a rule admits most of: random traffics, improved step by step. What
+ * was admitted in any period is held against the bound that is proved. */
 #include "simulate/attack.h"
 
 #include <stdlib.h>
@@ -11,8 +13,8 @@
 enum {
   SPAN_PERIODS = 4, /* that a traffic may take */
   TRAIN_REQUESTS_MOST = 4096,
-  CLIMB_TRAFFICS = 1500,   /* before the next climb begins at random */
-  LOG_REQUESTS_MOST = 2048 /* of a train under a log, which takes one at a time */
+  CLIMB_TRAFFICS = 1500,      /* before the next climb begins at random */
+  SINGLE_REQUESTS_MOST = 2048 /* of a train under a rule that takes one at a time */
 };
 
 struct search {
@@ -39,22 +41,12 @@ static int64_t refilled(const weir_rule *rule) {
   return (int64_t)(((wide)(rule->period_us - 1) << rule->unit_bits) / (wide)rule->token_units);
 }
 
-/* A quota's period holds the rest of one window, whose first request lies before it, and another.
- */
+/* A period may hold the rest of one window and all of another. Where a window begins with a
+ * request, the first one lies before the period. */
 static int64_t proved_bound(const weir_rule *rule) {
-  switch (rule->kind) {
-    case WEIR_FIXED_WINDOW:
-      return 2 * rule->limit;
-    case WEIR_SLIDING_WINDOW:
-    case WEIR_SLIDING_LOG:
-      return weir_rule_bound(rule);
-    case WEIR_QUOTA:
-      return 2 * rule->limit - 1;
-    case WEIR_TOKEN_BUCKET:
-    case WEIR_LEAKY_BUCKET:
-      return rule->burst + refilled(rule);
-  }
-  return 0;
+  if (weir_rule_moves_in_time(rule)) return rule->burst + refilled(rule);
+  if (weir_rule_slides(rule)) return weir_rule_bound(rule);
+  return 2 * rule->limit - weir_rule_opens_windows(rule);
 }
 
 /* --- one traffic -------------------------------------------------------------------------------
@@ -74,16 +66,16 @@ static weir_attack_train *next_train(traffic *tried, const int64_t *done) {
   return next;
 }
 
-static weir_status ask(struct search *search, weir_driven_key *key, weir_stamps *stamps,
-                       int64_t now_us, weir_attack_train *train, traffic *tried,
-                       weir_message *message) {
-  weir_ask ask = {.kind = WEIR_ASK_TAKE, .up_to = true, .cost = train->cost};
+static weir_status send_request(struct search *search, weir_driven_key *key, weir_stamps *stamps,
+                                int64_t now_us, weir_attack_train *train, traffic *tried,
+                                weir_message *message) {
+  weir_request_state request = {.kind = WEIR_TAKE, .up_to = true, .cost = train->cost};
   search->result->requests++;
-  weir_status status = weir_driver_decide(&search->driver, key, now_us, &ask, message);
-  if (status != WEIR_OK || !ask.decision.allowed) return status;
-  train->admitted += ask.decision.cost;
+  weir_status status = weir_driver_decide(&search->driver, key, now_us, &request, message);
+  if (status != WEIR_OK || !request.decision.allowed) return status;
+  train->admitted += request.decision.cost;
   weir_stamps_slide(stamps, now_us, search->rule->period_us);
-  if (!weir_stamps_add(stamps, now_us, 0, ask.decision.cost)) return WEIR_NO_MEMORY;
+  if (!weir_stamps_add(stamps, now_us, 0, request.decision.cost)) return WEIR_NO_MEMORY;
   if (stamps->admitted > tried->most) tried->most = stamps->admitted;
   return WEIR_OK;
 }
@@ -102,7 +94,7 @@ static weir_status try_traffic(struct search *search, traffic *tried, weir_messa
   for (weir_attack_train *train; status == WEIR_OK && (train = next_train(tried, done)) != NULL;) {
     size_t i = (size_t)(train - tried->trains);
     int64_t now_us = search->begin_us + train->at_us + done[i] * train->gap_us;
-    status = ask(search, &key, &stamps, now_us, train, tried, message);
+    status = send_request(search, &key, &stamps, now_us, train, tried, message);
     done[i]++;
   }
   weir_stamps_clean_up(&stamps);
@@ -139,8 +131,8 @@ static int64_t any_moment(struct search *search) {
 static void set_length(struct search *search, weir_attack_train *train) {
   const weir_rule *rule = search->rule;
   int64_t most = 2 * rule->limit < TRAIN_REQUESTS_MOST ? 2 * rule->limit : TRAIN_REQUESTS_MOST;
-  if (rule->kind == WEIR_SLIDING_LOG) {
-    train->requests = any_size(search, most < LOG_REQUESTS_MOST ? most : LOG_REQUESTS_MOST);
+  if (weir_rule_takes_one(rule)) {
+    train->requests = any_size(search, most < SINGLE_REQUESTS_MOST ? most : SINGLE_REQUESTS_MOST);
     return;
   }
   /* One request can take all that fits, unless the rule takes less than its limit at once. */

@@ -1,3 +1,4 @@
+/* Runs one key's requests through a rule and the exact window, and draws what both say. */
 #include "simulate/curve.h"
 
 #include "simulate/driver.h"
@@ -14,13 +15,14 @@ struct stretch {
 static weir_status decide(struct stretch *stretch, int64_t now_us, int64_t cost, bool takes,
                           weir_message *message) {
   const weir_rule *rule = &stretch->driver.stack.rules[0];
-  weir_ask ask = {.kind = takes ? WEIR_ASK_TAKE : WEIR_ASK_PEEK, .cost = cost};
+  weir_request_state request = {.kind = takes ? WEIR_TAKE : WEIR_PEEK, .cost = cost};
   weir_curve_point point = {.at_us = now_us};
-  weir_status status = weir_driver_decide(&stretch->driver, &stretch->key, now_us, &ask, message);
+  weir_status status =
+      weir_driver_decide(&stretch->driver, &stretch->key, now_us, &request, message);
   if (status != WEIR_OK) return status;
   weir_stamps_slide(&stretch->stamps, now_us, rule->period_us);
   bool fits = stretch->stamps.admitted + cost <= rule->limit;
-  bool allowed = ask.decision.allowed;
+  bool allowed = request.decision.allowed;
   if (takes && allowed && !weir_stamps_add(&stretch->stamps, now_us, cost, cost))
     return WEIR_NO_MEMORY;
   if (takes)
@@ -28,8 +30,8 @@ static weir_status decide(struct stretch *stretch, int64_t now_us, int64_t cost,
                  : allowed       ? WEIR_MARK_WRONGLY_ALLOWED
                                  : WEIR_MARK_WRONGLY_DENIED;
   point.truth = stretch->stamps.admitted;
-  point.estimate = ask.decision.limit - ask.decision.remaining;
-  if (takes && (ask.decision.remaining == WEIR_NOT_KNOWN)) point.estimate = point.truth;
+  point.estimate = request.decision.limit - request.decision.remaining;
+  if (takes && (request.decision.remaining == WEIR_NOT_KNOWN)) point.estimate = point.truth;
   if (now_us >= stretch->curve->from_us && now_us <= stretch->curve->until_us)
     stretch->curve->draw(stretch->curve->context, &point);
   return WEIR_OK;

@@ -1,3 +1,5 @@
+/* Decides one request: executes the operations of the rule's machine on made-up slots, round after
+ * round, until it is done. */
 #include "simulate/driver.h"
 
 #include <inttypes.h>
@@ -9,9 +11,9 @@ static int64_t or_default(int64_t given, int64_t otherwise) {
 }
 
 /* The defaults of a limiter whose store answers within 20 ms. */
-static void set_terms(weir_terms *terms, const weir_limiter_options *options) {
+static void set_settings(weir_settings *settings, const weir_limiter_options *options) {
   int64_t deadline_us = or_default(options->deadline_us, 20000);
-  *terms = (weir_terms){
+  *settings = (weir_settings){
       .clock_error_us = or_default(options->clock_error_us, 10000),
       .memo_age_us = or_default(options->memo_age_us, 1000000),
       .local_denial_us = or_default(options->local_denial_us, 50000),
@@ -21,8 +23,9 @@ static void set_terms(weir_terms *terms, const weir_limiter_options *options) {
       .cached_cells = !(options->flags & WEIR_NO_CACHED_CELLS),
       .local_denial = !(options->flags & WEIR_NO_LOCAL_DENIAL),
   };
-  terms->margin_us = 2 * terms->clock_error_us + deadline_us;
-  if (terms->local_denial_us > terms->memo_age_us) terms->local_denial_us = terms->memo_age_us;
+  settings->margin_us = 2 * settings->clock_error_us + deadline_us;
+  if (settings->local_denial_us > settings->memo_age_us)
+    settings->local_denial_us = settings->memo_age_us;
 }
 
 weir_status weir_driver_init(weir_driver *driver, const char *rule,
@@ -40,16 +43,19 @@ weir_status weir_driver_init(weir_driver *driver, const char *rule,
         rule, driver->stack.count);
     return WEIR_BAD_RULE;
   }
-  set_terms(&driver->terms, options);
+  set_settings(&driver->settings, options);
   void *memory = malloc(weir_machine_bytes(&driver->stack));
   if (memory == NULL) return WEIR_NO_MEMORY;
-  driver->machine = weir_machine_init(memory, &driver->stack, &driver->terms);
-  return WEIR_OK;
+  driver->machine = weir_machine_init(memory, &driver->stack, &driver->settings);
+  driver->round = calloc(weir_machine_operations_most(&driver->stack), sizeof *driver->round);
+  return driver->round != NULL ? WEIR_OK : WEIR_NO_MEMORY;
 }
 
 void weir_driver_clean_up(weir_driver *driver) {
   free(driver->machine);
+  free(driver->round);
   driver->machine = NULL;
+  driver->round = NULL;
 }
 
 bool weir_driver_add_key(const weir_driver *driver, weir_driven_key *key) {
@@ -65,41 +71,44 @@ void weir_driver_remove_key(weir_driven_key *key) {
 
 static weir_status execute_round(weir_driver *driver, weir_driven_key *key, int64_t now_us) {
   driver->rounds++;
-  for (size_t i = 0; i < driver->machine->action_count; i++) {
-    weir_action *action = &driver->machine->actions[i];
-    if (action->ttl_us > driver->longest_ttl_us) driver->longest_ttl_us = action->ttl_us;
+  for (size_t i = 0; i < driver->machine->operation_count; i++) {
+    weir_operation *operation = &driver->round[i];
+    if (operation->ttl_us > driver->longest_ttl_us) driver->longest_ttl_us = operation->ttl_us;
     driver->operations++;
-    if (!weir_slots_execute(key->places, now_us, ++driver->version, action)) return WEIR_NO_MEMORY;
+    if (!weir_slots_execute(key->places, now_us, ++driver->version, operation))
+      return WEIR_NO_MEMORY;
   }
   return WEIR_OK;
 }
 
 static weir_status run_machine(weir_driver *driver, weir_driven_key *key, int64_t now_us,
-                               weir_ask *ask) {
+                               weir_request_state *request) {
   weir_machine *machine = driver->machine;
-  weir_turn turn = weir_machine_start(machine, now_us, key->memo, ask);
+  weir_turn turn = weir_machine_start(machine, now_us, key->memo, request, driver->round);
   while (turn != WEIR_TURN_DONE) {
     if (turn == WEIR_TURN_EXECUTE) {
       weir_status status = execute_round(driver, key, now_us);
       if (status != WEIR_OK) return status;
     }
-    turn = weir_machine_resume(machine, now_us, false);
+    turn = weir_machine_resume(machine, now_us, false, driver->round);
   }
   memcpy(key->memo, machine->notes, weir_memo_bytes(&driver->stack));
-  return ask->status;
+  return request->status;
 }
 
 weir_status weir_driver_decide(weir_driver *driver, weir_driven_key *key, int64_t now_us,
-                               weir_ask *ask, weir_message *message) {
+                               weir_request_state *request, weir_message *message) {
   const weir_rule *rule = &driver->stack.rules[0];
-  if (rule->kind == WEIR_SLIDING_LOG && ask->cost > 1 && !ask->up_to) {
-    weir_message_set(message, "cost %" PRId64 " for a sliding-log: accepted is 1", ask->cost);
+  if (weir_rule_takes_one(rule) && request->cost > 1 && !request->up_to) {
+    weir_message_set(message, "cost %" PRId64 " for a %s: accepted is 1", request->cost,
+                     weir_rule_kind_name(rule->kind));
     return WEIR_BAD_COST;
   }
   weir_slots_expire(key->places, now_us);
-  if (weir_settle_never(&driver->stack, now_us, ask)) return WEIR_OK;
-  if (weir_settle_locally(&driver->stack, &driver->terms, key->memo, now_us, ask)) return WEIR_OK;
-  weir_status status = run_machine(driver, key, now_us, ask);
+  if (weir_settle_never(&driver->stack, now_us, request)) return WEIR_OK;
+  if (weir_settle_locally(&driver->stack, &driver->settings, key->memo, now_us, request))
+    return WEIR_OK;
+  weir_status status = run_machine(driver, key, now_us, request);
   if (status != WEIR_OK) weir_message_set(message, "%s", weir_status_text(status));
   return status;
 }

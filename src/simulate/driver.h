@@ -14,8 +14,9 @@ typedef struct weir_driven_key {
 /* One rule, and what its decisions have cost so far. */
 typedef struct weir_driver {
   weir_stack stack; /* of one rule */
-  weir_terms terms;
+  weir_settings settings;
   weir_machine *machine;
+  weir_operation *round;  /* its operations */
   uint64_t version;       /* the last one given out */
   int64_t longest_ttl_us; /* that was written */
   uint64_t operations;
@@ -31,9 +32,9 @@ void weir_driver_clean_up(weir_driver *driver);
 bool weir_driver_add_key(const weir_driver *driver, weir_driven_key *key);
 void weir_driver_remove_key(weir_driven_key *key);
 
-/* Settles an ask. Times never go back. WEIR_NO_MEMORY, WEIR_BAD_COST where a sliding-log is asked
- * for more than 1, or what the ask itself was answered. */
+/* Settles a request. Times never go back. WEIR_NO_MEMORY, WEIR_BAD_COST where a sliding-log is
+ * asked for more than 1, or what the request itself was answered. */
 weir_status weir_driver_decide(weir_driver *driver, weir_driven_key *key, int64_t now_us,
-                               weir_ask *ask, weir_message *message);
+                               weir_request_state *request, weir_message *message);
 
 #endif

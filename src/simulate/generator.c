@@ -1,3 +1,4 @@
+/* Traffic by recipe, the same on every machine. */
 #include "simulate/generator.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* The keys in use, by name and by last use; who is of no more use to anybody goes. */
 #include "simulate/keys.h"
 
 #include <sodium.h>

@@ -1,3 +1,4 @@
+/* Holds each decision against an exact sliding window. */
 #include "simulate/measure.h"
 
 #include <string.h>
@@ -8,8 +9,7 @@ void weir_exact_clean_up(weir_exact *exact) {
 }
 
 bool weir_measure_has_estimate(const weir_rule *rule) {
-  return rule->kind == WEIR_FIXED_WINDOW || rule->kind == WEIR_SLIDING_WINDOW ||
-         rule->kind == WEIR_QUOTA;
+  return weir_rule_keeps_counts(rule);
 }
 
 static void compare(weir_measure *measure, const weir_rule *rule, int64_t before, int64_t cost,

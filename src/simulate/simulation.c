@@ -1,3 +1,4 @@
+/* A simulation: one driver, and its measure, for every rule; every request goes through all. */
 #include "simulate/simulation.h"
 
 #include <string.h>
@@ -43,12 +44,12 @@ static size_t digits(int64_t number) {
 /* "weir:<tag>:{<key>}:<suffix>" and the value, without what a server adds. */
 static uint64_t bytes_of(const weir_driver *driver, const weir_key *key,
                          const weir_slots places[WEIR_PLACES]) {
-  const size_t front = strlen("weir::{}:") + strlen(driver->stack.rules[0].tag) + key->length;
+  const size_t prefix = strlen("weir::{}:") + strlen(driver->stack.rules[0].tag) + key->length;
   uint64_t sum = 0;
   for (int place = 0; place < WEIR_PLACES; place++) {
     for (size_t i = places[place].first; i < places[place].end; i++) {
       const weir_slot *slot = &places[place].slots[i];
-      sum += front + digits(slot->index) + digits(slot->value);
+      sum += prefix + digits(slot->index) + digits(slot->value);
       if (place == WEIR_PLACE_OPEN) sum++;
       if (place == WEIR_PLACE_ENTRY) sum += 1 + digits(slot->entry);
     }
@@ -72,14 +73,15 @@ static weir_status decide(weir_simulation *simulation, size_t i, weir_key *key, 
   weir_driver *driver = &simulation->drivers[i];
   weir_subject *subject = &key->subjects[i];
   int64_t now_us = simulation->now_us;
-  weir_ask ask = {.kind = WEIR_ASK_TAKE, .cost = cost};
-  weir_status status = weir_driver_decide(driver, &subject->driven, now_us, &ask, message);
+  weir_request_state request = {.kind = WEIR_TAKE, .cost = cost};
+  weir_status status = weir_driver_decide(driver, &subject->driven, now_us, &request, message);
   if (status != WEIR_OK) return status;
   measure_state(&simulation->measures[i], driver, key, subject->driven.places);
   if (!weir_measure_decision(&simulation->measures[i], weir_simulation_rule(simulation, i),
-                             &subject->exact, now_us, key->text, key->length, cost, &ask.decision))
+                             &subject->exact, now_us, key->text, key->length, cost,
+                             &request.decision))
     return WEIR_NO_MEMORY;
-  if (ask.decision.allowed) return WEIR_OK;
+  if (request.decision.allowed) return WEIR_OK;
   return weir_tally_add(&simulation->denied[i], key->text, key->length, key->hash, now_us)
              ? WEIR_OK
              : WEIR_NO_MEMORY;

@@ -1,3 +1,4 @@
+/* The counters of a simulated store, with their TTL. */
 #include "simulate/slots.h"
 
 #include <stdlib.h>
@@ -27,16 +28,17 @@ size_t weir_slots_count(const weir_slots places[WEIR_PLACES]) {
   return count;
 }
 
-static bool is_before(const weir_slot *slot, const weir_action *action) {
-  return slot->index != action->index ? slot->index < action->index : slot->entry < action->entry;
+static bool is_before(const weir_slot *slot, const weir_operation *operation) {
+  return slot->index != operation->counter.index ? slot->index < operation->counter.index
+                                                 : slot->entry < operation->counter.entry;
 }
 
-/* Where the action's entry is, or would stand. Most that are asked for are among the newest. */
-static size_t locate(const weir_slots *place, const weir_action *action) {
+/* Where the operation's entry is, or would stand. Most that are asked for are among the newest. */
+static size_t locate(const weir_slots *place, const weir_operation *operation) {
   size_t low = place->first, high = place->end;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
-    if (is_before(&place->slots[middle], action))
+    if (is_before(&place->slots[middle], operation))
       low = middle + 1;
     else
       high = middle;
@@ -44,9 +46,9 @@ static size_t locate(const weir_slots *place, const weir_action *action) {
   return low;
 }
 
-static bool holds(const weir_slots *place, size_t at, const weir_action *action) {
-  return at < place->end && place->slots[at].index == action->index &&
-         place->slots[at].entry == action->entry;
+static bool holds(const weir_slots *place, size_t at, const weir_operation *operation) {
+  return at < place->end && place->slots[at].index == operation->counter.index &&
+         place->slots[at].entry == operation->counter.entry;
 }
 
 /* Moves the entries to the front, or to a larger array where half of this one is in use. */
@@ -66,13 +68,13 @@ static bool make_room(weir_slots *place) {
   return true;
 }
 
-static weir_slot *insert(weir_slots *place, const weir_action *action) {
+static weir_slot *insert(weir_slots *place, const weir_operation *operation) {
   if (!make_room(place)) return NULL;
-  size_t at = locate(place, action);
+  size_t at = locate(place, operation);
   weir_slot *slot = &place->slots[at];
   if (at < place->end) memmove(slot + 1, slot, (place->end - at) * sizeof *slot);
   place->end++;
-  *slot = (weir_slot){.index = action->index, .entry = action->entry};
+  *slot = (weir_slot){.index = operation->counter.index, .entry = operation->counter.entry};
   return slot;
 }
 
@@ -83,30 +85,30 @@ static void erase(weir_slots *place, size_t at) {
 }
 
 static weir_outcome write_value(weir_slot *slot, int64_t value, uint64_t version,
-                                weir_action *action) {
+                                weir_operation *operation) {
   slot->value = value;
   slot->version = version;
-  action->version_out = version;
+  operation->version_out = version;
   return WEIR_DONE;
 }
 
-static weir_outcome change(weir_slot *slot, weir_action *action, uint64_t version) {
-  switch (action->kind) {
+static weir_outcome change(weir_slot *slot, weir_operation *operation, uint64_t version) {
+  switch (operation->kind) {
     case WEIR_GET:
-      action->value = slot->value;
-      action->version_out = slot->version;
+      operation->value = slot->value;
+      operation->version_out = slot->version;
       return WEIR_DONE;
     case WEIR_ADD:
-      action->value = slot->value + action->delta;
-      return write_value(slot, action->value, version, action);
+      operation->value = slot->value + operation->delta;
+      return write_value(slot, operation->value, version, operation);
     case WEIR_SUB:
-      action->value = slot->value - action->delta;
-      return write_value(slot, action->value, version, action);
+      operation->value = slot->value - operation->delta;
+      return write_value(slot, operation->value, version, operation);
     case WEIR_SWAP:
-      if (slot->version != action->version) return WEIR_CONFLICT;
-      return write_value(slot, action->value, version, action);
+      if (slot->version != operation->version) return WEIR_CONFLICT;
+      return write_value(slot, operation->value, version, operation);
     case WEIR_PUT:
-      return write_value(slot, action->value, version, action);
+      return write_value(slot, operation->value, version, operation);
     case WEIR_CREATE:
       return WEIR_CONFLICT;
     default: /* RAISE, which this store does not have */
@@ -114,42 +116,43 @@ static weir_outcome change(weir_slot *slot, weir_action *action, uint64_t versio
   }
 }
 
-static bool renews(const weir_action *action) {
-  return action->kind == WEIR_SWAP || action->kind == WEIR_PUT;
+static bool renews(const weir_operation *operation) {
+  return operation->kind == WEIR_SWAP || operation->kind == WEIR_PUT;
 }
 
-static bool creates(const weir_action *action) {
-  return action->kind == WEIR_ADD || action->kind == WEIR_CREATE || action->kind == WEIR_PUT;
+static bool creates(const weir_operation *operation) {
+  return operation->kind == WEIR_ADD || operation->kind == WEIR_CREATE ||
+         operation->kind == WEIR_PUT;
 }
 
-static bool create(weir_slots *place, int64_t now_us, uint64_t version, weir_action *action) {
-  weir_slot *slot = insert(place, action);
+static bool create(weir_slots *place, int64_t now_us, uint64_t version, weir_operation *operation) {
+  weir_slot *slot = insert(place, operation);
   if (slot == NULL) return false;
-  slot->expiry_us = now_us + action->ttl_us;
-  if (action->kind == WEIR_ADD) action->value = action->delta;
-  action->outcome = write_value(slot, action->value, version, action);
+  slot->expiry_us = now_us + operation->ttl_us;
+  if (operation->kind == WEIR_ADD) operation->value = operation->delta;
+  operation->outcome = write_value(slot, operation->value, version, operation);
   return true;
 }
 
 bool weir_slots_execute(weir_slots places[WEIR_PLACES], int64_t now_us, uint64_t version,
-                        weir_action *action) {
-  weir_slots *place = &places[action->place];
-  size_t at = locate(place, action);
-  bool present = holds(place, at, action);
+                        weir_operation *operation) {
+  weir_slots *place = &places[operation->counter.place];
+  size_t at = locate(place, operation);
+  bool present = holds(place, at, operation);
   if (present && place->slots[at].expiry_us <= now_us) {
     erase(place, at);
     present = false;
   }
-  if (!present && creates(action)) return create(place, now_us, version, action);
+  if (!present && creates(operation)) return create(place, now_us, version, operation);
   if (!present) {
-    action->outcome = WEIR_ABSENT;
-  } else if (action->kind == WEIR_DROP) {
+    operation->outcome = WEIR_ABSENT;
+  } else if (operation->kind == WEIR_DROP) {
     erase(place, at);
-    action->outcome = WEIR_DONE;
+    operation->outcome = WEIR_DONE;
   } else {
-    action->outcome = change(&place->slots[at], action, version);
-    if (renews(action) && action->outcome == WEIR_DONE)
-      place->slots[at].expiry_us = now_us + action->ttl_us;
+    operation->outcome = change(&place->slots[at], operation, version);
+    if (renews(operation) && operation->outcome == WEIR_DONE)
+      place->slots[at].expiry_us = now_us + operation->ttl_us;
   }
   return true;
 }

@@ -33,8 +33,9 @@ void weir_slots_expire(weir_slots places[WEIR_PLACES], int64_t now_us);
 /* How many entries there are. */
 size_t weir_slots_count(const weir_slots places[WEIR_PLACES]);
 
-/* Carries out one action; `version` is one that no entry had before. False: not enough memory. */
+/* Carries out one operation; `version` is one that no entry had before. False: not enough memory.
+ */
 bool weir_slots_execute(weir_slots places[WEIR_PLACES], int64_t now_us, uint64_t version,
-                        weir_action *action);
+                        weir_operation *operation);
 
 #endif

@@ -1,3 +1,4 @@
+/* Requests of the last period, by time: what an exact window keeps. */
 #include "simulate/stamps.h"
 
 #include <stdlib.h>

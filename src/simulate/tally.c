@@ -1,3 +1,4 @@
+/* A hash table of counts by key, and its largest entries. */
 #include "simulate/tally.h"
 
 #include <stdlib.h>

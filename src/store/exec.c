@@ -48,35 +48,48 @@ static const unsigned always = BIT(WEIR_NOT_SENT) | BIT(WEIR_UNKNOWN) | BIT(WEIR
 #define RAISED_DELTA_MOST (INT64_C(1) << 53) /* where a RAISE is exact */
 #define TTL_LEAST_US INT64_C(1000)
 
-/* False when some byte is below '!' or above '~'. Eight at a time: a borrow or carry from one byte
- * to the next begins in a byte that is outside itself, so it can add no false alarm. */
-static bool is_printable(const char *text, size_t length) {
-  const uint64_t each = UINT64_MAX / 255;
-  uint64_t bad = 0;
-  uint64_t word;
-  size_t at = 0;
-  for (; at + sizeof word <= length; at += sizeof word) {
-    memcpy(&word, text + at, sizeof word);
-    bad |= ((word - '!' * each) | (word + each) | word) & 0x80 * each;
-  }
-  for (; at < length; at++)
-    bad |= text[at] < '!' || text[at] > '~';
-  return bad == 0;
-}
-
+/* The key is one that every server takes, and its home lies inside it.
+ *
+ * A byte below '!' or above '~' is not printable. Eight are looked at together: a borrow or carry
+ * from one byte to the next begins in a byte that is outside itself, so it adds no false alarm. */
 static const char *key_fault(const weir_operation *operation) {
+  const uint64_t each = UINT64_MAX / 255;
+  const char *key = operation->key;
   size_t length = operation->key_length;
-  if (operation->key == NULL || length < 1 || length > WEIR_STORE_KEY_MOST)
+  if (key == NULL || length < 1 || length > WEIR_STORE_KEY_MOST)
     return "key_length is outside 1 to 250, or there is no key";
   if (operation->home_length < 1 || operation->home_offset >= length ||
       operation->home_length > length - operation->home_offset)
     return "the home is empty or outside the key";
-  return is_printable(operation->key, length)
-             ? NULL
-             : "the key holds a byte that is not printable ASCII, or a space";
+  uint64_t bad = 0;
+  uint64_t word;
+  size_t at = 0;
+  for (; at + sizeof word <= length; at += sizeof word) {
+    memcpy(&word, key + at, sizeof word);
+    bad |= ((word - '!' * each) | (word + each) | word) & 0x80 * each;
+  }
+  for (; at < length; at++)
+    bad |= key[at] < '!' || key[at] > '~';
+  return bad == 0 ? NULL : "the key holds a byte that is not printable ASCII, or a space";
 }
 
-static const char *number_fault(const weir_operation *o, unsigned fields) {
+/* What the caller did wrong, or NULL. */
+static const char *operation_fault(const weir_backend *backend, const weir_operation *o) {
+  if ((unsigned)o->kind >= KIND_COUNT) return "kind is none of weir_operation_kind";
+  const struct kind *kind = &kinds[o->kind];
+  unsigned fields = kind->fields;
+  unsigned trait = kind->trait;
+  bool named = (o->identity[0] | o->identity[1]) == 0;
+  if (!named) trait |= WEIR_TRAIT_IDENTITY;
+  if (o->raised) {
+    trait |= WEIR_TRAIT_RAISE;
+    if (o->kind != WEIR_GET && o->kind != WEIR_SUB) return "raised is for GET and SUB alone";
+    if (o->kind == WEIR_SUB && o->delta > RAISED_DELTA_MOST)
+      return "delta is out of range for a raised key";
+  }
+  if ((trait & backend->traits) != trait) return "the backend lacks the trait it needs";
+  const char *fault = named ? key_fault(o) : NULL;
+  if (fault != NULL) return fault;
   if (fields & DELTA && (o->delta < 1 || o->delta > WEIR_VALUE_MOST))
     return "delta is out of range";
   if (fields & SEED && (o->seed < 0 || o->seed > WEIR_VALUE_MOST)) return "seed is out of range";
@@ -87,26 +100,6 @@ static const char *number_fault(const weir_operation *o, unsigned fields) {
     return "ttl_us is out of range";
   if (fields & VERSION && o->version == 0) return "version is 0, which no GET gives";
   return NULL;
-}
-
-static const char *raised_fault(const weir_operation *operation) {
-  if (operation->kind != WEIR_GET && operation->kind != WEIR_SUB)
-    return "raised is for GET and SUB alone";
-  if (operation->kind == WEIR_SUB && operation->delta > RAISED_DELTA_MOST)
-    return "delta is out of range for a raised key";
-  return NULL;
-}
-
-/* What the caller did wrong, or NULL. */
-static const char *operation_fault(const weir_backend *backend, const weir_operation *operation) {
-  if ((unsigned)operation->kind >= KIND_COUNT) return "kind is none of weir_operation_kind";
-  const struct kind *kind = &kinds[operation->kind];
-  unsigned trait = operation->raised ? kind->trait | WEIR_TRAIT_RAISE : kind->trait;
-  const char *fault = operation->raised ? raised_fault(operation) : NULL;
-  if (fault == NULL && (trait & backend->traits) != trait)
-    fault = "the backend lacks the trait it needs";
-  if (fault == NULL) fault = key_fault(operation);
-  return fault != NULL ? fault : number_fault(operation, kind->fields);
 }
 
 /* What the backend did wrong, or NULL. */
@@ -148,8 +141,23 @@ static bool check_operations(const weir_backend *backend, weir_operation *operat
   return true;
 }
 
-static void check_outcomes(const weir_backend *backend, weir_operation *operations, size_t count,
-                           weir_message *message) {
+void weir_store_exec(weir_store *store, weir_operation *operations, size_t count,
+                     int64_t deadline_us, weir_message *message) {
+  const weir_backend *backend = store->backend;
+  weir_message unread;
+  if (message == NULL) message = &unread;
+  message->text[0] = '\0';
+  if (count == 0) return;
+  if (store->process != weir_process_number) {
+    weir_process_check(store->process, "the store", message);
+    refuse_all(operations, count);
+    return;
+  }
+  if (!check_operations(backend, operations, count, message)) {
+    refuse_all(operations, count);
+    return;
+  }
+  backend->exec(store->handle, operations, count, deadline_us, message);
   for (size_t i = 0; i < count; i++) {
     const char *fault = outcome_fault(backend, &operations[i]);
     if (fault == NULL) continue;
@@ -157,19 +165,4 @@ static void check_outcomes(const weir_backend *backend, weir_operation *operatio
                      backend->name, i, kinds[operations[i].kind].name, fault);
     operations[i].outcome = WEIR_UNKNOWN;
   }
-}
-
-void weir_store_exec(weir_store *store, weir_operation *operations, size_t count,
-                     int64_t deadline_us, weir_message *message) {
-  weir_message unread;
-  if (message == NULL) message = &unread;
-  message->text[0] = '\0';
-  if (count == 0) return;
-  if (weir_process_check(store->process, "the store", message) != WEIR_OK ||
-      !check_operations(store->backend, operations, count, message)) {
-    refuse_all(operations, count);
-    return;
-  }
-  store->backend->exec(store->handle, operations, count, deadline_us, message);
-  check_outcomes(store->backend, operations, count, message);
 }

@@ -3,6 +3,7 @@
 #ifndef WEIR_STORE_PROCESS_H
 #define WEIR_STORE_PROCESS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include <weir/status.h>
@@ -10,8 +11,9 @@
 /* From here on fork() is noticed. False: no memory. */
 bool weir_process_watch(void);
 
-/* A number that is another in a child; what weir_process_check() compares. */
-unsigned weir_process_number(void);
+/* This process's number, which is another in a child. Who opens something remembers it, and who is
+ * given it later compares. Only process.c changes it. */
+extern atomic_uint weir_process_number;
 
 /* WEIR_OK for what was opened in this process; else WEIR_BAD_ARGUMENT, with a message about `what`
  * ("the store"). Touches nothing but memory. */

@@ -1,5 +1,6 @@
 #include "store/store.h"
 
+#include <sodium.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,12 +65,13 @@ static weir_status open_store(const weir_backend *const *backends, const char *t
   weir_status status = weir_url_parse(text, backends, &parsed, message);
   if (status != WEIR_OK) return status;
   weir_store *made = calloc(1, sizeof *made);
-  if (made == NULL || !weir_process_watch()) {
+  if (made == NULL || sodium_init() < 0 || !weir_process_watch()) {
     status = WEIR_NO_MEMORY;
     goto done;
   }
   made->backend = parsed.backend;
-  made->process = weir_process_number();
+  made->process = weir_process_number;
+  randombytes_buf(made->secret, sizeof made->secret);
   pthread_mutex_init(&made->uses_lock, NULL); /* allocates nothing, and cannot fail so */
   status = open_handle(&parsed.url, made, message);
   if (status == WEIR_OK) {
@@ -125,7 +127,7 @@ bool weir_store_enter(weir_store *store, weir_store_use *use, char *other, size_
 
 /* At the fork, a thread of the parent may have held the lock. */
 void weir_store_leave(weir_store *store, weir_store_use *use) {
-  if (store->process != weir_process_number()) return;
+  if (store->process != weir_process_number) return;
   pthread_mutex_lock(&store->uses_lock);
   weir_store_use **link = &store->uses;
   while (*link != use)
@@ -157,5 +159,6 @@ weir_status weir_store_read_server(const weir_store *store, size_t index,
 void weir_store_close(weir_store *store) {
   if (store == NULL) return;
   store->backend->close(store->handle);
+  sodium_memzero(store->secret, sizeof store->secret);
   free(store);
 }

@@ -9,6 +9,8 @@
 
 #include "store/url.h"
 
+enum { WEIR_SECRET_BYTES = 16 }; /* a key of SipHash */
+
 /* Somebody who counts under a tag in this store, for as long as the structure lives; owned by him.
  */
 typedef struct weir_store_use {
@@ -22,7 +24,8 @@ struct weir_store {
   void *handle;
   char namespace_text[WEIR_NAMESPACE_MOST + 1]; /* empty: none */
   int64_t timeout_us;
-  unsigned process; /* that opened it: weir_process_number() */
+  unsigned process;                        /* that opened it: weir_process_number */
+  unsigned char secret[WEIR_SECRET_BYTES]; /* its own, for all that hashes keys of it */
   pthread_mutex_t uses_lock;
   weir_store_use *uses; /* the newest first */
 };

@@ -5,15 +5,15 @@
 
 enum { SCHEME_SHOWN_MOST = 20 };
 
-bool weir_url_cut(weir_url_piece *rest, char separator, weir_url_piece *front) {
+bool weir_url_cut(weir_url_piece *rest, char separator, weir_url_piece *prefix) {
   const char *end = memchr(rest->text, separator, rest->length);
-  *front = *rest;
+  *prefix = *rest;
   if (end == NULL) {
     *rest = (weir_url_piece){rest->text + rest->length, 0};
     return false;
   }
-  front->length = (size_t)(end - rest->text);
-  *rest = (weir_url_piece){end + 1, rest->length - front->length - 1};
+  prefix->length = (size_t)(end - rest->text);
+  *rest = (weir_url_piece){end + 1, rest->length - prefix->length - 1};
   return true;
 }
 

@@ -50,7 +50,7 @@ typedef struct weir_url_reader {
 
 /* Cuts what stands before `separator` off the front of *rest, and the separator; false where there
  * is none, and then all of *rest goes to *front. */
-bool weir_url_cut(weir_url_piece *rest, char separator, weir_url_piece *front);
+bool weir_url_cut(weir_url_piece *rest, char separator, weir_url_piece *prefix);
 
 /* *text is the piece percent-decoded, NULL for an empty one. `part` names it in a message. */
 weir_status weir_url_decode(weir_url_reader *reader, weir_url_piece piece, const char *part,

@@ -16,9 +16,9 @@ static void takes_a_late_charge_back_exactly(void **state) {
   take(b, &b->one, NOW, 2);
   begin_take(b, &b->one, NOW, 3);
   client_round(&b->one, &b->store, NOW + 70000, true);
-  expect_action(&b->one, 0, WEIR_SWAP);
+  expect_operation(&b->one, 0, WEIR_SWAP);
   client_round(&b->one, &b->store, NOW + 70000, true);
-  assert_int_equal(b->one.asks[0].status, WEIR_TIMEOUT);
+  assert_int_equal(b->one.requests[0].status, WEIR_TIMEOUT);
   assert_int_equal(stored_in(b, 0), NOW + 2 * TOKEN);
   tear_down(b);
 }
@@ -42,14 +42,14 @@ static void gives_up_taking_back_after_three_tries(void **state) {
   client_round(&b->one, &b->store, NOW, true);
   int swaps = 0;
   while (b->one.turn == WEIR_TURN_EXECUTE) {
-    if (b->one.machine->actions[0].kind == WEIR_SWAP) {
+    if (b->one.machine->operations[0].kind == WEIR_SWAP) {
       take(b, &b->other, NOW, 1);
       swaps++;
     }
     client_round(&b->one, &b->store, NOW, true);
   }
   assert_int_equal(swaps, 3);
-  assert_int_equal(b->one.asks[0].status, WEIR_UNKNOWN_OUTCOME); /* it stays charged */
+  assert_int_equal(b->one.requests[0].status, WEIR_UNKNOWN_OUTCOME); /* it stays charged */
   assert_int_equal(stored_in(b, 0), NOW + 5 * TOKEN);
   tear_down(b);
 }
@@ -62,7 +62,7 @@ static void leaves_a_place_that_others_queue_behind(void **state) {
   assert_int_equal(take(b, &b->other, NOW, 1)->delay_us, 2 * TOKEN);
   client_round(&b->one, &b->store, NOW + 10, true);
   client_finish(&b->one, &b->store, NOW + 10);
-  assert_int_equal(b->one.asks[0].status, WEIR_UNKNOWN_OUTCOME); /* it stays charged */
+  assert_int_equal(b->one.requests[0].status, WEIR_UNKNOWN_OUTCOME); /* it stays charged */
   assert_int_equal(stored_in(b, 0), NOW + 3 * TOKEN);
   tear_down(b);
 }
@@ -75,7 +75,7 @@ static void finds_nothing_to_take_back_from_a_key_that_is_gone(void **state) {
   store_find(&b->store, 0, 0)->present = false;
   client_round(&b->one, &b->store, NOW, true);
   client_finish(&b->one, &b->store, NOW);
-  assert_int_equal(b->one.asks[0].status, WEIR_TIMEOUT);
+  assert_int_equal(b->one.requests[0].status, WEIR_TIMEOUT);
   assert_null(store_find(&b->store, 0, 0));
   tear_down(b);
 }
@@ -85,17 +85,18 @@ static void holds_no_bucket_of_a_stack_that_it_could_not_charge_all_of(void **st
   (void)state;
   struct bench *b = set_up(TOKENS_5 ";leaky-bucket:10/2s,queue=4", WEIR_TRAIT_SWAP);
   begin_take(b, &b->one, NOW, 1);
-  assert_int_equal(b->one.machine->action_count, 2);
+  assert_int_equal(b->one.machine->operation_count, 2);
   client_land(&b->one, &b->store);
-  store_execute(&b->store, &(weir_action){.kind = WEIR_CREATE, .rule = 1, .ttl_us = 5000000});
+  store_execute(&b->store,
+                &(weir_operation){.kind = WEIR_CREATE, .counter.rule = 1, .ttl_us = 5000000});
   client_round(&b->one, &b->store, NOW, false);
-  expect_action(&b->one, 0, WEIR_SWAP);
-  assert_int_equal(b->one.machine->action_count, 1);
+  expect_operation(&b->one, 0, WEIR_SWAP);
+  assert_int_equal(b->one.machine->operation_count, 1);
   client_round(&b->one, &b->store, NOW, false);
   assert_int_equal(b->one.turn, WEIR_TURN_PAUSE);
   assert_int_equal(stored_in(b, 0), NOW);
   client_finish(&b->one, &b->store, NOW);
-  assert_true(b->one.asks[0].decision.allowed);
+  assert_true(b->one.requests[0].decision.allowed);
   assert_int_equal(stored_in(b, 0), NOW + TOKEN);
   tear_down(b);
 }
@@ -146,10 +147,10 @@ static void looks_once_more_for_who_waits_before_it_refunds(void **state) {
   take(b, &b->one, NOW, 5);
   start_refund(&b->other, NOW, 5, NOW, NULL);
   client_round(&b->other, &b->store, NOW, false);
-  expect_action(&b->other, 0, WEIR_SWAP);
+  expect_operation(&b->other, 0, WEIR_SWAP);
   assert_int_equal(wait_for(b, &b->one, NOW, 1, TOKEN)->delay_us, TOKEN);
   client_finish(&b->other, &b->store, NOW);
-  assert_int_equal(b->other.asks[0].status, WEIR_OK);
+  assert_int_equal(b->other.requests[0].status, WEIR_OK);
   assert_int_equal(stored_in(b, 0), NOW + 6 * TOKEN);
   tear_down(b);
 }
@@ -161,14 +162,14 @@ static void says_so_when_others_kept_a_refund_out(void **state) {
   start_refund(&b->other, NOW, 5, NOW, NULL);
   int swaps = 0;
   while (b->other.turn == WEIR_TURN_EXECUTE) {
-    if (b->other.machine->actions[0].kind == WEIR_SWAP) {
+    if (b->other.machine->operations[0].kind == WEIR_SWAP) {
       take(b, &b->one, NOW, 1);
       swaps++;
     }
     client_round(&b->other, &b->store, NOW, false);
   }
   assert_int_equal(swaps, 3);
-  assert_int_equal(b->other.asks[0].status, WEIR_CONTENDED);
+  assert_int_equal(b->other.requests[0].status, WEIR_CONTENDED);
   assert_int_equal(stored_in(b, 0), NOW + 8 * TOKEN);
   tear_down(b);
 }
@@ -188,10 +189,10 @@ static void cancels_the_last_place_alone(void **state) {
   struct bench *b = set_up(QUEUE_4, WEIR_TRAIT_SWAP);
   int64_t ends[3][WEIR_RULES_MOST];
   for (int i = 0; i < 3; i++) {
-    b->one.asks[0] = (weir_ask){.kind = WEIR_ASK_TAKE, .cost = 1, .ends = ends[i]};
+    b->one.requests[0] = (weir_request_state){.kind = WEIR_TAKE, .cost = 1, .ends = ends[i]};
     client_start(&b->one, NOW + i, 1);
     client_finish(&b->one, &b->store, NOW + i);
-    assert_int_equal(b->one.asks[0].decision.delay_us, i == 0 ? 0 : i * TOKEN - i);
+    assert_int_equal(b->one.requests[0].decision.delay_us, i == 0 ? 0 : i * TOKEN - i);
   }
   assert_int_equal(refund(b, NOW + 10, 1, NOW, ends[0]), WEIR_OK);
   assert_int_equal(refund(b, NOW + 10, 1, NOW + 1, ends[1]), WEIR_OK);
@@ -209,15 +210,15 @@ static void cancels_nothing_that_others_queue_behind_meanwhile(void **state) {
   struct bench *b = set_up(QUEUE_4, WEIR_TRAIT_SWAP);
   int64_t ends[WEIR_RULES_MOST];
   take(b, &b->one, NOW, 1);
-  b->one.asks[0] = (weir_ask){.kind = WEIR_ASK_TAKE, .cost = 1, .ends = ends};
+  b->one.requests[0] = (weir_request_state){.kind = WEIR_TAKE, .cost = 1, .ends = ends};
   client_start(&b->one, NOW, 1);
   client_finish(&b->one, &b->store, NOW);
   start_refund(&b->other, NOW, 1, NOW, ends);
   client_round(&b->other, &b->store, NOW, false);
-  expect_action(&b->other, 0, WEIR_SWAP);
+  expect_operation(&b->other, 0, WEIR_SWAP);
   take(b, &b->one, NOW, 1);
   client_finish(&b->other, &b->store, NOW);
-  assert_int_equal(b->other.asks[0].status, WEIR_OK);
+  assert_int_equal(b->other.requests[0].status, WEIR_OK);
   assert_int_equal(stored_in(b, 0), NOW + 3 * TOKEN);
   tear_down(b);
 }
@@ -246,7 +247,7 @@ static void mends_only_once_among_many(void **state) {
   take(b, &b->other, NOW + day_us, 2);
   client_take(&b->one, NOW, 1);
   client_round(&b->one, &b->store, NOW, false);
-  expect_action(&b->one, 0, WEIR_SWAP);
+  expect_operation(&b->one, 0, WEIR_SWAP);
   take(b, &b->other, NOW, 1);
   assert_true(take(b, &b->other, NOW + TOKEN, 1)->allowed);
   client_round(&b->one, &b->store, NOW + TOKEN, false);
@@ -260,7 +261,7 @@ static void mends_only_once_among_many(void **state) {
 static void leaves_what_honest_clocks_can_have_left(void **state) {
   (void)state;
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_SWAP);
-  int64_t ahead = 5 * TOKEN + b->one.terms.longest_wait_us + 2 * b->one.terms.clock_error_us;
+  int64_t ahead = 5 * TOKEN + b->one.settings.longest_wait_us + 2 * b->one.settings.clock_error_us;
   store_put(b, 0, NOW + ahead);
   assert_int_equal(take(b, &b->one, NOW, 1)->reset_after_us, ahead);
   assert_int_equal(stored_in(b, 0), NOW + ahead);

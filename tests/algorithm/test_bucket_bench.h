@@ -12,7 +12,7 @@ enum { TOKEN = 100000 };
 
 struct bench {
   weir_stack stack;
-  struct toy_store store;
+  struct fake_store store;
   struct client one, other;
 };
 
@@ -35,7 +35,7 @@ static inline int64_t stored_in(struct bench *b, int64_t index) {
 }
 
 static inline void store_put(struct bench *b, int64_t index, int64_t value) {
-  weir_action create = {.kind = WEIR_CREATE, .index = index, .ttl_us = 5000000};
+  weir_operation create = {.kind = WEIR_CREATE, .counter.index = index, .ttl_us = 5000000};
   store_execute(&b->store, &create);
   store_find(&b->store, 0, index)->value = value;
 }
@@ -56,8 +56,8 @@ static inline void begin_take(struct bench *b, struct client *client, int64_t no
 
 static inline void start_waiting(struct client *client, int64_t now_us, int64_t cost,
                                  int64_t wait_us) {
-  client->asks[0] =
-      (weir_ask){.kind = WEIR_ASK_TAKE, .cost = cost, .waits = true, .wait_us = wait_us};
+  client->requests[0] =
+      (weir_request_state){.kind = WEIR_TAKE, .cost = cost, .waits = true, .wait_us = wait_us};
   client_start(client, now_us, 1);
 }
 
@@ -65,13 +65,14 @@ static inline const weir_decision *wait_for(struct bench *b, struct client *clie
                                             int64_t cost, int64_t wait_us) {
   start_waiting(client, now_us, cost, wait_us);
   client_finish(client, &b->store, now_us);
-  assert_int_equal(client->asks[0].status, WEIR_OK);
-  return &client->asks[0].decision;
+  assert_int_equal(client->requests[0].status, WEIR_OK);
+  return &client->requests[0].decision;
 }
 
 static inline void start_refund(struct client *client, int64_t now_us, int64_t cost, int64_t at_us,
                                 int64_t *ends) {
-  client->asks[0] = (weir_ask){.kind = WEIR_ASK_REFUND, .cost = cost, .at_us = at_us, .ends = ends};
+  client->requests[0] =
+      (weir_request_state){.kind = WEIR_REFUND, .cost = cost, .at_us = at_us, .ends = ends};
   client_start(client, now_us, 1);
 }
 
@@ -79,18 +80,18 @@ static inline weir_status refund(struct bench *b, int64_t now_us, int64_t cost, 
                                  int64_t *ends) {
   start_refund(&b->other, now_us, cost, at_us, ends);
   client_finish(&b->other, &b->store, now_us);
-  return b->other.asks[0].status;
+  return b->other.requests[0].status;
 }
 
 static inline const weir_decision *peek(struct bench *b, struct client *client, int64_t now_us) {
-  client->asks[0] = (weir_ask){.kind = WEIR_ASK_PEEK, .cost = 1};
+  client->requests[0] = (weir_request_state){.kind = WEIR_PEEK, .cost = 1};
   client_start(client, now_us, 1);
   client_finish(client, &b->store, now_us);
-  return &client->asks[0].decision;
+  return &client->requests[0].decision;
 }
 
 static inline void start_reset(struct client *client, int64_t now_us) {
-  client->asks[0] = (weir_ask){.kind = WEIR_ASK_RESET, .cost = 1};
+  client->requests[0] = (weir_request_state){.kind = WEIR_RESET, .cost = 1};
   client_start(client, now_us, 1);
 }
 

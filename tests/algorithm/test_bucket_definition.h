@@ -8,7 +8,7 @@ __extension__ typedef __int128 wide;
 
 struct bucket {
   const weir_rule *rule;
-  weir_terms terms;
+  weir_settings settings;
   bool leaky, swaps;
   wide v;
 };
@@ -37,26 +37,28 @@ static inline wide cost_of(const struct bucket *bucket, int64_t cost) {
 
 /* A clock that was far ahead has been here; for one process at a time. */
 static inline bool is_far(const struct bucket *bucket, int64_t now_us) {
-  wide slack = units(bucket, bucket->terms.longest_wait_us + 2 * bucket->terms.clock_error_us);
+  wide slack =
+      units(bucket, bucket->settings.longest_wait_us + 2 * bucket->settings.clock_error_us);
   return bucket->v > units(bucket, now_us) + full(bucket) + slack;
 }
 
-static inline bool fits(const struct bucket *bucket, int64_t now_us, const weir_ask *ask,
-                        int64_t cost) {
+static inline bool fits(const struct bucket *bucket, int64_t now_us,
+                        const weir_request_state *request, int64_t cost) {
   wide n = units(bucket, now_us);
   wide base = base_at(bucket, now_us);
-  wide wait = ask->waits ? units(bucket, ask->wait_us) : 0;
+  wide wait = request->waits ? units(bucket, request->wait_us) : 0;
   if (!bucket->leaky) return base + cost_of(bucket, cost) <= n + full(bucket) + wait;
-  return base + cost_of(bucket, cost) <= n + full(bucket) && (!ask->waits || base - n <= wait);
+  return base + cost_of(bucket, cost) <= n + full(bucket) && (!request->waits || base - n <= wait);
 }
 
 /* The largest cost up to the one asked that fits, by halving. */
-static inline int64_t largest(const struct bucket *bucket, int64_t now_us, const weir_ask *ask) {
+static inline int64_t largest(const struct bucket *bucket, int64_t now_us,
+                              const weir_request_state *request) {
   int64_t low = 0;
-  int64_t high = ask->cost;
+  int64_t high = request->cost;
   while (low < high) {
     int64_t middle = low + (high - low + 1) / 2;
-    if (fits(bucket, now_us, ask, middle))
+    if (fits(bucket, now_us, request, middle))
       low = middle;
     else
       high = middle - 1;
@@ -75,24 +77,25 @@ static inline int64_t remaining_at(const struct bucket *bucket, int64_t now_us) 
   return room < 0 ? 0 : (int64_t)(room / bucket->rule->token_units);
 }
 
-static inline struct expected decide(struct bucket *bucket, int64_t now_us, const weir_ask *ask) {
+static inline struct expected decide(struct bucket *bucket, int64_t now_us,
+                                     const weir_request_state *request) {
   wide n = units(bucket, now_us);
   wide base = base_at(bucket, now_us);
-  struct expected e = {.cost = ask->cost};
-  e.allowed = fits(bucket, now_us, ask, e.cost);
-  if (!e.allowed && ask->up_to) {
-    int64_t most = largest(bucket, now_us, ask);
+  struct expected e = {.cost = request->cost};
+  e.allowed = fits(bucket, now_us, request, e.cost);
+  if (!e.allowed && request->up_to) {
+    int64_t most = largest(bucket, now_us, request);
     e.allowed = most > 0;
     if (most > 0) e.cost = most;
   }
-  int64_t least = !e.allowed && ask->up_to ? 1 : e.cost; /* that would do */
+  int64_t least = !e.allowed && request->up_to ? 1 : e.cost; /* that would do */
   wide over = base + cost_of(bucket, least) - full(bucket) - n;
-  wide wait = ask->waits ? units(bucket, ask->wait_us) : 0;
+  wide wait = request->waits ? units(bucket, request->wait_us) : 0;
   if (e.allowed) {
     e.delay_us = ceil_us(bucket, bucket->leaky ? base - n : over);
-    if (ask->kind == WEIR_ASK_TAKE) bucket->v = base + cost_of(bucket, e.cost);
+    if (request->kind == WEIR_TAKE) bucket->v = base + cost_of(bucket, e.cost);
   } else if (bucket->leaky) {
-    wide late = ask->waits ? base - n - wait : 0;
+    wide late = request->waits ? base - n - wait : 0;
     e.retry_after_us = ceil_us(bucket, over > late ? over : late);
   } else {
     e.retry_after_us = ceil_us(bucket, over - wait);

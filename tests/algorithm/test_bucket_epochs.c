@@ -19,17 +19,17 @@ static void charges_both_keys_after_a_roll(void **state) {
   const int64_t roll = 12 * EPOCH;
   take(b, &b->other, roll - 1000, 3);
   client_take(&b->one, roll + 1000, 2);
-  assert_int_equal(b->one.machine->action_count, 2);
+  assert_int_equal(b->one.machine->operation_count, 2);
   client_round(&b->one, &b->store, roll + 1000, false);
-  assert_int_equal(b->one.machine->action_count, 2);
-  const weir_action *actions = b->one.machine->actions;
-  assert_int_equal(actions[0].index, 12);
-  assert_int_equal(actions[0].floor, 3 * TOKEN - 1000); /* what the old key holds */
-  assert_int_equal(actions[1].index, 11);
-  assert_int_equal(actions[1].floor, EPOCH); /* the highest floor there is */
+  assert_int_equal(b->one.machine->operation_count, 2);
+  const weir_operation *operations = b->one.machine->operations;
+  assert_int_equal(operations[0].counter.index, 12);
+  assert_int_equal(operations[0].floor, 3 * TOKEN - 1000); /* what the old key holds */
+  assert_int_equal(operations[1].counter.index, 11);
+  assert_int_equal(operations[1].floor, EPOCH); /* the highest floor there is */
   client_finish(&b->one, &b->store, roll + 1000);
-  assert_true(b->one.asks[0].decision.allowed);
-  assert_int_equal(b->one.asks[0].decision.remaining, 0);
+  assert_true(b->one.requests[0].decision.allowed);
+  assert_int_equal(b->one.requests[0].decision.remaining, 0);
   assert_int_equal(stored_in(b, 12), 5 * TOKEN - 1000);
   assert_int_equal(stored_in(b, 11), EPOCH + 5 * TOKEN - 1000);
   tear_down(b);
@@ -38,16 +38,16 @@ static void charges_both_keys_after_a_roll(void **state) {
 static void looks_at_one_key_outside_of_a_handover(void **state) {
   (void)state;
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_RAISE);
-  const weir_terms *terms = &b->one.terms;
-  int64_t handover = 5 * TOKEN + terms->longest_wait_us + 3 * terms->margin_us;
+  const weir_settings *settings = &b->one.settings;
+  int64_t handover = 5 * TOKEN + settings->longest_wait_us + 3 * settings->margin_us;
   client_take(&b->one, 12 * EPOCH - 1, 1);
-  assert_int_equal(b->one.machine->action_count, 1);
+  assert_int_equal(b->one.machine->operation_count, 1);
   client_take(&b->one, 12 * EPOCH + handover - 1, 1);
-  assert_int_equal(b->one.machine->action_count, 2);
+  assert_int_equal(b->one.machine->operation_count, 2);
   client_take(&b->one, 12 * EPOCH + handover, 1);
-  assert_int_equal(b->one.machine->action_count, 1);
+  assert_int_equal(b->one.machine->operation_count, 1);
   client_take(&b->one, 1000, 1); /* there is nothing before the first epoch */
-  assert_int_equal(b->one.machine->action_count, 1);
+  assert_int_equal(b->one.machine->operation_count, 1);
   tear_down(b);
 }
 
@@ -56,10 +56,10 @@ static void never_charges_blindly_in_a_handover(void **state) {
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_RAISE);
   take(b, &b->one, 12 * EPOCH - 10, 1);
   client_take(&b->one, 12 * EPOCH + 10, 1);
-  expect_action(&b->one, 0, WEIR_GET);
+  expect_operation(&b->one, 0, WEIR_GET);
   client_finish(&b->one, &b->store, 12 * EPOCH + 10);
   client_take(&b->one, 12 * EPOCH + 20, 1);
-  expect_action(&b->one, 0, WEIR_GET);
+  expect_operation(&b->one, 0, WEIR_GET);
   tear_down(b);
 }
 
@@ -70,10 +70,10 @@ static void inherits_what_it_saw_just_before_a_roll(void **state) {
   const int64_t roll = 12 * EPOCH;
   take(b, &b->other, roll - 1000, 3);
   client_take(&b->one, roll - 10, 2);
-  assert_int_equal(b->one.machine->action_count, 1);
+  assert_int_equal(b->one.machine->operation_count, 1);
   client_round(&b->one, &b->store, roll + 10, false);
-  assert_int_equal(b->one.machine->action_count, 2);
-  assert_int_equal(b->one.machine->actions[0].floor, 3 * TOKEN - 1000);
+  assert_int_equal(b->one.machine->operation_count, 2);
+  assert_int_equal(b->one.machine->operations[0].floor, 3 * TOKEN - 1000);
   client_finish(&b->one, &b->store, roll + 10);
   assert_int_equal(stored_in(b, 12), 5 * TOKEN - 1000);
   assert_false(take(b, &b->other, roll - 20, 1)->allowed); /* by a clock that is behind */
@@ -87,9 +87,9 @@ static void reads_both_keys_when_the_clock_is_set_back_into_a_handover(void **st
   const int64_t roll = 12 * EPOCH;
   take(b, &b->other, roll - 1000, 3);
   client_take(&b->one, roll + INT64_C(3600000000), 2);
-  assert_int_equal(b->one.machine->action_count, 1);
+  assert_int_equal(b->one.machine->operation_count, 1);
   client_round(&b->one, &b->store, roll + 10, false);
-  expect_action(&b->one, 0, WEIR_GET);
+  expect_operation(&b->one, 0, WEIR_GET);
   client_finish(&b->one, &b->store, roll + 10);
   assert_int_equal(stored_in(b, 12), 5 * TOKEN - 1000);
   tear_down(b);
@@ -114,8 +114,8 @@ static void repeats_a_denial_across_a_roll(void **state) {
   const int64_t roll = 12 * EPOCH;
   take(b, &b->other, roll - 1000, 4);
   assert_false(take(b, &b->one, roll - 1000, 2)->allowed);
-  weir_ask again = {.kind = WEIR_ASK_TAKE, .cost = 2};
-  assert_true(weir_settle_locally(&b->stack, &b->one.terms, b->one.memo, roll + 1000, &again));
+  weir_request_state again = {.kind = WEIR_TAKE, .cost = 2};
+  assert_true(weir_settle_locally(&b->stack, &b->one.settings, b->one.memo, roll + 1000, &again));
   assert_int_equal(again.decision.retry_after_us, TOKEN - 2000);
   assert_int_equal(again.decision.reset_after_us, 4 * TOKEN - 2000);
   tear_down(b);
@@ -133,8 +133,8 @@ static void holds_neither_key_where_it_could_not_charge_both(void **state) {
   client_land(&b->one, &b->store);
   store_find(&b->store, 0, 11)->present = false;
   client_round(&b->one, &b->store, roll + 10, false);
-  expect_action(&b->one, 0, WEIR_SUB);
-  assert_int_equal(b->one.machine->action_count, 1);
+  expect_operation(&b->one, 0, WEIR_SUB);
+  assert_int_equal(b->one.machine->operation_count, 1);
   client_round(&b->one, &b->store, roll + 10, false);
   assert_int_equal(b->one.turn, WEIR_TURN_PAUSE);
   assert_int_equal(stored_in(b, 12), 10);
@@ -178,8 +178,8 @@ static void mends_without_loss_when_two_do_it_at_once(void **state) {
   client_take(&b->other, NOW, 1);
   client_round(&b->one, &b->store, NOW, false);
   client_round(&b->other, &b->store, NOW, false);
-  expect_action(&b->one, 0, WEIR_DROP);
-  expect_action(&b->other, 0, WEIR_DROP);
+  expect_operation(&b->one, 0, WEIR_DROP);
+  expect_operation(&b->other, 0, WEIR_DROP);
   client_finish(&b->one, &b->store, NOW);
   client_finish(&b->other, &b->store, NOW);
   assert_int_equal(stored_in(b, 0), NOW + 5 * TOKEN);
@@ -203,17 +203,17 @@ enum { PROCESSES = 4 };
 
 static struct bench *set_up_shared(void) {
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_RAISE);
-  b->one.terms.processes = b->other.terms.processes = PROCESSES;
+  b->one.settings.processes = b->other.settings.processes = PROCESSES;
   return b;
 }
 
 /* That of one who believed that something fits: its knowledge, its decision, by two clocks. */
 static int64_t settle_us(const struct bench *b) {
-  return b->one.terms.memo_age_us + 2 * b->one.terms.margin_us;
+  return b->one.settings.memo_age_us + 2 * b->one.settings.margin_us;
 }
 
 static int64_t furthest(const struct bench *b) {
-  return 5 * TOKEN + b->one.terms.longest_wait_us + 2 * b->one.terms.clock_error_us;
+  return 5 * TOKEN + b->one.settings.longest_wait_us + 2 * b->one.settings.clock_error_us;
 }
 
 static int64_t lock_height(const struct bench *b) {
@@ -278,9 +278,9 @@ static void puts_back_the_lock_of_a_process_that_is_gone(void **state) {
   (void)state;
   struct bench *b = set_up_shared();
   int64_t later = settle_us(b);
-  store_put(b, 0, NOW + lock_height(b) + 2 * b->one.terms.clock_error_us);
+  store_put(b, 0, NOW + lock_height(b) + 2 * b->one.settings.clock_error_us);
   take(b, &b->other, NOW, 1);
-  assert_int_equal(stored_in(b, 0), NOW + lock_height(b) + 2 * b->one.terms.clock_error_us);
+  assert_int_equal(stored_in(b, 0), NOW + lock_height(b) + 2 * b->one.settings.clock_error_us);
   take(b, &b->other, NOW + later, 1);
   take(b, &b->other, NOW + 2 * later, 1);
   assert_int_equal(stored_in(b, 0), NOW + 2 * later + 5 * TOKEN);
@@ -291,7 +291,7 @@ static void puts_back_the_lock_of_a_process_that_is_gone(void **state) {
 static void puts_back_at_once_what_is_above_all_locks(void **state) {
   (void)state;
   struct bench *b = set_up_shared();
-  store_put(b, 0, NOW + lock_height(b) + 2 * b->one.terms.clock_error_us + 1);
+  store_put(b, 0, NOW + lock_height(b) + 2 * b->one.settings.clock_error_us + 1);
   take(b, &b->one, NOW, 1);
   assert_int_equal(stored_in(b, 0), NOW + 5 * TOKEN);
   tear_down(b);

@@ -15,27 +15,27 @@
 
 /* Until a full bucket has drained, behind the longest wait, by the slowest clock, and the handover
  * of an epoch that ended at once is over; and 2 s. */
-static int64_t needed_us(const weir_terms *terms) {
-  int64_t span_us = 5 * TOKEN + terms->longest_wait_us;
-  return 2 * span_us + 2 * terms->clock_error_us + 3 * terms->margin_us + 2000000;
+static int64_t needed_us(const weir_settings *settings) {
+  int64_t span_us = 5 * TOKEN + settings->longest_wait_us;
+  return 2 * span_us + 2 * settings->clock_error_us + 3 * settings->margin_us + 2000000;
 }
 
 /* The last moment at which a key renewed at NOW is not renewed again. */
-static int64_t last_short_us(const weir_terms *terms) {
-  return NOW + (needed_us(terms) + 2) / 3 - terms->margin_us;
+static int64_t last_short_us(const weir_settings *settings) {
+  return NOW + (needed_us(settings) + 2) / 3 - settings->margin_us;
 }
 
 /* What the next take of 1 sends to charge. */
-static const weir_action *charge_of(struct bench *b, struct client *client, int64_t now_us) {
+static const weir_operation *charge_of(struct bench *b, struct client *client, int64_t now_us) {
   begin_take(b, client, now_us, 1);
-  assert_int_equal(client->machine->actions[0].kind, WEIR_RAISE);
-  return &client->machine->actions[0];
+  assert_int_equal(client->machine->operations[0].kind, WEIR_RAISE);
+  return &client->machine->operations[0];
 }
 
 static void assert_renews(struct bench *b, int64_t now_us, bool renews) {
   assert_int_equal(charge_of(b, &b->one, now_us)->refresh, renews);
   client_finish(&b->one, &b->store, now_us);
-  assert_true(b->one.asks[0].decision.allowed);
+  assert_true(b->one.requests[0].decision.allowed);
 }
 
 static void gives_a_key_a_third_more_than_it_needs(void **state) {
@@ -43,14 +43,14 @@ static void gives_a_key_a_third_more_than_it_needs(void **state) {
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_RAISE);
   take(b, &b->one, NOW, 1);
   int64_t ttl_us = store_find(&b->store, 0, 0)->ttl_us;
-  assert_in_range(3 * ttl_us, 4 * needed_us(&b->one.terms), 4 * needed_us(&b->one.terms) + 3);
+  assert_in_range(3 * ttl_us, 4 * needed_us(&b->one.settings), 4 * needed_us(&b->one.settings) + 3);
   tear_down(b);
 }
 
 static void renews_a_life_that_may_have_shrunk_by_a_quarter(void **state) {
   (void)state;
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_RAISE);
-  int64_t last_us = last_short_us(&b->one.terms);
+  int64_t last_us = last_short_us(&b->one.settings);
   assert_renews(b, NOW, true);
   assert_renews(b, NOW, false);
   assert_renews(b, NOW + 2 * TOKEN, false);
@@ -73,7 +73,7 @@ static void renews_where_time_went_back(void **state) {
 static void renews_always_by_a_clock_of_another_pace(void **state) {
   (void)state;
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_RAISE);
-  b->one.terms.least_ttl_us = 1;
+  b->one.settings.least_ttl_us = 1;
   assert_renews(b, NOW, true);
   assert_renews(b, NOW, true);
   tear_down(b);
@@ -103,7 +103,7 @@ static void renews_what_a_smaller_bucket_may_outlive_no_more(void **state) {
     assert_renews(b, NOW, charged == 2 || charged * minute_us > least_us);
   int64_t last_us = NOW + 10 * minute_us; /* again untouched */
   assert_renews(b, last_us, true);
-  last_us += least_us - 1 - minute_us - b->one.terms.margin_us;
+  last_us += least_us - 1 - minute_us - b->one.settings.margin_us;
   assert_renews(b, last_us, false);
   assert_renews(b, last_us + minute_us, true);
   client_free(&other);
@@ -116,9 +116,9 @@ static void renews_after_an_answer_was_lost(void **state) {
   take(b, &b->one, NOW, 1);
   client_take(&b->one, NOW, 1);
   client_land(&b->one, &b->store);
-  b->one.machine->actions[0].outcome = WEIR_UNKNOWN;
+  b->one.machine->operations[0].outcome = WEIR_UNKNOWN;
   client_round(&b->one, &b->store, NOW, false);
-  assert_int_equal(b->one.asks[0].status, WEIR_UNKNOWN_OUTCOME);
+  assert_int_equal(b->one.requests[0].status, WEIR_UNKNOWN_OUTCOME);
   assert_renews(b, NOW, true);
   tear_down(b);
 }
@@ -129,18 +129,18 @@ static void renews_after_an_answer_was_lost(void **state) {
 static void begins_again_with_renewing_where_the_key_is_gone(void **state) {
   (void)state;
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_RAISE);
-  b->one.terms.notices_loss = true;
+  b->one.settings.notices_loss = true;
   take(b, &b->one, NOW, 2);
   assert_false(charge_of(b, &b->one, NOW + 1)->refresh);
   store_find(&b->store, 0, 0)->present = false;
   client_round(&b->one, &b->store, NOW + 1, false);
   assert_null(store_find(&b->store, 0, 0));
-  expect_action(&b->one, 0, WEIR_RAISE);
-  assert_true(b->one.machine->actions[0].refresh);
+  expect_operation(&b->one, 0, WEIR_RAISE);
+  assert_true(b->one.machine->operations[0].refresh);
   client_finish(&b->one, &b->store, NOW + 1);
   assert_int_equal(b->one.machine->lost, 1);
   assert_int_equal(b->one.machine->pauses, 0);
-  assert_int_equal(b->one.asks[0].decision.remaining, 4);
+  assert_int_equal(b->one.requests[0].decision.remaining, 4);
   assert_int_equal(stored_in(b, 0), NOW + 1 + TOKEN);
   tear_down(b);
 }
@@ -173,7 +173,7 @@ static void renews_what_was_seen_to_be_gone(void **state) {
   client_land(&b->one, &b->store);
   store_find(&b->store, 0, 0)->present = false;
   client_round(&b->one, &b->store, NOW + 2030000, true); /* late: it goes back */
-  expect_action(&b->one, 0, WEIR_SUB);
+  expect_operation(&b->one, 0, WEIR_SUB);
   client_finish(&b->one, &b->store, NOW + 2030000);
   assert_renews(b, NOW + 2030000, true);
   tear_down(b);
@@ -186,16 +186,16 @@ static void renews_both_keys_while_an_epoch_is_handed_over(void **state) {
   (void)state;
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_RAISE);
   const int64_t roll = 12 * EPOCH;
-  int64_t handover_us = 5 * TOKEN + b->one.terms.longest_wait_us + 3 * b->one.terms.margin_us;
+  int64_t handover_us = 5 * TOKEN + b->one.settings.longest_wait_us + 3 * b->one.settings.margin_us;
   assert_renews(b, roll - 10, true);
   assert_renews(b, roll - 5, false);
   for (int i = 0; i < 2; i++) {
     charge_of(b, &b->one, roll + i);
-    assert_int_equal(b->one.machine->action_count, 2);
-    assert_true(b->one.machine->actions[0].refresh && b->one.machine->actions[1].refresh);
+    assert_int_equal(b->one.machine->operation_count, 2);
+    assert_true(b->one.machine->operations[0].refresh && b->one.machine->operations[1].refresh);
     client_finish(&b->one, &b->store, roll + i);
   }
-  assert_true(needed_us(&b->one.terms) / 3 < handover_us); /* so that one is due again */
+  assert_true(needed_us(&b->one.settings) / 3 < handover_us); /* so that one is due again */
   assert_renews(b, roll + handover_us, true);
   assert_renews(b, roll + handover_us, false);
   tear_down(b);
@@ -208,7 +208,7 @@ static void renews_the_key_of_a_new_epoch(void **state) {
   const int64_t later = 13 * EPOCH + 100000000;
   assert_renews(b, 13 * EPOCH - 1000, true);
   take(b, &b->other, later, 1);
-  weir_bucket_memory *memory = (weir_bucket_memory *)(b->one.memo->held + 1);
+  weir_bucket_memory *memory = (weir_bucket_memory *)(b->one.memo->expected + 1);
   memory->renewed_us = later; /* as if it were new enough */
   assert_renews(b, later, true);
   tear_down(b);
@@ -230,9 +230,9 @@ static uint32_t chance(uint32_t *seed, uint32_t of) {
 static void every_charge_leaves_the_life_it_needs(void **state) {
   (void)state;
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_RAISE);
-  const weir_terms *terms = &b->one.terms;
-  const int64_t d_us = terms->clock_error_us;
-  const int64_t deadline_us = terms->margin_us - 2 * d_us;
+  const weir_settings *settings = &b->one.settings;
+  const int64_t d_us = settings->clock_error_us;
+  const int64_t deadline_us = settings->margin_us - 2 * d_us;
   int64_t real_us = NOW, expiry_us = 0;
   uint32_t seed = 7;
   int shorts = 0, longs = 0;
@@ -245,15 +245,15 @@ static void every_charge_leaves_the_life_it_needs(void **state) {
     int64_t off_us = (int64_t)chance(&seed, (uint32_t)(2 * d_us + 1)) - d_us;
     client_take(client, real_us + off_us, 1);
     for (int rounds = 0; client->turn != WEIR_TURN_DONE; rounds++) {
-      weir_action action = client->machine->actions[0];
+      weir_operation operation = client->machine->operations[0];
       int64_t lands_us = real_us + chance(&seed, (uint32_t)deadline_us + 1);
       assert_true(rounds < 6);
       client_round(client, &b->store, real_us + off_us, false);
       key = store_find(&b->store, 0, 0);
-      if (action.kind != WEIR_RAISE || key == NULL) continue;
-      if (action.refresh) expiry_us = lands_us + action.ttl_us;
-      assert_true(expiry_us - lands_us >= needed_us(terms));
-      action.refresh ? longs++ : shorts++;
+      if (operation.kind != WEIR_RAISE || key == NULL) continue;
+      if (operation.refresh) expiry_us = lands_us + operation.ttl_us;
+      assert_true(expiry_us - lands_us >= needed_us(settings));
+      operation.refresh ? longs++ : shorts++;
     }
   }
   assert_in_range(shorts, CHARGES_LEAST, STEPS);

@@ -54,12 +54,12 @@ static void begin_takes(struct race *race, struct process *process) {
   size_t count = one_in(race, 4) ? 2 : 1;
   for (size_t i = 0; i < count; i++) {
     int64_t most = count == 1 && one_in(race, 3) ? capacity : (capacity + 2) / 3;
-    client->asks[i] = (weir_ask){.kind = WEIR_ASK_TAKE,
-                                 .cost = 1 + random_to(race, most - 1),
-                                 .up_to = one_in(race, 5),
-                                 .ends = process->ends[i],
-                                 .waits = race->scene->waits && !one_in(race, 3),
-                                 .wait_us = random_to(race, LONGEST_WAIT_US)};
+    client->requests[i] = (weir_request_state){.kind = WEIR_TAKE,
+                                               .cost = 1 + random_to(race, most - 1),
+                                               .up_to = one_in(race, 5),
+                                               .ends = process->ends[i],
+                                               .waits = race->scene->waits && !one_in(race, 3),
+                                               .wait_us = random_to(race, LONGEST_WAIT_US)};
   }
   client_start(client, clock_of(race, process), count);
 }
@@ -73,10 +73,11 @@ static bool begin_giving_back(struct race *race, struct process *process) {
   bool delayed = taken->start_us > taken->at_us;
   if (taken->given_back || (delayed && clock_of(race, process) >= taken->start_us)) return false;
   taken->given_back = true;
-  process->client.asks[0] = (weir_ask){.kind = WEIR_ASK_REFUND,
-                                       .cost = taken->cost,
-                                       .at_us = taken->at_us,
-                                       .ends = delayed || one_in(race, 2) ? taken->ends : NULL};
+  process->client.requests[0] =
+      (weir_request_state){.kind = WEIR_REFUND,
+                           .cost = taken->cost,
+                           .at_us = taken->at_us,
+                           .ends = delayed || one_in(race, 2) ? taken->ends : NULL};
   process->first_step = race->step;
   owe(race, 0, taken->cost, race->step);
   client_start(&process->client, clock_of(race, process), 1);
@@ -92,54 +93,57 @@ static void begin(struct race *race, struct process *process) {
 
 static void land(struct race *race, struct process *process) {
   struct client *client = &process->client;
-  const weir_action *action = &client->machine->actions[client->landed];
+  const weir_operation *operation = &client->machine->operations[client->landed];
   size_t landed = client->landed;
   client_land(client, &race->store);
-  if (client->landed == landed || action->outcome != WEIR_DONE || action->kind != WEIR_RAISE ||
-      client->machine->phase != WEIR_PHASE_CHARGE)
+  if (client->landed == landed || operation->outcome != WEIR_DONE ||
+      operation->kind != WEIR_RAISE || client->machine->phase != WEIR_PHASE_CHARGE)
     return;
   if (process->charged[0] == 0 && process->charged[1] == 0) process->first_step = race->step;
-  process->charged[action->rule] = client->machine->parts[action->rule].charge;
+  process->charged[operation->counter.rule] =
+      client->machine->rule_states[operation->counter.rule].charge;
 }
 
 /* The answer never comes, whether the operation is executed, half executed, or not at all. */
 static void lose(struct race *race, struct process *process, struct tally *tally) {
   struct client *client = &process->client;
   size_t lost = client->landed;
-  weir_action *action = &client->machine->actions[lost];
+  weir_operation *operation = &client->machine->operations[lost];
   int64_t how = random_to(race, 3);
   if (how <= 1) client_land(client, &race->store);
   if (how == 0 && client->landed == lost) client_land(client, &race->store);
   client->raised = false;
   client->landed = lost + 1;
-  action->outcome = how < 3 ? WEIR_UNKNOWN : WEIR_NOT_SENT;
+  operation->outcome = how < 3 ? WEIR_UNKNOWN : WEIR_NOT_SENT;
   process->lost = true;
   tally->lost++;
 }
 
 static int64_t admitted_of(const struct client *client) {
   int64_t sum = 0;
-  for (const weir_ask *ask = client->asks; ask != NULL; ask = ask->next)
-    if (ask->kind == WEIR_ASK_TAKE && ask->settled && ask->status == WEIR_OK &&
-        ask->decision.allowed)
-      sum += ask->decision.cost;
+  for (const weir_request_state *request = client->requests; request != NULL;
+       request = request->next)
+    if (request->kind == WEIR_TAKE && request->settled && request->status == WEIR_OK &&
+        request->decision.allowed)
+      sum += request->decision.cost;
   return sum;
 }
 
 static void collect(struct race *race, struct process *process, struct tally *tally) {
-  for (weir_ask *ask = process->client.asks; ask != NULL; ask = ask->next) {
-    const weir_decision *decision = &ask->decision;
-    bool took = ask->kind == WEIR_ASK_TAKE && ask->status == WEIR_OK;
-    tally->late += ask->status == WEIR_TIMEOUT;
+  for (weir_request_state *request = process->client.requests; request != NULL;
+       request = request->next) {
+    const weir_decision *decision = &request->decision;
+    bool took = request->kind == WEIR_TAKE && request->status == WEIR_OK;
+    tally->late += request->status == WEIR_TIMEOUT;
     tally->denied += took && !decision->allowed;
-    tally->given_back += ask->kind == WEIR_ASK_REFUND && ask->status == WEIR_OK;
+    tally->given_back += request->kind == WEIR_REFUND && request->status == WEIR_OK;
     if (!took || !decision->allowed) continue;
     assert_true(race->admitted_count < ADMITTED_MOST);
     struct admitted *admitted = &race->admitted[race->admitted_count++];
     *admitted = (struct admitted){.cost = decision->cost,
                                   .at_us = decision->at_us,
                                   .start_us = decision->at_us + decision->delay_us};
-    memcpy(admitted->ends, ask->ends, sizeof admitted->ends);
+    memcpy(admitted->ends, request->ends, sizeof admitted->ends);
     tally->admitted++;
     tally->delayed += decision->delay_us > 0;
   }
@@ -161,15 +165,16 @@ static void absorb(struct race *race, struct process *process, struct tally *tal
   struct client *client = &process->client;
   bool late = race->real_us > process->deadline_us;
   client->landed = 0;
-  client->turn = weir_machine_resume(client->machine, clock_of(race, process), late);
+  client->turn =
+      weir_machine_resume(client->machine, clock_of(race, process), late, client->operations);
   client_keep(client);
   bool charges = client->turn == WEIR_TURN_EXECUTE && client->machine->phase == WEIR_PHASE_CHARGE;
   if (!charges) owe_overshoot(race, process, tally);
-  tally->handovers += charges && client->machine->action_count > 1 && race->scene->rolls;
+  tally->handovers += charges && client->machine->operation_count > 1 && race->scene->rolls;
   tally->conflicts += client->turn == WEIR_TURN_PAUSE;
   if (client->turn != WEIR_TURN_DONE) return;
   collect(race, process, tally);
-  if (client->asks[0].kind == WEIR_ASK_REFUND) pay_back(race, process);
+  if (client->requests[0].kind == WEIR_REFUND) pay_back(race, process);
 }
 
 static void move(struct race *race, struct process *process, struct tally *tally) {
@@ -177,7 +182,8 @@ static void move(struct race *race, struct process *process, struct tally *tally
   if (process->stopped) return;
   if (client->turn == WEIR_TURN_DONE) {
     if (one_in(race, race->rest)) begin(race, process);
-  } else if (client->turn == WEIR_TURN_PAUSE || client->landed == client->machine->action_count) {
+  } else if (client->turn == WEIR_TURN_PAUSE ||
+             client->landed == client->machine->operation_count) {
     absorb(race, process, tally);
   } else {
     if (race->scene->faults && one_in(race, 60))
@@ -185,7 +191,7 @@ static void move(struct race *race, struct process *process, struct tally *tally
     else
       land(race, process);
     if (client->machine->phase == WEIR_PHASE_TAKE_BACK &&
-        client->landed == client->machine->action_count)
+        client->landed == client->machine->operation_count)
       pay_back(race, process);
   }
   if (race->scene->faults && one_in(race, 3000)) process->stopped = true;
@@ -203,10 +209,10 @@ static int by_start(const void *left, const void *right) {
 static void open_process(struct race *race, struct process *process) {
   const struct scene *scene = race->scene;
   process->client = client_of(&race->stack, scene->traits);
-  process->client.terms.clock_error_us = scene->skew_us;
-  process->client.terms.margin_us = 2 * scene->skew_us + DEADLINE_US;
-  process->client.terms.longest_wait_us = LONGEST_WAIT_US;
-  process->client.terms.processes = PROCESSES;
+  process->client.settings.clock_error_us = scene->skew_us;
+  process->client.settings.margin_us = 2 * scene->skew_us + DEADLINE_US;
+  process->client.settings.longest_wait_us = LONGEST_WAIT_US;
+  process->client.settings.processes = PROCESSES;
   process->offset_us = random_to(race, 2 * scene->skew_us) - scene->skew_us;
 }
 

@@ -56,7 +56,7 @@ struct process {
   int64_t deadline_us;
   int64_t charged[RULES_MOST]; /* landed, not decided */
   int64_t first_step;          /* when the first of it landed */
-  int64_t ends[CLIENT_ASKS_MOST][WEIR_RULES_MOST];
+  int64_t ends[CLIENT_REQUESTS_MOST][WEIR_RULES_MOST];
   bool stopped, lost;
 };
 
@@ -64,7 +64,7 @@ struct race {
   const struct scene *scene;
   unsigned first_seed, seed;
   weir_stack stack;
-  struct toy_store store;
+  struct fake_store store;
   struct process processes[PROCESSES];
   struct admitted admitted[ADMITTED_MOST];
   struct owed owed[OWED_MOST];

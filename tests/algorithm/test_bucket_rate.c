@@ -46,7 +46,7 @@ static void keep_asking(size_t which, unsigned traits) {
   const weir_stack stack = stack_of(rates[which].rule);
   const weir_rule *rule = &stack.rules[0];
   struct client client = client_of(&stack, traits);
-  struct toy_store store = {0};
+  struct fake_store store = {0};
   unsigned seed = 11 + (unsigned)which;
   int64_t most_cost = rates[which].most_cost;
   int64_t burst_us = rule->burst * rule->period_us / rule->limit;

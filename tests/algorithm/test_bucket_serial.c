@@ -16,7 +16,7 @@ enum { CLIENTS = 2, TAKEN_MOST = 8, ROUNDS = 3000, RUNS = 2 };
 struct run {
   weir_stack stack;
   struct bucket bucket;
-  struct toy_store store;
+  struct fake_store store;
   struct client clients[CLIENTS];
   int client_count;
   struct taken taken[TAKEN_MOST];
@@ -39,7 +39,7 @@ static void open_run(struct run *run, const char *rule, unsigned traits, bool hi
   for (int i = 0; i < client_count; i++)
     run->clients[i] = client_of(&run->stack, traits);
   run->bucket = (struct bucket){.rule = &run->stack.rules[0],
-                                .terms = run->clients[0].terms,
+                                .settings = run->clients[0].settings,
                                 .leaky = run->stack.rules[0].kind == WEIR_LEAKY_BUCKET,
                                 .swaps = traits & WEIR_TRAIT_SWAP,
                                 .v = 0};
@@ -52,21 +52,22 @@ static void close_run(struct run *run) {
 }
 
 /* Small costs, often enough a large one; every other request with some wish. */
-static weir_ask random_ask(struct run *run) {
+static weir_request_state random_request(struct run *run) {
   int64_t burst = run->stack.rules[0].burst;
   int64_t most = random_to(run, 3) == 0 ? burst : burst / 4;
-  weir_ask ask = {.kind = random_to(run, 5) == 0 ? WEIR_ASK_PEEK : WEIR_ASK_TAKE,
-                  .cost = 1 + random_to(run, most - 1),
-                  .up_to = random_to(run, 3) == 0,
-                  .waits = random_to(run, 2) == 0};
+  weir_request_state request = {.kind = random_to(run, 5) == 0 ? WEIR_PEEK : WEIR_TAKE,
+                                .cost = 1 + random_to(run, most - 1),
+                                .up_to = random_to(run, 3) == 0,
+                                .waits = random_to(run, 2) == 0};
   int64_t full_us = ceil_us(&run->bucket, full(&run->bucket));
-  if (ask.waits) ask.wait_us = random_to(run, full_us < 60000000 ? full_us : 60000000);
-  return ask;
+  if (request.waits) request.wait_us = random_to(run, full_us < 60000000 ? full_us : 60000000);
+  return request;
 }
 
-static void compare(const struct run *run, const weir_ask *ask, const struct expected *e) {
-  const weir_decision *d = &ask->decision;
-  bool same = ask->status == WEIR_OK && d->allowed == e->allowed && d->cost == e->cost &&
+static void compare(const struct run *run, const weir_request_state *request,
+                    const struct expected *e) {
+  const weir_decision *d = &request->decision;
+  bool same = request->status == WEIR_OK && d->allowed == e->allowed && d->cost == e->cost &&
               d->remaining == e->remaining && d->retry_after_us == e->retry_after_us &&
               d->reset_after_us == e->reset_after_us && d->delay_us == e->delay_us &&
               d->at_us == run->now_us && d->limit == run->stack.rules[0].burst;
@@ -76,15 +77,16 @@ static void compare(const struct run *run, const weir_ask *ask, const struct exp
            " remaining %" PRId64 " retry %" PRId64 " reset %" PRId64 " delay %" PRId64
            " allowed %d",
            run->stack.rules[0].tag, run->now_us, d->cost, d->remaining, d->retry_after_us,
-           d->reset_after_us, d->delay_us, (int)ask->status, d->allowed, e->cost, e->remaining,
+           d->reset_after_us, d->delay_us, (int)request->status, d->allowed, e->cost, e->remaining,
            e->retry_after_us, e->reset_after_us, e->delay_us, e->allowed);
 }
 
-static void remember(struct run *run, const weir_ask *ask, const int64_t *ends, wide v) {
+static void remember(struct run *run, const weir_request_state *request, const int64_t *ends,
+                     wide v) {
   struct taken *taken = &run->taken[run->taken_count++ % TAKEN_MOST];
-  *taken = (struct taken){.cost = ask->decision.cost,
-                          .at_us = ask->decision.at_us,
-                          .delayed = ask->decision.delay_us > 0,
+  *taken = (struct taken){.cost = request->decision.cost,
+                          .at_us = request->decision.at_us,
+                          .delayed = request->decision.delay_us > 0,
                           .v = v};
   memcpy(taken->ends, ends, sizeof taken->ends);
 }
@@ -92,21 +94,21 @@ static void remember(struct run *run, const weir_ask *ask, const int64_t *ends, 
 /* What one process denied by what it knows must be what the store would have said. */
 static bool settles_locally(struct run *run, struct client *client, size_t count) {
   bool settled = run->client_count == 1 && count == 1 &&
-                 weir_settle_locally(client->stack, &client->terms, client->memo, run->now_us,
-                                     &client->asks[0]);
+                 weir_settle_locally(client->stack, &client->settings, client->memo, run->now_us,
+                                     &client->requests[0]);
   run->local += settled;
   return settled;
 }
 
 static void step_group(struct run *run, struct client *client) {
-  int64_t ends[CLIENT_ASKS_MOST][WEIR_RULES_MOST];
-  weir_ask asked[CLIENT_ASKS_MOST];
+  int64_t ends[CLIENT_REQUESTS_MOST][WEIR_RULES_MOST];
+  weir_request_state asked[CLIENT_REQUESTS_MOST];
   size_t count = 1 + (size_t)random_to(run, 2) * (random_to(run, 2) == 0);
   bool mends = false;
   for (size_t i = 0; i < count; i++) {
-    asked[i] = client->asks[i] = random_ask(run);
-    client->asks[i].ends = ends[i];
-    mends = mends || asked[i].kind == WEIR_ASK_TAKE;
+    asked[i] = client->requests[i] = random_request(run);
+    client->requests[i].ends = ends[i];
+    mends = mends || asked[i].kind == WEIR_TAKE;
   }
   /* a state from a clock far ahead counts as full, and a take leaves it so */
   wide stored = run->bucket.v;
@@ -119,12 +121,12 @@ static void step_group(struct run *run, struct client *client) {
   }
   for (size_t i = 0; i < count; i++) {
     struct expected e = decide(&run->bucket, run->now_us, &asked[i]);
-    const weir_ask *ask = &client->asks[i];
-    compare(run, ask, &e);
+    const weir_request_state *request = &client->requests[i];
+    compare(run, request, &e);
     run->allowed += e.allowed;
     run->denied += !e.allowed;
     run->delayed += e.delay_us > 0;
-    if (ask->kind == WEIR_ASK_TAKE && e.allowed) remember(run, ask, ends[i], e.v);
+    if (request->kind == WEIR_TAKE && e.allowed) remember(run, request, ends[i], e.v);
   }
   if (far && !mends) run->bucket.v = stored;
 }
@@ -136,19 +138,20 @@ static void step_back(struct run *run, struct client *client) {
   bool cancels = random_to(run, 1) == 0;
   if (taken->cost == 0 || (!cancels && taken->delayed) || is_far(&run->bucket, run->now_us)) return;
   wide before = run->bucket.v;
-  client->asks[0] = (weir_ask){.kind = WEIR_ASK_REFUND,
-                               .cost = taken->cost,
-                               .at_us = taken->at_us,
-                               .ends = cancels ? taken->ends : NULL};
+  client->requests[0] = (weir_request_state){.kind = WEIR_REFUND,
+                                             .cost = taken->cost,
+                                             .at_us = taken->at_us,
+                                             .ends = cancels ? taken->ends : NULL};
   client_start(client, run->now_us, 1);
   client_finish(client, &run->store, run->now_us);
-  assert_int_equal(client->asks[0].status, give_back(&run->bucket, run->now_us, taken, cancels));
+  assert_int_equal(client->requests[0].status,
+                   give_back(&run->bucket, run->now_us, taken, cancels));
   run->returned += run->bucket.v != before;
   taken->cost = 0;
 }
 
 static void step_reset(struct run *run, struct client *client) {
-  client->asks[0] = (weir_ask){.kind = WEIR_ASK_RESET, .cost = 1};
+  client->requests[0] = (weir_request_state){.kind = WEIR_RESET, .cost = 1};
   client_start(client, run->now_us, 1);
   client_finish(client, &run->store, run->now_us);
   run->bucket.v = 0;

@@ -15,15 +15,15 @@ static void creates_what_it_does_not_find(void **state) {
   (void)state;
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_SWAP);
   client_take(&b->one, NOW, 2);
-  expect_action(&b->one, 0, WEIR_GET);
+  expect_operation(&b->one, 0, WEIR_GET);
   client_round(&b->one, &b->store, NOW + 300, false);
-  expect_action(&b->one, 0, WEIR_CREATE); /* at the time of the charge, not of the look */
-  assert_int_equal(b->one.machine->actions[0].value,
+  expect_operation(&b->one, 0, WEIR_CREATE); /* at the time of the charge, not of the look */
+  assert_int_equal(b->one.machine->operations[0].value,
                    (NOW + 300 + 2 * TOKEN) & ((INT64_C(1) << 62) - 1));
   client_round(&b->one, &b->store, NOW + 500, false);
-  assert_true(b->one.asks[0].decision.allowed);
-  assert_int_equal(b->one.asks[0].decision.at_us, NOW + 300);
-  assert_int_equal(b->one.asks[0].decision.remaining, 3);
+  assert_true(b->one.requests[0].decision.allowed);
+  assert_int_equal(b->one.requests[0].decision.at_us, NOW + 300);
+  assert_int_equal(b->one.requests[0].decision.remaining, 3);
   tear_down(b);
 }
 
@@ -33,10 +33,10 @@ static void needs_one_round_trip_while_alone(void **state) {
   take(b, &b->one, NOW, 1);
   for (int i = 1; i < 5; i++) {
     client_take(&b->one, NOW + i, 1);
-    expect_action(&b->one, 0, WEIR_SWAP);
+    expect_operation(&b->one, 0, WEIR_SWAP);
     client_round(&b->one, &b->store, NOW + i, false);
     assert_int_equal(b->one.turn, WEIR_TURN_DONE);
-    assert_true(b->one.asks[0].decision.allowed);
+    assert_true(b->one.requests[0].decision.allowed);
   }
   tear_down(b);
 }
@@ -47,9 +47,9 @@ static void looks_where_the_server_hides_versions(void **state) {
   b->store.hides_versions = true;
   take(b, &b->one, NOW, 1);
   client_take(&b->one, NOW, 1);
-  expect_action(&b->one, 0, WEIR_GET);
+  expect_operation(&b->one, 0, WEIR_GET);
   client_round(&b->one, &b->store, NOW, false);
-  expect_action(&b->one, 0, WEIR_SWAP);
+  expect_operation(&b->one, 0, WEIR_SWAP);
   tear_down(b);
 }
 
@@ -58,18 +58,18 @@ static void looks_when_what_it_knows_is_old_or_from_the_future_or_not_enough(voi
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_SWAP);
   take(b, &b->one, NOW, 3);
   client_take(&b->one, NOW + 1000000, 1);
-  expect_action(&b->one, 0, WEIR_SWAP);
+  expect_operation(&b->one, 0, WEIR_SWAP);
   client_take(&b->one, NOW + 1000001, 1);
-  expect_action(&b->one, 0, WEIR_GET);
+  expect_operation(&b->one, 0, WEIR_GET);
   client_take(&b->one, NOW - 1, 1);
-  expect_action(&b->one, 0, WEIR_GET);
+  expect_operation(&b->one, 0, WEIR_GET);
   client_take(&b->one, NOW, 3);
-  expect_action(&b->one, 0, WEIR_GET);
-  b->one.asks[0] = b->one.asks[1] = (weir_ask){.kind = WEIR_ASK_TAKE, .cost = 2};
+  expect_operation(&b->one, 0, WEIR_GET);
+  b->one.requests[0] = b->one.requests[1] = (weir_request_state){.kind = WEIR_TAKE, .cost = 2};
   client_start(&b->one, NOW, 2); /* each of them fits, both do not */
-  expect_action(&b->one, 0, WEIR_GET);
+  expect_operation(&b->one, 0, WEIR_GET);
   start_waiting(&b->one, NOW, 3, TOKEN);
-  expect_action(&b->one, 0, WEIR_SWAP); /* with this wait it fits */
+  expect_operation(&b->one, 0, WEIR_SWAP); /* with this wait it fits */
   tear_down(b);
 }
 
@@ -93,11 +93,11 @@ static void repeats_a_denial_from_memory(void **state) {
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_SWAP);
   take(b, &b->other, NOW, 5);
   take(b, &b->one, NOW, 2);
-  weir_ask again = {.kind = WEIR_ASK_TAKE, .cost = 2};
-  assert_true(weir_settle_locally(&b->stack, &b->one.terms, b->one.memo, NOW + 30000, &again));
+  weir_request_state again = {.kind = WEIR_TAKE, .cost = 2};
+  assert_true(weir_settle_locally(&b->stack, &b->one.settings, b->one.memo, NOW + 30000, &again));
   assert_int_equal(again.decision.retry_after_us, 2 * TOKEN - 30000);
-  again = (weir_ask){.kind = WEIR_ASK_TAKE, .cost = 1};
-  assert_false(weir_settle_locally(&b->stack, &b->one.terms, b->one.memo, NOW + 30000, &again));
+  again = (weir_request_state){.kind = WEIR_TAKE, .cost = 1};
+  assert_false(weir_settle_locally(&b->stack, &b->one.settings, b->one.memo, NOW + 30000, &again));
   tear_down(b);
 }
 
@@ -106,18 +106,18 @@ static void decides_a_group_one_by_one_in_one_write(void **state) {
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_SWAP);
   int64_t costs[] = {3, 4, 2, 1};
   for (int i = 0; i < 4; i++)
-    b->one.asks[i] = (weir_ask){.kind = WEIR_ASK_TAKE, .cost = costs[i]};
-  b->one.asks[3].kind = WEIR_ASK_PEEK;
+    b->one.requests[i] = (weir_request_state){.kind = WEIR_TAKE, .cost = costs[i]};
+  b->one.requests[3].kind = WEIR_PEEK;
   client_start(&b->one, NOW, 4);
   client_finish(&b->one, &b->store, NOW);
   assert_int_equal(b->store.operations, 2);
-  assert_true(b->one.asks[0].decision.allowed);
-  assert_int_equal(b->one.asks[0].decision.remaining, 2);
-  assert_false(b->one.asks[1].decision.allowed);
-  assert_int_equal(b->one.asks[1].decision.remaining, 2);
-  assert_true(b->one.asks[2].decision.allowed);
-  assert_int_equal(b->one.asks[2].decision.remaining, 0);
-  assert_false(b->one.asks[3].decision.allowed);
+  assert_true(b->one.requests[0].decision.allowed);
+  assert_int_equal(b->one.requests[0].decision.remaining, 2);
+  assert_false(b->one.requests[1].decision.allowed);
+  assert_int_equal(b->one.requests[1].decision.remaining, 2);
+  assert_true(b->one.requests[2].decision.allowed);
+  assert_int_equal(b->one.requests[2].decision.remaining, 0);
+  assert_false(b->one.requests[3].decision.allowed);
   assert_int_equal(stored_in(b, 0), NOW + 5 * TOKEN);
   tear_down(b);
 }
@@ -126,8 +126,8 @@ static void keeps_the_key_until_the_last_wait_is_over(void **state) {
   (void)state;
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_SWAP);
   take(b, &b->one, NOW, 1);
-  const weir_terms *terms = &b->one.terms;
-  int64_t least_us = 5 * TOKEN + terms->longest_wait_us + 2 * terms->clock_error_us + 2000000;
+  const weir_settings *settings = &b->one.settings;
+  int64_t least_us = 5 * TOKEN + settings->longest_wait_us + 2 * settings->clock_error_us + 2000000;
   assert_true(store_find(&b->store, 0, 0)->ttl_us >= least_us);
   tear_down(b);
 }
@@ -138,12 +138,12 @@ static void keeps_no_key_until_its_number_comes_round(void **state) {
   (void)state;
   const int64_t day_us = INT64_C(86400000000);
   struct bench *b = set_up("token-bucket:10000000/1s", WEIR_TRAIT_SWAP);
-  b->one.terms.least_ttl_us = 60 * day_us;
+  b->one.settings.least_ttl_us = 60 * day_us;
   take(b, &b->one, NOW, 1);
   assert_in_range(store_find(&b->store, 0, 0)->ttl_us, 47 * day_us, 48 * day_us);
   tear_down(b);
   b = set_up(TOKENS_5, WEIR_TRAIT_SWAP);
-  b->one.terms.least_ttl_us = 60 * day_us;
+  b->one.settings.least_ttl_us = 60 * day_us;
   take(b, &b->one, NOW, 1);
   assert_int_equal(store_find(&b->store, 0, 0)->ttl_us, 60 * day_us);
   tear_down(b);
@@ -154,7 +154,7 @@ static void drops_what_is_reset(void **state) {
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_SWAP);
   take(b, &b->one, NOW, 5);
   start_reset(&b->one, NOW);
-  expect_action(&b->one, 0, WEIR_DROP);
+  expect_operation(&b->one, 0, WEIR_DROP);
   client_finish(&b->one, &b->store, NOW);
   assert_true(take(b, &b->one, NOW, 5)->allowed);
   tear_down(b);
@@ -172,9 +172,9 @@ static void looks_again_after_a_pause_when_others_were_faster(void **state) {
   client_round(&b->one, &b->store, NOW + 10, false);
   assert_int_equal(b->one.turn, WEIR_TURN_PAUSE);
   client_round(&b->one, &b->store, NOW + 20, false);
-  expect_action(&b->one, 0, WEIR_GET);
+  expect_operation(&b->one, 0, WEIR_GET);
   client_finish(&b->one, &b->store, NOW + 20);
-  assert_false(b->one.asks[0].decision.allowed); /* four are taken: no longer */
+  assert_false(b->one.requests[0].decision.allowed); /* four are taken: no longer */
   assert_int_equal(stored_in(b, 0), NOW + 4 * TOKEN);
   tear_down(b);
 }
@@ -183,12 +183,12 @@ static void never_creates_over_another_process(void **state) {
   (void)state;
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_SWAP);
   begin_take(b, &b->one, NOW, 3);
-  expect_action(&b->one, 0, WEIR_CREATE);
+  expect_operation(&b->one, 0, WEIR_CREATE);
   take(b, &b->other, NOW, 3);
   client_round(&b->one, &b->store, NOW, false);
   assert_int_equal(b->one.turn, WEIR_TURN_PAUSE);
   client_finish(&b->one, &b->store, NOW);
-  assert_false(b->one.asks[0].decision.allowed);
+  assert_false(b->one.requests[0].decision.allowed);
   tear_down(b);
 }
 
@@ -197,15 +197,15 @@ static void begins_anew_when_the_key_is_gone(void **state) {
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_SWAP);
   take(b, &b->one, NOW, 5);
   client_take(&b->one, NOW + TOKEN, 1);
-  expect_action(&b->one, 0, WEIR_SWAP);
+  expect_operation(&b->one, 0, WEIR_SWAP);
   store_find(&b->store, 0, 0)->present = false;
   client_round(&b->one, &b->store, NOW + TOKEN, false);
   assert_int_equal(b->one.turn, WEIR_TURN_PAUSE);
   client_round(&b->one, &b->store, NOW + TOKEN, false);
   client_round(&b->one, &b->store, NOW + TOKEN, false);
-  expect_action(&b->one, 0, WEIR_CREATE);
+  expect_operation(&b->one, 0, WEIR_CREATE);
   client_finish(&b->one, &b->store, NOW + TOKEN);
-  assert_int_equal(b->one.asks[0].decision.remaining, 4);
+  assert_int_equal(b->one.requests[0].decision.remaining, 4);
   tear_down(b);
 }
 
@@ -215,14 +215,14 @@ static void knows_nothing_after_an_answer_was_lost(void **state) {
   take(b, &b->one, NOW, 1);
   client_take(&b->one, NOW, 1);
   client_land(&b->one, &b->store);
-  b->one.machine->actions[0].outcome = WEIR_UNKNOWN;
+  b->one.machine->operations[0].outcome = WEIR_UNKNOWN;
   client_round(&b->one, &b->store, NOW, false);
-  assert_int_equal(b->one.asks[0].status, WEIR_UNKNOWN_OUTCOME);
+  assert_int_equal(b->one.requests[0].status, WEIR_UNKNOWN_OUTCOME);
   assert_int_equal(stored_in(b, 0), NOW + 2 * TOKEN); /* nothing is taken back */
   const weir_bucket_memory *memory = weir_memo_own(b->one.stack, b->one.memo, 0);
   assert_false(memory->known);
   client_take(&b->one, NOW, 1);
-  expect_action(&b->one, 0, WEIR_GET);
+  expect_operation(&b->one, 0, WEIR_GET);
   tear_down(b);
 }
 
@@ -232,8 +232,8 @@ static void bears_a_write_that_lands_late(void **state) {
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_SWAP);
   take(b, &b->one, NOW, 1);
   client_take(&b->one, NOW, 2);
-  weir_action late = b->one.machine->actions[0];
-  b->one.machine->actions[0].outcome = WEIR_UNKNOWN;
+  weir_operation late = b->one.machine->operations[0];
+  b->one.machine->operations[0].outcome = WEIR_UNKNOWN;
   b->one.landed = 1;
   client_round(&b->one, &b->store, NOW, false);
   begin_take(b, &b->one, NOW, 4);
@@ -242,7 +242,7 @@ static void bears_a_write_that_lands_late(void **state) {
   client_round(&b->one, &b->store, NOW, false);
   assert_int_equal(b->one.turn, WEIR_TURN_PAUSE);
   client_finish(&b->one, &b->store, NOW);
-  assert_false(b->one.asks[0].decision.allowed);
+  assert_false(b->one.requests[0].decision.allowed);
   tear_down(b);
 }
 
@@ -253,9 +253,9 @@ static void takes_back_what_fits_no_longer_when_the_clock_was_set_back(void **st
   take(b, &b->other, NOW, 3);
   client_take(&b->one, NOW + TOKEN, 3);
   client_round(&b->one, &b->store, NOW, false);
-  expect_action(&b->one, 0, WEIR_SWAP);
+  expect_operation(&b->one, 0, WEIR_SWAP);
   client_finish(&b->one, &b->store, NOW);
-  assert_false(b->one.asks[0].decision.allowed);
+  assert_false(b->one.requests[0].decision.allowed);
   assert_int_equal(stored_in(b, 0), NOW + 3 * TOKEN);
   tear_down(b);
 }

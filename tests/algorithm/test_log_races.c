@@ -4,7 +4,7 @@
 
 #include <cmocka.h>
 
-#include "toy.h"
+#include "fake.h"
 
 #define W INT64_C(1000000)
 #define BEGIN (40 * W)
@@ -27,46 +27,46 @@ static int64_t free_at(const struct definition *truth, int64_t t) {
   return truth->limit - inside;
 }
 
-static void check(struct definition *truth, const weir_ask *ask, int64_t t) {
-  const weir_decision *decision = &ask->decision;
+static void check(struct definition *truth, const weir_request_state *request, int64_t t) {
+  const weir_decision *decision = &request->decision;
   int64_t places = free_at(truth, t);
   int64_t decides = truth->count - (int)truth->limit;
-  assert_int_equal(ask->status, WEIR_OK);
+  assert_int_equal(request->status, WEIR_OK);
   assert_int_equal(decision->allowed, places > 0);
-  if (ask->kind == WEIR_ASK_TAKE && places > 0) truth->times[truth->count++] = t;
-  assert_int_equal(decision->remaining, ask->kind == WEIR_ASK_PEEK ? places : WEIR_NOT_KNOWN);
+  if (request->kind == WEIR_TAKE && places > 0) truth->times[truth->count++] = t;
+  assert_int_equal(decision->remaining, request->kind == WEIR_PEEK ? places : WEIR_NOT_KNOWN);
   assert_int_equal(decision->retry_after_us, places > 0 ? 0 : truth->times[decides] + W - t);
   int64_t newest = truth->count > 0 ? truth->times[truth->count - 1] + W - t : 0;
   assert_int_equal(decision->reset_after_us, newest > 0 ? newest : 0);
 }
 
-static void move_time(struct toy_world *world, const struct definition *truth) {
-  int64_t back = toy_random(world, 2 * truth->limit) + 1;
+static void move_time(struct fake_world *world, const struct definition *truth) {
+  int64_t back = fake_random(world, 2 * truth->limit) + 1;
   int64_t old = truth->count >= back ? truth->times[truth->count - back] : world->now_us;
   int64_t edges[] = {old + W, (world->now_us / W + 1) * W, old + 2 * W,
-                     (world->now_us / W + 1) * W - TOY_MARGIN_US};
-  int64_t to = world->now_us + toy_random(world, 3 * W / truth->limit);
-  if (toy_random(world, 3) == 0) to = edges[toy_random(world, 4)] + toy_random(world, 5) - 2;
-  if (toy_random(world, 40) == 0) to = world->now_us + toy_random(world, 5 * W);
+                     (world->now_us / W + 1) * W - FAKE_MARGIN_US};
+  int64_t to = world->now_us + fake_random(world, 3 * W / truth->limit);
+  if (fake_random(world, 3) == 0) to = edges[fake_random(world, 4)] + fake_random(world, 5) - 2;
+  if (fake_random(world, 40) == 0) to = world->now_us + fake_random(world, 5 * W);
   if (to > world->now_us) world->now_us = to;
 }
 
 static void run_trace(const char *rule, unsigned seed) {
-  struct toy_world *world = toy_open(rule, seed % 2 == 0 ? BEGIN + 7 : 0, seed);
+  struct fake_world *world = fake_open(rule, seed % 2 == 0 ? BEGIN + 7 : 0, seed);
   struct definition truth = {.limit = world->stack.rules[0].limit};
   for (int i = 0; i < 1500; i++) {
-    int client = (int)toy_random(world, TOY_CLIENTS_MOST);
+    int client = (int)fake_random(world, FAKE_CLIENTS_MOST);
     move_time(world, &truth);
-    if (toy_random(world, 200) == 0) {
-      toy_run(world, client, (weir_ask){.kind = WEIR_ASK_RESET, .cost = 1});
+    if (fake_random(world, 200) == 0) {
+      fake_run(world, client, (weir_request_state){.kind = WEIR_RESET, .cost = 1});
       truth.count = 0;
     }
-    weir_ask ask = {.kind = toy_random(world, 4) == 0 ? WEIR_ASK_PEEK : WEIR_ASK_TAKE,
-                    .cost = 1,
-                    .up_to = toy_random(world, 2) == 0};
-    check(&truth, toy_run(world, client, ask), world->now_us);
+    weir_request_state request = {.kind = fake_random(world, 4) == 0 ? WEIR_PEEK : WEIR_TAKE,
+                                  .cost = 1,
+                                  .up_to = fake_random(world, 2) == 0};
+    check(&truth, fake_run(world, client, request), world->now_us);
   }
-  toy_close(world);
+  fake_close(world);
 }
 
 static void decides_as_the_definition_does(void **state) {
@@ -81,32 +81,33 @@ static void decides_as_the_definition_does(void **state) {
 static void counts_free_places_of_a_long_log_in_a_few_rounds(void **state) {
   (void)state;
   enum { LIMIT = 100000 };
-  struct toy_world *world = toy_open("sliding-log:100000/1000s", 2000 * W, 1);
-  toy_write(world, WEIR_PLACE_COUNT, 1, 0, LIMIT - 7);
+  struct fake_world *world = fake_open("sliding-log:100000/1000s", 2000 * W, 1);
+  fake_write(world, WEIR_PLACE_COUNT, 1, 0, LIMIT - 7);
   for (int64_t entry = 1; entry <= LIMIT - 7; entry++)
-    toy_write(world, WEIR_PLACE_ENTRY, 1, entry, 1000 * W + 7 + entry * 10000);
+    fake_write(world, WEIR_PLACE_ENTRY, 1, entry, 1000 * W + 7 + entry * 10000);
   for (int round = 0; round < 200; round++) {
-    int64_t into = toy_random(world, 1000 * W); /* so far into the epoch: that much of it is over */
+    int64_t into =
+        fake_random(world, 1000 * W); /* so far into the epoch: that much of it is over */
     world->now_us = 2000 * W + into;
     int64_t over = into < 7 ? 0 : (into - 7) / 10000;
     if (over > LIMIT - 7) over = LIMIT - 7;
-    assert_int_equal(toy_peek(world, 0, 1)->remaining, 7 + over);
+    assert_int_equal(fake_peek(world, 0, 1)->remaining, 7 + over);
     assert_true(world->clients[0].rounds <= 7);
   }
-  toy_close(world);
+  fake_close(world);
 }
 
 /* By clocks that differ, the second of four entries is later than the rest. */
 static void counts_no_place_behind_one_that_is_taken(void **state) {
   (void)state;
-  struct toy_world *world = toy_open("sliding-log:4/1s", BEGIN + W, 1);
-  toy_write(world, WEIR_PLACE_COUNT, 40, 0, 4);
+  struct fake_world *world = fake_open("sliding-log:4/1s", BEGIN + W, 1);
+  fake_write(world, WEIR_PLACE_COUNT, 40, 0, 4);
   for (int64_t entry = 1; entry <= 4; entry++)
-    toy_write(world, WEIR_PLACE_ENTRY, 40, entry, BEGIN + (entry == 2 ? 5 : 0));
-  assert_int_equal(toy_peek(world, 0, 1)->remaining, 1);
-  toy_write(world, WEIR_PLACE_ENTRY, 40, 1, BEGIN + 5);
-  assert_int_equal(toy_peek(world, 0, 1)->remaining, 0);
-  toy_close(world);
+    fake_write(world, WEIR_PLACE_ENTRY, 40, entry, BEGIN + (entry == 2 ? 5 : 0));
+  assert_int_equal(fake_peek(world, 0, 1)->remaining, 1);
+  fake_write(world, WEIR_PLACE_ENTRY, 40, 1, BEGIN + 5);
+  assert_int_equal(fake_peek(world, 0, 1)->remaining, 0);
+  fake_close(world);
 }
 
 /* --- all at once -------------------------------------------------------------------------------
@@ -115,7 +116,7 @@ static void counts_no_place_behind_one_that_is_taken(void **state) {
 enum { CHARGES_MOST = 512 };
 
 struct race {
-  struct toy_world *world;
+  struct fake_world *world;
   int64_t limit;
   struct {
     int64_t epoch, entry;
@@ -125,8 +126,8 @@ struct race {
   int charge_count;
   int64_t admitted[CHARGES_MOST];
   int admitted_count;
-  int own[TOY_CLIENTS_MOST];        /* which charge is the client's, or -1 */
-  bool explained[TOY_CLIENTS_MOST]; /* a denial would be right by what it may have seen */
+  int own[FAKE_CLIENTS_MOST];        /* which charge is the client's, or -1 */
+  bool explained[FAKE_CLIENTS_MOST]; /* a denial would be right by what it may have seen */
   int denied, holes, unexplained;
 };
 
@@ -134,11 +135,11 @@ struct race {
  * crashed stays counted. */
 static bool is_inside(const struct race *race, int charge, int64_t s) {
   int64_t epoch = race->charges[charge].epoch;
-  const struct toy_key *key =
-      toy_key(race->world, WEIR_PLACE_ENTRY, epoch, race->charges[charge].entry);
+  const struct fake_key *key =
+      fake_key(race->world, WEIR_PLACE_ENTRY, epoch, race->charges[charge].entry);
   if (!key->present && !race->charges[charge].crashed) return true;
   int64_t time_us = key->present ? key->value : race->charges[charge].added_us;
-  return time_us > s - W - TOY_MARGIN_US;
+  return time_us > s - W - FAKE_MARGIN_US;
 }
 
 /* Whether L others are inside. */
@@ -151,28 +152,28 @@ static bool is_denial(const struct race *race, int client, int64_t s) {
 
 /* Before an entry that some may have waited for is there, or will never be. */
 static void notice(struct race *race) {
-  for (int i = 0; i < TOY_CLIENTS_MOST; i++) {
-    const struct toy_client *who = &race->world->clients[i];
+  for (int i = 0; i < FAKE_CLIENTS_MOST; i++) {
+    const struct fake_client *who = &race->world->clients[i];
     if (who->busy && is_denial(race, i, who->machine->now_us)) race->explained[i] = true;
   }
 }
 
 static int64_t count_in(const struct race *race, int64_t epoch) {
-  const struct toy_key *key = toy_key(race->world, WEIR_PLACE_COUNT, epoch, 0);
+  const struct fake_key *key = fake_key(race->world, WEIR_PLACE_COUNT, epoch, 0);
   return key->present ? key->value : 0;
 }
 
 static void land(struct race *race, int client) {
-  struct toy_client *who = &race->world->clients[client];
-  const weir_action *action = toy_next(who);
-  bool adds = action != NULL && action->kind == WEIR_ADD;
-  int64_t before = adds ? count_in(race, action->index) : 0;
-  if (action != NULL && action->kind == WEIR_PUT) notice(race);
-  toy_step(race->world, who);
-  if (!adds || count_in(race, action->index) == before) return;
+  struct fake_client *who = &race->world->clients[client];
+  const weir_operation *operation = fake_next(who);
+  bool adds = operation != NULL && operation->kind == WEIR_ADD;
+  int64_t before = adds ? count_in(race, operation->counter.index) : 0;
+  if (operation != NULL && operation->kind == WEIR_PUT) notice(race);
+  fake_step(race->world, who);
+  if (!adds || count_in(race, operation->counter.index) == before) return;
   assert_in_range(race->charge_count, 0, CHARGES_MOST - 1);
   int charge = race->own[client] = race->charge_count++;
-  race->charges[charge].epoch = action->index;
+  race->charges[charge].epoch = operation->counter.index;
   race->charges[charge].entry = before + 1;
   race->charges[charge].added_us = race->world->now_us;
 }
@@ -181,8 +182,8 @@ static void land(struct race *race, int client) {
 static void abandon(struct race *race, int client) {
   int charge = race->own[client];
   notice(race);
-  if (charge < 0 || toy_has(race->world, WEIR_PLACE_ENTRY, race->charges[charge].epoch,
-                            race->charges[charge].entry))
+  if (charge < 0 || fake_has(race->world, WEIR_PLACE_ENTRY, race->charges[charge].epoch,
+                             race->charges[charge].entry))
     return;
   race->charges[charge].crashed = true;
   race->holes++;
@@ -195,65 +196,65 @@ static void check_bound(struct race *race, int64_t s) {
     int64_t inside = 0;
     for (int n = 0; n < race->admitted_count; n++)
       inside += race->admitted[n] >= race->admitted[i] &&
-                race->admitted[n] < race->admitted[i] + W - 2 * TOY_CLOCK_ERROR_US;
+                race->admitted[n] < race->admitted[i] + W - 2 * FAKE_CLOCK_ERROR_US;
     assert_true(inside <= race->limit);
   }
 }
 
-static void judge(struct race *race, int client, const weir_ask *ask) {
-  if (ask->status != WEIR_OK) {
+static void check_result(struct race *race, int client, const weir_request_state *request) {
+  if (request->status != WEIR_OK) {
     abandon(race, client);
     return;
   }
-  if (ask->decision.allowed) {
-    check_bound(race, ask->decision.at_us);
+  if (request->decision.allowed) {
+    check_bound(race, request->decision.at_us);
     return;
   }
   race->denied++;
-  bool explained = race->explained[client] || is_denial(race, client, ask->decision.at_us);
+  bool explained = race->explained[client] || is_denial(race, client, request->decision.at_us);
   race->unexplained += !explained;
 }
 
 /* On, a little or far; to where a charge is about W old, or to an edge. */
 static void move_on(struct race *race) {
-  struct toy_world *world = race->world;
+  struct fake_world *world = race->world;
   int64_t now_us = world->now_us;
   int64_t edge_us = (now_us / W + 1) * W;
-  int64_t charge = race->charge_count > 0 ? toy_random(world, race->charge_count) : -1;
+  int64_t charge = race->charge_count > 0 ? fake_random(world, race->charge_count) : -1;
   int64_t old_us = charge >= 0 ? race->charges[charge].added_us + W : edge_us;
-  int64_t near_us = toy_random(world, 2 * TOY_MARGIN_US) - TOY_MARGIN_US;
-  if (toy_random(world, 6) == 0) now_us += toy_random(world, TOY_DEADLINE_US / 3);
-  if (toy_random(world, 40) == 0) now_us += toy_random(world, W);
-  if (toy_random(world, 25) == 0) now_us = old_us + near_us;
-  if (toy_random(world, 25) == 0) now_us = edge_us + near_us;
+  int64_t near_us = fake_random(world, 2 * FAKE_MARGIN_US) - FAKE_MARGIN_US;
+  if (fake_random(world, 6) == 0) now_us += fake_random(world, FAKE_DEADLINE_US / 3);
+  if (fake_random(world, 40) == 0) now_us += fake_random(world, W);
+  if (fake_random(world, 25) == 0) now_us = old_us + near_us;
+  if (fake_random(world, 25) == 0) now_us = edge_us + near_us;
   if (now_us > world->now_us) world->now_us = now_us;
 }
 
 /* Near an edge of epochs, in every order; a denial that nothing else explains is one of a hole. */
 static void race_once(struct race *race, const char *rule, unsigned seed) {
-  struct toy_world *world = toy_open(rule, BEGIN, seed);
+  struct fake_world *world = fake_open(rule, BEGIN, seed);
   *race = (struct race){.world = world, .limit = world->stack.rules[0].limit};
-  world->now_us += W - TOY_MARGIN_US + toy_random(world, 2 * TOY_MARGIN_US);
-  world->clients[0].offset_us = TOY_CLOCK_ERROR_US;
-  world->clients[1].offset_us = -TOY_CLOCK_ERROR_US;
+  world->now_us += W - FAKE_MARGIN_US + fake_random(world, 2 * FAKE_MARGIN_US);
+  world->clients[0].offset_us = FAKE_CLOCK_ERROR_US;
+  world->clients[1].offset_us = -FAKE_CLOCK_ERROR_US;
   for (int step = 0; step < 300; step++) {
-    int client = (int)toy_random(world, TOY_CLIENTS_MOST);
-    struct toy_client *who = &world->clients[client];
+    int client = (int)fake_random(world, FAKE_CLIENTS_MOST);
+    struct fake_client *who = &world->clients[client];
     move_on(race);
     if (!who->busy) {
       race->own[client] = -1;
       race->explained[client] = false;
-      toy_begin_take(world, client, 1);
-    } else if (toy_random(world, 60) == 0) {
-      toy_crash(who);
+      fake_begin_take(world, client, 1);
+    } else if (fake_random(world, 60) == 0) {
+      fake_crash(who);
       abandon(race, client);
     } else {
       land(race, client);
-      if (!who->busy) judge(race, client, &who->asks[0]);
+      if (!who->busy) check_result(race, client, &who->requests[0]);
     }
   }
   assert_true(race->unexplained <= race->holes);
-  toy_close(world);
+  fake_close(world);
 }
 
 static void keeps_its_promise_whatever_lands_first(void **state) {

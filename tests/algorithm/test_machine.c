@@ -12,16 +12,16 @@
 static void deny_by_the_second_rule(struct bench *b) {
   *b = set_up("fixed-window:10/1s;fixed-window:12/1m");
   start(b, 0, 4, 0);
-  assert_int_equal(b->machine->action_count, 2);
+  assert_int_equal(b->machine->operation_count, 2);
   answer(b, 0, WEIR_DONE, 4);
   answer(b, 1, WEIR_DONE, 13);
-  assert_int_equal(weir_machine_resume(b->machine, 100, false), WEIR_TURN_EXECUTE);
-  assert_int_equal(b->machine->action_count, 4);
+  assert_int_equal(weir_machine_resume(b->machine, 100, false, b->operations), WEIR_TURN_EXECUTE);
+  assert_int_equal(b->machine->operation_count, 4);
   expect(b, 0, WEIR_SUB, 0, 4);
   expect(b, 1, WEIR_SUB, 0, 4);
   expect(b, 2, WEIR_GET, 0, 0);
   expect(b, 3, WEIR_GET, 0, 0);
-  assert_false(b->asks[0].settled);
+  assert_false(b->requests[0].settled);
   answer(b, 0, WEIR_DONE, 0);
   answer(b, 1, WEIR_DONE, 9);
   answer(b, 2, WEIR_DONE, 0);
@@ -32,11 +32,11 @@ static void charges_all_rules_of_a_stack_or_none(void **state) {
   struct bench b;
   deny_by_the_second_rule(&b);
   answer(&b, 3, WEIR_DONE, 9);
-  assert_int_equal(weir_machine_resume(b.machine, 200, false), WEIR_TURN_DONE);
-  assert_false(b.asks[0].decision.allowed);
-  assert_int_equal(b.asks[0].decision.rule, 1);
-  assert_int_equal(b.asks[0].decision.limit, 12);
-  assert_int_equal(b.asks[0].decision.remaining, 3);
+  assert_int_equal(weir_machine_resume(b.machine, 200, false, b.operations), WEIR_TURN_DONE);
+  assert_false(b.requests[0].decision.allowed);
+  assert_int_equal(b.requests[0].decision.rule, 1);
+  assert_int_equal(b.requests[0].decision.limit, 12);
+  assert_int_equal(b.requests[0].decision.remaining, 3);
   tear_down(&b);
 }
 
@@ -45,18 +45,18 @@ static void tries_once_more_in_order_when_what_denied_it_was_in_flight(void **st
   struct bench b;
   deny_by_the_second_rule(&b);
   answer(&b, 3, WEIR_DONE, 5);
-  assert_int_equal(weir_machine_resume(b.machine, 200, false), WEIR_TURN_EXECUTE);
-  assert_int_equal(b.machine->action_count, 1);
+  assert_int_equal(weir_machine_resume(b.machine, 200, false, b.operations), WEIR_TURN_EXECUTE);
+  assert_int_equal(b.machine->operation_count, 1);
   expect(&b, 0, WEIR_ADD, 0, 4);
-  assert_int_equal(b.machine->actions[0].rule, 0); /* the tighter one */
+  assert_int_equal(b.machine->operations[0].counter.rule, 0); /* the tighter one */
   answer(&b, 0, WEIR_DONE, 4);
-  assert_int_equal(weir_machine_resume(b.machine, 300, false), WEIR_TURN_EXECUTE);
-  assert_int_equal(b.machine->action_count, 1);
-  assert_int_equal(b.machine->actions[0].rule, 1);
+  assert_int_equal(weir_machine_resume(b.machine, 300, false, b.operations), WEIR_TURN_EXECUTE);
+  assert_int_equal(b.machine->operation_count, 1);
+  assert_int_equal(b.machine->operations[0].counter.rule, 1);
   answer(&b, 0, WEIR_DONE, 9);
-  assert_int_equal(weir_machine_resume(b.machine, 400, false), WEIR_TURN_DONE);
-  assert_true(b.asks[0].decision.allowed);
-  assert_int_equal(b.asks[0].decision.remaining, 3);
+  assert_int_equal(weir_machine_resume(b.machine, 400, false, b.operations), WEIR_TURN_DONE);
+  assert_true(b.requests[0].decision.allowed);
+  assert_int_equal(b.requests[0].decision.remaining, 3);
   tear_down(&b);
 }
 
@@ -65,18 +65,18 @@ static void gives_the_earlier_rule_back_when_the_second_try_is_denied(void **sta
   struct bench b;
   deny_by_the_second_rule(&b);
   answer(&b, 3, WEIR_DONE, 5);
-  weir_machine_resume(b.machine, 200, false);
+  weir_machine_resume(b.machine, 200, false, b.operations);
   answer(&b, 0, WEIR_DONE, 4);
-  weir_machine_resume(b.machine, 300, false);
+  weir_machine_resume(b.machine, 300, false, b.operations);
   answer(&b, 0, WEIR_DONE, 13);
-  assert_int_equal(weir_machine_resume(b.machine, 400, false), WEIR_TURN_EXECUTE);
-  assert_int_equal(b.machine->action_count, 2);
+  assert_int_equal(weir_machine_resume(b.machine, 400, false, b.operations), WEIR_TURN_EXECUTE);
+  assert_int_equal(b.machine->operation_count, 2);
   expect(&b, 0, WEIR_SUB, 0, 4);
   expect(&b, 1, WEIR_SUB, 0, 4);
   answer(&b, 0, WEIR_DONE, 0);
   answer(&b, 1, WEIR_DONE, 9);
-  assert_int_equal(weir_machine_resume(b.machine, 500, false), WEIR_TURN_DONE);
-  assert_false(b.asks[0].decision.allowed);
+  assert_int_equal(weir_machine_resume(b.machine, 500, false, b.operations), WEIR_TURN_DONE);
+  assert_false(b.requests[0].decision.allowed);
   tear_down(&b);
 }
 
@@ -85,9 +85,9 @@ static void does_not_try_again_after_the_deadline(void **state) {
   struct bench b;
   deny_by_the_second_rule(&b);
   answer(&b, 3, WEIR_DONE, 5);
-  assert_int_equal(weir_machine_resume(b.machine, 200, true), WEIR_TURN_DONE);
-  assert_int_equal(b.asks[0].status, WEIR_OK);
-  assert_false(b.asks[0].decision.allowed);
+  assert_int_equal(weir_machine_resume(b.machine, 200, true, b.operations), WEIR_TURN_DONE);
+  assert_int_equal(b.requests[0].status, WEIR_OK);
+  assert_false(b.requests[0].decision.allowed);
   tear_down(&b);
 }
 
@@ -95,60 +95,62 @@ static void charges_every_rule_its_own_cost_and_leaves_out_a_cost_of_0(void **st
   (void)state;
   static const int64_t costs[] = {2, 0, 512};
   struct bench b = set_up("fixed-window:10/1s;fixed-window:1/1m;fixed-window:1000/1h");
-  b.machine = weir_machine_init(malloc(weir_machine_bytes(&b.stack)), &b.stack, &b.terms);
-  b.asks[0] = (weir_ask){.cost = 1, .costs = costs};
-  assert_int_equal(weir_machine_start(b.machine, 0, b.memo, b.asks), WEIR_TURN_EXECUTE);
-  assert_int_equal(b.machine->action_count, 2);
+  b.machine = weir_machine_init(malloc(weir_machine_bytes(&b.stack)), &b.stack, &b.settings);
+  b.requests[0] = (weir_request_state){.cost = 1, .costs = costs};
+  assert_int_equal(weir_machine_start(b.machine, 0, b.memo, b.requests, b.operations),
+                   WEIR_TURN_EXECUTE);
+  assert_int_equal(b.machine->operation_count, 2);
   expect(&b, 0, WEIR_ADD, 0, 2);
   expect(&b, 1, WEIR_ADD, 0, 512);
-  assert_int_equal(b.machine->actions[1].rule, 2);
+  assert_int_equal(b.machine->operations[1].counter.rule, 2);
   answer(&b, 0, WEIR_DONE, 9);
   answer(&b, 1, WEIR_DONE, 512);
-  assert_int_equal(weir_machine_resume(b.machine, 100, false), WEIR_TURN_DONE);
-  assert_true(b.asks[0].decision.allowed);
-  assert_int_equal(b.asks[0].decision.rule, 0);
-  assert_int_equal(b.asks[0].decision.remaining, 1);
-  assert_int_equal(b.asks[0].decision.cost, WEIR_OWN_COSTS);
+  assert_int_equal(weir_machine_resume(b.machine, 100, false, b.operations), WEIR_TURN_DONE);
+  assert_true(b.requests[0].decision.allowed);
+  assert_int_equal(b.requests[0].decision.rule, 0);
+  assert_int_equal(b.requests[0].decision.remaining, 1);
+  assert_int_equal(b.requests[0].decision.cost, WEIR_OWN_COSTS);
   tear_down(&b);
 }
 
 static void takes_as_much_as_fits_when_less_is_welcome(void **state) {
   (void)state;
   struct bench b = set_up("fixed-window:10/1s");
-  b.machine = weir_machine_init(malloc(weir_machine_bytes(&b.stack)), &b.stack, &b.terms);
-  b.asks[0] = (weir_ask){.cost = 8, .up_to = true};
-  weir_machine_start(b.machine, 0, b.memo, b.asks);
+  b.machine = weir_machine_init(malloc(weir_machine_bytes(&b.stack)), &b.stack, &b.settings);
+  b.requests[0] = (weir_request_state){.cost = 8, .up_to = true};
+  weir_machine_start(b.machine, 0, b.memo, b.requests, b.operations);
   answer(&b, 0, WEIR_DONE, 15);
-  assert_int_equal(weir_machine_resume(b.machine, 100, false), WEIR_TURN_EXECUTE);
+  assert_int_equal(weir_machine_resume(b.machine, 100, false, b.operations), WEIR_TURN_EXECUTE);
   expect(&b, 0, WEIR_SUB, 0, 5);
   answer(&b, 0, WEIR_DONE, 10);
-  assert_int_equal(weir_machine_resume(b.machine, 200, false), WEIR_TURN_DONE);
-  assert_true(b.asks[0].decision.allowed);
-  assert_int_equal(b.asks[0].decision.cost, 3);
-  assert_int_equal(b.asks[0].decision.remaining, 0);
+  assert_int_equal(weir_machine_resume(b.machine, 200, false, b.operations), WEIR_TURN_DONE);
+  assert_true(b.requests[0].decision.allowed);
+  assert_int_equal(b.requests[0].decision.cost, 3);
+  assert_int_equal(b.requests[0].decision.remaining, 0);
   tear_down(&b);
 }
 
 /* Starts a refund of a charge made at `at_us`. */
 static weir_turn start_refund(struct bench *b, int64_t now_us, int64_t at_us, int64_t cost) {
-  b->machine = weir_machine_init(malloc(weir_machine_bytes(&b->stack)), &b->stack, &b->terms);
-  b->asks[0] = (weir_ask){.kind = WEIR_ASK_REFUND, .cost = cost, .at_us = at_us};
-  return weir_machine_start(b->machine, now_us, b->memo, b->asks);
+  b->machine = weir_machine_init(malloc(weir_machine_bytes(&b->stack)), &b->stack, &b->settings);
+  b->requests[0] = (weir_request_state){.kind = WEIR_REFUND, .cost = cost, .at_us = at_us};
+  return weir_machine_start(b->machine, now_us, b->memo, b->requests, b->operations);
 }
 
 static void refunds_to_the_cell_that_was_charged(void **state) {
   (void)state;
   struct bench b = set_up("sliding-window:10/4s"); /* cells of 1 s, four to a counter */
   assert_int_equal(start_refund(&b, 10500000, 8300000, 3), WEIR_TURN_EXECUTE);
-  assert_int_equal(b.machine->action_count, 2);
+  assert_int_equal(b.machine->operation_count, 2);
   answer(&b, 0, WEIR_ABSENT, 0);
   answer(&b, 1, WEIR_DONE, 4 + (INT64_C(2) << 30)); /* counter 2: cell 8 holds 4 */
-  assert_int_equal(weir_machine_resume(b.machine, 10500100, false), WEIR_TURN_EXECUTE);
-  assert_int_equal(b.machine->action_count, 1);
+  assert_int_equal(weir_machine_resume(b.machine, 10500100, false, b.operations),
+                   WEIR_TURN_EXECUTE);
+  assert_int_equal(b.machine->operation_count, 1);
   expect(&b, 0, WEIR_SUB, 2, 3); /* lane 0 */
   answer(&b, 0, WEIR_DONE, 1 + (INT64_C(2) << 30));
-  assert_int_equal(weir_machine_resume(b.machine, 10500200, false), WEIR_TURN_DONE);
-  assert_int_equal(b.asks[0].status, WEIR_OK);
+  assert_int_equal(weir_machine_resume(b.machine, 10500200, false, b.operations), WEIR_TURN_DONE);
+  assert_int_equal(b.requests[0].status, WEIR_OK);
   tear_down(&b);
 }
 
@@ -158,8 +160,8 @@ static void refunds_nothing_from_a_cell_that_has_left_the_window(void **state) {
   start_refund(&b, 10500000, 4000000, 3);
   answer(&b, 0, WEIR_DONE, 5);
   answer(&b, 1, WEIR_ABSENT, 0);
-  assert_int_equal(weir_machine_resume(b.machine, 10500100, false), WEIR_TURN_DONE);
-  assert_int_equal(b.asks[0].status, WEIR_OK);
+  assert_int_equal(weir_machine_resume(b.machine, 10500100, false, b.operations), WEIR_TURN_DONE);
+  assert_int_equal(b.requests[0].status, WEIR_OK);
   tear_down(&b);
 }
 
@@ -168,8 +170,8 @@ static void refuses_to_refund_more_than_is_charged(void **state) {
   struct bench b = set_up("fixed-window:10/1s");
   start_refund(&b, 500, 100, 5);
   answer(&b, 0, WEIR_DONE, 4);
-  assert_int_equal(weir_machine_resume(b.machine, 600, false), WEIR_TURN_DONE);
-  assert_int_equal(b.asks[0].status, WEIR_BAD_COST);
+  assert_int_equal(weir_machine_resume(b.machine, 600, false, b.operations), WEIR_TURN_DONE);
+  assert_int_equal(b.requests[0].status, WEIR_BAD_COST);
   tear_down(&b);
 }
 

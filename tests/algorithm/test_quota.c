@@ -4,240 +4,241 @@
 
 #include <cmocka.h>
 
-#include "toy.h"
+#include "fake.h"
 
 #define W INT64_C(1000000)
 #define BEGIN (40 * W) /* of the first group that a test uses */
 
-static struct toy_client *client_of(struct toy_world *world, int client) {
+static struct fake_client *client_of(struct fake_world *world, int client) {
   return &world->clients[client];
 }
 
 static void closes_the_group_before_then_opens_then_charges(void **state) {
   (void)state;
-  struct toy_world *world = toy_open("quota:10/1s", BEGIN + 300, 1);
-  struct toy_client *client = toy_begin_take(world, 0, 3);
-  assert_int_equal(client->machine->action_count, 3);
-  toy_expect(client, 0, WEIR_CREATE, WEIR_PLACE_OPEN, 39, 0);
-  assert_int_equal(client->machine->actions[0].value, 0);
-  toy_expect(client, 1, WEIR_GET, WEIR_PLACE_OPEN, 39, 0);
-  toy_expect(client, 2, WEIR_GET, WEIR_PLACE_OPEN, 40, 0);
-  toy_finish_round(world, client);
-  assert_int_equal(client->machine->action_count, 2);
-  toy_expect(client, 0, WEIR_CREATE, WEIR_PLACE_OPEN, 40, 0);
-  assert_int_equal(client->machine->actions[0].value, BEGIN + 301);
-  toy_expect(client, 1, WEIR_GET, WEIR_PLACE_OPEN, 40, 0);
-  toy_finish_round(world, client);
-  assert_int_equal(client->machine->action_count, 1);
-  toy_expect(client, 0, WEIR_ADD, WEIR_PLACE_COUNT, BEGIN + 300, 0);
-  assert_int_equal(client->machine->actions[0].delta, 3);
-  assert_true(client->machine->actions[0].ttl_us >= 3 * W + TOY_MARGIN_US + 2000000);
-  toy_finish_round(world, client);
+  struct fake_world *world = fake_open("quota:10/1s", BEGIN + 300, 1);
+  struct fake_client *client = fake_begin_take(world, 0, 3);
+  assert_int_equal(client->machine->operation_count, 3);
+  fake_expect(client, 0, WEIR_CREATE, WEIR_PLACE_OPEN, 39, 0);
+  assert_int_equal(client->machine->operations[0].value, 0);
+  fake_expect(client, 1, WEIR_GET, WEIR_PLACE_OPEN, 39, 0);
+  fake_expect(client, 2, WEIR_GET, WEIR_PLACE_OPEN, 40, 0);
+  fake_finish_round(world, client);
+  assert_int_equal(client->machine->operation_count, 2);
+  fake_expect(client, 0, WEIR_CREATE, WEIR_PLACE_OPEN, 40, 0);
+  assert_int_equal(client->machine->operations[0].value, BEGIN + 301);
+  fake_expect(client, 1, WEIR_GET, WEIR_PLACE_OPEN, 40, 0);
+  fake_finish_round(world, client);
+  assert_int_equal(client->machine->operation_count, 1);
+  fake_expect(client, 0, WEIR_ADD, WEIR_PLACE_COUNT, BEGIN + 300, 0);
+  assert_int_equal(client->machine->operations[0].delta, 3);
+  assert_true(client->machine->operations[0].ttl_us >= 3 * W + FAKE_MARGIN_US + 2000000);
+  fake_finish_round(world, client);
   assert_false(client->busy);
-  assert_true(client->asks[0].decision.allowed);
-  assert_int_equal(client->asks[0].decision.at_us, BEGIN + 300);
-  toy_close(world);
+  assert_true(client->requests[0].decision.allowed);
+  assert_int_equal(client->requests[0].decision.at_us, BEGIN + 300);
+  fake_close(world);
 }
 
 static void needs_one_operation_while_the_window_is_remembered(void **state) {
   (void)state;
-  struct toy_world *world = toy_open("quota:10/60s", 600 * W, 1);
-  toy_take(world, 0, 1);
+  struct fake_world *world = fake_open("quota:10/60s", 600 * W, 1);
+  fake_take(world, 0, 1);
   world->now_us += 400000;
-  struct toy_client *client = toy_begin_take(world, 0, 1);
-  assert_int_equal(client->machine->action_count, 1);
-  toy_expect(client, 0, WEIR_ADD, WEIR_PLACE_COUNT, 600 * W, 0);
-  toy_finish_round(world, client);
+  struct fake_client *client = fake_begin_take(world, 0, 1);
+  assert_int_equal(client->machine->operation_count, 1);
+  fake_expect(client, 0, WEIR_ADD, WEIR_PLACE_COUNT, 600 * W, 0);
+  fake_finish_round(world, client);
   assert_false(client->busy);
-  toy_close(world);
+  fake_close(world);
 }
 
 /* One round for every charge, however long it goes on, and no older knowledge than memo_age_us. */
 static void renews_what_it_remembers_along_with_a_charge(void **state) {
   (void)state;
-  struct toy_world *world = toy_open("quota:1000/60s", 600 * W, 1);
-  toy_take(world, 0, 1);
+  struct fake_world *world = fake_open("quota:1000/60s", 600 * W, 1);
+  fake_take(world, 0, 1);
   for (int i = 0; i < 40; i++) {
     world->now_us += 600000;
-    toy_take(world, 0, 1);
+    fake_take(world, 0, 1);
     assert_int_equal(client_of(world, 0)->rounds, 2);
   }
-  assert_false(toy_run(world, 1, (weir_ask){.kind = WEIR_ASK_RESET, .cost = 1})->status);
+  assert_false(fake_run(world, 1, (weir_request_state){.kind = WEIR_RESET, .cost = 1})->status);
   world->now_us += 600000;
-  toy_take(world, 0, 1); /* still to the old window, and sees that it is gone */
+  fake_take(world, 0, 1); /* still to the old window, and sees that it is gone */
   world->now_us += 1;
-  assert_int_equal(toy_take(world, 0, 1)->reset_after_us, 60 * W);
-  toy_close(world);
+  assert_int_equal(fake_take(world, 0, 1)->reset_after_us, 60 * W);
+  fake_close(world);
 }
 
 static void forgets_a_window_that_it_has_not_seen_for_too_long(void **state) {
   (void)state;
-  struct toy_world *world = toy_open("quota:10/60s", 600 * W, 1);
-  toy_take(world, 0, 6);
-  toy_run(world, 1, (weir_ask){.kind = WEIR_ASK_RESET, .cost = 1});
-  world->now_us += world->terms.memo_age_us + 1;
-  assert_int_equal(toy_take(world, 0, 1)->reset_after_us, 60 * W);
-  toy_close(world);
+  struct fake_world *world = fake_open("quota:10/60s", 600 * W, 1);
+  fake_take(world, 0, 6);
+  fake_run(world, 1, (weir_request_state){.kind = WEIR_RESET, .cost = 1});
+  world->now_us += world->settings.memo_age_us + 1;
+  assert_int_equal(fake_take(world, 0, 1)->reset_after_us, 60 * W);
+  fake_close(world);
 }
 
 static void opens_nothing_by_a_peek_or_a_look(void **state) {
   (void)state;
-  struct toy_world *world = toy_open("quota:10/1s;fixed-window:2/1m", BEGIN, 1);
-  assert_true(toy_peek(world, 0, 2)->allowed);
+  struct fake_world *world = fake_open("quota:10/1s;fixed-window:2/1m", BEGIN, 1);
+  assert_true(fake_peek(world, 0, 2)->allowed);
   assert_int_equal(world->written, 0);
-  toy_take(world, 0, 2);
+  fake_take(world, 0, 2);
   world->now_us += 3 * W; /* the quota's window is over, the other rule denies */
   world->written = 0;
-  assert_false(toy_take(world, 0, 1)->allowed);
+  assert_false(fake_take(world, 0, 1)->allowed);
   assert_int_equal(world->written, 0);
-  toy_close(world);
+  fake_close(world);
 }
 
 static void joins_the_next_group_where_its_own_was_closed(void **state) {
   (void)state;
-  struct toy_world *world = toy_open("quota:10/1s", BEGIN + W + 5000, 1);
+  struct fake_world *world = fake_open("quota:10/1s", BEGIN + W + 5000, 1);
   client_of(world, 1)->offset_us = -10000; /* 5 ms before the edge by its clock */
-  assert_int_equal(toy_take(world, 0, 4)->reset_after_us, W);
-  const weir_decision *late = toy_take(world, 1, 1);
+  assert_int_equal(fake_take(world, 0, 4)->reset_after_us, W);
+  const weir_decision *late = fake_take(world, 1, 1);
   assert_int_equal(late->remaining, 5);
   assert_int_equal(late->reset_after_us, W + 10000);
-  toy_close(world);
+  fake_close(world);
 }
 
 /* The leader stops between closing and opening: the late clock opens the next group at its begin.
  */
 static void goes_on_where_another_crashed_before_it_opened(void **state) {
   (void)state;
-  struct toy_world *world = toy_open("quota:10/1s", BEGIN + W + 5000, 1);
+  struct fake_world *world = fake_open("quota:10/1s", BEGIN + W + 5000, 1);
   client_of(world, 1)->offset_us = -10000;
-  struct toy_client *leader = toy_begin_take(world, 0, 4);
-  toy_finish_round(world, leader);
-  toy_expect(leader, 0, WEIR_CREATE, WEIR_PLACE_OPEN, 41, 0);
-  toy_crash(leader);
-  assert_int_equal(toy_take(world, 1, 1)->reset_after_us, W + 5000);
-  assert_true(toy_has(world, WEIR_PLACE_COUNT, BEGIN + W, 0));
-  assert_int_equal(toy_take(world, 2, 1)->remaining, 8);
-  toy_close(world);
+  struct fake_client *leader = fake_begin_take(world, 0, 4);
+  fake_finish_round(world, leader);
+  fake_expect(leader, 0, WEIR_CREATE, WEIR_PLACE_OPEN, 41, 0);
+  fake_crash(leader);
+  assert_int_equal(fake_take(world, 1, 1)->reset_after_us, W + 5000);
+  assert_true(fake_has(world, WEIR_PLACE_COUNT, BEGIN + W, 0));
+  assert_int_equal(fake_take(world, 2, 1)->remaining, 8);
+  fake_close(world);
 }
 
 static void waits_and_looks_again_when_what_it_opened_is_gone(void **state) {
   (void)state;
-  struct toy_world *world = toy_open("quota:10/1s", BEGIN, 1);
-  struct toy_client *client = toy_begin_take(world, 0, 1);
-  toy_step_until(world, client, WEIR_CREATE, WEIR_PLACE_OPEN);
-  toy_finish_round(world, client);
-  toy_step(world, client);
-  toy_key(world, WEIR_PLACE_OPEN, 40, 0)->present = false;
-  toy_step(world, client);
-  toy_step(world, client);
+  struct fake_world *world = fake_open("quota:10/1s", BEGIN, 1);
+  struct fake_client *client = fake_begin_take(world, 0, 1);
+  fake_step_until(world, client, WEIR_CREATE, WEIR_PLACE_OPEN);
+  fake_finish_round(world, client);
+  fake_step(world, client);
+  fake_key(world, WEIR_PLACE_OPEN, 40, 0)->present = false;
+  fake_step(world, client);
+  fake_step(world, client);
   assert_int_equal(client->turn, WEIR_TURN_PAUSE);
-  toy_finish(world, client);
-  assert_true(client->asks[0].decision.allowed);
-  assert_int_equal(client->asks[0].decision.remaining, 9);
-  toy_close(world);
+  fake_finish(world, client);
+  assert_true(client->requests[0].decision.allowed);
+  assert_int_equal(client->requests[0].decision.remaining, 9);
+  fake_close(world);
 }
 
-static weir_status refund(struct toy_world *world, int client, int64_t at_us, int64_t cost) {
-  return toy_run(world, client,
-                 (weir_ask){.kind = WEIR_ASK_REFUND, .alone = true, .cost = cost, .at_us = at_us})
+static weir_status refund(struct fake_world *world, int client, int64_t at_us, int64_t cost) {
+  return fake_run(
+             world, client,
+             (weir_request_state){.kind = WEIR_REFUND, .alone = true, .cost = cost, .at_us = at_us})
       ->status;
 }
 
 static void refunds_to_the_window_that_was_charged(void **state) {
   (void)state;
-  struct toy_world *world = toy_open("quota:10/1s", BEGIN + 300, 1);
-  int64_t at_us = toy_take(world, 0, 6)->at_us;
+  struct fake_world *world = fake_open("quota:10/1s", BEGIN + 300, 1);
+  int64_t at_us = fake_take(world, 0, 6)->at_us;
   assert_int_equal(refund(world, 1, at_us, 7), WEIR_BAD_COST);
   assert_int_equal(refund(world, 1, at_us, 2), WEIR_OK);
-  assert_int_equal(toy_peek(world, 0, 1)->remaining, 6);
+  assert_int_equal(fake_peek(world, 0, 1)->remaining, 6);
   world->now_us += W;
-  int64_t later_us = toy_take(world, 0, 5)->at_us;
+  int64_t later_us = fake_take(world, 0, 5)->at_us;
   assert_int_equal(refund(world, 1, at_us, 4), WEIR_OK); /* over: nothing goes back */
-  assert_int_equal(toy_peek(world, 0, 1)->remaining, 5);
+  assert_int_equal(fake_peek(world, 0, 1)->remaining, 5);
   assert_int_equal(refund(world, 1, later_us, 5), WEIR_OK);
-  assert_int_equal(toy_peek(world, 0, 1)->remaining, 10);
-  assert_int_equal(toy_peek(world, 0, 1)->reset_after_us, W); /* it is empty, and open */
-  toy_close(world);
+  assert_int_equal(fake_peek(world, 0, 1)->remaining, 10);
+  assert_int_equal(fake_peek(world, 0, 1)->reset_after_us, W); /* it is empty, and open */
+  fake_close(world);
 }
 
 /* A charge in the last moment of a window, by a clock that is late: the next is open already. */
 static void refunds_by_the_stamp_when_two_windows_are_in_use(void **state) {
   (void)state;
-  struct toy_world *world = toy_open("quota:10/1s", BEGIN + 300, 1);
+  struct fake_world *world = fake_open("quota:10/1s", BEGIN + 300, 1);
   client_of(world, 1)->offset_us = -10000;
-  toy_take(world, 0, 6);
+  fake_take(world, 0, 6);
   world->now_us += W;
-  assert_int_equal(toy_take(world, 0, 1)->remaining, 9);
-  const weir_decision *late = toy_take(world, 1, 3);
+  assert_int_equal(fake_take(world, 0, 1)->remaining, 9);
+  const weir_decision *late = fake_take(world, 1, 3);
   int64_t at_us = late->at_us;
   assert_int_equal(late->remaining, 1);
   assert_int_equal(refund(world, 1, at_us, 3), WEIR_OK);
-  assert_int_equal(toy_peek(world, 1, 1)->remaining, 4);
-  assert_int_equal(toy_peek(world, 0, 1)->remaining, 9);
+  assert_int_equal(fake_peek(world, 1, 1)->remaining, 4);
+  assert_int_equal(fake_peek(world, 0, 1)->remaining, 9);
   assert_int_equal(refund(world, 1, BEGIN + W + 300, 1), WEIR_OK); /* of the other's, in the next */
-  assert_int_equal(toy_take(world, 1, 1)->remaining, 3);           /* and is still in the old one */
-  toy_close(world);
+  assert_int_equal(fake_take(world, 1, 1)->remaining, 3);          /* and is still in the old one */
+  fake_close(world);
 }
 
 static void refuses_stamps_that_no_clock_makes(void **state) {
   (void)state;
   static const int64_t stamps[] = {-1, INT64_MIN, INT64_MAX, INT64_C(253402300800000000)};
-  struct toy_world *world = toy_open("quota:10/1s", BEGIN, 1);
-  toy_take(world, 0, 5);
+  struct fake_world *world = fake_open("quota:10/1s", BEGIN, 1);
+  fake_take(world, 0, 5);
   for (size_t i = 0; i < sizeof stamps / sizeof stamps[0]; i++)
     assert_int_equal(refund(world, 0, stamps[i], 1), WEIR_BAD_COST);
   assert_int_equal(refund(world, 0, INT64_C(253402300799999999), 1), WEIR_BAD_COST);
   assert_int_equal(refund(world, 0, 0, 1), WEIR_OK);
-  assert_int_equal(toy_peek(world, 0, 1)->remaining, 5);
-  toy_close(world);
+  assert_int_equal(fake_peek(world, 0, 1)->remaining, 5);
+  fake_close(world);
 }
 
 static void forgets_all_by_a_reset(void **state) {
   (void)state;
-  struct toy_world *world = toy_open("quota:10/1s", BEGIN + 300, 1);
-  toy_take(world, 0, 10);
-  assert_false(toy_take(world, 0, 1)->allowed);
-  assert_int_equal(toy_run(world, 0, (weir_ask){.kind = WEIR_ASK_RESET, .cost = 1})->status,
+  struct fake_world *world = fake_open("quota:10/1s", BEGIN + 300, 1);
+  fake_take(world, 0, 10);
+  assert_false(fake_take(world, 0, 1)->allowed);
+  assert_int_equal(fake_run(world, 0, (weir_request_state){.kind = WEIR_RESET, .cost = 1})->status,
                    WEIR_OK);
-  assert_false(toy_has(world, WEIR_PLACE_OPEN, 39, 0));
-  assert_false(toy_has(world, WEIR_PLACE_OPEN, 40, 0));
-  assert_false(toy_has(world, WEIR_PLACE_COUNT, BEGIN + 300, 0));
+  assert_false(fake_has(world, WEIR_PLACE_OPEN, 39, 0));
+  assert_false(fake_has(world, WEIR_PLACE_OPEN, 40, 0));
+  assert_false(fake_has(world, WEIR_PLACE_COUNT, BEGIN + 300, 0));
   world->now_us += 100;
-  const weir_decision *decision = toy_take(world, 0, 4);
+  const weir_decision *decision = fake_take(world, 0, 4);
   assert_int_equal(decision->remaining, 6);
   assert_int_equal(decision->reset_after_us, W);
-  toy_close(world);
+  fake_close(world);
 }
 
 static void remembers_a_denial_until_its_window_ends(void **state) {
   (void)state;
-  struct toy_world *world = toy_open("quota:3/1s", BEGIN, 1);
-  toy_take(world, 0, 3);
+  struct fake_world *world = fake_open("quota:3/1s", BEGIN, 1);
+  fake_take(world, 0, 3);
   world->now_us += W - 30000;
-  toy_take(world, 0, 1); /* the memo is renewed by the look */
-  weir_ask ask = {.cost = 1};
+  fake_take(world, 0, 1); /* the memo is renewed by the look */
+  weir_request_state request = {.cost = 1};
   const weir_memo *memo = client_of(world, 0)->memo;
-  assert_true(weir_settle_locally(&world->stack, &world->terms, memo, BEGIN + W - 1, &ask));
-  assert_int_equal(ask.decision.retry_after_us, 1);
-  assert_int_equal(ask.decision.remaining, 0);
-  assert_false(weir_settle_locally(&world->stack, &world->terms, memo, BEGIN + W, &ask));
-  toy_close(world);
+  assert_true(weir_settle_locally(&world->stack, &world->settings, memo, BEGIN + W - 1, &request));
+  assert_int_equal(request.decision.retry_after_us, 1);
+  assert_int_equal(request.decision.remaining, 0);
+  assert_false(weir_settle_locally(&world->stack, &world->settings, memo, BEGIN + W, &request));
+  fake_close(world);
 }
 
 /* The denial is right, but its window has gone: the next request must ask. */
 static void repeats_no_denial_of_a_window_that_has_gone(void **state) {
   (void)state;
-  struct toy_world *world = toy_open("quota:3/60s", 600 * W, 1);
-  weir_ask ask = {.cost = 1};
-  toy_take(world, 0, 2);
+  struct fake_world *world = fake_open("quota:3/60s", 600 * W, 1);
+  weir_request_state request = {.cost = 1};
+  fake_take(world, 0, 2);
   world->now_us += 600000;
-  toy_write(world, WEIR_PLACE_COUNT, 600 * W, 0, 3);
-  toy_key(world, WEIR_PLACE_OPEN, 10, 0)->present = false;
-  assert_false(toy_take(world, 0, 1)->allowed);
-  assert_false(weir_settle_locally(&world->stack, &world->terms, client_of(world, 0)->memo,
-                                   world->now_us, &ask));
-  assert_true(toy_take(world, 0, 1)->allowed);
-  toy_close(world);
+  fake_write(world, WEIR_PLACE_COUNT, 600 * W, 0, 3);
+  fake_key(world, WEIR_PLACE_OPEN, 10, 0)->present = false;
+  assert_false(fake_take(world, 0, 1)->allowed);
+  assert_false(weir_settle_locally(&world->stack, &world->settings, client_of(world, 0)->memo,
+                                   world->now_us, &request));
+  assert_true(fake_take(world, 0, 1)->allowed);
+  fake_close(world);
 }
 
 /* --- clocks that were wrong --------------------------------------------------------------------
@@ -247,52 +248,52 @@ static void repeats_no_denial_of_a_window_that_has_gone(void **state) {
  * for everybody in the same window. */
 static void is_not_blocked_by_a_clock_that_was_ahead(void **state) {
   (void)state;
-  static const int64_t ahead[] = {TOY_MARGIN_US + 1, W / 2, W - 1, W, 3 * W / 2, 2 * W, 100 * W};
+  static const int64_t ahead[] = {FAKE_MARGIN_US + 1, W / 2, W - 1, W, 3 * W / 2, 2 * W, 100 * W};
   for (size_t i = 0; i < sizeof ahead / sizeof ahead[0]; i++) {
-    struct toy_world *world = toy_open("quota:10/1s", BEGIN + 300, 1);
+    struct fake_world *world = fake_open("quota:10/1s", BEGIN + 300, 1);
     client_of(world, 2)->offset_us = ahead[i];
-    assert_true(toy_take(world, 2, 10)->allowed);
-    const weir_decision *decision = toy_take(world, 0, 4);
+    assert_true(fake_take(world, 2, 10)->allowed);
+    const weir_decision *decision = fake_take(world, 0, 4);
     assert_true(decision->allowed);
     assert_int_equal(decision->remaining, 6);
     assert_in_range(decision->reset_after_us, 1, W);
-    assert_int_equal(toy_take(world, 1, 1)->remaining, 5);
-    assert_false(toy_take(world, 0, 6)->allowed);
-    toy_close(world);
+    assert_int_equal(fake_take(world, 1, 1)->remaining, 5);
+    assert_false(fake_take(world, 0, 6)->allowed);
+    fake_close(world);
   }
 }
 
 /* The window before is still open: it is not over because a later one is wrong. */
 static void finishes_its_window_before_it_mends_the_next(void **state) {
   (void)state;
-  struct toy_world *world = toy_open("quota:10/1s", BEGIN + 600000, 1);
+  struct fake_world *world = fake_open("quota:10/1s", BEGIN + 600000, 1);
   client_of(world, 2)->offset_us = 1200000;
-  toy_take(world, 0, 9);
-  assert_true(toy_take(world, 2, 10)->allowed); /* opens group 41 at +1.8 s */
-  world->now_us += 500000;                      /* group 41 */
-  assert_int_equal(toy_take(world, 0, 1)->remaining, 0);
+  fake_take(world, 0, 9);
+  assert_true(fake_take(world, 2, 10)->allowed); /* opens group 41 at +1.8 s */
+  world->now_us += 500000;                       /* group 41 */
+  assert_int_equal(fake_take(world, 0, 1)->remaining, 0);
   world->now_us += 550000; /* the first window is over, the wrong one has not begun */
-  assert_int_equal(toy_take(world, 0, 1)->remaining, 9);
-  assert_true(toy_has(world, WEIR_PLACE_COUNT, BEGIN + 1600000, 0));
-  toy_close(world);
+  assert_int_equal(fake_take(world, 0, 1)->remaining, 9);
+  assert_true(fake_has(world, WEIR_PLACE_COUNT, BEGIN + 1600000, 0));
+  fake_close(world);
 }
 
 /* Two meet a wrong start at once and mend it at different times: one window for both. */
 static void mends_in_the_same_way_as_everybody(void **state) {
   (void)state;
-  struct toy_world *world = toy_open("quota:10/1s", BEGIN + 300, 1);
+  struct fake_world *world = fake_open("quota:10/1s", BEGIN + 300, 1);
   client_of(world, 2)->offset_us = W / 2;
-  toy_take(world, 2, 10);
-  struct toy_client *first = toy_begin_take(world, 0, 1);
+  fake_take(world, 2, 10);
+  struct fake_client *first = fake_begin_take(world, 0, 1);
   world->now_us += 7;
-  struct toy_client *second = toy_begin_take(world, 1, 1);
-  toy_step_until(world, first, WEIR_PUT, WEIR_PLACE_OPEN);
-  toy_step_until(world, second, WEIR_PUT, WEIR_PLACE_OPEN);
-  toy_finish(world, first);
-  toy_finish(world, second);
-  assert_int_equal(first->asks[0].decision.remaining, 9);
-  assert_int_equal(second->asks[0].decision.remaining, 8);
-  toy_close(world);
+  struct fake_client *second = fake_begin_take(world, 1, 1);
+  fake_step_until(world, first, WEIR_PUT, WEIR_PLACE_OPEN);
+  fake_step_until(world, second, WEIR_PUT, WEIR_PLACE_OPEN);
+  fake_finish(world, first);
+  fake_finish(world, second);
+  assert_int_equal(first->requests[0].decision.remaining, 9);
+  assert_int_equal(second->requests[0].decision.remaining, 8);
+  fake_close(world);
 }
 
 static void bears_any_value_in_the_store(void **state) {
@@ -300,23 +301,22 @@ static void bears_any_value_in_the_store(void **state) {
   static const int64_t values[] = {INT64_MIN,     -1,       0, 1, 2, 40 * W, 41 * W,
                                    INT64_MAX - 9, INT64_MAX};
   enum { VALUES = sizeof values / sizeof values[0] };
-  static const weir_ask_kind kinds[] = {WEIR_ASK_TAKE, WEIR_ASK_PEEK, WEIR_ASK_REFUND,
-                                        WEIR_ASK_RESET};
+  static const weir_request_kind kinds[] = {WEIR_TAKE, WEIR_PEEK, WEIR_REFUND, WEIR_RESET};
   for (int round = 0; round < VALUES * VALUES * VALUES * 4; round++) {
     int64_t now_us = round % 2 == 0 ? BEGIN + 300 : 300; /* the epoch has nothing before it */
-    struct toy_world *world = toy_open("quota:10/1s", now_us, 1);
+    struct fake_world *world = fake_open("quota:10/1s", now_us, 1);
     int64_t group = now_us / W;
     for (int i = 0, pick = round / 4; i < 3; i++, pick /= VALUES) {
       int64_t value = values[pick % VALUES];
-      if (group + i >= 1) toy_write(world, WEIR_PLACE_OPEN, group + i - 1, 0, value);
-      if (value > 0) toy_write(world, WEIR_PLACE_COUNT, value - 1, 0, values[round / 4 % VALUES]);
+      if (group + i >= 1) fake_write(world, WEIR_PLACE_OPEN, group + i - 1, 0, value);
+      if (value > 0) fake_write(world, WEIR_PLACE_COUNT, value - 1, 0, values[round / 4 % VALUES]);
     }
-    weir_ask ask = {.kind = kinds[round % 4], .cost = 1, .at_us = now_us};
-    const weir_ask *settled = toy_run(world, 0, ask);
+    weir_request_state request = {.kind = kinds[round % 4], .cost = 1, .at_us = now_us};
+    const weir_request_state *settled = fake_run(world, 0, request);
     assert_true(settled->status == WEIR_OK || settled->status == WEIR_BAD_COST);
-    assert_in_range(settled->decision.retry_after_us, 0, W + TOY_MARGIN_US);
+    assert_in_range(settled->decision.retry_after_us, 0, W + FAKE_MARGIN_US);
     assert_in_range(settled->decision.remaining, 0, 10);
-    toy_close(world);
+    fake_close(world);
   }
 }
 

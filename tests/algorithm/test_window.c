@@ -10,10 +10,10 @@ static void adds_first_and_reads_the_rest_after(void **state) {
   (void)state;
   struct bench b = set_up("sliding-window:10/4s"); /* cells of 1 s, four to a counter */
   assert_int_equal(start(&b, 10500000, 2, 3), WEIR_TURN_EXECUTE);
-  assert_int_equal(b.machine->action_count, 2);
+  assert_int_equal(b.machine->operation_count, 2);
   expect(&b, 0, WEIR_ADD, 2, INT64_C(5) << 30); /* cell 10: counter 2, lane 2 */
   expect(&b, 1, WEIR_GET, 1, 0);
-  assert_true(b.machine->actions[0].ttl_us >= 4000000 + 4000000 + 40000 + 2000000);
+  assert_true(b.machine->operations[0].ttl_us >= 4000000 + 4000000 + 40000 + 2000000);
   tear_down(&b);
 }
 
@@ -23,14 +23,14 @@ static void gives_back_what_did_not_fit_to_the_counter_it_charged(void **state) 
   start(&b, 999999, 4, 3);
   expect(&b, 0, WEIR_ADD, 0, 7);
   answer(&b, 0, WEIR_DONE, 12); /* others: 5; 4 fits, 3 does not */
-  assert_int_equal(weir_machine_resume(b.machine, 1000001, false), WEIR_TURN_EXECUTE);
+  assert_int_equal(weir_machine_resume(b.machine, 1000001, false, b.operations), WEIR_TURN_EXECUTE);
   expect(&b, 0, WEIR_SUB, 0, 3); /* the clock went on to window 1; the charge was in window 0 */
   answer(&b, 0, WEIR_DONE, 9);
-  assert_int_equal(weir_machine_resume(b.machine, 1000100, false), WEIR_TURN_DONE);
-  assert_true(b.asks[0].decision.allowed);
-  assert_int_equal(b.asks[0].decision.remaining, 1);
-  assert_false(b.asks[1].decision.allowed);
-  assert_int_equal(b.asks[1].decision.retry_after_us, 1);
+  assert_int_equal(weir_machine_resume(b.machine, 1000100, false, b.operations), WEIR_TURN_DONE);
+  assert_true(b.requests[0].decision.allowed);
+  assert_int_equal(b.requests[0].decision.remaining, 1);
+  assert_false(b.requests[1].decision.allowed);
+  assert_int_equal(b.requests[1].decision.retry_after_us, 1);
   tear_down(&b);
 }
 
@@ -39,9 +39,9 @@ static void admits_a_smaller_request_behind_one_that_does_not_fit(void **state) 
   struct bench b = set_up("fixed-window:10/1s");
   start(&b, 0, 5, 2);
   answer(&b, 0, WEIR_DONE, 14); /* others: 7 */
-  weir_machine_resume(b.machine, 0, false);
-  assert_false(b.asks[0].decision.allowed);
-  assert_true(b.asks[1].decision.allowed);
+  weir_machine_resume(b.machine, 0, false, b.operations);
+  assert_false(b.requests[0].decision.allowed);
+  assert_true(b.requests[1].decision.allowed);
   tear_down(&b);
 }
 
@@ -50,14 +50,14 @@ static void looks_before_it_charges_after_a_denial(void **state) {
   struct bench b = set_up("fixed-window:10/1s");
   start(&b, 0, 5, 0);
   answer(&b, 0, WEIR_DONE, 14);
-  weir_machine_resume(b.machine, 0, false);
+  weir_machine_resume(b.machine, 0, false, b.operations);
   answer(&b, 0, WEIR_DONE, 9);
-  weir_machine_resume(b.machine, 0, false);
+  weir_machine_resume(b.machine, 0, false, b.operations);
   keep(&b);
   start(&b, 60000, 1, 0);
   expect(&b, 0, WEIR_GET, 0, 0);
   answer(&b, 0, WEIR_DONE, 9);
-  assert_int_equal(weir_machine_resume(b.machine, 60100, false), WEIR_TURN_EXECUTE);
+  assert_int_equal(weir_machine_resume(b.machine, 60100, false, b.operations), WEIR_TURN_EXECUTE);
   expect(&b, 0, WEIR_ADD, 0, 1);
   tear_down(&b);
 }
@@ -65,20 +65,20 @@ static void looks_before_it_charges_after_a_denial(void **state) {
 static void answers_a_denied_cost_from_memory_for_a_while(void **state) {
   (void)state;
   struct bench b = set_up("fixed-window:10/1s");
-  weir_ask again = {.cost = 5};
+  weir_request_state again = {.cost = 5};
   start(&b, 0, 5, 0);
   answer(&b, 0, WEIR_DONE, 14);
-  weir_machine_resume(b.machine, 0, false);
+  weir_machine_resume(b.machine, 0, false, b.operations);
   answer(&b, 0, WEIR_DONE, 9);
-  weir_machine_resume(b.machine, 0, false);
+  weir_machine_resume(b.machine, 0, false, b.operations);
   keep(&b);
-  assert_true(weir_settle_locally(&b.stack, &b.terms, b.memo, 49999, &again));
+  assert_true(weir_settle_locally(&b.stack, &b.settings, b.memo, 49999, &again));
   assert_false(again.decision.allowed);
   assert_int_equal(again.decision.source, WEIR_SOURCE_LOCAL);
   assert_int_equal(again.decision.retry_after_us, 1000000 - 49999);
-  assert_false(weir_settle_locally(&b.stack, &b.terms, b.memo, 50000, &again));
-  again = (weir_ask){.cost = 4};
-  assert_false(weir_settle_locally(&b.stack, &b.terms, b.memo, 10, &again));
+  assert_false(weir_settle_locally(&b.stack, &b.settings, b.memo, 50000, &again));
+  again = (weir_request_state){.cost = 4};
+  assert_false(weir_settle_locally(&b.stack, &b.settings, b.memo, 10, &again));
   tear_down(&b);
 }
 
@@ -89,21 +89,21 @@ static void remembers_a_cell_only_when_it_was_read_after_its_end_and_the_margin(
         0); /* counter 1 holds cells 4 to 7, ended 10 ms ago: still open to others */
   answer(&b, 0, WEIR_DONE, 1);
   answer(&b, 1, WEIR_DONE, 0);
-  assert_int_equal(weir_machine_resume(b.machine, 8010000, false), WEIR_TURN_DONE);
+  assert_int_equal(weir_machine_resume(b.machine, 8010000, false, b.operations), WEIR_TURN_DONE);
   keep(&b);
   start(&b, 8040000, 1, 0);
-  assert_int_equal(b.machine->action_count, 2);
+  assert_int_equal(b.machine->operation_count, 2);
   answer(&b, 0, WEIR_DONE, 2);
   answer(&b, 1, WEIR_DONE, 0);
-  weir_machine_resume(b.machine, 8040000, false);
+  weir_machine_resume(b.machine, 8040000, false, b.operations);
   keep(&b);
   start(&b, 8050000, 1, 0);
-  assert_int_equal(b.machine->action_count, 1); /* read at 8.04 s: known for a second */
+  assert_int_equal(b.machine->operation_count, 1); /* read at 8.04 s: known for a second */
   answer(&b, 0, WEIR_DONE, 3);
-  weir_machine_resume(b.machine, 8050000, false);
+  weir_machine_resume(b.machine, 8050000, false, b.operations);
   keep(&b);
   start(&b, 9040001, 1, 0);
-  assert_int_equal(b.machine->action_count, 2);
+  assert_int_equal(b.machine->operation_count, 2);
   tear_down(&b);
 }
 
@@ -113,11 +113,12 @@ static void takes_a_lost_round_back_before_it_fails(void **state) {
   start(&b, 10500000, 2, 0);
   answer(&b, 0, WEIR_DONE, INT64_C(2) << 30);
   answer(&b, 1, WEIR_REFUSED, 0);
-  assert_int_equal(weir_machine_resume(b.machine, 10500100, false), WEIR_TURN_EXECUTE);
+  assert_int_equal(weir_machine_resume(b.machine, 10500100, false, b.operations),
+                   WEIR_TURN_EXECUTE);
   expect(&b, 0, WEIR_SUB, 2, INT64_C(2) << 30);
   answer(&b, 0, WEIR_DONE, 0);
-  assert_int_equal(weir_machine_resume(b.machine, 10500200, false), WEIR_TURN_DONE);
-  assert_int_equal(b.asks[0].status, WEIR_REFUSED_BY_STORE);
+  assert_int_equal(weir_machine_resume(b.machine, 10500200, false, b.operations), WEIR_TURN_DONE);
+  assert_int_equal(b.requests[0].status, WEIR_REFUSED_BY_STORE);
   tear_down(&b);
 }
 
@@ -126,11 +127,11 @@ static void never_admits_on_a_late_reply(void **state) {
   struct bench b = set_up("fixed-window:10/1s");
   start(&b, 0, 1, 0);
   answer(&b, 0, WEIR_DONE, 1);
-  assert_int_equal(weir_machine_resume(b.machine, 30000, true), WEIR_TURN_EXECUTE);
+  assert_int_equal(weir_machine_resume(b.machine, 30000, true, b.operations), WEIR_TURN_EXECUTE);
   expect(&b, 0, WEIR_SUB, 0, 1);
   answer(&b, 0, WEIR_NOT_SENT, 0);
-  assert_int_equal(weir_machine_resume(b.machine, 30000, true), WEIR_TURN_DONE);
-  assert_int_equal(b.asks[0].status, WEIR_UNKNOWN_OUTCOME); /* the charge stayed */
+  assert_int_equal(weir_machine_resume(b.machine, 30000, true, b.operations), WEIR_TURN_DONE);
+  assert_int_equal(b.requests[0].status, WEIR_UNKNOWN_OUTCOME); /* the charge stayed */
   tear_down(&b);
 }
 
@@ -139,8 +140,8 @@ static void says_unknown_and_takes_nothing_back_when_its_addition_got_no_answer(
   struct bench b = set_up("fixed-window:10/1s");
   start(&b, 0, 1, 0);
   answer(&b, 0, WEIR_UNKNOWN, 0);
-  assert_int_equal(weir_machine_resume(b.machine, 100, false), WEIR_TURN_DONE);
-  assert_int_equal(b.asks[0].status, WEIR_UNKNOWN_OUTCOME);
+  assert_int_equal(weir_machine_resume(b.machine, 100, false, b.operations), WEIR_TURN_DONE);
+  assert_int_equal(b.requests[0].status, WEIR_UNKNOWN_OUTCOME);
   keep(&b);
   start(&b, 200, 1, 0);
   expect(&b, 0, WEIR_GET, 0, 0); /* and looks first the next time */
@@ -151,12 +152,12 @@ static void looks_first_after_a_reset_that_failed(void **state) {
   (void)state;
   struct bench b = set_up("fixed-window:10/1s");
   start(&b, 0, 1, 0);
-  b.asks[0] = (weir_ask){.kind = WEIR_ASK_RESET, .cost = 1};
-  weir_machine_start(b.machine, 100, b.memo, b.asks);
+  b.requests[0] = (weir_request_state){.kind = WEIR_RESET, .cost = 1};
+  weir_machine_start(b.machine, 100, b.memo, b.requests, b.operations);
   expect(&b, 0, WEIR_DROP, 0, 0);
   answer(&b, 0, WEIR_NOT_SENT, 0);
-  assert_int_equal(weir_machine_resume(b.machine, 200, false), WEIR_TURN_DONE);
-  assert_int_equal(b.asks[0].status, WEIR_UNAVAILABLE);
+  assert_int_equal(weir_machine_resume(b.machine, 200, false, b.operations), WEIR_TURN_DONE);
+  assert_int_equal(b.requests[0].status, WEIR_UNAVAILABLE);
   keep(&b);
   start(&b, 300, 1, 0);
   expect(&b, 0, WEIR_GET, 0, 0);
@@ -168,8 +169,8 @@ static void keeps_denied_charges_where_all_count(void **state) {
   struct bench b = set_up("fixed-window:10/1s,count=all");
   start(&b, 0, 4, 0);
   answer(&b, 0, WEIR_DONE, 13);
-  assert_int_equal(weir_machine_resume(b.machine, 100, false), WEIR_TURN_DONE);
-  assert_false(b.asks[0].decision.allowed);
+  assert_int_equal(weir_machine_resume(b.machine, 100, false, b.operations), WEIR_TURN_DONE);
+  assert_false(b.requests[0].decision.allowed);
   keep(&b);
   start(&b, 200, 1, 0);
   expect(&b, 0, WEIR_ADD, 0, 1);

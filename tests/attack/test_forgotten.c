@@ -51,7 +51,8 @@ static bool take(weir_limiter *limiter, char kind, unsigned long number, int64_t
   return decision.allowed;
 }
 
-static void ask(weir_limiter *limiter, const attack *flood, unsigned victim, unsigned *admitted) {
+static void send_request(weir_limiter *limiter, const attack *flood, unsigned victim,
+                         unsigned *admitted) {
   unsigned tries = flood->at_once ? LIMIT + 1 : 1;
   for (unsigned i = 0; i < tries; i++)
     admitted[victim] += take(limiter, 'v', victim, 1);
@@ -63,14 +64,14 @@ static unsigned send(weir_limiter *limiter, const attack *flood, hand_clock *clo
   unsigned most = 0;
   for (unsigned long i = 0; i < keys; i++) {
     if (i % flood->gap == 0)
-      ask(limiter, flood, (unsigned)(i / flood->gap % flood->victims), admitted);
+      send_request(limiter, flood, (unsigned)(i / flood->gap % flood->victims), admitted);
     for (unsigned n = 0; n < flood->times; n++) {
       atomic_fetch_add(&clock->now_us, FLOOD_STEP_US);
       take(limiter, 'f', i, flood->cost);
     }
   }
   for (unsigned victim = 0; victim < flood->victims; victim++) {
-    ask(limiter, flood, victim, admitted);
+    send_request(limiter, flood, victim, admitted);
     if (admitted[victim] > most) most = admitted[victim];
   }
   return most;

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fixture/proxy.h"
 #include "fixture/servers.h"
-#include "limiter/relay.h"
 
 enum { BLOWS = 100000, SPELLS = 20, DENIAL_US = 50000, PER_SPELL = 8 };
 
@@ -54,26 +54,26 @@ static const char *const all_rules[] = {"fixed-window:5/1h",
 enum { RULES = sizeof all_rules / sizeof all_rules[0] };
 
 /* At most one peek a spell. */
-static void judge(const char *store, const char *rules, int heard) {
+static void check_result(const char *store, const char *rules, int heard) {
   print_message("%s, %s: %d commands for %d requests\n", store, rules, heard, 2 * BLOWS);
   assert_in_range(heard, 1, SPELLS * PER_SPELL);
 }
 
-static int relayed(void *context) {
-  return ((relay *)context)->commands;
+static int passed_on(void *context) {
+  return ((proxy *)context)->commands;
 }
 
 static void memcached_hears_nothing_of_it(void **state) {
   struct server *server = server_start_memcached(SERVER_IPV4, NULL);
   (void)state;
   for (size_t i = 0; i < RULES; i++) {
-    relay between;
+    proxy between;
     char url[96];
-    assert_true(relay_start(&between, server));
+    proxy_start(&between, server, PROXY_OPEN);
     snprintf(url, sizeof url, "memcached://127.0.0.1:%u?protocol=meta&namespace=n%zu",
              (unsigned)address_port(&between.address), i);
-    judge("memcached", all_rules[i], hammer(url, all_rules[i], relayed, &between));
-    relay_stop(&between);
+    check_result("memcached", all_rules[i], hammer(url, all_rules[i], passed_on, &between));
+    proxy_stop(&between);
   }
 }
 
@@ -99,7 +99,7 @@ static void redis_hears_nothing_of_it(void **state) {
     char own[SERVER_URL_BYTES + 16];
     server_url(&server, 1, NULL, url);
     snprintf(own, sizeof own, "%s?namespace=n%zu", url, i);
-    judge("redis", all_rules[i], hammer(own, all_rules[i], executed, redis));
+    check_result("redis", all_rules[i], hammer(own, all_rules[i], executed, redis));
   }
   redisFree(redis);
 }

@@ -60,7 +60,7 @@ static void flood(const char *url) {
   weir_store_close(store);
 }
 
-static void judge(const char *store, long count, long longest_s, long most_s) {
+static void check_result(const char *store, long count, long longest_s, long most_s) {
   print_message("%s: %ld keys, the last for %ld s\n", store, count, longest_s);
   assert_true(count > RULES * KEYS / 2);
   assert_in_range(longest_s, 1, most_s + ROUNDED_S);
@@ -99,7 +99,7 @@ static void every_key_in_redis_is_mortal(void **state) {
     freeReplyObject(page);
   } while (strcmp(cursor, "0") != 0);
   redisFree(redis);
-  judge("redis", count, longest_s, LONGEST_RAISED_S);
+  check_result("redis", count, longest_s, LONGEST_RAISED_S);
 }
 
 /* --- memcached ------------------------------------------------------------------------------ */
@@ -135,7 +135,7 @@ static void every_key_in_memcached_is_mortal(void **state) {
     assert_non_null(dump);
     look_at_dump(dump, &count, &longest_s);
     fclose(dump);
-    judge(protocols[i], count, longest_s, LONGEST_S);
+    check_result(protocols[i], count, longest_s, LONGEST_S);
   }
 }
 

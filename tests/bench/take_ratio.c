@@ -54,7 +54,7 @@ static void pin(int core) {
 }
 
 /* Sends a line and reads one; the number in it, or -1. */
-static int64_t ask(int fd, const char *request, size_t length) {
+static int64_t send_request(int fd, const char *request, size_t length) {
   char reply[64];
   size_t used = 0;
   if (send(fd, request, length, MSG_NOSIGNAL) != (ssize_t)length) give_up("cannot send");
@@ -72,7 +72,7 @@ static int64_t run_raw(const contest *both, int64_t *times_ns) {
   int64_t total = 0;
   for (int i = 0; i < BLOCK; i++) {
     int64_t began_ns = now_ns();
-    total = ask(both->raw, request, sizeof request - 1);
+    total = send_request(both->raw, request, sizeof request - 1);
     times_ns[i] = now_ns() - began_ns;
   }
   return total;
@@ -108,7 +108,7 @@ static void compete(contest *both, const char *where) {
   size_t count = (size_t)both->rounds * BLOCK;
   static const char start[] = "set raw 0 0 1\r\n0\r\n";
   int64_t total = 0;
-  ask(both->raw, start, sizeof start - 1);
+  send_request(both->raw, start, sizeof start - 1);
   for (int round = 0; round < both->rounds; round++) {
     run_takes(both, round, both->take_ns + (size_t)round * BLOCK);
     total = run_raw(both, both->raw_ns + (size_t)round * BLOCK);

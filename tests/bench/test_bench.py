@@ -55,6 +55,30 @@ class Bench(ProgramTest):
         self.assertEqual(line["median"]["admitted"], 100)
         self.assertEqual((line["processes"], line["threads"]), (3, 2))
 
+    def test_a_hot_key_with_leases_needs_few_commands(self):
+        for rule in (WINDOW, "quota:1000000000/1h", "token-bucket:1000000000/1h"):
+            for store in (MEMCACHED, REDIS):
+                with self.subTest(rule, store=store):
+                    line = self.lines("--rule", rule + ",lease=1s", "--hot", "--processes", "2",
+                                      "--store", store)[0]["median"]
+                    self.assertGreater(line["local_share"], 0.9)
+                    self.assertLess(line["commands_per_decision"], 0.1)
+                    self.assertGreater(line["leased"], 0)
+                    self.assertGreater(line["lease_used"], 0)
+                    self.assertLessEqual(line["lease_used"], line["admitted"])
+
+    def test_leases_are_shown_where_the_rule_has_some(self):
+        names = ("leased", "lease_used", "lease_returned", "lease_lost")
+        rule = WINDOW + ",lease=100ms"
+        for options, known in (((rule,), True), ((rule, "--no-leases"), False), ((WINDOW,), False)):
+            with self.subTest(options):
+                found = self.lines("--hot", "--store", MEMCACHED, "--rule", *options)[0]
+                for name in names:
+                    self.assertEqual(found["median"][name] is not None, known)
+                title = self.bench("--hot", "--store", MEMCACHED, "--rule", *options).splitlines()[2]
+                shown = [name in title.split() for name in ("leased", "used", "returned", "lost")]
+                self.assertEqual(shown, [known] * 4)
+
     def test_a_batch_is_one_round_trip(self):
         line = self.lines("--rule", WINDOW, "--batch", "50", "--keys", "500", "--store", MEMCACHED)[0]
         self.assertAlmostEqual(line["median"]["round_trips_per_decision"], 1 / 50, places=3)

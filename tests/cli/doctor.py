@@ -1,4 +1,4 @@
-"""What the tests of doctor share: private servers, relays that change what is said, findings."""
+"""What the tests of doctor share: private servers, proxies that change what is said, findings."""
 
 import json
 import os
@@ -46,7 +46,7 @@ class Server:
         self.process.stdout.close()
 
 
-class Relay:
+class Proxy:
     """Stands before a server. `asked` and `answered` are given what passes, return what shall pass
     instead, and may raise Cut to hang up; after `limit` answers the server is out of reach. With
     `trickle_s` each byte of an answer takes that long."""

@@ -1,11 +1,11 @@
 """Every fault and every warning of doctor, provoked: by real servers where they can be brought to
-it, else by a relay in front of a real server."""
+it, else by a proxy in front of a real server."""
 
 import re
 import time
 import unittest
 
-from doctor import PATIENT, DoctorTest, Relay, Server, change, eventually
+from doctor import PATIENT, DoctorTest, Proxy, Server, change, eventually
 from program import RULE, USAGE, run, store_that_is_away
 
 SECOND = re.compile(rb"\$4\r\n100\d\r\n")  # a TTL of 1 s, as Redis is told it
@@ -63,8 +63,8 @@ class Reach(DoctorTest):
 
     def test_a_server_that_hangs_up_midway(self):
         for kind in ("memcached", "redis"):
-            with Server(kind) as server, Relay(server, limit=40) as relay:
-                found = self.inspect(relay.url("probe=10ms"))
+            with Server(kind) as server, Proxy(server, limit=40) as proxy:
+                found = self.inspect(proxy.url("probe=10ms"))
             self.assert_found(found, "fault", "round trip", "of 100 got no answer")
             self.assert_found(found, "fault", "operations", "ADD: not sent")
 
@@ -72,8 +72,8 @@ class Reach(DoctorTest):
         for kind, question in (("memcached", b"stats\r\n"), ("redis", b"INFO\r\n")):
             with Server(kind) as server:
                 swallow = lambda said, question=question: b"" if question in said else said
-                with Relay(server, swallow) as relay:
-                    found = self.inspect(relay.url("timeout=20ms"))
+                with Proxy(server, swallow) as proxy:
+                    found = self.inspect(proxy.url("timeout=20ms"))
             self.assert_found(found, "fault", "questions", "not all were answered in time")
 
 
@@ -82,18 +82,18 @@ class Time(DoctorTest):
         def late(said):
             time.sleep(0.03)
             return said
-        with Server("redis") as server, Relay(server, answered=late) as relay:
-            found = self.inspect(relay.url("timeout=20ms"))
+        with Server("redis") as server, Proxy(server, answered=late) as proxy:
+            found = self.inspect(proxy.url("timeout=20ms"))
             self.assert_found(found, "fault", "round trip", "longer than the deadline of 20 ms")
-            found = self.inspect(relay.url(), "--deadline", "25ms", "--rule", RULE)
+            found = self.inspect(proxy.url(), "--deadline", "25ms", "--rule", RULE)
             self.assert_found(found, "fault", "round trip", "longer than the deadline of 25 ms")
 
     def test_a_link_with_room_for_one_round_trip(self):
         def late(said):
             time.sleep(0.008)
             return said
-        with Server("redis") as server, Relay(server, answered=late) as relay:
-            found = self.inspect(relay.url("timeout=20ms"))
+        with Server("redis") as server, Proxy(server, answered=late) as proxy:
+            found = self.inspect(proxy.url("timeout=20ms"))
         self.assert_found(found, "warning", "round trip", "raise timeout=")
 
     def test_room_for_round_trips(self):
@@ -103,9 +103,9 @@ class Time(DoctorTest):
 
     def test_a_server_that_trickles_costs_one_question(self):
         """However often it is asked: about 5 s in all, where the answers would add up to 40."""
-        with Server("redis") as server, Relay(server, trickle_s=0.08) as relay:
+        with Server("redis") as server, Proxy(server, trickle_s=0.08) as proxy:
             began = time.monotonic()
-            found = self.inspect(relay.url("timeout=1s"))
+            found = self.inspect(proxy.url("timeout=1s"))
             self.assertLess(time.monotonic() - began, 15)
         self.assert_found(found, "fault", "time", "not all could be tried within 5.0 s")
 
@@ -117,22 +117,22 @@ class Time(DoctorTest):
             if len(answers) % 30 == 0 and len(answers) < 100:
                 time.sleep(0.6)
             return said
-        with Server("redis") as server, Relay(server, answered=late_at_times) as relay:
-            found = self.inspect(relay.url("timeout=1s"))
+        with Server("redis") as server, Proxy(server, answered=late_at_times) as proxy:
+            found = self.inspect(proxy.url("timeout=1s"))
         self.assert_found(found, "warning", "round trip", "more than half the deadline of 1000 ms")
 
     def test_clocks_that_differ(self):
         shift = lambda said: re.sub(rb"server_time_usec:(\d+)", lambda found: b"server_time_usec:%d"
                                     % (int(found[1]) - 3_000_000), said)
-        with Server("redis") as server, Relay(server, answered=shift) as relay:
-            found = self.inspect(relay.url())
+        with Server("redis") as server, Proxy(server, answered=shift) as proxy:
+            found = self.inspect(proxy.url())
             self.assert_found(found, "warning", "clock", "behind this machine's", "10.0 ms allowed")
-            found = self.inspect(relay.url(), "--rule", RULE, "--clock-error", "60s")
+            found = self.inspect(proxy.url(), "--rule", RULE, "--clock-error", "60s")
             self.assert_found(found, "fact", "clock", "behind this machine's")
         shift = lambda said: re.sub(rb"STAT time (\d+)",
                                     lambda found: b"STAT time %d" % (int(found[1]) + 900), said)
-        with Server("memcached") as server, Relay(server, answered=shift) as relay:
-            self.assert_found(self.inspect(relay.url()), "warning", "clock",
+        with Server("memcached") as server, Proxy(server, answered=shift) as proxy:
+            self.assert_found(self.inspect(proxy.url()), "warning", "clock",
                               "ahead of this machine's")
 
     def test_the_clock_of_a_server_that_hides_its_info(self):
@@ -145,39 +145,39 @@ class Time(DoctorTest):
         hasten = lambda said: SECOND.sub(b"$3\r\n100\r\n", said)
 
         def attempt():
-            with Server("redis") as server, Relay(server, hasten) as relay:
-                self.assert_found(self.inspect(relay.url()), "fault", "expiry",
+            with Server("redis") as server, Proxy(server, hasten) as proxy:
+                self.assert_found(self.inspect(proxy.url()), "fault", "expiry",
                                   "forgotten too early")
         eventually(attempt)
 
     def test_a_key_that_stays(self):
         stretch = lambda said: SECOND.sub(b"$5\r\n60000\r\n", said)
-        with Server("redis") as server, Relay(server, stretch) as relay:
-            found = self.inspect(relay.url())
+        with Server("redis") as server, Proxy(server, stretch) as proxy:
+            found = self.inspect(proxy.url())
         self.assert_faults(found)
         self.assert_found(found, "warning", "expiry", "still there after 5 s")
 
     def test_a_server_that_falls_silent_while_a_key_is_waited_for(self):
         ending = re.compile(rb"\AGET\r\n\$\d+\r\nweir:doctor:\{\w+\}:7\r\n", re.M)
         swallow = lambda said: b"" if ending.search(said[8:]) else said
-        with Server("redis") as server, Relay(server, swallow) as relay:
-            found = self.inspect(relay.url("timeout=20ms"))
+        with Server("redis") as server, Proxy(server, swallow) as proxy:
+            found = self.inspect(proxy.url("timeout=20ms"))
         self.assert_found(found, "fault", "expiry", "the server stopped answering")
 
 
 class Operations(DoctorTest):
     def test_a_wrong_sum(self):
         with Server("redis") as server:
-            with Relay(server, answered=change(b":10\r\n", b":11\r\n")) as relay:
-                found = self.inspect(relay.url())
+            with Proxy(server, answered=change(b":10\r\n", b":11\r\n")) as proxy:
+                found = self.inspect(proxy.url())
         self.assert_found(found, "fault", "operations", "ADD: answered 11 where 10 was expected")
 
     def test_a_store_that_overwrites_what_is_there(self):
         with Server("redis") as server:
             overwrite = lambda said: said.replace(b"\r\n$2\r\nNX\r\n", b"\r\n").replace(
                 b"*6\r\n", b"*5\r\n") if b":2\r\n" in said else said
-            with Relay(server, overwrite) as relay:
-                found = self.inspect(relay.url())
+            with Proxy(server, overwrite) as proxy:
+                found = self.inspect(proxy.url())
         self.assert_found(found, "fault", "operations", 'CREATE: "done" is not what follows')
 
     def test_memcached_without_versions(self):
@@ -219,8 +219,8 @@ class Memcached(DoctorTest):
         self.assert_found(found, "warning", "dialect", "so leave it out")
 
     def test_a_server_without_meta_commands(self):
-        with Server("memcached") as server, Relay(server, change(b"mn\r\n", b"xx\r\n")) as relay:
-            found = self.inspect(relay.url())
+        with Server("memcached") as server, Proxy(server, change(b"mn\r\n", b"xx\r\n")) as proxy:
+            found = self.inspect(proxy.url())
         self.assert_faults(found)
         self.assert_found(found, "warning", "dialect", "a memcached from 1.6 on knows better")
 
@@ -256,10 +256,10 @@ class Proxies(DoctorTest):
     def test_one_that_does_not_know_a_command(self):
         def cut(said):
             if b"\r\nPEXPIRE\r\n" in said or b"INFO" in said:
-                raise Relay.Cut
+                raise Proxy.Cut
             return said
-        with Server("redis") as server, Relay(server, cut) as relay:
-            found = self.inspect(relay.url())
+        with Server("redis") as server, Proxy(server, cut) as proxy:
+            found = self.inspect(proxy.url())
         self.assert_found(found, "fault", "access", "pexpire: the server hung up on it")
 
 

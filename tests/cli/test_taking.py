@@ -53,6 +53,23 @@ class OnMemcached(Taking):
                 self.assertTrue(refund["refunded"])
                 self.assertEqual(self.ask("take", rule, "--cost", "8")["decision"], "allowed")
 
+    def test_nothing_is_charged_ahead(self):
+        # A limiter alone at its keys would soon lease as much as it was asked for.
+        for rule in ("sliding-window:1000/1d,lease=1s", "quota:1000/1d,lease=1s"):
+            with self.subTest(rule):
+                now_ms = time.time_ns() // 1_000_000
+                trace = "".join(f"{now_ms + i} {self.key}\n" for i in range(40))
+                replayed = run("replay", "--store", self.store, "--rule", rule, "--deadline",
+                               PATIENT, stdin=trace.encode())
+                self.assertEqual((replayed.returncode, replayed.stderr), (0, b""))
+                self.assertEqual(self.ask("take", rule, "--processes", "1")["remaining"], 959)
+
+    def test_a_lease_makes_a_bucket_smaller_for_everybody(self):
+        rule = "token-bucket:100/1d,lease=1s"
+        self.assertEqual(self.ask("take", rule, "--cost", "100")["decision"], "denied")
+        answer = self.ask("take", rule, "--cost", "99")
+        self.assertEqual((answer["decision"], answer["limit"]), ("allowed", 99))
+
     def test_a_queue_makes_callers_wait_their_turn(self):
         rule = "leaky-bucket:2/1s,queue=5"
         begin = time.monotonic()

@@ -34,6 +34,9 @@ int main(void) {
     bool raises = subject_has(&subjects[i], WEIR_TRAIT_RAISE);
     add_chapter(swaps ? swapping_tests : no_swapping_tests, &subjects[i]);
     add_chapter(raises ? raising_tests : no_raising_tests, &subjects[i]);
+    if (subject_has(&subjects[i], WEIR_TRAIT_IMMEDIATE)) add_chapter(immediate_tests, &subjects[i]);
+    bool identifies = subject_has(&subjects[i], WEIR_TRAIT_IDENTITY);
+    add_chapter(identifies ? identity_tests : no_identity_tests, &subjects[i]);
   }
   add("every store", "keeps_every_key_for_its_ttl_and_not_for_ever",
       keeps_every_key_for_its_ttl_and_not_for_ever, NULL);

@@ -33,6 +33,9 @@ extern const contract_test swapping_tests[];
 extern const contract_test no_swapping_tests[];
 extern const contract_test raising_tests[];
 extern const contract_test no_raising_tests[];
+extern const contract_test immediate_tests[];
+extern const contract_test identity_tests[];
+extern const contract_test no_identity_tests[];
 
 /* Over all subjects at once, because it waits for keys to go. */
 void keeps_every_key_for_its_ttl_and_not_for_ever(void **state);

@@ -6,7 +6,7 @@
 #include "faults/ground.h"
 
 promise promise_of(const weir_rule *rule, int64_t holders, int64_t in_vain, int64_t per_loss) {
-  bool is_bucket = weir_rule_is_bucket(rule);
+  bool is_bucket = weir_rule_moves_in_time(rule);
   bool is_estimate = rule->kind == WEIR_SLIDING_WINDOW && rule->cells < 4 && !rule->strict;
   int64_t most = is_bucket     ? rule->burst + in_vain
                  : is_estimate ? 2 * rule->limit

@@ -134,7 +134,7 @@ static bool is_of(const char *name, const load *calls, int rule, int key) {
  * wrong clocks and right ones were at the same times. Each pass keeps to the bound. */
 static size_t gather_steps(const cell *c, int rule, loss *into) {
   size_t count = 0;
-  if (weir_rule_is_bucket(load_rule(c->calls, rule))) {
+  if (weir_rule_moves_in_time(load_rule(c->calls, rule))) {
     for (int i = 0; i < c->steps_back; i++)
       into[count++] = (loss){INT64_MIN, INT64_MAX};
     return count;
@@ -164,13 +164,13 @@ static void keep_worse(worst *kept, worst found, int64_t unit) {
     *kept = (worst){found.admitted, found.bound, excess};
 }
 
-static void judge_key(cell *c, int rule, int key, admission *admissions, loss *losses) {
+static void check_key(cell *c, int rule, int key, admission *admissions, loss *losses) {
   const load *calls = c->calls;
   const weir_rule *of = load_rule(calls, rule);
   int64_t others = calls->processes - 1;
   int64_t group = calls->threads < of->burst ? calls->threads : of->burst;
   bool raises = c->place->count > 0 && plain_is_redis(c->place->servers[0]);
-  int64_t unit = weir_rule_is_bucket(of) ? of->period_us : 1;
+  int64_t unit = weir_rule_moves_in_time(of) ? of->period_us : 1;
   /* The charges that denied requests were just taking back fall on the new counter. */
   promise whole =
       promise_of(of, 1, raises ? others * group : 0, (int64_t)calls->processes * calls->threads);
@@ -183,14 +183,14 @@ static void judge_key(cell *c, int rule, int key, admission *admissions, loss *l
   keep_worse(&c->fallback, find_worst(&shares, admissions, count, losses, loss_count), unit);
 }
 
-static void judge_bounds(cell *c) {
+static void check_bounds(cell *c) {
   size_t evictions = c->watch != NULL ? c->watch->count : 0;
   admission *admissions = calloc(c->call_count + 1, sizeof *admissions);
   loss *losses = calloc(CELL_LOSSES_MOST + STEPS + evictions, sizeof *losses);
   if (admissions == NULL || losses == NULL) give_up("no memory");
   for (int rule = 0; rule < LOAD_RULES; rule++)
     for (int key = 0; key < LOAD_KEYS; key++)
-      judge_key(c, rule, key, admissions, losses);
+      check_key(c, rule, key, admissions, losses);
   c->evicted = count_evicted(c);
   free(admissions);
   free(losses);
@@ -228,11 +228,11 @@ static const char *find_broken_promise(const cell *c) {
   return NULL;
 }
 
-void cell_judge(cell *c) {
+void cell_check(cell *c) {
   c->call_count = load_calls(c->calls);
   c->keys_lost = c->calls->keys_lost;
   measure_times(c);
   count_sources(c);
-  judge_bounds(c);
+  check_bounds(c);
   c->bad = find_broken_promise(c);
 }

@@ -23,7 +23,7 @@ typedef struct cell cell;
 /* A row. `step` is called STEPS times while the fault lasts. */
 typedef struct fault {
   const char *name;
-  bool by_way;     /* through the passage */
+  bool by_way;     /* through the proxy that fails */
   bool evicts;     /* on servers without memory to spare */
   bool is_silence; /* meanwhile no answer can come from the server that fails */
   bool in_memory;  /* also within a process */
@@ -79,6 +79,6 @@ void cell_lose(cell *c, int64_t from_us, int64_t to_us);
 bool cell_is_back(const cell *c);
 
 /* Fills in the findings; the load has ended. */
-void cell_judge(cell *c);
+void cell_check(cell *c);
 
 #endif

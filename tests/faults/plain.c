@@ -216,7 +216,7 @@ static void watch_memcached(eviction_watch *watch, const talk *with) {
     plain_key name;
     decode(key + 5, name);
     if (strncmp(name, "weir:", 5) == 0) note(watch, name, at_us, at_us);
-    watch->told_us = at_us;
+    watch->reported_us = at_us;
   }
 }
 
@@ -236,7 +236,7 @@ static void watch_redis(eviction_watch *watch, const talk *with) {
       answered = strncmp(line, "at", 2) == 0;
     }
     if (!answered) return;
-    watch->told_us = sent_us;
+    watch->reported_us = sent_us;
     watch->ready = true;
   }
 }

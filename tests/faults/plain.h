@@ -44,8 +44,8 @@ typedef struct eviction {
 typedef struct eviction_watch {
   const struct server *server;
   atomic_bool ready;
-  _Atomic int64_t told_us; /* all evictions until then are noted */
-  atomic_bool missed;      /* the server did not tell all */
+  _Atomic int64_t reported_us; /* all evictions until then are noted */
+  atomic_bool missed;          /* the server did not tell all */
   _Atomic size_t count;
   eviction seen[EVICTIONS_MOST];
 } eviction_watch;

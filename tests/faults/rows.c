@@ -57,28 +57,28 @@ static void flush_now_and_then(cell *c, int number) {
  */
 
 static void mute(cell *c) {
-  passage_set(c->place->way, PASSAGE_MUTE);
+  proxy_set(c->place->way, PROXY_MUTE);
 }
 
 static void trickle(cell *c) {
-  passage_set(c->place->way, PASSAGE_TRICKLE);
+  proxy_set(c->place->way, PROXY_TRICKLES);
 }
 
 static void drop_requests(cell *c) {
-  passage_set(c->place->way, PASSAGE_DROPS_REQUESTS);
+  proxy_set(c->place->way, PROXY_DROPS_REQUESTS);
 }
 
 static void drop_more(cell *c, int number) {
-  if (number == STEPS / 3) passage_set(c->place->way, PASSAGE_DROPS_REPLIES);
-  if (number == STEPS * 2 / 3) passage_set(c->place->way, PASSAGE_DROPS_ALL);
+  if (number == STEPS / 3) proxy_set(c->place->way, PROXY_DROPS_REPLIES);
+  if (number == STEPS * 2 / 3) proxy_set(c->place->way, PROXY_SILENT);
 }
 
 static void fill(cell *c) {
-  passage_set(c->place->way, PASSAGE_FULL);
+  proxy_set(c->place->way, PROXY_FULL);
 }
 
 static void open_way(cell *c) {
-  passage_set(c->place->way, PASSAGE_OPEN);
+  proxy_set(c->place->way, PROXY_OPEN);
 }
 
 /* --- its name ----------------------------------------------------------------------------------

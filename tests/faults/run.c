@@ -6,7 +6,7 @@
 
 #include "faults/ground.h"
 
-enum { RETURN_US = 30 * 1000 * 1000, TOLD_US = 30 * 1000 * 1000, LONG_US = 60 * 1000 * 1000 };
+enum { RETURN_US = 30 * 1000 * 1000, REPORTED_US = 30 * 1000 * 1000, LONG_US = 60 * 1000 * 1000 };
 
 bool run_applies(const fault *row, site_kind kind) {
   return kind != SITE_MEMORY || row->in_memory;
@@ -118,7 +118,7 @@ static void await_return(cell *c) {
 /* What was evicted until the load ended must be known. */
 static void finish_watch(cell *c) {
   int64_t last_us = real_time_us();
-  for (int64_t end_us = weir_monotonic_us() + TOLD_US; c->watch->told_us <= last_us;) {
+  for (int64_t end_us = weir_monotonic_us() + REPORTED_US; c->watch->reported_us <= last_us;) {
     if (weir_monotonic_us() > end_us) give_up("a server does not tell what it evicts");
     sleep_us(5 * MS_US);
   }
@@ -130,7 +130,7 @@ static void finish_watch(cell *c) {
 static void finish(cell *c) {
   c->ended = load_stop(c->calls) && c->ended;
   if (c->watch != NULL) finish_watch(c);
-  cell_judge(c);
+  cell_check(c);
   unshare_memory(c->calls, sizeof *c->calls);
   c->calls = NULL;
   if (c->watch == NULL) return;

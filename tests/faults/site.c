@@ -1,6 +1,10 @@
 #include "faults/site.h"
 
 #include <stdio.h>
+#include <unistd.h>
+
+#include "faults/ground.h"
+#include "fixture/server.h"
 
 static const char *const names[SITE_KINDS] = {
     "memory",    "memcached, meta", "memcached, classic",    "three memcached, one fails",
@@ -34,6 +38,19 @@ static const char *const evicting_redis[] = {"--maxmemory",
                                              "Ee",
                                              NULL};
 
+static void run_way(void *context) {
+  proxy_run(context);
+}
+
+static void start_way(site *made) {
+  const struct server *behind = made->servers[0];
+  made->way = share_memory(sizeof *made->way);
+  made->way_server = fixture_make(SERVER_IPV4, behind->scheme, behind->probe);
+  proxy_listen(made->way, behind, &made->way_server->address, PROXY_OPEN);
+  start_process(run_way, made->way);
+  close(made->way->listener);
+}
+
 void site_start(site *made, site_kind kind, bool evicts) {
   *made = (site){.kind = kind, .name = names[kind]};
   if (kind == SITE_MEMORY) return;
@@ -42,12 +59,11 @@ void site_start(site *made, site_kind kind, bool evicts) {
     made->servers[i] =
         is_redis(kind) ? server_start_redis(SERVER_IPV4, evicts ? evicting_redis : NULL)
                        : server_start_memcached(SERVER_IPV4, evicts ? evicting_memcached : NULL);
-  if (!evicts) made->way = passage_start(made->servers[0]);
+  if (!evicts) start_way(made);
   if (!is_behind_proxy(kind)) return;
   made->proxy = server_start_nutcracker(made->servers, 1);
   if (evicts) return;
-  struct server *by_way = passage_server(made->way);
-  made->proxy_by_way = server_start_nutcracker(&by_way, 1);
+  made->proxy_by_way = server_start_nutcracker(&made->way_server, 1);
 }
 
 static const char *query_of(site_kind kind) {
@@ -64,7 +80,7 @@ void site_url(const site *of, bool by_way, int deadline_ms, char url[SERVER_URL_
   }
   for (size_t i = 0; i < of->count; i++)
     servers[i] = of->servers[i];
-  if (by_way) servers[0] = passage_server(of->way);
+  if (by_way) servers[0] = of->way_server;
   if (of->proxy != NULL) servers[0] = by_way ? of->proxy_by_way : of->proxy;
   snprintf(query, sizeof query, "%stimeout=%dms", query_of(of->kind), deadline_ms);
   server_url(servers, of->count, query, url);

@@ -3,7 +3,7 @@
 #ifndef TESTS_FAULTS_SITE_H
 #define TESTS_FAULTS_SITE_H
 
-#include "faults/passage.h"
+#include "fixture/proxy.h"
 #include "fixture/servers.h"
 
 typedef enum site_kind {
@@ -24,7 +24,8 @@ typedef struct site {
   const char *name;
   struct server *servers[SITE_SERVERS_MOST]; /* the first one fails */
   size_t count;
-  passage *way;                        /* to that one; NULL where it evicts */
+  proxy *way;                /* to that one, in a process of its own; NULL where it evicts */
+  struct server *way_server; /* the way, as if it were that server: for URLs, and for a proxy */
   struct server *proxy, *proxy_by_way; /* NULL for none */
 } site;
 
@@ -33,7 +34,7 @@ const char *site_name(site_kind kind);
 /* Starts its servers. Those that evict have 1 MB, or 4 MB as far as Redis needs more to live. */
 void site_start(site *made, site_kind kind, bool evicts);
 
-/* Of the store; `by_way` leads through the passage. */
+/* Of the store; `by_way` leads through the way. */
 void site_url(const site *of, bool by_way, int deadline_ms, char url[SERVER_URL_BYTES]);
 
 #endif

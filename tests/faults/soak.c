@@ -79,14 +79,16 @@ static void flush(int store, int64_t us) {
 }
 
 static void fail_way(int store, int64_t us) {
-  passage_mode mode = (passage_mode)(1 + us % (PASSAGE_MODES - 1));
+  static const proxy_mode modes[] = {PROXY_MUTE,          PROXY_TRICKLES, PROXY_DROPS_REQUESTS,
+                                     PROXY_DROPS_REPLIES, PROXY_SILENT,   PROXY_FULL};
+  proxy_mode mode = modes[us % (int64_t)(sizeof modes / sizeof modes[0])];
   if (sites[store].way == NULL || !places[store].by_way) return;
-  passage_set(sites[store].way, mode);
+  proxy_set(sites[store].way, mode);
   sleep_us(us);
-  passage_set(sites[store].way, PASSAGE_OPEN);
+  proxy_set(sites[store].way, PROXY_OPEN);
 }
 
-/* Each counter that is evicted is a loss of its own, see judge(). */
+/* Each counter that is evicted is a loss of its own, see check_result(). */
 static void press(int store, int64_t us) {
   static pressure *weight;
   if (!places[store].evicts) return;
@@ -140,8 +142,8 @@ static promise promise_to(int store, int rule, bool by_fallback) {
   return promise_of(&whole.rules[0], 1, in_vain, in_flight);
 }
 
-static void judge(int store, int rule, int key, bool by_fallback, admission *admissions,
-                  loss *lost) {
+static void check_result(int store, int rule, int key, bool by_fallback, admission *admissions,
+                         loss *lost) {
   size_t count = 0;
   size_t lost_count = 0;
   for (size_t i = 0; i < mine->used; i++)
@@ -160,16 +162,16 @@ static void judge(int store, int rule, int key, bool by_fallback, admission *adm
                found.admitted, found.bound);
 }
 
-static void judge_all(void) {
+static void check_all(void) {
   size_t room = (size_t)LOSSES_MOST + watch->count;
   admission *admissions = calloc(mine->used + 1, sizeof *admissions);
   loss *lost = calloc(room, sizeof *lost);
   if (admissions == NULL || lost == NULL) give_up("no memory");
   for (int store = 0; store < SOAK_STORES; store++)
-    for (int rule = 0; rule < SOAK_JUDGED; rule++)
+    for (int rule = 0; rule < SOAK_CHECKED; rule++)
       for (int key = 0; key < SOAK_KEYS; key++)
         for (int by_fallback = 0; by_fallback < 2; by_fallback++)
-          judge(store, rule, key, by_fallback != 0, admissions, lost);
+          check_result(store, rule, key, by_fallback != 0, admissions, lost);
   free(admissions);
   free(lost);
 }
@@ -200,7 +202,7 @@ static void finish_watch(void) {
   int64_t last_us = real_time_us();
   weight->server = watch->server;
   pid_t presser = plain_press(weight);
-  for (int64_t end_us = weir_monotonic_us() + END_US; watch->told_us <= last_us;) {
+  for (int64_t end_us = weir_monotonic_us() + END_US; watch->reported_us <= last_us;) {
     if (weir_monotonic_us() > end_us) give_up("a server does not tell what it evicts");
     sleep_us(5 * MS_US);
   }
@@ -241,7 +243,7 @@ int main(int count, char **arguments) {
   if (!good) soak_wrong(mine, "a process did not end, or not well");
   if (mine->longest_us > SOAK_DEADLINE_US + GRACE_US) soak_wrong(mine, "a call took too long");
   finish_watch();
-  judge_all();
+  check_all();
   printf("seed %" PRIu64 ", %d s: %" PRIu64 " requests, %" PRIu64 " decided, %" PRIu64
          " of them by a policy; %" PRIu64 " without a decision; %" PRIu64
          " counts known for certain; %zu admissions held against bounds; %zu evicted, %" PRIu64

@@ -18,7 +18,7 @@ enum {
   SOAK_THREADS = 4, /* of each */
   SOAK_STORES = 8,
   SOAK_KEYS = 2,
-  SOAK_JUDGED = 3 /* the first rules, whose bounds are held against all that was admitted */
+  SOAK_CHECKED = 3 /* the first rules, whose bounds are held against all that was admitted */
 };
 
 /* What a rule is asked for, and how. */

@@ -8,9 +8,9 @@
 #include "faults/soak.h"
 
 void soak_wrong(soak *mine, const char *format, ...) {
-  enum { TOLD_MOST = 20 };
+  enum { REPORTED_MOST = 20 };
   va_list arguments;
-  if (atomic_fetch_add(&mine->wrong, 1) >= TOLD_MOST) return;
+  if (atomic_fetch_add(&mine->wrong, 1) >= REPORTED_MOST) return;
   char text[512];
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);

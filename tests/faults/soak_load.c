@@ -72,7 +72,7 @@ static unsigned draw(worker *w, unsigned below) {
 
 static void choose(worker *w) {
   w->store = (int)draw(w, SOAK_STORES);
-  w->rule = draw(w, 2) == 0 ? (int)draw(w, SOAK_JUDGED) : (int)draw(w, SOAK_RULES);
+  w->rule = draw(w, 2) == 0 ? (int)draw(w, SOAK_CHECKED) : (int)draw(w, SOAK_RULES);
   w->key = (int)draw(w, SOAK_KEYS);
   w->limiter = self.limiters[w->store][w->rule];
   w->losses = atomic_load(&self.mine->losses[w->store]);
@@ -83,7 +83,7 @@ static void choose(worker *w) {
 }
 
 static void note_admitted(const worker *w, const weir_decision *taken, int64_t cost) {
-  if (w->rule >= SOAK_JUDGED || cost <= 0) return;
+  if (w->rule >= SOAK_CHECKED || cost <= 0) return;
   size_t place = atomic_fetch_add(&self.mine->used, 1);
   if (place >= self.mine->room) give_up("more was admitted than there is room to note");
   self.mine->admissions[place] = (soak_admission){

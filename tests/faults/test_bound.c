@@ -1,4 +1,4 @@
-/* The judge of the fault matrix, held against one that tries every interval. */
+/* The check of the fault matrix, held against one that tries every interval. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,7 +42,7 @@ static int64_t worst_by_trying(const promise *given, const admission *a, size_t 
   return found;
 }
 
-static void every_interval_is_judged(void **state) {
+static void every_interval_is_checked(void **state) {
   (void)state;
   uint64_t chance = 1;
   for (int i = 0; i < CASES; i++) {
@@ -77,7 +77,7 @@ static void nothing_admitted_is_nothing_over(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_interval_is_judged),
+      cmocka_unit_test(every_interval_is_checked),
       cmocka_unit_test(nothing_admitted_is_nothing_over),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,12 +23,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size < HEADER_BYTES) return 0;
   bool logs_in = isupper(data[0]) != 0;
   weir_memcached_dialect wanted = dialect_of(data[0]);
-  weir_memcached_hello hello;
-  require(weir_memcached_hello_write(&hello, wanted, logs_in ? "limiter" : NULL,
+  weir_memcached_login login;
+  require(weir_memcached_login_write(&login, wanted, logs_in ? "limiter" : NULL,
                                      logs_in ? SECRET : NULL));
-  fuzz_talk talk = fuzz_greet_in_every_cut(&weir_memcached_protocol, &hello,
+  fuzz_talk talk = fuzz_greet_in_every_cut(&weir_memcached_protocol, &login,
                                            (const char *)data + HEADER_BYTES, size - HEADER_BYTES);
-  require(!logs_in || talk.said >= hello.length);
+  require(!logs_in || talk.said >= login.length);
   require(strstr(talk.message.text, SECRET) == NULL);
   if (talk.answer != WEIR_GREETING_READY) return 0;
   require(talk.dialect == WEIR_DIALECT_META || talk.dialect == WEIR_DIALECT_CLASSIC);

@@ -60,8 +60,8 @@ static void check_outcome(const weir_operation *operation, bool mendable) {
   unsigned outcomes = allowed[operation->kind] | 1 << WEIR_REFUSED | 1 << WEIR_UNKNOWN;
   if (mendable) outcomes |= 1 << WEIR_PENDING;
   require((outcomes & 1U << operation->outcome) != 0);
-  const uint64_t told = WEIR_NOTE_SHORT | WEIR_NOTE_FOREIGN | WEIR_NOTE_BARRED;
-  require(operation->outcome == WEIR_PENDING || (operation->version_out & ~told) == 0);
+  const uint64_t reported = WEIR_NOTE_SHORT | WEIR_NOTE_FOREIGN | WEIR_NOTE_BARRED;
+  require(operation->outcome == WEIR_PENDING || (operation->version_out & ~reported) == 0);
 }
 
 /* Takes replies from `used` on, as far as `length` bytes go. */

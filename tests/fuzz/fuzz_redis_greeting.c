@@ -26,15 +26,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size < HEADER_BYTES) return 0;
   const char *bytes = (const char *)data + HEADER_BYTES;
   bool logs_in = (data[0] & PASSWORD) != 0;
-  weir_redis_hello hello;
-  require(weir_redis_hello_write(&hello, logs_in && (data[0] & USER) != 0 ? "limiter" : NULL,
+  weir_redis_login login;
+  require(weir_redis_login_write(&login, logs_in && (data[0] & USER) != 0 ? "limiter" : NULL,
                                  logs_in ? SECRET : NULL, (data[0] & DATABASE) != 0 ? 7 : 0));
   fuzz_talk talk =
-      fuzz_greet_in_every_cut(&weir_redis_protocol, &hello, bytes, size - HEADER_BYTES);
+      fuzz_greet_in_every_cut(&weir_redis_protocol, &login, bytes, size - HEADER_BYTES);
   require(talk.connections == 1);
   if (talk.answer == WEIR_GREETING_READY) {
     require(talk.dialect == 0);
-    require(count_lines(bytes, size - HEADER_BYTES) >= hello.count);
+    require(count_lines(bytes, size - HEADER_BYTES) >= login.count);
   }
   /* A server may repeat what it does not understand. */
   if (strncmp(talk.message.text, "auth", 4) == 0)

@@ -23,6 +23,18 @@ static void check_bucket(const weir_rule *rule) {
   if (rule->burst * (wide)rule->token_units + longest_wait >= (wide)1 << 52) abort();
 }
 
+/* What drains during a lease is kept back, and no more than a quarter, rounded up, is. */
+static void check_lease(const weir_rule *rule) {
+  if (rule->lease_us < WEIR_LEASE_LEAST_US || rule->lease_us > WEIR_LEASE_MOST_US) abort();
+  if (rule->count_all || rule->kind == WEIR_SLIDING_LOG || rule->kind == WEIR_LEAKY_BUCKET) abort();
+  wide drains = (wide)rule->limit * rule->lease_us;
+  if (!weir_rule_moves_in_time(rule) && rule->reserve != 0) abort();
+  if (!weir_rule_moves_in_time(rule)) return;
+  if ((wide)rule->reserve * rule->period_us < drains) abort();
+  if (((wide)rule->reserve - 1) * rule->period_us >= drains) abort();
+  if (rule->reserve > (rule->burst + 3) / 4 || weir_rule_capacity(rule) < 1) abort();
+}
+
 static void check_rule(const weir_rule *rule, const weir_stack *stack) {
   bool log = rule->kind == WEIR_SLIDING_LOG;
   if (rule->limit < 1 || rule->limit > (log ? WEIR_LOG_LIMIT_MOST : WEIR_LIMIT_MOST)) abort();
@@ -35,11 +47,16 @@ static void check_rule(const weir_rule *rule, const weir_stack *stack) {
   if (rule->hold_us != 0 &&
       (rule->hold_us < WEIR_HOLD_LEAST_US || rule->hold_us > WEIR_HOLD_MOST_US))
     abort();
-  if (weir_rule_is_bucket(rule))
+  if ((rule->lease_us > 0) != (stack->rules[0].lease_us > 0)) abort();
+  if (rule->lease_us > 0)
+    check_lease(rule);
+  else if (rule->reserve != 0)
+    abort();
+  if (weir_rule_moves_in_time(rule))
     check_bucket(rule);
   else if (rule->burst != 0)
     abort();
-  if (rule->count_all && (log || weir_rule_is_bucket(rule) || !stack->count_all)) abort();
+  if (rule->count_all && (log || weir_rule_moves_in_time(rule) || !stack->count_all)) abort();
   if (weir_rule_capacity(rule) < weir_stack_least_capacity(stack)) abort();
   if (strlen(rule->tag) == 0 || strpbrk(rule->tag, ":{} ") != NULL) abort();
   size_t name = strlen(rule->name);

@@ -1,7 +1,8 @@
-# consumer.sh PREFIX LIBDIR CC SOURCE: builds a program against the installed copy of weir, shared and
-# static, and runs it. From a Markdown page it takes the first block of C.
+# consumer.sh PREFIX LIBDIR CC SOURCE [weir-doctor]: builds a program against the installed copy of
+# weir, shared and static, and runs it; one that inspects stores only as its package says. From a
+# Markdown page it takes the first block of C.
 set -eu
-prefix=$1 libdir=$2 cc=$3 source=$4
+prefix=$1 libdir=$2 cc=$3 source=$4 package=${5:-weir}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
@@ -15,11 +16,16 @@ if ! [ -s "$folder/program.c" ]; then
 fi
 
 weir() {
-  PKG_CONFIG_PATH="$prefix/$libdir/pkgconfig" pkg-config "$@" weir
+  PKG_CONFIG_PATH="$prefix/$libdir/pkgconfig" pkg-config "$@" "$package"
 }
 
 # Unquoted: flags are words. _POSIX_C_SOURCE is the program's own affair, so none is given.
 strict='-Wall -Wextra -Werror -pedantic -std=c11'
+if [ "$package" = weir-doctor ]; then
+  "$cc" $strict -o "$folder/program" "$folder/program.c" $(weir --cflags --libs)
+  "$folder/program"
+  exit
+fi
 "$cc" $strict -o "$folder/shared" "$folder/program.c" $(weir --cflags --libs)
 LD_LIBRARY_PATH="$prefix/$libdir" "$folder/shared"
 

@@ -79,9 +79,9 @@ static void can_be_undone_so_no_two_keys_meet(void **state) {
 
 static void assert_key(const char *namespace_text, const char *tag, char mark, int64_t index,
                        int64_t entry, const char *expected) {
-  char front[WEIR_KEY_PREFIX_MOST], text[WEIR_COUNTER_KEY_MOST + 1];
-  size_t front_length = weir_key_prefix(namespace_text, tag, front);
-  size_t length = weir_key_counter(front, front_length, "bob", 3, mark, index, entry, text);
+  char prefix[WEIR_KEY_PREFIX_MOST], text[WEIR_COUNTER_KEY_MOST + 1];
+  size_t prefix_length = weir_key_prefix(namespace_text, tag, prefix);
+  size_t length = weir_key_counter(prefix, prefix_length, "bob", 3, mark, index, entry, text);
   text[length] = '\0';
   assert_string_equal(text, expected);
 }
@@ -103,17 +103,17 @@ static void keeps_the_places_of_a_rule_apart(void **state) {
 
 static void keeps_the_longest_key_within_what_stores_take(void **state) {
   (void)state;
-  char front[WEIR_KEY_PREFIX_MOST], text[WEIR_COUNTER_KEY_MOST + 8], key[WEIR_ENCODED_MOST];
+  char prefix[WEIR_KEY_PREFIX_MOST], text[WEIR_COUNTER_KEY_MOST + 8], key[WEIR_ENCODED_MOST];
   char tag[WEIR_TAG_MOST + 1], name[WEIR_NAMESPACE_MOST + 1];
   memset(tag, 't', sizeof tag);
   memset(name, 'n', sizeof name);
   tag[WEIR_TAG_MOST] = name[WEIR_NAMESPACE_MOST] = '\0';
   memset(key, 'k', sizeof key);
   memset(text, '!', sizeof text);
-  size_t front_length = weir_key_prefix(name, tag, front);
-  assert_int_equal(front_length, WEIR_KEY_PREFIX_MOST);
+  size_t prefix_length = weir_key_prefix(name, tag, prefix);
+  assert_int_equal(prefix_length, WEIR_KEY_PREFIX_MOST);
   size_t length =
-      weir_key_counter(front, front_length, key, sizeof key, 'o', INT64_MAX, INT64_MAX, text);
+      weir_key_counter(prefix, prefix_length, key, sizeof key, 'o', INT64_MAX, INT64_MAX, text);
   assert_int_equal(length, WEIR_COUNTER_KEY_MOST);
   assert_in_range(length, 1, WEIR_STORE_KEY_MOST);
   assert_memory_equal(text + length, "!!!!!!!!", 8);

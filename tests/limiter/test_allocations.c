@@ -89,6 +89,44 @@ static void no_decision_allocates(void **state) {
   }
 }
 
+/* Granted, used, held for more than there is, given back, also for another key; in one window. */
+static void lease_in_every_way(world *w, int64_t *after_start_us) {
+  for (int i = 0; i < 30; i++) {
+    world_set(w, *after_start_us += 30000);
+    for (int n = 0; n < 50; n++)
+      world_take(w, "k", 1);
+    world_take(w, "k", 90);
+    for (int n = 0; n < 50; n++)
+      world_take(w, "other", 1);
+    assert_int_equal(weir_limiter_return_leases(w->limiter, NULL), WEIR_OK);
+  }
+}
+
+static void no_lease_allocates(void **state) {
+  static const char *const rules[] = {
+      "fixed-window:100000/1h,lease=20ms", "sliding-window:100000/1h,lease=20ms",
+      "quota:100000/1h,lease=20ms", "token-bucket:100000/1s,lease=20ms",
+      "sliding-window:100000/1h,lease=20ms;token-bucket:100000/1s,lease=20ms"};
+  (void)state;
+  for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+    world w;
+    int64_t after_start_us = 0;
+    weir_limiter_options options = {.deadline_us = 30 * SECOND_US, .processes = 1};
+    weir_limiter_counts counts = {.size = sizeof counts};
+    world_open(&w, *state, rules[i], &options);
+    lease_in_every_way(&w, &after_start_us);
+    int before = allocations;
+    lease_in_every_way(&w, &after_start_us);
+    int during = allocations - before;
+    weir_limiter_read_counts(w.limiter, &counts);
+    print_message("%s: %d allocations in 3060 calls, %llu leased\n", rules[i], during,
+                  (unsigned long long)counts.leased);
+    assert_int_equal(during, 0);
+    assert_true(counts.lease_used > 1000);
+    world_close(&w);
+  }
+}
+
 /* The answers of every policy while the server is away, and after it. */
 static void no_fallback_allocates(void **state) {
   (void)state;
@@ -128,6 +166,9 @@ int main(void) {
       {"no_decision_allocates on memory", no_decision_allocates, NULL, NULL, memory},
       {"no_decision_allocates on memcached, meta", no_decision_allocates, NULL, NULL, meta},
       {"no_decision_allocates on memcached, classic", no_decision_allocates, NULL, NULL, classic},
+      {"no_lease_allocates on memory", no_lease_allocates, NULL, NULL, memory},
+      {"no_lease_allocates on memcached, meta", no_lease_allocates, NULL, NULL, meta},
+      {"no_lease_allocates on memcached, classic", no_lease_allocates, NULL, NULL, classic},
       cmocka_unit_test(no_fallback_allocates),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

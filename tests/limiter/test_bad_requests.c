@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "limiter/spy.h"
+#include "fixture/fake.h"
 #include "limiter/world.h"
 
 #define COST_MOST (INT64_C(1) << 31)
@@ -26,7 +26,7 @@ static void assert_refused(world *w, weir_request request, weir_status expected,
   weir_reservation *reservation = (weir_reservation *)w; /* anything but NULL */
   request.status = WEIR_OK;
   request.decision.cost = 77;
-  spy_forget();
+  fake_forget();
   assert_int_equal(weir_limiter_decide(w->limiter, &request, 1, &message), expected);
   assert_int_equal(request.status, expected);
   assert_says(&message, part);
@@ -37,12 +37,12 @@ static void assert_refused(world *w, weir_request request, weir_status expected,
   assert_says(&message, part);
   assert_int_equal(weir_limiter_reserve(w->limiter, &request, &reservation, NULL), expected);
   assert_int_equal(request.decision.cost, 77);
-  assert_int_equal(the_spy.counts.commands, 0);
+  assert_int_equal(the_fake.counts.commands, 0);
 }
 
 static void open_spy(world *w, const char *rules) {
   weir_limiter_options options = {.longest_wait_us = 5000};
-  world_open_backend(w, &spy_backend, "spy:", rules, &options);
+  world_open_backend(w, &fake_backend, "fake:", rules, &options);
 }
 
 static void a_cost_out_of_range_is_named(void **state) {
@@ -103,7 +103,7 @@ static void a_log_takes_one_request_at_a_time(void **state) {
   assert_int_equal(weir_limiter_take_up_to(w.limiter, "k", 1, 6, &decision, &message),
                    WEIR_BAD_COST);
   assert_int_equal(weir_limiter_wait(w.limiter, "k", 1, 6, 0, &decision, &message), WEIR_BAD_COST);
-  assert_int_equal(the_spy.counts.commands, 0);
+  assert_int_equal(the_fake.counts.commands, 0);
   world_close(&w);
 }
 
@@ -139,7 +139,7 @@ static void a_wait_beyond_the_limiters_is_refused(void **state) {
     assert_says(&message, "longest_wait_us");
     assert_int_equal(decision.cost, 77);
   }
-  assert_int_equal(the_spy.counts.commands, 0);
+  assert_int_equal(the_fake.counts.commands, 0);
   world_close(&w);
 }
 
@@ -151,13 +151,13 @@ static void a_reservation_cannot_be_a_peek(void **state) {
   (void)state;
   open_spy(&w, "fixed-window:5/1m");
   request.flags = WEIR_REQUEST_PEEK;
-  spy_forget();
+  fake_forget();
   assert_int_equal(weir_limiter_reserve(w.limiter, &request, &reservation, &message),
                    WEIR_BAD_ARGUMENT);
   assert_says(&message, "WEIR_REQUEST_PEEK");
   assert_null(reservation);
   assert_int_equal(request.status, WEIR_BAD_ARGUMENT);
-  assert_int_equal(the_spy.counts.commands, 0);
+  assert_int_equal(the_fake.counts.commands, 0);
   world_close(&w);
 }
 
@@ -202,20 +202,14 @@ static void bad_requests_fail_alone_among_others(void **state) {
   world_close(&w);
 }
 
-static weir_backend without_traits(void) {
-  weir_backend backend = spy_backend;
-  backend.traits = 0;
-  return backend;
-}
-
 static void a_bucket_needs_a_store_that_swaps_or_raises(void **state) {
   static const char *const buckets[] = {"token-bucket:5/1m", "leaky-bucket:5/1m"};
-  weir_backend plain_backend = without_traits();
+  weir_backend plain_backend = fake_backend_with(0);
   weir_store *store;
   weir_limiter *limiter;
   weir_message message;
   (void)state;
-  assert_int_equal(weir_store_open_backend(&plain_backend, "spy:", &store, NULL), WEIR_OK);
+  assert_int_equal(weir_store_open_backend(&plain_backend, "fake:", &store, NULL), WEIR_OK);
   for (size_t i = 0; i < 2; i++) {
     char rules[64] = "fixed-window:5/1m;";
     limiter = (weir_limiter *)store;
@@ -223,7 +217,7 @@ static void a_bucket_needs_a_store_that_swaps_or_raises(void **state) {
     assert_int_equal(weir_limiter_create(store, rules, NULL, &limiter, &message), WEIR_BAD_RULE);
     assert_null(limiter);
     assert_says(&message, "rule 2");
-    assert_says(&message, "backend spy");
+    assert_says(&message, "backend fake");
     assert_int_equal(weir_limiter_create(store, rules, NULL, &limiter, NULL), WEIR_BAD_RULE);
   }
   static const char *const fine[] = {"quota:5/1m", "sliding-log:5/1m",

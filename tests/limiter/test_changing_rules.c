@@ -87,6 +87,8 @@ static void options_outside_the_tag_are_free_to_change(void **state) {
       {"sliding-window:5/1h", "sliding-window:5/1h,strict", 2},
       {"sliding-window:5/1h,strict,hold=1s", "sliding-window:5/1h", 2},
       {"quota:5/1h,hold=1s", "quota:5/1h", 2},
+      {"quota:5/1h,lease=1s", "quota:5/1h", 2},
+      {"token-bucket:5/1h", "token-bucket:5/1h,lease=1ms", 1}, /* and one is kept back */
       {"sliding-log:5/1h", "sliding-log:5/1h,hold=60s", 2},
       {"token-bucket:5/1h", "token-bucket:5/1h,hold=1ms", 2},
       {"leaky-bucket:5/1h,queue=4", "leaky-bucket:5/1h,queue=4,hold=1s", 2},

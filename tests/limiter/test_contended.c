@@ -104,13 +104,13 @@ static void assert_statuses(const fight *all, bool embedded) {
 
 /* On a busy machine a server may have been too slow for those with hardly any time, and is asked
  * again a little later. */
-static int64_t what_is_left(weir_limiter *judge) {
+static int64_t what_is_left(weir_limiter *observer) {
   const int64_t end_us = weir_monotonic_us() + 20 * SECOND_US;
   weir_decision decision;
   weir_message message = {""};
   weir_status status = WEIR_UNAVAILABLE;
   while (status == WEIR_UNAVAILABLE && weir_monotonic_us() < end_us)
-    status = weir_limiter_peek(judge, "k", 1, 1, &decision, &message);
+    status = weir_limiter_peek(observer, "k", 1, 1, &decision, &message);
   if (status != WEIR_OK) fail_msg("%s: %s", weir_status_name(status), message.text);
   return decision.remaining;
 }
@@ -131,15 +131,15 @@ static void everyone_hears_the_truth_and_the_bound_holds(void **state) {
       fight all = nobody;
       open_all(&all, store, rules[i]);
       let_them_fight(&all);
-      weir_limiter *judge = limiter_on(&all, 0, rules[i], 20 * SECOND_US);
-      int64_t left = what_is_left(judge);
+      weir_limiter *observer = limiter_on(&all, 0, rules[i], 20 * SECOND_US);
+      int64_t left = what_is_left(observer);
       print_message("%s, %s: %d admitted, %d left, ok %d, contended %d, timeout %d, unknown %d\n",
                     stores[store].name, rules[i], (int)all.admitted, (int)left,
                     all.statuses[WEIR_OK], all.statuses[WEIR_CONTENDED], all.statuses[WEIR_TIMEOUT],
                     all.statuses[WEIR_UNKNOWN_OUTCOME]);
       assert_statuses(&all, store == 0);
       assert_true(all.admitted + left <= BOUND);
-      weir_limiter_destroy(judge);
+      weir_limiter_destroy(observer);
       close_all(&all, store);
     }
   }

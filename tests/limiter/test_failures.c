@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "limiter/spy.h"
+#include "fixture/fake.h"
 #include "limiter/world.h"
 
 /* A deadline that a busy machine keeps, and still shorter than a cell. */
@@ -16,7 +16,7 @@
 /* With read finished cells every time, so that a decision is one ADD and one GET. */
 static void open_spy(world *w) {
   weir_limiter_options options = {.deadline_us = PATIENT_US, .flags = WEIR_NO_CACHED_CELLS};
-  world_open_backend(w, &spy_backend, "spy:", "sliding-window:9/1m", &options);
+  world_open_backend(w, &fake_backend, "fake:", "sliding-window:9/1m", &options);
 }
 
 static weir_limiter *patient_limiter(world *w, const char *rules) {
@@ -27,10 +27,10 @@ static weir_status take_with_fault(world *w, weir_operation_kind kind, weir_outc
                                    bool executed) {
   weir_decision decision;
   weir_message message = {""};
-  spy_forget();
-  spy_fail_next(kind, outcome, executed);
+  fake_forget();
+  fake_fail_next(kind, outcome, executed);
   weir_status status = weir_limiter_take(w->limiter, "k", 1, 2, &decision, &message);
-  assert_string_equal(message.text, "the spy made operation 0 fail");
+  assert_string_equal(message.text, "the fake made operation 0 fail");
   return status;
 }
 
@@ -39,7 +39,7 @@ static void an_addition_that_was_not_sent_charges_nothing(void **state) {
   (void)state;
   open_spy(&w);
   assert_int_equal(take_with_fault(&w, WEIR_ADD, WEIR_NOT_SENT, false), WEIR_UNAVAILABLE);
-  assert_int_equal(the_spy.counts.of_kind[WEIR_SUB], 0);
+  assert_int_equal(the_fake.counts.of_kind[WEIR_SUB], 0);
   assert_int_equal(world_peek(&w, "k", 1).remaining, 9);
   world_close(&w);
 }
@@ -59,8 +59,8 @@ static void an_addition_of_unknown_outcome_is_left_alone(void **state) {
   (void)state;
   open_spy(&w);
   assert_int_equal(take_with_fault(&w, WEIR_ADD, WEIR_UNKNOWN, true), WEIR_UNKNOWN_OUTCOME);
-  assert_int_equal(the_spy.counts.of_kind[WEIR_ADD], 1);
-  assert_int_equal(the_spy.counts.of_kind[WEIR_SUB], 0);
+  assert_int_equal(the_fake.counts.of_kind[WEIR_ADD], 1);
+  assert_int_equal(the_fake.counts.of_kind[WEIR_SUB], 0);
   assert_int_equal(world_peek(&w, "k", 1).remaining, 7);
   world_close(&w);
 }
@@ -71,10 +71,10 @@ static void a_charge_whose_read_failed_goes_back(void **state) {
   weir_decision decision;
   (void)state;
   open_spy(&w);
-  spy_fail_next(WEIR_GET, WEIR_UNKNOWN, true);
+  fake_fail_next(WEIR_GET, WEIR_UNKNOWN, true);
   assert_int_equal(weir_limiter_take(w.limiter, "k", 1, 2, &decision, &message), WEIR_UNAVAILABLE);
-  assert_string_equal(message.text, "the spy made operation 1 fail");
-  assert_int_equal(the_spy.counts.of_kind[WEIR_SUB], 1);
+  assert_string_equal(message.text, "the fake made operation 1 fail");
+  assert_int_equal(the_fake.counts.of_kind[WEIR_SUB], 1);
   assert_int_equal(world_peek(&w, "k", 1).remaining, 9);
   world_close(&w);
 }
@@ -84,7 +84,7 @@ static void a_denial_stands_when_its_charge_cannot_go_back(void **state) {
   (void)state;
   open_spy(&w);
   world_take(&w, "k", 8);
-  spy_fail_next(WEIR_SUB, WEIR_UNKNOWN, false);
+  fake_fail_next(WEIR_SUB, WEIR_UNKNOWN, false);
   assert_false(world_take(&w, "k", 2).allowed);
   world_set(&w, 50000);
   assert_false(world_take(&w, "k", 1).allowed); /* 8 and the 2 that stayed */
@@ -96,10 +96,10 @@ static void a_key_is_looked_at_first_after_a_failure(void **state) {
   (void)state;
   open_spy(&w);
   take_with_fault(&w, WEIR_ADD, WEIR_UNKNOWN, true);
-  spy_forget();
+  fake_forget();
   assert_true(world_take(&w, "k", 1).allowed);
-  assert_int_equal(the_spy.counts.round_trips, 2);
-  assert_int_equal(the_spy.counts.of_kind[WEIR_ADD], 1);
+  assert_int_equal(the_fake.counts.round_trips, 2);
+  assert_int_equal(the_fake.counts.of_kind[WEIR_ADD], 1);
   world_close(&w);
 }
 
@@ -109,10 +109,10 @@ static void a_backend_that_breaks_its_contract_is_named(void **state) {
   weir_decision decision;
   (void)state;
   open_spy(&w);
-  spy_fail_next(WEIR_ADD, WEIR_CONFLICT, true);
+  fake_fail_next(WEIR_ADD, WEIR_CONFLICT, true);
   assert_int_equal(weir_limiter_take(w.limiter, "k", 1, 2, &decision, &message),
                    WEIR_UNKNOWN_OUTCOME);
-  assert_non_null(strstr(message.text, "backend spy broke its contract"));
+  assert_non_null(strstr(message.text, "backend fake broke its contract"));
   world_close(&w);
 }
 
@@ -126,14 +126,14 @@ static void a_late_answer_admits_nobody(void **state) {
   weir_decision decision;
   weir_message message = {""};
   (void)state;
-  world_open_backend(&w, &spy_backend, "spy:", "sliding-window:9/1m", &options);
-  the_spy.delay_us = 20000;
+  world_open_backend(&w, &fake_backend, "fake:", "sliding-window:9/1m", &options);
+  the_fake.delay_us = 20000;
   weir_limiter *patient = patient_limiter(&w, "sliding-window:9/1m");
   for (int tries = 0; status == WEIR_TIMEOUT && tries < 1000; tries++)
     status = weir_limiter_take(w.limiter, "k", 1, 2, &decision, &message);
   assert_int_equal(status, WEIR_UNKNOWN_OUTCOME);
   assert_true(message.text[0] != '\0');
-  the_spy.delay_us = 0;
+  the_fake.delay_us = 0;
   assert_int_equal(limiter_peek(patient, "k", 1).remaining, 9 - 2);
   weir_limiter_destroy(patient);
   world_close(&w);
@@ -167,10 +167,10 @@ static void nobody_waits_in_line_beyond_the_deadline(void **state) {
   pthread_t threads[THREADS];
   int timeouts = 0;
   (void)state;
-  world_open_backend(&w, &spy_backend, "spy:", "fixed-window:9/1m", &options);
+  world_open_backend(&w, &fake_backend, "fake:", "fixed-window:9/1m", &options);
   weir_limiter *patient = patient_limiter(&w, "fixed-window:9/1m");
   pthread_barrier_init(&start, NULL, THREADS);
-  the_spy.delay_us = DELAY_US;
+  the_fake.delay_us = DELAY_US;
   for (size_t i = 0; i < THREADS; i++) {
     waiters[i] = (waiter){.limiter = w.limiter, .start = &start};
     assert_int_equal(pthread_create(&threads[i], NULL, take_in_thread, &waiters[i]), 0);
@@ -183,7 +183,7 @@ static void nobody_waits_in_line_beyond_the_deadline(void **state) {
   }
   assert_true(timeouts >= 1);
   pthread_barrier_destroy(&start);
-  the_spy.delay_us = 0;
+  the_fake.delay_us = 0;
   assert_true(limiter_take(patient, "other", 9).allowed);
   weir_limiter_destroy(patient);
   world_close(&w);

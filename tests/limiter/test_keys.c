@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "limiter/limiter.h"
 #include "limiter/world.h"
 
 #define KEY(text) \
@@ -147,6 +148,26 @@ static void keep_their_counts_when_only_the_limit_changes(void **state) {
   world_close(&w);
 }
 
+/* One of the limiter's has up to as many of the store's as a round has operations. */
+static void are_remembered_as_long_as_an_embedded_store_may_keep_them(void **state) {
+  const weir_limiter_options few = {.memo_keys = 7};
+  world w;
+  (void)state;
+  world_open(&w, "memory:?keys=1000000", "fixed-window:5/1m", NULL);
+  size_t counters = weir_machine_operations_most(&w.limiter->stack);
+  assert_int_equal(w.limiter->memo_keys, 1000000 / counters);
+  world_close(&w);
+  world_open(&w, "memory:?keys=100", "fixed-window:5/1m", NULL);
+  assert_int_equal(w.limiter->memo_keys, 16384);
+  world_close(&w);
+  world_open(&w, "memory:?keys=1000000", "fixed-window:5/1m", &few);
+  assert_int_equal(w.limiter->memo_keys, 7);
+  world_close(&w);
+  world_open(&w, "memcached://127.0.0.1:1", "fixed-window:5/1m", NULL); /* nobody is asked */
+  assert_int_equal(w.limiter->memo_keys, 16384);
+  world_close(&w);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(never_meet_however_odd),
@@ -154,6 +175,7 @@ int main(void) {
       cmocka_unit_test(of_every_single_byte_are_distinct),
       cmocka_unit_test(are_kept_apart_by_rule),
       cmocka_unit_test(keep_their_counts_when_only_the_limit_changes),
+      cmocka_unit_test(are_remembered_as_long_as_an_embedded_store_may_keep_them),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
+#include "fixture/fake.h"
 #include "limiter/outage.h"
-#include "limiter/spy.h"
 #include "limiter/world.h"
 
 /* More than half of each is used up: on Redis a bucket is looked at from there on. */
@@ -229,9 +229,9 @@ static void what_is_denied_is_not_held(void **state) {
 static void a_reset_without_an_answer_is_no_loss(void **state) {
   world w;
   (void)state;
-  world_open_backend(&w, &spy_backend, "spy:", "fixed-window:10/1h", NULL);
+  world_open_backend(&w, &fake_backend, "fake:", "fixed-window:10/1h", NULL);
   world_take(&w, "k", 5);
-  spy_fail_next(WEIR_DROP, WEIR_UNKNOWN, true);
+  fake_fail_next(WEIR_DROP, WEIR_UNKNOWN, true);
   assert_int_equal(weir_limiter_reset(w.limiter, "k", 1, NULL), WEIR_UNKNOWN_OUTCOME);
   assert_int_equal(world_take(&w, "k", 1).remaining, 9);
   assert_int_equal(outage_counts(w.limiter).keys_lost, 0);

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "limiter/spy.h"
+#include "fixture/fake.h"
 #include "limiter/world.h"
 
 enum { DEADLINE_US = 20000, DELAY_US = 40000 };
@@ -23,7 +23,7 @@ static void open_with(world *w, const char *rules, weir_fallback fallback) {
   world_set(w, 0);
   with_clock.size = sizeof with_clock;
   with_clock.clock = hand_clock_as_clock(&w->clock);
-  assert_int_equal(weir_store_open_backend(&spy_backend, "spy:", &w->store, &message), WEIR_OK);
+  assert_int_equal(weir_store_open_backend(&fake_backend, "fake:", &w->store, &message), WEIR_OK);
   if (weir_limiter_create(w->store, rules, &with_clock, &w->limiter, &message) != WEIR_OK)
     fail_msg("%s", message.text);
 }
@@ -48,7 +48,7 @@ static void who_is_late_is_denied_and_only_allow_admits(void **state) {
     weir_decision decision;
     weir_message message;
     open_with(&w, "fixed-window:10/1m", policies[i]);
-    the_spy.delay_us = DELAY_US;
+    the_fake.delay_us = DELAY_US;
     assert_int_equal(take(&w, &decision, &message), WEIR_OK);
     assert_int_equal(decision.source, WEIR_SOURCE_LATE);
     assert_int_equal(decision.store_status, WEIR_UNKNOWN_OUTCOME); /* there is no time to undo it */
@@ -59,7 +59,7 @@ static void who_is_late_is_denied_and_only_allow_admits(void **state) {
       assert_allowed(decision, WEIR_NOT_KNOWN, WEIR_NOT_KNOWN);
     else
       assert_denied(decision, 0, 50000, 50000);
-    the_spy.delay_us = 0;
+    the_fake.delay_us = 0;
     weir_limiter_counts counts = counts_of(&w);
     assert_int_equal(counts.by_late, 1);
     assert_int_equal(counts.by_fallback, 0);
@@ -76,10 +76,10 @@ static void without_a_policy_it_is_a_status(void **state) {
   weir_message message;
   (void)state;
   open_with(&w, "fixed-window:10/1m", WEIR_FALLBACK_NONE);
-  the_spy.delay_us = DELAY_US;
+  the_fake.delay_us = DELAY_US;
   assert_int_equal(take(&w, &decision, &message), WEIR_UNKNOWN_OUTCOME);
   assert_int_equal(weir_limiter_peek(w.limiter, "k", 1, 1, &decision, &message), WEIR_TIMEOUT);
-  the_spy.delay_us = 0;
+  the_fake.delay_us = 0;
   assert_int_equal(counts_of(&w).by_late, 0);
   world_close(&w);
 }
@@ -104,13 +104,13 @@ static void only_away_is_answered_by_the_share(void **state) {
     weir_decision decision;
     weir_message message;
     open_with(&w, "fixed-window:10/1m", WEIR_FALLBACK_LOCAL);
-    spy_fail_next(WEIR_ADD, cases[i].outcome, false);
-    the_spy.fault.late = cases[i].late;
+    fake_fail_next(WEIR_ADD, cases[i].outcome, false);
+    the_fake.fault.late = cases[i].late;
     assert_int_equal(take(&w, &decision, &message), WEIR_OK);
     assert_int_equal(decision.source, cases[i].source);
     assert_int_equal(decision.store_status, cases[i].store_status);
     assert_int_equal(decision.allowed, cases[i].source == WEIR_SOURCE_FALLBACK);
-    assert_string_equal(message.text, "the spy made operation 0 fail");
+    assert_string_equal(message.text, "the fake made operation 0 fail");
     assert_int_equal(counts_of(&w).by_late, cases[i].source == WEIR_SOURCE_LATE);
     world_close(&w);
   }
@@ -126,11 +126,11 @@ static void a_busy_process_admits_no_more_than_the_rule(void **state) {
     int admitted = 0;
     open_with(&w, rules[i], WEIR_FALLBACK_LOCAL);
     for (int n = 0; n < 40; n++) {
-      the_spy.delay_us = n % 4 == 3 ? DELAY_US : 0;
+      the_fake.delay_us = n % 4 == 3 ? DELAY_US : 0;
       admitted += world_take(&w, "k", 1).allowed;
       w.clock.now_us += 60000; /* denials are forgotten; too little for another token */
     }
-    the_spy.delay_us = 0;
+    the_fake.delay_us = 0;
     assert_in_range(admitted, 1, 10);
     assert_true(counts_of(&w).by_late > 0);
     world_close(&w);
@@ -143,12 +143,12 @@ static void who_waits_is_told_to_come_again_at_once(void **state) {
   weir_message message = {"untouched"};
   (void)state;
   open_with(&w, "fixed-window:10/1m", WEIR_FALLBACK_LOCAL);
-  the_spy.delay_us = DELAY_US;
+  the_fake.delay_us = DELAY_US;
   assert_int_equal(weir_limiter_wait(w.limiter, "k", 1, 1, 1000, &decision, &message), WEIR_OK);
   assert_int_equal(decision.source, WEIR_SOURCE_LATE);
   assert_false(decision.allowed);
   assert_string_equal(message.text, no_time);
-  the_spy.delay_us = 0;
+  the_fake.delay_us = 0;
   world_close(&w);
 }
 
@@ -160,8 +160,8 @@ static void what_was_admitted_late_goes_back_nowhere(void **state) {
   (void)state;
   open_with(&w, "fixed-window:10/1m", WEIR_FALLBACK_ALLOW);
   world_take(&w, "k", 4);
-  spy_fail_next(WEIR_ADD, WEIR_NOT_SENT, false);
-  the_spy.fault.late = true;
+  fake_fail_next(WEIR_ADD, WEIR_NOT_SENT, false);
+  the_fake.fault.late = true;
   assert_int_equal(take(&w, &decision, &message), WEIR_OK);
   assert_int_equal(decision.source, WEIR_SOURCE_LATE);
   assert_int_equal(weir_limiter_refund(w.limiter, "k", 1, 1, &decision, NULL), WEIR_OK);
@@ -189,7 +189,7 @@ static void the_message_names_its_request(void **state) {
   open_with(&w, "fixed-window:10/1m", WEIR_FALLBACK_LOCAL);
   assert_int_equal(weir_limiter_decide(w.limiter, requests, 4, &message), WEIR_OK);
   assert_string_equal(message.text, untouched);
-  the_spy.delay_us = DELAY_US;
+  the_fake.delay_us = DELAY_US;
   assert_int_equal(weir_limiter_decide(w.limiter, requests, 4, &message), WEIR_OK);
   assert_about(&message, 1, no_time);
   requests[3].flags = WEIR_REQUEST_PEEK;
@@ -198,7 +198,7 @@ static void the_message_names_its_request(void **state) {
   requests[2].cost = 0;
   assert_int_equal(weir_limiter_decide(w.limiter, requests, 4, &message), WEIR_BAD_COST);
   assert_about(&message, 2, "cost 0 is outside 1 to 2147483648");
-  the_spy.delay_us = 0;
+  the_fake.delay_us = 0;
   world_close(&w);
 }
 

@@ -1,4 +1,4 @@
-/* Commands and round trips per decision on a real memcached, as a relay in between sees them. */
+/* Commands and round trips per decision on a real memcached, as a proxy in between sees them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "limiter/relay.h"
+#include "fixture/proxy.h"
 #include "limiter/world.h"
 
 enum { URL_BYTES = 128 };
@@ -16,7 +16,7 @@ enum { URL_BYTES = 128 };
 typedef struct scene {
   world w;
   struct server *server;
-  relay between;
+  proxy between;
   bool meta;
   int commands; /* at the last look */
   int round_trips;
@@ -45,7 +45,7 @@ static void open_scene(scene *s, const char *rules, const char *protocol) {
   weir_limiter_options options = {.deadline_us = 10 * SECOND_US, .clock_error_us = 1000};
   s->meta = strcmp(protocol, "meta") == 0;
   s->server = server_start_memcached(SERVER_IPV4, NULL);
-  assert_true(relay_start(&s->between, s->server));
+  proxy_start(&s->between, s->server, PROXY_OPEN);
   snprintf(url, sizeof url, "memcached://127.0.0.1:%u?timeout=30s&protocol=%s",
            (unsigned)address_port(&s->between.address), protocol);
   world_open(&s->w, url, rules, &options);
@@ -55,7 +55,7 @@ static void open_scene(scene *s, const char *rules, const char *protocol) {
 
 static void close_scene(scene *s) {
   world_close(&s->w);
-  relay_stop(&s->between);
+  proxy_stop(&s->between);
   server_kill(s->server);
 }
 

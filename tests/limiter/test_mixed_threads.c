@@ -153,15 +153,15 @@ static void check(world *w, const crowd *all, const char *name, bool exactly) {
   weir_limiter_options options = {.deadline_us = 60 * SECOND_US};
   if (all->failures > 0) fail_msg("%s: %d failures", name, all->failures);
   for (size_t i = 0; i < RULES; i++) {
-    weir_limiter *judge = world_limiter(w, rules[i], &options);
-    int64_t left = limiter_peek(judge, "k", 1).remaining;
+    weir_limiter *observer = world_limiter(w, rules[i], &options);
+    int64_t left = limiter_peek(observer, "k", 1).remaining;
     print_message("%s, %s: %d used, %d left; %d times not given back\n", name, rules[i],
                   (int)all->used[i], (int)left, all->failures_to_give_back);
     if (exactly)
       assert_int_equal(all->used[i] + left, LIMIT);
     else
       assert_true(all->used[i] - all->open[i] + left <= LIMIT);
-    weir_limiter_destroy(judge);
+    weir_limiter_destroy(observer);
   }
 }
 

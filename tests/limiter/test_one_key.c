@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "limiter/spy.h"
+#include "fixture/fake.h"
 #include "limiter/world.h"
 
 enum { TRIPS_MOST = 16, HOUR_DEADLINE_US = 60000000 };
@@ -19,10 +19,10 @@ static void fill(const char *key) {
 }
 
 static int round_trips_of_batch(world *w, const char *key) {
-  spy_forget();
+  fake_forget();
   fill(key);
   assert_int_equal(weir_limiter_decide(w->limiter, requests, WEIR_BATCH_MOST, NULL), WEIR_OK);
-  return the_spy.counts.round_trips;
+  return the_fake.counts.round_trips;
 }
 
 static void assert_as_one_by_one(world *w, const char *key) {
@@ -58,7 +58,7 @@ static void every_rule_decides_a_whole_batch_in_a_few_round_trips(void **state) 
   for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
     world w;
     const weir_limiter_options options = {.deadline_us = HOUR_DEADLINE_US};
-    world_open_backend(&w, &spy_backend, "spy:", rules[i], &options);
+    world_open_backend(&w, &fake_backend, "fake:", rules[i], &options);
     int trips = round_trips_of_batch(&w, "a");
     if (trips > TRIPS_MOST) fail_msg("%s: %d round trips", rules[i], trips);
     assert_as_one_by_one(&w, "b");
@@ -73,13 +73,13 @@ static void a_log_decides_as_many_as_there_is_time_for(void **state) {
   const weir_limiter_options options = {.deadline_us = DEADLINE_US, .fallback = WEIR_FALLBACK_DENY};
   int late = 0;
   (void)state;
-  world_open_backend(&w, &spy_backend, "spy:", "sliding-log:9000/1h", &options);
+  world_open_backend(&w, &fake_backend, "fake:", "sliding-log:9000/1h", &options);
   fill("a");
   for (int i = 0; i < WEIR_BATCH_MOST; i++)
     requests[i].cost = 1;
-  the_spy.delay_us = DELAY_US;
+  the_fake.delay_us = DELAY_US;
   assert_int_equal(weir_limiter_decide(w.limiter, requests, WEIR_BATCH_MOST, NULL), WEIR_OK);
-  the_spy.delay_us = 0;
+  the_fake.delay_us = 0;
   for (int i = 0; i < WEIR_BATCH_MOST; i++) {
     bool is_late = requests[i].decision.source == WEIR_SOURCE_LATE;
     assert_int_equal(requests[i].decision.allowed, !is_late);

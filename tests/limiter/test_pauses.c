@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "limiter/spy.h"
+#include "fixture/fake.h"
 #include "limiter/world.h"
 #include "store/store.h"
 
@@ -25,16 +25,6 @@ static struct rival {
 } rivals[RIVALS];
 
 static _Atomic int swaps_seen;
-
-static weir_status rival_open(const weir_url *url, int64_t timeout_us, void **handle,
-                              weir_message *message) {
-  weir_store *inner;
-  (void)url;
-  (void)timeout_us;
-  weir_status status = weir_store_open("memory:", &inner, message);
-  *handle = inner;
-  return status;
-}
 
 static bool is_about(const weir_operation *operation, const char *key) {
   char text[WEIR_STORE_KEY_MOST + 1];
@@ -56,8 +46,7 @@ static bool write_first(weir_store *inner, const weir_operation *swap, bool only
   return true;
 }
 
-static void rival_exec(void *handle, weir_operation *operations, size_t count, int64_t deadline_us,
-                       weir_message *message) {
+static void compete(weir_store *inner, const weir_operation *operations, size_t count) {
   for (size_t i = 0; i < count; i++) {
     if (operations[i].kind != WEIR_SWAP) continue;
     atomic_fetch_add(&swaps_seen, 1);
@@ -65,33 +54,18 @@ static void rival_exec(void *handle, weir_operation *operations, size_t count, i
       struct rival *rival = &rivals[j];
       if (rival->key == NULL || !is_about(&operations[i], rival->key)) continue;
       bool wrote =
-          rival->writes_left != 0 && write_first(handle, &operations[i], rival->only_lowering);
+          rival->writes_left != 0 && write_first(inner, &operations[i], rival->only_lowering);
       if (wrote && rival->writes_left > 0) rival->writes_left--;
     }
   }
-  weir_store_exec(handle, operations, count, deadline_us, message);
 }
-
-static void rival_close(void *handle) {
-  weir_store_close(handle);
-}
-
-static const weir_backend rival_backend = {
-    .size = sizeof(weir_backend),
-    .name = "rival",
-    .schemes = (const weir_scheme[]){{"rival", 0}, {NULL, 0}},
-    .options = (const char *const[]){NULL},
-    .traits = WEIR_TRAIT_SWAP,
-    .open = rival_open,
-    .exec = rival_exec,
-    .close = rival_close,
-};
 
 static void open_rival(world *w, const char *rules, int64_t deadline_us) {
   weir_limiter_options options = {.deadline_us = deadline_us};
   for (size_t i = 0; i < RIVALS; i++)
     rivals[i].key = NULL;
-  world_open_backend(w, &rival_backend, "rival:", rules, &options);
+  world_open_backend(w, &fake_backend, "fake:", rules, &options);
+  the_fake.before = compete;
   swaps_seen = 0;
 }
 
@@ -266,23 +240,23 @@ static bool late_second_round(void) {
   weir_limiter_options options = {.deadline_us = DEADLINE_US, .flags = WEIR_NO_LOCAL_DENIAL};
   weir_request requests[] = {{.key = "full", .key_length = 4, .cost = 1},
                              {.key = "seen", .key_length = 4, .cost = 1}};
-  world_open_backend(&w, &spy_backend, "spy:", "fixed-window:2/1h", &options);
+  world_open_backend(&w, &fake_backend, "fake:", "fixed-window:2/1h", &options);
   weir_limiter *other = world_limiter(&w, "fixed-window:2/1h", &options);
   limiter_take(other, "full", 2); /* this limiter does not know */
   world_take(&w, "seen", 1);
   world_take(&w, "seen", 2); /* denied: the next touch looks first */
-  spy_forget();
-  the_spy.delay_us = CHARGE_US;
+  fake_forget();
+  the_fake.delay_us = CHARGE_US;
   int64_t began_us = weir_monotonic_us();
   weir_limiter_decide(w.limiter, requests, 2, NULL);
   bool shown = weir_monotonic_us() - began_us - CHARGE_US < DEADLINE_US; /* of two rounds */
-  the_spy.delay_us = 0;
+  the_fake.delay_us = 0;
   if (shown) {
     assert_int_equal(requests[0].status, WEIR_OK);
     assert_false(requests[0].decision.allowed);
     assert_int_equal(requests[1].status, WEIR_TIMEOUT);
-    assert_int_equal(the_spy.counts.of_kind[WEIR_SUB], 1);
-    assert_int_equal(the_spy.counts.of_kind[WEIR_ADD], 1);
+    assert_int_equal(the_fake.counts.of_kind[WEIR_SUB], 1);
+    assert_int_equal(the_fake.counts.of_kind[WEIR_ADD], 1);
     assert_int_equal(limiter_peek(other, "full", 1).remaining, 0);
     assert_int_equal(limiter_peek(other, "seen", 1).remaining, 1);
   }
@@ -300,16 +274,16 @@ static void the_reserve_is_for_giving_back_alone(void **state) {
  */
 
 static int round_trips_of(weir_limiter *limiter) {
-  spy_forget();
+  fake_forget();
   assert_true(limiter_take(limiter, "k", 1).allowed);
-  return the_spy.counts.round_trips;
+  return the_fake.counts.round_trips;
 }
 
 /* Another takes between every two of its own: what it kept is stale each time. */
 static void whoever_met_a_conflict_looks_first_for_a_second(void **state) {
   world w;
   (void)state;
-  world_open_backend(&w, &spy_backend, "spy:", "token-bucket:1000/1s", NULL);
+  world_open_backend(&w, &fake_backend, "fake:", "token-bucket:1000/1s", NULL);
   weir_limiter *other = world_limiter(&w, "token-bucket:1000/1s", NULL);
   assert_int_equal(round_trips_of(w.limiter), 2); /* look, create */
   assert_int_equal(round_trips_of(other), 2);

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "limiter/spy.h"
+#include "fixture/fake.h"
 #include "limiter/stores.h"
 #include "limiter/world.h"
 
@@ -224,8 +224,8 @@ static void a_leaky_bucket_a_log_and_a_delayed_decision_keep_their_charge(void *
 
 static weir_status refund_with_fault(world *w, weir_decision *taken, weir_operation_kind kind,
                                      weir_outcome outcome, bool executed) {
-  spy_forget();
-  spy_fail_next(kind, outcome, executed);
+  fake_forget();
+  fake_fail_next(kind, outcome, executed);
   return weir_limiter_refund(w->limiter, "k", 1, 3, taken, NULL);
 }
 
@@ -234,7 +234,7 @@ static weir_status refund_with_fault(world *w, weir_decision *taken, weir_operat
 static void an_unknown_outcome_takes_the_cost_off_and_other_failures_do_not(void **state) {
   world w;
   (void)state;
-  world_open_backend(&w, &spy_backend, "spy:", "fixed-window:9/1h", NULL);
+  world_open_backend(&w, &fake_backend, "fake:", "fixed-window:9/1h", NULL);
   weir_decision taken = world_take(&w, "k", 5);
   assert_int_equal(refund_with_fault(&w, &taken, WEIR_SUB, WEIR_NOT_SENT, false), WEIR_UNAVAILABLE);
   assert_int_equal(taken.cost, 5);
@@ -253,7 +253,7 @@ static void an_unknown_outcome_takes_the_cost_off_and_other_failures_do_not(void
 static void a_refund_that_failed_halfway_is_of_unknown_outcome(void **state) {
   world w;
   (void)state;
-  world_open_backend(&w, &spy_backend, "spy:", "fixed-window:9/1h;fixed-window:9/1d", NULL);
+  world_open_backend(&w, &fake_backend, "fake:", "fixed-window:9/1h;fixed-window:9/1d", NULL);
   weir_decision taken = world_take(&w, "k", 5);
   assert_int_equal(refund_with_fault(&w, &taken, WEIR_SUB, WEIR_NOT_SENT, false),
                    WEIR_UNKNOWN_OUTCOME);

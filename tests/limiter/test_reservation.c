@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "limiter/spy.h"
+#include "fixture/fake.h"
 #include "limiter/stores.h"
 #include "limiter/world.h"
 
@@ -263,19 +263,19 @@ static void assert_over(weir_status (*end)(weir_reservation *, weir_message *),
 static void a_reservation_ends_once(void **state) {
   world w;
   (void)state;
-  world_open_backend(&w, &spy_backend, "spy:", "fixed-window:9/1h", NULL);
+  world_open_backend(&w, &fake_backend, "fake:", "fixed-window:9/1h", NULL);
   weir_reservation *committed = reserve(w.limiter, request_of("k", 2));
   weir_reservation *cancelled = reserve(w.limiter, request_of("k", 3));
   assert_int_equal(weir_reservation_commit(committed, NULL), WEIR_OK);
   assert_int_equal(weir_reservation_cancel(cancelled, NULL), WEIR_OK);
-  spy_forget();
+  fake_forget();
   assert_over(weir_reservation_commit, committed, "committed");
   assert_over(weir_reservation_cancel, committed, "committed");
   assert_over(weir_reservation_commit, cancelled, "cancelled");
   assert_over(weir_reservation_cancel, cancelled, "cancelled");
   assert_over(weir_reservation_commit, NULL, "NULL");
   assert_over(weir_reservation_cancel, NULL, "NULL");
-  assert_int_equal(the_spy.counts.commands, 0);
+  assert_int_equal(the_fake.counts.commands, 0);
   assert_int_equal(world_peek(&w, "k", 1).remaining, 7);
   weir_reservation_destroy(committed);
   weir_reservation_destroy(cancelled);
@@ -288,13 +288,13 @@ static void a_cancel_whose_answer_is_lost_is_over(void **state) {
   (void)state;
   for (int executed = 0; executed < 2; executed++) {
     world w;
-    world_open_backend(&w, &spy_backend, "spy:", "fixed-window:9/1h", NULL);
+    world_open_backend(&w, &fake_backend, "fake:", "fixed-window:9/1h", NULL);
     weir_reservation *reservation = reserve(w.limiter, request_of("k", 3));
-    spy_forget();
-    spy_fail_next(WEIR_SUB, WEIR_UNKNOWN, executed != 0);
+    fake_forget();
+    fake_fail_next(WEIR_SUB, WEIR_UNKNOWN, executed != 0);
     assert_int_equal(weir_reservation_cancel(reservation, NULL), WEIR_UNKNOWN_OUTCOME);
     assert_over(weir_reservation_cancel, reservation, "cancelled");
-    assert_int_equal(the_spy.counts.of_kind[WEIR_SUB], 1);
+    assert_int_equal(the_fake.counts.of_kind[WEIR_SUB], 1);
     weir_reservation_destroy(reservation);
     assert_int_equal(world_peek(&w, "k", 1).remaining, executed ? 9 : 6);
     world_close(&w);

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "limiter/spy.h"
+#include "fixture/fake.h"
 #include "limiter/stores.h"
 #include "limiter/world.h"
 
@@ -137,10 +137,10 @@ static void another_decision_in_the_same_place_is_another(void **state) {
 static void a_refund_whose_answer_is_lost_is_not_there_to_cancel(void **state) {
   world w;
   (void)state;
-  world_open_backend(&w, &spy_backend, "spy:", "fixed-window:9/1h", NULL);
+  world_open_backend(&w, &fake_backend, "fake:", "fixed-window:9/1h", NULL);
   weir_request request = request_of("k", 3);
   weir_reservation *reservation = reserve_in_place(w.limiter, &request);
-  spy_fail_next(WEIR_SUB, WEIR_UNKNOWN, true);
+  fake_fail_next(WEIR_SUB, WEIR_UNKNOWN, true);
   assert_int_equal(weir_limiter_refund(w.limiter, "k", 1, 3, &request.decision, NULL),
                    WEIR_UNKNOWN_OUTCOME);
   cancel(reservation);

@@ -1,4 +1,4 @@
-/* Round trips and commands per decision, counted by a spy. */
+/* Round trips and commands per decision, counted by a fake store. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,18 +7,18 @@
 
 #include <cmocka.h>
 
-#include "limiter/spy.h"
+#include "fixture/fake.h"
 #include "limiter/world.h"
 
 static void open_spy(world *w, const char *rules, const weir_limiter_options *options) {
-  world_open_backend(w, &spy_backend, "spy:", rules, options);
+  world_open_backend(w, &fake_backend, "fake:", rules, options);
 }
 
 /* What was needed since the last time. */
 static void assert_needed(int round_trips, int commands) {
-  assert_int_equal(the_spy.counts.round_trips, round_trips);
-  assert_int_equal(the_spy.counts.commands, commands);
-  spy_forget();
+  assert_int_equal(the_fake.counts.round_trips, round_trips);
+  assert_int_equal(the_fake.counts.commands, commands);
+  fake_forget();
 }
 
 static void a_fixed_window_needs_one_command(void **state) {
@@ -27,7 +27,7 @@ static void a_fixed_window_needs_one_command(void **state) {
   open_spy(&w, "fixed-window:9/1m", NULL);
   for (int i = 0; i < 3; i++) {
     world_take(&w, "k", 1);
-    assert_int_equal(the_spy.counts.of_kind[WEIR_ADD], 1);
+    assert_int_equal(the_fake.counts.of_kind[WEIR_ADD], 1);
     assert_needed(1, 1);
   }
   world_close(&w);
@@ -47,10 +47,10 @@ static void up_to_four_packed_cells_need_two_commands_at_first(void **state) {
       snprintf(key, sizeof key, "%d", (int)second);
       world_set(&w, second * SECOND_US);
       world_take(&w, key, 1);
-      assert_int_equal(the_spy.counts.of_kind[WEIR_ADD], 1);
-      assert_int_equal(the_spy.counts.round_trips, 1);
-      assert_in_range(the_spy.counts.commands, 1, second % 60 < 58 ? 2 : 3); /* see below */
-      spy_forget();
+      assert_int_equal(the_fake.counts.of_kind[WEIR_ADD], 1);
+      assert_int_equal(the_fake.counts.round_trips, 1);
+      assert_in_range(the_fake.counts.commands, 1, second % 60 < 58 ? 2 : 3); /* see below */
+      fake_forget();
     }
     world_close(&w);
   }
@@ -127,11 +127,11 @@ static void a_request_denied_by_its_own_increment_needs_two_round_trips(void **s
   (void)state;
   open_spy(&w, "sliding-window:9/1m", NULL);
   world_take(&w, "k", 9);
-  spy_forget();
+  fake_forget();
   assert_false(world_take(&w, "k", 1).allowed);
-  assert_int_equal(the_spy.counts.of_kind[WEIR_ADD], 1);
-  assert_int_equal(the_spy.counts.of_kind[WEIR_SUB], 1);
-  assert_int_equal(the_spy.counts.round_trips, 2);
+  assert_int_equal(the_fake.counts.of_kind[WEIR_ADD], 1);
+  assert_int_equal(the_fake.counts.of_kind[WEIR_SUB], 1);
+  assert_int_equal(the_fake.counts.round_trips, 2);
   world_close(&w);
 }
 
@@ -141,19 +141,19 @@ static void a_key_that_was_denied_is_looked_at_before_it_is_charged(void **state
   open_spy(&w, "sliding-window:9/1m", NULL);
   world_take(&w, "k", 9);
   world_take(&w, "k", 1);
-  spy_forget();
+  fake_forget();
   world_set(&w, 60000);
   assert_false(world_take(&w, "k", 1).allowed);
-  assert_int_equal(the_spy.counts.of_kind[WEIR_ADD], 0);
-  assert_int_equal(the_spy.counts.round_trips, 1);
-  spy_forget();
+  assert_int_equal(the_fake.counts.of_kind[WEIR_ADD], 0);
+  assert_int_equal(the_fake.counts.round_trips, 1);
+  fake_forget();
   world_set(&w, 61 * SECOND_US); /* one fits again: look, then charge */
   assert_true(world_take(&w, "k", 1).allowed);
-  assert_int_equal(the_spy.counts.round_trips, 2);
-  spy_forget();
+  assert_int_equal(the_fake.counts.round_trips, 2);
+  fake_forget();
   world_set(&w, 64 * SECOND_US); /* and from then on no look is needed */
   assert_true(world_take(&w, "k", 1).allowed);
-  assert_int_equal(the_spy.counts.round_trips, 1);
+  assert_int_equal(the_fake.counts.round_trips, 1);
   world_close(&w);
 }
 
@@ -162,17 +162,17 @@ static void a_key_under_attack_is_read_once_in_50_ms(void **state) {
   (void)state;
   open_spy(&w, "sliding-window:9/1m", NULL);
   world_take(&w, "k", 9);
-  spy_forget();
+  fake_forget();
   for (int64_t ms = 0; ms < 1000; ms++) {
     world_set(&w, ms * 1000);
     for (int i = 0; i < 20; i++)
       assert_false(world_take(&w, "k", 1).allowed);
   }
   print_message("20000 denied requests within 1 s: %d round trips, %d commands\n",
-                the_spy.counts.round_trips, the_spy.counts.commands);
-  assert_in_range(the_spy.counts.round_trips, 1, 1 + 20);
-  assert_int_equal(the_spy.counts.of_kind[WEIR_ADD], 1);
-  assert_int_equal(the_spy.counts.of_kind[WEIR_SUB], 1);
+                the_fake.counts.round_trips, the_fake.counts.commands);
+  assert_in_range(the_fake.counts.round_trips, 1, 1 + 20);
+  assert_int_equal(the_fake.counts.of_kind[WEIR_ADD], 1);
+  assert_int_equal(the_fake.counts.of_kind[WEIR_SUB], 1);
   world_close(&w);
 }
 
@@ -234,7 +234,7 @@ static void a_peek_only_reads(void **state) {
   (void)state;
   open_spy(&w, "sliding-window:9/1m", NULL);
   world_peek(&w, "k", 1);
-  assert_int_equal(the_spy.counts.of_kind[WEIR_GET], the_spy.counts.commands);
+  assert_int_equal(the_fake.counts.of_kind[WEIR_GET], the_fake.counts.commands);
   assert_needed(1, 2);
   world_close(&w);
 }
@@ -244,8 +244,8 @@ static void a_reset_only_drops(void **state) {
   (void)state;
   open_spy(&w, "sliding-window:9/1m", NULL);
   world_reset(&w, "k");
-  assert_int_equal(the_spy.counts.of_kind[WEIR_DROP], the_spy.counts.commands);
-  assert_int_equal(the_spy.counts.round_trips, 1);
+  assert_int_equal(the_fake.counts.of_kind[WEIR_DROP], the_fake.counts.commands);
+  assert_int_equal(the_fake.counts.round_trips, 1);
   world_close(&w);
 }
 
@@ -255,15 +255,15 @@ static void a_denial_settles_everyone_who_waits_behind_it(void **state) {
   weir_request requests[ASKING];
   int admitted = 0;
   (void)state;
-  world_open_backend(&w, &spy_backend, "spy:", "fixed-window:1/1m", NULL);
-  spy_forget();
+  world_open_backend(&w, &fake_backend, "fake:", "fixed-window:1/1m", NULL);
+  fake_forget();
   for (int i = 0; i < ASKING; i++)
     requests[i] = (weir_request){.key = "k", .key_length = 1, .cost = 1};
   assert_int_equal(weir_limiter_decide(w.limiter, requests, ASKING, NULL), WEIR_OK);
   for (int i = 0; i < ASKING; i++)
     admitted += requests[i].decision.allowed;
   assert_int_equal(admitted, 1);
-  assert_in_range(the_spy.counts.round_trips, 1, 3); /* charge; charge and take back */
+  assert_in_range(the_fake.counts.round_trips, 1, 3); /* charge; charge and take back */
   world_close(&w);
 }
 

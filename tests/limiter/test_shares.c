@@ -50,6 +50,7 @@ static void a_share_is_rounded_down_and_one_at_least(void **state) {
       {"token-bucket:100/1m,burst=20", 8, 12, 2},
       {"token-bucket:100/1m,burst=7", 8, 12, 1},
       {"token-bucket:5/1m,burst=800", 8, 1, 100},
+      {"token-bucket:5/1m,burst=800,lease=1s", 8, 1, 100},
       {"leaky-bucket:100/1m,queue=50", 8, 12, 6}, /* 51 places, the one in front among them */
       {"leaky-bucket:100/1m", 8, 12, 1},
       {"token-bucket:1000000/1ms", 2, 500000, 500000},

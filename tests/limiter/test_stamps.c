@@ -1,5 +1,5 @@
 /* What is charged arrives within the deadline of its stamp, wherever the thread is held up. Time is
- * made up: it passes only in the reading of the clock at which the thread stalls. */
+ * made up: it passes only where the thread stalls, in a reading of the clock or in the store. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,16 +8,21 @@
 #include <weir/backend.h>
 #include <weir/weir.h>
 
+#include "store/store.h"
+
 enum { DEADLINE_US = 20000, STALL_US = 60000, READINGS_MOST = 12 };
 
 static int64_t time_us;
 static int readings;
+static int monotonic_readings;
 static int stalls_at;
+static bool stalls_in_exec;
 
 /* NOLINTBEGIN(bugprone-reserved-identifier): the linker wants this name */
 int64_t __wrap_weir_monotonic_us(void);
 
 int64_t __wrap_weir_monotonic_us(void) {
+  monotonic_readings++;
   return time_us;
 }
 /* NOLINTEND(bugprone-reserved-identifier) */
@@ -29,33 +34,71 @@ static int64_t read_and_stall(void *context) {
   return read_us;
 }
 
-static weir_limiter *open_limiter(weir_store **store) {
-  weir_limiter *limiter;
+/* The embedded store, as one in which nobody waits and as one in which somebody may; it notes when
+ * charges arrive. */
+static int64_t arrived_us;
+
+static weir_status inner_open(const weir_url *url, int64_t timeout_us, void **handle,
+                              weir_message *message) {
+  weir_store *inner;
+  (void)url;
+  (void)timeout_us;
+  weir_status status = weir_store_open("memory:", &inner, message);
+  if (status == WEIR_OK) *handle = inner;
+  return status;
+}
+
+static void inner_exec(void *handle, weir_operation *operations, size_t count, int64_t deadline_us,
+                       weir_message *message) {
+  if (stalls_in_exec) time_us += STALL_US;
+  for (size_t i = 0; i < count; i++)
+    if (operations[i].kind == WEIR_ADD) arrived_us = time_us;
+  weir_store_exec(handle, operations, count, deadline_us, message);
+}
+
+static void inner_close(void *handle) {
+  weir_store_close(handle);
+}
+
+static weir_backend backend_of(unsigned traits) {
+  static const weir_scheme schemes[] = {{"stamps", 0}, {NULL, 0}};
+  static const char *const options[] = {NULL};
+  return (weir_backend){.size = sizeof(weir_backend),
+                        .name = "stamps",
+                        .schemes = schemes,
+                        .options = options,
+                        .traits = traits,
+                        .open = inner_open,
+                        .exec = inner_exec,
+                        .close = inner_close};
+}
+
+/* How many of two requests were admitted, each of them soon enough: its charge arrived within the
+ * deadline, and so did the answer where the store may have kept it waiting. */
+static int admitted_in_time(unsigned traits, int stall) {
+  const weir_backend backend = backend_of(traits);
   const weir_limiter_options options = {.size = sizeof options,
                                         .clock = {.now_us = read_and_stall},
                                         .deadline_us = DEADLINE_US,
                                         .fallback = WEIR_FALLBACK_NONE};
-  time_us = INT64_C(1700000000000000);
-  readings = 0;
-  assert_int_equal(weir_store_open("memory:", store, NULL), WEIR_OK);
-  assert_int_equal(weir_limiter_create(*store, "sliding-window:1000/1m", &options, &limiter, NULL),
-                   WEIR_OK);
-  return limiter;
-}
-
-/* How many of two requests were admitted, each of them soon enough. */
-static int admitted_in_time(int stall) {
   weir_store *store;
-  weir_limiter *limiter = open_limiter(&store);
+  weir_limiter *limiter;
   weir_request requests[2] = {{.key = "a", .key_length = 1, .cost = 1},
                               {.key = "b", .key_length = 1, .cost = 1}};
   int admitted = 0;
+  time_us = INT64_C(1700000000000000);
+  readings = 0;
   stalls_at = stall;
+  assert_int_equal(weir_store_open_backend(&backend, "stamps:", &store, NULL), WEIR_OK);
+  assert_int_equal(weir_limiter_create(store, "sliding-window:1000/1m", &options, &limiter, NULL),
+                   WEIR_OK);
   weir_limiter_decide(limiter, requests, 2, NULL);
   for (int i = 0; i < 2; i++) {
     if (requests[i].status != WEIR_OK) continue;
     admitted += requests[i].decision.allowed;
-    assert_in_range(time_us - requests[i].decision.at_us, 0, DEADLINE_US);
+    assert_in_range(arrived_us - requests[i].decision.at_us, 0, DEADLINE_US);
+    if (!(traits & WEIR_TRAIT_IMMEDIATE))
+      assert_in_range(time_us - requests[i].decision.at_us, 0, DEADLINE_US);
   }
   weir_limiter_destroy(limiter);
   weir_store_close(store);
@@ -64,12 +107,45 @@ static int admitted_in_time(int stall) {
 
 static void no_stall_makes_a_stamp_too_old(void **state) {
   (void)state;
-  assert_int_equal(admitted_in_time(0), 2);
-  for (int stall = 1; stall <= READINGS_MOST; stall++)
-    admitted_in_time(stall);
+  for (unsigned traits = 0; traits <= WEIR_TRAIT_IMMEDIATE; traits += WEIR_TRAIT_IMMEDIATE) {
+    stalls_in_exec = false;
+    assert_int_equal(admitted_in_time(traits, 0), 2);
+    for (int stall = 1; stall <= READINGS_MOST; stall++)
+      admitted_in_time(traits, stall);
+    stalls_in_exec = true;
+    assert_int_equal(admitted_in_time(traits, 0), 0);
+  }
+}
+
+/* One of them is the embedded store's own. */
+static void a_store_without_waiting_costs_few_readings(void **state) {
+  const weir_limiter_options options = {
+      .size = sizeof options, .clock = {.now_us = read_and_stall}, .deadline_us = DEADLINE_US};
+  weir_store *store;
+  weir_limiter *limiter;
+  weir_decision decision;
+  const int expected[] = {2, 3, 1}; /* admitted; charged and taken back; denied by what is known */
+  (void)state;
+  stalls_at = 0;
+  assert_int_equal(weir_store_open("memory:", &store, NULL), WEIR_OK);
+  assert_int_equal(weir_limiter_create(store, "fixed-window:1/1h", &options, &limiter, NULL),
+                   WEIR_OK);
+  for (int take = 0; take < 3; take++) {
+    readings = monotonic_readings = 0;
+    assert_int_equal(weir_limiter_take(limiter, "a", 1, 1, &decision, NULL), WEIR_OK);
+    assert_int_equal(decision.allowed, take == 0);
+    assert_int_equal(decision.source == WEIR_SOURCE_LOCAL, take == 2);
+    assert_int_equal(readings, expected[take]);
+    assert_in_range(monotonic_readings, 0, expected[take] - 1);
+  }
+  weir_limiter_destroy(limiter);
+  weir_store_close(store);
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(no_stall_makes_a_stamp_too_old)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(no_stall_makes_a_stamp_too_old),
+      cmocka_unit_test(a_store_without_waiting_costs_few_readings),
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

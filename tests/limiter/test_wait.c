@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "limiter/spy.h"
+#include "fixture/fake.h"
 #include "limiter/stores.h"
 #include "limiter/world.h"
 
@@ -197,7 +197,7 @@ static void a_window_is_asked_again_only_when_it_can_fit(void **state) {
   weir_limiter *limiter;
   (void)state;
   options.size = sizeof options;
-  assert_int_equal(weir_store_open_backend(&spy_backend, "spy:", &store, NULL), WEIR_OK);
+  assert_int_equal(weir_store_open_backend(&fake_backend, "fake:", &store, NULL), WEIR_OK);
   assert_int_equal(weir_limiter_create(store, "fixed-window:1/1s", &options, &limiter, NULL),
                    WEIR_OK);
   for (int64_t i = 0, before_us = 0; i < 3; i++, before_us = decision.at_us) {
@@ -206,7 +206,7 @@ static void a_window_is_asked_again_only_when_it_can_fit(void **state) {
     assert_true(decision.allowed);
     assert_true(decision.at_us / SECOND_US > before_us / SECOND_US);
   }
-  assert_in_range(the_spy.counts.round_trips, 3, 40);
+  assert_in_range(the_fake.counts.round_trips, 3, 40);
   weir_limiter_destroy(limiter);
   weir_store_close(store);
 }

@@ -175,6 +175,59 @@ static void a_policys_own_limiter_warns_nobody(void **state) {
   world_close(&w);
 }
 
+/* Of 64 processes, unless the options say otherwise. Nothing answers at these addresses, and
+ * nothing is asked. */
+static void short_leases_of_buckets_warn_where_swaps_can_fail(void **state) {
+  static const char memcached[] = "memcached://127.0.0.1:1";
+  static const struct {
+    const char *url, *rules;
+    uint32_t processes;
+    unsigned flags;
+    const char *warning; /* NULL: none */
+  } cases[] = {
+      {memcached, "token-bucket:100/1s,burst=1000,lease=127ms", 0, 0,
+       "rule 1 has lease=127ms: 64 processes would swap its bucket too often, at round trips of "
+       "200 us; lease=128ms would do, and processes=63 would do if there are no more"},
+      {memcached, "token-bucket:100/1s,burst=1000,lease=128ms", 0, 0, NULL},
+      {memcached, "quota:9/1d,lease=1s;token-bucket:20000/1s,burst=2000,lease=10ms", 8, 0,
+       "rule 2 has lease=10ms: 8 processes would swap its bucket too often, at round trips of "
+       "200 us; lease=16ms would do, and processes=5 would do if there are no more"},
+      {memcached, "token-bucket:20000/1s,burst=2000,lease=25ms", 50, 0,
+       "rule 1 has lease=25ms: 50 processes would swap its bucket too often, at round trips of "
+       "200 us; lease=100ms,burst=8000 would do, and processes=12 would do if there are no more"},
+      {memcached, "token-bucket:20000/1s,burst=2000,lease=1ms", 501, 0,
+       "rule 1 has lease=1ms: 501 processes would swap its bucket too often, at round trips of "
+       "200 us; processes=1 would do if there are no more"},
+      {memcached, "token-bucket:1000000000/1s,burst=1000000000,lease=1ms", 400, 0,
+       "rule 1 has lease=1ms: 400 processes would swap its bucket too often, at round trips of "
+       "200 us; processes=1 would do if there are no more"},
+      {memcached, "token-bucket:20000/1s,lease=1ms", 1, 0, NULL},
+      {memcached, "token-bucket:20000/1s,lease=1ms", 64, WEIR_NO_LEASES, NULL},
+      {memcached, "token-bucket:20000/1s", 64, 0, NULL},
+      {memcached, "sliding-window:20000/1s,lease=1ms", 64, 0, NULL},
+      {"redis://127.0.0.1:1", "token-bucket:20000/1s,lease=1ms", 64, 0, NULL},
+      {"memory:", "token-bucket:20000/1s,lease=1ms", 64, 0, NULL},
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    weir_store *store;
+    weir_limiter *limiter;
+    const weir_limiter_options options = {.size = sizeof options,
+                                          .processes = cases[i].processes,
+                                          .fallback = WEIR_FALLBACK_NONE,
+                                          .flags = cases[i].flags};
+    assert_int_equal(weir_store_open(cases[i].url, &store, NULL), WEIR_OK);
+    assert_int_equal(weir_limiter_create(store, cases[i].rules, &options, &limiter, NULL), WEIR_OK);
+    if (cases[i].warning == NULL)
+      assert_no_warning(limiter);
+    else
+      assert_string_equal(weir_limiter_warning(limiter), cases[i].warning);
+    assert_int_equal(count_warnings(limiter), cases[i].warning != NULL);
+    weir_limiter_destroy(limiter);
+    weir_store_close(store);
+  }
+}
+
 static void *come_and_go(void *store) {
   for (int i = 0; i < 200; i++) {
     weir_limiter *limiter;
@@ -217,6 +270,7 @@ int main(void) {
       cmocka_unit_test(whatever_changes_the_decision_is_another_meaning),
       cmocka_unit_test(each_rule_that_shares_and_each_other_reason_is_told),
       cmocka_unit_test(only_living_limiters_on_the_same_store_count),
+      cmocka_unit_test(short_leases_of_buckets_warn_where_swaps_can_fail),
       cmocka_unit_test(a_policys_own_limiter_warns_nobody),
       cmocka_unit_test(limiters_may_come_and_go_in_any_thread),
   };

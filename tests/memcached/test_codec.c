@@ -258,8 +258,8 @@ static weir_greeting_answer hear(weir_greeting *greeting, const char *bytes, boo
 static void a_greeting_finds_the_dialect(void **state) {
   (void)state;
   weir_message message = {""};
-  const weir_memcached_hello hello = {.wanted = WEIR_DIALECT_AUTO};
-  weir_greeting greeting = {.settings = &hello};
+  const weir_memcached_login login = {.wanted = WEIR_DIALECT_AUTO};
+  weir_greeting greeting = {.settings = &login};
   assert_int_equal(hear(&greeting, "", false, &message), WEIR_GREETING_SAY);
   assert_memory_equal(greeting.say, "mn\r\n", 4);
   assert_int_equal(hear(&greeting, "M", false, &message), WEIR_GREETING_MORE);
@@ -271,8 +271,8 @@ static void a_greeting_finds_the_dialect(void **state) {
 static void a_greeting_falls_back_once(void **state) {
   (void)state;
   weir_message message = {""};
-  const weir_memcached_hello hello = {.wanted = WEIR_DIALECT_AUTO};
-  weir_greeting greeting = {.settings = &hello};
+  const weir_memcached_login login = {.wanted = WEIR_DIALECT_AUTO};
+  weir_greeting greeting = {.settings = &login};
   assert_int_equal(hear(&greeting, "", false, &message), WEIR_GREETING_SAY);
   assert_int_equal(hear(&greeting, "", true, &message), WEIR_GREETING_RECONNECT);
   assert_int_equal(hear(&greeting, "", false, &message), WEIR_GREETING_SAY);
@@ -290,9 +290,9 @@ static void a_login_comes_first_and_is_never_repeated_to_anyone(void **state) {
   static const char login[] = "set weir:auth 0 -1 10\r\nann s3cret\r\n";
   (void)state;
   weir_message message = {""};
-  weir_memcached_hello hello;
-  assert_true(weir_memcached_hello_write(&hello, WEIR_DIALECT_AUTO, "ann", "s3cret"));
-  weir_greeting greeting = {.settings = &hello};
+  weir_memcached_login own_login;
+  assert_true(weir_memcached_login_write(&own_login, WEIR_DIALECT_AUTO, "ann", "s3cret"));
+  weir_greeting greeting = {.settings = &own_login};
   assert_int_equal(hear(&greeting, "", false, &message), WEIR_GREETING_SAY);
   assert_int_equal(greeting.say_length, sizeof login - 1);
   assert_memory_equal(greeting.say, login, sizeof login - 1);
@@ -314,8 +314,8 @@ static void a_server_that_speaks_tls_is_named(void **state) {
   static const char alert[] = "\x15\x03\x01\x00\x02\x02\x46";
   (void)state;
   weir_message message = {""};
-  const weir_memcached_hello hello = {.wanted = WEIR_DIALECT_AUTO};
-  weir_greeting greeting = {.settings = &hello};
+  const weir_memcached_login login = {.wanted = WEIR_DIALECT_AUTO};
+  weir_greeting greeting = {.settings = &login};
   assert_int_equal(hear(&greeting, "", false, &message), WEIR_GREETING_SAY);
   assert_int_equal(
       weir_memcached_protocol.greet(&greeting, alert, sizeof alert - 1, true, &message),

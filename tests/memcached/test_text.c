@@ -14,7 +14,7 @@ static void numbers_are_written_in_decimal(void **state) {
   } cases[] = {{0, "0"}, {9, "9"}, {10, "10"}, {UINT64_MAX, "18446744073709551615"}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     char text[WEIR_NUMBER_MOST + 1] = "";
-    char *end = weir_number_put(text, cases[i].number);
+    char *end = weir_number_put(text, "", cases[i].number);
     assert_string_equal(text, cases[i].text);
     assert_int_equal(end - text, strlen(text));
   }

@@ -1,5 +1,5 @@
 /* Keys from outside cannot be chosen to share a chain: whoever knows the hash but not the key of
- * the table finds keys that meet elsewhere. Buckets are as many as the keys need. The source is
+ * the store finds keys that meet elsewhere. Buckets are as many as the keys need. The source is
  * included, to look inside, and calloc is the wrapper below. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,7 +7,11 @@
 
 #include <cmocka.h>
 
+#include <sodium.h>
+
+#include "key/key.h"
 #include "memo/table.c" /* NOLINT(bugprone-suspicious-include) */
+#include "store/store.h"
 
 enum { TABLE_KEYS = 16384, CHOSEN = 512, SHARD_BITS = 6, BUCKET_BITS = 6 };
 
@@ -18,12 +22,20 @@ static void choose(const unsigned char *hash_key) {
   uint64_t hash[2];
   unsigned key = 0;
   for (size_t found = 0; found < CHOSEN; key++) {
-    crypto_shorthash_siphashx24((unsigned char *)hash, (const unsigned char *)&key, sizeof key,
-                                hash_key);
+    weir_key_hash(hash_key, &key, sizeof key, hash);
     bool alike =
         (hash[0] & ((1U << SHARD_BITS) - 1)) == 0 && (hash[1] & ((1U << BUCKET_BITS) - 1)) == 0;
     if (alike) chosen[found++] = key;
   }
+}
+
+/* Of the store that the tables belong to. */
+static unsigned char secret[WEIR_KEY_SECRET_BYTES];
+
+static weir_memo_entry *lock_key(weir_table *table, const void *key, size_t key_length) {
+  uint64_t fingerprint[2];
+  weir_key_hash(secret, key, key_length, fingerprint);
+  return weir_table_lock(table, fingerprint);
 }
 
 static size_t longest_chain(const weir_table *table) {
@@ -33,7 +45,7 @@ static size_t longest_chain(const weir_table *table) {
     if (shard == NULL) continue;
     for (size_t at = 0; at <= shard->bucket_mask; at++) {
       size_t length = 0;
-      for (const weir_entry *entry = shard->buckets[at]; entry != NULL; entry = entry->chain)
+      for (const weir_memo_entry *entry = shard->buckets[at]; entry != NULL; entry = entry->chain)
         length++;
       if (length > longest) longest = length;
     }
@@ -42,12 +54,13 @@ static size_t longest_chain(const weir_table *table) {
 }
 
 static size_t flood(const unsigned char *hash_key, const unsigned *keys, unsigned count) {
-  weir_table *table = weir_table_create(TABLE_KEYS, sizeof(weir_memo));
+  weir_table *table = weir_table_create(TABLE_KEYS, sizeof(weir_memo), NULL);
   assert_non_null(table);
-  if (hash_key != NULL) memcpy(table->hash_key, hash_key, sizeof table->hash_key);
+  randombytes_buf(secret, sizeof secret);
+  if (hash_key != NULL) memcpy(secret, hash_key, sizeof secret);
   for (unsigned i = 0; i < count; i++) {
     const unsigned *key = keys != NULL ? &keys[i] : &i;
-    weir_shard_unlock(weir_table_lock(table, key, sizeof *key)->shard);
+    weir_shard_unlock(lock_key(table, key, sizeof *key)->shard);
   }
   size_t longest = longest_chain(table);
   weir_table_destroy(table);
@@ -55,12 +68,12 @@ static size_t flood(const unsigned char *hash_key, const unsigned *keys, unsigne
 }
 
 static void keys_chosen_without_the_key_share_no_chain(void **state) {
-  static const unsigned char known[crypto_shorthash_siphashx24_KEYBYTES];
+  static const unsigned char known[WEIR_KEY_SECRET_BYTES];
   (void)state;
   choose(known);
   size_t longest = flood(NULL, chosen, CHOSEN);
   size_t leaked = flood(known, chosen, CHOSEN);
-  print_message("of %d keys at most %zu in a chain; with the table's key known %zu\n", CHOSEN,
+  print_message("of %d keys at most %zu in a chain; with the store's key known %zu\n", CHOSEN,
                 longest, leaked);
   assert_true(longest < 12);
   assert_true(leaked > 64); /* or this would measure nothing */
@@ -81,15 +94,15 @@ void *__real_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 
 void *__wrap_calloc(size_t count, size_t size) {
-  return no_buckets && size == sizeof(weir_entry *) ? NULL : __real_calloc(count, size);
+  return no_buckets && size == sizeof(weir_memo_entry *) ? NULL : __real_calloc(count, size);
 }
 /* NOLINTEND(bugprone-reserved-identifier) */
 
 static weir_table *fill(unsigned keys) {
-  weir_table *table = weir_table_create(TABLE_KEYS, sizeof(weir_memo));
+  weir_table *table = weir_table_create(TABLE_KEYS, sizeof(weir_memo), NULL);
   assert_non_null(table);
   for (unsigned i = 0; i < keys; i++) {
-    weir_entry *entry = weir_table_lock(table, &i, sizeof i);
+    weir_memo_entry *entry = lock_key(table, &i, sizeof i);
     entry->memo->denied_cost = i + 1;
     weir_shard_unlock(entry->shard);
   }
@@ -106,7 +119,7 @@ static size_t count_buckets(const weir_table *table) {
 static size_t count_remembered(weir_table *table, unsigned keys) {
   size_t remembered = 0;
   for (unsigned i = 0; i < keys; i++) {
-    weir_entry *entry = weir_table_lock(table, &i, sizeof i);
+    weir_memo_entry *entry = lock_key(table, &i, sizeof i);
     remembered += entry->memo->denied_cost == i + 1;
     weir_shard_unlock(entry->shard);
   }
@@ -140,18 +153,19 @@ static void without_memory_for_buckets_keys_are_remembered_all_the_same(void **s
   assert_int_equal(count_buckets(table), SHARDS_MOST * OWN_BUCKETS);
   no_buckets = false;
   assert_int_equal(count_remembered(table, KEYS), KEYS);
-  weir_shard_unlock(weir_table_lock(table, "new", 3)->shard);
+  weir_shard_unlock(lock_key(table, "new", 3)->shard);
   assert_true(count_buckets(table) > (size_t)SHARDS_MOST * OWN_BUCKETS);
   weir_table_destroy(table);
 }
 
-static void no_two_tables_hash_alike(void **state) {
+static void no_two_stores_hash_alike(void **state) {
+  weir_store *one, *other;
   (void)state;
-  weir_table *one = weir_table_create(1, sizeof(weir_memo));
-  weir_table *other = weir_table_create(1, sizeof(weir_memo));
-  assert_memory_not_equal(one->hash_key, other->hash_key, sizeof one->hash_key);
-  weir_table_destroy(one);
-  weir_table_destroy(other);
+  assert_int_equal(weir_store_open("memory:", &one, NULL), WEIR_OK);
+  assert_int_equal(weir_store_open("memory:", &other, NULL), WEIR_OK);
+  assert_memory_not_equal(one->secret, other->secret, sizeof one->secret);
+  weir_store_close(one);
+  weir_store_close(other);
 }
 
 int main(void) {
@@ -160,7 +174,7 @@ int main(void) {
       cmocka_unit_test(a_full_table_has_short_chains),
       cmocka_unit_test(buckets_double_with_the_keys_up_to_the_bound),
       cmocka_unit_test(without_memory_for_buckets_keys_are_remembered_all_the_same),
-      cmocka_unit_test(no_two_tables_hash_alike),
+      cmocka_unit_test(no_two_stores_hash_alike),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,16 +6,21 @@
 
 #include <cmocka.h>
 
+#include "key/key.h"
 #include "memo/table.h"
 
-static weir_entry *lock_number(weir_table *table, int number) {
-  return weir_table_lock(table, &number, sizeof number);
+static const unsigned char secret[WEIR_KEY_SECRET_BYTES] = "of this test";
+
+static weir_memo_entry *lock_number(weir_table *table, int number) {
+  uint64_t fingerprint[2];
+  weir_key_hash(secret, &number, sizeof number, fingerprint);
+  return weir_table_lock(table, fingerprint);
 }
 
 static void remembers_a_key_until_its_place_is_needed(void **state) {
   (void)state;
-  weir_table *table = weir_table_create(1, sizeof(weir_memo));
-  weir_entry *entry = lock_number(table, 1);
+  weir_table *table = weir_table_create(1, sizeof(weir_memo), NULL);
+  weir_memo_entry *entry = lock_number(table, 1);
   entry->memo->denied_cost = 7;
   weir_shard_unlock(entry->shard);
   entry = lock_number(table, 1);
@@ -31,18 +36,18 @@ static void remembers_a_key_until_its_place_is_needed(void **state) {
 
 static void keeps_what_is_in_use_however_many_keys_come(void **state) {
   (void)state;
-  weir_table *table = weir_table_create(4, sizeof(weir_memo));
-  weir_ask waiting = {.cost = 1};
-  weir_entry *busy = lock_number(table, -1);
+  weir_table *table = weir_table_create(4, sizeof(weir_memo), NULL);
+  weir_request_state waiting = {.cost = 1};
+  weir_memo_entry *busy = lock_number(table, -1);
   busy->busy = true;
   busy->memo->denied_cost = 3;
   weir_shard_unlock(busy->shard);
-  weir_entry *wanted = lock_number(table, -2);
-  weir_entry_append(wanted, &waiting);
+  weir_memo_entry *wanted = lock_number(table, -2);
+  weir_memo_entry_append(wanted, &waiting);
   weir_shard_unlock(wanted->shard);
   for (int i = 0; i < 10000; i++)
     weir_shard_unlock(lock_number(table, i)->shard);
-  weir_entry *found = lock_number(table, -1);
+  weir_memo_entry *found = lock_number(table, -1);
   assert_ptr_equal(found, busy);
   assert_int_equal(found->memo->denied_cost, 3);
   weir_shard_unlock(found->shard);
@@ -55,9 +60,9 @@ static void keeps_what_is_in_use_however_many_keys_come(void **state) {
 static void gives_up_first_what_was_not_used_again(void **state) {
   (void)state;
   enum { KEYS = 160 };
-  weir_table *table = weir_table_create(KEYS, sizeof(weir_memo));
+  weir_table *table = weir_table_create(KEYS, sizeof(weir_memo), NULL);
   for (int round = 0; round < 100; round++) {
-    weir_entry *kept = lock_number(table, -1);
+    weir_memo_entry *kept = lock_number(table, -1);
     if (round > 0) assert_int_equal(kept->memo->denied_cost, 9);
     kept->memo->denied_cost = 9;
     weir_shard_unlock(kept->shard);
@@ -67,23 +72,24 @@ static void gives_up_first_what_was_not_used_again(void **state) {
   weir_table_destroy(table);
 }
 
-static size_t length(const weir_ask *ask) {
+static size_t length(const weir_request_state *request) {
   size_t count = 0;
-  for (; ask != NULL; ask = ask->next)
+  for (; request != NULL; request = request->next)
     count++;
   return count;
 }
 
 static void groups_what_fits_under_the_cap_in_order_of_arrival(void **state) {
   (void)state;
-  weir_table *table = weir_table_create(4, sizeof(weir_memo));
-  weir_ask asks[] = {{.cost = 4}, {.cost = 9, .kind = WEIR_ASK_PEEK}, {.cost = 6}, {.cost = 1}};
-  weir_entry *entry = lock_number(table, 1);
+  weir_table *table = weir_table_create(4, sizeof(weir_memo), NULL);
+  weir_request_state requests[] = {
+      {.cost = 4}, {.cost = 9, .kind = WEIR_PEEK}, {.cost = 6}, {.cost = 1}};
+  weir_memo_entry *entry = lock_number(table, 1);
   for (size_t i = 0; i < 4; i++)
-    weir_entry_append(entry, &asks[i]);
-  assert_int_equal(length(weir_entry_take_group(entry, 10)), 3); /* a peek charges nothing */
-  assert_ptr_equal(entry->first_waiting, &asks[3]);
-  assert_int_equal(length(weir_entry_take_group(entry, 10)), 1);
+    weir_memo_entry_append(entry, &requests[i]);
+  assert_int_equal(length(weir_memo_entry_take_group(entry, 10)), 3); /* a peek charges nothing */
+  assert_ptr_equal(entry->first_waiting, &requests[3]);
+  assert_int_equal(length(weir_memo_entry_take_group(entry, 10)), 1);
   assert_null(entry->first_waiting);
   weir_shard_unlock(entry->shard);
   weir_table_destroy(table);
@@ -91,37 +97,38 @@ static void groups_what_fits_under_the_cap_in_order_of_arrival(void **state) {
 
 static void takes_one_even_above_the_cap_and_a_reset_alone(void **state) {
   (void)state;
-  weir_table *table = weir_table_create(4, sizeof(weir_memo));
-  weir_ask asks[] = {{.cost = 40}, {.cost = 1, .kind = WEIR_ASK_RESET}, {.cost = 1}};
-  weir_entry *entry = lock_number(table, 1);
+  weir_table *table = weir_table_create(4, sizeof(weir_memo), NULL);
+  weir_request_state requests[] = {{.cost = 40}, {.cost = 1, .kind = WEIR_RESET}, {.cost = 1}};
+  weir_memo_entry *entry = lock_number(table, 1);
   for (size_t i = 0; i < 3; i++)
-    weir_entry_append(entry, &asks[i]);
+    weir_memo_entry_append(entry, &requests[i]);
   for (size_t i = 0; i < 3; i++) {
-    assert_ptr_equal(weir_entry_take_group(entry, 10), &asks[i]);
-    assert_null(asks[i].next);
+    assert_ptr_equal(weir_memo_entry_take_group(entry, 10), &requests[i]);
+    assert_null(requests[i].next);
   }
   weir_shard_unlock(entry->shard);
   weir_table_destroy(table);
 }
 
 static void takes_alone_what_must_not_share_its_group(void **state) {
-  static const weir_ask loners[] = {{.cost = 1, .kind = WEIR_ASK_TAKE, .alone = true},
-                                    {.cost = 1, .kind = WEIR_ASK_PEEK, .alone = true},
-                                    {.cost = 1, .kind = WEIR_ASK_REFUND},
-                                    {.cost = 1, .kind = WEIR_ASK_RESET}};
+  static const weir_request_state loners[] = {{.cost = 1, .kind = WEIR_TAKE, .alone = true},
+                                              {.cost = 1, .kind = WEIR_PEEK, .alone = true},
+                                              {.cost = 1, .kind = WEIR_REFUND},
+                                              {.cost = 1, .kind = WEIR_RESET}};
   (void)state;
-  weir_table *table = weir_table_create(4, sizeof(weir_memo));
-  weir_entry *entry = lock_number(table, 1);
+  weir_table *table = weir_table_create(4, sizeof(weir_memo), NULL);
+  weir_memo_entry *entry = lock_number(table, 1);
   for (size_t i = 0; i < sizeof loners / sizeof loners[0]; i++) {
-    weir_ask asks[] = {{.cost = 1}, {.cost = 1}, loners[i], loners[i], {.cost = 1}, {.cost = 1}};
+    weir_request_state requests[] = {{.cost = 1}, {.cost = 1}, loners[i],
+                                     loners[i],   {.cost = 1}, {.cost = 1}};
     for (size_t j = 0; j < 6; j++)
-      weir_entry_append(entry, &asks[j]);
-    assert_int_equal(length(weir_entry_take_group(entry, 10)), 2);
+      weir_memo_entry_append(entry, &requests[j]);
+    assert_int_equal(length(weir_memo_entry_take_group(entry, 10)), 2);
     for (size_t j = 2; j < 4; j++) {
-      assert_ptr_equal(weir_entry_take_group(entry, 10), &asks[j]);
-      assert_null(asks[j].next);
+      assert_ptr_equal(weir_memo_entry_take_group(entry, 10), &requests[j]);
+      assert_null(requests[j].next);
     }
-    assert_int_equal(length(weir_entry_take_group(entry, 10)), 2);
+    assert_int_equal(length(weir_memo_entry_take_group(entry, 10)), 2);
     assert_null(entry->first_waiting);
   }
   weir_shard_unlock(entry->shard);
@@ -130,16 +137,16 @@ static void takes_alone_what_must_not_share_its_group(void **state) {
 
 static void lets_anyone_leave_the_line(void **state) {
   (void)state;
-  weir_table *table = weir_table_create(4, sizeof(weir_memo));
-  weir_ask asks[3] = {{.cost = 1}, {.cost = 1}, {.cost = 1}};
-  weir_ask last = {.cost = 1};
-  weir_entry *entry = lock_number(table, 1);
+  weir_table *table = weir_table_create(4, sizeof(weir_memo), NULL);
+  weir_request_state requests[3] = {{.cost = 1}, {.cost = 1}, {.cost = 1}};
+  weir_request_state last = {.cost = 1};
+  weir_memo_entry *entry = lock_number(table, 1);
   for (int leaver = 0; leaver < 3; leaver++) {
     for (size_t i = 0; i < 3; i++)
-      weir_entry_append(entry, &asks[i]);
-    weir_entry_withdraw(entry, &asks[leaver]);
-    weir_entry_append(entry, &last);
-    assert_int_equal(length(weir_entry_take_group(entry, 10)), 3);
+      weir_memo_entry_append(entry, &requests[i]);
+    weir_memo_entry_withdraw(entry, &requests[leaver]);
+    weir_memo_entry_append(entry, &last);
+    assert_int_equal(length(weir_memo_entry_take_group(entry, 10)), 3);
     assert_null(entry->first_waiting);
   }
   weir_shard_unlock(entry->shard);

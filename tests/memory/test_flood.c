@@ -17,7 +17,7 @@ static void choose_names(const struct memory *known) {
   unsigned tried = 0;
   for (size_t found = 0; found < NAMES; tried++) {
     snprintf(names[found], NAME_BYTES, "weir:fw-1000:{%u}:0", tried);
-    found += (fingerprint_of(known, names[found]).low & ((1U << SAME_BITS) - 1)) == 0;
+    found += fingerprint_of(known, names[found]).low >> (64 - SAME_BITS) == 0;
   }
 }
 
@@ -46,7 +46,8 @@ static size_t count_detours(const struct memory *memory, size_t *longest) {
   *longest = 0;
   for (size_t at = 0; at < table->capacity; at++) {
     if (table->entries[at].expiry_us == 0) continue;
-    size_t detour = (at - table->entries[at].fingerprint.low) & (table->capacity - 1);
+    size_t begin = weir_memory_table_place(table, table->entries[at].fingerprint);
+    size_t detour = (at + table->capacity - begin) % table->capacity;
     if (detour > *longest) *longest = detour;
     sum += detour;
   }

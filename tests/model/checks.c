@@ -39,31 +39,34 @@ const struct truth *truth_of(const struct model *model, int rule) {
 /* --- decisions ---------------------------------------------------------------------------------
  */
 
-/* What the asks before this one in its group may take under a rule. */
-static int64_t taken_before(const struct client *client, const weir_ask *ask, int rule) {
+/* What the requests before this one in its group may take under a rule. */
+static int64_t taken_before(const struct client *client, const weir_request_state *request,
+                            int rule) {
   int64_t sum = 0;
-  for (const weir_ask *other = client->asks; other != ask; other++)
-    if (!other->settled || other->decision.allowed) sum += weir_ask_cost(other, (size_t)rule);
+  for (const weir_request_state *other = client->requests; other != request; other++)
+    if (!other->settled || other->decision.allowed) sum += weir_request_cost(other, (size_t)rule);
   return sum;
 }
 
 /* A denial must hold against what was in the store during the request, every charge in flight
- * included, and the asks before it in its group that were not denied themselves. */
-static void check_denial(struct model *model, const struct client *client, const weir_ask *ask) {
-  const struct record *record = record_of(model, client, ask);
+ * included, and the requests before it in its group that were not denied themselves. */
+static void check_denial(struct model *model, const struct client *client,
+                         const weir_request_state *request) {
+  const struct record *record = record_of(model, client, request);
   for (int i = 0; i < (int)model->stack.count; i++) {
-    int64_t cost = ask->up_to ? 1 : weir_ask_cost(ask, (size_t)i);
-    if (cost > 0 && truth_of(model, i)->denies(model, client, i, ask, record,
-                                               cost + taken_before(client, ask, i)))
+    int64_t cost = request->up_to ? 1 : weir_request_cost(request, (size_t)i);
+    if (cost > 0 && truth_of(model, i)->denies(model, client, i, request, record,
+                                               cost + taken_before(client, request, i)))
       return;
   }
   check_fails(model, CHECK_DENIAL, "client %d was denied %" PRId64 " that fitted at E%+" PRId64,
-              world_client_number(model, client), ask->cost, record->stamp_us - model->edge_us);
+              world_client_number(model, client), request->cost, record->stamp_us - model->edge_us);
 }
 
 /* The decision was made for a moment of this request, by this client's clock. */
-static void check_stamp(struct model *model, const struct client *client, const weir_ask *ask) {
-  int64_t at_us = ask->decision.at_us;
+static void check_stamp(struct model *model, const struct client *client,
+                        const weir_request_state *request) {
+  int64_t at_us = request->decision.at_us;
   int64_t first_us = model->one_window ? client->round_us : client->start_us;
   if (at_us < first_us || at_us > world_clock_us(model, client))
     check_fails(model, CHECK_STATUS, "a decision for E%+" PRId64 " was made at E%+" PRId64,
@@ -80,46 +83,59 @@ static void admitted(struct model *model, struct client *client, const struct re
   if (model->gives_back) client->last_taken = (uint8_t)(record - model->world->records + 1);
 }
 
-static void denied(struct model *model, struct client *client, const weir_ask *ask,
+static void denied(struct model *model, struct client *client, const weir_request_state *request,
                    const struct record *record) {
-  check_denial(model, client, ask);
+  check_denial(model, client, request);
   for (int i = 0; i < (int)model->stack.count; i++)
     if (truth_of(model, i)->denied != NULL && record->cost[i] > 0)
       truth_of(model, i)->denied(model, client, i, record);
-  if (!model->terms.local_denial) return;
+  if (!model->settings.local_denial) return;
   client->denied_us = record->stamp_us;
   client->denied_after = record->after;
 }
 
-void check_decision(struct model *model, struct client *client, const weir_ask *ask) {
-  const struct record *record = record_of(model, client, ask);
+void check_decision(struct model *model, struct client *client, const weir_request_state *request) {
+  const struct record *record = record_of(model, client, request);
   model->decisions++;
-  record_answered(model, client, ask);
-  if (ask->status != WEIR_OK && !client->late && !client->lost)
+  record_answered(model, client, request);
+  if (request->status != WEIR_OK && !client->late && !client->lost)
     check_fails(model, CHECK_STATUS, "client %d was told %s for nothing",
-                world_client_number(model, client), weir_status_name(ask->status));
-  if (ask->status == WEIR_OK && ask->kind != WEIR_ASK_REFUND) check_stamp(model, client, ask);
+                world_client_number(model, client), weir_status_name(request->status));
+  bool leased = record->held > 0 && request->decision.source == WEIR_SOURCE_LOCAL;
+  if (request->status == WEIR_OK && request->kind != WEIR_REFUND && !leased)
+    check_stamp(model, client, request);
   if (record->state == ADMITTED) admitted(model, client, record);
-  if (record->state == DENIED) denied(model, client, ask, record);
-  record_tidy(model, client, ask);
+  if (record->state == DENIED) denied(model, client, request, record);
+  record_tidy(model, client, request);
 }
 
 /* Denied out of the memo: as above with what was seen then, and not for long. */
-void check_repeated(struct model *model, struct client *client, const weir_ask *ask) {
-  int64_t stamp_us = ask->decision.at_us;
+void check_repeated(struct model *model, struct client *client, const weir_request_state *request) {
+  int64_t stamp_us = request->decision.at_us;
   model->decisions++;
-  record_answered(model, client, ask);
-  if (ask->decision.allowed || stamp_us - client->denied_us >= REPEAT_US)
+  record_answered(model, client, request);
+  if (request->decision.allowed || stamp_us - client->denied_us >= REPEAT_US)
     check_fails(model, CHECK_REPEAT, "client %d repeats a denial of E%+" PRId64 " at E%+" PRId64,
                 world_client_number(model, client), client->denied_us - model->edge_us,
                 stamp_us - model->edge_us);
-  record_of(model, client, ask)->after = client->denied_after;
-  check_denial(model, client, ask);
-  record_tidy(model, client, ask);
+  record_of(model, client, request)->after = client->denied_after;
+  check_denial(model, client, request);
+  record_tidy(model, client, request);
 }
 
 /* --- the end -----------------------------------------------------------------------------------
  */
+
+static void check_sum(struct model *model) {
+  int64_t sum = 0;
+  for (int i = 0; i < RECORDS_MOST; i++) {
+    const struct record *record = &model->world->records[i];
+    if (record->state == ADMITTED && record->wish == TAKES) sum += record->cost[0];
+  }
+  if (sum < model->scope->delivers)
+    check_fails(model, CHECK_DELIVERY, "%" PRId64 " admitted, %" PRId64 " must be", sum,
+                model->scope->delivers);
+}
 
 /* Nobody does anything any more: what is charged is what must be, but for what faults left behind.
  */
@@ -127,5 +143,6 @@ void check_end(struct model *model) {
   for (int i = 0; i < (int)model->stack.count && !model->world->evicted; i++)
     if (truth_of(model, i)->end != NULL) truth_of(model, i)->end(model, i);
   if (model->linear) order_check(model);
-  if (model->scope->flags & DELIVERY) order_check_delivery(model);
+  if (model->scope->delivers > 0) check_sum(model);
+  if (model->scope->flags & DELIVERY && model->keeps_order) order_check_delivery(model);
 }

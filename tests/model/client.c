@@ -7,21 +7,26 @@
 #include "policy/policy.h"
 #include "truth.h"
 
+size_t client_sent(const struct client *client) {
+  return (size_t)client->returns + client->machine->operation_count;
+}
+
 const struct request *client_next_request(const struct model *model, const struct client *client) {
   if (client->crashed || client->next_request == REQUESTS_MOST) return NULL;
   const struct request *request =
       &model->requests[world_client_number(model, client)][client->next_request];
-  return request->asks[0].given ? request : NULL;
+  return request->wanted[0].given ? request : NULL;
 }
 
 /* Forgets all that can have no effect any more, so that runs which differ in nothing else meet. */
 void client_rest(const struct model *model, struct client *client) {
-  memset(client->machine, 0, weir_machine_bytes(&model->stack));
-  memset(client->asks, 0, sizeof client->asks);
+  memset(client->machine, 0, model->machine_bytes);
+  memset(client->operations, 0, model->operations_bytes);
+  memset(client->requests, 0, sizeof client->requests);
   memset(client->charged, 0, sizeof client->charged);
   memset(client->charged_cell, 0, sizeof client->charged_cell);
   client->deadline_us = client->lands_by_us = client->start_us = 0;
-  client->landed = client->first_record = 0;
+  client->landed = client->returns = client->first_record = 0;
   client->met = 0;
   client->busy = client->paused = client->half = client->late = client->lost = false;
   int number = world_client_number(model, client);
@@ -34,6 +39,7 @@ void client_rest(const struct model *model, struct client *client) {
   if (over) {
     memset(client->memo, 0, weir_memo_bytes(&model->stack));
     memset(client->ends, 0, sizeof client->ends);
+    if (client->wallet != NULL) memset(client->wallet, 0, model->wallet_bytes);
     client->last_taken = 0;
   }
   if (seen_counts) return;
@@ -45,12 +51,12 @@ void client_rest(const struct model *model, struct client *client) {
 static void begin_round(struct model *model, struct client *client) {
   int64_t real = model->world->real_us;
   weir_machine *machine = client->machine;
-  size_t most = weir_machine_actions_most(&model->stack);
-  if (machine->action_count > most)
-    check_fails(model, CHECK_STATUS, "%zu operations where %zu are the most", machine->action_count,
-                most);
-  memset(machine->actions + machine->action_count, 0,
-         (most - machine->action_count) * sizeof *machine->actions);
+  size_t most = weir_machine_operations_most(&model->stack);
+  if (machine->operation_count > most)
+    check_fails(model, CHECK_STATUS, "%zu operations where %zu are the most",
+                machine->operation_count, most);
+  memset(machine->operations + machine->operation_count, 0,
+         (most - machine->operation_count) * sizeof *machine->operations);
   client->landed = 0;
   client->lands_by_us = real > client->deadline_us ? real : client->deadline_us;
   if (machine->phase == WEIR_PHASE_TAKE_BACK) return;
@@ -60,39 +66,71 @@ static void begin_round(struct model *model, struct client *client) {
 
 /* The caller has its answer; what the others of its group need to know is whether it was admitted.
  */
-static void deliver(weir_ask *ask) {
-  bool allowed = ask->decision.allowed;
-  memset(&ask->decision, 0, sizeof ask->decision);
-  ask->decision.allowed = allowed;
+static void deliver(weir_request_state *request) {
+  bool allowed = request->decision.allowed;
+  memset(&request->decision, 0, sizeof request->decision);
+  request->decision.allowed = allowed;
 }
 
 /* The policy LOCAL, with the share of one peer: while the store is away each process admits the
  * whole rule by itself, whatever the store holds. The store of the model always answers; so whoever
  * is admitted here goes over the bound. */
-static void fall_back(const struct model *model, const struct client *client, weir_ask *ask) {
-  weir_source source = ask->away ? WEIR_SOURCE_FALLBACK : WEIR_SOURCE_LATE;
-  if (ask->kind != WEIR_ASK_TAKE || !weir_policy_answers(WEIR_FALLBACK_LOCAL, ask->status)) return;
-  weir_decision answer = weir_policy_decide(WEIR_FALLBACK_LOCAL, source, &model->stack, ask->cost,
-                                            ask->costs, world_clock_us(model, client));
-  if (ask->away || model->mutant->late_admits) answer.allowed = true;
+static void fall_back(const struct model *model, const struct client *client,
+                      weir_request_state *request) {
+  weir_source source = request->away ? WEIR_SOURCE_FALLBACK : WEIR_SOURCE_LATE;
+  if (request->kind != WEIR_TAKE || !weir_policy_answers(WEIR_FALLBACK_LOCAL, request->status))
+    return;
+  weir_decision answer =
+      weir_policy_decide(WEIR_FALLBACK_LOCAL, source, &model->stack, request->cost, request->costs,
+                         world_clock_us(model, client));
+  if (request->away || model->mutant->late_admits) answer.allowed = true;
   if (!answer.allowed) return; /* which denies nothing that the store could be held to */
-  ask->status = WEIR_OK;
-  ask->decision = answer;
+  request->status = WEIR_OK;
+  request->decision = answer;
 }
 
-static void answered(struct model *model, struct client *client, weir_ask *ask) {
-  fall_back(model, client, ask);
-  check_decision(model, client, ask);
-  story_decision(model, client, ask);
-  deliver(ask);
+static void answered(struct model *model, struct client *client, weir_request_state *request) {
+  fall_back(model, client, request);
+  check_decision(model, client, request);
+  story_decision(model, client, request);
+  deliver(request);
+}
+
+static void begin(struct model *model, struct client *client, weir_request_state *group);
+
+/* Those that were decided for another cell than what was held for them. */
+static bool goes_again(struct model *model, struct client *client) {
+  unsigned again = client->wallet != NULL ? client->wallet->again : 0;
+  int32_t first_record = client->first_record;
+  int64_t costs[GROUP_MOST] = {0};
+  weir_request_state *group = NULL;
+  for (int i = 0; i < GROUP_MOST && again != 0; i++)
+    if (again >> i & 1U) costs[i] = record_of(model, client, &client->requests[i])->cost[0];
+  if (again == 0) return false;
+  client->next_request--; /* it is not over */
+  client_rest(model, client);
+  client->next_request++;
+  client->first_record = first_record;
+  client->wallet->again = 0;
+  client->start_us = world_clock_us(model, client);
+  for (int i = GROUP_MOST - 1; i >= 0; i--) {
+    if (costs[i] == 0) continue;
+    client->requests[i] = (weir_request_state){.kind = WEIR_TAKE, .cost = costs[i], .next = group};
+    model->world->records[first_record + i].held = 0;
+    group = &client->requests[i];
+  }
+  begin(model, client, group);
+  return true;
 }
 
 static void finish(struct model *model, struct client *client) {
   for (int i = 0; i < GROUP_MOST; i++)
-    if (client->asks[i].cost != 0 && !client->asks[i].settled)
+    if (client->requests[i].cost != 0 && !client->requests[i].settled)
       check_fails(model, CHECK_STATUS, "a machine is done and left %d without an answer", i);
   memcpy(client->memo, client->machine->notes, weir_memo_bytes(&model->stack));
   if (model->mutant->remember != NULL) model->mutant->remember(model, client);
+  lease_end_group(model, client);
+  if (goes_again(model, client)) return;
   record_over(model, client);
   client_rest(model, client);
 }
@@ -100,15 +138,20 @@ static void finish(struct model *model, struct client *client) {
 /* --- beginning ---------------------------------------------------------------------------------
  */
 
-static weir_turn machine_start(struct model *model, struct client *client, weir_ask *group) {
+static weir_turn machine_start(struct model *model, struct client *client,
+                               weir_request_state *group) {
   const struct mutant *mutant = model->mutant;
-  weir_machine_init(client->machine, &model->stack, &model->terms);
+  bool other = mutant->unreserved && client != &model->world->clients[0];
+  weir_machine_init(client->machine, other ? &model->unreserved : &model->stack, &model->settings);
   if (mutant->start != NULL)
-    return mutant->start(client->machine, client->start_us, client->memo, group);
-  return weir_machine_start(client->machine, client->start_us, client->memo, group);
+    return mutant->start(client->machine, client->start_us, client->memo, group,
+                         client->operations);
+  return weir_machine_start(client->machine, client->start_us, client->memo, group,
+                            client->operations + client->returns);
 }
 
-static void begin(struct model *model, struct client *client, weir_ask *group) {
+static void begin(struct model *model, struct client *client, weir_request_state *group) {
+  lease_plan_returns(model, client);
   for (int i = 0; i < (int)model->stack.count; i++)
     if (truth_of(model, i)->begins != NULL) truth_of(model, i)->begins(model, client, i);
   client->busy = true;
@@ -126,83 +169,107 @@ static void give_up_charges(struct model *model, struct record *taken) {
 
 /* Fills in a refund or cancel of what the last request took; false: it took nothing. */
 static bool make_refund(struct model *model, struct client *client, const struct wanted *wanted) {
-  weir_ask *ask = &client->asks[0];
+  weir_request_state *request = &client->requests[0];
   if (client->last_taken == 0) return false;
   struct record *taken = &model->world->records[client->last_taken - 1];
   int number = client->last_taken - 1;
   const struct wanted *taken_as =
       &model->requests[number / GROUP_MOST / REQUESTS_MOST][number / GROUP_MOST % REQUESTS_MOST]
-           .asks[number % GROUP_MOST];
-  *ask = (weir_ask){.kind = WEIR_ASK_REFUND, .alone = true, .at_us = taken->stamp_us};
-  ask->cost = taken->cost[0];
-  if (taken_as->own_costs) ask->costs = taken_as->costs;
-  if (wanted->wish == CANCELS) ask->ends = client->ends;
-  record_asked(model, client, ask);
+           .wanted[number % GROUP_MOST];
+  int64_t at_us = taken->stamp_us - (model->mutant->refunds_by_use ? 0 : taken->lag_us);
+  *request = (weir_request_state){.kind = WEIR_REFUND, .alone = true, .at_us = at_us};
+  request->cost = taken->cost[0];
+  if (taken_as->own_costs) request->costs = taken_as->costs;
+  if (wanted->wish == CANCELS) request->ends = client->ends;
+  record_requested(model, client, request);
   taken->of = (uint8_t)(client->first_record + 1);
   give_up_charges(model, taken);
   client->last_taken = 0;
   return true;
 }
 
-static void make_take(struct model *model, struct client *client, weir_ask *ask,
+static void make_take(struct model *model, struct client *client, weir_request_state *request,
                       const struct wanted *wanted) {
-  *ask = (weir_ask){.kind = wanted->wish == PEEKS ? WEIR_ASK_PEEK : WEIR_ASK_TAKE,
-                    .cost = wanted->cost,
-                    .costs = wanted->own_costs ? wanted->costs : NULL,
-                    .up_to = wanted->up_to,
-                    .waits = wanted->waits,
-                    .wait_us = wanted->wait_us};
-  if (model->gives_back && wanted->wish == TAKES) ask->ends = client->ends;
-  record_asked(model, client, ask);
+  *request = (weir_request_state){.kind = wanted->wish == PEEKS ? WEIR_PEEK : WEIR_TAKE,
+                                  .cost = wanted->cost,
+                                  .costs = wanted->own_costs ? wanted->costs : NULL,
+                                  .up_to = wanted->up_to,
+                                  .waits = wanted->waits,
+                                  .wait_us = wanted->wait_us};
+  if (model->gives_back && wanted->wish == TAKES) request->ends = client->ends;
+  record_requested(model, client, request);
 }
 
-static bool settled_at_once(struct model *model, struct client *client, weir_ask *ask) {
-  if (weir_settle_never(&model->stack, client->start_us, ask)) {
-    answered(model, client, ask);
+static bool settled_at_once(struct model *model, struct client *client,
+                            weir_request_state *request) {
+  if (weir_settle_never(&model->stack, client->start_us, request)) {
+    answered(model, client, request);
     return true;
   }
-  if (!weir_settle_locally(&model->stack, &model->terms, client->memo, client->start_us, ask))
+  if (lease_answers(model, client, request)) {
+    check_decision(model, client, request);
+    story_decision(model, client, request);
+    deliver(request);
+    return true;
+  }
+  client->start_us = world_clock_us(model, client);
+  if (!lease_denies(model, client, request)) {
+    lease_hold(model, client, request);
     return false;
-  check_repeated(model, client, ask);
-  story_decision(model, client, ask);
-  deliver(ask);
+  }
+  check_repeated(model, client, request);
+  story_decision(model, client, request);
+  deliver(request);
   return true;
 }
 
-/* The asks that need the store; NULL: none. */
-static weir_ask *make_group(struct model *model, struct client *client,
-                            const struct request *request) {
-  weir_ask *group = NULL;
-  weir_ask **end = &group;
-  for (int i = 0; i < GROUP_MOST && request->asks[i].given; i++) {
-    weir_ask *ask = &client->asks[i];
-    make_take(model, client, ask, &request->asks[i]);
-    if (settled_at_once(model, client, ask)) continue;
-    *end = ask;
-    end = &ask->next;
+/* The requests that need the store; NULL: none. */
+static weir_request_state *make_group(struct model *model, struct client *client,
+                                      const struct request *request) {
+  weir_request_state *group = NULL;
+  weir_request_state **end = &group;
+  for (int i = 0; i < GROUP_MOST && request->wanted[i].given; i++) {
+    weir_request_state *state = &client->requests[i];
+    make_take(model, client, state, &request->wanted[i]);
+    if (settled_at_once(model, client, state)) continue;
+    *end = state;
+    end = &state->next;
   }
-  return group;
+  if (group != NULL) return lease_ask(model, client, group, request->lease);
+  return NULL;
+}
+
+/* Only returns: nobody waits for an answer. */
+static bool return_leases(struct model *model, struct client *client) {
+  weir_purse_end(client->purse, &model->lease);
+  lease_plan_returns(model, client);
+  client->busy = client->returns > 0;
+  client->deadline_us = model->world->real_us + DEADLINE_US;
+  client->lands_by_us = client->deadline_us;
+  return client->busy;
 }
 
 void client_start(struct model *model, struct client *client) {
   const struct request *request = client_next_request(model, client);
-  weir_ask *group = NULL;
+  weir_request_state *group = NULL;
   client->first_record =
       (world_client_number(model, client) * REQUESTS_MOST + client->next_request) * GROUP_MOST;
   client->next_request++;
   client->start_us = world_clock_us(model, client);
   story_start(model, client, request);
   if (model->mutant->misremember != NULL) model->mutant->misremember(model, client->memo);
-  if (request->asks[0].wish != REFUNDS && request->asks[0].wish != CANCELS)
+  if (request->wanted[0].wish == RETURNS) {
+    if (return_leases(model, client)) return;
+  } else if (request->wanted[0].wish != REFUNDS && request->wanted[0].wish != CANCELS)
     group = make_group(model, client, request);
-  else if (make_refund(model, client, &request->asks[0]))
-    group = &client->asks[0];
+  else if (make_refund(model, client, &request->wanted[0]))
+    group = &client->requests[0];
   if (group == NULL) {
     record_over(model, client);
     client_rest(model, client);
     return;
   }
-  if (model->mutant->misask != NULL) model->mutant->misask(model, client, group);
+  if (model->mutant->alter != NULL) model->mutant->alter(model, client, group);
   begin(model, client, group);
 }
 
@@ -213,47 +280,57 @@ void client_land(struct model *model, struct client *client) {
   size_t index;
   const struct mutant *mutant = model->mutant;
   struct sent sent = world_next_operation(model, client, &index);
-  if (mutant->rewrite != NULL) mutant->rewrite(model, client, &sent.action);
-  bool replaced = mutant->replace != NULL && mutant->replace(model, client, &sent.action);
-  if (!replaced && !store_execute(model, client, &sent)) {
+  if (mutant->rewrite != NULL) mutant->rewrite(model, client, &sent.operation);
+  bool replaced = mutant->replace != NULL && mutant->replace(model, client, &sent.operation);
+  bool returns = index < (size_t)client->returns; /* which is none of the request's own */
+  if (!replaced && !store_execute(model, returns ? NULL : client, &sent)) {
     client->half = true;
-    story_tell(model, "client %d: ", world_client_number(model, client));
+    story_print(model, "client %d: ", world_client_number(model, client));
     story_operation(model, &sent);
     return;
   }
   client->half = false;
-  if (mutant->distort != NULL) mutant->distort(&sent.action);
-  weir_action *action = &client->machine->actions[index];
-  action->outcome = sent.action.outcome;
-  action->late = false;
-  action->value = sent.action.value;
-  action->version_out = sent.action.version_out;
+  if (mutant->distort != NULL) mutant->distort(&sent.operation);
+  weir_operation *operation = &client->operations[index];
+  operation->outcome = sent.operation.outcome;
+  operation->late = false;
+  operation->value = sent.operation.value;
+  operation->version_out = sent.operation.version_out;
   client->landed++;
-  story_tell(model, "client %d: ", world_client_number(model, client));
+  story_print(model, "client %d: ", world_client_number(model, client));
   story_operation(model, &sent);
 }
 
-/* What the asks that were just settled were told; then the next round, a pause, or the end. */
+/* What the requests that were just settled were told; then the next round, a pause, or the end. */
 static void go_on(struct model *model, struct client *client, bool late) {
+  lease_absorb_returns(model, client);
+  if (client->machine->stack == NULL) { /* there was nothing else */
+    client_rest(model, client);
+    return;
+  }
   bool settled[GROUP_MOST];
   weir_machine *machine = client->machine;
   const struct mutant *mutant = model->mutant;
   for (int i = 0; i < GROUP_MOST; i++)
-    settled[i] = client->asks[i].settled;
+    settled[i] = client->requests[i].settled;
   client->late = client->late || late;
   client->paused = false;
   int64_t clock = world_clock_us(model, client);
-  weir_turn turn = mutant->resume != NULL ? mutant->resume(machine, clock, late)
-                                          : weir_machine_resume(machine, clock, late);
+  weir_turn turn = mutant->resume != NULL
+                       ? mutant->resume(machine, clock, late, client->operations)
+                       : weir_machine_resume(machine, clock, late, client->operations);
   for (int i = 0; i < GROUP_MOST; i++)
-    if (client->asks[i].settled && !settled[i]) answered(model, client, &client->asks[i]);
+    if (client->requests[i].settled && !settled[i] &&
+        lease_decided(model, client, &client->requests[i]))
+      answered(model, client, &client->requests[i]);
+  lease_granted(model, client);
   if (turn == WEIR_TURN_DONE) {
     finish(model, client);
     return;
   }
   if (turn == WEIR_TURN_PAUSE) {
     client->paused = true;
-    machine->action_count = 0;
+    machine->operation_count = 0;
   }
   begin_round(model, client);
 }
@@ -264,16 +341,16 @@ static bool is_late(const struct model *model, const struct client *client) {
 
 void client_absorb(struct model *model, struct client *client) {
   bool late = is_late(model, client);
-  story_tell(model, "client %d has its answers%s", world_client_number(model, client),
-             late ? ", late" : "");
+  story_print(model, "client %d has its answers%s", world_client_number(model, client),
+              late ? ", late" : "");
   go_on(model, client, late);
 }
 
 /* Two that meet again and again need pauses of different lengths; here time runs out instead. */
 void client_wake(struct model *model, struct client *client) {
   bool late = is_late(model, client) || client->machine->pauses >= PAUSES_MOST;
-  story_tell(model, "client %d tries again%s", world_client_number(model, client),
-             late ? ", late" : "");
+  story_print(model, "client %d tries again%s", world_client_number(model, client),
+              late ? ", late" : "");
   go_on(model, client, late);
 }
 
@@ -286,20 +363,20 @@ void client_charge_before(struct model *model, int number, struct charge charge)
   FILE *story = model->story;
   model->story = NULL;
   model->world->real_us = model->edge_us + charge.stamp_us;
-  client->first_record = ASKS_MOST + number;
+  client->first_record = WANTED_MOST + number;
   client->start_us = world_clock_us(model, client);
-  make_take(model, client, &client->asks[0], &wanted);
-  begin(model, client, &client->asks[0]);
+  make_take(model, client, &client->requests[0], &wanted);
+  begin(model, client, &client->requests[0]);
   while (client->busy && model->failed == CHECK_NONE) {
-    for (size_t i = 0; i < client->machine->action_count; i++) {
-      struct sent sent = {.action = client->machine->actions[i]};
+    for (size_t i = 0; i < client->machine->operation_count; i++) {
+      struct sent sent = {.operation = client->machine->operations[i]};
       while (!store_execute(model, client, &sent))
         ;
-      client->machine->actions[i] = sent.action;
+      client->machine->operations[i] = sent.operation;
     }
     client_absorb(model, client);
   }
-  if (model->world->records[ASKS_MOST + number].state != ADMITTED)
+  if (model->world->records[WANTED_MOST + number].state != ADMITTED)
     check_fails(model, CHECK_STATUS, "the charge %d before the run was not admitted", number);
   memset(client->memo, 0, weir_memo_bytes(&model->stack));
   memset(client->seen, 0, sizeof client->seen);

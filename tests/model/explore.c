@@ -251,7 +251,7 @@ static bool find_shortest(struct search *search) {
 /* --- what was found ----------------------------------------------------------------------------
  */
 
-static void tell(struct search *search, FILE *story) {
+static void report(struct search *search, FILE *story) {
   struct model *model = &search->model;
   world_reset(model);
   model->story = story;
@@ -275,7 +275,7 @@ static void run(struct search *search, bool mistaken, FILE *story, struct verdic
   verdict->failed = search->model.failed;
   verdict->length = search->length;
   snprintf(verdict->failure, sizeof verdict->failure, "%s", search->model.failure);
-  if (story != NULL) tell(search, story);
+  if (story != NULL) report(search, story);
 }
 
 bool explore(const struct scope *scope, const struct mutant *mutant, FILE *story,

@@ -13,8 +13,9 @@ static void excuse(struct model *model, const struct client *client) {
 
 void fault_crash(struct model *model, struct client *client) {
   excuse(model, client);
+  lease_lose_returns(model, client, WEIR_UNKNOWN);
   model->world->crashed = true;
-  story_tell(model, "client %d stops for ever", world_client_number(model, client));
+  story_print(model, "client %d stops for ever", world_client_number(model, client));
   client->crashed = true;
   client_rest(model, client);
 }
@@ -27,14 +28,14 @@ static bool writes(weir_operation_kind kind) {
 static void make_orphan(struct model *model, struct client *client, const struct sent *sent) {
   struct world *world = model->world;
   int at = 0;
-  while (at < ORPHANS_MOST && world->orphans[at].action.ttl_us != 0)
+  while (at < ORPHANS_MOST && world->orphans[at].operation.ttl_us != 0)
     at++;
   if (at == ORPHANS_MOST) {
     check_fails(model, CHECK_STATUS, "more than %d operations without an answer", ORPHANS_MOST);
     return;
   }
   world->orphans[at] = *sent;
-  truth_of(model, (int)sent->action.rule)->excuse_sent(model, client, &sent->action);
+  truth_of(model, (int)sent->operation.counter.rule)->excuse_sent(model, client, &sent->operation);
 }
 
 /* This operation and the rest of the round get no answer; they may still land. */
@@ -42,29 +43,31 @@ void fault_lose(struct model *model, struct client *client, weir_outcome outcome
   size_t index;
   struct sent sent = world_next_operation(model, client, &index);
   weir_machine *machine = client->machine;
-  story_tell(model, "client %d: no answer to ", world_client_number(model, client));
+  story_print(model, "client %d: no answer to ", world_client_number(model, client));
   story_operation(model, &sent);
   if (machine->phase == WEIR_PHASE_TAKE_BACK) excuse(model, client);
   client->lost = true;
-  if (outcome == WEIR_UNKNOWN) model->world->lost = true;
+  if (outcome == WEIR_UNKNOWN || client->returns > 0) model->world->lost = true;
   size_t first = index;
-  for (; index < machine->action_count; index++) {
-    struct sent next = {.action = machine->actions[index], .half = index == first && sent.half};
-    if (outcome == WEIR_UNKNOWN && writes(next.action.kind)) make_orphan(model, client, &next);
+  lease_lose_returns(model, client, outcome);
+  for (; index < client_sent(client); index++) {
+    struct sent next = {.operation = client->operations[index],
+                        .half = index == first && sent.half};
+    if (outcome == WEIR_UNKNOWN && writes(next.operation.kind)) make_orphan(model, client, &next);
     if (model->mutant->resends) continue;
-    machine->actions[index].outcome = outcome;
+    client->operations[index].outcome = outcome;
     /* Others have their answers all the while: whoever looks once more finds bytes. */
-    machine->actions[index].late = !model->mutant->looks_once;
+    client->operations[index].late = !model->mutant->looks_once;
   }
   if (model->mutant->resends) return;
-  client->landed = (int32_t)machine->action_count;
+  client->landed = (int32_t)client_sent(client);
   client->half = false;
 }
 
 void fault_land_orphan(struct model *model) {
   struct sent *orphans = model->world->orphans;
   struct sent sent = orphans[0];
-  story_tell(model, "the operation without an answer lands: ");
+  story_print(model, "the operation without an answer lands: ");
   bool done = store_execute(model, NULL, &sent);
   story_operation(model, &sent);
   if (!done) {
@@ -77,7 +80,7 @@ void fault_land_orphan(struct model *model) {
 
 void fault_evict(struct model *model, struct key *key) {
   int64_t value = key->value;
-  story_tell(model, "the store loses ");
+  story_print(model, "the store loses ");
   story_key(model, key);
   key->present = false;
   key->value = 0;

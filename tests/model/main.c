@@ -53,8 +53,8 @@ static bool run_scope(const struct scope *scope, const struct job *job, struct t
   return verdict.failed == CHECK_NONE;
 }
 
-static void tell_mutant(const struct mutant *mutant, const struct verdict *verdict,
-                        double seconds) {
+static void print_mutant(const struct mutant *mutant, const struct verdict *verdict,
+                         double seconds) {
   if (verdict->failed == CHECK_NONE)
     printf("   SURVIVES after %" PRIu64 " states\n", verdict->states);
   else if (verdict->failed != mutant->killed_by)
@@ -78,7 +78,7 @@ static bool run_mutant(const struct mutant *mutant, const struct job *job) {
     printf("| %s | %s | %s | %d |\n", mutant->name, mutant->scope,
            verdict.failed == CHECK_NONE ? "SURVIVES" : check_name(verdict.failed), verdict.length);
   else
-    tell_mutant(mutant, &verdict, seconds_since(start));
+    print_mutant(mutant, &verdict, seconds_since(start));
   fflush(stdout);
   return verdict.failed == mutant->killed_by;
 }

@@ -17,9 +17,9 @@ static size_t rounded(size_t bytes) {
   return (bytes + 7) / 8 * 8;
 }
 
-static void set_terms(struct model *model) {
+static void set_settings(struct model *model) {
   unsigned flags = model->scope->flags;
-  model->terms = (weir_terms){
+  model->settings = (weir_settings){
       .clock_error_us = SKEW_US,
       .margin_us = MARGIN_US,
       .memo_age_us = 1000000,
@@ -53,18 +53,19 @@ static void place_edge(struct model *model) {
 static void classify(struct model *model) {
   model->one_window = model->stack.count == 1 && truth_of(model, 0) == &truth_window;
   for (int i = 0; i < (int)model->stack.count; i++) {
-    bool bucket = weir_rule_is_bucket(&model->stack.rules[i]);
+    bool bucket = weir_rule_moves_in_time(&model->stack.rules[i]);
     if (bucket) model->keeps_order = true;
     if (model->stack.rules[i].kind == WEIR_SLIDING_LOG || (bucket && model->stack.count > 1))
       model->reads_clocks = true;
   }
-  model->linear = model->keeps_order && model->stack.count == 1 &&
-                  !(model->scope->flags & (RAISES | EVICTION | LOCAL_DENIAL));
+  bool alone = model->keeps_order && model->stack.count == 1 &&
+               !(model->scope->flags & (RAISES | EVICTION | LOCAL_DENIAL));
+  model->linear = alone && model->scope->lease_us == 0;
   for (int i = 0; i < CLIENTS_MOST * REQUESTS_MOST; i++) {
-    enum wish wish = model->requests[i / REQUESTS_MOST][i % REQUESTS_MOST].asks[0].wish;
+    enum wish wish = model->requests[i / REQUESTS_MOST][i % REQUESTS_MOST].wanted[0].wish;
     if (wish == REFUNDS || wish == CANCELS) model->gives_back = true;
   }
-  model->exact = model->linear && !model->gives_back && !(model->scope->flags & (LATE | OVERDUE));
+  model->exact = alone && !model->gives_back && !(model->scope->flags & (LATE | OVERDUE));
 }
 
 static bool configure(struct model *model) {
@@ -78,9 +79,20 @@ static bool configure(struct model *model) {
     model->stack.rules[0].period_us -= 2;
     if (weir_stack_lay_out(&model->stack, scope->processes, &message) != WEIR_OK) return false;
   }
-  set_terms(model);
+  set_settings(model);
+  for (size_t i = 0; i < model->stack.count && scope->lease_us > 0; i++) {
+    weir_rule *rule = &model->stack.rules[i];
+    int64_t drains = rule->limit * scope->lease_us + rule->period_us - 1;
+    rule->lease_us = scope->lease_us;
+    if (weir_rule_moves_in_time(rule)) rule->reserve = drains / rule->period_us;
+  }
   if (model->mutant->misconfigure != NULL)
-    model->mutant->misconfigure(&model->stack, &model->terms);
+    model->mutant->misconfigure(&model->stack, &model->settings);
+  model->unreserved = model->stack;
+  for (size_t i = 0; i < model->stack.count; i++)
+    model->unreserved.rules[i].reserve = 0;
+  weir_lease_init(&model->lease, &model->stack, &model->settings);
+  if (model->mutant->misreturn != NULL) model->lease.gives_back = true;
   place_edge(model);
   return true;
 }
@@ -92,8 +104,15 @@ bool model_open(struct model *model, const struct scope *scope, const struct mut
   classify(model);
   model->memo_bytes = rounded(weir_memo_bytes(&model->stack));
   model->machine_bytes = rounded(weir_machine_bytes(&model->stack));
-  model->world_bytes =
-      rounded(sizeof *model->world) + CLIENTS_MOST * (model->memo_bytes + model->machine_bytes);
+  bool leases = scope->lease_us > 0;
+  size_t returns = leases ? 2 : 0;
+  model->operations_bytes =
+      (weir_machine_operations_most(&model->stack) + returns) * sizeof(weir_operation);
+  model->wallet_bytes =
+      leases ? rounded(sizeof(struct wallet)) + rounded(weir_purse_bytes(&model->stack)) : 0;
+  model->world_bytes = rounded(sizeof *model->world) +
+                       CLIENTS_MOST * (model->memo_bytes + model->machine_bytes +
+                                       model->operations_bytes + model->wallet_bytes);
   model->world = malloc(model->world_bytes);
   if (model->world == NULL) return false;
   world_reset(model);
@@ -115,6 +134,12 @@ void world_reset(struct model *model) {
     room += model->memo_bytes;
     world->clients[i].machine = (weir_machine *)room;
     room += model->machine_bytes;
+    world->clients[i].operations = (weir_operation *)room;
+    room += model->operations_bytes;
+    if (model->wallet_bytes == 0) continue;
+    world->clients[i].wallet = (struct wallet *)room;
+    world->clients[i].purse = (weir_purse *)(room + rounded(sizeof(struct wallet)));
+    room += model->wallet_bytes;
   }
   for (int i = 0; i < BEFORE_MOST && model->scope->before[i].cost != 0; i++)
     client_charge_before(model, i, model->scope->before[i]);

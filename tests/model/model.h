@@ -16,11 +16,12 @@
 #include <stdio.h>
 
 #include "algorithm/algorithm.h"
+#include "memo/lease.h"
 
 enum {
   CLIENTS_MOST = 3,
   REQUESTS_MOST = 3,
-  GROUP_MOST = 2, /* asks in one request */
+  GROUP_MOST = 2, /* wanted in one request */
   RULES_MOST = 3,
   CELLS_MOST = 16, /* cells of a window that a run may touch */
   KEYS_MOST = 24,  /* of the store */
@@ -28,8 +29,8 @@ enum {
   PAUSES_MOST = 3, /* of one request */
   INSTANTS_MOST = 12,
   BEFORE_MOST = 4,
-  ASKS_MOST = CLIENTS_MOST * REQUESTS_MOST * GROUP_MOST,
-  RECORDS_MOST = ASKS_MOST + BEFORE_MOST + GROUP_MOST, /* one bit each in a uint32_t */
+  WANTED_MOST = CLIENTS_MOST * REQUESTS_MOST * GROUP_MOST,
+  RECORDS_MOST = WANTED_MOST + BEFORE_MOST + GROUP_MOST, /* one bit each in a uint32_t */
   RANGES_MOST = 32,
   STEPS_MOST = 64 /* that may come next in one state */
 };
@@ -40,7 +41,8 @@ enum {
   DEADLINE_US = 8,
   MARGIN_US = 2 * SKEW_US + DEADLINE_US,
   REPEAT_US = 10,
-  LONGEST_WAIT_US = 100000
+  LONGEST_WAIT_US = 100000,
+  WRONG_US = 24
 };
 
 enum scope_flag {
@@ -57,7 +59,9 @@ enum scope_flag {
   EPOCH = 1 << 10,    /* the edge is where a bucket's first epoch ends */
   DELIVERY = 1 << 11, /* all clocks are right, and enough must be admitted */
   DEEP = 1 << 12,     /* explored with --deep only */
-  LIVES = 1 << 13     /* checks how long keys have to live after every charge */
+  LIVES = 1 << 13,    /* checks how long keys have to live after every charge */
+  STALE = 1 << 14,    /* a thread may read the clock, and ask only after another has its answer */
+  SET_BACK = 1 << 15  /* the leader's clock is wrong by WRONG_US until it is set back */
 };
 
 struct charge {
@@ -75,12 +79,14 @@ struct scope {
   int64_t instants_us[INSTANTS_MOST]; /* end where they stop growing */
   struct charge before[BEFORE_MOST];  /* taken before the run, by a client that is right */
   unsigned flags;
+  int64_t lease_us; /* of every rule; 0: nothing is leased */
+  int64_t delivers; /* at least so much must be admitted, where there are no faults */
 };
 
 /* --- what is asked -----------------------------------------------------------------------------
  */
 
-enum wish { TAKES, PEEKS, REFUNDS, CANCELS };
+enum wish { TAKES, PEEKS, REFUNDS, CANCELS, LEASES, RETURNS };
 
 struct wanted {
   enum wish wish;
@@ -91,10 +97,11 @@ struct wanted {
 };
 
 struct request {
-  struct wanted asks[GROUP_MOST];
+  struct wanted wanted[GROUP_MOST];
+  int64_t lease; /* charged ahead with them */
 };
 
-/* What became of one ask. */
+/* What became of one request. */
 enum state { NOT_ASKED, OPEN, ADMITTED, DENIED, FAILED, GIVEN_BACK, DONE };
 
 struct record {
@@ -105,6 +112,8 @@ struct record {
   int64_t remaining, retry_after_us, reset_after_us;
   int32_t cost[RULES_MOST];
   uint32_t after; /* those that had their answer when this one was asked, one bit each */
+  int32_t held;   /* of the cost: what its client had charged before; LEASES: what it got less */
+  int32_t lag_us; /* how much the stamp that was told is before the use */
   uint8_t state;
   uint8_t wish;
   uint8_t of;    /* refunds: which record, and what gave this one back, both from 1 */
@@ -130,14 +139,31 @@ struct key {
 
 /* An operation on its way. */
 struct sent {
-  weir_action action;
+  weir_operation operation;
   bool half; /* a RAISE that has raised and not yet added */
+};
+
+/* A client that leases. */
+struct wallet {
+  weir_request_state request; /* of the lease; its cost is 0 where none is asked for */
+  int64_t ahead;              /* what was granted of it, ... */
+  int64_t ahead_us;           /* ... with this stamp */
+  int64_t early_us;           /* the clock as another thread has read it; 0: none did */
+  weir_lot returning[2];      /* on their way back in this round */
+  int64_t places[2];          /* where they were charged */
+  int32_t held[GROUP_MOST];   /* by the requests of the group */
+  uint32_t again;             /* those that must ask again, one bit each */
+  int32_t early_for;          /* which request that thread has */
+  bool reported;              /* what became of the lease */
 };
 
 struct client {
   weir_memo *memo;
-  weir_machine *machine; /* zero while not busy */
-  weir_ask asks[GROUP_MOST];
+  struct wallet *wallet; /* with the purse right behind it; NULL: no leases */
+  weir_purse *purse;
+  weir_machine *machine;      /* zero while not busy, as are ... */
+  weir_operation *operations; /* ... those of its round, right behind it */
+  weir_request_state requests[GROUP_MOST];
   int64_t ends[WEIR_RULES_MOST]; /* of the last take */
   int64_t deadline_us;           /* real time */
   int64_t lands_by_us;           /* the operations of this round land by then; real time */
@@ -151,6 +177,7 @@ struct client {
   int32_t next_request;
   int32_t first_record; /* of its present request */
   int32_t landed;       /* operations of this round */
+  int32_t returns;      /* the first of them give back leases; then come the machine's */
   uint8_t last_taken;   /* record, from 1 */
   bool half;            /* the RAISE that lands now has raised */
   bool busy, paused, crashed, late, lost;
@@ -163,7 +190,7 @@ struct world {
   int64_t slack[RULES_MOST]; /* cost that an eviction may add to the bound */
   int64_t leak[RULES_MOST];  /* cost that faults may leave charged without being owed */
   uint32_t answered;         /* records, one bit each */
-  bool crashed, evicted, lost;
+  bool crashed, evicted, lost, set_back;
   struct client clients[CLIENTS_MOST];
   struct key keys[KEYS_MOST];
   struct record records[RECORDS_MOST];
@@ -172,7 +199,20 @@ struct world {
   int32_t owed[RULES_MOST][CELLS_MOST]; /* what a cell must hold: admitted, or all with count=all */
 };
 
-enum step_kind { START, LAND, ABSORB, WAKE, TICK, CRASHES, EVICTS, LOSES, NOT_SENT, ORPHAN_LANDS };
+enum step_kind {
+  START,
+  LAND,
+  ABSORB,
+  WAKE,
+  TICK,
+  CRASHES,
+  EVICTS,
+  LOSES,
+  NOT_SENT,
+  ORPHAN_LANDS,
+  READS,
+  SETS_BACK
+};
 
 struct step {
   enum step_kind kind;
@@ -209,7 +249,9 @@ struct model {
   const struct scope *scope;
   const struct mutant *mutant;
   weir_stack stack;
-  weir_terms terms;
+  weir_stack unreserved; /* the same for who knows of no leases */
+  weir_settings settings;
+  weir_lease lease;
   int64_t edge_us;
   int64_t last_us;                /* the latest instant */
   int64_t first_cell[RULES_MOST]; /* which cell is number 0 of the world's arrays */
@@ -221,7 +263,7 @@ struct model {
   bool gives_back;   /* some request is a refund or a cancel */
   bool exact;        /* nothing goes back: no matter by whose clock a bucket drains */
   struct world *world;
-  size_t world_bytes, memo_bytes, machine_bytes;
+  size_t world_bytes, memo_bytes, machine_bytes, operations_bytes, wallet_bytes;
   struct range ranges[RANGES_MOST]; /* all of the world that is not zero in every run */
   size_t range_count;
   size_t live_bytes; /* of all ranges */
@@ -254,6 +296,7 @@ struct sent world_next_operation(const struct model *model, const struct client 
                                  size_t *index);
 
 /* client.c: what a client does between operations. */
+size_t client_sent(const struct client *client); /* operations of its round */
 const struct request *client_next_request(const struct model *model, const struct client *client);
 void client_start(struct model *model, struct client *client);
 void client_land(struct model *model, struct client *client);
@@ -263,6 +306,22 @@ void client_rest(const struct model *model, struct client *client);
 
 /* A request that nobody meets, before the run. */
 void client_charge_before(struct model *model, int number, struct charge charge);
+
+/* leases.c: what a client does with its purse. Without leases there is nothing to do. */
+bool lease_answers(struct model *model, struct client *client, weir_request_state *request);
+bool lease_denies(struct model *model, struct client *client, weir_request_state *request);
+void lease_hold(struct model *model, struct client *client, weir_request_state *request);
+weir_request_state *lease_ask(struct model *model, struct client *client, weir_request_state *group,
+                              int64_t lease);
+void lease_plan_returns(struct model *model, struct client *client);
+void lease_absorb_returns(struct model *model, struct client *client);
+bool lease_decided(struct model *model, struct client *client, weir_request_state *request);
+void lease_granted(struct model *model, struct client *client);
+void lease_end_group(struct model *model, struct client *client);
+void lease_lose_returns(struct model *model, const struct client *client, weir_outcome outcome);
+void lease_empty(struct model *model, struct client *client);
+int64_t lease_returning(const struct client *client, int64_t place);
+int64_t lease_held(const struct client *client, const weir_request_state *request);
 
 /* faults.c */
 void fault_crash(struct model *model, struct client *client);
@@ -278,22 +337,24 @@ struct key *store_find(struct model *model, int rule, weir_place place, int64_t 
 
 /* records.c: what was asked, and what became of it. */
 struct record *record_of(const struct model *model, const struct client *client,
-                         const weir_ask *ask);
+                         const weir_request_state *request);
 int record_client(int number); /* -1: before the run */
-void record_asked(struct model *model, struct client *client, const weir_ask *ask);
-void record_answered(struct model *model, struct client *client, const weir_ask *ask);
+void record_requested(struct model *model, struct client *client,
+                      const weir_request_state *request);
+void record_answered(struct model *model, struct client *client, const weir_request_state *request);
 void record_round(struct model *model, struct client *client);
-void record_tidy(struct model *model, struct client *client, const weir_ask *ask);
+void record_tidy(struct model *model, struct client *client, const weir_request_state *request);
 void record_over(struct model *model, struct client *client);
 
-/* story.c: tells a run to people. */
+/* story.c: prints a run to people. */
 void story_begin(const struct model *model, int number);
-void story_tell(const struct model *model, const char *format, ...)
+void story_print(const struct model *model, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void story_start(const struct model *model, const struct client *client,
                  const struct request *request);
 void story_operation(const struct model *model, const struct sent *sent);
-void story_decision(const struct model *model, const struct client *client, const weir_ask *ask);
+void story_decision(const struct model *model, const struct client *client,
+                    const weir_request_state *request);
 void story_key(const struct model *model, const struct key *key);
 void story_end(const struct model *model);
 

@@ -11,14 +11,15 @@ struct mutant {
   const char *scope;    /* where it is looked for */
   enum check killed_by; /* the check that must notice */
 
-  void (*misconfigure)(weir_stack *stack, weir_terms *terms);
+  void (*misconfigure)(weir_stack *stack, weir_settings *settings);
   void (*misremember)(const struct model *model, weir_memo *memo); /* before a request */
-  void (*misask)(const struct model *model, struct client *client, weir_ask *ask);
-  size_t (*reorder)(const weir_machine *machine, size_t landed); /* which action lands next */
-  void (*rewrite)(const struct model *model, const struct client *client, weir_action *action);
+  void (*alter)(const struct model *model, struct client *client, weir_request_state *request);
+  size_t (*reorder)(const weir_machine *machine, size_t landed); /* which operation lands next */
+  void (*rewrite)(const struct model *model, const struct client *client,
+                  weir_operation *operation);
   bool (*replace)(const struct model *model, const struct client *client,
-                  weir_action *action);                         /* true: nothing is executed */
-  void (*distort)(weir_action *action);                         /* the answer */
+                  weir_operation *operation);                   /* true: nothing is executed */
+  void (*distort)(weir_operation *operation);                   /* the answer */
   void (*remember)(struct model *model, struct client *client); /* after a request */
   bool never_late;    /* answers after the deadline are taken for good */
   bool saturates;     /* SUB stops at 0 */
@@ -29,9 +30,25 @@ struct mutant {
   unsigned unchecked; /* checks that would notice earlier, one bit each */
   bool without_p;     /* what denied requests have charged is not allowed for */
 
+  /* Leases. */
+  void (*mislease)(const struct model *model, struct client *client); /* a lot was granted */
+  weir_operation (*misreturn)(const struct model *model, const struct client *client,
+                              const weir_lot *lot); /* what gives it back */
+  bool grants_late;         /* a lot is granted by an answer after the deadline */
+  bool grants_unknown;      /* and by none */
+  bool leases_first;        /* its callers are decided after it */
+  bool leases_too_much;     /* more than a group may charge */
+  bool returns_twice;       /* what got no answer is given back again */
+  bool keeps_owed;          /* nothing is given back */
+  bool keeps_lots;          /* over a step of the clock */
+  bool trusts_old_readings; /* a lot is used by a reading of the clock from before its charge */
+  bool refunds_by_use;      /* of a bucket, with the stamp of the use */
+  bool unreserved;          /* who does not lease takes all of a bucket */
+
   /* Another machine altogether: as weir_machine_start() and weir_machine_resume(). */
-  weir_turn (*start)(weir_machine *machine, int64_t now_us, const weir_memo *memo, weir_ask *asks);
-  weir_turn (*resume)(weir_machine *machine, int64_t now_us, bool late);
+  weir_turn (*start)(weir_machine *machine, int64_t now_us, const weir_memo *memo,
+                     weir_request_state *requests, weir_operation *operations);
+  weir_turn (*resume)(weir_machine *machine, int64_t now_us, bool late, weir_operation *operations);
 };
 
 extern const struct mutant no_mutant;
@@ -43,6 +60,8 @@ extern const struct mutant bucket_mutants[];
 extern const size_t bucket_mutant_count;
 extern const struct mutant other_mutants[];
 extern const size_t other_mutant_count;
+extern const struct mutant lease_mutants[];
+extern const size_t lease_mutant_count;
 
 /* All of them, one after another; NULL behind the last. */
 const struct mutant *mutant_at(size_t number);

@@ -10,21 +10,21 @@
  */
 
 static bool take_back_nothing(const struct model *model, const struct client *client,
-                              weir_action *action) {
+                              weir_operation *operation) {
   (void)client;
-  if (action->kind != WEIR_SUB) return false;
-  action->outcome = WEIR_DONE;
-  action->value = model->world->keys[0].value;
+  if (operation->kind != WEIR_SUB) return false;
+  operation->outcome = WEIR_DONE;
+  operation->value = model->world->keys[0].value;
   return true;
 }
 
 /* As if nothing had drained since the charge. */
 static void refund_all(const struct model *model, const struct client *client,
-                       weir_action *action) {
-  int64_t units = client->asks[0].cost * model->stack.rules[0].token_units;
-  if (client->asks[0].kind != WEIR_ASK_REFUND) return;
-  if (action->kind == WEIR_SUB) action->delta = units;
-  if (action->kind == WEIR_SWAP) action->value = model->world->keys[0].value - units;
+                       weir_operation *operation) {
+  int64_t units = client->requests[0].cost * model->stack.rules[0].token_units;
+  if (client->requests[0].kind != WEIR_REFUND) return;
+  if (operation->kind == WEIR_SUB) operation->delta = units;
+  if (operation->kind == WEIR_SWAP) operation->value = model->world->keys[0].value - units;
 }
 
 static struct key *bucket_of(struct model *model) {
@@ -32,9 +32,10 @@ static struct key *bucket_of(struct model *model) {
 }
 
 /* Whatever is stored passes for the end of the slot. */
-static void cancel_any(const struct model *model, struct client *client, weir_ask *ask) {
+static void cancel_any(const struct model *model, struct client *client,
+                       weir_request_state *request) {
   const struct key *key = &model->world->keys[0];
-  if (ask->kind == WEIR_ASK_REFUND && key->present) client->ends[0] = key->value;
+  if (request->kind == WEIR_REFUND && key->present) client->ends[0] = key->value;
 }
 
 /* A denied request of a leaky bucket takes back what it charged, like one of a token bucket. */
@@ -50,48 +51,48 @@ static void leave_queue(struct model *model, struct client *client) {
 
 /* Whoever swaps last wins. */
 static void swap_blindly(const struct model *model, const struct client *client,
-                         weir_action *action) {
+                         weir_operation *operation) {
   (void)client;
   const struct key *key = &model->world->keys[0];
-  if (action->kind == WEIR_SWAP && key->present) action->version = key->version;
+  if (operation->kind == WEIR_SWAP && key->present) operation->version = key->version;
 }
 
 /* --- raising -----------------------------------------------------------------------------------
  */
 
-static void answer_as_alone(weir_action *action) {
-  if (action->kind == WEIR_RAISE && action->outcome == WEIR_DONE)
-    action->value = action->floor + action->delta;
+static void answer_as_alone(weir_operation *operation) {
+  if (operation->kind == WEIR_RAISE && operation->outcome == WEIR_DONE)
+    operation->value = operation->floor + operation->delta;
 }
 
 /* Once an epoch has begun, the one before it is not looked at any more. */
 static bool forget_past(const struct model *model, const struct client *client,
-                        weir_action *action) {
+                        weir_operation *operation) {
   const weir_rule *rule = &model->stack.rules[0];
   int64_t epoch = bucket_units(rule, world_clock_us(model, client)) >> 52;
-  if (action->index >= epoch) return false;
-  action->outcome = action->kind == WEIR_RAISE ? WEIR_DONE : WEIR_ABSENT;
-  if (action->kind == WEIR_RAISE) action->value = action->floor + action->delta;
+  if (operation->counter.index >= epoch) return false;
+  operation->outcome = operation->kind == WEIR_RAISE ? WEIR_DONE : WEIR_ABSENT;
+  if (operation->kind == WEIR_RAISE) operation->value = operation->floor + operation->delta;
   return true;
 }
 
 /* Believes that nobody else is there. */
-static void is_alone(weir_stack *stack, weir_terms *terms) {
+static void is_alone(weir_stack *stack, weir_settings *settings) {
   (void)stack;
-  terms->processes = 1;
+  settings->processes = 1;
 }
 
 /* As if the last charge had been one that renewed. */
 static void renew_in_mind(const struct model *model, weir_memo *memo) {
   int64_t clock_us = model->world->real_us - SKEW_US; /* of whoever is behind */
-  weir_bucket_memory *memory = (weir_bucket_memory *)(memo->held + model->stack.count);
+  weir_bucket_memory *memory = (weir_bucket_memory *)(memo->expected + model->stack.count);
   if (memory->renewed_us > 0) memory->renewed_us = clock_us;
 }
 
 static void short_life(const struct model *model, const struct client *client,
-                       weir_action *action) {
+                       weir_operation *operation) {
   (void)client;
-  action->ttl_us = model->stack.rules[0].period_us;
+  operation->ttl_us = model->stack.rules[0].period_us;
 }
 
 const struct mutant bucket_mutants[] = {
@@ -131,7 +132,7 @@ const struct mutant bucket_mutants[] = {
     {.name = "cancels a slot that is not the last",
      .scope = "leaky bucket, SWAP, cancels",
      .killed_by = CHECK_BOUND,
-     .misask = cancel_any},
+     .alter = cancel_any},
     {.name = "takes back from a queue",
      .scope = "fast leaky bucket, RAISE",
      .killed_by = CHECK_BOUND,

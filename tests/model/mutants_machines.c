@@ -6,38 +6,40 @@
 
 enum { LIFE_US = 100000000 };
 
-static void begin(weir_machine *machine, int64_t now_us, const weir_memo *memo, weir_ask *asks) {
+static void begin(weir_machine *machine, int64_t now_us, const weir_memo *memo,
+                  weir_request_state *requests, weir_operation *operations) {
+  machine->operations = operations;
   memcpy(machine->notes, memo, weir_memo_bytes(machine->stack));
-  machine->asks = asks;
+  machine->requests = requests;
   machine->phase = WEIR_PHASE_CHARGE;
   machine->now_us = machine->clock_us = now_us;
 }
 
-static weir_action *plan(weir_machine *machine, weir_operation_kind kind, weir_place place) {
-  weir_action *action = weir_plan(machine, 0, kind, place, 0);
-  action->ttl_us = LIFE_US;
-  return action;
+static weir_operation *plan(weir_machine *machine, weir_operation_kind kind, weir_place place) {
+  weir_operation *operation = weir_plan(machine, 0, kind, place, 0);
+  operation->ttl_us = LIFE_US;
+  return operation;
 }
 
 /* Time comes to an end for a machine that must not go on. */
 static weir_turn fail(weir_machine *machine) {
-  machine->asks->status = WEIR_TIMEOUT;
-  machine->asks->settled = true;
+  machine->requests->status = WEIR_TIMEOUT;
+  machine->requests->settled = true;
   return WEIR_TURN_DONE;
 }
 
 static weir_turn settle(weir_machine *machine, bool allowed) {
-  weir_ask *ask = machine->asks;
-  ask->status = WEIR_OK;
-  ask->decision.allowed = allowed;
-  ask->decision.cost = ask->cost;
-  ask->decision.at_us = machine->now_us;
-  ask->settled = true;
+  weir_request_state *request = machine->requests;
+  request->status = WEIR_OK;
+  request->decision.allowed = allowed;
+  request->decision.cost = request->cost;
+  request->decision.at_us = machine->now_us;
+  request->settled = true;
   return WEIR_TURN_DONE;
 }
 
 static int64_t units_of(const weir_machine *machine) {
-  return machine->asks->cost * machine->stack->rules[0].token_units;
+  return machine->requests->cost * machine->stack->rules[0].token_units;
 }
 
 static int64_t now_of(const weir_machine *machine) {
@@ -50,7 +52,7 @@ static bool fits(const weir_machine *machine, int64_t value) {
 }
 
 static weir_turn execute(weir_machine *machine, int step) {
-  machine->parts[0].step = step;
+  machine->rule_states[0].step = step;
   return WEIR_TURN_EXECUTE;
 }
 
@@ -70,18 +72,21 @@ static weir_turn plan_take_back(weir_machine *machine, int step) {
 
 enum { IDLE_ADDED, IDLE_COMPENSATED, IDLE_TAKEN_BACK };
 
-weir_turn idle_start(weir_machine *machine, int64_t now_us, const weir_memo *memo, weir_ask *asks) {
-  begin(machine, now_us, memo, asks);
+weir_turn idle_start(weir_machine *machine, int64_t now_us, const weir_memo *memo,
+                     weir_request_state *requests, weir_operation *operations) {
+  begin(machine, now_us, memo, requests, operations);
   return plan_addition(machine, IDLE_ADDED);
 }
 
-weir_turn idle_resume(weir_machine *machine, int64_t now_us, bool late) {
-  int64_t value = machine->actions[0].value;
+weir_turn idle_resume(weir_machine *machine, int64_t now_us, bool late,
+                      weir_operation *operations) {
+  int64_t value = machine->operations[0].value;
   int64_t idle = now_of(machine) - (value - units_of(machine));
   (void)now_us;
-  machine->action_count = 0;
-  if (machine->parts[0].step == IDLE_COMPENSATED) return settle(machine, !late);
-  if (machine->parts[0].step == IDLE_TAKEN_BACK) return settle(machine, false);
+  (void)operations; /* one place for every round */
+  machine->operation_count = 0;
+  if (machine->rule_states[0].step == IDLE_COMPENSATED) return settle(machine, !late);
+  if (machine->rule_states[0].step == IDLE_TAKEN_BACK) return settle(machine, false);
   if (idle > 0) {
     plan(machine, WEIR_ADD, WEIR_PLACE_COUNT)->delta = idle;
     return execute(machine, IDLE_COMPENSATED);
@@ -96,8 +101,8 @@ weir_turn idle_resume(weir_machine *machine, int64_t now_us, bool late) {
 enum { MINE_ADDED, MINE_READ, MINE_SWAPPED, MINE_TAKEN_BACK };
 
 weir_turn discarded_start(weir_machine *machine, int64_t now_us, const weir_memo *memo,
-                          weir_ask *asks) {
-  begin(machine, now_us, memo, asks);
+                          weir_request_state *requests, weir_operation *operations) {
+  begin(machine, now_us, memo, requests, operations);
   return plan_addition(machine, MINE_ADDED);
 }
 
@@ -107,27 +112,29 @@ static weir_turn read_again(weir_machine *machine) {
 }
 
 static weir_turn swap_in_now(weir_machine *machine, uint64_t version) {
-  weir_action *action = plan(machine, WEIR_SWAP, WEIR_PLACE_COUNT);
-  action->value = now_of(machine) + units_of(machine);
-  action->version = version;
+  weir_operation *operation = plan(machine, WEIR_SWAP, WEIR_PLACE_COUNT);
+  operation->value = now_of(machine) + units_of(machine);
+  operation->version = version;
   return execute(machine, MINE_SWAPPED);
 }
 
-weir_turn discarded_resume(weir_machine *machine, int64_t now_us, bool late) {
-  weir_action action = machine->actions[0];
+weir_turn discarded_resume(weir_machine *machine, int64_t now_us, bool late,
+                           weir_operation *operations) {
+  weir_operation operation = machine->operations[0];
   (void)now_us;
-  machine->action_count = 0;
-  if (late && machine->parts[0].step != MINE_TAKEN_BACK) return fail(machine);
-  switch (machine->parts[0].step) {
+  (void)operations; /* one place for every round */
+  machine->operation_count = 0;
+  if (late && machine->rule_states[0].step != MINE_TAKEN_BACK) return fail(machine);
+  switch (machine->rule_states[0].step) {
     case MINE_ADDED:
-      if (action.value - units_of(machine) < now_of(machine)) return read_again(machine);
-      if (fits(machine, action.value)) return settle(machine, true);
+      if (operation.value - units_of(machine) < now_of(machine)) return read_again(machine);
+      if (fits(machine, operation.value)) return settle(machine, true);
       return plan_take_back(machine, MINE_TAKEN_BACK);
     case MINE_READ:
-      if (action.value >= now_of(machine)) return plan_addition(machine, MINE_ADDED);
-      return swap_in_now(machine, action.version_out);
+      if (operation.value >= now_of(machine)) return plan_addition(machine, MINE_ADDED);
+      return swap_in_now(machine, operation.version_out);
     case MINE_SWAPPED:
-      return action.outcome == WEIR_DONE ? settle(machine, true) : read_again(machine);
+      return operation.outcome == WEIR_DONE ? settle(machine, true) : read_again(machine);
     default:
       return settle(machine, false);
   }
@@ -139,27 +146,29 @@ weir_turn discarded_resume(weir_machine *machine, int64_t now_us, bool late) {
 enum { LOG_ADDED, LOG_WRITTEN };
 
 weir_turn naive_log_start(weir_machine *machine, int64_t now_us, const weir_memo *memo,
-                          weir_ask *asks) {
-  begin(machine, now_us, memo, asks);
+                          weir_request_state *requests, weir_operation *operations) {
+  begin(machine, now_us, memo, requests, operations);
   plan(machine, WEIR_ADD, WEIR_PLACE_COUNT)->delta = 1;
   return execute(machine, LOG_ADDED);
 }
 
-weir_turn naive_log_resume(weir_machine *machine, int64_t now_us, bool late) {
+weir_turn naive_log_resume(weir_machine *machine, int64_t now_us, bool late,
+                           weir_operation *operations) {
   const weir_rule *rule = &machine->stack->rules[0];
-  bool reads = machine->action_count > 1;
-  weir_action first = machine->actions[0];
-  weir_action entry = machine->actions[1];
-  machine->action_count = 0;
-  if (machine->parts[0].step == LOG_WRITTEN) {
+  bool reads = machine->operation_count > 1;
+  weir_operation first = machine->operations[0];
+  weir_operation entry = machine->operations[1];
+  (void)operations;
+  machine->operation_count = 0;
+  if (machine->rule_states[0].step == LOG_WRITTEN) {
     bool allowed =
         !reads || entry.outcome == WEIR_ABSENT || machine->now_us - entry.value >= rule->period_us;
     return late ? fail(machine) : settle(machine, allowed);
   }
-  weir_action *action = plan(machine, WEIR_PUT, WEIR_PLACE_ENTRY);
-  action->entry = first.value;
-  action->value = now_us;
+  weir_operation *operation = plan(machine, WEIR_PUT, WEIR_PLACE_ENTRY);
+  operation->counter.entry = first.value;
+  operation->value = now_us;
   if (first.value > rule->limit)
-    plan(machine, WEIR_GET, WEIR_PLACE_ENTRY)->entry = first.value - rule->limit;
+    plan(machine, WEIR_GET, WEIR_PLACE_ENTRY)->counter.entry = first.value - rule->limit;
   return execute(machine, LOG_WRITTEN);
 }

@@ -7,54 +7,55 @@
  */
 
 static bool never_close(const struct model *model, const struct client *client,
-                        weir_action *action) {
+                        weir_operation *operation) {
   (void)model;
   (void)client;
-  if (action->kind != WEIR_CREATE || action->value != 0) return false;
-  action->outcome = WEIR_DONE;
+  if (operation->kind != WEIR_CREATE || operation->value != 0) return false;
+  operation->outcome = WEIR_DONE;
   return true;
 }
 
 /* The window that opened in the group before is not seen. */
 static bool forget_window(const struct model *model, const struct client *client,
-                          weir_action *action) {
+                          weir_operation *operation) {
   int64_t group = world_clock_us(model, client) / model->stack.rules[0].period_us;
-  if (action->kind != WEIR_GET || action->place != WEIR_PLACE_OPEN || action->index >= group)
+  if (operation->kind != WEIR_GET || operation->counter.place != WEIR_PLACE_OPEN ||
+      operation->counter.index >= group)
     return false;
-  action->outcome = WEIR_DONE;
-  action->value = 0;
+  operation->outcome = WEIR_DONE;
+  operation->value = 0;
   return true;
 }
 
 static bool take_back_nothing(const struct model *model, const struct client *client,
-                              weir_action *action) {
+                              weir_operation *operation) {
   (void)model;
   (void)client;
-  if (action->kind != WEIR_SUB) return false;
-  action->outcome = WEIR_DONE;
+  if (operation->kind != WEIR_SUB) return false;
+  operation->outcome = WEIR_DONE;
   return true;
 }
 
 /* --- logs --------------------------------------------------------------------------------------
  */
 
-static void no_look_ahead(weir_stack *stack, weir_terms *terms) {
+static void no_look_ahead(weir_stack *stack, weir_settings *settings) {
   (void)stack;
-  terms->margin_us = 0;
+  settings->margin_us = 0;
 }
 
 /* What will never be written denies as if it just had been. */
-static void rewrite_nothing(weir_action *action) {
-  if (action->place != WEIR_PLACE_ENTRY || action->outcome != WEIR_ABSENT) return;
-  action->outcome = WEIR_DONE;
-  action->value = (action->index + 1) * 1000;
+static void rewrite_nothing(weir_operation *operation) {
+  if (operation->counter.place != WEIR_PLACE_ENTRY || operation->outcome != WEIR_ABSENT) return;
+  operation->outcome = WEIR_DONE;
+  operation->value = (operation->counter.index + 1) * 1000;
 }
 
 static void store_stamp(const struct model *model, const struct client *client,
-                        weir_action *action) {
+                        weir_operation *operation) {
   (void)model;
-  if (action->place == WEIR_PLACE_ENTRY && action->kind == WEIR_PUT)
-    action->value = client->machine->now_us;
+  if (operation->counter.place == WEIR_PLACE_ENTRY && operation->kind == WEIR_PUT)
+    operation->value = client->machine->now_us;
 }
 
 /* --- several rules -----------------------------------------------------------------------------
@@ -62,8 +63,8 @@ static void store_stamp(const struct model *model, const struct client *client,
 
 /* Only the last rule of the stack takes back. */
 static bool keep_first(const struct model *model, const struct client *client,
-                       weir_action *action) {
-  return action->rule == 0 && take_back_nothing(model, client, action);
+                       weir_operation *operation) {
+  return operation->counter.rule == 0 && take_back_nothing(model, client, operation);
 }
 
 /* --- the policy --------------------------------------------------------------------------------

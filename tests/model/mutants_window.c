@@ -9,25 +9,25 @@
 /* The addition of a single rule comes first in its round: here it comes last. */
 static size_t reads_first(const weir_machine *machine, size_t landed) {
   if (machine->phase != WEIR_PHASE_CHARGE) return landed;
-  return (landed + 1) % machine->action_count;
+  return (landed + 1) % machine->operation_count;
 }
 
 /* --- margins -----------------------------------------------------------------------------------
  */
 
-static void no_look_ahead(weir_stack *stack, weir_terms *terms) {
+static void no_look_ahead(weir_stack *stack, weir_settings *settings) {
   (void)stack;
-  terms->margin_us = 0;
+  settings->margin_us = 0;
 }
 
-static void look_ahead_too_late(weir_stack *stack, weir_terms *terms) {
+static void look_ahead_too_late(weir_stack *stack, weir_settings *settings) {
   (void)stack;
-  terms->margin_us = MARGIN_US - 1;
+  settings->margin_us = MARGIN_US - 1;
 }
 
 /* A cell that was read after its end, but before its end + e, passes for finished. */
 static void cache_early(const struct model *model, weir_memo *memo) {
-  weir_window_memory *window = (weir_window_memory *)(memo->held + model->stack.count);
+  weir_window_memory *window = (weir_window_memory *)(memo->expected + model->stack.count);
   for (int64_t i = 0; i < window->count; i++) {
     int64_t end = (window->first + i + 1) * model->stack.rules[0].cell_us;
     int64_t *read_us = &window->cells[i].read_us;
@@ -48,51 +48,51 @@ static int64_t lane_unit(const weir_rule *rule, int64_t cell) {
 }
 
 static void take_back_from_now(const struct model *model, const struct client *client,
-                               weir_action *action) {
-  int rule = (int)action->rule;
-  if (action->kind != WEIR_SUB) return;
-  action->index =
+                               weir_operation *operation) {
+  int rule = (int)operation->counter.rule;
+  if (operation->kind != WEIR_SUB) return;
+  operation->counter.index =
       window_cell_of(model, rule, world_clock_us(model, client)) / model->stack.rules[rule].lanes;
 }
 
 static bool take_back_nothing(const struct model *model, const struct client *client,
-                              weir_action *action) {
+                              weir_operation *operation) {
   (void)model;
   (void)client;
-  if (action->kind != WEIR_SUB) return false;
-  action->outcome = WEIR_DONE;
+  if (operation->kind != WEIR_SUB) return false;
+  operation->outcome = WEIR_DONE;
   return true;
 }
 
 static void take_back_all(const struct model *model, const struct client *client,
-                          weir_action *action) {
-  const weir_rule *rule = &model->stack.rules[action->rule];
-  if (action->kind != WEIR_SUB) return;
-  action->delta =
-      client->charged[action->rule] * lane_unit(rule, client->charged_cell[action->rule]);
+                          weir_operation *operation) {
+  const weir_rule *rule = &model->stack.rules[operation->counter.rule];
+  if (operation->kind != WEIR_SUB) return;
+  operation->delta = client->charged[operation->counter.rule] *
+                     lane_unit(rule, client->charged_cell[operation->counter.rule]);
 }
 
 /* --- counters ----------------------------------------------------------------------------------
  */
 
-static void narrow_lanes(weir_stack *stack, weir_terms *terms) {
-  (void)terms;
+static void narrow_lanes(weir_stack *stack, weir_settings *settings) {
+  (void)settings;
   stack->rules[0].lanes = 4;
   stack->rules[0].lane_bits = 15;
 }
 
 static void short_life(const struct model *model, const struct client *client,
-                       weir_action *action) {
+                       weir_operation *operation) {
   (void)client;
-  action->ttl_us = model->stack.rules[action->rule].period_us;
+  operation->ttl_us = model->stack.rules[operation->counter.rule].period_us;
 }
 
-static void answer_before(weir_action *action) {
-  if (action->kind == WEIR_ADD) action->value -= action->delta;
+static void answer_before(weir_operation *operation) {
+  if (operation->kind == WEIR_ADD) operation->value -= operation->delta;
 }
 
-static void answer_twice(weir_action *action) {
-  if (action->kind == WEIR_ADD) action->value += action->delta;
+static void answer_twice(weir_operation *operation) {
+  if (operation->kind == WEIR_ADD) operation->value += operation->delta;
 }
 
 const struct mutant window_mutants[] = {

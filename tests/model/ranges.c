@@ -14,7 +14,7 @@ static void add(struct model *model, const void *from, size_t bytes) {
 
 static int request_count(const struct model *model, int client) {
   int count = 0;
-  while (count < REQUESTS_MOST && model->requests[client][count].asks[0].given)
+  while (count < REQUESTS_MOST && model->requests[client][count].wanted[0].given)
     count++;
   return count;
 }
@@ -34,8 +34,10 @@ static void add_client(struct model *model, int number) {
   if (requests == 0) return;
   add(model, client, has_windows(model) ? sizeof *client : offsetof(struct client, seen));
   add(model, client->memo, model->memo_bytes);
-  add(model, machine, offsetof(weir_machine, parts) + model->stack.count * sizeof(weir_part));
-  add(model, machine + 1, (size_t)(end - (char *)(machine + 1)));
+  add(model, machine,
+      offsetof(weir_machine, rule_states) + model->stack.count * sizeof(weir_rule_state));
+  add(model, machine + 1, (size_t)(end - (char *)(machine + 1)) + model->operations_bytes);
+  add(model, client->wallet, model->wallet_bytes);
   add(model, &world->records[number * REQUESTS_MOST * GROUP_MOST],
       requests * GROUP_MOST * sizeof(struct record));
 }
@@ -46,7 +48,7 @@ void ranges_find(struct model *model) {
   for (int i = 0; i < CLIENTS_MOST; i++)
     add_client(model, i);
   add(model, world->keys, sizeof world->keys);
-  add(model, &world->records[ASKS_MOST], BEFORE_MOST * sizeof(struct record));
+  add(model, &world->records[WANTED_MOST], BEFORE_MOST * sizeof(struct record));
   if (model->scope->flags & (LOSS | OVERDUE)) add(model, world->orphans, sizeof world->orphans);
   if (has_windows(model)) add(model, world->shadow, 2 * sizeof world->shadow);
 }

@@ -1,11 +1,12 @@
 /* Reads what a scope's clients ask for. Written here, so known to fit.
  *
- *     "1+2 3 / 1~500 <"     clients are parted by '/', requests by blanks, asks of a group by '+'
+ *     "1+2 3 / 1~500 <"     clients are parted by '/', requests by blanks, those of a group by '+'
  *
  *     3        take 3                       3?      peek
  *     3^       take up to 3                 3~500   take 3, a wait of 500 us is accepted
  *     1|0|2    take, a cost for every rule
  *     <        refund what the last request took      x   cancel it
+ *     3*2      take 3, and lease 2                     r   give back all that is leased
  */
 #include <string.h>
 
@@ -27,10 +28,10 @@ static void read_cost(const char **at, struct wanted *wanted) {
   }
 }
 
-static void read_ask(const char **at, struct wanted *wanted) {
+static void read_wanted(const char **at, struct wanted *wanted) {
   wanted->given = true;
-  if (**at == '<' || **at == 'x') {
-    wanted->wish = **at == '<' ? REFUNDS : CANCELS;
+  if (**at == '<' || **at == 'x' || **at == 'r') {
+    wanted->wish = **at == '<' ? REFUNDS : **at == 'x' ? CANCELS : RETURNS;
     ++*at;
     return;
   }
@@ -47,7 +48,7 @@ static void read_ask(const char **at, struct wanted *wanted) {
 
 void requests_read(struct model *model) {
   const char *at = model->scope->requests;
-  for (int client = 0, request = 0, ask = 0; *at != '\0';) {
+  for (int client = 0, request = 0, place = 0; *at != '\0';) {
     if (*at == ' ') {
       at++;
     } else if (*at == '/') {
@@ -55,13 +56,17 @@ void requests_read(struct model *model) {
       request = 0;
       at++;
     } else {
-      read_ask(&at, &model->requests[client][request].asks[ask]);
+      read_wanted(&at, &model->requests[client][request].wanted[place]);
+      if (*at == '*') {
+        at++;
+        model->requests[client][request].lease = number(&at);
+      }
       if (*at == '+') {
-        ask++;
+        place++;
         at++;
       } else {
         request++;
-        ask = 0;
+        place = 0;
       }
     }
   }

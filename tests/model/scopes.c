@@ -9,7 +9,7 @@ const struct scope *scope_at(size_t number) {
   } tables[] = {
       {window_scopes, window_scope_count}, {bucket_scopes, bucket_scope_count},
       {quota_scopes, quota_scope_count},   {log_scopes, log_scope_count},
-      {stack_scopes, stack_scope_count},
+      {stack_scopes, stack_scope_count},   {lease_scopes, lease_scope_count},
   };
   for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
     if (number < tables[i].count) return &tables[i].scopes[number];

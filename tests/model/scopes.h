@@ -29,6 +29,8 @@ extern const struct scope log_scopes[];
 extern const size_t log_scope_count;
 extern const struct scope stack_scopes[];
 extern const size_t stack_scope_count;
+extern const struct scope lease_scopes[];
+extern const size_t lease_scope_count;
 
 /* All of them, one after another; NULL behind the last. */
 const struct scope *scope_at(size_t number);

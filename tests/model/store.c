@@ -36,22 +36,23 @@ struct key *store_find(struct model *model, int rule, weir_place place, int64_t 
   return found ? &world->keys[at] : NULL;
 }
 
-static struct key *find_or_make(struct model *model, const weir_action *action) {
+static struct key *find_or_make(struct model *model, const weir_operation *operation) {
   struct world *world = model->world;
-  struct key *key =
-      store_find(model, (int)action->rule, action->place, action->index, action->entry);
+  struct key *key = store_find(model, (int)operation->counter.rule, operation->counter.place,
+                               operation->counter.index, operation->counter.entry);
   if (key != NULL) return key;
   if (world->keys[KEYS_MOST - 1].used) {
     check_fails(model, CHECK_STATUS, "more than %d keys", KEYS_MOST);
     return &world->keys[KEYS_MOST - 1];
   }
-  int at = place_of(world, (int)action->rule, action->place, action->index, action->entry);
+  int at = place_of(world, (int)operation->counter.rule, operation->counter.place,
+                    operation->counter.index, operation->counter.entry);
   key = &world->keys[at];
   memmove(key + 1, key, (size_t)(KEYS_MOST - 1 - at) * sizeof *key);
-  *key = (struct key){.index = action->index,
-                      .entry = action->entry,
-                      .rule = (uint8_t)action->rule,
-                      .place = (uint8_t)action->place,
+  *key = (struct key){.index = operation->counter.index,
+                      .entry = operation->counter.entry,
+                      .rule = (uint8_t)operation->counter.rule,
+                      .place = (uint8_t)operation->counter.place,
                       .used = true};
   return key;
 }
@@ -68,37 +69,41 @@ static bool has_ttl(weir_operation_kind kind) {
 }
 
 /* What no operation may bring: see weir/backend.h. */
-static const char *fault_of(const struct model *model, const weir_action *action) {
-  weir_operation_kind kind = action->kind;
+static const char *fault_of(const struct model *model, const weir_operation *operation) {
+  weir_operation_kind kind = operation->kind;
   bool adds = kind == WEIR_ADD || kind == WEIR_SUB || kind == WEIR_RAISE;
   bool writes = kind == WEIR_CREATE || kind == WEIR_SWAP || kind == WEIR_PUT;
-  unsigned traits = model->terms.traits;
+  unsigned traits = model->settings.traits;
   if (kind == WEIR_SWAP && !(traits & WEIR_TRAIT_SWAP)) return "SWAP on a store without it";
-  if ((kind == WEIR_RAISE || action->raised) && !(traits & WEIR_TRAIT_RAISE))
+  if ((kind == WEIR_RAISE || operation->raised) && !(traits & WEIR_TRAIT_RAISE))
     return "RAISE on a store without it";
-  if (action->raised && kind != WEIR_GET && kind != WEIR_SUB) return "raised without sense";
-  if (action->refresh && kind != WEIR_RAISE) return "refresh without sense";
-  if (adds && outside(action->delta, 1, WEIR_VALUE_MOST)) return "delta is out of range";
-  if (writes && outside(action->value, 0, WEIR_VALUE_MOST)) return "value is out of range";
-  if (kind == WEIR_RAISE && outside(action->floor, 0, INT64_C(1) << 52))
+  if (operation->raised && kind != WEIR_GET && kind != WEIR_SUB) return "raised without sense";
+  if (operation->refresh && kind != WEIR_RAISE) return "refresh without sense";
+  if (adds && outside(operation->delta, 1, WEIR_VALUE_MOST)) return "delta is out of range";
+  if (writes && outside(operation->value, 0, WEIR_VALUE_MOST)) return "value is out of range";
+  if (kind == WEIR_RAISE && outside(operation->floor, 0, INT64_C(1) << 52))
     return "floor is out of range";
-  if (kind == WEIR_SWAP && action->version == 0) return "version is 0";
-  if (has_ttl(kind) && outside(action->ttl_us, 1000, WEIR_TTL_MOST_US)) return "no sensible TTL";
-  if (action->index < 0) return "an index below 0";
-  return (action->place == WEIR_PLACE_ENTRY) == (action->entry > 0) ? NULL : "a wrong entry";
+  if (kind == WEIR_SWAP && operation->version == 0) return "version is 0";
+  if (has_ttl(kind) && outside(operation->ttl_us, 1000, WEIR_TTL_MOST_US)) return "no sensible TTL";
+  if (operation->counter.index < 0) return "an index below 0";
+  return (operation->counter.place == WEIR_PLACE_ENTRY) == (operation->counter.entry > 0)
+             ? NULL
+             : "a wrong entry";
 }
 
-static void check_operation(struct model *model, const weir_action *action, const struct key *key) {
-  const char *fault = fault_of(model, action);
-  bool keeps = action->kind == WEIR_GET || action->kind == WEIR_DROP;
-  int64_t least_us = truth_of(model, (int)action->rule)->least_ttl_us(model, (int)action->rule);
-  if (key != NULL && key->present && action->kind != WEIR_DROP &&
-      key->raised != (action->kind == WEIR_RAISE || action->raised))
+static void check_operation(struct model *model, const weir_operation *operation,
+                            const struct key *key) {
+  const char *fault = fault_of(model, operation);
+  bool keeps = operation->kind == WEIR_GET || operation->kind == WEIR_DROP;
+  int64_t least_us = truth_of(model, (int)operation->counter.rule)
+                         ->least_ttl_us(model, (int)operation->counter.rule);
+  if (key != NULL && key->present && operation->kind != WEIR_DROP &&
+      key->raised != (operation->kind == WEIR_RAISE || operation->raised))
     fault = "a key that RAISE made needs `raised`, no other takes it";
   if (fault != NULL) check_fails(model, CHECK_CONTRACT, "%s", fault);
-  if (!keeps && action->ttl_us < least_us)
-    check_fails(model, CHECK_TTL, "a key lives %" PRId64 " us, needed are %" PRId64, action->ttl_us,
-                least_us);
+  if (!keeps && operation->ttl_us < least_us)
+    check_fails(model, CHECK_TTL, "a key lives %" PRId64 " us, needed are %" PRId64,
+                operation->ttl_us, least_us);
 }
 
 /* --- effects -----------------------------------------------------------------------------------
@@ -110,75 +115,75 @@ static void write_value(struct key *key, int64_t value) {
   key->version++;
 }
 
-static void renew(const struct model *model, const weir_action *action, struct key *key) {
-  if (model->scope->flags & LIVES) key->lives_until_us = model->world->real_us + action->ttl_us;
+static void renew(const struct model *model, const weir_operation *operation, struct key *key) {
+  if (model->scope->flags & LIVES) key->lives_until_us = model->world->real_us + operation->ttl_us;
 }
 
-static uint64_t told_version(const struct model *model, const struct key *key) {
+static uint64_t reported_version(const struct model *model, const struct key *key) {
   return model->scope->flags & UNTOLD ? 0 : key->version;
 }
 
 /* The operation finds nothing. */
-static void on_absent(struct model *model, weir_action *action) {
+static void on_absent(struct model *model, weir_operation *operation) {
   struct key *key;
-  switch (action->kind) {
+  switch (operation->kind) {
     case WEIR_ADD:
     case WEIR_CREATE:
     case WEIR_PUT:
-      key = find_or_make(model, action);
-      write_value(key, action->kind == WEIR_ADD ? action->delta : action->value);
+      key = find_or_make(model, operation);
+      write_value(key, operation->kind == WEIR_ADD ? operation->delta : operation->value);
       key->raised = false;
-      action->outcome = WEIR_DONE;
-      action->version_out = told_version(model, key);
-      if (action->kind == WEIR_ADD) action->value = key->value;
+      operation->outcome = WEIR_DONE;
+      operation->version_out = reported_version(model, key);
+      if (operation->kind == WEIR_ADD) operation->value = key->value;
       break;
     case WEIR_SUB: /* a store with RAISE is one that can only subtract from what it creates */
-      if (!action->raised && model->terms.traits & WEIR_TRAIT_RAISE)
-        write_value(find_or_make(model, action), 0);
-      action->outcome = WEIR_ABSENT;
+      if (!operation->raised && model->settings.traits & WEIR_TRAIT_RAISE)
+        write_value(find_or_make(model, operation), 0);
+      operation->outcome = WEIR_ABSENT;
       break;
     default:
-      action->outcome = WEIR_ABSENT;
+      operation->outcome = WEIR_ABSENT;
   }
 }
 
-static void subtract(const struct model *model, weir_action *action, struct key *key) {
-  int64_t value = key->value - action->delta;
+static void subtract(const struct model *model, weir_operation *operation, struct key *key) {
+  int64_t value = key->value - operation->delta;
   write_value(key, model->mutant->saturates && value < 0 ? 0 : value);
-  action->value = key->value;
+  operation->value = key->value;
 }
 
-static void swap(const struct model *model, weir_action *action, struct key *key) {
-  if (action->version != key->version) {
-    action->outcome = WEIR_CONFLICT;
+static void swap(const struct model *model, weir_operation *operation, struct key *key) {
+  if (operation->version != key->version) {
+    operation->outcome = WEIR_CONFLICT;
     return;
   }
-  write_value(key, action->value);
-  action->version_out = told_version(model, key);
+  write_value(key, operation->value);
+  operation->version_out = reported_version(model, key);
 }
 
-static void on_present(struct model *model, weir_action *action, struct key *key) {
-  action->outcome = WEIR_DONE;
-  switch (action->kind) {
+static void on_present(struct model *model, weir_operation *operation, struct key *key) {
+  operation->outcome = WEIR_DONE;
+  switch (operation->kind) {
     case WEIR_ADD:
-      write_value(key, key->value + action->delta);
-      action->value = key->value;
+      write_value(key, key->value + operation->delta);
+      operation->value = key->value;
       break;
     case WEIR_SUB:
-      subtract(model, action, key);
+      subtract(model, operation, key);
       break;
     case WEIR_GET:
-      action->value = key->value;
-      if (model->terms.traits & WEIR_TRAIT_SWAP) action->version_out = key->version;
+      operation->value = key->value;
+      if (model->settings.traits & WEIR_TRAIT_SWAP) operation->version_out = key->version;
       break;
     case WEIR_CREATE:
-      action->outcome = WEIR_CONFLICT;
+      operation->outcome = WEIR_CONFLICT;
       break;
     case WEIR_SWAP:
-      swap(model, action, key);
+      swap(model, operation, key);
       break;
     case WEIR_PUT:
-      write_value(key, action->value);
+      write_value(key, operation->value);
       break;
     case WEIR_DROP:
       key->present = false;
@@ -191,21 +196,24 @@ static void on_present(struct model *model, weir_action *action, struct key *key
 
 /* Redis makes RAISE of two commands, and others may come between them. Without refresh the first
  * finds the key or does nothing. */
-static void lift(struct model *model, const weir_action *action, struct key *key) {
+static void lift(struct model *model, const weir_operation *operation, struct key *key) {
   bool present = key != NULL && key->present;
-  if (!present && !action->refresh && !model->mutant->creates) return;
+  if (!present && !operation->refresh && !model->mutant->creates) return;
   if (!present) {
-    key = find_or_make(model, action);
+    key = find_or_make(model, operation);
     key->lives_until_us = 0;
-    if (action->refresh) renew(model, action, key); /* nobody is cut from the rest of the write */
+    if (operation->refresh)
+      renew(model, operation, key); /* nobody is cut from the rest of the write */
   }
-  if (!present || key->value < action->floor) write_value(key, action->floor);
+  if (!present || key->value < operation->floor) write_value(key, operation->floor);
   key->raised = true;
 }
 
 /* Whoever is charged finds the key with as long to live as is needed. */
-static void check_life(struct model *model, const weir_action *action, const struct key *key) {
-  int64_t least_us = truth_of(model, (int)action->rule)->least_ttl_us(model, (int)action->rule);
+static void check_life(struct model *model, const weir_operation *operation,
+                       const struct key *key) {
+  int64_t least_us = truth_of(model, (int)operation->counter.rule)
+                         ->least_ttl_us(model, (int)operation->counter.rule);
   int64_t left_us = key->lives_until_us - model->world->real_us;
   if (!(model->scope->flags & LIVES)) return;
   if (key->lives_until_us == 0)
@@ -216,40 +224,42 @@ static void check_life(struct model *model, const weir_action *action, const str
 }
 
 static bool raise(struct model *model, struct sent *sent) {
-  weir_action *action = &sent->action;
-  struct key *key =
-      store_find(model, (int)action->rule, action->place, action->index, action->entry);
+  weir_operation *operation = &sent->operation;
+  struct key *key = store_find(model, (int)operation->counter.rule, operation->counter.place,
+                               operation->counter.index, operation->counter.entry);
   sent->half = !sent->half;
   if (sent->half) {
-    lift(model, action, key);
+    lift(model, operation, key);
     return false;
   }
-  action->outcome = key != NULL && key->present ? WEIR_DONE : WEIR_ABSENT;
-  if (action->outcome == WEIR_ABSENT) return true;
-  write_value(key, key->value + action->delta);
-  if (action->refresh) renew(model, action, key);
-  check_life(model, action, key);
-  action->value = key->value;
+  operation->outcome = key != NULL && key->present ? WEIR_DONE : WEIR_ABSENT;
+  if (operation->outcome == WEIR_ABSENT) return true;
+  write_value(key, key->value + operation->delta);
+  if (operation->refresh) renew(model, operation, key);
+  check_life(model, operation, key);
+  operation->value = key->value;
   return true;
 }
 
 bool store_execute(struct model *model, struct client *client, struct sent *sent) {
-  weir_action *action = &sent->action;
-  int rule = (int)action->rule;
-  struct key *key = store_find(model, rule, action->place, action->index, action->entry);
+  weir_operation *operation = &sent->operation;
+  int rule = (int)operation->counter.rule;
+  struct key *key = store_find(model, rule, operation->counter.place, operation->counter.index,
+                               operation->counter.entry);
   bool present = key != NULL && key->present;
   int64_t before = present ? key->value : 0;
-  check_operation(model, action, key);
-  if (action->kind == WEIR_RAISE) {
+  check_operation(model, operation, key);
+  if (operation->kind == WEIR_RAISE) {
     if (!raise(model, sent)) return false;
   } else if (present) {
-    on_present(model, action, key);
+    on_present(model, operation, key);
   } else {
-    on_absent(model, action);
+    on_absent(model, operation);
   }
-  key = store_find(model, rule, action->place, action->index, action->entry);
+  key = store_find(model, rule, operation->counter.place, operation->counter.index,
+                   operation->counter.entry);
   const struct truth *truth = truth_of(model, rule);
-  bool changed = action->outcome == WEIR_DONE && action->kind != WEIR_GET;
-  if (changed && truth->landed != NULL) truth->landed(model, client, action, key, before);
+  bool changed = operation->outcome == WEIR_DONE && operation->kind != WEIR_GET;
+  if (changed && truth->landed != NULL) truth->landed(model, client, operation, key, before);
   return true;
 }

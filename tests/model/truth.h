@@ -12,10 +12,11 @@ struct truth {
 
   /* An operation has changed `key`, which held `before` (0: nothing). The client is NULL for an
    * orphan. */
-  void (*landed)(struct model *model, struct client *client, const weir_action *action,
+  void (*landed)(struct model *model, struct client *client, const weir_operation *operation,
                  struct key *key, int64_t before);
 
-  /* An ask was admitted: what it charged is owed from now on. Denied, with what it had charged. */
+  /* A request was admitted: what it charged is owed from now on. Denied, with what it had charged.
+   */
   void (*admitted)(struct model *model, struct client *client, int rule,
                    const struct record *record);
   void (*denied)(struct model *model, struct client *client, int rule, const struct record *record);
@@ -26,9 +27,13 @@ struct truth {
   /* A refund begins: what `record` charged is owed no more. */
   void (*refunded)(struct model *model, int rule, const struct record *record);
 
+  /* So much was charged ahead, and is owed from now on; below 0: it goes back. NULL: buckets, whose
+   * leases are records. */
+  void (*owes)(struct model *model, int rule, int64_t place, int64_t cost);
+
   /* Whether a denial of `cost` holds against the most that the client may have seen. */
   bool (*denies)(const struct model *model, const struct client *client, int rule,
-                 const weir_ask *ask, const struct record *record, int64_t cost);
+                 const weir_request_state *request, const struct record *record, int64_t cost);
 
   /* The least that a key of the rule must live. */
   int64_t (*least_ttl_us)(const struct model *model, int rule);
@@ -44,7 +49,8 @@ struct truth {
 
   /* What the client has charged may stay for ever; what this operation charges may. */
   void (*excuse)(struct model *model, const struct client *client, int rule);
-  void (*excuse_sent)(struct model *model, const struct client *client, const weir_action *action);
+  void (*excuse_sent)(struct model *model, const struct client *client,
+                      const weir_operation *operation);
 };
 
 extern const struct truth truth_window;
@@ -56,7 +62,8 @@ const struct truth *truth_of(const struct model *model, int rule);
 
 /* truth_window.c: the cell of a moment, and the one that an operation is for. */
 int64_t window_cell_of(const struct model *model, int rule, int64_t stamp_us);
-int64_t window_cell_meant(const struct model *model, const weir_action *action, int64_t *amount);
+int64_t window_cell_meant(const struct model *model, const weir_operation *operation,
+                          int64_t *amount);
 
 /* truth_order.c: token and leaky buckets on SWAP have a serial order that explains all. */
 void order_check(struct model *model);
@@ -76,8 +83,8 @@ static inline int64_t bucket_units(const weir_rule *rule, int64_t us) {
 void check_fails(struct model *model, enum check check, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 const char *check_name(enum check check);
-void check_decision(struct model *model, struct client *client, const weir_ask *ask);
-void check_repeated(struct model *model, struct client *client, const weir_ask *ask);
+void check_decision(struct model *model, struct client *client, const weir_request_state *request);
+void check_repeated(struct model *model, struct client *client, const weir_request_state *request);
 void check_end(struct model *model);
 
 #endif

@@ -8,8 +8,9 @@
 #include "mutants.h"
 #include "truth.h"
 
+/* What is charged at most; a reserve is left for what was leased before. */
 static int64_t full(const weir_rule *rule) {
-  return rule->burst * rule->token_units;
+  return (rule->burst - rule->reserve) * rule->token_units;
 }
 
 static uint32_t bit(int number) {
@@ -17,12 +18,24 @@ static uint32_t bit(int number) {
 }
 
 static bool raises(const struct model *model) {
-  return model->terms.traits & WEIR_TRAIT_RAISE;
+  return model->settings.traits & WEIR_TRAIT_RAISE;
 }
 
-/* The group that a client has under way. */
-static uint32_t own_records(const struct client *client) {
-  return (bit(GROUP_MOST) - 1) << client->first_record;
+/* The group that a client has under way, but for what it has leased before it asks again. */
+static uint32_t own_records(const struct model *model, const struct client *client) {
+  const struct record *lease = &model->world->records[client->first_record + GROUP_MOST - 1];
+  uint32_t group = (bit(GROUP_MOST) - 1) << client->first_record;
+  bool leased = lease->wish == LEASES && lease->state == ADMITTED;
+  return leased ? group & ~bit(client->first_record + GROUP_MOST - 1) : group;
+}
+
+/* Takes and leases; what was used was charged before. */
+static bool may_charge(const struct record *record) {
+  return record->state != NOT_ASKED && (record->wish == TAKES || record->wish == LEASES);
+}
+
+static bool only_uses(const struct record *record, int rule) {
+  return record->wish == TAKES && record->held > 0 && record->held == record->cost[rule];
 }
 
 /* --- the most that a bucket may hold -----------------------------------------------------------
@@ -33,8 +46,13 @@ static uint32_t own_records(const struct client *client) {
 static int64_t weight(const struct model *model, int rule, int number, uint32_t over) {
   const struct record *record = &model->world->records[number];
   const weir_rule *layout = &model->stack.rules[rule];
-  int64_t units = record->cost[rule] * layout->token_units;
-  if (record->wish != TAKES || record->state == NOT_ASKED) return 0;
+  int64_t charged = record->wish == LEASES ? record->cost[rule] : record->cost[rule] - record->held;
+  int64_t units = charged * layout->token_units;
+  if (!may_charge(record)) return 0;
+  if (record->wish == LEASES && record->state == ADMITTED) {
+    bool went_back = over & bit(number) && !record->may_stay;
+    return units + (went_back ? record->mark[rule] : record->held * layout->token_units);
+  }
   if (record->may_stay || !(over & bit(number))) return units;
   if (record->state == ADMITTED) return units;
   if (record->state == GIVEN_BACK) {
@@ -53,7 +71,7 @@ static int64_t most(const struct model *model, int rule, uint32_t others, uint32
   const struct record *records = model->world->records;
   int64_t result = 0;
   for (int i = 0; i < RECORDS_MOST; i++) {
-    if (!(others & bit(i)) || records[i].state == NOT_ASKED || records[i].wish != TAKES) continue;
+    if (!(others & bit(i)) || !may_charge(&records[i]) || only_uses(&records[i], rule)) continue;
     int64_t sum = bucket_units(&model->stack.rules[rule], records[i].stamp_us);
     for (int j = 0; j < RECORDS_MOST; j++)
       if (others & bit(j) && !precedes(records, j, i)) sum += weight(model, rule, j, over);
@@ -62,27 +80,29 @@ static int64_t most(const struct model *model, int rule, uint32_t others, uint32
   return result;
 }
 
-/* What others have charged that were not answered before this client asked. */
+/* What others have charged that were not answered before this client asked, or never were. */
 static int64_t in_flight(const struct model *model, int rule, const struct client *client,
                          uint32_t after) {
   int64_t sum = 0;
   for (int j = 0; j < RECORDS_MOST; j++)
-    if (!((own_records(client) | after) & bit(j))) sum += weight(model, rule, j, after);
+    if (!(own_records(model, client) & bit(j)) &&
+        (!(after & bit(j)) || model->world->records[j].may_stay))
+      sum += weight(model, rule, j, after);
   return sum;
 }
 
 /* RAISE may lift v to this clock before others charge, who then charge on top of it. */
 static bool denies(const struct model *model, const struct client *client, int i,
-                   const weir_ask *ask, const struct record *record, int64_t cost) {
+                   const weir_request_state *request, const struct record *record, int64_t cost) {
   const weir_rule *rule = &model->stack.rules[i];
   int64_t now = bucket_units(rule, record->stamp_us);
-  int64_t wait = bucket_units(rule, ask->waits ? ask->wait_us : 0);
-  int64_t base = most(model, i, ~own_records(client), record->after);
+  int64_t wait = bucket_units(rule, request->waits ? request->wait_us : 0);
+  int64_t base = most(model, i, ~own_records(model, client), record->after);
   int64_t raised = now + (raises(model) ? in_flight(model, i, client, record->after) : 0);
   if (base < raised) base = raised;
   int64_t over = base + cost * rule->token_units - full(rule) - now;
   if (rule->kind == WEIR_TOKEN_BUCKET) return over > wait;
-  return over > 0 || (ask->waits && base - now > wait);
+  return over > 0 || (request->waits && base - now > wait);
 }
 
 /* --- what is charged ---------------------------------------------------------------------------
@@ -103,20 +123,36 @@ int64_t bucket_stored(const struct model *model, int rule) {
   return latest;
 }
 
-/* What a refund gave back. */
-static void note_refund(struct model *model, struct client *client, const weir_action *action,
-                        int64_t before) {
-  int rule = (int)action->rule;
-  int64_t units = action->kind == WEIR_SUB ? action->delta : before - action->value;
-  model->world->records[client->first_record].mark[rule] += units & ((INT64_C(1) << 62) - 1);
+/* What was leased drains from its charge on, not from its use. */
+static void check_refund(struct model *model, const struct client *client, int rule,
+                         const struct record *refund) {
+  const weir_rule *layout = &model->stack.rules[rule];
+  const struct record *taken = &model->world->records[refund->of - 1];
+  int64_t charged_us = taken->stamp_us - taken->lag_us;
+  int64_t left =
+      taken->cost[rule] * layout->token_units - bucket_units(layout, client->start_us - charged_us);
+  if (refund->wish == REFUNDS && refund->mark[rule] > (left > 0 ? left : 0))
+    check_fails(model, CHECK_FORGOTTEN,
+                "%" PRId64 " units go back of a charge that has %" PRId64 " left",
+                refund->mark[rule], left);
 }
 
-static void landed(struct model *model, struct client *client, const weir_action *action,
+/* What a refund gave back. */
+static void note_refund(struct model *model, struct client *client, const weir_operation *operation,
+                        int64_t before) {
+  int rule = (int)operation->counter.rule;
+  int64_t units = operation->kind == WEIR_SUB ? operation->delta : before - operation->value;
+  struct record *refund = &model->world->records[client->first_record];
+  refund->mark[rule] += units & ((INT64_C(1) << 62) - 1);
+  if (model->lease.life_us > 0) check_refund(model, client, rule, refund);
+}
+
+static void landed(struct model *model, struct client *client, const weir_operation *operation,
                    struct key *key, int64_t before) {
   (void)key;
-  if (client == NULL || action->kind == WEIR_DROP) return;
-  if (client->asks[0].kind == WEIR_ASK_REFUND) {
-    note_refund(model, client, action, before);
+  if (client == NULL || operation->kind == WEIR_DROP) return;
+  if (client->requests[0].kind == WEIR_REFUND) {
+    note_refund(model, client, operation, before);
     return;
   }
   for (int i = 0; i < GROUP_MOST; i++)
@@ -129,16 +165,19 @@ static void landed(struct model *model, struct client *client, const weir_action
  * holds. */
 static void over(struct model *model, struct client *client, int rule, struct record *record) {
   const weir_rule *layout = &model->stack.rules[rule];
-  const weir_ask *ask = &client->asks[(record - model->world->records) % GROUP_MOST];
+  const weir_request_state *request =
+      &client->requests[(record - model->world->records) % GROUP_MOST];
   int64_t clock = world_clock_us(model, client);
-  bool queues = ask->waits || layout->kind == WEIR_LEAKY_BUCKET;
+  bool queues = request->waits || layout->kind == WEIR_LEAKY_BUCKET;
   bool stays = raises(model) ? queues
                              : bucket_stored(model, rule) - bucket_units(layout, client->start_us) >
                                    full(layout);
   int64_t units = record->cost[rule] * layout->token_units;
   int64_t elapsed = bucket_units(layout, clock - record->stamp_us);
-  if (ask->kind == WEIR_ASK_REFUND) record->delay_us = clock - record->stamp_us;
-  if (!record->charged || (record->state != DENIED && record->state != FAILED)) return;
+  if (request->kind == WEIR_REFUND) record->delay_us = clock - record->stamp_us;
+  bool less = record->wish == LEASES && record->state == ADMITTED;
+  if (less) units = record->held * layout->token_units;
+  if (!record->charged || (record->state != DENIED && record->state != FAILED && !less)) return;
   record->mark[rule] = elapsed < units && !stays ? elapsed : units;
 }
 
@@ -161,10 +200,12 @@ static int64_t largest_unused(const struct model *model, int client, int rule) {
     const struct record *group =
         &model->world->records[(client * REQUESTS_MOST + request) * GROUP_MOST];
     int64_t sum = 0;
-    for (int i = 0; i < GROUP_MOST; i++)
+    for (int i = 0; i < GROUP_MOST; i++) {
+      if (group[i].wish == LEASES && group[i].state == ADMITTED) sum += group[i].held;
       if (group[i].charged && group[i].state != ADMITTED &&
           (group[i].state != GIVEN_BACK || somebody_waits(model)))
         sum += group[i].cost[rule];
+    }
     if (sum > largest) largest = sum;
   }
   return largest;
@@ -198,7 +239,8 @@ static int64_t admitted_between(const struct model *model, int rule, int64_t fro
   for (int i = 0; i < RECORDS_MOST; i++) {
     const struct record *record = &model->world->records[i];
     int64_t at = act_us(model, i, real);
-    if (record->state != ADMITTED || at < from_us || at > to_us) continue;
+    bool used = record->state == ADMITTED && record->wish != LEASES;
+    if (!used || at < from_us || at > to_us) continue;
     units += record->cost[rule] * model->stack.rules[rule].token_units;
     if (record_client(i) >= 0) *clients |= 1U << record_client(i);
   }
@@ -211,7 +253,7 @@ static void check_interval(struct model *model, int i, int64_t from_us, int64_t 
   unsigned clients = 0;
   int64_t span = to_us - from_us + (real ? 2 * SKEW_US : 0);
   int64_t sum = admitted_between(model, i, from_us, to_us, real, &clients);
-  int64_t excess = sum - full(rule) - bucket_units(rule, span);
+  int64_t excess = sum - rule->burst * rule->token_units - bucket_units(rule, span);
   int64_t spare = pending_cost(model, i, clients) + model->world->slack[i];
   if (excess > spare * rule->token_units)
     check_fails(
@@ -245,9 +287,11 @@ static void check_pair(struct model *model, int i, int a, int b) {
 static void bound(struct model *model, int rule) {
   const struct record *records = model->world->records;
   for (int a = 0; a < RECORDS_MOST; a++) {
-    if (records[a].state != ADMITTED || records[a].cost[rule] == 0) continue;
+    if (records[a].state != ADMITTED || records[a].wish == LEASES || records[a].cost[rule] == 0)
+      continue;
     for (int b = 0; b < RECORDS_MOST; b++)
-      if (records[b].state == ADMITTED && records[b].cost[rule] > 0) check_pair(model, rule, a, b);
+      if (records[b].state == ADMITTED && records[b].wish != LEASES && records[b].cost[rule] > 0)
+        check_pair(model, rule, a, b);
   }
 }
 
@@ -288,7 +332,7 @@ static void evicted(struct model *model, const struct key *key, int64_t value) {
   const struct record *records = model->world->records;
   model->world->slack[key->rule] += model->stack.rules[key->rule].burst;
   for (int i = 0; i < RECORDS_MOST; i++)
-    if (records[i].wish == TAKES && records[i].charged && !(model->world->answered & bit(i)))
+    if (may_charge(&records[i]) && records[i].charged && !(model->world->answered & bit(i)))
       model->world->slack[key->rule] += records[i].cost[key->rule];
 }
 
@@ -301,8 +345,8 @@ static void excuse(struct model *model, const struct client *client, int rule) {
 }
 
 static void excuse_sent(struct model *model, const struct client *client,
-                        const weir_action *action) {
-  (void)action;
+                        const weir_operation *operation) {
+  (void)operation;
   for (int i = 0; i < GROUP_MOST; i++) {
     struct record *record = &model->world->records[client->first_record + i];
     if (record->state != NOT_ASKED) record->may_stay = true;

@@ -17,14 +17,14 @@ static void meet(struct model *model, const struct client *client, int rule) {
       model->world->clients[i].met |= UINT32_C(1) << rule;
 }
 
-static void landed(struct model *model, struct client *client, const weir_action *action,
+static void landed(struct model *model, struct client *client, const weir_operation *operation,
                    struct key *key, int64_t before) {
   (void)before;
-  int rule = (int)action->rule;
+  int rule = (int)operation->counter.rule;
   meet(model, client, rule);
   if (client == NULL) return;
-  if (action->kind == WEIR_PUT) client->charged[rule] = WRITTEN;
-  if (action->kind != WEIR_ADD) return;
+  if (operation->kind == WEIR_PUT) client->charged[rule] = WRITTEN;
+  if (operation->kind != WEIR_ADD) return;
   key->charged[world_client_number(model, client)] = 1;
   client->charged_cell[rule] = key->value;
   client->charged[rule] = ADDED;
@@ -82,8 +82,8 @@ static int64_t counted(const struct model *model, const struct client *client, i
  * yet counts. What never will be denies only who uses up an index of his own for it: else it would
  * deny for as long as its epoch counts. */
 static bool denies(const struct model *model, const struct client *client, int i,
-                   const weir_ask *ask, const struct record *record, int64_t cost) {
-  (void)ask;
+                   const weir_request_state *request, const struct record *record, int64_t cost) {
+  (void)request;
   const weir_rule *rule = &model->stack.rules[i];
   int64_t since = record->stamp_us - rule->period_us - MARGIN_US;
   int64_t epoch = record->stamp_us / rule->period_us;
@@ -143,8 +143,8 @@ static void excuse(struct model *model, const struct client *client, int rule) {
 }
 
 static void excuse_sent(struct model *model, const struct client *client,
-                        const weir_action *action) {
-  meet(model, client, (int)action->rule);
+                        const weir_operation *operation) {
+  meet(model, client, (int)operation->counter.rule);
 }
 
 const struct truth truth_log = {

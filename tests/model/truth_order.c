@@ -33,9 +33,9 @@ static int64_t positive(int64_t number) {
 static const struct wanted *wanted_of(const struct order *order, int number) {
   static const struct wanted before = {.given = true};
   int request = number / GROUP_MOST;
-  if (number >= ASKS_MOST) return &before;
+  if (number >= WANTED_MOST) return &before;
   return &order->model->requests[request / REQUESTS_MOST][request % REQUESTS_MOST]
-              .asks[number % GROUP_MOST];
+              .wanted[number % GROUP_MOST];
 }
 
 /* How much a cost is too much, with so much ahead; 0 or below: it fits. */
@@ -65,7 +65,7 @@ static bool figures_are(const struct order *order, const struct record *record, 
          record->reset_after_us == us(rule, ahead);
 }
 
-/* What an ask that was denied in a look may have had before it: those of its group that fitted
+/* What a request that was denied in a look may have had before it: those of its group that fitted
  * then, though others may have been faster in the end. */
 static int64_t denied_before(const struct order *order, int number) {
   const struct record *records = order->model->world->records;

@@ -8,8 +8,9 @@ static bool is_count(const struct key *key, int rule) {
 }
 
 /* Others' part of a window, as this client might see it. */
-static void notice(struct key *key, int client) {
+static void notice(const struct model *model, struct key *key, int client) {
   int64_t others = key->value - key->charged[client];
+  others -= lease_returning(&model->world->clients[client], key->index);
   if (others > key->seen[client]) key->seen[client] = (int32_t)others;
 }
 
@@ -19,7 +20,7 @@ static void begins(struct model *model, struct client *client, int rule) {
     struct key *key = &model->world->keys[i];
     if (!is_count(key, rule)) continue;
     key->seen[number] = 0;
-    notice(key, number);
+    notice(model, key, number);
   }
 }
 
@@ -31,16 +32,16 @@ static void check_count(struct model *model, const struct key *key) {
                 key->index - model->edge_us, key->value, key->owed);
 }
 
-static void landed(struct model *model, struct client *client, const weir_action *action,
+static void landed(struct model *model, struct client *client, const weir_operation *operation,
                    struct key *key, int64_t before) {
-  int rule = (int)action->rule;
+  int rule = (int)operation->counter.rule;
   if (!is_count(key, rule)) return;
-  if (client != NULL && client->asks[0].kind != WEIR_ASK_REFUND) {
+  if (client != NULL && client->requests[0].kind != WEIR_REFUND) {
     key->charged[world_client_number(model, client)] += (int32_t)(key->value - before);
-    if (action->kind == WEIR_ADD) client->charged_cell[rule] = key->index;
+    if (operation->kind == WEIR_ADD) client->charged_cell[rule] = key->index;
   }
   for (int i = 0; i < CLIENTS_MOST; i++)
-    if (model->world->clients[i].busy) notice(key, i);
+    if (model->world->clients[i].busy) notice(model, key, i);
   check_count(model, key);
 }
 
@@ -59,7 +60,7 @@ static void admitted(struct model *model, struct client *client, int rule,
   int64_t start = client->charged_cell[rule];
   int64_t since = record->stamp_us - start;
   model->world->records[record - model->world->records].mark[rule] = start;
-  owe(model, rule, start, record->cost[rule]);
+  owe(model, rule, start, record->cost[rule] - record->held);
   if (since < -MARGIN_US || since >= model->stack.rules[rule].period_us)
     check_fails(model, CHECK_OVERLAP, "admitted at E%+" PRId64 " into the window from E%+" PRId64,
                 record->stamp_us - model->edge_us, start - model->edge_us);
@@ -80,8 +81,8 @@ static void refunded(struct model *model, int rule, const struct record *record)
 }
 
 static bool denies(const struct model *model, const struct client *client, int i,
-                   const weir_ask *ask, const struct record *record, int64_t cost) {
-  (void)ask;
+                   const weir_request_state *request, const struct record *record, int64_t cost) {
+  (void)request;
   const weir_rule *rule = &model->stack.rules[i];
   int number = world_client_number(model, client);
   if (cost > rule->limit) return true;
@@ -152,9 +153,9 @@ static void excuse(struct model *model, const struct client *client, int rule) {
 }
 
 static void excuse_sent(struct model *model, const struct client *client,
-                        const weir_action *action) {
+                        const weir_operation *operation) {
   (void)client;
-  if (action->kind == WEIR_ADD) model->world->leak[action->rule] += action->delta;
+  if (operation->kind == WEIR_ADD) model->world->leak[operation->counter.rule] += operation->delta;
 }
 
 const struct truth truth_quota = {
@@ -163,6 +164,7 @@ const struct truth truth_quota = {
     .admitted = admitted,
     .denied = denied,
     .refunded = refunded,
+    .owes = owe,
     .denies = denies,
     .least_ttl_us = least_ttl_us,
     .bound = bound,

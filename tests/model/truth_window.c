@@ -10,13 +10,14 @@ int64_t window_cell_of(const struct model *model, int rule, int64_t stamp_us) {
 }
 
 /* A charge is less than a lane holds: its lane is the highest that it reaches. */
-int64_t window_cell_meant(const struct model *model, const weir_action *action, int64_t *amount) {
-  const weir_rule *rule = &model->stack.rules[action->rule];
+int64_t window_cell_meant(const struct model *model, const weir_operation *operation,
+                          int64_t *amount) {
+  const weir_rule *rule = &model->stack.rules[operation->counter.rule];
   int lane = rule->lanes - 1;
-  while (lane > 0 && action->delta >> (rule->lane_bits * lane) == 0)
+  while (lane > 0 && operation->delta >> (rule->lane_bits * lane) == 0)
     lane--;
-  *amount = action->delta >> (rule->lane_bits * lane);
-  return action->index * rule->lanes + lane;
+  *amount = operation->delta >> (rule->lane_bits * lane);
+  return operation->counter.index * rule->lanes + lane;
 }
 
 /* Where a cell stands in the world's arrays; -1, and the run fails, outside of them. */
@@ -34,6 +35,7 @@ static void begins(struct model *model, struct client *client, int rule) {
   for (int slot = 0; slot < CELLS_MOST; slot++) {
     bool kept = (model->first_cell[rule] + slot + 1) * width + MARGIN_US <= client->round_us;
     int32_t now = model->world->shadow[rule][slot];
+    now -= (int32_t)lease_returning(client, model->first_cell[rule] + slot);
     if (!kept || now > client->seen[rule][slot]) client->seen[rule][slot] = now > 0 ? now : 0;
   }
 }
@@ -68,28 +70,29 @@ static void check_counter(struct model *model, int rule, int64_t index) {
 /* Others' part of a cell, as this client might see it. */
 static void notice(const struct model *model, struct client *client, int rule, int slot) {
   int64_t others = model->world->shadow[rule][slot];
+  others -= lease_returning(client, model->first_cell[rule] + slot);
   if (client->charged_cell[rule] == model->first_cell[rule] + slot) others -= client->charged[rule];
   if (others > client->seen[rule][slot]) client->seen[rule][slot] = (int32_t)others;
 }
 
-static void landed(struct model *model, struct client *client, const weir_action *action,
+static void landed(struct model *model, struct client *client, const weir_operation *operation,
                    struct key *key, int64_t before) {
   (void)key;
   (void)before;
-  int rule = (int)action->rule;
+  int rule = (int)operation->counter.rule;
   int64_t amount;
-  int64_t cell = window_cell_meant(model, action, &amount);
+  int64_t cell = window_cell_meant(model, operation, &amount);
   int slot = slot_of(model, rule, cell);
   if (slot < 0) return;
-  if (action->kind == WEIR_SUB) amount = -amount;
+  if (operation->kind == WEIR_SUB) amount = -amount;
   model->world->shadow[rule][slot] += (int32_t)amount;
-  if (client != NULL && client->asks[0].kind != WEIR_ASK_REFUND) {
+  if (client != NULL && client->requests[0].kind != WEIR_REFUND) {
     if (amount > 0) client->charged_cell[rule] = cell;
     client->charged[rule] += amount;
   }
   for (int i = 0; i < CLIENTS_MOST; i++)
     if (model->world->clients[i].busy) notice(model, &model->world->clients[i], rule, slot);
-  check_counter(model, rule, action->index);
+  check_counter(model, rule, operation->counter.index);
 }
 
 static void evicted(struct model *model, const struct key *key, int64_t value) {
@@ -112,18 +115,21 @@ static void evicted(struct model *model, const struct key *key, int64_t value) {
 /* --- decisions ---------------------------------------------------------------------------------
  */
 
-static void owe(struct model *model, int rule, int64_t stamp_us, int64_t cost) {
-  int64_t cell = window_cell_of(model, rule, stamp_us);
+static void owes(struct model *model, int rule, int64_t cell, int64_t cost) {
   int slot = slot_of(model, rule, cell);
   if (slot < 0) return;
   model->world->owed[rule][slot] += (int32_t)cost;
   check_counter(model, rule, cell / model->stack.rules[rule].lanes);
 }
 
+static void owe(struct model *model, int rule, int64_t stamp_us, int64_t cost) {
+  owes(model, rule, window_cell_of(model, rule, stamp_us), cost);
+}
+
 static void admitted(struct model *model, struct client *client, int rule,
                      const struct record *record) {
   (void)client;
-  owe(model, rule, record->stamp_us, record->cost[rule]);
+  owe(model, rule, record->stamp_us, record->cost[rule] - record->held);
 }
 
 static void denied(struct model *model, struct client *client, int rule,
@@ -149,8 +155,8 @@ static int64_t seen_in(const struct model *model, const struct client *client, i
 }
 
 static bool denies(const struct model *model, const struct client *client, int i,
-                   const weir_ask *ask, const struct record *record, int64_t cost) {
-  (void)ask;
+                   const weir_request_state *request, const struct record *record, int64_t cost) {
+  (void)request;
   const weir_rule *rule = &model->stack.rules[i];
   int64_t stamp_us = record->stamp_us;
   int64_t width = rule->cell_us;
@@ -232,11 +238,11 @@ static void excuse(struct model *model, const struct client *client, int rule) {
 }
 
 static void excuse_sent(struct model *model, const struct client *client,
-                        const weir_action *action) {
+                        const weir_operation *operation) {
   (void)client;
   int64_t amount;
-  window_cell_meant(model, action, &amount);
-  if (action->kind == WEIR_ADD) model->world->leak[action->rule] += amount;
+  window_cell_meant(model, operation, &amount);
+  if (operation->kind == WEIR_ADD) model->world->leak[operation->counter.rule] += amount;
 }
 
 const struct truth truth_window = {
@@ -245,6 +251,7 @@ const struct truth truth_window = {
     .admitted = admitted,
     .denied = denied,
     .refunded = refunded,
+    .owes = owes,
     .denies = denies,
     .least_ttl_us = least_ttl_us,
     .bound = bound,

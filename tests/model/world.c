@@ -8,7 +8,9 @@
 static const int64_t offsets_us[CLIENTS_MOST] = {SKEW_US, -SKEW_US, 0};
 
 int64_t world_offset_us(const struct model *model, int client) {
-  return client < 0 || model->scope->flags & DELIVERY ? 0 : offsets_us[client];
+  bool wrong = client == 0 && model->scope->flags & SET_BACK && !model->world->set_back;
+  if (client < 0 || model->scope->flags & DELIVERY) return 0;
+  return offsets_us[client] + (wrong ? WRONG_US : 0);
 }
 
 int world_client_number(const struct model *model, const struct client *client) {
@@ -28,9 +30,11 @@ static bool has_more_time(const struct model *model) {
 struct sent world_next_operation(const struct model *model, const struct client *client,
                                  size_t *index) {
   size_t (*reorder)(const weir_machine *, size_t) = model->mutant->reorder;
-  size_t landed = (size_t)client->landed;
-  *index = reorder != NULL ? reorder(client->machine, landed) : landed;
-  return (struct sent){.action = client->machine->actions[*index], .half = client->half};
+  size_t returns = (size_t)client->returns;
+  *index = (size_t)client->landed;
+  if (reorder != NULL && *index >= returns)
+    *index = returns + reorder(client->machine, *index - returns);
+  return (struct sent){.operation = client->operations[*index], .half = client->half};
 }
 
 /* --- what may come next ------------------------------------------------------------------------
@@ -43,13 +47,14 @@ static size_t busy_steps(const struct model *model, int who, struct step *steps)
   size_t count = 0;
   if (client->paused) {
     steps[count++] = (struct step){WAKE, who, 0};
-  } else if (client->landed == (int32_t)client->machine->action_count) {
+  } else if ((size_t)client->landed == client_sent(client)) {
     steps[count++] = (struct step){ABSORB, who, 0};
   } else {
     bool after = world->real_us > client->deadline_us;
     steps[count++] = (struct step){LAND, who, 0};
     if (flags & LOSS && !world->lost) steps[count++] = (struct step){LOSES, who, 0};
-    if (after && !client->half && client->machine->phase == WEIR_PHASE_TAKE_BACK)
+    bool returns = client->landed == 0 && client->returns > 0 && flags & LOSS && !world->lost;
+    if (returns || (after && !client->half && client->machine->phase == WEIR_PHASE_TAKE_BACK))
       steps[count++] = (struct step){NOT_SENT, who, 0};
   }
   if (flags & CRASH && !world->crashed) steps[count++] = (struct step){CRASHES, who, 0};
@@ -59,9 +64,15 @@ static size_t busy_steps(const struct model *model, int who, struct step *steps)
 static size_t client_steps(const struct model *model, int who, struct step *steps) {
   const struct client *client = &model->world->clients[who];
   if (client->busy) return busy_steps(model, who, steps);
-  if (client_next_request(model, client) == NULL) return 0;
-  steps[0] = (struct step){START, who, 0};
-  return 1;
+  size_t count = 0;
+  if (who == 0 && model->scope->flags & SET_BACK && !model->world->set_back)
+    steps[count++] = (struct step){SETS_BACK, who, 0};
+  if (count > 0 && client->next_request > 0) return count; /* a wrong clock admits one request */
+  if (client_next_request(model, client) != NULL) steps[count++] = (struct step){START, who, 0};
+  bool twice = model->requests[who][1].wanted[0].given && client->next_request == 0;
+  if (model->scope->flags & STALE && twice && client->wallet->early_us == 0)
+    steps[count++] = (struct step){READS, who, 0};
+  return count;
 }
 
 /* Time waits for operations that must land in time. */
@@ -70,8 +81,7 @@ static bool may_tick(const struct model *model) {
   int64_t next = model->edge_us + model->scope->instants_us[model->world->instant + 1];
   for (int i = 0; i < CLIENTS_MOST && !(model->scope->flags & OVERDUE); i++) {
     const struct client *client = &model->world->clients[i];
-    if (client->busy && client->landed < (int32_t)client->machine->action_count &&
-        client->lands_by_us < next)
+    if (client->busy && (size_t)client->landed < client_sent(client) && client->lands_by_us < next)
       return false;
   }
   return true;
@@ -83,7 +93,7 @@ static bool may_tick(const struct model *model) {
  * once. */
 static bool may_hurry(const struct model *model, const struct client *client) {
   unsigned flags = model->scope->flags;
-  bool waits = client->paused || client->landed == (int32_t)client->machine->action_count;
+  bool waits = client->paused || (size_t)client->landed == client_sent(client);
   if (!client->busy || !waits || (flags & CRASH && !model->world->crashed)) return false;
   if (!has_more_time(model)) return true;
   return !(flags & (LATE | OVERDUE)) && !model->reads_clocks && !client->paused &&
@@ -109,7 +119,7 @@ size_t world_steps(const struct model *model, struct step steps[STEPS_MOST]) {
     count += client_steps(model, i, steps + count);
   if (count == 0) return 0; /* over */
   if (may_tick(model)) steps[count++] = (struct step){TICK, 0, 0};
-  if (world->orphans[0].action.ttl_us != 0) steps[count++] = (struct step){ORPHAN_LANDS, 0, 0};
+  if (world->orphans[0].operation.ttl_us != 0) steps[count++] = (struct step){ORPHAN_LANDS, 0, 0};
   if (model->scope->flags & EVICTION && !world->evicted) count += evictions(world, steps + count);
   return count;
 }
@@ -121,7 +131,7 @@ static void tick(struct model *model) {
   struct world *world = model->world;
   world->instant++;
   world->real_us = model->edge_us + model->scope->instants_us[world->instant];
-  story_tell(model, "time passes to E%+lld", (long long)model->scope->instants_us[world->instant]);
+  story_print(model, "time passes to E%+lld", (long long)model->scope->instants_us[world->instant]);
 }
 
 void world_apply(struct model *model, struct step step) {
@@ -156,6 +166,17 @@ void world_apply(struct model *model, struct step step) {
       break;
     case ORPHAN_LANDS:
       fault_land_orphan(model);
+      break;
+    case READS:
+      client->wallet->early_us = world_clock_us(model, client);
+      client->wallet->early_for = client->next_request + 1;
+      story_print(model, "client %d reads its clock for its second request", step.who);
+      break;
+    case SETS_BACK:
+      model->world->set_back = true;
+      story_print(model, "client %d sets its clock back", step.who);
+      memset(client->memo, 0, model->memo_bytes);
+      lease_empty(model, client);
       break;
   }
 }

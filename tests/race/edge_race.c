@@ -11,8 +11,9 @@
  * environment variable. Exit code 0 only if both hold.
  *
  * A machine that is too busy may leave what is allowed to nobody: then all is done again with a
- * period twice as long. The stamp of an admitted decision must lie within its call, and agree with
- * reset_after_us, which tells its place within a cell. */
+ * period twice as long. With lease= somebody must have been admitted without the store. The stamp
+ * of an admitted decision must lie within its call, and agree with reset_after_us, which tells its
+ * place within a cell. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -58,6 +59,7 @@ typedef struct shared {
   int64_t stamps[STAMPS_MOST];
   _Atomic int64_t asked;
   _Atomic int64_t statuses[WEIR_STATUS_COUNT];
+  _Atomic int64_t leased;     /* admitted without the store */
   _Atomic int64_t odd_stamps; /* not within their call, or not where the figures say */
 } shared;
 
@@ -105,6 +107,7 @@ static weir_limiter_options options_of_all(int64_t deadline_us) {
 /* Whether the figures were made for that moment, as far as they tell. */
 static bool tells_moment(const weir_decision *decision, int64_t at_us) {
   const weir_rule *rule = rule_now();
+  if (rule->lease_us > 0 && decision->reset_after_us == WEIR_NOT_KNOWN) return true;
   int64_t end_us = at_us + decision->reset_after_us;
   if (rule->kind == WEIR_SLIDING_WINDOW) end_us -= rule->period_us - 1;
   return end_us % rule->cell_us == 0;
@@ -128,6 +131,7 @@ static bool take(int64_t cost) {
   atomic_fetch_add(&common->asked, 1);
   atomic_fetch_add(&common->statuses[status], 1);
   if (status != WEIR_OK || !decision.allowed) return false;
+  if (decision.source == WEIR_SOURCE_LOCAL) atomic_fetch_add(&common->leased, 1);
   note_admitted(&decision, cost, before_us);
   return true;
 }
@@ -279,9 +283,11 @@ static verdict report(const totals *sum, int rounds) {
   for (int status = WEIR_OK + 1; status < WEIR_STATUS_COUNT; status++)
     if (common->statuses[status] > 0)
       printf(", %" PRId64 " %s", common->statuses[status], weir_status_name((weir_status)status));
+  if (rule->lease_us > 0) printf(", %" PRId64 " without the store", common->leased);
   if (common->odd_stamps > 0) printf(", %" PRId64 " odd stamps", common->odd_stamps);
   putchar('\n');
   if ((int64_t)sum->worst > bound_of(rule) || common->odd_stamps > 0) return VERDICT_WRONG;
+  if (rule->lease_us > 0 && common->leased == 0) return VERDICT_WRONG;
   return share >= 98.0 ? VERDICT_GOOD : VERDICT_TOO_FEW;
 }
 

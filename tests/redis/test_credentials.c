@@ -62,11 +62,11 @@ static void no_answer_to_a_login_is_told(void **state) {
                                      "s3cret\r\n",
                                      "$6\r\ns3cret\r\n"};
   (void)state;
-  weir_redis_hello hello;
-  assert_true(weir_redis_hello_write(&hello, "ann", "s3cret", 0));
+  weir_redis_login login;
+  assert_true(weir_redis_login_write(&login, "ann", "s3cret", 0));
   for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
     weir_message message = {""};
-    weir_greeting greeting = {.settings = &hello};
+    weir_greeting greeting = {.settings = &login};
     assert_int_equal(weir_redis_protocol.greet(&greeting, "", 0, false, &message),
                      WEIR_GREETING_SAY);
     assert_int_equal(
@@ -80,10 +80,10 @@ static void no_answer_to_a_login_is_told(void **state) {
 static void a_server_that_speaks_tls_is_named(void **state) {
   static const char alert[] = "\x15\x03\x01\x00\x02\x02\x46";
   (void)state;
-  weir_redis_hello hello;
+  weir_redis_login login;
   weir_message message = {""};
-  assert_true(weir_redis_hello_write(&hello, NULL, NULL, 0));
-  weir_greeting greeting = {.settings = &hello};
+  assert_true(weir_redis_login_write(&login, NULL, NULL, 0));
+  weir_greeting greeting = {.settings = &login};
   assert_int_equal(weir_redis_protocol.greet(&greeting, "", 0, false, &message), WEIR_GREETING_SAY);
   assert_int_equal(weir_redis_protocol.greet(&greeting, alert, sizeof alert - 1, true, &message),
                    WEIR_GREETING_FAILED);

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "fixture/proxy.h"
 #include "redis/plain.h"
-#include "redis/relay.h"
 #include "redis/seen.h"
 
 enum { KEYS = 12, BATCH = 10, LOOKS = 40, ROUNDS = 20, CUT_MOST = 3000 };
@@ -96,7 +96,25 @@ static void name_keys(void) {
     snprintf(keys[i], sizeof keys[i], "weir:{%u}", i);
 }
 
-/* Writes through the relay while keys vanish. */
+/* So few bytes at a time, and so slowly, that others act between any two commands of a write. */
+enum { CHUNK_BYTES = 48, PAUSE_US = 20 };
+
+/* Each connection is cut after 1 to `most` bytes from its client. */
+static void cut_start(proxy *between, const struct server *server, unsigned seed, unsigned most) {
+  proxy_start(between, server, PROXY_OPEN);
+  atomic_store(&between->seed, seed);
+  atomic_store(&between->cut_most, most);
+  atomic_store(&between->piece, CHUNK_BYTES);
+  atomic_store(&between->pause_us, PAUSE_US);
+}
+
+/* How many were cut. */
+static unsigned cut_stop(proxy *between) {
+  proxy_stop(between);
+  return atomic_load(&between->cuts);
+}
+
+/* Writes through the proxy while keys vanish. */
 static unsigned disturb(weir_store *store, redisContext *plain, unsigned *chance) {
   vanisher evictor = {.plain = plain};
   unsigned unknown = 0;
@@ -120,9 +138,10 @@ static void mend_all(const struct server *server, weir_store *old) {
 static void after_the_next_uses_every_key_has_a_ttl(void **state) {
   (void)state;
   struct server *server = server_start_redis(SERVER_IPV4, NULL);
-  struct relay *relay = relay_start(server, 1, CUT_MOST);
+  proxy between;
+  cut_start(&between, server, 1, CUT_MOST);
   redisContext *plain = plain_connect(server);
-  weir_store *cut_off = open_port(relay_port(relay));
+  weir_store *cut_off = open_port(proxy_port(&between));
   weir_store *whole = open_port(server_port(server));
   unsigned chance = 3;
   unsigned unknown = 0;
@@ -135,7 +154,7 @@ static void after_the_next_uses_every_key_has_a_ttl(void **state) {
     assert_int_equal(plain_count_immortal(plain, &count), 0);
     assert_true(count >= KEYS / 2);
   }
-  unsigned cuts = relay_stop(relay);
+  unsigned cuts = cut_stop(&between);
   printf("%d writes, %u connections cut, %u outcomes unknown, %lld times a key had no TTL\n",
          LOOKS * ROUNDS, cuts, unknown, bare);
   assert_true(cuts > LOOKS * ROUNDS / 10);
@@ -148,7 +167,7 @@ enum { CROWD = 4, SPAN_KEYS = 4, SPAN_BATCHES = 8, SPANS = 50, PIECE_MOST = 1 <<
 
 /* One of several processes, as it were: a store of its own, its writes torn into pieces. */
 typedef struct process {
-  struct relay *relay;
+  proxy between;
   weir_store *store;
   pthread_t thread;
   unsigned chance;
@@ -192,8 +211,9 @@ static void without_cuts_no_key_stays_without_a_ttl(void **state) {
   process crowd[CROWD];
   size_t count;
   for (unsigned i = 0; i < CROWD; i++) {
-    crowd[i] = (process){.relay = relay_start(server, i, PIECE_MOST), .chance = i};
-    crowd[i].store = open_port(relay_port(crowd[i].relay));
+    crowd[i] = (process){.chance = i};
+    cut_start(&crowd[i].between, server, i, PIECE_MOST);
+    crowd[i].store = open_port(proxy_port(&crowd[i].between));
   }
   for (unsigned i = 0; i < CROWD; i++)
     assert_int_equal(pthread_create(&crowd[i].thread, NULL, use_all_spans, &crowd[i]), 0);
@@ -201,7 +221,7 @@ static void without_cuts_no_key_stays_without_a_ttl(void **state) {
     pthread_join(crowd[i].thread, NULL);
     assert_int_equal(crowd[i].sure, SPANS * SPAN_BATCHES * BATCH);
     weir_store_close(crowd[i].store);
-    assert_int_equal(relay_stop(crowd[i].relay), 0);
+    assert_int_equal(cut_stop(&crowd[i].between), 0);
   }
   assert_int_equal(plain_count_immortal(plain, &count), 0);
   printf("%lld repairs\n", plain_calls(plain, "pexpire"));
@@ -213,9 +233,10 @@ static void without_cuts_no_key_stays_without_a_ttl(void **state) {
 static void a_cut_sub_leaves_nothing_below_nothing(void **state) {
   (void)state;
   struct server *server = server_start_redis(SERVER_IPV4, NULL);
-  struct relay *relay = relay_start(server, 5, 120);
+  proxy between;
+  cut_start(&between, server, 5, 120);
   redisContext *plain = plain_connect(server);
-  weir_store *store = open_port(relay_port(relay));
+  weir_store *store = open_port(proxy_port(&between));
   weir_message message = {""};
   size_t count;
   for (int round = 0; round < 200; round++) {
@@ -233,7 +254,7 @@ static void a_cut_sub_leaves_nothing_below_nothing(void **state) {
     freeReplyObject(value);
   }
   freeReplyObject(names);
-  relay_stop(relay);
+  cut_stop(&between);
   weir_store_close(store);
   redisFree(plain);
 }

@@ -1,16 +1,16 @@
 /* A Redis that was the primary, and is a replica by now: whoever still counts on it must leave. */
 #include <stdio.h>
 
+#include "fixture/proxy.h"
 #include "redis/codec.h"
 #include "redis/plain.h"
-#include "wire/gate.h"
 #include "wire/internal.h"
 #include "wire/operations.h"
 
 #define MS INT64_C(1000)
 #define PATIENCE_US (PATIENCE_MS * MS)
 
-static weir_redis_hello hello;
+static weir_redis_login login;
 
 static void pause_ms(long ms) {
   nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
@@ -22,8 +22,8 @@ static weir_wire *open_wire(uint16_t port) {
       .timeout_us = PATIENCE_US, .connect_us = PATIENCE_US, .probe_us = 100 * MS};
   weir_message message = {""};
   weir_wire *wire = NULL;
-  assert_true(weir_redis_hello_write(&hello, NULL, NULL, 0));
-  if (weir_wire_open(&place, &weir_redis_protocol, &hello, &options, &wire, &message) != WEIR_OK)
+  assert_true(weir_redis_login_write(&login, NULL, NULL, 0));
+  if (weir_wire_open(&place, &weir_redis_protocol, &login, &options, &wire, &message) != WEIR_OK)
     fail_msg("%s", message.text);
   return wire;
 }
@@ -34,7 +34,7 @@ static weir_outcome add(weir_wire *wire, const char *key) {
   weir_wire_slot *slot = weir_wire_slot_take(wire);
   assert_non_null(slot);
   assert_true(weir_wire_slot_add(slot, &operation, 0));
-  weir_wire_submit(wire, slot, 1, weir_monotonic_us() + PATIENCE_US);
+  weir_wire_submit(wire, slot, WEIR_WIRE_ANY_CONNECTION, 1, weir_monotonic_us() + PATIENCE_US);
   weir_wire_finish(wire, slot, &message);
   return operation.outcome;
 }
@@ -51,10 +51,10 @@ static void demote(struct server *server, struct server *primary) {
 /* Behind one address, as a virtual one has it: the next connection goes to the new primary. */
 static void a_demoted_server_is_left(void **state) {
   (void)state;
-  gate door;
+  proxy door;
   struct server *old = server_start_redis(SERVER_IPV4, NULL);
   struct server *new = server_start_redis(SERVER_IPV4, NULL);
-  gate_start(&door, old, GATE_OPEN);
+  proxy_start(&door, old, PROXY_OPEN);
   weir_wire *wire = open_wire(address_port(&door.address));
   assert_int_equal(add(wire, "weir:{a}"), WEIR_DONE);
   demote(old, new);
@@ -65,17 +65,17 @@ static void a_demoted_server_is_left(void **state) {
   assert_int_equal(refused, 1);
   assert_int_equal(atomic_load(&door.connections), 2);
   weir_wire_close(wire);
-  gate_stop(&door);
+  proxy_stop(&door);
 }
 
 /* Until there is another it is away: asked as often as a probe is, each time by a new connection,
  * and not with every call. */
 static void a_demoted_server_without_a_successor_is_away(void **state) {
   (void)state;
-  gate door;
+  proxy door;
   struct server *old = server_start_redis(SERVER_IPV4, NULL);
   struct server *new = server_start_redis(SERVER_IPV4, NULL);
-  gate_start(&door, old, GATE_OPEN);
+  proxy_start(&door, old, PROXY_OPEN);
   weir_wire *wire = open_wire(address_port(&door.address));
   assert_int_equal(add(wire, "weir:{a}"), WEIR_DONE);
   demote(old, new);
@@ -104,20 +104,20 @@ static void a_demoted_server_without_a_successor_is_away(void **state) {
     pause_ms(1);
   }
   weir_wire_close(wire);
-  gate_stop(&door);
+  proxy_stop(&door);
 }
 
 /* The keys of the other shard are decided all the time. Who the peer is is asked once. */
 static void a_proxy_stays_as_its_other_shards_are_well(void **state) {
   (void)state;
   enum { KEYS = 40, ROUNDS = 5 };
-  gate door;
+  proxy door;
   struct server *shards[2];
   for (size_t i = 0; i < 2; i++)
     shards[i] = server_start_redis(SERVER_IPV4, NULL);
   struct server *primary = server_start_redis(SERVER_IPV4, NULL);
-  struct server *proxy = server_start_nutcracker(shards, 2);
-  gate_start(&door, proxy, GATE_OPEN);
+  struct server *twemproxy = server_start_nutcracker(shards, 2);
+  proxy_start(&door, twemproxy, PROXY_OPEN);
   weir_wire *wire = open_wire(address_port(&door.address));
   assert_int_equal(add(wire, "weir:{0}"), WEIR_DONE);
   demote(shards[0], primary);
@@ -139,23 +139,23 @@ static void a_proxy_stays_as_its_other_shards_are_well(void **state) {
     assert_int_equal(done, well);
   }
   assert_in_range(well, 1, KEYS - 1);
-  assert_int_equal(wire->greeting.peer, WEIR_PEER_PROXY);
+  assert_int_equal(wire->connections[0].greeting.peer, WEIR_PEER_PROXY);
   assert_int_equal(atomic_load(&door.connections), connections);
   assert_true(connections <= 3); /* the first, the one that asked, and the one that stays */
   weir_wire_close(wire);
-  gate_stop(&door);
+  proxy_stop(&door);
 }
 
 /* Who may not say SELECT is answered by a server all the same. */
 static void a_user_without_select_knows_a_server(void **state) {
   (void)state;
-  gate door;
+  proxy door;
   struct server *old = server_start_redis(SERVER_IPV4, NULL);
   struct server *new = server_start_redis(SERVER_IPV4, NULL);
   redisContext *plain = plain_connect(old);
   plain_do(plain, "ACL SETUSER default -select");
   redisFree(plain);
-  gate_start(&door, old, GATE_OPEN);
+  proxy_start(&door, old, PROXY_OPEN);
   weir_wire *wire = open_wire(address_port(&door.address));
   assert_int_equal(add(wire, "weir:{a}"), WEIR_DONE);
   demote(old, new);
@@ -167,7 +167,7 @@ static void a_user_without_select_knows_a_server(void **state) {
     pause_ms(1);
   }
   weir_wire_close(wire);
-  gate_stop(&door);
+  proxy_stop(&door);
 }
 
 int main(void) {

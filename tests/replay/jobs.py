@@ -53,9 +53,14 @@ LONGER_RULES = [
     "fixed-window:2/1s;token-bucket:10/1m,burst=8;sliding-window:30/1h",
 ]
 
+# Nothing is leased in a replay: what the bucket keeps back for leases shows all the same.
+LEASED_BUCKET = "token-bucket:5/1s,burst=8,lease=300ms"
+
 # Over the first lines of the trace of real requests and the generated ones.
 BRIEF_RULES = [
+    LEASED_BUCKET,
     "token-bucket:1/1s,burst=3,hold=20ms",
+    "fixed-window:2/1s,lease=1s;token-bucket:10/1m,burst=8,lease=500ms;quota:30/1h,lease=20ms",
     "token-bucket:1/400d",
     "leaky-bucket:1/1s",
     "quota:10/1m,count=all",
@@ -67,7 +72,7 @@ BRIEF_RULES = [
 ]
 
 # Generated traces of these go to every store.
-EVERYWHERE_RULES = LONGER_RULES + ["sliding-log:5/10s"]
+EVERYWHERE_RULES = LONGER_RULES + ["sliding-log:5/10s", LEASED_BUCKET]
 
 # Windows over the generated traces only: short periods, odd ones, and limits to either side of every step
 # that a packed layout could take.
@@ -90,6 +95,7 @@ MORE_WINDOW_RULES = [
     "sliding-window:1000000000/30d,cells=4",
     "sliding-window:1000000000/400d,cells=64,strict",
     "sliding-window:1000000000/10s,cells=16,name=other.name_-1",
+    "sliding-window:9/10s,cells=8,lease=1s",
 ]
 
 # The same of other algorithms.

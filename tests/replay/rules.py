@@ -9,20 +9,24 @@ LIMIT_MOST = 10**9
 LOG_LIMIT_MOST = 100_000
 PERIOD_MOST_US = 400 * UNITS_US["d"]
 HOLD_MOST_US = 60 * UNITS_US["s"]
+LEASE_MOST_US = UNITS_US["s"]
 
 WINDOWS = ("fixed-window", "sliding-window")
 BUCKETS = ("token-bucket", "leaky-bucket")
 OPTIONS = {
-    "fixed-window": {"count"},
-    "sliding-window": {"cells", "strict", "count"},
+    "fixed-window": {"count", "lease"},
+    "sliding-window": {"cells", "strict", "count", "lease"},
     "sliding-log": set(),
-    "quota": {"count"},
-    "token-bucket": {"burst"},
+    "quota": {"count", "lease"},
+    "token-bucket": {"burst", "lease"},
     "leaky-bucket": {"queue"},
 }
 
-# capacity: the largest cost that ever fits. cells and strict are of sliding windows.
-Rule = namedtuple("Rule", "algorithm limit period_us capacity hold_us count_all cells strict")
+# capacity: the largest cost that ever fits. cells and strict are of sliding windows. Nothing is leased
+# here: all that a lease changes is a bucket's capacity.
+Rule = namedtuple(
+    "Rule", "algorithm limit period_us capacity hold_us count_all cells strict lease_us"
+)
 
 
 class Malformed(Exception):
@@ -58,7 +62,7 @@ def parse_options(algorithm, texts):
     return values
 
 
-def find_capacity(algorithm, limit, period_us, values):
+def find_capacity(algorithm, limit, period_us, lease_us, values):
     if algorithm not in BUCKETS:
         return limit
     if algorithm == "token-bucket":
@@ -67,7 +71,10 @@ def find_capacity(algorithm, limit, period_us, values):
         capacity = parse_number(values.get("queue", "0"), 0, LIMIT_MOST - 1) + 1
     if capacity * period_us > PERIOD_MOST_US * limit:
         raise Malformed("burst or queue: a full one must drain within 400d")
-    return capacity
+    reserve = -(-limit * lease_us // period_us)
+    if 4 * limit * lease_us > capacity * period_us or reserve >= capacity:
+        raise Malformed("lease: a quarter of what a full bucket takes to fill is the most")
+    return capacity - reserve
 
 
 def parse_rule(text):
@@ -84,15 +91,21 @@ def parse_rule(text):
     hold_us = parse_duration(values["hold"]) if "hold" in values else 0
     if "hold" in values and not 1_000 <= hold_us <= HOLD_MOST_US:
         raise Malformed(f"rule '{text}': expected a hold of 1ms to 60s")
+    lease_us = parse_duration(values["lease"]) if "lease" in values else 0
+    if "lease" in values and not 1_000 <= lease_us <= LEASE_MOST_US:
+        raise Malformed(f"rule '{text}': expected a lease of 1ms to 1s")
+    if lease_us > 0 and values.get("count") == "all":
+        raise Malformed(f"rule '{text}': expected no lease with count=all")
     return Rule(
         algorithm,
         limit,
         period_us,
-        find_capacity(algorithm, limit, period_us, values),
+        find_capacity(algorithm, limit, period_us, lease_us, values),
         hold_us,
         count_all=values.get("count") == "all",
         cells=int(values.get("cells", 4)),
         strict="strict" in values,
+        lease_us=lease_us,
     )
 
 
@@ -103,6 +116,8 @@ def parse_rules(text):
         raise Malformed(f"'{text}': expected {RULES_MOST} rules at most")
     if sum(rule.algorithm == "sliding-log" for rule in rules) > 1:
         raise Malformed(f"'{text}': expected one sliding-log at most")
+    if len({rule.lease_us > 0 for rule in rules}) > 1:
+        raise Malformed(f"'{text}': expected a lease for all rules or for none")
     only_windows = all(rule.algorithm in WINDOWS for rule in rules)
     if len(rules) > 1 and not only_windows and any(rule.count_all for rule in rules):
         raise Malformed(f"'{text}': expected count=all alone or among windows")

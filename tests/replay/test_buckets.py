@@ -46,6 +46,15 @@ class Buckets(Case):
             (1_999, 1, (False, 0, 1_000, 4_001_000)),
         )
 
+    def test_a_lease_keeps_back_what_drains_meanwhile(self):
+        self.check(
+            "token-bucket:2/1s,burst=5,lease=600ms",
+            (0, 4, NEVER),
+            (0, 2, (True, 1, 0, SECOND)),
+            (0, 2, (False, 1, 500_000, SECOND)),
+            (500, 2, (True, 0, 0, 1_500_000)),
+        )
+
     def test_token_that_takes_no_whole_number_of_units_takes_one_more(self):
         # T = 333334 us, and 3414 of 1/1024 us, which is 3.334 us
         self.check("token-bucket:3/1s", (0, 3, (True, 0, 0, 1_000_002)))

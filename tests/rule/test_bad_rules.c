@@ -35,8 +35,9 @@ static const struct {
     {"fixed-window:1/5x", "\"5x\"", "a whole number and ms, s, m, h or d"},
     {"fixed-window:1/99999999999999999999d", "99999999999999999999d", "1ms to 400d"},
     {"fixed-window:1/s,", "\"\"", "count="},
-    {"sliding-window:1/s,colour=red", "\"colour\"", "cells=, strict, count=, hold= and name="},
-    {"token-bucket:1/s,=5", "unknown option \"\"", "burst=, hold= and name="},
+    {"sliding-window:1/s,colour=red", "\"colour\"",
+     "cells=, strict, count=, hold=, lease= and name="},
+    {"token-bucket:1/s,=5", "unknown option \"\"", "burst=, hold=, lease= and name="},
     {"sliding-window:1/s,cells=3", "cells=3", "1, 2, 4"},
     {"sliding-window:1/s,cells=128", "cells=128", "and 64"},
     {"sliding-window:1/s,cells=0", "cells=0", "1, 2, 4"},
@@ -75,6 +76,24 @@ static const struct {
     {"quota:1/s,hold=", "hold=:", "1ms to 60s"},
     {"quota:1/s,hold", "hold", "needs a value"},
     {"quota:1/s,hold=1s,hold=2s", "hold", "twice"},
+    {"quota:1/s,lease=0ms", "lease=0ms", "1ms to 1s"},
+    {"quota:1/s,lease=1001ms", "lease=1001ms", "1ms to 1s"},
+    {"quota:1/s,lease=1m", "lease=1m", "1ms to 1s"},
+    {"quota:1/s,lease=1", "lease=1", "ms or s"},
+    {"quota:1/s,lease=500us", "lease=500us", "ms or s"},
+    {"quota:1/s,lease=", "lease=:", "1ms to 1s"},
+    {"quota:1/s,lease", "lease", "needs a value"},
+    {"quota:1/s,lease=1s,lease=1s", "lease", "twice"},
+    {"fixed-window:1/s,lease=1s,count=all", "lease= with count=all", "count=admitted"},
+    {"sliding-window:1/s,count=all,lease=1s", "lease= with count=all", "no lease="},
+    {"token-bucket:20000/s,burst=2000,lease=26ms", "burst of 2000", "1ms to 25ms"},
+    {"token-bucket:1000/s,burst=9,lease=3ms", "burst of 9", "1ms to 2ms"},
+    {"token-bucket:1000/s,burst=3,lease=1ms", "burst of 3", "too fast for any lease"},
+    {"token-bucket:1/s,burst=1,lease=1ms", "keeps back 1 of burst=1", "a burst of 2 or more"},
+    {"quota:1/s,lease=1s;fixed-window:1/s", "rules 1 and 2",
+     "for every rule of a stack, or for none"},
+    {"quota:1/s;fixed-window:1/s;sliding-log:1/s;token-bucket:9/s,lease=9ms", "rules 1 and 4",
+     "lease="},
     {"quota:1/s,count=admitted,count=admitted", "count", "twice"},
     {"sliding-log:1/s,name=a,name=b", "name", "twice"},
     {"fixed-window:1/s;", "\"\"", "fixed-window"},
@@ -125,7 +144,7 @@ static void says_each_thing_in_one_sentence(void **state) {
   static const char *const pairs[][2] = {
       {"token-bucket:1/s,queue=3",
        "rule \"token-bucket:1/s,queue=3\": option queue belongs to "
-       "leaky-bucket: token-bucket accepts burst=, hold= and name="},
+       "leaky-bucket: token-bucket accepts burst=, hold=, lease= and name="},
       {"sliding-log:1/s,count=all",
        "rule \"sliding-log:1/s,count=all\": option count belongs to fixed-window, sliding-window "
        "and quota: sliding-log accepts hold= and name="},
@@ -138,6 +157,15 @@ static void says_each_thing_in_one_sentence(void **state) {
       {"leaky-bucket:2/1d,queue=800",
        "rule \"leaky-bucket:2/1d,queue=800\": queue=800 at 2 per 1d takes more than 400d to drain: "
        "accepted are 0 to 799"},
+      {"sliding-log:9/1s,lease=1s",
+       "rule \"sliding-log:9/1s,lease=1s\": option lease belongs to fixed-window, sliding-window, "
+       "quota and token-bucket: sliding-log accepts hold= and name="},
+      {"token-bucket:20000/1s,burst=2000,lease=1s",
+       "rule \"token-bucket:20000/1s,burst=2000,lease=1s\": lease=1s is more than a quarter of "
+       "what "
+       "a burst of 2000 takes to fill: accepted are 1ms to 25ms"},
+      {"token-bucket:9/1s,lease=1ms;quota:9/1s",
+       "rules 1 and 2: accepted is lease= for every rule of a stack, or for none"},
       {"token-bucket:1000000000/1ms",
        "rule \"token-bucket:1000000000/1ms\": 1000000000 per 1ms is too fast for token-bucket: "
        "accepted are up to 1025000 per 1ms"},
@@ -161,6 +189,7 @@ static const struct {
     {"burst=2", "token-bucket"},
     {"queue=2", "leaky-bucket"},
     {"hold=5s", NULL},
+    {"lease=1ms", "fixed-window, sliding-window, quota and token-bucket"},
     {"name=x", NULL},
 };
 

@@ -158,7 +158,7 @@ static void names_the_fastest_rate_that_it_takes(void **state) {
 static void reaches_400_days_and_no_further(void **state) {
   (void)state;
   static const struct {
-    const char *front;
+    const char *prefix;
     int64_t most;
   } edges[] = {
       {"token-bucket:1/400d,burst=", 1},
@@ -176,9 +176,9 @@ static void reaches_400_days_and_no_further(void **state) {
   weir_message message;
   for (size_t i = 0; i < sizeof edges / sizeof edges[0]; i++) {
     char text[100], accepted[40];
-    snprintf(text, sizeof text, "%s%lld", edges[i].front, (long long)edges[i].most);
+    snprintf(text, sizeof text, "%s%lld", edges[i].prefix, (long long)edges[i].most);
     assert_int_equal(status_of(text, &message), WEIR_OK);
-    snprintf(text, sizeof text, "%s%lld", edges[i].front, (long long)edges[i].most + 1);
+    snprintf(text, sizeof text, "%s%lld", edges[i].prefix, (long long)edges[i].most + 1);
     snprintf(accepted, sizeof accepted, " to %lld", (long long)edges[i].most);
     assert_int_equal(status_of(text, &message), WEIR_BAD_RULE);
     assert_non_null(strstr(message.text, accepted));

@@ -65,11 +65,11 @@ static void names_in_the_tag_what_changes_the_meaning_of_a_counter(void **state)
 static void keeps_the_tag_and_so_the_history_through_a_change_of_anything_else(void **state) {
   (void)state;
   static const char *const pairs[][2] = {
-      {"fixed-window:5/1m", "fixed-window:5000/1m,hold=1s"},
-      {"sliding-window:5/1m", "sliding-window:6/1m,strict,hold=1s"},
+      {"fixed-window:5/1m", "fixed-window:5000/1m,hold=1s,lease=1s"},
+      {"sliding-window:5/1m", "sliding-window:6/1m,strict,hold=1s,lease=1s"},
       {"sliding-log:5/1m", "sliding-log:100000/1m,hold=1s"},
-      {"quota:5/1m", "quota:1000000000/1m,hold=1s"},
-      {"token-bucket:5/1m", "token-bucket:50000/1m,burst=7,hold=1s"},
+      {"quota:5/1m", "quota:1000000000/1m,hold=1s,lease=1s"},
+      {"token-bucket:5/1m", "token-bucket:50000/1m,burst=7,hold=1s,lease=2ms"},
       {"leaky-bucket:5/1m", "leaky-bucket:50000/1m,queue=7,hold=1s"}};
   for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
     assert_string_equal(laid_out(pairs[i][0], 64).tag, laid_out(pairs[i][1], 64).tag);

@@ -88,6 +88,38 @@ static void holds_a_denial_only_when_told(void **state) {
   assert_int_equal(parsed("leaky-bucket:5/s,hold=m").hold_us, WEIR_HOLD_MOST_US);
 }
 
+static void leases_only_when_told(void **state) {
+  (void)state;
+  assert_int_equal(parsed("quota:5/s").lease_us, 0);
+  assert_int_equal(parsed("quota:5/s,lease=1ms").lease_us, WEIR_LEASE_LEAST_US);
+  assert_int_equal(parsed("fixed-window:5/s,lease=1000ms").lease_us, WEIR_LEASE_MOST_US);
+  assert_int_equal(parsed("sliding-window:1/1ms,strict,lease=s").lease_us, WEIR_LEASE_MOST_US);
+  assert_int_equal(parsed("sliding-window:9/s,lease=s").reserve, 0);
+  assert_int_equal(parsed("token-bucket:9/s").reserve, 0);
+}
+
+/* What drains during a lease, rounded up. */
+static void a_bucket_keeps_back_what_drains_during_a_lease(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    int64_t reserve, capacity;
+  } rules[] = {{"token-bucket:20000/s,burst=2000,lease=25ms", 500, 1500},
+               {"token-bucket:20000/s,burst=2000,lease=10ms", 200, 1800},
+               {"token-bucket:1000/s,burst=8,lease=2ms", 2, 6},
+               {"token-bucket:1000/s,burst=4,lease=1ms", 1, 3},
+               {"token-bucket:1/s,burst=2,lease=1ms", 1, 1},
+               {"token-bucket:1/1d,lease=1s,burst=400", 1, 399},
+               {"token-bucket:999/s,burst=8,lease=2ms", 2, 6},
+               {"token-bucket:1001/s,burst=9,lease=2ms", 3, 6},
+               {"token-bucket:1000000000/s,lease=250ms", 250000000, 750000000}};
+  for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+    weir_rule rule = parsed(rules[i].text);
+    assert_int_equal(rule.reserve, rules[i].reserve);
+    assert_int_equal(weir_rule_capacity(&rule), rules[i].capacity);
+  }
+}
+
 static void admits_at_most_its_capacity_at_once(void **state) {
   (void)state;
   static const struct {
@@ -101,7 +133,7 @@ static void admits_at_most_its_capacity_at_once(void **state) {
   for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
     weir_rule rule = parsed(rules[i].text);
     assert_int_equal(weir_rule_capacity(&rule), rules[i].capacity);
-    assert_int_equal(weir_rule_is_bucket(&rule), rules[i].bucket);
+    assert_int_equal(weir_rule_moves_in_time(&rule), rules[i].bucket);
   }
 }
 
@@ -121,6 +153,7 @@ static void charges_a_group_no_more_than_the_least_capacity(void **state) {
   assert_int_equal(least_capacity("fixed-window:7/s;leaky-bucket:100/s,queue=4"), 5);
   assert_int_equal(least_capacity("fixed-window:7/s;sliding-log:100/s"), 1);
   assert_int_equal(least_capacity("sliding-log:100/s"), 1);
+  assert_int_equal(least_capacity("quota:7/s,lease=1s;token-bucket:7/s,lease=100ms"), 6);
 }
 
 static void reads_several_rules_in_order(void **state) {
@@ -145,9 +178,14 @@ static void a_rule_is_written_as_it_would_be_read(void **state) {
       "sliding-window:5/1m,cells=1",
       "sliding-log:100000/1ms",
       "quota:5/30d",
+      "quota:5/30d,lease=1s",
+      "sliding-window:1000000000/"
+      "34559999999ms,cells=64,strict,hold=59999ms,lease=999ms,name=abcdefghi",
       "token-bucket:5/1m",
       "token-bucket:5/1m,burst=1",
       "token-bucket:1000000000/1h,burst=999999999,hold=1ms,name=a",
+      "token-bucket:1000000000/"
+      "86399999ms,burst=999999999,hold=59999ms,lease=999ms,name=abcdefghijklmn",
       "leaky-bucket:5/1m",
       "leaky-bucket:1000000000/1h,queue=999999999,hold=1ms,name=a",
   };
@@ -172,6 +210,8 @@ int main(void) {
       cmocka_unit_test(gives_a_token_bucket_a_burst_of_its_limit_unless_told),
       cmocka_unit_test(lets_one_act_at_once_in_front_of_a_queue),
       cmocka_unit_test(holds_a_denial_only_when_told),
+      cmocka_unit_test(leases_only_when_told),
+      cmocka_unit_test(a_bucket_keeps_back_what_drains_during_a_lease),
       cmocka_unit_test(admits_at_most_its_capacity_at_once),
       cmocka_unit_test(charges_a_group_no_more_than_the_least_capacity),
       cmocka_unit_test(reads_several_rules_in_order),

@@ -53,7 +53,8 @@ class AgainstReplay(ProgramTest):
     def rules(self, rate):
         return [f"fixed-window:{rate}", f"quota:{rate}", f"sliding-window:{rate}",
                 f"sliding-window:{rate},cells=1", f"sliding-window:{rate},cells=16",
-                f"sliding-window:{rate},strict", f"token-bucket:{rate}", f"leaky-bucket:{rate},queue=3"]
+                f"sliding-window:{rate},strict", f"token-bucket:{rate}", f"leaky-bucket:{rate},queue=3",
+                f"sliding-window:{rate},lease=1s", f"token-bucket:{rate},lease=500ms"]
 
     def test_on_a_real_trace(self):
         self.compare([*self.rules("10/1m"), "sliding-log:10/1m"], 10, "1m", NASA)

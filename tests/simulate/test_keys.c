@@ -25,7 +25,7 @@ static int clean_up(void **state) {
   return 0;
 }
 
-static void ask(int64_t time_us, const char *key) {
+static void send_request(int64_t time_us, const char *key) {
   weir_message why = {""};
   assert_int_equal(weir_simulation_request(&simulation, time_us, key, strlen(key), 1, &why),
                    WEIR_OK);
@@ -38,7 +38,7 @@ static void keys_that_nobody_asks_for_any_more_take_no_memory(void **state) {
   init("sliding-window:10/1s");
   for (int i = 0; i < VISITORS; i++) {
     snprintf(key, sizeof key, "visitor%d", i);
-    ask(1000000000 + INT64_C(10000) * i, key);
+    send_request(1000000000 + INT64_C(10000) * i, key);
   }
   assert_int_equal(simulation.requests, VISITORS);
   /* 100 come in a second, and one is remembered for some seconds */
@@ -53,9 +53,9 @@ static void forgetting_changes_no_decision(void **state) {
   for (int round = 0; round < 300; round++) {
     for (int i = 0; i < 5; i++) {
       snprintf(key, sizeof key, "key%d", i * 7 % 50);
-      ask(1000000000 + INT64_C(700000) * round, key);
+      send_request(1000000000 + INT64_C(700000) * round, key);
     }
-    ask(1000000000 + INT64_C(700000) * round, "steady");
+    send_request(1000000000 + INT64_C(700000) * round, "steady");
   }
   assert_int_equal(simulation.measures[0].requests, 1800);
   assert_int_equal(simulation.measures[0].allowed, 1800);
@@ -65,10 +65,10 @@ static void forgetting_changes_no_decision(void **state) {
 static void a_request_with_an_earlier_time_counts_as_now(void **state) {
   (void)state;
   init("fixed-window:1/1s");
-  ask(5000000, "a");
-  ask(3500000, "a");
-  ask(5999999, "a");
-  ask(6000000, "a");
+  send_request(5000000, "a");
+  send_request(3500000, "a");
+  send_request(5999999, "a");
+  send_request(6000000, "a");
   assert_int_equal(simulation.out_of_order, 1);
   assert_int_equal(simulation.furthest_us, 1500000);
   assert_int_equal(simulation.measures[0].allowed, 2);

@@ -29,6 +29,19 @@ class Simulate(ProgramTest):
         self.assertEqual(result.stderr, b"")
         return [json.loads(line) for line in result.stdout.splitlines()]
 
+    # --- leases
+
+    def test_a_lease_changes_what_a_bucket_holds_and_nothing_else(self):
+        made_up = ("--generate", "bursts:requests=3000,keys=3")
+        for leasing, plain in (("token-bucket:40/10s,burst=60,lease=1s", "token-bucket:40/10s,burst=56"),
+                               ("sliding-window:40/10s,lease=1s", "sliding-window:40/10s")):
+            with self.subTest(leasing):
+                found = self.reports("--rule", leasing, "--rule", plain, *made_up)[1:]
+                self.assertEqual(found[0].pop("rule"), leasing)
+                self.assertEqual(found[1].pop("rule"), plain)
+                self.assertEqual(found[0], found[1])
+                self.assertLess(found[0]["cost_allowed"], found[0]["cost"])
+
     # --- input
 
     def test_a_trace_from_stdin(self):

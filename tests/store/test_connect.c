@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "store/scripted.h"
-#include "wire/gate.h"
+#include "fixture/fake.h"
+#include "fixture/proxy.h"
 #include "wire/operations.h"
 
 enum { SERVERS = 3 };
@@ -25,7 +25,7 @@ static void expect_connected(weir_store *store) {
   assert_string_equal(message.text, "");
 }
 
-/* Through a gate that counts: the decision finds the connection there. */
+/* Through a proxy that counts: the decision finds the connection there. */
 static void the_first_decision_finds_a_connection(void **state) {
   static const char *const arguments[] = {"--requirepass", "secret", NULL};
   (void)state;
@@ -33,10 +33,10 @@ static void the_first_decision_finds_a_connection(void **state) {
                                     server_start_redis(SERVER_IPV4, arguments)};
   static const char *const formats[] = {"memcached://127.0.0.1:%u", "redis://:secret@127.0.0.1:%u"};
   for (size_t i = 0; i < 2; i++) {
-    gate door;
+    proxy door;
     char url[64];
     weir_message message = {""};
-    gate_start(&door, servers[i], GATE_OPEN);
+    proxy_start(&door, servers[i], PROXY_OPEN);
     snprintf(url, sizeof url, formats[i], (unsigned)address_port(&door.address));
     weir_store *store = open_url(url);
     assert_int_equal(atomic_load(&door.connections), 0);
@@ -46,7 +46,7 @@ static void the_first_decision_finds_a_connection(void **state) {
     assert_done(execute(store, add_to("weir:t:{c}:1", 1), &message), 1);
     assert_int_equal(atomic_load(&door.connections), 1);
     weir_store_close(store);
-    gate_stop(&door);
+    proxy_stop(&door);
   }
 }
 
@@ -111,14 +111,14 @@ static void a_backend_that_does_not_connect_ahead_is_asked(void **state) {
   (void)state;
   weir_message message = {""};
   weir_store *store;
-  weir_backend backend = scripted_backend(0);
+  weir_backend backend = fake_backend_with(0);
   backend.size = offsetof(weir_backend, connect);
-  script = (scripted){.outcomes = {WEIR_ABSENT}};
-  assert_int_equal(weir_store_open_backend(&backend, "scripted:", &store, &message), WEIR_OK);
+  the_fake = (fake){.scripted = true, .outcomes = {WEIR_ABSENT}};
+  assert_int_equal(weir_store_open_backend(&backend, "fake:", &store, &message), WEIR_OK);
   expect_connected(store);
-  assert_int_equal(script.execs, 1);
-  script.outcomes[0] = WEIR_NOT_SENT;
-  script.exec_message = "nobody is there";
+  assert_int_equal(the_fake.counts.round_trips, 1);
+  the_fake.outcomes[0] = WEIR_NOT_SENT;
+  the_fake.exec_message = "nobody is there";
   assert_int_equal(weir_store_connect(store, 1000, &message), WEIR_UNAVAILABLE);
   assert_string_equal(message.text, "nobody is there");
   weir_store_close(store);

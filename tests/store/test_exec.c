@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "store/scripted.h"
+#include "fixture/fake.h"
 #include "store/store.h"
 
 enum { ALL_TRAITS = WEIR_TRAIT_SWAP | WEIR_TRAIT_RAISE };
@@ -16,9 +16,9 @@ static weir_backend backend;
 
 static weir_store *open_with(unsigned traits) {
   weir_store *store;
-  script = (scripted){.result = {.value = 1, .version_out = 1}};
-  backend = scripted_backend(traits);
-  if (weir_store_open_backend(&backend, "scripted:", &store, NULL) != WEIR_OK) fail();
+  the_fake = (fake){.scripted = true, .result = {.value = 1, .version_out = 1}};
+  backend = fake_backend_with(traits);
+  if (weir_store_open_backend(&backend, "fake:", &store, NULL) != WEIR_OK) fail();
   return store;
 }
 
@@ -65,23 +65,23 @@ static void good_operations_pass_at_both_ends_of_their_ranges(void **state) {
     weir_operation operations[] = {good((weir_operation_kind)kind),
                                    at_the_most((weir_operation_kind)kind)};
     weir_message message;
-    script.outcomes[0] = script.outcomes[1] = WEIR_DONE;
+    the_fake.outcomes[0] = the_fake.outcomes[1] = WEIR_DONE;
     weir_store_exec(*state, operations, 2, 12345, &message);
     assert_int_equal(operations[0].outcome, WEIR_DONE);
     assert_int_equal(operations[1].outcome, WEIR_DONE);
     assert_string_equal(message.text, "");
   }
-  assert_int_equal(script.execs, WEIR_DROP + 1);
-  assert_int_equal(script.deadline_us, 12345);
+  assert_int_equal(the_fake.counts.round_trips, WEIR_DROP + 1);
+  assert_int_equal(the_fake.deadline_us, 12345);
 }
 
 /* The one before it is good, and is not sent either. */
 static void assert_not_sent(weir_store *store, weir_operation operation, const char *part) {
   weir_operation operations[] = {good(WEIR_ADD), operation};
   weir_message message;
-  int before = script.execs;
+  int before = the_fake.counts.round_trips;
   weir_store_exec(store, operations, 2, 0, &message);
-  assert_int_equal(script.execs, before);
+  assert_int_equal(the_fake.counts.round_trips, before);
   assert_int_equal(operations[0].outcome, WEIR_REFUSED);
   assert_int_equal(operations[1].outcome, WEIR_REFUSED);
   if (strstr(message.text, "bug in weir: operation 1 (") == NULL ||
@@ -118,7 +118,7 @@ static void every_byte_of_a_key_is_looked_at(void **state) {
     for (int byte = 0; byte < 256; byte++) {
       memset(key, byte % 2 == 0 ? '!' : '~', sizeof key);
       key[at] = (char)byte;
-      script.outcomes[0] = WEIR_ABSENT;
+      the_fake.outcomes[0] = WEIR_ABSENT;
       weir_store_exec(*state, &operation, 1, 0, NULL);
       assert_int_equal(operation.outcome, byte > ' ' && byte < 0x7f ? WEIR_ABSENT : WEIR_REFUSED);
     }
@@ -161,7 +161,7 @@ static void numbers_out_of_range_are_not_sent(void **state) {
 static void members_that_an_operation_does_not_use_are_not_looked_at(void **state) {
   weir_operation operation = good(WEIR_GET);
   operation.delta = operation.seed = operation.floor = operation.ttl_us = operation.value = -1;
-  script.outcomes[0] = WEIR_ABSENT;
+  the_fake.outcomes[0] = WEIR_ABSENT;
   weir_store_exec(*state, &operation, 1, 0, NULL);
   assert_int_equal(operation.outcome, WEIR_ABSENT);
 }
@@ -181,12 +181,12 @@ static void only_a_get_and_a_sub_take_a_raised_key(void **state) {
   weir_operation sub = raised(good(WEIR_SUB));
   sub.delta = INT64_C(1) << 53;
   weir_operation operations[] = {raised(good(WEIR_GET)), sub};
-  script.outcomes[0] = script.outcomes[1] = WEIR_ABSENT;
+  the_fake.outcomes[0] = the_fake.outcomes[1] = WEIR_ABSENT;
   weir_store_exec(store, operations, 2, 0, NULL);
   assert_int_equal(operations[0].outcome, WEIR_ABSENT);
   assert_int_equal(operations[1].outcome, WEIR_ABSENT);
   sub.delta++;
-  assert_not_sent(store, sub, "(SUB) for backend scripted: delta is out of range for a raised key");
+  assert_not_sent(store, sub, "(SUB) for backend fake: delta is out of range for a raised key");
   static const weir_operation_kind others[] = {WEIR_ADD, WEIR_CREATE, WEIR_RAISE, WEIR_PUT,
                                                WEIR_DROP};
   for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
@@ -195,21 +195,19 @@ static void only_a_get_and_a_sub_take_a_raised_key(void **state) {
   store = open_with(WEIR_TRAIT_SWAP);
   assert_not_sent(store, raised(good(WEIR_SWAP)), "raised is for GET and SUB alone");
   assert_not_sent(store, raised(good(WEIR_GET)),
-                  "(GET) for backend scripted: the backend lacks the trait");
+                  "(GET) for backend fake: the backend lacks the trait");
   assert_not_sent(store, raised(good(WEIR_SUB)),
-                  "(SUB) for backend scripted: the backend lacks the trait");
+                  "(SUB) for backend fake: the backend lacks the trait");
   weir_store_close(store);
 }
 
 static void operations_without_their_trait_are_not_sent(void **state) {
   (void)state;
   weir_store *store = open_with(WEIR_TRAIT_SWAP);
-  assert_not_sent(store, good(WEIR_RAISE),
-                  "(RAISE) for backend scripted: the backend lacks the trait");
+  assert_not_sent(store, good(WEIR_RAISE), "(RAISE) for backend fake: the backend lacks the trait");
   weir_store_close(store);
   store = open_with(WEIR_TRAIT_RAISE);
-  assert_not_sent(store, good(WEIR_SWAP),
-                  "(SWAP) for backend scripted: the backend lacks the trait");
+  assert_not_sent(store, good(WEIR_SWAP), "(SWAP) for backend fake: the backend lacks the trait");
   weir_store_close(store);
 }
 
@@ -219,7 +217,7 @@ static void too_many_operations_are_not_sent(void **state) {
   assert_non_null(operations);
   weir_message message;
   weir_store_exec(*state, operations, count, 0, &message);
-  assert_int_equal(script.execs, 0);
+  assert_int_equal(the_fake.counts.round_trips, 0);
   assert_int_equal(operations[count - 1].outcome, WEIR_REFUSED);
   assert_non_null(strstr(message.text, "131073 operations in one exec"));
   free(operations);
@@ -228,7 +226,7 @@ static void too_many_operations_are_not_sent(void **state) {
 static void no_operations_are_no_call(void **state) {
   weir_message message = {"left over"};
   weir_store_exec(*state, NULL, 0, 0, &message);
-  assert_int_equal(script.execs, 0);
+  assert_int_equal(the_fake.counts.round_trips, 0);
   assert_string_equal(message.text, "");
 }
 
@@ -251,14 +249,14 @@ static void only_the_outcomes_of_its_kind_pass(void **state) {
     for (int outcome = WEIR_PENDING; outcome <= WEIR_REFUSED + 1; outcome++) {
       weir_operation operations[] = {good((weir_operation_kind)kind), good(WEIR_ADD)};
       weir_message message;
-      script.outcomes[0] = (weir_outcome)outcome;
-      script.outcomes[1] = WEIR_DONE;
+      the_fake.outcomes[0] = (weir_outcome)outcome;
+      the_fake.outcomes[1] = WEIR_DONE;
       weir_store_exec(*state, operations, 2, 0, &message);
       bool fine = may_end_in(operations[0].kind, (weir_outcome)outcome);
       assert_int_equal(operations[0].outcome, fine ? outcome : WEIR_UNKNOWN);
       assert_int_equal(operations[1].outcome, WEIR_DONE);
       assert_int_equal(
-          strstr(message.text, "backend scripted broke its contract: operation 0 (") == NULL, fine);
+          strstr(message.text, "backend fake broke its contract: operation 0 (") == NULL, fine);
     }
   }
 }
@@ -267,25 +265,25 @@ static void a_forgotten_operation_is_named(void **state) {
   weir_operation operation = good(WEIR_SUB);
   weir_message message;
   operation.outcome = WEIR_DONE; /* what came in does not pass for an answer */
-  script.outcomes[0] = WEIR_PENDING;
+  the_fake.outcomes[0] = WEIR_PENDING;
   weir_store_exec(*state, &operation, 1, 0, &message);
   assert_int_equal(operation.outcome, WEIR_UNKNOWN);
   assert_string_equal(message.text,
-                      "backend scripted broke its contract: operation 0 (SUB) ended in PENDING");
+                      "backend fake broke its contract: operation 0 (SUB) ended in PENDING");
 }
 
 static void a_get_with_swap_needs_a_version(void **state) {
   weir_operation operation = good(WEIR_GET);
   weir_message message;
-  script.outcomes[0] = WEIR_DONE;
-  script.result.version_out = 0;
+  the_fake.outcomes[0] = WEIR_DONE;
+  the_fake.result.version_out = 0;
   weir_store_exec(*state, &operation, 1, 0, &message);
   assert_int_equal(operation.outcome, WEIR_UNKNOWN);
   assert_non_null(strstr(message.text, "version 0"));
 
   weir_store *store = open_with(0);
-  script.outcomes[0] = WEIR_DONE;
-  script.result.version_out = 0;
+  the_fake.outcomes[0] = WEIR_DONE;
+  the_fake.result.version_out = 0;
   operation = good(WEIR_GET);
   weir_store_exec(store, &operation, 1, 0, &message);
   assert_int_equal(operation.outcome, WEIR_DONE);
@@ -295,8 +293,8 @@ static void a_get_with_swap_needs_a_version(void **state) {
 static void the_backend_explains_a_failure_itself(void **state) {
   weir_operation operation = good(WEIR_GET);
   weir_message message;
-  script.outcomes[0] = WEIR_NOT_SENT;
-  script.exec_message = "connection refused";
+  the_fake.outcomes[0] = WEIR_NOT_SENT;
+  the_fake.exec_message = "connection refused";
   weir_store_exec(*state, &operation, 1, 0, &message);
   assert_int_equal(operation.outcome, WEIR_NOT_SENT);
   assert_string_equal(message.text, "connection refused");

@@ -6,18 +6,18 @@
 
 #include <cmocka.h>
 
-#include "store/scripted.h"
+#include "fixture/fake.h"
 #include "store/store.h"
 
 static int reset_script(void **state) {
   (void)state;
-  script = (scripted){0};
+  the_fake = (fake){.scripted = true};
   return 0;
 }
 
 static weir_store *open_url(const char *url) {
   static weir_backend backend; /* a store keeps it */
-  backend = scripted_backend(0);
+  backend = fake_backend_with(0);
   weir_store *store;
   weir_message message = {""};
   if (weir_store_open_backend(&backend, url, &store, &message) != WEIR_OK)
@@ -27,7 +27,7 @@ static weir_store *open_url(const char *url) {
 
 static void assert_not_opened(const weir_backend *backend, const char *url, weir_status status,
                               const char *part) {
-  weir_store *store = (weir_store *)&script;
+  weir_store *store = (weir_store *)&the_fake;
   weir_message message = {""};
   assert_int_equal(weir_store_open_backend(backend, url, &store, &message), status);
   assert_null(store);
@@ -36,17 +36,17 @@ static void assert_not_opened(const weir_backend *backend, const char *url, weir
 
 static void namespace_and_timeout_have_defaults(void **state) {
   (void)state;
-  weir_store *store = open_url("scripted:");
+  weir_store *store = open_url("fake:");
   assert_string_equal(store->namespace_text, "");
   assert_int_equal(store->timeout_us, 20000);
-  assert_int_equal(script.timeout_us, 20000);
+  assert_int_equal(the_fake.timeout_us, 20000);
   weir_store_close(store);
-  assert_int_equal(script.closes, 1);
+  assert_int_equal(the_fake.closes, 1);
 }
 
 static void namespace_and_timeout_are_read(void **state) {
   (void)state;
-  weir_store *store = open_url("scripted:?timeout=1m&namespace=ABCDEFGHIJKLMNOPQRSTUVWXYZ-_.z09");
+  weir_store *store = open_url("fake:?timeout=1m&namespace=ABCDEFGHIJKLMNOPQRSTUVWXYZ-_.z09");
   assert_string_equal(store->namespace_text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_.z09");
   assert_int_equal(store->timeout_us, 60000000);
   weir_store_close(store);
@@ -55,55 +55,54 @@ static void namespace_and_timeout_are_read(void **state) {
 static void bad_values_are_named_and_nothing_is_opened(void **state) {
   (void)state;
   static const char *const cases[][2] = {
-      {"scripted:?timeout=0ms", "store URL: timeout=0ms: accepted is a duration from 1ms to 1m"},
-      {"scripted:?timeout=61s", "timeout=61s"},
-      {"scripted:?timeout=s", "timeout=s"},
-      {"scripted:?timeout=20", "timeout=20"},
-      {"scripted:?namespace=a:b",
+      {"fake:?timeout=0ms", "store URL: timeout=0ms: accepted is a duration from 1ms to 1m"},
+      {"fake:?timeout=61s", "timeout=61s"},
+      {"fake:?timeout=s", "timeout=s"},
+      {"fake:?timeout=20", "timeout=20"},
+      {"fake:?namespace=a:b",
        "store URL: namespace=a:b: accepted are 1 to 32 of A-Z a-z 0-9 _ . -"},
-      {"scripted:?namespace=a%7Bb", "namespace=a{b"},
-      {"scripted:?namespace=ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456", "1 to 32"},
-      {"scripted:?namespace=", "option namespace has no value"},
-      {"scripted:?size=1", "unknown option \"size\": scripted accepts namespace, timeout, depth"},
-      {"memory:", "unknown scheme \"memory\": accepted are scripted, scripted+host"},
+      {"fake:?namespace=a%7Bb", "namespace=a{b"},
+      {"fake:?namespace=ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456", "1 to 32"},
+      {"fake:?namespace=", "option namespace has no value"},
+      {"fake:?size=1", "unknown option \"size\": fake accepts namespace, timeout, depth"},
+      {"memory:", "unknown scheme \"memory\": accepted are fake, fake+host"},
   };
-  weir_backend backend = scripted_backend(0);
+  weir_backend backend = fake_backend_with(0);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     assert_not_opened(&backend, cases[i][0], WEIR_BAD_URL, cases[i][1]);
-  assert_int_equal(script.opens, 0);
+  assert_int_equal(the_fake.opens, 0);
 }
 
 static void what_the_backend_says_of_the_url_is_passed_on(void **state) {
   (void)state;
-  weir_backend backend = scripted_backend(0);
-  script.open_status = WEIR_BAD_URL;
-  script.open_message = "host \"h\" is not known";
-  assert_not_opened(&backend, "scripted+host://h", WEIR_BAD_URL,
-                    "store URL: host \"h\" is not known");
-  script.open_status = WEIR_NO_MEMORY;
-  assert_not_opened(&backend, "scripted:", WEIR_NO_MEMORY, "not enough memory");
-  assert_int_equal(script.closes, 0);
+  weir_backend backend = fake_backend_with(0);
+  the_fake.open_status = WEIR_BAD_URL;
+  the_fake.open_message = "host \"h\" is not known";
+  assert_not_opened(&backend, "fake+host://h", WEIR_BAD_URL, "store URL: host \"h\" is not known");
+  the_fake.open_status = WEIR_NO_MEMORY;
+  assert_not_opened(&backend, "fake:", WEIR_NO_MEMORY, "not enough memory");
+  assert_int_equal(the_fake.closes, 0);
 }
 
 static void a_status_that_open_must_not_give_is_a_broken_backend(void **state) {
   (void)state;
-  weir_backend backend = scripted_backend(0);
-  script.open_status = WEIR_TIMEOUT;
-  assert_not_opened(&backend, "scripted:", WEIR_BROKEN_BACKEND,
-                    "backend scripted broke its contract: open answered TIMEOUT");
+  weir_backend backend = fake_backend_with(0);
+  the_fake.open_status = WEIR_TIMEOUT;
+  assert_not_opened(&backend, "fake:", WEIR_BROKEN_BACKEND,
+                    "backend fake broke its contract: open answered TIMEOUT");
 }
 
 static void a_backend_must_be_whole(void **state) {
   (void)state;
   static const weir_scheme none[] = {{NULL, 0}};
-  weir_backend whole = scripted_backend(0);
-  assert_not_opened(NULL, "scripted:", WEIR_BAD_ARGUMENT, "backend is NULL");
+  weir_backend whole = fake_backend_with(0);
+  assert_not_opened(NULL, "fake:", WEIR_BAD_ARGUMENT, "backend is NULL");
 
-#define WITHOUT(member, wrong, part)                                     \
-  do {                                                                   \
-    weir_backend backend = whole;                                        \
-    backend.member = wrong;                                              \
-    assert_not_opened(&backend, "scripted:", WEIR_BROKEN_BACKEND, part); \
+#define WITHOUT(member, wrong, part)                                 \
+  do {                                                               \
+    weir_backend backend = whole;                                    \
+    backend.member = wrong;                                          \
+    assert_not_opened(&backend, "fake:", WEIR_BROKEN_BACKEND, part); \
   } while (0)
   WITHOUT(size, 0, "size");
   WITHOUT(size, offsetof(weir_backend, close), "size");
@@ -115,7 +114,7 @@ static void a_backend_must_be_whole(void **state) {
   WITHOUT(exec, NULL, "exec");
   WITHOUT(close, NULL, "close");
 #undef WITHOUT
-  assert_int_equal(script.opens, 0);
+  assert_int_equal(the_fake.opens, 0);
 }
 
 static void a_larger_newer_backend_is_welcome(void **state) {
@@ -123,10 +122,10 @@ static void a_larger_newer_backend_is_welcome(void **state) {
   struct {
     weir_backend backend;
     void (*newer)(void);
-  } larger = {scripted_backend(0), NULL};
+  } larger = {fake_backend_with(0), NULL};
   larger.backend.size = sizeof larger;
   weir_store *store;
-  assert_int_equal(weir_store_open_backend(&larger.backend, "scripted:", &store, NULL), WEIR_OK);
+  assert_int_equal(weir_store_open_backend(&larger.backend, "fake:", &store, NULL), WEIR_OK);
   weir_store_close(store);
 }
 

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
+#include "fixture/fake.h"
 #include "fixture/servers.h"
-#include "store/scripted.h"
 #include "store/store.h"
 
 enum { SERVERS = 3 };
@@ -133,7 +133,7 @@ static void what_fits_is_written(void **state) {
   weir_store_close(store);
 }
 
-static void tell_much(void *handle, size_t server, weir_server_state *state) {
+static void report_much(void *handle, size_t server, weir_server_state *state) {
   (void)handle;
   state->name = "mine";
   state->breaker = WEIR_BREAKER_HALF_OPEN;
@@ -141,13 +141,13 @@ static void tell_much(void *handle, size_t server, weir_server_state *state) {
 }
 
 static void others_may_tell_and_need_not(void **state) {
-  weir_backend backend = scripted_backend(0);
+  weir_backend backend = fake_backend_with(0);
   weir_store *store;
   (void)state;
-  assert_int_equal(weir_store_open_backend(&backend, "scripted:", &store, NULL), WEIR_OK);
+  assert_int_equal(weir_store_open_backend(&backend, "fake:", &store, NULL), WEIR_OK);
   weir_server_state each = state_of(store, 0);
   assert_calm(&each);
-  backend.read_server = tell_much;
+  backend.read_server = report_much;
   each = state_of(store, 0);
   assert_string_equal(each.name, "mine");
   assert_int_equal(each.breaker, WEIR_BREAKER_HALF_OPEN);

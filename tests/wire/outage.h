@@ -17,7 +17,7 @@ static inline void pause_ms(long ms) {
 
 static inline weir_wire *open_wire_at(const char *host, uint16_t port, int64_t timeout_us,
                                       int64_t probe_us) {
-  static const weir_memcached_hello hello = {.wanted = WEIR_DIALECT_META};
+  static const weir_memcached_login login = {.wanted = WEIR_DIALECT_META};
   const weir_wire_place place = {.host = host, .port = port};
   const weir_wire_options options = {.timeout_us = timeout_us,
                                      .connect_us = PATIENCE_US,
@@ -25,7 +25,7 @@ static inline weir_wire *open_wire_at(const char *host, uint16_t port, int64_t t
                                      .lookup_end_us = weir_monotonic_us() + PATIENCE_US};
   weir_message message = {""};
   weir_wire *wire = NULL;
-  if (weir_wire_open(&place, &weir_memcached_protocol, &hello, &options, &wire, &message) !=
+  if (weir_wire_open(&place, &weir_memcached_protocol, &login, &options, &wire, &message) !=
       WEIR_OK)
     fail_msg("%s", message.text);
   return wire;
@@ -40,7 +40,8 @@ static inline weir_wire_slot *submit(weir_wire *wire, weir_operation *operation,
   weir_wire_slot *slot = weir_wire_slot_take(wire);
   assert_non_null(slot);
   assert_true(weir_wire_slot_add(slot, operation, 0));
-  weir_wire_submit(wire, slot, 1U << WEIR_DIALECT_META, weir_monotonic_us() + deadline_us);
+  weir_wire_submit(wire, slot, WEIR_WIRE_ANY_CONNECTION, 1U << WEIR_DIALECT_META,
+                   weir_monotonic_us() + deadline_us);
   return slot;
 }
 

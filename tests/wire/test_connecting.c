@@ -2,13 +2,13 @@
 #include <netinet/tcp.h>
 #include <stdio.h>
 
-#include "wire/gate.h"
+#include "fixture/proxy.h"
 #include "wire/outage.h"
 
 enum { SLOW_MS = 11, CALLS_MOST = 200 };
 
 static struct server *server;
-static gate door;
+static proxy door;
 
 /* Each reply is in time, and TLS and AUTH need several. */
 static void tls_and_a_password_at_11_ms_a_reply_connect_under_the_default_deadline(void **state) {
@@ -19,8 +19,8 @@ static void tls_and_a_password_at_11_ms_a_reply_connect_under_the_default_deadli
   weir_message message = {""};
   weir_store *store;
   struct server *redis = server_start_redis_tls(SERVER_IPV4, CERTIFICATE_SERVER, arguments);
-  gate_start(&door, redis, GATE_OPEN);
-  door.secure = true;
+  proxy_start(&door, redis, PROXY_OPEN);
+  atomic_store(&door.secure, true);
   atomic_store(&door.delay_ms, SLOW_MS);
   snprintf(url, sizeof url, "rediss://:secret@127.0.0.1:%u?tls-ca=%s",
            (unsigned)address_port(&door.address), certificate_file(CERTIFICATE_CA));
@@ -34,14 +34,14 @@ static void tls_and_a_password_at_11_ms_a_reply_connect_under_the_default_deadli
   if (add.outcome != WEIR_DONE && add.outcome != WEIR_UNKNOWN) fail_msg("%s", message.text);
   assert_int_equal(atomic_load(&door.connections), 1); /* all went on with the first */
   weir_store_close(store);
-  gate_stop(&door);
+  proxy_stop(&door);
 }
 
 /* Calls that come further apart than an attempt may last: what the server has said meanwhile
  * counts. */
 static void rare_callers_bring_a_connection_about(void **state) {
   (void)state;
-  gate_start(&door, server, GATE_OPEN);
+  proxy_start(&door, server, PROXY_OPEN);
   atomic_store(&door.delay_ms, 20);
   weir_wire *wire = open_wire(address_port(&door.address), 5 * MS, 10 * MS);
   wire->connect_us = 30 * MS;
@@ -52,13 +52,13 @@ static void rare_callers_bring_a_connection_about(void **state) {
   }
   assert_int_equal(atomic_load(&door.connections), 1);
   weir_wire_close(wire);
-  gate_stop(&door);
+  proxy_stop(&door);
 }
 
 /* However patient: a server that does not even greet is away. */
 static void an_attempt_has_an_end(void **state) {
   (void)state;
-  gate_start(&door, server, GATE_SILENT);
+  proxy_start(&door, server, PROXY_SILENT);
   weir_wire *wire = open_wire(address_port(&door.address), 20 * MS, 200 * MS);
   wire->connect_us = 50 * MS;
   int64_t begin_us = weir_monotonic_us();
@@ -69,7 +69,7 @@ static void an_attempt_has_an_end(void **state) {
   assert_in_range(taken_us, 50 * MS, PATIENCE_US / 2);
   assert_true(outages_of(wire).present);
   weir_wire_close(wire);
-  gate_stop(&door);
+  proxy_stop(&door);
 }
 
 /* Before anybody has lost a deadline all wait in line: the server is not away. */
@@ -79,7 +79,7 @@ static void who_comes_while_the_first_connection_is_made_waits_for_it(void **sta
   weir_operation adds[CALLERS];
   weir_wire_slot *slots[CALLERS];
   weir_message message = {""};
-  gate_start(&door, server, GATE_OPEN);
+  proxy_start(&door, server, PROXY_OPEN);
   atomic_store(&door.delay_ms, 20);
   weir_wire *wire = open_wire(address_port(&door.address), PATIENCE_US, 200 * MS);
   for (int i = 0; i < CALLERS; i++) {
@@ -92,7 +92,7 @@ static void who_comes_while_the_first_connection_is_made_waits_for_it(void **sta
   }
   assert_int_equal(atomic_load(&door.connections), 1);
   weir_wire_close(wire);
-  gate_stop(&door);
+  proxy_stop(&door);
 }
 
 static void the_connect_timeout_option_has_bounds(void **state) {
@@ -121,7 +121,8 @@ static void a_connection_is_kept_alive(void **state) {
   for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
     int value = 0;
     socklen_t length = sizeof value;
-    assert_int_equal(getsockopt(wire->fd, wanted[i].level, wanted[i].name, &value, &length), 0);
+    assert_int_equal(
+        getsockopt(wire->connections[0].fd, wanted[i].level, wanted[i].name, &value, &length), 0);
     assert_int_equal(value, wanted[i].value);
   }
   weir_wire_close(wire);

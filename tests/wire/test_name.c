@@ -2,7 +2,7 @@
 #include <netdb.h>
 #include <stdio.h>
 
-#include "wire/gate.h"
+#include "fixture/proxy.h"
 #include "wire/outage.h"
 #include "wire/resolver.h"
 
@@ -89,14 +89,14 @@ static void what_is_in_flight_drains_first(void **state) {
   weir_operation next = add_to("weir:t:{outage}:1", 1);
   weir_wire_slot *slots[SENT];
   weir_message message = {""};
-  gate door;
-  gate_start(&door, servers[0], GATE_OPEN);
+  proxy door;
+  proxy_start(&door, servers[0], PROXY_OPEN);
   const uint16_t port = address_port(&door.address);
   resolver_lead_to_ports(&port, 1);
   weir_wire *wire = open_wire_at("cache.test", 1, PATIENCE_US, 200 * MS);
   assert_int_equal(ask(wire, PATIENCE_US).outcome, WEIR_DONE);
   int64_t before = count_on(0);
-  gate_set(&door, GATE_SILENT);
+  proxy_set(&door, PROXY_SILENT);
   for (int i = 0; i < SENT; i++) {
     adds[i] = add_to("weir:t:{outage}:1", 1);
     slots[i] = submit(wire, &adds[i], PATIENCE_US);
@@ -113,7 +113,7 @@ static void what_is_in_flight_drains_first(void **state) {
   weir_wire_slot *last = submit(wire, &next, PATIENCE_US);
   pause_ms(20);
   assert_false(weir_wire_wait(wire, last, weir_monotonic_us() + 5 * MS));
-  gate_set(&door, GATE_OPEN);
+  proxy_set(&door, PROXY_OPEN);
   for (int i = 0; i < SENT; i++) {
     weir_wire_finish(wire, slots[i], &message);
     assert_done(adds[i], before + 1 + i);
@@ -122,7 +122,7 @@ static void what_is_in_flight_drains_first(void **state) {
   assert_done(next, on_the_other + 1);
   assert_int_equal(outages_of(wire).count, 0);
   weir_wire_close(wire);
-  gate_stop(&door);
+  proxy_stop(&door);
 }
 
 static void a_failed_look_up_keeps_what_is_known(void **state) {

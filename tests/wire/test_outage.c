@@ -3,7 +3,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#include "wire/gate.h"
+#include "fixture/proxy.h"
 #include "wire/outage.h"
 
 /* A busy machine may hold up a caller so long that its deadline proves nothing: it may ask anew. */
@@ -16,7 +16,7 @@ enum { THREADS = 32 };
 #define TIMEOUT_US (100 * MS) /* whoever is a quarter of it late proves nothing */
 
 static struct server *server;
-static gate door;
+static proxy door;
 
 typedef struct caller {
   weir_wire *wire;
@@ -158,21 +158,21 @@ static void a_restart_between_calls_is_no_outage(void **state) {
 /* Nobody connects who does not wait. */
 static void a_server_that_accepts_and_never_answers_is_left_in_peace(void **state) {
   (void)state;
-  gate_start(&door, server, GATE_SILENT);
+  proxy_start(&door, server, PROXY_SILENT);
   weir_wire *wire = open_wire(address_port(&door.address), TIMEOUT_US, 200 * MS);
   int waited = expect_one_deadline_and_probes(wire, 200 * MS, DEADLINE_US);
   assert_in_range(atomic_load(&door.connections), 1, waited);
-  gate_set(&door, GATE_OPEN);
+  proxy_set(&door, PROXY_OPEN);
   expect_recovery(wire);
   weir_wire_close(wire);
-  gate_stop(&door);
+  proxy_stop(&door);
 }
 
 /* A greeting is no answer to anybody. Probes that are longer apart than a request may be overdue
  * have a new connection each. */
 static void a_server_that_greets_and_says_no_more_is_not_taken_for_back(void **state) {
   (void)state;
-  gate_start(&door, server, GATE_GREETS);
+  proxy_start(&door, server, PROXY_GREETS);
   weir_wire *wire = open_wire(address_port(&door.address), 20 * MS, 60000 * MS);
   while (!outages_of(wire).present)
     assert_int_not_equal(ask(wire, DEADLINE_US).outcome, WEIR_DONE);
@@ -183,36 +183,36 @@ static void a_server_that_greets_and_says_no_more_is_not_taken_for_back(void **s
     assert_int_equal(outages_of(wire).count, 1);
   }
   assert_true(atomic_load(&door.connections) > before);
-  gate_set(&door, GATE_OPEN);
+  proxy_set(&door, PROXY_OPEN);
   expect_recovery(wire);
   weir_wire_close(wire);
-  gate_stop(&door);
+  proxy_stop(&door);
 }
 
 /* A connection that stood when the network went: nothing is refused, nothing comes. */
 static void a_connection_that_passes_nothing_on_is_an_outage(void **state) {
   (void)state;
-  gate_start(&door, server, GATE_OPEN);
+  proxy_start(&door, server, PROXY_OPEN);
   weir_wire *wire = open_wire(address_port(&door.address), TIMEOUT_US, 200 * MS);
   assert_int_equal(ask(wire, PATIENCE_US).outcome, WEIR_DONE);
-  gate_set(&door, GATE_SILENT);
+  proxy_set(&door, PROXY_SILENT);
   expect_one_deadline_and_probes(wire, 200 * MS, DEADLINE_US);
-  gate_set(&door, GATE_OPEN);
+  proxy_set(&door, PROXY_OPEN);
   expect_recovery(wire);
   weir_wire_close(wire);
-  gate_stop(&door);
+  proxy_stop(&door);
 }
 
 static void a_server_that_cannot_be_reached_costs_one_deadline_and_probes(void **state) {
   (void)state;
-  gate_start(&door, server, GATE_AWAY);
+  proxy_start(&door, server, PROXY_FULL);
   weir_wire *wire = open_wire(address_port(&door.address), TIMEOUT_US, 200 * MS);
   expect_one_deadline_and_probes(wire, 200 * MS, DEADLINE_US);
   assert_int_equal(atomic_load(&door.connections), 0);
-  gate_set(&door, GATE_OPEN);
+  proxy_set(&door, PROXY_OPEN);
   expect_recovery(wire);
   weir_wire_close(wire);
-  gate_stop(&door);
+  proxy_stop(&door);
 }
 
 typedef struct contender {

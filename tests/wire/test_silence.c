@@ -1,5 +1,5 @@
-/* Who proves that a server is away, and who was only late: a real server behind a gate, and callers
- * who come back to their request at a time of the test's choosing. */
+/* Who proves that a server is away, and who was only late: a real server behind a proxy, and
+ * callers who come back to their request at a time of the test's choosing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -8,17 +8,17 @@
 
 #include <cmocka.h>
 
-#include "wire/gate.h"
+#include "fixture/proxy.h"
 #include "wire/outage.h"
 
 /* A caller who comes back this late is no longer on time, and its request not yet overdue. */
 enum { TIMEOUT_MS = 400, BACK_MS = 550, TRIES = 10 };
 
 static struct server *server;
-static gate door;
+static proxy door;
 
-static weir_wire *open_through_gate(int64_t timeout_us) {
-  gate_start(&door, server, GATE_OPEN);
+static weir_wire *open_through_proxy(int64_t timeout_us) {
+  proxy_start(&door, server, PROXY_OPEN);
   weir_wire *wire = open_wire(address_port(&door.address), timeout_us, 60000 * MS);
   assert_int_equal(ask(wire, PATIENCE_US).outcome, WEIR_DONE);
   return wire;
@@ -26,7 +26,7 @@ static weir_wire *open_through_gate(int64_t timeout_us) {
 
 static void close_all(weir_wire *wire) {
   weir_wire_close(wire);
-  gate_stop(&door);
+  proxy_stop(&door);
 }
 
 /* Sends, is kept from the processor until long after the deadline, and looks. */
@@ -44,7 +44,7 @@ static answer ask_and_sleep(weir_wire *wire) {
 
 static void whoever_comes_too_late_finds_the_answer_all_the_same(void **state) {
   (void)state;
-  weir_wire *wire = open_through_gate(TIMEOUT_MS * MS);
+  weir_wire *wire = open_through_proxy(TIMEOUT_MS * MS);
   assert_int_equal(ask_and_sleep(wire).outcome, WEIR_DONE);
   assert_int_equal(outages_of(wire).count, 0);
   close_all(wire);
@@ -54,8 +54,8 @@ static void whoever_comes_too_late_finds_the_answer_all_the_same(void **state) {
  * second without a byte does. */
 static void nobody_on_time_proves_silence_after_a_second(void **state) {
   (void)state;
-  weir_wire *wire = open_through_gate(TIMEOUT_MS * MS);
-  gate_set(&door, GATE_SILENT);
+  weir_wire *wire = open_through_proxy(TIMEOUT_MS * MS);
+  proxy_set(&door, PROXY_SILENT);
   answer first = ask_and_sleep(wire);
   assert_int_equal(first.outcome, WEIR_UNKNOWN);
   assert_true(first.late);
@@ -69,8 +69,8 @@ static void nobody_on_time_proves_silence_after_a_second(void **state) {
 
 static void somebody_on_time_proves_silence_at_once(void **state) {
   (void)state;
-  weir_wire *wire = open_through_gate(TIMEOUT_MS * MS);
-  gate_set(&door, GATE_SILENT);
+  weir_wire *wire = open_through_proxy(TIMEOUT_MS * MS);
+  proxy_set(&door, PROXY_SILENT);
   answer only = {.late = true};
   for (int i = 0; i < TRIES && only.late; i++) /* a busy machine may make it late */
     only = ask(wire, TIMEOUT_MS * MS);
@@ -116,14 +116,16 @@ static int ask_until_away(weir_wire *wire, int64_t deadline_us) {
 }
 
 /* Bytes all the time, and no answer in time: late for a second, then away. Where the machine is so
- * busy that the gate brings nothing for a while the server is silent instead. */
+ * busy that the proxy brings nothing for a while the server is silent instead. */
 static void a_trickle_is_bytes_and_not_answers(void **state) {
-  enum { SHORT_MS = 100, BYTE_MS = 20 };
+  enum { SHORT_MS = 100, BYTE_MS = 20, GREETING_BYTES = 4 /* "MN" and the end of its line */ };
   bool shown = false;
   (void)state;
   for (int i = 0; i < TRIES && !shown; i++) {
-    weir_wire *wire = open_through_gate(SHORT_MS * MS);
+    weir_wire *wire = open_through_proxy(SHORT_MS * MS);
     atomic_store(&door.byte_ms, BYTE_MS);
+    atomic_store(&door.greeting_bytes, GREETING_BYTES);
+    proxy_set(&door, PROXY_TRICKLES);
     int64_t began_us = weir_monotonic_us();
     int late = ask_until_away(wire, SHORT_MS * MS);
     int64_t took_us = weir_monotonic_us() - began_us;

@@ -20,7 +20,7 @@ struct tls_peer {
   pthread_t thread;
   pthread_mutex_t lock;
   char name[NAME_BYTES]; /* under the lock */
-  char told[NAME_BYTES];
+  char reported[NAME_BYTES];
 };
 
 static void require(bool good, const char *what) {
@@ -147,9 +147,9 @@ uint16_t tls_peer_port(const struct tls_peer *peer) {
 
 const char *tls_peer_heard_name(struct tls_peer *peer) {
   pthread_mutex_lock(&peer->lock);
-  memcpy(peer->told, peer->name, sizeof peer->told);
+  memcpy(peer->reported, peer->name, sizeof peer->reported);
   pthread_mutex_unlock(&peer->lock);
-  return peer->told;
+  return peer->reported;
 }
 
 void tls_peer_stop(struct tls_peer *peer) {

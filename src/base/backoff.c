@@ -1,0 +1,57 @@
+/* Random pauses between tries: for rounds that others disturbed, and for callers. */
+#include <weir/backoff.h>
+
+#include <sodium.h>
+#include <unistd.h>
+#include <weir/backend.h>
+
+/* SplitMix64: a counter whose every step passes through a bijection, so that all 64-bit numbers
+ * come equally often. Nothing secret hangs on it: it must only differ from thread to thread. */
+static uint64_t next_number(uint64_t *counter) {
+  uint64_t number = *counter += UINT64_C(0x9e3779b97f4a7c15);
+  number = (number ^ number >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+  number = (number ^ number >> 27) * UINT64_C(0x94d049bb133111eb);
+  return number ^ number >> 31;
+}
+
+/* Without the system's random numbers the time must do: pauses that are alike are better than none.
+ */
+static uint64_t make_seed(void) {
+  uint64_t seed;
+  if (sodium_init() < 0) return (uint64_t)weir_monotonic_us();
+  randombytes_buf(&seed, sizeof seed);
+  return seed;
+}
+
+/* The calling thread's. A process that was forked seeds anew: else all children of one parent would
+ * pause alike, and meet again and again. */
+static uint64_t *own_counter(void) {
+  static _Thread_local struct {
+    pid_t owner;
+    uint64_t counter;
+  } generator;
+  pid_t self = getpid();
+  if (generator.owner != self) {
+    generator.counter = make_seed();
+    generator.owner = self;
+  }
+  return &generator.counter;
+}
+
+/* 0 to `most`, each as likely: numbers from the incomplete last run of most + 1 are thrown away. */
+static uint64_t random_up_to(uint64_t most) {
+  uint64_t *counter = own_counter();
+  uint64_t count = most + 1; /* at most 2^63 */
+  uint64_t incomplete = -count % count;
+  uint64_t number;
+  do {
+    number = next_number(counter);
+  } while (number < incomplete);
+  return number % count;
+}
+
+int64_t weir_backoff_us(unsigned attempt, int64_t base_us, int64_t most_us) {
+  if (base_us <= 0 || most_us <= 0) return 0;
+  bool over = attempt >= 63 || base_us > (most_us >> attempt); /* base * 2^attempt above most */
+  return (int64_t)random_up_to((uint64_t)(over ? most_us : base_us << attempt));
+}

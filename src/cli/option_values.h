@@ -1,0 +1,28 @@
+/* What the values of options may be. All of these return false after they have told the user what
+ * is accepted. */
+#ifndef WEIR_CLI_OPTION_VALUES_H
+#define WEIR_CLI_OPTION_VALUES_H
+
+#include "options.h"
+
+/* From 1 to `most`; `name` is the option's, with its dashes. */
+bool weir_cli_read_integer(const char *name, const char *text, int64_t most, int64_t *value);
+/* From 1ms to 60s. */
+bool weir_cli_read_duration(const char *name, const char *text, int64_t *us);
+
+bool weir_cli_read_store(const char *text, weir_cli_options *options);
+bool weir_cli_read_rule(const char *text, weir_cli_options *options);
+bool weir_cli_read_costs(const char *text, weir_cli_options *options);
+bool weir_cli_read_wait(const char *text, weir_cli_options *options);
+bool weir_cli_read_stamp(const char *text, int64_t *at_us);
+bool weir_cli_read_processes(const char *text, uint32_t *processes);
+
+/* Of simulate. */
+bool weir_cli_read_format(const char *text, weir_cli_format *format);
+bool weir_cli_read_access_key(const char *text, weir_access_key *key);
+
+/* Of bench. */
+bool weir_cli_read_bench_duration(const char *text, int64_t *us);
+bool weir_cli_read_pattern(weir_bench_pattern pattern, weir_cli_options *options);
+
+#endif

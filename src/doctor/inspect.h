@@ -1,0 +1,82 @@
+/* The engine of `weir doctor`: trying out a store. Not part of the library. Files: inspect.c goes
+ * from server to server; probe.c tries the operations of one; probe_time.c tries what takes time:
+ * round trips, order in a write, expiry; rules.c knows what the rules of a limiter need and
+ * promise.
+ */
+#ifndef WEIR_DOCTOR_INSPECT_H
+#define WEIR_DOCTOR_INSPECT_H
+
+#include <weir/inspect.h>
+
+#include "store/store.h"
+
+/* What is inspected, and what it is held against. */
+typedef struct weir_inspect_plan {
+  unsigned needs; /* enum weir_need */
+  int64_t timeout_us;
+  int64_t deadline_us; /* of a decision */
+  int64_t clock_error_us;
+  weir_tell *tell;
+  void *context;
+} weir_inspect_plan;
+
+/* Everything that the store's traits allow. */
+unsigned weir_store_needs(const weir_store *store);
+
+/* weir_store_inspect() with a plan. */
+weir_status weir_store_inspect_plan(weir_store *store, const weir_inspect_plan *plan,
+                                    weir_message *message);
+
+/* --- for the files named above ----------------------------------------------------------------
+ */
+
+enum { WEIR_PROBE_KEYS = 10, WEIR_PROBE_KEY_BYTES = 128, WEIR_HOME_DIGITS = 32 };
+#define WEIR_PROBE_TTL_US INT64_C(60000000)
+
+/* One server that is probed. */
+typedef struct weir_probe {
+  weir_store *store;
+  const weir_inspect_plan *plan;
+  size_t server;
+  const char *name; /* NULL: it has none */
+  uint16_t home_offset;
+  char keys[WEIR_PROBE_KEYS][WEIR_PROBE_KEY_BYTES]; /* with one home, which is of this server */
+  bool answers;
+  int64_t end_us;   /* when the time for what is being tried is over */
+  weir_message why; /* of the last operation */
+  /* A key that expires: */
+  weir_operation read;
+  int64_t made_us; /* just before it was made; 0: there is none */
+  int64_t gone_us; /* when it was first not there; 0: not yet */
+} weir_probe;
+
+void weir_probe_report(const weir_probe *probe, weir_finding_level level, const char *topic,
+                       const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* An operation on one of the probe's keys, that may be changed before it runs. */
+weir_operation weir_probe_operation(const weir_probe *probe, weir_operation_kind kind, size_t key);
+
+/* So much time from now on, for all that follows together. */
+void weir_probe_give_time(weir_probe *probe, int64_t us);
+bool weir_probe_is_over(const weir_probe *probe);
+
+/* Within the probe's time. */
+void weir_probe_run(weir_probe *probe, weir_operation *operations, size_t count);
+
+/* Whether the server is there at all; reports when not. */
+bool weir_probe_connect(weir_probe *probe);
+
+/* probe.c: every operation that is needed does what weir/backend.h says. */
+void weir_probe_operations(weir_probe *probe);
+/* Deletes what the probe made. */
+void weir_probe_clean(weir_probe *probe);
+
+/* probe_time.c */
+void weir_probe_round_trips(weir_probe *probe);
+void weir_probe_order(weir_probe *probe);
+void weir_probe_expiry_begin(weir_probe *probe);
+/* Whether something is still to be waited for. */
+bool weir_probe_expiry_look(weir_probe *probe);
+void weir_probe_expiry_report(const weir_probe *probe);
+
+#endif

@@ -1,0 +1,314 @@
+/* The way of a group: whoever leads a key takes those who wait there as one group, has the group's
+ * machine decide, tells everyone, and passes the lead on.
+ *
+ *     take ──> prepare ──> execute ──> absorb ──┬──────> finish
+ *                 ^                             │
+ *                 └─────────── wake <───────────┘   others were faster: pause, then another round
+ *
+ * A call drives all its groups at once: what their machines plan, for all keys and rules, leaves in
+ * one exec. Only exec talks to the store.
+ */
+#include <string.h>
+
+#include <weir/backoff.h>
+
+#include "limiter/limiter.h"
+
+/* A pause after others were faster: at first about as long as a round trip on a local network, in
+ * which they are done if there are few of them; then longer, as there are many, up to a tenth of
+ * the default deadline. */
+enum { PAUSE_BASE_US = 50, PAUSE_MOST_US = 2000 };
+
+static const char place_marks[] = {
+    [WEIR_PLACE_COUNT] = '\0', [WEIR_PLACE_OPEN] = 'o', [WEIR_PLACE_ENTRY] = '\0'};
+
+/* --- taking ------------------------------------------------------------------------------------
+ */
+
+/* Takes the next group off the key's line, the leader's own request first, and starts its machine.
+ *
+ * A group is stamped no earlier than any of its requests was made, and not with a time of before a
+ * step of the clock that others have seen: then the clock is read again. */
+static void take_group(weir_call *call, const weir_request_state *leader) {
+  weir_limiter *limiter = call->limiter;
+  weir_group *group = &call->groups[call->group_count++];
+  weir_memo_entry *entry = leader->entry;
+  group->entry = entry;
+  group->encoded_length = weir_key_encode(leader->key, leader->key_length, group->encoded);
+  weir_shard_lock(entry->shard);
+  unsigned steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
+  bool as_read = call->at.clock_steps == steps;
+  if (entry->clock_steps != steps) weir_call_forget(limiter, entry);
+  group->requests = weir_memo_entry_take_group(entry, limiter->group_most);
+  for (weir_request_state *request = group->requests; request != NULL; request = request->next) {
+    atomic_store_explicit(&request->progress, WEIR_PROGRESS_TAKEN, memory_order_release);
+    if (request->call != call) as_read = false;
+  }
+  int64_t now_us = as_read ? call->at.now_us : weir_limiter_now(limiter);
+  if (limiter->leases) weir_leases_hold(call, group, now_us);
+  if (group->requests != NULL) {
+    group->turn = weir_machine_start(group->machine, now_us, entry->memo, group->requests,
+                                     call->planned + call->planned_count);
+    call->planned_count += group->machine->operation_count;
+  } else { /* a lease was enough for all of them */
+    call->group_count--;
+    weir_call_pass_lead(call, entry);
+  }
+  weir_shard_unlock(entry->shard);
+}
+
+/* --- round trips -------------------------------------------------------------------------------
+ */
+
+static bool gives_back(const weir_group *group) {
+  return group->machine->phase == WEIR_PHASE_TAKE_BACK;
+}
+
+/* Moves all operations that give back before the others. Their answers being taken in, the other
+ * array is free. */
+static void order(weir_call *call) {
+  weir_operation *next = call->answered + call->returning;
+  memcpy(call->answered, call->planned, call->returning * sizeof *next);
+  for (int giving = 1; giving >= 0; giving--) {
+    for (size_t i = 0; i < call->group_count; i++) {
+      weir_machine *machine = call->groups[i].machine;
+      if (machine->operation_count == 0 || gives_back(&call->groups[i]) != giving) continue;
+      memcpy(next, machine->operations, machine->operation_count * sizeof *next);
+      machine->operations = next;
+      next += machine->operation_count;
+    }
+  }
+  call->answered = call->planned;
+  call->planned = next - call->planned_count;
+}
+
+/* Gives a key's operations their names: the counters' keys, or their identities where the store
+ * takes these. `used` texts are in use. */
+static inline void name_counters(weir_call *call, const weir_memo_entry *entry, const char *encoded,
+                                 size_t encoded_length, weir_operation *operations, size_t count,
+                                 size_t used) {
+  bool by_identity = call->limiter->settings.traits & WEIR_TRAIT_IDENTITY;
+  for (size_t n = 0; n < count; n++) {
+    weir_operation *operation = &operations[n];
+    const weir_counter *counter = &operation->counter;
+    const weir_prefix *prefix = &call->limiter->prefixes[counter->rule];
+    char *text = call->key_texts[used + n];
+    if (by_identity) {
+      weir_key_identify(entry->fingerprint, prefix->hash, counter->place, counter->index,
+                        counter->entry, operation->identity);
+      continue;
+    }
+    operation->key = text;
+    operation->key_length = (uint16_t)weir_key_counter(prefix->text, prefix->length, encoded,
+                                                       encoded_length, place_marks[counter->place],
+                                                       counter->index, counter->entry, text);
+    operation->home_offset = (uint16_t)prefix->length;
+    operation->home_length = (uint16_t)encoded_length;
+  }
+}
+
+/* What leases give back stands first. */
+static void name_returns(weir_call *call) {
+  size_t used = 0;
+  for (size_t i = 0; i < call->return_count; i++) {
+    const weir_return *back = &call->returns[i];
+    name_counters(call, back->entry, back->entry->leased->key, back->entry->leased->key_length,
+                  call->planned + used, back->operation_count, used);
+    used += back->operation_count;
+  }
+}
+
+/* Names what is planned. What gives back comes first: as many as returned. */
+static size_t prepare(weir_call *call) {
+  size_t giving = call->returning;
+  size_t used = giving;
+  if (giving > 0) name_returns(call);
+  for (size_t i = 0; i < call->group_count; i++) {
+    const weir_group *group = &call->groups[i];
+    if (gives_back(group)) giving += group->machine->operation_count;
+    name_counters(call, group->entry, group->encoded, group->encoded_length,
+                  group->machine->operations, group->machine->operation_count, used);
+    used += group->machine->operation_count;
+  }
+  if (giving > 0 && giving < used) order(call);
+  return giving;
+}
+
+/* In one exec, unless there is more than one takes: then one after another, which keeps the order.
+ *
+ * Only what gives back may use the reserve behind charge_end_us: a server that keeps silent must
+ * not spend the time in which charges at the others go back. When that time has come, the rest is
+ * not sent. */
+static void execute(weir_call *call, size_t giving) {
+  size_t end = call->planned_count;
+  int64_t end_us = giving == end ? call->deadline_us : call->charge_end_us;
+  if (giving < end && call->monotonic_us >= call->charge_end_us) {
+    end = giving;
+    end_us = call->deadline_us;
+  }
+  for (size_t at = 0; at < end; at += WEIR_OPERATIONS_MOST) {
+    size_t count = end - at < WEIR_OPERATIONS_MOST ? end - at : WEIR_OPERATIONS_MOST;
+    weir_message why;
+    weir_store_exec(call->limiter->store, call->planned + at, count, end_us, &why);
+    call->round_trips++;
+    if (call->failure.text[0] == '\0' && why.text[0] != '\0') call->failure = why;
+  }
+  if (end == call->planned_count) return;
+  for (size_t at = end; at < call->planned_count; at++) {
+    call->planned[at].outcome = WEIR_NOT_SENT;
+    call->planned[at].late = true;
+  }
+  if (call->failure.text[0] == '\0')
+    weir_message_set(&call->failure, "the time for reading and charging was over");
+}
+
+/* A machine goes on, and plans its next round behind what others have planned. */
+static void resume(weir_call *call, weir_group *group, int64_t now_us, bool late) {
+  weir_machine *machine = group->machine;
+  group->turn = weir_machine_resume(machine, now_us, late, call->planned + call->planned_count);
+  call->planned_count += machine->operation_count;
+  if (group->turn != WEIR_TURN_PAUSE) return;
+  if (call->deadline_us == INT64_MAX) weir_call_begin_deadline(call);
+  group->wake_us =
+      weir_monotonic_us() + weir_backoff_us(machine->pauses, PAUSE_BASE_US, PAUSE_MOST_US);
+  call->pausing++;
+}
+
+/* Every machine takes its answers in and plans its next round, into the other array.
+ *
+ * What arrived after the deadline admits nobody, and what was not sent when its time was over is
+ * late, not the store's fault. Where nobody waits in exec no deadline runs, and this thread alone
+ * can have been held up between a stamp and its charge: the limiter's own clock shows for how long,
+ * and no other process's clock differs from it by more than clocks may. */
+static void absorb(weir_call *call) {
+  weir_limiter *limiter = call->limiter;
+  weir_operation *answered = call->planned;
+  bool immediate = limiter->settings.traits & WEIR_TRAIT_IMMEDIATE;
+  int64_t now_us = weir_limiter_now(limiter);
+  if (call->deadline_us != INT64_MAX) call->monotonic_us = weir_monotonic_us();
+  call->planned = call->answered;
+  call->answered = answered;
+  call->planned_count = 0;
+  for (size_t i = 0; i < call->group_count; i++) {
+    weir_group *group = &call->groups[i];
+    const weir_machine *machine = group->machine;
+    if (group->turn != WEIR_TURN_EXECUTE) continue;
+    int64_t end_us = call->deadline_us;
+    for (size_t n = 0; n < machine->operation_count && !gives_back(group); n++)
+      if (machine->operations[n].outcome == WEIR_NOT_SENT) end_us = call->charge_end_us;
+    bool held_up = immediate && now_us - machine->now_us >= limiter->deadline_us;
+    resume(call, group, now_us, held_up || call->monotonic_us >= end_us);
+  }
+}
+
+/* Groups whose pause is over go on; while all that are left pause, the call sleeps. One that would
+ * pause until there is no time left to charge has had its last try. */
+static void wake(weir_call *call) {
+  int64_t first_us = INT64_MAX;
+  for (size_t i = 0; i < call->group_count; i++) {
+    const weir_group *group = &call->groups[i];
+    if (group->turn == WEIR_TURN_PAUSE && group->wake_us < first_us) first_us = group->wake_us;
+  }
+  if (call->planned_count == 0) {
+    weir_sleep_until(first_us);
+    call->monotonic_us = weir_monotonic_us();
+  }
+  for (size_t i = 0; i < call->group_count; i++) {
+    weir_group *group = &call->groups[i];
+    if (group->turn != WEIR_TURN_PAUSE) continue;
+    bool late = group->wake_us >= call->charge_end_us || call->monotonic_us >= call->charge_end_us;
+    if (!late && call->monotonic_us < group->wake_us) continue;
+    call->pausing--;
+    resume(call, group, weir_limiter_now(call->limiter), late);
+  }
+}
+
+/* --- finishing ---------------------------------------------------------------------------------
+ */
+
+static void notify(weir_call *call) {
+  pthread_mutex_lock(&call->mutex);
+  call->events++;
+  pthread_cond_signal(&call->changed);
+  pthread_mutex_unlock(&call->mutex);
+}
+
+void weir_call_pass_lead(const weir_call *call, weir_memo_entry *entry) {
+  weir_request_state *next = entry->first_waiting;
+  entry->busy = next != NULL;
+  if (next == NULL) return;
+  weir_call *owner = next->call;
+  atomic_store_explicit(&next->progress, WEIR_PROGRESS_LEADS, memory_order_release);
+  if (owner != call) notify(owner);
+}
+
+/* A request has its answer, or the reason why not: what the store said, unless the store did all
+ * that it was asked to. After the step to done its own thread may go on, and its memory be gone:
+ * nothing of it is touched but its call, which outlives every use. */
+void weir_call_finish(const weir_call *call, weir_request_state *request) {
+  weir_call *owner = request->call;
+  if (request->status != WEIR_OK) {
+    bool store_did_all = request->status == WEIR_CONTENDED || request->status == WEIR_BAD_COST;
+    weir_call_explain(request, request->status, store_did_all ? "" : call->failure.text);
+  }
+  atomic_store_explicit(&request->progress, WEIR_PROGRESS_DONE, memory_order_release);
+  if (owner != call) notify(owner);
+}
+
+/* What this group learned, or charged ahead, may answer those who wait behind it, up to the first
+ * whom it does not: what comes after that one is decided after it. The entry is locked. */
+static void answer_waiting(const weir_call *call, weir_memo_entry *entry) {
+  weir_moment at = weir_limiter_moment(call->limiter);
+  for (weir_request_state *request = entry->first_waiting, *next; request != NULL; request = next) {
+    next = request->next;
+    if (!weir_call_answer(call->limiter, entry, request, at)) break;
+    weir_memo_entry_withdraw(entry, request);
+    weir_call_finish(call, request);
+  }
+}
+
+/* What was learnt stays with the key, before anybody else leads it and before anybody is told. */
+static void finish(weir_call *call, weir_group *group) {
+  weir_memo_entry *entry = group->entry;
+  call->keys_lost += group->machine->lost;
+  weir_shard_lock(entry->shard);
+  memcpy(entry->memo, group->machine->notes, group->machine->memo_bytes);
+  if (entry->leased != NULL)
+    weir_leases_settle(call, group);
+  else
+    weir_table_show_denial(call->limiter->table, entry);
+  bool knows = entry->leased != NULL || entry->memo->denied_cost != 0;
+  if (knows && entry->first_waiting != NULL) answer_waiting(call, entry);
+  weir_call_pass_lead(call, entry);
+  weir_shard_unlock(entry->shard);
+  for (weir_request_state *request = group->requests, *next; request != NULL; request = next) {
+    next = request->next;
+    weir_call_finish(call, request);
+  }
+}
+
+void weir_call_give_back(weir_call *call) {
+  execute(call, prepare(call));
+  weir_leases_absorb(call);
+}
+
+void weir_call_lead(weir_call *call) {
+  call->group_count = call->planned_count = call->pausing = 0;
+  call->failure.text[0] = '\0';
+  if (call->returns != NULL) weir_leases_plan(call);
+  for (size_t i = 0; i < call->ask_count; i++) {
+    const weir_request_state *request = &call->requests[i];
+    if (atomic_load_explicit(&request->progress, memory_order_acquire) == WEIR_PROGRESS_LEADS)
+      take_group(call, request);
+  }
+  while (call->planned_count > 0 || call->pausing > 0) {
+    if (call->planned_count > 0) {
+      execute(call, prepare(call));
+      if (call->returning > 0) weir_leases_absorb(call);
+      absorb(call);
+    }
+    if (call->pausing > 0) wake(call);
+  }
+  for (size_t i = 0; i < call->group_count; i++)
+    finish(call, &call->groups[i]);
+}

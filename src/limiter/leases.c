@@ -1,0 +1,270 @@
+/* Leases: what a key's leader charged ahead, used by those who come after it (memo/lease.h).
+ *
+ *     join    a request that what is held covers is admitted without a call; else its group charges
+ *             the rest, and is admitted from both
+ *     lead    last of the group stands a request of the leader's own, for what may come
+ *     finish  what that was granted is usable from now on; what was not used is free again
+ *
+ * What ended before it was used goes back: returns.c.
+ */
+#include <string.h>
+
+#include <weir/backend.h>
+
+#include "algorithm/method.h"
+#include "limiter/limiter.h"
+
+/* --- using -------------------------------------------------------------------------------------
+ */
+
+/* Reservations are undone by where each was charged, costs per rule have no one lot. */
+static bool may_use(const weir_request_state *request) {
+  return request->kind == WEIR_TAKE && request->costs == NULL && request->ends == NULL;
+}
+
+bool weir_leases_are_void(weir_limiter *limiter, const weir_memo_entry *entry) {
+  return entry->clock_steps != atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
+}
+
+/* Admits a request out of what is held, if that is enough. */
+static bool use(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us,
+                weir_request_state *request) {
+  weir_purse *purse = entry->leased->purse;
+  int64_t at_us;
+  if (!weir_purse_use(purse, &limiter->lease, now_us, request->cost, &at_us)) return false;
+  weir_settle_leased(&limiter->stack, &limiter->settings, entry->memo, now_us,
+                     weir_purse_room(purse, now_us), request);
+  request->decision.at_us = at_us;
+  weir_counts_add_lease(limiter->counts, WEIR_LEASE_USED, request->cost);
+  return true;
+}
+
+/* Denies what is known not to fit even with what is held, and what makes way for others. */
+static bool deny(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, int64_t room,
+                 weir_request_state *request) {
+  const weir_purse *purse = entry->leased->purse;
+  int64_t pause_us = purse->paused_until_us - now_us;
+  request->cost -= room;
+  bool denied =
+      weir_settle_locally(&limiter->stack, &limiter->settings, entry->memo, now_us, request) ||
+      (may_use(request) && weir_purse_is_paused(purse, &limiter->lease, now_us) &&
+       weir_settle_paused(&limiter->stack, &limiter->settings, entry->memo, now_us, pause_us,
+                          request));
+  request->cost += room;
+  if (!denied) return false;
+  request->decision.cost = request->cost;
+  request->decision.remaining += room;
+  return true;
+}
+
+/* A clock that was read before the entry was locked may show a time of before a charge, or of
+ * before a step that others have seen: then it is read again. */
+bool weir_leases_answer(weir_limiter *limiter, weir_memo_entry *entry, weir_request_state *request,
+                        weir_moment at) {
+  const weir_purse *purse = entry->leased->purse;
+  int64_t now_us = at.now_us;
+  if (at.clock_steps != entry->clock_steps || weir_purse_is_ahead(purse, now_us))
+    now_us = weir_limiter_now(limiter);
+  if (weir_leases_are_void(limiter, entry)) return false;
+  if (may_use(request) && use(limiter, entry, now_us, request)) return true;
+  int64_t room = weir_purse_room(purse, now_us);
+  if (request->kind == WEIR_PEEK && request->costs == NULL && room >= request->cost) {
+    weir_settle_leased(&limiter->stack, &limiter->settings, entry->memo, now_us, room, request);
+    return true;
+  }
+  if (request->kind != WEIR_TAKE || request->up_to) return false;
+  return deny(limiter, entry, now_us, may_use(request) ? room : 0, request);
+}
+
+void weir_leases_count(weir_limiter *limiter, weir_memo_entry *entry,
+                       const weir_request_state *request, weir_moment at) {
+  if (may_use(request))
+    weir_purse_count(entry->leased->purse, &limiter->lease, at.now_us, request->cost);
+}
+
+/* --- a group -----------------------------------------------------------------------------------
+ */
+
+/* Takes part of its cost off a request, or (below 0) puts it back. */
+static void lessen(weir_request_state *request, int64_t part) {
+  request->held += part;
+  request->cost -= part;
+  if (request->asked > 0) request->asked -= part;
+}
+
+/* What is held comes off the cost of each request, first come first served; something is left, as
+ * whom it covers is admitted already. A peek takes nothing: it is only asked for the rest. What may
+ * be accepted later has no use for what ends before. */
+static void hold(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us,
+                 weir_request_state *request) {
+  weir_purse *purse = entry->leased->purse;
+  int64_t room = weir_purse_room(purse, now_us);
+  int64_t most = request->cost - 1;
+  if (request->kind == WEIR_PEEK && request->costs == NULL)
+    lessen(request, room < most ? room : most);
+  if (may_use(request) && !request->waits && !request->again)
+    lessen(request, weir_purse_hold(purse, &limiter->lease, now_us, most));
+}
+
+void weir_leases_hold(weir_call *call, weir_group *group, int64_t now_us) {
+  weir_limiter *limiter = call->limiter;
+  weir_memo_entry *entry = group->entry;
+  weir_purse *purse = entry->leased->purse;
+  const weir_moment at = {.now_us = now_us, .clock_steps = entry->clock_steps};
+  bool plain = true; /* whoever is in the group shares its charge */
+  int64_t cost = 0;
+  group->ahead = (weir_request_state){.kind = WEIR_TAKE, .up_to = true, .ahead = true};
+  if (group->requests->kind == WEIR_RESET) weir_purse_empty(purse, &limiter->lease);
+  weir_request_state **link = &group->requests;
+  for (weir_request_state *request = *link; request != NULL; request = *link) {
+    bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
+    request->held = 0;
+    if (decided && weir_purse_room(purse, now_us) >= request->cost &&
+        weir_leases_answer(limiter, entry, request, at)) {
+      *link = request->next;
+      weir_call_finish(call, request);
+      continue;
+    }
+    if (decided) hold(limiter, entry, now_us, request);
+    if (request->kind == WEIR_TAKE) cost += request->cost;
+    plain = plain && (may_use(request) || request->kind == WEIR_PEEK);
+    link = &request->next;
+  }
+  if (!plain || cost == 0) return;
+  group->ahead.cost =
+      weir_purse_wish(purse, &limiter->lease, entry->memo, now_us, cost, limiter->group_most);
+  if (group->ahead.cost > 0) *link = &group->ahead;
+}
+
+/* Adds what was held to the answer of a request that is over. False: it was decided for a time in
+ * which that counts no more, and must ask again. */
+static bool add_held(weir_limiter *limiter, weir_purse *purse, int64_t now_us,
+                     weir_request_state *request) {
+  weir_decision *decision = &request->decision;
+  int64_t held = request->held;
+  bool decided = request->status == WEIR_OK;
+  bool some_fits = decided && !decision->allowed && request->up_to;
+  int64_t at_us = some_fits ? now_us : decision->at_us;
+  if (held == 0) return true;
+  lessen(request, -held);
+  if (request->kind == WEIR_TAKE && decided && (decision->allowed || some_fits)) {
+    if (!weir_purse_holds(purse, at_us)) {
+      if (some_fits) decision->cost = request->asked;
+      return some_fits;
+    }
+    int64_t stamp_us = purse->lots[WEIR_LOT_HELD].stamp_us;
+    weir_purse_spend(purse, held);
+    weir_counts_add_lease(limiter->counts, WEIR_LEASE_USED, held);
+    if (some_fits) {
+      request->cost = held;
+      decision->allowed = true;
+      decision->source = WEIR_SOURCE_LOCAL;
+      decision->retry_after_us = decision->delay_us = decision->cost = 0;
+      decision->at_us = at_us;
+    }
+    if (limiter->lease.drains && stamp_us < decision->at_us) decision->at_us = stamp_us;
+    decision->cost += held;
+  } else if (decided) {
+    decision->cost = decision->allowed || !request->up_to ? request->cost : request->asked;
+  }
+  return true;
+}
+
+/* What a request that must ask again was charged is a lot like any other. */
+static void ask_again(weir_request_state *request) {
+  request->again = true;
+  request->held = 0;
+  request->settled = request->away = false;
+  request->denying = 0;
+  if (request->asked > 0) request->cost = request->asked;
+  request->asked = 0;
+  request->decision = (weir_decision){0};
+  atomic_store_explicit(&request->progress, WEIR_PROGRESS_WAITING, memory_order_release);
+}
+
+/* Whether the machine only gave back of what was charged ahead, and all of that is back: then a
+ * look before the next charge is of no use. */
+static bool left_nothing(const weir_group *group) {
+  for (const weir_request_state *r = group->requests; r != NULL; r = r->next)
+    if (r->status != WEIR_OK || !r->decision.allowed) return false;
+  for (size_t i = 0; i < group->machine->stack->count; i++)
+    if (group->machine->rule_states[i].unused > 0) return false;
+  return group->ahead.cost > 0;
+}
+
+/* Takes the leader's own request off the group, and those that must ask again: they wait first in
+ * line. Returns what these were charged. */
+static int64_t part_requests(weir_limiter *limiter, weir_group *group, int64_t now_us) {
+  weir_purse *purse = group->entry->leased->purse;
+  weir_request_state *first_again = NULL;
+  weir_request_state **again = &first_again;
+  weir_request_state **link = &group->requests;
+  int64_t charged = 0;
+  while (*link != NULL) {
+    weir_request_state *request = *link;
+    int64_t cost = request->cost;
+    if (request == &group->ahead) {
+      *link = NULL;
+    } else if (add_held(limiter, purse, now_us, request)) {
+      link = &request->next;
+    } else {
+      charged += cost;
+      *link = request->next;
+      request->next = NULL;
+      ask_again(request);
+      *again = request;
+      again = &request->next;
+    }
+  }
+  if (first_again != NULL) weir_memo_entry_put_first(group->entry, first_again);
+  return charged;
+}
+
+/* A lease is granted by an answer that is certain and in time, on a clock that goes on. */
+static void grant(weir_limiter *limiter, weir_group *group, int64_t stamp_us, int64_t cost) {
+  weir_leased *leased = group->entry->leased;
+  int64_t places[WEIR_RULES_MOST];
+  if (cost == 0) return;
+  weir_counts_add_lease(limiter->counts, WEIR_LEASE_CHARGED, cost);
+  if (weir_leases_are_void(limiter, group->entry)) {
+    weir_counts_add_lease(limiter->counts, WEIR_LEASE_LOST, cost);
+    return;
+  }
+  weir_machine_places(group->machine, places);
+  weir_purse_grant(leased->purse, &limiter->lease, stamp_us, cost, places);
+  leased->key_length = group->encoded_length;
+  memcpy(leased->key, group->encoded, group->encoded_length);
+  weir_leased_enter(&limiter->leased, group->entry);
+}
+
+/* Figures that were made before the lease was granted do not count what was held: that is room. */
+static void add_room(const weir_group *group, int64_t room) {
+  for (weir_request_state *request = group->requests; request != NULL; request = request->next)
+    if (request->status == WEIR_OK && request->decision.remaining != WEIR_NOT_KNOWN)
+      request->decision.remaining += room;
+}
+
+void weir_leases_settle(weir_call *call, weir_group *group) {
+  weir_limiter *limiter = call->limiter;
+  weir_memo_entry *entry = group->entry;
+  weir_purse *purse = entry->leased->purse;
+  int64_t now_us = weir_limiter_now(limiter);
+  const weir_request_state *ahead = &group->ahead;
+  bool granted = ahead->cost > 0 && ahead->status == WEIR_OK && ahead->decision.allowed;
+  bool failed = group->requests->status != WEIR_OK;
+  if (weir_leases_are_void(limiter, entry) || group->requests->kind == WEIR_RESET)
+    weir_purse_empty(purse, &limiter->lease);
+  int64_t again = part_requests(limiter, group, now_us);
+  if (left_nothing(group)) entry->memo->must_peek = false;
+  weir_purse_release(purse, &limiter->lease, now_us);
+  add_room(group, weir_purse_room(purse, now_us));
+  int64_t got = (granted ? ahead->cost : 0) + again;
+  grant(limiter, group, group->machine->now_us, got);
+  if (!failed) {
+    uint64_t mixed = ((uint64_t)now_us ^ entry->fingerprint[0]) * UINT64_C(0x9e3779b97f4a7c15);
+    weir_purse_pace(purse, &limiter->lease, now_us, got, group->machine->pauses,
+                    (uint32_t)(mixed >> 32));
+  }
+  weir_counts_add_lease(limiter->counts, WEIR_LEASE_LOST, purse->lost);
+  purse->lost = 0;
+}

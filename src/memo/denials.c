@@ -1,0 +1,146 @@
+#include "memo/denials.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PLACES_LEAST = 8, CACHE_LINE_BYTES = 64 };
+
+/* What stands in a place, in words of 64 bits: all of them atomic, so that reading while somebody
+ * writes is no race. */
+enum { SEQUENCE, FINGERPRINT, STEPS = FINGERPRINT + 2, USED, MEMO };
+
+enum {
+  AT = MEMO + offsetof(weir_memo, denied_at_us) / sizeof(uint64_t),
+  UNTIL = MEMO + offsetof(weir_memo, denied_until_us) / sizeof(uint64_t)
+};
+_Static_assert(offsetof(weir_memo, denied_at_us) % sizeof(uint64_t) == 0 &&
+                   offsetof(weir_memo, denied_until_us) % sizeof(uint64_t) == 0,
+               "the times of a denial are words of the memo");
+
+typedef _Atomic uint64_t word;
+
+struct weir_denials {
+  weir_denials *before; /* with fewer places; may still be read */
+  size_t mask;          /* places, a power of two, less one */
+  size_t memo_words;
+  size_t place_words; /* whole cache lines */
+  _Alignas(CACHE_LINE_BYTES) word words[];
+};
+
+/* Acquire and release at every word cost nothing on most processors, and order the words between
+ * the two readings, and the two writings, of the sequence. */
+static uint64_t get(const word *from) {
+  return atomic_load_explicit(from, memory_order_acquire);
+}
+
+static void set(word *to, uint64_t value) {
+  atomic_store_explicit(to, value, memory_order_release);
+}
+
+/* By other bits than those that pick a bucket. */
+static word *place_of(weir_denials *denials, const uint64_t fingerprint[2]) {
+  return denials->words + (fingerprint[1] >> 32 & denials->mask) * denials->place_words;
+}
+
+static bool is_of(const word *place, const uint64_t fingerprint[2]) {
+  return get(&place[FINGERPRINT]) == fingerprint[0] &&
+         get(&place[FINGERPRINT + 1]) == fingerprint[1];
+}
+
+/* Makes so many places instead of `before`. Those of before are written again as their keys are
+ * decided: denials last for a fraction of a second. Of threads that do so at once one has its own
+ * kept. */
+static void add_places(weir_denials_place *at, weir_denials *before, size_t places,
+                       size_t memo_words) {
+  size_t lines = ((MEMO + memo_words) * sizeof(word) + CACHE_LINE_BYTES - 1) / CACHE_LINE_BYTES;
+  size_t bytes = sizeof(weir_denials) + places * lines * CACHE_LINE_BYTES;
+  weir_denials *made = aligned_alloc(CACHE_LINE_BYTES, bytes);
+  if (made == NULL) return;
+  memset(made, 0, bytes); /* nobody has it yet */
+  made->before = before;
+  made->mask = places - 1;
+  made->memo_words = memo_words;
+  made->place_words = lines * CACHE_LINE_BYTES / sizeof(word);
+  if (!atomic_compare_exchange_strong(at, &before, made)) free(made);
+}
+
+void weir_denials_destroy(weir_denials_place *place) {
+  for (weir_denials *denials = *place, *before; denials != NULL; denials = before) {
+    before = denials->before;
+    free(denials);
+  }
+  *place = NULL;
+}
+
+void weir_denials_begin(weir_denials_place *at, size_t memo_bytes) {
+  weir_denials *denials = atomic_load_explicit(at, memory_order_relaxed);
+  if (denials != NULL || memo_bytes > sizeof(weir_denial)) return;
+  add_places(at, denials, PLACES_LEAST, memo_bytes / sizeof(word));
+}
+
+/* The place of a key that is denied; where another key holds it, in twice as many if there may be
+ * so many. */
+static word *find_place(weir_denials_place *at, weir_denials *denials,
+                        const uint64_t fingerprint[2], const weir_memo *memo, size_t most) {
+  word *place = place_of(denials, fingerprint);
+  size_t places = 2 * (denials->mask + 1);
+  if (is_of(place, fingerprint) || (int64_t)get(&place[UNTIL]) <= memo->denied_at_us ||
+      places > most)
+    return place;
+  add_places(at, denials, places, denials->memo_words);
+  return place_of(atomic_load_explicit(at, memory_order_acquire), fingerprint);
+}
+
+void weir_denials_write(weir_denials_place *at, const uint64_t fingerprint[2], unsigned clock_steps,
+                        const weir_memo *memo, size_t most) {
+  weir_denials *denials = atomic_load_explicit(at, memory_order_acquire);
+  if (denials == NULL) return;
+  word *place = place_of(denials, fingerprint);
+  if (memo->denied_cost ==
+      0) { /* that of another key, if it just took the place, is lost as well */
+    if (is_of(place, fingerprint)) set(&place[UNTIL], 0);
+    return;
+  }
+  place = find_place(at, denials, fingerprint, memo, most);
+  const char *bytes = (const char *)memo;
+  uint64_t sequence = get(&place[SEQUENCE]);
+  if (sequence % 2 != 0 ||
+      !atomic_compare_exchange_strong(&place[SEQUENCE], &sequence, sequence + 1))
+    return; /* another key is being written here */
+  set(&place[FINGERPRINT], fingerprint[0]);
+  set(&place[FINGERPRINT + 1], fingerprint[1]);
+  set(&place[STEPS], clock_steps);
+  for (size_t i = 0; i < denials->memo_words; i++) {
+    uint64_t value;
+    memcpy(&value, bytes + i * sizeof value, sizeof value);
+    set(&place[MEMO + i], value);
+  }
+  set(&place[SEQUENCE], sequence + 2);
+}
+
+bool weir_denials_read(const weir_denials_place *at, const uint64_t fingerprint[2],
+                       unsigned clock_steps, int64_t now_us, weir_denial *copy) {
+  weir_denials *denials = atomic_load_explicit(at, memory_order_acquire);
+  if (denials == NULL) return false;
+  word *place = place_of(denials, fingerprint);
+  uint64_t sequence = get(&place[SEQUENCE]);
+  if (sequence % 2 != 0 || !is_of(place, fingerprint) || get(&place[STEPS]) != clock_steps ||
+      now_us < (int64_t)get(&place[AT]) || now_us >= (int64_t)get(&place[UNTIL]))
+    return false;
+  for (size_t i = 0; i < denials->memo_words; i++) {
+    uint64_t value = get(&place[MEMO + i]);
+    memcpy(copy->bytes + i * sizeof value, &value, sizeof value);
+  }
+  if (get(&place[SEQUENCE]) != sequence) return false;
+  if (get(&place[USED]) == 0) set(&place[USED], 1);
+  return true;
+}
+
+bool weir_denials_used(const weir_denials_place *at, const uint64_t fingerprint[2]) {
+  weir_denials *denials = atomic_load_explicit(at, memory_order_acquire);
+  if (denials == NULL) return false;
+  word *place = place_of(denials, fingerprint);
+  if (!is_of(place, fingerprint) || get(&place[USED]) == 0) return false;
+  set(&place[USED], 0);
+  return true;
+}

@@ -1,0 +1,337 @@
+#include "memo/lease.h"
+
+#include <string.h>
+
+#include "algorithm/method.h"
+
+/* Less is not worth a lot. */
+enum { WISH_LEAST = 4 };
+
+/* What counts as asked at the most. Times a lease it is below 2^51. */
+#define ASKED_MOST WEIR_LIMIT_MOST
+
+void weir_lease_init(weir_lease *lease, const weir_stack *stack, const weir_settings *settings) {
+  *lease = (weir_lease){.stack = stack, .settings = settings, .life_us = stack->rules[0].lease_us};
+  for (size_t i = 0; i < stack->count; i++) {
+    const weir_rule *rule = &stack->rules[i];
+    if (rule->lease_us < lease->life_us) lease->life_us = rule->lease_us;
+    if (weir_rule_moves_in_time(rule))
+      lease->drains = true;
+    else
+      lease->gives_back = true;
+  }
+  int64_t quarter_us = lease->life_us / 4;
+  lease->pause_most_us = settings->local_denial_us;
+  lease->pause_least_us =
+      quarter_us < settings->local_denial_us ? quarter_us : settings->local_denial_us;
+}
+
+size_t weir_purse_bytes(const weir_stack *stack) {
+  return sizeof(weir_purse) + WEIR_LOTS_IN_ALL * stack->count * sizeof(int64_t);
+}
+
+/* --- lots --------------------------------------------------------------------------------------
+ */
+
+static int64_t *places_of(weir_purse *purse, const weir_lease *lease, size_t lot) {
+  return purse->places + lot * lease->stack->count;
+}
+
+static bool same_places(weir_purse *purse, const weir_lease *lease, size_t lot,
+                        const int64_t *places) {
+  size_t bytes = lease->stack->count * sizeof *places;
+  return memcmp(places_of(purse, lease, lot), places, bytes) == 0;
+}
+
+static bool is_usable(const weir_lot *lot, int64_t now_us) {
+  return lot->left > 0 && now_us >= lot->from_us && now_us < lot->until_us;
+}
+
+/* Adds a lot to one of lots[first .. end): where none is, or to one that was charged to the same
+ * places, which then may be used as long as either of them might. False: there is neither. */
+static bool add_lot(weir_purse *purse, const weir_lease *lease, size_t first, size_t end,
+                    const weir_lot *lot, const int64_t *places) {
+  size_t at = end;
+  for (size_t i = first; i < end; i++) {
+    if (purse->lots[i].left == 0 || same_places(purse, lease, i, places)) at = i;
+    if (purse->lots[i].left == 0) break;
+  }
+  if (at == end) return false;
+  weir_lot *into = &purse->lots[at];
+  memmove(places_of(purse, lease, at), places, lease->stack->count * sizeof *places);
+  if (into->left == 0) {
+    *into = *lot;
+    return true;
+  }
+  into->left += lot->left;
+  if (lot->stamp_us < into->stamp_us) into->stamp_us = lot->stamp_us;
+  if (lot->from_us > into->from_us) into->from_us = lot->from_us;
+  if (lot->until_us < into->until_us) into->until_us = lot->until_us;
+  return true;
+}
+
+void weir_purse_owe(weir_purse *purse, const weir_lease *lease, const weir_lot *lot,
+                    const int64_t *places) {
+  if (!lease->gives_back || !add_lot(purse, lease, WEIR_LOTS_OWED, WEIR_LOTS_IN_ALL, lot, places))
+    purse->lost += lot->left;
+}
+
+static void end_lot(weir_purse *purse, const weir_lease *lease, size_t lot) {
+  if (purse->lots[lot].left > 0)
+    weir_purse_owe(purse, lease, &purse->lots[lot], places_of(purse, lease, lot));
+  purse->lots[lot].left = 0;
+}
+
+/* What has ended is owed. */
+static void end_lots_before(weir_purse *purse, const weir_lease *lease, int64_t now_us) {
+  for (size_t i = 0; i < WEIR_LOTS; i++)
+    if (now_us >= purse->lots[i].until_us) end_lot(purse, lease, i);
+}
+
+/* Lots of two places live side by side where a clock opened a quota ahead of the others: the one
+ * that was there first makes room. */
+static void add_live(weir_purse *purse, const weir_lease *lease, const weir_lot *lot,
+                     const int64_t *places) {
+  if (add_lot(purse, lease, 0, WEIR_LOTS, lot, places)) return;
+  end_lot(purse, lease, 0);
+  add_lot(purse, lease, 0, WEIR_LOTS, lot, places);
+}
+
+/* --- using -------------------------------------------------------------------------------------
+ */
+
+void weir_purse_count(weir_purse *purse, const weir_lease *lease, int64_t now_us, int64_t cost) {
+  int64_t half_us = lease->life_us / 2;
+  int64_t since_us = now_us - purse->half_us;
+  if (since_us < 0 || since_us >= half_us) {
+    purse->asked_before = since_us >= 0 && since_us < 2 * half_us ? purse->asked : 0;
+    purse->asked = 0;
+    purse->half_us = since_us >= 0 && since_us < 2 * half_us ? purse->half_us + half_us : now_us;
+  }
+  purse->asked = cost < ASKED_MOST - purse->asked ? purse->asked + cost : ASKED_MOST;
+}
+
+bool weir_purse_is_ahead(const weir_purse *purse, int64_t now_us) {
+  for (size_t i = 0; i < WEIR_LOTS; i++)
+    if (purse->lots[i].left > 0 && now_us < purse->lots[i].from_us) return true;
+  return false;
+}
+
+int64_t weir_purse_room(const weir_purse *purse, int64_t now_us) {
+  int64_t room = 0;
+  for (size_t i = 0; i < WEIR_LOTS; i++)
+    if (is_usable(&purse->lots[i], now_us)) room += purse->lots[i].left;
+  return room;
+}
+
+/* The lot that ends first, of those that are usable; NULL: there is none. */
+static weir_lot *first_usable(weir_purse *purse, int64_t now_us) {
+  weir_lot *first = NULL;
+  for (size_t i = 0; i < WEIR_LOTS; i++) {
+    weir_lot *lot = &purse->lots[i];
+    if (is_usable(lot, now_us) && (first == NULL || lot->until_us < first->until_us)) first = lot;
+  }
+  return first;
+}
+
+bool weir_purse_use(weir_purse *purse, const weir_lease *lease, int64_t now_us, int64_t cost,
+                    int64_t *at_us) {
+  if (weir_purse_room(purse, now_us) < cost) return false;
+  *at_us = now_us;
+  while (cost > 0) {
+    weir_lot *lot = first_usable(purse, now_us);
+    int64_t taken = lot->left < cost ? lot->left : cost;
+    if (lease->drains && lot->stamp_us < *at_us) *at_us = lot->stamp_us;
+    lot->left -= taken;
+    cost -= taken;
+  }
+  return true;
+}
+
+/* --- a group -----------------------------------------------------------------------------------
+ */
+
+/* What is held is one lot: of two places only the first is taken. */
+int64_t weir_purse_hold(weir_purse *purse, const weir_lease *lease, int64_t now_us, int64_t cost) {
+  int64_t held = 0;
+  weir_lot *lot;
+  while (held < cost && (lot = first_usable(purse, now_us)) != NULL) {
+    int64_t *places = places_of(purse, lease, (size_t)(lot - purse->lots));
+    weir_lot part = *lot;
+    if (part.left > cost - held) part.left = cost - held;
+    if (!add_lot(purse, lease, WEIR_LOT_HELD, WEIR_LOT_HELD + 1, &part, places)) break;
+    lot->left -= part.left;
+    held += part.left;
+  }
+  return held;
+}
+
+bool weir_purse_holds(const weir_purse *purse, int64_t at_us) {
+  return is_usable(&purse->lots[WEIR_LOT_HELD], at_us);
+}
+
+void weir_purse_spend(weir_purse *purse, int64_t cost) {
+  purse->lots[WEIR_LOT_HELD].left -= cost;
+}
+
+void weir_purse_release(weir_purse *purse, const weir_lease *lease, int64_t now_us) {
+  weir_lot *held = &purse->lots[WEIR_LOT_HELD];
+  end_lots_before(purse, lease, now_us);
+  if (held->left > 0 && now_us < held->until_us)
+    add_live(purse, lease, held, places_of(purse, lease, WEIR_LOT_HELD));
+  else
+    end_lot(purse, lease, WEIR_LOT_HELD);
+  held->left = 0;
+}
+
+/* What was asked in the last half of a lease: all of this half, and what still lies in it of the
+ * one before, as if that had been asked evenly. */
+static int64_t asked_lately(const weir_purse *purse, const weir_lease *lease, int64_t now_us) {
+  int64_t half_us = lease->life_us / 2;
+  int64_t left_us = half_us - (now_us - purse->half_us);
+  if (left_us > half_us) left_us = half_us;
+  int64_t before = left_us > 0 ? purse->asked_before * left_us / half_us : 0;
+  return purse->asked + before;
+}
+
+/* What of a wish can be used before the cell of a window ends. */
+static int64_t in_cell(const weir_rule *rule, const weir_lease *lease, int64_t now_us,
+                       int64_t wish) {
+  int64_t half_us = lease->life_us / 2;
+  int64_t left_us = rule->cell_us - now_us % rule->cell_us;
+  return left_us < half_us ? wish * left_us / half_us : wish;
+}
+
+/* What is counted in windows is shared by all processes. In a bucket whoever comes first may have
+ * all: it is asked for again soon, and who got too little gives way. */
+int64_t weir_purse_wish(weir_purse *purse, const weir_lease *lease, const weir_memo *memo,
+                        int64_t now_us, int64_t cost, int64_t most) {
+  const weir_request_state plain = {.kind = WEIR_TAKE, .cost = 1};
+  int64_t processes = lease->settings->processes > 1 ? lease->settings->processes : 1;
+  int64_t want = asked_lately(purse, lease, now_us) - weir_purse_room(purse, now_us);
+  int64_t most_left = most - cost;
+  purse->wanted = 0;
+  for (size_t i = 0; i < lease->stack->count; i++) {
+    const weir_rule *rule = &lease->stack->rules[i];
+    const void *memory = weir_memo_own(lease->stack, memo, i);
+    weir_decision figures;
+    int64_t room;
+    if (!weir_method_of(rule)->recall(rule, lease->settings, memory, now_us, &plain, 1, &room,
+                                      &figures))
+      return 0;
+    room = room > cost ? room - cost : 0;
+    if (weir_rule_moves_in_time(rule)) {
+      if (room < most_left) most_left = room;
+      continue;
+    }
+    if (!weir_rule_opens_windows(rule)) want = in_cell(rule, lease, now_us, want);
+    if (want > room / processes) want = room / processes;
+  }
+  if (want >= WISH_LEAST) purse->wanted = want;
+  int64_t wish = want < most_left ? want : most_left;
+  return wish >= WISH_LEAST ? wish : 0;
+}
+
+/* A lot lives inside the cells and the quotas that were charged, and no longer than a lease. */
+static int64_t end_us_of(const weir_lease *lease, int64_t stamp_us, const int64_t *places) {
+  int64_t until_us = stamp_us + lease->life_us;
+  for (size_t i = 0; i < lease->stack->count; i++) {
+    const weir_rule *rule = &lease->stack->rules[i];
+    int64_t end_us = until_us;
+    if (weir_rule_opens_windows(rule))
+      end_us = places[i] + rule->period_us;
+    else if (!weir_rule_moves_in_time(rule))
+      end_us = (places[i] + 1) * rule->cell_us;
+    if (end_us < until_us) until_us = end_us;
+  }
+  return until_us;
+}
+
+void weir_purse_grant(weir_purse *purse, const weir_lease *lease, int64_t stamp_us, int64_t cost,
+                      const int64_t *places) {
+  const weir_lot lot = {.left = cost,
+                        .stamp_us = stamp_us,
+                        .from_us = stamp_us,
+                        .until_us = end_us_of(lease, stamp_us, places)};
+  if (cost == 0) return;
+  end_lots_before(purse, lease, stamp_us);
+  add_live(purse, lease, &lot, places);
+}
+
+void weir_purse_pace(weir_purse *purse, const weir_lease *lease, int64_t now_us, int64_t got,
+                     unsigned conflicts, uint32_t random) {
+  bool alone = lease->settings->processes <= 1;
+  if (purse->wanted == 0 || alone) return;
+  bool enough = got >= purse->wanted - got;
+  int64_t pause_us = purse->pause_us;
+  if (conflicts == 0 && enough) pause_us -= pause_us / 10;
+  for (unsigned n = 0; n < conflicts && pause_us < lease->pause_most_us; n++)
+    pause_us *= 2;
+  if (pause_us < lease->pause_least_us) pause_us = lease->pause_least_us;
+  if (pause_us > lease->pause_most_us) pause_us = lease->pause_most_us;
+  purse->pause_us = pause_us;
+  purse->wanted = 0;
+  if (!enough) purse->paused_until_us = now_us + pause_us / 2 + random % (pause_us / 2 + 1);
+}
+
+bool weir_purse_is_paused(const weir_purse *purse, const weir_lease *lease, int64_t now_us) {
+  return now_us < purse->paused_until_us && purse->paused_until_us - now_us <= lease->pause_most_us;
+}
+
+/* --- giving back -------------------------------------------------------------------------------
+ */
+
+bool weir_purse_owes(weir_purse *purse, const weir_lease *lease, int64_t now_us) {
+  end_lots_before(purse, lease, now_us);
+  for (size_t i = WEIR_LOTS_OWED; i < WEIR_LOTS_IN_ALL; i++)
+    if (purse->lots[i].left > 0) return true;
+  return false;
+}
+
+void weir_purse_end(weir_purse *purse, const weir_lease *lease) {
+  for (size_t i = 0; i < WEIR_LOTS && lease->gives_back; i++)
+    end_lot(purse, lease, i);
+}
+
+bool weir_purse_take_owed(weir_purse *purse, const weir_lease *lease, weir_lot *lot,
+                          int64_t places[WEIR_RULES_MOST]) {
+  for (size_t i = WEIR_LOTS_OWED; i < WEIR_LOTS_IN_ALL; i++) {
+    if (purse->lots[i].left == 0) continue;
+    *lot = purse->lots[i];
+    memcpy(places, places_of(purse, lease, i), lease->stack->count * sizeof *places);
+    purse->lots[i].left = 0;
+    return true;
+  }
+  return false;
+}
+
+/* At most L in a lane, as a charge. */
+bool weir_lease_return(const weir_rule *rule, int64_t place, int64_t cost, int64_t *index,
+                       int64_t *delta) {
+  if (weir_rule_moves_in_time(rule)) return false;
+  bool slides = weir_rule_has_cells(rule);
+  *index = slides ? place / rule->lanes : place;
+  *delta = slides ? cost << (rule->lane_bits * (int)(place % rule->lanes)) : cost;
+  return true;
+}
+
+void weir_lease_let_go(const weir_lease *lease, weir_memo *memo, int64_t cost,
+                       const int64_t *places) {
+  for (size_t i = 0; i < lease->stack->count; i++) {
+    const weir_rule *rule = &lease->stack->rules[i];
+    const weir_method *method = weir_method_of(rule);
+    weir_expected *expected = &memo->expected[i];
+    if (weir_rule_moves_in_time(rule)) continue;
+    if (method->doubt != NULL) method->doubt(lease->stack, memo, i, places[i]);
+    if (expected->index == places[i])
+      expected->amount = expected->amount > cost ? expected->amount - cost : 0;
+  }
+}
+
+void weir_purse_empty(weir_purse *purse, const weir_lease *lease) {
+  int64_t lost = purse->lost;
+  for (size_t i = 0; i < WEIR_LOTS_IN_ALL; i++)
+    lost += purse->lots[i].left;
+  memset(purse, 0, weir_purse_bytes(lease->stack));
+  purse->lost = lost;
+}

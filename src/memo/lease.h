@@ -1,0 +1,146 @@
+/* The purse: what a process has charged to a key ahead of its requests, and not used yet.
+ *
+ *     lead ── wish ──> one request more, last of its group: take up to k ──> grant ──> a lot
+ *     join ── use ───> admitted without the store
+ *     lead ── hold ──> its own lots first, the store is charged the rest ──> release what was
+ * denied time ──────────> a lot has ended ── owed ──> one SUB from where it was charged
+ *
+ * A lot is used only inside the cell, the window and the quota that it was charged to, never before
+ * its charge, and only while it lives: so every use counts in the store as if it had been charged
+ * by itself. docs/guarantees.md has the proof. What buckets were charged drains and is not given
+ * back.
+ *
+ * Plain arithmetic on a struct: no lock, no clock, no memory of its own. Its owner locks it with
+ * the key's entry, and hands in the time by the limiter's guarded clock.
+ */
+#ifndef WEIR_MEMO_LEASE_H
+#define WEIR_MEMO_LEASE_H
+
+#include "algorithm/algorithm.h"
+
+/* What lease= means for a limiter's rules; fixed for its life. */
+typedef struct weir_lease {
+  const weir_stack *stack;
+  const weir_settings *settings;
+  int64_t life_us;        /* the shortest lease of the stack; 0: nothing is leased */
+  int64_t pause_least_us; /* after a short grant */
+  int64_t pause_most_us;  /* after many conflicts */
+  bool drains;            /* some rule is a bucket: a use is told with the stamp of its charge */
+  bool gives_back;        /* some rule is none: what was not used is returned */
+} weir_lease;
+
+/* Two lots may live at once, so that a refill need not discard what is left. Behind them stand what
+ * the group under way holds of them, and what ended before it was used. */
+enum {
+  WEIR_LOTS = 2,
+  WEIR_LOT_HELD = WEIR_LOTS,
+  WEIR_LOTS_OWED,
+  WEIR_LOTS_IN_ALL = WEIR_LOTS_OWED + 2
+};
+
+/* What one charge has left. Without anything left there is no lot. */
+typedef struct weir_lot {
+  int64_t left;
+  int64_t stamp_us; /* of its charge; of several, the first */
+  int64_t from_us;  /* usable from here on: the stamp, of several the last */
+  int64_t until_us; /* and before this */
+} weir_lot;
+
+typedef struct weir_purse {
+  weir_lot lots[WEIR_LOTS_IN_ALL];
+  int64_t asked, asked_before; /* in this half of a lease, and in the one before it */
+  int64_t half_us;             /* when this half began */
+  int64_t wanted;              /* by the group that is under way; 0: no lease */
+  int64_t pause_us;
+  int64_t paused_until_us;
+  int64_t lost;     /* charged, not used, and it cannot go back; its owner counts and clears it */
+  int64_t places[]; /* of every lot, by rule: the cell of a window, the start of a quota */
+} weir_purse;
+
+void weir_lease_init(weir_lease *lease, const weir_stack *stack, const weir_settings *settings);
+
+/* Zeroed, a purse is empty. */
+size_t weir_purse_bytes(const weir_stack *stack);
+
+/* --- using -------------------------------------------------------------------------------------
+ */
+
+/* A request came: what is asked tells how much to lease. */
+void weir_purse_count(weir_purse *purse, const weir_lease *lease, int64_t now_us, int64_t cost);
+
+/* Whether some lot was charged after this reading of the clock, which then must be read again with
+ * the entry locked: a use before its charge would be one too many. */
+bool weir_purse_is_ahead(const weir_purse *purse, int64_t now_us);
+
+/* What is usable now: room that nobody else has. */
+int64_t weir_purse_room(const weir_purse *purse, int64_t now_us);
+
+/* Uses `cost`, where all of it is there, for a request that needs no store. *at_us: its stamp. */
+bool weir_purse_use(weir_purse *purse, const weir_lease *lease, int64_t now_us, int64_t cost,
+                    int64_t *at_us);
+
+/* --- a group -----------------------------------------------------------------------------------
+ */
+
+/* Takes up to `cost` for a request of the group that is under way, which charges the rest. */
+int64_t weir_purse_hold(weir_purse *purse, const weir_lease *lease, int64_t now_us, int64_t cost);
+
+/* Whether what is held may be used by a decision with this stamp: else it is released, and the
+ * request asks again, without it. */
+bool weir_purse_holds(const weir_purse *purse, int64_t at_us);
+
+/* Of what is held, `cost` was used. */
+void weir_purse_spend(weir_purse *purse, int64_t cost);
+
+/* The group is done: what is still held goes back to the lots. */
+void weir_purse_release(weir_purse *purse, const weir_lease *lease, int64_t now_us);
+
+/* How much the group should charge ahead, when it charges `cost` for its requests and may charge
+ * `most` in all; 0: nothing. It is no more than what `memo` shows to be free. */
+int64_t weir_purse_wish(weir_purse *purse, const weir_lease *lease, const weir_memo *memo,
+                        int64_t now_us, int64_t cost, int64_t most);
+
+/* The wish was granted in part or whole, by an answer that is certain and in time: `cost` is usable
+ * from now on. places: weir_machine_places(). */
+void weir_purse_grant(weir_purse *purse, const weir_lease *lease, int64_t stamp_us, int64_t cost,
+                      const int64_t *places);
+
+/* The group has its answers, and of the wish it got this much, after so many conflicts. Who got
+ * less than half gives way to others for a while. */
+void weir_purse_pace(weir_purse *purse, const weir_lease *lease, int64_t now_us, int64_t got,
+                     unsigned conflicts, uint32_t random);
+
+bool weir_purse_is_paused(const weir_purse *purse, const weir_lease *lease, int64_t now_us);
+
+/* --- giving back -------------------------------------------------------------------------------
+ */
+
+/* Lots that have ended are owed from now on; false: nothing is. */
+bool weir_purse_owes(weir_purse *purse, const weir_lease *lease, int64_t now_us);
+
+/* Ends all lots: whoever goes idle has no use for them. */
+void weir_purse_end(weir_purse *purse, const weir_lease *lease);
+
+/* Takes out what is owed longest, with its places by rule; false: nothing is. */
+bool weir_purse_take_owed(weir_purse *purse, const weir_lease *lease, weir_lot *lot,
+                          int64_t places[WEIR_RULES_MOST]);
+
+/* It was not sent: it is owed again. */
+void weir_purse_owe(weir_purse *purse, const weir_lease *lease, const weir_lot *lot,
+                    const int64_t *places);
+
+/* The SUB that gives `cost` back to a rule: from which counter, and how much. False: nothing goes
+ * back. */
+bool weir_lease_return(const weir_rule *rule, int64_t place, int64_t cost, int64_t *index,
+                       int64_t *delta);
+
+/* A return is on its way: what is known of its counters must be read again, and the store is not
+ * held to it any more. */
+void weir_lease_let_go(const weir_lease *lease, weir_memo *memo, int64_t cost,
+                       const int64_t *places);
+
+/* The clock was set back, the key was reset, this is a child of the process that was charged:
+ * nothing is usable, and nothing owed. */
+void weir_purse_empty(weir_purse *purse, const weir_lease *lease);
+
+#endif

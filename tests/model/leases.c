@@ -1,0 +1,282 @@
+/* What a client does with its purse: it uses what it has charged before, takes its own lots first,
+ * charges ahead, and gives back what it did not use. The purse is that of src/memo/lease.c; here
+ * stands what src/limiter does around it. */
+#include <string.h>
+
+#include "algorithm/method.h"
+#include "mutants.h"
+#include "truth.h"
+
+static struct record *record_number(struct model *model, const struct client *client, int slot) {
+  return &model->world->records[client->first_record + slot];
+}
+
+static int slot_of(const struct client *client, const weir_request_state *request) {
+  return (int)(request - client->requests);
+}
+
+/* What the store must hold besides, or (below 0) need not hold any more. */
+static void owe(struct model *model, int64_t place, int64_t cost) {
+  const struct truth *truth = truth_of(model, 0);
+  if (truth->owes != NULL) truth->owes(model, 0, place, cost);
+}
+
+/* --- using -------------------------------------------------------------------------------------
+ */
+
+/* Clocks are read before the purse is locked: a reading that is older than a lot is read again. */
+static int64_t read_clock(struct model *model, struct client *client) {
+  int64_t now_us = client->start_us;
+  if (client->wallet->early_us != 0 && client->next_request - 1 == client->wallet->early_for) {
+    now_us = client->wallet->early_us;
+    client->wallet->early_us = 0;
+  }
+  if (weir_purse_is_ahead(client->purse, now_us) && !model->mutant->trusts_old_readings)
+    now_us = world_clock_us(model, client);
+  return now_us;
+}
+
+static bool use(const struct model *model, struct client *client, int64_t now_us, int64_t cost,
+                int64_t *at_us) {
+  int64_t latest_us = now_us;
+  if (model->mutant->trusts_old_readings && now_us < client->purse->lots[0].from_us)
+    latest_us = client->purse->lots[0].from_us;
+  bool used = weir_purse_use(client->purse, &model->lease, latest_us, cost, at_us);
+  if (used && !model->lease.drains) *at_us = now_us;
+  return used;
+}
+
+bool lease_answers(struct model *model, struct client *client, weir_request_state *request) {
+  if (client->wallet == NULL || request->kind != WEIR_TAKE || request->costs != NULL) return false;
+  int64_t now_us = read_clock(model, client);
+  int64_t place = client->purse->places[client->purse->lots[0].left == 0];
+  int64_t at_us;
+  if (!use(model, client, now_us, request->cost, &at_us)) return false;
+  struct record *record = record_number(model, client, slot_of(client, request));
+  if (truth_of(model, 0) == &truth_quota) client->charged_cell[0] = place;
+  record->held = (int32_t)request->cost;
+  record->lag_us = (int32_t)(now_us - at_us);
+  request->decision = (weir_decision){
+      .allowed = true, .source = WEIR_SOURCE_LOCAL, .cost = request->cost, .at_us = now_us};
+  request->status = WEIR_OK;
+  request->settled = true;
+  story_print(model, ", and has it");
+  return true;
+}
+
+/* What is usable counts as room: only the rest can be denied out of the memo. */
+bool lease_denies(struct model *model, struct client *client, weir_request_state *request) {
+  int64_t room = 0;
+  if (client->wallet != NULL) room = weir_purse_room(client->purse, client->start_us);
+  request->cost -= room;
+  bool denied =
+      weir_settle_locally(&model->stack, &model->settings, client->memo, client->start_us, request);
+  if (!denied) request->cost += room;
+  return denied;
+}
+
+/* --- a group -----------------------------------------------------------------------------------
+ */
+
+/* What may be accepted later has no use for lots that end before. */
+void lease_hold(struct model *model, struct client *client, weir_request_state *request) {
+  if (client->wallet == NULL || request->kind != WEIR_TAKE || request->costs != NULL ||
+      request->waits)
+    return;
+  int slot = slot_of(client, request);
+  int64_t held = weir_purse_hold(client->purse, &model->lease, client->start_us, request->cost);
+  client->wallet->held[slot] = (int32_t)held;
+  record_number(model, client, slot)->held = (int32_t)held;
+  request->cost -= held;
+}
+
+int64_t lease_held(const struct client *client, const weir_request_state *request) {
+  return client->wallet != NULL ? client->wallet->held[slot_of(client, request)] : 0;
+}
+
+/* Of a bucket's truth a lease is a record like a request: what is known of a bucket is known from
+ * what was charged. */
+static void record_lease(struct model *model, struct client *client, enum state state,
+                         int64_t stamp_us, int64_t cost) {
+  if (truth_of(model, 0) != &truth_bucket) return;
+  struct record *record = record_number(model, client, GROUP_MOST - 1);
+  uint64_t after = record->state == NOT_ASKED ? model->world->answered : record->after;
+  bool charged = record->charged || state == ADMITTED;
+  bool unknown = client->wallet->request.status == WEIR_UNKNOWN_OUTCOME;
+  bool may_stay = record->may_stay || (state == FAILED && unknown && charged);
+  int32_t less = record->state == OPEN ? record->cost[0] - (int32_t)cost : 0;
+  *record = (struct record){.state = (uint8_t)state,
+                            .wish = LEASES,
+                            .stamp_us = stamp_us,
+                            .cost = {(int32_t)cost},
+                            .held = less,
+                            .after = (uint32_t)after,
+                            .may_stay = may_stay,
+                            .charged = charged};
+}
+
+/* Appends what is charged ahead, last of the group: its callers are decided before it. */
+weir_request_state *lease_ask(struct model *model, struct client *client, weir_request_state *group,
+                              int64_t lease) {
+  int64_t most = weir_stack_least_capacity(&model->stack);
+  weir_request_state *request;
+  if (lease == 0) return group;
+  for (request = group; request != NULL; request = request->next)
+    most -= request->cost;
+  if (lease > most && !model->mutant->leases_too_much) lease = most;
+  if (lease < 1) return group;
+  request = &client->wallet->request;
+  *request = (weir_request_state){.kind = WEIR_TAKE, .cost = lease, .up_to = true};
+  record_lease(model, client, OPEN, client->start_us, lease);
+  if (model->mutant->leases_first) {
+    request->next = group;
+    return request;
+  }
+  weir_request_state *last = group;
+  while (last->next != NULL)
+    last = last->next;
+  last->next = request;
+  return group;
+}
+
+/* A lease is granted by an answer that is certain and in time. */
+static void settle_lease(struct model *model, struct client *client) {
+  struct wallet *wallet = client->wallet;
+  const weir_request_state *request = &wallet->request;
+  bool granted = request->status == WEIR_OK && request->decision.allowed;
+  bool grants_anyway = (model->mutant->grants_late && request->status == WEIR_TIMEOUT) ||
+                       (model->mutant->grants_unknown && request->status == WEIR_UNKNOWN_OUTCOME);
+  if (granted || grants_anyway) {
+    wallet->ahead = request->cost;
+    wallet->ahead_us = granted ? request->decision.at_us : client->machine->now_us;
+  }
+  enum state state = granted ? ADMITTED : request->status == WEIR_OK ? DENIED : FAILED;
+  record_lease(model, client, state, granted ? wallet->ahead_us : client->round_us, request->cost);
+  if (granted)
+    story_print(model, "; client %d leases %d", world_client_number(model, client),
+                (int)request->cost);
+}
+
+/* A decision in another cell than what was held for it is none: what it was charged is charged
+ * ahead, and it asks again. True: this request has its answer. */
+bool lease_decided(struct model *model, struct client *client, weir_request_state *request) {
+  struct wallet *wallet = client->wallet;
+  if (wallet == NULL) return true;
+  int slot = slot_of(client, request);
+  int64_t held = wallet->held[slot];
+  if (held == 0 || request->status != WEIR_OK || !request->decision.allowed) return true;
+  if (weir_purse_holds(client->purse, request->decision.at_us)) {
+    weir_purse_spend(client->purse, held);
+    return true;
+  }
+  wallet->again |= 1U << slot;
+  wallet->ahead += request->cost;
+  wallet->ahead_us = request->decision.at_us;
+  record_lease(model, client, ADMITTED, wallet->ahead_us, wallet->ahead);
+  story_print(model, "; client %d must ask again", world_client_number(model, client));
+  return false;
+}
+
+void lease_granted(struct model *model, struct client *client) {
+  struct wallet *wallet = client->wallet;
+  if (wallet == NULL || !wallet->request.settled || wallet->reported) return;
+  settle_lease(model, client);
+  wallet->reported = true;
+}
+
+/* The machine is done: what was charged ahead is usable from now on. */
+void lease_end_group(struct model *model, struct client *client) {
+  struct wallet *wallet = client->wallet;
+  int64_t places[WEIR_RULES_MOST];
+  if (wallet == NULL) return;
+  weir_purse_release(client->purse, &model->lease, world_clock_us(model, client));
+  memset(wallet->held, 0, sizeof wallet->held);
+  if (wallet->ahead > 0) {
+    weir_machine_places(client->machine, places);
+    weir_purse_grant(client->purse, &model->lease, wallet->ahead_us, wallet->ahead, places);
+    if (model->mutant->mislease != NULL) model->mutant->mislease(model, client);
+    owe(model, places[0], wallet->ahead);
+  }
+  wallet->ahead = wallet->ahead_us = 0;
+  wallet->reported = false;
+  client->purse->lost = client->purse->wanted = 0;
+  memset(&wallet->request, 0, sizeof wallet->request);
+}
+
+/* --- giving back -------------------------------------------------------------------------------
+ */
+
+static weir_operation return_of(const struct model *model, const weir_lot *lot, int64_t place) {
+  weir_operation operation = {
+      .kind = WEIR_SUB,
+      .counter = {.place = WEIR_PLACE_COUNT},
+      .ttl_us = weir_method_ttl_us(&model->stack.rules[0], &model->settings)};
+  weir_lease_return(&model->stack.rules[0], place, lot->left, &operation.counter.index,
+                    &operation.delta);
+  return operation;
+}
+
+/* What is owed leaves in front of the next round's operations. */
+void lease_plan_returns(struct model *model, struct client *client) {
+  struct wallet *wallet = client->wallet;
+  client->returns = 0;
+  if (wallet == NULL || model->mutant->keeps_owed) return;
+  if (!weir_purse_owes(client->purse, &model->lease, world_clock_us(model, client))) return;
+  for (int n = 0; n < 2; n++) {
+    weir_lot *lot = &wallet->returning[n];
+    int64_t places[WEIR_RULES_MOST];
+    if (!weir_purse_take_owed(client->purse, &model->lease, lot, places)) return;
+    weir_lease_let_go(&model->lease, client->memo, lot->left, places);
+    wallet->places[n] = places[0];
+    owe(model, places[0], -lot->left);
+    client->operations[n] = model->mutant->misreturn != NULL
+                                ? model->mutant->misreturn(model, client, lot)
+                                : return_of(model, lot, places[0]);
+    client->returns++;
+  }
+}
+
+/* What of a place is on its way back and has not landed. */
+int64_t lease_returning(const struct client *client, int64_t place) {
+  int64_t sum = 0;
+  for (int n = client->landed; n < client->returns; n++)
+    if (client->wallet->places[n] == place) sum += client->wallet->returning[n].left;
+  return sum;
+}
+
+/* Some of it may stay for ever. */
+void lease_lose_returns(struct model *model, const struct client *client, weir_outcome outcome) {
+  if (outcome != WEIR_UNKNOWN) return;
+  for (int n = client->landed; n < client->returns; n++)
+    model->world->leak[0] += client->wallet->returning[n].left;
+}
+
+/* What was not sent is owed again; what got no answer is not. */
+void lease_absorb_returns(struct model *model, struct client *client) {
+  struct wallet *wallet = client->wallet;
+  for (int n = 0; n < client->returns; n++) {
+    weir_outcome outcome = client->operations[n].outcome;
+    bool again =
+        outcome == WEIR_NOT_SENT || (outcome == WEIR_UNKNOWN && model->mutant->returns_twice);
+    if (!again) continue;
+    weir_purse_owe(client->purse, &model->lease, &wallet->returning[n], &wallet->places[n]);
+    if (outcome == WEIR_NOT_SENT) owe(model, wallet->places[n], wallet->returning[n].left);
+  }
+  if (wallet == NULL) return;
+  memset(wallet->returning, 0, sizeof wallet->returning);
+  memset(wallet->places, 0, sizeof wallet->places);
+  client->returns = 0;
+}
+
+/* The clock was set back: what is charged stays so, and nobody uses it. */
+void lease_empty(struct model *model, struct client *client) {
+  if (model->mutant->keeps_lots) return;
+  for (size_t i = 0; i < WEIR_LOTS_IN_ALL; i++) {
+    const weir_lot *lot = &client->purse->lots[i];
+    if (lot->left == 0) continue;
+    owe(model, client->purse->places[i], -lot->left);
+    model->world->leak[0] += lot->left;
+  }
+  weir_purse_empty(client->purse, &model->lease);
+  client->purse->lost = 0;
+}

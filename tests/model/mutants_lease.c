@@ -1,0 +1,155 @@
+/* Mistakes of leases. */
+#include "mutants.h"
+#include "truth.h"
+
+/* --- how long a lot lives ----------------------------------------------------------------------
+ */
+
+static void use_for_ever(const struct model *model, struct client *client) {
+  for (int i = 0; i < WEIR_LOTS; i++)
+    client->purse->lots[i].until_us = model->last_us + WRONG_US;
+}
+
+static void no_look_ahead(weir_stack *stack, weir_settings *settings) {
+  (void)stack;
+  settings->margin_us = 0;
+}
+
+static size_t reads_first(const weir_machine *machine, size_t landed) {
+  if (machine->phase != WEIR_PHASE_CHARGE) return landed;
+  return (landed + 1) % machine->operation_count;
+}
+
+static void no_reserve(weir_stack *stack, weir_settings *settings) {
+  (void)settings;
+  stack->rules[0].reserve = 0;
+}
+
+/* --- giving back -------------------------------------------------------------------------------
+ */
+
+static weir_operation return_to_now(const struct model *model, const struct client *client,
+                                    const weir_lot *lot) {
+  int64_t cell = window_cell_of(model, 0, world_clock_us(model, client));
+  weir_operation operation = {
+      .kind = WEIR_SUB, .counter = {.place = WEIR_PLACE_COUNT}, .ttl_us = 100000000};
+  weir_lease_return(&model->stack.rules[0], cell, lot->left, &operation.counter.index,
+                    &operation.delta);
+  return operation;
+}
+
+/* What was used of it as well. */
+static weir_operation return_all(const struct model *model, const struct client *client,
+                                 const weir_lot *lot) {
+  weir_operation operation = {
+      .kind = WEIR_SUB, .counter = {.place = WEIR_PLACE_COUNT}, .ttl_us = 100000000};
+  weir_lease_return(&model->stack.rules[0], client->wallet->places[0], lot->left + 1,
+                    &operation.counter.index, &operation.delta);
+  return operation;
+}
+
+/* On a store with SWAP, where nobody is about to swap. */
+static weir_operation return_units(int64_t units) {
+  return (weir_operation){.kind = WEIR_SUB,
+                          .counter = {.place = WEIR_PLACE_COUNT},
+                          .delta = units > 0 ? units : 1,
+                          .ttl_us = 100000000};
+}
+
+static weir_operation return_undecayed(const struct model *model, const struct client *client,
+                                       const weir_lot *lot) {
+  (void)client;
+  return return_units(lot->left * model->stack.rules[0].token_units);
+}
+
+static weir_operation return_decayed(const struct model *model, const struct client *client,
+                                     const weir_lot *lot) {
+  const weir_rule *rule = &model->stack.rules[0];
+  int64_t elapsed_us = world_clock_us(model, client) - lot->stamp_us;
+  return return_units(lot->left * rule->token_units - bucket_units(rule, elapsed_us));
+}
+
+const struct mutant lease_mutants[] = {
+    {.name = "uses a lot after its cell has ended",
+     .scope = "fixed window, leases",
+     .killed_by = CHECK_BOUND,
+     .mislease = use_for_ever},
+    {.name = "leases by an answer past its deadline",
+     .scope = "N=4, strict, 4 lanes, leases, late and overdue",
+     .killed_by = CHECK_BOUND,
+     .unchecked = 1U << CHECK_FORGOTTEN | 1U << CHECK_LEAK,
+     .grants_late = true},
+    {.name = "leases by an answer that is unknown",
+     .scope = "fixed window, leases, answer lost",
+     .killed_by = CHECK_BOUND,
+     .unchecked = 1U << CHECK_FORGOTTEN,
+     .grants_unknown = true},
+    {.name = "gives a lot back to the cell of now",
+     .scope = "fixed window, leases",
+     .killed_by = CHECK_FORGOTTEN,
+     .misreturn = return_to_now},
+    {.name = "gives back what was used",
+     .scope = "fixed window, leases",
+     .killed_by = CHECK_FORGOTTEN,
+     .misreturn = return_all},
+    {.name = "leases, and reads before the addition",
+     .scope = "N=4, leases",
+     .killed_by = CHECK_BOUND,
+     .reorder = reads_first},
+    {.name = "leases, and does not look ahead",
+     .scope = "N=4, strict, 4 lanes, leases",
+     .killed_by = CHECK_BOUND,
+     .misconfigure = no_look_ahead},
+    {.name = "leases of a bucket without a reserve",
+     .scope = "token bucket, SWAP, leases",
+     .killed_by = CHECK_BOUND,
+     .misconfigure = no_reserve},
+    {.name = "leaves the reserve to those who lease",
+     .scope = "token bucket, SWAP, leases",
+     .killed_by = CHECK_BOUND,
+     .unreserved = true},
+    {.name = "uses a bucket's lot after its life",
+     .scope = "token bucket, SWAP, leases",
+     .killed_by = CHECK_BOUND,
+     .mislease = use_for_ever},
+    {.name = "gives back all of a bucket's lot",
+     .scope = "token bucket, SWAP, leases that end",
+     .killed_by = CHECK_BOUND,
+     .misconfigure = no_reserve,
+     .misreturn = return_undecayed},
+    {.name = "gives back what has not drained, unguarded",
+     .scope = "token bucket, SWAP, leases that end",
+     .killed_by = CHECK_BOUND,
+     .misconfigure = no_reserve,
+     .misreturn = return_decayed},
+    {.name = "gives back again what got no answer",
+     .scope = "fixed window, leases, answer lost",
+     .killed_by = CHECK_BOUND,
+     .returns_twice = true},
+    {.name = "leases before the callers are decided",
+     .scope = "fixed window, leases",
+     .killed_by = CHECK_DENIAL,
+     .leases_first = true},
+    {.name = "keeps a lot over a step of the clock",
+     .scope = "N=4, strict, leases, a clock is set back",
+     .killed_by = CHECK_BOUND,
+     .keeps_lots = true},
+    {.name = "refunds a bucket by the stamp of the use",
+     .scope = "token bucket, SWAP, leases, refunds",
+     .killed_by = CHECK_FORGOTTEN,
+     .unchecked = 1U << CHECK_STATUS,
+     .refunds_by_use = true},
+    {.name = "leases more than a lane can hold",
+     .scope = "full lanes, leases",
+     .killed_by = CHECK_LANES,
+     .leases_too_much = true},
+    {.name = "gives nothing back",
+     .scope = "fixed window, leases, what ended goes back",
+     .killed_by = CHECK_DELIVERY,
+     .keeps_owed = true},
+    {.name = "uses a lot by a reading from before its charge",
+     .scope = "N=4, strict, 4 lanes, leases, old readings",
+     .killed_by = CHECK_BOUND,
+     .trusts_old_readings = true},
+};
+const size_t lease_mutant_count = sizeof lease_mutants / sizeof lease_mutants[0];
