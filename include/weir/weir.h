@@ -6,6 +6,7 @@
 
 #include <weir/backoff.h>
 #include <weir/duration.h>
+#include <weir/http.h>
 #include <weir/inspect.h>
 #include <weir/limiter.h>
 #include <weir/status.h>

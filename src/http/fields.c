@@ -1,0 +1,129 @@
+/* A decision as response fields. What a client is told must make it come neither too early nor
+ * believe in more than there is: seconds are rounded up, and so is the time in which a limit is
+ * admitted again. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <weir/backend.h>
+#include <weir/http.h>
+
+#define SECOND_US INT64_C(1000000)
+
+/* A rule's policy as a name: its own, or the limiter's. */
+enum { POLICY_BYTES = WEIR_HTTP_NAME_MOST + 4 };
+
+/* What is being written. Every value fits: eight rules of at most 100 bytes each. */
+typedef struct field_list {
+  weir_http_field *fields;
+  size_t count;
+} field_list;
+
+static int64_t seconds_up(int64_t us) {
+  return us / SECOND_US + (us % SECOND_US > 0);
+}
+
+/* The time in which as much as fits at once is admitted again. A full bucket drains within 400
+ * days, and below 10^9 * 10^9 the remainder's product fits. */
+static int64_t capacity_us(const weir_rule_info *rule) {
+  return rule->period_us / rule->limit * rule->capacity +
+         rule->period_us % rule->limit * rule->capacity / rule->limit;
+}
+
+static void name_policy(const weir_limiter *limiter, const char *name, size_t i,
+                        const weir_rule_info *rule, char policy[POLICY_BYTES]) {
+  if (rule->name[0] != '\0')
+    snprintf(policy, POLICY_BYTES, "%s", rule->name);
+  else if (weir_limiter_rules(limiter) == 1)
+    snprintf(policy, POLICY_BYTES, "%s", name);
+  else
+    snprintf(policy, POLICY_BYTES, "%s-%zu", name, i + 1);
+}
+
+static void add_number(field_list *list, const char *name, int64_t number) {
+  weir_http_field *field = &list->fields[list->count++];
+  field->name = name;
+  snprintf(field->value, sizeof field->value, "%" PRId64, number);
+}
+
+/* The policies of all rules: what holds, whoever asks. */
+static void add_policies(field_list *list, const weir_limiter *limiter, const char *name) {
+  weir_http_field *field = &list->fields[list->count++];
+  size_t used = 0;
+  field->name = "RateLimit-Policy";
+  for (size_t i = 0; i < weir_limiter_rules(limiter); i++) {
+    weir_rule_info rule = {.size = sizeof rule};
+    char policy[POLICY_BYTES];
+    weir_limiter_read_rule(limiter, i, &rule);
+    name_policy(limiter, name, i, &rule, policy);
+    used += (size_t)snprintf(field->value + used, sizeof field->value - used,
+                             "%s\"%s\";q=%" PRId64 ";w=%" PRId64, i > 0 ? ", " : "", policy,
+                             rule.capacity, seconds_up(capacity_us(&rule)));
+  }
+}
+
+/* What remains of one of them: the one that this decision speaks of. */
+static void add_remaining(field_list *list, const char *policy, const weir_decision *decision) {
+  int64_t more_us = decision->allowed ? decision->reset_after_us : decision->retry_after_us;
+  if (decision->remaining == WEIR_NOT_KNOWN) return;
+  weir_http_field *field = &list->fields[list->count++];
+  field->name = "RateLimit";
+  int used =
+      snprintf(field->value, sizeof field->value, "\"%s\";r=%" PRId64, policy, decision->remaining);
+  if (more_us >= 0) /* else there is no such time, or nobody knows it */
+    snprintf(field->value + used, sizeof field->value - (size_t)used, ";t=%" PRId64,
+             seconds_up(more_us));
+}
+
+static void add_older(field_list *list, const weir_decision *decision) {
+  int64_t more_us = decision->allowed ? decision->reset_after_us : decision->retry_after_us;
+  add_number(list, "X-RateLimit-Limit", decision->limit);
+  if (decision->remaining != WEIR_NOT_KNOWN)
+    add_number(list, "X-RateLimit-Remaining", decision->remaining);
+  if (more_us >= 0) add_number(list, "X-RateLimit-Reset", seconds_up(more_us));
+}
+
+static weir_status check_name(const char *name, weir_message *message) {
+  static const char accepted[] =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+  size_t length = name != NULL ? strnlen(name, WEIR_HTTP_NAME_MOST + 1) : 0;
+  if (length > 0 && length <= WEIR_HTTP_NAME_MOST && strspn(name, accepted) == length)
+    return WEIR_OK;
+  weir_message_set(message, "the policy's name is \"%.80s\": accepted are 1 to %d of %s",
+                   name != NULL ? name : "", WEIR_HTTP_NAME_MOST, "A-Z a-z 0-9 _ . -");
+  return WEIR_BAD_ARGUMENT;
+}
+
+weir_status weir_http_write_fields(const weir_limiter *limiter, const char *name,
+                                   const weir_decision *decision, unsigned style,
+                                   weir_http_field fields[WEIR_HTTP_FIELDS_MOST], size_t *count,
+                                   weir_message *message) {
+  field_list list = {.fields = fields};
+  weir_rule_info rule = {.size = sizeof rule};
+  char policy[POLICY_BYTES];
+  *count = 0;
+  weir_status status = check_name(name, message);
+  if (status != WEIR_OK) return status;
+  if (style > WEIR_HTTP_X_RATELIMIT) {
+    weir_message_set(message, "style is %u: accepted are those of weir_http_style", style);
+    return WEIR_BAD_ARGUMENT;
+  }
+  status = weir_limiter_read_rule(limiter, decision->rule, &rule);
+  if (status != WEIR_OK) {
+    weir_message_set(message, "the decision is another limiter's: its rule %" PRIu32 " is not here",
+                     decision->rule);
+    return status;
+  }
+  name_policy(limiter, name, decision->rule, &rule, policy);
+  if (style == WEIR_HTTP_DRAFT_10) {
+    add_policies(&list, limiter, name);
+    add_remaining(&list, policy, decision);
+  } else {
+    add_older(&list, decision);
+  }
+  if (!decision->allowed && decision->retry_after_us != WEIR_NEVER)
+    add_number(&list, "Retry-After", seconds_up(decision->retry_after_us));
+  *count = list.count;
+  return WEIR_OK;
+}
