@@ -6,7 +6,8 @@
 #include "fixture/proxy.h"
 #include "wire/outage.h"
 
-/* A busy machine may hold up a caller so long that its deadline proves nothing: it may ask anew. */
+/* A busy machine may hold up a caller so long that its deadline proves nothing: it may ask anew.
+ * Who saw it counts it as late; so many more may be held up where they cannot see it. */
 enum { HELD_UP = 8 };
 
 enum { THREADS = 32 };
@@ -24,6 +25,7 @@ typedef struct caller {
   int64_t end_us;
   int asked;
   int waited; /* calls that were not turned away */
+  int late;   /* of these, took a quarter longer than the deadline: proves nothing */
   int done;
 } caller;
 
@@ -31,9 +33,12 @@ static void *keep_asking(void *context) {
   caller *self = context;
   pthread_barrier_wait(self->start);
   while (weir_monotonic_us() < self->end_us) {
+    int64_t begin_us = weir_monotonic_us();
     answer each = ask(self->wire, DEADLINE_US);
+    bool late = weir_monotonic_us() - begin_us > DEADLINE_US + DEADLINE_US / 4;
     self->asked++;
     self->waited += !each.turned_away;
+    self->late += !each.turned_away && late;
     self->done += each.outcome == WEIR_DONE;
     if (each.turned_away) pause_ms(1);
   }
@@ -56,6 +61,7 @@ static caller ask_from_threads(weir_wire *wire, int64_t *taken_us) {
     pthread_join(threads[i], NULL);
     sum.asked += callers[i].asked;
     sum.waited += callers[i].waited;
+    sum.late += callers[i].late;
     sum.done += callers[i].done;
   }
   *taken_us = weir_monotonic_us() - begin_us;
@@ -82,10 +88,11 @@ static int expect_one_deadline_and_probes(weir_wire *wire, int64_t probe_us, int
   caller sum = ask_from_threads(wire, &taken_us);
   bool busy = wire->busy_until_us > begin_us;
   int times = busy ? 2 + (int)(WEIR_BREAKER_PROOF_US / DEADLINE_US) : 1;
-  int most = times * THREADS + HELD_UP + most_probes(taken_us, probe_us, each_us);
+  int most = times * THREADS + HELD_UP + sum.late + most_probes(taken_us, probe_us, each_us);
   assert_int_equal(sum.done, 0);
   assert_true(sum.asked > sum.waited);
-  if (sum.waited > most) fail_msg("%d waited, at most %d may", sum.waited, most);
+  if (sum.waited > most)
+    fail_msg("%d waited, at most %d may (%d were late)", sum.waited, most, sum.late);
   assert_int_equal(outages_of(wire).count, 1);
   assert_true(outages_of(wire).present);
   return sum.waited;
