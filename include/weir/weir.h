@@ -12,5 +12,6 @@
 #include <weir/status.h>
 #include <weir/store.h>
 #include <weir/version.h>
+#include <weir/word.h>
 
 #endif

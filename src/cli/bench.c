@@ -59,7 +59,7 @@ static weir_bench_plan make_plan(const weir_cli_options *options) {
       .baseline = options->baseline,
   };
   if (plan.keys > KEYS_REMEMBERED) plan.limiter.memo_keys = plan.keys + plan.keys / 2;
-  if (isatty(STDERR_FILENO)) plan.progress = show_progress;
+  if (!options->quiet && isatty(STDERR_FILENO)) plan.progress = show_progress;
   return plan;
 }
 

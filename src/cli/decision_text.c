@@ -1,6 +1,7 @@
 /* A decision for people, and as a line of replay. */
 #include <inttypes.h>
 
+#include "colour.h"
 #include "decision.h"
 #include "shown.h"
 
@@ -56,7 +57,8 @@ static void print_duration(FILE *out, const char *name, int64_t us) {
 
 void weir_cli_decision_text(FILE *out, const weir_decision *decision, bool several_rules,
                             bool up_to) {
-  fputs(decision->allowed ? "allowed" : "denied", out);
+  fprintf(out, "%s%s%s", weir_cli_colour_on(out, decision->allowed ? WEIR_CLI_GREEN : WEIR_CLI_RED),
+          decision->allowed ? "allowed" : "denied", weir_cli_colour_on(out, WEIR_CLI_PLAIN));
   if (up_to && decision->allowed) fprintf(out, "  cost %" PRId64, decision->cost);
   fprintf(out, "  limit %" PRId64, decision->limit);
   if (decision->remaining == WEIR_NOT_KNOWN)

@@ -28,6 +28,7 @@ static weir_status inspect(const weir_cli_options *options, weir_cli_findings *f
 }
 
 static bool print(const weir_cli_options *options, const weir_cli_findings *findings) {
+  if (options->quiet) return true;
   if (!options->json) {
     weir_cli_doctor_text(stdout, findings);
   } else if (!weir_cli_doctor_json(stdout, findings)) {

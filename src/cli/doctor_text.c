@@ -1,6 +1,7 @@
 /* Findings of doctor for people: server by server, then the store. */
 #include <string.h>
 
+#include "colour.h"
 #include "doctor.h"
 
 static bool same(const char *left, const char *right) {
@@ -15,12 +16,21 @@ static const char *mark(weir_finding_level level) {
   return marks[level];
 }
 
+static weir_cli_colour colour_of(weir_finding_level level) {
+  static const weir_cli_colour colours[] = {[WEIR_FINDING_FACT] = WEIR_CLI_GREEN,
+                                            [WEIR_FINDING_WARNING] = WEIR_CLI_YELLOW,
+                                            [WEIR_FINDING_FAULT] = WEIR_CLI_RED};
+  return colours[level];
+}
+
 static void print_server(FILE *out, const weir_cli_findings *findings, const char *server) {
   fprintf(out, "%s\n", server != NULL ? server : "store");
   for (size_t i = 0; i < findings->count; i++) {
     const weir_finding *finding = &findings->list[i];
     if (same(finding->server, server))
-      fprintf(out, "  %-7s  %-10s  %s\n", mark(finding->level), finding->topic, finding->text);
+      fprintf(out, "  %s%-7s%s  %-10s  %s\n", weir_cli_colour_on(out, colour_of(finding->level)),
+              mark(finding->level), weir_cli_colour_on(out, WEIR_CLI_PLAIN), finding->topic,
+              finding->text);
   }
 }
 

@@ -1,198 +1,119 @@
-/* Which options there are, which commands know them, and what each sets. option_values.c says which
- * values they take. */
+/* What each option sets. table_options.c says which there are, option_values.c which values they
+ * take. */
 #include "options.h"
 
-#include <getopt.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "option_values.h"
 #include "report.h"
 
-#define SEE_HELP "; see \"weir help\""
+#define SEE_HELP "; see \"weir help %s\""
 
-/* Beyond every short option, which are characters. */
-enum option_id {
-  OPTION_STORE = 256,
-  OPTION_RULE,
-  OPTION_COST,
-  OPTION_UP_TO,
-  OPTION_WAIT,
-  OPTION_AT,
-  OPTION_PLOT,
-  OPTION_PLOT_KEY,
-  OPTION_GENERATE,
-  OPTION_ATTACK,
-  OPTION_FORMAT,
-  OPTION_KEY,
-  OPTION_THREADS,
-  OPTION_KEYS,
-  OPTION_HOT,
-  OPTION_ZIPF,
-  OPTION_BATCH,
-  OPTION_DURATION,
-  OPTION_ROUNDS,
-  OPTION_BASELINE,
-  OPTION_JSON,
-  OPTION_DEADLINE,
-  OPTION_CLOCK_ERROR,
-  OPTION_PROCESSES,
-  OPTION_NO_LOCAL_DENIAL,
-  OPTION_NO_CACHED_CELLS,
-  OPTION_NO_COMBINING,
-  OPTION_NO_LEASES
-};
-
-static const struct option all_options[] = {
-    {"store", required_argument, NULL, OPTION_STORE},
-    {"rule", required_argument, NULL, OPTION_RULE},
-    {"cost", required_argument, NULL, OPTION_COST},
-    {"up-to", no_argument, NULL, OPTION_UP_TO},
-    {"wait", required_argument, NULL, OPTION_WAIT},
-    {"at", required_argument, NULL, OPTION_AT},
-    {"plot", required_argument, NULL, OPTION_PLOT},
-    {"plot-key", required_argument, NULL, OPTION_PLOT_KEY},
-    {"generate", required_argument, NULL, OPTION_GENERATE},
-    {"attack", no_argument, NULL, OPTION_ATTACK},
-    {"format", required_argument, NULL, OPTION_FORMAT},
-    {"key", required_argument, NULL, OPTION_KEY},
-    {"threads", required_argument, NULL, OPTION_THREADS},
-    {"keys", required_argument, NULL, OPTION_KEYS},
-    {"hot", no_argument, NULL, OPTION_HOT},
-    {"zipf", no_argument, NULL, OPTION_ZIPF},
-    {"batch", required_argument, NULL, OPTION_BATCH},
-    {"duration", required_argument, NULL, OPTION_DURATION},
-    {"rounds", required_argument, NULL, OPTION_ROUNDS},
-    {"baseline", no_argument, NULL, OPTION_BASELINE},
-    {"json", no_argument, NULL, OPTION_JSON},
-    {"deadline", required_argument, NULL, OPTION_DEADLINE},
-    {"clock-error", required_argument, NULL, OPTION_CLOCK_ERROR},
-    {"processes", required_argument, NULL, OPTION_PROCESSES},
-    {"no-local-denial", no_argument, NULL, OPTION_NO_LOCAL_DENIAL},
-    {"no-cached-cells", no_argument, NULL, OPTION_NO_CACHED_CELLS},
-    {"no-combining", no_argument, NULL, OPTION_NO_COMBINING},
-    {"no-leases", no_argument, NULL, OPTION_NO_LEASES},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0}};
-
-static bool apply_of_simulation(int id, const char *value, weir_cli_options *options) {
+static bool apply_of_simulation(enum weir_cli_option id, const char *value,
+                                weir_cli_options *options) {
   switch (id) {
-    case OPTION_PLOT:
+    case WEIR_CLI_PLOT:
       options->plot = value;
       return true;
-    case OPTION_PLOT_KEY:
+    case WEIR_CLI_PLOT_KEY:
       options->plot_key = value;
       return true;
-    case OPTION_GENERATE:
+    case WEIR_CLI_GENERATE:
       options->generate = value;
       return true;
-    case OPTION_FORMAT:
+    case WEIR_CLI_FORMAT:
       return weir_cli_read_format(value, &options->format);
-    case OPTION_KEY:
+    case WEIR_CLI_KEY:
       return weir_cli_read_access_key(value, &options->access_key);
-    default: /* OPTION_ATTACK */
+    default: /* WEIR_CLI_ATTACK */
       options->attack = true;
       return true;
   }
 }
 
-static bool apply_of_bench(int id, const char *value, weir_cli_options *options) {
+static bool apply_of_bench(enum weir_cli_option id, const char *value, weir_cli_options *options) {
   switch (id) {
-    case OPTION_THREADS:
+    case WEIR_CLI_THREADS:
       return weir_cli_read_integer("--threads", value, WEIR_BENCH_THREADS_MOST, &options->threads);
-    case OPTION_KEYS:
+    case WEIR_CLI_KEYS:
       return weir_cli_read_integer("--keys", value, WEIR_BENCH_KEYS_MOST, &options->keys);
-    case OPTION_HOT:
+    case WEIR_CLI_HOT:
       return weir_cli_read_pattern(WEIR_BENCH_HOT, options);
-    case OPTION_ZIPF:
+    case WEIR_CLI_ZIPF:
       return weir_cli_read_pattern(WEIR_BENCH_ZIPF, options);
-    case OPTION_BATCH:
+    case WEIR_CLI_BATCH:
       return weir_cli_read_integer("--batch", value, WEIR_BATCH_MOST, &options->batch);
-    case OPTION_DURATION:
+    case WEIR_CLI_DURATION:
       return weir_cli_read_bench_duration(value, &options->duration_us);
-    case OPTION_ROUNDS:
+    case WEIR_CLI_ROUNDS:
       return weir_cli_read_integer("--rounds", value, WEIR_BENCH_ROUNDS_MOST, &options->rounds);
-    default: /* OPTION_BASELINE */
+    default: /* WEIR_CLI_BASELINE */
       options->baseline = true;
       return true;
   }
 }
 
-/* `element` is the element of argv that getopt_long stopped at. Its value may be a secret, and so
- * may whatever no option's name can hold. */
-static bool refuse(int id, const char *element) {
-  enum { NAME_SHOWN_MOST = 40 };
-  size_t length =
-      strspn(element, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_");
-  if (length > NAME_SHOWN_MOST) length = NAME_SHOWN_MOST;
-  const char *dots = element[length] == '\0' || element[length] == '=' ? "" : "...";
-  int shown = (int)length;
-  if (id == ':')
-    weir_cli_error("%.*s%s needs a value" SEE_HELP, shown, element, dots);
-  else if (optopt == 0)
-    weir_cli_error("unknown option \"%.*s%s\"" SEE_HELP, shown, element, dots);
-  else if (optopt < OPTION_STORE && optopt != 'h')
-    weir_cli_error("unknown option \"-%c\"" SEE_HELP, optopt);
-  else
-    weir_cli_error("%.*s%s takes no value" SEE_HELP, shown, element, dots);
-  return false;
-}
-
-static bool apply(int id, const char *value, weir_cli_options *options) {
+static bool apply(enum weir_cli_option id, const char *value, weir_cli_options *options) {
   switch (id) {
-    case OPTION_STORE:
+    case WEIR_CLI_STORE:
       return weir_cli_read_store(value, options);
-    case OPTION_RULE:
+    case WEIR_CLI_RULE:
       return weir_cli_read_rule(value, options);
-    case OPTION_COST:
+    case WEIR_CLI_COST:
       return weir_cli_read_costs(value, options);
-    case OPTION_UP_TO:
+    case WEIR_CLI_UP_TO:
       return true;
-    case OPTION_WAIT:
+    case WEIR_CLI_WAIT:
       return weir_cli_read_wait(value, options);
-    case OPTION_AT:
+    case WEIR_CLI_AT:
       return weir_cli_read_stamp(value, &options->at_us);
-    case OPTION_PLOT:
-    case OPTION_PLOT_KEY:
-    case OPTION_GENERATE:
-    case OPTION_ATTACK:
-    case OPTION_FORMAT:
-    case OPTION_KEY:
+    case WEIR_CLI_PLOT:
+    case WEIR_CLI_PLOT_KEY:
+    case WEIR_CLI_GENERATE:
+    case WEIR_CLI_ATTACK:
+    case WEIR_CLI_FORMAT:
+    case WEIR_CLI_KEY:
       return apply_of_simulation(id, value, options);
-    case OPTION_THREADS:
-    case OPTION_KEYS:
-    case OPTION_HOT:
-    case OPTION_ZIPF:
-    case OPTION_BATCH:
-    case OPTION_DURATION:
-    case OPTION_ROUNDS:
-    case OPTION_BASELINE:
+    case WEIR_CLI_THREADS:
+    case WEIR_CLI_KEYS:
+    case WEIR_CLI_HOT:
+    case WEIR_CLI_ZIPF:
+    case WEIR_CLI_BATCH:
+    case WEIR_CLI_DURATION:
+    case WEIR_CLI_ROUNDS:
+    case WEIR_CLI_BASELINE:
       return apply_of_bench(id, value, options);
-    case OPTION_JSON:
+    case WEIR_CLI_JSON:
       options->json = true;
       return true;
-    case OPTION_DEADLINE:
+    case WEIR_CLI_DEADLINE:
       return weir_cli_read_duration("--deadline", value, &options->limiter.deadline_us);
-    case OPTION_CLOCK_ERROR:
+    case WEIR_CLI_CLOCK_ERROR:
       return weir_cli_read_duration("--clock-error", value, &options->limiter.clock_error_us);
-    case OPTION_PROCESSES:
+    case WEIR_CLI_PROCESSES:
       return weir_cli_read_processes(value, &options->limiter.processes);
-    case OPTION_NO_LOCAL_DENIAL:
+    case WEIR_CLI_NO_LOCAL_DENIAL:
       options->limiter.flags |= WEIR_NO_LOCAL_DENIAL;
       return true;
-    case OPTION_NO_CACHED_CELLS:
+    case WEIR_CLI_NO_CACHED_CELLS:
       options->limiter.flags |= WEIR_NO_CACHED_CELLS;
       return true;
-    case OPTION_NO_COMBINING:
+    case WEIR_CLI_NO_COMBINING:
       options->limiter.flags |= WEIR_NO_COMBINING;
       return true;
-    case OPTION_NO_LEASES:
+    case WEIR_CLI_NO_LEASES:
       options->limiter.flags |= WEIR_NO_LEASES;
       return true;
-    default: /* 'h': the only other one there is */
+    case WEIR_CLI_QUIET:
+      options->quiet = true;
+      return true;
+    case WEIR_CLI_HELP:
       options->help = true;
       return true;
   }
+  return false;
 }
 
 /* An empty variable counts as unset. */
@@ -201,46 +122,97 @@ static const char *environment(const char *name, const char *otherwise) {
   return value != NULL && value[0] != '\0' ? value : otherwise;
 }
 
-static unsigned bit_of(int id) {
-  switch (id) {
-    case OPTION_COST:
-      return WEIR_CLI_COST;
-    case OPTION_UP_TO:
-      return WEIR_CLI_UP_TO;
-    case OPTION_WAIT:
-      return WEIR_CLI_WAIT;
-    case OPTION_AT:
-      return WEIR_CLI_AT;
-    case OPTION_PLOT:
-      return WEIR_CLI_PLOT;
-    case OPTION_PLOT_KEY:
-    case OPTION_GENERATE:
-    case OPTION_ATTACK:
-    case OPTION_FORMAT:
-    case OPTION_KEY:
-      return WEIR_CLI_SIMULATION;
-    case OPTION_THREADS:
-    case OPTION_KEYS:
-    case OPTION_HOT:
-    case OPTION_ZIPF:
-    case OPTION_BATCH:
-    case OPTION_DURATION:
-    case OPTION_ROUNDS:
-    case OPTION_BASELINE:
-      return WEIR_CLI_BENCH;
-    default:
-      return 0; /* every command knows it */
+bool weir_cli_given(const weir_cli_options *options, enum weir_cli_option id) {
+  return options->given >> id & 1;
+}
+
+/* What is said of an option shows no value, and nothing that no option's name can hold: it may be a
+ * secret. `name` follows the dashes. */
+typedef struct shown_name {
+  char text[48];
+} shown_name;
+
+static shown_name show_name(const char *name) {
+  enum { SHOWN_MOST = 40 };
+  static const char accepted[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
+  shown_name shown;
+  size_t length = strspn(name, accepted);
+  if (length > SHOWN_MOST) length = SHOWN_MOST;
+  bool whole = name[length] == '\0' || name[length] == '=';
+  snprintf(shown.text, sizeof shown.text, "--%.*s%s", (int)length, name, whole ? "" : "...");
+  return shown;
+}
+
+static void refuse_name(const weir_cli_command *command, const char *name, size_t length) {
+  const char *nearest = weir_cli_option_nearest(command, name, length);
+  if (weir_cli_option_find(NULL, name, length) != NULL)
+    weir_cli_error("%s takes no %s" SEE_HELP, command->name, show_name(name).text, command->name);
+  else if (nearest != NULL)
+    weir_cli_error("unknown option \"%s\": did you mean --%s? See \"weir help %s\"",
+                   show_name(name).text, nearest, command->name);
+  else
+    weir_cli_error("unknown option \"%s\"" SEE_HELP, show_name(name).text, command->name);
+}
+
+typedef struct argument_line {
+  int count, next;
+  char **list;
+} argument_line;
+
+/* `name` follows "--" and may hold "=VALUE". */
+static bool read_long(const weir_cli_command *command, const char *name, argument_line *line,
+                      weir_cli_options *options) {
+  size_t length = strcspn(name, "=");
+  const char *value = name[length] == '=' ? name + length + 1 : NULL;
+  const weir_cli_option_row *row = weir_cli_option_find(command, name, length);
+  if (row == NULL) {
+    refuse_name(command, name, length);
+    return false;
   }
+  if (row->value == NULL && value != NULL) {
+    weir_cli_error("--%s takes no value" SEE_HELP, row->name, command->name);
+    return false;
+  }
+  if (row->value != NULL && value == NULL) {
+    if (line->next == line->count) {
+      weir_cli_error("--%s needs a value" SEE_HELP, row->name, command->name);
+      return false;
+    }
+    value = line->list[line->next++];
+  }
+  options->given |= UINT64_C(1) << row->id;
+  return apply(row->id, value, options);
 }
 
-static const char *name_of(int id) {
-  const struct option *option = all_options;
-  while (option->val != id)
-    option++;
-  return option->name;
+/* "-h" is the only short one. */
+static bool read_short(const weir_cli_command *command, const char *letters,
+                       weir_cli_options *options) {
+  if (strcmp(letters, "h") == 0) return apply(WEIR_CLI_HELP, NULL, options);
+  weir_cli_error("unknown option \"-%c\"" SEE_HELP, letters[0], command->name);
+  return false;
 }
 
-bool weir_cli_options_parse(int argc, char **argv, unsigned known, weir_cli_options *options) {
+static bool read_all(const weir_cli_command *command, argument_line *line,
+                     weir_cli_options *options) {
+  bool ended = false; /* by "--" */
+  while (line->next < line->count) {
+    char *element = line->list[line->next++];
+    bool good = true;
+    if (ended || element[0] != '-' || element[1] == '\0')
+      line->list[1 + options->argument_count++] = element;
+    else if (strcmp(element, "--") == 0)
+      ended = true;
+    else if (element[1] == '-')
+      good = read_long(command, element + 2, line, options);
+    else
+      good = read_short(command, element + 1, options);
+    if (!good) return false;
+  }
+  return true;
+}
+
+bool weir_cli_options_parse(int argc, char **argv, const weir_cli_command *command,
+                            weir_cli_options *options) {
   *options = (weir_cli_options){
       .store = environment("WEIR_STORE", NULL),
       .rule = environment("WEIR_RULE", NULL),
@@ -251,26 +223,17 @@ bool weir_cli_options_parse(int argc, char **argv, unsigned known, weir_cli_opti
       .batch = 1,
       .rounds = 5,
       .duration_us = 5000000,
+      .arguments = argv + 1,
       .limiter = {.size = sizeof(weir_limiter_options), .fallback = WEIR_FALLBACK_NONE}};
-  opterr = 0;
-  int id;
-  while ((id = getopt_long(argc, argv, ":h", all_options, NULL)) != -1) {
-    if (id == '?' || id == ':') return refuse(id, argv[optind - 1]);
-    if (bit_of(id) & ~known) {
-      weir_cli_error("%s takes no --%s" SEE_HELP, argv[0], name_of(id));
-      return false;
-    }
-    if (!apply(id, optarg, options)) return false;
-    options->given |= bit_of(id);
-  }
-  if (options->store_count > 1 && !(known & WEIR_CLI_BENCH)) {
-    weir_cli_error("%s takes one --store" SEE_HELP, argv[0]);
+  argument_line line = {.count = argc, .next = 1, .list = argv};
+  if (!read_all(command, &line, options)) return false;
+  bool bench = command == &weir_cli_commands[WEIR_CLI_BENCH];
+  if (options->store_count > 1 && !bench) {
+    weir_cli_error("%s takes one --store" SEE_HELP, command->name, command->name);
     return false;
   }
   options->store_given = options->store != NULL;
   if (!options->store_given) options->store = "memory:";
   if (options->store_count == 0) options->stores[options->store_count++] = options->store;
-  options->arguments = argv + optind;
-  options->argument_count = argc - optind;
   return true;
 }

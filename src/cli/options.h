@@ -9,19 +9,9 @@
 
 #include "access_log.h"
 #include "bench/bench.h"
+#include "table.h"
 
 enum { WEIR_CLI_COSTS_MOST = 8, WEIR_CLI_RULES_MOST = 16, WEIR_CLI_STORES_MOST = 8 };
-
-/* Options that not every command knows. */
-enum weir_cli_option {
-  WEIR_CLI_COST = 1 << 0,
-  WEIR_CLI_UP_TO = 1 << 1,
-  WEIR_CLI_WAIT = 1 << 2,
-  WEIR_CLI_AT = 1 << 3,
-  WEIR_CLI_SIMULATION = 1 << 4, /* all that only simulate knows */
-  WEIR_CLI_PLOT = 1 << 5,
-  WEIR_CLI_BENCH = 1 << 6 /* all that only bench knows */
-};
 
 typedef enum weir_cli_format {
   WEIR_CLI_FORMAT_AUTO,
@@ -39,7 +29,7 @@ typedef struct weir_cli_options {
   size_t rule_count;
   int64_t costs[WEIR_CLI_COSTS_MOST];
   int cost_count; /* 1: for every rule */
-  unsigned given; /* enum weir_cli_option */
+  uint64_t given; /* weir_cli_given() reads it */
   int64_t wait_us;
   int64_t at_us;
   const char *plot;     /* NULL: none */
@@ -53,14 +43,19 @@ typedef struct weir_cli_options {
   weir_bench_pattern pattern;
   bool baseline;
   bool json;
+  bool quiet;
   bool help;
   weir_limiter_options limiter;
   char **arguments; /* what is no option */
   int argument_count;
 } weir_cli_options;
 
-/* Reads argv[1] and on, with defaults from WEIR_STORE and WEIR_RULE; argv[0] is the command's name.
- * `known`: which of enum weir_cli_option the command knows. False after one line on stderr. */
-bool weir_cli_options_parse(int argc, char **argv, unsigned known, weir_cli_options *options);
+/* Reads argv[1] and on, with defaults from WEIR_STORE and WEIR_RULE, and moves what is no option
+ * together in argv. Names are written out: no beginning of one is accepted. False after one line on
+ * stderr. */
+bool weir_cli_options_parse(int argc, char **argv, const weir_cli_command *command,
+                            weir_cli_options *options);
+
+bool weir_cli_given(const weir_cli_options *options, enum weir_cli_option id);
 
 #endif

@@ -14,8 +14,9 @@ static int64_t monotonic_ms(void) {
   return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-void weir_cli_progress_begin(weir_cli_progress *progress) {
-  *progress = (weir_cli_progress){.enabled = isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO)};
+void weir_cli_progress_begin(weir_cli_progress *progress, bool quiet) {
+  *progress =
+      (weir_cli_progress){.enabled = !quiet && isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO)};
   if (!progress->enabled) return;
   progress->begin_ms = monotonic_ms();
   progress->next_ms = progress->begin_ms + FIRST_AFTER_MS;

@@ -12,8 +12,9 @@ typedef struct weir_cli_progress {
   int64_t next_ms;
 } weir_cli_progress;
 
-/* Silent unless stderr is a terminal and stdout is none: there, the results themselves show. */
-void weir_cli_progress_begin(weir_cli_progress *progress);
+/* Silent when `quiet`, and unless stderr is a terminal and stdout is none: there, the results
+ * themselves show. */
+void weir_cli_progress_begin(weir_cli_progress *progress, bool quiet);
 void weir_cli_progress_update(weir_cli_progress *progress, uint64_t lines_done);
 void weir_cli_progress_end(weir_cli_progress *progress);
 

@@ -21,7 +21,7 @@ typedef struct replay {
   const char *name; /* of the file, for messages */
   weir_trace_file *file;
   weir_cli_session session;
-  bool json;
+  bool json, quiet;
   int64_t now_us; /* the trace's own clock */
   uint64_t line;  /* the number of the line under way, from 1 */
   weir_message message;
@@ -87,7 +87,7 @@ static weir_status replay_lines(replay *run, weir_cli_progress *progress) {
 
 static int replay_all(replay *run) {
   weir_cli_progress progress;
-  weir_cli_progress_begin(&progress);
+  weir_cli_progress_begin(&progress, run->quiet);
   weir_status status = replay_lines(run, &progress);
   weir_cli_progress_end(&progress);
   if (!weir_cli_flush()) return WEIR_EXIT_NO_DECISION;
@@ -96,7 +96,9 @@ static int replay_all(replay *run) {
 
 int weir_cli_replay(const weir_cli_options *options) {
   const char *path = options->argument_count > 0 ? options->arguments[0] : "-";
-  replay run = {.name = strcmp(path, "-") == 0 ? "stdin" : path, .json = options->json};
+  replay run = {.name = strcmp(path, "-") == 0 ? "stdin" : path,
+                .json = options->json,
+                .quiet = options->quiet};
   run.file = weir_trace_file_open(path, &run.message);
   if (run.file == NULL) {
     weir_cli_error("%s: %s", weir_cli_show(run.name).text, run.message.text);

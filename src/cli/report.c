@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "colour.h"
+
 void weir_cli_error(const char *format, ...) {
   char text[2 * WEIR_MESSAGE_BYTES];
   va_list arguments;
@@ -13,7 +15,8 @@ void weir_cli_error(const char *format, ...) {
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
 
-  fputs("weir: ", stderr);
+  fprintf(stderr, "%sweir:%s ", weir_cli_colour_on(stderr, WEIR_CLI_RED),
+          weir_cli_colour_on(stderr, WEIR_CLI_PLAIN));
   for (const char *c = text; *c != '\0'; c++) {
     unsigned char byte = (unsigned char)*c;
     if (byte < 0x20 || byte >= 0x7f)

@@ -18,7 +18,8 @@ weir_status weir_cli_session_open(const weir_cli_options *options,
     return status;
   }
   const char *warning;
-  for (size_t i = 0; (warning = weir_limiter_warning_at(session->limiter, i)) != NULL; i++)
+  for (size_t i = 0;
+       !options->quiet && (warning = weir_limiter_warning_at(session->limiter, i)) != NULL; i++)
     weir_cli_error("warning: %s", warning);
   return WEIR_OK;
 }

@@ -11,8 +11,8 @@ typedef struct weir_cli_session {
   weir_limiter *limiter;
 } weir_cli_session;
 
-/* Connects to nothing yet; prints what the limiter warns of to stderr. The limiter leases nothing.
- * On error, which is the library's, nothing is left open. */
+/* Connects to nothing yet; prints what the limiter warns of to stderr, unless --quiet. The limiter
+ * leases nothing. On error, which is the library's, nothing is left open. */
 weir_status weir_cli_session_open(const weir_cli_options *options,
                                   const weir_limiter_options *limiter_options,
                                   weir_cli_session *session, weir_message *message);

@@ -49,7 +49,7 @@ static int run_trace(const weir_cli_options *options, weir_simulation *simulatio
                      weir_cli_input *input) {
   weir_message message = {""};
   weir_cli_progress progress;
-  weir_cli_progress_begin(&progress);
+  weir_cli_progress_begin(&progress, options->quiet);
   weir_status status = feed(simulation, input, &progress, &message);
   weir_cli_progress_end(&progress);
   if (status != WEIR_OK) return fail_line(input, status, &message);

@@ -63,7 +63,8 @@ static weir_status decide(const weir_cli_options *options, const weir_cli_reques
       .key_length = request->key_length,
       .cost = request->cost,
       .costs = request->costs,
-      .flags = flags | (options->given & WEIR_CLI_UP_TO ? (unsigned)WEIR_REQUEST_UP_TO : 0U),
+      .flags =
+          flags | (weir_cli_given(options, WEIR_CLI_UP_TO) ? (unsigned)WEIR_REQUEST_UP_TO : 0U),
   };
   weir_status status = weir_limiter_decide(limiter, &one, 1, message);
   *decision = one.decision;
@@ -72,7 +73,7 @@ static weir_status decide(const weir_cli_options *options, const weir_cli_reques
 
 static weir_status ask_take(const weir_cli_options *options, const weir_cli_request *request,
                             weir_limiter *limiter, weir_decision *decision, weir_message *message) {
-  if (options->given & WEIR_CLI_WAIT)
+  if (weir_cli_given(options, WEIR_CLI_WAIT))
     return weir_limiter_wait(limiter, request->key, request->key_length, request->cost,
                              options->wait_us, decision, message);
   return decide(options, request, limiter, 0, decision, message);
@@ -86,8 +87,10 @@ static weir_status ask_peek(const weir_cli_options *options, const weir_cli_requ
 static bool print_decision(const weir_cli_options *options, const weir_cli_request *request,
                            const weir_decision *decision) {
   bool several_rules = strchr(options->rule, ';') != NULL;
+  if (options->quiet) return true;
   if (!options->json)
-    weir_cli_decision_text(stdout, decision, several_rules, options->given & WEIR_CLI_UP_TO);
+    weir_cli_decision_text(stdout, decision, several_rules,
+                           weir_cli_given(options, WEIR_CLI_UP_TO));
   else if (!weir_cli_decision_json(stdout, request, decision)) {
     weir_cli_fail("", WEIR_NO_MEMORY, &(weir_message){{0}});
     return false;
@@ -106,8 +109,8 @@ static int run_decision(const weir_cli_options *options, ask_function *ask) {
 }
 
 int weir_cli_take(const weir_cli_options *options) {
-  bool waits = options->given & WEIR_CLI_WAIT;
-  if (waits && (options->cost_count > 1 || options->given & WEIR_CLI_UP_TO)) {
+  bool waits = weir_cli_given(options, WEIR_CLI_WAIT);
+  if (waits && (options->cost_count > 1 || weir_cli_given(options, WEIR_CLI_UP_TO))) {
     weir_cli_error("--wait needs one cost for every rule, and all of it: leave out %s",
                    options->cost_count > 1 ? "the list of costs" : "--up-to");
     return WEIR_EXIT_USAGE;
@@ -134,7 +137,7 @@ static weir_status ask_refund(const weir_cli_options *options, const weir_cli_re
   *decision = (weir_decision){
       .allowed = true,
       .cost = request->cost,
-      .at_us = options->given & WEIR_CLI_AT ? options->at_us : real_time_us(),
+      .at_us = weir_cli_given(options, WEIR_CLI_AT) ? options->at_us : real_time_us(),
   };
   return weir_limiter_refund(limiter, request->key, request->key_length, request->cost, decision,
                              message);
@@ -152,7 +155,7 @@ static int run_change(const weir_cli_options *options, ask_function *ask, const 
   weir_cli_request request;
   weir_decision decision;
   int exit_status = run(options, ask, &request, &decision);
-  if (exit_status != 0) return exit_status;
+  if (exit_status != 0 || options->quiet) return exit_status;
   if (!options->json)
     printf("%s\n", done);
   else if (!weir_cli_done_json(stdout, &request, done))

@@ -4,6 +4,7 @@
 
 #include <weir/backend.h>
 #include <weir/duration.h>
+#include <weir/word.h>
 
 #include "rule/parse.h"
 
@@ -128,6 +129,18 @@ static void list_options(weir_rule_kind kind, char list[WEIR_RULE_LIST_BYTES]) {
       weir_rule_list(list, options[i].name, options[i].needs_value ? "=" : "", i + 1 == last);
 }
 
+/* NULL where none is. */
+static const char *nearest_option(weir_rule_piece name, weir_rule_kind kind) {
+  const char *nearest = NULL;
+  size_t distance = WEIR_WORD_FAR;
+  for (size_t i = 0; i < OPTION_COUNT; i++) {
+    if (!belongs(&options[i], kind)) continue;
+    if (weir_word_nearer(name.text, name.length, options[i].name, &distance))
+      nearest = options[i].name;
+  }
+  return nearest;
+}
+
 /* `option` is NULL where no algorithm has one of this name. */
 static weir_status refuse_option(weir_rule_piece name, const struct option *option,
                                  const weir_rule *rule, weir_message *message) {
@@ -136,8 +149,10 @@ static weir_status refuse_option(weir_rule_piece name, const struct option *opti
   list_options(rule->kind, accepted);
   const char *kind = weir_rule_kind_name(rule->kind);
   if (option == NULL) {
-    weir_message_set(message, "unknown option \"%.*s\": %s accepts %s", WEIR_RULE_SHOW(name), kind,
-                     accepted);
+    const char *nearest = nearest_option(name, rule->kind);
+    weir_message_set(message, "unknown option \"%.*s\": %s accepts %s%s%s", WEIR_RULE_SHOW(name),
+                     kind, accepted, nearest != NULL ? "; the nearest is " : "",
+                     nearest != NULL ? nearest : "");
   } else {
     weir_rule_list_kinds(owners_of(option), owners);
     weir_message_set(message, "option %s belongs to %s: %s accepts %s", option->name, owners, kind,

@@ -5,6 +5,7 @@
 
 #include <weir/backend.h>
 #include <weir/duration.h>
+#include <weir/word.h>
 
 #include "rule/parse.h"
 
@@ -27,16 +28,21 @@ static bool may_be_a_name(weir_rule_piece word) {
 
 static weir_status read_kind(weir_rule_piece word, weir_rule *rule, weir_message *message) {
   char accepted[WEIR_RULE_LIST_BYTES];
+  const char *nearest = NULL;
+  size_t distance = WEIR_WORD_FAR;
   for (unsigned kind = 0; kind < WEIR_RULE_KINDS; kind++) {
     weir_rule_kind tried = (weir_rule_kind)kind;
+    if (weir_word_nearer(word.text, word.length, weir_rule_kind_name(tried), &distance))
+      nearest = weir_rule_kind_name(tried);
     if (!weir_rule_piece_is(word, weir_rule_kind_name(tried))) continue;
     *rule = (weir_rule){.kind = tried, .cells = weir_rule_default_cells(tried)};
     return WEIR_OK;
   }
   weir_rule_list_kinds((1U << WEIR_RULE_KINDS) - 1, accepted);
   if (may_be_a_name(word))
-    weir_message_set(message, "unknown algorithm \"%.*s\": accepted are %s", WEIR_RULE_SHOW(word),
-                     accepted);
+    weir_message_set(message, "unknown algorithm \"%.*s\": accepted are %s%s%s",
+                     WEIR_RULE_SHOW(word), accepted, nearest != NULL ? "; the nearest is " : "",
+                     nearest != NULL ? nearest : "");
   else
     weir_message_set(message, "no algorithm that is known: accepted are %s", accepted);
   return WEIR_BAD_RULE;

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <weir/word.h>
+
 enum { SCHEME_SHOWN_MOST = 20 };
 
 bool weir_url_cut(weir_url_piece *rest, char separator, weir_url_piece *prefix) {
@@ -117,6 +119,8 @@ static bool is_shown_scheme(weir_url_piece name) {
 static weir_status find_scheme(weir_url_reader *reader, weir_url_piece name,
                                const weir_backend *const *backends) {
   char list[WEIR_URL_LIST_BYTES] = "";
+  const char *nearest = NULL;
+  size_t distance = WEIR_WORD_FAR;
   for (; *backends != NULL; backends++) {
     for (const weir_scheme *scheme = (*backends)->schemes; scheme->name != NULL; scheme++) {
       if (strlen(scheme->name) == name.length &&
@@ -127,11 +131,13 @@ static weir_status find_scheme(weir_url_reader *reader, weir_url_piece name,
         return WEIR_OK;
       }
       weir_url_list(list, scheme->name);
+      if (weir_word_nearer(name.text, name.length, scheme->name, &distance)) nearest = scheme->name;
     }
   }
   if (is_shown_scheme(name))
-    weir_message_set(reader->message, "unknown scheme \"%.*s\": accepted are %s", (int)name.length,
-                     name.text, list);
+    weir_message_set(reader->message, "unknown scheme \"%.*s\": accepted are %s%s%s",
+                     (int)name.length, name.text, list, nearest != NULL ? "; the nearest is " : "",
+                     nearest != NULL ? nearest : "");
   else
     weir_message_set(reader->message, "no scheme that is known: accepted are %s", list);
   return WEIR_BAD_URL;

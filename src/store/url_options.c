@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <weir/duration.h>
+#include <weir/word.h>
 
 #include "store/url.h"
 
@@ -25,6 +26,23 @@ static bool is_shown_name(const char *name, bool has_value) {
          strspn(name, "abcdefghijklmnopqrstuvwxyz-_") == strlen(name);
 }
 
+static void refuse_name(weir_url_reader *reader, const char *name, bool shown) {
+  char list[WEIR_URL_LIST_BYTES] = "";
+  const char *nearest = NULL;
+  size_t distance = WEIR_WORD_FAR;
+  const char *const *const sources[] = {common_options, reader->parsed->backend->options};
+  for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+    for (const char *const *word = sources[i]; *word != NULL; word++) {
+      weir_url_list(list, *word);
+      if (weir_word_nearer(name, strlen(name), *word, &distance)) nearest = *word;
+    }
+  }
+  if (!shown) nearest = NULL;
+  weir_message_set(reader->message, "unknown option%s%s%s: %s accepts %s%s%s", shown ? " \"" : "",
+                   shown ? name : "", shown ? "\"" : "", reader->scheme->name, list,
+                   nearest != NULL ? "; the nearest is " : "", nearest != NULL ? nearest : "");
+}
+
 static weir_status check_name(weir_url_reader *reader, const char *name, bool has_value) {
   const weir_parsed_url *parsed = reader->parsed;
   if (weir_url_find(&parsed->url, name) != NULL) {
@@ -32,14 +50,7 @@ static weir_status check_name(weir_url_reader *reader, const char *name, bool ha
     return WEIR_BAD_URL;
   }
   if (is_listed(common_options, name) || is_listed(parsed->backend->options, name)) return WEIR_OK;
-  char list[WEIR_URL_LIST_BYTES] = "";
-  for (const char *const *word = common_options; *word != NULL; word++)
-    weir_url_list(list, *word);
-  for (const char *const *word = parsed->backend->options; *word != NULL; word++)
-    weir_url_list(list, *word);
-  bool shown = is_shown_name(name, has_value);
-  weir_message_set(reader->message, "unknown option%s%s%s: %s accepts %s", shown ? " \"" : "",
-                   shown ? name : "", shown ? "\"" : "", reader->scheme->name, list);
+  refuse_name(reader, name, is_shown_name(name, has_value));
   return WEIR_BAD_URL;
 }
 

@@ -10,7 +10,8 @@ from program import RULE, ProgramTest, run
 class Commands(ProgramTest):
     def test_a_command_is_needed(self):
         self.assert_refused(run(), "no command", "weir help")
-        self.assert_refused(run("tke", "k"), '"tke"', "take, peek, refund, reset, replay", "weir help")
+        self.assert_refused(run("tke", "k"), '"tke"', "did you mean take?", "weir help")
+        self.assert_refused(run("acquire"), '"acquire"', "take, peek, refund, reset, replay", "weir help")
         self.assert_refused(run(""), '""')
 
     def test_exactly_one_key_is_needed(self):
@@ -20,6 +21,7 @@ class Commands(ProgramTest):
             self.assert_refused(run(command, "--rule", RULE, ""), "KEY is empty")
         self.assert_refused(run("replay", "--rule", RULE, "-", "x"), '"x"', "one FILE")
         self.assert_refused(run("help", "me"), '"me"')
+        self.assert_refused(run("help", "take", "peek"), '"peek"', "one command")
         self.assert_refused(run("version", "2"), '"2"')
 
     def test_a_rule_is_needed(self):
@@ -42,6 +44,26 @@ class Commands(ProgramTest):
         self.assert_refused(run("peek", "--wait", "1s", "k"), "peek takes no --wait")
         self.assert_refused(run("refund", "--up-to", "k"), "refund takes no --up-to")
         self.assert_refused(run("take", "--at", "1", "k"), "take takes no --at")
+
+    def test_an_option_is_written_out(self):
+        self.assert_refused(run("take", "--sto", "memory:", "k"), '"--sto"', "did you mean --store?")
+        self.assert_refused(run("take", "--no-local", "k"), '"--no-local"')
+        self.assert_refused(run("take", "-hq", "k"), '"-h"')
+        self.assert_refused(run("take", "--", "--rule", "k"), '"k"', "one KEY")
+
+    def test_the_nearest_word_is_named(self):
+        for typed, meant in (("--stroe", "--store"), ("--JSON", "--json"), ("--dedline", "--deadline")):
+            self.assert_refused(run("take", typed, "x", "k"), f'"{typed}"', f"did you mean {meant}?", "weir help take")
+        self.assert_refused(run("take", "--rule", "slidng-window:1/1m", "k"), "the nearest is sliding-window")
+        self.assert_refused(run("take", "--rule", "quota:1/1m,leese=1s", "k"), "the nearest is lease")
+        self.assert_refused(run("take", "--rule", RULE, "--store", "redsi://h", "k"), "the nearest is redis")
+        self.assert_refused(run("take", "--rule", RULE, "--store", "memory:?kyes=1", "k"), "the nearest is keys")
+        for arguments in (["take", "--xyzzy", "k"], ["take", "--rule", "x:1/1m", "k"]):
+            self.assertNotIn(b"mean", run(*arguments).stderr)
+            self.assertNotIn(b"nearest", run(*arguments).stderr)
+
+    def test_silence_is_no_json(self):
+        self.assert_refused(run("take", "--quiet", "--json", "--rule", RULE, "k"), "--quiet and --json")
 
     def test_a_mistyped_option_does_not_show_its_value(self):
         result = run("take", "--stroe=redis://user:secret@host", "k")

@@ -41,8 +41,8 @@ class Text(ProgramTest):
         self.assertTrue(result.stdout.startswith(b"allowed "), result.stdout)
 
     def test_help_and_version_go_to_stdout(self):
-        for command in (["help"], ["--help"], ["take", "--help"], ["replay", "-h"]):
-            self.assert_output(run(*command), 0, rb"\Ausage: weir COMMAND")
+        for command in (["help"], ["--help"], ["-h"]):
+            self.assert_output(run(*command), 0, rb"usage: weir COMMAND")
         for command in ("version", "--version"):
             self.assert_output(run(command), 0, rb"\Aweir [0-9]+\.[0-9]+\.[0-9]+\n\Z")
 

@@ -1,0 +1,28 @@
+/* Words that were probably mistyped: "fixed-windw" for "fixed-window". */
+#ifndef WEIR_WORD_H
+#define WEIR_WORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <weir/export.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a search for the nearest word begins with. */
+#define WEIR_WORD_FAR ((size_t)-1)
+
+/* Whether `word` is nearer to the text than *distance, which then becomes its own; the nearest of
+ * several is the last that was. A distance is how many bytes were left out, added, put in the place
+ * of others or swapped with their neighbour. A word is never near of which more than a third would
+ * have been mistyped, nor one that is longer than 32 bytes. Upper and lower case are the same. */
+WEIR_EXPORT bool weir_word_nearer(const char *text, size_t length, const char *word,
+                                  size_t *distance);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

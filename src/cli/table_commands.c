@@ -1,0 +1,145 @@
+/* The commands, and what is said of each. */
+#include <string.h>
+
+#include <weir/word.h>
+
+#include "table.h"
+
+static const char exits_of_decision[] = "0 allowed, 1 denied, 2 wrong arguments, 3 no decision\n";
+static const char exits_of_change[] = "0 done, 2 wrong arguments, 3 not done\n";
+static const char exits_of_work[] =
+    "0 done, 2 wrong arguments or input, 3 no decision or lost output\n";
+
+const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
+    [WEIR_CLI_TAKE] =
+        {
+            .name = "take",
+            .argument = "KEY",
+            .argument_needed = true,
+            .store_needed = true,
+            .summary = "decide one request for KEY and charge it if it is allowed",
+            .examples =
+                "weir take --store memcached://cache1 --rule sliding-window:100/1m alice\n"
+                "weir take --rule leaky-bucket:10/1s,queue=50 --wait 3s alice && run-the-job\n"
+                "weir take --rule 'fixed-window:5/1s;fixed-window:9000/1h' --cost 1,20 alice\n",
+            .details =
+                "The decision is one line on standard output, and the exit status. Without a\n"
+                "decision there is no output: a store that is away is never taken for a denial.\n"
+                "KEY is any bytes that a shell can pass, one or more.\n",
+            .exits = exits_of_decision,
+        },
+    [WEIR_CLI_PEEK] =
+        {
+            .name = "peek",
+            .argument = "KEY",
+            .argument_needed = true,
+            .store_needed = true,
+            .summary = "say what take would decide for KEY; change nothing",
+            .examples = "weir peek --store memcached://cache1 --rule sliding-window:100/1m alice\n"
+                        "weir peek --rule token-bucket:100/1m --cost 20 --json alice\n",
+            .details = "Answers and exits as take does, and charges nothing.\n",
+            .exits = exits_of_decision,
+        },
+    [WEIR_CLI_REFUND] =
+        {
+            .name = "refund",
+            .argument = "KEY",
+            .argument_needed = true,
+            .store_needed = true,
+            .summary = "give back what an allowed take has charged to KEY",
+            .examples = "weir refund --store redis://cache1 --rule quota:100/1d --cost 2 alice\n"
+                        "weir refund --rule quota:100/1d --at 1764028800123456 alice\n",
+            .details =
+                "Windows and quotas get it back where it came from; a token bucket gets what it\n"
+                "has not refilled since; a leaky bucket and a sliding log get nothing. More than\n"
+                "is charged is refused, with exit status 2.\n",
+            .exits = exits_of_change,
+        },
+    [WEIR_CLI_RESET] =
+        {
+            .name = "reset",
+            .argument = "KEY",
+            .argument_needed = true,
+            .store_needed = true,
+            .summary = "forget what was charged to KEY under these rules",
+            .examples = "weir reset --store redis://cache1 --rule quota:100/1d alice\n",
+            .details = "Counters of other rules and other keys stay as they are.\n",
+            .exits = exits_of_change,
+        },
+    [WEIR_CLI_REPLAY] =
+        {
+            .name = "replay",
+            .argument = "[FILE]",
+            .summary = "decide every line of a trace, on the trace's own clock",
+            .examples = "weir replay --rule 'sliding-window:20/1m,cells=16' trace.txt.gz\n"
+                        "printf '0 a 9\\n1000 a\\n' | weir replay --rule fixed-window:10/1m\n",
+            .details =
+                "FILE holds lines \"TIME_MS KEY [COST]\", plain or gzip; without one, or with\n"
+                "-, they come from standard input. Each line gives one, with tabs between\n"
+                "time, key, cost, decision, limit, remaining, and in microseconds the waits\n"
+                "until a retry succeeds, until nothing counts any more, and before acting.\n"
+                "The first line that is wrong, or has no decision, ends it.\n",
+            .exits = exits_of_work,
+        },
+    [WEIR_CLI_SIMULATE] =
+        {
+            .name = "simulate",
+            .argument = "[FILE]",
+            .summary = "hold rules against an exact window on a trace or an access log",
+            .examples =
+                "weir simulate --rule sliding-window:20/1m --rule token-bucket:20/1m access.log\n"
+                "weir simulate --rule fixed-window:20/1m --generate bursts:keys=50,load=150\n"
+                "weir simulate --rule sliding-window:20/1m --attack\n",
+            .details =
+                "Runs each rule by itself on the same requests, on their own time, and says\n"
+                "how its decisions differ from those of an exact window, who would have been\n"
+                "denied, and what it costs. No server is asked. Malformed lines are counted\n"
+                "and left out.\n",
+            .exits = exits_of_work,
+        },
+    [WEIR_CLI_BENCH] =
+        {
+            .name = "bench",
+            .argument = NULL,
+            .summary = "compare stores: the same decisions on each, in turns",
+            .examples =
+                "weir bench --store memcached://cache1 --store redis://cache2 \\\n"
+                "  --rule sliding-window:100/1m --threads 8 --baseline\n"
+                "weir bench --rule token-bucket:100/1s --processes 4 --hot --duration 10s\n",
+            .details =
+                "Prints the median of each figure over the turns. The raw loop of --baseline is\n"
+                "as many threads that send one increment each and wait for the reply.\n",
+            .exits = exits_of_work,
+        },
+    [WEIR_CLI_DOCTOR] =
+        {
+            .name = "doctor",
+            .argument = NULL,
+            .summary = "say what a store allows, and what cannot be promised on it",
+            .examples = "weir doctor --store memcached://cache1\n"
+                        "weir doctor --store 'redis://cache1?namespace=shop' \\\n"
+                        "  --rule fixed-window:100/1m\n",
+            .details = "Tries what a limiter may ever ask for, on keys of its own, which it "
+                       "deletes. With\n"
+                       "--rule it tries what that rule needs, and no more.\n",
+            .exits = "0 no fault, 2 wrong arguments, 3 a fault was found or no answer\n",
+        },
+};
+
+const weir_cli_command *weir_cli_command_find(const char *name) {
+  for (size_t i = 0; i < WEIR_CLI_COMMANDS; i++)
+    if (strcmp(name, weir_cli_commands[i].name) == 0) return &weir_cli_commands[i];
+  return NULL;
+}
+
+const char *weir_cli_command_nearest(const char *name) {
+  static const char *const others[] = {"help", "version"};
+  const char *nearest = NULL;
+  size_t distance = WEIR_WORD_FAR;
+  for (size_t i = 0; i < WEIR_CLI_COMMANDS; i++)
+    if (weir_word_nearer(name, strlen(name), weir_cli_commands[i].name, &distance))
+      nearest = weir_cli_commands[i].name;
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    if (weir_word_nearer(name, strlen(name), others[i], &distance)) nearest = others[i];
+  return nearest;
+}

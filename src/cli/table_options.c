@@ -1,0 +1,125 @@
+/* The options: whose they are, and what is said of each. option_values.c says which values they
+ * take. */
+#include <string.h>
+
+#include <weir/word.h>
+
+#include "table.h"
+
+enum {
+  TAKE = 1 << WEIR_CLI_TAKE,
+  PEEK = 1 << WEIR_CLI_PEEK,
+  REFUND = 1 << WEIR_CLI_REFUND,
+  RESET = 1 << WEIR_CLI_RESET,
+  REPLAY = 1 << WEIR_CLI_REPLAY,
+  SIMULATE = 1 << WEIR_CLI_SIMULATE,
+  BENCH = 1 << WEIR_CLI_BENCH,
+  DOCTOR = 1 << WEIR_CLI_DOCTOR,
+  ONE_KEY = TAKE | PEEK | REFUND | RESET,
+  ALL = (1 << WEIR_CLI_COMMANDS) - 1
+};
+
+#define SCHEMES \
+  "memory: memcached:// memcached+unix:// memcacheds:// redis:// redis+unix:// rediss://"
+#define ALGORITHMS "fixed-window: sliding-window: sliding-log: quota: token-bucket: leaky-bucket:"
+
+const weir_cli_option_row weir_cli_options_known[] = {
+    {WEIR_CLI_STORE, "store", "URL", ONE_KEY, "where counts live (default: $WEIR_STORE)", SCHEMES},
+    {WEIR_CLI_STORE, "store", "URL", REPLAY | DOCTOR,
+     "where counts live (default: $WEIR_STORE, else memory:)", SCHEMES},
+    {WEIR_CLI_STORE, "store", "URL", SIMULATE, "accepted, and plays no part", SCHEMES},
+    {WEIR_CLI_STORE, "store", "URL", BENCH,
+     "what is compared, up to 8 times\n(default: $WEIR_STORE, else memory:)", SCHEMES},
+    {WEIR_CLI_RULE, "rule", "RULE", ONE_KEY | REPLAY,
+     "such as sliding-window:100/1m; between several a ;\n(default: $WEIR_RULE)", ALGORITHMS},
+    {WEIR_CLI_RULE, "rule", "RULE", SIMULATE,
+     "such as sliding-window:100/1m; up to 16 times\n(default: $WEIR_RULE)", ALGORITHMS},
+    {WEIR_CLI_RULE, "rule", "RULE", BENCH, "such as sliding-window:100/1m (default: $WEIR_RULE)",
+     ALGORITHMS},
+    {WEIR_CLI_RULE, "rule", "RULE", DOCTOR, "look at what this rule needs (default: $WEIR_RULE)",
+     ALGORITHMS},
+    {WEIR_CLI_COST, "cost", "N[,N...]", TAKE | PEEK,
+     "1 to 2147483648 (default: 1); or one cost per rule, 0 to\nleave a rule out", NULL},
+    {WEIR_CLI_COST, "cost", "N", REFUND, "what is given back, 1 to 2147483648 (default: 1)", NULL},
+    {WEIR_CLI_UP_TO, "up-to", NULL, TAKE | PEEK, "be content with as much of the cost as fits",
+     NULL},
+    {WEIR_CLI_WAIT, "wait", "TIME", TAKE, "sleep up to TIME, 0s to 30m, until it is allowed", NULL},
+    {WEIR_CLI_AT, "at", "US", REFUND, "when it was taken: at_us of take --json (default: now)",
+     NULL},
+    {WEIR_CLI_FORMAT, "format", "FORMAT", SIMULATE,
+     "of FILE: trace, access-log or auto (default: auto)", "auto trace access-log"},
+    {WEIR_CLI_KEY, "key", "WHAT", SIMULATE,
+     "of an access log: client, user or path (default: client)", "client user path"},
+    {WEIR_CLI_GENERATE, "generate", "KIND[:OPTION=N,...]", SIMULATE,
+     "made-up requests: uniform, poisson, bursts, diurnal, pages,\n"
+     "boundary, paced; options: requests=, keys=, load=, seed=",
+     "uniform poisson bursts diurnal pages boundary paced"},
+    {WEIR_CLI_ATTACK, "attack", NULL, SIMULATE, "look for the requests that over-admit most", NULL},
+    {WEIR_CLI_THREADS, "threads", "N", BENCH, "of each process, 1 to 256 (default: 1)", NULL},
+    {WEIR_CLI_PROCESSES, "processes", "N", BENCH,
+     "1 to 64, each with a limiter of its own (default: 1)", NULL},
+    {WEIR_CLI_KEYS, "keys", "N", BENCH, "how many keys, used alike (default: 1000)", NULL},
+    {WEIR_CLI_HOT, "hot", NULL, BENCH, "one key", NULL},
+    {WEIR_CLI_ZIPF, "zipf", NULL, BENCH, "the i-th key as often as 1/i", NULL},
+    {WEIR_CLI_BATCH, "batch", "N", BENCH, "requests in one call, 1 to 1024 (default: 1)", NULL},
+    {WEIR_CLI_DURATION, "duration", "TIME", BENCH, "of each store, 100ms to 1h (default: 5s)",
+     NULL},
+    {WEIR_CLI_ROUNDS, "rounds", "N", BENCH, "in so many turns, 1 to 101 (default: 5)", NULL},
+    {WEIR_CLI_BASELINE, "baseline", NULL, BENCH,
+     "beside each store a raw loop: one increment per decision", NULL},
+    {WEIR_CLI_PLOT, "plot", "FILE.svg", SIMULATE,
+     "draw estimate and truth of the busiest key (by gnuplot)", NULL},
+    {WEIR_CLI_PLOT_KEY, "plot-key", "KEY", SIMULATE, "draw that key instead", NULL},
+    {WEIR_CLI_PLOT, "plot", "FILE", BENCH, "draw the figures; .svg or .png (by gnuplot)", NULL},
+    {WEIR_CLI_JSON, "json", NULL, ALL, "one JSON object a line", NULL},
+    {WEIR_CLI_QUIET, "quiet", NULL, ONE_KEY | DOCTOR,
+     "no answer but the exit status, and no warnings", NULL},
+    {WEIR_CLI_QUIET, "quiet", NULL, REPLAY | SIMULATE | BENCH, "no warnings and no progress", NULL},
+    {WEIR_CLI_DEADLINE, "deadline", "TIME", ALL,
+     "longest decision, 1ms to 60s (default: as the store's)", NULL},
+    {WEIR_CLI_CLOCK_ERROR, "clock-error", "TIME", ALL,
+     "furthest from true time, 1ms to 60s (default: 10ms)", NULL},
+    {WEIR_CLI_PROCESSES, "processes", "N", ALL & ~(BENCH | REPLAY),
+     "that may use the same keys, 1 to 100000 (default: 64)", NULL},
+    {WEIR_CLI_PROCESSES, "processes", "N", REPLAY,
+     "that may use the same keys, 1 to 100000 (default: 1)", NULL},
+    {WEIR_CLI_NO_LOCAL_DENIAL, "no-local-denial", NULL, ALL,
+     "ask the store even for requests known to be denied", NULL},
+    {WEIR_CLI_NO_CACHED_CELLS, "no-cached-cells", NULL, ALL,
+     "read finished cells from the store every time", NULL},
+    {WEIR_CLI_NO_COMBINING, "no-combining", NULL, ALL,
+     "decide requests that meet at a key one after another", NULL},
+    {WEIR_CLI_NO_LEASES, "no-leases", NULL, BENCH, "charge nothing ahead, whatever lease= says",
+     NULL},
+    {WEIR_CLI_NO_LEASES, "no-leases", NULL, ALL & ~BENCH, "accepted: this command never leases",
+     NULL},
+    {WEIR_CLI_HELP, "help", NULL, ALL, "say this; also -h", NULL},
+};
+const size_t weir_cli_options_known_count =
+    sizeof weir_cli_options_known / sizeof *weir_cli_options_known;
+
+bool weir_cli_option_of(const weir_cli_option_row *row, const weir_cli_command *command) {
+  return row->commands & 1U << (command - weir_cli_commands);
+}
+
+const weir_cli_option_row *weir_cli_option_find(const weir_cli_command *command, const char *name,
+                                                size_t length) {
+  for (size_t i = 0; i < weir_cli_options_known_count; i++) {
+    const weir_cli_option_row *row = &weir_cli_options_known[i];
+    bool same = strlen(row->name) == length && memcmp(row->name, name, length) == 0;
+    if (same && (command == NULL || weir_cli_option_of(row, command))) return row;
+  }
+  return NULL;
+}
+
+const char *weir_cli_option_nearest(const weir_cli_command *command, const char *name,
+                                    size_t length) {
+  const char *nearest = NULL;
+  size_t distance = WEIR_WORD_FAR;
+  for (size_t i = 0; i < weir_cli_options_known_count; i++) {
+    const weir_cli_option_row *row = &weir_cli_options_known[i];
+    if (weir_cli_option_of(row, command) && weir_word_nearer(name, length, row->name, &distance))
+      nearest = row->name;
+  }
+  return nearest;
+}
