@@ -51,7 +51,7 @@ const weir_cli_option_row weir_cli_options_known[] = {
     {WEIR_CLI_KEY, "key", "WHAT", SIMULATE,
      "of an access log: client, user or path (default: client)", "client user path"},
     {WEIR_CLI_GENERATE, "generate", "KIND[:OPTION=N,...]", SIMULATE,
-     "made-up requests: uniform, poisson, bursts, diurnal, pages,\n"
+     "made up: uniform, poisson, bursts, diurnal, pages,\n"
      "boundary, paced; options: requests=, keys=, load=, seed=",
      "uniform poisson bursts diurnal pages boundary paced"},
     {WEIR_CLI_ATTACK, "attack", NULL, SIMULATE, "look for the requests that over-admit most", NULL},
