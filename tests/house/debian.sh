@@ -1,0 +1,96 @@
+# debian.sh CPACK CONFIG README CC: makes the Debian packages and uses them as a fresh machine would, in
+# a root of its own: who depends on what, installation, README's program on a memcached, upgrade, purge.
+# Needs with_servers around it. The machine stays as it is: dpkg has a private root and a private list of
+# what is installed, and what packages run is run without the real ldconfig.
+set -eu
+cpack=$1 config=$2 readme=$3 cc=$4
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+root=$folder/root admin=$folder/admin
+
+fail() {
+  echo "$*"
+  exit 1
+}
+
+# field PACKAGE NAME
+field() {
+  dpkg-deb -f "$folder/$1"_*.deb "$2"
+}
+
+# expect PACKAGE NAME PATTERN: what a field must say; "!" before a pattern: must not.
+expect() {
+  case $3 in
+  !*) ! field "$1" "$2" | grep -qE "${3#!}" || fail "$1 $2 has ${3#!}: $(field "$1" "$2")" ;;
+  *) field "$1" "$2" | grep -qE "$3" || fail "$1 $2 lacks $3: $(field "$1" "$2")" ;;
+  esac
+}
+
+# --- what is in them
+
+"$cpack" --config "$config" -G DEB -B "$folder" >"$folder/log" 2>&1 || fail "$(cat "$folder/log")"
+[ "$(ls "$folder"/*.deb | wc -l)" = 3 ] || fail "not three packages: $(ls "$folder")"
+for library in libc6 libhiredis libmemcached libsodium libssl; do
+  expect libweir0 Depends "$library[0-9.]* \(>= "
+done
+expect libweir0 Depends '!zlib|jansson|gnuplot'
+expect libweir0 Suggests '!.'
+expect libweir-dev Depends "libweir0 \(= $(field libweir0 Version)\)"
+expect libweir-dev Depends '!zlib|jansson|gnuplot'
+for library in zlib1g libjansson; do
+  expect weir-tools Depends "$library"
+done
+expect weir-tools Suggests gnuplot
+expect weir-tools Depends '!gnuplot|libweir'
+for package in libweir0 libweir-dev weir-tools; do
+  # Folders and files that another package has as well would not install together.
+  dpkg-deb -c "$folder/${package}"_*.deb | awk '!/\/$/ {print $6}' >>"$folder/files"
+done
+[ -z "$(sort "$folder/files" | uniq -d)" ] || fail "in two packages: $(sort "$folder/files" | uniq -d)"
+dpkg-deb -I "$folder"/libweir0_*.deb shlibs | grep -q '^libweir 0 libweir0 ' || fail "no shlibs"
+
+# --- installed
+
+mkdir -p "$root" "$admin/info" "$admin/updates" "$folder/bin"
+cp /var/lib/dpkg/status "$admin/status" # of what is installed here, without its scripts
+printf '#!/bin/sh\necho "$DPKG_ROOT" >>"%s"\n' "$folder/ldconfig" >"$folder/bin/ldconfig"
+chmod +x "$folder/bin/ldconfig"
+private_dpkg() {
+  PATH=$folder/bin:$PATH:/usr/sbin:/sbin dpkg --instdir="$root" --admindir="$admin" --no-triggers \
+    --force-not-root --force-script-chrootless --log="$folder/dpkg.log" "$@" >"$folder/log" 2>&1 ||
+    fail "$(cat "$folder/log")"
+}
+
+private_dpkg -i "$folder"/libweir0_*.deb "$folder"/libweir-dev_*.deb "$folder"/weir-tools_*.deb
+[ "$(sort -u "$folder/ldconfig")" = "$root" ] || fail "libraries are not announced"
+libraries=$(dirname "$(find "$root" -name libweir.so.0)")
+
+# --- README's program, by the line that is printed there, on a memcached
+
+line=$(grep -o 'cc example\.c [^`]*' "$readme" | head -n 1)
+[ -n "$line" ] || fail "README has no line that builds example.c"
+sed -n '/^```c$/,/^```$/{/^```/!p; /^```$/q}' "$readme" |
+  sed "s,\"memory:\",\"$WEIR_TEST_MEMCACHED_META\"," >"$folder/example.c"
+grep -q "$WEIR_TEST_MEMCACHED_META" "$folder/example.c" || fail "README's program names no memory:"
+cd "$folder"
+cc() {
+  "$cc" "$@"
+}
+export PKG_CONFIG_PATH="$libraries/pkgconfig"
+eval "$line"
+LD_LIBRARY_PATH=$libraries ./a.out >said
+printf 'allowed, 1 left\nallowed, 0 left\ndenied, 0 left\n' | diff - said
+
+"$root/usr/bin/weir" take --store "$WEIR_TEST_MEMCACHED_META" --rule quota:1/1h packaged >said
+grep -q '^allowed ' said || fail "weir says $(cat said)"
+for page in man1/weir.1 man1/weir-take.1 man3/libweir.3 man3/weir_limiter_take.3; do
+  [ -s "$root/usr/share/man/$page" ] || fail "no page $page"
+done
+[ -s "$root/usr/share/bash-completion/completions/weir" ] || fail "no completion"
+
+# --- upgraded, and gone without a trace
+
+private_dpkg -i "$folder"/libweir0_*.deb "$folder"/libweir-dev_*.deb "$folder"/weir-tools_*.deb
+private_dpkg -P weir-tools libweir-dev libweir0
+left=$(find "$root" -mindepth 1)
+[ -z "$left" ] || fail "left behind: $left"
