@@ -41,8 +41,9 @@ enum weir_limiter_flag {
  *   WEIR_SOURCE_FALLBACK   the store is away: not to be connected to, refusing, silent or too slow.
  *                          The policy below answers
  *   WEIR_SOURCE_LATE       this request ran out of its own time (a busy process, a long queue,
- * others who wrote the key), or its connection was lost; nothing proves that the store is away.
- * Denied, again after 50 ms; by WEIR_FALLBACK_ALLOW allowed
+ *                          others who wrote the key), or its connection was lost; nothing proves
+ *                          that the store is away. Denied, again after 50 ms; by
+ *                          WEIR_FALLBACK_ALLOW allowed
  *
  * So whatever the load, nobody but ALLOW admits more than the store would while the store answers.
  * Peeks, refunds and resets have no other answer than the status. docs/failure.md states what each
@@ -57,10 +58,11 @@ typedef enum weir_fallback {
   WEIR_FALLBACK_NONE   /* the status itself */
 } weir_fallback;
 
-/* Zero means default, for every member. Set `size` to sizeof(weir_limiter_options); members are
- * only ever appended, and a shorter, older structure is accepted. Set deadline_us, clock_error_us,
- * processes, memo_age_us and longest_wait_us alike wherever the same keys are used: the guarantees
- * count on it.
+/* Zero means default, for every member. Begin with WEIR_LIMITER_OPTIONS_INIT, which sets `size`.
+ * Members are only ever appended. A shorter, older structure is accepted; so is a longer, newer
+ * one, up to 4096 bytes, while all that this version does not know is zero. Set deadline_us,
+ * clock_error_us, processes, memo_age_us and longest_wait_us alike wherever the same keys are used:
+ * the guarantees count on it.
  */
 typedef struct weir_limiter_options {
   size_t size;
@@ -106,6 +108,8 @@ typedef struct weir_limiter_options {
   uint32_t peers;
   uint32_t reserved; /* 0 */
 } weir_limiter_options;
+
+#define WEIR_LIMITER_OPTIONS_INIT WEIR_SIZED(weir_limiter_options)
 
 /* Makes a limiter that applies `rules` with counts in `store`. Rule text:
  *
@@ -161,9 +165,9 @@ WEIR_EXPORT weir_status weir_limiter_create(weir_store *store, const char *rules
  *   store with compare-and-swap, at round trips of 200 us: they would meet too often, and some
  *   requests would run out of their deadline. docs/leases.md has the law;
  * - for each rule that shares its counts with a rule of another limiter on the same weir_store
- * whose text means something else: "fixed-window:5/1m" and "fixed-window:50/1m". Two limits on the
- * same keys need a name= each; a limit that is being changed does not. The limiter that was there
- *   first has no warning of it. */
+ *   whose text means something else: "fixed-window:5/1m" and "fixed-window:50/1m". Two limits on
+ * the same keys need a name= each; a limit that is being changed does not. The limiter that was
+ * there first has no warning of it. */
 WEIR_EXPORT const char *weir_limiter_warning_at(const weir_limiter *limiter, size_t index);
 WEIR_EXPORT const char *weir_limiter_warning(const weir_limiter *limiter);
 
@@ -299,7 +303,7 @@ typedef struct weir_request {
   weir_decision decision;  /* out: written when status is WEIR_OK */
 } weir_request;
 
-/* What a limiter has done so far. Set `size` to sizeof(weir_limiter_counts); members are only ever
+/* What a limiter has done so far. Begin with WEIR_LIMITER_COUNTS_INIT; members are only ever
  * appended. A request to take is one of take, take_up_to, wait (once, by its last try), reserve and
  * of those of decide() that are no peeks. */
 enum { WEIR_STATUSES_MOST = 32 };
@@ -327,6 +331,8 @@ typedef struct weir_limiter_counts {
   uint64_t leased, lease_used, lease_returned, lease_lost;
 } weir_limiter_counts;
 
+#define WEIR_LIMITER_COUNTS_INIT WEIR_SIZED(weir_limiter_counts)
+
 /* Adds up the counts, which other threads may go on adding to; of one that is under way some may be
  * in and some not. Writes what fits into counts->size, and 0 where that is more than this version
  * knows. */
@@ -347,7 +353,7 @@ WEIR_EXPORT weir_status weir_limiter_decide(weir_limiter *limiter, weir_request 
 /* How many rules the limiter's text holds: 1 to 8. */
 WEIR_EXPORT size_t weir_limiter_rules(const weir_limiter *limiter);
 
-/* One of them. Set `size` to sizeof(weir_rule_info); members are only ever appended. Texts live as
+/* One of them. Begin with WEIR_RULE_INFO_INIT; members are only ever appended. Texts live as
  * long as the limiter. */
 typedef struct weir_rule_info {
   size_t size;
@@ -358,6 +364,8 @@ typedef struct weir_rule_info {
   int64_t period_us;     /* ... in PERIOD */
   int64_t capacity;      /* the largest cost that is ever admitted: weir_decision.limit */
 } weir_rule_info;
+
+#define WEIR_RULE_INFO_INIT WEIR_SIZED(weir_rule_info)
 
 /* Writes as much of rule `index`, from 0 on, as info->size has room for, and 0 where that is more
  * than this version knows. WEIR_BAD_ARGUMENT where there is no such rule. Any thread. */

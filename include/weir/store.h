@@ -80,8 +80,8 @@ typedef enum weir_breaker_state {
   WEIR_BREAKER_HALF_OPEN /* one call is finding out whether it is back */
 } weir_breaker_state;
 
-/* What this process knows of one server. Set `size` to sizeof(weir_server_state); members are only
- * ever appended. */
+/* What this process knows of one server. Begin with WEIR_SERVER_STATE_INIT; members are only ever
+ * appended. */
 typedef struct weir_server_state {
   size_t size;
   const char *name; /* "host:port", or the path of a socket; NULL: it has none, or the backend does
@@ -91,6 +91,8 @@ typedef struct weir_server_state {
   int64_t next_try_us;     /* while it is open: how long until somebody may try; else 0 */
   weir_message last_error; /* why the server counted as away the last time; empty: it never did */
 } weir_server_state;
+
+#define WEIR_SERVER_STATE_INIT WEIR_SIZED(weir_server_state)
 
 /* Reads what is known of the server with this index: 0 to one less than the store has, in the order
  * of the URL's hosts. Asks nobody and waits for nobody. Of a backend that does not tell, every

@@ -1,5 +1,6 @@
 /* The caller's options: read once, checked, and turned into what the library works with. */
 #include <inttypes.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include <weir/backend.h>
@@ -26,17 +27,38 @@ static weir_status read_number(const char *name, int64_t given, int64_t least, i
   return WEIR_BAD_ARGUMENT;
 }
 
+static bool is_zero(const char *bytes, size_t length) {
+  for (size_t i = 0; i < length; i++)
+    if (bytes[i] != 0) return false;
+  return true;
+}
+
+/* A caller built with a newer header may set what this version does not know, and is told so. */
+static weir_status check_size(const weir_limiter_options *given, weir_message *message) {
+  enum { SIZE_MOST = 4096 }; /* whoever says more has not set it */
+  size_t known = sizeof *given;
+  if (given->size < sizeof given->size || given->size > SIZE_MOST) {
+    weir_message_set(message, "option size is %zu: accepted is sizeof(weir_limiter_options), %zu",
+                     given->size, known);
+    return WEIR_BAD_ARGUMENT;
+  }
+  if (given->size <= known || is_zero((const char *)given + known, given->size - known))
+    return WEIR_OK;
+  weir_message_set(message,
+                   "option size is %zu: this version knows %zu bytes, and what follows is accepted "
+                   "only if it is zero",
+                   given->size, known);
+  return WEIR_BAD_ARGUMENT;
+}
+
 /* A caller built with an older header passes a shorter structure: what it lacks is default. */
 static weir_status copy_options(const weir_limiter_options *given, weir_limiter_options *options,
                                 weir_message *message) {
   memset(options, 0, sizeof *options);
   if (given == NULL) return WEIR_OK;
-  if (given->size < sizeof given->size || given->size > sizeof *options) {
-    weir_message_set(message, "option size is %zu: accepted is sizeof(weir_limiter_options), %zu",
-                     given->size, sizeof *options);
-    return WEIR_BAD_ARGUMENT;
-  }
-  memcpy(options, given, given->size);
+  weir_status status = check_size(given, message);
+  if (status != WEIR_OK) return status;
+  memcpy(options, given, given->size < sizeof *options ? given->size : sizeof *options);
   if (options->flags & ~(unsigned)ALL_FLAGS) {
     weir_message_set(message, "option flags is 0x%x: accepted are those of enum weir_limiter_flag",
                      options->flags);

@@ -1,7 +1,8 @@
-# package.sh PREFIX CMAKE: a stranger's project finds the installed package by find_package(weir), in C
-# and C++, shared and static, and what it runs is the version that it was compiled with.
+# package.sh PREFIX CMAKE LIBDIR CXX: a stranger's project finds the installed package by
+# find_package(weir), in C and C++, shared and static, and what it runs is the version that it was
+# compiled with; in C++ also by pkg-config (consumer.sh does so in C).
 set -eu
-prefix=$1 cmake=$2
+prefix=$1 cmake=$2 libdir=$3 cxx=$4
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
@@ -29,11 +30,12 @@ int main(void) {
   weir_limiter *limiter;
   weir_decision decision;
   weir_message why;
+  weir_limiter_options options = WEIR_LIMITER_OPTIONS_INIT;
   snprintf(text, sizeof text, "%d.%d.%d", WEIR_VERSION_MAJOR, WEIR_VERSION_MINOR,
            WEIR_VERSION_PATCH);
   if (strcmp(text, WEIR_VERSION_TEXT) != 0 || strcmp(text, weir_version()) != 0) return 1;
   if (weir_store_open("memory:", &store, &why) != WEIR_OK) return 2;
-  if (weir_limiter_create(store, "fixed-window:1/1h", NULL, &limiter, &why) != WEIR_OK) return 3;
+  if (weir_limiter_create(store, "fixed-window:1/1h", &options, &limiter, &why) != WEIR_OK) return 3;
   if (weir_limiter_take(limiter, "a", 1, 1, &decision, &why) != WEIR_OK) return 4;
   weir_limiter_destroy(limiter);
   weir_store_close(store);
@@ -48,6 +50,13 @@ cp doctor.c "$folder"
 for program in c_weir c_static cxx_weir cxx_static doctor; do
   "$folder/build/$program"
 done
+
+export PKG_CONFIG_PATH="$prefix/$libdir/pkgconfig"
+"$cxx" -o "$folder/shared" "$folder/stranger.cpp" $(pkg-config --cflags --libs weir)
+LD_LIBRARY_PATH="$prefix/$libdir" "$folder/shared"
+"$cxx" -o "$folder/static" "$folder/stranger.cpp" $(pkg-config --cflags weir) \
+  "$prefix/$libdir/libweir.a" $(pkg-config --static --libs weir | sed 's/-lweir\>//')
+"$folder/static"
 
 # A version of headers that are not there is refused.
 sed 's/weir 0.1 REQUIRED/weir 0.2 REQUIRED/' "$folder/CMakeLists.txt" >"$folder/later"

@@ -96,9 +96,45 @@ static void names_the_bad_option_and_its_range(void **state) {
   BAD_OPTION(reserved, 1, "0");
   assert_refused("fixed-window:5/1m", &(weir_limiter_options){.deadline_us = 5000},
                  WEIR_BAD_ARGUMENT, "size", "accepted");
-  assert_refused("fixed-window:5/1m",
-                 &(weir_limiter_options){.size = sizeof(weir_limiter_options) + 1},
-                 WEIR_BAD_ARGUMENT, "size", "accepted");
+  assert_refused("fixed-window:5/1m", &(weir_limiter_options){.size = 4097}, WEIR_BAD_ARGUMENT,
+                 "size", "accepted");
+}
+
+/* As a later version of the header may have it. */
+typedef struct later_options {
+  weir_limiter_options known;
+  char unknown[16];
+} later_options;
+
+static void accepts_a_longer_newer_structure_while_the_rest_is_zero(void **state) {
+  (void)state;
+  later_options later = {.known = {.size = sizeof later, .processes = 8}};
+  weir_store *store = memory();
+  weir_limiter *limiter;
+  weir_message message = {""};
+  assert_int_equal(
+      weir_limiter_create(store, "fixed-window:5/1m", &later.known, &limiter, &message), WEIR_OK);
+  weir_limiter_destroy(limiter);
+  weir_store_close(store);
+  for (size_t i = 0; i < sizeof later.unknown; i += sizeof later.unknown - 1) {
+    later.unknown[i] = 1;
+    assert_refused("fixed-window:5/1m", &later.known, WEIR_BAD_ARGUMENT, "size",
+                   "only if it is zero");
+    later.unknown[i] = 0;
+  }
+}
+
+static void an_initialiser_sets_the_size_alone(void **state) {
+  (void)state;
+  weir_limiter_options options = WEIR_LIMITER_OPTIONS_INIT;
+  weir_limiter_options expected = {.size = sizeof options};
+  weir_limiter_counts counts = WEIR_LIMITER_COUNTS_INIT;
+  weir_rule_info info = WEIR_RULE_INFO_INIT;
+  weir_server_state server = WEIR_SERVER_STATE_INIT;
+  assert_memory_equal(&options, &expected, sizeof options);
+  assert_int_equal(counts.size, sizeof counts);
+  assert_int_equal(info.size, sizeof info);
+  assert_int_equal(server.size, sizeof server);
 }
 
 static void accepts_the_ends_of_every_range(void **state) {
@@ -200,6 +236,8 @@ int main(void) {
       cmocka_unit_test(names_the_bad_option_and_its_range),
       cmocka_unit_test(accepts_the_ends_of_every_range),
       cmocka_unit_test(accepts_a_shorter_older_structure),
+      cmocka_unit_test(accepts_a_longer_newer_structure_while_the_rest_is_zero),
+      cmocka_unit_test(an_initialiser_sets_the_size_alone),
       cmocka_unit_test(warns_of_cells_shorter_than_the_margin),
       cmocka_unit_test(refuses_a_cost_out_of_range_and_touches_nothing),
       cmocka_unit_test(takes_the_largest_cost_for_a_decision),
