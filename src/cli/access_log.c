@@ -48,8 +48,7 @@ static bool take_number(struct rest *rest, size_t digits, int64_t most, int64_t 
   return true;
 }
 
-/* --- time --------------------------------------------------------------------------------------
- */
+/* --- time ------------------------------------------------------------------------------------ */
 
 static bool take_month(struct rest *rest, int64_t *month) {
   static const char *const names[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
@@ -102,8 +101,7 @@ static bool take_time(struct rest *rest, int64_t *time_us) {
   return true;
 }
 
-/* --- the line ----------------------------------------------------------------------------------
- */
+/* --- the line -------------------------------------------------------------------------------- */
 
 /* A quoted text, in which a backslash stands before a quote that does not end it. */
 static bool take_quoted(struct rest *rest, const char **text, size_t *length) {

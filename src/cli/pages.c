@@ -121,8 +121,7 @@ static void write_program(FILE *out, const char *date) {
   fputs(".BR libweir (3)\n", out);
 }
 
-/* --- completion --------------------------------------------------------------------------------
- */
+/* --- completion ------------------------------------------------------------------------------ */
 
 static void print_words_of(FILE *out, const weir_cli_command *command) {
   fprintf(out, "    %s) words=\"", command->name);
@@ -198,8 +197,7 @@ static void write_completion(FILE *out) {
       out);
 }
 
-/* --- files -------------------------------------------------------------------------------------
- */
+/* --- files ----------------------------------------------------------------------------------- */
 
 static FILE *create(const char *directory, const char *name) {
   char path[4096];

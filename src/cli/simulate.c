@@ -18,8 +18,7 @@ static int fail_line(const weir_cli_input *input, weir_status status, const weir
   return weir_cli_fail(place, status, message);
 }
 
-/* --- a trace -----------------------------------------------------------------------------------
- */
+/* --- a trace --------------------------------------------------------------------------------- */
 
 static weir_status feed(weir_simulation *simulation, weir_cli_input *input,
                         weir_cli_progress *progress, weir_message *message) {
@@ -80,8 +79,7 @@ static int simulate(const weir_cli_options *options, const char *const *rules, s
   return exit_status;
 }
 
-/* --- attacks -----------------------------------------------------------------------------------
- */
+/* --- attacks --------------------------------------------------------------------------------- */
 
 static int attack(const weir_cli_options *options, const char *const *rules, size_t rule_count) {
   static const uint64_t requests = 1000000; /* of each rule's search: about a second */

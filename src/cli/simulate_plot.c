@@ -48,8 +48,7 @@ bool weir_cli_plot_check(const weir_cli_options *options) {
   return false;
 }
 
-/* --- the key and its requests ------------------------------------------------------------------
- */
+/* --- the key and its requests ---------------------------------------------------------------- */
 
 /* The one that was asked for; else who was denied most often by the first rule that denied anyone;
  * else who asked most often. */
@@ -112,8 +111,7 @@ static void choose_stretch(struct history *history, int64_t period_us) {
   history->until_us = history->from_us + span_us;
 }
 
-/* --- the script --------------------------------------------------------------------------------
- */
+/* --- the script ------------------------------------------------------------------------------ */
 
 struct drawing {
   FILE *script;

@@ -19,8 +19,7 @@ double weir_cli_percent(int64_t part, int64_t whole) {
   return whole > 0 ? 100.0 * (double)part / (double)whole : 0;
 }
 
-/* --- the input ---------------------------------------------------------------------------------
- */
+/* --- the input ------------------------------------------------------------------------------- */
 
 static void print_malformed(FILE *out, const weir_cli_input *input) {
   if (input->malformed == 0) return;
@@ -47,8 +46,7 @@ static void print_input(FILE *out, const weir_simulation *simulation, const weir
             simulation->out_of_order, (double)simulation->furthest_us / 1e6);
 }
 
-/* --- the rules ---------------------------------------------------------------------------------
- */
+/* --- the rules ------------------------------------------------------------------------------- */
 
 static int widest(const weir_simulation *simulation) {
   size_t width = strlen("rule");

@@ -52,8 +52,7 @@ static int run(const weir_cli_options *options, ask_function *ask, weir_cli_requ
   return status == WEIR_OK ? 0 : weir_cli_fail("", status, &message);
 }
 
-/* --- take and peek -----------------------------------------------------------------------------
- */
+/* --- take and peek --------------------------------------------------------------------------- */
 
 static weir_status decide(const weir_cli_options *options, const weir_cli_request *request,
                           weir_limiter *limiter, unsigned flags, weir_decision *decision,
@@ -122,8 +121,7 @@ int weir_cli_peek(const weir_cli_options *options) {
   return run_decision(options, ask_peek);
 }
 
-/* --- refund and reset --------------------------------------------------------------------------
- */
+/* --- refund and reset ------------------------------------------------------------------------ */
 
 static int64_t real_time_us(void) {
   struct timespec now;
