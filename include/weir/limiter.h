@@ -306,7 +306,7 @@ typedef struct weir_request {
 /* What a limiter has done so far. Begin with WEIR_LIMITER_COUNTS_INIT; members are only ever
  * appended. A request to take is one of take, take_up_to, wait (once, by its last try), reserve and
  * of those of decide() that are no peeks. */
-enum { WEIR_STATUSES_MOST = 32 };
+enum { WEIR_STATUSES_MOST = 32, WEIR_WAIT_BUCKETS = 14 };
 
 typedef struct weir_limiter_counts {
   size_t size;
@@ -329,9 +329,18 @@ typedef struct weir_limiter_counts {
    * back; what cannot go back any more (it drained from a bucket, its window ended with it, its key
    * was forgotten, or the answer was lost). What is in neither of the last three is still held. */
   uint64_t leased, lease_used, lease_returned, lease_lost;
+  /* Requests of all kinds that waited for servers, by how long: waits[i] are those that took longer
+   * than weir_wait_bound_us(i - 1) and no longer than weir_wait_bound_us(i), from the start of
+   * their deadline to the last reply they needed, or to their giving up. waited_us is the sum.
+   * Whoever was answered without servers is not among them. */
+  uint64_t waits[WEIR_WAIT_BUCKETS];
+  uint64_t waited_us;
 } weir_limiter_counts;
 
 #define WEIR_LIMITER_COUNTS_INIT WEIR_SIZED(weir_limiter_counts)
+/* The longest wait of a bucket, in microseconds: 100, 200, 500, 1000, ... 1000000; INT64_MAX for
+ * the last, WEIR_WAIT_BUCKETS - 1, and for any index beyond. */
+WEIR_EXPORT int64_t weir_wait_bound_us(size_t bucket);
 
 /* Adds up the counts, which other threads may go on adding to; of one that is under way some may be
  * in and some not. Writes what fits into counts->size, and 0 where that is more than this version

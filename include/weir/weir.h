@@ -9,6 +9,7 @@
 #include <weir/http.h>
 #include <weir/inspect.h>
 #include <weir/limiter.h>
+#include <weir/monitor.h>
 #include <weir/status.h>
 #include <weir/store.h>
 #include <weir/version.h>

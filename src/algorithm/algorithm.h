@@ -86,8 +86,9 @@ typedef struct weir_request_state {
   struct weir_memo_entry *entry; /* there as long as the request waits or leads or is taken */
   struct weir_shard *shard;      /* of the entry, and there for ever */
   _Atomic weir_progress progress;
-  bool again;   /* it was decided too late for what it held, and holds nothing now */
-  int64_t held; /* of its cost, what a lease has: the group charges the rest */
+  bool again;     /* it was decided too late for what it held, and holds nothing now */
+  int64_t held;   /* of its cost, what a lease has: the group charges the rest */
+  int64_t end_us; /* when its wait for servers was over, weir_monotonic_us(); 0: there was none */
 } weir_request_state;
 
 enum { WEIR_NO_SLOT = -1 };

@@ -288,7 +288,9 @@ static void withdraw_all(weir_call *call) {
     if (progress < WEIR_PROGRESS_TAKEN) weir_memo_entry_withdraw(request->entry, request);
     if (progress == WEIR_PROGRESS_LEADS) weir_call_pass_lead(call, request->entry);
     weir_shard_unlock(request->shard);
-    if (progress < WEIR_PROGRESS_TAKEN) fail(request, WEIR_TIMEOUT);
+    if (progress >= WEIR_PROGRESS_TAKEN) continue;
+    request->end_us = call->charge_end_us;
+    fail(request, WEIR_TIMEOUT);
   }
 }
 
@@ -324,6 +326,17 @@ void weir_call_begin_deadline(weir_call *call) {
   call->at = weir_limiter_moment(call->limiter);
 }
 
+/* How long each request waited, by readings of the clock that were needed anyway: whoever led it
+ * made the last one, perhaps before the request came. */
+static void count_waits(const weir_call *call) {
+  if (call->deadline_us == INT64_MAX) return;
+  int64_t begin_us = call->deadline_us - call->limiter->deadline_us;
+  for (size_t i = 0; i < call->ask_count; i++) {
+    int64_t end_us = call->requests[i].end_us;
+    if (end_us > 0) weir_counts_add_wait(call->limiter->counts, end_us - begin_us);
+  }
+}
+
 /* What is answered without the store needs no deadline, and neither does a store in which nobody
  * waits: lead.c then looks at the age of the stamp instead. A call without time to charge must not
  * lead: it would fail everyone behind it. */
@@ -344,10 +357,11 @@ void weir_call_run(weir_call *call, weir_request_state *requests, size_t count, 
       wait_for_step(call);
     }
     next = next_step(call);
-    if (next == WEIR_PROGRESS_DONE) return;
+    if (next == WEIR_PROGRESS_DONE) break;
     if (call->deadline_us != INT64_MAX) call->monotonic_us = weir_monotonic_us();
     if (call->monotonic_us >= call->charge_end_us) withdraw_all(call);
     call->at = weir_limiter_moment(call->limiter);
     next = next_step(call);
   }
+  count_waits(call);
 }

@@ -247,6 +247,7 @@ void weir_call_pass_lead(const weir_call *call, weir_memo_entry *entry) {
  * nothing of it is touched but its call, which outlives every use. */
 void weir_call_finish(const weir_call *call, weir_request_state *request) {
   weir_call *owner = request->call;
+  request->end_us = call->monotonic_us;
   if (request->status != WEIR_OK) {
     bool store_did_all = request->status == WEIR_CONTENDED || request->status == WEIR_BAD_COST;
     weir_call_explain(request, request->status, store_did_all ? "" : call->failure.text);

@@ -15,6 +15,8 @@ typedef struct weir_counts_shard {
   _Atomic uint64_t keys_lost;
   _Atomic uint64_t failed[WEIR_STATUS_COUNT];
   _Atomic uint64_t leases[WEIR_LEASE_COUNTS];
+  _Atomic uint64_t waits[WEIR_WAIT_BUCKETS];
+  _Atomic uint64_t waited_us;
 } weir_counts_shard;
 
 struct weir_counts {
@@ -85,6 +87,24 @@ void weir_counts_add_lease(weir_counts *counts, weir_lease_count what, int64_t c
                               memory_order_relaxed);
 }
 
+int64_t weir_wait_bound_us(size_t bucket) {
+  static const int64_t bounds_us[] = {100,   200,   500,    1000,   2000,   5000,   10000,
+                                      20000, 50000, 100000, 200000, 500000, 1000000};
+  enum { BOUNDS = sizeof bounds_us / sizeof bounds_us[0] };
+  _Static_assert((int)BOUNDS + 1 == (int)WEIR_WAIT_BUCKETS, "the last has no bound");
+  return bucket < BOUNDS ? bounds_us[bucket] : INT64_MAX;
+}
+
+void weir_counts_add_wait(weir_counts *counts, int64_t wait_us) {
+  weir_counts_shard *shard = own_shard(counts);
+  size_t bucket = 0;
+  if (wait_us < 0) wait_us = 0;
+  while (wait_us > weir_wait_bound_us(bucket))
+    bucket++;
+  atomic_fetch_add_explicit(&shard->waits[bucket], 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&shard->waited_us, (uint64_t)wait_us, memory_order_relaxed);
+}
+
 static uint64_t get(const _Atomic uint64_t *count) {
   return atomic_load_explicit(count, memory_order_relaxed);
 }
@@ -110,6 +130,9 @@ static void add_shard(const weir_counts_shard *shard, weir_limiter_counts *sum) 
   sum->lease_used += get(&shard->leases[WEIR_LEASE_USED]);
   sum->lease_returned += get(&shard->leases[WEIR_LEASE_RETURNED]);
   sum->lease_lost += get(&shard->leases[WEIR_LEASE_LOST]);
+  sum->waited_us += get(&shard->waited_us);
+  for (int bucket = 0; bucket < WEIR_WAIT_BUCKETS; bucket++)
+    sum->waits[bucket] += get(&shard->waits[bucket]);
   for (int status = 0; status < WEIR_STATUS_COUNT; status++)
     sum->statuses[status] += get(&shard->failed[status]);
 }

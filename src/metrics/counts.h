@@ -41,6 +41,9 @@ typedef enum weir_lease_count {
 } weir_lease_count;
 void weir_counts_add_lease(weir_counts *counts, weir_lease_count what, int64_t cost);
 
+/* One request has waited so long for servers; less than 0 is 0. */
+void weir_counts_add_wait(weir_counts *counts, int64_t wait_us);
+
 /* The sum of all, but for `size` and clock_steps, which are left as they are. */
 void weir_counts_read(const weir_counts *counts, weir_limiter_counts *sum);
 

@@ -1,0 +1,257 @@
+/* The text format of Prometheus. A family's samples stand together, so each family asks all sources
+ * for itself: their counts are read several times, and grow in between. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <weir/backend.h>
+
+#include "monitor/sources.h"
+
+enum { LINE_BYTES = 1024, LABEL_BYTES = 4 * 256 + 1 };
+
+typedef struct page {
+  const weir_monitor_source *sources;
+  size_t count;
+  weir_monitor_write *write;
+  void *context;
+  bool stopped;
+} page;
+
+static void put(page *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void put(page *to, const char *format, ...) {
+  char line[LINE_BYTES + 1];
+  va_list arguments;
+  if (to->stopped) return;
+  va_start(arguments, format);
+  int length = vsnprintf(line, sizeof line, format, arguments);
+  va_end(arguments);
+  to->stopped = length < 0 || (size_t)length > LINE_BYTES ||
+                to->write(to->context, line, (size_t)length) != 0;
+}
+
+/* Within quotes. A name that is longer than any that a server can have is cut. */
+static const char *escape(const char *text, char label[LABEL_BYTES]) {
+  char *end = label;
+  for (; *text != '\0' && end < label + LABEL_BYTES - 5; text++) {
+    unsigned char byte = (unsigned char)*text;
+    if (byte == '"' || byte == '\\') {
+      *end++ = '\\';
+      *end++ = (char)byte;
+    } else if (byte >= ' ' && byte <= '~') {
+      *end++ = (char)byte;
+    } else {
+      end += sprintf(end, "\\\\x%02x", byte);
+    }
+  }
+  *end = '\0';
+  return label;
+}
+
+static void put_head(page *to, const char *name, const char *type, const char *help) {
+  put(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+/* --- limiters ----------------------------------------------------------------------------------
+ */
+
+/* One family of counters: the members of weir_limiter_counts that are its samples. */
+typedef struct member {
+  const char *value; /* of the family's second label; NULL: it has none */
+  size_t offset;
+} member;
+
+typedef struct family {
+  const char *name;
+  const char *help;
+  const char *label;
+  const member *members; /* ends with a NULL value, or holds one without */
+} family;
+
+#define MEMBER(value, name) \
+  { value, offsetof(weir_limiter_counts, name) }
+#define MEMBERS_END \
+  { NULL, 0 }
+
+static const member results[] = {MEMBER("allowed", allowed), MEMBER("denied", denied), MEMBERS_END};
+static const member sources_of_decisions[] = {MEMBER("store", by_store), MEMBER("local", by_local),
+                                              MEMBER("fallback", by_fallback),
+                                              MEMBER("late", by_late), MEMBERS_END};
+static const member leases[] = {MEMBER("charged", leased), MEMBER("used", lease_used),
+                                MEMBER("returned", lease_returned), MEMBER("lost", lease_lost),
+                                MEMBERS_END};
+static const member clock_steps[] = {MEMBER(NULL, clock_steps)};
+static const member keys_lost[] = {MEMBER(NULL, keys_lost)};
+static const member round_trips[] = {MEMBER(NULL, round_trips)};
+
+static const family families[] = {
+    {"weir_decisions_total", "Requests to take, by what was decided.", "result", results},
+    {"weir_decisions_by_source_total", "Requests to take, by who decided.", "source",
+     sources_of_decisions},
+    {"weir_lease_cost_total", "Cost charged ahead of requests, by what became of it.", "fate",
+     leases},
+    {"weir_clock_steps_total", "How often the clock was set back.", NULL, clock_steps},
+    {"weir_keys_lost_total", "Counters that the store has forgotten too early.", NULL, keys_lost},
+    {"weir_round_trips_total", "How often operations left for the store together.", NULL,
+     round_trips},
+};
+
+static weir_limiter_counts counts_of(const weir_limiter *limiter) {
+  weir_limiter_counts counts = {.size = sizeof counts};
+  weir_limiter_read_counts(limiter, &counts);
+  return counts;
+}
+
+static void put_members(page *to, const family *of, const char *name,
+                        const weir_limiter_counts *counts) {
+  const member *each = of->members;
+  do {
+    uint64_t number;
+    memcpy(&number, (const char *)counts + each->offset, sizeof number);
+    put(to, "%s{limiter=\"%s\"", of->name, name);
+    if (of->label != NULL) put(to, ",%s=\"%s\"", of->label, each->value);
+    put(to, "} %" PRIu64 "\n", number);
+    each++;
+  } while (of->label != NULL && each->value != NULL);
+}
+
+static void put_statuses(page *to, const char *name, const weir_limiter_counts *counts) {
+  for (int status = 0; status < WEIR_STATUS_COUNT; status++)
+    put(to, "weir_requests_total{limiter=\"%s\",status=\"%s\"} %" PRIu64 "\n", name,
+        weir_status_name((weir_status)status), counts->statuses[status]);
+}
+
+/* Buckets are cumulative there. */
+static void put_waits(page *to, const char *name, const weir_limiter_counts *counts) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < WEIR_WAIT_BUCKETS; i++) {
+    sum += counts->waits[i];
+    put(to, "weir_store_wait_seconds_bucket{limiter=\"%s\",le=\"", name);
+    if (i + 1 < WEIR_WAIT_BUCKETS)
+      put(to, "%g", (double)weir_wait_bound_us(i) / 1e6);
+    else
+      put(to, "+Inf");
+    put(to, "\"} %" PRIu64 "\n", sum);
+  }
+  put(to, "weir_store_wait_seconds_sum{limiter=\"%s\"} %" PRIu64 ".%06" PRIu64 "\n", name,
+      counts->waited_us / 1000000, counts->waited_us % 1000000);
+  put(to, "weir_store_wait_seconds_count{limiter=\"%s\"} %" PRIu64 "\n", name, sum);
+}
+
+/* For every limiter: a family of the table, or one of the two above. */
+static void put_limiters(page *to, const family *of,
+                         void (*put_one)(page *to, const char *name,
+                                         const weir_limiter_counts *counts)) {
+  char label[LABEL_BYTES];
+  for (size_t i = 0; i < to->count && !to->stopped; i++) {
+    if (to->sources[i].limiter == NULL) continue;
+    const weir_limiter_counts counts = counts_of(to->sources[i].limiter);
+    const char *name = escape(to->sources[i].name, label);
+    if (of != NULL)
+      put_members(to, of, name, &counts);
+    else
+      put_one(to, name, &counts);
+  }
+}
+
+/* --- servers -----------------------------------------------------------------------------------
+ */
+
+static void put_breaker(page *to, const char *labels, const weir_server_state *state) {
+  static const char *const names[] = {[WEIR_BREAKER_CLOSED] = "closed",
+                                      [WEIR_BREAKER_OPEN] = "open",
+                                      [WEIR_BREAKER_HALF_OPEN] = "half-open"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    put(to, "weir_server_breaker{%s,state=\"%s\"} %d\n", labels, names[i], state->breaker == i);
+}
+
+static void put_outages(page *to, const char *labels, const weir_server_state *state) {
+  put(to, "weir_server_outages_total{%s} %" PRIu64 "\n", labels, state->outages);
+}
+
+static void put_next_try(page *to, const char *labels, const weir_server_state *state) {
+  put(to, "weir_server_next_try_seconds{%s} %g\n", labels, (double)state->next_try_us / 1e6);
+}
+
+static void put_servers(page *to, void (*put_one)(page *to, const char *labels,
+                                                  const weir_server_state *state)) {
+  char label[LABEL_BYTES];
+  char labels[LINE_BYTES];
+  char text[WEIR_SERVER_INDEX_BYTES];
+  weir_server_state state;
+  for (size_t i = 0; i < to->count; i++) {
+    const weir_store *store = to->sources[i].store;
+    if (store == NULL) continue;
+    int used =
+        snprintf(labels, sizeof labels, "store=\"%s\",server=", escape(to->sources[i].name, label));
+    for (size_t j = 0; !to->stopped && weir_monitor_read_server(store, j, &state, text); j++) {
+      snprintf(labels + used, sizeof labels - (size_t)used, "\"%.512s\"",
+               escape(state.name, label));
+      put_one(to, labels, &state);
+    }
+  }
+}
+
+static void put_all(page *to) {
+  for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
+    put_head(to, families[i].name, "counter", families[i].help);
+    put_limiters(to, &families[i], NULL);
+  }
+  put_head(to, "weir_requests_total", "counter",
+           "All requests, by what they would have been answered without a policy.");
+  put_limiters(to, NULL, put_statuses);
+  put_head(to, "weir_store_wait_seconds", "histogram", "How long requests waited for servers.");
+  put_limiters(to, NULL, put_waits);
+  put_head(to, "weir_server_breaker", "gauge", "Which state the breaker of a server is in.");
+  put_servers(to, put_breaker);
+  put_head(to, "weir_server_outages_total", "counter", "How often a server counted as away.");
+  put_servers(to, put_outages);
+  put_head(to, "weir_server_next_try_seconds", "gauge",
+           "How long until somebody tries a server that is away.");
+  put_servers(to, put_next_try);
+}
+
+/* --- public ------------------------------------------------------------------------------------
+ */
+
+weir_status weir_monitor_prometheus(const weir_monitor_source *sources, size_t count,
+                                    weir_monitor_write *write, void *context,
+                                    weir_message *message) {
+  page to = {.sources = sources, .count = count, .write = write, .context = context};
+  weir_status status = weir_monitor_check(sources, count, message);
+  if (status != WEIR_OK) return status;
+  put_all(&to);
+  if (!to.stopped) return WEIR_OK;
+  weir_message_set(message, "the caller's function stopped the writing");
+  return WEIR_BAD_ARGUMENT;
+}
+
+typedef struct buffer {
+  char *text;
+  size_t size;
+  size_t length;
+} buffer;
+
+static int append(void *context, const char *text, size_t length) {
+  buffer *to = context;
+  if (to->length < to->size && length < to->size - to->length)
+    memcpy(to->text + to->length, text, length + 1);
+  to->length += length;
+  return 0;
+}
+
+weir_status weir_monitor_print_prometheus(const weir_monitor_source *sources, size_t count,
+                                          char *text, size_t size, size_t *length,
+                                          weir_message *message) {
+  buffer to = {.text = text, .size = size};
+  if (size > 0) text[0] = '\0';
+  *length = 0;
+  weir_status status = weir_monitor_prometheus(sources, count, append, &to, message);
+  *length = to.length;
+  if (status != WEIR_OK || to.length < size) return status;
+  if (size > 0) text[0] = '\0';
+  weir_message_set(message, "a buffer of %zu bytes: %zu are needed", size, to.length + 1);
+  return WEIR_BAD_ARGUMENT;
+}
