@@ -82,8 +82,8 @@ typedef void weir_event_hook(void *context, const weir_event *event);
  * weir_watch_look(), once a second or so, from a timer or a thread of its own. */
 typedef struct weir_watch weir_watch;
 
-/* quiet_us: after an event, the shortest time until the next of the same kind, source and server;
- * what happens meanwhile is in its count. 0 to 86400000000 (a day); 0: every look may tell.
+/* quiet_us: after an event, the shortest time until the next of the same kind, source and server,
+ * lost and back being one kind; what happens meanwhile is in the next one's count. 0 to 86400000000 (a day); 0: every look may tell.
  * Events from before the creation are not told, but a server that is away is. WEIR_BAD_ARGUMENT,
  * WEIR_NO_MEMORY: then *watch is NULL. The names are copied, the limiters and stores must outlive
  * the watch. */

@@ -9,7 +9,7 @@
 
 #include "monitor/sources.h"
 
-enum { LINE_BYTES = 1024, LABEL_BYTES = 4 * 256 + 1 };
+enum { LINE_BYTES = 1024, LABEL_BYTES = 512 };
 
 typedef struct page {
   const weir_monitor_source *sources;
@@ -187,8 +187,7 @@ static void put_servers(page *to, void (*put_one)(page *to, const char *labels,
     int used =
         snprintf(labels, sizeof labels, "store=\"%s\",server=", escape(to->sources[i].name, label));
     for (size_t j = 0; !to->stopped && weir_monitor_read_server(store, j, &state, text); j++) {
-      snprintf(labels + used, sizeof labels - (size_t)used, "\"%.512s\"",
-               escape(state.name, label));
+      snprintf(labels + used, sizeof labels - (size_t)used, "\"%s\"", escape(state.name, label));
       put_one(to, labels, &state);
     }
   }
