@@ -18,6 +18,19 @@ size_t subject_count;
 
 static const char prefix[] = "WEIR_TEST_";
 
+/* The suite for one backend that does not come with the library, or for those that do. */
+#ifdef SUBJECT_BACKEND
+extern const weir_backend SUBJECT_BACKEND;
+static const weir_backend *const own_backend = &SUBJECT_BACKEND;
+#else
+static const weir_backend *const own_backend = NULL;
+#endif
+
+static weir_status open_store(const char *url, weir_store **store, weir_message *message) {
+  if (own_backend == NULL) return weir_store_open(url, store, message);
+  return weir_store_open_backend(own_backend, url, store, message);
+}
+
 /* With a timeout that a busy machine keeps: the suite is about what a store does, not how fast. */
 static bool open_one(char *variable) {
   weir_message message = {""};
@@ -27,7 +40,7 @@ static bool open_one(char *variable) {
   made->name = variable;
   snprintf(made->url, sizeof made->url, "%s%ctimeout=5s", equals + 1,
            strchr(equals + 1, '?') != NULL ? '&' : '?');
-  if (weir_store_open(made->url, &made->store, &message) != WEIR_OK) {
+  if (open_store(made->url, &made->store, &message) != WEIR_OK) {
     fprintf(stderr, "%s: cannot open %s: %s\n", made->name, made->url, message.text);
     return false;
   }
