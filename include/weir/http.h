@@ -5,6 +5,7 @@
 #ifndef WEIR_HTTP_H
 #define WEIR_HTTP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -67,6 +68,11 @@ enum { WEIR_HTTP_NETWORKS_MOST = 256 };
 WEIR_EXPORT weir_status weir_http_networks_create(const char *text, weir_http_networks **networks,
                                                   weir_message *message);
 WEIR_EXPORT void weir_http_networks_destroy(weir_http_networks *networks);
+
+/* Whether an address, as text, lies in one of them: what is no address does not. For lists of who
+ * is not limited at all, or more. Any thread. */
+WEIR_EXPORT bool weir_http_networks_contain(const weir_http_networks *networks,
+                                            const char *address);
 
 /* Writes under which key a client is limited: its address, cut to a network.
  *

@@ -165,6 +165,11 @@ void weir_http_networks_destroy(weir_http_networks *networks) {
   free(networks);
 }
 
+bool weir_http_networks_contain(const weir_http_networks *networks, const char *text) {
+  address a;
+  return text != NULL && read_address(text, strlen(text), &a) && is_trusted(networks, &a);
+}
+
 /* --- the client --------------------------------------------------------------------------------
  */
 

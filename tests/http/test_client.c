@@ -186,6 +186,22 @@ static void as_many_bits_count_as_the_service_says(void **state) {
                    WEIR_BAD_ARGUMENT);
 }
 
+static void networks_contain_what_lies_in_them(void **state) {
+  weir_http_networks *networks = networks_of("10.0.0.0/8 2001:db8::/32");
+  (void)state;
+  assert_true(weir_http_networks_contain(networks, "10.255.0.1"));
+  assert_true(weir_http_networks_contain(networks, "10.255.0.1:80"));
+  assert_true(weir_http_networks_contain(networks, "::ffff:10.0.0.1"));
+  assert_true(weir_http_networks_contain(networks, "[2001:db8:1::1]:443"));
+  assert_false(weir_http_networks_contain(networks, "11.0.0.1"));
+  assert_false(weir_http_networks_contain(networks, "2001:db9::1"));
+  assert_false(weir_http_networks_contain(networks, "10.0.0.1, 11.0.0.1"));
+  assert_false(weir_http_networks_contain(networks, ""));
+  assert_false(weir_http_networks_contain(networks, NULL));
+  assert_false(weir_http_networks_contain(NULL, "10.0.0.1"));
+  weir_http_networks_destroy(networks);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(addresses_become_keys),
@@ -194,6 +210,7 @@ int main(void) {
       cmocka_unit_test(the_first_stranger_from_the_right_is_the_client),
       cmocka_unit_test(networks_end_at_their_bits),
       cmocka_unit_test(bad_networks_are_named),
+      cmocka_unit_test(networks_contain_what_lies_in_them),
       cmocka_unit_test(as_many_bits_count_as_the_service_says),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

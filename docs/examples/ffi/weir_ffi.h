@@ -265,6 +265,8 @@ weir_status weir_http_networks_create(const char *text, weir_http_networks **net
 
 void weir_http_networks_destroy(weir_http_networks *networks);
 
+_Bool weir_http_networks_contain(const weir_http_networks *networks, const char *address);
+
 enum {
   WEIR_HTTP_CLIENT_KEY_BYTES = 64
 };

@@ -1,0 +1,138 @@
+"""Runs what the pages show. A fenced block whose first line says so is tried:
+
+    ```sh run       a shell script that must succeed, from the first line to the last
+    ```console run  commands after "$ ", each followed by what it prints; "..." stands for anything
+    ```c run        statements: `store`, `status` and `message` are there, and the status must end as WEIR_OK
+    ```python run   a script that must succeed
+
+memcached://localhost and redis://localhost are private servers here, weir is the one that was built,
+and access.log lies in the folder. Every page is also held to lines of 100 columns, but for tables,
+code and long links, if it is among those that began so.
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```(sh|console|c|python) run\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NARROW = ["README.md", "docs/README.md", "docs/choosing.md", "docs/deploying.md", "docs/monitoring.md",
+          "docs/answers.md", "docs/backends.md", "docs/bindings.md", "docs/http.md"]
+C_PROGRAM = """#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <weir/weir.h>
+
+int main(void) {{
+  weir_message message = {{""}};
+  weir_store *store = NULL;
+  weir_status status = weir_store_open("{url}", &store, &message);
+  if (status != WEIR_OK) return 2;
+{{
+{block}
+}}
+  weir_store_close(store);
+  if (status != WEIR_OK) fprintf(stderr, "%s: %s\\n", weir_status_name(status), message.text);
+  return status == WEIR_OK ? 0 : 1;
+}}
+"""
+
+
+class Ground:
+    """Where blocks run: servers, programs, a folder."""
+
+    def __init__(self, compiler, library, folder, namespace):
+        self.compiler, self.library, self.folder = compiler, pathlib.Path(library), pathlib.Path(folder)
+        self.servers = {f"{scheme}://localhost": os.environ[f"WEIR_TEST_{name}"]
+                        for scheme, name in [("memcached", "MEMCACHED_THREE"), ("redis", "REDIS")]}
+        assert not any("?" in url for url in self.servers.values()), self.servers
+        programs = str(pathlib.Path(os.environ["WEIR_PROGRAM"]).parent)
+        self.environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "WEIR_LIBRARY": library,
+                            "PYTHONPATH": str(ROOT / "docs/examples/python"), "LD_LIBRARY_PATH": str(self.library.parent)}
+        self.namespace = namespace
+        lines = [f'192.0.2.{i % 9} - - [22/Nov/2026:15:00:{i % 60:02} +0000] "GET /p{i % 3} HTTP/1.1" 200 7\n'
+                 for i in range(600)]
+        (self.folder / "access.log").write_text("".join(sorted(lines, key=lambda line: line[20:45])))
+
+    def located(self, text):
+        """Each block's keys are its own, however often a page names the same."""
+        for local, url in self.servers.items():
+            text = re.sub(re.escape(local) + r"(\?[^\s'\"]*)?",
+                          lambda found, url=url: f"{url}{found.group(1) + '&' if found.group(1) else '?'}"
+                                                 f"namespace={self.namespace}&timeout=10s", text)
+        return text
+
+    def execute(self, command, **options):
+        return subprocess.run(command, cwd=self.folder, env=self.environment, text=True, timeout=120,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, **options)
+
+    def run_sh(self, block):
+        done = self.execute(["sh", "-eu", "-c", self.located(block)])
+        return None if done.returncode == 0 else f"exit {done.returncode}\n{done.stdout}"
+
+    def run_console(self, block):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, expected = part.partition("\n")
+            while command.endswith("\\"):
+                more, _, expected = expected.partition("\n")
+                command = command[:-1] + more
+            said = self.execute(["sh", "-c", self.located(command)]).stdout
+            pattern = ".*".join(re.escape(piece) for piece in expected.strip().split("..."))
+            if not re.fullmatch(pattern, said.strip(), re.DOTALL):
+                return f"{command}\nsays\n{said}\nand not\n{expected}"
+        return None
+
+    def run_c(self, block):
+        source, program = self.folder / "block.c", self.folder / "block"
+        source.write_text(C_PROGRAM.format(url=self.located("memcached://localhost"), block=block))
+        done = self.execute([self.compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}",
+                             "-o", str(program), str(source), str(self.library)])
+        if done.returncode == 0:
+            done = self.execute([str(program)])
+        return None if done.returncode == 0 else f"exit {done.returncode}\n{done.stdout}"
+
+    def run_python(self, block):
+        done = self.execute([sys.executable, "-B", "-c", self.located(block)])
+        return None if done.returncode == 0 else f"exit {done.returncode}\n{done.stdout}"
+
+
+def wide_lines(page):
+    inside = False
+    for number, line in enumerate(page.splitlines(), 1):
+        if line.startswith("```"):
+            inside = not inside
+        if len(line) > 100 and not inside and not line.startswith(("|", "![")):
+            yield number
+
+
+def broken_links(path, page):
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", re.sub(r"```.*?```", "", page, flags=re.DOTALL)):
+        if "://" not in target and not (path.parent / target).exists():
+            yield target
+
+
+def main(compiler, library):
+    faults, tried = [], 0
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    for path in pages:
+        name, page = str(path.relative_to(ROOT)), path.read_text()
+        faults += [f"{name}: no file {target}" for target in broken_links(path, page)]
+        if name in NARROW:
+            faults += [f"{name}:{number}: more than 100 columns" for number in wide_lines(page)]
+        for block in BLOCK.finditer(page):
+            tried += 1
+            line = page[:block.start()].count("\n") + 1
+            with tempfile.TemporaryDirectory() as folder:
+                ground = Ground(compiler, library, folder, f"page{tried}")
+                fault = getattr(ground, f"run_{block.group(1)}")(block.group(2))
+            if fault:
+                faults.append(f"{name}:{line}: {fault}")
+    print("\n".join(faults) or f"{len(pages)} pages, {tried} blocks tried")
+    return 1 if faults or tried < 10 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
