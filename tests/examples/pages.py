@@ -9,6 +9,7 @@ memcached://localhost and redis://localhost are private servers here, weir is th
 and access.log lies in the folder. Every page is also held to lines of 100 columns, but for tables,
 code and long links, if it is among those that began so.
 """
+import concurrent.futures
 import os
 import pathlib
 import re
@@ -57,12 +58,15 @@ class Ground:
                  for i in range(600)]
         (self.folder / "access.log").write_text("".join(sorted(lines, key=lambda line: line[20:45])))
 
-    def located(self, text):
-        """Each block's keys are its own, however often a page names the same."""
+    def located(self, text, quote=""):
+        """Each block's keys are its own, however often a page names the same. With time for a busy
+        machine; the shell needs quotes around that where there are none."""
         for local, url in self.servers.items():
-            text = re.sub(re.escape(local) + r"(\?[^\s'\"]*)?",
-                          lambda found, url=url: f"{url}{found.group(1) + '&' if found.group(1) else '?'}"
-                                                 f"namespace={self.namespace}&timeout=10s", text)
+            def private(found, url=url):
+                given = found.group(2) + "&" if found.group(2) else "?"
+                whole = f"{url}{given}namespace={self.namespace}&timeout=10s"
+                return found.group(1) + whole if found.group(1) else quote + whole + quote
+            text = re.sub(r"(['\"]?)" + re.escape(local) + r"(\?[^\s'\"]*)?", private, text)
         return text
 
     def execute(self, command, **options):
@@ -70,7 +74,7 @@ class Ground:
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, **options)
 
     def run_sh(self, block):
-        done = self.execute(["sh", "-eu", "-c", self.located(block)])
+        done = self.execute(["sh", "-eu", "-c", self.located(block, "'")])
         return None if done.returncode == 0 else f"exit {done.returncode}\n{done.stdout}"
 
     def run_console(self, block):
@@ -79,7 +83,7 @@ class Ground:
             while command.endswith("\\"):
                 more, _, expected = expected.partition("\n")
                 command = command[:-1] + more
-            said = self.execute(["sh", "-c", self.located(command)]).stdout
+            said = self.execute(["sh", "-c", self.located(command, "'")]).stdout
             pattern = ".*".join(re.escape(piece) for piece in expected.strip().split("..."))
             if not re.fullmatch(pattern, said.strip(), re.DOTALL):
                 return f"{command}\nsays\n{said}\nand not\n{expected}"
@@ -114,24 +118,29 @@ def broken_links(path, page):
             yield target
 
 
+def attempt(compiler, library, name, line, language, block):
+    """Each in a folder and a namespace of its own, so that some can run at once: many only wait."""
+    with tempfile.TemporaryDirectory() as folder:
+        namespace = re.sub(r"\W", "_", f"{pathlib.Path(name).stem}-{line}")
+        fault = getattr(Ground(compiler, library, folder, namespace), f"run_{language}")(block)
+    return f"{name}:{line}: {fault}" if fault else None
+
+
 def main(compiler, library):
-    faults, tried = [], 0
+    faults, tries = [], []
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    for path in pages:
-        name, page = str(path.relative_to(ROOT)), path.read_text()
-        faults += [f"{name}: no file {target}" for target in broken_links(path, page)]
-        if name in NARROW:
-            faults += [f"{name}:{number}: more than 100 columns" for number in wide_lines(page)]
-        for block in BLOCK.finditer(page):
-            tried += 1
-            line = page[:block.start()].count("\n") + 1
-            with tempfile.TemporaryDirectory() as folder:
-                ground = Ground(compiler, library, folder, f"page{tried}")
-                fault = getattr(ground, f"run_{block.group(1)}")(block.group(2))
-            if fault:
-                faults.append(f"{name}:{line}: {fault}")
-    print("\n".join(faults) or f"{len(pages)} pages, {tried} blocks tried")
-    return 1 if faults or tried < 10 else 0
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        for path in pages:
+            name, page = str(path.relative_to(ROOT)), path.read_text()
+            faults += [f"{name}: no file {target}" for target in broken_links(path, page)]
+            if name in NARROW:
+                faults += [f"{name}:{number}: more than 100 columns" for number in wide_lines(page)]
+            for block in BLOCK.finditer(page):
+                line = page[:block.start()].count("\n") + 1
+                tries.append(threads.submit(attempt, compiler, library, name, line, *block.groups()))
+    faults += filter(None, (each.result() for each in tries))
+    print("\n".join(faults) or f"{len(pages)} pages, {len(tries)} blocks tried")
+    return 1 if faults or len(tries) < 10 else 0
 
 
 if __name__ == "__main__":
