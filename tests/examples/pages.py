@@ -112,10 +112,22 @@ def wide_lines(page):
             yield number
 
 
+def anchors(page):
+    """What its headings are called in links."""
+    heads = re.findall(r"^#+ (.*)$", page, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
 def broken_links(path, page):
-    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", re.sub(r"```.*?```", "", page, flags=re.DOTALL)):
-        if "://" not in target and not (path.parent / target).exists():
-            yield target
+    """Links to files that are not there, or to headings that these do not have."""
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", re.sub(r"```.*?```", "", page, flags=re.DOTALL)):
+        to = path.parent / target if target else path
+        if "://" in target:
+            continue
+        if not to.exists():
+            yield f"no file {target}"
+        elif anchor and anchor not in anchors(to.read_text()):
+            yield f"no heading {target}#{anchor}"
 
 
 def attempt(compiler, library, name, line, language, block):
@@ -132,7 +144,7 @@ def main(compiler, library):
     with concurrent.futures.ThreadPoolExecutor(4) as threads:
         for path in pages:
             name, page = str(path.relative_to(ROOT)), path.read_text()
-            faults += [f"{name}: no file {target}" for target in broken_links(path, page)]
+            faults += [f"{name}: {fault}" for fault in broken_links(path, page)]
             if name in NARROW:
                 faults += [f"{name}:{number}: more than 100 columns" for number in wide_lines(page)]
             for block in BLOCK.finditer(page):
