@@ -83,10 +83,10 @@ typedef void weir_event_hook(void *context, const weir_event *event);
 typedef struct weir_watch weir_watch;
 
 /* quiet_us: after an event, the shortest time until the next of the same kind, source and server,
- * lost and back being one kind; what happens meanwhile is in the next one's count. 0 to 86400000000 (a day); 0: every look may tell.
- * Events from before the creation are not told, but a server that is away is. WEIR_BAD_ARGUMENT,
- * WEIR_NO_MEMORY: then *watch is NULL. The names are copied, the limiters and stores must outlive
- * the watch. */
+ * lost and back being one kind; what happens meanwhile is in the next one's count. 0 to 86400000000
+ * (a day); 0: every look may tell. Events from before the creation are not told, but a server that
+ * is away is. WEIR_BAD_ARGUMENT, WEIR_NO_MEMORY: then *watch is NULL. The names are copied, the
+ * limiters and stores must outlive the watch. */
 WEIR_EXPORT weir_status weir_watch_create(const weir_monitor_source *sources, size_t count,
                                           int64_t quiet_us, weir_watch **watch,
                                           weir_message *message);

@@ -119,6 +119,8 @@ static void assert_all_is_counted(weir_limiter *limiter) {
   weir_limiter_counts counts = outage_counts(limiter);
   sum.keys_lost = counts.keys_lost; /* the resets of some are losses to others */
   sum.round_trips = counts.round_trips;
+  sum.waited_us = counts.waited_us;
+  memcpy(sum.waits, counts.waits, sizeof sum.waits);
   assert_memory_equal(&counts, &sum, sizeof sum);
   assert_int_equal(counts.by_store + counts.by_local + counts.by_fallback,
                    counts.allowed + counts.denied);
