@@ -80,8 +80,8 @@ typedef struct weir_limiter_options {
   uint32_t processes;
   /* Keys this limiter remembers something about. 1 to 16777216; default 16384, and on a store that
    * says how many keys it keeps (memory:keys=) as many as their counters fit there, if that is
-   * more. A bound: memory follows the keys that come. A limiter takes 6.2 KB until it is used, with
-   * a rule of sliding window 46 KB after 100 keys; one that answers for its store by
+   * more. A bound: memory follows the keys that come. A limiter takes 6.4 KB until it is used, with
+   * a rule of sliding window 48 KB after 100 keys; one that answers for its store by
    * WEIR_FALLBACK_LOCAL twice that.
    */
   uint32_t memo_keys;
