@@ -78,6 +78,10 @@ def held(program):
     up as well, but not every time."""
     url = os.environ["WEIR_TEST_FAR"] + "?timeout=30s"
     with running(program, url, "fixed-window:5/400d") as (port, _):
+        for number in range(20):  # clients that ask, and leave before there is an answer
+            leaver = connect(port)
+            leaver.request("GET", f"/leaver-{number}")
+            leaver.close()
         for attempt in range(1, 6):
             limited = connect(port)
             limited.request("GET", f"/key-{attempt}")
