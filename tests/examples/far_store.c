@@ -14,7 +14,7 @@ int main(int argc, char **argv) {
   int status = -1;
   if (argc < 3) return 2;
   proxy_start(&between, server_start_memcached(SERVER_IPV4, NULL), PROXY_OPEN);
-  between.delay_ms = atoi(argv[1]);
+  between.delay_ms = (int)strtol(argv[1], NULL, 10);
   snprintf(url, sizeof url, "memcached://127.0.0.1:%u", proxy_port(&between));
   setenv("WEIR_TEST_FAR", url, 1);
   pid_t pid = fork();
