@@ -1,0 +1,188 @@
+/* A configuration file as plain structures. docs/configuration.md has every key.
+ *
+ * Nothing here opens a store or makes a limiter: that is src/registry, which alone knows whether a
+ * rule and a URL are good. */
+#ifndef WEIR_CONFIG_CONFIG_H
+#define WEIR_CONFIG_CONFIG_H
+
+#include <sys/socket.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weir/weir.h>
+
+#include "config/faults.h"
+
+enum {
+  WEIR_CONFIG_NAME_MOST = 64, /* bytes of a name of a limiter, tier, store: A-Z a-z 0-9 _ . - */
+  WEIR_CONFIG_KEY_MOST = 4096 /* bytes of a key in overrides, allow and block */
+};
+
+typedef enum weir_config_protocol {
+  WEIR_CONFIG_RESP,
+  WEIR_CONFIG_HTTP,
+  WEIR_CONFIG_ADMIN
+} weir_config_protocol;
+
+typedef enum weir_config_address_kind {
+  WEIR_CONFIG_TCP,
+  WEIR_CONFIG_UNIX,
+  WEIR_CONFIG_SYSTEMD /* "systemd:NAME": handed over at the start, under this FileDescriptorName */
+} weir_config_address_kind;
+
+/* Where the key of a check stands in an HTTP request. */
+typedef enum weir_config_key_kind {
+  WEIR_CONFIG_KEY_QUERY,  /* "query:NAME"; the default is query:key */
+  WEIR_CONFIG_KEY_HEADER, /* "header:NAME" */
+  WEIR_CONFIG_KEY_CLIENT  /* "client": the first address that is not trusted */
+} weir_config_key_kind;
+
+typedef struct weir_config_key {
+  weir_config_key_kind kind;
+  const char *name; /* of the field or argument; NULL for WEIR_CONFIG_KEY_CLIENT */
+} weir_config_key;
+
+typedef struct weir_config_credential {
+  const char *user; /* of RESP; "default" is the user of AUTH with a password alone. NULL of HTTP */
+  const char *secret; /* a password, or a bearer token; never print it */
+  size_t secret_length;
+} weir_config_credential;
+
+typedef struct weir_config_tls {
+  const char *certificate, *key; /* names of PEM files; NULL: no TLS */
+  const char *client_ca;         /* NULL: clients need no certificate */
+} weir_config_tls;
+
+typedef struct weir_config_listener {
+  weir_config_protocol protocol;
+  weir_config_place place;
+  const char *address; /* as in the file */
+  weir_config_address_kind kind;
+  struct sockaddr_storage socket; /* of WEIR_CONFIG_TCP and WEIR_CONFIG_UNIX */
+  socklen_t socket_length;
+  const char *name;  /* of WEIR_CONFIG_SYSTEMD: NAME; of WEIR_CONFIG_UNIX: its path */
+  unsigned mode;     /* of a unix socket; default 0660 */
+  const char *group; /* of a unix socket; NULL: as it comes */
+  weir_config_credential *credentials;
+  size_t credential_count; /* 0: none is asked for */
+  weir_config_tls tls;
+  bool insecure;
+  /* Of HTTP: */
+  int denied_status; /* 400 to 599; default 429 */
+  weir_config_key key;
+  weir_http_networks *trusted; /* NULL: nobody */
+  unsigned ipv4_bits, ipv6_bits;
+} weir_config_listener;
+
+/* What a limiter's counts live in, and how its limiters behave. */
+typedef struct weir_config_store {
+  const char *name;
+  const char *url; /* all put in that stood as ${...}: never print it */
+  weir_config_place place, url_place;
+  weir_limiter_options
+      options; /* processes, peers, fallback, deadline_us, clock_error_us, memo_keys */
+} weir_config_store;
+
+typedef enum weir_config_tier_kind {
+  WEIR_CONFIG_TIER_RULE,
+  WEIR_CONFIG_TIER_UNLIMITED,
+  WEIR_CONFIG_TIER_BLOCKED
+} weir_config_tier_kind;
+
+typedef struct weir_config_tier {
+  const char *name;
+  weir_config_tier_kind kind;
+  const char *rule; /* of WEIR_CONFIG_TIER_RULE */
+  weir_config_place place;
+} weir_config_tier;
+
+/* A key or a pattern, and the tier it is put into. */
+typedef struct weir_config_override {
+  const char *key;
+  uint16_t key_length;
+  uint16_t tier; /* index in the limiter's tiers; 0 in allow and block */
+  bool is_pattern;
+  weir_config_place place;
+} weir_config_override;
+
+typedef struct weir_config_overrides {
+  weir_config_override *items;
+  size_t count;
+} weir_config_overrides;
+
+typedef enum weir_config_headers {
+  WEIR_CONFIG_HEADERS_DRAFT_10,
+  WEIR_CONFIG_HEADERS_DRAFT_03, /* X-RateLimit-*: WEIR_HTTP_X_RATELIMIT */
+  WEIR_CONFIG_HEADERS_OFF
+} weir_config_headers;
+
+typedef enum weir_config_log_keys {
+  WEIR_CONFIG_LOG_KEYS_OFF,
+  WEIR_CONFIG_LOG_KEYS_HASHED,
+  WEIR_CONFIG_LOG_KEYS_PLAIN
+} weir_config_log_keys;
+
+typedef struct weir_config_limiter {
+  const char *name;
+  weir_config_place place, rule_place;
+  const weir_config_store *store; /* NULL only where there is a fault */
+  const char *rule;               /* NULL only where there is a fault */
+  weir_config_tier *tiers;
+  size_t tier_count;
+  weir_config_overrides overrides, allow, block;
+  const char *overrides_file; /* NULL: none */
+  weir_config_place overrides_file_place;
+  bool has_key; /* else the listener's */
+  weir_config_key key;
+  bool shadow; /* also where all are */
+  weir_config_headers headers;
+  weir_config_log_keys log_keys;
+  int64_t cost; /* of a request that names none; default 1 */
+} weir_config_limiter;
+
+typedef struct weir_config_throttle {
+  bool enabled;
+  bool throttlecrab; /* the command THROTTLE as well */
+  const weir_config_store *store;
+  weir_config_place place;
+  uint32_t limiters;  /* 1 to 65536; default 256 */
+  uint32_t memo_keys; /* of each; default 4096 */
+} weir_config_throttle;
+
+typedef struct weir_config_limits {
+  int64_t connections, connections_per_address;
+  int64_t resp_arguments, resp_request_bytes, key_bytes;
+  int64_t http_header_bytes, http_body_bytes;
+  int64_t output_bytes;   /* unsent; then reads stop */
+  int64_t waiting;        /* requests in one loop; beyond that they are shed */
+  int64_t logged_denials; /* a second */
+  int64_t idle_us, first_bytes_us, drain_us;
+} weir_config_limits;
+
+typedef struct weir_config {
+  const char *file; /* as it was named */
+  weir_config_listener *listeners;
+  size_t listener_count;
+  weir_config_store *stores;
+  size_t store_count;
+  weir_config_limiter *limiters;
+  size_t limiter_count;
+  weir_config_throttle throttle;
+  weir_config_limits limits;
+  int64_t loops;        /* 0: half the cores, 1 at least */
+  bool shadow;          /* every limiter */
+  const char **watched; /* every file that was read for it, itself first: see config/watch.h */
+  size_t watched_count;
+} weir_config;
+
+/* Reads a file, and those that its secrets come from. Never NULL but without memory: where faults
+ * were found, what is wrong has its default or is left out, so that src/registry can look for more;
+ * faults->count says whether it may be used. */
+weir_config *weir_config_read(const char *file, weir_config_faults *faults);
+
+/* NULL is fine. */
+void weir_config_destroy(weir_config *config);
+
+#endif

@@ -1,0 +1,35 @@
+/* What is wrong in the files of a configuration: all of it, each with its place. */
+#ifndef WEIR_CONFIG_FAULTS_H
+#define WEIR_CONFIG_FAULTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weir/weir.h>
+
+/* The first FAULTS_MOST are kept as text, all are counted. */
+enum { WEIR_CONFIG_FAULTS_MOST = 100 };
+
+/* Where something stands. Lines and columns count from 1, columns in characters; line 0: the file
+ * as a whole. */
+typedef struct weir_config_place {
+  const char *file; /* lives as long as the configuration, or the call */
+  uint32_t line, column;
+} weir_config_place;
+
+/* Zero it before use. */
+typedef struct weir_config_faults {
+  weir_message lines[WEIR_CONFIG_FAULTS_MOST]; /* "FILE:LINE:COL: PATH: what, what is accepted" */
+  size_t count;                                /* also of those that found no room */
+} weir_config_faults;
+
+/* One more. `path`: what it is about, "limiters.api.rule"; may be empty. The line is printable
+ * ASCII; other bytes stand as "?". */
+void weir_config_fault(weir_config_faults *faults, weir_config_place place, const char *path,
+                       const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* How many of them have a line. */
+size_t weir_config_faults_kept(const weir_config_faults *faults);
+
+#endif

@@ -1,0 +1,101 @@
+/* Which limiter, key and cost does the configuration mean? An immutable snapshot: whoever holds a
+ * reference may read it from any thread, without locks or allocations.
+ *
+ * Limiters with the same store, rule text and options are one weir_limiter, whichever names and
+ * tiers they stand for: so every key is led by the name it is limited under, "NAME:KEY", and a
+ * name holds no ':'. Tiers of one name count on the same keys. */
+#ifndef WEIR_REGISTRY_REGISTRY_H
+#define WEIR_REGISTRY_REGISTRY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weir/weir.h>
+
+#include "config/config.h"
+
+typedef struct weir_registry weir_registry;
+typedef struct weir_named weir_named; /* a limiter of the configuration */
+
+/* --- made, shared, let go ------------------------------------------------------------------- */
+
+/* Builds what `config` means. It takes the configuration over, also when it fails. Stores and
+ * limiters of `old` (NULL: none) that mean the same are carried over, with what they remember.
+ *
+ * NULL when there is any fault, those of reading the configuration included: each is in `faults`.
+ * Opens stores, which may look names up for seconds: not from a loop. The caller has the first
+ * reference. */
+weir_registry *weir_registry_create(weir_config *config, const weir_registry *old,
+                                    weir_config_faults *faults);
+
+/* Reads `file` and builds it. */
+weir_registry *weir_registry_load(const char *file, const weir_registry *old,
+                                  weir_config_faults *faults);
+
+weir_registry *weir_registry_retain(weir_registry *registry);
+/* With the last reference everything goes that no later snapshot shares. NULL is fine. */
+void weir_registry_release(weir_registry *registry);
+
+/* What a loop is handed a newer snapshot by. Zero it before use. */
+typedef struct weir_registry_mailbox {
+  _Atomic(weir_registry *) next;
+} weir_registry_mailbox;
+
+/* Any thread: the mailbox gets a reference of its own; one that nobody fetched is released. */
+void weir_registry_post(weir_registry_mailbox *mailbox, weir_registry *registry);
+/* The owner, once a tick: the newer one, if there is one, after releasing `current`; else
+ * `current`. One atomic load where nothing was posted. */
+weir_registry *weir_registry_fetch(weir_registry_mailbox *mailbox, weir_registry *current);
+/* At the owner's end: releases what was not fetched. */
+void weir_registry_mailbox_empty(weir_registry_mailbox *mailbox);
+
+const weir_config *weir_registry_config(const weir_registry *registry);
+
+/* --- requests ------------------------------------------------------------------------------- */
+
+/* NULL: no limiter has this name. */
+const weir_named *weir_registry_find(const weir_registry *registry, const char *name,
+                                     size_t length);
+
+typedef enum weir_target_kind {
+  WEIR_TARGET_LIMITER,
+  WEIR_TARGET_UNLIMITED, /* allowed, no store asked: on the allow list, or its tier is unlimited */
+  WEIR_TARGET_BLOCKED    /* denied, no store asked: on the block list, or its tier is blocked */
+} weir_target_kind;
+
+typedef struct weir_target {
+  weir_target_kind kind;
+  weir_limiter *limiter; /* NULL unless WEIR_TARGET_LIMITER */
+  const char *tier;      /* its name; "" for the limiter's own rule and for the two lists */
+} weir_target;
+
+/* Block list, allow list, then overrides: in each the exact key before patterns, of these the
+ * longest; else the limiter's own rule. */
+weir_target weir_named_target(const weir_named *named, const void *key, size_t length);
+
+/* Bytes that lead every key of this limiter: "NAME:". */
+enum { WEIR_NAMED_PREFIX_MOST = WEIR_CONFIG_NAME_MOST + 1 };
+const char *weir_named_prefix(const weir_named *named, size_t *length);
+
+/* What the configuration says of it: name, cost, shadow, headers, log_keys, key. */
+const weir_config_limiter *weir_named_config(const weir_named *named);
+
+/* 0 to weir_registry_count() - 1, in the order of the file; of this snapshot alone. */
+size_t weir_named_index(const weir_named *named);
+size_t weir_registry_count(const weir_registry *registry);
+const weir_named *weir_registry_at(const weir_registry *registry, size_t index);
+
+/* --- for metrics ---------------------------------------------------------------------------- */
+
+/* Each weir_limiter once, with the name of its store in the configuration (of the first that it
+ * serves). */
+size_t weir_registry_limiters(const weir_registry *registry);
+weir_limiter *weir_registry_limiter_at(const weir_registry *registry, size_t index,
+                                       const char **store);
+
+/* The stores in the order of the file; names with the same URL share one. */
+weir_store *weir_registry_store_at(const weir_registry *registry, size_t index);
+
+#endif
