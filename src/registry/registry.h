@@ -15,6 +15,7 @@
 #include <weir/weir.h>
 
 #include "config/config.h"
+#include "registry/throttle.h"
 
 typedef struct weir_registry weir_registry;
 typedef struct weir_named weir_named; /* a limiter of the configuration */
@@ -86,6 +87,10 @@ const weir_config_limiter *weir_named_config(const weir_named *named);
 size_t weir_named_index(const weir_named *named);
 size_t weir_registry_count(const weir_registry *registry);
 const weir_named *weir_registry_at(const weir_registry *registry, size_t index);
+
+/* Of throttle.enabled; else NULL. Lives as long as the snapshot, and in later ones that mean the
+ * same. */
+weir_throttle *weir_registry_throttle(const weir_registry *registry);
 
 /* --- for metrics ---------------------------------------------------------------------------- */
 

@@ -1,4 +1,5 @@
-/* Limiters on demand, for commands that bring their rule with them (CL.THROTTLE).
+/* Limiters on demand, for commands that bring their rule with them (CL.THROTTLE). All loops share
+ * them, so that a process knows each key once. Any thread.
  *
  * The keys of these are led by ":" alone, as no limiter of the configuration has an empty name. */
 #ifndef WEIR_REGISTRY_THROTTLE_H
@@ -6,30 +7,39 @@
 
 #include <stdint.h>
 
-#include "registry/registry.h"
+#include <weir/weir.h>
 
 #define WEIR_THROTTLE_PREFIX ":"
-enum { WEIR_THROTTLE_NEW_MOST = 1000 }; /* a second */
+enum {
+  WEIR_THROTTLE_NEW_MOST = 1000, /* in any second */
+  WEIR_THROTTLE_LOOPS_MOST = 64
+};
 
 typedef struct weir_throttle weir_throttle;
 
-/* One for each loop, or one behind a lock: no two threads at once. NULL: no memory. It holds the
- * store of `registry` by a reference of its own. NULL as well where throttle.enabled is false. */
-weir_throttle *weir_throttle_create(weir_registry *registry);
+/* `store` and `options` as for weir_limiter_create; the store must outlive it. `most`: how many
+ * limiters stay when no loop uses them. NULL: no memory. */
+weir_throttle *weir_throttle_create(weir_store *store, const weir_limiter_options *options,
+                                    uint32_t most);
 void weir_throttle_destroy(weir_throttle *throttle);
 
-/* The limiter for token-bucket:count/{period_s}s,burst=burst. It is good until the next
- * weir_throttle_trim(). `now_us`: any clock that does not go back.
+/* The limiter for token-bucket:count/{period_s}s,burst=burst. It is good until this loop (0 to
+ * WEIR_THROTTLE_LOOPS_MOST - 1) ends its tick. `now_us`: a clock that does not go back.
  *
- * WEIR_BAD_ARGUMENT: the figures are no rule, the message says what is accepted; WEIR_CONTENDED:
- * "too many different limits", more than WEIR_THROTTLE_NEW_MOST new ones within a second;
- * WEIR_NO_MEMORY. */
-weir_status weir_throttle_find(weir_throttle *throttle, int64_t burst, int64_t count,
+ * WEIR_BAD_RULE: the figures are no rule, the message says what is accepted; WEIR_CONTENDED: "too
+ * many different limits", more than WEIR_THROTTLE_NEW_MOST new ones; WEIR_NO_MEMORY. */
+weir_status weir_throttle_find(weir_throttle *throttle, unsigned loop, int64_t burst, int64_t count,
                                int64_t period_s, int64_t now_us, weir_limiter **limiter,
                                weir_message *message);
 
-/* At the end of a tick, when no answer is awaited any more: the least used go until there are no
- * more than throttle.limiters. */
-void weir_throttle_trim(weir_throttle *throttle);
+/* This loop uses none of those it found before. What is above `most` and used by no loop goes, the
+ * least recently found first. */
+void weir_throttle_end_tick(weir_throttle *throttle, unsigned loop);
+
+/* How many there are. */
+size_t weir_throttle_count(weir_throttle *throttle);
+
+/* Adds up the counts of all there are and were, so far as counts->size has room. */
+void weir_throttle_read_counts(weir_throttle *throttle, weir_limiter_counts *counts);
 
 #endif
