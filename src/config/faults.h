@@ -18,18 +18,21 @@ typedef struct weir_config_place {
   uint32_t line, column;
 } weir_config_place;
 
-/* Zero it before use. */
+typedef struct weir_config_fault_line {
+  weir_config_place place;
+  weir_message text; /* "FILE:LINE:COL: PATH: what was found, what is accepted" */
+} weir_config_fault_line;
+
+/* Zero it before use. Lines are in the order of their places. */
 typedef struct weir_config_faults {
-  weir_message lines[WEIR_CONFIG_FAULTS_MOST]; /* "FILE:LINE:COL: PATH: what, what is accepted" */
-  size_t count;                                /* also of those that found no room */
+  weir_config_fault_line lines[WEIR_CONFIG_FAULTS_MOST];
+  size_t kept;
+  size_t count; /* also of those that found no room */
 } weir_config_faults;
 
 /* One more. `path`: what it is about, "limiters.api.rule"; may be empty. The line is printable
  * ASCII; other bytes stand as "?". */
 void weir_config_fault(weir_config_faults *faults, weir_config_place place, const char *path,
                        const char *format, ...) __attribute__((format(printf, 4, 5)));
-
-/* How many of them have a line. */
-size_t weir_config_faults_kept(const weir_config_faults *faults);
 
 #endif

@@ -1,0 +1,299 @@
+/* From libyaml's events to a tree. Its own documents are not used: they are built whole before
+ * anybody can count their nodes, and let a file need a hundred times its size. */
+#include "config/tree.h"
+
+#include <stdlib.h>
+#include <yaml.h>
+
+typedef struct open_node {
+  weir_node *node;
+  weir_node_item *last;
+  const weir_node *key; /* of a mapping, whose value comes next */
+  uint32_t nodes_before;
+} open_node;
+
+typedef struct anchor {
+  const char *name;
+  weir_node *node;
+  struct anchor *next;
+} anchor;
+
+typedef struct builder {
+  const char *file;
+  weir_arena *arena;
+  weir_config_faults *faults;
+  yaml_parser_t parser;
+  open_node open[WEIR_TREE_DEPTH_MOST];
+  size_t depth;
+  uint32_t nodes;
+  anchor *anchors;
+  size_t anchor_count;
+  weir_node *root;
+  bool has_document;
+} builder;
+
+static weir_config_place place_of(const builder *self, yaml_mark_t mark) {
+  return (weir_config_place){self->file, (uint32_t)mark.line + 1, (uint32_t)mark.column + 1};
+}
+
+/* --- mappings: no key twice ---------------------------------------------------------------------
+ */
+
+static uint32_t hash_text(const weir_node *key) {
+  uint32_t hash = 2166136261U;
+  for (uint32_t i = 0; i < key->length; i++)
+    hash = (hash ^ (unsigned char)key->text[i]) * 16777619U;
+  return hash;
+}
+
+static bool is_same(const weir_node *a, const weir_node *b) {
+  return a->length == b->length && memcmp(a->text, b->text, a->length) == 0;
+}
+
+static void report_double(builder *self, const weir_node *key, const weir_node *first) {
+  weir_config_fault(self->faults, (weir_config_place){self->file, key->line, key->column}, "",
+                    "key \"%.64s\" stands twice in one mapping, first in line %u", key->text,
+                    first->line);
+}
+
+static bool check_keys(builder *self, const weir_node *mapping) {
+  size_t size = 4;
+  while (size < 2 * (size_t)mapping->length)
+    size *= 2;
+  const weir_node **slots = calloc(size, sizeof *slots);
+  if (slots == NULL) {
+    self->arena->failed = true;
+    return false;
+  }
+  for (const weir_node_item *item = mapping->items; item != NULL; item = item->next) {
+    size_t at = hash_text(item->key) & (size - 1);
+    while (slots[at] != NULL && !is_same(slots[at], item->key))
+      at = (at + 1) & (size - 1);
+    if (slots[at] != NULL)
+      report_double(self, item->key, slots[at]);
+    else
+      slots[at] = item->key;
+  }
+  free(slots);
+  return true;
+}
+
+/* --- nodes --------------------------------------------------------------------------------------
+ */
+
+static bool count_nodes(builder *self, uint32_t more, yaml_mark_t mark) {
+  if (more <= WEIR_TREE_NODES_MOST - self->nodes) {
+    self->nodes += more;
+    return true;
+  }
+  weir_config_fault(self->faults, place_of(self, mark), "",
+                    "more than %d nodes, all that aliases stand for included",
+                    WEIR_TREE_NODES_MOST);
+  return false;
+}
+
+static bool check_height(builder *self, unsigned height, yaml_mark_t mark) {
+  if (self->depth + height <= WEIR_TREE_DEPTH_MOST) return true;
+  weir_config_fault(self->faults, place_of(self, mark), "", "nested deeper than %d",
+                    WEIR_TREE_DEPTH_MOST);
+  return false;
+}
+
+static weir_node *make_node(builder *self, weir_node_kind kind, yaml_mark_t mark) {
+  if (!count_nodes(self, 1, mark) || !check_height(self, 1, mark)) return NULL;
+  weir_node *node = weir_arena_take(self->arena, 1, sizeof *node);
+  if (node == NULL) return NULL;
+  *node = (weir_node){.kind = kind,
+                      .height = 1,
+                      .weight = 1,
+                      .line = (uint32_t)mark.line + 1,
+                      .column = (uint32_t)mark.column + 1};
+  return node;
+}
+
+static bool append(builder *self, open_node *parent, weir_node *node) {
+  weir_node_item *item = weir_arena_take(self->arena, 1, sizeof *item);
+  if (item == NULL) return false;
+  *item = (weir_node_item){.key = parent->key, .value = node};
+  parent->key = NULL;
+  if (parent->last == NULL)
+    parent->node->items = item;
+  else
+    parent->last->next = item;
+  parent->last = item;
+  parent->node->length++;
+  return true;
+}
+
+/* Puts a node where it stands: into what is open, or at the root. */
+static bool place_node(builder *self, weir_node *node, yaml_mark_t mark) {
+  if (self->depth == 0) {
+    self->root = node;
+    return true;
+  }
+  open_node *parent = &self->open[self->depth - 1];
+  if (parent->node->kind == WEIR_NODE_SEQUENCE || parent->key != NULL)
+    return append(self, parent, node);
+  if (node->kind != WEIR_NODE_SCALAR) {
+    weir_config_fault(self->faults, place_of(self, mark), "",
+                      "a mapping or list as a key; accepted is text");
+    return false;
+  }
+  parent->key = node;
+  return true;
+}
+
+static bool remember(builder *self, const yaml_char_t *name, weir_node *node, yaml_mark_t mark) {
+  if (name == NULL) return true;
+  if (self->anchor_count == WEIR_TREE_ANCHORS_MOST) {
+    weir_config_fault(self->faults, place_of(self, mark), "", "more than %d anchors",
+                      WEIR_TREE_ANCHORS_MOST);
+    return false;
+  }
+  anchor *made = weir_arena_take(self->arena, 1, sizeof *made);
+  char *copy = weir_arena_copy(self->arena, (const char *)name, strlen((const char *)name));
+  if (made == NULL || copy == NULL) return false;
+  *made = (anchor){.name = copy, .node = node, .next = self->anchors};
+  self->anchors = made;
+  self->anchor_count++;
+  return true;
+}
+
+static bool refuse_tag(builder *self, const yaml_char_t *tag, yaml_mark_t mark) {
+  if (tag == NULL) return true;
+  weir_config_fault(self->faults, place_of(self, mark), "", "tag \"%.64s\"; none is accepted",
+                    (const char *)tag);
+  return false;
+}
+
+/* --- events -------------------------------------------------------------------------------------
+ */
+
+static bool add_scalar(builder *self, const yaml_event_t *event) {
+  yaml_mark_t mark = event->start_mark;
+  if (!refuse_tag(self, event->data.scalar.tag, mark)) return false;
+  weir_node *node = make_node(self, WEIR_NODE_SCALAR, mark);
+  if (node == NULL) return false;
+  node->length = (uint32_t)event->data.scalar.length;
+  node->text = weir_arena_copy(self->arena, (const char *)event->data.scalar.value, node->length);
+  node->is_quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
+  return node->text != NULL && remember(self, event->data.scalar.anchor, node, mark) &&
+         place_node(self, node, mark);
+}
+
+static bool open_collection(builder *self, weir_node_kind kind, const yaml_char_t *anchor_name,
+                            const yaml_char_t *tag, yaml_mark_t mark) {
+  uint32_t before = self->nodes;
+  if (!refuse_tag(self, tag, mark)) return false;
+  weir_node *node = make_node(self, kind, mark);
+  if (node == NULL || !remember(self, anchor_name, node, mark) || !place_node(self, node, mark))
+    return false;
+  node->height = 0; /* until it is closed */
+  self->open[self->depth++] = (open_node){.node = node, .nodes_before = before};
+  return true;
+}
+
+static bool close_collection(builder *self) {
+  open_node *closed = &self->open[--self->depth];
+  weir_node *node = closed->node;
+  unsigned height = 0;
+  for (const weir_node_item *item = node->items; item != NULL; item = item->next)
+    if (item->value->height > height) height = item->value->height;
+  node->height = (uint8_t)(height + 1);
+  node->weight = self->nodes - closed->nodes_before;
+  return node->kind == WEIR_NODE_SEQUENCE || check_keys(self, node);
+}
+
+static bool add_alias(builder *self, const yaml_event_t *event) {
+  const char *name = (const char *)event->data.alias.anchor;
+  yaml_mark_t mark = event->start_mark;
+  const anchor *found = self->anchors;
+  while (found != NULL && strcmp(found->name, name) != 0)
+    found = found->next;
+  if (found == NULL) {
+    weir_config_fault(self->faults, place_of(self, mark), "",
+                      "alias *%.64s; no anchor &%.64s stands before it", name, name);
+    return false;
+  }
+  if (found->node->height == 0) {
+    weir_config_fault(self->faults, place_of(self, mark), "",
+                      "alias *%.64s stands inside what it names; cycles are not accepted", name);
+    return false;
+  }
+  return count_nodes(self, found->node->weight, mark) &&
+         check_height(self, found->node->height, mark) && place_node(self, found->node, mark);
+}
+
+static bool start_document(builder *self, const yaml_event_t *event) {
+  if (!self->has_document) return self->has_document = true;
+  weir_config_fault(self->faults, place_of(self, event->start_mark), "",
+                    "a second document; one is accepted");
+  return false;
+}
+
+static bool take_event(builder *self, const yaml_event_t *event) {
+  switch (event->type) {
+    case YAML_DOCUMENT_START_EVENT:
+      return start_document(self, event);
+    case YAML_SCALAR_EVENT:
+      return add_scalar(self, event);
+    case YAML_ALIAS_EVENT:
+      return add_alias(self, event);
+    case YAML_SEQUENCE_START_EVENT:
+      return open_collection(self, WEIR_NODE_SEQUENCE, event->data.sequence_start.anchor,
+                             event->data.sequence_start.tag, event->start_mark);
+    case YAML_MAPPING_START_EVENT:
+      return open_collection(self, WEIR_NODE_MAPPING, event->data.mapping_start.anchor,
+                             event->data.mapping_start.tag, event->start_mark);
+    case YAML_SEQUENCE_END_EVENT:
+    case YAML_MAPPING_END_EVENT:
+      return close_collection(self);
+    default:
+      return true;
+  }
+}
+
+/* libyaml knows no place of bytes that are no text; then it is where reading has come to. */
+static void report_parser(builder *self) {
+  const yaml_parser_t *parser = &self->parser;
+  if (parser->error == YAML_MEMORY_ERROR) {
+    self->arena->failed = true;
+    return;
+  }
+  bool is_placed = parser->error != YAML_READER_ERROR;
+  weir_config_fault(self->faults, place_of(self, is_placed ? parser->problem_mark : parser->mark),
+                    "", "no YAML: %s%s%s", parser->context != NULL ? parser->context : "",
+                    parser->context != NULL ? ", " : "",
+                    parser->problem != NULL ? parser->problem : "it cannot be read");
+}
+
+static bool read_events(builder *self) {
+  for (;;) {
+    yaml_event_t event;
+    if (!yaml_parser_parse(&self->parser, &event)) {
+      report_parser(self);
+      return false;
+    }
+    bool is_end = event.type == YAML_STREAM_END_EVENT;
+    bool good = take_event(self, &event);
+    yaml_event_delete(&event);
+    if (is_end || !good) return good;
+  }
+}
+
+weir_node *weir_tree_read(const char *file, const char *text, size_t length, weir_arena *arena,
+                          weir_config_faults *faults) {
+  builder self = {.file = file, .arena = arena, .faults = faults};
+  if (!yaml_parser_initialize(&self.parser)) {
+    arena->failed = true;
+    return NULL;
+  }
+  yaml_parser_set_encoding(&self.parser, YAML_UTF8_ENCODING);
+  yaml_parser_set_input_string(&self.parser, (const unsigned char *)text, length);
+  bool good = read_events(&self);
+  yaml_parser_delete(&self.parser);
+  if (good && self.root == NULL)
+    weir_config_fault(faults, (weir_config_place){file, 1, 1}, "",
+                      "the file is empty; accepted is a mapping");
+  return good ? self.root : NULL;
+}
