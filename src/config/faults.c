@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 /* The place and the path, and how long they are. */
 static size_t write_head(weir_message *message, weir_config_place place, const char *path) {

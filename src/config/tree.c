@@ -3,6 +3,7 @@
 #include "config/tree.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <yaml.h>
 
 typedef struct open_node {

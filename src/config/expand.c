@@ -1,0 +1,147 @@
+/* Secrets: from the environment and from files, never from the configuration itself unless its
+ * owner wants so, and in no message. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config/reader.h"
+
+enum { SECRET_MOST = 4096, TEXT_MOST = 16 * 1024, NAME_MOST = 1024 };
+
+typedef struct expansion {
+  weir_reader *reader;
+  const weir_node *node;
+  char text[TEXT_MOST];
+  size_t length;
+} expansion;
+
+static bool add(expansion *self, const char *bytes, size_t length) {
+  if (length > sizeof self->text - 1 - self->length) {
+    weir_fault(self->reader, self->node, "longer than %d bytes with all that is put in",
+               TEXT_MOST - 1);
+    return false;
+  }
+  memcpy(self->text + self->length, bytes, length);
+  self->length += length;
+  return true;
+}
+
+/* A password may hold what means something in a URL. */
+static bool add_escaped(expansion *self, const char *bytes, size_t length) {
+  static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+  for (size_t i = 0; i < length; i++) {
+    char escape[4];
+    bool is_plain = bytes[i] != '\0' && strchr(plain, bytes[i]) != NULL;
+    snprintf(escape, sizeof escape, "%%%02X", (unsigned char)bytes[i]);
+    if (!(is_plain ? add(self, bytes + i, 1) : add(self, escape, 3))) return false;
+  }
+  return true;
+}
+
+/* Up to `most` bytes; negative: errno says why. */
+static ssize_t read_some(const char *file, char *bytes, size_t most) {
+  size_t length = 0;
+  int descriptor = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return -1;
+  ssize_t got;
+  while ((got = read(descriptor, bytes + length, most - length)) > 0)
+    length += (size_t)got;
+  int error = errno;
+  close(descriptor);
+  errno = error;
+  return got < 0 ? -1 : (ssize_t)length;
+}
+
+/* The line break that editors leave is no part of a secret. */
+static ssize_t read_secret_file(expansion *self, const char *name, char bytes[SECRET_MOST + 1]) {
+  const char *file = weir_resolve_file(self->reader, name);
+  if (file == NULL) return -1;
+  weir_watch_file(self->reader, file);
+  ssize_t length = read_some(file, bytes, SECRET_MOST + 1);
+  if (length < 0) {
+    weir_fault(self->reader, self->node, "file \"%.200s\" cannot be read: %s", name,
+               strerror(errno));
+    return -1;
+  }
+  if (length > SECRET_MOST) {
+    weir_fault(self->reader, self->node, "file \"%.200s\" is longer than %d bytes", name,
+               SECRET_MOST);
+    return -1;
+  }
+  if (length > 0 && bytes[length - 1] == '\n') length--;
+  if (length > 0 && bytes[length - 1] == '\r') length--;
+  if (length > 0 && memchr(bytes, '\0', (size_t)length) == NULL) return length;
+  weir_fault(self->reader, self->node, "file \"%.200s\" %s", name,
+             length == 0 ? "is empty" : "holds a NUL byte");
+  return -1;
+}
+
+static bool add_variable(expansion *self, const char *name, bool escapes) {
+  char bytes[SECRET_MOST + 1];
+  bool is_file = strncmp(name, "file:", 5) == 0;
+  const char *value = is_file ? bytes : getenv(name);
+  if (value == NULL || *name == '\0') {
+    weir_fault(self->reader, self->node, "environment variable \"%.64s\" is not set", name);
+    return false;
+  }
+  ssize_t length = is_file ? read_secret_file(self, name + 5, bytes) : (ssize_t)strlen(value);
+  if (length < 0) return false;
+  return (escapes ? add_escaped : add)(self, value, (size_t)length);
+}
+
+/* `text` begins with "${"; where the closing brace stands, or NULL. */
+static const char *put_in(expansion *self, const char *text, bool escapes) {
+  char name[NAME_MOST];
+  const char *end = strchr(text, '}');
+  size_t length = end == NULL ? 0 : (size_t)(end - text) - 2;
+  if (end == NULL || length >= sizeof name) {
+    weir_fault(self->reader, self->node,
+               "\"${\" without \"}\"; accepted are ${NAME} and ${file:PATH}");
+    return NULL;
+  }
+  memcpy(name, text + 2, length);
+  name[length] = '\0';
+  return add_variable(self, name, escapes) ? end : NULL;
+}
+
+static bool expand(expansion *self, const char *text, bool is_url) {
+  const char *credentials_end = is_url ? strrchr(text, '@') : NULL;
+  for (const char *at = text; *at != '\0'; at++) {
+    bool is_variable = at[0] == '$' && at[1] == '{';
+    if (is_variable)
+      at = put_in(self, at, credentials_end != NULL && at < credentials_end);
+    else if (!add(self, at, 1))
+      at = NULL;
+    if (at == NULL) return false;
+  }
+  self->text[self->length] = '\0';
+  return true;
+}
+
+const char *weir_read_secret(weir_reader *reader, const weir_node *node, bool is_url,
+                             size_t *length) {
+  const char *text = weir_read_text(reader, node);
+  if (text == NULL) return NULL;
+  expansion self = {.reader = reader, .node = node};
+  if (!expand(&self, text, is_url)) return NULL;
+  if (self.length == 0) {
+    weir_fault(reader, node, "empty with all that is put in");
+    return NULL;
+  }
+  if (length != NULL) *length = self.length;
+  return weir_arena_copy(reader->arena, self.text, self.length);
+}
+
+const char *weir_resolve_file(weir_reader *reader, const char *name) {
+  const char *slash = strrchr(reader->file, '/');
+  size_t folder = name[0] == '/' || slash == NULL ? 0 : (size_t)(slash - reader->file) + 1;
+  size_t length = strlen(name);
+  char *whole = weir_arena_take(reader->arena, folder + length + 1, 1);
+  if (whole == NULL) return NULL;
+  memcpy(whole, reader->file, folder);
+  memcpy(whole + folder, name, length);
+  return whole;
+}

@@ -1,0 +1,293 @@
+/* Nodes by tables of fields: kinds, ranges, and what is said of the rest. */
+#include "config/reader.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LIST_BYTES = 400 };
+
+weir_config_place weir_place(const weir_reader *reader, const weir_node *node) {
+  return (weir_config_place){reader->file, node->line, node->column};
+}
+
+size_t weir_path_enter(weir_reader *reader, const char *part) {
+  size_t length = strlen(reader->path);
+  snprintf(reader->path + length, sizeof reader->path - length, "%s%s", length > 0 ? "." : "",
+           part);
+  return length;
+}
+
+void weir_path_leave(weir_reader *reader, size_t length) {
+  reader->path[length] = '\0';
+}
+
+weir_quoted weir_quote(const weir_node *scalar) {
+  weir_quoted quoted;
+  const char *text = scalar->text;
+  if (strstr(text, "://") != NULL || strchr(text, '@') != NULL)
+    snprintf(quoted.text, sizeof quoted.text, "\"***\"");
+  else
+    snprintf(quoted.text, sizeof quoted.text, "\"%.*s%s\"", WEIR_QUOTE_MOST, text,
+             scalar->length > WEIR_QUOTE_MOST ? "..." : "");
+  return quoted;
+}
+
+/* --- kinds --------------------------------------------------------------------------------------
+ */
+
+static bool is_nothing(const weir_node *node) {
+  return node->kind == WEIR_NODE_SCALAR && !node->is_quoted &&
+         (node->length == 0 || strcmp(node->text, "~") == 0 || strcmp(node->text, "null") == 0);
+}
+
+static const char *name_kind(weir_node_kind kind) {
+  static const char *const names[] = {"text", "a list", "a mapping"};
+  return names[kind];
+}
+
+bool weir_expect(weir_reader *reader, const weir_node *node, weir_node_kind kind) {
+  if (node->kind == kind && !(kind == WEIR_NODE_SCALAR && is_nothing(node))) return true;
+  weir_fault(reader, node, "found %s, accepted is %s",
+             is_nothing(node) ? "nothing" : name_kind(node->kind), name_kind(kind));
+  return false;
+}
+
+/* --- scalars ------------------------------------------------------------------------------------
+ */
+
+const char *weir_read_text(weir_reader *reader, const weir_node *node) {
+  if (!weir_expect(reader, node, WEIR_NODE_SCALAR)) return NULL;
+  if (node->length == 0 || strlen(node->text) != node->length) {
+    weir_fault(reader, node, "found %s, accepted is text",
+               node->length == 0 ? "empty text" : "text with a NUL byte");
+    return NULL;
+  }
+  return weir_arena_copy(reader->arena, node->text, node->length);
+}
+
+bool weir_read_name(weir_reader *reader, const weir_node *node) {
+  static const char accepted[] =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+  if (node->length >= 1 && node->length <= WEIR_CONFIG_NAME_MOST &&
+      strspn(node->text, accepted) == node->length)
+    return true;
+  weir_fault(reader, node, "name %s: accepted are 1 to %d of A-Z a-z 0-9 _ . -",
+             weir_quote(node).text, WEIR_CONFIG_NAME_MOST);
+  return false;
+}
+
+/* The digits at the start of a scalar; what stands behind them. */
+static bool read_digits(const weir_node *node, int64_t *number, const char **rest) {
+  char *end;
+  size_t digits = strspn(node->text, "0123456789");
+  if (digits == 0 || digits > 18) return false;
+  *number = strtoll(node->text, &end, 10);
+  *rest = end;
+  return strlen(node->text) == node->length;
+}
+
+bool weir_read_number(weir_reader *reader, const weir_node *node, int64_t least, int64_t most,
+                      int64_t *number) {
+  int64_t read;
+  const char *rest;
+  if (!weir_expect(reader, node, WEIR_NODE_SCALAR)) return false;
+  if (read_digits(node, &read, &rest) && *rest == '\0' && read >= least && read <= most) {
+    *number = read;
+    return true;
+  }
+  weir_fault(reader, node, "found %s, accepted are whole numbers from %" PRId64 " to %" PRId64,
+             weir_quote(node).text, least, most);
+  return false;
+}
+
+static void read_bytes(weir_reader *reader, const weir_node *node, const weir_field *field,
+                       int64_t *bytes) {
+  static const struct {
+    const char *name;
+    int64_t bytes;
+  } units[] = {{"B", 1}, {"KiB", 1024}, {"MiB", 1024 * 1024}};
+  int64_t number;
+  const char *rest;
+  if (!weir_expect(reader, node, WEIR_NODE_SCALAR)) return;
+  if (read_digits(node, &number, &rest)) {
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+      bool fits = strcmp(rest, units[i].name) == 0 && number <= field->most / units[i].bytes &&
+                  number * units[i].bytes >= field->least;
+      if (!fits) continue;
+      *bytes = number * units[i].bytes;
+      return;
+    }
+  }
+  weir_fault(reader, node,
+             "found %s, accepted is a whole number and B, KiB or MiB, from %" PRId64 "B to %" PRId64
+             "MiB",
+             weir_quote(node).text, field->least, field->most / (1024 * 1024));
+}
+
+static void read_duration(weir_reader *reader, const weir_node *node, const weir_field *field,
+                          int64_t *us) {
+  char least[WEIR_DURATION_BYTES], most[WEIR_DURATION_BYTES];
+  int64_t read;
+  if (!weir_expect(reader, node, WEIR_NODE_SCALAR)) return;
+  if (weir_duration_parse(node->text, node->length, &read) && read >= field->least &&
+      read <= field->most) {
+    *us = read;
+    return;
+  }
+  weir_duration_format(field->least, least, sizeof least);
+  weir_duration_format(field->most, most, sizeof most);
+  weir_fault(reader, node,
+             "found %s, accepted is a duration from %s to %s: a whole number and ms, s, m, h or d",
+             weir_quote(node).text, least, most);
+}
+
+static void read_bool(weir_reader *reader, const weir_node *node, bool *value) {
+  if (!weir_expect(reader, node, WEIR_NODE_SCALAR)) return;
+  bool is_true = strcmp(node->text, "true") == 0;
+  if (is_true || strcmp(node->text, "false") == 0)
+    *value = is_true;
+  else
+    weir_fault(reader, node, "found %s, accepted are true and false", weir_quote(node).text);
+}
+
+/* --- lists of what is accepted -------------------------------------------------------------------
+ */
+
+/* "a, b and c". `at(list, i)`: NULL at the end. */
+typedef const char *weir_name_at(const void *list, size_t index);
+
+static const char *field_at(const void *list, size_t index) {
+  return ((const weir_field *)list)[index].name;
+}
+
+static const char *choice_at(const void *list, size_t index) {
+  return ((const char *const *)list)[index];
+}
+
+static void list_names(const void *list, weir_name_at *at, char text[LIST_BYTES]) {
+  size_t length = 0;
+  text[0] = '\0';
+  for (size_t i = 0; at(list, i) != NULL && length < LIST_BYTES; i++) {
+    const char *separator = i == 0 ? "" : at(list, i + 1) != NULL ? ", " : " and ";
+    length += (size_t)snprintf(text + length, LIST_BYTES - length, "%s%s", separator, at(list, i));
+  }
+}
+
+/* How many letters must change to make one of the other, a swap of two neighbours being two. */
+static size_t distance(const char *a, const char *b) {
+  enum { MOST = 32 };
+  size_t row[MOST + 1];
+  size_t width = strlen(b);
+  if (strlen(a) > MOST || width > MOST) return MOST;
+  for (size_t j = 0; j <= width; j++)
+    row[j] = j;
+  for (size_t i = 1; a[i - 1] != '\0'; i++) {
+    size_t corner = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= width; j++) {
+      size_t changed = corner + (a[i - 1] != b[j - 1]);
+      size_t least = row[j - 1] < row[j] ? row[j - 1] + 1 : row[j] + 1;
+      corner = row[j];
+      row[j] = changed < least ? changed : least;
+    }
+  }
+  return row[width];
+}
+
+/* The nearest name, if it is near enough to be meant; else NULL. */
+static const char *find_nearest(const char *text, const void *list, weir_name_at *at) {
+  const char *nearest = NULL;
+  size_t least = strlen(text) / 3 + 2;
+  for (size_t i = 0; at(list, i) != NULL; i++) {
+    size_t away = distance(text, at(list, i));
+    if (away >= least) continue;
+    least = away;
+    nearest = at(list, i);
+  }
+  return nearest;
+}
+
+static void report_unknown(weir_reader *reader, const weir_node *node, const char *what,
+                           const void *list, weir_name_at *at) {
+  char accepted[LIST_BYTES];
+  list_names(list, at, accepted);
+  const char *nearest = find_nearest(node->text, list, at);
+  if (nearest != NULL)
+    weir_fault(reader, node, "%s %s, did you mean \"%s\"? accepted are %s", what,
+               weir_quote(node).text, nearest, accepted);
+  else
+    weir_fault(reader, node, "%s %s, accepted are %s", what, weir_quote(node).text, accepted);
+}
+
+static void read_choice(weir_reader *reader, const weir_node *node, const weir_field *field,
+                        int *choice) {
+  if (!weir_expect(reader, node, WEIR_NODE_SCALAR)) return;
+  for (int i = 0; field->choices[i] != NULL; i++) {
+    if (strcmp(node->text, field->choices[i]) != 0) continue;
+    *choice = i;
+    return;
+  }
+  report_unknown(reader, node, "found", field->choices, choice_at);
+}
+
+/* --- mappings -----------------------------------------------------------------------------------
+ */
+
+const weir_node *weir_node_find(const weir_node *mapping, const char *name) {
+  for (const weir_node_item *item = mapping->items; item != NULL; item = item->next)
+    if (strcmp(item->key->text, name) == 0) return item->value;
+  return NULL;
+}
+
+static void read_field(weir_reader *reader, const weir_node *node, const weir_field *field,
+                       void *target) {
+  void *member = (char *)target + field->offset;
+  switch (field->type) {
+    case WEIR_FIELD_NODE:
+      field->read(reader, node, target);
+      break;
+    case WEIR_FIELD_NUMBER:
+      weir_read_number(reader, node, field->least, field->most, member);
+      break;
+    case WEIR_FIELD_BYTES:
+      read_bytes(reader, node, field, member);
+      break;
+    case WEIR_FIELD_DURATION:
+      read_duration(reader, node, field, member);
+      break;
+    case WEIR_FIELD_BOOL:
+      read_bool(reader, node, member);
+      break;
+    case WEIR_FIELD_TEXT:
+      *(const char **)member = weir_read_text(reader, node);
+      break;
+    case WEIR_FIELD_CHOICE:
+      read_choice(reader, node, field, member);
+      break;
+  }
+}
+
+static bool is_field(const weir_field *fields, const weir_node *key) {
+  for (; fields->name != NULL; fields++)
+    if (strcmp(fields->name, key->text) == 0 && strlen(key->text) == key->length) return true;
+  return false;
+}
+
+/* In the order of the table, so that what others refer to is read before them. */
+void weir_read_fields(weir_reader *reader, const weir_node *node, const weir_field *fields,
+                      void *target) {
+  if (!weir_expect(reader, node, WEIR_NODE_MAPPING)) return;
+  for (const weir_field *field = fields; field->name != NULL; field++) {
+    const weir_node *value = weir_node_find(node, field->name);
+    if (value == NULL) continue;
+    size_t length = weir_path_enter(reader, field->name);
+    read_field(reader, value, field, target);
+    weir_path_leave(reader, length);
+  }
+  for (const weir_node_item *item = node->items; item != NULL; item = item->next)
+    if (!is_field(fields, item->key))
+      report_unknown(reader, item->key, "unknown key", fields, field_at);
+}

@@ -1,0 +1,106 @@
+/* Reading nodes into structures by tables of fields. What is wrong is reported with its place, and
+ * left at its default. */
+#ifndef WEIR_CONFIG_READER_H
+#define WEIR_CONFIG_READER_H
+
+#include "config/config.h"
+#include "config/tree.h"
+
+enum { WEIR_CONFIG_PATH_MOST = 256 };
+
+typedef struct weir_reader {
+  const char *file;
+  weir_arena *arena; /* of the configuration */
+  weir_config_faults *faults;
+  weir_config *config;
+  char path[WEIR_CONFIG_PATH_MOST]; /* of what is being read: "limiters.api.rule" */
+} weir_reader;
+
+typedef void weir_read_node(weir_reader *reader, const weir_node *node, void *target);
+
+typedef enum weir_field_type {
+  WEIR_FIELD_NODE,     /* whatever `read` makes of it; target: the structure itself */
+  WEIR_FIELD_NUMBER,   /* int64_t, from least to most */
+  WEIR_FIELD_BYTES,    /* int64_t: a number and B, KiB or MiB */
+  WEIR_FIELD_DURATION, /* int64_t, microseconds */
+  WEIR_FIELD_BOOL,
+  WEIR_FIELD_TEXT,  /* const char *: 1 byte or more, no NUL */
+  WEIR_FIELD_CHOICE /* int: which of `choices` */
+} weir_field_type;
+
+typedef struct weir_field {
+  const char *name;
+  weir_field_type type;
+  size_t offset;
+  int64_t least, most;
+  const char *const *choices; /* up to NULL */
+  weir_read_node *read;
+} weir_field;
+
+/* A mapping with these fields, up to the one without a name; each may be there or not. */
+void weir_read_fields(weir_reader *reader, const weir_node *node, const weir_field *fields,
+                      void *target);
+
+/* Whether a mapping has the field. */
+const weir_node *weir_node_find(const weir_node *mapping, const char *name);
+
+weir_config_place weir_place(const weir_reader *reader, const weir_node *node);
+
+/* A fault about the node, under the reader's path. */
+#define weir_fault(reader, node, ...) \
+  weir_config_fault((reader)->faults, weir_place(reader, node), (reader)->path, __VA_ARGS__)
+
+/* Goes on to a part of what is being read; the result takes it back. */
+size_t weir_path_enter(weir_reader *reader, const char *part);
+void weir_path_leave(weir_reader *reader, size_t length);
+
+/* False after a fault: the node is of another kind. */
+bool weir_expect(weir_reader *reader, const weir_node *node, weir_node_kind kind);
+
+/* Text of 1 byte or more without NUL, which lives as long as the configuration; NULL after a fault.
+ */
+const char *weir_read_text(weir_reader *reader, const weir_node *node);
+
+/* A name of 1 to WEIR_CONFIG_NAME_MOST of A-Z a-z 0-9 _ . -. False after a fault. */
+bool weir_read_name(weir_reader *reader, const weir_node *node);
+
+/* A whole number; false after a fault. */
+bool weir_read_number(weir_reader *reader, const weir_node *node, int64_t least, int64_t most,
+                      int64_t *number);
+
+/* Text with ${NAME} and ${file:PATH} put in. Where it is a URL, what is put in before its last '@'
+ * is escaped. NULL after a fault. */
+const char *weir_read_secret(weir_reader *reader, const weir_node *node, bool is_url,
+                             size_t *length);
+
+/* Of a file that is named in the configuration: as it is when absolute, else beside the file that
+ * names it. NULL: no memory. */
+const char *weir_resolve_file(weir_reader *reader, const char *name);
+
+/* What a fault may quote of a value. What looks like a URL or a credential is not shown. */
+enum { WEIR_QUOTE_MOST = 48 };
+typedef struct weir_quoted {
+  char text[WEIR_QUOTE_MOST + 8];
+} weir_quoted;
+weir_quoted weir_quote(const weir_node *scalar);
+
+/* The sections. */
+weir_read_node weir_read_listen, weir_read_stores, weir_read_limiters, weir_read_throttle,
+    weir_read_limits;
+
+/* The store with this name, or the only one where node is NULL; NULL after a fault. */
+const weir_config_store *weir_find_store(weir_reader *reader, const weir_node *node,
+                                         const weir_node *whole);
+
+/* "header:NAME", "query:NAME" or "client". */
+bool weir_read_key(weir_reader *reader, const weir_node *node, weir_config_key *key);
+
+/* Where a listener listens. */
+void weir_read_address(weir_reader *reader, const weir_node *node, weir_config_listener *listener);
+/* Whether only this host reaches it. */
+bool weir_address_is_local(const weir_config_listener *listener);
+
+/* One more file that is watched for changes. */
+void weir_watch_file(weir_reader *reader, const char *name);
+
+#endif
