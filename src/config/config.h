@@ -130,6 +130,7 @@ typedef struct weir_config_limiter {
   const weir_config_store *store; /* NULL only where there is a fault */
   const char *rule;               /* NULL only where there is a fault */
   weir_config_tier *tiers;
+  const weir_config_tier **tiers_by_name; /* the same in order */
   size_t tier_count;
   weir_config_overrides overrides, allow, block;
   const char *overrides_file; /* NULL: none */
@@ -177,10 +178,18 @@ typedef struct weir_config {
   size_t watched_count;
 } weir_config;
 
-/* Reads a file, and those that its secrets come from. Never NULL but without memory: where faults
- * were found, what is wrong has its default or is left out, so that src/registry can look for more;
- * faults->count says whether it may be used. */
+/* Reads a file, and those that its secrets come from. NULL, with a fault, when it cannot be read.
+ * Else what is wrong has its default or is left out, so that src/registry can look for more:
+ * faults->count says whether it may be used. Places name `file`, which must live as long. */
 weir_config *weir_config_read(const char *file, weir_config_faults *faults);
+
+/* The same for text that is there already. */
+weir_config *weir_config_read_text(const char *file, const char *text, size_t length,
+                                   weir_config_faults *faults);
+
+/* The tier with a name; NULL: there is none. */
+const weir_config_tier *weir_config_find_tier(const weir_config_limiter *limiter, const char *name,
+                                              size_t length);
 
 /* NULL is fine. */
 void weir_config_destroy(weir_config *config);

@@ -1,0 +1,237 @@
+/* The file as a whole. */
+#include "config/config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/reader.h"
+
+enum { WATCHED_MOST = 4096, LOOPS_MOST = 64 };
+
+/* What a caller has, and the memory that all of it is in. */
+typedef struct whole {
+  weir_config config; /* first */
+  weir_arena arena;
+} whole;
+
+void weir_watch_file(weir_reader *reader, const char *name) {
+  weir_config *config = reader->config;
+  for (size_t i = 0; i < config->watched_count; i++)
+    if (strcmp(config->watched[i], name) == 0) return;
+  if (config->watched_count < WATCHED_MOST) config->watched[config->watched_count++] = name;
+}
+
+/* --- sections -----------------------------------------------------------------------------------
+ */
+
+typedef struct throttle_fields {
+  weir_config_throttle throttle;
+  int64_t limiters, memo_keys;
+} throttle_fields;
+
+static void read_throttle_store(weir_reader *reader, const weir_node *node, void *target) {
+  ((throttle_fields *)target)->throttle.store = weir_find_store(reader, node, node);
+}
+
+void weir_read_throttle(weir_reader *reader, const weir_node *node, void *target) {
+  static const weir_field fields[] = {
+      {.name = "enabled",
+       .type = WEIR_FIELD_BOOL,
+       .offset = offsetof(throttle_fields, throttle.enabled)},
+      {.name = "throttlecrab",
+       .type = WEIR_FIELD_BOOL,
+       .offset = offsetof(throttle_fields, throttle.throttlecrab)},
+      {.name = "store", .read = read_throttle_store},
+      {.name = "limiters",
+       .type = WEIR_FIELD_NUMBER,
+       .offset = offsetof(throttle_fields, limiters),
+       .least = 1,
+       .most = 65536},
+      {.name = "memo_keys",
+       .type = WEIR_FIELD_NUMBER,
+       .offset = offsetof(throttle_fields, memo_keys),
+       .least = 1,
+       .most = 16777216},
+      {.name = NULL},
+  };
+  throttle_fields read = {.limiters = 256, .memo_keys = 4096};
+  weir_config *config = target;
+  read.throttle.place = weir_place(reader, node);
+  weir_read_fields(reader, node, fields, &read);
+  if (read.throttle.enabled && weir_node_find(node, "store") == NULL)
+    read.throttle.store = weir_find_store(reader, NULL, node);
+  read.throttle.limiters = (uint32_t)read.limiters;
+  read.throttle.memo_keys = (uint32_t)read.memo_keys;
+  config->throttle = read.throttle;
+}
+
+#define LIMIT(text, member, kind, low, high)                                                  \
+  {                                                                                           \
+    .name = text, .type = kind, .offset = offsetof(weir_config_limits, member), .least = low, \
+    .most = high                                                                              \
+  }
+
+void weir_read_limits(weir_reader *reader, const weir_node *node, void *target) {
+  enum { KIB = 1024, MIB = 1024 * 1024, SECOND = 1000000 };
+  static const weir_field fields[] = {
+      LIMIT("connections", connections, WEIR_FIELD_NUMBER, 1, 1000000),
+      LIMIT("connections_per_address", connections_per_address, WEIR_FIELD_NUMBER, 1, 1000000),
+      LIMIT("resp_arguments", resp_arguments, WEIR_FIELD_NUMBER, 8, 1024),
+      LIMIT("resp_request", resp_request_bytes, WEIR_FIELD_BYTES, KIB, 16 * MIB),
+      LIMIT("key", key_bytes, WEIR_FIELD_BYTES, 1, WEIR_CONFIG_KEY_MOST),
+      LIMIT("http_headers", http_header_bytes, WEIR_FIELD_BYTES, KIB, MIB),
+      LIMIT("http_body", http_body_bytes, WEIR_FIELD_BYTES, KIB, 16 * MIB),
+      LIMIT("output", output_bytes, WEIR_FIELD_BYTES, 4 * KIB, 1024 * MIB),
+      LIMIT("waiting", waiting, WEIR_FIELD_NUMBER, 1, 1000000),
+      LIMIT("logged_denials", logged_denials, WEIR_FIELD_NUMBER, 0, 1000000),
+      LIMIT("idle", idle_us, WEIR_FIELD_DURATION, SECOND, INT64_C(86400) * SECOND),
+      LIMIT("first_bytes", first_bytes_us, WEIR_FIELD_DURATION, SECOND / 10,
+            3600 * (int64_t)SECOND),
+      LIMIT("drain", drain_us, WEIR_FIELD_DURATION, SECOND / 10, 3600 * (int64_t)SECOND),
+      {.name = NULL},
+  };
+  weir_read_fields(reader, node, fields, &((weir_config *)target)->limits);
+}
+
+static const weir_config_limits default_limits = {
+    .connections = 10000,
+    .connections_per_address = 512,
+    .resp_arguments = 16,
+    .resp_request_bytes = 64 * 1024,
+    .key_bytes = 4096,
+    .http_header_bytes = 16 * 1024,
+    .http_body_bytes = 64 * 1024,
+    .output_bytes = 1024 * 1024,
+    .waiting = 8192,
+    .logged_denials = 10,
+    .idle_us = INT64_C(300) * 1000000,
+    .first_bytes_us = INT64_C(10) * 1000000,
+    .drain_us = INT64_C(10) * 1000000,
+};
+
+/* Stores come before who refers to them. */
+static const weir_field sections[] = {
+    {.name = "listen", .read = weir_read_listen},
+    {.name = "stores", .read = weir_read_stores},
+    {.name = "shadow", .type = WEIR_FIELD_BOOL, .offset = offsetof(weir_config, shadow)},
+    {.name = "limiters", .read = weir_read_limiters},
+    {.name = "throttle", .read = weir_read_throttle},
+    {.name = "limits", .read = weir_read_limits},
+    {.name = "loops",
+     .type = WEIR_FIELD_NUMBER,
+     .offset = offsetof(weir_config, loops),
+     .least = 1,
+     .most = LOOPS_MOST},
+    {.name = NULL},
+};
+
+static bool has_service(const weir_config *config) {
+  for (size_t i = 0; i < config->listener_count; i++)
+    if (config->listeners[i].protocol != WEIR_CONFIG_ADMIN) return true;
+  return false;
+}
+
+static void read_root(weir_reader *reader, const weir_node *root) {
+  weir_config *config = reader->config;
+  weir_read_fields(reader, root, sections, config);
+  if (root->kind != WEIR_NODE_MAPPING) return;
+  if (weir_node_find(root, "listen") == NULL)
+    weir_fault(reader, root, "listen is missing, such as \"listen: {resp: {}, http: {}}\"");
+  else if (!has_service(config) && reader->faults->count == 0)
+    weir_fault(reader, root, "listen has neither resp nor http, so nobody could ask");
+  if (weir_node_find(root, "stores") == NULL)
+    weir_fault(reader, root,
+               "stores is missing, such as \"stores: {main: {url: memcached://localhost}}\"");
+  if (config->limiter_count == 0 && !config->throttle.enabled && reader->faults->count == 0)
+    weir_fault(reader, root, "no limiters, and throttle is not enabled: nothing is limited");
+}
+
+/* --- the file -----------------------------------------------------------------------------------
+ */
+
+/* NULL: no memory, or errno says why. */
+static char *read_stream(FILE *stream, size_t *length) {
+  size_t room = 64 * 1024;
+  char *bytes = malloc(room);
+  *length = 0;
+  while (bytes != NULL) {
+    *length += fread(bytes + *length, 1, room - *length, stream);
+    if (*length < room || *length > WEIR_TREE_BYTES_MOST) break;
+    room *= 2;
+    char *larger = realloc(bytes, room);
+    if (larger == NULL) free(bytes);
+    bytes = larger;
+  }
+  if (bytes == NULL || !ferror(stream)) return bytes;
+  free(bytes);
+  return NULL;
+}
+
+static char *read_file(const char *file, size_t *length, weir_config_faults *faults) {
+  weir_config_place place = {.file = file};
+  errno = 0;
+  FILE *stream = fopen(file, "rb");
+  char *bytes = stream != NULL ? read_stream(stream, length) : NULL;
+  int error = errno;
+  if (stream != NULL) fclose(stream);
+  if (bytes == NULL) {
+    weir_config_fault(faults, place, "", "cannot be read: %s", strerror(error));
+  } else if (*length > WEIR_TREE_BYTES_MOST) {
+    weir_config_fault(faults, place, "", "larger than %d MiB", WEIR_TREE_BYTES_MOST / 1024 / 1024);
+    free(bytes);
+    bytes = NULL;
+  }
+  return bytes;
+}
+
+/* The tree goes when it has been read: the configuration has copies. */
+static void read_text(weir_reader *reader, const char *text, size_t length) {
+  weir_arena tree = {0};
+  const weir_node *root = weir_tree_read(reader->file, text, length, &tree, reader->faults);
+  if (root != NULL) read_root(reader, root);
+  reader->arena->failed |= tree.failed;
+  weir_arena_free(&tree);
+}
+
+weir_config *weir_config_read_text(const char *file, const char *text, size_t length,
+                                   weir_config_faults *faults) {
+  whole *made = calloc(1, sizeof *made);
+  weir_reader *reader = calloc(1, sizeof *reader);
+  weir_config_place place = {.file = file};
+  if (made != NULL && reader != NULL) {
+    weir_config *config = &made->config;
+    *reader = (weir_reader){.arena = &made->arena, .faults = faults, .config = config};
+    reader->file = weir_arena_copy(&made->arena, file, strlen(file));
+    config->watched = weir_arena_take(&made->arena, WATCHED_MOST, sizeof *config->watched);
+    config->limits = default_limits;
+    if (reader->file != NULL && config->watched != NULL) {
+      config->file = reader->file;
+      weir_watch_file(reader, reader->file);
+      read_text(reader, text, length);
+    }
+  }
+  if (made == NULL || reader == NULL || made->arena.failed)
+    weir_config_fault(faults, place, "", "there is not enough memory");
+  free(reader);
+  return made != NULL ? &made->config : NULL;
+}
+
+weir_config *weir_config_read(const char *file, weir_config_faults *faults) {
+  size_t length;
+  char *text = read_file(file, &length, faults);
+  if (text == NULL) return NULL;
+  weir_config *config = weir_config_read_text(file, text, length, faults);
+  free(text);
+  return config;
+}
+
+void weir_config_destroy(weir_config *config) {
+  if (config == NULL) return;
+  for (size_t i = 0; i < config->listener_count; i++)
+    weir_http_networks_destroy(config->listeners[i].trusted);
+  weir_arena arena = ((whole *)config)->arena;
+  free(config);
+  weir_arena_free(&arena);
+}

@@ -1,0 +1,302 @@
+/* listen: who may speak with the server, where and how. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config/reader.h"
+
+enum { LISTENERS_MOST = 32, CREDENTIALS_MOST = 1000, TRUSTED_BYTES = 16 * 1024 };
+
+static const char *const default_addresses[] = {
+    [WEIR_CONFIG_RESP] = "127.0.0.1:6380",
+    [WEIR_CONFIG_HTTP] = "127.0.0.1:8080",
+    [WEIR_CONFIG_ADMIN] = "127.0.0.1:9090",
+};
+
+/* --- fields -------------------------------------------------------------------------------------
+ */
+
+static void read_address(weir_reader *reader, const weir_node *node, void *target) {
+  weir_read_address(reader, node, target);
+}
+
+static void read_mode(weir_reader *reader, const weir_node *node, void *target) {
+  weir_config_listener *listener = target;
+  if (!weir_expect(reader, node, WEIR_NODE_SCALAR)) return;
+  bool good = node->length >= 3 && node->length <= 4 &&
+              strspn(node->text, "01234567") == node->length &&
+              (node->length == 3 || node->text[0] == '0');
+  if (good)
+    listener->mode = (unsigned)strtoul(node->text, NULL, 8);
+  else
+    weir_fault(reader, node, "found %s, accepted are 000 to 777 in octal digits, as \"0660\"",
+               weir_quote(node).text);
+}
+
+static void read_credential(weir_reader *reader, const char *user, const weir_node *node,
+                            weir_config_listener *listener) {
+  weir_config_credential *credential = &listener->credentials[listener->credential_count];
+  credential->user = user;
+  credential->secret = weir_read_secret(reader, node, false, &credential->secret_length);
+  if (credential->secret != NULL) listener->credential_count++;
+}
+
+static void read_users(weir_reader *reader, const weir_node *node, weir_config_listener *listener) {
+  for (const weir_node_item *item = node->items; item != NULL; item = item->next) {
+    const char *user = weir_read_text(reader, item->key);
+    if (user == NULL) continue;
+    size_t length = weir_path_enter(reader, user);
+    read_credential(reader, user, item->value, listener);
+    weir_path_leave(reader, length);
+  }
+}
+
+/* RESP: a password, or a mapping of users; HTTP: a token, or a list of tokens. */
+static void read_auth(weir_reader *reader, const weir_node *node, void *target) {
+  weir_config_listener *listener = target;
+  bool is_resp = listener->protocol == WEIR_CONFIG_RESP;
+  weir_node_kind many = is_resp ? WEIR_NODE_MAPPING : WEIR_NODE_SEQUENCE;
+  size_t count = node->kind == WEIR_NODE_SCALAR ? 1 : node->length;
+  if (node->kind != WEIR_NODE_SCALAR && node->kind != many) {
+    weir_fault(reader, node, "found %s",
+               is_resp ? "a list, accepted are a password and a mapping of users to passwords"
+                       : "a mapping, accepted are a token and a list of tokens");
+    return;
+  }
+  if (count < 1 || count > CREDENTIALS_MOST) {
+    weir_fault(reader, node, "found %zu credentials, accepted are 1 to %d", count,
+               CREDENTIALS_MOST);
+    return;
+  }
+  listener->credentials = weir_arena_take(reader->arena, count, sizeof *listener->credentials);
+  if (listener->credentials == NULL) return;
+  if (node->kind == WEIR_NODE_SCALAR)
+    read_credential(reader, is_resp ? "default" : NULL, node, listener);
+  else if (is_resp)
+    read_users(reader, node, listener);
+  else
+    for (const weir_node_item *item = node->items; item != NULL; item = item->next)
+      read_credential(reader, NULL, item->value, listener);
+}
+
+/* A file that the server must be able to read when it starts. */
+static void read_file(weir_reader *reader, const weir_node *node, const char **file) {
+  const char *name = weir_read_text(reader, node);
+  const char *whole = name != NULL ? weir_resolve_file(reader, name) : NULL;
+  if (whole == NULL) return;
+  *file = whole;
+  weir_watch_file(reader, whole);
+  if (access(whole, R_OK) != 0) weir_fault(reader, node, "file \"%.200s\" cannot be read", name);
+}
+
+static void read_certificate(weir_reader *reader, const weir_node *node, void *target) {
+  read_file(reader, node, &((weir_config_tls *)target)->certificate);
+}
+
+static void read_private_key(weir_reader *reader, const weir_node *node, void *target) {
+  read_file(reader, node, &((weir_config_tls *)target)->key);
+}
+
+static void read_client_ca(weir_reader *reader, const weir_node *node, void *target) {
+  read_file(reader, node, &((weir_config_tls *)target)->client_ca);
+}
+
+static void read_tls(weir_reader *reader, const weir_node *node, void *target) {
+  static const weir_field fields[] = {
+      {.name = "certificate", .read = read_certificate},
+      {.name = "key", .read = read_private_key},
+      {.name = "client_ca", .read = read_client_ca},
+      {.name = NULL},
+  };
+  weir_config_tls *tls = &((weir_config_listener *)target)->tls;
+  weir_read_fields(reader, node, fields, tls);
+  if (node->kind == WEIR_NODE_MAPPING &&
+      (weir_node_find(node, "certificate") == NULL || weir_node_find(node, "key") == NULL))
+    weir_fault(reader, node, "certificate and key are both needed");
+}
+
+static void read_listener_key(weir_reader *reader, const weir_node *node, void *target) {
+  weir_read_key(reader, node, &((weir_config_listener *)target)->key);
+}
+
+/* Networks, joined as the library reads them. */
+static void read_trusted(weir_reader *reader, const weir_node *node, void *target) {
+  weir_config_listener *listener = target;
+  weir_message message = {""};
+  char text[TRUSTED_BYTES];
+  size_t length = 0;
+  if (!weir_expect(reader, node, WEIR_NODE_SEQUENCE)) return;
+  text[0] = '\0';
+  for (const weir_node_item *item = node->items; item != NULL; item = item->next) {
+    const char *network = weir_read_text(reader, item->value);
+    if (network == NULL) return;
+    if (strlen(network) > sizeof text - 2 - length) {
+      weir_fault(reader, node, "too many networks; accepted are %d", WEIR_HTTP_NETWORKS_MOST);
+      return;
+    }
+    length += (size_t)snprintf(text + length, sizeof text - length, "%s,", network);
+  }
+  if (length > 0) text[length - 1] = '\0';
+  weir_status status = weir_http_networks_create(text, &listener->trusted, &message);
+  if (status == WEIR_NO_MEMORY)
+    reader->arena->failed = true;
+  else if (status != WEIR_OK)
+    weir_fault(reader, node, "%s", message.text);
+}
+
+#define MEMBER(type, member) .offset = offsetof(type, member)
+#define COMMON_FIELDS                                                                   \
+  {.name = "address", .read = read_address}, {.name = "mode", .read = read_mode},       \
+      {.name = "group", .type = WEIR_FIELD_TEXT, MEMBER(weir_config_listener, group)},  \
+      {.name = "auth", .read = read_auth}, {.name = "tls", .read = read_tls}, {         \
+    .name = "insecure", .type = WEIR_FIELD_BOOL, MEMBER(weir_config_listener, insecure) \
+  }
+
+static const weir_field fields[] = {
+    COMMON_FIELDS,
+    {.name = NULL},
+};
+
+typedef struct http_numbers {
+  weir_config_listener listener; /* first: the common fields are read into it */
+  int64_t denied_status, ipv4_bits, ipv6_bits;
+} http_numbers;
+
+static const weir_field http_fields[] = {
+    COMMON_FIELDS,
+    {.name = "denied_status",
+     .type = WEIR_FIELD_NUMBER,
+     MEMBER(http_numbers, denied_status),
+     .least = 400,
+     .most = 599},
+    {.name = "key", .read = read_listener_key},
+    {.name = "trusted", .read = read_trusted},
+    {.name = "ipv4_bits",
+     .type = WEIR_FIELD_NUMBER,
+     MEMBER(http_numbers, ipv4_bits),
+     .least = 1,
+     .most = 32},
+    {.name = "ipv6_bits",
+     .type = WEIR_FIELD_NUMBER,
+     MEMBER(http_numbers, ipv6_bits),
+     .least = 1,
+     .most = 128},
+    {.name = NULL},
+};
+
+/* --- listeners ----------------------------------------------------------------------------------
+ */
+
+static void check_listener(weir_reader *reader, const weir_node *node,
+                           const weir_config_listener *listener) {
+  bool is_unix = listener->kind == WEIR_CONFIG_UNIX;
+  if (!is_unix && (weir_node_find(node, "mode") != NULL || weir_node_find(node, "group") != NULL))
+    weir_fault(reader, node, "mode and group are of unix sockets alone");
+  bool is_guarded = listener->credential_count > 0 || listener->tls.certificate != NULL;
+  if (listener->socket_length > 0 && !weir_address_is_local(listener) && !is_guarded &&
+      !listener->insecure)
+    weir_fault(reader, node,
+               "%s is open to other hosts: give it auth or tls, or say insecure: true",
+               listener->address);
+  const weir_config *config = reader->config;
+  for (size_t i = 0; i < config->listener_count; i++)
+    if (strcmp(config->listeners[i].address, listener->address) == 0)
+      weir_fault(reader, node, "address %s is that of the listener in line %u", listener->address,
+                 config->listeners[i].place.line);
+}
+
+static void set_default_address(weir_reader *reader, const weir_node *node,
+                                weir_config_listener *listener) {
+  const char *address = default_addresses[listener->protocol];
+  weir_node given = {.kind = WEIR_NODE_SCALAR,
+                     .text = address,
+                     .length = (uint32_t)strlen(address),
+                     .line = node->line,
+                     .column = node->column};
+  weir_read_address(reader, &given, listener);
+}
+
+static void read_listener(weir_reader *reader, const weir_node *node,
+                          weir_config_protocol protocol) {
+  weir_config *config = reader->config;
+  bool is_http = protocol == WEIR_CONFIG_HTTP;
+  if (!weir_expect(reader, node, WEIR_NODE_MAPPING)) return;
+  if (config->listener_count == LISTENERS_MOST) {
+    weir_fault(reader, node, "more than %d listeners", LISTENERS_MOST);
+    return;
+  }
+  http_numbers read = {.listener = {.protocol = protocol,
+                                    .place = weir_place(reader, node),
+                                    .mode = 0660,
+                                    .key = {WEIR_CONFIG_KEY_QUERY, "key"}},
+                       .denied_status = 429};
+  weir_config_listener *listener = &read.listener;
+  weir_read_fields(reader, node, is_http ? http_fields : fields, &read);
+  if (weir_node_find(node, "address") == NULL) set_default_address(reader, node, listener);
+  listener->denied_status = (int)read.denied_status;
+  listener->ipv4_bits = (unsigned)read.ipv4_bits;
+  listener->ipv6_bits = (unsigned)read.ipv6_bits;
+  if (listener->address == NULL) listener->address = "";
+  check_listener(reader, node, listener);
+  config->listeners[config->listener_count++] = *listener;
+}
+
+/* One listener, or a list of them. */
+static void read_protocol(weir_reader *reader, const weir_node *node,
+                          weir_config_protocol protocol) {
+  if (node->kind != WEIR_NODE_SEQUENCE) {
+    read_listener(reader, node, protocol);
+    return;
+  }
+  for (const weir_node_item *item = node->items; item != NULL; item = item->next)
+    read_listener(reader, item->value, protocol);
+}
+
+static void read_resp(weir_reader *reader, const weir_node *node, void *target) {
+  (void)target;
+  read_protocol(reader, node, WEIR_CONFIG_RESP);
+}
+
+static void read_http(weir_reader *reader, const weir_node *node, void *target) {
+  (void)target;
+  read_protocol(reader, node, WEIR_CONFIG_HTTP);
+}
+
+static void read_admin(weir_reader *reader, const weir_node *node, void *target) {
+  (void)target;
+  read_protocol(reader, node, WEIR_CONFIG_ADMIN);
+}
+
+void weir_read_listen(weir_reader *reader, const weir_node *node, void *target) {
+  static const weir_field sections[] = {
+      {.name = "resp", .read = read_resp},
+      {.name = "http", .read = read_http},
+      {.name = "admin", .read = read_admin},
+      {.name = NULL},
+  };
+  weir_config *config = target;
+  config->listeners = weir_arena_take(reader->arena, LISTENERS_MOST, sizeof *config->listeners);
+  if (config->listeners != NULL) weir_read_fields(reader, node, sections, config);
+}
+
+bool weir_read_key(weir_reader *reader, const weir_node *node, weir_config_key *key) {
+  const char *text = weir_read_text(reader, node);
+  static const char name[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+  if (text == NULL) return false;
+  bool is_header = strncmp(text, "header:", 7) == 0;
+  bool is_query = strncmp(text, "query:", 6) == 0;
+  const char *rest = text + (is_header ? 7 : 6);
+  if (strcmp(text, "client") == 0) {
+    *key = (weir_config_key){WEIR_CONFIG_KEY_CLIENT, NULL};
+  } else if ((is_header || is_query) && *rest != '\0' && strspn(rest, name) == strlen(rest)) {
+    *key = (weir_config_key){is_header ? WEIR_CONFIG_KEY_HEADER : WEIR_CONFIG_KEY_QUERY, rest};
+  } else {
+    weir_fault(reader, node,
+               "found %s, accepted are header:NAME, query:NAME (NAME of A-Z a-z 0-9 _ . -) and "
+               "client",
+               weir_quote(node).text);
+    return false;
+  }
+  return true;
+}
