@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "config/reader.h"
+#include "config/watch.h"
 
 enum { WATCHED_MOST = 4096, LOOPS_MOST = 64 };
 
@@ -18,9 +19,12 @@ typedef struct whole {
 
 void weir_watch_file(weir_reader *reader, const char *name) {
   weir_config *config = reader->config;
-  for (size_t i = 0; i < config->watched_count; i++)
-    if (strcmp(config->watched[i], name) == 0) return;
-  if (config->watched_count < WATCHED_MOST) config->watched[config->watched_count++] = name;
+  for (size_t i = 0; i < config->file_count; i++)
+    if (strcmp(config->files[i].name, name) == 0) return;
+  if (config->file_count == WATCHED_MOST) return;
+  weir_config_file *file = &config->files[config->file_count++];
+  file->name = name;
+  weir_config_file_look(file);
 }
 
 /* --- sections -----------------------------------------------------------------------------------
@@ -204,9 +208,9 @@ weir_config *weir_config_read_text(const char *file, const char *text, size_t le
     weir_config *config = &made->config;
     *reader = (weir_reader){.arena = &made->arena, .faults = faults, .config = config};
     reader->file = weir_arena_copy(&made->arena, file, strlen(file));
-    config->watched = weir_arena_take(&made->arena, WATCHED_MOST, sizeof *config->watched);
+    config->files = weir_arena_take(&made->arena, WATCHED_MOST, sizeof *config->files);
     config->limits = default_limits;
-    if (reader->file != NULL && config->watched != NULL) {
+    if (reader->file != NULL && config->files != NULL) {
       config->file = reader->file;
       weir_watch_file(reader, reader->file);
       read_text(reader, text, length);

@@ -162,6 +162,13 @@ typedef struct weir_config_limits {
   int64_t idle_us, first_bytes_us, drain_us;
 } weir_config_limits;
 
+/* What a file's name led to when it was read. */
+typedef struct weir_config_file {
+  const char *name;
+  uint64_t device, inode, size; /* all 0: to nothing */
+  int64_t changed_ns;
+} weir_config_file;
+
 typedef struct weir_config {
   const char *file; /* as it was named */
   weir_config_listener *listeners;
@@ -172,15 +179,15 @@ typedef struct weir_config {
   size_t limiter_count;
   weir_config_throttle throttle;
   weir_config_limits limits;
-  int64_t loops;        /* 0: half the cores, 1 at least */
-  bool shadow;          /* every limiter */
-  const char **watched; /* every file that was read for it, itself first: see config/watch.h */
-  size_t watched_count;
+  int64_t loops;           /* 0: half the cores, 1 at least */
+  bool shadow;             /* every limiter */
+  weir_config_file *files; /* each that was read for it, itself first: see config/watch.h */
+  size_t file_count;
 } weir_config;
 
 /* Reads a file, and those that its secrets come from. NULL, with a fault, when it cannot be read.
  * Else what is wrong has its default or is left out, so that src/registry can look for more:
- * faults->count says whether it may be used. Places name `file`, which must live as long. */
+ * faults->count says whether it may be used. */
 weir_config *weir_config_read(const char *file, weir_config_faults *faults);
 
 /* The same for text that is there already. */

@@ -21,26 +21,33 @@ static void make_printable(char *text) {
     if (*text < ' ' || *text > '~') *text = '?';
 }
 
-static bool stands_before(weir_config_place a, weir_config_place b) {
-  int order = strcmp(a.file, b.file);
+static bool stands_before(const weir_config_fault_line *a, const weir_config_fault_line *b) {
+  size_t common = a->file_length < b->file_length ? a->file_length : b->file_length;
+  int order = memcmp(a->text.text, b->text.text, common);
   if (order != 0) return order < 0;
-  return a.line != b.line ? a.line < b.line : a.column < b.column;
+  if (a->file_length != b->file_length) return a->file_length < b->file_length;
+  return a->line != b->line ? a->line < b->line : a->column < b->column;
+}
+
+/* Where lines are equal, what was found first comes first. */
+static void insert(weir_config_faults *faults, const weir_config_fault_line *line) {
+  size_t at = faults->kept++;
+  for (; at > 0 && stands_before(line, &faults->lines[at - 1]); at--)
+    faults->lines[at] = faults->lines[at - 1];
+  faults->lines[at] = *line;
 }
 
 void weir_config_fault(weir_config_faults *faults, weir_config_place place, const char *path,
                        const char *format, ...) {
   faults->count++;
   if (faults->kept == WEIR_CONFIG_FAULTS_MOST) return;
-  size_t at = faults->kept++;
-  while (at > 0 && stands_before(place, faults->lines[at - 1].place))
-    at--;
-  weir_config_fault_line *line = &faults->lines[at];
-  memmove(line + 1, line, (faults->kept - 1 - at) * sizeof *line);
-  line->place = place;
-  size_t head = write_head(&line->text, place, path);
+  weir_config_fault_line line = {.line = place.line, .column = place.column};
+  size_t head = write_head(&line.text, place, path);
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(line->text.text + head, sizeof line->text.text - head, format, arguments);
+  vsnprintf(line.text.text + head, sizeof line.text.text - head, format, arguments);
   va_end(arguments);
-  make_printable(line->text.text);
+  make_printable(line.text.text);
+  line.file_length = strnlen(place.file, sizeof line.text.text - 1);
+  insert(faults, &line);
 }

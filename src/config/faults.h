@@ -14,12 +14,13 @@ enum { WEIR_CONFIG_FAULTS_MOST = 100 };
 /* Where something stands. Lines and columns count from 1, columns in characters; line 0: the file
  * as a whole. */
 typedef struct weir_config_place {
-  const char *file; /* lives as long as the configuration, or the call */
+  const char *file; /* of a configuration: lives as long as it */
   uint32_t line, column;
 } weir_config_place;
 
 typedef struct weir_config_fault_line {
-  weir_config_place place;
+  size_t file_length; /* of FILE in the text */
+  uint32_t line, column;
   weir_message text; /* "FILE:LINE:COL: PATH: what was found, what is accepted" */
 } weir_config_fault_line;
 

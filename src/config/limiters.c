@@ -86,7 +86,7 @@ static int compare_wanted(const void *a, const void *b) {
 const weir_config_tier *weir_config_find_tier(const weir_config_limiter *limiter, const char *name,
                                               size_t length) {
   const wanted key = {name, length};
-  if (limiter->tier_count == 0 || length > WEIR_CONFIG_NAME_MOST) return NULL;
+  if (limiter->tier_count == 0 || memchr(name, '\0', length) != NULL) return NULL;
   const weir_config_tier *const *found = bsearch(&key, limiter->tiers_by_name, limiter->tier_count,
                                                  sizeof *limiter->tiers_by_name, compare_wanted);
   return found == NULL ? NULL : *found;

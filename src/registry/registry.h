@@ -15,6 +15,7 @@
 #include <weir/weir.h>
 
 #include "config/config.h"
+#include "config/watch.h"
 #include "registry/throttle.h"
 
 typedef struct weir_registry weir_registry;
@@ -31,9 +32,10 @@ typedef struct weir_named weir_named; /* a limiter of the configuration */
 weir_registry *weir_registry_create(weir_config *config, const weir_registry *old,
                                     weir_config_faults *faults);
 
-/* Reads `file` and builds it. */
+/* Reads `file` and builds it. `watch` may be NULL; else *watch (NULL at first) is replaced by one
+ * of all files that were read for it, also when it fails, as the fault may be in any of them. */
 weir_registry *weir_registry_load(const char *file, const weir_registry *old,
-                                  weir_config_faults *faults);
+                                  weir_config_watch **watch, weir_config_faults *faults);
 
 weir_registry *weir_registry_retain(weir_registry *registry);
 /* With the last reference everything goes that no later snapshot shares. NULL is fine. */
