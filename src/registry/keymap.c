@@ -121,7 +121,7 @@ bool weir_keymap_create(weir_keymap *map, const weir_config_overrides *list,
   bool has_file = limiter != NULL && limiter->overrides_file != NULL;
   if (list->count == 0 && !has_file) return true;
   measure(list, &bytes, &patterns);
-  if (has_file) map->bytes = weir_overrides_read(limiter, bytes, &map->file_bytes, faults);
+  if (has_file && !weir_overrides_read(map, limiter, bytes, faults)) return false;
   if (map->bytes == NULL) map->bytes = malloc(bytes + 1);
   if (map->bytes == NULL) return false;
   size_t keys = list->count + weir_overrides_count_lines(map->bytes, map->file_bytes);

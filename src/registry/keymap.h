@@ -46,9 +46,9 @@ uint64_t weir_registry_hash(const void *bytes, size_t length);
  * already, or NULL. */
 weir_keymap_slot *weir_keymap_add(weir_keymap *map, weir_keymap_slot key);
 
-/* Inside: the file's bytes with room for `more`; NULL after a fault, or without memory. */
-char *weir_overrides_read(const weir_config_limiter *limiter, size_t more, size_t *length,
-                          weir_config_faults *faults);
+/* Inside: the file's bytes with room for `more`, or a fault. False: no memory. */
+bool weir_overrides_read(weir_keymap *map, const weir_config_limiter *limiter, size_t more,
+                         weir_config_faults *faults);
 size_t weir_overrides_count_lines(const char *bytes, size_t length);
 void weir_overrides_add(weir_keymap *map, const weir_config_limiter *limiter,
                         weir_config_faults *faults);

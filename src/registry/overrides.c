@@ -2,6 +2,7 @@
  * the table points into it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -48,42 +49,40 @@ static bool read_all(int descriptor, char *bytes, size_t size, size_t *length) {
   return true;
 }
 
-static char *read_open(int descriptor, const weir_config_limiter *limiter, size_t more,
-                       size_t *length, weir_config_faults *faults) {
+/* False: no memory. */
+static bool read_open(int descriptor, const weir_config_limiter *limiter, size_t more,
+                      weir_keymap *map, weir_config_faults *faults) {
   struct stat found;
-  if (fstat(descriptor, &found) != 0 || !S_ISREG(found.st_mode)) {
-    report_file(limiter, faults, "is no regular file");
-    return NULL;
+  bool is_file = fstat(descriptor, &found) == 0 && S_ISREG(found.st_mode);
+  if (!is_file || found.st_size > WEIR_KEYMAP_FILE_MOST) {
+    report_file(limiter, faults, is_file ? "is larger than 64 MiB" : "is no regular file");
+    return true;
   }
-  if (found.st_size > WEIR_KEYMAP_FILE_MOST) {
-    report_file(limiter, faults, "is larger than 64 MiB");
-    return NULL;
-  }
-  char *bytes = malloc((size_t)found.st_size + more + 1);
-  if (bytes == NULL) return NULL;
-  if (read_all(descriptor, bytes, (size_t)found.st_size, length)) {
-    if (weir_overrides_count_lines(bytes, *length) <= WEIR_KEYMAP_KEYS_MOST) return bytes;
-    report_file(limiter, faults, "has more than 4194304 lines");
-  } else {
-    report_file(limiter, faults, strerror(errno));
-  }
-  *length = 0;
-  free(bytes);
-  return NULL;
+  map->bytes = malloc((size_t)found.st_size + more + 1);
+  if (map->bytes == NULL) return false;
+  const char *what = NULL;
+  if (!read_all(descriptor, map->bytes, (size_t)found.st_size, &map->file_bytes))
+    what = strerror(errno);
+  else if (weir_overrides_count_lines(map->bytes, map->file_bytes) > WEIR_KEYMAP_KEYS_MOST)
+    what = "has more than 4194304 lines";
+  if (what == NULL) return true;
+  report_file(limiter, faults, what);
+  map->file_bytes = 0;
+  return true;
 }
 
-char *weir_overrides_read(const weir_config_limiter *limiter, size_t more, size_t *length,
-                          weir_config_faults *faults) {
+bool weir_overrides_read(weir_keymap *map, const weir_config_limiter *limiter, size_t more,
+                         weir_config_faults *faults) {
   int descriptor = open(limiter->overrides_file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     char what[128];
     snprintf(what, sizeof what, "cannot be read: %s", strerror(errno));
     report_file(limiter, faults, what);
-    return NULL;
+    return true;
   }
-  char *bytes = read_open(descriptor, limiter, more, length, faults);
+  bool good = read_open(descriptor, limiter, more, map, faults);
   close(descriptor);
-  return bytes;
+  return good;
 }
 
 /* --- lines --------------------------------------------------------------------------------------
@@ -96,7 +95,7 @@ char *weir_overrides_read(const weir_config_limiter *limiter, size_t more, size_
 
 static const weir_config_tier *find_tier(overrides *self, const char *name, size_t length) {
   const weir_config_tier *last = self->last;
-  if (last != NULL && strncmp(last->name, name, length) == 0 && last->name[length] == '\0')
+  if (last != NULL && strlen(last->name) == length && memcmp(last->name, name, length) == 0)
     return last;
   return self->last = weir_config_find_tier(self->limiter, name, length);
 }
@@ -106,8 +105,15 @@ static size_t line_of(const weir_keymap *map, size_t offset) {
   return weir_overrides_count_lines(map->bytes, offset) + (offset == 0);
 }
 
+/* Keys may hold tabs, names of tiers hold none. */
+static const char *find_last_tab(const char *line, size_t length) {
+  while (length > 0 && line[length - 1] != '\t')
+    length--;
+  return length > 0 ? line + length - 1 : NULL;
+}
+
 static void add_line(overrides *self, const char *line, size_t length) {
-  const char *tab = memrchr(line, '\t', length);
+  const char *tab = find_last_tab(line, length);
   if (tab == NULL) {
     FAULT(self, 1, "no tab, accepted is a key, a tab and the name of a tier");
     return;
