@@ -141,8 +141,8 @@ again() {
 
 step packages sh tests/packages.sh gcc g++ clang libclang-rt-dev clang-format cmake ninja-build \
   pkg-config python3 libmemcached-dev libssl-dev libhiredis-dev libsodium-dev zlib1g-dev libjansson-dev \
-  libcmocka-dev memcached redis-server nutcracker gnuplot-nox clang-tidy abigail-tools doxygen mandoc bsdextrautils \
-  dpkg-dev file || {
+  libyaml-dev libevent-dev libcmocka-dev memcached redis-server nutcracker gnuplot-nox clang-tidy \
+  abigail-tools doxygen mandoc bsdextrautils dpkg-dev file || {
   failed=1
   finish
 }
