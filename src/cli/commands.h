@@ -13,5 +13,6 @@ int weir_cli_replay(const weir_cli_options *options);
 int weir_cli_simulate(const weir_cli_options *options);
 int weir_cli_bench(const weir_cli_options *options);
 int weir_cli_doctor(const weir_cli_options *options);
+int weir_cli_check(const weir_cli_options *options); /* where the server is built */
 
 #endif

@@ -13,6 +13,9 @@ static int (*const runs[WEIR_CLI_COMMANDS])(const weir_cli_options *options) = {
     [WEIR_CLI_REFUND] = weir_cli_refund, [WEIR_CLI_RESET] = weir_cli_reset,
     [WEIR_CLI_REPLAY] = weir_cli_replay, [WEIR_CLI_SIMULATE] = weir_cli_simulate,
     [WEIR_CLI_BENCH] = weir_cli_bench,   [WEIR_CLI_DOCTOR] = weir_cli_doctor,
+#ifdef WEIR_HAS_SERVE
+    [WEIR_CLI_CHECK] = weir_cli_check,
+#endif
 };
 
 static bool is(const weir_cli_command *command, enum weir_cli_command_id id) {
@@ -31,10 +34,10 @@ static bool check_arguments(const weir_cli_command *chosen, const weir_cli_optio
   else if (options->argument_count > 1)
     weir_cli_error("%s: extra argument \"%s\"; one %s is accepted; see \"weir help %s\"",
                    chosen->name, weir_cli_show(options->arguments[1]).text,
-                   chosen->argument_needed ? "KEY" : "FILE", chosen->name);
+                   chosen->argument[0] == '[' ? "FILE" : chosen->argument, chosen->name);
   else if (options->argument_count == 0 && chosen->argument_needed)
     weir_cli_error("%s: no %s; see \"weir help %s\"", chosen->name, chosen->argument, chosen->name);
-  else if (options->rule == NULL && !is(chosen, WEIR_CLI_DOCTOR))
+  else if (options->rule == NULL && chosen->rule_needed)
     weir_cli_error("no rule: give --rule RULE or set WEIR_RULE, such as sliding-window:100/1m");
   else if (chosen->store_needed && !options->store_given)
     weir_cli_error(

@@ -15,6 +15,9 @@ enum weir_cli_command_id {
   WEIR_CLI_SIMULATE,
   WEIR_CLI_BENCH,
   WEIR_CLI_DOCTOR,
+#ifdef WEIR_HAS_SERVE
+  WEIR_CLI_CHECK,
+#endif
   WEIR_CLI_COMMANDS
 };
 
@@ -24,6 +27,7 @@ typedef struct weir_cli_command {
   const char *argument; /* "KEY", "[FILE]"; NULL: takes none */
   bool argument_needed;
   bool store_needed; /* one that outlives the command; others have use for memory: */
+  bool rule_needed;
   const char *summary;
   const char *examples;
   const char *details; /* of the manual page alone */

@@ -17,6 +17,7 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
             .argument = "KEY",
             .argument_needed = true,
             .store_needed = true,
+            .rule_needed = true,
             .summary = "decide one request for KEY and charge it if it is allowed",
             .examples =
                 "weir take --store memcached://cache1 --rule sliding-window:100/1m alice\n"
@@ -34,6 +35,7 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
             .argument = "KEY",
             .argument_needed = true,
             .store_needed = true,
+            .rule_needed = true,
             .summary = "say what take would decide for KEY; change nothing",
             .examples = "weir peek --store memcached://cache1 --rule sliding-window:100/1m alice\n"
                         "weir peek --rule token-bucket:100/1m --cost 20 --json alice\n",
@@ -46,6 +48,7 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
             .argument = "KEY",
             .argument_needed = true,
             .store_needed = true,
+            .rule_needed = true,
             .summary = "give back what an allowed take has charged to KEY",
             .examples = "weir refund --store redis://cache1 --rule quota:100/1d --cost 2 alice\n"
                         "weir refund --rule quota:100/1d --at 1764028800123456 alice\n",
@@ -61,6 +64,7 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
             .argument = "KEY",
             .argument_needed = true,
             .store_needed = true,
+            .rule_needed = true,
             .summary = "forget what was charged to KEY under these rules",
             .examples = "weir reset --store redis://cache1 --rule quota:100/1d alice\n",
             .details = "Counters of other rules and other keys stay as they are.\n",
@@ -70,6 +74,7 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
         {
             .name = "replay",
             .argument = "[FILE]",
+            .rule_needed = true,
             .summary = "decide every line of a trace, on the trace's own clock",
             .examples = "weir replay --rule 'sliding-window:20/1m,cells=16' trace.txt.gz\n"
                         "printf '0 a 9\\n1000 a\\n' | weir replay --rule fixed-window:10/1m\n",
@@ -85,6 +90,7 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
         {
             .name = "simulate",
             .argument = "[FILE]",
+            .rule_needed = true,
             .summary = "hold rules against an exact window on a trace or an access log",
             .examples =
                 "weir simulate --rule sliding-window:20/1m --rule token-bucket:20/1m access.log\n"
@@ -101,6 +107,7 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
         {
             .name = "bench",
             .argument = NULL,
+            .rule_needed = true,
             .summary = "compare stores: the same decisions on each, in turns",
             .examples =
                 "weir bench --store memcached://cache1 --store redis://cache2 \\\n"
@@ -124,6 +131,19 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
                        "--rule it tries what that rule needs, and no more.\n",
             .exits = "0 no fault, 2 wrong arguments, 3 a fault was found or no answer\n",
         },
+#ifdef WEIR_HAS_SERVE
+    [WEIR_CLI_CHECK] =
+        {
+            .name = "check",
+            .argument = "FILE",
+            .argument_needed = true,
+            .summary = "read a configuration of the server, and say what is wrong in it",
+            .examples = "weir check weir.yaml\n",
+            .details = "Each fault is a line: file, line, column, what was found and what is\n"
+                       "accepted. All are told, sorted by place. No store is asked.\n",
+            .exits = "0 no fault, 2 faults or wrong arguments\n",
+        },
+#endif
 };
 
 const weir_cli_command *weir_cli_command_find(const char *name) {

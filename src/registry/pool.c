@@ -68,6 +68,7 @@ weir_status weir_pool_add_store(weir_pool *pool, const weir_pool *old, const cha
 
 static void release_limiter(weir_shared_limiter *shared) {
   if (!let_go(&shared->holders)) return;
+  weir_limiter_return_leases(shared->limiter, NULL); /* what cannot go back stays charged */
   weir_limiter_destroy(shared->limiter);
   release_store(shared->store);
   free(shared);

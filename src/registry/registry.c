@@ -205,6 +205,10 @@ void weir_registry_release(weir_registry *registry) {
   free(registry);
 }
 
+bool weir_registry_is_last(const weir_registry *registry) {
+  return atomic_load_explicit(&registry->holders, memory_order_acquire) == 1;
+}
+
 void weir_registry_post(weir_registry_mailbox *mailbox, weir_registry *registry) {
   weir_registry_retain(registry);
   weir_registry_release(atomic_exchange_explicit(&mailbox->next, registry, memory_order_acq_rel));

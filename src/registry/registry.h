@@ -38,8 +38,12 @@ weir_registry *weir_registry_load(const char *file, const weir_registry *old,
                                   weir_config_watch **watch, weir_config_faults *faults);
 
 weir_registry *weir_registry_retain(weir_registry *registry);
-/* With the last reference everything goes that no later snapshot shares. NULL is fine. */
+/* With the last reference everything goes that no other snapshot shares, and leases go back, which
+ * may take a while: not in a loop. Whoever replaces a snapshot therefore keeps his reference until
+ * it is the last. NULL is fine. */
 void weir_registry_release(weir_registry *registry);
+/* Whether the caller's reference is the only one that is left. */
+bool weir_registry_is_last(const weir_registry *registry);
 
 /* What a loop is handed a newer snapshot by. Zero it before use. */
 typedef struct weir_registry_mailbox {

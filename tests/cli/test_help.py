@@ -8,7 +8,8 @@ import unittest
 
 from program import ALLOWED, DENIED, PROGRAM, RULE, ProgramTest, environment, run
 
-COMMANDS = ("take", "peek", "refund", "reset", "replay", "simulate", "bench", "doctor")
+COMMANDS = ("take", "peek", "refund", "reset", "replay", "simulate", "bench", "doctor",
+            "check")
 LINES_MOST, COLUMNS_MOST = 36, 80
 
 
@@ -52,7 +53,7 @@ class Help(ProgramTest):
     def test_the_first_page_names_every_command(self):
         text = run("help").stdout.decode("ascii")
         self.assertEqual(run("--help").stdout.decode("ascii"), text)
-        self.assertEqual(re.findall(r"^  (\w+) .*  \w", text, re.MULTILINE)[-10:],
+        self.assertEqual(re.findall(r"^  (\w+) .*  \w", text, re.MULTILINE)[-len(COMMANDS) - 2:],
                          [*COMMANDS, "help", "version"])
         for line in text.splitlines():
             self.assertLessEqual(len(line), 90, line)
