@@ -130,6 +130,11 @@ static void check_patterns(weir_reader *reader, const weir_node *node,
                PATTERNS_MOST);
 }
 
+static const char *tier_at(const void *list, size_t index) {
+  const weir_config_limiter *limiter = list;
+  return index < limiter->tier_count ? limiter->tiers[index].name : NULL;
+}
+
 static void read_override(weir_reader *reader, const weir_node_item *item,
                           const limiter_fields *read) {
   weir_config_limiter *limiter = read->limiter;
@@ -139,8 +144,7 @@ static void read_override(weir_reader *reader, const weir_node_item *item,
   const weir_config_tier *tier =
       weir_config_find_tier(limiter, item->value->text, item->value->length);
   if (tier == NULL) {
-    weir_fault(reader, item->value, "no tier %s in limiters.%s.tiers", weir_quote(item->value).text,
-               limiter->name);
+    weir_fault_unknown(reader, item->value, "no tier", limiter, tier_at);
     return;
   }
   override->tier = (uint16_t)(tier - limiter->tiers);

@@ -156,9 +156,6 @@ static void read_bool(weir_reader *reader, const weir_node *node, bool *value) {
 /* --- lists of what is accepted -------------------------------------------------------------------
  */
 
-/* "a, b and c". `at(list, i)`: NULL at the end. */
-typedef const char *weir_name_at(const void *list, size_t index);
-
 static const char *field_at(const void *list, size_t index) {
   return ((const weir_field *)list)[index].name;
 }
@@ -167,10 +164,15 @@ static const char *choice_at(const void *list, size_t index) {
   return ((const char *const *)list)[index];
 }
 
+/* "a, b and c", with dots where the list is long. */
 static void list_names(const void *list, weir_name_at *at, char text[LIST_BYTES]) {
   size_t length = 0;
   text[0] = '\0';
-  for (size_t i = 0; at(list, i) != NULL && length < LIST_BYTES; i++) {
+  for (size_t i = 0; at(list, i) != NULL; i++) {
+    if (length + WEIR_CONFIG_NAME_MOST + 8 > LIST_BYTES) {
+      snprintf(text + length, LIST_BYTES - length, ", ...");
+      return;
+    }
     const char *separator = i == 0 ? "" : at(list, i + 1) != NULL ? ", " : " and ";
     length += (size_t)snprintf(text + length, LIST_BYTES - length, "%s%s", separator, at(list, i));
   }
@@ -210,8 +212,8 @@ static const char *find_nearest(const char *text, const void *list, weir_name_at
   return nearest;
 }
 
-static void report_unknown(weir_reader *reader, const weir_node *node, const char *what,
-                           const void *list, weir_name_at *at) {
+void weir_fault_unknown(weir_reader *reader, const weir_node *node, const char *what,
+                        const void *list, weir_name_at *at) {
   char accepted[LIST_BYTES];
   list_names(list, at, accepted);
   const char *nearest = find_nearest(node->text, list, at);
@@ -230,7 +232,7 @@ static void read_choice(weir_reader *reader, const weir_node *node, const weir_f
     *choice = i;
     return;
   }
-  report_unknown(reader, node, "found", field->choices, choice_at);
+  weir_fault_unknown(reader, node, "found", field->choices, choice_at);
 }
 
 /* --- mappings -----------------------------------------------------------------------------------
@@ -289,5 +291,5 @@ void weir_read_fields(weir_reader *reader, const weir_node *node, const weir_fie
   }
   for (const weir_node_item *item = node->items; item != NULL; item = item->next)
     if (!is_field(fields, item->key))
-      report_unknown(reader, item->key, "unknown key", fields, field_at);
+      weir_fault_unknown(reader, item->key, "unknown key", fields, field_at);
 }

@@ -50,6 +50,12 @@ weir_config_place weir_place(const weir_reader *reader, const weir_node *node);
 #define weir_fault(reader, node, ...) \
   weir_config_fault((reader)->faults, weir_place(reader, node), (reader)->path, __VA_ARGS__)
 
+/* A fault about text that is none of the names of `list`, of which at(list, i) is the i-th and NULL
+ * the end: "WHAT "txt", did you mean "text"? accepted are ...". */
+typedef const char *weir_name_at(const void *list, size_t index);
+void weir_fault_unknown(weir_reader *reader, const weir_node *node, const char *what,
+                        const void *list, weir_name_at *at);
+
 /* Goes on to a part of what is being read; the result takes it back. */
 size_t weir_path_enter(weir_reader *reader, const char *part);
 void weir_path_leave(weir_reader *reader, size_t length);

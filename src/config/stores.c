@@ -1,5 +1,4 @@
 /* stores: where counts live, and what limiters on them are like. */
-#include <stdio.h>
 #include <string.h>
 
 #include "config/reader.h"
@@ -93,15 +92,9 @@ void weir_read_stores(weir_reader *reader, const weir_node *node, void *target) 
   }
 }
 
-static void report_unknown(weir_reader *reader, const weir_node *node) {
-  const weir_config *config = reader->config;
-  char names[256];
-  size_t length = 0;
-  names[0] = '\0';
-  for (size_t i = 0; i < config->store_count && length < sizeof names; i++)
-    length += (size_t)snprintf(names + length, sizeof names - length, "%s%s", i > 0 ? ", " : "",
-                               config->stores[i].name);
-  weir_fault(reader, node, "no store %s, accepted are %s", weir_quote(node).text, names);
+static const char *store_at(const void *list, size_t index) {
+  const weir_config *config = list;
+  return index < config->store_count ? config->stores[index].name : NULL;
 }
 
 const weir_config_store *weir_find_store(weir_reader *reader, const weir_node *node,
@@ -116,6 +109,6 @@ const weir_config_store *weir_find_store(weir_reader *reader, const weir_node *n
   if (!weir_expect(reader, node, WEIR_NODE_SCALAR)) return NULL;
   for (size_t i = 0; i < config->store_count; i++)
     if (strcmp(config->stores[i].name, node->text) == 0) return &config->stores[i];
-  report_unknown(reader, node);
+  weir_fault_unknown(reader, node, "no store", config, store_at);
   return NULL;
 }

@@ -21,6 +21,8 @@ typedef struct anchor {
 
 typedef struct builder {
   const char *file;
+  const char *text;
+  size_t length;
   weir_arena *arena;
   weir_config_faults *faults;
   yaml_parser_t parser;
@@ -254,16 +256,30 @@ static bool take_event(builder *self, const yaml_event_t *event) {
   }
 }
 
-/* libyaml knows no place of bytes that are no text; then it is where reading has come to. */
+/* Of bytes that are no text libyaml knows only where they stand among all. */
+static weir_config_place place_of_byte(const builder *self, size_t offset) {
+  weir_config_place place = {self->file, 1, 1};
+  for (size_t i = 0; i < offset && i < self->length; i++) {
+    bool is_rest_of_character = ((unsigned char)self->text[i] & 0xc0) == 0x80;
+    if (self->text[i] == '\n')
+      place = (weir_config_place){self->file, place.line + 1, 1};
+    else
+      place.column += !is_rest_of_character;
+  }
+  return place;
+}
+
 static void report_parser(builder *self) {
   const yaml_parser_t *parser = &self->parser;
   if (parser->error == YAML_MEMORY_ERROR) {
     self->arena->failed = true;
     return;
   }
-  bool is_placed = parser->error != YAML_READER_ERROR;
-  weir_config_fault(self->faults, place_of(self, is_placed ? parser->problem_mark : parser->mark),
-                    "", "no YAML: %s%s%s", parser->context != NULL ? parser->context : "",
+  weir_config_place place = parser->error == YAML_READER_ERROR
+                                ? place_of_byte(self, parser->problem_offset)
+                                : place_of(self, parser->problem_mark);
+  weir_config_fault(self->faults, place, "", "no YAML: %s%s%s",
+                    parser->context != NULL ? parser->context : "",
                     parser->context != NULL ? ", " : "",
                     parser->problem != NULL ? parser->problem : "it cannot be read");
 }
@@ -284,7 +300,7 @@ static bool read_events(builder *self) {
 
 weir_node *weir_tree_read(const char *file, const char *text, size_t length, weir_arena *arena,
                           weir_config_faults *faults) {
-  builder self = {.file = file, .arena = arena, .faults = faults};
+  builder self = {.file = file, .text = text, .length = length, .arena = arena, .faults = faults};
   if (!yaml_parser_initialize(&self.parser)) {
     arena->failed = true;
     return NULL;

@@ -67,7 +67,9 @@ static weir_limiter *find_limiter(builder *self, const weir_config_store *store,
   weir_registry *registry = self->registry;
   weir_message message = {""};
   weir_shared_limiter *found;
-  if (store == NULL || rule == NULL || !self->has_memory) return NULL; /* reported before */
+  if (rule == NULL || registry->config->store_count == 0 || !self->has_memory) return NULL;
+  if (store == NULL)
+    store = registry->config->stores; /* a fault already; the rule may be one too */
   weir_shared_store *shared = registry->pool.stores[store - registry->config->stores];
   weir_status status = weir_pool_find_limiter(&registry->pool, self->old, shared, rule,
                                               &store->options, &found, &message);
