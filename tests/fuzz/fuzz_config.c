@@ -1,0 +1,64 @@
+/* Any text as a configuration: it is read to the end, every fault is one readable line with its
+ * place, and what has no fault can be built. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fuzz/require.h"
+#include "registry/registry.h"
+
+int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
+
+static void check_faults(const weir_config_faults *faults) {
+  require(faults->kept <= faults->count && faults->kept <= WEIR_CONFIG_FAULTS_MOST);
+  for (size_t i = 0; i < faults->kept; i++) {
+    const weir_config_fault_line *line = &faults->lines[i];
+    require_readable(&line->text);
+    if (i > 0) require(line->line >= line[-1].line);
+    require(strstr(line->text.text, "hunter2") == NULL);
+  }
+}
+
+/* All that is asked of a snapshot, with keys from the text itself. */
+static void use(weir_registry *registry, const char *text, size_t size) {
+  for (size_t i = 0; i < weir_registry_count(registry); i++) {
+    const weir_named *named = weir_registry_at(registry, i);
+    const char *name = weir_named_config(named)->name;
+    require(weir_registry_find(registry, name, strlen(name)) == named);
+    for (size_t at = 0; at + 8 < size; at += 97) {
+      weir_target target = weir_named_target(named, text + at, 8);
+      require((target.kind == WEIR_TARGET_LIMITER) == (target.limiter != NULL));
+    }
+    const weir_config_overrides *overrides = &weir_named_config(named)->overrides;
+    for (size_t j = 0; j < overrides->count; j++)
+      weir_named_target(named, overrides->items[j].key, overrides->items[j].key_length);
+  }
+}
+
+/* A fuzzer must look up no names of hosts and read no files. */
+static bool asks_somebody(const weir_config *config) {
+  for (size_t i = 0; i < config->store_count; i++)
+    if (config->stores[i].url != NULL && strncmp(config->stores[i].url, "memory:", 7) != 0)
+      return true;
+  for (size_t i = 0; i < config->limiter_count; i++)
+    if (config->limiters[i].overrides_file != NULL) return true;
+  return false;
+}
+
+int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
+  static weir_config_faults faults;
+  faults.kept = faults.count = 0;
+  setenv("PASSWORD", "hunter2:@/", 1);
+  weir_config *config = weir_config_read_text("f.yaml", (const char *)data, size, &faults);
+  require(config != NULL);
+  check_faults(&faults);
+  if (asks_somebody(config)) {
+    weir_config_destroy(config);
+    return 0;
+  }
+  weir_registry *registry = weir_registry_create(config, NULL, &faults);
+  require((registry == NULL) == (faults.count > 0));
+  check_faults(&faults);
+  if (registry != NULL) use(registry, (const char *)data, size);
+  weir_registry_release(registry);
+  return 0;
+}
