@@ -8,13 +8,23 @@
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 
-static void check_faults(const weir_config_faults *faults) {
+static const char secret[] = "hunter2:@/";
+
+static bool holds_secret(const char *text, size_t size) {
+  size_t length = sizeof secret - 4; /* without what is escaped in a URL */
+  for (size_t at = 0; at + length <= size; at++)
+    if (memcmp(text + at, secret, length) == 0) return true;
+  return false;
+}
+
+/* `may_hold`: the secret stands in the text itself. */
+static void check_faults(const weir_config_faults *faults, bool may_hold) {
   require(faults->kept <= faults->count && faults->kept <= WEIR_CONFIG_FAULTS_MOST);
   for (size_t i = 0; i < faults->kept; i++) {
     const weir_config_fault_line *line = &faults->lines[i];
     require_readable(&line->text);
     if (i > 0) require(line->line >= line[-1].line);
-    require(strstr(line->text.text, "hunter2") == NULL);
+    require(may_hold || !holds_secret(line->text.text, strlen(line->text.text)));
   }
 }
 
@@ -47,17 +57,18 @@ static bool asks_somebody(const weir_config *config) {
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
   static weir_config_faults faults;
   faults.kept = faults.count = 0;
-  setenv("PASSWORD", "hunter2:@/", 1);
+  setenv("PASSWORD", secret, 1);
+  bool may_hold = holds_secret((const char *)data, size);
   weir_config *config = weir_config_read_text("f.yaml", (const char *)data, size, &faults);
   require(config != NULL);
-  check_faults(&faults);
+  check_faults(&faults, may_hold);
   if (asks_somebody(config)) {
     weir_config_destroy(config);
     return 0;
   }
   weir_registry *registry = weir_registry_create(config, NULL, &faults);
   require((registry == NULL) == (faults.count > 0));
-  check_faults(&faults);
+  check_faults(&faults, may_hold);
   if (registry != NULL) use(registry, (const char *)data, size);
   weir_registry_release(registry);
   return 0;

@@ -1,0 +1,108 @@
+/* Memory ends anywhere: each allocation of reading, building and reloading fails once. It is told
+ * as a fault, nothing crashes, nothing leaks, and what was there goes on. */
+#include "registry/built.h"
+
+#include <unistd.h>
+
+#include "attack/heap.h"
+
+enum { TRIES = 5000 };
+
+static const char text[] =
+    "listen:\n"
+    "  resp: {auth: {a: b, c: d}}\n"
+    "  http: {trusted: [10.0.0.0/8], auth: [x]}\n"
+    "stores: {m: {url: \"memory:?timeout=10s\"}, n: {url: \"memory:?namespace=n\"}}\n"
+    "limiters:\n"
+    "  a: &a {store: m, rule: quota:1/1d, tiers: {t: quota:2/1d, u: blocked}, allow: [k],\n"
+    "      overrides: {k: t, \"x*\": u}, overrides_file: %s}\n"
+    "  b: *a\n"
+    "  c: {store: n, rule: quota:1/1d}\n"
+    "throttle: {enabled: true, store: n, limiters: %d}\n";
+
+static char keys_file[] = "/tmp/weir-keys-XXXXXX";
+static weir_config_faults faults;
+
+static void write_text(char *whole, size_t size, int limiters) {
+  snprintf(whole, size, text, keys_file, limiters);
+}
+
+static weir_registry *load(const char *whole, const weir_registry *old, weir_config_watch **watch) {
+  faults.kept = faults.count = 0;
+  weir_config *config = weir_config_read_text("f.yaml", whole, strlen(whole), &faults);
+  if (config == NULL) return NULL;
+  *watch = weir_config_watch_create(config);
+  return weir_registry_create(config, old, &faults);
+}
+
+/* A life in which one allocation finds no memory, of the reload where there is an old one. Whether
+ * one did. */
+static bool live(const char *whole, const weir_registry *old, long number) {
+  weir_config_watch *watch = NULL;
+  long asked;
+  heap_fail_at(number, false);
+  weir_registry *registry = load(whole, old, &watch);
+  bool has_failed = heap_recover(&asked) > 0;
+  if (registry == NULL) {
+    assert_true(has_failed);
+    assert_true(faults.count > 0);
+    bool is_told = false;
+    for (size_t i = 0; i < faults.kept; i++)
+      is_told |= strstr(faults.lines[i].text.text, "memory") != NULL;
+    if (!is_told) fail_msg("allocation %ld: %s", number, faults.lines[0].text.text);
+  } else if (has_failed && watch != NULL) {
+    fail_msg("allocation %ld was not missed", number);
+  }
+  weir_config_watch_destroy(watch);
+  weir_registry_release(registry);
+  return has_failed;
+}
+
+static void sweep(const weir_registry *old, const char *whole) {
+  live(whole, old, TRIES); /* what libraries keep for ever is there after the first time */
+  long blocks = heap_blocks();
+  long number = 0;
+  while (live(whole, old, number)) {
+    assert_int_equal(heap_blocks(), blocks);
+    number++;
+  }
+  assert_in_range(number, 20, TRIES - 1);
+}
+
+static void test_building_without_memory(void **state) {
+  char whole[1024];
+  (void)state;
+  write_text(whole, sizeof whole, 3);
+  sweep(NULL, whole);
+}
+
+static void test_reloading_without_memory(void **state) {
+  char whole[1024];
+  weir_config_watch *watch;
+  weir_decision decision;
+  (void)state;
+  write_text(whole, sizeof whole, 3);
+  weir_registry *old = load(whole, NULL, &watch);
+  assert_non_null(old);
+  weir_limiter *limiter = target_of(old, "a", "other").limiter;
+  assert_int_equal(weir_limiter_take(limiter, "a:other", 7, 1, &decision, NULL), WEIR_OK);
+  assert_true(decision.allowed);
+  write_text(whole, sizeof whole, 4);
+  sweep(old, whole);
+  assert_int_equal(weir_limiter_take(limiter, "a:other", 7, 1, &decision, NULL), WEIR_OK);
+  assert_false(decision.allowed);
+  weir_config_watch_destroy(watch);
+  weir_registry_release(old);
+}
+
+int main(void) {
+  int descriptor = mkstemp(keys_file);
+  if (descriptor < 0 || write(descriptor, "z\tt\n", 4) != 4 || close(descriptor) != 0) return 1;
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_building_without_memory),
+      cmocka_unit_test(test_reloading_without_memory),
+  };
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  unlink(keys_file);
+  return failed;
+}
