@@ -24,18 +24,17 @@ static bool take(const weir_target *target, const char *key, weir_source *source
 static void test_what_means_the_same_is_carried_over(void **state) {
   (void)state;
   weir_registry *old = build(
-      LISTEN STORE "limiters: {a: {rule: \"quota:1/2d\"}, b: {rule: \"quota:1/1d\"}}\n",
-      NULL);
+      LISTEN STORE "limiters: {a: {rule: \"quota:1/2d\"}, b: {rule: \"quota:1/1d\"}}\n", NULL);
   weir_target target = target_of(old, "a", "k");
   weir_limiter *a = target.limiter;
   weir_limiter *b = target_of(old, "b", "k").limiter;
   assert_true(take(&target, "a:k", NULL));
   assert_false(take(&target, "a:k", NULL));
 
-  weir_registry *newer = build(
-      "# other lines\n" LISTEN STORE
-      "limiters: {c: {rule: \"quota:1/2d\", shadow: true}, b: {rule: \"quota:2/1d\"}}\n",
-      old);
+  weir_registry *newer =
+      build("# other lines\n" LISTEN STORE
+            "limiters: {c: {rule: \"quota:1/2d\", shadow: true}, b: {rule: \"quota:2/1d\"}}\n",
+            old);
   assert_ptr_equal(weir_registry_store_at(old, 0), weir_registry_store_at(newer, 0));
   assert_true(weir_registry_is_last(old));
   weir_registry_release(old);
