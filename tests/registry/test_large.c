@@ -10,9 +10,10 @@ enum { MILLION = 1000000, TIERS = 10000, OVERRIDES = 100000, PATIENCE_MS = 20000
 
 static char keys_file[] = "/tmp/weir-keys-XXXXXX";
 
-static int64_t now_ms(void) {
+/* Of this process alone, however busy the machine is. */
+static int64_t cpu_ms(void) {
   struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
   return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
@@ -37,9 +38,9 @@ static void test_a_million_keys(void **state) {
            " silver: blocked}}}\n",
            keys_file);
   size_t before = allocated();
-  int64_t began = now_ms();
+  int64_t began = cpu_ms();
   weir_registry *registry = build(text, NULL);
-  int64_t took = now_ms() - began;
+  int64_t took = cpu_ms() - began;
   size_t bytes = allocated() - before;
   print_message("a million keys: %d ms, %zu KiB\n", (int)took, bytes / 1024);
   assert_true(took < PATIENCE_MS);
@@ -79,11 +80,11 @@ static char *write_tiers(int limiters, int tiers, int share, int overrides) {
 static void test_ten_thousand_tiers_and_their_reload(void **state) {
   (void)state;
   char *text = write_tiers(1000, TIERS / 1000, 1, OVERRIDES);
-  int64_t began = now_ms();
+  int64_t began = cpu_ms();
   weir_registry *old = build(text, NULL);
-  int64_t built = now_ms();
+  int64_t built = cpu_ms();
   weir_registry *newer = build(text, old);
-  int64_t reloaded = now_ms();
+  int64_t reloaded = cpu_ms();
   print_message("%d tiers and %d overrides: %d ms, again %d ms\n", TIERS, OVERRIDES,
                 (int)(built - began), (int)(reloaded - built));
   assert_true(reloaded - began < PATIENCE_MS);

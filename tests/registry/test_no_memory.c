@@ -58,12 +58,14 @@ static bool live(const char *whole, const weir_registry *old, long number) {
   return has_failed;
 }
 
+/* A sanitizer's own strdup() is not counted, but what it gave out is when it is freed; there leaks
+ * are the sanitizer's to find. */
 static void sweep(const weir_registry *old, const char *whole) {
   live(whole, old, TRIES); /* what libraries keep for ever is there after the first time */
   long blocks = heap_blocks();
   long number = 0;
   while (live(whole, old, number)) {
-    assert_int_equal(heap_blocks(), blocks);
+    assert_true(heap_blocks() <= blocks);
     number++;
   }
   assert_in_range(number, 20, TRIES - 1);
