@@ -359,6 +359,24 @@ enum { WEIR_BATCH_MOST = 1024 };
 WEIR_EXPORT weir_status weir_limiter_decide(weir_limiter *limiter, weir_request *requests,
                                             size_t count, weir_message *message);
 
+/* weir_limiter_decide() for requests of several limiters: limiters[i] decides requests[i], as many
+ * of them alike as the caller likes, in any order. Each request is decided, counted and answered as
+ * by its own limiter's weir_limiter_decide(): same statuses, policy, leases and deadline.
+ *
+ * What limiters of one store ask leaves together, so that all of them need as many round trips per
+ * server as the slowest alone. Limiters of several stores, or with deadlines of their own, are
+ * decided store by store and deadline by deadline, in the order of their first request; each
+ * deadline begins when its turn comes. Requests for one key and limiter are decided in their order.
+ *
+ * Answers WEIR_OK when every request has a decision, else the first status (in the order of the
+ * requests) that is not WEIR_OK; the message names the request: "requests[3]: ...".
+ * WEIR_BAD_ARGUMENT for a count of 0 or above WEIR_BATCH_MOST (1024) and for a limiter that is
+ * NULL, nothing touched. Otherwise every request has a status (also where a limiter has no memory:
+ * its own requests alone say so). Nothing is allocated once each limiter has seen as many requests
+ * from this thread. Any number of threads may call at once. Uses 36 KiB of stack. */
+WEIR_EXPORT weir_status weir_decide_together(weir_limiter *const *limiters, weir_request *requests,
+                                             size_t count, weir_message *message);
+
 /* How many rules the limiter's text holds: 1 to 8. */
 WEIR_EXPORT size_t weir_limiter_rules(const weir_limiter *limiter);
 

@@ -72,6 +72,7 @@ void weir_idle_destroy(weir_idle *idle) {
     for (weir_call *call = place->first, *next; call != NULL; call = next) {
       next = call->next_idle;
       free_room(call);
+      free(call->joint);
       pthread_cond_destroy(&call->changed);
       pthread_mutex_destroy(&call->mutex);
       free(call);
@@ -141,6 +142,8 @@ weir_call *weir_call_acquire(weir_limiter *limiter, size_t count) {
   if (call == NULL) return NULL;
   call->round_trips = call->keys_lost = 0;
   call->explained = NULL;
+  call->head = call;
+  call->also = NULL;
   if (call->room >= count || make_room(call, count)) return call;
   free_room(call);
   weir_call_release(call); /* not destroyed: another thread may be about to notify it */
@@ -262,15 +265,17 @@ void weir_call_join(weir_call **call, weir_limiter *limiter, weir_request_state 
 /* --- waiting -----------------------------------------------------------------------------------
  */
 
-/* What the call must do next: lead, wait (also for a group that was taken), or nothing more. To
+/* What the calls must do next: lead, wait (also for a group that was taken), or nothing more. To
  * lead comes before to wait: who waited first could wait for somebody who waits for him. */
-static weir_progress next_step(const weir_call *call) {
+static weir_progress next_step(const weir_call *first) {
   weir_progress next = WEIR_PROGRESS_DONE;
-  for (size_t i = 0; i < call->ask_count; i++) {
-    weir_progress progress =
-        atomic_load_explicit(&call->requests[i].progress, memory_order_acquire);
-    if (progress == WEIR_PROGRESS_LEADS) return WEIR_PROGRESS_LEADS;
-    if (progress != WEIR_PROGRESS_DONE) next = WEIR_PROGRESS_WAITING;
+  for (const weir_call *call = first; call != NULL; call = call->also) {
+    for (size_t i = 0; i < call->ask_count; i++) {
+      weir_progress progress =
+          atomic_load_explicit(&call->requests[i].progress, memory_order_acquire);
+      if (progress == WEIR_PROGRESS_LEADS) return WEIR_PROGRESS_LEADS;
+      if (progress != WEIR_PROGRESS_DONE) next = WEIR_PROGRESS_WAITING;
+    }
   }
   return next;
 }
@@ -289,79 +294,124 @@ static void withdraw_all(weir_call *call) {
     if (progress == WEIR_PROGRESS_LEADS) weir_call_pass_lead(call, request->entry);
     weir_shard_unlock(request->shard);
     if (progress >= WEIR_PROGRESS_TAKEN) continue;
-    request->end_us = call->charge_end_us;
+    request->end_us = call->head->charge_end_us;
     fail(request, WEIR_TIMEOUT);
   }
+}
+
+/* The thread sleeps at one of its calls, and whoever tells another of them tells that one, too. Its
+ * lock is taken inside the other's: so it is the one with the least address, and all threads take
+ * these locks in one order. */
+static weir_call *choose_sleeper(weir_call *first) {
+  weir_call *sleeper = first;
+  for (weir_call *call = first->also; call != NULL; call = call->also)
+    if ((uintptr_t)call < (uintptr_t)sleeper) sleeper = call;
+  return sleeper;
+}
+
+/* `sleeper` NULL: nobody sleeps any more. Behind the locks nobody is about to tell him through
+ * these calls, whose limiters may outlive his. */
+static void set_sleeper(weir_call *first, const weir_call *except, weir_call *sleeper) {
+  for (weir_call *call = first; call != NULL; call = call->also) {
+    if (call == except) continue;
+    pthread_mutex_lock(&call->mutex);
+    call->sleeper = sleeper;
+    pthread_mutex_unlock(&call->mutex);
+  }
+}
+
+/* Sleeps until another thread moved one of the requests. False: until end_us. */
+static bool sleep_until_step(weir_call *first, weir_call *sleeper, int64_t end_us) {
+  struct timespec until = {.tv_sec = (time_t)(end_us / 1000000),
+                           .tv_nsec = (long)(end_us % 1000000) * 1000};
+  int error = 0;
+  pthread_mutex_lock(&sleeper->mutex);
+  for (unsigned seen = sleeper->events;
+       seen == sleeper->events && error != ETIMEDOUT && next_step(first) == WEIR_PROGRESS_WAITING;)
+    error = pthread_cond_timedwait(&sleeper->changed, &sleeper->mutex, &until);
+  pthread_mutex_unlock(&sleeper->mutex);
+  return error != ETIMEDOUT;
 }
 
 /* Sleeps until another thread moved one of the requests, or until there is no time left to charge.
  * A group that was taken is settled by its leader's deadline, and must be waited for: its leader
  * writes to our asks. */
-static void wait_for_step(weir_call *call) {
-  for (int i = 0; i < YIELDS_BEFORE_SLEEP && next_step(call) == WEIR_PROGRESS_WAITING; i++)
+static void wait_for_step(weir_call *first) {
+  for (int i = 0; i < YIELDS_BEFORE_SLEEP && next_step(first) == WEIR_PROGRESS_WAITING; i++)
     sched_yield();
-  struct timespec until = {.tv_sec = (time_t)(call->charge_end_us / 1000000),
-                           .tv_nsec = (long)(call->charge_end_us % 1000000) * 1000};
-  int error = 0;
-  pthread_mutex_lock(&call->mutex);
-  for (unsigned seen = call->events;
-       seen == call->events && error != ETIMEDOUT && next_step(call) == WEIR_PROGRESS_WAITING;)
-    error = pthread_cond_timedwait(&call->changed, &call->mutex, &until);
-  pthread_mutex_unlock(&call->mutex);
-  if (error != ETIMEDOUT) return;
-  withdraw_all(call);
-  pthread_mutex_lock(&call->mutex);
-  while (next_step(call) != WEIR_PROGRESS_DONE)
-    pthread_cond_wait(&call->changed, &call->mutex);
-  pthread_mutex_unlock(&call->mutex);
+  weir_call *sleeper = choose_sleeper(first);
+  set_sleeper(first, sleeper, sleeper);
+  if (!sleep_until_step(first, sleeper, first->charge_end_us)) {
+    for (weir_call *call = first; call != NULL; call = call->also)
+      withdraw_all(call);
+    pthread_mutex_lock(&sleeper->mutex);
+    while (next_step(first) != WEIR_PROGRESS_DONE)
+      pthread_cond_wait(&sleeper->changed, &sleeper->mutex);
+    pthread_mutex_unlock(&sleeper->mutex);
+  }
+  set_sleeper(first, sleeper, NULL);
 }
 
 /* Others rely on it that a charge arrives within the deadline of its stamp, whatever held this
  * thread up in between: so the clock is read after the deadline began. */
 void weir_call_begin_deadline(weir_call *call) {
-  int64_t longest_us = call->limiter->deadline_us;
-  call->monotonic_us = weir_monotonic_us();
-  call->deadline_us = call->monotonic_us + longest_us; /* a minute at most: no overflow */
-  call->charge_end_us = call->deadline_us - longest_us / RESERVE_DIVISOR;
-  call->at = weir_limiter_moment(call->limiter);
+  weir_call *head = call->head;
+  int64_t longest_us = head->limiter->deadline_us;
+  head->monotonic_us = weir_monotonic_us();
+  head->deadline_us = head->monotonic_us + longest_us; /* a minute at most: no overflow */
+  head->charge_end_us = head->deadline_us - longest_us / RESERVE_DIVISOR;
+  for (call = head; call != NULL; call = call->also)
+    call->at = weir_limiter_moment(call->limiter);
 }
 
 /* How long each request waited, by readings of the clock that were needed anyway: whoever led it
  * made the last one, perhaps before the request came. */
-static void count_waits(const weir_call *call) {
-  if (call->deadline_us == INT64_MAX) return;
-  int64_t begin_us = call->deadline_us - call->limiter->deadline_us;
-  for (size_t i = 0; i < call->ask_count; i++) {
-    int64_t end_us = call->requests[i].end_us;
-    if (end_us > 0) weir_counts_add_wait(call->limiter->counts, end_us - begin_us);
+static void count_waits(const weir_call *first) {
+  if (first->deadline_us == INT64_MAX) return;
+  int64_t begin_us = first->deadline_us - first->limiter->deadline_us;
+  for (const weir_call *call = first; call != NULL; call = call->also) {
+    for (size_t i = 0; i < call->ask_count; i++) {
+      int64_t end_us = call->requests[i].end_us;
+      if (end_us > 0) weir_counts_add_wait(call->limiter->counts, end_us - begin_us);
+    }
+  }
+}
+
+void weir_call_begin(weir_call *call, weir_request_state *requests, size_t count, weir_moment at) {
+  call->requests = requests;
+  call->ask_count = count;
+  call->at = at;
+  call->deadline_us = call->charge_end_us = INT64_MAX;
+  call->monotonic_us = 0;
+}
+
+/* Looks at the clocks again, and gives up what has no time left. */
+static void go_on(weir_call *first) {
+  if (first->deadline_us != INT64_MAX) first->monotonic_us = weir_monotonic_us();
+  for (weir_call *call = first; call != NULL; call = call->also) {
+    if (weir_call_is_out_of_time(call)) withdraw_all(call);
+    call->at = weir_limiter_moment(call->limiter);
   }
 }
 
 /* What is answered without the store needs no deadline, and neither does a store in which nobody
  * waits: lead.c then looks at the age of the stamp instead. A call without time to charge must not
  * lead: it would fail everyone behind it. */
-void weir_call_run(weir_call *call, weir_request_state *requests, size_t count, weir_moment at) {
-  bool immediate = call->limiter->settings.traits & WEIR_TRAIT_IMMEDIATE;
-  call->requests = requests;
-  call->ask_count = count;
-  call->at = at;
-  call->deadline_us = call->charge_end_us = INT64_MAX;
-  call->monotonic_us = 0;
-  weir_progress next = next_step(call);
-  if (next != WEIR_PROGRESS_DONE && !immediate) weir_call_begin_deadline(call);
+void weir_call_run(weir_call *first) {
+  bool immediate = first->limiter->settings.traits & WEIR_TRAIT_IMMEDIATE;
+  weir_progress next = next_step(first);
+  if (next != WEIR_PROGRESS_DONE && !immediate) weir_call_begin_deadline(first);
   while (next != WEIR_PROGRESS_DONE) {
     if (next == WEIR_PROGRESS_LEADS) {
-      weir_call_lead(call);
+      weir_call_lead(first);
     } else {
-      if (call->deadline_us == INT64_MAX) weir_call_begin_deadline(call);
-      wait_for_step(call);
+      if (first->deadline_us == INT64_MAX) weir_call_begin_deadline(first);
+      wait_for_step(first);
     }
-    next = next_step(call);
+    next = next_step(first);
     if (next == WEIR_PROGRESS_DONE) break;
-    if (call->deadline_us != INT64_MAX) call->monotonic_us = weir_monotonic_us();
-    if (call->monotonic_us >= call->charge_end_us) withdraw_all(call);
-    call->at = weir_limiter_moment(call->limiter);
-    next = next_step(call);
+    go_on(first);
+    next = next_step(first);
   }
-  count_waits(call);
+  count_waits(first);
 }

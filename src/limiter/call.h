@@ -1,4 +1,4 @@
-/* A call: up to WEIR_BATCH_MOST requests that one thread wants decided together.
+/* A call: up to WEIR_BATCH_MOST requests of one limiter that one thread wants decided together.
  *
  * Every request joins the waiting list of its key's entry. Where nobody leads that key the call
  * leads it: it takes a group off the list, drives its machine, settles everyone in it, and passes
@@ -9,6 +9,9 @@
  *     waiting ──> taken ──> done        decided by whoever leads
  *        │ └────> leads ──> taken       the call must take the next group
  *        └──────> done                  out of time: withdrawn, nothing was sent
+ *
+ * Calls of several limiters of one store can be a list: then they lead together, so that what all
+ * of them plan leaves in one exec, and wait together. Their limiters have equal deadlines.
  *
  * call.c is the way of a request that joins and waits; lead.c that of the group it leads.
  */
@@ -57,11 +60,13 @@ enum { WEIR_RETURNS_OF_OTHERS = 4, WEIR_RETURNS_OF_ONE = 2 };
 
 typedef struct weir_call {
   struct weir_call *next_idle;
+  struct weir_call *head; /* the first of its list; itself, where it is alone */
+  struct weir_call *also; /* the next of its list, or NULL */
   struct weir_limiter *limiter;
   weir_moment at; /* read since the deadline began, or the call last led or waited */
 
-  /* All by weir_monotonic_us(). A deadline that has not begun is INT64_MAX, and so is charge_end_us
-   * then. */
+  /* Of a list, its head's. All by weir_monotonic_us(). A deadline that has not begun is INT64_MAX,
+   * and so is charge_end_us then. */
   int64_t deadline_us;
   int64_t charge_end_us; /* nothing is read or charged from here on; the rest is for giving back */
   int64_t monotonic_us;  /* when the call last did anything but wait, or before */
@@ -79,15 +84,20 @@ typedef struct weir_call {
   weir_operation *planned;  /* of this round, all groups; while the answers of one round are ... */
   weir_operation *answered; /* ... read here, the next is planned there: they change places */
   size_t planned_count;
+  size_t giving;  /* of what is planned, the first that give back; ... */
+  size_t sending; /* ... and the first that may leave */
   size_t pausing; /* groups that do */
   char (*key_texts)[WEIR_COUNTER_KEY_MOST];
-  weir_message failure; /* of the first round that failed */
-  unsigned round_trips; /* so far, and ... */
-  unsigned keys_lost;   /* ... what was found lost: counted when the call is released */
+  weir_message failure;  /* of the first round that failed */
+  unsigned round_trips;  /* so far, and ... */
+  unsigned keys_lost;    /* ... what was found lost: counted when the call is released */
+  weir_operation *joint; /* what the calls of a list send together; of one of them, as it comes */
+  size_t joint_room;
 
   pthread_mutex_t mutex; /* guards what follows */
   pthread_cond_t changed;
   unsigned events;                     /* steps of its requests that other threads made */
+  struct weir_call *sleeper;           /* is told as well: its thread sleeps for both; else NULL */
   const weir_request_state *explained; /* the first that has no answer; else the first that only a
                                 policy has one for; else NULL */
   bool explained_has_answer;           /* it is of the second kind */
@@ -111,16 +121,17 @@ void weir_call_release(weir_call *call);
 void weir_call_join(weir_call **call, struct weir_limiter *limiter, weir_request_state *request,
                     weir_moment at);
 
-/* Has every request that joined decided, or given a status, by the deadline. `at` is when they
- * joined.
- */
-void weir_call_run(weir_call *call, weir_request_state *requests, size_t count, weir_moment at);
+/* Says which requests joined, and when. */
+void weir_call_begin(weir_call *call, weir_request_state *requests, size_t count, weir_moment at);
 
-/* --- between call.c and lead.c -----------------------------------------------------------------
+/* Has every request that joined a call of this list decided, or given a status, by the deadline. */
+void weir_call_run(weir_call *first);
+
+/* --- between call.c, lead.c and rounds.c -------------------------------------------------------
  */
 
-/* Takes a group for each of the call's requests that has the lead, and decides all of them. */
-void weir_call_lead(weir_call *call);
+/* Takes a group for each request of these calls that has the lead, and decides all of them. */
+void weir_call_lead(weir_call *first);
 
 /* Makes the first who waits at a locked entry its leader, if anyone does. */
 void weir_call_pass_lead(const weir_call *call, weir_memo_entry *entry);
@@ -130,8 +141,19 @@ void weir_call_pass_lead(const weir_call *call, weir_memo_entry *entry);
 bool weir_call_answer(struct weir_limiter *limiter, weir_memo_entry *entry,
                       weir_request_state *request, weir_moment at);
 
-/* What is charged is stamped after the deadline began. */
+/* That of the call's list. What is charged is stamped after the deadline began. */
 void weir_call_begin_deadline(weir_call *call);
+
+static inline bool weir_call_is_out_of_time(const weir_call *call) {
+  return call->head->monotonic_us >= call->head->charge_end_us;
+}
+
+static inline bool weir_group_gives_back(const weir_group *group) {
+  return group->machine->phase == WEIR_PHASE_TAKE_BACK;
+}
+
+/* Sends what these calls have planned, and fills in the outcomes. */
+void weir_call_execute(weir_call *first);
 
 /* Writes down why the store did not decide a request; `why` may be empty. */
 void weir_call_explain(weir_request_state *request, weir_status status, const char *why);

@@ -5,8 +5,8 @@
  *                 ^                             │
  *                 └─────────── wake <───────────┘   others were faster: pause, then another round
  *
- * A call drives all its groups at once: what their machines plan, for all keys and rules, leaves in
- * one exec. Only exec talks to the store.
+ * A call drives all its groups at once, and so do the calls of one list: what their machines plan,
+ * for all keys and rules and limiters, leaves in one exec (rounds.c).
  */
 #include <string.h>
 
@@ -18,9 +18,6 @@
  * which they are done if there are few of them; then longer, as there are many, up to a tenth of
  * the default deadline. */
 enum { PAUSE_BASE_US = 50, PAUSE_MOST_US = 2000 };
-
-static const char place_marks[] = {
-    [WEIR_PLACE_COUNT] = '\0', [WEIR_PLACE_OPEN] = 'o', [WEIR_PLACE_ENTRY] = '\0'};
 
 /* --- taking ------------------------------------------------------------------------------------
  */
@@ -57,110 +54,8 @@ static void take_group(weir_call *call, const weir_request_state *leader) {
   weir_shard_unlock(entry->shard);
 }
 
-/* --- round trips -------------------------------------------------------------------------------
+/* --- rounds ------------------------------------------------------------------------------------
  */
-
-static bool gives_back(const weir_group *group) {
-  return group->machine->phase == WEIR_PHASE_TAKE_BACK;
-}
-
-/* Moves all operations that give back before the others. Their answers being taken in, the other
- * array is free. */
-static void order(weir_call *call) {
-  weir_operation *next = call->answered + call->returning;
-  memcpy(call->answered, call->planned, call->returning * sizeof *next);
-  for (int giving = 1; giving >= 0; giving--) {
-    for (size_t i = 0; i < call->group_count; i++) {
-      weir_machine *machine = call->groups[i].machine;
-      if (machine->operation_count == 0 || gives_back(&call->groups[i]) != giving) continue;
-      memcpy(next, machine->operations, machine->operation_count * sizeof *next);
-      machine->operations = next;
-      next += machine->operation_count;
-    }
-  }
-  call->answered = call->planned;
-  call->planned = next - call->planned_count;
-}
-
-/* Gives a key's operations their names: the counters' keys, or their identities where the store
- * takes these. `used` texts are in use. */
-static inline void name_counters(weir_call *call, const weir_memo_entry *entry, const char *encoded,
-                                 size_t encoded_length, weir_operation *operations, size_t count,
-                                 size_t used) {
-  bool by_identity = call->limiter->settings.traits & WEIR_TRAIT_IDENTITY;
-  for (size_t n = 0; n < count; n++) {
-    weir_operation *operation = &operations[n];
-    const weir_counter *counter = &operation->counter;
-    const weir_prefix *prefix = &call->limiter->prefixes[counter->rule];
-    char *text = call->key_texts[used + n];
-    if (by_identity) {
-      weir_key_identify(entry->fingerprint, prefix->hash, counter->place, counter->index,
-                        counter->entry, operation->identity);
-      continue;
-    }
-    operation->key = text;
-    operation->key_length = (uint16_t)weir_key_counter(prefix->text, prefix->length, encoded,
-                                                       encoded_length, place_marks[counter->place],
-                                                       counter->index, counter->entry, text);
-    operation->home_offset = (uint16_t)prefix->length;
-    operation->home_length = (uint16_t)encoded_length;
-  }
-}
-
-/* What leases give back stands first. */
-static void name_returns(weir_call *call) {
-  size_t used = 0;
-  for (size_t i = 0; i < call->return_count; i++) {
-    const weir_return *back = &call->returns[i];
-    name_counters(call, back->entry, back->entry->leased->key, back->entry->leased->key_length,
-                  call->planned + used, back->operation_count, used);
-    used += back->operation_count;
-  }
-}
-
-/* Names what is planned. What gives back comes first: as many as returned. */
-static size_t prepare(weir_call *call) {
-  size_t giving = call->returning;
-  size_t used = giving;
-  if (giving > 0) name_returns(call);
-  for (size_t i = 0; i < call->group_count; i++) {
-    const weir_group *group = &call->groups[i];
-    if (gives_back(group)) giving += group->machine->operation_count;
-    name_counters(call, group->entry, group->encoded, group->encoded_length,
-                  group->machine->operations, group->machine->operation_count, used);
-    used += group->machine->operation_count;
-  }
-  if (giving > 0 && giving < used) order(call);
-  return giving;
-}
-
-/* In one exec, unless there is more than one takes: then one after another, which keeps the order.
- *
- * Only what gives back may use the reserve behind charge_end_us: a server that keeps silent must
- * not spend the time in which charges at the others go back. When that time has come, the rest is
- * not sent. */
-static void execute(weir_call *call, size_t giving) {
-  size_t end = call->planned_count;
-  int64_t end_us = giving == end ? call->deadline_us : call->charge_end_us;
-  if (giving < end && call->monotonic_us >= call->charge_end_us) {
-    end = giving;
-    end_us = call->deadline_us;
-  }
-  for (size_t at = 0; at < end; at += WEIR_OPERATIONS_MOST) {
-    size_t count = end - at < WEIR_OPERATIONS_MOST ? end - at : WEIR_OPERATIONS_MOST;
-    weir_message why;
-    weir_store_exec(call->limiter->store, call->planned + at, count, end_us, &why);
-    call->round_trips++;
-    if (call->failure.text[0] == '\0' && why.text[0] != '\0') call->failure = why;
-  }
-  if (end == call->planned_count) return;
-  for (size_t at = end; at < call->planned_count; at++) {
-    call->planned[at].outcome = WEIR_NOT_SENT;
-    call->planned[at].late = true;
-  }
-  if (call->failure.text[0] == '\0')
-    weir_message_set(&call->failure, "the time for reading and charging was over");
-}
 
 /* A machine goes on, and plans its next round behind what others have planned. */
 static void resume(weir_call *call, weir_group *group, int64_t now_us, bool late) {
@@ -168,7 +63,7 @@ static void resume(weir_call *call, weir_group *group, int64_t now_us, bool late
   group->turn = weir_machine_resume(machine, now_us, late, call->planned + call->planned_count);
   call->planned_count += machine->operation_count;
   if (group->turn != WEIR_TURN_PAUSE) return;
-  if (call->deadline_us == INT64_MAX) weir_call_begin_deadline(call);
+  if (call->head->deadline_us == INT64_MAX) weir_call_begin_deadline(call);
   group->wake_us =
       weir_monotonic_us() + weir_backoff_us(machine->pauses, PAUSE_BASE_US, PAUSE_MOST_US);
   call->pausing++;
@@ -181,11 +76,11 @@ static void resume(weir_call *call, weir_group *group, int64_t now_us, bool late
  * can have been held up between a stamp and its charge: the limiter's own clock shows for how long,
  * and no other process's clock differs from it by more than clocks may. */
 static void absorb(weir_call *call) {
+  const weir_call *head = call->head;
   weir_limiter *limiter = call->limiter;
   weir_operation *answered = call->planned;
   bool immediate = limiter->settings.traits & WEIR_TRAIT_IMMEDIATE;
   int64_t now_us = weir_limiter_now(limiter);
-  if (call->deadline_us != INT64_MAX) call->monotonic_us = weir_monotonic_us();
   call->planned = call->answered;
   call->answered = answered;
   call->planned_count = 0;
@@ -193,34 +88,39 @@ static void absorb(weir_call *call) {
     weir_group *group = &call->groups[i];
     const weir_machine *machine = group->machine;
     if (group->turn != WEIR_TURN_EXECUTE) continue;
-    int64_t end_us = call->deadline_us;
-    for (size_t n = 0; n < machine->operation_count && !gives_back(group); n++)
-      if (machine->operations[n].outcome == WEIR_NOT_SENT) end_us = call->charge_end_us;
+    int64_t end_us = head->deadline_us;
+    for (size_t n = 0; n < machine->operation_count && !weir_group_gives_back(group); n++)
+      if (machine->operations[n].outcome == WEIR_NOT_SENT) end_us = head->charge_end_us;
     bool held_up = immediate && now_us - machine->now_us >= limiter->deadline_us;
-    resume(call, group, now_us, held_up || call->monotonic_us >= end_us);
+    resume(call, group, now_us, held_up || head->monotonic_us >= end_us);
   }
 }
 
-/* Groups whose pause is over go on; while all that are left pause, the call sleeps. One that would
- * pause until there is no time left to charge has had its last try. */
+/* Groups whose pause is over go on; one that would pause until there is no time left to charge has
+ * had its last try. */
 static void wake(weir_call *call) {
-  int64_t first_us = INT64_MAX;
-  for (size_t i = 0; i < call->group_count; i++) {
-    const weir_group *group = &call->groups[i];
-    if (group->turn == WEIR_TURN_PAUSE && group->wake_us < first_us) first_us = group->wake_us;
-  }
-  if (call->planned_count == 0) {
-    weir_sleep_until(first_us);
-    call->monotonic_us = weir_monotonic_us();
-  }
+  const weir_call *head = call->head;
   for (size_t i = 0; i < call->group_count; i++) {
     weir_group *group = &call->groups[i];
     if (group->turn != WEIR_TURN_PAUSE) continue;
-    bool late = group->wake_us >= call->charge_end_us || call->monotonic_us >= call->charge_end_us;
-    if (!late && call->monotonic_us < group->wake_us) continue;
+    bool late = group->wake_us >= head->charge_end_us || weir_call_is_out_of_time(call);
+    if (!late && head->monotonic_us < group->wake_us) continue;
     call->pausing--;
     resume(call, group, weir_limiter_now(call->limiter), late);
   }
+}
+
+/* While all that are left pause, the calls sleep. */
+static void sleep_until_first(weir_call *first) {
+  int64_t first_us = INT64_MAX;
+  for (const weir_call *call = first; call != NULL; call = call->also) {
+    for (size_t i = 0; i < call->group_count; i++) {
+      const weir_group *group = &call->groups[i];
+      if (group->turn == WEIR_TURN_PAUSE && group->wake_us < first_us) first_us = group->wake_us;
+    }
+  }
+  weir_sleep_until(first_us);
+  first->monotonic_us = weir_monotonic_us();
 }
 
 /* --- finishing ---------------------------------------------------------------------------------
@@ -229,6 +129,7 @@ static void wake(weir_call *call) {
 static void notify(weir_call *call) {
   pthread_mutex_lock(&call->mutex);
   call->events++;
+  if (call->sleeper != NULL) notify(call->sleeper);
   pthread_cond_signal(&call->changed);
   pthread_mutex_unlock(&call->mutex);
 }
@@ -247,7 +148,7 @@ void weir_call_pass_lead(const weir_call *call, weir_memo_entry *entry) {
  * nothing of it is touched but its call, which outlives every use. */
 void weir_call_finish(const weir_call *call, weir_request_state *request) {
   weir_call *owner = request->call;
-  request->end_us = call->monotonic_us;
+  request->end_us = call->head->monotonic_us;
   if (request->status != WEIR_OK) {
     bool store_did_all = request->status == WEIR_CONTENDED || request->status == WEIR_BAD_COST;
     weir_call_explain(request, request->status, store_did_all ? "" : call->failure.text);
@@ -289,11 +190,11 @@ static void finish(weir_call *call, weir_group *group) {
 }
 
 void weir_call_give_back(weir_call *call) {
-  execute(call, prepare(call));
+  weir_call_execute(call);
   weir_leases_absorb(call);
 }
 
-void weir_call_lead(weir_call *call) {
+static void begin(weir_call *call) {
   call->group_count = call->planned_count = call->pausing = 0;
   call->failure.text[0] = '\0';
   if (call->returns != NULL) weir_leases_plan(call);
@@ -302,14 +203,37 @@ void weir_call_lead(weir_call *call) {
     if (atomic_load_explicit(&request->progress, memory_order_acquire) == WEIR_PROGRESS_LEADS)
       take_group(call, request);
   }
-  while (call->planned_count > 0 || call->pausing > 0) {
-    if (call->planned_count > 0) {
-      execute(call, prepare(call));
-      if (call->returning > 0) weir_leases_absorb(call);
-      absorb(call);
-    }
+}
+
+/* One round of all that have planned something, or the pause of those that have not. */
+static bool go_round(weir_call *first) {
+  size_t planned = 0;
+  size_t pausing = 0;
+  for (const weir_call *call = first; call != NULL; call = call->also) {
+    planned += call->planned_count;
+    pausing += call->pausing;
+  }
+  if (planned == 0 && pausing == 0) return false;
+  if (planned == 0) {
+    sleep_until_first(first);
+  } else {
+    weir_call_execute(first);
+    if (first->deadline_us != INT64_MAX) first->monotonic_us = weir_monotonic_us();
+  }
+  for (weir_call *call = first; call != NULL; call = call->also) {
+    if (call->returning > 0) weir_leases_absorb(call);
+    if (call->planned_count > 0) absorb(call);
     if (call->pausing > 0) wake(call);
   }
-  for (size_t i = 0; i < call->group_count; i++)
-    finish(call, &call->groups[i]);
+  return true;
+}
+
+void weir_call_lead(weir_call *first) {
+  for (weir_call *call = first; call != NULL; call = call->also)
+    begin(call);
+  while (go_round(first)) {
+  }
+  for (weir_call *call = first; call != NULL; call = call->also)
+    for (size_t i = 0; i < call->group_count; i++)
+      finish(call, &call->groups[i]);
 }

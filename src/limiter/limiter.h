@@ -5,13 +5,15 @@
  *     warning.c   what the caller should know of them, and of other limiters on the store
  *     wait.c      public entry point of those who sleep until they are admitted
  *     reserve.c   public entry points of those who give back: reservations, refunds
- *     request.c   all other public entry points; checks requests, has them decided
+ *     request.c   public entry points of one request; checks requests, has them decided
+ *     together.c  public entry points of many requests, of one limiter or of several
  *     fallback.c  the answer of the limiter's policy where the store gave none
  *     clock.c     now, with the guard; sleeping
  *     call.c      calls: joining the line of a key, waiting there, withdrawing
  *     leases.c    what was charged ahead: using it, charging it
  *     returns.c   giving back what of it was not used
  *     lead.c      taking a group off the line, driving its rounds, finishing it
+ *     rounds.c    what is planned leaves together
  */
 #ifndef WEIR_LIMITER_LIMITER_H
 #define WEIR_LIMITER_LIMITER_H

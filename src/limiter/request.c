@@ -91,7 +91,8 @@ weir_status weir_limiter_settle(weir_limiter *limiter, weir_request_state *reque
   weir_moment at = weir_limiter_moment(limiter);
   weir_call_join(&call, limiter, request, at);
   if (call == NULL) return request->status == WEIR_OK ? WEIR_OK : weir_no_memory(message);
-  weir_call_run(call, request, 1, at);
+  weir_call_begin(call, request, 1, at);
+  weir_call_run(call);
   if (request->status != WEIR_OK) weir_message_set(message, "%s", call->explanation.text);
   weir_call_release(call);
   if (request->status != WEIR_OK && weir_limiter_has_answer(limiter, request, request->status))
@@ -145,86 +146,5 @@ weir_status weir_limiter_reset(weir_limiter *limiter, const void *key, size_t ke
     status = weir_limiter_settle(limiter, &state, message);
   }
   weir_counts_add(limiter->counts, status, NULL);
-  return status;
-}
-
-/* --- many requests -----------------------------------------------------------------------------
- */
-
-/* Which of several the message is about: counted from 0, as in the caller's array. */
-static void name_request(size_t i, size_t count, weir_message *message) {
-  if (count > 1) weir_message_prefix(message, "requests[%zu]: ", i);
-}
-
-/* The answers of all, the policy's among them; the first that failed speaks for them, else the
- * first that the store did not decide. */
-static weir_status collect(weir_limiter *limiter, const weir_call *call, weir_request *requests,
-                           size_t count, weir_message *message) {
-  weir_status first = WEIR_OK;
-  weir_request_state *state = call->batch;
-  size_t explained = 0;
-  for (size_t i = 0; i < count; i++) {
-    weir_request *request = &requests[i];
-    bool asked = request->status == WEIR_OK;
-    if (asked && first == WEIR_OK && state == call->explained) explained = i;
-    if (asked) {
-      if (state->status != WEIR_OK && weir_limiter_has_answer(limiter, state, state->status))
-        weir_limiter_fall_back(limiter, state);
-      request->status = state->status;
-      if (request->status == WEIR_OK) request->decision = state->decision;
-      state++;
-    }
-    weir_counts_add(limiter->counts, request->status,
-                    request->flags & WEIR_REQUEST_PEEK ? NULL : &request->decision);
-    if (first != WEIR_OK || request->status == WEIR_OK) continue;
-    first = request->status;
-    if (asked) continue;
-    weir_request_check(limiter, request, message);
-    name_request(i, count, message);
-    explained = count;
-  }
-  if (call->explained != NULL && explained < count) {
-    weir_message_set(message, "%s", call->explanation.text);
-    name_request(explained, count, message);
-  }
-  return first;
-}
-
-/* Nothing was asked: so say all of them. */
-static weir_status fail_all(const weir_limiter *limiter, weir_request *requests, size_t count,
-                            weir_status status) {
-  for (size_t i = 0; i < count; i++) {
-    requests[i].status = status;
-    weir_counts_add(limiter->counts, status, NULL);
-  }
-  return status;
-}
-
-/* All requests leave together. Those that fail their check are not asked, and do not keep the
- * others from being decided: each has a status of its own. */
-weir_status weir_limiter_decide(weir_limiter *limiter, weir_request *requests, size_t count,
-                                weir_message *message) {
-  if (count == 0 || count > WEIR_BATCH_MOST) {
-    weir_message_set(message, "a batch of %zu requests: accepted are 1 to %d", count,
-                     WEIR_BATCH_MOST);
-    return WEIR_BAD_ARGUMENT;
-  }
-  weir_status status = weir_limiter_check_process(limiter, message);
-  if (status != WEIR_OK) return fail_all(limiter, requests, count, status);
-  weir_call *call = weir_call_acquire(limiter, count);
-  if (call == NULL) return fail_all(limiter, requests, count, weir_no_memory(message));
-  size_t asked = 0; /* those that passed their check, in their order */
-  weir_moment at = weir_limiter_moment(limiter);
-  for (size_t i = 0; i < count; i++) {
-    weir_request *request = &requests[i];
-    request->status = weir_request_check(limiter, request, NULL);
-    if (request->status != WEIR_OK) continue;
-    weir_request_state *state = &call->batch[asked++];
-    *state = weir_request_begin(request);
-    weir_call_join(&call, limiter, state, at);
-  }
-  weir_call_run(call, call->batch, asked, at);
-  status = collect(limiter, call, requests, count, message);
-  weir_call_release(call);
   return status;
 }

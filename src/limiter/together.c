@@ -1,0 +1,226 @@
+/* Many requests at once, of one limiter or of several.
+ *
+ *     parts ──> the requests of each limiter
+ *     set ────> the parts of one store that have one deadline: their calls are one list, and what
+ *               they ask leaves together
+ *
+ * One set is decided after another, and joins the lines of its keys only when its turn comes: no
+ * call leads a key and does something else meanwhile.
+ */
+#include <weir/backend.h>
+
+#include "limiter/limiter.h"
+
+/* The requests of one limiter. As small as can be: there may be many, and they are on the stack. */
+typedef struct weir_part {
+  weir_limiter *limiter;
+  weir_call *call;
+  weir_status status; /* but for WEIR_OK that of all its requests: nothing can be asked */
+  uint16_t count;     /* of its requests; of those that passed their check ... */
+  uint16_t answered;  /* ... so many have been */
+  bool taken;         /* into a set */
+  bool current;       /* into the one that is being decided */
+} weir_part;
+
+/* Who speaks for all: the first request that failed, else the first that a policy answered. */
+typedef struct weir_speaker {
+  weir_status status;
+  size_t index; /* in the caller's array; their number: nobody has to */
+  weir_message why;
+} weir_speaker;
+
+typedef struct weir_together {
+  weir_request *requests;
+  size_t count;
+  size_t part_count;
+  weir_speaker speaker;
+  uint16_t part_of[WEIR_BATCH_MOST]; /* by request */
+  weir_part *parts;                  /* there is room for as many as there can be */
+} weir_together;
+
+/* --- parts -------------------------------------------------------------------------------------
+ */
+
+/* Requests of one limiter often stand side by side. */
+static void add_to_part(weir_together *all, size_t i, weir_limiter *limiter) {
+  size_t part = i > 0 ? all->part_of[i - 1] : 0;
+  if (i == 0 || all->parts[part].limiter != limiter)
+    for (part = 0; part < all->part_count && all->parts[part].limiter != limiter;)
+      part++;
+  if (part == all->part_count) all->parts[all->part_count++] = (weir_part){.limiter = limiter};
+  all->parts[part].count++;
+  all->part_of[i] = (uint16_t)part;
+}
+
+static bool go_together(const weir_limiter *limiter, const weir_limiter *other) {
+  return limiter->store == other->store && limiter->deadline_us == other->deadline_us;
+}
+
+/* Readies a part to be asked; one that cannot be says so in its status. */
+static void ready(weir_part *part) {
+  part->status = weir_limiter_check_process(part->limiter, NULL);
+  if (part->status != WEIR_OK) return;
+  part->call = weir_call_acquire(part->limiter, part->count);
+  if (part->call == NULL) part->status = WEIR_NO_MEMORY;
+  if (part->call != NULL)
+    weir_call_begin(part->call, part->call->batch, 0, weir_limiter_moment(part->limiter));
+}
+
+/* Takes the parts that go with parts[from], and lists their calls. NULL: nobody can be asked. */
+static weir_call *take_set(weir_together *all, size_t from) {
+  weir_call *first = NULL;
+  weir_call **link = &first;
+  for (size_t i = from; i < all->part_count; i++) {
+    weir_part *part = &all->parts[i];
+    part->current = !part->taken && go_together(part->limiter, all->parts[from].limiter);
+    if (!part->current) continue;
+    part->taken = true;
+    ready(part);
+    if (part->call == NULL) continue;
+    *link = part->call;
+    part->call->head = first;
+    link = &part->call->also;
+  }
+  return first;
+}
+
+/* --- asking ------------------------------------------------------------------------------------
+ */
+
+/* Those that fail their check are not asked, and do not keep the others from being decided: each
+ * has a status of its own. */
+static void join_all(weir_together *all) {
+  for (size_t i = 0; i < all->count; i++) {
+    weir_part *part = &all->parts[all->part_of[i]];
+    weir_request *request = &all->requests[i];
+    if (!part->current) continue;
+    request->status = part->status;
+    if (request->status == WEIR_OK)
+      request->status = weir_request_check(part->limiter, request, NULL);
+    if (request->status != WEIR_OK) continue;
+    weir_request_state *state = &part->call->batch[part->call->ask_count++];
+    *state = weir_request_begin(request);
+    weir_call_join(&part->call, part->limiter, state, part->call->at);
+  }
+}
+
+/* --- answering ---------------------------------------------------------------------------------
+ */
+
+static bool may_speak(const weir_speaker *speaker, weir_status status, size_t i) {
+  if ((status == WEIR_OK) != (speaker->status == WEIR_OK)) return status != WEIR_OK;
+  return i < speaker->index;
+}
+
+static void speak(weir_speaker *speaker, weir_status status, size_t i, const char *why) {
+  if (!may_speak(speaker, status, i)) return;
+  speaker->status = status;
+  speaker->index = i;
+  weir_message_set(&speaker->why, "%s", why);
+}
+
+/* Nothing was asked for it. */
+static void explain_refused(weir_together *all, const weir_part *part, size_t i) {
+  weir_request *request = &all->requests[i];
+  weir_message why;
+  if (!may_speak(&all->speaker, request->status, i)) return;
+  if (part->status == WEIR_NO_MEMORY)
+    weir_no_memory(&why);
+  else
+    weir_request_check(part->limiter, request, &why);
+  speak(&all->speaker, request->status, i, why.text);
+}
+
+/* The store's answer, or the policy's. */
+static void answer(weir_together *all, weir_part *part, size_t i) {
+  weir_request *request = &all->requests[i];
+  weir_request_state *state = &part->call->batch[part->answered++];
+  if (state->status != WEIR_OK && weir_limiter_has_answer(part->limiter, state, state->status))
+    weir_limiter_fall_back(part->limiter, state);
+  request->status = state->status;
+  if (request->status == WEIR_OK) request->decision = state->decision;
+  if (state == part->call->explained)
+    speak(&all->speaker, request->status, i, part->call->explanation.text);
+}
+
+static void answer_all(weir_together *all) {
+  for (size_t i = 0; i < all->count; i++) {
+    weir_part *part = &all->parts[all->part_of[i]];
+    weir_request *request = &all->requests[i];
+    if (!part->current) continue;
+    if (request->status == WEIR_OK)
+      answer(all, part, i);
+    else
+      explain_refused(all, part, i);
+    weir_counts_add(part->limiter->counts, request->status,
+                    request->flags & WEIR_REQUEST_PEEK ? NULL : &request->decision);
+  }
+}
+
+/* --- sets --------------------------------------------------------------------------------------
+ */
+
+static void decide_set(weir_together *all, size_t from) {
+  weir_call *first = take_set(all, from);
+  join_all(all);
+  if (first != NULL) weir_call_run(first);
+  answer_all(all);
+  for (size_t i = from; i < all->part_count; i++)
+    if (all->parts[i].current && all->parts[i].call != NULL) weir_call_release(all->parts[i].call);
+}
+
+/* The message names a request by its place in the caller's array. */
+static weir_status decide(weir_together *all, weir_message *message) {
+  const weir_speaker *speaker = &all->speaker;
+  for (size_t i = 0; i < all->part_count; i++)
+    if (!all->parts[i].taken) decide_set(all, i);
+  if (speaker->index == all->count) return WEIR_OK;
+  weir_message_set(message, "%s", speaker->why.text);
+  if (all->count > 1) weir_message_prefix(message, "requests[%zu]: ", speaker->index);
+  return speaker->status;
+}
+
+static weir_status check_count(size_t count, weir_message *message) {
+  if (count > 0 && count <= WEIR_BATCH_MOST) return WEIR_OK;
+  weir_message_set(message, "a batch of %zu requests: accepted are 1 to %d", count,
+                   WEIR_BATCH_MOST);
+  return WEIR_BAD_ARGUMENT;
+}
+
+/* Only what is used is written. */
+static void begin(weir_together *all, weir_part *parts, weir_request *requests, size_t count) {
+  all->parts = parts;
+  all->requests = requests;
+  all->count = all->speaker.index = count;
+  all->part_count = 0;
+  all->speaker.status = WEIR_OK;
+}
+
+weir_status weir_limiter_decide(weir_limiter *limiter, weir_request *requests, size_t count,
+                                weir_message *message) {
+  weir_together all;
+  weir_part part;
+  weir_status status = check_count(count, message);
+  if (status != WEIR_OK) return status;
+  begin(&all, &part, requests, count);
+  for (size_t i = 0; i < count; i++)
+    add_to_part(&all, i, limiter);
+  return decide(&all, message);
+}
+
+weir_status weir_decide_together(weir_limiter *const *limiters, weir_request *requests,
+                                 size_t count, weir_message *message) {
+  weir_together all;
+  weir_part parts[WEIR_BATCH_MOST];
+  weir_status status = check_count(count, message);
+  if (status != WEIR_OK) return status;
+  begin(&all, parts, requests, count);
+  for (size_t i = 0; i < count; i++) {
+    if (limiters[i] == NULL) {
+      weir_message_set(message, "limiters[%zu] is NULL", i);
+      return WEIR_BAD_ARGUMENT;
+    }
+    add_to_part(&all, i, limiters[i]);
+  }
+  return decide(&all, message);
+}
