@@ -377,14 +377,6 @@ static void count_waits(const weir_call *first) {
   }
 }
 
-void weir_call_begin(weir_call *call, weir_request_state *requests, size_t count, weir_moment at) {
-  call->requests = requests;
-  call->ask_count = count;
-  call->at = at;
-  call->deadline_us = call->charge_end_us = INT64_MAX;
-  call->monotonic_us = 0;
-}
-
 /* Looks at the clocks again, and gives up what has no time left. */
 static void go_on(weir_call *first) {
   if (first->deadline_us != INT64_MAX) first->monotonic_us = weir_monotonic_us();

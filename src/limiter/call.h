@@ -122,7 +122,14 @@ void weir_call_join(weir_call **call, struct weir_limiter *limiter, weir_request
                     weir_moment at);
 
 /* Says which requests joined, and when. */
-void weir_call_begin(weir_call *call, weir_request_state *requests, size_t count, weir_moment at);
+static inline void weir_call_begin(weir_call *call, weir_request_state *requests, size_t count,
+                                   weir_moment at) {
+  call->requests = requests;
+  call->ask_count = count;
+  call->at = at;
+  call->deadline_us = call->charge_end_us = INT64_MAX;
+  call->monotonic_us = 0;
+}
 
 /* Has every request that joined a call of this list decided, or given a status, by the deadline. */
 void weir_call_run(weir_call *first);

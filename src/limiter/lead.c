@@ -120,7 +120,6 @@ static void sleep_until_first(weir_call *first) {
     }
   }
   weir_sleep_until(first_us);
-  first->monotonic_us = weir_monotonic_us();
 }
 
 /* --- finishing ---------------------------------------------------------------------------------
@@ -205,33 +204,39 @@ static void begin(weir_call *call) {
   }
 }
 
-/* One round of all that have planned something, or the pause of those that have not. */
-static bool go_round(weir_call *first) {
-  size_t planned = 0;
-  size_t pausing = 0;
-  for (const weir_call *call = first; call != NULL; call = call->also) {
-    planned += call->planned_count;
-    pausing += call->pausing;
-  }
-  if (planned == 0 && pausing == 0) return false;
-  if (planned == 0) {
-    sleep_until_first(first);
-  } else {
-    weir_call_execute(first);
-    if (first->deadline_us != INT64_MAX) first->monotonic_us = weir_monotonic_us();
-  }
-  for (weir_call *call = first; call != NULL; call = call->also) {
-    if (call->returning > 0) weir_leases_absorb(call);
-    if (call->planned_count > 0) absorb(call);
-    if (call->pausing > 0) wake(call);
-  }
-  return true;
+static void go_on(weir_call *call) {
+  if (call->returning > 0) weir_leases_absorb(call);
+  if (call->planned_count > 0) absorb(call);
+  if (call->pausing > 0) wake(call);
 }
 
+static bool has_planned(const weir_call *first) {
+  for (const weir_call *call = first; call != NULL; call = call->also)
+    if (call->planned_count > 0) return true;
+  return false;
+}
+
+static bool is_pausing(const weir_call *first) {
+  for (const weir_call *call = first; call != NULL; call = call->also)
+    if (call->pausing > 0) return true;
+  return false;
+}
+
+/* A round of all that have planned something; where all that are left pause, until the first of
+ * them may go on. */
 void weir_call_lead(weir_call *first) {
   for (weir_call *call = first; call != NULL; call = call->also)
     begin(call);
-  while (go_round(first)) {
+  for (;;) {
+    if (has_planned(first))
+      weir_call_execute(first);
+    else if (is_pausing(first))
+      sleep_until_first(first);
+    else
+      break;
+    if (first->deadline_us != INT64_MAX) first->monotonic_us = weir_monotonic_us();
+    for (weir_call *call = first; call != NULL; call = call->also)
+      go_on(call);
   }
   for (weir_call *call = first; call != NULL; call = call->also)
     for (size_t i = 0; i < call->group_count; i++)

@@ -92,25 +92,20 @@ static void prepare(weir_call *call) {
 }
 
 /* In one exec, unless there is more than one takes: then one after another, which keeps the order.
- * Returns how many it took. */
+ * The first failure is kept in *why, which may hold one already. Returns how many it took. */
 static unsigned send(weir_store *store, weir_operation *operations, size_t count, int64_t end_us,
                      weir_message *why) {
   unsigned round_trips = 0;
-  why->text[0] = '\0';
   for (size_t at = 0; at < count; at += WEIR_OPERATIONS_MOST) {
     size_t part = count - at < WEIR_OPERATIONS_MOST ? count - at : WEIR_OPERATIONS_MOST;
-    weir_message of_part;
-    weir_store_exec(store, operations + at, part, end_us, &of_part);
+    weir_store_exec(store, operations + at, part, end_us, why->text[0] == '\0' ? why : NULL);
     round_trips++;
-    if (why->text[0] == '\0' && of_part.text[0] != '\0') *why = of_part;
   }
   return round_trips;
 }
 
-/* What the call sent has come back; what it could not send has not been sent. */
-static void receive(weir_call *call, unsigned round_trips, const weir_message *why) {
-  call->round_trips += round_trips;
-  if (call->failure.text[0] == '\0' && why->text[0] != '\0') call->failure = *why;
+/* What could not leave has not been sent. */
+static void leave_rest(weir_call *call) {
   if (call->sending == call->planned_count) return;
   for (size_t at = call->sending; at < call->planned_count; at++) {
     call->planned[at].outcome = WEIR_NOT_SENT;
@@ -121,12 +116,11 @@ static void receive(weir_call *call, unsigned round_trips, const weir_message *w
 }
 
 static void execute(weir_call *call) {
-  weir_message why;
   const weir_call *head = call->head;
   bool charges = call->sending > call->giving;
-  unsigned round_trips = send(call->limiter->store, call->planned, call->sending,
-                              charges ? head->charge_end_us : head->deadline_us, &why);
-  receive(call, round_trips, &why);
+  call->round_trips += send(call->limiter->store, call->planned, call->sending,
+                            charges ? head->charge_end_us : head->deadline_us, &call->failure);
+  leave_rest(call);
 }
 
 /* --- several -----------------------------------------------------------------------------------
@@ -159,35 +153,39 @@ static void copy(weir_call *first, weir_operation *joint, bool out) {
   }
 }
 
-static void execute_jointly(weir_call *first, weir_operation *joint, size_t count, bool charges) {
-  weir_message why;
-  copy(first, joint, true);
-  unsigned round_trips = send(first->limiter->store, joint, count,
-                              charges ? first->charge_end_us : first->deadline_us, &why);
-  copy(first, joint, false);
-  for (weir_call *call = first; call != NULL; call = call->also)
-    receive(call, call->sending > 0 ? round_trips : 0, &why);
-}
-
-/* Where nobody waits there is nothing to be saved by leaving together, and without memory for it
- * the calls leave one after another. */
-void weir_call_execute(weir_call *first) {
-  bool together = !(first->limiter->settings.traits & WEIR_TRAIT_IMMEDIATE);
+/* False: nothing was sent. Where nobody waits, and for one call alone, there is nothing to be saved
+ * by leaving together; and there may be no memory for it. */
+static bool execute_jointly(weir_call *first) {
+  weir_message why = {""};
   bool charges = false;
   size_t senders = 0;
   size_t count = 0;
   weir_call *roomy = first;
   for (weir_call *call = first; call != NULL; call = call->also) {
-    prepare(call);
     count += call->sending;
     senders += call->sending > 0;
     charges = charges || call->sending > call->giving;
     if (call->joint_room > roomy->joint_room) roomy = call;
   }
-  if (together && senders > 1 && make_joint_room(roomy, count)) {
-    execute_jointly(first, roomy->joint, count, charges);
-    return;
+  if (first->limiter->settings.traits & WEIR_TRAIT_IMMEDIATE || senders < 2 ||
+      !make_joint_room(roomy, count))
+    return false;
+  copy(first, roomy->joint, true);
+  unsigned round_trips = send(first->limiter->store, roomy->joint, count,
+                              charges ? first->charge_end_us : first->deadline_us, &why);
+  copy(first, roomy->joint, false);
+  for (weir_call *call = first; call != NULL; call = call->also) {
+    if (call->sending > 0) call->round_trips += round_trips;
+    if (call->sending > 0 && call->failure.text[0] == '\0') call->failure = why;
+    leave_rest(call);
   }
+  return true;
+}
+
+void weir_call_execute(weir_call *first) {
+  for (weir_call *call = first; call != NULL; call = call->also)
+    prepare(call);
+  if (first->also != NULL && execute_jointly(first)) return;
   for (weir_call *call = first; call != NULL; call = call->also)
     execute(call);
 }

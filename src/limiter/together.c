@@ -165,18 +165,23 @@ static void decide_set(weir_together *all, size_t from) {
   join_all(all);
   if (first != NULL) weir_call_run(first);
   answer_all(all);
-  for (size_t i = from; i < all->part_count; i++)
-    if (all->parts[i].current && all->parts[i].call != NULL) weir_call_release(all->parts[i].call);
+  for (size_t i = from; i < all->part_count; i++) {
+    weir_part *part = &all->parts[i];
+    if (part->current && part->call != NULL) weir_call_release(part->call);
+    part->current = false;
+  }
 }
 
-/* The message names a request by its place in the caller's array. */
+/* The message names a request by its place in the caller's array, unless it is about the only
+ * limiter. */
 static weir_status decide(weir_together *all, weir_message *message) {
   const weir_speaker *speaker = &all->speaker;
   for (size_t i = 0; i < all->part_count; i++)
     if (!all->parts[i].taken) decide_set(all, i);
   if (speaker->index == all->count) return WEIR_OK;
   weir_message_set(message, "%s", speaker->why.text);
-  if (all->count > 1) weir_message_prefix(message, "requests[%zu]: ", speaker->index);
+  bool of_request = all->part_count > 1 || all->parts[0].status == WEIR_OK;
+  if (all->count > 1 && of_request) weir_message_prefix(message, "requests[%zu]: ", speaker->index);
   return speaker->status;
 }
 
@@ -217,7 +222,7 @@ weir_status weir_decide_together(weir_limiter *const *limiters, weir_request *re
   begin(&all, parts, requests, count);
   for (size_t i = 0; i < count; i++) {
     if (limiters[i] == NULL) {
-      weir_message_set(message, "limiters[%zu] is NULL", i);
+      weir_message_set(message, "limiters[%zu] is NULL: accepted are limiters", i);
       return WEIR_BAD_ARGUMENT;
     }
     add_to_part(&all, i, limiters[i]);

@@ -89,6 +89,29 @@ static void no_decision_allocates(void **state) {
   }
 }
 
+/* Two limiters in one call, in every order and number. */
+static void no_call_of_several_limiters_allocates(void **state) {
+  world w;
+  const weir_limiter_options options = {.deadline_us = 30 * SECOND_US};
+  weir_request requests[] = {{.key = "k", .key_length = 1, .cost = 1},
+                             {.key = "l", .key_length = 1, .cost = 1},
+                             {.key = "m", .key_length = 1, .cost = 1},
+                             {.key = "n", .key_length = 1, .cost = 1}};
+  int before = 0;
+  world_open(&w, *state, "sliding-window:10/1h", &options);
+  weir_limiter *other = world_limiter(&w, "fixed-window:10/1h;token-bucket:9/1h", &options);
+  weir_limiter *limiters[] = {w.limiter, other, other, w.limiter, other, w.limiter, w.limiter};
+  for (int i = 0; i < 60; i++) {
+    if (i == 30) before = allocations;
+    world_set(&w, i * 20000);
+    for (size_t count = 4; count > 0; count--)
+      assert_int_equal(weir_decide_together(limiters + i % 4, requests, count, NULL), WEIR_OK);
+  }
+  assert_int_equal(allocations - before, 0);
+  weir_limiter_destroy(other);
+  world_close(&w);
+}
+
 /* Granted, used, held for more than there is, given back, also for another key; in one window. */
 static void lease_in_every_way(world *w, int64_t *after_start_us) {
   for (int i = 0; i < 30; i++) {
@@ -166,6 +189,10 @@ int main(void) {
       {"no_decision_allocates on memory", no_decision_allocates, NULL, NULL, memory},
       {"no_decision_allocates on memcached, meta", no_decision_allocates, NULL, NULL, meta},
       {"no_decision_allocates on memcached, classic", no_decision_allocates, NULL, NULL, classic},
+      {"no_call_of_several_limiters_allocates on memory", no_call_of_several_limiters_allocates,
+       NULL, NULL, memory},
+      {"no_call_of_several_limiters_allocates on memcached", no_call_of_several_limiters_allocates,
+       NULL, NULL, meta},
       {"no_lease_allocates on memory", no_lease_allocates, NULL, NULL, memory},
       {"no_lease_allocates on memcached, meta", no_lease_allocates, NULL, NULL, meta},
       {"no_lease_allocates on memcached, classic", no_lease_allocates, NULL, NULL, classic},

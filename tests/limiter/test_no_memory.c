@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "fixture/fake.h"
 #include "limiter/stores.h"
 #include "limiter/world.h"
 
@@ -153,6 +154,43 @@ static void a_batch_without_memory_says_so_in_every_request(void **state) {
   world_close(&w);
 }
 
+/* With less and less of it missing: each limiter's requests say so alone, and without memory to
+ * leave together the others leave one after another. */
+static void several_limiters_need_no_more_memory_than_each(void **state) {
+  int together = 0;
+  (void)state;
+  for (int given = 0; together == 0; given++) {
+    world w;
+    weir_limiter *limiters[3];
+    weir_request requests[3];
+    static const char *const names[3] = {"fixed-window:9/1h,name=a", "fixed-window:9/1h,name=b",
+                                         "fixed-window:9/1h,name=c"};
+    assert_in_range(given, 0, SWEEP_MOST);
+    world_open_backend(&w, &fake_backend, "fake:", "fixed-window:9/1h", NULL);
+    for (int i = 0; i < 3; i++) {
+      limiters[i] = world_limiter(&w, names[i], NULL);
+      requests[i] = (weir_request){.key = "k", .key_length = 1, .cost = 1};
+    }
+    fake_forget();
+    left = given;
+    weir_status status = weir_decide_together(limiters, requests, 3, NULL);
+    left = ENOUGH;
+    int admitted = 0;
+    for (int i = 0; i < 3; i++) {
+      assert_true(requests[i].status == WEIR_OK || requests[i].status == WEIR_NO_MEMORY ||
+                  requests[i].status == WEIR_UNAVAILABLE);
+      if (requests[i].status == WEIR_OK) admitted += requests[i].decision.allowed;
+      assert_int_equal(limiter_peek(limiters[i], "k", 1).remaining,
+                       requests[i].status == WEIR_OK ? 8 : 9);
+      weir_limiter_destroy(limiters[i]);
+    }
+    assert_int_equal(status == WEIR_OK, admitted == 3);
+    if (admitted == 3 && the_fake.counts.round_trips == 1 + 3) together = given;
+    world_close(&w);
+  }
+  print_message("together from allocation %d on\n", together);
+}
+
 /* The local limiter is made by the first who needs it, while the store is away. Nobody listens on
  * port 1. */
 static void a_policy_without_memory_denies_until_there_is_some(void **state) {
@@ -242,6 +280,7 @@ int main(void) {
       cmocka_unit_test(a_request_is_reserved_whole_or_not_at_all),
       cmocka_unit_test(a_reservation_without_memory_asks_no_store),
       cmocka_unit_test(a_batch_without_memory_says_so_in_every_request),
+      cmocka_unit_test(several_limiters_need_no_more_memory_than_each),
       cmocka_unit_test(a_policy_without_memory_denies_until_there_is_some),
       cmocka_unit_test(no_decision_allocates),
   };
