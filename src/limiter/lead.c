@@ -76,11 +76,12 @@ static void resume(weir_call *call, weir_group *group, int64_t now_us, bool late
  * can have been held up between a stamp and its charge: the limiter's own clock shows for how long,
  * and no other process's clock differs from it by more than clocks may. */
 static void absorb(weir_call *call) {
-  const weir_call *head = call->head;
+  weir_call *head = call->head;
   weir_limiter *limiter = call->limiter;
   weir_operation *answered = call->planned;
   bool immediate = limiter->settings.traits & WEIR_TRAIT_IMMEDIATE;
   int64_t now_us = weir_limiter_now(limiter);
+  if (head->deadline_us != INT64_MAX) head->monotonic_us = weir_monotonic_us();
   call->planned = call->answered;
   call->answered = answered;
   call->planned_count = 0;
@@ -120,6 +121,7 @@ static void sleep_until_first(weir_call *first) {
     }
   }
   weir_sleep_until(first_us);
+  first->monotonic_us = weir_monotonic_us();
 }
 
 /* --- finishing ---------------------------------------------------------------------------------
@@ -234,7 +236,6 @@ void weir_call_lead(weir_call *first) {
       sleep_until_first(first);
     else
       break;
-    if (first->deadline_us != INT64_MAX) first->monotonic_us = weir_monotonic_us();
     for (weir_call *call = first; call != NULL; call = call->also)
       go_on(call);
   }
