@@ -143,8 +143,10 @@ typedef struct weir_limiter_options {
  * A full bucket or queue must drain within 400d. docs/guarantees.md states what each rule promises,
  * and docs/changing-rules.md which counts continue under a changed rule.
  *
- * Several rules separated by ';' are one decision: all admit or nothing is charged. At most one of
- * them is a sliding-log.
+ * Several rules separated by ';' are one decision: all admit or nothing is charged. Those of them
+ * that are a sliding-log, of different periods, share one log:
+ * "sliding-log:30/1m;sliding-log:500/1h" keeps one entry a request, for the longest period, and is
+ * exact for each. Their names are the same, and so are the costs of a request under them.
  *
  * `options` may be NULL. Errors: WEIR_BAD_RULE (also a rule that this store cannot keep),
  * WEIR_BAD_ARGUMENT (an option; the message names it and what is accepted), WEIR_NO_MEMORY. On

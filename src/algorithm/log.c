@@ -1,19 +1,23 @@
 /* Sliding log: exact, from the times of the requests themselves. Every cost is 1, and every request
  * comes alone: a stack with a log has no groups.
  *
- * Time is cut into epochs of width W. An epoch g has a counter, and entry i of it holds the time of
- * the request that the counter counted as its i-th:
+ * Several logs of a stack are one log: 30/1m;500/1h reads two entries of it, and writes one. Each
+ * rule is held against the entry that its own L counts back to, as if it had the log to itself;
+ * what follows is true of each, W being its period, as long as epochs are no shorter than W.
+ *
+ * Time is cut into epochs as wide as the longest W. An epoch g has a counter, and entry i of it
+ * holds the time of the request that the counter counted as its i-th:
  *
  *     count:g    how many requests have an index in epoch g
  *     g.i        when request i of epoch g was charged
  *
- * A request, s being its stamp and g = s/W:
+ * A request, s being its stamp and g its epoch:
  *
  *     add 1 to count:g, which gives its index i; in the same write, after that,
  *         read count:(g-1) = n and, within e of the epoch's end, count:(g+1) = m
  *     store entry g.i = t, the clock read after the addition; in the same write, after that,
- *         read entry j, the (n + i + m - L)-th of the entries of g-1, g and g+1 in that order
- *     admitted iff there is no such entry, or s - entry j >= W
+ *         for each rule read entry j, the (n + i + m - L)-th of those of g-1, g and g+1 in that
+ * order admitted iff for each rule there is no such entry, or s - entry j >= W
  *
  * Why never more than L in W - 2d: of L + 1 admitted stamps that lie closer, all in g-1 and g, take
  * the request that was added last. It sees the indices of all others: in its own epoch by its
@@ -31,15 +35,16 @@
  * a hole therefore does not deny in a look, but the request goes on to use up an index, and is
  * denied then: the next request is measured against the next entry. So a hole costs one denial.
  * An entry later than any honest clock could have stored (later than now + e) is a hole too: each
- * is replaced by the entry of the request that it denies, and none denies for longer than W. */
+ * is replaced by the entry of the request that it denies, and none denies for longer than W. A
+ * request that meets one under one rule uses up its index under all. */
 #include "algorithm/log.h"
 
 #include "algorithm/cells.h"
 #include "algorithm/expected.h"
 
-/* An epoch is read for W after its end, and e. */
+/* An epoch is read for as long as it lasts after its end, and e. */
 static int64_t log_ttl_us(const weir_rule *rule, const weir_settings *settings) {
-  return 3 * rule->period_us + settings->margin_us + WEIR_TTL_SLACK_US;
+  return 3 * rule->log_us + settings->margin_us + WEIR_TTL_SLACK_US;
 }
 
 static unsigned log_needs(unsigned traits) {
@@ -60,7 +65,7 @@ static size_t log_operations_most(const weir_rule *rule) {
 static void log_frame(weir_machine *machine, size_t i) {
   weir_log_memory *memory = machine->rule_states[i].memory;
   weir_log_state *state = machine->rule_states[i].state;
-  state->epoch = machine->now_us / machine->stack->rules[i].period_us;
+  state->epoch = machine->now_us / machine->stack->rules[i].log_us;
   state->decides_us = state->follows_us = state->newest_us = WEIR_LOG_NO_ENTRY;
   state->stored_us = WEIR_LOG_NO_ENTRY;
   memory->known = false;
@@ -81,7 +86,7 @@ static void log_plan_neighbours(weir_machine *machine, size_t i) {
   int64_t epoch = state->epoch;
   int64_t ahead = machine->now_us + machine->settings->margin_us;
   if (epoch > 0) weir_plan(machine, i, WEIR_GET, WEIR_PLACE_COUNT, epoch - 1);
-  if (ahead / machine->stack->rules[i].period_us > epoch)
+  if (ahead / machine->stack->rules[i].log_us > epoch)
     weir_plan(machine, i, WEIR_GET, WEIR_PLACE_COUNT, epoch + 1);
 }
 
@@ -98,6 +103,7 @@ static void log_plan_figures(weir_machine *machine, size_t i) {
   int64_t newest = weir_log_newest_position(rule_state);
   if (position >= 1) weir_log_plan_entry(machine, i, position);
   bool reported = position >= 1 || machine->stack->count > 1 || log_some_peek(machine);
+  if (i != weir_log_keeper(machine)) reported = false;
   if (reported && newest >= 1 && newest != position) weir_log_plan_entry(machine, i, newest);
   weir_log_keep(machine, i); /* where no entry was asked for, that is all there is to know */
 }
@@ -107,7 +113,7 @@ static void log_look(weir_machine *machine, size_t i) {
   weir_rule_state *rule_state = &machine->rule_states[i];
   int step = rule_state->step++;
   if (machine->requests->kind == WEIR_REFUND) return; /* nothing goes back */
-  if (step == 0) {
+  if (step == 0 && i == weir_log_keeper(machine)) {
     weir_plan(machine, i, WEIR_GET, WEIR_PLACE_COUNT, state->epoch);
     log_plan_neighbours(machine, i);
   } else if (step == 1) {
@@ -129,24 +135,41 @@ static int64_t log_entry_time(const weir_machine *machine) {
   return machine->clock_us > machine->now_us ? machine->clock_us : machine->now_us;
 }
 
+/* One entry is most of what the least of the limits allows. */
+static weir_operation *log_plan_write(weir_machine *machine, size_t i, weir_operation_kind kind,
+                                      weir_place place) {
+  const weir_log_state *state = machine->rule_states[i].state;
+  weir_operation *operation = weir_plan(machine, i, kind, place, state->epoch);
+  int64_t least = machine->stack->rules[i].limit;
+  if (!(machine->settings->traits & WEIR_TRAIT_STAKE)) return operation;
+  for (size_t j = i + 1; j < machine->stack->count; j++) {
+    int64_t limit = machine->stack->rules[j].limit;
+    if (weir_log_is_log(machine, j) && limit < least) least = limit;
+  }
+  operation->stake = weir_plan_stake(machine->rule_states[i].charge, least);
+  return operation;
+}
+
 static void log_plan_own_entry(weir_machine *machine, size_t i) {
   weir_log_state *state = machine->rule_states[i].state;
-  weir_operation *operation = weir_plan(machine, i, WEIR_PUT, WEIR_PLACE_ENTRY, state->epoch);
+  weir_operation *operation = log_plan_write(machine, i, WEIR_PUT, WEIR_PLACE_ENTRY);
   operation->counter.entry = state->index;
   operation->value = state->newest_us = log_entry_time(machine);
 }
 
 static void log_charge(weir_machine *machine, size_t i) {
-  weir_log_state *state = machine->rule_states[i].state;
+  const weir_log_state *state = machine->rule_states[i].state;
   weir_rule_state *rule_state = &machine->rule_states[i];
   int64_t position = weir_log_deciding_position(&machine->stack->rules[i], rule_state);
+  bool keeps = i == weir_log_keeper(machine);
   switch (rule_state->step++) {
     case 0:
-      weir_plan(machine, i, WEIR_ADD, WEIR_PLACE_COUNT, state->epoch)->delta = rule_state->charge;
+      if (!keeps) break;
+      log_plan_write(machine, i, WEIR_ADD, WEIR_PLACE_COUNT)->delta = rule_state->charge;
       log_plan_neighbours(machine, i);
       break;
     case 1:
-      log_plan_own_entry(machine, i);
+      if (keeps) log_plan_own_entry(machine, i);
       if (position >= 1) weir_log_plan_entry(machine, i, position);
       break;
     case 2: /* once more; and the one that decides next, now that an index was used up */
@@ -164,6 +187,7 @@ static void log_charge(weir_machine *machine, size_t i) {
 static void log_take_back(weir_machine *machine, size_t i) {
   weir_log_state *state = machine->rule_states[i].state;
   weir_rule_state *rule_state = &machine->rule_states[i];
+  if (i != weir_log_keeper(machine)) return;
   if (rule_state->step++ == 0 && rule_state->charged && state->stored_us < 0)
     log_plan_own_entry(machine, i);
 }
@@ -176,7 +200,7 @@ static void log_take_back(weir_machine *machine, size_t i) {
 static void log_reset(weir_machine *machine, size_t i) {
   weir_log_state *state = machine->rule_states[i].state;
   weir_rule_state *rule_state = &machine->rule_states[i];
-  if (rule_state->step++ > 0) return;
+  if (rule_state->step++ > 0 || i != weir_log_keeper(machine)) return;
   for (int64_t epoch = state->epoch - 1; epoch <= state->epoch + 1; epoch++)
     if (epoch >= 0) weir_plan(machine, i, WEIR_DROP, WEIR_PLACE_COUNT, epoch);
 }
@@ -203,15 +227,16 @@ static void log_hold_index(weir_machine *machine, size_t i, int64_t epoch) {
 static void log_answer_count(weir_machine *machine, size_t i, const weir_operation *operation) {
   weir_log_state *state = machine->rule_states[i].state;
   weir_rule_state *rule_state = &machine->rule_states[i];
+  bool keeps = i == operation->counter.rule;
   int64_t value = operation->outcome == WEIR_DONE ? operation->value : 0;
   if (operation->kind == WEIR_ADD) {
     rule_state->charged = true;
     state->own = log_count_of((int64_t)((uint64_t)value - (uint64_t)operation->delta));
     state->index = state->own + 1;
-    log_hold_index(machine, i, operation->counter.index);
+    if (keeps) log_hold_index(machine, i, operation->counter.index);
   } else if (operation->kind == WEIR_GET) {
     int64_t count = log_count_of(value);
-    weir_expected_compare(machine, i, operation->counter.index, count);
+    if (keeps) weir_expected_compare(machine, i, operation->counter.index, count);
     if (operation->counter.index < state->epoch)
       state->before = count;
     else if (operation->counter.index > state->epoch)
@@ -221,14 +246,23 @@ static void log_answer_count(weir_machine *machine, size_t i, const weir_operati
   }
 }
 
-static void log_answer(weir_machine *machine, size_t i, const weir_operation *operation) {
+static void log_answer_put(weir_machine *machine, size_t i, const weir_operation *operation) {
+  const weir_log_state *keeper = machine->rule_states[operation->counter.rule].state;
   weir_log_state *state = machine->rule_states[i].state;
-  if (operation->counter.place == WEIR_PLACE_COUNT)
-    log_answer_count(machine, i, operation);
-  else if (operation->kind == WEIR_GET)
-    weir_log_answer_entry(machine, i, operation);
-  else if (operation->kind == WEIR_PUT)
-    state->stored_us = state->newest_us;
+  state->stored_us = state->newest_us = keeper->newest_us;
+}
+
+/* The keeper asks, and all learn of it. */
+static void log_answer(weir_machine *machine, size_t i, const weir_operation *operation) {
+  for (size_t j = i; j < machine->stack->count; j++) {
+    if (!weir_log_is_log(machine, j)) continue;
+    if (operation->counter.place == WEIR_PLACE_COUNT)
+      log_answer_count(machine, j, operation);
+    else if (operation->kind == WEIR_GET)
+      weir_log_answer_entry(machine, j, operation);
+    else if (operation->kind == WEIR_PUT)
+      log_answer_put(machine, j, operation);
+  }
 }
 
 /* --- deciding ----------------------------------------------------------------------------------

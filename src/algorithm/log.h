@@ -5,6 +5,15 @@
 
 #include "algorithm/method.h"
 
+/* The logs of a stack are one log. The first of them keeps it: it alone counts and writes, and
+ * reads what all need to know; each of the others reads the entry that decides for its own limit
+ * and period. Who answers tells all of them. */
+size_t weir_log_keeper(const weir_machine *machine);
+
+static inline bool weir_log_is_log(const weir_machine *machine, size_t i) {
+  return machine->rule_states[i].method == &weir_log_method;
+}
+
 /* What a process keeps of one key. */
 typedef struct weir_log_memory {
   bool known;
@@ -35,7 +44,7 @@ int64_t weir_log_deciding_position(const weir_rule *rule, const weir_rule_state 
 /* Of the newest that was there before; 0: none. */
 int64_t weir_log_newest_position(const weir_rule_state *rule_state);
 
-/* Reads the entry at a position. */
+/* Reads the entry at a position, as the log's keeper. */
 void weir_log_plan_entry(weir_machine *machine, size_t i, int64_t position);
 
 /* Remembers what the state says of the entry that decides, and of the newest. */

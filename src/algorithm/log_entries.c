@@ -6,6 +6,13 @@
  */
 #include "algorithm/log.h"
 
+size_t weir_log_keeper(const weir_machine *machine) {
+  size_t i = 0;
+  while (!weir_log_is_log(machine, i))
+    i++;
+  return i;
+}
+
 static int64_t log_own_position(const weir_rule_state *rule_state) {
   const weir_log_state *state = rule_state->state;
   return state->before + state->own + 1;
@@ -39,7 +46,8 @@ void weir_log_plan_entry(weir_machine *machine, size_t i, int64_t position) {
       entry -= state->own + 1;
     }
   }
-  weir_plan(machine, i, WEIR_GET, WEIR_PLACE_ENTRY, epoch)->counter.entry = entry;
+  size_t keeper = weir_log_keeper(machine);
+  weir_plan(machine, keeper, WEIR_GET, WEIR_PLACE_ENTRY, epoch)->counter.entry = entry;
 }
 
 static int64_t log_position_of(const weir_rule_state *rule_state, const weir_operation *operation) {
@@ -52,7 +60,7 @@ static int64_t log_position_of(const weir_rule_state *rule_state, const weir_ope
 /* A time, or WEIR_LOG_NOT_WRITTEN. What is earlier than its epoch is nothing that we wrote; so it
  * counts for as long as an entry of that epoch can. */
 static int64_t log_decode(const weir_machine *machine, size_t i, const weir_operation *operation) {
-  int64_t begin = operation->counter.index * machine->stack->rules[i].period_us;
+  int64_t begin = operation->counter.index * machine->stack->rules[i].log_us;
   int64_t latest = machine->now_us + machine->settings->margin_us;
   if (operation->outcome != WEIR_DONE || operation->value > latest) return WEIR_LOG_NOT_WRITTEN;
   return operation->value > begin ? operation->value : begin;

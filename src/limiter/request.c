@@ -12,6 +12,25 @@ enum { REQUEST_FLAGS = WEIR_REQUEST_PEEK | WEIR_REQUEST_UP_TO };
 /* --- checks ------------------------------------------------------------------------------------
  */
 
+/* Rules that share a log count the same requests. */
+static weir_status check_log_costs(const weir_limiter *limiter, const int64_t *costs,
+                                   weir_message *message) {
+  const weir_stack *stack = &limiter->stack;
+  size_t first = 0;
+  while (first < stack->count && !weir_rule_takes_one(&stack->rules[first]))
+    first++;
+  for (size_t i = first + 1; i < stack->count; i++) {
+    if (!weir_rule_takes_one(&stack->rules[i]) || costs[i] == costs[first]) continue;
+    weir_message_set(message,
+                     "cost %" PRId64 " for rule %zu and %" PRId64
+                     " for rule %zu (%s): accepted is one for both, as they share a log",
+                     costs[first], first + 1, costs[i], i + 1,
+                     weir_rule_kind_name(stack->rules[i].kind));
+    return WEIR_BAD_COST;
+  }
+  return WEIR_OK;
+}
+
 /* Comes before anything that locks: in a child of the process that created the limiter, nobody may
  * ever unlock. */
 weir_status weir_request_check(const weir_limiter *limiter, const weir_request *request,
@@ -44,6 +63,10 @@ weir_status weir_request_check(const weir_limiter *limiter, const weir_request *
   if (largest == 0) {
     weir_message_set(message, "every cost is 0: accepted is one above 0 at least");
     return WEIR_BAD_COST;
+  }
+  if (costs != NULL && limiter->one_by_one) {
+    weir_status status = check_log_costs(limiter, costs, message);
+    if (status != WEIR_OK) return status;
   }
   if (request->flags & ~(unsigned)REQUEST_FLAGS) {
     weir_message_set(message, "flags is 0x%x: accepted are those of enum weir_request_flag",

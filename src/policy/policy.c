@@ -25,10 +25,10 @@ static void measure(weir_rule *rule) {
   weir_bucket_measure(rule, NULL);
 }
 
-/* Names keep apart what differed by its layout alone. They are the share's own business: nobody
- * else reads its store. */
+/* Names keep apart what differed by its layout alone; rules that share a log go on to share it.
+ * They are the share's own business: nobody else reads its store. */
 static void name_it(weir_rule *rule, size_t i) {
-  rule->name[0] = (char)('1' + i);
+  rule->name[0] = (char)(weir_rule_takes_one(rule) ? '0' : '1' + i);
   rule->name[1] = '\0';
 }
 

@@ -75,7 +75,8 @@ static void write_tag(weir_rule *rule) {
   bool cells = weir_rule_has_cells(rule);
   at += snprintf(at, (size_t)(end - at), "%s", weir_rule_kind_tag(rule->kind));
   if (cells) at += snprintf(at, (size_t)(end - at), "%d", rule->cells);
-  at += snprintf(at, (size_t)(end - at), "-%" PRId64, rule->period_us / 1000);
+  int64_t period_us = rule->log_us > 0 ? rule->log_us : rule->period_us;
+  at += snprintf(at, (size_t)(end - at), "-%" PRId64, period_us / 1000);
   if (cells) at += snprintf(at, (size_t)(end - at), "-%dx%d", rule->lanes, rule->lane_bits);
   if (weir_rule_moves_in_time(rule))
     at += snprintf(at, (size_t)(end - at), "-u%d", rule->unit_bits);
@@ -100,15 +101,26 @@ static weir_status check_count(const weir_rule *rule, const weir_rule *beside,
   return WEIR_BAD_RULE;
 }
 
-/* A log's charge cannot be given back, so it must come last, and only one rule can. */
+/* A log's charge cannot be given back, so it must come last, and only one log can: all rules of a
+ * stack that are logs read the same one. */
+static weir_status check_logs(const weir_stack *stack, size_t i, size_t j, weir_message *message) {
+  const weir_rule *one = &stack->rules[i];
+  const weir_rule *other = &stack->rules[j];
+  const char *fault = NULL;
+  if (one->period_us == other->period_us) fault = "have one period: accepted is one limit for it";
+  if (strcmp(one->name, other->name) != 0)
+    fault = "share one log: accepted is one name= for both, or none";
+  if (fault == NULL) return WEIR_OK;
+  weir_message_set(message, "rules %zu and %zu are both %s and %s", i + 1, j + 1,
+                   weir_rule_kind_name(one->kind), fault);
+  return WEIR_BAD_RULE;
+}
+
 static weir_status check_pair(const weir_stack *stack, size_t i, size_t j, weir_message *message) {
   const weir_rule *one = &stack->rules[i];
   const weir_rule *other = &stack->rules[j];
-  if (weir_rule_takes_one(one) && weir_rule_takes_one(other)) {
-    weir_message_set(message, "rules %zu and %zu are both %s: accepted is one in a stack", i + 1,
-                     j + 1, weir_rule_kind_name(one->kind));
-    return WEIR_BAD_RULE;
-  }
+  if (weir_rule_takes_one(one) && weir_rule_takes_one(other))
+    return check_logs(stack, i, j, message);
   weir_status status = check_count(one, other, message);
   if (status == WEIR_OK) status = check_count(other, one, message);
   if (status != WEIR_OK) return status;
@@ -121,12 +133,23 @@ static weir_status check_pair(const weir_stack *stack, size_t i, size_t j, weir_
   return WEIR_OK;
 }
 
+static int64_t longest_log_us(const weir_stack *stack) {
+  int64_t longest_us = 0;
+  for (size_t i = 0; i < stack->count; i++) {
+    const weir_rule *rule = &stack->rules[i];
+    if (weir_rule_takes_one(rule) && rule->period_us > longest_us) longest_us = rule->period_us;
+  }
+  return longest_us;
+}
+
 weir_status weir_stack_lay_out(weir_stack *stack, uint32_t processes, weir_message *message) {
   weir_status status = WEIR_OK;
+  int64_t log_us = longest_log_us(stack);
   for (size_t i = 0; i < stack->count && status == WEIR_OK; i++) {
     weir_rule *rule = &stack->rules[i];
     rule->capacity = weir_rule_capacity(rule);
     rule->upper = weir_rule_upper(rule);
+    rule->log_us = weir_rule_takes_one(rule) ? log_us : 0;
     rule->cell_us = (rule->period_us + rule->cells - 1) / rule->cells;
     choose_lanes(rule, processes, weir_rule_has_cells(rule) && !stack->count_all);
     write_tag(rule);

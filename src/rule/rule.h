@@ -86,12 +86,14 @@ struct weir_rule {
   int64_t reserve;               /* of a bucket with a lease: what of B is never charged, B - B' */
   char name[WEIR_NAME_MOST + 1]; /* empty: none */
 
-  int64_t capacity;    /* weir_rule_capacity(), ... */
-  int64_t upper;       /* ... and weir_rule_upper(): every decision reads them */
-  int64_t cell_us;     /* S, the width of a cell */
-  int lanes;           /* 4, 2 or 1 */
-  int lane_bits;       /* 15, 31 or 63 */
-  int unit_bits;       /* k: 0, 10 or 20 */
+  int64_t capacity; /* weir_rule_capacity(), ... */
+  int64_t upper;    /* ... and weir_rule_upper(): every decision reads them */
+  int64_t cell_us;  /* S, the width of a cell */
+  int64_t log_us;   /* of a log: the longest period of all that share it, the width of its epochs;
+                       else 0 */
+  int lanes;        /* 4, 2 or 1 */
+  int lane_bits;    /* 15, 31 or 63 */
+  int unit_bits;    /* k: 0, 10 or 20 */
   int64_t token_units; /* T, at least 1024: the rate falls short by less than 0.1 % */
   char tag[WEIR_TAG_MOST + 1];
 };
@@ -108,8 +110,9 @@ typedef struct weir_stack {
 weir_status weir_stack_parse(const char *text, uint32_t processes, weir_stack *stack,
                              weir_message *message);
 
-/* Chooses lanes and tags: the second half of weir_stack_parse(). Fails when two tags are equal, or
- * two rules are logs. */
+/* Chooses lanes and tags: the second half of weir_stack_parse(). The logs of a stack are one log:
+ * they have one tag, and fails when they have different names or equal periods. Fails when two
+ * other tags are equal. */
 weir_status weir_stack_lay_out(weir_stack *stack, uint32_t processes, weir_message *message);
 
 /* Most that the whole cells of a window may hold when a request is admitted: L + ceil(2L/N), or L

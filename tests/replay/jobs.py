@@ -56,6 +56,9 @@ LONGER_RULES = [
 # Nothing is leased in a replay: what the bucket keeps back for leases shows all the same.
 LEASED_BUCKET = "token-bucket:5/1s,burst=8,lease=300ms"
 
+# Several rules that read one log.
+SHARED_LOG = "sliding-log:3/10s;sliding-log:8/1m;sliding-log:20/10m"
+
 # Over the first lines of the trace of real requests and the generated ones.
 BRIEF_RULES = [
     LEASED_BUCKET,
@@ -69,10 +72,11 @@ BRIEF_RULES = [
     "sliding-log:20/1h",
     "fixed-window:3/1s;sliding-window:12/1m,cells=8",
     "quota:20/1h;sliding-log:5/1m,hold=50ms",
+    SHARED_LOG,
 ]
 
 # Generated traces of these go to every store.
-EVERYWHERE_RULES = LONGER_RULES + ["sliding-log:5/10s", LEASED_BUCKET]
+EVERYWHERE_RULES = LONGER_RULES + ["sliding-log:5/10s", SHARED_LOG, LEASED_BUCKET]
 
 # Windows over the generated traces only: short periods, odd ones, and limits to either side of every step
 # that a packed layout could take.
@@ -117,6 +121,10 @@ OTHER_RULES = [
     "sliding-log:1/1ms",
     "sliding-log:3/7s,hold=5ms",
     "sliding-log:30/400d",
+    "sliding-log:9/1m,hold=7ms;sliding-log:4/1s;sliding-log:6/7s,hold=5ms",
+    "sliding-log:4/3s;token-bucket:9/1m,burst=7;sliding-log:12/1m;fixed-window:6/10s",
+    "sliding-log:9/10s;sliding-log:5/1m",
+    "sliding-log:2/1ms,name=a;sliding-log:30/400d,name=a",
     "fixed-window:6/10s,count=all,hold=1s;sliding-window:9/1m,count=all",
     "token-bucket:3/1s;token-bucket:10/1m,burst=9",
     "leaky-bucket:5/1s,queue=3,hold=10ms;token-bucket:300000/1s,burst=6;quota:9/1m",
@@ -132,7 +140,7 @@ LARGE_LOG_LINES = 2600
 # Knowledge kept in the process must not show in what is decided.
 SWITCHES = [["--no-local-denial"], ["--no-cached-cells"], ["--no-local-denial", "--no-cached-cells"]]
 SWITCHED_RULES = WINDOW_RULES[0:2] + WINDOW_RULES[4:6] + WINDOW_RULES[8:11] + ["sliding-window:3/20ms"]
-SWITCHED_RULES += ["token-bucket:3/1s", "leaky-bucket:1/1s", "quota:10/1m", "sliding-log:5/10s"]
+SWITCHED_RULES += ["token-bucket:3/1s", "leaky-bucket:1/1s", "quota:10/1m", "sliding-log:5/10s", SHARED_LOG]
 SWITCHED_RULES += [LONGER_RULES[-1]]
 SWITCHED_TRACES = ["hot", "bursts", "steps", "ahead"]
 

@@ -23,7 +23,7 @@ from algorithm import NOT_KNOWN
 from buckets import Bucket
 from quota import Quota
 from rules import Malformed, parse_duration, parse_rules
-from sliding_log import SlidingLog
+from sliding_log import Log, SlidingLog
 from windows import FixedWindow, SlidingWindow
 
 COST_MOST = 2**31
@@ -48,14 +48,24 @@ class Guard:
         return self.last
 
 
+def make_algorithms(rules, deadline_us, clock_error_us):
+    """Rules that are logs read one log, which the first of them writes."""
+    logs = [rule for rule in rules if rule.algorithm == "sliding-log"]
+    log = Log(max((rule.period_us for rule in logs), default=0))
+    return [
+        SlidingLog(rule, 2 * clock_error_us + deadline_us, log, rule is logs[0])
+        if rule.algorithm == "sliding-log"
+        else make_algorithm(rule, deadline_us, clock_error_us)
+        for rule in rules
+    ]
+
+
 def make_algorithm(rule, deadline_us, clock_error_us):
     margin_us = 2 * clock_error_us + deadline_us
     if rule.algorithm == "fixed-window":
         return FixedWindow(rule)
     if rule.algorithm == "sliding-window":
         return SlidingWindow(rule, margin_us)
-    if rule.algorithm == "sliding-log":
-        return SlidingLog(rule, margin_us)
     if rule.algorithm == "quota":
         return Quota(rule, margin_us)
     return Bucket(rule, clock_error_us)
@@ -66,7 +76,7 @@ class Key:
 
     def __init__(self, rules, *margins):
         self.rules = rules
-        self.algorithms = [make_algorithm(rule, *margins) for rule in rules]
+        self.algorithms = make_algorithms(rules, *margins)
         self.latest, self.clock_ran_back = 0, False
 
     def fit(self, now, cost):

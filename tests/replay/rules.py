@@ -114,8 +114,9 @@ def parse_rules(text):
     rules = [parse_rule(part) for part in text.split(";")]
     if len(rules) > RULES_MOST:
         raise Malformed(f"'{text}': expected {RULES_MOST} rules at most")
-    if sum(rule.algorithm == "sliding-log" for rule in rules) > 1:
-        raise Malformed(f"'{text}': expected one sliding-log at most")
+    logs = [rule for rule in rules if rule.algorithm == "sliding-log"]
+    if len({rule.period_us for rule in logs}) < len(logs):
+        raise Malformed(f"'{text}': expected one sliding-log a period")
     if len({rule.lease_us > 0 for rule in rules}) > 1:
         raise Malformed(f"'{text}': expected a lease for all rules or for none")
     only_windows = all(rule.algorithm in WINDOWS for rule in rules)

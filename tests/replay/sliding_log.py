@@ -5,30 +5,38 @@ from collections import defaultdict
 from algorithm import NOT_KNOWN, Algorithm
 
 
+class Log:
+    """What all logs of a stack read: `entries` maps the number of an epoch, an aligned span of the
+    longest of their periods, to the times of its requests, in the order in which they came."""
+
+    def __init__(self, epoch_us):
+        self.epoch_us = epoch_us
+        self.entries = defaultdict(list)
+
+
 class SlidingLog(Algorithm):
-    """At most `limit` in any period. `entries` maps the number of an aligned period, an epoch, to the
-    times of its requests, in the order in which they came.
+    """At most `limit` in any period. The first of several that share a log `writes` it.
 
     A decision knows the epoch before and its own, and the next one if it begins within the margin:
     somebody whose clock is ahead may have written there. A time that lies further ahead is of a
     clock that was wrong. It must not deny for long: whoever meets it is denied, and takes a place
     behind it, so that the next request is measured against the next time."""
 
-    def __init__(self, rule, margin_us):
+    def __init__(self, rule, margin_us, log, writes):
         self.limit, self.period_us, self.margin_us = rule.limit, rule.period_us, margin_us
-        self.entries = defaultdict(list)
+        self.epoch_us, self.entries, self.writes = log.epoch_us, log.entries, writes
         self.newest = self.denying = None
 
     def known(self, now):
         return self.known_to_here(now) + self.known_ahead(now)
 
     def known_to_here(self, now):
-        epoch = now // self.period_us
+        epoch = now // self.epoch_us
         return self.entries.get(epoch - 1, []) + self.entries.get(epoch, [])
 
     def known_ahead(self, now):
-        epoch = now // self.period_us
-        reaches = (now + self.margin_us) // self.period_us > epoch
+        epoch = now // self.epoch_us
+        reaches = (now + self.margin_us) // self.epoch_us > epoch
         return self.entries.get(epoch + 1, []) if reaches else []
 
     def deciding(self, now):
@@ -52,14 +60,18 @@ class SlidingLog(Algorithm):
         return deciding is None or self.is_wrong(deciding, now) or self.is_over(deciding, now)
 
     def charge(self, now, cost):
-        deciding = self.deciding(now)
-        self.entries[now // self.period_us].append(now)
+        deciding = self.denying
+        if self.writes:
+            self.entries[now // self.epoch_us].append(now)
         self.newest = now
         if deciding is None or not self.is_wrong(deciding, now):
             return True
         behind = self.limit - (len(self.known_ahead(now)) >= self.limit)
         self.denying = self.known(now)[-behind] if behind > 0 else None
         return False
+
+    def give_back(self, now, cost):
+        """Another that reads this log met a wrong time. The place stays taken."""
 
     def remaining(self, now):
         return NOT_KNOWN

@@ -188,7 +188,7 @@ class Text(unittest.TestCase):
             "token-bucket:1/1s,queue=1",
             "leaky-bucket:1/1d,queue=400",
             "leaky-bucket:1/1s,burst=1",
-            "sliding-log:1/1s;sliding-log:2/1m",
+            "sliding-log:1/1s;quota:1/1s;sliding-log:2/1s",
             "quota:1/1s,count=all;fixed-window:1/1s",
             "token-bucket:1/1s;fixed-window:1/1s,count=all",
             "fixed-window:1/1s;",

@@ -42,6 +42,24 @@ class SlidingLog(Case):
                 given = key.decide(now, 1)
                 self.assertEqual((given.allowed, *given[2:5]), wanted, (limit, now))
 
+    def test_several_on_one_log_are_each_their_plain_meaning(self):
+        limits = ((3, 1), (7, 4), (16, 50))  # in milliseconds
+        for order in (limits, limits[::-1], limits[1:] + limits[:1]):
+            draw, now, admitted = random.Random(len(order)), 10**6, []
+            key = oracle.Key(parse_rules(";".join(f"sliding-log:{l}/{ms}ms" for l, ms in order)), 20, 10)
+            for _ in range(4_000):
+                now += draw.choice((0, 0, 1, 10, 333, 999, 1_000, 1_001, 4_000, 17_000))
+                waits = []
+                for limit, period_ms in order:
+                    inside = [time for time in admitted if now - time < period_ms * 1_000]
+                    full = len(inside) >= limit
+                    waits.append(inside[-limit] + period_ms * 1_000 - now if full else 0)
+                admitted += [] if any(waits) else [now]
+                given = key.decide(now, 1)
+                self.assertEqual((given.allowed, given.retry_after_us), (not any(waits), max(waits)), now)
+                if any(waits):
+                    self.assertEqual(given.rule, waits.index(max(waits)))
+
     def test_steps_back_that_the_guard_holds_change_nothing_of_that(self):
         draw, latest_ms, requests, held = random.Random(5), 10**6, [], []
         for _ in range(3_000):
