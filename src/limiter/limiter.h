@@ -63,7 +63,7 @@ struct weir_limiter {
   char *warnings[WEIR_WARNINGS_MOST]; /* its own */
   size_t warning_count;
   weir_store_use uses[WEIR_RULES_MOST]; /* of the store, by rule */
-  char (*texts)[WEIR_RULE_TEXT_BYTES];  /* of the rules, for `uses` */
+  char (*texts)[WEIR_RULE_TEXT_BYTES];  /* of the rules, and what several logs mean, for `uses` */
   weir_counts *counts;
   unsigned process; /* that created it: weir_process_number */
 

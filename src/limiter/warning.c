@@ -111,16 +111,38 @@ bool weir_limiter_warn_of_short_leases(weir_limiter *limiter) {
   return true;
 }
 
+/* The texts of all rules; behind them, where several are logs, what their one log means: the texts
+ * of those, joined. */
+static bool write_texts(weir_limiter *limiter, size_t logs) {
+  size_t rules = limiter->stack.count;
+  limiter->texts = calloc(rules + (logs > 1 ? logs : 0), sizeof *limiter->texts);
+  if (limiter->texts == NULL) return false;
+  char *joined = (char *)(limiter->texts + rules);
+  char *end = joined + logs * WEIR_RULE_TEXT_BYTES;
+  const char *between = "";
+  for (size_t i = 0; i < rules; i++) {
+    weir_rule_write(&limiter->stack.rules[i], limiter->texts[i]);
+    if (logs < 2 || !weir_rule_takes_one(&limiter->stack.rules[i])) continue;
+    joined += snprintf(joined, (size_t)(end - joined), "%s%s", between, limiter->texts[i]);
+    between = ";";
+  }
+  return true;
+}
+
 /* A login's 5/1m and a search's 50/1m have the same keys in the store: fifty searches deny the
  * login. Limits may be changed while they are in use, so this is no error. */
 bool weir_limiter_enter_store(weir_limiter *limiter) {
-  limiter->texts = calloc(limiter->stack.count, sizeof *limiter->texts);
-  if (limiter->texts == NULL) return false;
+  size_t logs = 0;
+  size_t entered = 0; /* of these */
+  for (size_t i = 0; i < limiter->stack.count; i++)
+    logs += weir_rule_takes_one(&limiter->stack.rules[i]);
+  if (!write_texts(limiter, logs)) return false;
   for (size_t i = 0; i < limiter->stack.count; i++) {
     const weir_rule *rule = &limiter->stack.rules[i];
-    char *text = limiter->texts[i];
+    const char *text = limiter->texts[i];
     char other[WEIR_RULE_TEXT_BYTES];
-    weir_rule_write(rule, text);
+    if (weir_rule_takes_one(rule) && entered++ > 0) continue;
+    if (weir_rule_takes_one(rule) && logs > 1) text = limiter->texts[limiter->stack.count];
     limiter->uses[i] = (weir_store_use){.tag = rule->tag, .meaning = text};
     if (!weir_store_enter(limiter->store, &limiter->uses[i], other, sizeof other)) continue;
     if (!weir_limiter_warn(

@@ -128,6 +128,8 @@ static void another_meaning_starts_anew(void **state) {
       {"quota:5/1h", "quota:5/2h", 5},
       {"sliding-log:5/1h", "sliding-log:5/1h,name=a", 5},
       {"sliding-log:5/1h", "sliding-log:5/2h", 5},
+      {"sliding-log:5/1h", "sliding-log:5/1h;sliding-log:9/1d", 5}, /* a longer log */
+      {"sliding-log:5/1h;sliding-log:9/1d", "sliding-log:5/1h", 5},
       {"token-bucket:10/10s", "token-bucket:60/1m", 60},
       {"token-bucket:5/1h", "leaky-bucket:5/1h,queue=4", 5},
       {"leaky-bucket:5/1h,queue=4", "leaky-bucket:5/1h,queue=4,name=a", 5},
@@ -144,6 +146,11 @@ static void the_other_rules_of_a_stack_continue(void **state) {
       {"fixed-window:9/1h;token-bucket:7/1h", "token-bucket:7/1h;fixed-window:9/1h", 4},
       {"sliding-window:5/1h;sliding-log:9/1h", "sliding-log:9/1h", 6},
       {"fixed-window:9/1h;quota:9/1d", "fixed-window:5/1h;quota:9/1d", 2},
+      {"sliding-log:9/1d", "sliding-log:5/1h;sliding-log:9/1d", 2},
+      {"sliding-log:9/1d;sliding-log:5/1h", "sliding-log:9/1d", 6},
+      {"sliding-log:5/1m;sliding-log:9/1d", "sliding-log:4/1h;sliding-log:9/1d;sliding-log:6/1s",
+       1},
+      {"quota:7/1h;sliding-log:5/1m;sliding-log:9/1d", "sliding-log:4/1d", 1},
   };
   (void)state;
   CHECK(changes);

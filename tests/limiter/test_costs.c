@@ -183,6 +183,29 @@ static void a_cost_of_0_leaves_its_rule_out(void **state) {
   }
 }
 
+/* Rules that share a log have one say, each by its own limit and period. */
+static void rules_with_one_log_have_one_cost(void **state) {
+  (void)state;
+  for (int store = 0; store < STORES; store++) {
+    world w;
+    open_on(&w, store, "sliding-log:3/1h;fixed-window:9/1h;sliding-log:5/1d");
+    assert_true(with_costs(w.limiter, (const int64_t[]){1, 2, 1}, 0).allowed);
+    assert_true(with_costs(w.limiter, (const int64_t[]){0, 2, 0}, 0).allowed);
+    weir_decision decision = with_costs(w.limiter, (const int64_t[]){1, 0, 1}, WEIR_REQUEST_PEEK);
+    assert_int_equal(decision.remaining, 2);
+    assert_int_equal(decision.rule, 0);
+    assert_int_equal(left_of(&w, "sliding-log:7/1d"), 6);
+    assert_int_equal(left_of(&w, "fixed-window:9/1h"), 5);
+    weir_message why = {""};
+    weir_request request = {.key = "k", .key_length = 1, .costs = (const int64_t[]){1, 1, 0}};
+    assert_int_equal(weir_limiter_decide(w.limiter, &request, 1, &why), WEIR_BAD_COST);
+    assert_string_equal(why.text,
+                        "cost 1 for rule 1 and 0 for rule 3 (sliding-log): accepted is "
+                        "one for both, as they share a log");
+    world_close(&w);
+  }
+}
+
 static void a_denied_request_with_costs_leaves_no_trace(void **state) {
   static const int64_t too_much_of_the_last[] = {1, 1, 4};
   (void)state;
@@ -269,6 +292,7 @@ int main(void) {
       cmocka_unit_test(up_to_can_be_peeked),
       cmocka_unit_test(every_rule_is_charged_its_own_cost),
       cmocka_unit_test(a_cost_of_0_leaves_its_rule_out),
+      cmocka_unit_test(rules_with_one_log_have_one_cost),
       cmocka_unit_test(a_denied_request_with_costs_leaves_no_trace),
       cmocka_unit_test(a_cost_above_the_capacity_of_its_rule_never_fits),
       cmocka_unit_test(a_denial_with_costs_is_not_repeated_to_others),

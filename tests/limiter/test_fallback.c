@@ -151,6 +151,7 @@ static void no_algorithm_gives_more_than_its_share(void **state) {
       {"sliding-window:43/1m,count=all", 10},
       {"quota:43/1m", 10},
       {"sliding-log:43/1m", 10},
+      {"sliding-log:80/1h;quota:43/1m;sliding-log:50/1m", 10},
       {"token-bucket:43/1m,burst=22", 5},
       {"token-bucket:1/1m,burst=22", 5},
       {"leaky-bucket:43/1m,queue=22", 5},

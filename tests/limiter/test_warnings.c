@@ -106,6 +106,10 @@ static void whatever_changes_the_decision_is_another_meaning(void **state) {
       {"sliding-window:5/1m", "sliding-window:6/1m", true},
       {"sliding-window:5/1m", "sliding-window:5/1m,strict", true},
       {"sliding-log:5/1m", "sliding-log:6/1m", true},
+      {"sliding-log:5/1m;sliding-log:9/1h", "sliding-log:5/1m;sliding-log:9/1h", false},
+      {"sliding-log:5/1m;sliding-log:9/1h", "sliding-log:5/1m", false}, /* another log */
+      {"sliding-log:5/1m;sliding-log:9/1h", "sliding-log:6/1m;sliding-log:9/1h", true},
+      {"sliding-log:5/1m;sliding-log:9/1h", "sliding-log:9/1h", true},
       {"quota:5/1m", "quota:6/1m", true},
       {"token-bucket:5/1m", "token-bucket:5/1m,burst=9", true},
       {"leaky-bucket:5/1m", "leaky-bucket:5/1m,queue=9", true},

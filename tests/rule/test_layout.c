@@ -62,6 +62,25 @@ static void names_in_the_tag_what_changes_the_meaning_of_a_counter(void **state)
   assert_string_equal(laid_out("leaky-bucket:1000000/1ms", 64).tag, "lb-1-u20");
 }
 
+/* Logs of a stack have the tag of the longest period, wherever it stands. */
+static void several_logs_are_one(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "sliding-log:5000/1d;quota:9/1m;sliding-log:30/1m;sliding-log:500/1h",
+      "sliding-log:30/1m;sliding-log:500/1h;quota:9/1m;sliding-log:5000/1d"};
+  for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+    weir_stack stack;
+    assert_int_equal(weir_stack_parse(texts[i], 64, &stack, NULL), WEIR_OK);
+    for (size_t n = 0; n < stack.count; n++) {
+      bool log = weir_rule_takes_one(&stack.rules[n]);
+      assert_string_equal(stack.rules[n].tag, log ? "log-86400000" : "quota-60000");
+      assert_int_equal(stack.rules[n].log_us, log ? INT64_C(86400000000) : 0);
+    }
+  }
+  assert_string_equal(laid_out("sliding-log:9/2h,name=a;sliding-log:5/1h,name=a", 1).tag,
+                      "log-7200000+a");
+}
+
 static void keeps_the_tag_and_so_the_history_through_a_change_of_anything_else(void **state) {
   (void)state;
   static const char *const pairs[][2] = {
@@ -146,6 +165,7 @@ int main(void) {
       cmocka_unit_test(leaves_room_in_every_layout_it_chooses),
       cmocka_unit_test(gives_a_cell_its_own_counter_where_denied_requests_count),
       cmocka_unit_test(names_in_the_tag_what_changes_the_meaning_of_a_counter),
+      cmocka_unit_test(several_logs_are_one),
       cmocka_unit_test(keeps_the_tag_and_so_the_history_through_a_change_of_anything_else),
       cmocka_unit_test(counts_in_whole_counters_where_there_are_no_cells),
       cmocka_unit_test(packs_beside_rules_of_other_kinds),
