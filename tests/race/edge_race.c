@@ -3,8 +3,11 @@
  * 32 threads in 4 processes hammer one key across a window's edge, the window before it full, and
  * two things are checked over all rounds:
  *
- *   never more than the bound: in any W of decision stamps (fixed-window: in any window)
- *   98 % of what is allowed: against a serial limiter that is asked without pause
+ *   never more than the bound of each rule: in any W of decision stamps (fixed-window: in any
+ * window) 98 % of what is allowed: against a serial limiter that is asked without pause
+ *
+ * RULE may be several logs, "sliding-log:20/50ms;sliding-log:60/400ms", the longest last; windows
+ * come alone. What a log denies by its own charge stays counted, so of a log half is enough.
  *
  * Each round has a key of its own. It begins somewhat before an edge, where one caller uses up the
  * limit at once, and ends somewhat more than a window after it. URL may be the name of an
@@ -89,8 +92,13 @@ static void sleep_us(int64_t us) {
     nanosleep(&(struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000}, NULL);
 }
 
+static const weir_stack *stack_now(void) {
+  return &settings.stacks[common->attempt];
+}
+
+/* Rounds are made for the last rule. */
 static const weir_rule *rule_now(void) {
-  return &settings.stacks[common->attempt].rules[0];
+  return &stack_now()->rules[stack_now()->count - 1];
 }
 
 static weir_limiter_options options_of_all(int64_t deadline_us) {
@@ -107,6 +115,7 @@ static weir_limiter_options options_of_all(int64_t deadline_us) {
 /* Whether the figures were made for that moment, as far as they tell. */
 static bool tells_moment(const weir_decision *decision, int64_t at_us) {
   const weir_rule *rule = rule_now();
+  if (rule->kind == WEIR_SLIDING_LOG) return true;
   if (rule->lease_us > 0 && decision->reset_after_us == WEIR_NOT_KNOWN) return true;
   int64_t end_us = at_us + decision->reset_after_us;
   if (rule->kind == WEIR_SLIDING_WINDOW) end_us -= rule->period_us - 1;
@@ -136,11 +145,18 @@ static bool take(int64_t cost) {
   return true;
 }
 
-/* Whoever comes first uses up the whole limit at once; then everybody asks for more. */
+/* As much as there is, at once; a log takes one by one. */
+static void fill(void) {
+  if (rule_now()->kind != WEIR_SLIDING_LOG) take(rule_now()->limit);
+  while (rule_now()->kind == WEIR_SLIDING_LOG && take(1))
+    continue;
+}
+
+/* Whoever comes first uses up the whole limit; then everybody asks for more. */
 static void hammer(void) {
   bool fills = !atomic_exchange(&common->filled, true);
   sleep_us(common->begin_us - real_time_us());
-  if (fills) take(rule_now()->limit);
+  if (fills) fill();
   sleep_us(common->begin_us + FILL_US - real_time_us());
   while (real_time_us() < common->end_us)
     if (!take(1)) sleep_us(DENIED_PAUSE_US);
@@ -234,7 +250,7 @@ static int64_t allowed_serially(int64_t begin_us, int64_t end_us) {
 }
 
 typedef struct totals {
-  size_t worst;
+  size_t worst[WEIR_RULES_MOST];
   int64_t admitted, allowed;
 } totals;
 
@@ -257,8 +273,10 @@ static bool run_round(int number, totals *sum) {
   if (count == 0) return false;
   if (count > STAMPS_MOST) give_up("a round", "admitted more than there is room to note");
   qsort(common->stamps, count, sizeof common->stamps[0], compare);
-  size_t worst = most_in_a_window(rule, count);
-  if (worst > sum->worst) sum->worst = worst;
+  for (size_t i = 0; i < stack_now()->count; i++) {
+    size_t worst = most_in_a_window(&stack_now()->rules[i], count);
+    if (worst > sum->worst[i]) sum->worst[i] = worst;
+  }
   sum->admitted += (int64_t)count;
   sum->allowed += allowed_serially(common->stamps[0], common->end_us);
   return true;
@@ -273,22 +291,31 @@ static int rounds_of(int attempt) {
   return attempt == 0 || fewer >= ROUNDS_LEAST ? fewer : ROUNDS_LEAST;
 }
 
+static bool exceeds_a_bound(const totals *sum) {
+  for (size_t i = 0; i < stack_now()->count; i++)
+    if ((int64_t)sum->worst[i] > bound_of(&stack_now()->rules[i])) return true;
+  return false;
+}
+
 static verdict report(const totals *sum, int rounds) {
   const weir_rule *rule = rule_now();
+  double least = rule->kind == WEIR_SLIDING_LOG ? 50.0 : 98.0;
   double share = 100.0 * (double)sum->admitted / (double)sum->allowed;
-  printf("%s on %s: %d rounds, at most %zu in a window, bound %" PRId64 "; %" PRId64
-         " admitted of %" PRId64 " allowed, %.2f %%; %" PRId64 " asked",
-         settings.rule_texts[common->attempt], settings.url, rounds, sum->worst, bound_of(rule),
-         sum->admitted, sum->allowed, share, common->asked);
+  printf("%s on %s: %d rounds", settings.rule_texts[common->attempt], settings.url, rounds);
+  for (size_t i = 0; i < stack_now()->count; i++)
+    printf(", at most %zu in a window, bound %" PRId64, sum->worst[i],
+           bound_of(&stack_now()->rules[i]));
+  printf("; %" PRId64 " admitted of %" PRId64 " allowed, %.2f %%; %" PRId64 " asked", sum->admitted,
+         sum->allowed, share, common->asked);
   for (int status = WEIR_OK + 1; status < WEIR_STATUS_COUNT; status++)
     if (common->statuses[status] > 0)
       printf(", %" PRId64 " %s", common->statuses[status], weir_status_name((weir_status)status));
   if (rule->lease_us > 0) printf(", %" PRId64 " without the store", common->leased);
   if (common->odd_stamps > 0) printf(", %" PRId64 " odd stamps", common->odd_stamps);
   putchar('\n');
-  if ((int64_t)sum->worst > bound_of(rule) || common->odd_stamps > 0) return VERDICT_WRONG;
+  if (exceeds_a_bound(sum) || common->odd_stamps > 0) return VERDICT_WRONG;
   if (rule->lease_us > 0 && common->leased == 0) return VERDICT_WRONG;
-  return share >= 98.0 ? VERDICT_GOOD : VERDICT_TOO_FEW;
+  return share >= least ? VERDICT_GOOD : VERDICT_TOO_FEW;
 }
 
 static void share_memory(void) {
@@ -330,15 +357,29 @@ static void parse_rule(const char *text, int attempt) {
     give_up("--rule", message.text);
 }
 
-/* The rule as it stands, then with longer and longer periods. */
+/* Copies the text with each period so many times as long: what stands between '/' and an option, or
+ * the next rule. */
+static void lengthen(const char *text, int64_t times, char longer[RULE_BYTES]) {
+  size_t used = 0;
+  for (const weir_rule *rule = settings.stacks[0].rules; *text != '\0'; rule++) {
+    size_t before = strcspn(text, "/");
+    size_t period = strcspn(text + before, ",;");
+    size_t after = strcspn(text + before + period, ";");
+    after += text[before + period + after] == ';';
+    used +=
+        (size_t)snprintf(longer + used, RULE_BYTES - used, "%.*s/%" PRId64 "ms%.*s", (int)before,
+                         text, rule->period_us / 1000 * times, (int)after, text + before + period);
+    text += before + period + after;
+    if (used >= RULE_BYTES) give_up("--rule", "too long");
+  }
+}
+
+/* The rules as they stand, then with longer and longer periods. */
 static void parse_rules(const char *text) {
-  const char *slash = strchr(text, '/');
   parse_rule(text, 0);
-  int64_t period_ms = settings.stacks[0].rules[0].period_us / 1000;
   for (int i = 1; i < ATTEMPTS; i++) {
     char longer[RULE_BYTES];
-    snprintf(longer, sizeof longer, "%.*s/%" PRId64 "ms%s", (int)(slash - text), text,
-             period_ms << i, slash + strcspn(slash, ","));
+    lengthen(text, INT64_C(1) << i, longer);
     parse_rule(longer, i);
   }
 }
