@@ -44,6 +44,13 @@ static void no_look_ahead(weir_stack *stack, weir_settings *settings) {
   settings->margin_us = 0;
 }
 
+/* Then the entries that a longer period still needs are in epochs that nobody reads. */
+static void shortest_epochs(weir_stack *stack, weir_settings *settings) {
+  (void)settings;
+  for (size_t i = 0; i < stack->count; i++)
+    stack->rules[i].log_us = stack->rules[stack->count - 1].period_us;
+}
+
 /* What will never be written denies as if it just had been. */
 static void rewrite_nothing(weir_operation *operation) {
   if (operation->counter.place != WEIR_PLACE_ENTRY || operation->outcome != WEIR_ABSENT) return;
@@ -115,6 +122,10 @@ const struct mutant other_mutants[] = {
      .scope = "log, crash",
      .killed_by = CHECK_DENIAL,
      .distort = rewrite_nothing},
+    {.name = "logs in one whose epochs are as wide as the shorter period",
+     .scope = "two logs in one, the longer denies",
+     .killed_by = CHECK_BOUND,
+     .misconfigure = shortest_epochs},
     {.name = "a stack of which one rule takes back",
      .scope = "two rules",
      .killed_by = CHECK_LEAK,

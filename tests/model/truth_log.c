@@ -1,7 +1,15 @@
-/* Sliding logs: at most L in any W - 2d of real time. */
+/* Sliding logs: at most L in any W - 2d of real time. Those of one stack are one log, which the
+ * first of them writes: what is in the store is that rule's. */
 #include <inttypes.h>
 
 #include "truth.h"
+
+static int keeper_of(const struct model *model) {
+  int rule = 0;
+  while (truth_of(model, rule) != &truth_log)
+    rule++;
+  return rule;
+}
 
 static void begins(struct model *model, struct client *client, int rule) {
   (void)model;
@@ -45,7 +53,7 @@ static int64_t holes(const struct model *model, int rule, int64_t epoch) {
  * was measured against a hole: then its entry is what the next one is measured against. */
 static void denied(struct model *model, struct client *client, int rule,
                    const struct record *record) {
-  int64_t epoch = record->stamp_us / model->stack.rules[rule].period_us;
+  int64_t epoch = record->stamp_us / model->stack.rules[rule].log_us;
   int64_t missing = 0;
   for (int64_t g = epoch - 1; g <= epoch + 1; g++)
     missing += holes(model, rule, g);
@@ -78,6 +86,30 @@ static int64_t counted(const struct model *model, const struct client *client, i
   return count->value - count->charged[number] - over;
 }
 
+/* Whether the entry that `limit` counts back to is there, and younger than that. */
+static bool is_held(const struct model *model, int i, int64_t limit, int64_t epoch,
+                    int64_t since_us) {
+  int64_t counts[3] = {0};
+  const struct world *world = model->world;
+  for (int n = 0; n < KEYS_MOST; n++) {
+    const struct key *key = &world->keys[n];
+    int64_t at = key->index - epoch + 1;
+    if (key->used && key->present && key->rule == i && key->place == WEIR_PLACE_COUNT && at >= 0 &&
+        at < 3)
+      counts[at] = key->value;
+  }
+  int64_t entry = counts[0] + counts[1] + counts[2] - limit + 1;
+  for (int at = 0; at < 2 && entry > counts[at]; at++, epoch++)
+    entry -= counts[at];
+  for (int n = 0; n < KEYS_MOST; n++) {
+    const struct key *key = &world->keys[n];
+    if (key->used && key->present && key->rule == i && key->place == WEIR_PLACE_ENTRY &&
+        key->index == epoch - 1 && key->entry == entry)
+      return key->value > since_us;
+  }
+  return false;
+}
+
 /* Clocks differ: an entry that decides may be e older than others before it. What is not written
  * yet counts. What never will be denies only who uses up an index of his own for it: else it would
  * deny for as long as its epoch counts. */
@@ -85,18 +117,20 @@ static bool denies(const struct model *model, const struct client *client, int i
                    const weir_request_state *request, const struct record *record, int64_t cost) {
   (void)request;
   const weir_rule *rule = &model->stack.rules[i];
+  int keeper = keeper_of(model);
   int64_t since = record->stamp_us - rule->period_us - MARGIN_US;
-  int64_t epoch = record->stamp_us / rule->period_us;
+  int64_t epoch = record->stamp_us / rule->log_us;
   int64_t sum = cost;
   int64_t missing = 0;
-  bool met = client->met >> i & 1U;
+  bool met = client->met >> keeper & 1U;
   if (model->world->evicted) return true;
   for (int64_t g = epoch - 1; g <= epoch + 1; g++)
-    sum += counted(model, client, i, g, since, &missing);
+    sum += counted(model, client, keeper, g, since, &missing);
   for (int other = 0; other < CLIENTS_MOST; other++) /* on their way */
     if (&model->world->clients[other] != client)
-      missing -= model->world->clients[other].charged[i] == ADDED;
-  if (client->charged[i] == NOT_CHARGED && !met && missing > 0) sum -= missing;
+      missing -= model->world->clients[other].charged[keeper] == ADDED;
+  if (client->charged[keeper] == NOT_CHARGED && !met && missing > 0)
+    return is_held(model, keeper, rule->limit, epoch, since);
   return sum > rule->limit;
 }
 
@@ -126,15 +160,18 @@ static void bound(struct model *model, int i) {
 }
 
 static int64_t least_ttl_us(const struct model *model, int rule) {
-  return 3 * model->stack.rules[rule].period_us + MARGIN_US;
+  return 3 * model->stack.rules[rule].log_us + MARGIN_US;
 }
 
 static void evicted(struct model *model, const struct key *key, int64_t value) {
   (void)value;
   if (key->place != WEIR_PLACE_COUNT) return;
-  model->world->slack[key->rule] += model->stack.rules[key->rule].limit;
-  for (int i = 0; i < CLIENTS_MOST; i++)
-    model->world->slack[key->rule] += key->charged[i];
+  for (int rule = key->rule; rule < (int)model->stack.count; rule++) {
+    if (truth_of(model, rule) != &truth_log) continue;
+    model->world->slack[rule] += model->stack.rules[rule].limit;
+    for (int i = 0; i < CLIENTS_MOST; i++)
+      model->world->slack[rule] += key->charged[i];
+  }
 }
 
 /* What is cut short leaves a hole, which those under way may have met. */
