@@ -10,7 +10,7 @@ static const char *const names[CHECK_COUNT] = {
     [CHECK_ORDER] = "order",   [CHECK_OVERLAP] = "overlap",     [CHECK_DELIVERY] = "delivery",
     [CHECK_LANES] = "lanes",   [CHECK_FORGOTTEN] = "forgotten", [CHECK_LEAK] = "leak",
     [CHECK_TTL] = "ttl",       [CHECK_CONTRACT] = "contract",   [CHECK_REPEAT] = "repeat",
-    [CHECK_STATUS] = "status", [CHECK_ENDLESS] = "endless",
+    [CHECK_STATUS] = "status", [CHECK_HOPS] = "hops",           [CHECK_ENDLESS] = "endless",
 };
 
 const char *check_name(enum check check) {

@@ -40,6 +40,7 @@ void client_rest(const struct model *model, struct client *client) {
     memset(client->memo, 0, weir_memo_bytes(&model->stack));
     memset(client->ends, 0, sizeof client->ends);
     if (client->wallet != NULL) memset(client->wallet, 0, model->wallet_bytes);
+    if (model->cluster != NULL) model->cluster->couriers[number] = (struct courier){0};
     client->last_taken = 0;
   }
   if (seen_counts) return;
@@ -59,6 +60,7 @@ static void begin_round(struct model *model, struct client *client) {
          (most - machine->operation_count) * sizeof *machine->operations);
   client->landed = 0;
   client->lands_by_us = real > client->deadline_us ? real : client->deadline_us;
+  if (model->cluster != NULL) cluster_send(model, client);
   if (machine->phase == WEIR_PHASE_TAKE_BACK) return;
   client->round_us = world_clock_us(model, client);
   record_round(model, client);
@@ -279,6 +281,10 @@ void client_start(struct model *model, struct client *client) {
 void client_land(struct model *model, struct client *client) {
   size_t index;
   const struct mutant *mutant = model->mutant;
+  if (model->cluster != NULL) {
+    cluster_land(model, client);
+    return;
+  }
   struct sent sent = world_next_operation(model, client, &index);
   if (mutant->rewrite != NULL) mutant->rewrite(model, client, &sent.operation);
   bool replaced = mutant->replace != NULL && mutant->replace(model, client, &sent.operation);

@@ -20,10 +20,10 @@ struct origin {
   struct step step;
 };
 
-/* The states that are some number of steps away from the start, and the worlds saved there. */
+/* The states that are some number of steps away from the start, and the worlds there, packed. */
 struct level {
   size_t first; /* the first one's number */
-  size_t count, room;
+  size_t count, bytes, room;
   char *saved;
 };
 
@@ -35,7 +35,9 @@ struct search {
   int deepest;
   int length; /* of the failing run */
   struct step path[DEPTH_MOST];
-  char *saved;            /* depth first: a world for every depth */
+  char *beginning;        /* the world in which every run begins */
+  char *saved;            /* depth first: a world for every depth; else the one that is expanded */
+  struct change *changes; /* for every world saved, what a step has changed */
   struct origin *origins; /* breadth first: one for every state */
   size_t origins_room;
   bool out_of_memory;
@@ -51,24 +53,35 @@ static uint64_t folded(uint64_t x, uint64_t y) {
   return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Two independent 64-bit hashes, sums over every word that is not zero, mixed with where it stands.
- * The constants are digits of pi. */
-static struct seen hash_of(const struct model *model) {
-  struct seen hash = {UINT64_C(0x243f6a8885a308d3), UINT64_C(0x13198a2e03707345)};
-  for (size_t i = 0; i < model->range_count; i++) {
-    size_t end = model->ranges[i].offset + model->ranges[i].bytes;
-    for (size_t at = model->ranges[i].offset; at < end; at += sizeof(uint64_t)) {
-      uint64_t word;
-      memcpy(&word, (const char *)model->world + at, sizeof word);
-      if (word == 0) continue;
-      hash.a += folded(word ^ UINT64_C(0x243f6a8885a308d3),
-                       at * UINT64_C(0xa4093822299f31d1) + UINT64_C(0x452821e638d01377));
-      hash.b += folded(word + UINT64_C(0x13198a2e03707345),
-                       at * UINT64_C(0x082efa98ec4e6c89) ^ UINT64_C(0xbe5466cf34e90c6c));
-    }
+/* Two independent 64-bit hashes, sums over every word, mixed with where it stands, less the same of
+ * the world in which all began: so what a step changed is all that has to be hashed. The constants
+ * are digits of pi. */
+struct sums {
+  uint64_t a, b;
+};
+
+static struct sums sums_of(uint64_t word, uint64_t at) {
+  if (word == 0) return (struct sums){0, 0};
+  return (struct sums){folded(word ^ UINT64_C(0x243f6a8885a308d3),
+                              at * UINT64_C(0xa4093822299f31d1) + UINT64_C(0x452821e638d01377)),
+                       folded(word + UINT64_C(0x13198a2e03707345),
+                              at * UINT64_C(0x082efa98ec4e6c89) ^ UINT64_C(0xbe5466cf34e90c6c))};
+}
+
+/* Of the world as it is, by what it was when it was saved with these sums. */
+static struct sums sums_now(const struct model *model, struct sums sums, const char *saved,
+                            const struct change *changes, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    struct sums old = sums_of(((const uint64_t *)saved)[changes[i].saved], changes[i].at);
+    struct sums new = sums_of(((const uint64_t *)model->world)[changes[i].at], changes[i].at);
+    sums.a += new.a - old.a;
+    sums.b += new.b - old.b;
   }
-  hash.b = folded(hash.b, UINT64_C(0xc0ac29b7c97c50dd)) << 8;
-  return hash;
+  return sums;
+}
+
+static struct seen hash_of(struct sums sums) {
+  return (struct seen){sums.a, folded(sums.b, UINT64_C(0xc0ac29b7c97c50dd)) << 8};
 }
 
 static struct seen *place_of(struct seen *table, size_t mask, const struct seen *hash) {
@@ -129,23 +142,29 @@ static bool visited(struct search *search, const struct seen *hash) {
   return true;
 }
 
+static struct change *changes_at(const struct search *search, int depth) {
+  return search->changes + (size_t)depth * search->model.live_bytes / sizeof(uint64_t);
+}
+
 /* Explores all that can follow. True when a check failed: the path leads there. */
-static bool descend(struct search *search, int depth) {
+static bool descend(struct search *search, int depth, struct sums sums) {
   struct model *model = &search->model;
   struct step steps[STEPS_MOST];
   if (depth > search->deepest) search->deepest = depth;
   size_t count = world_steps(model, steps);
   if (count == 0) check_end(model);
   if (fails(search, depth)) return true;
-  struct seen hash = hash_of(model);
+  struct seen hash = hash_of(sums);
   if (visited(search, &hash)) return fails(search, depth);
   char *saved = search->saved + (size_t)depth * model->live_bytes;
+  struct change *changes = changes_at(search, depth);
   ranges_save(model, saved);
   for (size_t i = 0; i < count; i++) {
     search->path[depth] = steps[i];
     world_apply(model, steps[i]);
-    if (descend(search, depth + 1)) return true;
-    ranges_restore(model, saved);
+    size_t changed = ranges_compare(model, saved, changes);
+    if (descend(search, depth + 1, sums_now(model, sums, saved, changes, changed))) return true;
+    ranges_undo(model, saved, changes, changed);
   }
   place_of(search->seen, search->mask, &hash)->b |= EXPLORED;
   return false;
@@ -153,21 +172,18 @@ static bool descend(struct search *search, int depth) {
 
 static bool explore_all(struct search *search) {
   forget_states(search);
-  search->saved = malloc(DEPTH_MOST * search->model.live_bytes);
-  search->out_of_memory = search->saved == NULL;
-  bool failed = !search->out_of_memory && descend(search, 0);
-  free(search->saved);
-  search->saved = NULL;
-  return failed;
+  return descend(search, 0, (struct sums){0, 0});
 }
 
 /* --- the shortest run that fails, breadth first ------------------------------------------------
  */
 
-/* `size` bytes more at the end of what holds `count` such pieces. */
+/* Room for more than `count` pieces of `size` bytes. */
 static bool make_room(void **pieces, size_t *room, size_t count, size_t size) {
+  size_t larger = *room == 0 ? 1024 : *room;
   if (count < *room) return true;
-  size_t larger = *room == 0 ? 1024 : *room * 2;
+  while (count >= larger)
+    larger *= 2;
   void *moved = realloc(*pieces, larger * size);
   if (moved == NULL) return false;
   *pieces = moved;
@@ -175,15 +191,47 @@ static bool make_room(void **pieces, size_t *room, size_t count, size_t size) {
   return true;
 }
 
-/* Adds the world as it is to the next level, unless it was met before. */
-static void reach(struct search *search, struct level *next, uint32_t from, struct step step) {
+/* A world in a level: how many words differ from the world in which all began, which, and what they
+ * are. */
+static char *pack(const struct search *search, const struct change *changes, size_t count,
+                  char *packed) {
+  uint64_t number = count;
+  memcpy(packed, &number, sizeof number);
+  packed += sizeof number;
+  for (size_t i = 0; i < count; i++, packed += sizeof(uint64_t))
+    memcpy(packed, (const uint64_t *)search->model.world + changes[i].at, sizeof(uint64_t));
+  memcpy(packed, changes, count * sizeof *changes);
+  return packed + count * sizeof *changes;
+}
+
+static const char *unpack(struct search *search, const char *packed) {
   struct model *model = &search->model;
-  struct seen hash = hash_of(model);
+  uint64_t count;
+  struct change change;
+  memcpy(&count, packed, sizeof count);
+  packed += sizeof count;
+  const char *words = packed;
+  packed += count * sizeof(uint64_t);
+  ranges_restore(model, search->beginning);
+  for (size_t i = 0; i < count; i++, packed += sizeof change) {
+    memcpy(&change, packed, sizeof change);
+    memcpy((uint64_t *)model->world + change.at, words + i * sizeof(uint64_t), sizeof(uint64_t));
+  }
+  return packed;
+}
+
+/* Adds the world as it is to the next level, unless it was met before. */
+static void reach(struct search *search, struct level *next, struct seen hash, uint32_t from,
+                  struct step step) {
+  struct model *model = &search->model;
+  struct change *changes = changes_at(search, 1);
   void *origins = search->origins;
   void *saved = next->saved;
   if (enter(search, &hash) == NULL) return;
+  size_t count = ranges_compare(model, search->beginning, changes);
+  size_t bytes = sizeof(uint64_t) + count * (sizeof(uint64_t) + sizeof(struct change));
   bool enough = make_room(&origins, &search->origins_room, search->count, sizeof(struct origin)) &&
-                make_room(&saved, &next->room, next->count, model->live_bytes);
+                make_room(&saved, &next->room, next->bytes + bytes, 1);
   search->origins = origins;
   next->saved = saved;
   if (!enough) {
@@ -191,7 +239,9 @@ static void reach(struct search *search, struct level *next, uint32_t from, stru
     return;
   }
   search->origins[search->count - 1] = (struct origin){from, step};
-  ranges_save(model, next->saved + next->count++ * model->live_bytes);
+  pack(search, changes, count, next->saved + next->bytes);
+  next->bytes += bytes;
+  next->count++;
 }
 
 /* The path to a state, found backwards. */
@@ -203,34 +253,42 @@ static void trace_back(struct search *search, size_t number, int length) {
   }
 }
 
-/* All steps from one state of a level. True when a check failed: the path leads there. */
-static bool expand(struct search *search, const struct level *level, size_t i, struct level *next) {
+/* All steps from one state of a level, which is the world as it is. True when a check failed: the
+ * path leads there. */
+static bool expand(struct search *search, size_t number, struct level *next) {
   struct model *model = &search->model;
   struct step steps[STEPS_MOST];
-  const char *saved = level->saved + i * model->live_bytes;
-  ranges_restore(model, saved);
+  char *saved = search->saved;
+  struct change *changes = changes_at(search, 0);
+  size_t changed = ranges_compare(model, search->beginning, changes);
+  struct sums sums = sums_now(model, (struct sums){0, 0}, search->beginning, changes, changed);
+  ranges_save(model, saved);
   size_t count = world_steps(model, steps);
   if (count == 0) check_end(model);
-  if (model->failed != CHECK_NONE) trace_back(search, level->first + i, search->deepest);
+  if (model->failed != CHECK_NONE) trace_back(search, number, search->deepest);
   for (size_t j = 0; j < count && !search->out_of_memory; j++) {
-    ranges_restore(model, saved);
     world_apply(model, steps[j]);
-    if (model->failed == CHECK_NONE) {
-      reach(search, next, (uint32_t)(level->first + i), steps[j]);
-      continue;
+    if (model->failed != CHECK_NONE) {
+      trace_back(search, number, search->deepest);
+      search->path[search->length++] = steps[j];
+      return true;
     }
-    trace_back(search, level->first + i, search->deepest);
-    search->path[search->length++] = steps[j];
-    return true;
+    changed = ranges_compare(model, saved, changes);
+    struct sums then = sums_now(model, sums, saved, changes, changed);
+    reach(search, next, hash_of(then), (uint32_t)number, steps[j]);
+    ranges_undo(model, saved, changes, changed);
   }
   return model->failed != CHECK_NONE;
 }
 
 static bool advance(struct search *search, const struct level *level, struct level *next) {
+  const char *packed = level->saved;
   next->first = level->first + level->count;
-  next->count = 0;
-  for (size_t i = 0; i < level->count && !search->out_of_memory; i++)
-    if (expand(search, level, i, next)) return true;
+  next->count = next->bytes = 0;
+  for (size_t i = 0; i < level->count && !search->out_of_memory; i++) {
+    packed = unpack(search, packed);
+    if (expand(search, level->first + i, next)) return true;
+  }
   return false;
 }
 
@@ -238,7 +296,7 @@ static bool find_shortest(struct search *search) {
   struct level levels[2] = {{.first = 0}, {.first = 0}};
   bool failed = false;
   forget_states(search);
-  reach(search, &levels[0], 0, (struct step){0});
+  reach(search, &levels[0], hash_of((struct sums){0, 0}), 0, (struct step){0});
   for (int at = 0; levels[at].count > 0 && !failed && search->deepest < DEPTH_MOST - 1; at = !at) {
     failed = advance(search, &levels[at], &levels[!at]);
     if (!failed) search->deepest++;
@@ -278,16 +336,31 @@ static void run(struct search *search, bool mistaken, FILE *story, struct verdic
   if (story != NULL) report(search, story);
 }
 
+/* Most of it is never touched. */
+static bool make_worlds(struct search *search) {
+  size_t bytes = search->model.live_bytes;
+  search->beginning = malloc(bytes);
+  search->saved = malloc(DEPTH_MOST * bytes);
+  search->changes = malloc(DEPTH_MOST * bytes / sizeof(uint64_t) * sizeof(struct change));
+  if (search->beginning == NULL || search->saved == NULL || search->changes == NULL) return false;
+  ranges_save(&search->model, search->beginning);
+  return true;
+}
+
 bool explore(const struct scope *scope, const struct mutant *mutant, FILE *story,
              struct verdict *verdict) {
   struct search *search = calloc(1, sizeof *search);
   *verdict = (struct verdict){0};
   if (search == NULL) return false;
-  bool ready = model_open(&search->model, scope, mutant) && make_table(search, 1 << 16);
+  bool ready = model_open(&search->model, scope, mutant) && make_table(search, 1 << 16) &&
+               make_worlds(search);
   if (ready) run(search, mutant != &no_mutant, story, verdict);
   ready = ready && !search->out_of_memory;
   model_close(&search->model);
   free(search->origins);
+  free(search->beginning);
+  free(search->saved);
+  free(search->changes);
   free(search->seen);
   free(search);
   return ready;

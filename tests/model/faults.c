@@ -25,7 +25,7 @@ static bool writes(weir_operation_kind kind) {
 }
 
 /* It may still land, behind those that may already. */
-static void make_orphan(struct model *model, struct client *client, const struct sent *sent) {
+void fault_make_orphan(struct model *model, struct client *client, const struct sent *sent) {
   struct world *world = model->world;
   int at = 0;
   while (at < ORPHANS_MOST && world->orphans[at].operation.ttl_us != 0)
@@ -48,12 +48,17 @@ void fault_lose(struct model *model, struct client *client, weir_outcome outcome
   if (machine->phase == WEIR_PHASE_TAKE_BACK) excuse(model, client);
   client->lost = true;
   if (outcome == WEIR_UNKNOWN || client->returns > 0) model->world->lost = true;
+  if (model->cluster != NULL) {
+    cluster_lose(model, client, outcome);
+    return;
+  }
   size_t first = index;
   lease_lose_returns(model, client, outcome);
   for (; index < client_sent(client); index++) {
     struct sent next = {.operation = client->operations[index],
                         .half = index == first && sent.half};
-    if (outcome == WEIR_UNKNOWN && writes(next.operation.kind)) make_orphan(model, client, &next);
+    if (outcome == WEIR_UNKNOWN && writes(next.operation.kind))
+      fault_make_orphan(model, client, &next);
     if (model->mutant->resends) continue;
     client->operations[index].outcome = outcome;
     /* Others have their answers all the while: whoever looks once more finds bytes. */
@@ -68,8 +73,9 @@ void fault_land_orphan(struct model *model) {
   struct sent *orphans = model->world->orphans;
   struct sent sent = orphans[0];
   story_print(model, "the operation without an answer lands: ");
-  bool done = store_execute(model, NULL, &sent);
-  story_operation(model, &sent);
+  bool done = model->cluster != NULL ? cluster_land_orphan(model, &sent)
+                                     : store_execute(model, NULL, &sent);
+  if (model->cluster == NULL) story_operation(model, &sent);
   if (!done) {
     orphans[0] = sent;
     return;

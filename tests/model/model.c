@@ -113,6 +113,7 @@ bool model_open(struct model *model, const struct scope *scope, const struct mut
   model->world_bytes = rounded(sizeof *model->world) +
                        CLIENTS_MOST * (model->memo_bytes + model->machine_bytes +
                                        model->operations_bytes + model->wallet_bytes);
+  if (scope->flags & CLUSTER) model->world_bytes += sizeof *model->cluster;
   model->world = malloc(model->world_bytes);
   if (model->world == NULL) return false;
   world_reset(model);
@@ -141,6 +142,7 @@ void world_reset(struct model *model) {
     world->clients[i].purse = (weir_purse *)(room + rounded(sizeof(struct wallet)));
     room += model->wallet_bytes;
   }
+  if (model->scope->flags & CLUSTER) model->cluster = (struct cluster *)room;
   for (int i = 0; i < BEFORE_MOST && model->scope->before[i].cost != 0; i++)
     client_charge_before(model, i, model->scope->before[i]);
   world->real_us = model->edge_us + model->scope->instants_us[0];

@@ -32,7 +32,8 @@ enum {
   WANTED_MOST = CLIENTS_MOST * REQUESTS_MOST * GROUP_MOST,
   RECORDS_MOST = WANTED_MOST + BEFORE_MOST + GROUP_MOST, /* one bit each in a uint32_t */
   RANGES_MOST = 32,
-  STEPS_MOST = 64 /* that may come next in one state */
+  STEPS_MOST = 64, /* that may come next in one state */
+  ROUTED_MOST = 6  /* operations of a round in a cluster */
 };
 
 /* Every process is off by at most d, and is done D after its clock read: e = 2d + D. */
@@ -61,7 +62,8 @@ enum scope_flag {
   DEEP = 1 << 12,     /* explored with --deep only */
   LIVES = 1 << 13,    /* checks how long keys have to live after every charge */
   STALE = 1 << 14,    /* a thread may read the clock, and ask only after another has its answer */
-  SET_BACK = 1 << 15  /* the leader's clock is wrong by WRONG_US until it is set back */
+  SET_BACK = 1 << 15, /* the leader's clock is wrong by WRONG_US until it is set back */
+  CLUSTER = 1 << 16   /* of two nodes; the slot of all keys may move from one to the other */
 };
 
 struct charge {
@@ -135,12 +137,39 @@ struct key {
   int32_t seen[CLIENTS_MOST];    /* counts: the most that others had in it during this request */
   uint8_t rule, place;
   bool used, present, raised;
+  bool away; /* in a cluster: on the node to which the slot moves */
 };
 
 /* An operation on its way. */
 struct sent {
   weir_operation operation;
-  bool half; /* a RAISE that has raised and not yet added */
+  bool half;             /* a RAISE that has raised and not yet added */
+  bool asking;           /* in a cluster: behind ASKING, ... */
+  uint8_t command, node; /* ... which command of the operation, and where it goes */
+};
+
+/* An operation in a cluster. */
+struct hop {
+  bool going;           /* in this attempt, ... */
+  uint8_t command;      /* ... from this command on */
+  uint8_t node, to;     /* where it goes, and where it was told to go */
+  bool asking, asks;    /* so, behind ASKING */
+  bool redirected;      /* some command of it, in this attempt */
+  bool decided;         /* its sum was executed */
+  bool again;           /* it read too early */
+  uint8_t hops, pad[6]; /* how often it was redirected */
+};
+
+/* How a client brings its round to the nodes of a cluster. */
+struct courier {
+  struct hop hops[ROUTED_MOST];
+  uint8_t operation, command; /* that land next */
+  uint8_t table, pad[5];      /* whose the slot is, as far as it knows */
+};
+
+struct cluster {
+  int64_t slot; /* whose it is */
+  struct courier couriers[CLIENTS_MOST];
 };
 
 /* A client that leases. */
@@ -211,13 +240,14 @@ enum step_kind {
   NOT_SENT,
   ORPHAN_LANDS,
   READS,
-  SETS_BACK
+  SETS_BACK,
+  MIGRATES
 };
 
 struct step {
   enum step_kind kind;
   int who;  /* client */
-  int what; /* EVICTS: which of the keys */
+  int what; /* EVICTS, MIGRATES: which of the keys; KEYS_MOST: the slot itself */
 };
 
 enum check {
@@ -234,6 +264,7 @@ enum check {
   CHECK_CONTRACT,
   CHECK_REPEAT,
   CHECK_STATUS,
+  CHECK_HOPS,
   CHECK_ENDLESS,
   CHECK_COUNT
 };
@@ -263,6 +294,7 @@ struct model {
   bool gives_back;   /* some request is a refund or a cancel */
   bool exact;        /* nothing goes back: no matter by whose clock a bucket drains */
   struct world *world;
+  struct cluster *cluster; /* behind the world; NULL: one store */
   size_t world_bytes, memo_bytes, machine_bytes, operations_bytes, wallet_bytes;
   struct range ranges[RANGES_MOST]; /* all of the world that is not zero in every run */
   size_t range_count;
@@ -273,10 +305,20 @@ struct model {
   FILE *story; /* where steps are told, or NULL */
 };
 
+/* A word of the world, and where it stands in what is saved; both count words. */
+struct change {
+  uint16_t at, saved;
+};
+
 /* ranges.c: saves and restores what can change. */
 void ranges_find(struct model *model);
 void ranges_save(const struct model *model, char *saved);
 void ranges_restore(struct model *model, const char *saved);
+
+/* The words that are not as they were saved; puts those words back. */
+size_t ranges_compare(const struct model *model, const char *saved, struct change *changes);
+void ranges_undo(struct model *model, const char *saved, const struct change *changes,
+                 size_t count);
 
 /* model.c: one scope, made ready. */
 bool model_open(struct model *model, const struct scope *scope, const struct mutant *mutant);
@@ -324,6 +366,7 @@ int64_t lease_returning(const struct client *client, int64_t place);
 int64_t lease_held(const struct client *client, const weir_request_state *request);
 
 /* faults.c */
+void fault_make_orphan(struct model *model, struct client *client, const struct sent *sent);
 void fault_crash(struct model *model, struct client *client);
 void fault_lose(struct model *model, struct client *client, weir_outcome outcome);
 void fault_land_orphan(struct model *model);
@@ -332,8 +375,18 @@ void fault_evict(struct model *model, struct key *key);
 /* store.c: the semantics of weir/backend.h. The client is NULL for an orphan: nobody waits for its
  * answer. False: a RAISE has raised, and its addition is still to land. */
 bool store_execute(struct model *model, struct client *client, struct sent *sent);
+void store_make(struct model *model, const weir_operation *operation); /* empty, if it is absent */
 struct key *store_find(struct model *model, int rule, weir_place place, int64_t index,
                        int64_t entry);
+
+/* cluster.c: a slot that moves from one node to another, and clients that follow it. */
+void cluster_send(struct model *model, struct client *client); /* a round begins */
+struct sent cluster_next(const struct model *model, const struct client *client);
+void cluster_land(struct model *model, struct client *client);
+void cluster_lose(struct model *model, struct client *client, weir_outcome outcome);
+bool cluster_land_orphan(struct model *model, struct sent *sent); /* false: there is more of it */
+size_t cluster_steps(const struct model *model, struct step *steps);
+void cluster_migrate(struct model *model, int what);
 
 /* records.c: what was asked, and what became of it. */
 struct record *record_of(const struct model *model, const struct client *client,

@@ -27,6 +27,11 @@ struct mutant {
   bool resends;       /* what got no answer is sent again */
   bool late_admits;   /* the policy answers who is late as if the store were away */
   bool looks_once;    /* no answer by the deadline is taken for silence */
+  bool keeps_reads;   /* a GET behind a redirected write is not repeated, ... */
+  bool reads_along;   /* ... or is, where that went */
+  bool resends_whole; /* an operation whose sum was executed */
+  bool learns_ask;    /* ASK is taken for MOVED */
+  bool asks_once;     /* one ASKING for all commands of an operation */
   unsigned unchecked; /* checks that would notice earlier, one bit each */
   bool without_p;     /* what denied requests have charged is not allowed for */
 
@@ -60,6 +65,8 @@ extern const struct mutant bucket_mutants[];
 extern const size_t bucket_mutant_count;
 extern const struct mutant other_mutants[];
 extern const size_t other_mutant_count;
+extern const struct mutant cluster_mutants[];
+extern const size_t cluster_mutant_count;
 extern const struct mutant lease_mutants[];
 extern const size_t lease_mutant_count;
 

@@ -50,6 +50,7 @@ void ranges_find(struct model *model) {
   add(model, world->keys, sizeof world->keys);
   add(model, &world->records[WANTED_MOST], BEFORE_MOST * sizeof(struct record));
   if (model->scope->flags & (LOSS | OVERDUE)) add(model, world->orphans, sizeof world->orphans);
+  if (model->cluster != NULL) add(model, model->cluster, sizeof *model->cluster);
   if (has_windows(model)) add(model, world->shadow, 2 * sizeof world->shadow);
 }
 
@@ -65,4 +66,38 @@ void ranges_restore(struct model *model, const char *saved) {
     memcpy((char *)model->world + model->ranges[i].offset, saved, model->ranges[i].bytes);
     saved += model->ranges[i].bytes;
   }
+}
+
+enum { BLOCK_WORDS = 8 };
+
+static bool same(const uint64_t *a, const uint64_t *b) {
+  uint64_t differs = 0;
+  for (size_t i = 0; i < BLOCK_WORDS; i++)
+    differs |= a[i] ^ b[i];
+  return differs == 0;
+}
+
+size_t ranges_compare(const struct model *model, const char *saved, struct change *changes) {
+  const uint64_t *before = (const uint64_t *)saved;
+  size_t count = 0;
+  size_t done = 0; /* words of what is saved */
+  for (size_t i = 0; i < model->range_count; i++) {
+    size_t first = model->ranges[i].offset / sizeof(uint64_t);
+    size_t words = model->ranges[i].bytes / sizeof(uint64_t);
+    const uint64_t *now = (const uint64_t *)model->world + first;
+    for (size_t at = 0; at < words; at++) {
+      while (at + BLOCK_WORDS <= words && same(now + at, before + done + at))
+        at += BLOCK_WORDS;
+      if (at < words && now[at] != before[done + at])
+        changes[count++] = (struct change){(uint16_t)(first + at), (uint16_t)(done + at)};
+    }
+    done += words;
+  }
+  return count;
+}
+
+void ranges_undo(struct model *model, const char *saved, const struct change *changes,
+                 size_t count) {
+  for (size_t i = 0; i < count; i++)
+    ((uint64_t *)model->world)[changes[i].at] = ((const uint64_t *)saved)[changes[i].saved];
 }

@@ -223,6 +223,11 @@ static void check_life(struct model *model, const weir_operation *operation,
                 left_us, least_us);
 }
 
+void store_make(struct model *model, const weir_operation *operation) {
+  struct key *key = find_or_make(model, operation);
+  if (!key->present) write_value(key, 0);
+}
+
 static bool raise(struct model *model, struct sent *sent) {
   weir_operation *operation = &sent->operation;
   struct key *key = store_find(model, (int)operation->counter.rule, operation->counter.place,

@@ -32,6 +32,7 @@ struct sent world_next_operation(const struct model *model, const struct client 
   size_t (*reorder)(const weir_machine *, size_t) = model->mutant->reorder;
   size_t returns = (size_t)client->returns;
   *index = (size_t)client->landed;
+  if (model->cluster != NULL) return cluster_next(model, client);
   if (reorder != NULL && *index >= returns)
     *index = returns + reorder(client->machine, *index - returns);
   return (struct sent){.operation = client->operations[*index], .half = client->half};
@@ -120,6 +121,7 @@ size_t world_steps(const struct model *model, struct step steps[STEPS_MOST]) {
   if (count == 0) return 0; /* over */
   if (may_tick(model)) steps[count++] = (struct step){TICK, 0, 0};
   if (world->orphans[0].operation.ttl_us != 0) steps[count++] = (struct step){ORPHAN_LANDS, 0, 0};
+  if (model->cluster != NULL) count += cluster_steps(model, steps + count);
   if (model->scope->flags & EVICTION && !world->evicted) count += evictions(world, steps + count);
   return count;
 }
@@ -177,6 +179,9 @@ void world_apply(struct model *model, struct step step) {
       story_print(model, "client %d sets its clock back", step.who);
       memset(client->memo, 0, model->memo_bytes);
       lease_empty(model, client);
+      break;
+    case MIGRATES:
+      cluster_migrate(model, step.what);
       break;
   }
 }
