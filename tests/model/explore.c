@@ -162,7 +162,7 @@ static bool descend(struct search *search, int depth, struct sums sums) {
   for (size_t i = 0; i < count; i++) {
     search->path[depth] = steps[i];
     world_apply(model, steps[i]);
-    size_t changed = ranges_compare(model, saved, changes);
+    size_t changed = ranges_compare(model, saved, steps[i].who, changes);
     if (descend(search, depth + 1, sums_now(model, sums, saved, changes, changed))) return true;
     ranges_undo(model, saved, changes, changed);
   }
@@ -228,7 +228,7 @@ static void reach(struct search *search, struct level *next, struct seen hash, u
   void *origins = search->origins;
   void *saved = next->saved;
   if (enter(search, &hash) == NULL) return;
-  size_t count = ranges_compare(model, search->beginning, changes);
+  size_t count = ranges_compare(model, search->beginning, ANYBODY, changes);
   size_t bytes = sizeof(uint64_t) + count * (sizeof(uint64_t) + sizeof(struct change));
   bool enough = make_room(&origins, &search->origins_room, search->count, sizeof(struct origin)) &&
                 make_room(&saved, &next->room, next->bytes + bytes, 1);
@@ -260,7 +260,7 @@ static bool expand(struct search *search, size_t number, struct level *next) {
   struct step steps[STEPS_MOST];
   char *saved = search->saved;
   struct change *changes = changes_at(search, 0);
-  size_t changed = ranges_compare(model, search->beginning, changes);
+  size_t changed = ranges_compare(model, search->beginning, ANYBODY, changes);
   struct sums sums = sums_now(model, (struct sums){0, 0}, search->beginning, changes, changed);
   ranges_save(model, saved);
   size_t count = world_steps(model, steps);
@@ -273,7 +273,7 @@ static bool expand(struct search *search, size_t number, struct level *next) {
       search->path[search->length++] = steps[j];
       return true;
     }
-    changed = ranges_compare(model, saved, changes);
+    changed = ranges_compare(model, saved, steps[j].who, changes);
     struct sums then = sums_now(model, sums, saved, changes, changed);
     reach(search, next, hash_of(then), (uint32_t)number, steps[j]);
     ranges_undo(model, saved, changes, changed);
@@ -341,7 +341,7 @@ static bool make_worlds(struct search *search) {
   size_t bytes = search->model.live_bytes;
   search->beginning = malloc(bytes);
   search->saved = malloc(DEPTH_MOST * bytes);
-  search->changes = malloc(DEPTH_MOST * bytes / sizeof(uint64_t) * sizeof(struct change));
+  search->changes = malloc((DEPTH_MOST * bytes / sizeof(uint64_t) + 1) * sizeof(struct change));
   if (search->beginning == NULL || search->saved == NULL || search->changes == NULL) return false;
   ranges_save(&search->model, search->beginning);
   return true;

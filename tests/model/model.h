@@ -272,8 +272,10 @@ enum check {
 struct mutant;
 
 /* Bytes of the world that a scope can change. */
+enum { ANYBODY = -1 };
 struct range {
   size_t offset, bytes;
+  int who; /* no step of another client changes it */
 };
 
 struct model {
@@ -315,8 +317,9 @@ void ranges_find(struct model *model);
 void ranges_save(const struct model *model, char *saved);
 void ranges_restore(struct model *model, const char *saved);
 
-/* The words that are not as they were saved; puts those words back. */
-size_t ranges_compare(const struct model *model, const char *saved, struct change *changes);
+/* The words that are not as they were saved, where this client's steps are all that came since. */
+size_t ranges_compare(const struct model *model, const char *saved, int who,
+                      struct change *changes);
 void ranges_undo(struct model *model, const char *saved, const struct change *changes,
                  size_t count);
 

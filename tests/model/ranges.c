@@ -5,11 +5,15 @@
 #include "model.h"
 #include "truth.h"
 
-static void add(struct model *model, const void *from, size_t bytes) {
+static void add_own(struct model *model, int who, const void *from, size_t bytes) {
   size_t offset = (size_t)((const char *)from - (const char *)model->world);
   if (bytes == 0) return;
-  model->ranges[model->range_count++] = (struct range){offset, bytes};
+  model->ranges[model->range_count++] = (struct range){offset, bytes, who};
   model->live_bytes += bytes;
+}
+
+static void add(struct model *model, const void *from, size_t bytes) {
+  add_own(model, ANYBODY, from, bytes);
 }
 
 static int request_count(const struct model *model, int client) {
@@ -33,11 +37,12 @@ static void add_client(struct model *model, int number) {
   size_t requests = (size_t)request_count(model, number);
   if (requests == 0) return;
   add(model, client, has_windows(model) ? sizeof *client : offsetof(struct client, seen));
-  add(model, client->memo, model->memo_bytes);
-  add(model, machine,
-      offsetof(weir_machine, rule_states) + model->stack.count * sizeof(weir_rule_state));
-  add(model, machine + 1, (size_t)(end - (char *)(machine + 1)) + model->operations_bytes);
-  add(model, client->wallet, model->wallet_bytes);
+  add_own(model, number, client->memo, model->memo_bytes);
+  add_own(model, number, machine,
+          offsetof(weir_machine, rule_states) + model->stack.count * sizeof(weir_rule_state));
+  add_own(model, number, machine + 1,
+          (size_t)(end - (char *)(machine + 1)) + model->operations_bytes);
+  add_own(model, number, client->wallet, model->wallet_bytes);
   add(model, &world->records[number * REQUESTS_MOST * GROUP_MOST],
       requests * GROUP_MOST * sizeof(struct record));
 }
@@ -70,6 +75,7 @@ void ranges_restore(struct model *model, const char *saved) {
 
 enum { BLOCK_WORDS = 8 };
 
+/* Whether a block is as it was; the compiler makes vectors of it. */
 static bool same(const uint64_t *a, const uint64_t *b) {
   uint64_t differs = 0;
   for (size_t i = 0; i < BLOCK_WORDS; i++)
@@ -77,7 +83,8 @@ static bool same(const uint64_t *a, const uint64_t *b) {
   return differs == 0;
 }
 
-size_t ranges_compare(const struct model *model, const char *saved, struct change *changes) {
+size_t ranges_compare(const struct model *model, const char *saved, int who,
+                      struct change *changes) {
   const uint64_t *before = (const uint64_t *)saved;
   size_t count = 0;
   size_t done = 0; /* words of what is saved */
@@ -85,11 +92,16 @@ size_t ranges_compare(const struct model *model, const char *saved, struct chang
     size_t first = model->ranges[i].offset / sizeof(uint64_t);
     size_t words = model->ranges[i].bytes / sizeof(uint64_t);
     const uint64_t *now = (const uint64_t *)model->world + first;
-    for (size_t at = 0; at < words; at++) {
-      while (at + BLOCK_WORDS <= words && same(now + at, before + done + at))
-        at += BLOCK_WORDS;
-      if (at < words && now[at] != before[done + at])
-        changes[count++] = (struct change){(uint16_t)(first + at), (uint16_t)(done + at)};
+    int owner = model->ranges[i].who;
+    bool others = who != ANYBODY && owner != ANYBODY && owner != who;
+    for (size_t block = 0; block < words && !others; block += BLOCK_WORDS) {
+      size_t end = block + BLOCK_WORDS;
+      if (end <= words && same(now + block, before + done + block)) continue;
+      for (size_t at = block; at < end && at < words;
+           at++) { /* no branch that is hard to foresee */
+        changes[count] = (struct change){(uint16_t)(first + at), (uint16_t)(done + at)};
+        count += now[at] != before[done + at];
+      }
     }
     done += words;
   }
