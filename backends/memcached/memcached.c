@@ -6,13 +6,19 @@
 #include <string.h>
 
 #include "memcached/codec.h"
+#include "memcached/discovery.h"
 #include "memcached/inspect.h"
 #include "memcached/order.h"
 #include "memcached/ring.h"
 #include "memcached/version.h"
 #include "wire/wire.h"
 
-enum { DEFAULT_PORT = 11211, SERVERS_MOST = 256, ORDER_KEPT = 4096, SLICE_US = 1000 };
+enum {
+  DEFAULT_PORT = 11211,
+  SERVERS_MOST = WEIR_DISCOVERY_SERVERS_MOST,
+  ORDER_KEPT = 4096,
+  SLICE_US = 1000
+};
 
 typedef struct memcached_store {
   weir_memcached_login login;
@@ -221,7 +227,14 @@ static void memcached_close(void *handle) {
   free(store);
 }
 
-static weir_status read_options(const weir_url *url, size_t *protocol, size_t *distribution,
+/* The options that are memcached's own. */
+typedef struct memcached_settings {
+  size_t protocol;
+  size_t distribution;
+  size_t discovers;
+} memcached_settings;
+
+static weir_status read_options(const weir_url *url, memcached_settings *settings,
                                 weir_message *message) {
   static const char *const protocols[] = {[WEIR_DIALECT_META] = "meta",
                                           [WEIR_DIALECT_CLASSIC] = "classic",
@@ -231,11 +244,14 @@ static weir_status read_options(const weir_url *url, size_t *protocol, size_t *d
                                               [WEIR_KETAMA] = "ketama",
                                               [WEIR_MODULA] = "modula",
                                               NULL};
+  static const char *const switches[] = {"off", "on", NULL};
   weir_status status =
-      weir_url_word(url, "protocol", protocols, WEIR_DIALECT_AUTO, protocol, message);
+      weir_url_word(url, "protocol", protocols, WEIR_DIALECT_AUTO, &settings->protocol, message);
+  if (status == WEIR_OK)
+    status = weir_url_word(url, "distribution", distributions, WEIR_KETAMA_WEIGHTED,
+                           &settings->distribution, message);
   if (status != WEIR_OK) return status;
-  return weir_url_word(url, "distribution", distributions, WEIR_KETAMA_WEIGHTED, distribution,
-                       message);
+  return weir_url_word(url, "discovery", switches, 0, &settings->discovers, message);
 }
 
 static weir_status write_login(const weir_url *url, size_t protocol, weir_memcached_login *login,
@@ -255,22 +271,20 @@ static bool is_secure(const weir_url *url) {
   return strcmp(url->scheme, "memcacheds") == 0;
 }
 
-static weir_status open_wires(memcached_store *store, const weir_url *url, int64_t timeout_us,
-                              weir_message *message) {
-  weir_wire_options options;
-  weir_status status = weir_wire_read_options(url, timeout_us, &options, message);
-  if (status != WEIR_OK) return status;
+static weir_wire_place place_of(const memcached_store *store, const weir_url_host *host) {
+  return (weir_wire_place){
+      .host = host->name, .port = host->port == 0 ? DEFAULT_PORT : host->port, .tls = store->tls};
+}
+
+static weir_status open_wires(memcached_store *store, const weir_url *url,
+                              const weir_wire_options *options, weir_message *message) {
+  weir_status status = WEIR_OK;
   bool unix_socket = url->host_count == 0;
   size_t count = unix_socket ? 1 : url->host_count;
   for (size_t i = 0; i < count; i++) {
     weir_wire_place place = {.path = url->path};
-    if (!unix_socket) {
-      const weir_url_host *host = &url->hosts[i];
-      place = (weir_wire_place){.host = host->name,
-                                .port = host->port == 0 ? DEFAULT_PORT : host->port,
-                                .tls = store->tls};
-    }
-    status = weir_wire_open(&place, &weir_memcached_protocol, &store->login, &options,
+    if (!unix_socket) place = place_of(store, &url->hosts[i]);
+    status = weir_wire_open(&place, &weir_memcached_protocol, &store->login, options,
                             &store->wires[i], message);
     if (status != WEIR_OK) return status;
     store->server_count++;
@@ -278,31 +292,76 @@ static weir_status open_wires(memcached_store *store, const weir_url *url, int64
   return WEIR_OK;
 }
 
+static weir_status make_store(size_t wires, memcached_store **store) {
+  memcached_store *made = calloc(1, sizeof *made + wires * sizeof(weir_wire *));
+  *store = NULL;
+  if (made == NULL) return WEIR_NO_MEMORY;
+  if (pthread_mutex_init(&made->lock, NULL) != 0) {
+    free(made);
+    return WEIR_NO_MEMORY;
+  }
+  *store = made;
+  return WEIR_OK;
+}
+
+/* With the servers that were discovered in the place of the host that was asked. */
+static weir_status discover(const memcached_store *store, weir_url *url,
+                            const weir_wire_options *options, weir_discovery *discovery,
+                            weir_message *message) {
+  if (url->host_count != 1) {
+    weir_message_set(message, "discovery=on asks one host for its servers: %zu are given",
+                     url->host_count);
+    return WEIR_BAD_URL;
+  }
+  weir_wire_place place = place_of(store, &url->hosts[0]);
+  weir_status status = weir_discovery_ask(&place, options, &store->login, discovery, message);
+  url->hosts = discovery->hosts;
+  url->host_count = discovery->host_count;
+  return status;
+}
+
+static weir_status open_servers(memcached_store *store, const weir_url *url,
+                                const weir_wire_options *options, weir_distribution distribution,
+                                weir_message *message) {
+  weir_status status = open_wires(store, url, options, message);
+  if (status != WEIR_OK || url->host_count < 2) return status;
+  return weir_ring_create(url->hosts, url->host_count, DEFAULT_PORT, distribution, &store->ring,
+                          message);
+}
+
+static weir_status open_store(memcached_store *store, weir_url *url, int64_t timeout_us,
+                              const memcached_settings *settings, weir_message *message) {
+  weir_wire_options options;
+  weir_discovery *discovery = NULL;
+  weir_status status = write_login(url, settings->protocol, &store->login, message);
+  if (status == WEIR_OK) status = weir_tls_open(url, is_secure(url), &store->tls, message);
+  if (status == WEIR_OK) status = weir_wire_read_options(url, timeout_us, &options, message);
+  if (status == WEIR_OK && settings->discovers) {
+    discovery = calloc(1, sizeof *discovery);
+    status =
+        discovery == NULL ? WEIR_NO_MEMORY : discover(store, url, &options, discovery, message);
+  }
+  if (status == WEIR_OK)
+    status = open_servers(store, url, &options, (weir_distribution)settings->distribution, message);
+  free(discovery);
+  return status;
+}
+
 static weir_status memcached_open(const weir_url *url, int64_t timeout_us, void **handle,
                                   weir_message *message) {
-  size_t protocol;
-  size_t distribution;
+  memcached_settings settings;
+  memcached_store *store;
+  weir_url told = *url;
   *handle = NULL;
-  weir_status status = read_options(url, &protocol, &distribution, message);
+  weir_status status = read_options(url, &settings, message);
   if (status != WEIR_OK) return status;
   if (url->host_count > SERVERS_MOST) {
     weir_message_set(message, "%zu hosts; at most %d are accepted", url->host_count, SERVERS_MOST);
     return WEIR_BAD_URL;
   }
-  size_t wires = url->host_count == 0 ? 1 : url->host_count;
-  memcached_store *store = calloc(1, sizeof *store + wires * sizeof(weir_wire *));
-  if (store == NULL) return WEIR_NO_MEMORY;
-  if (pthread_mutex_init(&store->lock, NULL) != 0) {
-    free(store);
-    return WEIR_NO_MEMORY;
-  }
-  status = write_login(url, protocol, &store->login, message);
-  if (status == WEIR_OK) status = weir_tls_open(url, is_secure(url), &store->tls, message);
-  if (status == WEIR_OK) status = open_wires(store, url, timeout_us, message);
-  if (status == WEIR_OK && url->host_count > 1) {
-    status = weir_ring_create(url->hosts, url->host_count, DEFAULT_PORT,
-                              (weir_distribution)distribution, &store->ring, message);
-  }
+  status = make_store(settings.discovers ? SERVERS_MOST : url->host_count + 1, &store);
+  if (status != WEIR_OK) return status;
+  status = open_store(store, &told, timeout_us, &settings, message);
   if (status != WEIR_OK) {
     memcached_close(store);
     return status;
@@ -316,8 +375,8 @@ static const weir_scheme schemes[] = {{"memcached", WEIR_URL_HOSTS | WEIR_URL_US
                                       {"memcacheds", WEIR_URL_HOSTS | WEIR_URL_USER},
                                       {NULL, 0}};
 
-static const char *const options[] = {"protocol", "distribution", WEIR_WIRE_OPTIONS,
-                                      WEIR_TLS_OPTIONS, NULL};
+static const char *const options[] = {"protocol",        "distribution",   "discovery",
+                                      WEIR_WIRE_OPTIONS, WEIR_TLS_OPTIONS, NULL};
 
 const weir_backend weir_memcached_backend = {.size = sizeof(weir_backend),
                                              .name = "memcached",

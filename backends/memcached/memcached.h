@@ -4,7 +4,7 @@
 #include <weir/backend.h>
 
 /* memcached servers and proxies for them. Options: protocol=auto|meta|classic,
- * distribution=ketama-weighted|ketama|modula. */
+ * distribution=ketama-weighted|ketama|modula, discovery=on|off. */
 extern const weir_backend weir_memcached_backend;
 
 #endif

@@ -239,9 +239,9 @@ typedef struct weir_backend {
       *options;    /* its own option names, ends with NULL; namespace and timeout are not listed */
   unsigned traits; /* enum weir_trait */
 
-  /* Makes a handle. May look names up; must not need a server to be there. timeout_us is the
-   * store's timeout option. WEIR_OK, WEIR_BAD_URL or WEIR_NO_MEMORY; on error nothing is left
-   * behind. */
+  /* Makes a handle. May look names up; must not need a server to be there, unless the URL asks for
+   * what only one can tell: then WEIR_UNAVAILABLE. timeout_us is the store's timeout option. Else
+   * WEIR_OK, WEIR_BAD_URL or WEIR_NO_MEMORY; on error nothing is left behind. */
   weir_status (*open)(const weir_url *url, int64_t timeout_us, void **handle,
                       weir_message *message);
 

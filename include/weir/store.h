@@ -50,7 +50,8 @@ typedef struct weir_store weir_store;
  * again while the store is used; connections are made by the first decision that needs them. So a
  * program starts while its store or its resolver is away. Files are read here, and not again.
  * Errors: WEIR_BAD_URL (the message names the part and what is accepted; a host that does not exist
- * is one of them), WEIR_NO_MEMORY. On error *store is NULL.
+ * is one of them), WEIR_NO_MEMORY; with discovery=on WEIR_UNAVAILABLE: the endpoint did not answer.
+ * On error *store is NULL.
  *
  * A store does not cross fork(), as parent and child would read each other's replies: a child opens
  * stores of its own. Those of its parent, and the limiters on them, answer WEIR_BAD_ARGUMENT to

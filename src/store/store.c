@@ -49,7 +49,8 @@ static weir_status open_handle(const weir_url *url, weir_store *store, weir_mess
                                TIMEOUT_DEFAULT_US, &store->timeout_us, message);
   if (status == WEIR_OK)
     status = store->backend->open(url, store->timeout_us, &store->handle, message);
-  if (status == WEIR_OK || status == WEIR_NO_MEMORY) return status;
+  bool plain = status == WEIR_OK || status == WEIR_NO_MEMORY || status == WEIR_UNAVAILABLE;
+  if (plain) return status;
   if (status == WEIR_BAD_URL) {
     weir_message_prefix(message, "store URL: ");
     return status;
