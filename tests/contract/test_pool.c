@@ -93,6 +93,11 @@ static int items_of(const struct server *server) {
   return atoi(items + strlen("STAT curr_items "));
 }
 
+/* For docs/pools.md. */
+static void print_figure(size_t servers, const char *change, int again) {
+  print_message("moved: %2zu servers, %s: %d of %d keys\n", servers, change, again, KEYS);
+}
+
 /* --- the list changes --------------------------------------------------------------------------
  */
 
@@ -124,6 +129,7 @@ static void to_one_more_move_its_own_keys_and_no_others(void **state) {
     use_up(all, sizes[i], group);
     int had = items_of(all[sizes[i]]);
     int moved = take_all(open_pool(all, sizes[i] + 1), group, again);
+    print_figure(sizes[i], "one added", moved);
     assert_in_range(moved, 1, most_of_one(sizes[i] + 1));
     assert_int_equal(items_of(all[sizes[i]]) - had, moved);
   }
@@ -138,6 +144,7 @@ static void of_one_less_move_its_own_keys_and_no_others(void **state) {
     int had = items_of(all[0]);
     use_up(all, sizes[i], group);
     int its_own = items_of(all[0]) - had;
+    print_figure(sizes[i], "one removed", its_own);
     assert_int_equal(take_all(open_pool(all + 1, sizes[i] - 1), group, again), its_own);
     assert_in_range(its_own, 1, most_of_one(sizes[i]));
   }
@@ -157,8 +164,9 @@ static void a_renamed_one_is_another_server(void **state) {
     memmove(host + strlen("localhost"), host + strlen("127.0.0.1"),
             strlen(host + strlen("127.0.0.1")) + 1);
     memcpy(host, "localhost", strlen("localhost"));
-    assert_in_range(take_all(open_url(url, PATIENCE_MS), group, again), 1,
-                    2 * most_of_one(sizes[i]));
+    int moved = take_all(open_url(url, PATIENCE_MS), group, again);
+    print_figure(sizes[i], "one renamed", moved);
+    assert_in_range(moved, 1, 2 * most_of_one(sizes[i]));
     assert_int_equal(take_all(open_url(url, PATIENCE_MS), group, again), 0);
   }
 }
@@ -230,6 +238,7 @@ static int through_proxy(const char *hash, const char *group) {
   struct server *proxy = server_start_nutcracker_hashing(hash, all, 3);
   int count = take_all(open_pool(&proxy, 1), group, again);
   server_kill(proxy);
+  print_figure(3, hash, count);
   return count;
 }
 
