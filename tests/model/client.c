@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cluster.h"
 #include "model.h"
 #include "mutants.h"
 #include "policy/policy.h"

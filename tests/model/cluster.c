@@ -1,5 +1,5 @@
 /* Two nodes, A and B, and the keys of one slot that move from A to B while clients act. What a
- * client does with a redirection stands here as docs/cluster.md has it: judged for every command.
+ * client does with a redirection is judged for every command.
  *
  *     the slot is A's ──> it moves, key by key ──> the slot is B's
  *
@@ -7,7 +7,7 @@
  * behind ASKING. Whoever asks the wrong node hears MOVED. A redirected command was not executed. */
 #include <string.h>
 
-#include "model.h"
+#include "cluster.h"
 #include "mutants.h"
 #include "truth.h"
 

@@ -1,6 +1,7 @@
 /* What may go wrong, each at most once in a run. */
 #include <string.h>
 
+#include "cluster.h"
 #include "model.h"
 #include "mutants.h"
 #include "truth.h"

@@ -32,8 +32,7 @@ enum {
   WANTED_MOST = CLIENTS_MOST * REQUESTS_MOST * GROUP_MOST,
   RECORDS_MOST = WANTED_MOST + BEFORE_MOST + GROUP_MOST, /* one bit each in a uint32_t */
   RANGES_MOST = 32,
-  STEPS_MOST = 64, /* that may come next in one state */
-  ROUTED_MOST = 6  /* operations of a round in a cluster */
+  STEPS_MOST = 64 /* that may come next in one state */
 };
 
 /* Every process is off by at most d, and is done D after its clock read: e = 2d + D. */
@@ -148,30 +147,6 @@ struct sent {
   uint8_t command, node; /* ... which command of the operation, and where it goes */
 };
 
-/* An operation in a cluster. */
-struct hop {
-  bool going;           /* in this attempt, ... */
-  uint8_t command;      /* ... from this command on */
-  uint8_t node, to;     /* where it goes, and where it was told to go */
-  bool asking, asks;    /* so, behind ASKING */
-  bool redirected;      /* some command of it, in this attempt */
-  bool decided;         /* its sum was executed */
-  bool again;           /* it read too early */
-  uint8_t hops, pad[6]; /* how often it was redirected */
-};
-
-/* How a client brings its round to the nodes of a cluster. */
-struct courier {
-  struct hop hops[ROUTED_MOST];
-  uint8_t operation, command; /* that land next */
-  uint8_t table, pad[5];      /* whose the slot is, as far as it knows */
-};
-
-struct cluster {
-  int64_t slot; /* whose it is */
-  struct courier couriers[CLIENTS_MOST];
-};
-
 /* A client that leases. */
 struct wallet {
   weir_request_state request; /* of the lease; its cost is 0 where none is asked for */
@@ -270,6 +245,7 @@ enum check {
 };
 
 struct mutant;
+struct cluster;
 
 /* Bytes of the world that a scope can change. */
 enum { ANYBODY = -1 };
@@ -381,15 +357,6 @@ bool store_execute(struct model *model, struct client *client, struct sent *sent
 void store_make(struct model *model, const weir_operation *operation); /* empty, if it is absent */
 struct key *store_find(struct model *model, int rule, weir_place place, int64_t index,
                        int64_t entry);
-
-/* cluster.c: a slot that moves from one node to another, and clients that follow it. */
-void cluster_send(struct model *model, struct client *client); /* a round begins */
-struct sent cluster_next(const struct model *model, const struct client *client);
-void cluster_land(struct model *model, struct client *client);
-void cluster_lose(struct model *model, struct client *client, weir_outcome outcome);
-bool cluster_land_orphan(struct model *model, struct sent *sent); /* false: there is more of it */
-size_t cluster_steps(const struct model *model, struct step *steps);
-void cluster_migrate(struct model *model, int what);
 
 /* records.c: what was asked, and what became of it. */
 struct record *record_of(const struct model *model, const struct client *client,

@@ -2,7 +2,7 @@
  * Only the rest is saved, restored and hashed. All of it is made of 8-byte words. */
 #include <string.h>
 
-#include "model.h"
+#include "cluster.h"
 #include "truth.h"
 
 static void add_own(struct model *model, int who, const void *from, size_t bytes) {

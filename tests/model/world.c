@@ -1,6 +1,7 @@
 /* Time and steps: what may come next, and what each step does. */
 #include <string.h>
 
+#include "cluster.h"
 #include "model.h"
 #include "mutants.h"
 
