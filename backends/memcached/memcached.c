@@ -13,12 +13,7 @@
 #include "memcached/version.h"
 #include "wire/wire.h"
 
-enum {
-  DEFAULT_PORT = 11211,
-  SERVERS_MOST = WEIR_DISCOVERY_SERVERS_MOST,
-  ORDER_KEPT = 4096,
-  SLICE_US = 1000
-};
+enum { DEFAULT_PORT = 11211, SERVERS_MOST = WEIR_DISCOVERY_SERVERS_MOST, ORDER_KEPT = 4096 };
 
 typedef struct memcached_store {
   weir_memcached_login login;
@@ -60,20 +55,6 @@ static void add(memcached_call *call, weir_wire_slot **slots, weir_operation *op
   }
 }
 
-/* Waits for all servers a little at a time, until all but the slowest are done: one that keeps
- * silent costs its own keys and no others. */
-static void wait_in_turn(const memcached_call *call, weir_wire_slot **slots) {
-  const memcached_store *store = call->store;
-  size_t open = 2;
-  for (int64_t now_us = 0; open > 1 && now_us < call->deadline_us;) {
-    open = 0;
-    for (size_t i = 0; i < store->server_count; i++) {
-      now_us = weir_monotonic_us();
-      open += slots[i] != NULL && !weir_wire_wait(store->wires[i], slots[i], now_us + SLICE_US);
-    }
-  }
-}
-
 /* By which connection an exec must go. The operations of one home go by that which their version
  * came by; without one any will do. Where several homes and a version meet, always by the first
  * connection: else a version that one exec reads were of no use to the next. */
@@ -96,24 +77,16 @@ static int connection_of(const memcached_call *call) {
 static void run_round(memcached_call *call, const weir_order *order, unsigned dialects) {
   memcached_store *store = call->store;
   weir_wire_slot *slots[SERVERS_MOST];
-  int connection = connection_of(call);
+  const weir_wire_round round = {.connection = connection_of(call),
+                                 .dialects = dialects,
+                                 .deadline_us = call->deadline_us};
   memset(slots, 0, store->server_count * sizeof *slots);
   for (size_t i = 0; i < call->count; i++) {
     uint8_t attempt = order == NULL ? 0 : order->steps[i].attempt;
     if (order == NULL || weir_order_goes(order, i)) add(call, slots, &call->operations[i], attempt);
   }
-  for (size_t i = 0; i < store->server_count; i++) {
-    if (slots[i] == NULL) continue;
-    weir_wire_submit(store->wires[i], slots[i], connection, dialects, call->deadline_us);
-  }
-  for (size_t i = 0; i < store->server_count && store->server_count > 1; i++) {
-    if (slots[i] != NULL) weir_wire_flush(store->wires[i]);
-  }
-  if (store->server_count > 1) wait_in_turn(call, slots);
-  for (size_t i = 0; i < store->server_count; i++) {
-    if (slots[i] == NULL) continue;
-    if (weir_wire_finish(store->wires[i], slots[i], call->message)) call->message = NULL;
-  }
+  if (weir_wire_fleet_run(store->wires, slots, store->server_count, &round, call->message))
+    call->message = NULL;
 }
 
 static weir_order *take_order(memcached_store *store) {

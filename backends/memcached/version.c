@@ -8,7 +8,8 @@
 enum { NEVER_ZERO_BIT = 63, CONNECTION_BIT = 62 };
 _Static_assert(WEIR_WIRE_CONNECTIONS == 2, "the number of a connection has one bit");
 
-void *weir_version_mask_create(int connection) {
+void *weir_version_mask_create(const void *settings, int connection) {
+  (void)settings;
   uint64_t *mask = sodium_init() < 0 ? NULL : malloc(sizeof *mask);
   if (mask == NULL) return NULL;
   randombytes_buf(mask, sizeof *mask);

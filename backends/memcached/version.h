@@ -14,7 +14,7 @@
 #include "wire/wire.h"
 
 /* What a connection keeps as its parser. NULL: no memory. */
-void *weir_version_mask_create(int connection);
+void *weir_version_mask_create(const void *settings, int connection);
 void weir_version_mask_destroy(void *mask);
 
 /* The number of the connection that it came by. */

@@ -155,8 +155,8 @@ static bool become_ready(weir_wire_connection *connection, int64_t now_us) {
 
 static bool make_parser(weir_wire_connection *connection) {
   if (connection->wire->protocol->create_parser == NULL) return true;
-  connection->parser =
-      connection->wire->protocol->create_parser(weir_wire_is_second(connection) ? 1 : 0);
+  connection->parser = connection->wire->protocol->create_parser(
+      connection->greeting.settings, weir_wire_is_second(connection) ? 1 : 0);
   if (connection->parser == NULL)
     weir_message_set(&connection->why, "no memory for another connection");
   return connection->parser != NULL;

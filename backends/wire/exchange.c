@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "wire/internal.h"
+
 /* A step of the greeting above all that a protocol counts for itself. */
 enum { ASKING = 1 << 16, FINDING_BYTES = 768 };
 
@@ -55,15 +57,27 @@ static weir_greeting_answer greet(weir_greeting *greeting, const char *bytes, si
   return WEIR_GREETING_RECONNECT;
 }
 
-/* Somebody must wait for the connection: a read of that key, whose answer does not matter. */
+static void *create_parser(const void *settings, int connection) {
+  const weir_exchange *exchange = ((const exchange_handle *)settings)->exchange;
+  return exchange->protocol->create_parser(exchange->settings, connection);
+}
+
+/* Somebody must wait for the connection: a read of that key, whose answer does not matter, or who
+ * wants nothing else. */
 static void wait_for_all(weir_wire *wire, const char *key, int64_t timeout_us,
                          weir_message *message) {
-  weir_operation read = {.kind = WEIR_GET,
-                         .key = key,
-                         .key_length = (uint16_t)strlen(key),
-                         .home_length = (uint16_t)strlen(key)};
   weir_wire_slot *slot = weir_wire_slot_take(wire);
-  if (slot == NULL || !weir_wire_slot_add(slot, &read, 0)) {
+  bool ready = slot != NULL;
+  if (ready && key == NULL) {
+    slot->connects = true;
+  } else if (ready) {
+    weir_operation read = {.kind = WEIR_GET,
+                           .key = key,
+                           .key_length = (uint16_t)strlen(key),
+                           .home_length = (uint16_t)strlen(key)};
+    ready = weir_wire_slot_add(slot, &read, 0);
+  }
+  if (!ready) {
     weir_message_set(message, "no memory");
   } else {
     weir_wire_submit(wire, slot, 0, ~0U, weir_monotonic_us() + timeout_us);
@@ -76,7 +90,7 @@ bool weir_wire_exchange(weir_wire *wire, weir_exchange *exchange, const char *ke
   const exchange_handle handle = {exchange};
   const weir_wire_protocol protocol = {.codecs = exchange->protocol->codecs,
                                        .greet = greet,
-                                       .create_parser = exchange->protocol->create_parser,
+                                       .create_parser = create_parser,
                                        .destroy_parser = exchange->protocol->destroy_parser};
   weir_wire *clone;
   exchange->finished = false;

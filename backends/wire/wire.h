@@ -132,8 +132,9 @@ typedef struct weir_wire_protocol {
                                 bool closed, weir_message *message);
   /* For a codec that reads with a library's parser, which each connection then has of its own; NULL
    * for others. Between two calls of decode it must hold nothing of the stream, only what is fixed
-   * for the connection, of which create is told the number. NULL from create: no memory. */
-  void *(*create_parser)(int connection);
+   * for the connection: create is told the wire's settings and its number. NULL from create: no
+   * memory. */
+  void *(*create_parser)(const void *settings, int connection);
   void (*destroy_parser)(void *parser);
 } weir_wire_protocol;
 
@@ -231,5 +232,18 @@ bool weir_wire_wait(weir_wire *wire, weir_wire_slot *slot, int64_t end_us);
  * into the callers' operations and gives the slot back. An operation that must be tried anew stays
  * PENDING. Writes `message` when an outcome asks for one, and returns whether it did. */
 bool weir_wire_finish(weir_wire *wire, weir_wire_slot *slot, weir_message *message);
+
+/* How the slots of one round go; the members are those of weir_wire_submit(). */
+typedef struct weir_wire_round {
+  int connection;
+  unsigned dialects;
+  int64_t deadline_us;
+} weir_wire_round;
+
+/* Submits, sends, waits for and finishes one slot for each of `count` wires, all at once; a slot
+ * that is NULL, and its wire, are passed over. Returns whether `message` was written: the first
+ * explanation stays. */
+bool weir_wire_fleet_run(weir_wire *const *wires, weir_wire_slot *const *slots, size_t count,
+                         const weir_wire_round *round, weir_message *message);
 
 #endif
