@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "redis/nodes.h"
 #include "redis/refusal.h"
 
 #define SCORE_END (INT64_C(1) << 53)
@@ -11,8 +12,14 @@
  * the server's, from everybody else. */
 enum { REPLY_DROPPED_MOST = 4 << 20 };
 
-/* Notes that stay for redis.c, which makes them 0. */
-enum { NOTES_KEPT = WEIR_NOTE_SHORT | WEIR_NOTE_FOREIGN | WEIR_NOTE_BARRED };
+/* Notes that stay for rounds.c, which makes them 0. */
+static const uint64_t notes_kept = WEIR_NOTE_SHORT | WEIR_NOTE_FOREIGN | WEIR_NOTE_BARRED |
+                                   (uint64_t)(WEIR_REDIS_SLOTS - 1) << WEIR_NOTE_SLOT_SHIFT;
+
+/* How an operation was redirected, and what it knows when it goes again as a whole. */
+enum { NOTES_REDIRECTED = WEIR_NOTE_MOVED | WEIR_NOTE_ASKED | WEIR_NOTE_DOWN };
+#define NOTE_NODE ((uint64_t)(WEIR_REDIS_NODES_MOST - 1) << WEIR_NOTE_NODE_SHIFT)
+static const uint64_t notes_again = NOTES_REDIRECTED | WEIR_NOTE_MADE | WEIR_NOTE_SEEN | NOTE_NODE;
 
 static char *put_text(char *out, const char *text, size_t length) {
   memcpy(out, text, length);
@@ -89,9 +96,12 @@ static char *put_step(char *out, weir_redis_step step, const weir_operation *ope
 static size_t encode(const weir_wire_command *command, int64_t unix_s, char *out) {
   (void)unix_s; /* Redis takes TTLs of any length */
   char *end = out;
+  bool asking = (command->attempt & WEIR_ATTEMPT_ASKING) != 0;
   const weir_redis_step *step = weir_redis_plan_of(command)->steps;
-  for (; *step != WEIR_STEP_END; step++)
+  for (; *step != WEIR_STEP_END; step++) {
+    if (asking) end = put_step(end, WEIR_STEP_ASKING, &command->operation);
     end = put_step(end, *step, &command->operation);
+  }
   return (size_t)(end - out);
 }
 
@@ -115,11 +125,55 @@ static void note_refusal(weir_wire_command *command, weir_redis_step step,
   if (weir_redis_refusal_is_foreign(error)) operation->version_out |= WEIR_NOTE_FOREIGN;
   if (operation->kind == WEIR_GET) outcome = WEIR_REFUSED; /* changes nothing, executed or not */
   if (refused->decides) operation->outcome = outcome;
+  if (step == WEIR_STEP_INCRBY_OWED) operation->outcome = WEIR_UNKNOWN;
   if (step == WEIR_STEP_SET_SEED || step == WEIR_STEP_SET_DELTA) {
     operation->version_out |= WEIR_NOTE_UNSEEDED;
   } else if (!refused->decides) {
     operation->version_out |= WEIR_NOTE_DOUBT;
   }
+}
+
+/* What it means that a command of the first attempt was not executed although the one that decides
+ * may have been. */
+static uint64_t note_of_missed(weir_redis_step step) {
+  switch (step) {
+    case WEIR_STEP_SET_SEED:
+    case WEIR_STEP_SET_DELTA:
+      return WEIR_NOTE_UNSEEDED;
+    case WEIR_STEP_PTTL:
+      return WEIR_NOTE_ASK;
+    case WEIR_STEP_PEXPIRE:
+      return WEIR_NOTE_RENEW;
+    default:
+      return WEIR_NOTE_DOUBT;
+  }
+}
+
+/* A node of a cluster did not execute it. False: nor says it where to go, or nobody follows, or a
+ * node that was asked says so because ASKING was refused. */
+static bool take_redirect(weir_wire_command *command, weir_redis_step step,
+                          const weir_redis_reply *error) {
+  weir_operation *operation = &command->operation;
+  const weir_redis_login *login = weir_redis_parser_settings(command->parser);
+  bool asking = (command->attempt & WEIR_ATTEMPT_ASKING) != 0;
+  weir_redirect redirect;
+  if (login == NULL || login->nodes == NULL ||
+      !weir_redirect_read(error->text, error->length, &redirect) ||
+      (asking && operation->version_out >> WEIR_NOTE_CAUSE_SHIFT != 0))
+    return false;
+  int node = weir_redis_nodes_follow(login->nodes, login->node, &redirect,
+                                     has_note(operation, WEIR_NOTE_ELSEWHERE));
+  if (node < 0) return false;
+  uint64_t how = WEIR_NOTE_MOVED;
+  if (redirect.kind == WEIR_REDIRECT_CLUSTERDOWN) how = WEIR_NOTE_DOWN;
+  if (redirect.kind == WEIR_REDIRECT_ASK || (redirect.kind == WEIR_REDIRECT_TRYAGAIN && asking))
+    how = WEIR_NOTE_ASKED;
+  operation->version_out &= ~(NOTES_REDIRECTED | NOTE_NODE);
+  operation->version_out |= how | (uint64_t)node << WEIR_NOTE_NODE_SHIFT;
+  bool first = (command->attempt & WEIR_ATTEMPT_FOLLOWS) == 0;
+  if (first && !weir_redis_commands[step].decides && operation->kind != WEIR_GET)
+    operation->version_out |= note_of_missed(step);
+  return true;
 }
 
 static bool take_ok_or_nil(weir_operation *operation, weir_redis_step step,
@@ -141,8 +195,9 @@ static bool take_integer(weir_operation *operation, weir_redis_step step,
   if (step == WEIR_STEP_INCRBY || step == WEIR_STEP_DECRBY) {
     operation->value = reply->integer;
     operation->outcome = sub && has_note(operation, WEIR_NOTE_MADE) ? WEIR_ABSENT : WEIR_DONE;
-  } else if (step == WEIR_STEP_INCRBY_OWED && !sub) {
-    operation->value = reply->integer;
+  } else if (step == WEIR_STEP_INCRBY_OWED) {
+    if (!sub) operation->value = reply->integer;
+    operation->outcome = WEIR_DONE; /* of this step */
   } else if (step == WEIR_STEP_DEL) {
     operation->outcome = reply->integer > 0 ? WEIR_DONE : WEIR_ABSENT;
   } else if (step == WEIR_STEP_PTTL && operation->kind == WEIR_GET) {
@@ -208,10 +263,12 @@ static bool take_reply(weir_wire_command *command, weir_redis_step step,
                        const weir_redis_reply *reply, weir_message *message) {
   weir_operation *operation = &command->operation;
   if (reply->kind == WEIR_REPLY_ERROR) {
-    note_refusal(command, step, reply, message);
+    if (!take_redirect(command, step, reply)) note_refusal(command, step, reply, message);
     return true;
   }
   switch (step) {
+    case WEIR_STEP_ASKING:
+      return weir_redis_reply_is_ok(reply);
     case WEIR_STEP_SET_SEED:
     case WEIR_STEP_SET_DELTA:
     case WEIR_STEP_SET_ABSENT:
@@ -229,18 +286,34 @@ static bool take_reply(weir_wire_command *command, weir_redis_step step,
   }
 }
 
+static bool is_redirected(const weir_operation *operation) {
+  return (operation->version_out & NOTES_REDIRECTED) != 0;
+}
+
+/* Nothing that counts was executed. That SET has created the key stays true. */
+static void go_again(weir_operation *operation) {
+  operation->outcome = WEIR_PENDING;
+  operation->version_out &= notes_kept | notes_again;
+}
+
 /* After the first attempt. A refused SET is of no consequence where the key was there. */
 static void conclude_first(weir_operation *operation) {
-  if (operation->kind == WEIR_GET) { /* nothing to mend; should it go again, then in the same way */
-    operation->version_out &= NOTES_KEPT;
+  bool get = operation->kind == WEIR_GET;
+  if (is_redirected(operation) && (get || operation->outcome == WEIR_PENDING)) {
+    go_again(operation);
+    return;
+  }
+  if (get) { /* nothing to mend; should it go again, then in the same way */
+    operation->version_out &= notes_kept;
     return;
   }
   int64_t own = operation->kind == WEIR_SUB ? -operation->delta : operation->delta;
   bool summed = operation->outcome == WEIR_DONE || operation->outcome == WEIR_ABSENT;
   bool created = summed && operation->value == own; /* or it stood at 0 */
-  if (summed && has_note(operation, WEIR_NOTE_BARE)) {
+  bool asks = has_note(operation, WEIR_NOTE_ASK);   /* PTTL was redirected */
+  if (summed && (has_note(operation, WEIR_NOTE_BARE) || asks)) {
     if (created) operation->version_out |= WEIR_NOTE_OWED;
-    operation->outcome = WEIR_PENDING; /* the second attempt mends the key */
+    operation->outcome = WEIR_PENDING; /* the second attempt asks, or mends the key */
     return;
   }
   if (created && has_note(operation, WEIR_NOTE_SEEN)) {
@@ -248,8 +321,12 @@ static void conclude_first(weir_operation *operation) {
     operation->outcome = WEIR_PENDING;
     return;
   }
+  if (summed && has_note(operation, WEIR_NOTE_RENEW)) {
+    operation->outcome = WEIR_PENDING;
+    return;
+  }
   if (summed && has_note(operation, WEIR_NOTE_DOUBT)) operation->outcome = WEIR_UNKNOWN;
-  operation->version_out &= NOTES_KEPT;
+  operation->version_out &= notes_kept;
 }
 
 /* For a sum that is in doubt since an attempt whose message is gone: only the cause was kept. */
@@ -261,30 +338,45 @@ static void explain_doubt(const weir_operation *operation, weir_message *message
   weir_redis_refusal_explain(cause, weir_redis_commands[step].name, operation, NULL, message);
 }
 
-/* After PTTL in an attempt of its own. */
-static void conclude_question(weir_operation *operation, weir_message *message) {
-  if (has_note(operation, WEIR_NOTE_BARE)) {
-    operation->outcome = WEIR_PENDING; /* the next attempt mends the key */
-    return;
-  }
-  operation->outcome = WEIR_DONE;
-  if (has_note(operation, WEIR_NOTE_DOUBT)) {
+/* What the first attempt wrote stands, so a refusal since leaves doubt. */
+static void conclude_sum(weir_operation *operation, bool absent, bool doubt,
+                         weir_message *message) {
+  operation->outcome = absent ? WEIR_ABSENT : WEIR_DONE;
+  if (doubt) {
     operation->outcome = WEIR_UNKNOWN;
     explain_doubt(operation, message);
   }
-  operation->version_out = 0;
+  operation->version_out &= notes_kept;
 }
 
-/* After the repair. What the first attempt wrote stands, so a refusal of either leaves doubt. */
+static bool is_sub_with(const weir_operation *operation, uint64_t notes) {
+  return operation->kind == WEIR_SUB && (operation->version_out & notes) != 0;
+}
+
+/* After PTTL in an attempt of its own. */
+static void conclude_question(weir_operation *operation, weir_message *message) {
+  operation->outcome = WEIR_PENDING;
+  if (is_redirected(operation)) return;
+  operation->version_out &= ~(uint64_t)WEIR_NOTE_ASK;
+  if ((operation->version_out & (WEIR_NOTE_BARE | WEIR_NOTE_RENEW)) != 0)
+    return; /* the next attempt mends the key */
+  conclude_sum(operation, is_sub_with(operation, WEIR_NOTE_MADE),
+               has_note(operation, WEIR_NOTE_DOUBT), message);
+}
+
+/* After the repair. */
 static void conclude_repair(weir_operation *operation, weir_message *message) {
-  bool absent = operation->kind == WEIR_SUB &&
-                (operation->version_out & (WEIR_NOTE_OWED | WEIR_NOTE_MADE)) != 0;
-  operation->outcome = absent ? WEIR_ABSENT : WEIR_DONE;
-  if ((operation->version_out & (WEIR_NOTE_UNSEEDED | WEIR_NOTE_DOUBT)) != 0) {
-    operation->outcome = WEIR_UNKNOWN;
-    explain_doubt(operation, message);
+  bool added = operation->outcome == WEIR_DONE; /* what was owed */
+  if (is_redirected(operation) && operation->outcome != WEIR_UNKNOWN) {
+    if (added) { /* the TTL is missing still */
+      operation->version_out &= ~(uint64_t)WEIR_NOTE_OWED;
+      operation->version_out |= WEIR_NOTE_MADE;
+    }
+    operation->outcome = WEIR_PENDING;
+    return;
   }
-  operation->version_out = 0;
+  conclude_sum(operation, is_sub_with(operation, WEIR_NOTE_OWED | WEIR_NOTE_MADE),
+               (operation->version_out & (WEIR_NOTE_UNSEEDED | WEIR_NOTE_DOUBT)) != 0, message);
 }
 
 static weir_reading decode(weir_wire_command *command, const char *bytes, size_t length,
@@ -296,10 +388,13 @@ static weir_reading decode(weir_wire_command *command, const char *bytes, size_t
     weir_message_set(message, "no memory to read the server's reply");
   if (reading != WEIR_READING_REPLY) return reading;
   const weir_redis_plan *plan = weir_redis_plan_of(command);
-  const weir_redis_step *step = plan->steps + command->replies;
-  if (!take_reply(command, step[0], reply, message)) return WEIR_READING_BROKEN;
-  if (step[1] != WEIR_STEP_END) return WEIR_READING_REPLY;
-  if (command->attempt == 0) {
+  bool asking = (command->attempt & WEIR_ATTEMPT_ASKING) != 0;
+  bool asked = asking && command->replies % 2 == 0; /* the reply to ASKING */
+  const weir_redis_step *step = plan->steps + (asking ? command->replies / 2 : command->replies);
+  if (!take_reply(command, asked ? WEIR_STEP_ASKING : step[0], reply, message))
+    return WEIR_READING_BROKEN;
+  if (asked || step[1] != WEIR_STEP_END) return WEIR_READING_REPLY;
+  if ((command->attempt & WEIR_ATTEMPT_FOLLOWS) == 0) {
     conclude_first(operation);
   } else if (plan == &weir_redis_plans[WEIR_PLAN_ASK]) {
     conclude_question(operation, message);

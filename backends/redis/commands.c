@@ -60,6 +60,7 @@ const weir_redis_command weir_redis_commands[WEIR_STEP_COUNT] = {
     [WEIR_STEP_ZSCORE] = {"zscore",
                           true,
                           {PIECE("*3\r\n$6\r\nZSCORE\r\n", KEY), PIECE("$1\r\nm\r\n", END)}},
+    [WEIR_STEP_ASKING] = {"asking", false, {PIECE("*1\r\n$6\r\nASKING\r\n", END)}},
 };
 
 /* A sum can meet a key that went away since SET looked (expired, evicted, deleted by another) and
@@ -137,7 +138,10 @@ static weir_redis_plan_name first_plan(const weir_operation *operation) {
 
 const weir_redis_plan *weir_redis_plan_of(const weir_wire_command *command) {
   const weir_operation *operation = &command->operation;
-  if (command->attempt == 0) return &weir_redis_plans[first_plan(operation)];
-  if ((operation->version_out & WEIR_NOTE_BARE) == 0) return &weir_redis_plans[WEIR_PLAN_ASK];
+  bool bare = (operation->version_out & WEIR_NOTE_BARE) != 0;
+  bool renews = (operation->version_out & (WEIR_NOTE_RENEW | WEIR_NOTE_ASK)) == WEIR_NOTE_RENEW;
+  if ((command->attempt & WEIR_ATTEMPT_FOLLOWS) == 0)
+    return &weir_redis_plans[first_plan(operation)];
+  if (!bare) return &weir_redis_plans[renews ? WEIR_PLAN_MEND : WEIR_PLAN_ASK];
   return &weir_redis_plans[weir_redis_owed(operation) > 0 ? WEIR_PLAN_MEND_OWED : WEIR_PLAN_MEND];
 }

@@ -48,6 +48,7 @@ typedef enum weir_redis_step {
   WEIR_STEP_ZADD_DELTA,
   WEIR_STEP_ZADD_LESS,
   WEIR_STEP_ZSCORE,
+  WEIR_STEP_ASKING, /* before each command to a node that is being given the key's slot */
   WEIR_STEP_COUNT
 } weir_redis_step;
 
@@ -101,8 +102,21 @@ enum weir_redis_note {
   WEIR_NOTE_GONE = 1 << 8,     /* PTTL says that the key is absent */
   WEIR_NOTE_BARRED = 1 << 9,   /* BITFIELD is not to be had here */
   WEIR_NOTE_FOREIGN = 1 << 10, /* the key holds what is no integer */
-  WEIR_NOTE_CAUSE_SHIFT = 11   /* above: 1 + the index of the first refusal's cause */
+  WEIR_NOTE_RENEW = 1 << 11,   /* PEXPIRE goes in an attempt of its own */
+  /* Of a cluster's redirections. With one of the first three the outcome is PENDING. */
+  WEIR_NOTE_MOVED = 1 << 12,     /* to the node of WEIR_NOTE_NODE_SHIFT, and so is ... */
+  WEIR_NOTE_ASKED = 1 << 13,     /* this one, for once */
+  WEIR_NOTE_DOWN = 1 << 14,      /* the node says CLUSTERDOWN */
+  WEIR_NOTE_ELSEWHERE = 1 << 15, /* from the start: it goes to a stand-in for the slot's owner */
+  WEIR_NOTE_SLOT_SHIFT = 16,     /* 14 bits: the home's slot */
+  WEIR_NOTE_NODE_SHIFT = 32,     /* 8 bits */
+  WEIR_NOTE_CAUSE_SHIFT = 40     /* above: 1 + the index of the first refusal's cause */
 };
+
+/* What weir_wire_command.attempt says: 0 for the first plan of an operation, also when it goes
+ * again as a whole; another number for the question or the repair; and whether each command has
+ * ASKING before it. */
+enum { WEIR_ATTEMPT_FOLLOWS = 0x7f, WEIR_ATTEMPT_ASKING = 0x80 };
 
 /* How a command goes: its operation's plan; on a further attempt the question, or the repair. */
 const weir_redis_plan *weir_redis_plan_of(const weir_wire_command *command);

@@ -156,9 +156,9 @@ static weir_greeting_answer greet(weir_greeting *greeting, const char *bytes, si
 
 static const weir_wire_codec *const codecs[] = {&weir_redis_codec};
 
-static void *create_parser(int connection) {
+static void *create_parser(const void *settings, int connection) {
   (void)connection;
-  return weir_redis_parser_create();
+  return weir_redis_parser_create(settings);
 }
 
 static void destroy_parser(void *parser) {

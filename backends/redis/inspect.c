@@ -111,8 +111,10 @@ static void report_answers(weir_wire *wire, const weir_redis_questions *question
   report_access(questions, login, user, inspection);
 }
 
-void weir_redis_inspect(weir_wire *wire, const weir_redis_login *login, const char *user,
+void weir_redis_inspect(weir_wire *wire, const weir_redis_store *store,
                         const weir_inspection *inspection) {
+  const weir_redis_login *login = &store->login;
+  const char *user = store->user[0] != '\0' ? store->user : NULL;
   weir_redis_questions questions;
   weir_message why = {""};
   if (inspection->answers) {

@@ -5,10 +5,11 @@
 
 #include "redis/codec.h"
 #include "redis/reply.h"
+#include "redis/store.h"
 #include "wire/exchange.h"
 
-/* Asks the server that `wire` leads to, and reports. `user`: as in the URL; NULL: none named. */
-void weir_redis_inspect(weir_wire *wire, const weir_redis_login *login, const char *user,
+/* Asks the server that `wire` leads to, and reports. */
+void weir_redis_inspect(weir_wire *wire, const weir_redis_store *store,
                         const weir_inspection *inspection);
 
 /* --- access.c ----------------------------------------------------------------------------------

@@ -10,9 +10,9 @@ enum { WEIR_REDIS_SLOTS = 16384, WEIR_REDIS_HOST_MOST = 255 };
 
 /* After each of them the command was not executed, and may go again. */
 typedef enum weir_redirect_kind {
-  WEIR_REDIRECT_MOVED,     /* that node owns the slot */
-  WEIR_REDIRECT_ASK,       /* that node may have the key, for now; the owner stays */
-  WEIR_REDIRECT_TRYAGAIN,  /* the same node, a little later */
+  WEIR_REDIRECT_MOVED,      /* that node owns the slot */
+  WEIR_REDIRECT_ASK,        /* that node may have the key, for now; the owner stays */
+  WEIR_REDIRECT_TRYAGAIN,   /* the same node, a little later */
   WEIR_REDIRECT_CLUSTERDOWN /* this node knows no owner, or cannot reach enough of the others */
 } weir_redirect_kind;
 

@@ -2,6 +2,10 @@
 
 #include <string.h>
 
+#define REDIRECTED                                                                     \
+  "the server is part of a cluster and names another node, which cannot be followed: " \
+  "leave out cluster=off, and have the nodes announce their addresses"
+
 /* What an error starts with, what to tell people, and whether the command may have been executed
  * all the same. The first that fits counts; the last fits everything. */
 static const struct cause {
@@ -21,10 +25,13 @@ static const struct cause {
     {"MISCONF", "the server cannot save its data and refuses writes", false},
     {"MASTERDOWN", "the server is a replica that lost its primary", false},
     {"NOREPLICAS", "the server has too few replicas and refuses writes", false},
-    {"MOVED", "the server is part of a cluster, which weir cannot use", false},
-    {"ASK", "the server is part of a cluster, which weir cannot use", false},
-    {"CLUSTERDOWN", "the server is part of a cluster, which weir cannot use", false},
-    {"TRYAGAIN", "the server is part of a cluster, which weir cannot use", false},
+    {"MOVED", REDIRECTED, false},
+    {"ASK", REDIRECTED, false},
+    {"ERR MOVED", REDIRECTED, false},
+    {"ERR ASK", REDIRECTED, false},
+    {"CLUSTERDOWN", "the server's cluster is down", false},
+    {"TRYAGAIN", "the server's cluster is moving this key", false},
+    {"ERR SELECT is not allowed", "a cluster has database 0 alone; leave it out of the URL", false},
     {"ERR unknown command", "the server does not have this command", false},
     {"ERR syntax error", "the server is too old for this command", false},
     {"ERR wrong number of arguments", "the server is too old for this command", false},

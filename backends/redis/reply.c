@@ -5,6 +5,7 @@
 #include <string.h>
 
 struct weir_redis_parser {
+  const void *settings;
   redisReader *reader;
   weir_redis_reply reply;
 };
@@ -43,7 +44,7 @@ static void *create_nil(const redisReadTask *task) {
 static redisReplyObjectFunctions functions = {
     .createString = create_string, .createInteger = create_integer, .createNil = create_nil};
 
-weir_redis_parser *weir_redis_parser_create(void) {
+weir_redis_parser *weir_redis_parser_create(const void *settings) {
   weir_redis_parser *parser = calloc(1, sizeof *parser);
   if (parser == NULL) return NULL;
   parser->reader = redisReaderCreateWithFunctions(&functions);
@@ -52,7 +53,12 @@ weir_redis_parser *weir_redis_parser_create(void) {
     return NULL;
   }
   parser->reader->privdata = parser;
+  parser->settings = settings;
   return parser;
+}
+
+const void *weir_redis_parser_settings(const weir_redis_parser *parser) {
+  return parser->settings;
 }
 
 void weir_redis_parser_destroy(weir_redis_parser *parser) {

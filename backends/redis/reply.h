@@ -25,9 +25,10 @@ typedef struct weir_redis_reply {
 } weir_redis_reply;
 
 /* A hiredis reader and the one reply that it fills, so that no reply is allocated. NULL: no memory.
- */
+ * `settings` are its wire's, for whoever is given the parser. */
 typedef struct weir_redis_parser weir_redis_parser;
-weir_redis_parser *weir_redis_parser_create(void);
+weir_redis_parser *weir_redis_parser_create(const void *settings);
+const void *weir_redis_parser_settings(const weir_redis_parser *parser);
 void weir_redis_parser_destroy(weir_redis_parser *parser);
 
 /* The reply at the front of `bytes`: REPLY, with *taken as for weir_wire_codec.decode, MORE or

@@ -19,12 +19,12 @@ uint16_t weir_redis_slot(const char *home, size_t length) {
 }
 
 int weir_redis_slots_owner(weir_redis_slots *slots, uint16_t slot) {
-  return atomic_load_explicit(&slots->owners[slot], memory_order_relaxed) - 1;
+  return atomic_load_explicit(&slots->owners[slot], memory_order_acquire) - 1;
 }
 
 int weir_redis_slots_learn(weir_redis_slots *slots, uint16_t slot, unsigned node) {
   return atomic_exchange_explicit(&slots->owners[slot], (uint16_t)(node + 1),
-                                  memory_order_relaxed) -
+                                  memory_order_acq_rel) -
          1;
 }
 
@@ -32,7 +32,7 @@ void weir_redis_slots_inherit(weir_redis_slots *slots, unsigned dead, unsigned h
   for (size_t i = 0; i < WEIR_REDIS_SLOTS; i++) {
     uint16_t owner = (uint16_t)(dead + 1);
     atomic_compare_exchange_strong_explicit(&slots->owners[i], &owner, (uint16_t)(heir + 1),
-                                            memory_order_relaxed, memory_order_relaxed);
+                                            memory_order_acq_rel, memory_order_relaxed);
   }
 }
 

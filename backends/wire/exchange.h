@@ -24,8 +24,8 @@ struct weir_exchange {
   bool finished;         /* every question was answered or lost */
 };
 
-/* Connects beside `wire`, and asks. `key` is of a key that may be read; NULL: none is. False: not every question
- * was asked in time, or the server could not be reached; `message` says why. */
+/* Connects beside `wire`, and asks. `key` is of a key that may be read; NULL: none is. False: not
+ * every question was asked in time, or the server could not be reached; `message` says why. */
 bool weir_wire_exchange(weir_wire *wire, weir_exchange *exchange, const char *key,
                         int64_t timeout_us, weir_message *message);
 

@@ -160,3 +160,10 @@ void weir_wire_read_server(weir_wire *wire, weir_server_state *state) {
   state->last_error = breaker->why;
   pthread_mutex_unlock(&wire->lock);
 }
+
+bool weir_wire_is_away(weir_wire *wire) {
+  pthread_mutex_lock(&wire->lock);
+  bool away = wire->breaker.state != WEIR_BREAKER_CLOSED;
+  pthread_mutex_unlock(&wire->lock);
+  return away;
+}

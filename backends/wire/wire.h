@@ -200,6 +200,9 @@ void weir_wire_close(weir_wire *wire);
 /* What its breaker knows; `size` stays. */
 void weir_wire_read_server(weir_wire *wire, weir_server_state *state);
 
+/* Whether its breaker turns callers away. */
+bool weir_wire_is_away(weir_wire *wire);
+
 /* The dialect of the newest connection that got one, or -1. Any thread. */
 int weir_wire_dialect(const weir_wire *wire);
 

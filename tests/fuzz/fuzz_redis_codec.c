@@ -110,7 +110,7 @@ static void check(const unsigned char *header, const char *bytes, size_t length,
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
   if (size < HEADER_BYTES) return 0;
-  weir_redis_parser *parser = weir_redis_parser_create();
+  weir_redis_parser *parser = weir_redis_parser_create(NULL);
   char *bytes = malloc(size - HEADER_BYTES); /* of its own, so that reading past it is seen */
   if (parser != NULL && bytes != NULL) {
     memcpy(bytes, data + HEADER_BYTES, size - HEADER_BYTES);

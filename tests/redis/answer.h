@@ -13,7 +13,7 @@ static weir_message message;
 
 static inline int make_parser(void **state) {
   (void)state;
-  parser = weir_redis_parser_create();
+  parser = weir_redis_parser_create(NULL);
   return parser == NULL;
 }
 

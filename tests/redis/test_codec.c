@@ -241,7 +241,7 @@ static void a_reply_that_the_command_cannot_have_breaks_the_connection(void **st
                {WEIR_GET, "+OK\r\n"},  {WEIR_PUT, "$-1\r\n"},     {WEIR_CREATE, "$2\r\nOK\r\n"},
                {WEIR_DROP, "+OK\r\n"}, {WEIR_RAISE, "$-1\r\n"},   {WEIR_GET, "*1\r\n$1\r\n7\r\n"}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    weir_redis_parser *own = weir_redis_parser_create();
+    weir_redis_parser *own = weir_redis_parser_create(NULL);
     weir_wire_command command = {.operation = operation_on(cases[i].kind, "k"), .parser = own};
     size_t taken = 0;
     assert_int_equal(

@@ -189,7 +189,9 @@ static void tells_of_a_cluster(void **state) {
   (void)state;
   static const char *const cluster[] = {"--cluster-enabled", "yes", NULL};
   struct server *server = server_start_redis(SERVER_IPV4, cluster);
-  expect(open_as(server, "", ""), add_to("weir:{a}", 1), WEIR_REFUSED, "part of a cluster");
+  expect(open_as(server, "", ""), add_to("weir:{a}", 1), WEIR_REFUSED, "the cluster is down");
+  expect(open_as(server, "", "/1"), add_to("weir:{a}", 1), WEIR_NOT_SENT,
+         "select: a cluster has database 0 alone");
 }
 
 static void tells_of_a_proxy_without_its_server(void **state) {
@@ -230,7 +232,10 @@ static void names_what_is_wrong_with_a_url(void **state) {
       {"redis://localhost?db=-1", "db=-1"},
       {"redis://limiter@localhost", "a user without a password"},
       {"redis://limiter:@localhost", "a user without a password"},
-      {"redis://a,b", "one host"},
+      {"redis://127.0.0.1:1,127.0.0.1:2/1", "database 0 alone"},
+      {"redis://127.0.0.1:1,127.0.0.1:2?cluster=off", "leave out cluster=off"},
+      {"redis://127.0.0.1:1:2", "no weight"},
+      {"redis://127.0.0.1?cluster=on", "cluster=on"},
       {"redis+unix://", "path is missing"},
       {"redis://localhost?protocol=meta", "unknown option \"protocol\""},
       {"rediss+unix:///s", "unknown scheme"}};

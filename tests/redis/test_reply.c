@@ -12,7 +12,7 @@ static weir_redis_parser *parser;
 
 static int make_parser(void **state) {
   (void)state;
-  parser = weir_redis_parser_create();
+  parser = weir_redis_parser_create(NULL);
   return parser == NULL;
 }
 
@@ -97,7 +97,7 @@ static void breaks_on_what_no_redis_sends(void **state) {
   for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
     const weir_redis_reply *reply;
     size_t taken = 0;
-    weir_redis_parser *own = weir_redis_parser_create();
+    weir_redis_parser *own = weir_redis_parser_create(NULL);
     weir_reading reading = weir_redis_parser_read(own, texts[i], strlen(texts[i]), &taken, &reply);
     if (reading != WEIR_READING_BROKEN) fail_msg("\"%s\": %d", texts[i], (int)reading);
     weir_redis_parser_destroy(own);
