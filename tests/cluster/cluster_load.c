@@ -1,0 +1,302 @@
+/* cluster_load [--seconds N] [--threads N] [--strict] MODE: load on a real cluster of three masters
+ * with a replica each, while something happens to it, and what must hold then.
+ *
+ *   --migrations  slots move endlessly: nothing is lost, nothing counted twice
+ *   --failover    replicas are asked to take over, one after the other: the same
+ *   --kill        a master is killed: its counters may forget what the replica had not got
+ *   --stop        a master is stopped for a while: the same
+ *   --takeover    a replica takes over without asking anybody: the same
+ *
+ * --strict asserts times as well, on a machine that has nothing else to do. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <weir/backend.h>
+
+#include "cluster/load.h"
+#include "fixture/cluster.h"
+
+enum { NODE_TIMEOUT_MS = 1000, MASTERS = 3, PATIENCE_MS = 60000, PROBES = 400 };
+
+typedef struct trial {
+  const char *mode;
+  int64_t seconds;
+  int threads;
+  bool strict;
+  cluster nodes;
+  load load;
+  int promotions[MASTERS]; /* of each shard, that may have lost something */
+  unsigned dead;           /* nodes that are not asked any more */
+  int faults;
+} trial;
+
+static trial self;
+
+__attribute__((format(printf, 1, 2))) static void fault(const char *format, ...) {
+  va_list words;
+  va_start(words, format);
+  fputs("FAULT: ", stdout);
+  vprintf(format, words);
+  putchar('\n');
+  va_end(words);
+  self.faults++;
+}
+
+/* --- what happens ------------------------------------------------------------------------------
+ */
+
+static atomic_bool moving;
+static long long moves;
+
+/* Each key's slot goes to the next master, and so on; some keys are caught between two steps. */
+static void *move_endlessly(void *context) {
+  (void)context;
+  for (size_t i = 0; atomic_load(&moving); i = (i + 1) % LOAD_KEYS, moves++) {
+    int slot = self.load.keys[i].slot;
+    size_t from = cluster_owner(&self.nodes, 0, slot);
+    size_t to = (from + 1) % MASTERS;
+    cluster_slot_open(&self.nodes, slot, from, to);
+    load_pause_us(1000);
+    while (cluster_slot_move(&self.nodes, slot, from, to, 1) > 0)
+      load_pause_us(1000);
+    cluster_slot_close(&self.nodes, slot, from, to, 0);
+  }
+  return NULL;
+}
+
+static void migrate_during(void (*work)(void)) {
+  pthread_t mover;
+  atomic_store(&moving, true);
+  if (pthread_create(&mover, NULL, move_endlessly, NULL) != 0) load_fail("no thread");
+  work();
+  atomic_store(&moving, false);
+  pthread_join(mover, NULL);
+}
+
+static void pass_time(void) {
+  load_pause_us(self.seconds * 1000000);
+}
+
+/* One call at a time, and how often it was turned away on its way: what a hop more costs. */
+static void probe_hops(void) {
+  long long redirected = 0;
+  long long hops = 0;
+  for (int i = 0; i < PROBES; i++) {
+    long long before = 0;
+    long long after = 0;
+    for (size_t node = 0; node < MASTERS; node++)
+      before += cluster_refused(&self.nodes, node, "incrby");
+    load_ask(&self.load, (size_t)i % LOAD_COUNTED);
+    for (size_t node = 0; node < MASTERS; node++)
+      after += cluster_refused(&self.nodes, node, "incrby");
+    redirected += after > before;
+    hops += after - before;
+  }
+  printf("%lld of %d decisions redirected, %lld hops\n", redirected, PROBES, hops);
+  if (redirected == 0) fault("no decision met a move");
+  if (hops * 100 > redirected * 105 + 100) fault("more than 1.05 hops for a redirected decision");
+}
+
+/* How long the keys of a shard are away, and what the others notice. */
+static void await_shard(size_t shard, int64_t since_us, int64_t most_us) {
+  int64_t took_us = load_await(&self.load, shard, since_us, PATIENCE_MS * INT64_C(1000));
+  if (took_us < 0)
+    load_fail("the keys of shard %zu do not come back: %s", shard, self.load.last.text);
+  printf("shard %zu decides again after %.0f ms\n", shard, (double)took_us / 1000);
+  if (self.strict && took_us > most_us) fault("which is more than %.0f ms", (double)most_us / 1000);
+}
+
+static void await_promotion(size_t node) {
+  if (!cluster_await_master(&self.nodes, node, PATIENCE_MS))
+    load_fail("node %zu is not promoted", node);
+}
+
+static const int64_t back_us = (NODE_TIMEOUT_MS + 2500) * INT64_C(1000);
+
+static void kill_one(void) {
+  int64_t since_us = weir_monotonic_us();
+  server_kill(self.nodes.nodes[0]);
+  self.dead |= 1;
+  self.promotions[0]++;
+  await_promotion(MASTERS);
+  await_shard(0, since_us, back_us);
+  pass_time();
+}
+
+static void stop_one(void) {
+  int64_t since_us = weir_monotonic_us();
+  server_stop(self.nodes.nodes[0]);
+  self.promotions[0]++;
+  await_promotion(MASTERS);
+  await_shard(0, since_us, back_us);
+  server_continue(self.nodes.nodes[0]);
+  pass_time();
+  cluster_await_ok(&self.nodes, 0);
+}
+
+/* To and fro, shard by shard. */
+static void fail_over(const char *how) {
+  int64_t end_us = weir_monotonic_us() + self.seconds * 1000000;
+  size_t present[MASTERS] = {0, 1, 2};
+  for (size_t i = 0; i < MASTERS || weir_monotonic_us() < end_us; i++) {
+    size_t shard = i % MASTERS;
+    size_t next = (present[shard] + MASTERS) % (2 * (size_t)MASTERS);
+    int64_t since_us = weir_monotonic_us();
+    if (!cluster_failover(&self.nodes, next, how, PATIENCE_MS))
+      load_fail("node %zu does not take over", next);
+    present[shard] = next;
+    if (how != NULL) self.promotions[shard]++;
+    await_shard(shard, since_us, back_us);
+    cluster_await_ok(&self.nodes, 0);
+  }
+}
+
+/* --- what must hold ----------------------------------------------------------------------------
+ */
+
+static long long in_store(const load_key *key) {
+  char pattern[64];
+  snprintf(pattern, sizeof pattern, "weir:*{%s}*", key->name);
+  return cluster_sum(&self.nodes, pattern, self.dead);
+}
+
+static void check_counted(load_key *key) {
+  long long value = in_store(key);
+  if (value > key->done + key->unknown)
+    fault("%s: %lld in the store, and no more than %lld + %lld were asked for", key->name, value,
+          key->done, key->unknown);
+  if (value < key->done && self.promotions[key->shard] == 0)
+    fault("%s: %lld in the store, and %lld were answered", key->name, value, key->done);
+}
+
+/* Each promotion may admit the limit once more. */
+static void check_few(load_key *key) {
+  long long most = LOAD_FEW * (1LL + self.promotions[key->shard]);
+  if (key->done > most) fault("%s: %lld admitted of %lld", key->name, key->done, most);
+  if (key->denied > 0 && key->done + key->unknown < LOAD_FEW)
+    fault("%s: denied with %lld admitted of %d", key->name, key->done, LOAD_FEW);
+}
+
+/* After what happened, every answered call is in the store, on every shard. */
+static void check_calm(void) {
+  long long before[LOAD_COUNTED];
+  long long done[LOAD_COUNTED];
+  for (size_t i = 0; i < LOAD_COUNTED; i++) {
+    before[i] = in_store(&self.load.keys[i]);
+    done[i] = self.load.keys[i].done + self.load.keys[i].unknown;
+  }
+  for (int round = 0; round < 10; round++)
+    for (size_t i = 0; i < LOAD_COUNTED; i++)
+      load_ask(&self.load, i);
+  for (size_t i = 0; i < LOAD_COUNTED; i++) {
+    load_key *key = &self.load.keys[i];
+    long long more = in_store(key) - before[i];
+    if (more != key->done + key->unknown - done[i] && key->unknown == 0)
+      fault("%s: %lld in the calm were answered, %lld are in the store", key->name,
+            key->done + key->unknown - done[i], more);
+  }
+}
+
+static void check(void) {
+  long long totals[4] = {0};
+  for (size_t i = 0; i < LOAD_KEYS; i++) {
+    load_key *key = &self.load.keys[i];
+    if (i < LOAD_COUNTED)
+      check_counted(key);
+    else
+      check_few(key);
+    totals[0] += key->done;
+    totals[1] += key->denied;
+    totals[2] += key->unknown;
+    totals[3] += key->no;
+  }
+  int64_t over_us = load_over_us(&self.load, 1);
+  printf(
+      "%s: %lld calls: %lld admitted, %lld denied, %lld unknown, %lld without a decision; "
+      "p99.9 %.1f ms over the deadline\n",
+      self.mode, (long long)self.load.calls, totals[0], totals[1], totals[2], totals[3],
+      (double)over_us / 1000);
+  for (size_t shard = 0; shard < MASTERS; shard++)
+    printf("shard %zu: longest time without a decision of a key %.0f ms\n", shard,
+           (double)load_gap_us(&self.load, shard) / 1000);
+  if (totals[0] == 0) fault("nothing was admitted: %s", self.load.last.text);
+  if (totals[3] > 0) printf("last: %s\n", self.load.last.text);
+  if (self.strict && over_us > 5000) fault("p99.9 is over the deadline by more than 5 ms");
+}
+
+/* --- the program -------------------------------------------------------------------------------
+ */
+
+static void set_up(void) {
+  char url[SERVER_URL_BYTES];
+  cluster_start(&self.nodes, &(cluster_options){.replicas = 1, .node_timeout_ms = NODE_TIMEOUT_MS},
+                false);
+  cluster_url(&self.nodes, NULL, url);
+  load_open(&self.load, url, self.threads);
+  for (size_t i = 0; i < LOAD_KEYS; i++) {
+    load_key *key = &self.load.keys[i];
+    key->slot = cluster_slot_of(&self.nodes, key->name);
+    key->shard = cluster_owner(&self.nodes, 0, key->slot);
+  }
+}
+
+static bool is_mode(const char *name) {
+  return strcmp(self.mode, name) == 0;
+}
+
+static void happen(void) {
+  if (is_mode("--migrations"))
+    migrate_during(pass_time);
+  else if (is_mode("--failover"))
+    fail_over(NULL);
+  else if (is_mode("--takeover"))
+    fail_over("TAKEOVER");
+  else if (is_mode("--kill"))
+    kill_one();
+  else if (is_mode("--stop"))
+    stop_one();
+}
+
+static void read_arguments(int count, char **arguments) {
+  static const char *const modes[] = {"--migrations", "--failover", "--takeover", "--kill",
+                                      "--stop"};
+  self = (trial){.seconds = 5, .threads = 4};
+  for (int i = 1; i < count; i++) {
+    if (strcmp(arguments[i], "--seconds") == 0 && i + 1 < count)
+      self.seconds = strtol(arguments[++i], NULL, 10);
+    else if (strcmp(arguments[i], "--threads") == 0 && i + 1 < count)
+      self.threads = (int)strtol(arguments[++i], NULL, 10);
+    else if (strcmp(arguments[i], "--strict") == 0)
+      self.strict = true;
+    else
+      for (size_t j = 0; j < sizeof modes / sizeof modes[0]; j++)
+        if (strcmp(arguments[i], modes[j]) == 0) self.mode = modes[j];
+  }
+  if (self.mode == NULL || self.seconds < 1 || self.threads < 1) {
+    fputs(
+        "usage: cluster_load [--seconds N] [--threads N] [--strict] --migrations | --failover | "
+        "--takeover | --kill | --stop\n",
+        stderr);
+    exit(2);
+  }
+}
+
+int main(int count, char **arguments) {
+  read_arguments(count, arguments);
+  set_up();
+  load_start(&self.load);
+  load_pause_us(500000);
+  load_mark(&self.load);
+  happen();
+  load_stop(&self.load);
+  check();
+  check_calm();
+  if (is_mode("--migrations")) {
+    printf("%lld slots moved\n", moves);
+    migrate_during(probe_hops);
+  }
+  load_close(&self.load);
+  cluster_stop(&self.nodes);
+  return self.faults > 0 ? 1 : 0;
+}
