@@ -76,7 +76,7 @@ static bool is_named(const weir_redis_step *steps, size_t count, const char *nam
 
 /* Long enough for every command and the longest pattern; a user's name is cut. */
 void weir_redis_acl(unsigned needs, const weir_redis_login *login, const char *user,
-                    const char *pattern, char acl[WEIR_ACL_BYTES]) {
+                    const char *pattern, bool cluster, char acl[WEIR_ACL_BYTES]) {
   weir_redis_step steps[WEIR_STEP_COUNT];
   size_t count = weir_redis_steps(needs, steps);
   bool own = user == NULL || strcmp(user, "default") == 0; /* who is for administrators */
@@ -89,4 +89,7 @@ void weir_redis_acl(unsigned needs, const weir_redis_login *login, const char *u
     const char *name = weir_redis_commands[steps[i]].name;
     if (!is_named(steps, i, name)) used = allow(acl, used, name);
   }
+  if (!cluster) return;
+  used = allow(acl, used, "asking");
+  allow(acl, used, "cluster|slots");
 }

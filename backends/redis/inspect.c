@@ -43,13 +43,51 @@ static void report_info(const weir_redis_questions *questions, const weir_inspec
   weir_wire_report(inspection, WEIR_FINDING_FACT, "server", "%s %s, up %s",
                    valkey ? "Valkey" : "Redis", valkey ? info->valkey : info->version,
                    weir_wire_age(info->uptime_s, age));
-  if (strcmp(info->role, "slave") == 0)
+  if (strcmp(info->role, "slave") == 0 && info->cluster <= 0)
     weir_wire_report(inspection, WEIR_FINDING_FAULT, "role",
                      "a replica: what is written to it is refused or lost; its primary is needed");
-  if (info->cluster > 0)
-    weir_wire_report(inspection, WEIR_FINDING_FAULT, "role",
-                     "a part of a cluster, which weir cannot use");
   report_memory(info, inspection);
+}
+
+static void report_rights_in_cluster(const weir_redis_questions *questions,
+                                     const weir_inspection *inspection) {
+  if (questions->lacks_asking)
+    weir_wire_report(inspection, WEIR_FINDING_FAULT, "access",
+                     "asking: refused, so that keys whose slot moves are refused meanwhile: let it "
+                     "with ACL SETUSER <user> +asking");
+  if (questions->lacks_map)
+    weir_wire_report(inspection, WEIR_FINDING_WARNING, "access",
+                     "cluster|slots: refused, so that owners are learnt slot by slot, each by a "
+                     "round trip more: let it with ACL SETUSER <user> +cluster|slots");
+}
+
+/* Of a node of a cluster. */
+static void report_cluster(const weir_redis_store *store, const weir_redis_questions *questions,
+                           const weir_inspection *inspection) {
+  unsigned node = (unsigned)inspection->server;
+  bool replica = strcmp(questions->info.role, "slave") == 0;
+  if (!weir_redis_nodes_follows(store->nodes)) {
+    weir_wire_report(inspection, WEIR_FINDING_FAULT, "cluster",
+                     "a node of a cluster, whose redirections cluster=off forbids to follow");
+    return;
+  }
+  if (!questions->lacks_map) weir_redis_map_read(store->nodes, node, inspection->timeout_us);
+  size_t slots = weir_redis_nodes_slots(store->nodes, node);
+  if (replica)
+    weir_wire_report(inspection, WEIR_FINDING_FACT, "cluster",
+                     "a replica, which takes over when its master fails");
+  else
+    weir_wire_report(inspection, WEIR_FINDING_FACT, "cluster",
+                     "a master, which owns %zu of %d slots", slots, WEIR_REDIS_SLOTS);
+  weir_wire_report(inspection, WEIR_FINDING_FACT, "fail-over",
+                   "a planned one costs nothing; one that is not may forget what the replica had "
+                   "not got: each counter there admits its limit once more, and so does a master "
+                   "cut off from the others for up to cluster-node-timeout");
+  if (weir_redis_nodes_seeds(store->nodes) == 1)
+    weir_wire_report(inspection, WEIR_FINDING_WARNING, "cluster",
+                     "the URL names one of its nodes: while that is away, nobody who starts finds "
+                     "the others; name several");
+  report_rights_in_cluster(questions, inspection);
 }
 
 static void report_clock(const weir_redis_questions *questions, const weir_inspection *inspection) {
@@ -85,18 +123,19 @@ static void report_access(const weir_redis_questions *questions, const weir_redi
                      inspection->needs & WEIR_NEED_DROP ? "is needed" : "these rules need");
 }
 
-static void report_acl(const weir_redis_login *login, const char *user,
-                       const weir_inspection *inspection) {
+static void report_acl(const weir_redis_store *store, const weir_inspection *inspection) {
+  const char *user = store->user[0] != '\0' ? store->user : NULL;
   char acl[WEIR_ACL_BYTES];
-  weir_redis_acl(asked_for(inspection), login, user, inspection->pattern, acl);
+  weir_redis_acl(asked_for(inspection), &store->login, user, inspection->pattern,
+                 weir_redis_nodes_is_cluster(store->nodes), acl);
   weir_wire_report(inspection, WEIR_FINDING_FACT, "ACL", "%s", acl);
 }
 
 static void report_answers(weir_wire *wire, const weir_redis_questions *questions,
-                           const weir_redis_login *login, const char *user,
-                           const weir_inspection *inspection) {
+                           const weir_redis_store *store, const weir_inspection *inspection) {
   if (questions->reported) {
     report_info(questions, inspection);
+    if (questions->info.cluster > 0) report_cluster(store, questions, inspection);
   } else if (questions->is_proxy) {
     weir_wire_report_proxy(inspection, questions->is_spread);
   } else {
@@ -108,24 +147,22 @@ static void report_answers(weir_wire *wire, const weir_redis_questions *question
   }
   weir_wire_report_any(wire, inspection, questions->is_proxy);
   report_clock(questions, inspection);
-  report_access(questions, login, user, inspection);
+  report_access(questions, &store->login, store->user[0] != '\0' ? store->user : NULL, inspection);
 }
 
 void weir_redis_inspect(weir_wire *wire, const weir_redis_store *store,
                         const weir_inspection *inspection) {
-  const weir_redis_login *login = &store->login;
-  const char *user = store->user[0] != '\0' ? store->user : NULL;
   weir_redis_questions questions;
   weir_message why = {""};
   if (inspection->answers) {
-    weir_redis_questions_init(&questions, login, asked_for(inspection), inspection->key);
+    weir_redis_questions_init(&questions, &store->login, asked_for(inspection), inspection->key);
     weir_wire_report_security(wire, inspection);
     if (weir_wire_exchange(wire, &questions.exchange, inspection->key, inspection->timeout_us,
                            &why))
-      report_answers(wire, &questions, login, user, inspection);
+      report_answers(wire, &questions, store, inspection);
     else
       weir_wire_report(inspection, WEIR_FINDING_FAULT, "questions",
                        "not all were answered in time: %s", why.text);
   }
-  report_acl(login, user, inspection);
+  report_acl(store, inspection);
 }

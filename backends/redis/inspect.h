@@ -23,10 +23,11 @@ size_t weir_redis_steps(unsigned needs, weir_redis_step steps[WEIR_STEP_COUNT]);
 size_t weir_redis_harmless(weir_redis_step step, const char *key,
                            char say[WEIR_WIRE_GREETING_MOST]);
 
-/* "ACL SETUSER ..." for a user who may do that and nothing else. */
+/* "ACL SETUSER ..." for a user who may do that and nothing else; of a cluster also what its nodes
+ * are asked. */
 enum { WEIR_ACL_BYTES = 512 };
 void weir_redis_acl(unsigned needs, const weir_redis_login *login, const char *user,
-                    const char *pattern, char acl[WEIR_ACL_BYTES]);
+                    const char *pattern, bool cluster, char acl[WEIR_ACL_BYTES]);
 
 /* --- questions.c -------------------------------------------------------------------------------
  */
@@ -54,8 +55,9 @@ typedef struct weir_redis_questions {
   size_t now; /* 0 and on: which question */
 
   bool is_proxy;
-  bool is_spread; /* keys of one home are on several servers */
-  bool reported;  /* INFO was answered */
+  bool lacks_asking, lacks_map; /* ASKING, CLUSTER SLOTS: refused by a node of a cluster */
+  bool is_spread;               /* keys of one home are on several servers */
+  bool reported;                /* INFO was answered */
   weir_message info_refused;
   weir_redis_info info;
   int64_t before_us, after_us; /* between which the server's clock was read */

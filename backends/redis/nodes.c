@@ -100,6 +100,10 @@ weir_wire *weir_redis_nodes_wire(weir_redis_nodes *nodes, unsigned number) {
   return wire;
 }
 
+bool weir_redis_nodes_follows(const weir_redis_nodes *nodes) {
+  return nodes->plan.follows;
+}
+
 bool weir_redis_nodes_is_cluster(const weir_redis_nodes *nodes) {
   return atomic_load_explicit(&nodes->cluster, memory_order_relaxed);
 }

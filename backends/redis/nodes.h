@@ -35,7 +35,8 @@ size_t weir_redis_nodes_count(const weir_redis_nodes *nodes);
  * own, and until that is back nothing is sent. NULL: no memory, or there is no such name. */
 weir_wire *weir_redis_nodes_wire(weir_redis_nodes *nodes, unsigned node);
 
-/* Whether the servers are known to be a cluster. */
+/* Whether redirections are followed, and whether the servers are known to be a cluster. */
+bool weir_redis_nodes_follows(const weir_redis_nodes *nodes);
 bool weir_redis_nodes_is_cluster(const weir_redis_nodes *nodes);
 
 /* Whom to ask for a slot: its owner, else any node. */

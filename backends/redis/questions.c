@@ -11,17 +11,23 @@
 #include "redis/inspect.h"
 #include "redis/refusal.h"
 
-/* The order of questions: INFO, TIME, a command each, then two for each pair of keys. */
-enum { INFO, TIME, COMMANDS, PAIRS = 8 };
+/* The order of questions: INFO, TIME, a command each, two for a node of a cluster, then two for
+ * each pair of keys. */
+enum { INFO, TIME, COMMANDS, CLUSTER_QUESTIONS = 2, PAIRS = 8 };
+
+static size_t first_of_cluster(const weir_redis_questions *questions) {
+  return COMMANDS + questions->step_count;
+}
 
 static size_t first_pair(const weir_redis_questions *questions) {
-  return COMMANDS + questions->step_count;
+  return first_of_cluster(questions) + CLUSTER_QUESTIONS;
 }
 
 /* Whether it makes sense to ask question `now`. */
 static bool applies(const weir_redis_questions *questions) {
   if (questions->now == TIME) return !questions->is_proxy && questions->info.time_us < 0;
-  return questions->now < first_pair(questions) || questions->is_proxy;
+  if (questions->now < first_of_cluster(questions)) return true;
+  return questions->now < first_pair(questions) ? questions->info.cluster > 0 : questions->is_proxy;
 }
 
 static void go_on(weir_redis_questions *questions) {
@@ -45,12 +51,21 @@ static size_t ask_pair(const weir_redis_questions *questions, char *say) {
                           length, questions->key, pair);
 }
 
+static size_t ask_cluster(const weir_redis_questions *questions, char *say) {
+  static const char *const texts[CLUSTER_QUESTIONS] = {"*1\r\n$6\r\nASKING\r\n",
+                                                       "*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n"};
+  const char *text = texts[questions->now - first_of_cluster(questions)];
+  memcpy(say, text, strlen(text));
+  return strlen(text);
+}
+
 static size_t ask(weir_exchange *exchange, char say[WEIR_WIRE_GREETING_MOST]) {
   static const char info[] = "*1\r\n$4\r\nINFO\r\n", time[] = "*1\r\n$4\r\nTIME\r\n";
   const weir_redis_questions *questions = (const weir_redis_questions *)exchange;
   size_t now = questions->now;
   if (now >= first_pair(questions) + 2 * PAIRS) return 0;
   if (now >= first_pair(questions)) return ask_pair(questions, say);
+  if (now >= first_of_cluster(questions)) return ask_cluster(questions, say);
   if (now >= COMMANDS)
     return weir_redis_harmless(questions->steps[now - COMMANDS], questions->key, say);
   memcpy(say, now == INFO ? info : time, strlen(info));
@@ -140,12 +155,24 @@ static weir_redis_denied *deny(weir_redis_questions *questions) {
   return denied;
 }
 
-/* The argument "x" is what it should complain of. */
+/* The argument "x" is what it should complain of. A node of a cluster may say instead that the key
+ * is another's: it would let this user. */
 static void hear_command(weir_redis_questions *questions, const redisReply *reply) {
   static const char wanted[] = "ERR value is not ";
+  weir_redirect redirect;
   if (reply->type != REDIS_REPLY_ERROR || strncmp(reply->str, wanted, strlen(wanted)) == 0) return;
+  if (weir_redirect_read(reply->str, (size_t)reply->len, &redirect)) return;
   weir_redis_denied *denied = deny(questions);
   if (denied != NULL) explain(denied->name, reply, &denied->why);
+}
+
+static void hear_cluster(weir_redis_questions *questions, const redisReply *reply) {
+  bool asking = questions->now == first_of_cluster(questions);
+  if (reply->type != REDIS_REPLY_ERROR) return;
+  if (asking)
+    questions->lacks_asking = true;
+  else
+    questions->lacks_map = true;
 }
 
 static void hear_pair(weir_redis_questions *questions, const redisReply *reply) {
@@ -156,6 +183,8 @@ static void hear_pair(weir_redis_questions *questions, const redisReply *reply) 
 static void hear_reply(weir_redis_questions *questions, const redisReply *reply) {
   if (questions->now >= first_pair(questions))
     hear_pair(questions, reply);
+  else if (questions->now >= first_of_cluster(questions))
+    hear_cluster(questions, reply);
   else if (questions->now >= COMMANDS)
     hear_command(questions, reply);
   else if (questions->now == TIME)
@@ -185,7 +214,7 @@ static bool hear(weir_exchange *exchange, const char *bytes, size_t length, size
 static void lose(weir_exchange *exchange) {
   weir_redis_questions *questions = (weir_redis_questions *)exchange;
   if (questions->now == INFO) questions->is_proxy = true;
-  if (questions->now >= COMMANDS && questions->now < first_pair(questions)) {
+  if (questions->now >= COMMANDS && questions->now < first_of_cluster(questions)) {
     weir_redis_denied *denied = deny(questions);
     if (denied != NULL)
       weir_message_set(&denied->why, "%s: the server hung up on it; a proxy may not know it",

@@ -201,7 +201,7 @@ static void report_idle(const weir_probe *all, const weir_probe *probes, size_t 
     weir_probe_report(
         all, WEIR_FINDING_WARNING, "servers",
         "%zu of %zu get no keys, or so few that none was found to try them with: their "
-        "weights are too small",
+        "weights are too small, or they are nodes of a cluster that own no slots",
         idle, count);
 }
 

@@ -115,6 +115,7 @@ static void keys_may_be_on_both_sides(void **state) {
     if (step < 2) assert_int_equal(cluster_slot_move(&nodes, slot, from, to, 1), 1);
     if (step == 2) cluster_slot_close(&nodes, slot, from, to, 0);
   }
+  cluster_await_agreement(&nodes, 0);
   /* New keys of a slot that moves, and what is not there. */
   cluster_slot_open(&nodes, slot, to, from);
   assert_done(execute(store, add_to("weir:{half}:3", 5), NULL), 5);
@@ -124,6 +125,7 @@ static void keys_may_be_on_both_sides(void **state) {
   while (cluster_slot_move(&nodes, slot, to, from, 9) > 0) {
   }
   cluster_slot_close(&nodes, slot, to, from, 0);
+  cluster_await_agreement(&nodes, 0);
   assert_done(execute(store, get_of("weir:{half}:3"), NULL), 5);
   weir_store_close(store);
 }
@@ -175,6 +177,7 @@ static void every_addition_counts_once_while_its_slot_moves(void **state) {
   for (int move = 0; move < MOVES; move++) {
     size_t from = cluster_owner(&nodes, 0, slot);
     cluster_slot_migrate(&nodes, slot, from, (from + 1) % nodes.masters);
+    cluster_await_agreement(&nodes, 0);
   }
   atomic_store(&over, true);
   for (int i = 0; i < THREADS; i++) {
@@ -246,6 +249,7 @@ static void a_user_with_fewer_rights_is_told(void **state) {
   while (cluster_slot_move(&nodes, slot, from, to, 9) > 0) {
   }
   cluster_slot_close(&nodes, slot, from, to, 0);
+  cluster_await_agreement(&nodes, 0);
   weir_store_close(store);
 }
 
