@@ -77,9 +77,8 @@ static int connection_of(const memcached_call *call) {
 static void run_round(memcached_call *call, const weir_order *order, unsigned dialects) {
   memcached_store *store = call->store;
   weir_wire_slot *slots[SERVERS_MOST];
-  const weir_wire_round round = {.connection = connection_of(call),
-                                 .dialects = dialects,
-                                 .deadline_us = call->deadline_us};
+  const weir_wire_round round = {
+      .connection = connection_of(call), .dialects = dialects, .deadline_us = call->deadline_us};
   memset(slots, 0, store->server_count * sizeof *slots);
   for (size_t i = 0; i < call->count; i++) {
     uint8_t attempt = order == NULL ? 0 : order->steps[i].attempt;

@@ -129,10 +129,14 @@ void page_print(FILE *out) {
   for (size_t i = 0; i < page_need_count; i++)
     print_need(out, &page_needs[i]);
   print_need(out, &page_everything);
-  fprintf(out,
-          "\n`+select` is needed besides where the URL names a database. A user who may do all "
-          "that, and "
-          "nothing else:\n\n"
-          "```\nACL SETUSER limiter reset on >PASSWORD ~weir:* resetchannels -@all %s\n```\n",
-          acl);
+  fprintf(
+      out,
+      "\n`+select` is needed besides where the URL names a database. A user who may do all "
+      "that, and "
+      "nothing else:\n\n"
+      "```\nACL SETUSER limiter reset on >PASSWORD ~weir:* resetchannels -@all %s\n```\n\n"
+      "On a cluster (cluster.md) add `+%s +cluster|slots`: the first stands before each command "
+      "to a node that is\nbeing given the key's slot, `CLUSTER SLOTS` asks who owns what. Neither "
+      "names a key.\n",
+      acl, weir_redis_commands[WEIR_STEP_ASKING].name);
 }
