@@ -9,7 +9,7 @@ enum { PROBE_US = 10000 };
 static bool copy_addresses(const weir_addresses *from, weir_addresses *to) {
   to->list = calloc(from->count + 1, sizeof *to->list);
   if (to->list == NULL) return false;
-  memcpy(to->list, from->list, from->count * sizeof *to->list);
+  if (from->count > 0) memcpy(to->list, from->list, from->count * sizeof *to->list);
   to->count = from->count;
   return true;
 }
