@@ -58,6 +58,7 @@ static void redis_inspect(void *handle, const weir_inspection *inspection) {
   const weir_redis_store *store = handle;
   weir_wire *wire = weir_redis_nodes_wire(store->nodes, (unsigned)inspection->server);
   if (wire != NULL) weir_redis_inspect(wire, store, inspection);
+  if (store->guide != NULL) weir_redis_sentinels_inspect(store->guide, inspection);
 }
 
 static void redis_read_server(void *handle, size_t server, weir_server_state *state) {
@@ -69,15 +70,16 @@ static void redis_read_server(void *handle, size_t server, weir_server_state *st
 static void redis_close(void *handle) {
   weir_redis_store *store = handle;
   weir_redis_nodes_destroy(store->nodes);
+  weir_guide_leave(store->guide);
   weir_tls_close(store->tls);
   weir_redis_seen_destroy(store->seen);
   weir_redis_seen_destroy(store->suspects);
   free(store);
 }
 
-/* "/3", or the option db=3 where the path is a socket's. */
+/* "/3", or the option db=3 where the path is a socket's, or a name that sentinels know. */
 static weir_status read_database(const weir_url *url, int64_t *database, weir_message *message) {
-  if (url->host_count == 0 || url->path == NULL) {
+  if (url->host_count == 0 || url->path == NULL || weir_redis_url_is_guided(url)) {
     return weir_url_integer(url, "db", 0, DATABASE_MOST, 0, database, message);
   }
   if (weir_url_find(url, "db") != NULL) {
@@ -132,6 +134,13 @@ static weir_status check_hosts(const weir_url *url, const weir_redis_login *logi
   return WEIR_BAD_URL;
 }
 
+/* One server, though sentinels may name another any time. */
+static weir_status open_guided(const weir_redis_store *store, const char *name,
+                               weir_message *message) {
+  const weir_wire_place place = {.host = name, .guide = store->guide, .tls = store->tls};
+  return weir_redis_nodes_seed(store->nodes, &place, message);
+}
+
 static weir_status open_hosts(const weir_url *url, weir_redis_store *store, weir_message *message) {
   weir_status status = WEIR_OK;
   if (url->host_count == 0) {
@@ -165,16 +174,29 @@ static weir_status open_nodes(const weir_url *url, int64_t timeout_us, weir_redi
   enum { AUTO, OFF };
   static const char *const choices[] = {[AUTO] = "auto", [OFF] = "off", NULL};
   weir_redis_nodes_plan plan = {.login = &store->login, .tls = store->tls};
+  const char *name = NULL;
   size_t choice = AUTO;
   weir_status status = weir_url_word(url, "cluster", choices, AUTO, &choice, message);
-  plan.follows = choice == AUTO;
+  plan.follows = choice == AUTO && !weir_redis_url_is_guided(url);
+  if (status == WEIR_OK) status = weir_redis_sentinels_open(url, &store->guide, &name, message);
   if (status == WEIR_OK) status = weir_wire_read_options(url, timeout_us, &plan.wire, message);
-  if (status == WEIR_OK) status = check_hosts(url, &store->login, plan.follows, message);
+  if (status == WEIR_OK && store->guide == NULL)
+    status = check_hosts(url, &store->login, plan.follows, message);
   if (status != WEIR_OK) return status;
   store->nodes = weir_redis_nodes_create(&plan);
   if (store->nodes == NULL) return WEIR_NO_MEMORY;
+  if (store->guide != NULL) return open_guided(store, name, message);
   status = open_hosts(url, store, message);
   return status == WEIR_OK ? read_first_map(store, message) : status;
+}
+
+/* Where only the sentinels speak TLS, its options are theirs. */
+static weir_status open_tls(const weir_url *url, weir_tls **tls, weir_message *message) {
+  const char *sentinels = weir_url_find(url, "sentinel-tls");
+  bool secure = strncmp(url->scheme, "rediss", 6) == 0;
+  *tls = NULL;
+  if (!secure && sentinels != NULL && strcmp(sentinels, "on") == 0) return WEIR_OK;
+  return weir_tls_open(url, secure, tls, message);
 }
 
 static weir_status redis_open(const weir_url *url, int64_t timeout_us, void **handle,
@@ -184,8 +206,7 @@ static weir_status redis_open(const weir_url *url, int64_t timeout_us, void **ha
   if (store == NULL) return WEIR_NO_MEMORY;
   weir_status status = write_login(url, &store->login, message);
   snprintf(store->user, sizeof store->user, "%s", url->user != NULL ? url->user : "");
-  bool secure = strcmp(url->scheme, "rediss") == 0;
-  if (status == WEIR_OK) status = weir_tls_open(url, secure, &store->tls, message);
+  if (status == WEIR_OK) status = open_tls(url, &store->tls, message);
   if (status == WEIR_OK) {
     store->seen = weir_redis_seen_create();
     store->suspects = weir_redis_seen_create();
@@ -200,12 +221,16 @@ static weir_status redis_open(const weir_url *url, int64_t timeout_us, void **ha
   return WEIR_OK;
 }
 
-static const weir_scheme schemes[] = {{"redis", WEIR_URL_HOSTS | WEIR_URL_PATH | WEIR_URL_USER},
-                                      {"redis+unix", WEIR_URL_PATH | WEIR_URL_USER},
-                                      {"rediss", WEIR_URL_HOSTS | WEIR_URL_PATH | WEIR_URL_USER},
-                                      {NULL, 0}};
+static const weir_scheme schemes[] = {
+    {"redis", WEIR_URL_HOSTS | WEIR_URL_PATH | WEIR_URL_USER},
+    {"redis+unix", WEIR_URL_PATH | WEIR_URL_USER},
+    {"rediss", WEIR_URL_HOSTS | WEIR_URL_PATH | WEIR_URL_USER},
+    {"redis+sentinel", WEIR_URL_HOSTS | WEIR_URL_PATH | WEIR_URL_USER},
+    {"rediss+sentinel", WEIR_URL_HOSTS | WEIR_URL_PATH | WEIR_URL_USER},
+    {NULL, 0}};
 
-static const char *const options[] = {"db", "cluster", WEIR_WIRE_OPTIONS, WEIR_TLS_OPTIONS, NULL};
+static const char *const options[] = {
+    "db", "cluster", WEIR_WIRE_OPTIONS, WEIR_TLS_OPTIONS, WEIR_SENTINEL_OPTIONS, NULL};
 
 extern const weir_backend weir_redis_backend;
 

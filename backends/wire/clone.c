@@ -21,9 +21,9 @@ weir_status weir_wire_clone(weir_wire *wire, const weir_wire_protocol *protocol,
   weir_wire *made = weir_wire_make(protocol, settings, wire->tls, &options);
   *clone = NULL;
   if (made == NULL) return WEIR_NO_MEMORY;
-  memcpy(made->host, wire->host, sizeof made->host);
   memcpy(made->name, wire->name, sizeof made->name);
   pthread_mutex_lock(&wire->lock);
+  made->asked = wire->asked;
   bool copied = copy_addresses(&wire->addresses, &made->addresses);
   made->address = wire->address;
   made->connections[0].why = wire->connections[0].why;

@@ -38,6 +38,7 @@ static void fail_attempt(weir_wire_connection *connection, bool refused) {
     return;
   }
   weir_wire_name_doubt(wire);
+  wire->lost_us = weir_monotonic_us();
   wire->tried = refused || wire->any_address ? wire->tried + 1 : wire->addresses.count;
 }
 
@@ -93,7 +94,7 @@ static void start_talking(weir_wire_connection *connection) {
   if (connection->wire->tls == NULL) return;
   connection->state = WEIR_WIRE_SECURING;
   connection->session =
-      weir_tls_session_start(connection->wire->tls, connection->wire->host, connection->fd);
+      weir_tls_session_start(connection->wire->tls, connection->wire->asked.host, connection->fd);
   if (connection->session != NULL) return;
   weir_message_set(&connection->why, "no memory for TLS");
   fail_attempt(connection, false);
@@ -252,7 +253,11 @@ void weir_wire_step_towards_ready(weir_wire_connection *connection, short revent
   while (connection->first != NULL && connection->state != WEIR_WIRE_READY) {
     if (connection->state == WEIR_WIRE_CLOSED) {
       weir_wire_name_follow(wire, now_us);
-      if (wire->tried < wire->addresses.count) {
+      if (weir_wire_name_is_stale(wire, now_us)) {
+        if (now_us < weir_wire_name_due_us(wire)) return;
+        connection->why = wire->unguided;
+        give_up(connection, now_us);
+      } else if (wire->tried < wire->addresses.count) {
         weir_wire_try_address(connection, now_us);
       } else {
         give_up(connection, now_us);

@@ -66,7 +66,10 @@ static void settle_line(weir_wire_connection *connection, int64_t now_us) {
 /* Closes a ready connection; its `why` says why. The second stands only beside the first. */
 static void lose(weir_wire_connection *connection, int64_t now_us) {
   connection->greeting.peer = WEIR_PEER_UNKNOWN;
-  if (!connection->leaving) weir_wire_name_doubt(connection->wire);
+  if (!connection->leaving) {
+    weir_wire_name_doubt(connection->wire);
+    connection->wire->lost_us = now_us;
+  }
   settle_line(connection, now_us);
   weir_wire_drop_socket(connection);
   if (!weir_wire_is_second(connection)) weir_wire_leave_second(connection->wire);
@@ -113,6 +116,7 @@ static void leave_demoted(weir_wire_connection *connection, int64_t now_us) {
   weir_message_set(&connection->why,
                    "closed, as the server refuses to write: another is the primary by now");
   weir_breaker_fail(&connection->wire->breaker, connection->why.text, now_us);
+  connection->wire->lost_us = now_us;
   connection->wire->address = (connection->wire->address + 1) % connection->wire->addresses.count;
 }
 
@@ -175,7 +179,9 @@ short weir_wire_events(const weir_wire_connection *connection) {
 
 int64_t weir_wire_alarm_us(const weir_wire_connection *connection) {
   if (connection->state == WEIR_WIRE_READY) return overdue_us(connection);
-  return connection->state == WEIR_WIRE_CLOSED ? INT64_MAX : connection->attempt_end_us;
+  if (connection->state != WEIR_WIRE_CLOSED) return connection->attempt_end_us;
+  int64_t due_us = weir_wire_name_due_us(connection->wire);
+  return due_us != 0 ? due_us : INT64_MAX;
 }
 
 int weir_wire_dialect(const weir_wire *wire) {

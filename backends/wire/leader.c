@@ -97,6 +97,14 @@ static short poll_socket(weir_wire_connection *connection, int64_t wait_us) {
   return (short)((ready > 0 ? socket.revents : 0) | (connection->unread ? POLLIN : 0));
 }
 
+/* Before there is a connection: whom a guide names decides where to. */
+static void await_guide(weir_wire *wire, int64_t until_us) {
+  weir_lookup *lookup = wire->lookup;
+  weir_wire_unlock(wire);
+  weir_lookup_await(lookup, until_us);
+  pthread_mutex_lock(&wire->lock);
+}
+
 /* Works the connection until the slot is done or the time is over.
  *
  * A receive that waits saves the poll before it, a tenth of a round trip. It ends by itself, but
@@ -120,6 +128,9 @@ static void lead(weir_wire_connection *connection, const weir_wire_slot *slot, i
       revents = POLLIN;
     } else if (connection->fd >= 0) {
       revents = poll_socket(connection, until_us - now_us);
+      now_us = weir_monotonic_us();
+    } else if (connection->wire->lookup != NULL) {
+      await_guide(connection->wire, until_us);
       now_us = weir_monotonic_us();
     }
   }

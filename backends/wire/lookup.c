@@ -1,5 +1,6 @@
 /* getaddrinfo cannot be given a deadline nor be called off, so it runs in a thread that is left to
- * itself when nobody wants its answer any more. */
+ * itself when nobody wants its answer any more. A guide is asked there too: it may take its time.
+ */
 #include "wire/lookup.h"
 
 #include <pthread.h>
@@ -15,24 +16,23 @@ struct weir_lookup {
   pthread_cond_t ended;
   atomic_bool done;
   atomic_int holders; /* the thread, and whoever began it: the last to let go frees */
-  int error;          /* of getaddrinfo, or EAI_MEMORY */
+  weir_guide *guide;  /* NULL: none; held */
+  bool in_doubt;      /* what the guide said before */
+  weir_lookup_result result;
+  weir_message why; /* unless FOUND */
+  weir_whereabouts asked;
   weir_addresses addresses;
-  char port[8];
-  char host[];
 };
 
 static const struct addrinfo any_stream = {
     .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
 
-static weir_lookup *lookup_new(const char *host, uint16_t port) {
-  size_t length = strlen(host);
+static weir_lookup *lookup_new(void) {
   pthread_condattr_t monotonic;
-  weir_lookup *made = calloc(1, sizeof *made + length + 1);
+  weir_lookup *made = calloc(1, sizeof *made);
   if (made == NULL) return NULL;
   atomic_init(&made->done, false);
   atomic_init(&made->holders, 2);
-  memcpy(made->host, host, length + 1);
-  snprintf(made->port, sizeof made->port, "%u", (unsigned)port);
   if (pthread_condattr_init(&monotonic) != 0) goto no_attributes;
   if (pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) != 0) goto no_condition;
   if (pthread_cond_init(&made->ended, &monotonic) != 0) goto no_condition;
@@ -53,21 +53,62 @@ static void lookup_free(weir_lookup *done) {
   pthread_mutex_destroy(&done->lock);
   pthread_cond_destroy(&done->ended);
   weir_addresses_free(&done->addresses);
+  weir_guide_leave(done->guide);
   free(done);
+}
+
+void weir_guide_leave(weir_guide *guide) {
+  if (guide != NULL && atomic_fetch_sub(&guide->holders, 1) == 1) guide->destroy(guide);
 }
 
 void weir_lookup_leave(weir_lookup *lookup) {
   if (lookup != NULL && atomic_fetch_sub(&lookup->holders, 1) == 1) lookup_free(lookup);
 }
 
-static void *look_up(void *context) {
-  weir_lookup *self = context;
+/* All else may be otherwise in a moment: EAI_AGAIN, and what a resolver out of order says. */
+static weir_lookup_result classify(int error) {
+  switch (error) {
+    case 0:
+      return WEIR_LOOKUP_FOUND;
+    case EAI_NONAME:
+    case EAI_NODATA:
+    case EAI_ADDRFAMILY:
+      return WEIR_LOOKUP_NO_SUCH_NAME;
+    case EAI_MEMORY:
+      return WEIR_LOOKUP_NO_MEMORY;
+    default:
+      return WEIR_LOOKUP_FAILED;
+  }
+}
+
+static weir_lookup_result resolve(const weir_whereabouts *asked, weir_addresses *addresses,
+                                  weir_message *why) {
+  char port[8];
   struct addrinfo *found = NULL;
-  self->error = getaddrinfo(self->host, self->port, &any_stream, &found);
-  if (self->error == 0) {
-    if (!weir_addresses_sort(found, &self->addresses)) self->error = EAI_MEMORY;
+  snprintf(port, sizeof port, "%u", (unsigned)asked->port);
+  int error = getaddrinfo(asked->host, port, &any_stream, &found);
+  if (error == 0) {
+    if (!weir_addresses_sort(found, addresses)) error = EAI_MEMORY;
     freeaddrinfo(found);
   }
+  if (error != 0)
+    weir_message_set(why, "host \"%s\" cannot be found: %s", asked->host, gai_strerror(error));
+  return classify(error);
+}
+
+/* That there is no such host says nothing for certain of what a guide knows by now. */
+static weir_lookup_result resolve_guided(weir_lookup *self) {
+  weir_lookup_result result =
+      self->guide->ask(self->guide, self->in_doubt, &self->asked, &self->why);
+  if (result != WEIR_LOOKUP_FOUND) return result;
+  result = resolve(&self->asked, &self->addresses, &self->why);
+  return result == WEIR_LOOKUP_NO_SUCH_NAME ? WEIR_LOOKUP_FAILED : result;
+}
+
+static void *look_up(void *context) {
+  weir_lookup *self = context;
+  self->result = self->guide != NULL ? resolve_guided(self)
+                                     : resolve(&self->asked, &self->addresses, &self->why);
   pthread_mutex_lock(&self->lock);
   atomic_store_explicit(&self->done, true, memory_order_release);
   pthread_cond_signal(&self->ended);
@@ -94,11 +135,26 @@ static bool start_thread(weir_lookup *made) {
   return started;
 }
 
-weir_lookup *weir_lookup_start(const char *host, uint16_t port) {
-  weir_lookup *made = lookup_new(host, port);
-  if (made == NULL || start_thread(made)) return made;
+static weir_lookup *run(weir_lookup *made) {
+  if (start_thread(made)) return made;
   lookup_free(made);
   return NULL;
+}
+
+weir_lookup *weir_lookup_start(const weir_whereabouts *asked) {
+  weir_lookup *made = lookup_new();
+  if (made == NULL) return NULL;
+  made->asked = *asked;
+  return run(made);
+}
+
+weir_lookup *weir_lookup_start_guided(weir_guide *guide, bool in_doubt) {
+  weir_lookup *made = lookup_new();
+  if (made == NULL) return NULL;
+  atomic_fetch_add(&guide->holders, 1);
+  made->guide = guide;
+  made->in_doubt = in_doubt;
+  return run(made);
 }
 
 bool weir_lookup_is_done(const weir_lookup *lookup) {
@@ -115,30 +171,13 @@ bool weir_lookup_await(weir_lookup *lookup, int64_t end_us) {
   return weir_lookup_is_done(lookup);
 }
 
-/* All else may be otherwise in a moment: EAI_AGAIN, and what a resolver out of order says. */
-static weir_lookup_result classify(int error) {
-  switch (error) {
-    case 0:
-      return WEIR_LOOKUP_FOUND;
-    case EAI_NONAME:
-    case EAI_NODATA:
-    case EAI_ADDRFAMILY:
-      return WEIR_LOOKUP_NO_SUCH_NAME;
-    case EAI_MEMORY:
-      return WEIR_LOOKUP_NO_MEMORY;
-    default:
-      return WEIR_LOOKUP_FAILED;
-  }
-}
-
-weir_lookup_result weir_lookup_take(weir_lookup *lookup, weir_addresses *addresses,
-                                    weir_message *why) {
-  weir_lookup_result result = classify(lookup->error);
+weir_lookup_result weir_lookup_take(weir_lookup *lookup, weir_whereabouts *asked,
+                                    weir_addresses *addresses, weir_message *why) {
+  weir_lookup_result result = lookup->result;
+  *asked = lookup->asked;
   *addresses = lookup->addresses;
   lookup->addresses = (weir_addresses){0};
-  if (result != WEIR_LOOKUP_FOUND)
-    weir_message_set(why, "host \"%s\" cannot be found: %s", lookup->host,
-                     gai_strerror(lookup->error));
+  if (result != WEIR_LOOKUP_FOUND) *why = lookup->why;
   weir_lookup_leave(lookup);
   return result;
 }

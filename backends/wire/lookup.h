@@ -6,15 +6,11 @@
 
 typedef struct weir_lookup weir_lookup;
 
-typedef enum weir_lookup_result {
-  WEIR_LOOKUP_FOUND,
-  WEIR_LOOKUP_NO_SUCH_NAME, /* for certain */
-  WEIR_LOOKUP_FAILED,       /* the resolver cannot say at present */
-  WEIR_LOOKUP_NO_MEMORY
-} weir_lookup_result;
-
 /* NULL: no memory, or no thread. */
-weir_lookup *weir_lookup_start(const char *host, uint16_t port);
+weir_lookup *weir_lookup_start(const weir_whereabouts *asked);
+
+/* The same of what a guide says, who is asked first. */
+weir_lookup *weir_lookup_start_guided(weir_guide *guide, bool in_doubt);
 
 /* Whether the answer is there; never waits. */
 bool weir_lookup_is_done(const weir_lookup *lookup);
@@ -22,10 +18,10 @@ bool weir_lookup_is_done(const weir_lookup *lookup);
 /* The same, and waits for it until `end_us`. */
 bool weir_lookup_await(weir_lookup *lookup, int64_t end_us);
 
-/* Takes the answer of one that is done, and frees it. *addresses is the caller's with FOUND; the
- * reason is told otherwise. */
-weir_lookup_result weir_lookup_take(weir_lookup *lookup, weir_addresses *addresses,
-                                    weir_message *why);
+/* Takes the answer of one that is done, and frees it. *addresses is the caller's with FOUND, and
+ * *asked says whose they are; the reason is told otherwise. */
+weir_lookup_result weir_lookup_take(weir_lookup *lookup, weir_whereabouts *asked,
+                                    weir_addresses *addresses, weir_message *why);
 
 /* Lets go of one that is done or not; waits for nothing, not in a child of its process either. NULL
  * is fine. */

@@ -4,43 +4,75 @@
 #include "wire/internal.h"
 #include "wire/lookup.h"
 
-/* How long an answer is good for, and the least time between two questions where a server is in
- * doubt: a name that has moved is followed within a second. */
-enum { RENEW_US = 30000000, RETRY_US = 500000 };
+/* How long an answer is good for, a guide's and a name's, and the least time between two questions
+ * where a server is in doubt: what has moved is followed within a second. */
+enum { RENEW_GUIDED_US = 1000000, RENEW_US = 30000000, RETRY_US = 500000 };
 
-static void name_begin(weir_wire *wire, int64_t now_us) {
-  wire->lookup = weir_lookup_start(wire->host, wire->port);
-  wire->looked_up_us = now_us;
-  wire->lookup_at_us = now_us + (wire->lookup != NULL ? RENEW_US : RETRY_US);
+/* How long those in line wait for a guide, within their own time. */
+enum { GUIDE_PATIENCE_US = 100000 };
+
+static int64_t renew_us(const weir_wire *wire) {
+  return wire->guide != NULL ? RENEW_GUIDED_US : RENEW_US;
 }
 
-/* Without an answer the known addresses stay. */
+static void name_begin(weir_wire *wire, int64_t now_us) {
+  wire->lookup = wire->guide != NULL ? weir_lookup_start_guided(wire->guide, wire->in_doubt)
+                                     : weir_lookup_start(&wire->asked);
+  wire->looked_up_us = now_us;
+  wire->lookup_at_us = now_us + (wire->lookup != NULL ? renew_us(wire) : RETRY_US);
+}
+
+/* Without an answer the known addresses stay. A guide is asked again soon after one that came too
+ * early to be used. */
 static weir_lookup_result name_take(weir_wire *wire, int64_t now_us, weir_message *why) {
   weir_addresses found;
-  weir_lookup_result result = weir_lookup_take(wire->lookup, &found, why);
+  weir_whereabouts asked;
+  weir_lookup_result result = weir_lookup_take(wire->lookup, &asked, &found, why);
   wire->lookup = NULL;
-  if (result == WEIR_LOOKUP_FOUND) weir_wire_adopt(wire, &found);
+  if (result == WEIR_LOOKUP_FOUND) {
+    if (weir_wire_name_is_stale(wire, now_us)) weir_breaker_hasten(&wire->breaker);
+    wire->answered_us = wire->looked_up_us;
+    wire->in_doubt = false;
+    wire->asked = asked;
+    weir_message_set(&wire->unguided, "who has its part is being asked for");
+    weir_wire_adopt(wire, &found);
+  }
+  if (result != WEIR_LOOKUP_FOUND) wire->unguided = *why;
   wire->looked_up_us = now_us;
-  wire->lookup_at_us = now_us + (wire->addresses.count > 0 ? RENEW_US : RETRY_US);
+  bool known = wire->addresses.count > 0 && !weir_wire_name_is_stale(wire, now_us);
+  wire->lookup_at_us = now_us + (known ? renew_us(wire) : RETRY_US);
   return result;
+}
+
+/* Begins the first look-up, and waits for it until options->lookup_end_us. */
+static weir_status name_open(weir_wire *wire, const weir_wire_options *options,
+                             weir_message *message) {
+  weir_message *why = &wire->connections[0].why;
+  name_begin(wire, weir_monotonic_us());
+  if (wire->lookup == NULL) return WEIR_NO_MEMORY;
+  if (!weir_lookup_await(wire->lookup, options->lookup_end_us)) return WEIR_OK;
+  weir_lookup_result result = name_take(wire, weir_monotonic_us(), why);
+  if (result == WEIR_LOOKUP_NO_MEMORY) return WEIR_NO_MEMORY;
+  if (result != WEIR_LOOKUP_NO_SUCH_NAME) return WEIR_OK;
+  weir_message_set(message, "%s", why->text);
+  return WEIR_BAD_URL;
 }
 
 weir_status weir_wire_name_open(weir_wire *wire, const weir_wire_place *place,
                                 const weir_wire_options *options, weir_message *message) {
+  weir_message *why = &wire->connections[0].why;
   if (place->path != NULL) return weir_addresses_of_path(place->path, &wire->addresses, message);
+  if (place->guide != NULL) {
+    atomic_fetch_add(&place->guide->holders, 1);
+    wire->guide = place->guide;
+    weir_message_set(why, "who has its part is being asked for");
+    wire->unguided = *why;
+    return name_open(wire, options, message);
+  }
   weir_status status = weir_lookup_digits(place->host, place->port, &wire->addresses);
   if (status != WEIR_BAD_URL) return status;
-  wire->port = place->port;
-  name_begin(wire, weir_monotonic_us());
-  if (wire->lookup == NULL) return WEIR_NO_MEMORY;
-  weir_message_set(&wire->connections[0].why, "host \"%s\": the name is not resolved yet",
-                   place->host);
-  if (!weir_lookup_await(wire->lookup, options->lookup_end_us)) return WEIR_OK;
-  weir_lookup_result result = name_take(wire, weir_monotonic_us(), &wire->connections[0].why);
-  if (result == WEIR_LOOKUP_NO_MEMORY) return WEIR_NO_MEMORY;
-  if (result != WEIR_LOOKUP_NO_SUCH_NAME) return WEIR_OK;
-  weir_message_set(message, "%s", wire->connections[0].why.text);
-  return WEIR_BAD_URL;
+  weir_message_set(why, "host \"%s\": the name is not resolved yet", place->host);
+  return name_open(wire, options, message);
 }
 
 void weir_wire_name_follow(weir_wire *wire, int64_t now_us) {
@@ -53,6 +85,16 @@ void weir_wire_name_follow(weir_wire *wire, int64_t now_us) {
 
 void weir_wire_name_doubt(weir_wire *wire) {
   int64_t soonest_us = wire->looked_up_us + RETRY_US;
+  wire->in_doubt = true;
   bool named = wire->lookup_at_us != INT64_MAX;
   if (named && wire->lookup_at_us > soonest_us) wire->lookup_at_us = soonest_us;
+}
+
+bool weir_wire_name_is_stale(const weir_wire *wire, int64_t now_us) {
+  return wire->guide != NULL &&
+         (wire->answered_us < wire->lost_us || now_us - wire->answered_us > RENEW_GUIDED_US);
+}
+
+int64_t weir_wire_name_due_us(const weir_wire *wire) {
+  return wire->guide != NULL && wire->lookup != NULL ? wire->looked_up_us + GUIDE_PATIENCE_US : 0;
 }

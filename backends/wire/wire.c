@@ -18,7 +18,12 @@ static void set_name(weir_wire *wire, const weir_wire_place *place) {
     snprintf(wire->name, sizeof wire->name, "%s", place->path);
     return;
   }
-  snprintf(wire->host, sizeof wire->host, "%s", place->host);
+  if (place->guide != NULL) {
+    snprintf(wire->name, sizeof wire->name, "%s", place->host);
+    return;
+  }
+  snprintf(wire->asked.host, sizeof wire->asked.host, "%s", place->host);
+  wire->asked.port = place->port;
   if (strchr(place->host, ':') != NULL) {
     snprintf(wire->name, sizeof wire->name, "[%s]:%u", place->host, (unsigned)place->port);
   } else {
@@ -142,6 +147,7 @@ void weir_wire_close(weir_wire *wire) {
   }
   if (!at_rest) return;
   weir_lookup_leave(wire->lookup);
+  weir_guide_leave(wire->guide);
   free_slots(wire->pool);
   pthread_cond_destroy(&wire->sent);
   pthread_mutex_destroy(&wire->lock);

@@ -53,6 +53,7 @@
 #ifndef WEIR_WIRE_H
 #define WEIR_WIRE_H
 
+#include <stdatomic.h>
 #include <weir/backend.h>
 
 #include "wire/tls.h"
@@ -141,9 +142,38 @@ typedef struct weir_wire_protocol {
 typedef struct weir_wire weir_wire;
 typedef struct weir_wire_slot weir_wire_slot;
 
-/* Where a server is: a host and a port, or the path of a unix socket. */
+/* A host as a name or in digits, and a port. */
+typedef struct weir_whereabouts {
+  char host[256];
+  uint16_t port;
+} weir_whereabouts;
+
+typedef enum weir_lookup_result {
+  WEIR_LOOKUP_FOUND,
+  WEIR_LOOKUP_NO_SUCH_NAME, /* for certain */
+  WEIR_LOOKUP_FAILED,       /* the resolver, or the guide, cannot say at present */
+  WEIR_LOOKUP_NO_MEMORY
+} weir_lookup_result;
+
+/* Who says where a server is at present: which host of several has the part of another. It is
+ * followed as a name is, and asked before each new connection besides. Asked in a thread of its
+ * own, which may outlive the wire: the last who holds it has it destroyed. */
+typedef struct weir_guide weir_guide;
+struct weir_guide {
+  /* `in_doubt`: what it said last led nowhere. One thread at a time. */
+  weir_lookup_result (*ask)(weir_guide *guide, bool in_doubt, weir_whereabouts *found,
+                            weir_message *why);
+  void (*destroy)(weir_guide *guide);
+  atomic_int holders;
+};
+
+/* NULL is fine. */
+void weir_guide_leave(weir_guide *guide);
+
+/* Where a server is: a host and a port, or the path of a unix socket; or who knows. */
 typedef struct weir_wire_place {
-  const char *host;
+  const char *host;  /* with a guide: for people, as its name */
+  weir_guide *guide; /* NULL: none */
   uint16_t port;
   const char *path;
   const weir_tls *tls; /* how to speak TLS there, to a host; NULL: not. Must outlive the wire */

@@ -1,0 +1,365 @@
+/* Asks sentinels, one after the other, who is the primary of a name: in a thread that no decision
+ * waits for. Each question has a connection and a time of its own, so one that is dead, silent or
+ * answers nonsense is passed by for the next. */
+#include "redis/sentinel.h"
+
+#include <hiredis/hiredis.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "redis/codec.h"
+
+enum {
+  SENTINEL_PORT = 26379,
+  SENTINELS_MOST = 64,
+  NAME_MOST = 128,
+  ASK_US = 500000,     /* for one sentinel: connecting, TLS and all */
+  LOOKUP_US = 60000000 /* for its name: a resolver ends by itself */
+};
+
+typedef struct sentinels {
+  weir_guide guide; /* first */
+  weir_redis_login login;
+  weir_tls *tls; /* NULL: plain */
+  size_t next;   /* whom to ask first; touched by who asks alone */
+  size_t count;
+  weir_whereabouts places[SENTINELS_MOST];
+  char primary[NAME_MOST + 1];
+  char shown[NAME_MOST + 16];
+} sentinels;
+
+/* --- one question ------------------------------------------------------------------------------
+ */
+
+/* What one sentinel says of the name. */
+typedef struct sentinel_answer {
+  bool known;
+  weir_whereabouts primary;
+  char flags[64]; /* the rest only where it was asked for all that it knows */
+  long long replicas, others, quorum, down_after_ms;
+} sentinel_answer;
+
+typedef struct sentinel_question {
+  weir_exchange exchange; /* first */
+  const char *name;
+  bool in_full;
+  bool asked;
+  bool understood;
+  sentinel_answer answer;
+  weir_message why; /* not understood */
+} sentinel_question;
+
+static size_t ask(weir_exchange *exchange, char say[WEIR_WIRE_GREETING_MOST]) {
+  sentinel_question *question = (sentinel_question *)exchange;
+  const char *command = question->in_full ? "MASTER" : "GET-MASTER-ADDR-BY-NAME";
+  if (question->asked) return 0;
+  question->asked = true;
+  return (size_t)snprintf(say, WEIR_WIRE_GREETING_MOST,
+                          "*3\r\n$8\r\nSENTINEL\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n", strlen(command),
+                          command, strlen(question->name), question->name);
+}
+
+static bool read_place(const char *host, const char *port, weir_whereabouts *place) {
+  char *end;
+  long number = strtol(port, &end, 10);
+  size_t length = strlen(host);
+  if (length == 0 || length >= sizeof place->host || number < 1 || number > UINT16_MAX ||
+      *end != '\0')
+    return false;
+  memcpy(place->host, host, length + 1);
+  place->port = (uint16_t)number;
+  return true;
+}
+
+static bool is_text(const redisReply *reply, size_t elements) {
+  if (reply->type != REDIS_REPLY_ARRAY || reply->elements < elements) return false;
+  for (size_t i = 0; i < reply->elements; i++)
+    if (reply->element[i]->type != REDIS_REPLY_STRING) return false;
+  return true;
+}
+
+/* Names and values by turns. */
+static const char *field(const redisReply *reply, const char *name) {
+  for (size_t i = 0; i + 1 < reply->elements; i += 2)
+    if (strcmp(reply->element[i]->str, name) == 0) return reply->element[i + 1]->str;
+  return "";
+}
+
+static bool read_in_full(const redisReply *reply, sentinel_answer *answer) {
+  if (!is_text(reply, 2)) return false;
+  snprintf(answer->flags, sizeof answer->flags, "%s", field(reply, "flags"));
+  answer->replicas = strtoll(field(reply, "num-slaves"), NULL, 10);
+  answer->others = strtoll(field(reply, "num-other-sentinels"), NULL, 10);
+  answer->quorum = strtoll(field(reply, "quorum"), NULL, 10);
+  answer->down_after_ms = strtoll(field(reply, "down-after-milliseconds"), NULL, 10);
+  answer->known = read_place(field(reply, "ip"), field(reply, "port"), &answer->primary);
+  return answer->known;
+}
+
+static bool read_short(const redisReply *reply, sentinel_answer *answer) {
+  answer->known = is_text(reply, 2) &&
+                  read_place(reply->element[0]->str, reply->element[1]->str, &answer->primary);
+  return answer->known;
+}
+
+static void hear_reply(sentinel_question *question, const redisReply *reply) {
+  static const char unknown[] = "ERR No such master";
+  bool error = reply->type == REDIS_REPLY_ERROR;
+  question->understood = reply->type == REDIS_REPLY_NIL ||
+                         (error && strncmp(reply->str, unknown, strlen(unknown)) == 0);
+  if (question->understood) return;
+  if (error) {
+    weir_message_set(&question->why, "it answers \"%s\"", reply->str);
+    return;
+  }
+  question->understood = question->in_full ? read_in_full(reply, &question->answer)
+                                           : read_short(reply, &question->answer);
+  if (!question->understood) weir_message_set(&question->why, "it does not answer as sentinels do");
+}
+
+static bool hear(weir_exchange *exchange, const char *bytes, size_t length, size_t *taken) {
+  sentinel_question *question = (sentinel_question *)exchange;
+  redisReader *reader = redisReaderCreate();
+  void *reply = NULL;
+  if (reader == NULL) return false;
+  bool sound = redisReaderFeed(reader, bytes, length) == REDIS_OK &&
+               redisReaderGetReply(reader, &reply) == REDIS_OK;
+  if (reply != NULL) {
+    hear_reply(question, reply);
+    freeReplyObject(reply);
+  }
+  redisReaderFree(reader);
+  if (!sound) weir_message_set(&question->why, "it does not speak as Redis does");
+  if (reply == NULL && sound) return false;
+  *taken = length;
+  return true;
+}
+
+static void lose(weir_exchange *exchange) {
+  sentinel_question *question = (sentinel_question *)exchange;
+  weir_message_set(&question->why, "it hung up instead of answering");
+}
+
+/* Whether one of them gives an answer, which may be that it does not know the name. */
+static bool ask_one(const sentinels *self, size_t which, sentinel_question *question,
+                    bool in_full) {
+  static const weir_wire_options plain = {
+      .timeout_us = ASK_US, .connect_us = ASK_US, .probe_us = ASK_US};
+  weir_wire_options options = plain;
+  const weir_wire_place place = {
+      .host = self->places[which].host, .port = self->places[which].port, .tls = self->tls};
+  weir_wire *wire;
+  weir_message why = {""};
+  *question = (sentinel_question){.exchange = {.protocol = &weir_redis_protocol,
+                                               .settings = &self->login,
+                                               .ask = ask,
+                                               .hear = hear,
+                                               .lose = lose},
+                                  .name = self->primary,
+                                  .in_full = in_full};
+  options.lookup_end_us = weir_monotonic_us() + LOOKUP_US;
+  weir_status status =
+      weir_wire_open(&place, &weir_redis_protocol, &self->login, &options, &wire, &why);
+  if (status == WEIR_OK) {
+    weir_wire_exchange(wire, &question->exchange, "weir", ASK_US, &why);
+    weir_wire_close(wire);
+  }
+  if (question->understood) return true;
+  if (status == WEIR_NO_MEMORY) weir_message_set(&why, "no memory");
+  if (question->why.text[0] == '\0') question->why = why;
+  weir_message_prefix(&question->why, "sentinel %s:%u: ", place.host, (unsigned)place.port);
+  return false;
+}
+
+/* --- the guide ---------------------------------------------------------------------------------
+ */
+
+/* One that does not know the name may be new, or another's: the others may know it. The first
+ * fault is told. */
+static weir_lookup_result ask_all(weir_guide *guide, bool in_doubt, weir_whereabouts *found,
+                                  weir_message *why) {
+  sentinels *self = (sentinels *)guide;
+  bool denied = false;
+  size_t first = in_doubt ? (self->next + 1) % self->count : self->next;
+  why->text[0] = '\0';
+  for (size_t i = 0; i < self->count; i++) {
+    sentinel_question question;
+    size_t which = (first + i) % self->count;
+    bool answered = ask_one(self, which, &question, false);
+    if (answered && question.answer.known) {
+      self->next = which;
+      *found = question.answer.primary;
+      return WEIR_LOOKUP_FOUND;
+    }
+    denied |= answered;
+    if (!answered && why->text[0] == '\0') *why = question.why;
+  }
+  self->next = first;
+  if (!denied) return WEIR_LOOKUP_FAILED;
+  weir_message_set(why, "no sentinel knows a primary of the name \"%s\"", self->primary);
+  return WEIR_LOOKUP_NO_SUCH_NAME;
+}
+
+static void destroy(weir_guide *guide) {
+  sentinels *self = (sentinels *)guide;
+  weir_tls_close(self->tls);
+  free(self);
+}
+
+/* --- the URL -----------------------------------------------------------------------------------
+ */
+
+bool weir_redis_url_is_guided(const weir_url *url) {
+  return strstr(url->scheme, "+sentinel") != NULL;
+}
+
+static weir_status refuse_options(const weir_url *url, weir_message *message) {
+  static const char *const names[] = {WEIR_SENTINEL_OPTIONS, NULL};
+  for (size_t i = 0; names[i] != NULL; i++) {
+    if (weir_url_find(url, names[i]) == NULL) continue;
+    weir_message_set(message, "%s is an option of redis+sentinel:// and rediss+sentinel://",
+                     names[i]);
+    return WEIR_BAD_URL;
+  }
+  return WEIR_OK;
+}
+
+/* Not quoted: it may be the end of a password whose URL lacks its '@'. */
+static weir_status read_name(const weir_url *url, sentinels *self, weir_message *message) {
+  static const char accepted[] =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_";
+  const char *name = url->path != NULL ? url->path + 1 : "";
+  size_t length = strlen(name);
+  if (length == 0 || length > NAME_MOST || strspn(name, accepted) != length) {
+    weir_message_set(message,
+                     "the path is not the name under which sentinels know the primary: accepted "
+                     "are 1 to %d of A-Z a-z 0-9 . - _",
+                     NAME_MOST);
+    return WEIR_BAD_URL;
+  }
+  memcpy(self->primary, name, length + 1);
+  snprintf(self->shown, sizeof self->shown, "primary %s", name);
+  return WEIR_OK;
+}
+
+static weir_status read_places(const weir_url *url, sentinels *self, weir_message *message) {
+  if (url->host_count > SENTINELS_MOST) {
+    weir_message_set(message, "%zu sentinels: accepted are %d at most", url->host_count,
+                     SENTINELS_MOST);
+    return WEIR_BAD_URL;
+  }
+  for (; self->count < url->host_count; self->count++) {
+    const weir_url_host *host = &url->hosts[self->count];
+    weir_whereabouts *place = &self->places[self->count];
+    if (host->weight != 1) {
+      weir_message_set(message, "%s takes no weight after the port", url->scheme);
+      return WEIR_BAD_URL;
+    }
+    snprintf(place->host, sizeof place->host, "%s", host->name);
+    place->port = host->port == 0 ? SENTINEL_PORT : host->port;
+  }
+  return WEIR_OK;
+}
+
+static weir_status read_login(const weir_url *url, sentinels *self, weir_message *message) {
+  const char *user = weir_url_find(url, "sentinel-user");
+  const char *password = weir_url_find(url, "sentinel-password");
+  if (user != NULL && password == NULL) {
+    weir_message_set(message, "sentinel-user without sentinel-password: a user needs both");
+    return WEIR_BAD_URL;
+  }
+  if (weir_redis_login_write(&self->login, user, password, 0)) return WEIR_OK;
+  weir_message_set(message, "sentinel-user and sentinel-password are longer than %d bytes together",
+                   WEIR_WIRE_GREETING_MOST - 100);
+  return WEIR_BAD_URL;
+}
+
+/* As the data servers unless the URL says otherwise. */
+static weir_status read_tls(const weir_url *url, sentinels *self, weir_message *message) {
+  static const char *const words[] = {"off", "on", NULL};
+  bool secure = strncmp(url->scheme, "rediss", 6) == 0;
+  size_t word;
+  weir_status status = weir_url_word(url, "sentinel-tls", words, secure, &word, message);
+  if (status == WEIR_OK && word == 1) status = weir_tls_open(url, true, &self->tls, message);
+  return status;
+}
+
+weir_status weir_redis_sentinels_open(const weir_url *url, weir_guide **guide, const char **name,
+                                      weir_message *message) {
+  *guide = NULL;
+  if (!weir_redis_url_is_guided(url)) return refuse_options(url, message);
+  sentinels *made = calloc(1, sizeof *made);
+  if (made == NULL) return WEIR_NO_MEMORY;
+  made->guide.ask = ask_all;
+  made->guide.destroy = destroy;
+  atomic_init(&made->guide.holders, 1);
+  weir_status status = read_name(url, made, message);
+  if (status == WEIR_OK) status = read_places(url, made, message);
+  if (status == WEIR_OK) status = read_login(url, made, message);
+  if (status == WEIR_OK) status = read_tls(url, made, message);
+  if (status != WEIR_OK) {
+    destroy(&made->guide);
+    return status;
+  }
+  *guide = &made->guide;
+  *name = made->shown;
+  return WEIR_OK;
+}
+
+/* --- what they say to whoever inspects ---------------------------------------------------------
+ */
+
+static void report_cost(const sentinel_answer *answer, const weir_inspection *inspection) {
+  weir_wire_report(
+      inspection, WEIR_FINDING_FACT, "fail-over",
+      "%lld of %lld sentinels must find the primary silent, for %lld ms; until another "
+      "is primary its keys are decided by the policy. Each counter that the other had "
+      "not received yet admits its limit once more",
+      answer->quorum, answer->others + 1, answer->down_after_ms);
+  if (answer->replicas > 0) return;
+  weir_wire_report(inspection, WEIR_FINDING_WARNING, "fail-over",
+                   "the primary has no replica, so that nobody can take its part");
+}
+
+static void report_one(const sentinels *self, size_t which, const sentinel_question *question,
+                       const weir_inspection *inspection) {
+  const weir_whereabouts *place = &self->places[which];
+  const sentinel_answer *answer = &question->answer;
+  bool doubted = strstr(answer->flags, "down") != NULL;
+  if (!answer->known)
+    weir_wire_report(inspection, WEIR_FINDING_WARNING, "sentinel",
+                     "%s:%u knows no primary of the name %s", place->host, (unsigned)place->port,
+                     self->primary);
+  else
+    weir_wire_report(inspection, doubted ? WEIR_FINDING_WARNING : WEIR_FINDING_FACT, "sentinel",
+                     "%s:%u says that %s is %s:%u%s", place->host, (unsigned)place->port,
+                     self->primary, answer->primary.host, (unsigned)answer->primary.port,
+                     doubted ? ", and finds it down" : "");
+}
+
+/* Where they differ a fail-over is under way, or one of them was cut off from the others. */
+void weir_redis_sentinels_inspect(weir_guide *guide, const weir_inspection *inspection) {
+  const sentinels *self = (const sentinels *)guide;
+  sentinel_answer first = {.known = false};
+  bool differ = false;
+  for (size_t i = 0; i < self->count; i++) {
+    sentinel_question question;
+    if (!ask_one(self, i, &question, true)) {
+      weir_wire_report(inspection, WEIR_FINDING_WARNING, "sentinel", "%s", question.why.text);
+      continue;
+    }
+    report_one(self, i, &question, inspection);
+    if (!question.answer.known) continue;
+    differ |= first.known && (question.answer.primary.port != first.primary.port ||
+                              strcmp(question.answer.primary.host, first.primary.host) != 0);
+    if (!first.known) first = question.answer;
+  }
+  if (differ)
+    weir_wire_report(
+        inspection, WEIR_FINDING_FAULT, "sentinel",
+        "they do not agree who is the primary: processes that ask different ones count "
+        "apart, so that each limit is admitted once for each");
+  if (first.known) report_cost(&first, inspection);
+}

@@ -1,0 +1,20 @@
+/* Sentinels: who says which of several Redis servers is the primary at present. */
+#ifndef WEIR_REDIS_SENTINEL_H
+#define WEIR_REDIS_SENTINEL_H
+
+#include "wire/exchange.h"
+
+/* The URL's options of sentinels, which the backend lists as its own. */
+#define WEIR_SENTINEL_OPTIONS "sentinel-user", "sentinel-password", "sentinel-tls"
+
+bool weir_redis_url_is_guided(const weir_url *url);
+
+/* Of a URL with such a scheme, whose hosts they are; else *guide is NULL, and their options an
+ * error. *name is the primary's, for people; it lives as long as the guide. */
+weir_status weir_redis_sentinels_open(const weir_url *url, weir_guide **guide, const char **name,
+                                      weir_message *message);
+
+/* Asks every one of them, and reports. */
+void weir_redis_sentinels_inspect(weir_guide *guide, const weir_inspection *inspection);
+
+#endif

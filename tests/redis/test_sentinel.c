@@ -1,0 +1,209 @@
+/* A primary that sentinels name is followed wherever it goes. */
+#include <stdio.h>
+
+#include "fixture/sentinel.h"
+#include "redis/plain.h"
+
+#define KEY "weir:{k}:1"
+#define LONG_US (INT64_C(3600) * 1000000)
+enum { TIMEOUT_MS = 50 };
+
+typedef struct tally {
+  long long done, unknown, others;
+  weir_message last; /* of what was not done */
+} tally;
+
+static void pause_ms(long ms) {
+  nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
+
+static weir_store *open_store(const char *url) {
+  weir_store *store = NULL;
+  weir_message message = {""};
+  if (weir_store_open(url, &store, &message) != WEIR_OK) fail_msg("%s: %s", url, message.text);
+  return store;
+}
+
+static weir_outcome add(weir_store *store, tally *sum) {
+  weir_operation operation = add_to(KEY, 1);
+  weir_message message = {""};
+  operation.ttl_us = LONG_US;
+  weir_store_exec(store, &operation, 1, deadline_in_ms(TIMEOUT_MS), &message);
+  sum->done += operation.outcome == WEIR_DONE;
+  sum->unknown += operation.outcome == WEIR_UNKNOWN;
+  sum->others += operation.outcome != WEIR_DONE && operation.outcome != WEIR_UNKNOWN;
+  if (operation.outcome != WEIR_DONE) sum->last = message;
+  return operation.outcome;
+}
+
+static void add_many(weir_store *store, tally *sum, int count) {
+  for (int i = 0; i < count; i++)
+    add(store, sum);
+}
+
+/* How long it takes until one is done. */
+static int64_t await_done(weir_store *store, tally *sum) {
+  int64_t start_us = weir_monotonic_us();
+  while (add(store, sum) != WEIR_DONE) {
+    if (weir_monotonic_us() > start_us + PATIENCE_MS * INT64_C(1000))
+      fail_msg("%s", sum->last.text);
+    pause_ms(1);
+  }
+  return weir_monotonic_us() - start_us;
+}
+
+/* Adds until every sentinel names that one, and it is written to. */
+static void add_until_followed(const sentinel_group *group, weir_store *store, tally *sum,
+                               size_t wanted) {
+  int64_t end_us = weir_monotonic_us() + PATIENCE_MS * INT64_C(1000);
+  while (sentinel_primary(group, 0) != wanted) {
+    add(store, sum);
+    assert_true(weir_monotonic_us() < end_us);
+  }
+  assert_true(sentinel_await_primary(group, wanted, PATIENCE_MS));
+  int64_t took_us = await_done(store, sum);
+  printf("  done again %.1f ms after all sentinels name it\n", (double)took_us / 1000);
+}
+
+/* What was added from here on is where the primary is, to the last one. */
+static void nothing_is_lost_now(const sentinel_group *group, weir_store *store, size_t primary) {
+  tally sum = {0};
+  long long before = sentinel_read(group, primary, KEY);
+  add_many(store, &sum, 200);
+  long long after = sentinel_read(group, primary, KEY);
+  if (sum.done < 1) fail_msg("%s", sum.last.text);
+  assert_in_range(after - before, sum.done, sum.done + sum.unknown);
+}
+
+static void an_ordered_failover_is_followed(void **state) {
+  (void)state;
+  sentinel_group group = {.sentinel_password = NULL};
+  tally sum = {0};
+  char url[SERVER_URL_BYTES];
+  sentinel_start(&group, &(sentinel_options){.down_after_ms = 0});
+  sentinel_url(&group, NULL, NULL, url);
+  weir_store *store = open_store(url);
+  await_done(store, &sum);
+  add_many(store, &sum, 200);
+  sentinel_await_replica(&group, 0);
+  long long kept = sum.done;
+  sentinel_order_failover(&group);
+  add_until_followed(&group, store, &sum, 1);
+  assert_in_range(sentinel_read(&group, 1, KEY), kept, sum.done + sum.unknown);
+  nothing_is_lost_now(&group, store, 1);
+  weir_store_close(store);
+  sentinel_stop(&group);
+}
+
+/* It is back at its old address, empty, and a primary for all that it knows: until sentinels tell
+ * it otherwise. Nobody may count there. */
+static void who_was_the_primary_is_not_asked_again(void **state) {
+  (void)state;
+  sentinel_group group = {.sentinel_password = NULL};
+  tally sum = {0};
+  char url[SERVER_URL_BYTES];
+  sentinel_start(&group, &(sentinel_options){.data_password = "s3cret"});
+  sentinel_url(&group, ":s3cret", NULL, url);
+  weir_store *store = open_store(url);
+  await_done(store, &sum);
+  add_many(store, &sum, 200);
+  sentinel_await_replica(&group, 0);
+  long long kept = sum.done;
+  server_kill(group.data[0]);
+  add_until_followed(&group, store, &sum, 1);
+  assert_in_range(sentinel_read(&group, 1, KEY), kept, sum.done + sum.unknown);
+  server_restart(group.data[0]);
+  nothing_is_lost_now(&group, store, 1);
+  sentinel_await_replica(&group, 1);
+  nothing_is_lost_now(&group, store, 1);
+  sentinel_await_replica(&group, 1);
+  sentinel_order_failover(&group); /* and back */
+  add_until_followed(&group, store, &sum, 0);
+  nothing_is_lost_now(&group, store, 0);
+  weir_store_close(store);
+  sentinel_stop(&group);
+}
+
+/* Of five that a URL names, one is well. */
+static void any_sentinel_will_do(void **state) {
+  (void)state;
+  sentinel_group group = {.sentinel_password = NULL};
+  tally sum = {0};
+  char url[SERVER_URL_BYTES];
+  sentinel_start(&group, &(sentinel_options){.down_after_ms = 60000});
+  struct server *garbage = server_start_memcached(SERVER_IPV4, NULL);
+  server_kill(group.sentinels[0]);
+  server_stop(group.sentinels[1]);
+  snprintf(url, sizeof url,
+           "redis+sentinel://127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u/%s",
+           server_port(group.sentinels[0]), server_port(garbage), server_port(group.data[0]),
+           server_port(group.sentinels[1]), server_port(group.sentinels[2]), SENTINEL_NAME);
+  weir_store *store = open_store(url);
+  await_done(store, &sum);
+  nothing_is_lost_now(&group, store, 0);
+  weir_store_close(store);
+  server_continue(group.sentinels[1]);
+  sentinel_stop(&group);
+  server_kill(garbage);
+}
+
+static void expect_fault(const char *url, const char *text) {
+  weir_store *store = NULL;
+  weir_message message = {""};
+  assert_int_equal(weir_store_open(url, &store, &message), WEIR_BAD_URL);
+  if (strstr(message.text, text) == NULL) fail_msg("%s: %s", url, message.text);
+}
+
+static void what_is_wrong_is_told(void **state) {
+  (void)state;
+  sentinel_group group = {.sentinel_password = "pr1vate"};
+  tally sum = {0};
+  char url[SERVER_URL_BYTES];
+  sentinel_start(&group, &(sentinel_options){.sentinel_lines = "requirepass pr1vate\n"
+                                                               "sentinel sentinel-pass pr1vate\n"});
+  snprintf(url, sizeof url, "redis+sentinel://127.0.0.1:%u/other?sentinel-password=pr1vate",
+           server_port(group.sentinels[0]));
+  expect_fault(url, "no sentinel knows a primary of the name \"other\"");
+  sentinel_url(&group, NULL, "sentinel-password=pr1vate", url);
+  weir_store *store = open_store(url);
+  await_done(store, &sum);
+  weir_store_close(store);
+  sentinel_url(&group, NULL, "sentinel-password=wr0ng", url);
+  store = open_store(url);
+  assert_int_equal(add(store, &sum), WEIR_NOT_SENT);
+  if (strstr(sum.last.text, "sentinel 127.0.0.1:") == NULL ||
+      strstr(sum.last.text, "does not accept this") == NULL)
+    fail_msg("%s", sum.last.text);
+  weir_store_close(store);
+  sentinel_stop(&group);
+}
+
+static void urls_are_read_with_care(void **state) {
+  (void)state;
+  static const char *const urls[][2] = {
+      {"redis+sentinel://s1", "path"},
+      {"redis+sentinel://s1/", "is not the name under which sentinels know the primary"},
+      {"redis+sentinel://s1/a%20b", "is not the name under which sentinels know the primary"},
+      {"redis+sentinel:///shop", "host"},
+      {"redis+sentinel://s1:26379:2/shop", "takes no weight"},
+      {"redis+sentinel://s1/shop?sentinel-user=u", "sentinel-user without sentinel-password"},
+      {"redis+sentinel://s1/shop?sentinel-tls=perhaps", "sentinel-tls"},
+      {"redis+sentinel://s1/shop?tls-ca=/x", "tls-ca is an option of"},
+      {"redis+sentinel://s1/shop?db=x", "db"},
+      {"redis://s1?sentinel-user=u", "sentinel-user is an option of redis+sentinel://"},
+      {"rediss+sentinel://s1/shop?tls-ca=/none", "tls-ca=/none"},
+  };
+  for (size_t i = 0; i < sizeof urls / sizeof urls[0]; i++)
+    expect_fault(urls[i][0], urls[i][1]);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(urls_are_read_with_care),
+      cmocka_unit_test(any_sentinel_will_do),
+      cmocka_unit_test(what_is_wrong_is_told),
+      cmocka_unit_test(an_ordered_failover_is_followed),
+      cmocka_unit_test(who_was_the_primary_is_not_asked_again),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
