@@ -168,8 +168,12 @@ static bool ask_one(const sentinels *self, size_t which, sentinel_question *ques
   }
   if (question->understood) return true;
   if (status == WEIR_NO_MEMORY) weir_message_set(&why, "no memory");
-  if (question->why.text[0] == '\0') question->why = why;
-  weir_message_prefix(&question->why, "sentinel %s:%u: ", place.host, (unsigned)place.port);
+  if (question->why.text[0] != '\0') {
+    weir_message_prefix(&question->why, "%s:%u: ", place.host, (unsigned)place.port);
+  } else {
+    question->why = why; /* the wire has named itself */
+  }
+  weir_message_prefix(&question->why, "sentinel ");
   return false;
 }
 

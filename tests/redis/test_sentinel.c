@@ -191,6 +191,32 @@ static void what_is_wrong_is_told(void **state) {
   sentinel_stop(&group);
 }
 
+/* What doctor prints, as people see it. */
+static void doctor_names_the_primary(void **state) {
+  (void)state;
+  sentinel_group group = {.sentinel_password = NULL};
+  char url[SERVER_URL_BYTES];
+  char command[2 * SERVER_URL_BYTES];
+  char wanted[128];
+  char text[16384];
+  sentinel_start(&group, &(sentinel_options){.down_after_ms = 60000});
+  server_kill(group.sentinels[1]);
+  sentinel_url(&group, NULL, NULL, url);
+  snprintf(command, sizeof command, "%s doctor --store '%s' --rule fixed-window:5/1m 2>&1",
+           getenv("WEIR_PROGRAM"), url);
+  FILE *output = popen(command, "r");
+  assert_non_null(output);
+  text[fread(text, 1, sizeof text - 1, output)] = '\0';
+  pclose(output);
+  snprintf(wanted, sizeof wanted, "says that shop is 127.0.0.1:%u", server_port(group.data[0]));
+  if (getenv("WEIR_TEST_SHOW") != NULL) puts(text);
+  assert_non_null(strstr(text, "primary shop"));
+  assert_non_null(strstr(text, wanted));
+  assert_non_null(strstr(text, "Connection refused"));
+  assert_non_null(strstr(text, "2 of 3 sentinels must find the primary silent, for 60000 ms"));
+  sentinel_stop(&group);
+}
+
 static void urls_are_read_with_care(void **state) {
   (void)state;
   static const char *const urls[][2] = {
@@ -215,6 +241,7 @@ int main(void) {
       cmocka_unit_test(urls_are_read_with_care),
       cmocka_unit_test(any_sentinel_will_do),
       cmocka_unit_test(what_is_wrong_is_told),
+      cmocka_unit_test(doctor_names_the_primary),
       cmocka_unit_test(an_ordered_failover_is_followed),
       cmocka_unit_test(who_was_the_primary_is_not_asked_again),
   };
