@@ -17,7 +17,7 @@
 #include "cluster/load.h"
 #include "fixture/cluster.h"
 
-enum { NODE_TIMEOUT_MS = 1000, MASTERS = 3, PATIENCE_MS = 60000, PROBES = 400 };
+enum { NODE_TIMEOUT_MS = 1000, MASTERS = 3, PATIENCE_MS = 60000, PROBES = 400, PROBED = 4 };
 
 typedef struct trial {
   const char *mode;
@@ -88,7 +88,8 @@ static void pass_time(void) {
   load_pause_us(self.seconds * 1000000);
 }
 
-/* One call at a time, and how often it was turned away on its way: what a hop more costs. */
+/* One call at a time, and how often it was turned away on its way. Of few keys, so that each is
+ * asked for more often than it moves: a map that is two moves old costs two hops. */
 static void probe_hops(void) {
   long long redirected = 0;
   long long hops = 0;
@@ -97,7 +98,7 @@ static void probe_hops(void) {
     long long after = 0;
     for (size_t node = 0; node < MASTERS; node++)
       before += cluster_refused(&self.nodes, node, "incrby");
-    load_ask(&self.load, (size_t)i % LOAD_COUNTED);
+    load_ask(&self.load, (size_t)i % PROBED);
     for (size_t node = 0; node < MASTERS; node++)
       after += cluster_refused(&self.nodes, node, "incrby");
     redirected += after > before;
@@ -105,7 +106,7 @@ static void probe_hops(void) {
   }
   printf("%lld of %d decisions redirected, %lld hops\n", redirected, PROBES, hops);
   if (redirected == 0) fault("no decision met a move");
-  if (hops * 100 > redirected * 105 + 100) fault("more than 1.05 hops for a redirected decision");
+  if (hops * 100 > redirected * 105 + 200) fault("more than 1.05 hops for a redirected decision");
 }
 
 /* How long the keys of a shard are away, and what the others notice. */
