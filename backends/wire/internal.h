@@ -125,9 +125,9 @@ struct weir_wire {
   int64_t looked_up_us;     /* when the last one began, or ended */
   weir_whereabouts asked;   /* what is looked up, or was; its host is for the certificate */
   weir_guide *guide;        /* in place of a name; NULL: none; held */
-  bool in_doubt;            /* what the guide said last */
   weir_message unguided;    /* why there is no answer of it since then */
-  int64_t answered_us;      /* when it was asked for what is known now */
+  int64_t answered_us;      /* when it was asked for what is known now, */
+  int64_t answer_end_us;    /* and until when that may be connected by */
   int64_t lost_us;          /* when a connection was lost last, or could not be made */
   const weir_tls *tls;      /* NULL: plain */
   char name[300];           /* for messages: "host:port" */

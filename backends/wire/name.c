@@ -16,7 +16,8 @@ static int64_t renew_us(const weir_wire *wire) {
 }
 
 static void name_begin(weir_wire *wire, int64_t now_us) {
-  wire->lookup = wire->guide != NULL ? weir_lookup_start_guided(wire->guide, wire->in_doubt)
+  bool in_doubt = wire->answered_us < wire->lost_us;
+  wire->lookup = wire->guide != NULL ? weir_lookup_start_guided(wire->guide, in_doubt)
                                      : weir_lookup_start(&wire->asked);
   wire->looked_up_us = now_us;
   wire->lookup_at_us = now_us + (wire->lookup != NULL ? renew_us(wire) : RETRY_US);
@@ -32,7 +33,7 @@ static weir_lookup_result name_take(weir_wire *wire, int64_t now_us, weir_messag
   if (result == WEIR_LOOKUP_FOUND) {
     if (weir_wire_name_is_stale(wire, now_us)) weir_breaker_hasten(&wire->breaker);
     wire->answered_us = wire->looked_up_us;
-    wire->in_doubt = false;
+    wire->answer_end_us = now_us + RENEW_GUIDED_US;
     wire->asked = asked;
     weir_message_set(&wire->unguided, "who has its part is being asked for");
     weir_wire_adopt(wire, &found);
@@ -85,14 +86,12 @@ void weir_wire_name_follow(weir_wire *wire, int64_t now_us) {
 
 void weir_wire_name_doubt(weir_wire *wire) {
   int64_t soonest_us = wire->looked_up_us + RETRY_US;
-  wire->in_doubt = true;
   bool named = wire->lookup_at_us != INT64_MAX;
   if (named && wire->lookup_at_us > soonest_us) wire->lookup_at_us = soonest_us;
 }
 
 bool weir_wire_name_is_stale(const weir_wire *wire, int64_t now_us) {
-  return wire->guide != NULL &&
-         (wire->answered_us < wire->lost_us || now_us - wire->answered_us > RENEW_GUIDED_US);
+  return wire->guide != NULL && (wire->answered_us < wire->lost_us || now_us > wire->answer_end_us);
 }
 
 int64_t weir_wire_name_due_us(const weir_wire *wire) {

@@ -2,16 +2,19 @@
 #include <stdio.h>
 
 #include "fixture/sentinel.h"
+#include "fixture/server.h"
 #include "redis/plain.h"
 
 #define KEY "weir:{k}:1"
 #define LONG_US (INT64_C(3600) * 1000000)
-enum { TIMEOUT_MS = 50 };
+enum { TIMEOUT_MS = 50, QUERY_BYTES = 512 };
 
 typedef struct tally {
   long long done, unknown, others;
   weir_message last; /* of what was not done */
 } tally;
+
+static sentinel_group group;
 
 static void pause_ms(long ms) {
   nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
@@ -55,20 +58,19 @@ static int64_t await_done(weir_store *store, tally *sum) {
 /* Adds until every sentinel names that one, and until it is written to: two seconds later at most,
  * and ten times what this program was held up once. Who was the primary would still take what it
  * is sent, for another eight seconds or so. */
-static void add_until_followed(const sentinel_group *group, weir_store *store, tally *sum,
-                               size_t wanted) {
+static void add_until_followed(weir_store *store, tally *sum, size_t wanted) {
   int64_t end_us = weir_monotonic_us() + PATIENCE_MS * INT64_C(1000);
-  while (sentinel_primary(group, 0) != wanted) {
+  while (sentinel_primary(&group, 0) != wanted) {
     add(store, sum);
     assert_true(weir_monotonic_us() < end_us);
   }
-  assert_true(sentinel_await_primary(group, wanted, PATIENCE_MS));
+  assert_true(sentinel_await_primary(&group, wanted, PATIENCE_MS));
   int64_t named_us = weir_monotonic_us();
   int64_t before_us = named_us;
   int64_t longest_us = 0;
-  for (long long first = sentinel_read(group, wanted, KEY), now = first; now == first;) {
+  for (long long first = sentinel_read(&group, wanted, KEY), now = first; now == first;) {
     add(store, sum);
-    now = sentinel_read(group, wanted, KEY);
+    now = sentinel_read(&group, wanted, KEY);
     int64_t now_us = weir_monotonic_us();
     if (now_us - before_us > longest_us) longest_us = now_us - before_us;
     before_us = now_us;
@@ -79,85 +81,36 @@ static void add_until_followed(const sentinel_group *group, weir_store *store, t
 }
 
 /* What was added from here on is where the primary is, to the last one. */
-static void nothing_is_lost_now(const sentinel_group *group, weir_store *store, size_t primary) {
+static void nothing_is_lost_now(weir_store *store, size_t primary) {
   tally sum = {0};
-  long long before = sentinel_read(group, primary, KEY);
+  long long before = sentinel_read(&group, primary, KEY);
   add_many(store, &sum, 200);
-  long long after = sentinel_read(group, primary, KEY);
+  long long after = sentinel_read(&group, primary, KEY);
   if (sum.done < 1) fail_msg("%s", sum.last.text);
   assert_in_range(after - before, sum.done, sum.done + sum.unknown);
 }
 
-static void an_ordered_failover_is_followed(void **state) {
+/* --- sentinels with a password, over TLS --------------------------------------------------------
+ */
+
+static int start_secure(void **state) {
   (void)state;
-  sentinel_group group = {.sentinel_password = NULL};
-  tally sum = {0};
-  char url[SERVER_URL_BYTES];
-  sentinel_start(&group, &(sentinel_options){.down_after_ms = 0});
-  sentinel_url(&group, NULL, NULL, url);
-  weir_store *store = open_store(url);
-  await_done(store, &sum);
-  add_many(store, &sum, 200);
-  sentinel_await_replica(&group, 0);
-  long long kept = sum.done;
-  sentinel_order_failover(&group);
-  add_until_followed(&group, store, &sum, 1);
-  assert_in_range(sentinel_read(&group, 1, KEY), kept, sum.done + sum.unknown);
-  nothing_is_lost_now(&group, store, 1);
-  weir_store_close(store);
-  sentinel_stop(&group);
+  sentinel_start(
+      &group,
+      &(sentinel_options){.down_after_ms = 60000, .secure = true, .sentinel_password = "pr1vate"});
+  return 0;
 }
 
-/* It is back at its old address, empty, and a primary for all that it knows: until sentinels tell
- * it otherwise. Nobody may count there. */
-static void who_was_the_primary_is_not_asked_again(void **state) {
+static int stop(void **state) {
   (void)state;
-  sentinel_group group = {.sentinel_password = NULL};
-  tally sum = {0};
-  char url[SERVER_URL_BYTES];
-  sentinel_start(&group, &(sentinel_options){.data_password = "s3cret"});
-  sentinel_url(&group, ":s3cret", NULL, url);
-  weir_store *store = open_store(url);
-  await_done(store, &sum);
-  add_many(store, &sum, 200);
-  sentinel_await_replica(&group, 0);
-  long long kept = sum.done;
-  server_kill(group.data[0]);
-  add_until_followed(&group, store, &sum, 1);
-  assert_in_range(sentinel_read(&group, 1, KEY), kept, sum.done + sum.unknown);
-  server_restart(group.data[0]);
-  nothing_is_lost_now(&group, store, 1);
-  sentinel_await_replica(&group, 1);
-  nothing_is_lost_now(&group, store, 1);
-  sentinel_await_replica(&group, 1);
-  sentinel_order_failover(&group); /* and back */
-  add_until_followed(&group, store, &sum, 0);
-  nothing_is_lost_now(&group, store, 0);
-  weir_store_close(store);
   sentinel_stop(&group);
+  return 0;
 }
 
-/* Of five that a URL names, one is well. */
-static void any_sentinel_will_do(void **state) {
-  (void)state;
-  sentinel_group group = {.sentinel_password = NULL};
-  tally sum = {0};
-  char url[SERVER_URL_BYTES];
-  sentinel_start(&group, &(sentinel_options){.down_after_ms = 60000});
-  struct server *garbage = server_start_memcached(SERVER_IPV4, NULL);
-  server_kill(group.sentinels[0]);
-  server_stop(group.sentinels[1]);
-  snprintf(url, sizeof url,
-           "redis+sentinel://127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u/%s",
-           server_port(group.sentinels[0]), server_port(garbage), server_port(group.data[0]),
-           server_port(group.sentinels[1]), server_port(group.sentinels[2]), SENTINEL_NAME);
-  weir_store *store = open_store(url);
-  await_done(store, &sum);
-  nothing_is_lost_now(&group, store, 0);
-  weir_store_close(store);
-  server_continue(group.sentinels[1]);
-  sentinel_stop(&group);
-  server_kill(garbage);
+/* "...&tls-ca=", with that password. */
+static void secure_query(const char *password, char query[QUERY_BYTES]) {
+  snprintf(query, QUERY_BYTES, "sentinel-tls=on&sentinel-password=%s&tls-ca=%s", password,
+           certificate_file(CERTIFICATE_CA));
 }
 
 static void expect_fault(const char *url, const char *text) {
@@ -167,54 +120,124 @@ static void expect_fault(const char *url, const char *text) {
   if (strstr(message.text, text) == NULL) fail_msg("%s: %s", url, message.text);
 }
 
+static void expect_away(const char *url, const char *text) {
+  tally sum = {0};
+  weir_store *store = open_store(url);
+  assert_int_equal(add(store, &sum), WEIR_NOT_SENT);
+  if (strstr(sum.last.text, "sentinel 127.0.0.1:") == NULL || strstr(sum.last.text, text) == NULL)
+    fail_msg("%s", sum.last.text);
+  weir_store_close(store);
+}
+
 static void what_is_wrong_is_told(void **state) {
   (void)state;
-  sentinel_group group = {.sentinel_password = "pr1vate"};
   tally sum = {0};
-  char url[SERVER_URL_BYTES];
-  sentinel_start(&group, &(sentinel_options){.sentinel_lines = "requirepass pr1vate\n"
-                                                               "sentinel sentinel-pass pr1vate\n"});
-  snprintf(url, sizeof url, "redis+sentinel://127.0.0.1:%u/other?sentinel-password=pr1vate",
-           server_port(group.sentinels[0]));
+  char query[QUERY_BYTES];
+  char url[2 * SERVER_URL_BYTES];
+  secure_query("pr1vate", query);
+  snprintf(url, sizeof url, "redis+sentinel://%s/other?%s", group.sentinels[0]->host, query);
   expect_fault(url, "no sentinel knows a primary of the name \"other\"");
-  sentinel_url(&group, NULL, "sentinel-password=pr1vate", url);
+  sentinel_url(&group, NULL, query, url);
   weir_store *store = open_store(url);
   await_done(store, &sum);
   weir_store_close(store);
-  sentinel_url(&group, NULL, "sentinel-password=wr0ng", url);
-  store = open_store(url);
-  assert_int_equal(add(store, &sum), WEIR_NOT_SENT);
-  if (strstr(sum.last.text, "sentinel 127.0.0.1:") == NULL ||
-      strstr(sum.last.text, "does not accept this") == NULL)
-    fail_msg("%s", sum.last.text);
-  weir_store_close(store);
-  sentinel_stop(&group);
+  secure_query("wr0ng", query);
+  sentinel_url(&group, NULL, query, url);
+  expect_away(url, "does not accept this");
+  sentinel_url(&group, NULL, "sentinel-password=pr1vate", url); /* and no TLS */
+  expect_away(url, "");
 }
 
-/* What doctor prints, as people see it. */
+/* Of five that a URL names, one is well. */
+static void any_sentinel_will_do(void **state) {
+  (void)state;
+  tally sum = {0};
+  char query[QUERY_BYTES];
+  char url[2 * SERVER_URL_BYTES];
+  struct server *garbage = server_start_memcached(SERVER_IPV4, NULL);
+  secure_query("pr1vate", query);
+  server_kill(group.sentinels[0]);
+  server_stop(group.sentinels[1]);
+  snprintf(url, sizeof url, "redis+sentinel://%s,%s,%s,%s,%s/" SENTINEL_NAME "?%s",
+           group.sentinels[0]->host, garbage->host, group.data[0]->host, group.sentinels[1]->host,
+           group.sentinels[2]->host, query);
+  weir_store *store = open_store(url);
+  await_done(store, &sum);
+  nothing_is_lost_now(store, 0);
+  weir_store_close(store);
+  server_continue(group.sentinels[1]);
+  server_kill(garbage);
+}
+
+/* What doctor prints, as people see it; one sentinel is dead. */
 static void doctor_names_the_primary(void **state) {
   (void)state;
-  sentinel_group group = {.sentinel_password = NULL};
-  char url[SERVER_URL_BYTES];
-  char command[2 * SERVER_URL_BYTES];
+  char query[QUERY_BYTES];
+  char url[2 * SERVER_URL_BYTES];
+  char command[3 * SERVER_URL_BYTES];
   char wanted[128];
   char text[16384];
-  sentinel_start(&group, &(sentinel_options){.down_after_ms = 60000});
-  server_kill(group.sentinels[1]);
-  sentinel_url(&group, NULL, NULL, url);
-  snprintf(command, sizeof command, "%s doctor --store '%s' --rule fixed-window:5/1m 2>&1",
+  secure_query("pr1vate", query);
+  sentinel_url(&group, NULL, query, url);
+  snprintf(command, sizeof command, "'%s' doctor --store '%s' --rule fixed-window:5/1m 2>&1",
            getenv("WEIR_PROGRAM"), url);
   FILE *output = popen(command, "r");
   assert_non_null(output);
   text[fread(text, 1, sizeof text - 1, output)] = '\0';
   pclose(output);
   snprintf(wanted, sizeof wanted, "says that shop is 127.0.0.1:%u", server_port(group.data[0]));
-  if (getenv("WEIR_TEST_SHOW") != NULL) puts(text);
-  assert_non_null(strstr(text, "primary shop"));
-  assert_non_null(strstr(text, wanted));
-  assert_non_null(strstr(text, "Connection refused"));
-  assert_non_null(strstr(text, "2 of 3 sentinels must find the primary silent, for 60000 ms"));
-  sentinel_stop(&group);
+  if (strstr(text, "primary shop") == NULL || strstr(text, wanted) == NULL ||
+      strstr(text, "Connection refused") == NULL ||
+      strstr(text, "2 of 3 sentinels must find the primary silent, for 60000 ms") == NULL)
+    fail_msg("%s", text);
+}
+
+/* --- fail-overs --------------------------------------------------------------------------------
+ */
+
+static int start_plain(void **state) {
+  (void)state;
+  sentinel_start(&group, &(sentinel_options){.data_password = "s3cret"});
+  return 0;
+}
+
+/* It is killed, and back at its old address, empty, and a primary for all that it knows: until
+ * sentinels tell it otherwise. Nobody may count there. */
+static void a_new_primary_is_followed(void **state) {
+  (void)state;
+  tally sum = {0};
+  char url[SERVER_URL_BYTES];
+  sentinel_url(&group, ":s3cret", NULL, url);
+  weir_store *store = open_store(url);
+  await_done(store, &sum);
+  add_many(store, &sum, 200);
+  sentinel_await_replica(&group, 0);
+  long long kept = sum.done;
+  server_kill(group.data[0]);
+  add_until_followed(store, &sum, 1);
+  assert_in_range(sentinel_read(&group, 1, KEY), kept, sum.done + sum.unknown);
+  server_restart(group.data[0]);
+  nothing_is_lost_now(store, 1);
+  sentinel_await_replica(&group, 1);
+  nothing_is_lost_now(store, 1);
+  weir_store_close(store);
+}
+
+/* And back to the first. Who was the primary takes what it is sent for some seconds more. */
+static void an_ordered_failover_is_followed(void **state) {
+  (void)state;
+  tally sum = {0};
+  char url[SERVER_URL_BYTES];
+  sentinel_await_replica(&group, 1);
+  long long kept = sentinel_read(&group, 1, KEY);
+  sentinel_url(&group, ":s3cret", NULL, url);
+  weir_store *store = open_store(url);
+  await_done(store, &sum);
+  sentinel_order_failover(&group);
+  add_until_followed(store, &sum, 0);
+  assert_in_range(sentinel_read(&group, 0, KEY), kept, kept + sum.done + sum.unknown);
+  nothing_is_lost_now(store, 0);
+  weir_store_close(store);
 }
 
 static void urls_are_read_with_care(void **state) {
@@ -237,13 +260,16 @@ static void urls_are_read_with_care(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
+  const struct CMUnitTest secure[] = {
       cmocka_unit_test(urls_are_read_with_care),
-      cmocka_unit_test(any_sentinel_will_do),
       cmocka_unit_test(what_is_wrong_is_told),
+      cmocka_unit_test(any_sentinel_will_do),
       cmocka_unit_test(doctor_names_the_primary),
-      cmocka_unit_test(an_ordered_failover_is_followed),
-      cmocka_unit_test(who_was_the_primary_is_not_asked_again),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  const struct CMUnitTest plain[] = {
+      cmocka_unit_test(a_new_primary_is_followed),
+      cmocka_unit_test(an_ordered_failover_is_followed),
+  };
+  int failed = cmocka_run_group_tests(secure, start_secure, stop);
+  return failed + cmocka_run_group_tests(plain, start_plain, stop);
 }
