@@ -133,6 +133,7 @@ static void kill_one(void) {
   await_promotion(MASTERS);
   await_shard(0, since_us, back_us);
   pass_time();
+  cluster_await_agreement(&self.nodes, self.dead);
 }
 
 static void stop_one(void) {
@@ -143,6 +144,7 @@ static void stop_one(void) {
   await_shard(0, since_us, back_us);
   server_continue(self.nodes.nodes[0]);
   pass_time();
+  cluster_await_agreement(&self.nodes, 0);
   cluster_await_ok(&self.nodes, 0);
 }
 
@@ -159,6 +161,7 @@ static void fail_over(const char *how) {
     present[shard] = next;
     if (how != NULL) self.promotions[shard]++;
     await_shard(shard, since_us, back_us);
+    cluster_await_agreement(&self.nodes, 0);
     cluster_await_ok(&self.nodes, 0);
     load_pause_us(NODE_TIMEOUT_MS * INT64_C(700)); /* of three shards, so each votes after two */
   }
