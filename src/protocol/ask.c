@@ -1,0 +1,42 @@
+/* What all protocols do alike. */
+#include "protocol/ask.h"
+
+#include <string.h>
+
+enum { DIGITS_MOST = 18 };
+
+const char *weir_source_name(weir_source source) {
+  static const char *const names[] = {[WEIR_SOURCE_STORE] = "store",
+                                      [WEIR_SOURCE_LOCAL] = "local",
+                                      [WEIR_SOURCE_FALLBACK] = "fallback",
+                                      [WEIR_SOURCE_LATE] = "late"};
+  return names[source];
+}
+
+int64_t weir_seconds_up(int64_t us) {
+  if (us < 0) return -1;
+  return us / 1000000 + (us % 1000000 > 0);
+}
+
+bool weir_number_read(const char *text, size_t length, int64_t *number) {
+  bool negative = length > 0 && text[0] == '-';
+  size_t digits = length - negative;
+  int64_t sum = 0;
+  if (digits == 0 || digits > DIGITS_MOST) return false;
+  for (size_t i = negative; i < length; i++) {
+    if (text[i] < '0' || text[i] > '9') return false;
+    sum = sum * 10 + (text[i] - '0');
+  }
+  *number = negative ? -sum : sum;
+  return true;
+}
+
+bool weir_secret_equals(const char *known, size_t known_length, const char *given,
+                        size_t given_length) {
+  volatile unsigned char difference = known_length != given_length;
+  for (size_t i = 0; i < given_length; i++) {
+    char expected = known_length > 0 ? known[i % known_length] : 1;
+    difference = (unsigned char)(difference | (expected ^ given[i]));
+  }
+  return difference == 0;
+}

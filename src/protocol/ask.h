@@ -1,0 +1,54 @@
+/* What a request asks, in whichever protocol it came, and what it is answered. */
+#ifndef WEIR_PROTOCOL_ASK_H
+#define WEIR_PROTOCOL_ASK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weir/weir.h>
+
+typedef enum weir_ask_verb { WEIR_ASK_TAKE, WEIR_ASK_PEEK, WEIR_ASK_RESET } weir_ask_verb;
+
+/* Limiter and key stand in the request's own bytes. */
+typedef struct weir_ask {
+  weir_ask_verb verb;
+  bool up_to;
+  bool brings_rule; /* no limiter, but the three figures below */
+  unsigned form;    /* how the protocol words the answer: its own enumeration */
+  const char *limiter;
+  size_t limiter_length;
+  const char *key;
+  size_t key_length;
+  int64_t cost; /* WEIR_ASK_OWN_COST: the limiter's own */
+  int64_t burst, count, period_s;
+} weir_ask;
+
+enum { WEIR_ASK_OWN_COST = 0 };
+#define WEIR_ASK_COST_MOST (INT64_C(1) << 31)
+
+/* What is to be worded. */
+typedef struct weir_reply {
+  weir_status status;            /* WEIR_OK: there is a decision, or the key is reset */
+  const char *why;               /* of any other status */
+  const weir_decision *decision; /* NULL of a reset */
+  const weir_limiter *limiter;   /* who decided; NULL: no limiter was asked */
+  const char *name;              /* of the limiter; NULL: the request brought its rule */
+  const char *key;
+  size_t key_length;
+} weir_reply;
+
+/* "store", "local", "fallback", "late". */
+const char *weir_source_name(weir_source source);
+
+/* Whole seconds, rounded up; what is negative (WEIR_NEVER, WEIR_NOT_KNOWN) is -1. */
+int64_t weir_seconds_up(int64_t us);
+
+/* A whole number, all of it, of at most 18 digits, with or without a minus. False: it is none. */
+bool weir_number_read(const char *text, size_t length, int64_t *number);
+
+/* Whether two secrets are the same, in a time that tells nothing about `known`. */
+bool weir_secret_equals(const char *known, size_t known_length, const char *given,
+                        size_t given_length);
+
+#endif

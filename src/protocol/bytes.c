@@ -1,0 +1,75 @@
+/* Bytes that grow by doubling. */
+#include "protocol/bytes.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_BYTES = 256, NUMBER_BYTES = 24 };
+
+char *weir_bytes_room(weir_bytes *bytes, size_t length) {
+  if (bytes->failed) return NULL;
+  if (bytes->capacity - bytes->length >= length && bytes->data != NULL)
+    return bytes->data + bytes->length;
+  size_t capacity = bytes->capacity > 0 ? bytes->capacity : FIRST_BYTES;
+  while (capacity - bytes->length < length && capacity <= SIZE_MAX / 2)
+    capacity *= 2;
+  char *data = capacity - bytes->length >= length ? realloc(bytes->data, capacity) : NULL;
+  if (data == NULL) {
+    bytes->failed = true;
+    return NULL;
+  }
+  bytes->data = data;
+  bytes->capacity = capacity;
+  return data + bytes->length;
+}
+
+void weir_bytes_add(weir_bytes *bytes, const void *data, size_t length) {
+  char *room = weir_bytes_room(bytes, length);
+  if (room == NULL || length == 0) return;
+  memcpy(room, data, length);
+  bytes->length += length;
+}
+
+void weir_bytes_text(weir_bytes *bytes, const char *text) {
+  weir_bytes_add(bytes, text, strlen(text));
+}
+
+/* Every answer has a few of these. */
+void weir_bytes_number(weir_bytes *bytes, int64_t number) {
+  char text[NUMBER_BYTES];
+  char *first = text + sizeof text;
+  uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+  do {
+    *--first = (char)('0' + rest % 10);
+    rest /= 10;
+  } while (rest > 0);
+  if (number < 0) *--first = '-';
+  weir_bytes_add(bytes, first, (size_t)(text + sizeof text - first));
+}
+
+void weir_bytes_format(weir_bytes *bytes, const char *format, ...) {
+  va_list arguments;
+  va_list again;
+  va_start(arguments, format);
+  va_copy(again, arguments);
+  int length = vsnprintf(NULL, 0, format, arguments);
+  va_end(arguments);
+  char *room = length >= 0 ? weir_bytes_room(bytes, (size_t)length + 1) : NULL;
+  if (room != NULL) {
+    vsnprintf(room, (size_t)length + 1, format, again);
+    bytes->length += (size_t)length;
+  }
+  va_end(again);
+}
+
+void weir_bytes_drop(weir_bytes *bytes, size_t length) {
+  bytes->length -= length;
+  if (bytes->length > 0) memmove(bytes->data, bytes->data + length, bytes->length);
+}
+
+void weir_bytes_free(weir_bytes *bytes) {
+  free(bytes->data);
+  *bytes = (weir_bytes){0};
+}

@@ -1,0 +1,32 @@
+/* A growing run of bytes: what is to be sent, and what must outlive the buffer it was read into. */
+#ifndef WEIR_PROTOCOL_BYTES_H
+#define WEIR_PROTOCOL_BYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Zero it before use. Memory that cannot be had is said once, at the end: `failed` stays true, and
+ * what is added from then on is lost. */
+typedef struct weir_bytes {
+  char *data;
+  size_t length, capacity;
+  bool failed;
+} weir_bytes;
+
+/* Room for `length` more behind what is there; NULL: no memory. Nothing is added yet. */
+char *weir_bytes_room(weir_bytes *bytes, size_t length);
+
+void weir_bytes_add(weir_bytes *bytes, const void *data, size_t length);
+void weir_bytes_text(weir_bytes *bytes, const char *text);
+void weir_bytes_number(weir_bytes *bytes, int64_t number);
+void weir_bytes_format(weir_bytes *bytes, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Takes `length` bytes off the front. */
+void weir_bytes_drop(weir_bytes *bytes, size_t length);
+
+/* Frees the memory; it may be used again. */
+void weir_bytes_free(weir_bytes *bytes);
+
+#endif

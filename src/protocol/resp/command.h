@@ -1,0 +1,46 @@
+/* What a RESP request means, and the bytes of its answer. */
+#ifndef WEIR_PROTOCOL_RESP_COMMAND_H
+#define WEIR_PROTOCOL_RESP_COMMAND_H
+
+#include "config/config.h"
+#include "protocol/ask.h"
+#include "protocol/bytes.h"
+#include "protocol/resp/parse.h"
+
+enum { WEIR_RESP_NAME_MOST = 64 }; /* bytes of CLIENT SETNAME */
+
+/* One client. */
+typedef struct weir_resp_session {
+  uint64_t id;
+  char name[WEIR_RESP_NAME_MOST + 1];
+  bool known; /* has shown a credential, or need not */
+} weir_resp_session;
+
+/* What a command may need to know of its server. */
+typedef struct weir_resp_server {
+  const weir_config_credential *credentials;
+  size_t credential_count; /* 0: none is asked for */
+  bool throttle;           /* CL.THROTTLE */
+  bool throttlecrab;       /* THROTTLE */
+  size_t key_most;         /* bytes of a key */
+} weir_resp_server;
+
+typedef enum weir_resp_outcome {
+  WEIR_RESP_ANSWERED, /* the answer is in `out` */
+  WEIR_RESP_ASKS,     /* *ask is to be decided */
+  WEIR_RESP_INFO,     /* the server is to describe itself: a bulk string */
+  WEIR_RESP_LEAVES    /* the answer is in `out`; then the connection ends */
+} weir_resp_outcome;
+
+/* Runs one request of at least one argument. */
+weir_resp_outcome weir_resp_run(weir_resp_session *session, const weir_resp_server *server,
+                                const weir_resp_request *request, weir_bytes *out, weir_ask *ask);
+
+/* The answer to what a command asked. */
+void weir_resp_answer(const weir_ask *ask, const weir_reply *reply, weir_bytes *out);
+
+/* "-ERR text"; what is not printable ASCII becomes "?". */
+void weir_resp_error(weir_bytes *out, const char *text);
+void weir_resp_bulk(weir_bytes *out, const char *bytes, size_t length);
+
+#endif

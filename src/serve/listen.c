@@ -1,0 +1,202 @@
+/* Binding, with care for what others have put there. */
+#include "serve/listen.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { BACKLOG = 1024, FIRST_HANDED = 3, HANDED_MOST = 1024 };
+
+static bool fail(weir_message *message, const weir_config_listener *listener, const char *what) {
+  snprintf(message->text, sizeof message->text, "cannot listen at %s: %s: %s", listener->address,
+           what, strerror(errno));
+  return false;
+}
+
+static bool prepare(int fd) {
+  return fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 && fcntl(fd, F_SETFL, O_NONBLOCK) == 0;
+}
+
+/* --- TCP -------------------------------------------------------------------------------------- */
+
+static int open_tcp(const struct sockaddr_storage *address, socklen_t length) {
+  const int on = 1;
+  int fd = socket(address->ss_family, SOCK_STREAM, 0);
+  if (fd < 0) return -1;
+  bool v6 = address->ss_family == AF_INET6;
+  if (prepare(fd) && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+      setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) == 0 &&
+      (!v6 || setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) == 0) &&
+      bind(fd, (const struct sockaddr *)(const void *)address, length) == 0 &&
+      listen(fd, BACKLOG) == 0)
+    return fd;
+  int error = errno;
+  close(fd);
+  errno = error;
+  return -1;
+}
+
+static void name_tcp(weir_socket *opened) {
+  char text[INET6_ADDRSTRLEN];
+  const struct sockaddr_in *v4 = (const void *)&opened->address;
+  const struct sockaddr_in6 *v6 = (const void *)&opened->address;
+  if (opened->address.ss_family == AF_INET)
+    snprintf(opened->name, sizeof opened->name, "%s:%u",
+             inet_ntop(AF_INET, &v4->sin_addr, text, sizeof text), ntohs(v4->sin_port));
+  else
+    snprintf(opened->name, sizeof opened->name, "[%s]:%u",
+             inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof text), ntohs(v6->sin6_port));
+}
+
+static bool listen_tcp(const weir_config_listener *listener, weir_socket *opened,
+                       weir_message *message) {
+  opened->fd = open_tcp(&listener->socket, listener->socket_length);
+  opened->address_length = sizeof opened->address;
+  if (opened->fd < 0) return fail(message, listener, "bind");
+  if (getsockname(opened->fd, (struct sockaddr *)(void *)&opened->address,
+                  &opened->address_length) != 0)
+    return fail(message, listener, "getsockname");
+  name_tcp(opened);
+  return true;
+}
+
+int weir_socket_again(const weir_socket *first) {
+  return open_tcp(&first->address, first->address_length);
+}
+
+/* --- unix sockets ------------------------------------------------------------------------------ */
+
+/* Whether somebody accepts there. */
+static bool is_served(const weir_config_listener *listener) {
+  int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  if (fd < 0) return true;
+  bool served = connect(fd, (const struct sockaddr *)(const void *)&listener->socket,
+                        listener->socket_length) == 0 ||
+                errno != ECONNREFUSED;
+  close(fd);
+  return served;
+}
+
+/* Takes away what a server of this user left behind, and nothing else. */
+static bool clear_path(const weir_config_listener *listener, weir_message *message) {
+  struct stat found;
+  if (lstat(listener->name, &found) != 0)
+    return errno == ENOENT || fail(message, listener, "lstat");
+  const char *why = NULL;
+  if (!S_ISSOCK(found.st_mode))
+    why = "there is a file that is no socket";
+  else if (found.st_uid != geteuid())
+    why = "the socket that is there belongs to another user";
+  else if (is_served(listener))
+    why = "another server listens there";
+  if (why == NULL) return unlink(listener->name) == 0 || fail(message, listener, "unlink");
+  snprintf(message->text, sizeof message->text, "cannot listen at %s: %s", listener->address, why);
+  return false;
+}
+
+static bool hand_to_group(const weir_config_listener *listener, weir_message *message) {
+  if (listener->group == NULL) return true;
+  errno = 0;
+  const struct group *group = getgrnam(listener->group);
+  if (group == NULL) {
+    snprintf(message->text, sizeof message->text, "cannot listen at %s: there is no group \"%s\"",
+             listener->address, listener->group);
+    return false;
+  }
+  return chown(listener->name, (uid_t)-1, group->gr_gid) == 0 ||
+         fail(message, listener, "chown");
+}
+
+static bool listen_unix(const weir_config_listener *listener, weir_socket *opened,
+                        weir_message *message) {
+  struct stat made;
+  if (!clear_path(listener, message)) return false;
+  opened->fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  if (opened->fd < 0 || !prepare(opened->fd)) return fail(message, listener, "socket");
+  mode_t before = umask(0177); /* nobody else may come in before it is as it should be */
+  int bound = bind(opened->fd, (const struct sockaddr *)(const void *)&listener->socket,
+                   listener->socket_length);
+  umask(before);
+  if (bound != 0) return fail(message, listener, "bind");
+  if (lstat(listener->name, &made) != 0) return fail(message, listener, "lstat");
+  opened->is_file = true;
+  opened->device = made.st_dev;
+  opened->inode = made.st_ino;
+  if (!hand_to_group(listener, message)) return false;
+  if (chmod(listener->name, listener->mode) != 0) return fail(message, listener, "chmod");
+  if (listen(opened->fd, BACKLOG) != 0) return fail(message, listener, "listen");
+  opened->is_shared = true;
+  snprintf(opened->name, sizeof opened->name, "unix:%s", listener->name);
+  return true;
+}
+
+/* --- systemd ---------------------------------------------------------------------------------- */
+
+/* LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES, as sd_listen_fds(3) has them. */
+static int find_handed(const char *name) {
+  const char *pid = getenv("LISTEN_PID");
+  const char *count = getenv("LISTEN_FDS");
+  const char *names = getenv("LISTEN_FDNAMES");
+  if (pid == NULL || count == NULL || strtol(pid, NULL, 10) != (long)getpid()) return -1;
+  long handed = strtol(count, NULL, 10);
+  for (long i = 0; i < handed && i < HANDED_MOST; i++) {
+    size_t length = names != NULL ? strcspn(names, ":") : 0;
+    bool fits = names != NULL && strlen(name) == length && strncmp(names, name, length) == 0;
+    if (fits) return FIRST_HANDED + (int)i;
+    if (names != NULL) names += length + (names[length] == ':');
+  }
+  return -1;
+}
+
+static bool adopt(const weir_config_listener *listener, weir_socket *opened,
+                  weir_message *message) {
+  int listens = 0;
+  socklen_t length = sizeof listens;
+  opened->fd = find_handed(listener->name);
+  opened->is_shared = true;
+  if (opened->fd < 0) {
+    snprintf(message->text, sizeof message->text,
+             "cannot listen at %s: systemd has handed over no socket of this FileDescriptorName",
+             listener->address);
+    return false;
+  }
+  if (getsockopt(opened->fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) != 0 || !listens ||
+      !prepare(opened->fd)) {
+    errno = EINVAL;
+    return fail(message, listener, "it is no socket that listens");
+  }
+  snprintf(opened->name, sizeof opened->name, "systemd:%s", listener->name);
+  return true;
+}
+
+/* --- all ---------------------------------------------------------------------------------------- */
+
+bool weir_socket_open(const weir_config_listener *listener, weir_socket *opened,
+                      weir_message *message) {
+  *opened = (weir_socket){.fd = -1};
+  switch (listener->kind) {
+    case WEIR_CONFIG_TCP:
+      return listen_tcp(listener, opened, message);
+    case WEIR_CONFIG_UNIX:
+      return listen_unix(listener, opened, message);
+    case WEIR_CONFIG_SYSTEMD:
+      return adopt(listener, opened, message);
+  }
+  return false;
+}
+
+void weir_socket_close(weir_socket *opened, const weir_config_listener *listener) {
+  struct stat found;
+  if (opened->is_file && lstat(listener->name, &found) == 0 && found.st_dev == opened->device &&
+      found.st_ino == opened->inode)
+    unlink(listener->name);
+  if (opened->fd >= 0) close(opened->fd);
+  opened->fd = -1;
+}

@@ -1,0 +1,32 @@
+/* Sockets that listen: of this server's making, or handed over by systemd. */
+#ifndef WEIR_SERVE_LISTEN_H
+#define WEIR_SERVE_LISTEN_H
+
+#include <sys/stat.h>
+
+#include "config/config.h"
+
+enum { WEIR_SOCKET_NAME_BYTES = 160 };
+
+typedef struct weir_socket {
+  int fd;
+  bool is_shared;                    /* one for all loops; else each opens its own */
+  char name[WEIR_SOCKET_NAME_BYTES]; /* where it is, for people */
+  struct sockaddr_storage address;   /* of TCP: with the port it got */
+  socklen_t address_length;
+  bool is_file; /* a unix socket that was made here: */
+  dev_t device;
+  ino_t inode;
+} weir_socket;
+
+/* Opens the first socket of a listener. False: `message` says why not. */
+bool weir_socket_open(const weir_config_listener *listener, weir_socket *opened,
+                      weir_message *message);
+
+/* Another socket at the same TCP address; the kernel spreads connections over them. -1: errno. */
+int weir_socket_again(const weir_socket *first);
+
+/* Closes it; the file goes, if it is still the one that was made. */
+void weir_socket_close(weir_socket *opened, const weir_config_listener *listener);
+
+#endif

@@ -1,0 +1,337 @@
+/* From a file to a running server, and back. */
+#include "serve/server.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "serve/log.h"
+
+enum { EXIT_CONFIG = 2, EXIT_START = 3 };
+
+/* --- the configuration ------------------------------------------------------------------------ */
+
+static void log_faults(const weir_config_faults *faults) {
+  size_t kept = weir_config_faults_kept(faults);
+  for (size_t i = 0; i < kept; i++)
+    weir_serve_log("%s", faults->lines[i].text);
+  if (faults->count > kept) weir_serve_log("and %zu more", faults->count - kept);
+}
+
+/* NULL: what is wrong has been said. */
+static weir_registry *load(const char *file, const weir_registry *old) {
+  weir_config_faults *faults = calloc(1, sizeof *faults); /* 50 KB, for a moment */
+  if (faults == NULL) {
+    weir_serve_log("there is not enough memory to read %s", file);
+    return NULL;
+  }
+  weir_registry *registry = weir_registry_load(file, old, faults);
+  log_faults(faults);
+  free(faults);
+  return registry;
+}
+
+static bool is_same_listener(const weir_config_listener *one, const weir_config_listener *other) {
+  return one->protocol == other->protocol && strcmp(one->address, other->address) == 0;
+}
+
+const weir_config_listener *weir_server_listener(const weir_server *server,
+                                                 const weir_registry *registry, size_t index) {
+  const weir_config *config = weir_registry_config(registry);
+  const weir_config_listener *began = &weir_registry_config(server->first)->listeners[index];
+  for (size_t i = 0; i < config->listener_count; i++)
+    if (is_same_listener(&config->listeners[i], began)) return &config->listeners[i];
+  return began;
+}
+
+static bool listens_alike(const weir_server *server, const weir_registry *registry) {
+  const weir_config *first = weir_registry_config(server->first);
+  bool alike = weir_registry_config(registry)->listener_count == first->listener_count;
+  for (size_t i = 0; alike && i < first->listener_count; i++)
+    alike = weir_server_listener(server, registry, i) != &first->listeners[i] ||
+            registry == server->first;
+  return alike;
+}
+
+/* --- TLS -------------------------------------------------------------------------------------- */
+
+weir_serve_tls *weir_server_tls(weir_server *server, size_t listener) {
+  pthread_mutex_lock(&server->tls_lock);
+  weir_serve_tls *tls = weir_serve_tls_retain(server->tls[listener]);
+  pthread_mutex_unlock(&server->tls_lock);
+  return tls;
+}
+
+/* Reads the certificates of all listeners; keeps the old ones where there is any fault. */
+static bool read_certificates(weir_server *server, const weir_registry *registry) {
+  weir_message why = {""};
+  size_t count = weir_registry_config(server->first)->listener_count;
+  weir_serve_tls **read = calloc(count + 1, sizeof *read);
+  bool good = read != NULL;
+  for (size_t i = 0; good && i < count; i++) {
+    const weir_config_tls *tls = &weir_server_listener(server, registry, i)->tls;
+    if (tls->certificate == NULL) continue;
+    read[i] = weir_serve_tls_create(tls, &why);
+    good = read[i] != NULL;
+  }
+  if (!good) weir_serve_log("%s", why.text);
+  pthread_mutex_lock(&server->tls_lock);
+  weir_serve_tls **old = good ? server->tls : read;
+  if (good) server->tls = read;
+  pthread_mutex_unlock(&server->tls_lock);
+  for (size_t i = 0; old != NULL && i < count; i++)
+    weir_serve_tls_destroy(old[i]);
+  free(old);
+  return good;
+}
+
+/* --- reload ----------------------------------------------------------------------------------- */
+
+static void hand_out(weir_server *server, weir_registry *fresh) {
+  if (!listens_alike(server, fresh))
+    weir_serve_log("listeners change with a restart only: they stay as they are");
+  if (weir_registry_config(fresh)->loops != weir_registry_config(server->registry)->loops)
+    weir_serve_log("the number of loops changes with a restart only");
+  weir_registry_release(server->registry);
+  server->registry = fresh;
+  weir_registry_post(&server->front.mailbox, fresh);
+  weir_loop_wake(&server->front);
+  for (unsigned i = 0; i < server->loop_count; i++) {
+    weir_registry_post(&server->loops[i].mailbox, fresh);
+    weir_loop_wake(&server->loops[i]);
+  }
+}
+
+static void watch_files(weir_server *server) {
+  weir_config_watch *watch = weir_config_watch_create(weir_registry_config(server->registry));
+  if (watch == NULL) return; /* the old one goes on */
+  weir_config_watch_destroy(server->watch);
+  server->watch = watch;
+}
+
+static void reload(weir_server *server) {
+  weir_registry *fresh = load(server->file, server->registry);
+  if (fresh == NULL || !read_certificates(server, fresh)) {
+    weir_registry_release(fresh);
+    server->reload_failures++;
+    weir_serve_log("%s is not used: the configuration stays as it was", server->file);
+    return;
+  }
+  hand_out(server, fresh);
+  watch_files(server);
+  server->reloads++;
+  weir_serve_log("%s is in use now", server->file);
+}
+
+/* --- signals ---------------------------------------------------------------------------------- */
+
+static void drain(weir_server *server) {
+  if (server->is_draining) return;
+  weir_serve_log("ending: no new connections");
+  server->is_draining = true;
+  for (unsigned i = 0; i < server->loop_count; i++) {
+    atomic_store(&server->loops[i].must_drain, true);
+    weir_loop_wake(&server->loops[i]);
+  }
+}
+
+void weir_server_hear_end(weir_server *server) {
+  weir_loop_wake(&server->front);
+}
+
+static void on_signal(evutil_socket_t signal, short what, void *self) {
+  (void)what;
+  if (signal == SIGHUP)
+    reload(self);
+  else
+    drain(self);
+}
+
+/* Once a second: have files changed? */
+static void on_tick(evutil_socket_t fd, short what, void *self) {
+  weir_server *server = self;
+  (void)fd;
+  (void)what;
+  if (!server->is_draining && server->watch != NULL && weir_config_watch_look(server->watch))
+    reload(server);
+}
+
+static void add_signals(weir_server *server) {
+  static const int numbers[3] = {SIGTERM, SIGINT, SIGHUP};
+  const struct timeval second = {.tv_sec = 1};
+  for (size_t i = 0; i < 3; i++) {
+    evsignal_assign(&server->signals[i], server->front.base, numbers[i], on_signal, server);
+    event_add(&server->signals[i], NULL);
+  }
+  event_assign(&server->ticks, server->front.base, -1, EV_PERSIST, on_tick, server);
+  event_add(&server->ticks, &second);
+}
+
+/* --- start ------------------------------------------------------------------------------------ */
+
+static const weir_speech *speech_of(weir_config_protocol protocol) {
+  switch (protocol) {
+    case WEIR_CONFIG_RESP:
+      return &weir_speech_resp;
+    case WEIR_CONFIG_HTTP:
+      return &weir_speech_http;
+    case WEIR_CONFIG_ADMIN:
+      return &weir_speech_admin;
+  }
+  return NULL;
+}
+
+static bool open_sockets(weir_server *server) {
+  const weir_config *config = weir_registry_config(server->first);
+  weir_message why = {""};
+  server->sockets = calloc(config->listener_count + 1, sizeof *server->sockets);
+  if (server->sockets == NULL) return false;
+  for (size_t i = 0; i < config->listener_count; i++)
+    server->sockets[i].fd = -1;
+  for (size_t i = 0; i < config->listener_count; i++)
+    if (!weir_socket_open(&config->listeners[i], &server->sockets[i], &why)) {
+      weir_serve_log("%s", why.text);
+      return false;
+    }
+  return true;
+}
+
+/* The loop's own socket of a listener; the first loop has the first one. */
+static int socket_for(weir_server *server, const weir_loop *loop, size_t listener) {
+  weir_socket *first = &server->sockets[listener];
+  if (first->is_shared || loop == &server->front || loop->index == 0) return first->fd;
+  return weir_socket_again(first);
+}
+
+static bool add_port(weir_server *server, weir_loop *loop, size_t listener) {
+  const weir_config_listener *config = &weir_registry_config(server->first)->listeners[listener];
+  weir_port *port = &loop->ports[loop->port_count];
+  *port = (weir_port){.speech = speech_of(config->protocol), .config = config, .index = listener};
+  port->fd = socket_for(server, loop, listener);
+  port->is_shared = port->fd == server->sockets[listener].fd;
+  if (port->fd < 0) {
+    weir_serve_log("cannot listen at %s: %s", config->address, strerror(errno));
+    return false;
+  }
+  loop->port_count++;
+  return weir_loop_listen(loop, port);
+}
+
+static bool add_ports(weir_server *server, weir_loop *loop) {
+  const weir_config *config = weir_registry_config(server->first);
+  loop->ports = calloc(config->listener_count + 1, sizeof *loop->ports);
+  bool added = loop->ports != NULL;
+  for (size_t i = 0; added && i < config->listener_count; i++)
+    if ((config->listeners[i].protocol == WEIR_CONFIG_ADMIN) == (loop == &server->front))
+      added = add_port(server, loop, i);
+  return added;
+}
+
+static unsigned loops_wanted(const weir_config *config) {
+  if (config->loops > 0) return (unsigned)config->loops;
+  long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  long loops = cores / 2;
+  return (unsigned)(loops < 1 ? 1 : loops > WEIR_THROTTLE_LOOPS_MOST ? WEIR_THROTTLE_LOOPS_MOST
+                                                                   : loops);
+}
+
+static void *run_loop(void *loop) {
+  weir_loop_run(loop);
+  return NULL;
+}
+
+static bool start_loops(weir_server *server) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the main thread's */
+  while (server->started < server->loop_count &&
+         pthread_create(&server->threads[server->started], NULL, run_loop,
+                        &server->loops[server->started]) == 0)
+    server->started++;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return server->started == server->loop_count;
+}
+
+static bool make_loops(weir_server *server) {
+  server->loop_count = loops_wanted(weir_registry_config(server->first));
+  server->loops = calloc(server->loop_count, sizeof *server->loops);
+  server->threads = calloc(server->loop_count, sizeof *server->threads);
+  if (server->loops == NULL || server->threads == NULL) return false;
+  for (unsigned i = 0; i < server->loop_count; i++)
+    if (!weir_loop_init(&server->loops[i], server, i, server->first) ||
+        !add_ports(server, &server->loops[i]))
+      return false;
+  return weir_loop_init(&server->front, server, server->loop_count, server->first) &&
+         add_ports(server, &server->front);
+}
+
+static bool start(weir_server *server) {
+  const weir_config *config = weir_registry_config(server->first);
+  server->peers = weir_peers_create((size_t)config->limits.connections);
+  bool ready = server->peers != NULL && read_certificates(server, server->first) &&
+               open_sockets(server) && make_loops(server);
+  if (!ready) return false;
+  watch_files(server);
+  add_signals(server);
+  for (size_t i = 0; i < config->listener_count; i++)
+    weir_serve_log("listening at %s (%s)", server->sockets[i].name,
+                   speech_of(config->listeners[i].protocol)->name);
+  return start_loops(server);
+}
+
+static bool is_over(const weir_server *server) {
+  for (unsigned i = 0; i < server->started; i++)
+    if (!atomic_load(&server->loops[i].is_done)) return false;
+  return true;
+}
+
+/* The main thread serves admin until the last loop is done: its last turn ends with theirs. */
+static void run(weir_server *server) {
+  while (!server->is_draining || !is_over(server))
+    weir_loop_turn(&server->front);
+}
+
+/* --- end -------------------------------------------------------------------------------------- */
+
+static void finish(weir_server *server) {
+  size_t listeners = weir_registry_config(server->first)->listener_count;
+  for (unsigned i = 0; i < server->started; i++) {
+    atomic_store(&server->loops[i].must_drain, true);
+    weir_loop_wake(&server->loops[i]);
+    pthread_join(server->threads[i], NULL);
+  }
+  for (unsigned i = 0; server->loops != NULL && i < server->loop_count; i++)
+    weir_loop_free(&server->loops[i]);
+  weir_loop_free(&server->front);
+  for (size_t i = 0; server->sockets != NULL && i < listeners; i++)
+    weir_socket_close(&server->sockets[i], &weir_registry_config(server->first)->listeners[i]);
+  for (size_t i = 0; server->tls != NULL && i < listeners; i++)
+    weir_serve_tls_destroy(server->tls[i]);
+  weir_config_watch_destroy(server->watch);
+  weir_peers_destroy(server->peers);
+  pthread_mutex_destroy(&server->tls_lock);
+  weir_registry_release(server->registry);
+  weir_registry_release(server->first);
+  free(server->sockets);
+  free(server->loops);
+  free(server->threads);
+  free(server->tls);
+}
+
+int weir_serve_run(const char *file) {
+  weir_server server = {.file = file, .began_us = weir_serve_now_us(), .front = {.wake_fd = -1}};
+  server.first = load(file, NULL);
+  if (server.first == NULL) return EXIT_CONFIG;
+  server.registry = weir_registry_retain(server.first);
+  pthread_mutex_init(&server.tls_lock, NULL);
+  bool started = start(&server);
+  if (started)
+    run(&server);
+  else
+    weir_serve_log("the server could not start");
+  finish(&server);
+  return started ? 0 : EXIT_START;
+}

@@ -1,0 +1,65 @@
+/* One turn of a loop: requests are collected, decided together, and answered in the order in which
+ * they came over each connection. */
+#ifndef WEIR_SERVE_TICK_H
+#define WEIR_SERVE_TICK_H
+
+#include "protocol/ask.h"
+#include "protocol/bytes.h"
+#include "registry/registry.h"
+#include "serve/counts.h"
+
+enum { WEIR_NO_SLOT = UINT32_MAX };
+
+/* A place in the order of one connection's answers. */
+typedef struct weir_slot {
+  uint32_t next;    /* of the same connection, or WEIR_NO_SLOT */
+  bool is_text;     /* the answer is known: */
+  size_t text, text_length;
+  size_t request;   /* else the one that is decided */
+  weir_ask ask;     /* limiter and key are no longer there */
+  const weir_limiter *limiter; /* NULL: none is asked */
+  const weir_named *named; /* NULL: the request brought its rule */
+  unsigned manner;  /* what the protocol must remember for its answer */
+} weir_slot;
+
+typedef struct weir_tick {
+  weir_registry *registry;
+  unsigned loop;
+  int64_t now_us; /* of CLOCK_MONOTONIC, when it began */
+  size_t waiting_most;
+  bool uses_throttle; /* has found limiters on demand */
+  weir_serve_counts *counts;
+  weir_slot *slots;
+  size_t slot_count, slot_room;
+  weir_request *requests;
+  weir_limiter **limiters; /* of each request; NULL: it has its answer */
+  size_t *keys;            /* where in `bytes` its key stands */
+  size_t request_count, request_room, decided;
+  weir_bytes bytes;
+  weir_request *batch; /* WEIR_BATCH_MOST */
+  size_t *batch_places;
+} weir_tick;
+
+/* False: no memory. */
+bool weir_tick_init(weir_tick *tick, unsigned loop, size_t waiting_most, weir_serve_counts *counts);
+void weir_tick_free(weir_tick *tick);
+
+/* Both give the new slot's index, or WEIR_NO_SLOT without memory. */
+uint32_t weir_tick_add_text(weir_tick *tick, const char *text, size_t length);
+
+/* A request that cannot be asked (no such limiter, a rule that is none) gets a status and `why`
+ * instead of a slot: then the answer is WEIR_NO_SLOT, and *status is not WEIR_OK. */
+uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned manner,
+                           weir_status *status, weir_message *why);
+
+/* Decides all that has been added and not yet decided. */
+void weir_tick_decide(weir_tick *tick);
+
+/* What is to be said for a slot that is no text. The decision is kept in `decision`. */
+void weir_tick_reply(weir_tick *tick, const weir_slot *slot, weir_decision *decision,
+                     weir_reply *reply);
+
+/* All have been answered: the next one may begin. */
+void weir_tick_clear(weir_tick *tick);
+
+#endif

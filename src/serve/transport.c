@@ -1,0 +1,121 @@
+/* Sockets, plain or behind OpenSSL. */
+#include "serve/transport.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* --- what a listener shows and accepts ---------------------------------------------------------- */
+
+static bool set_up(SSL_CTX *context, const weir_config_tls *config, weir_message *message) {
+  const char *what = NULL;
+  if (SSL_CTX_use_certificate_chain_file(context, config->certificate) != 1)
+    what = config->certificate;
+  else if (SSL_CTX_use_PrivateKey_file(context, config->key, SSL_FILETYPE_PEM) != 1 ||
+           SSL_CTX_check_private_key(context) != 1)
+    what = config->key;
+  else if (config->client_ca != NULL &&
+           SSL_CTX_load_verify_locations(context, config->client_ca, NULL) != 1)
+    what = config->client_ca;
+  if (what == NULL) return true;
+  const char *reason = ERR_reason_error_string(ERR_peek_last_error());
+  snprintf(message->text, sizeof message->text, "tls: %s cannot be used: %s", what,
+           reason != NULL ? reason : "it does not fit the certificate");
+  return false;
+}
+
+weir_serve_tls *weir_serve_tls_create(const weir_config_tls *config, weir_message *message) {
+  SSL_CTX *context = SSL_CTX_new(TLS_server_method());
+  ERR_clear_error();
+  if (context == NULL) {
+    *message = (weir_message){"tls: no memory"};
+    return NULL;
+  }
+  SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+  SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
+  SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+                                SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  if (!set_up(context, config, message)) {
+    ERR_clear_error();
+    SSL_CTX_free(context);
+    return NULL;
+  }
+  if (config->client_ca != NULL) {
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+    SSL_CTX_set_session_id_context(context, (const unsigned char *)"weir", 4);
+  }
+  return (weir_serve_tls *)context;
+}
+
+weir_serve_tls *weir_serve_tls_retain(weir_serve_tls *tls) {
+  if (tls != NULL) SSL_CTX_up_ref((SSL_CTX *)tls);
+  return tls;
+}
+
+void weir_serve_tls_destroy(weir_serve_tls *tls) {
+  SSL_CTX_free((SSL_CTX *)tls);
+}
+
+/* --- one connection ----------------------------------------------------------------------------- */
+
+bool weir_transport_open(weir_transport *transport, int fd, weir_serve_tls *tls) {
+  *transport = (weir_transport){.fd = fd};
+  if (tls == NULL) return true;
+  SSL *session = SSL_new((SSL_CTX *)tls);
+  if (session == NULL || SSL_set_fd(session, fd) != 1) {
+    SSL_free(session);
+    ERR_clear_error();
+    return false;
+  }
+  SSL_set_accept_state(session);
+  transport->session = session;
+  return true;
+}
+
+void weir_transport_close(weir_transport *transport) {
+  SSL_free(transport->session);
+  close(transport->fd);
+  *transport = (weir_transport){.fd = -1};
+}
+
+/* What a call of OpenSSL has come to, as a system call would say it. */
+static ssize_t outcome(weir_transport *transport, int result, bool *other_way) {
+  if (result > 0) return result;
+  int error = SSL_get_error(transport->session, result);
+  if (error == SSL_ERROR_ZERO_RETURN) return 0;
+  bool reads = error == SSL_ERROR_WANT_READ;
+  bool waits = reads || error == SSL_ERROR_WANT_WRITE;
+  *other_way = waits && reads == (other_way == &transport->reads_to_send);
+  errno = waits ? EAGAIN : ECONNRESET;
+  return -1;
+}
+
+static int fitting(size_t length) {
+  return length < INT_MAX ? (int)length : INT_MAX;
+}
+
+ssize_t weir_transport_receive(weir_transport *transport, char *bytes, size_t room) {
+  if (transport->session == NULL) return recv(transport->fd, bytes, room, 0);
+  ERR_clear_error();
+  transport->sends_to_read = false;
+  int result = SSL_read(transport->session, bytes, fitting(room));
+  return outcome(transport, result, &transport->sends_to_read);
+}
+
+ssize_t weir_transport_send(weir_transport *transport, const char *bytes, size_t length) {
+  if (transport->session == NULL) return send(transport->fd, bytes, length, MSG_NOSIGNAL);
+  ERR_clear_error();
+  transport->reads_to_send = false;
+  int result = SSL_write(transport->session, bytes, fitting(length));
+  return outcome(transport, result, &transport->reads_to_send);
+}
+
+void weir_transport_finish(weir_transport *transport) {
+  ERR_clear_error();
+  if (transport->session != NULL) SSL_shutdown(transport->session);
+  shutdown(transport->fd, SHUT_WR);
+}
