@@ -14,7 +14,7 @@ static int (*const runs[WEIR_CLI_COMMANDS])(const weir_cli_options *options) = {
     [WEIR_CLI_REPLAY] = weir_cli_replay, [WEIR_CLI_SIMULATE] = weir_cli_simulate,
     [WEIR_CLI_BENCH] = weir_cli_bench,   [WEIR_CLI_DOCTOR] = weir_cli_doctor,
 #ifdef WEIR_HAS_SERVE
-    [WEIR_CLI_CHECK] = weir_cli_check,
+    [WEIR_CLI_CHECK] = weir_cli_check,   [WEIR_CLI_SERVE] = weir_cli_serve,
 #endif
 };
 

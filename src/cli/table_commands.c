@@ -143,6 +143,18 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
                        "accepted. All are told, sorted by place. No store is asked.\n",
             .exits = "0 no fault, 2 faults or wrong arguments\n",
         },
+    [WEIR_CLI_SERVE] =
+        {
+            .name = "serve",
+            .argument = "FILE",
+            .argument_needed = true,
+            .summary = "answer RESP and HTTP as FILE says, until SIGTERM",
+            .examples = "weir serve weir.yaml\n",
+            .details = "Limiters that FILE names answer on its listeners. SIGHUP, or a change of\n"
+                       "FILE, reads it again: one that has faults changes nothing. SIGTERM and\n"
+                       "SIGINT let what is under way finish.\n",
+            .exits = "0 ended by a signal, 2 faults or wrong arguments, 3 could not serve\n",
+        },
 #endif
 };
 

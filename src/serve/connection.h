@@ -67,7 +67,7 @@ struct weir_connection {
   weir_connection_state state;
   bool is_touched, is_resumed;
   bool is_parked; /* has more requests, which wait until it has taken its answers */
-  bool has_read; /* a whole request, once */
+  bool has_read;  /* a whole request, once */
   uint32_t share; /* requests it may still bring into this tick */
   uint32_t first_slot, last_slot;
   weir_bytes input;  /* of a request that is not whole */

@@ -6,26 +6,26 @@
 #include <stdint.h>
 
 /* X(member, series, labels, help): what /metrics says of it. */
-#define WEIR_SERVE_COUNTERS(X)                                                                    \
-  X(accepted, "weir_serve_connections_total", "", "Connections that were accepted")               \
-  X(refused, "weir_serve_connections_refused_total", "", "Connections above a limit, closed")      \
-  X(accept_pauses, "weir_serve_accept_pauses_total", "",                                          \
-    "Times that nothing was accepted for a second, for want of descriptors or memory")             \
-  X(timeouts, "weir_serve_timeouts_total", "", "Connections closed as too slow, or idle")          \
-  X(received_bytes, "weir_serve_received_bytes_total", "", "Bytes received")                       \
-  X(sent_bytes, "weir_serve_sent_bytes_total", "", "Bytes sent")                                   \
-  X(resp, "weir_serve_requests_total", "{protocol=\"resp\"}", "Requests that were read")            \
-  X(http, "weir_serve_requests_total", "{protocol=\"http\"}", NULL)                                \
-  X(admin, "weir_serve_requests_total", "{protocol=\"admin\"}", NULL)                              \
-  X(broken, "weir_serve_broken_total", "", "Input that could not be read as a request")            \
-  X(unauthorized, "weir_serve_unauthorized_total", "", "HTTP requests without a good token")       \
-  X(allowed, "weir_serve_answers_total", "{decision=\"allowed\"}", "Decisions, as answered")       \
-  X(denied, "weir_serve_answers_total", "{decision=\"denied\"}", NULL)                             \
-  X(none, "weir_serve_answers_total", "{decision=\"none\"}", NULL)                                 \
-  X(shadow_denied, "weir_serve_shadow_denied_total", "",                                          \
-    "Denials that were answered as allowed, as a limiter is in shadow mode")                       \
-  X(shed, "weir_serve_shed_total", "", "Requests answered without the store: too many waited")     \
-  X(ticks, "weir_serve_ticks_total", "", "Turns of the loops that decided something")              \
+#define WEIR_SERVE_COUNTERS(X)                                                                 \
+  X(accepted, "weir_serve_connections_total", "", "Connections that were accepted")            \
+  X(refused, "weir_serve_connections_refused_total", "", "Connections above a limit, closed")  \
+  X(accept_pauses, "weir_serve_accept_pauses_total", "",                                       \
+    "Times that nothing was accepted for a second, for want of descriptors or memory")         \
+  X(timeouts, "weir_serve_timeouts_total", "", "Connections closed as too slow, or idle")      \
+  X(received_bytes, "weir_serve_received_bytes_total", "", "Bytes received")                   \
+  X(sent_bytes, "weir_serve_sent_bytes_total", "", "Bytes sent")                               \
+  X(resp, "weir_serve_requests_total", "{protocol=\"resp\"}", "Requests that were read")       \
+  X(http, "weir_serve_requests_total", "{protocol=\"http\"}", NULL)                            \
+  X(admin, "weir_serve_requests_total", "{protocol=\"admin\"}", NULL)                          \
+  X(broken, "weir_serve_broken_total", "", "Input that could not be read as a request")        \
+  X(unauthorized, "weir_serve_unauthorized_total", "", "HTTP requests without a good token")   \
+  X(allowed, "weir_serve_answers_total", "{decision=\"allowed\"}", "Decisions, as answered")   \
+  X(denied, "weir_serve_answers_total", "{decision=\"denied\"}", NULL)                         \
+  X(none, "weir_serve_answers_total", "{decision=\"none\"}", NULL)                             \
+  X(shadow_denied, "weir_serve_shadow_denied_total", "",                                       \
+    "Denials that were answered as allowed, as a limiter is in shadow mode")                   \
+  X(shed, "weir_serve_shed_total", "", "Requests answered without the store: too many waited") \
+  X(ticks, "weir_serve_ticks_total", "", "Turns of the loops that decided something")          \
   X(tick_us, "weir_serve_tick_microseconds_total", "", "Time spent deciding")
 
 typedef struct weir_serve_counts {

@@ -71,7 +71,8 @@ int weir_socket_again(const weir_socket *first) {
   return open_tcp(&first->address, first->address_length);
 }
 
-/* --- unix sockets ------------------------------------------------------------------------------ */
+/* --- unix sockets ------------------------------------------------------------------------------
+ */
 
 /* Whether somebody accepts there. */
 static bool is_served(const weir_config_listener *listener) {
@@ -110,8 +111,7 @@ static bool hand_to_group(const weir_config_listener *listener, weir_message *me
              listener->address, listener->group);
     return false;
   }
-  return chown(listener->name, (uid_t)-1, group->gr_gid) == 0 ||
-         fail(message, listener, "chown");
+  return chown(listener->name, (uid_t)-1, group->gr_gid) == 0 || fail(message, listener, "chown");
 }
 
 static bool listen_unix(const weir_config_listener *listener, weir_socket *opened,
@@ -121,12 +121,13 @@ static bool listen_unix(const weir_config_listener *listener, weir_socket *opene
   opened->fd = socket(AF_UNIX, SOCK_STREAM, 0);
   if (opened->fd < 0 || !prepare(opened->fd)) return fail(message, listener, "socket");
   mode_t before = umask(0177); /* nobody else may come in before it is as it should be */
-  int bound = bind(opened->fd, (const struct sockaddr *)(const void *)&listener->socket,
-                   listener->socket_length);
+  bool is_bound = bind(opened->fd, (const struct sockaddr *)(const void *)&listener->socket,
+                       listener->socket_length) == 0;
   umask(before);
-  if (bound != 0) return fail(message, listener, "bind");
+  if (!is_bound) return fail(message, listener, "bind");
   if (lstat(listener->name, &made) != 0) return fail(message, listener, "lstat");
-  opened->is_file = true;
+  opened->path = strdup(listener->name);
+  if (opened->path == NULL) return fail(message, listener, "strdup");
   opened->device = made.st_dev;
   opened->inode = made.st_ino;
   if (!hand_to_group(listener, message)) return false;
@@ -176,11 +177,14 @@ static bool adopt(const weir_config_listener *listener, weir_socket *opened,
   return true;
 }
 
-/* --- all ---------------------------------------------------------------------------------------- */
+/* --- all ----------------------------------------------------------------------------------------
+ */
 
 bool weir_socket_open(const weir_config_listener *listener, weir_socket *opened,
                       weir_message *message) {
-  *opened = (weir_socket){.fd = -1};
+  *opened = (weir_socket){.fd = -1, .protocol = listener->protocol};
+  opened->listener = strdup(listener->address);
+  if (opened->listener == NULL) return fail(message, listener, "strdup");
   switch (listener->kind) {
     case WEIR_CONFIG_TCP:
       return listen_tcp(listener, opened, message);
@@ -192,11 +196,13 @@ bool weir_socket_open(const weir_config_listener *listener, weir_socket *opened,
   return false;
 }
 
-void weir_socket_close(weir_socket *opened, const weir_config_listener *listener) {
+void weir_socket_close(weir_socket *opened) {
   struct stat found;
-  if (opened->is_file && lstat(listener->name, &found) == 0 && found.st_dev == opened->device &&
+  if (opened->path != NULL && lstat(opened->path, &found) == 0 && found.st_dev == opened->device &&
       found.st_ino == opened->inode)
-    unlink(listener->name);
+    unlink(opened->path);
+  free(opened->path);
+  free(opened->listener);
   if (opened->fd >= 0) close(opened->fd);
-  opened->fd = -1;
+  *opened = (weir_socket){.fd = -1};
 }

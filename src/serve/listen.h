@@ -10,16 +10,18 @@ enum { WEIR_SOCKET_NAME_BYTES = 160 };
 
 typedef struct weir_socket {
   int fd;
+  weir_config_protocol protocol;
+  char *listener;                    /* the address that the configuration gives it */
   bool is_shared;                    /* one for all loops; else each opens its own */
   char name[WEIR_SOCKET_NAME_BYTES]; /* where it is, for people */
   struct sockaddr_storage address;   /* of TCP: with the port it got */
   socklen_t address_length;
-  bool is_file; /* a unix socket that was made here: */
+  char *path; /* of a unix socket that was made here; else NULL */
   dev_t device;
   ino_t inode;
 } weir_socket;
 
-/* Opens the first socket of a listener. False: `message` says why not. */
+/* Opens the first socket of a listener. False: `message` says why not; close it all the same. */
 bool weir_socket_open(const weir_config_listener *listener, weir_socket *opened,
                       weir_message *message);
 
@@ -27,6 +29,6 @@ bool weir_socket_open(const weir_config_listener *listener, weir_socket *opened,
 int weir_socket_again(const weir_socket *first);
 
 /* Closes it; the file goes, if it is still the one that was made. */
-void weir_socket_close(weir_socket *opened, const weir_config_listener *listener);
+void weir_socket_close(weir_socket *opened);
 
 #endif

@@ -86,7 +86,8 @@ bool weir_loop_listen(weir_loop *loop, weir_port *port) {
          event_add(&port->accepts, NULL) == 0;
 }
 
-/* --- draining and sweeping ---------------------------------------------------------------------- */
+/* --- draining and sweeping ----------------------------------------------------------------------
+ */
 
 static void begin_drain(weir_loop *loop) {
   loop->is_draining = true;
@@ -175,6 +176,7 @@ static void refresh(weir_loop *loop) {
   for (size_t i = 0; i < loop->port_count; i++)
     loop->ports[i].config =
         weir_server_listener(loop->server, loop->tick.registry, loop->ports[i].index);
+  atomic_store(&loop->in_use, loop->tick.registry);
 }
 
 static void finish_turn(weir_loop *loop) {
@@ -213,8 +215,7 @@ static struct event_base *make_base(void) {
   return base;
 }
 
-bool weir_loop_init(weir_loop *loop, weir_server *server, unsigned index,
-                    weir_registry *registry) {
+bool weir_loop_init(weir_loop *loop, weir_server *server, unsigned index, weir_registry *registry) {
   const weir_config_limits *limits = &weir_registry_config(registry)->limits;
   const struct timeval second = {.tv_sec = 1};
   *loop = (weir_loop){.server = server, .index = index, .wake_fd = -1};
@@ -224,6 +225,7 @@ bool weir_loop_init(weir_loop *loop, weir_server *server, unsigned index,
   loop->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   bool ready = weir_tick_init(&loop->tick, index, (size_t)limits->waiting, &loop->counts);
   loop->tick.registry = weir_registry_retain(registry);
+  atomic_store(&loop->in_use, registry);
   if (!ready || loop->buffer == NULL || loop->base == NULL || loop->wake_fd < 0) return false;
   event_assign(&loop->wakes, loop->base, loop->wake_fd, EV_READ | EV_PERSIST, on_wake, loop);
   event_assign(&loop->sweeps, loop->base, -1, EV_PERSIST, on_sweep, loop);

@@ -13,6 +13,7 @@ struct weir_loop {
   weir_registry_mailbox mailbox;
   weir_tick tick; /* its registry is the snapshot in use */
   weir_serve_counts counts;
+  _Atomic(weir_registry *) in_use; /* the tick's registry, for others to compare with */
   weir_port *ports;
   size_t port_count;
   weir_connection *connections, *touched, *resumed;

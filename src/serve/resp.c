@@ -72,8 +72,8 @@ enum { STRANGER_ARGUMENTS = 16, STRANGER_BYTES = 8192 };
 static weir_progress read_request(weir_connection *connection, const char *bytes, size_t length,
                                   size_t *used) {
   const weir_config_limits *limits = weir_loop_limits(connection->loop);
-  bool stranger = connection->port->config->credential_count > 0 &&
-                  !connection->speaks.resp.session.known;
+  bool stranger =
+      connection->port->config->credential_count > 0 && !connection->speaks.resp.session.known;
   const weir_resp_limits most = {
       .arguments = stranger ? STRANGER_ARGUMENTS : (size_t)limits->resp_arguments,
       .request_bytes = stranger ? STRANGER_BYTES : (size_t)limits->resp_request_bytes,

@@ -14,45 +14,46 @@ enum { EXIT_CONFIG = 2, EXIT_START = 3 };
 /* --- the configuration ------------------------------------------------------------------------ */
 
 static void log_faults(const weir_config_faults *faults) {
-  size_t kept = weir_config_faults_kept(faults);
-  for (size_t i = 0; i < kept; i++)
-    weir_serve_log("%s", faults->lines[i].text);
-  if (faults->count > kept) weir_serve_log("and %zu more", faults->count - kept);
+  for (size_t i = 0; i < faults->kept; i++)
+    weir_serve_log("%s", faults->lines[i].text.text);
+  if (faults->count > faults->kept) weir_serve_log("and %zu more", faults->count - faults->kept);
 }
 
 /* NULL: what is wrong has been said. */
-static weir_registry *load(const char *file, const weir_registry *old) {
+static weir_registry *load(weir_server *server) {
   weir_config_faults *faults = calloc(1, sizeof *faults); /* 50 KB, for a moment */
   if (faults == NULL) {
-    weir_serve_log("there is not enough memory to read %s", file);
+    weir_serve_log("there is not enough memory to read %s", server->file);
     return NULL;
   }
-  weir_registry *registry = weir_registry_load(file, old, faults);
+  weir_registry *registry =
+      weir_registry_load(server->file, server->registry, &server->watch, faults);
   log_faults(faults);
   free(faults);
   return registry;
 }
 
-static bool is_same_listener(const weir_config_listener *one, const weir_config_listener *other) {
-  return one->protocol == other->protocol && strcmp(one->address, other->address) == 0;
+static const weir_config_listener *find_listener(const weir_registry *registry,
+                                                 const weir_socket *socket) {
+  const weir_config *config = weir_registry_config(registry);
+  for (size_t i = 0; i < config->listener_count; i++)
+    if (config->listeners[i].protocol == socket->protocol &&
+        strcmp(config->listeners[i].address, socket->listener) == 0)
+      return &config->listeners[i];
+  return NULL;
 }
 
 const weir_config_listener *weir_server_listener(const weir_server *server,
                                                  const weir_registry *registry, size_t index) {
-  const weir_config *config = weir_registry_config(registry);
-  const weir_config_listener *began = &weir_registry_config(server->first)->listeners[index];
-  for (size_t i = 0; i < config->listener_count; i++)
-    if (is_same_listener(&config->listeners[i], began)) return &config->listeners[i];
-  return began;
+  const weir_config_listener *found = find_listener(registry, &server->sockets[index]);
+  weir_registry *anchor = atomic_load(&server->anchor);
+  return found != NULL ? found : find_listener(anchor, &server->sockets[index]);
 }
 
-static bool listens_alike(const weir_server *server, const weir_registry *registry) {
-  const weir_config *first = weir_registry_config(server->first);
-  bool alike = weir_registry_config(registry)->listener_count == first->listener_count;
-  for (size_t i = 0; alike && i < first->listener_count; i++)
-    alike = weir_server_listener(server, registry, i) != &first->listeners[i] ||
-            registry == server->first;
-  return alike;
+static bool has_listeners(const weir_server *server, const weir_registry *registry) {
+  for (size_t i = 0; i < server->socket_count; i++)
+    if (find_listener(registry, &server->sockets[i]) == NULL) return false;
+  return true;
 }
 
 /* --- TLS -------------------------------------------------------------------------------------- */
@@ -67,7 +68,7 @@ weir_serve_tls *weir_server_tls(weir_server *server, size_t listener) {
 /* Reads the certificates of all listeners; keeps the old ones where there is any fault. */
 static bool read_certificates(weir_server *server, const weir_registry *registry) {
   weir_message why = {""};
-  size_t count = weir_registry_config(server->first)->listener_count;
+  size_t count = server->socket_count;
   weir_serve_tls **read = calloc(count + 1, sizeof *read);
   bool good = read != NULL;
   for (size_t i = 0; good && i < count; i++) {
@@ -89,30 +90,49 @@ static bool read_certificates(weir_server *server, const weir_registry *registry
 
 /* --- reload ----------------------------------------------------------------------------------- */
 
-static void hand_out(weir_server *server, weir_registry *fresh) {
-  if (!listens_alike(server, fresh))
-    weir_serve_log("listeners change with a restart only: they stay as they are");
-  if (weir_registry_config(fresh)->loops != weir_registry_config(server->registry)->loops)
-    weir_serve_log("the number of loops changes with a restart only");
-  weir_registry_release(server->registry);
-  server->registry = fresh;
-  weir_registry_post(&server->front.mailbox, fresh);
-  weir_loop_wake(&server->front);
-  for (unsigned i = 0; i < server->loop_count; i++) {
-    weir_registry_post(&server->loops[i].mailbox, fresh);
-    weir_loop_wake(&server->loops[i]);
-  }
+/* Loops may still use it: it goes when they do not. Where there is no memory to note it, it stays.
+ */
+static void retire(weir_server *server, weir_registry *old) {
+  weir_registry **retired = realloc(server->retired, (server->retired_count + 1) * sizeof *retired);
+  if (retired == NULL) return;
+  server->retired = retired;
+  retired[server->retired_count++] = old;
 }
 
-static void watch_files(weir_server *server) {
-  weir_config_watch *watch = weir_config_watch_create(weir_registry_config(server->registry));
-  if (watch == NULL) return; /* the old one goes on */
-  weir_config_watch_destroy(server->watch);
-  server->watch = watch;
+static void release_retired(weir_server *server) {
+  for (unsigned i = 0; i < server->loop_count; i++)
+    if (atomic_load(&server->loops[i].in_use) != server->registry) return;
+  if (atomic_load(&server->front.in_use) != server->registry) return;
+  for (size_t i = 0; i < server->retired_count; i++)
+    weir_registry_release(server->retired[i]);
+  server->retired_count = 0;
+}
+
+static void post(weir_loop *loop, weir_registry *fresh) {
+  weir_registry_post(&loop->mailbox, fresh);
+  weir_loop_wake(loop);
+}
+
+static void hand_out(weir_server *server, weir_registry *fresh) {
+  const weir_config *config = weir_registry_config(fresh);
+  bool all = has_listeners(server, fresh);
+  if (!all || config->listener_count != server->socket_count)
+    weir_serve_log("listeners change with a restart only: they stay where they are");
+  if (config->loops != weir_registry_config(server->registry)->loops)
+    weir_serve_log("the number of loops changes with a restart only");
+  if (all) {
+    retire(server, server->anchor);
+    atomic_store(&server->anchor, weir_registry_retain(fresh));
+  }
+  retire(server, server->registry);
+  server->registry = fresh;
+  for (unsigned i = 0; i < server->loop_count; i++)
+    post(&server->loops[i], fresh);
+  post(&server->front, fresh);
 }
 
 static void reload(weir_server *server) {
-  weir_registry *fresh = load(server->file, server->registry);
+  weir_registry *fresh = load(server);
   if (fresh == NULL || !read_certificates(server, fresh)) {
     weir_registry_release(fresh);
     server->reload_failures++;
@@ -120,7 +140,6 @@ static void reload(weir_server *server) {
     return;
   }
   hand_out(server, fresh);
-  watch_files(server);
   server->reloads++;
   weir_serve_log("%s is in use now", server->file);
 }
@@ -156,6 +175,7 @@ static void on_tick(evutil_socket_t fd, short what, void *self) {
   (void)what;
   if (!server->is_draining && server->watch != NULL && weir_config_watch_look(server->watch))
     reload(server);
+  release_retired(server);
 }
 
 static void add_signals(weir_server *server) {
@@ -183,18 +203,17 @@ static const weir_speech *speech_of(weir_config_protocol protocol) {
   return NULL;
 }
 
-static bool open_sockets(weir_server *server) {
-  const weir_config *config = weir_registry_config(server->first);
+static bool open_sockets(weir_server *server, const weir_config *config) {
   weir_message why = {""};
   server->sockets = calloc(config->listener_count + 1, sizeof *server->sockets);
   if (server->sockets == NULL) return false;
-  for (size_t i = 0; i < config->listener_count; i++)
-    server->sockets[i].fd = -1;
-  for (size_t i = 0; i < config->listener_count; i++)
-    if (!weir_socket_open(&config->listeners[i], &server->sockets[i], &why)) {
-      weir_serve_log("%s", why.text);
-      return false;
-    }
+  for (size_t i = 0; i < config->listener_count; i++) {
+    bool is_open = weir_socket_open(&config->listeners[i], &server->sockets[i], &why);
+    server->socket_count++;
+    if (is_open) continue;
+    weir_serve_log("%s", why.text);
+    return false;
+  }
   return true;
 }
 
@@ -206,7 +225,7 @@ static int socket_for(weir_server *server, const weir_loop *loop, size_t listene
 }
 
 static bool add_port(weir_server *server, weir_loop *loop, size_t listener) {
-  const weir_config_listener *config = &weir_registry_config(server->first)->listeners[listener];
+  const weir_config_listener *config = weir_server_listener(server, server->registry, listener);
   weir_port *port = &loop->ports[loop->port_count];
   *port = (weir_port){.speech = speech_of(config->protocol), .config = config, .index = listener};
   port->fd = socket_for(server, loop, listener);
@@ -220,11 +239,10 @@ static bool add_port(weir_server *server, weir_loop *loop, size_t listener) {
 }
 
 static bool add_ports(weir_server *server, weir_loop *loop) {
-  const weir_config *config = weir_registry_config(server->first);
-  loop->ports = calloc(config->listener_count + 1, sizeof *loop->ports);
+  loop->ports = calloc(server->socket_count + 1, sizeof *loop->ports);
   bool added = loop->ports != NULL;
-  for (size_t i = 0; added && i < config->listener_count; i++)
-    if ((config->listeners[i].protocol == WEIR_CONFIG_ADMIN) == (loop == &server->front))
+  for (size_t i = 0; added && i < server->socket_count; i++)
+    if ((server->sockets[i].protocol == WEIR_CONFIG_ADMIN) == (loop == &server->front))
       added = add_port(server, loop, i);
   return added;
 }
@@ -233,8 +251,9 @@ static unsigned loops_wanted(const weir_config *config) {
   if (config->loops > 0) return (unsigned)config->loops;
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
   long loops = cores / 2;
-  return (unsigned)(loops < 1 ? 1 : loops > WEIR_THROTTLE_LOOPS_MOST ? WEIR_THROTTLE_LOOPS_MOST
-                                                                   : loops);
+  return (unsigned)(loops < 1                          ? 1
+                    : loops > WEIR_THROTTLE_LOOPS_MOST ? WEIR_THROTTLE_LOOPS_MOST
+                                                       : loops);
 }
 
 static void *run_loop(void *loop) {
@@ -256,29 +275,28 @@ static bool start_loops(weir_server *server) {
 }
 
 static bool make_loops(weir_server *server) {
-  server->loop_count = loops_wanted(weir_registry_config(server->first));
+  server->loop_count = loops_wanted(weir_registry_config(server->registry));
   server->loops = calloc(server->loop_count, sizeof *server->loops);
   server->threads = calloc(server->loop_count, sizeof *server->threads);
   if (server->loops == NULL || server->threads == NULL) return false;
   for (unsigned i = 0; i < server->loop_count; i++)
-    if (!weir_loop_init(&server->loops[i], server, i, server->first) ||
+    if (!weir_loop_init(&server->loops[i], server, i, server->registry) ||
         !add_ports(server, &server->loops[i]))
       return false;
-  return weir_loop_init(&server->front, server, server->loop_count, server->first) &&
+  return weir_loop_init(&server->front, server, server->loop_count, server->registry) &&
          add_ports(server, &server->front);
 }
 
 static bool start(weir_server *server) {
-  const weir_config *config = weir_registry_config(server->first);
+  const weir_config *config = weir_registry_config(server->registry);
   server->peers = weir_peers_create((size_t)config->limits.connections);
-  bool ready = server->peers != NULL && read_certificates(server, server->first) &&
-               open_sockets(server) && make_loops(server);
+  bool ready = server->peers != NULL && open_sockets(server, config) &&
+               read_certificates(server, server->registry) && make_loops(server);
   if (!ready) return false;
-  watch_files(server);
   add_signals(server);
-  for (size_t i = 0; i < config->listener_count; i++)
+  for (size_t i = 0; i < server->socket_count; i++)
     weir_serve_log("listening at %s (%s)", server->sockets[i].name,
-                   speech_of(config->listeners[i].protocol)->name);
+                   speech_of(server->sockets[i].protocol)->name);
   return start_loops(server);
 }
 
@@ -297,7 +315,6 @@ static void run(weir_server *server) {
 /* --- end -------------------------------------------------------------------------------------- */
 
 static void finish(weir_server *server) {
-  size_t listeners = weir_registry_config(server->first)->listener_count;
   for (unsigned i = 0; i < server->started; i++) {
     atomic_store(&server->loops[i].must_drain, true);
     weir_loop_wake(&server->loops[i]);
@@ -306,15 +323,18 @@ static void finish(weir_server *server) {
   for (unsigned i = 0; server->loops != NULL && i < server->loop_count; i++)
     weir_loop_free(&server->loops[i]);
   weir_loop_free(&server->front);
-  for (size_t i = 0; server->sockets != NULL && i < listeners; i++)
-    weir_socket_close(&server->sockets[i], &weir_registry_config(server->first)->listeners[i]);
-  for (size_t i = 0; server->tls != NULL && i < listeners; i++)
-    weir_serve_tls_destroy(server->tls[i]);
+  for (size_t i = 0; i < server->socket_count; i++) {
+    weir_socket_close(&server->sockets[i]);
+    if (server->tls != NULL) weir_serve_tls_destroy(server->tls[i]);
+  }
+  for (size_t i = 0; i < server->retired_count; i++)
+    weir_registry_release(server->retired[i]);
+  weir_registry_release(server->registry);
+  weir_registry_release(server->anchor);
   weir_config_watch_destroy(server->watch);
   weir_peers_destroy(server->peers);
   pthread_mutex_destroy(&server->tls_lock);
-  weir_registry_release(server->registry);
-  weir_registry_release(server->first);
+  free(server->retired);
   free(server->sockets);
   free(server->loops);
   free(server->threads);
@@ -322,10 +342,13 @@ static void finish(weir_server *server) {
 }
 
 int weir_serve_run(const char *file) {
-  weir_server server = {.file = file, .began_us = weir_serve_now_us(), .front = {.wake_fd = -1}};
-  server.first = load(file, NULL);
-  if (server.first == NULL) return EXIT_CONFIG;
-  server.registry = weir_registry_retain(server.first);
+  weir_server server = {.file = file, .front = {.wake_fd = -1}};
+  server.registry = load(&server);
+  if (server.registry == NULL) {
+    weir_config_watch_destroy(server.watch);
+    return EXIT_CONFIG;
+  }
+  server.anchor = weir_registry_retain(server.registry);
   pthread_mutex_init(&server.tls_lock, NULL);
   bool started = start(&server);
   if (started)

@@ -10,11 +10,14 @@
 
 struct weir_server {
   const char *file;
-  weir_registry *first; /* the snapshot it began with: what only a restart changes */
   weir_registry *registry;
+  _Atomic(weir_registry *) anchor; /* the last snapshot that has every listener */
+  weir_registry **retired;         /* older ones, until no loop uses them */
+  size_t retired_count;
   weir_config_watch *watch;
   weir_peers *peers;
-  weir_socket *sockets; /* of each listener of the first snapshot */
+  weir_socket *sockets; /* of each listener that it began with */
+  size_t socket_count;
   weir_serve_tls **tls; /* of each; NULL: none */
   pthread_mutex_t tls_lock;
   weir_loop front; /* the main thread's: signals, admin */
@@ -22,7 +25,6 @@ struct weir_server {
   pthread_t *threads;
   unsigned loop_count, started;
   uint64_t reloads, reload_failures;
-  int64_t began_us;
   bool is_draining;
   struct event signals[3], ticks;
 };
@@ -31,7 +33,8 @@ struct weir_server {
  * could not start. Everything that is to be said goes to stderr, a line each. */
 int weir_serve_run(const char *file);
 
-/* --- for its loops ------------------------------------------------------------------------------ */
+/* --- for its loops ------------------------------------------------------------------------------
+ */
 
 /* A loop is done. */
 void weir_server_hear_end(weir_server *server);
@@ -40,8 +43,8 @@ void weir_server_hear_end(weir_server *server);
  * it when the connection has begun. */
 weir_serve_tls *weir_server_tls(weir_server *server, size_t listener);
 
-/* The listener `index` of the first snapshot as a later one has it; where that has it no longer, as
- * the first had it. */
+/* A listener that the server began with, as this snapshot has it; where it has it no longer, as the
+ * last had that did. */
 const weir_config_listener *weir_server_listener(const weir_server *server,
                                                  const weir_registry *registry, size_t index);
 

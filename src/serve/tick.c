@@ -172,8 +172,8 @@ static void add_request(weir_tick *tick, const weir_ask *ask, const whom *asked)
 uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned manner,
                            weir_status *status, weir_message *why) {
   whom asked = {.named = NULL};
-  *status = ask->brings_rule ? find_throttle(tick, ask, &asked, why)
-                             : find_named(tick, ask, &asked, why);
+  *status =
+      ask->brings_rule ? find_throttle(tick, ask, &asked, why) : find_named(tick, ask, &asked, why);
   if (*status != WEIR_OK) return WEIR_NO_SLOT;
   size_t key_bytes = asked.prefix_length + ask->key_length;
   uint32_t index = WEIR_NO_SLOT;
@@ -238,8 +238,7 @@ void weir_tick_reply(weir_tick *tick, const weir_slot *slot, weir_decision *deci
                      weir_reply *reply) {
   const weir_request *request = &tick->requests[slot->request];
   size_t prefix_length = request->key_length - slot->ask.key_length;
-  const weir_config_limiter *config =
-      slot->named != NULL ? weir_named_config(slot->named) : NULL;
+  const weir_config_limiter *config = slot->named != NULL ? weir_named_config(slot->named) : NULL;
   *decision = request->decision;
   *reply = (weir_reply){
       .status = request->status,
@@ -252,8 +251,7 @@ void weir_tick_reply(weir_tick *tick, const weir_slot *slot, weir_decision *deci
   reply->limiter = slot->limiter;
   if (reply->status == WEIR_OK) reply->decision = decision;
   count_answer(tick, reply->decision);
-  bool shadow = config != NULL &&
-                (config->shadow || weir_registry_config(tick->registry)->shadow);
+  bool shadow = config != NULL && (config->shadow || weir_registry_config(tick->registry)->shadow);
   if (!shadow || reply->status != WEIR_OK || decision->allowed) return;
   weir_serve_count(&tick->counts->shadow_denied, 1);
   decision->allowed = true;

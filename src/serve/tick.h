@@ -12,14 +12,14 @@ enum { WEIR_NO_SLOT = UINT32_MAX };
 
 /* A place in the order of one connection's answers. */
 typedef struct weir_slot {
-  uint32_t next;    /* of the same connection, or WEIR_NO_SLOT */
-  bool is_text;     /* the answer is known: */
+  uint32_t next; /* of the same connection, or WEIR_NO_SLOT */
+  bool is_text;  /* the answer is known: */
   size_t text, text_length;
-  size_t request;   /* else the one that is decided */
-  weir_ask ask;     /* limiter and key are no longer there */
+  size_t request;              /* else the one that is decided */
+  weir_ask ask;                /* limiter and key are no longer there */
   const weir_limiter *limiter; /* NULL: none is asked */
-  const weir_named *named; /* NULL: the request brought its rule */
-  unsigned manner;  /* what the protocol must remember for its answer */
+  const weir_named *named;     /* NULL: the request brought its rule */
+  unsigned manner;             /* what the protocol must remember for its answer */
 } weir_slot;
 
 typedef struct weir_tick {

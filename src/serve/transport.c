@@ -9,7 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* --- what a listener shows and accepts ---------------------------------------------------------- */
+/* --- what a listener shows and accepts ----------------------------------------------------------
+ */
 
 static bool set_up(SSL_CTX *context, const weir_config_tls *config, weir_message *message) {
   const char *what = NULL;
@@ -60,7 +61,8 @@ void weir_serve_tls_destroy(weir_serve_tls *tls) {
   SSL_CTX_free((SSL_CTX *)tls);
 }
 
-/* --- one connection ----------------------------------------------------------------------------- */
+/* --- one connection -----------------------------------------------------------------------------
+ */
 
 bool weir_transport_open(weir_transport *transport, int fd, weir_serve_tls *tls) {
   *transport = (weir_transport){.fd = fd};

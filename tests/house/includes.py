@@ -27,7 +27,8 @@ def name_target(root, source, quote, name):
     for base in (source.parent, root / "src", root / "backends"):
         header = base / name
         if header.is_file():
-            return str(header.resolve().parent.relative_to(root))
+            inside = header.resolve().parent.relative_to(root)
+            return str(pathlib.Path(*inside.parts[:2]))  # folders within a folder are of it
     return f'"{name}", which is in no folder of the library'
 
 

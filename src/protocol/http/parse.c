@@ -33,7 +33,8 @@ static bool is_token(weir_http_text text) {
   return text.length > 0;
 }
 
-/* --- the request line --------------------------------------------------------------------------- */
+/* --- the request line ---------------------------------------------------------------------------
+ */
 
 /* The text before the next `end`, which is passed over. */
 static bool cut(weir_http_text *rest, char end, weir_http_text *part) {
@@ -56,8 +57,8 @@ static void drop_authority(weir_http_text *target) {
   static const char scheme[] = "http://";
   if (target->length < sizeof scheme || strncasecmp(target->bytes, scheme, sizeof scheme - 1) != 0)
     return;
-  const char *slash = memchr(target->bytes + sizeof scheme - 1, '/',
-                             target->length - (sizeof scheme - 1));
+  const char *slash =
+      memchr(target->bytes + sizeof scheme - 1, '/', target->length - (sizeof scheme - 1));
   if (slash == NULL) return;
   target->length -= (size_t)(slash - target->bytes);
   target->bytes = slash;
@@ -82,7 +83,8 @@ static bool read_line(const reading *self, weir_http_text line, weir_http_reques
   return true;
 }
 
-/* --- fields ------------------------------------------------------------------------------------- */
+/* --- fields -------------------------------------------------------------------------------------
+ */
 
 static weir_http_text trim(weir_http_text text) {
   while (text.length > 0 && (text.bytes[0] == ' ' || text.bytes[0] == '\t')) {
@@ -167,8 +169,7 @@ static bool read_length(const reading *self, const weir_http_request *request,
     return refuse(self, NO_LENGTH, "Transfer-Encoding is not accepted: send Content-Length");
   size_t count = count_field(request, "Content-Length", &value);
   if (count == 0) return true;
-  if (count > 1 || value.length == 0)
-    return refuse(self, BAD, "there must be one Content-Length");
+  if (count > 1 || value.length == 0) return refuse(self, BAD, "there must be one Content-Length");
   for (size_t i = 0; i < value.length; i++) {
     if (value.bytes[i] < '0' || value.bytes[i] > '9')
       return refuse(self, BAD, "Content-Length is no number");
@@ -193,7 +194,8 @@ static bool read_connection(const reading *self, weir_http_request *request, boo
   return true;
 }
 
-/* --- whole requests ----------------------------------------------------------------------------- */
+/* --- whole requests -----------------------------------------------------------------------------
+ */
 
 /* Fills in the request from its head, and says how long its body is. */
 static bool read_head(const reading *self, const weir_http_limits *limits, const char *bytes,

@@ -26,9 +26,9 @@ typedef struct weir_http_request {
 
 /* What has been read of a request whose end has not come. Zero it at the start of each. */
 typedef struct weir_http_parser {
-  uint32_t position;  /* the head does not end before */
-  uint32_t whole;     /* bytes of the whole request; 0: not known */
-  bool wants_go_on;   /* has sent "Expect: 100-continue", and waits for an answer */
+  uint32_t position; /* the head does not end before */
+  uint32_t whole;    /* bytes of the whole request; 0: not known */
+  bool wants_go_on;  /* has sent "Expect: 100-continue", and waits for an answer */
 } weir_http_parser;
 
 typedef enum weir_http_reading {

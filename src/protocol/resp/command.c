@@ -1,7 +1,6 @@
 /* The table of commands, and those that need no more than their arguments. */
 #include "protocol/resp/command.h"
 
-
 #include <strings.h>
 
 #include "protocol/resp/internal.h"

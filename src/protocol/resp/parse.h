@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { WEIR_RESP_ARGUMENTS_MOST = 64 }; /* whatever the limits say */
+enum { WEIR_RESP_ARGUMENTS_MOST = 1024 }; /* whatever the limits say */
 
 typedef struct weir_resp_limits {
   size_t arguments;     /* 1 to WEIR_RESP_ARGUMENTS_MOST */
