@@ -1,2 +1,123 @@
+/* HTTP over a connection. */
+#include <string.h>
+
+#include "protocol/http/call.h"
 #include "serve/connection.h"
-const weir_speech weir_speech_http, weir_speech_admin;
+#include "serve/http.h"
+#include "serve/loop.h"
+
+void weir_serve_queue_refusal(weir_connection *connection, const weir_http_refusal *refusal,
+                              unsigned manner) {
+  weir_bytes *text = &connection->loop->reply; /* free until the tick's answers are worded */
+  text->length = 0;
+  weir_http_refuse(refusal, manner, text);
+  weir_connection_queue_text(connection, text->data, text->length);
+}
+
+weir_http_reading weir_serve_read_http(weir_connection *connection, const char *bytes,
+                                       size_t length, size_t *used, weir_http_request *request) {
+  static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+  const weir_config_limits *limits = weir_loop_limits(connection->loop);
+  const weir_http_limits most = {(size_t)limits->http_header_bytes,
+                                 (size_t)limits->http_body_bytes};
+  weir_http_parser *parser = &connection->speaks.http;
+  weir_http_refusal refusal = {.status = 400};
+  const char *why = NULL;
+  weir_http_reading reading =
+      weir_http_parse(parser, &most, bytes, length, used, request, &refusal.status, &why);
+  if (reading == WEIR_HTTP_MORE && parser->wants_go_on) {
+    parser->wants_go_on = false;
+    weir_connection_queue_text(connection, go_on, sizeof go_on - 1);
+  }
+  if (reading != WEIR_HTTP_BROKEN) return reading;
+  weir_serve_count(&connection->loop->counts.broken, 1);
+  memcpy(refusal.why.text, why, strlen(why) + 1);
+  weir_serve_queue_refusal(connection, &refusal, WEIR_HTTP_CLOSES);
+  return reading;
+}
+
+unsigned weir_serve_manner(const weir_http_request *request) {
+  return (request->keeps_alive ? 0U : WEIR_HTTP_CLOSES) |
+         (weir_http_is(request->method, "HEAD") ? WEIR_HTTP_HEAD : 0U);
+}
+
+static void begin(weir_connection *connection) {
+  connection->speaks.http = (weir_http_parser){0};
+}
+
+/* The key of a check is where its limiter says, or else where the listener does. */
+static bool find_key(weir_connection *connection, const weir_http_request *request,
+                     weir_http_call *call, weir_http_refusal *refusal) {
+  char peer[WEIR_PEER_TEXT_BYTES];
+  const weir_config_listener *listener = connection->port->config;
+  const weir_config_key *where = &listener->key;
+  if (call->ask.form == WEIR_HTTP_CHECK) {
+    const weir_named *named = weir_registry_find(connection->loop->tick.registry, call->ask.limiter,
+                                                 call->ask.limiter_length);
+    if (named != NULL && weir_named_config(named)->has_key) where = &weir_named_config(named)->key;
+    weir_peer_text(&connection->peer, peer);
+    if (!weir_http_read_key(request, listener, where, peer, call, refusal)) return false;
+  }
+  if (call->ask.key_length <= (size_t)weir_loop_limits(connection->loop)->key_bytes) return true;
+  *refusal = (weir_http_refusal){400, {"the key is too long"}};
+  return false;
+}
+
+static bool ask(weir_connection *connection, const weir_http_request *request, unsigned manner,
+                weir_http_call *call, weir_http_refusal *refusal) {
+  weir_status status;
+  if (!weir_http_read_call(request, call, refusal)) return false;
+  if (!find_key(connection, request, call, refusal)) return false;
+  uint32_t slot =
+      weir_tick_add_ask(&connection->loop->tick, &call->ask, manner, &status, &refusal->why);
+  if (status == WEIR_OK) {
+    weir_connection_queue(connection, slot);
+    return true;
+  }
+  bool unknown = status == WEIR_BAD_ARGUMENT && !call->ask.brings_rule;
+  bool caller = weir_status_classify(status) == WEIR_CLASS_CALLER;
+  refusal->status = unknown ? 404 : caller ? 400 : 503;
+  return false;
+}
+
+static weir_progress read_request(weir_connection *connection, const char *bytes, size_t length,
+                                  size_t *used) {
+  const weir_config_listener *listener = connection->port->config;
+  weir_http_request request;
+  weir_http_reading reading = weir_serve_read_http(connection, bytes, length, used, &request);
+  if (reading == WEIR_HTTP_MORE) return WEIR_PROGRESS_MORE;
+  if (reading == WEIR_HTTP_BROKEN) return WEIR_PROGRESS_ENDS;
+  weir_serve_count(&connection->loop->counts.http, 1);
+  if (connection->loop->is_draining) request.keeps_alive = false;
+  unsigned manner = weir_serve_manner(&request);
+  weir_http_call call = {0};
+  weir_http_refusal refusal = {.status = 400};
+  if (!weir_http_is_known(&request, listener->credentials, listener->credential_count)) {
+    weir_serve_count(&connection->loop->counts.unauthorized, 1);
+    refusal = (weir_http_refusal){401, {"a bearer token is needed"}};
+    weir_serve_queue_refusal(connection, &refusal, manner);
+  } else if (!ask(connection, &request, manner, &call, &refusal)) {
+    weir_serve_queue_refusal(connection, &refusal, manner);
+  }
+  bool resets = call.ask.verb == WEIR_ASK_RESET;
+  weir_http_call_free(&call);
+  if (!request.keeps_alive) return WEIR_PROGRESS_ENDS;
+  return resets ? WEIR_PROGRESS_TURN : WEIR_PROGRESS_READ;
+}
+
+static void answer(weir_connection *connection, const weir_slot *slot, weir_bytes *out) {
+  weir_decision decision;
+  weir_reply reply;
+  weir_tick_reply(&connection->loop->tick, slot, &decision, &reply);
+  weir_config_headers headers =
+      slot->named != NULL ? weir_named_config(slot->named)->headers : WEIR_CONFIG_HEADERS_OFF;
+  weir_http_answer(&slot->ask, slot->manner, connection->port->config, headers, &reply, out);
+}
+
+const weir_speech weir_speech_http = {
+    .name = "http",
+    .begin = begin,
+    .read = read_request,
+    .answer = answer,
+    .full = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+};

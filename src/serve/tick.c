@@ -145,6 +145,11 @@ static void reset(weir_tick *tick, size_t index) {
                                          request->key_length, NULL);
 }
 
+/* What no bucket holds is never admitted; its answer says how the bucket stands all the same. */
+static bool never_fits(const weir_ask *ask) {
+  return ask->brings_rule && ask->cost > ask->burst;
+}
+
 static void add_request(weir_tick *tick, const weir_ask *ask, const whom *asked) {
   size_t index = tick->request_count;
   int64_t own = asked->named != NULL ? weir_named_config(asked->named)->cost : 1;
@@ -155,6 +160,10 @@ static void add_request(weir_tick *tick, const weir_ask *ask, const whom *asked)
       .flags = (ask->verb == WEIR_ASK_PEEK ? WEIR_REQUEST_PEEK : 0U) |
                (ask->up_to ? WEIR_REQUEST_UP_TO : 0U),
   };
+  if (never_fits(ask)) {
+    request->cost = 1;
+    request->flags |= WEIR_REQUEST_PEEK;
+  }
   tick->limiters[index] = asked->target.limiter;
   tick->keys[index] = tick->bytes.length;
   weir_bytes_add(&tick->bytes, asked->prefix, asked->prefix_length);
@@ -250,6 +259,11 @@ void weir_tick_reply(weir_tick *tick, const weir_slot *slot, weir_decision *deci
   if (slot->ask.verb == WEIR_ASK_RESET) return;
   reply->limiter = slot->limiter;
   if (reply->status == WEIR_OK) reply->decision = decision;
+  if (never_fits(&slot->ask)) {
+    decision->allowed = false;
+    decision->retry_after_us = WEIR_NEVER;
+    decision->cost = slot->ask.cost;
+  }
   count_answer(tick, reply->decision);
   bool shadow = config != NULL && (config->shadow || weir_registry_config(tick->registry)->shadow);
   if (!shadow || reply->status != WEIR_OK || decision->allowed) return;

@@ -1,0 +1,67 @@
+/* What an HTTP request asks, and the bytes of its answer. */
+#ifndef WEIR_PROTOCOL_HTTP_CALL_H
+#define WEIR_PROTOCOL_HTTP_CALL_H
+
+#include <jansson.h>
+
+#include "config/config.h"
+#include "protocol/ask.h"
+#include "protocol/bytes.h"
+#include "protocol/http/parse.h"
+
+enum { WEIR_HTTP_TEXT_MOST = 16 * 1024 }; /* of X-Forwarded-For; what is longer is no request */
+
+/* How an answer is worded: weir_ask.form. */
+enum weir_http_form {
+  WEIR_HTTP_CHECK,    /* by its status */
+  WEIR_HTTP_DECISION, /* JSON with all there is */
+  WEIR_HTTP_THROTTLE  /* JSON as throttlecrab words it */
+};
+
+/* What the answer must look like besides: bits, kept beside what is asked. */
+enum weir_http_manner { WEIR_HTTP_CLOSES = 1 << 0, WEIR_HTTP_HEAD = 1 << 1 };
+
+/* One call. Zero it before use, and free what it holds when the request has been passed on. */
+typedef struct weir_http_call {
+  weir_ask ask;
+  weir_config_key key; /* of a check: where its key stands */
+  json_t *body;        /* holds what `ask` points to */
+  weir_bytes text;     /* the same */
+} weir_http_call;
+
+void weir_http_call_free(weir_http_call *call);
+
+/* What is answered instead of a decision: a status of HTTP and a sentence. */
+typedef struct weir_http_refusal {
+  int status;
+  weir_message why;
+} weir_http_refusal;
+
+/* Whom a request asks, by its method, path and body. For a check (form WEIR_HTTP_CHECK) the key is
+ * still to be found, as the limiter has a say in where it stands. False: *refusal is the answer. */
+bool weir_http_read_call(const weir_http_request *request, weir_http_call *call,
+                         weir_http_refusal *refusal);
+
+/* The key of a check. `peer`: the address that the connection comes from. */
+bool weir_http_read_key(const weir_http_request *request, const weir_config_listener *listener,
+                        const weir_config_key *where, const char *peer, weir_http_call *call,
+                        weir_http_refusal *refusal);
+
+/* Whether the request shows one of these tokens; none are needed: true. */
+bool weir_http_is_known(const weir_http_request *request, const weir_config_credential *tokens,
+                        size_t count);
+
+/* --- answers ---------------------------------------------------------------------------------- */
+
+/* `headers`: enum weir_config_headers. */
+void weir_http_answer(const weir_ask *ask, unsigned manner, const weir_config_listener *listener,
+                      weir_config_headers headers, const weir_reply *reply, weir_bytes *out);
+
+/* A problem of application/problem+json. */
+void weir_http_refuse(const weir_http_refusal *refusal, unsigned manner, weir_bytes *out);
+
+/* Any other body. */
+void weir_http_text_answer(int status, const char *type, const char *body, size_t length,
+                           unsigned manner, weir_bytes *out);
+
+#endif
