@@ -1,0 +1,77 @@
+/* Any bytes as RESP requests: nothing is read beyond them, a cut anywhere changes nothing, and what
+ * every command answers is one reply. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fuzz/require.h"
+#include "protocol/resp/command.h"
+
+int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
+
+enum { REQUESTS_MOST = 64 };
+
+static const weir_resp_limits limits = {.arguments = 16, .request_bytes = 4096};
+
+static void check_request(const weir_resp_request *request, const char *bytes, size_t used) {
+  static const weir_config_credential one = {"default", "secret", 6};
+  const weir_resp_server open = {.throttle = true, .throttlecrab = true, .key_most = 64};
+  const weir_resp_server guarded = {.credentials = &one, .credential_count = 1, .key_most = 64};
+  weir_bytes out = {0};
+  weir_ask ask = {.key_length = 1};
+  for (size_t i = 0; i < request->count; i++)
+    require(request->arguments[i].bytes >= bytes &&
+            request->arguments[i].bytes + request->arguments[i].length <= bytes + used);
+  for (int i = 0; i < 2; i++) {
+    weir_resp_session session = {.id = 7};
+    out.length = 0;
+    weir_resp_outcome outcome =
+        weir_resp_run(&session, i == 0 ? &open : &guarded, request, &out, &ask);
+    bool says = outcome == WEIR_RESP_ANSWERED || outcome == WEIR_RESP_LEAVES;
+    require(says == (out.length > 0));
+    require(!says || memcmp(out.data + out.length - 2, "\r\n", 2) == 0);
+    if (outcome == WEIR_RESP_ASKS) require(ask.key_length >= 1 && ask.key_length <= 64);
+    if (outcome == WEIR_RESP_ASKS) require(ask.cost >= 0 && ask.cost <= WEIR_ASK_COST_MOST);
+  }
+  weir_bytes_free(&out);
+}
+
+/* The same request, when its first `cut` bytes come before the rest. */
+static void check_cut(const char *bytes, size_t used, size_t cut) {
+  weir_resp_parser parser = {0};
+  weir_resp_request request;
+  const char *why = NULL;
+  size_t taken = 0;
+  char *part = malloc(cut + 1); /* so that a byte too far is noticed */
+  if (part == NULL) abort();
+  memcpy(part, bytes, cut);
+  require(weir_resp_parse(&parser, &limits, part, cut, &taken, &request, &why) == WEIR_RESP_MORE);
+  free(part);
+  require(weir_resp_parse(&parser, &limits, bytes, used, &taken, &request, &why) ==
+          WEIR_RESP_REQUEST);
+  require(taken == used);
+}
+
+int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
+  weir_resp_request request;
+  char *bytes = malloc(size + 1);
+  const char *why = NULL;
+  size_t at = 0;
+  if (bytes == NULL) abort();
+  memcpy(bytes, data, size);
+  bytes = realloc(bytes, size > 0 ? size : 1);
+  for (int i = 0; i < REQUESTS_MOST && at < size; i++) {
+    weir_resp_parser parser = {0};
+    size_t used = 0;
+    weir_resp_reading reading =
+        weir_resp_parse(&parser, &limits, bytes + at, size - at, &used, &request, &why);
+    require((reading == WEIR_RESP_BROKEN) == (why != NULL));
+    if (reading != WEIR_RESP_REQUEST) break;
+    require(used > 0 && used <= limits.request_bytes && used <= size - at);
+    if (request.count > 0) check_request(&request, bytes + at, used);
+    for (size_t cut = 0; cut < used && used < 128; cut++)
+      check_cut(bytes + at, used, cut);
+    at += used;
+  }
+  free(bytes);
+  return 0;
+}

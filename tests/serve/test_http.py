@@ -1,0 +1,180 @@
+"""HTTP as proxies, curl and others speak it."""
+
+import json
+import subprocess
+import unittest
+
+from server import BASE, Server, http
+
+TRUSTING = BASE.replace('http: {address: "127.0.0.1:0"}',
+                        'http: {address: "127.0.0.1:0", denied_status: 403, key: client, '
+                        'trusted: ["127.0.0.0/8"]}')
+
+
+def get(target, *fields):
+    return "GET %s HTTP/1.1\r\nHost: x\r\n%s\r\n" % (target, "".join(f + "\r\n" for f in fields))
+
+
+def post(target, body):
+    text = body if isinstance(body, str) else json.dumps(body)
+    return "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (target, len(text), text)
+
+
+class Http(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(BASE)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.end()
+
+    def setUp(self):
+        self.client = self.server.connect("http")
+        self.addCleanup(self.client.close)
+
+    def ask(self, request):
+        return http(self.client, request)
+
+    def test_a_check_is_its_status(self):
+        for left in (2, 1, 0):
+            status, body, fields = self.ask(get("/check/api?key=a%20b"))
+            self.assertEqual((status, body), (200, ""))
+            self.assertEqual(fields["ratelimit-policy"], '"api";q=3;w=86400')
+            self.assertRegex(fields["ratelimit"], r'^"api";r=%d;t=\d+$' % left)
+        status, body, fields = self.ask(get("/check/api?key=a+b"))
+        self.assertEqual(status, 429)
+        self.assertIn("quota-exceeded", json.loads(body)["type"])
+        self.assertLess(0, int(fields["retry-after"]))
+        self.assertEqual(self.ask(get("/check/api?key=c&cost=4"))[0], 429)
+        head = get("/check/api?key=a+b").replace("GET", "HEAD", 1)
+        self.client.send(head + get("/check/api?key=d"))
+        told = self.client.line()
+        while self.client.line():
+            pass
+        self.assertEqual((told[9:12], self.client.line()[9:12]), ("429", "200"))
+
+    def test_decisions_as_json(self):
+        told = json.loads(self.ask(post("/take", {"limiter": "api", "key": "j\u00e9\0\"", "cost": 2}))[1])
+        self.assertEqual((told["allowed"], told["remaining"], told["cost"], told["key"]),
+                         (True, 1, 2, "j\u00e9\0\""))
+        status, body, _ = self.ask(post("/take", {"limiter": "api", "key": "j\u00e9\0\"", "cost": 2}))
+        self.assertEqual((status, json.loads(body)["allowed"]), (200, False))
+        self.assertEqual(json.loads(self.ask(post("/peek", {"limiter": "api", "key": "p"}))[1])["remaining"], 3)
+        self.assertEqual(json.loads(self.ask(post("/reset", {"limiter": "api", "key": "p"}))[1])["reset"], True)
+        told = json.loads(self.ask(post("/throttle", {"key": "t", "max_burst": 2, "count_per_period": 1,
+                                                      "period": 86400}))[1])
+        self.assertEqual((told["allowed"], told["limit"], told["remaining"], told["retry_after"]),
+                         (True, 2, 1, 0))
+
+    def test_what_cannot_be_asked(self):
+        cases = [
+            (get("/check/nobody?key=k"), 404, "no limiter"), (get("/check/api"), 400, "key=KEY"),
+            (get("/check/api?key="), 400, "key"), (get("/check/api?key=a&key=b"), 400, "one"),
+            (get("/check/api?key=%4"), 400, "percent"), (get("/check/api?key=k&cost=0"), 400, "cost"),
+            (get("/check/api?key=k&cost=2147483649"), 400, "cost"),
+            (get("/check/api?key=" + "k" * 4097), 400, "too long"),
+            (get("/"), 404, "/check/LIMITER"), (get("/take"), 405, "POST"),
+            (post("/take", "{"), 400, "no JSON"), (post("/take", "[]"), 400, "object"),
+            (post("/take", {"limiter": "api"}), 400, "key"),
+            (post("/take", {"limiter": "api", "key": 7}), 400, "key: a string"),
+            (post("/take", {"limiter": "api", "key": "k", "cost": 0}), 400, "cost"),
+            (post("/take", {"limiter": "api", "key": "k", "cost": 2**31 + 1}), 400, "cost"),
+            (post("/take", {"limiter": "api", "key": "k", "cost": 1.5}), 400, "cost"),
+            (post("/take", {"limiter": "api", "key": "k", "kost": 1}), 400, "kost"),
+            (post("/take", '{"limiter":"api","key":"a","key":"b"}'), 400, "no JSON"),
+            (post("/throttle", {"key": "k", "max_burst": 0, "count_per_period": 1, "period": 1}), 400, "max_burst"),
+            (post("/take", "[" * 30000), 400, "no JSON"),
+        ]
+        for request, status, named in cases:
+            told = self.ask(request)
+            self.assertEqual(told[0], status, request[:80])
+            self.assertIn(named, json.loads(told[1])["detail"], request[:80])
+
+    def test_what_could_be_read_twice_ends_the_connection(self):
+        smuggled = "GET /check/api?key=smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
+        line = "GET /check/api?key=s HTTP/1.1\r\n"
+        cases = [
+            (line + "Host: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 411),
+            (line + "Host: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
+            (line + "Host: x\r\nContent-Length: +1\r\n\r\n", 400),
+            (line + "Host: x\r\nContent-Length : 1\r\n\r\n", 400),
+            (line + "Host: x\r\nA: b\r\n c\r\n\r\n", 400), (line + "Host: x\nA: b\r\n\r\n", 400),
+            (line + "Host: x\r\nA: b\rc\r\n\r\n", 400), (line + "Host: x\r\nA: b\0\r\n\r\n", 400),
+            (line + "\r\n", 400), (line + "Host: x\r\nHost: y\r\n\r\n", 400),
+            ("GET  / HTTP/1.1\r\nHost: x\r\n\r\n", 400), ("GET / HTTP/2.0\r\nHost: x\r\n\r\n", 505),
+            ("GET /\r\n\r\n", 400), ("PING\r\n\r\n", 400), ("\x16\x03\x01\r\n\r\n", 400),
+            (line + "Host: x\r\nA: " + "b" * 20000 + "\r\n\r\n", 431),
+            (line + "Host: x\r\nContent-Length: 99999999999999999999\r\n\r\n", 413),
+        ]
+        for text, status in cases:
+            client = self.server.connect("http")
+            client.send(text + smuggled)
+            told = client.rest().decode("latin-1")
+            client.close()
+            self.assertEqual(told[9:12], str(status), (text[:90], told))
+            self.assertEqual(told.count("Content-Length:"), 1, text[:90])
+            self.assertIn("\r\nConnection: close\r\n", told)
+
+    def test_fragments_at_every_byte(self):
+        text = post("/peek", {"limiter": "api", "key": "f"})
+        for cut in range(1, len(text)):
+            self.client.send(text[:cut])
+            self.assertEqual(http(self.client, text[cut:])[0], 200, cut)
+
+    def test_a_hundred_in_one_packet_keep_their_order(self):
+        keys = ["order%d" % i for i in range(100)]
+        self.client.send("".join(post("/peek", {"limiter": "api", "key": key}) for key in keys))
+        for key in keys:
+            self.assertEqual(json.loads(http(self.client, "")[1])["key"], key)
+
+    def test_connections_end_as_they_say(self):
+        self.client.send(get("/check/api?key=close", "Connection: close"))
+        self.assertIn(b"\r\nConnection: close\r\n", self.client.rest())
+        old = self.server.connect("http")
+        old.send("GET /check/api?key=close HTTP/1.0\r\n\r\n")
+        self.assertIn(b"200 OK", old.rest())
+        old.close()
+
+    def test_curl(self):
+        url = "http://127.0.0.1:%d" % self.server.ports["http"][0]
+        told = subprocess.run(["curl", "-s", "-H", "Expect: 100-continue", "-d",
+                               '{"limiter":"api","key":"curl"}', url + "/take"],
+                              capture_output=True, timeout=60, check=True).stdout
+        self.assertEqual(json.loads(told)["remaining"], 2)
+
+    def test_admin(self):
+        admin = self.server.connect("admin")
+        self.assertEqual(http(admin, get("/healthz"))[:2], (200, "alive\n"))
+        status, body, _ = http(admin, get("/readyz"))
+        self.assertEqual(status, 200)
+        self.assertIn("store main", body)
+        self.assertEqual(http(admin, get("/check/api"))[0], 404)
+        self.assertEqual(http(admin, post("/metrics", ""))[0], 501)
+        status, body, fields = http(admin, get("/metrics"))
+        self.assertIn("version=0.0.4", fields["content-type"])
+        for line in body.splitlines():
+            self.assertRegex(line, r'^(# (HELP|TYPE) \w+ .+|\w+(\{\w+="[^"]*"\})? \d+)$')
+        self.assertEqual(self.ask(get("/metrics"))[0], 404)
+        admin.close()
+
+
+class Clients(unittest.TestCase):
+    def test_only_a_trusted_proxy_names_the_client(self):
+        with Server(TRUSTING) as server:
+            client = server.connect("http")
+            field = "X-Forwarded-For: 203.0.113.9, 198.51.100.%d"
+            for _ in range(3):
+                self.assertEqual(http(client, get("/check/api", field % 1))[0], 200)
+            self.assertEqual(http(client, get("/check/api", field % 1))[0], 403)
+            self.assertEqual(http(client, get("/check/api", field % 2))[0], 200)
+            client.close()
+        with Server(TRUSTING.replace(', trusted: ["127.0.0.0/8"]', "")) as server:
+            client = server.connect("http")
+            told = [http(client, get("/check/api", field % i))[0] for i in range(4)]
+            self.assertEqual(told, [200, 200, 200, 403])
+            client.close()
+
+
+if __name__ == "__main__":
+    unittest.main()

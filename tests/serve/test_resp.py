@@ -1,0 +1,192 @@
+"""RESP as clients speak it."""
+
+import subprocess
+import threading
+import unittest
+
+from server import BASE, Server, command
+
+
+class Resp(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(BASE + "loops: 2\n")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.end()
+
+    def setUp(self):
+        self.client = self.server.connect()
+        self.addCleanup(self.client.close)
+
+    def ask(self, *words):
+        return self.client.ask(*words)
+
+    def test_what_redis_cell_publishes(self):
+        self.assertEqual(self.ask("CL.THROTTLE", "cell", 15, 30, 60), [0, 16, 15, -1, 2])
+        for left in range(14, -1, -1):
+            self.assertEqual(self.ask("cl.throttle", "cell", 15, 30, 60, 1)[:4], [0, 16, left, -1])
+        limited, limit, remaining, retry, reset = self.ask("CL.THROTTLE", "cell", 15, 30, 60)
+        self.assertEqual((limited, limit, remaining), (1, 16, 0))
+        self.assertIn(retry, (1, 2))
+        self.assertIn(reset, range(28, 33))
+
+    def test_a_quantity_of_none_looks(self):
+        self.assertEqual(self.ask("CL.THROTTLE", "look", 1, 1, 86400, 0)[:4], [0, 2, 2, -1])
+        self.ask("CL.THROTTLE", "look", 1, 1, 86400, 2)
+        self.assertEqual(self.ask("CL.THROTTLE", "look", 1, 1, 86400, 0)[:4], [0, 2, 0, -1])
+
+    def test_what_never_fits_is_limited_for_ever(self):
+        self.assertEqual(self.ask("CL.THROTTLE", "never", 15, 30, 60, 17), [1, 16, 16, -1, 0])
+
+    def test_figures_that_are_none(self):
+        zero = "-ERR Zero rates are not supported"
+        self.assertEqual(self.ask("CL.THROTTLE", "k", 15, 0, 60), zero)
+        self.assertEqual(self.ask("CL.THROTTLE", "k", 15, 30, 0), zero)
+        for words in (["-1", 30, 60], [15, -1, 60], [15, 30, -1], [15, 30, 60, -1], ["x", 30, 60],
+                      [15, 30, 60, 2147483649], ["9" * 30, 1, 1], [15, "", 60]):
+            self.assertRegex(self.ask("CL.THROTTLE", "k", *words), "^-ERR ", words)
+        self.assertRegex(self.ask("CL.THROTTLE", "k", 15, 30), "wrong number of arguments")
+        self.assertRegex(self.ask("CL.THROTTLE", "", 15, 30, 60), "key")
+
+    def test_what_throttlecrab_answers(self):
+        self.assertEqual(self.ask("THROTTLE", "crab", 2, 1, 86400)[:3], [1, 2, 1])
+        self.assertEqual(self.ask("THROTTLE", "crab", 2, 1, 86400)[::4], [1, 0])
+        allowed, limit, remaining, reset, retry = self.ask("THROTTLE", "crab", 2, 1, 86400)
+        self.assertEqual((allowed, limit, remaining), (0, 2, 0))
+        self.assertLess(86000, retry)
+        self.assertLess(retry, reset)
+
+    def fields(self, *words):
+        flat = self.ask(*words)
+        self.assertIsInstance(flat, list, flat)
+        return dict(zip(flat[::2], flat[1::2]))
+
+    def test_named_limiters(self):
+        for left in (2, 1, 0):
+            self.assertEqual(self.fields("WEIR.TAKE", "api", "bob")["remaining"], left)
+        denied = self.fields("WEIR.TAKE", "api", "bob")
+        self.assertEqual((denied["allowed"], denied["limit"]), (0, 3))
+        self.assertLess(0, denied["retry_after_us"])
+        self.assertEqual(self.fields("WEIR.PEEK", "api", "bob")["allowed"], 0)
+        self.assertEqual(self.ask("WEIR.RESET", "api", "bob"), "+OK")
+        self.assertEqual(self.fields("WEIR.TAKE", "api", "bob", "COST", 5, "UPTO")["cost"], 3)
+        self.assertEqual(self.fields("WEIR.TAKE", "api", "bob2", "cost", 4)["retry_after_us"], -1)
+
+    def test_tiers_lists_and_shadow(self):
+        self.assertEqual(self.fields("WEIR.TAKE", "listed", "alice")["limit"], 5)
+        self.assertEqual(self.fields("WEIR.TAKE", "listed", "mallory")["limit"], 3)
+        self.assertEqual(self.fields("WEIR.TAKE", "listed", "eve")["allowed"], 0)
+        free = self.fields("WEIR.TAKE", "listed", "bot-7", "COST", 2147483648)
+        self.assertEqual((free["allowed"], free["remaining"]), (1, -1))
+        before = self.server.metric("weir_serve_shadow_denied_total")
+        self.assertEqual([self.fields("WEIR.TAKE", "watched", "x")["allowed"] for _ in "123"],
+                         [1, 1, 1])
+        self.assertEqual(self.server.metric("weir_serve_shadow_denied_total") - before, 2)
+
+    def test_limiters_keep_apart(self):
+        self.fields("WEIR.TAKE", "api", "same", "COST", 3)
+        self.assertEqual(self.fields("WEIR.TAKE", "listed", "same")["remaining"], 2)
+
+    def test_what_cannot_be_asked(self):
+        self.assertRegex(self.ask("WEIR.TAKE", "nobody", "k"), "^-ERR there is no limiter")
+        for cost in (0, -1, 2147483649, "x", ""):
+            self.assertRegex(self.ask("WEIR.TAKE", "api", "k", "COST", cost), "^-ERR COST")
+        self.assertRegex(self.ask("WEIR.TAKE", "api", ""), "^-ERR the key has 0 bytes")
+        self.assertRegex(self.ask("WEIR.TAKE", "api", "k" * 4097), "^-ERR the key has 4097 bytes")
+        self.assertIsInstance(self.ask("WEIR.TAKE", "api", "k" * 4096), list)
+        self.assertRegex(self.ask("WEIR.TAKE", "api", "k", "SOON"), "^-ERR")
+        self.assertRegex(self.ask("GET", "k"), "^-ERR unknown command")
+
+    def test_any_byte_may_be_in_a_key(self):
+        key = bytes(range(256))
+        self.assertEqual(self.fields("WEIR.TAKE", "api", key)["remaining"], 2)
+        self.assertEqual(self.fields("WEIR.TAKE", "api", key)["remaining"], 1)
+
+    def test_what_clients_say_first(self):
+        self.assertEqual(self.ask("PING"), "+PONG")
+        self.assertEqual(self.ask("ping", "hi"), "hi")
+        self.assertEqual(self.ask("ECHO", "\0\r\n"), "\0\r\n")
+        self.assertRegex(self.ask("HELLO", 3), "^-NOPROTO")
+        hello = self.ask("HELLO", 2, "SETNAME", "me")
+        self.assertEqual(hello[hello.index("proto") + 1], 2)
+        self.assertEqual(self.ask("CLIENT", "GETNAME"), "me")
+        self.assertEqual(self.ask("CLIENT", "SETNAME", "other"), "+OK")
+        self.assertEqual(self.ask("CLIENT", "SETINFO", "LIB-NAME", "x"), "+OK")
+        self.assertEqual(self.ask("CLIENT", "GETNAME"), "other")
+        self.assertIsInstance(self.ask("CLIENT", "ID"), int)
+        self.assertRegex(self.ask("CLIENT", "KILL"), "^-ERR")
+        self.assertEqual(self.ask("SELECT", 0), "+OK")
+        self.assertRegex(self.ask("SELECT", 1), "^-ERR")
+        self.assertEqual(self.ask("COMMAND"), [])
+        self.assertIn("weir_version", self.ask("INFO"))
+        self.assertRegex(self.ask("AUTH", "x"), "^-ERR AUTH is not needed")
+        self.client.send("\r\n*0\r\n*-1\r\nPING  inline \r\n")
+        self.assertEqual(self.client.reply(), "inline")
+        self.assertEqual(self.ask("QUIT"), "+OK")
+        self.assertEqual(self.client.rest(), b"")
+
+    def test_fragments_at_every_byte(self):
+        text = command("ECHO", "a\r\nb") + b"PING x\r\n" + command("CL.THROTTLE", "f", 1, 1, 1, 0)
+        for cut in range(1, len(text)):
+            self.client.send(text[:cut])
+            self.assertEqual(self.ask_behind(text[cut:]), ["a\r\nb", "x", [0, 2, 2, -1, 0]])
+        for byte in text:
+            self.client.send(bytes([byte]))
+        self.assertEqual(self.ask_behind(b""), ["a\r\nb", "x", [0, 2, 2, -1, 0]])
+
+    def ask_behind(self, rest):
+        self.client.send(rest)
+        return [self.client.reply() for _ in range(3)]
+
+    def test_answers_keep_their_order(self):
+        """Far more than a tick takes: each answer at its place, those that are decided as well."""
+        count = 100000
+        asked = command("CL.THROTTLE", "order", 15, 30, 60, 17)
+        sent = b"".join(asked if i % 2 else command("ECHO", i) for i in range(count))
+        told = b"*5\r\n:1\r\n:16\r\n:16\r\n:-1\r\n:0\r\n"
+        expected = b"".join(told if i % 2 else b"$%d\r\n%d\r\n" % (len(str(i)), i)
+                            for i in range(count))
+        sender = threading.Thread(target=self.client.send, args=(sent,))
+        sender.start()
+        self.assertTrue(self.client.take(len(expected)) == expected)
+        sender.join()
+
+    def test_a_reset_counts_where_it_stands(self):
+        self.client.send(b"".join([command("WEIR.TAKE", "api", "r", "COST", 3),
+                                   command("WEIR.TAKE", "api", "r"), command("WEIR.RESET", "api", "r"),
+                                   command("WEIR.TAKE", "api", "r")]))
+        replies = [self.client.reply() for _ in range(4)]
+        self.assertEqual([r[1] if isinstance(r, list) else r for r in replies], [1, 0, "+OK", 1])
+
+    def assert_breaks(self, data, pattern):
+        client = self.server.connect()
+        client.send(data)
+        self.assertRegex(client.rest().decode("latin-1"), pattern)
+        client.close()
+
+    def test_a_stream_that_is_lost_ends(self):
+        error = r"\A-ERR Protocol error[^\r\n]*\r\n\Z"
+        for data in (b"*x\r\n", b"*1\r\n+1\r\n", b"*1\r\n$-1\r\n", b"*1\r\n$1x\r\n", b"*17\r\n",
+                     b"*99999999999\r\n", b"*1\r\n$70000\r\n", b"*1\r\n$3\r\nPINGxx", b"*1\r1\r\n",
+                     b"*1" + b"1" * 100, b'PING "x"\r\n', b"x" * 70000):
+            self.assert_breaks(data, error)
+        self.assert_breaks(b"*1\r\n$4\r\nPING\r\n*x\r\n", r"\A\+PONG\r\n-ERR Protocol error")
+        self.assert_breaks(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "this is RESP, not HTTP")
+        self.assert_breaks(b"POST / HTTP/1.1\r\n\r\n", "this is RESP, not HTTP")
+
+    def test_half_a_connection_gets_its_answers(self):
+        self.client.send(command("PING") * 50)
+        self.client.socket.shutdown(1)
+        self.assertEqual(self.client.rest(), b"+PONG\r\n" * 50)
+
+    def test_redis_cli(self):
+        port = str(self.server.ports["resp"][0])
+        told = subprocess.run(["redis-cli", "-p", port, "CL.THROTTLE", "cli", "15", "30", "60"],
+                              capture_output=True, timeout=60, check=True).stdout
+        self.assertEqual(told.split(), [b"0", b"16", b"15", b"-1", b"2"])
+
+
+if __name__ == "__main__":
+    unittest.main()
