@@ -1,0 +1,404 @@
+"""The server's limits, its end, its reload, its locks, and what it does when the store is away."""
+
+import os
+import signal
+import socket
+import ssl
+import stat
+import subprocess
+import threading
+import time
+import unittest
+
+from server import BASE, PATIENCE_S, Client, Server, await_that, command, http
+
+RESP = 'resp: {address: "127.0.0.1:0"}'
+GET = "GET /check/%s?key=k HTTP/1.1\r\nHost: x\r\n%s\r\n"
+
+
+class Limits(unittest.TestCase):
+    def test_the_slow_and_the_idle_are_closed(self):
+        with Server(BASE + "limits: {first_bytes: 300ms, idle: 1s}\n") as server:
+            silent = server.connect()
+            half = server.connect()
+            half.send("*1\r\n$4\r\nPI")
+            header = server.connect("http")
+            header.send("GET / HTTP/1.1\r\nHost:")
+            idle = server.connect()
+            self.assertEqual(idle.ask("PING"), "+PONG")
+            for client in (silent, half, header, idle):
+                self.assertEqual(client.rest(), b"")
+                client.close()
+            self.assertEqual(server.metric("weir_serve_timeouts_total"), 4)
+
+    def test_a_drip_does_not_hold_a_connection(self):
+        with Server(BASE + "limits: {first_bytes: 300ms}\n") as server:
+            client = server.connect("http")
+            until = time.monotonic() + PATIENCE_S
+            with self.assertRaises(OSError):
+                while time.monotonic() < until:
+                    client.send("G")
+                    time.sleep(0.05)
+            client.close()
+
+    def test_connections_are_counted(self):
+        with Server(BASE + "limits: {connections: 4, connections_per_address: 3}\n") as server:
+            clients = [server.connect() for _ in range(3)]
+            for client in clients:
+                self.assertEqual(client.ask("PING"), "+PONG")
+            refused = server.connect()
+            self.assertEqual(refused.rest(), b"-ERR max number of clients reached\r\n")
+            refused.close()
+            clients.pop().close()
+            await_that(lambda: self.gets_in(server), "a place that is free again")
+            for client in clients:
+                client.close()
+
+    def gets_in(self, server):
+        client = server.connect()
+        try:
+            return client.ask("PING") == "+PONG"
+        except (EOFError, OSError):
+            return False
+        finally:
+            client.close()
+
+    def test_who_does_not_read_is_not_read(self):
+        """64 MiB of requests with answers as long; the server keeps but a little of it."""
+        with Server(BASE) as server:
+            before = server.memory_kib()
+            clients = [server.connect() for _ in range(4)]
+            text = command("ECHO", "x" * 1000)
+            for client in clients:
+                client.socket.setblocking(False)
+            sent = [0] * len(clients)
+            quiet_since = time.monotonic()
+            while time.monotonic() - quiet_since < 0.5 and max(sent) < 16 << 20:
+                for i, client in enumerate(clients):
+                    try:
+                        at = sent[i] % len(text)
+                        sent[i] += client.socket.send((text * 200)[at:])
+                        quiet_since = time.monotonic()
+                    except BlockingIOError:
+                        time.sleep(0.001)
+            self.assertLess(max(sent), 16 << 20, "it was read without an end")
+            self.assertLess(server.memory_kib() - before, 32 * 1024)
+            other = server.connect()
+            self.assertEqual(other.ask("PING"), "+PONG")
+            other.close()
+            for i, client in enumerate(clients):  # and what it did read is answered
+                client.socket.settimeout(PATIENCE_S)
+                client.send(text[sent[i] % len(text):] if sent[i] % len(text) else b"")
+                for _ in range(-(-sent[i] // len(text))):
+                    self.assertEqual(client.take(len(text) - 14)[:5], b"$1000")
+                client.close()
+
+    def test_an_idle_connection_is_small(self):
+        with Server(BASE + "limits: {connections_per_address: 2000}\n") as server:
+            first = [server.connect() for _ in range(50)]
+            for client in first:
+                self.assertEqual(client.ask("WEIR.TAKE", "big", "k" * 4000)[1], 1)
+            before = server.memory_kib()
+            clients = [server.connect() for _ in range(500)]
+            for client in clients:
+                self.assertEqual(client.ask("WEIR.TAKE", "big", "k" * 4000)[1], 1)
+            each = (server.memory_kib() - before) / len(clients)
+            for client in first + clients:
+                client.close()
+            if "sanitize" not in os.environ.get("WEIR_BUILD_KIND", ""):
+                self.assertLess(each, 16)
+
+
+class Ends(unittest.TestCase):
+    def test_a_request_is_answered_or_was_not_decided(self):
+        """SIGTERM under load, and counts that say the same as the clients."""
+        with Server(BASE) as server:
+            told = [0] * 8
+            clients = [server.connect() for _ in told]
+
+            def hammer(i):
+                try:
+                    while clients[i].ask("WEIR.TAKE", "big", "load", "COST", 1)[1] == 1:
+                        told[i] += 1
+                except (EOFError, OSError):
+                    pass
+            threads = [threading.Thread(target=hammer, args=(i,)) for i in range(len(told))]
+            for thread in threads:
+                thread.start()
+            await_that(lambda: min(told) > 50, "every client to be served")
+            admin = server.connect("admin")
+            server.process.send_signal(signal.SIGTERM)
+            for thread in threads:
+                thread.join(PATIENCE_S)
+            self.assertEqual(server.process.wait(PATIENCE_S), 0)
+            self.assertLess(50, min(told))
+            admin.close()
+            for client in clients:
+                client.close()
+            with self.assertRaises(OSError):
+                server.connect()
+
+    def test_the_last_answers_arrive(self):
+        """What was sent whole before the signal is answered in full, then the end is said."""
+        with Server(BASE) as server:
+            client = server.connect()
+            client.send(command("PING") * 20000)
+            self.assertEqual(client.line(), "+PONG")
+            server.process.send_signal(signal.SIGTERM)
+            rest = client.rest()
+            self.assertEqual(rest.count(b"+PONG\r\n") * 7, len(rest), "an answer was cut")
+            client.close()
+
+
+class Reload(unittest.TestCase):
+    def limit(self, client):
+        fields = client.ask("WEIR.PEEK", "api", "reload")
+        return fields[fields.index("limit") + 1] if isinstance(fields, list) else fields
+
+    def test_a_new_file_is_used_and_a_bad_one_is_not(self):
+        with Server(BASE) as server:
+            client = server.connect()
+            self.assertEqual(self.limit(client), 3)
+            server.write(server.config.replace("3/1d", "7/1d"))  # noticed by itself
+            await_that(lambda: self.limit(client) == 7, "the new limit")
+            server.write(server.config.replace("3/1d", "x/1d"))
+            server.await_log("is not used")
+            self.assertEqual(self.limit(client), 7)
+            self.assertRegex(server.log(), r"weir\.yaml:9:\d+: limiters\.api")
+            server.write(server.config.replace("3/1d", "9/1d"))
+            server.process.send_signal(signal.SIGHUP)
+            await_that(lambda: self.limit(client) == 9, "the limit after SIGHUP")
+            self.assertEqual(server.metric('weir_serve_reloads_total{result="refused"}'), 1)
+            client.close()
+
+    def test_reload_under_load_loses_nothing(self):
+        with Server(BASE) as server:
+            over = threading.Event()
+            answers, wrong = [0] * 4, []
+
+            def hammer(i):
+                client = server.connect()
+                while not over.is_set():
+                    client.send(command("WEIR.TAKE", "big", "load") * 16)
+                    for _ in range(16):
+                        reply = client.reply()
+                        answers[i] += 1
+                        if not isinstance(reply, list) or reply[1] != 1:
+                            wrong.append(reply)
+                client.close()
+            threads = [threading.Thread(target=hammer, args=(i,)) for i in range(len(answers))]
+            for thread in threads:
+                thread.start()
+            for i in range(10):
+                server.write(server.config.replace("3/1d", "%d/1d" % (10 + i)))
+                server.process.send_signal(signal.SIGHUP)
+                time.sleep(0.05)
+            server.await_log("is in use now", 2)
+            over.set()
+            for thread in threads:
+                thread.join(PATIENCE_S)
+            self.assertEqual(wrong, [])
+            client = server.connect()
+            await_that(lambda: self.limit(client) == 19, "the last file")
+            fields = client.ask("WEIR.PEEK", "big", "load")
+            self.assertEqual(fields[fields.index("remaining") + 1], 10**9 - sum(answers))
+            client.close()
+
+    def test_listeners_stay(self):
+        with Server(BASE) as server:
+            client = server.connect()
+            server.write(server.config.replace("listen:\n", "listen:\n", 1).split("listen:")[0]
+                         + server.config[server.config.index("stores:"):]
+                         + "listen: {resp: {address: \"unix:FOLDER/other\"}}\n")
+            server.process.send_signal(signal.SIGHUP)
+            server.await_log("listeners change with a restart only")
+            self.assertEqual(client.ask("PING"), "+PONG")
+            self.assertEqual(server.connect().ask("PING"), "+PONG")
+            client.close()
+
+
+class Locks(unittest.TestCase):
+    def test_passwords(self):
+        config = BASE.replace(RESP, 'resp: {address: "127.0.0.1:0", auth: {default: secret, bob: other}}')
+        with Server(config) as server:
+            client = server.connect()
+            for words in (["PING"], ["WEIR.TAKE", "api", "k"], ["nonsense"], ["INFO"]):
+                self.assertRegex(client.ask(*words), "^-NOAUTH")
+            for words in (["secreT"], ["secre"], ["secret2"], [""], ["bob", "secret"], ["nobody", "other"]):
+                self.assertRegex(client.ask("AUTH", *words), "^-WRONGPASS")
+            self.assertRegex(client.ask("HELLO", 2), "^-NOAUTH")
+            self.assertEqual(client.ask("AUTH", "secret"), "+OK")
+            self.assertEqual(client.ask("PING"), "+PONG")
+            client.close()
+            client = server.connect()
+            self.assertIsInstance(client.ask("HELLO", 2, "AUTH", "bob", "other"), list)
+            self.assertEqual(client.ask("PING"), "+PONG")
+            client.close()
+            client = server.connect()
+            client.send(b"*1\r\n$9000\r\n")
+            self.assertRegex(client.rest().decode(), "too long")
+            client.close()
+
+    def test_tokens(self):
+        config = BASE.replace('http: {address: "127.0.0.1:0"', 'http: {address: "127.0.0.1:0", auth: [one, two]')
+        with Server(config) as server:
+            client = server.connect("http")
+            for field in ("", "Authorization: Bearer\r\n", "Authorization: Bearer three\r\n",
+                          "Authorization: Basic one\r\n"):
+                status, _, fields = http(client, GET % ("api", field))
+                self.assertEqual((status, fields["www-authenticate"]), (401, "Bearer"))
+            self.assertEqual(http(client, GET % ("api", "authorization: bearer two\r\n"))[0], 200)
+            client.close()
+
+    def test_nothing_is_open_to_the_world_by_accident(self):
+        with self.assertRaisesRegex(AssertionError, "open to other hosts"):
+            Server(BASE.replace(RESP, 'resp: {address: "0.0.0.0:6380"}'))
+
+    def test_a_unix_socket_is_made_and_goes(self):
+        config = BASE.replace(RESP, 'resp: {address: "unix:FOLDER/socket", mode: "0640"}')
+        with Server(config) as server:
+            path = os.path.join(server.folder.name, "socket")
+            self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o640)
+            client = Client(path, socket.AF_UNIX)
+            self.assertEqual(client.ask("PING"), "+PONG")
+            client.close()
+            second = subprocess.run([os.environ["WEIR_PROGRAM"], "serve", server.file],
+                                    capture_output=True, timeout=PATIENCE_S, check=False)
+            self.assertEqual(second.returncode, 3)
+            self.assertIn(b"another server listens there", second.stderr)
+            server.process.send_signal(signal.SIGTERM)
+            server.process.wait(PATIENCE_S)
+            self.assertFalse(os.path.exists(path))
+            stale = socket.socket(socket.AF_UNIX)
+            stale.bind(path)
+            stale.close()
+            self.assert_starts(server.file, path)
+            with open(path, "w", encoding="ascii") as file:
+                file.write("precious")
+            refused = subprocess.run([os.environ["WEIR_PROGRAM"], "serve", server.file],
+                                     capture_output=True, timeout=PATIENCE_S, check=False)
+            self.assertIn(b"a file that is no socket", refused.stderr)
+            self.assertTrue(os.path.exists(path))
+
+    def assert_starts(self, file, path):
+        with subprocess.Popen([os.environ["WEIR_PROGRAM"], "serve", file],
+                              stderr=subprocess.DEVNULL) as process:
+            def answers():
+                try:
+                    client = Client(path, socket.AF_UNIX)
+                    return client.ask("PING") == "+PONG"
+                except OSError:
+                    return False
+            await_that(answers, "a server in the place of one that is gone")
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.wait(PATIENCE_S), 0)
+
+    def test_systemd_hands_sockets_over(self):
+        listener = socket.socket()
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        config = BASE.replace(RESP, 'resp: {address: "systemd:limits"}')
+        code = ("import os,sys; os.dup2(%d, 3, inheritable=True); os.environ.update(LISTEN_PID=str(os.getpid()),"
+                "LISTEN_FDS='1', LISTEN_FDNAMES='limits'); os.execv(sys.argv[1], sys.argv[1:])")
+        with Server(BASE) as server:
+            path = os.path.join(server.folder.name, "handed.yaml")
+            with open(path, "w", encoding="utf-8") as file:
+                for line in config.splitlines(True):
+                    if "http:" not in line and "admin:" not in line:
+                        file.write(line)
+            with subprocess.Popen(["python3", "-c", code % listener.fileno(), os.environ["WEIR_PROGRAM"],
+                                   "serve", path], pass_fds=[listener.fileno()],
+                                  stderr=subprocess.DEVNULL) as process:
+                client = Client(listener.getsockname())
+                self.assertEqual(client.ask("PING"), "+PONG")
+                client.close()
+                process.send_signal(signal.SIGTERM)
+                self.assertEqual(process.wait(PATIENCE_S), 0)
+        listener.close()
+
+    def test_tls(self):
+        config = BASE.replace('"127.0.0.1:0"}', '"127.0.0.1:0", tls: {certificate: FOLDER/cert.pem, key: FOLDER/key.pem}}', 2)
+        with Server(BASE) as maker:  # a folder to put them in
+            folder = maker.folder.name
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+                            "-nodes", "-keyout", folder + "/key.pem", "-out", folder + "/cert.pem", "-days", "30",
+                            "-subj", "/CN=localhost"], capture_output=True, check=True)
+            with Server(config.replace("FOLDER", folder)) as server:
+                trust = ssl.create_default_context(cafile=folder + "/cert.pem")
+                for cut in (0, 1):
+                    client = server.connect()
+                    client.socket = trust.wrap_socket(client.socket, server_hostname="localhost")
+                    self.assertEqual(client.ask("PING"), "+PONG")
+                    text = command("ECHO", "x" * 60000)
+                    client.send(text[:30000])
+                    time.sleep(0.01 * cut)
+                    client.send(text[30000:] + text * 20)
+                    for _ in range(21):
+                        self.assertEqual(len(client.reply()), 60000)
+                    client.close()
+                client = server.connect("http")
+                client.socket = trust.wrap_socket(client.socket, server_hostname="localhost")
+                self.assertEqual(http(client, GET % ("api", ""))[0], 200)
+                client.close()
+                plain = server.connect()
+                plain.send(command("PING"))
+                self.assertNotIn(b"PONG", plain.rest())
+                plain.close()
+                trust.maximum_version = ssl.TLSVersion.TLSv1_1
+                client = server.connect()
+                with self.assertRaises(OSError):
+                    trust.wrap_socket(client.socket, server_hostname="localhost")
+                client.close()
+
+
+class StoreAway(unittest.TestCase):
+    """A private server behind a store that is stopped and comes back."""
+
+    def setUp(self):
+        self.store = subprocess.Popen([os.environ["WEIR_SERVE"], "memcached"], stdin=subprocess.PIPE,
+                                      stdout=subprocess.PIPE, text=True)
+        self.url = self.store.stdout.readline().strip()
+        self.addCleanup(self.end_store)
+
+    def end_store(self):
+        self.store.stdin.close()
+        self.store.wait(PATIENCE_S)
+        self.store.stdout.close()
+
+    def order(self, what):
+        self.store.stdin.write(what + "\n")
+        self.store.stdin.flush()
+        self.assertEqual(self.store.stdout.readline(), "done\n")
+
+    def test_the_policy_answers_until_it_is_back(self):
+        config = BASE.replace("limiters:\n", """  away: {url: "%s", fallback: deny}
+  none: {url: "%s", fallback: none}
+limiters:
+  denies: {store: away, rule: "fixed-window:100000/1d"}
+  says: {store: none, rule: "fixed-window:100000/1d"}
+""" % (self.url, self.url))
+        with Server(config) as server:
+            client = server.connect()
+            web = server.connect("http")
+
+            def source(limiter):
+                fields = client.ask("WEIR.TAKE", limiter, "k")
+                return fields[fields.index("source") + 1] if isinstance(fields, list) else fields
+            await_that(lambda: source("denies") == "store", "the store")
+            self.order("stop")
+            await_that(lambda: source("denies") == "fallback", "the policy")
+            self.assertEqual(client.ask("WEIR.TAKE", "denies", "k")[1], 0)
+            await_that(lambda: str(source("says")).startswith("-ERR UNAVAILABLE"), "a status")
+            status, body, _ = http(web, GET % ("says", ""))
+            self.assertEqual(status, 503)
+            self.assertRegex(body, "UNAVAILABLE|TIMEOUT|UNKNOWN_OUTCOME")
+            self.assertEqual(client.ask("WEIR.TAKE", "big", "k")[1], 1)
+            self.order("continue")
+            await_that(lambda: source("denies") == "store", "the store to be back")
+            await_that(lambda: source("says") == "store", "the store to be back")
+            client.close()
+            web.close()
+
+
+if __name__ == "__main__":
+    unittest.main()
