@@ -8,7 +8,7 @@
 #include "registry/registry.h"
 #include "serve/counts.h"
 
-enum { WEIR_NO_SLOT = UINT32_MAX };
+#define WEIR_NO_SLOT UINT32_MAX
 
 /* A place in the order of one connection's answers. */
 typedef struct weir_slot {

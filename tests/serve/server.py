@@ -51,7 +51,7 @@ class Server:
             return file.read()
 
     def await_start(self, config):
-        wanted = len(re.findall(r"address:", config))
+        wanted = len(re.findall(r"\baddress:", config))
         await_that(lambda: self.process.poll() is not None
                    or self.log().count("listening at") == wanted, "start")
         if self.process.poll() is not None:
