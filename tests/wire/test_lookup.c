@@ -91,7 +91,7 @@ static void nobody_needs_to_wait_for_a_look_up(void **state) {
   enum { NAMES = 8 };
   (void)state;
   for (int i = 0; i < NAMES; i++) {
-    weir_lookup *lookup = weir_lookup_start("slow.test", 1);
+    weir_lookup *lookup = weir_lookup_start(&(weir_whereabouts){.host = "slow.test", .port = 1});
     assert_non_null(lookup);
     assert_false(weir_lookup_is_done(lookup));
     int64_t end_us = weir_monotonic_us() + SHORT_US;
@@ -106,10 +106,14 @@ static void nobody_needs_to_wait_for_a_look_up(void **state) {
 static void expect_result(const char *host, weir_lookup_result expected, size_t count) {
   weir_message why = {""};
   weir_addresses addresses;
-  weir_lookup *lookup = weir_lookup_start(host, 80);
+  weir_whereabouts asked = {.port = 80};
+  weir_whereabouts whose;
+  snprintf(asked.host, sizeof asked.host, "%s", host);
+  weir_lookup *lookup = weir_lookup_start(&asked);
   assert_non_null(lookup);
   assert_true(weir_lookup_await(lookup, weir_monotonic_us() + PATIENCE_US));
-  assert_int_equal(weir_lookup_take(lookup, &addresses, &why), expected);
+  assert_int_equal(weir_lookup_take(lookup, &whose, &addresses, &why), expected);
+  assert_string_equal(whose.host, host);
   if (count > 0) assert_int_equal(addresses.count, count);
   if (expected != WEIR_LOOKUP_FOUND) {
     assert_non_null(strstr(why.text, " cannot be found: "));
