@@ -38,7 +38,7 @@ void weir_redis_slots_inherit(weir_redis_slots *slots, unsigned dead, unsigned h
 
 size_t weir_redis_slots_count(weir_redis_slots *slots, unsigned node) {
   size_t count = 0;
-  for (uint16_t i = 0; i < WEIR_REDIS_SLOTS; i++)
-    count += weir_redis_slots_owner(slots, i) == (int)node;
+  for (unsigned i = 0; i < WEIR_REDIS_SLOTS; i++)
+    count += weir_redis_slots_owner(slots, (uint16_t)i) == (int)node;
   return count;
 }

@@ -89,7 +89,7 @@ static void no_decision_allocates(void **state) {
   }
 }
 
-/* Two limiters in one call, in every order and number. */
+/* Two limiters in one call, in every order and number; half of it until each has denied each key. */
 static void no_call_of_several_limiters_allocates(void **state) {
   world w;
   const weir_limiter_options options = {.deadline_us = 30 * SECOND_US};
@@ -101,8 +101,8 @@ static void no_call_of_several_limiters_allocates(void **state) {
   world_open(&w, *state, "sliding-window:10/1h", &options);
   weir_limiter *other = world_limiter(&w, "fixed-window:10/1h;token-bucket:9/1h", &options);
   weir_limiter *limiters[] = {w.limiter, other, other, w.limiter, other, w.limiter, w.limiter};
-  for (int i = 0; i < 60; i++) {
-    if (i == 30) before = allocations;
+  for (int i = 0; i < 120; i++) {
+    if (i == 60) before = allocations;
     world_set(&w, i * 20000);
     for (size_t count = 4; count > 0; count--)
       assert_int_equal(weir_decide_together(limiters + i % 4, requests, count, NULL), WEIR_OK);

@@ -213,6 +213,8 @@ enum {
 
 weir_status weir_limiter_decide(weir_limiter *limiter, weir_request *requests, size_t count, weir_message *message);
 
+weir_status weir_decide_together(weir_limiter *const *limiters, weir_request *requests, size_t count, weir_message *message);
+
 size_t weir_limiter_rules(const weir_limiter *limiter);
 
 typedef struct weir_rule_info {
@@ -339,3 +341,5 @@ size_t weir_watch_look(weir_watch *watch, weir_event_hook *hook, void *context);
 void weir_watch_destroy(weir_watch *watch);
 
 const char *weir_version(void);
+
+_Bool weir_word_nearer(const char *text, size_t length, const char *word, size_t *distance);
