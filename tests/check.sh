@@ -139,10 +139,16 @@ again() {
   done <"$logs/again"
 }
 
-step packages sh tests/packages.sh gcc g++ clang libclang-rt-dev clang-format cmake ninja-build \
+# A Node.js of another origin brings its headers along, and Debian's would not go beside it.
+node=
+if ! command -v node >/dev/null || [ ! -e /usr/include/node/node_api.h ]; then
+  node="nodejs libnode-dev"
+fi
+
+step packages sh tests/packages.sh $node gcc g++ clang libclang-rt-dev clang-format cmake ninja-build \
   pkg-config python3 libmemcached-dev libssl-dev libhiredis-dev libsodium-dev zlib1g-dev libjansson-dev \
   libyaml-dev libevent-dev libcmocka-dev memcached redis-server nutcracker gnuplot-nox clang-tidy \
-  abigail-tools doxygen mandoc bsdextrautils dpkg-dev file || {
+  abigail-tools doxygen mandoc bsdextrautils dpkg-dev file prometheus curl openssl || {
   failed=1
   finish
 }

@@ -34,7 +34,7 @@ apt-get install -qq -y --no-install-recommends -o DPkg::Lock::Timeout=120 $missi
 
 for package in $missing; do
   case $package in
-  memcached | redis-server | nutcracker)
+  memcached | redis-server | nutcracker | prometheus)
     # The helper works without systemd too; it wants to be told for which package.
     DPKG_MAINTSCRIPT_PACKAGE=$package deb-systemd-helper disable "$package.service"
     update-rc.d "$package" disable
