@@ -92,6 +92,10 @@ static weir_outcome write_value(weir_slot *slot, int64_t value, uint64_t version
   return WEIR_DONE;
 }
 
+static int64_t raised(int64_t value, const weir_operation *operation) {
+  return (value > operation->floor ? value : operation->floor) + operation->delta;
+}
+
 static weir_outcome change(weir_slot *slot, weir_operation *operation, uint64_t version) {
   switch (operation->kind) {
     case WEIR_GET:
@@ -109,20 +113,22 @@ static weir_outcome change(weir_slot *slot, weir_operation *operation, uint64_t 
       return write_value(slot, operation->value, version, operation);
     case WEIR_PUT:
       return write_value(slot, operation->value, version, operation);
-    case WEIR_CREATE:
+    case WEIR_RAISE:
+      operation->value = raised(slot->value, operation);
+      return write_value(slot, operation->value, version, operation);
+    default: /* CREATE: a DROP does not come here */
       return WEIR_CONFLICT;
-    default: /* RAISE, which this store does not have */
-      return WEIR_REFUSED;
   }
 }
 
 static bool renews(const weir_operation *operation) {
-  return operation->kind == WEIR_SWAP || operation->kind == WEIR_PUT;
+  return operation->kind == WEIR_SWAP || operation->kind == WEIR_PUT ||
+         (operation->kind == WEIR_RAISE && operation->refresh);
 }
 
 static bool creates(const weir_operation *operation) {
   return operation->kind == WEIR_ADD || operation->kind == WEIR_CREATE ||
-         operation->kind == WEIR_PUT;
+         operation->kind == WEIR_PUT || (operation->kind == WEIR_RAISE && operation->refresh);
 }
 
 static bool create(weir_slots *place, int64_t now_us, uint64_t version, weir_operation *operation) {
@@ -130,6 +136,7 @@ static bool create(weir_slots *place, int64_t now_us, uint64_t version, weir_ope
   if (slot == NULL) return false;
   slot->expiry_us = now_us + operation->ttl_us;
   if (operation->kind == WEIR_ADD) operation->value = operation->delta;
+  if (operation->kind == WEIR_RAISE) operation->value = raised(0, operation);
   operation->outcome = write_value(slot, operation->value, version, operation);
   return true;
 }

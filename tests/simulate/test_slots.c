@@ -82,6 +82,19 @@ static void a_swap_renews_the_ttl_and_an_addition_does_not(void **state) {
   assert_int_equal(get(15, 0).outcome, WEIR_ABSENT);
 }
 
+static void a_raise_lifts_to_its_floor_and_then_adds(void **state) {
+  (void)state;
+  weir_operation raise = {.kind = WEIR_RAISE, .floor = 10, .delta = 3, .ttl_us = 10};
+  assert_int_equal(run(0, raise).outcome, WEIR_ABSENT);
+  assert_int_equal(get(0, 0).outcome, WEIR_ABSENT);
+  raise.refresh = true;
+  assert_int_equal(run(0, raise).value, 13);
+  assert_int_equal(run(5, raise).value, 16);
+  raise = (weir_operation){.kind = WEIR_RAISE, .floor = 20, .delta = 1, .ttl_us = 10};
+  assert_int_equal(run(14, raise).value, 21);
+  assert_int_equal(get(15, 0).outcome, WEIR_ABSENT); /* without refresh the TTL stays */
+}
+
 static void places_and_entries_are_kept_apart_in_any_order(void **state) {
   (void)state;
   for (int64_t i = 0; i < 100; i++) {
@@ -119,6 +132,7 @@ int main(void) {
       cmocka_unit_test_teardown(a_key_is_gone_when_its_ttl_is_over, clean_up),
       cmocka_unit_test_teardown(a_swap_needs_the_version_that_was_read, clean_up),
       cmocka_unit_test_teardown(a_swap_renews_the_ttl_and_an_addition_does_not, clean_up),
+      cmocka_unit_test_teardown(a_raise_lifts_to_its_floor_and_then_adds, clean_up),
       cmocka_unit_test_teardown(places_and_entries_are_kept_apart_in_any_order, clean_up),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
