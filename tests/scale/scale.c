@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "scale/fiber.h"
 #include "scale/server.h"
@@ -75,8 +76,7 @@ static int by_size(const void *a, const void *b) {
 }
 
 static void sort(struct column *column) {
-  if (column->count > 0)
-    qsort(column->numbers, column->count, sizeof *column->numbers, by_size);
+  if (column->count > 0) qsort(column->numbers, column->count, sizeof *column->numbers, by_size);
 }
 
 static int64_t at_percent(const struct column *sorted, size_t percent) {
@@ -189,8 +189,10 @@ static void take(void *subject) {
   weir_decision decision;
   weir_message why;
   process->busy++;
-  weir_status status =
-      weir_limiter_take(process->limiter, KEY, sizeof KEY - 1, 1, &decision, &why);
+  weir_status status = weir_limiter_take(process->limiter, KEY, sizeof KEY - 1, 1, &decision, &why);
+  const scale_plan *plan = process->scale->plan;
+  if (plan->told != NULL)
+    plan->told(plan->told_context, process->client, clock_of(process), status, &decision);
   note(&asked, status, &decision);
   process->busy--;
   if (process->line.dead && process->busy == 0) end_process(process);
@@ -324,15 +326,25 @@ static void clean_up(struct scale *scale) {
   fiber_clean_up();
 }
 
+/* What a bucket keeps back for leases is not there for those who lease; it would be without. */
+static void write_without_lease(const char *rule, char *text, size_t size) {
+  const char *lease = strstr(rule, ",lease=");
+  const char *rest = lease != NULL ? lease + strcspn(lease + 1, ",") + 1 : "";
+  int length = lease != NULL ? (int)(lease - rule) : (int)strlen(rule);
+  snprintf(text, size, "%.*s%s", length, rule, rest);
+}
+
 weir_status scale_run(const scale_plan *plan, scale_figures *figures, weir_message *message) {
   struct scale scale = {.plan = plan, .figures = figures, .message = message};
   weir_limiter_options options = options_of(plan, NULL);
+  char exact[256];
   *figures = (scale_figures){0};
   scale.server = (struct server){.raises = plan->raises,
-                          .command_ns = plan->command_ns,
-                          .way_us = plan->round_trip_us / 2,
-                          .lost_ppm = plan->lost_ppm};
-  scale.status = weir_driver_init(&scale.exact, plan->rule, &options, message);
+                                 .command_ns = plan->command_ns,
+                                 .way_us = plan->round_trip_us / 2,
+                                 .lost_ppm = plan->lost_ppm};
+  write_without_lease(plan->rule, exact, sizeof exact);
+  scale.status = weir_driver_init(&scale.exact, exact, &options, message);
   scale.clients = calloc((size_t)plan->clients, sizeof *scale.clients);
   if (scale.status == WEIR_OK &&
       (scale.clients == NULL || !weir_driver_add_key(&scale.exact, &scale.exact_key)))

@@ -4,6 +4,7 @@
 #define TESTS_SCALE_SCALE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <weir/limiter.h>
 
@@ -23,6 +24,11 @@ typedef struct scale_plan {
   int64_t crash_every_us; /* each process dies that often, and begins anew; 0: never */
   int64_t forget_at_us;   /* the server is started anew, empty; 0: never */
   uint64_t seed;
+
+  /* Told of every answer, if not NULL, before anything else happens at that time. */
+  void (*told)(void *context, size_t client, int64_t at_us, weir_status status,
+               const weir_decision *decision);
+  void *told_context;
 } scale_plan;
 
 typedef struct scale_figures {

@@ -124,7 +124,8 @@ static void end_all(weir_operation *operations, size_t count, weir_outcome outco
   weir_message_set(why, "%s", what);
 }
 
-static struct message *send_message(const struct line *line, weir_operation *operations, size_t count) {
+static struct message *send_message(const struct line *line, weir_operation *operations,
+                                    size_t count) {
   struct message *sent = malloc(sizeof *sent + count * sizeof *operations);
   if (sent == NULL) {
     perror("a message");
