@@ -263,10 +263,12 @@ static int64_t most_of_window(const weir_rule *rule, const struct column *uses) 
   return (int64_t)most;
 }
 
-/* On a store that raises, each process may have one addition under way. */
+/* On a store that raises, each process may have one addition under way. A period may hold the rest
+ * of one window and all of another. */
 static int64_t bound_of(const struct scale *scale, const weir_rule *rule) {
-  if (!weir_rule_moves_in_time(rule)) return weir_rule_bound(rule);
-  return rule->burst + (scale->plan->raises ? scale->plan->clients : 0);
+  if (weir_rule_moves_in_time(rule))
+    return rule->burst + (scale->plan->raises ? scale->plan->clients : 0);
+  return weir_rule_slides(rule) ? weir_rule_bound(rule) : 2 * rule->limit;
 }
 
 static void finish(struct scale *scale) {
