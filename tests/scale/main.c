@@ -24,20 +24,35 @@ static bool read_number(const char *name, const char *text, int64_t least, int64
   return false;
 }
 
+struct option {
+  const char *name;
+  int64_t least, most;
+  int64_t *number;
+};
+
+/* The one that "name=..." names; NULL, and said so: there is none. */
+static const struct option *find(const struct option *options, size_t count, const char *argument) {
+  size_t length = strcspn(argument, "=");
+  for (size_t i = 0; i < count && argument[length] == '='; i++)
+    if (strlen(options[i].name) == length && strncmp(options[i].name, argument, length) == 0)
+      return &options[i];
+  fprintf(stderr, "%s: accepted are rule=TEXT", argument);
+  for (size_t i = 0; i < count; i++)
+    fprintf(stderr, ", %s=", options[i].name);
+  fprintf(stderr, "\n");
+  return NULL;
+}
+
 static bool read_arguments(int count, char **arguments, scale_plan *plan) {
   int64_t raises = 0, no_leases = 0, seed = 1;
-  const struct {
-    const char *name;
-    int64_t least, most;
-    int64_t *number;
-  } options[] = {
+  const struct option options[] = {
       {"clients", 1, 100000, &plan->clients},
       {"asked", 1, 1000000, &plan->asked_per_s},
       {"burst", 1, 1000, &plan->burst},
       {"warm-up", 0, 60000000, &plan->warm_up_us},
       {"span", 1, 60000000, &plan->span_us},
-      {"round-trip", 1, 1000000, &plan->round_trip_us},
-      {"command-ns", 1, 1000000, &plan->command_ns},
+      {"round-trip", 0, 1000000, &plan->round_trip_us},
+      {"command-ns", 0, 1000000, &plan->command_ns},
       {"lost-ppm", 0, 1000000, &plan->lost_ppm},
       {"skew", 0, 10000, &plan->skew_us},
       {"crash-every", 0, 60000000, &plan->crash_every_us},
@@ -47,25 +62,13 @@ static bool read_arguments(int count, char **arguments, scale_plan *plan) {
       {"seed", 1, INT64_MAX, &seed},
   };
   for (int i = 1; i < count; i++) {
-    const char *text = strchr(arguments[i], '=');
-    size_t length = text != NULL ? (size_t)(text - arguments[i]) : 0;
-    size_t at = 0, known = sizeof options / sizeof options[0];
-    if (length == 4 && strncmp(arguments[i], "rule", length) == 0) {
-      plan->rule = text + 1;
+    if (strncmp(arguments[i], "rule=", strlen("rule=")) == 0) {
+      plan->rule = arguments[i] + strlen("rule=");
       continue;
     }
-    while (at < known && (strlen(options[at].name) != length ||
-                          strncmp(arguments[i], options[at].name, length) != 0))
-      at++;
-    if (at == known) {
-      fprintf(stderr, "%s: accepted are rule=TEXT", arguments[i]);
-      for (size_t n = 0; n < known; n++)
-        fprintf(stderr, ", %s=", options[n].name);
-      fprintf(stderr, "\n");
-      return false;
-    }
-    if (!read_number(options[at].name, text + 1, options[at].least, options[at].most,
-                     options[at].number))
+    const struct option *option = find(options, sizeof options / sizeof options[0], arguments[i]);
+    if (option == NULL || !read_number(option->name, strchr(arguments[i], '=') + 1, option->least,
+                                       option->most, option->number))
       return false;
   }
   plan->raises = raises != 0;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "scale/column.h"
 #include "scale/fiber.h"
 #include "scale/server.h"
 #include "scale/virtual.h"
@@ -30,13 +31,6 @@ struct client {
   int64_t admitted;
 };
 
-/* Numbers that are collected, to be sorted. */
-struct column {
-  int64_t *numbers;
-  size_t count;
-  size_t room;
-};
-
 struct scale {
   const scale_plan *plan;
   scale_figures *figures;
@@ -57,31 +51,6 @@ struct asked {
   struct process *process;
   int64_t at_us;
 };
-
-static bool add(struct column *column, int64_t number) {
-  if (column->count == column->room) {
-    size_t room = column->room == 0 ? 1024 : 2 * column->room;
-    int64_t *larger = realloc(column->numbers, room * sizeof *larger);
-    if (larger == NULL) return false;
-    column->numbers = larger;
-    column->room = room;
-  }
-  column->numbers[column->count++] = number;
-  return true;
-}
-
-static int by_size(const void *a, const void *b) {
-  int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-  return (left > right) - (left < right);
-}
-
-static void sort(struct column *column) {
-  if (column->count > 0) qsort(column->numbers, column->count, sizeof *column->numbers, by_size);
-}
-
-static int64_t at_percent(const struct column *sorted, size_t percent) {
-  return sorted->count == 0 ? 0 : sorted->numbers[(sorted->count - 1) * percent / 100];
-}
 
 static void fail(struct scale *scale, weir_status status) {
   if (scale->status != WEIR_OK) return;
@@ -170,13 +139,13 @@ static void note(const struct asked *asked, weir_status status, const weir_decis
   scale_figures *figures = scale->figures;
   struct client *client = &scale->clients[process->client];
   bool admitted = status == WEIR_OK && decision->allowed && !process->line.dead;
-  if (admitted && !add(&scale->uses, use_of(process, decision))) fail(scale, WEIR_NO_MEMORY);
+  if (admitted && !column_add(&scale->uses, use_of(process, decision))) fail(scale, WEIR_NO_MEMORY);
   if (asked->at_us < scale->counted_from_us) return;
   if (process->line.dead) {
     figures->died++;
     return;
   }
-  if (!add(&scale->waits, virtual_now_us() - asked->at_us)) fail(scale, WEIR_NO_MEMORY);
+  if (!column_add(&scale->waits, virtual_now_us() - asked->at_us)) fail(scale, WEIR_NO_MEMORY);
   figures->failed += status != WEIR_OK;
   figures->admitted += admitted;
   client->admitted += admitted;
@@ -241,28 +210,6 @@ static int64_t fairness(const struct scale *scale) {
   return squares == 0 ? 0 : (int64_t)((double)sum * (double)sum * 1e6 / (double)(count * squares));
 }
 
-/* A bucket drains from one use to the next. In units of one token: the period. */
-static int64_t most_of_bucket(const weir_rule *rule, const struct column *uses) {
-  int64_t level = 0, most = 0;
-  for (size_t i = 0; i < uses->count; i++) {
-    int64_t since_us = i == 0 ? 0 : uses->numbers[i] - uses->numbers[i - 1];
-    level = since_us * rule->limit < level ? level - since_us * rule->limit : 0;
-    level += rule->period_us;
-    if (level > most) most = level;
-  }
-  return (most + rule->period_us - 1) / rule->period_us;
-}
-
-static int64_t most_of_window(const weir_rule *rule, const struct column *uses) {
-  size_t first = 0, most = 0;
-  for (size_t i = 0; i < uses->count; i++) {
-    while (uses->numbers[i] - uses->numbers[first] >= rule->period_us)
-      first++;
-    if (i + 1 - first > most) most = i + 1 - first;
-  }
-  return (int64_t)most;
-}
-
 /* On a store that raises, each process may have one addition under way. A period may hold the rest
  * of one window and all of another. */
 static int64_t bound_of(const struct scale *scale, const weir_rule *rule) {
@@ -274,14 +221,15 @@ static int64_t bound_of(const struct scale *scale, const weir_rule *rule) {
 static void finish(struct scale *scale) {
   scale_figures *figures = scale->figures;
   const weir_rule *rule = &scale->exact.stack.rules[0];
-  sort(&scale->waits);
-  sort(&scale->uses);
+  column_sort(&scale->waits);
+  column_sort(&scale->uses);
   figures->commands = (int64_t)(scale->server.commands - scale->commands_before);
-  figures->p50_us = at_percent(&scale->waits, 50);
-  figures->p99_us = at_percent(&scale->waits, 99);
+  figures->p50_us = column_at_percent(&scale->waits, 50);
+  figures->p99_us = column_at_percent(&scale->waits, 99);
   figures->fair_ppm = fairness(scale);
-  figures->most = weir_rule_moves_in_time(rule) ? most_of_bucket(rule, &scale->uses)
-                                                : most_of_window(rule, &scale->uses);
+  figures->most = weir_rule_moves_in_time(rule)
+                      ? column_most_of_bucket(&scale->uses, rule->limit, rule->period_us)
+                      : column_most_of_window(&scale->uses, rule->period_us);
   figures->bound = bound_of(scale, rule);
 }
 
