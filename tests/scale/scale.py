@@ -2,7 +2,7 @@
 
     WEIR_SCALE=build/dev/tests/scale/weir_scale python3 tests/scale/scale.py       writes them; needs gnuplot
     WEIR_SCALE=... python3 tests/scale/scale.py --check                            the table "held" alone
-    WEIR_SCALE=... python3 tests/scale/scale.py --check far over --processes 10    those rows of these tables
+    WEIR_SCALE=... python3 tests/scale/scale.py --check far --processes 10         those rows of these tables
 
 In the page a table stands between two comments that name it. A row is a run for each of its rules, so that
 some rows can be checked without the others.
