@@ -51,6 +51,7 @@ static int run_trace(const weir_cli_options *options, weir_simulation *simulatio
   weir_cli_progress_begin(&progress, options->quiet);
   weir_status status = feed(simulation, input, &progress, &message);
   weir_cli_progress_end(&progress);
+  if (status == WEIR_OK) status = weir_simulation_finish(simulation);
   if (status != WEIR_OK) return fail_line(input, status, &message);
   if (simulation->requests == 0 && input->malformed > 0) {
     weir_cli_error("%s: no line is a request; line %llu: %s", weir_cli_show(input->name).text,

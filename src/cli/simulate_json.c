@@ -61,13 +61,13 @@ static bool set_decisions(json_t *object, const weir_measure *m) {
          set_cost(object, "cost_allowed", m->cost_allowed) &&
          set_cost(object, "cost_wrongly_allowed", m->cost_wrongly_allowed) &&
          set_cost(object, "cost_wrongly_denied", m->cost_wrongly_denied) &&
-         set_cost(object, "cost_exactly_allowed", m->cost_exactly_allowed);
+         set_cost(object, "cost_exactly_allowed", m->cost_exactly_allowed) &&
+         set_cost(object, "cost_differing", m->cost_differing);
 }
 
 static bool set_error(json_t *object, const weir_measure *m, const weir_rule *rule) {
   if (!weir_measure_has_estimate(rule) || m->errors == 0) return true;
-  return set(object, "error_mean",
-             json_real((double)m->error_sum / (double)m->errors / (double)rule->limit)) &&
+  return set(object, "error_mean", json_real(m->error_sum / (double)m->errors)) &&
          set(object, "error_p99", json_real(weir_measure_error_p99(m) / 1000.0));
 }
 

@@ -245,6 +245,11 @@ int weir_cli_plot(const weir_cli_options *options, const weir_simulation *simula
   weir_cli_input input;
   weir_message message = {""};
   int exit_status = WEIR_EXIT_USAGE;
+  for (size_t i = 0; i < simulation->rule_count; i++) {
+    if (simulation->drivers[i].stack.count == 1) continue;
+    weir_cli_error("--plot with a stack: it draws rules, each with its own --rule");
+    return exit_status;
+  }
   if (!weir_cli_input_open(options, weir_simulation_rule(simulation, 0), &input))
     return exit_status;
   weir_status status = choose_key(options, simulation, &history) ? WEIR_OK : WEIR_NO_MEMORY;

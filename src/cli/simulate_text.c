@@ -57,21 +57,21 @@ static int widest(const weir_simulation *simulation) {
 
 static void print_decisions(FILE *out, const weir_simulation *simulation) {
   int width = widest(simulation);
-  fprintf(out, "\n%-*s  %9s  %9s  %9s  %9s  %8s  %8s\n", width, "", "", "wrongly", "wrongly",
-          "of exact", "error", "error");
-  fprintf(out, "%-*s  %9s  %9s  %9s  %9s  %8s  %8s\n", width, "rule", "denied", "allowed", "denied",
-          "admitted", "mean", "p99");
+  fprintf(out, "\n%-*s  %9s  %9s  %9s  %9s  %9s  %8s  %8s\n", width, "", "", "wrongly", "wrongly",
+          "of exact", "off exact", "error", "error");
+  fprintf(out, "%-*s  %9s  %9s  %9s  %9s  %9s  %8s  %8s\n", width, "rule", "denied", "allowed",
+          "denied", "admitted", "by key", "mean", "p99");
   for (size_t i = 0; i < simulation->rule_count; i++) {
     const weir_measure *m = &simulation->measures[i];
     const weir_rule *rule = weir_simulation_rule(simulation, i);
-    fprintf(out, "%-*s  %8.3f%%  %8.3f%%  %8.3f%%  %8.2f%%", width, simulation->texts[i],
+    fprintf(out, "%-*s  %8.3f%%  %8.3f%%  %8.3f%%  %8.2f%%  %8.3f%%", width, simulation->texts[i],
             weir_cli_percent(m->cost - m->cost_allowed, m->cost),
             weir_cli_percent(m->cost_wrongly_allowed, m->cost),
             weir_cli_percent(m->cost_wrongly_denied, m->cost),
-            weir_cli_percent(m->cost_allowed, m->cost_exactly_allowed));
+            weir_cli_percent(m->cost_allowed, m->cost_exactly_allowed),
+            weir_cli_percent(m->cost_differing, m->cost_exactly_allowed));
     if (weir_measure_has_estimate(rule) && m->errors > 0)
-      fprintf(out, "  %7.2f%%  %7.1f%%\n",
-              weir_cli_percent(m->error_sum, (int64_t)m->errors) / (double)rule->limit,
+      fprintf(out, "  %7.2f%%  %7.1f%%\n", 100 * m->error_sum / (double)m->errors,
               weir_measure_error_p99(m) / 10.0);
     else
       fprintf(out, "  %8s  %8s\n", "-", "-");
@@ -91,7 +91,7 @@ static void print_costs(FILE *out, const weir_simulation *simulation) {
   for (size_t i = 0; i < simulation->rule_count; i++) {
     const weir_measure *m = &simulation->measures[i];
     const weir_driver *driver = &simulation->drivers[i];
-    int64_t limit = weir_simulation_rule(simulation, i)->limit;
+    int64_t limit = m->most_limit > 0 ? m->most_limit : 1;
     fprintf(out, "%-*s  %8" PRId64 " %6.2fL  %11.2f  %10.2f  %7.1f%%  %8.1f  %9.0f\n", width,
             simulation->texts[i], m->most_admitted, (double)m->most_admitted / (double)limit,
             per(driver->operations, m->requests), per(driver->rounds, m->requests),

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include <weir/backend.h>
+
 #include "simulate/chance.h"
 #include "simulate/driver.h"
 #include "simulate/stamps.h"
@@ -98,7 +100,7 @@ static weir_status try_traffic(struct search *search, traffic *tried, weir_messa
     done[i]++;
   }
   weir_stamps_clean_up(&stamps);
-  weir_driver_remove_key(&key);
+  weir_driver_remove_key(&search->driver, &key);
   return status;
 }
 
@@ -239,6 +241,14 @@ weir_status weir_attack_search(const char *rule, const weir_limiter_options *opt
   traffic best = {0};
   weir_status status = weir_driver_init(&search.driver, rule, options, message);
   if (status != WEIR_OK) return status;
+  if (search.driver.stack.count > 1) {
+    weir_message_set(message,
+                     "rule \"%.80s\" holds %zu rules: an attack is on one; give each its "
+                     "own --rule",
+                     rule, search.driver.stack.count);
+    weir_driver_clean_up(&search.driver);
+    return WEIR_BAD_RULE;
+  }
   search.rule = &search.driver.stack.rules[0];
   search.begin_us = (BEGIN_US / search.rule->period_us + 1) * search.rule->period_us;
   *result = (weir_attack_result){.limit = search.rule->limit,

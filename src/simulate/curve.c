@@ -61,7 +61,7 @@ weir_status weir_curve_draw(const weir_curve *curve, weir_message *message) {
   status = weir_driver_add_key(&stretch.driver, &stretch.key) ? go_through(&stretch, message)
                                                               : WEIR_NO_MEMORY;
   weir_stamps_clean_up(&stretch.stamps);
-  weir_driver_remove_key(&stretch.key);
+  weir_driver_remove_key(&stretch.driver, &stretch.key);
   weir_driver_clean_up(&stretch.driver);
   return status;
 }

@@ -35,15 +35,8 @@ weir_status weir_driver_init(weir_driver *driver, const char *rule,
   weir_status status = weir_stack_parse(
       rule, (uint32_t)or_default(options->processes, default_processes), &driver->stack, message);
   if (status != WEIR_OK) return status;
-  if (driver->stack.count > 1) {
-    weir_message_set(
-        message,
-        "rule \"%.80s\" holds %zu rules: a simulation measures each alone; give each its "
-        "own --rule",
-        rule, driver->stack.count);
-    return WEIR_BAD_RULE;
-  }
   set_settings(&driver->settings, options);
+  driver->memo_bytes = weir_memo_bytes(&driver->stack);
   void *memory = malloc(weir_machine_bytes(&driver->stack));
   if (memory == NULL) return WEIR_NO_MEMORY;
   driver->machine = weir_machine_init(memory, &driver->stack, &driver->settings);
@@ -58,15 +51,20 @@ void weir_driver_clean_up(weir_driver *driver) {
   driver->round = NULL;
 }
 
-bool weir_driver_add_key(const weir_driver *driver, weir_driven_key *key) {
-  *key = (weir_driven_key){.memo = calloc(1, weir_memo_bytes(&driver->stack))};
-  return key->memo != NULL;
+void weir_driver_remove_key(const weir_driver *driver, weir_driven_key *key) {
+  for (size_t i = 0; key->places != NULL && i < driver->stack.count; i++)
+    weir_slots_clean_up(key->places + i * WEIR_PLACES);
+  free(key->places);
+  free(key->memo);
+  *key = (weir_driven_key){0};
 }
 
-void weir_driver_remove_key(weir_driven_key *key) {
-  weir_slots_clean_up(key->places);
-  free(key->memo);
-  key->memo = NULL;
+bool weir_driver_add_key(const weir_driver *driver, weir_driven_key *key) {
+  *key = (weir_driven_key){.places = calloc(driver->stack.count, WEIR_PLACES * sizeof *key->places),
+                           .memo = calloc(1, driver->memo_bytes)};
+  if (key->places != NULL && key->memo != NULL) return true;
+  weir_driver_remove_key(driver, key);
+  return false;
 }
 
 static weir_status execute_round(weir_driver *driver, weir_driven_key *key, int64_t now_us) {
@@ -75,7 +73,8 @@ static weir_status execute_round(weir_driver *driver, weir_driven_key *key, int6
     weir_operation *operation = &driver->round[i];
     if (operation->ttl_us > driver->longest_ttl_us) driver->longest_ttl_us = operation->ttl_us;
     driver->operations++;
-    if (!weir_slots_execute(key->places, now_us, ++driver->version, operation))
+    if (!weir_slots_execute(key->places + operation->counter.rule * WEIR_PLACES, now_us,
+                            ++driver->version, operation))
       return WEIR_NO_MEMORY;
   }
   return WEIR_OK;
@@ -92,19 +91,21 @@ static weir_status run_machine(weir_driver *driver, weir_driven_key *key, int64_
     }
     turn = weir_machine_resume(machine, now_us, false, driver->round);
   }
-  memcpy(key->memo, machine->notes, weir_memo_bytes(&driver->stack));
+  memcpy(key->memo, machine->notes, driver->memo_bytes);
   return request->status;
 }
 
 weir_status weir_driver_decide(weir_driver *driver, weir_driven_key *key, int64_t now_us,
                                weir_request_state *request, weir_message *message) {
-  const weir_rule *rule = &driver->stack.rules[0];
-  if (weir_rule_takes_one(rule) && request->cost > 1 && !request->up_to) {
+  for (size_t i = 0; i < driver->stack.count; i++) {
+    const weir_rule *rule = &driver->stack.rules[i];
+    if (!weir_rule_takes_one(rule) || request->cost == 1 || request->up_to) continue;
     weir_message_set(message, "cost %" PRId64 " for a %s: accepted is 1", request->cost,
                      weir_rule_kind_name(rule->kind));
     return WEIR_BAD_COST;
   }
-  weir_slots_expire(key->places, now_us);
+  for (size_t i = 0; i < driver->stack.count; i++)
+    weir_slots_expire(key->places + i * WEIR_PLACES, now_us);
   if (weir_settle_never(&driver->stack, now_us, request)) return WEIR_OK;
   if (weir_settle_locally(&driver->stack, &driver->settings, key->memo, now_us, request))
     return WEIR_OK;

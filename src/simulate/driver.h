@@ -5,15 +5,16 @@
 
 #include "simulate/slots.h"
 
-/* A key under one rule: what the store holds and what the process remembers. */
+/* A key under one stack: what the store holds and what the process remembers. */
 typedef struct weir_driven_key {
-  weir_slots places[WEIR_PLACES];
+  weir_slots *places; /* WEIR_PLACES for each rule of the stack */
   weir_memo *memo;
 } weir_driven_key;
 
-/* One rule, and what its decisions have cost so far. */
+/* One stack of rules, and what its decisions have cost so far. */
 typedef struct weir_driver {
-  weir_stack stack; /* of one rule */
+  weir_stack stack;
+  size_t memo_bytes; /* of the stack's memos */
   weir_settings settings;
   weir_machine *machine;
   weir_operation *round;  /* its operations */
@@ -30,7 +31,7 @@ void weir_driver_clean_up(weir_driver *driver);
 
 /* False: not enough memory. */
 bool weir_driver_add_key(const weir_driver *driver, weir_driven_key *key);
-void weir_driver_remove_key(weir_driven_key *key);
+void weir_driver_remove_key(const weir_driver *driver, weir_driven_key *key);
 
 /* Settles a request. Times never go back. WEIR_NO_MEMORY, WEIR_BAD_COST where a sliding-log is
  * asked for more than 1, or what the request itself was answered. */

@@ -14,7 +14,10 @@ static size_t mask(const weir_keys *keys) {
 }
 
 bool weir_keys_init(weir_keys *keys, const weir_driver *drivers, size_t driver_count) {
-  *keys = (weir_keys){.drivers = drivers, .driver_count = driver_count, .capacity = CAPACITY_LEAST};
+  *keys = (weir_keys){.drivers = drivers,
+                      .driver_count = driver_count,
+                      .capacity = CAPACITY_LEAST,
+                      .ready_most = WEIR_KEYS_READY_MOST};
   if (sodium_init() < 0) return false;
   randombytes_buf(keys->hash_key, sizeof keys->hash_key);
   keys->places = calloc(keys->capacity, sizeof *keys->places);
@@ -24,30 +27,76 @@ bool weir_keys_init(weir_keys *keys, const weir_driver *drivers, size_t driver_c
 /* --- one key -----------------------------------------------------------------------------------
  */
 
-static void destroy_key(weir_key *key, size_t subjects) {
-  for (size_t i = 0; i < subjects; i++) {
-    weir_driver_remove_key(&key->subjects[i].driven);
-    weir_exact_clean_up(&key->subjects[i].exact);
-  }
-  free(key->text);
-  free(key);
+static void destroy_subjects(const weir_keys *keys, weir_subject *subjects, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    weir_subject_clean_up(&subjects[i], &keys->drivers[i]);
+  free(subjects);
 }
 
-static weir_key *create_key(const weir_keys *keys, const char *text, size_t length, uint64_t hash) {
-  weir_key *key = calloc(1, sizeof *key + keys->driver_count * sizeof key->subjects[0]);
-  if (key == NULL) return NULL;
-  key->hash = hash;
-  key->length = length;
-  key->text = malloc(length);
-  if (key->text == NULL) goto no_memory;
-  memcpy(key->text, text, length);
-  for (size_t i = 0; i < keys->driver_count; i++)
-    if (!weir_driver_add_key(&keys->drivers[i], &key->subjects[i].driven)) goto no_memory;
-  return key;
+/* Clear ones. NULL: not enough memory. */
+static weir_subject *create_subjects(weir_keys *keys) {
+  weir_subject *subjects = keys->spare;
+  keys->spare = NULL;
+  if (subjects != NULL) return subjects;
+  subjects = malloc(keys->driver_count * sizeof *subjects);
+  for (size_t i = 0; subjects != NULL && i < keys->driver_count; i++) {
+    if (weir_subject_init(&subjects[i], &keys->drivers[i])) continue;
+    destroy_subjects(keys, subjects, i);
+    return NULL;
+  }
+  return subjects;
+}
 
-no_memory:
-  destroy_key(key, keys->driver_count);
+static void drop_subjects(weir_keys *keys, weir_subject *subjects) {
+  if (keys->spare != NULL) {
+    destroy_subjects(keys, subjects, keys->driver_count);
+    return;
+  }
+  for (size_t i = 0; i < keys->driver_count; i++)
+    weir_subject_clear(&subjects[i], &keys->drivers[i]);
+  keys->spare = subjects;
+}
+
+static weir_key *create_key(weir_keys *keys, const char *text, size_t length, uint64_t hash) {
+  weir_key *key = malloc(sizeof *key + length);
+  if (key == NULL) return NULL;
+  *key = (weir_key){.hash = hash, .length = length, .subjects = create_subjects(keys)};
+  memcpy(key->text, text, length);
+  if (key->subjects != NULL) return key;
+  free(key);
   return NULL;
+}
+
+static bool pack(weir_keys *keys, weir_key *key) {
+  weir_packer *packer = &keys->packer;
+  packer->length = 0;
+  for (size_t i = 0; i < keys->driver_count; i++) /* first, for tell() */
+    weir_pack_number(packer, key->subjects[i].difference, 0);
+  for (size_t i = 0; i < keys->driver_count; i++)
+    weir_subject_pack(&key->subjects[i], &keys->drivers[i], key->used_us, packer);
+  key->packed = packer->failed ? NULL : malloc(packer->length + WEIR_PACK_NUMBER_MOST);
+  if (key->packed == NULL) return false;
+  memcpy(key->packed, packer->bytes, packer->length);
+  drop_subjects(keys, key->subjects);
+  key->subjects = NULL;
+  return true;
+}
+
+static bool unpack(weir_keys *keys, weir_key *key) {
+  weir_subject *subjects = create_subjects(keys);
+  if (subjects == NULL) return false;
+  const unsigned char *at = key->packed;
+  for (size_t i = 0; i < keys->driver_count; i++)
+    subjects[i].difference = weir_unpack_number(&at, 0);
+  for (size_t i = 0; i < keys->driver_count; i++) {
+    if (weir_subject_unpack(&subjects[i], &keys->drivers[i], key->used_us, &at)) continue;
+    destroy_subjects(keys, subjects, keys->driver_count);
+    return false;
+  }
+  free(key->packed);
+  key->packed = NULL;
+  key->subjects = subjects;
+  return true;
 }
 
 /* --- the order of use --------------------------------------------------------------------------
@@ -56,6 +105,7 @@ no_memory:
 static void unlink_key(weir_keys *keys, weir_key *key) {
   *(key->older != NULL ? &key->older->newer : &keys->oldest) = key->newer;
   *(key->newer != NULL ? &key->newer->older : &keys->newest) = key->older;
+  if (keys->oldest_ready == key) keys->oldest_ready = key->newer;
 }
 
 static void append_key(weir_keys *keys, weir_key *key) {
@@ -63,6 +113,7 @@ static void append_key(weir_keys *keys, weir_key *key) {
   key->newer = NULL;
   *(keys->newest != NULL ? &keys->newest->newer : &keys->oldest) = key;
   keys->newest = key;
+  if (keys->oldest_ready == NULL) keys->oldest_ready = key;
 }
 
 /* --- the table ---------------------------------------------------------------------------------
@@ -125,6 +176,8 @@ static weir_key *add_key(weir_keys *keys, const char *text, size_t length, uint6
 weir_key *weir_keys_use(weir_keys *keys, const char *text, size_t length, int64_t now_us) {
   uint64_t hash = hash_of(keys, text, length);
   weir_key *key = keys->places[locate(keys, text, length, hash)];
+  bool was_ready = key != NULL && key->subjects != NULL;
+  if (key != NULL && !was_ready && !unpack(keys, key)) return NULL;
   if (key != NULL)
     unlink_key(keys, key);
   else
@@ -132,13 +185,35 @@ weir_key *weir_keys_use(weir_keys *keys, const char *text, size_t length, int64_
   if (key == NULL) return NULL;
   key->used_us = now_us;
   append_key(keys, key);
+  keys->ready += !was_ready;
+  for (; keys->ready > keys->ready_most; keys->ready--) {
+    if (!pack(keys, keys->oldest_ready)) return NULL;
+    keys->oldest_ready = keys->oldest_ready->newer;
+  }
   return key;
 }
 
+static void tell(const weir_keys *keys, const weir_key *key) {
+  const unsigned char *at = key->packed;
+  if (keys->forgotten == NULL) return;
+  for (size_t i = 0; i < keys->driver_count; i++) {
+    if (key->subjects != NULL)
+      keys->forgotten(keys->context, key, i, key->subjects[i].difference);
+    else
+      keys->forgotten(keys->context, key, i, weir_unpack_number(&at, 0));
+  }
+}
+
 static void forget(weir_keys *keys, weir_key *key) {
+  tell(keys, key);
   vacate(keys, locate(keys, key->text, key->length, key->hash));
   unlink_key(keys, key);
-  destroy_key(key, keys->driver_count);
+  if (key->subjects != NULL) {
+    drop_subjects(keys, key->subjects);
+    keys->ready--;
+  }
+  free(key->packed);
+  free(key);
 }
 
 void weir_keys_expire(weir_keys *keys, int64_t until_us) {
@@ -151,6 +226,8 @@ void weir_keys_expire(weir_keys *keys, int64_t until_us) {
 void weir_keys_clean_up(weir_keys *keys) {
   while (keys->oldest != NULL)
     forget(keys, keys->oldest);
+  if (keys->spare != NULL) destroy_subjects(keys, keys->spare, keys->driver_count);
+  weir_packer_clean_up(&keys->packer);
   free(keys->places);
   *keys = (weir_keys){0};
 }

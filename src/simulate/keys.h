@@ -1,24 +1,25 @@
-/* The keys that are still in use: those whose last request matters to anybody. */
+/* The keys that are still in use: those whose last request matters to anybody. What there is of
+ * those used last stands ready; of all others it is packed. */
 #ifndef WEIR_SIMULATE_KEYS_H
 #define WEIR_SIMULATE_KEYS_H
 
-#include "simulate/driver.h"
-#include "simulate/measure.h"
+#include "simulate/pack.h"
 
-/* What there is of one key under one rule. */
-typedef struct weir_subject {
-  weir_driven_key driven;
-  weir_exact exact;
-} weir_subject;
+enum { WEIR_KEYS_READY_MOST = 1024 };
 
 typedef struct weir_key {
   struct weir_key *older, *newer; /* by last use */
   uint64_t hash;
-  int64_t used_us; /* last */
+  int64_t used_us;        /* last */
+  weir_subject *subjects; /* one for each driver; NULL: they are in ... */
+  unsigned char *packed;  /* ... here, with used_us as base */
   size_t length;
-  char *text;
-  weir_subject subjects[]; /* one per rule */
+  char text[];
 } weir_key;
+
+/* Told of a key that is forgotten, and of what its decisions differ by, one for each driver. */
+typedef void weir_keys_listener(void *context, const weir_key *key, size_t driver,
+                                int64_t difference);
 
 typedef struct weir_keys {
   const weir_driver *drivers;
@@ -29,11 +30,18 @@ typedef struct weir_keys {
   size_t used;
   size_t most; /* that were in use at once */
   weir_key *oldest, *newest;
+  weir_key *oldest_ready; /* from here on they have subjects */
+  size_t ready;
+  size_t ready_most;   /* WEIR_KEYS_READY_MOST, unless set after init */
+  weir_subject *spare; /* of a key that was packed: clear */
+  weir_packer packer;
+  weir_keys_listener *forgotten; /* set after init; NULL: nobody */
+  void *context;
 } weir_keys;
 
 /* False: not enough memory. The drivers must stay. */
 bool weir_keys_init(weir_keys *keys, const weir_driver *drivers, size_t driver_count);
-void weir_keys_clean_up(weir_keys *keys);
+void weir_keys_clean_up(weir_keys *keys); /* forgets all */
 
 /* The key, used now; made when it is new. NULL: not enough memory. Good until keys expire. */
 weir_key *weir_keys_use(weir_keys *keys, const char *text, size_t length, int64_t now_us);

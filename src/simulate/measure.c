@@ -12,9 +12,16 @@ bool weir_measure_has_estimate(const weir_rule *rule) {
   return weir_rule_keeps_counts(rule);
 }
 
-static void compare(weir_measure *measure, const weir_rule *rule, int64_t before, int64_t cost,
-                    bool allowed) {
-  bool fits = before + cost <= rule->limit;
+/* Whether every rule of the stack has room for the cost, after what its window holds. */
+static bool fits_all(const weir_stack *stack, const weir_exact *exact, bool own, int64_t cost) {
+  for (size_t i = 0; i < stack->count; i++) {
+    int64_t counted = own ? exact[i].own.counted : exact[i].ruled.counted;
+    if (counted + cost > stack->rules[i].limit) return false;
+  }
+  return true;
+}
+
+static void compare(weir_measure *measure, bool fits, int64_t cost, bool allowed) {
   if (allowed && !fits) {
     measure->wrongly_allowed++;
     measure->cost_wrongly_allowed += cost;
@@ -29,56 +36,74 @@ static bool counts_denied(const weir_rule *rule, int64_t cost) {
   return rule->count_all && cost <= rule->limit;
 }
 
-static bool ask_exact(weir_measure *measure, const weir_rule *rule, weir_stamps *own,
-                      int64_t now_us, int64_t cost, bool allowed) {
-  weir_stamps_slide(own, now_us, rule->period_us);
-  bool fits = own->counted + cost <= rule->limit;
-  measure->differing += fits != allowed;
-  if (fits) measure->cost_exactly_allowed += cost;
-  if (!fits && !counts_denied(rule, cost)) return true;
-  return weir_stamps_add(own, now_us, cost, fits ? cost : 0);
+/* Writes the request into one of the two histories, in every rule's window. */
+static bool write_down(const weir_stack *stack, weir_exact *exact, bool own, int64_t now_us,
+                       int64_t cost, bool admitted) {
+  for (size_t i = 0; i < stack->count; i++) {
+    weir_stamps *stamps = own ? &exact[i].own : &exact[i].ruled;
+    if (!admitted && !counts_denied(&stack->rules[i], cost)) continue;
+    if (!weir_stamps_add(stamps, now_us, cost, admitted ? cost : 0)) return false;
+  }
+  return true;
 }
 
-static void note_most(weir_measure *measure, int64_t admitted, int64_t now_us, const char *key,
-                      size_t key_length) {
-  if (admitted <= measure->most_admitted) return;
-  size_t shown = key_length < WEIR_SHOWN_KEY_BYTES - 1 ? key_length : WEIR_SHOWN_KEY_BYTES - 1;
-  measure->most_admitted = admitted;
-  measure->most_admitted_us = now_us;
-  memcpy(measure->most_admitted_key, key, shown);
-  measure->most_admitted_key[shown] = '\0';
+/* Of several rules, the one that was filled most. */
+static void note_most(weir_measure *measure, const weir_stack *stack, const weir_exact *exact,
+                      int64_t now_us, const char *key, size_t key_length) {
+  for (size_t i = 0; i < stack->count; i++) {
+    int64_t limit = stack->rules[i].limit, admitted = exact[i].ruled.admitted;
+    if (measure->most_admitted * limit >= admitted * (measure->most_limit + !measure->most_limit))
+      continue;
+    size_t shown = key_length < WEIR_SHOWN_KEY_BYTES - 1 ? key_length : WEIR_SHOWN_KEY_BYTES - 1;
+    measure->most_admitted = admitted;
+    measure->most_limit = limit;
+    measure->most_admitted_us = now_us;
+    memcpy(measure->most_admitted_key, key, shown);
+    measure->most_admitted_key[shown] = '\0';
+  }
 }
 
-static void note_error(weir_measure *measure, const weir_rule *rule, int64_t truth,
+/* An answer's `remaining` is never below 0. What denied requests have added beyond the limit (with
+ * count=all) can therefore not be seen in it, and is no error of it; what was admitted beyond is. */
+static int64_t truth_of(const weir_rule *rule, const weir_stamps *ruled) {
+  int64_t visible = ruled->admitted > rule->limit ? ruled->admitted : rule->limit;
+  return ruled->counted < visible ? ruled->counted : visible;
+}
+
+static void note_error(weir_measure *measure, const weir_rule *rule, const weir_stamps *ruled,
                        const weir_decision *decision) {
   if (!weir_measure_has_estimate(rule) || decision->remaining == WEIR_NOT_KNOWN) return;
-  int64_t error = rule->limit - decision->remaining - truth;
+  int64_t error = rule->limit - decision->remaining - truth_of(rule, ruled);
   if (error < 0) error = -error;
   int64_t bin =
       error > 2 * rule->limit ? WEIR_ERROR_BINS - 1 : error * WEIR_ERROR_STEPS / rule->limit;
   measure->errors++;
-  measure->error_sum += error;
+  measure->error_sum += (double)error / (double)rule->limit;
   measure->error_bins[bin]++;
 }
 
-bool weir_measure_decision(weir_measure *measure, const weir_rule *rule, weir_exact *exact,
+bool weir_measure_decision(weir_measure *measure, const weir_stack *stack, weir_exact *exact,
                            int64_t now_us, const char *key, size_t key_length, int64_t cost,
                            const weir_decision *decision) {
+  bool allowed = decision->allowed;
+  for (size_t i = 0; i < stack->count; i++) {
+    weir_stamps_slide(&exact[i].ruled, now_us, stack->rules[i].period_us);
+    weir_stamps_slide(&exact[i].own, now_us, stack->rules[i].period_us);
+  }
   measure->requests++;
   measure->cost += cost;
   measure->local += decision->source == WEIR_SOURCE_LOCAL;
-  weir_stamps_slide(&exact->ruled, now_us, rule->period_us);
-  compare(measure, rule, exact->ruled.counted, cost, decision->allowed);
-  if (decision->allowed) {
-    measure->allowed++;
-    measure->cost_allowed += cost;
-  }
-  if ((decision->allowed || counts_denied(rule, cost)) &&
-      !weir_stamps_add(&exact->ruled, now_us, cost, decision->allowed ? cost : 0))
-    return false;
-  note_most(measure, exact->ruled.admitted, now_us, key, key_length);
-  note_error(measure, rule, exact->ruled.counted, decision);
-  return ask_exact(measure, rule, &exact->own, now_us, cost, decision->allowed);
+  measure->allowed += allowed;
+  measure->cost_allowed += allowed ? cost : 0;
+  compare(measure, fits_all(stack, exact, false, cost), cost, allowed);
+  if (!write_down(stack, exact, false, now_us, cost, allowed)) return false;
+  note_most(measure, stack, exact, now_us, key, key_length);
+  note_error(measure, &stack->rules[decision->rule], &exact[decision->rule].ruled, decision);
+
+  bool fits = fits_all(stack, exact, true, cost);
+  measure->differing += fits != allowed;
+  measure->cost_exactly_allowed += fits ? cost : 0;
+  return write_down(stack, exact, true, now_us, cost, fits);
 }
 
 int weir_measure_error_p99(const weir_measure *measure) {

@@ -9,6 +9,7 @@
  *     wrongly denied:  denied, though together with that at most L
  *
  * Both are sums of costs. Besides, an exact window of its own history sees the same requests.
+ * Of a stack a request is admitted iff it fits into the window of each of its rules.
  */
 #ifndef WEIR_SIMULATE_MEASURE_H
 #define WEIR_SIMULATE_MEASURE_H
@@ -42,15 +43,17 @@ typedef struct weir_measure {
   int64_t cost_wrongly_allowed;
   int64_t cost_wrongly_denied;
   int64_t cost_exactly_allowed; /* by the exact window, on its own history */
+  int64_t cost_differing;       /* |admitted - exactly admitted| of each key, their sum */
 
-  int64_t most_admitted;    /* in any W, of one key */
+  int64_t most_admitted;    /* in any W, of one key, under the rule it filled most, ... */
+  int64_t most_limit;       /* ... which has this limit */
   int64_t most_admitted_us; /* when: the end of that W */
   char most_admitted_key[WEIR_SHOWN_KEY_BYTES];
 
   /* Of what the rule takes for used, after each decision, against what it admitted in the last W.
    */
   uint64_t errors;
-  int64_t error_sum; /* of absolute values, in costs */
+  double error_sum; /* of absolute values, in limits */
   uint64_t error_bins[WEIR_ERROR_BINS];
 
   uint64_t entries; /* in the store, of the key in question: sum over requests */
@@ -61,8 +64,8 @@ typedef struct weir_measure {
 
 void weir_exact_clean_up(weir_exact *exact);
 
-/* Takes in one decision. False: not enough memory. */
-bool weir_measure_decision(weir_measure *measure, const weir_rule *rule, weir_exact *exact,
+/* Takes in one decision; `exact`: one for each rule of the stack. False: not enough memory. */
+bool weir_measure_decision(weir_measure *measure, const weir_stack *stack, weir_exact *exact,
                            int64_t now_us, const char *key, size_t key_length, int64_t cost,
                            const weir_decision *decision);
 

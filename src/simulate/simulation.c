@@ -7,6 +7,15 @@
 
 enum { BYTES_EVERY = 64 }; /* requests; a log may have thousands of entries to look at */
 
+/* A key that comes back after it was forgotten goes on where it was. */
+static void note_difference(void *context, const weir_key *key, size_t driver, int64_t difference) {
+  weir_simulation *simulation = context;
+  if (difference == 0) return;
+  if (!weir_tally_amount(&simulation->differences[driver], key->text, key->length, key->hash,
+                         difference))
+    simulation->lost = true;
+}
+
 weir_status weir_simulation_init(weir_simulation *simulation, const char *const *rules,
                                  size_t rule_count, const weir_limiter_options *options,
                                  weir_message *message) {
@@ -19,16 +28,29 @@ weir_status weir_simulation_init(weir_simulation *simulation, const char *const 
     weir_simulation_clean_up(simulation);
     return status;
   }
-  if (weir_keys_init(&simulation->keys, simulation->drivers, rule_count)) return WEIR_OK;
+  if (weir_keys_init(&simulation->keys, simulation->drivers, rule_count)) {
+    simulation->keys.forgotten = note_difference;
+    simulation->keys.context = simulation;
+    return WEIR_OK;
+  }
   weir_simulation_clean_up(simulation);
   return WEIR_NO_MEMORY;
 }
 
+weir_status weir_simulation_finish(weir_simulation *simulation) {
+  weir_keys_expire(&simulation->keys, INT64_MAX);
+  for (size_t i = 0; i < simulation->rule_count; i++)
+    simulation->measures[i].cost_differing = weir_tally_spread(&simulation->differences[i]);
+  return simulation->lost ? WEIR_NO_MEMORY : WEIR_OK;
+}
+
 void weir_simulation_clean_up(weir_simulation *simulation) {
+  simulation->keys.forgotten = NULL;
   weir_keys_clean_up(&simulation->keys);
   weir_tally_clean_up(&simulation->asked);
   for (size_t i = 0; i < simulation->rule_count; i++) {
     weir_tally_clean_up(&simulation->denied[i]);
+    weir_tally_clean_up(&simulation->differences[i]);
     weir_driver_clean_up(&simulation->drivers[i]);
   }
 }
@@ -42,9 +64,9 @@ static size_t digits(int64_t number) {
 }
 
 /* "weir:<tag>:{<key>}:<suffix>" and the value, without what a server adds. */
-static uint64_t bytes_of(const weir_driver *driver, const weir_key *key,
+static uint64_t bytes_of(const weir_rule *rule, const weir_key *key,
                          const weir_slots places[WEIR_PLACES]) {
-  const size_t prefix = strlen("weir::{}:") + strlen(driver->stack.rules[0].tag) + key->length;
+  const size_t prefix = strlen("weir::{}:") + strlen(rule->tag) + key->length;
   uint64_t sum = 0;
   for (int place = 0; place < WEIR_PLACES; place++) {
     for (size_t i = places[place].first; i < places[place].end; i++) {
@@ -57,30 +79,35 @@ static uint64_t bytes_of(const weir_driver *driver, const weir_key *key,
   return sum;
 }
 
-static void measure_state(weir_measure *measure, const weir_driver *driver, const weir_key *key,
-                          const weir_slots places[WEIR_PLACES]) {
-  uint64_t count = weir_slots_count(places);
+static void measure_state(weir_measure *measure, const weir_stack *stack, const weir_key *key,
+                          const weir_slots *places) {
+  uint64_t count = 0;
+  for (size_t i = 0; i < stack->count; i++)
+    count += weir_slots_count(places + i * WEIR_PLACES);
   measure->entries += count;
   if (count > measure->entries_most) measure->entries_most = count;
   if (measure->requests % BYTES_EVERY != 0) return;
-  measure->state_bytes += bytes_of(driver, key, places);
+  for (size_t i = 0; i < stack->count; i++)
+    measure->state_bytes += bytes_of(&stack->rules[i], key, places + i * WEIR_PLACES);
   measure->state_samples++;
 }
 
-/* One request through rule i. */
+/* One request through stack i. */
 static weir_status decide(weir_simulation *simulation, size_t i, weir_key *key, int64_t cost,
                           weir_message *message) {
   weir_driver *driver = &simulation->drivers[i];
+  weir_measure *measure = &simulation->measures[i];
   weir_subject *subject = &key->subjects[i];
   int64_t now_us = simulation->now_us;
+  int64_t before = measure->cost_allowed - measure->cost_exactly_allowed;
   weir_request_state request = {.kind = WEIR_TAKE, .cost = cost};
   weir_status status = weir_driver_decide(driver, &subject->driven, now_us, &request, message);
   if (status != WEIR_OK) return status;
-  measure_state(&simulation->measures[i], driver, key, subject->driven.places);
-  if (!weir_measure_decision(&simulation->measures[i], weir_simulation_rule(simulation, i),
-                             &subject->exact, now_us, key->text, key->length, cost,
-                             &request.decision))
+  measure_state(measure, &driver->stack, key, subject->driven.places);
+  if (!weir_measure_decision(measure, &driver->stack, subject->exact, now_us, key->text,
+                             key->length, cost, &request.decision))
     return WEIR_NO_MEMORY;
+  subject->difference += measure->cost_allowed - measure->cost_exactly_allowed - before;
   if (request.decision.allowed) return WEIR_OK;
   return weir_tally_add(&simulation->denied[i], key->text, key->length, key->hash, now_us)
              ? WEIR_OK
@@ -105,10 +132,11 @@ static void move_on(weir_simulation *simulation, int64_t time_us) {
 static int64_t longest_life_us(const weir_simulation *simulation) {
   int64_t longest_us = 0;
   for (size_t i = 0; i < simulation->rule_count; i++) {
-    int64_t period_us = weir_simulation_rule(simulation, i)->period_us;
-    int64_t ttl_us = simulation->drivers[i].longest_ttl_us;
-    if (period_us > longest_us) longest_us = period_us;
-    if (ttl_us > longest_us) longest_us = ttl_us;
+    const weir_driver *driver = &simulation->drivers[i];
+    if (driver->longest_ttl_us > longest_us) longest_us = driver->longest_ttl_us;
+    for (size_t j = 0; j < driver->stack.count; j++)
+      if (driver->stack.rules[j].period_us > longest_us)
+        longest_us = driver->stack.rules[j].period_us;
   }
   return longest_us;
 }

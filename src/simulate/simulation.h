@@ -1,4 +1,5 @@
-/* A simulation: requests through any number of rules, each beside the exact window.
+/* A simulation: requests through any number of rules, or stacks of rules that are one decision, each
+ * beside the exact window.
  *
  * The rules run on their own machines (driver.h), on time that comes with the requests. Memory goes
  * with the keys that were asked for lately, and with those that were ever denied.
@@ -17,6 +18,8 @@ typedef struct weir_simulation {
   weir_driver drivers[WEIR_SIMULATION_RULES_MOST];
   weir_measure measures[WEIR_SIMULATION_RULES_MOST];
   weir_tally denied[WEIR_SIMULATION_RULES_MOST];
+  weir_tally differences[WEIR_SIMULATION_RULES_MOST]; /* of keys that were forgotten */
+  bool lost;                                          /* one of them, for want of memory */
   bool counts_all; /* set after init: count every key's requests too, in: */
   weir_tally asked;
   weir_keys keys;
@@ -27,13 +30,14 @@ typedef struct weir_simulation {
   int64_t furthest_us;   /* the most that one of these was late */
 } weir_simulation;
 
-/* Rules are texts of one rule each, and must stay. On error, which is that of the rule, nothing is
+/* Rules are texts of one rule or one stack each, and must stay. On error, which is that of the rule, nothing is
  * left behind. */
 weir_status weir_simulation_init(weir_simulation *simulation, const char *const *rules,
                                  size_t rule_count, const weir_limiter_options *options,
                                  weir_message *message);
 void weir_simulation_clean_up(weir_simulation *simulation);
 
+/* The first of stack i. */
 static inline const weir_rule *weir_simulation_rule(const weir_simulation *simulation, size_t i) {
   return &simulation->drivers[i].stack.rules[0];
 }
@@ -41,5 +45,8 @@ static inline const weir_rule *weir_simulation_rule(const weir_simulation *simul
 /* One request through every rule. WEIR_BAD_COST where one takes no such cost, WEIR_NO_MEMORY. */
 weir_status weir_simulation_request(weir_simulation *simulation, int64_t time_us, const char *key,
                                     size_t key_length, int64_t cost, weir_message *message);
+
+/* After the last request: adds up what is known of keys only when they are done. WEIR_NO_MEMORY. */
+weir_status weir_simulation_finish(weir_simulation *simulation);
 
 #endif

@@ -4,13 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROOM_LEAST = 4 };
+enum { ROOM_LEAST = 2, ROOM_KEPT = 64 };
 
 void weir_slots_clean_up(weir_slots places[WEIR_PLACES]) {
   for (int i = 0; i < WEIR_PLACES; i++) {
     free(places[i].slots);
     places[i] = (weir_slots){0};
   }
+}
+
+void weir_slots_clear(weir_slots *place) {
+  place->first = place->end = 0;
+  if (place->room <= ROOM_KEPT) return;
+  free(place->slots);
+  *place = (weir_slots){0};
 }
 
 void weir_slots_expire(weir_slots places[WEIR_PLACES], int64_t now_us) {
@@ -65,6 +72,12 @@ static bool make_room(weir_slots *place) {
   if (count > 0) memmove(place->slots, place->slots + place->first, count * sizeof *place->slots);
   place->first = 0;
   place->end = count;
+  return true;
+}
+
+bool weir_slots_append(weir_slots *place, const weir_slot *slot) {
+  if (!make_room(place)) return false;
+  place->slots[place->end++] = *slot;
   return true;
 }
 

@@ -27,6 +27,12 @@ typedef struct weir_slots {
 
 void weir_slots_clean_up(weir_slots places[WEIR_PLACES]);
 
+/* Empties one place; memory for few entries stays. */
+void weir_slots_clear(weir_slots *place);
+
+/* One more entry, behind all others. False: not enough memory. */
+bool weir_slots_append(weir_slots *place, const weir_slot *slot);
+
 /* Cuts off what has expired. */
 void weir_slots_expire(weir_slots places[WEIR_PLACES], int64_t now_us);
 

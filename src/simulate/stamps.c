@@ -4,11 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROOM_LEAST = 8 };
+enum { ROOM_LEAST = 4, ROOM_KEPT = 64 };
 
 void weir_stamps_clean_up(weir_stamps *stamps) {
   free(stamps->stamps);
   *stamps = (weir_stamps){0};
+}
+
+void weir_stamps_clear(weir_stamps *stamps) {
+  stamps->first = stamps->end = 0;
+  stamps->counted = stamps->admitted = 0;
+  if (stamps->room > ROOM_KEPT) weir_stamps_clean_up(stamps);
 }
 
 void weir_stamps_slide(weir_stamps *stamps, int64_t now_us, int64_t period_us) {

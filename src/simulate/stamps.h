@@ -23,6 +23,9 @@ typedef struct weir_stamps {
 
 void weir_stamps_clean_up(weir_stamps *stamps);
 
+/* Empties them; memory for few stays. */
+void weir_stamps_clear(weir_stamps *stamps);
+
 /* Drops what is `period_us` old or older: what is left lies in an interval of the period's length
  * that ends now. */
 void weir_stamps_slide(weir_stamps *stamps, int64_t now_us, int64_t period_us);

@@ -39,20 +39,41 @@ static bool grow(weir_tally *tally) {
   return true;
 }
 
+/* NULL: not enough memory. */
+static weir_tally_entry *use(weir_tally *tally, const char *key, size_t key_length, uint64_t hash) {
+  if (tally->used >= tally->capacity / 4 * 3 && !grow(tally)) return NULL;
+  weir_tally_entry *entry = locate(tally, key, key_length, hash);
+  if (entry->key != NULL) return entry;
+  char *copy = malloc(key_length);
+  if (copy == NULL) return NULL;
+  memcpy(copy, key, key_length);
+  *entry = (weir_tally_entry){.key = copy, .key_length = key_length, .hash = hash};
+  tally->used++;
+  return entry;
+}
+
 bool weir_tally_add(weir_tally *tally, const char *key, size_t key_length, uint64_t hash,
                     int64_t now_us) {
-  if (tally->used >= tally->capacity / 4 * 3 && !grow(tally)) return false;
-  weir_tally_entry *entry = locate(tally, key, key_length, hash);
-  if (entry->key == NULL) {
-    char *copy = malloc(key_length);
-    if (copy == NULL) return false;
-    memcpy(copy, key, key_length);
-    *entry =
-        (weir_tally_entry){.key = copy, .key_length = key_length, .hash = hash, .first_us = now_us};
-    tally->used++;
-  }
-  entry->denied++;
+  weir_tally_entry *entry = use(tally, key, key_length, hash);
+  if (entry == NULL) return false;
+  if (entry->denied++ == 0) entry->first_us = now_us;
   return true;
+}
+
+bool weir_tally_amount(weir_tally *tally, const char *key, size_t key_length, uint64_t hash,
+                       int64_t amount) {
+  weir_tally_entry *entry = use(tally, key, key_length, hash);
+  if (entry != NULL) entry->amount += amount;
+  return entry != NULL;
+}
+
+int64_t weir_tally_spread(const weir_tally *tally) {
+  int64_t sum = 0;
+  for (size_t i = 0; i < tally->capacity; i++) {
+    int64_t amount = tally->entries[i].amount;
+    sum += amount < 0 ? -amount : amount;
+  }
+  return sum;
 }
 
 static bool ranks_before(const weir_tally_entry *a, const weir_tally_entry *b) {

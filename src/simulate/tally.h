@@ -11,6 +11,7 @@ typedef struct weir_tally_entry {
   size_t key_length;
   uint64_t hash;
   uint64_t denied;
+  int64_t amount;
   int64_t first_us; /* when it was denied for the first time */
 } weir_tally_entry;
 
@@ -25,6 +26,13 @@ void weir_tally_clean_up(weir_tally *tally);
 /* `hash`: of the key, always the same. False: not enough memory. */
 bool weir_tally_add(weir_tally *tally, const char *key, size_t key_length, uint64_t hash,
                     int64_t now_us);
+
+/* Adds to what the key has as `amount`; false: not enough memory. */
+bool weir_tally_amount(weir_tally *tally, const char *key, size_t key_length, uint64_t hash,
+                       int64_t amount);
+
+/* The absolute values of all amounts, summed. */
+int64_t weir_tally_spread(const weir_tally *tally);
 
 /* The `most` entries denied most often, in falling order, ties by key; how many there are. */
 size_t weir_tally_top(const weir_tally *tally, const weir_tally_entry **top, size_t most);

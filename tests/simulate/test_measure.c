@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -10,12 +11,14 @@
 
 static weir_measure measure;
 static weir_exact exact;
-static weir_rule rule;
+static weir_stack stack;
+#define rule (stack.rules[0])
 
 static int begin(void **state) {
   (void)state;
   measure = (weir_measure){0};
   exact = (weir_exact){0};
+  stack = (weir_stack){.count = 1};
   rule = (weir_rule){.kind = WEIR_SLIDING_WINDOW, .limit = 10, .period_us = 1000, .cells = 4};
   return 0;
 }
@@ -28,7 +31,7 @@ static int end(void **state) {
 
 static void decided(int64_t now_us, int64_t cost, bool allowed, int64_t remaining) {
   weir_decision decision = {.allowed = allowed, .limit = rule.limit, .remaining = remaining};
-  assert_true(weir_measure_decision(&measure, &rule, &exact, now_us, "k", 1, cost, &decision));
+  assert_true(weir_measure_decision(&measure, &stack, &exact, now_us, "k", 1, cost, &decision));
 }
 
 static void above_the_limit_is_wrongly_allowed_and_within_it_wrongly_denied(void **state) {
@@ -62,7 +65,7 @@ static void errors_are_what_is_taken_for_used_against_what_is(void **state) {
   decided(5001, 1, true, 5);  /* takes 5 for used, it is 6 */
   decided(5002, 1, false, 4); /* 6 */
   assert_int_equal(measure.errors, 3);
-  assert_int_equal(measure.error_sum, 3);
+  assert_float_equal(measure.error_sum, 0.3, 1e-9); /* of the limit */
   assert_int_equal(weir_measure_error_p99(&measure), 200);
 }
 
@@ -95,6 +98,55 @@ static void with_count_all_a_denied_request_counts_for_the_exact_window_too(void
   assert_int_equal(measure.most_admitted, 8);
 }
 
+/* Forty at once, of which ten fit: an answer can say no more than that nothing remains. */
+static void denied_requests_that_no_answer_can_show_are_no_error(void **state) {
+  (void)state;
+  rule.count_all = true;
+  for (int i = 0; i < 40; i++)
+    decided(5000, 1, i < 10, i < 10 ? 9 - i : 0);
+  assert_float_equal(measure.error_sum, 0, 1e-9);
+  decided(5001, 1, false, 3); /* takes 7 for used, and 10 are */
+  assert_float_equal(measure.error_sum, 0.3, 1e-9);
+}
+
+static void what_was_admitted_beyond_the_limit_is_an_error_also_with_count_all(void **state) {
+  (void)state;
+  rule.count_all = true;
+  decided(5000, 8, true, 2);
+  decided(5001, 8, true, 0); /* 16 are admitted, and it takes 10 for used */
+  assert_float_equal(measure.error_sum, 0.6, 1e-9);
+}
+
+static void a_stack_admits_what_fits_into_each_of_its_windows(void **state) {
+  weir_exact both[2];
+  (void)state;
+  memset(both, 0, sizeof both);
+  stack.count = 2;
+  stack.rules[1] = rule;
+  stack.rules[1].limit = 12;
+  stack.rules[1].period_us = 5000;
+  const struct {
+    int64_t now_us, cost;
+    bool allowed, right;
+  } said[] = {{5000, 8, true, true},
+              {5001, 3, false, true}, /* 11 are above the first limit */
+              {6001, 5, true, false}, /* 13 are above the second */
+              {6002, 1, false, true},
+              {10001, 7, false, false}};
+  for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+    weir_decision decision = {.allowed = said[i].allowed, .remaining = WEIR_NOT_KNOWN};
+    uint64_t wrong = measure.wrongly_allowed + measure.wrongly_denied;
+    assert_true(weir_measure_decision(&measure, &stack, both, said[i].now_us, "k", 1, said[i].cost,
+                                      &decision));
+    assert_int_equal(measure.wrongly_allowed + measure.wrongly_denied - wrong, !said[i].right);
+  }
+  assert_int_equal(measure.most_admitted, 13);
+  assert_int_equal(measure.most_limit, 12);
+  assert_int_equal(measure.cost_exactly_allowed, 8 + 1 + 7);
+  weir_exact_clean_up(&both[0]);
+  weir_exact_clean_up(&both[1]);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(
@@ -107,6 +159,12 @@ int main(void) {
       cmocka_unit_test_setup_teardown(buckets_have_no_estimate, begin, end),
       cmocka_unit_test_setup_teardown(
           with_count_all_a_denied_request_counts_for_the_exact_window_too, begin, end),
+      cmocka_unit_test_setup_teardown(denied_requests_that_no_answer_can_show_are_no_error, begin,
+                                      end),
+      cmocka_unit_test_setup_teardown(
+          what_was_admitted_beyond_the_limit_is_an_error_also_with_count_all, begin, end),
+      cmocka_unit_test_setup_teardown(a_stack_admits_what_fits_into_each_of_its_windows, begin,
+                                      end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -138,6 +138,23 @@ class Simulate(ProgramTest):
         found = self.reports(*given, stdin=b"1 a\n")[1:]
         self.assertEqual([report["rule"] for report in found], rules)
 
+    def test_a_stack_is_one_decision_held_against_all_of_its_windows(self):
+        stack = "sliding-log:2/1s;fixed-window:3/1m"
+        lines = b"60000 a\n60100 a\n60200 a\n61500 a\n63000 a\n"
+        for rule, allowed in ((stack, 3), ("sliding-log:2/1s", 4), ("fixed-window:3/1m", 3)):
+            [found] = self.reports("--rule", rule, stdin=lines)[1:]
+            self.assertEqual((found["rule"], found["allowed"]), (rule, allowed))
+            self.assertEqual((found["wrongly_allowed"], found["wrongly_denied"]), (0, 0))
+            self.assertEqual((found["cost_exactly_allowed"], found["cost_differing"]), (allowed, 0))
+
+    def test_what_is_off_by_key_does_not_cancel_out(self):
+        early = b"".join(b"%d a\n" % ms for ms in (59998, 59999, 60000, 60001))
+        late = b"".join(b"%d b\n" % ms for ms in (200000, 200001, 200002))
+        [found] = self.reports("--rule", "fixed-window:2/1m", stdin=early + late)[1:]
+        self.assertEqual((found["cost_allowed"], found["cost_exactly_allowed"]), (6, 4))
+        self.assertEqual(found["cost_differing"], 2)
+        self.assertEqual((found["wrongly_allowed"], found["wrongly_denied"]), (2, 0))
+
     def test_the_same_generator_gives_the_same_report(self):
         arguments = ("--rule", "sliding-window:10/1m", "--generate", "pages:requests=3000,seed=9")
         self.assertEqual(self.reports(*arguments), self.reports(*arguments))
@@ -178,7 +195,7 @@ class Simulate(ProgramTest):
                  ((*RULE, "--cost", "5"), "--cost"),
                  ((*RULE, "no-such-file"), "no-such-file"),
                  (("--rule", "window:5/1m"), "window"),
-                 (("--rule", "quota:5/1m;quota:9/1h"), "its own --rule"),
+                 (("--rule", "quota:5/1m;quota:9/1h", "--attack"), "its own --rule"),
                  (("--attack", "--rule", "quota:5"), "quota:5"),
                  ((*RULE * 17,), "16 times"),
                  ((), "no rule")]
