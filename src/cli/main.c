@@ -31,7 +31,7 @@ static bool check_arguments(const weir_cli_command *chosen, const weir_cli_optio
   if (options->argument_count > 0 && chosen->argument == NULL)
     weir_cli_error("%s: extra argument \"%s\"; none is accepted; see \"weir help %s\"",
                    chosen->name, weir_cli_show(options->arguments[0]).text, chosen->name);
-  else if (options->argument_count > 1)
+  else if (options->argument_count > 1 && !is(chosen, WEIR_CLI_SIMULATE))
     weir_cli_error("%s: extra argument \"%s\"; one %s is accepted; see \"weir help %s\"",
                    chosen->name, weir_cli_show(options->arguments[1]).text,
                    chosen->argument[0] == '[' ? "FILE" : chosen->argument, chosen->name);

@@ -106,33 +106,31 @@ bool weir_cli_read_rule(const char *text, weir_cli_options *options) {
   return false;
 }
 
-bool weir_cli_read_format(const char *text, weir_cli_format *format) {
-  if (strcmp(text, "auto") == 0)
-    *format = WEIR_CLI_FORMAT_AUTO;
-  else if (strcmp(text, "trace") == 0)
-    *format = WEIR_CLI_FORMAT_TRACE;
-  else if (strcmp(text, "access-log") == 0)
-    *format = WEIR_CLI_FORMAT_ACCESS_LOG;
-  else {
-    weir_cli_error("--format \"%s\": auto, trace and access-log are accepted",
-                   weir_cli_show(text).text);
-    return false;
+bool weir_cli_read_format(const char *text, weir_cli_options *options) {
+  static const char *const names[] = {[WEIR_CLI_FORMAT_AUTO] = "auto",
+                                      [WEIR_CLI_FORMAT_TRACE] = "trace",
+                                      [WEIR_CLI_FORMAT_ACCESS_LOG] = "access-log",
+                                      [WEIR_CLI_FORMAT_JSON] = "json"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    if (strcmp(text, names[i]) != 0) continue;
+    options->format = (weir_cli_format)i;
+    return true;
   }
-  return true;
+  options->format = WEIR_CLI_FORMAT_PATTERN;
+  options->log_format = text;
+  if (strpbrk(text, "%$") != NULL) return true;
+  weir_cli_error(
+      "--format \"%s\": auto, trace, access-log, json and a log's own format with its %% or $ are "
+      "accepted",
+      weir_cli_show(text).text);
+  return false;
 }
 
-bool weir_cli_read_access_key(const char *text, weir_access_key *key) {
-  if (strcmp(text, "client") == 0)
-    *key = WEIR_ACCESS_CLIENT;
-  else if (strcmp(text, "user") == 0)
-    *key = WEIR_ACCESS_USER;
-  else if (strcmp(text, "path") == 0)
-    *key = WEIR_ACCESS_PATH;
-  else {
-    weir_cli_error("--key \"%s\": client, user and path are accepted", weir_cli_show(text).text);
-    return false;
-  }
-  return true;
+bool weir_cli_read_cost_of_logs(const char *text, weir_cli_options *options) {
+  options->costs_bytes = strcmp(text, "bytes") == 0;
+  if (!options->costs_bytes)
+    weir_cli_error("--cost \"%s\": bytes is accepted", weir_cli_show(text).text);
+  return options->costs_bytes;
 }
 
 bool weir_cli_read_pattern(weir_bench_pattern pattern, weir_cli_options *options) {

@@ -18,8 +18,8 @@ bool weir_cli_read_stamp(const char *text, int64_t *at_us);
 bool weir_cli_read_processes(const char *text, uint32_t *processes);
 
 /* Of simulate. */
-bool weir_cli_read_format(const char *text, weir_cli_format *format);
-bool weir_cli_read_access_key(const char *text, weir_access_key *key);
+bool weir_cli_read_format(const char *text, weir_cli_options *options);
+bool weir_cli_read_cost_of_logs(const char *text, weir_cli_options *options);
 
 /* Of bench. */
 bool weir_cli_read_bench_duration(const char *text, int64_t *us);

@@ -24,9 +24,21 @@ static bool apply_of_simulation(enum weir_cli_option id, const char *value,
       options->generate = value;
       return true;
     case WEIR_CLI_FORMAT:
-      return weir_cli_read_format(value, &options->format);
+      return weir_cli_read_format(value, options);
     case WEIR_CLI_KEY:
-      return weir_cli_read_access_key(value, &options->access_key);
+      options->key = value;
+      return true;
+    case WEIR_CLI_TRUST:
+      options->trust = value;
+      return true;
+    case WEIR_CLI_STATUS:
+      options->status = value;
+      return true;
+    case WEIR_CLI_PATH:
+      options->path = value;
+      return true;
+    case WEIR_CLI_COST_FIELD:
+      return weir_cli_read_cost_of_logs(value, options);
     default: /* WEIR_CLI_ATTACK */
       options->attack = true;
       return true;
@@ -75,6 +87,10 @@ static bool apply(enum weir_cli_option id, const char *value, weir_cli_options *
     case WEIR_CLI_ATTACK:
     case WEIR_CLI_FORMAT:
     case WEIR_CLI_KEY:
+    case WEIR_CLI_TRUST:
+    case WEIR_CLI_STATUS:
+    case WEIR_CLI_PATH:
+    case WEIR_CLI_COST_FIELD:
       return apply_of_simulation(id, value, options);
     case WEIR_CLI_THREADS:
     case WEIR_CLI_KEYS:

@@ -7,7 +7,6 @@
 
 #include <weir/weir.h>
 
-#include "access_log.h"
 #include "bench/bench.h"
 #include "table.h"
 
@@ -16,7 +15,9 @@ enum { WEIR_CLI_COSTS_MOST = 8, WEIR_CLI_RULES_MOST = 16, WEIR_CLI_STORES_MOST =
 typedef enum weir_cli_format {
   WEIR_CLI_FORMAT_AUTO,
   WEIR_CLI_FORMAT_TRACE,
-  WEIR_CLI_FORMAT_ACCESS_LOG
+  WEIR_CLI_FORMAT_ACCESS_LOG,
+  WEIR_CLI_FORMAT_JSON,
+  WEIR_CLI_FORMAT_PATTERN
 } weir_cli_format;
 
 typedef struct weir_cli_options {
@@ -37,7 +38,9 @@ typedef struct weir_cli_options {
   const char *generate; /* NULL: a file */
   bool attack;
   weir_cli_format format;
-  weir_access_key access_key;
+  const char *log_format;                  /* as --format has it, where it is a pattern */
+  const char *key, *trust, *status, *path; /* of logs; NULL: not given */
+  bool costs_bytes;
   int64_t threads, keys, batch, rounds; /* of bench, with their defaults */
   int64_t duration_us;
   weir_bench_pattern pattern;

@@ -30,7 +30,7 @@ static weir_status feed(weir_simulation *simulation, weir_cli_input *input,
     weir_status status = weir_simulation_request(simulation, arrival.time_us, arrival.key,
                                                  arrival.key_length, arrival.cost, message);
     if (status != WEIR_OK) return status;
-    weir_cli_progress_update(progress, input->line);
+    weir_cli_progress_update(progress, input->lines);
   }
 }
 
@@ -54,7 +54,8 @@ static int run_trace(const weir_cli_options *options, weir_simulation *simulatio
   if (status == WEIR_OK) status = weir_simulation_finish(simulation);
   if (status != WEIR_OK) return fail_line(input, status, &message);
   if (simulation->requests == 0 && input->malformed > 0) {
-    weir_cli_error("%s: no line is a request; line %llu: %s", weir_cli_show(input->name).text,
+    weir_cli_error("%s: no line is a request; line %llu: %s",
+                   weir_cli_show(input->first[0].name).text,
                    (unsigned long long)input->first[0].line, input->first[0].reason.text);
     return WEIR_EXIT_USAGE;
   }

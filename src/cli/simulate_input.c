@@ -1,26 +1,51 @@
-/* Where the requests of simulate come from: a trace, an access log, a generator. */
+/* Where the requests of simulate come from: traces, access logs, a generator. */
 #include "simulate_input.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-#include "access_log.h"
+#include <weir/backend.h>
+
 #include "report.h"
 #include "shown.h"
 #include "trace_line.h"
 
-const char *weir_cli_format_name(weir_cli_format format) {
-  static const char *const names[] = {
-      [WEIR_CLI_FORMAT_AUTO] = "auto",
-      [WEIR_CLI_FORMAT_TRACE] = "trace",
-      [WEIR_CLI_FORMAT_ACCESS_LOG] = "access-log",
-  };
-  return names[format];
+static bool open_source(weir_cli_input *input, const char *path) {
+  const weir_cli_options *options = input->options;
+  weir_cli_source *source = &input->sources[input->source_count++];
+  weir_message why;
+  *source =
+      (weir_cli_source){.name = strcmp(path, "-") == 0 ? "stdin" : path, .format = options->format};
+  if (!weir_cli_selection_init(&source->selection, options)) return false;
+  source->file = weir_trace_file_open(path, &why);
+  if (source->file != NULL) return true;
+  weir_cli_error("%s: %s", weir_cli_show(source->name).text, why.text);
+  return false;
 }
 
-bool weir_cli_input_open(const weir_cli_options *options, const weir_rule *rule,
-                         weir_cli_input *input) {
+static bool open_files(weir_cli_input *input) {
+  const weir_cli_options *options = input->options;
+  static const char *const only_stdin[] = {"-"};
+  bool given = options->argument_count > 0;
+  size_t count = given ? (size_t)options->argument_count : 1;
+  if (count > WEIR_CLI_FILES_MOST) {
+    weir_cli_error("simulate: up to %d FILEs are accepted", WEIR_CLI_FILES_MOST);
+    return false;
+  }
+  input->sources = calloc(count, sizeof *input->sources);
+  if (input->sources == NULL) {
+    weir_cli_error("there is not enough memory");
+    return false;
+  }
+  for (size_t i = 0; i < count; i++)
+    if (!open_source(input, given ? options->arguments[i] : only_stdin[0])) return false;
+  input->name = input->sources[0].name;
+  return true;
+}
+
+static bool open_input(weir_cli_input *input, const weir_rule *rule) {
+  const weir_cli_options *options = input->options;
   weir_message why;
-  *input = (weir_cli_input){.options = options, .format = options->format};
   if (options->generate != NULL) {
     input->name = options->generate;
     input->generator = weir_generator_create(options->generate, rule, &why);
@@ -28,20 +53,36 @@ bool weir_cli_input_open(const weir_cli_options *options, const weir_rule *rule,
     weir_cli_error("--generate \"%s\": %s", weir_cli_show(options->generate).text, why.text);
     return false;
   }
-  const char *path = options->argument_count > 0 ? options->arguments[0] : "-";
-  input->name = strcmp(path, "-") == 0 ? "stdin" : path;
-  input->file = weir_trace_file_open(path, &why);
-  if (input->file != NULL) return true;
-  weir_cli_error("%s: %s", weir_cli_show(input->name).text, why.text);
+  if (options->format == WEIR_CLI_FORMAT_PATTERN &&
+      !weir_access_format_read(options->log_format, &input->pattern, &why)) {
+    weir_cli_error("--format: %s", why.text);
+    return false;
+  }
+  return open_files(input);
+}
+
+bool weir_cli_input_open(const weir_cli_options *options, const weir_rule *rule,
+                         weir_cli_input *input) {
+  *input = (weir_cli_input){.options = options};
+  if (open_input(input, rule)) return true;
+  weir_cli_input_close(input);
   return false;
 }
 
 void weir_cli_input_close(weir_cli_input *input) {
-  weir_trace_file_close(input->file);
+  for (size_t i = 0; i < input->source_count; i++) {
+    weir_trace_file_close(input->sources[i].file);
+    weir_cli_selection_clean_up(&input->sources[i].selection);
+    weir_access_json_clean_up(&input->sources[i].json);
+  }
+  free(input->sources);
   weir_generator_destroy(input->generator);
-  input->file = NULL;
+  input->sources = NULL;
+  input->source_count = 0;
   input->generator = NULL;
 }
+
+/* --- one line --------------------------------------------------------------------------------- */
 
 static bool parse_trace(const char *text, size_t length, weir_cli_arrival *arrival,
                         weir_message *why) {
@@ -54,63 +95,128 @@ static bool parse_trace(const char *text, size_t length, weir_cli_arrival *arriv
   return true;
 }
 
-static bool parse_access(const weir_cli_input *input, const char *text, size_t length,
-                         weir_cli_arrival *arrival, weir_message *why) {
+/* The first line that is good in one of the formats settles which it is. */
+static bool find_format(weir_cli_source *source, const char *text, size_t length,
+                        weir_message *why) {
+  weir_cli_arrival arrival;
   weir_access access;
-  if (!weir_access_log_parse(text, length, input->options->access_key, &access, why)) return false;
-  *arrival = (weir_cli_arrival){
-      .time_us = access.time_us, .key = access.key, .key_length = access.key_length, .cost = 1};
+  weir_message log, json;
+  if (parse_trace(text, length, &arrival, why))
+    source->format = WEIR_CLI_FORMAT_TRACE;
+  else if (weir_access_log_parse(text, length, &access, &log))
+    source->format = WEIR_CLI_FORMAT_ACCESS_LOG;
+  else if (weir_access_json_parse(&source->json, text, length, &access, &json))
+    source->format = WEIR_CLI_FORMAT_JSON;
+  else if (length > 0) {
+    char *form = strchr(log.text, ';'); /* what is accepted would not fit */
+    if (form != NULL) *form = '\0';
+    weir_message trace = *why;
+    weir_message_set(why, "tried trace: %.80s; access-log: %.80s; json: %.80s", trace.text,
+                     log.text, json.text);
+  }
+  return source->format != WEIR_CLI_FORMAT_AUTO;
+}
+
+static bool parse_access(const weir_cli_input *input, weir_cli_source *source, const char *text,
+                         size_t length, weir_access *access, weir_message *why) {
+  switch (source->format) {
+    case WEIR_CLI_FORMAT_JSON:
+      return weir_access_json_parse(&source->json, text, length, access, why);
+    case WEIR_CLI_FORMAT_PATTERN:
+      return weir_access_format_parse(&input->pattern, text, length, access, why);
+    default:
+      return weir_access_log_parse(text, length, access, why);
+  }
+}
+
+static void note_malformed(weir_cli_input *input, const weir_cli_source *source,
+                           const weir_message *why) {
+  if (input->malformed++ >= WEIR_CLI_MALFORMED_SHOWN) return;
+  input->first[input->malformed - 1] =
+      (weir_cli_malformed){.name = source->name, .line = source->line, .reason = *why};
+}
+
+/* Whether the line is a request that takes part. WEIR_NO_MEMORY. */
+static weir_status take_line(weir_cli_input *input, weir_cli_source *source, const char *text,
+                             size_t length) {
+  weir_access access;
+  weir_access_text key;
+  weir_message why;
+  bool good = source->format != WEIR_CLI_FORMAT_AUTO || find_format(source, text, length, &why);
+  if (good && source->format == WEIR_CLI_FORMAT_TRACE) {
+    source->has_next = good = parse_trace(text, length, &source->next, &why);
+  } else if (good && (good = parse_access(input, source, text, length, &access, &why))) {
+    weir_cli_selected selected =
+        weir_cli_select(&source->selection, &access, &key, &source->next.cost);
+    if (selected == WEIR_CLI_SELECT_NO_MEMORY) return WEIR_NO_MEMORY;
+    input->keyless += selected == WEIR_CLI_KEYLESS;
+    input->filtered += selected == WEIR_CLI_FILTERED;
+    source->has_next = selected == WEIR_CLI_SELECTED;
+    if (source->has_next) {
+      source->next.time_us = access.time_us;
+      source->next.key = key.at;
+      source->next.key_length = key.length;
+    }
+  }
+  if (!good) note_malformed(input, source, &why);
+  return WEIR_OK;
+}
+
+/* --- all files -------------------------------------------------------------------------------- */
+
+/* Reads on to the source's next request, if there is one. False with a message. */
+static bool advance(weir_cli_input *input, weir_cli_source *source, weir_message *message) {
+  source->has_next = false;
+  while (!source->has_next) {
+    const char *text;
+    size_t length;
+    weir_trace_step step = weir_trace_file_next(source->file, &text, &length, message);
+    if (step == WEIR_TRACE_END) return true;
+    source->line++;
+    input->lines++;
+    bool good = step != WEIR_TRACE_BROKEN;
+    if (step == WEIR_TRACE_TOO_LONG) {
+      note_malformed(input, source, message);
+      good = weir_trace_file_skip(source->file, message);
+    } else if (good && take_line(input, source, text, length) != WEIR_OK) {
+      weir_message_set(message, "there is not enough memory");
+      good = false;
+    }
+    if (good) continue;
+    input->name = source->name;
+    input->line = source->line;
+    return false;
+  }
   return true;
 }
 
-/* The first line that is good in one of the formats settles which it is. */
-static bool parse(weir_cli_input *input, const char *text, size_t length, weir_cli_arrival *arrival,
-                  weir_message *why) {
-  if (input->format == WEIR_CLI_FORMAT_ACCESS_LOG)
-    return parse_access(input, text, length, arrival, why);
-  bool is_trace = parse_trace(text, length, arrival, why);
-  if (input->format == WEIR_CLI_FORMAT_TRACE) return is_trace;
-  weir_message other;
-  if (is_trace)
-    input->format = WEIR_CLI_FORMAT_TRACE;
-  else if (parse_access(input, text, length, arrival, &other))
-    input->format = WEIR_CLI_FORMAT_ACCESS_LOG;
-  return input->format != WEIR_CLI_FORMAT_AUTO;
-}
-
-static void note_malformed(weir_cli_input *input, const weir_message *why) {
-  if (input->malformed++ >= WEIR_CLI_MALFORMED_SHOWN) return;
-  input->first[input->malformed - 1] = (weir_cli_malformed){.line = input->line, .reason = *why};
-}
-
-static weir_cli_step next_line(weir_cli_input *input, weir_cli_arrival *arrival,
-                               weir_message *message) {
-  for (;;) {
-    const char *text;
-    size_t length;
-    weir_trace_step step = weir_trace_file_next(input->file, &text, &length, message);
-    if (step == WEIR_TRACE_END) return WEIR_CLI_INPUT_END;
-    input->line++;
-    if (step == WEIR_TRACE_BROKEN) return WEIR_CLI_INPUT_BROKEN;
-    if (step == WEIR_TRACE_TOO_LONG) {
-      note_malformed(input, message);
-      if (!weir_trace_file_skip(input->file, message)) return WEIR_CLI_INPUT_BROKEN;
-    } else if (!parse(input, text, length, arrival, message)) {
-      note_malformed(input, message);
-    } else if (arrival->key_length == 0) {
-      input->keyless++;
-    } else {
-      return WEIR_CLI_ARRIVAL;
-    }
+/* The earliest of what the files have next; of one time, in the order of the files. */
+static weir_cli_step next_of_all(weir_cli_input *input, weir_cli_arrival *arrival,
+                                 weir_message *message) {
+  for (size_t i = 0; input->latest == NULL && i < input->source_count; i++)
+    if (!advance(input, &input->sources[i], message)) return WEIR_CLI_INPUT_BROKEN;
+  if (input->latest != NULL && !advance(input, input->latest, message))
+    return WEIR_CLI_INPUT_BROKEN;
+  weir_cli_source *earliest = NULL;
+  for (size_t i = 0; i < input->source_count; i++) {
+    weir_cli_source *source = &input->sources[i];
+    if (source->has_next && (earliest == NULL || source->next.time_us < earliest->next.time_us))
+      earliest = source;
   }
+  if (earliest == NULL) return WEIR_CLI_INPUT_END;
+  input->latest = earliest;
+  input->name = earliest->name;
+  input->line = earliest->line;
+  *arrival = earliest->next;
+  return WEIR_CLI_ARRIVAL;
 }
 
 weir_cli_step weir_cli_input_next(weir_cli_input *input, weir_cli_arrival *arrival,
                                   weir_message *message) {
-  if (input->generator == NULL) return next_line(input, arrival, message);
+  if (input->generator == NULL) return next_of_all(input, arrival, message);
   weir_arrival generated;
   if (!weir_generator_next(input->generator, &generated)) return WEIR_CLI_INPUT_END;
-  input->line++;
+  input->lines = ++input->line;
   *arrival = (weir_cli_arrival){.time_us = generated.time_us,
                                 .key = generated.key,
                                 .key_length = generated.key_length,

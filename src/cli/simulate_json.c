@@ -30,7 +30,9 @@ static bool set_malformed(json_t *object, const weir_cli_input *input) {
   for (uint64_t i = 0; complete && i < input->malformed && i < WEIR_CLI_MALFORMED_SHOWN; i++) {
     const weir_cli_malformed *line = &input->first[i];
     json_t *entry = json_object();
-    complete = entry != NULL && set_count(entry, "line", line->line) &&
+    complete = entry != NULL &&
+               weir_cli_json_set_bytes(entry, "file", line->name, strlen(line->name)) &&
+               set_count(entry, "line", line->line) &&
                set(entry, "reason", json_string(line->reason.text)) &&
                json_array_append(lines, entry) == 0;
     json_decref(entry);
@@ -48,6 +50,7 @@ static bool print_input(FILE *out, const weir_simulation *simulation, const weir
                   set_count(object, "keys_most", simulation->keys.most) &&
                   set_malformed(object, input) &&
                   set_count(object, "without_key", input->keyless) &&
+                  set_count(object, "filtered", input->filtered) &&
                   set_count(object, "out_of_order", simulation->out_of_order) &&
                   set_cost(object, "out_of_order_most_us", simulation->furthest_us);
   return print_object(out, object, complete);

@@ -35,7 +35,9 @@ struct history {
 
 bool weir_cli_plot_check(const weir_cli_options *options) {
   size_t length = strlen(options->plot);
-  bool is_stdin = options->argument_count == 0 || strcmp(options->arguments[0], "-") == 0;
+  bool is_stdin = options->argument_count == 0;
+  for (int i = 0; i < options->argument_count; i++)
+    is_stdin = is_stdin || strcmp(options->arguments[i], "-") == 0;
   if (length < 5 || strcmp(options->plot + length - 4, ".svg") != 0)
     weir_cli_error("--plot \"%s\": a file whose name ends in .svg is accepted",
                    weir_cli_show(options->plot).text);

@@ -25,7 +25,13 @@ static void print_malformed(FILE *out, const weir_cli_input *input) {
   if (input->malformed == 0) return;
   fprintf(out, "malformed lines: %" PRIu64 ", left out; the first of them:\n", input->malformed);
   for (uint64_t i = 0; i < input->malformed && i < WEIR_CLI_MALFORMED_SHOWN; i++) {
-    fprintf(out, "  line %" PRIu64 ": %s\n", input->first[i].line, input->first[i].reason.text);
+    fputs("  ", out);
+    if (input->source_count > 1) {
+      weir_cli_print_key(out, input->first[i].name, strlen(input->first[i].name),
+                         WEIR_CLI_SHOWN_MOST);
+      fputs(", ", out);
+    }
+    fprintf(out, "line %" PRIu64 ": %s\n", input->first[i].line, input->first[i].reason.text);
   }
 }
 
@@ -39,6 +45,8 @@ static void print_input(FILE *out, const weir_simulation *simulation, const weir
   print_malformed(out, input);
   if (input->keyless > 0)
     fprintf(out, "lines without what --key limits: %" PRIu64 ", left out\n", input->keyless);
+  if (input->filtered > 0)
+    fprintf(out, "lines that --status or --path leave out: %" PRIu64 "\n", input->filtered);
   if (simulation->out_of_order > 0)
     fprintf(out,
             "requests with an earlier time than one before them: %" PRIu64

@@ -89,7 +89,7 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
     [WEIR_CLI_SIMULATE] =
         {
             .name = "simulate",
-            .argument = "[FILE]",
+            .argument = "[FILE...]",
             .rule_needed = true,
             .summary = "hold rules against an exact window on a trace or an access log",
             .examples =

@@ -1,30 +1,57 @@
-/* Any bytes as a line of an access log: a time and a key within the line, or a message. */
+/* Any bytes as a line of an access log, as a log's format, and as a line of that format: a time and
+ * fields within the line, or a message. The format ends at the first newline. */
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "cli/access_log.h"
+#include "cli/access_log_format.h"
+#include "cli/access_log_json.h"
 #include "fuzz/require.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void parse(const char *text, size_t size, weir_access_key key) {
+static void check(bool parsed, const weir_access *access, const weir_message *message,
+                  const char *text, size_t size) {
   static const int64_t most_us = INT64_C(253402300799999999); /* the end of the year 9999 */
-  weir_access access;
-  weir_message message = {{0}};
-  if (!weir_access_log_parse(text, size, key, &access, &message)) {
-    require_readable(&message);
+  if (!parsed) {
+    require_readable(message);
     return;
   }
-  require(message.text[0] == '\0');
-  require(access.time_us >= 0 && access.time_us <= most_us);
-  if (access.key_length == 0) return;
-  require(access.key >= text && access.key + access.key_length <= text + size);
-  require(memchr(access.key, '\0', access.key_length) == NULL);
+  require(access->time_us >= 0 && access->time_us <= most_us);
+  for (int i = 0; i < WEIR_ACCESS_FIELDS; i++) {
+    weir_access_text field = access->fields[i];
+    if (field.length == 0) continue;
+    require(memchr(field.at, '\0', field.length) == NULL);
+    if (text != NULL) require(field.at >= text && field.at + field.length <= text + size);
+  }
+}
+
+static void parse_with_its_own_format(const char *text, size_t size) {
+  const char *newline = size > 0 ? memchr(text, '\n', size) : NULL;
+  weir_access access;
+  weir_access_format format;
+  weir_message message = {{0}};
+  if (newline == NULL) return;
+  char *pattern = strndup(text, (size_t)(newline - text));
+  require(pattern != NULL);
+  size_t left = size - (size_t)(newline + 1 - text);
+  if (!weir_access_format_read(pattern, &format, &message))
+    require_readable(&message);
+  else
+    check(weir_access_format_parse(&format, newline + 1, left, &access, &message), &access,
+          &message, newline + 1, left);
+  free(pattern);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  parse((const char *)data, size, WEIR_ACCESS_CLIENT);
-  parse((const char *)data, size, WEIR_ACCESS_USER);
-  parse((const char *)data, size, WEIR_ACCESS_PATH);
+  const char *text = (const char *)data;
+  weir_access access;
+  weir_access_json json = {0};
+  weir_message message = {{0}};
+  check(weir_access_log_parse(text, size, &access, &message), &access, &message, text, size);
+  message.text[0] = '\0';
+  check(weir_access_json_parse(&json, text, size, &access, &message), &access, &message, NULL, 0);
+  weir_access_json_clean_up(&json);
+  parse_with_its_own_format(text, size);
   return 0;
 }

@@ -114,6 +114,64 @@ class Simulate(ProgramTest):
         _, rule = self.reports(*RULE, "--key", "path", stdin=lines)
         self.assertEqual(rule["denied_most"][0]["key"], "/a")
 
+    def keys_of(self, *arguments, stdin):
+        """All keys, each denied its second request."""
+        _, rule = self.reports("--rule", "fixed-window:1/1m", *arguments, stdin=stdin + stdin)
+        return sorted(entry["key"] for entry in rule["denied_most"])
+
+    def test_a_virtual_host_is_a_host(self):
+        lines = b"".join(b"www.example.com:443 " + line for line in
+                         log(("192.0.2.1", "-", 1, "/a"), ("192.0.2.2", "-", 2, "/b")).splitlines(True))
+        self.assertEqual(self.keys_of(stdin=lines), ["192.0.2.1", "192.0.2.2"])
+        self.assertEqual(self.keys_of("--key", "host", stdin=lines), ["www.example.com"])
+
+    def test_addresses_are_cut_and_fields_combined(self):
+        lines = log(("192.0.2.1", "-", 1, "/a"), ("192.0.2.2", "-", 2, "/b"),
+                    ("2001:db8:1:2:3::4", "-", 3, "/a"), ("a.example", "-", 3, "/a"))
+        self.assertEqual(self.keys_of("--key", "client/24/64", stdin=lines),
+                         ["192.0.2.0/24", "2001:db8:1:2::/64", "a.example"])
+        self.assertEqual(self.keys_of("--key", "client/24,path", stdin=lines),
+                         ["192.0.2.0/24 /a", "192.0.2.0/24 /b", "2001:db8:1:2::/64 /a", "a.example /a"])
+
+    def test_the_client_behind_trusted_proxies_is_found(self):
+        line = b'10.0.0.1 [10/Oct/2000:13:55:36 +0000] "%s"\n'
+        lines = b"".join(line % list_ for list_ in (b"6.6.6.6, 192.0.2.9, 10.0.0.2", b"-"))
+        form = ("--format", '%h %t "%{X-Forwarded-For}i"')
+        self.assertEqual(self.keys_of(*form, stdin=lines), ["10.0.0.1"])
+        self.assertEqual(self.keys_of(*form, "--trust", "10.0.0.0/8", stdin=lines), ["10.0.0.1", "192.0.2.9"])
+
+    def test_bytes_are_a_cost_and_status_and_path_choose(self):
+        lines = b"".join(b'{"ts":%d,"ip":"::1","status":%d,"bytes":%d,"path":"%s"}\n' % line for line in (
+            (1, 200, 700, b"/a/x"), (2, 404, 0, b"/a/y"), (3, 503, 30, b"/b")))
+        rule = ("--rule", "fixed-window:1000/1m")
+        _, found = self.reports(*rule, "--cost", "bytes", stdin=lines)
+        self.assertEqual((found["requests"], found["cost"]), (3, 731))
+        for arguments, requests in ((("--status", "4xx,503"), 2), (("--path", "/a/"), 2),
+                                    (("--path", "/a/", "--status", "200"), 1)):
+            source, found = self.reports(*rule, *arguments, stdin=lines)
+            self.assertEqual((found["requests"], source["filtered"]), (requests, 3 - requests))
+
+    def test_files_in_any_order_are_merged_by_time(self):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [str(pathlib.Path(folder) / name) for name in ("new.log", "old.gz", "trace")]
+            pathlib.Path(paths[0]).write_bytes(log(("::1", "-", 30, "/"), ("::1", "-", 50, "/")))
+            pathlib.Path(paths[1]).write_bytes(gzip.compress(log(("::1", "-", 10, "/")) + b"broken\n"))
+            pathlib.Path(paths[2]).write_bytes(b"971186120000 ::1\n971211340000 ::1\n")
+            reports = [self.reports("--rule", "sliding-log:2/1m", *order)
+                       for order in (paths, paths[::-1], [paths[1], paths[2], paths[0]])]
+            for source, rule in reports:
+                self.assertEqual((source["requests"], source["out_of_order"]), (5, 0))
+                self.assertEqual(source["first_us"], 971186120000000)
+                self.assertEqual(rule, reports[0][1])
+                [bad] = source["malformed_first"]
+                self.assertEqual((bad["file"], bad["line"]), (paths[1], 2))
+            text = run("simulate", *RULE, *paths).stdout.decode()
+            self.assertIn("old.gz, line 2: ", text)
+
+    def test_what_fits_no_format_is_told_with_all_of_them(self):
+        result = run("simulate", *RULE, stdin=b"hello world\n")
+        self.assert_refused(result, "stdin", "line 1", "tried trace: ", "access-log: ", "json: ")
+
     def test_a_format_that_was_asked_for_is_not_guessed(self):
         lines = log(("::1", "-", 1, "/"))
         self.assert_refused(run("simulate", *RULE, "--format", "trace", stdin=lines), "TIME_MS")
@@ -191,7 +249,13 @@ class Simulate(ProgramTest):
                  ((*RULE, "--plot", "a.svg"), "stdin"),
                  ((*RULE, "--plot", "a.svg", "--attack"), "--attack"),
                  ((*RULE, "--format", "csv"), "csv"),
-                 ((*RULE, "--key", "agent"), "agent"),
+                 ((*RULE, "--format", "%h %b"), "no time"),
+                 ((*RULE, "--key", "agents"), "agents"),
+                 ((*RULE, "--key", "user/24"), "user/24"),
+                 ((*RULE, "--key", "client/33"), "client/33"),
+                 ((*RULE, "--key", "client,"), "--key"),
+                 ((*RULE, "--status", "2000"), "2000"),
+                 ((*RULE, "--trust", "10.0.0.0/40"), "10.0.0.0/40"),
                  ((*RULE, "--cost", "5"), "--cost"),
                  ((*RULE, "no-such-file"), "no-such-file"),
                  (("--rule", "window:5/1m"), "window"),

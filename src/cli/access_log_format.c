@@ -1,0 +1,251 @@
+/* Reads lines of a format that is given as a pattern. */
+#include "access_log_format.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include <weir/backend.h>
+
+#include "access_log_time.h"
+
+/* What a piece may mean besides fields. */
+enum {
+  TIME_BRACKETS = WEIR_ACCESS_FIELDS,
+  TIME_LOCAL,
+  TIME_ISO,
+  TIME_SECONDS,
+  REQUEST,
+  URI,
+  OTHER
+};
+
+typedef struct meaning {
+  const char *name;
+  int means;
+} meaning;
+
+static const meaning apache_letters[] = {
+    {"h", WEIR_ACCESS_CLIENT},
+    {"a", WEIR_ACCESS_CLIENT},
+    {"u", WEIR_ACCESS_USER},
+    {"t", TIME_BRACKETS},
+    {"r", REQUEST},
+    {"s", WEIR_ACCESS_STATUS},
+    {"b", WEIR_ACCESS_BYTES},
+    {"B", WEIR_ACCESS_BYTES},
+    {"O", WEIR_ACCESS_BYTES},
+    {"U", URI},
+    {"m", WEIR_ACCESS_METHOD},
+    {"v", WEIR_ACCESS_HOST},
+    {"V", WEIR_ACCESS_HOST},
+};
+static const meaning apache_headers[] = {
+    {"X-Forwarded-For", WEIR_ACCESS_FORWARDED},
+    {"User-Agent", WEIR_ACCESS_AGENT},
+    {"Referer", WEIR_ACCESS_REFERER},
+    {"Host", WEIR_ACCESS_HOST},
+};
+static const meaning nginx_names[] = {
+    {"remote_addr", WEIR_ACCESS_CLIENT},
+    {"remote_user", WEIR_ACCESS_USER},
+    {"time_local", TIME_LOCAL},
+    {"time_iso8601", TIME_ISO},
+    {"msec", TIME_SECONDS},
+    {"request", REQUEST},
+    {"request_uri", URI},
+    {"uri", URI},
+    {"request_method", WEIR_ACCESS_METHOD},
+    {"status", WEIR_ACCESS_STATUS},
+    {"body_bytes_sent", WEIR_ACCESS_BYTES},
+    {"bytes_sent", WEIR_ACCESS_BYTES},
+    {"host", WEIR_ACCESS_HOST},
+    {"server_name", WEIR_ACCESS_HOST},
+    {"http_referer", WEIR_ACCESS_REFERER},
+    {"http_user_agent", WEIR_ACCESS_AGENT},
+    {"http_x_forwarded_for", WEIR_ACCESS_FORWARDED},
+};
+
+static int find(const meaning *table, size_t count, const char *name, size_t length) {
+  for (size_t i = 0; i < count; i++)
+    if (strlen(table[i].name) == length && strncasecmp(table[i].name, name, length) == 0 &&
+        (length > 1 || table[i].name[0] == name[0]))
+      return table[i].means;
+  return OTHER;
+}
+
+#define FIND(table, name, length) find(table, sizeof(table) / sizeof *(table), name, length)
+
+/* --- the pattern ----------------------------------------------------------------------------- */
+
+/* "%>s", "%{Referer}i", "%400,501{User-agent}i": conditions and modifiers change nothing here.
+ * Behind it; NULL: it does not end. */
+static const char *read_apache(const char *at, int *means) {
+  at += strspn(at, "<>!,0123456789");
+  if (*at != '{') {
+    *means = FIND(apache_letters, at, 1);
+    return *at != '\0' ? at + 1 : NULL;
+  }
+  const char *name = at + 1, *end = strchr(name, '}');
+  if (end == NULL || end[1] == '\0') return NULL;
+  size_t length = (size_t)(end - name);
+  *means = OTHER;
+  if (end[1] == 'i') *means = FIND(apache_headers, name, length);
+  bool counted = (length == 3 && memcmp(name, "sec", 3) == 0) ||
+                 (length == 4 && (memcmp(name, "msec", 4) == 0 || memcmp(name, "usec", 4) == 0));
+  if (end[1] == 't' && counted) *means = TIME_SECONDS;
+  if (end[1] == 'a') *means = WEIR_ACCESS_CLIENT;
+  return end + 2;
+}
+
+/* "$request", "${request}". */
+static const char *read_nginx(const char *at, int *means) {
+  bool braced = *at == '{';
+  const char *name = at + braced;
+  size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+  if (length == 0 || (braced && name[length] != '}')) return NULL;
+  *means = FIND(nginx_names, name, length);
+  return name + length + braced;
+}
+
+static bool add(weir_access_format *format, weir_access_piece piece, weir_message *message) {
+  bool field = piece.literal == NULL;
+  if (format->count == WEIR_ACCESS_PIECES_MOST) {
+    weir_message_set(message, "up to %d fields and texts are accepted", WEIR_ACCESS_PIECES_MOST);
+    return false;
+  }
+  if (field && format->count > 0 && format->pieces[format->count - 1].literal == NULL) {
+    weir_message_set(message, "two fields need a text between them");
+    return false;
+  }
+  format->pieces[format->count++] = piece;
+  return true;
+}
+
+static bool has_time(const weir_access_format *format) {
+  for (size_t i = 0; i < format->count; i++)
+    if (format->pieces[i].literal == NULL && format->pieces[i].means >= TIME_BRACKETS &&
+        format->pieces[i].means <= TIME_SECONDS)
+      return true;
+  return false;
+}
+
+/* A backslash stands before a quote, as in the servers' configurations. A percent sign is written
+ * twice. */
+bool weir_access_format_read(const char *pattern, weir_access_format *format,
+                             weir_message *message) {
+  *format = (weir_access_format){0};
+  for (const char *at = pattern; *at != '\0';) {
+    weir_access_piece piece = {.means = OTHER};
+    bool apache = at[0] == '%' && at[1] != '%', nginx = at[0] == '$';
+    if (apache || nginx) {
+      const char *end =
+          apache ? read_apache(at + 1, &piece.means) : read_nginx(at + 1, &piece.means);
+      if (end == NULL) {
+        weir_message_set(message, "byte %zu begins no field that ends", (size_t)(at - pattern) + 1);
+        return false;
+      }
+      at = end;
+    } else {
+      at += (at[0] == '\\' && at[1] != '\0') || at[0] == '%';
+      piece.literal = at;
+      piece.length = 1 + strcspn(at + 1, "%$\\");
+      at += piece.length;
+      weir_access_piece *last = format->count > 0 ? &format->pieces[format->count - 1] : NULL;
+      if (last != NULL && last->literal != NULL && last->literal + last->length == piece.literal) {
+        last->length += piece.length;
+        continue;
+      }
+    }
+    if (!add(format, piece, message)) return false;
+  }
+  if (has_time(format)) return true;
+  weir_message_set(message, "it has no time: %%t, $time_local, $time_iso8601 or $msec is needed");
+  return false;
+}
+
+/* --- a line ---------------------------------------------------------------------------------- */
+
+/* Where the text that follows a field begins; in quotes a backslash hides the next byte. */
+static const char *find_end(const weir_access_format *format, size_t i, weir_access_rest rest) {
+  if (i + 1 == format->count) {
+    size_t left = (size_t)(rest.end - rest.at);
+    const char *blank = left > 0 ? memchr(rest.at, ' ', left) : NULL;
+    return blank != NULL ? blank : rest.end;
+  }
+  const weir_access_piece *next = &format->pieces[i + 1];
+  bool quoted = next->literal[0] == '"';
+  for (const char *at = rest.at; at + next->length <= rest.end; at++) {
+    if (memcmp(at, next->literal, next->length) == 0) return at;
+    if (quoted && *at == '\\') at++;
+  }
+  return NULL;
+}
+
+static bool take_time(int means, weir_access_rest *rest, int64_t *time_us) {
+  switch (means) {
+    case TIME_BRACKETS:
+      return weir_access_take_text(rest, "[") && weir_access_take_time(rest, time_us) &&
+             weir_access_take_text(rest, "]");
+    case TIME_LOCAL:
+      return weir_access_take_time(rest, time_us);
+    case TIME_ISO:
+      return weir_access_take_iso_time(rest, time_us);
+    default:
+      return weir_access_take_seconds(rest, time_us);
+  }
+}
+
+/* Times have blanks in them, and end by themselves. */
+static bool take_field(const weir_access_format *format, size_t i, weir_access_rest *rest,
+                       weir_access *access) {
+  int means = format->pieces[i].means;
+  if (means == TIME_BRACKETS || means == TIME_LOCAL)
+    return take_time(means, rest, &access->time_us);
+  const char *first = rest->at, *end = find_end(format, i, *rest);
+  if (end == NULL) return false;
+  size_t length = (size_t)(end - first);
+  rest->at = end;
+  if (means == TIME_ISO || means == TIME_SECONDS) {
+    weir_access_rest time = {first, end};
+    return take_time(means, &time, &access->time_us) && time.at == end;
+  }
+  if (means == REQUEST)
+    weir_access_set_request(access, first, length);
+  else if (means == URI)
+    weir_access_set_path(access, first, length);
+  else if (means < WEIR_ACCESS_FIELDS)
+    weir_access_set(access, (weir_access_field)means, first, length);
+  return true;
+}
+
+bool weir_access_format_parse(const weir_access_format *format, const char *text, size_t length,
+                              weir_access *access, weir_message *message) {
+  if (length > 0 && text[length - 1] == '\r') length--;
+  weir_access_rest rest = {text, text + length};
+  *access = (weir_access){0};
+  if (length == 0 || memchr(text, '\0', length) != NULL) {
+    weir_message_set(message, "%s", length == 0 ? "blank line" : "NUL byte");
+    return false;
+  }
+  for (size_t i = 0; i < format->count; i++) {
+    const weir_access_piece *piece = &format->pieces[i];
+    size_t column = (size_t)(rest.at - text) + 1;
+    if (piece->literal == NULL) {
+      if (take_field(format, i, &rest, access)) continue;
+      weir_message_set(message, "column %zu is not the field that --format has as piece %zu",
+                       column, i + 1);
+      return false;
+    }
+    if ((size_t)(rest.end - rest.at) < piece->length ||
+        memcmp(rest.at, piece->literal, piece->length) != 0) {
+      weir_message_set(message, "column %zu is not the text that --format has as piece %zu", column,
+                       i + 1);
+      return false;
+    }
+    rest.at += piece->length;
+  }
+  if (rest.at == rest.end || *rest.at == ' ') return true;
+  weir_message_set(message, "--format ends at column %zu, and the line goes on",
+                   (size_t)(rest.at - text) + 1);
+  return false;
+}

@@ -1,0 +1,111 @@
+/* Reads lines that are JSON objects. */
+#include "access_log_json.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <weir/backend.h>
+
+#include "access_log_time.h"
+
+/* As servers call them, the likeliest first; a point leads into an object within. */
+static const char *const times[] = {"time",       "ts",           "timestamp", "@timestamp",
+                                    "time_local", "time_iso8601", "msec",      NULL};
+static const char *const names[WEIR_ACCESS_FIELDS][9] = {
+    [WEIR_ACCESS_CLIENT] = {"client", "remote_addr", "remote_ip", "client_ip", "clientip", "ip",
+                            "request.remote_ip", "request.client_ip"},
+    [WEIR_ACCESS_USER] = {"user", "remote_user", "user_id"},
+    [WEIR_ACCESS_PATH] = {"path", "uri", "request_uri", "url", "request.uri"},
+    [WEIR_ACCESS_METHOD] = {"method", "request_method", "request.method"},
+    [WEIR_ACCESS_STATUS] = {"status", "status_code"},
+    [WEIR_ACCESS_BYTES] = {"bytes", "body_bytes_sent", "bytes_sent", "size"},
+    [WEIR_ACCESS_HOST] = {"host", "http_host", "server_name", "request.host"},
+    [WEIR_ACCESS_REFERER] = {"referer", "http_referer"},
+    [WEIR_ACCESS_AGENT] = {"agent", "user_agent", "http_user_agent"},
+    [WEIR_ACCESS_FORWARDED] = {"forwarded", "http_x_forwarded_for", "x_forwarded_for"},
+};
+
+static const json_t *look_up(const json_t *object, const char *name) {
+  const char *point = strchr(name, '.');
+  const json_t *found = json_object_get(object, name);
+  if (found != NULL || point == NULL) return found;
+  char outer[32];
+  snprintf(outer, sizeof outer, "%.*s", (int)(point - name), name);
+  return json_object_get(json_object_get(object, outer), point + 1);
+}
+
+static const json_t *look_up_any(const json_t *object, const char *const *list) {
+  for (; *list != NULL; list++) {
+    const json_t *found = look_up(object, *list);
+    if (json_is_string(found) || json_is_number(found)) return found;
+  }
+  return NULL;
+}
+
+/* Numbers as text: whole ones as they are. */
+static weir_access_text text_of(const json_t *value, char number[WEIR_ACCESS_NUMBER_BYTES]) {
+  if (json_is_string(value))
+    return (weir_access_text){json_string_value(value), json_string_length(value)};
+  int length;
+  if (json_is_integer(value))
+    length =
+        snprintf(number, WEIR_ACCESS_NUMBER_BYTES, "%" PRId64, (int64_t)json_integer_value(value));
+  else
+    length = snprintf(number, WEIR_ACCESS_NUMBER_BYTES, "%.6f", json_real_value(value));
+  size_t written = length < 0 ? 0 : (size_t)length;
+  if (written >= WEIR_ACCESS_NUMBER_BYTES) written = WEIR_ACCESS_NUMBER_BYTES - 1;
+  return (weir_access_text){number, written};
+}
+
+static bool read_time(const json_t *value, int64_t *time_us) {
+  bool (*const forms[])(weir_access_rest *, int64_t *) = {
+      weir_access_take_iso_time, weir_access_take_seconds, weir_access_take_time};
+  char number[WEIR_ACCESS_NUMBER_BYTES];
+  if (value == NULL) return false;
+  weir_access_text text = text_of(value, number);
+  for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+    weir_access_rest rest = {text.at, text.at + text.length};
+    if (forms[i](&rest, time_us) && rest.at == rest.end) return true;
+  }
+  return false;
+}
+
+static void set_field(weir_access *access, weir_access_field field, weir_access_text text) {
+  if (field == WEIR_ACCESS_PATH)
+    weir_access_set_path(access, text.at, text.length);
+  else
+    weir_access_set(access, field, text.at, text.length);
+}
+
+void weir_access_json_clean_up(weir_access_json *json) {
+  json_decref(json->line);
+  json->line = NULL;
+}
+
+bool weir_access_json_parse(weir_access_json *json, const char *text, size_t length,
+                            weir_access *access, weir_message *message) {
+  json_error_t why;
+  weir_access_json_clean_up(json);
+  *access = (weir_access){0};
+  json->line = json_loadb(text, length, 0, &why);
+  if (!json_is_object(json->line)) {
+    weir_message_set(message, "no JSON object on the line");
+    return false;
+  }
+  if (!read_time(look_up_any(json->line, times), &access->time_us)) {
+    weir_message_set(message,
+                     "no time, ts, timestamp, @timestamp, time_local, time_iso8601 or msec "
+                     "that is a time");
+    return false;
+  }
+  const json_t *request = json_object_get(json->line, "request");
+  if (json_is_string(request))
+    weir_access_set_request(access, json_string_value(request), json_string_length(request));
+  for (int field = 0; field < WEIR_ACCESS_FIELDS; field++) {
+    const json_t *value = look_up_any(json->line, names[field]);
+    if (value != NULL)
+      set_field(access, (weir_access_field)field, text_of(value, json->numbers[field]));
+  }
+  return true;
+}

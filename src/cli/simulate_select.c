@@ -1,0 +1,178 @@
+/* Chooses requests of a log, and makes their keys and costs. */
+#include "simulate_select.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "number.h"
+#include "report.h"
+#include "request.h"
+#include "shown.h"
+
+#define KEYS_ACCEPTED                                                                           \
+  "up to 4 of client, user, path, method, status, host, referer, agent and forwarded, between " \
+  "commas, are accepted; client/24 and client/24/56 cut addresses to networks"
+
+/* --- the options ----------------------------------------------------------------------------- */
+
+/* "/24" or "/24/56" behind client. */
+static bool read_bits(const char *text, size_t length, weir_cli_key_part *part) {
+  int64_t ipv4 = 0, ipv6 = 0;
+  if (part->field != WEIR_ACCESS_CLIENT || length < 2 || text[0] != '/') return false;
+  const char *second = memchr(text + 1, '/', length - 1);
+  size_t first = second != NULL ? (size_t)(second - text) - 1 : length - 1;
+  if (!weir_cli_parse_integer(text + 1, first, 32, &ipv4) || ipv4 < 1) return false;
+  if (second != NULL &&
+      (!weir_cli_parse_integer(second + 1, length - first - 2, 128, &ipv6) || ipv6 < 1))
+    return false;
+  part->is_cut = true;
+  part->ipv4_bits = (unsigned)ipv4;
+  part->ipv6_bits = (unsigned)ipv6;
+  return true;
+}
+
+static bool read_part(const char *text, size_t length, weir_cli_key_part *part) {
+  for (int field = 0; field < WEIR_ACCESS_FIELDS; field++) {
+    const char *name = weir_access_field_name((weir_access_field)field);
+    size_t named = strlen(name);
+    if (length < named || memcmp(text, name, named) != 0 || field == WEIR_ACCESS_BYTES) continue;
+    *part = (weir_cli_key_part){.field = (weir_access_field)field};
+    if (length == named) return true;
+    return read_bits(text + named, length - named, part);
+  }
+  return false;
+}
+
+static bool read_key(weir_cli_selection *selection, const char *text) {
+  for (const char *at = text; selection->part_count < WEIR_CLI_KEY_PARTS_MOST; at++) {
+    size_t length = strcspn(at, ",");
+    if (!read_part(at, length, &selection->parts[selection->part_count++])) break;
+    if (*(at += length) == '\0') return true;
+  }
+  weir_cli_error("--key \"%s\": " KEYS_ACCEPTED, weir_cli_show(text).text);
+  return false;
+}
+
+/* "404", "4xx". */
+static bool is_status(const char *text, size_t length) {
+  if (length != 3 || text[0] < '1' || text[0] > '9') return false;
+  if (text[1] == 'x') return text[2] == 'x';
+  return text[1] >= '0' && text[1] <= '9' && text[2] >= '0' && text[2] <= '9';
+}
+
+static bool read_status(const char *text) {
+  for (const char *at = text;; at++) {
+    size_t length = strcspn(at, ",");
+    if (!is_status(at, length)) break;
+    if (*(at += length) == '\0') return true;
+  }
+  weir_cli_error("--status \"%s\": statuses between commas are accepted, such as 200,404,5xx",
+                 weir_cli_show(text).text);
+  return false;
+}
+
+bool weir_cli_selection_init(weir_cli_selection *selection, const weir_cli_options *options) {
+  weir_message why;
+  *selection = (weir_cli_selection){
+      .status = options->status, .path = options->path, .costs_bytes = options->costs_bytes};
+  if (!read_key(selection, options->key != NULL ? options->key : "client")) return false;
+  if (options->status != NULL && !read_status(options->status)) return false;
+  if (options->trust == NULL ||
+      weir_http_networks_create(options->trust, &selection->trusted, &why) == WEIR_OK)
+    return true;
+  weir_cli_error("--trust: %s", why.text);
+  return false;
+}
+
+void weir_cli_selection_clean_up(weir_cli_selection *selection) {
+  weir_http_networks_destroy(selection->trusted);
+  free(selection->key);
+  *selection = (weir_cli_selection){0};
+}
+
+/* --- a request ------------------------------------------------------------------------------- */
+
+static bool has_status(const char *list, weir_access_text status) {
+  if (status.length != 3) return false;
+  for (const char *at = list;; at += 4) {
+    bool alike = at[0] == status.at[0];
+    if (alike && (at[1] == 'x' || memcmp(at, status.at, 3) == 0)) return true;
+    if (at[3] == '\0') return false;
+  }
+}
+
+static bool is_filtered(const weir_cli_selection *selection, const weir_access *access) {
+  weir_access_text path = access->fields[WEIR_ACCESS_PATH];
+  size_t prefix = selection->path != NULL ? strlen(selection->path) : 0;
+  if (prefix > path.length || (prefix > 0 && memcmp(path.at, selection->path, prefix) != 0))
+    return true;
+  return selection->status != NULL &&
+         !has_status(selection->status, access->fields[WEIR_ACCESS_STATUS]);
+}
+
+/* A copy with an end, where it is short enough to be an address; else "". */
+static const char *as_text(weir_access_text text, char *copy, size_t room) {
+  size_t length = text.length < room ? text.length : 0;
+  if (length > 0) memcpy(copy, text.at, length);
+  copy[length] = '\0';
+  return copy;
+}
+
+/* What is no address, a name say, stays as it is. */
+static weir_access_text find_client(const weir_cli_selection *selection,
+                                    const weir_cli_key_part *part, const weir_access *access,
+                                    char key[WEIR_HTTP_CLIENT_KEY_BYTES]) {
+  enum { PEER_BYTES = 64, FORWARDED_BYTES = 4096 };
+  char peer[PEER_BYTES], forwarded[FORWARDED_BYTES];
+  weir_access_text client = access->fields[WEIR_ACCESS_CLIENT];
+  weir_access_text list = access->fields[WEIR_ACCESS_FORWARDED];
+  weir_message unused;
+  if (client.length == 0 || (!part->is_cut && selection->trusted == NULL)) return client;
+  /* Of a list that is too long the right end counts, which the nearest proxies have written. */
+  if (list.length >= FORWARDED_BYTES) {
+    list.at += list.length - (FORWARDED_BYTES - 1);
+    list.length = FORWARDED_BYTES - 1;
+  }
+  weir_status status = weir_http_client_key(
+      selection->trusted, as_text(client, peer, sizeof peer),
+      list.length > 0 ? as_text(list, forwarded, sizeof forwarded) : NULL,
+      part->is_cut ? part->ipv4_bits : 32, part->is_cut ? part->ipv6_bits : 128, key, &unused);
+  return status == WEIR_OK ? (weir_access_text){key, strlen(key)} : client;
+}
+
+static bool append(weir_cli_selection *selection, size_t at, weir_access_text text) {
+  size_t needed = at + text.length + 1;
+  if (needed > selection->key_room) {
+    char *larger = realloc(selection->key, 2 * needed);
+    if (larger == NULL) return false;
+    selection->key = larger;
+    selection->key_room = 2 * needed;
+  }
+  memcpy(selection->key + at, text.at, text.length);
+  selection->key[at + text.length] = ' ';
+  return true;
+}
+
+weir_cli_selected weir_cli_select(weir_cli_selection *selection, const weir_access *access,
+                                  weir_access_text *key, int64_t *cost) {
+  size_t written = 0;
+  if (is_filtered(selection, access)) return WEIR_CLI_FILTERED;
+  for (size_t i = 0; i < selection->part_count; i++) {
+    char client[WEIR_HTTP_CLIENT_KEY_BYTES];
+    const weir_cli_key_part *part = &selection->parts[i];
+    weir_access_text text = part->field == WEIR_ACCESS_CLIENT
+                                ? find_client(selection, part, access, client)
+                                : access->fields[part->field];
+    if (text.length == 0) return WEIR_CLI_KEYLESS;
+    if (!append(selection, written, text)) return WEIR_CLI_SELECT_NO_MEMORY;
+    written += text.length + 1;
+  }
+  *key = (weir_access_text){selection->key, written - 1};
+  weir_access_text bytes = access->fields[WEIR_ACCESS_BYTES];
+  *cost = 1; /* also where no byte was sent: a cost is 1 at least */
+  if (selection->costs_bytes && bytes.length > 0 &&
+      !weir_cli_parse_integer(bytes.at, bytes.length, WEIR_CLI_COST_MOST, cost))
+    *cost = WEIR_CLI_COST_MOST;
+  if (*cost < 1) *cost = 1;
+  return WEIR_CLI_SELECTED;
+}

@@ -1,0 +1,44 @@
+/* Which requests of a log take part in a simulation, under which key and at which cost. */
+#ifndef WEIR_CLI_SIMULATE_SELECT_H
+#define WEIR_CLI_SIMULATE_SELECT_H
+
+#include <weir/http.h>
+
+#include "access_log.h"
+#include "options.h"
+
+enum { WEIR_CLI_KEY_PARTS_MOST = 4 };
+
+typedef struct weir_cli_key_part {
+  weir_access_field field;
+  bool is_cut; /* to a network: */
+  unsigned ipv4_bits, ipv6_bits;
+} weir_cli_key_part;
+
+typedef struct weir_cli_selection {
+  weir_cli_key_part parts[WEIR_CLI_KEY_PARTS_MOST];
+  size_t part_count;
+  weir_http_networks *trusted; /* NULL: X-Forwarded-For is not looked at */
+  const char *status;          /* NULL: any */
+  const char *path;            /* NULL: any */
+  bool costs_bytes;
+  char *key; /* of the latest request, where it is made of parts */
+  size_t key_room;
+} weir_cli_selection;
+
+/* False after one line on stderr. */
+bool weir_cli_selection_init(weir_cli_selection *selection, const weir_cli_options *options);
+void weir_cli_selection_clean_up(weir_cli_selection *selection);
+
+typedef enum weir_cli_selected {
+  WEIR_CLI_SELECTED,
+  WEIR_CLI_FILTERED,
+  WEIR_CLI_KEYLESS,
+  WEIR_CLI_SELECT_NO_MEMORY
+} weir_cli_selected;
+
+/* The key is within the line or the selection, good until the next request. */
+weir_cli_selected weir_cli_select(weir_cli_selection *selection, const weir_access *access,
+                                  weir_access_text *key, int64_t *cost);
+
+#endif
