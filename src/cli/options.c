@@ -39,6 +39,11 @@ static bool apply_of_simulation(enum weir_cli_option id, const char *value,
       return true;
     case WEIR_CLI_COST_FIELD:
       return weir_cli_read_cost_of_logs(value, options);
+    case WEIR_CLI_TOP:
+      return weir_cli_read_integer("--top", value, 10000, &options->top);
+    case WEIR_CLI_RECOMMEND:
+      options->recommend = value;
+      return true;
     default: /* WEIR_CLI_ATTACK */
       options->attack = true;
       return true;
@@ -91,6 +96,8 @@ static bool apply(enum weir_cli_option id, const char *value, weir_cli_options *
     case WEIR_CLI_STATUS:
     case WEIR_CLI_PATH:
     case WEIR_CLI_COST_FIELD:
+    case WEIR_CLI_TOP:
+    case WEIR_CLI_RECOMMEND:
       return apply_of_simulation(id, value, options);
     case WEIR_CLI_THREADS:
     case WEIR_CLI_KEYS:

@@ -41,6 +41,8 @@ typedef struct weir_cli_options {
   const char *log_format;                  /* as --format has it, where it is a pattern */
   const char *key, *trust, *status, *path; /* of logs; NULL: not given */
   bool costs_bytes;
+  int64_t top;                          /* 0: not given */
+  const char *recommend;                /* NULL: not given */
   int64_t threads, keys, batch, rounds; /* of bench, with their defaults */
   int64_t duration_us;
   weir_bench_pattern pattern;

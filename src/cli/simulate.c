@@ -7,6 +7,7 @@
 #include "report.h"
 #include "shown.h"
 #include "simulate_plot.h"
+#include "simulate_recommend.h"
 #include "simulate_report.h"
 
 enum { PLACE_BYTES = 256 };
@@ -20,46 +21,61 @@ static int fail_line(const weir_cli_input *input, weir_status status, const weir
 
 /* --- a trace --------------------------------------------------------------------------------- */
 
-static weir_status feed(weir_simulation *simulation, weir_cli_input *input,
+/* What is wanted of the input: requests for the simulation, or all of them kept for questions that
+ * one pass cannot answer. */
+static weir_status feed(weir_simulation *simulation, weir_record *record, weir_cli_input *input,
                         weir_cli_progress *progress, weir_message *message) {
   for (;;) {
-    weir_cli_arrival arrival;
-    weir_cli_step step = weir_cli_input_next(input, &arrival, message);
+    weir_cli_arrival a;
+    weir_cli_step step = weir_cli_input_next(input, &a, message);
     if (step == WEIR_CLI_INPUT_BROKEN) return WEIR_BAD_ARGUMENT;
     if (step == WEIR_CLI_INPUT_END) return WEIR_OK;
-    weir_status status = weir_simulation_request(simulation, arrival.time_us, arrival.key,
-                                                 arrival.key_length, arrival.cost, message);
+    if (record != NULL && !weir_record_add(record, a.time_us, a.key, a.key_length, a.cost))
+      return WEIR_NO_MEMORY;
+    weir_status status = WEIR_OK;
+    if (simulation != NULL)
+      status = weir_simulation_request(simulation, a.time_us, a.key, a.key_length, a.cost, message);
     if (status != WEIR_OK) return status;
     weir_cli_progress_update(progress, input->lines);
   }
 }
 
 static int report(const weir_cli_options *options, const weir_simulation *simulation,
-                  const weir_cli_input *input) {
+                  const weir_cli_input *input, weir_record *record) {
   static const weir_message none = {""};
-  if (!options->json)
-    weir_cli_simulation_text(stdout, simulation, input);
-  else if (!weir_cli_simulation_json(stdout, simulation, input))
-    return weir_cli_fail("", WEIR_NO_MEMORY, &none);
+  bool printed = options->json
+                     ? weir_cli_simulation_json(stdout, simulation, input, options->top, record)
+                     : weir_cli_simulation_text(stdout, simulation, input, options->top, record);
+  if (!printed) return weir_cli_fail("", WEIR_NO_MEMORY, &none);
   return weir_cli_flush() ? 0 : WEIR_EXIT_NO_DECISION;
+}
+
+/* Reads all of the input. The exit status, after a line on stderr when it is not 0. */
+static int read_input(const weir_cli_options *options, weir_simulation *simulation,
+                      weir_record *record, weir_cli_input *input) {
+  weir_message message = {""};
+  weir_cli_progress progress;
+  weir_cli_progress_begin(&progress, options->quiet);
+  weir_status status = feed(simulation, record, input, &progress, &message);
+  weir_cli_progress_end(&progress);
+  if (status != WEIR_OK) return fail_line(input, status, &message);
+  if (input->latest != NULL || input->malformed == 0) return 0;
+  weir_cli_error("%s: no line is a request; line %llu: %s",
+                 weir_cli_show(input->first[0].name).text, (unsigned long long)input->first[0].line,
+                 input->first[0].reason.text);
+  return WEIR_EXIT_USAGE;
 }
 
 static int run_trace(const weir_cli_options *options, weir_simulation *simulation,
                      weir_cli_input *input) {
-  weir_message message = {""};
-  weir_cli_progress progress;
-  weir_cli_progress_begin(&progress, options->quiet);
-  weir_status status = feed(simulation, input, &progress, &message);
-  weir_cli_progress_end(&progress);
-  if (status == WEIR_OK) status = weir_simulation_finish(simulation);
-  if (status != WEIR_OK) return fail_line(input, status, &message);
-  if (simulation->requests == 0 && input->malformed > 0) {
-    weir_cli_error("%s: no line is a request; line %llu: %s",
-                   weir_cli_show(input->first[0].name).text,
-                   (unsigned long long)input->first[0].line, input->first[0].reason.text);
-    return WEIR_EXIT_USAGE;
-  }
-  return report(options, simulation, input);
+  static const weir_message none = {""};
+  weir_record record = {0};
+  int exit_status = read_input(options, simulation, options->top > 0 ? &record : NULL, input);
+  if (exit_status == 0 && weir_simulation_finish(simulation) != WEIR_OK)
+    exit_status = weir_cli_fail("", WEIR_NO_MEMORY, &none);
+  if (exit_status == 0) exit_status = report(options, simulation, input, &record);
+  weir_record_clean_up(&record);
+  return exit_status;
 }
 
 static int simulate(const weir_cli_options *options, const char *const *rules, size_t rule_count) {
@@ -78,6 +94,58 @@ static int simulate(const weir_cli_options *options, const char *const *rules, s
       exit_status = weir_cli_plot(options, &simulation);
   }
   weir_simulation_clean_up(&simulation);
+  return exit_status;
+}
+
+/* --- recommendations -------------------------------------------------------------------------- */
+
+/* The usual report, of what was recommended, of one less and of what was given. */
+static int confirm(const weir_cli_options *options, const weir_cli_recommended *recommended,
+                   const weir_cli_input *input, weir_record *record) {
+  static weir_simulation simulation;
+  const char *rules[WEIR_SIMULATION_RULES_MOST];
+  weir_message message = {""};
+  for (size_t i = 0; i < recommended->text_count; i++)
+    rules[i] = recommended->texts[i];
+  weir_status status = weir_simulation_init(&simulation, rules, recommended->text_count,
+                                            &options->limiter, &message);
+  if (status != WEIR_OK) return weir_cli_fail("", status, &message);
+  for (size_t i = 0; status == WEIR_OK && i < record->count; i++) {
+    const weir_recorded *request = &record->requests[i];
+    const weir_record_key *key = &record->keys[request->key];
+    status = weir_simulation_request(&simulation, request->time_us, key->text, key->length,
+                                     request->cost, &message);
+  }
+  if (status == WEIR_OK) status = weir_simulation_finish(&simulation);
+  int exit_status = status == WEIR_OK ? report(options, &simulation, input, record)
+                                      : weir_cli_fail("", status, &message);
+  weir_simulation_clean_up(&simulation);
+  return exit_status;
+}
+
+static int recommend(const weir_cli_options *options, const char *const *rules, size_t rule_count) {
+  weir_goal goal;
+  weir_stack stack;
+  weir_cli_input input;
+  weir_cli_recommended recommended;
+  weir_record record = {0};
+  weir_message message = {""};
+  if (!weir_cli_goal_read(options->recommend, &goal)) return WEIR_EXIT_USAGE;
+  weir_status status = weir_stack_parse(rules[0], 1, &stack, &message);
+  if (status != WEIR_OK) return weir_cli_fail("", status, &message);
+  if (!weir_cli_input_open(options, &stack.rules[0], &input)) return WEIR_EXIT_USAGE;
+  int exit_status = read_input(options, NULL, &record, &input);
+  if (exit_status == 0 && record.count == 0) {
+    weir_cli_error("--recommend: there is no request");
+    exit_status = WEIR_EXIT_USAGE;
+  }
+  if (exit_status == 0)
+    exit_status = weir_cli_recommend(options, rules, rule_count, &record, &goal, &recommended);
+  if (exit_status == 0) exit_status = confirm(options, &recommended, &input, &record);
+  if (exit_status == 0 && options->plot != NULL)
+    exit_status = weir_cli_recommend_plot(options, &recommended, &record);
+  weir_record_clean_up(&record);
+  weir_cli_input_close(&input);
   return exit_status;
 }
 
@@ -108,6 +176,11 @@ int weir_cli_simulate(const weir_cli_options *options) {
                    options->attack ? "attack" : "generate");
     return WEIR_EXIT_USAGE;
   }
+  if (options->attack && options->recommend != NULL) {
+    weir_cli_error("simulate: --attack and --recommend: one of them is accepted");
+    return WEIR_EXIT_USAGE;
+  }
   if (options->attack) return attack(options, rules, rule_count);
+  if (options->recommend != NULL) return recommend(options, rules, rule_count);
   return simulate(options, rules, rule_count);
 }

@@ -1,4 +1,5 @@
 /* What simulate has measured, for programs. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "json.h"
@@ -89,38 +90,50 @@ static bool set_costs(json_t *object, const weir_measure *m, const weir_driver *
          set(object, "state_bytes_mean", json_real((double)m->state_bytes / samples));
 }
 
-static bool set_denied(json_t *object, const weir_tally *tally) {
-  const weir_tally_entry *top[WEIR_CLI_DENIED_SHOWN];
-  size_t count = weir_tally_top(tally, top, WEIR_CLI_DENIED_SHOWN);
+static bool set_known(json_t *entry, const weir_tally_entry *denied, const weir_record *record) {
+  const weir_record_key *key = weir_record_find(record, denied->key, denied->key_length);
+  return key == NULL ||
+         (set_count(entry, "requests", key->requests) && set_cost(entry, "peak", key->peak));
+}
+
+static bool set_denied(json_t *object, const weir_tally *tally, int64_t most,
+                       const weir_record *record) {
+  size_t shown = most > 0 ? (size_t)most : WEIR_CLI_DENIED_SHOWN;
+  const weir_tally_entry **top = calloc(shown, sizeof *top);
+  size_t count = top != NULL ? weir_tally_top(tally, top, shown) : 0;
   json_t *keys = json_array();
-  bool complete = keys != NULL && set_count(object, "denied_keys", tally->used);
+  bool complete = top != NULL && keys != NULL && set_count(object, "denied_keys", tally->used);
   for (size_t i = 0; complete && i < count; i++) {
     json_t *entry = json_object();
-    complete = entry != NULL &&
-               weir_cli_json_set_bytes(entry, "key", top[i]->key, top[i]->key_length) &&
-               set_count(entry, "denied", top[i]->denied) &&
-               set_cost(entry, "first_us", top[i]->first_us) && json_array_append(keys, entry) == 0;
+    complete =
+        entry != NULL && weir_cli_json_set_bytes(entry, "key", top[i]->key, top[i]->key_length) &&
+        set_count(entry, "denied", top[i]->denied) &&
+        set_cost(entry, "first_us", top[i]->first_us) &&
+        (most == 0 || set_known(entry, top[i], record)) && json_array_append(keys, entry) == 0;
     json_decref(entry);
   }
+  free(top);
   return set(object, "denied_most", keys) && complete;
 }
 
-static bool print_rule(FILE *out, const weir_simulation *simulation, size_t i) {
+static bool print_rule(FILE *out, const weir_simulation *simulation, size_t i, int64_t top,
+                       weir_record *record) {
   json_t *object = json_object();
   const weir_rule *rule = weir_simulation_rule(simulation, i);
   const weir_measure *m = &simulation->measures[i];
-  bool complete = object != NULL && set(object, "rule", json_string(simulation->texts[i])) &&
+  bool complete = (top == 0 || weir_record_find_peaks(record, rule->period_us)) && object != NULL &&
+                  set(object, "rule", json_string(simulation->texts[i])) &&
                   set_cost(object, "limit", rule->limit) && set_decisions(object, m) &&
                   set_error(object, m, rule) && set_costs(object, m, &simulation->drivers[i]) &&
-                  set_denied(object, &simulation->denied[i]);
+                  set_denied(object, &simulation->denied[i], top, record);
   return print_object(out, object, complete);
 }
 
 bool weir_cli_simulation_json(FILE *out, const weir_simulation *simulation,
-                              const weir_cli_input *input) {
+                              const weir_cli_input *input, int64_t top, weir_record *record) {
   if (!print_input(out, simulation, input)) return false;
   for (size_t i = 0; i < simulation->rule_count; i++)
-    if (!print_rule(out, simulation, i)) return false;
+    if (!print_rule(out, simulation, i, top, record)) return false;
   return true;
 }
 

@@ -1,5 +1,6 @@
 /* What simulate has measured, for people. */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -108,29 +109,55 @@ static void print_costs(FILE *out, const weir_simulation *simulation) {
   }
 }
 
-static void print_denied(FILE *out, const weir_simulation *simulation, size_t i) {
+/* Who was denied most often, of whom the record knows more. */
+static void print_top(FILE *out, const weir_tally_entry *const *top, size_t count,
+                      const weir_record *record) {
+  fprintf(out, "  %9s  %8s  %9s  %9s  %-23s  %s\n", "denied", "share", "requests", "peak", "first",
+          "key");
+  for (size_t i = 0; i < count; i++) {
+    char first[WEIR_CLI_TIME_BYTES];
+    const weir_record_key *key = weir_record_find(record, top[i]->key, top[i]->key_length);
+    weir_cli_format_time(top[i]->first_us, first);
+    fprintf(out, "  %9" PRIu64 "  %7.3f%%  %9" PRIu64 "  %9" PRId64 "  %-23s  ", top[i]->denied,
+            weir_cli_percent((int64_t)top[i]->denied, (int64_t)key->requests), key->requests,
+            key->peak, first);
+    weir_cli_print_key(out, top[i]->key, top[i]->key_length, WEIR_SHOWN_KEY_BYTES);
+    fputc('\n', out);
+  }
+}
+
+static bool print_denied(FILE *out, const weir_simulation *simulation, size_t i, int64_t most,
+                         weir_record *record) {
   const weir_measure *m = &simulation->measures[i];
   const weir_tally *tally = &simulation->denied[i];
-  const weir_tally_entry *top[WEIR_CLI_DENIED_SHOWN];
-  size_t count = weir_tally_top(tally, top, WEIR_CLI_DENIED_SHOWN);
+  size_t shown = most > 0 ? (size_t)most : WEIR_CLI_DENIED_SHOWN;
+  const weir_tally_entry **top = calloc(shown, sizeof *top);
+  if (top == NULL) return false;
+  size_t count = weir_tally_top(tally, top, shown);
   fprintf(out, "\n%s would have denied %" PRIu64 " requests of %zu keys%s\n", simulation->texts[i],
           m->requests - m->allowed, tally->used, count > 0 ? "; most often:" : "");
-  for (size_t j = 0; j < count; j++) {
+  bool enough =
+      most == 0 || weir_record_find_peaks(record, weir_simulation_rule(simulation, i)->period_us);
+  if (most > 0 && count > 0 && enough) print_top(out, top, count, record);
+  for (size_t j = 0; most == 0 && j < count; j++) {
     char first[WEIR_CLI_TIME_BYTES];
     weir_cli_format_time(top[j]->first_us, first);
     fprintf(out, "  %9" PRIu64 "  ", top[j]->denied);
     weir_cli_print_key(out, top[j]->key, top[j]->key_length, WEIR_SHOWN_KEY_BYTES);
     fprintf(out, "  (first %s)\n", first);
   }
+  free(top);
+  return enough;
 }
 
-void weir_cli_simulation_text(FILE *out, const weir_simulation *simulation,
-                              const weir_cli_input *input) {
+bool weir_cli_simulation_text(FILE *out, const weir_simulation *simulation,
+                              const weir_cli_input *input, int64_t top, weir_record *record) {
   print_input(out, simulation, input);
   print_decisions(out, simulation);
   print_costs(out, simulation);
   for (size_t i = 0; i < simulation->rule_count; i++)
-    print_denied(out, simulation, i);
+    if (!print_denied(out, simulation, i, top, record)) return false;
+  return true;
 }
 
 void weir_cli_attack_text(FILE *out, const char *rule, const weir_attack_result *result) {

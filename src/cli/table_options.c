@@ -58,6 +58,9 @@ const weir_cli_option_row weir_cli_options_known[] = {
     {WEIR_CLI_PATH, "path", "PREFIX", SIMULATE, "only paths that begin so", NULL},
     {WEIR_CLI_COST_FIELD, "cost", "FIELD", SIMULATE, "of a log: bytes (default: 1 a request)",
      "bytes"},
+    {WEIR_CLI_TOP, "top", "N", SIMULATE, "say more of the N keys denied most, 1 to 10000", NULL},
+    {WEIR_CLI_RECOMMEND, "recommend", "GOAL", SIMULATE,
+     "the limit that denies 0.1%, keys:0.1% or not key:NAME", NULL},
     {WEIR_CLI_GENERATE, "generate", "KIND[:OPTION=N,...]", SIMULATE,
      "made up: uniform, poisson, bursts, diurnal, pages,\n"
      "boundary, paced; options: requests=, keys=, load=, seed=",

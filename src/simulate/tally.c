@@ -39,8 +39,8 @@ static bool grow(weir_tally *tally) {
   return true;
 }
 
-/* NULL: not enough memory. */
-static weir_tally_entry *use(weir_tally *tally, const char *key, size_t key_length, uint64_t hash) {
+weir_tally_entry *weir_tally_use(weir_tally *tally, const char *key, size_t key_length,
+                                 uint64_t hash) {
   if (tally->used >= tally->capacity / 4 * 3 && !grow(tally)) return NULL;
   weir_tally_entry *entry = locate(tally, key, key_length, hash);
   if (entry->key != NULL) return entry;
@@ -52,9 +52,16 @@ static weir_tally_entry *use(weir_tally *tally, const char *key, size_t key_leng
   return entry;
 }
 
+const weir_tally_entry *weir_tally_find(const weir_tally *tally, const char *key, size_t key_length,
+                                        uint64_t hash) {
+  if (tally->capacity == 0) return NULL;
+  const weir_tally_entry *entry = locate(tally, key, key_length, hash);
+  return entry->key != NULL ? entry : NULL;
+}
+
 bool weir_tally_add(weir_tally *tally, const char *key, size_t key_length, uint64_t hash,
                     int64_t now_us) {
-  weir_tally_entry *entry = use(tally, key, key_length, hash);
+  weir_tally_entry *entry = weir_tally_use(tally, key, key_length, hash);
   if (entry == NULL) return false;
   if (entry->denied++ == 0) entry->first_us = now_us;
   return true;
@@ -62,7 +69,7 @@ bool weir_tally_add(weir_tally *tally, const char *key, size_t key_length, uint6
 
 bool weir_tally_amount(weir_tally *tally, const char *key, size_t key_length, uint64_t hash,
                        int64_t amount) {
-  weir_tally_entry *entry = use(tally, key, key_length, hash);
+  weir_tally_entry *entry = weir_tally_use(tally, key, key_length, hash);
   if (entry != NULL) entry->amount += amount;
   return entry != NULL;
 }

@@ -23,6 +23,14 @@ typedef struct weir_tally {
 
 void weir_tally_clean_up(weir_tally *tally);
 
+/* The key's entry, made when it is new; good until the next new one. NULL: not enough memory. */
+weir_tally_entry *weir_tally_use(weir_tally *tally, const char *key, size_t key_length,
+                                 uint64_t hash);
+
+/* NULL: it has none. */
+const weir_tally_entry *weir_tally_find(const weir_tally *tally, const char *key, size_t key_length,
+                                        uint64_t hash);
+
 /* `hash`: of the key, always the same. False: not enough memory. */
 bool weir_tally_add(weir_tally *tally, const char *key, size_t key_length, uint64_t hash,
                     int64_t now_us);

@@ -1,0 +1,244 @@
+/* Recommends limits: asks src/simulate for them, and says what it found. */
+#include "simulate_recommend.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "gnuplot.h"
+#include "json.h"
+#include "number.h"
+#include "report.h"
+#include "rule/rule.h"
+#include "shown.h"
+#include "simulate_report.h"
+
+static const int percentiles[] = {500, 900, 990, 999, 1000};
+enum { PERCENTILES = sizeof percentiles / sizeof *percentiles, DIGITS = 8, BAR_MOST = 40 };
+
+/* --- the goal --------------------------------------------------------------------------------- */
+
+/* "0.1%": up to four digits behind the point. */
+static bool read_share(const char *text, int64_t *share) {
+  size_t whole = strspn(text, "0123456789"), digits = 0;
+  int64_t percent, fraction = 0;
+  if (!weir_cli_parse_integer(text, whole, 100, &percent)) return false;
+  if (text[whole] == '.') {
+    digits = strspn(text + whole + 1, "0123456789");
+    if (digits > 4 || !weir_cli_parse_integer(text + whole + 1, digits, 9999, &fraction))
+      return false;
+    for (size_t i = digits; i < 4; i++)
+      fraction *= 10;
+    whole += 1 + digits;
+  }
+  *share = percent * 10000 + fraction;
+  return strcmp(text + whole, "%") == 0 && *share < WEIR_RULE_SHARE_WHOLE;
+}
+
+bool weir_cli_goal_read(const char *text, weir_goal *goal) {
+  static const char of_keys[] = "keys:", one[] = "key:";
+  *goal = (weir_goal){.of_keys = strncmp(text, of_keys, strlen(of_keys)) == 0};
+  if (strncmp(text, one, strlen(one)) == 0 && text[strlen(one)] != '\0') {
+    goal->key = text + strlen(one);
+    return true;
+  }
+  if (read_share(goal->of_keys ? text + strlen(of_keys) : text, &goal->share)) return true;
+  weir_cli_error(
+      "--recommend \"%s\": 0.1%% of requests, keys:0.1%% of keys, or key:NAME for one that "
+      "is never denied are accepted; from 0%% to 99.9999%%",
+      weir_cli_show(text).text);
+  return false;
+}
+
+/* --- what was found, in text ------------------------------------------------------------------ */
+
+static void print_peaks(const weir_record *record, const int64_t peaks[PERCENTILES],
+                        int64_t period_us) {
+  char period[WEIR_DURATION_BYTES];
+  uint64_t bins[WEIR_RECORD_BINS], most = 1;
+  weir_duration_format(period_us, period, sizeof period);
+  weir_record_histogram(record, bins);
+  printf("peaks of %zu keys, in any %s:", record->key_count, period);
+  for (int i = 0; i < PERCENTILES; i++) {
+    printf("%s %" PRId64 " ", i > 0 ? "," : "", peaks[i]);
+    if (percentiles[i] == 1000)
+      printf("most\n");
+    else
+      printf("p%g", percentiles[i] / 10.0);
+  }
+  for (int i = 0; i < WEIR_RECORD_BINS; i++)
+    most = bins[i] > most ? bins[i] : most;
+  for (int i = 0; i < WEIR_RECORD_BINS; i++) {
+    if (bins[i] == 0) continue;
+    int bar = (int)((double)bins[i] * BAR_MOST / (double)most + 0.999);
+    printf("  %10" PRId64 " to %10" PRId64 "  %9" PRIu64 " keys  %.*s\n", INT64_C(1) << i,
+           (INT64_C(2) << i) - 1, bins[i], bar, "########################################");
+  }
+}
+
+static void print_found(const char *rule, const weir_record *record, const weir_goal *goal,
+                        const weir_recommendation *found) {
+  const weir_denials *with = &found->denied, *below = &found->denied_below;
+  char text[WEIR_RECOMMENDED_TEXT_BYTES];
+  weir_recommend_write(rule, found->limit, text);
+  if (goal->key != NULL) {
+    printf("recommended: %s never denies ", text);
+    weir_cli_print_key(stdout, goal->key, strlen(goal->key), WEIR_SHOWN_KEY_BYTES);
+    printf("; with %" PRId64 " it is denied %" PRIu64 " times\n\n", found->limit - 1,
+           below->requests);
+    return;
+  }
+  printf("recommended: %s denies %" PRIu64 " requests (%.4f%%) of %" PRIu64
+         " keys (%.4f%%); with %" PRId64 " it denies %" PRIu64 " (%.4f%%) of %" PRIu64
+         " (%.4f%%)\n\n",
+         text, with->requests, weir_cli_percent((int64_t)with->requests, (int64_t)record->count),
+         with->keys, weir_cli_percent((int64_t)with->keys, (int64_t)record->key_count),
+         found->limit - 1, below->requests,
+         weir_cli_percent((int64_t)below->requests, (int64_t)record->count), below->keys,
+         weir_cli_percent((int64_t)below->keys, (int64_t)record->key_count));
+}
+
+/* --- and for programs ------------------------------------------------------------------------- */
+
+static json_t *denials_json(const weir_denials *denied) {
+  return json_pack("{sIsI}", "requests", (json_int_t)denied->requests, "keys",
+                   (json_int_t)denied->keys);
+}
+
+static json_t *histogram_json(const weir_record *record) {
+  uint64_t bins[WEIR_RECORD_BINS];
+  json_t *list = json_array();
+  weir_record_histogram(record, bins);
+  for (int i = 0; list != NULL && i < WEIR_RECORD_BINS; i++)
+    if (bins[i] > 0)
+      json_array_append_new(
+          list, json_pack("{sIsIsI}", "from", (json_int_t)INT64_C(1) << i, "to",
+                          (json_int_t)((INT64_C(2) << i) - 1), "keys", (json_int_t)bins[i]));
+  return list;
+}
+
+static bool print_json(const char *rule, const weir_record *record,
+                       const int64_t peaks[PERCENTILES], const weir_recommendation *found) {
+  char text[WEIR_RECOMMENDED_TEXT_BYTES];
+  weir_recommend_write(rule, found->limit, text);
+  json_t *object = json_pack(
+      "{sssssIsIsIsosos{sIsIsIsIsI}so}", "recommend", rule, "recommended", text, "limit",
+      (json_int_t)found->limit, "requests", (json_int_t)record->count, "keys",
+      (json_int_t)record->key_count, "denied", denials_json(&found->denied), "denied_with_one_less",
+      denials_json(&found->denied_below), "peaks", "p50", (json_int_t)peaks[0], "p90",
+      (json_int_t)peaks[1], "p99", (json_int_t)peaks[2], "p99_9", (json_int_t)peaks[3], "most",
+      (json_int_t)peaks[4], "histogram", histogram_json(record));
+  bool printed = object != NULL && weir_cli_json_print(stdout, object, DIGITS);
+  json_decref(object);
+  return printed;
+}
+
+/* --- all rules -------------------------------------------------------------------------------- */
+
+/* Whether the period is one that was told of before. */
+static int64_t period_of(const char *rule, weir_message *message) {
+  weir_stack stack;
+  return weir_stack_parse(rule, 1, &stack, message) == WEIR_OK ? stack.rules[0].period_us : 0;
+}
+
+static void add_text(weir_cli_recommended *recommended, const char *rule, int64_t limit) {
+  char *text = recommended->texts[recommended->text_count];
+  weir_recommend_write(rule, limit, text);
+  for (size_t i = 0; i < recommended->text_count; i++)
+    if (strcmp(recommended->texts[i], text) == 0) return;
+  recommended->text_count++;
+}
+
+static weir_status recommend_one(const weir_cli_options *options, const char *rule, bool first,
+                                 weir_record *record, weir_cli_recommended *recommended,
+                                 weir_message *message) {
+  weir_recommendation *found = &recommended->found[recommended->count];
+  int64_t peaks[PERCENTILES], period_us = period_of(rule, message);
+  if (period_us == 0) return WEIR_BAD_RULE;
+  weir_status status =
+      weir_recommend(rule, &options->limiter, record, recommended->goal, found, message);
+  if (status != WEIR_OK) return status;
+  if (!weir_record_find_peaks(record, period_us) ||
+      !weir_record_percentiles(record, percentiles, PERCENTILES, peaks))
+    return WEIR_NO_MEMORY;
+  if (options->json && !print_json(rule, record, peaks, found)) return WEIR_NO_MEMORY;
+  if (!options->json && first) print_peaks(record, peaks, period_us);
+  if (!options->json) print_found(rule, record, recommended->goal, found);
+  recommended->rules[recommended->count++] = rule;
+  add_text(recommended, rule, found->limit);
+  if (found->limit > 1) add_text(recommended, rule, found->limit - 1);
+  const char *given = rule + strcspn(rule, ":") + 1;
+  int64_t limit;
+  if (weir_cli_parse_integer(given, strcspn(given, "/"), WEIR_LIMIT_MOST, &limit))
+    add_text(recommended, rule, limit);
+  return WEIR_OK;
+}
+
+int weir_cli_recommend(const weir_cli_options *options, const char *const *rules, size_t rule_count,
+                       weir_record *record, const weir_goal *goal,
+                       weir_cli_recommended *recommended) {
+  *recommended = (weir_cli_recommended){.goal = goal};
+  if (rule_count > WEIR_CLI_RECOMMENDED_MOST) {
+    weir_cli_error("--recommend: up to %d --rule are accepted", WEIR_CLI_RECOMMENDED_MOST);
+    return WEIR_EXIT_USAGE;
+  }
+  int64_t told_us = 0; /* the period whose peaks were printed last */
+  for (size_t i = 0; i < rule_count; i++) {
+    weir_message message = {""};
+    int64_t period_us = period_of(rules[i], &message);
+    weir_status status =
+        recommend_one(options, rules[i], period_us != told_us, record, recommended, &message);
+    if (status != WEIR_OK) return weir_cli_fail("--recommend: ", status, &message);
+    told_us = period_us;
+  }
+  return 0;
+}
+
+/* --- the picture ------------------------------------------------------------------------------ */
+
+/* One client may ask for a thousand times what the others do: both axes are logarithmic. */
+static void write_script(FILE *script, const weir_cli_recommended *recommended,
+                         const weir_record *record, const char *period) {
+  static const char *const colours[] = {"#bb2200", "#004488", "#117733", "#884400", "#000000"};
+  uint64_t bins[WEIR_RECORD_BINS], above = 0;
+  weir_record_histogram(record, bins);
+  fprintf(
+      script,
+      "set terminal svg size 760,430 font 'sans,13' background '#ffffff' noenhanced\n"
+      "set encoding utf8\nset logscale x 2\nset logscale y 10\nset grid ytics lc rgb '#dddddd'\n"
+      "set border 3\nset tics nomirror\nset yrange [0.8:*]\nset format x '%%.0f'\n"
+      "set xlabel 'peak: the most that a key asked for in any %s'\n"
+      "set ylabel 'keys with so high a peak, or higher'\nset key outside below left Left "
+      "reverse\n$peaks << WEIR_END\n",
+      period);
+  for (int i = WEIR_RECORD_BINS - 1; i >= 0; i--) {
+    above += bins[i];
+    if (above > 0) fprintf(script, "%" PRId64 " %" PRIu64 "\n", INT64_C(1) << i, above);
+  }
+  fputs("WEIR_END\n", script);
+  for (size_t i = 0; i < recommended->count; i++)
+    fprintf(script, "$limit%zu << WEIR_END\n%" PRId64 " 0.8\n%" PRId64 " %zu\nWEIR_END\n", i,
+            recommended->found[i].limit, recommended->found[i].limit, record->key_count);
+  fputs("plot $peaks using 1:2 with steps lw 2 lc rgb '#777777' title 'keys'", script);
+  for (size_t i = 0; i < recommended->count; i++) {
+    char text[WEIR_RECOMMENDED_TEXT_BYTES];
+    weir_recommend_write(recommended->rules[i], recommended->found[i].limit, text);
+    fprintf(script, ", $limit%zu using 1:2 with lines lw 1.6 dt %zu lc rgb '%s' title ", i, i + 1,
+            colours[i % (sizeof colours / sizeof *colours)]);
+    weir_cli_gnuplot_quote(script, text, strlen(text));
+  }
+  fputc('\n', script);
+}
+
+int weir_cli_recommend_plot(const weir_cli_options *options,
+                            const weir_cli_recommended *recommended, weir_record *record) {
+  static const weir_message none = {""};
+  char period[WEIR_DURATION_BYTES];
+  weir_message unused;
+  int64_t period_us = period_of(recommended->rules[0], &unused);
+  if (!weir_record_find_peaks(record, period_us)) return weir_cli_fail("", WEIR_NO_MEMORY, &none);
+  FILE *script = weir_cli_gnuplot_begin();
+  if (script == NULL) return WEIR_EXIT_NO_DECISION;
+  weir_duration_format(period_us, period, sizeof period);
+  write_script(script, recommended, record, period);
+  return weir_cli_gnuplot_draw(script, options->plot);
+}
