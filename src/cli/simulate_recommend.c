@@ -134,7 +134,7 @@ static bool print_json(const char *rule, const weir_record *record,
 
 /* --- all rules -------------------------------------------------------------------------------- */
 
-/* Whether the period is one that was told of before. */
+/* Of the first rule; 0 with a message where the text is none. */
 static int64_t period_of(const char *rule, weir_message *message) {
   weir_stack stack;
   return weir_stack_parse(rule, 1, &stack, message) == WEIR_OK ? stack.rules[0].period_us : 0;
@@ -200,16 +200,19 @@ static void write_script(FILE *script, const weir_cli_recommended *recommended,
                          const weir_record *record, const char *period) {
   static const char *const colours[] = {"#bb2200", "#004488", "#117733", "#884400", "#000000"};
   uint64_t bins[WEIR_RECORD_BINS], above = 0;
+  int64_t highest = 0;
   weir_record_histogram(record, bins);
-  fprintf(
-      script,
-      "set terminal svg size 760,430 font 'sans,13' background '#ffffff' noenhanced\n"
-      "set encoding utf8\nset logscale x 2\nset logscale y 10\nset grid ytics lc rgb '#dddddd'\n"
-      "set border 3\nset tics nomirror\nset yrange [0.8:*]\nset format x '%%.0f'\n"
-      "set xlabel 'peak: the most that a key asked for in any %s'\n"
-      "set ylabel 'keys with so high a peak, or higher'\nset key outside below left Left "
-      "reverse\n$peaks << WEIR_END\n",
-      period);
+  for (size_t i = 0; i < record->key_count; i++)
+    highest = record->keys[i].peak > highest ? record->keys[i].peak : highest;
+  fprintf(script,
+          "set terminal svg size 760,430 font 'sans,13' background '#ffffff' noenhanced\n"
+          "set encoding utf8\nset logscale x 2\nset logscale y 10\n"
+          "set grid ytics lc rgb '#dddddd'\nset border 3\nset tics nomirror\n"
+          "set yrange [0.8:*]\nset format x '%%.0f'\nset key outside top center horizontal\n"
+          "set xlabel 'peak: the most that a key asked for in any %s'\n"
+          "set ylabel 'keys with so high a peak, or higher'\n$peaks << WEIR_END\n",
+          period);
+  fprintf(script, "%" PRId64 " 1\n", highest);
   for (int i = WEIR_RECORD_BINS - 1; i >= 0; i--) {
     above += bins[i];
     if (above > 0) fprintf(script, "%" PRId64 " %" PRIu64 "\n", INT64_C(1) << i, above);
@@ -218,7 +221,8 @@ static void write_script(FILE *script, const weir_cli_recommended *recommended,
   for (size_t i = 0; i < recommended->count; i++)
     fprintf(script, "$limit%zu << WEIR_END\n%" PRId64 " 0.8\n%" PRId64 " %zu\nWEIR_END\n", i,
             recommended->found[i].limit, recommended->found[i].limit, record->key_count);
-  fputs("plot $peaks using 1:2 with steps lw 2 lc rgb '#777777' title 'keys'", script);
+  fputs("plot $peaks using 1:2 with linespoints lw 1.6 pt 7 ps 0.5 lc rgb '#777777' title 'keys'",
+        script);
   for (size_t i = 0; i < recommended->count; i++) {
     char text[WEIR_RECOMMENDED_TEXT_BYTES];
     weir_recommend_write(recommended->rules[i], recommended->found[i].limit, text);

@@ -57,7 +57,7 @@ def table(head, rows):
 
 def decisions(results):
     head = ["rule", "denied", "wrongly allowed", "wrongly denied", "admitted, of exact",
-            "most in a period", "error, mean", "error, 99 of 100"]
+            "off exact, by key", "most in a period", "error, mean", "error, 99 of 100"]
     rows = []
     for r in results:
         measured = "error_mean" in r
@@ -65,6 +65,7 @@ def decisions(results):
                      percent(r["wrongly_allowed"], r["requests"], 3),
                      percent(r["wrongly_denied"], r["requests"], 3),
                      percent(r["cost_allowed"], r["cost_exactly_allowed"]),
+                     percent(r["cost_differing"], r["cost_exactly_allowed"]),
                      f"{r['most_admitted'] / r['limit']:.2f} L",
                      percent(r["error_mean"], 1) if measured else "",
                      percent(r["error_p99"], 1, 1) if measured else ""])

@@ -1,0 +1,112 @@
+"""weir simulate --recommend and --top: known answers, and answers confirmed by running them."""
+
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree as xml
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "cli"))
+
+from program import ProgramTest, run  # noqa: E402
+
+NASA = str(HERE.parent / "replay" / "data" / "nasa1995aug01.txt.gz")
+# Key i asks i times within a second, 100 keys: limit L denies sum(i - L) of 5050, of 100 - L keys.
+LADDER = b"".join(b"%d k%d\n" % (60000 + n, i) for n in range(100) for i in range(1, 101) if n < i)
+KINDS = ("sliding-log:5/1h", "fixed-window:5/1h", "quota:5/1h", "sliding-window:5/1h,strict")
+
+
+class Recommend(ProgramTest):
+    def lines(self, *arguments, stdin=b""):
+        result = run("simulate", "--json", *arguments, stdin=stdin)
+        self.assert_ends(result, 0)
+        return [json.loads(line) for line in result.stdout.splitlines()]
+
+    def recommended(self, rule, goal, *arguments, stdin=b""):
+        return self.lines("--rule", rule, "--recommend", goal, *arguments, stdin=stdin)[0]
+
+    def test_of_a_known_log_the_limit_is_exact(self):
+        goals = {"0%": 100, "keys:0%": 100, "keys:5%": 95, "keys:4.9999%": 96, "key:k37": 37}
+        share = lambda limit: sum(i - limit for i in range(limit, 101)) / 5050  # noqa: E731
+        for percent in (0.1, 1, 25, 97):
+            goals[f"{percent}%"] = min(limit for limit in range(1, 101) if share(limit) <= percent / 100)
+        for goal, limit in goals.items():
+            for rule in KINDS if goal == "1%" else KINDS[:1]:
+                found = self.recommended(rule, goal, stdin=LADDER)
+                self.assertEqual((goal, rule, found["limit"]), (goal, rule, limit))
+                self.assertEqual(found["recommended"], rule.replace(":5/", f":{limit}/"))
+                if not goal.startswith("key:"):
+                    self.assertEqual(found["denied"], {"requests": round(share(limit) * 5050), "keys": 100 - limit})
+
+    def test_peaks_are_counted(self):
+        found = self.recommended(KINDS[0], "1%", stdin=LADDER)
+        self.assertEqual(found["peaks"], {"p50": 50, "p90": 90, "p99": 99, "p99_9": 100, "most": 100})
+        self.assertEqual([(bin_["from"], bin_["to"], bin_["keys"]) for bin_ in found["histogram"]],
+                         [(1, 1, 1), (2, 3, 2), (4, 7, 4), (8, 15, 8), (16, 31, 16), (32, 63, 32), (64, 127, 37)])
+
+    def test_a_peak_is_that_of_any_period_not_of_all_the_time(self):
+        stdin = b"".join(b"%d a\n" % ms for ms in (0, 400, 999, 1000, 1399, 1400, 9000))
+        self.assertEqual(self.recommended("quota:1/1s", "0%", stdin=stdin)["peaks"]["most"], 4)
+
+    def test_running_it_confirms_it(self):
+        for rule, goal, whole in (("sliding-window:10/1m", "0.1%", "requests"),
+                                  ("token-bucket:10/1m,name=a", "keys:1%", "keys")):
+            with self.subTest(rule):
+                found = self.recommended(rule, goal, NASA)
+                limits = [found["limit"], found["limit"] - 1]
+                given = [part for limit in limits
+                         for part in ("--rule", rule.replace(":10/", f":{limit}/"))]
+                shares = [(r["requests"] - r["allowed"] if whole == "requests" else r["denied_keys"]) / found[whole]
+                          for r in self.lines(*given, NASA)[1:]]
+                most = 0.001 if whole == "requests" else 0.01
+                self.assertLessEqual(shares[0], most)
+                self.assertGreater(shares[1], most)
+
+    def test_the_report_has_the_limits_side_by_side(self):
+        rules = [line["rule"] for line in self.lines("--rule", "quota:50/1h", "--recommend", "key:k37", stdin=LADDER)[2:]]
+        self.assertEqual(rules, ["quota:37/1h", "quota:36/1h", "quota:50/1h"])
+
+    def test_the_top_keys_are_told_with_all_that_is_known(self):
+        rule = self.lines("--rule", "fixed-window:95/1h", "--top", "3", stdin=LADDER)[1]
+        self.assertEqual([(key["key"], key["denied"], key["requests"], key["peak"]) for key in rule["denied_most"]],
+                         [("k100", 5, 100, 100), ("k99", 4, 99, 99), ("k98", 3, 98, 98)])
+        text = run("simulate", "--rule", "fixed-window:95/1h", "--top", "3", stdin=LADDER).stdout.decode()
+        self.assertRegex(text, r"5 +5\.000% +100 +100  1970-01-01 00:01:00.095 +k100\n")
+
+    def test_costs_count_in_peaks_and_limits(self):
+        stdin = b"0 a 7\n1 a 5\n2 b 3\n"
+        found = self.recommended("fixed-window:1/1m", "0%", stdin=stdin)
+        self.assertEqual((found["limit"], found["peaks"]["most"]), (12, 12))
+
+    def test_the_picture_has_all_limits_however_far_apart(self):
+        hammering = LADDER + b"".join(b"61000 k100\n" for _ in range(20000))
+        with tempfile.TemporaryDirectory() as folder:
+            path = folder + "/peaks.svg"
+            with tempfile.NamedTemporaryFile() as trace:
+                trace.write(hammering)
+                trace.flush()
+                self.lines("--rule", "quota:5/1h", "--rule", "fixed-window:9/1h", "--recommend", "key:k9", "--plot",
+                           path, trace.name)
+            text = " ".join("".join(node.itertext()) for node in xml.parse(path).getroot().iter()
+                            if node.tag.endswith("}text"))
+        for part in ("quota:9/1h", "fixed-window:9/1h", "16384", "keys with so high a peak"):
+            self.assertIn(part, text)
+
+    def test_what_cannot_be_is_refused(self):
+        for goal in ("0.1", "100%", "-1%", "0.00001%", "keys:", "key:", "client:1%", ""):
+            self.assert_refused(run("simulate", "--rule", KINDS[0], "--recommend", goal, stdin=LADDER), "--recommend")
+        for arguments, named in (((*("--rule", "quota:5/1m;quota:9/1h"), "--recommend", "1%"), "its own --rule"),
+                                 (("--rule", "quota:5/1m", "--recommend", "key:nobody"), "never asks"),
+                                 ((*("--rule", "quota:5/1m") * 6, "--recommend", "1%"), "up to 5"),
+                                 (("--rule", "quota:5/1m", "--recommend", "1%", "--attack"), "--attack"),
+                                 (("--rule", "quota:5/1m", "--top", "0"), "--top")):
+            self.assert_refused(run("simulate", *arguments, stdin=LADDER), named)
+        self.assert_refused(run("simulate", "--rule", KINDS[0], "--recommend", "1%"), "no request")
+        never = ("--rule", "token-bucket:5/1h,burst=2", "--recommend", "0%")
+        self.assert_refused(run("simulate", *never, stdin=b"0 a 3\n"), "no limit")
+
+
+if __name__ == "__main__":
+    unittest.main()
