@@ -8,7 +8,6 @@
 #include "json.h"
 #include "number.h"
 #include "report.h"
-#include "rule/rule.h"
 #include "shown.h"
 #include "simulate_report.h"
 
