@@ -30,7 +30,7 @@ expect "--deadline" take --de
 expect "--wait" take key --wa
 expect "" peek --wai
 expect "--attack" simulate --att
-expect "auto trace access-log" simulate --format ""
+expect "auto trace access-log json" simulate --format ""
 expect "trace" simulate --format = tr
 expect "redis:// redis+unix:// rediss://" take --store redis
 expect "sliding-window: sliding-log:" take --rule sli
