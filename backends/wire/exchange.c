@@ -67,22 +67,20 @@ static void *create_parser(const void *settings, int connection) {
 static void wait_for_all(weir_wire *wire, const char *key, int64_t timeout_us,
                          weir_message *message) {
   weir_wire_slot *slot = weir_wire_slot_take(wire);
+  weir_operation read = {.kind = WEIR_GET, .key = key}; /* there until the slot is finished */
   bool ready = slot != NULL;
   if (ready && key == NULL) {
     slot->connects = true;
   } else if (ready) {
-    weir_operation read = {.kind = WEIR_GET,
-                           .key = key,
-                           .key_length = (uint16_t)strlen(key),
-                           .home_length = (uint16_t)strlen(key)};
+    read.key_length = read.home_length = (uint16_t)strlen(key);
     ready = weir_wire_slot_add(slot, &read, 0);
   }
   if (!ready) {
     weir_message_set(message, "no memory");
-  } else {
-    weir_wire_submit(wire, slot, 0, ~0U, weir_monotonic_us() + timeout_us);
-    weir_wire_finish(wire, slot, message);
+    return;
   }
+  weir_wire_submit(wire, slot, 0, ~0U, weir_monotonic_us() + timeout_us);
+  weir_wire_finish(wire, slot, message);
 }
 
 bool weir_wire_exchange(weir_wire *wire, weir_exchange *exchange, const char *key,
