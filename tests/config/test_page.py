@@ -1,4 +1,5 @@
-"""docs/configuration.md has every key that is accepted, and none that is not; its example is good."""
+"""docs/configuration.md has every key that is accepted, and none that is not; its example is good,
+and so are those of README.md and docs/serve.md."""
 
 import os
 import pathlib
@@ -7,7 +8,8 @@ import subprocess
 import tempfile
 import unittest
 
-PAGE = (pathlib.Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
+ROOT = pathlib.Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "configuration.md").read_text()
 
 GOOD = 'listen: {%s}\nstores: {m: {url: "memory:"%s}}\nlimiters: {a: {rule: "quota:1/s"%s}}\n%s\n'
 
@@ -55,6 +57,13 @@ class Page(unittest.TestCase):
         result = check(example)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assertIn("good: listeners 3, stores 1, limiters 2 with 3 different rules", result.stdout)
+
+    def test_shorter_examples_are_good(self):
+        for name in ("README.md", "docs/serve.md"):
+            with self.subTest(page=name):
+                example = re.search(r"```yaml\n(.*?)```", (ROOT / name).read_text(), re.DOTALL).group(1)
+                result = check(example)
+                self.assertEqual((result.returncode, result.stderr), (0, ""))
 
     def test_faults_are_lines_on_stderr(self):
         result = check("loops: 0\nlimiters: 1\n")

@@ -7,7 +7,8 @@
 
 memcached://localhost and redis://localhost are private servers here, weir is the one that was built,
 and access.log lies in the folder. Every page is also held to lines of 100 columns, but for tables,
-code and long links, if it is among those that began so.
+code and long links, if it is among those that began so. And what people ask is found from README
+within two links.
 """
 import concurrent.futures
 import os
@@ -21,6 +22,26 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(sh|console|c|python) run\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NARROW = ["README.md", "docs/README.md", "docs/choosing.md", "docs/deploying.md", "docs/monitoring.md",
           "docs/answers.md", "docs/backends.md", "docs/bindings.md", "docs/http.md"]
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
+
+# What people ask, and where it is answered.
+ANSWERS = {
+    "which rule": "choosing.md",
+    "how large a memcached": "deploying.md#memcached",
+    "eviction and restarts": "deploying.md#memcached",
+    "Redis without scripts": "deploying.md#redis-without-scripts",
+    "monitoring and alerts": "monitoring.md",
+    "failure policies": "answers.md#while-the-store-is-away",
+    "several services and languages": "answers.md#several-services-and-languages",
+    "customers with limits of their own": "answers.md#customers-with-limits-of-their-own",
+    "allow lists": "answers.md#allow-lists",
+    "IPv6": "answers.md#ipv6",
+    "a cost that is known afterwards": "answers.md#bytes-or-tokens-known-only-afterwards",
+    "calendar days": "answers.md#calendar-days",
+    "shadow mode": "answers.md#shadow-mode",
+    "migration from Lua": "answers.md#coming-from-lua",
+    "dry runs on logs": "answers.md#dry-runs-on-logs",
+}
 C_PROGRAM = """#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,9 +139,39 @@ def anchors(page):
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
+def links(page):
+    """Target and heading of each; either may be empty."""
+    return LINK.findall(re.sub(r"```.*?```", "", page, flags=re.DOTALL))
+
+
+def targets(path):
+    """Where the links of a page lead to, each with its heading and without."""
+    for target, anchor in links(path.read_text()):
+        to = (path.parent / target).resolve() if target else path
+        yield to, ""
+        yield to, anchor
+
+
+def hidden_answers():
+    """Answers that are more than two links away from README, and pages that an entry leaves out."""
+    readme, index = ROOT / "README.md", ROOT / "docs" / "README.md"
+    near = set(targets(readme))
+    for page in {to for to, _ in near if to.suffix == ".md" and to.exists()}:
+        near |= set(targets(page))
+    for question, place in ANSWERS.items():
+        name, _, anchor = place.partition("#")
+        if (ROOT / "docs" / name, anchor) not in near:
+            yield f"{question}: {place} is more than two links from README.md"
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        if page not in (index, ROOT / "docs" / "redis-commands.md") and (page, "") not in set(targets(readme)):
+            yield f"README.md does not link {page.name}"
+        if page != index and (page, "") not in set(targets(index)):
+            yield f"docs/README.md does not link {page.name}"
+
+
 def broken_links(path, page):
     """Links to files that are not there, or to headings that these do not have."""
-    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", re.sub(r"```.*?```", "", page, flags=re.DOTALL)):
+    for target, anchor in links(page):
         to = path.parent / target if target else path
         if "://" in target:
             continue
@@ -139,7 +190,7 @@ def attempt(compiler, library, name, line, language, block):
 
 
 def main(compiler, library):
-    faults, tries = [], []
+    faults, tries = list(hidden_answers()), []
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     with concurrent.futures.ThreadPoolExecutor(4) as threads:
         for path in pages:
