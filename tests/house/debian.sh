@@ -70,7 +70,7 @@ libraries=$(dirname "$(find "$root" -name libweir.so.0)")
 line=$(grep -o 'cc example\.c [^`]*' "$readme" | head -n 1)
 [ -n "$line" ] || fail "README has no line that builds example.c"
 sed -n '/^```c$/,/^```$/{/^```/!p; /^```$/q}' "$readme" |
-  sed "s,\"memory:\",\"$WEIR_TEST_MEMCACHED_META\"," >"$folder/example.c"
+  sed "s,\"memory:\",\"$WEIR_TEST_MEMCACHED_META\&timeout=10s\"," >"$folder/example.c"
 grep -q "$WEIR_TEST_MEMCACHED_META" "$folder/example.c" || fail "README's program names no memory:"
 cd "$folder"
 cc() {
