@@ -36,6 +36,8 @@ typedef struct weir_reply {
   const char *name;              /* of the limiter; NULL: the request brought its rule */
   const char *key;
   size_t key_length;
+  bool is_shadowed;       /* a denial, answered as allowed */
+  int64_t retry_after_us; /* as decided, also where it is shadowed */
 } weir_reply;
 
 /* "store", "local", "fallback", "late". */

@@ -269,6 +269,14 @@ const weir_config_limiter *weir_named_config(const weir_named *named) {
   return named->config;
 }
 
+weir_limiter *weir_named_limiter(const weir_named *named) {
+  return named->own;
+}
+
+weir_limiter *weir_named_tier_limiter(const weir_named *named, size_t tier) {
+  return named->tiers[tier];
+}
+
 size_t weir_named_index(const weir_named *named) {
   return named->index;
 }

@@ -89,6 +89,10 @@ const char *weir_named_prefix(const weir_named *named, size_t *length);
 /* What the configuration says of it: name, cost, shadow, headers, log_keys, key. */
 const weir_config_limiter *weir_named_config(const weir_named *named);
 
+/* Of its own rule, and of a tier by its place in the configuration; NULL: the tier has none. */
+weir_limiter *weir_named_limiter(const weir_named *named);
+weir_limiter *weir_named_tier_limiter(const weir_named *named, size_t tier);
+
 /* 0 to weir_registry_count() - 1, in the order of the file; of this snapshot alone. */
 size_t weir_named_index(const weir_named *named);
 size_t weir_registry_count(const weir_registry *registry);

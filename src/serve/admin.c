@@ -1,66 +1,11 @@
-/* What the server says of itself: /metrics, /healthz, /readyz. The main thread answers, which never
- * waits for a store. */
+/* What the server says of itself: /metrics, /status, /healthz, /readyz. The main thread answers,
+ * which never waits for a store. */
 #include <string.h>
 
 #include "serve/http.h"
 #include "serve/loop.h"
 #include "serve/server.h"
-
-/* --- metrics ------------------------------------------------------------------------------------
- */
-
-static uint64_t total(weir_server *server, size_t offset) {
-  uint64_t sum = 0;
-  for (unsigned i = 0; i <= server->loop_count; i++) {
-    weir_loop *loop = i < server->loop_count ? &server->loops[i] : &server->front;
-    _Atomic uint64_t *count = (void *)((char *)&loop->counts + offset);
-    sum += atomic_load_explicit(count, memory_order_relaxed);
-  }
-  return sum;
-}
-
-static void write_head(const char *series, const char *type, const char *help, weir_bytes *out) {
-  weir_bytes_format(out, "# HELP %s %s\n# TYPE %s %s\n", series, help, series, type);
-}
-
-static void write_counters(weir_server *server, weir_bytes *out) {
-  static const struct {
-    const char *series, *labels, *help;
-    size_t offset;
-  } counters[] = {
-#define WEIR_SERVE_COUNTER(member, series, labels, help) \
-  {series, labels, help, offsetof(weir_serve_counts, member)},
-      WEIR_SERVE_COUNTERS(WEIR_SERVE_COUNTER)
-#undef WEIR_SERVE_COUNTER
-  };
-  for (size_t i = 0; i < sizeof counters / sizeof *counters; i++) {
-    if (counters[i].help != NULL) write_head(counters[i].series, "counter", counters[i].help, out);
-    weir_bytes_format(out, "%s%s %llu\n", counters[i].series, counters[i].labels,
-                      (unsigned long long)total(server, counters[i].offset));
-  }
-}
-
-static void write_gauge(const char *series, const char *help, int64_t value, weir_bytes *out) {
-  write_head(series, "gauge", help, out);
-  weir_bytes_format(out, "%s %lld\n", series, (long long)value);
-}
-
-static void write_metrics(weir_server *server, weir_bytes *out) {
-  int64_t open = 0;
-  for (unsigned i = 0; i < server->loop_count; i++)
-    open += atomic_load_explicit(&server->loops[i].counts.open, memory_order_relaxed);
-  write_counters(server, out);
-  write_gauge("weir_serve_connections", "Connections that are open", open, out);
-  write_gauge("weir_serve_loops", "Threads that serve", server->loop_count, out);
-  write_head("weir_serve_reloads_total", "counter", "Configurations read, by how it went", out);
-  weir_bytes_format(out,
-                    "weir_serve_reloads_total{result=\"used\"} %llu\n"
-                    "weir_serve_reloads_total{result=\"refused\"} %llu\n",
-                    (unsigned long long)server->reloads,
-                    (unsigned long long)server->reload_failures);
-  write_head("weir_build_info", "gauge", "The version that runs", out);
-  weir_bytes_format(out, "weir_build_info{version=\"%s\"} 1\n", WEIR_VERSION_TEXT);
-}
+#include "serve/status.h"
 
 /* --- readiness ----------------------------------------------------------------------------------
  */
@@ -94,9 +39,18 @@ static bool is_path(const weir_http_request *request, const char *path) {
 }
 
 /* The status of the answer; 0: there is no such page. */
-static int write_page(weir_server *server, const weir_http_request *request, weir_bytes *out) {
+static int write_page(weir_server *server, const weir_http_request *request, const char **type,
+                      weir_bytes *out) {
+  *type = "text/plain; charset=utf-8";
   if (is_path(request, "/metrics")) {
-    write_metrics(server, out);
+    *type = "text/plain; version=0.0.4; charset=utf-8";
+    weir_serve_write_metrics(server, out);
+  } else if (is_path(request, "/status")) {
+    *type = "text/html; charset=utf-8";
+    weir_bytes_add(out, weir_status_page, weir_status_page_length);
+  } else if (is_path(request, "/status.json")) {
+    *type = "application/json";
+    weir_serve_write_status(server, out);
   } else if (is_path(request, "/healthz")) {
     weir_bytes_text(out, "alive\n");
   } else if (is_path(request, "/readyz")) {
@@ -108,20 +62,28 @@ static int write_page(weir_server *server, const weir_http_request *request, wei
   return 200;
 }
 
+/* The page /status holds no figures, and a browser cannot be told to show a token for it: the page
+ * asks for one, and shows it for /status.json. */
+static bool may_read(const weir_http_request *request, const weir_config_listener *listener) {
+  return is_path(request, "/status") ||
+         weir_http_is_known(request, listener->credentials, listener->credential_count);
+}
+
 static void answer_request(weir_connection *connection, const weir_http_request *request) {
-  static const char type[] = "text/plain; version=0.0.4; charset=utf-8";
-  const weir_config_listener *listener = connection->port->config;
   weir_bytes page = {0};
   weir_bytes *text = &connection->loop->reply;
   unsigned manner = weir_serve_manner(request);
-  weir_http_refusal refusal = {404, {"there are /metrics, /healthz and /readyz"}};
-  bool known = weir_http_is_known(request, listener->credentials, listener->credential_count);
+  weir_http_refusal refusal = {404,
+                               {"there are /metrics, /status, /status.json, /healthz and /readyz"}};
+  const char *type = NULL;
+  bool known = may_read(request, connection->port->config);
   bool reads = weir_http_is(request->method, "GET") || weir_http_is(request->method, "HEAD");
   if (!known)
     refusal = (weir_http_refusal){401, {"a bearer token is needed"}};
   else if (!reads)
     refusal = (weir_http_refusal){501, {"GET and HEAD are accepted"}};
-  int status = known && reads ? write_page(connection->loop->server, request, &page) : 0;
+  int status = known && reads ? write_page(connection->loop->server, request, &type, &page) : 0;
+  if (page.failed) refusal = (weir_http_refusal){503, {"the server is short of memory"}};
   text->length = 0;
   if (status > 0 && !page.failed)
     weir_http_text_answer(status, type, page.data, page.length, manner, text);

@@ -25,14 +25,14 @@
   X(shadow_denied, "weir_serve_shadow_denied_total", "",                                       \
     "Denials that were answered as allowed, as a limiter is in shadow mode")                   \
   X(shed, "weir_serve_shed_total", "", "Requests answered without the store: too many waited") \
-  X(ticks, "weir_serve_ticks_total", "", "Turns of the loops that decided something")          \
-  X(tick_us, "weir_serve_tick_microseconds_total", "", "Time spent deciding")
+  X(ticks, "weir_serve_ticks_total", "", "Turns of the loops that decided something")
 
 typedef struct weir_serve_counts {
 #define WEIR_SERVE_COUNTER(member, series, labels, help) _Atomic uint64_t member;
   WEIR_SERVE_COUNTERS(WEIR_SERVE_COUNTER)
 #undef WEIR_SERVE_COUNTER
-  _Atomic int64_t open; /* connections now */
+  _Atomic uint64_t tick_us; /* spent deciding */
+  _Atomic int64_t open;     /* connections now */
 } weir_serve_counts;
 
 /* One writer, so no locked instruction. */

@@ -109,6 +109,7 @@ static void answer(weir_connection *connection, const weir_slot *slot, weir_byte
   weir_decision decision;
   weir_reply reply;
   weir_tick_reply(&connection->loop->tick, slot, &decision, &reply);
+  weir_tally_note(connection->loop, slot, &reply, WEIR_TALLY_HTTP);
   weir_config_headers headers =
       slot->named != NULL ? weir_named_config(slot->named)->headers : WEIR_CONFIG_HEADERS_OFF;
   weir_http_answer(&slot->ask, slot->manner, connection->port->config, headers, &reply, out);

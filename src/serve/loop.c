@@ -162,10 +162,13 @@ static void answer_all(weir_loop *loop) {
 
 static void decide_all(weir_loop *loop) {
   if (loop->tick.decided == loop->tick.request_count) return;
+  size_t requests = loop->tick.request_count - loop->tick.decided;
   int64_t began_us = weir_serve_now_us();
   weir_tick_decide(&loop->tick);
   weir_serve_count(&loop->counts.ticks, 1);
-  weir_serve_count(&loop->counts.tick_us, (uint64_t)(weir_serve_now_us() - began_us));
+  int64_t us = weir_serve_now_us() - began_us;
+  weir_serve_count(&loop->counts.tick_us, (uint64_t)us);
+  weir_tally_tick(&loop->tally, requests, us);
 }
 
 /* What holds for a listener may change with a snapshot: its secrets, the answers it gives. */
@@ -173,6 +176,7 @@ static void refresh(weir_loop *loop) {
   weir_registry *before = loop->tick.registry;
   loop->tick.registry = weir_registry_fetch(&loop->mailbox, before);
   if (loop->tick.registry == before) return;
+  weir_tally_follow(&loop->tally, loop->tick.registry);
   for (size_t i = 0; i < loop->port_count; i++)
     loop->ports[i].config =
         weir_server_listener(loop->server, loop->tick.registry, loop->ports[i].index);
@@ -226,6 +230,7 @@ bool weir_loop_init(weir_loop *loop, weir_server *server, unsigned index, weir_r
   bool ready = weir_tick_init(&loop->tick, index, (size_t)limits->waiting, &loop->counts);
   loop->tick.registry = weir_registry_retain(registry);
   atomic_store(&loop->in_use, registry);
+  weir_tally_init(&loop->tally, registry);
   if (!ready || loop->buffer == NULL || loop->base == NULL || loop->wake_fd < 0) return false;
   event_assign(&loop->wakes, loop->base, loop->wake_fd, EV_READ | EV_PERSIST, on_wake, loop);
   event_assign(&loop->sweeps, loop->base, -1, EV_PERSIST, on_sweep, loop);
@@ -244,6 +249,7 @@ void weir_loop_free(weir_loop *loop) {
   }
   if (loop->wake_fd >= 0) close(loop->wake_fd);
   weir_tick_free(&loop->tick);
+  weir_tally_free(&loop->tally);
   weir_bytes_free(&loop->reply);
   free(loop->buffer);
   free(loop->ports);

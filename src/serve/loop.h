@@ -3,6 +3,7 @@
 #define WEIR_SERVE_LOOP_H
 
 #include "serve/connection.h"
+#include "serve/tally.h"
 
 typedef struct weir_server weir_server;
 
@@ -13,6 +14,7 @@ struct weir_loop {
   weir_registry_mailbox mailbox;
   weir_tick tick; /* its registry is the snapshot in use */
   weir_serve_counts counts;
+  weir_tally tally;
   _Atomic(weir_registry *) in_use; /* the tick's registry, for others to compare with */
   weir_port *ports;
   size_t port_count;

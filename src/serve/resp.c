@@ -98,6 +98,7 @@ static void answer(weir_connection *connection, const weir_slot *slot, weir_byte
   weir_decision decision;
   weir_reply reply;
   weir_tick_reply(&connection->loop->tick, slot, &decision, &reply);
+  weir_tally_note(connection->loop, slot, &reply, WEIR_TALLY_RESP);
   weir_resp_answer(&slot->ask, &reply, out);
 }
 

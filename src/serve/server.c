@@ -176,6 +176,7 @@ static void on_tick(evutil_socket_t fd, short what, void *self) {
   if (!server->is_draining && server->watch != NULL && weir_config_watch_look(server->watch))
     reload(server);
   release_retired(server);
+  weir_denials_look(&server->denials);
 }
 
 static void add_signals(weir_server *server) {
@@ -290,8 +291,10 @@ static bool make_loops(weir_server *server) {
 static bool start(weir_server *server) {
   const weir_config *config = weir_registry_config(server->registry);
   server->peers = weir_peers_create((size_t)config->limits.connections);
-  bool ready = server->peers != NULL && open_sockets(server, config) &&
-               read_certificates(server, server->registry) && make_loops(server);
+  server->began_us = weir_serve_now_us();
+  bool ready = server->peers != NULL && weir_denials_init(&server->denials) &&
+               open_sockets(server, config) && read_certificates(server, server->registry) &&
+               make_loops(server);
   if (!ready) return false;
   add_signals(server);
   for (size_t i = 0; i < server->socket_count; i++)

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "config/watch.h"
+#include "serve/denials.h"
 #include "serve/listen.h"
 #include "serve/loop.h"
 
@@ -25,6 +26,8 @@ struct weir_server {
   pthread_t *threads;
   unsigned loop_count, started;
   uint64_t reloads, reload_failures;
+  weir_denials denials;
+  int64_t began_us; /* of CLOCK_MONOTONIC */
   bool is_draining;
   struct event signals[3], ticks;
 };

@@ -264,10 +264,12 @@ void weir_tick_reply(weir_tick *tick, const weir_slot *slot, weir_decision *deci
     decision->retry_after_us = WEIR_NEVER;
     decision->cost = slot->ask.cost;
   }
+  reply->retry_after_us = decision->retry_after_us;
   count_answer(tick, reply->decision);
   bool shadow = config != NULL && (config->shadow || weir_registry_config(tick->registry)->shadow);
   if (!shadow || reply->status != WEIR_OK || decision->allowed) return;
   weir_serve_count(&tick->counts->shadow_denied, 1);
+  reply->is_shadowed = true;
   decision->allowed = true;
   decision->retry_after_us = decision->delay_us = 0;
 }

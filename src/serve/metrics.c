@@ -1,0 +1,256 @@
+/* /metrics: what the library counts of each limiter and store, and what the server counts. Label
+ * values come from the configuration alone. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weir/monitor.h>
+
+#include "serve/status.h"
+
+uint64_t weir_serve_total(const weir_server *server, size_t offset) {
+  uint64_t sum = 0;
+  for (unsigned i = 0; i <= server->loop_count; i++) {
+    const weir_loop *loop = i < server->loop_count ? &server->loops[i] : &server->front;
+    const _Atomic uint64_t *count = (const void *)((const char *)&loop->counts + offset);
+    sum += atomic_load_explicit(count, memory_order_relaxed);
+  }
+  return sum;
+}
+
+int64_t weir_serve_open_connections(const weir_server *server) {
+  int64_t open = 0;
+  for (unsigned i = 0; i < server->loop_count; i++)
+    open += atomic_load_explicit(&server->loops[i].counts.open, memory_order_relaxed);
+  return open;
+}
+
+static void write_head(const char *series, const char *type, const char *help, weir_bytes *out) {
+  weir_bytes_format(out, "# HELP %s %s\n# TYPE %s %s\n", series, help, series, type);
+}
+
+static void write_one(const char *series, const char *type, const char *help, int64_t value,
+                      weir_bytes *out) {
+  write_head(series, type, help, out);
+  weir_bytes_format(out, "%s %lld\n", series, (long long)value);
+}
+
+/* --- the library's ----------------------------------------------------------------------------
+ */
+
+typedef struct sources {
+  weir_monitor_source list[WEIR_MONITOR_SOURCES_MOST];
+  char names[WEIR_MONITOR_SOURCES_MOST][WEIR_MONITOR_NAME_MOST + 1];
+  size_t count;
+} sources;
+
+/* One limiter may stand for several names and tiers: it is told once, under the first of them. */
+static void add_limiter(sources *to, const weir_limiter *limiter, const char *name,
+                        const char *tier) {
+  char *text = to->names[to->count];
+  if (limiter == NULL || to->count == WEIR_STATUS_LIMITERS_MOST) return;
+  for (size_t i = 0; i < to->count; i++)
+    if (to->list[i].limiter == limiter) return;
+  int length =
+      snprintf(text, sizeof to->names[0], "%s%s%s", name, tier[0] != '\0' ? "/" : "", tier);
+  if ((size_t)length >= sizeof to->names[0]) /* too long for the library: by its place then */
+    snprintf(text, sizeof to->names[0], "/%zu", to->count);
+  to->list[to->count++] = (weir_monitor_source){.name = text, .limiter = limiter};
+}
+
+static void add_limiters(sources *to, const weir_registry *registry) {
+  for (size_t i = 0; i < weir_registry_count(registry); i++) {
+    const weir_named *named = weir_registry_at(registry, i);
+    const weir_config_limiter *config = weir_named_config(named);
+    add_limiter(to, weir_named_limiter(named), config->name, "");
+    for (size_t j = 0; j < config->tier_count; j++)
+      add_limiter(to, weir_named_tier_limiter(named, j), config->name, config->tiers[j].name);
+  }
+}
+
+static void add_stores(sources *to, const weir_registry *registry) {
+  const weir_config *config = weir_registry_config(registry);
+  for (size_t i = 0; i < config->store_count && to->count < WEIR_MONITOR_SOURCES_MOST; i++)
+    to->list[to->count++] = (weir_monitor_source){.name = config->stores[i].name,
+                                                  .store = weir_registry_store_at(registry, i)};
+}
+
+static int append(void *out, const char *text, size_t length) {
+  weir_bytes_add(out, text, length);
+  return 0;
+}
+
+static void write_library(const weir_registry *registry, weir_bytes *out) {
+  sources *all = calloc(1, sizeof *all);
+  if (all == NULL) {
+    out->failed = true;
+    return;
+  }
+  add_limiters(all, registry);
+  add_stores(all, registry);
+  if (weir_monitor_prometheus(all->list, all->count, append, out, NULL) != WEIR_OK)
+    out->failed = true;
+  free(all);
+}
+
+/* --- by limiter -------------------------------------------------------------------------------
+ */
+
+static const char *const protocols[] = {[WEIR_TALLY_RESP] = "resp", [WEIR_TALLY_HTTP] = "http"};
+
+static void write_decisions(const weir_tally_row *row, weir_bytes *out) {
+  static const char line[] =
+      "weir_serve_decisions_total{limiter=\"%s\",protocol=\"%s\",decision=\"%s\",source=\"%s\"} "
+      "%llu\n";
+  for (size_t i = 0; i < WEIR_TALLY_PROTOCOLS; i++) {
+    for (int source = 0; source < WEIR_TALLY_SOURCES; source++) {
+      const char *name = weir_source_name((weir_source)source);
+      weir_bytes_format(out, line, row->name, protocols[i], "allowed", name,
+                        (unsigned long long)row->by[i].allowed[source]);
+      weir_bytes_format(out, line, row->name, protocols[i], "denied", name,
+                        (unsigned long long)row->by[i].denied[source]);
+    }
+    weir_bytes_format(out, line, row->name, protocols[i], "none", "none",
+                      (unsigned long long)row->by[i].none);
+  }
+}
+
+/* The limiters that are listed, and the one for those on demand. */
+static bool is_listed(const weir_tally_table *table, size_t index) {
+  return index < WEIR_STATUS_LIMITERS_MOST || index + 1 == table->count;
+}
+
+static void write_table(const weir_tally_table *table, weir_bytes *out) {
+  write_head("weir_serve_decisions_total", "counter",
+             "Requests by limiter and protocol: what was answered, and who decided", out);
+  for (size_t i = 0; i < table->count; i++)
+    if (is_listed(table, i)) write_decisions(&table->rows[i], out);
+  write_head("weir_serve_limiter_shadow_denied_total", "counter",
+             "Denials by limiter that were answered as allowed", out);
+  for (size_t i = 0; i < table->count; i++)
+    if (is_listed(table, i))
+      weir_bytes_format(out, "weir_serve_limiter_shadow_denied_total{limiter=\"%s\"} %llu\n",
+                        table->rows[i].name, (unsigned long long)table->rows[i].shadow_denied);
+}
+
+static void write_throttle(const weir_registry *registry, weir_bytes *out) {
+  weir_throttle *throttle = weir_registry_throttle(registry);
+  weir_limiter_counts counts = WEIR_LIMITER_COUNTS_INIT;
+  size_t count = 0;
+  if (throttle != NULL) {
+    weir_throttle_read_counts(throttle, &counts);
+    count = weir_throttle_count(throttle);
+  }
+  write_one("weir_serve_throttle_limiters", "gauge", "Limiters on demand that are held",
+            (int64_t)count, out);
+  write_one("weir_serve_throttle_round_trips_total", "counter", "Round trips of limiters on demand",
+            (int64_t)counts.round_trips, out);
+  write_one("weir_serve_throttle_keys_lost_total", "counter",
+            "Counters of limiters on demand that the store has forgotten too early",
+            (int64_t)counts.keys_lost, out);
+}
+
+/* --- ticks ------------------------------------------------------------------------------------ */
+
+static uint64_t sum_of(const weir_server *server, size_t offset) {
+  uint64_t sum = 0;
+  for (unsigned i = 0; i < server->loop_count; i++) {
+    const _Atomic uint64_t *count = (const void *)((const char *)&server->loops[i].tally + offset);
+    sum += atomic_load_explicit(count, memory_order_relaxed);
+  }
+  return sum;
+}
+
+static size_t counter_at(size_t array, size_t index) {
+  return array + index * sizeof(uint64_t);
+}
+
+static void write_batches(const weir_server *server, weir_bytes *out) {
+  static const char name[] = "weir_serve_batch_requests";
+  unsigned long long sum = 0;
+  write_head(name, "histogram", "Requests that a turn of a loop decided together", out);
+  for (size_t i = 0; i < WEIR_TALLY_BATCHES; i++) {
+    sum += sum_of(server, counter_at(offsetof(weir_tally, batches), i));
+    if (i + 1 < WEIR_TALLY_BATCHES)
+      weir_bytes_format(out, "%s_bucket{le=\"%zu\"} %llu\n", name, (size_t)1 << i, sum);
+    else
+      weir_bytes_format(out, "%s_bucket{le=\"+Inf\"} %llu\n", name, sum);
+  }
+  unsigned long long requests = sum_of(server, offsetof(weir_tally, batched));
+  weir_bytes_format(out, "%s_sum %llu\n%s_count %llu\n", name, requests, name, sum);
+}
+
+static void write_ticks(const weir_server *server, weir_bytes *out) {
+  static const char name[] = "weir_serve_tick_seconds";
+  unsigned long long sum = 0;
+  write_head(name, "histogram", "How long a turn of a loop took to decide", out);
+  for (size_t i = 0; i < WEIR_WAIT_BUCKETS; i++) {
+    sum += sum_of(server, counter_at(offsetof(weir_tally, waits), i));
+    if (i + 1 < WEIR_WAIT_BUCKETS)
+      weir_bytes_format(out, "%s_bucket{le=\"%g\"} %llu\n", name,
+                        (double)weir_wait_bound_us(i) / 1e6, sum);
+    else
+      weir_bytes_format(out, "%s_bucket{le=\"+Inf\"} %llu\n", name, sum);
+  }
+  weir_bytes_format(out, "%s_sum %.6f\n%s_count %llu\n", name,
+                    (double)weir_serve_total(server, offsetof(weir_serve_counts, tick_us)) / 1e6,
+                    name, sum);
+}
+
+/* --- the server's ------------------------------------------------------------------------------
+ */
+
+static void write_counters(const weir_server *server, weir_bytes *out) {
+  static const struct {
+    const char *series, *labels, *help;
+    size_t offset;
+  } counters[] = {
+#define WEIR_SERVE_COUNTER(member, series, labels, help) \
+  {series, labels, help, offsetof(weir_serve_counts, member)},
+      WEIR_SERVE_COUNTERS(WEIR_SERVE_COUNTER)
+#undef WEIR_SERVE_COUNTER
+  };
+  for (size_t i = 0; i < sizeof counters / sizeof *counters; i++) {
+    if (counters[i].help != NULL) write_head(counters[i].series, "counter", counters[i].help, out);
+    weir_bytes_format(out, "%s%s %llu\n", counters[i].series, counters[i].labels,
+                      (unsigned long long)weir_serve_total(server, counters[i].offset));
+  }
+}
+
+static void write_configuration(const weir_server *server, weir_bytes *out) {
+  const weir_registry *registry = server->front.tick.registry;
+  write_head("weir_serve_reloads_total", "counter", "Configurations read, by how it went", out);
+  weir_bytes_format(out,
+                    "weir_serve_reloads_total{result=\"used\"} %llu\n"
+                    "weir_serve_reloads_total{result=\"refused\"} %llu\n",
+                    (unsigned long long)server->reloads,
+                    (unsigned long long)server->reload_failures);
+  write_one("weir_serve_config_generation", "gauge",
+            "Which configuration is in use: 1 at the start", (int64_t)server->reloads + 1, out);
+  write_one("weir_serve_limiters", "gauge", "Limiters of the configuration",
+            (int64_t)weir_registry_count(registry), out);
+  write_one("weir_serve_connections", "gauge", "Connections that are open",
+            weir_serve_open_connections(server), out);
+  write_one("weir_serve_loops", "gauge", "Threads that serve", server->loop_count, out);
+  write_one("weir_serve_uptime_seconds", "gauge", "How long it has been running",
+            (weir_serve_now_us() - server->began_us) / 1000000, out);
+  write_head("weir_build_info", "gauge", "The version that runs", out);
+  weir_bytes_format(out, "weir_build_info{version=\"%s\"} 1\n", WEIR_VERSION_TEXT);
+}
+
+void weir_serve_write_metrics(const weir_server *server, weir_bytes *out) {
+  const weir_registry *registry = server->front.tick.registry;
+  weir_tally_table *table = weir_tally_sum(server);
+  if (table == NULL) {
+    out->failed = true;
+    return;
+  }
+  write_library(registry, out);
+  write_table(table, out);
+  write_throttle(registry, out);
+  write_batches(server, out);
+  write_ticks(server, out);
+  write_counters(server, out);
+  write_configuration(server, out);
+  free(table);
+}
