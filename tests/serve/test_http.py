@@ -154,7 +154,7 @@ class Http(unittest.TestCase):
         status, body, fields = http(admin, get("/metrics"))
         self.assertIn("version=0.0.4", fields["content-type"])
         for line in body.splitlines():
-            self.assertRegex(line, r'^(# (HELP|TYPE) \w+ .+|\w+(\{\w+="[^"]*"\})? \d+)$')
+            self.assertRegex(line, r'^(# (HELP|TYPE) \w+ .+|\w+(\{\w+="[^"]*"(,\w+="[^"]*")*\})? [\d.]+)$')
         self.assertEqual(self.ask(get("/metrics"))[0], 404)
         admin.close()
 
