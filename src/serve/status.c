@@ -24,16 +24,22 @@ static json_int_t from_source(const weir_tally_row *row, weir_source source) {
   return (json_int_t)sum;
 }
 
+static json_int_t sum_none(const weir_tally_row *row) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < WEIR_TALLY_PROTOCOLS; i++)
+    sum += row->by[i].none;
+  return (json_int_t)sum;
+}
+
 static json_t *row_of(const weir_tally_row *row, const char *rule, const char *store, bool shadow) {
   const weir_tally_protocol resp = WEIR_TALLY_RESP;
   const weir_tally_protocol http = WEIR_TALLY_HTTP;
   return json_pack(
       "{ss ss ss sb sI sI sI sI s{sI sI sI sI}}", "name", row->name, "rule", rule, "store", store,
       "shadow", shadow, "allowed", sum_up(row->by[resp].allowed) + sum_up(row->by[http].allowed),
-      "denied", sum_up(row->by[resp].denied) + sum_up(row->by[http].denied), "none",
-      (json_int_t)(row->by[resp].none + row->by[http].none), "shadow_denied",
-      (json_int_t)row->shadow_denied, "sources", "store", from_source(row, WEIR_SOURCE_STORE),
-      "local", from_source(row, WEIR_SOURCE_LOCAL), "fallback",
+      "denied", sum_up(row->by[resp].denied) + sum_up(row->by[http].denied), "none", sum_none(row),
+      "shadow_denied", (json_int_t)row->shadow_denied, "sources", "store",
+      from_source(row, WEIR_SOURCE_STORE), "local", from_source(row, WEIR_SOURCE_LOCAL), "fallback",
       from_source(row, WEIR_SOURCE_FALLBACK), "late", from_source(row, WEIR_SOURCE_LATE));
 }
 
