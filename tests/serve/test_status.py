@@ -5,8 +5,10 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
@@ -209,6 +211,41 @@ class Reloads(unittest.TestCase):
             server.await_log("is not used")
             self.assertEqual(status(server)["reload_failures"], 1)
             self.assertEqual(server.metric('weir_serve_reloads_total{result="refused"}'), 1)
+
+
+    def test_no_count_goes_back_while_all_changes(self):
+        """Loops change their tables at different times, while pages add them up."""
+        with Server(AWAY.replace("logged_denials: 1000000", "logged_denials: 1")) as server:
+            sent = [0] * 4
+            over = threading.Event()
+
+            def load(i):
+                client = server.connect()
+                while not over.is_set() or sent[i] < 100:
+                    client.ask("WEIR.TAKE", "plain", "key%d" % (sent[i] % 100))
+                    sent[i] += 1
+                client.close()
+
+            threads = [threading.Thread(target=load, args=(i,)) for i in range(len(sent))]
+            for thread in threads:
+                thread.start()
+            before = 0
+            for generation in range(2, 6):
+                added = "".join("  n%d: {store: main, rule: quota:1/1s}\n" % i for i in range(generation % 3))
+                server.write(server.config.replace("  hidden:", added + "  hidden:"))
+                server.process.send_signal(signal.SIGHUP)
+                while status(server)["generation"] < generation:
+                    plain = row(status(server), "plain")
+                    now = plain["allowed"] + plain["denied"]
+                    self.assertLessEqual(before, now)
+                    before = now
+            over.set()
+            for thread in threads:
+                thread.join()
+            plain = row(status(server), "plain")
+            self.assertEqual(plain["allowed"] + plain["denied"], sum(sent))
+            self.assertEqual(plain["allowed"], 100)
+            self.assertEqual(status(server)["denied_keys"]["limiters_shown"], 2)
 
 
 class Denials(unittest.TestCase):
