@@ -1,6 +1,7 @@
 /* Counts by limiter, and the keys that are denied most. */
 #include "serve/tally.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,14 +12,18 @@
 /* --- tables ------------------------------------------------------------------------------------
  */
 
+static void set_name(char name[WEIR_CONFIG_NAME_MOST + 1], const char *text) {
+  snprintf(name, WEIR_CONFIG_NAME_MOST + 1, "%s", text);
+}
+
 static weir_tally_table *make_table(const weir_registry *registry) {
   size_t named = weir_registry_count(registry);
   weir_tally_table *table = calloc(1, sizeof *table + (named + 1) * sizeof table->rows[0]);
   if (table == NULL) return NULL;
   table->count = named + 1;
   for (size_t i = 0; i < named; i++)
-    strcpy(table->rows[i].name, weir_named_config(weir_registry_at(registry, i))->name);
-  strcpy(table->rows[named].name, WEIR_TALLY_THROTTLE);
+    set_name(table->rows[i].name, weir_named_config(weir_registry_at(registry, i))->name);
+  set_name(table->rows[named].name, WEIR_TALLY_THROTTLE);
   return table;
 }
 
@@ -102,7 +107,7 @@ static void note_denied_key(weir_tally *tally, const weir_denial *denial, int64_
   weir_sketch_key *key = weir_sketch_add(&tally->denied[1], denial->hash);
   if (key != NULL) {
     key->manner = denial->manner;
-    strcpy(key->limiter, denial->reply->name);
+    set_name(key->limiter, denial->reply->name);
     weir_denials_show(denial, key->text);
   }
   pthread_mutex_unlock(&tally->lock);
