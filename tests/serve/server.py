@@ -11,6 +11,8 @@ import time
 import unittest
 
 PROGRAM = os.environ["WEIR_PROGRAM"]
+SANITIZED = os.environ["WEIR_SANITIZED"] != ""  # memory then says nothing about the server's own
+MORTAL = ["setpriv", "--pdeathsig", "KILL"]  # before a command that must not outlive the test
 PATIENCE_S = 60  # for what must happen soon, on however busy a machine
 
 
@@ -26,7 +28,7 @@ class Server:
         self.write(config)
         self.log_path = os.path.join(self.folder.name, "log")
         self.log_file = open(self.log_path, "wb")
-        self.process = subprocess.Popen([PROGRAM, "serve", self.file], stderr=self.log_file,
+        self.process = subprocess.Popen([*MORTAL, PROGRAM, "serve", self.file], stderr=self.log_file,
                                         stdin=subprocess.DEVNULL, env=environment)
         self.ports = {}
         if wait:
@@ -104,6 +106,27 @@ class Server:
             self.release()
         else:
             self.end()
+
+
+class Store:
+    """A private store of its own, which can be stopped and continued."""
+
+    def __init__(self, kind):
+        self.process = subprocess.Popen([*MORTAL, os.environ["WEIR_SERVE"], kind], text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.url = self.process.stdout.readline().strip()
+
+    def order(self, what):
+        """What: stop, continue or kill."""
+        self.process.stdin.write(what + "\n")
+        self.process.stdin.flush()
+        if self.process.stdout.readline() != "done\n":
+            raise AssertionError(f"the store did not {what}")
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait(PATIENCE_S)
+        self.process.stdout.close()
 
 
 class Client:
