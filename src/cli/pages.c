@@ -185,7 +185,7 @@ static void write_completion(FILE *out) {
       "        -*) ;;\n"
       "        *)\n"
       "          words=\n"
-      "          case ${COMP_WORDS[1]} in replay | simulate) files=yes ;; esac\n"
+      "          case ${COMP_WORDS[1]} in check | replay | serve | simulate) files=yes ;; esac\n"
       "          ;;\n"
       "      esac\n"
       "      ;;\n"

@@ -20,8 +20,9 @@ enum {
   EVERY = (1 << WEIR_CLI_COMMANDS) - 1
 };
 
-#define SCHEMES \
-  "memory: memcached:// memcached+unix:// memcacheds:// redis:// redis+unix:// rediss://"
+#define SCHEMES                                                                            \
+  "memory: memcached:// memcached+unix:// memcacheds:// redis:// redis+unix:// rediss:// " \
+  "redis+sentinel:// rediss+sentinel://"
 #define ALGORITHMS "fixed-window: sliding-window: sliding-log: quota: token-bucket: leaky-bucket:"
 
 const weir_cli_option_row weir_cli_options_known[] = {

@@ -32,7 +32,7 @@ expect "" peek --wai
 expect "--attack" simulate --att
 expect "auto trace access-log json" simulate --format ""
 expect "trace" simulate --format = tr
-expect "redis:// redis+unix:// rediss://" take --store redis
+expect "redis:// redis+unix:// rediss:// redis+sentinel:// rediss+sentinel://" take --store redis
 expect "sliding-window: sliding-log:" take --rule sli
 expect "" take --cost ""
 expect "" take k
@@ -41,10 +41,13 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 touch "$folder/trace.gz"
 expect "$folder/trace.gz" replay "$folder/tr"
+for command in check serve; do
+  expect "$folder/trace.gz" "$command" "$folder/tr"
+done
 expect "" take "$folder/tr"
 
 # Each command is offered the options that its help names, and each value begins one that is known.
-for command in take peek refund reset replay simulate bench doctor; do
+for command in take peek refund reset replay simulate bench doctor check serve; do
   named=$("$program" help "$command" | grep -oE '^  --[a-z-]+' | tr -d ' ' | tr '\n' ' ')
   expect "${named% }" "$command" --
 done
