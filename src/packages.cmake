@@ -2,6 +2,9 @@
 # docs/packaging.md says what is in them and why. A further program adds its component to the list, and
 # the variables that describe it.
 set(weir_components library development tools)
+if(WEIR_BUILD_SERVE)
+  list(APPEND weir_components server)
+endif()
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME weir)
 set(CPACK_PACKAGE_CONTACT "weir maintainers <maintainers@weir.invalid>")
@@ -40,6 +43,15 @@ set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS gnuplot-nox)
 set(CPACK_DEBIAN_TOOLS_DESCRIPTION "command line of the rate limiter weir
 Takes from limits in scripts, inspects stores, replays traces, simulates
 rules and compares stores.")
+
+# What makes a server of the program: the units of systemd, and pages. The program itself is in the tools.
+set(CPACK_DEBIAN_SERVER_PACKAGE_NAME weir-serve)
+set(CPACK_DEBIAN_SERVER_PACKAGE_SECTION net)
+set(CPACK_DEBIAN_SERVER_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_SERVER_PACKAGE_DEPENDS "weir-tools (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_SERVER_DESCRIPTION "rate limits for every language and proxy
+Units of systemd that run weir serve, which answers RESP and HTTP, and
+recipes for nginx, Caddy, HAProxy and clients of Redis.")
 
 foreach(component IN LISTS weir_components)
   string(TOUPPER ${component} upper)

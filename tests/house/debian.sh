@@ -29,20 +29,22 @@ expect() {
 # --- what is in them
 
 "$cpack" --config "$config" -G DEB -B "$folder" >"$folder/log" 2>&1 || fail "$(cat "$folder/log")"
-[ "$(ls "$folder"/*.deb | wc -l)" = 3 ] || fail "not three packages: $(ls "$folder")"
+[ "$(ls "$folder"/*.deb | wc -l)" = 4 ] || fail "not four packages: $(ls "$folder")"
 for library in libc6 libhiredis libmemcached libsodium libssl; do
   expect libweir0 Depends "$library[0-9.]* \(>= "
 done
-expect libweir0 Depends '!zlib|jansson|gnuplot'
+expect libweir0 Depends '!zlib|jansson|gnuplot|libevent|libyaml'
 expect libweir0 Suggests '!.'
 expect libweir-dev Depends "libweir0 \(= $(field libweir0 Version)\)"
-expect libweir-dev Depends '!zlib|jansson|gnuplot'
-for library in zlib1g libjansson; do
+expect libweir-dev Depends '!zlib|jansson|gnuplot|libevent|libyaml'
+for library in zlib1g libjansson libevent-core libyaml; do
   expect weir-tools Depends "$library"
 done
 expect weir-tools Suggests gnuplot
 expect weir-tools Depends '!gnuplot|libweir'
-for package in libweir0 libweir-dev weir-tools; do
+expect weir-serve Depends "^weir-tools \(= $(field weir-tools Version)\)$"
+expect weir-serve Architecture '^all$'
+for package in libweir0 libweir-dev weir-tools weir-serve; do
   # Folders and files that another package has as well would not install together.
   dpkg-deb -c "$folder/${package}"_*.deb | awk '!/\/$/ {print $6}' >>"$folder/files"
 done
@@ -61,13 +63,13 @@ private_dpkg() {
     fail "$(cat "$folder/log")"
 }
 
-private_dpkg -i "$folder"/libweir0_*.deb "$folder"/libweir-dev_*.deb "$folder"/weir-tools_*.deb
+private_dpkg -i "$folder"/libweir0_*.deb "$folder"/libweir-dev_*.deb "$folder"/weir-tools_*.deb "$folder"/weir-serve_*.deb
 [ "$(sort -u "$folder/ldconfig")" = "$root" ] || fail "libraries are not announced"
 libraries=$(dirname "$(find "$root" -name libweir.so.0)")
 
 # --- README's program, by the line that is printed there, on a memcached
 
-line=$(grep -o 'cc example\.c [^`]*' "$readme" | head -n 1)
+line=$(tr '\n' ' ' <"$readme" | grep -o 'cc example\.c [^`]*' | head -n 1)
 [ -n "$line" ] || fail "README has no line that builds example.c"
 sed -n '/^```c$/,/^```$/{/^```/!p; /^```$/q}' "$readme" |
   sed "s,\"memory:\",\"$WEIR_TEST_MEMCACHED_META\&timeout=10s\"," >"$folder/example.c"
@@ -88,9 +90,21 @@ for page in man1/weir.1 man1/weir-take.1 man3/libweir.3 man3/weir_limiter_take.3
 done
 [ -s "$root/usr/share/bash-completion/completions/weir" ] || fail "no completion"
 
+# --- the server's units: systemd understands them, and finds them tight
+
+mkdir units
+for unit in "$root"/usr/lib/systemd/system/*; do
+  sed "s,=/usr/bin/weir,=$root/usr/bin/weir," "$unit" >"units/${unit##*/}"
+done
+[ "$(ls units | wc -l)" = 4 ] || fail "units: $(ls units)"
+systemd-analyze verify --man=no units/* >said 2>&1 || fail "$(cat said)"
+! grep . said || fail "systemd complains"
+systemd-analyze security --offline=true --threshold=15 units/weir-serve.service >said 2>&1 ||
+  fail "$(tail -n 3 said)"
+
 # --- upgraded, and gone without a trace
 
-private_dpkg -i "$folder"/libweir0_*.deb "$folder"/libweir-dev_*.deb "$folder"/weir-tools_*.deb
-private_dpkg -P weir-tools libweir-dev libweir0
+private_dpkg -i "$folder"/libweir0_*.deb "$folder"/libweir-dev_*.deb "$folder"/weir-tools_*.deb "$folder"/weir-serve_*.deb
+private_dpkg -P weir-serve weir-tools libweir-dev libweir0
 left=$(find "$root" -mindepth 1)
 [ -z "$left" ] || fail "left behind: $left"
