@@ -35,12 +35,8 @@ class Server:
             self.await_start(config)
 
     def reserve(self):
-        """Bound and not listened at: nobody else gets the port, and the server shares it."""
-        held = socket.socket()
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        held.bind(("127.0.0.1", 0))
-        self.reserved.append(held)
-        return "127.0.0.1:%d" % held.getsockname()[1]
+        self.reserved.append(hold_port())
+        return "127.0.0.1:%d" % self.reserved[-1].getsockname()[1]
 
     def write(self, config):
         """As editors do: a new file takes the old one's place."""
@@ -80,7 +76,9 @@ class Server:
             return int(re.search(r"VmRSS:\s+(\d+)", file.read()).group(1))
 
     def end(self):
-        """SIGTERM must end it well."""
+        """SIGTERM must end it well. Asked again, it is nothing."""
+        if self.log_file.closed:
+            return
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         status = self.process.wait(PATIENCE_S)
@@ -192,6 +190,14 @@ class Client:
 
     def close(self):
         self.socket.close()
+
+
+def hold_port():
+    """Bound and not listened at: nobody else gets the port, and who has SO_REUSEPORT shares it."""
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    held.bind(("127.0.0.1", 0))
+    return held
 
 
 def command(*words):
