@@ -9,10 +9,13 @@ import socket
 import subprocess
 import tempfile
 import threading
+import unittest
 
-from server import MORTAL, PATIENCE_S, await_that, hold_port
+from server import PATIENCE_S, Server, Store, await_that, hold_port
 
 DOCS = os.path.join(os.path.dirname(__file__), "..", "..", "docs")
+MORTAL_MASTER = ["setpriv", "--pdeathsig", "TERM"]  # before a program that must end workers of its own
+ALL_PATHS = os.environ["PATH"] + ":/usr/sbin"
 API = 'rule: "sliding-window:100/1m"'  # as the pages have it: too many for a test, and too soon over
 THREE = 'rule: "quota:3/1d"'
 
@@ -86,9 +89,9 @@ class Proxy:
                 file.write(text.replace("FOLDER", self.folder.name).replace("PORT", str(self.port)))
         self.log = tempfile.TemporaryFile("w+")
         home = dict(os.environ, HOME=self.folder.name, XDG_DATA_HOME=self.folder.name,
-                    XDG_CONFIG_HOME=self.folder.name, PATH=os.environ["PATH"] + ":/usr/sbin")
+                    XDG_CONFIG_HOME=self.folder.name, PATH=ALL_PATHS)
         self.process = subprocess.Popen(
-            [*MORTAL, *(a.replace("FOLDER", self.folder.name) for a in arguments)], env=home,
+            [*MORTAL_MASTER, *(a.replace("FOLDER", self.folder.name) for a in arguments)], env=home,
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
         try:
             await_that(self.is_ready, arguments[0])
@@ -125,3 +128,37 @@ class Proxy:
             self.held.close()
             self.folder.cleanup()
 
+
+class Behind(unittest.TestCase):
+    """A recipe's server, on a memcached, and an application to guard. page: where the recipe stands."""
+
+    def setUp(self):
+        self.store = Store("memcached")
+        self.addCleanup(self.store.end)
+        self.application = Application()
+        self.addCleanup(self.application.end)
+        config, = blocks(self.page, "yaml")
+        self.server = Server(replace(on_free_ports(config), (
+            "memcached://127.0.0.1:11211", self.store.url + "?timeout=10s")))
+        self.addCleanup(self.server.end)
+        self.weir = "127.0.0.1:%d" % self.server.ports["http"][0]
+        self.behind = "127.0.0.1:%d" % self.application.port
+
+    def assert_limits(self, proxy, tells_allowed=True):
+        """Three pass, the fourth is told when to come, and nobody can pretend to be another."""
+        for left in (2, 1, 0):
+            status, fields, body = proxy.get()
+            self.assertEqual((status, body), (200, b"hello\n"))
+            if tells_allowed:
+                self.assertEqual(fields["RateLimit-Policy"], '"api";q=3;w=86400')
+                self.assertRegex(fields["RateLimit"], r'^"api";r=%d;t=\d+$' % left)
+            self.assertNotIn("Retry-After", fields)
+        status, fields, _ = proxy.get(body="x" * 100000)
+        self.assertEqual(status, 429)
+        self.assertRegex(fields["RateLimit"], r'^"api";r=0;t=\d+$')
+        self.assertLess(86000, int(fields["Retry-After"]))
+        status, _, _ = proxy.get(fields={"X-Forwarded-For": "192.0.2.1"})
+        self.assertEqual(status, 429, "a client chose its key")
+        self.assertEqual(self.application.asked, 3)
+        self.assertEqual(proxy.get(source="127.0.0.3", body="x" * 100000)[0], 200)
+        self.assertEqual(proxy.get("/forbidden", source="127.0.0.3")[0], 403)

@@ -1,9 +1,13 @@
 """nginx by its recipe, docs/serve/nginx.md."""
 
+import os
+import shutil
+import subprocess
+import tempfile
 import unittest
 
-from recipe import Application, Proxy, blocks, on_free_ports, replace
-from server import Server, Store
+from recipe import ALL_PATHS, MORTAL_MASTER, Behind, Proxy, blocks, replace
+from server import PATIENCE_S, PROGRAM, Store, hold_port
 
 # What Debian's /etc/nginx/nginx.conf does around conf.d, for a user without rights.
 AROUND = """
@@ -24,22 +28,14 @@ http {
 """
 
 
-class Nginx(unittest.TestCase):
-    def setUp(self):
-        self.store = Store("memcached")
-        self.addCleanup(self.store.end)
-        self.application = Application()
-        self.addCleanup(self.application.end)
-        config, = blocks("serve/nginx.md", "yaml")
-        self.server = Server(replace(on_free_ports(config), (
-            "memcached://127.0.0.1:11211", self.store.url + "?timeout=10s")))
-        self.addCleanup(self.server.end)
-        self.limited, = blocks("serve/nginx.md", "nginx")
+class Nginx(Behind):
+    page = "serve/nginx.md"
 
     def start(self, *changes):
-        limited = replace(self.limited, ("127.0.0.1:8080", "127.0.0.1:%d" % self.server.ports["http"][0]),
+        limited, = blocks(self.page, "nginx")
+        limited = replace(limited, ("127.0.0.1:8080", self.weir),
                           ("listen 80;", "listen 127.0.0.1:PORT reuseport;"), ("_timeout 1s", "_timeout 60s"),
-                          ("127.0.0.1:3000", "127.0.0.1:%d" % self.application.port), *changes)
+                          ("127.0.0.1:3000", self.behind), *changes)
         nginx = Proxy({"nginx.conf": AROUND, "limited.conf": limited, "index.html": "index\n"},
                       "nginx", "-p", "FOLDER", "-e", "stderr", "-c", "FOLDER/nginx.conf")
         self.addCleanup(nginx.end)
@@ -47,21 +43,8 @@ class Nginx(unittest.TestCase):
 
     def test_a_client_is_limited_and_told(self):
         nginx = self.start()
-        for left in (2, 1, 0):
-            status, fields, body = nginx.get()
-            self.assertEqual((status, body), (200, b"hello\n"))
-            self.assertEqual(fields["RateLimit-Policy"], '"api";q=3;w=86400')
-            self.assertRegex(fields["RateLimit"], r'^"api";r=%d;t=\d+$' % left)
-            self.assertNotIn("Retry-After", fields)
-        status, fields, _ = nginx.get(body="x" * 100000)
-        self.assertEqual(status, 429)
-        self.assertRegex(fields["RateLimit"], r'^"api";r=0;t=\d+$')
-        self.assertLess(86000, int(fields["Retry-After"]))
-        self.assertEqual(nginx.get(fields={"X-Forwarded-For": "192.0.2.1"})[0], 429, "a client chose its key")
+        self.assert_limits(nginx)
         self.assertEqual(nginx.get("/_limit")[0], 404, "the check can be asked from outside")
-        self.assertEqual(self.application.asked, 3)
-        self.assertEqual(nginx.get(source="127.0.0.3", body="x" * 100000)[0], 200)
-        self.assertEqual(nginx.get("/forbidden", source="127.0.0.3")[0], 403)
 
     def test_what_is_not_asked_and_what_asks_twice(self):
         nginx = self.start(("  location = /_limit", """
@@ -78,6 +61,34 @@ class Nginx(unittest.TestCase):
         self.assertEqual(self.start().get()[0], 200)
         closed = self.start(("proxy_intercept_errors on;", ""), ("error_page 500 502 503 504 = @unlimited;", ""))
         self.assertEqual(closed.get()[0], 500)
+
+
+class FiveMinutes(unittest.TestCase):
+    """docs/serve.md: the whole way, by a shell."""
+
+    def test_as_it_is_printed(self):
+        store = Store("memcached")
+        self.addCleanup(store.end)
+        ports = [hold_port() for _ in range(2)]
+        for port in ports:
+            self.addCleanup(port.close)
+        weir, nginx = ("127.0.0.1:%d" % port.getsockname()[1] for port in ports)
+        way, = blocks("serve.md", "sh")
+        way = replace(way, ("listen 127.0.0.1:8000;", "listen %s reuseport;" % nginx), ("127.0.0.1:8000", nginx),
+                      ("127.0.0.1:8080", weir), ("memcached://127.0.0.1:11211", store.url + "?timeout=10s"))
+        with tempfile.TemporaryDirectory(prefix="weir-five-") as folder:
+            os.chmod(folder, 0o755)
+            os.mkdir(os.path.join(folder, "bin"))
+            for name, program in (("weir", PROGRAM), ("nginx", shutil.which("nginx", path=ALL_PATHS))):
+                path = os.path.join(folder, "bin", name)
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write('#!/bin/sh\nexec %s %s "$@"\n' % (" ".join(MORTAL_MASTER), program))
+                os.chmod(path, 0o755)
+            result = subprocess.run(["bash", "-em"], input=way + "kill %1 %2\nwait\n", cwd=folder, capture_output=True, text=True,
+                                    env=dict(os.environ, PATH=folder + "/bin:" + ALL_PATHS),
+                                    timeout=PATIENCE_S, check=False)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertRegex(result.stdout, r"good:.*\n(200 \n){3}(429 \d+\n){2}\Z", result.stderr)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,36 @@
+"""Caddy by its recipe, docs/serve/caddy.md."""
+
+import unittest
+
+from recipe import Behind, Proxy, blocks, replace
+
+
+class Caddy(Behind):
+    page = "serve/caddy.md"
+
+    def start(self, *changes):
+        limited, = blocks(self.page, "caddy")
+        limited = replace(limited, (":80 {", "{\n  admin off\n  auto_https off\n}\nhttp://:PORT {\n  bind 127.0.0.1"),
+                          ("127.0.0.1:8080", self.weir), ("127.0.0.1:3000", self.behind), *changes)
+        caddy = Proxy({"Caddyfile": limited}, "caddy", "run", "--config", "FOLDER/Caddyfile")
+        self.addCleanup(caddy.end)
+        return caddy
+
+    def test_a_client_is_limited_and_told(self):
+        caddy = self.start()
+        self.assert_limits(caddy, tells_allowed=False)
+
+    def test_what_is_not_asked(self):
+        caddy = self.start(("  reverse_proxy", '  redir /moved /new\n  respond /told "told"\n  reverse_proxy'))
+        for _ in range(5):
+            self.assertEqual(caddy.get("/moved")[0], 302)
+        for status in (200, 200, 200, 429):
+            self.assertEqual(caddy.get("/told")[0], status)
+
+    def test_while_the_server_is_away(self):
+        self.server.end()
+        self.assertEqual(self.start().get()[0], 502)
+
+
+if __name__ == "__main__":
+    unittest.main()
