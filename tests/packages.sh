@@ -34,10 +34,15 @@ apt-get install -qq -y --no-install-recommends -o DPkg::Lock::Timeout=120 $missi
 
 for package in $missing; do
   case $package in
+<<<<<<< HEAD
   memcached | redis-server | nutcracker | prometheus)
+=======
+  memcached | redis-server | nutcracker | nginx-light | caddy | haproxy)
+>>>>>>> 30c1d75 (Ask from redis-cli, Python, Node, C and curl)
     # The helper works without systemd too; it wants to be told for which package.
-    DPKG_MAINTSCRIPT_PACKAGE=$package deb-systemd-helper disable "$package.service"
-    update-rc.d "$package" disable
+    service=${package%-light}
+    DPKG_MAINTSCRIPT_PACKAGE=$package deb-systemd-helper disable "$service.service"
+    ! [ -e "/etc/init.d/$service" ] || update-rc.d "$service" disable
     ;;
   esac
 done
