@@ -34,11 +34,7 @@ apt-get install -qq -y --no-install-recommends -o DPkg::Lock::Timeout=120 $missi
 
 for package in $missing; do
   case $package in
-<<<<<<< HEAD
-  memcached | redis-server | nutcracker | prometheus)
-=======
-  memcached | redis-server | nutcracker | nginx-light | caddy | haproxy)
->>>>>>> 30c1d75 (Ask from redis-cli, Python, Node, C and curl)
+  memcached | redis-server | nutcracker | prometheus | nginx-light | caddy | haproxy)
     # The helper works without systemd too; it wants to be told for which package.
     service=${package%-light}
     DPKG_MAINTSCRIPT_PACKAGE=$package deb-systemd-helper disable "$service.service"
