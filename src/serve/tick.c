@@ -10,8 +10,9 @@ bool weir_tick_init(weir_tick *tick, unsigned loop, size_t waiting_most,
                     weir_serve_counts *counts) {
   *tick = (weir_tick){.loop = loop, .waiting_most = waiting_most, .counts = counts};
   tick->batch = calloc(WEIR_BATCH_MOST, sizeof *tick->batch);
+  tick->batch_limiters = calloc(WEIR_BATCH_MOST, sizeof *tick->batch_limiters);
   tick->batch_places = calloc(WEIR_BATCH_MOST, sizeof *tick->batch_places);
-  return tick->batch != NULL && tick->batch_places != NULL;
+  return tick->batch != NULL && tick->batch_limiters != NULL && tick->batch_places != NULL;
 }
 
 void weir_tick_free(weir_tick *tick) {
@@ -21,6 +22,7 @@ void weir_tick_free(weir_tick *tick) {
   free(tick->limiters);
   free(tick->keys);
   free(tick->batch);
+  free(tick->batch_limiters);
   free(tick->batch_places);
 }
 
@@ -206,32 +208,28 @@ uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned manner
 
 /* --- deciding --------------------------------------------------------------------------------- */
 
-/* Takes the requests of one limiter into the batch, from `from` on; how many. */
-static size_t gather(weir_tick *tick, size_t from) {
-  weir_limiter *limiter = tick->limiters[from];
-  size_t count = 0;
-  for (size_t i = from; i < tick->request_count && count < WEIR_BATCH_MOST; i++) {
-    if (tick->limiters[i] != limiter) continue;
+/* Takes requests that have no answer yet into the batch, from *from on; how many. */
+static size_t gather(weir_tick *tick, size_t *from) {
+  size_t count = 0, i = *from;
+  for (; i < tick->request_count && count < WEIR_BATCH_MOST; i++) {
+    if (tick->limiters[i] == NULL) continue;
     tick->batch[count] = tick->requests[i];
     tick->batch[count].key = tick->bytes.data + tick->keys[i];
+    tick->batch_limiters[count] = tick->limiters[i];
     tick->batch_places[count++] = i;
   }
+  *from = i;
   return count;
 }
 
 void weir_tick_decide(weir_tick *tick) {
-  for (size_t i = tick->decided; i < tick->request_count; i++) {
-    weir_limiter *limiter = tick->limiters[i];
-    if (limiter == NULL) continue;
-    size_t count = gather(tick, i);
+  size_t count;
+  while ((count = gather(tick, &tick->decided)) > 0) {
     /* Every request has a status of its own, which is what is answered. */
-    (void)weir_limiter_decide(limiter, tick->batch, count, NULL);
-    for (size_t j = 0; j < count; j++) {
-      tick->requests[tick->batch_places[j]] = tick->batch[j];
-      tick->limiters[tick->batch_places[j]] = NULL;
-    }
+    (void)weir_decide_together(tick->batch_limiters, tick->batch, count, NULL);
+    for (size_t i = 0; i < count; i++)
+      tick->requests[tick->batch_places[i]] = tick->batch[i];
   }
-  tick->decided = tick->request_count;
 }
 
 /* --- answering -------------------------------------------------------------------------------- */

@@ -36,7 +36,8 @@ typedef struct weir_tick {
   size_t *keys;            /* where in `bytes` its key stands */
   size_t request_count, request_room, decided;
   weir_bytes bytes;
-  weir_request *batch; /* WEIR_BATCH_MOST */
+  weir_request *batch; /* WEIR_BATCH_MOST, as the two below */
+  weir_limiter **batch_limiters;
   size_t *batch_places;
 } weir_tick;
 
