@@ -28,7 +28,7 @@ struct run {
   const weir_bench_plan *plan;
   weir_stack stack;
   bool leases; /* weir_bench.leases */
-  weir_bench_target targets[WEIR_BENCH_STORES_MOST];
+  weir_bench_target targets[WEIR_BENCH_TARGETS_MOST];
   struct shared *memory;
   size_t memory_bytes;
   pid_t children[WEIR_BENCH_PROCESSES_MOST];
@@ -150,19 +150,20 @@ static void add_up(const struct run *run, const weir_bench_slice *slice,
     if (share->lived_us > lived_us) lived_us = share->lived_us;
     weir_bench_histogram_merge(&latencies, &share->latencies);
   }
+  bool is_asked_here = !slice->baseline && slice->target->via == WEIR_BENCH_STORE;
   double each = decisions > 0 ? (double)decisions : 1;
   figures->p50_us = weir_bench_histogram_us(&latencies, 0.5);
   figures->p99_us = weir_bench_histogram_us(&latencies, 0.99);
   figures->p999_us = weir_bench_histogram_us(&latencies, 0.999);
   figures->client_us = (double)client_ns / 1000 / each;
   figures->commands /= each;
-  figures->round_trips = slice->baseline ? 1.0 / run->plan->batch : (double)rounds / each;
-  figures->local = slice->baseline ? NOT_KNOWN : (double)local / each;
+  figures->round_trips = is_asked_here ? (double)rounds / each : 1.0 / run->plan->batch;
+  figures->local = is_asked_here ? (double)local / each : NOT_KNOWN;
   figures->late = (double)late / each;
   figures->admitted = slice->baseline ? NOT_KNOWN : (double)admitted;
-  figures->allowed = slice->baseline ? NOT_KNOWN : most_admitted(run, (double)lived_us);
+  figures->allowed = is_asked_here ? most_admitted(run, (double)lived_us) : NOT_KNOWN;
   figures->leased = figures->lease_used = figures->lease_returned = figures->lease_lost = NOT_KNOWN;
-  if (run->leases && !slice->baseline) add_up_leases(run, figures);
+  if (run->leases && is_asked_here) add_up_leases(run, figures);
 }
 
 static int compare(const void *left, const void *right) {
@@ -225,25 +226,28 @@ static bool run_processes(struct run *run, const weir_bench_slice *slice,
   return true;
 }
 
-static weir_status run_slice(struct run *run, const weir_bench_contestant *contestant, size_t store,
+static weir_status run_slice(struct run *run, const weir_bench_contestant *contestant,
                              unsigned round, weir_bench_figures *figures) {
+  const weir_bench_target *target = &run->targets[contestant->target];
   weir_bench_slice slice = {
       .plan = run->plan,
-      .target = &run->targets[store],
+      .target = target,
       .url = contestant->url,
       .baseline = contestant->baseline,
       .time_us = run->plan->duration_us / run->plan->rounds,
       .go = &run->memory->go,
   };
   snprintf(slice.prefix, sizeof slice.prefix, "bench-%llx-%u-%zu",
-           (unsigned long long)weir_monotonic_us() & 0xffffff, round, store);
+           (unsigned long long)weir_monotonic_us() & 0xffffff, round, contestant->target);
   memset(run->memory, 0, run->memory_bytes);
   bool good = run_processes(run, &slice, figures);
   weir_status status = good ? WEIR_OK : status_of(run);
   end_children(run);
   if (status == WEIR_OK) return WEIR_OK;
   weir_message_prefix(run->message, "%s%s: ", contestant->baseline ? "raw loop beside " : "",
-                      strncmp(contestant->url, "memory:", 7) == 0 ? "memory:" : "the store");
+                      target->via != WEIR_BENCH_STORE               ? "the server"
+                      : strncmp(contestant->url, "memory:", 7) == 0 ? "memory:"
+                                                                    : "the store");
   return status;
 }
 
@@ -256,10 +260,7 @@ static weir_status run_rounds(struct run *run, weir_bench *bench) {
       /* back and forth, so that whatever drifts does not favour one of them */
       size_t number = round % 2 == 0 ? i : bench->contestant_count - 1 - i;
       weir_bench_contestant *contestant = &bench->contestants[number];
-      size_t store = 0;
-      while (plan->stores[store] != contestant->url)
-        store++;
-      weir_status status = run_slice(run, contestant, store, round, &contestant->rounds[round]);
+      weir_status status = run_slice(run, contestant, round, &contestant->rounds[round]);
       if (status != WEIR_OK) return status;
       if (plan->progress != NULL) plan->progress(plan->context, ++done, all);
     }
@@ -277,27 +278,40 @@ static weir_status run_rounds(struct run *run, weir_bench *bench) {
 
 static weir_status line_up(struct run *run, weir_bench *bench) {
   const weir_bench_plan *plan = run->plan;
-  for (size_t i = 0; i < plan->store_count; i++) {
-    weir_status status = weir_bench_target_read(plan->stores[i], &run->targets[i], run->message);
+  for (size_t i = 0; i < plan->store_count + plan->via_count; i++) {
+    bool is_store = i < plan->store_count;
+    const char *url = is_store ? plan->stores[i] : plan->vias[i - plan->store_count];
+    weir_bench_target *target = &run->targets[i];
+    weir_status status = is_store ? weir_bench_target_read(url, target, run->message)
+                                  : weir_bench_target_read_via(url, target, run->message);
+    if (status != WEIR_OK && !is_store) weir_message_prefix(run->message, "--via: ");
     if (status != WEIR_OK) return status;
-    bench->contestants[bench->contestant_count++] = (weir_bench_contestant){.url = plan->stores[i]};
-    if (plan->baseline && run->targets[i].raw)
-      bench->contestants[bench->contestant_count++] =
-          (weir_bench_contestant){.url = plan->stores[i], .baseline = true};
+    weir_bench_contestant contestant = {.url = url, .target = i};
+    bench->contestants[bench->contestant_count++] = contestant;
+    contestant.baseline = true;
+    if (plan->baseline && target->raw) bench->contestants[bench->contestant_count++] = contestant;
   }
   return WEIR_OK;
+}
+
+/* Only stores are asked by a rule of ours. */
+static weir_status read_rule(struct run *run, weir_bench *bench) {
+  const weir_bench_plan *plan = run->plan;
+  if (plan->store_count == 0) return WEIR_OK;
+  uint32_t processes = plan->limiter.processes != 0 ? plan->limiter.processes : 64;
+  weir_status status = weir_stack_parse(plan->rule, processes, &run->stack, run->message);
+  bench->leases = run->leases = status == WEIR_OK && run->stack.rules[0].lease_us > 0 &&
+                                !(plan->limiter.flags & WEIR_NO_LEASES);
+  return status;
 }
 
 weir_status weir_bench_run(const weir_bench_plan *plan, weir_bench *bench, weir_message *message) {
   weir_message unread;
   struct run run = {.plan = plan, .message = message != NULL ? message : &unread};
   *bench = (weir_bench){.contestant_count = 0};
-  uint32_t processes = plan->limiter.processes != 0 ? plan->limiter.processes : 64;
-  weir_status status = weir_stack_parse(plan->rule, processes, &run.stack, run.message);
+  weir_status status = read_rule(&run, bench);
   if (status == WEIR_OK) status = line_up(&run, bench);
   if (status != WEIR_OK) return status;
-  bench->leases = run.leases =
-      run.stack.rules[0].lease_us > 0 && !(plan->limiter.flags & WEIR_NO_LEASES);
   run.memory_bytes = sizeof *run.memory + plan->processes * sizeof run.memory->shares[0];
   run.memory =
       mmap(NULL, run.memory_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -8,7 +8,9 @@
 
 enum {
   WEIR_BENCH_STORES_MOST = 8,
-  WEIR_BENCH_CONTESTANTS_MOST = 2 * WEIR_BENCH_STORES_MOST,
+  WEIR_BENCH_VIAS_MOST = 8,
+  WEIR_BENCH_TARGETS_MOST = WEIR_BENCH_STORES_MOST + WEIR_BENCH_VIAS_MOST,
+  WEIR_BENCH_CONTESTANTS_MOST = 2 * WEIR_BENCH_TARGETS_MOST,
   WEIR_BENCH_ROUNDS_MOST = 101,
   WEIR_BENCH_THREADS_MOST = 256,
   WEIR_BENCH_PROCESSES_MOST = 64,
@@ -18,7 +20,9 @@ enum {
 typedef struct weir_bench_plan {
   const char *const *stores; /* URLs */
   size_t store_count;
-  const char *rule;
+  const char *const *vias; /* URLs of servers of weir: redis://HOST/LIMITER, http://HOST/LIMITER */
+  size_t via_count;
+  const char *rule; /* of the stores; NULL where there are none */
   weir_limiter_options limiter;
   unsigned processes, threads; /* of each process */
   uint32_t keys;
@@ -26,7 +30,7 @@ typedef struct weir_bench_plan {
   unsigned batch;      /* keys of one call; 1: weir_limiter_take */
   int64_t duration_us; /* of each contestant, in all rounds together */
   unsigned rounds;
-  bool baseline; /* beside each store a raw loop on its first server */
+  bool baseline; /* beside each store a raw loop on its first server, beside RESP one of PING */
   /* Called after every slice of work; NULL: nobody. */
   void (*progress)(void *context, size_t done, size_t all);
   void *context;
@@ -49,6 +53,7 @@ typedef struct weir_bench_figures {
 
 typedef struct weir_bench_contestant {
   const char *url;
+  size_t target; /* its place among the stores and, behind them, the servers of weir */
   bool baseline; /* the raw loop on the first server of the URL */
   weir_bench_figures rounds[WEIR_BENCH_ROUNDS_MOST];
   weir_bench_figures median; /* each figure's own, over the rounds */
@@ -60,7 +65,7 @@ typedef struct weir_bench_contestant {
 
 typedef struct weir_bench {
   bool leases;             /* the rule has lease=, and the limiters' options let them */
-  size_t contestant_count; /* each store, followed by its raw loop if there is one */
+  size_t contestant_count; /* each store and server, followed by its raw loop if there is one */
   weir_bench_contestant contestants[WEIR_BENCH_CONTESTANTS_MOST];
 } weir_bench;
 

@@ -2,57 +2,64 @@
  * another. */
 #include "bench/raw.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <sys/un.h>
-#include <unistd.h>
 #include <weir/backend.h>
 
+#include "bench/via.h"
+#include "bench/wire.h"
 #include "store/builtin.h"
 #include "store/url.h"
 
 enum {
-  BUFFER_BYTES = 256 * 1024,
-  COMMAND_MOST = 256, /* bytes of a command, and of a line of an answer that is read */
-  AT_ONCE = 256,      /* commands in one write while preparing */
-  PATIENCE_S = 5,
+  AT_ONCE = 256, /* commands in one write while preparing */
   MEMCACHED_PORT = 11211,
   REDIS_PORT = 6379
 };
 
 struct weir_bench_raw {
   const weir_bench_target *target;
-  int fd;
-  size_t out_length;
-  size_t in_start, in_end;
-  char out[BUFFER_BYTES];
-  char in[BUFFER_BYTES];
+  weir_bench_wire wire;
 };
+
+static void say(weir_bench_raw *raw, const char *text, size_t length) {
+  weir_bench_wire_say(&raw->wire, text, length);
+}
+
+static void say_text(weir_bench_raw *raw, const char *text) {
+  weir_bench_wire_say_text(&raw->wire, text);
+}
+
+static void say_word(weir_bench_raw *raw, const char *word, size_t length) {
+  weir_bench_wire_say_word(&raw->wire, word, length);
+}
+
+static bool flush(weir_bench_raw *raw, weir_message *message) {
+  return weir_bench_wire_flush(&raw->wire, message);
+}
+
+static const char *read_line(weir_bench_raw *raw, weir_message *message) {
+  return weir_bench_wire_line(&raw->wire, message);
+}
 
 /* --- which servers -----------------------------------------------------------------------------
  */
 
-static void copy(char *to, const char *from) {
+void weir_bench_copy(char *to, const char *from) {
   snprintf(to, WEIR_BENCH_HOST_BYTES, "%s", from != NULL ? from : "");
 }
 
 static void note_hosts(const weir_url *url, weir_bench_target *target) {
   uint16_t port = target->redis ? REDIS_PORT : MEMCACHED_PORT;
   if (url->host_count == 0 && url->path != NULL) {
-    copy(target->hosts[0].name, url->path);
+    weir_bench_copy(target->hosts[0].name, url->path);
     target->host_count = 1;
     return;
   }
   for (size_t i = 0; i < url->host_count && i < WEIR_BENCH_HOSTS_MOST; i++) {
-    copy(target->hosts[i].name, url->hosts[i].name);
+    weir_bench_copy(target->hosts[i].name, url->hosts[i].name);
     target->hosts[i].port = url->hosts[i].port != 0 ? url->hosts[i].port : port;
     target->host_count++;
   }
@@ -68,73 +75,14 @@ weir_status weir_bench_target_read(const char *url, weir_bench_target *target,
   target->raw = (target->redis || strncmp(scheme, "memcached", 9) == 0) &&
                 strncmp(scheme, "rediss", 6) != 0 && strncmp(scheme, "memcacheds", 10) != 0;
   note_hosts(&parsed.url, target);
-  copy(target->user, parsed.url.user);
-  copy(target->password, parsed.url.password);
+  weir_bench_copy(target->user, parsed.url.user);
+  weir_bench_copy(target->password, parsed.url.password);
   weir_url_clear(&parsed);
   return WEIR_OK;
 }
 
-/* --- bytes -------------------------------------------------------------------------------------
- */
-
-static bool fail(weir_message *message, const char *what) {
-  weir_message_set(message, "raw loop: %s: %s", what, strerror(errno));
-  return false;
-}
-
-static bool flush(weir_bench_raw *raw, weir_message *message) {
-  for (size_t sent = 0; sent < raw->out_length;) {
-    ssize_t more = send(raw->fd, raw->out + sent, raw->out_length - sent, MSG_NOSIGNAL);
-    if (more < 0) return fail(message, "send");
-    sent += (size_t)more;
-  }
-  raw->out_length = 0;
-  return true;
-}
-
-/* One line of an answer, without its end; NULL: it does not come. Valid until the next call. */
-static const char *read_line(weir_bench_raw *raw, weir_message *message) {
-  for (;;) {
-    char *start = raw->in + raw->in_start;
-    char *end = memchr(start, '\n', raw->in_end - raw->in_start);
-    if (end != NULL) {
-      raw->in_start = (size_t)(end - raw->in) + 1;
-      if (end > start && end[-1] == '\r') end--;
-      *end = '\0';
-      return start;
-    }
-    memmove(raw->in, start, raw->in_end - raw->in_start);
-    raw->in_end -= raw->in_start;
-    raw->in_start = 0;
-    ssize_t more = recv(raw->fd, raw->in + raw->in_end, sizeof raw->in - raw->in_end, 0);
-    if (more <= 0) {
-      if (more == 0) errno = ECONNRESET;
-      fail(message, "recv");
-      return NULL;
-    }
-    raw->in_end += (size_t)more;
-  }
-}
-
-static void say(weir_bench_raw *raw, const char *text, size_t length) {
-  memcpy(raw->out + raw->out_length, text, length);
-  raw->out_length += length;
-}
-
-static void say_text(weir_bench_raw *raw, const char *text) {
-  say(raw, text, strlen(text));
-}
-
 /* --- what is asked -----------------------------------------------------------------------------
  */
-
-/* One word of a Redis command. */
-static void say_word(weir_bench_raw *raw, const char *word, size_t length) {
-  char header[32];
-  say(raw, header, (size_t)snprintf(header, sizeof header, "$%zu\r\n", length));
-  say(raw, word, length);
-  say(raw, "\r\n", 2);
-}
 
 static void say_create(weir_bench_raw *raw, const weir_bench_key *key) {
   if (raw->target->redis) {
@@ -149,7 +97,9 @@ static void say_create(weir_bench_raw *raw, const weir_bench_key *key) {
 }
 
 static void say_add(weir_bench_raw *raw, const weir_bench_key *key) {
-  if (raw->target->redis) {
+  if (raw->target->via == WEIR_BENCH_RESP) {
+    say_text(raw, "*1\r\n$4\r\nPING\r\n");
+  } else if (raw->target->redis) {
     say(raw, "*3\r\n$6\r\nINCRBY\r\n", 16);
     say_word(raw, key->text, key->length);
     say(raw, "$1\r\n1\r\n", 7);
@@ -162,7 +112,7 @@ static void say_add(weir_bench_raw *raw, const weir_bench_key *key) {
 
 static bool log_in(weir_bench_raw *raw, weir_message *message) {
   const weir_bench_target *target = raw->target;
-  if (target->password[0] == '\0') return true;
+  if (target->password[0] == '\0' || target->via == WEIR_BENCH_HTTP) return true;
   if (target->redis) {
     bool named = target->user[0] != '\0';
     say_text(raw, named ? "*3\r\n$4\r\nAUTH\r\n" : "*2\r\n$4\r\nAUTH\r\n");
@@ -181,66 +131,28 @@ static bool log_in(weir_bench_raw *raw, weir_message *message) {
   const char *line = flush(raw, message) ? read_line(raw, message) : NULL;
   if (line == NULL) return false;
   if (strcmp(line, "+OK") == 0 || strcmp(line, "STORED") == 0) return true;
-  weir_message_set(message, "raw loop: the server refuses the credentials");
+  weir_message_set(message, "the server refuses the credentials");
   return false;
-}
-
-/* --- connecting --------------------------------------------------------------------------------
- */
-
-static int connect_path(const char *path) {
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
-  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof address) == 0) return fd;
-  close(fd);
-  return -1;
-}
-
-static int connect_host(const char *name, uint16_t port) {
-  char service[8];
-  struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-  struct addrinfo *list;
-  snprintf(service, sizeof service, "%u", port);
-  errno = EHOSTUNREACH;
-  if (getaddrinfo(name, service, &hints, &list) != 0) return -1;
-  int fd = -1;
-  for (const struct addrinfo *at = list; at != NULL && fd < 0; at = at->ai_next) {
-    fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, at->ai_addr, at->ai_addrlen) == 0) continue;
-    close(fd);
-    fd = -1;
-  }
-  freeaddrinfo(list);
-  int yes = 1;
-  if (fd >= 0) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-  return fd;
 }
 
 weir_bench_raw *weir_bench_raw_open(const weir_bench_target *target, size_t host,
                                     weir_message *message) {
   const struct weir_bench_host *at = &target->hosts[host];
-  const struct timeval patience = {.tv_sec = PATIENCE_S};
   weir_bench_raw *raw = calloc(1, sizeof *raw);
   if (raw == NULL) {
     weir_message_set(message, "%s", weir_status_text(WEIR_NO_MEMORY));
     return NULL;
   }
   raw->target = target;
-  raw->fd = at->port == 0 ? connect_path(at->name) : connect_host(at->name, at->port);
-  if (raw->fd < 0) fail(message, "connect");
-  if (raw->fd >= 0) {
-    setsockopt(raw->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    setsockopt(raw->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-    if (log_in(raw, message)) return raw;
-  }
+  if (weir_bench_wire_open(&raw->wire, at->name, at->port, message) && log_in(raw, message))
+    return raw;
   weir_bench_raw_close(raw);
   return NULL;
 }
 
 void weir_bench_raw_close(weir_bench_raw *raw) {
   if (raw == NULL) return;
-  if (raw->fd >= 0) close(raw->fd);
+  weir_bench_wire_close(&raw->wire);
   free(raw);
 }
 
@@ -257,7 +169,7 @@ static bool read_answers(weir_bench_raw *raw, unsigned count, weir_message *mess
     const char *line = read_line(raw, message);
     if (line == NULL) return false;
     if (is_good(raw, line)) continue;
-    weir_message_set(message, "raw loop: the server answers \"%.100s\"", line);
+    weir_message_set(message, "the server answers \"%.100s\"", line);
     return false;
   }
   return true;
@@ -265,7 +177,8 @@ static bool read_answers(weir_bench_raw *raw, unsigned count, weir_message *mess
 
 bool weir_bench_raw_prepare(weir_bench_raw *raw, const weir_bench_key *keys, uint32_t count,
                             weir_message *message) {
-  for (uint32_t i = 0; i < count;) {
+  bool needed = raw->target->via == WEIR_BENCH_STORE;
+  for (uint32_t i = 0; needed && i < count;) {
     unsigned part = count - i < AT_ONCE ? (unsigned)(count - i) : AT_ONCE;
     for (unsigned j = 0; j < part; j++)
       say_create(raw, &keys[i + j]);
@@ -324,6 +237,7 @@ static bool count_redis(weir_bench_raw *raw, weir_bench_served *served, weir_mes
 bool weir_bench_served_read(const weir_bench_target *target, weir_bench_served *served) {
   weir_message ignored;
   *served = (weir_bench_served){0};
+  if (target->via != WEIR_BENCH_STORE) return false; /* it counts no commands */
   for (size_t i = 0; target->raw && i < target->host_count; i++) {
     weir_bench_raw *raw = weir_bench_raw_open(target, i, &ignored);
     bool known = raw != NULL && (target->redis ? count_redis(raw, served, &ignored)
@@ -338,4 +252,19 @@ uint64_t weir_bench_served_between(const weir_bench_served *before,
                                    const weir_bench_served *after) {
   uint64_t meta = after->meta - before->meta;
   return meta > 0 ? meta : after->commands - before->commands;
+}
+
+/* --- decisions of a server ---------------------------------------------------------------------
+ */
+
+weir_status weir_bench_raw_ask(weir_bench_raw *raw, const weir_bench_key *const *keys,
+                               unsigned count, weir_bench_tally *tally, weir_message *message) {
+  for (unsigned i = 0; i < count; i++)
+    weir_bench_via_say(raw->target, keys[i], &raw->wire);
+  if (!flush(raw, message)) return WEIR_UNAVAILABLE;
+  for (unsigned i = 0; i < count; i++) {
+    weir_status status = weir_bench_via_read(raw->target, &raw->wire, tally, message);
+    if (status != WEIR_OK) return status;
+  }
+  return WEIR_OK;
 }

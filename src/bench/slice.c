@@ -102,9 +102,19 @@ static weir_status add_raw(struct worker *worker, unsigned batch) {
   return WEIR_OK;
 }
 
+static weir_status ask_server(struct worker *worker, unsigned batch) {
+  weir_bench_tally tally = {0};
+  weir_status status =
+      weir_bench_raw_ask(worker->raw, worker->picked, batch, &tally, &worker->message);
+  worker->admitted += tally.allowed;
+  worker->late += tally.late;
+  return status;
+}
+
 static weir_status call_once(struct worker *worker, unsigned batch) {
   pick(worker, batch);
-  if (worker->raw != NULL) return add_raw(worker, batch);
+  if (worker->team->slice->baseline) return add_raw(worker, batch);
+  if (worker->raw != NULL) return ask_server(worker, batch);
   return batch == 1 ? take_one(worker) : decide_batch(worker, batch);
 }
 
@@ -158,7 +168,7 @@ static bool make_worker(struct team *team, struct worker *worker, uint64_t seed,
   worker->requests = calloc(plan->batch, sizeof *worker->requests);
   worker->latencies = calloc(1, sizeof *worker->latencies);
   if (!worker->drawn || !worker->picked || !worker->requests || !worker->latencies) return false;
-  if (team->slice->baseline) {
+  if (team->slice->baseline || team->slice->target->via != WEIR_BENCH_STORE) {
     worker->raw = weir_bench_raw_open(team->slice->target, 0, message);
     if (worker->raw == NULL) return false;
   }
@@ -187,9 +197,29 @@ static weir_status open_contestant(struct team *team, weir_message *message) {
     weir_bench_raw_close(raw);
     return ready ? WEIR_OK : WEIR_UNAVAILABLE;
   }
+  if (slice->target->via != WEIR_BENCH_STORE) return WEIR_OK;
   weir_status status = weir_store_open(slice->url, &team->store, message);
   if (status != WEIR_OK) return status;
   return weir_limiter_create(team->store, plan->rule, &plan->limiter, &team->limiter, message);
+}
+
+/* Has a server of weir meet every key. */
+static weir_status touch_by_server(struct team *team, weir_bench_share *share) {
+  uint32_t keys = team->slice->plan->keys;
+  weir_bench_raw *raw = weir_bench_raw_open(team->slice->target, 0, &share->message);
+  weir_status status = raw != NULL ? WEIR_OK : WEIR_UNAVAILABLE;
+  weir_bench_tally tally = {0};
+  for (uint32_t done = 0; done < keys && status == WEIR_OK;) {
+    const weir_bench_key *picked[TOUCHED_AT_ONCE];
+    uint32_t part = keys - done < TOUCHED_AT_ONCE ? keys - done : TOUCHED_AT_ONCE;
+    for (uint32_t i = 0; i < part; i++)
+      picked[i] = &team->keys[done + i];
+    status = weir_bench_raw_ask(raw, picked, part, &tally, &share->message);
+    done += part;
+  }
+  share->warm_admitted += tally.allowed;
+  weir_bench_raw_close(raw);
+  return status;
 }
 
 /* A batch in which nobody is answered is tried again: one stall is no reason to give up, a store
@@ -217,7 +247,9 @@ static weir_status touch_keys(struct team *team, weir_bench_share *share) {
   static weir_request requests[TOUCHED_AT_ONCE];
   uint32_t keys = team->slice->plan->keys;
   weir_status status = WEIR_OK;
-  for (uint32_t done = 0; done < keys && status == WEIR_OK && !team->slice->baseline;) {
+  if (team->slice->baseline) return WEIR_OK;
+  if (team->slice->target->via != WEIR_BENCH_STORE) return touch_by_server(team, share);
+  for (uint32_t done = 0; done < keys && status == WEIR_OK;) {
     uint32_t part = keys - done < TOUCHED_AT_ONCE ? keys - done : TOUCHED_AT_ONCE;
     for (uint32_t i = 0; i < part; i++) {
       const weir_bench_key *key = &team->keys[done + i];

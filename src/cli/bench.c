@@ -46,7 +46,9 @@ static bool check(const weir_cli_options *options) {
 static weir_bench_plan make_plan(const weir_cli_options *options) {
   weir_bench_plan plan = {
       .stores = options->stores,
-      .store_count = options->store_count,
+      .store_count = weir_cli_asks_servers_only(options) ? 0 : options->store_count,
+      .vias = options->vias,
+      .via_count = options->via_count,
       .rule = options->rule,
       .limiter = options->limiter,
       .processes = options->limiter.processes != 0 ? options->limiter.processes : 1,

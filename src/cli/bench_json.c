@@ -47,12 +47,13 @@ static json_t *make_rounds(const weir_bench_contestant *contestant, unsigned cou
 static bool fill(json_t *object, const weir_bench_plan *plan, const weir_bench *bench,
                  const weir_bench_contestant *contestant) {
   static const char *const patterns[] = {"uniform", "hot", "zipf"};
+  bool is_store = contestant->target < plan->store_count;
   bool compared = weir_cli_bench_raw(bench, contestant) != NULL;
   char label[WEIR_CLI_LABEL_BYTES];
   weir_cli_bench_label(contestant->baseline ? contestant - 1 : contestant, label);
   bool complete = set(object, "store", json_string(label)) &&
                   set(object, "raw_loop", json_boolean(contestant->baseline)) &&
-                  set(object, "rule", json_string(plan->rule)) &&
+                  set(object, "rule", is_store ? json_string(plan->rule) : json_null()) &&
                   set(object, "processes", json_integer(plan->processes)) &&
                   set(object, "threads", json_integer(plan->threads)) &&
                   set(object, "keys", json_integer(plan->keys)) &&

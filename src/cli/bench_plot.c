@@ -51,7 +51,8 @@ static void write_script(FILE *script, const char *path, const weir_bench_plan *
   fprintf(script, "set terminal %s size %d,%d font 'sans,11' background '#ffffff'\n",
           png ? "pngcairo" : "svg", WIDTH, HEIGHT);
   fputs("set multiplot layout 1,2 margins 0.10,0.98,0.20,0.84 spacing 0.12\nset label 1 ", script);
-  weir_cli_gnuplot_quote(script, plan->rule, strlen(plan->rule) < 100 ? strlen(plan->rule) : 100);
+  const char *rule = plan->store_count > 0 ? plan->rule : "the servers' own rules";
+  weir_cli_gnuplot_quote(script, rule, strlen(rule) < 100 ? strlen(rule) : 100);
   fprintf(script,
           " . ', %u x %u threads, %u keys, batches of %u; medians of %u turns, bars: their range' "
           "at screen 0.5, screen 0.95 center noenhanced\n",

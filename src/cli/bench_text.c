@@ -95,10 +95,10 @@ static void write_ratios(FILE *out, const weir_bench *bench, const weir_bench_co
 
 static void write_plan(FILE *out, const weir_bench_plan *plan) {
   static const char *const patterns[] = {"evenly used", "hot", "by zipf"};
-  fprintf(out, "%s; %u process%s of %u thread%s, %" PRIu32 " key%s %s, ", plan->rule,
-          plan->processes, plan->processes == 1 ? "" : "es", plan->threads,
-          plan->threads == 1 ? "" : "s", plan->keys, plan->keys == 1 ? "" : "s",
-          patterns[plan->pattern]);
+  const char *rule = plan->store_count > 0 ? plan->rule : "the servers' own rules";
+  fprintf(out, "%s; %u process%s of %u thread%s, %" PRIu32 " key%s %s, ", rule, plan->processes,
+          plan->processes == 1 ? "" : "es", plan->threads, plan->threads == 1 ? "" : "s",
+          plan->keys, plan->keys == 1 ? "" : "s", patterns[plan->pattern]);
   if (plan->batch > 1) fprintf(out, "batches of %u (latencies are of batches), ", plan->batch);
   fprintf(out, "medians of %u turns of %.2f s\n\n", plan->rounds,
           (double)plan->duration_us / plan->rounds / 1e6);

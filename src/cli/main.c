@@ -37,7 +37,7 @@ static bool check_arguments(const weir_cli_command *chosen, const weir_cli_optio
                    chosen->argument[0] == '[' ? "FILE" : chosen->argument, chosen->name);
   else if (options->argument_count == 0 && chosen->argument_needed)
     weir_cli_error("%s: no %s; see \"weir help %s\"", chosen->name, chosen->argument, chosen->name);
-  else if (options->rule == NULL && chosen->rule_needed)
+  else if (options->rule == NULL && chosen->rule_needed && !weir_cli_asks_servers_only(options))
     weir_cli_error("no rule: give --rule RULE or set WEIR_RULE, such as sliding-window:100/1m");
   else if (chosen->store_needed && !options->store_given)
     weir_cli_error(

@@ -88,6 +88,15 @@ bool weir_cli_read_store(const char *text, weir_cli_options *options) {
   return false;
 }
 
+bool weir_cli_read_via(const char *text, weir_cli_options *options) {
+  if (options->via_count < WEIR_BENCH_VIAS_MOST) {
+    options->vias[options->via_count++] = text;
+    return true;
+  }
+  weir_cli_error("--via is given more than %d times", WEIR_BENCH_VIAS_MOST);
+  return false;
+}
+
 bool weir_cli_read_bench_duration(const char *text, int64_t *us) {
   static const int64_t least_us = 100000, most_us = INT64_C(3600000000);
   if (weir_duration_parse(text, strlen(text), us) && *us >= least_us && *us <= most_us) return true;

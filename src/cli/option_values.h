@@ -22,6 +22,7 @@ bool weir_cli_read_format(const char *text, weir_cli_options *options);
 bool weir_cli_read_cost_of_logs(const char *text, weir_cli_options *options);
 
 /* Of bench. */
+bool weir_cli_read_via(const char *text, weir_cli_options *options);
 bool weir_cli_read_bench_duration(const char *text, int64_t *us);
 bool weir_cli_read_pattern(weir_bench_pattern pattern, weir_cli_options *options);
 

@@ -52,6 +52,8 @@ static bool apply_of_simulation(enum weir_cli_option id, const char *value,
 
 static bool apply_of_bench(enum weir_cli_option id, const char *value, weir_cli_options *options) {
   switch (id) {
+    case WEIR_CLI_VIA:
+      return weir_cli_read_via(value, options);
     case WEIR_CLI_THREADS:
       return weir_cli_read_integer("--threads", value, WEIR_BENCH_THREADS_MOST, &options->threads);
     case WEIR_CLI_KEYS:
@@ -99,6 +101,7 @@ static bool apply(enum weir_cli_option id, const char *value, weir_cli_options *
     case WEIR_CLI_TOP:
     case WEIR_CLI_RECOMMEND:
       return apply_of_simulation(id, value, options);
+    case WEIR_CLI_VIA:
     case WEIR_CLI_THREADS:
     case WEIR_CLI_KEYS:
     case WEIR_CLI_HOT:
@@ -143,6 +146,10 @@ static bool apply(enum weir_cli_option id, const char *value, weir_cli_options *
 static const char *environment(const char *name, const char *otherwise) {
   const char *value = getenv(name);
   return value != NULL && value[0] != '\0' ? value : otherwise;
+}
+
+bool weir_cli_asks_servers_only(const weir_cli_options *options) {
+  return options->via_count > 0 && !weir_cli_given(options, WEIR_CLI_STORE);
 }
 
 bool weir_cli_given(const weir_cli_options *options, enum weir_cli_option id) {

@@ -25,6 +25,8 @@ typedef struct weir_cli_options {
   const char *store; /* the last of: */
   const char *stores[WEIR_CLI_STORES_MOST];
   size_t store_count;
+  const char *vias[WEIR_BENCH_VIAS_MOST];
+  size_t via_count;
   const char *rule; /* NULL: not given; the last of: */
   const char *rules[WEIR_CLI_RULES_MOST];
   size_t rule_count;
@@ -60,6 +62,9 @@ typedef struct weir_cli_options {
  * stderr. */
 bool weir_cli_options_parse(int argc, char **argv, const weir_cli_command *command,
                             weir_cli_options *options);
+
+/* Whether bench has nobody to ask but servers of weir, which have rules of their own. */
+bool weir_cli_asks_servers_only(const weir_cli_options *options);
 
 bool weir_cli_given(const weir_cli_options *options, enum weir_cli_option id);
 

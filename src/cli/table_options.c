@@ -67,6 +67,10 @@ const weir_cli_option_row weir_cli_options_known[] = {
      "boundary, paced; options: requests=, keys=, load=, seed=",
      "uniform poisson bursts diurnal pages boundary paced"},
     {WEIR_CLI_ATTACK, "attack", NULL, SIMULATE, "look for the requests that over-admit most", NULL},
+    {WEIR_CLI_VIA, "via", "URL", BENCH,
+     "a server of weir and its limiter: redis://HOST/LIMITER or\nhttp://HOST/LIMITER; up to 8 "
+     "times",
+     "redis:// http://"},
     {WEIR_CLI_THREADS, "threads", "N", BENCH, "of each process, 1 to 256 (default: 1)", NULL},
     {WEIR_CLI_PROCESSES, "processes", "N", BENCH,
      "1 to 64, each with a limiter of its own (default: 1)", NULL},

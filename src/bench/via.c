@@ -1,0 +1,170 @@
+/* RESP and HTTP/1.1 as a client of a server of weir speaks them. */
+#include "bench/via.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <weir/backend.h>
+
+#include "store/url.h"
+
+enum { RESP_PORT = 6379, HTTP_PORT = 80 };
+
+/* Words, fields and their ends around the parts whose length a URL decides. */
+enum {
+  FRAME_MOST = 160,
+  REQUEST_MOST =
+      WEIR_BENCH_LIMITER_BYTES + WEIR_BENCH_KEY_BYTES + WEIR_BENCH_HOST_BYTES + FRAME_MOST
+};
+_Static_assert(WEIR_BATCH_MOST *REQUEST_MOST <= WEIR_BENCH_OUT_BYTES,
+               "a batch leaves in one write");
+
+/* --- which server ------------------------------------------------------------------------------
+ */
+
+static weir_status check_limiter(const char *path, weir_message *message) {
+  static const char accepted[] =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+  size_t length = path != NULL ? strlen(path + 1) : 0;
+  if (length > 0 && length < WEIR_BENCH_LIMITER_BYTES && strspn(path + 1, accepted) == length)
+    return WEIR_OK;
+  weir_message_set(message,
+                   "the path must be the name of a limiter of the server, such as /api: 1 to %d of "
+                   "A-Z a-z 0-9 _ . - are accepted",
+                   WEIR_BENCH_LIMITER_BYTES - 1);
+  return WEIR_BAD_URL;
+}
+
+weir_status weir_bench_target_read_via(const char *url, weir_bench_target *target,
+                                       weir_message *message) {
+  static const weir_scheme schemes[] = {{"redis", WEIR_URL_HOST | WEIR_URL_PATH | WEIR_URL_USER},
+                                        {"http", WEIR_URL_HOST | WEIR_URL_PATH | WEIR_URL_USER},
+                                        {NULL, 0}};
+  static const char *const options[] = {NULL};
+  static const weir_backend server = {
+      .size = sizeof server, .name = "weir", .schemes = schemes, .options = options};
+  static const weir_backend *const servers[] = {&server, NULL};
+  weir_parsed_url parsed;
+  weir_status status = weir_url_parse(url, servers, &parsed, message);
+  if (status != WEIR_OK) return status;
+  status = check_limiter(parsed.url.path, message);
+  if (status == WEIR_OK) {
+    bool http = strcmp(parsed.url.scheme, "http") == 0;
+    uint16_t port = http ? HTTP_PORT : RESP_PORT;
+    *target = (weir_bench_target){
+        .via = http ? WEIR_BENCH_HTTP : WEIR_BENCH_RESP, .redis = !http, .raw = !http};
+    snprintf(target->limiter, sizeof target->limiter, "%s", parsed.url.path + 1);
+    weir_bench_copy(target->hosts[0].name, parsed.url.hosts[0].name);
+    target->hosts[0].port = parsed.url.hosts[0].port != 0 ? parsed.url.hosts[0].port : port;
+    target->host_count = 1;
+    weir_bench_copy(target->user, parsed.url.user);
+    weir_bench_copy(target->password, parsed.url.password);
+  }
+  weir_url_clear(&parsed);
+  return status;
+}
+
+/* --- asking ------------------------------------------------------------------------------------
+ */
+
+static void say_resp(const weir_bench_target *target, const weir_bench_key *key,
+                     weir_bench_wire *wire) {
+  weir_bench_wire_say_text(wire, "*3\r\n$9\r\nWEIR.TAKE\r\n");
+  weir_bench_wire_say_word(wire, target->limiter, strlen(target->limiter));
+  weir_bench_wire_say_word(wire, key->text, key->length);
+}
+
+static void say_http(const weir_bench_target *target, const weir_bench_key *key,
+                     weir_bench_wire *wire) {
+  weir_bench_wire_say_text(wire, "GET /check/");
+  weir_bench_wire_say_text(wire, target->limiter);
+  weir_bench_wire_say_text(wire, "?key=");
+  weir_bench_wire_say(wire, key->text, key->length);
+  weir_bench_wire_say_text(wire, " HTTP/1.1\r\nHost: weir\r\n");
+  if (target->password[0] != '\0') {
+    weir_bench_wire_say_text(wire, "Authorization: Bearer ");
+    weir_bench_wire_say_text(wire, target->password);
+    weir_bench_wire_say_text(wire, "\r\n");
+  }
+  weir_bench_wire_say_text(wire, "\r\n");
+}
+
+void weir_bench_via_say(const weir_bench_target *target, const weir_bench_key *key,
+                        weir_bench_wire *wire) {
+  (target->via == WEIR_BENCH_HTTP ? say_http : say_resp)(target, key, wire);
+}
+
+/* --- what is answered --------------------------------------------------------------------------
+ */
+
+static weir_status refuse(const char *line, weir_message *message) {
+  weir_message_set(message, "the server answers \"%.100s\"", line);
+  return WEIR_UNAVAILABLE;
+}
+
+/* A word or a number of an array: its text, or NULL. */
+static const char *read_item(weir_bench_wire *wire, weir_message *message) {
+  const char *line = weir_bench_wire_line(wire, message);
+  if (line == NULL || line[0] != '$') return line;
+  return weir_bench_wire_line(wire, message);
+}
+
+/* Whether an error is that of a decision which the store did not make. */
+static bool is_late(const char *line) {
+  if (strncmp(line, "-ERR ", 5) != 0) return false;
+  for (int status = WEIR_OK + 1; status < WEIR_STATUSES_MOST; status++) {
+    const char *name = weir_status_name((weir_status)status);
+    weir_status_class class = weir_status_classify((weir_status)status);
+    if (class != WEIR_CLASS_TRANSIENT && class != WEIR_CLASS_STORE) continue;
+    if (strncmp(line + 5, name, strlen(name)) == 0) return true;
+  }
+  return false;
+}
+
+/* Names and values: "allowed" is the first. */
+static weir_status read_resp(weir_bench_wire *wire, weir_bench_tally *tally,
+                             weir_message *message) {
+  const char *line = weir_bench_wire_line(wire, message);
+  if (line == NULL) return WEIR_UNAVAILABLE;
+  if (is_late(line)) {
+    tally->late++;
+    return WEIR_OK;
+  }
+  if (line[0] != '*') return refuse(line, message);
+  long items = strtol(line + 1, NULL, 10);
+  for (long i = 0; i < items; i++) {
+    line = read_item(wire, message);
+    if (line == NULL) return WEIR_UNAVAILABLE;
+    if (i == 1) tally->allowed += strcmp(line, ":1") == 0;
+  }
+  return WEIR_OK;
+}
+
+/* 200 is allowed, 503 no decision; with any other status the body tells a denial from an error. */
+static weir_status read_http(weir_bench_wire *wire, weir_bench_tally *tally,
+                             weir_message *message) {
+  static const char version[] = "HTTP/1.1 ", length_name[] = "Content-Length:";
+  const char *line = weir_bench_wire_line(wire, message);
+  if (line == NULL) return WEIR_UNAVAILABLE;
+  if (strncmp(line, version, sizeof version - 1) != 0) return refuse(line, message);
+  char first[64], body[256];
+  snprintf(first, sizeof first, "%s", line);
+  long status = strtol(line + sizeof version - 1, NULL, 10);
+  size_t length = 0;
+  while ((line = weir_bench_wire_line(wire, message)) != NULL && line[0] != '\0')
+    if (strncasecmp(line, length_name, sizeof length_name - 1) == 0)
+      length = strtoul(line + sizeof length_name - 1, NULL, 10);
+  if (line == NULL || !weir_bench_wire_read(wire, length, body, sizeof body, message))
+    return WEIR_UNAVAILABLE;
+  bool denied = strstr(body, "quota-exceeded") != NULL;
+  if (status != 200 && status != 503 && !denied) return refuse(first, message);
+  tally->allowed += status == 200;
+  tally->late += status == 503 && !denied;
+  return WEIR_OK;
+}
+
+weir_status weir_bench_via_read(const weir_bench_target *target, weir_bench_wire *wire,
+                                weir_bench_tally *tally, weir_message *message) {
+  return (target->via == WEIR_BENCH_HTTP ? read_http : read_resp)(wire, tally, message);
+}
