@@ -109,10 +109,10 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
             .argument = NULL,
             .rule_needed = true,
             .summary = "compare stores: the same decisions on each, in turns",
-            .examples =
-                "weir bench --store memcached://cache1 --store redis://cache2 \\\n"
-                "  --rule sliding-window:100/1m --threads 8 --baseline\n"
-                "weir bench --rule token-bucket:100/1s --processes 4 --hot --duration 10s\n",
+            .examples = "weir bench --store memcached://cache1 --store redis://cache2 \\\n"
+                        "  --rule sliding-window:100/1m --threads 8 --baseline\n"
+                        "weir bench --rule token-bucket:100/1s --processes 4 --hot --duration 10s\n"
+                        "weir bench --via redis://127.0.0.1:6380/api --threads 8 --baseline\n",
             .details =
                 "Prints the median of each figure over the turns. The raw loop of --baseline is\n"
                 "as many threads that send one increment each and wait for the reply.\n",

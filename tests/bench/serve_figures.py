@@ -282,10 +282,10 @@ def figure_reload(started):
     time.sleep(2)
     before = time.monotonic()
     for _ in range(options.rounds):
-        times = server.log().count("reloaded")
+        times = server.log().count("is in use now")
         marks.append(time.monotonic())
         server.process.send_signal(signal.SIGHUP)
-        await_that(lambda: server.log().count("reloaded") > times, "a reload")
+        await_that(lambda: server.log().count("is in use now") > times, "a reload")
         marks[-1] = time.monotonic() - marks[-1]
     stop.set()
     for thread in threads:
