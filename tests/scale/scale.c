@@ -269,7 +269,7 @@ static void clean_up(struct scale *scale) {
   free(scale->clients);
   free(scale->waits.numbers);
   free(scale->uses.numbers);
-  weir_driver_remove_key(&scale->exact_key);
+  weir_driver_remove_key(&scale->exact, &scale->exact_key);
   weir_driver_clean_up(&scale->exact);
   server_clean_up(&scale->server);
   virtual_clean_up();
