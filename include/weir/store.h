@@ -22,7 +22,11 @@ typedef struct weir_store weir_store;
  *   memcached+unix://[user:password@]/path[?option=...]
  *   redis://[[user]:password@]host[:port][/db][?option=...]      port 6379, db 0
  *   redis+unix://[[user]:password@]/path[?option=...]            db=N is an option here
- *   memcacheds://... and rediss://...                            the same over TLS
+ *   redis://[[user]:password@]host[:port],host[:port][,...]      nodes of a Redis Cluster
+ *   redis+sentinel://[[user]:password@]host[:port][,...]/NAME[?option=...]
+ *                                                           sentinels, port 26379, and what they
+ *                                                           call the primary; db=N is an option
+ *   memcacheds://..., rediss://... and rediss+sentinel://...     the same over TLS
  *
  * Options of every store:
  *   namespace=TEXT   1 to 32 of A-Z a-z 0-9 _ . -, put before every key
@@ -37,7 +41,7 @@ typedef struct weir_store weir_store;
  *                       that is the same for every process; any: for a tier of proxies in front of
  *                       one set of servers
  *
- * Options of memcacheds:// and rediss://, all of them optional:
+ * Options of memcacheds://, rediss:// and rediss+sentinel://, all of them optional:
  *   tls-ca=FILE                  whom to trust, in PEM form; else whom the system trusts
  *   tls-cert=FILE, tls-key=FILE  a certificate to show, and its key
  *   tls-name=HOST                what the server's certificate must name in place of the host
