@@ -6,6 +6,7 @@
  *   --kill        a master is killed: its counters may forget what the replica had not got
  *   --stop        a master is stopped for a while: the same
  *   --takeover    a replica takes over without asking anybody: the same
+ *   --partition   a master is cut off with some of its clients: the same, and it soon stops
  *
  * --strict asserts times as well, on a machine that has nothing else to do. */
 #include <stdarg.h>
@@ -15,6 +16,7 @@
 #include <weir/backend.h>
 
 #include "cluster/load.h"
+#include "cluster/parting.h"
 #include "fixture/cluster.h"
 
 enum { NODE_TIMEOUT_MS = 1000, MASTERS = 3, PATIENCE_MS = 60000, PROBES = 400, PROBED = 4 };
@@ -26,6 +28,8 @@ typedef struct trial {
   bool strict;
   cluster nodes;
   load load;
+  load beyond; /* by clients that are cut off with node 0 */
+  parting parting;
   int promotions[MASTERS]; /* of each shard, that may have lost something */
   unsigned dead;           /* nodes that are not asked any more */
   int faults;
@@ -148,6 +152,44 @@ static void stop_one(void) {
   cluster_await_ok(&self.nodes, 0);
 }
 
+/* When the clients that are cut off were last admitted. */
+static int64_t last_beyond_us(void) {
+  int64_t last_us = 0;
+  for (size_t i = 0; i < LOAD_KEYS; i++) {
+    int64_t admitted_us = atomic_load(&self.beyond.keys[i].admitted_us);
+    if (admitted_us > last_us) last_us = admitted_us;
+  }
+  return last_us;
+}
+
+static const int64_t goes_on_us = NODE_TIMEOUT_MS * INT64_C(1500) + 500000;
+
+/* Both sides count for the same keys, until the one that is cut off gives up. */
+static void part_one(void) {
+  load_start(&self.beyond);
+  if (load_await(&self.beyond, 0, weir_monotonic_us(), PATIENCE_MS * INT64_C(1000)) < 0)
+    load_fail("node 0 does not answer: %s", self.beyond.last.text);
+  load_mark(&self.beyond);
+  int64_t since_us = weir_monotonic_us();
+  parting_cut(&self.parting);
+  self.promotions[0]++;
+  await_promotion(MASTERS);
+  await_shard(0, since_us, back_us);
+  pass_time();
+  int64_t more_us = last_beyond_us() - since_us;
+  printf("who was cut off went on for %.0f ms\n", (double)more_us / 1000);
+  if (more_us < 0) fault("nobody was cut off with it");
+  if (self.strict && more_us > goes_on_us)
+    fault("which is more than %.0f ms", (double)goes_on_us / 1000);
+  int64_t healed_us = weir_monotonic_us();
+  parting_heal(&self.parting);
+  if (load_await(&self.beyond, 0, healed_us, PATIENCE_MS * INT64_C(1000)) < 0)
+    load_fail("who was cut off does not come back: %s", self.beyond.last.text);
+  load_stop(&self.beyond);
+  cluster_await_agreement(&self.nodes, 0);
+  cluster_await_ok(&self.nodes, 0);
+}
+
 /* To and fro, shard by shard. */
 static void fail_over(const char *how) {
   int64_t end_us = weir_monotonic_us() + self.seconds * 1000000;
@@ -176,21 +218,30 @@ static long long in_store(const load_key *key) {
   return cluster_sum(&self.nodes, pattern, self.dead);
 }
 
-static void check_counted(load_key *key) {
+static void check_counted(size_t number) {
+  const load_key *key = &self.load.keys[number];
+  const load_key *beyond = &self.beyond.keys[number];
   long long value = in_store(key);
-  if (value > key->done + key->unknown)
+  long long done = key->done + beyond->done;
+  long long unknown = key->unknown + beyond->unknown;
+  if (value > done + unknown)
     fault("%s: %lld in the store, and no more than %lld + %lld were asked for", key->name, value,
-          key->done, key->unknown);
-  if (value < key->done && self.promotions[key->shard] == 0)
-    fault("%s: %lld in the store, and %lld were answered", key->name, value, key->done);
+          done, unknown);
+  if (value < done && self.promotions[key->shard] == 0)
+    fault("%s: %lld in the store, and %lld were answered", key->name, value, done);
 }
 
-/* Each promotion may admit the limit once more. */
-static void check_few(load_key *key) {
+/* Each promotion may admit the limit once more; returns how much was admitted. */
+static long long check_few(size_t number) {
+  const load_key *key = &self.load.keys[number];
+  const load_key *beyond = &self.beyond.keys[number];
+  long long done = key->done + beyond->done;
+  long long unknown = key->unknown + beyond->unknown;
   long long most = LOAD_FEW * (1LL + self.promotions[key->shard]);
-  if (key->done > most) fault("%s: %lld admitted of %lld", key->name, key->done, most);
-  if (key->denied > 0 && key->done + key->unknown < LOAD_FEW)
-    fault("%s: denied with %lld admitted of %d", key->name, key->done, LOAD_FEW);
+  if (done > most) fault("%s: %lld admitted of %lld", key->name, done, most);
+  if (key->denied > 0 && done + unknown < LOAD_FEW)
+    fault("%s: denied with %lld admitted of %d", key->name, done, LOAD_FEW);
+  return done;
 }
 
 /* After what happened, every answered call is in the store, on every shard. */
@@ -217,12 +268,15 @@ static void check_calm(void) {
 
 static void check(void) {
   long long totals[4] = {0};
+  long long most = 0;
   for (size_t i = 0; i < LOAD_KEYS; i++) {
-    load_key *key = &self.load.keys[i];
-    if (i < LOAD_COUNTED)
-      check_counted(key);
-    else
-      check_few(key);
+    const load_key *key = &self.load.keys[i];
+    if (i < LOAD_COUNTED) {
+      check_counted(i);
+    } else {
+      long long few = check_few(i);
+      if (few > most) most = few;
+    }
     totals[0] += key->done;
     totals[1] += key->denied;
     totals[2] += key->unknown;
@@ -234,6 +288,7 @@ static void check(void) {
       "p99.9 %.1f ms over the deadline\n",
       self.mode, (long long)self.load.calls, totals[0], totals[1], totals[2], totals[3],
       (double)over_us / 1000);
+  printf("of a limit of %d: at most %lld admitted\n", LOAD_FEW, most);
   for (size_t shard = 0; shard < MASTERS; shard++)
     printf("shard %zu: longest time without a decision of a key %.0f ms\n", shard,
            (double)load_gap_us(&self.load, shard) / 1000);
@@ -245,21 +300,41 @@ static void check(void) {
 /* --- the program -------------------------------------------------------------------------------
  */
 
-static void set_up(void) {
-  char url[SERVER_URL_BYTES];
-  cluster_start(&self.nodes, &(cluster_options){.replicas = 1, .node_timeout_ms = NODE_TIMEOUT_MS},
-                false);
-  cluster_url(&self.nodes, NULL, url);
-  load_open(&self.load, url, self.threads);
+static bool is_mode(const char *name) {
+  return strcmp(self.mode, name) == 0;
+}
+
+static void name_keys(load *made) {
   for (size_t i = 0; i < LOAD_KEYS; i++) {
-    load_key *key = &self.load.keys[i];
+    load_key *key = &made->keys[i];
     key->slot = cluster_slot_of(&self.nodes, key->name);
     key->shard = cluster_owner(&self.nodes, 0, key->slot);
   }
 }
 
-static bool is_mode(const char *name) {
-  return strcmp(self.mode, name) == 0;
+/* Who is cut off knows node 0 alone; the rest know it by what the others say of it. */
+static void open_both_sides(void) {
+  char url[SERVER_URL_BYTES];
+  parting_start(&self.parting, &self.nodes);
+  server_url(self.nodes.nodes + 1, MASTERS - 1, NULL, url);
+  load_open(&self.load, url, self.threads);
+  server_url(self.nodes.nodes, 1, NULL, url);
+  load_open(&self.beyond, url, 1);
+  name_keys(&self.beyond);
+  self.beyond.one_shard = true;
+}
+
+static void set_up(void) {
+  char url[SERVER_URL_BYTES];
+  cluster_start(&self.nodes, &(cluster_options){.replicas = 1, .node_timeout_ms = NODE_TIMEOUT_MS},
+                false);
+  if (is_mode("--partition")) {
+    open_both_sides();
+  } else {
+    cluster_url(&self.nodes, NULL, url);
+    load_open(&self.load, url, self.threads);
+  }
+  name_keys(&self.load);
 }
 
 static void happen(void) {
@@ -273,12 +348,15 @@ static void happen(void) {
     kill_one();
   else if (is_mode("--stop"))
     stop_one();
+  else if (is_mode("--partition"))
+    part_one();
 }
 
 static void read_arguments(int count, char **arguments) {
-  static const char *const modes[] = {"--migrations", "--failover", "--takeover", "--kill",
-                                      "--stop"};
-  self = (trial){.seconds = 5, .threads = 4};
+  static const char *const modes[] = {"--migrations", "--failover", "--takeover",
+                                      "--kill",       "--stop",     "--partition"};
+  self.seconds = 5;
+  self.threads = 4;
   for (int i = 1; i < count; i++) {
     if (strcmp(arguments[i], "--seconds") == 0 && i + 1 < count)
       self.seconds = strtol(arguments[++i], NULL, 10);
@@ -293,7 +371,7 @@ static void read_arguments(int count, char **arguments) {
   if (self.mode == NULL || self.seconds < 1 || self.threads < 1) {
     fputs(
         "usage: cluster_load [--seconds N] [--threads N] [--strict] --migrations | --failover | "
-        "--takeover | --kill | --stop\n",
+        "--takeover | --kill | --stop | --partition\n",
         stderr);
     exit(2);
   }
@@ -314,6 +392,8 @@ int main(int count, char **arguments) {
     migrate_during(probe_hops);
   }
   load_close(&self.load);
+  if (self.beyond.store != NULL) load_close(&self.beyond);
   cluster_stop(&self.nodes);
+  if (self.parting.nodes != NULL) parting_stop(&self.parting);
   return self.faults > 0 ? 1 : 0;
 }

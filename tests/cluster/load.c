@@ -83,6 +83,7 @@ void load_ask(load *self, size_t number) {
   if (status == WEIR_OK) {
     atomic_fetch_add(decision.allowed ? &key->done : &key->denied, 1);
     if (decision.source == WEIR_SOURCE_STORE) note_answer(key, end_us);
+    if (decision.allowed) raise_to(&key->admitted_us, end_us);
     return;
   }
   bool doubt = status == WEIR_UNKNOWN_OUTCOME || status == WEIR_TIMEOUT;
@@ -97,7 +98,9 @@ static void *run(void *context) {
   uint64_t chance = (uint64_t)(uintptr_t)&chance | 1;
   while (!atomic_load(&self->stopped)) {
     chance = chance * UINT64_C(6364136223846793005) + 1442695040888963407;
-    load_ask(self, (size_t)(chance >> 33) % LOAD_KEYS);
+    size_t number =
+        (size_t)(chance >> 33) % (atomic_load(&self->few_open) ? LOAD_KEYS : LOAD_COUNTED);
+    if (!self->one_shard || self->keys[number].shard == self->shard) load_ask(self, number);
   }
   return NULL;
 }
@@ -115,6 +118,7 @@ void load_stop(load *self) {
 }
 
 void load_mark(load *self) {
+  atomic_store(&self->few_open, true);
   for (size_t i = 0; i < LOAD_KEYS; i++) {
     atomic_store(&self->keys[i].gap_us, 0);
     atomic_store(&self->keys[i].answered_us, weir_monotonic_us());

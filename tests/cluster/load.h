@@ -27,6 +27,7 @@ typedef struct load_key {
   _Atomic long long no;        /* no decision, and nothing charged */
   _Atomic int64_t answered_us; /* when the store decided last */
   _Atomic int64_t gap_us;      /* the longest time between two such */
+  _Atomic int64_t admitted_us; /* when the store admitted last */
 } load_key;
 
 typedef struct load {
@@ -36,10 +37,12 @@ typedef struct load {
   int threads;
   pthread_t running[LOAD_THREADS_MOST];
   atomic_bool stopped;
+  atomic_bool few_open; /* until then those with a limit are not asked for */
+  bool one_shard;       /* keys of no other are asked for */
+  size_t shard;
   _Atomic long long calls;
   _Atomic long long over[LOAD_OVER_STEPS]; /* calls by how far they ended over their deadline */
-  _Atomic int last_status;
-  pthread_mutex_t lock; /* for the message */
+  pthread_mutex_t lock;                    /* for the message */
   weir_message last;
 } load;
 
@@ -54,7 +57,8 @@ void load_stop(load *self);
 /* One call for one key, by the caller's own thread. */
 void load_ask(load *self, size_t key);
 
-/* Forgets the gaps. */
+/* Forgets the gaps; keys with a limit are asked for from now on, so that they fill while things
+ * happen. */
 void load_mark(load *self);
 
 /* When the last of a shard's keys was first decided after `since_us`; -1: not all were within
