@@ -10,7 +10,7 @@
 void load_fail(const char *format, ...) {
   va_list words;
   va_start(words, format);
-  fputs("cluster_load: ", stderr);
+  fputs("load: ", stderr);
   vfprintf(stderr, format, words);
   fputc('\n', stderr);
   va_end(words);
