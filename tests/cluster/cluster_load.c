@@ -25,6 +25,7 @@ enum {
   MASTERS = 3,
   PATIENCE_MS = 60000,
   PROBES = 400,
+  REDIRECTED = 20,
   PROBED = 4
 };
 
