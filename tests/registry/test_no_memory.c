@@ -80,7 +80,7 @@ static void test_building_without_memory(void **state) {
 
 static void test_reloading_without_memory(void **state) {
   char whole[1024];
-  weir_config_watch *watch;
+  weir_config_watch *watch = NULL;
   weir_decision decision;
   (void)state;
   write_text(whole, sizeof whole, 3);

@@ -11,7 +11,7 @@ import time
 import unittest
 
 PROGRAM = os.environ["WEIR_PROGRAM"]
-SANITIZED = os.environ["WEIR_SANITIZED"] != ""  # memory then says nothing about the server's own
+SANITIZED = os.environ.get("WEIR_SANITIZED", "") != ""  # memory then says nothing about the server's own
 MORTAL = ["setpriv", "--pdeathsig", "KILL"]  # before a command that must not outlive the test
 PATIENCE_S = 60  # for what must happen soon, on however busy a machine
 

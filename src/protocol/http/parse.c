@@ -110,7 +110,7 @@ static bool next_line(weir_http_text lines, size_t *position, weir_http_text *li
 bool weir_http_next_field(const weir_http_request *request, const char *name, size_t *position,
                           weir_http_text *value) {
   weir_http_text line;
-  weir_http_text found;
+  weir_http_text found = {0};
   while (next_line(request->fields, position, &line)) {
     cut(&line, ':', &found);
     if (name != NULL && !weir_http_is(found, name)) continue;
@@ -202,7 +202,7 @@ static bool read_head(const reading *self, const weir_http_limits *limits, const
                       size_t length, weir_http_request *request, size_t *body) {
   bool is_1_1;
   size_t position = 0;
-  weir_http_text line;
+  weir_http_text line = {0};
   const weir_http_text head = {bytes, length - 2}; /* without the empty line */
   if (!check_lines(self, bytes, length)) return false;
   next_line(head, &position, &line);
