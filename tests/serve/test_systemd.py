@@ -11,6 +11,21 @@ from recipe import blocks, on_free_ports, replace
 from server import MORTAL, PATIENCE_S, PROGRAM, Client, Store, await_that, http
 
 
+def connect(path):
+    """To a socket that is there before somebody listens."""
+    connected = []
+
+    def try_to():
+        try:
+            connected.append(Client(path, socket.AF_UNIX))
+        except ConnectionRefusedError:
+            return False
+        return True
+
+    await_that(try_to, path)
+    return connected[0]
+
+
 class Activation(unittest.TestCase):
     def start(self, command, folder, log):
         return subprocess.Popen([*MORTAL, "sh", "-c", "exec " + command], cwd=folder, stdin=subprocess.DEVNULL,
@@ -31,10 +46,10 @@ class Activation(unittest.TestCase):
                 process = self.start(command, folder, log)
                 try:
                     await_that(lambda: all(map(os.path.exists, paths)), "the sockets")
-                    web = Client(paths[1], socket.AF_UNIX)  # this one starts the server
+                    web = connect(paths[1])  # this one starts the server
                     text = "GET /check/api?key=k HTTP/1.1\r\nHost: x\r\n\r\n"
                     self.assertEqual([http(web, text)[0] for _ in range(4)], [200, 200, 200, 403])
-                    resp = Client(paths[0], socket.AF_UNIX)
+                    resp = connect(paths[0])
                     self.assertEqual(resp.ask("WEIR.TAKE", "api", "k")[1], 0)
                     self.assertEqual(resp.ask("CL.THROTTLE", "t", 15, 30, 60), [0, 16, 15, -1, 2])
                     for client in (web, resp):
