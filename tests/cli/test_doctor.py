@@ -345,10 +345,11 @@ class Redis(DoctorTest):
         self.assert_found(found, "fault", "role", "a replica")
         self.assert_found(found, "fault", "operations", "read-only replica")
 
-    def test_a_part_of_a_cluster(self):
+    def test_a_node_of_a_cluster_that_owns_nothing(self):
         with Server("redis", "--cluster-enabled", "yes") as server:
             found = self.inspect(server.url_with())
-        self.assert_found(found, "fault", "role", "a part of a cluster")
+        self.assert_found(found, "fact", "cluster", "owns 0 of 16384 slots")
+        self.assert_found(found, "fault", "operations", "the cluster is down")
 
 
 class Security(DoctorTest):
