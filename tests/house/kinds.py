@@ -1,5 +1,5 @@
-"""A new algorithm touches five places (src/README.md). So the name of a kind of rule stands where those
-are, and nowhere else: whoever tells kinds apart asks a question of src/rule/rule.h."""
+"""A new algorithm touches few places, which src/README.md names. So the name of a kind of rule stands
+where those are, and nowhere else: whoever tells kinds apart asks a question of src/rule/rule.h."""
 
 import pathlib
 import re
