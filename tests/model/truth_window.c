@@ -143,7 +143,7 @@ static void refunded(struct model *model, int rule, const struct record *record)
   const weir_rule *layout = &model->stack.rules[rule];
   int64_t cell = window_cell_of(model, rule, record->stamp_us);
   int64_t end = (cell + 1) * layout->cell_us;
-  if (layout->kind == WEIR_SLIDING_WINDOW) end += layout->period_us;
+  if (weir_rule_slides(layout)) end += layout->period_us;
   owe(model, rule, record->stamp_us, -record->cost[rule]);
   if (end - SKEW_US <= model->last_us) model->world->leak[rule] += record->cost[rule];
 }
@@ -162,8 +162,7 @@ static bool denies(const struct model *model, const struct client *client, int i
   int64_t width = rule->cell_us;
   int64_t current = stamp_us / width;
   int64_t inside = cost;
-  if (rule->kind == WEIR_FIXED_WINDOW)
-    return inside + seen_in(model, client, i, current) > rule->limit;
+  if (!weir_rule_slides(rule)) return inside + seen_in(model, client, i, current) > rule->limit;
   int64_t edge = (stamp_us - rule->period_us) / width; /* stamps are far above one period */
   int64_t left = (edge + 1) * width - 1 - (stamp_us - rule->period_us);
   int64_t ahead = (stamp_us + MARGIN_US) / width > current ? current + 1 : current;
@@ -182,14 +181,14 @@ static bool denies(const struct model *model, const struct client *client, int i
 
 /* The most that any interval W of decision stamps may hold. */
 static int64_t bound_of(const weir_rule *rule) {
-  if (rule->kind == WEIR_FIXED_WINDOW || rule->strict) return rule->limit;
+  if (!weir_rule_slides(rule) || rule->strict) return rule->limit;
   if (rule->cells <= 2) return 2 * rule->limit;
   return rule->limit + (2 * rule->limit + rule->cells - 1) / rule->cells;
 }
 
 /* Whether an admission at `stamp` lies in the interval that begins with one at `first`. */
 static bool same_interval(const weir_rule *rule, int64_t first, int64_t stamp) {
-  if (rule->kind == WEIR_FIXED_WINDOW) return first / rule->period_us == stamp / rule->period_us;
+  if (!weir_rule_slides(rule)) return first / rule->period_us == stamp / rule->period_us;
   return stamp >= first && stamp < first + rule->period_us;
 }
 
