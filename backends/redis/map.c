@@ -1,7 +1,6 @@
 /* CLUSTER SLOTS: the whole map at once, where MOVED tells a slot at a time. On a connection of its
  * own: the reply is long, and no decision should wait behind it. */
 #include <hiredis/hiredis.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,24 +130,6 @@ static void *renew(void *context) {
   return NULL;
 }
 
-/* The thread takes no signal that the program has handlers for. */
-static bool start_thread(renewal *asked) {
-  pthread_t thread;
-  pthread_attr_t detached;
-  sigset_t all;
-  sigset_t before;
-  if (pthread_attr_init(&detached) != 0) return false;
-  sigfillset(&all);
-  bool started = pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED) == 0 &&
-                 pthread_sigmask(SIG_SETMASK, &all, &before) == 0;
-  if (started) {
-    started = pthread_create(&thread, &detached, renew, asked) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-  }
-  pthread_attr_destroy(&detached);
-  return started;
-}
-
 void weir_redis_map_renew(weir_redis_nodes *nodes, unsigned node, int64_t now_us) {
   int64_t due_us = atomic_load_explicit(&nodes->map_due_us, memory_order_relaxed);
   if (now_us < due_us || !atomic_load_explicit(&nodes->outdated, memory_order_relaxed) ||
@@ -162,7 +143,7 @@ void weir_redis_map_renew(weir_redis_nodes *nodes, unsigned node, int64_t now_us
   pthread_mutex_lock(&nodes->lock);
   nodes->readers++;
   pthread_mutex_unlock(&nodes->lock);
-  if (start_thread(asked)) return;
+  if (weir_wire_detach(renew, asked)) return;
   free(asked);
   end_reading(nodes);
 }

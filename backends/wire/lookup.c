@@ -4,12 +4,13 @@
 #include "wire/lookup.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "wire/wire.h"
 
 struct weir_lookup {
   pthread_mutex_t lock; /* for those who wait; all else is told by `done` and `holders` */
@@ -117,26 +118,8 @@ static void *look_up(void *context) {
   return NULL;
 }
 
-/* The thread is nobody's: it takes no signal that the program has handlers for. */
-static bool start_thread(weir_lookup *made) {
-  pthread_t thread;
-  pthread_attr_t detached;
-  sigset_t all;
-  sigset_t before;
-  if (pthread_attr_init(&detached) != 0) return false;
-  sigfillset(&all);
-  bool started = pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED) == 0 &&
-                 pthread_sigmask(SIG_SETMASK, &all, &before) == 0;
-  if (started) {
-    started = pthread_create(&thread, &detached, look_up, made) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-  }
-  pthread_attr_destroy(&detached);
-  return started;
-}
-
 static weir_lookup *run(weir_lookup *made) {
-  if (start_thread(made)) return made;
+  if (weir_wire_detach(look_up, made)) return made;
   lookup_free(made);
   return NULL;
 }
