@@ -226,6 +226,18 @@ static bool run_processes(struct run *run, const weir_bench_slice *slice,
   return true;
 }
 
+/* Whose the message is, without what its URL may hold of secrets. */
+static void name_contestant(const weir_bench_contestant *contestant,
+                            const weir_bench_target *target, weir_message *message) {
+  const char *beside = contestant->baseline ? "raw loop beside " : "";
+  bool in_memory = strncmp(contestant->url, "memory:", 7) == 0;
+  if (target->via != WEIR_BENCH_STORE)
+    weir_message_prefix(message, "%s--via %s:%u: ", beside, target->hosts[0].name,
+                        target->hosts[0].port);
+  else
+    weir_message_prefix(message, "%s%s: ", beside, in_memory ? "memory:" : "the store");
+}
+
 static weir_status run_slice(struct run *run, const weir_bench_contestant *contestant,
                              unsigned round, weir_bench_figures *figures) {
   const weir_bench_target *target = &run->targets[contestant->target];
@@ -244,10 +256,7 @@ static weir_status run_slice(struct run *run, const weir_bench_contestant *conte
   weir_status status = good ? WEIR_OK : status_of(run);
   end_children(run);
   if (status == WEIR_OK) return WEIR_OK;
-  weir_message_prefix(run->message, "%s%s: ", contestant->baseline ? "raw loop beside " : "",
-                      target->via != WEIR_BENCH_STORE               ? "the server"
-                      : strncmp(contestant->url, "memory:", 7) == 0 ? "memory:"
-                                                                    : "the store");
+  name_contestant(contestant, target, run->message);
   return status;
 }
 
@@ -261,7 +270,10 @@ static weir_status run_rounds(struct run *run, weir_bench *bench) {
       size_t number = round % 2 == 0 ? i : bench->contestant_count - 1 - i;
       weir_bench_contestant *contestant = &bench->contestants[number];
       weir_status status = run_slice(run, contestant, round, &contestant->rounds[round]);
-      if (status != WEIR_OK) return status;
+      if (status != WEIR_OK) {
+        bench->via_failed = run->targets[contestant->target].via != WEIR_BENCH_STORE;
+        return status;
+      }
       if (plan->progress != NULL) plan->progress(plan->context, ++done, all);
     }
   }

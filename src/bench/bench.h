@@ -65,6 +65,7 @@ typedef struct weir_bench_contestant {
 
 typedef struct weir_bench {
   bool leases;             /* the rule has lease=, and the limiters' options let them */
+  bool via_failed;         /* where it fails: what the message says is of a server, of no store */
   size_t contestant_count; /* each store and server, followed by its raw loop if there is one */
   weir_bench_contestant contestants[WEIR_BENCH_CONTESTANTS_MOST];
 } weir_bench;

@@ -98,7 +98,11 @@ class Via(ProgramTest):
         for url in (self.resp, self.http + "/", self.http + "/a/b", self.resp + "/" + 65 * "x"):
             self.assertIn("--via: the path must be the name of a limiter", self.refused(url, 2))
         self.assertIn("accepted are redis, http", self.refused("https://127.0.0.1/api", 2))
-        self.assertIn("Connection refused", self.refused("redis://127.0.0.1:1/api", 3))
+        for scheme in ("redis", "http"):
+            self.assertEqual(self.refused(scheme + "://127.0.0.1:1/api", 3),
+                             "weir: --via 127.0.0.1:1: connect: Connection refused\n")
+        store = run("bench", *BRIEF, "--store", "redis://127.0.0.1:1", "--rule", "quota:1/1d")
+        self.assertIn(b"the store cannot be reached", store.stderr)
 
     def test_a_store_needs_a_rule_all_the_same(self):
         result = run("bench", "--via", self.resp + "/big", "--store", "memory:")
