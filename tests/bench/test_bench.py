@@ -43,7 +43,7 @@ class Bench(ProgramTest):
                              not line["raw_loop"])
 
     def test_a_hot_key_over_its_limit_is_answered_locally(self):
-        line = self.lines("--rule", "fixed-window:5/1d", "--hot", "--store", MEMCACHED)[0]["median"]
+        line = self.lines("--rule", "quota:5/1d", "--hot", "--store", MEMCACHED)[0]["median"]
         self.assertGreater(line["local_share"], 0.9)
         self.assertLess(line["commands_per_decision"], 0.1)
         self.assertEqual(line["admitted"], 5)

@@ -26,7 +26,7 @@ class OnMemcached(Taking):
     store = os.environ.get("WEIR_TEST_MEMCACHED_META", "")
 
     def test_every_rule_is_charged_its_own_cost(self):
-        rule = "fixed-window:5/1d;token-bucket:1000/1d;fixed-window:7/400d"
+        rule = "quota:5/1d;token-bucket:1000/1d;fixed-window:7/400d"
         answer = self.ask("take", rule, "--cost", "1,900,0")
         self.assertEqual(answer["decision"], "allowed")
         self.assertEqual(answer["costs"], [1, 900, 0])
@@ -44,7 +44,7 @@ class OnMemcached(Taking):
         self.assertEqual((answer["decision"], answer["charged"]), ("denied", 0))
 
     def test_what_was_taken_can_be_given_back_once(self):
-        for rule in ("fixed-window:10/1d", "sliding-window:10/1d", "quota:10/1d",
+        for rule in ("fixed-window:10/400d", "sliding-window:10/1d", "quota:10/1d",
                      "token-bucket:10/1d"):
             with self.subTest(rule):
                 at_us = self.ask("take", rule, "--cost", "10")["at_us"]

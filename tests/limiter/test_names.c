@@ -51,7 +51,7 @@ static counting open_url(const char *url) {
   weir_message message = {""};
   counting made;
   if (weir_store_open(url, &made.store, &message) != WEIR_OK ||
-      weir_limiter_create(made.store, "fixed-window:3/1d", &options, &made.limiter, &message) !=
+      weir_limiter_create(made.store, "fixed-window:3/400d", &options, &made.limiter, &message) !=
           WEIR_OK)
     fail_msg("%s", message.text);
   return made;

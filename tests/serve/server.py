@@ -234,9 +234,9 @@ listen:
 stores:
   main: {url: "memory:?timeout=10s"}
 limiters:
-  api: {store: main, rule: "fixed-window:3/1d"}
-  big: {store: main, rule: "fixed-window:1000000000/1d"}
-  listed: {store: main, rule: "fixed-window:3/1d", tiers: {gold: "fixed-window:5/1d", no: blocked, free: unlimited}, overrides: {alice: gold, eve: no, "bot-*": free}}
-  watched: {store: main, rule: "fixed-window:1/1d", shadow: true}
+  api: {store: main, rule: "quota:3/1d"}
+  big: {store: main, rule: "quota:1000000000/1d"}
+  listed: {store: main, rule: "quota:3/1d", tiers: {gold: "quota:5/1d", no: blocked, free: unlimited}, overrides: {alice: gold, eve: no, "bot-*": free}}
+  watched: {store: main, rule: "quota:1/1d", shadow: true}
 throttle: {enabled: true, throttlecrab: true, store: main}
 """

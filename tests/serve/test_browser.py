@@ -21,8 +21,8 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-
 HOSTILE = b"<img src=x onerror=\"document.title='owned'\">"
 CONFIG = BASE.replace("limiters:\n", """  away: {url: "redis://127.0.0.1:1?timeout=1s", fallback: allow}
 limiters:
-  keys: {store: main, rule: "fixed-window:1/1d", log_keys: plain}
-  lost: {store: away, rule: "fixed-window:1/1d"}
+  keys: {store: main, rule: "quota:1/1d", log_keys: plain}
+  lost: {store: away, rule: "quota:1/1d"}
 """)
 
 
@@ -81,7 +81,7 @@ class Page(unittest.TestCase):
         self.assertIn("<title>weir: serving, a store is away</title>", dom)
         self.assertIn("in this process", text_of(dom, "stores"))
         self.assertRegex(text_of(dom, "stores"), r"127\.0\.0\.1:1\s+away\s+(away|being tried)")
-        for name in ("keys", "lost", "big", "on demand", "shadow", "fixed-window:1/1d"):
+        for name in ("keys", "lost", "big", "on demand", "shadow", "quota:1/1d"):
             self.assertIn(name, text_of(dom, "limiters"))
         self.assertIn(HOSTILE.decode().replace('"', "\\x22"), text_of(dom, "keys"))
         self.assertNotIn("<img", dom)

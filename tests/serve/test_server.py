@@ -386,8 +386,8 @@ class StoreAway(unittest.TestCase):
         config = BASE.replace("limiters:\n", """  away: {url: "%s", fallback: deny}
   none: {url: "%s", fallback: none}
 limiters:
-  denies: {store: away, rule: "fixed-window:100000/1d"}
-  says: {store: none, rule: "fixed-window:100000/1d"}
+  denies: {store: away, rule: "quota:100000/1d"}
+  says: {store: none, rule: "quota:100000/1d"}
 """ % (store.url, store.url))
         with Server(config) as server:
             client = server.connect()

@@ -20,10 +20,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 METRIC = re.compile(r"\bweir_\w+")
 AWAY = BASE.replace("limiters:\n", """  away: {url: "redis://127.0.0.1:1?timeout=1s", fallback: allow}
 limiters:
-  hidden: {store: main, rule: "fixed-window:1/1d"}
-  hashed: {store: main, rule: "fixed-window:1/1d", log_keys: hashed}
-  plain: {store: main, rule: "fixed-window:1/1d", log_keys: plain}
-  lost: {store: away, rule: "fixed-window:1/1d"}
+  hidden: {store: main, rule: "quota:1/1d"}
+  hashed: {store: main, rule: "quota:1/1d", log_keys: hashed}
+  plain: {store: main, rule: "quota:1/1d", log_keys: plain}
+  lost: {store: away, rule: "quota:1/1d"}
 """) + "loops: 2\nlimits: {logged_denials: 1000000}\n"
 HOSTILE = b"<b>\"\\\xff\r\nweir: forged"
 SHOWN = r"<b>\x22\x5c\xff\x0d\x0aweir: forged"
@@ -197,7 +197,7 @@ class Reloads(unittest.TestCase):
             take(server, "plain", "was-shown", 3)
             take(server, "api", "k", 2)
             changed = server.config.replace("log_keys: plain", "log_keys: hashed").replace(
-                "  hidden:", '  added: {store: main, rule: "fixed-window:1/1d"}\n  hidden:')
+                "  hidden:", '  added: {store: main, rule: "quota:1/1d"}\n  hidden:')
             server.write(changed)
             server.await_log("is in use now")
             await_that(lambda: "added" in page(server)[1] and "was-shown" not in page(server)[1], "the reload")
