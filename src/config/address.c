@@ -81,11 +81,11 @@ void weir_read_address(weir_reader *reader, const weir_node *node, weir_config_l
   }
 }
 
-/* Whom systemd lets in is said in its unit, and not known here. */
-bool weir_address_is_local(const weir_config_listener *listener) {
-  const void *socket = &listener->socket;
-  if (listener->kind != WEIR_CONFIG_TCP) return true;
-  if (listener->socket.ss_family == AF_INET6)
-    return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)socket)->sin6_addr);
-  return (ntohl(((const struct sockaddr_in *)socket)->sin_addr.s_addr) >> 24) == 127;
+bool weir_config_is_local(const struct sockaddr *address) {
+  const void *any = address;
+  if (address->sa_family == AF_INET6)
+    return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)any)->sin6_addr);
+  if (address->sa_family == AF_INET)
+    return (ntohl(((const struct sockaddr_in *)any)->sin_addr.s_addr) >> 24) == 127;
+  return address->sa_family == AF_UNIX;
 }

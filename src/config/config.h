@@ -53,6 +53,7 @@ typedef struct weir_config_credential {
 typedef struct weir_config_tls {
   const char *certificate, *key; /* names of PEM files; NULL: no TLS */
   const char *client_ca;         /* NULL: clients need no certificate */
+  weir_config_place place;
 } weir_config_tls;
 
 typedef struct weir_config_listener {
@@ -193,6 +194,16 @@ weir_config *weir_config_read(const char *file, weir_config_faults *faults);
 /* The same for text that is there already. */
 weir_config *weir_config_read_text(const char *file, const char *text, size_t length,
                                    weir_config_faults *faults);
+
+/* Whether only this host reaches what listens at this address. */
+bool weir_config_is_local(const struct sockaddr *address);
+
+/* Whether a listener may be reached by other hosts: it asks for a credential, speaks TLS, or says
+ * insecure: true. */
+bool weir_config_is_guarded(const weir_config_listener *listener);
+
+/* "listen.resp", "listen.http", "listen.admin": where a protocol's listeners stand in the file. */
+const char *weir_config_listen_path(weir_config_protocol protocol);
 
 /* The tier with a name; NULL: there is none. */
 const weir_config_tier *weir_config_find_tier(const weir_config_limiter *limiter, const char *name,

@@ -110,6 +110,7 @@ static void read_tls(weir_reader *reader, const weir_node *node, void *target) {
       {.name = NULL},
   };
   weir_config_tls *tls = &((weir_config_listener *)target)->tls;
+  tls->place = weir_place(reader, node);
   weir_read_fields(reader, node, fields, tls);
   if (node->kind == WEIR_NODE_MAPPING &&
       (weir_node_find(node, "certificate") == NULL || weir_node_find(node, "key") == NULL))
@@ -188,20 +189,43 @@ static const weir_field http_fields[] = {
 /* --- listeners ----------------------------------------------------------------------------------
  */
 
+bool weir_config_is_guarded(const weir_config_listener *listener) {
+  return listener->credential_count > 0 || listener->tls.certificate != NULL || listener->insecure;
+}
+
+const char *weir_config_listen_path(weir_config_protocol protocol) {
+  static const char *const paths[] = {[WEIR_CONFIG_RESP] = "listen.resp",
+                                      [WEIR_CONFIG_HTTP] = "listen.http",
+                                      [WEIR_CONFIG_ADMIN] = "listen.admin"};
+  return paths[protocol];
+}
+
+/* The same address may be written in more than one way, and SO_REUSEPORT would let both have it. */
+static bool is_same_address(const weir_config_listener *a, const weir_config_listener *b) {
+  if (a->kind != b->kind) return false;
+  if (a->kind == WEIR_CONFIG_SYSTEMD) return strcmp(a->name, b->name) == 0;
+  return a->socket_length > 0 && a->socket_length == b->socket_length &&
+         memcmp(&a->socket, &b->socket, a->socket_length) == 0;
+}
+
+/* Which address systemd has bound is known when it hands the socket over: see serve/listen.h. */
+static bool is_open_to_others(const weir_config_listener *listener) {
+  return listener->socket_length > 0 &&
+         !weir_config_is_local((const struct sockaddr *)(const void *)&listener->socket);
+}
+
 static void check_listener(weir_reader *reader, const weir_node *node,
                            const weir_config_listener *listener) {
   bool is_unix = listener->kind == WEIR_CONFIG_UNIX;
   if (!is_unix && (weir_node_find(node, "mode") != NULL || weir_node_find(node, "group") != NULL))
     weir_fault(reader, node, "mode and group are of unix sockets alone");
-  bool is_guarded = listener->credential_count > 0 || listener->tls.certificate != NULL;
-  if (listener->socket_length > 0 && !weir_address_is_local(listener) && !is_guarded &&
-      !listener->insecure)
+  if (is_open_to_others(listener) && !weir_config_is_guarded(listener))
     weir_fault(reader, node,
                "%s is open to other hosts: give it auth or tls, or say insecure: true",
                listener->address);
   const weir_config *config = reader->config;
   for (size_t i = 0; i < config->listener_count; i++)
-    if (strcmp(config->listeners[i].address, listener->address) == 0)
+    if (is_same_address(&config->listeners[i], listener))
       weir_fault(reader, node, "address %s is that of the listener in line %u", listener->address,
                  config->listeners[i].place.line);
 }

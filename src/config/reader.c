@@ -55,6 +55,10 @@ bool weir_expect(weir_reader *reader, const weir_node *node, weir_node_kind kind
   return false;
 }
 
+bool weir_node_is(const weir_node *scalar, const char *word) {
+  return strlen(word) == scalar->length && memcmp(scalar->text, word, scalar->length) == 0;
+}
+
 /* --- scalars ------------------------------------------------------------------------------------
  */
 
@@ -146,8 +150,8 @@ static void read_duration(weir_reader *reader, const weir_node *node, const weir
 
 static void read_bool(weir_reader *reader, const weir_node *node, bool *value) {
   if (!weir_expect(reader, node, WEIR_NODE_SCALAR)) return;
-  bool is_true = strcmp(node->text, "true") == 0;
-  if (is_true || strcmp(node->text, "false") == 0)
+  bool is_true = weir_node_is(node, "true");
+  if (is_true || weir_node_is(node, "false"))
     *value = is_true;
   else
     weir_fault(reader, node, "found %s, accepted are true and false", weir_quote(node).text);
@@ -228,7 +232,7 @@ static void read_choice(weir_reader *reader, const weir_node *node, const weir_f
                         int *choice) {
   if (!weir_expect(reader, node, WEIR_NODE_SCALAR)) return;
   for (int i = 0; field->choices[i] != NULL; i++) {
-    if (strcmp(node->text, field->choices[i]) != 0) continue;
+    if (!weir_node_is(node, field->choices[i])) continue;
     *choice = i;
     return;
   }
@@ -274,7 +278,7 @@ static void read_field(weir_reader *reader, const weir_node *node, const weir_fi
 
 static bool is_field(const weir_field *fields, const weir_node *key) {
   for (; fields->name != NULL; fields++)
-    if (strcmp(fields->name, key->text) == 0 && strlen(key->text) == key->length) return true;
+    if (weir_node_is(key, fields->name)) return true;
   return false;
 }
 

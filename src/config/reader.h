@@ -41,6 +41,9 @@ typedef struct weir_field {
 void weir_read_fields(weir_reader *reader, const weir_node *node, const weir_field *fields,
                       void *target);
 
+/* Whether a scalar is this word, and not one with a NUL behind it. */
+bool weir_node_is(const weir_node *scalar, const char *word);
+
 /* Whether a mapping has the field. */
 const weir_node *weir_node_find(const weir_node *mapping, const char *name);
 
@@ -103,8 +106,6 @@ bool weir_read_key(weir_reader *reader, const weir_node *node, weir_config_key *
 
 /* Where a listener listens. */
 void weir_read_address(weir_reader *reader, const weir_node *node, weir_config_listener *listener);
-/* Whether only this host reaches it. */
-bool weir_address_is_local(const weir_config_listener *listener);
 
 /* One more file that is watched for changes. */
 void weir_watch_file(weir_reader *reader, const char *name);

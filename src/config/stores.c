@@ -108,7 +108,7 @@ const weir_config_store *weir_find_store(weir_reader *reader, const weir_node *n
   }
   if (!weir_expect(reader, node, WEIR_NODE_SCALAR)) return NULL;
   for (size_t i = 0; i < config->store_count; i++)
-    if (strcmp(config->stores[i].name, node->text) == 0) return &config->stores[i];
+    if (weir_node_is(node, config->stores[i].name)) return &config->stores[i];
   weir_fault_unknown(reader, node, "no store", config, store_at);
   return NULL;
 }

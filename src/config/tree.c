@@ -269,6 +269,13 @@ static weir_config_place place_of_byte(const builder *self, size_t offset) {
   return place;
 }
 
+/* The first byte of a character; libyaml counts those, and no bytes. */
+static char find_character(const builder *self, size_t index) {
+  for (size_t i = 0; i < self->length; i++)
+    if (((unsigned char)self->text[i] & 0xc0) != 0x80 && index-- == 0) return self->text[i];
+  return '\0';
+}
+
 static void report_parser(builder *self) {
   const yaml_parser_t *parser = &self->parser;
   if (parser->error == YAML_MEMORY_ERROR) {
@@ -278,10 +285,13 @@ static void report_parser(builder *self) {
   weir_config_place place = parser->error == YAML_READER_ERROR
                                 ? place_of_byte(self, parser->problem_offset)
                                 : place_of(self, parser->problem_mark);
-  weir_config_fault(self->faults, place, "", "no YAML: %s%s%s",
+  bool is_tab = parser->error == YAML_SCANNER_ERROR &&
+                find_character(self, parser->problem_mark.index) == '\t';
+  weir_config_fault(self->faults, place, "", "no YAML: %s%s%s%s",
                     parser->context != NULL ? parser->context : "",
                     parser->context != NULL ? ", " : "",
-                    parser->problem != NULL ? parser->problem : "it cannot be read");
+                    parser->problem != NULL ? parser->problem : "it cannot be read",
+                    is_tab ? ": a tab; blanks are accepted before what stands in a line" : "");
 }
 
 static bool read_events(builder *self) {
@@ -298,8 +308,16 @@ static bool read_events(builder *self) {
   }
 }
 
+/* Some editors begin a file with what says that it is UTF-8; libyaml takes it for a character. */
+static void skip_mark(const char **text, size_t *length) {
+  if (*length < 3 || memcmp(*text, "\xef\xbb\xbf", 3) != 0) return;
+  *text += 3;
+  *length -= 3;
+}
+
 weir_node *weir_tree_read(const char *file, const char *text, size_t length, weir_arena *arena,
                           weir_config_faults *faults) {
+  skip_mark(&text, &length);
   builder self = {.file = file, .text = text, .length = length, .arena = arena, .faults = faults};
   if (!yaml_parser_initialize(&self.parser)) {
     arena->failed = true;
