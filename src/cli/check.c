@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "registry/registry.h"
 #include "report.h"
+#include "serve/certificates.h"
 
 static int report_faults(const weir_config_faults *faults) {
   for (size_t i = 0; i < faults->kept; i++)
@@ -25,7 +26,7 @@ int weir_cli_check(const weir_cli_options *options) {
   const char *file = options->arguments[0];
   weir_config_faults *faults = calloc(1, sizeof *faults);
   if (faults == NULL) return weir_cli_fail("", WEIR_NO_MEMORY, &(weir_message){{0}});
-  weir_registry *registry = weir_registry_load(file, NULL, NULL, faults);
+  weir_registry *registry = weir_registry_load(file, NULL, weir_certificates_look, NULL, faults);
   int exit_status = registry != NULL ? report_good(file, registry) : report_faults(faults);
   weir_registry_release(registry);
   free(faults);

@@ -171,9 +171,11 @@ weir_registry *weir_registry_create(weir_config *config, const weir_registry *ol
 }
 
 weir_registry *weir_registry_load(const char *file, const weir_registry *old,
-                                  weir_config_watch **watch, weir_config_faults *faults) {
+                                  weir_registry_look *look, weir_config_watch **watch,
+                                  weir_config_faults *faults) {
   weir_config *config = weir_config_read(file, faults);
   if (config == NULL) return NULL;
+  if (look != NULL) look(config, faults);
   weir_config_watch *newer = watch != NULL ? weir_config_watch_create(config) : NULL;
   if (newer != NULL) {
     weir_config_watch_destroy(*watch);

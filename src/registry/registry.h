@@ -32,10 +32,15 @@ typedef struct weir_named weir_named; /* a limiter of the configuration */
 weir_registry *weir_registry_create(weir_config *config, const weir_registry *old,
                                     weir_config_faults *faults);
 
-/* Reads `file` and builds it. `watch` may be NULL; else *watch (NULL at first) is replaced by one
- * of all files that were read for it, also when it fails, as the fault may be in any of them. */
+/* What somebody else needs of a configuration: faults that are told with all others. */
+typedef void weir_registry_look(const weir_config *config, weir_config_faults *faults);
+
+/* Reads `file` and builds it. `look` may be NULL. `watch` may be NULL; else *watch (NULL at first)
+ * is replaced by one of all files that were read for it, also when it fails, as the fault may be in
+ * any of them. */
 weir_registry *weir_registry_load(const char *file, const weir_registry *old,
-                                  weir_config_watch **watch, weir_config_faults *faults);
+                                  weir_registry_look *look, weir_config_watch **watch,
+                                  weir_config_faults *faults);
 
 weir_registry *weir_registry_retain(weir_registry *registry);
 /* With the last reference everything goes that no other snapshot shares, and leases go back, which

@@ -173,8 +173,23 @@ static bool adopt(const weir_config_listener *listener, weir_socket *opened,
     errno = EINVAL;
     return fail(message, listener, "it is no socket that listens");
   }
+  opened->address_length = sizeof opened->address;
+  if (getsockname(opened->fd, (struct sockaddr *)(void *)&opened->address,
+                  &opened->address_length) != 0)
+    return fail(message, listener, "getsockname");
   snprintf(opened->name, sizeof opened->name, "systemd:%s", listener->name);
-  return true;
+  return weir_socket_may_serve(opened, listener, message);
+}
+
+bool weir_socket_may_serve(const weir_socket *opened, const weir_config_listener *listener,
+                           weir_message *message) {
+  if (weir_config_is_local((const struct sockaddr *)(const void *)&opened->address) ||
+      weir_config_is_guarded(listener))
+    return true;
+  snprintf(message->text, sizeof message->text,
+           "%s is open to other hosts: give it auth or tls, or say insecure: true",
+           listener->address);
+  return false;
 }
 
 /* --- all ----------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ typedef struct weir_socket {
   char *listener;                    /* the address that the configuration gives it */
   bool is_shared;                    /* one for all loops; else each opens its own */
   char name[WEIR_SOCKET_NAME_BYTES]; /* where it is, for people */
-  struct sockaddr_storage address;   /* of TCP: with the port it got */
+  struct sockaddr_storage address;   /* that it is bound to */
   socklen_t address_length;
   char *path; /* of a unix socket that was made here; else NULL */
   dev_t device;
@@ -24,6 +24,12 @@ typedef struct weir_socket {
 /* Opens the first socket of a listener. False: `message` says why not; close it all the same. */
 bool weir_socket_open(const weir_config_listener *listener, weir_socket *opened,
                       weir_message *message);
+
+/* Whether a listener's credentials, or what it says of them, let it listen at this socket. False:
+ * `message` says what is wanted. What the configuration names is looked at when it is read; what
+ * systemd hands over is not known before. */
+bool weir_socket_may_serve(const weir_socket *opened, const weir_config_listener *listener,
+                           weir_message *message);
 
 /* Another socket at the same TCP address; the kernel spreads connections over them. -1: errno. */
 int weir_socket_again(const weir_socket *first);

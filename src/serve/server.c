@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "serve/certificates.h"
 #include "serve/log.h"
 
 enum { EXIT_CONFIG = 2, EXIT_START = 3 };
@@ -26,8 +27,8 @@ static weir_registry *load(weir_server *server) {
     weir_serve_log("there is not enough memory to read %s", server->file);
     return NULL;
   }
-  weir_registry *registry =
-      weir_registry_load(server->file, server->registry, &server->watch, faults);
+  weir_registry *registry = weir_registry_load(server->file, server->registry,
+                                               weir_certificates_look, &server->watch, faults);
   log_faults(faults);
   free(faults);
   return registry;
@@ -77,7 +78,7 @@ static bool read_certificates(weir_server *server, const weir_registry *registry
     read[i] = weir_serve_tls_create(tls, &why);
     good = read[i] != NULL;
   }
-  if (!good) weir_serve_log("%s", why.text);
+  if (!good) weir_serve_log("tls: %s", read == NULL ? "no memory" : why.text);
   pthread_mutex_lock(&server->tls_lock);
   weir_serve_tls **old = good ? server->tls : read;
   if (good) server->tls = read;
@@ -131,9 +132,22 @@ static void hand_out(weir_server *server, weir_registry *fresh) {
   post(&server->front, fresh);
 }
 
+/* A listener of systemd's must not lose what it may be open for. */
+static bool may_serve(const weir_server *server, const weir_registry *fresh) {
+  weir_message why = {""};
+  bool all = true;
+  for (size_t i = 0; i < server->socket_count; i++) {
+    const weir_config_listener *listener = find_listener(fresh, &server->sockets[i]);
+    if (listener == NULL || weir_socket_may_serve(&server->sockets[i], listener, &why)) continue;
+    weir_serve_log("%s", why.text);
+    all = false;
+  }
+  return all;
+}
+
 static void reload(weir_server *server) {
   weir_registry *fresh = load(server);
-  if (fresh == NULL || !read_certificates(server, fresh)) {
+  if (fresh == NULL || !may_serve(server, fresh) || !read_certificates(server, fresh)) {
     weir_registry_release(fresh);
     server->reload_failures++;
     weir_serve_log("%s is not used: the configuration stays as it was", server->file);

@@ -6,6 +6,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -23,19 +24,30 @@ static bool set_up(SSL_CTX *context, const weir_config_tls *config, weir_message
            SSL_CTX_load_verify_locations(context, config->client_ca, NULL) != 1)
     what = config->client_ca;
   if (what == NULL) return true;
-  const char *reason = ERR_reason_error_string(ERR_peek_last_error());
-  snprintf(message->text, sizeof message->text, "tls: %s cannot be used: %s", what,
-           reason != NULL ? reason : "it does not fit the certificate");
+  unsigned long error = ERR_peek_error(); /* the first is nearest to the cause */
+  const char *reason =
+      ERR_SYSTEM_ERROR(error) ? strerror(ERR_GET_REASON(error)) : ERR_reason_error_string(error);
+  snprintf(message->text, sizeof message->text,
+           "file \"%.200s\" cannot be used: %s; accepted are PEM files, of keys those without a "
+           "passphrase",
+           what, reason != NULL ? reason : "it does not fit the certificate");
   return false;
+}
+
+/* A server has nobody to ask for the passphrase of a key. */
+static int refuse_passphrase(char *text, int size, int is_written, void *context) {
+  (void)text, (void)size, (void)is_written, (void)context;
+  return -1;
 }
 
 weir_serve_tls *weir_serve_tls_create(const weir_config_tls *config, weir_message *message) {
   SSL_CTX *context = SSL_CTX_new(TLS_server_method());
   ERR_clear_error();
   if (context == NULL) {
-    *message = (weir_message){"tls: no memory"};
+    *message = (weir_message){"no memory"};
     return NULL;
   }
+  SSL_CTX_set_default_passwd_cb(context, refuse_passphrase);
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
   SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |

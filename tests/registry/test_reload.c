@@ -191,7 +191,7 @@ static void test_changes_are_seen_through_links(void **state) {
   link_to("data", "one");
   link_to("f.yaml", "data/f.yaml");
   faults = (weir_config_faults){0};
-  weir_registry *registry = weir_registry_load(path("f.yaml"), NULL, &watch, &faults);
+  weir_registry *registry = weir_registry_load(path("f.yaml"), NULL, NULL, &watch, &faults);
   if (registry == NULL) fail_msg("%s", faults.lines[0].text.text);
   assert_string_equal(weir_registry_config(registry)->stores[0].url, "redis://u:hunter2@127.0.0.1");
   assert_false(weir_config_watch_look(watch));
@@ -206,7 +206,7 @@ static void test_changes_are_seen_through_links(void **state) {
   assert_true(weir_config_watch_look(watch));
   assert_false(weir_config_watch_look(watch));
   /* What a failed reload read is watched as well: the fault may be in it. */
-  assert_null(weir_registry_load(path("f.yaml"), registry, &watch, &faults));
+  assert_null(weir_registry_load(path("f.yaml"), registry, NULL, &watch, &faults));
   assert_false(weir_config_watch_look(watch));
   write_file("keys", "k\tt\n");
   assert_true(weir_config_watch_look(watch));
