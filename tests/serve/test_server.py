@@ -1,20 +1,14 @@
-"""The server's limits, its end, its reload, its locks, and what it does when the store is away."""
+"""The server's limits, its end, its reload, and what it does when the store is away."""
 
 import json
-import os
 import signal
-import socket
-import ssl
-import stat
 import subprocess
 import threading
 import time
 import unittest
 
-from server import (BASE, MORTAL, PATIENCE_S, PROGRAM, SANITIZED, Client, Server, Store, await_that,
-                    command, http)
+from server import BASE, PATIENCE_S, PROGRAM, SANITIZED, Server, Store, await_that, command, http
 
-RESP = 'resp: {address: "127.0.0.1:0"}'
 GET = "GET /check/%s?key=k HTTP/1.1\r\nHost: x\r\n%s\r\n"
 
 
@@ -241,140 +235,6 @@ class Reload(unittest.TestCase):
             self.assertEqual(other.ask("PING"), "+PONG")
             other.close()
             client.close()
-
-
-class Locks(unittest.TestCase):
-    def test_passwords(self):
-        config = BASE.replace(RESP, 'resp: {address: "127.0.0.1:0", auth: {default: secret, bob: other}}')
-        with Server(config) as server:
-            client = server.connect()
-            for words in (["PING"], ["WEIR.TAKE", "api", "k"], ["nonsense"], ["INFO"]):
-                self.assertRegex(client.ask(*words), "^-NOAUTH")
-            for words in (["secreT"], ["secre"], ["secret2"], [""], ["bob", "secret"], ["nobody", "other"]):
-                self.assertRegex(client.ask("AUTH", *words), "^-WRONGPASS")
-            self.assertRegex(client.ask("HELLO", 2), "^-NOAUTH")
-            self.assertEqual(client.ask("AUTH", "secret"), "+OK")
-            self.assertEqual(client.ask("PING"), "+PONG")
-            client.close()
-            client = server.connect()
-            self.assertIsInstance(client.ask("HELLO", 2, "AUTH", "bob", "other"), list)
-            self.assertEqual(client.ask("PING"), "+PONG")
-            client.close()
-            client = server.connect()
-            client.send(b"*1\r\n$9000\r\n")
-            self.assertRegex(client.rest().decode(), "too long")
-            client.close()
-
-    def test_tokens(self):
-        config = BASE.replace('http: {address: "127.0.0.1:0"', 'http: {address: "127.0.0.1:0", auth: [one, two]')
-        with Server(config) as server:
-            client = server.connect("http")
-            for field in ("", "Authorization: Bearer\r\n", "Authorization: Bearer three\r\n",
-                          "Authorization: Basic one\r\n"):
-                status, _, fields = http(client, GET % ("api", field))
-                self.assertEqual((status, fields["www-authenticate"]), (401, "Bearer"))
-            self.assertEqual(http(client, GET % ("api", "authorization: bearer two\r\n"))[0], 200)
-            client.close()
-
-    def test_nothing_is_open_to_the_world_by_accident(self):
-        with self.assertRaisesRegex(AssertionError, "open to other hosts"):
-            Server(BASE.replace(RESP, 'resp: {address: "0.0.0.0:6380"}'))
-
-    def test_a_unix_socket_is_made_and_goes(self):
-        config = BASE.replace(RESP, 'resp: {address: "unix:FOLDER/socket", mode: "0640"}')
-        with Server(config) as server:
-            path = os.path.join(server.folder.name, "socket")
-            self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o640)
-            client = Client(path, socket.AF_UNIX)
-            self.assertEqual(client.ask("PING"), "+PONG")
-            client.close()
-            second = subprocess.run([PROGRAM, "serve", server.file],
-                                    capture_output=True, timeout=PATIENCE_S, check=False)
-            self.assertEqual(second.returncode, 3)
-            self.assertIn(b"another server listens there", second.stderr)
-            server.process.send_signal(signal.SIGTERM)
-            server.process.wait(PATIENCE_S)
-            self.assertFalse(os.path.exists(path))
-            stale = socket.socket(socket.AF_UNIX)
-            stale.bind(path)
-            stale.close()
-            self.assert_starts(server.file, path)
-            with open(path, "w", encoding="ascii") as file:
-                file.write("precious")
-            refused = subprocess.run([PROGRAM, "serve", server.file],
-                                     capture_output=True, timeout=PATIENCE_S, check=False)
-            self.assertIn(b"a file that is no socket", refused.stderr)
-            self.assertTrue(os.path.exists(path))
-
-    def assert_starts(self, file, path):
-        with subprocess.Popen([*MORTAL, PROGRAM, "serve", file],
-                              stderr=subprocess.DEVNULL) as process:
-            def answers():
-                try:
-                    client = Client(path, socket.AF_UNIX)
-                    return client.ask("PING") == "+PONG"
-                except OSError:
-                    return False
-            await_that(answers, "a server in the place of one that is gone")
-            process.send_signal(signal.SIGTERM)
-            self.assertEqual(process.wait(PATIENCE_S), 0)
-
-    def test_systemd_hands_sockets_over(self):
-        listener = socket.socket()
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        config = BASE.replace(RESP, 'resp: {address: "systemd:limits"}')
-        code = ("import os,sys; os.dup2(%d, 3, inheritable=True); os.environ.update(LISTEN_PID=str(os.getpid()),"
-                "LISTEN_FDS='1', LISTEN_FDNAMES='limits'); os.execv(sys.argv[1], sys.argv[1:])")
-        with Server(BASE) as server:
-            path = os.path.join(server.folder.name, "handed.yaml")
-            with open(path, "w", encoding="utf-8") as file:
-                for line in config.splitlines(True):
-                    if "http:" not in line and "admin:" not in line:
-                        file.write(line)
-            with subprocess.Popen([*MORTAL, "python3", "-c", code % listener.fileno(), PROGRAM,
-                                   "serve", path], pass_fds=[listener.fileno()],
-                                  stderr=subprocess.DEVNULL) as process:
-                client = Client(listener.getsockname())
-                self.assertEqual(client.ask("PING"), "+PONG")
-                client.close()
-                process.send_signal(signal.SIGTERM)
-                self.assertEqual(process.wait(PATIENCE_S), 0)
-        listener.close()
-
-    def test_tls(self):
-        config = BASE.replace('"127.0.0.1:0"}', '"127.0.0.1:0", tls: {certificate: FOLDER/cert.pem, key: FOLDER/key.pem}}', 2)
-        with Server(BASE) as maker:  # a folder to put them in
-            folder = maker.folder.name
-            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
-                            "-nodes", "-keyout", folder + "/key.pem", "-out", folder + "/cert.pem", "-days", "30",
-                            "-subj", "/CN=localhost"], capture_output=True, check=True)
-            with Server(config.replace("FOLDER", folder)) as server:
-                trust = ssl.create_default_context(cafile=folder + "/cert.pem")
-                for cut in (0, 1):
-                    client = server.connect()
-                    client.socket = trust.wrap_socket(client.socket, server_hostname="localhost")
-                    self.assertEqual(client.ask("PING"), "+PONG")
-                    text = command("ECHO", "x" * 60000)
-                    client.send(text[:30000])
-                    time.sleep(0.01 * cut)
-                    client.send(text[30000:] + text * 20)
-                    for _ in range(21):
-                        self.assertEqual(len(client.reply()), 60000)
-                    client.close()
-                client = server.connect("http")
-                client.socket = trust.wrap_socket(client.socket, server_hostname="localhost")
-                self.assertEqual(http(client, GET % ("api", ""))[0], 200)
-                client.close()
-                plain = server.connect()
-                plain.send(command("PING"))
-                self.assertNotIn(b"PONG", plain.rest())
-                plain.close()
-                trust.maximum_version = ssl.TLSVersion.TLSv1_1
-                client = server.connect()
-                with self.assertRaises(OSError):
-                    trust.wrap_socket(client.socket, server_hostname="localhost")
-                client.close()
 
 
 class StoreAway(unittest.TestCase):
