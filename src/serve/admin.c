@@ -78,6 +78,7 @@ static void answer_request(weir_connection *connection, const weir_http_request 
   const char *type = NULL;
   bool known = may_read(request, connection->port->config);
   bool reads = weir_http_is(request->method, "GET") || weir_http_is(request->method, "HEAD");
+  weir_serve_count(&connection->loop->counts.unauthorized, !known);
   if (!known)
     refusal = (weir_http_refusal){401, {"a bearer token is needed"}};
   else if (!reads)

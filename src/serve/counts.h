@@ -18,7 +18,8 @@
   X(http, "weir_serve_requests_total", "{protocol=\"http\"}", NULL)                            \
   X(admin, "weir_serve_requests_total", "{protocol=\"admin\"}", NULL)                          \
   X(broken, "weir_serve_broken_total", "", "Input that could not be read as a request")        \
-  X(unauthorized, "weir_serve_unauthorized_total", "", "HTTP requests without a good token")   \
+  X(unauthorized, "weir_serve_unauthorized_total", "",                                         \
+    "HTTP requests without a good token, and wrong passwords")                                 \
   X(allowed, "weir_serve_answers_total", "{decision=\"allowed\"}", "Decisions, as answered")   \
   X(denied, "weir_serve_answers_total", "{decision=\"denied\"}", NULL)                         \
   X(none, "weir_serve_answers_total", "{decision=\"none\"}", NULL)                             \

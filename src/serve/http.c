@@ -54,7 +54,8 @@ static bool find_key(weir_connection *connection, const weir_http_request *reque
   if (call->ask.form == WEIR_HTTP_CHECK) {
     const weir_named *named = weir_registry_find(connection->loop->tick.registry, call->ask.limiter,
                                                  call->ask.limiter_length);
-    if (named != NULL && weir_named_config(named)->has_key) where = &weir_named_config(named)->key;
+    if (named == NULL) return true; /* it will be said that there is none */
+    if (weir_named_config(named)->has_key) where = &weir_named_config(named)->key;
     weir_peer_text(&connection->peer, peer);
     if (!weir_http_read_key(request, listener, where, peer, call, refusal)) return false;
   }
@@ -66,7 +67,12 @@ static bool find_key(weir_connection *connection, const weir_http_request *reque
 static bool ask(weir_connection *connection, const weir_http_request *request, unsigned manner,
                 weir_http_call *call, weir_http_refusal *refusal) {
   weir_status status;
+  const weir_config *config = weir_registry_config(connection->loop->tick.registry);
   if (!weir_http_read_call(request, call, refusal)) return false;
+  if (call->ask.brings_rule && !(config->throttle.enabled && config->throttle.throttlecrab)) {
+    *refusal = (weir_http_refusal){404, {"/throttle is off: throttle.throttlecrab"}};
+    return false;
+  }
   if (!find_key(connection, request, call, refusal)) return false;
   uint32_t slot =
       weir_tick_add_ask(&connection->loop->tick, &call->ask, manner, &status, &refusal->why);
@@ -111,7 +117,7 @@ static void answer(weir_connection *connection, const weir_slot *slot, weir_byte
   weir_tick_reply(&connection->loop->tick, slot, &decision, &reply);
   weir_tally_note(connection->loop, slot, &reply, WEIR_TALLY_HTTP);
   weir_config_headers headers =
-      slot->named != NULL ? weir_named_config(slot->named)->headers : WEIR_CONFIG_HEADERS_OFF;
+      slot->named != NULL ? weir_named_config(slot->named)->headers : WEIR_CONFIG_HEADERS_DRAFT_10;
   weir_http_answer(&slot->ask, slot->manner, connection->port->config, headers, &reply, out);
 }
 

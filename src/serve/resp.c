@@ -47,6 +47,7 @@ static weir_progress run(weir_connection *connection, const weir_resp_request *r
   text->length = 0;
   weir_resp_outcome outcome =
       weir_resp_run(&connection->speaks.resp.session, &server, request, text, &ask);
+  if (outcome == WEIR_RESP_STRANGER) weir_serve_count(&connection->loop->counts.unauthorized, 1);
   if (outcome == WEIR_RESP_INFO) write_info(connection, text);
   if (outcome == WEIR_RESP_ASKS)
     queue_ask(connection, &ask, text);

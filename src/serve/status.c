@@ -114,12 +114,13 @@ static json_t *keys_of(const weir_server *server) {
   (json_int_t) weir_serve_total((server), offsetof(weir_serve_counts, member))
 
 static json_t *totals_of(const weir_server *server) {
-  return json_pack("{sI sI sI sI sI sI sI sI sI sI sI}", "resp", TOTAL(server, resp), "http",
+  return json_pack("{sI sI sI sI sI sI sI sI sI sI sI sI}", "resp", TOTAL(server, resp), "http",
                    TOTAL(server, http), "allowed", TOTAL(server, allowed), "denied",
                    TOTAL(server, denied), "none", TOTAL(server, none), "shadow_denied",
                    TOTAL(server, shadow_denied), "shed", TOTAL(server, shed), "broken",
-                   TOTAL(server, broken), "refused", TOTAL(server, refused), "ticks",
-                   TOTAL(server, ticks), "tick_us", TOTAL(server, tick_us));
+                   TOTAL(server, broken), "refused", TOTAL(server, refused), "unauthorized",
+                   TOTAL(server, unauthorized), "ticks", TOTAL(server, ticks), "tick_us",
+                   TOTAL(server, tick_us));
 }
 
 static json_t *status_of(const weir_server *server, const weir_tally_table *table) {

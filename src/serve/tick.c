@@ -1,6 +1,7 @@
 /* Requests of one tick, from what is asked to what is said. */
 #include "serve/tick.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,13 +94,23 @@ static weir_status find_throttle(weir_tick *tick, const weir_ask *ask, whom *fou
                             tick->now_us, &found->target.limiter, why);
 }
 
+/* A name of the configuration is printable ASCII; what is asked for may be anything. */
+static weir_status refuse_name(const weir_ask *ask, weir_message *why) {
+  char name[WEIR_CONFIG_NAME_MOST + 1] = "";
+  for (size_t i = 0; i < ask->limiter_length && i + 1 < sizeof name; i++) {
+    char c = ask->limiter[i];
+    name[i] = c < ' ' || c > '~' || c == '"' || c == '\\' ? '?' : c;
+  }
+  snprintf(why->text, sizeof why->text,
+           "there is no limiter of this name in the configuration: %s%s", name,
+           ask->limiter_length >= sizeof name ? "..." : "");
+  return WEIR_BAD_ARGUMENT;
+}
+
 static weir_status find_named(const weir_tick *tick, const weir_ask *ask, whom *found,
                               weir_message *why) {
   found->named = weir_registry_find(tick->registry, ask->limiter, ask->limiter_length);
-  if (found->named == NULL) {
-    *why = (weir_message){"there is no limiter of this name in the configuration"};
-    return WEIR_BAD_ARGUMENT;
-  }
+  if (found->named == NULL) return refuse_name(ask, why);
   found->target = weir_named_target(found->named, ask->key, ask->key_length);
   found->prefix = weir_named_prefix(found->named, &found->prefix_length);
   found->fallback = weir_named_config(found->named)->store->options.fallback;

@@ -23,7 +23,9 @@ def post(target, body):
 class Http(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server(BASE)
+        cls.server = Server(BASE.replace("limiters:\n", """limiters:
+  headed: {store: main, rule: "quota:3/1d", key: "header:X-Key"}
+"""))
 
     @classmethod
     def tearDownClass(cls):
@@ -66,10 +68,18 @@ class Http(unittest.TestCase):
                                                       "period": 86400}))[1])
         self.assertEqual((told["allowed"], told["limit"], told["remaining"], told["retry_after"]),
                          (True, 2, 1, 0))
+        _, _, fields = self.ask(post("/throttle", {"key": "t", "max_burst": 2, "count_per_period": 1,
+                                                   "period": 86400, "quantity": 2}))
+        self.assertEqual(fields["ratelimit"][:14], '"throttle";r=1')
+        self.assertLess(0, int(fields["retry-after"]))
 
     def test_what_cannot_be_asked(self):
         cases = [
-            (get("/check/nobody?key=k"), 404, "no limiter"), (get("/check/api"), 400, "key=KEY"),
+            (get("/check/nobody?key=k"), 404, "configuration: nobody"), (get("/check/api"), 400, "key=KEY"),
+            (get("/check/nobody"), 404, "no limiter"), (get("/check/%s?key=k" % ("x" * 99)), 404, "x" * 64 + "..."),
+            (post("/take", {"limiter": "\u00e9\"", "key": "k"}), 404, "configuration: ???"),
+            (get("/check/headed"), 400, "send the header X-Key"), (get("/check/headed", "X-Key:"), 400, "X-Key"),
+            (get("/check/headed", "X-Key: a", "x-key: b"), 400, "twice"),
             (get("/check/api?key="), 400, "key"), (get("/check/api?key=a&key=b"), 400, "one"),
             (get("/check/api?key=%4"), 400, "percent"), (get("/check/api?key=k&cost=0"), 400, "cost"),
             (get("/check/api?key=k&cost=2147483649"), 400, "cost"),
@@ -157,6 +167,23 @@ class Http(unittest.TestCase):
             self.assertRegex(line, r'^(# (HELP|TYPE) \w+ .+|\w+(\{\w+="[^"]*"(,\w+="[^"]*")*\})? [\d.]+)$')
         self.assertEqual(self.ask(get("/metrics"))[0], 404)
         admin.close()
+
+
+class Off(unittest.TestCase):
+    def test_rules_of_requests_are_taken_where_they_are_wanted(self):
+        asked = post("/throttle", {"key": "t", "max_burst": 2, "count_per_period": 1, "period": 60})
+        for old, new, cell, crab in (("throttlecrab: true", "throttlecrab: false", [0, 3, 2, -1], "^-ERR unknown"),
+                                     ("enabled: true", "enabled: false", "-ERR CL.THROTTLE is off: throttle.enabled",
+                                      "^-ERR")):
+            with Server(BASE.replace(old, new)) as server:
+                web, client = server.connect("http"), server.connect()
+                status, body, _ = http(web, asked)
+                self.assertEqual((status, json.loads(body)["detail"]), (404, "/throttle is off: throttle.throttlecrab"))
+                told = client.ask("CL.THROTTLE", "k", 2, 1, 60)
+                self.assertEqual(told[:4] if isinstance(told, list) else told, cell)
+                self.assertRegex(client.ask("THROTTLE", "k", 2, 1, 60), crab)
+                web.close()
+                client.close()
 
 
 class Clients(unittest.TestCase):

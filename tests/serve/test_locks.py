@@ -40,6 +40,7 @@ class Locks(unittest.TestCase):
             client.send(b"*1\r\n$9000\r\n")
             self.assertRegex(client.rest().decode(), "too long")
             client.close()
+            self.assertEqual(server.metric("weir_serve_unauthorized_total"), 6)
 
     def test_tokens(self):
         config = BASE.replace('http: {address: "127.0.0.1:0"', 'http: {address: "127.0.0.1:0", auth: [one, two]')
@@ -51,6 +52,7 @@ class Locks(unittest.TestCase):
                 self.assertEqual((status, fields["www-authenticate"]), (401, "Bearer"))
             self.assertEqual(http(client, GET % ("api", "authorization: bearer two\r\n"))[0], 200)
             client.close()
+            self.assertEqual(server.metric("weir_serve_unauthorized_total"), 4)
 
     def test_nothing_is_open_to_the_world_by_accident(self):
         for protocol in ("resp", "http", "admin"):

@@ -143,6 +143,7 @@ bool weir_http_read_key(const weir_http_request *request, const weir_config_list
                         const weir_config_key *where, const char *peer, weir_http_call *call,
                         weir_http_refusal *refusal) {
   weir_http_text value = {"", 0};
+  weir_http_text second;
   size_t position = 0;
   switch (where->kind) {
     case WEIR_CONFIG_KEY_CLIENT:
@@ -151,6 +152,8 @@ bool weir_http_read_key(const weir_http_request *request, const weir_config_list
     case WEIR_CONFIG_KEY_HEADER:
       if (!weir_http_next_field(request, where->name, &position, &value) || value.length == 0)
         return refuse(refusal, 400, "the request has no key: send the header %s", where->name);
+      if (weir_http_next_field(request, where->name, &position, &second))
+        return refuse(refusal, 400, "the header %s is there twice: once is accepted", where->name);
       weir_bytes_add(&call->text, value.bytes, value.length);
       break;
     case WEIR_CONFIG_KEY_QUERY:

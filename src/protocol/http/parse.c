@@ -48,7 +48,7 @@ static bool cut(weir_http_text *rest, char end, weir_http_text *part) {
 
 static bool is_visible(weir_http_text text) {
   for (size_t i = 0; i < text.length; i++)
-    if (text.bytes[i] <= 0x20 || text.bytes[i] == 0x7f) return false;
+    if (text.bytes[i] <= ' ' || text.bytes[i] > '~') return false;
   return text.length > 0;
 }
 

@@ -35,7 +35,7 @@ weir_resp_outcome weir_resp_run_auth(const weir_resp_call *call) {
   if (call->server->credential_count == 0)
     return weir_resp_refuse(call, "AUTH is not needed: this server asks for no password");
   const weir_resp_argument *user = call->count == 3 ? &call->arguments[1] : &everybody;
-  if (!log_in(call, user, &call->arguments[call->count - 1])) return WEIR_RESP_ANSWERED;
+  if (!log_in(call, user, &call->arguments[call->count - 1])) return WEIR_RESP_STRANGER;
   return ok(call);
 }
 
@@ -75,7 +75,7 @@ weir_resp_outcome weir_resp_run_hello(const weir_resp_call *call) {
   }
   for (size_t i = 2; i < call->count;) {
     if (weir_resp_is(&arguments[i], "AUTH") && i + 2 < call->count) {
-      if (!log_in(call, &arguments[i + 1], &arguments[i + 2])) return WEIR_RESP_ANSWERED;
+      if (!log_in(call, &arguments[i + 1], &arguments[i + 2])) return WEIR_RESP_STRANGER;
       i += 3;
     } else if (weir_resp_is(&arguments[i], "SETNAME") && i + 1 < call->count) {
       if (!set_name(call, &arguments[i + 1])) return WEIR_RESP_ANSWERED;
