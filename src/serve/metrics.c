@@ -161,40 +161,49 @@ static uint64_t sum_of(const weir_server *server, size_t offset) {
   return sum;
 }
 
-static size_t counter_at(size_t array, size_t index) {
-  return array + index * sizeof(uint64_t);
+/* A histogram whose counts of buckets are an array of weir_tally. */
+typedef struct histogram {
+  const char *name, *help;
+  size_t counts; /* where in weir_tally */
+  size_t buckets;
+  double (*bound)(size_t bucket); /* of all but the last */
+  double sum;
+} histogram;
+
+static double batch_bound(size_t bucket) {
+  return (double)((size_t)1 << bucket);
 }
 
-static void write_batches(const weir_server *server, weir_bytes *out) {
-  static const char name[] = "weir_serve_batch_requests";
-  unsigned long long sum = 0;
-  write_head(name, "histogram", "Requests that a turn of a loop decided together", out);
-  for (size_t i = 0; i < WEIR_TALLY_BATCHES; i++) {
-    sum += sum_of(server, counter_at(offsetof(weir_tally, batches), i));
-    if (i + 1 < WEIR_TALLY_BATCHES)
-      weir_bytes_format(out, "%s_bucket{le=\"%zu\"} %llu\n", name, (size_t)1 << i, sum);
-    else
-      weir_bytes_format(out, "%s_bucket{le=\"+Inf\"} %llu\n", name, sum);
-  }
-  unsigned long long requests = sum_of(server, offsetof(weir_tally, batched));
-  weir_bytes_format(out, "%s_sum %llu\n%s_count %llu\n", name, requests, name, sum);
+static double wait_bound(size_t bucket) {
+  return (double)weir_wait_bound_us(bucket) / 1e6;
 }
 
-static void write_ticks(const weir_server *server, weir_bytes *out) {
-  static const char name[] = "weir_serve_tick_seconds";
+static void write_histogram(const weir_server *server, const histogram *told, weir_bytes *out) {
   unsigned long long sum = 0;
-  write_head(name, "histogram", "How long a turn of a loop took to decide", out);
-  for (size_t i = 0; i < WEIR_WAIT_BUCKETS; i++) {
-    sum += sum_of(server, counter_at(offsetof(weir_tally, waits), i));
-    if (i + 1 < WEIR_WAIT_BUCKETS)
-      weir_bytes_format(out, "%s_bucket{le=\"%g\"} %llu\n", name,
-                        (double)weir_wait_bound_us(i) / 1e6, sum);
+  write_head(told->name, "histogram", told->help, out);
+  for (size_t i = 0; i < told->buckets; i++) {
+    sum += sum_of(server, told->counts + i * sizeof(uint64_t));
+    weir_bytes_format(out, "%s_bucket{le=\"", told->name);
+    if (i + 1 < told->buckets)
+      weir_bytes_format(out, "%g", told->bound(i));
     else
-      weir_bytes_format(out, "%s_bucket{le=\"+Inf\"} %llu\n", name, sum);
+      weir_bytes_text(out, "+Inf");
+    weir_bytes_format(out, "\"} %llu\n", sum);
   }
-  weir_bytes_format(out, "%s_sum %.6f\n%s_count %llu\n", name,
-                    (double)weir_serve_total(server, offsetof(weir_serve_counts, tick_us)) / 1e6,
-                    name, sum);
+  weir_bytes_format(out, "%s_sum %.15g\n%s_count %llu\n", told->name, told->sum, told->name, sum);
+}
+
+static void write_histograms(const weir_server *server, weir_bytes *out) {
+  const histogram all[] = {
+      {"weir_serve_batch_requests", "Requests that a turn of a loop decided together",
+       offsetof(weir_tally, batches), WEIR_TALLY_BATCHES, batch_bound,
+       (double)sum_of(server, offsetof(weir_tally, batched))},
+      {"weir_serve_tick_seconds", "How long a turn of a loop took to decide",
+       offsetof(weir_tally, waits), WEIR_WAIT_BUCKETS, wait_bound,
+       (double)weir_serve_total(server, offsetof(weir_serve_counts, tick_us)) / 1e6},
+  };
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    write_histogram(server, &all[i], out);
 }
 
 /* --- the server's ------------------------------------------------------------------------------
@@ -248,8 +257,7 @@ void weir_serve_write_metrics(const weir_server *server, weir_bytes *out) {
   write_library(registry, out);
   write_table(table, out);
   write_throttle(registry, out);
-  write_batches(server, out);
-  write_ticks(server, out);
+  write_histograms(server, out);
   write_counters(server, out);
   write_configuration(server, out);
   free(table);
