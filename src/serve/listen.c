@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -209,6 +210,15 @@ bool weir_socket_open(const weir_config_listener *listener, weir_socket *opened,
       return adopt(listener, opened, message);
   }
   return false;
+}
+
+/* Where nothing can be found out (a sandbox may forbid it), the connections that come will tell. */
+size_t weir_sockets_make_room(size_t wanted) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return wanted;
+  limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) getrlimit(RLIMIT_NOFILE, &limit);
+  return limit.rlim_cur;
 }
 
 void weir_socket_close(weir_socket *opened) {

@@ -34,6 +34,9 @@ bool weir_socket_may_serve(const weir_socket *opened, const weir_config_listener
 /* Another socket at the same TCP address; the kernel spreads connections over them. -1: errno. */
 int weir_socket_again(const weir_socket *first);
 
+/* Lets this process have so many open files, if its hard limit does; how many it may have. */
+size_t weir_sockets_make_room(size_t wanted);
+
 /* Closes it; the file goes, if it is still the one that was made. */
 void weir_socket_close(weir_socket *opened);
 

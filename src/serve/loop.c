@@ -177,6 +177,7 @@ static void refresh(weir_loop *loop) {
   loop->tick.registry = weir_registry_fetch(&loop->mailbox, before);
   if (loop->tick.registry == before) return;
   weir_tally_follow(&loop->tally, loop->tick.registry);
+  loop->tick.waiting_most = (size_t)weir_loop_limits(loop)->waiting;
   for (size_t i = 0; i < loop->port_count; i++)
     loop->ports[i].config =
         weir_server_listener(loop->server, loop->tick.registry, loop->ports[i].index);

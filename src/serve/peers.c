@@ -19,7 +19,7 @@ struct weir_peers {
   size_t count, most;
   size_t mask;
   uint64_t seed; /* so that nobody can choose addresses that meet */
-  entry entries[];
+  entry *entries;
 };
 
 weir_peer weir_peer_of(const struct sockaddr *address) {
@@ -45,26 +45,6 @@ void weir_peer_text(const weir_peer *peer, char text[WEIR_PEER_TEXT_BYTES]) {
     inet_ntop(AF_INET6, peer->address, text, WEIR_PEER_TEXT_BYTES);
 }
 
-weir_peers *weir_peers_create(size_t most) {
-  size_t room = 16;
-  while (room < 2 * most)
-    room *= 2;
-  weir_peers *peers = calloc(1, sizeof *peers + room * sizeof *peers->entries);
-  if (peers == NULL) return NULL;
-  peers->most = most;
-  peers->mask = room - 1;
-  if (getrandom(&peers->seed, sizeof peers->seed, GRND_NONBLOCK) != (ssize_t)sizeof peers->seed)
-    peers->seed = (uintptr_t)peers;
-  pthread_mutex_init(&peers->lock, NULL);
-  return peers;
-}
-
-void weir_peers_destroy(weir_peers *peers) {
-  if (peers == NULL) return;
-  pthread_mutex_destroy(&peers->lock);
-  free(peers);
-}
-
 static size_t place_of(const weir_peers *peers, const unsigned char address[16]) {
   uint64_t halves[2];
   memcpy(halves, address, sizeof halves);
@@ -79,6 +59,51 @@ static size_t find(const weir_peers *peers, const unsigned char address[16]) {
   while (peers->entries[i].count > 0 && memcmp(peers->entries[i].address, address, 16) != 0)
     i = (i + 1) & peers->mask;
   return i;
+}
+
+/* Makes the table anew for so many. False: no memory. */
+static bool make_room(weir_peers *peers, size_t most) {
+  size_t room = 16;
+  while (room < 2 * most)
+    room *= 2;
+  entry *old = peers->entries;
+  size_t old_room = old != NULL ? peers->mask + 1 : 0;
+  entry *entries = calloc(room, sizeof *entries);
+  if (entries == NULL) return false;
+  peers->entries = entries;
+  peers->mask = room - 1;
+  for (size_t i = 0; i < old_room; i++)
+    if (old[i].count > 0) peers->entries[find(peers, old[i].address)] = old[i];
+  free(old);
+  return true;
+}
+
+weir_peers *weir_peers_create(size_t most) {
+  weir_peers *peers = calloc(1, sizeof *peers);
+  if (peers == NULL || !make_room(peers, most)) {
+    free(peers);
+    return NULL;
+  }
+  peers->most = most;
+  if (getrandom(&peers->seed, sizeof peers->seed, GRND_NONBLOCK) != (ssize_t)sizeof peers->seed)
+    peers->seed = (uintptr_t)peers;
+  pthread_mutex_init(&peers->lock, NULL);
+  return peers;
+}
+
+bool weir_peers_resize(weir_peers *peers, size_t most) {
+  pthread_mutex_lock(&peers->lock);
+  bool resized = most == peers->most || make_room(peers, most > peers->count ? most : peers->count);
+  if (resized) peers->most = most;
+  pthread_mutex_unlock(&peers->lock);
+  return resized;
+}
+
+void weir_peers_destroy(weir_peers *peers) {
+  if (peers == NULL) return;
+  pthread_mutex_destroy(&peers->lock);
+  free(peers->entries);
+  free(peers);
 }
 
 /* Those behind a freed entry that would no longer be found move up. */

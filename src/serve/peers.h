@@ -26,6 +26,9 @@ typedef struct weir_peers weir_peers;
 weir_peers *weir_peers_create(size_t most);
 void weir_peers_destroy(weir_peers *peers);
 
+/* Another most, also below how many there are: they stay. False: no memory, and all as it was. */
+bool weir_peers_resize(weir_peers *peers, size_t most);
+
 /* False: there are too many, in all or from this address. */
 bool weir_peers_enter(weir_peers *peers, const weir_peer *peer, size_t most_of_one);
 void weir_peers_leave(weir_peers *peers, const weir_peer *peer);

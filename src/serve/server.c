@@ -10,7 +10,8 @@
 #include "serve/certificates.h"
 #include "serve/log.h"
 
-enum { EXIT_CONFIG = 2, EXIT_START = 3 };
+/* Files that are open beside clients: those of loops, stores and listeners. */
+enum { EXIT_CONFIG = 2, EXIT_START = 3, OTHER_FILES = 512 };
 
 /* --- the configuration ------------------------------------------------------------------------ */
 
@@ -114,9 +115,20 @@ static void post(weir_loop *loop, weir_registry *fresh) {
   weir_loop_wake(loop);
 }
 
+static void make_room(const weir_config *config) {
+  size_t wanted = (size_t)config->limits.connections + OTHER_FILES;
+  size_t room = weir_sockets_make_room(wanted);
+  if (room < wanted)
+    weir_serve_log("limits.connections: %lld and %d more files are not to be had: %zu are",
+                   (long long)config->limits.connections, OTHER_FILES, room);
+}
+
 static void hand_out(weir_server *server, weir_registry *fresh) {
   const weir_config *config = weir_registry_config(fresh);
   bool all = has_listeners(server, fresh);
+  if (!weir_peers_resize(server->peers, (size_t)config->limits.connections))
+    weir_serve_log("there is not enough memory: limits.connections stays as it was");
+  make_room(config);
   if (!all || config->listener_count != server->socket_count)
     weir_serve_log("listeners change with a restart only: they stay where they are");
   if (config->loops != weir_registry_config(server->registry)->loops)
@@ -306,6 +318,7 @@ static bool start(weir_server *server) {
   const weir_config *config = weir_registry_config(server->registry);
   server->peers = weir_peers_create((size_t)config->limits.connections);
   server->began_us = weir_serve_now_us();
+  make_room(config);
   bool ready = server->peers != NULL && weir_denials_init(&server->denials) &&
                open_sockets(server, config) && read_certificates(server, server->registry) &&
                make_loops(server);

@@ -19,7 +19,7 @@ PATIENCE_S = 60  # for what must happen soon, on however busy a machine
 class Server:
     """Listeners at port 0 get one that is free; self.ports has them by protocol, in order."""
 
-    def __init__(self, config, *, wait=True, environment=None):
+    def __init__(self, config, *, wait=True, environment=None, under=()):
         self.reserved = []
         config = re.sub(r"127\.0\.0\.1:0\b", lambda _: self.reserve(), config)
         self.config = config
@@ -28,7 +28,7 @@ class Server:
         self.write(config)
         self.log_path = os.path.join(self.folder.name, "log")
         self.log_file = open(self.log_path, "wb")
-        self.process = subprocess.Popen([*MORTAL, PROGRAM, "serve", self.file], stderr=self.log_file,
+        self.process = subprocess.Popen([*MORTAL, *under, PROGRAM, "serve", self.file], stderr=self.log_file,
                                         stdin=subprocess.DEVNULL, env=environment)
         self.ports = {}
         if wait:

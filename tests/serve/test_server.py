@@ -1,4 +1,4 @@
-"""The server's limits, its end, its reload, and what it does when the store is away."""
+"""The server's end, its reload, and what it does when the store is away."""
 
 import json
 import signal
@@ -7,108 +7,9 @@ import threading
 import time
 import unittest
 
-from server import BASE, PATIENCE_S, PROGRAM, SANITIZED, Server, Store, await_that, command, http
+from server import BASE, PATIENCE_S, PROGRAM, Server, Store, await_that, command, http
 
 GET = "GET /check/%s?key=k HTTP/1.1\r\nHost: x\r\n%s\r\n"
-
-
-class Limits(unittest.TestCase):
-    def test_the_slow_are_closed(self):
-        with Server(BASE + "limits: {first_bytes: 3s}\n") as server:
-            silent = server.connect()
-            half = server.connect()
-            half.send("*1\r\n$4\r\nPI")
-            header = server.connect("http")
-            header.send("GET / HTTP/1.1\r\nHost:")
-            for client in (silent, half, header):
-                self.assertEqual(client.rest(), b"")
-                client.close()
-            self.assertEqual(server.metric("weir_serve_timeouts_total"), 3)
-
-    def test_the_idle_are_closed(self):
-        with Server(BASE + "limits: {idle: 1s}\n") as server:
-            idle = server.connect()
-            self.assertEqual(idle.ask("PING"), "+PONG")
-            self.assertEqual(idle.rest(), b"")
-            idle.close()
-            self.assertEqual(server.metric("weir_serve_timeouts_total"), 1)
-
-    def test_a_drip_does_not_hold_a_connection(self):
-        with Server(BASE + "limits: {first_bytes: 1s}\n") as server:
-            client = server.connect("http")
-            until = time.monotonic() + PATIENCE_S
-            with self.assertRaises(OSError):
-                while time.monotonic() < until:
-                    client.send("G")
-                    time.sleep(0.05)
-            client.close()
-
-    def test_connections_are_counted(self):
-        with Server(BASE + "limits: {connections: 4, connections_per_address: 3}\n") as server:
-            clients = [server.connect() for _ in range(3)]
-            for client in clients:
-                self.assertEqual(client.ask("PING"), "+PONG")
-            refused = server.connect()
-            self.assertEqual(refused.rest(), b"-ERR max number of clients reached\r\n")
-            refused.close()
-            clients.pop().close()
-            await_that(lambda: self.gets_in(server), "a place that is free again")
-            for client in clients:
-                client.close()
-
-    def gets_in(self, server):
-        client = server.connect()
-        try:
-            return client.ask("PING") == "+PONG"
-        except (EOFError, OSError):
-            return False
-        finally:
-            client.close()
-
-    def test_who_does_not_read_is_not_read(self):
-        """64 MiB of requests with answers as long; the server keeps but a little of it."""
-        with Server(BASE) as server:
-            before = server.memory_kib()
-            clients = [server.connect() for _ in range(4)]
-            text = command("ECHO", "x" * 1000)
-            for client in clients:
-                client.socket.setblocking(False)
-            sent = [0] * len(clients)
-            quiet_since = time.monotonic()
-            while time.monotonic() - quiet_since < 0.5 and max(sent) < 16 << 20:
-                for i, client in enumerate(clients):
-                    try:
-                        at = sent[i] % len(text)
-                        sent[i] += client.socket.send((text * 200)[at:])
-                        quiet_since = time.monotonic()
-                    except BlockingIOError:
-                        time.sleep(0.001)
-            self.assertLess(max(sent), 16 << 20, "it was read without an end")
-            if not SANITIZED:
-                self.assertLess(server.memory_kib() - before, 32 * 1024)
-            other = server.connect()
-            self.assertEqual(other.ask("PING"), "+PONG")
-            other.close()
-            for i, client in enumerate(clients):  # and what it did read is answered
-                client.socket.settimeout(PATIENCE_S)
-                for _ in range(sent[i] // len(text)):
-                    self.assertEqual(client.take(len(text) - 14)[:5], b"$1000")
-                client.close()
-
-    def test_an_idle_connection_is_small(self):
-        with Server(BASE + "limits: {connections_per_address: 2000}\n") as server:
-            first = [server.connect() for _ in range(50)]
-            for client in first:
-                self.assertEqual(client.ask("WEIR.TAKE", "big", "k" * 4000)[1], 1)
-            before = server.memory_kib()
-            clients = [server.connect() for _ in range(500)]
-            for client in clients:
-                self.assertEqual(client.ask("WEIR.TAKE", "big", "k" * 4000)[1], 1)
-            each = (server.memory_kib() - before) / len(clients)
-            for client in first + clients:
-                client.close()
-            if not SANITIZED:
-                self.assertLess(each, 16)
 
 
 class Ends(unittest.TestCase):
