@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "protocol/http/call.h"
+#include "protocol/http/internal.h"
 
 static const char *reason(int status) {
   switch (status) {
@@ -37,7 +38,7 @@ static const char *reason(int status) {
   }
 }
 
-static void begin(int status, weir_bytes *out) {
+void weir_http_begin(int status, weir_bytes *out) {
   weir_bytes_text(out, "HTTP/1.1 ");
   weir_bytes_number(out, status);
   weir_bytes_text(out, " ");
@@ -60,9 +61,14 @@ static void end(const char *type, const char *body, size_t length, unsigned mann
   if (!(manner & WEIR_HTTP_HEAD)) weir_bytes_add(out, body, length);
 }
 
+void weir_http_end(const char *type, const weir_bytes *body, unsigned manner, weir_bytes *out) {
+  end(type, body->data, body->length, manner, out);
+  out->failed |= body->failed;
+}
+
 void weir_http_text_answer(int status, const char *type, const char *body, size_t length,
                            unsigned manner, weir_bytes *out) {
-  begin(status, out);
+  weir_http_begin(status, out);
   end(type, body, length, manner, out);
 }
 
@@ -174,8 +180,7 @@ static void answer_check(unsigned manner, int status, const weir_reply *reply, w
     write_problem("https://iana.org/assignments/http-problem-types#quota-exceeded",
                   "Request cannot be satisfied as assigned quota has been exceeded", status,
                   reply->name, &body);
-  end("application/problem+json", body.data, body.length, manner, out);
-  out->failed |= body.failed;
+  weir_http_end("application/problem+json", &body, manner, out);
   weir_bytes_free(&body);
 }
 
@@ -186,8 +191,7 @@ static void answer_json(const weir_ask *ask, unsigned manner, const weir_reply *
     write_throttle(ask, reply->decision, &body);
   else
     write_decision(ask, reply, &body);
-  end("application/json", body.data, body.length, manner, out);
-  out->failed |= body.failed;
+  weir_http_end("application/json", &body, manner, out);
   weir_bytes_free(&body);
 }
 
@@ -207,7 +211,7 @@ void weir_http_answer(const weir_ask *ask, unsigned manner, const weir_config_li
   }
   bool checks = ask->form == WEIR_HTTP_CHECK;
   int status = checks && !reply->decision->allowed ? listener->denied_status : 200;
-  begin(status, out);
+  weir_http_begin(status, out);
   write_fields(reply, headers, out);
   if (checks)
     answer_check(manner, status, reply, out);

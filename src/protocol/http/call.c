@@ -1,26 +1,15 @@
 /* From a request to what it asks. */
 #include "protocol/http/call.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "protocol/http/internal.h"
+
 void weir_http_call_free(weir_http_call *call) {
   json_decref(call->body);
+  free(call->descriptors);
   weir_bytes_free(&call->text);
-}
-
-static bool refuse(weir_http_refusal *refusal, int status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static bool refuse(weir_http_refusal *refusal, int status, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(refusal->why.text, sizeof refusal->why.text, format, arguments);
-  va_end(arguments);
-  refusal->status = status;
-  return false;
 }
 
 bool weir_http_is_known(const weir_http_request *request, const weir_config_credential *tokens,
@@ -90,7 +79,7 @@ static size_t find_argument(weir_http_text query, const char *name, weir_http_te
 /* What "cost" was found to be. */
 static bool check_cost(int64_t cost, weir_http_refusal *refusal) {
   if (cost >= 1 && cost <= WEIR_ASK_COST_MOST) return true;
-  return refuse(refusal, 400, "cost: 1 to 2147483648 is accepted");
+  return weir_http_decline(refusal, 400, "cost: 1 to 2147483648 is accepted");
 }
 
 static bool read_check(const weir_http_request *request, weir_http_call *call,
@@ -102,7 +91,7 @@ static bool read_check(const weir_http_request *request, weir_http_call *call,
   ask->limiter = request->path.bytes + sizeof prefix - 1;
   ask->limiter_length = request->path.length - (sizeof prefix - 1);
   size_t costs = find_argument(request->query, "cost", &cost);
-  if (costs > 1) return refuse(refusal, 400, "cost: one is accepted");
+  if (costs > 1) return weir_http_decline(refusal, 400, "cost: one is accepted");
   if (costs == 0) return true;
   if (!weir_number_read(cost.bytes, cost.length, &ask->cost)) ask->cost = 0;
   return check_cost(ask->cost, refusal);
@@ -128,7 +117,7 @@ static bool read_client(const weir_http_request *request, const weir_config_list
   char forwarded[WEIR_HTTP_TEXT_MOST];
   char key[WEIR_HTTP_CLIENT_KEY_BYTES];
   if (!join_forwarded(request, forwarded, sizeof forwarded))
-    return refuse(refusal, 431, "X-Forwarded-For is too long");
+    return weir_http_decline(refusal, 431, "X-Forwarded-For is too long");
   weir_status status = weir_http_client_key(listener->trusted, peer, forwarded, listener->ipv4_bits,
                                             listener->ipv6_bits, key, &refusal->why);
   if (status != WEIR_OK) {
@@ -151,20 +140,23 @@ bool weir_http_read_key(const weir_http_request *request, const weir_config_list
       break;
     case WEIR_CONFIG_KEY_HEADER:
       if (!weir_http_next_field(request, where->name, &position, &value) || value.length == 0)
-        return refuse(refusal, 400, "the request has no key: send the header %s", where->name);
+        return weir_http_decline(refusal, 400, "the request has no key: send the header %s",
+                                 where->name);
       if (weir_http_next_field(request, where->name, &position, &second))
-        return refuse(refusal, 400, "the header %s is there twice: once is accepted", where->name);
+        return weir_http_decline(refusal, 400, "the header %s is there twice: once is accepted",
+                                 where->name);
       weir_bytes_add(&call->text, value.bytes, value.length);
       break;
     case WEIR_CONFIG_KEY_QUERY:
       if (find_argument(request->query, where->name, &value) != 1 || value.length == 0)
-        return refuse(refusal, 400, "the request has no key: send one argument %s=KEY",
-                      where->name);
+        return weir_http_decline(refusal, 400, "the request has no key: send one argument %s=KEY",
+                                 where->name);
       if (!decode(value, &call->text))
-        return refuse(refusal, 400, "%s: a percent sign needs two hexadecimal digits", where->name);
+        return weir_http_decline(refusal, 400, "%s: a percent sign needs two hexadecimal digits",
+                                 where->name);
       break;
   }
-  if (call->text.failed) return refuse(refusal, 503, "the server is short of memory");
+  if (call->text.failed) return weir_http_decline(refusal, 503, "the server is short of memory");
   call->ask.key = call->text.data;
   call->ask.key_length = call->text.length;
   return true;
@@ -173,73 +165,19 @@ bool weir_http_read_key(const weir_http_request *request, const weir_config_list
 /* --- JSON ---------------------------------------------------------------------------------------
  */
 
-/* A member of the body: what it is called, and where it goes. */
-typedef struct member {
-  const char *name;
-  const char **text; /* a string, with its length: */
-  size_t *length;
-  int64_t *number; /* or a whole number */
-  bool *flag;      /* or true or false */
-  bool needed;
-} member;
-
-static bool read_member(const member *wanted, const json_t *value, weir_http_refusal *refusal) {
-  if (wanted->text != NULL && json_is_string(value) && json_string_length(value) > 0) {
-    *wanted->text = json_string_value(value);
-    *wanted->length = json_string_length(value);
-  } else if (wanted->number != NULL && json_is_integer(value)) {
-    *wanted->number = json_integer_value(value);
-  } else if (wanted->flag != NULL && json_is_boolean(value)) {
-    *wanted->flag = json_is_true(value);
-  } else {
-    return refuse(refusal, 400, "%s: %s is accepted", wanted->name,
-                  wanted->text != NULL     ? "a string that is not empty"
-                  : wanted->number != NULL ? "a whole number"
-                                           : "true or false");
-  }
-  return true;
-}
-
-static const member *find_member(const member *members, size_t count, const char *name) {
-  for (size_t i = 0; i < count; i++)
-    if (strcmp(members[i].name, name) == 0) return &members[i];
-  return NULL;
-}
-
-/* Reads an object that has these members and no other. */
-static bool read_members(const weir_http_request *request, const member *members, size_t count,
-                         weir_http_call *call, weir_http_refusal *refusal) {
-  const char *name;
-  json_t *value;
-  json_error_t error;
-  call->body = json_loadb(request->body.bytes, request->body.length,
-                          JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
-  if (call->body == NULL) return refuse(refusal, 400, "the body is no JSON: %s", error.text);
-  if (!json_is_object(call->body)) return refuse(refusal, 400, "the body is no JSON object");
-  json_object_foreach(call->body, name, value) {
-    const member *wanted = find_member(members, count, name);
-    if (wanted == NULL) return refuse(refusal, 400, "\"%.64s\" is no member that is known", name);
-    if (!read_member(wanted, value, refusal)) return false;
-  }
-  for (size_t i = 0; i < count; i++)
-    if (members[i].needed && json_object_get(call->body, members[i].name) == NULL)
-      return refuse(refusal, 400, "\"%s\" is missing", members[i].name);
-  return true;
-}
-
 static bool read_decision(const weir_http_request *request, weir_ask_verb verb,
                           weir_http_call *call, weir_http_refusal *refusal) {
   weir_ask *ask = &call->ask;
-  const member members[] = {
-      {"limiter", &ask->limiter, &ask->limiter_length, NULL, NULL, true},
-      {"key", &ask->key, &ask->key_length, NULL, NULL, true},
-      {"cost", NULL, NULL, &ask->cost, NULL, false},
-      {"up_to", NULL, NULL, NULL, &ask->up_to, false},
+  const weir_http_member members[] = {
+      {.name = "limiter", .text = &ask->limiter, .length = &ask->limiter_length, .needed = true},
+      {.name = "key", .text = &ask->key, .length = &ask->key_length, .needed = true},
+      {.name = "cost", .number = &ask->cost},
+      {.name = "up_to", .flag = &ask->up_to},
   };
   size_t count = verb == WEIR_ASK_RESET ? 2 : 4;
   ask->verb = verb;
   ask->form = WEIR_HTTP_DECISION;
-  if (!read_members(request, members, count, call, refusal)) return false;
+  if (!weir_http_read_body(request, members, count, call, refusal)) return false;
   return json_object_get(call->body, "cost") == NULL || check_cost(ask->cost, refusal);
 }
 
@@ -248,21 +186,22 @@ static bool read_throttle(const weir_http_request *request, weir_http_call *call
                           weir_http_refusal *refusal) {
   weir_ask *ask = &call->ask;
   int64_t quantity = 1;
-  const member members[] = {
-      {"key", &ask->key, &ask->key_length, NULL, NULL, true},
-      {"max_burst", NULL, NULL, &ask->burst, NULL, true},
-      {"count_per_period", NULL, NULL, &ask->count, NULL, true},
-      {"period", NULL, NULL, &ask->period_s, NULL, true},
-      {"quantity", NULL, NULL, &quantity, NULL, false},
+  const weir_http_member members[] = {
+      {.name = "key", .text = &ask->key, .length = &ask->key_length, .needed = true},
+      {.name = "max_burst", .number = &ask->burst, .needed = true},
+      {.name = "count_per_period", .number = &ask->count, .needed = true},
+      {.name = "period", .number = &ask->period_s, .needed = true},
+      {.name = "quantity", .number = &quantity},
   };
   ask->form = WEIR_HTTP_THROTTLE;
   ask->brings_rule = true;
-  if (!read_members(request, members, sizeof members / sizeof *members, call, refusal))
+  if (!weir_http_read_body(request, members, sizeof members / sizeof *members, call, refusal))
     return false;
   if (ask->burst < 1 || ask->count < 1 || ask->period_s < 1)
-    return refuse(refusal, 400, "max_burst, count_per_period and period: 1 or more is accepted");
+    return weir_http_decline(refusal, 400,
+                             "max_burst, count_per_period and period: 1 or more is accepted");
   if (quantity < 0 || quantity > WEIR_ASK_COST_MOST)
-    return refuse(refusal, 400, "quantity: 0 to 2147483648 is accepted");
+    return weir_http_decline(refusal, 400, "quantity: 0 to 2147483648 is accepted");
   ask->verb = quantity == 0 ? WEIR_ASK_PEEK : WEIR_ASK_TAKE;
   ask->cost = quantity;
   return true;
@@ -280,21 +219,37 @@ static bool is_same(weir_http_text text, const char *word) {
   return text.length == strlen(word) && memcmp(text.bytes, word, text.length) == 0;
 }
 
+static bool read_take(const weir_http_request *request, weir_http_call *call,
+                      weir_http_refusal *refusal) {
+  return read_decision(request, WEIR_ASK_TAKE, call, refusal);
+}
+
+static bool read_peek(const weir_http_request *request, weir_http_call *call,
+                      weir_http_refusal *refusal) {
+  return read_decision(request, WEIR_ASK_PEEK, call, refusal);
+}
+
+static bool read_reset(const weir_http_request *request, weir_http_call *call,
+                       weir_http_refusal *refusal) {
+  return read_decision(request, WEIR_ASK_RESET, call, refusal);
+}
+
 bool weir_http_read_call(const weir_http_request *request, weir_http_call *call,
                          weir_http_refusal *refusal) {
   static const struct {
     const char *path;
-    weir_ask_verb verb;
-  } decisions[] = {{"/take", WEIR_ASK_TAKE}, {"/peek", WEIR_ASK_PEEK}, {"/reset", WEIR_ASK_RESET}};
+    bool (*read)(const weir_http_request *, weir_http_call *, weir_http_refusal *);
+  } posts[] = {{"/take", read_take},
+               {"/peek", read_peek},
+               {"/reset", read_reset},
+               {"/throttle", read_throttle},
+               {"/json", weir_http_read_descriptors}};
   if (begins(request->path, "/check/")) return read_check(request, call, refusal);
-  bool posts = is_same(request->method, "POST");
-  for (size_t i = 0; i < sizeof decisions / sizeof *decisions; i++)
-    if (is_same(request->path, decisions[i].path))
-      return posts ? read_decision(request, decisions[i].verb, call, refusal)
-                   : refuse(refusal, 405, "POST is accepted here");
-  if (is_same(request->path, "/throttle"))
-    return posts ? read_throttle(request, call, refusal)
-                 : refuse(refusal, 405, "POST is accepted here");
-  return refuse(refusal, 404,
-                "there is /check/LIMITER, and for POST /take, /peek, /reset and /throttle");
+  for (size_t i = 0; i < sizeof posts / sizeof *posts; i++)
+    if (is_same(request->path, posts[i].path))
+      return is_same(request->method, "POST")
+                 ? posts[i].read(request, call, refusal)
+                 : weir_http_decline(refusal, 405, "POST is accepted here");
+  return weir_http_decline(
+      refusal, 404, "there is /check/LIMITER, and for POST /take, /peek, /reset, /throttle, /json");
 }
