@@ -61,12 +61,18 @@ static void print_options(FILE *out, const weir_cli_command *command) {
   }
 }
 
-static void print_environment(FILE *out) {
-  fputs(
-      ".SH ENVIRONMENT\n.TP\n.B WEIR_STORE\nstands for \\-\\-store, where that is not given.\n"
-      ".TP\n.B WEIR_RULE\nstands for \\-\\-rule, where that is not given.\n"
-      ".TP\n.B NO_COLOR\nkeeps terminals without colours.\n",
-      out);
+/* `command` NULL: of all. */
+static void print_default(FILE *out, const weir_cli_command *command, const char *variable,
+                          const char *option) {
+  if (command != NULL && weir_cli_option_find(command, option, strlen(option)) == NULL) return;
+  fprintf(out, ".TP\n.B %s\nstands for \\-\\-%s, where that is not given.\n", variable, option);
+}
+
+static void print_environment(FILE *out, const weir_cli_command *command) {
+  fputs(".SH ENVIRONMENT\n", out);
+  print_default(out, command, "WEIR_STORE", "store");
+  print_default(out, command, "WEIR_RULE", "rule");
+  fputs(".TP\n.B NO_COLOR\nkeeps terminals without colours.\n", out);
 }
 
 static void write_command(FILE *out, const weir_cli_command *command, const char *date) {
@@ -87,7 +93,7 @@ static void write_command(FILE *out, const weir_cli_command *command, const char
   print_options(out, command);
   fputs(".SH \"EXIT STATUS\"\n", out);
   print_text(out, command->exits);
-  print_environment(out);
+  print_environment(out, command);
   fputs(".SH \"SEE ALSO\"\n.BR weir (1),\n.BR libweir (3)\n", out);
 }
 
@@ -111,7 +117,7 @@ static void write_program(FILE *out, const char *date) {
       ".SH \"EXIT STATUS\"\n0 allowed or done, 1 denied, 2 wrong arguments or input, 3 no "
       "decision\n",
       out);
-  print_environment(out);
+  print_environment(out, NULL);
   fputs(".SH \"SEE ALSO\"\n", out);
   for (size_t i = 0; i < WEIR_CLI_COMMANDS; i++) {
     fputs(".BR ", out);

@@ -138,9 +138,12 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
             .argument = "FILE",
             .argument_needed = true,
             .summary = "read a configuration of the server, and say what is wrong in it",
-            .examples = "weir check weir.yaml\n",
-            .details = "Each fault is a line: file, line, column, what was found and what is\n"
-                       "accepted. All are told, sorted by place. No store is asked.\n",
+            .examples = "weir check weir.yaml\n"
+                        "weir check /etc/weir/weir.yaml && systemctl reload weir-serve\n",
+            .details = "Reads it as the server does, with the files that it names: secrets,\n"
+                       "overrides, certificates. Each fault is a line: file, line, column, what\n"
+                       "was found and what is accepted. All are told, sorted by place. No store\n"
+                       "is asked. A good file is told in a line of what is in it.\n",
             .exits = "0 no fault, 2 faults or wrong arguments\n",
         },
     [WEIR_CLI_SERVE] =
@@ -149,10 +152,26 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
             .argument = "FILE",
             .argument_needed = true,
             .summary = "answer RESP and HTTP as FILE says, until SIGTERM",
-            .examples = "weir serve weir.yaml\n",
-            .details = "Limiters that FILE names answer on its listeners. SIGHUP, or a change of\n"
-                       "FILE, reads it again: one that has faults changes nothing. SIGTERM and\n"
-                       "SIGINT let what is under way finish.\n",
+            .examples = "weir serve weir.yaml\n"
+                        "redis-cli -p 6380 WEIR.TAKE api alice\n"
+                        "curl '127.0.0.1:8080/check/api?key=alice'\n"
+                        "curl 127.0.0.1:9090/metrics\n"
+                        "\n"
+                        "where weir.yaml holds\n"
+                        "\n"
+                        "  listen: {resp: {}, http: {}, admin: {}}\n"
+                        "  stores: {main: {url: \"memcached://localhost\"}}\n"
+                        "  limiters: {api: {rule: \"sliding-window:100/1m\"}}\n"
+                        "\n"
+                        "SIGHUP, or a change of a file, reads it again; SIGTERM ends the server.\n",
+            .details = "Limiters that FILE names answer on its listeners. Other hosts reach them\n"
+                       "with a credential or TLS only, or where FILE says insecure: true.\n"
+                       "SIGHUP, or a change of FILE or of a file that it names, reads it again:\n"
+                       "one that has faults changes nothing. SIGTERM and SIGINT let what is under\n"
+                       "way finish, for limits.drain at the longest. What is to be said goes to\n"
+                       "stderr, a line each. ${NAME} in FILE stands for a variable of the\n"
+                       "environment, ${file:PATH} for what a file holds. The page\n"
+                       "configuration.md of the documentation has every key.\n",
             .exits = "0 ended by a signal, 2 faults or wrong arguments, 3 could not serve\n",
         },
 #endif

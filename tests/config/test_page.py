@@ -65,6 +65,13 @@ class Page(unittest.TestCase):
                 result = check(example)
                 self.assertEqual((result.returncode, result.stderr), (0, ""))
 
+    def test_the_example_of_the_help_is_good(self):
+        told = subprocess.run([os.environ["WEIR_PROGRAM"], "help", "serve"], capture_output=True, text=True, timeout=60,
+                              check=True).stdout
+        example = "\n".join(line.strip() for line in told.splitlines() if re.match(r" {4}\w+: \{", line))
+        self.assertEqual(example.count("\n"), 2)
+        self.assertEqual(check(example).returncode, 0)
+
     def test_faults_are_lines_on_stderr(self):
         result = check("loops: 0\nlimiters: 1\n")
         self.assertEqual(result.returncode, 2)
