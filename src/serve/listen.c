@@ -221,6 +221,11 @@ size_t weir_sockets_make_room(size_t wanted) {
   return limit.rlim_cur;
 }
 
+void weir_socket_stop(const weir_socket *opened) {
+  bool is_handed = opened->is_shared && opened->path == NULL;
+  if (!is_handed) shutdown(opened->fd, SHUT_RDWR);
+}
+
 void weir_socket_close(weir_socket *opened) {
   struct stat found;
   if (opened->path != NULL && lstat(opened->path, &found) == 0 && found.st_dev == opened->device &&

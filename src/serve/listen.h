@@ -37,6 +37,10 @@ int weir_socket_again(const weir_socket *first);
 /* Lets this process have so many open files, if its hard limit does; how many it may have. */
 size_t weir_sockets_make_room(size_t wanted);
 
+/* Who comes now is refused, and does not wait for somebody who will never accept. At a socket of
+ * systemd's the next server will. */
+void weir_socket_stop(const weir_socket *opened);
+
 /* Closes it; the file goes, if it is still the one that was made. */
 void weir_socket_close(weir_socket *opened);
 

@@ -180,6 +180,8 @@ static void drain(weir_server *server) {
     atomic_store(&server->loops[i].must_drain, true);
     weir_loop_wake(&server->loops[i]);
   }
+  for (size_t i = 0; i < server->socket_count; i++)
+    if (server->sockets[i].protocol != WEIR_CONFIG_ADMIN) weir_socket_stop(&server->sockets[i]);
 }
 
 void weir_server_hear_end(weir_server *server) {

@@ -2,9 +2,10 @@
 
 import subprocess
 import threading
+import time
 import unittest
 
-from server import BASE, Server, command
+from server import BASE, Server, await_that, command
 
 
 class Resp(unittest.TestCase):
@@ -39,6 +40,23 @@ class Resp(unittest.TestCase):
 
     def test_what_never_fits_is_limited_for_ever(self):
         self.assertEqual(self.ask("CL.THROTTLE", "never", 15, 30, 60, 17), [1, 16, 16, -1, 0])
+
+    def test_a_key_goes_on_where_its_period_is_the_same(self):
+        """What is kept is a time, as by redis-cell: five that come in a day each take five days."""
+        self.assertEqual(self.ask("CL.THROTTLE", "more", 9, 1, 86400, 5)[:3], [0, 10, 5])
+        self.assertEqual(self.ask("CL.THROTTLE", "more", 19, 1, 86400, 0)[:3], [0, 20, 15])
+        self.assertEqual(self.ask("CL.THROTTLE", "more", 9, 7, 86400, 0)[:3], [0, 10, 0])
+        self.assertEqual(self.ask("CL.THROTTLE", "more", 9, 1, 43200, 0)[:3], [0, 10, 10])
+
+    def test_new_rules_are_not_without_an_end(self):
+        """A thousand a second; the machine may need longer than one for what is sent here."""
+        began = time.monotonic()
+        self.client.send(b"".join(command("CL.THROTTLE", "k", 100000 + i, 1, 60, 0) for i in range(3000)))
+        told = [self.client.reply() for _ in range(3000)]
+        refused = [one for one in told if isinstance(one, str)]
+        self.assertEqual(set(refused) - {"-ERR too many different limits"}, set())
+        self.assertGreaterEqual(len(refused) + 1000 * (2 + int(time.monotonic() - began)), 3000)
+        await_that(lambda: isinstance(self.ask("CL.THROTTLE", "k", 99, 1, 60, 0), list), "the next second")
 
     def test_figures_that_are_none(self):
         zero = "-ERR Zero rates are not supported"

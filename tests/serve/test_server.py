@@ -69,6 +69,33 @@ limiters:
             client.close()
 
 
+    def test_who_is_not_ready_says_so_until_the_drain_is_over(self):
+        """A client that takes its answers late, and one that never does."""
+        for takes in (True, False):
+            with Server(BASE + "limits: {drain: %s}\n" % ("10m" if takes else "1s")) as server:
+                admin = server.connect("admin")
+                ready = "GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n"
+                self.assertEqual(http(admin, ready)[0], 200)
+                client = server.connect()
+                client.socket.settimeout(0.5)
+                with self.assertRaises(TimeoutError):  # more than the kernel holds and the server reads
+                    client.send(command("ECHO", "x" * 1000) * 64000)
+                client.socket.settimeout(PATIENCE_S)
+                server.process.send_signal(signal.SIGTERM)
+                if takes:
+                    server.await_log("ending")
+                    status, body, _ = http(admin, ready)
+                    self.assertEqual((status, body.split("\n")[0]), (503, "ending"))
+                    self.assertEqual(http(admin, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")[0], 200)
+                    with self.assertRaises((ConnectionError, EOFError)):  # at once, not by a timeout
+                        server.connect().ask("PING")
+                    answers = client.rest()
+                    self.assertEqual(answers, b"$1000\r\n%s\r\n" % (b"x" * 1000) * answers.count(b"$"))
+                self.assertEqual(server.process.wait(PATIENCE_S), 0)
+                for one in (admin, client):
+                    one.close()
+
+
 class Reload(unittest.TestCase):
     def limit(self, client):
         fields = client.ask("WEIR.PEEK", "api", "reload")
