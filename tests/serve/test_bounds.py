@@ -168,6 +168,13 @@ class Clients(unittest.TestCase):
 
 
 class Requests(unittest.TestCase):
+    def is_stopped(self, pid):
+        states = []
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/stat", encoding="ascii", errors="replace") as file:
+                states.append(file.read().rpartition(")")[2].split()[0])
+        return set(states) == {"T"}
+
     def test_what_is_too_many_in_one_turn_is_shed(self):
         """The server is stopped while all of them come: they are one turn of its loop."""
         policies = {"allow": 1, "deny": 0, "local": 0, "none": "-ERR TIMEOUT"}
@@ -178,6 +185,7 @@ class Requests(unittest.TestCase):
                 for client in clients:
                     self.assertEqual(client.ask("PING"), "+PONG")
                 os.kill(server.process.pid, signal.SIGSTOP)
+                await_that(lambda: self.is_stopped(server.process.pid), "all threads to stop")
                 for client in clients:
                     client.send(command("WEIR.TAKE", "big", "k"))
                 os.kill(server.process.pid, signal.SIGCONT)
