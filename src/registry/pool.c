@@ -204,9 +204,8 @@ bool weir_pool_start(weir_pool *pool, size_t stores) {
 
 void weir_pool_clean_up(weir_pool *pool) {
   release_throttle(pool->throttle);
-  /* From the newest on, as a store finds them. */
-  for (size_t i = pool->limiter_count; i > 0; i--)
-    release_limiter(pool->limiters[i - 1]);
+  for (size_t i = 0; i < pool->limiter_count; i++)
+    release_limiter(pool->limiters[i]);
   for (size_t i = 0; i < pool->store_count; i++)
     release_store(pool->stores[i]);
   free(pool->limiters);

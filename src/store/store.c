@@ -2,7 +2,6 @@
 
 #include <sodium.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,30 +110,6 @@ weir_status weir_store_open_backend(const weir_backend *backend, const char *url
   }
   const weir_backend *const backends[] = {backend, NULL};
   return explain(open_store(backends, url, store, message), message);
-}
-
-bool weir_store_enter(weir_store *store, weir_store_use *use, char *other, size_t size) {
-  bool differs = false;
-  pthread_mutex_lock(&store->uses_lock);
-  for (const weir_store_use *found = store->uses; found != NULL && !differs; found = found->next) {
-    differs = strcmp(found->tag, use->tag) == 0 && strcmp(found->meaning, use->meaning) != 0;
-    if (differs) snprintf(other, size, "%s", found->meaning);
-  }
-  use->next = store->uses;
-  store->uses = use;
-  pthread_mutex_unlock(&store->uses_lock);
-  return differs;
-}
-
-/* At the fork, a thread of the parent may have held the lock. */
-void weir_store_leave(weir_store *store, weir_store_use *use) {
-  if (store->process != weir_process_number) return;
-  pthread_mutex_lock(&store->uses_lock);
-  weir_store_use **link = &store->uses;
-  while (*link != use)
-    link = &(*link)->next;
-  *link = use->next;
-  pthread_mutex_unlock(&store->uses_lock);
 }
 
 weir_status weir_store_read_server(const weir_store *store, size_t index,

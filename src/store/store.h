@@ -17,7 +17,12 @@ typedef struct weir_store_use {
   const char *tag;     /* which keys; NULL: not entered */
   const char *meaning; /* what these counts are held against, as text */
   struct weir_store_use *next;
+  struct weir_store_use **link; /* what points here; NULL: an equal one stands for this */
+  struct weir_store_use *equal; /* a ring of those with the same tag and meaning; alone: itself */
+  struct weir_store_use *equal_before;
 } weir_store_use;
+
+enum { WEIR_STORE_USE_BUCKETS = 256 };
 
 struct weir_store {
   const weir_backend *backend;
@@ -27,11 +32,11 @@ struct weir_store {
   unsigned process;                        /* that opened it: weir_process_number */
   unsigned char secret[WEIR_SECRET_BYTES]; /* its own, for all that hashes keys of it */
   pthread_mutex_t uses_lock;
-  weir_store_use *uses; /* the newest first */
+  weir_store_use *uses[WEIR_STORE_USE_BUCKETS]; /* by their tags */
 };
 
 /* Enters a use. True where another has the same tag and another meaning, which is copied to
- * `other`, cut to its size. Any thread. */
+ * `other`, cut to its size. Any thread; takes no longer where there are thousands. */
 bool weir_store_enter(weir_store *store, weir_store_use *use, char *other, size_t size);
 
 /* Takes back an entered use. In a child of the process that opened the store it does nothing. */
