@@ -318,6 +318,7 @@ static void on_readable(evutil_socket_t fd, short what, void *self) {
   weir_loop *loop = connection->loop;
   (void)fd;
   (void)what;
+  if (connection->is_parked) event_del(&connection->readable); /* until it has taken its answers */
   if (connection->is_resumed || connection->is_parked) return; /* first what it has sent before */
   loop->tick.now_us = weir_serve_now_us();
   bool begins = connection->input.length == 0;
