@@ -102,6 +102,7 @@ static weir_progress read_request(weir_connection *connection, const char *bytes
   if (reading == WEIR_HTTP_BROKEN) return WEIR_PROGRESS_ENDS;
   weir_serve_count(&connection->loop->counts.admin, 1);
   answer_request(connection, &request);
+  connection->share = 1; /* pages are large, and this thread has signals to hear: one a turn */
   return request.keeps_alive ? WEIR_PROGRESS_READ : WEIR_PROGRESS_ENDS;
 }
 
