@@ -172,6 +172,17 @@ static void reload(weir_server *server) {
 
 /* --- signals ---------------------------------------------------------------------------------- */
 
+/* One that comes where no handler stands would end the process as it is: SIGHUP waits until the
+ * server has started, and when it ends all are too late. */
+static void mask(int how, bool all) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGHUP);
+  if (all) sigaddset(&signals, SIGTERM);
+  if (all) sigaddset(&signals, SIGINT);
+  pthread_sigmask(how, &signals, NULL);
+}
+
 static void drain(weir_server *server) {
   if (server->is_draining) return;
   weir_serve_log("ending: no new connections");
@@ -216,6 +227,7 @@ static void add_signals(weir_server *server) {
   }
   event_assign(&server->ticks, server->front.base, -1, EV_PERSIST, on_tick, server);
   event_add(&server->ticks, &second);
+  mask(SIG_UNBLOCK, false);
 }
 
 /* --- start ------------------------------------------------------------------------------------ */
@@ -347,6 +359,7 @@ static void run(weir_server *server) {
 /* --- end -------------------------------------------------------------------------------------- */
 
 static void finish(weir_server *server) {
+  mask(SIG_BLOCK, true);
   for (unsigned i = 0; i < server->started; i++) {
     atomic_store(&server->loops[i].must_drain, true);
     weir_loop_wake(&server->loops[i]);
@@ -375,6 +388,7 @@ static void finish(weir_server *server) {
 
 int weir_serve_run(const char *file) {
   weir_server server = {.file = file, .front = {.wake_fd = -1}};
+  mask(SIG_BLOCK, false);
   server.registry = load(&server);
   if (server.registry == NULL) {
     weir_config_watch_destroy(server.watch);
