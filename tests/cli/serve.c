@@ -1,6 +1,6 @@
 /* serve KIND [ARGUMENT...]: one private server for a test in another language. Prints its store
- * URL; then obeys the lines "stop", "continue" and "kill", and answers each with "done", until its
- * input ends.
+ * URL; then obeys the lines "stop", "continue", "kill" and "restart" (in the same place, with
+ * nothing remembered), and answers each with "done", until its input ends.
  *
  *   memcached|redis ARGUMENT...               with these on its command line
  *   memcached-tls|redis-tls ARGUMENT...
@@ -64,6 +64,8 @@ static void obey(struct server *server, const char *order) {
     server_continue(server);
   else if (strcmp(order, "kill\n") == 0)
     server_kill(server);
+  else if (strcmp(order, "restart\n") == 0)
+    server_restart(server);
   else
     fixture_fail("no order: %s", order);
   puts("done");

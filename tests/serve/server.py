@@ -115,7 +115,7 @@ class Store:
         self.url = self.process.stdout.readline().strip()
 
     def order(self, what):
-        """What: stop, continue or kill."""
+        """What: stop, continue, kill or restart."""
         self.process.stdin.write(what + "\n")
         self.process.stdin.flush()
         if self.process.stdout.readline() != "done\n":
