@@ -1,5 +1,5 @@
 /* Any text as a configuration: it is read to the end, every fault is one readable line with its
- * place, and what has no fault can be built. */
+ * place, and what has no fault can be built, also in the place of another. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,22 +54,35 @@ static bool asks_somebody(const weir_config *config) {
   return false;
 }
 
-int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
+/* What one text means, with what is carried over from `old`; NULL where there are faults. */
+static weir_registry *load(const char *text, size_t size, const weir_registry *old) {
   static weir_config_faults faults;
   faults.kept = faults.count = 0;
-  setenv("PASSWORD", secret, 1);
-  bool may_hold = holds_secret((const char *)data, size);
-  weir_config *config = weir_config_read_text("f.yaml", (const char *)data, size, &faults);
+  bool may_hold = holds_secret(text, size);
+  weir_config *config = weir_config_read_text("f.yaml", text, size, &faults);
   require(config != NULL);
   check_faults(&faults, may_hold);
   if (asks_somebody(config)) {
     weir_config_destroy(config);
-    return 0;
+    return NULL;
   }
-  weir_registry *registry = weir_registry_create(config, NULL, &faults);
+  weir_registry *registry = weir_registry_create(config, old, &faults);
   require((registry == NULL) == (faults.count > 0));
   check_faults(&faults, may_hold);
-  if (registry != NULL) use(registry, (const char *)data, size);
+  if (registry != NULL) use(registry, text, size);
+  return registry;
+}
+
+/* Behind a NUL byte, which no YAML holds, stands a file that takes the first one's place. */
+int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
+  const char *text = (const char *)data;
+  const char *nul = size > 0 ? memchr(text, '\0', size) : NULL;
+  size_t first = nul != NULL ? (size_t)(nul - text) : size;
+  setenv("PASSWORD", secret, 1);
+  weir_registry *registry = load(text, first, NULL);
+  weir_registry *newer = first < size ? load(text + first + 1, size - first - 1, registry) : NULL;
   weir_registry_release(registry);
+  if (newer != NULL) use(newer, text + first + 1, size - first - 1);
+  weir_registry_release(newer);
   return 0;
 }
