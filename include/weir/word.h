@@ -1,4 +1,4 @@
-/* Words that were probably mistyped: "fixed-windw" for "fixed-window". */
+/* What a message says of a word that is not accepted: which ones are, and which was probably meant. */
 #ifndef WEIR_WORD_H
 #define WEIR_WORD_H
 
@@ -20,6 +20,11 @@ extern "C" {
  * have been mistyped, nor one that is longer than 32 bytes. Upper and lower case are the same. */
 WEIR_EXPORT bool weir_word_nearer(const char *text, size_t length, const char *word,
                                   size_t *distance);
+
+/* Appends a word to a list of `size` bytes that begins as "": "a", "a, b", and with `last` "a, b and
+ * c". A word that would not leave room for more is left out, and so are those behind it: the list
+ * then ends in "...". `size` is at least 8. */
+WEIR_EXPORT void weir_word_list(char *list, size_t size, const char *word, bool last);
 
 #ifdef __cplusplus
 }

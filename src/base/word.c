@@ -1,5 +1,4 @@
-/* Which of some words was meant: the distance of Damerau and Levenshtein, in its plain form, where
- * no byte is changed twice. */
+#include <stdio.h>
 #include <string.h>
 
 #include <weir/word.h>
@@ -14,7 +13,8 @@ static size_t least(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
-/* Row by row: row[j] is the distance of the text's first i bytes to the word's first j. */
+/* The distance of Damerau and Levenshtein, in its plain form, where no byte is changed twice.
+ * Row by row: row[j] is the distance of the text's first i bytes to the word's first j. */
 static size_t measure(const char *text, size_t length, const char *word, size_t word_length) {
   size_t rows[3][WORD_MOST + 1];
   for (size_t j = 0; j <= word_length; j++)
@@ -42,4 +42,14 @@ bool weir_word_nearer(const char *text, size_t length, const char *word, size_t 
   if (measured > most || measured >= *distance) return false;
   *distance = measured;
   return true;
+}
+
+void weir_word_list(char *list, size_t size, const char *word, bool last) {
+  static const char cut[] = ", ...";
+  size_t used = strlen(list);
+  if (used >= strlen(cut) && strcmp(list + used - strlen(cut), cut) == 0) return;
+  const char *separator = used == 0 ? "" : last ? " and " : ", ";
+  size_t reserved = last ? 1 : sizeof cut; /* an end behind the word, or before it the dots */
+  bool fits = used + strlen(separator) + strlen(word) + reserved <= size;
+  snprintf(list + used, size - used, "%s%s", fits ? separator : "", fits ? word : cut);
 }

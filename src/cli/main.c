@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <weir/word.h>
+
 #include "commands.h"
 #include "help.h"
 #include "report.h"
@@ -67,23 +69,16 @@ static int run_command(const weir_cli_command *chosen, int argc, char **argv) {
 
 enum { LIST_BYTES = 256 };
 
-/* "take, peek, ": all that there are, each with what stands between two. */
-static void list_commands(char list[LIST_BYTES]) {
-  size_t used = 0;
-  list[0] = '\0';
-  for (size_t i = 0; i < WEIR_CLI_COMMANDS && used < LIST_BYTES; i++)
-    used += (size_t)snprintf(list + used, LIST_BYTES - used, "%s, ", weir_cli_commands[i].name);
-}
-
 static int refuse_command(const char *name) {
-  char list[LIST_BYTES];
-  list_commands(list);
+  char list[LIST_BYTES] = "";
+  for (size_t i = 0; i < WEIR_CLI_COMMANDS; i++)
+    weir_word_list(list, sizeof list, weir_cli_commands[i].name, false);
   const char *nearest = weir_cli_command_nearest(name);
   if (nearest != NULL)
     weir_cli_error("unknown command \"%s\": did you mean %s? See \"weir help\"",
                    weir_cli_show(name).text, nearest);
   else
-    weir_cli_error("unknown command \"%s\": %shelp and version are accepted; see \"weir help\"",
+    weir_cli_error("unknown command \"%s\": %s, help and version are accepted; see \"weir help\"",
                    weir_cli_show(name).text, list);
   return WEIR_EXIT_USAGE;
 }

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <weir/word.h>
+
 enum { LIST_BYTES = 400 };
 
 weir_config_place weir_place(const weir_reader *reader, const weir_node *node) {
@@ -168,59 +170,15 @@ static const char *choice_at(const void *list, size_t index) {
   return ((const char *const *)list)[index];
 }
 
-/* "a, b and c", with dots where the list is long. */
-static void list_names(const void *list, weir_name_at *at, char text[LIST_BYTES]) {
-  size_t length = 0;
-  text[0] = '\0';
-  for (size_t i = 0; at(list, i) != NULL; i++) {
-    if (length + WEIR_CONFIG_NAME_MOST + 8 > LIST_BYTES) {
-      snprintf(text + length, LIST_BYTES - length, ", ...");
-      return;
-    }
-    const char *separator = i == 0 ? "" : at(list, i + 1) != NULL ? ", " : " and ";
-    length += (size_t)snprintf(text + length, LIST_BYTES - length, "%s%s", separator, at(list, i));
-  }
-}
-
-/* How many letters must change to make one of the other, a swap of two neighbours being two. */
-static size_t distance(const char *a, const char *b) {
-  enum { MOST = 32 };
-  size_t row[MOST + 1];
-  size_t width = strlen(b);
-  if (strlen(a) > MOST || width > MOST) return MOST;
-  for (size_t j = 0; j <= width; j++)
-    row[j] = j;
-  for (size_t i = 1; a[i - 1] != '\0'; i++) {
-    size_t corner = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= width; j++) {
-      size_t changed = corner + (a[i - 1] != b[j - 1]);
-      size_t least = row[j - 1] < row[j] ? row[j - 1] + 1 : row[j] + 1;
-      corner = row[j];
-      row[j] = changed < least ? changed : least;
-    }
-  }
-  return row[width];
-}
-
-/* The nearest name, if it is near enough to be meant; else NULL. */
-static const char *find_nearest(const char *text, const void *list, weir_name_at *at) {
-  const char *nearest = NULL;
-  size_t least = strlen(text) / 3 + 2;
-  for (size_t i = 0; at(list, i) != NULL; i++) {
-    size_t away = distance(text, at(list, i));
-    if (away >= least) continue;
-    least = away;
-    nearest = at(list, i);
-  }
-  return nearest;
-}
-
 void weir_fault_unknown(weir_reader *reader, const weir_node *node, const char *what,
                         const void *list, weir_name_at *at) {
-  char accepted[LIST_BYTES];
-  list_names(list, at, accepted);
-  const char *nearest = find_nearest(node->text, list, at);
+  char accepted[LIST_BYTES] = "";
+  const char *nearest = NULL;
+  size_t distance = WEIR_WORD_FAR;
+  for (size_t i = 0; at(list, i) != NULL; i++) {
+    weir_word_list(accepted, sizeof accepted, at(list, i), at(list, i + 1) == NULL);
+    if (weir_word_nearer(node->text, node->length, at(list, i), &distance)) nearest = at(list, i);
+  }
   if (nearest != NULL)
     weir_fault(reader, node, "%s %s, did you mean \"%s\"? accepted are %s", what,
                weir_quote(node).text, nearest, accepted);

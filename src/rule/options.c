@@ -1,5 +1,6 @@
 /* Options of a rule: which there are, whose they are, what they accept. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <weir/backend.h>
@@ -104,7 +105,10 @@ static const struct option {
     {"lease", true, WEIR_KIND_LEASES, 0, read_lease},
     {"name", true, 0, 0, read_name},
 };
-enum { OPTION_COUNT = sizeof options / sizeof options[0] };
+enum {
+  OPTION_COUNT = sizeof options / sizeof options[0],
+  OPTION_BYTES = 16 /* a name, and "=" where it needs a value */
+};
 
 static bool belongs(const struct option *option, weir_rule_kind kind) {
   return weir_rule_kind_has(kind, option->all, option->none);
@@ -124,9 +128,12 @@ static void list_options(weir_rule_kind kind, char list[WEIR_RULE_LIST_BYTES]) {
   while (last > 0 && !belongs(&options[last - 1], kind))
     last--;
   list[0] = '\0';
-  for (size_t i = 0; i < last; i++)
-    if (belongs(&options[i], kind))
-      weir_rule_list(list, options[i].name, options[i].needs_value ? "=" : "", i + 1 == last);
+  for (size_t i = 0; i < last; i++) {
+    char word[OPTION_BYTES];
+    if (!belongs(&options[i], kind)) continue;
+    snprintf(word, sizeof word, "%s%s", options[i].name, options[i].needs_value ? "=" : "");
+    weir_word_list(list, WEIR_RULE_LIST_BYTES, word, i + 1 == last);
+  }
 }
 
 /* NULL where none is. */

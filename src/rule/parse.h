@@ -32,11 +32,6 @@ int64_t weir_rule_number(weir_rule_piece piece, int64_t most);
 /* Room for the names of all algorithms, or of all options, in one list. */
 enum { WEIR_RULE_LIST_BYTES = 128 };
 
-/* Appends word and suffix to a list that begins as "": "a", "a, b", and with `last` "a, b and c".
- */
-void weir_rule_list(char list[WEIR_RULE_LIST_BYTES], const char *word, const char *suffix,
-                    bool last);
-
 /* The algorithms of a set, one bit per weir_rule_kind: "fixed-window and quota". */
 void weir_rule_list_kinds(unsigned set, char list[WEIR_RULE_LIST_BYTES]);
 

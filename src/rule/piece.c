@@ -26,16 +26,3 @@ int64_t weir_rule_number(weir_rule_piece piece, int64_t most) {
   }
   return number;
 }
-
-void weir_rule_list(char list[WEIR_RULE_LIST_BYTES], const char *word, const char *suffix,
-                    bool last) {
-  const char *between = list[0] == '\0' ? "" : last ? " and " : ", ";
-  const char *const parts[] = {between, word, suffix};
-  size_t used = strlen(list);
-  for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-    size_t length = strlen(parts[i]);
-    if (used + length >= WEIR_RULE_LIST_BYTES) return;
-    memcpy(list + used, parts[i], length + 1);
-    used += length;
-  }
-}

@@ -14,7 +14,7 @@ void weir_rule_list_kinds(unsigned set, char list[WEIR_RULE_LIST_BYTES]) {
   for (unsigned kind = 0; set != 0; kind++) {
     if (!(set & 1U << kind)) continue;
     set &= ~(1U << kind);
-    weir_rule_list(list, weir_rule_kind_name((weir_rule_kind)kind), "", set == 0);
+    weir_word_list(list, WEIR_RULE_LIST_BYTES, weir_rule_kind_name((weir_rule_kind)kind), set == 0);
   }
 }
 

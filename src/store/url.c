@@ -19,15 +19,6 @@ bool weir_url_cut(weir_url_piece *rest, char separator, weir_url_piece *prefix) 
   return true;
 }
 
-void weir_url_list(char list[WEIR_URL_LIST_BYTES], const char *word) {
-  size_t used = strlen(list);
-  size_t length = strlen(word);
-  const char *comma = used == 0 ? "" : ", ";
-  if (used + strlen(comma) + length >= WEIR_URL_LIST_BYTES) return;
-  memcpy(list + used, comma, strlen(comma));
-  memcpy(list + used + strlen(comma), word, length + 1);
-}
-
 static int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -130,7 +121,7 @@ static weir_status find_scheme(weir_url_reader *reader, weir_url_piece name,
         reader->parsed->url.scheme = scheme->name;
         return WEIR_OK;
       }
-      weir_url_list(list, scheme->name);
+      weir_word_list(list, sizeof list, scheme->name, false);
       if (weir_word_nearer(name.text, name.length, scheme->name, &distance)) nearest = scheme->name;
     }
   }

@@ -62,8 +62,7 @@ weir_status weir_url_read_authority(weir_url_reader *reader, weir_url_piece auth
 /* The text after '?'. */
 weir_status weir_url_read_options(weir_url_reader *reader, weir_url_piece query);
 
-/* Adds ", word" to a list for a message; what does not fit is left out. */
+/* Room for the names of all schemes, or of all options of one, in one list. */
 enum { WEIR_URL_LIST_BYTES = 256 };
-void weir_url_list(char list[WEIR_URL_LIST_BYTES], const char *word);
 
 #endif

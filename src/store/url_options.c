@@ -33,7 +33,7 @@ static void refuse_name(weir_url_reader *reader, const char *name, bool shown) {
   const char *const *const sources[] = {common_options, reader->parsed->backend->options};
   for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
     for (const char *const *word = sources[i]; *word != NULL; word++) {
-      weir_url_list(list, *word);
+      weir_word_list(list, sizeof list, *word, false);
       if (weir_word_nearer(name, strlen(name), *word, &distance)) nearest = *word;
     }
   }
@@ -154,7 +154,7 @@ weir_status weir_url_word(const weir_url *url, const char *name, const char *con
       *index = i;
       return WEIR_OK;
     }
-    weir_url_list(list, words[i]);
+    weir_word_list(list, sizeof list, words[i], false);
   }
   weir_message_set(message, "%s=%.80s: accepted are %s", name, text, list);
   return WEIR_BAD_URL;

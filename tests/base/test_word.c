@@ -56,12 +56,52 @@ static void text_needs_no_end(void **state) {
   assert_int_equal(distance, 0);
 }
 
+static void lists_words_as_a_sentence_has_them(void **state) {
+  (void)state;
+  char list[32] = "";
+  weir_word_list(list, sizeof list, "take", false);
+  assert_string_equal(list, "take");
+  weir_word_list(list, sizeof list, "peek", false);
+  assert_string_equal(list, "take, peek");
+  weir_word_list(list, sizeof list, "reset", true);
+  assert_string_equal(list, "take, peek and reset");
+  char only[32] = "";
+  weir_word_list(only, sizeof only, "take", true);
+  assert_string_equal(only, "take");
+}
+
+/* Lists of every size, down to one that holds no word: whole words, and dots for the others. */
+static void says_that_a_list_is_cut(void **state) {
+  (void)state;
+  static const char *const words[] = {"fixed-window", "quota", "log", "bucket"};
+  static const char whole[] = "fixed-window, quota, log and bucket";
+  for (size_t size = 8; size <= sizeof whole + 1; size++) {
+    char list[64] = "";
+    memset(list + 1, 'x', sizeof list - 1);
+    for (size_t i = 0; i < 4; i++)
+      weir_word_list(list, size, words[i], i == 3);
+    assert_true(strlen(list) < size);
+    assert_int_equal(list[size], 'x'); /* nothing is written behind its end */
+    if (size < sizeof whole) {
+      char *dots = strstr(list, ", ...");
+      assert_non_null(dots);
+      assert_string_equal(dots, ", ...");
+      assert_memory_equal(list, whole, (size_t)(dots - list));
+      assert_true(dots == list || strchr(", ", whole[dots - list]) != NULL);
+    } else {
+      assert_string_equal(list, whole);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(counts_what_was_mistyped),
       cmocka_unit_test(nothing_is_near_that_has_little_in_common),
       cmocka_unit_test(only_what_is_nearer_counts),
       cmocka_unit_test(text_needs_no_end),
+      cmocka_unit_test(lists_words_as_a_sentence_has_them),
+      cmocka_unit_test(says_that_a_list_is_cut),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -343,3 +343,5 @@ void weir_watch_destroy(weir_watch *watch);
 const char *weir_version(void);
 
 _Bool weir_word_nearer(const char *text, size_t length, const char *word, size_t *distance);
+
+void weir_word_list(char *list, size_t size, const char *word, _Bool last);
