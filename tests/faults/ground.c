@@ -15,7 +15,7 @@
 _Noreturn void give_up(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  fputs("faults: ", stderr);
+  fputs("given up: ", stderr);
   vfprintf(stderr, format, arguments);
   fputc('\n', stderr);
   va_end(arguments);
@@ -43,6 +43,14 @@ void *share_memory(size_t bytes) {
 
 void unshare_memory(void *memory, size_t bytes) {
   munmap(memory, bytes);
+}
+
+void share_barrier(pthread_barrier_t *barrier, unsigned threads) {
+  pthread_barrierattr_t attributes;
+  pthread_barrierattr_init(&attributes);
+  pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  pthread_barrier_init(barrier, &attributes, threads);
+  pthread_barrierattr_destroy(&attributes);
 }
 
 pid_t start_process(void (*run)(void *context), void *context) {

@@ -1,8 +1,10 @@
-/* What the programs of this folder stand on: time, memory that processes share, processes. The
- * program that starts the servers has one thread; all that runs beside it are processes. */
+/* What programs of several processes stand on: time, memory that they share, processes. Of those
+ * in this folder, the one that starts the servers has one thread; all that runs beside it are
+ * processes. */
 #ifndef TESTS_FAULTS_GROUND_H
 #define TESTS_FAULTS_GROUND_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,6 +22,9 @@ void sleep_us(int64_t us);
 /* Zeroed, for this process and all that it starts. */
 void *share_memory(size_t bytes);
 void unshare_memory(void *memory, size_t bytes);
+
+/* For so many threads of processes that share its memory. */
+void share_barrier(pthread_barrier_t *barrier, unsigned threads);
 
 /* Runs in a process of its own, which exits with 0 when `run` returns and dies with this one. */
 pid_t start_process(void (*run)(void *context), void *context);

@@ -6,10 +6,10 @@
  * admitted more than its rule says while the store answers; what ran out of time is late, and
  * denied.
  *
- *   --held-up   each process is stopped again and again for longer than a deadline, in the middle
- * of whatever its threads are at
+ *   --held-up   stops each process again and again, for longer than a deadline, in the middle of
+ *               whatever its threads are at
  *   --strict    of the requests that asked the store less than 0.5 % may be late: for a machine
- * that does nothing else
+ *               that does nothing else
  *
  * URL may be the name of an environment variable. Exit code 0 only if all of it holds. */
 #include <inttypes.h>
@@ -20,13 +20,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #include <weir/backend.h>
 #include <weir/weir.h>
+
+#include "faults/ground.h"
 
 enum {
   PROCESSES = 4,
@@ -67,15 +66,6 @@ static struct {
   bool held_up, strict;
 } settings = {.seconds = 10};
 
-static _Noreturn void give_up(const char *what, const char *why) {
-  fprintf(stderr, "busy: %s: %s\n", what, why);
-  exit(2);
-}
-
-static void sleep_us(int64_t us) {
-  nanosleep(&(struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000}, NULL);
-}
-
 /* --- a child ------------------------------------------------------------------------------------
  */
 
@@ -84,7 +74,7 @@ static void take(weir_limiter *limiter, size_t rule, int64_t key) {
   weir_decision decision = {0};
   int length = snprintf(text, sizeof text, "busy-%ld-%" PRId64, (long)getppid(), key);
   weir_status status = weir_limiter_take(limiter, text, (size_t)length, 1, &decision, NULL);
-  if (status != WEIR_OK) give_up(rules[rule].text, weir_status_name(status));
+  if (status != WEIR_OK) give_up("%s: %s", rules[rule].text, weir_status_name(status));
   atomic_fetch_add(&common->by_source[decision.source], 1);
   if (decision.store_status != WEIR_OK)
     atomic_fetch_add(&common->statuses[decision.store_status], 1);
@@ -108,23 +98,24 @@ static void connect_first(weir_limiter *limiter) {
   weir_decision decision;
   for (int64_t end_us = weir_monotonic_us() + CONNECT_US;
        weir_limiter_peek(limiter, "first", 5, 1, &decision, &message) != WEIR_OK;)
-    if (weir_monotonic_us() > end_us) give_up(settings.url, message.text);
+    if (weir_monotonic_us() > end_us) give_up("%s: %s", settings.url, message.text);
 }
 
-static void run_child(void) {
+static void run_child(void *context) {
+  (void)context;
   weir_message message = {""};
   weir_store *store;
   weir_limiter *limiters[RULES];
   pthread_t threads[THREADS];
   weir_server_state state = {.size = sizeof state};
   if (weir_store_open(settings.url, &store, &message) != WEIR_OK)
-    give_up(settings.url, message.text);
+    give_up("%s: %s", settings.url, message.text);
   for (size_t i = 0; i < RULES; i++)
     if (weir_limiter_create(store, rules[i].text, NULL, &limiters[i], &message) != WEIR_OK)
-      give_up(rules[i].text, message.text);
+      give_up("%s: %s", rules[i].text, message.text);
   connect_first(limiters[0]);
   for (size_t i = 0; i < THREADS; i++)
-    if (pthread_create(&threads[i], NULL, hammer, limiters) != 0) give_up("thread", "none left");
+    if (pthread_create(&threads[i], NULL, hammer, limiters) != 0) give_up("thread: none left");
   for (size_t i = 0; i < THREADS; i++)
     pthread_join(threads[i], NULL);
   weir_store_read_server(store, 0, &state);
@@ -137,31 +128,6 @@ static void run_child(void) {
 
 /* --- the parent ---------------------------------------------------------------------------------
  */
-
-static void share_memory(void) {
-  pthread_barrierattr_t attributes;
-  FILE *file = tmpfile();
-  if (file == NULL || ftruncate(fileno(file), sizeof *common) != 0) give_up("tmpfile", "no room");
-  common = mmap(NULL, sizeof *common, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
-  if (common == MAP_FAILED) give_up("mmap", "no memory");
-  fclose(file);
-  pthread_barrierattr_init(&attributes);
-  pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-  pthread_barrier_init(&common->begin, &attributes, PROCESSES * THREADS + 1);
-  pthread_barrierattr_destroy(&attributes);
-}
-
-static void start_children(pid_t children[PROCESSES]) {
-  pid_t parent = getpid();
-  for (int i = 0; i < PROCESSES; i++) {
-    children[i] = fork();
-    if (children[i] < 0) give_up("fork", "no process left");
-    if (children[i] > 0) continue;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() == parent) run_child();
-    exit(0);
-  }
-}
 
 /* For anything between nothing and twice the time between two. */
 static void hold_up(pid_t child, uint64_t *random) {
@@ -178,14 +144,15 @@ static void run(void) {
   int child_status;
   common->begin_us = weir_monotonic_us();
   common->end_us = INT64_MAX;
-  start_children(children);
+  for (int i = 0; i < PROCESSES; i++)
+    children[i] = start_process(run_child, NULL);
   pthread_barrier_wait(&common->begin);
   common->end_us = weir_monotonic_us() + settings.seconds * INT64_C(1000000);
   while (settings.held_up && weir_monotonic_us() < common->end_us - 2 * HELD_UP_EVERY_US)
     for (int i = 0; i < PROCESSES; i++)
       hold_up(children[i], &random);
   while (wait(&child_status) > 0)
-    if (child_status != 0) give_up("child", "ended early");
+    if (child_status != 0) give_up("child: ended early");
 }
 
 /* Denied requests of a bucket that raises are charged until they are taken back. */
@@ -243,17 +210,18 @@ static void read_arguments(int count, char **arguments) {
     } else if (strcmp(arguments[i], "--seconds") == 0 && has_value) {
       settings.seconds = (int)strtol(arguments[++i], NULL, 10);
     } else {
-      give_up("no such option", arguments[i]);
+      give_up("no such option: %s", arguments[i]);
     }
   }
   if (settings.url != NULL && getenv(settings.url) != NULL) settings.url = getenv(settings.url);
   if (settings.url == NULL || settings.seconds < 1 || settings.seconds >= SECONDS_MOST)
-    give_up("usage", "busy --store URL [--seconds 1 to 599] [--held-up] [--strict]");
+    give_up("usage: busy --store URL [--seconds 1 to 599] [--held-up] [--strict]");
 }
 
 int main(int count, char **arguments) {
   read_arguments(count, arguments);
-  share_memory();
+  common = share_memory(sizeof *common);
+  share_barrier(&common->begin, PROCESSES * THREADS + 1);
   run();
   return report() ? 0 : 1;
 }

@@ -3,8 +3,9 @@
  * 32 threads in 4 processes hammer one key across a window's edge, the window before it full, and
  * two things are checked over all rounds:
  *
- *   never more than the bound of each rule: in any W of decision stamps (fixed-window: in any
- * window) 98 % of what is allowed: against a serial limiter that is asked without pause
+ *   never more than the bound of each rule: in any W of decision stamps, or of a fixed window in
+ *   any window
+ *   98 % of what is allowed: against a serial limiter that is asked without pause
  *
  * RULE may be several logs, "sliding-log:20/50ms;sliding-log:60/400ms", the longest last; windows
  * come alone. What a log denies by its own charge stays counted, so of a log half is enough.
@@ -24,13 +25,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #include <weir/weir.h>
 
+#include "faults/ground.h"
 #include "fixture/clock.h"
 #include "rule/rule.h"
 
@@ -75,22 +74,6 @@ static struct {
 } settings = {.rounds = 50};
 
 static weir_limiter *limiters[ATTEMPTS]; /* of this process */
-
-static _Noreturn void give_up(const char *what, const char *why) {
-  fprintf(stderr, "edge_race: %s: %s\n", what, why);
-  exit(2);
-}
-
-static int64_t real_time_us(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
-static void sleep_us(int64_t us) {
-  if (us > 0)
-    nanosleep(&(struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000}, NULL);
-}
 
 static const weir_stack *stack_now(void) {
   return &settings.stacks[common->attempt];
@@ -172,22 +155,23 @@ static void *run_thread(void *context) {
   }
 }
 
-static void run_child(void) {
+static void run_child(void *context) {
+  (void)context;
   weir_message message = {""};
   weir_store *store;
   pthread_t threads[THREADS];
   weir_decision decision;
   if (weir_store_open(settings.url, &store, &message) != WEIR_OK)
-    give_up(settings.url, message.text);
+    give_up("%s: %s", settings.url, message.text);
   for (int i = 0; i < ATTEMPTS; i++) {
     weir_limiter_options options = options_of_all((int64_t)DEADLINE_US << i);
     if (weir_limiter_create(store, settings.rule_texts[i], &options, &limiters[i], &message) !=
         WEIR_OK)
-      give_up(settings.rule_texts[i], message.text);
+      give_up("%s: %s", settings.rule_texts[i], message.text);
   }
   weir_limiter_peek(limiters[0], "warm", 4, 1, &decision, NULL); /* connects */
   for (size_t i = 0; i < THREADS; i++)
-    if (pthread_create(&threads[i], NULL, run_thread, NULL) != 0) give_up("thread", "none left");
+    if (pthread_create(&threads[i], NULL, run_thread, NULL) != 0) give_up("thread: none left");
   for (size_t i = 0; i < THREADS; i++)
     pthread_join(threads[i], NULL);
   for (int i = 0; i < ATTEMPTS; i++)
@@ -236,11 +220,11 @@ static int64_t allowed_serially(int64_t begin_us, int64_t end_us) {
   if (weir_store_open("memory:", &store, NULL) != WEIR_OK ||
       weir_limiter_create(store, settings.rule_texts[common->attempt], &options, &limiter, NULL) !=
           WEIR_OK)
-    give_up("memory:", "cannot be opened");
+    give_up("memory: cannot be opened");
   while (clock.now_us < end_us) {
     weir_decision decision;
     if (weir_limiter_take(limiter, "k", 1, 1, &decision, NULL) != WEIR_OK)
-      give_up("memory:", "does not answer");
+      give_up("memory: does not answer");
     admitted += decision.allowed;
     clock.now_us += decision.retry_after_us;
   }
@@ -271,7 +255,7 @@ static bool run_round(int number, totals *sum) {
   pthread_barrier_wait(&common->turn);
   size_t count = common->used;
   if (count == 0) return false;
-  if (count > STAMPS_MOST) give_up("a round", "admitted more than there is room to note");
+  if (count > STAMPS_MOST) give_up("a round: admitted more than there is room to note");
   qsort(common->stamps, count, sizeof common->stamps[0], compare);
   for (size_t i = 0; i < stack_now()->count; i++) {
     size_t worst = most_in_a_window(&stack_now()->rules[i], count);
@@ -318,31 +302,6 @@ static verdict report(const totals *sum, int rounds) {
   return share >= least ? VERDICT_GOOD : VERDICT_TOO_FEW;
 }
 
-static void share_memory(void) {
-  pthread_barrierattr_t attributes;
-  FILE *file = tmpfile();
-  if (file == NULL || ftruncate(fileno(file), sizeof *common) != 0) give_up("tmpfile", "no room");
-  common = mmap(NULL, sizeof *common, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
-  if (common == MAP_FAILED) give_up("mmap", "no memory");
-  fclose(file);
-  pthread_barrierattr_init(&attributes);
-  pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-  pthread_barrier_init(&common->turn, &attributes, PROCESSES * THREADS + 1);
-  pthread_barrierattr_destroy(&attributes);
-}
-
-static void start_children(void) {
-  pid_t parent = getpid();
-  for (int i = 0; i < PROCESSES; i++) {
-    pid_t child = fork();
-    if (child < 0) give_up("fork", "no process left");
-    if (child > 0) continue;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() == parent) run_child();
-    exit(0);
-  }
-}
-
 /* A child that ends before its time would leave the others waiting at the barrier. */
 static void child_ended(int signal_number) {
   static const char text[] = "edge_race: a child ended early\n";
@@ -354,7 +313,7 @@ static void parse_rule(const char *text, int attempt) {
   weir_message message = {""};
   snprintf(settings.rule_texts[attempt], RULE_BYTES, "%s", text);
   if (weir_stack_parse(text, PROCESSES, &settings.stacks[attempt], &message) != WEIR_OK)
-    give_up("--rule", message.text);
+    give_up("--rule: %s", message.text);
 }
 
 /* Copies the text with each period so many times as long: what stands between '/' and an option, or
@@ -370,7 +329,7 @@ static void lengthen(const char *text, int64_t times, char longer[RULE_BYTES]) {
         (size_t)snprintf(longer + used, RULE_BYTES - used, "%.*s/%" PRId64 "ms%.*s", (int)before,
                          text, rule->period_us / 1000 * times, (int)after, text + before + period);
     text += before + period + after;
-    if (used >= RULE_BYTES) give_up("--rule", "too long");
+    if (used >= RULE_BYTES) give_up("--rule: too long");
   }
 }
 
@@ -395,7 +354,7 @@ static void read_arguments(int count, char **arguments) {
   }
   if (url != NULL && getenv(url) != NULL) url = getenv(url);
   if (url == NULL || rule_text == NULL || settings.rounds < 1 || count % 2 == 0)
-    give_up("usage", "edge_race --store URL --rule RULE [--rounds N]");
+    give_up("usage: edge_race --store URL --rule RULE [--rounds N]");
   snprintf(settings.url, URL_BYTES, "%s%ctimeout=%dms", url, strchr(url, '?') != NULL ? '&' : '?',
            DEADLINE_US / 1000);
   parse_rules(rule_text);
@@ -405,18 +364,18 @@ int main(int count, char **arguments) {
   verdict found = VERDICT_TOO_FEW;
   int number = 0;
   read_arguments(count, arguments);
-  share_memory();
-  fflush(NULL);
+  common = share_memory(sizeof *common);
+  share_barrier(&common->turn, PROCESSES * THREADS + 1);
   signal(SIGCHLD, child_ended);
-  start_children();
+  for (int i = 0; i < PROCESSES; i++)
+    start_process(run_child, NULL);
   for (int attempt = 0; attempt < ATTEMPTS && found == VERDICT_TOO_FEW; attempt++) {
     totals sum = {0};
     common->attempt = attempt;
     int rounds = rounds_of(attempt);
     for (int good = 0; good < rounds; number++) {
       good += run_round(number, &sum);
-      if (number > 2 * ATTEMPTS * settings.rounds)
-        give_up("rounds", "most of them admitted nobody");
+      if (number > 2 * ATTEMPTS * settings.rounds) give_up("rounds: most of them admitted nobody");
     }
     found = report(&sum, rounds);
   }

@@ -21,13 +21,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #include <weir/weir.h>
 
+#include "faults/ground.h"
 #include "rule/rule.h"
 
 enum {
@@ -62,25 +60,6 @@ static struct {
   int seconds;
   bool strict;
 } settings = {.seconds = 10};
-
-static _Noreturn void give_up(const char *what, const char *why) {
-  fprintf(stderr, "hot_bucket: %s: %s\n", what, why);
-  exit(2);
-}
-
-static int64_t real_time_us(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
-static void sleep_us(int64_t us) {
-  if (us > 0)
-    nanosleep(&(struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000}, NULL);
-}
-
-/* --- a child ------------------------------------------------------------------------------------
- */
 
 static void note_last(int64_t now_us) {
   int64_t last_us = common->last_us;
@@ -124,7 +103,8 @@ static void *hammer(void *limiter) {
   return NULL;
 }
 
-static void run_child(void) {
+static void run_child(void *context) {
+  (void)context;
   weir_message message = {""};
   weir_store *store;
   weir_limiter *limiter;
@@ -138,10 +118,10 @@ static void run_child(void) {
   weir_decision decision;
   if (weir_store_open(settings.url, &store, &message) != WEIR_OK ||
       weir_limiter_create(store, settings.rule_text, &options, &limiter, &message) != WEIR_OK)
-    give_up(settings.url, message.text);
+    give_up("%s: %s", settings.url, message.text);
   weir_limiter_peek(limiter, "warm", 4, 1, &decision, NULL); /* connects */
   for (size_t i = 0; i < THREADS; i++)
-    if (pthread_create(&threads[i], NULL, hammer, limiter) != 0) give_up("thread", "none left");
+    if (pthread_create(&threads[i], NULL, hammer, limiter) != 0) give_up("thread: none left");
   for (size_t i = 0; i < THREADS; i++)
     pthread_join(threads[i], NULL);
   weir_limiter_destroy(limiter);
@@ -176,7 +156,7 @@ static int report(bool has_swap) {
   const weir_rule *rule = &settings.rule;
   bool leases = rule->lease_us > 0;
   size_t count = common->used;
-  if (count == 0 || count > STAMPS_MOST) give_up("admissions", "none, or more than can be noted");
+  if (count == 0 || count > STAMPS_MOST) give_up("admissions: none, or more than can be noted");
   qsort(common->stamps, count, sizeof common->stamps[0], compare);
   double per_us = (double)rule->limit / (double)rule->period_us;
   double allowed =
@@ -201,42 +181,17 @@ static int report(bool has_swap) {
   return share >= 97.0;
 }
 
-static void share_memory(void) {
-  pthread_barrierattr_t attributes;
-  FILE *file = tmpfile();
-  if (file == NULL || ftruncate(fileno(file), sizeof *common) != 0) give_up("tmpfile", "no room");
-  common = mmap(NULL, sizeof *common, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
-  if (common == MAP_FAILED) give_up("mmap", "no memory");
-  fclose(file);
-  pthread_barrierattr_init(&attributes);
-  pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-  pthread_barrier_init(&common->begin, &attributes, PROCESSES * THREADS + 1);
-  pthread_barrierattr_destroy(&attributes);
-}
-
-static void start_children(void) {
-  pid_t parent = getpid();
-  for (int i = 0; i < PROCESSES; i++) {
-    pid_t child = fork();
-    if (child < 0) give_up("fork", "no process left");
-    if (child > 0) continue;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() == parent) run_child();
-    exit(0);
-  }
-}
-
 static void run(int number) {
   int child_status;
   common->used = 0;
   snprintf(common->key, KEY_BYTES, "hot-%ld-%d", (long)getpid(), number);
   common->begin_us = real_time_us() + 500000;
   common->end_us = common->begin_us + settings.seconds * INT64_C(1000000);
-  fflush(NULL);
-  start_children();
+  for (int i = 0; i < PROCESSES; i++)
+    start_process(run_child, NULL);
   pthread_barrier_wait(&common->begin);
   while (wait(&child_status) > 0)
-    if (child_status != 0) give_up("child", "ended early");
+    if (child_status != 0) give_up("child: ended early");
 }
 
 static void read_arguments(int count, char **arguments) {
@@ -255,11 +210,11 @@ static void read_arguments(int count, char **arguments) {
   }
   if (url != NULL && getenv(url) != NULL) url = getenv(url);
   if (url == NULL || settings.rule_text == NULL || settings.seconds < 1 || count % 2 == 0)
-    give_up("usage", "hot_bucket --store URL --rule RULE [--seconds N] [--strict]");
+    give_up("usage: hot_bucket --store URL --rule RULE [--seconds N] [--strict]");
   snprintf(settings.url, URL_BYTES, "%s%ctimeout=%dms", url, strchr(url, '?') != NULL ? '&' : '?',
            DEADLINE_US / 1000);
   if (weir_stack_parse(settings.rule_text, PROCESSES, &stack, &message) != WEIR_OK)
-    give_up("--rule", message.text);
+    give_up("--rule: %s", message.text);
   settings.rule = stack.rules[0];
 }
 
@@ -268,7 +223,8 @@ static void read_arguments(int count, char **arguments) {
 int main(int count, char **arguments) {
   enum { ATTEMPTS = 3 };
   read_arguments(count, arguments);
-  share_memory();
+  common = share_memory(sizeof *common);
+  share_barrier(&common->begin, PROCESSES * THREADS + 1);
   bool has_swap = strncmp(settings.url, "redis", 5) != 0;
   int found = 0;
   for (int attempt = 0; attempt < ATTEMPTS && found == 0; attempt++) {
