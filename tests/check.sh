@@ -148,7 +148,7 @@ fi
 step packages sh tests/packages.sh $node gcc g++ clang libclang-rt-dev clang-format cmake ninja-build \
   pkg-config python3 libmemcached-dev libssl-dev libhiredis-dev libsodium-dev zlib1g-dev libjansson-dev \
   libyaml-dev libevent-dev libcmocka-dev memcached redis-server nutcracker gnuplot-nox clang-tidy \
-  abigail-tools doxygen mandoc bsdextrautils dpkg-dev file prometheus curl openssl systemd \
+  abigail-tools doxygen mandoc bsdextrautils dpkg-dev file zsh prometheus curl openssl systemd \
   nginx-light caddy haproxy python3-redis node-redis || {
   failed=1
   finish

@@ -1,5 +1,5 @@
-/* Writes the manual pages of the program, and what a shell completes, from the table that help
- * reads. Run by the build; not installed.
+/* Writes the manual pages of the program, and what shells complete, from the table that help reads.
+ * Run by the build; not installed.
  *
  *   weir_pages DIRECTORY DATE */
 #include <stdio.h>
@@ -7,6 +7,7 @@
 
 #include <weir/version.h>
 
+#include "completion.h"
 #include "help.h"
 
 /* Text for roff: nothing of it is a request, an escape, or a hyphen where a minus is meant. */
@@ -127,82 +128,6 @@ static void write_program(FILE *out, const char *date) {
   fputs(".BR libweir (3)\n", out);
 }
 
-/* --- completion ------------------------------------------------------------------------------ */
-
-static void print_words_of(FILE *out, const weir_cli_command *command) {
-  fprintf(out, "    %s) words=\"", command->name);
-  for (size_t i = 0; i < weir_cli_options_known_count; i++)
-    if (weir_cli_option_of(&weir_cli_options_known[i], command))
-      fprintf(out, "--%s ", weir_cli_options_known[i].name);
-  fputs("\" ;;\n", out);
-}
-
-/* What follows an option of this name is the same for all commands that have it. */
-static void print_values(FILE *out) {
-  for (size_t i = 0; i < weir_cli_options_known_count; i++) {
-    const weir_cli_option_row *row = &weir_cli_options_known[i];
-    bool first = weir_cli_option_find(NULL, row->name, strlen(row->name)) == row;
-    if (!first || row->value == NULL) continue;
-    fprintf(out, "    --%s) words=\"%s\" files=%s ;;\n", row->name,
-            row->choices != NULL ? row->choices : "", row->id == WEIR_CLI_PLOT ? "yes" : "no");
-  }
-}
-
-static void write_completion(FILE *out) {
-  fputs(
-      "# What bash completes after \"weir\". Written by the build.\n"
-      "_weir() {\n"
-      "  local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}\n"
-      "  local words= files=no\n"
-      "  COMPREPLY=()\n"
-      "  if [ \"$current\" = = ]; then current=; fi\n"
-      "  if [ \"$before\" = = ]; then before=${COMP_WORDS[COMP_CWORD - 2]}; fi\n"
-      "  if [ \"$COMP_CWORD\" = 1 ]; then\n"
-      "    words=\"",
-      out);
-  for (size_t i = 0; i < WEIR_CLI_COMMANDS; i++)
-    fprintf(out, "%s ", weir_cli_commands[i].name);
-  fputs(
-      "help version\"\n"
-      "    COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
-      "    return\n"
-      "  fi\n"
-      "  if [ \"${COMP_WORDS[1]}\" = help ]; then\n"
-      "    words=\"",
-      out);
-  for (size_t i = 0; i < WEIR_CLI_COMMANDS; i++)
-    fprintf(out, "%s ", weir_cli_commands[i].name);
-  fputs(
-      "\"\n"
-      "    COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
-      "    return\n"
-      "  fi\n"
-      "  case $before in\n",
-      out);
-  print_values(out);
-  fputs("    *)\n      case ${COMP_WORDS[1]} in\n", out);
-  for (size_t i = 0; i < WEIR_CLI_COMMANDS; i++) {
-    fputs("    ", out);
-    print_words_of(out, &weir_cli_commands[i]);
-  }
-  fputs(
-      "      esac\n"
-      "      case $current in\n"
-      "        -*) ;;\n"
-      "        *)\n"
-      "          words=\n"
-      "          case ${COMP_WORDS[1]} in check | replay | serve | simulate) files=yes ;; esac\n"
-      "          ;;\n"
-      "      esac\n"
-      "      ;;\n"
-      "  esac\n"
-      "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
-      "  if [ $files = yes ]; then COMPREPLY+=($(compgen -f -- \"$current\")); fi\n"
-      "}\n"
-      "complete -F _weir weir\n",
-      out);
-}
-
 /* --- files ----------------------------------------------------------------------------------- */
 
 static FILE *create(const char *directory, const char *name) {
@@ -239,6 +164,9 @@ int main(int argc, char **argv) {
     if (!finish(out)) return 1;
   }
   if ((out = create(argv[1], "weir.bash")) == NULL) return 1;
-  write_completion(out);
+  weir_cli_write_bash(out);
+  if (!finish(out)) return 1;
+  if ((out = create(argv[1], "_weir")) == NULL) return 1;
+  weir_cli_write_zsh(out);
   return finish(out) ? 0 : 1;
 }

@@ -88,7 +88,8 @@ grep -q '^allowed ' said || fail "weir says $(cat said)"
 for page in man1/weir.1 man1/weir-take.1 man3/libweir.3 man3/weir_limiter_take.3; do
   [ -s "$root/usr/share/man/$page" ] || fail "no page $page"
 done
-[ -s "$root/usr/share/bash-completion/completions/weir" ] || fail "no completion"
+[ -s "$root/usr/share/bash-completion/completions/weir" ] || fail "no completion for bash"
+[ -s "$root/usr/share/zsh/vendor-completions/_weir" ] || fail "no completion for zsh"
 
 # --- the server's units: systemd understands them, and finds them tight
 
