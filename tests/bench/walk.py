@@ -18,7 +18,7 @@ import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PLACES = tuple(os.path.join(ROOT, place) + os.sep for place in ("src", "backends", "include"))
+PLACES = ("src/", "backends/", "include/")
 START = "walked_take"
 
 
@@ -30,6 +30,16 @@ def compressed(names, text):
     return names[number].partition("'")[0]  # functions that call themselves get "'2"
 
 
+def path_of(name):
+    """In this tree, whatever the one was called that it was compiled in: a compiler's cache serves several."""
+    name = os.path.normpath(name)
+    for place in PLACES:
+        path = place + name.rpartition("/" + place)[2]
+        if "/" + place in name and os.path.exists(os.path.join(ROOT, path)):
+            return path
+    return name
+
+
 def calls_of(profile):
     """Counts of calls from function to function; each function is (file, name)."""
     files, functions = {}, {}
@@ -39,13 +49,13 @@ def calls_of(profile):
     for line in profile:
         kind, _, text = line.rstrip("\n").partition("=")
         if kind == "fl":
-            file = compressed(files, text)
+            file = path_of(compressed(files, text))
         elif kind in ("fi", "fe"):
             compressed(files, text)
         elif kind == "fn":
             caller = (file, compressed(functions, text))
         elif kind in ("cfi", "cfl"):
-            called_file = compressed(files, text)
+            called_file = path_of(compressed(files, text))
         elif kind == "cfn":
             called = (called_file or caller[0], compressed(functions, text))
         elif kind == "calls":
@@ -81,7 +91,7 @@ def report(title, calls, listed):
     if not listed:
         return
     for file in sorted(files):
-        print("  " + os.path.relpath(file, ROOT))
+        print("  " + file)
         for function in sorted(f for f in functions if f[0] == file):
             count = sum(n for (_, called), n in calls.items() if called == function)
             print(f"    {count:4} {function[1]}")
