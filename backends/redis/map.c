@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "redis/nodes_internal.h"
+#include "redis/reply.h"
 #include "wire/exchange.h"
 
 enum { PAUSE_US = 1000000, TIMEOUT_US = 500000 };
@@ -65,20 +66,15 @@ static void read_map(map_question *question, const redisReply *reply) {
   question->answer = WEIR_MAP_LEARNT;
 }
 
-/* Only one answer can be there. What is no answer at all is taken for none: time runs out. */
+/* What is no answer at all is taken for none: time runs out. */
 static bool hear(weir_exchange *exchange, const char *bytes, size_t length, size_t *taken) {
-  redisReader *reader = redisReaderCreate();
-  void *reply = NULL;
-  if (reader == NULL) return false;
-  bool whole = redisReaderFeed(reader, bytes, length) == REDIS_OK &&
-               redisReaderGetReply(reader, &reply) == REDIS_OK && reply != NULL;
-  if (whole) {
-    *taken = length;
-    read_map((map_question *)exchange, reply);
-    freeReplyObject(reply);
-  }
-  redisReaderFree(reader);
-  return whole;
+  bool sound;
+  redisReply *reply = weir_redis_reply_whole(bytes, length, &sound);
+  if (reply == NULL) return false;
+  *taken = length;
+  read_map((map_question *)exchange, reply);
+  freeReplyObject(reply);
+  return true;
 }
 
 /* A proxy, which hangs up on what it does not know. */

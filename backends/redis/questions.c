@@ -10,6 +10,7 @@
 
 #include "redis/inspect.h"
 #include "redis/refusal.h"
+#include "redis/reply.h"
 
 /* The order of questions: INFO, TIME, a command each, two for a node of a cluster, then two for
  * each pair of keys. */
@@ -194,21 +195,15 @@ static void hear_reply(weir_redis_questions *questions, const redisReply *reply)
   go_on(questions);
 }
 
-/* Only one answer can be there. What is no answer at all is taken for none: time runs out. */
+/* What is no answer at all is taken for none: time runs out. */
 static bool hear(weir_exchange *exchange, const char *bytes, size_t length, size_t *taken) {
-  weir_redis_questions *questions = (weir_redis_questions *)exchange;
-  redisReader *reader = redisReaderCreate();
-  void *reply = NULL;
-  if (reader == NULL) return false;
-  bool whole = redisReaderFeed(reader, bytes, length) == REDIS_OK &&
-               redisReaderGetReply(reader, &reply) == REDIS_OK && reply != NULL;
-  if (whole) {
-    *taken = length;
-    hear_reply(questions, reply);
-    freeReplyObject(reply);
-  }
-  redisReaderFree(reader);
-  return whole;
+  bool sound;
+  redisReply *reply = weir_redis_reply_whole(bytes, length, &sound);
+  if (reply == NULL) return false;
+  *taken = length;
+  hear_reply((weir_redis_questions *)exchange, reply);
+  freeReplyObject(reply);
+  return true;
 }
 
 static void lose(weir_exchange *exchange) {

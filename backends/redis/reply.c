@@ -205,3 +205,14 @@ bool weir_redis_reply_is_ok(const weir_redis_reply *reply) {
 bool weir_redis_reply_number(const weir_redis_reply *reply, int64_t *number) {
   return reply->kind == WEIR_REPLY_STRING && parse_number(reply->text, reply->length, number);
 }
+
+struct redisReply *weir_redis_reply_whole(const char *bytes, size_t length, bool *sound) {
+  redisReader *reader = redisReaderCreate();
+  void *reply = NULL;
+  *sound = true;
+  if (reader == NULL) return NULL;
+  *sound = redisReaderFeed(reader, bytes, length) == REDIS_OK &&
+           redisReaderGetReply(reader, &reply) == REDIS_OK;
+  redisReaderFree(reader);
+  return reply;
+}

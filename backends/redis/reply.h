@@ -46,4 +46,9 @@ bool weir_redis_reply_is_ok(const weir_redis_reply *reply);
 /* The text as an int64 in the one form that INCRBY accepts; false for all else. */
 bool weir_redis_reply_number(const weir_redis_reply *reply, int64_t *number);
 
+/* All that has come to a question that can have only one answer, as hiredis reads it: for
+ * freeReplyObject(). NULL where it is not whole yet, there is no memory, or it is not `sound`: no
+ * answer of a Redis. */
+struct redisReply *weir_redis_reply_whole(const char *bytes, size_t length, bool *sound);
+
 #endif

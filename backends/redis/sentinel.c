@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "redis/codec.h"
+#include "redis/reply.h"
 
 enum {
   SENTINEL_PORT = 26379,
@@ -121,16 +122,12 @@ static void hear_reply(sentinel_question *question, const redisReply *reply) {
 
 static bool hear(weir_exchange *exchange, const char *bytes, size_t length, size_t *taken) {
   sentinel_question *question = (sentinel_question *)exchange;
-  redisReader *reader = redisReaderCreate();
-  void *reply = NULL;
-  if (reader == NULL) return false;
-  bool sound = redisReaderFeed(reader, bytes, length) == REDIS_OK &&
-               redisReaderGetReply(reader, &reply) == REDIS_OK;
+  bool sound;
+  redisReply *reply = weir_redis_reply_whole(bytes, length, &sound);
   if (reply != NULL) {
     hear_reply(question, reply);
     freeReplyObject(reply);
   }
-  redisReaderFree(reader);
   if (!sound) weir_message_set(&question->why, "it does not speak as Redis does");
   if (reply == NULL && sound) return false;
   *taken = length;
