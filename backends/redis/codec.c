@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "redis/conclude.h"
 #include "redis/nodes.h"
 #include "redis/refusal.h"
 
@@ -11,15 +12,6 @@
 /* What is longer is not waited for. Dropping it as it comes would take the connection's time, and
  * the server's, from everybody else. */
 enum { REPLY_DROPPED_MOST = 4 << 20 };
-
-/* Notes that stay for rounds.c, which makes them 0. */
-static const uint64_t notes_kept = WEIR_NOTE_SHORT | WEIR_NOTE_FOREIGN | WEIR_NOTE_BARRED |
-                                   (uint64_t)(WEIR_REDIS_SLOTS - 1) << WEIR_NOTE_SLOT_SHIFT;
-
-/* How an operation was redirected, and what it knows when it goes again as a whole. */
-enum { NOTES_REDIRECTED = WEIR_NOTE_MOVED | WEIR_NOTE_ASKED | WEIR_NOTE_DOWN };
-#define NOTE_NODE ((uint64_t)(WEIR_REDIS_NODES_MOST - 1) << WEIR_NOTE_NODE_SHIFT)
-static const uint64_t notes_again = NOTES_REDIRECTED | WEIR_NOTE_MADE | WEIR_NOTE_SEEN | NOTE_NODE;
 
 static char *put_text(char *out, const char *text, size_t length) {
   memcpy(out, text, length);
@@ -105,10 +97,6 @@ static size_t encode(const weir_wire_command *command, int64_t unix_s, char *out
   return (size_t)(end - out);
 }
 
-static bool has_note(const weir_operation *operation, enum weir_redis_note note) {
-  return (operation->version_out & note) != 0;
-}
-
 static void note_refusal(weir_wire_command *command, weir_redis_step step,
                          const weir_redis_reply *error, weir_message *message) {
   weir_operation *operation = &command->operation;
@@ -162,13 +150,13 @@ static bool take_redirect(weir_wire_command *command, weir_redis_step step,
       (asking && operation->version_out >> WEIR_NOTE_CAUSE_SHIFT != 0))
     return false;
   int node = weir_redis_nodes_follow(login->nodes, login->node, &redirect,
-                                     has_note(operation, WEIR_NOTE_ELSEWHERE));
+                                     weir_redis_has_note(operation, WEIR_NOTE_ELSEWHERE));
   if (node < 0) return false;
   uint64_t how = WEIR_NOTE_MOVED;
   if (redirect.kind == WEIR_REDIRECT_CLUSTERDOWN) how = WEIR_NOTE_DOWN;
   if (redirect.kind == WEIR_REDIRECT_ASK || (redirect.kind == WEIR_REDIRECT_TRYAGAIN && asking))
     how = WEIR_NOTE_ASKED;
-  operation->version_out &= ~(NOTES_REDIRECTED | NOTE_NODE);
+  operation->version_out &= ~(WEIR_NOTES_REDIRECTED | WEIR_NOTE_NODE);
   operation->version_out |= how | (uint64_t)node << WEIR_NOTE_NODE_SHIFT;
   bool first = (command->attempt & WEIR_ATTEMPT_FOLLOWS) == 0;
   if (first && !weir_redis_commands[step].decides && operation->kind != WEIR_GET)
@@ -194,7 +182,8 @@ static bool take_integer(weir_operation *operation, weir_redis_step step,
   if (reply->kind != WEIR_REPLY_INTEGER) return false;
   if (step == WEIR_STEP_INCRBY || step == WEIR_STEP_DECRBY) {
     operation->value = reply->integer;
-    operation->outcome = sub && has_note(operation, WEIR_NOTE_MADE) ? WEIR_ABSENT : WEIR_DONE;
+    operation->outcome =
+        sub && weir_redis_has_note(operation, WEIR_NOTE_MADE) ? WEIR_ABSENT : WEIR_DONE;
   } else if (step == WEIR_STEP_INCRBY_OWED) {
     if (!sub) operation->value = reply->integer;
     operation->outcome = WEIR_DONE; /* of this step */
@@ -254,7 +243,8 @@ static bool take_first_bytes(weir_operation *operation, const weir_redis_reply *
   while (length > 0 && text.text[length - 1] == '\0')
     length--;
   text.length = length;
-  if (text.length == 0 && has_note(operation, WEIR_NOTE_GONE)) text.kind = WEIR_REPLY_NIL;
+  if (text.length == 0 && weir_redis_has_note(operation, WEIR_NOTE_GONE))
+    text.kind = WEIR_REPLY_NIL;
   return take_value(operation, WEIR_STEP_BITFIELD, &text, message);
 }
 
@@ -286,102 +276,8 @@ static bool take_reply(weir_wire_command *command, weir_redis_step step,
   }
 }
 
-static bool is_redirected(const weir_operation *operation) {
-  return (operation->version_out & NOTES_REDIRECTED) != 0;
-}
-
-/* Nothing that counts was executed. That SET has created the key stays true. */
-static void go_again(weir_operation *operation) {
-  operation->outcome = WEIR_PENDING;
-  operation->version_out &= notes_kept | notes_again;
-}
-
-/* After the first attempt. A refused SET is of no consequence where the key was there. */
-static void conclude_first(weir_operation *operation) {
-  bool get = operation->kind == WEIR_GET;
-  if (is_redirected(operation) && (get || operation->outcome == WEIR_PENDING)) {
-    go_again(operation);
-    return;
-  }
-  if (get) { /* nothing to mend; should it go again, then in the same way */
-    operation->version_out &= notes_kept;
-    return;
-  }
-  int64_t own = operation->kind == WEIR_SUB ? -operation->delta : operation->delta;
-  bool summed = operation->outcome == WEIR_DONE || operation->outcome == WEIR_ABSENT;
-  bool created = summed && operation->value == own; /* or it stood at 0 */
-  bool asks = has_note(operation, WEIR_NOTE_ASK);   /* PTTL was redirected */
-  if (summed && (has_note(operation, WEIR_NOTE_BARE) || asks)) {
-    if (created) operation->version_out |= WEIR_NOTE_OWED;
-    operation->outcome = WEIR_PENDING; /* the second attempt asks, or mends the key */
-    return;
-  }
-  if (created && has_note(operation, WEIR_NOTE_SEEN)) {
-    operation->version_out |= WEIR_NOTE_ASK;
-    operation->outcome = WEIR_PENDING;
-    return;
-  }
-  if (summed && has_note(operation, WEIR_NOTE_RENEW)) {
-    operation->outcome = WEIR_PENDING;
-    return;
-  }
-  if (summed && has_note(operation, WEIR_NOTE_DOUBT)) operation->outcome = WEIR_UNKNOWN;
-  operation->version_out &= notes_kept;
-}
-
-/* For a sum that is in doubt since an attempt whose message is gone: only the cause was kept. */
-static void explain_doubt(const weir_operation *operation, weir_message *message) {
-  bool unseeded = has_note(operation, WEIR_NOTE_UNSEEDED);
-  if (!unseeded && message->text[0] != '\0') return;
-  unsigned cause = (unsigned)(operation->version_out >> WEIR_NOTE_CAUSE_SHIFT) - 1;
-  weir_redis_step step = unseeded ? WEIR_STEP_SET_SEED : WEIR_STEP_PEXPIRE;
-  weir_redis_refusal_explain(cause, weir_redis_commands[step].name, operation, NULL, message);
-}
-
-/* What the first attempt wrote stands, so a refusal since leaves doubt. */
-static void conclude_sum(weir_operation *operation, bool absent, bool doubt,
-                         weir_message *message) {
-  operation->outcome = absent ? WEIR_ABSENT : WEIR_DONE;
-  if (doubt) {
-    operation->outcome = WEIR_UNKNOWN;
-    explain_doubt(operation, message);
-  }
-  operation->version_out &= notes_kept;
-}
-
-static bool is_sub_with(const weir_operation *operation, uint64_t notes) {
-  return operation->kind == WEIR_SUB && (operation->version_out & notes) != 0;
-}
-
-/* After PTTL in an attempt of its own. */
-static void conclude_question(weir_operation *operation, weir_message *message) {
-  operation->outcome = WEIR_PENDING;
-  if (is_redirected(operation)) return;
-  operation->version_out &= ~(uint64_t)WEIR_NOTE_ASK;
-  if ((operation->version_out & (WEIR_NOTE_BARE | WEIR_NOTE_RENEW)) != 0)
-    return; /* the next attempt mends the key */
-  conclude_sum(operation, is_sub_with(operation, WEIR_NOTE_MADE),
-               has_note(operation, WEIR_NOTE_DOUBT), message);
-}
-
-/* After the repair. */
-static void conclude_repair(weir_operation *operation, weir_message *message) {
-  bool added = operation->outcome == WEIR_DONE; /* what was owed */
-  if (is_redirected(operation) && operation->outcome != WEIR_UNKNOWN) {
-    if (added) { /* the TTL is missing still */
-      operation->version_out &= ~(uint64_t)WEIR_NOTE_OWED;
-      operation->version_out |= WEIR_NOTE_MADE;
-    }
-    operation->outcome = WEIR_PENDING;
-    return;
-  }
-  conclude_sum(operation, is_sub_with(operation, WEIR_NOTE_OWED | WEIR_NOTE_MADE),
-               (operation->version_out & (WEIR_NOTE_UNSEEDED | WEIR_NOTE_DOUBT)) != 0, message);
-}
-
 static weir_reading decode(weir_wire_command *command, const char *bytes, size_t length,
                            size_t *taken, weir_message *message) {
-  weir_operation *operation = &command->operation;
   const weir_redis_reply *reply;
   weir_reading reading = weir_redis_parser_read(command->parser, bytes, length, taken, &reply);
   if (reading == WEIR_READING_BROKEN && weir_redis_parser_lacks_memory(command->parser))
@@ -394,13 +290,7 @@ static weir_reading decode(weir_wire_command *command, const char *bytes, size_t
   if (!take_reply(command, asked ? WEIR_STEP_ASKING : step[0], reply, message))
     return WEIR_READING_BROKEN;
   if (asked || step[1] != WEIR_STEP_END) return WEIR_READING_REPLY;
-  if ((command->attempt & WEIR_ATTEMPT_FOLLOWS) == 0) {
-    conclude_first(operation);
-  } else if (plan == &weir_redis_plans[WEIR_PLAN_ASK]) {
-    conclude_question(operation, message);
-  } else {
-    conclude_repair(operation, message);
-  }
+  weir_redis_conclude(command, plan, message);
   if (reply->kind == WEIR_REPLY_LONG && *taken > REPLY_DROPPED_MOST) return WEIR_READING_LAST;
   return WEIR_READING_DONE;
 }

@@ -88,7 +88,7 @@ typedef struct weir_redis_plan {
 
 extern const weir_redis_plan weir_redis_plans[WEIR_PLAN_COUNT];
 
-/* What the codec notes in version_out, which Redis leaves free, between the replies to an operation
+/* What is noted in version_out, which Redis leaves free, between the replies to an operation
  * and between its attempts; 0 again when the operation has its outcome. */
 enum weir_redis_note {
   WEIR_NOTE_MADE = 1 << 0, /* SET created the key */
@@ -110,8 +110,14 @@ enum weir_redis_note {
   WEIR_NOTE_ELSEWHERE = 1 << 15, /* from the start: it goes to a stand-in for the slot's owner */
   WEIR_NOTE_SLOT_SHIFT = 16,     /* 14 bits: the home's slot */
   WEIR_NOTE_NODE_SHIFT = 32,     /* 8 bits */
-  WEIR_NOTE_CAUSE_SHIFT = 40     /* above: 1 + the index of the first refusal's cause */
+  WEIR_NOTE_CAUSE_SHIFT = 40,    /* above: 1 + the index of the first refusal's cause */
+  WEIR_NOTES_REDIRECTED = WEIR_NOTE_MOVED | WEIR_NOTE_ASKED | WEIR_NOTE_DOWN
 };
+#define WEIR_NOTE_NODE (UINT64_C(0xff) << WEIR_NOTE_NODE_SHIFT)
+
+static inline bool weir_redis_has_note(const weir_operation *operation, enum weir_redis_note note) {
+  return (operation->version_out & note) != 0;
+}
 
 /* What weir_wire_command.attempt says: 0 for the first plan of an operation, also when it goes
  * again as a whole; another number for the question or the repair; and whether each command has

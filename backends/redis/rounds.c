@@ -42,7 +42,7 @@ static uint16_t slot_of(const weir_operation *operation) {
 }
 
 static void set_node(weir_operation *operation, unsigned node) {
-  operation->version_out &= ~((uint64_t)(WEIR_REDIS_NODES_MOST - 1) << WEIR_NOTE_NODE_SHIFT);
+  operation->version_out &= ~WEIR_NOTE_NODE;
   operation->version_out |= (uint64_t)node << WEIR_NOTE_NODE_SHIFT;
 }
 
@@ -113,7 +113,7 @@ static void send_off(const weir_redis_call *call, weir_operation *operation, rou
   uint8_t attempt = has_begun(operation) ? 1 : 0;
   if (has(operation, WEIR_NOTE_ASKED)) attempt |= WEIR_ATTEMPT_ASKING;
   if (call->routed) {
-    operation->version_out &= ~(uint64_t)(WEIR_NOTE_MOVED | WEIR_NOTE_ASKED | WEIR_NOTE_DOWN);
+    operation->version_out &= ~(uint64_t)WEIR_NOTES_REDIRECTED;
     set_node(operation, node);
   }
   if (slot != NULL && weir_wire_slot_add(slot, operation, attempt)) return;
