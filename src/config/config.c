@@ -62,7 +62,7 @@ void weir_read_throttle(weir_reader *reader, const weir_node *node, void *target
        .most = 16777216},
       {.name = NULL},
   };
-  throttle_fields read = {.limiters = 256, .memo_keys = 4096};
+  throttle_fields read = {.limiters = 256, .memo_keys = 16384};
   weir_config *config = target;
   read.throttle.place = weir_place(reader, node);
   weir_read_fields(reader, node, fields, &read);

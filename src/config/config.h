@@ -150,7 +150,7 @@ typedef struct weir_config_throttle {
   const weir_config_store *store;
   weir_config_place place;
   uint32_t limiters;  /* 1 to 65536; default 256 */
-  uint32_t memo_keys; /* of each; default 4096 */
+  uint32_t memo_keys; /* of each; default 16384 */
 } weir_config_throttle;
 
 typedef struct weir_config_limits {

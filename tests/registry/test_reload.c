@@ -83,7 +83,8 @@ static void test_a_fault_keeps_the_old(void **state) {
 static void test_throttle_is_carried_over_unless_it_changed(void **state) {
   (void)state;
   weir_registry *first = build(LISTEN STORE "throttle: {enabled: true}\n", NULL);
-  weir_registry *second = build(LISTEN STORE "throttle: {enabled: true, memo_keys: 4096}\n", first);
+  weir_registry *second =
+      build(LISTEN STORE "throttle: {enabled: true, memo_keys: 16384}\n", first);
   weir_registry *third = build(LISTEN STORE "throttle: {enabled: true, memo_keys: 9}\n", second);
   weir_registry *fourth = build(LISTEN STORE "limiters: {a: {rule: \"quota:1/s\"}}\n", third);
   assert_non_null(weir_registry_throttle(first));
