@@ -60,7 +60,10 @@ void weir_bucket_load(weir_machine *machine, size_t i) {
               &machine->rule_states[i]);
 }
 
+/* What is cached of a key that must be gone by now, unless others have used it, is not known. */
 static void bucket_frame(weir_machine *machine, size_t i) {
+  weir_bucket_memory *memory = machine->rule_states[i].memory;
+  if (machine->now_us - memory->read_us > machine->rule_states[i].ttl_us) memory->known = false;
   weir_bucket_load(machine, i);
 }
 
@@ -91,8 +94,9 @@ static bool bucket_all_fit(const weir_machine *machine, size_t i) {
 
 static bool bucket_blind(const weir_machine *machine, size_t i) {
   const weir_bucket_state *state = machine->rule_states[i].state;
-  return bucket_is_fresh(machine, machine->rule_states[i].memory) && !state->far &&
-         bucket_storage_of(machine->settings)->blind(machine, i) && bucket_all_fit(machine, i);
+  bool fresh = bucket_is_fresh(machine, machine->rule_states[i].memory);
+  return !state->far && bucket_storage_of(machine->settings)->blind(machine, i, fresh) &&
+         bucket_all_fit(machine, i);
 }
 
 /* --- rounds ------------------------------------------------------------------------------------
@@ -180,7 +184,8 @@ static void bucket_expect(weir_machine *machine, size_t i, int64_t cost) {
 }
 
 void weir_bucket_watch(weir_machine *machine, size_t i, const weir_operation *operation) {
-  int64_t lives_until_us = operation->outcome == WEIR_ABSENT ? machine->clock_us : INT64_MAX;
+  bool absent = operation->outcome == WEIR_ABSENT || operation->kind == WEIR_CREATE;
+  int64_t lives_until_us = absent ? machine->clock_us : INT64_MAX;
   weir_expected_compare(machine, i, operation->counter.index, lives_until_us);
 }
 

@@ -34,6 +34,7 @@ typedef struct weir_bucket_state {
   int64_t missing[2]; /* of the base of a charge, by key */
   bool landed[2];     /* which keys hold it */
   bool only_last;     /* goes back only if nothing was charged after it */
+  bool unseen;        /* created without a look, in case nothing is there */
   bool far;           /* what is stored comes from a clock that was wrong */
 } weir_bucket_state;
 
@@ -50,8 +51,9 @@ typedef struct weir_bucket_storage {
   bool (*is_far)(const weir_rule *rule, const weir_settings *settings,
                  const weir_bucket_memory *memory, int64_t now_us, int64_t ahead);
 
-  /* Whether what is cached, fresh and enough for all that is asked, may do without a look. */
-  bool (*blind)(const weir_machine *machine, size_t i);
+  /* Whether what is cached, which is enough for all that is asked, may do without a look; or
+   * nothing is, and a charge may find out by itself. */
+  bool (*blind)(const weir_machine *machine, size_t i, bool fresh);
 
   void (*look)(weir_machine *machine, size_t i);
   void (*charge)(weir_machine *machine, size_t i);
@@ -73,7 +75,7 @@ int64_t weir_bucket_furthest(const weir_rule *rule, const weir_settings *setting
  * the bucket counts as full, and `far` is set. */
 void weir_bucket_load(weir_machine *machine, size_t i);
 
-/* After every GET: notices a key that must be there and is not. */
+/* After every GET and CREATE: notices a key that must be there and is not. */
 void weir_bucket_watch(weir_machine *machine, size_t i, const weir_operation *operation);
 
 /* Whether what is stored is to be brought back from too far ahead: only by who wants to charge. */

@@ -4,6 +4,9 @@
  *      ^                    │ others were faster
  *      └───── pause <───────┘
  *
+ * A key of which nothing is known is CREATEd at once, with a GET behind it in the same round trip:
+ * most are new to the store as well, and what is there already, CREATE does not touch.
+ *
  * The version of the last write is cached, so that a process alone on a key needs one round trip.
  * Where others write too, it is stale by the next one: whoever met a conflict looks first for a
  * second, so that what it compares with is a round trip old, not as old as its last decision. What
@@ -30,9 +33,10 @@ static bool swap_is_far(const weir_rule *rule, const weir_settings *settings,
 }
 
 /* Not every server says which version it gave to what it wrote. */
-static bool swap_blind(const weir_machine *machine, size_t i) {
+static bool swap_blind(const weir_machine *machine, size_t i, bool fresh) {
   const weir_bucket_memory *memory = machine->rule_states[i].memory;
-  return memory->version != 0 && machine->now_us >= machine->notes->look_until_us;
+  bool may = memory->known ? fresh && memory->version != 0 : true;
+  return may && machine->now_us >= machine->notes->look_until_us;
 }
 
 /* --- planning ----------------------------------------------------------------------------------
@@ -77,21 +81,29 @@ static void swap_look(weir_machine *machine, size_t i) {
     swap_plan_write(machine, i, weir_bucket_wrap(rule, rule_state->now_us, weir_bucket_full(rule)));
 }
 
-/* Looked at before; only a clock that was set back since can make it too much. */
+/* Looked at before; only a clock that was set back since can make it too much. Or nothing is known:
+ * what fits into an empty bucket is put where there is none, and what is there is read. */
 static void swap_charge(weir_machine *machine, size_t i) {
   weir_bucket_state *state = machine->rule_states[i].state;
   const weir_rule *rule = &machine->stack->rules[i];
+  weir_bucket_memory *memory = machine->rule_states[i].memory;
   weir_rule_state *rule_state = &machine->rule_states[i];
-  if (rule_state->charged) return;
-  if (rule_state->step++ == 0 && !swap_can_write(machine, i)) {
+  if (rule_state->charged || state->unseen) return;
+  state->unseen = !memory->known && machine->stack->count == 1;
+  if (rule_state->step++ == 0 && !state->unseen && !swap_can_write(machine, i)) {
     swap_plan(machine, i, WEIR_GET);
     return;
+  }
+  if (state->unseen) {
+    memory->absent = true;
+    memory->version = 0;
   }
   int64_t after = state->ahead + rule_state->charge * rule->token_units;
   state->stamp_us = rule_state->now_us;
   state->slot = weir_bucket_wrap(rule, rule_state->now_us, after);
   state->only_last = rule->kind == WEIR_LEAKY_BUCKET;
   swap_plan_write(machine, i, state->slot);
+  if (state->unseen) swap_plan(machine, i, WEIR_GET);
 }
 
 /* What goes back of what is stored now, in units. */
@@ -167,6 +179,11 @@ static void swap_answer_look(weir_machine *machine, size_t i, const weir_operati
 static void swap_answer_write(weir_machine *machine, size_t i, const weir_operation *operation) {
   weir_bucket_state *state = machine->rule_states[i].state;
   weir_rule_state *rule_state = &machine->rule_states[i];
+  bool charges = machine->phase == WEIR_PHASE_CHARGE;
+  if (operation->outcome == WEIR_CONFLICT && charges && state->unseen)
+    return; /* it is there: the GET behind this says what */
+  if (operation->outcome == WEIR_DONE && operation->kind == WEIR_CREATE)
+    weir_bucket_watch(machine, i, operation);
   if (operation->outcome == WEIR_DONE)
     swap_cache(machine, i, operation, state->written);
   else
@@ -176,7 +193,7 @@ static void swap_answer_write(weir_machine *machine, size_t i, const weir_operat
     rule_state->conflict = rule_state->unused > 0 && rule_state->step == SWAPS_TO_TAKE_BACK;
   } else if (operation->outcome != WEIR_DONE) {
     rule_state->conflict = true;
-  } else if (machine->phase == WEIR_PHASE_CHARGE) {
+  } else if (charges) {
     rule_state->charged = true;
   } else {
     weir_bucket_load(machine, i);
@@ -184,6 +201,8 @@ static void swap_answer_write(weir_machine *machine, size_t i, const weir_operat
 }
 
 static void swap_answer(weir_machine *machine, size_t i, const weir_operation *operation) {
+  bool own = machine->phase == WEIR_PHASE_CHARGE && machine->rule_states[i].charged;
+  if (operation->kind == WEIR_GET && own) return; /* it has read what was created before it */
   if (operation->kind == WEIR_GET)
     swap_answer_look(machine, i, operation);
   else if (operation->kind != WEIR_DROP)

@@ -11,9 +11,9 @@
  *   start ───> RESET ───> DONE
  *
  * Each phase plans operations, round after round, until no rule wants more; then the phase is over,
- * and says which comes next. Windows alone are charged without a look. Any other stack looks at all
- * its rules first, so that a request that does not fit leaves no trace. One clock reading stamps a
- * whole charge.
+ * and says which comes next. Windows alone are charged without a look, as is another rule that is
+ * alone and `blind`. Any other stack looks at all its rules first, so that a request that does not
+ * fit leaves no trace. One clock reading stamps a whole charge.
  */
 #include <string.h>
 
@@ -141,6 +141,12 @@ static void machine_finish_look(weir_machine *machine) {
  * can deny each other, each holding the other's last place: what was denied by its own charge is
  * looked at again in the round that takes the charge back. */
 static void machine_finish_stage(weir_machine *machine) {
+  bool found = machine->stack->count == 1 && machine->charging && !machine->rule_states[0].charged;
+  if (found) { /* something, where nothing was known: the charge was the first step of a look */
+    weir_machine_enter(machine, WEIR_PHASE_LOOK);
+    machine->rule_states[0].step = 1;
+    return;
+  }
   bool may_retry = machine->retries && !machine->in_order;
   bool denied = false;
   if (machine->charging != 0)

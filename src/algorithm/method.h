@@ -48,7 +48,8 @@ typedef struct weir_method {
    *
    * look: reads until `room` and `figures` have what they need; changes nothing.
    * charge: adds rule_state->charge (above 0); sets rule_state->charged once the store confirmed
-   * it, or rule_state->conflict when others were faster and nothing of it stays. take_back: gives
+   * it, or rule_state->conflict when others were faster and nothing of it stays. Neither: the only
+   * rule, charged blind, has read instead what there was, and that decides. take_back: gives
    * back rule_state->unused (above 0) of what was charged, or of what `refund` chose. It is 0
    * afterwards, which after a SUB the machine sees to, unless something has to stay charged;
    *   rule_state->conflict when others kept it out.

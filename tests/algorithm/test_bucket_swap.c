@@ -15,15 +15,61 @@ static void creates_what_it_does_not_find(void **state) {
   (void)state;
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_SWAP);
   client_take(&b->one, NOW, 2);
-  expect_operation(&b->one, 0, WEIR_GET);
-  client_round(&b->one, &b->store, NOW + 300, false);
-  expect_operation(&b->one, 0, WEIR_CREATE); /* at the time of the charge, not of the look */
+  expect_operation(&b->one, 0, WEIR_CREATE);
+  expect_operation(&b->one, 1, WEIR_GET); /* should something be there */
   assert_int_equal(b->one.machine->operations[0].value,
-                   (NOW + 300 + 2 * TOKEN) & ((INT64_C(1) << 62) - 1));
+                   (NOW + 2 * TOKEN) & ((INT64_C(1) << 62) - 1));
   client_round(&b->one, &b->store, NOW + 500, false);
+  assert_int_equal(b->one.turn, WEIR_TURN_DONE);
+  client_keep(&b->one);
+  assert_true(b->one.requests[0].decision.allowed);
+  assert_int_equal(b->one.requests[0].decision.at_us, NOW);
+  assert_int_equal(b->one.requests[0].decision.remaining, 3);
+  client_take(&b->one, NOW + 1, 1); /* what the GET has read is its own */
+  expect_operation(&b->one, 0, WEIR_SWAP);
+  tear_down(b);
+}
+
+static void reads_what_is_there_and_charges_at_the_time_of_that(void **state) {
+  (void)state;
+  struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_SWAP);
+  take(b, &b->other, NOW, 2);
+  client_take(&b->one, NOW, 2);
+  expect_operation(&b->one, 0, WEIR_CREATE);
+  client_round(&b->one, &b->store, NOW + 300, false);
+  expect_operation(&b->one, 0, WEIR_SWAP);
+  assert_int_equal(stored_in(b, 0), NOW + 2 * TOKEN); /* untouched so far */
+  client_round(&b->one, &b->store, NOW + 500, false);
+  assert_int_equal(b->one.turn, WEIR_TURN_DONE);
   assert_true(b->one.requests[0].decision.allowed);
   assert_int_equal(b->one.requests[0].decision.at_us, NOW + 300);
-  assert_int_equal(b->one.requests[0].decision.remaining, 3);
+  assert_int_equal(b->one.requests[0].decision.remaining, 1);
+  assert_int_equal(stored_in(b, 0), NOW + 4 * TOKEN);
+  tear_down(b);
+}
+
+/* A key that lives no longer is as good as unknown. One that is merely old is looked at first. */
+static void creates_anew_what_must_be_gone(void **state) {
+  (void)state;
+  struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_SWAP);
+  take(b, &b->one, NOW, 2);
+  int64_t ttl_us = b->one.machine->rule_states[0].ttl_us;
+  client_take(&b->one, NOW + ttl_us, 1);
+  expect_operation(&b->one, 0, WEIR_GET);
+  client_take(&b->one, NOW + ttl_us + 1, 1);
+  expect_operation(&b->one, 0, WEIR_CREATE);
+  tear_down(b);
+}
+
+static void gives_back_what_it_created_too_late(void **state) {
+  (void)state;
+  struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_SWAP);
+  client_take(&b->one, NOW, 2);
+  client_round(&b->one, &b->store, NOW + 10, true);
+  expect_operation(&b->one, 0, WEIR_SWAP);
+  client_finish(&b->one, &b->store, NOW + 10);
+  assert_int_equal(b->one.requests[0].status, WEIR_TIMEOUT);
+  assert_int_equal(stored_in(b, 0), NOW);
   tear_down(b);
 }
 
@@ -83,7 +129,7 @@ static void writes_nothing_for_what_it_denies(void **state) {
   assert_false(denied->allowed);
   assert_int_equal(denied->retry_after_us, 2 * TOKEN - 1);
   assert_int_equal(denied->reset_after_us, 5 * TOKEN - 1);
-  assert_int_equal(b->store.operations, operations + 1);
+  assert_int_equal(b->store.operations, operations + 2); /* CREATE in vain, GET */
   assert_int_equal(b->store.version, version);
   tear_down(b);
 }
@@ -182,6 +228,7 @@ static void looks_again_after_a_pause_when_others_were_faster(void **state) {
 static void never_creates_over_another_process(void **state) {
   (void)state;
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_SWAP);
+  peek(b, &b->one, NOW);
   begin_take(b, &b->one, NOW, 3);
   expect_operation(&b->one, 0, WEIR_CREATE);
   take(b, &b->other, NOW, 3);
@@ -263,6 +310,9 @@ static void takes_back_what_fits_no_longer_when_the_clock_was_set_back(void **st
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(creates_what_it_does_not_find),
+      cmocka_unit_test(reads_what_is_there_and_charges_at_the_time_of_that),
+      cmocka_unit_test(creates_anew_what_must_be_gone),
+      cmocka_unit_test(gives_back_what_it_created_too_late),
       cmocka_unit_test(needs_one_round_trip_while_alone),
       cmocka_unit_test(looks_where_the_server_hides_versions),
       cmocka_unit_test(looks_when_what_it_knows_is_old_or_from_the_future_or_not_enough),
