@@ -164,6 +164,7 @@ typedef struct weir_machine {
   unsigned charging;   /* those of the stage that have something to charge, one bit each */
   unsigned charged_before; /* those of the stages before */
   bool last_stage;         /* no take wants anything of a later one */
+  bool blind;              /* has charged, or is about to, without a look */
   bool in_order;           /* every rule is a stage of its own, tightest first */
   bool again;       /* after the take-back: decide once more what was denied by its own charge */
   bool looks_along; /* the next round also looks, for that */

@@ -72,7 +72,7 @@ bool weir_bucket_mends(const weir_machine *machine, size_t i) {
   return state->far && weir_machine_has_takes(machine);
 }
 
-static bool bucket_is_fresh(const weir_machine *machine, const weir_bucket_memory *memory) {
+bool weir_bucket_is_fresh(const weir_machine *machine, const weir_bucket_memory *memory) {
   int64_t age_us = machine->now_us - memory->read_us;
   return memory->known && age_us >= 0 && age_us <= machine->settings->memo_age_us;
 }
@@ -94,8 +94,7 @@ static bool bucket_all_fit(const weir_machine *machine, size_t i) {
 
 static bool bucket_blind(const weir_machine *machine, size_t i) {
   const weir_bucket_state *state = machine->rule_states[i].state;
-  bool fresh = bucket_is_fresh(machine, machine->rule_states[i].memory);
-  return !state->far && bucket_storage_of(machine->settings)->blind(machine, i, fresh) &&
+  return !state->far && bucket_storage_of(machine->settings)->blind(machine, i) &&
          bucket_all_fit(machine, i);
 }
 

@@ -34,7 +34,7 @@ typedef struct weir_bucket_state {
   int64_t missing[2]; /* of the base of a charge, by key */
   bool landed[2];     /* which keys hold it */
   bool only_last;     /* goes back only if nothing was charged after it */
-  bool unseen;        /* created without a look, in case nothing is there */
+  bool looks_along;   /* a GET stands behind the charge, should that be in vain */
   bool far;           /* what is stored comes from a clock that was wrong */
 } weir_bucket_state;
 
@@ -51,9 +51,9 @@ typedef struct weir_bucket_storage {
   bool (*is_far)(const weir_rule *rule, const weir_settings *settings,
                  const weir_bucket_memory *memory, int64_t now_us, int64_t ahead);
 
-  /* Whether what is cached, which is enough for all that is asked, may do without a look; or
-   * nothing is, and a charge may find out by itself. */
-  bool (*blind)(const weir_machine *machine, size_t i, bool fresh);
+  /* Whether what is cached, or else an empty bucket, is enough for all that is asked: may a charge
+   * do without a look before it? */
+  bool (*blind)(const weir_machine *machine, size_t i);
 
   void (*look)(weir_machine *machine, size_t i);
   void (*charge)(weir_machine *machine, size_t i);
@@ -70,6 +70,9 @@ extern const weir_bucket_storage weir_bucket_raise;
 
 /* Furthest that honest clocks leave anything ahead which was not charged in vain, in units. */
 int64_t weir_bucket_furthest(const weir_rule *rule, const weir_settings *settings);
+
+/* Whether it was read lately enough to be relied on. */
+bool weir_bucket_is_fresh(const weir_machine *machine, const weir_bucket_memory *memory);
 
 /* Brings the rule state's notes to what is cached. Where that is far, some clock was wrong: then
  * the bucket counts as full, and `far` is set. */

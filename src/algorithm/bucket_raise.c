@@ -83,12 +83,12 @@ static bool raise_may_wait(const weir_rule *rule, const weir_request_state *requ
 
 /* A charge that turns out too large denies others until it is back, and stays where places in a
  * queue may follow: so none without a look unless the bucket is far from full. */
-static bool raise_blind(const weir_machine *machine, size_t i, bool fresh) {
+static bool raise_blind(const weir_machine *machine, size_t i) {
   const weir_bucket_memory *memory = machine->rule_states[i].memory;
   const weir_bucket_state *state = machine->rule_states[i].state;
   const weir_rule *rule = &machine->stack->rules[i];
   int64_t now_us = machine->now_us;
-  if (!fresh || raise_keys(rule, machine->settings, now_us) > 1 ||
+  if (!weir_bucket_is_fresh(machine, memory) || raise_keys(rule, machine->settings, now_us) > 1 ||
       memory->index != weir_bucket_epoch(rule, now_us))
     return false;
   for (const weir_request_state *request = machine->requests; request != NULL;

@@ -4,8 +4,9 @@
  *      ^                    │ others were faster
  *      └───── pause <───────┘
  *
- * A key of which nothing is known is CREATEd at once, with a GET behind it in the same round trip:
- * most are new to the store as well, and what is there already, CREATE does not touch.
+ * What is not known, or was read too long ago, is tried all the same, with a GET behind it in the
+ * same round trip: a key that is new to the process is mostly new to the store as well, one that
+ * comes back has often not been used by anybody else, and where that is wrong nothing is touched.
  *
  * The version of the last write is cached, so that a process alone on a key needs one round trip.
  * Where others write too, it is stale by the next one: whoever met a conflict looks first for a
@@ -33,9 +34,9 @@ static bool swap_is_far(const weir_rule *rule, const weir_settings *settings,
 }
 
 /* Not every server says which version it gave to what it wrote. */
-static bool swap_blind(const weir_machine *machine, size_t i, bool fresh) {
+static bool swap_blind(const weir_machine *machine, size_t i) {
   const weir_bucket_memory *memory = machine->rule_states[i].memory;
-  bool may = memory->known ? fresh && memory->version != 0 : true;
+  bool may = !memory->known || (memory->version != 0 && machine->now_us >= memory->read_us);
   return may && machine->now_us >= machine->notes->look_until_us;
 }
 
@@ -81,20 +82,21 @@ static void swap_look(weir_machine *machine, size_t i) {
     swap_plan_write(machine, i, weir_bucket_wrap(rule, rule_state->now_us, weir_bucket_full(rule)));
 }
 
-/* Looked at before; only a clock that was set back since can make it too much. Or nothing is known:
- * what fits into an empty bucket is put where there is none, and what is there is read. */
+/* Looked at before; only a clock that was set back since can make it too much. Or not: what fits
+ * on top of what is cached, or into an empty bucket, is written where nothing has changed since, or
+ * nothing is; and if that may be long ago, what is there is read along. */
 static void swap_charge(weir_machine *machine, size_t i) {
   weir_bucket_state *state = machine->rule_states[i].state;
   const weir_rule *rule = &machine->stack->rules[i];
   weir_bucket_memory *memory = machine->rule_states[i].memory;
   weir_rule_state *rule_state = &machine->rule_states[i];
-  if (rule_state->charged || state->unseen) return;
-  state->unseen = !memory->known && machine->stack->count == 1;
-  if (rule_state->step++ == 0 && !state->unseen && !swap_can_write(machine, i)) {
+  if (rule_state->charged || state->looks_along) return;
+  state->looks_along = machine->blind && !weir_bucket_is_fresh(machine, memory);
+  if (rule_state->step++ == 0 && !state->looks_along && !swap_can_write(machine, i)) {
     swap_plan(machine, i, WEIR_GET);
     return;
   }
-  if (state->unseen) {
+  if (!memory->known) {
     memory->absent = true;
     memory->version = 0;
   }
@@ -103,7 +105,7 @@ static void swap_charge(weir_machine *machine, size_t i) {
   state->slot = weir_bucket_wrap(rule, rule_state->now_us, after);
   state->only_last = rule->kind == WEIR_LEAKY_BUCKET;
   swap_plan_write(machine, i, state->slot);
-  if (state->unseen) swap_plan(machine, i, WEIR_GET);
+  if (state->looks_along) swap_plan(machine, i, WEIR_GET);
 }
 
 /* What goes back of what is stored now, in units. */
@@ -180,8 +182,8 @@ static void swap_answer_write(weir_machine *machine, size_t i, const weir_operat
   weir_bucket_state *state = machine->rule_states[i].state;
   weir_rule_state *rule_state = &machine->rule_states[i];
   bool charges = machine->phase == WEIR_PHASE_CHARGE;
-  if (operation->outcome == WEIR_CONFLICT && charges && state->unseen)
-    return; /* it is there: the GET behind this says what */
+  if (operation->outcome != WEIR_DONE && charges && state->looks_along)
+    return; /* the GET behind this says what there is */
   if (operation->outcome == WEIR_DONE && operation->kind == WEIR_CREATE)
     weir_bucket_watch(machine, i, operation);
   if (operation->outcome == WEIR_DONE)
@@ -202,7 +204,7 @@ static void swap_answer_write(weir_machine *machine, size_t i, const weir_operat
 
 static void swap_answer(weir_machine *machine, size_t i, const weir_operation *operation) {
   bool own = machine->phase == WEIR_PHASE_CHARGE && machine->rule_states[i].charged;
-  if (operation->kind == WEIR_GET && own) return; /* it has read what was created before it */
+  if (operation->kind == WEIR_GET && own) return; /* it has read what was written before it */
   if (operation->kind == WEIR_GET)
     swap_answer_look(machine, i, operation);
   else if (operation->kind != WEIR_DROP)

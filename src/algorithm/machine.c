@@ -127,6 +127,7 @@ static void machine_begin_take_back(weir_machine *machine) {
  */
 
 static void machine_finish_look(weir_machine *machine) {
+  machine->blind = false;
   if (machine->requests->kind == WEIR_REFUND) {
     weir_machine_choose_refund(machine);
   } else if (!weir_decide_look(machine)) {
@@ -141,8 +142,8 @@ static void machine_finish_look(weir_machine *machine) {
  * can deny each other, each holding the other's last place: what was denied by its own charge is
  * looked at again in the round that takes the charge back. */
 static void machine_finish_stage(weir_machine *machine) {
-  bool found = machine->stack->count == 1 && machine->charging && !machine->rule_states[0].charged;
-  if (found) { /* something, where nothing was known: the charge was the first step of a look */
+  bool in_vain = machine->blind && machine->stack->count == 1 && !machine->rule_states[0].charged;
+  if (in_vain) { /* what was known is no longer so: that was the first step of a look */
     weir_machine_enter(machine, WEIR_PHASE_LOOK);
     machine->rule_states[0].step = 1;
     return;
@@ -301,9 +302,10 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
   machine_frame(machine, now_us);
   bool unseen = machine->only_windows ||
                 (machine->stack->count == 1 && machine->rule_states[0].method->blind(machine, 0));
+  machine->blind = unseen && !look_first && weir_machine_has_takes(machine);
   if (requests->kind == WEIR_RESET)
     weir_machine_enter(machine, WEIR_PHASE_RESET);
-  else if (unseen && !look_first && weir_machine_has_takes(machine))
+  else if (machine->blind)
     machine_begin_charge(machine);
   else
     weir_machine_enter(machine, WEIR_PHASE_LOOK);

@@ -48,16 +48,38 @@ static void reads_what_is_there_and_charges_at_the_time_of_that(void **state) {
   tear_down(b);
 }
 
-/* A key that lives no longer is as good as unknown. One that is merely old is looked at first. */
+/* A key that lives no longer is as good as unknown. */
 static void creates_anew_what_must_be_gone(void **state) {
   (void)state;
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_SWAP);
   take(b, &b->one, NOW, 2);
   int64_t ttl_us = b->one.machine->rule_states[0].ttl_us;
   client_take(&b->one, NOW + ttl_us, 1);
-  expect_operation(&b->one, 0, WEIR_GET);
+  expect_operation(&b->one, 0, WEIR_SWAP);
   client_take(&b->one, NOW + ttl_us + 1, 1);
   expect_operation(&b->one, 0, WEIR_CREATE);
+  tear_down(b);
+}
+
+/* However old it is, a version fits or does not: no other round trip, and none without a decision. */
+static void tries_what_it_has_known_for_long(void **state) {
+  (void)state;
+  struct bench *b = set_up("token-bucket:5/1h", WEIR_TRAIT_SWAP);
+  take(b, &b->one, NOW, 2);
+  int64_t later = NOW + 2000000;
+  client_take(&b->one, later, 1);
+  client_round(&b->one, &b->store, later, false);
+  assert_int_equal(b->one.turn, WEIR_TURN_DONE);
+  client_keep(&b->one);
+  assert_int_equal(b->one.requests[0].decision.remaining, 2);
+  take(b, &b->other, later, 2);
+  client_take(&b->one, later + 2000000, 1); /* by what it knows this fits */
+  expect_operation(&b->one, 0, WEIR_SWAP);
+  client_round(&b->one, &b->store, later + 2000000, false);
+  assert_int_equal(b->one.turn, WEIR_TURN_DONE);
+  client_keep(&b->one);
+  assert_false(b->one.requests[0].decision.allowed);
+  assert_int_equal(b->one.requests[0].decision.remaining, 0);
   tear_down(b);
 }
 
@@ -104,9 +126,11 @@ static void looks_when_what_it_knows_is_old_or_from_the_future_or_not_enough(voi
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_SWAP);
   take(b, &b->one, NOW, 3);
   client_take(&b->one, NOW + 1000000, 1);
+  assert_int_equal(b->one.machine->operation_count, 1);
   expect_operation(&b->one, 0, WEIR_SWAP);
-  client_take(&b->one, NOW + 1000001, 1);
-  expect_operation(&b->one, 0, WEIR_GET);
+  client_take(&b->one, NOW + 1000001, 1); /* tries, and looks */
+  expect_operation(&b->one, 0, WEIR_SWAP);
+  expect_operation(&b->one, 1, WEIR_GET);
   client_take(&b->one, NOW - 1, 1);
   expect_operation(&b->one, 0, WEIR_GET);
   client_take(&b->one, NOW, 3);
@@ -312,6 +336,7 @@ int main(void) {
       cmocka_unit_test(creates_what_it_does_not_find),
       cmocka_unit_test(reads_what_is_there_and_charges_at_the_time_of_that),
       cmocka_unit_test(creates_anew_what_must_be_gone),
+      cmocka_unit_test(tries_what_it_has_known_for_long),
       cmocka_unit_test(gives_back_what_it_created_too_late),
       cmocka_unit_test(needs_one_round_trip_while_alone),
       cmocka_unit_test(looks_where_the_server_hides_versions),
