@@ -1,5 +1,7 @@
 #include "scale/fiber.h"
 
+#include <setjmp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -30,8 +32,10 @@ enum { STACK_BYTES = 256 * 1024, GUARD_BYTES = 4096 };
 
 struct fiber {
   fiber *next; /* of those that are idle */
-  ucontext_t context;
   char *stack;
+  bool begun;
+  ucontext_t begin; /* where it begins */
+  jmp_buf parked;   /* where it goes on; unlike a context, without a system call */
   void (*run)(void *);
   void *argument;
 #ifdef ON_ADDRESS_SANITIZER
@@ -45,7 +49,7 @@ struct fiber {
 static fiber *idle;
 static fiber *running;
 static size_t busy;
-static ucontext_t outside; /* who resumed */
+static jmp_buf outside; /* who resumed */
 
 #ifdef ON_ADDRESS_SANITIZER
 static void *outside_fake_stack;
@@ -56,6 +60,13 @@ static size_t outside_bytes;
 static void *outside_thread;
 #endif
 
+static void jump(jmp_buf from, fiber *to) {
+  if (_setjmp(from) != 0) return;
+  if (to->begun) _longjmp(to->parked, 1);
+  to->begun = true;
+  setcontext(&to->begin);
+}
+
 static void switch_to(fiber *next) {
   running = next;
 #ifdef ON_ADDRESS_SANITIZER
@@ -65,7 +76,7 @@ static void switch_to(fiber *next) {
   outside_thread = __tsan_get_current_fiber();
   __tsan_switch_to_fiber(next->thread, 0);
 #endif
-  swapcontext(&outside, &next->context);
+  jump(outside, next);
 #ifdef ON_ADDRESS_SANITIZER
   __sanitizer_finish_switch_fiber(outside_fake_stack, NULL, NULL);
 #endif
@@ -79,7 +90,7 @@ static void switch_back(fiber *from) {
 #ifdef ON_THREAD_SANITIZER
   __tsan_switch_to_fiber(outside_thread, 0);
 #endif
-  swapcontext(&from->context, &outside);
+  if (_setjmp(from->parked) == 0) _longjmp(outside, 1);
 #ifdef ON_ADDRESS_SANITIZER
   __sanitizer_finish_switch_fiber(from->fake_stack, &outside_stack, &outside_bytes);
 #endif
@@ -112,10 +123,10 @@ static fiber *create(void) {
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED || mprotect(memory, GUARD_BYTES, PROT_NONE) != 0) give_up("a stack");
   made->stack = memory + GUARD_BYTES;
-  getcontext(&made->context);
-  made->context.uc_stack.ss_sp = made->stack;
-  made->context.uc_stack.ss_size = STACK_BYTES;
-  makecontext(&made->context, live, 0);
+  getcontext(&made->begin);
+  made->begin.uc_stack.ss_sp = made->stack;
+  made->begin.uc_stack.ss_size = STACK_BYTES;
+  makecontext(&made->begin, live, 0);
 #ifdef ON_THREAD_SANITIZER
   made->thread = __tsan_create_fiber(0);
 #endif

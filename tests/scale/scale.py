@@ -1,14 +1,15 @@
 """Makes the tables and the picture of docs/scale.md from what weir_scale says.
 
-    WEIR_SCALE=build/dev/tests/scale/weir_scale python3 tests/scale/scale.py       writes them; needs gnuplot
-    WEIR_SCALE=... python3 tests/scale/scale.py --check                            the table "held" alone
-    WEIR_SCALE=... python3 tests/scale/scale.py --check far --processes 10         those rows of these tables
+    WEIR_SCALE=build/tests/scale/weir_scale python3 tests/scale/scale.py     writes them; needs gnuplot
+    WEIR_SCALE=... python3 tests/scale/scale.py --check                      the table "held" alone
+    WEIR_SCALE=... python3 tests/scale/scale.py --check far --processes 10   those rows of these tables
 
 In the page a table stands between two comments that name it. A row is a run for each of its rules, so that
 some rows can be checked without the others.
 """
 
 import argparse
+import concurrent.futures
 import functools
 import json
 import os
@@ -184,9 +185,9 @@ def line(cells):
     return "| " + " | ".join(str(cell) for cell in cells) + " |"
 
 
-def table(name):
+def table(name, pool):
     head, rows_of, about = TABLES[name]
-    rows = [row for what in about for row in rows_of(what)]
+    rows = [row for some in pool.map(rows_of, about) for row in some]
     return "\n".join(map(line, [head, ["---"] + ["---:"] * (len(head) - 1), *rows]))
 
 
@@ -225,9 +226,10 @@ def draw():
 
 def write():
     page = PAGE.read_text()
-    for name in TABLES:
-        before, _, after = parts(name, page)
-        page = before + table(name) + after
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for name in TABLES:
+            before, _, after = parts(name, page)
+            page = before + table(name, pool) + after
     PAGE.write_text(page)
     draw()
 

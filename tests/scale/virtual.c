@@ -13,13 +13,19 @@
 
 #define BEGIN_US INT64_C(1000000)
 
-enum { WAITERS_BITS = 12, EVENTS_LEAST = 1024 };
+/* A power of two, and longer than a deadline. */
+enum { RING_US = 1 << 15, WAITERS_BITS = 14, EVENTS_AT_ONCE = 1024 };
 
 struct event {
+  struct event *next, *before;
   int64_t at_us;
-  uint64_t number; /* in the order in which they were made */
   void (*call)(void *);
   void *subject;
+};
+
+struct events {
+  struct events *next;
+  struct event events[EVENTS_AT_ONCE];
 };
 
 /* On the stack of a fiber that is parked. */
@@ -27,34 +33,33 @@ struct waiter {
   struct waiter *next;
   const void *subject;
   fiber *parked;
-  struct alarm *alarm; /* NULL: there is none */
+  struct event *alarm; /* NULL: there is none */
   bool woken;
-};
-
-/* May ring when nobody waits for it any more: it is a thing of its own. */
-struct alarm {
-  struct waiter *waiter; /* NULL: woken before */
 };
 
 static int64_t now_us;
 static uint64_t random_state;
-static uint64_t event_number;
-static struct event *events; /* a heap */
+static struct event
+    ring[RING_US]; /* heads of circular lists: what is of one place, as it was made */
 static size_t event_count;
-static size_t event_room;
+static struct event *unused;
+static struct events *all_events;
 static struct waiter *waiters[1 << WAITERS_BITS];
 
 void virtual_begin(uint64_t seed) {
   now_us = BEGIN_US;
   random_state = seed;
-  event_number = 0;
-  event_count = 0;
+  for (size_t i = 0; i < RING_US; i++)
+    ring[i].next = ring[i].before = &ring[i];
 }
 
 void virtual_clean_up(void) {
-  free(events);
-  events = NULL;
-  event_room = event_count = 0;
+  for (struct events *next; all_events != NULL; all_events = next) {
+    next = all_events->next;
+    free(all_events);
+  }
+  unused = NULL;
+  event_count = 0;
 }
 
 int64_t virtual_now_us(void) {
@@ -68,50 +73,64 @@ int64_t virtual_below(int64_t below) {
 /* --- events ------------------------------------------------------------------------------------
  */
 
-static bool comes_before(const struct event *a, const struct event *b) {
-  return a->at_us != b->at_us ? a->at_us < b->at_us : a->number < b->number;
-}
-
 static void make_room(void) {
-  if (event_count < event_room) return;
-  size_t room = event_room == 0 ? EVENTS_LEAST : 2 * event_room;
-  struct event *larger = realloc(events, room * sizeof *larger);
-  if (larger == NULL) {
+  struct events *more = malloc(sizeof *more);
+  if (more == NULL) {
     perror("events");
     exit(2);
   }
-  events = larger;
-  event_room = room;
+  more->next = all_events;
+  all_events = more;
+  for (size_t i = 0; i < EVENTS_AT_ONCE; i++) {
+    more->events[i].next = unused;
+    unused = &more->events[i];
+  }
+}
+
+static struct event *make_event(int64_t at_us, void (*call)(void *), void *subject) {
+  if (unused == NULL) make_room();
+  struct event *made = unused;
+  unused = made->next;
+  if (at_us < now_us) at_us = now_us;
+  struct event *head = &ring[at_us % RING_US];
+  *made = (struct event){head, head->before, at_us, call, subject};
+  made->before->next = head->before = made;
+  event_count++;
+  return made;
 }
 
 void virtual_at(int64_t at_us, void (*call)(void *), void *subject) {
-  struct event made = {at_us > now_us ? at_us : now_us, event_number++, call, subject};
-  make_room();
-  size_t at = event_count++;
-  for (; at > 0 && comes_before(&made, &events[(at - 1) / 2]); at = (at - 1) / 2)
-    events[at] = events[(at - 1) / 2];
-  events[at] = made;
+  make_event(at_us, call, subject);
 }
 
-static struct event take_first(void) {
-  struct event first = events[0];
-  struct event last = events[--event_count];
-  size_t at = 0;
-  for (size_t child = 1; child < event_count; child = 2 * at + 1) {
-    if (child + 1 < event_count && comes_before(&events[child + 1], &events[child])) child++;
-    if (!comes_before(&events[child], &last)) break;
-    events[at] = events[child];
-    at = child;
-  }
-  events[at] = last;
-  return first;
+static void remove_event(struct event *removed) {
+  removed->before->next = removed->next;
+  removed->next->before = removed->before;
+  removed->next = unused;
+  unused = removed;
+  event_count--;
+}
+
+/* The next of this time, of those that are due at it or whole turns of the ring later; NULL: there
+ * is none. */
+static struct event *find_due(void) {
+  struct event *head = &ring[now_us % RING_US];
+  struct event *due = head->next;
+  while (due != head && due->at_us != now_us)
+    due = due->next;
+  return due == head ? NULL : due;
 }
 
 void virtual_run(void) {
   while (event_count > 0) {
-    struct event next = take_first();
-    now_us = next.at_us;
-    next.call(next.subject);
+    struct event *due = find_due();
+    if (due == NULL) {
+      now_us++;
+      continue;
+    }
+    struct event event = *due;
+    remove_event(due);
+    event.call(event.subject);
   }
 }
 
@@ -133,30 +152,16 @@ static void leave(struct waiter *waiter) {
   *link = waiter->next;
 }
 
-static void ring(void *subject) {
-  struct alarm *alarm = subject;
-  struct waiter *waiter = alarm->waiter;
-  free(alarm);
-  if (waiter == NULL) return;
+static void give_up_waiting(void *subject) {
+  struct waiter *waiter = subject;
   leave(waiter);
   fiber_resume(waiter->parked);
-}
-
-static struct alarm *set_alarm(struct waiter *waiter, int64_t at_us) {
-  struct alarm *alarm = malloc(sizeof *alarm);
-  if (alarm == NULL) {
-    perror("an alarm");
-    exit(2);
-  }
-  alarm->waiter = waiter;
-  virtual_at(at_us, ring, alarm);
-  return alarm;
 }
 
 bool virtual_wait(const void *subject, int64_t until_us) {
   struct waiter **first = waiters_for(subject);
   struct waiter self = {.next = *first, .subject = subject, .parked = fiber_running()};
-  if (until_us != INT64_MAX) self.alarm = set_alarm(&self, until_us);
+  if (until_us != INT64_MAX) self.alarm = make_event(until_us, give_up_waiting, &self);
   *first = &self;
   fiber_park();
   return self.woken;
@@ -169,9 +174,9 @@ void virtual_wake(const void *subject) {
     waiter = waiter->next;
   if (waiter == NULL) return;
   leave(waiter);
-  if (waiter->alarm != NULL) waiter->alarm->waiter = NULL;
+  if (waiter->alarm != NULL) remove_event(waiter->alarm);
   waiter->woken = true;
-  virtual_at(now_us, resume, waiter->parked);
+  make_event(now_us, resume, waiter->parked);
 }
 
 /* --- what the library is linked to -------------------------------------------------------------
