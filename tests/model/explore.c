@@ -36,8 +36,8 @@ struct search {
   int length; /* of the failing run */
   struct step path[DEPTH_MOST];
   char *beginning;        /* the world in which every run begins */
-  char *saved;            /* depth first: a world for every depth; else the one that is expanded */
-  struct change *changes; /* for every world saved, what a step has changed */
+  char *saved;            /* the one from which the next step is taken */
+  struct change *changes; /* what the steps have changed, one behind the other */
   struct origin *origins; /* breadth first: one for every state */
   size_t origins_room;
   bool out_of_memory;
@@ -68,11 +68,11 @@ static struct sums sums_of(uint64_t word, uint64_t at) {
                               at * UINT64_C(0x082efa98ec4e6c89) ^ UINT64_C(0xbe5466cf34e90c6c))};
 }
 
-/* Of the world as it is, by what it was when it was saved with these sums. */
-static struct sums sums_now(const struct model *model, struct sums sums, const char *saved,
+/* Of the world as it is, by what it was with these sums. */
+static struct sums sums_now(const struct model *model, struct sums sums,
                             const struct change *changes, size_t count) {
   for (size_t i = 0; i < count; i++) {
-    struct sums old = sums_of(((const uint64_t *)saved)[changes[i].saved], changes[i].at);
+    struct sums old = sums_of(changes[i].old, changes[i].at);
     struct sums new = sums_of(((const uint64_t *)model->world)[changes[i].at], changes[i].at);
     sums.a += new.a - old.a;
     sums.b += new.b - old.b;
@@ -142,12 +142,9 @@ static bool visited(struct search *search, const struct seen *hash) {
   return true;
 }
 
-static struct change *changes_at(const struct search *search, int depth) {
-  return search->changes + (size_t)depth * search->model.live_bytes / sizeof(uint64_t);
-}
-
-/* Explores all that can follow. True when a check failed: the path leads there. */
-static bool descend(struct search *search, int depth, struct sums sums) {
+/* Explores all that can follow; what changes goes behind those changes. True when a check failed: the
+ * path leads there. */
+static bool descend(struct search *search, int depth, struct sums sums, struct change *changes) {
   struct model *model = &search->model;
   struct step steps[STEPS_MOST];
   if (depth > search->deepest) search->deepest = depth;
@@ -156,15 +153,14 @@ static bool descend(struct search *search, int depth, struct sums sums) {
   if (fails(search, depth)) return true;
   struct seen hash = hash_of(sums);
   if (visited(search, &hash)) return fails(search, depth);
-  char *saved = search->saved + (size_t)depth * model->live_bytes;
-  struct change *changes = changes_at(search, depth);
-  ranges_save(model, saved);
   for (size_t i = 0; i < count; i++) {
     search->path[depth] = steps[i];
     world_apply(model, steps[i]);
-    size_t changed = ranges_compare(model, saved, steps[i].who, changes);
-    if (descend(search, depth + 1, sums_now(model, sums, saved, changes, changed))) return true;
-    ranges_undo(model, saved, changes, changed);
+    size_t changed = ranges_compare(model, search->saved, steps[i].who, changes);
+    ranges_keep(model, search->saved, changes, changed);
+    struct sums then = sums_now(model, sums, changes, changed);
+    if (descend(search, depth + 1, then, changes + changed)) return true;
+    ranges_undo(model, search->saved, changes, changed);
   }
   place_of(search->seen, search->mask, &hash)->b |= EXPLORED;
   return false;
@@ -172,7 +168,8 @@ static bool descend(struct search *search, int depth, struct sums sums) {
 
 static bool explore_all(struct search *search) {
   forget_states(search);
-  return descend(search, 0, (struct sums){0, 0});
+  ranges_save(&search->model, search->saved);
+  return descend(search, 0, (struct sums){0, 0}, search->changes);
 }
 
 /* --- the shortest run that fails, breadth first ------------------------------------------------
@@ -191,45 +188,51 @@ static bool make_room(void **pieces, size_t *room, size_t count, size_t size) {
   return true;
 }
 
-/* A world in a level: how many words differ from the world in which all began, which, and what they
- * are. */
-static char *pack(const struct search *search, const struct change *changes, size_t count,
-                  char *packed) {
-  uint64_t number = count;
-  memcpy(packed, &number, sizeof number);
-  packed += sizeof number;
-  for (size_t i = 0; i < count; i++, packed += sizeof(uint64_t))
-    memcpy(packed, (const uint64_t *)search->model.world + changes[i].at, sizeof(uint64_t));
-  memcpy(packed, changes, count * sizeof *changes);
-  return packed + count * sizeof *changes;
+/* A world in a level: its sums, and the words in which it differs from the world in which all
+ * began. */
+struct packed {
+  struct sums sums;
+  size_t count;
+};
+
+/* Each word without the gap in a change. */
+enum { PLACE_BYTES = 2 * sizeof(uint16_t), PACKED_BYTES = PLACE_BYTES + sizeof(uint64_t) };
+
+static void pack(const struct model *model, struct packed head, const struct change *changes,
+                 char *packed) {
+  memcpy(packed, &head, sizeof head);
+  packed += sizeof head;
+  for (size_t i = 0; i < head.count; i++, packed += PACKED_BYTES) {
+    memcpy(packed, &changes[i], PLACE_BYTES);
+    memcpy(packed + PLACE_BYTES, (const uint64_t *)model->world + changes[i].at, sizeof(uint64_t));
+  }
 }
 
-static const char *unpack(struct search *search, const char *packed) {
-  struct model *model = &search->model;
-  uint64_t count;
-  struct change change;
-  memcpy(&count, packed, sizeof count);
-  packed += sizeof count;
-  const char *words = packed;
-  packed += count * sizeof(uint64_t);
-  ranges_restore(model, search->beginning);
-  for (size_t i = 0; i < count; i++, packed += sizeof change) {
-    memcpy(&change, packed, sizeof change);
-    memcpy((uint64_t *)model->world + change.at, words + i * sizeof(uint64_t), sizeof(uint64_t));
+/* Makes the world, and what is saved, that one: `changes` lead back to the beginning. */
+static const char *unpack(struct search *search, const char *packed, struct packed *head,
+                          struct change *changes) {
+  memcpy(head, packed, sizeof *head);
+  packed += sizeof *head;
+  for (size_t i = 0; i < head->count; i++, packed += PACKED_BYTES) {
+    struct change *change = &changes[i];
+    memcpy(change, packed, PLACE_BYTES);
+    memcpy((uint64_t *)search->model.world + change->at, packed + PLACE_BYTES, sizeof(uint64_t));
+    change->old = ((const uint64_t *)search->beginning)[change->saved];
   }
+  ranges_keep(&search->model, search->saved, changes, head->count);
   return packed;
 }
 
 /* Adds the world as it is to the next level, unless it was met before. */
-static void reach(struct search *search, struct level *next, struct seen hash, uint32_t from,
-                  struct step step) {
+static void reach(struct search *search, struct level *next, struct sums sums, uint32_t from,
+                  struct step step, struct change *changes) {
   struct model *model = &search->model;
-  struct change *changes = changes_at(search, 1);
+  struct seen hash = hash_of(sums);
   void *origins = search->origins;
   void *saved = next->saved;
   if (enter(search, &hash) == NULL) return;
-  size_t count = ranges_compare(model, search->beginning, ANYBODY, changes);
-  size_t bytes = sizeof(uint64_t) + count * (sizeof(uint64_t) + sizeof(struct change));
+  struct packed head = {sums, ranges_compare(model, search->beginning, ANYBODY, changes)};
+  size_t bytes = sizeof head + head.count * PACKED_BYTES;
   bool enough = make_room(&origins, &search->origins_room, search->count, sizeof(struct origin)) &&
                 make_room(&saved, &next->room, next->bytes + bytes, 1);
   search->origins = origins;
@@ -239,7 +242,7 @@ static void reach(struct search *search, struct level *next, struct seen hash, u
     return;
   }
   search->origins[search->count - 1] = (struct origin){from, step};
-  pack(search, changes, count, next->saved + next->bytes);
+  pack(model, head, changes, next->saved + next->bytes);
   next->bytes += bytes;
   next->count++;
 }
@@ -255,14 +258,10 @@ static void trace_back(struct search *search, size_t number, int length) {
 
 /* All steps from one state of a level, which is the world as it is. True when a check failed: the
  * path leads there. */
-static bool expand(struct search *search, size_t number, struct level *next) {
+static bool expand(struct search *search, struct sums sums, size_t number, struct level *next,
+                   struct change *changes) {
   struct model *model = &search->model;
   struct step steps[STEPS_MOST];
-  char *saved = search->saved;
-  struct change *changes = changes_at(search, 0);
-  size_t changed = ranges_compare(model, search->beginning, ANYBODY, changes);
-  struct sums sums = sums_now(model, (struct sums){0, 0}, search->beginning, changes, changed);
-  ranges_save(model, saved);
   size_t count = world_steps(model, steps);
   if (count == 0) check_end(model);
   if (model->failed != CHECK_NONE) trace_back(search, number, search->deepest);
@@ -273,21 +272,24 @@ static bool expand(struct search *search, size_t number, struct level *next) {
       search->path[search->length++] = steps[j];
       return true;
     }
-    changed = ranges_compare(model, saved, steps[j].who, changes);
-    struct sums then = sums_now(model, sums, saved, changes, changed);
-    reach(search, next, hash_of(then), (uint32_t)number, steps[j]);
-    ranges_undo(model, saved, changes, changed);
+    size_t changed = ranges_compare(model, search->saved, steps[j].who, changes);
+    struct sums then = sums_now(model, sums, changes, changed);
+    reach(search, next, then, (uint32_t)number, steps[j], changes + changed);
+    ranges_undo(model, search->saved, changes, changed);
   }
   return model->failed != CHECK_NONE;
 }
 
 static bool advance(struct search *search, const struct level *level, struct level *next) {
   const char *packed = level->saved;
+  struct packed head;
   next->first = level->first + level->count;
   next->count = next->bytes = 0;
   for (size_t i = 0; i < level->count && !search->out_of_memory; i++) {
-    packed = unpack(search, packed);
-    if (expand(search, level->first + i, next)) return true;
+    struct change *changes = search->changes;
+    packed = unpack(search, packed, &head, changes);
+    if (expand(search, head.sums, level->first + i, next, changes + head.count)) return true;
+    ranges_undo(&search->model, search->saved, changes, head.count);
   }
   return false;
 }
@@ -296,7 +298,8 @@ static bool find_shortest(struct search *search) {
   struct level levels[2] = {{.first = 0}, {.first = 0}};
   bool failed = false;
   forget_states(search);
-  reach(search, &levels[0], hash_of((struct sums){0, 0}), 0, (struct step){0});
+  ranges_save(&search->model, search->saved);
+  reach(search, &levels[0], (struct sums){0, 0}, 0, (struct step){0}, search->changes);
   for (int at = 0; levels[at].count > 0 && !failed && search->deepest < DEPTH_MOST - 1; at = !at) {
     failed = advance(search, &levels[at], &levels[!at]);
     if (!failed) search->deepest++;
@@ -340,7 +343,7 @@ static void run(struct search *search, bool mistaken, FILE *story, struct verdic
 static bool make_worlds(struct search *search) {
   size_t bytes = search->model.live_bytes;
   search->beginning = malloc(bytes);
-  search->saved = malloc(DEPTH_MOST * bytes);
+  search->saved = malloc(bytes);
   search->changes = malloc((DEPTH_MOST * bytes / sizeof(uint64_t) + 1) * sizeof(struct change));
   if (search->beginning == NULL || search->saved == NULL || search->changes == NULL) return false;
   ranges_save(&search->model, search->beginning);

@@ -31,7 +31,7 @@ enum {
   BEFORE_MOST = 4,
   WANTED_MOST = CLIENTS_MOST * REQUESTS_MOST * GROUP_MOST,
   RECORDS_MOST = WANTED_MOST + BEFORE_MOST + GROUP_MOST, /* one bit each in a uint32_t */
-  RANGES_MOST = 32,
+  RANGES_MOST = 64,
   STEPS_MOST = 64 /* that may come next in one state */
 };
 
@@ -177,7 +177,6 @@ struct client {
   int64_t charged[RULES_MOST];   /* windows: landed, not taken back, not decided */
   int64_t charged_cell[RULES_MOST];
   uint32_t denied_after; /* what was answered before the request that was denied */
-  uint32_t met;          /* rules whose log others wrote during this request */
   int32_t next_request;
   int32_t first_record; /* of its present request */
   int32_t landed;       /* operations of this round */
@@ -185,6 +184,9 @@ struct client {
   uint8_t last_taken;   /* record, from 1 */
   bool half;            /* the RAISE that lands now has raised */
   bool busy, paused, crashed, late, lost;
+
+  /* What steps of others may change, too. */
+  uint64_t met;                         /* rules whose log others wrote during this request */
   int32_t seen[RULES_MOST][CELLS_MOST]; /* the most that others had in a cell during this request */
 };
 
@@ -283,9 +285,10 @@ struct model {
   FILE *story; /* where steps are told, or NULL */
 };
 
-/* A word of the world, and where it stands in what is saved; both count words. */
+/* A word of the world, where it stands in what is saved, and what it was; places count words. */
 struct change {
   uint16_t at, saved;
+  uint64_t old;
 };
 
 /* ranges.c: saves and restores what can change. */
@@ -296,8 +299,11 @@ void ranges_restore(struct model *model, const char *saved);
 /* The words that are not as they were saved, where this client's steps are all that came since. */
 size_t ranges_compare(const struct model *model, const char *saved, int who,
                       struct change *changes);
-void ranges_undo(struct model *model, const char *saved, const struct change *changes,
+
+/* What is saved becomes as the world is; and both become as they were. */
+void ranges_keep(const struct model *model, char *saved, const struct change *changes,
                  size_t count);
+void ranges_undo(struct model *model, char *saved, const struct change *changes, size_t count);
 
 /* model.c: one scope, made ready. */
 bool model_open(struct model *model, const struct scope *scope, const struct mutant *mutant);

@@ -16,47 +16,62 @@ static void add(struct model *model, const void *from, size_t bytes) {
   add_own(model, ANYBODY, from, bytes);
 }
 
-static int request_count(const struct model *model, int client) {
-  int count = 0;
-  while (count < REQUESTS_MOST && model->requests[client][count].wanted[0].given)
-    count++;
-  return count;
-}
-
 static bool has_windows(const struct model *model) {
   for (int i = 0; i < (int)model->stack.count; i++)
     if (truth_of(model, i) == &truth_window) return true;
   return false;
 }
 
+/* A lease has the last record of its group. */
+static void add_records(struct model *model, int number) {
+  struct record *records = &model->world->records[number * REQUESTS_MOST * GROUP_MOST];
+  for (int i = 0; i < REQUESTS_MOST * GROUP_MOST; i++) {
+    const struct request *request = &model->requests[number][i / GROUP_MOST];
+    bool leases = model->wallet_bytes > 0 && request->wanted[0].given;
+    if (leases || request->wanted[i % GROUP_MOST].given) add(model, &records[i], sizeof *records);
+  }
+}
+
+/* Others touch what stands last in it. */
 static void add_client(struct model *model, int number) {
-  struct world *world = model->world;
-  struct client *client = &world->clients[number];
+  struct client *client = &model->world->clients[number];
   weir_machine *machine = client->machine;
   char *end = (char *)machine + model->machine_bytes;
-  size_t requests = (size_t)request_count(model, number);
-  if (requests == 0) return;
-  add(model, client, has_windows(model) ? sizeof *client : offsetof(struct client, seen));
+  size_t rules = model->stack.count;
+  if (!model->requests[number][0].wanted[0].given) return;
+  add_own(model, number, client, offsetof(struct client, met));
+  add(model, &client->met, offsetof(struct client, seen) - offsetof(struct client, met));
+  if (has_windows(model)) add(model, client->seen, rules * sizeof client->seen[0]);
   add_own(model, number, client->memo, model->memo_bytes);
   add_own(model, number, machine,
-          offsetof(weir_machine, rule_states) + model->stack.count * sizeof(weir_rule_state));
+          offsetof(weir_machine, rule_states) + rules * sizeof(weir_rule_state));
   add_own(model, number, machine + 1,
           (size_t)(end - (char *)(machine + 1)) + model->operations_bytes);
   add_own(model, number, client->wallet, model->wallet_bytes);
-  add(model, &world->records[number * REQUESTS_MOST * GROUP_MOST],
-      requests * GROUP_MOST * sizeof(struct record));
+  add_records(model, number);
+}
+
+static size_t charges_before(const struct model *model) {
+  size_t count = 0;
+  while (count < BEFORE_MOST && model->scope->before[count].cost != 0)
+    count++;
+  return count;
 }
 
 void ranges_find(struct model *model) {
   struct world *world = model->world;
+  size_t rules = model->stack.count;
   add(model, world, offsetof(struct world, clients));
   for (int i = 0; i < CLIENTS_MOST; i++)
     add_client(model, i);
-  add(model, world->keys, sizeof world->keys);
-  add(model, &world->records[WANTED_MOST], BEFORE_MOST * sizeof(struct record));
+  add(model, &world->records[WANTED_MOST], charges_before(model) * sizeof(struct record));
   if (model->scope->flags & (LOSS | OVERDUE)) add(model, world->orphans, sizeof world->orphans);
   if (model->cluster != NULL) add(model, model->cluster, sizeof *model->cluster);
-  if (has_windows(model)) add(model, world->shadow, 2 * sizeof world->shadow);
+  if (has_windows(model)) {
+    add(model, world->shadow, rules * sizeof world->shadow[0]);
+    add(model, world->owed, rules * sizeof world->owed[0]);
+  }
+  add(model, world->keys, sizeof world->keys); /* the last: most are never used */
 }
 
 void ranges_save(const struct model *model, char *saved) {
@@ -83,6 +98,14 @@ static bool same(const uint64_t *a, const uint64_t *b) {
   return differs == 0;
 }
 
+/* Keys are used in order, and stay so. */
+static size_t key_words(const struct model *model) {
+  size_t count = 0;
+  while (count < KEYS_MOST && model->world->keys[count].used)
+    count++;
+  return count * sizeof(struct key) / sizeof(uint64_t);
+}
+
 size_t ranges_compare(const struct model *model, const char *saved, int who,
                       struct change *changes) {
   const uint64_t *before = (const uint64_t *)saved;
@@ -91,6 +114,7 @@ size_t ranges_compare(const struct model *model, const char *saved, int who,
   for (size_t i = 0; i < model->range_count; i++) {
     size_t first = model->ranges[i].offset / sizeof(uint64_t);
     size_t words = model->ranges[i].bytes / sizeof(uint64_t);
+    if (i + 1 == model->range_count) words = key_words(model);
     const uint64_t *now = (const uint64_t *)model->world + first;
     int owner = model->ranges[i].who;
     bool others = who != ANYBODY && owner != ANYBODY && owner != who;
@@ -99,7 +123,8 @@ size_t ranges_compare(const struct model *model, const char *saved, int who,
       if (end <= words && same(now + block, before + done + block)) continue;
       for (size_t at = block; at < end && at < words;
            at++) { /* no branch that is hard to foresee */
-        changes[count] = (struct change){(uint16_t)(first + at), (uint16_t)(done + at)};
+        changes[count] =
+            (struct change){(uint16_t)(first + at), (uint16_t)(done + at), before[done + at]};
         count += now[at] != before[done + at];
       }
     }
@@ -108,8 +133,14 @@ size_t ranges_compare(const struct model *model, const char *saved, int who,
   return count;
 }
 
-void ranges_undo(struct model *model, const char *saved, const struct change *changes,
+void ranges_keep(const struct model *model, char *saved, const struct change *changes,
                  size_t count) {
   for (size_t i = 0; i < count; i++)
-    ((uint64_t *)model->world)[changes[i].at] = ((const uint64_t *)saved)[changes[i].saved];
+    ((uint64_t *)saved)[changes[i].saved] = ((const uint64_t *)model->world)[changes[i].at];
+}
+
+void ranges_undo(struct model *model, char *saved, const struct change *changes, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    ((uint64_t *)model->world)[changes[i].at] = ((uint64_t *)saved)[changes[i].saved] =
+        changes[i].old;
 }
