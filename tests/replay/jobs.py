@@ -8,19 +8,19 @@ import traces
 from rules import parse_rules
 
 # All of these replay window rules. Other stores differ only in how they are reached or who may do
-# what: they replay the first lines of the trace of real requests, and the generated ones of every
-# fourth rule.
+# what: they replay a few lines of the trace of real requests, and the generated ones of every fifth rule.
 WHOLE = {
     "MEMORY", "MEMCACHED_META", "MEMCACHED_CLASSIC", "MEMCACHED_THREE", "TWEMPROXY",
     "REDIS", "REDIS_TWEMPROXY"
 }  # fmt: skip
 STORES_EXPECTED = WHOLE | {"MEMCACHED_TLS", "REDIS_TLS"}
 FIRST_LINES = 3000
-EVERY = 4
+OTHER_LINES = 200
+EVERY = 5
 
 # One for each way to carry out operations. Decisions of the other algorithms take longer: the trace
-# of real requests goes to these alone; of the generated ones every other to one half of WHOLE, the
-# rest to the other, and all to MEMORY.
+# of real requests goes to these alone. Of the generated traces of any rule every other goes to one half
+# of WHOLE, the rest to the other, and all to MEMORY.
 PLAIN = {"MEMORY", "MEMCACHED_META", "MEMCACHED_CLASSIC", "REDIS"}
 HALVES = (
     {"MEMORY", "MEMCACHED_CLASSIC", "MEMCACHED_THREE", "REDIS_TWEMPROXY"},
@@ -161,11 +161,12 @@ def real_jobs(options, folder, stores):
     lines = [b"%d %s %d\n" % request for request in requests[: options.prefix]]
     whole = write_trace(folder, "real", b"".join(lines))
     first = write_trace(folder, "real-first", b"".join(lines[:FIRST_LINES]))
+    few = write_trace(folder, "real-few", b"".join(lines[:OTHER_LINES]))
     if options.whole or options.rule:
         rules = [options.rule] if options.rule else WINDOW_RULES + LONGER_RULES + BRIEF_RULES
         return [Job(rule, whole, [], stores) for rule in rules]
     jobs = [Job(rule, whole, [], WHOLE & stores) for rule in WINDOW_RULES]
-    jobs += [Job(rule, first, [], stores - WHOLE) for rule in WINDOW_RULES]
+    jobs += [Job(rule, few, [], stores - WHOLE) for rule in WINDOW_RULES]
     jobs += [Job(rule, whole, [], PLAIN & stores) for rule in LONGER_RULES]
     return jobs + [Job(rule, first, [], PLAIN & stores) for rule in BRIEF_RULES]
 
@@ -182,8 +183,6 @@ def generated_jobs(options, folder, stores, number, rule):
     windows = rule in WINDOW_RULES + MORE_WINDOW_RULES
     if options.whole or options.rule or rule in EVERYWHERE_RULES or (windows and number % EVERY == 0):
         jobs = [job(names, stores)]
-    elif windows:
-        jobs = [job(names, WHOLE)]
     else:
         jobs = [job(names[half::2], HALVES[(number + half) % 2]) for half in (0, 1)]
     if rule in SWITCHED_RULES:
