@@ -131,20 +131,33 @@ static uint64_t hash_of(const weir_keys *keys, const char *text, size_t length) 
  */
 static size_t locate(const weir_keys *keys, const char *text, size_t length, uint64_t hash) {
   size_t at = hash & mask(keys);
-  for (; keys->places[at] != NULL; at = (at + 1) & mask(keys)) {
-    const weir_key *key = keys->places[at];
-    if (key->hash == hash && key->length == length && memcmp(key->text, text, length) == 0) break;
+  for (; keys->places[at].key != NULL; at = (at + 1) & mask(keys)) {
+    if (keys->places[at].hash != hash) continue;
+    const weir_key *key = keys->places[at].key;
+    if (key->length == length && memcmp(key->text, text, length) == 0) break;
   }
+  return at;
+}
+
+static size_t place_of(const weir_keys *keys, const weir_key *key) {
+  size_t at = key->hash & mask(keys);
+  while (keys->places[at].key != key)
+    at = (at + 1) & mask(keys);
   return at;
 }
 
 static bool resize(weir_keys *keys, size_t capacity) {
   weir_keys other = *keys;
   other.capacity = capacity;
-  other.places = calloc(capacity, sizeof(weir_key *));
+  other.places = calloc(capacity, sizeof *other.places);
   if (other.places == NULL) return false;
-  for (weir_key *key = keys->oldest; key != NULL; key = key->newer)
-    other.places[locate(&other, key->text, key->length, key->hash)] = key;
+  for (size_t i = 0; i < keys->capacity; i++) {
+    if (keys->places[i].key == NULL) continue;
+    size_t at = keys->places[i].hash & mask(&other);
+    while (other.places[at].key != NULL)
+      at = (at + 1) & mask(&other);
+    other.places[at] = keys->places[i];
+  }
   free(keys->places);
   *keys = other;
   return true;
@@ -153,35 +166,42 @@ static bool resize(weir_keys *keys, size_t capacity) {
 /* Closes the gap: keys after it move back unless that puts them before the place where their walk
  * begins. */
 static void vacate(weir_keys *keys, size_t gap) {
-  for (size_t at = (gap + 1) & mask(keys); keys->places[at] != NULL; at = (at + 1) & mask(keys)) {
-    size_t from_home = (at - keys->places[at]->hash) & mask(keys);
+  for (size_t at = (gap + 1) & mask(keys); keys->places[at].key != NULL;
+       at = (at + 1) & mask(keys)) {
+    size_t from_home = (at - keys->places[at].hash) & mask(keys);
     size_t from_gap = (at - gap) & mask(keys);
     if (from_home < from_gap) continue;
     keys->places[gap] = keys->places[at];
     gap = at;
   }
-  keys->places[gap] = NULL;
+  keys->places[gap] = (weir_key_place){0};
   keys->used--;
 }
 
-static weir_key *add_key(weir_keys *keys, const char *text, size_t length, uint64_t hash) {
-  if (keys->used >= keys->capacity / 4 * 3 && !resize(keys, keys->capacity * 2)) return NULL;
+/* A new one; `at`: the free place where it belongs. */
+static weir_key *add_key(weir_keys *keys, size_t at, const char *text, size_t length,
+                         uint64_t hash) {
+  if (keys->used >= keys->capacity / 4 * 3) {
+    if (!resize(keys, keys->capacity * 2)) return NULL;
+    at = locate(keys, text, length, hash);
+  }
   weir_key *key = create_key(keys, text, length, hash);
   if (key == NULL) return NULL;
-  keys->places[locate(keys, text, length, hash)] = key;
+  keys->places[at] = (weir_key_place){key, hash};
   if (++keys->used > keys->most) keys->most = keys->used;
   return key;
 }
 
 weir_key *weir_keys_use(weir_keys *keys, const char *text, size_t length, int64_t now_us) {
   uint64_t hash = hash_of(keys, text, length);
-  weir_key *key = keys->places[locate(keys, text, length, hash)];
+  size_t at = locate(keys, text, length, hash);
+  weir_key *key = keys->places[at].key;
   bool was_ready = key != NULL && key->subjects != NULL;
   if (key != NULL && !was_ready && !unpack(keys, key)) return NULL;
   if (key != NULL)
     unlink_key(keys, key);
   else
-    key = add_key(keys, text, length, hash);
+    key = add_key(keys, at, text, length, hash);
   if (key == NULL) return NULL;
   key->used_us = now_us;
   append_key(keys, key);
@@ -204,10 +224,9 @@ static void tell(const weir_keys *keys, const weir_key *key) {
   }
 }
 
-static void forget(weir_keys *keys, weir_key *key) {
+/* What the key is made of; it stays in the table and in the order of use. */
+static void destroy_key(weir_keys *keys, weir_key *key) {
   tell(keys, key);
-  vacate(keys, locate(keys, key->text, key->length, key->hash));
-  unlink_key(keys, key);
   if (key->subjects != NULL) {
     drop_subjects(keys, key->subjects);
     keys->ready--;
@@ -217,15 +236,29 @@ static void forget(weir_keys *keys, weir_key *key) {
 }
 
 void weir_keys_expire(weir_keys *keys, int64_t until_us) {
-  while (keys->oldest != NULL && keys->oldest->used_us <= until_us)
-    forget(keys, keys->oldest);
+  while (keys->oldest != NULL && keys->oldest->used_us <= until_us) {
+    weir_key *key = keys->oldest;
+    vacate(keys, place_of(keys, key));
+    unlink_key(keys, key);
+    destroy_key(keys, key);
+  }
   if (keys->capacity > CAPACITY_LEAST && keys->used < keys->capacity / 8)
     resize(keys, keys->capacity / 2); /* where memory is short it stays as large as it is */
 }
 
+void weir_keys_empty(weir_keys *keys) {
+  while (keys->oldest != NULL) {
+    weir_key *key = keys->oldest;
+    keys->oldest = key->newer;
+    destroy_key(keys, key);
+  }
+  keys->newest = keys->oldest_ready = NULL;
+  keys->used = 0;
+  if (keys->places != NULL) memset(keys->places, 0, keys->capacity * sizeof *keys->places);
+}
+
 void weir_keys_clean_up(weir_keys *keys) {
-  while (keys->oldest != NULL)
-    forget(keys, keys->oldest);
+  weir_keys_empty(keys);
   if (keys->spare != NULL) destroy_subjects(keys, keys->spare, keys->driver_count);
   weir_packer_clean_up(&keys->packer);
   free(keys->places);

@@ -21,11 +21,17 @@ typedef struct weir_key {
 typedef void weir_keys_listener(void *context, const weir_key *key, size_t driver,
                                 int64_t difference);
 
+/* The hash stands beside the key, so that a walk touches no key but the one that it finds. */
+typedef struct weir_key_place {
+  weir_key *key; /* NULL: nothing is here */
+  uint64_t hash;
+} weir_key_place;
+
 typedef struct weir_keys {
   const weir_driver *drivers;
   size_t driver_count;
   unsigned char hash_key[16];
-  weir_key **places; /* open addressing, linear probing */
+  weir_key_place *places; /* open addressing, linear probing */
   size_t capacity;   /* a power of two */
   size_t used;
   size_t most; /* that were in use at once */
@@ -48,5 +54,8 @@ weir_key *weir_keys_use(weir_keys *keys, const char *text, size_t length, int64_
 
 /* Forgets keys that were last used at `until_us` or before. */
 void weir_keys_expire(weir_keys *keys, int64_t until_us);
+
+/* Forgets all. */
+void weir_keys_empty(weir_keys *keys);
 
 #endif

@@ -38,7 +38,7 @@ weir_status weir_simulation_init(weir_simulation *simulation, const char *const 
 }
 
 weir_status weir_simulation_finish(weir_simulation *simulation) {
-  weir_keys_expire(&simulation->keys, INT64_MAX);
+  weir_keys_empty(&simulation->keys);
   for (size_t i = 0; i < simulation->rule_count; i++)
     simulation->measures[i].cost_differing = weir_tally_spread(&simulation->differences[i]);
   return simulation->lost ? WEIR_NO_MEMORY : WEIR_OK;
