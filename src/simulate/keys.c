@@ -17,7 +17,8 @@ bool weir_keys_init(weir_keys *keys, const weir_driver *drivers, size_t driver_c
   *keys = (weir_keys){.drivers = drivers,
                       .driver_count = driver_count,
                       .capacity = CAPACITY_LEAST,
-                      .ready_most = WEIR_KEYS_READY_MOST};
+                      .ready_most = WEIR_KEYS_READY_MOST,
+                      .weight_most = WEIR_KEYS_WEIGHT_MOST};
   if (sodium_init() < 0) return false;
   randombytes_buf(keys->hash_key, sizeof keys->hash_key);
   keys->places = calloc(keys->capacity, sizeof *keys->places);
@@ -48,6 +49,10 @@ static weir_subject *create_subjects(weir_keys *keys) {
 }
 
 static void drop_subjects(weir_keys *keys, weir_subject *subjects) {
+  for (size_t i = 0; i < keys->driver_count; i++) {
+    keys->weight -= subjects[i].weight;
+    subjects[i].weight = 0;
+  }
   if (keys->spare != NULL) {
     destroy_subjects(keys, subjects, keys->driver_count);
     return;
@@ -192,11 +197,32 @@ static weir_key *add_key(weir_keys *keys, size_t at, const char *text, size_t le
   return key;
 }
 
+static void weigh(weir_keys *keys, weir_key *key) {
+  for (size_t i = 0; i < keys->driver_count; i++) {
+    weir_subject *subject = &key->subjects[i];
+    size_t weight = weir_subject_weight(subject, &keys->drivers[i]);
+    keys->weight += weight - subject->weight;
+    subject->weight = weight;
+  }
+}
+
+/* Packs those used longest ago where too many stand ready, or they are too large together. */
+static bool pack_oldest(weir_keys *keys) {
+  while (keys->ready > keys->ready_most || (keys->ready > 1 && keys->weight > keys->weight_most)) {
+    weir_key *key = keys->oldest_ready;
+    if (!pack(keys, key)) return false;
+    keys->oldest_ready = key->newer;
+    keys->ready--;
+  }
+  return true;
+}
+
 weir_key *weir_keys_use(weir_keys *keys, const char *text, size_t length, int64_t now_us) {
   uint64_t hash = hash_of(keys, text, length);
   size_t at = locate(keys, text, length, hash);
   weir_key *key = keys->places[at].key;
   bool was_ready = key != NULL && key->subjects != NULL;
+  if (keys->newest != NULL && keys->newest->subjects != NULL) weigh(keys, keys->newest);
   if (key != NULL && !was_ready && !unpack(keys, key)) return NULL;
   if (key != NULL)
     unlink_key(keys, key);
@@ -206,11 +232,7 @@ weir_key *weir_keys_use(weir_keys *keys, const char *text, size_t length, int64_
   key->used_us = now_us;
   append_key(keys, key);
   keys->ready += !was_ready;
-  for (; keys->ready > keys->ready_most; keys->ready--) {
-    if (!pack(keys, keys->oldest_ready)) return NULL;
-    keys->oldest_ready = keys->oldest_ready->newer;
-  }
-  return key;
+  return pack_oldest(keys) ? key : NULL;
 }
 
 static void tell(const weir_keys *keys, const weir_key *key) {

@@ -5,7 +5,7 @@
 
 #include "simulate/pack.h"
 
-enum { WEIR_KEYS_READY_MOST = 1024 };
+enum { WEIR_KEYS_READY_MOST = 256, WEIR_KEYS_WEIGHT_MOST = 32 << 20 };
 
 typedef struct weir_key {
   struct weir_key *older, *newer; /* by last use */
@@ -32,13 +32,15 @@ typedef struct weir_keys {
   size_t driver_count;
   unsigned char hash_key[16];
   weir_key_place *places; /* open addressing, linear probing */
-  size_t capacity;   /* a power of two */
+  size_t capacity;        /* a power of two */
   size_t used;
   size_t most; /* that were in use at once */
   weir_key *oldest, *newest;
   weir_key *oldest_ready; /* from here on they have subjects */
   size_t ready;
+  size_t weight;       /* of their subjects; the newest may have grown since */
   size_t ready_most;   /* WEIR_KEYS_READY_MOST, unless set after init */
+  size_t weight_most;  /* WEIR_KEYS_WEIGHT_MOST bytes, unless set after init; one may have more */
   weir_subject *spare; /* of a key that was packed: clear */
   weir_packer packer;
   weir_keys_listener *forgotten; /* set after init; NULL: nobody */

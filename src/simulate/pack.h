@@ -15,6 +15,7 @@ typedef struct weir_subject {
   weir_driven_key driven;
   weir_exact *exact;  /* one for each rule of the stack */
   int64_t difference; /* cost that the stack has admitted above what exact windows have */
+  size_t weight;      /* weir_subject_weight() when it was last looked at; its user's */
 } weir_subject;
 
 /* False: not enough memory. */
@@ -23,6 +24,9 @@ void weir_subject_clean_up(weir_subject *subject, const weir_driver *driver);
 
 /* As if it were new; what it has for few entries stays with it. */
 void weir_subject_clear(weir_subject *subject, const weir_driver *driver);
+
+/* Bytes of what grows with the requests that count. */
+size_t weir_subject_weight(const weir_subject *subject, const weir_driver *driver);
 
 /* Bytes that are written, and where to; begins zeroed. */
 typedef struct weir_packer {
