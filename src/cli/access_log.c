@@ -41,10 +41,9 @@ static bool take_quoted(weir_access_rest *rest, const char **text, size_t *lengt
   return true;
 }
 
-void weir_access_set(weir_access *access, weir_access_field field, const char *text,
-                     size_t length) {
+void weir_access_set(weir_access *access, int field, const char *text, size_t length) {
   bool dash = length == 1 && text[0] == '-';
-  access->fields[field] = (weir_access_text){text, dash ? 0 : length};
+  if (!dash) access->fields[field] = (weir_access_text){text, length};
 }
 
 void weir_access_set_path(weir_access *access, const char *text, size_t length) {

@@ -25,7 +25,10 @@ typedef enum weir_access_field {
   WEIR_ACCESS_REFERER,
   WEIR_ACCESS_AGENT,
   WEIR_ACCESS_FORWARDED, /* X-Forwarded-For */
-  WEIR_ACCESS_FIELDS
+  WEIR_ACCESS_FIELDS,
+  /* Behind them others, that have no meaning but were asked for by name. */
+  WEIR_ACCESS_OTHERS_MOST = 5,
+  WEIR_ACCESS_ALL = WEIR_ACCESS_FIELDS + WEIR_ACCESS_OTHERS_MOST
 } weir_access_field;
 
 typedef struct weir_access_text {
@@ -35,8 +38,14 @@ typedef struct weir_access_text {
 
 typedef struct weir_access {
   int64_t time_us; /* since the Unix epoch */
-  weir_access_text fields[WEIR_ACCESS_FIELDS];
+  weir_access_text fields[WEIR_ACCESS_ALL];
 } weir_access;
+
+/* The names of other fields: of a format as they stand in it, of an object its members. */
+typedef struct weir_access_others {
+  size_t count;
+  weir_access_text names[WEIR_ACCESS_OTHERS_MOST];
+} weir_access_others;
 
 /* As options call it; NULL behind the last. */
 const char *weir_access_field_name(weir_access_field field);
@@ -46,8 +55,8 @@ const char *weir_access_field_name(weir_access_field field);
 bool weir_access_log_parse(const char *text, size_t length, weir_access *access,
                            weir_message *message);
 
-/* Sets a field, to nothing where it is a dash. */
-void weir_access_set(weir_access *access, weir_access_field field, const char *text, size_t length);
+/* Sets a field, which a dash leaves as it is. */
+void weir_access_set(weir_access *access, int field, const char *text, size_t length);
 
 /* Sets method and path from "GET /path?query HTTP/1.1". Anything may be logged as a request; what
  * has no such part has no path. */

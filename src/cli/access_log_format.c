@@ -108,12 +108,11 @@ static const char *read_nginx(const char *at, int *means) {
 }
 
 static bool add(weir_access_format *format, weir_access_piece piece, weir_message *message) {
-  bool field = piece.literal == NULL;
   if (format->count == WEIR_ACCESS_PIECES_MOST) {
     weir_message_set(message, "up to %d fields and texts are accepted", WEIR_ACCESS_PIECES_MOST);
     return false;
   }
-  if (field && format->count > 0 && format->pieces[format->count - 1].literal == NULL) {
+  if (piece.is_field && format->count > 0 && format->pieces[format->count - 1].is_field) {
     weir_message_set(message, "two fields need a text between them");
     return false;
   }
@@ -123,7 +122,7 @@ static bool add(weir_access_format *format, weir_access_piece piece, weir_messag
 
 static bool has_time(const weir_access_format *format) {
   for (size_t i = 0; i < format->count; i++)
-    if (format->pieces[i].literal == NULL && format->pieces[i].means >= TIME_BRACKETS &&
+    if (format->pieces[i].is_field && format->pieces[i].means >= TIME_BRACKETS &&
         format->pieces[i].means <= TIME_SECONDS)
       return true;
   return false;
@@ -135,23 +134,25 @@ bool weir_access_format_read(const char *pattern, weir_access_format *format,
                              weir_message *message) {
   *format = (weir_access_format){0};
   for (const char *at = pattern; *at != '\0';) {
-    weir_access_piece piece = {.means = OTHER};
+    weir_access_piece piece = {.text = at, .means = OTHER};
     bool apache = at[0] == '%' && at[1] != '%', nginx = at[0] == '$';
-    if (apache || nginx) {
+    piece.is_field = apache || nginx;
+    if (piece.is_field) {
       const char *end =
           apache ? read_apache(at + 1, &piece.means) : read_nginx(at + 1, &piece.means);
       if (end == NULL) {
         weir_message_set(message, "byte %zu begins no field that ends", (size_t)(at - pattern) + 1);
         return false;
       }
+      piece.length = (size_t)(end - at);
       at = end;
     } else {
       at += (at[0] == '\\' && at[1] != '\0') || at[0] == '%';
-      piece.literal = at;
+      piece.text = at;
       piece.length = 1 + strcspn(at + 1, "%$\\");
       at += piece.length;
       weir_access_piece *last = format->count > 0 ? &format->pieces[format->count - 1] : NULL;
-      if (last != NULL && last->literal != NULL && last->literal + last->length == piece.literal) {
+      if (last != NULL && !last->is_field && last->text + last->length == piece.text) {
         last->length += piece.length;
         continue;
       }
@@ -161,6 +162,39 @@ bool weir_access_format_read(const char *pattern, weir_access_format *format,
   if (has_time(format)) return true;
   weir_message_set(message, "it has no time: %%t, $time_local, $time_iso8601 or $msec is needed");
   return false;
+}
+
+static bool is_time_with_blanks(const weir_access_piece *piece) {
+  return piece->is_field && (piece->means == TIME_BRACKETS || piece->means == TIME_LOCAL);
+}
+
+/* Adds the format's fields to the message, as long as there is room. */
+static void list(const weir_access_format *format, weir_message *message) {
+  for (size_t i = 0; i < format->count; i++) {
+    const weir_access_piece *piece = &format->pieces[i];
+    const weir_message before = *message;
+    if (!piece->is_field || is_time_with_blanks(piece)) continue;
+    weir_message_set(message, "%s %.*s", before.text, (int)piece->length, piece->text);
+  }
+}
+
+bool weir_access_format_ask(weir_access_format *format, const weir_access_others *others,
+                            weir_message *message) {
+  for (size_t i = 0; i < others->count; i++) {
+    const weir_access_text name = others->names[i];
+    bool found = false;
+    for (size_t j = 0; j < format->count && !found; j++) {
+      weir_access_piece *piece = &format->pieces[j];
+      found = piece->is_field && !is_time_with_blanks(piece) && piece->length == name.length &&
+              memcmp(piece->text, name.at, name.length) == 0;
+      if (found) piece->other = WEIR_ACCESS_FIELDS + (int)i;
+    }
+    if (found) continue;
+    weir_message_set(message, "--format has no \"%.*s\"; it has", (int)name.length, name.at);
+    list(format, message);
+    return false;
+  }
+  return true;
 }
 
 /* --- a line ---------------------------------------------------------------------------------- */
@@ -173,9 +207,9 @@ static const char *find_end(const weir_access_format *format, size_t i, weir_acc
     return blank != NULL ? blank : rest.end;
   }
   const weir_access_piece *next = &format->pieces[i + 1];
-  bool quoted = next->literal[0] == '"';
+  bool quoted = next->text[0] == '"';
   for (const char *at = rest.at; at + next->length <= rest.end; at++) {
-    if (memcmp(at, next->literal, next->length) == 0) return at;
+    if (memcmp(at, next->text, next->length) == 0) return at;
     if (quoted && *at == '\\') at++;
   }
   return NULL;
@@ -198,13 +232,15 @@ static bool take_time(int means, weir_access_rest *rest, int64_t *time_us) {
 /* Times have blanks in them, and end by themselves. */
 static bool take_field(const weir_access_format *format, size_t i, weir_access_rest *rest,
                        weir_access *access) {
-  int means = format->pieces[i].means;
+  const weir_access_piece *piece = &format->pieces[i];
+  int means = piece->means;
   if (means == TIME_BRACKETS || means == TIME_LOCAL)
     return take_time(means, rest, &access->time_us);
   const char *first = rest->at, *end = find_end(format, i, *rest);
   if (end == NULL) return false;
   size_t length = (size_t)(end - first);
   rest->at = end;
+  if (piece->other != 0) weir_access_set(access, piece->other, first, length);
   if (means == TIME_ISO || means == TIME_SECONDS) {
     weir_access_rest time = {first, end};
     return take_time(means, &time, &access->time_us) && time.at == end;
@@ -214,7 +250,7 @@ static bool take_field(const weir_access_format *format, size_t i, weir_access_r
   else if (means == URI)
     weir_access_set_path(access, first, length);
   else if (means < WEIR_ACCESS_FIELDS)
-    weir_access_set(access, (weir_access_field)means, first, length);
+    weir_access_set(access, means, first, length);
   return true;
 }
 
@@ -230,14 +266,14 @@ bool weir_access_format_parse(const weir_access_format *format, const char *text
   for (size_t i = 0; i < format->count; i++) {
     const weir_access_piece *piece = &format->pieces[i];
     size_t column = (size_t)(rest.at - text) + 1;
-    if (piece->literal == NULL) {
+    if (piece->is_field) {
       if (take_field(format, i, &rest, access)) continue;
       weir_message_set(message, "column %zu is not the field that --format has as piece %zu",
                        column, i + 1);
       return false;
     }
     if ((size_t)(rest.end - rest.at) < piece->length ||
-        memcmp(rest.at, piece->literal, piece->length) != 0) {
+        memcmp(rest.at, piece->text, piece->length) != 0) {
       weir_message_set(message, "column %zu is not the text that --format has as piece %zu", column,
                        i + 1);
       return false;

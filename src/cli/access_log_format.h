@@ -11,9 +11,11 @@
 enum { WEIR_ACCESS_PIECES_MOST = 64 };
 
 typedef struct weir_access_piece {
-  int means;           /* a weir_access_field, or another of access_log_format.c */
-  const char *literal; /* in the pattern; NULL: a field */
+  const char *text; /* in the pattern */
   size_t length;
+  bool is_field; /* else what stands there as it is */
+  int means;     /* of a field: a weir_access_field, or another of access_log_format.c */
+  int other;     /* what it is besides, from WEIR_ACCESS_FIELDS on; 0: nothing */
 } weir_access_piece;
 
 typedef struct weir_access_format {
@@ -24,6 +26,11 @@ typedef struct weir_access_format {
 /* The pattern must stay. False with a message that names what is wrong with it. */
 bool weir_access_format_read(const char *pattern, weir_access_format *format,
                              weir_message *message);
+
+/* Has these fields read, too, which must be in the format. False with a message that names the one
+ * which is not, and those there are. */
+bool weir_access_format_ask(weir_access_format *format, const weir_access_others *others,
+                            weir_message *message);
 
 /* A line of that format, without its newline. Where the pattern ends, a blank and more may follow.
  */

@@ -14,33 +14,40 @@ static const char *const times[] = {"time",       "ts",           "timestamp", "
                                     "time_local", "time_iso8601", "msec",      NULL};
 static const char *const names[WEIR_ACCESS_FIELDS][9] = {
     [WEIR_ACCESS_CLIENT] = {"client", "remote_addr", "remote_ip", "client_ip", "clientip", "ip",
-                            "request.remote_ip", "request.client_ip"},
+                            "request.client_ip", "request.remote_ip"},
     [WEIR_ACCESS_USER] = {"user", "remote_user", "user_id"},
     [WEIR_ACCESS_PATH] = {"path", "uri", "request_uri", "url", "request.uri"},
     [WEIR_ACCESS_METHOD] = {"method", "request_method", "request.method"},
     [WEIR_ACCESS_STATUS] = {"status", "status_code"},
     [WEIR_ACCESS_BYTES] = {"bytes", "body_bytes_sent", "bytes_sent", "size"},
     [WEIR_ACCESS_HOST] = {"host", "http_host", "server_name", "request.host"},
-    [WEIR_ACCESS_REFERER] = {"referer", "http_referer"},
-    [WEIR_ACCESS_AGENT] = {"agent", "user_agent", "http_user_agent"},
-    [WEIR_ACCESS_FORWARDED] = {"forwarded", "http_x_forwarded_for", "x_forwarded_for"},
+    [WEIR_ACCESS_REFERER] = {"referer", "http_referer", "request.headers.Referer"},
+    [WEIR_ACCESS_AGENT] = {"agent", "user_agent", "http_user_agent", "request.headers.User-Agent"},
+    [WEIR_ACCESS_FORWARDED] = {"forwarded", "http_x_forwarded_for", "x_forwarded_for",
+                               "request.headers.X-Forwarded-For"},
 };
 
-static const json_t *look_up(const json_t *object, const char *name) {
-  const char *point = strchr(name, '.');
-  const json_t *found = json_object_get(object, name);
-  if (found != NULL || point == NULL) return found;
-  char outer[32];
-  snprintf(outer, sizeof outer, "%.*s", (int)(point - name), name);
-  return json_object_get(json_object_get(object, outer), point + 1);
+/* A member of that name, else one within; of a list the last, which a header's nearest proxy has
+ * written. NULL: none that is a text or a number. */
+static const json_t *look_up(const json_t *object, const char *name, size_t length) {
+  const json_t *found = json_object_getn(object, name, length);
+  for (const char *point = name; found == NULL && point != NULL;) {
+    point = memchr(name, '.', length);
+    if (point == NULL || !json_is_object(object)) break;
+    object = json_object_getn(object, name, (size_t)(point - name));
+    length -= (size_t)(point + 1 - name);
+    name = point + 1;
+    found = json_object_getn(object, name, length);
+  }
+  if (json_is_array(found)) found = json_array_get(found, json_array_size(found) - 1);
+  return json_is_string(found) || json_is_number(found) ? found : NULL;
 }
 
 static const json_t *look_up_any(const json_t *object, const char *const *list) {
-  for (; *list != NULL; list++) {
-    const json_t *found = look_up(object, *list);
-    if (json_is_string(found) || json_is_number(found)) return found;
-  }
-  return NULL;
+  const json_t *found = NULL;
+  for (; *list != NULL && found == NULL; list++)
+    found = look_up(object, *list, strlen(*list));
+  return found;
 }
 
 /* Numbers as text: whole ones as they are. */
@@ -71,7 +78,7 @@ static bool read_time(const json_t *value, int64_t *time_us) {
   return false;
 }
 
-static void set_field(weir_access *access, weir_access_field field, weir_access_text text) {
+static void set_field(weir_access *access, int field, weir_access_text text) {
   if (field == WEIR_ACCESS_PATH)
     weir_access_set_path(access, text.at, text.length);
   else
@@ -104,8 +111,13 @@ bool weir_access_json_parse(weir_access_json *json, const char *text, size_t len
     weir_access_set_request(access, json_string_value(request), json_string_length(request));
   for (int field = 0; field < WEIR_ACCESS_FIELDS; field++) {
     const json_t *value = look_up_any(json->line, names[field]);
-    if (value != NULL)
-      set_field(access, (weir_access_field)field, text_of(value, json->numbers[field]));
+    if (value != NULL) set_field(access, field, text_of(value, json->numbers[field]));
+  }
+  for (size_t i = 0; json->others != NULL && i < json->others->count; i++) {
+    int field = WEIR_ACCESS_FIELDS + (int)i;
+    weir_access_text name = json->others->names[i];
+    const json_t *value = look_up(json->line, name.at, name.length);
+    if (value != NULL) set_field(access, field, text_of(value, json->numbers[field]));
   }
   return true;
 }

@@ -11,7 +11,8 @@ enum { WEIR_ACCESS_NUMBER_BYTES = 32 };
 /* What the fields of the latest line point into; begins zeroed. */
 typedef struct weir_access_json {
   json_t *line;
-  char numbers[WEIR_ACCESS_FIELDS][WEIR_ACCESS_NUMBER_BYTES];
+  char numbers[WEIR_ACCESS_ALL][WEIR_ACCESS_NUMBER_BYTES];
+  const weir_access_others *others; /* set by who asks for them; NULL: none */
 } weir_access_json;
 
 void weir_access_json_clean_up(weir_access_json *json);

@@ -135,13 +135,6 @@ bool weir_cli_read_format(const char *text, weir_cli_options *options) {
   return false;
 }
 
-bool weir_cli_read_cost_of_logs(const char *text, weir_cli_options *options) {
-  options->costs_bytes = strcmp(text, "bytes") == 0;
-  if (!options->costs_bytes)
-    weir_cli_error("--cost \"%s\": bytes is accepted", weir_cli_show(text).text);
-  return options->costs_bytes;
-}
-
 bool weir_cli_read_pattern(weir_bench_pattern pattern, weir_cli_options *options) {
   bool other = options->pattern != WEIR_BENCH_UNIFORM && options->pattern != pattern;
   options->pattern = pattern;

@@ -19,7 +19,6 @@ bool weir_cli_read_processes(const char *text, uint32_t *processes);
 
 /* Of simulate. */
 bool weir_cli_read_format(const char *text, weir_cli_options *options);
-bool weir_cli_read_cost_of_logs(const char *text, weir_cli_options *options);
 
 /* Of bench. */
 bool weir_cli_read_via(const char *text, weir_cli_options *options);

@@ -38,7 +38,8 @@ static bool apply_of_simulation(enum weir_cli_option id, const char *value,
       options->path = value;
       return true;
     case WEIR_CLI_COST_FIELD:
-      return weir_cli_read_cost_of_logs(value, options);
+      options->cost_field = value;
+      return true;
     case WEIR_CLI_TOP:
       return weir_cli_read_integer("--top", value, 10000, &options->top);
     case WEIR_CLI_RECOMMEND:

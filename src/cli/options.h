@@ -42,10 +42,10 @@ typedef struct weir_cli_options {
   weir_cli_format format;
   const char *log_format;                  /* as --format has it, where it is a pattern */
   const char *key, *trust, *status, *path; /* of logs; NULL: not given */
-  bool costs_bytes;
-  int64_t top;                          /* 0: not given */
-  const char *recommend;                /* NULL: not given */
-  int64_t threads, keys, batch, rounds; /* of bench, with their defaults */
+  const char *cost_field;                  /* of logs; NULL: each request costs 1 */
+  int64_t top;                             /* 0: not given */
+  const char *recommend;                   /* NULL: not given */
+  int64_t threads, keys, batch, rounds;    /* of bench, with their defaults */
   int64_t duration_us;
   weir_bench_pattern pattern;
   bool baseline;

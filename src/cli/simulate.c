@@ -59,7 +59,13 @@ static int read_input(const weir_cli_options *options, weir_simulation *simulati
   weir_status status = feed(simulation, record, input, &progress, &message);
   weir_cli_progress_end(&progress);
   if (status != WEIR_OK) return fail_line(input, status, &message);
-  if (input->latest != NULL || input->malformed == 0) return 0;
+  if (input->latest != NULL) return 0;
+  if (input->keyless > 0) {
+    weir_cli_error("--key \"%s\": no line has it",
+                   weir_cli_show(options->key != NULL ? options->key : "client").text);
+    return WEIR_EXIT_USAGE;
+  }
+  if (input->malformed == 0) return 0;
   weir_cli_error("%s: no line is a request; line %llu: %s",
                  weir_cli_show(input->first[0].name).text, (unsigned long long)input->first[0].line,
                  input->first[0].reason.text);

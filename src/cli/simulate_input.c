@@ -17,6 +17,7 @@ static bool open_source(weir_cli_input *input, const char *path) {
   *source =
       (weir_cli_source){.name = strcmp(path, "-") == 0 ? "stdin" : path, .format = options->format};
   if (!weir_cli_selection_init(&source->selection, options)) return false;
+  source->json.others = &source->selection.others;
   source->file = weir_trace_file_open(path, &why);
   if (source->file != NULL) return true;
   weir_cli_error("%s: %s", weir_cli_show(source->name).text, why.text);
@@ -58,7 +59,13 @@ static bool open_input(weir_cli_input *input, const weir_rule *rule) {
     weir_cli_error("--format: %s", why.text);
     return false;
   }
-  return open_files(input);
+  if (!open_files(input)) return false;
+  /* All files have the same others. */
+  if (options->format != WEIR_CLI_FORMAT_PATTERN ||
+      weir_access_format_ask(&input->pattern, &input->sources[0].selection.others, &why))
+    return true;
+  weir_cli_error("--key or --cost: %s", why.text);
+  return false;
 }
 
 bool weir_cli_input_open(const weir_cli_options *options, const weir_rule *rule,
@@ -149,6 +156,8 @@ static weir_status take_line(weir_cli_input *input, weir_cli_source *source, con
     weir_cli_selected selected =
         weir_cli_select(&source->selection, &access, &key, &source->next.cost);
     if (selected == WEIR_CLI_SELECT_NO_MEMORY) return WEIR_NO_MEMORY;
+    good = selected != WEIR_CLI_COSTLESS;
+    if (!good) weir_message_set(&why, "what --cost names is no whole number");
     input->keyless += selected == WEIR_CLI_KEYLESS;
     input->filtered += selected == WEIR_CLI_FILTERED;
     source->has_next = selected == WEIR_CLI_SELECTED;

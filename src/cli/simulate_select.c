@@ -9,16 +9,18 @@
 #include "request.h"
 #include "shown.h"
 
-#define KEYS_ACCEPTED                                                                           \
-  "up to 4 of client, user, path, method, status, host, referer, agent and forwarded, between " \
-  "commas, are accepted; client/24 and client/24/56 cut addresses to networks"
+#define KEYS_ACCEPTED                                                                         \
+  "accepted are, between commas, up to 4 of client, user, path, method, status, host, "       \
+  "referer, agent, forwarded, of a --format its fields as they stand in it, and of --format " \
+  "json any member; client/24/56 cuts addresses to networks"
 
 /* --- the options ----------------------------------------------------------------------------- */
 
-/* "/24" or "/24/56" behind client. */
+/* "/24" or "/24/56" behind a field of addresses. */
 static bool read_bits(const char *text, size_t length, weir_cli_key_part *part) {
   int64_t ipv4 = 0, ipv6 = 0;
-  if (part->field != WEIR_ACCESS_CLIENT || length < 2 || text[0] != '/') return false;
+  bool addresses = part->field == WEIR_ACCESS_CLIENT || part->field >= WEIR_ACCESS_FIELDS;
+  if (!addresses || length < 2 || text[0] != '/') return false;
   const char *second = memchr(text + 1, '/', length - 1);
   size_t first = second != NULL ? (size_t)(second - text) - 1 : length - 1;
   if (!weir_cli_parse_integer(text + 1, first, 32, &ipv4) || ipv4 < 1) return false;
@@ -31,25 +33,53 @@ static bool read_bits(const char *text, size_t length, weir_cli_key_part *part) 
   return true;
 }
 
-static bool read_part(const char *text, size_t length, weir_cli_key_part *part) {
-  for (int field = 0; field < WEIR_ACCESS_FIELDS; field++) {
-    const char *name = weir_access_field_name((weir_access_field)field);
-    size_t named = strlen(name);
-    if (length < named || memcmp(text, name, named) != 0 || field == WEIR_ACCESS_BYTES) continue;
-    *part = (weir_cli_key_part){.field = (weir_access_field)field};
-    if (length == named) return true;
-    return read_bits(text + named, length - named, part);
+/* A field by its name, or the next of the others; `length` bytes of text are the name. */
+static bool read_field(weir_cli_selection *selection, const char *text, size_t length, int *field) {
+  weir_access_others *others = &selection->others;
+  for (*field = 0; *field < WEIR_ACCESS_FIELDS; ++*field) {
+    const char *name = weir_access_field_name((weir_access_field)*field);
+    if (strlen(name) == length && memcmp(text, name, length) == 0) return true;
   }
-  return false;
+  bool marked = length > 0 && (text[0] == '%' || text[0] == '$');
+  bool accepted = selection->format == WEIR_CLI_FORMAT_PATTERN ? marked
+                  : selection->format == WEIR_CLI_FORMAT_JSON  ? length > 0
+                                                               : false;
+  if (!accepted || others->count == WEIR_ACCESS_OTHERS_MOST) return false;
+  *field = WEIR_ACCESS_FIELDS + (int)others->count;
+  others->names[others->count++] = (weir_access_text){text, length};
+  return true;
+}
+
+static bool read_part(weir_cli_selection *selection, const char *text, size_t length,
+                      weir_cli_key_part *part) {
+  const char *slash = length > 0 ? memchr(text, '/', length) : NULL;
+  size_t named = slash != NULL ? (size_t)(slash - text) : length;
+  *part = (weir_cli_key_part){0};
+  if (!read_field(selection, text, named, &part->field) || part->field == WEIR_ACCESS_BYTES)
+    return false;
+  return slash == NULL || read_bits(slash, length - named, part);
 }
 
 static bool read_key(weir_cli_selection *selection, const char *text) {
   for (const char *at = text; selection->part_count < WEIR_CLI_KEY_PARTS_MOST; at++) {
     size_t length = strcspn(at, ",");
-    if (!read_part(at, length, &selection->parts[selection->part_count++])) break;
+    if (!read_part(selection, at, length, &selection->parts[selection->part_count++])) break;
     if (*(at += length) == '\0') return true;
   }
   weir_cli_error("--key \"%s\": " KEYS_ACCEPTED, weir_cli_show(text).text);
+  return false;
+}
+
+static bool read_cost(weir_cli_selection *selection, const char *text) {
+  selection->cost = WEIR_ACCESS_ALL;
+  if (text == NULL) return true;
+  bool known = read_field(selection, text, strlen(text), &selection->cost);
+  if (known && (selection->cost == WEIR_ACCESS_BYTES || selection->cost >= WEIR_ACCESS_FIELDS))
+    return true;
+  weir_cli_error(
+      "--cost \"%s\": accepted are bytes, of a --format one of its fields as it stands "
+      "in it, and of --format json any member",
+      weir_cli_show(text).text);
   return false;
 }
 
@@ -74,8 +104,9 @@ static bool read_status(const char *text) {
 bool weir_cli_selection_init(weir_cli_selection *selection, const weir_cli_options *options) {
   weir_message why;
   *selection = (weir_cli_selection){
-      .status = options->status, .path = options->path, .costs_bytes = options->costs_bytes};
+      .format = options->format, .status = options->status, .path = options->path};
   if (!read_key(selection, options->key != NULL ? options->key : "client")) return false;
+  if (!read_cost(selection, options->cost_field)) return false;
   if (options->status != NULL && !read_status(options->status)) return false;
   if (options->trust == NULL ||
       weir_http_networks_create(options->trust, &selection->trusted, &why) == WEIR_OK)
@@ -119,22 +150,23 @@ static const char *as_text(weir_access_text text, char *copy, size_t room) {
 }
 
 /* What is no address, a name say, stays as it is. */
-static weir_access_text find_client(const weir_cli_selection *selection,
-                                    const weir_cli_key_part *part, const weir_access *access,
-                                    char key[WEIR_HTTP_CLIENT_KEY_BYTES]) {
+static weir_access_text find_address(const weir_cli_selection *selection,
+                                     const weir_cli_key_part *part, const weir_access *access,
+                                     char key[WEIR_HTTP_CLIENT_KEY_BYTES]) {
   enum { PEER_BYTES = 64, FORWARDED_BYTES = 4096 };
   char peer[PEER_BYTES], forwarded[FORWARDED_BYTES];
-  weir_access_text client = access->fields[WEIR_ACCESS_CLIENT];
+  weir_access_text client = access->fields[part->field];
   weir_access_text list = access->fields[WEIR_ACCESS_FORWARDED];
+  const weir_http_networks *trusted = part->field == WEIR_ACCESS_CLIENT ? selection->trusted : NULL;
   weir_message unused;
-  if (client.length == 0 || (!part->is_cut && selection->trusted == NULL)) return client;
+  if (client.length == 0 || (!part->is_cut && trusted == NULL)) return client;
   /* Of a list that is too long the right end counts, which the nearest proxies have written. */
   if (list.length >= FORWARDED_BYTES) {
     list.at += list.length - (FORWARDED_BYTES - 1);
     list.length = FORWARDED_BYTES - 1;
   }
   weir_status status = weir_http_client_key(
-      selection->trusted, as_text(client, peer, sizeof peer),
+      trusted, as_text(client, peer, sizeof peer),
       list.length > 0 ? as_text(list, forwarded, sizeof forwarded) : NULL,
       part->is_cut ? part->ipv4_bits : 32, part->is_cut ? part->ipv6_bits : 128, key, &unused);
   return status == WEIR_OK ? (weir_access_text){key, strlen(key)} : client;
@@ -153,6 +185,17 @@ static bool append(weir_cli_selection *selection, size_t at, weir_access_text te
   return true;
 }
 
+/* Where nothing is said, as where no byte was sent, it is 1: a cost is 1 at least, and what is
+ * above the most there can be is that. */
+static bool read_number(weir_access_text text, int64_t *cost) {
+  for (size_t i = 0; i < text.length; i++)
+    if (text.at[i] < '0' || text.at[i] > '9') return false;
+  if (text.length > 0 && !weir_cli_parse_integer(text.at, text.length, WEIR_CLI_COST_MOST, cost))
+    *cost = WEIR_CLI_COST_MOST;
+  if (*cost < 1) *cost = 1;
+  return true;
+}
+
 weir_cli_selected weir_cli_select(weir_cli_selection *selection, const weir_access *access,
                                   weir_access_text *key, int64_t *cost) {
   size_t written = 0;
@@ -160,19 +203,13 @@ weir_cli_selected weir_cli_select(weir_cli_selection *selection, const weir_acce
   for (size_t i = 0; i < selection->part_count; i++) {
     char client[WEIR_HTTP_CLIENT_KEY_BYTES];
     const weir_cli_key_part *part = &selection->parts[i];
-    weir_access_text text = part->field == WEIR_ACCESS_CLIENT
-                                ? find_client(selection, part, access, client)
-                                : access->fields[part->field];
+    weir_access_text text = find_address(selection, part, access, client);
     if (text.length == 0) return WEIR_CLI_KEYLESS;
     if (!append(selection, written, text)) return WEIR_CLI_SELECT_NO_MEMORY;
     written += text.length + 1;
   }
   *key = (weir_access_text){selection->key, written - 1};
-  weir_access_text bytes = access->fields[WEIR_ACCESS_BYTES];
-  *cost = 1; /* also where no byte was sent: a cost is 1 at least */
-  if (selection->costs_bytes && bytes.length > 0 &&
-      !weir_cli_parse_integer(bytes.at, bytes.length, WEIR_CLI_COST_MOST, cost))
-    *cost = WEIR_CLI_COST_MOST;
-  if (*cost < 1) *cost = 1;
-  return WEIR_CLI_SELECTED;
+  *cost = 1;
+  if (selection->cost == WEIR_ACCESS_ALL) return WEIR_CLI_SELECTED;
+  return read_number(access->fields[selection->cost], cost) ? WEIR_CLI_SELECTED : WEIR_CLI_COSTLESS;
 }

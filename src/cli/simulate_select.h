@@ -10,18 +10,20 @@
 enum { WEIR_CLI_KEY_PARTS_MOST = 4 };
 
 typedef struct weir_cli_key_part {
-  weir_access_field field;
+  int field;   /* of weir_access */
   bool is_cut; /* to a network: */
   unsigned ipv4_bits, ipv6_bits;
 } weir_cli_key_part;
 
 typedef struct weir_cli_selection {
+  weir_cli_format format; /* as asked for */
   weir_cli_key_part parts[WEIR_CLI_KEY_PARTS_MOST];
   size_t part_count;
   weir_http_networks *trusted; /* NULL: X-Forwarded-For is not looked at */
   const char *status;          /* NULL: any */
   const char *path;            /* NULL: any */
-  bool costs_bytes;
+  int cost;                    /* the field that says it; WEIR_ACCESS_ALL: each costs 1 */
+  weir_access_others others;
   char *key; /* of the latest request, where it is made of parts */
   size_t key_room;
 } weir_cli_selection;
@@ -34,6 +36,7 @@ typedef enum weir_cli_selected {
   WEIR_CLI_SELECTED,
   WEIR_CLI_FILTERED,
   WEIR_CLI_KEYLESS,
+  WEIR_CLI_COSTLESS, /* what should be the cost is no number */
   WEIR_CLI_SELECT_NO_MEMORY
 } weir_cli_selected;
 

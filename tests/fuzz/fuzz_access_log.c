@@ -18,7 +18,7 @@ static void check(bool parsed, const weir_access *access, const weir_message *me
     return;
   }
   require(access->time_us >= 0 && access->time_us <= most_us);
-  for (int i = 0; i < WEIR_ACCESS_FIELDS; i++) {
+  for (int i = 0; i < WEIR_ACCESS_ALL; i++) {
     weir_access_text field = access->fields[i];
     if (field.length == 0) continue;
     require(memchr(field.at, '\0', field.length) == NULL);
@@ -35,9 +35,11 @@ static void parse_with_its_own_format(const char *text, size_t size) {
   char *pattern = strndup(text, (size_t)(newline - text));
   require(pattern != NULL);
   size_t left = size - (size_t)(newline + 1 - text);
-  if (!weir_access_format_read(pattern, &format, &message))
-    require_readable(&message);
-  else
+  const weir_access_others others = {1, {{"%{X-Api-Key}i", 14}}};
+  bool read = weir_access_format_read(pattern, &format, &message);
+  if (!read || !weir_access_format_ask(&format, &others, &message)) require_readable(&message);
+  message.text[0] = '\0';
+  if (read)
     check(weir_access_format_parse(&format, newline + 1, left, &access, &message), &access,
           &message, newline + 1, left);
   free(pattern);

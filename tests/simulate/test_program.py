@@ -140,6 +140,40 @@ class Simulate(ProgramTest):
         self.assertEqual(self.keys_of(*form, stdin=lines), ["10.0.0.1"])
         self.assertEqual(self.keys_of(*form, "--trust", "10.0.0.0/8", stdin=lines), ["10.0.0.1", "192.0.2.9"])
 
+    def test_any_field_of_a_format_and_any_member_is_a_key_and_a_cost(self):
+        line = b'%s [10/Oct/2000:13:55:36 +0000] "%s" %s %s\n'
+        lines = b"".join(line % parts for parts in (
+            (b"192.0.2.1", b"blue", b"10", b"198.51.100.7"), (b"192.0.2.9", b"blue", b"5", b"2001:db8:0:9::1"),
+            (b"192.0.2.1", b"-", b"7", b"-"), (b"192.0.2.1", b"red", b"much", b"-")))
+        for form in ('%h %t "%{X-Api-Key}i" %{n}n %{c}e', '$remote_addr [$time_local] "$http_x_api_key" $length $real'):
+            _, _, key, number, real = form.replace(" +", "").replace('"', "").split(" ")[-5:]
+            arguments = ("--format", form, "--rule", "fixed-window:9/1m", "--key")
+            source, rule = self.reports(*arguments, key, "--cost", number, stdin=lines)
+            self.assertEqual((source["requests"], source["without_key"], source["malformed"]), (2, 1, 1))
+            self.assertIn("--cost", source["malformed_first"][0]["reason"])
+            self.assertEqual((rule["cost"], rule["cost_allowed"]), (15, 5))
+            self.assertEqual(self.keys_of("--format", form, "--key", f"{real}/24/64", stdin=lines),
+                             ["198.51.100.0/24", "2001:db8:0:9::/64"])
+            self.assertEqual(self.keys_of("--format", form, "--key", f"client,{key}", stdin=lines),
+                             ["192.0.2.1 blue", "192.0.2.1 red", "192.0.2.9 blue"])
+        member = b'{"ts":1,"a":{"b.c":["x","y"]},"client_id":7}\n{"ts":2,"a":{"d":{"e":"z"}},"client_id":null}\n'
+        for key, keys in (("a.b.c", ["y"]), ("a.d.e", ["z"]), ("client_id", ["7"]), ("client_id,a.b.c", ["7 y"])):
+            self.assertEqual(self.keys_of("--format", "json", "--key", key, stdin=member), keys)
+
+    def test_a_field_that_is_not_there_is_named(self):
+        lines = log(("::1", "-", 1, "/a"))
+        for arguments, named in ((("--format", "%h %t %{A}i", "--key", "%{B}i"), ('no "%{B}i"', "it has %h %{A}i")),
+                                 (("--format", "%h %t", "--key", "%t"), ('no "%t"',)),
+                                 (("--format", "%h %t", "--cost", "$a"), ('no "$a"',)),
+                                 (("--format", "%h %t", "--key", "X-Api-Key"), ("X-Api-Key", "as they stand")),
+                                 (("--key", "%h"), ("%h", "as they stand")),
+                                 (("--key", "user"), ('"user": no line has it',)),
+                                 (("--key", "client/33"), ("client/33",)), (("--key", "path/24"), ("path/24",)),
+                                 (("--key", "client,"), ("client,",)), (("--key", "user,user,user,user,user"), ("up to 4",)),
+                                 (("--cost", "status"), ('--cost "status"', "bytes"))):
+            self.assert_refused(run("simulate", *RULE, *arguments, stdin=lines), *named)
+        self.assert_refused(run("simulate", *RULE, "--format", "json", "--key", "who", stdin=b'{"ts":1}\n'), "who")
+
     def test_bytes_are_a_cost_and_status_and_path_choose(self):
         lines = b"".join(b'{"ts":%d,"ip":"::1","status":%d,"bytes":%d,"path":"%s"}\n' % line for line in (
             (1, 200, 700, b"/a/x"), (2, 404, 0, b"/a/y"), (3, 503, 30, b"/b")))
