@@ -19,7 +19,8 @@ enum {
   PANEL_HEIGHT = 150,
   GAP_HEIGHT = 34, /* between panels, for their titles */
   HEADER_HEIGHT = 78,
-  FOOT_HEIGHT = 60
+  FOOT_HEIGHT = 60,
+  LOG_FROM = 4 /* so many times the limit, and the axis is logarithmic */
 };
 
 /* The requests of the one key that is drawn. */
@@ -119,7 +120,8 @@ struct drawing {
   FILE *script;
   const struct history *history;
   int64_t period_us;
-  int64_t most;                               /* of all that is drawn */
+  int64_t most[WEIR_SIMULATION_RULES_MOST];   /* in each panel */
+  size_t panel;                               /* that is drawn */
   double drawn[WEIR_MARK_WRONGLY_DENIED + 1]; /* where the last point of each mark was drawn */
 };
 
@@ -133,8 +135,9 @@ static bool is_seen(struct drawing *drawing, double x, weir_curve_mark mark) {
 
 static void draw_point(void *context, const weir_curve_point *point) {
   struct drawing *drawing = context;
-  if (point->truth > drawing->most) drawing->most = point->truth;
-  if (point->estimate > drawing->most) drawing->most = point->estimate;
+  int64_t *most = &drawing->most[drawing->panel];
+  if (point->truth > *most) *most = point->truth;
+  if (point->estimate > *most) *most = point->estimate;
   double x = (double)(point->at_us - drawing->history->from_us) / (double)drawing->period_us;
   if (!is_seen(drawing, x, point->mark)) return;
   fprintf(drawing->script, "%.6f %lld %lld %d\n", x, (long long)point->truth,
@@ -156,8 +159,8 @@ static weir_status write_data(const weir_cli_options *options, const weir_simula
                               .looks = LOOKS,
                               .draw = draw_point,
                               .context = drawing};
-    int64_t limit = weir_simulation_rule(simulation, i)->limit;
-    if (limit > drawing->most) drawing->most = limit;
+    drawing->panel = i;
+    drawing->most[i] = weir_simulation_rule(simulation, i)->limit;
     for (int mark = 0; mark <= WEIR_MARK_WRONGLY_DENIED; mark++)
       drawing->drawn[mark] = -1;
     fprintf(drawing->script, "$data%zu << WEIR_END\n", i);
@@ -176,18 +179,17 @@ static void write_header(const struct drawing *drawing, size_t panels) {
   const struct history *history = drawing->history;
   char period[WEIR_DURATION_BYTES], begin[WEIR_CLI_TIME_BYTES];
   double height = height_of(panels);
-  int64_t top = drawing->most + drawing->most / 8 + 1;
   weir_duration_format(drawing->period_us, period, sizeof period);
   weir_cli_format_time(history->from_us, begin);
   fprintf(script,
           "set terminal svg size %d,%.0f font 'sans,13' background '#ffffff' noenhanced\n"
           "set encoding utf8\n"
-          "set multiplot layout %zu,1 margins 0.07,0.98,%.4f,%.4f spacing 0,%.4f\n"
+          "set multiplot layout %zu,1 margins 0.08,0.98,%.4f,%.4f spacing 0,%.4f\n"
           "set grid ytics lc rgb '#dddddd'\nset border 3\nset tics nomirror\n"
-          "set xrange [0:%d]\nset yrange [0:%lld]\nset format x ''\n"
+          "set xrange [0:%d]\nset format x ''\n"
           "set ylabel 'in the last %s' offset 1,0\n",
           WIDTH, height, panels, FOOT_HEIGHT / height, 1 - HEADER_HEIGHT / height,
-          GAP_HEIGHT / height, PERIODS_SHOWN, (long long)top, period);
+          GAP_HEIGHT / height, PERIODS_SHOWN, period);
   fputs("set label 1 'key ' . ", script);
   weir_cli_gnuplot_quote(script, history->key, history->key_length < 40 ? history->key_length : 40);
   fprintf(script, " . ', from %s UTC on' at screen 0.525, screen %.4f center\n", begin,
@@ -198,22 +200,41 @@ static void write_header(const struct drawing *drawing, size_t panels) {
   fprintf(script, "time_label = 'time in periods of %s'\n", period);
 }
 
-static void write_panel(FILE *script, const weir_simulation *simulation, size_t i) {
+/* From 0 to the highest; where that is many times the limit, on a logarithmic axis, which has no 0:
+ * what is below 1 lies on its floor. Panels of nearly one
+ * height have one scale. */
+static double write_scale(const struct drawing *drawing, int64_t limit) {
+  int64_t highest = drawing->most[drawing->panel], top = highest;
+  for (size_t i = 0; i < WEIR_SIMULATION_RULES_MOST; i++)
+    if (drawing->most[i] > top && drawing->most[i] / 2 <= highest) top = drawing->most[i];
+  bool is_log = highest / LOG_FROM > limit;
+  double floor = is_log ? 0.7 : 0;
+  fprintf(drawing->script, "%s logscale y\nset yrange [%g:%g]\n", is_log ? "set" : "unset", floor,
+          is_log ? 2.0 * (double)top : 1.125 * (double)top + 1);
+  return floor;
+}
+
+static void write_panel(const struct drawing *drawing, const weir_simulation *simulation) {
+  FILE *script = drawing->script;
+  size_t i = drawing->panel;
   long long limit = (long long)weir_simulation_rule(simulation, i)->limit;
   fputs("set title ", script);
   weir_cli_gnuplot_quote(script, simulation->texts[i], strlen(simulation->texts[i]));
   fputs(" offset 0,-0.7\n", script);
   if (i > 0) fputs("unset key\nunset label 1\n", script);
   if (i + 1 == simulation->rule_count) fputs("set format x\nset xlabel time_label\n", script);
+  double floor = write_scale(drawing, limit);
   fprintf(script,
-          "plot $data%zu using 1:2 with filledcurves y1=0 lc rgb '#c8c8c8' title 'truth', \\\n"
-          "  $data%zu using 1:3 with lines lw 1.6 lc rgb '#004488' title 'estimate', \\\n"
+          "floor = %g\nat(y) = y > floor ? y : floor\n"
+          "plot $data%zu using 1:(at($2)) with filledcurves y1=floor lc rgb '#c8c8c8' title "
+          "'truth', \\\n"
+          "  $data%zu using 1:(at($3)) with lines lw 1.6 lc rgb '#004488' title 'estimate', \\\n"
           "  %lld with lines dt (8,5) lw 1.2 lc rgb '#000000' title 'limit', \\\n"
-          "  $data%zu using 1:($4 == 2 ? $2 : NaN) with points pt 9 ps 0.8 lc rgb '#bb2200' "
+          "  $data%zu using 1:($4 == 2 ? at($2) : NaN) with points pt 9 ps 0.8 lc rgb '#bb2200' "
           "title 'wrongly allowed', \\\n"
-          "  $data%zu using 1:($4 == 3 ? $2 : NaN) with points pt 10 ps 0.8 lw 1.4 lc rgb "
+          "  $data%zu using 1:($4 == 3 ? at($2) : NaN) with points pt 10 ps 0.8 lw 1.4 lc rgb "
           "'#000000' title 'wrongly denied'\n",
-          i, i, limit, i, i);
+          floor, i, i, limit, i, i);
 }
 
 static weir_status write_script(const weir_cli_options *options, const weir_simulation *simulation,
@@ -224,8 +245,8 @@ static weir_status write_script(const weir_cli_options *options, const weir_simu
                             .period_us = weir_simulation_rule(simulation, 0)->period_us};
   weir_status status = write_data(options, simulation, &drawing, message);
   write_header(&drawing, simulation->rule_count);
-  for (size_t i = 0; i < simulation->rule_count; i++)
-    write_panel(script, simulation, i);
+  for (drawing.panel = 0; drawing.panel < simulation->rule_count; drawing.panel++)
+    write_panel(&drawing, simulation);
   fputs("unset multiplot\n", script);
   return status;
 }

@@ -74,6 +74,12 @@ static void print_peaks(const weir_record *record, const int64_t peaks[PERCENTIL
   }
 }
 
+static void print_denials(const char *what, const weir_denials *denied, const weir_record *record) {
+  printf("  %s %" PRIu64 " requests (%.4f%%) of %" PRIu64 " keys (%.4f%%)\n", what,
+         denied->requests, weir_cli_percent((int64_t)denied->requests, (int64_t)record->count),
+         denied->keys, weir_cli_percent((int64_t)denied->keys, (int64_t)record->key_count));
+}
+
 static void print_found(const char *rule, const weir_record *record, const weir_goal *goal,
                         const weir_recommendation *found) {
   const weir_denials *with = &found->denied, *below = &found->denied_below;
@@ -82,18 +88,13 @@ static void print_found(const char *rule, const weir_record *record, const weir_
   if (goal->key != NULL) {
     printf("recommended: %s never denies ", text);
     weir_cli_print_key(stdout, goal->key, strlen(goal->key), WEIR_SHOWN_KEY_BYTES);
-    printf("; with %" PRId64 " it is denied %" PRIu64 " times\n\n", found->limit - 1,
-           below->requests);
+    printf("\n  one less denies it %" PRIu64 " times\n\n", below->requests);
     return;
   }
-  printf("recommended: %s denies %" PRIu64 " requests (%.4f%%) of %" PRIu64
-         " keys (%.4f%%); with %" PRId64 " it denies %" PRIu64 " (%.4f%%) of %" PRIu64
-         " (%.4f%%)\n\n",
-         text, with->requests, weir_cli_percent((int64_t)with->requests, (int64_t)record->count),
-         with->keys, weir_cli_percent((int64_t)with->keys, (int64_t)record->key_count),
-         found->limit - 1, below->requests,
-         weir_cli_percent((int64_t)below->requests, (int64_t)record->count), below->keys,
-         weir_cli_percent((int64_t)below->keys, (int64_t)record->key_count));
+  printf("recommended: %s\n", text);
+  print_denials("denies", with, record);
+  print_denials("one less denies", below, record);
+  putchar('\n');
 }
 
 /* --- and for programs ------------------------------------------------------------------------- */

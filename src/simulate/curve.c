@@ -2,7 +2,7 @@
 #include "simulate/curve.h"
 
 #include "simulate/driver.h"
-#include "simulate/stamps.h"
+#include "simulate/measure.h"
 
 /* The stretch that is drawn, as far as it has come. */
 struct stretch {
@@ -21,15 +21,16 @@ static weir_status decide(struct stretch *stretch, int64_t now_us, int64_t cost,
       weir_driver_decide(&stretch->driver, &stretch->key, now_us, &request, message);
   if (status != WEIR_OK) return status;
   weir_stamps_slide(&stretch->stamps, now_us, rule->period_us);
-  bool fits = stretch->stamps.admitted + cost <= rule->limit;
+  bool fits = stretch->stamps.counted + cost <= rule->limit;
   bool allowed = request.decision.allowed;
-  if (takes && allowed && !weir_stamps_add(&stretch->stamps, now_us, cost, cost))
+  if (takes && weir_measure_counts(rule, cost, allowed) &&
+      !weir_stamps_add(&stretch->stamps, now_us, cost, allowed ? cost : 0))
     return WEIR_NO_MEMORY;
   if (takes)
     point.mark = allowed == fits ? WEIR_MARK_RIGHT
                  : allowed       ? WEIR_MARK_WRONGLY_ALLOWED
                                  : WEIR_MARK_WRONGLY_DENIED;
-  point.truth = stretch->stamps.admitted;
+  point.truth = weir_measure_truth(rule, &stretch->stamps);
   point.estimate = request.decision.limit - request.decision.remaining;
   if (takes && (request.decision.remaining == WEIR_NOT_KNOWN)) point.estimate = point.truth;
   if (now_us >= stretch->curve->from_us && now_us <= stretch->curve->until_us)

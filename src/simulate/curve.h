@@ -13,7 +13,7 @@ typedef enum weir_curve_mark {
 
 typedef struct weir_curve_point {
   int64_t at_us;
-  int64_t truth;    /* admitted in the last period */
+  int64_t truth;    /* counted in the last period: weir_measure_truth() */
   int64_t estimate; /* limit - remaining */
   weir_curve_mark mark;
 } weir_curve_point;

@@ -31,9 +31,8 @@ static void compare(weir_measure *measure, bool fits, int64_t cost, bool allowed
   }
 }
 
-/* With count=all a denied request counts as well, unless it never fits. */
-static bool counts_denied(const weir_rule *rule, int64_t cost) {
-  return rule->count_all && cost <= rule->limit;
+bool weir_measure_counts(const weir_rule *rule, int64_t cost, bool allowed) {
+  return allowed || (rule->count_all && cost <= rule->limit);
 }
 
 /* Writes the request into one of the two histories, in every rule's window. */
@@ -41,7 +40,7 @@ static bool write_down(const weir_stack *stack, weir_exact *exact, bool own, int
                        int64_t cost, bool admitted) {
   for (size_t i = 0; i < stack->count; i++) {
     weir_stamps *stamps = own ? &exact[i].own : &exact[i].ruled;
-    if (!admitted && !counts_denied(&stack->rules[i], cost)) continue;
+    if (!weir_measure_counts(&stack->rules[i], cost, admitted)) continue;
     if (!weir_stamps_add(stamps, now_us, cost, admitted ? cost : 0)) return false;
   }
   return true;
@@ -63,9 +62,7 @@ static void note_most(weir_measure *measure, const weir_stack *stack, const weir
   }
 }
 
-/* An answer's `remaining` is never below 0. What denied requests have added beyond the limit (with
- * count=all) can therefore not be seen in it, and is no error of it; what was admitted beyond is. */
-static int64_t truth_of(const weir_rule *rule, const weir_stamps *ruled) {
+int64_t weir_measure_truth(const weir_rule *rule, const weir_stamps *ruled) {
   int64_t visible = ruled->admitted > rule->limit ? ruled->admitted : rule->limit;
   return ruled->counted < visible ? ruled->counted : visible;
 }
@@ -73,7 +70,7 @@ static int64_t truth_of(const weir_rule *rule, const weir_stamps *ruled) {
 static void note_error(weir_measure *measure, const weir_rule *rule, const weir_stamps *ruled,
                        const weir_decision *decision) {
   if (!weir_measure_has_estimate(rule) || decision->remaining == WEIR_NOT_KNOWN) return;
-  int64_t error = rule->limit - decision->remaining - truth_of(rule, ruled);
+  int64_t error = rule->limit - decision->remaining - weir_measure_truth(rule, ruled);
   if (error < 0) error = -error;
   int64_t bin =
       error > 2 * rule->limit ? WEIR_ERROR_BINS - 1 : error * WEIR_ERROR_STEPS / rule->limit;

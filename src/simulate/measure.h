@@ -69,6 +69,15 @@ bool weir_measure_decision(weir_measure *measure, const weir_stack *stack, weir_
                            int64_t now_us, const char *key, size_t key_length, int64_t cost,
                            const weir_decision *decision);
 
+/* Whether a request counts that was decided so: with count=all a denied one does as well, unless it
+ * never fits. */
+bool weir_measure_counts(const weir_rule *rule, int64_t cost, bool allowed);
+
+/* What an answer's `remaining` should say is used. As that is never below 0, what denied requests
+ * have added beyond the limit cannot be seen in it, and is no error of it; what was admitted beyond
+ * is. */
+int64_t weir_measure_truth(const weir_rule *rule, const weir_stamps *ruled);
+
 /* Whether the rule says what it takes for used: windows and quotas. */
 bool weir_measure_has_estimate(const weir_rule *rule);
 

@@ -1,5 +1,6 @@
 """weir simulate --plot: the picture that gnuplot draws."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -61,6 +62,25 @@ class Plot(ProgramTest):
         rules = [part for rule in ("quota:5/1m", "token-bucket:5/1m,burst=9", "leaky-bucket:5/1m,queue=2",
                                    "sliding-log:5/1m", "fixed-window:5/1m") for part in ("--rule", rule)]
         self.assertIn("sliding-log:5/1m", self.draw(*rules, "--generate", "pages:requests=2000,keys=3"))
+
+    def test_what_is_many_times_the_limit_has_a_logarithmic_axis(self):
+        with tempfile.NamedTemporaryFile() as trace:
+            trace.write("".join(f"{60000 + i * 10} hammer\n" for i in range(9000)).encode())
+            trace.flush()
+            text = self.draw("--rule", "token-bucket:10/1m,burst=5000", "--rule", "fixed-window:10/1m", trace.name)
+        self.assertIn(" 10000 ", text)
+        self.assertRegex(text, " 0 5 10 15 20 ")
+
+    def test_marks_are_those_of_the_report_also_where_denied_requests_count(self):
+        with tempfile.NamedTemporaryFile() as trace:
+            trace.write("".join(f"{60000 + i * 10} hammer\n" for i in range(9000)).encode())
+            trace.flush()
+            for rule, wrong in (("sliding-window:10/1m,count=all", False), ("sliding-window:10/1m", True)):
+                result = run("simulate", "--json", "--plot", self.path, "--rule", rule, trace.name)
+                self.assertEqual(json.loads(result.stdout.splitlines()[1])["wrongly_denied"] > 0, wrong)
+                uses = [node.get("{http://www.w3.org/1999/xlink}href") for node in
+                        xml.parse(self.path).getroot().iter() if node.tag.endswith("}use")]
+                self.assertEqual(len(uses) > 10, wrong)  # one or two are the legend's
 
     def test_a_key_nobody_has_is_an_error(self):
         result = run("simulate", *RULES, "--plot", self.path, "--plot-key", "nobody", "--generate",
