@@ -94,6 +94,7 @@ static void print_found(const char *rule, const weir_record *record, const weir_
   printf("recommended: %s\n", text);
   print_denials("denies", with, record);
   print_denials("one less denies", below, record);
+  if (!found->smallest) printf("  a smaller limit may be enough, too: not all were tried\n");
   putchar('\n');
 }
 
@@ -121,12 +122,12 @@ static bool print_json(const char *rule, const weir_record *record,
   char text[WEIR_RECOMMENDED_TEXT_BYTES];
   weir_recommend_write(rule, found->limit, text);
   json_t *object = json_pack(
-      "{sssssIsIsIsosos{sIsIsIsIsI}so}", "recommend", rule, "recommended", text, "limit",
-      (json_int_t)found->limit, "requests", (json_int_t)record->count, "keys",
-      (json_int_t)record->key_count, "denied", denials_json(&found->denied), "denied_with_one_less",
-      denials_json(&found->denied_below), "peaks", "p50", (json_int_t)peaks[0], "p90",
-      (json_int_t)peaks[1], "p99", (json_int_t)peaks[2], "p99_9", (json_int_t)peaks[3], "most",
-      (json_int_t)peaks[4], "histogram", histogram_json(record));
+      "{sssssIsbsIsIsosos{sIsIsIsIsI}so}", "recommend", rule, "recommended", text, "limit",
+      (json_int_t)found->limit, "smallest", found->smallest, "requests", (json_int_t)record->count,
+      "keys", (json_int_t)record->key_count, "denied", denials_json(&found->denied),
+      "denied_with_one_less", denials_json(&found->denied_below), "peaks", "p50",
+      (json_int_t)peaks[0], "p90", (json_int_t)peaks[1], "p99", (json_int_t)peaks[2], "p99_9",
+      (json_int_t)peaks[3], "most", (json_int_t)peaks[4], "histogram", histogram_json(record));
   bool printed = object != NULL && weir_cli_json_print(stdout, object, DIGITS);
   json_decref(object);
   return printed;

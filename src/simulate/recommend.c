@@ -55,6 +55,12 @@ static weir_status run(const struct search *search, int64_t limit, weir_denials 
   return status;
 }
 
+/* What a limit of 0 denies. */
+static weir_denials denied_by_none(const struct search *search) {
+  if (search->key != NULL) return (weir_denials){search->key->requests, 1};
+  return (weir_denials){search->record->count, search->record->key_count};
+}
+
 static bool is_enough(const struct search *search, const weir_denials *denied) {
   const weir_goal *goal = search->goal;
   if (goal->key != NULL) return denied->requests == 0;
@@ -83,13 +89,56 @@ static weir_status halve(struct search *search, int64_t below, weir_message *mes
   return WEIR_OK;
 }
 
+static bool all_cost_one(const weir_record *record) {
+  for (size_t i = 0; i < record->count; i++)
+    if (record->requests[i].cost > 1) return false;
+  return true;
+}
+
+/* Below it no limit is enough: too many requests cost more, and are denied whatever else happens. */
+static int64_t least_possible(const struct search *search) {
+  int64_t below = 0, least = search->found->limit;
+  while (least - below > 1) {
+    int64_t limit = below + (least - below) / 2;
+    weir_denials denied = {0};
+    for (size_t i = 0; i < search->record->count; i++)
+      denied.requests += search->record->requests[i].cost > limit;
+    *(is_enough(search, &denied) ? &least : &below) = limit;
+  }
+  return least;
+}
+
+/* Of keys and of single requests a larger limit denies no more than a smaller one. Of requests with
+ * costs it may, so that the smallest which is enough can lie below one that is not. */
+static weir_status look_below(struct search *search, weir_message *message) {
+  weir_recommendation *found = search->found;
+  const weir_goal *goal = search->goal;
+  int64_t tries = WEIR_RECOMMEND_REQUESTS_MOST / (int64_t)search->record->count;
+  weir_denials below = denied_by_none(search), denied;
+  found->smallest = goal->of_keys || goal->key != NULL || all_cost_one(search->record);
+  if (found->smallest) return WEIR_OK;
+  int64_t limit = least_possible(search);
+  if (limit > 1) limit--; /* for what it denies */
+  for (; limit < found->limit; limit++) {
+    if (tries-- == 0) return WEIR_OK;
+    weir_status status = run(search, limit, &denied, message);
+    if (status != WEIR_OK) return status;
+    if (is_enough(search, &denied)) {
+      found->limit = limit;
+      found->denied = denied;
+      found->denied_below = below;
+    }
+    below = denied;
+  }
+  found->smallest = true;
+  return WEIR_OK;
+}
+
 /* Doubles a limit until it is enough, and halves from there. */
 static weir_status climb(struct search *search, int64_t most, weir_message *message) {
   weir_recommendation *found = search->found;
   int64_t below = 0;
-  found->denied_below = search->key != NULL
-                            ? (weir_denials){search->key->requests, 1}
-                            : (weir_denials){search->record->count, search->record->key_count};
+  found->denied_below = denied_by_none(search);
   for (found->limit = 1;; found->limit = found->limit > most / 2 ? most : found->limit * 2) {
     weir_status status = run(search, found->limit, &found->denied, message);
     if (status != WEIR_OK) return status;
@@ -119,11 +168,12 @@ weir_status weir_recommend(const char *rule, const weir_limiter_options *options
   if (goal->key != NULL) {
     search.key = weir_record_find(record, goal->key, strlen(goal->key));
     if (search.key == NULL) {
-      weir_message_set(message, "the key that must not be denied never asks");
+      weir_message_set(message, "key \"%.80s\" never asks", goal->key);
       return WEIR_BAD_ARGUMENT;
     }
   }
-  return climb(&search,
-               weir_rule_takes_one(&stack.rules[0]) ? WEIR_LOG_LIMIT_MOST : WEIR_LIMIT_MOST,
-               message);
+  status =
+      climb(&search, weir_rule_takes_one(&stack.rules[0]) ? WEIR_LOG_LIMIT_MOST : WEIR_LIMIT_MOST,
+            message);
+  return status == WEIR_OK ? look_below(&search, message) : status;
 }

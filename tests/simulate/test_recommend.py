@@ -78,7 +78,18 @@ class Recommend(ProgramTest):
     def test_costs_count_in_peaks_and_limits(self):
         stdin = b"0 a 7\n1 a 5\n2 b 3\n"
         found = self.recommended("fixed-window:1/1m", "0%", stdin=stdin)
-        self.assertEqual((found["limit"], found["peaks"]["most"]), (12, 12))
+        self.assertEqual((found["limit"], found["peaks"]["most"], found["smallest"]), (12, 12, True))
+
+    def test_of_costs_it_is_the_smallest_or_it_says_that_it_may_not_be(self):
+        large_first = b"0 a 10\n" + b"".join(b"%d a 1\n" % ms for ms in range(1, 11))
+        found = self.recommended("fixed-window:1/1m", "20%", stdin=large_first)  # from 10 on, the first leaves less room
+        self.assertEqual((found["limit"], found["denied"]["requests"], found["smallest"]), (9, 2, True))
+        self.assertGreater(self.lines("--rule", "fixed-window:12/1m", stdin=large_first)[1]["denied_most"][0]["denied"], 2)
+        dear = b"".join(b"%d a %d\n" % (ms, 1 + ms * 7919 % 100000) for ms in range(1, 400))
+        arguments = ("--rule", "fixed-window:1/1m", "--recommend", "30%")
+        found = self.recommended(*arguments[1::2], stdin=dear)
+        self.assertEqual(found["smallest"], False)
+        self.assertIn(b"may be enough, too", run("simulate", *arguments, stdin=dear).stdout)
 
     def test_the_picture_has_all_limits_however_far_apart(self):
         hammering = LADDER + b"".join(b"61000 k100\n" for _ in range(20000))
