@@ -173,6 +173,19 @@ static weir_status take_line(weir_cli_input *input, weir_cli_source *source, con
 
 /* --- all files -------------------------------------------------------------------------------- */
 
+/* Options that say what a log's line means would say nothing of a trace. False with a message. */
+static bool fits_options(const weir_cli_input *input, const weir_cli_source *source,
+                         weir_message *message) {
+  const weir_cli_options *options = input->options;
+  bool of_logs = options->key != NULL || options->cost_field != NULL || options->trust != NULL ||
+                 options->status != NULL || options->path != NULL;
+  if (!of_logs || source->format != WEIR_CLI_FORMAT_TRACE) return true;
+  weir_message_set(message,
+                   "a trace names its keys and costs itself: --key, --cost, --trust, "
+                   "--status and --path are for logs");
+  return false;
+}
+
 /* Reads on to the source's next request, if there is one. False with a message. */
 static bool advance(weir_cli_input *input, weir_cli_source *source, weir_message *message) {
   source->has_next = false;
@@ -191,6 +204,7 @@ static bool advance(weir_cli_input *input, weir_cli_source *source, weir_message
       weir_message_set(message, "there is not enough memory");
       good = false;
     }
+    good = good && fits_options(input, source, message);
     if (good) continue;
     input->name = source->name;
     input->line = source->line;

@@ -51,7 +51,7 @@ const weir_cli_option_row weir_cli_options_known[] = {
     {WEIR_CLI_FORMAT, "format", "FORMAT", SIMULATE,
      "auto, trace, access-log, json or a pattern (default: auto)", "auto trace access-log json"},
     {WEIR_CLI_KEY, "key", "FIELDS", SIMULATE,
-     "of a log, such as client/24/64,path (default: client); also\na field as --format has it, or "
+     "of a log, such as client/24/64,path (default: client);\na field as --format has it, or "
      "a member of JSON",
      "client client/24/64 user path method status host referer agent forwarded"},
     {WEIR_CLI_TRUST, "trust", "NETWORKS", SIMULATE,

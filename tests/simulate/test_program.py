@@ -172,6 +172,8 @@ class Simulate(ProgramTest):
                                  (("--key", "client,"), ("client,",)), (("--key", "user,user,user,user,user"), ("up to 4",)),
                                  (("--cost", "status"), ('--cost "status"', "bytes"))):
             self.assert_refused(run("simulate", *RULE, *arguments, stdin=lines), *named)
+        for arguments in (("--key", "user"), ("--cost", "bytes"), ("--trust", "::1"), ("--status", "200"), ("--path", "/")):
+            self.assert_refused(run("simulate", *RULE, *arguments, stdin=b"1 a\n"), "stdin:1", arguments[0], "trace")
         self.assert_refused(run("simulate", *RULE, "--format", "json", "--key", "who", stdin=b'{"ts":1}\n'), "who")
 
     def test_bytes_are_a_cost_and_status_and_path_choose(self):
