@@ -93,7 +93,7 @@ static bool take_user(weir_access_rest *rest, const char **user, size_t *length)
 
 /* Referer and agent of the combined format, where they are. */
 static void take_more(weir_access_rest *rest, weir_access *access) {
-  static const weir_access_field fields[] = {WEIR_ACCESS_REFERER, WEIR_ACCESS_AGENT};
+  static const int fields[] = {WEIR_ACCESS_REFERER, WEIR_ACCESS_AGENT};
   for (size_t i = 0; i < 2; i++) {
     const char *text;
     size_t length;
