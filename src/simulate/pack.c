@@ -319,16 +319,16 @@ static void pack_memo(weir_packer *packer, const weir_memo *memo, size_t bytes, 
     for (size_t i = 0; i < part / sizeof *words; i++)
       mask |= (int64_t)(words[i] != 0) << i;
     write_number(packer, mask, 0);
-    for (size_t i = 0; mask >> i != 0; i++)
-      if ((mask >> i & 1) != 0) write_number(packer, words[i], base_us);
+    for (int64_t rest = mask; rest != 0; rest &= rest - 1)
+      write_number(packer, words[__builtin_ctzll((uint64_t)rest)], base_us);
   }
 }
 
 static void unpack_memo(const unsigned char **at, weir_memo *memo, size_t bytes, int64_t base_us) {
   for (size_t begin = 0; begin < bytes; begin += MEMO_PART_BYTES) {
     int64_t mask = read_number(at, 0);
-    for (size_t i = 0; mask >> i != 0; i++) {
-      if ((mask >> i & 1) == 0) continue;
+    for (; mask != 0; mask &= mask - 1) {
+      size_t i = (size_t)__builtin_ctzll((uint64_t)mask);
       int64_t word = read_number(at, base_us);
       memcpy((char *)memo + begin + i * sizeof word, &word, sizeof word);
     }
