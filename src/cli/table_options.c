@@ -51,8 +51,7 @@ const weir_cli_option_row weir_cli_options_known[] = {
     {WEIR_CLI_FORMAT, "format", "FORMAT", SIMULATE,
      "auto, trace, access-log, json or a pattern (default: auto)", "auto trace access-log json"},
     {WEIR_CLI_KEY, "key", "FIELDS", SIMULATE,
-     "of a log, such as client/24/64,path (default: client);\na field as --format has it, or "
-     "a member of JSON",
+     "of a log: client/24/64,path or any field (default: client)",
      "client client/24/64 user path method status host referer agent forwarded"},
     {WEIR_CLI_TRUST, "trust", "NETWORKS", SIMULATE,
      "proxies whose X-Forwarded-For tells the client", NULL},

@@ -50,9 +50,10 @@ class Bench(ProgramTest):
         self.assertGreaterEqual(line["allowed"], 5)
 
     def test_processes_and_threads_share_one_limit(self):
-        line = self.lines("--rule", "token-bucket:100/1d", "--hot", "--processes", "3", "--threads",
+        # Few enough for the busiest machine to ask for all of them in the time of a round.
+        line = self.lines("--rule", "token-bucket:10/1d", "--hot", "--processes", "3", "--threads",
                           "2", "--store", REDIS)[0]
-        self.assertEqual(line["median"]["admitted"], 100)
+        self.assertEqual(line["median"]["admitted"], 10)
         self.assertEqual((line["processes"], line["threads"]), (3, 2))
 
     def test_a_hot_key_with_leases_needs_few_commands(self):
