@@ -23,7 +23,7 @@ static void set_settings(struct model *model) {
   model->settings = (weir_settings){
       .clock_error_us = SKEW_US,
       .margin_us = MARGIN_US,
-      .memo_age_us = 1000000,
+      .memo_age_us = flags & OLD ? 1 : 1000000,
       .local_denial_us = REPEAT_US,
       .longest_wait_us = LONGEST_WAIT_US,
       .processes = CLIENTS_MOST,

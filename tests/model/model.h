@@ -62,7 +62,8 @@ enum scope_flag {
   LIVES = 1 << 13,    /* checks how long keys have to live after every charge */
   STALE = 1 << 14,    /* a thread may read the clock, and ask only after another has its answer */
   SET_BACK = 1 << 15, /* the leader's clock is wrong by WRONG_US until it is set back */
-  CLUSTER = 1 << 16   /* of two nodes; the slot of all keys may move from one to the other */
+  CLUSTER = 1 << 16,  /* of two nodes; the slot of all keys may move from one to the other */
+  OLD = 1 << 17       /* what a client knows from before is too old to go by: memo_age is 1 us */
 };
 
 struct charge {

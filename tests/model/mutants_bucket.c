@@ -57,6 +57,20 @@ static void swap_blindly(const struct model *model, const struct client *client,
   if (operation->kind == WEIR_SWAP && key->present) operation->version = key->version;
 }
 
+/* What did not get in, because others had written meanwhile, is taken for what there is now. */
+static bool read_as_written(const struct model *model, const struct client *client,
+                            weir_operation *operation) {
+  const weir_operation *before = &client->operations[client->landed] - 1;
+  const struct key *key = &model->world->keys[0];
+  if (operation->kind != WEIR_GET || client->landed == 0 || before->kind != WEIR_SWAP ||
+      before->outcome != WEIR_CONFLICT || !key->present)
+    return false;
+  operation->outcome = WEIR_DONE;
+  operation->value = before->value;
+  operation->version_out = key->version;
+  return true;
+}
+
 /* --- raising -----------------------------------------------------------------------------------
  */
 
@@ -141,6 +155,11 @@ const struct mutant bucket_mutants[] = {
      .scope = "token bucket, SWAP",
      .killed_by = CHECK_BOUND,
      .rewrite = swap_blindly},
+    {.name = "takes for what is there what it failed to swap in",
+     .scope = "token bucket, SWAP, old versions",
+     .killed_by = CHECK_BOUND,
+     .unchecked = 1U << CHECK_DENIAL | 1U << CHECK_ORDER | 1U << CHECK_LEAK,
+     .replace = read_as_written},
     {.name = "RAISE answers as if others had charged nothing",
      .scope = "token bucket, RAISE",
      .killed_by = CHECK_BOUND,

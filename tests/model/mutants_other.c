@@ -51,6 +51,25 @@ static void shortest_epochs(weir_stack *stack, weir_settings *settings) {
     stack->rules[i].log_us = stack->rules[stack->count - 1].period_us;
 }
 
+/* Nothing lives longer than the shorter period needs. */
+static void live_for_shortest(const struct model *model, const struct client *client,
+                              weir_operation *operation) {
+  const weir_stack *stack = &model->stack;
+  (void)client;
+  if (operation->kind == WEIR_PUT)
+    operation->ttl_us = 3 * stack->rules[stack->count - 1].period_us + MARGIN_US;
+}
+
+/* The last rule is held against an entry too far back, as if its limit were greater by one. */
+static void read_too_few(const struct model *model, const struct client *client,
+                         weir_operation *operation) {
+  bool last = (size_t)client->landed + 1 == client->machine->operation_count;
+  (void)model;
+  if (operation->kind == WEIR_GET && operation->counter.place == WEIR_PLACE_ENTRY && last &&
+      operation->counter.entry > 1)
+    operation->counter.entry--;
+}
+
 /* What will never be written denies as if it just had been. */
 static void rewrite_nothing(weir_operation *operation) {
   if (operation->counter.place != WEIR_PLACE_ENTRY || operation->outcome != WEIR_ABSENT) return;
@@ -126,6 +145,14 @@ const struct mutant other_mutants[] = {
      .scope = "two logs in one, the longer denies",
      .killed_by = CHECK_BOUND,
      .misconfigure = shortest_epochs},
+    {.name = "logs in one that live as long as the shorter needs",
+     .scope = "two logs in one, at the edge",
+     .killed_by = CHECK_TTL,
+     .rewrite = live_for_shortest},
+    {.name = "logs in one of which the shorter sees an entry too few",
+     .scope = "two logs in one, the shorter denies",
+     .killed_by = CHECK_BOUND,
+     .rewrite = read_too_few},
     {.name = "a stack of which one rule takes back",
      .scope = "two rules",
      .killed_by = CHECK_LEAK,
