@@ -18,7 +18,7 @@
 #include "limiter/stores.h"
 #include "limiter/world.h"
 
-enum { STEPS = 60, TIMES_MOST = STEPS, PERIODS = 10, TEXT_BYTES = 512, SHARE = 400 };
+enum { STEPS = 60, PERIODS = 10, LOGS_MOST = 6, TEXT_BYTES = 512, SHARE = 400 };
 
 static int worlds = 48; /* on each store */
 static uint32_t first_seed = 1;
@@ -61,12 +61,12 @@ typedef struct rule {
 
 typedef struct rules {
   int count;
-  rule at[8];
+  rule at[LOGS_MOST + 2];
 } rules;
 
 typedef struct history {
   int count;
-  int64_t times_us[TIMES_MOST];
+  int64_t times_us[STEPS];
 } history;
 
 /* By the longest period of the logs that were in use; of a window and a bucket there is one. */
@@ -181,16 +181,16 @@ static int64_t any_limit(void) {
   return limits[chance(sizeof limits / sizeof limits[0])];
 }
 
-/* One to four logs, each of another period, and at times a window and a bucket, in any order. The
+/* One to six logs, each of another period, and at times a window and a bucket, in any order. The
  * periods of those stay, so that what they count continues. */
 static rules any_rules(uint32_t first_period, const rule beside[2]) {
   rules text = {0};
   uint32_t taken = 0;
-  int logs = 1 + (int)chance(4);
+  uint32_t most = PERIODS - first_period;
+  int logs = 1 + (int)chance(most < LOGS_MOST ? most : LOGS_MOST);
   while (text.count < logs) {
-    uint32_t period = first_period + chance(PERIODS - first_period);
+    uint32_t period = first_period + chance(most);
     if (taken & 1U << period) continue;
-    if (taken != 0 && first_period > 6) break; /* there are not many */
     taken |= 1U << period;
     text.at[text.count++] = (rule){LOG, (int)period, any_limit()};
   }

@@ -7,8 +7,9 @@
  *   any window
  *   98 % of what is allowed: against a serial limiter that is asked without pause
  *
- * RULE may be several logs, "sliding-log:20/50ms;sliding-log:60/400ms", the longest last; windows
- * come alone. What a log denies by its own charge stays counted, so of a log half is enough.
+ * RULE may be several logs, "sliding-log:20/50ms;sliding-log:60/400ms", the longest last, and fixed
+ * windows in front of them; other windows come alone. What a log denies by its own charge stays
+ * counted, so of a log half is enough.
  *
  * Each round has a key of its own. It begins somewhat before an edge, where one caller uses up the
  * limit at once, and ends somewhat more than a window after it. URL may be the name of an
