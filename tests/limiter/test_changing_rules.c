@@ -151,6 +151,7 @@ static void the_other_rules_of_a_stack_continue(void **state) {
       {"sliding-log:5/1m;sliding-log:9/1d", "sliding-log:4/1h;sliding-log:9/1d;sliding-log:6/1s",
        1},
       {"quota:7/1h;sliding-log:5/1m;sliding-log:9/1d", "sliding-log:4/1d", 1},
+      {"sliding-log:5/1m;sliding-log:9/1d", "sliding-log:100000/1d;sliding-log:5/1m", 2},
   };
   (void)state;
   CHECK(changes);
@@ -335,6 +336,8 @@ static void limiters_with_both_texts_admit_no_more_than_the_larger_limit_allows(
       {"sliding-window:5/1h", "sliding-window:9/1h", 9},
       {"quota:5/1h", "quota:9/1h", 9},
       {"sliding-log:5/1h", "sliding-log:9/1h", 9},
+      {"sliding-log:5/1h;sliding-log:8/1d", "sliding-log:7/1m;sliding-log:9/1d", 7},
+      {"sliding-log:5/1h;sliding-log:8/1d", "sliding-log:6/1d", 6},
       {"token-bucket:9/1m,burst=5", "token-bucket:9/1m", 9},
       {"leaky-bucket:9/1m,queue=4", "leaky-bucket:9/1m,queue=8", 9},
       {"token-bucket:5/1h", "token-bucket:9/1h", 6}, /* of 720 s and of 400 s, in turn */

@@ -161,10 +161,10 @@ static void lose_an_entry(run *one) {
                               .key_length = (uint16_t)length,
                               .home_offset = (uint16_t)(strchr(key, '{') + 1 - key),
                               .home_length = 1};
-  weir_store_exec(one->opened, &operation, 1, INT64_MAX, NULL);
+  weir_store_exec(one->opened, &operation, 1, deadline_in_ms(20000), NULL);
   if (operation.outcome != WEIR_DONE) return;
   operation.kind = WEIR_DROP;
-  weir_store_exec(one->opened, &operation, 1, INT64_MAX, NULL);
+  weir_store_exec(one->opened, &operation, 1, deadline_in_ms(20000), NULL);
   assert_int_equal(operation.outcome, WEIR_DONE);
   one->lost++;
 }

@@ -273,7 +273,7 @@ static void take_and_give_back(run *one) {
     check(one, "cancel", weir_reservation_cancel(reserved, NULL), WEIR_OK);
   else
     check(one, "refund", weir_limiter_refund(limiter, "k", 1, 1, &request.decision, NULL), WEIR_OK);
-  if (!cancels) weir_reservation_commit(reserved, NULL);
+  weir_reservation_destroy(reserved);
   charge(&one->is, &one->text, one->w.clock.now_us, -1);
 }
 
