@@ -141,11 +141,16 @@ static void finish(struct model *model, struct client *client) {
 /* --- beginning ---------------------------------------------------------------------------------
  */
 
+const weir_stack *client_stack(const struct model *model, const struct client *client) {
+  int number = world_client_number(model, client);
+  bool other = model->scope->flags & TEXTS ? number == 1 : model->mutant->unreserved && number != 0;
+  return other ? &model->another : &model->stack;
+}
+
 static weir_turn machine_start(struct model *model, struct client *client,
                                weir_request_state *group) {
   const struct mutant *mutant = model->mutant;
-  bool other = mutant->unreserved && client != &model->world->clients[0];
-  weir_machine_init(client->machine, other ? &model->unreserved : &model->stack, &model->settings);
+  weir_machine_init(client->machine, client_stack(model, client), &model->settings);
   if (mutant->start != NULL)
     return mutant->start(client->machine, client->start_us, client->memo, group,
                          client->operations);

@@ -89,9 +89,14 @@ static bool configure(struct model *model) {
   }
   if (model->mutant->misconfigure != NULL)
     model->mutant->misconfigure(&model->stack, &model->settings);
-  model->unreserved = model->stack;
-  for (size_t i = 0; i < model->stack.count; i++)
-    model->unreserved.rules[i].reserve = 0;
+  model->another = model->stack;
+  for (size_t i = 0; i < model->stack.count; i++) {
+    model->another.rules[i].reserve = 0;
+    if (scope->flags & TEXTS) model->another.rules[i].limit++;
+  }
+  if (scope->flags & TEXTS &&
+      weir_stack_lay_out(&model->another, scope->processes, &message) != WEIR_OK)
+    return false;
   weir_lease_init(&model->lease, &model->stack, &model->settings);
   if (model->mutant->misreturn != NULL) model->lease.gives_back = true;
   place_edge(model);

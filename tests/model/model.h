@@ -63,7 +63,8 @@ enum scope_flag {
   STALE = 1 << 14,    /* a thread may read the clock, and ask only after another has its answer */
   SET_BACK = 1 << 15, /* the leader's clock is wrong by WRONG_US until it is set back */
   CLUSTER = 1 << 16,  /* of two nodes; the slot of all keys may move from one to the other */
-  OLD = 1 << 17       /* what a client knows from before is too old to go by: memo_age is 1 us */
+  OLD = 1 << 17,      /* what a client knows from before is too old to go by: memo_age is 1 us */
+  TEXTS = 1 << 18     /* one client has a text in which each limit is greater by one */
 };
 
 struct charge {
@@ -261,7 +262,7 @@ struct model {
   const struct scope *scope;
   const struct mutant *mutant;
   weir_stack stack;
-  weir_stack unreserved; /* the same for who knows of no leases */
+  weir_stack another; /* the same for who knows of no leases, or has another text */
   weir_settings settings;
   weir_lease lease;
   int64_t edge_us;
@@ -331,6 +332,9 @@ void client_land(struct model *model, struct client *client);
 void client_absorb(struct model *model, struct client *client);
 void client_wake(struct model *model, struct client *client);
 void client_rest(const struct model *model, struct client *client);
+
+/* The rules as its text has them. */
+const weir_stack *client_stack(const struct model *model, const struct client *client);
 
 /* A request that nobody meets, before the run. */
 void client_charge_before(struct model *model, int number, struct charge charge);

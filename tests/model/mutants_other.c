@@ -60,6 +60,12 @@ static void live_for_shortest(const struct model *model, const struct client *cl
     operation->ttl_us = 3 * stack->rules[stack->count - 1].period_us + MARGIN_US;
 }
 
+/* As if the tag held the limit. */
+static void start_anew(const struct model *model, const struct client *client,
+                       weir_operation *operation) {
+  if (client_stack(model, client) == &model->another) operation->counter.index += 1000;
+}
+
 /* The last rule is held against an entry too far back, as if its limit were greater by one. */
 static void read_too_few(const struct model *model, const struct client *client,
                          weir_operation *operation) {
@@ -153,6 +159,10 @@ const struct mutant other_mutants[] = {
      .scope = "two logs in one, the shorter denies",
      .killed_by = CHECK_BOUND,
      .rewrite = read_too_few},
+    {.name = "a log that forgets where its limit is another",
+     .scope = "two logs in one, two texts",
+     .killed_by = CHECK_BOUND,
+     .rewrite = start_anew},
     {.name = "a stack of which one rule takes back",
      .scope = "two rules",
      .killed_by = CHECK_LEAK,

@@ -116,7 +116,7 @@ static bool is_held(const struct model *model, int i, int64_t limit, int64_t epo
 static bool denies(const struct model *model, const struct client *client, int i,
                    const weir_request_state *request, const struct record *record, int64_t cost) {
   (void)request;
-  const weir_rule *rule = &model->stack.rules[i];
+  const weir_rule *rule = &client_stack(model, client)->rules[i];
   int keeper = keeper_of(model);
   int64_t since = record->stamp_us - rule->period_us - MARGIN_US;
   int64_t epoch = record->stamp_us / rule->log_us;
@@ -140,7 +140,7 @@ static int64_t real_us(const struct model *model, int number) {
 
 static void bound(struct model *model, int i) {
   const struct record *records = model->world->records;
-  const weir_rule *rule = &model->stack.rules[i];
+  const weir_rule *rule = &model->another.rules[i]; /* the larger limit */
   int64_t span = rule->period_us - 2 * SKEW_US;
   int64_t most = rule->limit + model->world->slack[i];
   for (int first = 0; first < RECORDS_MOST; first++) {
