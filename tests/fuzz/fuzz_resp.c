@@ -26,7 +26,8 @@ static void check_request(const weir_resp_request *request, const char *bytes, s
     out.length = 0;
     weir_resp_outcome outcome =
         weir_resp_run(&session, i == 0 ? &open : &guarded, request, &out, &ask);
-    bool says = outcome == WEIR_RESP_ANSWERED || outcome == WEIR_RESP_LEAVES;
+    bool says = outcome == WEIR_RESP_ANSWERED || outcome == WEIR_RESP_STRANGER ||
+                outcome == WEIR_RESP_LEAVES;
     require(says == (out.length > 0));
     require(!says || memcmp(out.data + out.length - 2, "\r\n", 2) == 0);
     if (outcome == WEIR_RESP_ASKS) require(ask.key_length >= 1 && ask.key_length <= 64);

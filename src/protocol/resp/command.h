@@ -27,8 +27,8 @@ typedef struct weir_resp_server {
 
 typedef enum weir_resp_outcome {
   WEIR_RESP_ANSWERED, /* the answer is in `out` */
+  WEIR_RESP_STRANGER, /* so is the refusal of a credential that is none */
   WEIR_RESP_ASKS,     /* *ask is to be decided */
-  WEIR_RESP_STRANGER, /* the same, to a credential that is none */
   WEIR_RESP_INFO,     /* the server is to describe itself: a bulk string */
   WEIR_RESP_LEAVES    /* the answer is in `out`; then the connection ends */
 } weir_resp_outcome;
