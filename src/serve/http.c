@@ -59,25 +59,9 @@ static bool find_key(weir_connection *connection, const weir_http_request *reque
     weir_peer_text(&connection->peer, peer);
     if (!weir_http_read_key(request, listener, where, peer, call, refusal)) return false;
   }
-  size_t longest = call->ask.key_length;
-  for (size_t i = 0; i < call->descriptor_count; i++)
-    if (call->descriptors[i].key_length > longest) longest = call->descriptors[i].key_length;
-  if (longest <= (size_t)weir_loop_limits(connection->loop)->key_bytes) return true;
+  if (call->ask.key_length <= (size_t)weir_loop_limits(connection->loop)->key_bytes) return true;
   *refusal = (weir_http_refusal){400, {"the key is too long"}};
   return false;
-}
-
-/* Those behind the first. Where one has no memory, nor has the answer, and the connection ends. */
-static void add_descriptors(weir_connection *connection, const weir_http_call *call,
-                            unsigned manner) {
-  weir_status status;
-  weir_message why;
-  for (size_t i = 1; i < call->descriptor_count; i++) {
-    weir_connection_queue(
-        connection,
-        weir_tick_add_ask(&connection->loop->tick, &call->descriptors[i], manner, &status, &why));
-    if (connection->share > 1) connection->share--; /* they wait like any other */
-  }
 }
 
 static bool ask(weir_connection *connection, const weir_http_request *request, unsigned manner,
@@ -94,7 +78,6 @@ static bool ask(weir_connection *connection, const weir_http_request *request, u
       weir_tick_add_ask(&connection->loop->tick, &call->ask, manner, &status, &refusal->why);
   if (status == WEIR_OK) {
     weir_connection_queue(connection, slot);
-    add_descriptors(connection, call, manner);
     return true;
   }
   bool unknown = status == WEIR_BAD_ARGUMENT && !call->ask.brings_rule;
@@ -128,50 +111,14 @@ static weir_progress read_request(weir_connection *connection, const char *bytes
   return resets ? WEIR_PROGRESS_TURN : WEIR_PROGRESS_READ;
 }
 
-static void find_reply(weir_connection *connection, const weir_slot *slot, weir_decision *decision,
-                       weir_reply *reply) {
-  weir_tick_reply(&connection->loop->tick, slot, decision, reply);
-  weir_tally_note(connection->loop, slot, reply, WEIR_TALLY_HTTP);
-}
-
-static weir_config_headers headers_of(const weir_slot *slot) {
-  return slot->named != NULL ? weir_named_config(slot->named)->headers
-                             : WEIR_CONFIG_HEADERS_DRAFT_10;
-}
-
-/* The first of them speaks for all. Where one has no decision, nor has the request. */
-static void answer_descriptors(weir_connection *connection, const weir_slot *first,
-                               weir_bytes *out) {
-  weir_decision decisions[WEIR_HTTP_DESCRIPTORS_MOST];
-  weir_reply replies[WEIR_HTTP_DESCRIPTORS_MOST];
-  const weir_slot *slots = connection->loop->tick.slots;
-  const weir_slot *slot = first;
-  const weir_reply *without = NULL;
-  size_t count = 0;
-  do {
-    find_reply(connection, slot, &decisions[count], &replies[count]);
-    if (replies[count].status != WEIR_OK) without = &replies[count];
-    count++;
-    slot = slot->next != WEIR_NO_SLOT ? &slots[slot->next] : NULL;
-  } while (slot != NULL && !slot->is_text && slot->ask.form == WEIR_HTTP_DESCRIPTOR_MORE);
-  weir_config_headers headers = headers_of(first);
-  if (without != NULL)
-    weir_http_answer(&first->ask, first->manner, connection->port->config, headers, without, out);
-  else
-    weir_http_answer_descriptors(first->manner, headers, replies, count, out);
-}
-
 static void answer(weir_connection *connection, const weir_slot *slot, weir_bytes *out) {
   weir_decision decision;
   weir_reply reply;
-  if (slot->ask.form == WEIR_HTTP_DESCRIPTOR_MORE) return;
-  if (slot->ask.form == WEIR_HTTP_DESCRIPTOR) {
-    answer_descriptors(connection, slot, out);
-    return;
-  }
-  find_reply(connection, slot, &decision, &reply);
-  weir_http_answer(&slot->ask, slot->manner, connection->port->config, headers_of(slot), &reply,
-                   out);
+  weir_tick_reply(&connection->loop->tick, slot, &decision, &reply);
+  weir_tally_note(connection->loop, slot, &reply, WEIR_TALLY_HTTP);
+  weir_config_headers headers =
+      slot->named != NULL ? weir_named_config(slot->named)->headers : WEIR_CONFIG_HEADERS_DRAFT_10;
+  weir_http_answer(&slot->ask, slot->manner, connection->port->config, headers, &reply, out);
 }
 
 const weir_speech weir_speech_http = {

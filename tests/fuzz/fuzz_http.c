@@ -33,12 +33,6 @@ static void check_request(const weir_http_request *request) {
   if (!good) check_answer(&refusal);
   if (good) require(call.ask.cost >= 0 && call.ask.cost <= WEIR_ASK_COST_MOST);
   if (good && call.ask.form != WEIR_HTTP_CHECK) require(call.ask.key_length > 0);
-  for (size_t i = 0; good && i < call.descriptor_count; i++) {
-    const weir_ask *ask = &call.descriptors[i];
-    require(ask->key >= call.text.data && ask->key_length > 0 &&
-            ask->key + ask->key_length <= call.text.data + call.text.length);
-    require(ask->cost >= 0 && ask->cost <= WEIR_ASK_COST_MOST);
-  }
   for (size_t i = 0; good && call.ask.form == WEIR_HTTP_CHECK && i < 3; i++) {
     weir_bytes_free(&call.text);
     refusal = (weir_http_refusal){0};

@@ -73,57 +73,6 @@ class Http(unittest.TestCase):
         self.assertEqual(fields["ratelimit"][:14], '"throttle";r=1')
         self.assertLess(0, int(fields["retry-after"]))
 
-    def describe(self, domain, *descriptors, **more):
-        listed = [{"entries": [{"key": key, "value": value} for key, value in one.items()]} for one in descriptors]
-        return post("/json", {"domain": domain, "descriptors": listed, **more})
-
-    def test_descriptors_of_envoy_s_service(self):
-        day = {"requestsPerUnit": 3, "unit": "DAY"}
-        status, body, fields = self.ask(self.describe("api", {"ip": "203.0.113.9"}))
-        told = json.loads(body)
-        left, = told["statuses"]
-        self.assertEqual((status, told["overallCode"], fields["content-type"]), (200, "OK", "application/json"))
-        self.assertEqual((left["code"], left["currentLimit"], left["limitRemaining"]), ("OK", day, 2))
-        self.assertRegex(left["durationUntilReset"], r"^86\d{3}\.\d{6}s$")
-        two = self.describe("api", {"ip": "203.0.113.9", "path": "/"}, {"ip": "203.0.113.9"}, hitsAddend=2)
-        told = json.loads(self.ask(two)[1])
-        self.assertEqual([one["limitRemaining"] for one in told["statuses"]], [1, 0])
-        status, body, fields = self.ask(two)
-        self.assertEqual((status, json.loads(body)["overallCode"]), (429, "OVER_LIMIT"))
-        self.assertEqual([one["code"] for one in json.loads(body)["statuses"]], ["OVER_LIMIT"] * 2)
-        self.assertLess(0, int(fields["retry-after"]))
-        # A key of any other protocol, and what is escaped in it: no two descriptors are one key.
-        peek = json.loads(self.ask(post("/peek", {"limiter": "api", "key": "ip=203.0.113.9,path=/"}))[1])
-        self.assertEqual(peek["remaining"], 1)
-        odd = [{"a": "b,c=d"}, {"a": "b", "c": "d"}, {"a=b,c": "d"}, {"a": "b\\,c=d"}, {"a": ""}]
-        told = json.loads(self.ask(self.describe("api", *odd, hits_addend="3"))[1])
-        self.assertEqual([one["limitRemaining"] for one in told["statuses"]], [0] * 5)
-        status, body, _ = self.ask(post("/json", {"domain": "api", "hitsAddend": 9, "descriptors": [
-            {"entries": [{"key": "own"}], "hitsAddend": 1}, {"entries": [{"key": "own"}], "hitsAddend": "0"}]}))
-        self.assertEqual([one["limitRemaining"] for one in json.loads(body)["statuses"]], [2, 2])
-
-    def test_descriptors_of_lists_shadow_and_more_than_fits(self):
-        def code(request):
-            status, body, fields = self.ask(request)
-            return status, [one["code"] for one in json.loads(body)["statuses"]], "retry-after" in fields
-        free = json.loads(self.ask(self.describe("listed", {"bot-1": ""}))[1])["statuses"]
-        self.assertEqual(free, [{"code": "OK", "limitRemaining": 2**32 - 1}])
-        self.assertEqual(code(self.describe("listed", {"eve": ""}, {"bob": ""})), (429, ["OVER_LIMIT", "OK"], False))
-        self.assertEqual(code(self.describe("api", {"x": "y"}, hitsAddend=2**32 - 1)), (429, ["OVER_LIMIT"], False))
-        for _ in "12":
-            self.assertEqual(code(self.describe("watched", {"x": "y"})), (200, ["OK"], False))
-
-    def test_descriptors_keep_their_order_among_others(self):
-        asked = []
-        for i in range(30):
-            asked.append(self.describe("big", *[{"n": "%d-%d" % (i, j)} for j in range(1 + i * 2)]))
-            asked.append(get("/check/nobody" if i % 2 else "/check/big?key=%d" % i))
-        self.client.send("".join(asked))
-        for i in range(30):
-            status, body, _ = http(self.client, "")
-            self.assertEqual((status, len(json.loads(body)["statuses"])), (200, 1 + i * 2))
-            self.assertEqual(http(self.client, "")[0], 404 if i % 2 else 200)
-
     def test_what_cannot_be_asked(self):
         cases = [
             (get("/check/nobody?key=k"), 404, "configuration: nobody"), (get("/check/api"), 400, "key=KEY"),
@@ -145,17 +94,6 @@ class Http(unittest.TestCase):
             (post("/take", {"limiter": "api", "key": "k", "kost": 1}), 400,
              '"kost" is no member that is known: accepted are limiter, key, cost, up_to'),
             (post("/take", {"limiter": "api", "key": "k", "\u00e9" * 40: 1}), 400, '"' + "?" * 64 + '"'),
-            (get("/json"), 405, "POST"), (post("/json", "{"), 400, "no JSON"),
-            (post("/json", {"descriptors": []}), 400, "domain"), (post("/json", {"domain": "api"}), 400, "descriptors"),
-            (self.describe("api"), 400, "descriptors: 1 to 64"), (self.describe("api", *[{"a": "b"}] * 65), 400, "64"),
-            (self.describe("api", {}), 400, "entries: one or more"), (self.describe("api", {"": "b"}), 400, "key:"),
-            (self.describe("api", {"a": 7}), 400, "value: a string"), (self.describe("nobody", {"a": "b"}), 404, "nobody"),
-            (self.describe("api", {"a": "b"}, {"a": "k" * 4095}), 400, "too long"),
-            (self.describe("api", {"a": "b"}, hitsAddend=-1), 400, "from 0 on"),
-            (self.describe("api", {"a": "b"}, hitsAddend="1e3"), 400, "from 0 on"),
-            (post("/json", {"domain": "api", "descriptors": [{"entries": [{"key": "a"}], "limit": {}}]}), 400,
-             '"limit" is no member that is known: accepted are entries, hitsAddend'),
-            (post("/json", {"domain": "api", "descriptors": ["x"]}), 400, "an object"),
             (post("/take", '{"limiter":"api","key":"a","key":"b"}'), 400, "no JSON"),
             (post("/throttle", {"key": "k", "max_burst": 0, "count_per_period": 1, "period": 1}), 400, "max_burst"),
             (post("/take", "[" * 30000), 400, "no JSON"),

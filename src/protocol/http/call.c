@@ -1,14 +1,12 @@
 /* From a request to what it asks. */
 #include "protocol/http/call.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "protocol/http/internal.h"
 
 void weir_http_call_free(weir_http_call *call) {
   json_decref(call->body);
-  free(call->descriptors);
   weir_bytes_free(&call->text);
 }
 
@@ -242,8 +240,7 @@ bool weir_http_read_call(const weir_http_request *request, weir_http_call *call,
   } posts[] = {{"/take", read_take},
                {"/peek", read_peek},
                {"/reset", read_reset},
-               {"/throttle", read_throttle},
-               {"/json", weir_http_read_descriptors}};
+               {"/throttle", read_throttle}};
   if (begins(request->path, "/check/")) return read_check(request, call, refusal);
   for (size_t i = 0; i < sizeof posts / sizeof *posts; i++)
     if (is_same(request->path, posts[i].path))
@@ -251,5 +248,5 @@ bool weir_http_read_call(const weir_http_request *request, weir_http_call *call,
                  ? posts[i].read(request, call, refusal)
                  : weir_http_decline(refusal, 405, "POST is accepted here");
   return weir_http_decline(
-      refusal, 404, "there is /check/LIMITER, and for POST /take, /peek, /reset, /throttle, /json");
+      refusal, 404, "there is /check/LIMITER, and for POST /take, /peek, /reset and /throttle");
 }

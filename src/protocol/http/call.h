@@ -13,14 +13,10 @@ enum { WEIR_HTTP_TEXT_MOST = 16 * 1024 }; /* of X-Forwarded-For; what is longer 
 
 /* How an answer is worded: weir_ask.form. */
 enum weir_http_form {
-  WEIR_HTTP_CHECK,          /* by its status */
-  WEIR_HTTP_DECISION,       /* JSON with all there is */
-  WEIR_HTTP_THROTTLE,       /* JSON as throttlecrab words it */
-  WEIR_HTTP_DESCRIPTOR,     /* JSON as Envoy's rate limit service words it: the first of several */
-  WEIR_HTTP_DESCRIPTOR_MORE /* another of the same answer */
+  WEIR_HTTP_CHECK,    /* by its status */
+  WEIR_HTTP_DECISION, /* JSON with all there is */
+  WEIR_HTTP_THROTTLE  /* JSON as throttlecrab words it */
 };
-
-enum { WEIR_HTTP_DESCRIPTORS_MOST = 64 };
 
 /* What the answer must look like besides: bits, kept beside what is asked. */
 enum weir_http_manner { WEIR_HTTP_CLOSES = 1 << 0, WEIR_HTTP_HEAD = 1 << 1 };
@@ -28,11 +24,9 @@ enum weir_http_manner { WEIR_HTTP_CLOSES = 1 << 0, WEIR_HTTP_HEAD = 1 << 1 };
 /* One call. Zero it before use, and free what it holds when the request has been passed on. */
 typedef struct weir_http_call {
   weir_ask ask;
-  weir_config_key key;   /* of a check: where its key stands */
-  json_t *body;          /* holds what `ask` points to */
-  weir_bytes text;       /* the same */
-  weir_ask *descriptors; /* of WEIR_HTTP_DESCRIPTOR: all of them, the first is `ask` too */
-  size_t descriptor_count;
+  weir_config_key key; /* of a check: where its key stands */
+  json_t *body;        /* holds what `ask` points to */
+  weir_bytes text;     /* the same */
 } weir_http_call;
 
 void weir_http_call_free(weir_http_call *call);
@@ -62,10 +56,6 @@ bool weir_http_is_known(const weir_http_request *request, const weir_config_cred
 /* `headers`: enum weir_config_headers. */
 void weir_http_answer(const weir_ask *ask, unsigned manner, const weir_config_listener *listener,
                       weir_config_headers headers, const weir_reply *reply, weir_bytes *out);
-
-/* One answer to all descriptors of a request; each has a decision. */
-void weir_http_answer_descriptors(unsigned manner, weir_config_headers headers,
-                                  const weir_reply *replies, size_t count, weir_bytes *out);
 
 /* A problem of application/problem+json. */
 void weir_http_refuse(const weir_http_refusal *refusal, unsigned manner, weir_bytes *out);

@@ -28,10 +28,6 @@ bool weir_http_read_object(json_t *object, const weir_http_member *members, size
 bool weir_http_read_body(const weir_http_request *request, const weir_http_member *members,
                          size_t count, weir_http_call *call, weir_http_refusal *refusal);
 
-/* Of POST /json. */
-bool weir_http_read_descriptors(const weir_http_request *request, weir_http_call *call,
-                                weir_http_refusal *refusal);
-
 /* A status line, and what stands behind the fields of an answer: type, length and body. */
 void weir_http_begin(int status, weir_bytes *out);
 void weir_http_end(const char *type, const weir_bytes *body, unsigned manner, weir_bytes *out);
