@@ -124,6 +124,7 @@ static const weir_field sections[] = {
     {.name = "shadow", .type = WEIR_FIELD_BOOL, .offset = offsetof(weir_config, shadow)},
     {.name = "limiters", .read = weir_read_limiters},
     {.name = "throttle", .read = weir_read_throttle},
+    {.name = "envoy", .read = weir_read_envoy},
     {.name = "limits", .read = weir_read_limits},
     {.name = "loops",
      .type = WEIR_FIELD_NUMBER,
@@ -150,7 +151,8 @@ static void read_root(weir_reader *reader, const weir_node *root) {
   if (weir_node_find(root, "stores") == NULL)
     weir_fault(reader, root,
                "stores is missing, such as \"stores: {main: {url: memcached://localhost}}\"");
-  if (config->limiter_count == 0 && !config->throttle.enabled && reader->faults->count == 0)
+  if (config->limiter_count + config->envoy.domain_count == 0 && !config->throttle.enabled &&
+      reader->faults->count == 0)
     weir_fault(reader, root, "no limiters, and throttle is not enabled: nothing is limited");
 }
 
@@ -184,7 +186,7 @@ static FILE *open_file(const char *file) {
   return stream;
 }
 
-static char *read_file(const char *file, size_t *length, weir_config_faults *faults) {
+char *weir_config_read_bytes(const char *file, size_t *length, weir_config_faults *faults) {
   weir_config_place place = {.file = file};
   errno = 0;
   FILE *stream = open_file(file);
@@ -235,7 +237,7 @@ weir_config *weir_config_read_text(const char *file, const char *text, size_t le
 
 weir_config *weir_config_read(const char *file, weir_config_faults *faults) {
   size_t length;
-  char *text = read_file(file, &length, faults);
+  char *text = weir_config_read_bytes(file, &length, faults);
   if (text == NULL) return NULL;
   weir_config *config = weir_config_read_text(file, text, length, faults);
   free(text);

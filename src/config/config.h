@@ -13,6 +13,7 @@
 
 #include <weir/weir.h>
 
+#include "config/envoy.h"
 #include "config/faults.h"
 
 enum {
@@ -179,6 +180,7 @@ typedef struct weir_config {
   weir_config_limiter *limiters;
   size_t limiter_count;
   weir_config_throttle throttle;
+  weir_config_envoy envoy;
   weir_config_limits limits;
   int64_t loops;           /* 0: half the cores, 1 at least */
   bool shadow;             /* every limiter */

@@ -95,7 +95,7 @@ weir_quoted weir_quote(const weir_node *scalar);
 
 /* The sections. */
 weir_read_node weir_read_listen, weir_read_stores, weir_read_limiters, weir_read_throttle,
-    weir_read_limits;
+    weir_read_envoy, weir_read_limits;
 
 /* The store with this name, or the only one where node is NULL; NULL after a fault. */
 const weir_config_store *weir_find_store(weir_reader *reader, const weir_node *node,
@@ -106,6 +106,14 @@ bool weir_read_key(weir_reader *reader, const weir_node *node, weir_config_key *
 
 /* Where a listener listens. */
 void weir_read_address(weir_reader *reader, const weir_node *node, weir_config_listener *listener);
+
+/* Adds what a descriptor file says to config->envoy, once there is room: reader->file is its name,
+ * and the reader one of its own. */
+void weir_read_descriptor_file(weir_reader *reader, const char *text, size_t length);
+bool weir_envoy_make_room(weir_reader *reader); /* false: no memory */
+
+/* A whole file; free() it. NULL after a fault, also of no memory. */
+char *weir_config_read_bytes(const char *file, size_t *length, weir_config_faults *faults);
 
 /* One more file that is watched for changes. */
 void weir_watch_file(weir_reader *reader, const char *name);

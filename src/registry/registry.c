@@ -22,6 +22,7 @@ struct weir_registry {
   atomic_size_t holders;
   weir_config *config;
   weir_pool pool;
+  weir_descriptors *descriptors;
   weir_named *named; /* in the order of the configuration */
   size_t named_count;
   uint32_t *slots; /* index + 1 by the hash of its name; 0: empty */
@@ -76,6 +77,11 @@ static weir_limiter *find_limiter(builder *self, const weir_config_store *store,
   if (status == WEIR_OK) return found->limiter;
   report(self, status, place, path, &message);
   return NULL;
+}
+
+static weir_limiter *find_rule(void *self, const weir_config_store *store, const char *rule,
+                               weir_config_place place, const char *path) {
+  return find_limiter(self, store, rule, place, path);
 }
 
 static void add_tiers(builder *self, weir_named *named) {
@@ -151,6 +157,9 @@ static void build(builder *self) {
   for (size_t i = 0; i < config->limiter_count && self->has_memory; i++)
     add_named(self, &config->limiters[i]);
   if (self->has_memory) add_throttle(self);
+  if (!self->has_memory) return;
+  registry->descriptors = weir_descriptors_create(&config->envoy, find_rule, self, self->faults);
+  if (registry->descriptors == NULL) self->has_memory = false;
 }
 
 weir_registry *weir_registry_create(weir_config *config, const weir_registry *old,
@@ -202,6 +211,7 @@ void weir_registry_release(weir_registry *registry) {
     weir_keymap_clean_up(&named->block);
     free(named->tiers);
   }
+  weir_descriptors_destroy(registry->descriptors);
   weir_pool_clean_up(&registry->pool);
   weir_config_destroy(registry->config);
   free(registry->named);
@@ -293,6 +303,10 @@ const weir_named *weir_registry_at(const weir_registry *registry, size_t index) 
 
 weir_throttle *weir_registry_throttle(const weir_registry *registry) {
   return registry->pool.throttle != NULL ? registry->pool.throttle->throttle : NULL;
+}
+
+const weir_descriptors *weir_registry_descriptors(const weir_registry *registry) {
+  return registry->descriptors;
 }
 
 size_t weir_registry_limiters(const weir_registry *registry) {

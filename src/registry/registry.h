@@ -16,6 +16,7 @@
 
 #include "config/config.h"
 #include "config/watch.h"
+#include "registry/descriptors.h"
 #include "registry/throttle.h"
 
 typedef struct weir_registry weir_registry;
@@ -106,6 +107,9 @@ const weir_named *weir_registry_at(const weir_registry *registry, size_t index);
 /* Of throttle.enabled; else NULL. Lives as long as the snapshot, and in later ones that mean the
  * same. */
 weir_throttle *weir_registry_throttle(const weir_registry *registry);
+
+/* The domains of the descriptor files; there may be none. */
+const weir_descriptors *weir_registry_descriptors(const weir_registry *registry);
 
 /* --- for metrics ---------------------------------------------------------------------------- */
 

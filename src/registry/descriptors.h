@@ -1,0 +1,57 @@
+/* Which limit does a descriptor of a request mean? The domains of the descriptor files, immutable
+ * once they are built.
+ *
+ * Keys are led by "/", which no name of a limiter has: "/DOMAIN/KEY=VALUE/KEY=VALUE", with '%', '/'
+ * and '=' as %25, %2F and %3D. So no two descriptors share a count, save where share_threshold says
+ * so: then the wildcard stands in the value's place. */
+#ifndef WEIR_REGISTRY_DESCRIPTORS_H
+#define WEIR_REGISTRY_DESCRIPTORS_H
+
+#include <weir/weir.h>
+
+#include "config/config.h"
+
+typedef struct weir_descriptors weir_descriptors; /* all domains of a snapshot */
+typedef struct weir_domain weir_domain;
+
+/* A node of a domain's tree. */
+typedef struct weir_descriptor {
+  const weir_config_descriptor *config; /* NULL of the root */
+  weir_limiter *limiter;                /* NULL: no store is asked */
+  uint32_t parent;
+  uint32_t first_wildcard, next_wildcard; /* of its children; of its parent's: 0: no more */
+} weir_descriptor;
+
+/* The limiter for a rule; NULL after a fault. */
+typedef weir_limiter *weir_find_rule(void *builder, const weir_config_store *store,
+                                     const char *rule, weir_config_place place, const char *path);
+
+/* NULL: no memory. What is wrong becomes faults. */
+weir_descriptors *weir_descriptors_create(const weir_config_envoy *config, weir_find_rule *find,
+                                          void *builder, weir_config_faults *faults);
+void weir_descriptors_destroy(weir_descriptors *descriptors); /* NULL is fine */
+
+size_t weir_descriptors_count(const weir_descriptors *descriptors); /* of domains */
+const weir_domain *weir_descriptors_at(const weir_descriptors *descriptors, size_t index);
+/* NULL: there is no such domain. */
+const weir_domain *weir_descriptors_find(const weir_descriptors *descriptors, const char *name,
+                                         size_t length);
+
+const weir_config_domain *weir_domain_config(const weir_domain *domain);
+size_t weir_domain_index(const weir_domain *domain);
+
+/* One KEY, VALUE of a request's descriptor. */
+typedef struct weir_entry {
+  const char *key, *value;
+  size_t key_length, value_length;
+} weir_entry;
+
+/* Entries of at most WEIR_CONFIG_KEY_MOST bytes each, keys and values together.
+ *
+ * The descriptor that has a rate_limit and is as deep as the request's; NULL: none, so nothing is
+ * limited. At each level KEY_VALUE comes first, then wildcards in the order of the file, then KEY.
+ * Its key is written with up to `room` bytes; *key_length is how long it is, which may be more. */
+const weir_descriptor *weir_domain_find(const weir_domain *domain, const weir_entry *entries,
+                                        size_t count, char *key, size_t room, size_t *key_length);
+
+#endif
