@@ -16,9 +16,13 @@ static int report_faults(const weir_config_faults *faults) {
 
 static int report_good(const char *file, const weir_registry *registry) {
   const weir_config *config = weir_registry_config(registry);
-  printf("%s: good: listeners %zu, stores %zu, limiters %zu with %zu different rules\n", file,
+  printf("%s: good: listeners %zu, stores %zu, limiters %zu with %zu different rules", file,
          config->listener_count, config->store_count, weir_registry_count(registry),
          weir_registry_limiters(registry));
+  if (config->envoy.domain_count > 0)
+    printf(", domains %zu with %zu descriptors", config->envoy.domain_count,
+           config->envoy.node_count);
+  printf("\n");
   return weir_cli_flush() ? 0 : WEIR_EXIT_NO_DECISION;
 }
 

@@ -82,6 +82,12 @@ typedef struct weir_config_envoy {
   size_t node_count; /* of all of them */
 } weir_config_envoy;
 
+/* A key and a value of a request's descriptor. */
+typedef struct weir_entry {
+  const char *key, *value; /* never NULL */
+  size_t key_length, value_length;
+} weir_entry;
+
 /* The rule of so many requests in a unit, "fixed-window:100/1m". */
 enum { WEIR_CONFIG_RULE_BYTES = 64 };
 void weir_config_write_rule(const weir_config_domain *domain, int64_t requests,

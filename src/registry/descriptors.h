@@ -40,12 +40,6 @@ const weir_domain *weir_descriptors_find(const weir_descriptors *descriptors, co
 const weir_config_domain *weir_domain_config(const weir_domain *domain);
 size_t weir_domain_index(const weir_domain *domain);
 
-/* One KEY, VALUE of a request's descriptor. */
-typedef struct weir_entry {
-  const char *key, *value;
-  size_t key_length, value_length;
-} weir_entry;
-
 /* Entries of at most WEIR_CONFIG_KEY_MOST bytes each, keys and values together.
  *
  * The descriptor that has a rate_limit and is as deep as the request's; NULL: none, so nothing is

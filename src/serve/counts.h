@@ -25,6 +25,8 @@
   X(none, "weir_serve_answers_total", "{decision=\"none\"}", NULL)                             \
   X(shadow_denied, "weir_serve_shadow_denied_total", "",                                       \
     "Denials that were answered as allowed, as a limiter is in shadow mode")                   \
+  X(unmatched, "weir_serve_unmatched_total", "",                                               \
+    "Descriptors of requests that no descriptor file limits")                                  \
   X(shed, "weir_serve_shed_total", "", "Requests answered without the store: too many waited") \
   X(ticks, "weir_serve_ticks_total", "", "Turns of the loops that decided something")
 

@@ -3,6 +3,7 @@
 
 #include "protocol/http/call.h"
 #include "serve/connection.h"
+#include "serve/envoy.h"
 #include "serve/http.h"
 #include "serve/loop.h"
 
@@ -68,6 +69,8 @@ static bool ask(weir_connection *connection, const weir_http_request *request, u
                 weir_http_call *call, weir_http_refusal *refusal) {
   weir_status status;
   const weir_config *config = weir_registry_config(connection->loop->tick.registry);
+  if (weir_serve_is_envoy(request))
+    return weir_serve_ask_envoy(connection, request, manner, refusal);
   if (!weir_http_read_call(request, call, refusal)) return false;
   if (call->ask.brings_rule && !(config->throttle.enabled && config->throttle.throttlecrab)) {
     *refusal = (weir_http_refusal){404, {"/throttle is off: throttle.throttlecrab"}};
@@ -114,6 +117,10 @@ static weir_progress read_request(weir_connection *connection, const char *bytes
 static void answer(weir_connection *connection, const weir_slot *slot, weir_bytes *out) {
   weir_decision decision;
   weir_reply reply;
+  if (slot->part_count > 0) {
+    weir_serve_answer_envoy(connection, slot, out);
+    return;
+  }
   weir_tick_reply(&connection->loop->tick, slot, &decision, &reply);
   weir_tally_note(connection->loop, slot, &reply, WEIR_TALLY_HTTP);
   weir_config_headers headers =

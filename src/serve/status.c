@@ -46,10 +46,18 @@ static json_t *row_of(const weir_tally_row *row, const char *rule, const char *s
 static json_t *limiters_of(const weir_registry *registry, const weir_tally_table *table) {
   const weir_config *config = weir_registry_config(registry);
   json_t *list = json_array();
-  for (size_t i = 0; i + 1 < table->count && i < WEIR_STATUS_LIMITERS_MOST; i++) {
+  size_t named = weir_registry_count(registry);
+  for (size_t i = 0; i < named && i < WEIR_STATUS_LIMITERS_MOST; i++) {
     const weir_config_limiter *limiter = weir_named_config(weir_registry_at(registry, i));
     json_array_append_new(list, row_of(&table->rows[i], limiter->rule, limiter->store->name,
                                        limiter->shadow || config->shadow));
+  }
+  for (size_t i = named; i + 1 < table->count && i < WEIR_STATUS_LIMITERS_MOST; i++) {
+    const weir_descriptors *descriptors = weir_registry_descriptors(registry);
+    const weir_config_domain *domain =
+        weir_domain_config(weir_descriptors_at(descriptors, i - named));
+    json_array_append_new(
+        list, row_of(&table->rows[i], "by descriptors", domain->store->name, config->shadow));
   }
   if (config->throttle.enabled)
     json_array_append_new(list, row_of(&table->rows[table->count - 1], "brought by requests",

@@ -16,14 +16,24 @@ static void set_name(char name[WEIR_CONFIG_NAME_MOST + 1], const char *text) {
   snprintf(name, WEIR_CONFIG_NAME_MOST + 1, "%s", text);
 }
 
+void weir_tally_name_domain(const weir_domain *domain, char name[WEIR_CONFIG_NAME_MOST + 1]) {
+  snprintf(name, WEIR_CONFIG_NAME_MOST + 1, "/%s", weir_domain_config(domain)->name);
+}
+_Static_assert((int)WEIR_CONFIG_DOMAIN_MOST < (int)WEIR_CONFIG_NAME_MOST, "room for the '/'");
+
 static weir_tally_table *make_table(const weir_registry *registry) {
+  const weir_descriptors *descriptors = weir_registry_descriptors(registry);
   size_t named = weir_registry_count(registry);
-  weir_tally_table *table = calloc(1, sizeof *table + (named + 1) * sizeof table->rows[0]);
+  size_t domains = weir_descriptors_count(descriptors);
+  weir_tally_table *table =
+      calloc(1, sizeof *table + (named + domains + 1) * sizeof table->rows[0]);
   if (table == NULL) return NULL;
-  table->count = named + 1;
+  table->count = named + domains + 1;
   for (size_t i = 0; i < named; i++)
     set_name(table->rows[i].name, weir_named_config(weir_registry_at(registry, i))->name);
-  set_name(table->rows[named].name, WEIR_TALLY_THROTTLE);
+  for (size_t i = 0; i < domains; i++)
+    weir_tally_name_domain(weir_descriptors_at(descriptors, i), table->rows[named + i].name);
+  set_name(table->rows[named + domains].name, WEIR_TALLY_THROTTLE);
   return table;
 }
 
@@ -44,6 +54,12 @@ static weir_tally_row *find_row(const weir_registry *registry, weir_tally_table 
                                 const char *name, size_t hint) {
   if (strcmp(name, WEIR_TALLY_THROTTLE) == 0) return &table->rows[table->count - 1];
   if (hint < table->count && strcmp(table->rows[hint].name, name) == 0) return &table->rows[hint];
+  if (name[0] == '/') {
+    const weir_domain *domain =
+        weir_descriptors_find(weir_registry_descriptors(registry), name + 1, strlen(name + 1));
+    if (domain == NULL) return NULL;
+    return &table->rows[weir_registry_count(registry) + weir_domain_index(domain)];
+  }
   const weir_named *named = weir_registry_find(registry, name, strlen(name));
   return named != NULL ? &table->rows[weir_named_index(named)] : NULL;
 }
@@ -114,16 +130,13 @@ static void note_denied_key(weir_tally *tally, const weir_denial *denial, int64_
 }
 _Static_assert((int)WEIR_SKETCH_KEY_BYTES == (int)WEIR_DENIALS_TEXT_BYTES, "the same text");
 
-static void note_denial(weir_loop *loop, const weir_slot *slot, const weir_reply *reply,
+static void note_denial(weir_loop *loop, const weir_reply *reply, weir_config_log_keys manner,
                         weir_tally_protocol protocol) {
   static const char *const names[] = {"resp", "http"};
   weir_denials *denials = &loop->server->denials;
   weir_reply named = *reply;
-  weir_denial denial = {.protocol = names[protocol], .reply = &named};
-  if (slot->named != NULL)
-    denial.manner = weir_named_config(slot->named)->log_keys;
-  else
-    named.name = WEIR_TALLY_THROTTLE;
+  weir_denial denial = {.protocol = names[protocol], .reply = &named, .manner = manner};
+  if (named.name == NULL) named.name = WEIR_TALLY_THROTTLE;
   if (denial.manner != WEIR_CONFIG_LOG_KEYS_OFF) {
     denial.hash = weir_denials_hash(denials, &named);
     note_denied_key(&loop->tally, &denial, loop->tick.now_us);
@@ -131,22 +144,41 @@ static void note_denial(weir_loop *loop, const weir_slot *slot, const weir_reply
   weir_denials_log(denials, &denial, loop->tick.now_us, weir_loop_limits(loop)->logged_denials);
 }
 
-void weir_tally_note(weir_loop *loop, const weir_slot *slot, const weir_reply *reply,
-                     weir_tally_protocol protocol) {
+static void note(weir_loop *loop, size_t index, const weir_reply *reply,
+                 weir_tally_protocol protocol) {
   weir_tally_table *table = loop->tally.table;
   const weir_decision *decision = reply->decision;
+  if (table == NULL) return;
+  weir_tally_row *row = &table->rows[index];
+  weir_serve_count(decision == NULL    ? &row->by[protocol].none
+                   : decision->allowed ? &row->by[protocol].allowed[decision->source]
+                                       : &row->by[protocol].denied[decision->source],
+                   1);
+  if (reply->is_shadowed) weir_serve_count(&row->shadow_denied, 1);
+}
+
+static bool is_denied(const weir_reply *reply) {
+  return reply->decision != NULL && (!reply->decision->allowed || reply->is_shadowed);
+}
+
+void weir_tally_note(weir_loop *loop, const weir_slot *slot, const weir_reply *reply,
+                     weir_tally_protocol protocol) {
+  const weir_registry *registry = loop->tick.registry;
   if (slot->ask.verb == WEIR_ASK_RESET) return;
-  if (table != NULL) {
-    size_t index = slot->named != NULL ? weir_named_index(slot->named) : table->count - 1;
-    weir_tally_row *row = &table->rows[index];
-    weir_serve_count(decision == NULL    ? &row->by[protocol].none
-                     : decision->allowed ? &row->by[protocol].allowed[decision->source]
-                                         : &row->by[protocol].denied[decision->source],
-                     1);
-    if (reply->is_shadowed) weir_serve_count(&row->shadow_denied, 1);
-  }
-  bool denied = decision != NULL && (!decision->allowed || reply->is_shadowed);
-  if (denied && slot->ask.verb == WEIR_ASK_TAKE) note_denial(loop, slot, reply, protocol);
+  size_t throttle =
+      weir_registry_count(registry) + weir_descriptors_count(weir_registry_descriptors(registry));
+  note(loop, slot->named != NULL ? weir_named_index(slot->named) : throttle, reply, protocol);
+  weir_config_log_keys manner =
+      slot->named != NULL ? weir_named_config(slot->named)->log_keys : WEIR_CONFIG_LOG_KEYS_OFF;
+  if (is_denied(reply) && slot->ask.verb == WEIR_ASK_TAKE)
+    note_denial(loop, reply, manner, protocol);
+}
+
+void weir_tally_note_domain(weir_loop *loop, const weir_domain *domain, const weir_reply *reply,
+                            bool is_peek, weir_tally_protocol protocol) {
+  size_t index = weir_registry_count(loop->tick.registry) + weir_domain_index(domain);
+  note(loop, index, reply, protocol);
+  if (is_denied(reply) && !is_peek) note_denial(loop, reply, WEIR_CONFIG_LOG_KEYS_OFF, protocol);
 }
 
 void weir_tally_tick(weir_tally *tally, size_t requests, int64_t us) {

@@ -35,7 +35,7 @@ typedef struct weir_tally_row {
   _Atomic uint64_t shadow_denied;
 } weir_tally_row;
 
-/* Of a snapshot: its limiters in their order, then those on demand. */
+/* Of a snapshot: its limiters in their order, its domains, then those on demand. */
 typedef struct weir_tally_table {
   size_t count;
   weir_tally_row rows[];
@@ -59,6 +59,13 @@ void weir_tally_follow(weir_tally *tally, const weir_registry *registry);
 /* A slot has been answered. */
 void weir_tally_note(weir_loop *loop, const weir_slot *slot, const weir_reply *reply,
                      weir_tally_protocol protocol);
+
+/* The same of a part of one, by its domain: reply->name is what weir_tally_name_domain() says. */
+void weir_tally_note_domain(weir_loop *loop, const weir_domain *domain, const weir_reply *reply,
+                            bool is_peek, weir_tally_protocol protocol);
+
+/* What a domain is called among limiters, which have no '/' in their names: "/DOMAIN". */
+void weir_tally_name_domain(const weir_domain *domain, char name[WEIR_CONFIG_NAME_MOST + 1]);
 
 /* A tick has decided so many requests. */
 void weir_tally_tick(weir_tally *tally, size_t requests, int64_t us);

@@ -158,6 +158,20 @@ static void reset(weir_tick *tick, size_t index) {
                                          request->key_length, NULL);
 }
 
+size_t weir_tick_add_request(weir_tick *tick, const weir_request *asked, size_t key,
+                             weir_limiter *limiter, unsigned fallback) {
+  if (!grow_requests(tick)) return SIZE_MAX;
+  size_t index = tick->request_count++;
+  tick->requests[index] = *asked;
+  tick->limiters[index] = limiter;
+  tick->keys[index] = key;
+  if (index - tick->decided >= tick->waiting_most) {
+    tick->limiters[index] = NULL;
+    shed(tick, &tick->requests[index], fallback);
+  }
+  return index;
+}
+
 /* What no bucket holds is never admitted; its answer says how the bucket stands all the same. */
 static bool never_fits(const weir_ask *ask) {
   return ask->brings_rule && ask->cost > ask->burst;

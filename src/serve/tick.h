@@ -19,6 +19,8 @@ typedef struct weir_slot {
   weir_ask ask;                /* limiter and key are no longer there */
   const weir_limiter *limiter; /* NULL: none is asked */
   const weir_named *named;     /* NULL: the request brought its rule */
+  size_t part_count;           /* 0: one request; else its parts are where a text would be */
+  const weir_domain *domain;   /* of the parts; NULL: none has this name */
   unsigned manner;             /* what the protocol must remember for its answer */
 } weir_slot;
 
@@ -52,6 +54,12 @@ uint32_t weir_tick_add_text(weir_tick *tick, const char *text, size_t length);
  * instead of a slot: then the answer is WEIR_NO_SLOT, and *status is not WEIR_OK. */
 uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned manner,
                            weir_status *status, weir_message *why);
+
+/* One request more for an answer that has several parts, whose key stands in tick->bytes from `key`
+ * on. Its index in tick->requests, or SIZE_MAX without memory. `fallback`: who answers where too
+ * many wait. */
+size_t weir_tick_add_request(weir_tick *tick, const weir_request *asked, size_t key,
+                             weir_limiter *limiter, unsigned fallback);
 
 /* Decides all that has been added and not yet decided. */
 void weir_tick_decide(weir_tick *tick);

@@ -75,8 +75,7 @@ void weir_http_text_answer(int status, const char *type, const char *body, size_
 /* --- JSON ---------------------------------------------------------------------------------------
  */
 
-/* Text that is valid UTF-8 or ASCII, as a string. */
-static void add_string(weir_bytes *out, const char *text, size_t length) {
+void weir_http_write_string(weir_bytes *out, const char *text, size_t length) {
   weir_bytes_text(out, "\"");
   for (size_t i = 0; i < length; i++) {
     unsigned char c = (unsigned char)text[i];
@@ -102,7 +101,7 @@ static void write_problem(const char *type, const char *title, int status, const
   weir_bytes_text(out, title);
   add_number(out, "\",\"status\":", status);
   weir_bytes_text(out, ",\"detail\":");
-  add_string(out, detail, strlen(detail));
+  weir_http_write_string(out, detail, strlen(detail));
   weir_bytes_text(out, "}\n");
 }
 
@@ -111,9 +110,9 @@ static void write_decision(const weir_ask *ask, const weir_reply *reply, weir_by
   const weir_decision *decision = reply->decision;
   bool charges = ask->verb == WEIR_ASK_TAKE && decision->allowed;
   weir_bytes_text(out, "{\"limiter\":");
-  add_string(out, reply->name, strlen(reply->name));
+  weir_http_write_string(out, reply->name, strlen(reply->name));
   weir_bytes_text(out, ",\"key\":");
-  add_string(out, reply->key, reply->key_length);
+  weir_http_write_string(out, reply->key, reply->key_length);
   if (decision == NULL) {
     weir_bytes_text(out, ",\"reset\":true}\n");
     return;

@@ -248,5 +248,6 @@ bool weir_http_read_call(const weir_http_request *request, weir_http_call *call,
                  ? posts[i].read(request, call, refusal)
                  : weir_http_decline(refusal, 405, "POST is accepted here");
   return weir_http_decline(
-      refusal, 404, "there is /check/LIMITER, and for POST /take, /peek, /reset and /throttle");
+      refusal, 404,
+      "there is /check/LIMITER, and for POST /take, /peek, /reset, /throttle and /json");
 }

@@ -60,6 +60,9 @@ void weir_http_answer(const weir_ask *ask, unsigned manner, const weir_config_li
 /* A problem of application/problem+json. */
 void weir_http_refuse(const weir_http_refusal *refusal, unsigned manner, weir_bytes *out);
 
+/* Text that is valid UTF-8 or ASCII, as a string of JSON. */
+void weir_http_write_string(weir_bytes *out, const char *text, size_t length);
+
 /* Any other body. */
 void weir_http_text_answer(int status, const char *type, const char *body, size_t length,
                            unsigned manner, weir_bytes *out);

@@ -1,0 +1,53 @@
+/* What Envoy's rate limit service is asked and answers, in whichever form it comes. */
+#ifndef WEIR_PROTOCOL_ENVOY_H
+#define WEIR_PROTOCOL_ENVOY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config/envoy.h"
+
+enum {
+  WEIR_ENVOY_DESCRIPTORS_MOST = 64, /* of one request */
+  WEIR_ENVOY_ENTRIES_MOST = 512     /* of all its descriptors */
+};
+
+typedef struct weir_envoy_descriptor {
+  const weir_entry *entries;
+  size_t count;
+  int64_t hits; /* 0: a peek; WEIR_ASK_COST_MOST stands for all that is more */
+  bool has_hits;
+  bool has_limit; /* instead of the descriptor file's: */
+  int64_t requests;
+  weir_config_unit unit;
+} weir_envoy_descriptor;
+
+/* Texts stand in the request's own bytes. */
+typedef struct weir_envoy_request {
+  const char *domain;
+  size_t domain_length;
+  int64_t hits; /* of descriptors that have none of their own; 0: 1 */
+  weir_envoy_descriptor descriptors[WEIR_ENVOY_DESCRIPTORS_MOST];
+  size_t count;
+  weir_entry entries[WEIR_ENVOY_ENTRIES_MOST];
+  size_t entry_count;
+} weir_envoy_request;
+
+typedef struct weir_envoy_status {
+  bool is_over;
+  bool has_limit; /* else nothing matched, or it is unlimited */
+  int64_t requests;
+  weir_config_unit unit;
+  const char *name;       /* NULL: none */
+  int64_t remaining;      /* negative: not known; UINT32_MAX: unlimited */
+  int64_t reset_after_us; /* negative: not known */
+} weir_envoy_status;
+
+typedef struct weir_envoy_answer {
+  bool is_over;
+  weir_envoy_status statuses[WEIR_ENVOY_DESCRIPTORS_MOST]; /* in the order of the request */
+  size_t count;
+} weir_envoy_answer;
+
+#endif

@@ -1,0 +1,258 @@
+/* From descriptors to requests of the tick, and from decisions to codes. */
+#include "serve/envoy.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "protocol/http/envoy.h"
+#include "serve/loop.h"
+
+/* A descriptor of the request, kept in the tick's bytes until the answer. */
+typedef struct part {
+  const weir_config_rate *rate; /* NULL: nothing limits it */
+  weir_limiter *limiter;        /* NULL: no store is asked */
+  size_t request;               /* of the tick; NO_REQUEST: none */
+  size_t key, key_length;       /* in the tick's bytes */
+  int64_t hits;                 /* 0: a peek */
+  bool shadow, quota;
+} part;
+
+enum { PARTS_MOST = WEIR_ENVOY_DESCRIPTORS_MOST };
+static const size_t NO_REQUEST = SIZE_MAX;
+
+bool weir_serve_is_envoy(const weir_http_request *request) {
+  static const char path[] = "/json";
+  return request->path.length == sizeof path - 1 &&
+         memcmp(request->path.bytes, path, sizeof path - 1) == 0;
+}
+
+/* --- asking -------------------------------------------------------------------------------------
+ */
+
+static bool refuse(weir_http_refusal *refusal, int status, const char *why) {
+  refusal->status = status;
+  strcpy(refusal->why.text, why);
+  return false;
+}
+
+static bool no_memory(weir_http_refusal *refusal) {
+  return refuse(refusal, 503, "the server is short of memory");
+}
+
+static size_t measure(const weir_envoy_descriptor *descriptor) {
+  size_t length = 0;
+  for (size_t i = 0; i < descriptor->count; i++)
+    length += descriptor->entries[i].key_length + descriptor->entries[i].value_length;
+  return length;
+}
+
+/* What limits a descriptor, and under which key. One whose key is too long is refused whatever it
+ * means, so that nobody gets past a limit by it. */
+static bool find(weir_tick *tick, const weir_domain *domain,
+                 const weir_envoy_descriptor *descriptor, part *found, weir_http_refusal *refusal) {
+  size_t most = (size_t)weir_registry_config(tick->registry)->limits.key_bytes;
+  const weir_descriptor *node = NULL;
+  *found = (part){.request = NO_REQUEST, .key = tick->bytes.length, .hits = descriptor->hits};
+  char *room = weir_bytes_room(&tick->bytes, most);
+  if (room == NULL) return no_memory(refusal);
+  bool fits = measure(descriptor) <= most;
+  if (fits && domain != NULL)
+    node = weir_domain_find(domain, descriptor->entries, descriptor->count, room, most,
+                            &found->key_length);
+  if (!fits || found->key_length > most)
+    return refuse(refusal, 400, "a descriptor's key is too long");
+  if (node == NULL) weir_serve_count(&tick->counts->unmatched, 1);
+  if (node == NULL) return true;
+  tick->bytes.length += found->key_length;
+  found->rate = node->config->rate;
+  found->limiter = node->limiter;
+  found->shadow = node->config->shadow || weir_registry_config(tick->registry)->shadow;
+  found->quota = node->config->quota;
+  return true;
+}
+
+static bool is_replaced(const part *parts, size_t count, const char *name) {
+  for (size_t i = 0; name != NULL && i < count; i++) {
+    const weir_config_rate *rate = parts[i].rate;
+    for (size_t j = 0; rate != NULL && j < rate->replace_count; j++)
+      if (strcmp(rate->replaces[j], name) == 0) return true;
+  }
+  return false;
+}
+
+/* Unlimited ones stay, and one that is replaced still replaces. */
+static void leave_out_replaced(part *parts, size_t count) {
+  bool goes[PARTS_MOST] = {false};
+  for (size_t i = 0; i < count; i++)
+    goes[i] = parts[i].rate != NULL && !parts[i].rate->is_unlimited &&
+              is_replaced(parts, count, parts[i].rate->name);
+  for (size_t i = 0; i < count; i++)
+    if (goes[i]) parts[i].rate = NULL;
+}
+
+static bool add(weir_tick *tick, const weir_domain *domain, part *added) {
+  const weir_request request = {.key_length = added->key_length,
+                                .cost = added->hits > 0 ? added->hits : 1,
+                                .flags = added->hits > 0 ? 0U : WEIR_REQUEST_PEEK};
+  if (added->rate == NULL || added->limiter == NULL) return true;
+  unsigned fallback = weir_domain_config(domain)->store->options.fallback;
+  added->request = weir_tick_add_request(tick, &request, added->key, added->limiter, fallback);
+  return added->request != NO_REQUEST;
+}
+
+static bool ask(weir_connection *connection, const weir_envoy_request *request, unsigned manner,
+                weir_http_refusal *refusal) {
+  part parts[PARTS_MOST];
+  weir_tick *tick = &connection->loop->tick;
+  const weir_descriptors *descriptors = weir_registry_descriptors(tick->registry);
+  const weir_domain *domain =
+      weir_descriptors_find(descriptors, request->domain, request->domain_length);
+  if (weir_descriptors_count(descriptors) == 0)
+    return refuse(refusal, 404, "there are no descriptor files: envoy.files names them");
+  for (size_t i = 0; i < request->count; i++)
+    if (!find(tick, domain, &request->descriptors[i], &parts[i], refusal)) return false;
+  leave_out_replaced(parts, request->count);
+  for (size_t i = 0; i < request->count; i++)
+    if (!add(tick, domain, &parts[i])) return no_memory(refusal);
+  uint32_t index = weir_tick_add_text(tick, (const char *)parts, request->count * sizeof parts[0]);
+  if (index == WEIR_NO_SLOT) return no_memory(refusal);
+  weir_slot *slot = &tick->slots[index];
+  slot->is_text = false;
+  slot->part_count = request->count;
+  slot->domain = domain;
+  slot->manner = manner;
+  weir_connection_queue(connection, index);
+  return true;
+}
+
+bool weir_serve_ask_envoy(weir_connection *connection, const weir_http_request *http,
+                          unsigned manner, weir_http_refusal *refusal) {
+  weir_envoy_request request;
+  json_t *body = NULL;
+  weir_http_text post = {"POST", 4};
+  if (http->method.length != post.length ||
+      memcmp(http->method.bytes, post.bytes, post.length) != 0)
+    return refuse(refusal, 405, "POST is accepted here");
+  bool asked = weir_http_read_envoy(http, &request, &body, refusal) &&
+               ask(connection, &request, manner, refusal);
+  json_decref(body);
+  return asked;
+}
+
+/* --- answering ----------------------------------------------------------------------------------
+ */
+
+/* How a request of one tick came out. */
+typedef struct outcome {
+  const weir_domain *domain;
+  part parts[PARTS_MOST];
+  weir_decision decisions[PARTS_MOST];
+  weir_envoy_answer answer;
+  weir_status status; /* of the first part that has no decision */
+  size_t over, quotas, quotas_over;
+} outcome;
+
+/* As the store says it; where requests_per_unit is 0, as if it said so. */
+static weir_status decide(const weir_tick *tick, const part *asked, weir_decision *decision) {
+  *decision = (weir_decision){.source = WEIR_SOURCE_LOCAL,
+                              .cost = asked->hits,
+                              .retry_after_us = WEIR_NEVER,
+                              .reset_after_us = WEIR_NOT_KNOWN};
+  if (asked->request == NO_REQUEST) return WEIR_OK;
+  *decision = tick->requests[asked->request].decision;
+  return tick->requests[asked->request].status;
+}
+
+static void count(weir_connection *connection, const outcome *made, size_t index,
+                  weir_status status, bool is_shadowed) {
+  char name[WEIR_CONFIG_NAME_MOST + 1];
+  weir_loop *loop = connection->loop;
+  weir_serve_counts *counts = &loop->counts;
+  const part *asked = &made->parts[index];
+  weir_decision answered = made->decisions[index];
+  weir_tally_name_domain(made->domain, name);
+  const weir_reply reply = {.status = status,
+                            .why = weir_status_text(status),
+                            .decision = status == WEIR_OK ? &answered : NULL,
+                            .limiter = asked->limiter,
+                            .name = name,
+                            .key = loop->tick.bytes.data + asked->key,
+                            .key_length = asked->key_length,
+                            .is_shadowed = is_shadowed,
+                            .retry_after_us = answered.retry_after_us};
+  if (is_shadowed) answered.allowed = true;
+  weir_serve_count(status != WEIR_OK  ? &counts->none
+                   : answered.allowed ? &counts->allowed
+                                      : &counts->denied,
+                   1);
+  if (is_shadowed) weir_serve_count(&counts->shadow_denied, 1);
+  weir_tally_note_domain(loop, made->domain, &reply, asked->hits == 0, WEIR_TALLY_HTTP);
+}
+
+static void describe(const part *asked, const weir_decision *decision, weir_envoy_status *status) {
+  status->has_limit = true;
+  status->requests = asked->rate->requests;
+  status->unit = asked->rate->unit;
+  status->name = asked->rate->name;
+  status->remaining = decision->remaining;
+  status->reset_after_us = decision->reset_after_us;
+}
+
+static void settle(weir_connection *connection, outcome *made, size_t index) {
+  const part *asked = &made->parts[index];
+  weir_decision *decision = &made->decisions[index];
+  weir_envoy_status *status = &made->answer.statuses[index];
+  *status = (weir_envoy_status){.remaining = WEIR_NOT_KNOWN, .reset_after_us = WEIR_NOT_KNOWN};
+  if (asked->rate == NULL) return;
+  if (asked->rate->is_unlimited) {
+    status->remaining = UINT32_MAX;
+    return;
+  }
+  weir_status found = decide(&connection->loop->tick, asked, decision);
+  bool denied = found == WEIR_OK && !decision->allowed;
+  count(connection, made, index, found, denied && asked->shadow);
+  if (found != WEIR_OK && made->status == WEIR_OK) made->status = found;
+  if (found != WEIR_OK) return;
+  describe(asked, decision, status);
+  status->is_over = denied && !asked->shadow;
+  made->quotas += asked->quota;
+  made->quotas_over += asked->quota && status->is_over;
+  made->over += !asked->quota && status->is_over;
+}
+
+/* together: what others' denial made useless goes back, in a round trip each. What cannot go back
+ * stays charged. */
+static void give_back(weir_tick *tick, outcome *made) {
+  for (size_t i = 0; i < made->answer.count; i++) {
+    const part *asked = &made->parts[i];
+    weir_decision *taken = &made->decisions[i];
+    if (asked->request == NO_REQUEST || asked->hits == 0 || !taken->allowed) continue;
+    int64_t cost = taken->cost;
+    weir_status status = weir_limiter_refund(asked->limiter, tick->bytes.data + asked->key,
+                                             asked->key_length, cost, taken, NULL);
+    int64_t *remaining = &made->answer.statuses[i].remaining;
+    if (status == WEIR_OK && *remaining >= 0) *remaining += cost;
+  }
+}
+
+void weir_serve_answer_envoy(weir_connection *connection, const weir_slot *slot, weir_bytes *out) {
+  outcome made = {.domain = slot->domain};
+  weir_envoy_answer *answer = &made.answer;
+  answer->count = slot->part_count;
+  memcpy(made.parts, connection->loop->tick.bytes.data + slot->text,
+         answer->count * sizeof made.parts[0]);
+  for (size_t i = 0; i < answer->count; i++)
+    settle(connection, &made, i);
+  answer->is_over = made.over > 0 || (made.quotas > 0 && made.quotas == made.quotas_over);
+  bool is_denied = answer->is_over || made.status != WEIR_OK;
+  if (is_denied && made.domain != NULL && weir_domain_config(made.domain)->together)
+    give_back(&connection->loop->tick, &made);
+  if (made.status == WEIR_OK) {
+    weir_http_answer_envoy(answer, slot->manner, out);
+    return;
+  }
+  weir_http_refusal refusal = {.status = 503};
+  snprintf(refusal.why.text, sizeof refusal.why.text, "%s: %s", weir_status_name(made.status),
+           weir_status_text(made.status));
+  weir_http_refuse(&refusal, slot->manner, out);
+}
