@@ -16,18 +16,32 @@ const char *const weir_config_units[WEIR_CONFIG_UNITS] = {[WEIR_CONFIG_UNIT_UNKN
                                                           [WEIR_CONFIG_YEAR] = "YEAR",
                                                           [WEIR_CONFIG_WEEK] = "WEEK"};
 
-void weir_config_write_rule(const weir_config_domain *domain, int64_t requests,
-                            weir_config_unit unit, char rule[WEIR_CONFIG_RULE_BYTES]) {
-  static const char *const algorithms[] = {[WEIR_CONFIG_FIXED] = "fixed-window",
-                                           [WEIR_CONFIG_SLIDING] = "sliding-window",
-                                           [WEIR_CONFIG_QUOTA] = "quota",
-                                           [WEIR_CONFIG_BUCKET] = "token-bucket"};
-  static const char *const periods[] = {
-      [WEIR_CONFIG_SECOND] = "1s", [WEIR_CONFIG_MINUTE] = "1m", [WEIR_CONFIG_HOUR] = "1h",
-      [WEIR_CONFIG_DAY] = "1d",    [WEIR_CONFIG_MONTH] = "30d", [WEIR_CONFIG_YEAR] = "365d",
-      [WEIR_CONFIG_WEEK] = "7d"};
-  snprintf(rule, WEIR_CONFIG_RULE_BYTES, "%s:%lld/%s%s", algorithms[domain->algorithm],
-           (long long)requests, periods[unit], domain->counts_all ? ",count=all" : "");
+const char *const weir_config_algorithms[] = {[WEIR_CONFIG_FIXED] = "fixed-window",
+                                              [WEIR_CONFIG_SLIDING] = "sliding-window",
+                                              [WEIR_CONFIG_QUOTA] = "quota",
+                                              [WEIR_CONFIG_BUCKET] = "token-bucket",
+                                              NULL};
+
+int64_t weir_config_unit_s(weir_config_unit unit) {
+  enum { DAY = 86400 };
+  static const int64_t seconds[WEIR_CONFIG_UNITS] = {
+      [WEIR_CONFIG_SECOND] = 1,      [WEIR_CONFIG_MINUTE] = 60,    [WEIR_CONFIG_HOUR] = 3600,
+      [WEIR_CONFIG_DAY] = DAY,       [WEIR_CONFIG_WEEK] = 7 * DAY, [WEIR_CONFIG_MONTH] = 30 * DAY,
+      [WEIR_CONFIG_YEAR] = 365 * DAY};
+  return seconds[unit];
+}
+
+const char *weir_config_rule_suffix(const weir_config_domain *domain) {
+  return domain->counts_all ? ",count=all" : "";
+}
+
+static const char *write_rule(weir_reader *reader, const weir_config_domain *domain,
+                              const weir_config_rate *rate) {
+  char rule[128];
+  int length = snprintf(rule, sizeof rule, "%s:%lld/%llds%s",
+                        weir_config_algorithms[domain->algorithm], (long long)rate->requests,
+                        (long long)weir_config_unit_s(rate->unit), weir_config_rule_suffix(domain));
+  return weir_arena_copy(reader->arena, rule, (size_t)length);
 }
 
 /* --- rate_limit ---------------------------------------------------------------------------------
@@ -111,7 +125,6 @@ static const weir_field rate_table[] = {
 
 static weir_config_rate *read_rate(weir_reader *reader, const weir_node *node,
                                    const weir_config_domain *domain) {
-  char rule[WEIR_CONFIG_RULE_BYTES];
   rate_fields read = {.rate = weir_arena_take(reader->arena, 1, sizeof *read.rate)};
   weir_config_rate *rate = read.rate;
   if (rate == NULL) return NULL;
@@ -128,8 +141,7 @@ static weir_config_rate *read_rate(weir_reader *reader, const weir_node *node,
   if (weir_node_find(node, "requests_per_unit") == NULL)
     weir_fault(reader, node, "requests_per_unit is missing; 0 denies all");
   if (rate->unit == WEIR_CONFIG_UNIT_UNKNOWN || rate->requests == 0) return rate;
-  weir_config_write_rule(domain, rate->requests, rate->unit, rule);
-  rate->rule = weir_arena_copy(reader->arena, rule, strlen(rule));
+  rate->rule = write_rule(reader, domain, rate);
   return rate;
 }
 

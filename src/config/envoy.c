@@ -11,11 +11,6 @@ enum { FILES_MOST = 1000, PATTERNS_MOST = 100, DOMAINS_MOST = 1000 };
 /* --- domains ------------------------------------------------------------------------------------
  */
 
-static const char *const algorithms[] = {[WEIR_CONFIG_FIXED] = "fixed-window",
-                                         [WEIR_CONFIG_SLIDING] = "sliding-window",
-                                         [WEIR_CONFIG_QUOTA] = "quota",
-                                         [WEIR_CONFIG_BUCKET] = "token-bucket",
-                                         NULL};
 static const char *const counts[] = {"admitted", "all", NULL};
 
 typedef struct domain_fields {
@@ -33,7 +28,7 @@ static const weir_field domain_table[] = {
     {.name = "algorithm",
      .type = WEIR_FIELD_CHOICE,
      .offset = offsetof(domain_fields, algorithm),
-     .choices = algorithms},
+     .choices = weir_config_algorithms},
     {.name = "count",
      .type = WEIR_FIELD_CHOICE,
      .offset = offsetof(domain_fields, counts),

@@ -88,9 +88,11 @@ typedef struct weir_entry {
   size_t key_length, value_length;
 } weir_entry;
 
-/* The rule of so many requests in a unit, "fixed-window:100/1m". */
-enum { WEIR_CONFIG_RULE_BYTES = 64 };
-void weir_config_write_rule(const weir_config_domain *domain, int64_t requests,
-                            weir_config_unit unit, char rule[WEIR_CONFIG_RULE_BYTES]);
+/* A rule of a domain is ALGORITHM:REQUESTS/SECONDSsSUFFIX. */
+int64_t weir_config_unit_s(weir_config_unit unit);
+extern const char *const weir_config_algorithms[]; /* up to NULL */
+
+/* What stands behind the rules of a domain: "" or ",count=all". */
+const char *weir_config_rule_suffix(const weir_config_domain *domain);
 
 #endif

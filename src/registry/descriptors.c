@@ -8,6 +8,7 @@
 #include "registry/keymap.h"
 
 enum { ROOT = 0, NONE = 0, PATH_MOST = 256 };
+enum { OVERRIDES_MOST = 256, OVERRIDES_MEMO_KEYS = 4096 }; /* of each domain */
 
 struct weir_domain {
   const weir_config_domain *config;
@@ -16,6 +17,7 @@ struct weir_domain {
   uint32_t node_count;
   uint32_t *slots; /* a node by its parent and match; 0: empty */
   size_t slot_count;
+  weir_throttle *throttle;
 };
 
 struct weir_descriptors {
@@ -25,8 +27,7 @@ struct weir_descriptors {
 
 typedef struct builder {
   weir_domain *domain;
-  weir_find_rule *find;
-  void *finder;
+  const weir_descriptors_source *source;
   weir_config_faults *faults;
   char path[PATH_MOST];
 } builder;
@@ -66,8 +67,8 @@ static uint32_t add_node(builder *self, uint32_t parent, const weir_config_descr
   *node = (weir_descriptor){.config = config, .parent = parent};
   const weir_config_rate *rate = config->rate;
   if (rate != NULL && rate->rule != NULL)
-    node->limiter =
-        self->find(self->finder, domain->config->store, rate->rule, rate->place, self->path);
+    node->limiter = self->source->find(self->source->self, domain->config->store, rate->rule,
+                                       rate->place, self->path);
   add_children(self, index, config->children, config->child_count);
   return index;
 }
@@ -88,6 +89,17 @@ static void add_children(builder *self, uint32_t parent, const weir_config_descr
   }
 }
 
+static bool add_throttle(builder *self, const weir_config_domain *config) {
+  if (config->store == NULL) return true; /* which is a fault already */
+  weir_store *store = self->source->store(self->source->self, config->store);
+  weir_limiter_options options = config->store->options;
+  options.memo_keys = OVERRIDES_MEMO_KEYS;
+  self->domain->throttle =
+      weir_throttle_create_for(store, &options, weir_config_algorithms[config->algorithm],
+                               weir_config_rule_suffix(config), OVERRIDES_MOST);
+  return self->domain->throttle != NULL;
+}
+
 static bool build_domain(builder *self, const weir_config_domain *config) {
   weir_domain *domain = self->domain;
   domain->config = config;
@@ -98,19 +110,21 @@ static bool build_domain(builder *self, const weir_config_domain *config) {
   domain->slots = calloc(domain->slot_count, sizeof *domain->slots);
   if (domain->nodes == NULL || domain->slots == NULL) return false;
   domain->node_count = 1;
+  if (!add_throttle(self, config)) return false;
   snprintf(self->path, sizeof self->path, "domain %s: ", config->name);
   add_children(self, ROOT, config->descriptors, config->count);
   return true;
 }
 
-weir_descriptors *weir_descriptors_create(const weir_config_envoy *config, weir_find_rule *find,
-                                          void *finder, weir_config_faults *faults) {
+weir_descriptors *weir_descriptors_create(const weir_config_envoy *config,
+                                          const weir_descriptors_source *source,
+                                          weir_config_faults *faults) {
   weir_descriptors *made = calloc(1, sizeof *made + config->domain_count * sizeof made->domains[0]);
   if (made == NULL) return NULL;
   made->count = config->domain_count;
   bool has_memory = true;
   for (size_t i = 0; i < made->count && has_memory; i++) {
-    builder self = {&made->domains[i], find, finder, faults, ""};
+    builder self = {&made->domains[i], source, faults, ""};
     made->domains[i].index = i;
     has_memory = build_domain(&self, &config->domains[i]);
   }
@@ -123,6 +137,7 @@ void weir_descriptors_destroy(weir_descriptors *descriptors) {
   for (size_t i = 0; descriptors != NULL && i < descriptors->count; i++) {
     free(descriptors->domains[i].nodes);
     free(descriptors->domains[i].slots);
+    weir_throttle_destroy(descriptors->domains[i].throttle);
   }
   free(descriptors);
 }
@@ -208,6 +223,16 @@ const weir_descriptor *weir_domain_find(const weir_domain *domain, const weir_en
   return at != ROOT && domain->nodes[at].config->rate != NULL ? &domain->nodes[at] : NULL;
 }
 
+size_t weir_domain_write_key(const weir_domain *domain, const weir_entry *entries, size_t count,
+                             char *key, size_t room) {
+  key_writer writer = {key, room, 0};
+  put_pair(&writer, domain->config->name, strlen(domain->config->name), NULL, 0);
+  for (size_t i = 0; i < count; i++)
+    put_pair(&writer, entries[i].key, entries[i].key_length, entries[i].value,
+             entries[i].value_length);
+  return writer.length;
+}
+
 /* --- the rest -----------------------------------------------------------------------------------
  */
 
@@ -235,4 +260,13 @@ const weir_config_domain *weir_domain_config(const weir_domain *domain) {
 
 size_t weir_domain_index(const weir_domain *domain) {
   return domain->index;
+}
+
+weir_throttle *weir_domain_throttle(const weir_domain *domain) {
+  return domain->throttle;
+}
+
+void weir_descriptors_end_tick(const weir_descriptors *descriptors, unsigned loop) {
+  for (size_t i = 0; i < descriptors->count; i++)
+    weir_throttle_end_tick(descriptors->domains[i].throttle, loop);
 }

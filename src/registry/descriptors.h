@@ -10,6 +10,7 @@
 #include <weir/weir.h>
 
 #include "config/config.h"
+#include "registry/throttle.h"
 
 typedef struct weir_descriptors weir_descriptors; /* all domains of a snapshot */
 typedef struct weir_domain weir_domain;
@@ -22,13 +23,19 @@ typedef struct weir_descriptor {
   uint32_t first_wildcard, next_wildcard; /* of its children; of its parent's: 0: no more */
 } weir_descriptor;
 
-/* The limiter for a rule; NULL after a fault. */
-typedef weir_limiter *weir_find_rule(void *builder, const weir_config_store *store,
-                                     const char *rule, weir_config_place place, const char *path);
+/* What the stores and limiters of a snapshot are got by. */
+typedef struct weir_descriptors_source {
+  void *self;
+  /* The limiter for a rule; NULL after a fault. */
+  weir_limiter *(*find)(void *self, const weir_config_store *store, const char *rule,
+                        weir_config_place place, const char *path);
+  weir_store *(*store)(void *self, const weir_config_store *store);
+} weir_descriptors_source;
 
 /* NULL: no memory. What is wrong becomes faults. */
-weir_descriptors *weir_descriptors_create(const weir_config_envoy *config, weir_find_rule *find,
-                                          void *builder, weir_config_faults *faults);
+weir_descriptors *weir_descriptors_create(const weir_config_envoy *config,
+                                          const weir_descriptors_source *source,
+                                          weir_config_faults *faults);
 void weir_descriptors_destroy(weir_descriptors *descriptors); /* NULL is fine */
 
 size_t weir_descriptors_count(const weir_descriptors *descriptors); /* of domains */
@@ -47,5 +54,14 @@ size_t weir_domain_index(const weir_domain *domain);
  * Its key is written with up to `room` bytes; *key_length is how long it is, which may be more. */
 const weir_descriptor *weir_domain_find(const weir_domain *domain, const weir_entry *entries,
                                         size_t count, char *key, size_t room, size_t *key_length);
+
+/* For requests that bring their own limit: the key of a descriptor, written likewise. */
+size_t weir_domain_write_key(const weir_domain *domain, const weir_entry *entries, size_t count,
+                             char *key, size_t room);
+
+/* And the limiters of such limits; every tick that used them ends with weir_descriptors_end_tick(),
+ * as weir_throttle_end_tick(). */
+weir_throttle *weir_domain_throttle(const weir_domain *domain);
+void weir_descriptors_end_tick(const weir_descriptors *descriptors, unsigned loop);
 
 #endif

@@ -79,11 +79,6 @@ static weir_limiter *find_limiter(builder *self, const weir_config_store *store,
   return NULL;
 }
 
-static weir_limiter *find_rule(void *self, const weir_config_store *store, const char *rule,
-                               weir_config_place place, const char *path) {
-  return find_limiter(self, store, rule, place, path);
-}
-
 static void add_tiers(builder *self, weir_named *named) {
   const weir_config_limiter *config = named->config;
   char path[2 * WEIR_CONFIG_NAME_MOST + 32];
@@ -137,6 +132,16 @@ static void add_throttle(builder *self) {
     self->has_memory = false;
 }
 
+static weir_limiter *find_rule(void *self, const weir_config_store *store, const char *rule,
+                               weir_config_place place, const char *path) {
+  return find_limiter(self, store, rule, place, path);
+}
+
+static weir_store *find_store(void *self, const weir_config_store *store) {
+  const weir_registry *registry = ((const builder *)self)->registry;
+  return registry->pool.stores[store - registry->config->stores]->store;
+}
+
 static bool make_room(weir_registry *registry) {
   const weir_config *config = registry->config;
   registry->slot_count = 4;
@@ -158,7 +163,8 @@ static void build(builder *self) {
     add_named(self, &config->limiters[i]);
   if (self->has_memory) add_throttle(self);
   if (!self->has_memory) return;
-  registry->descriptors = weir_descriptors_create(&config->envoy, find_rule, self, self->faults);
+  const weir_descriptors_source source = {self, find_rule, find_store};
+  registry->descriptors = weir_descriptors_create(&config->envoy, &source, self->faults);
   if (registry->descriptors == NULL) self->has_memory = false;
 }
 

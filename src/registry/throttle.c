@@ -24,6 +24,7 @@ struct weir_throttle {
   pthread_mutex_t lock;
   weir_store *store;
   weir_limiter_options options;
+  const char *algorithm, *suffix;
   size_t most, count;
   entry **slots;
   size_t slot_count;
@@ -36,10 +37,17 @@ struct weir_throttle {
 
 weir_throttle *weir_throttle_create(weir_store *store, const weir_limiter_options *options,
                                     uint32_t most) {
+  return weir_throttle_create_for(store, options, "token-bucket", "", most);
+}
+
+weir_throttle *weir_throttle_create_for(weir_store *store, const weir_limiter_options *options,
+                                        const char *algorithm, const char *suffix, uint32_t most) {
   weir_throttle *throttle = calloc(1, sizeof *throttle);
   if (throttle == NULL) return NULL;
   throttle->store = store;
   throttle->options = *options;
+  throttle->algorithm = algorithm;
+  throttle->suffix = suffix;
   throttle->most = most;
   throttle->slot_count = 16;
   while (throttle->slot_count < 2 * (size_t)most)
@@ -104,6 +112,14 @@ static bool is_too_fast(const weir_throttle *throttle, int64_t now_us) {
   return now_us - throttle->made_us[throttle->made % WEIR_THROTTLE_NEW_MOST] < 1000000;
 }
 
+static void write_rule(const weir_throttle *throttle, const figures *wanted, char *rule,
+                       size_t size) {
+  char burst[32] = "";
+  if (wanted->burst != 0) snprintf(burst, sizeof burst, ",burst=%" PRId64, wanted->burst);
+  snprintf(rule, size, "%s:%" PRId64 "/%" PRId64 "s%s%s", throttle->algorithm, wanted->count,
+           wanted->period_s, burst, throttle->suffix);
+}
+
 static weir_status make(weir_throttle *throttle, const figures *wanted, int64_t now_us,
                         entry **made, weir_message *message) {
   char rule[128];
@@ -116,8 +132,7 @@ static weir_status make(weir_throttle *throttle, const figures *wanted, int64_t 
     *message = (weir_message){"there is not enough memory"};
     return WEIR_NO_MEMORY;
   }
-  snprintf(rule, sizeof rule, "token-bucket:%" PRId64 "/%" PRId64 "s,burst=%" PRId64, wanted->count,
-           wanted->period_s, wanted->burst);
+  write_rule(throttle, wanted, rule, sizeof rule);
   weir_status status =
       weir_limiter_create(throttle->store, rule, &throttle->options, &each->limiter, message);
   if (status != WEIR_OK) {

@@ -9,12 +9,13 @@
 
 /* A descriptor of the request, kept in the tick's bytes until the answer. */
 typedef struct part {
-  const weir_config_rate *rate; /* NULL: nothing limits it */
-  weir_limiter *limiter;        /* NULL: no store is asked */
-  size_t request;               /* of the tick; NO_REQUEST: none */
-  size_t key, key_length;       /* in the tick's bytes */
-  int64_t hits;                 /* 0: a peek */
+  bool is_limited; /* else nothing is found for it */
   bool shadow, quota;
+  weir_config_rate rate;
+  weir_limiter *limiter;  /* NULL: no store is asked */
+  size_t request;         /* of the tick; NO_REQUEST: none */
+  size_t key, key_length; /* in the tick's bytes */
+  int64_t hits;           /* 0: a peek */
 } part;
 
 enum { PARTS_MOST = WEIR_ENVOY_DESCRIPTORS_MOST };
@@ -46,6 +47,32 @@ static size_t measure(const weir_envoy_descriptor *descriptor) {
   return length;
 }
 
+static bool find_override(weir_tick *tick, const weir_domain *domain,
+                          const weir_envoy_descriptor *descriptor, part *found,
+                          weir_http_refusal *refusal) {
+  found->is_limited = true;
+  found->rate = (weir_config_rate){.requests = descriptor->requests, .unit = descriptor->unit};
+  if (descriptor->requests == 0) return true;
+  tick->uses_overrides = true;
+  weir_status status = weir_throttle_find(
+      weir_domain_throttle(domain), tick->loop, 0, descriptor->requests,
+      weir_config_unit_s(descriptor->unit), tick->now_us, &found->limiter, &refusal->why);
+  refusal->status = weir_status_classify(status) == WEIR_CLASS_CALLER ? 400 : 503;
+  return status == WEIR_OK;
+}
+
+static void find_node(weir_tick *tick, const weir_descriptor *node, part *found) {
+  if (node == NULL) {
+    weir_serve_count(&tick->counts->unmatched, 1);
+    return;
+  }
+  found->is_limited = true;
+  found->rate = *node->config->rate;
+  found->limiter = node->limiter;
+  found->shadow = node->config->shadow;
+  found->quota = node->config->quota;
+}
+
 /* What limits a descriptor, and under which key. One whose key is too long is refused whatever it
  * means, so that nobody gets past a limit by it. */
 static bool find(weir_tick *tick, const weir_domain *domain,
@@ -55,26 +82,26 @@ static bool find(weir_tick *tick, const weir_domain *domain,
   *found = (part){.request = NO_REQUEST, .key = tick->bytes.length, .hits = descriptor->hits};
   char *room = weir_bytes_room(&tick->bytes, most);
   if (room == NULL) return no_memory(refusal);
+  bool overrides = descriptor->has_limit && domain != NULL;
   bool fits = measure(descriptor) <= most;
-  if (fits && domain != NULL)
+  if (fits && overrides)
+    found->key_length =
+        weir_domain_write_key(domain, descriptor->entries, descriptor->count, room, most);
+  else if (fits && domain != NULL)
     node = weir_domain_find(domain, descriptor->entries, descriptor->count, room, most,
                             &found->key_length);
   if (!fits || found->key_length > most)
     return refuse(refusal, 400, "a descriptor's key is too long");
-  if (node == NULL) weir_serve_count(&tick->counts->unmatched, 1);
-  if (node == NULL) return true;
   tick->bytes.length += found->key_length;
-  found->rate = node->config->rate;
-  found->limiter = node->limiter;
-  found->shadow = node->config->shadow || weir_registry_config(tick->registry)->shadow;
-  found->quota = node->config->quota;
+  if (overrides) return find_override(tick, domain, descriptor, found, refusal);
+  find_node(tick, node, found);
   return true;
 }
 
 static bool is_replaced(const part *parts, size_t count, const char *name) {
   for (size_t i = 0; name != NULL && i < count; i++) {
-    const weir_config_rate *rate = parts[i].rate;
-    for (size_t j = 0; rate != NULL && j < rate->replace_count; j++)
+    const weir_config_rate *rate = &parts[i].rate;
+    for (size_t j = 0; j < rate->replace_count; j++)
       if (strcmp(rate->replaces[j], name) == 0) return true;
   }
   return false;
@@ -84,17 +111,16 @@ static bool is_replaced(const part *parts, size_t count, const char *name) {
 static void leave_out_replaced(part *parts, size_t count) {
   bool goes[PARTS_MOST] = {false};
   for (size_t i = 0; i < count; i++)
-    goes[i] = parts[i].rate != NULL && !parts[i].rate->is_unlimited &&
-              is_replaced(parts, count, parts[i].rate->name);
+    goes[i] = !parts[i].rate.is_unlimited && is_replaced(parts, count, parts[i].rate.name);
   for (size_t i = 0; i < count; i++)
-    if (goes[i]) parts[i].rate = NULL;
+    parts[i].is_limited &= !goes[i];
 }
 
 static bool add(weir_tick *tick, const weir_domain *domain, part *added) {
   const weir_request request = {.key_length = added->key_length,
                                 .cost = added->hits > 0 ? added->hits : 1,
                                 .flags = added->hits > 0 ? 0U : WEIR_REQUEST_PEEK};
-  if (added->rate == NULL || added->limiter == NULL) return true;
+  if (!added->is_limited || added->limiter == NULL) return true;
   unsigned fallback = weir_domain_config(domain)->store->options.fallback;
   added->request = weir_tick_add_request(tick, &request, added->key, added->limiter, fallback);
   return added->request != NO_REQUEST;
@@ -191,9 +217,9 @@ static void count(weir_connection *connection, const outcome *made, size_t index
 
 static void describe(const part *asked, const weir_decision *decision, weir_envoy_status *status) {
   status->has_limit = true;
-  status->requests = asked->rate->requests;
-  status->unit = asked->rate->unit;
-  status->name = asked->rate->name;
+  status->requests = asked->rate.requests;
+  status->unit = asked->rate.unit;
+  status->name = asked->rate.name;
   status->remaining = decision->remaining;
   status->reset_after_us = decision->reset_after_us;
 }
@@ -203,18 +229,19 @@ static void settle(weir_connection *connection, outcome *made, size_t index) {
   weir_decision *decision = &made->decisions[index];
   weir_envoy_status *status = &made->answer.statuses[index];
   *status = (weir_envoy_status){.remaining = WEIR_NOT_KNOWN, .reset_after_us = WEIR_NOT_KNOWN};
-  if (asked->rate == NULL) return;
-  if (asked->rate->is_unlimited) {
+  if (!asked->is_limited) return;
+  if (asked->rate.is_unlimited) {
     status->remaining = UINT32_MAX;
     return;
   }
   weir_status found = decide(&connection->loop->tick, asked, decision);
+  bool shadow = asked->shadow || weir_registry_config(connection->loop->tick.registry)->shadow;
   bool denied = found == WEIR_OK && !decision->allowed;
-  count(connection, made, index, found, denied && asked->shadow);
+  count(connection, made, index, found, denied && shadow);
   if (found != WEIR_OK && made->status == WEIR_OK) made->status = found;
   if (found != WEIR_OK) return;
   describe(asked, decision, status);
-  status->is_over = denied && !asked->shadow;
+  status->is_over = denied && !shadow;
   made->quotas += asked->quota;
   made->quotas_over += asked->quota && status->is_over;
   made->over += !asked->quota && status->is_over;

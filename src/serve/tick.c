@@ -300,7 +300,9 @@ void weir_tick_reply(weir_tick *tick, const weir_slot *slot, weir_decision *deci
 void weir_tick_clear(weir_tick *tick) {
   weir_throttle *throttle = weir_registry_throttle(tick->registry);
   if (tick->uses_throttle) weir_throttle_end_tick(throttle, tick->loop);
-  tick->uses_throttle = false;
+  if (tick->uses_overrides)
+    weir_descriptors_end_tick(weir_registry_descriptors(tick->registry), tick->loop);
+  tick->uses_throttle = tick->uses_overrides = false;
   tick->slot_count = tick->request_count = tick->decided = 0;
   tick->bytes.length = 0;
   if (tick->bytes.failed || tick->bytes.capacity > BYTES_KEPT) weir_bytes_free(&tick->bytes);

@@ -29,7 +29,8 @@ typedef struct weir_tick {
   unsigned loop;
   int64_t now_us; /* of CLOCK_MONOTONIC, when it began */
   size_t waiting_most;
-  bool uses_throttle; /* has found limiters on demand */
+  bool uses_throttle;  /* has found limiters on demand, */
+  bool uses_overrides; /* or some of a domain */
   weir_serve_counts *counts;
   weir_slot *slots;
   size_t slot_count, slot_room;

@@ -1,0 +1,432 @@
+"""POST /json and descriptor files, as who comes from envoyproxy/ratelimit knows them."""
+
+import json
+import os
+import random
+import subprocess
+import time
+import unittest
+
+from server import PATIENCE_S, PROGRAM, Server, Store, http
+from test_http import get, post
+
+LISTEN = """
+listen:
+  resp: {address: "127.0.0.1:0"}
+  http: {address: "127.0.0.1:0"}
+  admin: {address: "127.0.0.1:0"}
+"""
+STORES = 'stores: {main: {url: "memory:?timeout=10s"}}\n'
+YEAR_S = 365 * 86400
+UNLIMITED = 2**32 - 1
+
+
+def per_year(requests, more=""):
+    """A limit whose window does not end while a test runs."""
+    return "rate_limit: {unit: year, requests_per_unit: %d%s}" % (requests, more)
+
+
+def entries(text):
+    """KEY=VALUE/KEY=VALUE"""
+    pairs = [pair.partition("=") for pair in text.split("/")]
+    return [{"key": key, "value": value} for key, _, value in pairs]
+
+
+def question(domain, *descriptors, **more):
+    return {"domain": domain, "descriptors": [d if isinstance(d, dict) else {"entries": entries(d)}
+                                              for d in descriptors], **more}
+
+
+class Served(unittest.TestCase):
+    def start(self, files, envoy="", rest="", stores=STORES, **options):
+        """A server with these descriptor files; `envoy`: what else is said there."""
+        folder = os.path.join("/tmp", "weir-envoy-%d-%d" % (os.getpid(), random.getrandbits(32)))
+        os.mkdir(folder)
+        self.addCleanup(subprocess.run, ["rm", "-r", folder], check=True)
+        for name, text in files.items():
+            self.write(folder, name, text)
+        server = Server(LISTEN + stores + "envoy: {files: %s/*.yaml%s}\n" % (folder, envoy) + rest, **options)
+        self.addCleanup(server.end)
+        server.files = folder
+        return server
+
+    @staticmethod
+    def write(folder, name, text):
+        """As editors do; one that must be seen as another even within a clock's tick has another size."""
+        with open(os.path.join(folder, name + ".new"), "w", encoding="utf-8") as file:
+            file.write(text)
+        os.rename(os.path.join(folder, name + ".new"), os.path.join(folder, name))
+
+    def ask(self, server, *args, **more):
+        """(status, answer)"""
+        client = server.connect("http")
+        status, body, fields = http(client, post("/json", question(*args, **more)))
+        client.close()
+        self.assertEqual(fields["content-type"], "application/json", body)
+        told = json.loads(body)
+        self.assertEqual(status, 429 if told["overallCode"] == "OVER_LIMIT" else 200)
+        return told
+
+    def codes(self, server, *args, **more):
+        """As "+" and "-": the whole, and each descriptor."""
+        told = self.ask(server, *args, **more)
+        marks = {"OK": "+", "OVER_LIMIT": "-"}
+        return marks[told["overallCode"]] + " " + "".join(marks[s["code"]] for s in told["statuses"])
+
+
+# What a file says; then what is asked in turn, and the codes. "5*": five times alike.
+EXAMPLES = {
+    "values of one key have a limit each": ("""
+  - {key: database, value: users, %s}
+  - {key: database, value: default, %s}
+""" % (per_year(2), per_year(1)), [
+        ("2*", ["database=users"], "+ +"), ("1*", ["database=users"], "- -"),
+        ("1*", ["database=default"], "+ +"), ("1*", ["database=default"], "- -"),
+        ("3*", ["database=other"], "+ +")]),
+    "nested lists, each value its own count, several descriptors": ("""
+  - key: message_type
+    value: marketing
+    descriptors: [{key: to_number, %s}]
+  - {key: to_number, %s}
+""" % (per_year(2), per_year(4)), [
+        ("2*", ["message_type=marketing/to_number=1", "to_number=1"], "+ ++"),
+        ("1*", ["message_type=marketing/to_number=1", "to_number=1"], "- -+"),
+        ("1*", ["message_type=marketing/to_number=2", "to_number=2"], "+ ++"),
+        ("1*", ["to_number=1"], "+ +"), ("1*", ["to_number=1"], "- -"),
+        ("9*", ["message_type=marketing"], "+ +"), ("9*", ["message_type=other/to_number=1"], "+ +")]),
+    "key and value before the key alone; 0 denies": ("""
+  - {key: remote_address, %s}
+  - {key: remote_address, value: 50.0.0.5, rate_limit: {unit: second, requests_per_unit: 0}}
+""" % per_year(1), [
+        ("2*", ["remote_address=50.0.0.5"], "- -"),
+        ("1*", ["remote_address=50.0.0.1"], "+ +"), ("1*", ["remote_address=50.0.0.1"], "- -"),
+        ("1*", ["remote_address=50.0.0.2"], "+ +"), ("1*", ["remote_address="], "+ +"),
+        ("1*", ["remote_address="], "- -")]),
+    "a limit counts at the full depth alone": ("""
+  - key: key
+    value: value
+    %s
+    descriptors: [{key: subkey, %s}]
+""" % (per_year(1), per_year(2)), [
+        ("1*", ["key=value"], "+ +"), ("1*", ["key=value"], "- -"),
+        ("2*", ["key=value/subkey=x"], "+ +"), ("1*", ["key=value/subkey=x"], "- -"),
+        ("3*", ["key=value/subkey=x/more=y"], "+ +"), ("3*", ["subkey=x"], "+ +")]),
+    "unlimited": ("""
+  - {key: ldap, rate_limit: {unlimited: true}}
+  - {key: azure, %s}
+""" % per_year(1), [
+        ("5*", ["ldap=x"], "+ +"), ("1*", ["ldap=x", "azure=x"], "+ ++"), ("1*", ["ldap=x", "azure=x"], "- +-")]),
+    "shadow_mode": ("""
+  - key: service
+    descriptors:
+      - {key: user, value: a, %s, shadow_mode: true}
+      - {key: user, value: b, %s}
+""" % (per_year(1), per_year(1)), [
+        ("3*", ["service=auth/user=a"], "+ +"),
+        ("1*", ["service=auth/user=b"], "+ +"), ("1*", ["service=auth/user=b"], "- -"),
+        ("1*", ["service=auth/user=b", "service=auth/user=a"], "- -+")]),
+    "replaces": ("""
+  - key: key_1
+    value: value_1
+    descriptors: [{key: user, value: k, %s}]
+  - key: key_2
+    value: value_2
+    descriptors: [{key: user, value: k, %s}]
+""" % (per_year(1, ", name: specific"), per_year(2, ", replaces: [{name: specific}]")), [
+        ("2*", ["key_1=value_1/user=k", "key_2=value_2/user=k"], "+ ++"),
+        ("1*", ["key_1=value_1/user=k", "key_2=value_2/user=k"], "- +-"),
+        ("1*", ["key_1=value_1/user=k"], "+ +"), ("1*", ["key_1=value_1/user=k"], "- -")]),
+    "what is said of metrics changes no limit": ("""
+  - {key: a, %s, detailed_metric: true, metadata: {of: [any, kind]}}
+  - {key: b, value_to_metric: true, descriptors: [{key: c, %s}]}
+""" % (per_year(1), per_year(1)), [
+        ("1*", ["a=1"], "+ +"), ("1*", ["a=1"], "- -"), ("1*", ["a=2"], "+ +"),
+        ("1*", ["b=1/c=1"], "+ +"), ("1*", ["b=1/c=1"], "- -"), ("1*", ["b=2/c=1"], "+ +")]),
+    "wildcards in the order of the file, after what is exact": ("""
+  - {key: path, value: api*, %s}
+  - {key: path, value: "*.png", %s}
+  - {key: path, value: "api-*-v*", %s}
+  - {key: path, value: api-1, %s}
+  - {key: path, %s}
+""" % (per_year(1), per_year(2), per_year(0), per_year(3), per_year(4)), [
+        ("1*", ["path=api.png"], "+ +"), ("1*", ["path=api.png"], "- -"), ("1*", ["path=api-x-v2"], "+ +"),
+        ("3*", ["path=api-1"], "+ +"), ("1*", ["path=api-1"], "- -"),
+        ("2*", ["path=a.png"], "+ +"), ("1*", ["path=a.png"], "- -"), ("1*", ["path=b.png"], "+ +"),
+        ("4*", ["path=other"], "+ +"), ("1*", ["path=other"], "- -")]),
+    "wildcards within lists": ("""
+  - key: a
+    value: x*
+    descriptors: [{key: b, value: y*z*, %s}]
+  - key: a
+    descriptors: [{key: b, %s}]
+""" % (per_year(1), per_year(2)), [
+        ("1*", ["a=x1/b=y1z2"], "+ +"), ("1*", ["a=x1/b=y1z2"], "- -"), ("1*", ["a=x2/b=y1z2"], "+ +"),
+        ("5*", ["a=x1/b=other"], "+ +"), ("2*", ["a=w/b=y1z"], "+ +"), ("1*", ["a=w/b=y1z"], "- -")]),
+    "share_threshold": ("""
+  - {key: files, value: f*, %s, share_threshold: true}
+  - {key: files, value: g*, %s}
+  - key: tenant
+    value: t*
+    share_threshold: true
+    descriptors: [{key: user, %s}]
+""" % (per_year(2), per_year(1), per_year(1)), [
+        ("1*", ["files=f1"], "+ +"), ("1*", ["files=f2"], "+ +"), ("1*", ["files=f3"], "- -"),
+        ("1*", ["files=f*"], "- -"), ("1*", ["files=g1"], "+ +"), ("1*", ["files=g2"], "+ +"),
+        ("1*", ["tenant=t1/user=u"], "+ +"), ("1*", ["tenant=t2/user=u"], "- -"),
+        ("1*", ["tenant=t2/user=v"], "+ +")]),
+    "quota_mode: over where all of them are, or any other is": ("""
+  - {key: small, %s, quota_mode: true}
+  - {key: large, %s, quota_mode: true}
+  - {key: plain, %s}
+""" % (per_year(1), per_year(3), per_year(4)), [
+        ("1*", ["small=x", "large=x", "plain=x"], "+ +++"), ("2*", ["small=x", "large=x", "plain=x"], "+ -++"),
+        ("1*", ["small=x", "large=x", "plain=x"], "- --+"), ("1*", ["small=y", "plain=x"], "- +-"),
+        ("1*", ["small=y"], "- -")]),
+    "composed names, as they are held against each other": ("""
+  - {key: a_b, value: c, %s}
+  - {key: A, %s}
+""" % (per_year(1), per_year(1)), [
+        ("1*", ["a=b_c"], "+ +"), ("1*", ["a=b_c"], "- -"), ("1*", ["a_b=c"], "+ +"), ("1*", ["a_b=c"], "- -"),
+        ("5*", ["a=x"], "+ +"), ("1*", ["A=x"], "+ +"), ("1*", ["A=x"], "- -")]),
+}
+
+
+class Examples(Served):
+    def test_each(self):
+        names = {name: "d%d" % i for i, name in enumerate(EXAMPLES)}
+        server = self.start({names[name] + ".yaml": "domain: %s\ndescriptors:%s" % (names[name], text)
+                             for name, (text, _) in EXAMPLES.items()})
+        for name, (_, asked) in EXAMPLES.items():
+            for times, descriptors, expected in asked:
+                for _ in range(int(times[:-1])):
+                    self.assertEqual(self.codes(server, names[name], *descriptors), expected, (name, descriptors))
+
+
+class Json(Served):
+    FILE = {"a.yaml": """
+domain: edge
+descriptors:
+  - {key: ip, %s}
+  - {key: free, rate_limit: {unlimited: true}}
+  - {key: none, rate_limit: {unit: HOUR, requests_per_unit: 0}}
+  - {key: week, rate_limit: {unit: Week, requests_per_unit: 1000}}
+""" % per_year(5, ', name: "per \\"ip\\""')}
+
+    def setUp(self):
+        self.server = self.start(self.FILE)
+
+    def test_figures(self):
+        status, = self.ask(self.server, "edge", "ip=1")["statuses"]
+        limit = {"requestsPerUnit": 5, "unit": "YEAR", "name": 'per "ip"'}
+        duration = status.pop("durationUntilReset")
+        self.assertEqual(status, {"code": "OK", "currentLimit": limit, "limitRemaining": 4})
+        self.assertRegex(duration, r"^\d+s$")
+        self.assertIn(int(duration[:-1]), range(1, YEAR_S + 2))
+        statuses = self.ask(self.server, "edge", "free=1", "none=1", "nobody=1", "week=1")["statuses"]
+        self.assertEqual(statuses[:3], [{"code": "OK", "limitRemaining": UNLIMITED}, {
+            "code": "OVER_LIMIT", "currentLimit": {"requestsPerUnit": 0, "unit": "HOUR"}, "limitRemaining": 0},
+            {"code": "OK"}])
+        self.assertEqual(statuses[3]["currentLimit"], {"requestsPerUnit": 1000, "unit": "WEEK"})
+        self.assertEqual(self.ask(self.server, "nowhere", "ip=1"), {"overallCode": "OK", "statuses": [{"code": "OK"}]})
+
+    def test_hits(self):
+        self.assertEqual(self.codes(self.server, "edge", "ip=2", hitsAddend=3), "+ +")
+        self.assertEqual(self.codes(self.server, "edge", "ip=2", hits_addend="3"), "- -")
+        self.assertEqual(self.codes(self.server, "edge", "ip=2", hitsAddend=0), "+ +")  # 1
+        own = {"entries": entries("ip=2"), "hitsAddend": "0"}
+        for _ in range(3):  # a peek
+            self.assertEqual(self.ask(self.server, "edge", own, hitsAddend=9)["statuses"][0]["limitRemaining"], 1)
+        self.assertEqual(self.codes(self.server, "edge", {**own, "hitsAddend": str(2**64 - 1)}), "- -")
+        self.assertEqual(self.codes(self.server, "edge", {**own, "hitsAddend": 1}, own), "- +-")
+        for hits in (2**31 + 1, 2**32 - 1):
+            self.assertEqual(self.codes(self.server, "edge", "ip=3", hitsAddend=hits), "- -")
+
+    def test_limits_of_their_own(self):
+        own = {"entries": entries("any=x"), "limit": {"requestsPerUnit": 1, "unit": "YEAR"}}
+        self.assertEqual(self.codes(self.server, "edge", own), "+ +")
+        told = self.ask(self.server, "edge", {**own, "limit": {"requests_per_unit": "1", "unit": 6}})
+        self.assertEqual(told["statuses"][0]["code"], "OVER_LIMIT")
+        self.assertEqual(told["statuses"][0]["currentLimit"], {"requestsPerUnit": 1, "unit": "YEAR"})
+        # The same count under another limit, as that of the file.
+        self.assertEqual(self.codes(self.server, "edge", {**own, "limit": {"requestsPerUnit": 2, "unit": "YEAR"}}), "+ +")
+        self.assertEqual(self.codes(self.server, "edge", {**own, "limit": {"unit": "DAY"}}), "- -")  # 0
+        self.assertEqual(self.codes(self.server, "edge", "any=x"), "+ +")
+        self.assertEqual(self.codes(self.server, "nowhere", own), "+ +")
+        for requests in range(1, 300):  # more of them than are kept
+            limit = {"requestsPerUnit": requests, "unit": "MONTH"}
+            self.assertEqual(self.codes(self.server, "edge", {**own, "limit": limit}), "+ +")
+
+    def test_what_cannot_be_read(self):
+        entry = {"key": "k", "value": "v"}
+        good = {"domain": "edge", "descriptors": [{"entries": [entry]}]}
+        one = lambda **more: {**good, "descriptors": [{"entries": [entry], **more}]}
+        cases = [
+            ("{", "no JSON"), ("[]", "no JSON object"), ("", "no JSON"), ('{"domain":"a","domain":"b"}', "no JSON"),
+            ({}, "domain: it is empty or missing"), ({"domain": "edge"}, "descriptors: it is empty or missing"),
+            ({**good, "domain": ""}, "domain: it is empty"), ({**good, "domain": 1}, "domain: a string is accepted"),
+            ({**good, "descriptors": {}}, "descriptors: a list is accepted"),
+            ({**good, "descriptors": [1]}, "descriptors[0]: an object is accepted"),
+            ({**good, "descriptors": [{"entries": entry}]}, "descriptors[0].entries: a list is accepted"),
+            ({**good, "descriptors": [{"entries": [{"key": "k", "val": "v"}]}]},
+             "descriptors[0].entries[0].val: no member of this name is known"),
+            ({**good, "descriptors": [{"entries": [{"value": "v"}]}]}, "descriptors[0].entries[0].key: it is empty"),
+            ({**good, "descriptors": [{"entries": [{"key": "k", "value": 7}]}]}, "entries[0].value: a string"),
+            ({**good, "hitsAddend": -1}, "hitsAddend: a whole number from 0 on"), ({**good, "hitsAddend": 1.5}, "hitsAddend"),
+            ({**good, "hitsAddend": "1x"}, "hitsAddend"), ({**good, "hitsAddend": 1, "hits_addend": 1}, "stands there as"),
+            ({**good, "d\u00e9scriptors": 1}, "no member of this name"),
+            (one(limit={"requestsPerUnit": 1}), "descriptors[0].limit.unit: it is missing"),
+            (one(limit={"requestsPerUnit": 1, "unit": "WEEK"}), "limit.unit: SECOND, MINUTE"),
+            (one(limit={"requestsPerUnit": 1, "unit": 9}), "limit.unit"),
+            (one(limit={"requestsPerUnit": 10**9 + 1, "unit": "DAY"}), "limit.requestsPerUnit: up to 1000000000"),
+            (one(isNegativeHits=True), "hits cannot be given back"),
+            ({**good, "descriptors": [{"entries": [entry]}] * 65}, "more than 64 descriptors"),
+            ({**good, "descriptors": [{"entries": [entry] * 513}]}, "more than 512 entries"),
+            ({**good, "descriptors": [{"entries": [{"key": "ip", "value": "v" * 4096}]}]}, "key is too long"),
+            ({**good, "descriptors": [{"entries": [{"key": "ip", "value": "/" * 2000}]}]}, "key is too long"),
+        ]
+        client = self.server.connect("http")
+        self.addCleanup(client.close)
+        for body, says in cases:
+            status, told, _ = http(client, post("/json", body))
+            self.assertEqual(status, 400, (body, told))
+            self.assertIn(says, json.loads(told)["detail"])
+        self.assertEqual(http(client, get("/json"))[0], 405)
+        nulls = {**good, "hitsAddend": None, "descriptors": [{"entries": [entry], "limit": None, "isNegativeHits": False}]}
+        self.assertEqual(http(client, post("/json", nulls))[0], 200)
+        client.close()
+
+    def test_in_the_order_of_one_connection(self):
+        client = self.server.connect("http")
+        client.send("".join(post("/json", question("edge", "ip=o")) + get("/check/nobody?key=k") for _ in range(7)))
+        told = []
+        for _ in range(7):
+            told.append(http(client, "")[0])
+            self.assertEqual(http(client, "")[0], 404)
+        self.assertEqual(told, 5 * [200] + 2 * [429])
+        client.close()
+
+    def test_counts(self):
+        for _ in range(6):
+            self.ask(self.server, "edge", "ip=c", "nobody=c")
+        rows = 'weir_serve_decisions_total{limiter="/edge",protocol="http",decision="%s",source="store"}'
+        self.assertEqual(self.server.metric(rows % "allowed"), 5)
+        self.assertEqual(self.server.metric(rows % "denied"), 1)
+        self.assertEqual(self.server.metric("weir_serve_unmatched_total"), 6)
+        self.server.await_log("denied limiter=/edge protocol=http cost=1")
+        client = self.server.connect("admin")
+        told = json.loads(http(client, get("/status.json"))[1])["limiters"]
+        client.close()
+        self.assertEqual([(one["name"], one["allowed"], one["denied"]) for one in told], [("/edge", 5, 1)])
+
+
+class Domains(Served):
+    FILE = {"a.yaml": "domain: edge\ndescriptors:\n  - {key: a, %s}\n  - {key: b, %s}\n" % (per_year(3), per_year(1))}
+
+    def test_denied_ones_count_or_not(self):
+        for count, last in (("all", "- -"), ("admitted", "+ +")):
+            server = self.start(self.FILE, ", domains: {edge: {count: %s}}" % count)
+            for hits, expected in ((2, "+ +"), (2, "- -"), (1, last)):
+                self.assertEqual(self.codes(server, "edge", "a=x", hitsAddend=hits), expected)
+
+    def test_together_gives_back(self):
+        server = self.start(self.FILE, ", domains: {edge: {together: true}}")
+        self.assertEqual(self.codes(server, "edge", "a=x", "b=x"), "+ ++")
+        for _ in range(4):
+            told = self.ask(server, "edge", "a=x", "b=x")
+            self.assertEqual([s["limitRemaining"] for s in told["statuses"]], [2, 0])
+        self.assertEqual(self.ask(server, "edge", "a=x")["statuses"][0]["limitRemaining"], 1)
+        server = self.start(self.FILE)
+        for expected in ("+ ++", "- +-", "- +-", "- --"):
+            self.assertEqual(self.codes(server, "edge", "a=x", "b=x"), expected)
+
+    def test_in_shadow(self):
+        server = self.start(self.FILE, rest="shadow: true\n")
+        for _ in range(3):
+            self.assertEqual(self.codes(server, "edge", "b=x"), "+ +")
+        self.assertEqual(server.metric('weir_serve_limiter_shadow_denied_total{limiter="/edge"}'), 2)
+
+    def test_no_decision_is_503(self):
+        away = 'stores: {main: {url: "redis://127.0.0.1:1?timeout=1s", fallback: none}}\n'
+        server = self.start(self.FILE, stores=away)
+        client = server.connect("http")
+        status, body, _ = http(client, post("/json", question("edge", "a=x", "nobody=x")))
+        self.assertEqual(status, 503)
+        self.assertIn("UNAVAILABLE: ", json.loads(body)["detail"])
+        self.assertEqual(http(client, post("/json", question("edge", "nobody=x")))[0], 200)
+        client.close()
+
+    def test_without_files_it_is_not_there(self):
+        with Server(LISTEN + STORES + 'limiters: {a: {rule: "quota:1/1d"}}\n') as server:
+            client = server.connect("http")
+            self.assertEqual(http(client, post("/json", question("edge", "a=x")))[0], 404)
+            client.close()
+
+    def test_files_are_watched(self):
+        server = self.start(self.FILE)
+        self.assertEqual(self.codes(server, "edge", "b=x"), "+ +")
+        self.write(server.files, "a.yaml", "domain: edge\ndescriptors:\n  - {key: b, %s} # more\n" % per_year(2))
+        server.await_log("is in use now")
+        self.assertEqual(self.codes(server, "edge", "b=x"), "+ +")  # the count goes on
+        self.assertEqual(self.codes(server, "edge", "b=x"), "- -")
+        self.write(server.files, "b.yaml", "domain: edge\n")
+        server.await_log("b.yaml:1:9: domain: domain \"edge\" stands in line 1 of")
+        server.await_log("stays as it was")
+        self.assertEqual(self.codes(server, "edge", "b=x"), "- -")
+        self.write(server.files, "b.yaml", "domain: other\ndescriptors: [{key: c, %s}]\n" % per_year(1))
+        server.await_log("is in use now", 2)
+        self.assertEqual(self.codes(server, "other", "c=x"), "+ +")
+        self.assertEqual(self.codes(server, "other", "c=x"), "- -")
+        rows = 'weir_serve_decisions_total{limiter="/edge",protocol="http",decision="allowed",source="store"}'
+        self.assertEqual(server.metric(rows), 2)
+
+
+class Agreement(Served):
+    """The server and weir take count alike, on the same keys."""
+
+    def take(self, url, key, cost):
+        result = subprocess.run([PROGRAM, "take", "--json", "--store", url, "--rule", f"fixed-window:40/{YEAR_S}s",
+                                 "--processes", "2", "--deadline", "10s", "--cost", str(cost), key],
+                                capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        self.assertIn(result.returncode, (0, 1), result.stderr)
+        told = json.loads(result.stdout)
+        return told["decision"] == "allowed", told["remaining"]
+
+    def trace(self, url):
+        """Half of it each way."""
+        chance = random.Random(4)
+        stores = 'stores: {main: {url: "%s?timeout=10s", processes: 2, fallback: none}}\n' % url
+        server = self.start({"a.yaml": "domain: edge\ndescriptors: [{key: ip, %s}]\n" % per_year(40)}, stores=stores)
+        left = {}
+        told = []
+        for i in range(60):
+            value, cost = chance.choice("a/=%"), chance.choice((1, 2, 3, 19))
+            if i % 3 == 0:
+                escaped = value if value == "a" else "%%%02X" % ord(value)
+                allowed, remaining = self.take(url, "/edge/ip=" + escaped, cost)
+            else:
+                asked = {"entries": [{"key": "ip", "value": value}]}
+                status, = self.ask(server, "edge", asked, hitsAddend=cost)["statuses"]
+                allowed, remaining = status["code"] == "OK", status["limitRemaining"]
+            expected = left.get(value, 40) >= cost
+            left[value] = left.get(value, 40) - cost * expected
+            told.append((allowed, remaining) == (expected, left[value]))
+        self.assertEqual(told, 60 * [True])
+
+    def test_on_memcached_and_redis(self):
+        for kind in ("memcached", "redis"):
+            store = Store(kind)
+            self.addCleanup(store.end)
+            self.trace(store.url)
+
+    def test_an_override_and_the_file_share_a_count(self):
+        store = Store("memcached")
+        self.addCleanup(store.end)
+        stores = 'stores: {main: {url: "%s?timeout=10s", fallback: none}}\n' % store.url
+        server = self.start({"a.yaml": "domain: edge\ndescriptors: [{key: ip, %s}]\n" % per_year(3)}, stores=stores)
+        for limit, expected in ((None, "+ +"), (2, "+ +"), (2, "- -"), (None, "+ +"), (None, "- -")):
+            own = {"entries": entries("ip=x"), "limit": limit and {"requestsPerUnit": limit, "unit": "YEAR"}}
+            self.assertEqual(self.codes(server, "edge", own), expected)
+
+
+if __name__ == "__main__":
+    unittest.main()
