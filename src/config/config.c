@@ -164,6 +164,7 @@ static char *read_stream(FILE *stream, size_t *length) {
   size_t room = 64 * 1024;
   char *bytes = malloc(room);
   *length = 0;
+  setvbuf(stream, NULL, _IONBF, 0); /* `bytes` is the buffer */
   while (bytes != NULL) {
     *length += fread(bytes + *length, 1, room - *length, stream);
     if (*length < room || *length > WEIR_TREE_BYTES_MOST) break;

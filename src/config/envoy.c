@@ -1,4 +1,5 @@
 /* envoy: which descriptor files are read, and what holds for their domains. */
+#include <errno.h>
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,6 +106,12 @@ static void read_file(weir_reader *reader, const weir_node *node, const char *na
   free(inner);
 }
 
+/* A folder that cannot be read matches nothing; but it may be that memory was lacking for it. */
+static int stop_without_memory(const char *folder, int error) {
+  (void)folder;
+  return error == ENOMEM;
+}
+
 /* A name, or a pattern of names. */
 static void read_pattern(weir_reader *reader, const weir_node *node, size_t *count) {
   glob_t found = {0};
@@ -112,11 +119,13 @@ static void read_pattern(weir_reader *reader, const weir_node *node, size_t *cou
   const char *pattern = text != NULL ? weir_resolve_file(reader, text) : NULL;
   if (pattern == NULL) return;
   watch_folder(reader, pattern);
-  int failed = glob(pattern, GLOB_NOCHECK, NULL, &found);
+  int failed = glob(pattern, GLOB_NOCHECK, stop_without_memory, &found);
   bool matches = failed == 0 && (found.gl_pathc > 1 || strcmp(found.gl_pathv[0], pattern) != 0 ||
                                  strpbrk(pattern, "*?[") == NULL);
-  if (failed == GLOB_NOSPACE) reader->arena->failed = true;
-  if (!matches && failed != GLOB_NOSPACE) weir_fault(reader, node, "no file is named like this");
+  if (failed != 0)
+    reader->arena->failed = true;
+  else if (!matches)
+    weir_fault(reader, node, "no file is named like this");
   for (size_t i = 0; matches && i < found.gl_pathc; i++) {
     if ((*count)++ == FILES_MOST) weir_fault(reader, node, "more than %d files", FILES_MOST);
     if (*count > FILES_MOST) break;

@@ -25,6 +25,7 @@ struct weir_throttle {
   weir_store *store;
   weir_limiter_options options;
   const char *algorithm, *suffix;
+  bool has_burst;
   size_t most, count;
   entry **slots;
   size_t slot_count;
@@ -37,7 +38,9 @@ struct weir_throttle {
 
 weir_throttle *weir_throttle_create(weir_store *store, const weir_limiter_options *options,
                                     uint32_t most) {
-  return weir_throttle_create_for(store, options, "token-bucket", "", most);
+  weir_throttle *throttle = weir_throttle_create_for(store, options, "token-bucket", "", most);
+  if (throttle != NULL) throttle->has_burst = true;
+  return throttle;
 }
 
 weir_throttle *weir_throttle_create_for(weir_store *store, const weir_limiter_options *options,
@@ -115,7 +118,7 @@ static bool is_too_fast(const weir_throttle *throttle, int64_t now_us) {
 static void write_rule(const weir_throttle *throttle, const figures *wanted, char *rule,
                        size_t size) {
   char burst[32] = "";
-  if (wanted->burst != 0) snprintf(burst, sizeof burst, ",burst=%" PRId64, wanted->burst);
+  if (throttle->has_burst) snprintf(burst, sizeof burst, ",burst=%" PRId64, wanted->burst);
   snprintf(rule, size, "%s:%" PRId64 "/%" PRId64 "s%s%s", throttle->algorithm, wanted->count,
            wanted->period_s, burst, throttle->suffix);
 }

@@ -21,13 +21,13 @@ typedef struct weir_throttle weir_throttle;
  * limiters stay when no loop uses them. NULL: no memory. */
 weir_throttle *weir_throttle_create(weir_store *store, const weir_limiter_options *options,
                                     uint32_t most);
-/* The same for rules of another algorithm, which have no burst, with `suffix` behind them. Both texts
+/* The same for rules of another algorithm, which say no burst, with `suffix` behind them. Both texts
  * must outlive it. */
 weir_throttle *weir_throttle_create_for(weir_store *store, const weir_limiter_options *options,
                                         const char *algorithm, const char *suffix, uint32_t most);
 void weir_throttle_destroy(weir_throttle *throttle);
 
-/* The limiter for token-bucket:count/{period_s}s,burst=burst; burst 0: none is said. It is good until this loop (0 to
+/* The limiter for token-bucket:count/{period_s}s,burst=burst. It is good until this loop (0 to
  * WEIR_THROTTLE_LOOPS_MOST - 1) ends its tick. `now_us`: a clock that does not go back.
  *
  * WEIR_BAD_RULE: the figures are no rule, the message says what is accepted; WEIR_CONTENDED: "too

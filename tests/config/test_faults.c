@@ -49,8 +49,8 @@ static const struct {
     /* kinds and values */
     {GOOD "loop: 1\n", "4:1: ",
      "unknown key \"loop\", did you mean \"loops\"? accepted are listen, "
-     "stores, shadow, limiters, throttle, limits and loops"},
-    {GOOD "envoy: {}\n", "4:1: ", "unknown key \"envoy\", accepted are"},
+     "stores, shadow, limiters, throttle, envoy, limits and loops"},
+    {GOOD "grpc: {}\n", "4:1: ", "unknown key \"grpc\", accepted are"},
     {GOOD "loops:\n", "4:7: loops: ", "found nothing, accepted is text"},
     {GOOD "loops: []\n", "4:8: loops: ", "found a list, accepted is text"},
     {GOOD "loops: 65\n", "4:8: loops: ", "found \"65\", accepted are whole numbers from 1 to 64"},

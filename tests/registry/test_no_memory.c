@@ -18,13 +18,20 @@ static const char text[] =
     "      overrides: {k: t, \"x*\": u}, overrides_file: %s}\n"
     "  b: *a\n"
     "  c: {store: n, rule: quota:1/1d}\n"
-    "throttle: {enabled: true, store: n, limiters: %d}\n";
+    "throttle: {enabled: true, store: n, limiters: %d}\n"
+    "envoy: {files: [\"%s*\"], domains: {e: {store: n}}}\n";
+static const char descriptors[] =
+    "domain: e\n"
+    "descriptors:\n"
+    "- {key: k, value: v*, rate_limit: {unit: day, requests_per_unit: 1, replaces: [{name: r}]}}\n"
+    "- {key: l, descriptors: [{key: m, rate_limit: {unlimited: true, name: r}}]}\n";
 
 static char keys_file[] = "/tmp/weir-keys-XXXXXX";
+static char descriptor_file[] = "/tmp/weir-descriptors-XXXXXX";
 static weir_config_faults faults;
 
 static void write_text(char *whole, size_t size, int limiters) {
-  snprintf(whole, size, text, keys_file, limiters);
+  snprintf(whole, size, text, keys_file, limiters, descriptor_file);
 }
 
 static weir_registry *load(const char *whole, const weir_registry *old, weir_config_watch **watch) {
@@ -97,14 +104,22 @@ static void test_reloading_without_memory(void **state) {
   weir_registry_release(old);
 }
 
+static bool write_file(char *name, const char *bytes, size_t length) {
+  int descriptor = mkstemp(name);
+  return descriptor >= 0 && write(descriptor, bytes, length) == (ssize_t)length &&
+         close(descriptor) == 0;
+}
+
 int main(void) {
-  int descriptor = mkstemp(keys_file);
-  if (descriptor < 0 || write(descriptor, "z\tt\n", 4) != 4 || close(descriptor) != 0) return 1;
+  if (!write_file(keys_file, "z\tt\n", 4) ||
+      !write_file(descriptor_file, descriptors, sizeof descriptors - 1))
+    return 1;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_building_without_memory),
       cmocka_unit_test(test_reloading_without_memory),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   unlink(keys_file);
+  unlink(descriptor_file);
   return failed;
 }
