@@ -13,6 +13,10 @@ PAGE = (ROOT / "docs" / "configuration.md").read_text()
 
 GOOD = 'listen: {%s}\nstores: {m: {url: "memory:"%s}}\nlimiters: {a: {rule: "quota:1/s"%s}}\n%s\n'
 
+DESCRIPTORS = tempfile.NamedTemporaryFile("w", suffix=".yaml")
+DESCRIPTORS.write("domain: d\n")
+DESCRIPTORS.flush()
+
 # Section of the page: what stands in the four places of GOOD, so that one key is unknown.
 UNKNOWN = {
     "The file": ("resp: {}", "", "", "zzzzzzzzzzzz: 1"),
@@ -20,6 +24,8 @@ UNKNOWN = {
     "stores": ("resp: {}", ", zzzzzzzzzzzz: 1", "", ""),
     "limiters": ("resp: {}", "", ", zzzzzzzzzzzz: 1", ""),
     "throttle": ("resp: {}", "", "", "throttle: {zzzzzzzzzzzz: 1}"),
+    "envoy": ("resp: {}", "", "", "envoy: {files: %s, zzzzzzzzzzzz: 1}" % DESCRIPTORS.name),
+    "envoy.domains": ("resp: {}", "", "", "envoy: {files: %s, domains: {d: {zzzzzzzzzzzz: 1}}}" % DESCRIPTORS.name),
     "limits": ("resp: {}", "", "", "limits: {zzzzzzzzzzzz: 1}"),
 }
 

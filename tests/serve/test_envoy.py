@@ -3,10 +3,12 @@
 import json
 import os
 import random
+import re
 import subprocess
-import time
+import tempfile
 import unittest
 
+from recipe import DOCS, blocks, replace
 from server import PATIENCE_S, PROGRAM, Server, Store, http
 from test_http import get, post
 
@@ -19,6 +21,11 @@ listen:
 STORES = 'stores: {main: {url: "memory:?timeout=10s"}}\n'
 YEAR_S = 365 * 86400
 UNLIMITED = 2**32 - 1
+
+
+def page_text(page):
+    with open(os.path.join(DOCS, page), encoding="utf-8") as file:
+        return file.read()
 
 
 def per_year(requests, more=""):
@@ -40,9 +47,9 @@ def question(domain, *descriptors, **more):
 class Served(unittest.TestCase):
     def start(self, files, envoy="", rest="", stores=STORES, **options):
         """A server with these descriptor files; `envoy`: what else is said there."""
-        folder = os.path.join("/tmp", "weir-envoy-%d-%d" % (os.getpid(), random.getrandbits(32)))
-        os.mkdir(folder)
-        self.addCleanup(subprocess.run, ["rm", "-r", folder], check=True)
+        kept = tempfile.TemporaryDirectory(prefix="weir-envoy-")
+        self.addCleanup(kept.cleanup)
+        folder = kept.name
         for name, text in files.items():
             self.write(folder, name, text)
         server = Server(LISTEN + stores + "envoy: {files: %s/*.yaml%s}\n" % (folder, envoy) + rest, **options)
@@ -426,6 +433,50 @@ class Agreement(Served):
         for limit, expected in ((None, "+ +"), (2, "+ +"), (2, "- -"), (None, "+ +"), (None, "- -")):
             own = {"entries": entries("ip=x"), "limit": limit and {"requestsPerUnit": limit, "unit": "YEAR"}}
             self.assertEqual(self.codes(server, "edge", own), expected)
+
+
+class Page(Served):
+    """docs/serve/envoy.md, as it is printed; only its days are years, as one may end meanwhile."""
+
+    def test_as_printed(self):
+        store = Store("memcached")
+        self.addCleanup(store.end)
+        config, file = blocks("serve/envoy.md", "yaml")
+        asked, = blocks("serve/envoy.md", "sh")
+        answer, = blocks("serve/envoy.md", "json")
+        folder = tempfile.TemporaryDirectory(prefix="weir-envoy-")
+        self.addCleanup(folder.cleanup)
+        self.write(folder.name, "messaging.yaml", file.replace("unit: day", "unit: year"))
+        config = replace(config.replace("127.0.0.1:8080", "127.0.0.1:0").replace("127.0.0.1:9090", "127.0.0.1:0"),
+                         ("memcached://127.0.0.1:11211", store.url + "?timeout=10s"),
+                         ("ratelimit/*.yaml", folder.name + "/*.yaml"))
+        with Server(config) as server:
+            asked = replace(asked, ("127.0.0.1:8080", "127.0.0.1:%d" % server.ports["http"][0]))
+            for _ in range(6):
+                told = subprocess.run(["sh", "-c", asked], capture_output=True, timeout=PATIENCE_S, check=True).stdout
+            times = re.compile(r'"\d+s"')
+            expected = times.sub('"s"', answer.replace('"DAY"', '"YEAR"'))
+            self.assertEqual(json.loads(times.sub('"s"', told.decode())), json.loads(expected))
+            key, = re.findall(r"^ +(/messaging/\S+)$", page_text("serve/envoy.md"), re.MULTILINE)
+            peek = subprocess.run([PROGRAM, "peek", "--json", "--store", store.url, "--deadline", "10s", "--rule",
+                                   f"fixed-window:5/{YEAR_S}s", key],
+                                  capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+            self.assertEqual(json.loads(peek.stdout)["remaining"], 0)
+
+    def test_every_key_of_a_file_is_told(self):
+        table = page_text("serve/envoy.md").split("## Descriptor files")[1].split("## ")[0]
+        told = set(re.findall(r"`(\w+)`", " ".join(line.split("|")[1] for line in table.splitlines() if "|" in line)))
+        known = set()
+        for text in ("domain: d\nzzzzzzzzzz: 1\n", "domain: d\ndescriptors: [{key: k, zzzzzzzzzz: 1}]\n",
+                     "domain: d\ndescriptors: [{key: k, rate_limit: {unlimited: true, zzzzzzzzzz: 1}}]\n"):
+            with tempfile.TemporaryDirectory() as folder:
+                self.write(folder, "a.yaml", text)
+                self.write(folder, "weir", "listen: {http: {}}\n" + STORES + "envoy: {files: a.yaml}\n")
+                result = subprocess.run([PROGRAM, "check", os.path.join(folder, "weir")], capture_output=True,
+                                        text=True, timeout=PATIENCE_S, check=False)
+            self.assertEqual(result.returncode, 2)
+            known |= set(re.split(r", | and ", re.search(r"accepted are (.*)$", result.stderr.strip()).group(1)))
+        self.assertEqual(told - {"rate_limit"}, known - {"rate_limit"})
 
 
 if __name__ == "__main__":
