@@ -68,6 +68,16 @@ static void add_limiters(sources *to, const weir_registry *registry) {
   }
 }
 
+/* Those that descriptors alone have, by their place: rules are shared by many of them. */
+static void add_nameless(sources *to, const weir_registry *registry) {
+  char place[48];
+  const char *store;
+  for (size_t i = 0; i < weir_registry_limiters(registry); i++) {
+    snprintf(place, sizeof place, "descriptors-%zu", i);
+    add_limiter(to, weir_registry_limiter_at(registry, i, &store), "", place);
+  }
+}
+
 static void add_stores(sources *to, const weir_registry *registry) {
   const weir_config *config = weir_registry_config(registry);
   for (size_t i = 0; i < config->store_count && to->count < WEIR_MONITOR_SOURCES_MOST; i++)
@@ -87,6 +97,7 @@ static void write_library(const weir_registry *registry, weir_bytes *out) {
     return;
   }
   add_limiters(all, registry);
+  add_nameless(all, registry);
   add_stores(all, registry);
   if (weir_monitor_prometheus(all->list, all->count, append, out, NULL) != WEIR_OK)
     out->failed = true;

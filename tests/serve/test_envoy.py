@@ -259,9 +259,11 @@ descriptors:
         self.assertEqual(self.codes(self.server, "edge", {**own, "limit": {"unit": "DAY"}}), "- -")  # 0
         self.assertEqual(self.codes(self.server, "edge", "any=x"), "+ +")
         self.assertEqual(self.codes(self.server, "nowhere", own), "+ +")
-        for requests in range(1, 300):  # more of them than are kept
+        client = self.server.connect("http")
+        for requests in range(2, 280):  # more of them than are kept
             limit = {"requestsPerUnit": requests, "unit": "MONTH"}
-            self.assertEqual(self.codes(self.server, "edge", {**own, "limit": limit}), "+ +")
+            self.assertEqual(http(client, post("/json", question("edge", {**own, "limit": limit})))[0], 200)
+        client.close()
 
     def test_what_cannot_be_read(self):
         entry = {"key": "k", "value": "v"}
@@ -319,6 +321,7 @@ descriptors:
         self.assertEqual(self.server.metric(rows % "allowed"), 5)
         self.assertEqual(self.server.metric(rows % "denied"), 1)
         self.assertEqual(self.server.metric("weir_serve_unmatched_total"), 6)
+        self.assertEqual(self.server.metric('weir_decisions_total{limiter="/descriptors-0",result="denied"}'), 1)
         self.server.await_log("denied limiter=/edge protocol=http cost=1")
         client = self.server.connect("admin")
         told = json.loads(http(client, get("/status.json"))[1])["limiters"]
@@ -405,9 +408,9 @@ class Agreement(Served):
         server = self.start({"a.yaml": "domain: edge\ndescriptors: [{key: ip, %s}]\n" % per_year(40)}, stores=stores)
         left = {}
         told = []
-        for i in range(60):
+        for i in range(40):
             value, cost = chance.choice("a/=%"), chance.choice((1, 2, 3, 19))
-            if i % 3 == 0:
+            if i % 4 == 0:
                 escaped = value if value == "a" else "%%%02X" % ord(value)
                 allowed, remaining = self.take(url, "/edge/ip=" + escaped, cost)
             else:
@@ -417,7 +420,7 @@ class Agreement(Served):
             expected = left.get(value, 40) >= cost
             left[value] = left.get(value, 40) - cost * expected
             told.append((allowed, remaining) == (expected, left[value]))
-        self.assertEqual(told, 60 * [True])
+        self.assertEqual(told, 40 * [True])
 
     def test_on_memcached_and_redis(self):
         for kind in ("memcached", "redis"):
