@@ -126,6 +126,13 @@ static bool add(weir_tick *tick, const weir_domain *domain, part *added) {
   return added->request != NO_REQUEST;
 }
 
+/* Each part is a request of what the connection may bring into a tick; one is counted by itself. */
+static void take_share(weir_connection *connection, size_t parts) {
+  size_t more = parts - 1;
+  size_t rest = connection->share - 1;
+  connection->share -= (uint32_t)(more < rest ? more : rest);
+}
+
 static bool ask(weir_connection *connection, const weir_envoy_request *request, unsigned manner,
                 weir_http_refusal *refusal) {
   part parts[PARTS_MOST];
@@ -147,6 +154,7 @@ static bool ask(weir_connection *connection, const weir_envoy_request *request, 
   slot->part_count = request->count;
   slot->domain = domain;
   slot->manner = manner;
+  take_share(connection, request->count);
   weir_connection_queue(connection, index);
   return true;
 }

@@ -349,6 +349,18 @@ class Domains(Served):
         for expected in ("+ ++", "- +-", "- +-", "- --"):
             self.assertEqual(self.codes(server, "edge", "a=x", "b=x"), expected)
 
+    def test_a_flood_waits_for_its_turn(self):
+        """Each descriptor counts as a request of what a connection may bring: half of `waiting`, and as much
+        again that has waited, so two questions of 64 at once. What is above is shed, and answered all the same."""
+        server = self.start({"a.yaml": "domain: edge\ndescriptors: [{key: a, %s}]\n" % per_year(10**6)},
+                            rest="limits: {waiting: 100}\nloops: 1\n")
+        client = server.connect("http")
+        client.send(30 * post("/json", question("edge", *(64 * ["a=x"]))))
+        for _ in range(30):
+            self.assertEqual(len(json.loads(http(client, "")[1])["statuses"]), 64)
+        client.close()
+        self.assertLessEqual(server.metric("weir_serve_shed_total"), 30 / 2 * (2 * 64 - 100))
+
     def test_in_shadow(self):
         server = self.start(self.FILE, rest="shadow: true\n")
         for _ in range(3):

@@ -72,7 +72,7 @@ static bool read_object(reader *self, json_t *object, const char *where, const m
     for (size_t i = 0; i < count; i++)
       if (strcmp(name, members[i].name) == 0 || strcmp(name, members[i].other) == 0)
         found = &members[i];
-    snprintf(inner, sizeof inner, "%s%s%.40s", where, where[0] != '\0' ? "." : "", name);
+    snprintf(inner, sizeof inner, "%.54s%s%.40s", where, where[0] != '\0' ? "." : "", name);
     if (found == NULL) return refuse(self, "%s: no member of this name is known", inner);
     if (strcmp(name, found->name) != 0 && json_object_get(object, found->name) != NULL)
       return refuse(self, "%s: stands there as %s too", inner, found->name);
