@@ -5,7 +5,7 @@
 
 #include "config/reader.h"
 
-enum { DESCRIPTORS_MOST = 100000 };
+enum { DESCRIPTORS_MOST = 100000, WILDCARDS_MOST = 1000 };
 
 const char *const weir_config_units[WEIR_CONFIG_UNITS] = {[WEIR_CONFIG_UNIT_UNKNOWN] = "UNKNOWN",
                                                           [WEIR_CONFIG_SECOND] = "SECOND",
@@ -233,6 +233,17 @@ static void read_descriptor(weir_reader *reader, const weir_node *node, weir_con
     weir_fault(reader, node, "share_threshold is of a value with '*' alone");
 }
 
+/* Each is tried in turn, so there may not be many. */
+static void check_wildcards(weir_reader *reader, const weir_node *node,
+                            const weir_config_descriptor *list, size_t count) {
+  size_t wildcards = 0;
+  for (size_t i = 0; i < count; i++)
+    wildcards += list[i].is_wildcard;
+  if (wildcards > WILDCARDS_MOST)
+    weir_fault(reader, node, "found %zu descriptors with '*', accepted are %d", wildcards,
+               WILDCARDS_MOST);
+}
+
 static void read_list(weir_reader *reader, const weir_node *node, weir_config_domain *domain,
                       weir_config_descriptor **made, size_t *count) {
   char part[WEIR_CONFIG_NAME_MOST];
@@ -252,6 +263,7 @@ static void read_list(weir_reader *reader, const weir_node *node, weir_config_do
     read_descriptor(reader, item->value, domain, &(*made)[(*count)++]);
     weir_path_leave(reader, length);
   }
+  check_wildcards(reader, node, *made, *count);
 }
 
 /* --- the file -----------------------------------------------------------------------------------

@@ -193,18 +193,25 @@ static void test_depth_is_bounded(void **state) {
   assert_non_null(strstr(faults.lines[0].text.text, "nested deeper than 64"));
 }
 
-static void test_descriptors_are_counted(void **state) {
-  enum { MANY = 100001 };
-  (void)state;
+static void write_many(int count, const char *rest) {
   FILE *file = fopen("a.yaml", "w");
   assert_non_null(file);
   fputs("domain: d\ndescriptors:\n", file);
-  for (int i = 0; i < MANY; i++)
-    fprintf(file, "- {key: k%d}\n", i);
+  for (int i = 0; i < count; i++)
+    fprintf(file, "- {key: k%d%s}\n", i, rest);
   assert_int_equal(fclose(file), 0);
+}
+
+static void test_descriptors_are_counted(void **state) {
+  (void)state;
+  write_many(100001, "");
   assert_null(build(MAIN));
   assert_int_equal(faults.count, 1);
   assert_non_null(strstr(faults.lines[0].text.text, "more than 100000 descriptors"));
+  write_many(1001, ", value: v*");
+  assert_null(build(MAIN));
+  assert_int_equal(faults.count, 1);
+  assert_non_null(strstr(faults.lines[0].text.text, "found 1001 descriptors with '*'"));
 }
 
 int main(void) {
