@@ -22,10 +22,12 @@ struct weir_domain {
 
 struct weir_descriptors {
   size_t count;
+  uint32_t limits;
   weir_domain domains[];
 };
 
 typedef struct builder {
+  weir_descriptors *made;
   weir_domain *domain;
   const weir_descriptors_source *source;
   weir_config_faults *faults;
@@ -66,6 +68,7 @@ static uint32_t add_node(builder *self, uint32_t parent, const weir_config_descr
   weir_descriptor *node = &domain->nodes[index];
   *node = (weir_descriptor){.config = config, .parent = parent};
   const weir_config_rate *rate = config->rate;
+  if (rate != NULL) node->limit = self->made->limits++;
   if (rate != NULL && rate->rule != NULL)
     node->limiter = self->source->find(self->source->self, domain->config->store, rate->rule,
                                        rate->place, self->path);
@@ -124,7 +127,7 @@ weir_descriptors *weir_descriptors_create(const weir_config_envoy *config,
   made->count = config->domain_count;
   bool has_memory = true;
   for (size_t i = 0; i < made->count && has_memory; i++) {
-    builder self = {&made->domains[i], source, faults, ""};
+    builder self = {made, &made->domains[i], source, faults, ""};
     made->domains[i].index = i;
     has_memory = build_domain(&self, &config->domains[i]);
   }
@@ -252,6 +255,18 @@ const weir_domain *weir_descriptors_find(const weir_descriptors *descriptors, co
       return &descriptors->domains[i];
   }
   return NULL;
+}
+
+size_t weir_descriptors_limits(const weir_descriptors *descriptors) {
+  return descriptors->limits;
+}
+
+size_t weir_domain_nodes(const weir_domain *domain) {
+  return domain->node_count;
+}
+
+const weir_descriptor *weir_domain_node(const weir_domain *domain, size_t index) {
+  return &domain->nodes[index];
 }
 
 const weir_config_domain *weir_domain_config(const weir_domain *domain) {

@@ -19,6 +19,7 @@ typedef struct weir_domain weir_domain;
 typedef struct weir_descriptor {
   const weir_config_descriptor *config; /* NULL of the root */
   weir_limiter *limiter;                /* NULL: no store is asked */
+  uint32_t limit;                       /* with a rate: which of weir_descriptors_limits() */
   uint32_t parent;
   uint32_t first_wildcard, next_wildcard; /* of its children; of its parent's: 0: no more */
 } weir_descriptor;
@@ -43,6 +44,13 @@ const weir_domain *weir_descriptors_at(const weir_descriptors *descriptors, size
 /* NULL: there is no such domain. */
 const weir_domain *weir_descriptors_find(const weir_descriptors *descriptors, const char *name,
                                          size_t length);
+
+/* All that have a rate, of all domains. */
+size_t weir_descriptors_limits(const weir_descriptors *descriptors);
+
+/* The nodes of a domain; the first is the root, and their own parent's stands before each. */
+size_t weir_domain_nodes(const weir_domain *domain);
+const weir_descriptor *weir_domain_node(const weir_domain *domain, size_t index);
 
 const weir_config_domain *weir_domain_config(const weir_domain *domain);
 size_t weir_domain_index(const weir_domain *domain);

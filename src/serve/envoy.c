@@ -13,6 +13,7 @@ typedef struct part {
   bool shadow, quota;
   weir_config_rate rate;
   weir_limiter *limiter;  /* NULL: no store is asked */
+  uint32_t limit;         /* of the descriptor file; WEIR_TALLY_NO_LIMIT: the request brought it */
   size_t request;         /* of the tick; NO_REQUEST: none */
   size_t key, key_length; /* in the tick's bytes */
   int64_t hits;           /* 0: a peek */
@@ -68,6 +69,7 @@ static void find_node(weir_tick *tick, const weir_descriptor *node, part *found)
   }
   found->is_limited = true;
   found->rate = *node->config->rate;
+  found->limit = node->limit;
   found->limiter = node->limiter;
   found->shadow = node->config->shadow;
   found->quota = node->config->quota;
@@ -79,7 +81,10 @@ static bool find(weir_tick *tick, const weir_domain *domain,
                  const weir_envoy_descriptor *descriptor, part *found, weir_http_refusal *refusal) {
   size_t most = (size_t)weir_registry_config(tick->registry)->limits.key_bytes;
   const weir_descriptor *node = NULL;
-  *found = (part){.request = NO_REQUEST, .key = tick->bytes.length, .hits = descriptor->hits};
+  *found = (part){.limit = WEIR_TALLY_NO_LIMIT,
+                  .request = NO_REQUEST,
+                  .key = tick->bytes.length,
+                  .hits = descriptor->hits};
   char *room = weir_bytes_room(&tick->bytes, most);
   if (room == NULL) return no_memory(refusal);
   bool overrides = descriptor->has_limit && domain != NULL;
@@ -220,7 +225,8 @@ static void count(weir_connection *connection, const outcome *made, size_t index
                                       : &counts->denied,
                    1);
   if (is_shadowed) weir_serve_count(&counts->shadow_denied, 1);
-  weir_tally_note_domain(loop, made->domain, &reply, asked->hits == 0, WEIR_TALLY_HTTP);
+  weir_tally_note_domain(loop, made->domain, asked->limit, &reply, asked->hits == 0,
+                         WEIR_TALLY_HTTP);
 }
 
 static void describe(const part *asked, const weir_decision *decision, weir_envoy_status *status) {

@@ -144,6 +144,58 @@ static void write_table(const weir_tally_table *table, weir_bytes *out) {
                         table->rows[i].name, (unsigned long long)table->rows[i].shadow_denied);
 }
 
+/* KEY=VALUE/KEY: as in keys, but that a descriptor without value has none; quoted for a label. */
+static void write_path(const weir_domain *domain, const weir_descriptor *node, weir_bytes *out) {
+  const weir_descriptor *parent = weir_domain_node(domain, node->parent);
+  if (parent->config != NULL) write_path(domain, parent, out);
+  if (parent->config != NULL) weir_bytes_text(out, "/");
+  const char *words[] = {node->config->key, node->config->value};
+  for (size_t i = 0; i < 2 && words[i] != NULL; i++) {
+    if (i == 1) weir_bytes_text(out, "=");
+    for (const char *at = words[i]; *at != '\0'; at++)
+      if (strchr("%/=\"\\\x7f", *at) != NULL || (unsigned char)*at < ' ')
+        weir_bytes_format(out, "%%%02X", (unsigned)*at);
+      else
+        weir_bytes_add(out, at, 1);
+  }
+}
+
+static void write_limit(const weir_domain *domain, const weir_descriptor *node,
+                        const weir_tally_limit *row, weir_bytes *out) {
+  const struct {
+    const char *decision;
+    uint64_t count;
+  } columns[] = {
+      {"within", row->within}, {"over", row->over}, {"shadow", row->shadow}, {"none", row->none}};
+  for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+    weir_bytes_format(out, "weir_serve_descriptor_decisions_total{domain=\"%s\",descriptor=\"",
+                      weir_domain_config(domain)->name);
+    write_path(domain, node, out);
+    weir_bytes_format(out, "\",decision=\"%s\"} %llu\n", columns[i].decision,
+                      (unsigned long long)columns[i].count);
+  }
+}
+
+/* The first of each domain. */
+static void write_limits(const weir_server *server, weir_bytes *out) {
+  const weir_descriptors *all = weir_registry_descriptors(server->front.tick.registry);
+  weir_tally_limit *sum = weir_tally_sum_limits(server);
+  out->failed |= sum == NULL;
+  write_head("weir_serve_descriptor_decisions_total", "counter",
+             "Requests by limit of a descriptor file, since that was read", out);
+  for (size_t i = 0; sum != NULL && i < weir_descriptors_count(all); i++) {
+    const weir_domain *domain = weir_descriptors_at(all, i);
+    size_t listed = 0;
+    for (size_t j = 1; j < weir_domain_nodes(domain) && listed < WEIR_STATUS_LIMITERS_MOST; j++) {
+      const weir_descriptor *node = weir_domain_node(domain, j);
+      if (node->config->rate == NULL || node->config->rate->is_unlimited) continue;
+      write_limit(domain, node, &sum[node->limit], out);
+      listed++;
+    }
+  }
+  free(sum);
+}
+
 static void write_throttle(const weir_registry *registry, weir_bytes *out) {
   weir_throttle *throttle = weir_registry_throttle(registry);
   weir_limiter_counts counts = WEIR_LIMITER_COUNTS_INIT;
@@ -267,6 +319,7 @@ void weir_serve_write_metrics(const weir_server *server, weir_bytes *out) {
   }
   write_library(registry, out);
   write_table(table, out);
+  write_limits(server, out);
   write_throttle(registry, out);
   write_histograms(server, out);
   write_counters(server, out);

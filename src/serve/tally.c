@@ -72,6 +72,13 @@ static void add_table(const weir_registry *registry, weir_tally_table *to,
   }
 }
 
+static weir_tally_limits *make_limits(const weir_registry *registry) {
+  size_t count = weir_descriptors_limits(weir_registry_descriptors(registry));
+  weir_tally_limits *limits = calloc(1, sizeof *limits + count * sizeof limits->rows[0]);
+  if (limits != NULL) limits->registry = registry;
+  return limits;
+}
+
 /* --- life ------------------------------------------------------------------------------------- */
 
 void weir_tally_init(weir_tally *tally, const weir_registry *registry) {
@@ -81,6 +88,7 @@ void weir_tally_init(weir_tally *tally, const weir_registry *registry) {
 
 void weir_tally_free(weir_tally *tally) {
   free(tally->table);
+  free(tally->limits);
   pthread_mutex_destroy(&tally->lock);
 }
 
@@ -97,16 +105,19 @@ static bool may_keep(const weir_registry *registry, const weir_sketch *sketch) {
 void weir_tally_follow(weir_tally *tally, const weir_registry *registry) {
   weir_tally_table *old = tally->table;
   weir_tally_table *table = make_table(registry);
-  if (table != NULL)
-    add_table(registry, table, old);
-  else
+  weir_tally_limits *old_limits = tally->limits;
+  weir_tally_limits *limits = make_limits(registry);
+  if (table != NULL) add_table(registry, table, old);
+  if (table == NULL || limits == NULL)
     weir_serve_log("there is not enough memory to count by limiter");
   pthread_mutex_lock(&tally->lock);
   tally->table = table;
+  tally->limits = limits;
   for (size_t i = 0; i < 2; i++)
     if (!may_keep(registry, &tally->denied[i])) tally->denied[i] = (weir_sketch){0};
   pthread_mutex_unlock(&tally->lock);
   free(old);
+  free(old_limits);
 }
 
 /* --- adding ------------------------------------------------------------------------------------
@@ -174,10 +185,20 @@ void weir_tally_note(weir_loop *loop, const weir_slot *slot, const weir_reply *r
     note_denial(loop, reply, manner, protocol);
 }
 
-void weir_tally_note_domain(weir_loop *loop, const weir_domain *domain, const weir_reply *reply,
-                            bool is_peek, weir_tally_protocol protocol) {
+static void note_limit(weir_tally_limit *row, const weir_reply *reply) {
+  weir_serve_count(reply->decision == NULL    ? &row->none
+                   : reply->is_shadowed       ? &row->shadow
+                   : reply->decision->allowed ? &row->within
+                                              : &row->over,
+                   1);
+}
+
+void weir_tally_note_domain(weir_loop *loop, const weir_domain *domain, uint32_t limit,
+                            const weir_reply *reply, bool is_peek, weir_tally_protocol protocol) {
   size_t index = weir_registry_count(loop->tick.registry) + weir_domain_index(domain);
   note(loop, index, reply, protocol);
+  if (loop->tally.limits != NULL && limit != WEIR_TALLY_NO_LIMIT)
+    note_limit(&loop->tally.limits->rows[limit], reply);
   if (is_denied(reply) && !is_peek) note_denial(loop, reply, WEIR_CONFIG_LOG_KEYS_OFF, protocol);
 }
 
@@ -203,6 +224,28 @@ weir_tally_table *weir_tally_sum(const weir_server *server) {
     weir_tally *tally = &server->loops[i].tally;
     pthread_mutex_lock(&tally->lock);
     add_table(registry, sum, tally->table);
+    pthread_mutex_unlock(&tally->lock);
+  }
+  return sum;
+}
+
+static void add_limit(weir_tally_limit *to, const weir_tally_limit *from) {
+  weir_serve_count(&to->within, from->within);
+  weir_serve_count(&to->over, from->over);
+  weir_serve_count(&to->shadow, from->shadow);
+  weir_serve_count(&to->none, from->none);
+}
+
+weir_tally_limit *weir_tally_sum_limits(const weir_server *server) {
+  const weir_registry *registry = server->front.tick.registry;
+  size_t count = weir_descriptors_limits(weir_registry_descriptors(registry));
+  weir_tally_limit *sum = calloc(count + 1, sizeof *sum);
+  for (unsigned i = 0; sum != NULL && i < server->loop_count; i++) {
+    weir_tally *tally = &server->loops[i].tally;
+    pthread_mutex_lock(&tally->lock);
+    if (tally->limits != NULL && tally->limits->registry == registry)
+      for (size_t j = 0; j < count; j++)
+        add_limit(&sum[j], &tally->limits->rows[j]);
     pthread_mutex_unlock(&tally->lock);
   }
   return sum;

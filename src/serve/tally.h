@@ -25,6 +25,7 @@ enum {
   WEIR_TALLY_BATCHES = 12, /* 1, 2, 4, ... 1024 requests, and more */
   WEIR_TALLY_WINDOW_S = 300
 };
+#define WEIR_TALLY_NO_LIMIT UINT32_MAX
 
 /* Of one limiter. */
 typedef struct weir_tally_row {
@@ -41,11 +42,24 @@ typedef struct weir_tally_table {
   weir_tally_row rows[];
 } weir_tally_table;
 
+/* Of one limit of a descriptor file; what a request brings is not among them. */
+typedef struct weir_tally_limit {
+  _Atomic uint64_t within, over, shadow, none;
+} weir_tally_limit;
+
+/* Of one snapshot: they begin anew with each. */
+typedef struct weir_tally_limits {
+  const weir_registry *registry; /* whose */
+  weir_tally_limit rows[];       /* by weir_descriptor.limit */
+} weir_tally_limits;
+
 typedef struct weir_tally {
-  pthread_mutex_t lock;    /* for what the main thread reads: the sketches, and which table it is */
-  weir_tally_table *table; /* NULL: there was no memory for it */
-  int64_t window;          /* since when the second sketch is: a number of windows */
-  weir_sketch denied[2];   /* keys, of the window before and of this one */
+  pthread_mutex_t
+      lock; /* for what the main thread reads: the sketches, and which tables these are */
+  weir_tally_table *table;   /* NULL: there was no memory for it */
+  weir_tally_limits *limits; /* the same */
+  int64_t window;            /* since when the second sketch is: a number of windows */
+  weir_sketch denied[2];     /* keys, of the window before and of this one */
   _Atomic uint64_t batches[WEIR_TALLY_BATCHES], batched;
   _Atomic uint64_t waits[WEIR_WAIT_BUCKETS];
 } weir_tally;
@@ -60,9 +74,10 @@ void weir_tally_follow(weir_tally *tally, const weir_registry *registry);
 void weir_tally_note(weir_loop *loop, const weir_slot *slot, const weir_reply *reply,
                      weir_tally_protocol protocol);
 
-/* The same of a part of one, by its domain: reply->name is what weir_tally_name_domain() says. */
-void weir_tally_note_domain(weir_loop *loop, const weir_domain *domain, const weir_reply *reply,
-                            bool is_peek, weir_tally_protocol protocol);
+/* The same of a part of one, by its domain: reply->name is what weir_tally_name_domain() says.
+ * `limit`: its weir_descriptor.limit, or WEIR_TALLY_NO_LIMIT. */
+void weir_tally_note_domain(weir_loop *loop, const weir_domain *domain, uint32_t limit,
+                            const weir_reply *reply, bool is_peek, weir_tally_protocol protocol);
 
 /* What a domain is called among limiters, which have no '/' in their names: "/DOMAIN". */
 void weir_tally_name_domain(const weir_domain *domain, char name[WEIR_CONFIG_NAME_MOST + 1]);
@@ -74,6 +89,9 @@ void weir_tally_tick(weir_tally *tally, size_t requests, int64_t us);
 
 /* Of all loops, for the main thread's snapshot. NULL: no memory; free() it. */
 weir_tally_table *weir_tally_sum(const weir_server *server);
+
+/* Of all loops that have the main thread's snapshot, by weir_descriptor.limit. The same. */
+weir_tally_limit *weir_tally_sum_limits(const weir_server *server);
 
 /* The keys that all loops denied most, of the last one to two windows. Sorted. */
 void weir_tally_denied(const weir_server *server, weir_sketch *merged);

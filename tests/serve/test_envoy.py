@@ -322,6 +322,8 @@ descriptors:
         self.assertEqual(self.server.metric(rows % "denied"), 1)
         self.assertEqual(self.server.metric("weir_serve_unmatched_total"), 6)
         self.assertEqual(self.server.metric('weir_decisions_total{limiter="/descriptors-0",result="denied"}'), 1)
+        rows = 'weir_serve_descriptor_decisions_total{domain="edge",descriptor="ip",decision="%s"}'
+        self.assertEqual([self.server.metric(rows % which) for which in ("within", "over", "shadow")], [5, 1, 0])
         self.server.await_log("denied limiter=/edge protocol=http cost=1")
         client = self.server.connect("admin")
         told = json.loads(http(client, get("/status.json"))[1])["limiters"]
@@ -382,6 +384,30 @@ class Domains(Served):
             client = server.connect("http")
             self.assertEqual(http(client, post("/json", question("edge", "a=x")))[0], 404)
             client.close()
+
+    def test_limits_are_told_in_metrics(self):
+        """Whatever their names hold, and as often as they are read."""
+        text = """
+domain: "od d/=%%"
+descriptors:
+  - {key: 'q"\\', value: "a/b=c%%\\nd", %s, shadow_mode: true}
+  - {key: k, descriptors: [{key: "é", %s}]}
+"""
+        server = self.start({"a.yaml": text % (per_year(1), per_year(1))}, rest="loops: 2\n")
+        rows = 'weir_serve_descriptor_decisions_total{domain="od d/=%%",descriptor="%s",decision="%s"}'
+        odd = {"entries": [{"key": 'q"\\', "value": "a/b=c%\nd"}]}
+        for _ in range(3):
+            self.codes(server, "od d/=%", odd, "k=1/é=2")
+        client = server.connect("admin")
+        page = http(client, get("/metrics"))[1]
+        for name, decision, count in (("q%22%5C=a%2Fb%3Dc%25%0Ad", "within", 1), ("q%22%5C=a%2Fb%3Dc%25%0Ad", "shadow", 2),
+                                      ("k/é", "within", 1), ("k/é", "over", 2)):
+            self.assertIn(rows % (name, decision) + " %d\n" % count, page)
+        self.write(server.files, "b.yaml", "domain: other\n")
+        server.await_log("is in use now")
+        self.codes(server, "od d/=%", odd)
+        self.assertIn("od d", http(client, get("/metrics"))[1])
+        client.close()
 
     def test_files_are_watched(self):
         server = self.start(self.FILE)
