@@ -16,8 +16,7 @@ enum {
 typedef struct weir_envoy_descriptor {
   const weir_entry *entries;
   size_t count;
-  int64_t hits; /* 0: a peek; WEIR_ASK_COST_MOST stands for all that is more */
-  bool has_hits;
+  int64_t hits;   /* 0: a peek */
   bool has_limit; /* instead of the descriptor file's: */
   int64_t requests;
   weir_config_unit unit;
@@ -27,7 +26,6 @@ typedef struct weir_envoy_descriptor {
 typedef struct weir_envoy_request {
   const char *domain;
   size_t domain_length;
-  int64_t hits; /* of descriptors that have none of their own; 0: 1 */
   weir_envoy_descriptor descriptors[WEIR_ENVOY_DESCRIPTORS_MOST];
   size_t count;
   weir_entry entries[WEIR_ENVOY_ENTRIES_MOST];

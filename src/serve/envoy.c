@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "protocol/http/envoy.h"
 #include "serve/loop.h"
 
 /* A descriptor of the request, kept in the tick's bytes until the answer. */
@@ -21,12 +20,6 @@ typedef struct part {
 
 enum { PARTS_MOST = WEIR_ENVOY_DESCRIPTORS_MOST };
 static const size_t NO_REQUEST = SIZE_MAX;
-
-bool weir_serve_is_envoy(const weir_http_request *request) {
-  static const char path[] = "/json";
-  return request->path.length == sizeof path - 1 &&
-         memcmp(request->path.bytes, path, sizeof path - 1) == 0;
-}
 
 /* --- asking -------------------------------------------------------------------------------------
  */
@@ -138,8 +131,8 @@ static void take_share(weir_connection *connection, size_t parts) {
   connection->share -= (uint32_t)(more < rest ? more : rest);
 }
 
-static bool ask(weir_connection *connection, const weir_envoy_request *request, unsigned manner,
-                weir_http_refusal *refusal) {
+bool weir_serve_ask_envoy(weir_connection *connection, const weir_envoy_request *request,
+                          unsigned manner, weir_http_refusal *refusal) {
   part parts[PARTS_MOST];
   weir_tick *tick = &connection->loop->tick;
   const weir_descriptors *descriptors = weir_registry_descriptors(tick->registry);
@@ -162,20 +155,6 @@ static bool ask(weir_connection *connection, const weir_envoy_request *request, 
   take_share(connection, request->count);
   weir_connection_queue(connection, index);
   return true;
-}
-
-bool weir_serve_ask_envoy(weir_connection *connection, const weir_http_request *http,
-                          unsigned manner, weir_http_refusal *refusal) {
-  weir_envoy_request request;
-  json_t *body = NULL;
-  weir_http_text post = {"POST", 4};
-  if (http->method.length != post.length ||
-      memcmp(http->method.bytes, post.bytes, post.length) != 0)
-    return refuse(refusal, 405, "POST is accepted here");
-  bool asked = weir_http_read_envoy(http, &request, &body, refusal) &&
-               ask(connection, &request, manner, refusal);
-  json_decref(body);
-  return asked;
 }
 
 /* --- answering ----------------------------------------------------------------------------------

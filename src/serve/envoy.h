@@ -6,11 +6,8 @@
 #include "protocol/http/call.h"
 #include "serve/connection.h"
 
-/* Whether a request of HTTP asks it. */
-bool weir_serve_is_envoy(const weir_http_request *request);
-
 /* Queues the answer's slot; or false: *refusal is the answer. */
-bool weir_serve_ask_envoy(weir_connection *connection, const weir_http_request *request,
+bool weir_serve_ask_envoy(weir_connection *connection, const weir_envoy_request *request,
                           unsigned manner, weir_http_refusal *refusal);
 
 /* Words the answer of a slot with parts. */

@@ -69,9 +69,8 @@ static bool ask(weir_connection *connection, const weir_http_request *request, u
                 weir_http_call *call, weir_http_refusal *refusal) {
   weir_status status;
   const weir_config *config = weir_registry_config(connection->loop->tick.registry);
-  if (weir_serve_is_envoy(request))
-    return weir_serve_ask_envoy(connection, request, manner, refusal);
   if (!weir_http_read_call(request, call, refusal)) return false;
+  if (call->envoy != NULL) return weir_serve_ask_envoy(connection, call->envoy, manner, refusal);
   if (call->ask.brings_rule && !(config->throttle.enabled && config->throttle.throttlecrab)) {
     *refusal = (weir_http_refusal){404, {"/throttle is off: throttle.throttlecrab"}};
     return false;

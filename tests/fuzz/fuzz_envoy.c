@@ -4,26 +4,24 @@
 #include <string.h>
 
 #include "fuzz/require.h"
-#include "protocol/http/envoy.h"
+#include "protocol/http/call.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
-
-static weir_envoy_request request;
 
 /* A sanitizer sees a byte too far. */
 static void check_text(const char *text, size_t length) {
   require(text != NULL && (length == 0 || memchr(text, text[length - 1], length) != NULL));
 }
 
-static void check_request(void) {
+static void check_request(const weir_envoy_request *request) {
   size_t entries = 0;
-  require(request.domain_length > 0 && request.count > 0);
-  require(request.count <= WEIR_ENVOY_DESCRIPTORS_MOST);
-  check_text(request.domain, request.domain_length);
-  for (size_t i = 0; i < request.count; i++) {
-    const weir_envoy_descriptor *descriptor = &request.descriptors[i];
+  require(request->domain_length > 0 && request->count > 0);
+  require(request->count <= WEIR_ENVOY_DESCRIPTORS_MOST);
+  check_text(request->domain, request->domain_length);
+  for (size_t i = 0; i < request->count; i++) {
+    const weir_envoy_descriptor *descriptor = &request->descriptors[i];
     require(descriptor->hits >= 0 && descriptor->hits <= WEIR_ASK_COST_MOST);
-    require(descriptor->entries == &request.entries[entries]);
+    require(descriptor->entries == &request->entries[entries]);
     entries += descriptor->count;
     if (descriptor->has_limit)
       require(descriptor->unit != WEIR_CONFIG_UNIT_UNKNOWN && descriptor->requests >= 0 &&
@@ -34,7 +32,7 @@ static void check_request(void) {
       check_text(descriptor->entries[j].value, descriptor->entries[j].value_length);
     }
   }
-  require(entries == request.entry_count && entries <= WEIR_ENVOY_ENTRIES_MOST);
+  require(entries == request->entry_count && entries <= WEIR_ENVOY_ENTRIES_MOST);
 }
 
 /* The body of an answer behind its fields. */
@@ -52,20 +50,20 @@ static json_t *body_of(const weir_bytes *out) {
 }
 
 /* As if each had been decided, one way or another. */
-static void check_answer(void) {
-  weir_envoy_answer answer = {.count = request.count};
+static void check_answer(const weir_envoy_request *request) {
+  weir_envoy_answer answer = {.count = request->count};
   weir_bytes out = {0};
-  for (size_t i = 0; i < request.count; i++)
+  for (size_t i = 0; i < request->count; i++)
     answer.statuses[i] = (weir_envoy_status){.is_over = i % 2 == 0,
-                                             .has_limit = request.descriptors[i].has_limit,
-                                             .requests = request.descriptors[i].requests,
-                                             .unit = request.descriptors[i].unit,
-                                             .name = i % 3 == 0 ? request.domain : NULL,
+                                             .has_limit = request->descriptors[i].has_limit,
+                                             .requests = request->descriptors[i].requests,
+                                             .unit = request->descriptors[i].unit,
+                                             .name = i % 3 == 0 ? request->domain : NULL,
                                              .remaining = (int64_t)i - 1,
-                                             .reset_after_us = request.descriptors[i].hits - 1};
+                                             .reset_after_us = request->descriptors[i].hits - 1};
   weir_http_answer_envoy(&answer, 0, &out);
   json_t *body = body_of(&out);
-  require(json_array_size(json_object_get(body, "statuses")) == request.count);
+  require(json_array_size(json_object_get(body, "statuses")) == request->count);
   json_decref(body);
   weir_bytes_free(&out);
 }
@@ -80,15 +78,16 @@ static void check_refusal(const weir_http_refusal *refusal) {
 }
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
-  json_t *body = NULL;
+  weir_http_call call = {0};
   weir_http_refusal refusal = {0};
-  weir_http_request http = {.body = {(const char *)data, size}};
-  if (weir_http_read_envoy(&http, &request, &body, &refusal)) {
-    check_request();
-    check_answer();
+  weir_http_request http = {
+      .method = {"POST", 4}, .path = {"/json", 5}, .body = {(const char *)data, size}};
+  if (weir_http_read_call(&http, &call, &refusal)) {
+    check_request(call.envoy);
+    check_answer(call.envoy);
   } else {
     check_refusal(&refusal);
   }
-  json_decref(body);
+  weir_http_call_free(&call);
   return 0;
 }

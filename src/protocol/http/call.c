@@ -1,12 +1,14 @@
 /* From a request to what it asks. */
 #include "protocol/http/call.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "protocol/http/internal.h"
 
 void weir_http_call_free(weir_http_call *call) {
   json_decref(call->body);
+  free(call->envoy);
   weir_bytes_free(&call->text);
 }
 
@@ -176,7 +178,7 @@ static bool read_decision(const weir_http_request *request, weir_ask_verb verb,
   ask->verb = verb;
   ask->form = WEIR_HTTP_DECISION;
   if (!weir_http_read_body(request, members, count, call, refusal)) return false;
-  return json_object_get(call->body, "cost") == NULL || check_cost(ask->cost, refusal);
+  return !json_is_integer(json_object_get(call->body, "cost")) || check_cost(ask->cost, refusal);
 }
 
 /* The figures of CL.THROTTLE, with throttlecrab's meaning: its burst is max_burst. */
@@ -240,7 +242,8 @@ bool weir_http_read_call(const weir_http_request *request, weir_http_call *call,
   } posts[] = {{"/take", read_take},
                {"/peek", read_peek},
                {"/reset", read_reset},
-               {"/throttle", read_throttle}};
+               {"/throttle", read_throttle},
+               {"/json", weir_http_read_envoy}};
   if (begins(request->path, "/check/")) return read_check(request, call, refusal);
   for (size_t i = 0; i < sizeof posts / sizeof *posts; i++)
     if (is_same(request->path, posts[i].path))

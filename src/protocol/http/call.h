@@ -7,6 +7,7 @@
 #include "config/config.h"
 #include "protocol/ask.h"
 #include "protocol/bytes.h"
+#include "protocol/envoy.h"
 #include "protocol/http/parse.h"
 
 enum { WEIR_HTTP_TEXT_MOST = 16 * 1024 }; /* of X-Forwarded-For; what is longer is no request */
@@ -24,9 +25,10 @@ enum weir_http_manner { WEIR_HTTP_CLOSES = 1 << 0, WEIR_HTTP_HEAD = 1 << 1 };
 /* One call. Zero it before use, and free what it holds when the request has been passed on. */
 typedef struct weir_http_call {
   weir_ask ask;
-  weir_config_key key; /* of a check: where its key stands */
-  json_t *body;        /* holds what `ask` points to */
-  weir_bytes text;     /* the same */
+  weir_envoy_request *envoy; /* what is asked instead, by POST /json; else NULL */
+  weir_config_key key;       /* of a check: where its key stands */
+  json_t *body;              /* holds what `ask` or `envoy` points to */
+  weir_bytes text;           /* the same */
 } weir_http_call;
 
 void weir_http_call_free(weir_http_call *call);
@@ -57,11 +59,11 @@ bool weir_http_is_known(const weir_http_request *request, const weir_config_cred
 void weir_http_answer(const weir_ask *ask, unsigned manner, const weir_config_listener *listener,
                       weir_config_headers headers, const weir_reply *reply, weir_bytes *out);
 
+/* To POST /json. */
+void weir_http_answer_envoy(const weir_envoy_answer *answer, unsigned manner, weir_bytes *out);
+
 /* A problem of application/problem+json. */
 void weir_http_refuse(const weir_http_refusal *refusal, unsigned manner, weir_bytes *out);
-
-/* Text that is valid UTF-8 or ASCII, as a string of JSON. */
-void weir_http_write_string(weir_bytes *out, const char *text, size_t length);
 
 /* Any other body. */
 void weir_http_text_answer(int status, const char *type, const char *body, size_t length,
