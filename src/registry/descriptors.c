@@ -8,7 +8,7 @@
 #include "registry/keymap.h"
 
 enum { ROOT = 0, NONE = 0, PATH_MOST = 256 };
-enum { OVERRIDES_MOST = 256, OVERRIDES_MEMO_KEYS = 4096 }; /* of each domain */
+enum { OVERRIDES_MOST = 256 }; /* of each domain */
 
 struct weir_domain {
   const weir_config_domain *config;
@@ -95,11 +95,9 @@ static void add_children(builder *self, uint32_t parent, const weir_config_descr
 static bool add_throttle(builder *self, const weir_config_domain *config) {
   if (config->store == NULL) return true; /* which is a fault already */
   weir_store *store = self->source->store(self->source->self, config->store);
-  weir_limiter_options options = config->store->options;
-  options.memo_keys = OVERRIDES_MEMO_KEYS;
-  self->domain->throttle =
-      weir_throttle_create_for(store, &options, weir_config_algorithms[config->algorithm],
-                               weir_config_rule_suffix(config), OVERRIDES_MOST);
+  self->domain->throttle = weir_throttle_create_for(
+      store, &config->store->options, weir_config_algorithms[config->algorithm],
+      weir_config_rule_suffix(config), OVERRIDES_MOST);
   return self->domain->throttle != NULL;
 }
 
