@@ -58,8 +58,8 @@ typedef struct rate_fields {
 static bool is_absent(const weir_node *node) {
   return node == NULL ||
          (node->kind == WEIR_NODE_SCALAR &&
-          (node->length == 0 || (!node->is_quoted && (strcmp(node->text, "~") == 0 ||
-                                                      strcmp(node->text, "null") == 0))));
+          (node->length == 0 ||
+           (!node->is_quoted && (weir_node_is(node, "~") || weir_node_is(node, "null")))));
 }
 
 static const char *unit_at(const void *list, size_t index) {
@@ -72,7 +72,8 @@ static void read_unit(weir_reader *reader, const weir_node *node, void *target) 
   weir_config_rate *rate = ((rate_fields *)target)->rate;
   if (!weir_expect(reader, node, WEIR_NODE_SCALAR)) return;
   for (int unit = WEIR_CONFIG_SECOND; unit < WEIR_CONFIG_UNITS; unit++)
-    if (strcasecmp(node->text, weir_config_units[unit]) == 0) rate->unit = (weir_config_unit)unit;
+    if (strlen(node->text) == node->length && strcasecmp(node->text, weir_config_units[unit]) == 0)
+      rate->unit = (weir_config_unit)unit;
   if (rate->unit == WEIR_CONFIG_UNIT_UNKNOWN)
     weir_fault_unknown(reader, node, "found", NULL, unit_at);
 }

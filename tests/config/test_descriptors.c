@@ -99,6 +99,8 @@ static const struct {
      "a.yaml:3:31: domain d: descriptors[0].rate_limit.unit: ",
      "found \"days\", did you mean \"day\"? accepted are second, minute, hour, day, week, month "
      "and"},
+    {MAIN, LIST "- {key: k, rate_limit: {unit: \"day\\0\", requests_per_unit: 1}}\n",
+     "a.yaml:3:31: domain d: descriptors[0].rate_limit.unit: ", "accepted are second, minute"},
     {MAIN, LIST "- {key: k, rate_limit: {unit: unknown, requests_per_unit: 1}}\n",
      "a.yaml:3:31: domain d: descriptors[0].rate_limit.unit: ", "found \"unknown\""},
     {MAIN, LIST "- {key: k, rate_limit: {unit: day, requests_per_unit: 1000000001}}\n",
