@@ -142,10 +142,8 @@ void weir_loop_wake(weir_loop *loop) {
 
 /* --- turns ------------------------------------------------------------------------------------ */
 
-static void resume_all(weir_loop *loop) {
-  weir_connection *next, *one = loop->resumed;
-  loop->resumed = NULL;
-  for (; one != NULL; one = next) {
+static void resume_all(weir_connection *resumed) {
+  for (weir_connection *next, *one = resumed; one != NULL; one = next) {
     next = one->next_resumed;
     weir_connection_resume(one);
   }
@@ -185,7 +183,6 @@ static void refresh(weir_loop *loop) {
 }
 
 static void finish_turn(weir_loop *loop) {
-  resume_all(loop);
   decide_all(loop);
   answer_all(loop);
   weir_tick_clear(&loop->tick);
@@ -195,9 +192,13 @@ static void finish_turn(weir_loop *loop) {
   if (loop->is_draining) drain(loop);
 }
 
+/* Whoever brings requests in a turn goes on in the next, so that none has its share of it twice. */
 void weir_loop_turn(weir_loop *loop) {
+  weir_connection *resumed = loop->resumed;
+  loop->resumed = NULL;
   loop->tick.now_us = weir_serve_now_us();
-  event_base_loop(loop->base, EVLOOP_ONCE | (loop->resumed != NULL ? EVLOOP_NONBLOCK : 0));
+  event_base_loop(loop->base, EVLOOP_ONCE | (resumed != NULL ? EVLOOP_NONBLOCK : 0));
+  resume_all(resumed);
   finish_turn(loop);
 }
 

@@ -175,8 +175,28 @@ class Requests(unittest.TestCase):
                 states.append(file.read().rpartition(")")[2].split()[0])
         return set(states) == {"T"}
 
+    def send_at_once(self, server, clients, data):
+        """The server is stopped while all of it comes: it is one turn of its loop."""
+        os.kill(server.process.pid, signal.SIGSTOP)
+        await_that(lambda: self.is_stopped(server.process.pid), "all threads to stop")
+        for client in clients:
+            client.send(data)
+        os.kill(server.process.pid, signal.SIGCONT)
+
+    def test_shares_of_a_turn_are_no_more_than_may_wait(self):
+        """Whoever brings more than its share waits for the next turn, so that nobody is shed."""
+        with Server(BASE + "loops: 1\nlimits: {waiting: 64}\n") as server:
+            clients = [server.connect() for _ in range(7)]
+            for client in clients:
+                self.assertEqual(client.ask("PING"), "+PONG")
+            self.send_at_once(server, clients, 40 * command("WEIR.TAKE", "big", "k"))
+            for client in clients:
+                for _ in range(40):
+                    self.assertEqual(client.reply()[1], 1)
+                client.close()
+            self.assertEqual(server.metric("weir_serve_shed_total"), 0)
+
     def test_what_is_too_many_in_one_turn_is_shed(self):
-        """The server is stopped while all of them come: they are one turn of its loop."""
         policies = {"allow": 1, "deny": 0, "local": 0, "none": "-ERR TIMEOUT"}
         for fallback, told in policies.items():
             config = BASE.replace('"memory:?timeout=10s"', '"memory:?timeout=10s", fallback: ' + fallback)
@@ -184,11 +204,7 @@ class Requests(unittest.TestCase):
                 clients = [server.connect() for _ in range(16)]
                 for client in clients:
                     self.assertEqual(client.ask("PING"), "+PONG")
-                os.kill(server.process.pid, signal.SIGSTOP)
-                await_that(lambda: self.is_stopped(server.process.pid), "all threads to stop")
-                for client in clients:
-                    client.send(command("WEIR.TAKE", "big", "k"))
-                os.kill(server.process.pid, signal.SIGCONT)
+                self.send_at_once(server, clients, command("WEIR.TAKE", "big", "k"))
                 answers = [client.reply() for client in clients]
                 shed = [one for one in answers if isinstance(one, str) or "late" in one]
                 self.assertEqual(len(shed), server.metric("weir_serve_shed_total"))
