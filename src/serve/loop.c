@@ -240,6 +240,7 @@ bool weir_loop_init(weir_loop *loop, weir_server *server, unsigned index, weir_r
 }
 
 void weir_loop_free(weir_loop *loop) {
+  if (loop->server == NULL) return; /* never made: its descriptors are nobody's */
   for (weir_connection *next, *one = loop->connections; one != NULL; one = next) {
     next = one->next;
     weir_connection_close(one);

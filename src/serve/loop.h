@@ -35,7 +35,7 @@ struct weir_loop {
 
 /* The ports are the caller's: zeroed but for their listener. False: no memory. */
 bool weir_loop_init(weir_loop *loop, weir_server *server, unsigned index, weir_registry *registry);
-void weir_loop_free(weir_loop *loop);
+void weir_loop_free(weir_loop *loop); /* one of zeros is fine */
 
 /* Begins to accept at a socket that listens. */
 bool weir_loop_listen(weir_loop *loop, weir_port *port);

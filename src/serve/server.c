@@ -387,7 +387,7 @@ static void finish(weir_server *server) {
 }
 
 int weir_serve_run(const char *file) {
-  weir_server server = {.file = file, .front = {.wake_fd = -1}};
+  weir_server server = {.file = file};
   mask(SIG_BLOCK, false);
   server.registry = load(&server);
   if (server.registry == NULL) {
