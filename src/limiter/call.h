@@ -13,7 +13,8 @@
  * Calls of several limiters of one store can be a list: then they lead together, so that what all
  * of them plan leaves in one exec, and wait together. Their limiters have equal deadlines.
  *
- * call.c is the way of a request that joins and waits; lead.c that of the group it leads.
+ * call.c is the way of a request that joins and waits; lead.c that of the group it leads; idle.c
+ * keeps calls for reuse.
  */
 #ifndef WEIR_LIMITER_CALL_H
 #define WEIR_LIMITER_CALL_H

@@ -10,6 +10,7 @@
  *     fallback.c  the answer of the limiter's policy where the store gave none
  *     clock.c     now, with the guard; sleeping
  *     call.c      calls: joining the line of a key, waiting there, withdrawing
+ *     idle.c      calls that are ready for reuse, and their memory
  *     leases.c    what was charged ahead: using it, charging it
  *     returns.c   giving back what of it was not used
  *     lead.c      taking a group off the line, driving its rounds, finishing it
