@@ -11,7 +11,7 @@
 
 bool weir_cli_read_integer(const char *name, const char *text, int64_t most, int64_t *value) {
   if (weir_cli_parse_integer(text, strlen(text), most, value) && *value >= 1) return true;
-  weir_cli_error("%s \"%s\": a whole number from 1 to %lld is accepted", name,
+  weir_cli_error("--%s \"%s\": a whole number from 1 to %lld is accepted", name,
                  weir_cli_show(text).text, (long long)most);
   return false;
 }
@@ -54,9 +54,9 @@ bool weir_cli_read_wait(const char *text, weir_cli_options *options) {
   return true;
 }
 
-bool weir_cli_read_stamp(const char *text, int64_t *at_us) {
+bool weir_cli_read_stamp(const char *text, weir_cli_options *options) {
   static const int64_t most_us = INT64_C(253402300799999999); /* the end of the year 9999 */
-  if (weir_cli_parse_integer(text, strlen(text), most_us, at_us)) return true;
+  if (weir_cli_parse_integer(text, strlen(text), most_us, &options->at_us)) return true;
   weir_cli_error("--at \"%s\": microseconds since 1970 are accepted, such as at_us of take --json",
                  weir_cli_show(text).text);
   return false;
@@ -66,15 +66,15 @@ bool weir_cli_read_stamp(const char *text, int64_t *at_us) {
 bool weir_cli_read_duration(const char *name, const char *text, int64_t *us) {
   static const int64_t least_us = 1000, most_us = 60000000;
   if (weir_duration_parse(text, strlen(text), us) && *us >= least_us && *us <= most_us) return true;
-  weir_cli_error("%s \"%s\": a whole duration from 1ms to 60s is accepted, such as 20ms", name,
+  weir_cli_error("--%s \"%s\": a whole duration from 1ms to 60s is accepted, such as 20ms", name,
                  weir_cli_show(text).text);
   return false;
 }
 
-bool weir_cli_read_processes(const char *text, uint32_t *processes) {
+bool weir_cli_read_processes(const char *text, weir_cli_options *options) {
   int64_t value;
-  if (!weir_cli_read_integer("--processes", text, 100000, &value)) return false;
-  *processes = (uint32_t)value;
+  if (!weir_cli_read_integer("processes", text, 100000, &value)) return false;
+  options->limiter.processes = (uint32_t)value;
   return true;
 }
 
@@ -97,8 +97,9 @@ bool weir_cli_read_via(const char *text, weir_cli_options *options) {
   return false;
 }
 
-bool weir_cli_read_bench_duration(const char *text, int64_t *us) {
+bool weir_cli_read_bench_duration(const char *text, weir_cli_options *options) {
   static const int64_t least_us = 100000, most_us = INT64_C(3600000000);
+  int64_t *us = &options->duration_us;
   if (weir_duration_parse(text, strlen(text), us) && *us >= least_us && *us <= most_us) return true;
   weir_cli_error("--duration \"%s\": a whole duration from 100ms to 1h is accepted, such as 2200ms",
                  weir_cli_show(text).text);
@@ -135,9 +136,19 @@ bool weir_cli_read_format(const char *text, weir_cli_options *options) {
   return false;
 }
 
-bool weir_cli_read_pattern(weir_bench_pattern pattern, weir_cli_options *options) {
+static bool choose_pattern(weir_bench_pattern pattern, weir_cli_options *options) {
   bool other = options->pattern != WEIR_BENCH_UNIFORM && options->pattern != pattern;
   options->pattern = pattern;
   if (other) weir_cli_error("--hot and --zipf: one of them is accepted");
   return !other;
+}
+
+bool weir_cli_read_hot(const char *text, weir_cli_options *options) {
+  (void)text;
+  return choose_pattern(WEIR_BENCH_HOT, options);
+}
+
+bool weir_cli_read_zipf(const char *text, weir_cli_options *options) {
+  (void)text;
+  return choose_pattern(WEIR_BENCH_ZIPF, options);
 }

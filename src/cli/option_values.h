@@ -5,24 +5,26 @@
 
 #include "options.h"
 
-/* From 1 to `most`; `name` is the option's, with its dashes. */
+/* From 1 to `most`; `name` is the option's, without its dashes. */
 bool weir_cli_read_integer(const char *name, const char *text, int64_t most, int64_t *value);
-/* From 1ms to 60s. */
+/* From 1ms to 60s; `name` as above. */
 bool weir_cli_read_duration(const char *name, const char *text, int64_t *us);
 
 bool weir_cli_read_store(const char *text, weir_cli_options *options);
 bool weir_cli_read_rule(const char *text, weir_cli_options *options);
 bool weir_cli_read_costs(const char *text, weir_cli_options *options);
 bool weir_cli_read_wait(const char *text, weir_cli_options *options);
-bool weir_cli_read_stamp(const char *text, int64_t *at_us);
-bool weir_cli_read_processes(const char *text, uint32_t *processes);
+bool weir_cli_read_stamp(const char *text, weir_cli_options *options);
+bool weir_cli_read_processes(const char *text, weir_cli_options *options);
 
 /* Of simulate. */
 bool weir_cli_read_format(const char *text, weir_cli_options *options);
 
 /* Of bench. */
 bool weir_cli_read_via(const char *text, weir_cli_options *options);
-bool weir_cli_read_bench_duration(const char *text, int64_t *us);
-bool weir_cli_read_pattern(weir_bench_pattern pattern, weir_cli_options *options);
+bool weir_cli_read_bench_duration(const char *text, weir_cli_options *options);
+/* They take no value: NULL. */
+bool weir_cli_read_hot(const char *text, weir_cli_options *options);
+bool weir_cli_read_zipf(const char *text, weir_cli_options *options);
 
 #endif

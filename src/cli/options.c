@@ -2,6 +2,7 @@
  * take. */
 #include "options.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,136 +12,72 @@
 
 #define SEE_HELP "; see \"weir help %s\""
 
-static bool apply_of_simulation(enum weir_cli_option id, const char *value,
-                                weir_cli_options *options) {
-  switch (id) {
-    case WEIR_CLI_PLOT:
-      options->plot = value;
-      return true;
-    case WEIR_CLI_PLOT_KEY:
-      options->plot_key = value;
-      return true;
-    case WEIR_CLI_GENERATE:
-      options->generate = value;
-      return true;
-    case WEIR_CLI_FORMAT:
-      return weir_cli_read_format(value, options);
-    case WEIR_CLI_KEY:
-      options->key = value;
-      return true;
-    case WEIR_CLI_TRUST:
-      options->trust = value;
-      return true;
-    case WEIR_CLI_STATUS:
-      options->status = value;
-      return true;
-    case WEIR_CLI_PATH:
-      options->path = value;
-      return true;
-    case WEIR_CLI_COST_FIELD:
-      options->cost_field = value;
-      return true;
-    case WEIR_CLI_TOP:
-      return weir_cli_read_integer("--top", value, 10000, &options->top);
-    case WEIR_CLI_RECOMMEND:
-      options->recommend = value;
-      return true;
-    default: /* WEIR_CLI_ATTACK */
-      options->attack = true;
-      return true;
-  }
+/* What an option sets: one of these. An option that only says that it was given needs none. */
+typedef struct effect {
+  bool (*read)(const char *value, weir_cli_options *options);
+  size_t text; /* the offset of a member: of the value as it is, ... */
+  size_t mark; /* ... of what becomes true, ... */
+  size_t integer;
+  int64_t most; /* ... of a number from 1 to this, ... */
+  size_t duration;
+  unsigned flag; /* of the limiter */
+} effect;
+
+#define MEMBER(name) offsetof(weir_cli_options, name)
+_Static_assert(MEMBER(store_given) == 0, "the first member is no option's: an offset of 0 is none");
+
+static const effect effects[] = {
+    [WEIR_CLI_STORE] = {.read = weir_cli_read_store},
+    [WEIR_CLI_RULE] = {.read = weir_cli_read_rule},
+    [WEIR_CLI_COST] = {.read = weir_cli_read_costs},
+    [WEIR_CLI_WAIT] = {.read = weir_cli_read_wait},
+    [WEIR_CLI_AT] = {.read = weir_cli_read_stamp},
+    [WEIR_CLI_FORMAT] = {.read = weir_cli_read_format},
+    [WEIR_CLI_KEY] = {.text = MEMBER(key)},
+    [WEIR_CLI_TRUST] = {.text = MEMBER(trust)},
+    [WEIR_CLI_STATUS] = {.text = MEMBER(status)},
+    [WEIR_CLI_PATH] = {.text = MEMBER(path)},
+    [WEIR_CLI_COST_FIELD] = {.text = MEMBER(cost_field)},
+    [WEIR_CLI_TOP] = {.integer = MEMBER(top), .most = 10000},
+    [WEIR_CLI_RECOMMEND] = {.text = MEMBER(recommend)},
+    [WEIR_CLI_GENERATE] = {.text = MEMBER(generate)},
+    [WEIR_CLI_ATTACK] = {.mark = MEMBER(attack)},
+    [WEIR_CLI_VIA] = {.read = weir_cli_read_via},
+    [WEIR_CLI_THREADS] = {.integer = MEMBER(threads), .most = WEIR_BENCH_THREADS_MOST},
+    [WEIR_CLI_PROCESSES] = {.read = weir_cli_read_processes},
+    [WEIR_CLI_KEYS] = {.integer = MEMBER(keys), .most = WEIR_BENCH_KEYS_MOST},
+    [WEIR_CLI_HOT] = {.read = weir_cli_read_hot},
+    [WEIR_CLI_ZIPF] = {.read = weir_cli_read_zipf},
+    [WEIR_CLI_ROUNDS] = {.integer = MEMBER(rounds), .most = WEIR_BENCH_ROUNDS_MOST},
+    [WEIR_CLI_BATCH] = {.integer = MEMBER(batch), .most = WEIR_BATCH_MOST},
+    [WEIR_CLI_DURATION] = {.read = weir_cli_read_bench_duration},
+    [WEIR_CLI_BASELINE] = {.mark = MEMBER(baseline)},
+    [WEIR_CLI_PLOT] = {.text = MEMBER(plot)},
+    [WEIR_CLI_PLOT_KEY] = {.text = MEMBER(plot_key)},
+    [WEIR_CLI_JSON] = {.mark = MEMBER(json)},
+    [WEIR_CLI_QUIET] = {.mark = MEMBER(quiet)},
+    [WEIR_CLI_DEADLINE] = {.duration = MEMBER(limiter.deadline_us)},
+    [WEIR_CLI_CLOCK_ERROR] = {.duration = MEMBER(limiter.clock_error_us)},
+    [WEIR_CLI_NO_LOCAL_DENIAL] = {.flag = WEIR_NO_LOCAL_DENIAL},
+    [WEIR_CLI_NO_CACHED_CELLS] = {.flag = WEIR_NO_CACHED_CELLS},
+    [WEIR_CLI_NO_COMBINING] = {.flag = WEIR_NO_COMBINING},
+    [WEIR_CLI_NO_LEASES] = {.flag = WEIR_NO_LEASES},
+    [WEIR_CLI_HELP] = {.mark = MEMBER(help)}};
+
+static void *member_at(weir_cli_options *options, size_t offset) {
+  return (char *)options + offset;
 }
 
-static bool apply_of_bench(enum weir_cli_option id, const char *value, weir_cli_options *options) {
-  switch (id) {
-    case WEIR_CLI_VIA:
-      return weir_cli_read_via(value, options);
-    case WEIR_CLI_THREADS:
-      return weir_cli_read_integer("--threads", value, WEIR_BENCH_THREADS_MOST, &options->threads);
-    case WEIR_CLI_KEYS:
-      return weir_cli_read_integer("--keys", value, WEIR_BENCH_KEYS_MOST, &options->keys);
-    case WEIR_CLI_HOT:
-      return weir_cli_read_pattern(WEIR_BENCH_HOT, options);
-    case WEIR_CLI_ZIPF:
-      return weir_cli_read_pattern(WEIR_BENCH_ZIPF, options);
-    case WEIR_CLI_BATCH:
-      return weir_cli_read_integer("--batch", value, WEIR_BATCH_MOST, &options->batch);
-    case WEIR_CLI_DURATION:
-      return weir_cli_read_bench_duration(value, &options->duration_us);
-    case WEIR_CLI_ROUNDS:
-      return weir_cli_read_integer("--rounds", value, WEIR_BENCH_ROUNDS_MOST, &options->rounds);
-    default: /* WEIR_CLI_BASELINE */
-      options->baseline = true;
-      return true;
-  }
-}
-
-static bool apply(enum weir_cli_option id, const char *value, weir_cli_options *options) {
-  switch (id) {
-    case WEIR_CLI_STORE:
-      return weir_cli_read_store(value, options);
-    case WEIR_CLI_RULE:
-      return weir_cli_read_rule(value, options);
-    case WEIR_CLI_COST:
-      return weir_cli_read_costs(value, options);
-    case WEIR_CLI_UP_TO:
-      return true;
-    case WEIR_CLI_WAIT:
-      return weir_cli_read_wait(value, options);
-    case WEIR_CLI_AT:
-      return weir_cli_read_stamp(value, &options->at_us);
-    case WEIR_CLI_PLOT:
-    case WEIR_CLI_PLOT_KEY:
-    case WEIR_CLI_GENERATE:
-    case WEIR_CLI_ATTACK:
-    case WEIR_CLI_FORMAT:
-    case WEIR_CLI_KEY:
-    case WEIR_CLI_TRUST:
-    case WEIR_CLI_STATUS:
-    case WEIR_CLI_PATH:
-    case WEIR_CLI_COST_FIELD:
-    case WEIR_CLI_TOP:
-    case WEIR_CLI_RECOMMEND:
-      return apply_of_simulation(id, value, options);
-    case WEIR_CLI_VIA:
-    case WEIR_CLI_THREADS:
-    case WEIR_CLI_KEYS:
-    case WEIR_CLI_HOT:
-    case WEIR_CLI_ZIPF:
-    case WEIR_CLI_BATCH:
-    case WEIR_CLI_DURATION:
-    case WEIR_CLI_ROUNDS:
-    case WEIR_CLI_BASELINE:
-      return apply_of_bench(id, value, options);
-    case WEIR_CLI_JSON:
-      options->json = true;
-      return true;
-    case WEIR_CLI_DEADLINE:
-      return weir_cli_read_duration("--deadline", value, &options->limiter.deadline_us);
-    case WEIR_CLI_CLOCK_ERROR:
-      return weir_cli_read_duration("--clock-error", value, &options->limiter.clock_error_us);
-    case WEIR_CLI_PROCESSES:
-      return weir_cli_read_processes(value, &options->limiter.processes);
-    case WEIR_CLI_NO_LOCAL_DENIAL:
-      options->limiter.flags |= WEIR_NO_LOCAL_DENIAL;
-      return true;
-    case WEIR_CLI_NO_CACHED_CELLS:
-      options->limiter.flags |= WEIR_NO_CACHED_CELLS;
-      return true;
-    case WEIR_CLI_NO_COMBINING:
-      options->limiter.flags |= WEIR_NO_COMBINING;
-      return true;
-    case WEIR_CLI_NO_LEASES:
-      options->limiter.flags |= WEIR_NO_LEASES;
-      return true;
-    case WEIR_CLI_QUIET:
-      options->quiet = true;
-      return true;
-    case WEIR_CLI_HELP:
-      options->help = true;
-      return true;
-  }
-  return false;
+static bool apply(const weir_cli_option_row *row, const char *value, weir_cli_options *options) {
+  const effect *sets = &effects[row->id];
+  options->limiter.flags |= sets->flag;
+  if (sets->text > 0) *(const char **)member_at(options, sets->text) = value;
+  if (sets->mark > 0) *(bool *)member_at(options, sets->mark) = true;
+  if (sets->integer > 0)
+    return weir_cli_read_integer(row->name, value, sets->most, member_at(options, sets->integer));
+  if (sets->duration > 0)
+    return weir_cli_read_duration(row->name, value, member_at(options, sets->duration));
+  return sets->read == NULL || sets->read(value, options);
 }
 
 /* An empty variable counts as unset. */
@@ -212,13 +149,14 @@ static bool read_long(const weir_cli_command *command, const char *name, argumen
     value = line->list[line->next++];
   }
   options->given |= UINT64_C(1) << row->id;
-  return apply(row->id, value, options);
+  return apply(row, value, options);
 }
 
 /* "-h" is the only short one. */
 static bool read_short(const weir_cli_command *command, const char *letters,
                        weir_cli_options *options) {
-  if (strcmp(letters, "h") == 0) return apply(WEIR_CLI_HELP, NULL, options);
+  if (strcmp(letters, "h") == 0)
+    return apply(weir_cli_option_find(command, "help", strlen("help")), NULL, options);
   weir_cli_error("unknown option \"-%c\"" SEE_HELP, letters[0], command->name);
   return false;
 }
