@@ -35,7 +35,7 @@ const weir_cli_option_row weir_cli_options_known[] = {
     {WEIR_CLI_RULE, "rule", "RULE", ONE_KEY | REPLAY,
      "such as sliding-window:100/1m; between several a ;\n(default: $WEIR_RULE)", ALGORITHMS},
     {WEIR_CLI_RULE, "rule", "RULE", SIMULATE,
-     "such as sliding-window:100/1m; up to 16 times\n(default: $WEIR_RULE)", ALGORITHMS},
+     "such as quota:9/1d; up to 16 times (default: $WEIR_RULE)", ALGORITHMS},
     {WEIR_CLI_RULE, "rule", "RULE", BENCH, "such as sliding-window:100/1m (default: $WEIR_RULE)",
      ALGORITHMS},
     {WEIR_CLI_RULE, "rule", "RULE", DOCTOR, "look at what this rule needs (default: $WEIR_RULE)",
