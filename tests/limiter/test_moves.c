@@ -45,7 +45,7 @@ typedef struct moving {
   atomic_int excess; /* of those, beyond one limit for each server */
   /* Of keys that are new with each server: */
   atomic_int admitted; /* in all */
-  atomic_int unknown;  /* charges without an answer, which may count or not */
+  atomic_int unknown;  /* which may count or not: charges without an answer, or at a move */
   atomic_int decided;  /* by the store */
   atomic_int denied;   /* of those */
 } moving;
@@ -92,14 +92,16 @@ static void take_old(moving *m) {
 static void take_new(moving *m) {
   weir_decision decision;
   char key[8];
-  snprintf(key, sizeof key, "new%d", atomic_load(&m->used));
+  int server = atomic_load(&m->used);
+  snprintf(key, sizeof key, "new%d", server);
   weir_status status = weir_limiter_take(m->limiter, key, strlen(key), 1, &decision, NULL);
   atomic_fetch_add(&m->unknown, status == WEIR_UNKNOWN_OUTCOME);
   if (status != WEIR_OK) {
     pause_ms(1);
     return;
   }
-  atomic_fetch_add(&m->admitted, decision.allowed);
+  bool moved = atomic_load(&m->used) != server; /* the thread was held up: which one counted it? */
+  atomic_fetch_add(moved ? &m->unknown : &m->admitted, decision.allowed);
   if (decision.source != WEIR_SOURCE_STORE) return;
   atomic_fetch_add(&m->denied, !decision.allowed);
   atomic_fetch_add(&m->decided, 1);
