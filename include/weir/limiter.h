@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include <weir/export.h>
+#include <weir/options.h>
 #include <weir/status.h>
 #include <weir/store.h>
 
@@ -15,101 +16,6 @@ extern "C" {
 #endif
 
 typedef struct weir_limiter weir_limiter;
-
-/* Where "now" comes from: microseconds since the Unix epoch, 0 to 253402300799999999 (year 9999).
- * Called from any thread that uses the limiter, several times per decision; must not block. Small
- * backward steps (up to the larger of clock_error_us and 1 s) are held back by the limiter, to
- * within a hundredth of clock_error_us, 100 us at the most. */
-typedef struct weir_clock {
-  int64_t (*now_us)(void *context);
-  void *context;
-} weir_clock;
-
-/* Switches for weir_limiter_options.flags. */
-enum weir_limiter_flag {
-  WEIR_NO_CACHED_CELLS = 1 << 0, /* read finished cells from the store every time */
-  WEIR_NO_LOCAL_DENIAL = 1 << 1, /* ask the store even for requests known to be denied */
-  WEIR_NO_COMBINING = 1 << 2,    /* decide requests that meet at a key one after another */
-  WEIR_NO_LEASES = 1 << 3        /* charge nothing ahead, whatever lease= says; a bucket still
-                                    leaves room for the leases of others */
-};
-
-/* What a request to take is answered when the store did not decide it: when the status would be one
- * of WEIR_CLASS_STORE, WEIR_TIMEOUT or WEIR_CONTENDED. Then the status is WEIR_OK, the decision's
- * store_status says why, and its source is one of two:
- *
- *   WEIR_SOURCE_FALLBACK   the store is away: not to be connected to, refusing, silent or too slow.
- *                          The policy below answers
- *   WEIR_SOURCE_LATE       this request ran out of its own time (a busy process, a long queue,
- *                          others who wrote the key), or its connection was lost; nothing proves
- *                          that the store is away. Denied, again after 50 ms; by
- *                          WEIR_FALLBACK_ALLOW allowed
- *
- * So whatever the load, nobody but ALLOW admits more than the store would while the store answers.
- * Peeks, refunds and resets have no other answer than the status. docs/failure.md states what each
- * policy admits, and how the two are told apart. */
-typedef enum weir_fallback {
-  WEIR_FALLBACK_LOCAL, /* as an own limiter in this process decides, with limits, bursts and queues
-                          (each its places and the one in front) divided by `peers`, rounded down, 1
-                          at least. What only the whole rule could admit may be asked again after
-                          500 ms; a process too short of time or memory for that much denies */
-  WEIR_FALLBACK_DENY,  /* denied, again after 500 ms */
-  WEIR_FALLBACK_ALLOW, /* allowed; remaining and reset_after_us are WEIR_NOT_KNOWN */
-  WEIR_FALLBACK_NONE   /* the status itself */
-} weir_fallback;
-
-/* Zero means default, for every member. Begin with WEIR_LIMITER_OPTIONS_INIT, which sets `size`.
- * Members are only ever appended. A shorter, older structure is accepted; so is a longer, newer
- * one, up to 4096 bytes, while all that this version does not know is zero. Set deadline_us,
- * clock_error_us, processes, memo_age_us and longest_wait_us alike wherever the same keys are used:
- * the guarantees count on it.
- */
-typedef struct weir_limiter_options {
-  size_t size;
-  /* Default: CLOCK_REALTIME. */
-  weir_clock clock;
-  /* Longest a decision may take, from reading the clock to the answer; its last quarter is kept for
-   * giving back what was charged in vain. 1000 to 60000000; default: the store's timeout. */
-  int64_t deadline_us;
-  /* Furthest a process's clock may be from true time, so that two differ by up to twice that. 1 to
-   * 60000000; default 10000. */
-  int64_t clock_error_us;
-  /* How many limiters may use the same keys at once, one in each process as a rule. Part of the
-   * storage layout, and of how far ahead a bucket may stand on Redis before a clock must have been
-   * wrong. 1 to 100000; default 64. */
-  uint32_t processes;
-  /* Keys this limiter remembers something about. 1 to 16777216; default 16384, and on a store that
-   * says how many keys it keeps (memory:keys=) as many as their counters fit there, if that is
-   * more. A bound: memory follows the keys that come. A limiter takes 6.4 KB until it is used, with
-   * a rule of sliding window 48 KB after 100 keys; one that answers for its store by
-   * WEIR_FALLBACK_LOCAL twice that.
-   */
-  uint32_t memo_keys;
-  /* Oldest local knowledge a decision may use, repeated denials included. 1 to 60000000; default
-   * 1000000. */
-  int64_t memo_age_us;
-  /* Longest a denial is repeated without the store, memo_age_us at the most. 1 to 60000000; default
-   * 50000. */
-  int64_t local_denial_us;
-  /* Keys live at least this long in the store, for clocks that do not run at the pace of real time.
-   * Up to 400 days; default 0. Buckets above about 10^6 a second, on stores with compare-and-swap,
-   * 47 days at most, and by a clock that runs faster they must not be idle for longer. With it,
-   * every charge of a bucket renews its key's TTL. */
-  int64_t least_ttl_us;
-  /* Longest delay that a request may accept (weir_request.longest_wait_us, weir_limiter_wait).
-   * Buckets in the store live longer by it, on Redis by 8/3 of it. 1 to 1800000000; default
-   * 60000000. */
-  int64_t longest_wait_us;
-  unsigned flags;    /* enum weir_limiter_flag */
-  unsigned fallback; /* enum weir_fallback; default WEIR_FALLBACK_LOCAL */
-  /* How many limiters share a rule among them while the store is away: WEIR_FALLBACK_LOCAL divides
-   * by it. 1 to 100000; default: processes where that is set, else 1. With fewer peers than there
-   * are limiters, each of N admits L / peers: N times the rule with the default of 1. */
-  uint32_t peers;
-  uint32_t reserved; /* 0 */
-} weir_limiter_options;
-
-#define WEIR_LIMITER_OPTIONS_INIT WEIR_SIZED(weir_limiter_options)
 
 /* Makes a limiter that applies `rules` with counts in `store`. Rule text:
  *

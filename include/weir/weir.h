@@ -10,6 +10,7 @@
 #include <weir/inspect.h>
 #include <weir/limiter.h>
 #include <weir/monitor.h>
+#include <weir/options.h>
 #include <weir/status.h>
 #include <weir/store.h>
 #include <weir/version.h>

@@ -50,33 +50,6 @@ typedef struct weir_message {
   char text[512];
 } weir_message;
 
-typedef struct weir_store weir_store;
-
-weir_status weir_store_open(const char *url, weir_store **store, weir_message *message);
-
-weir_status weir_store_connect(weir_store *store, int64_t timeout_us, weir_message *message);
-
-void weir_store_close(weir_store *store);
-
-typedef enum weir_breaker_state {
-  WEIR_BREAKER_CLOSED = 0,
-  WEIR_BREAKER_OPEN = 1,
-  WEIR_BREAKER_HALF_OPEN = 2
-} weir_breaker_state;
-
-typedef struct weir_server_state {
-  size_t size;
-  const char *name;
-  weir_breaker_state breaker;
-  uint64_t outages;
-  int64_t next_try_us;
-  weir_message last_error;
-} weir_server_state;
-
-weir_status weir_store_read_server(const weir_store *store, size_t index, weir_server_state *state);
-
-typedef struct weir_limiter weir_limiter;
-
 typedef struct weir_clock {
   int64_t (*now_us)(void *context);
   void *context;
@@ -112,6 +85,33 @@ typedef struct weir_limiter_options {
   uint32_t peers;
   uint32_t reserved;
 } weir_limiter_options;
+
+typedef struct weir_store weir_store;
+
+weir_status weir_store_open(const char *url, weir_store **store, weir_message *message);
+
+weir_status weir_store_connect(weir_store *store, int64_t timeout_us, weir_message *message);
+
+void weir_store_close(weir_store *store);
+
+typedef enum weir_breaker_state {
+  WEIR_BREAKER_CLOSED = 0,
+  WEIR_BREAKER_OPEN = 1,
+  WEIR_BREAKER_HALF_OPEN = 2
+} weir_breaker_state;
+
+typedef struct weir_server_state {
+  size_t size;
+  const char *name;
+  weir_breaker_state breaker;
+  uint64_t outages;
+  int64_t next_try_us;
+  weir_message last_error;
+} weir_server_state;
+
+weir_status weir_store_read_server(const weir_store *store, size_t index, weir_server_state *state);
+
+typedef struct weir_limiter weir_limiter;
 
 weir_status weir_limiter_create(weir_store *store, const char *rules, const weir_limiter_options *options, weir_limiter **limiter, weir_message *message);
 
