@@ -13,6 +13,10 @@ from program import ProgramTest, run
 PATIENT = "timeout=30s"
 
 
+def user(commands, keys="~weir:*"):
+    return ["--user", "app", "on", ">s3cret", keys, "-@all", *commands.split()]
+
+
 class Server:
     """A private server, through tests/cli/serve.c."""
 

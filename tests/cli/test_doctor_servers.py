@@ -1,0 +1,190 @@
+"""What doctor finds of one kind of server: of memcached, of a proxy, of Redis, of who may reach them."""
+
+import unittest
+
+from doctor import PATIENT, DoctorTest, Proxy, Server, change, eventually, user
+from program import RULE, store_that_is_away
+
+PROXY = ["hash: fnv1a_64", "auto_eject_hosts: false"]
+TAG, ONE_CONNECTION = 'hash_tag: "{}"', "server_connections: 1"
+
+
+class Memcached(DoctorTest):
+    def fill(self, server, items, length):
+        value = b"x" * length
+        with server.connect() as client:
+            for i in range(items):
+                client.sendall(b"set fill:%d 0 0 %d noreply\r\n%s\r\n" % (i, length, value))
+            client.sendall(b"mn\r\n")
+            client.recv(100)
+
+    def test_one_that_has_evicted(self):
+        with Server("memcached", "-m", "1", "-I", "512k") as server:
+            self.fill(server, 20000, 500)
+            found = self.inspect(server.url_with())
+        self.assert_found(found, "warning", "eviction", "items since it started")
+
+    def test_one_that_may_not_evict(self):
+        with Server("memcached", "-M") as server:
+            found = self.inspect(server.url_with())
+        self.assert_faults(found)
+        self.assert_found(found, "warning", "eviction", "switched off (-M)")
+
+    def test_one_that_may_not_evict_and_is_full(self):
+        with Server("memcached", "-m", "1", "-I", "512k", "-M") as server:
+            self.fill(server, 20000, 40)
+            found = self.inspect(server.url_with())
+        self.assert_found(found, "fault", "operations", "ut of memory")
+
+    def test_classic_commands_where_meta_are_known(self):
+        with Server("memcached") as server:
+            found = self.inspect(server.url_with("protocol=classic&" + PATIENT))
+        self.assert_found(found, "warning", "dialect", "so leave it out")
+
+    def test_a_server_without_meta_commands(self):
+        with Server("memcached") as server, Proxy(server, change(b"mn\r\n", b"xx\r\n")) as proxy:
+            found = self.inspect(proxy.url())
+        self.assert_faults(found)
+        self.assert_found(found, "warning", "dialect", "a memcached from 1.6 on knows better")
+
+    def test_credentials_that_nobody_asked_for(self):
+        with Server("memcached") as server:
+            found = self.inspect(server.url_with(credentials="app:s3cret@"))
+        self.assert_found(found, "warning", "access", "the server takes anybody")
+
+
+class Proxies(DoctorTest):
+    def test_a_good_one_is_only_in_the_way(self):
+        for kind in ("memcached-proxy", "redis-proxy"):
+            with Server(kind, TAG, ONE_CONNECTION, *PROXY) as proxy:
+                found = self.inspect(proxy.url_with())
+            self.assert_faults(found)
+            self.assert_warnings(found, "proxy")
+            self.assert_found(found, "warning", "proxy", "keys do stay together")
+
+    def test_one_without_a_hash_tag(self):
+        for kind in ("memcached-proxy", "redis-proxy"):
+            with Server(kind, ONE_CONNECTION, *PROXY) as proxy:
+                found = self.inspect(proxy.url_with())
+            self.assert_found(found, "fault", "proxy", 'it needs hash_tag: "{}"')
+
+    def test_one_with_several_connections_to_each_server(self):
+        def attempt():
+            with Server(kind, TAG, "server_connections: 8", *PROXY) as proxy:
+                self.assert_found(self.inspect(proxy.url_with()), "fault", "order",
+                                  "needs server_connections: 1")
+        for kind in ("memcached-proxy", "redis-proxy"):
+            eventually(attempt)
+
+    def test_one_that_does_not_know_a_command(self):
+        def cut(said):
+            if b"\r\nPEXPIRE\r\n" in said or b"INFO" in said:
+                raise Proxy.Cut
+            return said
+        with Server("redis") as server, Proxy(server, cut) as proxy:
+            found = self.inspect(proxy.url())
+        self.assert_found(found, "fault", "access", "pexpire: the server hung up on it")
+
+
+class Redis(DoctorTest):
+    def test_users_who_may_do_all(self):
+        for commands, refused in (
+                ("+@all -@scripting -@transaction -@dangerous -@admin", True),
+                ("+@all", False),
+                ("+set +incrby +decrby +pexpire +pttl +zadd +zscore +get +bitfield +del +time +ping",
+                 True)):
+            with Server("redis", *user(commands)) as server:
+                found = self.inspect(server.url_with(credentials="app:s3cret@"))
+            self.assert_faults(found)
+            self.assert_warnings(found, *(["server"] if refused else []))
+            self.assert_found(found, "fact", "access", "user app may run all that is needed")
+            self.assert_found(found, "fact", "ACL", "ACL SETUSER app reset on >PASSWORD ~weir:* ")
+
+    def test_a_user_with_the_line_that_is_told_may_do_all(self):
+        for rule in (None, RULE, "token-bucket:5/1s", "sliding-log:5/1s", "quota:5/1m"):
+            options = [] if rule is None else ["--rule", rule]
+            with Server("redis") as server:
+                found = self.inspect(server.url_with(), *options)
+                line = [f["text"] for f in found if f["topic"] == "ACL"][0]
+                with server.connect() as client:
+                    client.sendall(line.replace("PASSWORD", "s3cret").encode() + b"\r\n")
+                    self.assertEqual(client.recv(100), b"+OK\r\n")
+                found = self.inspect(server.url_with(credentials="limiter:s3cret@"), *options)
+            self.assert_faults(found)
+            self.assert_warnings(found, "server")
+            self.assert_found(found, "warning", "server", "INFO is refused", "+info")
+
+    def test_the_line_for_a_database_lets_it_be_selected(self):
+        with Server("redis") as server:
+            found = self.inspect("redis://127.0.0.1:%d/3?%s" % (server.port, PATIENT))
+        self.assert_faults(found)
+        self.assert_found(found, "fact", "ACL", "+ping +select +set ")
+
+    def test_a_user_who_may_not_do_enough(self):
+        with Server("redis", *user("+@all -incrby -zadd")) as server:
+            found = self.inspect(server.url_with(credentials="app:s3cret@"))
+            self.assert_faults(found, "access", "operations")
+            for command in ("incrby", "zadd"):
+                self.assert_found(found, "fault", "access", "+" + command)
+            self.assert_found(found, "fault", "operations", "ADD: refused")
+            found = self.inspect(server.url_with(credentials="app:s3cret@"), "--rule", RULE)
+            self.assertNotIn("+zadd", str([f for f in found if f["level"] == "fault"]))
+
+    def test_a_user_who_may_do_enough_for_some_rules(self):
+        with Server("redis", *user("+ping +info +zadd +zscore +pexpire")) as server:
+            url = server.url_with(credentials="app:s3cret@")
+            found = self.inspect(url, "--rule", "token-bucket:5/1s")
+            self.assert_faults(found)
+            self.assert_found(found, "warning", "access", "+del", "only a reset needs it")
+            self.assert_faults(self.inspect(url, "--rule", RULE), "access", "operations")
+
+    def test_a_user_of_other_keys(self):
+        with Server("redis", *user("+@all", keys="~other:*")) as server:
+            found = self.inspect(server.url_with(credentials="app:s3cret@"))
+        self.assert_found(found, "fault", "access", "may not touch this key", "~weir:*")
+
+    def test_memory_that_is_bounded(self):
+        for policy, level, part in (("noeviction", "warning", "never (noeviction)"),
+                                    ("allkeys-lru", "warning", "allowed at maxmemory (allkeys")):
+            with Server("redis", "--maxmemory", "64mb", "--maxmemory-policy", policy) as server:
+                found = self.inspect(server.url_with())
+            self.assert_faults(found)
+            self.assert_found(found, level, "eviction", part)
+            self.assert_found(found, "fact", "memory", "maxmemory 64.0 MB")
+
+    def test_one_that_has_evicted(self):
+        with Server("redis", "--maxmemory", "3mb", "--maxmemory-policy", "allkeys-lru") as server:
+            with server.connect() as client:
+                for i in range(4000):
+                    client.sendall(b"SET fill:%d %s\r\n" % (i, b"x" * 1000))
+                    client.recv(100)
+            found = self.inspect(server.url_with())
+        self.assert_found(found, "warning", "eviction", "keys since it started")
+
+    def test_a_replica(self):
+        away = store_that_is_away().rsplit(":", 1)[1].split("?")[0]
+        with Server("redis", "--replicaof", "127.0.0.1", away) as server:
+            found = self.inspect(server.url_with())
+        self.assert_found(found, "fault", "role", "a replica")
+        self.assert_found(found, "fault", "operations", "read-only replica")
+
+    def test_a_node_of_a_cluster_that_owns_nothing(self):
+        with Server("redis", "--cluster-enabled", "yes") as server:
+            found = self.inspect(server.url_with())
+        self.assert_found(found, "fact", "cluster", "owns 0 of 16384 slots")
+        self.assert_found(found, "fault", "operations", "the cluster is down")
+
+
+class Security(DoctorTest):
+    def test_certificates_that_are_not_verified(self):
+        with Server("memcached-tls") as server:
+            self.assert_warnings(self.inspect(server.url_with()))
+            bare = server.url.split("?")[0]
+            found = self.inspect("%s?tls-verify=none&%s" % (bare, PATIENT))
+            self.assert_found(found, "warning", "security", "verifies nothing")
+            self.assert_found(self.inspect("%s?%s" % (bare, PATIENT)), "fault", "connection",
+                              "the certificate is not accepted")
+
+
+if __name__ == "__main__":
+    unittest.main()
