@@ -87,11 +87,12 @@ void weir_counts_add_lease(weir_counts *counts, weir_lease_count what, int64_t c
                               memory_order_relaxed);
 }
 
+static const int64_t bounds_us[] = {100,   200,   500,    1000,   2000,   5000,   10000,
+                                    20000, 50000, 100000, 200000, 500000, 1000000};
+enum { BOUNDS = sizeof bounds_us / sizeof bounds_us[0] };
+_Static_assert((int)BOUNDS + 1 == (int)WEIR_WAIT_BUCKETS, "the last has no bound");
+
 int64_t weir_wait_bound_us(size_t bucket) {
-  static const int64_t bounds_us[] = {100,   200,   500,    1000,   2000,   5000,   10000,
-                                      20000, 50000, 100000, 200000, 500000, 1000000};
-  enum { BOUNDS = sizeof bounds_us / sizeof bounds_us[0] };
-  _Static_assert((int)BOUNDS + 1 == (int)WEIR_WAIT_BUCKETS, "the last has no bound");
   return bucket < BOUNDS ? bounds_us[bucket] : INT64_MAX;
 }
 
@@ -99,7 +100,7 @@ void weir_counts_add_wait(weir_counts *counts, int64_t wait_us) {
   weir_counts_shard *shard = own_shard(counts);
   size_t bucket = 0;
   if (wait_us < 0) wait_us = 0;
-  while (wait_us > weir_wait_bound_us(bucket))
+  while (bucket < BOUNDS && wait_us > bounds_us[bucket])
     bucket++;
   atomic_fetch_add_explicit(&shard->waits[bucket], 1, memory_order_relaxed);
   atomic_fetch_add_explicit(&shard->waited_us, (uint64_t)wait_us, memory_order_relaxed);
