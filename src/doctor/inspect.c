@@ -20,8 +20,8 @@ enum {
 #define TIMEOUT_LEAST_US INT64_C(1000)
 #define TIMEOUT_MOST_US INT64_C(60000000)
 #define TIMEOUT_DEFAULT_US INT64_C(5000000)
-#define CLOCK_ERROR_US INT64_C(10000)
-#define LOOK_EVERY_US 10000
+#define CLOCK_ERROR_US INT64_C(10000) /* what a limiter takes that is told none */
+#define LOOK_EVERY_US 10000           /* for keys that should have expired */
 
 void weir_probe_report(const weir_probe *probe, weir_finding_level level, const char *topic,
                        const char *format, ...) {
@@ -37,7 +37,8 @@ void weir_probe_report(const weir_probe *probe, weir_finding_level level, const 
   probe->plan->tell(probe->plan->context, &finding);
 }
 
-unsigned weir_store_needs(const weir_store *store) {
+/* Everything that the store's traits allow. */
+static unsigned all_needs(const weir_store *store) {
   unsigned needs = WEIR_NEED_ADD | WEIR_NEED_SUB | WEIR_NEED_GET | WEIR_NEED_CREATE |
                    WEIR_NEED_PUT | WEIR_NEED_DROP;
   if (store->backend->traits & WEIR_TRAIT_SWAP) needs |= WEIR_NEED_SWAP;
@@ -217,7 +218,7 @@ static void inspect_servers(weir_probe *probes, size_t count, weir_store *store,
     if (probes[i].answers) weir_probe_clean(&probes[i]);
   }
   report_idle(&all, probes, count);
-  if (plan->needs & bucket || plan->needs == weir_store_needs(store)) report_promise(&all);
+  if (plan->needs & bucket || plan->needs == all_needs(store)) report_promise(&all);
 }
 
 weir_status weir_store_inspect_plan(weir_store *store, const weir_inspect_plan *asked,
@@ -244,7 +245,7 @@ weir_status weir_store_inspect(weir_store *store, int64_t timeout_us, weir_tell 
     weir_message_set(message, "the store is NULL");
     return WEIR_BAD_ARGUMENT;
   }
-  const weir_inspect_plan plan = {.needs = weir_store_needs(store),
+  const weir_inspect_plan plan = {.needs = all_needs(store),
                                   .timeout_us = timeout_us,
                                   .deadline_us = store->timeout_us,
                                   .clock_error_us = CLOCK_ERROR_US,

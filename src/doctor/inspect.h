@@ -20,9 +20,6 @@ typedef struct weir_inspect_plan {
   void *context;
 } weir_inspect_plan;
 
-/* Everything that the store's traits allow. */
-unsigned weir_store_needs(const weir_store *store);
-
 /* weir_store_inspect() with a plan. */
 weir_status weir_store_inspect_plan(weir_store *store, const weir_inspect_plan *plan,
                                     weir_message *message);

@@ -110,9 +110,7 @@ weir_status weir_limiter_check_process(const weir_limiter *limiter, weir_message
 weir_limiter *weir_limiter_local(weir_limiter *limiter);
 void weir_limiter_destroy_local(weir_limiter *limiter);
 
-/* Adds a warning; one beyond WEIR_WARNINGS_MOST is dropped. False: no memory. */
-bool weir_limiter_warn(weir_limiter *limiter, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+/* Add what there is to warn of; a warning beyond WEIR_WARNINGS_MOST is dropped. False: no memory. */
 bool weir_limiter_warn_of_short_cells(weir_limiter *limiter);
 bool weir_limiter_warn_of_outages(weir_limiter *limiter);
 bool weir_limiter_warn_of_short_leases(weir_limiter *limiter);

@@ -15,7 +15,8 @@
  * trip is that of a local network; nothing has been measured when a limiter is made. */
 enum { ROUND_TRIP_US = 200, ROUND_TRIPS_OF_A_PROCESS = 10 };
 
-bool weir_limiter_warn(weir_limiter *limiter, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static bool warn(weir_limiter *limiter, const char *format,
+                                                       ...) {
   char text[WEIR_MESSAGE_BYTES];
   weir_message warning;
   va_list arguments;
@@ -42,12 +43,11 @@ bool weir_limiter_warn_of_short_cells(weir_limiter *limiter) {
   for (size_t i = 0; i < limiter->stack.count; i++) {
     const weir_rule *rule = &limiter->stack.rules[i];
     if (!weir_rule_has_cells(rule) || rule->cell_us >= limiter->settings.margin_us) continue;
-    return weir_limiter_warn(
-        limiter,
-        "the cells of rule %zu are %" PRId64
-        " us wide, less than 2 * clock error + deadline (%" PRId64
-        " us): what other processes charge within that time can exceed the bound",
-        i + 1, rule->cell_us, limiter->settings.margin_us);
+    return warn(limiter,
+                "the cells of rule %zu are %" PRId64
+                " us wide, less than 2 * clock error + deadline (%" PRId64
+                " us): what other processes charge within that time can exceed the bound",
+                i + 1, rule->cell_us, limiter->settings.margin_us);
   }
   return true;
 }
@@ -62,11 +62,11 @@ bool weir_limiter_warn_of_outages(weir_limiter *limiter) {
     int64_t share = shares.rules[i].limit;
     int64_t together = share * limiter->outage_limiters; /* below 2^30 * 2^17 */
     if (together <= whole) continue;
-    return weir_limiter_warn(
-        limiter,
-        "while the store is away %" PRIu32 " limiters may admit %" PRId64
-        " each by rule %zu, %" PRId64 " together where it says %" PRId64 ": peers is %" PRIu32,
-        limiter->outage_limiters, share, i + 1, together, whole, limiter->peers);
+    return warn(limiter,
+                "while the store is away %" PRIu32 " limiters may admit %" PRId64
+                " each by rule %zu, %" PRId64 " together where it says %" PRId64
+                ": peers is %" PRIu32,
+                limiter->outage_limiters, share, i + 1, together, whole, limiter->peers);
   }
   return true;
 }
@@ -88,12 +88,11 @@ static bool warn_of_short_lease(weir_limiter *limiter, size_t index, int64_t eno
     snprintf(longer, sizeof longer, "lease=%s would do, and ", enough);
   else if (enough_us <= WEIR_LEASE_MOST_US && burst <= WEIR_LIMIT_MOST)
     snprintf(longer, sizeof longer, "lease=%s,burst=%" PRId64 " would do, and ", enough, burst);
-  return weir_limiter_warn(limiter,
-                           "rule %zu has lease=%s: %" PRId64
-                           " processes would swap its bucket too often, at round trips of %d us; "
-                           "%sprocesses=%" PRId64 " would do if there are no more",
-                           index + 1, lease, limiter->settings.processes, ROUND_TRIP_US, longer,
-                           processes);
+  return warn(limiter,
+              "rule %zu has lease=%s: %" PRId64
+              " processes would swap its bucket too often, at round trips of %d us; "
+              "%sprocesses=%" PRId64 " would do if there are no more",
+              index + 1, lease, limiter->settings.processes, ROUND_TRIP_US, longer, processes);
 }
 
 /* A swap fails where another came between, so that too many of them leave each other no time. */
@@ -145,11 +144,10 @@ bool weir_limiter_enter_store(weir_limiter *limiter) {
     if (weir_rule_takes_one(rule) && logs > 1) text = limiter->texts[limiter->stack.count];
     limiter->uses[i] = (weir_store_use){.tag = rule->tag, .meaning = text};
     if (!weir_store_enter(limiter->store, &limiter->uses[i], other, sizeof other)) continue;
-    if (!weir_limiter_warn(
-            limiter,
-            "rule %zu, %s, shares its counts with %s of another limiter on this store: "
-            "give one of them a name=, unless this is the same limit being changed",
-            i + 1, text, other))
+    if (!warn(limiter,
+              "rule %zu, %s, shares its counts with %s of another limiter on this store: "
+              "give one of them a name=, unless this is the same limit being changed",
+              i + 1, text, other))
       return false;
   }
   return true;
