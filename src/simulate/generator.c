@@ -16,6 +16,7 @@
 /* A Saturday's midnight in 2020, from which every period is counted. */
 #define BEGIN_US (INT64_C(1577836800) * 1000000)
 
+/* A page is so many requests, so far apart on average; an edge's are this far apart at most. */
 enum { KEY_BYTES = 24, PAGE_REQUESTS = 10, PAGE_GAP_US = 40000, EDGE_GAP_US = 1000 };
 
 /* One key's requests to come. */
