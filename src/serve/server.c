@@ -218,16 +218,18 @@ static void on_tick(evutil_socket_t fd, short what, void *self) {
   weir_denials_look(&server->denials);
 }
 
-static void add_signals(weir_server *server) {
+/* False: a signal would not be heard. */
+static bool add_signals(weir_server *server) {
   static const int numbers[3] = {SIGTERM, SIGINT, SIGHUP};
   const struct timeval second = {.tv_sec = 1};
   for (size_t i = 0; i < 3; i++) {
     evsignal_assign(&server->signals[i], server->front.base, numbers[i], on_signal, server);
-    event_add(&server->signals[i], NULL);
+    if (event_add(&server->signals[i], NULL) != 0) return false;
   }
   event_assign(&server->ticks, server->front.base, -1, EV_PERSIST, on_tick, server);
-  event_add(&server->ticks, &second);
+  if (event_add(&server->ticks, &second) != 0) return false;
   mask(SIG_UNBLOCK, false);
+  return true;
 }
 
 /* --- start ------------------------------------------------------------------------------------ */
@@ -335,9 +337,8 @@ static bool start(weir_server *server) {
   make_room(config);
   bool ready = server->peers != NULL && weir_denials_init(&server->denials) &&
                open_sockets(server, config) && read_certificates(server, server->registry) &&
-               make_loops(server);
+               make_loops(server) && add_signals(server);
   if (!ready) return false;
-  add_signals(server);
   for (size_t i = 0; i < server->socket_count; i++)
     weir_serve_log("listening at %s (%s)", server->sockets[i].name,
                    speech_of(server->sockets[i].protocol)->name);
