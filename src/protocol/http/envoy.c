@@ -5,7 +5,8 @@
 
 #include "protocol/http/internal.h"
 
-enum { WHERE_BYTES = 48 }; /* "descriptors[63].entries[511]." */
+/* "descriptors[N].", and "entries[N]." behind it. */
+enum { WHERE_BYTES = 48, INNER_BYTES = WHERE_BYTES + 32 };
 
 /* The units of an override are numbered as those of a file, but have no week. */
 static bool read_unit(const json_t *value, const char *where, weir_config_unit *unit,
@@ -23,7 +24,7 @@ static bool read_unit(const json_t *value, const char *where, weir_config_unit *
 
 static bool read_limit(json_t *object, const char *where, weir_envoy_descriptor *descriptor,
                        weir_http_refusal *refusal) {
-  char inner[WHERE_BYTES];
+  char inner[INNER_BYTES];
   const json_t *unit = NULL;
   const weir_http_member members[] = {
       {.name = "requestsPerUnit", .other = "requests_per_unit", .hits = &descriptor->requests},
@@ -40,7 +41,7 @@ static bool read_limit(json_t *object, const char *where, weir_envoy_descriptor 
 
 static bool read_entries(const json_t *list, const char *where, weir_envoy_request *request,
                          weir_envoy_descriptor *descriptor, weir_http_refusal *refusal) {
-  char inner[WHERE_BYTES];
+  char inner[INNER_BYTES];
   descriptor->entries = &request->entries[request->entry_count];
   descriptor->count = json_array_size(list);
   if (descriptor->count > WEIR_ENVOY_ENTRIES_MOST - request->entry_count)
