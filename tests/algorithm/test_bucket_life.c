@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "algorithm/bucket.h"
+#include "fixture/chance.h"
 #include "test_bucket_bench.h"
 
 #define SECOND INT64_C(1000000)
@@ -218,11 +219,6 @@ static void renews_the_key_of_a_new_epoch(void **state) {
  */
 
 enum { STEPS = 20000, CHARGES_LEAST = STEPS / 4 };
-
-static uint32_t chance(uint32_t *seed, uint32_t of) {
-  *seed = *seed * 1664525U + 1013904223U;
-  return (*seed >> 8) % of;
-}
 
 /* Two processes, each with a clock that wanders within d of real time and up to D between reading
  * it and the store: whatever they do, a charge that counts leaves the key as long to live as it

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "fixture/chance.h"
 #include "limiter/leases.h"
 #include "limiter/stores.h"
 
@@ -21,11 +22,6 @@ typedef struct pair {
 /* Servers answer one at a time. */
 static int requests_of(int store) {
   return store == 0 ? 6000 : 600;
-}
-
-static uint32_t chance(uint32_t *seed, uint32_t of) {
-  *seed = *seed * 1664525U + 1013904223U;
-  return (*seed >> 8) % of;
 }
 
 /* Mostly at one moment, so that there is something to lease; at times within a lease, past it, past

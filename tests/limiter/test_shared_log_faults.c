@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "fixture/chance.h"
 #include "limiter/stores.h"
 #include "limiter/world.h"
 #include "store/store.h"
@@ -33,12 +34,7 @@ enum {
 
 static int worlds = 24; /* on each store */
 static uint32_t first_seed = 1;
-static uint32_t state_of_chance;
-
-static uint32_t chance(uint32_t of) {
-  state_of_chance = state_of_chance * 1664525U + 1013904223U;
-  return (uint32_t)(((uint64_t)(state_of_chance >> 4) * of) >> 28);
-}
+static uint32_t random_state;
 
 typedef struct rule {
   int64_t limit, period_us;
@@ -82,11 +78,11 @@ static void any_rules(run *one, process *who) {
   static const int64_t limits[] = {1, 2, 3, 5, 8, 12};
   static const int64_t shorter_us[] = {SECOND_US, 7 * SECOND_US, 20 * SECOND_US};
   size_t used = 0;
-  who->count = 1 + (int)chance(RULES);
-  int first = (int)chance((uint32_t)(4 - who->count));
+  who->count = 1 + (int)chance(&random_state, RULES);
+  int first = (int)chance(&random_state, (uint32_t)(4 - who->count));
   for (int i = 0; i < who->count; i++) {
     rule *made = &who->rules[i];
-    made->limit = limits[chance(6)];
+    made->limit = limits[chance(&random_state, 6)];
     made->period_us = i + 1 < who->count ? shorter_us[first + i] : LONGEST_US;
     note_limit(one, made->limit);
     used += (size_t)snprintf(who->text + used, TEXT_BYTES - used, "%ssliding-log:%" PRId64 "/%ds",
@@ -98,7 +94,7 @@ static void open_process(run *one, process *who) {
   weir_limiter_options options = WEIR_LIMITER_OPTIONS_INIT;
   weir_message message = {""};
   any_rules(one, who);
-  who->ahead_us = (int64_t)chance(2 * SKEW_US + 1) - SKEW_US;
+  who->ahead_us = (int64_t)chance(&random_state, 2 * SKEW_US + 1) - SKEW_US;
   who->clock.now_us = one->real_us + who->ahead_us;
   options.clock = hand_clock_as_clock(&who->clock);
   options.clock_error_us = SKEW_US;
@@ -153,9 +149,10 @@ static void take(run *one, process *who, int step) {
 /* As an eviction does: one of the newest entries, if it is there. */
 static void lose_an_entry(run *one) {
   char key[KEY_BYTES];
-  int64_t epoch = one->real_us / LONGEST_US - (int64_t)chance(2);
-  int length = snprintf(key, sizeof key, "weir:%s:log-%" PRId64 ":{k}:%" PRId64 ".%d",
-                        one->name_space, LONGEST_US / 1000, epoch, 1 + (int)chance(10));
+  int64_t epoch = one->real_us / LONGEST_US - (int64_t)chance(&random_state, 2);
+  int length =
+      snprintf(key, sizeof key, "weir:%s:log-%" PRId64 ":{k}:%" PRId64 ".%d", one->name_space,
+               LONGEST_US / 1000, epoch, 1 + (int)chance(&random_state, 10));
   weir_operation operation = {.kind = WEIR_GET,
                               .key = key,
                               .key_length = (uint16_t)length,
@@ -173,24 +170,24 @@ static void pass_time(run *one) {
   static const int64_t steps_us[] = {
       0, 0, 1, SKEW_US, 2 * SKEW_US, SECOND_US, SECOND_US + SKEW_US, 7 * SECOND_US, 20 * SECOND_US,
   };
-  int64_t step_us = steps_us[chance(sizeof steps_us / sizeof steps_us[0])];
-  one->real_us += step_us - (step_us > SKEW_US && chance(2) == 0);
+  int64_t step_us = steps_us[chance(&random_state, sizeof steps_us / sizeof steps_us[0])];
+  one->real_us += step_us - (step_us > SKEW_US && chance(&random_state, 2) == 0);
 }
 
 static int run_world(int store, uint32_t seed) {
   char url[STORE_URL_BYTES];
   run one = {.store = store, .seed = seed, .real_us = START_US - SECOND_US};
-  state_of_chance = seed * 2654435761U;
+  random_state = seed * 2654435761U;
   stores_url(store, url);
   snprintf(one.name_space, sizeof one.name_space, "%s", strstr(url, "namespace=") + 10);
   assert_int_equal(weir_store_open(url, &one.opened, NULL), WEIR_OK);
-  bool loses = chance(2) == 0 && store != 0; /* memory: names by numbers */
+  bool loses = chance(&random_state, 2) == 0 && store != 0; /* memory: names by numbers */
   for (int i = 0; i < LIMITERS; i++)
     open_process(&one, &one.processes[i]);
   for (int step = 0; step < STEPS; step++) {
     pass_time(&one);
-    take(&one, &one.processes[chance(LIMITERS)], step);
-    if (loses && chance(12) == 0) lose_an_entry(&one);
+    take(&one, &one.processes[chance(&random_state, LIMITERS)], step);
+    if (loses && chance(&random_state, 12) == 0) lose_an_entry(&one);
   }
   for (int i = 0; i < LIMITERS; i++)
     weir_limiter_destroy(one.processes[i].limiter);

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "fixture/chance.h"
 #include "limiter/stores.h"
 #include "limiter/world.h"
 
@@ -26,12 +27,7 @@ static uint32_t first_seed = 1;
 /* --- chance ------------------------------------------------------------------------------------
  */
 
-static uint32_t state_of_chance;
-
-static uint32_t chance(uint32_t of) {
-  state_of_chance = state_of_chance * 1664525U + 1013904223U;
-  return (uint32_t)(((uint64_t)(state_of_chance >> 4) * of) >> 28);
-}
+static uint32_t random_state;
 
 /* --- what is true ------------------------------------------------------------------------------
  */
@@ -178,7 +174,7 @@ static void write_rules(const rules *text, char written[TEXT_BYTES]) {
 
 static int64_t any_limit(void) {
   static const int64_t limits[] = {1, 1, 2, 3, 3, 5, 9, 20, 100000};
-  return limits[chance(sizeof limits / sizeof limits[0])];
+  return limits[chance(&random_state, sizeof limits / sizeof limits[0])];
 }
 
 /* One to six logs, each of another period, and at times a window and a bucket, in any order. The
@@ -187,17 +183,17 @@ static rules any_rules(uint32_t first_period, const rule beside[2]) {
   rules text = {0};
   uint32_t taken = 0;
   uint32_t most = PERIODS - first_period;
-  int logs = 1 + (int)chance(most < LOGS_MOST ? most : LOGS_MOST);
+  int logs = 1 + (int)chance(&random_state, most < LOGS_MOST ? most : LOGS_MOST);
   while (text.count < logs) {
-    uint32_t period = first_period + chance(most);
+    uint32_t period = first_period + chance(&random_state, most);
     if (taken & 1U << period) continue;
     taken |= 1U << period;
     text.at[text.count++] = (rule){LOG, (int)period, any_limit()};
   }
   for (int i = 0; i < 2; i++)
-    if (chance(3) == 0) text.at[text.count++] = beside[i];
+    if (chance(&random_state, 3) == 0) text.at[text.count++] = beside[i];
   for (int i = text.count - 1; i > 0; i--) {
-    int other = (int)chance((uint32_t)i + 1);
+    int other = (int)chance(&random_state, (uint32_t)i + 1);
     rule moved = text.at[i];
     text.at[i] = text.at[other];
     text.at[other] = moved;
@@ -207,9 +203,10 @@ static rules any_rules(uint32_t first_period, const rule beside[2]) {
 
 /* Mostly another limit; at times whole other rules. */
 static void change(rules *text, uint32_t first_period, const rule beside[2]) {
-  if (chance(3) == 0) *text = any_rules(first_period, beside);
+  if (chance(&random_state, 3) == 0) *text = any_rules(first_period, beside);
   for (int i = 0; i < text->count; i++)
-    if (text->at[i].kind != BUCKET && chance(2) == 0) text->at[i].limit = any_limit();
+    if (text->at[i].kind != BUCKET && chance(&random_state, 2) == 0)
+      text->at[i].limit = any_limit();
 }
 
 /* --- a world -----------------------------------------------------------------------------------
@@ -248,7 +245,7 @@ static void check_answer(const run *one, const weir_decision *given, bool peeked
 static void take(run *one) {
   int64_t now_us = one->w.clock.now_us;
   weir_decision given = {0};
-  weir_status status = chance(4) == 0
+  weir_status status = chance(&random_state, 4) == 0
                            ? weir_limiter_take_up_to(one->w.limiter, "k", 1, 1, &given, NULL)
                            : weir_limiter_take(one->w.limiter, "k", 1, 1, &given, NULL);
   check(one, "status", status, WEIR_OK);
@@ -264,7 +261,7 @@ static void take_and_give_back(run *one) {
   weir_reservation *reserved = NULL;
   weir_request request = {.key = "k", .key_length = 1, .cost = 1};
   weir_limiter *limiter = one->w.limiter;
-  bool cancels = chance(2) == 0;
+  bool cancels = chance(&random_state, 2) == 0;
   check(one, "status", weir_limiter_reserve(limiter, &request, &reserved, NULL), WEIR_OK);
   check_answer(one, &request.decision, false);
   if (!request.decision.allowed) return;
@@ -287,7 +284,7 @@ static void restart(run *one, uint32_t first_period, const rule beside[2]) {
 
 /* To where something just leaves a rule's period, or just not yet, or somewhere else. */
 static void pass_time(run *one) {
-  const rule *which = &one->text.at[chance((uint32_t)one->text.count)];
+  const rule *which = &one->text.at[chance(&random_state, (uint32_t)one->text.count)];
   int64_t period_us = periods[which->period].us;
   answer now = ask(&one->is, &one->text, one->w.clock.now_us);
   int64_t steps[] = {0,
@@ -300,12 +297,12 @@ static void pass_time(run *one) {
                      period_us,
                      period_us + period_us / 2,
                      now.reset_after_us};
-  int64_t step_us = steps[chance(sizeof steps / sizeof steps[0])];
+  int64_t step_us = steps[chance(&random_state, sizeof steps / sizeof steps[0])];
   one->w.clock.now_us += step_us > 0 ? step_us : 0;
 }
 
 static void step(run *one, uint32_t first_period, const rule beside[2]) {
-  uint32_t what = chance(SHARE);
+  uint32_t what = chance(&random_state, SHARE);
   if (what < 4) {
     world_reset(&one->w, "k");
     forget(&one->is, &one->text);
@@ -319,20 +316,22 @@ static void step(run *one, uint32_t first_period, const rule beside[2]) {
   } else {
     take(one);
   }
-  if (chance(2) == 0) pass_time(one);
+  if (chance(&random_state, 2) == 0) pass_time(one);
 }
 
 static void run_world(int store, uint32_t seed) {
   static const rule buckets[] = {{BUCKET, 4, 10}, {BUCKET, 5, 4}, {BUCKET, 2, 5}};
   char url[STORE_URL_BYTES];
   run one = {.store = store, .seed = seed};
-  state_of_chance = seed * 2654435761U;
-  uint32_t first_period = chance(PERIODS - 1);
-  rule beside[2] = {{FIXED, 2 + (int)chance(6), any_limit()}, buckets[chance(3)]};
+  random_state = seed * 2654435761U;
+  uint32_t first_period = chance(&random_state, PERIODS - 1);
+  rule beside[2] = {{FIXED, 2 + (int)chance(&random_state, 6), any_limit()},
+                    buckets[chance(&random_state, 3)]};
   one.text = any_rules(first_period, beside);
   write_rules(&one.text, one.written);
-  one.options = (weir_limiter_options){.deadline_us = (chance(2) == 0 ? 1 : 20) * SECOND_US,
-                                       .least_ttl_us = 3600 * SECOND_US}; /* time stands still */
+  one.options =
+      (weir_limiter_options){.deadline_us = (chance(&random_state, 2) == 0 ? 1 : 20) * SECOND_US,
+                             .least_ttl_us = 3600 * SECOND_US}; /* time stands still */
   world_open(&one.w, stores_url(store, url), one.written, &one.options);
   for (one.step = 0; one.step < STEPS; one.step++)
     step(&one, first_period, beside);

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "fixture/chance.h"
 #include "fixture/fake.h"
 #include "limiter/leases.h"
 #include "limiter/stores.h"
@@ -35,11 +36,6 @@ enum { KINDS = 5, STEPS = 300, BATCH_MOST = 24 };
 static const char *const kinds[KINDS] = {
     "sliding-window:9/1m", "token-bucket:7/1s,burst=9", "sliding-log:6/1m",
     "fixed-window:12/1m;token-bucket:30/1m", "quota:8/1m,lease=10ms"};
-
-static uint32_t chance(uint32_t *seed, uint32_t of) {
-  *seed = *seed * 1664525U + 1013904223U;
-  return (*seed >> 8) % of;
-}
 
 /* One by one they are decided by a twin of each limiter, with counts of its own. */
 static void assert_same(const weir_request *together, weir_limiter *twin) {
