@@ -165,7 +165,7 @@ size_t weir_tick_add_request(weir_tick *tick, const weir_request *asked, size_t 
   tick->requests[index] = *asked;
   tick->limiters[index] = limiter;
   tick->keys[index] = key;
-  if (index - tick->decided >= tick->waiting_most) {
+  if (limiter != NULL && index - tick->decided >= tick->waiting_most) {
     tick->limiters[index] = NULL;
     shed(tick, &tick->requests[index], fallback);
   }
@@ -178,30 +178,23 @@ static bool never_fits(const weir_ask *ask) {
 }
 
 static void add_request(weir_tick *tick, const weir_ask *ask, const whom *asked) {
-  size_t index = tick->request_count;
   int64_t own = asked->named != NULL ? weir_named_config(asked->named)->cost : 1;
-  weir_request *request = &tick->requests[index];
-  *request = (weir_request){
+  weir_request request = {
       .key_length = asked->prefix_length + ask->key_length,
       .cost = ask->cost != WEIR_ASK_OWN_COST ? ask->cost : own,
       .flags = (ask->verb == WEIR_ASK_PEEK ? WEIR_REQUEST_PEEK : 0U) |
                (ask->up_to ? WEIR_REQUEST_UP_TO : 0U),
   };
   if (never_fits(ask)) {
-    request->cost = 1;
-    request->flags |= WEIR_REQUEST_PEEK;
+    request.cost = 1;
+    request.flags |= WEIR_REQUEST_PEEK;
   }
-  tick->limiters[index] = asked->target.limiter;
-  tick->keys[index] = tick->bytes.length;
+  size_t key = tick->bytes.length;
   weir_bytes_add(&tick->bytes, asked->prefix, asked->prefix_length);
   weir_bytes_add(&tick->bytes, ask->key, ask->key_length);
-  tick->request_count++;
-  if (asked->target.kind != WEIR_TARGET_LIMITER) {
-    settle_listed(request, asked->target.kind);
-  } else if (index - tick->decided >= tick->waiting_most) {
-    tick->limiters[index] = NULL;
-    shed(tick, request, asked->fallback);
-  }
+  size_t index = weir_tick_add_request(tick, &request, key, asked->target.limiter, asked->fallback);
+  if (asked->target.kind != WEIR_TARGET_LIMITER)
+    settle_listed(&tick->requests[index], asked->target.kind);
   if (ask->verb == WEIR_ASK_RESET) reset(tick, index);
 }
 

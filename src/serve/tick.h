@@ -56,8 +56,8 @@ uint32_t weir_tick_add_text(weir_tick *tick, const char *text, size_t length);
 uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned manner,
                            weir_status *status, weir_message *why);
 
-/* One request more for an answer that has several parts, whose key stands in tick->bytes from `key`
- * on. Its index in tick->requests, or SIZE_MAX without memory. `fallback`: who answers where too
+/* One request more, whose key stands in tick->bytes from `key` on. Its index in tick->requests, or
+ * SIZE_MAX without memory. `limiter`: NULL where nobody is asked. `fallback`: who answers where too
  * many wait. */
 size_t weir_tick_add_request(weir_tick *tick, const weir_request *asked, size_t key,
                              weir_limiter *limiter, unsigned fallback);
