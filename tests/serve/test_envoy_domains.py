@@ -1,0 +1,159 @@
+"""What holds for a domain of descriptor files, and that its counts are those of weir take."""
+
+import json
+import random
+import subprocess
+import unittest
+
+from envoy import LISTEN, Served, STORES, YEAR_S, entries, per_year, question
+from server import PATIENCE_S, PROGRAM, Server, Store, http
+from test_http import get, post
+
+
+class Domains(Served):
+    FILE = {"a.yaml": "domain: edge\ndescriptors:\n  - {key: a, %s}\n  - {key: b, %s}\n" % (per_year(3), per_year(1))}
+
+    def test_denied_ones_count_or_not(self):
+        for count, last in (("all", "- -"), ("admitted", "+ +")):
+            server = self.start(self.FILE, ", domains: {edge: {count: %s}}" % count)
+            for hits, expected in ((2, "+ +"), (2, "- -"), (1, last)):
+                self.assertEqual(self.codes(server, "edge", "a=x", hitsAddend=hits), expected)
+
+    def test_together_gives_back(self):
+        server = self.start(self.FILE, ", domains: {edge: {together: true}}")
+        self.assertEqual(self.codes(server, "edge", "a=x", "b=x"), "+ ++")
+        for _ in range(4):
+            told = self.ask(server, "edge", "a=x", "b=x")
+            self.assertEqual([s["limitRemaining"] for s in told["statuses"]], [2, 0])
+        self.assertEqual(self.ask(server, "edge", "a=x")["statuses"][0]["limitRemaining"], 1)
+        server = self.start(self.FILE)
+        for expected in ("+ ++", "- +-", "- +-", "- --"):
+            self.assertEqual(self.codes(server, "edge", "a=x", "b=x"), expected)
+
+    def test_a_flood_waits_for_its_turn(self):
+        """Each descriptor counts as a request of what a connection may bring, which is half of `waiting`: one
+        question of 64 uses it up."""
+        server = self.start({"a.yaml": "domain: edge\ndescriptors: [{key: a, %s}]\n" % per_year(10**6)},
+                            rest="limits: {waiting: 100}\nloops: 1\n")
+        client = server.connect("http")
+        client.send(30 * post("/json", question("edge", *(64 * ["a=x"]))))
+        for _ in range(30):
+            self.assertEqual(len(json.loads(http(client, "")[1])["statuses"]), 64)
+        client.close()
+        self.assertEqual(server.metric("weir_serve_shed_total"), 0)
+
+    def test_in_shadow(self):
+        server = self.start(self.FILE, rest="shadow: true\n")
+        for _ in range(3):
+            self.assertEqual(self.codes(server, "edge", "b=x"), "+ +")
+        self.assertEqual(server.metric('weir_serve_limiter_shadow_denied_total{limiter="/edge"}'), 2)
+
+    def test_no_decision_is_503(self):
+        away = 'stores: {main: {url: "redis://127.0.0.1:1?timeout=1s", fallback: none}}\n'
+        server = self.start(self.FILE, stores=away)
+        client = server.connect("http")
+        status, body, _ = http(client, post("/json", question("edge", "a=x", "nobody=x")))
+        self.assertEqual(status, 503)
+        self.assertIn("UNAVAILABLE: ", json.loads(body)["detail"])
+        self.assertEqual(http(client, post("/json", question("edge", "nobody=x")))[0], 200)
+        client.close()
+
+    def test_without_files_it_is_not_there(self):
+        with Server(LISTEN + STORES + 'limiters: {a: {rule: "quota:1/1d"}}\n') as server:
+            client = server.connect("http")
+            self.assertEqual(http(client, post("/json", question("edge", "a=x")))[0], 404)
+            client.close()
+
+    def test_limits_are_told_in_metrics(self):
+        """Whatever their names hold, and as often as they are read."""
+        text = """
+domain: "od d/=%%"
+descriptors:
+  - {key: 'q"\\', value: "a/b=c%%\\nd", %s, shadow_mode: true}
+  - {key: k, descriptors: [{key: "é", %s}]}
+"""
+        server = self.start({"a.yaml": text % (per_year(1), per_year(1))}, rest="loops: 2\n")
+        rows = 'weir_serve_descriptor_decisions_total{domain="od d/=%%",descriptor="%s",decision="%s"}'
+        odd = {"entries": [{"key": 'q"\\', "value": "a/b=c%\nd"}]}
+        for _ in range(3):
+            self.codes(server, "od d/=%", odd, "k=1/é=2")
+        client = server.connect("admin")
+        page = http(client, get("/metrics"))[1]
+        for name, decision, count in (("q%22%5C=a%2Fb%3Dc%25%0Ad", "within", 1), ("q%22%5C=a%2Fb%3Dc%25%0Ad", "shadow", 2),
+                                      ("k/é", "within", 1), ("k/é", "over", 2)):
+            self.assertIn(rows % (name, decision) + " %d\n" % count, page)
+        self.write(server.files, "b.yaml", "domain: other\n")
+        server.await_log("is in use now")
+        self.codes(server, "od d/=%", odd)
+        self.assertIn("od d", http(client, get("/metrics"))[1])
+        client.close()
+
+    def test_files_are_watched(self):
+        server = self.start(self.FILE)
+        self.assertEqual(self.codes(server, "edge", "b=x"), "+ +")
+        self.write(server.files, "a.yaml", "domain: edge\ndescriptors:\n  - {key: b, %s} # more\n" % per_year(2))
+        server.await_log("is in use now")
+        self.assertEqual(self.codes(server, "edge", "b=x"), "+ +")  # the count goes on
+        self.assertEqual(self.codes(server, "edge", "b=x"), "- -")
+        self.write(server.files, "b.yaml", "domain: edge\n")
+        server.await_log("b.yaml:1:9: domain: domain \"edge\" stands in line 1 of")
+        server.await_log("stays as it was")
+        self.assertEqual(self.codes(server, "edge", "b=x"), "- -")
+        self.write(server.files, "b.yaml", "domain: other\ndescriptors: [{key: c, %s}]\n" % per_year(1))
+        server.await_log("is in use now", 2)
+        self.assertEqual(self.codes(server, "other", "c=x"), "+ +")
+        self.assertEqual(self.codes(server, "other", "c=x"), "- -")
+        rows = 'weir_serve_decisions_total{limiter="/edge",protocol="http",decision="allowed",source="store"}'
+        self.assertEqual(server.metric(rows), 2)
+
+
+class Agreement(Served):
+    """The server and weir take count alike, on the same keys."""
+
+    def take(self, url, key, cost):
+        result = subprocess.run([PROGRAM, "take", "--json", "--store", url, "--rule", f"fixed-window:40/{YEAR_S}s",
+                                 "--processes", "2", "--deadline", "10s", "--cost", str(cost), key],
+                                capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        self.assertIn(result.returncode, (0, 1), result.stderr)
+        told = json.loads(result.stdout)
+        return told["decision"] == "allowed", told["remaining"]
+
+    def trace(self, url):
+        """Half of it each way."""
+        chance = random.Random(4)
+        stores = 'stores: {main: {url: "%s?timeout=10s", processes: 2, fallback: none}}\n' % url
+        server = self.start({"a.yaml": "domain: edge\ndescriptors: [{key: ip, %s}]\n" % per_year(40)}, stores=stores)
+        left = {}
+        told = []
+        for i in range(40):
+            value, cost = chance.choice("a/=%"), chance.choice((1, 2, 3, 19))
+            if i % 4 == 0:
+                escaped = value if value == "a" else "%%%02X" % ord(value)
+                allowed, remaining = self.take(url, "/edge/ip=" + escaped, cost)
+            else:
+                asked = {"entries": [{"key": "ip", "value": value}]}
+                status, = self.ask(server, "edge", asked, hitsAddend=cost)["statuses"]
+                allowed, remaining = status["code"] == "OK", status["limitRemaining"]
+            expected = left.get(value, 40) >= cost
+            left[value] = left.get(value, 40) - cost * expected
+            told.append((allowed, remaining) == (expected, left[value]))
+        self.assertEqual(told, 40 * [True])
+
+    def test_on_memcached_and_redis(self):
+        for kind in ("memcached", "redis"):
+            store = Store(kind)
+            self.addCleanup(store.end)
+            self.trace(store.url)
+
+    def test_an_override_and_the_file_share_a_count(self):
+        store = Store("memcached")
+        self.addCleanup(store.end)
+        stores = 'stores: {main: {url: "%s?timeout=10s", fallback: none}}\n' % store.url
+        server = self.start({"a.yaml": "domain: edge\ndescriptors: [{key: ip, %s}]\n" % per_year(3)}, stores=stores)
+        for limit, expected in ((None, "+ +"), (2, "+ +"), (2, "- -"), (None, "+ +"), (None, "- -")):
+            own = {"entries": entries("ip=x"), "limit": limit and {"requestsPerUnit": limit, "unit": "YEAR"}}
+            self.assertEqual(self.codes(server, "edge", own), expected)
+
+
+if __name__ == "__main__":
+    unittest.main()
