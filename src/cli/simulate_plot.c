@@ -201,8 +201,7 @@ static void write_header(const struct drawing *drawing, size_t panels) {
 }
 
 /* From 0 to the highest; where that is many times the limit, on a logarithmic axis, which has no 0:
- * what is below 1 lies on its floor. Panels of nearly one
- * height have one scale. */
+ * what is below 1 lies on its floor. Panels of nearly one height have one scale. */
 static double write_scale(const struct drawing *drawing, int64_t limit) {
   int64_t highest = drawing->most[drawing->panel], top = highest;
   for (size_t i = 0; i < WEIR_SIMULATION_RULES_MOST; i++)

@@ -247,7 +247,6 @@ static void check_wildcards(weir_reader *reader, const weir_node *node,
 
 static void read_list(weir_reader *reader, const weir_node *node, weir_config_domain *domain,
                       weir_config_descriptor **made, size_t *count) {
-  char part[WEIR_CONFIG_NAME_MOST];
   size_t length = strlen(reader->path);
   if (!weir_expect(reader, node, WEIR_NODE_SEQUENCE)) return;
   domain->node_count += node->length;
@@ -259,8 +258,7 @@ static void read_list(weir_reader *reader, const weir_node *node, weir_config_do
   *made = weir_arena_take(reader->arena, node->length + 1, sizeof **made);
   if (*made == NULL) return;
   for (const weir_node_item *item = node->items; item != NULL; item = item->next) {
-    snprintf(part, sizeof part, "[%zu]", *count);
-    snprintf(reader->path + length, sizeof reader->path - length, "%s", part);
+    snprintf(reader->path + length, sizeof reader->path - length, "[%zu]", *count);
     read_descriptor(reader, item->value, domain, &(*made)[(*count)++]);
     weir_path_leave(reader, length);
   }

@@ -7,8 +7,8 @@
 #include "serve/http.h"
 #include "serve/loop.h"
 
-void weir_serve_queue_refusal(weir_connection *connection, const weir_http_refusal *refusal,
-                              unsigned manner) {
+static void queue_refusal(weir_connection *connection, const weir_http_refusal *refusal,
+                          unsigned manner) {
   weir_bytes *text = &connection->loop->reply; /* free until the tick's answers are worded */
   text->length = 0;
   weir_http_refuse(refusal, manner, text);
@@ -33,7 +33,7 @@ weir_http_reading weir_serve_read_http(weir_connection *connection, const char *
   if (reading != WEIR_HTTP_BROKEN) return reading;
   weir_serve_count(&connection->loop->counts.broken, 1);
   memcpy(refusal.why.text, why, strlen(why) + 1);
-  weir_serve_queue_refusal(connection, &refusal, WEIR_HTTP_CLOSES);
+  queue_refusal(connection, &refusal, WEIR_HTTP_CLOSES);
   return reading;
 }
 
@@ -103,9 +103,9 @@ static weir_progress read_request(weir_connection *connection, const char *bytes
   if (!weir_http_is_known(&request, listener->credentials, listener->credential_count)) {
     weir_serve_count(&connection->loop->counts.unauthorized, 1);
     refusal = (weir_http_refusal){401, {"a bearer token is needed"}};
-    weir_serve_queue_refusal(connection, &refusal, manner);
+    queue_refusal(connection, &refusal, manner);
   } else if (!ask(connection, &request, manner, &call, &refusal)) {
-    weir_serve_queue_refusal(connection, &refusal, manner);
+    queue_refusal(connection, &refusal, manner);
   }
   bool resets = call.ask.verb == WEIR_ASK_RESET;
   weir_http_call_free(&call);

@@ -12,7 +12,4 @@ weir_http_reading weir_serve_read_http(weir_connection *connection, const char *
 /* enum weir_http_manner of the answer to this request. */
 unsigned weir_serve_manner(const weir_http_request *request);
 
-void weir_serve_queue_refusal(weir_connection *connection, const weir_http_refusal *refusal,
-                              unsigned manner);
-
 #endif
