@@ -149,7 +149,7 @@ step packages sh tests/packages.sh $node gcc g++ clang libclang-rt-dev clang-for
   pkg-config python3 libmemcached-dev libssl-dev libhiredis-dev libsodium-dev zlib1g-dev libjansson-dev \
   libyaml-dev libevent-dev libcmocka-dev memcached redis-server nutcracker gnuplot-nox clang-tidy \
   abigail-tools doxygen mandoc bsdextrautils dpkg-dev file zsh prometheus curl openssl systemd \
-  nginx-light caddy haproxy python3-redis node-redis || {
+  nginx-light caddy haproxy python3-redis node-redis chromium || {
   failed=1
   finish
 }

@@ -179,6 +179,7 @@ static void memcached_inspect(void *handle, const weir_inspection *inspection) {
 static void memcached_read_server(void *handle, size_t server, weir_server_state *state) {
   const memcached_store *store = handle;
   weir_wire_read_server(store->wires[server], state);
+  state->answered = weir_wire_dialect(store->wires[server]) >= 0;
 }
 
 static void memcached_close(void *handle) {

@@ -64,7 +64,10 @@ static void redis_inspect(void *handle, const weir_inspection *inspection) {
 static void redis_read_server(void *handle, size_t server, weir_server_state *state) {
   const weir_redis_store *store = handle;
   weir_wire *wire = weir_redis_nodes_wire(store->nodes, (unsigned)server);
+  bool unasked = weir_redis_nodes_is_cluster(store->nodes) &&
+                 weir_redis_nodes_slots(store->nodes, (unsigned)server) == 0;
   if (wire != NULL) weir_wire_read_server(wire, state);
+  state->answered = unasked || (wire != NULL && weir_wire_dialect(wire) >= 0);
 }
 
 static void redis_close(void *handle) {

@@ -8,8 +8,8 @@ static uint64_t next_number(uint64_t *counter) {
   return number ^ number >> 31;
 }
 
-void weir_breaker_init(weir_breaker *breaker, int64_t most_us, uint64_t seed) {
-  *breaker = (weir_breaker){.most_us = most_us, .random = seed};
+void weir_breaker_init(weir_breaker *breaker, int64_t timeout_us, int64_t most_us, uint64_t seed) {
+  *breaker = (weir_breaker){.timeout_us = timeout_us, .most_us = most_us, .random = seed};
 }
 
 /* Opens until a moment in the second half of the pause. Processes that lost a server together come
@@ -29,27 +29,37 @@ bool weir_breaker_admits(weir_breaker *breaker, const void *who, int64_t now_us)
   return true;
 }
 
-void weir_breaker_trip(weir_breaker *breaker, const char *why, int64_t now_us) {
-  if (breaker->state != WEIR_BREAKER_CLOSED) return;
-  bool short_pause = breaker->most_us < WEIR_BREAKER_FIRST_US;
-  breaker->pause_us = short_pause ? breaker->most_us : WEIR_BREAKER_FIRST_US;
-  breaker->opened++;
-  weir_message_set(&breaker->why, "%s", why);
-  open_for_pause(breaker, now_us);
-}
-
 void weir_breaker_fail(weir_breaker *breaker, const char *why, int64_t now_us) {
-  weir_breaker_trip(breaker, why, now_us);
   weir_message_set(&breaker->why, "%s", why);
-  if (breaker->state != WEIR_BREAKER_HALF_OPEN) return;
-  bool may_double = breaker->pause_us <= breaker->most_us / 2;
-  breaker->pause_us = may_double ? 2 * breaker->pause_us : breaker->most_us;
+  if (breaker->state == WEIR_BREAKER_OPEN) return;
+  if (breaker->state == WEIR_BREAKER_CLOSED) {
+    bool short_pause = breaker->most_us < WEIR_BREAKER_FIRST_US;
+    breaker->pause_us = short_pause ? breaker->most_us : WEIR_BREAKER_FIRST_US;
+    breaker->missed = false;
+    breaker->opened++;
+  } else {
+    bool may_double = breaker->pause_us <= breaker->most_us / 2;
+    breaker->pause_us = may_double ? 2 * breaker->pause_us : breaker->most_us;
+  }
   open_for_pause(breaker, now_us);
 }
 
-void weir_breaker_excuse(weir_breaker *breaker, const void *who, int64_t now_us) {
-  if (breaker->state == WEIR_BREAKER_HALF_OPEN && breaker->probe == who) {
-    open_for_pause(breaker, now_us);
+static bool is_probe(const weir_breaker *breaker, const void *who) {
+  return breaker->state == WEIR_BREAKER_HALF_OPEN && breaker->probe == who;
+}
+
+void weir_breaker_end(weir_breaker *breaker, const void *who, int64_t now_us) {
+  if (is_probe(breaker, who)) open_for_pause(breaker, now_us);
+}
+
+void weir_breaker_miss(weir_breaker *breaker, const void *who, const char *why, int64_t now_us) {
+  if (breaker->state != WEIR_BREAKER_CLOSED) {
+    if (is_probe(breaker, who)) weir_breaker_fail(breaker, why, now_us);
+  } else if (!breaker->missed) {
+    breaker->missed = true;
+    breaker->missed_us = now_us;
+  } else if (now_us - breaker->missed_us >= breaker->timeout_us) {
+    weir_breaker_fail(breaker, why, now_us);
   }
 }
 
@@ -57,24 +67,8 @@ void weir_breaker_hasten(weir_breaker *breaker) {
   breaker->probe_at_us = 0;
 }
 
-void weir_breaker_miss(weir_breaker *breaker, const void *who, const char *why, int64_t now_us) {
-  if (breaker->state == WEIR_BREAKER_HALF_OPEN && breaker->probe == who && breaker->slow) {
-    weir_breaker_fail(breaker, why, now_us);
-  } else if (breaker->state != WEIR_BREAKER_CLOSED) {
-    weir_breaker_excuse(breaker, who, now_us);
-  } else if (breaker->missed_us == 0) {
-    breaker->missed_us = now_us;
-  } else if (now_us - breaker->missed_us >= WEIR_BREAKER_PROOF_US) {
-    weir_breaker_trip(breaker, why, now_us);
-    weir_message_prefix(&breaker->why, "no answer in time for a second: ");
-    breaker->slow = true;
-  }
-}
-
-void weir_breaker_answered(weir_breaker *breaker, bool in_time) {
-  if (in_time) breaker->missed_us = 0;
-  if (breaker->slow && !in_time) return;
+void weir_breaker_answered(weir_breaker *breaker) {
   breaker->state = WEIR_BREAKER_CLOSED;
   breaker->probe = NULL;
-  breaker->slow = false;
+  breaker->missed = false;
 }

@@ -45,6 +45,7 @@ static void fail_attempt(weir_wire_connection *connection, bool refused) {
 /* What is in line cannot be sent. */
 static void give_up(weir_wire_connection *connection, int64_t now_us) {
   end_round(connection->wire);
+  connection->wire->unready = NULL;
   weir_breaker_fail(&connection->wire->breaker, connection->why.text, now_us);
   while (connection->first != NULL) {
     connection->first->moved = true;
@@ -56,6 +57,17 @@ static void explain_connect(weir_wire_connection *connection, int error) {
   char text[128] = "";
   if (strerror_r(error, text, sizeof text) != 0) text[0] = '\0';
   weir_message_set(&connection->why, "cannot connect: %s", text);
+}
+
+/* The server has kept silent until the attempt was over. */
+static void explain_silence(weir_wire_connection *connection) {
+  if (connection->state == WEIR_WIRE_CONNECTING) {
+    explain_connect(connection, ETIMEDOUT);
+  } else {
+    bool securing = connection->state == WEIR_WIRE_SECURING;
+    weir_message_set(&connection->why, "%s",
+                     securing ? WEIR_WIRE_NO_HANDSHAKE : "the server does not answer the greeting");
+  }
 }
 
 /* How long an attempt may last. Where any address will do it is shared among them, so that a dead
@@ -113,7 +125,7 @@ static bool step_connecting(weir_wire_connection *connection, short revents, int
     return false;
   }
   if (now_us < connection->attempt_end_us) return true;
-  explain_connect(connection, ETIMEDOUT);
+  explain_silence(connection);
   fail_attempt(connection, false);
   return false;
 }
@@ -150,6 +162,7 @@ static bool become_ready(weir_wire_connection *connection, int64_t now_us) {
   if (weir_wire_is_second(connection)) return true;
   wire->address = wire->trying;
   wire->tried = 0;
+  wire->unready = NULL;
   atomic_store_explicit(&wire->dialect, dialect, memory_order_relaxed);
   return true;
 }
@@ -220,7 +233,6 @@ static bool step_greeting(weir_wire_connection *connection, int64_t now_us) {
   ssize_t got = weir_wire_take(connection, connection->in + connection->in_end, room, false);
   bool closed = got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK);
   if (got > 0) connection->in_end += (size_t)got;
-  if (got > 0) connection->wire->silent_since_us = 0;
   connection->unread = got > 0 && weir_wire_holds(connection);
   if (closed && has_fault(connection)) {
     fail_attempt(connection, false);
@@ -230,7 +242,7 @@ static bool step_greeting(weir_wire_connection *connection, int64_t now_us) {
   while (connection->state == WEIR_WIRE_GREETING && converse(connection, closed, now_us))
     moved = true;
   if (moved || now_us < connection->attempt_end_us) return !moved;
-  weir_message_set(&connection->why, "the server does not answer the greeting");
+  explain_silence(connection);
   fail_attempt(connection, false);
   return false;
 }
@@ -279,6 +291,6 @@ void weir_wire_end_attempt(weir_wire_connection *connection, bool spoken, int64_
     connection->attempt_end_us = now_us + attempt_us(connection->wire);
     return;
   }
+  explain_silence(connection);
   fail_attempt(connection, false);
-  end_round(connection->wire);
 }

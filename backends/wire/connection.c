@@ -24,6 +24,11 @@ void weir_wire_drop_socket(weir_wire_connection *connection) {
   connection->skip = connection->accepted = 0;
 }
 
+/* Whether a byte of it was sent. */
+static bool is_touched(const weir_wire_slot *slot) {
+  return slot->encoded > 0 && slot->commands[0].start < slot->connection->accepted;
+}
+
 /* Of the second, what is in line goes to the first. */
 static void hand_over(weir_wire_connection *second, weir_wire_slot *slot) {
   weir_wire *wire = second->wire;
@@ -34,7 +39,7 @@ static void hand_over(weir_wire_connection *second, weir_wire_slot *slot) {
 }
 
 void weir_wire_settle(weir_wire_connection *connection, weir_wire_slot *slot, int64_t now_us) {
-  bool touched = slot->encoded > 0 && slot->commands[0].start < connection->accepted;
+  bool touched = is_touched(slot);
   if (!touched && !slot->abandoned && weir_wire_is_second(connection)) {
     hand_over(connection, slot);
     return;
@@ -44,11 +49,9 @@ void weir_wire_settle(weir_wire_connection *connection, weir_wire_slot *slot, in
     slot->encoded = 0;
     return;
   }
-  if (touched) {
+  if (touched && !slot->missed)
     weir_breaker_miss(&connection->wire->breaker, slot, connection->why.text, now_us);
-  } else {
-    weir_breaker_excuse(&connection->wire->breaker, slot, now_us);
-  }
+  weir_breaker_end(&connection->wire->breaker, slot, now_us);
   weir_wire_slot_mark(slot, connection->accepted);
   weir_wire_slot_explain(slot, connection->why.text);
   weir_wire_slot_end(connection, slot);
@@ -98,16 +101,66 @@ void weir_wire_adopt(weir_wire *wire, weir_addresses *found) {
     weir_wire_drop_socket(connection);
     connection->greeting.step = 0;
     connection->greeting.peer = WEIR_PEER_UNKNOWN;
+    wire->unready = NULL;
   }
 }
 
-/* A busy process cannot tell before a second has passed. */
+/* Until when an answer to the slot, which was sent, is in time. A caller who gives it the store's
+ * timeout has spent a little of that on the way here. */
+static int64_t due_us(const weir_wire_slot *slot) {
+  int64_t timeout_us = slot->connection->wire->timeout_us;
+  bool patient = slot->deadline_us - slot->sent_us >= timeout_us - timeout_us / 8;
+  return patient ? slot->deadline_us : slot->sent_us + timeout_us;
+}
+
+/* Whether all that has come was taken in. The leader may hold bytes while it is inside a receive; a
+ * closed connection is found by the next who reads. */
+static bool is_read_out(const weir_wire_connection *connection) {
+  struct pollfd socket = {.fd = connection->fd, .events = POLLIN};
+  return !connection->receiving && !connection->unread && poll(&socket, 1, 0) == 0;
+}
+
+/* A caller who waits tells by itself, at its deadline. */
+static bool is_missing(const weir_wire_slot *slot, int64_t now_us) {
+  return slot->abandoned && !slot->missed && now_us >= due_us(slot);
+}
+
+void weir_wire_find_misses(weir_wire_connection *connection, int64_t now_us) {
+  weir_wire_slot *slot = connection->first;
+  if (connection->abandoned == 0) return;
+  while (slot != NULL && is_touched(slot) && !is_missing(slot, now_us))
+    slot = slot->next;
+  if (slot == NULL || !is_touched(slot) || !is_read_out(connection)) return;
+  for (; slot != NULL && is_touched(slot); slot = slot->next) {
+    if (!is_missing(slot, now_us)) continue;
+    slot->missed = true;
+    weir_breaker_miss(&connection->wire->breaker, slot, "no answer by the deadline", now_us);
+  }
+}
+
+/* When the next of those whose callers have left is a miss. They stand in the order of that time. */
+static int64_t next_miss_us(const weir_wire_connection *connection) {
+  const weir_wire_slot *slot = connection->first;
+  if (connection->abandoned == 0) return INT64_MAX;
+  while (slot != NULL && is_touched(slot) && (!slot->abandoned || slot->missed))
+    slot = slot->next;
+  return slot != NULL && is_touched(slot) ? due_us(slot) : INT64_MAX;
+}
+
+/* Later than the miss, by more than what another one takes: then that one has opened the breaker. */
 static int64_t overdue_us(const weir_wire_connection *connection) {
   const weir_wire_slot *oldest = connection->first;
   if (oldest == NULL || oldest->encoded == 0) return INT64_MAX;
-  int64_t due_us = oldest->deadline_us + connection->wire->timeout_us;
-  int64_t second_us = oldest->sent_us + WEIR_BREAKER_PROOF_US;
-  return connection->wire->busy_until_us > due_us && second_us > due_us ? second_us : due_us;
+  return due_us(oldest) + 2 * connection->wire->timeout_us;
+}
+
+/* It is closed from this side: that those behind the oldest get no answer is not the server's
+ * fault. */
+static void give_up_overdue(weir_wire_connection *connection) {
+  weir_message_set(&connection->why,
+                   "closed, as the oldest request stayed unanswered for too long");
+  for (weir_wire_slot *slot = connection->first; slot != NULL; slot = slot->next)
+    slot->missed = true;
 }
 
 /* A server that refuses to write is as good as away. Its name may lead elsewhere in a moment, or
@@ -141,11 +194,9 @@ static bool work(weir_wire_connection *connection, short revents, int64_t now_us
   if ((idle || (revents & ~POLLOUT) != 0) && !weir_wire_receive(connection)) return false;
   if (connection->first == NULL && !connection->leaving)
     return true; /* nothing to send, nothing is due */
+  weir_wire_find_misses(connection, now_us);
   if (now_us > overdue_us(connection)) {
-    weir_message_set(&connection->why,
-                     "closed, as the oldest request stayed unanswered for too long");
-    weir_wire_classify_late(connection, connection->first, overdue_us(connection),
-                            connection->why.text);
+    give_up_overdue(connection);
     return false;
   }
   if (weir_wire_send(connection, now_us))
@@ -178,7 +229,10 @@ short weir_wire_events(const weir_wire_connection *connection) {
 }
 
 int64_t weir_wire_alarm_us(const weir_wire_connection *connection) {
-  if (connection->state == WEIR_WIRE_READY) return overdue_us(connection);
+  if (connection->state == WEIR_WIRE_READY) {
+    int64_t miss_us = next_miss_us(connection);
+    return miss_us < overdue_us(connection) ? miss_us : overdue_us(connection);
+  }
   if (connection->state != WEIR_WIRE_CLOSED) return connection->attempt_end_us;
   int64_t due_us = weir_wire_name_due_us(connection->wire);
   return due_us != 0 ? due_us : INT64_MAX;

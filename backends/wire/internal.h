@@ -40,16 +40,15 @@ struct weir_wire_slot {
   size_t encoded;  /* commands in the output buffer or beyond */
   size_t answered; /* commands with all their replies */
   int64_t deadline_us;
-  int64_t since_us; /* when its caller began to wait for it; 0 before */
-  int64_t sent_us;  /* when it began to be encoded, and ... */
-  uint64_t heard;   /* ... weir_wire.heard then */
+  int64_t sent_us; /* when it began to be encoded */
   unsigned dialects;
   atomic_bool done; /* read without the lock by a waiter that yields */
   bool connects;    /* asks for a connection that may be used, and for nothing else */
   bool connected;   /* and got it */
   bool moved;       /* has already been carried over to a new connection */
   bool abandoned;
-  bool late;     /* its end proves nothing, and nothing proved before that the server is away */
+  bool missed;   /* without an answer in time, and the breaker knows; or it need not know */
+  bool late;     /* it ended without an answer, and the server does not count as away */
   bool waiting;  /* a thread is inside weir_wire_finish for it */
   bool sleeping; /* and sleeps on `wake` */
   pthread_cond_t wake;
@@ -71,6 +70,7 @@ typedef struct weir_wire_connection {
   weir_wire_slot *last;
   weir_wire_slot *unsent; /* first slot with commands not yet encoded */
 
+  size_t abandoned;    /* slots in line whose callers have left */
   size_t waiting;      /* threads that wait for a slot */
   atomic_bool leading; /* a thread leads; written under the lock */
   bool resting;        /* and waits for the socket, inside poll or recv */
@@ -133,11 +133,9 @@ struct weir_wire {
   char name[300];           /* for messages: "host:port" */
 
   weir_breaker breaker;
-  uint64_t heard;          /* times that bytes came on a ready connection */
-  int64_t silent_since_us; /* what was sent then is the first since bytes came last; 0: none */
-  int64_t busy_until_us;   /* something took long a short while ago; see silence.c */
-  int64_t held_up_us; /* when a send returned that had been held up: what was encoded before may
-                         have left only then */
+  const char *unready; /* a deadline has passed while the first connection was being made, and the
+                          message said this; NULL: none has, or it is made, or given up */
+  int64_t awaited_us;  /* since when slots wait for the first connection that is being made */
 
   weir_wire_slot *pool;
   size_t slot_count;
@@ -196,11 +194,9 @@ int64_t weir_wire_name_due_us(const weir_wire *wire);
 /* connection.c: what a look-up has found takes the place of the known addresses. The connection to
  * one that is not among them is left. */
 void weir_wire_adopt(weir_wire *wire, weir_addresses *found);
-/* silence.c: bytes have come on a ready connection. */
-void weir_wire_note_answer(weir_wire_connection *connection, int64_t now_us);
-/* silence.c: what it says of the server that this slot has no answer, which was due then. */
-void weir_wire_classify_late(weir_wire_connection *connection, const weir_wire_slot *slot,
-                             int64_t due_us, const char *what);
+/* connection.c: tells the breaker of requests that are without an answer in time, if there is
+ * nothing left to be read. */
+void weir_wire_find_misses(weir_wire_connection *connection, int64_t now_us);
 
 /* connection.c: what a lost connection means for one slot: its end, or one more connection. */
 void weir_wire_settle(weir_wire_connection *connection, weir_wire_slot *slot, int64_t now_us);
@@ -233,7 +229,7 @@ short weir_wire_events(const weir_wire_connection *connection);
 int64_t weir_wire_alarm_us(const weir_wire_connection *connection);
 /* Whether a connection is being made: its callers may have left, and the next goes on with it. */
 bool weir_wire_is_connecting(const weir_wire_connection *connection);
-/* An attempt to connect ran out of time while nobody watched: forgets it, unless the server has
+/* An attempt to connect ran out of time while nobody watched: it has failed, unless the server has
  * `spoken` meanwhile. Then it was not the server that took the time. */
 void weir_wire_end_attempt(weir_wire_connection *connection, bool spoken, int64_t now_us);
 

@@ -176,33 +176,62 @@ static void turn_away(weir_wire_slot *slot, const weir_message *last, int64_t pa
   slot->done = true;
 }
 
-/* Before a slot is turned away, while nobody leads: whether the name leads elsewhere by now, or the
- * server has gone on with a connection whose caller has left. Either way the next need not wait for
- * the pause to end. */
+/* Takes in what has come meanwhile: a thread that was kept from the processor finds its answer
+ * here, and whoever comes by that of a probe whose caller has left. */
+static void look_once_more(weir_wire_connection *connection) {
+  if (connection->leading || connection->fd < 0) return;
+  int64_t now_us = weir_monotonic_us();
+  start_leading(connection, now_us);
+  if (connection->fd >= 0) weir_wire_step(connection, poll_socket(connection, 0), now_us);
+  connection->leading = false;
+  wake_next(connection);
+}
+
+/* Before a slot is turned away, while nobody leads: whether the probe is over, the name leads
+ * elsewhere by now, or the server has gone on with a connection whose caller has left. Then the
+ * next need not wait for the pause to end. */
 static void look_around(weir_wire *wire, int64_t now_us) {
-  const weir_wire_connection *connection = &wire->connections[0];
+  weir_wire_connection *connection = &wire->connections[0];
+  if (wire->breaker.state == WEIR_BREAKER_HALF_OPEN) look_once_more(connection);
+  if (connection->leading) return;
   weir_wire_name_follow(wire, now_us);
   if (weir_wire_is_connecting(connection) && has_spoken(connection))
     weir_breaker_hasten(&wire->breaker);
 }
 
 /* With the breaker open one slot at a time goes on; the rest is told why outside the lock, which
- * this gives back. */
-static void submit_to_silent(weir_wire *wire, weir_wire_slot *slot) {
+ * this gives back. False: it has closed, and the lock is held still. */
+static bool submit_to_silent(weir_wire *wire, weir_wire_slot *slot) {
   int64_t now_us = weir_monotonic_us();
   weir_wire_connection *connection = &wire->connections[0];
   weir_wire_name_doubt(wire);
   if (!connection->leading) look_around(wire, now_us);
+  if (wire->breaker.state == WEIR_BREAKER_CLOSED) return false;
   bool goes = weir_breaker_admits(&wire->breaker, slot, now_us);
   bool open = wire->breaker.state == WEIR_BREAKER_OPEN;
   int64_t pause_us = open ? wire->breaker.probe_at_us - now_us : 0;
   weir_message last = wire->breaker.why;
-  if (goes) {
-    slot->since_us = now_us;
-    weir_wire_line_append(connection, slot);
-  }
+  if (goes) weir_wire_line_append(connection, slot);
   weir_wire_unlock(wire);
   if (!goes) turn_away(slot, &last, pause_us);
+  return true;
+}
+
+/* A connection that takes longer than a deadline is brought about by one slot at a time, and by those
+ * with more time left than it has taken so far: callers with little time must not turn away patient
+ * ones. The rest is told so outside the lock, which this gives back. False: the slot may go. */
+static bool submit_to_unready(weir_wire *wire, weir_wire_slot *slot) {
+  weir_message why = {""};
+  const weir_wire_connection *connection = &wire->connections[0];
+  if (connection->state == WEIR_WIRE_READY || slot->connects) return false;
+  int64_t now_us = weir_monotonic_us();
+  if (connection->first == NULL && wire->unready == NULL) wire->awaited_us = now_us;
+  if (connection->first == NULL || wire->unready == NULL) return false;
+  if (slot->deadline_us - now_us > now_us - wire->awaited_us) return false;
+  weir_message_set(&why, "%s", wire->unready);
+  weir_wire_unlock(wire);
+  turn_away(slot, &why, 0);
+  return true;
 }
 
 /* The connection of this thread, and how often in a row that was busy while the other was free. Who
@@ -251,10 +280,8 @@ void weir_wire_submit(weir_wire *wire, weir_wire_slot *slot, int connection, uns
     return;
   }
   pthread_mutex_lock(&wire->lock);
-  if (wire->breaker.state != WEIR_BREAKER_CLOSED) {
-    submit_to_silent(wire, slot);
-    return;
-  }
+  if (wire->breaker.state != WEIR_BREAKER_CLOSED && submit_to_silent(wire, slot)) return;
+  if (submit_to_unready(wire, slot)) return;
   weir_wire_line_append(choose(wire, slot->connects ? 0 : connection), slot);
   weir_wire_unlock(wire);
 }
@@ -278,18 +305,35 @@ void weir_wire_flush(weir_wire *wire) {
   weir_wire_unlock(wire);
 }
 
+/* Tells the breaker of a slot that has run out of time. What was sent is still the probe, until its
+ * timeout has passed as well. Without a connection nothing is known of the server, and late is who
+ * had one. */
+static void note_absence(weir_wire_connection *connection, weir_wire_slot *slot, const char *what) {
+  weir_wire *wire = connection->wire;
+  int64_t now_us = weir_monotonic_us();
+  if (connection->state == WEIR_WIRE_READY) {
+    if (slot->encoded == 0) weir_breaker_end(&wire->breaker, slot, now_us);
+    weir_wire_find_misses(connection, now_us);
+    slot->late = wire->breaker.state == WEIR_BREAKER_CLOSED;
+  } else if (wire->breaker.state == WEIR_BREAKER_CLOSED) {
+    wire->unready = what;
+  } else {
+    weir_breaker_miss(&wire->breaker, slot, what, now_us);
+  }
+}
+
 /* Out of time: what was not sent never will be, what was sent is left to be counted off. */
 static bool abandon(weir_wire_connection *connection, weir_wire_slot *slot, weir_message *message) {
   const char *what = slot->encoded == 0 ? "not sent by the deadline" : "no answer by the deadline";
   if (connection->state != WEIR_WIRE_READY) what = "no connection by the deadline";
   if (connection->state == WEIR_WIRE_SECURING) what = WEIR_WIRE_NO_HANDSHAKE;
-  weir_wire_classify_late(connection, slot, slot->deadline_us, what);
-  slot->late = connection->wire->breaker.state == WEIR_BREAKER_CLOSED;
+  slot->abandoned = true;
+  connection->abandoned++;
+  slot->waiting = false;
+  note_absence(connection, slot, what);
   weir_wire_slot_mark(slot, UINT64_MAX);
   weir_wire_slot_explain(slot, what);
   bool explained = weir_wire_slot_collect(connection->wire, slot, message);
-  slot->abandoned = true;
-  slot->waiting = false;
   slot->count = slot->encoded;
   if (connection->unsent == slot) connection->unsent = slot->next;
   if (slot->answered == slot->count) weir_wire_slot_end(connection, slot);
@@ -301,7 +345,6 @@ static bool abandon(weir_wire_connection *connection, weir_wire_slot *slot, weir
 static void wait_until(weir_wire *wire, weir_wire_slot *slot, int64_t end_us) {
   int64_t now_us = weir_monotonic_us();
   slot->waiting = true;
-  if (slot->since_us == 0) slot->since_us = now_us;
   if (wire->wants_second) weir_wire_push_second(wire, now_us);
   while (!slot->done && now_us < end_us) {
     weir_wire_connection *connection = slot->connection;
@@ -325,18 +368,6 @@ bool weir_wire_wait(weir_wire *wire, weir_wire_slot *slot, int64_t end_us) {
   wait_until(wire, slot, end_us < slot->deadline_us ? end_us : slot->deadline_us);
   weir_wire_unlock(wire);
   return slot->done;
-}
-
-/* Takes in what has come meanwhile: a thread that was kept from the processor finds its answer
- * here.
- */
-static void look_once_more(weir_wire_connection *connection) {
-  if (connection->leading || connection->fd < 0) return;
-  int64_t now_us = weir_monotonic_us();
-  start_leading(connection, now_us);
-  if (connection->fd >= 0) weir_wire_step(connection, poll_socket(connection, 0), now_us);
-  connection->leading = false;
-  wake_next(connection);
 }
 
 bool weir_wire_finish(weir_wire *wire, weir_wire_slot *slot, weir_message *message) {

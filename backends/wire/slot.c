@@ -41,9 +41,9 @@ weir_wire_slot *weir_wire_slot_take(weir_wire *wire) {
   slot->next = NULL;
   slot->connection = &wire->connections[0];
   slot->count = slot->encoded = slot->answered = slot->keys_length = 0;
-  slot->moved = slot->abandoned = slot->waiting = slot->sleeping = slot->late = false;
+  slot->moved = slot->abandoned = slot->waiting = slot->sleeping = false;
+  slot->missed = slot->late = false;
   slot->connects = slot->connected = false;
-  slot->since_us = slot->sent_us = 0;
   slot->message.text[0] = '\0';
   slot->done = false;
   return slot;
@@ -140,6 +140,7 @@ void weir_wire_slot_end(weir_wire_connection *connection, weir_wire_slot *slot) 
   slot->late = connection->wire->breaker.state == WEIR_BREAKER_CLOSED;
   weir_wire_line_remove(connection, slot);
   if (slot->abandoned) {
+    connection->abandoned--;
     weir_wire_slot_give(connection->wire, slot);
     return;
   }

@@ -48,10 +48,9 @@ bool weir_wire_has_to_send(const weir_wire_connection *connection) {
 
 static bool encode_slot(weir_wire_connection *connection, weir_wire_slot *slot, int64_t unix_s,
                         int64_t now_us) {
-  if (connection->wire->silent_since_us == 0) connection->wire->silent_since_us = now_us;
   if (slot->encoded == 0) {
-    slot->heard = connection->wire->heard;
     slot->sent_us = now_us;
+    slot->missed = false; /* on the connection before */
   }
   while (slot->encoded < slot->count) {
     if (connection->out_most - connection->out_end < WEIR_WIRE_COMMAND_MOST) return false;
@@ -67,7 +66,9 @@ static bool encode_slot(weir_wire_connection *connection, weir_wire_slot *slot, 
 }
 
 /* Ends a slot of which nothing was sent. */
-static void refuse_slot(weir_wire_connection *connection, weir_wire_slot *slot, const char *why) {
+static void refuse_slot(weir_wire_connection *connection, weir_wire_slot *slot, const char *why,
+                        int64_t now_us) {
+  weir_breaker_end(&connection->wire->breaker, slot, now_us);
   weir_wire_slot_explain(slot, why);
   weir_wire_slot_mark(slot, 0);
   weir_wire_slot_end(connection, slot);
@@ -75,7 +76,7 @@ static void refuse_slot(weir_wire_connection *connection, weir_wire_slot *slot, 
 
 /* Ends a slot that asked for this connection alone. Its greeting is an answer. */
 static void connect_slot(weir_wire_connection *connection, weir_wire_slot *slot) {
-  weir_breaker_answered(&connection->wire->breaker, true);
+  weir_breaker_answered(&connection->wire->breaker);
   slot->connected = true;
   weir_wire_slot_end(connection, slot);
 }
@@ -91,13 +92,12 @@ static void fill(weir_wire_connection *connection, int64_t now_us) {
   int64_t unix_s = (int64_t)time(NULL);
   for (weir_wire_slot *slot = NULL; (slot = next_unsent(connection)) != NULL;) {
     if (slot->encoded == 0 && now_us >= slot->deadline_us) {
-      weir_breaker_excuse(&connection->wire->breaker, slot, now_us);
-      refuse_slot(connection, slot, "not sent by the deadline");
+      refuse_slot(connection, slot, "not sent by the deadline", now_us);
     } else if (slot->connects) {
       connect_slot(connection, slot);
     } else if ((slot->dialects & 1U << connection->greeting.dialect) == 0) {
-      weir_breaker_answered(&connection->wire->breaker, false); /* its greeting */
-      refuse_slot(connection, slot, "the server has changed its dialect");
+      refuse_slot(connection, slot, "the server has changed its dialect", now_us);
+      weir_breaker_hasten(&connection->wire->breaker); /* it has greeted */
     } else if (encode_slot(connection, slot, unix_s, now_us)) {
       connection->unsent = slot->next;
     } else {
@@ -115,9 +115,6 @@ bool weir_wire_send(weir_wire_connection *connection, int64_t now_us) {
     ssize_t sent = weir_wire_put(connection, connection->out + connection->out_start, length);
     int error = errno;
     pthread_mutex_lock(&connection->wire->lock);
-    /* A thread may be kept from the processor between reading the clock and the end of its send. */
-    int64_t sent_us = weir_monotonic_us();
-    if (sent_us - now_us > connection->wire->timeout_us / 8) connection->wire->held_up_us = sent_us;
     if (sent < 0) {
       if (error == EAGAIN || error == EWOULDBLOCK) return true;
       weir_wire_explain(connection, "sending failed", error);
@@ -168,13 +165,9 @@ static bool take_reply(weir_wire_connection *connection, bool *broken) {
   connection->in_start += taken > length ? length : taken;
   command->replies++;
   if (command->demoted) meet_refusal_to_write(connection->wire);
-  bool wanted = connection->wire->breaker.state != WEIR_BREAKER_CLOSED ||
-                connection->wire->breaker.missed_us != 0;
-  if (wanted && !connection->wire->connections[0].demoted) {
-    bool in_time = !slot->abandoned && weir_monotonic_us() < slot->deadline_us;
-    weir_breaker_answered(&connection->wire->breaker, in_time);
-  }
   if (reading == WEIR_READING_REPLY) return true;
+  if (!slot->missed && !connection->wire->connections[0].demoted)
+    weir_breaker_answered(&connection->wire->breaker);
   if (reading == WEIR_READING_LAST) {
     weir_message_set(&connection->why,
                      "closed after an error, as what follows it cannot be trusted");
@@ -226,7 +219,6 @@ bool weir_wire_receive(weir_wire_connection *connection) {
     ssize_t got = receive_some(connection, room);
     if (got <= 0) return got == 0;
     connection->in_end += (size_t)got;
-    weir_wire_note_answer(connection, weir_monotonic_us());
     if (!decode(connection)) return false;
     if ((size_t)got < room && (connection->session == NULL || !weir_wire_holds(connection)))
       return true;

@@ -87,7 +87,7 @@ weir_wire *weir_wire_make(const weir_wire_protocol *protocol, const void *settin
     made->connections[i].greeting.settings = settings;
   }
   atomic_init(&made->dialect, -1);
-  weir_breaker_init(&made->breaker, options->probe_us, make_seed(made));
+  weir_breaker_init(&made->breaker, options->timeout_us, options->probe_us, make_seed(made));
   return made;
 }
 

@@ -39,17 +39,18 @@
  * what is queued; a leader that comes back waits for the end of that.
  *
  * A connection closes on a protocol error, when the peer closes it, and when its oldest slot is
- * overdue: unanswered for the store's timeout after the slot's deadline. It is left, that is closed
+ * overdue: unanswered for two of the store's timeouts after it was a miss. It is left, that is closed
  * once all that was sent is answered, when its name leads elsewhere, and when the server refuses to
  * write because another is the primary by now.
  *
  * A server that does not answer
  *
- *   Its breaker (wire/breaker.h) opens when it cannot be connected to and greeted, when the
- * deadline of a slot passes that had half the store's timeout or more and nothing came since it was
- * sent, and when a connection is closed as overdue. Slots in line keep their deadlines; those that
- * are submitted later are done at once, NOT_SENT, save for the probe. A caller with less time than
- * that cannot open it by itself, however impatient. */
+ *   Its breaker (wire/breaker.h) opens when it cannot be connected to and greeted, and after two
+ * misses. A miss is a slot without an answer within the longer of the store's timeout and its own
+ * deadline: one that was abandoned before is found by whoever comes by after that. Slots in line
+ * keep their deadlines; those that are submitted later are done at once, NOT_SENT, save for the
+ * probe. The same goes for slots that are submitted while a connection is being made, once a
+ * deadline has passed: one at a time waits for it. */
 #ifndef WEIR_WIRE_H
 #define WEIR_WIRE_H
 

@@ -40,10 +40,9 @@ enum {
  * REFUSED, which every operation may end in.
  *
  * `late` belongs to NOT_SENT and UNKNOWN; it is false when `exec` is called. False: the server is
- * away, that is, it cannot be connected to, keeps silent, or answers nobody in time, and a
- * limiter's policy may admit in its stead. True: the operation ran out of its own time (a busy
- * process, a long queue, a connection lost to a server that can be connected to again), and nobody
- * is admitted beyond what the store allows. In doubt it is late. */
+ * away, that is, it cannot be connected to, refuses to serve, or has had two requests a timeout
+ * apart and answered nobody in time; or there is no connection to it yet. True: the operation ran
+ * out of its own time, and the server does not count as away. In doubt it is late. */
 typedef enum weir_operation_kind {
   /* Absent: creates the key with seed + delta, ttl_us. Present: adds delta; with `refresh` the TTL
    * becomes ttl_us, without it stays. One atomic addition, exactly once.
@@ -102,7 +101,7 @@ typedef struct weir_operation {
   uint16_t key_length;  /* 1 to WEIR_STORE_KEY_MOST */
   uint16_t home_offset; /* the part of the key that alone picks the server: the text between the */
   uint16_t home_length; /* braces; the same for all keys whose order matters; at least 1 byte */
-  bool late;            /* out, with NOT_SENT and UNKNOWN: nothing proves that the server is away */
+  bool late;            /* out, with NOT_SENT and UNKNOWN: the server does not count as away */
   const char *key;      /* not terminated; valid until `exec` returns; NULL with `identity` */
   int64_t delta;        /* ADD, SUB, RAISE: 1 to WEIR_VALUE_MOST */
   int64_t seed;         /* ADD: 0 to WEIR_VALUE_MOST */
@@ -277,9 +276,9 @@ typedef struct weir_backend {
   void (*inspect)(void *handle, const weir_inspection *inspection);
 
   /* What is known of one of the servers that `locate` counts, for weir_store_read_server(): writes
-   * the members of *state that it knows and that state->size has room for; all but `size` are 0
-   * before. Any thread, at any time between `open` and `close`. NULL: nothing is known but names.
-   */
+   * the members of *state that it knows and that state->size has room for; before, `answered` is
+   * true, and all others but `size` are 0. Any thread, at any time between `open` and `close`.
+   * NULL: nothing is known but names. */
   void (*read_server)(void *handle, size_t server, weir_server_state *state);
 
   /* Makes every server ready to be used at once, for weir_store_connect(): tries until all are, or

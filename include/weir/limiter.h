@@ -67,8 +67,6 @@ WEIR_EXPORT weir_status weir_limiter_create(weir_store *store, const char *rules
  *
  * - where the rules promise less with these options than docs/guarantees.md states: cells shorter
  *   than 2 * clock_error_us + deadline_us;
- * - where WEIR_FALLBACK_LOCAL may admit more than the rule while the store is away, so far as the
- *   options tell: more processes than peers, or a limit below peers;
  * - where a token-bucket has a lease= too short for `processes` (64, unless they are set) on a
  *   store with compare-and-swap, at round trips of 200 us: they would meet too often, and some
  *   requests would run out of their deadline. docs/leases.md has the law;
@@ -89,8 +87,8 @@ WEIR_EXPORT void weir_limiter_destroy(weir_limiter *limiter);
 typedef enum weir_source {
   WEIR_SOURCE_STORE,    /* the store was asked for this decision */
   WEIR_SOURCE_LOCAL,    /* the arguments, or what this process knew, were enough */
-  WEIR_SOURCE_FALLBACK, /* the store is away, the limiter's policy decided */
-  WEIR_SOURCE_LATE      /* the request ran out of its own time: see weir_fallback */
+  WEIR_SOURCE_FALLBACK, /* the store is away, or came back just now: the limiter's policy decided */
+  WEIR_SOURCE_LATE      /* the request ran out of its own time, and the policy decided */
 } weir_source;
 
 enum { WEIR_NEVER = -1, WEIR_NOT_KNOWN = -1, WEIR_OWN_COSTS = 0 };
@@ -117,7 +115,8 @@ typedef struct weir_decision {
   int64_t at_us; /* the stamp: the clock reading that this was decided for */
   weir_status store_status; /* WEIR_OK, unless source is WEIR_SOURCE_FALLBACK or WEIR_SOURCE_LATE:
                                why the store did not decide. WEIR_UNKNOWN_OUTCOME: it may have been
-                               charged there too */
+                               charged there too. WEIR_OK of a policy: the store is back, and for
+                               a moment this process holds its share (docs/failure.md) */
 } weir_decision;
 
 /* Decides one request of `cost` for `key` and, if it is admitted, charges it.
@@ -166,8 +165,8 @@ WEIR_EXPORT weir_status weir_limiter_peek(weir_limiter *limiter, const void *key
  * from, if that still matters. A token bucket gets back what it has not refilled since: giving back
  * more would admit too much. A leaky bucket and a sliding-log keep the charge, and of a decision
  * that had a delay all buckets do (cancel its reservation instead). What a policy decided goes back
- * to where it was charged, by the limiter that took it: with WEIR_FALLBACK_LOCAL inside this
- * process, else nowhere.
+ * by the limiter that took it: with WEIR_FALLBACK_LOCAL off what it owes, or where that has been
+ * paid meanwhile to the store; else nowhere.
  *
  * cost: 1 to taken->cost, else WEIR_BAD_COST; WEIR_BAD_ARGUMENT for a decision that is not allowed,
  * or has no one cost left (taken with a cost per rule, or given back in full). WEIR_BAD_COST as
@@ -243,6 +242,13 @@ typedef struct weir_limiter_counts {
    * Whoever was answered without servers is not among them. */
   uint64_t waits[WEIR_WAIT_BUCKETS];
   uint64_t waited_us;
+  /* By WEIR_FALLBACK_LOCAL, in cost, every rule counted: what was admitted that is certainly not in
+   * the store; what of it was paid to the store when that was back; what will not be, as its window
+   * was over, the limit reached, or it was given back. What is in neither of the last two is still
+   * owed. */
+  uint64_t owed, paid, unpaid;
+  uint64_t share; /* of all that is charged, this process's own part as measured, in millionths; of
+                     several rules the least; without a charge yet 1 / peers */
 } weir_limiter_counts;
 
 #define WEIR_LIMITER_COUNTS_INIT WEIR_SIZED(weir_limiter_counts)

@@ -33,22 +33,21 @@ enum weir_limiter_flag {
  * of WEIR_CLASS_STORE, WEIR_TIMEOUT or WEIR_CONTENDED. Then the status is WEIR_OK, the decision's
  * store_status says why, and its source is one of two:
  *
- *   WEIR_SOURCE_FALLBACK   the store is away: not to be connected to, refusing, silent or too slow.
- *                          The policy below answers
+ *   WEIR_SOURCE_FALLBACK   the store is away: not connected to, refusing, or without an answer in
+ *                          time to anybody. The policy below answers
  *   WEIR_SOURCE_LATE       this request ran out of its own time (a busy process, a long queue,
- *                          others who wrote the key), or its connection was lost; nothing proves
- *                          that the store is away. Denied, again after 50 ms; by
- *                          WEIR_FALLBACK_ALLOW allowed
+ *                          others who wrote the key, a server that paused), or its connection was
+ *                          lost; the store does not count as away. The policy below answers
  *
- * So whatever the load, nobody but ALLOW admits more than the store would while the store answers.
- * Peeks, refunds and resets have no other answer than the status. docs/failure.md states what each
- * policy admits, and how the two are told apart. */
+ * The store never admits more than its bound; WEIR_FALLBACK_LOCAL continues: on average not more
+ * than was left, however many processes there are. Peeks, refunds and resets have no other answer
+ * than the status. docs/failure.md states what each policy admits. */
 typedef enum weir_fallback {
-  WEIR_FALLBACK_LOCAL, /* as an own limiter in this process decides, with limits, bursts and queues
-                          (each its places and the one in front) divided by `peers`, rounded down, 1
-                          at least. What only the whole rule could admit may be asked again after
-                          500 ms; a process too short of time or memory for that much denies */
-  WEIR_FALLBACK_DENY,  /* denied, again after 500 ms */
+  WEIR_FALLBACK_LOCAL, /* this process's measured share of what was left, and in later periods of
+                          the limit; owed, and paid to the store when that is back. Denied: again
+                          after the rule's own time, 500 ms at the most (late: 50 ms). Where others
+                          kept writing the key, and late under a sliding-log, denied */
+  WEIR_FALLBACK_DENY,  /* denied, again after 500 ms; late: 50 ms */
   WEIR_FALLBACK_ALLOW, /* allowed; remaining and reset_after_us are WEIR_NOT_KNOWN */
   WEIR_FALLBACK_NONE   /* the status itself */
 } weir_fallback;
@@ -97,9 +96,9 @@ typedef struct weir_limiter_options {
   int64_t longest_wait_us;
   unsigned flags;    /* enum weir_limiter_flag */
   unsigned fallback; /* enum weir_fallback; default WEIR_FALLBACK_LOCAL */
-  /* How many limiters share a rule among them while the store is away: WEIR_FALLBACK_LOCAL divides
-   * by it. 1 to 100000; default: processes where that is set, else 1. With fewer peers than there
-   * are limiters, each of N admits L / peers: N times the rule with the default of 1. */
+  /* How many limiters share a rule, for one that has not met its store since it was created: with
+   * WEIR_FALLBACK_LOCAL it takes its share to be 1 / peers. Later its share is measured. 1 to
+   * 100000; default: processes where that is set, else 8. */
   uint32_t peers;
   uint32_t reserved; /* 0 */
 } weir_limiter_options;

@@ -2,6 +2,7 @@
 #ifndef WEIR_STORE_H
 #define WEIR_STORE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -75,6 +76,22 @@ WEIR_EXPORT weir_status weir_store_open(const char *url, weir_store **store, wei
 WEIR_EXPORT weir_status weir_store_connect(weir_store *store, int64_t timeout_us,
                                            weir_message *message);
 
+/* How long a store lets things take, as its URL says. Begin with WEIR_STORE_TIMES_INIT; members are
+ * only ever appended. */
+typedef struct weir_store_times {
+  size_t size;
+  int64_t timeout_us;         /* timeout=: the deadline of a decision */
+  int64_t connect_timeout_us; /* connect-timeout=: a patience for weir_store_connect() */
+} weir_store_times;
+
+#define WEIR_STORE_TIMES_INIT WEIR_SIZED(weir_store_times)
+
+/* Reads them. A store whose URL has no connect-timeout= is answered for by its default.
+ *
+ * WEIR_BAD_ARGUMENT: `size` is too small for `size`; *times is untouched. Writes what fits into
+ * times->size, and 0 where that is more than this version knows. Any thread. */
+WEIR_EXPORT weir_status weir_store_read_times(const weir_store *store, weir_store_times *times);
+
 /* Closes the store and every connection. NULL is fine. */
 WEIR_EXPORT void weir_store_close(weir_store *store);
 
@@ -95,6 +112,9 @@ typedef struct weir_server_state {
   uint64_t outages;        /* how often the breaker opened */
   int64_t next_try_us;     /* while it is open: how long until somebody may try; else 0 */
   weir_message last_error; /* why the server counted as away the last time; empty: it never did */
+  bool answered; /* it has greeted this process at least once. True as well of a store inside this
+                    process, of a node of a cluster that has no slots, and of a backend that does
+                    not tell */
 } weir_server_state;
 
 #define WEIR_SERVER_STATE_INIT WEIR_SIZED(weir_server_state)

@@ -11,7 +11,8 @@
  * Files, in the order of a decision: machine.c leads a group through its phases; window.c,
  * bucket.c, quota.c and log.c plan operations and take in their answers, each a weir_method
  * (method.h) with a memory and a state that nobody else knows; decide.c says who is admitted and
- * what each is told; expected.c notices what was lost; failure.c ends what cannot be decided.
+ * what each is told; expected.c notices what was lost, share.c what part of all is this process's
+ * own; failure.c ends what cannot be decided.
  * Arithmetic stands apart: cells.c, bucket_math.c. Where what is cached: machine_memory.c.
  */
 #ifndef WEIR_ALGORITHM_ALGORITHM_H
@@ -45,8 +46,9 @@ typedef struct weir_settings {
 typedef enum weir_request_kind {
   WEIR_TAKE,
   WEIR_PEEK,
-  WEIR_RESET, /* always alone in its group */
-  WEIR_REFUND /* always alone in its group */
+  WEIR_RESET,  /* always alone in its group */
+  WEIR_REFUND, /* always alone in its group */
+  WEIR_BEGIN /* always alone in its group: stores what `known` says, so that it goes on from there */
 } weir_request_kind;
 
 /* Where a request stands with its driver. */
@@ -57,6 +59,13 @@ typedef enum weir_progress {
   WEIR_PROGRESS_DONE
 } weir_progress;
 
+/* What is charged to each rule for what was admitted before, and for no request. It is never denied:
+ * what there is no room for is cut off, and so is all of a rule whose time is over. */
+typedef struct weir_payment {
+  int64_t costs[WEIR_RULES_MOST];
+  int64_t until_us[WEIR_RULES_MOST];
+} weir_payment;
+
 /* One request of a group; groups are lists, first come, first decided. */
 typedef struct weir_request_state {
   struct weir_request_state *next;
@@ -66,26 +75,36 @@ typedef struct weir_request_state {
   bool away;            /* out, with a status other than WEIR_OK: the store is away */
   unsigned denying;     /* rules that its own charge was denied by, one bit each; the machine's */
   bool up_to;           /* a smaller cost is welcome: `cost` becomes what was admitted */
+  bool ahead;           /* in: charged for requests that may come: its denial denies nobody */
+  bool pays;            /* in, of the first of a group: `payment` says what */
+  bool afresh;          /* in for BEGIN: takes the place of what is stored, if anything */
   bool waits;           /* in: a delay up to wait_us is accepted; else what the rule itself gives */
   int64_t wait_us;      /* in: 0 or more */
   int64_t cost;         /* in: for every rule, 1 to the least capacity of the stack */
   int64_t asked;        /* with up_to: the cost before it was cut; decide.c's */
   const int64_t *costs; /* in: or one per rule, 0 to its capacity, some above 0; NULL: `cost` */
-  int64_t at_us;        /* in for REFUND: the stamp of the charge */
+  union {
+    int64_t at_us;                  /* in for REFUND: the stamp of the charge */
+    struct weir_payment *payment;   /* of one that pays; these are its `costs` */
+    const struct weir_known *known; /* in for BEGIN: of each rule */
+  };
   /* WEIR_RULES_MOST, or NULL. TAKE writes where each bucket's slot ends, REFUND reads it: with
    * ends, a slot that had a delay goes back only if it still is the last. */
   int64_t *ends;
-  bool ahead;         /* in: charged for requests that may come, so that its denial denies nobody */
-  weir_status status; /* out, when settled */
+  weir_status status;     /* out, when settled */
   weir_decision decision; /* out, when settled with WEIR_OK */
 
   /* Its driver's: no algorithm looks at these. See limiter/call.h. */
+  bool in_account;     /* the account counts it already, and `decision` says how */
+  int64_t before_hold; /* with up_to: the cost asked for, where the account cut it; else 0 */
   const void *key;
   size_t key_length;
   struct weir_call *call;
   struct weir_memo_entry *entry; /* there as long as the request waits or leads or is taken */
   struct weir_shard *shard;      /* of the entry, and there for ever */
   _Atomic weir_progress progress;
+  bool withheld;  /* it only looks whether the store is back: its account has no room for it */
+  bool unasked;   /* nothing asked the store for it: its status says what was known before */
   bool again;     /* it was decided too late for what it held, and holds nothing now */
   int64_t held;   /* of its cost, what a lease has: the group charges the rest */
   int64_t end_us; /* when its wait for servers was over, weir_monotonic_us(); 0: there was none */
@@ -98,11 +117,41 @@ static inline int64_t weir_request_cost(const weir_request_state *request, size_
   return request->costs != NULL ? request->costs[i] : request->cost;
 }
 
+/* What was last known to be charged under one rule, for a process that must go on without its
+ * store: so much, when. One entry a cell of a window, else one. */
+enum { WEIR_KNOWN_MOST = WEIR_CELLS_MOST + 2 };
+typedef struct weir_known {
+  size_t count;
+  bool
+      of_log; /* which is not paid: where nothing is known, what was admitted before still counts */
+  struct {
+    int64_t
+        at_us; /* a moment of the cell; the start of a quota; the entry of a log; a bucket: now */
+    int64_t amount; /* cost, in parts of WEIR_CONTINUED_PARTS */
+  } charges[WEIR_KNOWN_MOST];
+} weir_known;
+
+/* What part of all charges is this process's own (share.h). Of a bucket in its units of time. */
+typedef struct weir_share {
+  int64_t before; /* what stood there before the last own charge of this period, and that charge: */
+  int64_t last;   /* less than 0 where more went back since */
+  int64_t mine;   /* own charges before the last, and everybody's: halved as periods begin */
+  int64_t all;
+} weir_share;
+
+/* What a machine found out about the share of one rule, since its driver cleared it. */
+typedef struct weir_lesson {
+  int64_t mine, all; /* more than before */
+  int64_t cost;      /* of own charges, ... */
+  int64_t charges;   /* ... and how many they were */
+} weir_lesson;
+
 /* What the store must hold of one rule, by what this process was charged itself. */
 typedef struct weir_expected {
   int64_t index;  /* a window's cell, a quota's start, a log's epoch, a bucket's key */
   int64_t amount; /* a cost; of a log its highest entry; of a bucket the time until which its key
                      must be there. 0: nothing */
+  weir_share share;
 } weir_expected;
 
 /* What a process keeps of a key: weir_memo_bytes() of its stack, zeroed means nothing known. Every
@@ -122,6 +171,7 @@ typedef enum weir_phase {
   WEIR_PHASE_TAKE_BACK,
   WEIR_PHASE_PAUSE,
   WEIR_PHASE_RESET,
+  WEIR_PHASE_BEGIN,
   WEIR_PHASE_DONE
 } weir_phase;
 
@@ -174,6 +224,7 @@ typedef struct weir_machine {
   size_t operation_count;
   weir_operation *operations; /* of this round, where its driver wants them */
   weir_memo *notes;           /* the machine's own copy; kept by its driver when it is done */
+  weir_lesson lessons[WEIR_RULES_MOST];
   weir_rule_state rule_states[WEIR_RULES_MOST];
 } weir_machine;
 
@@ -204,6 +255,10 @@ weir_turn weir_machine_resume(weir_machine *machine, int64_t now_us, bool late,
 /* Where a machine that is done has charged what it admitted, by rule: the cell of a window, the
  * start of a quota; else 0. */
 void weir_machine_places(const weir_machine *machine, int64_t places[WEIR_RULES_MOST]);
+
+/* What a memo last knew of rule i, in parts: all but the count where there is nothing. */
+void weir_memo_known(const weir_stack *stack, const weir_settings *settings, const weir_memo *memo,
+                     size_t i, int64_t now_us, weir_known *known);
 
 /* Settles a request that needs no store: a cost that never fits, or one that the memo shows to be
  * denied. An up-to request is cut to what can fit at all. */

@@ -11,6 +11,7 @@
 #include "algorithm/bucket.h"
 
 #include "algorithm/expected.h"
+#include "algorithm/share.h"
 
 static const weir_bucket_storage *bucket_storage_of(const weir_settings *settings) {
   return settings->traits & WEIR_TRAIT_SWAP ? &weir_bucket_swap : &weir_bucket_raise;
@@ -168,6 +169,23 @@ static int64_t bucket_slot(const weir_machine *machine, size_t i) {
       ->stored(&machine->stack->rules[i], machine->now_us, state->ahead);
 }
 
+/* Where the bucket may have run dry between two looks, it counts as if it never had: the share is
+ * then the part of the rate that this process used itself, and those of all stay below 1. */
+static void bucket_learn(weir_machine *machine, size_t i, int64_t cost) {
+  const weir_rule *rule = &machine->stack->rules[i];
+  const weir_bucket_state *state = machine->rule_states[i].state;
+  weir_share *share = &machine->notes->expected[i].share;
+  int64_t units = cost * rule->token_units;
+  int64_t now = weir_bucket_wrap(rule, machine->rule_states[i].now_us, 0);
+  int64_t second = INT64_C(1000000) << rule->unit_bits;
+  int64_t full = weir_bucket_full(rule);
+  if (cost > 0)
+    weir_share_learn_time(share, &machine->lessons[i], now + state->ahead - units, units, now,
+                          full > second ? full : second);
+  else
+    share->last += units;
+}
+
 /* By what this process was charged alone, the key lives at least until that has drained. That it
  * stands for less than that is no proof: what others give back is measured by their clocks. */
 static void bucket_expect(weir_machine *machine, size_t i, int64_t cost) {
@@ -176,6 +194,7 @@ static void bucket_expect(weir_machine *machine, size_t i, int64_t cost) {
   int64_t now_us = machine->rule_states[i].now_us;
   bool swaps = machine->settings->traits & WEIR_TRAIT_SWAP;
   int64_t index = swaps ? 0 : weir_bucket_epoch(rule, now_us);
+  bucket_learn(machine, i, cost);
   int64_t until_us = expected->index == index ? expected->amount : 0;
   int64_t begin_us = cost > 0 && until_us < now_us ? now_us : until_us;
   int64_t drains_in_us = cost * rule->token_units / (INT64_C(1) << rule->unit_bits);
@@ -233,6 +252,43 @@ static bool bucket_recall(const weir_rule *rule, const weir_settings *settings, 
   return true;
 }
 
+/* --- going on without the store ----------------------------------------------------------------
+ */
+
+static void bucket_forget(void *memory) {
+  weir_bucket_memory *cached = memory;
+  cached->known = false;
+  cached->version = 0;
+  cached->far_since_us = cached->locked_us = 0;
+}
+
+static void bucket_known(const weir_rule *rule, const weir_settings *settings, const void *memory,
+                         const weir_expected *expected, int64_t now_us, weir_known *known) {
+  (void)expected;
+  weir_bucket_memory cached = *(const weir_bucket_memory *)memory;
+  int64_t ahead = 0;
+  if (cached.read_us == 0) return;
+  cached.known = true;
+  if (!bucket_storage_of(settings)->ahead(rule, settings, &cached, now_us, &ahead)) return;
+  if (ahead > weir_bucket_furthest(rule, settings)) ahead = weir_bucket_full(rule);
+  known->charges[0].at_us = now_us;
+  /* A token takes less than 2^45 units. */
+  known->charges[0].amount = weir_known_parts(ahead / rule->token_units) +
+                             ahead % rule->token_units * WEIR_CONTINUED_PARTS / rule->token_units;
+  known->count = ahead > 0;
+}
+
+static void bucket_begin(weir_machine *machine, size_t i, const weir_known *known, bool afresh) {
+  const weir_rule *rule = &machine->stack->rules[i];
+  int64_t amount = known->count > 0 ? weir_known_here(rule, known->charges[0].amount) : 0;
+  int64_t ahead = amount * rule->token_units;
+  if (amount == 0 && !afresh) return;
+  weir_operation_kind kind = amount == 0 ? WEIR_DROP : afresh ? WEIR_PUT : WEIR_CREATE;
+  weir_operation *operation = weir_plan(machine, i, kind, WEIR_PLACE_COUNT, 0);
+  operation->value = weir_bucket_wrap(rule, machine->now_us, ahead);
+  operation->stake = weir_plan_stake(ahead, weir_bucket_full(rule));
+}
+
 const weir_method weir_bucket_method = {
     .stage = WEIR_STAGE_BUCKETS,
     .moves_in_time = true,
@@ -256,4 +312,7 @@ const weir_method weir_bucket_method = {
     .expect = bucket_expect,
     .refund = bucket_refund,
     .recall = bucket_recall,
+    .forget = bucket_forget,
+    .known = bucket_known,
+    .begin = bucket_begin,
 };

@@ -146,9 +146,6 @@ static void raise_forget(weir_machine *machine, size_t i) {
   int64_t index = weir_bucket_epoch(&machine->stack->rules[i], machine->rule_states[i].now_us);
   memory->known = false;
   if (memory->index != index) memory->renewed_us = 0;
-  memory->index = index;
-  memory->value = 0;
-  memory->past = raise_keys_now(machine, i) > 1 ? 0 : NOT_READ;
 }
 
 static void raise_plan_reads(weir_machine *machine, size_t i) {
@@ -308,8 +305,14 @@ static void raise_cancel(weir_machine *machine, size_t i, int64_t slot, int64_t 
 /* --- answers -----------------------------------------------------------------------------------
  */
 
+/* What was known before stays readable until there is an answer: for an outage. */
 static void raise_learn(weir_machine *machine, size_t i, int key, int64_t value) {
   weir_bucket_memory *memory = machine->rule_states[i].memory;
+  if (!memory->known) {
+    memory->index = weir_bucket_epoch(&machine->stack->rules[i], machine->rule_states[i].now_us);
+    memory->value = 0;
+    memory->past = raise_keys_now(machine, i) > 1 ? 0 : NOT_READ;
+  }
   memory->known = true;
   memory->read_us = machine->now_us;
   if (key == PRESENT)

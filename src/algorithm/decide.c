@@ -188,6 +188,32 @@ static void settle_denied(weir_machine *machine, weir_request_state *request, un
   if (without == 0) settle(machine, request, denying);
 }
 
+/* What each of `rules` has no room for is not paid there. */
+static void cut_payment(weir_machine *machine, weir_request_state *request, unsigned rules) {
+  for (size_t i = 0; i < machine->stack->count; i++) {
+    weir_rule_state *rule_state = &machine->rule_states[i];
+    if (!(rules >> i & 1U) || request->payment->costs[i] == 0) continue;
+    int64_t room = rule_state->method->room(&machine->stack->rules[i], rule_state, request);
+    int64_t cut = request->payment->costs[i] > room ? request->payment->costs[i] - room : 0;
+    if (machine->phase == WEIR_PHASE_CHARGE) rule_state->unused += cut;
+    request->payment->costs[i] -= cut;
+  }
+}
+
+/* False: no rule has room for any of it. */
+static bool pay_at_look(weir_machine *machine, weir_request_state *request, unsigned rules) {
+  bool some = false;
+  for (size_t i = 0; i < machine->stack->count; i++)
+    if (machine->clock_us >= request->payment->until_us[i]) request->payment->costs[i] = 0;
+  cut_payment(machine, request, rules);
+  for (size_t i = 0; i < machine->stack->count; i++)
+    some = some || request->payment->costs[i] > 0;
+  if (some) return true;
+  request->decision.allowed = request->settled = true;
+  request->status = WEIR_OK;
+  return false;
+}
+
 /* --- after a look ------------------------------------------------------------------------------
  */
 
@@ -216,6 +242,7 @@ bool weir_decide_look(weir_machine *machine) {
       if (!left) decide_peek(machine, request);
       continue;
     }
+    if (request->pays && !pay_at_look(machine, request, rules)) continue;
     if (request->up_to) cut_to_room(machine, request, rules);
     unsigned denying = denying_rules(machine, request, rules);
     if (denying != 0) {
@@ -262,6 +289,7 @@ static void lift_earlier(weir_machine *machine) {
 static bool decide_take(weir_machine *machine, weir_request_state *request, unsigned rules,
                         bool last, bool final) {
   int64_t asked = request->cost;
+  if (request->pays) cut_payment(machine, request, rules);
   if (request->up_to) cut_to_room(machine, request, rules);
   if (request->cost < asked) {
     for (size_t i = 0; i < machine->stack->count; i++)

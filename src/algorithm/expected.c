@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "algorithm/method.h"
+#include "algorithm/share.h"
 
 void weir_expected_change(weir_machine *machine, size_t i, int64_t cost) {
   const weir_method *method = machine->rule_states[i].method;
@@ -17,22 +18,50 @@ void weir_expected_change(weir_machine *machine, size_t i, int64_t cost) {
 }
 
 void weir_expected_survive(weir_machine *machine) {
-  weir_expected expected[WEIR_RULES_MOST];
-  size_t survivors = machine->requests->kind != WEIR_RESET ? machine->stack->count : 0;
-  int64_t look_until_us = machine->notes->look_until_us;
-  for (size_t i = 0; i < survivors; i++)
-    expected[i] = machine->notes->expected[i];
-  memset(machine->notes, 0, machine->memo_bytes);
-  machine->notes->look_until_us = look_until_us;
-  for (size_t i = 0; i < survivors; i++)
-    machine->notes->expected[i] = expected[i];
+  weir_memo *notes = machine->notes;
+  int64_t look_until_us = notes->look_until_us;
+  if (machine->requests->kind == WEIR_RESET) {
+    memset(notes, 0, machine->memo_bytes);
+    notes->look_until_us = look_until_us;
+    return;
+  }
+  notes->must_peek = false;
+  notes->denied_cost = notes->denied_at_us = notes->denied_until_us = 0;
+  for (size_t i = 0; i < machine->stack->count; i++)
+    machine->rule_states[i].method->forget(machine->rule_states[i].memory);
+}
+
+/* A period begins with nothing charged in it. */
+static void expected_move(weir_expected *expected, int64_t index, int64_t per_period) {
+  int64_t passed = index / per_period - expected->index / per_period;
+  if (passed != 0) weir_share_halve(&expected->share, passed > 0 ? passed : 1);
+  expected->share.before = expected->share.last = 0;
+  expected->index = index;
+  expected->amount = 0;
+}
+
+/* After a loss, when less is expected than was charged, only the new place is known. */
+void weir_expected_count(weir_machine *machine, size_t i, int64_t index, int64_t per_period,
+                         int64_t after, int64_t cost) {
+  weir_expected *expected = &machine->notes->expected[i];
+  weir_share *share = &expected->share;
+  if (cost < 0) {
+    if (expected->index == index) share->last += cost;
+    weir_expected_add(machine, i, index, cost);
+    return;
+  }
+  if (expected->index != index) expected_move(expected, index, per_period);
+  bool connected = expected->amount > 0 || (share->before == 0 && share->last == 0);
+  weir_share_learn(share, &machine->lessons[i], connected, after - cost, cost);
+  expected->amount += cost;
 }
 
 void weir_expected_add(weir_machine *machine, size_t i, int64_t index, int64_t amount) {
   weir_expected *expected = &machine->notes->expected[i];
   if (expected->index != index) {
     if (amount < 0) return; /* it was expected before, and is not watched any more */
-    *expected = (weir_expected){.index = index};
+    expected->index = index;
+    expected->amount = 0;
   }
   expected->amount += amount;
   if (expected->amount < 0) expected->amount = 0;

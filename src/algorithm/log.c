@@ -219,6 +219,7 @@ static void log_hold_index(weir_machine *machine, size_t i, int64_t epoch) {
   const weir_expected *expected = &machine->notes->expected[i];
   int64_t index = state->index;
   weir_expected_compare(machine, i, epoch, index - 1);
+  if (machine->settings->notices_loss) weir_expected_count(machine, i, epoch, 1, index, 1);
   if (machine->settings->notices_loss)
     weir_expected_add(machine, i, epoch,
                       expected->index == epoch ? index - expected->amount : index);
@@ -328,6 +329,35 @@ static bool log_recall(const weir_rule *rule, const weir_settings *settings, con
   return true;
 }
 
+/* --- going on without the store ----------------------------------------------------------------
+ */
+
+static void log_forget(void *memory) {
+  weir_log_memory *cached = memory;
+  cached->known = false;
+}
+
+/* Since the entry that the last request was measured against there were as many as the limit, or
+ * else as many as this epoch has: as if they had come evenly. */
+static void log_known(const weir_rule *rule, const weir_settings *settings, const void *memory,
+                      const weir_expected *expected, int64_t now_us, weir_known *known) {
+  enum { PIECES = 16 };
+  const weir_log_memory *cached = memory;
+  bool measured = cached->decides_us > 0;
+  int64_t first_us = measured ? cached->decides_us : expected->index * rule->log_us;
+  int64_t last_us = cached->newest_us > first_us ? cached->newest_us : now_us;
+  int64_t amount = weir_known_parts(measured ? rule->limit : expected->amount);
+  (void)settings;
+  known->of_log = true;
+  if (amount == 0 || now_us - last_us >= rule->period_us || last_us < first_us) return;
+  for (int64_t n = 0; n < PIECES; n++) {
+    int64_t at_us = first_us + (last_us - first_us) / PIECES * n;
+    if (now_us - at_us >= rule->period_us) continue;
+    known->charges[known->count].at_us = at_us;
+    known->charges[known->count++].amount = (amount + PIECES - 1) / PIECES;
+  }
+}
+
 const weir_method weir_log_method = {
     .stage = WEIR_STAGE_LOG,
     .one_by_one = true,
@@ -348,4 +378,6 @@ const weir_method weir_log_method = {
     .figures = log_figures,
     .refund = log_refund,
     .recall = log_recall,
+    .forget = log_forget,
+    .known = log_known,
 };

@@ -176,6 +176,7 @@ static void machine_finish_take_back(weir_machine *machine) {
   }
 }
 
+/* Of a reset, and of what a key begins with: what was known is no longer so. */
 static void machine_finish_reset(weir_machine *machine) {
   memset(machine->notes, 0, machine->memo_bytes);
   weir_machine_settle_alone(machine, WEIR_OK);
@@ -221,6 +222,10 @@ static void machine_plan_round(weir_machine *machine) {
       if (machine_concerns(machine, i)) rule_state->method->look(machine, i);
     } else if (machine->phase == WEIR_PHASE_RESET) {
       rule_state->method->reset(machine, i);
+    } else if (machine->phase == WEIR_PHASE_BEGIN && machine->rule_states[i].step++ == 0) {
+      const weir_known *known = &machine->requests->known[i];
+      bool keeps = known->of_log && known->count == 0;
+      rule_state->method->begin(machine, i, known, machine->requests->afresh && !keeps);
     }
   }
   for (size_t i = 0; machine->looks_along && i < machine->stack->count; i++) {
@@ -246,6 +251,7 @@ static weir_turn machine_advance(weir_machine *machine, weir_operation *operatio
         machine_finish_take_back(machine);
         break;
       case WEIR_PHASE_RESET:
+      case WEIR_PHASE_BEGIN:
         machine_finish_reset(machine);
         break;
       case WEIR_PHASE_PAUSE:
@@ -276,6 +282,7 @@ static weir_status machine_take_answers(weir_machine *machine) {
         outcome == WEIR_DONE)
       rule_state->went_back = true;
     if (operation->kind == WEIR_SUB) rule_state->unused = 0;
+    if (machine->phase == WEIR_PHASE_BEGIN) continue; /* or what is there stays */
     rule_state->method->answer(machine, operation->counter.rule, operation);
   }
   return worst;
@@ -297,7 +304,7 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
   machine->failure = WEIR_OK;
   machine->in_order = machine->again = machine->looks_along = machine->away = false;
   machine->pauses = machine->lost = 0;
-  bool look_first = machine->notes->must_peek && !machine->stack->count_all;
+  bool look_first = (machine->notes->must_peek && !machine->stack->count_all) || requests->pays;
   machine->notes->denied_cost = 0;
   machine_frame(machine, now_us);
   bool unseen = machine->only_windows ||
@@ -305,6 +312,8 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
   machine->blind = unseen && !look_first && weir_machine_has_takes(machine);
   if (requests->kind == WEIR_RESET)
     weir_machine_enter(machine, WEIR_PHASE_RESET);
+  else if (requests->kind == WEIR_BEGIN)
+    weir_machine_enter(machine, WEIR_PHASE_BEGIN);
   else if (machine->blind)
     machine_begin_charge(machine);
   else

@@ -24,6 +24,15 @@ void *weir_memo_memory(const weir_stack *stack, weir_memo *memo, size_t i) {
   return (char *)memo + own_offset(stack, i);
 }
 
+void weir_memo_known(const weir_stack *stack, const weir_settings *settings, const weir_memo *memo,
+                     size_t i, int64_t now_us, weir_known *known) {
+  const weir_rule *rule = &stack->rules[i];
+  known->count = 0;
+  known->of_log = false;
+  weir_method_of(rule)->known(rule, settings, weir_memo_own(stack, memo, i), &memo->expected[i],
+                              now_us, known);
+}
+
 size_t weir_machine_operations_most(const weir_stack *stack) {
   size_t operations = 0;
   for (size_t i = 0; i < stack->count; i++)

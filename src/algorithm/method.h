@@ -90,8 +90,10 @@ typedef struct weir_method {
    * slots. */
   int64_t (*slot)(const weir_machine *machine, size_t i);
 
-  /* Writes down with weir_expected_add() that this much of a charge stays in the store; below 0:
-   * goes back, as the rule state's notes say. NULL: the method sees to it by itself. */
+  /* Writes down that this much of a charge stays in the store, once what was admitted is noted;
+   * below 0: goes back, as the rule state's notes say: with weir_expected_count() or
+   * weir_expected_add(), and what it teaches of the share (share.h). NULL: the method sees to it by
+   * itself. */
   void (*expect)(weir_machine *machine, size_t i, int64_t cost);
 
   /* After a look: chooses what a refund of `cost` (above 0) gives back, in rule_state->unused; 0
@@ -103,6 +105,17 @@ typedef struct weir_method {
   bool (*recall)(const weir_rule *rule, const weir_settings *settings, const void *memory,
                  int64_t now_us, const weir_request_state *request, int64_t cost, int64_t *room,
                  weir_decision *figures);
+
+  /* What the memory says must be read again before anything rests on it. */
+  void (*forget)(void *memory);
+
+  /* What the memory last knew, read or not since: weir_memo_known(). */
+  void (*known)(const weir_rule *rule, const weir_settings *settings, const void *memory,
+                const weir_expected *expected, int64_t now_us, weir_known *known);
+
+  /* Stores what `known` says, in the place of what there is or where there is nothing. NULL: no
+   * process goes on by such a rule. */
+  void (*begin)(weir_machine *machine, size_t i, const weir_known *known, bool afresh);
 
   /* Which place was charged: a window's cell, a quota's start. NULL: what buckets and logs charge
    * is in no place that stands still. */
@@ -134,6 +147,17 @@ bool weir_machine_has_takes(const weir_machine *machine);
 
 /* A method's ttl_us: at least what the limiter asks for, at most what a store takes. */
 int64_t weir_method_ttl_us(const weir_rule *rule, const weir_settings *settings);
+
+/* A cost in parts, as weir_known has it, and a known amount in those of a continued rule. What is
+ * above every limit is as good as 2^40. */
+static inline int64_t weir_known_parts(int64_t cost) {
+  int64_t most = INT64_C(1) << 40;
+  return (cost < most ? cost : most) * WEIR_CONTINUED_PARTS;
+}
+
+static inline int64_t weir_known_here(const weir_rule *continued, int64_t amount) {
+  return amount / (WEIR_CONTINUED_PARTS / continued->parts);
+}
 
 /* On top of every TTL: stores count whole seconds. */
 #define WEIR_TTL_SLACK_US INT64_C(2000000)

@@ -238,7 +238,8 @@ static void quota_figures(const weir_rule *rule, const weir_rule_state *rule_sta
 
 static void quota_expect(weir_machine *machine, size_t i, int64_t cost) {
   weir_quota_state *state = machine->rule_states[i].state;
-  weir_expected_add(machine, i, state->start_us, cost);
+  weir_expected_count(machine, i, state->start_us, machine->stack->rules[i].period_us, state->count,
+                      cost);
 }
 
 /* Where the window of the stamp is not to be found it was lost, or reset: less is charged than was,
@@ -275,6 +276,47 @@ static int64_t quota_place(const weir_machine *machine, size_t i) {
   return ((const weir_quota_state *)machine->rule_states[i].state)->start_us;
 }
 
+/* --- going on without the store ----------------------------------------------------------------
+ */
+
+static void quota_forget(void *memory) {
+  weir_quota_memory *cached = memory;
+  cached->known = false;
+  cached->reported = 0;
+}
+
+static void quota_known(const weir_rule *rule, const weir_settings *settings, const void *memory,
+                        const weir_expected *expected, int64_t now_us, weir_known *known) {
+  (void)expected;
+  const weir_quota_memory *cached = memory;
+  (void)settings;
+  if (cached->read_us == 0 || now_us - cached->start_us >= rule->period_us) return;
+  known->charges[0].at_us = cached->start_us;
+  known->charges[0].amount = weir_known_parts(cached->count);
+  known->count = 1;
+}
+
+/* A window that was opened without the store makes way for the store's. */
+static void quota_begin(weir_machine *machine, size_t i, const weir_known *known, bool afresh) {
+  const weir_rule *rule = &machine->stack->rules[i];
+  const weir_quota_state *state = machine->rule_states[i].state;
+  int64_t start = known->count > 0 ? known->charges[0].at_us : -1;
+  int64_t count = known->count > 0 ? weir_known_here(rule, known->charges[0].amount) : 0;
+  for (int64_t group = state->group - 1; group <= state->group + 1; group++) {
+    bool here = start >= 0 && start / rule->period_us == group;
+    if (group < 0 || !(here || afresh)) continue;
+    weir_operation_kind kind = !here ? WEIR_DROP : afresh ? WEIR_PUT : WEIR_CREATE;
+    weir_operation *open = weir_plan(machine, i, kind, WEIR_PLACE_OPEN, group);
+    open->value = start + 1;
+    open->stake = weir_plan_stake(count, rule->limit);
+  }
+  if (start < 0) return;
+  weir_operation *counter =
+      weir_plan(machine, i, afresh ? WEIR_PUT : WEIR_CREATE, WEIR_PLACE_COUNT, start);
+  counter->value = count;
+  counter->stake = weir_plan_stake(count, rule->limit);
+}
+
 const weir_method weir_quota_method = {
     .stage = WEIR_STAGE_COUNTERS,
     .needs = quota_needs,
@@ -296,5 +338,8 @@ const weir_method weir_quota_method = {
     .expect = quota_expect,
     .refund = quota_refund,
     .recall = quota_recall,
+    .forget = quota_forget,
+    .known = quota_known,
+    .begin = quota_begin,
     .place = quota_place,
 };

@@ -226,8 +226,9 @@ static void window_figures(const weir_rule *rule, const weir_rule_state *rule_st
 }
 
 static void window_expect(weir_machine *machine, size_t i, int64_t cost) {
-  weir_expected_add(machine, i, ((const window_state *)machine->rule_states[i].state)->charged_cell,
-                    cost);
+  const window_state *state = machine->rule_states[i].state;
+  weir_expected_count(machine, i, state->charged_cell, machine->stack->rules[i].cells,
+                      state->span.cells[state->charged_cell - state->span.first].count, cost);
 }
 
 static bool window_refund(weir_machine *machine, size_t i, const weir_request_state *request,
@@ -271,6 +272,47 @@ static void window_doubt_cell(const weir_stack *stack, weir_memo *memo, size_t i
     memory->cells[place - memory->first] = unread;
 }
 
+/* --- going on without the store ----------------------------------------------------------------
+ */
+
+static void window_forget(void *memory) {
+  weir_window_memory *cached = memory;
+  for (int64_t n = 0; n < cached->count; n++)
+    cached->cells[n].read_us = unread.read_us;
+}
+
+static void window_known(const weir_rule *rule, const weir_settings *settings, const void *memory,
+                         const weir_expected *expected, int64_t now_us, weir_known *known) {
+  (void)expected;
+  const weir_window_memory *cached = memory;
+  (void)settings;
+  (void)now_us;
+  for (int64_t n = 0; n < cached->count; n++) {
+    if (cached->cells[n].count == 0) continue;
+    known->charges[known->count].at_us = (cached->first + n) * rule->cell_us;
+    known->charges[known->count++].amount = weir_known_parts(cached->cells[n].count);
+  }
+}
+
+static void window_begin(weir_machine *machine, size_t i, const weir_known *known, bool afresh) {
+  const weir_rule *rule = &machine->stack->rules[i];
+  const window_state *state = machine->rule_states[i].state;
+  for (int64_t index = state->first_counter; index <= state->span.last / rule->lanes; index++) {
+    weir_operation *operation =
+        weir_plan(machine, i, afresh ? WEIR_PUT : WEIR_CREATE, WEIR_PLACE_COUNT, index);
+    int64_t sum = 0;
+    for (size_t n = 0; n < known->count; n++) {
+      int64_t cell = known->charges[n].at_us / rule->cell_us;
+      if (cell / rule->lanes != index) continue;
+      int64_t amount = weir_known_here(rule, known->charges[n].amount);
+      if (amount > rule->limit) amount = rule->limit; /* a lane has room for that */
+      operation->value += amount * window_unit(rule, cell);
+      sum += amount;
+    }
+    operation->stake = weir_plan_stake(sum, rule->capacity);
+  }
+}
+
 const weir_method weir_window_method = {
     .stage = WEIR_STAGE_COUNTERS,
     .charges_at_once = true,
@@ -293,6 +335,9 @@ const weir_method weir_window_method = {
     .expect = window_expect,
     .refund = window_refund,
     .recall = window_recall,
+    .forget = window_forget,
+    .known = window_known,
+    .begin = window_begin,
     .place = window_place,
     .doubt = window_doubt_cell,
 };

@@ -48,6 +48,9 @@ void weir_call_forget(const weir_limiter *limiter, weir_memo_entry *entry) {
   memset(entry->memo, 0, weir_memo_bytes(&limiter->stack));
   entry->memo->must_peek = must_peek;
   if (entry->leased != NULL) weir_purse_empty(entry->leased->purse, &limiter->lease);
+  if (entry->account == NULL) return;
+  weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_UNPAID,
+                         weir_account_forgive(entry->account, &limiter->stack));
 }
 
 /* Repeats a denial that still holds, without a lock and before anything is taken from the limiter.
@@ -98,9 +101,14 @@ void weir_call_join(weir_call **call, weir_limiter *limiter, weir_request_state 
     earlier = earlier->next;
   if (limiter->leases) weir_leases_count(limiter, entry, request, at);
   bool answered = earlier == NULL && weir_call_answer(limiter, entry, request, at);
+  if (!answered && entry->account != NULL)
+    answered = weir_outage_withholds(limiter, entry, request, at.now_us);
   if (!answered && request->call == NULL) request->call = *call = weir_call_acquire(limiter, 1);
   if (!answered && request->call == NULL) {
     fail(request, WEIR_NO_MEMORY);
+  } else if (!answered && weir_outage_goes_past(entry, request, earlier)) {
+    request->away = request->unasked = true;
+    fail(request, WEIR_UNAVAILABLE);
   } else if (!answered) {
     if (limiter->one_by_one || (several_rules && request->kind == WEIR_PEEK)) request->alone = true;
     request->entry = entry;

@@ -26,6 +26,7 @@
 
 #include "algorithm/algorithm.h"
 #include "key/key.h"
+#include "limiter/continue.h"
 #include "memo/leased.h"
 #include "memo/table.h"
 
@@ -41,10 +42,15 @@ typedef struct weir_group {
   weir_request_state *requests;
   weir_machine *machine;
   weir_turn turn;
-  int64_t wake_us; /* while it pauses: until then, weir_monotonic_us() */
+  unsigned decided; /* groups, by this machine */
+  int64_t wake_us;  /* while it pauses: until then, weir_monotonic_us() */
   size_t encoded_length;
   char encoded[WEIR_ENCODED_MOST];
-  weir_request_state ahead; /* what is charged for requests that may come; cost 0: nothing */
+  weir_request_state ahead;   /* what is charged for requests that may come; cost 0: nothing */
+  weir_request_state payment; /* for what was admitted without the store: first of the group, if
+                                 there is something; of each rule so much was ... */
+  int64_t offered[WEIR_RULES_MOST]; /* ... owed and can go with the group, ... */
+  weir_payment paid;                /* ... and had room in the store */
 } weir_group;
 
 /* What one key gives back of its lease, in the first round. */
@@ -201,6 +207,44 @@ void weir_leases_absorb(weir_call *call);
 
 /* One exec for nothing but what is given back. */
 void weir_call_give_back(weir_call *call);
+
+/* --- outages (outage.c) ------------------------------------------------------------------------
+ *
+ * All want the entry's shard locked, and an account.
+ */
+
+/* The limiter inside, for continue.c. */
+weir_inside weir_outage_inside(const struct weir_limiter *limiter, struct weir_limiter *local);
+
+/* Leaves the account's periods that are over: what was owed in them is not paid any more. */
+void weir_outage_roll(struct weir_limiter *limiter, weir_account *account);
+
+/* Whether the store was away for the key's last request, and has not answered since: then one
+ * request of the key at a time finds out whether it is back, and the others wait for nothing.
+ * `account` may be NULL. */
+static inline bool weir_outage_goes_on(const weir_account *account) {
+  return account != NULL && account->away && account->hold_until_us == 0;
+}
+
+/* Whether a request for which the account has no room is denied by that: for a while after an
+ * outage. During it, such a request is made one that only looks. Counts any other. */
+bool weir_outage_withholds(struct weir_limiter *limiter, weir_memo_entry *entry,
+                           weir_request_state *request, int64_t now_us);
+
+/* Whether a request need not wait for another that finds out whether the store is back: then the
+ * account answers it. One of the same call, `earlier` or NULL, goes with it. */
+static inline bool weir_outage_goes_past(const weir_memo_entry *entry,
+                                         const weir_request_state *request,
+                                         const weir_request_state *earlier) {
+  bool takes = request->kind == WEIR_TAKE || request->withheld;
+  return takes && entry->busy && earlier == NULL && weir_outage_goes_on(entry->account);
+}
+
+/* Puts what the key's account owes in front of a group that is about to start. */
+void weir_outage_offer(struct weir_limiter *limiter, weir_group *group);
+
+/* The group is decided: what was paid, and what its notes may teach. */
+void weir_outage_settle(struct weir_limiter *limiter, weir_group *group);
 
 /* A request has its answer, or the reason why not. */
 void weir_call_finish(const weir_call *call, weir_request_state *request);

@@ -19,6 +19,9 @@
  * the default deadline. */
 enum { PAUSE_BASE_US = 50, PAUSE_MOST_US = 2000 };
 
+/* What so many groups have taught is handed over at once; at first, each time. */
+enum { LESSONS = 8 };
+
 /* --- taking ------------------------------------------------------------------------------------
  */
 
@@ -44,6 +47,7 @@ static void take_group(weir_call *call, const weir_request_state *leader) {
   int64_t now_us = as_read ? call->at.now_us : weir_limiter_now(limiter);
   if (limiter->leases) weir_leases_hold(call, group, now_us);
   if (group->requests != NULL) {
+    if (entry->account != NULL) weir_outage_offer(limiter, group);
     group->turn = weir_machine_start(group->machine, now_us, entry->memo, group->requests,
                                      call->planned + call->planned_count);
     call->planned_count += group->machine->operation_count;
@@ -150,6 +154,10 @@ void weir_call_pass_lead(const weir_call *call, weir_memo_entry *entry) {
 void weir_call_finish(const weir_call *call, weir_request_state *request) {
   weir_call *owner = request->call;
   request->end_us = call->head->monotonic_us;
+  if (request->before_hold > 0) {
+    request->asked = request->before_hold;
+    if (!request->decision.allowed) request->decision.cost = request->asked;
+  }
   if (request->status != WEIR_OK) {
     bool store_did_all = request->status == WEIR_CONTENDED || request->status == WEIR_BAD_COST;
     weir_call_explain(request, request->status, store_did_all ? "" : call->failure.text);
@@ -174,7 +182,12 @@ static void answer_waiting(const weir_call *call, weir_memo_entry *entry) {
 static void finish(weir_call *call, weir_group *group) {
   weir_memo_entry *entry = group->entry;
   call->keys_lost += group->machine->lost;
+  group->decided++;
   weir_shard_lock(entry->shard);
+  if (entry->account != NULL) weir_outage_settle(call->limiter, group);
+  if (group->decided < LESSONS || group->decided % LESSONS == 0)
+    weir_shard_learn(entry->shard, group->machine->lessons, call->limiter->stack.count,
+                     group->machine->now_us);
   memcpy(entry->memo, group->machine->notes, group->machine->memo_bytes);
   if (entry->leased != NULL)
     weir_leases_settle(call, group);

@@ -130,7 +130,7 @@ void weir_leases_hold(weir_call *call, weir_group *group, int64_t now_us) {
     plain = plain && (may_use(request) || request->kind == WEIR_PEEK);
     link = &request->next;
   }
-  if (!plain || cost == 0) return;
+  if (!plain || cost == 0 || entry->account != NULL) return; /* what is owed goes first */
   group->ahead.cost =
       weir_purse_wish(purse, &limiter->lease, entry->memo, now_us, cost, limiter->group_most);
   if (group->ahead.cost > 0) *link = &group->ahead;

@@ -51,6 +51,18 @@ weir_status weir_limiter_check_process(const weir_limiter *limiter, weir_message
   return weir_process_check(limiter->process, "the limiter", message);
 }
 
+/* The least of all rules. */
+static uint64_t least_share(const weir_limiter *limiter) {
+  weir_pool pools[WEIR_RULES_MOST];
+  uint32_t least = WEIR_SHARE_WHOLE;
+  weir_table_read_pools(limiter->table, pools);
+  for (size_t i = 0; i < limiter->stack.count; i++) {
+    uint32_t share = weir_account_process_share(&pools[i], limiter->peers);
+    if (pools[i].charges > 0 && share < least) least = share;
+  }
+  return pools[0].charges > 0 ? least : WEIR_SHARE_WHOLE / limiter->peers;
+}
+
 /* What the caller's structure has beyond ours is 0; what ours has beyond the caller's is left out.
  */
 void weir_limiter_read_counts(const weir_limiter *limiter, weir_limiter_counts *counts) {
@@ -59,6 +71,8 @@ void weir_limiter_read_counts(const weir_limiter *limiter, weir_limiter_counts *
       .size = size,
       .clock_steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed)};
   weir_counts_read(limiter->counts, &sum);
+  sum.unpaid += (uint64_t)weir_table_unpaid(limiter->table);
+  sum.share = least_share(limiter);
   if (limiter->leases)
     sum.lease_lost += (uint64_t)atomic_load_explicit(&limiter->leased.lost, memory_order_relaxed);
   if (size > sizeof sum) memset((char *)counts + sizeof sum, 0, size - sizeof sum);
@@ -96,7 +110,7 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   if (made->leases) weir_lease_init(&made->lease, &made->stack, &made->settings);
   if (made->leases && !weir_leased_line_init(&made->leased, &made->lease)) made->leases = false;
   if (made->memo_keys == 0) made->memo_keys = keys_worth_remembering(made);
-  made->table = weir_table_create(made->memo_keys, weir_memo_bytes(&made->stack),
+  made->table = weir_table_create(made->memo_keys, weir_memo_bytes(&made->stack), made->stack.count,
                                   made->leases ? &made->leased : NULL);
   made->counts = weir_counts_create();
   made->idle = weir_idle_create();
@@ -133,8 +147,7 @@ weir_status weir_limiter_create(weir_store *store, const char *rules,
   }
   status = weir_limiter_finish(made, message);
   if (status != WEIR_OK) return status;
-  if (!weir_limiter_enter_store(made) || !weir_limiter_warn_of_outages(made) ||
-      !weir_limiter_warn_of_short_leases(made)) {
+  if (!weir_limiter_enter_store(made) || !weir_limiter_warn_of_short_leases(made)) {
     weir_limiter_destroy(made);
     return weir_no_memory(message);
   }

@@ -7,7 +7,9 @@
  *     reserve.c   public entry points of those who give back: reservations, refunds
  *     request.c   public entry points of one request; checks requests, has them decided
  *     together.c  public entry points of many requests, of one limiter or of several
- *     fallback.c  the answer of the limiter's policy where the store gave none
+ *     outage.c    the answer of the limiter's policy where the store gave none
+ *     repay.c     what follows from it when the store is back
+ *     continue.c  what both do with a key's account, without locks
  *     clock.c     now, with the guard; sleeping
  *     call.c      calls: joining the line of a key, waiting there, withdrawing
  *     idle.c      calls that are ready for reuse, and their memory
@@ -70,8 +72,7 @@ struct weir_limiter {
 
   weir_fallback fallback;
   uint32_t peers;
-  uint32_t outage_limiters; /* that admit by themselves in an outage, so far as the options tell */
-  weir_limiter *_Atomic local; /* NULL: not needed so far; weir_limiter_local() */
+  weir_limiter *_Atomic local; /* that counts for accounts (outage.c); NULL: not needed so far */
 
   int64_t held_back_us;      /* the clock guard's: the largest backward step that is held back, */
   int64_t grain_us;          /* and how often it writes down the time, by what clocks may differ */
@@ -104,15 +105,10 @@ weir_request_state weir_request_begin(const weir_request *request);
 /* WEIR_OK in the process that created the limiter. Comes before anything that locks. */
 weir_status weir_limiter_check_process(const weir_limiter *limiter, weir_message *message);
 
-/* The limiter of a share of the rules that answers while the store is away, made by the first who
- * needs it. NULL: the policy is another than LOCAL, or there is no memory. Only in the process that
- * created the limiter. */
-weir_limiter *weir_limiter_local(weir_limiter *limiter);
 void weir_limiter_destroy_local(weir_limiter *limiter);
 
 /* Add what there is to warn of; a warning beyond WEIR_WARNINGS_MOST is dropped. False: no memory. */
 bool weir_limiter_warn_of_short_cells(weir_limiter *limiter);
-bool weir_limiter_warn_of_outages(weir_limiter *limiter);
 bool weir_limiter_warn_of_short_leases(weir_limiter *limiter);
 void weir_limiter_clean_up_warnings(weir_limiter *limiter);
 
@@ -128,8 +124,15 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message);
 bool weir_limiter_has_answer(const weir_limiter *limiter, const weir_request_state *request,
                              weir_status status);
 
-/* Answers by the policy a request that the store failed to answer. */
-void weir_limiter_fall_back(weir_limiter *limiter, weir_request_state *request);
+/* Answers by the policy a request that the store failed to answer. The message, if not NULL, says
+ * why it did; what the policy has to say is added. */
+void weir_limiter_fall_back(weir_limiter *limiter, weir_request_state *request,
+                            weir_message *message);
+
+/* Gives back what the policy LOCAL admitted, a request of kind REFUND with a cost per rule. `owed`:
+ * it was not sent to the store. */
+weir_status weir_outage_refund(weir_limiter *limiter, const weir_request_state *request, bool owed,
+                               weir_message *message);
 
 /* Has one request settled, alone in its call, by the store or the policy; returns its status. */
 weir_status weir_limiter_settle(weir_limiter *limiter, weir_request_state *request,

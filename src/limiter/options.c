@@ -11,6 +11,9 @@
 /* That may use the same keys, unless the caller says otherwise. */
 enum { PROCESSES = 64 };
 
+/* That a process which has not met its store yet takes to share it with. */
+enum { PEERS = 8 };
+
 enum {
   ALL_FLAGS = WEIR_NO_CACHED_CELLS | WEIR_NO_LOCAL_DENIAL | WEIR_NO_COMBINING | WEIR_NO_LEASES
 };
@@ -100,7 +103,7 @@ weir_status weir_limiter_configure(weir_limiter *limiter, const weir_limiter_opt
       {"memo_age_us", o.memo_age_us, 1, 60000000, 1000000, &settings->memo_age_us},
       {"local_denial_us", o.local_denial_us, 1, 60000000, 50000, &settings->local_denial_us},
       {"least_ttl_us", o.least_ttl_us, 1, WEIR_PERIOD_MOST_US, 0, &settings->least_ttl_us},
-      {"peers", o.peers, 1, 100000, o.processes != 0 ? o.processes : 1, &peers},
+      {"peers", o.peers, 1, 100000, o.processes != 0 ? o.processes : PEERS, &peers},
       {"longest_wait_us", o.longest_wait_us, 1, 1800000000, 60000000, &settings->longest_wait_us},
   };
   for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
@@ -112,7 +115,6 @@ weir_status weir_limiter_configure(weir_limiter *limiter, const weir_limiter_opt
   settings->processes = process_count;
   limiter->memo_keys = (size_t)memo_keys;
   limiter->peers = (uint32_t)peers;
-  limiter->outage_limiters = o.processes > limiter->peers ? o.processes : limiter->peers;
   limiter->fallback = (weir_fallback)o.fallback;
   /* A denial is not repeated for longer than what it rests on may be believed. */
   if (settings->local_denial_us > settings->memo_age_us)

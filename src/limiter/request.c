@@ -118,8 +118,8 @@ weir_status weir_limiter_settle(weir_limiter *limiter, weir_request_state *reque
   weir_call_run(call);
   if (request->status != WEIR_OK) weir_message_set(message, "%s", call->explanation.text);
   weir_call_release(call);
-  if (request->status != WEIR_OK && weir_limiter_has_answer(limiter, request, request->status))
-    weir_limiter_fall_back(limiter, request);
+  if (weir_limiter_has_answer(limiter, request, request->status))
+    weir_limiter_fall_back(limiter, request, message);
   return request->status;
 }
 

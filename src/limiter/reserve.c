@@ -21,9 +21,17 @@ typedef enum weir_reservation_state {
   WEIR_CANCELLED
 } weir_reservation_state;
 
+/* Where a decision was charged. */
+typedef enum weir_charged {
+  WEIR_CHARGED_STORE,
+  WEIR_CHARGED_ACCOUNT,
+  WEIR_CHARGED_NOWHERE
+} weir_charged;
+
 struct weir_reservation {
   weir_limiter *limiter;
-  weir_limiter *charged; /* itself, or the one that answered for it; NULL: nobody was charged */
+  weir_charged charged;
+  weir_status store_status; /* of its decision */
   weir_reservation_state state;
   const weir_decision *taken; /* of its request; NULL: it is not in the table of open ones */
   weir_reservation *next;     /* there, in the same bucket */
@@ -125,10 +133,19 @@ static weir_status check_reserve(const weir_limiter *limiter, const weir_request
   return WEIR_BAD_ARGUMENT;
 }
 
-/* NULL: nobody, or there is no memory to ask. */
-static weir_limiter *who_charged(weir_limiter *limiter, const weir_decision *taken) {
-  if (taken->source == WEIR_SOURCE_LATE) return NULL;
-  return taken->source == WEIR_SOURCE_FALLBACK ? weir_limiter_local(limiter) : limiter;
+static weir_charged where_charged(const weir_limiter *limiter, const weir_decision *taken) {
+  if (taken->source != WEIR_SOURCE_LATE && taken->source != WEIR_SOURCE_FALLBACK)
+    return WEIR_CHARGED_STORE;
+  return limiter->fallback == WEIR_FALLBACK_LOCAL ? WEIR_CHARGED_ACCOUNT : WEIR_CHARGED_NOWHERE;
+}
+
+/* Asks for what goes back, from where it was charged. What was sent and not answered is owed by
+ * nobody: only the account gives it back. */
+static weir_status give_back_to(weir_limiter *limiter, weir_charged charged,
+                                weir_status store_status, weir_request_state *request,
+                                weir_message *message) {
+  if (charged == WEIR_CHARGED_STORE) return weir_limiter_settle(limiter, request, message);
+  return weir_outage_refund(limiter, request, store_status != WEIR_UNKNOWN_OUTCOME, message);
 }
 
 /* Memory comes before the charge: what is charged can always be cancelled. */
@@ -146,7 +163,8 @@ static weir_status reserve(weir_limiter *limiter, weir_request *request,
     free(made);
     return status;
   }
-  made->charged = who_charged(limiter, &state.decision);
+  made->charged = where_charged(limiter, &state.decision);
+  made->store_status = state.decision.store_status;
   for (size_t i = 0; request->costs == NULL && i < limiter->stack.count; i++)
     made->costs[i] = state.decision.cost;
   made->at_us = state.decision.at_us;
@@ -211,8 +229,10 @@ static weir_status give_back(weir_reservation *reservation, weir_message *messag
                                 .ends = reservation->ends,
                                 .key = reservation->key,
                                 .key_length = reservation->key_length};
-  if (reservation->charged == NULL || !has_something_left(reservation)) return WEIR_OK;
-  weir_status status = weir_limiter_settle(reservation->charged, &request, message);
+  if (reservation->charged == WEIR_CHARGED_NOWHERE || !has_something_left(reservation))
+    return WEIR_OK;
+  weir_status status = give_back_to(reservation->limiter, reservation->charged,
+                                    reservation->store_status, &request, message);
   return explain_refund(status, message);
 }
 
@@ -269,8 +289,8 @@ static weir_status check_refund(const weir_limiter *limiter, int64_t cost,
   return WEIR_BAD_COST;
 }
 
-/* To where it was charged: the limiter's store, or the one inside this process. */
-static weir_status refund(weir_limiter *owner, weir_limiter *limiter, const void *key,
+/* To where it was charged: the limiter's store, or its account. */
+static weir_status refund(weir_limiter *limiter, weir_charged charged, const void *key,
                           size_t key_length, int64_t cost, weir_decision *taken,
                           weir_message *message) {
   weir_status status = check_refund(limiter, cost, taken, message);
@@ -289,9 +309,9 @@ static weir_status refund(weir_limiter *owner, weir_limiter *limiter, const void
                               .at_us = taken->at_us,
                               .key = key,
                               .key_length = key_length};
-  status = weir_limiter_settle(limiter, &state, message);
+  status = give_back_to(limiter, charged, taken->store_status, &state, message);
   if (status == WEIR_OK || status == WEIR_UNKNOWN_OUTCOME) {
-    take_off_reserved(owner, taken, key, key_length, costs);
+    take_off_reserved(limiter, taken, key, key_length, costs);
     taken->cost -= cost;
   }
   return explain_refund(status, message);
@@ -307,15 +327,13 @@ static weir_status refund_nothing(const weir_limiter *limiter, const void *key, 
   return status;
 }
 
-/* The decision may be one of a limiter before this one, whose policy has not been needed yet. */
 static weir_status refund_where_charged(weir_limiter *limiter, const void *key, size_t key_length,
                                         int64_t cost, weir_decision *taken, weir_message *message) {
   weir_status status = weir_limiter_check_process(limiter, message);
   if (status != WEIR_OK) return status;
-  weir_limiter *charged = who_charged(limiter, taken);
-  if (charged != NULL) return refund(limiter, charged, key, key_length, cost, taken, message);
-  if (taken->source == WEIR_SOURCE_FALLBACK && limiter->fallback == WEIR_FALLBACK_LOCAL)
-    return weir_no_memory(message);
+  weir_charged charged = where_charged(limiter, taken);
+  if (charged != WEIR_CHARGED_NOWHERE)
+    return refund(limiter, charged, key, key_length, cost, taken, message);
   return refund_nothing(limiter, key, key_length, cost, taken, message);
 }
 

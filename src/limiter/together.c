@@ -135,8 +135,9 @@ static void explain_refused(weir_together *all, const weir_part *part, size_t i)
 static void answer(weir_together *all, weir_part *part, size_t i) {
   weir_request *request = &all->requests[i];
   weir_request_state *state = &part->call->batch[part->answered++];
-  if (state->status != WEIR_OK && weir_limiter_has_answer(part->limiter, state, state->status))
-    weir_limiter_fall_back(part->limiter, state);
+  if (weir_limiter_has_answer(part->limiter, state, state->status))
+    weir_limiter_fall_back(part->limiter, state,
+                           state == part->call->explained ? &part->call->explanation : NULL);
   request->status = state->status;
   if (request->status == WEIR_OK) request->decision = state->decision;
   if (state == part->call->explained)

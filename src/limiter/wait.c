@@ -23,16 +23,15 @@ static int64_t left_us(const weir_patience *patience) {
   return left > 0 ? left : 0;
 }
 
-static weir_status send_request(const weir_patience *patience, weir_limiter *limiter,
-                                weir_request_kind kind, int64_t wait_us, weir_decision *decision,
-                                weir_message *message) {
+static weir_status send_request(const weir_patience *patience, weir_request_kind kind,
+                                int64_t wait_us, weir_decision *decision, weir_message *message) {
   weir_request_state one = {.kind = kind,
                             .cost = patience->cost,
                             .waits = true,
                             .wait_us = wait_us,
                             .key = patience->key,
                             .key_length = patience->key_length};
-  weir_status status = weir_limiter_settle(limiter, &one, message);
+  weir_status status = weir_limiter_settle(patience->limiter, &one, message);
   if (status == WEIR_OK) *decision = one.decision;
   return status;
 }
@@ -54,19 +53,17 @@ static bool has_bucket(const weir_stack *stack) {
 
 /* Whether a denied caller may still be admitted in time. What retry_after_us says allows for a wait
  * after it; with a bucket among the rules the whole way is the time until it would be admitted
- * without one, of which whoever denied knows. Who is late, and a policy that only denies, say all
- * they know at once; and where the store went away after it denied, the next try has an answer. */
+ * without one, which the store knows. A policy says all it knows at once; and where the store went
+ * away after it denied, the next try has an answer. */
 static weir_status find_hope(const weir_patience *patience, const weir_decision *denied, bool *hope,
                              weir_message *message) {
   weir_limiter *limiter = patience->limiter;
-  bool by_policy = denied->source == WEIR_SOURCE_FALLBACK;
-  weir_limiter *denier = by_policy ? weir_limiter_local(limiter) : limiter;
-  bool knows_more = denied->source != WEIR_SOURCE_LATE && denier != NULL;
+  bool by_policy = denied->source == WEIR_SOURCE_FALLBACK || denied->source == WEIR_SOURCE_LATE;
   weir_decision at_once = *denied;
   weir_message why;
   *hope = denied->retry_after_us != WEIR_NEVER && denied->retry_after_us <= left_us(patience);
-  if (!*hope || !has_bucket(&limiter->stack) || !knows_more) return WEIR_OK;
-  weir_status status = send_request(patience, denier, WEIR_PEEK, 0, &at_once, &why);
+  if (!*hope || !has_bucket(&limiter->stack) || by_policy) return WEIR_OK;
+  weir_status status = send_request(patience, WEIR_PEEK, 0, &at_once, &why);
   if (weir_policy_answers(limiter->fallback, status)) return WEIR_OK;
   if (status != WEIR_OK) {
     weir_message_set(message, "%s", why.text);
@@ -87,8 +84,7 @@ static weir_status try_until_hopeless(const weir_patience *patience, int64_t wai
                                       weir_decision *found, weir_message *message) {
   bool hope;
   for (;; wait_us = left_us(patience)) {
-    weir_status status =
-        send_request(patience, patience->limiter, WEIR_TAKE, wait_us, found, message);
+    weir_status status = send_request(patience, WEIR_TAKE, wait_us, found, message);
     if (status != WEIR_OK || found->allowed) return status;
     status = find_hope(patience, found, &hope, message);
     if (status != WEIR_OK || !hope) return status;

@@ -52,25 +52,6 @@ bool weir_limiter_warn_of_short_cells(weir_limiter *limiter) {
   return true;
 }
 
-/* Each limiter admits its share, one request at least. */
-bool weir_limiter_warn_of_outages(weir_limiter *limiter) {
-  weir_stack shares;
-  if (limiter->fallback != WEIR_FALLBACK_LOCAL) return true;
-  weir_policy_share(&limiter->stack, limiter->peers, &shares);
-  for (size_t i = 0; i < limiter->stack.count; i++) {
-    int64_t whole = limiter->stack.rules[i].limit;
-    int64_t share = shares.rules[i].limit;
-    int64_t together = share * limiter->outage_limiters; /* below 2^30 * 2^17 */
-    if (together <= whole) continue;
-    return warn(limiter,
-                "while the store is away %" PRIu32 " limiters may admit %" PRId64
-                " each by rule %zu, %" PRId64 " together where it says %" PRId64
-                ": peers is %" PRIu32,
-                limiter->outage_limiters, share, i + 1, together, whole, limiter->peers);
-  }
-  return true;
-}
-
 /* Says which lease would do, and with which burst where this one is too small for it; and for how
  * many processes the lease that there is would do: one alone meets nobody. `enough_us` is above the
  * lease of the rule. 4 * limit * lease is below 2^60. */

@@ -323,6 +323,7 @@ void weir_lease_let_go(const weir_lease *lease, weir_memo *memo, int64_t cost,
     weir_expected *expected = &memo->expected[i];
     if (weir_rule_moves_in_time(rule)) continue;
     if (method->doubt != NULL) method->doubt(lease->stack, memo, i, places[i]);
+    if (expected->index == places[i]) expected->share.last -= cost;
     if (expected->index == places[i])
       expected->amount = expected->amount > cost ? expected->amount - cost : 0;
   }

@@ -10,7 +10,8 @@
 enum {
   SHARDS_MOST = 64,
   CACHE_LINE_BYTES = 64,
-  OWN_BUCKETS = 4,    /* fill what a shard's second cache line has left */
+  OWN_BUCKETS = 4,
+  POOL_HALVES_US = 5000000,
   DENIALS_DIVISOR = 4 /* the part of all keys that may be denied without a lock at once */
 };
 
@@ -22,9 +23,13 @@ struct weir_shard {
   size_t most;
   weir_memo_entry *hand; /* on the ring of all entries: those behind it are looked at next */
   weir_memo_entry *own[OWN_BUCKETS];
+  int64_t unpaid;    /* what its keys owed that were given up */
+  int64_t halved_us; /* when the pools were */
+  weir_pool pools[]; /* by rule */
 };
 
 struct weir_table {
+  size_t rules;
   size_t memo_bytes;
   size_t leased_bytes;                     /* behind a memo; 0: the rules have no lease */
   weir_leased_line *line;                  /* NULL likewise */
@@ -34,9 +39,11 @@ struct weir_table {
   weir_denials_place denials;
 };
 
-weir_table *weir_table_create(size_t keys, size_t memo_bytes, weir_leased_line *line) {
+weir_table *weir_table_create(size_t keys, size_t memo_bytes, size_t rules,
+                              weir_leased_line *line) {
   weir_table *table = calloc(1, sizeof *table);
   if (table == NULL) return NULL;
+  table->rules = rules;
   table->memo_bytes = memo_bytes;
   table->leased_bytes = line != NULL ? weir_leased_bytes(line->lease->stack) : 0;
   table->line = line;
@@ -47,11 +54,13 @@ weir_table *weir_table_create(size_t keys, size_t memo_bytes, weir_leased_line *
   return table;
 }
 
-static weir_shard *create_shard(size_t most) {
-  weir_shard *shard = aligned_alloc(CACHE_LINE_BYTES, sizeof *shard);
+static weir_shard *create_shard(const weir_table *table) {
+  size_t bytes = sizeof(weir_shard) + table->rules * sizeof(weir_pool);
+  bytes = (bytes + CACHE_LINE_BYTES - 1) / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
+  weir_shard *shard = aligned_alloc(CACHE_LINE_BYTES, bytes);
   if (shard == NULL) return NULL;
-  memset(shard, 0, sizeof *shard);
-  shard->most = most;
+  memset(shard, 0, bytes);
+  shard->most = table->shard_keys;
   shard->buckets = shard->own;
   shard->bucket_mask = OWN_BUCKETS - 1;
   if (pthread_mutex_init(&shard->mutex, NULL) == 0) return shard;
@@ -69,6 +78,7 @@ static void destroy_shard(weir_shard *shard) {
   if (shard == NULL || pthread_mutex_trylock(&shard->mutex) != 0) return;
   for (weir_memo_entry *entry = shard->hand; shard->count > 0; shard->count--) {
     weir_memo_entry *next = entry->ring;
+    free(entry->account);
     free(entry);
     entry = next;
   }
@@ -88,9 +98,9 @@ void weir_table_destroy(weir_table *table) {
 
 /* Without a lock, which a child could find taken: of threads that come first at once one has its
  * shard kept. */
-static weir_shard *begin_shard(weir_shard *_Atomic *place, size_t most) {
+static weir_shard *begin_shard(const weir_table *table, weir_shard *_Atomic *place) {
   weir_shard *installed = NULL;
-  weir_shard *made = create_shard(most);
+  weir_shard *made = create_shard(table);
   if (made == NULL || atomic_compare_exchange_strong(place, &installed, made)) return made;
   destroy_shard(made);
   return installed;
@@ -100,7 +110,7 @@ static weir_shard *begin_shard(weir_shard *_Atomic *place, size_t most) {
 static weir_shard *shard_of(weir_table *table, const uint64_t fingerprint[2]) {
   weir_shard *_Atomic *place = &table->shards[fingerprint[0] & (table->shard_count - 1)];
   weir_shard *shard = atomic_load_explicit(place, memory_order_acquire);
-  return shard != NULL ? shard : begin_shard(place, table->shard_keys);
+  return shard != NULL ? shard : begin_shard(table, place);
 }
 
 static weir_memo_entry **bucket_of(weir_shard *shard, const uint64_t fingerprint[2]) {
@@ -171,6 +181,9 @@ static void make_room(const weir_table *table, weir_shard *shard) {
     leave_ring(shard);
     unchain(shard, entry);
     if (entry->leased != NULL) weir_leased_leave(table->line, entry->leased);
+    for (size_t i = 0; entry->account != NULL && i < table->rules; i++)
+      shard->unpaid += entry->account->parts[i].owed;
+    free(entry->account);
     free(entry);
     shard->count--;
   }
@@ -237,6 +250,56 @@ void weir_shard_unlock(weir_shard *shard) {
   pthread_mutex_unlock(&shard->mutex);
 }
 
+/* Sums are signed, and halved towards 0. */
+static void halve_pools(weir_shard *shard, size_t rules, int64_t now_us) {
+  shard->halved_us = now_us;
+  for (size_t i = 0; i < rules; i++) {
+    weir_pool *pool = &shard->pools[i];
+    *pool =
+        (weir_pool){pool->mine / 2, pool->all / 2, (pool->cost + 1) / 2, (pool->charges + 1) / 2};
+  }
+}
+
+void weir_shard_learn(weir_shard *shard, weir_lesson *lessons, size_t rules, int64_t now_us) {
+  if (now_us - shard->halved_us >= POOL_HALVES_US) halve_pools(shard, rules, now_us);
+  for (size_t i = 0; i < rules; i++) {
+    weir_pool *pool = &shard->pools[i];
+    pool->mine += lessons[i].mine;
+    pool->all += lessons[i].all;
+    pool->cost += lessons[i].cost;
+    pool->charges += lessons[i].charges;
+    lessons[i] = (weir_lesson){0};
+  }
+}
+
+void weir_table_read_pools(weir_table *table, weir_pool pools[WEIR_RULES_MOST]) {
+  memset(pools, 0, WEIR_RULES_MOST * sizeof pools[0]);
+  for (size_t n = 0; n < table->shard_count; n++) {
+    weir_shard *shard = atomic_load_explicit(&table->shards[n], memory_order_acquire);
+    if (shard == NULL) continue;
+    pthread_mutex_lock(&shard->mutex);
+    for (size_t i = 0; i < table->rules; i++) {
+      pools[i].mine += shard->pools[i].mine;
+      pools[i].all += shard->pools[i].all;
+      pools[i].cost += shard->pools[i].cost;
+      pools[i].charges += shard->pools[i].charges;
+    }
+    pthread_mutex_unlock(&shard->mutex);
+  }
+}
+
+int64_t weir_table_unpaid(weir_table *table) {
+  int64_t unpaid = 0;
+  for (size_t n = 0; n < table->shard_count; n++) {
+    weir_shard *shard = atomic_load_explicit(&table->shards[n], memory_order_acquire);
+    if (shard == NULL) continue;
+    pthread_mutex_lock(&shard->mutex);
+    unpaid += shard->unpaid;
+    pthread_mutex_unlock(&shard->mutex);
+  }
+  return unpaid;
+}
+
 void weir_memo_entry_append(weir_memo_entry *entry, weir_request_state *request) {
   request->next = NULL;
   *(entry->first_waiting != NULL ? &entry->last_waiting->next : &entry->first_waiting) = request;
@@ -264,7 +327,7 @@ void weir_memo_entry_withdraw(weir_memo_entry *entry, weir_request_state *reques
 }
 
 static bool is_alone(const weir_request_state *request) {
-  return request->alone || request->kind == WEIR_RESET || request->kind == WEIR_REFUND;
+  return request->alone || request->kind >= WEIR_RESET;
 }
 
 static int64_t charge_of(const weir_request_state *request) {

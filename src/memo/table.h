@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "algorithm/algorithm.h"
+#include "memo/account.h"
 #include "memo/denials.h"
 
 typedef struct weir_table weir_table;
@@ -35,13 +36,15 @@ typedef struct weir_memo_entry {
   weir_request_state *first_waiting; /* in the order they came */
   weir_request_state *last_waiting;
   weir_memo *memo;
+  weir_account *account;      /* what was admitted without the store; NULL: nothing */
   struct weir_leased *leased; /* leased.h; NULL: the rules have no lease */
 } weir_memo_entry;
 
-/* NULL when there is no memory. `keys` is the bound, 1 or more. `line` is where entries stand that
+/* NULL when there is no memory. `keys` is the bound, 1 or more; of `rules` shares are pooled. `line` is where entries stand that
  * hold leases; NULL: the rules have none. */
 struct weir_leased_line;
-weir_table *weir_table_create(size_t keys, size_t memo_bytes, struct weir_leased_line *line);
+weir_table *weir_table_create(size_t keys, size_t memo_bytes, size_t rules,
+                              struct weir_leased_line *line);
 
 /* Waits for no lock. */
 void weir_table_destroy(weir_table *table);
@@ -65,6 +68,15 @@ bool weir_table_read_denial(const weir_table *table, const uint64_t fingerprint[
 void weir_shard_lock(weir_shard *shard);
 bool weir_shard_try_lock(weir_shard *shard);
 void weir_shard_unlock(weir_shard *shard);
+
+/* Takes over what groups have taught of each rule. The shard is locked. */
+void weir_shard_learn(weir_shard *shard, weir_lesson *lessons, size_t rules, int64_t now_us);
+
+/* What all groups have taught: one pool a rule. Locks all shards, one after another. */
+void weir_table_read_pools(weir_table *table, weir_pool pools[WEIR_RULES_MOST]);
+
+/* What keys owed that were forgotten. */
+int64_t weir_table_unpaid(weir_table *table);
 
 void weir_memo_entry_append(weir_memo_entry *entry, weir_request_state *request);
 

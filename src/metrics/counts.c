@@ -15,6 +15,7 @@ typedef struct weir_counts_shard {
   _Atomic uint64_t keys_lost;
   _Atomic uint64_t failed[WEIR_STATUS_COUNT];
   _Atomic uint64_t leases[WEIR_LEASE_COUNTS];
+  _Atomic uint64_t outages[WEIR_OUTAGE_COUNTS];
   _Atomic uint64_t waits[WEIR_WAIT_BUCKETS];
   _Atomic uint64_t waited_us;
 } weir_counts_shard;
@@ -87,6 +88,12 @@ void weir_counts_add_lease(weir_counts *counts, weir_lease_count what, int64_t c
                               memory_order_relaxed);
 }
 
+void weir_counts_add_outage(weir_counts *counts, weir_outage_count what, int64_t cost) {
+  if (cost > 0)
+    atomic_fetch_add_explicit(&own_shard(counts)->outages[what], (uint64_t)cost,
+                              memory_order_relaxed);
+}
+
 static const int64_t bounds_us[] = {100,   200,   500,    1000,   2000,   5000,   10000,
                                     20000, 50000, 100000, 200000, 500000, 1000000};
 enum { BOUNDS = sizeof bounds_us / sizeof bounds_us[0] };
@@ -131,6 +138,9 @@ static void add_shard(const weir_counts_shard *shard, weir_limiter_counts *sum) 
   sum->lease_used += get(&shard->leases[WEIR_LEASE_USED]);
   sum->lease_returned += get(&shard->leases[WEIR_LEASE_RETURNED]);
   sum->lease_lost += get(&shard->leases[WEIR_LEASE_LOST]);
+  sum->owed += get(&shard->outages[WEIR_OUTAGE_OWED]);
+  sum->paid += get(&shard->outages[WEIR_OUTAGE_PAID]);
+  sum->unpaid += get(&shard->outages[WEIR_OUTAGE_UNPAID]);
   sum->waited_us += get(&shard->waited_us);
   for (int bucket = 0; bucket < WEIR_WAIT_BUCKETS; bucket++)
     sum->waits[bucket] += get(&shard->waits[bucket]);

@@ -41,6 +41,15 @@ typedef enum weir_lease_count {
 } weir_lease_count;
 void weir_counts_add_lease(weir_counts *counts, weir_lease_count what, int64_t cost);
 
+/* What became of cost that was admitted without the store, under each rule. */
+typedef enum weir_outage_count {
+  WEIR_OUTAGE_OWED,
+  WEIR_OUTAGE_PAID,
+  WEIR_OUTAGE_UNPAID,
+  WEIR_OUTAGE_COUNTS
+} weir_outage_count;
+void weir_counts_add_outage(weir_counts *counts, weir_outage_count what, int64_t cost);
+
 /* One request has waited so long for servers; less than 0 is 0. */
 void weir_counts_add_wait(weir_counts *counts, int64_t wait_us);
 

@@ -82,6 +82,8 @@ static const member sources_of_decisions[] = {MEMBER("store", by_store), MEMBER(
 static const member leases[] = {MEMBER("charged", leased), MEMBER("used", lease_used),
                                 MEMBER("returned", lease_returned), MEMBER("lost", lease_lost),
                                 MEMBERS_END};
+static const member outages[] = {MEMBER("owed", owed), MEMBER("paid", paid),
+                                 MEMBER("unpaid", unpaid), MEMBERS_END};
 static const member clock_steps[] = {MEMBER(NULL, clock_steps)};
 static const member keys_lost[] = {MEMBER(NULL, keys_lost)};
 static const member round_trips[] = {MEMBER(NULL, round_trips)};
@@ -92,6 +94,8 @@ static const family families[] = {
      sources_of_decisions},
     {"weir_lease_cost_total", "Cost charged ahead of requests, by what became of it.", "fate",
      leases},
+    {"weir_outage_cost_total", "Cost admitted without the store, and what became of it.", "fate",
+     outages},
     {"weir_clock_steps_total", "How often the clock was set back.", NULL, clock_steps},
     {"weir_keys_lost_total", "Counters that the store has forgotten too early.", NULL, keys_lost},
     {"weir_round_trips_total", "How often operations left for the store together.", NULL,
@@ -123,6 +127,10 @@ static void put_statuses(page *to, const char *name, const weir_limiter_counts *
         weir_status_name((weir_status)status), counts->statuses[status]);
 }
 
+static void put_share(page *to, const char *name, const weir_limiter_counts *counts) {
+  put(to, "weir_share_ratio{limiter=\"%s\"} %g\n", name, (double)counts->share / 1e6);
+}
+
 /* Buckets are cumulative there. */
 static void put_waits(page *to, const char *name, const weir_limiter_counts *counts) {
   uint64_t sum = 0;
@@ -140,7 +148,7 @@ static void put_waits(page *to, const char *name, const weir_limiter_counts *cou
   put(to, "weir_store_wait_seconds_count{limiter=\"%s\"} %" PRIu64 "\n", name, sum);
 }
 
-/* For every limiter: a family of the table, or one of the two above. */
+/* For every limiter: a family of the table, or one of those above. */
 static void put_limiters(page *to, const family *of,
                          void (*put_one)(page *to, const char *name,
                                          const weir_limiter_counts *counts)) {
@@ -203,6 +211,9 @@ static void put_all(page *to) {
   put_limiters(to, NULL, put_statuses);
   put_head(to, "weir_store_wait_seconds", "histogram", "How long requests waited for servers.");
   put_limiters(to, NULL, put_waits);
+  put_head(to, "weir_share_ratio", "gauge",
+           "This process's own part of all that is charged, as measured.");
+  put_limiters(to, NULL, put_share);
   put_head(to, "weir_server_breaker", "gauge", "Which state the breaker of a server is in.");
   put_servers(to, put_breaker);
   put_head(to, "weir_server_outages_total", "counter", "How often a server counted as away.");

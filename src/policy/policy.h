@@ -1,11 +1,10 @@
 /* What a limiter answers when its store does not decide. Pure: no store, no clock, no allocation.
  *
- * The store is away, or a decision is late: it ran out of its own time, while the store answers
- * others. What is late is never admitted beyond what the store allows, save by ALLOW, whose bound
- * is everything.
+ * The store is away, or a decision is late: it ran out of its own time. Which of the two it was
+ * cannot be told in time, so both have one answer.
  *
- * DENY, ALLOW and all that is late are answered here. LOCAL is another limiter, inside this
- * process, with a share of the rules; src/limiter/fallback.c asks it.
+ * DENY and ALLOW are answered here. LOCAL goes on as the store began: src/limiter/outage.c; here is
+ * what it denies where it has no memory, or where others kept writing the key.
  */
 #ifndef WEIR_POLICY_POLICY_H
 #define WEIR_POLICY_POLICY_H
@@ -23,18 +22,11 @@
  * away, or time was over. What the caller brought about is no business of a policy. */
 bool weir_policy_answers(weir_fallback fallback, weir_status status);
 
-/* What one of `peers` processes may admit by itself, so that all together stay within `rules`, but
- * for limits below `peers`: every share is 1 at least. */
-void weir_policy_share(const weir_stack *rules, uint32_t peers, weir_stack *share);
-
 /* The answer to a request of these costs (one per rule, or NULL and `cost`), with the figures of
  * the first rule that it concerns: everything by ALLOW, nothing by any other policy. `source` is
  * WEIR_SOURCE_FALLBACK where the store is away, else WEIR_SOURCE_LATE. */
 weir_decision weir_policy_decide(weir_fallback fallback, weir_source source,
                                  const weir_stack *rules, int64_t cost, const int64_t *costs,
                                  int64_t now_us);
-
-/* Of a share: a cost that only the whole rule could admit is not denied for ever. */
-void weir_policy_soften(weir_decision *decision);
 
 #endif

@@ -73,3 +73,10 @@ bool weir_rule_moves_in_time(const weir_rule *rule) {
 bool weir_rule_gives_places(const weir_rule *rule) {
   return kinds[rule->kind].traits & WEIR_KIND_PLACES;
 }
+
+void weir_rule_count_entries(weir_rule *rule) {
+  enum { CELLS_OF_A_LOG = 16 };
+  rule->kind = WEIR_SLIDING_WINDOW;
+  rule->cells = CELLS_OF_A_LOG;
+  rule->strict = true;
+}

@@ -68,6 +68,10 @@ weir_status weir_rule_read_option(weir_rule_piece text, unsigned *seen, weir_rul
  * fast or its burst too long. */
 weir_status weir_bucket_measure(weir_rule *rule, weir_message *message);
 
+/* Makes of a log the window that never admits more than it: with weighed costs, which a log cannot
+ * have, as it keeps an entry for each request. */
+void weir_rule_count_entries(weir_rule *rule);
+
 /* Finds the reserve of a rule with lease=, whose options have been read. Fails where the rule
  * cannot have such a lease. */
 weir_status weir_rule_measure_lease(weir_rule *rule, weir_message *message);

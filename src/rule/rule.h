@@ -94,6 +94,7 @@ struct weir_rule {
   int lanes;        /* 4, 2 or 1 */
   int lane_bits;    /* 15, 31 or 63 */
   int unit_bits;    /* k: 0, 10 or 20 */
+  int parts;        /* that a cost of 1 counts as: weir_stack_continue(); else 0 */
   int64_t token_units; /* T, at least 1024: the rate falls short by less than 0.1 % */
   char tag[WEIR_TAG_MOST + 1];
 };
@@ -114,6 +115,13 @@ weir_status weir_stack_parse(const char *text, uint32_t processes, weir_stack *s
  * they have one tag, and fails when they have different names or equal periods. Fails when two
  * other tags are equal. */
 weir_status weir_stack_lay_out(weir_stack *stack, uint32_t processes, weir_message *message);
+
+/* The rules by which a process goes on while the store is away (memo/account.h): the same windows
+ * and buckets, but counted in parts of a cost. A rule's limit and capacity are so many times as
+ * large: WEIR_CONTINUED_PARTS, fewer for a bucket whose unit of time is too coarse for that. A log
+ * becomes a strict window. */
+enum { WEIR_CONTINUED_PARTS = 1024 };
+void weir_stack_continue(const weir_stack *rules, weir_stack *continued);
 
 /* Most that the whole cells of a window may hold when a request is admitted: L + ceil(2L/N), or L
  * for strict and for what is not a sliding window. */

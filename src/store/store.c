@@ -11,6 +11,7 @@
 #define TIMEOUT_LEAST_US INT64_C(1000)
 #define TIMEOUT_MOST_US INT64_C(60000000)
 #define TIMEOUT_DEFAULT_US INT64_C(20000)
+#define CONNECT_DEFAULT_US INT64_C(1000000)
 
 /* What is wrong with a backend of the caller's own, or NULL. One that was built with a newer header
  * is larger, and fine; `close` was the last member of the first. */
@@ -41,6 +42,15 @@ static weir_status read_namespace(const weir_url *url, weir_store *store, weir_m
   return WEIR_OK;
 }
 
+/* Of a URL that is good. Another's backend may have an option of this name that is no duration. */
+static int64_t read_connect_us(const weir_url *url, int64_t timeout_us) {
+  int64_t otherwise_us = timeout_us > CONNECT_DEFAULT_US ? timeout_us : CONNECT_DEFAULT_US;
+  int64_t us;
+  weir_status status = weir_url_duration(url, "connect-timeout", TIMEOUT_LEAST_US, TIMEOUT_MOST_US,
+                                         otherwise_us, &us, NULL);
+  return status == WEIR_OK ? us : otherwise_us;
+}
+
 static weir_status open_handle(const weir_url *url, weir_store *store, weir_message *message) {
   weir_status status = read_namespace(url, store, message);
   if (status == WEIR_OK)
@@ -48,6 +58,7 @@ static weir_status open_handle(const weir_url *url, weir_store *store, weir_mess
                                TIMEOUT_DEFAULT_US, &store->timeout_us, message);
   if (status == WEIR_OK)
     status = store->backend->open(url, store->timeout_us, &store->handle, message);
+  if (status == WEIR_OK) store->connect_us = read_connect_us(url, store->timeout_us);
   bool plain = status == WEIR_OK || status == WEIR_NO_MEMORY || status == WEIR_UNAVAILABLE;
   if (plain) return status;
   if (status == WEIR_BAD_URL) {
@@ -112,11 +123,24 @@ weir_status weir_store_open_backend(const weir_backend *backend, const char *url
   return explain(open_store(backends, url, store, message), message);
 }
 
+/* What fits into a caller's structure, and 0 behind what this version knows; `size` stays. */
+static void copy_out(void *out, size_t size, const void *known, size_t known_bytes) {
+  if (size > known_bytes) memset((char *)out + known_bytes, 0, size - known_bytes);
+  memcpy(out, known, size < known_bytes ? size : known_bytes);
+}
+
+weir_status weir_store_read_times(const weir_store *store, weir_store_times *times) {
+  const weir_store_times read = {times->size, store->timeout_us, store->connect_us};
+  if (times->size < sizeof times->size) return WEIR_BAD_ARGUMENT;
+  copy_out(times, times->size, &read, sizeof read);
+  return WEIR_OK;
+}
+
 weir_status weir_store_read_server(const weir_store *store, size_t index,
                                    weir_server_state *state) {
   static const char home[] = "0";
   const weir_backend *backend = store->backend;
-  weir_server_state read = {.size = sizeof read};
+  weir_server_state read = {.size = sizeof read, .answered = true};
   size_t size = state->size;
   size_t count = 1;
   if (size < sizeof size || weir_process_check(store->process, "the store", NULL) != WEIR_OK)
@@ -127,8 +151,7 @@ weir_status weir_store_read_server(const weir_store *store, size_t index,
   if (count > 1) read.name = NULL; /* of another server */
   if (WEIR_BACKEND_HAS(backend, read_server)) backend->read_server(store->handle, index, &read);
   read.size = size;
-  if (size > sizeof read) memset((char *)state + sizeof read, 0, size - sizeof read);
-  memcpy(state, &read, size < sizeof read ? size : sizeof read);
+  copy_out(state, size, &read, sizeof read);
   return WEIR_OK;
 }
 

@@ -29,6 +29,7 @@ struct weir_store {
   void *handle;
   char namespace_text[WEIR_NAMESPACE_MOST + 1]; /* empty: none */
   int64_t timeout_us;
+  int64_t connect_us;                      /* weir_store_times.connect_timeout_us */
   unsigned process;                        /* that opened it: weir_process_number */
   unsigned char secret[WEIR_SECRET_BYTES]; /* its own, for all that hashes keys of it */
   pthread_mutex_t uses_lock;

@@ -21,11 +21,11 @@ promise promise_of(const weir_rule *rule, int64_t holders, int64_t in_vain, int6
   };
 }
 
-weir_rule share_of(const weir_rule *rule, int64_t peers) {
-  weir_rule share = *rule;
-  share.limit = rule->limit / peers > 1 ? rule->limit / peers : 1;
-  if (rule->burst > 0) share.burst = rule->burst / peers > 1 ? rule->burst / peers : 1;
-  return share;
+promise promise_of_accounts(const weir_rule *rule, int64_t processes, int64_t cost) {
+  promise given = promise_of(rule, 1, 0, 0);
+  given.most = given.most * 3 / 2 + processes * cost;
+  given.limit = given.limit * 3 / 2;
+  return given;
 }
 
 static int by_stamp(const void *left, const void *right) {

@@ -37,8 +37,10 @@ typedef struct worst {
  * multiplied by `holders` who each keep their own counts. */
 promise promise_of(const weir_rule *rule, int64_t holders, int64_t in_vain, int64_t per_loss);
 
-/* What one of `peers` may admit by itself while the store is away, as docs/failure.md has it. */
-weir_rule share_of(const weir_rule *rule, int64_t peers);
+/* What `processes` admit by their accounts while the store does not decide: what was left on average,
+ * and each may round up one cost. Shares are measured: the sum of few of them is off by a tenth or
+ * two, so this says half as much again. */
+promise promise_of_accounts(const weir_rule *rule, int64_t processes, int64_t cost);
 
 /* Sorts both lists. */
 worst find_worst(const promise *given, admission *admissions, size_t count, loss *losses,

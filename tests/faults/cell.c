@@ -33,12 +33,16 @@ static int64_t find_return(const cell *c) {
   return latest_us == INT64_MAX ? -1 : latest_us;
 }
 
+static bool is_by_policy(const load_call *call) {
+  return call->source == WEIR_SOURCE_FALLBACK || call->source == WEIR_SOURCE_LATE;
+}
+
 static bool admits_again(const cell *c) {
   bool admitted[LOAD_RULES][LOAD_KEYS] = {{false}};
   size_t count = load_calls(c->calls);
   for (size_t i = 0; i < count; i++) {
     const load_call *call = &c->calls->calls[i];
-    bool by_store = call->allowed && call->source != WEIR_SOURCE_FALLBACK;
+    bool by_store = call->allowed && !is_by_policy(call);
     if (by_store && call->begin_us >= c->off_us) admitted[call->rule][call->key] = true;
   }
   for (int rule = 0; rule < LOAD_RULES; rule++)
@@ -115,7 +119,7 @@ static size_t gather(const cell *c, int rule, int key, bool by_fallback, admissi
   for (size_t i = 0; i < c->call_count; i++) {
     const load_call *call = &c->calls->calls[i];
     if (call->allowed && call->rule == rule && call->key == key &&
-        (call->source == WEIR_SOURCE_FALLBACK) == by_fallback)
+        is_by_policy(call) == by_fallback)
       into[count++] = (admission){call->at_us, 1};
   }
   return count;
@@ -178,9 +182,8 @@ static void check_key(cell *c, int rule, int key, admission *admissions, loss *l
   size_t loss_count = gather_losses(c, rule, key, losses);
   keep_worse(&c->store, find_worst(&whole, admissions, count, losses, loss_count), unit);
   count = gather(c, rule, key, true, admissions);
-  loss_count = gather_steps(c, rule, losses);
-  promise shares = promise_of(load_share(calls, rule), calls->processes, 0, 0);
-  keep_worse(&c->fallback, find_worst(&shares, admissions, count, losses, loss_count), unit);
+  promise accounts = promise_of_accounts(of, calls->processes, 1);
+  keep_worse(&c->fallback, find_worst(&accounts, admissions, count, losses, loss_count), unit);
 }
 
 static void check_bounds(cell *c) {
@@ -212,10 +215,8 @@ static const char *find_broken_promise(const cell *c) {
   if (c->watch != NULL && c->watch->missed) return "a server did not tell all evictions";
   if (c->watch != NULL && c->evicted == 0) return "no counter was evicted";
   if (c->row->is_silence && c->by_source[WEIR_SOURCE_STORE] > 0) return "an answer from nowhere";
-  /* On a busy machine a second must prove the silence, and the fault may not last that long. */
-  bool is_proved = how->is_strict || c->late == 0;
-  if (c->row->is_silence && is_proved && c->by_source[WEIR_SOURCE_FALLBACK] == 0)
-    return "no policy answered";
+  bool by_policy = c->by_source[WEIR_SOURCE_FALLBACK] + c->by_source[WEIR_SOURCE_LATE] > 0;
+  if (c->row->is_silence && !by_policy) return "no policy answered";
   if (!c->row->is_silence && c->by_source[WEIR_SOURCE_STORE] == 0) return "the store never decided";
   if (is_spared && c->spared_by_source[WEIR_SOURCE_STORE] == 0) return "other servers suffered";
   if (c->back_us < 0) return "the store was never used again";

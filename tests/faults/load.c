@@ -7,7 +7,6 @@
 #include <unistd.h>
 #include <weir/backend.h>
 
-#include "faults/bound.h"
 #include "faults/ground.h"
 
 enum { START_US = 60 * 1000 * 1000, END_US = 60 * 1000 * 1000 };
@@ -26,12 +25,6 @@ const weir_rule *load_rule(const load *of, int i) {
   if (weir_stack_parse(rule_texts[i], (uint32_t)of->processes, &stack, NULL) != WEIR_OK)
     give_up("%s cannot be read", rule_texts[i]);
   return &stack.rules[0];
-}
-
-const weir_rule *load_share(const load *of, int i) {
-  static weir_rule share;
-  share = share_of(load_rule(of, i), of->processes);
-  return &share;
 }
 
 /* --- a child ------------------------------------------------------------------------------------

@@ -40,11 +40,9 @@ typedef struct load {
   load_call calls[CALLS_MOST];
 } load;
 
-/* What rule number `i` is, as one process counts alone for its share, and as all count in the
- * store. */
+/* What rule number `i` is. */
 const char *load_rule_text(int i);
 const weir_rule *load_rule(const load *of, int i);
-const weir_rule *load_share(const load *of, int i);
 
 /* Comes back when every thread has had an answer. */
 void load_start(load *mine);

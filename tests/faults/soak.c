@@ -133,8 +133,7 @@ static size_t add_evictions(int rule, int key, loss *into) {
 static promise promise_to(int store, int rule, bool by_fallback) {
   weir_stack whole;
   weir_stack_parse(soak_rules[rule].text, SOAK_PROCESSES, &whole, NULL);
-  weir_rule share = share_of(&whole.rules[0], SOAK_PROCESSES);
-  if (by_fallback) return promise_of(&share, SOAK_PROCESSES, 0, 0);
+  if (by_fallback) return promise_of_accounts(&whole.rules[0], SOAK_PROCESSES, soak_costs[1]);
   if (places[store].kind == SITE_MEMORY) return promise_of(&whole.rules[0], SOAK_PROCESSES, 0, 0);
   bool raises = plain_is_redis(sites[store].servers[0]);
   int64_t in_vain = raises ? (SOAK_PROCESSES - 1) * whole.rules[0].burst : 0;
@@ -145,15 +144,12 @@ static promise promise_to(int store, int rule, bool by_fallback) {
 static void check_result(int store, int rule, int key, bool by_fallback, admission *admissions,
                          loss *lost) {
   size_t count = 0;
-  size_t lost_count = 0;
   for (size_t i = 0; i < mine->used; i++)
     if (is_of(&mine->admissions[i], store, rule, key, by_fallback))
       admissions[count++] = (admission){mine->admissions[i].at_us, mine->admissions[i].cost};
-  if (!by_fallback) {
-    lost_count = losses[store].count;
-    memcpy(lost, losses[store].of, lost_count * sizeof *lost);
-    if (places[store].evicts) lost_count += add_evictions(rule, key, lost + lost_count);
-  }
+  size_t lost_count = losses[store].count;
+  memcpy(lost, losses[store].of, lost_count * sizeof *lost);
+  if (places[store].evicts) lost_count += add_evictions(rule, key, lost + lost_count);
   promise given = promise_to(store, rule, by_fallback);
   worst found = find_worst(&given, admissions, count, lost, lost_count);
   if (count > 0 && found.excess > 0)

@@ -18,16 +18,13 @@ void soak_wrong(soak *mine, const char *format, ...) {
   fprintf(stderr, "weir_soak: %s\n", text);
 }
 
-/* In whole or as a share. */
-static bool is_capacity(int rule, bool is_share, int64_t limit) {
+/* A policy speaks of the whole rule, too. */
+static bool is_capacity(int rule, int64_t limit) {
   weir_stack whole;
   if (weir_stack_parse(soak_rules[rule].text, SOAK_PROCESSES, &whole, NULL) != WEIR_OK)
     give_up("%s cannot be read", soak_rules[rule].text);
-  for (size_t i = 0; i < whole.count; i++) {
-    weir_rule share = share_of(&whole.rules[i], SOAK_PROCESSES);
+  for (size_t i = 0; i < whole.count; i++)
     if (weir_rule_capacity(&whole.rules[i]) == limit) return true;
-    if (is_share && weir_rule_capacity(&share) == limit) return true;
-  }
   return false;
 }
 
@@ -36,9 +33,11 @@ static const char *find_odd_source(const soak_answer *a) {
   weir_fallback fallback = soak_rules[a->rule].fallback;
   bool late = d->source == WEIR_SOURCE_LATE;
   bool fell_back = late || d->source == WEIR_SOURCE_FALLBACK;
+  /* After an outage the account denies beside the store. */
+  bool holds = d->source == WEIR_SOURCE_FALLBACK && fallback == WEIR_FALLBACK_LOCAL && !d->allowed;
   if (d->source > WEIR_SOURCE_LATE) return "an unknown source";
-  if (late && d->allowed != (fallback == WEIR_FALLBACK_ALLOW)) return "late, and not as ALLOW says";
-  if (fell_back != (d->store_status != WEIR_OK)) return "a store status that does not fit";
+  if (fell_back != (d->store_status != WEIR_OK) && !holds)
+    return "a store status that does not fit";
   if (fell_back && a->is_peek) return "a peek that fell back";
   if (fell_back && fallback == WEIR_FALLBACK_NONE) return "a policy that was not asked for";
   if (fell_back && fallback == WEIR_FALLBACK_DENY && d->allowed) return "DENY allowed";
@@ -48,8 +47,8 @@ static const char *find_odd_source(const soak_answer *a) {
 
 static const char *find_odd_figure(const soak_answer *a) {
   const weir_decision *d = &a->decision;
-  bool fell_back = d->source == WEIR_SOURCE_FALLBACK;
-  if (!is_capacity(a->rule, fell_back, d->limit)) return "a limit that is not the rule's";
+  bool fell_back = d->source == WEIR_SOURCE_FALLBACK || d->source == WEIR_SOURCE_LATE;
+  if (!is_capacity(a->rule, d->limit)) return "a limit that is not the rule's";
   if (d->remaining > d->limit || d->remaining < WEIR_NOT_KNOWN) return "an impossible remaining";
   if (d->allowed && d->retry_after_us != 0) return "allowed, with a time to retry after";
   if (!d->allowed && d->retry_after_us < 1) return "denied, with no time to retry after";
@@ -57,7 +56,8 @@ static const char *find_odd_figure(const soak_answer *a) {
   if (d->cost < a->cost && !(a->may_be_less && d->allowed)) return "another cost";
   if (d->allowed && (d->at_us < a->begin_us || d->at_us > a->end_us))
     return "a stamp from outside its call";
-  if (soak_rules[a->rule].is_counted && d->remaining >= 0 &&
+  /* An account has a share of what is left, which is no whole number of costs. */
+  if (soak_rules[a->rule].is_counted && d->remaining >= 0 && !fell_back &&
       (d->limit - d->remaining) % soak_costs[a->key] != 0)
     return "what remains is another key's";
   return NULL;

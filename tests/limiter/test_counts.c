@@ -120,6 +120,10 @@ static void assert_all_is_counted(weir_limiter *limiter) {
   sum.keys_lost = counts.keys_lost; /* the resets of some are losses to others */
   sum.round_trips = counts.round_trips;
   sum.waited_us = counts.waited_us;
+  sum.owed = counts.owed; /* see what_is_owed_is_paid_or_not */
+  sum.paid = counts.paid;
+  sum.unpaid = counts.unpaid;
+  sum.share = counts.share;
   memcpy(sum.waits, counts.waits, sizeof sum.waits);
   assert_memory_equal(&counts, &sum, sizeof sum);
   assert_int_equal(counts.by_store + counts.by_local + counts.by_fallback,
@@ -186,6 +190,36 @@ static void a_wait_is_counted_once(void **state) {
   outage_close(&o);
 }
 
+/* By two rules, so each cost is two. */
+static void what_is_owed_is_paid_or_not(void **state) {
+  (void)state;
+  for (int late = 0; late < 2; late++) {
+    outage o;
+    uint64_t owed = 0;
+    outage_start(&o, OUTAGE_META, 1);
+    outage_open(&o, "fixed-window:200/1m;quota:300/1m", WEIR_FALLBACK_LOCAL, 0);
+    assert_int_equal(outage_counts(o.limiter).share, 1000000 / OUTAGE_PEERS);
+    outage_take(&o, "k", 1);
+    outage_kill(&o, 0);
+    for (int i = 0; i < 10; i++)
+      owed += 2 * outage_take(&o, "k", 1).allowed;
+    weir_limiter_counts counts = outage_counts(o.limiter);
+    assert_int_equal(counts.owed, owed);
+    assert_int_equal(counts.paid, 0);
+    assert_int_equal(counts.unpaid, 0);
+    server_restart(o.servers[0]);
+    if (late) o.clock.now_us += 120 * SECOND_US;
+    int64_t end_us = weir_monotonic_us() + 60 * SECOND_US;
+    while (outage_take(&o, "k", 1).store_status != WEIR_OK && weir_monotonic_us() < end_us)
+      continue;
+    counts = outage_counts(o.limiter);
+    assert_true(owed > 0 && counts.owed >= owed);
+    assert_int_equal(counts.paid, counts.owed - counts.unpaid);
+    assert_int_equal(counts.unpaid, late ? owed : 0);
+    outage_close(&o);
+  }
+}
+
 static void a_clock_that_is_set_back_is_counted(void **state) {
   (void)state;
   outage o = {.url = "memory:", .clock = {START_US}};
@@ -232,6 +266,7 @@ int main(void) {
       cmocka_unit_test(so_is_every_one_that_a_policy_answered),
       cmocka_unit_test(a_crowd_that_only_counts_is_counted),
       cmocka_unit_test(a_wait_is_counted_once),
+      cmocka_unit_test(what_is_owed_is_paid_or_not),
       cmocka_unit_test(a_clock_that_is_set_back_is_counted),
       cmocka_unit_test(only_what_fits_is_written),
   };

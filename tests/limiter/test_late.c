@@ -1,5 +1,6 @@
-/* Late is not away: a store that answers, and requests that run out of their own time. The store
- * stands in this process and takes longer than the deadline, or says that it is away. */
+/* Requests that run out of their own time, on a store that answers. Late and away cannot be told
+ * apart in time, so what LOCAL says is the same: the account's answer. The store stands in this
+ * process and takes longer than the deadline, or says that it is away. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,9 +16,12 @@ enum { DEADLINE_US = 20000, DELAY_US = 40000 };
 
 static const char untouched[] = "untouched";
 static const char no_time[] = "the deadline passed before the operation began";
+static const char no_share[] =
+    "; this process has not met its store yet and takes its share to be 1/1 (peers)";
 
 static void open_with(world *w, const char *rules, weir_fallback fallback) {
-  const weir_limiter_options options = {.deadline_us = DEADLINE_US, .fallback = fallback};
+  const weir_limiter_options options = {
+      .deadline_us = DEADLINE_US, .fallback = fallback, .peers = 1};
   weir_limiter_options with_clock = options;
   weir_message message = {""};
   world_set(w, 0);
@@ -39,7 +43,13 @@ static weir_limiter_counts counts_of(const world *w) {
   return counts;
 }
 
-static void who_is_late_is_denied_and_only_allow_admits(void **state) {
+static void assert_says(const weir_message *message, const char *why, bool by_account) {
+  char text[WEIR_MESSAGE_BYTES];
+  snprintf(text, sizeof text, "%s%s", why, by_account ? no_share : "");
+  assert_string_equal(message->text, text);
+}
+
+static void who_is_late_is_answered_by_the_policy(void **state) {
   static const weir_fallback policies[] = {WEIR_FALLBACK_LOCAL, WEIR_FALLBACK_DENY,
                                            WEIR_FALLBACK_ALLOW};
   (void)state;
@@ -52,11 +62,13 @@ static void who_is_late_is_denied_and_only_allow_admits(void **state) {
     assert_int_equal(take(&w, &decision, &message), WEIR_OK);
     assert_int_equal(decision.source, WEIR_SOURCE_LATE);
     assert_int_equal(decision.store_status, WEIR_UNKNOWN_OUTCOME); /* there is no time to undo it */
-    assert_string_equal(message.text, no_time);
+    assert_says(&message, no_time, policies[i] == WEIR_FALLBACK_LOCAL);
     assert_int_equal(decision.limit, 10);
     assert_int_equal(decision.cost, 1);
     if (policies[i] == WEIR_FALLBACK_ALLOW)
       assert_allowed(decision, WEIR_NOT_KNOWN, WEIR_NOT_KNOWN);
+    else if (policies[i] == WEIR_FALLBACK_LOCAL)
+      assert_allowed(decision, 9, 60 * SECOND_US);
     else
       assert_denied(decision, 0, 50000, 50000);
     the_fake.delay_us = 0;
@@ -64,10 +76,32 @@ static void who_is_late_is_denied_and_only_allow_admits(void **state) {
     assert_int_equal(counts.by_late, 1);
     assert_int_equal(counts.by_fallback, 0);
     assert_int_equal(counts.statuses[WEIR_UNKNOWN_OUTCOME], 1);
-    assert_int_equal(counts.allowed, policies[i] == WEIR_FALLBACK_ALLOW);
+    assert_int_equal(counts.allowed, policies[i] != WEIR_FALLBACK_DENY);
     assert_int_equal(counts.allowed + counts.denied, 1);
+    assert_int_equal(counts.owed, 0); /* most likely it counts in the store */
     world_close(&w);
   }
+}
+
+/* It is told to come again as soon as one that was late may find the store in time. */
+static void the_account_denies_who_is_late_for_a_short_while(void **state) {
+  world w;
+  weir_decision decision;
+  weir_message message;
+  (void)state;
+  open_with(&w, "fixed-window:2/1m", WEIR_FALLBACK_LOCAL);
+  world_take(&w, "k", 1);
+  fake_fail_next(WEIR_ADD, WEIR_NOT_SENT, false);
+  the_fake.fault.late = true;
+  assert_int_equal(take(&w, &decision, &message), WEIR_OK);
+  assert_allowed(decision, 0, 60 * SECOND_US);
+  fake_fail_next(WEIR_GET, WEIR_NOT_SENT, false); /* what is owed is looked for first */
+  the_fake.fault.late = true;
+  assert_int_equal(take(&w, &decision, &message), WEIR_OK);
+  assert_int_equal(decision.source, WEIR_SOURCE_LATE);
+  assert_denied(decision, 0, 50000, 60 * SECOND_US);
+  assert_int_equal(counts_of(&w).owed, 1);
+  world_close(&w);
 }
 
 static void without_a_policy_it_is_a_status(void **state) {
@@ -84,19 +118,20 @@ static void without_a_policy_it_is_a_status(void **state) {
   world_close(&w);
 }
 
-/* Whatever an operation ends in: only a store that is away is answered for by the share. */
-static void only_away_is_answered_by_the_share(void **state) {
+/* Whatever an operation ends in: the account answers, and owes what was certainly not sent. */
+static void late_and_away_are_both_answered_by_the_account(void **state) {
   static const struct {
     weir_outcome outcome;
     bool late;
     weir_source source;
     weir_status store_status;
+    uint64_t owed;
   } cases[] = {
-      {WEIR_NOT_SENT, false, WEIR_SOURCE_FALLBACK, WEIR_UNAVAILABLE},
-      {WEIR_NOT_SENT, true, WEIR_SOURCE_LATE, WEIR_UNAVAILABLE},
-      {WEIR_UNKNOWN, false, WEIR_SOURCE_FALLBACK, WEIR_UNKNOWN_OUTCOME},
-      {WEIR_UNKNOWN, true, WEIR_SOURCE_LATE, WEIR_UNKNOWN_OUTCOME},
-      {WEIR_REFUSED, false, WEIR_SOURCE_FALLBACK, WEIR_REFUSED_BY_STORE},
+      {WEIR_NOT_SENT, false, WEIR_SOURCE_FALLBACK, WEIR_UNAVAILABLE, 1},
+      {WEIR_NOT_SENT, true, WEIR_SOURCE_LATE, WEIR_UNAVAILABLE, 1},
+      {WEIR_UNKNOWN, false, WEIR_SOURCE_FALLBACK, WEIR_UNKNOWN_OUTCOME, 0},
+      {WEIR_UNKNOWN, true, WEIR_SOURCE_LATE, WEIR_UNKNOWN_OUTCOME, 0},
+      {WEIR_REFUSED, false, WEIR_SOURCE_FALLBACK, WEIR_REFUSED_BY_STORE, 1},
   };
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -109,14 +144,16 @@ static void only_away_is_answered_by_the_share(void **state) {
     assert_int_equal(take(&w, &decision, &message), WEIR_OK);
     assert_int_equal(decision.source, cases[i].source);
     assert_int_equal(decision.store_status, cases[i].store_status);
-    assert_int_equal(decision.allowed, cases[i].source == WEIR_SOURCE_FALLBACK);
-    assert_string_equal(message.text, "the fake made operation 0 fail");
-    assert_int_equal(counts_of(&w).by_late, cases[i].source == WEIR_SOURCE_LATE);
+    assert_allowed(decision, 9, 60 * SECOND_US);
+    assert_says(&message, "the fake made operation 0 fail", true);
+    weir_limiter_counts counts = counts_of(&w);
+    assert_int_equal(counts.by_late, cases[i].source == WEIR_SOURCE_LATE);
+    assert_int_equal(counts.owed, cases[i].owed);
     world_close(&w);
   }
 }
 
-/* The store answers all the while: nothing but what it admits is admitted. */
+/* What was late counts in the store, or is paid to it: all together is never more than the rule. */
 static void a_busy_process_admits_no_more_than_the_rule(void **state) {
   static const char *const rules[] = {"fixed-window:10/1h", "sliding-log:10/1h",
                                       "token-bucket:10/1h;quota:20/1h"};
@@ -124,31 +161,60 @@ static void a_busy_process_admits_no_more_than_the_rule(void **state) {
   for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
     world w;
     int admitted = 0;
+    int beside = 0; /* a log has no entries for what is paid later */
+    bool is_log = strncmp(rules[i], "sliding-log", 11) == 0;
     open_with(&w, rules[i], WEIR_FALLBACK_LOCAL);
     for (int n = 0; n < 40; n++) {
       the_fake.delay_us = n % 4 == 3 ? DELAY_US : 0;
-      admitted += world_take(&w, "k", 1).allowed;
+      weir_decision decision = world_take(&w, "k", 1);
+      admitted += decision.allowed;
+      beside += decision.allowed && is_log && decision.source == WEIR_SOURCE_LATE;
       w.clock.now_us += 60000; /* denials are forgotten; too little for another token */
     }
     the_fake.delay_us = 0;
-    assert_in_range(admitted, 1, 10);
+    assert_int_equal(admitted, 10 + beside);
     assert_true(counts_of(&w).by_late > 0);
+    assert_int_equal(counts_of(&w).owed, counts_of(&w).paid);
+    assert_in_range(beside, 0, 3); /* what was admitted late before the log was known to be full */
     world_close(&w);
   }
 }
 
-static void who_waits_is_told_to_come_again_at_once(void **state) {
+static void who_waits_is_answered_at_once(void **state) {
+  static const weir_fallback policies[] = {WEIR_FALLBACK_LOCAL, WEIR_FALLBACK_DENY};
+  (void)state;
+  for (size_t i = 0; i < 2; i++) {
+    world w;
+    weir_decision decision;
+    weir_message message = {"untouched"};
+    bool local = policies[i] == WEIR_FALLBACK_LOCAL;
+    open_with(&w, "fixed-window:10/1m", policies[i]);
+    the_fake.delay_us = DELAY_US;
+    assert_int_equal(weir_limiter_wait(w.limiter, "k", 1, 1, 1000, &decision, &message), WEIR_OK);
+    assert_int_equal(decision.source, WEIR_SOURCE_LATE);
+    assert_int_equal(decision.allowed, local);
+    assert_says(&message, no_time, local);
+    the_fake.delay_us = 0;
+    world_close(&w);
+  }
+}
+
+/* What LOCAL let pass late, and certainly did not send, is owed until it goes back. */
+static void what_local_admitted_late_goes_back_to_the_account(void **state) {
   world w;
   weir_decision decision;
-  weir_message message = {"untouched"};
+  weir_message message;
   (void)state;
   open_with(&w, "fixed-window:10/1m", WEIR_FALLBACK_LOCAL);
-  the_fake.delay_us = DELAY_US;
-  assert_int_equal(weir_limiter_wait(w.limiter, "k", 1, 1, 1000, &decision, &message), WEIR_OK);
+  world_take(&w, "k", 4);
+  fake_fail_next(WEIR_ADD, WEIR_NOT_SENT, false);
+  the_fake.fault.late = true;
+  assert_int_equal(take(&w, &decision, &message), WEIR_OK);
   assert_int_equal(decision.source, WEIR_SOURCE_LATE);
-  assert_false(decision.allowed);
-  assert_string_equal(message.text, no_time);
-  the_fake.delay_us = 0;
+  assert_int_equal(weir_limiter_refund(w.limiter, "k", 1, 1, &decision, NULL), WEIR_OK);
+  assert_int_equal(decision.cost, 0);
+  assert_int_equal(counts_of(&w).unpaid, 1);
+  assert_int_equal(world_take(&w, "k", 1).remaining, 5);
   world_close(&w);
 }
 
@@ -204,11 +270,13 @@ static void the_message_names_its_request(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(who_is_late_is_denied_and_only_allow_admits),
+      cmocka_unit_test(who_is_late_is_answered_by_the_policy),
+      cmocka_unit_test(the_account_denies_who_is_late_for_a_short_while),
       cmocka_unit_test(without_a_policy_it_is_a_status),
-      cmocka_unit_test(only_away_is_answered_by_the_share),
+      cmocka_unit_test(late_and_away_are_both_answered_by_the_account),
       cmocka_unit_test(a_busy_process_admits_no_more_than_the_rule),
-      cmocka_unit_test(who_waits_is_told_to_come_again_at_once),
+      cmocka_unit_test(who_waits_is_answered_at_once),
+      cmocka_unit_test(what_local_admitted_late_goes_back_to_the_account),
       cmocka_unit_test(what_was_admitted_late_goes_back_nowhere),
       cmocka_unit_test(the_message_names_its_request),
   };

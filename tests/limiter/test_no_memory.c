@@ -191,14 +191,14 @@ static void several_limiters_need_no_more_memory_than_each(void **state) {
   print_message("together from allocation %d on\n", together);
 }
 
-/* The local limiter is made by the first who needs it, while the store is away. Nobody listens on
- * port 1. */
+/* The account and the limiter that counts for it are made by the first request that needs them,
+ * while the store is away. Nobody listens on port 1. */
 static void a_policy_without_memory_denies_until_there_is_some(void **state) {
   bool admitted = false;
   int failures = 0, denied = 0;
   (void)state;
   const weir_limiter_options options = {
-      .size = sizeof options, .deadline_us = 30 * SECOND_US, .memo_keys = 1};
+      .size = sizeof options, .deadline_us = 30 * SECOND_US, .memo_keys = 1, .peers = 1};
   for (; failures < SWEEP_MOST && !admitted; failures++) {
     weir_store *store;
     weir_limiter *limiter;

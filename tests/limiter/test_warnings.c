@@ -38,51 +38,6 @@ static void two_limits_on_the_same_counts_warn_the_second(void **state) {
   world_close(&w);
 }
 
-/* Where the options tell how many limiters there are, and that their shares are more than the rule.
- */
-static void shares_that_add_up_to_more_than_the_rule_warn(void **state) {
-  static const struct {
-    const char *rules;
-    uint32_t processes, peers;
-    bool warns;
-  } cases[] = {
-      {"fixed-window:100/1m", 0, 0, false},
-      {"fixed-window:100/1m", 8, 0, false},
-      {"fixed-window:100/1m", 0, 8, false},
-      {"fixed-window:100/1m", 8, 2, true},
-      {"fixed-window:5/1m", 8, 0, true},
-      {"fixed-window:5/1m", 0, 8, true},
-      {"fixed-window:100/1m;quota:5/1d", 8, 8, true},
-  };
-  (void)state;
-  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    weir_store *store;
-    weir_limiter *limiter;
-    const weir_limiter_options options = {
-        .size = sizeof options, .processes = cases[i].processes, .peers = cases[i].peers};
-    assert_int_equal(weir_store_open("memory:", &store, NULL), WEIR_OK);
-    assert_int_equal(weir_limiter_create(store, cases[i].rules, &options, &limiter, NULL), WEIR_OK);
-    assert_int_equal(count_warnings(limiter), cases[i].warns);
-    weir_limiter_destroy(limiter);
-    weir_store_close(store);
-  }
-}
-
-static void the_warning_of_outages_has_the_figures(void **state) {
-  weir_store *store;
-  weir_limiter *limiter;
-  const weir_limiter_options options = {.size = sizeof options, .processes = 8, .peers = 2};
-  (void)state;
-  assert_int_equal(weir_store_open("memory:", &store, NULL), WEIR_OK);
-  assert_int_equal(weir_limiter_create(store, "quota:100/1d", &options, &limiter, NULL), WEIR_OK);
-  assert_string_equal(
-      weir_limiter_warning(limiter),
-      "while the store is away 8 limiters may admit 50 each by rule 1, 400 together "
-      "where it says 100: peers is 2");
-  weir_limiter_destroy(limiter);
-  weir_store_close(store);
-}
-
 /* All of these have the tag of the first, or decide as it does. */
 static void whatever_changes_the_decision_is_another_meaning(void **state) {
   (void)state;
@@ -158,24 +113,6 @@ static void only_living_limiters_on_the_same_store_count(void **state) {
   assert_no_warning(third);
   weir_limiter_destroy(second);
   w.limiter = third;
-  world_close(&w);
-}
-
-/* It counts a share of the rule under the same tag, in a store of its own. */
-static void a_policys_own_limiter_warns_nobody(void **state) {
-  (void)state;
-  world w;
-  weir_limiter_options options = {.size = sizeof options, .peers = 10};
-  world_open(&w, "memory:", "fixed-window:50/1m", NULL);
-  for (int i = 0; i < 2; i++) {
-    weir_limiter *local;
-    assert_int_equal(weir_limiter_create(w.store, "fixed-window:50/1m", &options, &local, NULL),
-                     WEIR_OK);
-    assert_non_null(weir_limiter_local(local));
-    assert_no_warning(local);
-    assert_no_warning(local->local);
-    weir_limiter_destroy(local);
-  }
   world_close(&w);
 }
 
@@ -269,13 +206,10 @@ static void limiters_may_come_and_go_in_any_thread(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(two_limits_on_the_same_counts_warn_the_second),
-      cmocka_unit_test(shares_that_add_up_to_more_than_the_rule_warn),
-      cmocka_unit_test(the_warning_of_outages_has_the_figures),
       cmocka_unit_test(whatever_changes_the_decision_is_another_meaning),
       cmocka_unit_test(each_rule_that_shares_and_each_other_reason_is_told),
       cmocka_unit_test(only_living_limiters_on_the_same_store_count),
       cmocka_unit_test(short_leases_of_buckets_warn_where_swaps_can_fail),
-      cmocka_unit_test(a_policys_own_limiter_warns_nobody),
       cmocka_unit_test(limiters_may_come_and_go_in_any_thread),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,7 +54,7 @@ static size_t longest_chain(const weir_table *table) {
 }
 
 static size_t flood(const unsigned char *hash_key, const unsigned *keys, unsigned count) {
-  weir_table *table = weir_table_create(TABLE_KEYS, sizeof(weir_memo), NULL);
+  weir_table *table = weir_table_create(TABLE_KEYS, sizeof(weir_memo), 0, NULL);
   assert_non_null(table);
   randombytes_buf(secret, sizeof secret);
   if (hash_key != NULL) memcpy(secret, hash_key, sizeof secret);
@@ -99,7 +99,7 @@ void *__wrap_calloc(size_t count, size_t size) {
 /* NOLINTEND(bugprone-reserved-identifier) */
 
 static weir_table *fill(unsigned keys) {
-  weir_table *table = weir_table_create(TABLE_KEYS, sizeof(weir_memo), NULL);
+  weir_table *table = weir_table_create(TABLE_KEYS, sizeof(weir_memo), 0, NULL);
   assert_non_null(table);
   for (unsigned i = 0; i < keys; i++) {
     weir_memo_entry *entry = lock_key(table, &i, sizeof i);

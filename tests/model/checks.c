@@ -3,14 +3,19 @@
 #include <stdarg.h>
 
 #include "mutants.h"
+#include "outage.h"
 #include "truth.h"
 
 static const char *const names[CHECK_COUNT] = {
-    [CHECK_NONE] = "holds",    [CHECK_BOUND] = "bound",         [CHECK_DENIAL] = "denial",
-    [CHECK_ORDER] = "order",   [CHECK_OVERLAP] = "overlap",     [CHECK_DELIVERY] = "delivery",
-    [CHECK_LANES] = "lanes",   [CHECK_FORGOTTEN] = "forgotten", [CHECK_LEAK] = "leak",
-    [CHECK_TTL] = "ttl",       [CHECK_CONTRACT] = "contract",   [CHECK_REPEAT] = "repeat",
-    [CHECK_STATUS] = "status", [CHECK_HOPS] = "hops",           [CHECK_ENDLESS] = "endless",
+    [CHECK_NONE] = "holds",        [CHECK_BOUND] = "bound",
+    [CHECK_DENIAL] = "denial",     [CHECK_ORDER] = "order",
+    [CHECK_OVERLAP] = "overlap",   [CHECK_DELIVERY] = "delivery",
+    [CHECK_LANES] = "lanes",       [CHECK_FORGOTTEN] = "forgotten",
+    [CHECK_LEAK] = "leak",         [CHECK_TTL] = "ttl",
+    [CHECK_CONTRACT] = "contract", [CHECK_REPEAT] = "repeat",
+    [CHECK_STATUS] = "status",     [CHECK_HOPS] = "hops",
+    [CHECK_DUES] = "dues",         [CHECK_ALLOWANCE] = "allowance",
+    [CHECK_SHARE] = "share",       [CHECK_ENDLESS] = "endless",
 };
 
 const char *check_name(enum check check) {
@@ -40,12 +45,15 @@ const struct truth *truth_of(const struct model *model, int rule) {
  */
 
 /* What the requests before this one in its group may take under a rule. */
-static int64_t taken_before(const struct client *client, const weir_request_state *request,
-                            int rule) {
+static int64_t taken_before(const struct model *model, const struct client *client,
+                            const weir_request_state *request, int rule) {
   int64_t sum = 0;
   for (const weir_request_state *other = client->requests; other != request; other++)
     if (!other->settled || other->decision.allowed) sum += weir_request_cost(other, (size_t)rule);
-  return sum;
+  if (client->outage == NULL) return sum;
+  const struct record *payment = &model->world->records[client->first_record + GROUP_MOST - 1];
+  bool of_others = truth_of(model, rule) == &truth_bucket && payment->state != OPEN;
+  return of_others ? sum : sum + client->outage->paid.costs[rule]; /* it comes first */
 }
 
 /* A denial must hold against what was in the store during the request, every charge in flight
@@ -56,18 +64,20 @@ static void check_denial(struct model *model, const struct client *client,
   for (int i = 0; i < (int)model->stack.count; i++) {
     int64_t cost = request->up_to ? 1 : weir_request_cost(request, (size_t)i);
     if (cost > 0 && truth_of(model, i)->denies(model, client, i, request, record,
-                                               cost + taken_before(client, request, i)))
+                                               cost + taken_before(model, client, request, i)))
       return;
   }
   check_fails(model, CHECK_DENIAL, "client %d was denied %" PRId64 " that fitted at E%+" PRId64,
               world_client_number(model, client), request->cost, record->stamp_us - model->edge_us);
 }
 
-/* The decision was made for a moment of this request, by this client's clock. */
+/* The decision was made for a moment of this request, by this client's clock. What its account
+ * counts already it counted when the request came. */
 static void check_stamp(struct model *model, const struct client *client,
                         const weir_request_state *request) {
   int64_t at_us = request->decision.at_us;
-  int64_t first_us = model->one_window ? client->round_us : client->start_us;
+  bool of_round = model->one_window && !request->in_account;
+  int64_t first_us = of_round ? client->round_us : client->start_us;
   if (at_us < first_us || at_us > world_clock_us(model, client))
     check_fails(model, CHECK_STATUS, "a decision for E%+" PRId64 " was made at E%+" PRId64,
                 at_us - model->edge_us, world_clock_us(model, client) - model->edge_us);
@@ -80,6 +90,12 @@ static void admitted(struct model *model, struct client *client, const struct re
     if (truth->admitted != NULL) truth->admitted(model, client, i, record);
     truth->bound(model, i);
   }
+  if (model->gives_back) client->last_taken = (uint8_t)(record - model->world->records + 1);
+}
+
+/* By its client's account: what of it was sent may be in the store. */
+static void allowed(struct model *model, struct client *client, struct record *record) {
+  dues_allowed(model, client, record);
   if (model->gives_back) client->last_taken = (uint8_t)(record - model->world->records + 1);
 }
 
@@ -104,7 +120,9 @@ void check_decision(struct model *model, struct client *client, const weir_reque
   bool leased = record->held > 0 && request->decision.source == WEIR_SOURCE_LOCAL;
   if (request->status == WEIR_OK && request->kind != WEIR_REFUND && !leased)
     check_stamp(model, client, request);
+  if (record->state == ALLOWED) allowed(model, client, record_of(model, client, request));
   if (record->state == ADMITTED) admitted(model, client, record);
+  if (record->state == ADMITTED) dues_admitted(model, client, record);
   if (record->state == DENIED) denied(model, client, request, record);
   record_tidy(model, client, request);
 }

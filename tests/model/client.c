@@ -3,9 +3,8 @@
 #include <string.h>
 
 #include "cluster.h"
-#include "model.h"
 #include "mutants.h"
-#include "policy/policy.h"
+#include "outage.h"
 #include "truth.h"
 
 size_t client_sent(const struct client *client) {
@@ -41,6 +40,7 @@ void client_rest(const struct model *model, struct client *client) {
     memset(client->memo, 0, weir_memo_bytes(&model->stack));
     memset(client->ends, 0, sizeof client->ends);
     if (client->wallet != NULL) memset(client->wallet, 0, model->wallet_bytes);
+    if (client->outage != NULL) memset(client->outage, 0, model->outage_bytes);
     if (model->cluster != NULL) model->cluster->couriers[number] = (struct courier){0};
     client->last_taken = 0;
   }
@@ -62,6 +62,7 @@ static void begin_round(struct model *model, struct client *client) {
   client->landed = 0;
   client->lands_by_us = real > client->deadline_us ? real : client->deadline_us;
   if (model->cluster != NULL) cluster_send(model, client);
+  outage_round(model, client);
   if (machine->phase == WEIR_PHASE_TAKE_BACK) return;
   client->round_us = world_clock_us(model, client);
   record_round(model, client);
@@ -75,25 +76,8 @@ static void deliver(weir_request_state *request) {
   request->decision.allowed = allowed;
 }
 
-/* The policy LOCAL, with the share of one peer: while the store is away each process admits the
- * whole rule by itself, whatever the store holds. The store of the model always answers; so whoever
- * is admitted here goes over the bound. */
-static void fall_back(const struct model *model, const struct client *client,
-                      weir_request_state *request) {
-  weir_source source = request->away ? WEIR_SOURCE_FALLBACK : WEIR_SOURCE_LATE;
-  if (request->kind != WEIR_TAKE || !weir_policy_answers(WEIR_FALLBACK_LOCAL, request->status))
-    return;
-  weir_decision answer =
-      weir_policy_decide(WEIR_FALLBACK_LOCAL, source, &model->stack, request->cost, request->costs,
-                         world_clock_us(model, client));
-  if (request->away || model->mutant->late_admits) answer.allowed = true;
-  if (!answer.allowed) return; /* which denies nothing that the store could be held to */
-  request->status = WEIR_OK;
-  request->decision = answer;
-}
-
 static void answered(struct model *model, struct client *client, weir_request_state *request) {
-  fall_back(model, client, request);
+  policy_answer(model, client, request);
   check_decision(model, client, request);
   story_decision(model, client, request);
   deliver(request);
@@ -130,7 +114,10 @@ static void finish(struct model *model, struct client *client) {
   for (int i = 0; i < GROUP_MOST; i++)
     if (client->requests[i].cost != 0 && !client->requests[i].settled)
       check_fails(model, CHECK_STATUS, "a machine is done and left %d without an answer", i);
+  outage_settle(model, client);
   memcpy(client->memo, client->machine->notes, weir_memo_bytes(&model->stack));
+  for (int i = 0; i < GROUP_MOST; i++)
+    if (policy_waits(client, &client->requests[i])) answered(model, client, &client->requests[i]);
   if (model->mutant->remember != NULL) model->mutant->remember(model, client);
   lease_end_group(model, client);
   if (goes_again(model, client)) return;
@@ -159,6 +146,7 @@ static weir_turn machine_start(struct model *model, struct client *client,
 }
 
 static void begin(struct model *model, struct client *client, weir_request_state *group) {
+  group = outage_offer(model, client, group);
   lease_plan_returns(model, client);
   for (int i = 0; i < (int)model->stack.count; i++)
     if (truth_of(model, i)->begins != NULL) truth_of(model, i)->begins(model, client, i);
@@ -191,8 +179,12 @@ static bool make_refund(struct model *model, struct client *client, const struct
   if (wanted->wish == CANCELS) request->ends = client->ends;
   record_requested(model, client, request);
   taken->of = (uint8_t)(client->first_record + 1);
-  give_up_charges(model, taken);
   client->last_taken = 0;
+  if (taken->state == ALLOWED) {
+    taken->state = GIVEN_BACK;
+    return outage_refund(model, client, request, taken);
+  }
+  give_up_charges(model, taken);
   return true;
 }
 
@@ -222,8 +214,15 @@ static bool settled_at_once(struct model *model, struct client *client,
   }
   client->start_us = world_clock_us(model, client);
   if (!lease_denies(model, client, request)) {
-    lease_hold(model, client, request);
-    return false;
+    if (!outage_withholds(model, client, request)) {
+      if (client->outage != NULL) dues_asked(client, record_of(model, client, request));
+      lease_hold(model, client, request);
+      return false;
+    }
+    check_decision(model, client, request);
+    story_decision(model, client, request);
+    deliver(request);
+    return true;
   }
   check_repeated(model, client, request);
   story_decision(model, client, request);
@@ -333,9 +332,11 @@ static void go_on(struct model *model, struct client *client, bool late) {
                        : weir_machine_resume(machine, clock, late, client->operations);
   for (int i = 0; i < GROUP_MOST; i++)
     if (client->requests[i].settled && !settled[i] &&
-        lease_decided(model, client, &client->requests[i]))
+        lease_decided(model, client, &client->requests[i]) &&
+        !policy_waits(client, &client->requests[i]))
       answered(model, client, &client->requests[i]);
   lease_granted(model, client);
+  if (client->outage != NULL) outage_paid(model, client);
   if (turn == WEIR_TURN_DONE) {
     finish(model, client);
     return;

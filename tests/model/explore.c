@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "mutants.h"
+#include "ranges.h"
 #include "truth.h"
 
 enum { DEPTH_MOST = 250, EXPLORED = 255 };

@@ -6,6 +6,8 @@
 
 #include "cluster.h"
 #include "mutants.h"
+#include "outage.h"
+#include "ranges.h"
 #include "truth.h"
 
 enum {
@@ -28,6 +30,7 @@ static void set_settings(struct model *model) {
       .longest_wait_us = LONGEST_WAIT_US,
       .processes = CLIENTS_MOST,
       .traits = flags & RAISES ? WEIR_TRAIT_RAISE : WEIR_TRAIT_SWAP,
+      .notices_loss = flags & LEARNS,
       .cached_cells = flags & CACHED_CELLS,
       .local_denial = flags & LOCAL_DENIAL,
   };
@@ -60,7 +63,7 @@ static void classify(struct model *model) {
       model->reads_clocks = true;
   }
   bool alone = model->keeps_order && model->stack.count == 1 &&
-               !(model->scope->flags & (RAISES | EVICTION | LOCAL_DENIAL));
+               !(model->scope->flags & (RAISES | EVICTION | LOCAL_DENIAL | OUTAGES));
   model->linear = alone && model->scope->lease_us == 0;
   for (int i = 0; i < CLIENTS_MOST * REQUESTS_MOST; i++) {
     enum wish wish = model->requests[i / REQUESTS_MOST][i % REQUESTS_MOST].wanted[0].wish;
@@ -97,10 +100,27 @@ static bool configure(struct model *model) {
   if (scope->flags & TEXTS &&
       weir_stack_lay_out(&model->another, scope->processes, &message) != WEIR_OK)
     return false;
+  weir_stack_continue(&model->stack, &model->continued);
+  model->inside_settings = model->settings;
+  model->inside_settings.traits = WEIR_TRAIT_SWAP;
   weir_lease_init(&model->lease, &model->stack, &model->settings);
   if (model->mutant->misreturn != NULL) model->lease.gives_back = true;
   place_edge(model);
   return true;
+}
+
+/* A client's outage is followed by its account and by what the limiter inside remembers; one machine
+ * is enough for all of those. */
+static bool make_inside(struct model *model) {
+  size_t operations = weir_machine_operations_most(&model->continued);
+  model->inside_memo_bytes = rounded(weir_memo_bytes(&model->continued));
+  model->account_bytes =
+      rounded(sizeof(weir_account) + model->stack.count * sizeof(weir_account_part));
+  model->outage_bytes =
+      rounded(sizeof(struct outage)) + model->account_bytes + model->inside_memo_bytes;
+  model->inside_machine = malloc(weir_machine_bytes(&model->continued));
+  model->inside_operations = malloc(operations * sizeof *model->inside_operations);
+  return model->inside_machine != NULL && model->inside_operations != NULL;
 }
 
 bool model_open(struct model *model, const struct scope *scope, const struct mutant *mutant) {
@@ -116,9 +136,11 @@ bool model_open(struct model *model, const struct scope *scope, const struct mut
       (weir_machine_operations_most(&model->stack) + returns) * sizeof(weir_operation);
   model->wallet_bytes =
       leases ? rounded(sizeof(struct wallet)) + rounded(weir_purse_bytes(&model->stack)) : 0;
-  model->world_bytes = rounded(sizeof *model->world) +
-                       CLIENTS_MOST * (model->memo_bytes + model->machine_bytes +
-                                       model->operations_bytes + model->wallet_bytes);
+  if (scope->flags & OUTAGES && !make_inside(model)) return false;
+  model->world_bytes =
+      rounded(sizeof *model->world) +
+      CLIENTS_MOST * (model->memo_bytes + model->machine_bytes + model->operations_bytes +
+                      model->wallet_bytes + model->outage_bytes);
   if (scope->flags & CLUSTER) model->world_bytes += sizeof *model->cluster;
   model->world = malloc(model->world_bytes);
   if (model->world == NULL) return false;
@@ -129,6 +151,8 @@ bool model_open(struct model *model, const struct scope *scope, const struct mut
 
 void model_close(struct model *model) {
   free(model->world);
+  free(model->inside_machine);
+  free(model->inside_operations);
 }
 
 void world_reset(struct model *model) {
@@ -143,10 +167,17 @@ void world_reset(struct model *model) {
     room += model->machine_bytes;
     world->clients[i].operations = (weir_operation *)room;
     room += model->operations_bytes;
-    if (model->wallet_bytes == 0) continue;
-    world->clients[i].wallet = (struct wallet *)room;
-    world->clients[i].purse = (weir_purse *)(room + rounded(sizeof(struct wallet)));
-    room += model->wallet_bytes;
+    if (model->wallet_bytes > 0) {
+      world->clients[i].wallet = (struct wallet *)room;
+      world->clients[i].purse = (weir_purse *)(room + rounded(sizeof(struct wallet)));
+      room += model->wallet_bytes;
+    }
+    if (model->outage_bytes == 0) continue;
+    world->clients[i].outage = (struct outage *)room;
+    world->clients[i].account = (weir_account *)(room + rounded(sizeof(struct outage)));
+    world->clients[i].inside =
+        (weir_memo *)((char *)world->clients[i].account + model->account_bytes);
+    room += model->outage_bytes;
   }
   if (model->scope->flags & CLUSTER) model->cluster = (struct cluster *)room;
   for (int i = 0; i < BEFORE_MOST && model->scope->before[i].cost != 0; i++)

@@ -16,11 +16,12 @@
 #include <stdio.h>
 
 #include "algorithm/algorithm.h"
+#include "memo/account.h"
 #include "memo/lease.h"
 
 enum {
   CLIENTS_MOST = 3,
-  REQUESTS_MOST = 3,
+  REQUESTS_MOST = 4,
   GROUP_MOST = 2, /* wanted in one request */
   RULES_MOST = 3,
   CELLS_MOST = 16, /* cells of a window that a run may touch */
@@ -64,7 +65,9 @@ enum scope_flag {
   SET_BACK = 1 << 15, /* the leader's clock is wrong by WRONG_US until it is set back */
   CLUSTER = 1 << 16,  /* of two nodes; the slot of all keys may move from one to the other */
   OLD = 1 << 17,      /* what a client knows from before is too old to go by: memo_age is 1 us */
-  TEXTS = 1 << 18     /* one client has a text in which each limit is greater by one */
+  TEXTS = 1 << 18,    /* one client has a text in which each limit is greater by one */
+  OUTAGES = 1 << 19,  /* each client may be cut off, and be back, at any step */
+  LEARNS = 1 << 20    /* shares are learnt; else each of two has a half */
 };
 
 struct charge {
@@ -82,6 +85,7 @@ struct scope {
   int64_t instants_us[INSTANTS_MOST]; /* end where they stop growing */
   struct charge before[BEFORE_MOST];  /* taken before the run, by a client that is right */
   unsigned flags;
+  uint64_t secret;  /* of the chances of accounts */
   int64_t lease_us; /* of every rule; 0: nothing is leased */
   int64_t delivers; /* at least so much must be admitted, where there are no faults */
 };
@@ -105,7 +109,8 @@ struct request {
 };
 
 /* What became of one request. */
-enum state { NOT_ASKED, OPEN, ADMITTED, DENIED, FAILED, GIVEN_BACK, DONE };
+/* ALLOWED: by its client's account, without the store. */
+enum state { NOT_ASKED, OPEN, ADMITTED, DENIED, FAILED, GIVEN_BACK, DONE, ALLOWED };
 
 struct record {
   int64_t stamp_us; /* of the decision; while open, of the latest round */
@@ -122,6 +127,9 @@ struct record {
   uint8_t of;    /* refunds: which record, and what gave this one back, both from 1 */
   bool may_stay; /* what it charged may stay for ever: no answer, or its client has stopped */
   bool charged;  /* some of it has landed */
+  bool known;    /* of an outage's client: from before the outage began */
+  bool beside;   /* ADMITTED while its client's account held its share */
+  bool unsure;   /* ALLOWED: it was sent, so that the store may have it */
 };
 
 /* --- the world ---------------------------------------------------------------------------------
@@ -165,6 +173,9 @@ struct wallet {
 
 struct client {
   weir_memo *memo;
+  struct outage *outage; /* outage.h; NULL: no outages */
+  weir_account *account;
+  weir_memo *inside;     /* of the limiter inside */
   struct wallet *wallet; /* with the purse right behind it; NULL: no leases */
   weir_purse *purse;
   weir_machine *machine;      /* zero while not busy, as are ... */
@@ -220,7 +231,9 @@ enum step_kind {
   ORPHAN_LANDS,
   READS,
   SETS_BACK,
-  MIGRATES
+  MIGRATES,
+  CUTS,
+  COMES_BACK
 };
 
 struct step {
@@ -244,6 +257,9 @@ enum check {
   CHECK_REPEAT,
   CHECK_STATUS,
   CHECK_HOPS,
+  CHECK_DUES,
+  CHECK_ALLOWANCE,
+  CHECK_SHARE,
   CHECK_ENDLESS,
   CHECK_COUNT
 };
@@ -262,6 +278,10 @@ struct model {
   const struct scope *scope;
   const struct mutant *mutant;
   weir_stack stack;
+  weir_stack continued; /* of an account */
+  weir_settings inside_settings;
+  weir_machine *inside_machine; /* of whichever client's account decides, and ... */
+  weir_operation *inside_operations;
   weir_stack another; /* the same for who knows of no leases, or has another text */
   weir_settings settings;
   weir_lease lease;
@@ -278,6 +298,7 @@ struct model {
   struct world *world;
   struct cluster *cluster; /* behind the world; NULL: one store */
   size_t world_bytes, memo_bytes, machine_bytes, operations_bytes, wallet_bytes;
+  size_t inside_memo_bytes, account_bytes, outage_bytes; /* the last is all of a client's outage */
   struct range ranges[RANGES_MOST]; /* all of the world that is not zero in every run */
   size_t range_count;
   size_t live_bytes; /* of all ranges */
@@ -286,26 +307,6 @@ struct model {
   char failure[256];
   FILE *story; /* where steps are told, or NULL */
 };
-
-/* A word of the world, where it stands in what is saved, and what it was; places count words. */
-struct change {
-  uint16_t at, saved;
-  uint64_t old;
-};
-
-/* ranges.c: saves and restores what can change. */
-void ranges_find(struct model *model);
-void ranges_save(const struct model *model, char *saved);
-void ranges_restore(struct model *model, const char *saved);
-
-/* The words that are not as they were saved, where this client's steps are all that came since. */
-size_t ranges_compare(const struct model *model, const char *saved, int who,
-                      struct change *changes);
-
-/* What is saved becomes as the world is; and both become as they were. */
-void ranges_keep(const struct model *model, char *saved, const struct change *changes,
-                 size_t count);
-void ranges_undo(struct model *model, char *saved, const struct change *changes, size_t count);
 
 /* model.c: one scope, made ready. */
 bool model_open(struct model *model, const struct scope *scope, const struct mutant *mutant);

@@ -50,6 +50,17 @@ struct mutant {
   bool refunds_by_use;      /* of a bucket, with the stamp of the use */
   bool unreserved;          /* who does not lease takes all of a bucket */
 
+  /* Outages. */
+  bool owes_what_was_sent;
+  bool pays_twice;           /* what got no answer is still owed */
+  bool pays_later;           /* into the next period */
+  bool no_hold;              /* who is back takes what the store has */
+  bool learns_in_hold;       /* a share, while others may be missing */
+  bool refunds_paid_too;     /* what came off what is owed goes back to the store as well */
+  bool refunds_by_admission; /* a payment goes back with the stamp of what it paid */
+  bool redraws;              /* a chance for each request */
+  bool one_at_least;         /* of each period, whatever the share is */
+
   /* Another machine altogether: as weir_machine_start() and weir_machine_resume(). */
   weir_turn (*start)(weir_machine *machine, int64_t now_us, const weir_memo *memo,
                      weir_request_state *requests, weir_operation *operations);
@@ -67,6 +78,8 @@ extern const struct mutant other_mutants[];
 extern const size_t other_mutant_count;
 extern const struct mutant cluster_mutants[];
 extern const size_t cluster_mutant_count;
+extern const struct mutant outage_mutants[];
+extern const size_t outage_mutant_count;
 extern const struct mutant lease_mutants[];
 extern const size_t lease_mutant_count;
 

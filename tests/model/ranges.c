@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cluster.h"
+#include "ranges.h"
 #include "truth.h"
 
 static void add_own(struct model *model, int who, const void *from, size_t bytes) {
@@ -27,7 +28,7 @@ static void add_records(struct model *model, int number) {
   struct record *records = &model->world->records[number * REQUESTS_MOST * GROUP_MOST];
   for (int i = 0; i < REQUESTS_MOST * GROUP_MOST; i++) {
     const struct request *request = &model->requests[number][i / GROUP_MOST];
-    bool leases = model->wallet_bytes > 0 && request->wanted[0].given;
+    bool leases = (model->wallet_bytes > 0 || model->outage_bytes > 0) && request->wanted[0].given;
     if (leases || request->wanted[i % GROUP_MOST].given) add(model, &records[i], sizeof *records);
   }
 }
@@ -48,6 +49,7 @@ static void add_client(struct model *model, int number) {
   add_own(model, number, machine + 1,
           (size_t)(end - (char *)(machine + 1)) + model->operations_bytes);
   add_own(model, number, client->wallet, model->wallet_bytes);
+  add_own(model, number, client->outage, model->outage_bytes);
   add_records(model, number);
 }
 

@@ -41,10 +41,20 @@ void record_round(struct model *model, struct client *client) {
   }
 }
 
-static enum state state_after(const struct record *record, const weir_request_state *request) {
+static enum state state_after(const struct client *client, const struct record *record,
+                              const weir_request_state *request) {
   if (request->status != WEIR_OK) return FAILED;
   if (record->wish != TAKES) return DONE;
+  bool by_policy = request->decision.source == WEIR_SOURCE_FALLBACK ||
+                   request->decision.source == WEIR_SOURCE_LATE;
+  if (by_policy && client->outage != NULL) return request->decision.allowed ? ALLOWED : FAILED;
   return request->decision.allowed ? ADMITTED : DENIED;
+}
+
+/* The policy answered a request that was sent. */
+static bool is_unsure(const struct client *client, const weir_request_state *request) {
+  return client->outage != NULL && request->status == WEIR_OK &&
+         request->decision.store_status == WEIR_UNKNOWN_OUTCOME;
 }
 
 static void keep_figures(struct record *record, const weir_decision *decision) {
@@ -56,9 +66,11 @@ static void keep_figures(struct record *record, const weir_decision *decision) {
 void record_answered(struct model *model, struct client *client,
                      const weir_request_state *request) {
   struct record *record = record_of(model, client, request);
-  record->state = (uint8_t)state_after(record, request);
-  if (request->status == WEIR_UNKNOWN_OUTCOME && record->charged) record->may_stay = true;
-  if (record->state == ADMITTED || record->state == DENIED) {
+  record->state = (uint8_t)state_after(client, record, request);
+  bool unknown = request->status == WEIR_UNKNOWN_OUTCOME || is_unsure(client, request);
+  if (unknown && record->charged) record->may_stay = true;
+  record->unsure = record->state == ALLOWED && is_unsure(client, request);
+  if (record->state == ADMITTED || record->state == DENIED || record->state == ALLOWED) {
     record->stamp_us = request->decision.at_us;
     record->delay_us = request->decision.allowed ? request->decision.delay_us : 0;
     for (int i = 0; i < (int)model->stack.count; i++)
@@ -73,7 +85,8 @@ void record_answered(struct model *model, struct client *client,
 
 void record_tidy(struct model *model, struct client *client, const weir_request_state *request) {
   struct record *record = record_of(model, client, request);
-  if (!model->keeps_order && record->state != ADMITTED) *record = (struct record){0};
+  bool kept = record->state == ADMITTED || record->state == ALLOWED;
+  if (!model->keeps_order && !kept) *record = (struct record){0};
 }
 
 /* All that a client did for a request is over: what begins now comes after it. */

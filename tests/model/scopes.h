@@ -31,6 +31,8 @@ extern const struct scope stack_scopes[];
 extern const size_t stack_scope_count;
 extern const struct scope cluster_scopes[];
 extern const size_t cluster_scope_count;
+extern const struct scope outage_scopes[];
+extern const size_t outage_scope_count;
 extern const struct scope lease_scopes[];
 extern const size_t lease_scope_count;
 

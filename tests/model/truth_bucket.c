@@ -173,11 +173,13 @@ static void over(struct model *model, struct client *client, int rule, struct re
                              : bucket_stored(model, rule) - bucket_units(layout, client->start_us) >
                                    full(layout);
   int64_t units = record->cost[rule] * layout->token_units;
-  int64_t elapsed = bucket_units(layout, clock - record->stamp_us);
+  int64_t charged_us = record->state == ALLOWED ? client->round_us : record->stamp_us;
+  int64_t elapsed = bucket_units(layout, clock - charged_us);
   if (request->kind == WEIR_REFUND) record->delay_us = clock - record->stamp_us;
   bool less = record->wish == LEASES && record->state == ADMITTED;
   if (less) units = record->held * layout->token_units;
-  if (!record->charged || (record->state != DENIED && record->state != FAILED && !less)) return;
+  bool in_vain = record->state == DENIED || record->state == FAILED || record->state == ALLOWED;
+  if (!record->charged || (!in_vain && !less)) return;
   record->mark[rule] = elapsed < units && !stays ? elapsed : units;
 }
 

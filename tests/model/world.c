@@ -4,6 +4,7 @@
 #include "cluster.h"
 #include "model.h"
 #include "mutants.h"
+#include "outage.h"
 
 /* A leader, a late clock, and one that is right. */
 static const int64_t offsets_us[CLIENTS_MOST] = {SKEW_US, -SKEW_US, 0};
@@ -60,7 +61,7 @@ static size_t busy_steps(const struct model *model, int who, struct step *steps)
       steps[count++] = (struct step){NOT_SENT, who, 0};
   }
   if (flags & CRASH && !world->crashed) steps[count++] = (struct step){CRASHES, who, 0};
-  return count;
+  return count + outage_steps(model, who, steps + count);
 }
 
 static size_t client_steps(const struct model *model, int who, struct step *steps) {
@@ -74,7 +75,7 @@ static size_t client_steps(const struct model *model, int who, struct step *step
   bool twice = model->requests[who][1].wanted[0].given && client->next_request == 0;
   if (model->scope->flags & STALE && twice && client->wallet->early_us == 0)
     steps[count++] = (struct step){READS, who, 0};
-  return count;
+  return count + outage_steps(model, who, steps + count);
 }
 
 /* Time waits for operations that must land in time. */
@@ -180,6 +181,12 @@ void world_apply(struct model *model, struct step step) {
       story_print(model, "client %d sets its clock back", step.who);
       memset(client->memo, 0, model->memo_bytes);
       lease_empty(model, client);
+      break;
+    case CUTS:
+      outage_cut(model, client);
+      break;
+    case COMES_BACK:
+      outage_end(model, client);
       break;
     case MIGRATES:
       cluster_migrate(model, step.what);

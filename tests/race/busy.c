@@ -1,10 +1,11 @@
 /* busy --store URL [--seconds N] [--held-up] [--strict]
  *
  * 32 threads in 4 processes ask for the same keys as fast as they can, with every option at its
- * default: a policy in each process that would admit the whole rule by itself. A new key comes
- * every few milliseconds, before the old one is anything but used up. Whatever the load, no key is
- * admitted more than its rule says while the store answers; what ran out of time is late, and
- * denied.
+ * default: a policy in each process that knows nothing of the others. A new key comes every few
+ * milliseconds, before the old one is anything but used up. Whatever the load, the store admits no
+ * key more than its rule says. What ran out of time is answered by the process's account, from its
+ * share of what was left: with that a key is admitted what its rule says on average, where a tenth
+ * more is a failure; by a log, which is not paid, twice as much.
  *
  *   --held-up   stops each process again and again, for longer than a deadline, in the middle of
  *               whatever its threads are at
@@ -42,11 +43,12 @@ enum {
 static const struct {
   const char *text;
   int64_t limit;
-  bool is_bucket;
-} rules[RULES] = {{"sliding-log:300/1h,name=log", 300, false},
-                  {"token-bucket:300/1h,name=bucket", 300, true},
-                  {"quota:300/1d,name=quota", 300, false},
-                  {"fixed-window:300/400d;sliding-window:300/1h,strict,name=stack", 300, false}};
+  bool is_bucket, is_log;
+} rules[RULES] = {
+    {"sliding-log:300/1h,name=log", 300, false, true},
+    {"token-bucket:300/1h,name=bucket", 300, true, false},
+    {"quota:300/1d,name=quota", 300, false, false},
+    {"fixed-window:300/400d;sliding-window:300/1h,strict,name=stack", 300, false, false}};
 
 /* What parent and children share. */
 typedef struct shared {
@@ -55,7 +57,7 @@ typedef struct shared {
   _Atomic int64_t by_source[SOURCES];
   _Atomic int64_t statuses[WEIR_STATUS_COUNT]; /* of those without a decision by the store */
   _Atomic uint64_t outages;
-  _Atomic int32_t admitted[KEYS_MOST][RULES];
+  _Atomic int32_t by_store[KEYS_MOST][RULES], admitted[KEYS_MOST][RULES];
   _Atomic int64_t away_us[KEYS_MOST]; /* when the policy last answered for the key; 0: never */
 } shared;
 
@@ -78,7 +80,9 @@ static void take(weir_limiter *limiter, size_t rule, int64_t key) {
   atomic_fetch_add(&common->by_source[decision.source], 1);
   if (decision.store_status != WEIR_OK)
     atomic_fetch_add(&common->statuses[decision.store_status], 1);
+  bool by_policy = decision.store_status != WEIR_OK;
   if (decision.allowed) atomic_fetch_add(&common->admitted[key][rule], 1);
+  if (decision.allowed && !by_policy) atomic_fetch_add(&common->by_store[key][rule], 1);
   if (decision.source == WEIR_SOURCE_FALLBACK)
     atomic_store(&common->away_us[key], weir_monotonic_us());
 }
@@ -160,21 +164,32 @@ static int64_t bound_of(size_t rule, bool raises) {
   return rules[rule].limit + (raises && rules[rule].is_bucket ? PROCESSES * THREADS : 0);
 }
 
+static bool keeps_bound(size_t rule, bool raises) {
+  int64_t most = 0;
+  int64_t by_store = 0;
+  int64_t sum = 0;
+  int64_t spent = 0;
+  for (size_t key = 0; key < KEYS_MOST; key++) {
+    int64_t admitted = common->admitted[key][rule];
+    if (common->by_store[key][rule] > by_store) by_store = common->by_store[key][rule];
+    if (admitted > most) most = admitted;
+    if (admitted < rules[rule].limit) continue;
+    sum += admitted;
+    spent++;
+  }
+  double mean = spent > 0 ? (double)sum / (double)spent / (double)rules[rule].limit : 1;
+  printf("  %s: by the store at most %" PRId64 " of %" PRId64
+         " for one key; with the policy %" PRId64 ", on average %.3f of the limit, %" PRId64
+         " keys used up\n",
+         rules[rule].text, by_store, bound_of(rule, raises), most, mean, spent);
+  return by_store <= bound_of(rule, raises) && mean <= (rules[rule].is_log ? 2 : 1.1);
+}
+
 static bool keeps_bounds(void) {
   bool raises = strncmp(settings.url, "redis", 5) == 0;
   bool kept = true;
-  for (size_t rule = 0; rule < RULES; rule++) {
-    int64_t most = 0;
-    int64_t spent = 0;
-    for (size_t key = 0; key < KEYS_MOST; key++) {
-      int64_t admitted = common->admitted[key][rule];
-      if (admitted > most) most = admitted;
-      spent += admitted >= rules[rule].limit;
-    }
-    printf("  %s: at most %" PRId64 " of %" PRId64 " for one key, %" PRId64 " keys used up\n",
-           rules[rule].text, most, bound_of(rule, raises), spent);
-    kept = kept && most <= bound_of(rule, raises);
-  }
+  for (size_t rule = 0; rule < RULES; rule++)
+    kept = keeps_bound(rule, raises) && kept;
   return kept;
 }
 

@@ -166,7 +166,9 @@ static void is_never_over_its_bound(void **state) {
   }
 }
 
+/* Where a lease answers most requests, none may be on its way when a process dies: some run has one. */
 static void is_never_over_its_bound_when_all_goes_wrong(void **state) {
+  int64_t died = 0;
   (void)state;
   for (size_t i = 0; i < 2 * HOT_RULES; i++) {
     scale_plan plan = hot_plan_of(i);
@@ -176,8 +178,9 @@ static void is_never_over_its_bound_when_all_goes_wrong(void **state) {
     scale_figures figures = run(&plan);
     is_within_its_bound(&plan, &figures);
     assert_true(figures.failed > 0);
-    assert_true(figures.died > 0);
+    died += (int64_t)figures.died;
   }
+  assert_true(died > 0);
 }
 
 /* Which says that a run over its bound is noticed. */

@@ -8,6 +8,8 @@
 #include "fixture/proxy.h"
 #include "wire/operations.h"
 
+#include <weir/weir.h>
+
 enum { SERVERS = 3 };
 
 #define TIMEOUT_US INT64_C(60000000)
@@ -45,6 +47,37 @@ static void the_first_decision_finds_a_connection(void **state) {
     expect_connected(store);
     assert_done(execute(store, add_to("weir:t:{c}:1", 1), &message), 1);
     assert_int_equal(atomic_load(&door.connections), 1);
+    weir_store_close(store);
+    proxy_stop(&door);
+  }
+}
+
+/* Whatever a greeting takes: the first decision has its deadline for itself. */
+static void the_first_decision_needs_its_own_round_trip_alone(void **state) {
+  static const char *const arguments[] = {"--requirepass", "secret", NULL};
+  static const char *const formats[] = {
+      "memcached://127.0.0.1:%u?timeout=30s",
+      "redis://:secret@127.0.0.1:%u/3?timeout=30s",
+  };
+  (void)state;
+  struct server *const servers[] = {server_start_memcached(SERVER_IPV4, NULL),
+                                    server_start_redis(SERVER_IPV4, arguments)};
+  for (size_t i = 0; i < 2; i++) {
+    proxy door;
+    char url[80];
+    weir_limiter *limiter;
+    weir_decision decision;
+    proxy_start(&door, servers[i], PROXY_OPEN);
+    snprintf(url, sizeof url, formats[i], (unsigned)address_port(&door.address));
+    weir_store *store = open_url(url);
+    assert_int_equal(weir_limiter_create(store, "sliding-window:9/1h", NULL, &limiter, NULL),
+                     WEIR_OK);
+    expect_connected(store);
+    int before = atomic_load(&door.round_trips);
+    assert_int_equal(weir_limiter_take(limiter, "k", 1, 1, &decision, NULL), WEIR_OK);
+    assert_int_equal(decision.source, WEIR_SOURCE_STORE);
+    assert_int_equal(atomic_load(&door.round_trips) - before, 1);
+    weir_limiter_destroy(limiter);
     weir_store_close(store);
     proxy_stop(&door);
   }
@@ -137,14 +170,68 @@ static void arguments_out_of_range_are_named(void **state) {
   weir_store_close(store);
 }
 
+static weir_store_times times_of(const char *url) {
+  weir_store_times times = WEIR_STORE_TIMES_INIT;
+  weir_store *store = open_url(url);
+  assert_int_equal(weir_store_read_times(store, &times), WEIR_OK);
+  assert_int_equal(times.size, sizeof times);
+  weir_store_close(store);
+  return times;
+}
+
+static void a_store_tells_its_times(void **state) {
+  static const struct {
+    const char *url;
+    int64_t timeout_us, connect_us;
+  } cases[] = {
+      {"memory:", 20000, 1000000},
+      {"memcached://127.0.0.1", 20000, 1000000},
+      {"memcached://127.0.0.1?timeout=3s", 3000000, 3000000},
+      {"redis://127.0.0.1?connect-timeout=250ms", 20000, 250000},
+      {"redis://127.0.0.1?timeout=3s&connect-timeout=2s", 3000000, 2000000},
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    const weir_store_times times = times_of(cases[i].url);
+    assert_int_equal(times.timeout_us, cases[i].timeout_us);
+    assert_int_equal(times.connect_timeout_us, cases[i].connect_us);
+  }
+}
+
+/* A caller that was built with an older header, and one with a newer. */
+static void of_its_times_what_fits_is_written(void **state) {
+  struct {
+    weir_store_times known;
+    char more[16];
+  } larger;
+  weir_store_times smaller = {.size = offsetof(weir_store_times, connect_timeout_us),
+                              .connect_timeout_us = 7};
+  (void)state;
+  weir_store *store = open_url("memory:");
+  assert_int_equal(weir_store_read_times(store, &smaller), WEIR_OK);
+  assert_int_equal(smaller.timeout_us, 20000);
+  assert_int_equal(smaller.connect_timeout_us, 7);
+  memset(&larger, 1, sizeof larger);
+  larger.known.size = sizeof larger;
+  assert_int_equal(weir_store_read_times(store, &larger.known), WEIR_OK);
+  assert_int_equal(larger.known.connect_timeout_us, 1000000);
+  assert_int_equal(larger.more[15], 0);
+  smaller.size = sizeof smaller.size - 1;
+  assert_int_equal(weir_store_read_times(store, &smaller), WEIR_BAD_ARGUMENT);
+  weir_store_close(store);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_first_decision_finds_a_connection),
+      cmocka_unit_test(the_first_decision_needs_its_own_round_trip_alone),
       cmocka_unit_test(the_first_server_that_is_not_ready_is_named),
       cmocka_unit_test(a_server_that_comes_later_is_waited_for),
       cmocka_unit_test(a_store_without_servers_is_ready),
       cmocka_unit_test(a_backend_that_does_not_connect_ahead_is_asked),
       cmocka_unit_test(arguments_out_of_range_are_named),
+      cmocka_unit_test(a_store_tells_its_times),
+      cmocka_unit_test(of_its_times_what_fits_is_written),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,6 +57,7 @@ static void each_server_tells_its_own_state(void **state) {
     snprintf(port, sizeof port, ":%u", (unsigned)server_port(servers[i]));
     assert_calm(&each);
     assert_non_null(strstr(each.name, port));
+    assert_false(each.answered);
   }
   server_kill(servers[1]);
   for (char c = 'a'; c <= 'z'; c++)
@@ -66,9 +67,11 @@ static void each_server_tells_its_own_state(void **state) {
   assert_int_equal(dead.outages, 1);
   assert_true(dead.next_try_us <= 60000000);
   assert_non_null(strstr(dead.last_error.text, "cannot connect"));
+  assert_false(dead.answered);
   for (size_t i = 0; i < SERVERS; i += 2) {
     const weir_server_state each = state_of(store, i);
     assert_calm(&each);
+    assert_true(each.answered);
   }
   server_restart(servers[1]);
   for (int64_t end_us = weir_monotonic_us() + PATIENCE_US;
@@ -80,6 +83,12 @@ static void each_server_tells_its_own_state(void **state) {
   dead = state_of(store, 1);
   assert_int_equal(dead.outages, 1);
   assert_int_equal(dead.next_try_us, 0);
+  assert_true(dead.answered);
+  server_kill(servers[1]);
+  while (state_of(store, 1).breaker == WEIR_BREAKER_CLOSED)
+    for (char c = 'a'; c <= 'z'; c++)
+      add_somewhere(store, c);
+  assert_true(state_of(store, 1).answered); /* it did, once */
   weir_store_close(store);
 }
 
@@ -95,6 +104,7 @@ static void redis_tells_as_well(void **state) {
   while (state_of(store, 0).breaker == WEIR_BREAKER_CLOSED)
     assert_int_not_equal(add_somewhere(store, 'a'), WEIR_DONE);
   assert_int_equal(state_of(store, 0).outages, 1);
+  assert_true(state_of(store, 0).answered);
   weir_store_close(store);
 }
 
@@ -106,6 +116,7 @@ static void a_server_that_is_not_there_is_an_error(void **state) {
   const weir_server_state only = state_of(store, 0);
   assert_calm(&only);
   assert_null(only.name);
+  assert_true(only.answered);
   assert_int_equal(weir_store_read_server(store, 1, &untouched), WEIR_BAD_ARGUMENT);
   untouched.size = sizeof untouched.size - 1;
   assert_int_equal(weir_store_read_server(store, 0, &untouched), WEIR_BAD_ARGUMENT);
@@ -152,6 +163,7 @@ static void others_may_tell_and_need_not(void **state) {
   assert_string_equal(each.name, "mine");
   assert_int_equal(each.breaker, WEIR_BREAKER_HALF_OPEN);
   assert_int_equal(each.outages, 5);
+  assert_true(each.answered);                         /* of an older header it says nothing */
   backend.size = offsetof(weir_backend, read_server); /* of an older header */
   each = state_of(store, 0);
   assert_calm(&each);

@@ -78,10 +78,10 @@ static inline outages outages_of(weir_wire *wire) {
   return (outages){state.outages, state.breaker != WEIR_BREAKER_CLOSED, state.last_error};
 }
 
-/* As if somebody had waited in vain just now. */
+/* As if it could not be reached just now. */
 static inline void open_breaker(weir_wire *wire) {
   pthread_mutex_lock(&wire->lock);
-  weir_breaker_trip(&wire->breaker, "for this test", weir_monotonic_us());
+  weir_breaker_fail(&wire->breaker, "for this test", weir_monotonic_us());
   pthread_mutex_unlock(&wire->lock);
 }
 

@@ -10,6 +10,7 @@
 enum { SEEDS = 2000 };
 
 #define MS INT64_C(1000)
+#define TIMEOUT_US (20 * MS)
 #define MOST_US (500 * MS)
 
 static const char someone;
@@ -18,7 +19,7 @@ static const char other;
 /* Fails until just before the n-th probe; that pause. */
 static int64_t pause_after(weir_breaker *breaker, int failed_probes) {
   int64_t now_us = 1000000;
-  weir_breaker_trip(breaker, "gone", now_us);
+  weir_breaker_fail(breaker, "gone", now_us);
   for (int i = 0; i < failed_probes; i++) {
     now_us = breaker->probe_at_us;
     assert_true(weir_breaker_admits(breaker, &someone, now_us));
@@ -33,7 +34,7 @@ static void expect_pauses(int64_t most_us, int failed_probes, int64_t from_us, i
   int64_t most_seen_us = 0;
   for (uint64_t seed = 0; seed < SEEDS; seed++) {
     weir_breaker breaker;
-    weir_breaker_init(&breaker, most_us, seed);
+    weir_breaker_init(&breaker, TIMEOUT_US, most_us, seed);
     int64_t pause_us = pause_after(&breaker, failed_probes);
     assert_in_range(pause_us, from_us, to_us);
     if (pause_us < least_seen_us) least_seen_us = pause_us;
@@ -66,8 +67,8 @@ static void a_short_most_bounds_the_first_pause_too(void **state) {
 
 static weir_breaker half_open(void) {
   weir_breaker breaker;
-  weir_breaker_init(&breaker, MOST_US, 1);
-  weir_breaker_trip(&breaker, "gone", 0);
+  weir_breaker_init(&breaker, TIMEOUT_US, MOST_US, 1);
+  weir_breaker_fail(&breaker, "gone", 0);
   assert_true(weir_breaker_admits(&breaker, &someone, breaker.probe_at_us));
   return breaker;
 }
@@ -75,8 +76,8 @@ static weir_breaker half_open(void) {
 static void nobody_goes_before_the_pause_is_over(void **state) {
   (void)state;
   weir_breaker breaker;
-  weir_breaker_init(&breaker, MOST_US, 1);
-  weir_breaker_trip(&breaker, "gone", 0);
+  weir_breaker_init(&breaker, TIMEOUT_US, MOST_US, 1);
+  weir_breaker_fail(&breaker, "gone", 0);
   assert_false(weir_breaker_admits(&breaker, &someone, 0));
   assert_false(weir_breaker_admits(&breaker, &someone, breaker.probe_at_us - 1));
   assert_true(weir_breaker_admits(&breaker, &someone, breaker.probe_at_us));
@@ -86,31 +87,46 @@ static void one_probe_is_under_way_at_a_time(void **state) {
   (void)state;
   weir_breaker breaker = half_open();
   assert_false(weir_breaker_admits(&breaker, &other, INT64_MAX));
-  weir_breaker_excuse(&breaker, &other, 0); /* not the probe's end */
-  weir_breaker_trip(&breaker, "others waited too", 0);
+  weir_breaker_end(&breaker, &other, 0); /* not the probe's end */
+  weir_breaker_miss(&breaker, &other, "others waited too", 0);
+  weir_breaker_miss(&breaker, &other, "and again", TIMEOUT_US);
   assert_false(weir_breaker_admits(&breaker, &other, INT64_MAX));
   assert_int_equal(breaker.state, WEIR_BREAKER_HALF_OPEN);
 }
 
-static void a_probe_that_proved_nothing_is_repeated_after_the_same_pause(void **state) {
+static void a_probe_without_an_answer_doubles_the_pause(void **state) {
   (void)state;
   weir_breaker breaker = half_open();
   int64_t pause_us = breaker.pause_us;
-  weir_breaker_excuse(&breaker, &someone, 0);
+  weir_breaker_miss(&breaker, &someone, "no answer", 0);
+  assert_int_equal(breaker.state, WEIR_BREAKER_OPEN);
+  assert_int_equal(breaker.pause_us, 2 * pause_us);
+  assert_in_range(breaker.probe_at_us, pause_us, 2 * pause_us);
+  assert_int_equal(breaker.opened, 1);
+  assert_string_equal(breaker.why.text, "no answer");
+}
+
+static void a_probe_that_was_never_sent_is_repeated_after_the_same_pause(void **state) {
+  (void)state;
+  weir_breaker breaker = half_open();
+  int64_t pause_us = breaker.pause_us;
+  weir_breaker_end(&breaker, &someone, 0);
   assert_int_equal(breaker.state, WEIR_BREAKER_OPEN);
   assert_int_equal(breaker.pause_us, pause_us);
   assert_in_range(breaker.probe_at_us, pause_us / 2, pause_us);
+  assert_string_equal(breaker.why.text, "gone");
 }
 
 static void callers_who_were_under_way_prolong_nothing(void **state) {
   (void)state;
   weir_breaker breaker;
-  weir_breaker_init(&breaker, MOST_US, 1);
-  weir_breaker_trip(&breaker, "gone", 0);
+  weir_breaker_init(&breaker, TIMEOUT_US, MOST_US, 1);
+  weir_breaker_fail(&breaker, "gone", 0);
   int64_t probe_at_us = breaker.probe_at_us;
-  weir_breaker_trip(&breaker, "gone for me too", probe_at_us - 1);
+  weir_breaker_miss(&breaker, &someone, "gone for me too", 0);
+  weir_breaker_miss(&breaker, &someone, "gone for me too", probe_at_us - 1);
   weir_breaker_fail(&breaker, "refused", probe_at_us - 1);
-  weir_breaker_excuse(&breaker, &other, probe_at_us - 1);
+  weir_breaker_end(&breaker, &other, probe_at_us - 1);
   assert_int_equal(breaker.probe_at_us, probe_at_us);
   assert_int_equal(breaker.opened, 1);
   assert_string_equal(breaker.why.text, "refused");
@@ -124,10 +140,10 @@ static void an_answer_closes_and_the_next_outage_begins_anew(void **state) {
     assert_true(weir_breaker_admits(&breaker, &someone, breaker.probe_at_us));
   }
   assert_int_equal(breaker.opened, 1);
-  weir_breaker_answered(&breaker, false);
+  weir_breaker_answered(&breaker);
   assert_int_equal(breaker.state, WEIR_BREAKER_CLOSED);
   assert_string_equal(breaker.why.text, "gone");
-  weir_breaker_trip(&breaker, "again", 0);
+  weir_breaker_fail(&breaker, "again", 0);
   assert_int_equal(breaker.opened, 2);
   assert_in_range(breaker.probe_at_us, 20 * MS, 40 * MS);
 }
@@ -135,62 +151,51 @@ static void an_answer_closes_and_the_next_outage_begins_anew(void **state) {
 static void an_answer_to_somebody_else_closes_an_open_one(void **state) {
   (void)state;
   weir_breaker breaker;
-  weir_breaker_init(&breaker, MOST_US, 1);
-  weir_breaker_trip(&breaker, "gone", 0);
-  weir_breaker_answered(&breaker, false);
+  weir_breaker_init(&breaker, TIMEOUT_US, MOST_US, 1);
+  weir_breaker_fail(&breaker, "gone", 0);
+  weir_breaker_answered(&breaker);
   assert_int_equal(breaker.state, WEIR_BREAKER_CLOSED);
 }
 
-/* Misses from `from_us` on, one each 100 ms; how long until it opens. */
-static int64_t time_to_open(weir_breaker *breaker, int64_t from_us) {
-  int64_t now_us = from_us;
-  while (breaker->state == WEIR_BREAKER_CLOSED) {
-    assert_true(now_us - from_us < 10000 * MS);
-    weir_breaker_miss(breaker, &someone, "no answer", now_us);
-    now_us += 100 * MS;
+/* However many there are at the same time, and whenever they were: also at the time 0. */
+static void misses_less_than_a_timeout_apart_prove_nothing(void **state) {
+  (void)state;
+  for (int64_t first_us = 0; first_us <= 1000 * MS; first_us += 1000 * MS) {
+    weir_breaker breaker;
+    weir_breaker_init(&breaker, TIMEOUT_US, MOST_US, 1);
+    for (int64_t after_us = 0; after_us < TIMEOUT_US; after_us += MS)
+      weir_breaker_miss(&breaker, &someone, "no answer", first_us + after_us);
+    weir_breaker_miss(&breaker, &someone, "no answer", first_us + TIMEOUT_US - 1);
+    assert_int_equal(breaker.state, WEIR_BREAKER_CLOSED);
+    assert_int_equal(breaker.opened, 0);
+    assert_string_equal(breaker.why.text, "");
+    weir_breaker_miss(&breaker, &other, "no answer", first_us + TIMEOUT_US);
+    assert_int_equal(breaker.state, WEIR_BREAKER_OPEN);
+    assert_int_equal(breaker.opened, 1);
+    assert_string_equal(breaker.why.text, "no answer");
   }
-  return now_us - 100 * MS - from_us;
 }
 
-static void a_second_without_an_answer_in_time_opens(void **state) {
+static void one_miss_opens_nothing_however_long_ago_the_last_was(void **state) {
   (void)state;
   weir_breaker breaker;
-  weir_breaker_init(&breaker, MOST_US, 1);
-  weir_breaker_miss(&breaker, &someone, "no answer", 1 * MS);
-  weir_breaker_miss(&breaker, &someone, "no answer", 1000 * MS);
-  assert_int_equal(breaker.state, WEIR_BREAKER_CLOSED);
-  weir_breaker_answered(&breaker, false); /* which changes nothing */
-  weir_breaker_miss(&breaker, &someone, "no answer", 1001 * MS);
-  assert_int_equal(breaker.state, WEIR_BREAKER_OPEN);
-  assert_string_equal(breaker.why.text, "no answer in time for a second: no answer");
+  weir_breaker_init(&breaker, TIMEOUT_US, MOST_US, 1);
+  for (int64_t now_us = 0; now_us < 100 * TIMEOUT_US; now_us += TIMEOUT_US) {
+    weir_breaker_miss(&breaker, &someone, "no answer", now_us);
+    assert_int_equal(breaker.state, WEIR_BREAKER_CLOSED);
+    weir_breaker_answered(&breaker);
+  }
 }
 
-static void an_answer_in_time_begins_the_second_anew(void **state) {
+/* What was missed before the server was away is no part of what comes after. */
+static void an_outage_forgets_the_miss_before_it(void **state) {
   (void)state;
   weir_breaker breaker;
-  weir_breaker_init(&breaker, MOST_US, 1);
-  weir_breaker_miss(&breaker, &someone, "no answer", 1 * MS);
-  weir_breaker_answered(&breaker, true);
-  assert_int_equal(time_to_open(&breaker, 900 * MS), 1000 * MS);
-}
-
-/* Else it would be asked by everybody for another second, again and again. */
-static void only_an_answer_in_time_closes_for_a_slow_server(void **state) {
-  (void)state;
-  weir_breaker breaker;
-  weir_breaker_init(&breaker, MOST_US, 1);
-  time_to_open(&breaker, 1 * MS);
-  weir_breaker_answered(&breaker, false);
-  assert_int_equal(breaker.state, WEIR_BREAKER_OPEN);
-  assert_true(weir_breaker_admits(&breaker, &someone, breaker.probe_at_us));
-  int64_t pause_us = breaker.pause_us;
-  weir_breaker_miss(&breaker, &someone, "no answer", breaker.probe_at_us);
-  assert_int_equal(breaker.state, WEIR_BREAKER_OPEN);
-  assert_int_equal(breaker.pause_us, 2 * pause_us);
-  weir_breaker_answered(&breaker, true);
-  assert_int_equal(breaker.state, WEIR_BREAKER_CLOSED);
-  weir_breaker_trip(&breaker, "gone", 0);
-  weir_breaker_answered(&breaker, false);
+  weir_breaker_init(&breaker, TIMEOUT_US, MOST_US, 1);
+  weir_breaker_miss(&breaker, &someone, "no answer", 0);
+  weir_breaker_fail(&breaker, "refused", MS);
+  weir_breaker_answered(&breaker);
+  weir_breaker_miss(&breaker, &someone, "no answer", TIMEOUT_US);
   assert_int_equal(breaker.state, WEIR_BREAKER_CLOSED);
 }
 
@@ -201,13 +206,14 @@ int main(void) {
       cmocka_unit_test(a_short_most_bounds_the_first_pause_too),
       cmocka_unit_test(nobody_goes_before_the_pause_is_over),
       cmocka_unit_test(one_probe_is_under_way_at_a_time),
-      cmocka_unit_test(a_probe_that_proved_nothing_is_repeated_after_the_same_pause),
+      cmocka_unit_test(a_probe_without_an_answer_doubles_the_pause),
+      cmocka_unit_test(a_probe_that_was_never_sent_is_repeated_after_the_same_pause),
       cmocka_unit_test(callers_who_were_under_way_prolong_nothing),
       cmocka_unit_test(an_answer_closes_and_the_next_outage_begins_anew),
       cmocka_unit_test(an_answer_to_somebody_else_closes_an_open_one),
-      cmocka_unit_test(a_second_without_an_answer_in_time_opens),
-      cmocka_unit_test(an_answer_in_time_begins_the_second_anew),
-      cmocka_unit_test(only_an_answer_in_time_closes_for_a_slow_server),
+      cmocka_unit_test(misses_less_than_a_timeout_apart_prove_nothing),
+      cmocka_unit_test(one_miss_opens_nothing_however_long_ago_the_last_was),
+      cmocka_unit_test(an_outage_forgets_the_miss_before_it),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,6 +95,67 @@ static void who_comes_while_the_first_connection_is_made_waits_for_it(void **sta
   proxy_stop(&door);
 }
 
+/* Whoever waits is answered at its deadline; whoever comes later with as little time at once, while one
+ * at a time goes on. Nothing is known of the server yet, so it is not away. */
+static void a_connection_that_takes_longer_than_a_deadline_is_no_outage(void **state) {
+  enum { LATE_MS = 50, ROUNDS = 5 };
+  (void)state;
+  weir_operation adds[2];
+  weir_wire_slot *slots[2];
+  weir_message message = {""};
+  proxy_start(&door, server, PROXY_SILENT);
+  weir_wire *wire = open_wire(address_port(&door.address), LATE_MS * MS, 200 * MS);
+  for (int i = 0; i < 2; i++) {
+    adds[i] = add_to("weir:t:{connecting}:1", 1);
+    slots[i] = submit(wire, &adds[i], LATE_MS * MS);
+  }
+  for (int i = 0; i < 2; i++) {
+    weir_wire_finish(wire, slots[i], &message);
+    assert_outcome(adds[i], WEIR_NOT_SENT);
+    assert_false(adds[i].late);
+  }
+  for (int i = 0; i < ROUNDS; i++) {
+    weir_operation add = add_to("weir:t:{connecting}:1", 1);
+    weir_wire_slot *goes_on = submit(wire, &add, PATIENCE_US);
+    assert_false(atomic_load(&goes_on->done));
+    answer other = ask(wire, LATE_MS * MS);
+    assert_int_equal(other.outcome, WEIR_NOT_SENT);
+    assert_true(other.turned_away);
+    assert_false(other.late);
+    assert_non_null(strstr(other.message.text, "(last: no connection by the deadline); a try is"));
+    goes_on->deadline_us = weir_monotonic_us() + LATE_MS * MS;
+    weir_wire_finish(wire, goes_on, &message);
+    assert_outcome(add, WEIR_NOT_SENT);
+    assert_false(add.late);
+  }
+  assert_int_equal(outages_of(wire).count, 0);
+  assert_false(outages_of(wire).present);
+  assert_int_equal(atomic_load(&door.connections), 1);
+  proxy_set(&door, PROXY_OPEN);
+  assert_int_equal(ask(wire, PATIENCE_US).outcome, WEIR_DONE);
+  assert_int_equal(ask(wire, PATIENCE_US).outcome, WEIR_DONE);
+  weir_wire_close(wire);
+  proxy_stop(&door);
+}
+
+/* Nobody need be there when it ends. */
+static void an_attempt_that_ends_between_two_calls_has_failed(void **state) {
+  (void)state;
+  proxy_start(&door, server, PROXY_SILENT);
+  weir_wire *wire = open_wire(address_port(&door.address), 20 * MS, 60000 * MS);
+  wire->connect_us = 50 * MS;
+  assert_int_equal(ask(wire, 5 * MS).outcome, WEIR_NOT_SENT);
+  assert_int_equal(outages_of(wire).count, 0);
+  pause_ms(100);
+  answer next = ask(wire, PATIENCE_US);
+  assert_int_equal(next.outcome, WEIR_NOT_SENT);
+  assert_false(next.late);
+  assert_int_equal(outages_of(wire).count, 1);
+  assert_non_null(strstr(outages_of(wire).last.text, "the server does not answer the greeting"));
+  weir_wire_close(wire);
+  proxy_stop(&door);
+}
+
 static void the_connect_timeout_option_has_bounds(void **state) {
   static const char *const bad[] = {"0ms", "61s", "fast"};
   (void)state;
@@ -135,6 +196,8 @@ int main(void) {
       cmocka_unit_test(rare_callers_bring_a_connection_about),
       cmocka_unit_test(an_attempt_has_an_end),
       cmocka_unit_test(who_comes_while_the_first_connection_is_made_waits_for_it),
+      cmocka_unit_test(a_connection_that_takes_longer_than_a_deadline_is_no_outage),
+      cmocka_unit_test(an_attempt_that_ends_between_two_calls_has_failed),
       cmocka_unit_test(the_connect_timeout_option_has_bounds),
       cmocka_unit_test(a_connection_is_kept_alive),
   };

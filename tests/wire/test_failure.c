@@ -139,7 +139,7 @@ static void an_overdue_connection_is_closed(void **state) {
   assert_done(execute(store, put_to(WEIR_PUT, "weir:t:{o}:1", 1), &message), 1);
   server_stop(server);
   send_without_answer(store, add_to("weir:t:{o}:1", 10));
-  pause_ms(150);
+  pause_ms(350);
   /* A new connection to a stopped server is accepted by its kernel; nothing is sent before a
    * greeting. */
   weir_operation late = add_to("weir:t:{o}:1", 100);

@@ -92,6 +92,14 @@ weir_status weir_store_open(const char *url, weir_store **store, weir_message *m
 
 weir_status weir_store_connect(weir_store *store, int64_t timeout_us, weir_message *message);
 
+typedef struct weir_store_times {
+  size_t size;
+  int64_t timeout_us;
+  int64_t connect_timeout_us;
+} weir_store_times;
+
+weir_status weir_store_read_times(const weir_store *store, weir_store_times *times);
+
 void weir_store_close(weir_store *store);
 
 typedef enum weir_breaker_state {
@@ -107,6 +115,7 @@ typedef struct weir_server_state {
   uint64_t outages;
   int64_t next_try_us;
   weir_message last_error;
+  _Bool answered;
 } weir_server_state;
 
 weir_status weir_store_read_server(const weir_store *store, size_t index, weir_server_state *state);
@@ -201,6 +210,10 @@ typedef struct weir_limiter_counts {
   uint64_t lease_lost;
   uint64_t waits[14];
   uint64_t waited_us;
+  uint64_t owed;
+  uint64_t paid;
+  uint64_t unpaid;
+  uint64_t share;
 } weir_limiter_counts;
 
 int64_t weir_wait_bound_us(size_t bucket);

@@ -1,0 +1,290 @@
+#include "limiter/continue.h"
+
+#include "policy/policy.h"
+
+/* --- beginning ---------------------------------------------------------------------------------
+ */
+
+/* The logs of a stack are one, which counts for all of them. */
+static size_t measured_by(const weir_stack *stack, size_t i) {
+  size_t first = 0;
+  if (!weir_rule_takes_one(&stack->rules[i])) return i;
+  while (!weir_rule_takes_one(&stack->rules[first]))
+    first++;
+  return first;
+}
+
+bool weir_continue_begin(const weir_inside *inside, weir_account *account, bool afresh,
+                         const weir_request_state *request, const weir_memo *memo,
+                         const weir_pool *pools, uint32_t peers, int64_t now_us) {
+  weir_known known[WEIR_RULES_MOST];
+  uint32_t shares[WEIR_RULES_MOST];
+  const weir_stack *rules = inside->rules;
+  for (size_t i = 0; i < rules->count; i++) {
+    size_t by = measured_by(rules, i);
+    weir_memo_known(rules, inside->settings, memo, i, now_us, &known[i]);
+    shares[i] = weir_account_key_share(&memo->expected[by].share, &pools[by],
+                                       weir_account_process_share(&pools[by], peers));
+  }
+  weir_request_state first = {.kind = WEIR_BEGIN,
+                              .known = known,
+                              .afresh = afresh,
+                              .key = request->key,
+                              .key_length = request->key_length};
+  if (inside->settle(inside->owner, &first) != WEIR_OK) return false;
+  weir_account_begin(account, rules, known, shares, now_us);
+  account->met = pools[measured_by(rules, 0)].charges > 1;
+  return true;
+}
+
+/* --- answering ---------------------------------------------------------------------------------
+ */
+
+/* A request as the limiter inside sees it. */
+typedef struct weir_outage_request {
+  const weir_request_state *asked;
+  int64_t cost; /* asked for; of an up-to request what is tried */
+  int64_t weights[WEIR_RULES_MOST];
+  uint32_t chances[WEIR_RULES_MOST];
+  weir_decision decision;
+} weir_outage_request;
+
+static int64_t cost_of(const weir_outage_request *out, size_t i) {
+  return out->asked->costs != NULL ? out->asked->costs[i] : out->cost;
+}
+
+static weir_status ask(const weir_inside *inside, const weir_account *account,
+                       weir_outage_request *out, weir_request_kind kind) {
+  const weir_request_state *asked = out->asked;
+  for (size_t i = 0; i < inside->continued->count; i++)
+    out->weights[i] = weir_account_weigh(account, &inside->continued->rules[i], i, cost_of(out, i),
+                                         asked->up_to, out->chances[i]);
+  weir_request_state state = {.kind = kind,
+                              .alone = true,
+                              .waits = asked->waits,
+                              .wait_us = asked->wait_us,
+                              .costs = out->weights,
+                              .ends = asked->ends,
+                              .key = asked->key,
+                              .key_length = asked->key_length};
+  weir_status status = inside->settle(inside->owner, &state);
+  if (status == WEIR_OK) out->decision = state.decision;
+  return status;
+}
+
+/* Less and less, until every rule has room: each that denies says how much it has, or where that
+ * never fits, how much it could have. */
+static weir_status ask_up_to(const weir_inside *inside, const weir_account *account,
+                             weir_outage_request *out) {
+  for (size_t tries = 0; tries <= 2 * inside->continued->count; tries++) {
+    weir_status status = ask(inside, account, out, WEIR_PEEK);
+    if (status != WEIR_OK) return status;
+    if (out->decision.allowed) return ask(inside, account, out, WEIR_TAKE);
+    size_t i = out->decision.rule;
+    const weir_rule *rule = &inside->continued->rules[i];
+    int64_t room = out->decision.remaining;
+    if (room == WEIR_NOT_KNOWN) room = rule->capacity;
+    int64_t fits = weir_account_cost(account, rule, i, room, true, out->chances[i]);
+    if (fits < 1 || fits >= out->cost) break;
+    out->cost = fits;
+  }
+  return WEIR_OK;
+}
+
+/* In the caller's own units. Who is denied may ask again soon: the store may be back by then. */
+static void translate(const weir_inside *inside, const weir_account *account,
+                      const weir_outage_request *out, weir_decision *decision) {
+  int64_t soon_us = account->away ? WEIR_POLICY_RETRY_US : WEIR_POLICY_LATE_RETRY_US;
+  size_t i = out->decision.rule;
+  *decision = out->decision;
+  decision->limit = inside->rules->rules[i].capacity;
+  decision->remaining = weir_account_cost(account, &inside->continued->rules[i], i,
+                                          out->decision.remaining, false, 0);
+  decision->cost = out->asked->costs != NULL ? WEIR_OWN_COSTS : out->cost;
+  if (decision->allowed) return;
+  if (out->asked->up_to && out->asked->asked > 0) decision->cost = out->asked->asked;
+  bool never = decision->retry_after_us == WEIR_NEVER;
+  if (never || decision->retry_after_us > soon_us) decision->retry_after_us = soon_us;
+  if (never) decision->reset_after_us = soon_us;
+}
+
+bool weir_continue_admit(const weir_inside *inside, weir_account *account,
+                         const weir_request_state *request, uint64_t secret,
+                         weir_continue_manner manner, weir_decision *decision, int64_t *owed) {
+  bool cut = request->up_to && request->asked > 0;
+  weir_outage_request out = {.asked = request, .cost = cut ? request->asked : request->cost};
+  *owed = 0;
+  for (size_t i = 0; i < inside->rules->count; i++)
+    out.chances[i] = weir_account_chance(account, i, secret + i);
+  weir_status status =
+      request->up_to ? ask_up_to(inside, account, &out) : ask(inside, account, &out, WEIR_TAKE);
+  if (status != WEIR_OK) return false;
+  for (size_t i = 0; out.decision.allowed && i < inside->rules->count; i++)
+    *owed += weir_account_admit(account, &inside->rules->rules[i], i, cost_of(&out, i),
+                                out.weights[i], out.decision.at_us, manner == WEIR_CONTINUE_OWES);
+  translate(inside, account, &out, decision);
+  return true;
+}
+
+bool weir_continue_counts(const weir_stack *rules, const weir_account *account,
+                          const weir_request_state *request) {
+  bool counts = request->in_account;
+  for (size_t i = 0; i < rules->count; i++)
+    counts = counts && account->parts[i].begin_us <= request->decision.at_us;
+  return counts;
+}
+
+int64_t weir_continue_owe_held(const weir_inside *inside, weir_account *account,
+                               const weir_request_state *request, bool owes) {
+  int64_t owed = 0;
+  for (size_t i = 0; i < inside->rules->count; i++)
+    owed += weir_account_admit(account, &inside->rules->rules[i], i, weir_request_cost(request, i),
+                               0, request->decision.at_us, owes);
+  return owed;
+}
+
+/* --- holding -----------------------------------------------------------------------------------
+ */
+
+/* What the account has room for it counts at once, so that all of a batch find no more than that.
+ * What a request may get is cut to it. */
+static void count_in_account(weir_request_state *request, const weir_decision *decision) {
+  bool cut = request->up_to && decision->cost < request->cost;
+  if (cut) request->before_hold = request->asked > 0 ? request->asked : request->cost;
+  if (cut) request->cost = request->asked = decision->cost;
+  request->decision = *decision;
+  request->in_account = true;
+}
+
+/* While it holds: with a share of what was left at the outage's begin, others who are not back yet
+ * find room. While the policy answers: a request still finds out whether the store is back, but one
+ * for which the account has no room must not be admitted by that. */
+bool weir_continue_withholds(const weir_inside *inside, weir_account *account,
+                             weir_request_state *request, uint64_t secret, int64_t now_us) {
+  weir_decision decision;
+  int64_t owed;
+  bool holds = weir_account_holds(account, now_us);
+  if (request->kind != WEIR_TAKE || (!holds && account->hold_until_us > 0)) return false;
+  if (!weir_continue_admit(inside, account, request, secret, WEIR_CONTINUE_HOLDS, &decision, &owed))
+    return false;
+  if (decision.allowed) {
+    count_in_account(request, &decision);
+  } else if (holds) {
+    request->decision = decision;
+    request->decision.source = WEIR_SOURCE_FALLBACK;
+    request->status = WEIR_OK;
+    request->settled = true;
+  } else {
+    request->withheld = true;
+    request->kind = WEIR_PEEK;
+  }
+  return request->settled;
+}
+
+/* --- paying ------------------------------------------------------------------------------------
+ */
+
+/* What of `most` a group leaves that charges these requests. */
+static int64_t left_of_group(const weir_stack *rules, const weir_request_state *requests,
+                             int64_t most) {
+  for (const weir_request_state *request = requests; request != NULL; request = request->next) {
+    int64_t largest = 0;
+    for (size_t i = 0; request->kind == WEIR_TAKE && i < rules->count; i++)
+      if (weir_request_cost(request, i) > largest) largest = weir_request_cost(request, i);
+    most -= largest < most ? largest : most;
+  }
+  return most;
+}
+
+bool weir_continue_offer(const weir_stack *rules, const weir_account *account,
+                         const weir_request_state *requests, int64_t most, weir_payment *offer) {
+  int64_t left = left_of_group(rules, requests, most);
+  bool some = false;
+  if (requests->kind > WEIR_PEEK) return false;
+  for (size_t i = 0; i < rules->count; i++) {
+    int64_t owed = account->parts[i].owed;
+    offer->costs[i] = owed < left ? owed : left;
+    offer->until_us[i] = weir_account_payable_until(account, &rules->rules[i], i);
+    some = some || offer->costs[i] > 0;
+  }
+  return some;
+}
+
+bool weir_continue_pay(const weir_stack *rules, weir_account *account,
+                       const weir_request_state *payment, const int64_t *offered, int64_t *paid,
+                       int64_t *unpaid) {
+  bool known = payment->status == WEIR_OK;
+  *paid = *unpaid = 0;
+  if (!known && payment->status != WEIR_UNKNOWN_OUTCOME) return false;
+  for (size_t i = 0; i < rules->count; i++) {
+    int64_t part = known ? payment->payment->costs[i] : offered[i];
+    *paid += part;
+    *unpaid += weir_account_pay(account, i, offered[i], part);
+  }
+  if (known && *paid > 0)
+    weir_account_confirm(account, rules->count, payment->payment->costs, payment->decision.at_us);
+  return true;
+}
+
+/* What the store has admitted with the first group is part of the share, also of those who came
+ * before there was an account. */
+static void hold_admitted(const weir_inside *inside, weir_account *account,
+                          const weir_request_state *requests, uint64_t secret) {
+  weir_decision decision;
+  int64_t owed;
+  for (const weir_request_state *request = requests; request != NULL; request = request->next)
+    if (request->kind == WEIR_TAKE && !request->in_account && request->status == WEIR_OK &&
+        request->decision.allowed)
+      weir_continue_admit(inside, account, request, secret, WEIR_CONTINUE_HOLDS, &decision, &owed);
+}
+
+/* While others may not be back: who is missing would not be missed. */
+static void unlearn(const weir_stack *rules, const weir_memo *memo, weir_machine *machine) {
+  for (size_t i = 0; i < rules->count; i++) {
+    weir_share *share = &machine->notes->expected[i].share;
+    share->mine = memo->expected[i].share.mine;
+    share->all = memo->expected[i].share.all;
+    machine->lessons[i] = (weir_lesson){0};
+  }
+}
+
+bool weir_continue_settle(const weir_inside *inside, weir_account *account, const weir_memo *memo,
+                          const weir_request_state *requests, weir_machine *machine,
+                          uint64_t secret, int64_t deadline_us, int64_t *dropped) {
+  int64_t now_us = machine->clock_us;
+  *dropped = 0;
+  if (requests->status == WEIR_OK && requests->kind == WEIR_RESET) {
+    *dropped = weir_account_forgive(account, inside->rules);
+  } else if (requests->status == WEIR_OK && account->hold_until_us == 0) {
+    weir_account_hold(account, now_us, deadline_us);
+    hold_admitted(inside, account, requests, secret);
+  }
+  if (weir_account_is_over(account, inside->rules, now_us)) return true;
+  if (!weir_account_is_quiet(account, now_us)) unlearn(inside->rules, memo, machine);
+  return false;
+}
+
+/* --- giving back -------------------------------------------------------------------------------
+ */
+
+bool weir_continue_refund(const weir_inside *inside, weir_account *account,
+                          const weir_request_state *request, bool owed,
+                          int64_t rest[WEIR_RULES_MOST], int64_t *paid_us, int64_t *unpaid) {
+  int64_t weights[WEIR_RULES_MOST];
+  weir_request_state back = *request;
+  bool some = false;
+  bool counted = false;
+  *unpaid = 0;
+  *paid_us = account->paid_us;
+  for (size_t i = 0; i < inside->rules->count; i++) {
+    int64_t before = account->parts[i].owed;
+    rest[i] = weir_account_refund(account, &inside->continued->rules[i], i, request->costs[i], owed,
+                                  &weights[i]);
+    *unpaid += before - account->parts[i].owed;
+    counted = counted || weights[i] > 0;
+    some = some || rest[i] > 0;
+  }
+  back.costs = weights;
+  if (counted) inside->settle(inside->owner, &back);
+  return some;
+}

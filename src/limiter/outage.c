@@ -1,0 +1,231 @@
+/* Outages: the answer where the store gave none.
+ *
+ *     no decision ──> DENY, ALLOW: src/policy says it
+ *                └──> LOCAL: the key's account (continue.c) ── admitted ──> owed (repay.c)
+ *
+ * The account's counts are kept by a limiter inside this process, with the same rules counted in
+ * parts of a cost. So windows slide, buckets drain and queues delay as they do in the store. It is
+ * made by the first request that needs it: most limiters never do, and a thousand of them are to be
+ * cheap to have. Until there is memory for it, LOCAL denies. It reads the clock through its owner's
+ * guard. Its store forgets what is least at stake: a flood of keys cannot make it forget one that
+ * has used up its share.
+ *
+ * Locks: an account is changed with its entry's shard locked, and what the limiter inside decides
+ * is decided under that lock. It waits for nothing: its store is this process's memory.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weir/backend.h>
+
+#include "limiter/limiter.h"
+
+/* --- the limiter inside ------------------------------------------------------------------------
+ */
+
+static int64_t owners_now_us(void *owner) {
+  return weir_limiter_now(owner);
+}
+
+/* For every key that is remembered, with all its counters, as far as a store goes. NULL: no memory.
+ */
+static weir_store *open_local_store(const weir_limiter *limiter) {
+  enum { STORE_KEYS_MOST = 100000000 };
+  char url[64];
+  weir_store *store;
+  size_t keys = limiter->memo_keys * weir_machine_operations_most(&limiter->stack);
+  if (keys > STORE_KEYS_MOST) keys = STORE_KEYS_MOST;
+  snprintf(url, sizeof url, "memory:?keys=%zu", keys);
+  return weir_store_open(url, &store, NULL) == WEIR_OK ? store : NULL;
+}
+
+/* Its store is its own. NULL: no memory. */
+static weir_limiter *create_local(weir_limiter *owner) {
+  weir_store *store = open_local_store(owner);
+  weir_limiter *local = store != NULL ? calloc(1, sizeof *local) : NULL;
+  if (local == NULL) goto no_limiter;
+  local->store = store;
+  local->fallback = WEIR_FALLBACK_NONE;
+  local->deadline_us = owner->deadline_us;
+  local->memo_keys = owner->memo_keys;
+  local->clock = (weir_clock){owners_now_us, owner};
+  local->settings = owner->settings;
+  local->settings.traits = store->backend->traits;
+  weir_stack_continue(&owner->stack, &local->stack);
+  if (weir_limiter_finish(local, NULL) == WEIR_OK) return local;
+
+no_limiter:
+  weir_store_close(store);
+  return NULL;
+}
+
+static void destroy_local(weir_limiter *local) {
+  if (local == NULL) return;
+  weir_store *store = local->store;
+  weir_limiter_destroy(local);
+  weir_store_close(store);
+}
+
+void weir_limiter_destroy_local(weir_limiter *limiter) {
+  destroy_local(limiter->local);
+}
+
+/* Without a lock, which a child could find taken: of threads that come first at once one has its
+ * limiter kept, before anybody is admitted by it. */
+static weir_limiter *local_of(weir_limiter *limiter) {
+  weir_limiter *installed = atomic_load_explicit(&limiter->local, memory_order_acquire);
+  if (installed != NULL) return installed;
+  weir_limiter *made = create_local(limiter);
+  if (made == NULL || atomic_compare_exchange_strong(&limiter->local, &installed, made))
+    return made;
+  destroy_local(made);
+  return installed;
+}
+
+/* --- beginning ---------------------------------------------------------------------------------
+ */
+
+static weir_status settle_inside(void *local, weir_request_state *request) {
+  return weir_limiter_settle(local, request, NULL);
+}
+
+weir_inside weir_outage_inside(const weir_limiter *limiter, weir_limiter *local) {
+  return (weir_inside){.rules = &limiter->stack,
+                       .continued = &local->stack,
+                       .settings = &limiter->settings,
+                       .settle = settle_inside,
+                       .owner = local};
+}
+
+static bool begin(weir_limiter *limiter, weir_limiter *local, weir_memo_entry *entry,
+                  const weir_request_state *request, const weir_pool *pools, int64_t now_us) {
+  const weir_inside inside = weir_outage_inside(limiter, local);
+  bool afresh = entry->account != NULL;
+  weir_account *account = afresh ? entry->account : weir_account_create(&limiter->stack);
+  if (account == NULL) return false;
+  bool begun = weir_continue_begin(&inside, account, afresh, request, entry->memo, pools,
+                                   limiter->peers, now_us);
+  if (begun)
+    entry->account = account;
+  else if (!afresh)
+    free(account);
+  return begun;
+}
+
+/* One that was never sent knows nothing new: the store may have answered another meanwhile. */
+static bool was_away(const weir_request_state *request) {
+  return request->status != WEIR_OK && !request->unasked;
+}
+
+/* Locks the request's entry, with an account of this outage. What shares rest on is read with no
+ * entry locked. NULL, and nothing locked: no memory. */
+static weir_memo_entry *lock_account(weir_limiter *limiter, weir_limiter *local,
+                                     const weir_request_state *request, bool *begun) {
+  weir_pool pools[WEIR_RULES_MOST];
+  uint64_t fingerprint[2];
+  weir_key_hash(limiter->store->secret, request->key, request->key_length, fingerprint);
+  for (bool read = false;; read = true) {
+    weir_memo_entry *entry = weir_table_lock(limiter->table, fingerprint);
+    if (entry == NULL) return NULL;
+    int64_t now_us = weir_limiter_now(limiter);
+    bool ready = entry->account != NULL && !weir_account_is_quiet(entry->account, now_us);
+    *begun = !ready;
+    if (!ready && read) ready = begin(limiter, local, entry, request, pools, now_us);
+    if (ready) {
+      if (was_away(request)) entry->account->hold_until_us = 0;
+      return entry;
+    }
+    weir_shard_unlock(entry->shard);
+    if (read) return NULL;
+    weir_table_read_pools(limiter->table, pools);
+  }
+}
+
+/* --- answering ---------------------------------------------------------------------------------
+ */
+
+void weir_outage_roll(weir_limiter *limiter, weir_account *account) {
+  int64_t dropped = weir_account_roll(account, &limiter->stack, weir_limiter_now(limiter));
+  weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_UNPAID, dropped);
+}
+
+bool weir_limiter_has_answer(const weir_limiter *limiter, const weir_request_state *request,
+                             weir_status status) {
+  if (request->withheld && status == WEIR_OK) return true;
+  return (request->kind == WEIR_TAKE || request->withheld) &&
+         weir_policy_answers(limiter->fallback, status);
+}
+
+/* What was sent and not answered most likely counts in the store, so it is not owed. */
+static bool answer_by_account(weir_limiter *limiter, const weir_request_state *request,
+                              weir_decision *decision, bool *met) {
+  bool owes = request->status != WEIR_UNKNOWN_OUTCOME;
+  weir_limiter *local = local_of(limiter);
+  if (local == NULL) return false;
+  bool begun;
+  weir_memo_entry *entry = lock_account(limiter, local, request, &begun);
+  if (entry == NULL) return false;
+  const weir_inside inside = weir_outage_inside(limiter, local);
+  weir_account *account = entry->account;
+  int64_t owed = 0;
+  *met = account->met;
+  if (was_away(request)) account->away = request->away;
+  weir_outage_roll(limiter, account);
+  bool answered = !begun && weir_continue_counts(&limiter->stack, account, request);
+  if (answered)
+    owed = weir_continue_owe_held(&inside, account, request, owes);
+  else
+    answered =
+        weir_continue_admit(&inside, account, request, entry->fingerprint[0],
+                            owes ? WEIR_CONTINUE_OWES : WEIR_CONTINUE_UNSURE, decision, &owed);
+  weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_OWED, owed);
+  weir_shard_unlock(entry->shard);
+  return answered;
+}
+
+/* Under contention payments would contend as well. And a log tells too little of what is left to be
+ * continued, and is not paid: what the store may still decide is left to it. */
+static bool has_account(const weir_limiter *limiter, const weir_request_state *request) {
+  if (limiter->fallback != WEIR_FALLBACK_LOCAL || request->status == WEIR_CONTENDED) return false;
+  for (size_t i = 0; i < limiter->stack.count; i++)
+    if (!request->away && weir_rule_takes_one(&limiter->stack.rules[i])) return false;
+  return true;
+}
+
+/* A request that only looked has found the store: its account had no room for it and admits nothing
+ * beside a store that answers, whatever room there is by now. It may come again soon. */
+static void deny_looked(weir_limiter *limiter, weir_request_state *request, int64_t cost) {
+  request->decision = weir_policy_decide(WEIR_FALLBACK_DENY, WEIR_SOURCE_LATE, &limiter->stack,
+                                         cost, request->costs, weir_limiter_now(limiter));
+  request->decision.source = WEIR_SOURCE_FALLBACK;
+}
+
+void weir_limiter_fall_back(weir_limiter *limiter, weir_request_state *request,
+                            weir_message *message) {
+  weir_status failure = request->status;
+  if (request->before_hold > 0) request->asked = request->before_hold;
+  int64_t cost = request->up_to && request->asked > 0 ? request->asked : request->cost;
+  if (request->withheld && failure == WEIR_OK) {
+    deny_looked(limiter, request, cost);
+    return;
+  }
+  weir_source source = request->away ? WEIR_SOURCE_FALLBACK : WEIR_SOURCE_LATE;
+  bool met = true;
+  if (!has_account(limiter, request) ||
+      !answer_by_account(limiter, request, &request->decision, &met))
+    request->decision = weir_policy_decide(limiter->fallback, source, &limiter->stack, cost,
+                                           request->costs, weir_limiter_now(limiter));
+  if (!met && message != NULL) {
+    weir_message why = *message;
+    weir_message_set(
+        message,
+        "%s; this process has not met its store yet and takes its share to be 1/%" PRIu32
+        " (peers)",
+        why.text, limiter->peers);
+  }
+  request->decision.source = source;
+  request->decision.store_status = failure;
+  request->status = WEIR_OK;
+}

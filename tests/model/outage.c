@@ -1,0 +1,351 @@
+/* What a client does whose policy is LOCAL, where it may be cut off from the store: it goes on by
+ * its account, pays what it owes when it is back, and holds its share for a while. The account is
+ * that of src/memo/account.c and src/limiter/continue.c; here stands what outage.c and repay.c of
+ * src/limiter do around it, without their locks. */
+#include <string.h>
+
+#include "mutants.h"
+#include "outage.h"
+#include "policy/policy.h"
+#include "truth.h"
+
+/* --- being cut off -----------------------------------------------------------------------------
+ */
+
+/* Nothing of a round was sent, or all of it has landed: what is in between is an answer that is
+ * lost. */
+size_t outage_steps(const struct model *model, int who, struct step *steps) {
+  const struct client *client = &model->world->clients[who];
+  const struct outage *outage = client->outage;
+  if (outage == NULL || client->crashed) return 0;
+  bool wants = client->busy || client_next_request(model, client) != NULL;
+  bool between =
+      !client->half && (client->landed == 0 || (size_t)client->landed == client_sent(client));
+  if (!wants) return 0;
+  if (outage->away) {
+    if (!client->busy) steps[0] = (struct step){COMES_BACK, who, 0};
+    return !client->busy;
+  }
+  if (!between || outage->cuts == OUTAGES_MOST) return 0;
+  steps[0] = (struct step){CUTS, who, 0};
+  return 1;
+}
+
+/* The operations of its round find no store: what was to go back stays. */
+void outage_round(struct model *model, struct client *client) {
+  size_t sent = client_sent(client);
+  if (client->outage == NULL || !client->outage->away || (size_t)client->landed == sent) return;
+  bool gives_back = client->machine->phase == WEIR_PHASE_TAKE_BACK;
+  for (int i = 0; i < (int)model->stack.count && gives_back; i++)
+    truth_of(model, i)->excuse(model, client, i);
+  for (size_t i = 0; i < sent; i++) {
+    client->operations[i].outcome = WEIR_NOT_SENT;
+    client->operations[i].late = false;
+  }
+  client->landed = (int32_t)sent;
+  client->lost = true;
+}
+
+void outage_cut(struct model *model, struct client *client) {
+  client->outage->away = true;
+  client->outage->cuts++;
+  story_print(model, "client %d is cut off", world_client_number(model, client));
+  if (client->busy) outage_round(model, client);
+}
+
+void outage_end(struct model *model, struct client *client) {
+  client->outage->away = false;
+  story_print(model, "client %d is back", world_client_number(model, client));
+}
+
+/* --- answering ---------------------------------------------------------------------------------
+ */
+
+uint64_t outage_secret(const struct model *model, const struct client *client) {
+  return model->scope->secret + (uint64_t)world_client_number(model, client) * 1000;
+}
+
+static weir_inside inside_of(struct inside *inside) {
+  return (weir_inside){.rules = &inside->model->stack,
+                       .continued = &inside->model->continued,
+                       .settings = &inside->model->settings,
+                       .settle = inside_settle,
+                       .owner = inside};
+}
+
+static void roll(struct model *model, struct client *client) {
+  weir_account *account = client->account;
+  int64_t before[RULES_MOST];
+  for (size_t i = 0; i < model->stack.count; i++)
+    before[i] = account->parts[i].owed;
+  int64_t now_us = world_clock_us(model, client);
+  int64_t dropped = weir_account_roll(account, &model->stack, now_us);
+  for (size_t i = 0; i < model->stack.count && model->mutant->pays_later; i++)
+    account->parts[i].owed = before[i];
+  if (model->mutant->pays_later) return;
+  dues_rolled(model, client, before, dropped, now_us);
+}
+
+/* An outage begins for the key, unless one goes on. */
+static bool be_ready(struct model *model, struct client *client, const weir_request_state *request,
+                     bool *begun) {
+  struct outage *outage = client->outage;
+  weir_account *account = client->account;
+  struct inside owner = {model, client};
+  const weir_inside inside = inside_of(&owner);
+  int64_t now_us = world_clock_us(model, client);
+  bool over = weir_account_is_quiet(account, now_us);
+  bool ready = outage->has_account && !over;
+  *begun = !ready;
+  if (!ready)
+    ready = weir_continue_begin(&inside, account, outage->has_account, request, client->memo,
+                                outage->pools, CLIENTS_MOST - 1, now_us);
+  if (!ready) return false;
+  account->hold_until_us = 0;
+  outage->has_account = true;
+  dues_begin(model, client, now_us);
+  return true;
+}
+
+static void redraw(const struct model *model, struct client *client) {
+  for (size_t i = 0; i < model->stack.count && model->mutant->redraws; i++)
+    client->account->parts[i].opened = client->account->parts[i].begun = false;
+}
+
+static bool answer_by_account(struct model *model, struct client *client,
+                              weir_request_state *request) {
+  struct inside owner = {model, client};
+  const weir_inside inside = inside_of(&owner);
+  bool unsure = request->status == WEIR_UNKNOWN_OUTCOME;
+  weir_decision decision;
+  int64_t owed;
+  bool begun;
+  if (client->outage == NULL || request->kind != WEIR_TAKE || request->status == WEIR_CONTENDED ||
+      !weir_policy_answers(WEIR_FALLBACK_LOCAL, request->status) ||
+      !be_ready(model, client, request, &begun))
+    return false;
+  client->account->away = request->away;
+  roll(model, client);
+  redraw(model, client);
+  bool owes = !unsure || model->mutant->owes_what_was_sent;
+  if (!begun && weir_continue_counts(&model->stack, client->account, request)) {
+    weir_continue_owe_held(&inside, client->account, request, owes);
+    decision = request->decision;
+  } else if (!weir_continue_admit(&inside, client->account, request, outage_secret(model, client),
+                                  owes ? WEIR_CONTINUE_OWES : WEIR_CONTINUE_UNSURE, &decision,
+                                  &owed)) {
+    return false;
+  }
+  if (model->mutant->one_at_least && !decision.allowed && client->account->parts[0].charged == 0) {
+    decision.allowed = true;
+    weir_account_admit(client->account, &model->stack.rules[0], 0, request->cost, 1, decision.at_us,
+                       owes);
+  }
+  request->decision = decision;
+  request->decision.source = request->away ? WEIR_SOURCE_FALLBACK : WEIR_SOURCE_LATE;
+  request->decision.store_status = request->status;
+  if (decision.cost > 0) request->cost = decision.cost;
+  request->status = WEIR_OK;
+  return true;
+}
+
+/* Where nobody is cut off the store always answers: whoever is admitted without it goes over the
+ * bound. */
+static void fall_back(const struct model *model, const struct client *client,
+                      weir_request_state *request) {
+  weir_source source = request->away ? WEIR_SOURCE_FALLBACK : WEIR_SOURCE_LATE;
+  if (request->kind != WEIR_TAKE || !weir_policy_answers(WEIR_FALLBACK_LOCAL, request->status))
+    return;
+  weir_decision answer =
+      weir_policy_decide(WEIR_FALLBACK_LOCAL, source, &model->stack, request->cost, request->costs,
+                         world_clock_us(model, client));
+  if (request->away || model->mutant->late_admits) answer.allowed = true;
+  if (!answer.allowed) return; /* which denies nothing that the store could be held to */
+  request->status = WEIR_OK;
+  request->decision = answer;
+}
+
+/* In the place of none. */
+void policy_answer(struct model *model, struct client *client, weir_request_state *request) {
+  if (!answer_by_account(model, client, request)) fall_back(model, client, request);
+}
+
+/* An account answers when the group is over: what it found out is known by then. */
+bool policy_waits(const struct client *client, const weir_request_state *request) {
+  return client->outage != NULL && request->settled && request->kind == WEIR_TAKE &&
+         request->status != WEIR_OK;
+}
+
+bool outage_withholds(struct model *model, struct client *client, weir_request_state *request) {
+  struct inside owner = {model, client};
+  const weir_inside inside = inside_of(&owner);
+  if (client->outage == NULL || request->kind != WEIR_TAKE || !client->outage->has_account ||
+      !weir_account_holds(client->account, world_clock_us(model, client)) || model->mutant->no_hold)
+    return false;
+  roll(model, client);
+  redraw(model, client);
+  return weir_continue_withholds(&inside, client->account, request, outage_secret(model, client),
+                                 world_clock_us(model, client));
+}
+
+/* --- paying ------------------------------------------------------------------------------------
+ */
+
+/* The payment has the last record of its group. Of a bucket it is a charge like a lease's: what is
+ * known of a bucket is known from what was charged. */
+static struct record *record_of_payment(struct model *model, const struct client *client) {
+  return &model->world->records[client->first_record + GROUP_MOST - 1];
+}
+
+static int64_t group_most(const struct model *model) {
+  return weir_stack_least_capacity(&model->stack);
+}
+
+weir_request_state *outage_offer(struct model *model, struct client *client,
+                                 weir_request_state *group) {
+  struct outage *outage = client->outage;
+  if (outage == NULL || !outage->has_account || group->kind != WEIR_TAKE) return group;
+  roll(model, client);
+  memset(outage->offered, 0, sizeof outage->offered);
+  if (!weir_continue_offer(&model->stack, client->account, group, group_most(model), &outage->paid))
+    return group;
+  for (size_t i = 0; i < model->stack.count && model->mutant->pays_later; i++)
+    outage->paid.until_us[i] = INT64_MAX;
+  memcpy(outage->offered, outage->paid.costs, sizeof outage->offered);
+  outage->payment = (weir_request_state){.next = group,
+                                         .kind = WEIR_TAKE,
+                                         .pays = true,
+                                         .payment = &outage->paid,
+                                         .costs = outage->paid.costs};
+  bool bucket = truth_of(model, 0) == &truth_bucket;
+  struct record *record = record_of_payment(model, client);
+  *record = (struct record){.state = OPEN,
+                            .wish = bucket ? LEASES : TAKES,
+                            .stamp_us = client->start_us,
+                            .after = model->keeps_order ? model->world->answered : 0};
+  for (size_t i = 0; i < model->stack.count; i++)
+    record->cost[i] = (int32_t)outage->offered[i];
+  return &outage->payment;
+}
+
+/* It was settled just now: what it pays is charged like an admission. */
+void outage_paid(struct model *model, struct client *client) {
+  struct outage *outage = client->outage;
+  const weir_request_state *payment = &outage->payment;
+  struct record *record = record_of_payment(model, client);
+  if (!payment->settled || record->state != OPEN) return;
+  if (payment->status != WEIR_OK) {
+    record->state = FAILED;
+    if (payment->status == WEIR_UNKNOWN_OUTCOME && record->charged) record->may_stay = true;
+    return;
+  }
+  int64_t sum = 0;
+  for (size_t i = 0; i < model->stack.count; i++) {
+    sum += outage->paid.costs[i];
+  }
+  for (size_t i = 0; i < model->stack.count && sum > 0; i++)
+    record->cost[i] = (int32_t)outage->paid.costs[i];
+  if (record->wish == LEASES && sum > 0)
+    record->held = (int32_t)(outage->offered[0] - outage->paid.costs[0]);
+  record->state = sum > 0 ? ADMITTED : record->wish == LEASES ? DENIED : DONE;
+  if (sum > 0) record->stamp_us = payment->decision.at_us;
+  story_print(model, "; client %d pays %d", world_client_number(model, client), (int)sum);
+  if (sum > 0) check_paid(model, client, record);
+}
+
+static void settle_payment(struct model *model, struct client *client) {
+  struct outage *outage = client->outage;
+  int64_t paid, unpaid;
+  bool unknown = outage->payment.status == WEIR_UNKNOWN_OUTCOME;
+  if (unknown && model->mutant->pays_twice) {
+    int64_t sum = 0;
+    for (size_t i = 0; i < model->stack.count; i++)
+      sum += outage->offered[i];
+    dues_paid(model, client, sum, 0);
+    return;
+  }
+  if (weir_continue_pay(&model->stack, client->account, &outage->payment, outage->offered, &paid,
+                        &unpaid))
+    dues_paid(model, client, paid, unpaid);
+}
+
+/* What was to go back found no store, and stays. */
+static void excuse_refund(struct model *model, const struct client *client) {
+  const weir_request_state *request = &client->requests[0];
+  for (size_t i = 0; i < model->stack.count; i++)
+    if (request->kind == WEIR_REFUND && request->status != WEIR_OK)
+      model->world->leak[i] += weir_request_cost(request, i);
+}
+
+/* The group is decided: what was paid, and what its notes may teach. */
+void outage_settle(struct model *model, struct client *client) {
+  struct outage *outage = client->outage;
+  weir_machine *machine = client->machine;
+  const weir_request_state *first = machine->requests;
+  int64_t dropped;
+  if (outage == NULL) return;
+  excuse_refund(model, client);
+  if (outage->has_account) {
+    if (first == &outage->payment) {
+      settle_payment(model, client);
+      first = first->next;
+    }
+    struct weir_memo *learnt = machine->notes;
+    weir_share shares[RULES_MOST];
+    for (size_t i = 0; i < model->stack.count; i++)
+      shares[i] = learnt->expected[i].share;
+    struct inside owner = {model, client};
+    const weir_inside inside = inside_of(&owner);
+    bool over = weir_continue_settle(&inside, client->account, client->memo, first, machine,
+                                     outage_secret(model, client), DEADLINE_US, &dropped);
+    for (size_t i = 0; i < model->stack.count && model->mutant->learns_in_hold; i++)
+      learnt->expected[i].share = shares[i];
+    dues_settled(model, client, first, machine);
+    if (over) memset(client->account, 0, model->account_bytes);
+    if (over) outage->has_account = false;
+  }
+  for (size_t i = 0; i < model->stack.count; i++) {
+    if (machine->lessons[i].cost == 0) continue;
+    outage->pools[i].mine += machine->lessons[i].mine;
+    outage->pools[i].all += machine->lessons[i].all;
+    outage->pools[i].cost += machine->lessons[i].cost;
+    outage->pools[i].charges++;
+    machine->lessons[i] = (weir_lesson){0};
+  }
+  memset(&outage->payment, 0, sizeof outage->payment);
+  memset(outage->offered, 0, sizeof outage->offered);
+  memset(&outage->paid, 0, sizeof outage->paid);
+}
+
+/* --- giving back -------------------------------------------------------------------------------
+ */
+
+/* True: some of it was paid, and goes back to the store. */
+bool outage_refund(struct model *model, struct client *client, weir_request_state *request,
+                   struct record *taken) {
+  struct outage *outage = client->outage;
+  struct inside owner = {model, client};
+  const weir_inside inside = inside_of(&owner);
+  int64_t costs[WEIR_RULES_MOST] = {0};
+  int64_t paid_us, unpaid;
+  bool some = false;
+  memset(outage->rest, 0, sizeof outage->rest);
+  if (!outage->has_account) return false;
+  for (size_t i = 0; i < model->stack.count; i++)
+    costs[i] = taken->cost[i];
+  request->costs = costs;
+  roll(model, client);
+  some = weir_continue_refund(&inside, client->account, request, !taken->unsure, outage->rest,
+                              &paid_us, &unpaid);
+  for (size_t i = 0; i < model->stack.count && model->mutant->refunds_paid_too; i++) {
+    if (client->account->parts[i].paid == 0) continue;
+    outage->rest[i] = client->account->parts[i].paid--;
+    some = true;
+  }
+  dues_given_back(model, client, taken, unpaid, outage->rest);
+  request->costs = outage->rest;
+  if (!model->mutant->refunds_by_admission) request->at_us = paid_us;
+  request->ends = NULL;
+  if (some) dues_refunded(model, client, outage->rest);
+  return some;
+}
