@@ -101,6 +101,19 @@ void weir_read_limits(weir_reader *reader, const weir_node *node, void *target) 
   weir_read_fields(reader, node, fields, &((weir_config *)target)->limits);
 }
 
+static void read_log(weir_reader *reader, const weir_node *node, void *target) {
+  static const char *const formats[] = {
+      [WEIR_CONFIG_LOG_TEXT] = "text", [WEIR_CONFIG_LOG_JSON] = "json", NULL};
+  static const weir_field fields[] = {
+      {.name = "format",
+       .type = WEIR_FIELD_CHOICE,
+       .offset = offsetof(weir_config_log, format),
+       .choices = formats},
+      {.name = NULL},
+  };
+  weir_read_fields(reader, node, fields, &((weir_config *)target)->log);
+}
+
 static const weir_config_limits default_limits = {
     .connections = 10000,
     .connections_per_address = 512,
@@ -126,6 +139,7 @@ static const weir_field sections[] = {
     {.name = "throttle", .read = weir_read_throttle},
     {.name = "envoy", .read = weir_read_envoy},
     {.name = "limits", .read = weir_read_limits},
+    {.name = "log", .read = read_log},
     {.name = "loops",
      .type = WEIR_FIELD_NUMBER,
      .offset = offsetof(weir_config, loops),

@@ -71,6 +71,9 @@ typedef struct weir_config_listener {
   size_t credential_count; /* 0: none is asked for */
   weir_config_tls tls;
   bool insecure;
+  const char **hosts; /* of HTTP and admin: further names by which clients call it */
+  size_t host_count;
+  bool reuse_port; /* of WEIR_CONFIG_TCP: other servers may listen at the same address */
   /* Of HTTP: */
   int denied_status; /* 400 to 599; default 429 */
   weir_config_key key;
@@ -164,6 +167,15 @@ typedef struct weir_config_limits {
   int64_t idle_us, first_bytes_us, drain_us;
 } weir_config_limits;
 
+typedef enum weir_config_log_format {
+  WEIR_CONFIG_LOG_TEXT,
+  WEIR_CONFIG_LOG_JSON
+} weir_config_log_format;
+
+typedef struct weir_config_log {
+  int format; /* weir_config_log_format */
+} weir_config_log;
+
 /* What a file's name led to when it was read. */
 typedef struct weir_config_file {
   const char *name;
@@ -182,6 +194,7 @@ typedef struct weir_config {
   weir_config_throttle throttle;
   weir_config_envoy envoy;
   weir_config_limits limits;
+  weir_config_log log;
   int64_t loops;           /* 0: half the cores, 1 at least */
   bool shadow;             /* every limiter */
   weir_config_file *files; /* each that was read for it, itself first: see config/watch.h */

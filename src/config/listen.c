@@ -6,7 +6,7 @@
 
 #include "config/reader.h"
 
-enum { LISTENERS_MOST = 32, CREDENTIALS_MOST = 1000, TRUSTED_BYTES = 16 * 1024 };
+enum { LISTENERS_MOST = 32, CREDENTIALS_MOST = 1000, HOSTS_MOST = 100, TRUSTED_BYTES = 16 * 1024 };
 
 static const char *const default_addresses[] = {
     [WEIR_CONFIG_RESP] = "127.0.0.1:6380",
@@ -146,16 +146,48 @@ static void read_trusted(weir_reader *reader, const weir_node *node, void *targe
     weir_fault(reader, node, "%s", message.text);
 }
 
+/* A host as it stands in Host, without the port. */
+static const char *read_host(weir_reader *reader, const weir_node *node) {
+  static const char bytes[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+  const char *host = weir_read_text(reader, node);
+  if (host == NULL || strspn(host, bytes) == strlen(host)) return host;
+  weir_fault(reader, node, "found %s, accepted are names and addresses without a port",
+             weir_quote(node).text);
+  return NULL;
+}
+
+static void read_hosts(weir_reader *reader, const weir_node *node, void *target) {
+  weir_config_listener *listener = target;
+  if (!weir_expect(reader, node, WEIR_NODE_SEQUENCE)) return;
+  if (node->length > HOSTS_MOST) {
+    weir_fault(reader, node, "found %u hosts, accepted are %d", (unsigned)node->length, HOSTS_MOST);
+    return;
+  }
+  listener->hosts = weir_arena_take(reader->arena, node->length + 1, sizeof *listener->hosts);
+  if (listener->hosts == NULL) return;
+  for (const weir_node_item *item = node->items; item != NULL; item = item->next) {
+    const char *host = read_host(reader, item->value);
+    if (host != NULL) listener->hosts[listener->host_count++] = host;
+  }
+}
+
 #define MEMBER(type, member) .offset = offsetof(type, member)
-#define COMMON_FIELDS                                                                   \
-  {.name = "address", .read = read_address}, {.name = "mode", .read = read_mode},       \
-      {.name = "group", .type = WEIR_FIELD_TEXT, MEMBER(weir_config_listener, group)},  \
-      {.name = "auth", .read = read_auth}, {.name = "tls", .read = read_tls}, {         \
-    .name = "insecure", .type = WEIR_FIELD_BOOL, MEMBER(weir_config_listener, insecure) \
+#define COMMON_FIELDS                                                                          \
+  {.name = "address", .read = read_address}, {.name = "mode", .read = read_mode},              \
+      {.name = "group", .type = WEIR_FIELD_TEXT, MEMBER(weir_config_listener, group)},         \
+      {.name = "auth", .read = read_auth}, {.name = "tls", .read = read_tls},                  \
+      {.name = "insecure", .type = WEIR_FIELD_BOOL, MEMBER(weir_config_listener, insecure)}, { \
+    .name = "reuse_port", .type = WEIR_FIELD_BOOL, MEMBER(weir_config_listener, reuse_port)    \
   }
 
 static const weir_field fields[] = {
     COMMON_FIELDS,
+    {.name = NULL},
+};
+
+static const weir_field admin_fields[] = {
+    COMMON_FIELDS,
+    {.name = "hosts", .read = read_hosts},
     {.name = NULL},
 };
 
@@ -171,6 +203,7 @@ static const weir_field http_fields[] = {
      MEMBER(http_numbers, denied_status),
      .least = 400,
      .most = 599},
+    {.name = "hosts", .read = read_hosts},
     {.name = "key", .read = read_listener_key},
     {.name = "trusted", .read = read_trusted},
     {.name = "ipv4_bits",
@@ -219,6 +252,8 @@ static void check_listener(weir_reader *reader, const weir_node *node,
   bool is_unix = listener->kind == WEIR_CONFIG_UNIX;
   if (!is_unix && (weir_node_find(node, "mode") != NULL || weir_node_find(node, "group") != NULL))
     weir_fault(reader, node, "mode and group are of unix sockets alone");
+  if (listener->kind != WEIR_CONFIG_TCP && weir_node_find(node, "reuse_port") != NULL)
+    weir_fault(reader, node, "reuse_port is of TCP addresses alone");
   if (is_open_to_others(listener) && !weir_config_is_guarded(listener))
     weir_fault(reader, node,
                "%s is open to other hosts: give it auth or tls, or say insecure: true",
@@ -244,7 +279,9 @@ static void set_default_address(weir_reader *reader, const weir_node *node,
 static void read_listener(weir_reader *reader, const weir_node *node,
                           weir_config_protocol protocol) {
   weir_config *config = reader->config;
-  bool is_http = protocol == WEIR_CONFIG_HTTP;
+  static const weir_field *const fields_of[] = {[WEIR_CONFIG_RESP] = fields,
+                                                [WEIR_CONFIG_HTTP] = http_fields,
+                                                [WEIR_CONFIG_ADMIN] = admin_fields};
   if (!weir_expect(reader, node, WEIR_NODE_MAPPING)) return;
   if (config->listener_count == LISTENERS_MOST) {
     weir_fault(reader, node, "more than %d listeners", LISTENERS_MOST);
@@ -256,7 +293,7 @@ static void read_listener(weir_reader *reader, const weir_node *node,
                                     .key = {WEIR_CONFIG_KEY_QUERY, "key"}},
                        .denied_status = 429};
   weir_config_listener *listener = &read.listener;
-  weir_read_fields(reader, node, is_http ? http_fields : fields, &read);
+  weir_read_fields(reader, node, fields_of[protocol], &read);
   if (weir_node_find(node, "address") == NULL) set_default_address(reader, node, listener);
   listener->denied_status = (int)read.denied_status;
   listener->ipv4_bits = (unsigned)read.ipv4_bits;

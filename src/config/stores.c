@@ -1,9 +1,7 @@
 /* stores: where counts live, and what limiters on them are like. */
-#include <string.h>
-
 #include "config/reader.h"
 
-enum { STORES_MOST = 256, DEFAULT_DEADLINE_US = 10000 };
+enum { STORES_MOST = 256 };
 
 static const char *const fallbacks[] = {[WEIR_FALLBACK_LOCAL] = "local",
                                         [WEIR_FALLBACK_DENY] = "deny",
@@ -48,20 +46,14 @@ static const weir_field fields[] = {
     {.name = NULL},
 };
 
-/* A URL that says its own timeout= means it. */
-static bool has_timeout(const char *url) {
-  return url != NULL && (strstr(url, "?timeout=") != NULL || strstr(url, "&timeout=") != NULL);
-}
-
 static void read_store(weir_reader *reader, const weir_node_item *item, weir_config_store *store) {
   store_fields read = {.store = store};
   weir_read_fields(reader, item->value, fields, &read);
   if (item->value->kind == WEIR_NODE_MAPPING && weir_node_find(item->value, "url") == NULL)
     weir_fault(reader, item->key, "url is missing, such as \"memcached://localhost\"");
-  int64_t deadline_us = has_timeout(store->url) ? 0 : DEFAULT_DEADLINE_US;
   store->options = (weir_limiter_options){
       .size = sizeof store->options,
-      .deadline_us = read.deadline_us != 0 ? read.deadline_us : deadline_us,
+      .deadline_us = read.deadline_us, /* 0: the store's timeout, as with every other process */
       .clock_error_us = read.clock_error_us,
       .processes = (uint32_t)read.processes,
       .memo_keys = (uint32_t)read.memo_keys,

@@ -19,14 +19,17 @@ static const char *breaker_name(weir_breaker_state state) {
 static void write_readiness(weir_server *server, weir_bytes *out) {
   const weir_registry *registry = server->front.tick.registry;
   const weir_config *config = weir_registry_config(registry);
-  weir_bytes_text(out, server->is_draining ? "ending\n" : "ready\n");
+  weir_bytes_text(out, server->is_draining   ? "ending\n"
+                       : !server->is_serving ? "connecting\n"
+                                             : "ready\n");
   for (size_t i = 0; i < config->store_count; i++) {
-    weir_server_state state = {.size = sizeof state};
+    weir_server_state state = WEIR_SERVER_STATE_INIT;
     const weir_store *store = weir_registry_store_at(registry, i);
     for (size_t j = 0; weir_store_read_server(store, j, &state) == WEIR_OK; j++)
-      weir_bytes_format(out, "store %s: %s %s, outages %llu\n", config->stores[i].name,
+      weir_bytes_format(out, "store %s: %s %s, outages %llu%s\n", config->stores[i].name,
                         state.name != NULL ? state.name : "-", breaker_name(state.breaker),
-                        (unsigned long long)state.outages);
+                        (unsigned long long)state.outages,
+                        state.answered ? "" : ", never answered");
   }
 }
 
@@ -55,7 +58,7 @@ static int write_page(weir_server *server, const weir_http_request *request, con
     weir_bytes_text(out, "alive\n");
   } else if (is_path(request, "/readyz")) {
     write_readiness(server, out);
-    return server->is_draining ? 503 : 200;
+    return server->is_draining || !server->is_serving ? 503 : 200;
   } else {
     return 0;
   }
@@ -64,26 +67,28 @@ static int write_page(weir_server *server, const weir_http_request *request, con
 
 /* The page /status holds no figures, and a browser cannot be told to show a token for it: the page
  * asks for one, and shows it for /status.json. */
-static bool may_read(const weir_http_request *request, const weir_config_listener *listener) {
-  return is_path(request, "/status") ||
-         weir_http_is_known(request, listener->credentials, listener->credential_count);
+static weir_serve_standing look(weir_connection *connection, const weir_http_request *request) {
+  return is_path(request, "/status") ? WEIR_SERVE_KNOWN
+                                     : weir_serve_look_at_token(connection, request);
 }
 
-static void answer_request(weir_connection *connection, const weir_http_request *request) {
+static void answer_request(weir_connection *connection, const weir_http_request *request,
+                           bool known) {
   weir_bytes page = {0};
   weir_bytes *text = &connection->loop->reply;
   unsigned manner = weir_serve_manner(request);
   weir_http_refusal refusal = {404,
                                {"there are /metrics, /status, /status.json, /healthz and /readyz"}};
   const char *type = NULL;
-  bool known = may_read(request, connection->port->config);
+  bool opens = is_path(request, "/status"); /* the page alone, which others may link to */
+  bool is_meant = weir_serve_is_from_here(connection, request, opens, &refusal);
   bool reads = weir_http_is(request->method, "GET") || weir_http_is(request->method, "HEAD");
-  weir_serve_count(&connection->loop->counts.unauthorized, !known);
-  if (!known)
+  if (is_meant && !known)
     refusal = (weir_http_refusal){401, {"a bearer token is needed"}};
-  else if (!reads)
+  else if (is_meant && !reads)
     refusal = (weir_http_refusal){501, {"GET and HEAD are accepted"}};
-  int status = known && reads ? write_page(connection->loop->server, request, &type, &page) : 0;
+  int status =
+      is_meant && known && reads ? write_page(connection->loop->server, request, &type, &page) : 0;
   if (page.failed) refusal = (weir_http_refusal){503, {"the server is short of memory"}};
   text->length = 0;
   if (status > 0 && !page.failed)
@@ -100,8 +105,10 @@ static weir_progress read_request(weir_connection *connection, const char *bytes
   weir_http_reading reading = weir_serve_read_http(connection, bytes, length, used, &request);
   if (reading == WEIR_HTTP_MORE) return WEIR_PROGRESS_MORE;
   if (reading == WEIR_HTTP_BROKEN) return WEIR_PROGRESS_ENDS;
+  weir_serve_standing standing = look(connection, &request);
+  if (standing == WEIR_SERVE_HELD) return WEIR_PROGRESS_HELD;
   weir_serve_count(&connection->loop->counts.admin, 1);
-  answer_request(connection, &request);
+  answer_request(connection, &request, standing == WEIR_SERVE_KNOWN);
   connection->share = 1; /* pages are large, and this thread has signals to hear: one a turn */
   return request.keeps_alive ? WEIR_PROGRESS_READ : WEIR_PROGRESS_ENDS;
 }

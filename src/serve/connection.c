@@ -2,6 +2,7 @@
 #include "serve/connection.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,12 +11,14 @@
 #include "serve/server.h"
 
 /* A record of TLS is taken as a whole: no event tells of what is left of one. */
-enum { LINGER_US = 1000000, SHARE_MOST = 1024, INPUT_ROOM = 1024, RECORD_ROOM = 16384 };
+enum { LINGER_US = 1000000, BEHIND_US = 20000 };
+enum { SHARE_MOST = 1024, INPUT_ROOM = 1024, RECORD_ROOM = 16384 };
 
 /* --- begin and end ---------------------------------------------------------------------------- */
 
 static void on_readable(evutil_socket_t fd, short what, void *self);
 static void on_writable(evutil_socket_t fd, short what, void *self);
+static void on_pause_over(evutil_socket_t fd, short what, void *self);
 
 static void link_in(weir_connection *connection) {
   weir_loop *loop = connection->loop;
@@ -57,6 +60,7 @@ void weir_connection_open(weir_port *port, int fd, const weir_peer *peer, weir_s
   event_assign(&connection->readable, loop->base, fd, EV_READ | EV_PERSIST, on_readable,
                connection);
   event_assign(&connection->writable, loop->base, fd, EV_WRITE, on_writable, connection);
+  evtimer_assign(&connection->pause, loop->base, on_pause_over, connection);
   weir_serve_count(&loop->counts.accepted, 1);
   if (event_add(&connection->readable, NULL) != 0) weir_connection_close(connection);
 }
@@ -65,6 +69,7 @@ void weir_connection_open(weir_port *port, int fd, const weir_peer *peer, weir_s
 void weir_connection_close(weir_connection *connection) {
   event_del(&connection->readable);
   event_del(&connection->writable);
+  event_del(&connection->pause);
   link_out(connection);
   weir_peers_leave(connection->loop->server->peers, &connection->peer);
   weir_transport_close(&connection->transport);
@@ -77,6 +82,7 @@ void weir_connection_close(weir_connection *connection) {
 static void close_soon(weir_connection *connection) {
   event_del(&connection->readable);
   event_del(&connection->writable);
+  event_del(&connection->pause);
   connection->state = WEIR_CONNECTION_ENDED;
   weir_bytes_free(&connection->output);
   weir_bytes_free(&connection->input);
@@ -216,6 +222,8 @@ void weir_connection_end(weir_connection *connection) {
   if (connection->state != WEIR_CONNECTION_OPEN) return;
   connection->state = WEIR_CONNECTION_ENDING;
   weir_bytes_free(&connection->input);
+  event_del(&connection->pause);
+  connection->is_held = false;
   if (!connection->is_touched && connection->output.length == 0) rest(connection);
 }
 
@@ -228,6 +236,43 @@ void weir_connection_drop(weir_connection *connection) {
   close_soon(connection);
 }
 
+/* --- credentials ------------------------------------------------------------------------------ */
+
+/* When a pause is over, those that have not guessed go first: else who comes with the right one would
+ * wait behind every guess. */
+bool weir_connection_is_held(weir_connection *connection) {
+  weir_loop *loop = connection->loop;
+  int64_t now_us = weir_serve_now_us();
+  int64_t wait_us = weir_guesses_until(&loop->server->guesses, &connection->peer, now_us) - now_us;
+  if (wait_us <= 0) return false;
+  if (connection->has_guessed) wait_us += BEHIND_US;
+  const struct timeval wait = {.tv_sec = wait_us / 1000000, .tv_usec = wait_us % 1000000};
+  weir_serve_count(&loop->counts.held, 1);
+  connection->is_held = true;
+  event_del(&connection->readable);
+  event_add(&connection->pause, &wait);
+  return true;
+}
+
+void weir_connection_note_guess(weir_connection *connection) {
+  weir_serve_count(&connection->loop->counts.unauthorized, 1);
+  connection->has_guessed = true;
+  weir_guesses_note(&connection->loop->server->guesses, &connection->peer, weir_serve_now_us());
+}
+
+static void on_pause_over(evutil_socket_t fd, short what, void *self) {
+  weir_connection *connection = self;
+  (void)fd;
+  (void)what;
+  struct pollfd peer = {.fd = connection->transport.fd};
+  connection->is_held = false;
+  event_add(&connection->readable, NULL);
+  if (poll(&peer, 1, 0) > 0) /* it is gone, and waits for no answer */
+    close_soon(connection);
+  else
+    resume_later(connection);
+}
+
 /* --- requests --------------------------------------------------------------------------------- */
 
 /* Reads requests off the front; how many bytes they were. */
@@ -237,7 +282,7 @@ static size_t read_requests(weir_connection *connection, const char *bytes, size
   while (progress == WEIR_PROGRESS_READ && taken < length && connection->share > 0) {
     size_t used = 0;
     progress = connection->port->speech->read(connection, bytes + taken, length - taken, &used);
-    if (progress == WEIR_PROGRESS_MORE) break;
+    if (progress == WEIR_PROGRESS_MORE || progress == WEIR_PROGRESS_HELD) break;
     taken += used;
     connection->share--;
     connection->has_read = true;
@@ -249,7 +294,8 @@ static size_t read_requests(weir_connection *connection, const char *bytes, size
     touch(connection);
     return length;
   }
-  if (taken < length && progress != WEIR_PROGRESS_MORE) resume_later(connection);
+  if (taken < length && progress != WEIR_PROGRESS_MORE && progress != WEIR_PROGRESS_HELD)
+    resume_later(connection);
   return taken;
 }
 
@@ -318,8 +364,11 @@ static void on_readable(evutil_socket_t fd, short what, void *self) {
   weir_loop *loop = connection->loop;
   (void)fd;
   (void)what;
-  if (connection->is_parked) event_del(&connection->readable); /* until it has taken its answers */
-  if (connection->is_resumed || connection->is_parked) return; /* first what it has sent before */
+  if (connection->is_parked ||
+      connection->is_held) /* until it has taken its answers, or may go on */
+    event_del(&connection->readable);
+  if (connection->is_resumed || connection->is_parked || connection->is_held)
+    return; /* first what it has sent before */
   loop->tick.now_us = weir_serve_now_us();
   bool begins = connection->input.length == 0;
   ssize_t got = receive(connection);
@@ -345,7 +394,7 @@ bool weir_connection_is_late(const weir_connection *connection, int64_t now_us) 
   bool within_request = !connection->has_read || connection->input.length > 0;
   if (connection->state == WEIR_CONNECTION_ENDED) return waited_us > LINGER_US;
   if (connection->output.length > 0 || !within_request || connection->is_resumed ||
-      connection->is_parked)
+      connection->is_parked || connection->is_held)
     return waited_us > limits->idle_us;
   return waited_us > limits->first_bytes_us;
 }

@@ -20,6 +20,7 @@ typedef enum weir_progress {
   WEIR_PROGRESS_MORE, /* the request's end has not come */
   WEIR_PROGRESS_READ, /* *used bytes were one */
   WEIR_PROGRESS_TURN, /* the same, and enough for this tick */
+  WEIR_PROGRESS_HELD, /* it is not looked at yet: see weir_connection_is_held() */
   WEIR_PROGRESS_ENDS  /* nothing more is read: the connection ends when its answers are sent */
 } weir_progress;
 
@@ -63,12 +64,16 @@ struct weir_connection {
   weir_connection *next_resumed;    /* those with more requests than their share of a tick */
   weir_transport transport;
   struct event readable, writable;
+  struct event pause; /* until a credential that is held is looked at */
   weir_peer peer;
   weir_connection_state state;
   bool is_touched, is_resumed;
-  bool is_parked; /* has more requests, which wait until it has taken its answers */
-  bool has_read;  /* a whole request, once */
-  uint32_t share; /* requests it may still bring into this tick */
+  bool is_parked;   /* has more requests, which wait until it has taken its answers */
+  bool is_held;     /* the same until its pause is over */
+  bool has_shown;   /* a good token, in the last request that had one */
+  bool has_guessed; /* a wrong one, once */
+  bool has_read;    /* a whole request, once */
+  uint32_t share;   /* requests it may still bring into this tick */
   uint32_t first_slot, last_slot;
   weir_bytes input;  /* of a request that is not whole */
   weir_bytes output; /* what the peer has not taken yet */
@@ -89,6 +94,12 @@ void weir_connection_close(weir_connection *connection);
 /* A slot's place in this connection's answers. WEIR_NO_SLOT: no memory, which ends it. */
 void weir_connection_queue(weir_connection *connection, uint32_t slot);
 void weir_connection_queue_text(weir_connection *connection, const char *text, size_t length);
+
+/* Whether a credential that it shows has to wait. It then reads this request again, later. */
+bool weir_connection_is_held(weir_connection *connection);
+
+/* It has shown a wrong one. */
+void weir_connection_note_guess(weir_connection *connection);
 
 /* Goes on with the requests that were too many for the last tick. */
 void weir_connection_resume(weir_connection *connection);

@@ -20,6 +20,10 @@
   X(broken, "weir_serve_broken_total", "", "Input that could not be read as a request")        \
   X(unauthorized, "weir_serve_unauthorized_total", "",                                         \
     "HTTP requests without a good token, and wrong passwords")                                 \
+  X(held, "weir_serve_guesses_held_total", "",                                                 \
+    "Passwords and tokens that had to wait, after wrong ones of their address")                \
+  X(foreign, "weir_serve_foreign_total", "",                                                   \
+    "HTTP requests that a page of another origin may have sent, refused")                      \
   X(allowed, "weir_serve_answers_total", "{decision=\"allowed\"}", "Decisions, as answered")   \
   X(denied, "weir_serve_answers_total", "{decision=\"denied\"}", NULL)                         \
   X(none, "weir_serve_answers_total", "{decision=\"none\"}", NULL)                             \

@@ -30,29 +30,67 @@ uint64_t weir_denials_hash(const weir_denials *denials, const weir_reply *reply)
   return hash_bytes(denials, both, sizeof both);
 }
 
-static void escape(const char *key, size_t length, char text[WEIR_DENIALS_TEXT_BYTES]) {
+/* Bytes of the character of UTF-8 that stands there, and which it is. 0: none does. */
+static size_t read_character(const unsigned char *at, size_t length, uint32_t *character) {
+  static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+  size_t bytes = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
+  if (bytes == 0 || bytes > length || at[0] > 0xf4) return 0;
+  *character = bytes == 1 ? at[0] : at[0] & (0x7fU >> bytes);
+  for (size_t i = 1; i < bytes; i++) {
+    if ((at[i] & 0xc0) != 0x80) return 0;
+    *character = *character << 6 | (at[i] & 0x3f);
+  }
+  bool is_surrogate = *character >= 0xd800 && *character < 0xe000;
+  return *character < least[bytes] || *character > 0x10ffff || is_surrogate ? 0 : bytes;
+}
+
+/* Characters that nobody sees, or that change how those beside them stand: with them one key could
+ * look like another. */
+static bool is_hidden(uint32_t character) {
+  static const uint32_t ranges[][2] = {
+      {0, 0x1f},        {0x7f, 0xa0},     {0xad, 0xad},     {0x34f, 0x34f},     {0x61c, 0x61c},
+      {0x115f, 0x1160}, {0x17b4, 0x17b5}, {0x180b, 0x180f}, {0x2000, 0x200f},   {0x2028, 0x202f},
+      {0x205f, 0x206f}, {0x3000, 0x3000}, {0x3164, 0x3164}, {0xe000, 0xf8ff},   {0xfe00, 0xfe0f},
+      {0xfeff, 0xfeff}, {0xffa0, 0xffa0}, {0xfff0, 0xffff}, {0xe0000, 0x10ffff}};
+  for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+    if (character >= ranges[i][0] && character <= ranges[i][1]) return true;
+  return false;
+}
+
+/* How many bytes may stand there as they are; 0: the first one is spelled out. */
+static size_t plain_bytes(const unsigned char *at, size_t length, weir_denials_form form) {
+  uint32_t character;
+  if (at[0] == '\\') return 0;
+  if (form == WEIR_DENIALS_LINE) return at[0] >= ' ' && at[0] <= '~' && at[0] != '"';
+  size_t bytes = read_character(at, length, &character);
+  return bytes > 0 && !is_hidden(character) ? bytes : 0;
+}
+
+static void escape(const char *key, size_t length, weir_denials_form form,
+                   char text[WEIR_DENIALS_TEXT_BYTES]) {
   enum { LONGEST = 4, MORE = 3 }; /* "\xff", "..." */
   char *end = text;
-  for (size_t i = 0; i < length; i++) {
-    unsigned char byte = (unsigned char)key[i];
+  for (size_t i = 0; i < length;) {
+    const unsigned char *at = (const unsigned char *)key + i;
     if (end + LONGEST + MORE >= text + WEIR_DENIALS_TEXT_BYTES) {
       end += sprintf(end, "...");
       break;
     }
-    if (byte < ' ' || byte > '~' || byte == '"' || byte == '\\')
-      end += sprintf(end, "\\x%02x", byte);
-    else
-      *end++ = (char)byte;
+    size_t plain = plain_bytes(at, length - i, form);
+    memcpy(end, at, plain);
+    end += plain > 0 ? (int)plain : sprintf(end, "\\x%02x", *at);
+    i += plain > 0 ? plain : 1;
   }
   *end = '\0';
 }
 
-void weir_denials_show(const weir_denial *denial, char text[WEIR_DENIALS_TEXT_BYTES]) {
+void weir_denials_show(const weir_denial *denial, weir_denials_form form,
+                       char text[WEIR_DENIALS_TEXT_BYTES]) {
   text[0] = '\0';
   if (denial->manner == WEIR_CONFIG_LOG_KEYS_HASHED)
     snprintf(text, WEIR_DENIALS_TEXT_BYTES, "%016" PRIx64, denial->hash);
   if (denial->manner == WEIR_CONFIG_LOG_KEYS_PLAIN)
-    escape(denial->reply->key, denial->reply->key_length, text);
+    escape(denial->reply->key, denial->reply->key_length, form, text);
 }
 
 /* --- the log ------------------------------------------------------------------------------------
@@ -83,12 +121,16 @@ void weir_denials_log(weir_denials *denials, const weir_denial *denial, int64_t 
     atomic_fetch_add_explicit(&denials->left_out, 1, memory_order_relaxed);
     return;
   }
-  weir_denials_show(denial, key);
-  weir_serve_log("%s limiter=%s%s%s%s protocol=%s cost=%lld retry_after_us=%lld source=%s",
-                 reply->is_shadowed ? "would deny" : "denied", reply->name,
-                 key[0] != '\0' ? " key=\"" : "", key, key[0] != '\0' ? "\"" : "", denial->protocol,
-                 (long long)decision->cost, (long long)reply->retry_after_us,
-                 weir_source_name(decision->source));
+  weir_denials_show(denial, WEIR_DENIALS_LINE, key);
+  weir_log_field fields[6] = {{.name = "limiter", .text = reply->name}};
+  size_t count = 1;
+  if (key[0] != '\0')
+    fields[count++] = (weir_log_field){.name = "key", .text = key, .is_quoted = true};
+  fields[count++] = (weir_log_field){.name = "protocol", .text = denial->protocol};
+  fields[count++] = (weir_log_field){.name = "cost", .number = decision->cost};
+  fields[count++] = (weir_log_field){.name = "retry_after_us", .number = reply->retry_after_us};
+  fields[count++] = (weir_log_field){.name = "source", .text = weir_source_name(decision->source)};
+  weir_serve_log_event(reply->is_shadowed ? "would deny" : "denied", fields, count);
 }
 
 void weir_denials_look(weir_denials *denials) {

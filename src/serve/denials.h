@@ -34,9 +34,15 @@ bool weir_denials_init(weir_denials *denials);
  * that share one. */
 uint64_t weir_denials_hash(const weir_denials *denials, const weir_reply *reply);
 
-/* The key as it may be shown: nothing, 16 hexadecimal digits, or the key's first bytes. What is no
- * printable ASCII in it is spelled out, as "\xc3". */
-void weir_denials_show(const weir_denial *denial, char text[WEIR_DENIALS_TEXT_BYTES]);
+typedef enum weir_denials_form {
+  WEIR_DENIALS_LINE, /* printable ASCII without quotes */
+  WEIR_DENIALS_PAGE  /* UTF-8; whoever shows it escapes it as its own form wants it */
+} weir_denials_form;
+
+/* The key as it may be shown: nothing, 16 hexadecimal digits, or the key's first bytes. What is not
+ * of the form, or not to be seen, is spelled out, as "\xc3"; and so is the backslash. */
+void weir_denials_show(const weir_denial *denial, weir_denials_form form,
+                       char text[WEIR_DENIALS_TEXT_BYTES]);
 
 /* Logs it, unless `most` of this second are in the log. */
 void weir_denials_log(weir_denials *denials, const weir_denial *denial, int64_t now_us,

@@ -6,6 +6,7 @@
 #include "serve/envoy.h"
 #include "serve/http.h"
 #include "serve/loop.h"
+#include "serve/server.h"
 
 static void queue_refusal(weir_connection *connection, const weir_http_refusal *refusal,
                           unsigned manner) {
@@ -42,6 +43,34 @@ unsigned weir_serve_manner(const weir_http_request *request) {
          (weir_http_is(request->method, "HEAD") ? WEIR_HTTP_HEAD : 0U);
 }
 
+bool weir_serve_is_from_here(weir_connection *connection, const weir_http_request *request,
+                             bool may_be_opened, weir_http_refusal *refusal) {
+  const weir_port *port = connection->port;
+  const weir_socket *opened = &connection->loop->server->sockets[port->index];
+  if (weir_http_is_from_here(request, port->config, &opened->address, may_be_opened, refusal))
+    return true;
+  weir_serve_count(&connection->loop->counts.foreign, 1);
+  return false;
+}
+
+/* One that shows nothing guesses nothing. */
+weir_serve_standing weir_serve_look_at_token(weir_connection *connection,
+                                             const weir_http_request *request) {
+  const weir_config_listener *listener = connection->port->config;
+  weir_http_text shown;
+  size_t position = 0;
+  if (listener->credential_count == 0) return WEIR_SERVE_KNOWN;
+  if (!weir_http_next_field(request, "Authorization", &position, &shown)) {
+    weir_serve_count(&connection->loop->counts.unauthorized, 1);
+    return WEIR_SERVE_STRANGER;
+  }
+  if (!connection->has_shown && weir_connection_is_held(connection)) return WEIR_SERVE_HELD;
+  connection->has_shown =
+      weir_http_is_known(request, listener->credentials, listener->credential_count);
+  if (!connection->has_shown) weir_connection_note_guess(connection);
+  return connection->has_shown ? WEIR_SERVE_KNOWN : WEIR_SERVE_STRANGER;
+}
+
 static void begin(weir_connection *connection) {
   connection->speaks.http = (weir_http_parser){0};
 }
@@ -65,11 +94,19 @@ static bool find_key(weir_connection *connection, const weir_http_request *reque
   return false;
 }
 
+/* What changes counts must be meant: not sent by a page that somebody looks at. */
+static bool is_meant(weir_connection *connection, const weir_http_request *request,
+                     weir_http_refusal *refusal) {
+  if (!weir_http_is(request->method, "POST") || weir_http_is_check(request)) return true;
+  return weir_serve_is_from_here(connection, request, false, refusal);
+}
+
 static bool ask(weir_connection *connection, const weir_http_request *request, unsigned manner,
                 weir_http_call *call, weir_http_refusal *refusal) {
   weir_status status;
   const weir_config *config = weir_registry_config(connection->loop->tick.registry);
-  if (!weir_http_read_call(request, call, refusal)) return false;
+  if (!is_meant(connection, request, refusal) || !weir_http_read_call(request, call, refusal))
+    return false;
   if (call->envoy != NULL) return weir_serve_ask_envoy(connection, call->envoy, manner, refusal);
   if (call->ask.brings_rule && !(config->throttle.enabled && config->throttle.throttlecrab)) {
     *refusal = (weir_http_refusal){404, {"/throttle is off: throttle.throttlecrab"}};
@@ -88,22 +125,38 @@ static bool ask(weir_connection *connection, const weir_http_request *request, u
   return false;
 }
 
+/* What throttlecrab's clients ask before anything else. */
+static bool asks_health(const weir_connection *connection, const weir_http_request *request) {
+  const weir_config *config = weir_registry_config(connection->loop->tick.registry);
+  bool is_path = request->path.length == 7 && memcmp(request->path.bytes, "/health", 7) == 0;
+  return is_path && config->throttle.enabled && config->throttle.throttlecrab;
+}
+
+static void queue_health(weir_connection *connection, unsigned manner) {
+  weir_bytes *text = &connection->loop->reply;
+  text->length = 0;
+  weir_http_text_answer(200, "text/plain; charset=utf-8", "OK", 2, manner, text);
+  weir_connection_queue_text(connection, text->data, text->length);
+}
+
 static weir_progress read_request(weir_connection *connection, const char *bytes, size_t length,
                                   size_t *used) {
-  const weir_config_listener *listener = connection->port->config;
   weir_http_request request;
   weir_http_reading reading = weir_serve_read_http(connection, bytes, length, used, &request);
   if (reading == WEIR_HTTP_MORE) return WEIR_PROGRESS_MORE;
   if (reading == WEIR_HTTP_BROKEN) return WEIR_PROGRESS_ENDS;
+  weir_serve_standing standing = weir_serve_look_at_token(connection, &request);
+  if (standing == WEIR_SERVE_HELD) return WEIR_PROGRESS_HELD;
   weir_serve_count(&connection->loop->counts.http, 1);
   if (connection->loop->is_draining) request.keeps_alive = false;
   unsigned manner = weir_serve_manner(&request);
   weir_http_call call = {0};
   weir_http_refusal refusal = {.status = 400};
-  if (!weir_http_is_known(&request, listener->credentials, listener->credential_count)) {
-    weir_serve_count(&connection->loop->counts.unauthorized, 1);
+  if (standing == WEIR_SERVE_STRANGER) {
     refusal = (weir_http_refusal){401, {"a bearer token is needed"}};
     queue_refusal(connection, &refusal, manner);
+  } else if (asks_health(connection, &request)) {
+    queue_health(connection, manner);
   } else if (!ask(connection, &request, manner, &call, &refusal)) {
     queue_refusal(connection, &refusal, manner);
   }

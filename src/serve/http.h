@@ -12,4 +12,17 @@ weir_http_reading weir_serve_read_http(weir_connection *connection, const char *
 /* enum weir_http_manner of the answer to this request. */
 unsigned weir_serve_manner(const weir_http_request *request);
 
+/* Whether a request shows a token that its listener asks for. */
+typedef enum weir_serve_standing {
+  WEIR_SERVE_KNOWN,
+  WEIR_SERVE_STRANGER,
+  WEIR_SERVE_HELD /* it is not looked at yet: WEIR_PROGRESS_HELD */
+} weir_serve_standing;
+weir_serve_standing weir_serve_look_at_token(weir_connection *connection,
+                                             const weir_http_request *request);
+
+/* weir_http_is_from_here() of the connection's listener; what is not is counted. */
+bool weir_serve_is_from_here(weir_connection *connection, const weir_http_request *request,
+                             bool may_be_opened, weir_http_refusal *refusal);
+
 #endif

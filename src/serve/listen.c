@@ -27,21 +27,46 @@ static bool prepare(int fd) {
 
 /* --- TCP -------------------------------------------------------------------------------------- */
 
-static int open_tcp(const struct sockaddr_storage *address, socklen_t length) {
-  const int on = 1;
+static bool set(int fd, int level, int option, int value) {
+  return setsockopt(fd, level, option, &value, sizeof value) == 0;
+}
+
+/* One that does not share listens before it says that the sockets of other loops may join it: so
+ * the kernel refuses it where another server listens, whatever that one says. */
+static int open_tcp(const struct sockaddr_storage *address, socklen_t length, bool shares) {
   int fd = socket(address->ss_family, SOCK_STREAM, 0);
   if (fd < 0) return -1;
   bool v6 = address->ss_family == AF_INET6;
-  if (prepare(fd) && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
-      setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) == 0 &&
-      (!v6 || setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) == 0) &&
+  if (prepare(fd) && set(fd, SOL_SOCKET, SO_REUSEADDR, 1) &&
+      set(fd, SOL_SOCKET, SO_REUSEPORT, shares) && (!v6 || set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1)) &&
       bind(fd, (const struct sockaddr *)(const void *)address, length) == 0 &&
-      listen(fd, BACKLOG) == 0)
+      listen(fd, BACKLOG) == 0 && set(fd, SOL_SOCKET, SO_REUSEPORT, 1))
     return fd;
   int error = errno;
   close(fd);
   errno = error;
   return -1;
+}
+
+/* From then on the kernel lets every server of this user join. So one that shares asks first whether
+ * a server has hung out that it does not: an abstract unix socket of the address's name, which goes
+ * with its process. -1: errno. */
+static int hang_out(const weir_socket *opened) {
+  struct sockaddr_un sign = {.sun_family = AF_UNIX};
+  int length =
+      snprintf(sign.sun_path + 1, sizeof sign.sun_path - 1, "weir-serve %.64s", opened->name);
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+  if (fd < 0 || bind(fd, (const struct sockaddr *)(const void *)&sign, size) == 0) return fd;
+  int error = errno;
+  close(fd);
+  errno = error;
+  return -1;
+}
+
+static void take_in(weir_socket *opened) {
+  if (opened->sign >= 0) close(opened->sign);
+  opened->sign = -1;
 }
 
 static void name_tcp(weir_socket *opened) {
@@ -56,20 +81,34 @@ static void name_tcp(weir_socket *opened) {
              inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof text), ntohs(v6->sin6_port));
 }
 
+static bool refuse_second(const weir_config_listener *listener, weir_message *message) {
+  snprintf(
+      message->text, sizeof message->text,
+      "cannot listen at %s: another program listens there (servers share an address where each "
+      "of them says reuse_port: true)",
+      listener->address);
+  return false;
+}
+
 static bool listen_tcp(const weir_config_listener *listener, weir_socket *opened,
                        weir_message *message) {
-  opened->fd = open_tcp(&listener->socket, listener->socket_length);
+  opened->fd = open_tcp(&listener->socket, listener->socket_length, listener->reuse_port);
   opened->address_length = sizeof opened->address;
+  if (opened->fd < 0 && errno == EADDRINUSE) return refuse_second(listener, message);
   if (opened->fd < 0) return fail(message, listener, "bind");
   if (getsockname(opened->fd, (struct sockaddr *)(void *)&opened->address,
                   &opened->address_length) != 0)
     return fail(message, listener, "getsockname");
   name_tcp(opened);
+  opened->sign = hang_out(opened);
+  if (!listener->reuse_port) return true;
+  if (opened->sign < 0 && errno == EADDRINUSE) return refuse_second(listener, message);
+  take_in(opened);
   return true;
 }
 
 int weir_socket_again(const weir_socket *first) {
-  return open_tcp(&first->address, first->address_length);
+  return open_tcp(&first->address, first->address_length, true);
 }
 
 /* --- unix sockets ------------------------------------------------------------------------------
@@ -196,11 +235,14 @@ bool weir_socket_may_serve(const weir_socket *opened, const weir_config_listener
 /* --- all ----------------------------------------------------------------------------------------
  */
 
+bool weir_socket_init(const weir_config_listener *listener, weir_socket *made) {
+  *made = (weir_socket){.fd = -1, .sign = -1, .protocol = listener->protocol};
+  made->listener = strdup(listener->address);
+  return made->listener != NULL;
+}
+
 bool weir_socket_open(const weir_config_listener *listener, weir_socket *opened,
                       weir_message *message) {
-  *opened = (weir_socket){.fd = -1, .protocol = listener->protocol};
-  opened->listener = strdup(listener->address);
-  if (opened->listener == NULL) return fail(message, listener, "strdup");
   switch (listener->kind) {
     case WEIR_CONFIG_TCP:
       return listen_tcp(listener, opened, message);
@@ -221,9 +263,10 @@ size_t weir_sockets_make_room(size_t wanted) {
   return limit.rlim_cur;
 }
 
-void weir_socket_stop(const weir_socket *opened) {
+void weir_socket_stop(weir_socket *opened) {
   bool is_handed = opened->is_shared && opened->path == NULL;
   if (!is_handed) shutdown(opened->fd, SHUT_RDWR);
+  take_in(opened); /* the next server may begin while this one ends */
 }
 
 void weir_socket_close(weir_socket *opened) {
@@ -234,5 +277,6 @@ void weir_socket_close(weir_socket *opened) {
   free(opened->path);
   free(opened->listener);
   if (opened->fd >= 0) close(opened->fd);
-  *opened = (weir_socket){.fd = -1};
+  take_in(opened);
+  *opened = (weir_socket){.fd = -1, .sign = -1};
 }

@@ -13,6 +13,7 @@ typedef struct weir_socket {
   weir_config_protocol protocol;
   char *listener;                    /* the address that the configuration gives it */
   bool is_shared;                    /* one for all loops; else each opens its own */
+  int sign;                          /* says that no other server may join; -1: none */
   char name[WEIR_SOCKET_NAME_BYTES]; /* where it is, for people */
   struct sockaddr_storage address;   /* that it is bound to */
   socklen_t address_length;
@@ -20,6 +21,9 @@ typedef struct weir_socket {
   dev_t device;
   ino_t inode;
 } weir_socket;
+
+/* One that is not open yet, and may be closed. False: no memory. */
+bool weir_socket_init(const weir_config_listener *listener, weir_socket *made);
 
 /* Opens the first socket of a listener. False: `message` says why not; close it all the same. */
 bool weir_socket_open(const weir_config_listener *listener, weir_socket *opened,
@@ -39,7 +43,7 @@ size_t weir_sockets_make_room(size_t wanted);
 
 /* Who comes now is refused, and does not wait for somebody who will never accept. At a socket of
  * systemd's the next server will. */
-void weir_socket_stop(const weir_socket *opened);
+void weir_socket_stop(weir_socket *opened);
 
 /* Closes it; the file goes, if it is still the one that was made. */
 void weir_socket_close(weir_socket *opened);

@@ -1,23 +1,260 @@
 /* Lines for whoever runs the server. */
 #include "serve/log.h"
 
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { LINE_BYTES = 1024 };
+/* A write of 4 KiB at most goes into a pipe as a whole, so lines of processes do not mix. A line has
+ * room for a text in which every byte is escaped. */
+enum { TEXT_BYTES = 1024, LINE_BYTES = 3 * TEXT_BYTES, WRITE_BYTES = 4096 };
+enum { ROOM_BYTES = 256 * 1024 };
+
+/* The lines that wait, one after another, from `begin` on and round. */
+static struct {
+  pthread_mutex_t lock;
+  pthread_cond_t has_more, has_ended;
+  pthread_t thread;
+  bool is_running, must_end, is_over;
+  size_t begin, length;
+  char room[ROOM_BYTES];
+} waiting = {.lock = PTHREAD_MUTEX_INITIALIZER, .has_more = PTHREAD_COND_INITIALIZER};
+
+static _Atomic uint64_t lost;
+static _Atomic bool as_json;
+
+void weir_serve_log_as_json(bool json) {
+  atomic_store(&as_json, json);
+}
+
+uint64_t weir_serve_log_lost(void) {
+  return atomic_load_explicit(&lost, memory_order_relaxed);
+}
+
+/* --- a line -------------------------------------------------------------------------------------
+ */
+
+typedef struct line {
+  size_t length;
+  char bytes[LINE_BYTES];
+} line;
+
+enum { END_BYTES = 2 }; /* "}\n" */
+
+static void add(line *to, const char *text) {
+  size_t room = sizeof to->bytes - END_BYTES - to->length;
+  size_t length = strlen(text);
+  if (length > room) length = room;
+  memcpy(to->bytes + to->length, text, length);
+  to->length += length;
+}
+
+static void add_string(line *to, const char *text) {
+  add(to, "\"");
+  for (; *text != '\0'; text++) {
+    const char one[2] = {*text, '\0'};
+    if (*text == '"' || *text == '\\') add(to, "\\");
+    add(to, one);
+  }
+  add(to, "\"");
+}
+
+static void add_time(line *to) {
+  char text[40];
+  struct timespec now;
+  struct tm parts;
+  clock_gettime(CLOCK_REALTIME, &now);
+  gmtime_r(&now.tv_sec, &parts);
+  size_t length = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+  snprintf(text + length, sizeof text - length, ".%03ldZ", now.tv_nsec / 1000000);
+  add(to, text);
+}
+
+static void add_field(line *to, const weir_log_field *field, bool json) {
+  char number[24];
+  add(to, json ? ",\"" : " ");
+  add(to, field->name);
+  add(to, json ? "\":" : "=");
+  snprintf(number, sizeof number, "%" PRId64, field->number);
+  if (field->text == NULL) {
+    add(to, number);
+  } else if (json) {
+    add_string(to, field->text);
+  } else {
+    add(to, field->is_quoted ? "\"" : "");
+    add(to, field->text);
+    add(to, field->is_quoted ? "\"" : "");
+  }
+}
+
+static void compose(line *to, const char *what, const weir_log_field *fields, size_t count) {
+  bool json = atomic_load(&as_json);
+  to->length = 0;
+  add(to, json ? "{\"time\":\"" : "");
+  add_time(to);
+  add(to, json ? "\",\"message\":" : " weir: ");
+  if (json)
+    add_string(to, what);
+  else
+    add(to, what);
+  for (size_t i = 0; i < count; i++)
+    add_field(to, &fields[i], json);
+  if (json) to->bytes[to->length++] = '}';
+  to->bytes[to->length++] = '\n';
+}
+
+/* --- writing ------------------------------------------------------------------------------------
+ */
+
+/* Where stderr is one that does not wait, its reader is waited for all the same. False: it is lost. */
+static bool write_all(const char *bytes, size_t length) {
+  while (length > 0) {
+    ssize_t written = write(STDERR_FILENO, bytes, length);
+    struct pollfd ready = {.fd = STDERR_FILENO, .events = POLLOUT};
+    if (written < 0 && errno == EAGAIN)
+      poll(&ready, 1, -1);
+    else if (written < 0 && errno != EINTR)
+      return false;
+    if (written < 0) continue;
+    bytes += written;
+    length -= (size_t)written;
+  }
+  return true;
+}
+
+static void count_lost(uint64_t lines) {
+  atomic_fetch_add_explicit(&lost, lines, memory_order_relaxed);
+}
+
+/* Takes whole lines, as many as one write has. */
+static size_t take(char bytes[WRITE_BYTES]) {
+  size_t length = waiting.length < WRITE_BYTES ? waiting.length : WRITE_BYTES;
+  for (size_t i = 0; i < length; i++)
+    bytes[i] = waiting.room[(waiting.begin + i) % ROOM_BYTES];
+  while (length > 0 && bytes[length - 1] != '\n')
+    length--;
+  waiting.begin = (waiting.begin + length) % ROOM_BYTES;
+  waiting.length -= length;
+  return length;
+}
+
+static void write_taken(const char *bytes, size_t length) {
+  uint64_t lines = 0;
+  for (size_t i = 0; i < length; i++)
+    lines += bytes[i] == '\n';
+  if (!write_all(bytes, length)) count_lost(lines);
+}
+
+/* Says what was lost since it was last said. */
+static uint64_t tell_lost(uint64_t told) {
+  char text[64];
+  line one;
+  uint64_t now = weir_serve_log_lost();
+  if (now == told) return told;
+  snprintf(text, sizeof text, "%" PRIu64 " lines are not in this log", now - told);
+  compose(&one, text, NULL, 0);
+  write_all(one.bytes, one.length);
+  return now;
+}
+
+static void *write_lines(void *nothing) {
+  char bytes[WRITE_BYTES];
+  uint64_t told = 0;
+  pthread_mutex_lock(&waiting.lock);
+  while (waiting.length > 0 || !waiting.must_end) {
+    size_t length = take(bytes);
+    if (length == 0) {
+      pthread_cond_wait(&waiting.has_more, &waiting.lock);
+      continue;
+    }
+    bool is_last = waiting.length == 0;
+    pthread_mutex_unlock(&waiting.lock);
+    write_taken(bytes, length);
+    if (is_last) told = tell_lost(told);
+    pthread_mutex_lock(&waiting.lock);
+  }
+  waiting.is_over = true;
+  pthread_cond_signal(&waiting.has_ended);
+  pthread_mutex_unlock(&waiting.lock);
+  return nothing;
+}
+
+void weir_serve_log_begin(void) {
+  pthread_condattr_t monotonic;
+  sigset_t all;
+  sigset_t before;
+  pthread_condattr_init(&monotonic);
+  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+  pthread_cond_init(&waiting.has_ended, &monotonic);
+  pthread_condattr_destroy(&monotonic);
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  waiting.is_running = pthread_create(&waiting.thread, NULL, write_lines, NULL) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* A thread that is still writing when the second is over ends with the process. */
+void weir_serve_log_end(void) {
+  struct timespec until;
+  int status = 0;
+  if (!waiting.is_running) return;
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  until.tv_sec++;
+  pthread_mutex_lock(&waiting.lock);
+  waiting.must_end = true;
+  pthread_cond_signal(&waiting.has_more);
+  while (!waiting.is_over && status == 0)
+    status = pthread_cond_timedwait(&waiting.has_ended, &waiting.lock, &until);
+  bool is_over = waiting.is_over;
+  pthread_mutex_unlock(&waiting.lock);
+  if (is_over)
+    pthread_join(waiting.thread, NULL);
+  else
+    pthread_detach(waiting.thread);
+}
+
+/* --- saying -------------------------------------------------------------------------------------
+ */
+
+static void say(const line *one) {
+  if (!waiting.is_running) {
+    write_taken(one->bytes, one->length);
+    return;
+  }
+  pthread_mutex_lock(&waiting.lock);
+  bool fits = one->length <= ROOM_BYTES - waiting.length;
+  size_t end = waiting.begin + waiting.length;
+  for (size_t i = 0; fits && i < one->length; i++)
+    waiting.room[(end + i) % ROOM_BYTES] = one->bytes[i];
+  if (fits) waiting.length += one->length;
+  pthread_cond_signal(&waiting.has_more);
+  pthread_mutex_unlock(&waiting.lock);
+  if (!fits) count_lost(1);
+}
 
 void weir_serve_log(const char *format, ...) {
-  char line[LINE_BYTES] = "weir: ";
-  size_t begin = strlen(line);
+  char text[TEXT_BYTES];
+  line one;
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(line + begin, sizeof line - begin - 1, format, arguments);
+  vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  size_t length = begin;
-  for (; line[length] != '\0'; length++)
-    if (line[length] < 0x20 || line[length] > 0x7e) line[length] = '?';
-  line[length++] = '\n';
-  (void)!write(STDERR_FILENO, line, length);
+  for (char *c = text; *c != '\0'; c++)
+    if (*c < ' ' || *c > '~') *c = '?';
+  compose(&one, text, NULL, 0);
+  say(&one);
+}
+
+void weir_serve_log_event(const char *what, const weir_log_field *fields, size_t count) {
+  line one;
+  compose(&one, what, fields, count);
+  say(&one);
 }

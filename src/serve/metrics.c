@@ -6,6 +6,7 @@
 
 #include <weir/monitor.h>
 
+#include "serve/log.h"
 #include "serve/status.h"
 
 uint64_t weir_serve_total(const weir_server *server, size_t offset) {
@@ -289,6 +290,12 @@ static void write_counters(const weir_server *server, weir_bytes *out) {
   }
 }
 
+static void write_log(weir_bytes *out) {
+  write_one("weir_serve_log_lines_lost_total", "counter",
+            "Lines that are not in the log, as it was not read or not to be written",
+            (int64_t)weir_serve_log_lost(), out);
+}
+
 static void write_configuration(const weir_server *server, weir_bytes *out) {
   const weir_registry *registry = server->front.tick.registry;
   write_head("weir_serve_reloads_total", "counter", "Configurations read, by how it went", out);
@@ -323,6 +330,7 @@ void weir_serve_write_metrics(const weir_server *server, weir_bytes *out) {
   write_throttle(registry, out);
   write_histograms(server, out);
   write_counters(server, out);
+  write_log(out);
   write_configuration(server, out);
   free(table);
 }

@@ -121,6 +121,7 @@ void weir_server_make_room(const weir_config *config) {
 static void hand_out(weir_server *server, weir_registry *fresh) {
   const weir_config *config = weir_registry_config(fresh);
   bool all = has_listeners(server, fresh);
+  weir_serve_log_as_json(config->log.format == WEIR_CONFIG_LOG_JSON);
   if (!weir_peers_resize(server->peers, (size_t)config->limits.connections))
     weir_serve_log("there is not enough memory: limits.connections stays as it was");
   weir_server_make_room(config);
@@ -152,15 +153,44 @@ static bool may_serve(const weir_server *server, const weir_registry *fresh) {
   return all;
 }
 
-void weir_server_reload(weir_server *server) {
-  weir_registry *fresh = weir_server_load(server);
-  if (fresh == NULL || !may_serve(server, fresh) || !weir_server_read_certificates(server, fresh)) {
-    weir_registry_release(fresh);
-    server->reload_failures++;
-    weir_serve_log("%s is not used: the configuration stays as it was", server->file);
+static void refuse(weir_server *server, weir_registry *fresh) {
+  weir_registry_release(fresh);
+  server->reload_failures++;
+  weir_serve_log("%s is not used: the configuration stays as it was", server->file);
+}
+
+static void adopt(weir_server *server, weir_registry *fresh) {
+  if (!weir_server_read_certificates(server, fresh)) {
+    refuse(server, fresh);
     return;
   }
   hand_out(server, fresh);
   server->reloads++;
   weir_serve_log("%s is in use now", server->file);
+}
+
+/* Loops go on with the old configuration while new stores are connected to. A server that ends needs
+ * no other. */
+void weir_server_reload(weir_server *server) {
+  if (server->is_draining) return;
+  server->must_reload = server->ahead != NULL || !server->is_serving;
+  if (server->must_reload) return;
+  weir_registry *fresh = weir_server_load(server);
+  if (fresh == NULL || !may_serve(server, fresh)) {
+    refuse(server, fresh);
+    return;
+  }
+  server->fresh = fresh;
+  server->ahead = weir_ahead_begin(fresh, server->registry, &server->front);
+  weir_server_go_on(server);
+}
+
+void weir_server_go_on(weir_server *server) {
+  if (server->is_draining || (server->ahead != NULL && !weir_ahead_is_over(server->ahead))) return;
+  weir_registry *fresh = server->fresh;
+  weir_ahead_end(server->ahead);
+  server->ahead = NULL;
+  server->fresh = NULL;
+  if (fresh != NULL) adopt(server, fresh);
+  if (server->must_reload) weir_server_reload(server);
 }

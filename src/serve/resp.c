@@ -14,7 +14,8 @@ static void write_info(const weir_connection *connection, weir_bytes *out) {
   weir_bytes text = {0};
   weir_bytes_format(&text,
                     "# Server\r\nweir_version:%s\r\nprocess_id:%ld\r\n# Clients\r\n"
-                    "connected_clients:%zu\r\n",
+                    "connected_clients:%zu\r\n"
+                    "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n",
                     WEIR_VERSION_TEXT, (long)getpid(), connection->loop->connection_count);
   weir_resp_bulk(out, text.data != NULL ? text.data : "", text.length);
   weir_bytes_free(&text);
@@ -47,7 +48,7 @@ static weir_progress run(weir_connection *connection, const weir_resp_request *r
   text->length = 0;
   weir_resp_outcome outcome =
       weir_resp_run(&connection->speaks.resp.session, &server, request, text, &ask);
-  if (outcome == WEIR_RESP_STRANGER) weir_serve_count(&connection->loop->counts.unauthorized, 1);
+  if (outcome == WEIR_RESP_STRANGER) weir_connection_note_guess(connection);
   if (outcome == WEIR_RESP_INFO) write_info(connection, text);
   if (outcome == WEIR_RESP_ASKS)
     queue_ask(connection, &ask, text);
@@ -91,6 +92,9 @@ static weir_progress read_request(weir_connection *connection, const char *bytes
       break;
   }
   if (request.count == 0) return WEIR_PROGRESS_READ;
+  if (connection->port->config->credential_count > 0 && weir_resp_shows_credential(&request) &&
+      weir_connection_is_held(connection))
+    return WEIR_PROGRESS_HELD;
   weir_serve_count(&connection->loop->counts.resp, 1);
   return run(connection, &request);
 }

@@ -88,17 +88,35 @@ static const weir_speech *speech_of(weir_config_protocol protocol) {
   return NULL;
 }
 
-static bool open_sockets(weir_server *server, const weir_config *config) {
+/* Those of admin, or those of clients. */
+static bool open_sockets(weir_server *server, bool admin) {
+  const weir_config *config = weir_registry_config(server->registry);
   weir_message why = {""};
-  server->sockets = calloc(config->listener_count + 1, sizeof *server->sockets);
-  if (server->sockets == NULL) return false;
-  for (size_t i = 0; i < config->listener_count; i++) {
-    bool is_open = weir_socket_open(&config->listeners[i], &server->sockets[i], &why);
-    server->socket_count++;
-    if (is_open) continue;
+  for (size_t i = 0; i < server->socket_count; i++) {
+    if ((server->sockets[i].protocol == WEIR_CONFIG_ADMIN) != admin ||
+        weir_socket_open(&config->listeners[i], &server->sockets[i], &why))
+      continue;
     weir_serve_log("%s", why.text);
     return false;
   }
+  return true;
+}
+
+static void log_sockets(const weir_server *server, bool admin) {
+  for (size_t i = 0; i < server->socket_count; i++)
+    if ((server->sockets[i].protocol == WEIR_CONFIG_ADMIN) == admin)
+      weir_serve_log("listening at %s (%s)", server->sockets[i].name,
+                     speech_of(server->sockets[i].protocol)->name);
+}
+
+/* In the order of the configuration, and none open yet. */
+static bool make_sockets(weir_server *server, const weir_config *config) {
+  server->sockets = calloc(config->listener_count + 1, sizeof *server->sockets);
+  if (server->sockets == NULL) return false;
+  for (; server->socket_count < config->listener_count; server->socket_count++)
+    if (!weir_socket_init(&config->listeners[server->socket_count],
+                          &server->sockets[server->socket_count]))
+      return false;
   return true;
 }
 
@@ -160,32 +178,50 @@ static bool start_loops(weir_server *server) {
 }
 
 static bool make_loops(weir_server *server) {
-  server->loop_count = loops_wanted(weir_registry_config(server->registry));
-  server->loops = calloc(server->loop_count, sizeof *server->loops);
-  server->threads = calloc(server->loop_count, sizeof *server->threads);
+  unsigned wanted = server->front.index;
+  server->loops = calloc(wanted, sizeof *server->loops);
+  server->threads = calloc(wanted, sizeof *server->threads);
   if (server->loops == NULL || server->threads == NULL) return false;
-  for (unsigned i = 0; i < server->loop_count; i++)
+  server->loop_count = wanted;
+  for (unsigned i = 0; i < wanted; i++)
     if (!weir_loop_init(&server->loops[i], server, i, server->registry) ||
         !add_ports(server, &server->loops[i]))
       return false;
-  return weir_loop_init(&server->front, server, server->loop_count, server->registry) &&
-         add_ports(server, &server->front);
+  return true;
 }
 
-static bool start(weir_server *server) {
+/* Admin and signals: while stores are being connected to, the server says that it is not ready, and
+ * can be ended. */
+static bool start_front(weir_server *server) {
   const weir_config *config = weir_registry_config(server->registry);
   server->peers = weir_peers_create((size_t)config->limits.connections);
   server->began_us = weir_serve_now_us();
   weir_server_make_room(config);
   bool ready = server->peers != NULL && weir_denials_init(&server->denials) &&
-               open_sockets(server, config) &&
-               weir_server_read_certificates(server, server->registry) && make_loops(server) &&
-               add_signals(server);
-  if (!ready) return false;
-  for (size_t i = 0; i < server->socket_count; i++)
-    weir_serve_log("listening at %s (%s)", server->sockets[i].name,
-                   speech_of(server->sockets[i].protocol)->name);
-  return start_loops(server);
+               make_sockets(server, config) && open_sockets(server, true) &&
+               weir_server_read_certificates(server, server->registry) &&
+               weir_loop_init(&server->front, server, loops_wanted(config), server->registry) &&
+               add_ports(server, &server->front) && add_signals(server);
+  if (ready) log_sockets(server, true);
+  return ready;
+}
+
+static bool start_serving(weir_server *server) {
+  if (!open_sockets(server, false) || !make_loops(server)) return false;
+  log_sockets(server, false);
+  server->is_serving = start_loops(server);
+  return server->is_serving;
+}
+
+/* Clients come when the stores can answer, or have had their time. */
+static bool start(weir_server *server) {
+  if (!start_front(server)) return false;
+  server->ahead = weir_ahead_begin(server->registry, NULL, &server->front);
+  while (server->ahead != NULL && !server->is_draining && !weir_ahead_is_over(server->ahead))
+    weir_loop_turn(&server->front);
+  weir_ahead_end(server->ahead);
+  server->ahead = NULL;
+  return server->is_draining || start_serving(server);
 }
 
 static bool is_over(const weir_server *server) {
@@ -196,14 +232,18 @@ static bool is_over(const weir_server *server) {
 
 /* The main thread serves admin until the last loop is done: its last turn ends with theirs. */
 static void run(weir_server *server) {
-  while (!server->is_draining || !is_over(server))
+  while (!server->is_draining || !is_over(server)) {
+    weir_server_go_on(server);
     weir_loop_turn(&server->front);
+  }
 }
 
 /* --- end -------------------------------------------------------------------------------------- */
 
 static void finish(weir_server *server) {
   mask(SIG_BLOCK, true);
+  weir_ahead_end(server->ahead);
+  weir_registry_release(server->fresh);
   for (unsigned i = 0; i < server->started; i++) {
     atomic_store(&server->loops[i].must_drain, true);
     weir_loop_wake(&server->loops[i]);
@@ -223,6 +263,7 @@ static void finish(weir_server *server) {
   weir_config_watch_destroy(server->watch);
   weir_peers_destroy(server->peers);
   pthread_mutex_destroy(&server->tls_lock);
+  weir_guesses_free(&server->guesses);
   free(server->retired);
   free(server->sockets);
   free(server->loops);
@@ -233,18 +274,23 @@ static void finish(weir_server *server) {
 int weir_serve_run(const char *file) {
   weir_server server = {.file = file};
   mask(SIG_BLOCK, false);
+  weir_serve_log_begin();
   server.registry = weir_server_load(&server);
   if (server.registry == NULL) {
     weir_config_watch_destroy(server.watch);
+    weir_serve_log_end();
     return EXIT_CONFIG;
   }
+  weir_serve_log_as_json(weir_registry_config(server.registry)->log.format == WEIR_CONFIG_LOG_JSON);
   server.anchor = weir_registry_retain(server.registry);
   pthread_mutex_init(&server.tls_lock, NULL);
+  weir_guesses_init(&server.guesses);
   bool started = start(&server);
   if (started)
     run(&server);
   else
     weir_serve_log("the server could not start");
   finish(&server);
+  weir_serve_log_end();
   return started ? 0 : EXIT_START;
 }

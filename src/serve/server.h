@@ -5,7 +5,9 @@
 #include <pthread.h>
 
 #include "config/watch.h"
+#include "serve/ahead.h"
 #include "serve/denials.h"
+#include "serve/guesses.h"
 #include "serve/listen.h"
 #include "serve/loop.h"
 
@@ -27,7 +29,12 @@ struct weir_server {
   unsigned loop_count, started;
   uint64_t reloads, reload_failures;
   weir_denials denials;
-  int64_t began_us; /* of CLOCK_MONOTONIC */
+  weir_guesses guesses;
+  int64_t began_us;     /* of CLOCK_MONOTONIC */
+  weir_ahead *ahead;    /* stores that are being connected to; NULL: none are */
+  weir_registry *fresh; /* a newer configuration that waits for them */
+  bool must_reload;     /* the file is to be read once they are */
+  bool is_serving;      /* it listens to clients */
   bool is_draining;
   struct event signals[3], ticks;
 };

@@ -75,9 +75,10 @@ static json_t *servers_of(const weir_store *store) {
   json_t *list = json_array();
   for (size_t i = 0; weir_store_read_server(store, i, &state) == WEIR_OK; i++)
     json_array_append_new(
-        list, json_pack("{ss? ss sI sI ss}", "name", state.name, "breaker", breakers[state.breaker],
-                        "outages", (json_int_t)state.outages, "next_try_ms",
-                        (json_int_t)state.next_try_us / 1000, "last_error", state.last_error.text));
+        list,
+        json_pack("{ss? ss sb sI sI ss}", "name", state.name, "breaker", breakers[state.breaker],
+                  "answered", state.answered, "outages", (json_int_t)state.outages, "next_try_ms",
+                  (json_int_t)state.next_try_us / 1000, "last_error", state.last_error.text));
   return list;
 }
 

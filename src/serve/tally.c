@@ -135,7 +135,7 @@ static void note_denied_key(weir_tally *tally, const weir_denial *denial, int64_
   if (key != NULL) {
     key->manner = denial->manner;
     set_name(key->limiter, denial->reply->name);
-    weir_denials_show(denial, key->text);
+    weir_denials_show(denial, WEIR_DENIALS_PAGE, key->text);
   }
   pthread_mutex_unlock(&tally->lock);
 }

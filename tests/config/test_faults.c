@@ -49,7 +49,7 @@ static const struct {
     /* kinds and values */
     {GOOD "loop: 1\n", "4:1: ",
      "unknown key \"loop\", did you mean \"loops\"? accepted are listen, "
-     "stores, shadow, limiters, throttle, envoy, limits and loops"},
+     "stores, shadow, limiters, throttle, envoy, limits, log and loops"},
     {GOOD "grpc: {}\n", "4:1: ", "unknown key \"grpc\", accepted are"},
     {GOOD "loops:\n", "4:7: loops: ", "found nothing, accepted is text"},
     {GOOD "loops: []\n", "4:8: loops: ", "found a list, accepted is text"},
@@ -86,6 +86,8 @@ static const struct {
      "1:26: listen.resp.address: ", "found"},
     {"listen: {resp: {address: unix:sock}}\n" STORES LIMITERS,
      "1:26: listen.resp.address: ", "absolute path of at most 107 bytes"},
+    {"listen: {resp: {address: unix:/s, reuse_port: true}}\n" STORES LIMITERS,
+     "1:16: listen.resp: ", "reuse_port is of TCP addresses alone"},
     {"listen: {resp: {address: 0.0.0.0:1}}\n" STORES LIMITERS, "1:16: listen.resp: ",
      "0.0.0.0:1 is open to other hosts: give it auth or tls, or say insecure: true"},
     {"listen: {resp: {address: \"[::]:1\"}}\n" STORES LIMITERS,

@@ -26,6 +26,7 @@ UNKNOWN = {
     "throttle": ("resp: {}", "", "", "throttle: {zzzzzzzzzzzz: 1}"),
     "envoy": ("resp: {}", "", "", "envoy: {files: %s, zzzzzzzzzzzz: 1}" % DESCRIPTORS.name),
     "envoy.domains": ("resp: {}", "", "", "envoy: {files: %s, domains: {d: {zzzzzzzzzzzz: 1}}}" % DESCRIPTORS.name),
+    "log": ("resp: {}", "", "", "log: {zzzzzzzzzzzz: 1}"),
     "limits": ("resp: {}", "", "", "limits: {zzzzzzzzzzzz: 1}"),
 }
 

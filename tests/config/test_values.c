@@ -46,7 +46,7 @@ static void test_defaults(void **state) {
     assert_string_equal(listener->key.name, "key");
   }
   const weir_limiter_options *options = &config->stores[0].options;
-  assert_int_equal(options->deadline_us, 10000);
+  assert_int_equal(options->deadline_us, 0);
   assert_int_equal(options->fallback, WEIR_FALLBACK_LOCAL);
   assert_int_equal(options->processes, 0);
   const weir_config_limiter *limiter = &config->limiters[0];
@@ -71,7 +71,7 @@ static void test_listeners(void **state) {
       "    - {address: \"[::1]:7000\", auth: secret}\n"
       "    - {address: unix:/run/s, mode: \"600\", group: web, auth: {a: "
       "\"x${WEIR_TEST_SECRET}$\"}}\n"
-      "    - {address: 10.0.0.1:7, insecure: true}\n"
+      "    - {address: 10.0.0.1:7, insecure: true, reuse_port: true}\n"
       "    - {address: systemd:resp}\n"
       "  http: {address: localhost:7, denied_status: 403, key: \"header:X-Key\", trusted: "
       "[10.0.0.0/8,"
@@ -80,6 +80,7 @@ static void test_listeners(void **state) {
       "throttle: {enabled: true, throttlecrab: true, limiters: 7, memo_keys: 8}\n"
       "limits: {output: 64KiB, idle: 1m, connections: 5}\n"
       "loops: 3\n"
+      "log: {format: json}\n"
       "shadow: true\n"
       "limiters: {a: {rule: quota:1/s, key: client, cost: 2147483648, headers: off}}\n");
   const weir_config_listener *listener = config->listeners;
@@ -98,6 +99,8 @@ static void test_listeners(void **state) {
   assert_int_equal(listener->credentials[0].secret_length, 6);
   listener++;
   assert_true(listener->insecure);
+  assert_true(listener->reuse_port);
+  assert_int_equal(config->log.format, WEIR_CONFIG_LOG_JSON);
   listener++;
   assert_int_equal(listener->kind, WEIR_CONFIG_SYSTEMD);
   assert_string_equal(listener->name, "resp");

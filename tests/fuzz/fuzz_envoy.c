@@ -80,8 +80,11 @@ static void check_refusal(const weir_http_refusal *refusal) {
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
   weir_http_call call = {0};
   weir_http_refusal refusal = {0};
-  weir_http_request http = {
-      .method = {"POST", 4}, .path = {"/json", 5}, .body = {(const char *)data, size}};
+  static const char type[] = "Content-Type: application/json\r\n";
+  weir_http_request http = {.method = {"POST", 4},
+                            .path = {"/json", 5},
+                            .fields = {type, sizeof type - 1},
+                            .body = {(const char *)data, size}};
   if (weir_http_read_call(&http, &call, &refusal)) {
     check_request(call.envoy);
     check_answer(call.envoy);

@@ -46,6 +46,14 @@ static void check_request(const weir_http_request *request) {
   weir_http_call_free(&call);
 }
 
+static void check_origin(const weir_http_request *request) {
+  const char *hosts[] = {"limits.example"};
+  const weir_config_listener listener = {.hosts = hosts, .host_count = 1};
+  const struct sockaddr_storage own = {.ss_family = AF_INET6};
+  weir_http_refusal refusal = {0};
+  if (!weir_http_is_from_here(request, &listener, &own, true, &refusal)) check_answer(&refusal);
+}
+
 static void check_cut(const char *bytes, size_t used, size_t cut) {
   weir_http_parser parser = {0};
   weir_http_request request;
@@ -78,7 +86,9 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
         weir_http_parse(&parser, &limits, bytes + at, size - at, &used, &request, &status, &why);
     require((reading == WEIR_HTTP_BROKEN) == (why != NULL));
     if (reading != WEIR_HTTP_REQUEST) break;
-    require(used > 0 && used <= limits.header_bytes + limits.body_bytes && used <= size - at);
+    size_t body_most = request.is_chunked ? 3 * limits.body_bytes + 2048 : limits.body_bytes;
+    require(used > 0 && used <= 2 + limits.header_bytes + body_most && used <= size - at);
+    check_origin(&request);
     check_request(&request);
     for (size_t cut = 0; cut < used && used < 256; cut++)
       check_cut(bytes + at, used, cut);

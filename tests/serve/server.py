@@ -27,12 +27,15 @@ class Server:
         self.file = os.path.join(self.folder.name, "weir.yaml")
         self.write(config)
         self.log_path = os.path.join(self.folder.name, "log")
-        self.log_file = open(self.log_path, "wb")
+        self.log_file = self.open_log()
         self.process = subprocess.Popen([*MORTAL, *under, PROGRAM, "serve", self.file], stderr=self.log_file,
                                         stdin=subprocess.DEVNULL, env=environment)
         self.ports = {}
         if wait:
             self.await_start(config)
+
+    def open_log(self):
+        return open(self.log_path, "wb")
 
     def reserve(self):
         self.reserved.append(hold_port())
@@ -62,12 +65,12 @@ class Server:
     def await_log(self, text, times=1):
         await_that(lambda: self.log().count(text) >= times, f"{text!r} in the log")
 
-    def connect(self, protocol="resp", index=0):
-        return Client(("127.0.0.1", self.ports[protocol][index]))
+    def connect(self, protocol="resp", index=0, source=None):
+        return Client(("127.0.0.1", self.ports[protocol][index]), source=source)
 
     def metric(self, name):
         client = self.connect("admin")
-        body = http(client, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")[1]
+        body = http(client, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")[1]
         client.close()
         return float(re.search(r"^%s (\S+)$" % re.escape(name), body, re.MULTILINE).group(1))
 
@@ -128,9 +131,11 @@ class Store:
 
 
 class Client:
-    def __init__(self, address, family=socket.AF_INET):
+    def __init__(self, address, family=socket.AF_INET, source=None):
         self.socket = socket.socket(family)
         self.socket.settimeout(PATIENCE_S)
+        if source is not None:
+            self.socket.bind((source, 0))
         self.socket.connect(address)
         self.buffer = b""
 
@@ -193,8 +198,9 @@ class Client:
 
 
 def hold_port():
-    """Bound and not listened at: nobody else gets the port, and who has SO_REUSEPORT shares it."""
+    """Bound and not listened at: the kernel gives the port to nobody, and who names it may listen there."""
     held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     held.bind(("127.0.0.1", 0))
     return held

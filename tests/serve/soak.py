@@ -81,7 +81,7 @@ class Load:
                           isinstance(told, list) or told.startswith("-ERR "), told)
         else:
             limiter = random.choice(LIMITERS)
-            told = http(client, f"GET /check/{limiter}?key=k HTTP/1.1\r\nHost: x\r\n\r\n")[0]
+            told = http(client, f"GET /check/{limiter}?key=k HTTP/1.1\r\nHost: localhost\r\n\r\n")[0]
             self.take(limiter, told == 200, told in (200, 429, 503), told)
 
     def take(self, limiter, is_admitted, is_good, told):
@@ -94,7 +94,7 @@ class Load:
         """With requests under way: what they admit, nobody hears of."""
         self.resets = False
         client.send(command("WEIR.TAKE", "churn", "k") * 100 if self.protocol == "resp" else
-                    "GET /check/churn?key=k HTTP/1.1\r\nHost: x\r\n\r\n" * 100)
+                    "GET /check/churn?key=k HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
         client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 

@@ -24,7 +24,7 @@ SEED = 20
 
 def post(target, value):
     text = json.dumps(value)
-    return "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (target, len(text), text)
+    return "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (target, len(text), text)
 
 
 def trace(count, keys):
@@ -132,7 +132,7 @@ class Sharing(unittest.TestCase):
         def web(i, server):
             client = server.connect("http")
             for _ in range(limit // 8 // 2):
-                status = http(client, "GET /check/api?key=k HTTP/1.1\r\nHost: x\r\n\r\n")[0]
+                status = http(client, "GET /check/api?key=k HTTP/1.1\r\nHost: localhost\r\n\r\n")[0]
                 if status == 503:
                     undecided[i] += 1
                 elif status == 200:

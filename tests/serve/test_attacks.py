@@ -13,7 +13,7 @@ import unittest
 import server as serving
 from server import BASE, PATIENCE_S, SANITIZED, Server, await_that, command, http
 
-HEAD = " HTTP/1.1\r\nHost: x\r\n\r\n"
+HEAD = " HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 def processor_s(server):
@@ -82,9 +82,9 @@ class Clients(unittest.TestCase):
     def test_whatever_bytes_they_are(self):
         """Requests that are nearly right, cut anywhere, end in an answer or an end, and soon."""
         whole = [command("WEIR.TAKE", "big", "k"), command("CL.THROTTLE", "a", "1", "2", "3"),
-                 b"GET /check/big?key=a HTTP/1.1\r\nHost: x\r\n\r\n",
-                 b"POST /take HTTP/1.1\r\nHost: x\r\nContent-Length: 27\r\n\r\n"
-                 b'{"limiter":"big","key":"a"}', b"GET /status.json HTTP/1.1\r\nHost: x\r\n\r\n"]
+                 b"GET /check/big?key=a HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                 b"POST /take HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 27\r\n\r\n"
+                 b'{"limiter":"big","key":"a"}', b"GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n"]
         odd = [b"\r\n", b"\0", b"-1", b"99999999999", b"*1\r\n", b"$-1\r\n", b"{", b"\xff" * 9, b"%",
                b"Content-Length: 5\r\n", b"Transfer-Encoding: chunked\r\n"]
         chance = random.Random(1)

@@ -9,7 +9,7 @@ import unittest
 
 from server import BASE, PATIENCE_S, SANITIZED, Server, await_that, command, http
 
-GET = "GET /check/%s?key=k HTTP/1.1\r\nHost: x\r\n\r\n"
+GET = "GET /check/%s?key=k HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 class Clients(unittest.TestCase):
@@ -154,7 +154,7 @@ class Clients(unittest.TestCase):
             admin = server.connect("admin")
 
             def pauses():
-                return int(counted.search(http(admin, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")[1]).group(1))
+                return int(counted.search(http(admin, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")[1]).group(1))
             self.assertEqual(pauses(), 0)
             clients = [server.connect() for _ in range(60)]
             await_that(lambda: pauses() > 0, "a pause")
@@ -236,7 +236,7 @@ class Requests(unittest.TestCase):
             self.assertIn("the key has 11 bytes: 1 to 10 are accepted", resp(command("WEIR.PEEK", "api", "k" * 11)))
             self.assertIn("the key is too long", web((GET % "api").replace("=k", "=" + "k" * 11))[1])
             self.assertEqual(web((GET % "api").replace("\r\n\r\n", "\r\nA: %s\r\n\r\n" % ("x" * 1024)))[0], 431)
-            self.assertEqual(web("POST /take HTTP/1.1\r\nHost: x\r\nContent-Length: 1025\r\n\r\n")[0], 413)
+            self.assertEqual(web("POST /take HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1025\r\n\r\n")[0], 413)
             self.assertEqual(server.metric("weir_serve_broken_total"), 4)
 
     def test_bounds_change_with_a_reload(self):

@@ -1,11 +1,13 @@
 """The page /status in Chromium, which is to be had from Debian. Its clock is virtual, so that the
-page has polled a few times when its state is written down.
+page has polled a few times when its state is written down. And what a page of another origin can do
+to a server that asks for no token.
 
     WEIR_PROGRAM=build/dev/weir WEIR_CHROMIUM=chromium python3 tests/serve/test_browser.py
 
 WEIR_SHOTS=FOLDER keeps pictures, light, dark and narrow, to look at."""
 
 import html
+import http.server
 import os
 import re
 import subprocess
@@ -18,7 +20,7 @@ from server import BASE, PATIENCE_S, Server
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
          "--disable-background-networking", "--disable-component-update", "--disable-sync",
          "--disable-dev-shm-usage", "--virtual-time-budget=8000"]
-HOSTILE = b"<img src=x onerror=\"document.title='owned'\">"
+HOSTILE = "<img src=x onerror=\"document.title='owned'\"> m\u00fcller".encode()
 CONFIG = BASE.replace("limiters:\n", """  away: {url: "redis://127.0.0.1:1?timeout=1s", fallback: allow}
 limiters:
   keys: {store: main, rule: "quota:1/1d", log_keys: plain}
@@ -27,10 +29,13 @@ limiters:
 
 
 def browse(server, *flags):
+    return look("http://127.0.0.1:%d/status" % server.ports["admin"][0], *flags)
+
+
+def look(url, *flags):
     with tempfile.TemporaryDirectory(prefix="weir-chromium-", ignore_cleanup_errors=True) as folder:
         told = subprocess.run([os.environ["WEIR_CHROMIUM"], *FLAGS, "--user-data-dir=" + folder, *flags,
-                               "http://127.0.0.1:%d/status" % server.ports["admin"][0]],
-                              capture_output=True, timeout=2 * PATIENCE_S)
+                               url], capture_output=True, timeout=2 * PATIENCE_S)
     if told.returncode != 0:
         raise AssertionError(told.stderr.decode("utf-8", "replace"))
     return told.stdout.decode("utf-8")
@@ -83,7 +88,7 @@ class Page(unittest.TestCase):
         self.assertRegex(text_of(dom, "stores"), r"127\.0\.0\.1:1\s+away\s+(away|being tried)")
         for name in ("keys", "lost", "big", "on demand", "shadow", "quota:1/1d"):
             self.assertIn(name, text_of(dom, "limiters"))
-        self.assertIn(HOSTILE.decode().replace('"', "\\x22"), text_of(dom, "keys"))
+        self.assertIn(HOSTILE.decode(), text_of(dom, "keys"))
         self.assertNotIn("<img", dom)
         self.assertRegex(text_of(dom, "tiles"), r"Decisions\s+[\d.,]+\s+a second")  # two polls at least
         self.assertRegex(dom, r'<polyline points="[\d.]+,[\d.]+ ')
@@ -95,6 +100,79 @@ class Page(unittest.TestCase):
         self.assertIn('<title>weir: a token is needed</title>', dom)
         self.assertNotRegex(dom, r'<form id="login"[^>]* hidden')
         self.assertRegex(dom, r'<div id="figures" hidden')
+
+
+# All the ways in which a page may send, without asking, what another origin has not agreed to; and two
+# that ask first.
+FOREIGN = """<!doctype html><title>waits</title><iframe name=frame></iframe>
+<iframe id=status src="http://127.0.0.1:ADMIN/status"></iframe>
+<form id=form method=post enctype="text/plain" target=frame action="http://127.0.0.1:HTTP/take">
+<input name='{"limiter":"api","key":"victim","x' value='":1}'></form>
+<script>
+const web = "http://127.0.0.1:HTTP", admin = "http://127.0.0.1:ADMIN";
+const take = JSON.stringify({limiter: "api", key: "victim"});
+const told = [];
+async function ask(what, url, options) {
+  try {
+    const answer = await fetch(url, options);
+    told.push(what + " " + (answer.type == "opaque" ? "opaque" : await answer.text()));
+  } catch (error) {
+    told.push(what + " refused");
+  }
+}
+async function all() {
+  for (const path of ["/take", "/reset"]) {
+    await ask("text", web + path, {method: "POST", mode: "no-cors", body: take});
+    await ask("form", web + path, {method: "POST", mode: "no-cors", body: new URLSearchParams({[take]: ""})});
+    await ask("blob", web + path, {method: "POST", mode: "no-cors", body: new Blob([take])});
+    await ask("name", web.replace("127.0.0.1", "localhost") + path, {method: "POST", mode: "no-cors", body: take});
+    await ask("json", web + path, {method: "POST", headers: {"Content-Type": "application/json"}, body: take});
+    navigator.sendBeacon(web + path, take);
+  }
+  await ask("read", admin + "/status.json", {});
+  await ask("blind", admin + "/status.json", {mode: "no-cors"});
+  document.getElementById("form").submit();
+  setTimeout(() => { document.title = "done"; document.body.append(told.join("; ")); }, 2000);
+}
+all();
+</script>"""
+
+
+class Foreign(unittest.TestCase):
+    """A page server of another origin, at another port of loopback."""
+
+    def serve(self, page):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(200)
+                self.send_header("Content-Type", "text/html")
+                self.end_headers()
+                self.wfile.write(page.encode())
+
+            def log_message(self, *_):
+                pass
+
+        pages = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        thread = threading.Thread(target=pages.serve_forever)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(pages.server_close)
+        self.addCleanup(pages.shutdown)
+        return "http://127.0.0.1:%d/" % pages.server_address[1]
+
+    def test_a_page_of_another_origin_changes_nothing(self):
+        with Server(BASE) as server:
+            client = server.connect()
+            client.ask("WEIR.TAKE", "api", "victim")
+            page = FOREIGN.replace("HTTP", str(server.ports["http"][0])).replace("ADMIN", str(server.ports["admin"][0]))
+            dom = look(self.serve(page), "--dump-dom")
+            self.assertIn("<title>done</title>", dom)
+            left = client.ask("WEIR.PEEK", "api", "victim")
+            self.assertEqual(left[left.index("remaining") + 1], 2, dom)
+            client.close()
+            self.assertLessEqual(8, server.metric("weir_serve_foreign_total"), dom)  # they did arrive
+            self.assertEqual(server.metric('weir_serve_answers_total{decision="allowed"}'), 2)
+            self.assertNotIn("limiters", dom.split("</script>")[-1])
 
 
 if __name__ == "__main__":

@@ -54,6 +54,22 @@ class Fields(unittest.TestCase):
         self.addCleanup(self.client.close)
         self.addCleanup(self.web.close)
 
+    def test_which_answers_have_fields(self):
+        """docs/serve.md says which have none."""
+        def told(limiter, key, more=""):
+            status, _, fields = http(self.web, get("/check/%s?key=%s%s" % (limiter, key, more)))
+            return status, "ratelimit" in fields, "ratelimit-policy" in fields, "retry-after" in fields
+        self.assertEqual(told("listed", "fielded"), (429, False, False, False))  # "*" is blocked there
+        self.assertEqual(told("listed", "exact-key-1"), (200, False, False, False))
+        self.assertEqual(told("listed", "vip-1"), (200, False, False, False))
+        self.assertEqual(told("listed", "vip-bad"), (429, False, False, False))
+        self.assertEqual(told("bare", "fielded"), (200, False, False, False))
+        self.assertEqual(told("bare", "fielded"), (429, False, False, False))
+        self.assertEqual(told("new", "fielded", "&cost=2"), (429, False, True, False))
+        self.assertEqual(told("new", "fielded"), (200, True, True, False))
+        self.assertEqual(told("new", "fielded"), (429, True, True, True))
+        self.assertNotIn("ratelimit", http(self.web, post("/reset", {"limiter": "new", "key": "fielded"}))[2])
+
     def take(self, limiter, key, *more):
         flat = self.client.ask("WEIR.TAKE", limiter, key, *more)
         return dict(zip(flat[::2], flat[1::2]))

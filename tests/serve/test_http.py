@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import tempfile
 import unittest
 
 from server import BASE, Server, http
@@ -12,12 +13,12 @@ TRUSTING = BASE.replace('http: {address: "127.0.0.1:0"}',
 
 
 def get(target, *fields):
-    return "GET %s HTTP/1.1\r\nHost: x\r\n%s\r\n" % (target, "".join(f + "\r\n" for f in fields))
+    return "GET %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n" % (target, "".join(f + "\r\n" for f in fields))
 
 
 def post(target, body):
     text = body if isinstance(body, str) else json.dumps(body)
-    return "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (target, len(text), text)
+    return "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (target, len(text), text)
 
 
 class Http(unittest.TestCase):
@@ -104,20 +105,20 @@ class Http(unittest.TestCase):
             self.assertIn(named, json.loads(told[1])["detail"], request[:80])
 
     def test_what_could_be_read_twice_ends_the_connection(self):
-        smuggled = "GET /check/api?key=smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
+        smuggled = "GET /check/api?key=smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
         line = "GET /check/api?key=s HTTP/1.1\r\n"
         cases = [
-            (line + "Host: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 411),
-            (line + "Host: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
-            (line + "Host: x\r\nContent-Length: +1\r\n\r\n", 400),
-            (line + "Host: x\r\nContent-Length : 1\r\n\r\n", 400),
-            (line + "Host: x\r\nA: b\r\n c\r\n\r\n", 400), (line + "Host: x\nA: b\r\n\r\n", 400),
-            (line + "Host: x\r\nA: b\rc\r\n\r\n", 400), (line + "Host: x\r\nA: b\0\r\n\r\n", 400),
-            (line + "\r\n", 400), (line + "Host: x\r\nHost: y\r\n\r\n", 400),
-            ("GET  / HTTP/1.1\r\nHost: x\r\n\r\n", 400), ("GET / HTTP/2.0\r\nHost: x\r\n\r\n", 505),
+            (line + "Host: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 411),
+            (line + "Host: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
+            (line + "Host: localhost\r\nContent-Length: +1\r\n\r\n", 400),
+            (line + "Host: localhost\r\nContent-Length : 1\r\n\r\n", 400),
+            (line + "Host: localhost\r\nA: b\r\n c\r\n\r\n", 400), (line + "Host: localhost\nA: b\r\n\r\n", 400),
+            (line + "Host: localhost\r\nA: b\rc\r\n\r\n", 400), (line + "Host: localhost\r\nA: b\0\r\n\r\n", 400),
+            (line + "\r\n", 400), (line + "Host: localhost\r\nHost: y\r\n\r\n", 400),
+            ("GET  / HTTP/1.1\r\nHost: localhost\r\n\r\n", 400), ("GET / HTTP/2.0\r\nHost: localhost\r\n\r\n", 505),
             ("GET /\r\n\r\n", 400), ("PING\r\n\r\n", 400), ("\x16\x03\x01\r\n\r\n", 400),
-            (line + "Host: x\r\nA: " + "b" * 20000 + "\r\n\r\n", 431),
-            (line + "Host: x\r\nContent-Length: 99999999999999999999\r\n\r\n", 413),
+            (line + "Host: localhost\r\nA: " + "b" * 20000 + "\r\n\r\n", 431),
+            (line + "Host: localhost\r\nContent-Length: 99999999999999999999\r\n\r\n", 413),
         ]
         for text, status in cases:
             client = self.server.connect("http")
@@ -127,6 +128,24 @@ class Http(unittest.TestCase):
             self.assertEqual(told[9:12], str(status), (text[:90], told))
             self.assertEqual(told.count("Content-Length:"), 1, text[:90])
             self.assertIn("\r\nConnection: close\r\n", told)
+
+    def test_one_empty_line_before_a_request_is_passed_over(self):
+        text = post("/peek", {"limiter": "api", "key": "line"})
+        for cut in range(4):
+            self.client.send(("\r\n" + text)[:cut])
+            self.assertEqual(http(self.client, ("\r\n" + text)[cut:] + "\r\n" + text)[0], 200, cut)
+            self.assertEqual(http(self.client, "")[0], 200, cut)
+        for text in ("\r\n\r\nGET /check/api?key=s HTTP/1.1\r\nHost: localhost\r\n\r\n", "\nGET / HTTP/1.1\r\n\r\n"):
+            client = self.server.connect("http")
+            client.send(text)
+            self.assertEqual(client.rest()[9:12], b"400")
+            client.close()
+
+    def test_throttlecrab_s_clients_feel_at_home(self):
+        self.assertEqual(self.ask(get("/health"))[:2], (200, "OK"))
+        status, body, _ = self.ask(post("/throttle", {"key": "home", "max_burst": 2, "count_per_period": 1, "period": 60,
+                                                      "timestamp": {"a": [1]}, "": None}))
+        self.assertEqual((status, json.loads(body)["allowed"]), (200, True))
 
     def test_fragments_at_every_byte(self):
         text = post("/peek", {"limiter": "api", "key": "f"})
@@ -150,7 +169,7 @@ class Http(unittest.TestCase):
 
     def test_curl(self):
         url = "http://127.0.0.1:%d" % self.server.ports["http"][0]
-        told = subprocess.run(["curl", "-s", "-H", "Expect: 100-continue", "-d",
+        told = subprocess.run(["curl", "-s", "-H", "Expect: 100-continue", "--json",
                                '{"limiter":"api","key":"curl"}', url + "/take"],
                               capture_output=True, timeout=60, check=True).stdout
         self.assertEqual(json.loads(told)["remaining"], 2)
@@ -171,6 +190,63 @@ class Http(unittest.TestCase):
         admin.close()
 
 
+class Chunks(unittest.TestCase):
+    """Bodies of /json, which has no limits here: what is read in whole is answered 200."""
+
+    @classmethod
+    def setUpClass(cls):
+        descriptors = tempfile.NamedTemporaryFile("w", suffix=".yaml")
+        cls.addClassCleanup(descriptors.close)
+        descriptors.write("domain: d\n")
+        descriptors.flush()
+        cls.server = Server(BASE + "envoy: {files: %s}\n" % descriptors.name)
+        cls.addClassCleanup(cls.server.end)
+
+    def chunked(self, chunks, target="/json", more=""):
+        return ("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n%sTransfer-Encoding: chunked\r\n\r\n"
+                % (target, more) + "".join("%x\r\n%s\r\n" % (len(one), one) for one in chunks) + "0\r\n\r\n")
+
+    def test_chunks_of_json_at_their_bound(self):
+        client = self.server.connect("http")
+        self.addCleanup(client.close)
+        asked = json.dumps({"domain": "d", "descriptors": [{"entries": [{"key": "k", "value": "v"}]}]})
+        pieces = [asked[i:i + 7] for i in range(0, len(asked), 7)]
+        for text in (self.chunked([asked]), self.chunked(pieces), self.chunked(pieces).replace("\r\n7\r\n", "\r\n0007\r\n")):
+            client.send(text + text)
+            for _ in range(2):
+                self.assertEqual(json.loads(http(client, "")[1])["overallCode"], "OK")
+        text = self.chunked(pieces)
+        for cut in range(1, len(text), 3):
+            client.send(text[:cut])
+            self.assertEqual(http(client, text[cut:])[0], 200, cut)
+        padded = asked[:-1] + " " * (65536 - len(asked)) + "}"
+        self.assertEqual(http(client, self.chunked([padded[:40000], padded[40000:]]))[0], 200)
+        for broken, status in ((self.chunked([padded, " "]), 413), (self.chunked(["x"] * 30000), 413),
+                               (self.chunked([asked]).replace("chunked", "gzip, chunked"), 411),
+                               (self.chunked([asked], more="Content-Length: 5\r\n"), 411),
+                               (self.chunked([asked], more="Transfer-Encoding: chunked\r\n"), 411),
+                               (self.chunked([asked], "/take"), 411), (self.chunked([asked], "/check/api?key=k"), 411),
+                               (self.chunked([asked]).replace("HTTP/1.1", "HTTP/1.0"), 411),
+                               (self.chunked([asked])[:-2] + "A: b\r\n\r\n", 400),
+                               (self.chunked([asked]).replace("\r\n\r\n", "\r\n\r\n+", 1), 400),
+                               (self.chunked([asked]).replace("\r\n\r\n", "\r\n\r\n000000001", 1), 400),
+                               (self.chunked([asked]).replace("\r\n{", ";a=b\r\n{"), 400),
+                               (self.chunked([asked]).replace("\r\n{", "\n{"), 400),
+                               (self.chunked([asked]).replace("}\r\n0", "}}\r\n0"), 400)):
+            client = self.server.connect("http")
+            client.send(broken + get("/check/api?key=smuggled"))
+            told = client.rest().decode("latin-1")
+            client.close()
+            self.assertEqual((told[9:12], told.count("Content-Length:")), (str(status), 1), broken[-150:])
+
+    def test_curl_sends_chunks(self):
+        url = "http://127.0.0.1:%d/json" % self.server.ports["http"][0]
+        asked = json.dumps({"domain": "d", "descriptors": [{"entries": [{"key": "k", "value": "v" * 3000}]}]})
+        told = subprocess.run(["curl", "-s", "-H", "Transfer-Encoding: chunked", "-H", "Expect: 100-continue", "--json",
+                               "@-", url], input=asked.encode(), capture_output=True, timeout=60, check=True).stdout
+        self.assertEqual(json.loads(told).get("overallCode"), "OK", told)
+
+
 class Off(unittest.TestCase):
     def test_rules_of_requests_are_taken_where_they_are_wanted(self):
         asked = post("/throttle", {"key": "t", "max_burst": 2, "count_per_period": 1, "period": 60})
@@ -181,6 +257,7 @@ class Off(unittest.TestCase):
                 web, client = server.connect("http"), server.connect()
                 status, body, _ = http(web, asked)
                 self.assertEqual((status, json.loads(body)["detail"]), (404, "/throttle is off: throttle.throttlecrab"))
+                self.assertEqual(http(web, get("/health"))[0], 404)
                 told = client.ask("CL.THROTTLE", "k", 2, 1, 60)
                 self.assertEqual(told[:4] if isinstance(told, list) else told, cell)
                 self.assertRegex(client.ask("THROTTLE", "k", 2, 1, 60), crab)

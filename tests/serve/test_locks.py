@@ -16,7 +16,7 @@ import warnings
 from server import BASE, MORTAL, PATIENCE_S, PROGRAM, Client, Server, await_that, command, http
 
 RESP = 'resp: {address: "127.0.0.1:0"}'
-GET = "GET /check/%s?key=k HTTP/1.1\r\nHost: x\r\n%s\r\n"
+GET = "GET /check/%s?key=k HTTP/1.1\r\nHost: localhost\r\n%s\r\n"
 
 
 class Locks(unittest.TestCase):
@@ -63,6 +63,7 @@ class Locks(unittest.TestCase):
 
     def test_a_unix_socket_is_made_and_goes(self):
         config = BASE.replace(RESP, 'resp: {address: "unix:FOLDER/socket", mode: "0640"}')
+        config = "".join(line for line in config.splitlines(True) if "http:" not in line and "admin:" not in line)
         with Server(config) as server:
             path = os.path.join(server.folder.name, "socket")
             self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o640)
@@ -149,6 +150,137 @@ class Locks(unittest.TestCase):
                 self.assertEqual(process.wait(PATIENCE_S), 0)
 
 
+class Guesses(unittest.TestCase):
+    """A pause that grows, by address: 2,000 guesses must take hours, not a tenth of a second."""
+
+    def open(self, server, protocol, address):
+        client = server.connect(protocol, source=address)
+        self.addCleanup(client.close)
+        return client
+
+    def log_in(self, server, protocol, address, secret):
+        client = self.open(server, protocol, address)
+        if protocol == "resp":
+            return client.ask("AUTH", secret) == "+OK"
+        return http(client, GET % ("big", "Authorization: Bearer %s\r\n" % secret))[0] == 200
+
+    def count_guesses(self, server, protocol, address, seconds):
+        """How many are answered, of as many as are sent on two connections at once."""
+        one = (command("AUTH", "wrong") if protocol == "resp"
+               else (GET % ("big", "Authorization: Bearer wrong\r\n")).encode())
+        clients = [self.open(server, protocol, address) for _ in range(2)]
+        for client in clients:
+            client.send(one * 1000)
+        time.sleep(seconds)
+        answers = b""
+        for client in clients:
+            while not client.is_quiet() and client.fill():
+                pass
+            answers += client.buffer
+            client.close()
+        return answers.count(b"-WRONGPASS" if protocol == "resp" else b" 401 ")
+
+    def test_each_guess_of_an_address_waits_longer(self):
+        config = BASE.replace(RESP, 'resp: {address: "127.0.0.1:0", auth: secret}').replace(
+            'http: {address: "127.0.0.1:0"', 'http: {address: "127.0.0.1:0", auth: secret') + "loops: 2\n"
+        for protocol in ("resp", "http"):
+            with self.subTest(protocol=protocol), Server(config) as server:
+                inside = self.open(server, protocol, "127.0.0.2")
+                if protocol == "resp":
+                    self.assertEqual(inside.ask("AUTH", "secret"), "+OK")
+                else:
+                    self.assertEqual(http(inside, GET % ("big", "Authorization: Bearer secret\r\n"))[0], 200)
+                guessed = self.count_guesses(server, protocol, "127.0.0.2", 0.6)
+                self.assertIn(guessed, range(3, 8 + 2))  # 10, 20, 40 ... 320 ms; two loops may look at once
+                self.assertLess(0, server.metric("weir_serve_guesses_held_total"))
+                self.assertEqual(server.metric("weir_serve_unauthorized_total"), guessed)
+                began = time.monotonic()
+                self.assertTrue(self.log_in(server, protocol, "127.0.0.3", "secret"))  # another address
+                if protocol == "resp":  # and who is in
+                    self.assertEqual(inside.ask("PING"), "+PONG")
+                else:
+                    self.assertEqual(http(inside, GET % ("big", "Authorization: Bearer secret\r\n"))[0], 200)
+                self.assertEqual(server.metric("weir_serve_unauthorized_total"), guessed)
+                other = time.monotonic() - began
+                self.assertTrue(self.log_in(server, protocol, "127.0.0.2", "secret"))  # later, but it is
+                self.assertLess(other, time.monotonic() - began)
+
+    def test_who_is_held_is_let_go_at_the_end(self):
+        config = BASE.replace(RESP, 'resp: {address: "127.0.0.1:0", auth: secret}')
+        with Server(config + "limits: {drain: 10m, first_bytes: 1s}\n") as server:
+            client = self.open(server, "resp", "127.0.0.2")
+            client.send(command("AUTH", "wrong") * 100)
+            for _ in range(8):
+                self.assertRegex(client.reply(), "^-WRONGPASS")
+            self.assertEqual(server.metric("weir_serve_timeouts_total"), 0)
+            gone = self.open(server, "resp", "127.0.0.2")  # one that does not wait for it
+            gone.send(command("AUTH", "secret"))
+            gone.close()
+            server.process.send_signal(signal.SIGTERM)
+            began = time.monotonic()
+            self.assertEqual(server.process.wait(PATIENCE_S), 0)
+            self.assertLess(time.monotonic() - began, 5)
+
+
+class Addresses(unittest.TestCase):
+    """A second server at an address, of the same user, who may share it by SO_REUSEPORT."""
+
+    def run_second(self, config, folder):
+        """None: it listens; else what it says."""
+        path = os.path.join(folder, "second.yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(config)
+        with subprocess.Popen([*MORTAL, PROGRAM, "serve", path], stderr=subprocess.PIPE, text=True) as process:
+            first = process.stderr.readline()
+            if "listening at" in first:
+                process.terminate()
+            rest = process.stderr.read()
+            self.assertEqual(process.wait(PATIENCE_S), 0 if "listening at" in first else 3, first + rest)
+            return None if "listening at" in first else first + rest
+
+    def test_a_second_server_is_refused_unless_both_share(self):
+        for loops in (1, 3):
+            for first, second in ((False, False), (False, True), (True, False), (True, True)):
+                def config(shares):
+                    lines = (BASE + "loops: %d\n" % loops).splitlines(True)
+                    text = "".join(line for line in lines if "http:" not in line and "admin:" not in line)
+                    return text.replace('"127.0.0.1:0"', '"127.0.0.1:0", reuse_port: %s' % str(shares).lower())
+                with self.subTest(loops=loops, first=first, second=second), Server(config(first)) as server:
+                    address = "127.0.0.1:%d" % server.ports["resp"][0]
+                    told = self.run_second(config(second).replace("127.0.0.1:0", address), server.folder.name)
+                    if first and second:
+                        self.assertIsNone(told)
+                    else:
+                        self.assertIn("cannot listen at %s: another program listens there" % address, told)
+                    clients = [server.connect() for _ in range(4 * loops)]
+                    for client in clients:
+                        self.assertEqual(client.ask("PING"), "+PONG")
+                        client.close()
+
+    def test_its_loops_share_the_connections(self):
+        with Server(BASE + "loops: 4\n") as server:
+            clients = [server.connect() for _ in range(64)]
+            loops = {int(client.ask("CLIENT", "ID")) >> 48 for client in clients}
+            for client in clients:
+                client.close()
+            self.assertEqual(loops, {0, 1, 2, 3})
+
+    def test_the_next_server_may_begin_while_one_ends(self):
+        config = "".join(line for line in BASE.splitlines(True) if "http:" not in line and "admin:" not in line)
+        with Server(config + "loops: 2\nlimits: {drain: 10m}\n") as server:
+            client = server.connect()
+            client.socket.settimeout(0.5)
+            with self.assertRaises(TimeoutError):  # answers that nobody takes keep it from its end
+                client.send(command("ECHO", "x" * 1000) * 64000)
+            address = "127.0.0.1:%d" % server.ports["resp"][0]
+            server.process.send_signal(signal.SIGTERM)
+            server.await_log("ending")
+            with tempfile.TemporaryDirectory(prefix="weir-next-") as folder:
+                await_that(lambda: self.run_second(server.config, folder) is None, "the next one at " + address)
+            self.assertIsNone(server.process.poll())
+            client.close()
+
+
 class Secrets(unittest.TestCase):
     def test_files_are_read_again(self):
         """A new password and a new token hold after a reload; the old ones do not."""
@@ -180,14 +312,19 @@ class Secrets(unittest.TestCase):
                 self.assertEqual([self.shows(server, one) for one in ("second", "")], [200, 401])
                 self.assertNotIn("second", server.log())
 
+    def new_address(self):
+        """One that has not guessed yet."""
+        self.addresses = getattr(self, "addresses", 0) + 1
+        return "127.1.%d.%d" % divmod(self.addresses, 250)
+
     def logs_in(self, server, password):
-        client = server.connect()
+        client = server.connect(source=self.new_address())
         told = client.ask("AUTH", password)
         client.close()
         return told == "+OK"
 
     def shows(self, server, token):
-        client = server.connect("http")
+        client = server.connect("http", source=self.new_address())
         status = http(client, GET % ("big", f"Authorization: Bearer {token}\r\n"))[0]
         client.close()
         return status

@@ -56,6 +56,16 @@ class Nginx(Behind):
         self.assertEqual(nginx.get("/index/")[0::2], (200, b"index\n"))
         self.assertRegex(nginx.get()[1]["RateLimit"], r'^"api";r=0;')
 
+    def test_a_request_without_its_key(self):
+        self.server.write(replace(self.server.config, ('rule: "quota:3/1d"', 'rule: "quota:3/1d", key: "header:X-Api-Key"')))
+        self.server.await_log("is in use now")
+        nginx = self.start()
+        self.assertEqual(nginx.get(fields={"X-Api-Key": "alice"})[0], 200)
+        self.assertEqual(nginx.get()[0], 500)
+        passes = self.start(("error_page 500 502 503 504", "error_page 400 500 502 503 504"))
+        self.assertEqual(passes.get()[0], 200)
+        self.assertEqual(passes.get(fields={"X-Api-Key": "alice"})[0], 200)
+
     def test_while_the_server_is_away(self):
         self.server.end()
         self.assertEqual(self.start().get()[0], 200)

@@ -33,6 +33,18 @@ class Resp(unittest.TestCase):
         self.assertIn(retry, (1, 2))
         self.assertIn(reset, range(28, 33))
 
+    def test_a_full_bucket_s_reset_is_in_whole_seconds(self):
+        """Also where a token takes no whole number of microseconds."""
+        for burst, count, period, seconds in ((2, 3, 2, 2), (98, 3, 1, 33), (998, 999, 10, 10), (998, 999, 3600, 3600),
+                                              (6, 7, 60, 60), (15, 30, 60, 32), (0, 1000, 1, 1)):
+            key = "full%d/%d" % (count, period)
+            told = self.ask("CL.THROTTLE", key, burst, count, period, burst + 1)
+            self.assertEqual((told[:2], told[3:]), ([0, burst + 1], [-1, seconds]), key)
+            denied = self.ask("CL.THROTTLE", key, burst, count, period, burst + 1)
+            if denied[0] == 1:
+                self.assertLessEqual(denied[3], seconds, key)
+                self.assertLess(0, denied[3], key)
+
     def test_a_quantity_of_none_looks(self):
         self.assertEqual(self.ask("CL.THROTTLE", "look", 1, 1, 86400, 0)[:4], [0, 2, 2, -1])
         self.ask("CL.THROTTLE", "look", 1, 1, 86400, 2)
@@ -57,6 +69,14 @@ class Resp(unittest.TestCase):
             self.assertRegex(self.ask("CL.THROTTLE", "k", *words), "^-ERR ", words)
         self.assertRegex(self.ask("CL.THROTTLE", "k", 15, 30), "wrong number of arguments")
         self.assertRegex(self.ask("CL.THROTTLE", "", 15, 30, 60), "key")
+
+    def test_bounds_of_figures(self):
+        """As docs/serve.md says that they differ from redis-cell's."""
+        for words in ((999999999, 10**9, 1), (0, 1, 34560000), (34559999, 1, 1), (0, 10**9, 1), (1, 1, 1, 2147483648)):
+            self.assertIsInstance(self.ask("CL.THROTTLE", "bound", *words), list, words)
+        for words in ((10**9, 10**9, 1), (34560000, 1, 1), (0, 1, 34560001), (0, 10**9 + 1, 1), (1, 1, 1, 2147483649),
+                      ("+5", 1, 1), (5, "+1", 1), (5, 1, 1, "+1"), (1, 1, 34560000)):
+            self.assertRegex(self.ask("CL.THROTTLE", "bound", *words), "^-ERR ", words)
 
     def test_what_throttlecrab_answers(self):
         self.assertEqual(self.ask("THROTTLE", "crab", 2, 1, 86400)[:3], [1, 2, 1])
@@ -96,6 +116,15 @@ class Resp(unittest.TestCase):
     def test_limiters_keep_apart(self):
         self.fields("WEIR.TAKE", "api", "same", "COST", 3)
         self.assertEqual(self.fields("WEIR.TAKE", "listed", "same")["remaining"], 2)
+
+    def test_an_unknown_command_is_named(self):
+        for name, told in (("MULTI", "MULTI"), ("get", "get"), ("x" * 99, "x" * 64), ("a\r\nb\xff", "a??b?"), ("", "")):
+            self.assertEqual(self.ask(name, "secret"), "-ERR unknown command '%s'" % told)
+
+    def test_info_says_its_role(self):
+        """Some clients look for a primary."""
+        for words in ([], ["REPLICATION"]):
+            self.assertIn("\r\nrole:master\r\n", self.ask("INFO", *words))
 
     def test_what_cannot_be_asked(self):
         self.assertRegex(self.ask("WEIR.TAKE", "nobody", "k"), "^-ERR there is no limiter .*: nobody$")
@@ -181,7 +210,7 @@ class Resp(unittest.TestCase):
                      b"*1" + b"1" * 100, b'PING "x"\r\n', b"x" * 70000):
             self.assert_breaks(data, error)
         self.assert_breaks(b"*1\r\n$4\r\nPING\r\n*x\r\n", r"\A\+PONG\r\n-ERR Protocol error")
-        self.assert_breaks(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "this is RESP, not HTTP")
+        self.assert_breaks(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "this is RESP, not HTTP")
         self.assert_breaks(b"POST / HTTP/1.1\r\n\r\n", "this is RESP, not HTTP")
 
     def test_half_a_connection_gets_its_answers(self):

@@ -9,7 +9,7 @@ import unittest
 
 from server import BASE, PATIENCE_S, PROGRAM, Server, Store, await_that, command, http
 
-GET = "GET /check/%s?key=k HTTP/1.1\r\nHost: x\r\n%s\r\n"
+GET = "GET /check/%s?key=k HTTP/1.1\r\nHost: localhost\r\n%s\r\n"
 
 
 class Ends(unittest.TestCase):
@@ -74,7 +74,7 @@ limiters:
         for takes in (True, False):
             with Server(BASE + "limits: {drain: %s}\n" % ("10m" if takes else "1s")) as server:
                 admin = server.connect("admin")
-                ready = "GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n"
+                ready = "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"
                 self.assertEqual(http(admin, ready)[0], 200)
                 client = server.connect()
                 client.socket.settimeout(0.5)
@@ -86,7 +86,7 @@ limiters:
                     server.await_log("ending")
                     status, body, _ = http(admin, ready)
                     self.assertEqual((status, body.split("\n")[0]), (503, "ending"))
-                    self.assertEqual(http(admin, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")[0], 200)
+                    self.assertEqual(http(admin, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")[0], 200)
                     with self.assertRaises((ConnectionError, EOFError)):  # at once, not by a timeout
                         server.connect().ask("PING")
                     answers = client.rest()

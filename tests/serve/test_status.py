@@ -27,6 +27,10 @@ limiters:
 """) + "loops: 2\nlimits: {logged_denials: 1000000}\n"
 HOSTILE = b"<b>\"\\\xff\r\nweir: forged"
 SHOWN = r"<b>\x22\x5c\xff\x0d\x0aweir: forged"
+ON_PAGE = SHOWN.replace(r"\x22", '"')  # which escapes for itself
+# What a reader should see as it is; and what would be seen as something else, or not at all.
+READABLE = "m\u00fcller@b\u00fccher.example \u65e5\u672c\u8a9e \U0001f600 \"q\""
+HIDDEN = "a\u200b\u202eb\u00a0\u00ad\ufeff\x7f\x85"
 
 
 def page(server, path="/status.json", *fields):
@@ -106,19 +110,32 @@ class Figures(unittest.TestCase):
         self.assertEqual(self.sample('weir_serve_limiter_shadow_denied_total{limiter="watched"}'), 2)
         self.assertLessEqual(1, self.sample('weir_server_outages_total{store="away",server="127.0.0.1:1"}'))
 
+    def test_readable_keys_are_shown_readable(self):
+        with Server(AWAY) as server:
+            for i, key in enumerate((READABLE, HIDDEN, "caf\u00e9"[:-1] + "\ud7ff", "\u00e9" * 60)):
+                take(server, "plain", key.encode("utf-8"), 9 - i)
+            take(server, "plain", b"\xed\xa0\x80\xc0\xaf\xf4\x90\x80\x80\xe6\x97", 5)  # no UTF-8
+            top = [one["key"] for one in json.loads(page(server)[1])["denied_keys"]["top"]]
+            spelled = "".join("a" if c == "a" else "b" if c == "b" else "".join("\\x%02x" % byte for byte in c.encode())
+                              for c in HIDDEN)
+            self.assertEqual(top[:3], [READABLE, spelled, "caf\ud7ff"])
+            self.assertRegex(top[3], "^\u00e9{43,46}\\.\\.\\.$")
+            self.assertEqual(top[4], r"\xed\xa0\x80\xc0\xaf\xf4\x90\x80\x80\xe6\x97")
+
     def test_keys_are_shown_as_the_configuration_says(self):
         secret = "not-to-be-seen"
         take(self.server, "hidden", secret, 9)
         take(self.server, "hashed", secret, 8)
         take(self.server, "plain", HOSTILE, 7)
         take(self.server, "plain", "x" * 4096, 6)
+        self.server.await_log("key=\"xxxx", 5)
         body = page(self.server)[1]
         keys = json.loads(body)["denied_keys"]
         top = {(one["limiter"], one["denied"]): one for one in keys["top"]}
         self.assertEqual(keys["limiters_shown"], 2)
         self.assertRegex(top["hashed", 7]["key"], "^[0-9a-f]{16}$")
         self.assertTrue(top["hashed", 7]["hashed"])
-        self.assertEqual(top["plain", 6]["key"], SHOWN)
+        self.assertEqual(top["plain", 6]["key"], ON_PAGE)
         self.assertRegex(top["plain", 5]["key"], r"^x{80,95}\.\.\.$")
         self.assertFalse([one for one in keys["top"] if one["limiter"] == "hidden"])
         log = self.server.log()

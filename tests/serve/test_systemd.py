@@ -47,7 +47,7 @@ class Activation(unittest.TestCase):
                 try:
                     await_that(lambda: all(map(os.path.exists, paths)), "the sockets")
                     web = connect(paths[1])  # this one starts the server
-                    text = "GET /check/api?key=k HTTP/1.1\r\nHost: x\r\n\r\n"
+                    text = "GET /check/api?key=k HTTP/1.1\r\nHost: localhost\r\n\r\n"
                     self.assertEqual([http(web, text)[0] for _ in range(4)], [200, 200, 200, 403])
                     resp = connect(paths[0])
                     self.assertEqual(resp.ask("WEIR.TAKE", "api", "k")[1], 0)

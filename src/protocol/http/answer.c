@@ -23,6 +23,8 @@ static const char *reason(int status) {
       return "Length Required";
     case 413:
       return "Content Too Large";
+    case 415:
+      return "Unsupported Media Type";
     case 429:
       return "Too Many Requests";
     case 431:
@@ -53,7 +55,7 @@ static void end(const char *type, const char *body, size_t length, unsigned mann
   if (length > 0) {
     weir_bytes_text(out, "Content-Type: ");
     weir_bytes_text(out, type);
-    weir_bytes_text(out, "\r\n");
+    weir_bytes_text(out, "\r\nX-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n");
   }
   weir_bytes_text(out, "Content-Length: ");
   weir_bytes_number(out, (int64_t)length);

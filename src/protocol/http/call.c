@@ -181,17 +181,20 @@ static bool read_decision(const weir_http_request *request, weir_ask_verb verb,
   return !json_is_integer(json_object_get(call->body, "cost")) || check_cost(ask->cost, refusal);
 }
 
-/* The figures of CL.THROTTLE, with throttlecrab's meaning: its burst is max_burst. */
+/* The figures of CL.THROTTLE, with throttlecrab's meaning: its burst is max_burst, and what it does not
+ * know it does not look at. */
 static bool read_throttle(const weir_http_request *request, weir_http_call *call,
                           weir_http_refusal *refusal) {
   weir_ask *ask = &call->ask;
   int64_t quantity = 1;
+  const json_t *ignored = NULL;
   const weir_http_member members[] = {
       {.name = "key", .text = &ask->key, .length = &ask->key_length, .needed = true},
       {.name = "max_burst", .number = &ask->burst, .needed = true},
       {.name = "count_per_period", .number = &ask->count, .needed = true},
       {.name = "period", .number = &ask->period_s, .needed = true},
       {.name = "quantity", .number = &quantity},
+      {.name = "", .any = &ignored, .is_any_other = true},
   };
   ask->form = WEIR_HTTP_THROTTLE;
   ask->brings_rule = true;
@@ -234,6 +237,10 @@ static bool read_reset(const weir_http_request *request, weir_http_call *call,
   return read_decision(request, WEIR_ASK_RESET, call, refusal);
 }
 
+bool weir_http_is_check(const weir_http_request *request) {
+  return begins(request->path, "/check/");
+}
+
 bool weir_http_read_call(const weir_http_request *request, weir_http_call *call,
                          weir_http_refusal *refusal) {
   static const struct {
@@ -244,12 +251,13 @@ bool weir_http_read_call(const weir_http_request *request, weir_http_call *call,
                {"/reset", read_reset},
                {"/throttle", read_throttle},
                {"/json", weir_http_read_envoy}};
-  if (begins(request->path, "/check/")) return read_check(request, call, refusal);
-  for (size_t i = 0; i < sizeof posts / sizeof *posts; i++)
-    if (is_same(request->path, posts[i].path))
-      return is_same(request->method, "POST")
-                 ? posts[i].read(request, call, refusal)
-                 : weir_http_decline(refusal, 405, "POST is accepted here");
+  if (weir_http_is_check(request)) return read_check(request, call, refusal);
+  for (size_t i = 0; i < sizeof posts / sizeof *posts; i++) {
+    if (!is_same(request->path, posts[i].path)) continue;
+    if (!is_same(request->method, "POST"))
+      return weir_http_decline(refusal, 405, "POST is accepted here");
+    return weir_http_is_json(request, refusal) && posts[i].read(request, call, refusal);
+  }
   return weir_http_decline(
       refusal, 404,
       "there is /check/LIMITER, and for POST /take, /peek, /reset, /throttle and /json");

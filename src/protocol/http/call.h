@@ -49,6 +49,17 @@ bool weir_http_read_key(const weir_http_request *request, const weir_config_list
                         const weir_config_key *where, const char *peer, weir_http_call *call,
                         weir_http_refusal *refusal);
 
+/* False: *refusal says why it may be from a page of another origin, in somebody's browser. Where Host
+ * is there, it must be loopback, the address where the listener listens (`own`), or one of its hosts.
+ * `may_be_opened`: also as a page of its own, by a link that stands elsewhere. */
+bool weir_http_is_from_here(const weir_http_request *request, const weir_config_listener *listener,
+                            const struct sockaddr_storage *own, bool may_be_opened,
+                            weir_http_refusal *refusal);
+
+/* Whether the path is one of the checks that proxies make: with the fields of the browser that asks
+ * them, so it may come from anywhere. */
+bool weir_http_is_check(const weir_http_request *request);
+
 /* Whether the request shows one of these tokens; none are needed: true. */
 bool weir_http_is_known(const weir_http_request *request, const weir_config_credential *tokens,
                         size_t count);

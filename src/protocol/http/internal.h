@@ -21,6 +21,7 @@ typedef struct weir_http_member {
   json_t **object;     /* an object, */
   const json_t **any;  /* or whatever it is */
   bool needed;
+  bool is_any_other; /* of the last one: stands for all that are not named */
 } weir_http_member;
 
 /* Reads an object that has these members and no other. `where`: what stands before their names in
@@ -31,6 +32,9 @@ bool weir_http_read_object(json_t *object, const char *where, const weir_http_me
 /* The same of a request's body, which call->body holds then. */
 bool weir_http_read_body(const weir_http_request *request, const weir_http_member *members,
                          size_t count, weir_http_call *call, weir_http_refusal *refusal);
+
+/* Whether its type says that the body is JSON. */
+bool weir_http_is_json(const weir_http_request *request, weir_http_refusal *refusal);
 
 /* Of POST /json. */
 bool weir_http_read_envoy(const weir_http_request *request, weir_http_call *call,

@@ -76,6 +76,7 @@ static const weir_http_member *find_member(const weir_http_member *members, size
                                            const char *name) {
   for (size_t i = 0; i < count; i++)
     if (is_called(&members[i], name)) return &members[i];
+  if (count > 0 && members[count - 1].is_any_other) return &members[count - 1];
   return NULL;
 }
 
@@ -115,11 +116,22 @@ bool weir_http_read_object(json_t *object, const char *where, const weir_http_me
   return true;
 }
 
+static bool join_chunks(const weir_http_request *request, weir_bytes *joined,
+                        weir_http_text *text) {
+  weir_http_text chunk;
+  for (size_t position = 0; weir_http_next_chunk(request, &position, &chunk);)
+    weir_bytes_add(joined, chunk.bytes, chunk.length);
+  *text = (weir_http_text){joined->data != NULL ? joined->data : "", joined->length};
+  return !joined->failed;
+}
+
 bool weir_http_read_body(const weir_http_request *request, const weir_http_member *members,
                          size_t count, weir_http_call *call, weir_http_refusal *refusal) {
   json_error_t error;
-  call->body = json_loadb(request->body.bytes, request->body.length,
-                          JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+  weir_http_text text = request->body;
+  if (request->is_chunked && !join_chunks(request, &call->text, &text))
+    return weir_http_decline(refusal, 503, "the server is short of memory");
+  call->body = json_loadb(text.bytes, text.length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
   if (call->body == NULL)
     return weir_http_decline(refusal, 400, "the body is no JSON: %s", error.text);
   if (!json_is_object(call->body))

@@ -1,5 +1,5 @@
-/* A parser for what programs that ask about limits send: no transfer codings, no folded fields, one
- * length at most. A request that is refused ends its connection, so none hides behind it. */
+/* A parser for what programs that ask about limits send: no folded fields, one length at most, and
+ * chunks for POST /json alone. A request that is refused ends its connection, so none hides behind it. */
 #include "protocol/http/parse.h"
 
 #include <string.h>
@@ -160,12 +160,23 @@ static size_t count_field(const weir_http_request *request, const char *name,
   return count;
 }
 
+/* Chunks are for clients of envoyproxy/ratelimit, some of which send nothing else. Where a body has
+ * two lengths, or one that an older version does not know, two readers may read it differently. */
+static bool may_be_chunked(const weir_http_request *request, weir_http_text coding, bool is_1_1) {
+  weir_http_text ignored;
+  bool is_json = request->path.length == 5 && memcmp(request->path.bytes, "/json", 5) == 0;
+  return is_json && is_1_1 && weir_http_is(request->method, "POST") &&
+         weir_http_is(coding, "chunked") && count_field(request, "Content-Length", &ignored) == 0;
+}
+
 /* How long the body is. */
-static bool read_length(const reading *self, const weir_http_request *request,
+static bool read_length(const reading *self, weir_http_request *request, bool is_1_1,
                         const weir_http_limits *limits, size_t *length) {
   weir_http_text value;
   *length = 0;
-  if (count_field(request, "Transfer-Encoding", &value) > 0)
+  size_t codings = count_field(request, "Transfer-Encoding", &value);
+  request->is_chunked = codings == 1 && may_be_chunked(request, value, is_1_1);
+  if (codings > 0 && !request->is_chunked)
     return refuse(self, NO_LENGTH, "Transfer-Encoding is not accepted: send Content-Length");
   size_t count = count_field(request, "Content-Length", &value);
   if (count == 0) return true;
@@ -209,7 +220,7 @@ static bool read_head(const reading *self, const weir_http_limits *limits, const
   if (!read_line(self, line, request, &is_1_1)) return false;
   request->fields = (weir_http_text){bytes + position, head.length - position};
   return check_fields(self, request) && read_connection(self, request, is_1_1) &&
-         read_length(self, request, limits, body);
+         read_length(self, request, is_1_1, limits, body);
 }
 
 /* Where the head ends, or 0. */
@@ -224,9 +235,9 @@ static size_t find_end(const weir_http_parser *parser, const char *bytes, size_t
   return 0;
 }
 
-weir_http_reading weir_http_parse(weir_http_parser *parser, const weir_http_limits *limits,
-                                  const char *bytes, size_t length, size_t *used,
-                                  weir_http_request *request, int *status, const char **why) {
+static weir_http_reading parse(weir_http_parser *parser, const weir_http_limits *limits,
+                               const char *bytes, size_t length, size_t *used,
+                               weir_http_request *request, int *status, const char **why) {
   const reading self = {status, why};
   weir_http_text expected;
   size_t body = 0;
@@ -242,12 +253,30 @@ weir_http_reading weir_http_parse(weir_http_parser *parser, const weir_http_limi
   }
   parser->position = (uint32_t)head - 1; /* the next call finds it at once */
   if (!read_head(&self, limits, bytes, head, request, &body)) return WEIR_HTTP_BROKEN;
-  if (parser->whole == 0 && count_field(request, "Expect", &expected) > 0)
-    parser->wants_go_on = has_word(expected, "100-continue") && length < head + body;
+  if (parser->whole == 0 && parser->chunk == 0 && count_field(request, "Expect", &expected) > 0)
+    parser->wants_go_on =
+        has_word(expected, "100-continue") && length < head + (request->is_chunked ? 1 : body);
+  if (request->is_chunked) {
+    weir_http_reading got =
+        weir_http_read_chunks(parser, limits, bytes, length, head, &body, status, why);
+    if (got != WEIR_HTTP_REQUEST) return got;
+  }
   parser->whole = (uint32_t)(head + body);
   if (length < head + body) return WEIR_HTTP_MORE;
   request->body = (weir_http_text){bytes + head, body};
   *used = head + body;
   *parser = (weir_http_parser){0};
   return WEIR_HTTP_REQUEST;
+}
+
+/* One empty line before a request is passed over, as some clients end a body with it. */
+weir_http_reading weir_http_parse(weir_http_parser *parser, const weir_http_limits *limits,
+                                  const char *bytes, size_t length, size_t *used,
+                                  weir_http_request *request, int *status, const char **why) {
+  size_t empty = length >= 2 && memcmp(bytes, "\r\n", 2) == 0 ? 2 : 0;
+  if (length == 0 || (length == 1 && bytes[0] == '\r')) return WEIR_HTTP_MORE;
+  weir_http_reading got =
+      parse(parser, limits, bytes + empty, length - empty, used, request, status, why);
+  if (got == WEIR_HTTP_REQUEST) *used += empty;
+  return got;
 }

@@ -21,6 +21,7 @@ typedef struct weir_http_request {
   weir_http_text method, path, query; /* as sent; the query without its "?" */
   weir_http_text fields;              /* all lines of fields */
   weir_http_text body;
+  bool is_chunked; /* the body stands in chunks: weir_http_next_chunk() */
   bool keeps_alive;
 } weir_http_request;
 
@@ -28,6 +29,8 @@ typedef struct weir_http_request {
 typedef struct weir_http_parser {
   uint32_t position; /* the head does not end before */
   uint32_t whole;    /* bytes of the whole request; 0: not known */
+  uint32_t chunk;    /* where the first chunk that is not whole begins; 0: not known */
+  uint32_t decoded;  /* bytes of the body in chunks before it */
   bool wants_go_on;  /* has sent "Expect: 100-continue", and waits for an answer */
 } weir_http_parser;
 
@@ -49,5 +52,16 @@ bool weir_http_next_field(const weir_http_request *request, const char *name, si
 
 /* Whether a text is this word, in letters of either case. */
 bool weir_http_is(weir_http_text text, const char *word);
+
+/* Passes over whole chunks behind a head; *body is how many bytes all of them take, once their end has
+ * come. */
+weir_http_reading weir_http_read_chunks(weir_http_parser *parser, const weir_http_limits *limits,
+                                        const char *bytes, size_t length, size_t head, size_t *body,
+                                        int *status, const char **why);
+
+/* The chunk at a position of the body, which goes on behind it. False: it was the last, which is
+ * empty. */
+bool weir_http_next_chunk(const weir_http_request *request, size_t *position,
+                          weir_http_text *chunk);
 
 #endif

@@ -85,7 +85,7 @@ weir_resp_outcome weir_resp_run_cl_throttle(const weir_resp_call *call) {
 }
 
 weir_resp_outcome weir_resp_run_throttle(const weir_resp_call *call) {
-  if (!call->server->throttlecrab) return weir_resp_refuse(call, "unknown command");
+  if (!call->server->throttlecrab) return weir_resp_refuse_unknown(call);
   return ask_with_rule(call, WEIR_RESP_THROTTLE, 0);
 }
 
@@ -103,12 +103,17 @@ static void write_five(weir_bytes *out, const int64_t figures[5]) {
     write_integer(out, figures[i]);
 }
 
-/* limited, limit, remaining, retry_after (-1 when allowed), reset_after */
+/* limited, limit, remaining, retry_after (-1 when allowed), reset_after. As redis-cell has it, these
+ * are rounded up from whole milliseconds: 3 at 3 per 2 s are 2 s, not a microsecond more. Only who
+ * waits for the whole bucket waits as long as it takes to be full. */
 static void write_cl_throttle(weir_bytes *out, bool looked, const weir_decision *decision) {
   bool allowed = decision->allowed || looked;
+  int64_t reset_us = decision->reset_after_us;
+  int64_t reset = weir_seconds_up(reset_us < 0 ? reset_us : reset_us / 1000 * 1000);
+  int64_t retry = weir_seconds_up(decision->retry_after_us);
+  if (retry > reset && reset > 0) retry = reset;
   write_five(out, (const int64_t[5]){!allowed, decision->limit, decision->remaining,
-                                     allowed ? -1 : weir_seconds_up(decision->retry_after_us),
-                                     weir_seconds_up(decision->reset_after_us)});
+                                     allowed ? -1 : retry, reset});
 }
 
 /* allowed, limit, remaining, reset_after, retry_after (0 when allowed) */

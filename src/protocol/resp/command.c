@@ -1,6 +1,7 @@
 /* The table of commands, and those that need no more than their arguments. */
 #include "protocol/resp/command.h"
 
+#include <stdio.h>
 #include <strings.h>
 
 #include "protocol/resp/internal.h"
@@ -30,6 +31,15 @@ void weir_resp_bulk(weir_bytes *out, const char *bytes, size_t length) {
 weir_resp_outcome weir_resp_refuse(const weir_resp_call *call, const char *text) {
   weir_resp_error(call->out, text);
   return WEIR_RESP_ANSWERED;
+}
+
+weir_resp_outcome weir_resp_refuse_unknown(const weir_resp_call *call) {
+  enum { SHOWN_MOST = 64 };
+  char text[SHOWN_MOST + 32];
+  const weir_resp_argument *name = &call->arguments[0];
+  snprintf(text, sizeof text, "unknown command '%.*s'",
+           name->length < SHOWN_MOST ? (int)name->length : SHOWN_MOST, name->bytes);
+  return weir_resp_refuse(call, text);
 }
 
 static weir_resp_outcome run_ping(const weir_resp_call *call) {
@@ -94,6 +104,11 @@ static const command *find_command(const weir_resp_argument *name) {
   return NULL;
 }
 
+bool weir_resp_shows_credential(const weir_resp_request *request) {
+  const weir_resp_argument *name = &request->arguments[0];
+  return weir_resp_is(name, "AUTH") || (weir_resp_is(name, "HELLO") && request->count > 2);
+}
+
 weir_resp_outcome weir_resp_run(weir_resp_session *session, const weir_resp_server *server,
                                 const weir_resp_request *request, weir_bytes *out, weir_ask *ask) {
   const weir_resp_call call = {session, server, request->arguments, request->count, out, ask};
@@ -103,7 +118,7 @@ weir_resp_outcome weir_resp_run(weir_resp_session *session, const weir_resp_serv
     weir_bytes_text(out, "-NOAUTH Authentication required.\r\n");
     return WEIR_RESP_ANSWERED;
   }
-  if (found == NULL) return weir_resp_refuse(&call, "unknown command");
+  if (found == NULL) return weir_resp_refuse_unknown(&call);
   if (call.count < found->least || call.count > found->most) {
     weir_bytes_format(out, "-ERR wrong number of arguments for '%s' command\r\n", found->name);
     return WEIR_RESP_ANSWERED;

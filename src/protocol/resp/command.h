@@ -37,6 +37,9 @@ typedef enum weir_resp_outcome {
 weir_resp_outcome weir_resp_run(weir_resp_session *session, const weir_resp_server *server,
                                 const weir_resp_request *request, weir_bytes *out, weir_ask *ask);
 
+/* Whether it brings a user or password. */
+bool weir_resp_shows_credential(const weir_resp_request *request);
+
 /* The answer to what a command asked. */
 void weir_resp_answer(const weir_ask *ask, const weir_reply *reply, weir_bytes *out);
 

@@ -24,6 +24,9 @@ bool weir_resp_is(const weir_resp_argument *argument, const char *word);
 
 weir_resp_outcome weir_resp_refuse(const weir_resp_call *call, const char *text);
 
+/* "unknown command 'NAME'"; what stands behind the name may be a secret. */
+weir_resp_outcome weir_resp_refuse_unknown(const weir_resp_call *call);
+
 weir_resp_outcome weir_resp_run_auth(const weir_resp_call *call);
 weir_resp_outcome weir_resp_run_hello(const weir_resp_call *call);
 weir_resp_outcome weir_resp_run_client(const weir_resp_call *call);
