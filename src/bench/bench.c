@@ -77,12 +77,16 @@ static bool is_lost(struct run *run, unsigned i) {
   return true;
 }
 
-/* Waits until every process is ready, or done; false: one has failed. */
+static bool is_stopped(const struct run *run) {
+  return run->plan->stop != NULL && *run->plan->stop != 0;
+}
+
+/* Waits until every process is ready, or done; false: one has failed, or all are to stop. */
 static bool await(struct run *run, bool all_done) {
   for (unsigned i = 0; i < run->plan->processes; i++) {
     weir_bench_share *share = &run->memory->shares[i];
     while (!atomic_load(&share->done) && (all_done || !atomic_load(&share->ready))) {
-      if (is_lost(run, i)) return false;
+      if (is_stopped(run) || is_lost(run, i)) return false;
       weir_bench_sleep_us(all_done ? RARE_LOOK_US : LOOK_US);
     }
     if (share->status == WEIR_OK) continue;
@@ -264,23 +268,29 @@ static weir_status run_rounds(struct run *run, weir_bench *bench) {
   const weir_bench_plan *plan = run->plan;
   size_t all = bench->contestant_count * plan->rounds;
   size_t done = 0;
-  for (unsigned round = 0; round < plan->rounds; round++) {
-    for (size_t i = 0; i < bench->contestant_count; i++) {
+  for (unsigned round = 0; round < plan->rounds && !is_stopped(run); round++) {
+    for (size_t i = 0; i < bench->contestant_count && !is_stopped(run); i++) {
       /* back and forth, so that whatever drifts does not favour one of them */
       size_t number = round % 2 == 0 ? i : bench->contestant_count - 1 - i;
       weir_bench_contestant *contestant = &bench->contestants[number];
       weir_status status = run_slice(run, contestant, round, &contestant->rounds[round]);
+      if (is_stopped(run)) break; /* whatever it has answered: its processes may be gone */
       if (status != WEIR_OK) {
         bench->via_failed = run->targets[contestant->target].via != WEIR_BENCH_STORE;
         return status;
       }
       if (plan->progress != NULL) plan->progress(plan->context, ++done, all);
+      if (i + 1 == bench->contestant_count) bench->rounds = round + 1;
     }
+  }
+  if (bench->rounds == 0) {
+    weir_message_set(run->message, "stopped before every store had a turn");
+    return WEIR_UNAVAILABLE;
   }
   for (size_t i = 0; i < bench->contestant_count; i++) {
     weir_bench_contestant *contestant = &bench->contestants[i];
-    find_medians(contestant, plan->rounds);
-    if (contestant->baseline) find_ratios(contestant - 1, contestant, plan->rounds);
+    find_medians(contestant, bench->rounds);
+    if (contestant->baseline) find_ratios(contestant - 1, contestant, bench->rounds);
   }
   return WEIR_OK;
 }

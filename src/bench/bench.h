@@ -2,6 +2,8 @@
 #ifndef WEIR_BENCH_BENCH_H
 #define WEIR_BENCH_BENCH_H
 
+#include <signal.h>
+
 #include <weir/weir.h>
 
 #include "bench/keys.h"
@@ -34,6 +36,7 @@ typedef struct weir_bench_plan {
   /* Called after every slice of work; NULL: nobody. */
   void (*progress)(void *context, size_t done, size_t all);
   void *context;
+  const volatile sig_atomic_t *stop; /* not 0: no further turn; NULL: it never is */
 } weir_bench_plan;
 
 /* One slice: a contestant in one round. What is not known is negative. */
@@ -66,6 +69,7 @@ typedef struct weir_bench_contestant {
 typedef struct weir_bench {
   bool leases;             /* the rule has lease=, and the limiters' options let them */
   bool via_failed;         /* where it fails: what the message says is of a server, of no store */
+  unsigned rounds;         /* that are whole: all of the plan's, unless it was stopped */
   size_t contestant_count; /* each store and server, followed by its raw loop if there is one */
   weir_bench_contestant contestants[WEIR_BENCH_CONTESTANTS_MOST];
 } weir_bench;
@@ -76,7 +80,8 @@ double weir_bench_figure_at(const weir_bench_figures *figures, size_t offset);
 /* Runs the plan. Every slice has processes of its own, which are gone when it ends, and keys of its
  * own; a tenth of it, before the clock runs, is to warm up. The message says what went wrong:
  * WEIR_BAD_URL, WEIR_BAD_RULE and so on as weir_store_open() and weir_limiter_create() answer, or
- * what the first failing decision was answered. Forks: the caller must have one thread. */
+ * what the first failing decision was answered. One that is stopped has the figures of the rounds that
+ * were whole, and is WEIR_UNAVAILABLE where none was. Forks: the caller must have one thread. */
 weir_status weir_bench_run(const weir_bench_plan *plan, weir_bench *bench, weir_message *message);
 
 #endif

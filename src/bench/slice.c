@@ -206,7 +206,12 @@ static weir_status open_contestant(struct team *team, weir_message *message) {
   if (slice->target->via != WEIR_BENCH_STORE) return WEIR_OK;
   weir_status status = weir_store_open(slice->url, &team->store, message);
   if (status != WEIR_OK) return status;
-  return weir_limiter_create(team->store, plan->rule, &plan->limiter, &team->limiter, message);
+  status = weir_limiter_create(team->store, plan->rule, &plan->limiter, &team->limiter, message);
+  if (status != WEIR_OK) return status;
+  weir_store_times times = WEIR_STORE_TIMES_INIT;
+  weir_store_read_times(team->store, &times);
+  weir_store_connect(team->store, times.connect_timeout_us, NULL); /* who is away shows below */
+  return WEIR_OK;
 }
 
 /* Has a server of weir meet every key. */

@@ -1,9 +1,11 @@
 /* bench: reads what to measure, has src/bench measure it, and shows the figures. */
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "bench_report.h"
 #include "commands.h"
+#include "gnuplot.h"
 #include "report.h"
 #include "shown.h"
 
@@ -19,7 +21,7 @@ static bool check_plot(const char *path) {
   size_t length = strlen(path);
   if (length > 4 &&
       (strcmp(path + length - 4, ".svg") == 0 || strcmp(path + length - 4, ".png") == 0))
-    return true;
+    return weir_cli_gnuplot_check(path);
   weir_cli_error("--plot \"%s\": a file whose name ends in .svg or .png is accepted",
                  weir_cli_show(path).text);
   return false;
@@ -43,6 +45,19 @@ static bool check(const weir_cli_options *options) {
   return options->plot == NULL || check_plot(options->plot);
 }
 
+static volatile sig_atomic_t stop;
+
+/* The first ends the turns, the second the program. */
+static void note_stop(int signal_number) {
+  (void)signal_number;
+  stop = 1;
+}
+
+static void catch_stop(void) {
+  struct sigaction action = {.sa_handler = note_stop, .sa_flags = (int)SA_RESETHAND};
+  sigaction(SIGINT, &action, NULL);
+}
+
 static weir_bench_plan make_plan(const weir_cli_options *options) {
   weir_bench_plan plan = {
       .stores = options->stores,
@@ -59,6 +74,7 @@ static weir_bench_plan make_plan(const weir_cli_options *options) {
       .duration_us = options->duration_us,
       .rounds = (unsigned)options->rounds,
       .baseline = options->baseline,
+      .stop = &stop,
   };
   if (plan.keys > KEYS_REMEMBERED) plan.limiter.memo_keys = plan.keys + plan.keys / 2;
   if (!options->quiet && isatty(STDERR_FILENO)) plan.progress = show_progress;
@@ -67,6 +83,10 @@ static weir_bench_plan make_plan(const weir_cli_options *options) {
 
 /* What a status says of stores is not true of a server that was asked in place of one. */
 static int fail(const weir_bench *run, weir_status status, const weir_message *message) {
+  if (stop) {
+    weir_cli_error("%s", message->text);
+    return WEIR_EXIT_NO_DECISION;
+  }
   if (!run->via_failed || status != WEIR_UNAVAILABLE) return weir_cli_fail("", status, message);
   weir_cli_error("%s", message->text);
   return WEIR_EXIT_NO_DECISION;
@@ -77,6 +97,7 @@ int weir_cli_bench(const weir_cli_options *options) {
   static const weir_message none = {""};
   if (!check(options)) return WEIR_EXIT_USAGE;
   weir_bench_plan plan = make_plan(options);
+  catch_stop();
   weir_message message = {""};
   weir_status status = weir_bench_run(&plan, &bench, &message);
   if (status != WEIR_OK) return fail(&bench, status, &message);

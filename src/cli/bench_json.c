@@ -60,7 +60,7 @@ static bool fill(json_t *object, const weir_bench_plan *plan, const weir_bench *
                   set(object, "pattern", json_string(patterns[plan->pattern])) &&
                   set(object, "batch", json_integer(plan->batch)) &&
                   set(object, "median", make_figures(&contestant->median)) &&
-                  set(object, "rounds", make_rounds(contestant, plan->rounds));
+                  set(object, "rounds", make_rounds(contestant, bench->rounds));
   return complete && (!compared || set(object, "ratio_to_raw_loop", make_ratios(contestant)));
 }
 

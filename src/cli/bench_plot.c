@@ -9,12 +9,12 @@
 enum { WIDTH = 900, HEIGHT = 420, WITHOUT_TURNING = 4 };
 
 /* One row a contestant: rate, least and most rate, p50, p99, p99.9. */
-static void write_data(FILE *script, const weir_bench_plan *plan, const weir_bench *bench) {
+static void write_data(FILE *script, const weir_bench *bench) {
   fputs("$figures << END\n", script);
   for (size_t i = 0; i < bench->contestant_count; i++) {
     const weir_bench_contestant *contestant = &bench->contestants[i];
     double least = contestant->rounds[0].rate, most = least;
-    for (unsigned j = 1; j < plan->rounds; j++) {
+    for (unsigned j = 1; j < bench->rounds; j++) {
       double rate = contestant->rounds[j].rate;
       if (rate < least) least = rate;
       if (rate > most) most = rate;
@@ -47,7 +47,7 @@ static void write_names(FILE *script, const weir_bench *bench) {
 static void write_script(FILE *script, const char *path, const weir_bench_plan *plan,
                          const weir_bench *bench) {
   bool png = strcmp(path + strlen(path) - 4, ".png") == 0;
-  write_data(script, plan, bench);
+  write_data(script, bench);
   fprintf(script, "set terminal %s size %d,%d font 'sans,11' background '#ffffff'\n",
           png ? "pngcairo" : "svg", WIDTH, HEIGHT);
   fputs("set multiplot layout 1,2 margins 0.10,0.98,0.20,0.84 spacing 0.12\nset label 1 ", script);
@@ -56,7 +56,7 @@ static void write_script(FILE *script, const char *path, const weir_bench_plan *
   fprintf(script,
           " . ', %u x %u threads, %u keys, batches of %u; medians of %u turns, bars: their range' "
           "at screen 0.5, screen 0.95 center noenhanced\n",
-          plan->processes, plan->threads, (unsigned)plan->keys, plan->batch, plan->rounds);
+          plan->processes, plan->threads, (unsigned)plan->keys, plan->batch, bench->rounds);
   write_names(script, bench);
   fprintf(script,
           "set grid ytics lc rgb '#dddddd'\nset border 3\nset tics nomirror\n"

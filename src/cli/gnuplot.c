@@ -13,6 +13,19 @@
 
 extern char **environ;
 
+bool weir_cli_gnuplot_check(const char *path) {
+  int picture = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  bool made = picture >= 0;
+  if (!made && errno == EEXIST) picture = open(path, O_WRONLY | O_CLOEXEC);
+  if (picture < 0) {
+    weir_cli_error("--plot %s: %s", weir_cli_show(path).text, strerror(errno));
+    return false;
+  }
+  close(picture);
+  if (made) unlink(path);
+  return true;
+}
+
 FILE *weir_cli_gnuplot_begin(void) {
   FILE *script = tmpfile();
   if (script == NULL)

@@ -2,7 +2,12 @@
 #ifndef WEIR_CLI_GNUPLOT_H
 #define WEIR_CLI_GNUPLOT_H
 
+#include <stdbool.h>
 #include <stdio.h>
+
+/* Whether a picture can be written there; else one line on stderr. A file that is there stays as it
+ * is. */
+bool weir_cli_gnuplot_check(const char *path);
 
 /* Where to write the script; NULL after one line on stderr. */
 FILE *weir_cli_gnuplot_begin(void);

@@ -56,10 +56,16 @@ static int end_output(void) {
   return weir_cli_flush() ? 0 : WEIR_EXIT_NO_DECISION;
 }
 
+/* What is read by people may be cut off: a pager or head that has seen enough ends it in silence. */
+static void may_be_cut_off(void) {
+  signal(SIGPIPE, SIG_DFL);
+}
+
 static int run_command(const weir_cli_command *chosen, int argc, char **argv) {
   weir_cli_options options;
   if (!weir_cli_options_parse(argc, argv, chosen, &options)) return WEIR_EXIT_USAGE;
   if (options.help) {
+    may_be_cut_off();
     weir_cli_help_command(stdout, chosen);
     return end_output();
   }
@@ -89,9 +95,23 @@ static int refuse_more(const char *command, const char *argument, const char *ac
   return WEIR_EXIT_USAGE;
 }
 
+static bool is_one_of(const char *text, const char *one, const char *other) {
+  return strcmp(text, one) == 0 || strcmp(text, other) == 0;
+}
+
+static int version_help(void) {
+  puts(
+      "weir version: say which version this is\n\nusage: weir version [OPTION...]\n"
+      "  --json              one JSON object a line\n"
+      "  --help              say this; also -h\n\nexit status: 0 done, 2 wrong arguments");
+  return end_output();
+}
+
 static int help(int argc, char **argv) {
   if (argc > 3) return refuse_more(argv[1], argv[3], "one command");
-  if (argc == 2) {
+  may_be_cut_off();
+  if (argc == 3 && strcmp(argv[2], "version") == 0) return version_help();
+  if (argc == 2 || is_one_of(argv[2], "help", "--help")) {
     weir_cli_help(stdout);
     return end_output();
   }
@@ -102,8 +122,13 @@ static int help(int argc, char **argv) {
 }
 
 static int version(int argc, char **argv) {
-  if (argc > 2) return refuse_more(argv[1], argv[2], "none");
-  puts("weir " WEIR_VERSION_TEXT);
+  bool json = argc > 2 && strcmp(argv[2], "--json") == 0;
+  bool asks = argc > 2 && is_one_of(argv[2], "--help", "-h");
+  if (argc > 3 || (argc > 2 && !json && !asks))
+    return refuse_more(argv[1], argv[argc > 3 ? 3 : 2], "one of --json and --help");
+  may_be_cut_off();
+  if (asks) return version_help();
+  puts(json ? "{\"version\":\"" WEIR_VERSION_TEXT "\"}" : "weir " WEIR_VERSION_TEXT);
   return end_output();
 }
 

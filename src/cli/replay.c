@@ -15,6 +15,9 @@
 /* No decision may depend on expiry, and a trace runs at another pace than the store's clock. */
 #define LEAST_TTL_US (INT64_C(24) * 3600 * 1000000)
 
+/* Its keys and stamps are its own, so nobody else counts on a deadline. */
+#define DEADLINE_US INT64_C(5000000)
+
 enum { OUTPUT_BUFFER_BYTES = 1 << 16, PLACE_BYTES = 256, TRIES_MOST = 100 };
 
 typedef struct replay {
@@ -22,8 +25,9 @@ typedef struct replay {
   weir_trace_file *file;
   weir_cli_session session;
   bool json, quiet;
-  int64_t now_us; /* the trace's own clock */
-  uint64_t line;  /* the number of the line under way, from 1 */
+  bool is_connected; /* by the first line that is good: a bad one does not even connect */
+  int64_t now_us;    /* the trace's own clock */
+  uint64_t line;     /* the number of the line under way, from 1 */
   weir_message message;
 } replay;
 
@@ -53,6 +57,8 @@ static weir_status replay_line(replay *run, const char *text, size_t length) {
   weir_decision decision;
   if (!weir_trace_line_parse(text, length, &request, &run->message)) return WEIR_BAD_ARGUMENT;
   run->now_us = request.time_ms * 1000;
+  if (!run->is_connected) weir_cli_session_connect(&run->session);
+  run->is_connected = true;
   weir_status status = take(run, &request, &decision);
   if (status != WEIR_OK) return status;
   if (!run->json)
@@ -109,6 +115,9 @@ int weir_cli_replay(const weir_cli_options *options) {
   limiter_options.least_ttl_us = LEAST_TTL_US;
   if (limiter_options.processes == 0) limiter_options.processes = 1; /* nobody else at its keys */
   weir_status status = weir_cli_session_open(options, &limiter_options, &run.session, &run.message);
+  if (status == WEIR_OK && limiter_options.deadline_us == 0)
+    status =
+        weir_cli_session_extend(&run.session, options, &limiter_options, DEADLINE_US, &run.message);
   setvbuf(stdout, NULL, _IOFBF, OUTPUT_BUFFER_BYTES);
   int exit_status = status == WEIR_OK ? replay_all(&run) : weir_cli_fail("", status, &run.message);
   weir_cli_session_close(&run.session);

@@ -116,12 +116,17 @@ static int confirm(const weir_cli_options *options, const weir_cli_recommended *
   weir_status status = weir_simulation_init(&simulation, rules, recommended->text_count,
                                             &options->limiter, &message);
   if (status != WEIR_OK) return weir_cli_fail("", status, &message);
-  for (size_t i = 0; status == WEIR_OK && i < record->count; i++) {
-    const weir_recorded *request = &record->requests[i];
-    const weir_record_key *key = &record->keys[request->key];
-    status = weir_simulation_request(&simulation, request->time_us, key->text, key->length,
-                                     request->cost, &message);
+  weir_record_cursor cursor;
+  weir_recorded request;
+  weir_record_begin(record, &cursor);
+  while (status == WEIR_OK && weir_record_next(&cursor, &request)) {
+    size_t length;
+    const char *key = weir_record_name(record, &record->keys[request.key], &length);
+    status =
+        weir_simulation_request(&simulation, request.time_us, key, length, request.cost, &message);
   }
+  simulation.out_of_order = record->out_of_order; /* in the record they are in order */
+  simulation.furthest_us = record->furthest_us;
   if (status == WEIR_OK) status = weir_simulation_finish(&simulation);
   int exit_status = status == WEIR_OK ? report(options, &simulation, input, record)
                                       : weir_cli_fail("", status, &message);

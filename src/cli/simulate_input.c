@@ -8,7 +8,12 @@
 
 #include "report.h"
 #include "shown.h"
+#include "simulate_report.h"
 #include "trace_line.h"
+
+/* A line so far ahead of those around it has a wrong time. Logs step back, where a long request is
+ * written down with its begin, but not ahead and back again. */
+#define FAR_US (INT64_C(3600) * 1000000)
 
 static bool open_source(weir_cli_input *input, const char *path) {
   const weir_cli_options *options = input->options;
@@ -81,6 +86,7 @@ void weir_cli_input_close(weir_cli_input *input) {
     weir_trace_file_close(input->sources[i].file);
     weir_cli_selection_clean_up(&input->sources[i].selection);
     weir_access_json_clean_up(&input->sources[i].json);
+    free(input->sources[i].kept);
   }
   free(input->sources);
   weir_generator_destroy(input->generator);
@@ -136,11 +142,11 @@ static bool parse_access(const weir_cli_input *input, weir_cli_source *source, c
   }
 }
 
-static void note_malformed(weir_cli_input *input, const weir_cli_source *source,
+static void note_malformed(weir_cli_input *input, const weir_cli_source *source, uint64_t line,
                            const weir_message *why) {
   if (input->malformed++ >= WEIR_CLI_MALFORMED_SHOWN) return;
   input->first[input->malformed - 1] =
-      (weir_cli_malformed){.name = source->name, .line = source->line, .reason = *why};
+      (weir_cli_malformed){.name = source->name, .line = line, .reason = *why};
 }
 
 /* Whether the line is a request that takes part. WEIR_NO_MEMORY. */
@@ -156,8 +162,12 @@ static weir_status take_line(weir_cli_input *input, weir_cli_source *source, con
     weir_cli_selected selected =
         weir_cli_select(&source->selection, &access, &key, &source->next.cost);
     if (selected == WEIR_CLI_SELECT_NO_MEMORY) return WEIR_NO_MEMORY;
-    good = selected != WEIR_CLI_COSTLESS;
-    if (!good) weir_message_set(&why, "what --cost names is no whole number");
+    good = selected != WEIR_CLI_COSTLESS && selected != WEIR_CLI_TOO_DEAR;
+    if (selected == WEIR_CLI_COSTLESS)
+      weir_message_set(&why, "what --cost names is no whole number");
+    if (selected == WEIR_CLI_TOO_DEAR)
+      weir_message_set(&why, "what --cost names is above %lld, the most that a request can cost",
+                       (long long)WEIR_CLI_COST_MOST);
     input->keyless += selected == WEIR_CLI_KEYLESS;
     input->filtered += selected == WEIR_CLI_FILTERED;
     source->has_next = selected == WEIR_CLI_SELECTED;
@@ -167,7 +177,8 @@ static weir_status take_line(weir_cli_input *input, weir_cli_source *source, con
       source->next.key_length = key.length;
     }
   }
-  if (!good) note_malformed(input, source, &why);
+  if (!good) note_malformed(input, source, source->line, &why);
+  source->next.line = source->line;
   return WEIR_OK;
 }
 
@@ -187,7 +198,7 @@ static bool fits_options(const weir_cli_input *input, const weir_cli_source *sou
 }
 
 /* Reads on to the source's next request, if there is one. False with a message. */
-static bool advance(weir_cli_input *input, weir_cli_source *source, weir_message *message) {
+static bool read_on(weir_cli_input *input, weir_cli_source *source, weir_message *message) {
   source->has_next = false;
   while (!source->has_next) {
     const char *text;
@@ -198,7 +209,7 @@ static bool advance(weir_cli_input *input, weir_cli_source *source, weir_message
     input->lines++;
     bool good = step != WEIR_TRACE_BROKEN;
     if (step == WEIR_TRACE_TOO_LONG) {
-      note_malformed(input, source, message);
+      note_malformed(input, source, source->line, message);
       good = weir_trace_file_skip(source->file, message);
     } else if (good && take_line(input, source, text, length) != WEIR_OK) {
       weir_message_set(message, "there is not enough memory");
@@ -210,6 +221,66 @@ static bool advance(weir_cli_input *input, weir_cli_source *source, weir_message
     input->line = source->line;
     return false;
   }
+  return true;
+}
+
+static void note_far(weir_cli_input *input, const weir_cli_source *source,
+                     const weir_cli_arrival *far) {
+  weir_message why;
+  char time[WEIR_CLI_TIME_BYTES];
+  weir_cli_format_time(far->time_us, time);
+  weir_message_set(&why, "its time, %s UTC, is far ahead of the %s", time,
+                   source->has_latest ? "lines before and after it" : "line after it");
+  note_malformed(input, source, far->line, &why);
+}
+
+/* Copies the key of `next`, which is good until the next line is read. False: not enough memory. */
+static bool keep_next(weir_cli_source *source) {
+  weir_cli_arrival *next = &source->next;
+  if (next->key_length >= source->kept_room) {
+    char *larger = realloc(source->kept, next->key_length + 1);
+    if (larger == NULL) return false;
+    source->kept = larger;
+    source->kept_room = next->key_length + 1;
+  }
+  memcpy(source->kept, next->key, next->key_length);
+  next->key = source->kept;
+  return true;
+}
+
+static bool may_be_far(const weir_cli_source *source) {
+  return source->has_next &&
+         (!source->has_latest || source->next.time_us - source->latest_us >= FAR_US);
+}
+
+/* Goes on to the source's next request whose time can be true: where it is far ahead of all before,
+ * the one after it says whether time went on or the line is malformed. The last line has none after
+ * it, and stays. False with a message. */
+static bool advance(weir_cli_input *input, weir_cli_source *source, weir_message *message) {
+  source->has_next = source->has_after;
+  source->next = source->after;
+  if (!source->has_after && !read_on(input, source, message)) return false;
+  source->has_after = false;
+  while (may_be_far(source)) {
+    if (!keep_next(source)) {
+      weir_message_set(message, "there is not enough memory");
+      return false;
+    }
+    const weir_cli_arrival tried = source->next;
+    if (!read_on(input, source, message)) return false;
+    if (source->has_next && tried.time_us - source->next.time_us >= FAR_US) {
+      note_far(input, source, &tried);
+      continue;
+    }
+    source->has_after = source->has_next;
+    source->after = source->next;
+    source->next = tried;
+    source->has_next = true;
+    break;
+  }
+  if (source->has_next && (!source->has_latest || source->next.time_us > source->latest_us))
+    source->latest_us = source->next.time_us;
+  source->has_latest = source->has_latest || source->has_next;
   return true;
 }
 
@@ -229,7 +300,7 @@ static weir_cli_step next_of_all(weir_cli_input *input, weir_cli_arrival *arriva
   if (earliest == NULL) return WEIR_CLI_INPUT_END;
   input->latest = earliest;
   input->name = earliest->name;
-  input->line = earliest->line;
+  input->line = earliest->next.line;
   *arrival = earliest->next;
   return WEIR_CLI_ARRIVAL;
 }

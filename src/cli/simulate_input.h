@@ -24,6 +24,7 @@ typedef struct weir_cli_arrival {
   const char *key; /* good until the next one */
   size_t key_length;
   int64_t cost;
+  uint64_t line; /* of its file */
 } weir_cli_arrival;
 
 /* One file, and the request that it has next. */
@@ -36,6 +37,12 @@ typedef struct weir_cli_source {
   uint64_t line; /* the latest, from 1 */
   bool has_next;
   weir_cli_arrival next;
+  bool has_after; /* the one after it was read as well: */
+  weir_cli_arrival after;
+  bool has_latest; /* the latest time of all before: */
+  int64_t latest_us;
+  char *kept; /* the key of `next`, where `after` was read */
+  size_t kept_room;
 } weir_cli_source;
 
 typedef struct weir_cli_input {

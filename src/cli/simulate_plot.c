@@ -14,7 +14,8 @@
 enum {
   PERIODS_SHOWN = 6,
   LOOKS = 480,
-  POINTS_MOST = 960, /* of one kind, in one panel */
+  POINTS_MOST = 960, /* of the lines, in one panel */
+  MARKS_MOST = 90,   /* of one kind: nearer ones would merge into a band */
   WIDTH = 900,       /* pixels, as are the heights */
   PANEL_HEIGHT = 150,
   GAP_HEIGHT = 34, /* between panels, for their titles */
@@ -47,7 +48,7 @@ bool weir_cli_plot_check(const weir_cli_options *options) {
   else if (options->generate == NULL && is_stdin)
     weir_cli_error("--plot with stdin: it needs a FILE or --generate, which it reads twice");
   else
-    return true;
+    return weir_cli_gnuplot_check(options->plot);
   return false;
 }
 
@@ -125,23 +126,24 @@ struct drawing {
   double drawn[WEIR_MARK_WRONGLY_DENIED + 1]; /* where the last point of each mark was drawn */
 };
 
-/* As many points as can be told apart; the rest would only make the file large. */
-static bool is_seen(struct drawing *drawing, double x, weir_curve_mark mark) {
-  if (mark == WEIR_MARK_RIGHT) mark = WEIR_MARK_NONE;
-  if (x - drawing->drawn[mark] < (double)PERIODS_SHOWN / POINTS_MOST) return false;
+static bool is_apart(struct drawing *drawing, double x, weir_curve_mark mark, int most) {
+  if (x - drawing->drawn[mark] < (double)PERIODS_SHOWN / most) return false;
   drawing->drawn[mark] = x;
   return true;
 }
 
+/* As many points as can be told apart; the rest would only make the file large. */
 static void draw_point(void *context, const weir_curve_point *point) {
   struct drawing *drawing = context;
   int64_t *most = &drawing->most[drawing->panel];
+  weir_curve_mark mark = point->mark == WEIR_MARK_RIGHT ? WEIR_MARK_NONE : point->mark;
   if (point->truth > *most) *most = point->truth;
   if (point->estimate > *most) *most = point->estimate;
   double x = (double)(point->at_us - drawing->history->from_us) / (double)drawing->period_us;
-  if (!is_seen(drawing, x, point->mark)) return;
+  if (mark != WEIR_MARK_NONE && !is_apart(drawing, x, mark, MARKS_MOST)) mark = WEIR_MARK_NONE;
+  if (mark == WEIR_MARK_NONE && !is_apart(drawing, x, mark, POINTS_MOST)) return;
   fprintf(drawing->script, "%.6f %lld %lld %d\n", x, (long long)point->truth,
-          (long long)point->estimate, (int)point->mark);
+          (long long)point->estimate, (int)mark);
 }
 
 /* Within single quotes, where gnuplot takes everything but a quote as it is; quotes of either kind

@@ -11,11 +11,16 @@
 /* How many rules can be asked about at once: of each the report has up to three. */
 enum { WEIR_CLI_RECOMMENDED_MOST = WEIR_SIMULATION_RULES_MOST / 3 };
 
+typedef struct weir_cli_found {
+  weir_recommendation found;
+  int64_t by_keys; /* what the same share of keys gives, where it rests on one key; 0: not known */
+} weir_cli_found;
+
 typedef struct weir_cli_recommended {
   const weir_goal *goal;
   size_t count;
   const char *rules[WEIR_CLI_RECOMMENDED_MOST]; /* as given */
-  weir_recommendation found[WEIR_CLI_RECOMMENDED_MOST];
+  weir_cli_found found[WEIR_CLI_RECOMMENDED_MOST];
   /* What the report is about: recommended, one less, as given. */
   size_t text_count;
   char texts[WEIR_SIMULATION_RULES_MOST][WEIR_RECOMMENDED_TEXT_BYTES];

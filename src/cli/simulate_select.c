@@ -185,15 +185,16 @@ static bool append(weir_cli_selection *selection, size_t at, weir_access_text te
   return true;
 }
 
-/* Where nothing is said, as where no byte was sent, it is 1: a cost is 1 at least, and what is
- * above the most there can be is that. */
-static bool read_number(weir_access_text text, int64_t *cost) {
+/* Where nothing is said, as where no byte was sent, it is 1: a cost is 1 at least. One that no
+ * limiter would take is not cut to what it would. */
+static weir_cli_selected read_number(weir_access_text text, int64_t *cost) {
+  *cost = 1;
   for (size_t i = 0; i < text.length; i++)
-    if (text.at[i] < '0' || text.at[i] > '9') return false;
+    if (text.at[i] < '0' || text.at[i] > '9') return WEIR_CLI_COSTLESS;
   if (text.length > 0 && !weir_cli_parse_integer(text.at, text.length, WEIR_CLI_COST_MOST, cost))
-    *cost = WEIR_CLI_COST_MOST;
+    return WEIR_CLI_TOO_DEAR;
   if (*cost < 1) *cost = 1;
-  return true;
+  return WEIR_CLI_SELECTED;
 }
 
 weir_cli_selected weir_cli_select(weir_cli_selection *selection, const weir_access *access,
@@ -211,5 +212,5 @@ weir_cli_selected weir_cli_select(weir_cli_selection *selection, const weir_acce
   *key = (weir_access_text){selection->key, written - 1};
   *cost = 1;
   if (selection->cost == WEIR_ACCESS_ALL) return WEIR_CLI_SELECTED;
-  return read_number(access->fields[selection->cost], cost) ? WEIR_CLI_SELECTED : WEIR_CLI_COSTLESS;
+  return read_number(access->fields[selection->cost], cost);
 }

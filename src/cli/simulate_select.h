@@ -37,6 +37,7 @@ typedef enum weir_cli_selected {
   WEIR_CLI_FILTERED,
   WEIR_CLI_KEYLESS,
   WEIR_CLI_COSTLESS, /* what should be the cost is no number */
+  WEIR_CLI_TOO_DEAR, /* ... or more than any request can cost */
   WEIR_CLI_SELECT_NO_MEMORY
 } weir_cli_selected;
 

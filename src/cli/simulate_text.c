@@ -7,6 +7,8 @@
 #include "shown.h"
 #include "simulate_report.h"
 
+enum { RULE_WIDTH = 21 }; /* "sliding-window:100/1m" */
+
 void weir_cli_format_time(int64_t time_us, char text[WEIR_CLI_TIME_BYTES]) {
   time_t seconds = (time_t)(time_us / 1000000);
   struct tm parts = {0};
@@ -42,7 +44,7 @@ static void print_input(FILE *out, const weir_simulation *simulation, const weir
   weir_cli_format_time(simulation->now_us, last);
   fprintf(out, "requests: %" PRIu64, simulation->requests);
   if (simulation->requests > 0) fprintf(out, ", %s to %s UTC", first, last);
-  fprintf(out, "; keys in use at once: up to %zu\n", simulation->keys.most);
+  fprintf(out, "\nkeys in use at once: up to %zu\n", simulation->keys.most);
   print_malformed(out, input);
   if (input->keyless > 0)
     fprintf(out, "lines without what --key limits: %" PRIu64 ", left out\n", input->keyless);
@@ -51,39 +53,38 @@ static void print_input(FILE *out, const weir_simulation *simulation, const weir
   if (simulation->out_of_order > 0)
     fprintf(out,
             "requests with an earlier time than one before them: %" PRIu64
-            ", by up to %.3f s; they count at the later time\n",
+            ",\n  by up to %.3f s; they count at the later time\n",
             simulation->out_of_order, (double)simulation->furthest_us / 1e6);
 }
 
 /* --- the rules ------------------------------------------------------------------------------- */
 
-static int widest(const weir_simulation *simulation) {
-  size_t width = strlen("rule");
-  for (size_t i = 0; i < simulation->rule_count; i++)
-    if (strlen(simulation->texts[i]) > width) width = strlen(simulation->texts[i]);
-  return (int)width;
+/* The first column; a longer rule has a line of its own. */
+static void begin_row(FILE *out, const char *rule) {
+  if (strlen(rule) > RULE_WIDTH) fprintf(out, "%s\n", rule);
+  fprintf(out, "%-*s", RULE_WIDTH, strlen(rule) > RULE_WIDTH ? "" : rule);
 }
 
 static void print_decisions(FILE *out, const weir_simulation *simulation) {
-  int width = widest(simulation);
-  fprintf(out, "\n%-*s  %9s  %9s  %9s  %9s  %9s  %8s  %8s\n", width, "", "", "wrongly", "wrongly",
-          "of exact", "off exact", "error", "error");
-  fprintf(out, "%-*s  %9s  %9s  %9s  %9s  %9s  %8s  %8s\n", width, "rule", "denied", "allowed",
+  fprintf(out, "\n%-*s %7s %7s %7s %8s %8s %7s %7s\n", RULE_WIDTH, "", "", "wrongly", "wrongly",
+          "of exact", "off", "error", "error");
+  fprintf(out, "%-*s %7s %7s %7s %8s %8s %7s %7s\n", RULE_WIDTH, "rule", "denied", "allowed",
           "denied", "admitted", "by key", "mean", "p99");
   for (size_t i = 0; i < simulation->rule_count; i++) {
     const weir_measure *m = &simulation->measures[i];
     const weir_rule *rule = weir_simulation_rule(simulation, i);
-    fprintf(out, "%-*s  %8.3f%%  %8.3f%%  %8.3f%%  %8.2f%%  %8.3f%%", width, simulation->texts[i],
+    begin_row(out, simulation->texts[i]);
+    fprintf(out, " %6.3f%% %6.3f%% %6.3f%% %7.2f%% %7.3f%%",
             weir_cli_percent(m->cost - m->cost_allowed, m->cost),
             weir_cli_percent(m->cost_wrongly_allowed, m->cost),
             weir_cli_percent(m->cost_wrongly_denied, m->cost),
             weir_cli_percent(m->cost_allowed, m->cost_exactly_allowed),
             weir_cli_percent(m->cost_differing, m->cost_exactly_allowed));
     if (weir_measure_has_estimate(rule) && m->errors > 0)
-      fprintf(out, "  %7.2f%%  %7.1f%%\n", 100 * m->error_sum / (double)m->errors,
+      fprintf(out, " %6.2f%% %6.1f%%\n", 100 * m->error_sum / (double)m->errors,
               weir_measure_error_p99(m) / 10.0);
     else
-      fprintf(out, "  %8s  %8s\n", "-", "-");
+      fprintf(out, " %7s %7s\n", "-", "-");
   }
 }
 
@@ -92,20 +93,19 @@ static double per(uint64_t sum, uint64_t count) {
 }
 
 static void print_costs(FILE *out, const weir_simulation *simulation) {
-  int width = widest(simulation);
-  fprintf(out, "\n%-*s  %16s  %10s  %10s  %8s  %8s  %9s\n", width, "", "most admitted",
-          "operations", "trips per", "without", "entries", "bytes");
-  fprintf(out, "%-*s  %16s  %10s  %10s  %8s  %8s  %9s\n", width, "rule", "in a period",
-          "per request", "request", "store", "per key", "per key");
+  fprintf(out, "\n%-*s %15s %10s %7s %7s %7s %7s\n", RULE_WIDTH, "", "most admitted", "operations",
+          "trips", "without", "entries", "bytes");
+  fprintf(out, "%-*s %15s %10s %7s %7s %7s %7s\n", RULE_WIDTH, "rule", "in a period", "a request",
+          "each", "store", "per key", "per key");
   for (size_t i = 0; i < simulation->rule_count; i++) {
     const weir_measure *m = &simulation->measures[i];
     const weir_driver *driver = &simulation->drivers[i];
     int64_t limit = m->most_limit > 0 ? m->most_limit : 1;
-    fprintf(out, "%-*s  %8" PRId64 " %6.2fL  %11.2f  %10.2f  %7.1f%%  %8.1f  %9.0f\n", width,
-            simulation->texts[i], m->most_admitted, (double)m->most_admitted / (double)limit,
-            per(driver->operations, m->requests), per(driver->rounds, m->requests),
-            100 * per(m->local, m->requests), per(m->entries, m->requests),
-            per(m->state_bytes, m->state_samples));
+    begin_row(out, simulation->texts[i]);
+    fprintf(out, " %8" PRId64 " %5.2fL %10.2f %7.2f %6.1f%% %7.1f %7.0f\n", m->most_admitted,
+            (double)m->most_admitted / (double)limit, per(driver->operations, m->requests),
+            per(driver->rounds, m->requests), 100 * per(m->local, m->requests),
+            per(m->entries, m->requests), per(m->state_bytes, m->state_samples));
   }
 }
 
@@ -118,7 +118,7 @@ static void print_top(FILE *out, const weir_tally_entry *const *top, size_t coun
     char first[WEIR_CLI_TIME_BYTES];
     const weir_record_key *key = weir_record_find(record, top[i]->key, top[i]->key_length);
     weir_cli_format_time(top[i]->first_us, first);
-    fprintf(out, "  %9" PRIu64 "  %7.3f%%  %9" PRIu64 "  %9" PRId64 "  %-23s  ", top[i]->denied,
+    fprintf(out, "  %9" PRIu64 "  %7.3f%%  %9" PRIu32 "  %9" PRId64 "  %-23s  ", top[i]->denied,
             weir_cli_percent((int64_t)top[i]->denied, (int64_t)key->requests), key->requests,
             key->peak, first);
     weir_cli_print_key(out, top[i]->key, top[i]->key_length, WEIR_SHOWN_KEY_BYTES);
@@ -134,8 +134,9 @@ static bool print_denied(FILE *out, const weir_simulation *simulation, size_t i,
   const weir_tally_entry **top = calloc(shown, sizeof *top);
   if (top == NULL) return false;
   size_t count = weir_tally_top(tally, top, shown);
-  fprintf(out, "\n%s would have denied %" PRIu64 " requests of %zu keys%s\n", simulation->texts[i],
-          m->requests - m->allowed, tally->used, count > 0 ? "; most often:" : "");
+  bool is_long = strlen(simulation->texts[i]) > (size_t)2 * RULE_WIDTH;
+  fprintf(out, "\n%s%swould have denied %" PRIu64 " requests of %zu keys%s\n", simulation->texts[i],
+          is_long ? "\n" : " ", m->requests - m->allowed, tally->used, count > 0 ? ":" : "");
   bool enough =
       most == 0 || weir_record_find_peaks(record, weir_simulation_rule(simulation, i)->period_us);
   if (most > 0 && count > 0 && enough) print_top(out, top, count, record);

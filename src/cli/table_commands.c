@@ -95,7 +95,7 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
             .examples =
                 "weir simulate --rule sliding-window:20/1m --rule token-bucket:20/1m access.log\n"
                 "weir simulate --rule fixed-window:20/1m --generate bursts:keys=50,load=150\n"
-                "weir simulate --rule sliding-window:20/1m --recommend 0.1% access.log\n",
+                "weir simulate --rule sliding-window:20/1m --recommend keys:0.1% access.log\n",
             .details =
                 "Runs each rule by itself on the same requests, on their own time, and says\n"
                 "how its decisions differ from those of an exact window, who would have been\n"
@@ -122,6 +122,7 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
         {
             .name = "doctor",
             .argument = NULL,
+            .store_needed = true,
             .summary = "say what a store allows, and what cannot be promised on it",
             .examples = "weir doctor --store memcached://cache1\n"
                         "weir doctor --store 'redis://cache1?namespace=shop' \\\n"

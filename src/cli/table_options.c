@@ -17,7 +17,12 @@ enum {
   DOCTOR = 1 << WEIR_CLI_DOCTOR,
   ONE_KEY = TAKE | PEEK | REFUND | RESET,
   ALL = ONE_KEY | REPLAY | SIMULATE | BENCH | DOCTOR, /* what decides, and not what serves */
-  EVERY = (1 << WEIR_CLI_COMMANDS) - 1
+  EVERY = (1 << WEIR_CLI_COMMANDS) - 1,
+#ifdef WEIR_HAS_SERVE
+  CHECK = 1 << WEIR_CLI_CHECK
+#else
+  CHECK = 0
+#endif
 };
 
 #define SCHEMES                                                                            \
@@ -26,8 +31,9 @@ enum {
 #define ALGORITHMS "fixed-window: sliding-window: sliding-log: quota: token-bucket: leaky-bucket:"
 
 const weir_cli_option_row weir_cli_options_known[] = {
-    {WEIR_CLI_STORE, "store", "URL", ONE_KEY, "where counts live (default: $WEIR_STORE)", SCHEMES},
-    {WEIR_CLI_STORE, "store", "URL", REPLAY | DOCTOR,
+    {WEIR_CLI_STORE, "store", "URL", ONE_KEY | DOCTOR, "where counts live (default: $WEIR_STORE)",
+     SCHEMES},
+    {WEIR_CLI_STORE, "store", "URL", REPLAY,
      "where counts live (default: $WEIR_STORE, else memory:)", SCHEMES},
     {WEIR_CLI_STORE, "store", "URL", SIMULATE, "accepted, and plays no part", SCHEMES},
     {WEIR_CLI_STORE, "store", "URL", BENCH,
@@ -61,7 +67,9 @@ const weir_cli_option_row weir_cli_options_known[] = {
      "of a log: bytes, or a field as of --key (default: 1)", "bytes"},
     {WEIR_CLI_TOP, "top", "N", SIMULATE, "say more of the N keys denied most, 1 to 10000", NULL},
     {WEIR_CLI_RECOMMEND, "recommend", "GOAL", SIMULATE,
-     "the limit that denies 0.1%, keys:0.1% or not key:NAME", NULL},
+     "the limit that denies keys:0.1%, not key:NAME, or 0.1%\nof all requests, which one client "
+     "can use up",
+     NULL},
     {WEIR_CLI_GENERATE, "generate", "KIND[:OPTION=N,...]", SIMULATE,
      "made up: uniform, poisson, bursts, diurnal, pages,\n"
      "boundary, paced; options: requests=, keys=, load=, seed=",
@@ -87,12 +95,14 @@ const weir_cli_option_row weir_cli_options_known[] = {
      "draw estimate and truth of the busiest key (by gnuplot)", NULL},
     {WEIR_CLI_PLOT_KEY, "plot-key", "KEY", SIMULATE, "draw that key instead", NULL},
     {WEIR_CLI_PLOT, "plot", "FILE", BENCH, "draw the figures; .svg or .png (by gnuplot)", NULL},
-    {WEIR_CLI_JSON, "json", NULL, ALL, "one JSON object a line", NULL},
+    {WEIR_CLI_JSON, "json", NULL, ALL | CHECK, "one JSON object a line", NULL},
     {WEIR_CLI_QUIET, "quiet", NULL, ONE_KEY | DOCTOR,
      "no answer but the exit status, and no warnings", NULL},
     {WEIR_CLI_QUIET, "quiet", NULL, REPLAY | SIMULATE | BENCH, "no warnings and no progress", NULL},
-    {WEIR_CLI_DEADLINE, "deadline", "TIME", ALL,
+    {WEIR_CLI_DEADLINE, "deadline", "TIME", ALL & ~REPLAY,
      "longest decision, 1ms to 60s (default: as the store's)", NULL},
+    {WEIR_CLI_DEADLINE, "deadline", "TIME", REPLAY, "longest decision, 1ms to 60s (default: 5s)",
+     NULL},
     {WEIR_CLI_CLOCK_ERROR, "clock-error", "TIME", ALL,
      "furthest from true time, 1ms to 60s (default: 10ms)", NULL},
     {WEIR_CLI_PROCESSES, "processes", "N", ALL & ~(BENCH | REPLAY),

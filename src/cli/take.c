@@ -47,7 +47,11 @@ static int run(const weir_cli_options *options, ask_function *ask, weir_cli_requ
   if (!read_request(options, request)) return WEIR_EXIT_USAGE;
   weir_status status = weir_cli_session_open(options, &options->limiter, &session, &message);
   if (status == WEIR_OK) status = check_costs(options, session.limiter, &message);
-  if (status == WEIR_OK) status = ask(options, request, session.limiter, decision, &message);
+  if (status == WEIR_OK) {
+    weir_cli_session_connect(&session);
+    status = ask(options, request, session.limiter, decision, &message);
+    weir_cli_session_explain(&session, options, request->key, status, &message);
+  }
   weir_cli_session_close(&session);
   return status == WEIR_OK ? 0 : weir_cli_fail("", status, &message);
 }

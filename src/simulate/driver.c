@@ -67,6 +67,12 @@ bool weir_driver_add_key(const weir_driver *driver, weir_driven_key *key) {
   return false;
 }
 
+void weir_driver_clear_key(const weir_driver *driver, weir_driven_key *key) {
+  for (size_t i = 0; i < driver->stack.count * WEIR_PLACES; i++)
+    weir_slots_clear(&key->places[i]);
+  memset(key->memo, 0, driver->memo_bytes);
+}
+
 static weir_status execute_round(weir_driver *driver, weir_driven_key *key, int64_t now_us) {
   driver->rounds++;
   for (size_t i = 0; i < driver->machine->operation_count; i++) {

@@ -31,6 +31,8 @@ void weir_driver_clean_up(weir_driver *driver);
 
 /* False: not enough memory. */
 bool weir_driver_add_key(const weir_driver *driver, weir_driven_key *key);
+/* As if it were new; memory for few entries stays. */
+void weir_driver_clear_key(const weir_driver *driver, weir_driven_key *key);
 void weir_driver_remove_key(const weir_driver *driver, weir_driven_key *key);
 
 /* Settles a request. Times never go back. WEIR_NO_MEMORY, WEIR_BAD_COST where a sliding-log is

@@ -26,9 +26,7 @@ void weir_subject_clear(weir_subject *subject, const weir_driver *driver) {
     weir_stamps_clear(&subject->exact[i].ruled);
     weir_stamps_clear(&subject->exact[i].own);
   }
-  for (size_t i = 0; i < driver->stack.count * WEIR_PLACES; i++)
-    weir_slots_clear(&subject->driven.places[i]);
-  memset(subject->driven.memo, 0, driver->memo_bytes);
+  weir_driver_clear_key(driver, &subject->driven);
   subject->difference = 0;
 }
 

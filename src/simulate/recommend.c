@@ -3,19 +3,17 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <weir/backend.h>
 
-#include "simulate/simulation.h"
-
 struct search {
   const char *rule;
   const weir_limiter_options *options;
-  const weir_record *record;
   const weir_goal *goal;
-  const weir_record_key *key; /* of the goal */
+  weir_trial trial;
+  weir_denials allowed; /* to be denied, by the goal */
+  int64_t least, most;  /* limits that are a rule with its options */
   weir_recommendation *found;
 };
 
@@ -26,84 +24,128 @@ void weir_recommend_write(const char *rule, int64_t limit, char text[WEIR_RECOMM
            behind);
 }
 
-static bool matters(const struct search *search, const weir_recorded *request) {
-  return search->key == NULL || &search->record->keys[request->key] == search->key;
+/* --- which limits there are ------------------------------------------------------------------- */
+
+static bool is_rule(const struct search *search, int64_t limit, weir_message *message) {
+  char text[WEIR_RECOMMENDED_TEXT_BYTES];
+  weir_stack stack;
+  weir_recommend_write(search->rule, limit, text);
+  return weir_stack_parse(text, 1, &stack, message) == WEIR_OK;
 }
 
-static weir_status run(const struct search *search, int64_t limit, weir_denials *denied,
-                       weir_message *message) {
-  char text[WEIR_RECOMMENDED_TEXT_BYTES];
-  const char *const rules[] = {text};
-  weir_simulation *simulation = malloc(sizeof *simulation); /* large */
-  if (simulation == NULL) return WEIR_NO_MEMORY;
-  weir_recommend_write(search->rule, limit, text);
-  weir_status status = weir_simulation_init(simulation, rules, 1, search->options, message);
-  bool begun = status == WEIR_OK;
-  for (size_t i = 0; status == WEIR_OK && i < search->record->count; i++) {
-    const weir_recorded *request = &search->record->requests[i];
-    const weir_record_key *key = &search->record->keys[request->key];
-    if (matters(search, request))
-      status = weir_simulation_request(simulation, request->time_us, key->text, key->length,
-                                       request->cost, message);
+/* With a burst, a queue or a lease not every limit is a rule: too small a rate takes too long to
+ * fill the burst, too large a one fills it too fast, and so on. Each of these conditions holds
+ * below some limit or above some limit: what is a rule lies around the one that was given. */
+static void find_limits(struct search *search, const weir_rule *given) {
+  weir_message unused;
+  int64_t below = 0, above = weir_rule_takes_one(given) ? WEIR_LOG_LIMIT_MOST : WEIR_LIMIT_MOST;
+  above++;
+  search->least = search->most = given->limit;
+  while (search->least - below > 1) {
+    int64_t limit = below + (search->least - below) / 2;
+    *(is_rule(search, limit, &unused) ? &search->least : &below) = limit;
   }
-  if (status == WEIR_OK)
-    *denied = (weir_denials){simulation->measures[0].requests - simulation->measures[0].allowed,
-                             simulation->denied[0].used};
-  if (begun) weir_simulation_clean_up(simulation);
-  free(simulation);
-  search->found->runs++;
+  while (above - search->most > 1) {
+    int64_t limit = search->most + (above - search->most) / 2;
+    *(is_rule(search, limit, &unused) ? &search->most : &above) = limit;
+  }
+}
+
+/* --- one limit -------------------------------------------------------------------------------- */
+
+/* Counts no further than to see that it is not enough, unless all is wanted. */
+static weir_status run(struct search *search, int64_t limit, bool wholly, weir_message *message) {
+  static const weir_denials any = {UINT64_MAX, UINT64_MAX};
+  char text[WEIR_RECOMMENDED_TEXT_BYTES];
+  weir_recommend_write(search->rule, limit, text);
+  search->trial.most = wholly ? any : search->allowed;
+  return weir_trial_run(&search->trial, text, search->options, message);
+}
+
+static bool is_enough(const struct search *search) {
+  const weir_denials *denied = &search->trial.denied;
+  return denied->requests <= search->allowed.requests && denied->keys <= search->allowed.keys;
+}
+
+static weir_status try_limit(struct search *search, int64_t limit, bool *enough,
+                             weir_message *message) {
+  weir_status status = run(search, limit, false, message);
+  *enough = status == WEIR_OK && is_enough(search);
+  if (*enough) {
+    search->found->limit = limit;
+    search->found->denied = search->trial.denied;
+  }
   return status;
 }
 
-/* What a limit of 0 denies. */
-static weir_denials denied_by_none(const struct search *search) {
-  if (search->key != NULL) return (weir_denials){search->key->requests, 1};
-  return (weir_denials){search->record->count, search->record->key_count};
-}
-
-static bool is_enough(const struct search *search, const weir_denials *denied) {
+static void set_allowed(struct search *search) {
   const weir_goal *goal = search->goal;
-  if (goal->key != NULL) return denied->requests == 0;
-  double part = (double)(goal->of_keys ? denied->keys : denied->requests);
-  double whole = (double)(goal->of_keys ? search->record->key_count : search->record->count);
-  return part * WEIR_RULE_SHARE_WHOLE <= (double)goal->share * whole;
+  const weir_record *record = search->trial.record;
+  weir_denials *allowed = &search->allowed;
+  *allowed = (weir_denials){UINT64_MAX, UINT64_MAX};
+  __extension__ typedef unsigned __int128 wide;
+  wide share = goal->key != NULL ? 0 : (wide)goal->share;
+  if (goal->of_keys)
+    allowed->keys = (uint64_t)(share * record->key_count / WEIR_RULE_SHARE_WHOLE);
+  else
+    allowed->requests = (uint64_t)(share * record->count / WEIR_RULE_SHARE_WHOLE);
 }
 
-/* From `below`, which is not enough, up to `limit`, which is: half of what lies between goes with
- * each run. */
+/* --- the search ------------------------------------------------------------------------------- */
+
+/* From `below`, which is not enough, up to the limit that was found, which is: half of what lies
+ * between goes with each run. */
 static weir_status halve(struct search *search, int64_t below, weir_message *message) {
-  weir_recommendation *found = search->found;
+  const weir_recommendation *found = search->found;
   while (found->limit - below > 1) {
     int64_t limit = below + (found->limit - below) / 2;
-    weir_denials denied;
-    weir_status status = run(search, limit, &denied, message);
+    bool enough;
+    weir_status status = try_limit(search, limit, &enough, message);
     if (status != WEIR_OK) return status;
-    if (is_enough(search, &denied)) {
-      found->limit = limit;
-      found->denied = denied;
-    } else {
-      below = limit;
-      found->denied_below = denied;
-    }
+    if (!enough) below = limit;
   }
   return WEIR_OK;
 }
 
-static bool all_cost_one(const weir_record *record) {
-  for (size_t i = 0; i < record->count; i++)
-    if (record->requests[i].cost > 1) return false;
-  return true;
+/* Up from the highest peak, of which a window denies nothing, where a bucket still denies some; then
+ * down by halves, each of which has to be run for more keys. `*reached`: some limit is enough. */
+static weir_status climb(struct search *search, bool *reached, weir_message *message) {
+  int64_t limit = weir_record_percentile(search->trial.record, 1000), below = search->least - 1;
+  weir_status status;
+  if (limit < search->least) limit = search->least;
+  if (limit > search->most) limit = search->most;
+  while ((status = try_limit(search, limit, reached, message)) == WEIR_OK && !*reached) {
+    below = limit;
+    if (limit == search->most) return WEIR_OK;
+    limit = limit > search->most / 2 ? search->most : limit * 2;
+  }
+  bool enough = true;
+  while (status == WEIR_OK && enough && below < search->least && limit > search->least) {
+    limit = limit / 2 > search->least ? limit / 2 : search->least;
+    status = try_limit(search, limit, &enough, message);
+    if (!enough) below = limit;
+  }
+  return status == WEIR_OK ? halve(search, below, message) : status;
+}
+
+static uint64_t count_above(const weir_record *record, int64_t cost) {
+  weir_record_cursor cursor;
+  weir_recorded request;
+  uint64_t count = 0;
+  if (record->cost_most <= cost) return 0;
+  weir_record_begin(record, &cursor);
+  while (weir_record_next(&cursor, &request))
+    count += request.cost > cost;
+  return count;
 }
 
 /* Below it no limit is enough: too many requests cost more, and are denied whatever else happens. */
 static int64_t least_possible(const struct search *search) {
-  int64_t below = 0, least = search->found->limit;
+  int64_t below = search->least - 1, least = search->found->limit;
   while (least - below > 1) {
     int64_t limit = below + (least - below) / 2;
-    weir_denials denied = {0};
-    for (size_t i = 0; i < search->record->count; i++)
-      denied.requests += search->record->requests[i].cost > limit;
-    *(is_enough(search, &denied) ? &least : &below) = limit;
+    bool possible = count_above(search->trial.record, limit) <= search->allowed.requests;
+    *(possible ? &least : &below) = limit;
   }
   return least;
 }
@@ -112,68 +154,110 @@ static int64_t least_possible(const struct search *search) {
  * costs it may, so that the smallest which is enough can lie below one that is not. */
 static weir_status look_below(struct search *search, weir_message *message) {
   weir_recommendation *found = search->found;
+  const weir_record *record = search->trial.record;
   const weir_goal *goal = search->goal;
-  int64_t tries = WEIR_RECOMMEND_REQUESTS_MOST / (int64_t)search->record->count;
-  weir_denials below = denied_by_none(search), denied;
-  found->smallest = goal->of_keys || goal->key != NULL || all_cost_one(search->record);
+  uint64_t work = 0; /* a run looks at all requests, and decides some */
+  found->smallest = goal->of_keys || goal->key != NULL || record->cost_most <= 1;
   if (found->smallest) return WEIR_OK;
-  int64_t limit = least_possible(search);
-  if (limit > 1) limit--; /* for what it denies */
-  for (; limit < found->limit; limit++) {
-    if (tries-- == 0) return WEIR_OK;
-    weir_status status = run(search, limit, &denied, message);
+  for (int64_t limit = least_possible(search), end = found->limit; limit < end; limit++) {
+    bool enough;
+    uint64_t before = search->trial.decided;
+    if (work > WEIR_RECOMMEND_REQUESTS_MOST) return WEIR_OK;
+    weir_status status = try_limit(search, limit, &enough, message);
     if (status != WEIR_OK) return status;
-    if (is_enough(search, &denied)) {
-      found->limit = limit;
-      found->denied = denied;
-      found->denied_below = below;
-    }
-    below = denied;
+    if (enough) break;
+    work += search->trial.decided - before + record->count / 8;
   }
   found->smallest = true;
   return WEIR_OK;
 }
 
-/* Doubles a limit until it is enough, and halves from there. */
-static weir_status climb(struct search *search, int64_t most, weir_message *message) {
+/* What one less denies, and whether that is one key's doing. */
+static weir_status run_below(struct search *search, weir_message *message) {
   weir_recommendation *found = search->found;
-  int64_t below = 0;
-  found->denied_below = denied_by_none(search);
-  for (found->limit = 1;; found->limit = found->limit > most / 2 ? most : found->limit * 2) {
-    weir_status status = run(search, found->limit, &found->denied, message);
-    if (status != WEIR_OK) return status;
-    if (is_enough(search, &found->denied)) return halve(search, below, message);
-    below = found->limit;
-    found->denied_below = found->denied;
-    if (found->limit == most) break;
+  const weir_trial *trial = &search->trial;
+  found->least = search->least;
+  if (found->limit == search->least) {
+    found->denied_below = (weir_denials){trial->record->count, trial->record->key_count};
+    if (trial->only != NULL) found->denied_below = (weir_denials){trial->only->requests, 1};
+    return WEIR_OK;
   }
-  weir_message_set(message, "no limit up to %" PRId64 " is enough for rule \"%.80s\"", most,
-                   search->rule);
+  weir_status status = run(search, found->limit - 1, true, message);
+  found->denied_below = trial->denied;
+  if (trial->top_requests <= trial->denied.requests / 2) return status;
+  found->rests_on = &trial->record->keys[trial->top];
+  found->rests_on_requests = trial->top_requests;
+  return status;
+}
+
+/* --- no limit --------------------------------------------------------------------------------- */
+
+static weir_status refuse(struct search *search, weir_message *message) {
+  char text[WEIR_RECOMMENDED_TEXT_BYTES];
+  weir_stack stack;
+  weir_message why = {""};
+  weir_status status = run(search, search->most, true, message);
+  if (status != WEIR_OK) return status;
+  weir_denials denied = search->trial.denied;
+  weir_recommend_write(search->rule, search->most, text);
+  status = weir_stack_parse(text, 1, &stack, message);
+  if (status != WEIR_OK) return status;
+  int64_t capacity = stack.rules[0].capacity;
+  if (capacity < search->most)
+    weir_message_set(&why,
+                     ": however high its limit, it admits %" PRId64 " at once; %" PRIu64
+                     " requests cost more",
+                     capacity, count_above(search->trial.record, capacity));
+  weir_message_set(message,
+                   "no limit is enough for rule \"%.60s\": with %" PRId64
+                   " it still denies %" PRIu64 " requests of %" PRIu64 " keys%s",
+                   search->rule, search->most, denied.requests, denied.keys, why.text);
   return WEIR_BAD_RULE;
 }
 
-weir_status weir_recommend(const char *rule, const weir_limiter_options *options,
-                           const weir_record *record, const weir_goal *goal,
-                           weir_recommendation *found, weir_message *message) {
-  struct search search = {
-      .rule = rule, .options = options, .record = record, .goal = goal, .found = found};
+/* --- the whole -------------------------------------------------------------------------------- */
+
+static weir_status prepare(struct search *search, weir_message *message) {
+  weir_record *record = search->trial.record;
+  const weir_goal *goal = search->goal;
   weir_stack stack;
-  *found = (weir_recommendation){0};
-  weir_status status = weir_stack_parse(rule, 1, &stack, message);
+  weir_status status = weir_stack_parse(search->rule, 1, &stack, message);
   if (status != WEIR_OK) return status;
-  if (stack.count > 1 || strlen(rule) > WEIR_RECOMMENDED_TEXT_BYTES / 2) {
+  if (stack.count > 1 || strlen(search->rule) > WEIR_RECOMMENDED_TEXT_BYTES / 2) {
     weir_message_set(message, "a limit is recommended for one rule; give each its own --rule");
     return WEIR_BAD_RULE;
   }
   if (goal->key != NULL) {
-    search.key = weir_record_find(record, goal->key, strlen(goal->key));
-    if (search.key == NULL) {
+    search->trial.only = weir_record_find(record, goal->key, strlen(goal->key));
+    if (search->trial.only == NULL) {
       weir_message_set(message, "key \"%.80s\" never asks", goal->key);
       return WEIR_BAD_ARGUMENT;
     }
   }
-  status =
-      climb(&search, weir_rule_takes_one(&stack.rules[0]) ? WEIR_LOG_LIMIT_MOST : WEIR_LIMIT_MOST,
-            message);
-  return status == WEIR_OK ? look_below(&search, message) : status;
+  if (weir_rule_takes_one(&stack.rules[0]) && record->cost_most > 1) {
+    weir_message_set(message, "cost %" PRId64 " for a %s: accepted is 1", record->cost_most,
+                     weir_rule_kind_name(stack.rules[0].kind));
+    return WEIR_BAD_COST;
+  }
+  find_limits(search, &stack.rules[0]);
+  set_allowed(search);
+  bool enough = weir_record_find_peaks(record, weir_trial_reach_us(&stack.rules[0]));
+  return enough ? WEIR_OK : WEIR_NO_MEMORY;
+}
+
+weir_status weir_recommend(const char *rule, const weir_limiter_options *options,
+                           weir_record *record, const weir_goal *goal, weir_recommendation *found,
+                           weir_message *message) {
+  struct search search = {
+      .rule = rule, .options = options, .goal = goal, .trial = {.record = record}, .found = found};
+  bool reached = false;
+  *found = (weir_recommendation){0};
+  weir_status status = prepare(&search, message);
+  if (status == WEIR_OK) status = climb(&search, &reached, message);
+  if (status != WEIR_OK) return status;
+  if (!reached) found->limit = search.most + 1;
+  status = look_below(&search, message);
+  if (status != WEIR_OK) return status;
+  if (found->limit > search.most) return refuse(&search, message);
+  return run_below(&search, message);
 }

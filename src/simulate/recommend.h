@@ -4,12 +4,12 @@
 
 #include <weir/limiter.h>
 
-#include "simulate/record.h"
+#include "simulate/trial.h"
 
 enum {
   WEIR_RULE_SHARE_WHOLE = 1000000,
   WEIR_RECOMMENDED_TEXT_BYTES = 256,
-  WEIR_RECOMMEND_REQUESTS_MOST = 500000 /* decided to try them: about a second */
+  WEIR_RECOMMEND_REQUESTS_MOST = 500000 /* decided to try smaller limits: a part of a second */
 };
 
 /* What may be denied. */
@@ -19,31 +19,30 @@ typedef struct weir_goal {
   const char *key; /* this one is never denied, and the others do not matter; NULL: all matter */
 } weir_goal;
 
-/* What a limit denies on the record; with a goal's key, to it alone. */
-typedef struct weir_denials {
-  uint64_t requests;
-  uint64_t keys;
-} weir_denials;
-
 typedef struct weir_recommendation {
   int64_t limit;
+  int64_t least; /* a smaller one is no rule with these options, or is 0 */
   weir_denials denied;
-  weir_denials denied_below; /* by one less, which is more than the goal; with limit 1: by 0 */
+  weir_denials denied_below; /* by one less, which is more than the goal; with `least`: by 0 */
   bool
       smallest; /* no smaller limit is enough. With costs above 1 a larger limit may deny more, as it
                     lets in what leaves no room for others; to try all smaller ones can be too much
                     work: */
-  unsigned runs; /* of the rule over the record, to find it */
+  /* The key that has most of the requests that one less denies, and how many; NULL: none has more
+   * than half, or one less is no rule. */
+  const weir_record_key *rests_on;
+  uint64_t rests_on_requests;
 } weir_recommendation;
 
 /* Writes the rule with another limit: "quota:5/1d" and 7 make "quota:7/1d". */
 void weir_recommend_write(const char *rule, int64_t limit, char text[WEIR_RECOMMENDED_TEXT_BYTES]);
 
 /* Runs the rule with one limit after the other, until one is enough and one less is not; then with
- * smaller ones, where they may be enough too. WEIR_BAD_RULE for a stack, and where no limit is enough;
+ * smaller ones, where they may be enough too. Limits that are no rule with these options are not
+ * tried. WEIR_BAD_RULE for a stack, and where no limit is enough, with what stands against it;
  * WEIR_BAD_COST; WEIR_NO_MEMORY. */
 weir_status weir_recommend(const char *rule, const weir_limiter_options *options,
-                           const weir_record *record, const weir_goal *goal,
-                           weir_recommendation *found, weir_message *message);
+                           weir_record *record, const weir_goal *goal, weir_recommendation *found,
+                           weir_message *message);
 
 #endif

@@ -2,12 +2,15 @@
 
 import json
 import os
+import signal
+import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
-from program import ProgramTest, run  # noqa: E402
+from program import PROGRAM, ProgramTest, environment, run  # noqa: E402
 
 MEMCACHED = os.environ.get("WEIR_TEST_MEMCACHED_META", "")
 CLASSIC = os.environ.get("WEIR_TEST_MEMCACHED_CLASSIC", "")
@@ -76,7 +79,7 @@ class Bench(ProgramTest):
                 found = self.lines("--hot", "--store", MEMCACHED, "--rule", *options)[0]
                 for name in names:
                     self.assertEqual(found["median"][name] is not None, known)
-                title = self.bench("--hot", "--store", MEMCACHED, "--rule", *options).splitlines()[2]
+                title = self.bench("--hot", "--store", MEMCACHED, "--rule", *options)
                 shown = [name in title.split() for name in ("leased", "used", "returned", "lost")]
                 self.assertEqual(shown, [known] * 4)
 
@@ -92,6 +95,33 @@ class Bench(ProgramTest):
         text = self.bench("--rule", WINDOW, "--store", MEMCACHED + "&timeout=9s", "--zipf")
         self.assertIn("by zipf", text)
         self.assertNotIn("timeout", text)
+
+    def test_the_table_fits_a_terminal(self):
+        for line in self.bench("--rule", WINDOW + ",lease=100ms", "--store", MEMCACHED, "--baseline").splitlines():
+            self.assertLessEqual(len(line), 80, line)
+
+    def test_what_was_finished_before_an_interrupt_is_told(self):
+        for json_or_not in ([], ["--json"]):
+            with subprocess.Popen([PROGRAM, "bench", "--store", "memory:", "--rule", WINDOW, "--duration", "60s",
+                                   "--rounds", "100", *json_or_not], stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, env=environment()) as bench:
+                time.sleep(4)
+                bench.send_signal(signal.SIGINT)
+                output, errors = bench.communicate(timeout=30)
+                self.assertEqual((bench.returncode, errors), (0, b""))
+                if json_or_not:
+                    self.assertIn(len(json.loads(output)["rounds"]), range(1, 99))
+                else:
+                    self.assertRegex(output, rb"medians of \d+ turns of 0.60 s; stopped before all 100 were done")
+
+    def test_a_plot_that_cannot_be_written_is_refused_before_the_run(self):
+        for path in ("/nowhere/there/a.svg", tempfile.gettempdir() + "/."):
+            begin = time.monotonic()
+            result = run("bench", "--duration", "60s", "--store", "memory:", "--rule", WINDOW, "--plot", path)
+            self.assert_refused(result, "--plot")
+            self.assertLess(time.monotonic() - begin, 30)
+            self.assert_refused(run("simulate", "--rule", WINDOW, "--generate", "uniform:requests=2000000000",
+                                    "--plot", path), "--plot")
 
     def test_figures_are_drawn(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -235,6 +235,7 @@ class Usage(DoctorTest):
         self.assert_refused(run("doctor", "key"), 'doctor: extra argument "key"')
         self.assert_refused(run("doctor", "--cost", "2"), "doctor takes no --cost")
         self.assert_refused(run("doctor", "--rule", "window:5/1s"), "window")
+        self.assert_refused(run("doctor", WEIR_STORE=None), "doctor: no store", "--store")
 
     def test_the_path_of_a_socket_moves_no_cursor(self):
         for form in ([], ["--json"]):

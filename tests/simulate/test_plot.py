@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -81,6 +82,25 @@ class Plot(ProgramTest):
                 uses = [node.get("{http://www.w3.org/1999/xlink}href") for node in
                         xml.parse(self.path).getroot().iter() if node.tag.endswith("}use")]
                 self.assertEqual(len(uses) > 10, wrong)  # one or two are the legend's
+
+    def test_the_marks_of_a_client_that_hammers_stay_apart(self):
+        link = "{http://www.w3.org/1999/xlink}href"
+        with tempfile.NamedTemporaryFile() as trace:
+            trace.write("".join(f"{60000 + i * 10} hammer\n" for i in range(90000)).encode())
+            trace.flush()
+            self.draw("--rule", "sliding-window:500/1m,strict", trace.name)
+        uses = [node for node in xml.parse(self.path).getroot().iter()
+                if node.tag.endswith("}use") and "translate" in node.get("transform", "")]
+        marks = {}
+        for node in uses:
+            place = re.search(r"translate\(([\d.]+),([\d.]+)\)", node.get("transform"))
+            if float(place[2]) > 78:  # above stands the legend
+                marks.setdefault(node.get(link), []).append(float(place[1]))
+        self.assertGreater(max(map(len, marks.values())), 10)
+        for alike in marks.values():  # 810 pixels are six periods
+            self.assertLessEqual(len(alike), 93)
+            apart = [right - left for left, right in zip(sorted(alike), sorted(alike)[1:])]
+            self.assertGreaterEqual(min(apart, default=9), 8)
 
     def test_a_key_nobody_has_is_an_error(self):
         result = run("simulate", *RULES, "--plot", self.path, "--plot-key", "nobody", "--generate",

@@ -217,6 +217,34 @@ class Simulate(ProgramTest):
         source, _ = self.reports(*RULE, stdin=b"5000 a\n4000 a\n4500 a\n6000 a\n")
         self.assertEqual((source["out_of_order"], source["out_of_order_most_us"]), (2, 1000000))
 
+    def test_a_line_far_ahead_of_those_around_it_is_malformed(self):
+        usual = [b"%d000 k%d\n" % (7200 + i, i % 7) for i in range(100)]
+        plain = self.reports(*RULE, stdin=b"".join(usual))
+        for at in (0, 1, 50, 99):  # the last of all has none after it, and stays
+            with self.subTest(at):
+                lines = usual[:at] + [b"2000000000000 far\n"] + usual[at:]
+                found = self.reports(*RULE, stdin=b"".join(lines))
+                [bad] = found[0].pop("malformed_first")
+                self.assertEqual(bad["line"], at + 1)
+                self.assertIn("2033-05-18 03:33:20 UTC, is far ahead of the line", bad["reason"])
+                self.assertEqual(found[0].pop("malformed"), 1)
+                self.assertEqual((found[0]["out_of_order"], found[0]["requests"]), (0, 100))
+                self.assertEqual(found[1:], plain[1:])
+
+    def test_a_pause_and_what_began_long_ago_are_no_faults(self):
+        for times in ((0, 90000, 90001), (0, 90000), (90000, 0), (0, 7200, 5, 7201), (0, 7200, 3601, 7201)):
+            source, _ = self.reports(*RULE, stdin=b"".join(b"%d000 a\n" % time for time in times))
+            far = times in ((90000, 0), (0, 7200, 5, 7201))  # one line behind, or the begin: time did not go on
+            self.assertEqual((times, source["malformed"]), (times, int(far)))
+
+    def test_a_cost_that_no_limiter_takes_is_malformed_not_cut(self):
+        lines = b"".join(b'{"ts":%d,"ip":"::1","bytes":%d}\n' % line for line in (
+            (1, 2**31), (2, 2**31 + 1), (3, 2**32 + 7), (4, 2**62), (5, 5)))
+        source, rule = self.reports("--rule", "fixed-window:1000000000/1h", "--cost", "bytes", stdin=lines)
+        self.assertEqual((rule["requests"], rule["cost"], source["malformed"]), (2, 2**31 + 5, 3))
+        for line in source["malformed_first"]:
+            self.assertIn("above 2147483648", line["reason"])
+
     def test_a_key_of_any_bytes_stays_on_its_line(self):
         stdin = b"1 \x1b[31m\xff\n" * 3
         text = run("simulate", *RULE, stdin=stdin).stdout
@@ -276,6 +304,16 @@ class Simulate(ProgramTest):
         self.assertRegex(text, r"2  a  \(first 1970-01-01 00:00:01\)")
 
     # --- refusals
+
+    def test_the_report_fits_a_terminal(self):
+        rules = [part for rule in ("sliding-window:100/1m,cells=16,name=a-long-name", "sliding-window:100/1m", "quota:1/1h")
+                 for part in ("--rule", rule)]
+        stdin = b"".join(b"%d 10.0.0.%d 100000\n" % (10**12 + n * (-1)**n, n % 250) for n in range(20000))
+        for more in ((), ("--top", "9"), ("--recommend", "1%")):
+            result = run("simulate", *(rules[2:] if more[:1] == ("--recommend",) else rules), *more, stdin=stdin)
+            self.assert_ends(result, 0)
+            for line in result.stdout.decode().splitlines():
+                self.assertLessEqual(len(line), 80 if more[:1] != ("--top",) else 90, line)
 
     def test_bad_arguments_are_refused_by_name(self):
         cases = [((*RULE, "--generate", "flood"), "flood"),

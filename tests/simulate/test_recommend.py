@@ -91,6 +91,55 @@ class Recommend(ProgramTest):
         self.assertEqual(found["smallest"], False)
         self.assertIn(b"may be enough, too", run("simulate", *arguments, stdin=dear).stdout)
 
+    def test_times_that_step_back_are_counted_as_without_it(self):
+        stdin = b"5000 a\n4000 a\n4500 b\n6000 a\n5999 b\n"
+        found = self.lines("--rule", "quota:1/1m", "--recommend", "0%", stdin=stdin)[1]
+        plain = self.lines("--rule", "quota:1/1m", stdin=stdin)[0]
+        self.assertEqual((plain["out_of_order"], plain["out_of_order_most_us"]), (3, 1000000))
+        self.assertEqual(found, plain)
+
+    def test_one_line_years_ahead_changes_no_limit(self):
+        usual = [b"%d k%d\n" % (60000 + 50 * n, n % 13) for n in range(4000)]
+        usual[1000:1000] = [b"%d k1\n" % (60000 + 50 * 1000)] * 20
+        far = usual[:500] + [b"2000000000000 k2\n"] + usual[500:]
+        for goal in ("keys:0%", "0.1%"):
+            limits = [self.recommended("sliding-window:10/1m", goal, stdin=b"".join(lines))["limit"]
+                      for lines in (usual, far)]
+            self.assertEqual(*limits)
+
+    def test_limits_that_are_no_rule_are_passed_over(self):
+        for rule, least in (("token-bucket:100/1s,lease=20ms", 2), ("token-bucket:100/40d,burst=20", 2),
+                            ("token-bucket:100/100d,burst=5,lease=20ms", 2), ("sliding-window:100/1m,lease=20ms", 1)):
+            with self.subTest(rule):
+                lines = self.lines("--rule", rule, "--recommend", "0%", stdin=b"1 a\n")
+                self.assertEqual(lines[0]["limit"], least)
+                self.assertEqual(lines[0]["denied_with_one_less"] is None, least > 1)
+                self.assertEqual(len(lines), 4)  # the input, what was recommended, what was given
+                text = run("simulate", "--rule", rule, "--recommend", "0%", stdin=b"1 a\n").stdout
+                self.assertEqual(b"one less is no rule with these options" in text, least > 1)
+
+    def test_a_goal_that_cannot_be_reached_says_why(self):
+        stdin = b"".join(b"%d000 a 3\n%d000 b\n" % (s, s) for s in range(5))
+        for rule, named in (("token-bucket:5/1h,burst=2", ("at once; 7 requests cost more", "admits 2 at")),
+                            ("token-bucket:5/1m,burst=5,lease=1ms", ("denies", "keys"))):
+            result = run("simulate", "--rule", rule, "--recommend", "0%", stdin=stdin + b"4000 a 3\n" * 2)
+            self.assert_refused(result, "no limit is enough", rule, *named)
+
+    def test_a_share_that_rests_on_one_client_says_so(self):
+        crowd = b"".join(b"%d k%d\n" % (60000 + 600 * n + i, i) for n in range(10) for i in range(50))
+        hammer = b"".join(b"%d bot\n" % (66000 + n) for n in range(5000))
+        found = self.recommended("sliding-log:5/1m", "0.1%", stdin=crowd + hammer)
+        self.assertEqual((found["limit"], found["denied"]), (4995, {"requests": 5, "keys": 1}))
+        self.assertEqual(found["rests_on"], {"key": "bot", "denied_with_one_less": 6, "limit_by_keys": 5000})
+        found = self.recommended("sliding-log:5/1m", "2%", stdin=crowd + hammer)
+        self.assertEqual(found["rests_on"]["limit_by_keys"], 10)
+        text = run("simulate", "--rule", "sliding-log:5/1m", "--recommend", "2%", stdin=crowd + hammer).stdout.decode()
+        self.assertIn("111 of these would be of one key, on which this rests: bot\n", text)
+        self.assertIn("  keys:2%, which counts each key once, gives sliding-log:10/1m", text)
+        for goal in ("keys:2%", "key:k7"):
+            self.assertIsNone(self.recommended("sliding-log:5/1m", goal, stdin=crowd + hammer)["rests_on"])
+        self.assertIsNone(self.recommended("sliding-log:5/1m", "2%", stdin=LADDER)["rests_on"])
+
     def test_the_picture_has_all_limits_however_far_apart(self):
         hammering = LADDER + b"".join(b"61000 k100\n" for _ in range(20000))
         with tempfile.TemporaryDirectory() as folder:
