@@ -41,7 +41,7 @@ enum {
  *
  * `late` belongs to NOT_SENT and UNKNOWN; it is false when `exec` is called. False: the server is
  * away, that is, it cannot be connected to, refuses to serve, or has had two requests a timeout
- * apart and answered nobody in time; or there is no connection to it yet. True: the operation ran
+ * apart and answered neither in time; or there is no connection to it yet. True: the operation ran
  * out of its own time, and the server does not count as away. In doubt it is late. */
 typedef enum weir_operation_kind {
   /* Absent: creates the key with seed + delta, ttl_us. Present: adds delta; with `refresh` the TTL
@@ -133,13 +133,13 @@ enum weir_trait {
   WEIR_TRAIT_IMMEDIATE = 1 << 3,
 
   /* It takes operations that name their counter by 128 bits and not by a text: then `key` is NULL,
-   * its lengths are 0, and nobody has spent time on writing a text, or need spend any on hashing
-   * it. All bits depend on a secret of the open store and on all that tells one counter from
-   * another, so that nobody outside can choose keys that are alike in some of them, with one
-   * exception: the low 16 bits of identity[1] are the same for all counters of one home. Who keeps
-   * counters in parts, by these bits, has all that a request needs in one part.
+   * its lengths are 0, and no time was spent on writing a text, nor need any be on hashing it. All
+   * bits depend on a secret of the open store and on all that tells one counter from another, so
+   * that clients cannot choose keys that are alike in some of them, with one exception: the low 16
+   * bits of identity[1] are the same for all counters of one home. A store that keeps counters in
+   * parts, by these bits, has all that a request needs in one part.
    *
-   * Within one open store an identity is the same counter at any time, whoever asks. It means
+   * Within one open store an identity is the same counter at any time, for every caller. It means
    * nothing in another store, process or run: only a store that lives and dies with its handle can
    * have this trait. Operations with a `key` must work too, but need not reach a counter that has
    * an identity, nor the other way round: limiters on a store with this trait never name a counter
@@ -221,7 +221,7 @@ typedef struct weir_inspection {
   const char *name;       /* of the server, for findings; NULL where there is no `locate` */
   bool answers;           /* operations are executed there; if not, nothing need be asked */
   unsigned needs;         /* enum weir_need; what is not among them may be missing */
-  const char *key;        /* a key that nobody else uses, of this server; ends with NUL */
+  const char *key;        /* a key of this server that has no other use; ends with NUL */
   const char *pattern;    /* what all keys of this store begin with, then '*': "weir:*" */
   int64_t timeout_us;     /* for the whole of `inspect` */
   int64_t clock_error_us; /* clocks that differ by more are worth a warning */
@@ -283,11 +283,11 @@ typedef struct weir_backend {
 
   /* Makes every server ready to be used at once, for weir_store_connect(): tries until all are, or
    * until deadline_us. Whether they are; if not, the message names the first that is not. Any
-   * thread, as `exec`. NULL: one key that nobody uses is read instead. */
+   * thread, as `exec`. NULL: one key without another use is read instead. */
   bool (*connect)(void *handle, int64_t deadline_us, weir_message *message);
 
   /* How many keys the store keeps at the most, before it forgets one for another: a limiter
-   * remembers as many as that is worth. Any thread. NULL, or 0: nobody knows. */
+   * remembers as many as that is worth. Any thread. NULL, or 0: it is not known. */
   size_t (*keys_most)(void *handle);
 } weir_backend;
 

@@ -77,7 +77,7 @@ WEIR_EXPORT bool weir_http_networks_contain(const weir_http_networks *networks,
 /* Writes under which key a client is limited: its address, cut to a network.
  *
  * `peer` is the address the connection comes from, as text. Only where it lies in one of `trusted`
- * (NULL: nobody is), `forwarded_for` is read: the X-Forwarded-For field, several of them joined by
+ * (NULL: none is), `forwarded_for` is read: the X-Forwarded-For field, several of them joined by
  * commas; NULL: none. From its right end on, addresses that are trusted as well are passed over;
  * the first that is not is the client. What stands left of it may have been written by the client
  * itself and is never looked at. Where every address is trusted the leftmost is the client; what

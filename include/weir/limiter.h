@@ -125,7 +125,7 @@ typedef struct weir_decision {
  * for a sliding-log 1 (WEIR_BAD_COST). A cost above the limit is a decision: denied, never.
  * *decision is written when the answer is WEIR_OK. Any other answer means that there is no
  * decision; with WEIR_FALLBACK_NONE alone, those of WEIR_CLASS_STORE, WEIR_TIMEOUT and
- * WEIR_CONTENDED are among them. Whoever answers, nothing that may have been charged is sent twice.
+ * WEIR_CONTENDED are among them. Whatever answers, nothing that may have been charged is sent twice.
  * WEIR_CONTENDED: others wrote the key faster until the deadline; nothing is charged.
  *
  * Blocks up to the deadline; does not sleep what delay_us says. Any number of threads may call at
@@ -183,10 +183,10 @@ WEIR_EXPORT weir_status weir_limiter_refund(weir_limiter *limiter, const void *k
 WEIR_EXPORT weir_status weir_limiter_reset(weir_limiter *limiter, const void *key,
                                            size_t key_length, weir_message *message);
 
-/* Gives back what lease= has charged ahead and nobody used: before a process ends, or goes idle for
- * longer than a lease. Buckets get nothing back: it has drained by then. Blocks up to the deadline;
- * 32 keys go back in one round trip to each server. WEIR_OK also where there is nothing; else why
- * something did not go back, which stays charged as long as it counts. Any thread.
+/* Gives back what lease= has charged ahead and no request used: before a process ends, or goes idle
+ * for longer than a lease. Buckets get nothing back: it has drained by then. Blocks up to the
+ * deadline; 32 keys go back in one round trip to each server. WEIR_OK also where there is nothing;
+ * else why something did not go back, which stays charged as long as it counts. Any thread.
  * weir_limiter_destroy() talks to no store: what is held then stays charged. */
 WEIR_EXPORT weir_status weir_limiter_return_leases(weir_limiter *limiter, weir_message *message);
 
@@ -239,7 +239,7 @@ typedef struct weir_limiter_counts {
   /* Requests of all kinds that waited for servers, by how long: waits[i] are those that took longer
    * than weir_wait_bound_us(i - 1) and no longer than weir_wait_bound_us(i), from the start of
    * their deadline to the last reply they needed, or to their giving up. waited_us is the sum.
-   * Whoever was answered without servers is not among them. */
+   * Requests that were answered without servers are not among them. */
   uint64_t waits[WEIR_WAIT_BUCKETS];
   uint64_t waited_us;
   /* By WEIR_FALLBACK_LOCAL, in cost, every rule counted: what was admitted that is certainly not in
@@ -322,8 +322,8 @@ typedef struct weir_reservation weir_reservation;
  *
  * What weir_limiter_refund gives back by request->decision, where it stands, is no longer there to
  * cancel; such a refund is a use of the reservation, and what is left can be cancelled. A copy of
- * the decision is not known to the reservation: whoever refunds by one and cancels as well gives
- * back twice, as whoever refunds by two copies does. */
+ * the decision is not known to the reservation: a caller that refunds by one and cancels as well
+ * gives back twice, as does a caller that refunds by two copies. */
 WEIR_EXPORT weir_status weir_limiter_reserve(weir_limiter *limiter, weir_request *request,
                                              weir_reservation **reservation, weir_message *message);
 

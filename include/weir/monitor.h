@@ -39,7 +39,7 @@ typedef int weir_monitor_write(void *context, const char *text, size_t length);
  * lines as limiters and servers account for: about 45 for a limiter, 5 for a server.
  *
  * WEIR_BAD_ARGUMENT: a source that is not accepted, more of them than WEIR_MONITOR_SOURCES_MOST, or
- * `write` stopped. Any thread; allocates nothing, and waits for nobody but `write`. */
+ * `write` stopped. Any thread; allocates nothing, and waits for `write` alone. */
 WEIR_EXPORT weir_status weir_monitor_prometheus(const weir_monitor_source *sources, size_t count,
                                                 weir_monitor_write *write, void *context,
                                                 weir_message *message);
@@ -78,7 +78,7 @@ typedef struct weir_event {
 
 typedef void weir_event_hook(void *context, const weir_event *event);
 
-/* Compares counts with what they were. Nothing runs by itself: whoever wants to know calls
+/* Compares counts with what they were. Nothing runs by itself: the program calls
  * weir_watch_look(), once a second or so, from a timer or a thread of its own. */
 typedef struct weir_watch weir_watch;
 

@@ -43,7 +43,7 @@ typedef struct weir_store weir_store;
  *                       one set of servers
  *
  * Options of memcacheds://, rediss:// and rediss+sentinel://, all of them optional:
- *   tls-ca=FILE                  whom to trust, in PEM form; else whom the system trusts
+ *   tls-ca=FILE                  authorities to trust, in PEM form; else those of the system
  *   tls-cert=FILE, tls-key=FILE  a certificate to show, and its key
  *   tls-name=HOST                what the server's certificate must name in place of the host
  *   tls-verify=full              none: anybody may be the server, and read and change all that is
@@ -67,8 +67,8 @@ WEIR_EXPORT weir_status weir_store_open(const char *url, weir_store **store, wei
 
 /* Connects ahead, so that the first decision need not: tries until every server is ready for the
  * next one (connected, TLS and password and all), or the time is over. Changes no count. A store
- * that connects to nobody (memory:) is ready at once; of one with a backend of the caller's own
- * that does not connect ahead, one key that nobody uses is read.
+ * without connections (memory:) is ready at once; of one with a backend of the caller's own that
+ * does not connect ahead, one key is read that has no other use.
  *
  * timeout_us: 1 ms to 60 s. WEIR_UNAVAILABLE: not all are ready; the message names the first that
  * is not, and says why. The store goes on as ever, and connects when it can. WEIR_BAD_ARGUMENT.
@@ -97,7 +97,7 @@ WEIR_EXPORT void weir_store_close(weir_store *store);
 
 /* Each server has a breaker: docs/failure.md has its picture. */
 typedef enum weir_breaker_state {
-  WEIR_BREAKER_CLOSED,   /* the server answers, or nobody has asked it yet */
+  WEIR_BREAKER_CLOSED,   /* the server answers, or was not asked yet */
   WEIR_BREAKER_OPEN,     /* it is away: calls end at once */
   WEIR_BREAKER_HALF_OPEN /* one call is finding out whether it is back */
 } weir_breaker_state;
@@ -120,7 +120,7 @@ typedef struct weir_server_state {
 #define WEIR_SERVER_STATE_INIT WEIR_SIZED(weir_server_state)
 
 /* Reads what is known of the server with this index: 0 to one less than the store has, in the order
- * of the URL's hosts. Asks nobody and waits for nobody. Of a backend that does not tell, every
+ * of the URL's hosts. Asks no server and never waits. Of a backend that does not tell, every
  * server counts as closed.
  *
  * WEIR_BAD_ARGUMENT: there is no such server, `size` is too small for `size`, or the store was
