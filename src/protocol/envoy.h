@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <weir/weir.h>
+
 #include "config/envoy.h"
 
 enum {
@@ -21,6 +23,19 @@ typedef struct weir_envoy_descriptor {
   int64_t requests;
   weir_config_unit unit;
 } weir_envoy_descriptor;
+
+/* Why a request has no answer. Every protocol has its own word for each. */
+typedef enum weir_envoy_failure {
+  WEIR_ENVOY_WELL,
+  WEIR_ENVOY_BAD_REQUEST, /* it is not one, or asks for more than is offered */
+  WEIR_ENVOY_NO_FILES,    /* the configuration has no descriptor files */
+  WEIR_ENVOY_UNAVAILABLE  /* no decision, or no memory for one */
+} weir_envoy_failure;
+
+typedef struct weir_envoy_refusal {
+  weir_envoy_failure failure;
+  weir_message why;
+} weir_envoy_refusal;
 
 /* Texts stand in the request's own bytes. */
 typedef struct weir_envoy_request {

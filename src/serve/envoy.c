@@ -24,14 +24,14 @@ static const size_t NO_REQUEST = SIZE_MAX;
 /* --- asking -------------------------------------------------------------------------------------
  */
 
-static bool refuse(weir_http_refusal *refusal, int status, const char *why) {
-  refusal->status = status;
-  strcpy(refusal->why.text, why);
+static bool refuse(weir_envoy_refusal *refusal, weir_envoy_failure failure, const char *why) {
+  refusal->failure = failure;
+  snprintf(refusal->why.text, sizeof refusal->why.text, "%s", why);
   return false;
 }
 
-static bool no_memory(weir_http_refusal *refusal) {
-  return refuse(refusal, 503, "the server is short of memory");
+static bool no_memory(weir_envoy_refusal *refusal) {
+  return refuse(refusal, WEIR_ENVOY_UNAVAILABLE, "the server is short of memory");
 }
 
 static size_t measure(const weir_envoy_descriptor *descriptor) {
@@ -43,7 +43,7 @@ static size_t measure(const weir_envoy_descriptor *descriptor) {
 
 static bool find_override(weir_tick *tick, const weir_domain *domain,
                           const weir_envoy_descriptor *descriptor, part *found,
-                          weir_http_refusal *refusal) {
+                          weir_envoy_refusal *refusal) {
   found->is_limited = true;
   found->rate = (weir_config_rate){.requests = descriptor->requests, .unit = descriptor->unit};
   if (descriptor->requests == 0) return true;
@@ -51,7 +51,8 @@ static bool find_override(weir_tick *tick, const weir_domain *domain,
   weir_status status = weir_throttle_find(
       weir_domain_throttle(domain), tick->loop, 0, descriptor->requests,
       weir_config_unit_s(descriptor->unit), tick->now_us, &found->limiter, &refusal->why);
-  refusal->status = weir_status_classify(status) == WEIR_CLASS_CALLER ? 400 : 503;
+  refusal->failure = weir_status_classify(status) == WEIR_CLASS_CALLER ? WEIR_ENVOY_BAD_REQUEST
+                                                                       : WEIR_ENVOY_UNAVAILABLE;
   return status == WEIR_OK;
 }
 
@@ -71,7 +72,8 @@ static void find_node(weir_tick *tick, const weir_descriptor *node, part *found)
 /* What limits a descriptor, and under which key. One whose key is too long is refused whatever it
  * means, so that nobody gets past a limit by it. */
 static bool find(weir_tick *tick, const weir_domain *domain,
-                 const weir_envoy_descriptor *descriptor, part *found, weir_http_refusal *refusal) {
+                 const weir_envoy_descriptor *descriptor, part *found,
+                 weir_envoy_refusal *refusal) {
   size_t most = (size_t)weir_registry_config(tick->registry)->limits.key_bytes;
   const weir_descriptor *node = NULL;
   *found = (part){.limit = WEIR_TALLY_NO_LIMIT,
@@ -89,7 +91,7 @@ static bool find(weir_tick *tick, const weir_domain *domain,
     node = weir_domain_find(domain, descriptor->entries, descriptor->count, room, most,
                             &found->key_length);
   if (!fits || found->key_length > most)
-    return refuse(refusal, 400, "a descriptor's key is too long");
+    return refuse(refusal, WEIR_ENVOY_BAD_REQUEST, "a descriptor's key is too long");
   tick->bytes.length += found->key_length;
   if (overrides) return find_override(tick, domain, descriptor, found, refusal);
   find_node(tick, node, found);
@@ -132,14 +134,15 @@ static void take_share(weir_connection *connection, size_t parts) {
 }
 
 bool weir_serve_ask_envoy(weir_connection *connection, const weir_envoy_request *request,
-                          unsigned manner, weir_http_refusal *refusal) {
+                          unsigned manner, weir_envoy_refusal *refusal) {
   part parts[PARTS_MOST];
   weir_tick *tick = &connection->loop->tick;
   const weir_descriptors *descriptors = weir_registry_descriptors(tick->registry);
   const weir_domain *domain =
       weir_descriptors_find(descriptors, request->domain, request->domain_length);
   if (weir_descriptors_count(descriptors) == 0)
-    return refuse(refusal, 404, "there are no descriptor files: envoy.files names them");
+    return refuse(refusal, WEIR_ENVOY_NO_FILES,
+                  "there are no descriptor files: envoy.files names them");
   for (size_t i = 0; i < request->count; i++)
     if (!find(tick, domain, &request->descriptors[i], &parts[i], refusal)) return false;
   leave_out_replaced(parts, request->count);
@@ -163,9 +166,10 @@ bool weir_serve_ask_envoy(weir_connection *connection, const weir_envoy_request 
 /* How a request of one tick came out. */
 typedef struct outcome {
   const weir_domain *domain;
+  weir_tally_protocol protocol;
   part parts[PARTS_MOST];
   weir_decision decisions[PARTS_MOST];
-  weir_envoy_answer answer;
+  weir_envoy_answer *answer;
   weir_status status; /* of the first part that has no decision */
   size_t over, quotas, quotas_over;
 } outcome;
@@ -205,7 +209,7 @@ static void count(weir_connection *connection, const outcome *made, size_t index
                    1);
   if (is_shadowed) weir_serve_count(&counts->shadow_denied, 1);
   weir_tally_note_domain(loop, made->domain, asked->limit, &reply, asked->hits == 0,
-                         WEIR_TALLY_HTTP);
+                         made->protocol);
 }
 
 static void describe(const part *asked, const weir_decision *decision, weir_envoy_status *status) {
@@ -220,7 +224,7 @@ static void describe(const part *asked, const weir_decision *decision, weir_envo
 static void settle(weir_connection *connection, outcome *made, size_t index) {
   const part *asked = &made->parts[index];
   weir_decision *decision = &made->decisions[index];
-  weir_envoy_status *status = &made->answer.statuses[index];
+  weir_envoy_status *status = &made->answer->statuses[index];
   *status = (weir_envoy_status){.remaining = WEIR_NOT_KNOWN, .reset_after_us = WEIR_NOT_KNOWN};
   if (!asked->is_limited) return;
   if (asked->rate.is_unlimited) {
@@ -243,21 +247,22 @@ static void settle(weir_connection *connection, outcome *made, size_t index) {
 /* together: what others' denial made useless goes back, in a round trip each. What cannot go back
  * stays charged. */
 static void give_back(weir_tick *tick, outcome *made) {
-  for (size_t i = 0; i < made->answer.count; i++) {
+  for (size_t i = 0; i < made->answer->count; i++) {
     const part *asked = &made->parts[i];
     weir_decision *taken = &made->decisions[i];
     if (asked->request == NO_REQUEST || asked->hits == 0 || !taken->allowed) continue;
     int64_t cost = taken->cost;
     weir_status status = weir_limiter_refund(asked->limiter, tick->bytes.data + asked->key,
                                              asked->key_length, cost, taken, NULL);
-    int64_t *remaining = &made->answer.statuses[i].remaining;
+    int64_t *remaining = &made->answer->statuses[i].remaining;
     if (status == WEIR_OK && *remaining >= 0) *remaining += cost;
   }
 }
 
-void weir_serve_answer_envoy(weir_connection *connection, const weir_slot *slot, weir_bytes *out) {
-  outcome made = {.domain = slot->domain};
-  weir_envoy_answer *answer = &made.answer;
+bool weir_serve_settle_envoy(weir_connection *connection, const weir_slot *slot,
+                             weir_tally_protocol protocol, weir_envoy_answer *answer,
+                             weir_envoy_refusal *refusal) {
+  outcome made = {.domain = slot->domain, .protocol = protocol, .answer = answer};
   answer->count = slot->part_count;
   memcpy(made.parts, connection->loop->tick.bytes.data + slot->text,
          answer->count * sizeof made.parts[0]);
@@ -267,12 +272,9 @@ void weir_serve_answer_envoy(weir_connection *connection, const weir_slot *slot,
   bool is_denied = answer->is_over || made.status != WEIR_OK;
   if (is_denied && made.domain != NULL && weir_domain_config(made.domain)->together)
     give_back(&connection->loop->tick, &made);
-  if (made.status == WEIR_OK) {
-    weir_http_answer_envoy(answer, slot->manner, out);
-    return;
-  }
-  weir_http_refusal refusal = {.status = 503};
-  snprintf(refusal.why.text, sizeof refusal.why.text, "%s: %s", weir_status_name(made.status),
+  if (made.status == WEIR_OK) return true;
+  refusal->failure = WEIR_ENVOY_UNAVAILABLE;
+  snprintf(refusal->why.text, sizeof refusal->why.text, "%s: %s", weir_status_name(made.status),
            weir_status_text(made.status));
-  weir_http_refuse(&refusal, slot->manner, out);
+  return false;
 }

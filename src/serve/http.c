@@ -107,7 +107,12 @@ static bool ask(weir_connection *connection, const weir_http_request *request, u
   const weir_config *config = weir_registry_config(connection->loop->tick.registry);
   if (!is_meant(connection, request, refusal) || !weir_http_read_call(request, call, refusal))
     return false;
-  if (call->envoy != NULL) return weir_serve_ask_envoy(connection, call->envoy, manner, refusal);
+  if (call->envoy != NULL) {
+    weir_envoy_refusal why;
+    if (weir_serve_ask_envoy(connection, call->envoy, manner, &why)) return true;
+    weir_http_word_envoy(&why, refusal);
+    return false;
+  }
   if (call->ask.brings_rule && !(config->throttle.enabled && config->throttle.throttlecrab)) {
     *refusal = (weir_http_refusal){404, {"/throttle is off: throttle.throttlecrab"}};
     return false;
@@ -166,11 +171,23 @@ static weir_progress read_request(weir_connection *connection, const char *bytes
   return resets ? WEIR_PROGRESS_TURN : WEIR_PROGRESS_READ;
 }
 
+static void answer_envoy(weir_connection *connection, const weir_slot *slot, weir_bytes *out) {
+  weir_envoy_answer answer;
+  weir_envoy_refusal why;
+  weir_http_refusal refusal;
+  if (weir_serve_settle_envoy(connection, slot, WEIR_TALLY_HTTP, &answer, &why)) {
+    weir_http_answer_envoy(&answer, slot->manner, out);
+    return;
+  }
+  weir_http_word_envoy(&why, &refusal);
+  weir_http_refuse(&refusal, slot->manner, out);
+}
+
 static void answer(weir_connection *connection, const weir_slot *slot, weir_bytes *out) {
   weir_decision decision;
   weir_reply reply;
   if (slot->part_count > 0) {
-    weir_serve_answer_envoy(connection, slot, out);
+    answer_envoy(connection, slot, out);
     return;
   }
   weir_tick_reply(&connection->loop->tick, slot, &decision, &reply);

@@ -73,6 +73,9 @@ void weir_http_answer(const weir_ask *ask, unsigned manner, const weir_config_li
 /* To POST /json. */
 void weir_http_answer_envoy(const weir_envoy_answer *answer, unsigned manner, weir_bytes *out);
 
+/* What is answered where there is none. */
+void weir_http_word_envoy(const weir_envoy_refusal *refusal, weir_http_refusal *worded);
+
 /* A problem of application/problem+json. */
 void weir_http_refuse(const weir_http_refusal *refusal, unsigned manner, weir_bytes *out);
 

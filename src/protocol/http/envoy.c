@@ -156,3 +156,11 @@ void weir_http_answer_envoy(const weir_envoy_answer *answer, unsigned manner, we
   weir_http_end("application/json", &body, manner, out);
   weir_bytes_free(&body);
 }
+
+void weir_http_word_envoy(const weir_envoy_refusal *refusal, weir_http_refusal *worded) {
+  static const int statuses[] = {[WEIR_ENVOY_WELL] = 200,
+                                 [WEIR_ENVOY_BAD_REQUEST] = 400,
+                                 [WEIR_ENVOY_NO_FILES] = 404,
+                                 [WEIR_ENVOY_UNAVAILABLE] = 503};
+  *worded = (weir_http_refusal){statuses[refusal->failure], refusal->why};
+}
