@@ -2,13 +2,14 @@
 
     ```sh run       a shell script that must succeed, from the first line to the last
     ```console run  commands after "$ ", each followed by what it prints; "..." stands for anything
-    ```c run        statements: `store`, `status` and `message` are there, and the status must end as WEIR_OK
+    ```c run        statements: `store`, `status` and `message` are there, and the status must end as WEIR_OK;
+                    or a whole program, which must succeed
     ```python run   a script that must succeed
 
 memcached://localhost and redis://localhost are private servers here, weir is the one that was built,
 and access.log lies in the folder. Every page is also held to lines of 100 columns, but for tables,
 code and pictures, but for those that are older than this. And what people ask is found from README
-within two links.
+within two links; what answers.md answers, from docs/README.md by one.
 """
 import concurrent.futures
 import os
@@ -20,7 +21,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(sh|console|c|python) run\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-WIDE = ["docs/changelog.md", "docs/changing-rules.md", "docs/configuration.md", "docs/contributing.md",
+WIDE = ["docs/changelog.md", "docs/configuration.md", "docs/contributing.md",
         "docs/guarantees.md", "docs/leases.md", "docs/performance.md", "docs/redis-commands.md", "docs/scale.md",
         "docs/serve.md"]
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
@@ -37,6 +38,16 @@ ANSWERS = {
     "customers with limits of their own": "answers.md#customers-with-limits-of-their-own",
     "allow lists": "answers.md#allow-lists",
     "IPv6": "answers.md#ipv6",
+    "some addresses unlimited on one endpoint": "answers.md#some-addresses-unlimited-on-one-endpoint",
+    "several keys at once": "answers.md#several-keys-at-once",
+    "block for an hour after N": "answers.md#block-for-an-hour-after-too-many",
+    "escalating bans": "answers.md#bans-that-grow",
+    "a penalty past the limit": "answers.md#a-penalty-past-the-limit",
+    "in flight": "answers.md#at-most-so-many-in-flight",
+    "charge failures only": "answers.md#charge-failures-only",
+    "remaining per rule of a stack": "answers.md#what-remains-under-each-rule",
+    "what a key has used": "answers.md#what-a-key-has-used",
+    "a fake clock in my tests": "answers.md#a-clock-of-my-own-in-tests",
     "a cost that is known afterwards": "answers.md#bytes-or-tokens-known-only-afterwards",
     "calendar days": "answers.md#calendar-days",
     "shadow mode": "answers.md#shadow-mode",
@@ -113,7 +124,8 @@ class Ground:
 
     def run_c(self, block):
         source, program = self.folder / "block.c", self.folder / "block"
-        source.write_text(C_PROGRAM.format(url=self.located("memcached://localhost"), block=block))
+        whole = "int main(" in block
+        source.write_text(block if whole else C_PROGRAM.format(url=self.located("memcached://localhost"), block=block))
         done = self.execute([self.compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}",
                              "-o", str(program), str(source), str(self.library)])
         if done.returncode == 0:
@@ -163,6 +175,11 @@ def hidden_answers():
         name, _, anchor = place.partition("#")
         if (ROOT / "docs" / name, anchor) not in near:
             yield f"{question}: {place} is more than two links from README.md"
+    answers = ROOT / "docs" / "answers.md"
+    for anchor in re.findall(r"^## (.*)$", answers.read_text(), re.MULTILINE):
+        anchor = re.sub(r"[^\w\- ]", "", anchor.lower()).replace(" ", "-")
+        if (answers, anchor) not in set(targets(index)):
+            yield f"docs/README.md does not link answers.md#{anchor}"
     for page in sorted((ROOT / "docs").glob("*.md")):
         if page not in (index, ROOT / "docs" / "redis-commands.md") and (page, "") not in set(targets(readme)):
             yield f"README.md does not link {page.name}"

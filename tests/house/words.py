@@ -17,7 +17,6 @@ MEDIAN_MOST, LONG, LONG_SHARE = 16, 30, 0.10
 # Pages that are being rewritten, each with the reason why it is not measured.
 NOT_YET = {name: "it is being rewritten" for name in (
     "docs/accuracy.md",
-    "docs/answers.md",
     "docs/command-line.md",
     "docs/decisions/hiredis-reads-whole-replies.md",
     "docs/decisions/http-is-read-strictly.md",
