@@ -5,6 +5,7 @@ import re
 import sys
 
 PLAIN = {"assert.h", "inttypes.h", "limits.h", "stdbool.h", "stddef.h", "stdint.h", "string.h"}
+PARTS = ("src/limits", "src/server", "src/tools", "backends")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -18,17 +19,19 @@ def read_table(readme):
     return table
 
 
-def name_target(root, source, quote, name):
+def name_target(root, table, source, quote, name):
     """What the table calls the included header: a folder, weir, system, or None for a plain one."""
     if quote == "<":
         if name.startswith("weir/"):
             return "weir"
         return None if name in PLAIN else "system"
-    for base in (source.parent, root / "src", root / "backends"):
+    for base in (source.parent, *(root / part for part in PARTS)):
         header = base / name
         if header.is_file():
             inside = header.resolve().parent.relative_to(root)
-            return str(pathlib.Path(*inside.parts[:2]))  # folders within a folder are of it
+            while str(inside) not in table and inside.name:
+                inside = inside.parent  # folders within a folder are of it
+            return str(inside)
     return f'"{name}", which is in no folder of the library'
 
 
@@ -36,8 +39,8 @@ def main(root):
     table = read_table(root / "src" / "README.md")
     folders = {
         str(path.relative_to(root))
-        for parent in ("src", "backends")
-        for path in (root / parent).iterdir()
+        for part in PARTS
+        for path in (root / part).iterdir()
         if path.is_dir()
     }
     faults = [f"{folder} has no row in src/README.md" for folder in sorted(folders - set(table))]
@@ -50,7 +53,7 @@ def main(root):
     for folder in sorted(folders & set(table)):
         for source in sorted((root / folder).rglob("*.[ch]")):
             for quote, name in INCLUDE.findall(source.read_text()):
-                target = name_target(root, source, quote, name)
+                target = name_target(root, table, source, quote, name)
                 checked += 1
                 if target not in table[folder] | {folder, None}:
                     faults.append(f"{source.relative_to(root)} may not include {target} ({name})")

@@ -1,5 +1,5 @@
 """A new algorithm touches few places, which src/README.md names. So the name of a kind of rule stands
-where those are, and nowhere else: whoever tells kinds apart asks a question of src/rule/rule.h."""
+where those are, and nowhere else: whoever tells kinds apart asks a question of src/limits/rule/rule.h."""
 
 import pathlib
 import re
@@ -7,14 +7,14 @@ import sys
 
 ENUM = re.compile(r"typedef enum weir_rule_kind \{([^}]*)\}")
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
-HOMES = ("src/algorithm/", "src/rule/rule.h", "src/rule/kind.c")
+HOMES = ("src/limits/algorithm/", "src/limits/rule/rule.h", "src/limits/rule/kind.c")
 
 
 def main(root):
-    kinds = re.findall(r"WEIR_\w+", ENUM.search((root / "src/rule/rule.h").read_text()).group(1))
+    kinds = re.findall(r"WEIR_\w+", ENUM.search((root / "src/limits/rule/rule.h").read_text()).group(1))
     named = re.compile(r"\b(" + "|".join(kinds) + r")\b")
-    known = set(named.findall((root / "src/rule/kind.c").read_text()))
-    faults = [f"{kind} has no row in src/rule/kind.c" for kind in kinds if kind not in known]
+    known = set(named.findall((root / "src/limits/rule/kind.c").read_text()))
+    faults = [f"{kind} has no row in src/limits/rule/kind.c" for kind in kinds if kind not in known]
     files = 0
     for folder in ("src", "backends", "include"):
         for source in sorted((root / folder).rglob("*.[ch]")):

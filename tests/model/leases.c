@@ -1,6 +1,6 @@
 /* What a client does with its purse: it uses what it has charged before, takes its own lots first,
- * charges ahead, and gives back what it did not use. The purse is that of src/memo/lease.c; here
- * stands what src/limiter does around it. */
+ * charges ahead, and gives back what it did not use. The purse is that of src/limits/memo/lease.c; here
+ * stands what src/limits/limiter does around it. */
 #include <string.h>
 
 #include "algorithm/method.h"

@@ -1,4 +1,4 @@
-/* The model: a store, one real time, and clients that run the real machines of src/algorithm.
+/* The model: a store, one real time, and clients that run the real machines of src/limits/algorithm.
  *
  *     scope + mutant ──> world ──> steps that may come next ──> explore every order of them
  *                          │

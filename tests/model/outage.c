@@ -1,7 +1,7 @@
 /* What a client does whose policy is LOCAL, where it may be cut off from the store: it goes on by
  * its account, pays what it owes when it is back, and holds its share for a while. The account is
- * that of src/memo/account.c and src/limiter/continue.c; here stands what outage.c and repay.c of
- * src/limiter do around it, without their locks. */
+ * that of src/limits/memo/account.c and src/limits/limiter/continue.c; here stands what outage.c and repay.c of
+ * src/limits/limiter do around it, without their locks. */
 #include <string.h>
 
 #include "mutants.h"

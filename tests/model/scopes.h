@@ -14,7 +14,7 @@
 #define BEHIND 3, 4, 11, 12
 #define WHOLE_EDGE -13, -12, -5, -4, 3, 4, 11, 12
 
-/* Storage layouts, by the number of processes: see src/rule/layout.c. */
+/* Storage layouts, by the number of processes: see src/limits/rule/layout.c. */
 enum { LANES_4 = 3, LANES_2 = 100000 };
 #define LANES_1 UINT32_MAX
 

@@ -1,4 +1,4 @@
-/* What is true of each kind of rule, written from its definition and not from src/algorithm: what
+/* What is true of each kind of rule, written from its definition and not from src/limits/algorithm: what
  * it may admit, what may be denied, and what must be left in the store. */
 #ifndef MODEL_TRUTH_H
 #define MODEL_TRUTH_H

@@ -1,5 +1,5 @@
 /* What is true of an account: what it owes, and how much it may admit. Written from
- * docs/guarantees.md, "Outages", and not from src/memo/account.c: by what this client admitted,
+ * docs/guarantees.md, "Outages", and not from src/limits/memo/account.c: by what this client admitted,
  * paid and was answered. */
 #include <inttypes.h>
 

@@ -1,5 +1,5 @@
 /* A server in virtual time, and the network before it: one server, which executes what arrives in
- * that order, for as many clients as there are. The counters are those of src/simulate/slots.c. */
+ * that order, for as many clients as there are. The counters are those of src/tools/simulate/slots.c. */
 #ifndef TESTS_SCALE_SERVER_H
 #define TESTS_SCALE_SERVER_H
 

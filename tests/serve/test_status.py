@@ -190,7 +190,7 @@ class Figures(unittest.TestCase):
     def test_the_page_is_whole_and_asks_nobody_else(self):
         code, body, fields = page(self.server, "/status")
         self.assertEqual((code, fields["content-type"]), (200, "text/html; charset=utf-8"))
-        self.assertEqual(body, (ROOT / "src/serve/status.html").read_text(encoding="utf-8"))
+        self.assertEqual(body, (ROOT / "src/server/serve/status.html").read_text(encoding="utf-8"))
         links, ids = [], []
 
         class Reader(html.parser.HTMLParser):

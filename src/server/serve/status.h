@@ -12,7 +12,7 @@ void weir_serve_write_metrics(const weir_server *server, weir_bytes *out);
 /* What the page /status shows, as JSON. */
 void weir_serve_write_status(const weir_server *server, weir_bytes *out);
 
-/* The page itself: src/serve/status.html, the same for every server. */
+/* The page itself: src/server/serve/status.html, the same for every server. */
 extern const char weir_status_page[];
 extern const size_t weir_status_page_length;
 

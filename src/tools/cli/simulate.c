@@ -1,4 +1,4 @@
-/* simulate: has src/simulate measure or attack each rule, and shows what came of it. */
+/* simulate: has src/tools/simulate measure or attack each rule, and shows what came of it. */
 #include <stdio.h>
 #include <string.h>
 

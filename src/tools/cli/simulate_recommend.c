@@ -1,4 +1,4 @@
-/* Recommends limits: asks src/simulate for them, and says what it found. */
+/* Recommends limits: asks src/tools/simulate for them, and says what it found. */
 #include "simulate_recommend.h"
 
 #include <inttypes.h>

@@ -5,7 +5,7 @@
  *
  * A machine does no I/O, reads no clock, allocates nothing and cannot fail by itself. It plans the
  * operations of a round into memory of its driver, which gives each its key, has them executed in
- * their order, and calls resume with a fresh `now`. The same machines run under src/limiter and
+ * their order, and calls resume with a fresh `now`. The same machines run under src/limits/limiter and
  * under the model checker.
  *
  * Files, in the order of a decision: machine.c leads a group through its phases; window.c,

@@ -3,7 +3,7 @@
  * The store is away, or a decision is late: it ran out of its own time. Which of the two it was
  * cannot be told in time, so both have one answer.
  *
- * DENY and ALLOW are answered here. LOCAL goes on as the store began: src/limiter/outage.c; here is
+ * DENY and ALLOW are answered here. LOCAL goes on as the store began: src/limits/limiter/outage.c; here is
  * what it denies where it has no memory, or where others kept writing the key.
  */
 #ifndef WEIR_POLICY_POLICY_H

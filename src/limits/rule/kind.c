@@ -1,6 +1,6 @@
 /* The kinds of rules: the one table that says what each of them is to everybody but its algorithm.
  * Who needs to tell kinds apart asks one of these questions; a kind's name stands nowhere else but
- * in src/algorithm. */
+ * in src/limits/algorithm. */
 #include "rule/parse.h"
 
 static const struct {

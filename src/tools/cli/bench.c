@@ -1,4 +1,4 @@
-/* bench: reads what to measure, has src/bench measure it, and shows the figures. */
+/* bench: reads what to measure, has src/tools/bench measure it, and shows the figures. */
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* A configuration file as plain structures. docs/configuration.md has every key.
  *
- * Nothing here opens a store or makes a limiter: that is src/registry, which alone knows whether a
+ * Nothing here opens a store or makes a limiter: that is src/server/registry, which alone knows whether a
  * rule and a URL are good. */
 #ifndef WEIR_CONFIG_CONFIG_H
 #define WEIR_CONFIG_CONFIG_H
@@ -202,7 +202,7 @@ typedef struct weir_config {
 } weir_config;
 
 /* Reads a file, and those that its secrets come from. NULL, with a fault, when it cannot be read.
- * Else what is wrong has its default or is left out, so that src/registry can look for more:
+ * Else what is wrong has its default or is left out, so that src/server/registry can look for more:
  * faults->count says whether it may be used. */
 weir_config *weir_config_read(const char *file, weir_config_faults *faults);
 

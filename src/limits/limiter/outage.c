@@ -1,6 +1,6 @@
 /* Outages: the answer where the store gave none.
  *
- *     no decision ──> DENY, ALLOW: src/policy says it
+ *     no decision ──> DENY, ALLOW: src/limits/policy says it
  *                └──> LOCAL: the key's account (continue.c) ── admitted ──> owed (repay.c)
  *
  * The account's counts are kept by a limiter inside this process, with the same rules counted in
