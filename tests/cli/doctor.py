@@ -39,7 +39,9 @@ class Server:
         return "%s://%s%s%s%s" % (scheme, credentials, rest, sign, query)
 
     def connect(self):
-        return socket.create_connection(("127.0.0.1", self.port))
+        made = socket.create_connection(("127.0.0.1", self.port))
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a proxy that waits is another test
+        return made
 
     def __enter__(self):
         return self
@@ -83,6 +85,7 @@ class Proxy:
                 client = self.listener.accept()[0]
             except TimeoutError:
                 continue
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.start(self.serve, client)
         self.listener.close()
 
