@@ -21,6 +21,7 @@ typedef struct weir_redis_call {
   bool routed;       /* the operations know their slots, and go to their owners */
   unsigned hops;     /* rounds that were redirected */
   int away, standby; /* who does not answer, and who is asked in its stead; -1: nobody */
+  bool silent;       /* and it says nothing at all, not even that the cluster is down */
 } weir_redis_call;
 
 static bool has(const weir_operation *operation, uint64_t notes) {
@@ -159,11 +160,28 @@ static void give_up(const weir_redis_call *call, weir_operation *operation, cons
   weir_message_set(call->message, "%s: %s", wire != NULL ? weir_wire_name(wire) : "a node", why);
 }
 
+/* Who was asked in place of a node that does not answer names that node all the same. So there is
+ * nobody else, and nothing was executed: it is as if the node had been asked alone. */
+static bool is_nobodys_heir(const weir_redis_call *call, const weir_operation *operation) {
+  return has(operation, WEIR_NOTE_MOVED) && call->silent && (int)node_of(operation) == call->away;
+}
+
+static void name_the_dead(const weir_redis_call *call, weir_operation *operation) {
+  weir_server_state state = {.size = sizeof state};
+  weir_wire *wire = weir_redis_nodes_wire(call->store->nodes, node_of(operation));
+  operation->outcome = WEIR_NOT_SENT;
+  if (wire == NULL) return;
+  weir_wire_read_server(wire, &state);
+  weir_message_set(call->message, "%s: not answering (last: %.300s), and the others name no heir",
+                   state.name, state.last_error.text);
+}
+
 /* The owner of the operation's slot does not answer, or says that the cluster is down: whether
  * another is to be asked who owns it by now. */
 static bool find_standby(weir_redis_call *call, weir_operation *operation) {
   int away = (int)node_of(operation);
   if (call->hops >= HOPS_MOST) return false;
+  call->silent = operation->outcome == WEIR_NOT_SENT;
   if (call->away != away) {
     call->away = away;
     call->standby = weir_redis_nodes_stand_in(call->store->nodes, (unsigned)away,
@@ -186,7 +204,9 @@ static bool redirect(weir_redis_call *call, weir_operation *operation) {
   operation->version_out &= ~(uint64_t)WEIR_NOTE_ELSEWHERE;
   if (unsent) return find_standby(call, operation);
   if (down && !stood_in && find_standby(call, operation)) return true;
-  if (down) {
+  if (sent_on && is_nobodys_heir(call, operation)) {
+    name_the_dead(call, operation);
+  } else if (down) {
     give_up(call, operation,
             "the cluster is down: the slot has no owner, or the node cannot reach enough of the "
             "others");

@@ -3,6 +3,7 @@
  */
 #include "wire/lookup.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -47,6 +48,7 @@ no_condition:
   pthread_condattr_destroy(&monotonic);
 no_attributes:
   free(made);
+  errno = ENOMEM;
   return NULL;
 }
 
@@ -120,7 +122,9 @@ static void *look_up(void *context) {
 
 static weir_lookup *run(weir_lookup *made) {
   if (weir_wire_detach(look_up, made)) return made;
+  int error = errno;
   lookup_free(made);
+  errno = error;
   return NULL;
 }
 

@@ -6,7 +6,7 @@
 
 typedef struct weir_lookup weir_lookup;
 
-/* NULL: no memory, or no thread. */
+/* NULL: no memory, or, with an errno that is not ENOMEM, no thread. */
 weir_lookup *weir_lookup_start(const weir_whereabouts *asked);
 
 /* The same of what a guide says, who is asked first. */

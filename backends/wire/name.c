@@ -1,6 +1,9 @@
 /* The name that a wire leads to: looked up when the wire is opened, and again while it is used, by
  * a thread that no decision waits for. One at a time: a resolver that hangs holds one thread of a
  * wire, however long. */
+#include <errno.h>
+#include <string.h>
+
 #include "wire/internal.h"
 #include "wire/lookup.h"
 
@@ -15,12 +18,25 @@ static int64_t renew_us(const weir_wire *wire) {
   return wire->guide != NULL ? RENEW_GUIDED_US : RENEW_US;
 }
 
-static void name_begin(weir_wire *wire, int64_t now_us) {
+/* Threads that may be started are bounded as memory is, and another will do in a moment. */
+static void explain_no_lookup(const weir_wire *wire, int error, weir_message *why) {
+  char text[128] = "";
+  if (error == ENOMEM) {
+    weir_message_set(why, "%s: no memory to look it up", wire->name);
+  } else {
+    if (strerror_r(error, text, sizeof text) != 0) text[0] = '\0';
+    weir_message_set(why, "a thread to find %s by could not be started: %s", wire->name, text);
+  }
+}
+
+/* False, with errno: it cannot be begun; that is tried again. */
+static bool name_begin(weir_wire *wire, int64_t now_us) {
   bool in_doubt = wire->answered_us < wire->lost_us;
   wire->lookup = wire->guide != NULL ? weir_lookup_start_guided(wire->guide, in_doubt)
                                      : weir_lookup_start(&wire->asked);
   wire->looked_up_us = now_us;
   wire->lookup_at_us = now_us + (wire->lookup != NULL ? renew_us(wire) : RETRY_US);
+  return wire->lookup != NULL;
 }
 
 /* Without an answer the known addresses stay. A guide is asked again soon after one that came too
@@ -49,8 +65,12 @@ static weir_lookup_result name_take(weir_wire *wire, int64_t now_us, weir_messag
 static weir_status name_open(weir_wire *wire, const weir_wire_options *options,
                              weir_message *message) {
   weir_message *why = &wire->connections[0].why;
-  name_begin(wire, weir_monotonic_us());
-  if (wire->lookup == NULL) return WEIR_NO_MEMORY;
+  if (!name_begin(wire, weir_monotonic_us())) {
+    if (errno == ENOMEM) return WEIR_NO_MEMORY;
+    explain_no_lookup(wire, errno, why);
+    wire->unguided = *why;
+    return WEIR_OK;
+  }
   if (!weir_lookup_await(wire->lookup, options->lookup_end_us)) return WEIR_OK;
   weir_lookup_result result = name_take(wire, weir_monotonic_us(), why);
   if (result == WEIR_LOOKUP_NO_MEMORY) return WEIR_NO_MEMORY;
@@ -81,7 +101,9 @@ void weir_wire_name_follow(weir_wire *wire, int64_t now_us) {
   if (wire->lookup != NULL && weir_lookup_is_done(wire->lookup) &&
       name_take(wire, now_us, &why) != WEIR_LOOKUP_FOUND && wire->addresses.count == 0)
     wire->connections[0].why = why;
-  if (wire->lookup == NULL && now_us >= wire->lookup_at_us) name_begin(wire, now_us);
+  if (wire->lookup != NULL || now_us < wire->lookup_at_us || name_begin(wire, now_us)) return;
+  explain_no_lookup(wire, errno, &wire->unguided);
+  if (wire->addresses.count == 0) wire->connections[0].why = wire->unguided;
 }
 
 void weir_wire_name_doubt(weir_wire *wire) {

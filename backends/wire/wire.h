@@ -281,7 +281,7 @@ bool weir_wire_fleet_run(weir_wire *const *wires, weir_wire_slot *const *slots, 
                          const weir_wire_round *round, weir_message *message);
 
 /* Runs it in a thread that nobody joins, and that takes no signal that the program has handlers for.
- * False: there is none. */
+ * False, with errno: it could not be started. */
 bool weir_wire_detach(void *(*run)(void *context), void *context);
 
 #endif

@@ -159,6 +159,7 @@ void relay_start(relay *made, const struct server *behind, relay_judge *judge) {
   int on = 1;
   relay_set(made, judge);
   made->count = 0;
+  made->gone = false;
   made->behind = plain_connect(behind);
   made->listener = socket(AF_INET, SOCK_STREAM, 0);
   setsockopt(made->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -169,14 +170,20 @@ void relay_start(relay *made, const struct server *behind, relay_judge *judge) {
     fixture_fail("relay: it cannot be started");
 }
 
+void relay_hang_up(relay *self) {
+  if (self->gone) return;
+  self->gone = true;
+  if (write(self->wake[1], "", 1) != 1) fixture_fail("relay: it cannot be stopped");
+  pthread_join(self->thread, NULL);
+  for (size_t i = 0; i < self->count; i++)
+    close(self->clients[i].fd);
+  close(self->listener);
+}
+
 void relay_stop(relay *done) {
-  if (write(done->wake[1], "", 1) != 1) fixture_fail("relay: it cannot be stopped");
-  pthread_join(done->thread, NULL);
-  for (size_t i = 0; i < done->count; i++)
-    close(done->clients[i].fd);
+  relay_hang_up(done);
   close(done->wake[0]);
   close(done->wake[1]);
-  close(done->listener);
   address_release(&done->address);
   redisFree(done->behind);
 }

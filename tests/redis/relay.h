@@ -36,6 +36,7 @@ struct relay {
   atomic_int passed;            /* of these */
   atomic_int asked;             /* ASKING */
   atomic_int maps;              /* CLUSTER SLOTS, each of which is refused */
+  bool gone;                    /* relay_hang_up() */
   struct address address;
   int listener;
   int wake[2];
@@ -48,6 +49,9 @@ struct relay {
 /* In a thread of this process. What goes wrong ends the process. */
 void relay_start(relay *made, const struct server *behind, relay_judge *judge);
 void relay_stop(relay *done);
+
+/* From now on connecting to it is refused, and who was connected is not any more. */
+void relay_hang_up(relay *self);
 
 /* From now on it judges so, and counts from 0. */
 void relay_set(relay *self, relay_judge *judge);

@@ -178,6 +178,26 @@ static void does_not_walk_in_a_circle(void **state) {
   close_all(store);
 }
 
+/* Who is asked in its stead knows no other: the message is about the dead one, and that nothing was
+ * sent lets the policy answer at once. */
+static void a_dead_owner_is_named(void **state) {
+  (void)state;
+  char dead[32];
+  weir_store *store = open_left(moves_right, NULL, "");
+  snprintf(dead, sizeof dead, "127.0.0.1:%u", (unsigned)address_port(&right.address));
+  assert_done(execute(store, add_to("weir:{h}:1", 1), NULL), 1);
+  relay_hang_up(&right);
+  for (int i = 0; i < 200; i++) {
+    weir_message message = {""};
+    weir_operation add = execute(store, add_to("weir:{h}:1", 1), &message);
+    bool cut = i == 0 && add.outcome == WEIR_UNKNOWN; /* it was sent before the end was seen */
+    if (!cut && add.outcome != WEIR_NOT_SENT) fail_msg("%d: %d, %s", i, add.outcome, message.text);
+    if (!cut && strncmp(message.text, dead, strlen(dead)) != 0) fail_msg("%s", message.text);
+    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+  }
+  close_all(store);
+}
+
 /* Every half of a pipeline, in every way, over and over: an ADD counts once, a SUB takes once, and
  * the read behind them sees both. */
 static void every_pattern_counts_once(void **state) {
@@ -318,6 +338,7 @@ int main(void) {
       cmocka_unit_test(refuses_to_follow_where_told_not_to),
       cmocka_unit_test(asks_for_each_command_anew),
       cmocka_unit_test(does_not_walk_in_a_circle),
+      cmocka_unit_test(a_dead_owner_is_named),
       cmocka_unit_test(every_pattern_counts_once),
       cmocka_unit_test(a_raise_counts_once_too),
       cmocka_unit_test(tries_again),

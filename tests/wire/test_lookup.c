@@ -1,8 +1,10 @@
 /* A resolver that takes its time: the linker puts the functions below in place of the system's. */
+#include <errno.h>
 #include <netdb.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +25,20 @@ void __real_freeaddrinfo(struct addrinfo *found);
 int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
                        struct addrinfo **found);
 void __wrap_freeaddrinfo(struct addrinfo *found);
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *context);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *context);
+
+/* Threads that are refused, as where too many run already. */
+static atomic_int refused;
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *context) {
+  if (atomic_fetch_sub(&refused, 1) > 0) return EAGAIN;
+  atomic_store(&refused, 0);
+  return __real_pthread_create(thread, attributes, run, context);
+}
 
 /* Names that begin with "slow" are answered, with 127.0.0.1, once it says so. */
 static struct {
@@ -213,6 +229,32 @@ static void a_store_whose_name_is_not_found_in_time_goes_on_looking(void **state
   weir_store_close(store);
 }
 
+/* That is no want of memory, and passes. */
+static void a_thread_that_is_refused_is_named_and_tried_again(void **state) {
+  (void)state;
+  static const char *const urls[] = {"memcached://slow.test:%u",
+                                     "redis+sentinel://slow.test:%u/shop"};
+  struct server *server = server_start_memcached(SERVER_IPV4, NULL);
+  set_answers(true);
+  for (size_t i = 0; i < 2; i++) {
+    char url[64];
+    weir_message message = {""};
+    weir_store *store = NULL;
+    snprintf(url, sizeof url, urls[i], (unsigned)server_port(server));
+    atomic_store(&refused, 2);
+    weir_status status = weir_store_open(url, &store, &message);
+    if (status != WEIR_OK) fail_msg("%s: %s", url, message.text);
+    assert_int_equal(add_once(store, &message).outcome, WEIR_NOT_SENT);
+    if (strstr(message.text, "could not be started: Resource temporarily unavailable") == NULL)
+      fail_msg("%s", message.text);
+    int64_t end_us = weir_monotonic_us() + PATIENCE_US;
+    while (i == 0 && add_once(store, &message).outcome != WEIR_DONE && weir_monotonic_us() < end_us)
+      nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    if (i == 0) assert_int_equal(add_once(store, &message).outcome, WEIR_DONE);
+    weir_store_close(store);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(nobody_needs_to_wait_for_a_look_up, forget),
@@ -222,6 +264,7 @@ int main(void) {
       cmocka_unit_test_setup(an_address_in_digits_needs_no_look_up, forget),
       cmocka_unit_test_setup(addresses_have_one_order, forget),
       cmocka_unit_test_setup(a_store_whose_name_is_not_found_in_time_goes_on_looking, forget),
+      cmocka_unit_test_setup(a_thread_that_is_refused_is_named_and_tried_again, forget),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -174,6 +174,7 @@ static bool start_loops(weir_server *server) {
                         &server->loops[server->started]) == 0)
     server->started++;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (server->started < server->loop_count) weir_serve_log("a thread could not be started");
   return server->started == server->loop_count;
 }
 

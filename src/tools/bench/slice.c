@@ -178,7 +178,9 @@ static bool make_worker(struct team *team, struct worker *worker, uint64_t seed,
     worker->raw = weir_bench_raw_open(team->slice->target, 0, message);
     if (worker->raw == NULL) return false;
   }
-  return pthread_create(&worker->thread, NULL, run_worker, worker) == 0;
+  if (pthread_create(&worker->thread, NULL, run_worker, worker) == 0) return true;
+  weir_message_set(message, "it could not be started");
+  return false;
 }
 
 static void clean_up_worker(struct worker *worker) {
