@@ -1,7 +1,7 @@
 # Debian packages, one for each component of the installation: `cmake --workflow --preset package`.
 # docs/packaging.md says what is in them and why. A further program adds its component to the list, and
 # the variables that describe it.
-set(weir_components library development tools)
+set(weir_components library development tools python)
 if(WEIR_BUILD_SERVE)
   list(APPEND weir_components server)
 endif()
@@ -52,6 +52,20 @@ set(CPACK_DEBIAN_SERVER_PACKAGE_DEPENDS "weir-tools (= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_SERVER_DESCRIPTION "rate limits for every language and proxy
 Units of systemd that run weir serve, which answers RESP and HTTP, and
 recipes for nginx, Caddy, HAProxy and clients of Redis.")
+
+# Pure Python, which loads the library that it is of. Folders of Python are no part of other prefixes.
+set(CPACK_DEBIAN_PYTHON_PACKAGE_NAME python3-weir)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS
+  "python3 (>= 3.9), ${CPACK_DEBIAN_LIBRARY_PACKAGE_NAME} (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_PYTHON_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/src/bindings/python/debian/prerm)
+set(CPACK_DEBIAN_PYTHON_DESCRIPTION "rate limits on memcached or Redis, for Python
+Limiters for threads and asyncio.")
+if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+  install(DIRECTORY src/bindings/python/weir DESTINATION lib/python3/dist-packages COMPONENT python
+    PATTERN __pycache__ EXCLUDE)
+endif()
 
 foreach(component IN LISTS weir_components)
   string(TOUPPER ${component} upper)

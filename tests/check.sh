@@ -149,7 +149,8 @@ step packages sh tests/packages.sh $node gcc g++ clang libclang-rt-dev clang-for
   pkg-config python3 libmemcached-dev libssl-dev libhiredis-dev libsodium-dev zlib1g-dev libjansson-dev \
   libyaml-dev libevent-dev libcmocka-dev memcached redis-server nutcracker gnuplot-nox clang-tidy \
   abigail-tools doxygen mandoc bsdextrautils dpkg-dev file zsh prometheus curl openssl systemd \
-  nginx-light caddy haproxy python3-redis node-redis chromium || {
+  nginx-light caddy haproxy python3-redis node-redis chromium \
+  python3-pip python3-setuptools python3-wheel python3-venv || {
   failed=1
   finish
 }

@@ -85,7 +85,7 @@ class Ground:
         assert not any("?" in url for url in self.servers.values()), self.servers
         programs = str(pathlib.Path(os.environ["WEIR_PROGRAM"]).parent)
         self.environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "WEIR_LIBRARY": library,
-                            "PYTHONPATH": str(ROOT / "docs/examples/python"), "LD_LIBRARY_PATH": str(self.library.parent)}
+                            "PYTHONPATH": str(ROOT / "src/bindings/python"), "LD_LIBRARY_PATH": str(self.library.parent)}
         self.namespace = namespace
         lines = [f'192.0.2.{i % 9} - - [22/Nov/2026:15:00:{i % 60:02} +0000] "GET /p{i % 3} HTTP/1.1" 200 7\n'
                  for i in range(600)]
@@ -210,7 +210,7 @@ def attempt(compiler, library, name, line, language, block):
 def main(compiler, library):
     faults, tries = list(hidden_answers()), []
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")),
-             *sorted((ROOT / "docs/decisions").glob("*.md"))]
+             *sorted((ROOT / "docs/decisions").glob("*.md")), *sorted((ROOT / "src/bindings").glob("*/README.md"))]
     with concurrent.futures.ThreadPoolExecutor(4) as threads:
         for path in pages:
             name, page = str(path.relative_to(ROOT)), path.read_text()

@@ -29,7 +29,7 @@ expect() {
 # --- what is in them
 
 "$cpack" --config "$config" -G DEB -B "$folder" >"$folder/log" 2>&1 || fail "$(cat "$folder/log")"
-[ "$(ls "$folder"/*.deb | wc -l)" = 4 ] || fail "not four packages: $(ls "$folder")"
+[ "$(ls "$folder"/*.deb | wc -l)" = 5 ] || fail "not five packages: $(ls "$folder")"
 for library in libc6 libhiredis libmemcached libsodium libssl; do
   expect libweir0 Depends "$library[0-9.]* \(>= "
 done
@@ -44,7 +44,9 @@ expect weir-tools Suggests gnuplot
 expect weir-tools Depends '!gnuplot|libweir'
 expect weir-serve Depends "^weir-tools \(= $(field weir-tools Version)\)$"
 expect weir-serve Architecture '^all$'
-for package in libweir0 libweir-dev weir-tools weir-serve; do
+expect python3-weir Depends "libweir0 \(= $(field libweir0 Version)\)"
+expect python3-weir Architecture '^all$'
+for package in libweir0 libweir-dev weir-tools weir-serve python3-weir; do
   # Folders and files that another package has as well would not install together.
   dpkg-deb -c "$folder/${package}"_*.deb | awk '!/\/$/ {print $6}' >>"$folder/files"
 done
@@ -63,7 +65,8 @@ private_dpkg() {
     fail "$(cat "$folder/log")"
 }
 
-private_dpkg -i "$folder"/libweir0_*.deb "$folder"/libweir-dev_*.deb "$folder"/weir-tools_*.deb "$folder"/weir-serve_*.deb
+private_dpkg -i "$folder"/libweir0_*.deb "$folder"/libweir-dev_*.deb "$folder"/weir-tools_*.deb "$folder"/weir-serve_*.deb \
+  "$folder"/python3-weir_*.deb
 [ "$(sort -u "$folder/ldconfig")" = "$root" ] || fail "libraries are not announced"
 libraries=$(dirname "$(find "$root" -name libweir.so.0)")
 
@@ -85,6 +88,12 @@ printf 'allowed, 1 left\nallowed, 0 left\ndenied, 0 left\n' | diff - said
 
 "$root/usr/bin/weir" take --store "$WEIR_TEST_MEMCACHED_META" --rule quota:1/1h packaged >said
 grep -q '^allowed ' said || fail "weir says $(cat said)"
+for times in once twice; do # leaves what Python compiles
+  WEIR_LIBRARY=$libraries/libweir.so.0 PYTHONPATH=$root/usr/lib/python3/dist-packages python3 -c "import weir
+with weir.Store('$WEIR_TEST_MEMCACHED_META&timeout=10s') as store:
+    print(weir.__version__, weir.Limiter(store, 'quota:1/1h').take('python').allowed)" >>said
+done
+grep -q "^$(field python3-weir Version) True$" said && grep -q ' False$' said || fail "Python says $(cat said)"
 for page in man1/weir.1 man1/weir-take.1 man3/libweir.3 man3/weir_limiter_take.3; do
   [ -s "$root/usr/share/man/$page" ] || fail "no page $page"
 done
@@ -105,7 +114,8 @@ systemd-analyze security --offline=true --threshold=15 units/weir-serve.service 
 
 # --- upgraded, and gone without a trace
 
-private_dpkg -i "$folder"/libweir0_*.deb "$folder"/libweir-dev_*.deb "$folder"/weir-tools_*.deb "$folder"/weir-serve_*.deb
-private_dpkg -P weir-serve weir-tools libweir-dev libweir0
+private_dpkg -i "$folder"/libweir0_*.deb "$folder"/libweir-dev_*.deb "$folder"/weir-tools_*.deb "$folder"/weir-serve_*.deb \
+  "$folder"/python3-weir_*.deb
+private_dpkg -P python3-weir weir-serve weir-tools libweir-dev libweir0
 left=$(find "$root" -mindepth 1)
 [ -z "$left" ] || fail "left behind: $left"

@@ -6,6 +6,7 @@ import sys
 
 PLAIN = {"assert.h", "inttypes.h", "limits.h", "stdbool.h", "stddef.h", "stdint.h", "string.h"}
 PARTS = ("src/limits", "src/server", "src/tools", "backends")
+BINDINGS = "src/bindings"  # beside the table: of the project's own, the installed headers alone
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -57,6 +58,11 @@ def main(root):
                 checked += 1
                 if target not in table[folder] | {folder, None}:
                     faults.append(f"{source.relative_to(root)} may not include {target} ({name})")
+    for source in sorted((root / BINDINGS).rglob("*.[ch]")):
+        for quote, name in INCLUDE.findall(source.read_text()):
+            checked += 1
+            if quote == '"' and not (source.parent / name).is_file():
+                faults.append(f"{source.relative_to(root)} may not include {name}")
     print("\n".join(faults) or f"{checked} includes of {len(table)} folders follow the table")
     return 1 if faults or checked == 0 else 0
 

@@ -4,27 +4,42 @@ What the header declares is found here by its name: native.weir_limiter_take, na
 native.weir_decision. Calls release Python's lock, so threads wait for the store side by side.
 """
 import ctypes
-import ctypes.util
 import os
 import pathlib
 import re
+import subprocess
+
+from .version import VERSION
 
 NUMBERS = {"_Bool": ctypes.c_bool, "char": ctypes.c_char, "int": ctypes.c_int, "unsigned": ctypes.c_uint,
            "size_t": ctypes.c_size_t, "int64_t": ctypes.c_int64, "uint64_t": ctypes.c_uint64,
            "uint32_t": ctypes.c_uint32}
+SONAME = f"libweir.so.{VERSION.split('.', maxsplit=1)[0]}"
 
 
-def find_header():
-    """$WEIR_FFI_HEADER, else as it stands beside this package."""
-    beside = pathlib.Path(__file__).resolve().parents[2] / "ffi" / "weir_ffi.h"
-    return pathlib.Path(os.environ.get("WEIR_FFI_HEADER", beside))
+def pkg_config_path():
+    """Where pkg-config says that the library is; None where it knows of none."""
+    try:
+        said = subprocess.run(["pkg-config", "--variable=libdir", "weir"], capture_output=True, text=True,
+                              check=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return os.path.join(said.stdout.strip(), SONAME)
 
 
 def load_library():
-    name = os.environ.get("WEIR_LIBRARY") or ctypes.util.find_library("weir")
-    if name is None:
-        raise ImportError("libweir is not installed; WEIR_LIBRARY=/path/to/libweir.so names another")
-    return ctypes.CDLL(name)
+    """$WEIR_LIBRARY, else what the loader finds, else what pkg-config knows."""
+    named = os.environ.get("WEIR_LIBRARY")
+    if named:
+        return ctypes.CDLL(named)
+    try:
+        return ctypes.CDLL(SONAME)
+    except OSError as error:
+        path = pkg_config_path()
+        if path is not None and os.path.exists(path):
+            return ctypes.CDLL(path)
+        raise ImportError(f"{SONAME} is not installed ({error}); WEIR_LIBRARY=/path/to/libweir.so names "
+                          "one that stands elsewhere") from None
 
 
 def ctype(text, types):
@@ -65,6 +80,14 @@ def function_type(result, parameters, types):
     return ctypes.CFUNCTYPE(ctype(result, types), *arguments(parameters, types))
 
 
+def find(library, name):
+    try:
+        return getattr(library, name)
+    except AttributeError:
+        raise ImportError(f"{library._name} has no {name}: it is older than this package, which needs "
+                          f"{VERSION}") from None
+
+
 def declare(text, library):
     """All that the header declares, by name."""
     types, found = dict(NUMBERS), {}
@@ -82,11 +105,21 @@ def declare(text, library):
         elif function and function.group(1):
             types[function.group(3)] = function_type(function.group(2), function.group(4), types)
         elif function:
-            declared = getattr(library, function.group(3))
+            declared = find(library, function.group(3))
             declared.restype = ctype(function.group(2), types)
             declared.argtypes = arguments(function.group(4), types)
             found[function.group(3)] = declared
     return {**types, **found}
 
 
-globals().update(declare(find_header().read_text(), load_library()))
+globals().update(declare(pathlib.Path(__file__).with_name("weir_ffi.h").read_text(encoding="ascii"), load_library()))
+
+
+def sized(kind):
+    """A structure that says its own size."""
+    return kind(size=ctypes.sizeof(kind))
+
+
+def library_version() -> str:
+    """Of the library that was found."""
+    return weir_version().decode()  # noqa: F821

@@ -2,7 +2,7 @@
 
     python3 flatten.py CC INCLUDE > weir_ffi.h
 
-Foreign-function interfaces (cffi, LuaJIT, PHP's FFI, ctypes by weir/native.py) read declarations but
+Foreign-function interfaces (cffi, LuaJIT, PHP's FFI, ctypes by python/weir/native.py) read declarations but
 run no preprocessor and evaluate no expressions. So every constant is a number here, every member has
 a line of its own, and only what the shared library exports is declared. A test holds the file to
 the headers.

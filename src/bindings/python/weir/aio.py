@@ -1,0 +1,300 @@
+"""For asyncio: the same names, awaited.
+
+    from weir import aio
+    async with aio.Store("memcached://localhost") as store:
+        limiter = aio.Limiter(store, "sliding-window:100/1m")
+        decision = await limiter.take("alice")
+
+The loop never waits for a store. What is asked in one turn of it leaves together, with what came
+while the store was asked before; one thread for each store waits for the answers. A take that is
+cancelled may be charged all the same. Objects serve any number of loops, one after another or at
+once, in any thread.
+"""
+from __future__ import annotations
+
+import asyncio
+import collections
+import queue
+import threading
+import time
+from typing import Iterable, List, Optional, Tuple, Union
+
+from . import limiter as sync
+from . import native
+from . import store as stores
+from .limiter import Wanted, decide_all, wanted_of
+from .values import COST_MOST, Cost, Decision, Error, Key, Request, key_bytes, microseconds, one_cost
+
+MOST = native.WEIR_BATCH_MOST
+
+
+class Asked:
+    """A limiter's requests, in the order they came, and who waits for them."""
+
+    __slots__ = ("future", "limiter", "wanted")
+
+    def __init__(self, future, limiter, wanted):
+        self.future, self.limiter, self.wanted = future, limiter, wanted
+
+
+def decide(batch: List[Asked]) -> list:
+    try:
+        return decide_all([each.limiter for each in batch], [each.wanted for each in batch])
+    except Exception:  # of one of them, as a limiter that was closed meanwhile: each has its own
+        return [decide_one(each) for each in batch]
+
+
+def decide_one(asked: Asked):
+    try:
+        return decide_all([asked.limiter], [asked.wanted])[0]
+    except Exception as error:
+        return error
+
+
+def deliver(batch: List[Asked], decided: list) -> None:
+    for asked, answer in zip(batch, decided):
+        future = asked.future
+        if future.done():  # cancelled
+            continue
+        if isinstance(answer, Exception):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)
+
+
+class Line:
+    """The requests of a store: of each loop those of this turn, then those that wait for the thread."""
+
+    def __init__(self, store: stores.Store):
+        self.immediate = store.immediate
+        self.turns = {}  # by loop
+        self.queue: queue.SimpleQueue = queue.SimpleQueue()
+        self.lock = threading.Lock()
+        self.thread: Optional[threading.Thread] = None
+        self.ended = False
+
+    def add(self, loop, limiter: sync.Limiter, wanted: Wanted):
+        future = loop.create_future()
+        turn = self.turns.get(loop)
+        if turn is None:
+            turn = self.begin(loop)
+        turn.append(Asked(future, limiter, wanted))
+        return future
+
+    def begin(self, loop) -> list:
+        for each in list(self.turns):
+            if each.is_closed():  # it ended between a request and its flush
+                self.turns.pop(each, None)
+        turn = self.turns[loop] = []
+        loop.call_soon(self.flush, loop)
+        return turn
+
+    def flush(self, loop) -> None:
+        turn = [each for each in self.turns.pop(loop, ()) if not each.future.cancelled()]
+        for at in range(0, len(turn), MOST):
+            batch = turn[at:at + MOST]
+            if self.immediate:
+                deliver(batch, decide(batch))
+            else:
+                self.queue.put((loop, batch))
+        if turn and not self.immediate:
+            self.start()
+
+    def start(self) -> None:
+        """A thread, unless there is one. After the end another comes for those who asked before it."""
+        with self.lock:
+            if self.thread is None:
+                self.thread = threading.Thread(target=self.run, name="weir", daemon=True)
+                self.thread.start()
+
+    def run(self) -> None:
+        while True:
+            parts = [self.queue.get()]
+            size = len(parts[0][1]) if parts[0] else 0
+            while not self.queue.empty() and parts[-1] is not None and size < MOST:
+                parts.append(self.queue.get())
+                size += len(parts[-1][1]) if parts[-1] else 0
+            over = parts[-1] is None
+            self.answer([part for part in parts if part is not None])
+            if over:
+                with self.lock:
+                    self.thread = None
+                if not self.queue.empty():
+                    self.start()
+                return
+
+    def answer(self, parts: list) -> None:
+        """Each loop gets its own in one call."""
+        batch = [asked for _, asked_by in parts for asked in asked_by]
+        decided = []
+        for at in range(0, len(batch), MOST):
+            decided += decide(batch[at:at + MOST])
+        loops = collections.defaultdict(lambda: ([], []))
+        answers = iter(decided)
+        for loop, asked_by in parts:
+            loops[loop][0].extend(asked_by)
+            loops[loop][1].extend(next(answers) for _ in asked_by)
+        for loop, pair in loops.items():
+            try:
+                loop.call_soon_threadsafe(deliver, *pair)
+            except RuntimeError:
+                pass  # it ended, and who waited with it
+
+    def end(self) -> None:
+        """What stands in line is answered before."""
+        with self.lock:
+            if self.thread is not None:
+                self.queue.put(None)
+
+
+def line_of(store: stores.Store) -> Line:
+    with store._lock:
+        if store._line is None:
+            store._line = Line(store)
+        return store._line
+
+
+class Store(stores.Store):
+    """weir.Store, with connect() to be awaited."""
+
+    async def connect(self, timeout: Optional[float] = None) -> None:  # type: ignore[override]
+        await asyncio.to_thread(super().connect, timeout)
+
+    async def __aenter__(self) -> "Store":
+        return self
+
+    async def __aexit__(self, *_):
+        self.close()
+
+
+class Reservation:
+    """weir.Reservation, awaited: async with limiter.reserve("alice") as reserved: ..."""
+
+    def __init__(self, reserve):
+        self._reserve, self._made = reserve, None
+
+    def __await__(self):
+        return self._open().__await__()
+
+    async def _open(self) -> "Reservation":
+        if self._made is None:
+            self._made = await asyncio.to_thread(self._reserve)
+        return self
+
+    def __bool__(self):
+        return self._made is not None and bool(self._made)
+
+    @property
+    def decision(self) -> Decision:
+        return self._made.decision
+
+    async def commit(self) -> None:
+        self._made.commit()  # talks to nobody
+
+    async def cancel(self) -> None:
+        await asyncio.to_thread(self._made.cancel)
+
+    async def __aenter__(self) -> "Reservation":
+        return await self._open()
+
+    async def __aexit__(self, *error):
+        if error[0] is None:
+            self._made.__exit__(*error)
+        else:  # also where the task is cancelled: what was reserved goes back first
+            await asyncio.shield(asyncio.to_thread(self._made.__exit__, *error))
+
+
+class Limiter:
+    """weir.Limiter, awaited; `sync` is the one below, which other threads may use."""
+
+    def __init__(self, store: stores.Store, rule: str, **options):
+        self.sync = sync.Limiter(store, rule, **options)
+        self.store = store
+
+    def _add(self, wanted: Wanted):
+        limiter = self.sync
+        if limiter._handle is None:
+            limiter._use()  # raises where it is closed
+        if wanted.costs is not None and wanted.cost != limiter.rule_count:
+            raise ValueError(f"a cost for each rule: {limiter.rule_count} are needed, {wanted.cost} given")
+        line = self.store._line or line_of(self.store)
+        return line.add(asyncio.get_running_loop(), limiter, wanted)
+
+    async def take(self, key: Key, cost: Cost = 1, *, longest_wait: float = 0.0) -> Decision:
+        """Decides, and charges what is admitted."""
+        if type(cost) is int and not longest_wait and 0 <= cost <= COST_MOST:
+            return await self._add(Wanted(key_bytes(key), cost, None, 0, 0))
+        return await self._add(wanted_of(Request(key, cost, longest_wait)))
+
+    async def take_up_to(self, key: Key, cost: int, *, longest_wait: float = 0.0) -> Decision:
+        """The same for as much as fits: decision.cost says how much."""
+        return await self._add(wanted_of(Request(key, cost, longest_wait, up_to=True)))
+
+    async def peek(self, key: Key, cost: Cost = 1) -> Decision:
+        """What take() would decide now; changes nothing."""
+        return await self._add(wanted_of(Request(key, cost, peek=True)))
+
+    async def wait(self, key: Key, cost: int = 1, longest_wait: Optional[float] = None) -> Decision:
+        """Takes, sleeping as long as it must and may: the caller may act at once. Denied as soon as
+        longest_wait, the limiter's option unless it is given, cannot be enough."""
+        patience_us = (self.sync._wait_us if longest_wait is None
+                       else microseconds("longest_wait", longest_wait, 0))
+        key, cost, end = key_bytes(key), one_cost(cost), time.monotonic() + patience_us / 1e6
+        while True:
+            left = max(end - time.monotonic(), 0.0)
+            began = time.monotonic()
+            wait_us = patience_us if left * 1e6 > patience_us else int(left * 1e6)
+            decision = await self._add(Wanted(key, cost, None, wait_us, 0))
+            left = end - time.monotonic()
+            hopeless = decision.retry_after is None or decision.retry_after > left
+            if decision.allowed or hopeless:
+                rest = began + decision.delay - time.monotonic()
+                await asyncio.sleep(max(rest if decision.allowed else min(rest, left), 0))
+                return decision
+            await asyncio.sleep(max(decision.retry_after, 0.0005))
+
+    async def decide(self, requests: Iterable[Union[Request, Key, Tuple]]) -> List[Union[Decision, Error]]:
+        """Decides many together: keys, (key, cost) or Request. Each has its decision, or its own Error."""
+        asked = [self._add(wanted_of(request)) for request in requests]
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    def reserve(self, key: Key, cost: Cost = 1, *, longest_wait: float = 0.0, up_to: bool = False) -> Reservation:
+        """Takes what can be cancelled: async with limiter.reserve("alice") as reserved: ..."""
+        return Reservation(lambda: self.sync.reserve(key, cost, longest_wait=longest_wait, up_to=up_to))
+
+    async def refund(self, key: Key, decision: Decision, cost: Optional[int] = None) -> None:
+        """Gives back a part, or all, of what an allowed decision of this key has charged."""
+        await asyncio.to_thread(self.sync.refund, key, decision, cost)
+
+    async def reset(self, key: Key) -> None:
+        """Forgets what was charged to a key."""
+        await asyncio.to_thread(self.sync.reset, key)
+
+    async def return_leases(self) -> None:
+        await asyncio.to_thread(self.sync.return_leases)
+
+    @property
+    def rules(self):
+        return self.sync.rules
+
+    @property
+    def warnings(self):
+        return self.sync.warnings
+
+    def counts(self):
+        return self.sync.counts()
+
+    def http_fields(self, name: str, decision: Decision, style: str = "draft-10"):
+        return self.sync.http_fields(name, decision, style)
+
+    def close(self) -> None:
+        self.sync.close()
+
+    async def __aenter__(self) -> "Limiter":
+        return self
+
+    async def __aexit__(self, *_):
+        self.close()
+
+
+__all__ = ["Limiter", "Reservation", "Store"]

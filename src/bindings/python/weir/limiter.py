@@ -1,0 +1,357 @@
+"""Limiters: a rule applied to keys."""
+from __future__ import annotations
+
+import ctypes
+import struct
+from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, Union
+
+from . import http, native
+from .store import LimiterHandle, Store
+from .values import (COST_MOST, ClosedError, Cost, Decision, Error, Key, Request, check, count_between, key_bytes,
+                     messages, microseconds, one_cost, one_of, text_bytes)
+
+FALLBACKS = ("local", "deny", "allow", "none")
+CALLER = native.WEIR_CLASS_CALLER
+SIZE = ctypes.sizeof(native.weir_request)
+DECISION_SIZE = ctypes.sizeof(native.weir_decision)
+INPUT = struct.Struct("@PnqPqI")  # weir_request up to its flags
+
+# Bound here, as the way of a take is short.
+_take, _decision, _byref = native.weir_limiter_take, native.weir_decision, ctypes.byref
+
+
+class Rule(NamedTuple):
+    """One rule of a limiter."""
+
+    text: str
+    algorithm: str
+    name: str
+    limit: int
+    period: float
+    capacity: int
+
+
+class Wanted(NamedTuple):
+    """A request as the library takes it."""
+
+    key: bytes
+    cost: int
+    costs: Optional[ctypes.Array]
+    longest_wait_us: int
+    flags: int
+
+
+def wanted_of(request: Union[Request, Key, Tuple]) -> Wanted:
+    """Of a key, of a tuple as Request has them, or of a Request."""
+    if not isinstance(request, tuple):
+        request = (request,)
+    key, cost, longest_wait, up_to, peek = Request(*request)
+    costs = None
+    if isinstance(cost, (list, tuple)):
+        costs = (ctypes.c_int64 * max(len(cost), 1))(*[one_cost(each) for each in cost])
+        cost = len(cost)
+    else:
+        cost = one_cost(cost)
+    flags = native.WEIR_REQUEST_PEEK * bool(peek) | native.WEIR_REQUEST_UP_TO * bool(up_to)
+    wait_us = microseconds("longest_wait", longest_wait, 0) if longest_wait else 0
+    return Wanted(key_bytes(key), cost, costs, wait_us, flags)
+
+
+def fill(limiters: List["Limiter"], wanted: List[Wanted]):
+    """What the library needs to decide them, and what must live meanwhile."""
+    text = b"".join([each.key for each in wanted])
+    at = ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p).value
+    requests = (native.weir_request * len(wanted))()
+    offset = 0
+    for limiter, (key, cost, costs, wait_us, flags) in zip(limiters, wanted):
+        address = 0
+        if costs is not None:
+            if cost != limiter.rule_count:
+                raise ValueError(f"a cost for each rule: {limiter.rule_count} are needed, {cost} given")
+            address, cost = ctypes.addressof(costs), 0
+        INPUT.pack_into(requests, offset, at, len(key), cost, address, wait_us, flags)
+        at += len(key)
+        offset += SIZE
+    return requests, text
+
+
+def decide_all(limiters: List["Limiter"], wanted: List[Wanted]) -> List[Union[Decision, Error]]:
+    """Of at most WEIR_BATCH_MOST."""
+    handles = [limiter._handle or limiter._use() for limiter in limiters]
+    requests, kept = fill(limiters, wanted)
+    first = handles[0]
+    message = native.weir_message()
+    if all([each is first for each in handles]):
+        status = native.weir_limiter_decide(first, requests, len(requests), _byref(message))
+    else:
+        array = (ctypes.c_void_p * len(handles))(*[each.value for each in handles])
+        status = native.weir_decide_together(array, requests, len(requests), _byref(message))
+    copy = _decision.from_buffer_copy
+    if status == native.WEIR_OK:
+        return [Decision(copy(requests, end - DECISION_SIZE)) for end in range(SIZE, SIZE * len(requests) + 1, SIZE)]
+    del kept
+    return [Decision(copy(each.decision)) if each.status == native.WEIR_OK
+            else error_of(limiters[i], wanted[i], each.status, i, message.text.decode())
+            for i, each in enumerate(requests)]
+
+
+def error_of(limiter: "Limiter", wanted: Wanted, status: int, index: int, text: str) -> Error:
+    """A batch has one message, of its first fault. What is wrong with the arguments of another is told
+    when it is asked alone, which changes no count; a store has one reason for all."""
+    prefix = f"requests[{index}]: "
+    if text.startswith(prefix):
+        return Error(status, text[len(prefix):])
+    if native.weir_status_classify(status) == CALLER:
+        requests, kept = fill([limiter], [wanted])
+        message = native.weir_message()
+        again = native.weir_limiter_decide(limiter._handle or limiter._use(), requests, 1, _byref(message))
+        del kept
+        if again == status:
+            return Error(status, message.text.decode())
+    return Error(status, "" if text.startswith("requests[") else text)
+
+
+def decide_together(requests: Iterable[Tuple["Limiter", Union[Request, Key, Tuple]]]) -> List[Union[Decision, Error]]:
+    """Decides pairs of a limiter and a request, a key or (key, cost): as many round trips for each
+    1,024 of them as the slowest needs alone. Each has its decision, or its own Error."""
+    limiters, wanted = [], []
+    for limiter, request in requests:
+        if not isinstance(limiter, Limiter):
+            raise TypeError(f"a limiter is a weir.Limiter, not {type(limiter).__name__}")
+        limiters.append(limiter)
+        wanted.append(wanted_of(request))
+    decided = []
+    for at in range(0, len(wanted), native.WEIR_BATCH_MOST):
+        end = at + native.WEIR_BATCH_MOST
+        decided += decide_all(limiters[at:end], wanted[at:end])
+    return decided
+
+
+class Reservation:
+    """An admitted request that can be undone exactly. As a context manager it is committed at the end
+    of the block, and cancelled where that ends by an exception. A denied one has nothing to undo:
+    look at `decision` first."""
+
+    def __init__(self, request, handle):
+        self._request = request  # the library compares refunds by its decision, where it stands
+        self._handles = [handle] if handle else []  # popped once, whichever thread comes first
+        self.decision = Decision(request.decision)
+
+    def __bool__(self):
+        return self.decision.allowed
+
+    def _end(self, function) -> None:
+        try:
+            handle = self._handles.pop()
+        except IndexError:
+            raise Error(native.WEIR_BAD_ARGUMENT, "nothing is reserved, or no longer") from None
+        check(function(handle, messages.at))
+
+    def commit(self) -> None:
+        """It is used, and stays charged."""
+        self._end(native.weir_reservation_commit)
+
+    def cancel(self) -> None:
+        """Gives back what it was charged."""
+        self._end(native.weir_reservation_cancel)
+
+    def __enter__(self) -> "Reservation":
+        return self
+
+    def __exit__(self, kind, *_):
+        if self._handles:
+            self.commit() if kind is None else self.cancel()
+
+
+class ReservationHandle(LimiterHandle):
+    free = native.weir_reservation_destroy
+
+
+_refunds: Dict[int, object] = {}
+
+
+class Limiter:
+    """A rule applied to keys, with counts in a store: "sliding-window:100/1m", several separated by
+    ";". Options are those of <weir/options.h>, times in seconds; what is not given has its default.
+
+    fallback: who decides while the store is away: "local", "deny", "allow"; "none": an Error. clock: a
+    function without arguments that answers seconds since 1970, for tests; it must not raise.
+    """
+
+    def __init__(self, store: Store, rule: str, *, fallback: str = "local", deadline: Optional[float] = None,
+                 clock_error: Optional[float] = None, processes: Optional[int] = None,
+                 memo_keys: Optional[int] = None, memo_age: Optional[float] = None,
+                 local_denial: Optional[float] = None, least_ttl: Optional[float] = None,
+                 longest_wait: Optional[float] = None, peers: Optional[int] = None, cached_cells: bool = True,
+                 local_denials: bool = True, combining: bool = True, leases: bool = True,
+                 clock: Optional[Callable[[], float]] = None):
+        if not isinstance(store, Store):
+            raise TypeError(f"a store is a weir.Store, not {type(store).__name__}")
+        options = native.sized(native.weir_limiter_options)
+        options.fallback = one_of("fallback", fallback, FALLBACKS)
+        for name, value in (("deadline", deadline), ("clock_error", clock_error), ("memo_age", memo_age),
+                            ("local_denial", local_denial), ("least_ttl", least_ttl),
+                            ("longest_wait", longest_wait)):
+            if value is not None:
+                setattr(options, name + "_us", microseconds(name, value))
+        for name, value in (("processes", processes), ("memo_keys", memo_keys), ("peers", peers)):
+            if value is not None:
+                setattr(options, name, count_between(name, value))
+        for flag, keep in ((native.WEIR_NO_CACHED_CELLS, cached_cells), (native.WEIR_NO_LOCAL_DENIAL, local_denials),
+                           (native.WEIR_NO_COMBINING, combining), (native.WEIR_NO_LEASES, leases)):
+            if not isinstance(keep, bool):
+                raise TypeError("cached_cells, local_denials, combining and leases are True or False")
+            options.flags |= 0 if keep else flag
+        if clock is not None:
+            if not callable(clock):
+                raise TypeError(f"a clock is a function, not {type(clock).__name__}")
+            kind = dict(native.weir_clock._fields_)["now_us"]
+            options.clock.now_us = kind(lambda _context: round(clock() * 1e6))
+        self.store = store
+        self._rule = text_bytes("a rule", rule)
+        self._options = options
+        self._wait_us = options.longest_wait_us or 60_000_000
+        self._closed = False
+        self._handle = None
+        self._use()
+        self.rule_count: int = native.weir_limiter_rules(self._handle)
+        store._limiters.add(self)
+
+    def _use(self) -> LimiterHandle:
+        """The handle; a new one in a child of the process that made it."""
+        with self.store._lock:
+            if self._closed:
+                raise ClosedError("limiter")
+            if self._handle is None:
+                handle = LimiterHandle()
+                handle.after = self.store._use()
+                check(native.weir_limiter_create(handle.after, self._rule, _byref(self._options), _byref(handle),
+                                                 messages.at))
+                handle.options = self._options  # its clock
+                self._handle = handle
+            return self._handle
+
+    def take(self, key: Key, cost: Cost = 1, *, longest_wait: float = 0.0) -> Decision:
+        """Decides, and charges what is admitted. cost: one for all rules, or a sequence of one for
+        each. longest_wait: the delay that a bucket may answer with, in seconds."""
+        handle = self._handle
+        if handle is None:
+            handle = self._use()
+        kind = type(key)
+        if kind is str:
+            key = key.encode()
+        elif kind is not bytes:
+            key = key_bytes(key)
+        if type(cost) is not int or longest_wait or not 0 <= cost <= COST_MOST:
+            return self._ask(Request(key, cost, longest_wait))
+        raw = _decision()
+        thread = messages
+        status = _take(handle, key, len(key), cost, _byref(raw), thread.at)
+        if status:
+            raise Error(status, thread.message.text.decode())
+        return Decision(raw)
+
+    def take_up_to(self, key: Key, cost: int, *, longest_wait: float = 0.0) -> Decision:
+        """The same for as much as fits: decision.cost says how much."""
+        return self._ask(Request(key, cost, longest_wait, up_to=True))
+
+    def peek(self, key: Key, cost: Cost = 1) -> Decision:
+        """What take() would decide now; changes nothing."""
+        return self._ask(Request(key, cost, peek=True))
+
+    def _ask(self, request: Request) -> Decision:
+        decided, = decide_all([self], [wanted_of(request)])
+        if isinstance(decided, Error):
+            raise decided
+        return decided
+
+    def wait(self, key: Key, cost: int = 1, longest_wait: Optional[float] = None) -> Decision:
+        """Takes, sleeping as long as it must and may: the caller may act at once. Denied as soon as
+        longest_wait, the limiter's option unless it is given, cannot be enough."""
+        key, cost, raw = key_bytes(key), one_cost(cost), _decision()
+        wait_us = self._wait_us if longest_wait is None else microseconds("longest_wait", longest_wait, 0)
+        check(native.weir_limiter_wait(self._use(), key, len(key), cost, wait_us, _byref(raw), messages.at))
+        return Decision(raw)
+
+    def decide(self, requests: Iterable[Union[Request, Key, Tuple]]) -> List[Union[Decision, Error]]:
+        """Decides many together: keys, (key, cost) or Request. Each has its decision, or its own Error."""
+        return decide_together((self, request) for request in requests)
+
+    def reserve(self, key: Key, cost: Cost = 1, *, longest_wait: float = 0.0, up_to: bool = False) -> Reservation:
+        """Takes what can be cancelled: with limiter.reserve("alice") as reserved: ..."""
+        handle = self._use()
+        requests, kept = fill([self], [wanted_of(Request(key, cost, longest_wait, up_to))])
+        made = ReservationHandle()
+        made.after = handle
+        check(native.weir_limiter_reserve(handle, requests, _byref(made), messages.at))
+        del kept
+        requests[0].key = None
+        return Reservation(requests[0], made)
+
+    def refund(self, key: Key, decision: Decision, cost: Optional[int] = None) -> None:
+        """Gives back a part, or all, of what an allowed decision of this key has charged."""
+        if not isinstance(decision, Decision):
+            raise TypeError(f"a decision is a weir.Decision, not {type(decision).__name__}")
+        handle, key, raw, mine = self._use(), key_bytes(key), decision._raw, object()
+        cost = raw.cost if cost is None else one_cost(cost)
+        if _refunds.setdefault(id(raw), mine) is not mine:
+            raise Error(native.WEIR_BAD_ARGUMENT, "a refund of this decision is under way")
+        try:
+            check(native.weir_limiter_refund(handle, key, len(key), cost, _byref(raw), messages.at))
+        finally:
+            del _refunds[id(raw)]
+
+    def reset(self, key: Key) -> None:
+        """Forgets what was charged to a key."""
+        handle, key = self._use(), key_bytes(key)
+        check(native.weir_limiter_reset(handle, key, len(key), messages.at))
+
+    def return_leases(self) -> None:
+        """Gives back what lease= has charged ahead: before the process ends."""
+        check(native.weir_limiter_return_leases(self._use(), messages.at))
+
+    @property
+    def rules(self) -> List[Rule]:
+        handle, found = self._use(), []
+        for index in range(self.rule_count):
+            info = native.sized(native.weir_rule_info)
+            if native.weir_limiter_read_rule(handle, index, _byref(info)) != native.WEIR_OK:
+                break
+            found.append(Rule(info.text.decode(), info.algorithm.decode(), info.name.decode(), info.limit,
+                              info.period_us / 1e6, info.capacity))
+        return found
+
+    @property
+    def warnings(self) -> List[str]:
+        """What its owner should know of it, and may not have meant."""
+        handle, found = self._use(), []
+        while True:
+            text = native.weir_limiter_warning_at(handle, len(found))
+            if text is None:
+                return found
+            found.append(text.decode())
+
+    def counts(self) -> Dict[str, object]:
+        """What it has done so far: the members of weir_limiter_counts; statuses by name."""
+        counts = native.sized(native.weir_limiter_counts)
+        native.weir_limiter_read_counts(self._use(), _byref(counts))
+        found = {name: getattr(counts, name) for name, *_ in counts._fields_ if name != "size"}
+        found["statuses"] = {native.weir_status_name(i).decode(): counts.statuses[i]
+                             for i in range(native.WEIR_STATUS_COUNT)}
+        found["waits"] = list(counts.waits)
+        return found
+
+    def http_fields(self, name: str, decision: Decision, style: str = "draft-10") -> Dict[str, str]:
+        """The response fields that tell a client: "draft-10" (RateLimit) or "x-ratelimit"."""
+        return http.fields(self._use(), name, decision, style)
+
+    def close(self) -> None:
+        """Closing again is fine. Calls that are under way end as they would."""
+        with self.store._lock:
+            self._closed, self._handle = True, None
+
+    def __enter__(self) -> "Limiter":
+        return self
+
+    def __exit__(self, *_):
+        self.close()

@@ -1,0 +1,127 @@
+"""Stores, and what keeps the library's objects alive as long as a call uses them."""
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import weakref
+from typing import List, NamedTuple, Optional
+
+from . import native
+from .values import ClosedError, check, messages, microseconds, text_bytes
+
+BREAKERS = ("closed", "open", "half-open")
+
+
+class Owned(ctypes.c_void_p):
+    """Something that the library made. Whoever calls the library with it holds a reference meanwhile,
+    so it is freed when it is closed and the last call has ended. `after` is what must outlive it."""
+
+    free = None
+    after = None
+
+    def __del__(self):
+        if self:
+            type(self).free(self)
+
+
+class StoreHandle(Owned):
+    free = native.weir_store_close
+
+
+class LimiterHandle(Owned):
+    free = native.weir_limiter_destroy
+
+
+class ServerState(NamedTuple):
+    """What this process knows of one server."""
+
+    name: Optional[str]
+    breaker: str  # "closed": it answers; "open": it is away; "half-open": a call is finding out
+    outages: int
+    next_try: float  # seconds until somebody may try, while it is open
+    last_error: str
+    answered: bool
+
+
+class Store:
+    """Where counts live, by URL: memory:, memcached://HOST, redis://HOST. Closing it closes the
+    limiters on it. In a child after fork() it opens itself anew when it is used."""
+
+    def __init__(self, url: str):
+        self._url = text_bytes("a store's URL", url)
+        self._closed = False
+        self._handle = None
+        self._lock = threading.RLock()
+        self._limiters = weakref.WeakSet()
+        self._line = None  # of weir.aio
+        self._use()
+        _opened.add(self)
+
+    @property
+    def immediate(self) -> bool:
+        """Whether a decision waits for nobody else: the counts are in this process."""
+        return self._url.startswith(b"memory:")
+
+    def _use(self) -> StoreHandle:
+        with self._lock:
+            if self._closed:
+                raise ClosedError("store")
+            if self._handle is None:
+                handle = StoreHandle()
+                check(native.weir_store_open(self._url, ctypes.byref(handle), messages.at))
+                self._handle = handle
+            return self._handle
+
+    def _forked(self) -> None:
+        """This is a child: what its parent opened is of no use, and who held the lock is not here."""
+        self._handle, self._lock, self._line = None, threading.RLock(), None
+        for limiter in list(self._limiters):
+            limiter._handle = None
+
+    def connect(self, timeout: Optional[float] = None) -> None:
+        """Connects ahead, so that the first decision need not: within connect-timeout= of the URL, or
+        as long as is said here."""
+        handle = self._use()
+        if timeout is None:
+            times = native.sized(native.weir_store_times)
+            native.weir_store_read_times(handle, ctypes.byref(times))
+            timeout_us = times.connect_timeout_us
+        else:
+            timeout_us = microseconds("timeout", timeout)
+        check(native.weir_store_connect(handle, timeout_us, messages.at))
+
+    def servers(self) -> List[ServerState]:
+        handle, found = self._use(), []
+        state = native.sized(native.weir_server_state)
+        while native.weir_store_read_server(handle, len(found), ctypes.byref(state)) == native.WEIR_OK:
+            found.append(ServerState(state.name and state.name.decode(), BREAKERS[state.breaker], state.outages,
+                                     state.next_try_us / 1e6, state.last_error.text.decode(), state.answered))
+        return found
+
+    def close(self) -> None:
+        """Closing again is fine. Calls that are under way end as they would."""
+        with self._lock:
+            self._closed, self._handle = True, None
+            limiters, line = list(self._limiters), self._line
+        for limiter in limiters:
+            limiter.close()
+        if line is not None:
+            line.end()
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+_opened = weakref.WeakSet()
+
+
+def _forget_parent():
+    for store in list(_opened):
+        store._forked()
+
+
+os.register_at_fork(after_in_child=_forget_parent)

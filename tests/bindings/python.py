@@ -1,0 +1,300 @@
+"""The Python package on every store: decisions, errors, batches, reservations, event loops, what is
+counted, and structures that are as large as C says."""
+import asyncio
+import ctypes
+import gc
+import os
+import sys
+import threading
+import time
+import unittest
+
+import weir
+from weir import aio, limiter as module, native
+
+STORES = [url for name, url in sorted(os.environ.items()) if name.startswith("WEIR_TEST_")] + ["memory:"]
+SIZES = sys.argv.pop()
+
+
+def with_option(url, option):
+    return url + ("&" if "?" in url else "?") + option
+
+
+def named(url, name):
+    return with_option(url, f"namespace=python-{name}&timeout=30s")
+
+
+class EveryStore(unittest.TestCase):
+    def test_decisions(self):
+        self.assertGreaterEqual(len(STORES), 6)
+        for number, url in enumerate(STORES):
+            with self.subTest(url), weir.Store(named(url, number)) as store:
+                self.decide(weir.Limiter(store, "fixed-window:3/400d"))
+
+    def decide(self, limiter):
+        self.assertEqual(limiter.peek("a").remaining, 3)
+        first = limiter.take("a", 2)
+        self.assertEqual((first.allowed, first.remaining, first.cost, first.source), (True, 1, 2, "store"))
+        self.assertFalse(limiter.take("a", 2))
+        self.assertEqual(limiter.take_up_to("a", 3).cost, 1)
+        denied = limiter.take(b"a")
+        self.assertFalse(denied.allowed)
+        self.assertGreater(denied.retry_after, 0)
+        fields = limiter.http_fields("api", denied)
+        self.assertEqual(fields["RateLimit-Policy"], '"api";q=3;w=34560000')
+        self.assertEqual(set(fields), {"RateLimit-Policy", "RateLimit", "Retry-After"})
+        self.assertIn("X-RateLimit-Limit", limiter.http_fields("api", denied, "x-ratelimit"))
+        limiter.refund("a", first)
+        self.assertEqual(first.cost, 0)
+        self.assertTrue(limiter.take("a", 2))
+        limiter.reset("a")
+        self.assertEqual(limiter.take("a").remaining, 2)
+        self.assertIsNone(limiter.take("a", 4).retry_after)
+        self.batch(limiter)
+        self.reserve(limiter)
+
+    def batch(self, limiter):
+        batch = limiter.decide([("b", 1), (b"\0\xff", 3), weir.Request("b", 3), ("", 1), ("b", 2), ("c", 0)])
+        self.assertEqual([getattr(each, "allowed", None) for each in batch], [True, True, False, None, True, None])
+        self.assertEqual([batch[3].status, batch[5].status], ["BAD_KEY", "BAD_COST"])
+        self.assertIn("key is empty", str(batch[3]))
+        self.assertIn("cost 0 is outside", str(batch[5]))  # the text of its own error, though it is the second
+
+    def reserve(self, limiter):
+        with limiter.reserve("r", 2) as kept:
+            self.assertTrue(kept.decision.allowed)
+        with self.assertRaises(KeyError), limiter.reserve("r") as gone:
+            self.assertTrue(gone)
+            raise KeyError("the work failed")
+        self.assertEqual(limiter.peek("r").remaining, 1)
+        with limiter.reserve("r", 2) as denied:
+            self.assertFalse(denied)
+        with self.assertRaises(weir.Error):
+            gone.cancel()
+        partly = limiter.reserve("s", 3)
+        limiter.refund("s", partly.decision, 2)
+        partly.cancel()
+        self.assertEqual(limiter.peek("s").remaining, 3)
+
+
+class Arguments(unittest.TestCase):
+    def setUp(self):
+        self.store = weir.Store("memory:")
+        self.addCleanup(self.store.close)
+
+    def limiter(self, rule="fixed-window:100/400d", **options):
+        return weir.Limiter(self.store, rule, **options)
+
+    def test_keys(self):
+        limiter = self.limiter()
+        for key in ("3", b"3", bytearray(b"3"), memoryview(b"3"), 3):
+            limiter.take(key)
+        self.assertEqual(limiter.peek("3").remaining, 95)
+        for key in (None, 3.0, True, ["3"], object()):
+            with self.subTest(key), self.assertRaises(TypeError):
+                limiter.take(key)
+
+    def test_costs(self):
+        limiter = self.limiter()
+        for cost in (0, -1, 2**31 + 1, 2**63, 2**64 + 1, -2**70):
+            with self.subTest(cost), self.assertRaises(weir.Error) as caught:
+                limiter.take("a", cost)
+            self.assertEqual((caught.exception.status, caught.exception.kind), ("BAD_COST", "caller"))
+        for cost in (None, 1.0, "1", True, b"1"):
+            with self.subTest(cost), self.assertRaises(TypeError):
+                limiter.take("a", cost)
+
+    def test_cost_of_each_rule(self):
+        limiter = self.limiter("fixed-window:10/1h;quota:1000/1d")
+        self.assertTrue(limiter.take("a", (1, 700)))
+        self.assertFalse(limiter.take("a", [1, 700]))
+        self.assertTrue(limiter.take("a", [1, 0]))
+        with self.assertRaises(ValueError):
+            limiter.take("a", (1,))
+        self.assertEqual([each.algorithm for each in limiter.rules], ["fixed-window", "quota"])
+
+    def test_options(self):
+        for wrong in ({"fallbak": "deny"}, {"deadline_us": 5}):
+            with self.subTest(wrong), self.assertRaises(TypeError):
+                self.limiter(**wrong)
+        for wrong in ({"fallback": "maybe"}, {"deadline": 0}, {"deadline": float("nan")}, {"processes": 0},
+                      {"processes": 2**32}, {"deadline": 1e300}):
+            with self.subTest(wrong), self.assertRaises(ValueError):
+                self.limiter(**wrong)
+        with self.assertRaises(weir.Error) as caught:
+            self.limiter(deadline=61)
+        self.assertIn("deadline", str(caught.exception))
+        self.limiter(deadline=0.5, clock_error=0.01, processes=4, memo_keys=10, memo_age=1, local_denial=0.05,
+                     least_ttl=60, longest_wait=1, peers=2, cached_cells=False, leases=False).take("a")
+
+    def test_what_is_refused_says_so(self):
+        for rules, url, status, text in [("slow:1/1s", "memory:", "BAD_RULE", "slow"),
+                                         ("fixed-window:1/1s", "nowhere:", "BAD_URL", "nowhere")]:
+            with self.assertRaises(weir.Error) as caught, weir.Store(url) as store:
+                weir.Limiter(store, rules)
+            self.assertEqual(caught.exception.status, status)
+            self.assertIn(text, str(caught.exception))
+        with self.assertRaises(ValueError):
+            weir.Store("memory:\0")
+
+    def test_warnings(self):
+        first, second = self.limiter("fixed-window:5/1m"), self.limiter("fixed-window:50/1m")
+        self.assertEqual((first.warnings, len(second.warnings)), ([], 1))
+
+    def test_clock(self):
+        now = [1_800_000_000.0]
+        limiter = self.limiter("fixed-window:1/1m", clock=lambda: now[0])
+        self.assertEqual([bool(limiter.take("a")) for _ in range(2)], [True, False])
+        now[0] += 60
+        self.assertTrue(limiter.take("a"))
+
+    def test_waiting(self):
+        limiter = self.limiter("leaky-bucket:50/1s,queue=9")
+        began = time.monotonic()
+        self.assertTrue(all(limiter.wait("a", longest_wait=30) for _ in range(4)))
+        self.assertGreater(time.monotonic() - began, 0.055)
+        with self.assertRaises(weir.Error):
+            limiter.wait("a", longest_wait=61)
+
+    def test_addresses(self):
+        proxies = weir.Networks("10.0.0.0/8")
+        self.assertEqual(weir.client_key("10.0.0.1", "192.0.2.7", proxies), "192.0.2.7")
+        self.assertEqual(weir.client_key("192.0.2.9", "192.0.2.7", proxies), "192.0.2.9")
+        self.assertEqual(weir.client_key("2001:db8::1"), "2001:db8::/64")
+        self.assertIn("10.1.2.3", proxies)
+        self.assertNotIn("nobody", proxies)
+        for wrong in ("nobody", "10.0.0.0/8\0"):
+            with self.assertRaises((weir.Error, ValueError)):
+                weir.client_key(wrong)
+
+    def test_what_is_counted(self):
+        limiter = self.limiter("fixed-window:1/400d")
+        watch = weir.Watch({"api": limiter}, quiet=0)
+        limiter.take("a"), limiter.take("a")
+        counts = limiter.counts()
+        self.assertEqual((counts["allowed"], counts["denied"], counts["statuses"]["OK"]), (1, 1, 2))
+        text = weir.metrics({"api": limiter, "main": self.store})
+        self.assertIn('weir_decisions_total{limiter="api",result="denied"} 1', text)
+        self.assertEqual(watch.look(), [])
+        with weir.Store("memcached://127.0.0.1:1?timeout=1s") as away:
+            lost = weir.Limiter(away, "fixed-window:1/1m", fallback="deny")
+            watch = weir.Watch({"lost": lost, "away": away}, quiet=0)
+            self.assertEqual(lost.take("a").source, "fallback")
+            self.assertIn("server-lost", [each.kind for each in watch.look()])
+            self.assertEqual(away.servers()[0].breaker, "open")
+            with self.assertRaises(weir.Error):
+                away.connect(0.05)
+
+
+class Loops(unittest.TestCase):
+    def test_batches(self):
+        for url in (os.environ["WEIR_TEST_MEMCACHED_THREE"], os.environ["WEIR_TEST_REDIS"], "memory:"):
+            with self.subTest(url):
+                asyncio.run(self.batches(named(url, "aio")))
+
+    async def batches(self, url):
+        async with aio.Store(url) as store:
+            await store.connect(30)
+            limiter = aio.Limiter(store, "fixed-window:50/400d")
+            decided = await asyncio.gather(*[limiter.take(f"key-{i % 10}") for i in range(2000)])
+            self.assertEqual(sum(each.allowed for each in decided), 500)
+            counts = limiter.counts()
+            self.assertEqual((counts["allowed"], counts["denied"]), (500, 1500))
+            self.assertLess(counts["round_trips"], 200)  # they went in batches
+            other = aio.Limiter(store, "quota:3/400d;fixed-window:9/400d,name=other")
+            decided = await asyncio.gather(limiter.take("b"), other.take("b", (3, 1)), other.take("b"))
+            self.assertEqual([each.allowed for each in decided], [True, True, False])
+            self.assertEqual((await limiter.peek("b")).remaining, 49)
+            self.assertEqual((await limiter.take_up_to("b", 90)).cost, 49)
+            await limiter.reset("b")
+            taken = await limiter.take("b", 7)
+            await limiter.refund("b", taken, 6)
+            async with limiter.reserve("b", 9) as reserved:
+                self.assertTrue(reserved)
+            with self.assertRaises(KeyError):
+                async with limiter.reserve("b", 9):
+                    raise KeyError
+            self.assertEqual((await limiter.peek("b")).remaining, 40)
+            self.assertEqual([getattr(each, "status", None) for each in await limiter.decide(["b", ("b", 1), ""])],
+                             [None, None, "BAD_KEY"])
+
+    def test_one_bad_request_hurts_no_other(self):
+        async def ask():
+            async with aio.Store(named(os.environ["WEIR_TEST_REDIS"], "bad")) as store:
+                limiter = aio.Limiter(store, "fixed-window:50/400d")
+                wrong = [("k", 0), ("", 1), ("k", 2**70), (None, 1), ("k", None), ("k", 1.5)]
+                asked = [limiter.take("good"), *[limiter.take(*each) for each in wrong], limiter.take("good")]
+                answers = await asyncio.gather(*asked, return_exceptions=True)
+                self.assertTrue(answers[0] and answers[-1])
+                self.assertTrue(all(isinstance(each, Exception) for each in answers[1:-1]), answers)
+                self.assertTrue(await limiter.take("later"))
+        asyncio.run(ask())
+
+    def test_many_loops(self):
+        """asyncio.run() twice, the first with a request under way, and in threads at once."""
+        with weir.Store(named(os.environ["WEIR_TEST_MEMCACHED_META"], "loops")) as store:
+            limiter = aio.Limiter(store, "fixed-window:1000/400d")
+
+            async def leave():
+                asyncio.ensure_future(limiter.take("left"))
+                await asyncio.sleep(0)
+
+            async def ask():
+                decided = await asyncio.gather(*[limiter.take("a") for _ in range(50)])
+                return sum(each.allowed for each in decided)
+
+            asyncio.run(leave())
+            self.assertEqual(asyncio.run(ask()), 50)
+            asyncio.run(leave())
+            allowed = []
+            threads = [threading.Thread(target=lambda: allowed.append(asyncio.run(ask()))) for _ in range(4)]
+            for each in threads:
+                each.start()
+            for each in threads:
+                each.join()
+            self.assertEqual(allowed, [50] * 4)
+
+    def test_cancelled(self):
+        async def ask():
+            async with aio.Store("memory:") as store:
+                limiter = aio.Limiter(store, "fixed-window:9/400d")
+                task = asyncio.ensure_future(limiter.take("a"))
+                await asyncio.sleep(0)
+                task.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await task
+                self.assertEqual((await limiter.take("a")).remaining, 8)
+        asyncio.run(ask())
+
+    def test_wait(self):
+        async def ask():
+            async with aio.Store("memory:") as store:
+                limiter = aio.Limiter(store, "leaky-bucket:50/1s,queue=9")
+                began = time.monotonic()
+                self.assertTrue(all(await asyncio.gather(*[limiter.wait("a", longest_wait=30) for _ in range(4)])))
+                self.assertGreater(time.monotonic() - began, 0.055)
+                window = aio.Limiter(store, "fixed-window:1/100ms")
+                self.assertTrue(all([await window.wait("a", longest_wait=30) for _ in range(3)]))
+                never = aio.Limiter(store, "fixed-window:1/400d")
+                await never.take("a")
+                self.assertFalse(await never.wait("a", longest_wait=1))
+        asyncio.run(ask())
+
+
+class Sizes(unittest.TestCase):
+    def test_structures(self):
+        """"weir_decision 88" and "weir_decision.cost 64" of the compiler, for every structure."""
+        with open(SIZES, encoding="ascii") as lines:
+            rows = [line.split() for line in lines]
+        self.assertGreater(len(rows), 50)
+        for name, number in rows:
+            kind, _, member = name.partition(".")
+            kind = getattr(native, kind)
+            self.assertEqual(getattr(kind, member).offset if member else ctypes.sizeof(kind), int(number), name)
+        self.assertEqual(module.INPUT.size, native.weir_request.flags.offset + 4)
+        self.assertEqual(native.weir_request.decision.offset + module.DECISION_SIZE, module.SIZE)
+
+
+if __name__ == "__main__":
+    gc.set_threshold(100)
+    unittest.main()
