@@ -1,26 +1,34 @@
 #!/bin/sh
-# Builds every preset, runs every test and ends with one line, "N passed, N failed"; the exit code is 0
-# only if none failed. Whatever did not run has failed: a skipped test, a build and all that hangs on it.
-# Installs the Debian packages it lacks. Logs stay in build/check.
+# Builds four presets, runs every test and ends with one line, "N passed, N failed"; the exit code is 0
+# only if none failed. Whatever did not run has failed: a skipped test, a build and all that hangs on it,
+# a test that tests/check.list names. Installs the Debian packages it lacks. Logs stay in build/check.
+#
+#   sh tests/check.sh          the check
+#   sh tests/check.sh --list   only writes tests/check.list anew, from the tests that there are
 #
 # Presets are built one after the other, each while the tests of those before it run: these wait for
-# servers and windows much of the time, and a build of lower priority does not disturb them.
+# servers and windows much of the time, and a build of lower priority does not disturb them. Of four
+# presets `release` is what users build, which the tests of the house, the examples, the searches that
+# compute and everything quick run on. What waits for over a second runs with sanitizers alone.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 exec </dev/null
+started=$(date +%s)
 unset WEIR_STORE WEIR_RULE
 export UBSAN_OPTIONS=print_stacktrace=1
 
 logs=$PWD/build/check
 passed=0
 failed=0
-presets="dev release asan tsan fuzz"
+presets="release asan fuzz tsan"
+list=$PWD/tests/check.list
 mkdir -p "$logs"
 
 # Tests that fail in the crowd and are run again, alone, at the most: more of them is no accident.
 again_most=8
 
 finish() {
+  echo "check: $(($(date +%s) - started)) s in all"
   echo "$passed passed, $failed failed"
   [ "$failed" -eq 0 ]
   exit
@@ -40,10 +48,14 @@ step() {
   return 1
 }
 
-# What users build has neither tests nor warnings that stop it.
+# What users build has neither tests nor warnings that stop it. -g: the ABI is read from debugging
+# symbols. The prefix: the tests of packages look at one that is laid out as a distribution's.
 configure() {
   case $1 in
-    release) cmake --preset release -DWEIR_BUILD_TESTS=ON -DWEIR_WARNINGS_AS_ERRORS=ON ;;
+    release)
+      cmake --preset release -DWEIR_BUILD_TESTS=ON -DWEIR_WARNINGS_AS_ERRORS=ON -DCMAKE_C_FLAGS=-g \
+        -DCMAKE_INSTALL_PREFIX=/usr
+      ;;
     *) cmake --preset "$1" ;;
   esac
 }
@@ -100,17 +112,43 @@ run_tests() {
   echo "test-$1: ${good:-0} passed, $bad failed in $(($(date +%s) - began)) s"
 }
 
-# check PRESET: what CMakePresets.json leaves out of a preset's tests is run in another. All that
-# replay/quick replays, replay/full of release does as well.
+# missing PRESET: those of its tests that the list names must be among the results, whatever became of
+# them. Lines that end in "npm" need its registry, and may be missing where that cannot be reached.
+missing() {
+  [ -e "$logs/$1.xml" ] || : >"$logs/$1.xml"
+  sed -n 's/.*<testcase name="\([^"]*\)".*/\1/p' "$logs/$1.xml" | sort >"$logs/ran-$1"
+  sed -n "s/^$1 //p" "$list" >"$logs/listed-$1"
+  if grep -q ' npm$' "$logs/listed-$1" && ! npm ping >/dev/null 2>&1; then
+    sed -i '/ npm$/d' "$logs/listed-$1"
+  fi
+  sed 's/ npm$//' "$logs/listed-$1" | sort | comm -23 - "$logs/ran-$1" >"$logs/missing-$1"
+  while read -r name; do
+    failed=$((failed + 1))
+    echo "missing: $1 $name did not run; if it is gone for good: sh tests/check.sh --list"
+  done <"$logs/missing-$1"
+}
+
+# check PRESET: what CMakePresets.json leaves out of a preset's tests is run in another.
 check() {
   if ! await_build "$1"; then
     failed=$((failed + 1))
     return
   fi
-  case $1 in
-    dev) run_tests dev --exclude-regex '^replay/quick$' ;;
-    *) run_tests "$1" ;;
-  esac
+  run_tests "$1"
+  missing "$1"
+}
+
+# Which tests each preset would run. Lines that need npm keep their mark.
+write_list() {
+  for preset in $presets; do
+    step "configure-$preset" configure "$preset" >&2 || return
+    ctest --preset "$preset" -N | sed -n "s/^ *Test *#[0-9]*: */$preset /p"
+  done >"$logs/list.new"
+  while read -r line; do
+    grep -Fx "$line npm" "$list" || echo "$line"
+  done <"$logs/list.new" | LC_ALL=C sort >"$logs/list"
+  mv "$logs/list" "$list"
+  echo "$list: $(wc -l <"$list") tests"
 }
 
 # again PRESET: runs its failed tests of label "timing" once more; what passes is counted as passed, and
@@ -139,13 +177,18 @@ again() {
   done <"$logs/again"
 }
 
+if [ "${1-}" = --list ]; then
+  write_list
+  exit
+fi
+
 # A Node.js of another origin brings its headers along, and Debian's would not go beside it.
 node=
 if ! command -v node >/dev/null || [ ! -e /usr/include/node/node_api.h ]; then
   node="nodejs libnode-dev"
 fi
 
-step packages sh tests/packages.sh $node gcc g++ clang libclang-rt-dev clang-format cmake ninja-build \
+step packages sh tests/packages.sh $node gcc g++ clang lld libclang-rt-dev clang-format cmake ninja-build \
   pkg-config python3 libmemcached-dev libssl-dev libhiredis-dev libsodium-dev zlib1g-dev libjansson-dev \
   libyaml-dev libevent-dev libcmocka-dev memcached redis-server nutcracker gnuplot-nox clang-tidy \
   abigail-tools doxygen mandoc bsdextrautils dpkg-dev file zsh prometheus curl openssl systemd \
@@ -163,13 +206,29 @@ else
   echo "valkey: not to be had here, so the stores are tested without it"
 fi
 
-rm -f "$logs"/built-*
+rm -f "$logs"/built-* "$logs/fuzz.said" "$logs/fuzz.counts"
 build_all &
 builder=$!
-trap 'kill "$builder" 2>/dev/null; exit 1' INT TERM
-for preset in $presets; do
-  check "$preset"
-done
+fuzzing=
+trap 'kill "$builder" $fuzzing 2>/dev/null; exit 1' INT TERM
+check release
+check asan
+# Fuzzers compute, while the tests of the thread sanitizer wait most of the time.
+(
+  passed=0 failed=0 steady="nice -n 10 $steady"
+  check fuzz >"$logs/fuzz.said"
+  echo "$passed $failed" >"$logs/fuzz.counts"
+) &
+fuzzing=$!
+check tsan
+wait "$fuzzing"
+cat "$logs/fuzz.said"
+if read -r more worse <"$logs/fuzz.counts"; then
+  passed=$((passed + more))
+  failed=$((failed + worse))
+else
+  failed=$((failed + 1))
+fi
 for preset in $presets; do
   again "$preset"
 done
