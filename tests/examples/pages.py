@@ -22,7 +22,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(sh|console|c|python) run\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 WIDE = ["docs/changelog.md", "docs/configuration.md", "docs/contributing.md",
-        "docs/guarantees.md", "docs/leases.md", "docs/performance.md", "docs/redis-commands.md", "docs/scale.md",
+        "docs/guarantees.md", "docs/performance.md", "docs/redis-commands.md", "docs/scale.md",
         "docs/serve.md"]
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
 

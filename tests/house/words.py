@@ -25,10 +25,8 @@ NOT_YET = {name: "it is being rewritten" for name in (
     "docs/decisions/one-machine-many-methods.md",
     "docs/failure.md",
     "docs/guarantees.md",
-    "docs/leases.md",
     "docs/redis-commands.md",
     "docs/security.md",
-    "docs/sentinel.md",
     "docs/stores.md",
 )}
 HIDING = re.compile(r"\b(nobody|whoever|whom|he)\b", re.IGNORECASE)
