@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-packages="cmake ninja-build pkg-config libmemcached-dev libssl-dev libhiredis-dev libsodium-dev zlib1g-dev libjansson-dev libyaml-dev libevent-dev"
+packages="cmake ninja-build pkg-config libmemcached-dev libssl-dev libhiredis-dev libsodium-dev zlib1g-dev libjansson-dev libyaml-dev libevent-dev libnghttp2-dev"
 if ! command -v cc >/dev/null; then
   packages="gcc libc6-dev $packages"
 fi

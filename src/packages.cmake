@@ -50,8 +50,8 @@ set(CPACK_DEBIAN_SERVER_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_SERVER_PACKAGE_ARCHITECTURE all)
 set(CPACK_DEBIAN_SERVER_PACKAGE_DEPENDS "weir-tools (= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_SERVER_DESCRIPTION "rate limits for every language and proxy
-Units of systemd that run weir serve, which answers RESP and HTTP, and
-recipes for nginx, Caddy, HAProxy and clients of Redis.")
+Units of systemd that run weir serve, which answers RESP, HTTP and gRPC,
+and recipes for nginx, Caddy, HAProxy, Envoy and clients of Redis.")
 
 # Pure Python, which loads the library that it is of. Folders of Python are no part of other prefixes.
 set(CPACK_DEBIAN_PYTHON_PACKAGE_NAME python3-weir)

@@ -27,12 +27,13 @@ static weir_config *read_text(const char *text) {
 static void test_defaults(void **state) {
   (void)state;
   weir_config *config = read_text(
-      "listen: {resp: {}, http: {}, admin: {}}\n"
+      "listen: {resp: {}, http: {}, grpc: {}, admin: {}}\n"
       "stores: {m: {url: \"memory:\"}}\n"
       "limiters: {a: {rule: quota:1/s}}\n");
-  assert_int_equal(config->listener_count, 3);
-  static const char *const addresses[] = {"127.0.0.1:6380", "127.0.0.1:8080", "127.0.0.1:9090"};
-  for (size_t i = 0; i < 3; i++) {
+  assert_int_equal(config->listener_count, 4);
+  static const char *const addresses[] = {"127.0.0.1:6380", "127.0.0.1:8080", "127.0.0.1:8081",
+                                          "127.0.0.1:9090"};
+  for (size_t i = 0; i < 4; i++) {
     const weir_config_listener *listener = &config->listeners[i];
     assert_int_equal(listener->protocol, i);
     assert_string_equal(listener->address, addresses[i]);

@@ -33,11 +33,11 @@ expect() {
 for library in libc6 libhiredis libmemcached libsodium libssl; do
   expect libweir0 Depends "$library[0-9.]* \(>= "
 done
-expect libweir0 Depends '!zlib|jansson|gnuplot|libevent|libyaml'
+expect libweir0 Depends '!zlib|jansson|gnuplot|libevent|libnghttp2|libyaml'
 expect libweir0 Suggests '!.'
 expect libweir-dev Depends "libweir0 \(= $(field libweir0 Version)\)"
-expect libweir-dev Depends '!zlib|jansson|gnuplot|libevent|libyaml'
-for library in zlib1g libjansson libevent-core libyaml; do
+expect libweir-dev Depends '!zlib|jansson|gnuplot|libevent|libnghttp2|libyaml'
+for library in zlib1g libjansson libevent-core libnghttp2 libyaml; do
   expect weir-tools Depends "$library"
 done
 expect weir-tools Suggests gnuplot

@@ -42,6 +42,8 @@ def question(domain, *descriptors, **more):
 
 
 class Served(unittest.TestCase):
+    listen = LISTEN
+
     def start(self, files, envoy="", rest="", stores=STORES, **options):
         """A server with these descriptor files; `envoy`: what else is said there."""
         kept = tempfile.TemporaryDirectory(prefix="weir-envoy-")
@@ -49,7 +51,7 @@ class Served(unittest.TestCase):
         folder = kept.name
         for name, text in files.items():
             self.write(folder, name, text)
-        server = Server(LISTEN + stores + "envoy: {files: %s/*.yaml%s}\n" % (folder, envoy) + rest, **options)
+        server = Server(self.listen + stores + "envoy: {files: %s/*.yaml%s}\n" % (folder, envoy) + rest, **options)
         self.addCleanup(server.end)
         server.files = folder
         return server

@@ -89,6 +89,8 @@ void weir_read_limits(weir_reader *reader, const weir_node *node, void *target) 
       LIMIT("key", key_bytes, WEIR_FIELD_BYTES, 1, WEIR_CONFIG_KEY_MOST),
       LIMIT("http_headers", http_header_bytes, WEIR_FIELD_BYTES, KIB, MIB),
       LIMIT("http_body", http_body_bytes, WEIR_FIELD_BYTES, KIB, 16 * MIB),
+      LIMIT("grpc_streams", grpc_streams, WEIR_FIELD_NUMBER, 1, 100000),
+      LIMIT("grpc_message", grpc_message_bytes, WEIR_FIELD_BYTES, KIB, 16 * MIB),
       LIMIT("output", output_bytes, WEIR_FIELD_BYTES, 4 * KIB, 1024 * MIB),
       LIMIT("waiting", waiting, WEIR_FIELD_NUMBER, 1, 1000000),
       LIMIT("logged_denials", logged_denials, WEIR_FIELD_NUMBER, 0, 1000000),
@@ -122,6 +124,8 @@ static const weir_config_limits default_limits = {
     .key_bytes = 4096,
     .http_header_bytes = 16 * 1024,
     .http_body_bytes = 64 * 1024,
+    .grpc_streams = 1000,
+    .grpc_message_bytes = 64 * 1024,
     .output_bytes = 1024 * 1024,
     .waiting = 8192,
     .logged_denials = 10,
@@ -161,7 +165,7 @@ static void read_root(weir_reader *reader, const weir_node *root) {
   if (weir_node_find(root, "listen") == NULL)
     weir_fault(reader, root, "listen is missing, such as \"listen: {resp: {}, http: {}}\"");
   else if (!has_service(config) && reader->faults->count == 0)
-    weir_fault(reader, root, "listen has neither resp nor http, so nobody could ask");
+    weir_fault(reader, root, "listen has neither resp, http nor grpc, so nobody could ask");
   if (weir_node_find(root, "stores") == NULL)
     weir_fault(reader, root,
                "stores is missing, such as \"stores: {main: {url: memcached://localhost}}\"");

@@ -24,6 +24,7 @@ enum {
 typedef enum weir_config_protocol {
   WEIR_CONFIG_RESP,
   WEIR_CONFIG_HTTP,
+  WEIR_CONFIG_GRPC,
   WEIR_CONFIG_ADMIN
 } weir_config_protocol;
 
@@ -46,7 +47,7 @@ typedef struct weir_config_key {
 } weir_config_key;
 
 typedef struct weir_config_credential {
-  const char *user; /* of RESP; "default" is the user of AUTH with a password alone. NULL of HTTP */
+  const char *user; /* of RESP, where "default" is that of AUTH with a password alone. Else NULL */
   const char *secret; /* a password, or a bearer token; never print it */
   size_t secret_length;
 } weir_config_credential;
@@ -161,6 +162,7 @@ typedef struct weir_config_limits {
   int64_t connections, connections_per_address;
   int64_t resp_arguments, resp_request_bytes, key_bytes;
   int64_t http_header_bytes, http_body_bytes;
+  int64_t grpc_streams, grpc_message_bytes;
   int64_t output_bytes;   /* unsent; then reads stop */
   int64_t waiting;        /* requests in one loop; beyond that they are shed */
   int64_t logged_denials; /* a second */
@@ -217,7 +219,7 @@ bool weir_config_is_local(const struct sockaddr *address);
  * insecure: true. */
 bool weir_config_is_guarded(const weir_config_listener *listener);
 
-/* "listen.resp", "listen.http", "listen.admin": where a protocol's listeners stand in the file. */
+/* "listen.resp", "listen.http" and so on: where a protocol's listeners stand in the file. */
 const char *weir_config_listen_path(weir_config_protocol protocol);
 
 /* The tier with a name; NULL: there is none. */

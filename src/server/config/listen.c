@@ -11,6 +11,7 @@ enum { LISTENERS_MOST = 32, CREDENTIALS_MOST = 1000, HOSTS_MOST = 100, TRUSTED_B
 static const char *const default_addresses[] = {
     [WEIR_CONFIG_RESP] = "127.0.0.1:6380",
     [WEIR_CONFIG_HTTP] = "127.0.0.1:8080",
+    [WEIR_CONFIG_GRPC] = "127.0.0.1:8081",
     [WEIR_CONFIG_ADMIN] = "127.0.0.1:9090",
 };
 
@@ -52,7 +53,7 @@ static void read_users(weir_reader *reader, const weir_node *node, weir_config_l
   }
 }
 
-/* RESP: a password, or a mapping of users; HTTP: a token, or a list of tokens. */
+/* RESP: a password, or a mapping of users; else a token, or a list of tokens. */
 static void read_auth(weir_reader *reader, const weir_node *node, void *target) {
   weir_config_listener *listener = target;
   bool is_resp = listener->protocol == WEIR_CONFIG_RESP;
@@ -229,6 +230,7 @@ bool weir_config_is_guarded(const weir_config_listener *listener) {
 const char *weir_config_listen_path(weir_config_protocol protocol) {
   static const char *const paths[] = {[WEIR_CONFIG_RESP] = "listen.resp",
                                       [WEIR_CONFIG_HTTP] = "listen.http",
+                                      [WEIR_CONFIG_GRPC] = "listen.grpc",
                                       [WEIR_CONFIG_ADMIN] = "listen.admin"};
   return paths[protocol];
 }
@@ -281,6 +283,7 @@ static void read_listener(weir_reader *reader, const weir_node *node,
   weir_config *config = reader->config;
   static const weir_field *const fields_of[] = {[WEIR_CONFIG_RESP] = fields,
                                                 [WEIR_CONFIG_HTTP] = http_fields,
+                                                [WEIR_CONFIG_GRPC] = fields,
                                                 [WEIR_CONFIG_ADMIN] = admin_fields};
   if (!weir_expect(reader, node, WEIR_NODE_MAPPING)) return;
   if (config->listener_count == LISTENERS_MOST) {
@@ -324,6 +327,11 @@ static void read_http(weir_reader *reader, const weir_node *node, void *target) 
   read_protocol(reader, node, WEIR_CONFIG_HTTP);
 }
 
+static void read_grpc(weir_reader *reader, const weir_node *node, void *target) {
+  (void)target;
+  read_protocol(reader, node, WEIR_CONFIG_GRPC);
+}
+
 static void read_admin(weir_reader *reader, const weir_node *node, void *target) {
   (void)target;
   read_protocol(reader, node, WEIR_CONFIG_ADMIN);
@@ -333,6 +341,7 @@ void weir_read_listen(weir_reader *reader, const weir_node *node, void *target) 
   static const weir_field sections[] = {
       {.name = "resp", .read = read_resp},
       {.name = "http", .read = read_http},
+      {.name = "grpc", .read = read_grpc},
       {.name = "admin", .read = read_admin},
       {.name = NULL},
   };

@@ -29,7 +29,8 @@ typedef enum weir_envoy_failure {
   WEIR_ENVOY_WELL,
   WEIR_ENVOY_BAD_REQUEST, /* it is not one, or asks for more than is offered */
   WEIR_ENVOY_NO_FILES,    /* the configuration has no descriptor files */
-  WEIR_ENVOY_UNAVAILABLE  /* no decision, or no memory for one */
+  WEIR_ENVOY_UNAVAILABLE, /* no decision, or no memory for one */
+  WEIR_ENVOY_EXPIRED      /* its time was over before it was decided: nothing is charged */
 } weir_envoy_failure;
 
 typedef struct weir_envoy_refusal {

@@ -106,6 +106,7 @@ static weir_progress read_request(weir_connection *connection, const char *bytes
   if (reading == WEIR_HTTP_MORE) return WEIR_PROGRESS_MORE;
   if (reading == WEIR_HTTP_BROKEN) return WEIR_PROGRESS_ENDS;
   weir_serve_standing standing = look(connection, &request);
+  if (standing == WEIR_SERVE_HELD) *used = 0;
   if (standing == WEIR_SERVE_HELD) return WEIR_PROGRESS_HELD;
   weir_serve_count(&connection->loop->counts.admin, 1);
   answer_request(connection, &request, standing == WEIR_SERVE_KNOWN);
@@ -122,5 +123,6 @@ const weir_speech weir_speech_admin = {
     .begin = begin,
     .read = read_request,
     .answer = NULL, /* every answer is a text */
-    .full = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+    .full = WEIR_SERVE_HTTP_FULL,
+    .full_length = sizeof WEIR_SERVE_HTTP_FULL - 1,
 };

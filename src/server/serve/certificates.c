@@ -20,7 +20,7 @@ void weir_certificates_look(const weir_config *config, weir_config_faults *fault
     weir_message why = {""};
     char path[64];
     if (!is_complete(&listener->tls)) continue;
-    weir_serve_tls *tls = weir_serve_tls_create(&listener->tls, &why);
+    weir_serve_tls *tls = weir_serve_tls_create(listener, &why);
     snprintf(path, sizeof path, "%s.tls", weir_config_listen_path(listener->protocol));
     if (tls == NULL) weir_config_fault(faults, listener->tls.place, path, "%s", why.text);
     weir_serve_tls_destroy(tls);

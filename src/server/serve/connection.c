@@ -71,6 +71,7 @@ void weir_connection_close(weir_connection *connection) {
   event_del(&connection->writable);
   event_del(&connection->pause);
   link_out(connection);
+  if (connection->port->speech->end != NULL) connection->port->speech->end(connection);
   weir_peers_leave(connection->loop->server->peers, &connection->peer);
   weir_transport_close(&connection->transport);
   weir_bytes_free(&connection->input);
@@ -91,7 +92,7 @@ static void close_soon(weir_connection *connection) {
 
 /* --- answers ---------------------------------------------------------------------------------- */
 
-static void touch(weir_connection *connection) {
+void weir_connection_touch(weir_connection *connection) {
   if (connection->is_touched) return;
   connection->is_touched = true;
   connection->next_touched = connection->loop->touched;
@@ -99,7 +100,7 @@ static void touch(weir_connection *connection) {
 }
 
 void weir_connection_queue(weir_connection *connection, uint32_t slot) {
-  touch(connection);
+  weir_connection_touch(connection);
   if (slot == WEIR_NO_SLOT) {
     connection->output.failed = true;
     return;
@@ -132,6 +133,11 @@ static void word_answers(weir_connection *connection, weir_bytes *out) {
       connection->port->speech->answer(connection, slot, out);
   }
   connection->first_slot = connection->last_slot = WEIR_NO_SLOT;
+  const weir_speech *speech = connection->port->speech;
+  bool goes_on = speech->flush == NULL || speech->flush(connection, out);
+  if (goes_on || connection->state != WEIR_CONNECTION_OPEN) return;
+  connection->state = WEIR_CONNECTION_ENDING;
+  event_del(&connection->readable);
 }
 
 /* Sends from the front; how much has gone, or -1 when the peer is gone. */
@@ -227,6 +233,14 @@ void weir_connection_end(weir_connection *connection) {
   if (!connection->is_touched && connection->output.length == 0) rest(connection);
 }
 
+void weir_connection_leave(weir_connection *connection) {
+  const weir_speech *speech = connection->port->speech;
+  if (speech->leave == NULL)
+    weir_connection_end(connection);
+  else if (speech->leave(connection))
+    weir_connection_answer(connection);
+}
+
 bool weir_connection_is_at_rest(const weir_connection *connection) {
   return connection->state == WEIR_CONNECTION_OPEN && !connection->is_resumed &&
          !connection->is_parked;
@@ -279,11 +293,14 @@ static void on_pause_over(evutil_socket_t fd, short what, void *self) {
 static size_t read_requests(weir_connection *connection, const char *bytes, size_t length) {
   size_t taken = 0;
   weir_progress progress = WEIR_PROGRESS_READ;
+  const weir_speech *speech = connection->port->speech;
+  if (speech->go_on != NULL && !speech->go_on(connection)) return 0;
   while (progress == WEIR_PROGRESS_READ && taken < length && connection->share > 0) {
     size_t used = 0;
-    progress = connection->port->speech->read(connection, bytes + taken, length - taken, &used);
-    if (progress == WEIR_PROGRESS_MORE || progress == WEIR_PROGRESS_HELD) break;
+    progress = speech->read(connection, bytes + taken, length - taken, &used);
+    if (progress == WEIR_PROGRESS_MORE) break;
     taken += used;
+    if (used == 0) break;
     connection->share--;
     connection->has_read = true;
     connection->since_us = connection->loop->tick.now_us;
@@ -291,7 +308,7 @@ static size_t read_requests(weir_connection *connection, const char *bytes, size
   if (progress == WEIR_PROGRESS_ENDS) {
     connection->state = WEIR_CONNECTION_ENDING;
     event_del(&connection->readable);
-    touch(connection);
+    weir_connection_touch(connection);
     return length;
   }
   if (taken < length && progress != WEIR_PROGRESS_MORE && progress != WEIR_PROGRESS_HELD)
@@ -381,6 +398,7 @@ static void on_readable(evutil_socket_t fd, short what, void *self) {
     return;
   }
   if (connection->state != WEIR_CONNECTION_OPEN) return;
+  connection->arrived_us = loop->tick.now_us;
   if (begins && connection->has_read) connection->since_us = loop->tick.now_us;
   if (begins)
     take_requests(connection, loop->buffer, (size_t)got);
@@ -393,8 +411,23 @@ bool weir_connection_is_late(const weir_connection *connection, int64_t now_us) 
   int64_t waited_us = now_us - connection->since_us;
   bool within_request = !connection->has_read || connection->input.length > 0;
   if (connection->state == WEIR_CONNECTION_ENDED) return waited_us > LINGER_US;
+  if (connection->is_leaving) return waited_us > limits->first_bytes_us;
   if (connection->output.length > 0 || !within_request || connection->is_resumed ||
       connection->is_parked || connection->is_held)
     return waited_us > limits->idle_us;
   return waited_us > limits->first_bytes_us;
+}
+
+void weir_connection_expire(weir_connection *connection) {
+  bool is_idle = connection->state == WEIR_CONNECTION_OPEN && connection->has_read &&
+                 connection->input.length == 0 && connection->output.length == 0;
+  const weir_speech *speech = connection->port->speech;
+  weir_serve_count(&connection->loop->counts.timeouts,
+                   connection->state != WEIR_CONNECTION_ENDED && !connection->is_leaving);
+  if (is_idle && speech->leave != NULL && speech->leave(connection)) {
+    connection->since_us = connection->loop->tick.now_us;
+    weir_connection_touch(connection);
+  } else {
+    weir_connection_drop(connection);
+  }
 }

@@ -16,6 +16,7 @@
   X(sent_bytes, "weir_serve_sent_bytes_total", "", "Bytes sent")                               \
   X(resp, "weir_serve_requests_total", "{protocol=\"resp\"}", "Requests that were read")       \
   X(http, "weir_serve_requests_total", "{protocol=\"http\"}", NULL)                            \
+  X(grpc, "weir_serve_requests_total", "{protocol=\"grpc\"}", NULL)                            \
   X(admin, "weir_serve_requests_total", "{protocol=\"admin\"}", NULL)                          \
   X(broken, "weir_serve_broken_total", "", "Input that could not be read as a request")        \
   X(unauthorized, "weir_serve_unauthorized_total", "",                                         \
@@ -31,6 +32,10 @@
     "Denials that were answered as allowed, as a limiter is in shadow mode")                   \
   X(unmatched, "weir_serve_unmatched_total", "",                                               \
     "Descriptors of requests that no descriptor file limits")                                  \
+  X(expired, "weir_serve_expired_total", "",                                                   \
+    "Requests whose own time was over before they were decided, not charged")                  \
+  X(cancelled, "weir_serve_cancelled_total", "",                                               \
+    "Requests that their client took back before they were decided, not charged")              \
   X(shed, "weir_serve_shed_total", "", "Requests answered without the store: too many waited") \
   X(ticks, "weir_serve_ticks_total", "", "Turns of the loops that decided something")
 

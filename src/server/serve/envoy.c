@@ -116,14 +116,16 @@ static void leave_out_replaced(part *parts, size_t count) {
     parts[i].is_limited &= !goes[i];
 }
 
-static bool add(weir_tick *tick, const weir_domain *domain, part *added) {
+static bool add(weir_tick *tick, const weir_domain *domain, int64_t until_us, part *added) {
   const weir_request request = {.key_length = added->key_length,
                                 .cost = added->hits > 0 ? added->hits : 1,
                                 .flags = added->hits > 0 ? 0U : WEIR_REQUEST_PEEK};
   if (!added->is_limited || added->limiter == NULL) return true;
   unsigned fallback = weir_domain_config(domain)->store->options.fallback;
   added->request = weir_tick_add_request(tick, &request, added->key, added->limiter, fallback);
-  return added->request != NO_REQUEST;
+  if (added->request == NO_REQUEST) return false;
+  weir_tick_set_end(tick, added->request, until_us);
+  return true;
 }
 
 /* Each part is a request of what the connection may bring into a tick; one is counted by itself. */
@@ -134,7 +136,7 @@ static void take_share(weir_connection *connection, size_t parts) {
 }
 
 bool weir_serve_ask_envoy(weir_connection *connection, const weir_envoy_request *request,
-                          unsigned manner, weir_envoy_refusal *refusal) {
+                          unsigned manner, int64_t until_us, weir_envoy_refusal *refusal) {
   part parts[PARTS_MOST];
   weir_tick *tick = &connection->loop->tick;
   const weir_descriptors *descriptors = weir_registry_descriptors(tick->registry);
@@ -147,7 +149,7 @@ bool weir_serve_ask_envoy(weir_connection *connection, const weir_envoy_request 
     if (!find(tick, domain, &request->descriptors[i], &parts[i], refusal)) return false;
   leave_out_replaced(parts, request->count);
   for (size_t i = 0; i < request->count; i++)
-    if (!add(tick, domain, &parts[i])) return no_memory(refusal);
+    if (!add(tick, domain, until_us, &parts[i])) return no_memory(refusal);
   uint32_t index = weir_tick_add_text(tick, (const char *)parts, request->count * sizeof parts[0]);
   if (index == WEIR_NO_SLOT) return no_memory(refusal);
   weir_slot *slot = &tick->slots[index];
@@ -158,6 +160,15 @@ bool weir_serve_ask_envoy(weir_connection *connection, const weir_envoy_request 
   take_share(connection, request->count);
   weir_connection_queue(connection, index);
   return true;
+}
+
+void weir_serve_cancel_envoy(weir_tick *tick, uint32_t slot) {
+  const weir_slot *asked = &tick->slots[slot];
+  for (size_t i = 0; i < asked->part_count; i++) {
+    part one;
+    memcpy(&one, tick->bytes.data + asked->text + i * sizeof one, sizeof one);
+    if (one.request != NO_REQUEST) weir_tick_cancel(tick, one.request);
+  }
 }
 
 /* --- answering ----------------------------------------------------------------------------------
@@ -221,6 +232,14 @@ static void describe(const part *asked, const weir_decision *decision, weir_envo
   status->reset_after_us = decision->reset_after_us;
 }
 
+/* Before any is counted: all parts have one end. */
+static bool is_over(const weir_tick *tick, const outcome *made) {
+  for (size_t i = 0; i < made->answer->count; i++)
+    if (made->parts[i].request != NO_REQUEST && weir_tick_is_over(tick, made->parts[i].request))
+      return true;
+  return false;
+}
+
 static void settle(weir_connection *connection, outcome *made, size_t index) {
   const part *asked = &made->parts[index];
   weir_decision *decision = &made->decisions[index];
@@ -266,6 +285,10 @@ bool weir_serve_settle_envoy(weir_connection *connection, const weir_slot *slot,
   answer->count = slot->part_count;
   memcpy(made.parts, connection->loop->tick.bytes.data + slot->text,
          answer->count * sizeof made.parts[0]);
+  if (is_over(&connection->loop->tick, &made)) {
+    weir_serve_count(&connection->loop->counts.expired, 1);
+    return refuse(refusal, WEIR_ENVOY_EXPIRED, "the time for it was over before it was decided");
+  }
   for (size_t i = 0; i < answer->count; i++)
     settle(connection, &made, i);
   answer->is_over = made.over > 0 || (made.quotas > 0 && made.quotas == made.quotas_over);

@@ -7,9 +7,13 @@
 #include "serve/connection.h"
 #include "serve/tally.h"
 
-/* Queues the answer's slot; or false: *refusal is the answer. */
+/* Queues the answer's slot; or false: *refusal is the answer. `until_us`: when it is not worth
+ * deciding any more, or WEIR_TICK_NO_END. */
 bool weir_serve_ask_envoy(weir_connection *connection, const weir_envoy_request *request,
-                          unsigned manner, weir_envoy_refusal *refusal);
+                          unsigned manner, int64_t until_us, weir_envoy_refusal *refusal);
+
+/* The answer of a slot is wanted no more, in the tick that it was asked in. */
+void weir_serve_cancel_envoy(weir_tick *tick, uint32_t slot);
 
 /* How a slot with parts came out, which is counted for this protocol; or false: *refusal is the
  * answer. */

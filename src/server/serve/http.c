@@ -54,21 +54,27 @@ bool weir_serve_is_from_here(weir_connection *connection, const weir_http_reques
 }
 
 /* One that shows nothing guesses nothing. */
-weir_serve_standing weir_serve_look_at_token(weir_connection *connection,
-                                             const weir_http_request *request) {
+weir_serve_standing weir_serve_look_at_credential(weir_connection *connection,
+                                                  const weir_http_text *shown) {
   const weir_config_listener *listener = connection->port->config;
-  weir_http_text shown;
-  size_t position = 0;
   if (listener->credential_count == 0) return WEIR_SERVE_KNOWN;
-  if (!weir_http_next_field(request, "Authorization", &position, &shown)) {
+  if (shown == NULL) {
     weir_serve_count(&connection->loop->counts.unauthorized, 1);
     return WEIR_SERVE_STRANGER;
   }
   if (!connection->has_shown && weir_connection_is_held(connection)) return WEIR_SERVE_HELD;
   connection->has_shown =
-      weir_http_is_known(request, listener->credentials, listener->credential_count);
+      weir_http_is_token(*shown, listener->credentials, listener->credential_count);
   if (!connection->has_shown) weir_connection_note_guess(connection);
   return connection->has_shown ? WEIR_SERVE_KNOWN : WEIR_SERVE_STRANGER;
+}
+
+weir_serve_standing weir_serve_look_at_token(weir_connection *connection,
+                                             const weir_http_request *request) {
+  weir_http_text shown;
+  size_t position = 0;
+  bool shows = weir_http_next_field(request, "Authorization", &position, &shown);
+  return weir_serve_look_at_credential(connection, shows ? &shown : NULL);
 }
 
 static void begin(weir_connection *connection) {
@@ -109,7 +115,7 @@ static bool ask(weir_connection *connection, const weir_http_request *request, u
     return false;
   if (call->envoy != NULL) {
     weir_envoy_refusal why;
-    if (weir_serve_ask_envoy(connection, call->envoy, manner, &why)) return true;
+    if (weir_serve_ask_envoy(connection, call->envoy, manner, WEIR_TICK_NO_END, &why)) return true;
     weir_http_word_envoy(&why, refusal);
     return false;
   }
@@ -151,6 +157,7 @@ static weir_progress read_request(weir_connection *connection, const char *bytes
   if (reading == WEIR_HTTP_MORE) return WEIR_PROGRESS_MORE;
   if (reading == WEIR_HTTP_BROKEN) return WEIR_PROGRESS_ENDS;
   weir_serve_standing standing = weir_serve_look_at_token(connection, &request);
+  if (standing == WEIR_SERVE_HELD) *used = 0;
   if (standing == WEIR_SERVE_HELD) return WEIR_PROGRESS_HELD;
   weir_serve_count(&connection->loop->counts.http, 1);
   if (connection->loop->is_draining) request.keeps_alive = false;
@@ -202,5 +209,6 @@ const weir_speech weir_speech_http = {
     .begin = begin,
     .read = read_request,
     .answer = answer,
-    .full = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+    .full = WEIR_SERVE_HTTP_FULL,
+    .full_length = sizeof WEIR_SERVE_HTTP_FULL - 1,
 };

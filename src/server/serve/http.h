@@ -21,6 +21,14 @@ typedef enum weir_serve_standing {
 weir_serve_standing weir_serve_look_at_token(weir_connection *connection,
                                              const weir_http_request *request);
 
+/* The same of the value of "authorization"; NULL: there is none. */
+weir_serve_standing weir_serve_look_at_credential(weir_connection *connection,
+                                                  const weir_http_text *shown);
+
+/* To one who comes when there are too many. */
+#define WEIR_SERVE_HTTP_FULL \
+  "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
 /* weir_http_is_from_here() of the connection's listener; what is not is counted. */
 bool weir_serve_is_from_here(weir_connection *connection, const weir_http_request *request,
                              bool may_be_opened, weir_http_refusal *refusal);

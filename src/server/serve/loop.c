@@ -8,18 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "serve/server.h"
 
 enum { ACCEPT_MOST = 16, RECEIVE_BYTES = 65536, REPLY_KEPT = 1 << 20 };
-
-int64_t weir_serve_now_us(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
 
 const weir_config_limits *weir_loop_limits(const weir_loop *loop) {
   return &weir_registry_config(loop->tick.registry)->limits;
@@ -30,7 +23,7 @@ const weir_config_limits *weir_loop_limits(const weir_loop *loop) {
 static void refuse(weir_port *port, int fd) {
   weir_serve_count(&port->loop->counts.refused, 1);
   if (port->config->tls.certificate == NULL)
-    (void)!send(fd, port->speech->full, strlen(port->speech->full), MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)!send(fd, port->speech->full, port->speech->full_length, MSG_NOSIGNAL | MSG_DONTWAIT);
   close(fd);
 }
 
@@ -107,7 +100,7 @@ static void drain(weir_loop *loop) {
     if (over)
       weir_connection_drop(one);
     else if (weir_connection_is_at_rest(one))
-      weir_connection_end(one);
+      weir_connection_leave(one);
   }
 }
 
@@ -119,9 +112,8 @@ static void on_sweep(evutil_socket_t fd, short what, void *self) {
   loop->tick.now_us = now_us;
   for (weir_connection *next, *one = loop->connections; one != NULL; one = next) {
     next = one->next;
-    if (!weir_connection_is_late(one, now_us)) continue;
-    weir_serve_count(&loop->counts.timeouts, one->state != WEIR_CONNECTION_ENDED);
-    weir_connection_drop(one);
+    if (one->port->speech->sweep != NULL) one->port->speech->sweep(one);
+    if (weir_connection_is_late(one, now_us)) weir_connection_expire(one);
   }
   for (size_t i = 0; loop->accepts_paused && i < loop->port_count; i++)
     event_add(&loop->ports[i].accepts, NULL);

@@ -52,6 +52,4 @@ void weir_loop_wake(weir_loop *loop);
 /* What its limits are now. */
 const weir_config_limits *weir_loop_limits(const weir_loop *loop);
 
-int64_t weir_serve_now_us(void); /* CLOCK_MONOTONIC */
-
 #endif

@@ -108,7 +108,8 @@ static void write_library(const weir_registry *registry, weir_bytes *out) {
 /* --- by limiter -------------------------------------------------------------------------------
  */
 
-static const char *const protocols[] = {[WEIR_TALLY_RESP] = "resp", [WEIR_TALLY_HTTP] = "http"};
+static const char *const protocols[] = {
+    [WEIR_TALLY_RESP] = "resp", [WEIR_TALLY_HTTP] = "http", [WEIR_TALLY_GRPC] = "grpc"};
 
 static void write_decisions(const weir_tally_row *row, weir_bytes *out) {
   static const char line[] =

@@ -69,9 +69,9 @@ bool weir_server_read_certificates(weir_server *server, const weir_registry *reg
   weir_serve_tls **read = calloc(count + 1, sizeof *read);
   bool good = read != NULL;
   for (size_t i = 0; good && i < count; i++) {
-    const weir_config_tls *tls = &weir_server_listener(server, registry, i)->tls;
-    if (tls->certificate == NULL) continue;
-    read[i] = weir_serve_tls_create(tls, &why);
+    const weir_config_listener *listener = weir_server_listener(server, registry, i);
+    if (listener->tls.certificate == NULL) continue;
+    read[i] = weir_serve_tls_create(listener, &why);
     good = read[i] != NULL;
   }
   if (!good) weir_serve_log("tls: %s", read == NULL ? "no memory" : why.text);

@@ -93,8 +93,10 @@ static weir_progress read_request(weir_connection *connection, const char *bytes
   }
   if (request.count == 0) return WEIR_PROGRESS_READ;
   if (connection->port->config->credential_count > 0 && weir_resp_shows_credential(&request) &&
-      weir_connection_is_held(connection))
+      weir_connection_is_held(connection)) {
+    *used = 0;
     return WEIR_PROGRESS_HELD;
+  }
   weir_serve_count(&connection->loop->counts.resp, 1);
   return run(connection, &request);
 }
@@ -107,10 +109,13 @@ static void answer(weir_connection *connection, const weir_slot *slot, weir_byte
   weir_resp_answer(&slot->ask, &reply, out);
 }
 
+static const char full[] = "-ERR max number of clients reached\r\n";
+
 const weir_speech weir_speech_resp = {
     .name = "resp",
     .begin = begin,
     .read = read_request,
     .answer = answer,
-    .full = "-ERR max number of clients reached\r\n",
+    .full = full,
+    .full_length = sizeof full - 1,
 };

@@ -82,6 +82,8 @@ static const weir_speech *speech_of(weir_config_protocol protocol) {
       return &weir_speech_resp;
     case WEIR_CONFIG_HTTP:
       return &weir_speech_http;
+    case WEIR_CONFIG_GRPC:
+      return &weir_speech_grpc;
     case WEIR_CONFIG_ADMIN:
       return &weir_speech_admin;
   }

@@ -10,10 +10,11 @@ enum { KEYS_SHOWN = 20 };
 /* --- limiters ---------------------------------------------------------------------------------
  */
 
-static json_int_t sum_up(const _Atomic uint64_t *counts) {
+static json_int_t sum_of(const weir_tally_row *row, bool allowed) {
   uint64_t sum = 0;
-  for (size_t i = 0; i < WEIR_TALLY_SOURCES; i++)
-    sum += counts[i];
+  for (size_t i = 0; i < WEIR_TALLY_PROTOCOLS; i++)
+    for (size_t j = 0; j < WEIR_TALLY_SOURCES; j++)
+      sum += allowed ? row->by[i].allowed[j] : row->by[i].denied[j];
   return (json_int_t)sum;
 }
 
@@ -32,13 +33,10 @@ static json_int_t sum_none(const weir_tally_row *row) {
 }
 
 static json_t *row_of(const weir_tally_row *row, const char *rule, const char *store, bool shadow) {
-  const weir_tally_protocol resp = WEIR_TALLY_RESP;
-  const weir_tally_protocol http = WEIR_TALLY_HTTP;
   return json_pack(
       "{ss ss ss sb sI sI sI sI s{sI sI sI sI}}", "name", row->name, "rule", rule, "store", store,
-      "shadow", shadow, "allowed", sum_up(row->by[resp].allowed) + sum_up(row->by[http].allowed),
-      "denied", sum_up(row->by[resp].denied) + sum_up(row->by[http].denied), "none", sum_none(row),
-      "shadow_denied", (json_int_t)row->shadow_denied, "sources", "store",
+      "shadow", shadow, "allowed", sum_of(row, true), "denied", sum_of(row, false), "none",
+      sum_none(row), "shadow_denied", (json_int_t)row->shadow_denied, "sources", "store",
       from_source(row, WEIR_SOURCE_STORE), "local", from_source(row, WEIR_SOURCE_LOCAL), "fallback",
       from_source(row, WEIR_SOURCE_FALLBACK), "late", from_source(row, WEIR_SOURCE_LATE));
 }
@@ -123,13 +121,13 @@ static json_t *keys_of(const weir_server *server) {
   (json_int_t) weir_serve_total((server), offsetof(weir_serve_counts, member))
 
 static json_t *totals_of(const weir_server *server) {
-  return json_pack("{sI sI sI sI sI sI sI sI sI sI sI sI}", "resp", TOTAL(server, resp), "http",
-                   TOTAL(server, http), "allowed", TOTAL(server, allowed), "denied",
-                   TOTAL(server, denied), "none", TOTAL(server, none), "shadow_denied",
-                   TOTAL(server, shadow_denied), "shed", TOTAL(server, shed), "broken",
-                   TOTAL(server, broken), "refused", TOTAL(server, refused), "unauthorized",
-                   TOTAL(server, unauthorized), "ticks", TOTAL(server, ticks), "tick_us",
-                   TOTAL(server, tick_us));
+  return json_pack("{sI sI sI sI sI sI sI sI sI sI sI sI sI}", "resp", TOTAL(server, resp), "http",
+                   TOTAL(server, http), "grpc", TOTAL(server, grpc), "allowed",
+                   TOTAL(server, allowed), "denied", TOTAL(server, denied), "none",
+                   TOTAL(server, none), "shadow_denied", TOTAL(server, shadow_denied), "shed",
+                   TOTAL(server, shed), "broken", TOTAL(server, broken), "refused",
+                   TOTAL(server, refused), "unauthorized", TOTAL(server, unauthorized), "ticks",
+                   TOTAL(server, ticks), "tick_us", TOTAL(server, tick_us));
 }
 
 static json_t *status_of(const weir_server *server, const weir_tally_table *table) {

@@ -143,7 +143,7 @@ _Static_assert((int)WEIR_SKETCH_KEY_BYTES == (int)WEIR_DENIALS_TEXT_BYTES, "the 
 
 static void note_denial(weir_loop *loop, const weir_reply *reply, weir_config_log_keys manner,
                         weir_tally_protocol protocol) {
-  static const char *const names[] = {"resp", "http"};
+  static const char *const names[] = {"resp", "http", "grpc"};
   weir_denials *denials = &loop->server->denials;
   weir_reply named = *reply;
   weir_denial denial = {.protocol = names[protocol], .reply = &named, .manner = manner};

@@ -17,6 +17,7 @@ typedef struct weir_server weir_server;
 typedef enum weir_tally_protocol {
   WEIR_TALLY_RESP,
   WEIR_TALLY_HTTP,
+  WEIR_TALLY_GRPC,
   WEIR_TALLY_PROTOCOLS
 } weir_tally_protocol;
 

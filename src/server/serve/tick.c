@@ -4,8 +4,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+enum { OVER = -1 }; /* an end that had come */
 enum { FIRST_ROOM = 64, SHED_RETRY_US = 50000, BYTES_KEPT = 1 << 20 };
+
+int64_t weir_serve_now_us(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
 
 bool weir_tick_init(weir_tick *tick, unsigned loop, size_t waiting_most,
                     weir_serve_counts *counts) {
@@ -22,6 +30,7 @@ void weir_tick_free(weir_tick *tick) {
   free(tick->requests);
   free(tick->limiters);
   free(tick->keys);
+  free(tick->until_us);
   free(tick->batch);
   free(tick->batch_limiters);
   free(tick->batch_places);
@@ -63,7 +72,9 @@ static bool grow_requests(weir_tick *tick) {
   if (limiters != NULL) tick->limiters = limiters;
   size_t *keys = realloc(tick->keys, room * sizeof *keys);
   if (keys != NULL) tick->keys = keys;
-  if (requests == NULL || limiters == NULL || keys == NULL) return false;
+  int64_t *until_us = realloc(tick->until_us, room * sizeof *until_us);
+  if (until_us != NULL) tick->until_us = until_us;
+  if (requests == NULL || limiters == NULL || keys == NULL || until_us == NULL) return false;
   tick->request_room = room;
   return true;
 }
@@ -165,11 +176,25 @@ size_t weir_tick_add_request(weir_tick *tick, const weir_request *asked, size_t 
   tick->requests[index] = *asked;
   tick->limiters[index] = limiter;
   tick->keys[index] = key;
+  tick->until_us[index] = WEIR_TICK_NO_END;
   if (limiter != NULL && index - tick->decided >= tick->waiting_most) {
     tick->limiters[index] = NULL;
     shed(tick, &tick->requests[index], fallback);
   }
   return index;
+}
+
+void weir_tick_set_end(weir_tick *tick, size_t request, int64_t until_us) {
+  tick->until_us[request] = until_us;
+  tick->has_ends |= until_us != WEIR_TICK_NO_END;
+}
+
+bool weir_tick_is_over(const weir_tick *tick, size_t request) {
+  return tick->until_us[request] == OVER;
+}
+
+void weir_tick_cancel(weir_tick *tick, size_t request) {
+  tick->limiters[request] = NULL;
 }
 
 /* What no bucket holds is never admitted; its answer says how the bucket stands all the same. */
@@ -226,11 +251,24 @@ uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned manner
 
 /* --- deciding --------------------------------------------------------------------------------- */
 
+/* Whoever shares an end with one that was looked at is told the same, however late it is by now. */
+static bool comes_too_late(weir_tick *tick, size_t index, int64_t now_us) {
+  int64_t until_us = tick->until_us[index];
+  if (until_us == WEIR_TICK_NO_END) return false;
+  if (until_us != tick->judged_us) tick->judged_over = until_us <= now_us;
+  tick->judged_us = until_us;
+  if (!tick->judged_over) return false;
+  tick->limiters[index] = NULL;
+  tick->until_us[index] = OVER;
+  return true;
+}
+
 /* Takes requests that have no answer yet into the batch, from *from on; how many. */
 static size_t gather(weir_tick *tick, size_t *from) {
   size_t count = 0, i = *from;
+  int64_t now_us = tick->has_ends ? weir_serve_now_us() : 0;
   for (; i < tick->request_count && count < WEIR_BATCH_MOST; i++) {
-    if (tick->limiters[i] == NULL) continue;
+    if (tick->limiters[i] == NULL || comes_too_late(tick, i, now_us)) continue;
     tick->batch[count] = tick->requests[i];
     tick->batch[count].key = tick->bytes.data + tick->keys[i];
     tick->batch_limiters[count] = tick->limiters[i];
@@ -295,7 +333,8 @@ void weir_tick_clear(weir_tick *tick) {
   if (tick->uses_throttle) weir_throttle_end_tick(throttle, tick->loop);
   if (tick->uses_overrides)
     weir_descriptors_end_tick(weir_registry_descriptors(tick->registry), tick->loop);
-  tick->uses_throttle = tick->uses_overrides = false;
+  tick->uses_throttle = tick->uses_overrides = tick->has_ends = false;
+  tick->judged_us = WEIR_TICK_NO_END;
   tick->slot_count = tick->request_count = tick->decided = 0;
   tick->bytes.length = 0;
   if (tick->bytes.failed || tick->bytes.capacity > BYTES_KEPT) weir_bytes_free(&tick->bytes);

@@ -9,6 +9,7 @@
 #include "serve/counts.h"
 
 #define WEIR_NO_SLOT UINT32_MAX
+#define WEIR_TICK_NO_END INT64_MAX
 
 /* A place in the order of one connection's answers. */
 typedef struct weir_slot {
@@ -24,6 +25,9 @@ typedef struct weir_slot {
   unsigned manner;             /* what the protocol must remember for its answer */
 } weir_slot;
 
+/* A clock that does not go back: CLOCK_MONOTONIC. */
+int64_t weir_serve_now_us(void);
+
 typedef struct weir_tick {
   weir_registry *registry;
   unsigned loop;
@@ -37,7 +41,11 @@ typedef struct weir_tick {
   weir_request *requests;
   weir_limiter **limiters; /* of each request; NULL: it has its answer */
   size_t *keys;            /* where in `bytes` its key stands */
+  int64_t *until_us; /* of CLOCK_MONOTONIC, till when it is worth deciding, or WEIR_TICK_NO_END */
   size_t request_count, request_room, decided;
+  bool has_ends;     /* some have one */
+  int64_t judged_us; /* the end that was looked at last, */
+  bool judged_over;  /* and whether it had come: the same for all who share it */
   weir_bytes bytes;
   weir_request *batch; /* WEIR_BATCH_MOST, as the two below */
   weir_limiter **batch_limiters;
@@ -61,6 +69,16 @@ uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned manner
  * many wait. */
 size_t weir_tick_add_request(weir_tick *tick, const weir_request *asked, size_t key,
                              weir_limiter *limiter, unsigned fallback);
+
+/* Until when the request is worth deciding: those of one caller have the same end, so that all are
+ * decided or none. */
+void weir_tick_set_end(weir_tick *tick, size_t request, int64_t until_us);
+
+/* Whether that had come before it was decided. */
+bool weir_tick_is_over(const weir_tick *tick, size_t request);
+
+/* Its answer is wanted no more: unless it has been decided already, it will not be. */
+void weir_tick_cancel(weir_tick *tick, size_t request);
 
 /* Decides all that has been added and not yet decided. */
 void weir_tick_decide(weir_tick *tick);

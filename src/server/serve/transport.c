@@ -40,7 +40,22 @@ static int refuse_passphrase(char *text, int size, int is_written, void *context
   return -1;
 }
 
-weir_serve_tls *weir_serve_tls_create(const weir_config_tls *config, weir_message *message) {
+/* gRPC is HTTP/2: a client that names protocols must name this one. */
+static int choose_protocol(SSL *session, const unsigned char **chosen, unsigned char *chosen_length,
+                           const unsigned char *named, unsigned length, void *self) {
+  static const unsigned char h2[] = {2, 'h', '2'};
+  unsigned char *found;
+  (void)session;
+  (void)self;
+  if (SSL_select_next_proto(&found, chosen_length, h2, sizeof h2, named, length) !=
+      OPENSSL_NPN_NEGOTIATED)
+    return SSL_TLSEXT_ERR_ALERT_FATAL;
+  *chosen = found;
+  return SSL_TLSEXT_ERR_OK;
+}
+
+weir_serve_tls *weir_serve_tls_create(const weir_config_listener *listener, weir_message *message) {
+  const weir_config_tls *config = &listener->tls;
   SSL_CTX *context = SSL_CTX_new(TLS_server_method());
   ERR_clear_error();
   if (context == NULL) {
@@ -57,6 +72,8 @@ weir_serve_tls *weir_serve_tls_create(const weir_config_tls *config, weir_messag
     SSL_CTX_free(context);
     return NULL;
   }
+  if (listener->protocol == WEIR_CONFIG_GRPC)
+    SSL_CTX_set_alpn_select_cb(context, choose_protocol, NULL);
   if (config->client_ca != NULL) {
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
     SSL_CTX_set_session_id_context(context, (const unsigned char *)"weir", 4);

@@ -13,8 +13,8 @@
 
 typedef struct weir_serve_tls weir_serve_tls;
 
-/* Reads certificate, key and CA. NULL: `message` says what is wrong with which. */
-weir_serve_tls *weir_serve_tls_create(const weir_config_tls *config, weir_message *message);
+/* Reads certificate, key and CA of a listener. NULL: `message` says what is wrong with which. */
+weir_serve_tls *weir_serve_tls_create(const weir_config_listener *listener, weir_message *message);
 /* They are counted: it goes with the last. NULL is fine for both. */
 weir_serve_tls *weir_serve_tls_retain(weir_serve_tls *tls);
 void weir_serve_tls_destroy(weir_serve_tls *tls);

@@ -152,7 +152,7 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
             .name = "serve",
             .argument = "FILE",
             .argument_needed = true,
-            .summary = "answer RESP and HTTP as FILE says, until SIGTERM",
+            .summary = "answer RESP, HTTP and gRPC as FILE says, until SIGTERM",
             .examples = "weir serve weir.yaml\n"
                         "redis-cli -p 6380 WEIR.TAKE api alice\n"
                         "curl '127.0.0.1:8080/check/api?key=alice'\n"

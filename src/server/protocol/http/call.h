@@ -60,9 +60,8 @@ bool weir_http_is_from_here(const weir_http_request *request, const weir_config_
  * them, so it may come from anywhere. */
 bool weir_http_is_check(const weir_http_request *request);
 
-/* Whether the request shows one of these tokens; none are needed: true. */
-bool weir_http_is_known(const weir_http_request *request, const weir_config_credential *tokens,
-                        size_t count);
+/* Whether the value of "Authorization" shows one of these tokens; none are needed: true. */
+bool weir_http_is_token(weir_http_text shown, const weir_config_credential *tokens, size_t count);
 
 /* --- answers ---------------------------------------------------------------------------------- */
 

@@ -161,6 +161,7 @@ void weir_http_word_envoy(const weir_envoy_refusal *refusal, weir_http_refusal *
   static const int statuses[] = {[WEIR_ENVOY_WELL] = 200,
                                  [WEIR_ENVOY_BAD_REQUEST] = 400,
                                  [WEIR_ENVOY_NO_FILES] = 404,
-                                 [WEIR_ENVOY_UNAVAILABLE] = 503};
+                                 [WEIR_ENVOY_UNAVAILABLE] = 503,
+                                 [WEIR_ENVOY_EXPIRED] = 504};
   *worded = (weir_http_refusal){statuses[refusal->failure], refusal->why};
 }

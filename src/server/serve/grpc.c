@@ -1,0 +1,199 @@
+/* gRPC over a connection: Envoy's rate limit service, and the health of the server. */
+#include <string.h>
+
+#include "serve/envoy.h"
+#include "serve/http.h"
+#include "serve/loop.h"
+#include "serve/server.h"
+
+static weir_grpc_session *session_of(const weir_connection *connection) {
+  return connection->speaks.grpc.session;
+}
+
+/* The client has reset a call that is not answered. */
+static void forget(void *self, uint32_t slot) {
+  weir_connection *connection = self;
+  weir_serve_cancel_envoy(&connection->loop->tick, slot);
+}
+
+static void begin(weir_connection *connection) {
+  const weir_config_limits *limits = weir_loop_limits(connection->loop);
+  const weir_grpc_limits most = {.streams = (uint32_t)limits->grpc_streams,
+                                 .header_bytes = (size_t)limits->http_header_bytes,
+                                 .message_bytes = (size_t)limits->grpc_message_bytes};
+  connection->speaks.grpc.session = weir_grpc_open(&most, forget, connection);
+}
+
+static void end(weir_connection *connection) {
+  weir_grpc_close(session_of(connection));
+}
+
+/* --- calls ------------------------------------------------------------------------------------ */
+
+static void refuse(weir_connection *connection, int32_t stream, const weir_envoy_refusal *refusal) {
+  static const weir_grpc_status statuses[] = {[WEIR_ENVOY_WELL] = WEIR_GRPC_OK,
+                                              [WEIR_ENVOY_BAD_REQUEST] = WEIR_GRPC_INVALID_ARGUMENT,
+                                              [WEIR_ENVOY_NO_FILES] = WEIR_GRPC_NOT_FOUND,
+                                              [WEIR_ENVOY_UNAVAILABLE] = WEIR_GRPC_UNAVAILABLE,
+                                              [WEIR_ENVOY_EXPIRED] = WEIR_GRPC_DEADLINE_EXCEEDED};
+  weir_grpc_refuse(session_of(connection), stream, statuses[refusal->failure], refusal->why.text);
+}
+
+/* Its time is counted from when its bytes came. */
+static int64_t end_of(const weir_connection *connection, const weir_grpc_call *call) {
+  if (call->timeout_us >= WEIR_TICK_NO_END - connection->arrived_us) return WEIR_TICK_NO_END;
+  return connection->arrived_us + call->timeout_us;
+}
+
+static void ask(weir_connection *connection, const weir_grpc_call *call) {
+  weir_envoy_request request;
+  weir_envoy_refusal refusal = {.failure = WEIR_ENVOY_BAD_REQUEST};
+  if (weir_grpc_read_request(call->message, call->length, &request, &refusal.why) &&
+      weir_serve_ask_envoy(connection, &request, (unsigned)call->stream, end_of(connection, call),
+                           &refusal))
+    weir_grpc_note(session_of(connection), call->stream, connection->last_slot);
+  else
+    refuse(connection, call->stream, &refusal);
+}
+
+static bool is(const char *text, size_t length, const char *word) {
+  return length == strlen(word) && memcmp(text, word, length) == 0;
+}
+
+static weir_grpc_health health_of(const weir_connection *connection, const char *service,
+                                  size_t length) {
+  weir_loop *loop = connection->loop;
+  if (length > 0 && !is(service, length, weir_grpc_service)) return WEIR_GRPC_SERVICE_UNKNOWN;
+  return loop->is_draining || atomic_load(&loop->must_drain) ? WEIR_GRPC_NOT_SERVING
+                                                             : WEIR_GRPC_SERVING;
+}
+
+static void tell_health(weir_connection *connection, const weir_grpc_call *call) {
+  weir_grpc_session *session = session_of(connection);
+  weir_envoy_refusal refusal = {.failure = WEIR_ENVOY_BAD_REQUEST};
+  const char *service;
+  size_t length;
+  if (!weir_grpc_read_health(call->message, call->length, &service, &length, &refusal.why)) {
+    refuse(connection, call->stream, &refusal);
+    return;
+  }
+  weir_grpc_health health = health_of(connection, service, length);
+  if (call->method == WEIR_GRPC_WATCH) {
+    weir_grpc_watch(session, call->stream, health);
+  } else if (health == WEIR_GRPC_SERVICE_UNKNOWN) {
+    weir_grpc_refuse(session, call->stream, WEIR_GRPC_NOT_FOUND, "there is no such service");
+  } else {
+    weir_bytes *message = weir_grpc_begin_answer(session, call->stream);
+    if (message != NULL) weir_grpc_write_health(health, message);
+    weir_grpc_end_answer(session, call->stream);
+  }
+}
+
+/* False: its credential has to wait. */
+static bool run(weir_connection *connection, const weir_grpc_call *call) {
+  const weir_http_text shown = {call->credential, call->credential_length};
+  weir_serve_standing standing =
+      weir_serve_look_at_credential(connection, call->credential != NULL ? &shown : NULL);
+  if (standing == WEIR_SERVE_HELD) return false;
+  weir_serve_count(&connection->loop->counts.grpc, 1);
+  if (standing == WEIR_SERVE_STRANGER)
+    weir_grpc_refuse(session_of(connection), call->stream, WEIR_GRPC_UNAUTHENTICATED,
+                     "a bearer token is needed");
+  else if (call->method == WEIR_GRPC_SHOULD_RATE_LIMIT)
+    ask(connection, call);
+  else
+    tell_health(connection, call);
+  return true;
+}
+
+static bool go_on(weir_connection *connection) {
+  weir_grpc_call held = connection->speaks.grpc.held;
+  if (!connection->speaks.grpc.has_held) return true;
+  connection->speaks.grpc.has_held = !run(connection, &held);
+  if (!connection->speaks.grpc.has_held) weir_connection_touch(connection);
+  return !connection->speaks.grpc.has_held;
+}
+
+static weir_progress read_calls(weir_connection *connection, const char *bytes, size_t length,
+                                size_t *used) {
+  weir_grpc_session *session = session_of(connection);
+  weir_progress progress = WEIR_PROGRESS_READ;
+  weir_grpc_call call;
+  if (session == NULL) return WEIR_PROGRESS_ENDS;
+  switch (weir_grpc_read(session, bytes, length, connection->arrived_us, used, &call)) {
+    case WEIR_GRPC_MORE:
+      return WEIR_PROGRESS_MORE;
+    case WEIR_GRPC_READ:
+      break;
+    case WEIR_GRPC_CALL:
+      if (run(connection, &call)) break;
+      connection->speaks.grpc.held = call;
+      connection->speaks.grpc.has_held = true;
+      progress = WEIR_PROGRESS_HELD;
+      break;
+    case WEIR_GRPC_ENDS:
+      weir_serve_count(&connection->loop->counts.broken, weir_grpc_is_broken(session));
+      progress = WEIR_PROGRESS_ENDS;
+      break;
+  }
+  if (!weir_grpc_is_quiet(session)) weir_connection_touch(connection);
+  return progress;
+}
+
+/* --- answers ---------------------------------------------------------------------------------- */
+
+static void answer(weir_connection *connection, const weir_slot *slot, weir_bytes *out) {
+  weir_grpc_session *session = session_of(connection);
+  int32_t stream = (int32_t)slot->manner;
+  weir_envoy_answer told;
+  weir_envoy_refusal refusal;
+  (void)out; /* which it goes into when its session is flushed */
+  if (!weir_grpc_is_open(session, stream)) {
+    weir_serve_count(&connection->loop->counts.cancelled, 1);
+    return;
+  }
+  if (!weir_serve_settle_envoy(connection, slot, WEIR_TALLY_GRPC, &told, &refusal)) {
+    refuse(connection, stream, &refusal);
+    return;
+  }
+  weir_bytes *message = weir_grpc_begin_answer(session, stream);
+  if (message != NULL) weir_grpc_write_answer(&told, message);
+  weir_grpc_end_answer(session, stream);
+}
+
+static bool flush(weir_connection *connection, weir_bytes *out) {
+  return session_of(connection) != NULL && weir_grpc_write(session_of(connection), out);
+}
+
+static bool leave(weir_connection *connection) {
+  weir_grpc_session *session = session_of(connection);
+  if (session == NULL || connection->is_leaving) return false;
+  weir_grpc_leave(session);
+  connection->is_leaving = true;
+  return true;
+}
+
+/* A request that does not get whole is refused, and the others of its connection go on. */
+static void sweep(weir_connection *connection) {
+  weir_loop *loop = connection->loop;
+  weir_grpc_session *session = session_of(connection);
+  if (session == NULL || connection->state != WEIR_CONNECTION_OPEN) return;
+  size_t count =
+      weir_grpc_expire(session, loop->tick.now_us - weir_loop_limits(loop)->first_bytes_us);
+  weir_serve_count(&loop->counts.timeouts, count);
+  if (count > 0) weir_connection_touch(connection);
+}
+
+const weir_speech weir_speech_grpc = {
+    .name = "grpc",
+    .begin = begin,
+    .read = read_calls,
+    .answer = answer,
+    .full = weir_grpc_full,
+    .full_length = WEIR_GRPC_FULL_BYTES,
+    .end = end,
+    .go_on = go_on,
+    .flush = flush,
+    .leave = leave,
+    .sweep = sweep,
+};

@@ -1,0 +1,252 @@
+"""gRPC with Debian's own client: Envoy's rate limit service, and the health of the server."""
+
+import json
+import os
+import subprocess
+import tempfile
+import threading
+import unittest
+
+import grpc
+
+from envoy import Served, UNLIMITED, per_year, question
+from rls import CLASSES, NOT_SERVING, OK, OVER, RLS, Request, Response, Rls, SERVICE_UNKNOWN, SERVING, answer_of, \
+    request_of
+from server import PATIENCE_S, Server, Store, await_that, http
+from test_envoy import EXAMPLES
+from test_http import post
+
+GRPC = """
+listen:
+  http: {address: "127.0.0.1:0"}
+  grpc: {address: "127.0.0.1:0"%s}
+  admin: {address: "127.0.0.1:0"}
+"""
+EDGE = {"edge.yaml": """
+domain: edge
+descriptors:
+  - {key: ip, %s}
+  - {key: free, rate_limit: {unlimited: true}}
+  - {key: none, rate_limit: {unit: HOUR, requests_per_unit: 0}}
+  - {key: named, %s}
+""" % (per_year(3), per_year(1000, ", name: a name"))}
+
+
+class Grpc(Served):
+    listen = GRPC % ""
+
+    def client(self, server, **options):
+        made = Rls("127.0.0.1:%d" % server.ports["grpc"][0], **options)
+        self.addCleanup(made.close)
+        return made
+
+    def fails(self, code, call, *args, **options):
+        with self.assertRaises(grpc.RpcError) as caught:
+            call(*args, **options)
+        self.assertEqual(caught.exception.code(), code, caught.exception.details())
+        return caught.exception.details()
+
+
+def edge(*descriptors, **more):
+    return request_of(question("edge", *descriptors, **more))
+
+
+class Answers(Grpc):
+    def test_examples_of_the_other_service(self):
+        names = {name: "d%d" % i for i, name in enumerate(EXAMPLES)}
+        server = self.start({names[name] + ".yaml": "domain: %s\ndescriptors:%s" % (names[name], text)
+                             for name, (text, _) in EXAMPLES.items()})
+        client = self.client(server)
+        marks = {OK: "+", OVER: "-"}
+        for name, (_, asked) in EXAMPLES.items():
+            for times, descriptors, expected in asked:
+                for _ in range(int(times[:-1])):
+                    told = client.ask(request_of(question(names[name], *descriptors)))
+                    codes = marks[told.overall_code] + " " + "".join(marks[s.code] for s in told.statuses)
+                    self.assertEqual(codes, expected, (name, descriptors))
+
+    def test_are_those_of_json(self):
+        """Each question over both ways, under keys of their own: equal but for the second they were asked in."""
+        server = self.start(EDGE)
+        client = self.client(server)
+        web = server.connect("http")
+        for asked in (["ip=KEY"], ["ip=KEY"], ["ip=KEY", "free=KEY"], ["ip=KEY"], ["none=KEY"], ["other=KEY"],
+                      ["named=KEY"] * 3, [{"entries": [{"key": "ip", "value": "KEY"}], "hitsAddend": 0}],
+                      [{"entries": [{"key": "named", "value": "KEY2"}], "hitsAddend": 7}],
+                      [{"entries": [{"key": "new", "value": "KEY"}], "limit": {"requestsPerUnit": 2, "unit": "YEAR"}}],
+                      [{"entries": [{"key": "new", "value": "KEY"}], "limit": {"requestsPerUnit": 0, "unit": "DAY"}}]):
+            whole = question("edge", *asked)
+            told = client.ask(request_of(json.loads(json.dumps(whole).replace("KEY", "g"))))
+            body = http(web, post("/json", json.loads(json.dumps(whole).replace("KEY", "h"))))[1]
+            expected = json.loads(body)
+            for status in expected["statuses"]:
+                if status.get("limitRemaining") == 0:
+                    del status["limitRemaining"]
+            reset = [[s.pop("durationUntilReset", None) for s in a["statuses"]] for a in (expected, answer_of(told))]
+            self.assertEqual([r is None for r in reset[0]], [r is None for r in reset[1]], asked)
+            mine = answer_of(told)
+            for status in mine["statuses"]:
+                status.pop("durationUntilReset", None)
+            self.assertEqual(mine, expected, asked)
+        web.close()
+
+    def test_figures(self):
+        client = self.client(self.start(EDGE))
+        told = client.ask(edge("ip=1", "free=1", "named=1"))
+        self.assertEqual([s.limit_remaining for s in told.statuses], [2, UNLIMITED, 999])
+        self.assertEqual(told.statuses[2].current_limit.name, "a name")
+        self.assertFalse(told.statuses[1].HasField("current_limit"))
+        self.assertGreater(told.statuses[0].duration_until_reset.seconds, 0)
+        self.assertEqual((told.raw_body, len(told.request_headers_to_add)), (b"", 0))
+        self.assertEqual(client.ask(edge("named=2", hitsAddend=2**32 - 1)).overall_code, OVER)
+        self.assertEqual(client.ask(edge("named=2", hitsAddend=1000)).statuses[0].limit_remaining, 0)
+
+    def test_what_is_no_request(self):
+        client = self.client(self.start(EDGE))
+        invalid = grpc.StatusCode.INVALID_ARGUMENT
+        self.assertIn("domain", self.fails(invalid, client.ask, Request()))
+        self.assertIn("descriptors", self.fails(invalid, client.ask, Request(domain="edge")))
+        self.fails(invalid, client.ask, edge(*["ip=1"] * 65))
+        self.fails(invalid, client.ask, edge("/".join(["ip=1"] * 513)))
+        self.fails(invalid, client.ask, edge("ip=" + "x" * 4096))
+        gives_back = edge("ip=1")
+        gives_back.descriptors[0].is_negative_hits = True
+        self.assertIn("given back", self.fails(invalid, client.ask, gives_back))
+        for requests, unit in ((10**9 + 1, 1), (1, 0), (1, 7)):
+            wrong = edge("ip=1")
+            wrong.descriptors[0].limit.requests_per_unit = requests
+            wrong.descriptors[0].limit.unit = unit
+            self.assertIn("descriptors[0].limit", self.fails(invalid, client.ask, wrong))
+        raw = client.channel.unary_unary("/" + RLS + "/ShouldRateLimit", lambda x: x, lambda x: x)
+        self.assertIn("protobuf", self.fails(invalid, raw, b"\x0a\xff", timeout=PATIENCE_S))
+        self.assertEqual(client.ask(edge("ip=1")).statuses[0].limit_remaining, 2)
+
+    def test_what_is_not_served(self):
+        client = self.client(self.start(EDGE))
+        unimplemented = grpc.StatusCode.UNIMPLEMENTED
+        for path in ("/envoy.service.ratelimit.v2.RateLimitService/ShouldRateLimit", "/x", "/" + RLS + "/Other"):
+            other = client.channel.unary_unary(path, lambda x: x, lambda x: x)
+            self.fails(unimplemented, other, b"", timeout=PATIENCE_S)
+        raw = client.channel.unary_unary("/" + RLS + "/ShouldRateLimit", lambda x: x, lambda x: x)
+        self.fails(unimplemented, raw, edge("ip=1" + "1" * 3000).SerializeToString(), timeout=PATIENCE_S,
+                   compression=grpc.Compression.Gzip)
+        self.fails(grpc.StatusCode.RESOURCE_EXHAUSTED, raw, b"\0" * (64 * 1024 + 1), timeout=PATIENCE_S)
+        self.fails(grpc.StatusCode.INVALID_ARGUMENT, raw, b"\0" * (64 * 1024), timeout=PATIENCE_S)
+
+    def test_without_files_and_without_a_store(self):
+        plain = Server(self.listen + 'stores: {main: {url: "memory:"}}\nlimiters: {a: {store: main, rule: "quota:1/1d"}}\n')
+        self.addCleanup(plain.end)
+        self.fails(grpc.StatusCode.NOT_FOUND, self.client(plain).ask, edge("ip=1"))
+        store = Store("memcached")
+        self.addCleanup(store.end)
+        server = self.start(EDGE, stores='stores: {main: {url: "%s", fallback: none}}\n' % store.url)
+        client = self.client(server)
+        store.order("kill")
+        details = self.fails(grpc.StatusCode.UNAVAILABLE, client.ask, edge("ip=1"))
+        self.assertRegex(details, "^(UNAVAILABLE|TIMEOUT|LOST): ")
+        self.assertEqual(client.ask(edge("free=1")).overall_code, OK)
+
+    def test_health(self):
+        server = self.start(EDGE)
+        client = self.client(server)
+        self.assertEqual([client.health(), client.health(RLS)], [SERVING, SERVING])
+        self.fails(grpc.StatusCode.NOT_FOUND, client.health, "other")
+        asks = CLASSES["HealthCheckRequest"]
+        watched = {service: client.watch(asks(service=service)) for service in ("", RLS, "other")}
+        first = {service: next(told).status for service, told in watched.items()}
+        self.assertEqual(first, {"": SERVING, RLS: SERVING, "other": SERVICE_UNKNOWN})
+        server.end()
+        self.assertEqual(next(watched[RLS]).status, NOT_SERVING)
+        self.fails(grpc.StatusCode.UNAVAILABLE, next, watched[RLS])
+
+    def test_many_at_once_over_one_connection(self):
+        server = self.start(EDGE)
+        client = self.client(server)
+        calls = [client.should.future(edge("named=x"), timeout=PATIENCE_S) for _ in range(3000)]
+        left = [call.result().statuses[0].limit_remaining for call in calls]
+        self.assertEqual(sorted(left, reverse=True)[:1000], list(range(999, -1, -1)))
+        self.assertEqual(sum(call.result().overall_code == OK for call in calls), 1000)
+        self.assertEqual(server.metric('weir_serve_requests_total{protocol="grpc"}'), 3000)
+
+
+class Guarded(Grpc):
+    def start_with(self, more):
+        self.listen = GRPC % more
+        return self.start(EDGE)
+
+    def test_tokens(self):
+        server = self.start_with(", auth: [one, another]")
+        self.fails(grpc.StatusCode.UNAUTHENTICATED, self.client(server).ask, edge("ip=1"))
+        good = self.client(server, metadata=[("authorization", "Bearer another")])
+        self.assertEqual(good.ask(edge("ip=1")).overall_code, OK)
+        bad = self.client(server, metadata=[("authorization", "Bearer wrong")])
+        for _ in range(3):
+            self.fails(grpc.StatusCode.UNAUTHENTICATED, bad.ask, edge("ip=1"))
+        late = self.client(server, metadata=[("authorization", "Bearer one")])  # it waits for the guesses of its address
+        self.assertEqual(late.ask(edge("ip=1")).overall_code, OK)
+        self.assertEqual(server.metric("weir_serve_unauthorized_total"), 4)
+
+    def test_tls(self):
+        with tempfile.TemporaryDirectory(prefix="weir-grpc-tls-") as folder:
+            def path(name):
+                return os.path.join(folder, name)
+
+            def openssl(*words):
+                subprocess.run(["openssl", *words], check=True, capture_output=True, cwd=folder)
+            openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1",
+                    "-keyout", "key.pem", "-out", "cert.pem", "-subj", "/CN=localhost", "-addext",
+                    "subjectAltName=DNS:localhost,IP:127.0.0.1")
+            server = self.start_with(", tls: {certificate: %s, key: %s, client_ca: %s}" %
+                                     (path("cert.pem"), path("key.pem"), path("cert.pem")))
+            with open(path("cert.pem"), "rb") as cert, open(path("key.pem"), "rb") as key:
+                cert, key = cert.read(), key.read()
+            own = grpc.ssl_channel_credentials(cert, key, cert)
+            self.assertEqual(self.client(server, credentials=own).ask(edge("ip=1")).overall_code, OK)
+            stranger = grpc.ssl_channel_credentials(cert)
+            self.fails(grpc.StatusCode.UNAVAILABLE, self.client(server, credentials=stranger).ask, edge("ip=1"))
+            port = str(server.ports["grpc"][0])
+            for names, expected in (("h2", "ALPN protocol: h2"), ("http/1.1", "alert")):
+                told = subprocess.run(["openssl", "s_client", "-connect", "127.0.0.1:" + port, "-alpn", names, "-cert",
+                                       path("cert.pem"), "-key", path("key.pem")], input=b"", capture_output=True)
+                self.assertIn(expected, (told.stdout + told.stderr).decode("latin-1"))
+
+    def test_a_unix_socket(self):
+        with tempfile.TemporaryDirectory(prefix="weir-grpc-") as folder:
+            path = os.path.join(folder, "rls.sock")
+            self.listen = (GRPC % "").replace('grpc: {address: "127.0.0.1:0"}', "grpc: {address: 'unix:%s'}" % path)
+            self.start(EDGE)
+            with Rls("unix:" + path) as client:
+                self.assertEqual(client.ask(edge("ip=1")).overall_code, OK)
+
+
+class Ends(Grpc):
+    def test_sigterm_loses_no_request(self):
+        """Clients that ask all the time meet the end of one server and the beginning of the next."""
+        server = self.start(EDGE)
+        failed, asked, stop = [], [0] * 4, threading.Event()
+
+        def run(i):
+            client = self.client(server)
+            while not stop.is_set():
+                try:
+                    client.ask(edge("named=%d" % i))
+                    asked[i] += 1
+                except grpc.RpcError as error:
+                    failed.append((error.code(), error.details()))
+                    return
+        threads = [threading.Thread(target=run, args=(i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        await_that(lambda: min(asked) > 50, "requests")
+        server.end()
+        for thread in threads:
+            thread.join()
+        stop.set()
+        # Where there is no server any more, a client cannot connect; none is lost on a connection.
+        for code, details in failed:
+            self.assertEqual(code, grpc.StatusCode.UNAVAILABLE)
+            self.assertIn("onnect", details)
+
+
+if __name__ == "__main__":
+    unittest.main()
