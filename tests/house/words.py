@@ -27,7 +27,6 @@ NOT_YET = {name: "it is being rewritten" for name in (
     "docs/guarantees.md",
     "docs/redis-commands.md",
     "docs/security.md",
-    "docs/stores.md",
 )}
 HIDING = re.compile(r"\b(nobody|whoever|whom|he)\b", re.IGNORECASE)
 ITEM = re.compile(r"(?:[-*+]|\d+\.|\([a-z0-9]+\))\s+")
