@@ -17,7 +17,8 @@ def connect(port):
 
 
 def get(port, path, headers=()):
-    """Status, fields with lower-case names, body. Headers are pairs, and may repeat a name."""
+    """Status, fields with lower-case names (several of one joined by commas), body. Headers are pairs, and
+    may repeat a name."""
     connection = connect(port)
     try:
         connection.putrequest("GET", path)
@@ -25,7 +26,11 @@ def get(port, path, headers=()):
             connection.putheader(name, value)
         connection.endheaders()
         response = connection.getresponse()
-        return response.status, {name.lower(): value for name, value in response.getheaders()}, response.read().decode()
+        fields = {}
+        for name, value in response.getheaders():
+            before = fields.get(name.lower())
+            fields[name.lower()] = value if before is None else f"{before}, {value}"
+        return response.status, fields, response.read().decode()
     finally:
         connection.close()
 

@@ -211,6 +211,13 @@ class Limiter:
         self.sync = sync.Limiter(store, rule, **options)
         self.store = store
 
+    @classmethod
+    def of(cls, limiter: sync.Limiter) -> "Limiter":
+        """One for a limiter that is there already."""
+        made = cls.__new__(cls)
+        made.sync, made.store = limiter, limiter.store
+        return made
+
     def _add(self, wanted: Wanted):
         limiter = self.sync
         if limiter._handle is None:

@@ -1,0 +1,158 @@
+"""The services of docs/examples/python, run by the servers that people run: who is denied, and how the
+answer says so. frameworks.py EXAMPLES"""
+import asyncio
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import weir
+import weir.asgi
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "examples"))
+from service import free_port, get  # noqa: E402
+
+PACKAGE = HERE.parents[1] / "src/bindings/python"
+EXAMPLES = sys.argv.pop()
+GUNICORN = [sys.executable, "-B", "-m", "gunicorn", "--log-level", "warning"]
+
+
+class Service:
+    """One of the examples, on counts of its own."""
+
+    def __init__(self, name, *command):
+        self.port = free_port()
+        url = os.environ["WEIR_TEST_MEMCACHED_META"] + f"&timeout=10s&namespace={name}"
+        command = [each.replace("PORT", str(self.port)) for each in command]
+        self.process = subprocess.Popen(command, cwd=EXAMPLES, env={**os.environ, "WEIR_STORE": url})
+
+    def __enter__(self):
+        end = time.monotonic() + 60
+        while True:
+            try:
+                if self.get("/health")[0] == 200:
+                    return self
+            except OSError:
+                assert self.process.poll() is None and time.monotonic() < end
+                time.sleep(0.05)
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(60)
+
+    def get(self, path, **fields):
+        return get(self.port, path, [(name.replace("_", "-"), value) for name, value in fields.items()])
+
+    def children(self):
+        pid = self.process.pid
+        return [int(each) for each in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+class Frameworks(unittest.TestCase):
+    def check(self, service):
+        for number in range(5):
+            status, fields, body = service.get("/search", x_user="alice")
+            self.assertEqual((status, body), (200, "found\n"))
+            self.assertIn("r=%d;" % (4 - number), fields["ratelimit"] + ";")
+        status, fields, body = service.get("/search", x_user="alice")
+        self.assertEqual(status, 429)
+        self.assertRegex(fields["ratelimit-policy"], ";q=5;w=60")
+        self.assertGreater(int(fields["retry-after"]), 0)
+        self.assertEqual(body, f"Too many requests: again in {fields['retry-after']} s.\n")
+        self.assertEqual(service.get("/search", x_user="bob")[0], 200)
+        # Without a name it is the address, as the proxy tells it.
+        said = [service.get("/search", x_forwarded_for="198.51.100.%d" % (i // 6))[0] for i in range(12)]
+        self.assertEqual(said, [200, 200, 200, 200, 200, 429] * 2)
+        self.assertEqual(service.get("/search", x_forwarded_for="198.51.100.0, 203.0.113.9")[0], 200)
+        # A user that is called as an address is another.
+        self.assertEqual(service.get("/search", x_user="198.51.100.0")[0], 200)
+        self.assertEqual({service.get("/health")[0] for _ in range(120)}, {200})
+        said = [service.get("/", x_forwarded_for="192.0.2.1")[0] for _ in range(102)]
+        self.assertEqual(said, [200] * 100 + [429] * 2)
+
+    def test_flask(self):
+        with Service("flask", *GUNICORN, "--preload", "-w", "3", "-b", "127.0.0.1:PORT", "flask_service:app") as service:
+            self.check(service)
+            # A worker that is killed: the next one goes on where the store stands.
+            os.kill(service.children()[0], signal.SIGKILL)
+            self.assertEqual(service.get("/search", x_user="alice")[0], 429)
+            self.assertEqual(service.get("/search", x_user="carol")[0], 200)
+
+    def test_django(self):
+        with Service("django", *GUNICORN, "--preload", "-w", "2", "-b", "127.0.0.1:PORT", "django_service:app") as service:
+            self.check(service)
+            self.assertEqual(service.get("/nowhere", x_forwarded_for="192.0.2.1")[0], 429)
+
+    def test_wsgi(self):
+        with Service("wsgi", *GUNICORN, "--threads", "4", "-b", "127.0.0.1:PORT", "wsgi_service:app") as service:
+            self.check(service)
+
+    def test_starlette(self):
+        with Service("starlette", sys.executable, "-B", "-m", "uvicorn", "--log-level", "warning", "--no-proxy-headers",
+                     "--port", "PORT", "starlette_service:app") as service:
+            self.check(service)
+
+    def test_web_socket(self):
+        """One that is denied is closed before it opens."""
+        async def app(scope, receive, send):
+            await send({"type": "websocket.accept"})
+
+        async def ask():
+            limited, sent = weir.asgi.Limit(app, "memory:", "1/1m", cost=lambda scope: 1), []
+
+            async def receive():
+                return {"type": "websocket.connect"}
+
+            async def send(message):
+                sent.append(message)
+            for _ in range(2):
+                await limited({"type": "websocket", "headers": [], "client": None}, receive, send)
+            self.assertEqual([each["type"] for each in sent], ["websocket.accept", "websocket.close"])
+            self.assertIn(b"ratelimit", dict(sent[0]["headers"]))
+        asyncio.run(ask())
+
+    def test_stranger(self):
+        """A Flask application of somebody else's, limited by the commands of README as they stand there."""
+        readme = (PACKAGE / "README.md").read_text()
+        commands, = re.findall(r"^```sh flask\n(.*?)^```$", readme, re.M | re.S)
+        self.assertLessEqual(len(commands.splitlines()), 5)
+        url = os.environ["WEIR_TEST_MEMCACHED_META"] + "&timeout=10s&namespace=stranger"
+        port = free_port()
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(PACKAGE, f"{folder}/weir", ignore=shutil.ignore_patterns("__pycache__"))
+            pathlib.Path(folder, "app.py").write_text("from flask import Flask\napp = Flask(__name__)\n"
+                                                      "@app.get('/')\ndef index(): return 'mine\\n'\n")
+            for given, here in (("memcached://localhost", url), ("127.0.0.1:8000", f"127.0.0.1:{port}"),
+                                ("weir/src/bindings/python", "./weir")):
+                self.assertIn(given, commands)
+                commands = commands.replace(given, here)
+            # Debian's python3 is the one meant. The build needs what Debian has, and no network.
+            away = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+            away["PATH"] = "/usr/bin:" + away["PATH"]
+            began = time.monotonic()
+            said = subprocess.run(["sh", "-eux", "-c", commands], cwd=folder, capture_output=True, text=True, check=False,
+                                  env={**away, "PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0"})
+            took = time.monotonic() - began
+            try:
+                self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
+                self.assertRegex(said.stdout, r'(?s)200 OK.*RateLimit: "default";r=99.*mine')
+                self.assertEqual([get(port, "/")[0] for _ in range(100)], [200] * 99 + [429])
+                print(f"limited in {len(commands.splitlines())} commands and {took:.1f} s", file=sys.stderr)
+            finally:
+                pid_file = pathlib.Path(folder, "pid")
+                if pid_file.exists():
+                    pid = int(pid_file.read_text())
+                    os.kill(pid, signal.SIGTERM)
+                    while pathlib.Path(f"/proc/{pid}").exists():
+                        time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    unittest.main()
