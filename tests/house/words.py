@@ -23,10 +23,8 @@ NOT_YET = {name: "it is being rewritten" for name in (
     "docs/decisions/leases-are-charged-ahead.md",
     "docs/decisions/one-group-per-key.md",
     "docs/decisions/one-machine-many-methods.md",
-    "docs/failure.md",
     "docs/guarantees.md",
     "docs/redis-commands.md",
-    "docs/security.md",
 )}
 HIDING = re.compile(r"\b(nobody|whoever|whom|he)\b", re.IGNORECASE)
 ITEM = re.compile(r"(?:[-*+]|\d+\.|\([a-z0-9]+\))\s+")
