@@ -57,7 +57,9 @@ struct weir_grpc_session {
   void *owner;
   bool has_preface;
   bool is_broken;
-  bool is_leaving, is_heard, is_over; /* the client knows that it leaves; it has said the last */
+  bool is_leaving;
+  bool has_asked, is_heard; /* whether the client knows that; and it does */
+  bool is_over;             /* the last is said */
   unsigned continuations;
   int64_t now_us;
   int64_t frames_until_us, resets_until_us; /* as GCRA's theoretical time of arrival */
@@ -331,16 +333,21 @@ static int on_frame(nghttp2_session *http2, const nghttp2_frame *frame, void *se
   weir_grpc_session *session = self;
   bool ends = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
   if (frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK) != 0)
-    session->is_heard |= session->is_leaving;
+    session->is_heard |= session->has_asked;
   if (!ends || (frame->hd.type != NGHTTP2_DATA && frame->hd.type != NGHTTP2_HEADERS)) return 0;
   stream *one = nghttp2_session_get_stream_user_data(http2, frame->hd.stream_id);
   if (one != NULL && one->is_coming) finish(session, one);
   return 0;
 }
 
-/* Not before the answer has gone: else it would not go at all. */
+/* What must not go before another frame has gone: PING would overtake GOAWAY, and a stream that is
+ * reset has no answer. */
 static int on_sent(nghttp2_session *http2, const nghttp2_frame *frame, void *self) {
-  (void)self;
+  weir_grpc_session *session = self;
+  if (frame->hd.type == NGHTTP2_GOAWAY && session->is_leaving && !session->has_asked) {
+    session->has_asked = true;
+    nghttp2_submit_ping(http2, NGHTTP2_FLAG_NONE, NULL);
+  }
   if (frame->hd.type != NGHTTP2_HEADERS) return 0;
   const stream *one = nghttp2_session_get_stream_user_data(http2, frame->hd.stream_id);
   if (one != NULL && one->is_cut)
@@ -644,7 +651,6 @@ void weir_grpc_leave(weir_grpc_session *session) {
   if (session->is_leaving) return;
   session->is_leaving = true;
   nghttp2_submit_shutdown_notice(session->http2);
-  nghttp2_submit_ping(session->http2, NGHTTP2_FLAG_NONE, NULL);
   for (stream *one = session->first; one != NULL; one = one->next)
     if (one->is_watching) end_watch(session, one);
 }

@@ -1,0 +1,260 @@
+"""What a client of gRPC can make of HTTP/2, and what it cannot."""
+
+import time
+import unittest
+
+from h2 import ACK, CALM, CONTINUATION, DATA, END_HEADERS, END_STREAM, FRAME_SIZE, GOAWAY, HEADERS, NO_ERROR, PING, \
+    PRIORITY, PROTOCOL_ERROR, Raw, RST_STREAM, SETTINGS, WINDOW_UPDATE, body, call, fields, frame, text
+from rls import OK
+from server import Client, SANITIZED, await_that
+from test_grpc import EDGE, GRPC, Grpc, edge
+
+ASKS = edge("named=x").SerializeToString()
+
+
+class Bounded(Grpc):
+    limits = ""
+
+    def setUp(self):
+        self.server = self.start(EDGE, rest="limits: {%s}\n" % self.limits if self.limits else "")
+
+    def raw(self, **options):
+        client = Raw(self.server.ports["grpc"][0], **options)
+        self.addCleanup(client.close)
+        client.settle()
+        return client
+
+    def left(self):
+        """Of the limit that ASKS charges."""
+        with_peek = edge({"entries": [{"key": "named", "value": "x"}], "hitsAddend": 0})
+        return self.client(self.server).ask(with_peek).statuses[0].limit_remaining
+
+
+class Requests(Bounded):
+    def test_cut_anywhere(self):
+        client = Raw(self.server.ports["grpc"][0])
+        self.addCleanup(client.close)
+        for byte in call(1, ASKS):
+            client.send(bytes([byte]))
+        client.until(HEADERS, 1, END_STREAM)
+        client.send(frame(HEADERS, 0, 3, fields()[:20]) + frame(CONTINUATION, END_HEADERS, 3, fields()[20:]) +
+                    b"".join(frame(DATA, 0, 3, bytes([byte])) for byte in body(ASKS)) + frame(DATA, END_STREAM, 3))
+        client.until(HEADERS, 3, END_STREAM)
+        self.assertEqual(self.left(), 998)
+
+    def test_a_time_that_is_over_charges_nothing(self):
+        client = self.raw()
+        for stream, timeout in ((1, "0m"), (3, "0S"), (5, "1n")):
+            client.send(call(stream, ASKS, grpc_timeout=timeout))
+            client.until(HEADERS, stream, END_STREAM)
+        self.assertEqual(self.server.metric("weir_serve_expired_total"), 3)
+        for stream, timeout in ((7, "60S"), (9, "99999999H"), (11, "soon"), (13, "1"), (15, "-1m")):
+            client.send(call(stream, ASKS, grpc_timeout=timeout))
+            client.until(DATA, stream)
+        self.assertEqual(self.server.metric("weir_serve_expired_total"), 3)
+        self.assertEqual(self.left(), 995)
+
+    def test_what_is_taken_back_charges_nothing(self):
+        client = self.raw()
+        client.send(b"".join(call(i, ASKS) + frame(RST_STREAM, 0, i, b"\0\0\0\x08") for i in range(1, 200, 2)))
+        client.send(call(201, ASKS))
+        client.until(HEADERS, 201, END_STREAM)
+        taken_back = self.server.metric("weir_serve_cancelled_total")
+        self.assertGreater(taken_back, 50)  # a segment may end between a call and its reset
+        self.assertEqual(self.left(), 999 - (100 - taken_back))
+
+    def test_no_http2_and_no_grpc(self):
+        other = Client(("127.0.0.1", self.server.ports["grpc"][0]))
+        other.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        self.assertNotIn(b"HTTP/1", other.rest())
+        other.close()
+        client = self.raw()
+        client.send(call(1, ASKS, content_type="application/json"))
+        client.until(HEADERS, 1, END_STREAM)
+        client.send(call(3, ASKS, **{":method": "GET"}))
+        client.until(HEADERS, 3, END_STREAM)
+        self.assertEqual(self.left(), 1000)
+
+    def test_an_end_with_windows_shut(self):
+        """Answers wait for room, and come when there is some."""
+        client = self.raw(settings=b"\0\x04\0\0\0\0")
+        client.send(b"".join(call(i, ASKS) for i in range(1, 200, 2)))
+        client.until(HEADERS, 199)
+        client.send(frame(PING, payload=b"12345678"))
+        client.until(PING, flags=ACK)
+        self.assertFalse([f for f in client.frames if f[0] == DATA])
+        client.send(frame(WINDOW_UPDATE, 0, 199, b"\0\0\x10\0"))
+        client.until(HEADERS, 199, END_STREAM)
+
+
+class Floods(Bounded):
+    def bounded(self, data, error=CALM):
+        """It ends such a client, and nobody else notices."""
+        before = self.server.memory_kib()
+        client = self.raw()
+        client.flood(data)
+        self.assertIn(client.goodbye(), (error, None))  # None: a reset has overtaken it
+        self.assertGreaterEqual(self.server.metric("weir_serve_broken_total"), 1)
+        if not SANITIZED:
+            self.assertLess(self.server.memory_kib() - before, 4096)
+        self.assertEqual(self.client(self.server).ask(edge("ip=f")).overall_code, OK)
+
+    def test_ping(self):
+        self.bounded(frame(PING, payload=b"12345678") * 20000)
+
+    def test_settings(self):
+        self.bounded(frame(SETTINGS) * 20000)
+
+    def test_settings_acknowledged(self):
+        self.bounded(frame(SETTINGS, ACK) * 20000, PROTOCOL_ERROR)
+
+    def test_windows(self):
+        self.bounded(frame(WINDOW_UPDATE, 0, 0, b"\0\0\0\1") * 20000)
+
+    def test_priorities(self):
+        self.bounded(b"".join(frame(PRIORITY, 0, i, b"\0\0\0\0\x10") for i in range(1, 40000, 2)))
+
+    def test_unknown_frames(self):
+        self.bounded(frame(200, 0, 0, b"x" * 100) * 20000)
+
+    def test_empty_data(self):
+        self.bounded(frame(HEADERS, END_HEADERS, 1, fields()) + frame(DATA, 0, 1) * 20000)
+
+    def test_continuations(self):
+        more = b"".join(b"\0" + text("x-%d" % i) + text("y" * 50) for i in range(20))
+        self.bounded(frame(HEADERS, 0, 1, fields()) + frame(CONTINUATION, 0, 1, more) * 1000)
+
+    def test_empty_continuations(self):
+        self.bounded(frame(HEADERS, 0, 1, fields()) + frame(CONTINUATION, 0, 1) * 20000)
+
+    def test_a_frame_too_long(self):
+        self.bounded(frame(DATA, 0, 1, b"x" * 16385), FRAME_SIZE)
+
+    def test_resets(self):
+        """10,000 streams opened and reset; meanwhile others are answered as before."""
+        other = self.client(self.server)
+        other.ask(edge("ip=o"))
+        client = self.raw()
+        opened = b"".join(frame(HEADERS, END_HEADERS, i, fields()) + frame(RST_STREAM, 0, i, b"\0\0\0\x08")
+                          for i in range(1, 20000, 2))
+        client.socket.setblocking(False)
+        slowest, sent = 0, 0
+        while sent < len(opened):
+            try:
+                sent += client.socket.send(opened[sent:sent + 65536])
+            except BlockingIOError:
+                pass
+            except OSError:
+                break
+            began = time.monotonic()
+            other.ask(edge("free=o"))
+            slowest = max(slowest, time.monotonic() - began)
+        client.socket.setblocking(True)
+        self.assertIn(client.goodbye(), (CALM, None))
+        self.assertLess(slowest, 1)
+        self.assertLess(self.server.metric("weir_serve_requests_total{protocol=\"grpc\"}"), 5000)
+
+    def test_pings_of_a_client_that_asks(self):
+        """A few for each request are fine, however many there are."""
+        client = self.raw()
+        for i in range(1, 1000, 2):
+            client.send(call(i, ASKS) + frame(PING, payload=b"12345678") * 5)
+            client.until(HEADERS, i, END_STREAM)
+        self.assertEqual(self.left(), 500)
+
+
+class Sizes(Bounded):
+    limits = "grpc_streams: 20, grpc_message: 1KiB, http_headers: 1KiB, first_bytes: 1s"
+
+    def test_fields(self):
+        client = self.raw()
+        client.send(frame(HEADERS, END_HEADERS, 1, fields(x="y" * 1000)) + frame(DATA, END_STREAM, 1, body(ASKS)))
+        client.until(RST_STREAM, 1)
+        client.send(call(3, ASKS))
+        client.until(DATA, 3)
+
+    def test_streams(self):
+        client = self.raw()
+        client.send(b"".join(frame(HEADERS, END_HEADERS, i, fields()) for i in range(1, 43, 2)))
+        self.assertEqual(client.goodbye(), PROTOCOL_ERROR)
+        client = Raw(self.server.ports["grpc"][0])  # which does not know the bound yet
+        self.addCleanup(client.close)
+        client.send(b"".join(frame(HEADERS, END_HEADERS, i, fields()) for i in range(1, 43, 2)))
+        self.assertEqual(client.until(RST_STREAM, 41)[3], b"\0\0\0\x07")
+        client.send(frame(DATA, END_STREAM, 1, body(ASKS)))
+        client.until(DATA, 1)
+
+    def test_messages(self):
+        client = self.raw()
+        long = body(b"x" * 1025)
+        client.send(frame(HEADERS, END_HEADERS, 1, fields()) + frame(DATA, 0, 1, long))
+        client.until(HEADERS, 1, END_STREAM)
+        client.until(RST_STREAM, 1)
+        # Eighteen of nearly a KiB are above sixteen of one, though none of them is.
+        client.send(b"".join(frame(HEADERS, END_HEADERS, i, fields()) + frame(DATA, 0, i, body(b"x" * 1000)[:950])
+                             for i in range(3, 39, 2)))
+        client.until(HEADERS, 37, END_STREAM)
+        client.until(RST_STREAM, 37)
+
+    def test_a_request_that_does_not_get_whole(self):
+        """It is refused, and the others of its connection go on."""
+        client = self.raw()
+        client.send(frame(HEADERS, END_HEADERS, 1, fields()) + frame(DATA, 0, 1, b"\0"))
+        asked = 1
+        while not any(f[0] == RST_STREAM for f in client.frames):
+            asked += 2
+            client.send(call(asked, ASKS))
+            client.until(HEADERS, asked, END_STREAM)
+            time.sleep(0.1)
+        self.assertEqual([f[2] for f in client.frames if f[0] == RST_STREAM], [1])
+        self.assertEqual(self.server.metric("weir_serve_timeouts_total"), 1)
+
+    def test_half_a_frame(self):
+        client = self.raw()
+        client.send(call(1, ASKS)[:-1])
+        self.assertIsNone(client.goodbye())
+
+
+class Ends(Bounded):
+    limits = "idle: 1s, connections_per_address: 3"
+
+    def test_idle(self):
+        """It is told to leave, what it still sends is answered, and it loses nothing."""
+        client = self.raw()
+        client.send(call(1, ASKS))
+        notice = client.until(GOAWAY)[3]
+        self.assertEqual(notice[:8], b"\x7f\xff\xff\xff\0\0\0\0")
+        ping = client.until(PING)[3]
+        client.send(call(3, ASKS))
+        client.until(DATA, 3)
+        client.send(frame(PING, ACK, payload=ping))
+        self.assertEqual(client.until(GOAWAY)[3][:8], b"\0\0\0\3\0\0\0\0")
+        self.assertEqual(client.goodbye(), NO_ERROR)
+
+    def test_too_many(self):
+        kept = [self.raw() for _ in range(3)]
+        full = Client(("127.0.0.1", self.server.ports["grpc"][0]))
+        self.assertEqual(full.rest(), frame(SETTINGS) + frame(GOAWAY, payload=b"\0\0\0\0\0\0\0\x0b"))
+        full.close()
+        for client in kept:
+            client.close()
+
+    def test_sigterm(self):
+        """What is under way is answered, and what the client began before it knew."""
+        client = self.raw()
+        client.send(frame(HEADERS, END_HEADERS, 1, fields()))
+        client.send(frame(PING, payload=b"12345678"))
+        client.until(PING, flags=ACK)
+        self.server.process.terminate()
+        client.until(GOAWAY)
+        ping = client.until(PING)[3]
+        client.send(call(3, ASKS) + frame(PING, ACK, payload=ping))
+        client.until(DATA, 3)
+        client.send(frame(DATA, END_STREAM, 1, body(ASKS)))
+        client.until(DATA, 1)
+        self.assertEqual(client.goodbye(), NO_ERROR)
+        await_that(lambda: self.server.process.poll() is not None, "the end")
+
+
+if __name__ == "__main__":
+    unittest.main()
