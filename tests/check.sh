@@ -191,7 +191,7 @@ fi
 step packages sh tests/packages.sh $node gcc g++ clang lld libclang-rt-dev clang-format cmake ninja-build \
   pkg-config python3 libmemcached-dev libssl-dev libhiredis-dev libsodium-dev zlib1g-dev libjansson-dev \
   libyaml-dev libevent-dev libnghttp2-dev libcmocka-dev memcached redis-server nutcracker gnuplot-nox clang-tidy \
-  abigail-tools doxygen mandoc bsdextrautils dpkg-dev file zsh prometheus curl openssl systemd \
+  abigail-tools doxygen mandoc bsdextrautils dpkg-dev debhelper lintian file zsh prometheus curl openssl systemd \
   nginx-light caddy haproxy python3-redis node-redis python3-grpcio python3-protobuf nghttp2-client \
   chromium python3-pip python3-setuptools python3-wheel python3-venv python3-flask python3-django \
   python3-starlette python3-uvicorn gunicorn || {

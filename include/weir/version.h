@@ -11,9 +11,9 @@ extern "C" {
 
 /* Of the headers that a program was compiled with. */
 #define WEIR_VERSION_MAJOR 0
-#define WEIR_VERSION_MINOR 1
+#define WEIR_VERSION_MINOR 9
 #define WEIR_VERSION_PATCH 0
-#define WEIR_VERSION_TEXT "0.1.0"
+#define WEIR_VERSION_TEXT "0.9.0"
 
 /* Of the headers as one number, for #if: major * 1000000 + minor * 1000 + patch. */
 #define WEIR_VERSION (WEIR_VERSION_MAJOR * 1000000 + WEIR_VERSION_MINOR * 1000 + WEIR_VERSION_PATCH)

@@ -9,7 +9,7 @@ trap 'rm -rf "$folder"' EXIT
 cat >"$folder/CMakeLists.txt" <<'END'
 cmake_minimum_required(VERSION 3.25)
 project(stranger LANGUAGES C CXX)
-find_package(weir 0.1 REQUIRED)
+find_package(weir 0.9 REQUIRED)
 foreach(way IN ITEMS weir static)
   add_executable(c_${way} stranger.c)
   target_link_libraries(c_${way} weir::${way})
@@ -59,10 +59,10 @@ LD_LIBRARY_PATH="$prefix/$libdir" "$folder/shared"
 "$folder/static"
 
 # A version of headers that are not there is refused.
-sed 's/weir 0.1 REQUIRED/weir 0.2 REQUIRED/' "$folder/CMakeLists.txt" >"$folder/later"
+sed 's/weir 0.9 REQUIRED/weir 0.10 REQUIRED/' "$folder/CMakeLists.txt" >"$folder/later"
 mv "$folder/later" "$folder/CMakeLists.txt"
 if "$cmake" -S "$folder" -B "$folder/later" -DCMAKE_PREFIX_PATH="$prefix" 2>"$folder/error"; then
   echo "a version that is not there was found"
   exit 1
 fi
-grep -q 'requested version "0.2"' "$folder/error"
+grep -q 'requested version "0.10"' "$folder/error"

@@ -1,3 +1,3 @@
 """Of this package: the library's that it was made with."""
 
-VERSION = "0.1.0"
+VERSION = "0.9.0"
