@@ -16,13 +16,6 @@ import sys
 MEDIAN_MOST, LONG, LONG_SHARE = 16, 30, 0.10
 # Pages that are being rewritten, each with the reason why it is not measured.
 NOT_YET = {name: "it is being rewritten" for name in (
-    "docs/decisions/hiredis-reads-whole-replies.md",
-    "docs/decisions/http-is-read-strictly.md",
-    "docs/decisions/increment-then-decide.md",
-    "docs/decisions/keys-on-redis-are-mortal.md",
-    "docs/decisions/leases-are-charged-ahead.md",
-    "docs/decisions/one-group-per-key.md",
-    "docs/decisions/one-machine-many-methods.md",
     "docs/guarantees.md",
     "docs/redis-commands.md",
 )}
