@@ -140,7 +140,7 @@ static uint64_t note_of_missed(weir_redis_step step) {
 /* A node of a cluster did not execute it. False: nor says it where to go, or nobody follows, or a
  * node that was asked says so because ASKING was refused. */
 static bool take_redirect(weir_wire_command *command, weir_redis_step step,
-                          const weir_redis_reply *error) {
+                          const weir_redis_reply *error, weir_message *message) {
   weir_operation *operation = &command->operation;
   const weir_redis_login *login = weir_redis_parser_settings(command->parser);
   bool asking = (command->attempt & WEIR_ATTEMPT_ASKING) != 0;
@@ -151,6 +151,11 @@ static bool take_redirect(weir_wire_command *command, weir_redis_step step,
     return false;
   int node = weir_redis_nodes_follow(login->nodes, login->node, &redirect,
                                      weir_redis_has_note(operation, WEIR_NOTE_ELSEWHERE));
+  if (node == WEIR_REDIS_FULL) {
+    const weir_redis_reply full = {.kind = WEIR_REPLY_ERROR, .text = WEIR_REDIS_TABLE_IS_FULL};
+    note_refusal(command, step, &full, message);
+    return true;
+  }
   if (node < 0) return false;
   uint64_t how = WEIR_NOTE_MOVED;
   if (redirect.kind == WEIR_REDIRECT_CLUSTERDOWN) how = WEIR_NOTE_DOWN;
@@ -253,7 +258,7 @@ static bool take_reply(weir_wire_command *command, weir_redis_step step,
                        const weir_redis_reply *reply, weir_message *message) {
   weir_operation *operation = &command->operation;
   if (reply->kind == WEIR_REPLY_ERROR) {
-    if (!take_redirect(command, step, reply)) note_refusal(command, step, reply, message);
+    if (!take_redirect(command, step, reply, message)) note_refusal(command, step, reply, message);
     return true;
   }
   switch (step) {

@@ -49,13 +49,18 @@ static void report_info(const weir_redis_questions *questions, const weir_inspec
   report_memory(info, inspection);
 }
 
-static void report_rights_in_cluster(const weir_redis_questions *questions,
+static void report_rights_in_cluster(const weir_redis_questions *questions, bool guarded,
                                      const weir_inspection *inspection) {
   if (questions->lacks_asking)
     weir_wire_report(inspection, WEIR_FINDING_FAULT, "access",
                      "asking: refused, so that keys whose slot moves are refused meanwhile: let it "
                      "with ACL SETUSER <user> +asking");
-  if (questions->lacks_map)
+  if (questions->lacks_map && guarded)
+    weir_wire_report(inspection, WEIR_FINDING_FAULT, "access",
+                     "cluster|slots: refused, so that nodes which the URL does not name are not "
+                     "told the password: let it with ACL SETUSER <user> +cluster|slots, or name "
+                     "all nodes in the URL");
+  else if (questions->lacks_map)
     weir_wire_report(inspection, WEIR_FINDING_WARNING, "access",
                      "cluster|slots: refused, so that owners are learnt slot by slot, each by a "
                      "round trip more: let it with ACL SETUSER <user> +cluster|slots");
@@ -87,7 +92,7 @@ static void report_cluster(const weir_redis_store *store, const weir_redis_quest
     weir_wire_report(inspection, WEIR_FINDING_WARNING, "cluster",
                      "the URL names one of its nodes: while that is away, nobody who starts finds "
                      "the others; name several");
-  report_rights_in_cluster(questions, inspection);
+  report_rights_in_cluster(questions, weir_redis_nodes_is_guarded(store->nodes), inspection);
 }
 
 static void report_clock(const weir_redis_questions *questions, const weir_inspection *inspection) {

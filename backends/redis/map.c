@@ -1,14 +1,15 @@
 /* CLUSTER SLOTS: the whole map at once, where MOVED tells a slot at a time. On a connection of its
  * own: the reply is long, and no decision should wait behind it. */
 #include <hiredis/hiredis.h>
-#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "redis/nodes_internal.h"
 #include "redis/reply.h"
 #include "wire/exchange.h"
 
-enum { PAUSE_US = 1000000, TIMEOUT_US = 500000 };
+/* Between two maps, and where a stranger was named; for one answer, and for how many. */
+enum { PAUSE_US = 1000000, HASTE_US = 100000, TIMEOUT_US = 500000, ASKED_MOST = 3 };
 
 typedef struct map_question {
   weir_exchange exchange; /* first */
@@ -16,6 +17,8 @@ typedef struct map_question {
   unsigned node; /* whom it is asked of */
   bool asked;
   weir_redis_map_answer answer;
+  weir_redis_listing listing;
+  size_t ranges; /* whose owner was understood */
 } map_question;
 
 static size_t ask(weir_exchange *exchange, char say[WEIR_WIRE_GREETING_MOST]) {
@@ -27,42 +30,61 @@ static size_t ask(weir_exchange *exchange, char say[WEIR_WIRE_GREETING_MOST]) {
   return sizeof slots - 1;
 }
 
-/* The node at the front of [from, to, [host, port, ...], replicas ...]; -1: not to be understood.
- */
-static int read_owner(const map_question *question, const redisReply *owner) {
-  if (owner->type != REDIS_REPLY_ARRAY || owner->elements < 2) return -1;
-  const redisReply *name = owner->element[0];
-  const redisReply *port = owner->element[1];
+/* A node of [from, to, [host, port, ...], replicas ...], of which the first is the owner; negative:
+ * not to be understood, or there is no room. */
+static int read_node(const map_question *question, const redisReply *node,
+                     weir_redis_source source) {
+  if (node->type != REDIS_REPLY_ARRAY || node->elements < 2) return WEIR_REDIS_NOBODY;
+  const redisReply *name = node->element[0];
+  const redisReply *port = node->element[1];
   bool text = name->type == REDIS_REPLY_STRING;
   const char *host = text ? name->str : "";
   size_t length = text ? (size_t)name->len : 0;
-  if ((!text && name->type != REDIS_REPLY_NIL) || port->type != REDIS_REPLY_INTEGER) return -1;
-  if (port->integer < 1 || port->integer > UINT16_MAX || length > WEIR_REDIS_HOST_MOST) return -1;
-  if (length == 1 && host[0] == '?') return -1;
-  if (!weir_redis_nodes_resolve(question->nodes, question->node, &host, &length)) return -1;
-  return weir_redis_nodes_find(question->nodes, host, length, (uint16_t)port->integer);
+  if ((!text && name->type != REDIS_REPLY_NIL) || port->type != REDIS_REPLY_INTEGER ||
+      port->integer < 1 || port->integer > UINT16_MAX || length > WEIR_REDIS_HOST_MOST ||
+      (length == 1 && host[0] == '?') ||
+      !weir_redis_nodes_resolve(question->nodes, question->node, &host, &length))
+    return WEIR_REDIS_NOBODY;
+  return weir_redis_nodes_find(question->nodes, host, length, (uint16_t)port->integer, source);
 }
 
-static void read_range(const map_question *question, const redisReply *range) {
+static void read_range(map_question *question, const redisReply *range) {
   if (range->type != REDIS_REPLY_ARRAY || range->elements < 3) return;
   const redisReply *from = range->element[0];
   const redisReply *to = range->element[1];
   if (from->type != REDIS_REPLY_INTEGER || to->type != REDIS_REPLY_INTEGER) return;
   if (from->integer < 0 || to->integer >= WEIR_REDIS_SLOTS) return;
-  int owner = read_owner(question, range->element[2]);
+  int owner = read_node(question, range->element[2], WEIR_REDIS_MAP_OWNER);
   for (long long slot = from->integer; owner >= 0 && slot <= to->integer; slot++)
     weir_redis_slots_learn(&question->nodes->slots, (uint16_t)slot, (unsigned)owner);
+  if (owner >= 0) question->listing.owners[owner] = true;
+  question->ranges += owner >= 0;
+  for (size_t i = 3; i < range->elements; i++) {
+    int other = read_node(question, range->element[i], WEIR_REDIS_MAP_OTHER);
+    if (other >= 0) question->listing.others[other] = true;
+  }
+}
+
+/* What the node says at present, to anybody. */
+static bool will_pass(const char *error) {
+  static const char *const causes[] = {"LOADING", "CLUSTERDOWN", "MASTERDOWN", "BUSY"};
+  for (size_t i = 0; i < sizeof causes / sizeof causes[0]; i++)
+    if (strncmp(error, causes[i], strlen(causes[i])) == 0) return true;
+  return false;
 }
 
 static void read_map(map_question *question, const redisReply *reply) {
   if (reply->type == REDIS_REPLY_ERROR) {
-    bool none = strstr(reply->str, "cluster support disabled") != NULL;
-    question->answer = none ? WEIR_MAP_NO_CLUSTER : WEIR_MAP_REFUSED;
+    if (strstr(reply->str, "cluster support disabled") != NULL)
+      question->answer = WEIR_MAP_NO_CLUSTER;
+    else if (!will_pass(reply->str))
+      question->answer = WEIR_MAP_REFUSED;
     return;
   }
   if (reply->type != REDIS_REPLY_ARRAY) return;
   for (size_t i = 0; i < reply->elements; i++)
     read_range(question, reply->element[i]);
+  if (question->ranges > 0) weir_redis_nodes_list(question->nodes, &question->listing);
   question->answer = WEIR_MAP_LEARNT;
 }
 
@@ -77,9 +99,10 @@ static bool hear(weir_exchange *exchange, const char *bytes, size_t length, size
   return true;
 }
 
-/* A proxy, which hangs up on what it does not know. */
+/* A proxy, which hangs up on what it does not know; or a node that has just gone. */
 static void lose(weir_exchange *exchange) {
-  ((map_question *)exchange)->answer = WEIR_MAP_REFUSED;
+  map_question *question = (map_question *)exchange;
+  if (!weir_redis_nodes_is_cluster(question->nodes)) question->answer = WEIR_MAP_REFUSED;
 }
 
 weir_redis_map_answer weir_redis_map_read(weir_redis_nodes *nodes, unsigned node,
@@ -92,10 +115,12 @@ weir_redis_map_answer weir_redis_map_read(weir_redis_nodes *nodes, unsigned node
                            .nodes = nodes,
                            .node = node,
                            .answer = WEIR_MAP_UNANSWERED};
-  weir_wire *wire = weir_redis_nodes_wire(nodes, node);
+  weir_wire *wire = weir_redis_nodes_hold(nodes, node);
   weir_message why;
   if (wire == NULL) return WEIR_MAP_UNANSWERED;
+  question.listing.asked_us = weir_monotonic_us();
   weir_wire_exchange(wire, &question.exchange, NULL, timeout_us, &why);
+  weir_redis_nodes_release(nodes, node);
   if (question.answer == WEIR_MAP_LEARNT)
     atomic_store_explicit(&nodes->cluster, true, memory_order_relaxed);
   if (question.answer == WEIR_MAP_REFUSED)
@@ -106,40 +131,81 @@ weir_redis_map_answer weir_redis_map_read(weir_redis_nodes *nodes, unsigned node
 /* --- in a thread -------------------------------------------------------------------------------
  */
 
-typedef struct renewal {
-  weir_redis_nodes *nodes;
-  unsigned node;
-} renewal;
-
-static void end_reading(weir_redis_nodes *nodes) {
-  pthread_mutex_lock(&nodes->lock);
-  nodes->readers--;
-  pthread_cond_broadcast(&nodes->read);
-  pthread_mutex_unlock(&nodes->lock);
+/* Who sent the last redirection is there, and knows more than others. */
+static weir_redis_map_answer ask_some(weir_redis_nodes *nodes) {
+  size_t count = weir_redis_nodes_count(nodes);
+  unsigned told_by = atomic_load_explicit(&nodes->told_by, memory_order_relaxed);
+  weir_redis_map_answer answer = WEIR_MAP_UNANSWERED;
+  int asked = 0;
+  for (unsigned i = 0; i < count && asked < ASKED_MOST && answer == WEIR_MAP_UNANSWERED; i++) {
+    unsigned number = (unsigned)((told_by + i) % count);
+    if (!weir_redis_nodes_is_usable(nodes, number)) continue;
+    answer = weir_redis_map_read(nodes, number, TIMEOUT_US);
+    asked++;
+  }
+  return answer;
 }
 
+/* One that nobody could tell is still to be read. */
 static void *renew(void *context) {
-  renewal asked = *(renewal *)context;
-  free(context);
-  weir_redis_map_read(asked.nodes, asked.node, TIMEOUT_US);
-  end_reading(asked.nodes);
+  weir_redis_nodes *nodes = context;
+  weir_redis_map_answer answer = ask_some(nodes);
+  if (answer == WEIR_MAP_UNANSWERED)
+    atomic_store_explicit(&nodes->outdated, true, memory_order_relaxed);
+  pthread_mutex_lock(&nodes->lock);
+  nodes->answer = answer;
+  nodes->ended = nodes->begun;
+  nodes->reading = false;
+  pthread_cond_broadcast(&nodes->read);
+  pthread_mutex_unlock(&nodes->lock);
   return NULL;
 }
 
-void weir_redis_map_renew(weir_redis_nodes *nodes, unsigned node, int64_t now_us) {
-  int64_t due_us = atomic_load_explicit(&nodes->map_due_us, memory_order_relaxed);
-  if (now_us < due_us || !atomic_load_explicit(&nodes->outdated, memory_order_relaxed) ||
-      atomic_load_explicit(&nodes->refused, memory_order_relaxed) ||
-      !atomic_compare_exchange_strong(&nodes->map_due_us, &due_us, now_us + PAUSE_US))
-    return;
-  renewal *asked = malloc(sizeof *asked);
-  if (asked == NULL) return;
-  *asked = (renewal){nodes, node};
+/* Under the lock: one thread at a time. */
+static void begin(weir_redis_nodes *nodes, int64_t now_us) {
   atomic_store_explicit(&nodes->outdated, false, memory_order_relaxed);
+  nodes->begun_us = now_us;
+  nodes->begun++;
+  nodes->reading = weir_wire_detach(renew, nodes);
+  if (nodes->reading) return;
+  nodes->begun--;
+  atomic_store_explicit(&nodes->outdated, true, memory_order_relaxed);
+}
+
+void weir_redis_map_renew(weir_redis_nodes *nodes) {
+  if (!atomic_load_explicit(&nodes->outdated, memory_order_relaxed) ||
+      atomic_load_explicit(&nodes->refused, memory_order_relaxed))
+    return;
+  int64_t now_us = weir_monotonic_us();
   pthread_mutex_lock(&nodes->lock);
-  nodes->readers++;
+  if (!nodes->reading && (nodes->begun == 0 || now_us >= nodes->begun_us + PAUSE_US))
+    begin(nodes, now_us);
   pthread_mutex_unlock(&nodes->lock);
-  if (weir_wire_detach(renew, asked)) return;
-  free(asked);
-  end_reading(nodes);
+}
+
+/* Under the lock, which it lets go. */
+static void wait_until(weir_redis_nodes *nodes, int64_t end_us) {
+  const struct timespec until = {.tv_sec = (time_t)(end_us / 1000000),
+                                 .tv_nsec = (long)(end_us % 1000000) * 1000};
+  pthread_cond_timedwait(&nodes->read, &nodes->lock, &until);
+}
+
+/* One that was begun before may be too old. */
+weir_redis_map_answer weir_redis_map_await(weir_redis_nodes *nodes, int64_t end_us) {
+  weir_redis_map_answer answer = WEIR_MAP_UNANSWERED;
+  if (atomic_load_explicit(&nodes->refused, memory_order_relaxed)) return WEIR_MAP_REFUSED;
+  pthread_mutex_lock(&nodes->lock);
+  uint64_t wanted = nodes->begun + 1;
+  int64_t now_us = weir_monotonic_us();
+  while (nodes->ended < wanted && now_us < end_us) {
+    int64_t due_us = nodes->begun > 0 ? nodes->begun_us + HASTE_US : 0;
+    bool waits = nodes->reading || now_us < due_us;
+    if (!waits) begin(nodes, now_us);
+    if (!waits && !nodes->reading) break;
+    wait_until(nodes, nodes->reading || end_us < due_us ? end_us : due_us);
+    now_us = weir_monotonic_us();
+  }
+  if (nodes->ended >= wanted) answer = nodes->answer;
+  pthread_mutex_unlock(&nodes->lock);
+  return answer;
 }

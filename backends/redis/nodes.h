@@ -1,12 +1,17 @@
 /* The servers of a store: the hosts of its URL, then every node that a cluster has named. A node
- * keeps its number, its place and its wire as long as the store. Any number of threads. */
+ * keeps its number for as long as it is known: the hosts of the URL as long as the store, the
+ * others until they own nothing and the cluster no longer names them, or room is needed. Any number
+ * of threads. */
 #ifndef WEIR_REDIS_NODES_H
 #define WEIR_REDIS_NODES_H
 
 #include "redis/codec.h"
 #include "redis/redirect.h"
 
-enum { WEIR_REDIS_NODES_MOST = 256 };
+enum { WEIR_REDIS_NODES_MOST = 256, WEIR_REDIS_NAME_BYTES = WEIR_REDIS_HOST_MOST + 16 };
+
+/* In place of a node's number: nobody knows whom, there is no memory; so many are known already. */
+enum { WEIR_REDIS_NOBODY = -1, WEIR_REDIS_FULL = -2 };
 
 typedef struct weir_redis_nodes weir_redis_nodes;
 
@@ -16,6 +21,8 @@ typedef struct weir_redis_nodes_plan {
   const weir_tls *tls; /* NULL: plain */
   weir_wire_options wire;
   bool follows; /* redirections; else each is a refusal */
+  bool guarded; /* the login is a secret that only nodes may hear for which the URL or the cluster's
+                   own list vouches; the rest are strangers, and not connected to */
 } weir_redis_nodes_plan;
 
 /* NULL: no memory. */
@@ -29,15 +36,36 @@ void weir_redis_nodes_destroy(weir_redis_nodes *nodes);
 weir_status weir_redis_nodes_seed(weir_redis_nodes *nodes, const weir_wire_place *place,
                                   weir_message *message);
 size_t weir_redis_nodes_seeds(const weir_redis_nodes *nodes);
+
+/* One more than the highest number in use; below it may be numbers that nobody has at present. */
 size_t weir_redis_nodes_count(const weir_redis_nodes *nodes);
 
-/* Opens the wire on first use, without waiting for anything: a name is looked up by a thread of its
- * own, and until that is back nothing is sent. NULL: no memory, or there is no such name. */
-weir_wire *weir_redis_nodes_wire(weir_redis_nodes *nodes, unsigned node);
+/* The node's wire, which stays until it is released. It is opened on first use, without waiting for
+ * anything: a name is looked up by a thread of its own, and until that is back nothing is sent.
+ * NULL, and nothing to release: no memory, no such name, nobody has that number any more, or a
+ * stranger. */
+weir_wire *weir_redis_nodes_hold(weir_redis_nodes *nodes, unsigned node);
+/* The same if it is open; else NULL. */
+weir_wire *weir_redis_nodes_hold_open(weir_redis_nodes *nodes, unsigned node);
+void weir_redis_nodes_release(weir_redis_nodes *nodes, unsigned node);
+
+bool weir_redis_nodes_is_stranger(const weir_redis_nodes *nodes, unsigned node);
+
+/* "host:port", for messages. */
+void weir_redis_nodes_show(weir_redis_nodes *nodes, unsigned node,
+                           char name[WEIR_REDIS_NAME_BYTES]);
+/* The same for as long as the store is open; NULL: nobody has that number, or no memory. */
+const char *weir_redis_nodes_name(weir_redis_nodes *nodes, unsigned node);
+
+/* How often those were away that had the number before. */
+uint64_t weir_redis_nodes_outages(weir_redis_nodes *nodes, unsigned node);
 
 /* Whether redirections are followed, and whether the servers are known to be a cluster. */
 bool weir_redis_nodes_follows(const weir_redis_nodes *nodes);
 bool weir_redis_nodes_is_cluster(const weir_redis_nodes *nodes);
+
+/* As the plan has it. */
+bool weir_redis_nodes_is_guarded(const weir_redis_nodes *nodes);
 
 /* Whom to ask for a slot: its owner, else any node. */
 unsigned weir_redis_nodes_route(weir_redis_nodes *nodes, uint16_t slot);
@@ -45,8 +73,8 @@ size_t weir_redis_nodes_slots(weir_redis_nodes *nodes, unsigned node);
 
 /* What the node `asked` has answered, for a slot that was asked of it though another owns it
  * (`elsewhere`, see weir_redis_nodes_stand_in()) or not. Returns the number of the node to ask
- * next, which after TRYAGAIN and CLUSTERDOWN is the same, or -1: the redirection leads nowhere.
- * Learns from MOVED. */
+ * next, which after TRYAGAIN and CLUSTERDOWN is the same, or WEIR_REDIS_NOBODY or WEIR_REDIS_FULL:
+ * the redirection leads nowhere. Learns from MOVED, unless it names a stranger. */
 int weir_redis_nodes_follow(weir_redis_nodes *nodes, unsigned asked, const weir_redirect *redirect,
                             bool elsewhere);
 
@@ -66,11 +94,16 @@ typedef enum weir_redis_map_answer {
   WEIR_MAP_UNANSWERED
 } weir_redis_map_answer;
 
-/* Asks a node, on a connection of its own, and learns. Waits. */
+/* Asks a node, on a connection of its own, and learns: who owns what, for whom the cluster vouches,
+ * and who is no longer named. Waits. */
 weir_redis_map_answer weir_redis_map_read(weir_redis_nodes *nodes, unsigned node,
                                           int64_t timeout_us);
 
 /* After a MOVED, at most once a second: has a thread read the map that nobody waits for. */
-void weir_redis_map_renew(weir_redis_nodes *nodes, unsigned node, int64_t now_us);
+void weir_redis_map_renew(weir_redis_nodes *nodes);
+
+/* A stranger was named: has the map read, ten times a second at most, and waits until that is over.
+ * UNANSWERED: not in time. */
+weir_redis_map_answer weir_redis_map_await(weir_redis_nodes *nodes, int64_t end_us);
 
 #endif

@@ -15,10 +15,9 @@ static size_t redis_locate(void *handle, const char *home, size_t home_length, s
   bool alone = weir_redis_nodes_count(store->nodes) == 1;
   unsigned node =
       alone ? 0 : weir_redis_nodes_route(store->nodes, weir_redis_slot(home, home_length));
-  const weir_wire *wire = weir_redis_nodes_wire(store->nodes, node);
   *count = weir_redis_nodes_count(store->nodes);
-  *name = wire != NULL ? weir_wire_name(wire) : NULL;
-  return node;
+  *name = weir_redis_nodes_name(store->nodes, node);
+  return node < *count ? node : 0;
 }
 
 /* Asks the hosts of the URL one after another. */
@@ -39,6 +38,7 @@ static weir_redis_map_answer read_map(const weir_redis_store *store, int64_t end
 static bool redis_connect(void *handle, int64_t deadline_us, weir_message *message) {
   const weir_redis_store *store = handle;
   weir_wire *wires[WEIR_REDIS_NODES_MOST];
+  unsigned held[WEIR_REDIS_NODES_MOST];
   size_t count = 0;
   unsigned asked;
   bool cluster = weir_redis_nodes_is_cluster(store->nodes);
@@ -47,27 +47,40 @@ static bool redis_connect(void *handle, int64_t deadline_us, weir_message *messa
   size_t known =
       cluster ? weir_redis_nodes_count(store->nodes) : weir_redis_nodes_seeds(store->nodes);
   for (unsigned i = 0; i < known; i++) {
-    weir_wire *wire = weir_redis_nodes_wire(store->nodes, i);
-    if (wire != NULL && (!cluster || weir_redis_nodes_slots(store->nodes, i) > 0))
-      wires[count++] = wire;
+    if (cluster && weir_redis_nodes_slots(store->nodes, i) == 0) continue;
+    weir_wire *wire = weir_redis_nodes_hold(store->nodes, i);
+    if (wire == NULL) continue;
+    held[count] = i;
+    wires[count++] = wire;
   }
-  return weir_wire_connect_all(wires, count, deadline_us, message);
+  bool ready = weir_wire_connect_all(wires, count, deadline_us, message);
+  for (size_t i = 0; i < count; i++)
+    weir_redis_nodes_release(store->nodes, held[i]);
+  return ready;
 }
 
 static void redis_inspect(void *handle, const weir_inspection *inspection) {
   const weir_redis_store *store = handle;
-  weir_wire *wire = weir_redis_nodes_wire(store->nodes, (unsigned)inspection->server);
-  if (wire != NULL) weir_redis_inspect(wire, store, inspection);
+  unsigned node = (unsigned)inspection->server;
+  weir_wire *wire = weir_redis_nodes_hold(store->nodes, node);
+  if (wire != NULL) {
+    weir_redis_inspect(wire, store, inspection);
+    weir_redis_nodes_release(store->nodes, node);
+  }
   if (store->guide != NULL) weir_redis_sentinels_inspect(store->guide, inspection);
 }
 
 static void redis_read_server(void *handle, size_t server, weir_server_state *state) {
   const weir_redis_store *store = handle;
-  weir_wire *wire = weir_redis_nodes_wire(store->nodes, (unsigned)server);
-  bool unasked = weir_redis_nodes_is_cluster(store->nodes) &&
-                 weir_redis_nodes_slots(store->nodes, (unsigned)server) == 0;
+  unsigned node = (unsigned)server;
+  bool unasked =
+      weir_redis_nodes_is_cluster(store->nodes) && weir_redis_nodes_slots(store->nodes, node) == 0;
+  weir_wire *wire = weir_redis_nodes_hold_open(store->nodes, node);
   if (wire != NULL) weir_wire_read_server(wire, state);
   state->answered = unasked || (wire != NULL && weir_wire_dialect(wire) >= 0);
+  if (wire != NULL) weir_redis_nodes_release(store->nodes, node);
+  state->name = weir_redis_nodes_name(store->nodes, node);
+  state->outages += weir_redis_nodes_outages(store->nodes, node);
 }
 
 static void redis_close(void *handle) {
@@ -168,15 +181,25 @@ static weir_status read_first_map(const weir_redis_store *store, weir_message *m
     return WEIR_OK;
   weir_message_set(message,
                    "several hosts are those of a cluster, and %s is no part of one: name one host",
-                   weir_wire_name(weir_redis_nodes_wire(store->nodes, asked)));
+                   weir_redis_nodes_name(store->nodes, asked));
   return WEIR_BAD_URL;
+}
+
+/* Whether anybody whom a redirection names could hear the password. A certificate by which nobody
+ * but the servers of this store can prove who he is rules that out; one that any authority of the
+ * system signed for the very name that was told does not. */
+static bool is_guarded(const weir_url *url, const weir_redis_store *store) {
+  bool own = weir_url_find(url, "tls-ca") != NULL || weir_url_find(url, "tls-name") != NULL;
+  bool proves = store->tls != NULL && weir_tls_verifies(store->tls) && own;
+  return url->password != NULL && !proves;
 }
 
 static weir_status open_nodes(const weir_url *url, int64_t timeout_us, weir_redis_store *store,
                               weir_message *message) {
   enum { AUTO, OFF };
   static const char *const choices[] = {[AUTO] = "auto", [OFF] = "off", NULL};
-  weir_redis_nodes_plan plan = {.login = &store->login, .tls = store->tls};
+  weir_redis_nodes_plan plan = {
+      .login = &store->login, .tls = store->tls, .guarded = is_guarded(url, store)};
   const char *name = NULL;
   size_t choice = AUTO;
   weir_status status = weir_url_word(url, "cluster", choices, AUTO, &choice, message);

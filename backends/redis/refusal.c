@@ -45,6 +45,10 @@ static const struct cause {
     {"ERR max number of clients", "the server accepts no more connections", false},
     {"BUSY", "the server is busy with a script of another client", false},
     {"ERR Connection timed out", "the proxy's server does not answer", true},
+    {WEIR_REDIS_TABLE_IS_FULL,
+     "the server names another node, and 256 are known already, which is the most: those that own "
+     "nothing are forgotten within seconds",
+     false},
     {"", NULL, true}, /* a proxy's, or one not known here */
 };
 enum { CAUSE_COUNT = sizeof causes / sizeof causes[0] };

@@ -22,4 +22,7 @@ bool weir_redis_refusal_bars(const weir_redis_reply *error);
 /* Whether it says that the key holds a text that is no integer. */
 bool weir_redis_refusal_is_foreign(const weir_redis_reply *error);
 
+/* No server's: the text of an error that stands for a redirection to one node too many. */
+#define WEIR_REDIS_TABLE_IS_FULL "(one node too many)"
+
 #endif

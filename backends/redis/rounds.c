@@ -22,6 +22,8 @@ typedef struct weir_redis_call {
   unsigned hops;     /* rounds that were redirected */
   int away, standby; /* who does not answer, and who is asked in its stead; -1: nobody */
   bool silent;       /* and it says nothing at all, not even that the cluster is down */
+  bool introduced;   /* the map was read for strangers' sake, */
+  weir_redis_map_answer introduction; /* with this answer */
 } weir_redis_call;
 
 static bool has(const weir_operation *operation, uint64_t notes) {
@@ -66,12 +68,17 @@ typedef struct round_fleet {
 static size_t board(round_fleet *fleet, weir_redis_nodes *nodes, unsigned node) {
   for (size_t i = fleet->count; i-- > 0;)
     if (fleet->nodes[i] == node) return i;
-  weir_wire *wire = weir_redis_nodes_wire(nodes, node);
+  weir_wire *wire = weir_redis_nodes_hold(nodes, node);
   size_t place = fleet->count++;
   fleet->nodes[place] = node;
   fleet->wires[place] = wire;
   fleet->slots[place] = wire != NULL ? weir_wire_slot_take(wire) : NULL;
   return place;
+}
+
+static void leave(const round_fleet *fleet, weir_redis_nodes *nodes) {
+  for (size_t i = 0; i < fleet->count; i++)
+    if (fleet->wires[i] != NULL) weir_redis_nodes_release(nodes, fleet->nodes[i]);
 }
 
 /* The same for any number of operations: bits of slots. */
@@ -136,6 +143,7 @@ static void run_round(const weir_redis_call *call, slot_partings *parts) {
       send_off(call, operation, &fleet);
   }
   weir_wire_fleet_run(fleet.wires, fleet.slots, fleet.count, &round, call->message);
+  leave(&fleet, call->store->nodes);
 }
 
 /* --- between rounds ----------------------------------------------------------------------------
@@ -155,9 +163,10 @@ static void doubt_unmended(const weir_redis_call *call) {
 
 /* What the deciding command has not done is refused, what it has done is in doubt. */
 static void give_up(const weir_redis_call *call, weir_operation *operation, const char *why) {
-  weir_wire *wire = weir_redis_nodes_wire(call->store->nodes, node_of(operation));
+  char name[WEIR_REDIS_NAME_BYTES];
+  weir_redis_nodes_show(call->store->nodes, node_of(operation), name);
   operation->outcome = has_begun(operation) ? WEIR_UNKNOWN : WEIR_REFUSED;
-  weir_message_set(call->message, "%s: %s", wire != NULL ? weir_wire_name(wire) : "a node", why);
+  weir_message_set(call->message, "%s: %s", name, why);
 }
 
 /* Who was asked in place of a node that does not answer names that node all the same. So there is
@@ -168,12 +177,13 @@ static bool is_nobodys_heir(const weir_redis_call *call, const weir_operation *o
 
 static void name_the_dead(const weir_redis_call *call, weir_operation *operation) {
   weir_server_state state = {.size = sizeof state};
-  weir_wire *wire = weir_redis_nodes_wire(call->store->nodes, node_of(operation));
+  weir_wire *wire = weir_redis_nodes_hold(call->store->nodes, node_of(operation));
   operation->outcome = WEIR_NOT_SENT;
   if (wire == NULL) return;
   weir_wire_read_server(wire, &state);
   weir_message_set(call->message, "%s: not answering (last: %.300s), and the others name no heir",
                    state.name, state.last_error.text);
+  weir_redis_nodes_release(call->store->nodes, node_of(operation));
 }
 
 /* The owner of the operation's slot does not answer, or says that the cluster is down: whether
@@ -212,8 +222,6 @@ static bool redirect(weir_redis_call *call, weir_operation *operation) {
             "others");
   } else if (sent_on && call->hops == HOPS_MOST) {
     give_up(call, operation, "redirected too often: the nodes disagree who owns the slot");
-  } else if (sent_on) {
-    weir_redis_map_renew(call->store->nodes, node_of(operation), weir_monotonic_us());
   }
   return sent_on && operation->outcome == WEIR_PENDING;
 }
@@ -259,9 +267,48 @@ static bool is_open(const weir_redis_call *call) {
   return false;
 }
 
+/* --- strangers ---------------------------------------------------------------------------------
+ */
+
+/* Nothing was sent to it. That the map did not come in time says nothing of anybody. */
+static void turn_away(const weir_redis_call *call, weir_operation *operation,
+                      weir_redis_map_answer answer) {
+  if (answer == WEIR_MAP_LEARNT || answer == WEIR_MAP_NO_CLUSTER) {
+    give_up(call, operation,
+            "a redirection names it and the cluster's own list does not, so it is not told the "
+            "password");
+  } else if (answer == WEIR_MAP_REFUSED) {
+    give_up(call, operation,
+            "a redirection names it, and who it is cannot be asked, so it is not told the "
+            "password: let the user with ACL SETUSER <user> +cluster|slots, name it in the URL, "
+            "or speak TLS with tls-ca= or tls-name=");
+  } else {
+    give_up(call, operation, "not told the password, as the cluster's list was not read in time");
+    operation->outcome = has_begun(operation) ? WEIR_UNKNOWN : WEIR_NOT_SENT;
+    operation->late = true;
+  }
+}
+
+/* A redirection alone is no reason to tell a password. The cluster's own list is, which is read
+ * once for all that a call meets. */
+static void meet_strangers(weir_redis_call *call) {
+  weir_redis_nodes *nodes = call->store->nodes;
+  for (size_t i = 0; i < call->count; i++) {
+    weir_operation *operation = &call->operations[i];
+    if (operation->outcome != WEIR_PENDING || !has(operation, WEIR_NOTE_MOVED | WEIR_NOTE_ASKED) ||
+        !weir_redis_nodes_is_stranger(nodes, node_of(operation)))
+      continue;
+    if (!call->introduced) call->introduction = weir_redis_map_await(nodes, call->deadline_us);
+    call->introduced = true;
+    if (weir_redis_nodes_is_stranger(nodes, node_of(operation)))
+      turn_away(call, operation, call->introduction);
+  }
+}
+
 static void run_further_rounds(weir_redis_call *call) {
   while (settle(call)) {
     slot_partings parts = {0};
+    meet_strangers(call);
     run_round(call, &parts);
   }
   doubt_unmended(call);
@@ -358,6 +405,7 @@ void weir_redis_exec(void *handle, weir_operation *operations, size_t count, int
   recall(&call);
   run_round(&call, NULL);
   if (is_open(&call)) run_further_rounds(&call);
+  if (call.routed) weir_redis_map_renew(call.store->nodes);
   remember(&call);
   suspect(&call);
 }

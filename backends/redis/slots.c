@@ -28,11 +28,27 @@ int weir_redis_slots_learn(weir_redis_slots *slots, uint16_t slot, unsigned node
          1;
 }
 
-void weir_redis_slots_inherit(weir_redis_slots *slots, unsigned dead, unsigned heir) {
+static void replace(weir_redis_slots *slots, uint16_t from, uint16_t to) {
   for (size_t i = 0; i < WEIR_REDIS_SLOTS; i++) {
-    uint16_t owner = (uint16_t)(dead + 1);
-    atomic_compare_exchange_strong_explicit(&slots->owners[i], &owner, (uint16_t)(heir + 1),
-                                            memory_order_acq_rel, memory_order_relaxed);
+    uint16_t owner = from;
+    if (atomic_load_explicit(&slots->owners[i], memory_order_relaxed) == from)
+      atomic_compare_exchange_strong_explicit(&slots->owners[i], &owner, to, memory_order_acq_rel,
+                                              memory_order_relaxed);
+  }
+}
+
+void weir_redis_slots_inherit(weir_redis_slots *slots, unsigned dead, unsigned heir) {
+  replace(slots, (uint16_t)(dead + 1), (uint16_t)(heir + 1));
+}
+
+void weir_redis_slots_release(weir_redis_slots *slots, unsigned node) {
+  replace(slots, (uint16_t)(node + 1), 0);
+}
+
+void weir_redis_slots_count_all(weir_redis_slots *slots, size_t *owned) {
+  for (unsigned i = 0; i < WEIR_REDIS_SLOTS; i++) {
+    int owner = weir_redis_slots_owner(slots, (uint16_t)i);
+    if (owner >= 0) owned[owner]++;
   }
 }
 

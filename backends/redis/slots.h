@@ -27,6 +27,12 @@ int weir_redis_slots_learn(weir_redis_slots *slots, uint16_t slot, unsigned node
 /* All that one owned is another's. */
 void weir_redis_slots_inherit(weir_redis_slots *slots, unsigned dead, unsigned heir);
 
+/* What one owned is nobody's. */
+void weir_redis_slots_release(weir_redis_slots *slots, unsigned node);
+
+/* Adds to owned[node] for each node that owns slots. */
+void weir_redis_slots_count_all(weir_redis_slots *slots, size_t *owned);
+
 /* How many slots a node owns. */
 size_t weir_redis_slots_count(weir_redis_slots *slots, unsigned node);
 

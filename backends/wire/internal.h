@@ -115,7 +115,8 @@ struct weir_wire {
   int64_t connect_us;       /* as the options have it */
   int64_t patience_us;      /* weir_socket_patience_us() */
   bool any_address;         /* as the options have it, */
-  bool one_at_a_time;       /* and this too */
+  bool one_at_a_time;       /* and this too, */
+  bool named_by_others;     /* and this */
   weir_addresses addresses; /* none: the name is not resolved yet, and `why` says so */
   size_t address;           /* index of the address in use; until there is one, of the first */
   size_t trying;            /* of that to which a connection stands, or is being made */

@@ -20,6 +20,7 @@ struct weir_lookup {
   atomic_int holders; /* the thread, and whoever began it: the last to let go frees */
   weir_guide *guide;  /* NULL: none; held */
   bool in_doubt;      /* what the guide said before */
+  bool told;          /* by a server; counted */
   weir_lookup_result result;
   weir_message why; /* unless FOUND */
   weir_whereabouts asked;
@@ -28,6 +29,9 @@ struct weir_lookup {
 
 static const struct addrinfo any_stream = {
     .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+
+/* Threads that look up such names, in all of this process: one that hangs outlives its store. */
+static atomic_int told_count;
 
 static weir_lookup *lookup_new(void) {
   pthread_condattr_t monotonic;
@@ -113,6 +117,7 @@ static void *look_up(void *context) {
   self->result = self->guide != NULL ? resolve_guided(self)
                                      : resolve(&self->asked, &self->addresses, &self->why);
   pthread_mutex_lock(&self->lock);
+  if (self->told) atomic_fetch_sub(&told_count, 1);
   atomic_store_explicit(&self->done, true, memory_order_release);
   pthread_cond_signal(&self->ended);
   pthread_mutex_unlock(&self->lock);
@@ -123,6 +128,7 @@ static void *look_up(void *context) {
 static weir_lookup *run(weir_lookup *made) {
   if (weir_wire_detach(look_up, made)) return made;
   int error = errno;
+  if (made->told) atomic_fetch_sub(&told_count, 1);
   lookup_free(made);
   errno = error;
   return NULL;
@@ -132,6 +138,19 @@ weir_lookup *weir_lookup_start(const weir_whereabouts *asked) {
   weir_lookup *made = lookup_new();
   if (made == NULL) return NULL;
   made->asked = *asked;
+  return run(made);
+}
+
+weir_lookup *weir_lookup_start_told(const weir_whereabouts *asked) {
+  weir_lookup *made = NULL;
+  errno = EBUSY;
+  if (atomic_fetch_add(&told_count, 1) < WEIR_LOOKUP_TOLD_MOST) made = lookup_new();
+  if (made == NULL) {
+    atomic_fetch_sub(&told_count, 1);
+    return NULL;
+  }
+  made->asked = *asked;
+  made->told = true;
   return run(made);
 }
 

@@ -9,6 +9,11 @@ typedef struct weir_lookup weir_lookup;
 /* NULL: no memory, or, with an errno that is not ENOMEM, no thread. */
 weir_lookup *weir_lookup_start(const weir_whereabouts *asked);
 
+/* The same for a name that a server told. Only so many threads of this process look up such names at
+ * a time: NULL and EBUSY where there is none left. */
+enum { WEIR_LOOKUP_TOLD_MOST = 4 };
+weir_lookup *weir_lookup_start_told(const weir_whereabouts *asked);
+
 /* The same of what a guide says, who is asked first. */
 weir_lookup *weir_lookup_start_guided(weir_guide *guide, bool in_doubt);
 

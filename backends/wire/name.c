@@ -11,6 +11,9 @@
  * where a server is in doubt: what has moved is followed within a second. */
 enum { RENEW_GUIDED_US = 1000000, RENEW_US = 30000000, RETRY_US = 500000 };
 
+/* Until there may be room among those who look up names that servers told. */
+enum { ROOM_US = 10000 };
+
 /* How long those in line wait for a guide, within their own time. */
 enum { GUIDE_PATIENCE_US = 100000 };
 
@@ -23,6 +26,9 @@ static void explain_no_lookup(const weir_wire *wire, int error, weir_message *wh
   char text[128] = "";
   if (error == ENOMEM) {
     weir_message_set(why, "%s: no memory to look it up", wire->name);
+  } else if (error == EBUSY) {
+    weir_message_set(why, "host \"%s\": as many names that servers told are being looked up as may",
+                     wire->asked.host);
   } else {
     if (strerror_r(error, text, sizeof text) != 0) text[0] = '\0';
     weir_message_set(why, "a thread to find %s by could not be started: %s", wire->name, text);
@@ -32,10 +38,14 @@ static void explain_no_lookup(const weir_wire *wire, int error, weir_message *wh
 /* False, with errno: it cannot be begun; that is tried again. */
 static bool name_begin(weir_wire *wire, int64_t now_us) {
   bool in_doubt = wire->answered_us < wire->lost_us;
-  wire->lookup = wire->guide != NULL ? weir_lookup_start_guided(wire->guide, in_doubt)
-                                     : weir_lookup_start(&wire->asked);
+  if (wire->guide != NULL)
+    wire->lookup = weir_lookup_start_guided(wire->guide, in_doubt);
+  else
+    wire->lookup = wire->named_by_others ? weir_lookup_start_told(&wire->asked)
+                                         : weir_lookup_start(&wire->asked);
+  int64_t retry_us = errno == EBUSY ? ROOM_US : RETRY_US;
   wire->looked_up_us = now_us;
-  wire->lookup_at_us = now_us + (wire->lookup != NULL ? renew_us(wire) : RETRY_US);
+  wire->lookup_at_us = now_us + (wire->lookup != NULL ? renew_us(wire) : retry_us);
   return wire->lookup != NULL;
 }
 

@@ -79,6 +79,7 @@ weir_wire *weir_wire_make(const weir_wire_protocol *protocol, const void *settin
   made->connect_us = options->connect_us;
   made->any_address = options->any_address;
   made->one_at_a_time = options->one_at_a_time;
+  made->named_by_others = options->named_by_others;
   made->patience_us = weir_socket_patience_us();
   made->lookup_at_us = INT64_MAX;
   for (int i = 0; i < WEIR_WIRE_CONNECTIONS; i++) {

@@ -188,6 +188,8 @@ typedef struct weir_wire_options {
   int64_t probe_us;      /* its probe option: the longest pause before a silent server is asked */
   int64_t lookup_end_us; /* how long opening waits for all of a store's names together */
   bool any_address;      /* every address of a name is right, as behind each is the same */
+  bool named_by_others;  /* not the URL, but a server told the host: of such names few are
+                            looked up at a time, however many are told */
   bool one_at_a_time;    /* a slot is sent when that before it is answered: no pipelining across
                             threads, for measuring what it is worth */
 } weir_wire_options;

@@ -1,5 +1,6 @@
 #include "redis/relay.h"
 
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -67,9 +68,15 @@ static void answer(relay *self, relay_client *client, const redisReply *words, s
     atomic_fetch_add(&self->asked, 1);
     say_text(client->fd, "+OK\r\n");
   } else if (strncmp(text, "CLUSTER", 7) == 0) {
+    const char *map = atomic_load(&self->map);
     atomic_fetch_add(&self->maps, 1);
     say_text(client->fd,
-             "-NOPERM this user has no permissions to run the 'cluster|slots' command\r\n");
+             map != NULL
+                 ? map
+                 : "-NOPERM this user has no permissions to run the 'cluster|slots' command\r\n");
+  } else if (strncmp(text, "auth", 4) == 0) {
+    atomic_fetch_add(&self->logins, 1);
+    say_text(client->fd, "+OK\r\n");
   } else if (strncmp(text, "ping", 4) == 0) {
     say_text(client->fd, "+PONG\r\n");
   } else if (judge != NULL && judge(self, &command, error)) {
@@ -124,6 +131,9 @@ static bool serve(relay *self, relay_client *client) {
 static void take_client(relay *self) {
   int fd = accept(self->listener, NULL, NULL);
   if (fd < 0 || self->count == RELAY_CLIENTS) fixture_fail("relay: too many clients");
+  int on = 1; /* a reply goes out in pieces */
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  atomic_fetch_add(&self->visits, 1);
   self->clients[self->count].fd = fd;
   self->clients[self->count].length = 0;
   self->clients[self->count++].asking = false;
@@ -153,6 +163,8 @@ void relay_set(relay *self, relay_judge *judge) {
   atomic_store(&self->passed, 0);
   atomic_store(&self->asked, 0);
   atomic_store(&self->maps, 0);
+  atomic_store(&self->logins, 0);
+  atomic_store(&self->visits, 0);
 }
 
 void relay_start(relay *made, const struct server *behind, relay_judge *judge) {
@@ -160,6 +172,7 @@ void relay_start(relay *made, const struct server *behind, relay_judge *judge) {
   relay_set(made, judge);
   made->count = 0;
   made->gone = false;
+  atomic_store(&made->map, NULL);
   made->behind = plain_connect(behind);
   made->listener = socket(AF_INET, SOCK_STREAM, 0);
   setsockopt(made->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);

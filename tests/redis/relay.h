@@ -35,7 +35,10 @@ struct relay {
   atomic_int seen;              /* commands on keys */
   atomic_int passed;            /* of these */
   atomic_int asked;             /* ASKING */
-  atomic_int maps;              /* CLUSTER SLOTS, each of which is refused */
+  atomic_int maps;              /* CLUSTER SLOTS, each of which is refused, unless there is: */
+  _Atomic(const char *) map;    /* what is answered, as it is sent; NULL: nothing */
+  atomic_int logins;            /* AUTH, which any password satisfies */
+  atomic_int visits;            /* connections */
   bool gone;                    /* relay_hang_up() */
   struct address address;
   int listener;

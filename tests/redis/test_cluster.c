@@ -239,6 +239,23 @@ static void a_user_with_fewer_rights_is_told(void **state) {
   snprintf(url, sizeof url, "redis://few:s3cret@127.0.0.1:%u,127.0.0.1:%u?timeout=5s",
            (unsigned)cluster_port(&nodes, 0), (unsigned)cluster_port(&nodes, 1));
   weir_store *store = open_url(url);
+  int refused = 0;
+  for (int i = 0; i < HOMES; i++) { /* the third node is a stranger, whom nobody vouches for */
+    char key[64];
+    snprintf(key, sizeof key, "weir:stranger:{%d}:1", i);
+    weir_operation add = execute(store, add_to(key, 1), &message);
+    if (add.outcome == WEIR_DONE) continue;
+    assert_outcome(add, WEIR_REFUSED);
+    if (strstr(message.text, "not told the password: let the user with ACL SETUSER") == NULL)
+      fail_msg("%s", message.text);
+    refused++;
+  }
+  assert_in_range(refused, 1, HOMES - 1);
+  weir_store_close(store);
+  snprintf(url, sizeof url, "redis://few:s3cret@127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u?timeout=5s",
+           (unsigned)cluster_port(&nodes, 0), (unsigned)cluster_port(&nodes, 1),
+           (unsigned)cluster_port(&nodes, 2));
+  store = open_url(url);
   add_on_every_node(store, "few", 4);
   int slot = cluster_slot_of(&nodes, "weir:few:{1}:1");
   size_t from = cluster_owner(&nodes, 0, slot);
@@ -304,15 +321,21 @@ static void tls_goes_by_names(void **state) {
   static cluster secure;
   char url[256];
   cluster_start(&secure, &(cluster_options){.secure = true, .arguments = names}, false);
-  snprintf(url, sizeof url, "rediss://localhost:%u?timeout=5s&tls-ca=%s",
-           (unsigned)cluster_port(&secure, 0), certificate_file(CERTIFICATE_CA));
-  weir_store *store = open_url(url);
-  for (int i = 0; i < HOMES; i++) {
-    char key[32];
-    snprintf(key, sizeof key, "weir:tls:{%d}:1", i);
-    until_it_answers(store, key);
+  for (size_t i = 0; i < secure.count; i++)
+    cluster_do(&secure, i,
+               "ACL SETUSER few reset on >s3cret ~weir:* -@all +ping +set +incrby +pttl");
+  static const char *const credentials[] = {"", "few:s3cret@"}; /* who may not ask for the map */
+  for (size_t who = 0; who < 2; who++) {
+    snprintf(url, sizeof url, "rediss://%slocalhost:%u?timeout=5s&tls-ca=%s", credentials[who],
+             (unsigned)cluster_port(&secure, 0), certificate_file(CERTIFICATE_CA));
+    weir_store *store = open_url(url);
+    for (int i = 0; i < HOMES; i++) {
+      char key[32];
+      snprintf(key, sizeof key, "weir:tls%zu:{%d}:1", who, i);
+      until_it_answers(store, key);
+    }
+    weir_store_close(store);
   }
-  weir_store_close(store);
   cluster_stop(&secure);
 }
 

@@ -119,6 +119,35 @@ static void nobody_needs_to_wait_for_a_look_up(void **state) {
   await_freed(NAMES);
 }
 
+/* However many there are. */
+static void few_names_that_servers_tell_are_looked_up_at_a_time(void **state) {
+  (void)state;
+  const weir_whereabouts asked = {.host = "slow.test", .port = 1};
+  weir_lookup *lookups[WEIR_LOOKUP_TOLD_MOST];
+  for (int i = 0; i < WEIR_LOOKUP_TOLD_MOST; i++) {
+    lookups[i] = weir_lookup_start_told(&asked);
+    assert_non_null(lookups[i]);
+  }
+  for (int i = 0; i < 3; i++) {
+    assert_null(weir_lookup_start_told(&asked));
+    assert_int_equal(errno, EBUSY);
+  }
+  set_answers(true);
+  for (int i = 0; i < WEIR_LOOKUP_TOLD_MOST; i++) {
+    assert_true(weir_lookup_await(lookups[i], weir_monotonic_us() + PATIENCE_US));
+    weir_lookup_leave(lookups[i]);
+  }
+  atomic_store(&refused, 1); /* one that could not be started is not counted either */
+  assert_null(weir_lookup_start_told(&asked));
+  for (int i = 0; i < WEIR_LOOKUP_TOLD_MOST; i++) {
+    lookups[i] = weir_lookup_start_told(&asked);
+    assert_non_null(lookups[i]);
+  }
+  for (int i = 0; i < WEIR_LOOKUP_TOLD_MOST; i++)
+    weir_lookup_leave(lookups[i]);
+  await_freed(2 * WEIR_LOOKUP_TOLD_MOST);
+}
+
 static void expect_result(const char *host, weir_lookup_result expected, size_t count) {
   weir_message why = {""};
   weir_addresses addresses;
@@ -258,6 +287,7 @@ static void a_thread_that_is_refused_is_named_and_tried_again(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(nobody_needs_to_wait_for_a_look_up, forget),
+      cmocka_unit_test_setup(few_names_that_servers_tell_are_looked_up_at_a_time, forget),
       cmocka_unit_test_setup(a_name_that_is_found_has_addresses, forget),
       cmocka_unit_test_setup(a_name_that_does_not_exist_is_told_from_a_resolver_that_cannot_say,
                              forget),
