@@ -1,5 +1,6 @@
 """What holds for a domain of descriptor files, and that its counts are those of weir take."""
 
+import datetime
 import json
 import random
 import subprocess
@@ -41,6 +42,57 @@ class Domains(Served):
             self.assertEqual(len(json.loads(http(client, "")[1])["statuses"]), 64)
         client.close()
         self.assertEqual(server.metric("weir_serve_shed_total"), 0)
+
+    def test_months_of_the_calendar(self):
+        """The date stands in the key; the count ends with it, also where a request brings the limit."""
+        file = {"a.yaml": "domain: edge\ndescriptors:\n" + "".join(
+            "  - {key: %s, rate_limit: {unit: %s, requests_per_unit: 2}}\n" % (unit, unit)
+            for unit in ("day", "month", "year"))}
+        store = Store("memcached")
+        self.addCleanup(store.end)
+        stores = 'stores: {main: {url: "%s?timeout=10s"}}\n' % store.url
+        server = self.start(file, ", domains: {edge: {calendar: true}}", stores=stores)
+        before = datetime.datetime.now(datetime.timezone.utc)
+        brought = {"entries": entries("month=x"), "limit": {"requestsPerUnit": 2, "unit": "MONTH"}}
+        asked = ["day=x", "month=x", "year=x", brought]
+        told = [self.ask(server, "edge", *asked) for _ in range(2)]
+        now = datetime.datetime.now(datetime.timezone.utc)
+        if now.month != before.month:
+            self.skipTest("it was the end of a month")
+        self.assertEqual([s["code"] for s in told[1]["statuses"]], ["OK", "OVER_LIMIT", "OK", "OVER_LIMIT"])
+        month = (now.replace(day=28) + datetime.timedelta(days=4)).replace(day=1)
+        ends = [datetime.datetime(*day, tzinfo=datetime.timezone.utc) for day in
+                ((month.year, month.month, 1), (now.year + 1, 1, 1), (month.year, month.month, 1))]
+        for status, end in zip(told[1]["statuses"][1:], ends):
+            left = (end - now).total_seconds()
+            self.assertLess(abs(int(status["durationUntilReset"][:-1]) - left), 30, status)
+        for rule, key in (("fixed-window:2/86400s", "/edge/day=x"), ("quota:2/32d", now.strftime("/edge/month=x/%Y-%m")),
+                          ("quota:2/367d", now.strftime("/edge/year=x/%Y"))):
+            peeked = subprocess.run([PROGRAM, "peek", "--store", store.url + "?timeout=10s", "--rule", rule, "--json",
+                                     key], capture_output=True, text=True, check=False)
+            self.assertEqual(json.loads(peeked.stdout)["remaining"], 0, peeked)
+
+    def test_headers(self):
+        """Those of the part that is over, or else has the least left."""
+        for style, names in (("draft-10", {"RateLimit-Policy", "RateLimit"}),
+                             ("draft-03", {"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"})):
+            server = self.start(self.FILE, ", domains: {edge: {headers: %s}}" % style)
+            for more in (set(), {"Retry-After"}):
+                told = self.ask(server, "edge", "a=x", "b=x", "other=x")
+                fields = {field["key"]: field["value"] for field in told["responseHeadersToAdd"]}
+                self.assertEqual(set(fields), names | more)
+                limit = fields.get("X-RateLimit-Limit", fields.get("RateLimit-Policy"))
+                self.assertIn(limit, ("1", '"edge";q=1;w=%d' % YEAR_S))
+            self.assertNotIn("responseHeadersToAdd", self.ask(server, "edge", "other=x"))
+        self.assertNotIn("responseHeadersToAdd", self.ask(self.start(self.FILE), "edge", "a=x"))
+
+    def test_near_the_limit(self):
+        server = self.start({"a.yaml": "domain: edge\ndescriptors: [{key: a, %s}]\n" % per_year(10)})
+        near = 'weir_serve_descriptor_near_limit_total{domain="edge",descriptor="a"}'
+        for count, expected in ((8, 0), (1, 1), (1, 2), (1, 2)):
+            for _ in range(count):
+                self.ask(server, "edge", "a=x")
+            self.assertEqual(server.metric(near), expected)
 
     def test_in_shadow(self):
         server = self.start(self.FILE, rest="shadow: true\n")

@@ -101,6 +101,15 @@ class Answers(Grpc):
         self.assertEqual(client.ask(edge("named=2", hitsAddend=2**32 - 1)).overall_code, OVER)
         self.assertEqual(client.ask(edge("named=2", hitsAddend=1000)).statuses[0].limit_remaining, 0)
 
+    def test_headers(self):
+        server = self.start(EDGE, ", domains: {edge: {headers: draft-03}}")
+        client = self.client(server)
+        for left in ("2", "1", "0", "0"):
+            told = client.ask(edge("ip=h", "named=h"))
+            fields = {field.key: field.value for field in told.response_headers_to_add}
+            self.assertEqual((fields["X-RateLimit-Limit"], fields["X-RateLimit-Remaining"]), ("3", left))
+        self.assertIn("Retry-After", fields)
+
     def test_what_is_no_request(self):
         client = self.client(self.start(EDGE))
         invalid = grpc.StatusCode.INVALID_ARGUMENT

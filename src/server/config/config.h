@@ -118,12 +118,6 @@ typedef struct weir_config_overrides {
   size_t count;
 } weir_config_overrides;
 
-typedef enum weir_config_headers {
-  WEIR_CONFIG_HEADERS_DRAFT_10,
-  WEIR_CONFIG_HEADERS_DRAFT_03, /* X-RateLimit-*: WEIR_HTTP_X_RATELIMIT */
-  WEIR_CONFIG_HEADERS_OFF
-} weir_config_headers;
-
 typedef enum weir_config_log_keys {
   WEIR_CONFIG_LOG_KEYS_OFF,
   WEIR_CONFIG_LOG_KEYS_HASHED,

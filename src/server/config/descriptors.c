@@ -22,13 +22,23 @@ const char *const weir_config_algorithms[] = {[WEIR_CONFIG_FIXED] = "fixed-windo
                                               [WEIR_CONFIG_BUCKET] = "token-bucket",
                                               NULL};
 
-int64_t weir_config_unit_s(weir_config_unit unit) {
+bool weir_config_is_dated(const weir_config_domain *domain, weir_config_unit unit) {
+  return domain->calendar && (unit == WEIR_CONFIG_MONTH || unit == WEIR_CONFIG_YEAR);
+}
+
+int64_t weir_config_unit_s(const weir_config_domain *domain, weir_config_unit unit) {
   enum { DAY = 86400 };
   static const int64_t seconds[WEIR_CONFIG_UNITS] = {
       [WEIR_CONFIG_SECOND] = 1,      [WEIR_CONFIG_MINUTE] = 60,    [WEIR_CONFIG_HOUR] = 3600,
       [WEIR_CONFIG_DAY] = DAY,       [WEIR_CONFIG_WEEK] = 7 * DAY, [WEIR_CONFIG_MONTH] = 30 * DAY,
       [WEIR_CONFIG_YEAR] = 365 * DAY};
-  return seconds[unit];
+  if (!weir_config_is_dated(domain, unit)) return seconds[unit];
+  return unit == WEIR_CONFIG_MONTH ? 32 * DAY : 367 * DAY;
+}
+
+const char *weir_config_algorithm_of(const weir_config_domain *domain, weir_config_unit unit) {
+  return weir_config_algorithms[weir_config_is_dated(domain, unit) ? WEIR_CONFIG_QUOTA
+                                                                   : domain->algorithm];
 }
 
 const char *weir_config_rule_suffix(const weir_config_domain *domain) {
@@ -38,9 +48,10 @@ const char *weir_config_rule_suffix(const weir_config_domain *domain) {
 static const char *write_rule(weir_reader *reader, const weir_config_domain *domain,
                               const weir_config_rate *rate) {
   char rule[128];
-  int length = snprintf(rule, sizeof rule, "%s:%lld/%llds%s",
-                        weir_config_algorithms[domain->algorithm], (long long)rate->requests,
-                        (long long)weir_config_unit_s(rate->unit), weir_config_rule_suffix(domain));
+  int length =
+      snprintf(rule, sizeof rule, "%s:%lld/%llds%s", weir_config_algorithm_of(domain, rate->unit),
+               (long long)rate->requests, (long long)weir_config_unit_s(domain, rate->unit),
+               weir_config_rule_suffix(domain));
   return weir_arena_copy(reader->arena, rule, (size_t)length);
 }
 
@@ -291,7 +302,7 @@ static weir_config_domain *add_domain(weir_reader *reader, const weir_node *node
                                       const char *name) {
   weir_config_envoy *envoy = &reader->config->envoy;
   weir_config_domain *domain = &envoy->domains[envoy->domain_count++];
-  *domain = (weir_config_domain){.name = name};
+  *domain = (weir_config_domain){.name = name, .headers = WEIR_CONFIG_HEADERS_OFF};
   if (reader->config->store_count > 1)
     weir_fault(reader, node,
                "which of the %zu stores? say \"envoy: {domains: {%s: {store: NAME}}}\" in %s",

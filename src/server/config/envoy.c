@@ -16,8 +16,8 @@ static const char *const counts[] = {"admitted", "all", NULL};
 
 typedef struct domain_fields {
   weir_config_domain *domain;
-  int algorithm, counts;
-  bool together;
+  int algorithm, counts, headers;
+  bool together, calendar;
 } domain_fields;
 
 static void read_store(weir_reader *reader, const weir_node *node, void *target) {
@@ -34,22 +34,31 @@ static const weir_field domain_table[] = {
      .type = WEIR_FIELD_CHOICE,
      .offset = offsetof(domain_fields, counts),
      .choices = counts},
+    {.name = "calendar", .type = WEIR_FIELD_BOOL, .offset = offsetof(domain_fields, calendar)},
+    {.name = "headers",
+     .type = WEIR_FIELD_CHOICE,
+     .offset = offsetof(domain_fields, headers),
+     .choices = weir_config_header_styles},
     {.name = "together", .type = WEIR_FIELD_BOOL, .offset = offsetof(domain_fields, together)},
     {.name = NULL},
 };
 
 static void read_domain(weir_reader *reader, const weir_node_item *item,
                         weir_config_domain *domain) {
-  domain_fields read = {.domain = domain};
+  domain_fields read = {.domain = domain, .headers = WEIR_CONFIG_HEADERS_OFF};
   weir_read_fields(reader, item->value, domain_table, &read);
   domain->algorithm = (weir_config_algorithm)read.algorithm;
   domain->counts_all = read.counts == 1;
   domain->together = read.together;
+  domain->calendar = read.calendar;
+  domain->headers = (weir_config_headers)read.headers;
   if (item->value->kind != WEIR_NODE_MAPPING) return;
   if (weir_node_find(item->value, "store") == NULL)
     domain->store = weir_find_store(reader, NULL, item->key);
   if (domain->counts_all && domain->algorithm == WEIR_CONFIG_BUCKET)
     weir_fault(reader, item->key, "count: all is of windows and quotas, and not of token-bucket");
+  if (domain->calendar && domain->algorithm != WEIR_CONFIG_FIXED)
+    weir_fault(reader, item->key, "calendar: true is of fixed-window alone");
   if (domain->counts_all && domain->together)
     weir_fault(reader, item->key, "count: all keeps what together: true would give back");
 }

@@ -64,6 +64,13 @@ typedef enum weir_config_algorithm {
   WEIR_CONFIG_BUCKET
 } weir_config_algorithm;
 
+typedef enum weir_config_headers {
+  WEIR_CONFIG_HEADERS_DRAFT_10,
+  WEIR_CONFIG_HEADERS_DRAFT_03, /* X-RateLimit-*: WEIR_HTTP_X_RATELIMIT */
+  WEIR_CONFIG_HEADERS_OFF
+} weir_config_headers;
+extern const char *const weir_config_header_styles[]; /* up to NULL */
+
 typedef struct weir_config_domain {
   const char *name;
   weir_config_place place;
@@ -71,6 +78,8 @@ typedef struct weir_config_domain {
   weir_config_algorithm algorithm;
   bool counts_all; /* also what is denied */
   bool together;
+  bool calendar;               /* months and years are those of the calendar, in UTC */
+  weir_config_headers headers; /* to be added to answers */
   weir_config_descriptor *descriptors;
   size_t count;
   size_t node_count; /* of all levels */
@@ -88,8 +97,13 @@ typedef struct weir_entry {
   size_t key_length, value_length;
 } weir_entry;
 
-/* A rule of a domain is ALGORITHM:REQUESTS/SECONDSsSUFFIX. */
-int64_t weir_config_unit_s(weir_config_unit unit);
+/* Whether a domain's limits of this unit have the date in their keys. */
+bool weir_config_is_dated(const weir_config_domain *domain, weir_config_unit unit);
+
+/* A rule of a domain is ALGORITHM:REQUESTS/SECONDSsSUFFIX. Where the date stands in the key, it is a
+ * quota that is longer than what the date stands for. */
+int64_t weir_config_unit_s(const weir_config_domain *domain, weir_config_unit unit);
+const char *weir_config_algorithm_of(const weir_config_domain *domain, weir_config_unit unit);
 extern const char *const weir_config_algorithms[]; /* up to NULL */
 
 /* What stands behind the rules of a domain: "" or ",count=all". */

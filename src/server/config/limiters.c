@@ -6,10 +6,10 @@
 
 enum { LIMITERS_MOST = 100000, TIERS_MOST = 65000, PATTERNS_MOST = 1000 };
 
-static const char *const headers[] = {[WEIR_CONFIG_HEADERS_DRAFT_10] = "draft-10",
-                                      [WEIR_CONFIG_HEADERS_DRAFT_03] = "draft-03",
-                                      [WEIR_CONFIG_HEADERS_OFF] = "off",
-                                      NULL};
+const char *const weir_config_header_styles[] = {[WEIR_CONFIG_HEADERS_DRAFT_10] = "draft-10",
+                                                 [WEIR_CONFIG_HEADERS_DRAFT_03] = "draft-03",
+                                                 [WEIR_CONFIG_HEADERS_OFF] = "off",
+                                                 NULL};
 static const char *const log_keys[] = {[WEIR_CONFIG_LOG_KEYS_OFF] = "off",
                                        [WEIR_CONFIG_LOG_KEYS_HASHED] = "hashed",
                                        [WEIR_CONFIG_LOG_KEYS_PLAIN] = "plain",
@@ -220,7 +220,7 @@ static const weir_field fields[] = {
     {.name = "headers",
      .type = WEIR_FIELD_CHOICE,
      .offset = offsetof(limiter_fields, headers),
-     .choices = headers},
+     .choices = weir_config_header_styles},
     {.name = "log_keys",
      .type = WEIR_FIELD_CHOICE,
      .offset = offsetof(limiter_fields, log_keys),

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <weir/http.h>
 #include <weir/weir.h>
 
 #include "config/envoy.h"
@@ -62,6 +63,8 @@ typedef struct weir_envoy_answer {
   bool is_over;
   weir_envoy_status statuses[WEIR_ENVOY_DESCRIPTORS_MOST]; /* in the order of the request */
   size_t count;
+  weir_http_field fields[WEIR_HTTP_FIELDS_MOST]; /* to be added to the response */
+  size_t field_count;
 } weir_envoy_answer;
 
 #endif

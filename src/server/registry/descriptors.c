@@ -17,7 +17,7 @@ struct weir_domain {
   uint32_t node_count;
   uint32_t *slots; /* a node by its parent and match; 0: empty */
   size_t slot_count;
-  weir_throttle *throttle;
+  weir_throttle *throttle, *dated; /* of limits that requests bring */
 };
 
 struct weir_descriptors {
@@ -95,10 +95,16 @@ static void add_children(builder *self, uint32_t parent, const weir_config_descr
 static bool add_throttle(builder *self, const weir_config_domain *config) {
   if (config->store == NULL) return true; /* which is a fault already */
   weir_store *store = self->source->store(self->source->self, config->store);
-  self->domain->throttle = weir_throttle_create_for(
-      store, &config->store->options, weir_config_algorithms[config->algorithm],
-      weir_config_rule_suffix(config), OVERRIDES_MOST);
-  return self->domain->throttle != NULL;
+  const weir_limiter_options *options = &config->store->options;
+  const char *suffix = weir_config_rule_suffix(config);
+  weir_domain *domain = self->domain;
+  domain->throttle = weir_throttle_create_for(
+      store, options, weir_config_algorithms[config->algorithm], suffix, OVERRIDES_MOST);
+  if (config->calendar)
+    domain->dated = weir_throttle_create_for(store, options,
+                                             weir_config_algorithm_of(config, WEIR_CONFIG_MONTH),
+                                             suffix, OVERRIDES_MOST);
+  return domain->throttle != NULL && (domain->dated != NULL || !config->calendar);
 }
 
 static bool build_domain(builder *self, const weir_config_domain *config) {
@@ -139,6 +145,7 @@ void weir_descriptors_destroy(weir_descriptors *descriptors) {
     free(descriptors->domains[i].nodes);
     free(descriptors->domains[i].slots);
     weir_throttle_destroy(descriptors->domains[i].throttle);
+    weir_throttle_destroy(descriptors->domains[i].dated);
   }
   free(descriptors);
 }
@@ -275,11 +282,14 @@ size_t weir_domain_index(const weir_domain *domain) {
   return domain->index;
 }
 
-weir_throttle *weir_domain_throttle(const weir_domain *domain) {
-  return domain->throttle;
+weir_throttle *weir_domain_throttle(const weir_domain *domain, weir_config_unit unit) {
+  return weir_config_is_dated(domain->config, unit) ? domain->dated : domain->throttle;
 }
 
 void weir_descriptors_end_tick(const weir_descriptors *descriptors, unsigned loop) {
-  for (size_t i = 0; i < descriptors->count; i++)
+  for (size_t i = 0; i < descriptors->count; i++) {
     weir_throttle_end_tick(descriptors->domains[i].throttle, loop);
+    if (descriptors->domains[i].dated != NULL)
+      weir_throttle_end_tick(descriptors->domains[i].dated, loop);
+  }
 }

@@ -69,7 +69,7 @@ size_t weir_domain_write_key(const weir_domain *domain, const weir_entry *entrie
 
 /* And the limiters of such limits; every tick that used them ends with weir_descriptors_end_tick(),
  * as weir_throttle_end_tick(). */
-weir_throttle *weir_domain_throttle(const weir_domain *domain);
+weir_throttle *weir_domain_throttle(const weir_domain *domain, weir_config_unit unit);
 void weir_descriptors_end_tick(const weir_descriptors *descriptors, unsigned loop);
 
 #endif

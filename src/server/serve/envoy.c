@@ -3,7 +3,9 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
+#include "registry/calendar.h"
 #include "serve/loop.h"
 
 /* A descriptor of the request, kept in the tick's bytes until the answer. */
@@ -16,6 +18,7 @@ typedef struct part {
   size_t request;         /* of the tick; NO_REQUEST: none */
   size_t key, key_length; /* in the tick's bytes */
   int64_t hits;           /* 0: a peek */
+  int64_t left_us;        /* until its date is over; 0: it has none */
 } part;
 
 enum { PARTS_MOST = WEIR_ENVOY_DESCRIPTORS_MOST };
@@ -49,8 +52,9 @@ static bool find_override(weir_tick *tick, const weir_domain *domain,
   if (descriptor->requests == 0) return true;
   tick->uses_overrides = true;
   weir_status status = weir_throttle_find(
-      weir_domain_throttle(domain), tick->loop, 0, descriptor->requests,
-      weir_config_unit_s(descriptor->unit), tick->now_us, &found->limiter, &refusal->why);
+      weir_domain_throttle(domain, descriptor->unit), tick->loop, 0, descriptor->requests,
+      weir_config_unit_s(weir_domain_config(domain), descriptor->unit), tick->now_us,
+      &found->limiter, &refusal->why);
   refusal->failure = weir_status_classify(status) == WEIR_CLASS_CALLER ? WEIR_ENVOY_BAD_REQUEST
                                                                        : WEIR_ENVOY_UNAVAILABLE;
   return status == WEIR_OK;
@@ -67,6 +71,20 @@ static void find_node(weir_tick *tick, const weir_descriptor *node, part *found)
   found->limiter = node->limiter;
   found->shadow = node->config->shadow;
   found->quota = node->config->quota;
+}
+
+/* The date stands in the key where the domain says so. False: there is no room for it. */
+static bool add_date(weir_tick *tick, const weir_domain *domain, size_t most, part *found) {
+  struct timespec now;
+  if (found->limiter == NULL || !weir_config_is_dated(weir_domain_config(domain), found->rate.unit))
+    return true;
+  clock_gettime(CLOCK_REALTIME, &now);
+  weir_calendar date = weir_calendar_at(found->rate.unit, now.tv_sec);
+  if (date.length > most - found->key_length) return false;
+  weir_bytes_add(&tick->bytes, date.text, date.length);
+  found->key_length += date.length;
+  found->left_us = (date.end_s - now.tv_sec) * 1000000 - now.tv_nsec / 1000;
+  return true;
 }
 
 /* What limits a descriptor, and under which key. One whose key is too long is refused whatever it
@@ -93,9 +111,10 @@ static bool find(weir_tick *tick, const weir_domain *domain,
   if (!fits || found->key_length > most)
     return refuse(refusal, WEIR_ENVOY_BAD_REQUEST, "a descriptor's key is too long");
   tick->bytes.length += found->key_length;
-  if (overrides) return find_override(tick, domain, descriptor, found, refusal);
-  find_node(tick, node, found);
-  return true;
+  if (overrides && !find_override(tick, domain, descriptor, found, refusal)) return false;
+  if (!overrides) find_node(tick, node, found);
+  return add_date(tick, domain, most, found) ||
+         refuse(refusal, WEIR_ENVOY_BAD_REQUEST, "a descriptor's key is too long");
 }
 
 static bool is_replaced(const part *parts, size_t count, const char *name) {
@@ -193,7 +212,17 @@ static weir_status decide(const weir_tick *tick, const part *asked, weir_decisio
                               .reset_after_us = WEIR_NOT_KNOWN};
   if (asked->request == NO_REQUEST) return WEIR_OK;
   *decision = tick->requests[asked->request].decision;
+  if (asked->left_us > 0 && decision->reset_after_us > asked->left_us)
+    decision->reset_after_us = asked->left_us;
+  if (asked->left_us > 0 && decision->retry_after_us > asked->left_us)
+    decision->retry_after_us = asked->left_us;
   return tick->requests[asked->request].status;
+}
+
+/* As the other service has it: more than four fifths of the limit are used up. */
+static bool is_near(const part *asked, const weir_decision *decision) {
+  return decision->allowed && asked->hits > 0 && decision->remaining >= 0 &&
+         decision->remaining < asked->rate.requests - asked->rate.requests * 4 / 5;
 }
 
 static void count(weir_connection *connection, const outcome *made, size_t index,
@@ -220,7 +249,7 @@ static void count(weir_connection *connection, const outcome *made, size_t index
                    1);
   if (is_shadowed) weir_serve_count(&counts->shadow_denied, 1);
   weir_tally_note_domain(loop, made->domain, asked->limit, &reply, asked->hits == 0,
-                         made->protocol);
+                         is_near(asked, &answered), made->protocol);
 }
 
 static void describe(const part *asked, const weir_decision *decision, weir_envoy_status *status) {
@@ -278,6 +307,50 @@ static void give_back(weir_tick *tick, outcome *made) {
   }
 }
 
+/* The part that the fields tell of: one that is over, else that with the least left. */
+static size_t find_told(const outcome *made) {
+  size_t told = NO_REQUEST;
+  for (size_t i = 0; i < made->answer->count; i++) {
+    const weir_envoy_status *status = &made->answer->statuses[i];
+    if (made->parts[i].request == NO_REQUEST || status->remaining < 0) continue;
+    if (told == NO_REQUEST || (status->is_over && !made->answer->statuses[told].is_over) ||
+        (status->is_over == made->answer->statuses[told].is_over &&
+         status->remaining < made->answer->statuses[told].remaining))
+      told = i;
+  }
+  return told;
+}
+
+/* What fields call it: a name of theirs has fewer characters than one of a descriptor file. */
+static void write_name(const outcome *made, const part *asked, char name[WEIR_HTTP_NAME_MOST + 1]) {
+  static const char accepted[] =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+  const char *text =
+      asked->rate.name != NULL ? asked->rate.name : weir_domain_config(made->domain)->name;
+  snprintf(name, WEIR_HTTP_NAME_MOST + 1, "%s", text[0] != '\0' ? text : "_");
+  for (char *at = name; *at != '\0'; at++)
+    if (strchr(accepted, *at) == NULL) *at = '_';
+}
+
+static void add_fields(const outcome *made) {
+  char name[WEIR_HTTP_NAME_MOST + 1];
+  weir_envoy_answer *answer = made->answer;
+  size_t index = find_told(made);
+  answer->field_count = 0;
+  if (index == NO_REQUEST) return;
+  weir_config_headers headers = weir_domain_config(made->domain)->headers;
+  if (headers == WEIR_CONFIG_HEADERS_OFF) return;
+  const part *told = &made->parts[index];
+  weir_decision decision = made->decisions[index];
+  unsigned style =
+      headers == WEIR_CONFIG_HEADERS_DRAFT_03 ? WEIR_HTTP_X_RATELIMIT : WEIR_HTTP_DRAFT_10;
+  if (!answer->is_over) decision.allowed = true;
+  write_name(made, told, name);
+  if (weir_http_write_fields(told->limiter, name, &decision, style, answer->fields,
+                             &answer->field_count, NULL) != WEIR_OK)
+    answer->field_count = 0;
+}
+
 bool weir_serve_settle_envoy(weir_connection *connection, const weir_slot *slot,
                              weir_tally_protocol protocol, weir_envoy_answer *answer,
                              weir_envoy_refusal *refusal) {
@@ -295,6 +368,7 @@ bool weir_serve_settle_envoy(weir_connection *connection, const weir_slot *slot,
   bool is_denied = answer->is_over || made.status != WEIR_OK;
   if (is_denied && made.domain != NULL && weir_domain_config(made.domain)->together)
     give_back(&connection->loop->tick, &made);
+  add_fields(&made);
   if (made.status == WEIR_OK) return true;
   refusal->failure = WEIR_ENVOY_UNAVAILABLE;
   snprintf(refusal->why.text, sizeof refusal->why.text, "%s: %s", weir_status_name(made.status),

@@ -178,23 +178,41 @@ static void write_limit(const weir_domain *domain, const weir_descriptor *node,
   }
 }
 
-/* The first of each domain. */
-static void write_limits(const weir_server *server, weir_bytes *out) {
+static void write_near(const weir_domain *domain, const weir_descriptor *node,
+                       const weir_tally_limit *row, weir_bytes *out) {
+  weir_bytes_format(out, "weir_serve_descriptor_near_limit_total{domain=\"%s\",descriptor=\"",
+                    weir_domain_config(domain)->name);
+  write_path(domain, node, out);
+  weir_bytes_format(out, "\"} %llu\n", (unsigned long long)row->near);
+}
+
+/* Of the first of each domain. */
+static void write_each_limit(const weir_server *server, const weir_tally_limit *sum,
+                             void (*write)(const weir_domain *domain, const weir_descriptor *node,
+                                           const weir_tally_limit *row, weir_bytes *out),
+                             weir_bytes *out) {
   const weir_descriptors *all = weir_registry_descriptors(server->front.tick.registry);
-  weir_tally_limit *sum = weir_tally_sum_limits(server);
-  out->failed |= sum == NULL;
-  write_head("weir_serve_descriptor_decisions_total", "counter",
-             "Requests by limit of a descriptor file, since that was read", out);
   for (size_t i = 0; sum != NULL && i < weir_descriptors_count(all); i++) {
     const weir_domain *domain = weir_descriptors_at(all, i);
     size_t listed = 0;
     for (size_t j = 1; j < weir_domain_nodes(domain) && listed < WEIR_STATUS_LIMITERS_MOST; j++) {
       const weir_descriptor *node = weir_domain_node(domain, j);
       if (node->config->rate == NULL || node->config->rate->is_unlimited) continue;
-      write_limit(domain, node, &sum[node->limit], out);
+      write(domain, node, &sum[node->limit], out);
       listed++;
     }
   }
+}
+
+static void write_limits(const weir_server *server, weir_bytes *out) {
+  weir_tally_limit *sum = weir_tally_sum_limits(server);
+  out->failed |= sum == NULL;
+  write_head("weir_serve_descriptor_decisions_total", "counter",
+             "Requests by limit of a descriptor file, since that was read", out);
+  write_each_limit(server, sum, write_limit, out);
+  write_head("weir_serve_descriptor_near_limit_total", "counter",
+             "Of those within the limit, those that left less than a fifth of it", out);
+  write_each_limit(server, sum, write_near, out);
   free(sum);
 }
 

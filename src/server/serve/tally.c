@@ -185,7 +185,8 @@ void weir_tally_note(weir_loop *loop, const weir_slot *slot, const weir_reply *r
     note_denial(loop, reply, manner, protocol);
 }
 
-static void note_limit(weir_tally_limit *row, const weir_reply *reply) {
+static void note_limit(weir_tally_limit *row, const weir_reply *reply, bool is_near) {
+  if (is_near && !reply->is_shadowed) weir_serve_count(&row->near, 1);
   weir_serve_count(reply->decision == NULL    ? &row->none
                    : reply->is_shadowed       ? &row->shadow
                    : reply->decision->allowed ? &row->within
@@ -194,11 +195,12 @@ static void note_limit(weir_tally_limit *row, const weir_reply *reply) {
 }
 
 void weir_tally_note_domain(weir_loop *loop, const weir_domain *domain, uint32_t limit,
-                            const weir_reply *reply, bool is_peek, weir_tally_protocol protocol) {
+                            const weir_reply *reply, bool is_peek, bool is_near,
+                            weir_tally_protocol protocol) {
   size_t index = weir_registry_count(loop->tick.registry) + weir_domain_index(domain);
   note(loop, index, reply, protocol);
   if (loop->tally.limits != NULL && limit != WEIR_TALLY_NO_LIMIT)
-    note_limit(&loop->tally.limits->rows[limit], reply);
+    note_limit(&loop->tally.limits->rows[limit], reply, is_near);
   if (is_denied(reply) && !is_peek) note_denial(loop, reply, WEIR_CONFIG_LOG_KEYS_OFF, protocol);
 }
 
@@ -234,6 +236,7 @@ static void add_limit(weir_tally_limit *to, const weir_tally_limit *from) {
   weir_serve_count(&to->over, from->over);
   weir_serve_count(&to->shadow, from->shadow);
   weir_serve_count(&to->none, from->none);
+  weir_serve_count(&to->near, from->near);
 }
 
 weir_tally_limit *weir_tally_sum_limits(const weir_server *server) {

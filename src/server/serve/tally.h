@@ -46,6 +46,7 @@ typedef struct weir_tally_table {
 /* Of one limit of a descriptor file; what a request brings is not among them. */
 typedef struct weir_tally_limit {
   _Atomic uint64_t within, over, shadow, none;
+  _Atomic uint64_t near; /* of those within: more than four fifths are used up */
 } weir_tally_limit;
 
 /* Of one snapshot: they begin anew with each. */
@@ -78,7 +79,8 @@ void weir_tally_note(weir_loop *loop, const weir_slot *slot, const weir_reply *r
 /* The same of a part of one, by its domain: reply->name is what weir_tally_name_domain() says.
  * `limit`: its weir_descriptor.limit, or WEIR_TALLY_NO_LIMIT. */
 void weir_tally_note_domain(weir_loop *loop, const weir_domain *domain, uint32_t limit,
-                            const weir_reply *reply, bool is_peek, weir_tally_protocol protocol);
+                            const weir_reply *reply, bool is_peek, bool is_near,
+                            weir_tally_protocol protocol);
 
 /* What a domain is called among limiters, which have no '/' in their names: "/DOMAIN". */
 void weir_tally_name_domain(const weir_domain *domain, char name[WEIR_CONFIG_NAME_MOST + 1]);

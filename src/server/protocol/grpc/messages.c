@@ -300,10 +300,23 @@ static void write_status(const weir_envoy_status *status, weir_bytes *out) {
   write_number(1, reset_of(status), out);
 }
 
+/* envoy.config.core.v3.HeaderValue. */
+static void write_field(const weir_http_field *added, weir_bytes *out) {
+  size_t name = strlen(added->name);
+  size_t value = strlen(added->value);
+  begin_bytes(3, bytes_size(name) + bytes_size(value), out);
+  begin_bytes(1, name, out);
+  weir_bytes_add(out, added->name, name);
+  begin_bytes(2, value, out);
+  weir_bytes_add(out, added->value, value);
+}
+
 void weir_grpc_write_answer(const weir_envoy_answer *answer, weir_bytes *out) {
   write_number(1, code_of(answer->is_over), out);
   for (size_t i = 0; i < answer->count; i++)
     write_status(&answer->statuses[i], out);
+  for (size_t i = 0; i < answer->field_count; i++)
+    write_field(&answer->fields[i], out);
 }
 
 void weir_grpc_write_health(weir_grpc_health health, weir_bytes *out) {

@@ -151,6 +151,12 @@ void weir_http_answer_envoy(const weir_envoy_answer *answer, unsigned manner, we
     weir_bytes_text(&body, i == 0 ? ",\"statuses\":[" : ",");
     write_status(&body, &answer->statuses[i]);
   }
+  for (size_t i = 0; i < answer->field_count; i++) {
+    weir_bytes_text(&body, i == 0 ? "],\"responseHeadersToAdd\":[" : ",");
+    weir_bytes_format(&body, "{\"key\":\"%s\",\"value\":", answer->fields[i].name);
+    weir_http_write_string(&body, answer->fields[i].value, strlen(answer->fields[i].value));
+    weir_bytes_text(&body, "}");
+  }
   weir_bytes_text(&body, "]}\n");
   weir_http_begin(answer->is_over ? 429 : 200, out);
   weir_http_end("application/json", &body, manner, out);
