@@ -11,7 +11,7 @@
 const char *const lease_windows[LEASE_WINDOWS] = {
     "fixed-window:1000/1s,lease=20ms", "sliding-window:1000/1s,lease=20ms",
     "sliding-window:1000/1s,strict,lease=20ms", "quota:1000/1s,lease=20ms"};
-const char lease_bucket[] = "token-bucket:1000/1s,burst=1020,lease=20ms";
+const char lease_bucket[] = "token-bucket:20000/1s,burst=20400,lease=20ms";
 
 void lease_open(world *w, const char *rules, int64_t held) {
   weir_limiter_options options = {.processes = 1};

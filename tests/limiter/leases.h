@@ -7,7 +7,7 @@
 /* Rules of 1000 in 1 s; they hold what they lease for 20 ms. */
 enum { LEASE_WINDOWS = 4 };
 extern const char *const lease_windows[LEASE_WINDOWS];
-extern const char lease_bucket[]; /* B' is 1000 */
+extern const char lease_bucket[]; /* B' is 20000, of which 78 may be held at first */
 
 /* A limiter on the fake store that is alone with its keys, and holds at least `held` of "k". Until
  * the end its counters must lose nothing. */

@@ -228,7 +228,7 @@ static void a_bucket_in_time_is_never_over_its_whole_burst(void **state) {
 static void takes_700_while_7_lie_in_the_purse(void **state) {
   static const char *const rules[] = {
       "fixed-window:1000/1s,lease=20ms", "sliding-window:1000/1s,lease=20ms",
-      "quota:1000/1s,lease=20ms", "token-bucket:1000/1s,burst=1020,lease=20ms"};
+      "quota:1000/1s,lease=20ms", "token-bucket:1000/1s,burst=20020,lease=20ms"};
   (void)state;
   for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
     for (int store = 0; store < STORES; store++) {

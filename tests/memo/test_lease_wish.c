@@ -73,21 +73,97 @@ static void wishes_for_its_share_of_a_window(void **state) {
   }
 }
 
-static void wishes_for_all_of_a_bucket(void **state) {
+static void wishes_for_what_drains_of_a_bucket_in_a_lease(void **state) {
   world w;
   (void)state;
-  world_open(&w, "token-bucket:100/1s,lease=100ms");
+  world_open(&w, "token-bucket:1000/1s,burst=50000,lease=100ms");
   world_remember_charge(&w, START, 9);
   count(&w, START, 1000);
-  assert_int_equal(wish(&w, START, 11), 70); /* of 90 */
-  assert_int_equal(wish(&w, START + 50 * MS, 11), 75);
+  assert_int_equal(wish(&w, START, 11), 100);
+  world_grant(&w, START, 30);
+  assert_int_equal(wish(&w, START, 11), 70);
+  world_close(&w);
+  world_open(&w, "token-bucket:1000/1d,burst=50000,lease=100ms");
+  world_remember_charge(&w, START, 9);
+  count(&w, START, 1000);
+  assert_int_equal(wish(&w, START, 11), 0);
+  world_close(&w);
+}
+
+static void wishes_for_what_a_bucket_has_left(void **state) {
+  world w;
+  (void)state;
+  world_open(&w, "token-bucket:1000/1s,burst=50000,lease=100ms"); /* B' is 49900 */
+  world_remember_charge(&w, START, 49850);
+  count(&w, START, 1000);
+  assert_int_equal(wish(&w, START, 11), 39);
+  assert_int_equal(wish(&w, START + 50 * MS, 11), 89);
+  world_close(&w);
+}
+
+/* --- what a bucket may lose --------------------------------------------------------------------
+ */
+
+/* B' is 5120, of which 20 may be lost; of what is admitted then one in 256. */
+static void risks_of_a_bucket_what_it_has_not_lost(void **state) {
+  world w;
+  (void)state;
+  world_open(&w, "token-bucket:1000/1s,burst=5220,lease=100ms");
+  world_remember_charge(&w, START, 2000);
+  count(&w, START, 1000);
+  assert_int_equal(wish(&w, START, 1), 20);
+  world_grant(&w, START, 12);
+  assert_int_equal(wish(&w, START, 1), 8);
+  count(&w, START + 100 * MS, 1000); /* it has ended */
+  assert_false(weir_purse_owes(w.purse, &w.lease, START + 100 * MS));
+  assert_int_equal(w.purse->lost, 12);
+  assert_int_equal(wish(&w, START + 100 * MS, 1), 8);
+  weir_purse_earn(w.purse, &w.lease, w.memo, START + 100 * MS, 512, 512);
+  assert_int_equal(wish(&w, START + 100 * MS, 1), 10);
+  weir_purse_earn(w.purse, &w.lease, w.memo, START + 100 * MS, 1000000, 512);
+  assert_int_equal(wish(&w, START + 100 * MS, 1), 100); /* and no more for later */
+  world_grant(&w, START + 100 * MS, 90);
+  count(&w, START + 200 * MS, 1000);
+  assert_false(weir_purse_owes(w.purse, &w.lease, START + 200 * MS));
+  assert_int_equal(wish(&w, START + 200 * MS, 1), 10);
+  world_close(&w);
+}
+
+static void a_use_earns_what_may_be_lost(void **state) {
+  world w;
+  int64_t at_us;
+  (void)state;
+  world_open(&w, "token-bucket:100000/1s,burst=50000,lease=100ms"); /* B' is 40000: 156 */
+  world_remember_charge(&w, START, 9);
+  count(&w, START, 1000);
+  world_grant(&w, START, 1280);
+  assert_true(weir_purse_use(w.purse, &w.lease, START, 1280, &at_us));
+  assert_int_equal(wish(&w, START, 1), 161);
+  world_close(&w);
+}
+
+/* What was lost is not missed where the bucket was full since. */
+static void forgets_a_loss_when_the_bucket_was_full(void **state) {
+  world w;
+  (void)state;
+  world_open(&w, "token-bucket:1000/1s,burst=5220,lease=100ms");
+  world_remember_charge(&w, START, 50);
+  count(&w, START, 1000);
+  world_grant(&w, START, 20);
+  assert_false(weir_purse_owes(w.purse, &w.lease, START + 100 * MS));
+  count(&w, START + 100 * MS, 1000);
+  assert_int_equal(wish(&w, START + 100 * MS, 1), 0);
+  weir_purse_earn(w.purse, &w.lease, w.memo, START, 0, 49); /* one was there before these */
+  assert_int_equal(wish(&w, START + 100 * MS, 1), 0);
+  weir_purse_earn(w.purse, &w.lease, w.memo, START, 0, 50);
+  assert_int_equal(wish(&w, START + 100 * MS, 1), 20);
   world_close(&w);
 }
 
 static void wishes_for_no_more_than_a_group_may_charge(void **state) {
   world w;
   (void)state;
-  world_open(&w, "token-bucket:100/1s,lease=100ms");
+  world_open(&w, "token-bucket:1000/1s,burst=50000,lease=100ms");
   world_remember_charge(&w, START, 1);
   count(&w, START, 1000);
   assert_int_equal(weir_purse_wish(w.purse, &w.lease, w.memo, START, 10, 25), 15);
@@ -127,7 +203,7 @@ static bool paused(const world *w, int64_t now_us) {
 static void who_gets_less_than_half_gives_way_for_a_quarter_of_a_lease(void **state) {
   world w;
   (void)state;
-  world_open(&w, "token-bucket:1000/1s,lease=40ms");
+  world_open(&w, "token-bucket:10000/1s,burst=100000,lease=40ms");
   world_remember_charge(&w, START, 1);
   pace(&w, 50, 0, 0);
   assert_false(paused(&w, START));
@@ -135,7 +211,7 @@ static void who_gets_less_than_half_gives_way_for_a_quarter_of_a_lease(void **st
   assert_true(paused(&w, START + 5 * MS - 1)); /* half to whole, at random */
   assert_false(paused(&w, START + 5 * MS));
   world_close(&w);
-  world_open(&w, "token-bucket:1000/1s,lease=40ms");
+  world_open(&w, "token-bucket:10000/1s,burst=100000,lease=40ms");
   world_remember_charge(&w, START, 1);
   pace(&w, 49, 0, 5 * MS);
   assert_true(paused(&w, START + 10 * MS - 1));
@@ -147,7 +223,7 @@ static void who_gets_less_than_half_gives_way_for_a_quarter_of_a_lease(void **st
 static void conflicts_double_the_pause_and_successes_shorten_it(void **state) {
   world w;
   (void)state;
-  world_open(&w, "token-bucket:1000/1s,lease=40ms");
+  world_open(&w, "token-bucket:10000/1s,burst=100000,lease=40ms");
   world_remember_charge(&w, START, 1);
   pace(&w, 0, 0, 0);
   assert_int_equal(w.purse->pause_us, 10 * MS);
@@ -166,7 +242,7 @@ static void conflicts_double_the_pause_and_successes_shorten_it(void **state) {
 static void who_is_alone_or_wants_nothing_gives_way_to_nobody(void **state) {
   world w;
   (void)state;
-  world_open(&w, "token-bucket:1000/1s,lease=40ms");
+  world_open(&w, "token-bucket:10000/1s,burst=100000,lease=40ms");
   world_remember_charge(&w, START, 1);
   weir_purse_pace(w.purse, &w.lease, START, 0, 3, 0); /* without a wish */
   assert_false(paused(&w, START));
@@ -182,7 +258,11 @@ int main(void) {
       cmocka_unit_test(wishes_for_nothing_where_little_is_asked),
       cmocka_unit_test(wishes_for_nothing_where_nothing_is_known),
       cmocka_unit_test(wishes_for_its_share_of_a_window),
-      cmocka_unit_test(wishes_for_all_of_a_bucket),
+      cmocka_unit_test(wishes_for_what_drains_of_a_bucket_in_a_lease),
+      cmocka_unit_test(wishes_for_what_a_bucket_has_left),
+      cmocka_unit_test(risks_of_a_bucket_what_it_has_not_lost),
+      cmocka_unit_test(a_use_earns_what_may_be_lost),
+      cmocka_unit_test(forgets_a_loss_when_the_bucket_was_full),
       cmocka_unit_test(wishes_for_no_more_than_a_group_may_charge),
       cmocka_unit_test(wishes_for_what_the_lots_lack_and_the_cell_can_use),
       cmocka_unit_test(who_gets_less_than_half_gives_way_for_a_quarter_of_a_lease),

@@ -237,6 +237,17 @@ static void grant(weir_limiter *limiter, weir_group *group, int64_t stamp_us, in
   weir_leased_enter(&limiter->leased, group->entry);
 }
 
+/* What the group's decisions cost; what is charged ahead is one of them, as long as it is there. */
+static int64_t admitted_cost(const weir_group *group) {
+  int64_t cost = 0;
+  for (const weir_request_state *request = group->requests; request != NULL;
+       request = request->next)
+    if (request->kind == WEIR_TAKE && request->costs == NULL && request->status == WEIR_OK &&
+        request->decision.allowed)
+      cost += request->decision.cost;
+  return cost;
+}
+
 /* Figures that were made before the lease was granted do not count what was held: that is room. */
 static void add_room(const weir_group *group, int64_t room) {
   for (weir_request_state *request = group->requests; request != NULL; request = request->next)
@@ -254,6 +265,7 @@ void weir_leases_settle(weir_call *call, weir_group *group) {
   bool failed = group->requests->status != WEIR_OK;
   if (weir_leases_are_void(limiter, entry) || group->requests->kind == WEIR_RESET)
     weir_purse_empty(purse, &limiter->lease);
+  int64_t charged = admitted_cost(group);
   int64_t again = part_requests(limiter, group, now_us);
   if (left_nothing(group)) entry->memo->must_peek = false;
   weir_purse_release(purse, &limiter->lease, now_us);
@@ -261,6 +273,8 @@ void weir_leases_settle(weir_call *call, weir_group *group) {
   int64_t got = (granted ? ahead->cost : 0) + again;
   grant(limiter, group, group->machine->now_us, got);
   if (!failed) {
+    weir_purse_earn(purse, &limiter->lease, entry->memo, group->machine->now_us,
+                    admitted_cost(group), charged);
     uint64_t mixed = ((uint64_t)now_us ^ entry->fingerprint[0]) * UINT64_C(0x9e3779b97f4a7c15);
     weir_purse_pace(purse, &limiter->lease, now_us, got, group->machine->pauses,
                     (uint32_t)(mixed >> 32));

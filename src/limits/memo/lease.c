@@ -7,11 +7,20 @@
 /* Less is not worth a lot. */
 enum { WISH_LEAST = 4 };
 
+/* A bucket's lot that ends unused is lost to all: it was charged, and drains. So a process may lose
+ * of all that it admits one part in so many; and as much of a full bucket, as a loss is felt only
+ * when all of that was admitted. */
+enum { RISK_PARTS = 256 };
+
 /* What counts as asked at the most. Times a lease it is below 2^51. */
 #define ASKED_MOST WEIR_LIMIT_MOST
 
 void weir_lease_init(weir_lease *lease, const weir_stack *stack, const weir_settings *settings) {
-  *lease = (weir_lease){.stack = stack, .settings = settings, .life_us = stack->rules[0].lease_us};
+  *lease = (weir_lease){.stack = stack,
+                        .settings = settings,
+                        .life_us = stack->rules[0].lease_us,
+                        .drained_most = INT64_MAX,
+                        .burst = INT64_MAX};
   for (size_t i = 0; i < stack->count; i++) {
     const weir_rule *rule = &stack->rules[i];
     if (rule->lease_us < lease->life_us) lease->life_us = rule->lease_us;
@@ -19,6 +28,13 @@ void weir_lease_init(weir_lease *lease, const weir_stack *stack, const weir_sett
       lease->drains = true;
     else
       lease->gives_back = true;
+  }
+  for (size_t i = 0; i < stack->count; i++) {
+    const weir_rule *rule = &stack->rules[i];
+    int64_t drained = rule->limit * lease->life_us / rule->period_us; /* below 2^50 */
+    if (!weir_rule_moves_in_time(rule)) continue;
+    if (drained < lease->drained_most) lease->drained_most = drained;
+    if (rule->capacity < lease->burst) lease->burst = rule->capacity;
   }
   int64_t quarter_us = lease->life_us / 4;
   lease->pause_most_us = settings->local_denial_us;
@@ -77,6 +93,7 @@ void weir_purse_owe(weir_purse *purse, const weir_lease *lease, const weir_lot *
 }
 
 static void end_lot(weir_purse *purse, const weir_lease *lease, size_t lot) {
+  if (lease->drains) purse->debt += purse->lots[lot].left * RISK_PARTS;
   if (purse->lots[lot].left > 0)
     weir_purse_owe(purse, lease, &purse->lots[lot], places_of(purse, lease, lot));
   purse->lots[lot].left = 0;
@@ -111,6 +128,50 @@ void weir_purse_count(weir_purse *purse, const weir_lease *lease, int64_t now_us
   purse->asked = cost < ASKED_MOST - purse->asked ? purse->asked + cost : ASKED_MOST;
 }
 
+/* --- risking -----------------------------------------------------------------------------------
+ */
+
+/* What is earned lasts for no more than one lot of the largest kind. */
+static void earn(weir_purse *purse, const weir_lease *lease, int64_t admitted) {
+  if (!lease->drains) return;
+  int64_t least = lease->burst - lease->drained_most * RISK_PARTS;
+  if (least > 0) least = 0;
+  purse->debt = purse->debt - admitted > least ? purse->debt - admitted : least;
+}
+
+/* Where nothing was ahead of the charge in any bucket, what had been lost has drained without being
+ * missed. */
+void weir_purse_earn(weir_purse *purse, const weir_lease *lease, const weir_memo *memo,
+                     int64_t stamp_us, int64_t admitted, int64_t charged) {
+  const weir_request_state plain = {.kind = WEIR_TAKE, .cost = 1};
+  bool empty = purse->debt > 0;
+  for (size_t i = 0; i < lease->stack->count && empty; i++) {
+    const weir_rule *rule = &lease->stack->rules[i];
+    const void *memory = weir_memo_own(lease->stack, memo, i);
+    weir_decision figures;
+    int64_t room;
+    if (!weir_rule_moves_in_time(rule)) continue;
+    empty = weir_method_of(rule)->recall(rule, lease->settings, memory, stamp_us, &plain, 1, &room,
+                                         &figures) &&
+            room >= rule->capacity - charged;
+  }
+  if (empty) purse->debt = 0;
+  earn(purse, lease, admitted);
+}
+
+/* What may be charged ahead besides what is held and may be lost, too. */
+static int64_t may_risk(const weir_purse *purse, const weir_lease *lease) {
+  int64_t risk = (lease->burst - purse->debt) / RISK_PARTS;
+  if (!lease->drains) return INT64_MAX;
+  if (risk > lease->drained_most) risk = lease->drained_most;
+  for (size_t i = 0; i <= WEIR_LOT_HELD; i++)
+    risk -= purse->lots[i].left;
+  return risk > 0 ? risk : 0;
+}
+
+/* --- looking -----------------------------------------------------------------------------------
+ */
+
 bool weir_purse_is_ahead(const weir_purse *purse, int64_t now_us) {
   for (size_t i = 0; i < WEIR_LOTS; i++)
     if (purse->lots[i].left > 0 && now_us < purse->lots[i].from_us) return true;
@@ -144,6 +205,7 @@ bool weir_purse_use(weir_purse *purse, const weir_lease *lease, int64_t now_us, 
     if (lease->drains && lot->stamp_us < *at_us) *at_us = lot->stamp_us;
     lot->left -= taken;
     cost -= taken;
+    earn(purse, lease, taken);
   }
   return true;
 }
@@ -203,14 +265,16 @@ static int64_t in_cell(const weir_rule *rule, const weir_lease *lease, int64_t n
 }
 
 /* What is counted in windows is shared by all processes. In a bucket whoever comes first may have
- * all: it is asked for again soon, and who got too little gives way. */
+ * all that it may risk: it is asked for again soon, and who got too little gives way. */
 int64_t weir_purse_wish(weir_purse *purse, const weir_lease *lease, const weir_memo *memo,
                         int64_t now_us, int64_t cost, int64_t most) {
   const weir_request_state plain = {.kind = WEIR_TAKE, .cost = 1};
   int64_t processes = lease->settings->processes > 1 ? lease->settings->processes : 1;
   int64_t want = asked_lately(purse, lease, now_us) - weir_purse_room(purse, now_us);
   int64_t most_left = most - cost;
+  int64_t risk = may_risk(purse, lease);
   purse->wanted = 0;
+  if (want > risk) want = risk;
   for (size_t i = 0; i < lease->stack->count; i++) {
     const weir_rule *rule = &lease->stack->rules[i];
     const void *memory = weir_memo_own(lease->stack, memo, i);

@@ -8,7 +8,8 @@
  * A lot is used only inside the cell, the window and the quota that it was charged to, never before
  * its charge, and only while it lives: so every use counts in the store as if it had been charged
  * by itself. docs/guarantees.md has the proof. What buckets were charged drains and is not given
- * back.
+ * back: so a process risks no more of a bucket than drains in a lease, and a small part of what it
+ * has admitted.
  *
  * Plain arithmetic on a struct: no lock, no clock, no memory of its own. Its owner locks it with
  * the key's entry, and hands in the time by the limiter's guarded clock.
@@ -27,6 +28,8 @@ typedef struct weir_lease {
   int64_t pause_most_us;  /* after many conflicts */
   bool drains;            /* some rule is a bucket: a use is told with the stamp of its charge */
   bool gives_back;        /* some rule is none: what was not used is returned */
+  int64_t drained_most;   /* what surely drains from every bucket in that time; without one, all */
+  int64_t burst;          /* the least that a full bucket holds */
 } weir_lease;
 
 /* Two lots may live at once, so that a refill need not discard what is left. Behind them stand what
@@ -54,6 +57,7 @@ typedef struct weir_purse {
   int64_t pause_us;
   int64_t paused_until_us;
   int64_t lost;     /* charged, not used, and it cannot go back; its owner counts and clears it */
+  int64_t debt;     /* of a bucket: lost, less what was earned, in parts of a cost; see lease.c */
   int64_t places[]; /* of every lot, by rule: the cell of a window, the start of a quota */
 } weir_purse;
 
@@ -67,6 +71,11 @@ size_t weir_purse_bytes(const weir_stack *stack);
 
 /* A request came: what is asked tells how much to lease. */
 void weir_purse_count(weir_purse *purse, const weir_lease *lease, int64_t now_us, int64_t cost);
+
+/* The group under way has its answers, which the memo has taken in: so much was admitted, and
+ * `charged` in all, at stamp_us. */
+void weir_purse_earn(weir_purse *purse, const weir_lease *lease, const weir_memo *memo,
+                     int64_t stamp_us, int64_t admitted, int64_t charged);
 
 /* Whether some lot was charged after this reading of the clock, which then must be read again with
  * the entry locked: a use before its charge would be one too many. */
@@ -96,7 +105,8 @@ void weir_purse_spend(weir_purse *purse, int64_t cost);
 void weir_purse_release(weir_purse *purse, const weir_lease *lease, int64_t now_us);
 
 /* How much the group should charge ahead, when it charges `cost` for its requests and may charge
- * `most` in all; 0: nothing. It is no more than what `memo` shows to be free. */
+ * `most` in all; 0: nothing. It is no more than what `memo` shows to be free, and than what may be
+ * lost of a bucket. */
 int64_t weir_purse_wish(weir_purse *purse, const weir_lease *lease, const weir_memo *memo,
                         int64_t now_us, int64_t cost, int64_t most);
 
