@@ -113,31 +113,6 @@ static void a_refund_of_a_bucket_counts_from_the_charge(void **state) {
   lease_close(&w);
 }
 
-static void reservations_and_own_costs_leave_the_purse_alone(void **state) {
-  (void)state;
-  for (size_t i = 0; i < LEASE_WINDOWS; i++) {
-    world w;
-    weir_reservation *reservation;
-    int64_t cost = 2;
-    weir_request reserved = {.key = "k", .key_length = 1, .cost = 3};
-    weir_request own = {.key = "k", .key_length = 1, .costs = &cost};
-    lease_open(&w, lease_windows[i], 30);
-    int64_t held = lease_held(w.limiter);
-    int64_t room = lease_store_room(&w, lease_windows[i], "k");
-    assert_int_equal(weir_limiter_reserve(w.limiter, &reserved, &reservation, NULL), WEIR_OK);
-    assert_int_equal(reserved.decision.source, WEIR_SOURCE_STORE);
-    assert_int_equal(lease_store_room(&w, lease_windows[i], "k"), room - 3);
-    assert_int_equal(weir_limiter_decide(w.limiter, &own, 1, NULL), WEIR_OK);
-    assert_int_equal(own.decision.source, WEIR_SOURCE_STORE);
-    assert_int_equal(lease_store_room(&w, lease_windows[i], "k"), room - 5);
-    assert_int_equal(weir_reservation_cancel(reservation, NULL), WEIR_OK);
-    weir_reservation_destroy(reservation);
-    assert_int_equal(lease_store_room(&w, lease_windows[i], "k"), room - 2);
-    assert_int_equal(lease_held(w.limiter), held);
-    lease_close(&w);
-  }
-}
-
 /* The bucket leaves room for the leases of others all the same. */
 static void no_leases_means_none(void **state) {
   const char *rules[LEASE_WINDOWS + 1] = {"token-bucket:1000/1s,burst=1020,lease=20ms"};
@@ -212,7 +187,6 @@ int main(void) {
       cmocka_unit_test(a_use_is_stamped),
       cmocka_unit_test(a_refund_finds_where_it_was_charged),
       cmocka_unit_test(a_refund_of_a_bucket_counts_from_the_charge),
-      cmocka_unit_test(reservations_and_own_costs_leave_the_purse_alone),
       cmocka_unit_test(no_leases_means_none),
       cmocka_unit_test(a_reading_older_than_a_lot_is_read_again),
   };

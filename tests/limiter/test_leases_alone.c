@@ -99,6 +99,18 @@ static void assert_same(const pair *p, int number, const step *s, const weir_dec
       plain->allowed, (long long)plain->cost, (long long)plain->remaining, (long long)plain->at_us);
 }
 
+/* Whoever is admitted, or asks, is told what is left, and until when something counts. */
+static void assert_has_figures(const pair *p, int number, const step *s,
+                               const weir_decision *leased) {
+  if (leased->remaining == WEIR_NOT_KNOWN && leased->retry_after_us != WEIR_NEVER)
+    fail_msg("%s: request %d (kind %u of %lld for %s): nothing is known of what is left", p->leased,
+             number, s->what, (long long)s->cost, s->key);
+  if (leased->allowed && s->what >= 30 && (leased->remaining < 0 || leased->reset_after_us <= 0))
+    fail_msg("%s: request %d (kind %u of %lld for %s): %lld left, reset after %lld", p->leased,
+             number, s->what, (long long)s->cost, s->key, (long long)leased->remaining,
+             (long long)leased->reset_after_us);
+}
+
 typedef struct two {
   world leased, plain;
 } two;
@@ -145,6 +157,7 @@ static void decide_side_by_side(int store, const pair *p) {
       fail_msg("%s: request %d (kind %u): %s, without leases %s", p->leased, i, s.what,
                weir_status_name(status), weir_status_name(expected));
     assert_same(p, i, &s, &leased, &plain, gave_back[key]);
+    assert_has_figures(p, i, &s, &leased);
     gave_back[key] = is_refund(&s) || (gave_back[key] && leased.source != WEIR_SOURCE_STORE);
   }
   close_two(&t, p->leased, store, true);

@@ -17,16 +17,11 @@ typedef struct bucket {
 } bucket;
 
 static const bucket buckets[] = {
-    {1000, 86400 * SECOND_US, 1000, 10000},
-    {6000, 3600 * SECOND_US, 1000, 10000},
-    {6000, 3600 * SECOND_US, 1000, 1000000},
-    {600, 60 * SECOND_US, 100, 20000},
-    {100, SECOND_US, 100, 250000},
-    {400, SECOND_US, 1000, 10000},
-    {1000, SECOND_US, 1000, 10000},
-    {1000, SECOND_US, 1000, 250000},
-    {10000, SECOND_US, 1000, 20000},
-    {5000, SECOND_US, 20000, 1000000},
+    {1000, 86400 * SECOND_US, 1000, 10000},  {6000, 3600 * SECOND_US, 1000, 10000},
+    {6000, 3600 * SECOND_US, 1000, 1000000}, {600, 60 * SECOND_US, 100, 20000},
+    {100, SECOND_US, 100, 250000},           {400, SECOND_US, 1000, 10000},
+    {1000, SECOND_US, 1000, 10000},          {1000, SECOND_US, 1000, 250000},
+    {10000, SECOND_US, 1000, 20000},         {5000, SECOND_US, 20000, 1000000},
     {200000, SECOND_US, 8000, 10000},
 };
 enum { BUCKETS = sizeof buckets / sizeof buckets[0] };

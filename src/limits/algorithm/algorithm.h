@@ -266,9 +266,11 @@ bool weir_settle_never(const weir_stack *stack, int64_t now_us, weir_request_sta
 bool weir_settle_locally(const weir_stack *stack, const weir_settings *settings,
                          const weir_memo *memo, int64_t now_us, weir_request_state *request);
 
-/* Settles as admitted a request whose cost was charged before, of which `room` is left. */
-void weir_settle_leased(const weir_stack *stack, const weir_settings *settings,
-                        const weir_memo *memo, int64_t now_us, int64_t room,
+/* Settles as admitted a request whose cost was charged before, of which `room` is left. False: what
+ * is known is not enough for its figures, and it is not settled unless it must be: then they are
+ * WEIR_NOT_KNOWN. */
+bool weir_settle_leased(const weir_stack *stack, const weir_settings *settings,
+                        const weir_memo *memo, int64_t now_us, int64_t room, bool must,
                         weir_request_state *request);
 
 /* Settles as denied a request that makes way for others until pause_us from now. False: too little

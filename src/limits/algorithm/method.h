@@ -121,9 +121,9 @@ typedef struct weir_method {
    * is in no place that stands still. */
   int64_t (*place)(const weir_machine *machine, size_t i);
 
-  /* What was charged to this place changes without a machine: it has to be read again. NULL: rules
-   * that read all they use in every decision. */
-  void (*doubt)(const weir_stack *stack, weir_memo *memo, size_t i, int64_t place);
+  /* Of what was charged to this place `cost` goes back without a machine: what else is there has to
+   * be read again. NULL: what buckets and logs charge does not go back in this way. */
+  void (*doubt)(const weir_stack *stack, weir_memo *memo, size_t i, int64_t place, int64_t cost);
 } weir_method;
 
 /* The same as weir_memo_own(), to write. */

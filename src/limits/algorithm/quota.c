@@ -272,6 +272,12 @@ static bool quota_recall(const weir_rule *rule, const weir_settings *settings, c
   return true;
 }
 
+static void quota_doubt(const weir_stack *stack, weir_memo *memo, size_t i, int64_t place,
+                        int64_t cost) {
+  weir_quota_memory *memory = weir_memo_memory(stack, memo, i);
+  if (memory->start_us == place) memory->count = memory->count > cost ? memory->count - cost : 0;
+}
+
 static int64_t quota_place(const weir_machine *machine, size_t i) {
   return ((const weir_quota_state *)machine->rule_states[i].state)->start_us;
 }
@@ -342,4 +348,5 @@ const weir_method weir_quota_method = {
     .known = quota_known,
     .begin = quota_begin,
     .place = quota_place,
+    .doubt = quota_doubt,
 };

@@ -71,12 +71,13 @@ bool weir_settle_locally(const weir_stack *stack, const weir_settings *settings,
 
 /* What others have of the limit is in the memo, as far as this process knows; what it holds itself
  * counts there as charged, and is room. */
-void weir_settle_leased(const weir_stack *stack, const weir_settings *settings,
-                        const weir_memo *memo, int64_t now_us, int64_t room,
+bool weir_settle_leased(const weir_stack *stack, const weir_settings *settings,
+                        const weir_memo *memo, int64_t now_us, int64_t room, bool must,
                         weir_request_state *request) {
   weir_decision figures[WEIR_RULES_MOST];
   unsigned denying;
   bool known = recall(stack, settings, memo, now_us, request, figures, &denying);
+  if (!known && !must) return false;
   request->decision.delay_us = 0;
   for (size_t i = 0; i < stack->count; i++) {
     if (!known) figures[i] = (weir_decision){.cost = request->cost};
@@ -85,6 +86,7 @@ void weir_settle_leased(const weir_stack *stack, const weir_settings *settings,
   }
   settle_by_memo(stack, figures, now_us, 0, request);
   if (!known) request->decision.reset_after_us = WEIR_NOT_KNOWN;
+  return known;
 }
 
 /* A rule that denies tells its own wait; where none does, the pause is what it waits for. */

@@ -14,6 +14,8 @@
  */
 #include "algorithm/window.h"
 
+#include <string.h>
+
 #include "algorithm/expected.h"
 #include "algorithm/method.h"
 
@@ -246,7 +248,8 @@ static bool window_refund(weir_machine *machine, size_t i, const weir_request_st
   return true;
 }
 
-/* The memory's cells, where it has all that count now. */
+/* The memory's cells, where it has all that count now. A cell ahead that counts since the memory
+ * was begun holds nothing that this process knows of. */
 static bool window_recall(const weir_rule *rule, const weir_settings *settings, const void *memory,
                           int64_t now_us, const weir_request_state *request, int64_t cost,
                           int64_t *room, weir_decision *figures) {
@@ -255,8 +258,15 @@ static bool window_recall(const weir_rule *rule, const weir_settings *settings, 
   weir_rule_state rule_state = {.now_us = now_us, .state = &state};
   weir_cells_span(rule, now_us, settings->margin_us, &state.span);
   int64_t skipped = state.span.first - cached->first;
-  if (skipped < 0 || state.span.last >= cached->first + cached->count) return false;
+  int64_t known = cached->first + cached->count - state.span.first;
+  weir_cell cells[WEIR_CELLS_MOST + 2];
+  if (skipped < 0 || state.span.current - state.span.first >= known) return false;
   state.span.cells = cached->cells + skipped;
+  if (state.span.last - state.span.first >= known) {
+    memset(cells, 0, sizeof cells);
+    memcpy(cells, state.span.cells, (size_t)known * sizeof cells[0]);
+    state.span.cells = cells;
+  }
   *room = window_room(rule, &rule_state, request);
   window_figures(rule, &rule_state, request, cost, *room < cost, figures);
   return true;
@@ -266,10 +276,13 @@ static int64_t window_place(const weir_machine *machine, size_t i) {
   return ((const window_state *)machine->rule_states[i].state)->charged_cell;
 }
 
-static void window_doubt_cell(const weir_stack *stack, weir_memo *memo, size_t i, int64_t place) {
+static void window_doubt_cell(const weir_stack *stack, weir_memo *memo, size_t i, int64_t place,
+                              int64_t cost) {
   weir_window_memory *memory = weir_memo_memory(stack, memo, i);
-  if (place >= memory->first && place < memory->first + memory->count)
-    memory->cells[place - memory->first] = unread;
+  if (place < memory->first || place >= memory->first + memory->count) return;
+  weir_cell *cell = &memory->cells[place - memory->first];
+  cell->count = cell->count > cost ? cell->count - cost : 0;
+  cell->read_us = unread.read_us;
 }
 
 /* --- going on without the store ----------------------------------------------------------------

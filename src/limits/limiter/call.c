@@ -80,6 +80,7 @@ void weir_call_join(weir_call **call, weir_limiter *limiter, weir_request_state 
   request->call = *call;
   atomic_store_explicit(&request->progress, WEIR_PROGRESS_DONE, memory_order_relaxed);
   if (decided && weir_settle_never(&limiter->stack, at.now_us, request)) return;
+  if (limiter->leases) weir_leases_unite_costs(limiter, request);
   weir_key_hash(limiter->store->secret, request->key, request->key_length, fingerprint);
   if (!limiter->leases) {
     if (request->call == NULL && deny_at_once(limiter, fingerprint, at, request)) return;

@@ -17,23 +17,27 @@
 /* --- using -------------------------------------------------------------------------------------
  */
 
-/* Reservations are undone by where each was charged, costs per rule have no one lot. */
+/* Costs that differ by rule have no one lot. */
 static bool may_use(const weir_request_state *request) {
-  return request->kind == WEIR_TAKE && request->costs == NULL && request->ends == NULL;
+  return request->kind == WEIR_TAKE && request->costs == NULL;
 }
 
 bool weir_leases_are_void(weir_limiter *limiter, const weir_memo_entry *entry) {
   return entry->clock_steps != atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
 }
 
-/* Admits a request out of what is held, if that is enough. */
-static bool use(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us,
+/* Admits a request out of what is held, if that is enough. Where too little is known for its figures
+ * it asks the store, unless it `must` do without. */
+static bool use(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, bool must,
                 weir_request_state *request) {
   weir_purse *purse = entry->leased->purse;
+  int64_t room = weir_purse_room(purse, now_us) - request->cost;
   int64_t at_us;
-  if (!weir_purse_use(purse, &limiter->lease, now_us, request->cost, &at_us)) return false;
-  weir_settle_leased(&limiter->stack, &limiter->settings, entry->memo, now_us,
-                     weir_purse_room(purse, now_us), request);
+  if (room < 0 || (!weir_settle_leased(&limiter->stack, &limiter->settings, entry->memo, now_us,
+                                       room, must, request) &&
+                   !must))
+    return false;
+  weir_purse_use(purse, &limiter->lease, now_us, request->cost, &at_us);
   request->decision.at_us = at_us;
   weir_counts_add_lease(limiter->counts, WEIR_LEASE_USED, request->cost);
   return true;
@@ -57,7 +61,9 @@ static bool deny(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, 
   return true;
 }
 
-/* A clock that was read before the entry was locked may show a time of before a charge, or of
+/* What is owed goes back first, and may be enough: until then there is no denial.
+ *
+ * A clock that was read before the entry was locked may show a time of before a charge, or of
  * before a step that others have seen: then it is read again. */
 bool weir_leases_answer(weir_limiter *limiter, weir_memo_entry *entry, weir_request_state *request,
                         weir_moment at) {
@@ -66,14 +72,32 @@ bool weir_leases_answer(weir_limiter *limiter, weir_memo_entry *entry, weir_requ
   if (at.clock_steps != entry->clock_steps || weir_purse_is_ahead(purse, now_us))
     now_us = weir_limiter_now(limiter);
   if (weir_leases_are_void(limiter, entry)) return false;
-  if (may_use(request) && use(limiter, entry, now_us, request)) return true;
+  if (may_use(request) && use(limiter, entry, now_us, false, request)) return true;
   int64_t room = weir_purse_room(purse, now_us);
-  if (request->kind == WEIR_PEEK && request->costs == NULL && room >= request->cost) {
-    weir_settle_leased(&limiter->stack, &limiter->settings, entry->memo, now_us, room, request);
-    return true;
-  }
+  if (request->kind == WEIR_PEEK && request->costs == NULL && room >= request->cost)
+    return weir_settle_leased(&limiter->stack, &limiter->settings, entry->memo, now_us, room, false,
+                              request);
   if (request->kind != WEIR_TAKE || request->up_to) return false;
+  if (weir_purse_owes(entry->leased->purse, &limiter->lease, now_us)) return false;
   return deny(limiter, entry, now_us, may_use(request) ? room : 0, request);
+}
+
+/* Costs per rule that are all the same are one cost; whoever asked is told them as they were. */
+void weir_leases_unite_costs(const weir_limiter *limiter, weir_request_state *request) {
+  bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
+  if (!decided || request->costs == NULL) return;
+  for (size_t i = 1; i < limiter->stack.count; i++)
+    if (request->costs[i] != request->costs[0]) return;
+  request->cost = request->costs[0];
+  request->costs = NULL;
+}
+
+/* Costs that differ by rule cannot be taken of a lot. */
+void weir_leases_make_way(weir_limiter *limiter, weir_memo_entry *entry,
+                          const weir_request_state *request) {
+  bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
+  if (decided && request->costs != NULL && !limiter->lease.drains)
+    weir_purse_end(entry->leased->purse, &limiter->lease);
 }
 
 void weir_leases_count(weir_limiter *limiter, weir_memo_entry *entry,
@@ -93,8 +117,8 @@ static void lessen(weir_request_state *request, int64_t part) {
 }
 
 /* What is held comes off the cost of each request, first come first served; something is left, as
- * whom it covers is admitted already. A peek takes nothing: it is only asked for the rest. What may
- * be accepted later has no use for what ends before. */
+ * whom it covers is admitted already. A peek takes nothing: it is only asked for the rest. What a
+ * bucket may accept later has no use for what ends before. */
 static void hold(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us,
                  weir_request_state *request) {
   weir_purse *purse = entry->leased->purse;
@@ -102,7 +126,8 @@ static void hold(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us,
   int64_t most = request->cost - 1;
   if (request->kind == WEIR_PEEK && request->costs == NULL)
     lessen(request, room < most ? room : most);
-  if (may_use(request) && !request->waits && !request->again)
+  bool later = request->waits && request->wait_us > 0 && limiter->lease.drains;
+  if (may_use(request) && !later && !request->again)
     lessen(request, weir_purse_hold(purse, &limiter->lease, now_us, most));
 }
 
@@ -255,6 +280,16 @@ static void add_room(const weir_group *group, int64_t room) {
       request->decision.remaining += room;
 }
 
+/* What is held may cover who was denied or has no answer: some did not take of it, as too
+ * little was known for their figures, or as they may wait. */
+static void use_after_all(weir_limiter *limiter, weir_group *group, int64_t now_us) {
+  for (weir_request_state *request = group->requests; request != NULL; request = request->next) {
+    bool admitted = request->status == WEIR_OK && request->decision.allowed;
+    if (!may_use(request) || request->up_to || admitted) continue;
+    if (use(limiter, group->entry, now_us, true, request)) request->away = false;
+  }
+}
+
 void weir_leases_settle(weir_call *call, weir_group *group) {
   weir_limiter *limiter = call->limiter;
   weir_memo_entry *entry = group->entry;
@@ -270,6 +305,7 @@ void weir_leases_settle(weir_call *call, weir_group *group) {
   if (left_nothing(group)) entry->memo->must_peek = false;
   weir_purse_release(purse, &limiter->lease, now_us);
   add_room(group, weir_purse_room(purse, now_us));
+  use_after_all(limiter, group, now_us);
   int64_t got = (granted ? ahead->cost : 0) + again;
   grant(limiter, group, group->machine->now_us, got);
   if (!failed) {

@@ -159,6 +159,7 @@ static weir_status reserve(weir_limiter *limiter, weir_request *request,
   state.ends = made->ends;
   status = weir_limiter_settle(limiter, &state, message);
   if (status == WEIR_OK) request->decision = state.decision;
+  if (status == WEIR_OK && request->costs != NULL) request->decision.cost = WEIR_OWN_COSTS;
   if (status != WEIR_OK || !state.decision.allowed) {
     free(made);
     return status;

@@ -72,6 +72,7 @@ void weir_leases_plan(weir_call *call) {
       continue;
     leader = request;
     weir_shard_lock(request->shard);
+    weir_leases_make_way(limiter, request->entry, request);
     if (!weir_leases_are_void(limiter, request->entry) &&
         weir_purse_owes(request->entry->leased->purse, &limiter->lease, call->at.now_us))
       plan_returns(call, request->entry, false);

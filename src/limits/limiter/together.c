@@ -140,6 +140,7 @@ static void answer(weir_together *all, weir_part *part, size_t i) {
                            state == part->call->explained ? &part->call->explanation : NULL);
   request->status = state->status;
   if (request->status == WEIR_OK) request->decision = state->decision;
+  if (request->status == WEIR_OK && request->costs != NULL) request->decision.cost = WEIR_OWN_COSTS;
   if (state == part->call->explained)
     speak(&all->speaker, request->status, i, part->call->explanation.text);
 }

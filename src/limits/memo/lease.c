@@ -381,12 +381,13 @@ bool weir_lease_return(const weir_rule *rule, int64_t place, int64_t cost, int64
 
 void weir_lease_let_go(const weir_lease *lease, weir_memo *memo, int64_t cost,
                        const int64_t *places) {
+  memo->denied_cost = 0; /* it may fit now */
   for (size_t i = 0; i < lease->stack->count; i++) {
     const weir_rule *rule = &lease->stack->rules[i];
     const weir_method *method = weir_method_of(rule);
     weir_expected *expected = &memo->expected[i];
     if (weir_rule_moves_in_time(rule)) continue;
-    if (method->doubt != NULL) method->doubt(lease->stack, memo, i, places[i]);
+    if (method->doubt != NULL) method->doubt(lease->stack, memo, i, places[i], cost);
     if (expected->index == places[i]) expected->share.last -= cost;
     if (expected->index == places[i])
       expected->amount = expected->amount > cost ? expected->amount - cost : 0;
