@@ -5,6 +5,7 @@
     ```c run        statements: `store`, `status` and `message` are there, and the status must end as WEIR_OK;
                     or a whole program, which must succeed
     ```python run   a script that must succeed
+    ```js run       the same for Node, with the package that was built beside the library
 
 memcached://localhost and redis://localhost are private servers here, weir is the one that was built,
 and access.log lies in the folder. Every page is also held to lines of 100 columns, but for tables,
@@ -20,7 +21,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"^```(sh|console|c|python) run\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(sh|console|c|python|js) run\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 WIDE = ["docs/changelog.md", "docs/configuration.md", "docs/contributing.md",
         "docs/guarantees.md", "docs/performance.md", "docs/redis-commands.md", "docs/scale.md",
         "docs/serve.md"]
@@ -134,6 +135,14 @@ class Ground:
 
     def run_python(self, block):
         done = self.execute([sys.executable, "-B", "-c", self.located(block)])
+        return None if done.returncode == 0 else f"exit {done.returncode}\n{done.stdout}"
+
+    def run_js(self, block):
+        modules = self.folder / "node_modules"
+        modules.mkdir()
+        (modules / "weir").symlink_to(ROOT / "src/bindings/node")
+        self.environment["WEIR_NODE_ADDON"] = str(self.library.parent / "tests/bindings/weir_node.node")
+        done = self.execute(["node", "-e", self.located(block)])
         return None if done.returncode == 0 else f"exit {done.returncode}\n{done.stdout}"
 
 

@@ -1,0 +1,124 @@
+/** A string (its UTF-8), bytes, or a whole number (its decimal text). */
+export type Key = string | Uint8Array | number | bigint;
+
+/** Where there is no decision, promises reject with such an error. */
+export interface WeirError extends Error {
+  /** The status: "BAD_RULE", "BAD_COST", "UNAVAILABLE"; "CLOSED" after close(). */
+  code: string;
+}
+
+/** Times are seconds; null: not known, or never. */
+export class Decision {
+  private constructor();
+  readonly allowed: boolean;
+  readonly source: 'store' | 'local' | 'fallback' | 'late';
+  readonly rule: number;
+  readonly limit: number;
+  readonly remaining: number | null;
+  readonly retryAfter: number | null;
+  readonly resetAfter: number | null;
+  /** Allowed: wait so long before acting. Denied: hold the refusal so long. */
+  readonly delay: number;
+  readonly cost: number;
+  readonly storeStatus: string;
+}
+
+export interface ServerState {
+  name: string | null;
+  breaker: 'closed' | 'open' | 'half-open';
+  outages: number;
+  nextTry: number;
+  lastError: string;
+  answered: boolean;
+}
+
+export class Store {
+  constructor(url: string);
+  /** Connects ahead, within connect-timeout= of the URL or so many seconds. */
+  connect(timeout?: number): Promise<void>;
+  servers(): ServerState[];
+  close(): void;
+}
+
+export interface LimiterOptions {
+  /** Who decides while the store is away; "none": an error. */
+  fallback?: 'local' | 'deny' | 'allow' | 'none';
+  deadline?: number;
+  clockError?: number;
+  memoAge?: number;
+  localDenial?: number;
+  leastTtl?: number;
+  longestWait?: number;
+  processes?: number;
+  memoKeys?: number;
+  peers?: number;
+  cachedCells?: boolean;
+  localDenials?: boolean;
+  combining?: boolean;
+  leases?: boolean;
+}
+
+export interface RequestOptions {
+  /** One for all rules, or one for each. */
+  cost?: number | number[];
+  /** The delay that a bucket may answer with; of wait(): the longest wait. */
+  longestWait?: number;
+  /** Aborted before it is sent, a request is charged nothing; later it may be. */
+  signal?: AbortSignal;
+}
+
+export interface Request extends RequestOptions {
+  key: Key;
+  upTo?: boolean;
+  peek?: boolean;
+}
+
+export interface Rule {
+  text: string;
+  algorithm: string;
+  name: string;
+  limit: number;
+  period: number;
+  capacity: number;
+}
+
+export class Limiter {
+  constructor(store: Store, rule: string, options?: LimiterOptions);
+  take(key: Key, options?: RequestOptions): Promise<Decision>;
+  takeUpTo(key: Key, options?: RequestOptions): Promise<Decision>;
+  peek(key: Key, options?: RequestOptions): Promise<Decision>;
+  wait(key: Key, options?: RequestOptions): Promise<Decision>;
+  decide(requests: Iterable<Key | Request>): Promise<Array<Decision | WeirError>>;
+  reserve(key: Key, options?: RequestOptions): Promise<Reservation>;
+  refund(key: Key, decision: Decision, cost?: number): Promise<void>;
+  reset(key: Key): Promise<void>;
+  returnLeases(): Promise<void>;
+  readonly rules: Rule[];
+  readonly warnings: string[];
+  httpFields(name: string, decision: Decision, style?: 'draft-10' | 'x-ratelimit'): Record<string, string>;
+  close(): void;
+}
+
+export class Reservation {
+  private constructor();
+  readonly decision: Decision;
+  commit(): void;
+  cancel(): Promise<void>;
+}
+
+export class Networks {
+  constructor(text: string);
+  contains(address: string): boolean;
+}
+
+export function clientKey(peer: string, options?: {
+  forwardedFor?: string;
+  trusted?: Networks;
+  ipv4Bits?: number;
+  ipv6Bits?: number;
+}): string;
+
+export function metrics(sources: Record<string, Limiter | Store>): string;
+
+/** Of the library. */
+export function version(): string;

@@ -1,0 +1,496 @@
+// Rate limits on memcached or Redis, decided by libweir.
+//
+//     const { Store, Limiter } = require('weir');
+//     const store = new Store('memcached://localhost');
+//     const limiter = new Limiter(store, 'sliding-window:100/1m');
+//     const decision = await limiter.take('alice');
+//     if (!decision.allowed) console.log('again in', decision.retryAfter, 's');
+//
+// A denied request is a decision; where there is none, promises reject with an Error whose `code` is
+// the status ("BAD_RULE", "UNAVAILABLE", "CLOSED"). Times are seconds, null where they are not known or
+// there is none. The event loop never waits: what comes while the store is asked is the next batch.
+'use strict';
+
+const native = require(process.env.WEIR_NODE_ADDON || './build/Release/weir.node');
+
+const BATCH_MOST = 1024;
+const COST_MOST = 2 ** 31;
+const SOURCES = ['store', 'local', 'fallback', 'late'];
+const FALLBACKS = ['local', 'deny', 'allow', 'none'];
+const STYLES = ['draft-10', 'x-ratelimit'];
+const NUMBERS = 12; // of a decision, in the order of weir.c
+const PEEK = 1;
+const UP_TO = 2;
+const [, , REFUND, RESET, RETURN_LEASES, CANCEL, CONNECT] = [0, 1, 2, 3, 4, 5, 6];
+const NO_COSTS = new Float64Array(0);
+// Of weir_limiter_options: switches by their bit, seconds and counts by their place.
+const SWITCHES = { cachedCells: 1, localDenials: 2, combining: 4, leases: 8 };
+const SECONDS = { deadline: 2, clockError: 3, memoAge: 4, localDenial: 5, leastTtl: 6, longestWait: 7 };
+const COUNTS = { processes: 8, memoKeys: 9, peers: 10 };
+
+const seconds = (us) => (us < 0 ? null : us / 1e6);
+
+function failed(code, message) {
+  return Object.assign(new Error(message), { code });
+}
+
+function known(given, names, what) {
+  if (given === undefined) return {};
+  if (given === null || typeof given !== 'object') throw new TypeError(`${what} are an object`);
+  for (const name of Object.keys(given)) {
+    if (!names.includes(name)) throw new TypeError(`${what} have no ${name}: there are ${names.join(', ')}`);
+  }
+  return given;
+}
+
+function textOf(what, text) {
+  if (typeof text !== 'string') throw new TypeError(`${what} is a string, not ${typeof text}`);
+  if (text.includes('\0')) throw new RangeError(`${what} has a NUL in it`);
+  return text;
+}
+
+// Text is UTF-8, a whole number its decimal text.
+function keyOf(key) {
+  if (typeof key === 'string') {
+    if (/\p{Surrogate}/u.test(key)) throw new TypeError('a key has half of a surrogate pair');
+    return key;
+  }
+  if (key instanceof Uint8Array) return Buffer.isBuffer(key) ? key : Buffer.from(key);
+  if (typeof key === 'bigint' || Number.isSafeInteger(key)) return String(key);
+  throw new TypeError(`a key is a string, a Buffer or a whole number, not ${typeof key}`);
+}
+
+function costOf(cost) {
+  if (!Number.isInteger(cost)) throw new TypeError('a cost is a whole number');
+  if (cost < 0 || cost > COST_MOST) throw failed('BAD_COST', `a cost is 1 to ${COST_MOST}`);
+  return cost;
+}
+
+function microseconds(what, value, least = 1) {
+  if (typeof value !== 'number') throw new TypeError(`${what} is a number of seconds, not ${typeof value}`);
+  const us = Math.round(value * 1e6);
+  if (!(us >= least && us <= Number.MAX_SAFE_INTEGER)) throw new RangeError(`${what} is ${value} s`);
+  return us;
+}
+
+function oneOf(what, value, accepted) {
+  const index = accepted.indexOf(value);
+  if (index < 0) throw new RangeError(`${what} is one of ${accepted.join(', ')}`);
+  return index;
+}
+
+class Decision {
+  #raw;
+
+  constructor(raw) {
+    this.#raw = raw;
+    this.allowed = raw[0] !== 0;
+    this.source = SOURCES[raw[1]];
+    this.rule = raw[2];
+    this.limit = raw[3];
+    this.remaining = raw[4] < 0 ? null : raw[4];
+    this.retryAfter = seconds(raw[5]);
+    this.resetAfter = seconds(raw[6]);
+    this.delay = raw[7] / 1e6;
+    this.cost = raw[8];
+    this.storeStatus = raw[10] === 0 ? 'OK' : native.statusName(raw[10]);
+  }
+
+  static numbers(decision) {
+    if (!(decision instanceof Decision)) throw new TypeError('a decision is one that a limiter made');
+    return decision.#raw;
+  }
+
+  static refunded(decision, raw) {
+    decision.#raw = raw;
+    decision.cost = raw[8];
+  }
+}
+
+const refunding = new WeakSet(); // decisions
+const reserved = new WeakMap(); // decisions of reservations, whose place the library knows
+
+function decisionsOf({ numbers, texts }) {
+  const all = [];
+  for (let at = 0, i = 0; at < numbers.length; at += NUMBERS, i++) {
+    const status = numbers[at + 11];
+    all.push(status === 0 ? new Decision(numbers.slice(at, at + NUMBERS))
+      : failed(native.statusName(status), texts[i] || native.statusText(status)));
+  }
+  return all;
+}
+
+// What a store's limiters ask, as weir.c reads it.
+function batchOf(asked) {
+  const numbers = new Float64Array(4 * asked.length);
+  let costs = NO_COSTS;
+  asked.forEach((each, i) => {
+    numbers[4 * i] = each.cost;
+    numbers[4 * i + 1] = each.waitUs;
+    numbers[4 * i + 2] = each.flags;
+    if (each.costs !== null) {
+      numbers[4 * i + 3] = each.costs.length;
+      costs = Float64Array.from([...costs, ...each.costs]);
+    }
+  });
+  return [asked.map((each) => each.handle), asked.map((each) => each.key), numbers, costs];
+}
+
+const handles = new WeakMap(); // of stores, limiters and networks; null once they are closed
+
+function handleOf(object, kind) {
+  const handle = handles.get(object);
+  if (!(object instanceof kind) || handle === undefined) throw new TypeError(`that is no ${kind.name} of weir`);
+  if (handle === null) throw failed('CLOSED', `the ${kind.name.toLowerCase()} is closed`);
+  return handle;
+}
+
+// Of something that is closed: nobody gets it any more.
+function taken(object) {
+  const handle = handles.get(object);
+  handles.set(object, null);
+  return handle ?? null;
+}
+
+class Store {
+  #waiting = [];
+  #running = false;
+  #limiters = new Set();
+  #closed = []; // handles of limiters whose requests still wait
+  #immediate;
+
+  constructor(url) {
+    handles.set(this, native.openStore(textOf('a URL', url)));
+    this.#immediate = url.startsWith('memory:');
+  }
+
+  static immediate(store) {
+    return store.#immediate;
+  }
+
+  static limiters(store) {
+    return store.#limiters;
+  }
+
+  // Resolves to a decision or to an Error.
+  static ask(store, asked) {
+    if (store.#immediate) return Promise.resolve(decisionsOf(native.decideNow(...batchOf([asked])))[0]);
+    return new Promise((resolve) => {
+      asked.resolve = resolve;
+      store.#waiting.push(asked);
+      if (!store.#running) store.#run();
+    });
+  }
+
+  static forget(store, asked) {
+    const at = store.#waiting.indexOf(asked);
+    if (at >= 0) store.#waiting.splice(at, 1);
+  }
+
+  async #run() {
+    this.#running = true;
+    await null; // what is asked in this turn leaves together
+    while (this.#waiting.length > 0) {
+      const batch = this.#waiting.splice(0, BATCH_MOST);
+      let decided;
+      try {
+        decided = decisionsOf(await native.decide(...batchOf(batch)));
+      } catch (error) {
+        decided = batch.map(() => error);
+      }
+      batch.forEach(({ resolve }, i) => resolve(decided[i]));
+    }
+    this.#running = false;
+    this.#closed.splice(0).forEach((handle) => native.release(handle));
+  }
+
+  static closeLimiter(store, limiter) {
+    store.#limiters.delete(limiter);
+    const handle = taken(limiter);
+    if (handle !== null && store.#running) store.#closed.push(handle);
+    else if (handle !== null) native.release(handle);
+  }
+
+  async connect(timeout) {
+    const handle = handleOf(this, Store);
+    const us = timeout === undefined ? native.connectTimeout(handle) : microseconds('timeout', timeout);
+    await native.call(CONNECT, handle, null, us, null);
+  }
+
+  servers() {
+    return native.servers(handleOf(this, Store));
+  }
+
+  // Closes its limiters as well. What is under way ends as it would.
+  close() {
+    for (const each of this.#limiters) each.close();
+    const handle = taken(this);
+    if (handle !== null) native.release(handle);
+  }
+}
+
+const ASK = ['cost', 'longestWait', 'signal'];
+
+class Limiter {
+  #store;
+  #handle;
+  #immediate;
+  #rules;
+  #waitUs;
+
+  constructor(store, rule, options) {
+    const over = handleOf(store, Store);
+    const given = known(options, ['fallback', ...Object.keys(SWITCHES), ...Object.keys(SECONDS), ...Object.keys(COUNTS)],
+      'options of a limiter');
+    const numbers = new Float64Array(11);
+    for (const [name, value] of Object.entries(given)) {
+      if (value === undefined) continue;
+      if (name === 'fallback') {
+        numbers[0] = oneOf('fallback', value, FALLBACKS);
+      } else if (name in SWITCHES) {
+        if (typeof value !== 'boolean') throw new TypeError(`${name} is true or false`);
+        if (!value) numbers[1] += SWITCHES[name];
+      } else if (name in SECONDS) {
+        numbers[SECONDS[name]] = microseconds(name, value);
+      } else {
+        if (!Number.isInteger(value)) throw new TypeError(`${name} is a whole number`);
+        if (value < 1 || value > 0xffffffff) throw new RangeError(`${name} is 1 or more`);
+        numbers[COUNTS[name]] = value;
+      }
+    }
+    this.#handle = native.createLimiter(over, textOf('a rule', rule), numbers);
+    handles.set(this, this.#handle);
+    this.#store = store;
+    this.#immediate = Store.immediate(store);
+    this.#waitUs = numbers[SECONDS.longestWait] || 60e6;
+    this.#rules = native.rules(this.#handle);
+    Store.limiters(store).add(this);
+  }
+
+  // The request as batchOf() reads it.
+  #asked(key, flags, options) {
+    const { cost = 1, longestWait, signal } = known(options, ASK, 'options of a request');
+    if (signal !== undefined && !(signal instanceof AbortSignal)) throw new TypeError('signal is an AbortSignal');
+    const asked = { handle: handleOf(this, Limiter), key: keyOf(key), cost: 0, costs: null, waitUs: 0, flags, signal };
+    if (Array.isArray(cost)) {
+      if (cost.length !== this.#rules.length) throw new RangeError(`a cost for each rule: ${this.#rules.length} are needed`);
+      asked.costs = cost.map(costOf);
+    } else {
+      asked.cost = costOf(cost);
+    }
+    if (longestWait !== undefined) asked.waitUs = microseconds('longestWait', longestWait, 0);
+    return asked;
+  }
+
+  async #decide(asked) {
+    const { signal } = asked;
+    signal?.throwIfAborted();
+    const answered = Store.ask(this.#store, asked);
+    const answer = signal === undefined ? await answered : await new Promise((resolve, reject) => {
+      const abort = () => {
+        Store.forget(this.#store, asked); // asked already, it may be charged
+        reject(signal.reason);
+      };
+      signal.addEventListener('abort', abort, { once: true });
+      answered.then((value) => {
+        signal.removeEventListener('abort', abort);
+        resolve(value);
+      });
+    });
+    if (answer instanceof Error) throw answer;
+    return answer;
+  }
+
+  // Decides, and charges what is admitted. cost: one for all rules, or an array of one for each.
+  async take(key, options) {
+    if (this.#immediate && typeof key === 'string' && this.#handle !== null &&
+      (options === undefined || (options !== null && Number.isInteger(options.cost) && oneCost(options)))) {
+      const raw = new Float64Array(NUMBERS);
+      native.take(this.#handle, keyOf(key), options === undefined ? 1 : costOf(options.cost), raw);
+      return new Decision(raw);
+    }
+    return this.#decide(this.#asked(key, 0, options));
+  }
+
+  // The same for as much as fits: decision.cost says how much.
+  async takeUpTo(key, options) {
+    return this.#decide(this.#asked(key, UP_TO, options));
+  }
+
+  // What take() would decide now; changes nothing.
+  async peek(key, options) {
+    return this.#decide(this.#asked(key, PEEK, options));
+  }
+
+  // Takes, waiting as long as it must and may: the caller may act at once.
+  async wait(key, options) {
+    const asked = this.#asked(key, 0, options);
+    const patienceUs = options?.longestWait === undefined ? this.#waitUs : asked.waitUs;
+    const end = performance.now() + patienceUs / 1e3;
+    for (let left = patienceUs / 1e3; ; left = Math.max(end - performance.now(), 0)) {
+      const began = performance.now();
+      asked.handle = handleOf(this, Limiter);
+      const decision = await this.#decide({ ...asked, waitUs: Math.floor(left * 1e3) });
+      left = end - performance.now();
+      const again = decision.retryAfter === null ? Infinity : decision.retryAfter * 1e3;
+      if (decision.allowed || again > left) {
+        const rest = began + decision.delay * 1e3 - performance.now();
+        await pause(decision.allowed ? rest : Math.min(rest, left), asked.signal);
+        return decision;
+      }
+      await pause(Math.max(again, 1), asked.signal);
+    }
+  }
+
+  // Many together, each {key, cost, longestWait, upTo, peek} or a key: of each its decision, or its Error.
+  async decide(requests) {
+    const asked = Array.from(requests, (each) => {
+      if (each === null || typeof each !== 'object' || each instanceof Uint8Array) return this.#asked(each, 0);
+      const { key, upTo = false, peek = false, ...rest } = each;
+      return this.#asked(key, (upTo ? UP_TO : 0) | (peek ? PEEK : 0), rest);
+    });
+    return Promise.all(asked.map((each) => this.#decide(each).catch((error) => error)));
+  }
+
+  // Takes what can be cancelled.
+  async reserve(key, options) {
+    const asked = this.#asked(key, 0, options);
+    asked.signal?.throwIfAborted();
+    const made = await native.reserve(...batchOf([asked]));
+    const decision = new Decision(made.numbers);
+    if (made.reservation !== undefined) reserved.set(decision, made.reservation);
+    return new Reservation(decision, made.reservation);
+  }
+
+  // Gives back a part, or all, of what an allowed decision of this key has charged.
+  async refund(key, decision, cost) {
+    const handle = handleOf(this, Limiter);
+    const numbers = Decision.numbers(decision);
+    const amount = cost === undefined ? numbers[8] : costOf(cost);
+    const text = keyOf(key);
+    if (refunding.has(decision)) throw failed('BAD_ARGUMENT', 'a refund of this decision is under way');
+    refunding.add(decision);
+    try {
+      const done = await native.call(REFUND, reserved.get(decision) ?? handle, text, amount, numbers);
+      Decision.refunded(decision, done.numbers);
+      if (done.error) throw done.error;
+    } finally {
+      refunding.delete(decision);
+    }
+  }
+
+  // Forgets what was charged to a key.
+  async reset(key) {
+    await native.call(RESET, handleOf(this, Limiter), keyOf(key), 0, null);
+  }
+
+  // Gives back what lease= has charged ahead: before the process ends.
+  async returnLeases() {
+    await native.call(RETURN_LEASES, handleOf(this, Limiter), null, 0, null);
+  }
+
+  get rules() {
+    return this.#rules.map((each) => ({ ...each }));
+  }
+
+  get warnings() {
+    return native.warnings(handleOf(this, Limiter));
+  }
+
+  // The response fields that tell a client.
+  httpFields(name, decision, style = 'draft-10') {
+    const found = native.fields(handleOf(this, Limiter), textOf('a name', name), Decision.numbers(decision),
+      oneOf('style', style, STYLES));
+    const fields = {};
+    for (let i = 0; i < found.length; i += 2) fields[found[i]] = found[i + 1];
+    return fields;
+  }
+
+  // What is under way ends as it would.
+  close() {
+    this.#handle = null;
+    Store.closeLimiter(this.#store, this);
+  }
+}
+
+// Whether the fast way knows all that is said.
+function oneCost(options) {
+  for (const name in options) if (name !== 'cost') return false;
+  return true;
+}
+
+function pause(ms, signal) {
+  return new Promise((resolve, reject) => {
+    signal?.throwIfAborted();
+    const abort = () => {
+      clearTimeout(timer);
+      reject(signal.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', abort);
+      resolve();
+    }, Math.max(Math.ceil(ms), 0));
+    signal?.addEventListener('abort', abort, { once: true });
+  });
+}
+
+class Reservation {
+  #handle;
+
+  constructor(decision, handle) {
+    this.decision = decision;
+    this.#handle = handle;
+  }
+
+  #end() {
+    const handle = this.#handle;
+    this.#handle = undefined;
+    if (handle === undefined) throw failed('BAD_ARGUMENT', 'nothing is reserved, or no longer');
+    return handle;
+  }
+
+  // It is used, and stays charged.
+  commit() {
+    native.commit(this.#end());
+  }
+
+  // Gives back what it was charged.
+  async cancel() {
+    await native.call(CANCEL, this.#end(), null, 0, null);
+  }
+}
+
+// Proxies whose word is taken, or who is not limited: "10.0.0.0/8, fd00::/8".
+class Networks {
+  constructor(text) {
+    handles.set(this, native.createNetworks(textOf('networks', text)));
+  }
+
+  contains(address) {
+    return native.contains(handleOf(this, Networks), textOf('an address', address));
+  }
+}
+
+// Under which key a client is limited: its address, cut to a network. X-Forwarded-For is believed where
+// the peer is one of the trusted proxies.
+function clientKey(peer, options) {
+  const { forwardedFor, trusted, ipv4Bits = 32, ipv6Bits = 64 } =
+    known(options, ['forwardedFor', 'trusted', 'ipv4Bits', 'ipv6Bits'], 'options of clientKey');
+  for (const [bits, most] of [[ipv4Bits, 32], [ipv6Bits, 128]]) {
+    if (!Number.isInteger(bits) || bits < 1 || bits > most) throw new RangeError('ipv4Bits are 1 to 32, ipv6Bits 1 to 128');
+  }
+  return native.clientKey(trusted === undefined ? null : handleOf(trusted, Networks), textOf('an address', peer),
+    forwardedFor === undefined ? null : textOf('forwardedFor', forwardedFor), ipv4Bits, ipv6Bits);
+}
+
+// All counts as text for Prometheus: {api: limiter, main: store}.
+function metrics(sources) {
+  if (sources === null || typeof sources !== 'object') throw new TypeError('sources are an object by name');
+  const names = Object.keys(sources).map((name) => textOf('a name', name));
+  return native.metrics(names, names.map((name) => {
+    const source = sources[name];
+    return handleOf(source, source instanceof Store ? Store : Limiter);
+  }));
+}
+
+module.exports = { Store, Limiter, Reservation, Decision, Networks, clientKey, metrics, version: native.version };

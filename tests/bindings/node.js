@@ -1,0 +1,223 @@
+// The Node package on every store that with_servers names: decisions, errors, batches, reservations; and
+// what a program may do wrong: each is an answer or an error, and never a crash or a hang.
+'use strict';
+
+const assert = require('node:assert');
+const { Worker, isMainThread, workerData } = require('node:worker_threads');
+const weir = require('../../src/bindings/node');
+
+const { Store, Limiter, Networks, clientKey, metrics } = weir;
+const CALLS = 10000;
+const url = (name, options) => {
+  const base = process.env[`WEIR_TEST_${name}`];
+  return base + (base.includes('?') ? '&' : '?') + options;
+};
+
+async function everyStore(name, number) {
+  const store = new Store(name === 'memory' ? 'memory:' : url(name, `namespace=node${number}&timeout=30s`));
+  const limiter = new Limiter(store, 'fixed-window:3/400d');
+  const first = await limiter.take('a', { cost: 2 });
+  assert.deepStrictEqual([first.allowed, first.remaining, first.cost, first.source], [true, 1, 2, 'store']);
+  const denied = await limiter.take(Buffer.from('a'), { cost: 2 });
+  assert.ok(!denied.allowed && denied.retryAfter > 0 && denied.remaining === 1);
+  assert.strictEqual((await limiter.take('a', { cost: 4 })).retryAfter, null);
+  assert.strictEqual((await limiter.takeUpTo('a', { cost: 9 })).cost, 1);
+  await limiter.refund('a', first);
+  assert.strictEqual(first.cost, 0);
+  await assert.rejects(limiter.refund('a', first), { code: 'BAD_ARGUMENT' });
+  assert.strictEqual((await limiter.peek('a')).remaining, 2);
+  await limiter.reset('a');
+  const fields = limiter.httpFields('api', await limiter.take('a', { cost: 4 }));
+  assert.strictEqual(fields['RateLimit-Policy'], '"api";q=3;w=34560000');
+
+  const batch = await limiter.decide(['b', { key: 'b', cost: 3 }, '', { key: Buffer.from([0, 255]), cost: 3 },
+    { key: 'b', cost: 2 }, { key: 'b', cost: 0 }, { key: 'b', peek: true }]);
+  assert.deepStrictEqual(batch.map((each) => each.allowed), [true, false, undefined, true, true, undefined, false]);
+  assert.deepStrictEqual([batch[2].code, batch[5].code], ['BAD_KEY', 'BAD_COST']);
+  assert.match(batch[2].message, /key is empty/);
+  assert.match(batch[5].message, /cost 0 is outside/); // the text of its own error, though it is the second
+
+  const kept = await limiter.reserve('r', { cost: 2 });
+  kept.commit();
+  await assert.rejects(kept.cancel(), { code: 'BAD_ARGUMENT' });
+  const gone = await limiter.reserve('r');
+  await gone.cancel();
+  assert.strictEqual((await limiter.peek('r')).remaining, 1);
+  const partly = await limiter.reserve('s', { cost: 3 });
+  await limiter.refund('s', partly.decision, 2);
+  await partly.cancel(); // what is left
+  assert.strictEqual((await limiter.peek('s')).remaining, 3);
+  assert.ok(!(await limiter.reserve('s', { cost: 4 })).decision.allowed);
+  store.close();
+  await assert.rejects(limiter.take('a'), { code: 'CLOSED' });
+}
+
+// Limiters of a store share its connection; while thousands are decided the loop goes on.
+async function batches(name) {
+  const store = new Store(url(name, 'namespace=batches&timeout=30s'));
+  await store.connect(30);
+  const limiter = new Limiter(store, 'fixed-window:50/400d');
+  const other = new Limiter(store, 'quota:50/400d');
+  let turns = 0;
+  const timer = setInterval(() => { turns++; }, 0);
+  let allowed = 0;
+  for (let round = 0; round < 5; round++) {
+    const asked = Array.from({ length: 4000 }, (_, i) => (i % 2 ? limiter : other).take(`key-${round}-${i % 20}`));
+    allowed += (await Promise.all(asked)).filter((each) => each.allowed).length;
+  }
+  clearInterval(timer);
+  assert.strictEqual(allowed, 5 * 20 * 50);
+  assert.ok(turns > 0);
+  const last = limiter.take('last');
+  store.close(); // ends as it would
+  assert.ok((await last).allowed);
+}
+
+async function arguments_() {
+  const store = new Store('memory:');
+  const limiter = new Limiter(store, 'fixed-window:100/400d');
+  for (const key of ['3', Buffer.from('3'), new Uint8Array([51]), 3, 3n]) await limiter.take(key);
+  assert.strictEqual((await limiter.peek('3')).remaining, 95);
+  for (const key of [null, undefined, 3.5, NaN, 2 ** 60, true, ['3'], {}, Symbol('3'), '\ud800']) {
+    await assert.rejects(limiter.take(key), TypeError);
+  }
+  for (const cost of [0, -1, 2 ** 31 + 1, 1e15]) await assert.rejects(limiter.take('a', { cost }), { code: 'BAD_COST' });
+  for (const cost of ['1', null, 1.5, NaN, 1n]) await assert.rejects(limiter.take('a', { cost }), TypeError);
+  for (const options of [{ costs: 1 }, null, 3, 'x', { signal: 1 }]) await assert.rejects(limiter.take('a', options), TypeError);
+  for (const [wrong, error] of [[{ fallbak: 'deny' }, TypeError], [{ fallback: 'maybe' }, RangeError],
+    [{ deadline: 0 }, RangeError], [{ deadline: '1' }, TypeError], [{ processes: 0 }, RangeError],
+    [{ deadline: 61 }, { code: 'BAD_ARGUMENT', message: /deadline/ }], [null, TypeError]]) {
+    assert.throws(() => new Limiter(store, 'fixed-window:1/1s', wrong), error);
+  }
+  assert.throws(() => new Limiter(store, 'slow:1/1s'), { code: 'BAD_RULE', message: /slow/ });
+  assert.throws(() => new Limiter({}, 'quota:1/1s'), TypeError);
+  assert.throws(() => new Store('nowhere:'), { code: 'BAD_URL' });
+  assert.throws(() => new Store('memory:\0'), RangeError);
+  const two = new Limiter(store, 'fixed-window:10/1h;quota:1000/1d', { deadline: 0.5, processes: 4, leases: false });
+  assert.ok((await two.take('a', { cost: [1, 700] })).allowed);
+  assert.ok(!(await two.take('a', { cost: [1, 700] })).allowed);
+  await assert.rejects(two.take('a', { cost: [1] }), RangeError);
+  assert.deepStrictEqual(two.rules.map((each) => each.algorithm), ['fixed-window', 'quota']);
+  const proxies = new Networks('10.0.0.0/8');
+  assert.strictEqual(clientKey('10.0.0.1', { forwardedFor: '192.0.2.7', trusted: proxies }), '192.0.2.7');
+  assert.strictEqual(clientKey('2001:db8::1'), '2001:db8::/64');
+  assert.ok(proxies.contains('10.9.9.9') && !proxies.contains('nobody'));
+  assert.throws(() => clientKey('nobody'), { code: 'BAD_ARGUMENT' });
+  assert.match(metrics({ api: limiter, main: store }), /weir_decisions_total\{limiter="api",result="allowed"\} 5/);
+  const slow = new Limiter(store, 'leaky-bucket:50/1s,queue=9');
+  const began = performance.now();
+  assert.ok((await Promise.all([1, 2, 3, 4].map(() => slow.wait('a', { longestWait: 30 })))).every((each) => each.allowed));
+  assert.ok(performance.now() - began > 55);
+}
+
+async function aborts() {
+  const store = new Store(url('REDIS', 'namespace=aborts&timeout=30s'));
+  const limiter = new Limiter(store, 'quota:100/400d');
+  await assert.rejects(limiter.take('a', { signal: AbortSignal.abort() }), { name: 'AbortError' });
+  const controller = new AbortController();
+  const asked = limiter.take('a', { signal: controller.signal });
+  controller.abort(); // before it is sent: nothing is charged
+  await assert.rejects(asked, { name: 'AbortError' });
+  assert.strictEqual((await limiter.peek('a')).remaining, 100);
+  const waiting = new AbortController();
+  const never = new Limiter(store, 'fixed-window:1/400d');
+  const wait = limiter.wait('b', { signal: waiting.signal });
+  assert.ok((await wait).allowed && (await never.take('b')).allowed);
+  store.close();
+}
+
+async function hostile() {
+  const store = new Store('memory:');
+  const limiter = new Limiter(store, 'fixed-window:1000000/1h', { longestWait: 0.001 });
+  const decision = await limiter.take('a');
+  const values = [undefined, null, true, 0, 1, -1, 1.5, NaN, Infinity, 2 ** 31, 2 ** 53, -(2 ** 60), 10n ** 40n, '', 'a', '\0',
+    'a'.repeat(300), 'a'.repeat(253) + 'ключ', '\ud800', Buffer.from('a'), Buffer.alloc(0), new Uint8Array(3), new Float64Array(3),
+    [], [1], [1, 2], [null], {}, { cost: 1 }, { cost: [1] }, { cost: [] }, { cost: -1 }, { longestWait: 1e-4 }, { longestWait: -1 },
+    { signal: {} }, { peek: true }, Symbol('x'), () => 1, new Date(), new Map(), 'memory:', 'quota:1/1m', store, limiter, decision,
+    { fallback: 'deny' }, { deadline: 1e9 }, '10.0.0.1', { get cost() { throw new RangeError('mine'); } }];
+  let seed = Number(process.env.WEIR_SEED ?? Date.now() % 1e9);
+  console.log(`WEIR_SEED=${seed}`);
+  const chance = (most) => {
+    seed = (seed * 1103515245 + 12345) % 2147483648;
+    return Math.floor((seed / 2147483648) * most);
+  };
+  const some = () => Array.from({ length: chance(4) }, () => values[chance(values.length)]);
+  const calls = [...['take', 'take', 'take', 'takeUpTo', 'peek', 'wait', 'decide', 'reserve', 'refund', 'reset', 'httpFields']
+    .map((name) => (...given) => limiter[name](...given)),
+  (...given) => new Store(...given), (...given) => new Limiter(...given), (...given) => new Limiter(store, ...given),
+  (...given) => clientKey(...given), (...given) => new Networks(...given), (...given) => metrics(...given),
+  (...given) => limiter.refund('a', decision, ...given), (...given) => store.connect(...given), (...given) => limiter.decide([given])];
+  const counts = { answered: 0, refused: 0 };
+  for (let i = 0; i < CALLS; i++) {
+    try {
+      await calls[chance(calls.length)](...some());
+      counts.answered++;
+    } catch (error) {
+      assert.ok(error instanceof Error, String(error));
+      counts.refused++;
+    }
+  }
+  assert.ok(counts.refused > CALLS / 3 && counts.answered > CALLS / 50, JSON.stringify(counts));
+  assert.ok((await limiter.take('still there')).allowed);
+}
+
+async function closing() {
+  for (const name of ['REDIS', 'MEMCACHED_META']) {
+    const store = new Store(url(name, 'namespace=closing&timeout=30s'));
+    const limiter = new Limiter(store, 'quota:1000000/1h');
+    const asked = Array.from({ length: 5000 }, () => limiter.take('a'));
+    const reservation = limiter.reserve('b');
+    await new Promise((resolve) => { setImmediate(resolve); });
+    store.close();
+    store.close();
+    for (const each of await Promise.allSettled(asked)) {
+      assert.ok(each.status === 'fulfilled' ? each.value.allowed : each.reason.code === 'CLOSED' || each.reason.code === 'BAD_ARGUMENT');
+    }
+    await (await reservation).cancel();
+    for (const call of [() => limiter.take('a'), () => limiter.reset('a'), () => limiter.decide(['a']), () => store.connect()]) {
+      await assert.rejects(async () => { await call(); }, { code: 'CLOSED' });
+    }
+    assert.throws(() => limiter.warnings, { code: 'CLOSED' });
+    assert.throws(() => new Limiter(store, 'quota:1/1h'), { code: 'CLOSED' });
+  }
+}
+
+// Threads load the package each, and may be ended while they ask.
+async function workers() {
+  const ends = Array.from({ length: 4 }, () => new Promise((resolve, reject) => {
+    const worker = new Worker(__filename, { workerData: url('REDIS', 'namespace=workers&timeout=30s') });
+    worker.on('message', () => worker.terminate());
+    worker.on('error', reject);
+    worker.on('exit', resolve);
+  }));
+  await Promise.all(ends);
+}
+
+async function inWorker() {
+  const { parentPort } = require('node:worker_threads');
+  const limiter = new Limiter(new Store(workerData), 'quota:1000000/1h');
+  for (let i = 0; ; i++) {
+    await Promise.all([limiter.take('a'), limiter.take('b')]);
+    if (i === 20) parentPort.postMessage('going');
+  }
+}
+
+async function main() {
+  const stores = Object.keys(process.env).filter((name) => name.startsWith('WEIR_TEST_')).sort();
+  assert.ok(stores.length >= 5);
+  for (const [number, name] of stores.entries()) await everyStore(name.slice('WEIR_TEST_'.length), number);
+  await everyStore('memory', 0);
+  await batches('MEMCACHED_META');
+  await batches('REDIS');
+  await arguments_();
+  await aborts();
+  await hostile();
+  await closing();
+  await workers();
+  console.log(`${stores.length} stores`);
+}
+
+(isMainThread ? main : inWorker)().catch((error) => {
+  console.error(error);
+  process.exit(1);
+});
