@@ -1,6 +1,6 @@
 /* Asks sentinels, one after the other, who is the primary of a name: in a thread that no decision
  * waits for. Each question has a connection and a time of its own, so one that is dead, silent or
- * answers nonsense is passed by for the next. */
+ * answers nonsense is passed by for the next. One alone is not believed while others answer. */
 #include "redis/sentinel.h"
 
 #include <hiredis/hiredis.h>
@@ -17,6 +17,7 @@ enum {
   SENTINELS_MOST = 64,
   NAME_MOST = 128,
   ASK_US = 500000,     /* for one sentinel: connecting, TLS and all */
+  SPARE_US = 10000000, /* one that did not answer is left out for so long, if others do */
   LOOKUP_US = 60000000 /* for its name: a resolver ends by itself */
 };
 
@@ -27,6 +28,7 @@ typedef struct sentinels {
   size_t next;   /* whom to ask first; touched by who asks alone */
   size_t count;
   weir_whereabouts places[SENTINELS_MOST];
+  int64_t spared_until_us[SENTINELS_MOST]; /* the same */
   char primary[NAME_MOST + 1];
   char shown[NAME_MOST + 16];
 } sentinels;
@@ -39,7 +41,7 @@ typedef struct sentinel_answer {
   bool known;
   weir_whereabouts primary;
   char flags[64]; /* the rest only where it was asked for all that it knows */
-  long long replicas, others, quorum, down_after_ms;
+  long long replicas, others, quorum, down_after_ms, epoch;
 } sentinel_answer;
 
 typedef struct sentinel_question {
@@ -94,6 +96,7 @@ static bool read_in_full(const redisReply *reply, sentinel_answer *answer) {
   answer->replicas = strtoll(field(reply, "num-slaves"), NULL, 10);
   answer->others = strtoll(field(reply, "num-other-sentinels"), NULL, 10);
   answer->quorum = strtoll(field(reply, "quorum"), NULL, 10);
+  answer->epoch = strtoll(field(reply, "config-epoch"), NULL, 10);
   answer->down_after_ms = strtoll(field(reply, "down-after-milliseconds"), NULL, 10);
   answer->known = read_place(field(reply, "ip"), field(reply, "port"), &answer->primary);
   return answer->known;
@@ -177,28 +180,101 @@ static bool ask_one(const sentinels *self, size_t which, sentinel_question *ques
 /* --- the guide ---------------------------------------------------------------------------------
  */
 
-/* One that does not know the name may be new, or another's: the others may know it. The first
- * fault is told. */
+/* A server that some name, and how many they are. */
+typedef struct candidate {
+  weir_whereabouts place;
+  size_t votes;
+  size_t voter; /* one of them */
+} candidate;
+
+typedef struct ballot {
+  size_t count;
+  candidate list[SENTINELS_MOST];
+  bool asked[SENTINELS_MOST];
+  bool denied; /* somebody does not know the name */
+} ballot;
+
+static void vote(ballot *votes, size_t voter, const weir_whereabouts *place) {
+  size_t i = 0;
+  while (i < votes->count && (votes->list[i].place.port != place->port ||
+                              strcmp(votes->list[i].place.host, place->host) != 0))
+    i++;
+  if (i == votes->count) votes->list[votes->count++] = (candidate){.place = *place, .voter = voter};
+  votes->list[i].votes++;
+}
+
+static size_t most_votes(const ballot *votes) {
+  size_t most = 0;
+  for (size_t i = 0; i < votes->count; i++)
+    if (votes->list[i].votes > most) most = votes->list[i].votes;
+  return most;
+}
+
+/* Whether the rest could not change it. */
+static bool is_settled(const sentinels *self, const ballot *votes) {
+  return 2 * most_votes(votes) > self->count;
+}
+
+static void ask_for_vote(sentinels *self, size_t which, ballot *votes, weir_message *why) {
+  sentinel_question question;
+  bool answered = ask_one(self, which, &question, false);
+  votes->asked[which] = true;
+  self->spared_until_us[which] = answered ? 0 : weir_monotonic_us() + SPARE_US;
+  if (answered && question.answer.known) vote(votes, which, &question.answer.primary);
+  votes->denied |= answered && !question.answer.known;
+  if (!answered && why->text[0] == '\0') *why = question.why; /* the first fault is told */
+}
+
+/* Who did not answer lately is asked where nobody else says anything. */
+static void take_votes(sentinels *self, size_t first, ballot *votes, weir_message *why) {
+  for (int pass = 0; pass < 2; pass++) {
+    for (size_t i = 0; i < self->count && !is_settled(self, votes); i++) {
+      size_t which = (first + i) % self->count;
+      bool spared = weir_monotonic_us() < self->spared_until_us[which];
+      if (votes->asked[which] || (spared && (pass == 0 || votes->count > 0))) continue;
+      ask_for_vote(self, which, votes, why);
+    }
+  }
+}
+
+/* Of several that as many name, the one with the newest configuration; where that may not be asked,
+ * the one that was named first. */
+static const candidate *choose(const sentinels *self, const ballot *votes) {
+  const candidate *chosen = NULL;
+  size_t most = most_votes(votes);
+  size_t rivals = 0;
+  long long newest = 0;
+  for (size_t i = 0; i < votes->count; i++)
+    rivals += votes->list[i].votes == most;
+  for (size_t i = 0; i < votes->count; i++) {
+    const candidate *each = &votes->list[i];
+    sentinel_question question;
+    if (each->votes < most) continue;
+    bool told = rivals > 1 && ask_one(self, each->voter, &question, true) && question.answer.known;
+    long long epoch = told ? question.answer.epoch : 0;
+    if (chosen != NULL && epoch <= newest) continue;
+    chosen = each;
+    newest = epoch;
+  }
+  return chosen;
+}
+
+/* What most of them say. One that does not know the name may be new, or another's: the others may
+ * know it. */
 static weir_lookup_result ask_all(weir_guide *guide, bool in_doubt, weir_whereabouts *found,
                                   weir_message *why) {
   sentinels *self = (sentinels *)guide;
-  bool denied = false;
+  ballot votes = {.count = 0};
   size_t first = in_doubt ? (self->next + 1) % self->count : self->next;
   why->text[0] = '\0';
-  for (size_t i = 0; i < self->count; i++) {
-    sentinel_question question;
-    size_t which = (first + i) % self->count;
-    bool answered = ask_one(self, which, &question, false);
-    if (answered && question.answer.known) {
-      self->next = which;
-      *found = question.answer.primary;
-      return WEIR_LOOKUP_FOUND;
-    }
-    denied |= answered;
-    if (!answered && why->text[0] == '\0') *why = question.why;
+  take_votes(self, first, &votes, why);
+  const candidate *chosen = choose(self, &votes);
+  self->next = chosen != NULL ? chosen->voter : first;
+  if (chosen != NULL) {
+    *found = chosen->place;
+    return WEIR_LOOKUP_FOUND;
   }
-  self->next = first;
-  if (!denied) return WEIR_LOOKUP_FAILED;
+  if (!votes.denied) return WEIR_LOOKUP_FAILED;
   weir_message_set(why, "no sentinel knows a primary of the name \"%s\"", self->primary);
   return WEIR_LOOKUP_NO_SUCH_NAME;
 }

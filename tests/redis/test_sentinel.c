@@ -192,6 +192,94 @@ static void doctor_names_the_primary(void **state) {
     fail_msg("%s", text);
 }
 
+/* --- one that lies -----------------------------------------------------------------------------
+ */
+
+static int start_three(void **state) {
+  (void)state;
+  sentinel_start(&group, &(sentinel_options){.down_after_ms = 60000});
+  return 0;
+}
+
+/* A real one, which watches another server under the same name. */
+static void make_lie(struct server *sentinel, const struct server *other) {
+  char command[128];
+  redisContext *plain = plain_connect(sentinel);
+  plain_do(plain, "SENTINEL REMOVE " SENTINEL_NAME);
+  snprintf(command, sizeof command, "SENTINEL MONITOR " SENTINEL_NAME " 127.0.0.1 %u 2",
+           (unsigned)server_port(other));
+  plain_do(plain, command);
+  redisFree(plain);
+}
+
+/* The sentinels of the URL, in the order of the numbers. */
+static weir_store *open_in_order(const size_t *numbers, size_t count) {
+  char url[SERVER_URL_BYTES] = "redis+sentinel://";
+  for (size_t i = 0; i < count; i++) {
+    size_t used = strlen(url);
+    snprintf(url + used, sizeof url - used, "%s%s", i > 0 ? "," : "",
+             group.sentinels[numbers[i]]->host);
+  }
+  size_t used = strlen(url);
+  snprintf(url + used, sizeof url - used, "/" SENTINEL_NAME "?timeout=5s");
+  return open_store(url);
+}
+
+static void expect_counted(const size_t *numbers, size_t count, struct server *there) {
+  tally sum = {0};
+  weir_store *store = open_in_order(numbers, count);
+  redisContext *plain = plain_connect(there);
+  plain_do(plain, "FLUSHALL");
+  await_done(store, &sum);
+  for (int second = 0; second < 3; second++) { /* it is asked again each second */
+    add_many(store, &sum, 10);
+    pause_ms(700);
+  }
+  redisReply *reply = redisCommand(plain, "GET " KEY);
+  if (reply->type != REDIS_REPLY_STRING || strtoll(reply->str, NULL, 10) < sum.done)
+    fail_msg("%lld were counted elsewhere", sum.done);
+  freeReplyObject(reply);
+  redisFree(plain);
+  weir_store_close(store);
+}
+
+/* Until both honest ones name the other. */
+static void order_failover_by_an_honest_one(void) {
+  int64_t end_us = weir_monotonic_us() + PATIENCE_MS * INT64_C(1000);
+  redisContext *plain = plain_connect(group.sentinels[1]);
+  for (bool taken = false; !taken; pause_ms(50)) {
+    redisReply *reply = redisCommand(plain, "SENTINEL FAILOVER " SENTINEL_NAME);
+    taken = reply->type == REDIS_REPLY_STATUS;
+    freeReplyObject(reply);
+    assert_true(weir_monotonic_us() < end_us);
+  }
+  while (sentinel_primary(&group, 1) != 1 || sentinel_primary(&group, 2) != 1) {
+    assert_true(weir_monotonic_us() < end_us);
+    pause_ms(20);
+  }
+  redisFree(plain);
+}
+
+static void one_that_lies_is_outvoted(void **state) {
+  static const size_t liar_first[] = {0, 1, 2}, two[] = {0, 1}, alone[] = {0};
+  (void)state;
+  struct server *other = server_start_redis(SERVER_IPV4, NULL);
+  make_lie(group.sentinels[0], other);
+  expect_counted(liar_first, 3, group.data[0]);
+  /* Nothing settles it: none has a newer configuration. Whoever asks it alone must believe it. */
+  expect_counted(alone, 1, other);
+  weir_store *store = open_in_order(two, 2);
+  tally sum = {0};
+  await_done(store, &sum);
+  weir_store_close(store);
+  /* One does not answer, and the two others disagree: the newer configuration is the true one. */
+  order_failover_by_an_honest_one();
+  server_stop(group.sentinels[2]);
+  expect_counted(liar_first, 3, group.data[1]);
+  server_continue(group.sentinels[2]);
+  server_kill(other);
+}
+
 /* --- fail-overs --------------------------------------------------------------------------------
  */
 
@@ -268,10 +356,14 @@ int main(int count, char **arguments) {
       cmocka_unit_test(any_sentinel_will_do),
       cmocka_unit_test(doctor_names_the_primary),
   };
+  const struct CMUnitTest lies[] = {
+      cmocka_unit_test(one_that_lies_is_outvoted),
+  };
   const struct CMUnitTest plain[] = {
       cmocka_unit_test(a_new_primary_is_followed),
       cmocka_unit_test(an_ordered_failover_is_followed),
   };
-  return count > 1 ? cmocka_run_group_tests(plain, start_plain, stop)
-                   : cmocka_run_group_tests(secure, start_secure, stop);
+  if (count > 1) return cmocka_run_group_tests(plain, start_plain, stop);
+  int failed = cmocka_run_group_tests(secure, start_secure, stop);
+  return failed + cmocka_run_group_tests(lies, start_three, stop);
 }
