@@ -9,10 +9,11 @@ import unittest
 
 import grpc
 
-from envoy import Served, UNLIMITED, per_year, question
+from envoy import Served, UNLIMITED, YEAR_S, per_year, question
 from rls import CLASSES, NOT_SERVING, OK, OVER, RLS, Request, Response, Rls, SERVICE_UNKNOWN, SERVING, answer_of, \
     request_of
 from server import PATIENCE_S, Server, Store, await_that, http
+from test_agreement import over_resp, replay, trace
 from test_envoy import EXAMPLES
 from test_http import post
 
@@ -176,6 +177,54 @@ class Answers(Grpc):
         self.assertEqual(sorted(left, reverse=True)[:1000], list(range(999, -1, -1)))
         self.assertEqual(sum(call.result().overall_code == OK for call in calls), 1000)
         self.assertEqual(server.metric('weir_serve_requests_total{protocol="grpc"}'), 3000)
+
+
+class Agreement(Grpc):
+    """One trace through gRPC, /json, RESP and weir replay, on every store: the same decisions."""
+
+    ALGORITHMS = ("fixed-window", "sliding-window", "quota", "token-bucket")
+
+    def test_every_way_and_store_decides_alike(self):
+        urls = {"memory": "memory:"}
+        for kind in ("memcached", "redis"):
+            store = Store(kind)
+            self.addCleanup(store.end)
+            urls[kind] = store.url
+        rules = {algorithm: "%s:40/%ds" % (algorithm, YEAR_S) for algorithm in self.ALGORITHMS}
+        domains = {f"{store}-{algorithm}-{way}": (store, algorithm) for store in urls for algorithm in rules
+                   for way in ("grpc", "json")}
+        limiters = "".join('  %s-%s: {store: %s, rule: "%s"}\n' % (store, algorithm, store, rule)
+                           for store in urls for algorithm, rule in rules.items())
+        self.listen = GRPC % "" + '  resp: {address: "127.0.0.1:0"}\n'
+        server = self.start(
+            {name + ".yaml": "domain: %s\ndescriptors: [{key: k, %s}]\n" % (name, per_year(40)) for name in domains},
+            ", domains: {%s}" % ", ".join("%s: {store: %s, algorithm: %s}" % (name, *of) for name, of in domains.items()),
+            "limiters:\n" + limiters, "stores:\n" + "".join(
+                '  %s: {url: "%s?timeout=10s", processes: 1, fallback: none}\n' % pair for pair in urls.items()))
+        client, web = self.client(server), server.connect("http")
+
+        def told(answer):
+            status = answer["statuses"][0]
+            return status["code"] == "OK", 40, status.get("limitRemaining", 0)
+        for algorithm, rule in rules.items():
+            asked = [(algorithm + key, cost) for key, cost in trace(120, 5)]
+            expected = replay(rule, asked, "memory:")
+            self.assertEqual({allowed for allowed, _, _ in expected}, {True, False})
+            for store, url in urls.items():
+                def questions(way):
+                    return [question(f"{store}-{algorithm}-{way}", "k=" + key, hitsAddend=cost) for key, cost in asked]
+                ways = {
+                    "replay": replay(rule, asked, url),
+                    "resp": over_resp(server, f"{store}-{algorithm}", asked),
+                    "json": [told(json.loads(http(web, post("/json", one))[1])) for one in questions("json")],
+                    "grpc": [told(answer_of(client.ask(request_of(one)))) for one in questions("grpc")],
+                }
+                for way, got in ways.items():
+                    # What is left is not known (-1) of a cost that no limit allows; on the wire that is 0.
+                    differs = [row for row in zip(asked, expected, got)
+                               if row[1][:2] != row[2][:2] or max(row[1][2], 0) != max(row[2][2], 0)]
+                    self.assertEqual((len(got), differs[:3]), (len(expected), []), (algorithm, store, way))
+        web.close()
 
 
 class Guarded(Grpc):
