@@ -275,7 +275,7 @@ class Page(Served):
         folder = tempfile.TemporaryDirectory(prefix="weir-envoy-")
         self.addCleanup(folder.cleanup)
         self.write(folder.name, "messaging.yaml", file.replace("unit: day", "unit: year"))
-        config = replace(config.replace("127.0.0.1:8080", "127.0.0.1:0").replace("127.0.0.1:9090", "127.0.0.1:0"),
+        config = replace(re.sub(r"127.0.0.1:(8080|8081|9090)", "127.0.0.1:0", config),
                          ("memcached://127.0.0.1:11211", store.url + "?timeout=10s"),
                          ("ratelimit/*.yaml", folder.name + "/*.yaml"))
         with Server(config) as server:
