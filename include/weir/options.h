@@ -54,9 +54,9 @@ typedef enum weir_fallback {
 
 /* Zero means default, for every member. Begin with WEIR_LIMITER_OPTIONS_INIT, which sets `size`.
  * Members are only ever appended. A shorter, older structure is accepted; so is a longer, newer
- * one, up to 4096 bytes, while all that this version does not know is zero. Set deadline_us,
- * clock_error_us, processes, memo_age_us and longest_wait_us alike wherever the same keys are used:
- * the guarantees count on it.
+ * one, up to 4096 bytes, while all that this version does not know is zero. Set clock_error_us,
+ * processes, memo_age_us and longest_wait_us alike wherever the same keys are used, and deadline_us
+ * where it is above 100 ms: the guarantees count on it.
  */
 typedef struct weir_limiter_options {
   size_t size;

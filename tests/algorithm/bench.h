@@ -18,7 +18,8 @@ struct bench {
 
 static inline struct bench set_up(const char *rules) {
   struct bench b = {.settings = {.clock_error_us = 10000,
-                                 .margin_us = 40000,
+                                 .ahead_us = 40000,
+                                 .final_us = 120000,
                                  .memo_age_us = 1000000,
                                  .local_denial_us = 50000,
                                  .cached_cells = true,

@@ -26,7 +26,8 @@ struct fake_world *fake_open(const char *rules, int64_t now_us, unsigned seed) {
   world->now_us = now_us;
   world->seed = seed;
   world->settings = (weir_settings){.clock_error_us = FAKE_CLOCK_ERROR_US,
-                                    .margin_us = FAKE_MARGIN_US,
+                                    .ahead_us = FAKE_MARGIN_US,
+                                    .final_us = FAKE_FINAL_US,
                                     .memo_age_us = 1000000,
                                     .local_denial_us = 50000,
                                     .local_denial = true};

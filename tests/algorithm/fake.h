@@ -12,6 +12,7 @@ enum { FAKE_CLIENTS_MOST = 3 };
 #define FAKE_DEADLINE_US INT64_C(20000)
 #define FAKE_RESERVE_US INT64_C(5000) /* of the deadline, for what gives back */
 #define FAKE_MARGIN_US (2 * FAKE_CLOCK_ERROR_US + FAKE_DEADLINE_US)
+#define FAKE_FINAL_US (2 * FAKE_CLOCK_ERROR_US + WEIR_DEADLINE_OF_ANYBODY_US)
 
 struct fake_key {
   uint32_t rule;

@@ -39,7 +39,7 @@ static void looks_at_one_key_outside_of_a_handover(void **state) {
   (void)state;
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_RAISE);
   const weir_settings *settings = &b->one.settings;
-  int64_t handover = 5 * TOKEN + settings->longest_wait_us + 3 * settings->margin_us;
+  int64_t handover = 5 * TOKEN + settings->longest_wait_us + 3 * settings->final_us;
   client_take(&b->one, 12 * EPOCH - 1, 1);
   assert_int_equal(b->one.machine->operation_count, 1);
   client_take(&b->one, 12 * EPOCH + handover - 1, 1);
@@ -209,11 +209,11 @@ static struct bench *set_up_shared(void) {
 
 /* That of one who believed that something fits: its knowledge, its decision, by two clocks. */
 static int64_t settle_us(const struct bench *b) {
-  return b->one.settings.memo_age_us + 2 * b->one.settings.margin_us;
+  return b->one.settings.memo_age_us + 2 * b->one.settings.final_us;
 }
 
 static int64_t furthest(const struct bench *b) {
-  return 5 * TOKEN + b->one.settings.longest_wait_us + 2 * b->one.settings.clock_error_us;
+  return 5 * TOKEN + b->one.settings.longest_wait_us + b->one.settings.final_us;
 }
 
 static int64_t lock_height(const struct bench *b) {

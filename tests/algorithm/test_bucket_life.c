@@ -14,16 +14,16 @@
 /* Of k = 0: 142 years. */
 #define EPOCH (INT64_C(1) << 52)
 
-/* Until a full bucket has drained, behind the longest wait, by the slowest clock, and the handover
+/* Until a full bucket has drained, behind the longest wait, for the slowest reader, and the handover
  * of an epoch that ended at once is over; and 2 s. */
 static int64_t needed_us(const weir_settings *settings) {
   int64_t span_us = 5 * TOKEN + settings->longest_wait_us;
-  return 2 * span_us + 2 * settings->clock_error_us + 3 * settings->margin_us + 2000000;
+  return 2 * span_us + 4 * settings->final_us + 2000000;
 }
 
 /* The last moment at which a key renewed at NOW is not renewed again. */
 static int64_t last_short_us(const weir_settings *settings) {
-  return NOW + (needed_us(settings) + 2) / 3 - settings->margin_us;
+  return NOW + (needed_us(settings) + 2) / 3 - settings->ahead_us;
 }
 
 /* What the next take of 1 sends to charge. */
@@ -104,7 +104,7 @@ static void renews_what_a_smaller_bucket_may_outlive_no_more(void **state) {
     assert_renews(b, NOW, charged == 2 || charged * minute_us > least_us);
   int64_t last_us = NOW + 10 * minute_us; /* again untouched */
   assert_renews(b, last_us, true);
-  last_us += least_us - 1 - minute_us - b->one.settings.margin_us;
+  last_us += least_us - 1 - minute_us - b->one.settings.ahead_us;
   assert_renews(b, last_us, false);
   assert_renews(b, last_us + minute_us, true);
   client_free(&other);
@@ -187,7 +187,7 @@ static void renews_both_keys_while_an_epoch_is_handed_over(void **state) {
   (void)state;
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_RAISE);
   const int64_t roll = 12 * EPOCH;
-  int64_t handover_us = 5 * TOKEN + b->one.settings.longest_wait_us + 3 * b->one.settings.margin_us;
+  int64_t handover_us = 5 * TOKEN + b->one.settings.longest_wait_us + 3 * b->one.settings.final_us;
   assert_renews(b, roll - 10, true);
   assert_renews(b, roll - 5, false);
   for (int i = 0; i < 2; i++) {
@@ -228,7 +228,7 @@ static void every_charge_leaves_the_life_it_needs(void **state) {
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_RAISE);
   const weir_settings *settings = &b->one.settings;
   const int64_t d_us = settings->clock_error_us;
-  const int64_t deadline_us = settings->margin_us - 2 * d_us;
+  const int64_t deadline_us = settings->ahead_us - 2 * d_us;
   int64_t real_us = NOW, expiry_us = 0;
   uint32_t seed = 7;
   int shorts = 0, longs = 0;

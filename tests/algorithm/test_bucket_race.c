@@ -210,7 +210,7 @@ static void open_process(struct race *race, struct process *process) {
   const struct scene *scene = race->scene;
   process->client = client_of(&race->stack, scene->traits);
   process->client.settings.clock_error_us = scene->skew_us;
-  process->client.settings.margin_us = 2 * scene->skew_us + DEADLINE_US;
+  weir_settings_set_margins(&process->client.settings, DEADLINE_US);
   process->client.settings.longest_wait_us = LONGEST_WAIT_US;
   process->client.settings.processes = PROCESSES;
   process->offset_us = random_to(race, 2 * scene->skew_us) - scene->skew_us;

@@ -166,7 +166,8 @@ static inline weir_stack stack_of(const char *rules) {
 
 static inline weir_settings settings_of(unsigned traits) {
   return (weir_settings){.clock_error_us = 10000,
-                         .margin_us = 40000,
+                         .ahead_us = 40000,
+                         .final_us = 120000,
                          .memo_age_us = 1000000,
                          .local_denial_us = 50000,
                          .longest_wait_us = 60000000,

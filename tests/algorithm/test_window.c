@@ -85,24 +85,24 @@ static void answers_a_denied_cost_from_memory_for_a_while(void **state) {
 static void remembers_a_cell_only_when_it_was_read_after_its_end_and_the_margin(void **state) {
   (void)state;
   struct bench b = set_up("sliding-window:10/4s,cells=4");
-  start(&b, 8010000, 1,
-        0); /* counter 1 holds cells 4 to 7, ended 10 ms ago: still open to others */
+  start(&b, 8119999, 1, 0); /* counter 1 holds cells 4 to 7, ended 120 ms ago: by then those of
+                               others, whose deadlines are longer, have charged it too */
   answer(&b, 0, WEIR_DONE, 1);
   answer(&b, 1, WEIR_DONE, 0);
-  assert_int_equal(weir_machine_resume(b.machine, 8010000, false, b.operations), WEIR_TURN_DONE);
+  assert_int_equal(weir_machine_resume(b.machine, 8119999, false, b.operations), WEIR_TURN_DONE);
   keep(&b);
-  start(&b, 8040000, 1, 0);
+  start(&b, 8120000, 1, 0);
   assert_int_equal(b.machine->operation_count, 2);
   answer(&b, 0, WEIR_DONE, 2);
   answer(&b, 1, WEIR_DONE, 0);
-  weir_machine_resume(b.machine, 8040000, false, b.operations);
+  weir_machine_resume(b.machine, 8120000, false, b.operations);
   keep(&b);
-  start(&b, 8050000, 1, 0);
-  assert_int_equal(b.machine->operation_count, 1); /* read at 8.04 s: known for a second */
+  start(&b, 8130000, 1, 0);
+  assert_int_equal(b.machine->operation_count, 1); /* read at 8.12 s: known for a second */
   answer(&b, 0, WEIR_DONE, 3);
-  weir_machine_resume(b.machine, 8050000, false, b.operations);
+  weir_machine_resume(b.machine, 8130000, false, b.operations);
   keep(&b);
-  start(&b, 9040001, 1, 0);
+  start(&b, 9120001, 1, 0);
   assert_int_equal(b.machine->operation_count, 2);
   tear_down(&b);
 }

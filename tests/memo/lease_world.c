@@ -14,7 +14,8 @@
 void world_open(world *w, const char *rules) {
   weir_message message = {""};
   *w = (world){.settings = {.clock_error_us = 10 * MS,
-                            .margin_us = 70 * MS,
+                            .ahead_us = 70 * MS,
+                            .final_us = 120 * MS,
                             .memo_age_us = 5000 * MS,
                             .local_denial_us = 100 * MS,
                             .processes = 4,

@@ -24,7 +24,8 @@ static void set_settings(struct model *model) {
   unsigned flags = model->scope->flags;
   model->settings = (weir_settings){
       .clock_error_us = SKEW_US,
-      .margin_us = MARGIN_US,
+      .ahead_us = MARGIN_US,
+      .final_us = FINAL_US,
       .memo_age_us = flags & OLD ? 1 : 1000000,
       .local_denial_us = REPEAT_US,
       .longest_wait_us = LONGEST_WAIT_US,

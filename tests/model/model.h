@@ -36,11 +36,13 @@ enum {
   STEPS_MOST = 64 /* that may come next in one state */
 };
 
-/* Every process is off by at most d, and is done D after its clock read: e = 2d + D. */
+/* Every process is off by at most d, and is done D after its clock read: e = 2d + D. Nobody's D is
+ * longer: x = e. */
 enum {
   SKEW_US = 4,
   DEADLINE_US = 8,
   MARGIN_US = 2 * SKEW_US + DEADLINE_US,
+  FINAL_US = MARGIN_US,
   REPEAT_US = 10,
   LONGEST_WAIT_US = 100000,
   WRONG_US = 24

@@ -12,7 +12,7 @@ static void use_for_ever(const struct model *model, struct client *client) {
 
 static void no_look_ahead(weir_stack *stack, weir_settings *settings) {
   (void)stack;
-  settings->margin_us = 0;
+  settings->ahead_us = 0;
 }
 
 static size_t reads_first(const weir_machine *machine, size_t landed) {

@@ -41,7 +41,7 @@ static bool take_back_nothing(const struct model *model, const struct client *cl
 
 static void no_look_ahead(weir_stack *stack, weir_settings *settings) {
   (void)stack;
-  settings->margin_us = 0;
+  settings->ahead_us = 0;
 }
 
 /* Then the entries that a longer period still needs are in epochs that nobody reads. */

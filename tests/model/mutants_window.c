@@ -17,21 +17,21 @@ static size_t reads_first(const weir_machine *machine, size_t landed) {
 
 static void no_look_ahead(weir_stack *stack, weir_settings *settings) {
   (void)stack;
-  settings->margin_us = 0;
+  settings->ahead_us = 0;
 }
 
 static void look_ahead_too_late(weir_stack *stack, weir_settings *settings) {
   (void)stack;
-  settings->margin_us = MARGIN_US - 1;
+  settings->ahead_us = MARGIN_US - 1;
 }
 
-/* A cell that was read after its end, but before its end + e, passes for finished. */
+/* A cell that was read after its end, but before its end + x, passes for finished. */
 static void cache_early(const struct model *model, weir_memo *memo) {
   weir_window_memory *window = (weir_window_memory *)(memo->expected + model->stack.count);
   for (int64_t i = 0; i < window->count; i++) {
     int64_t end = (window->first + i + 1) * model->stack.rules[0].cell_us;
     int64_t *read_us = &window->cells[i].read_us;
-    if (*read_us >= end && *read_us < end + MARGIN_US) *read_us = end + MARGIN_US;
+    if (*read_us >= end && *read_us < end + FINAL_US) *read_us = end + FINAL_US;
   }
 }
 
@@ -108,7 +108,7 @@ const struct mutant window_mutants[] = {
      .scope = "N=4",
      .killed_by = CHECK_BOUND,
      .misconfigure = look_ahead_too_late},
-    {.name = "caches a cell before its end + e",
+    {.name = "caches a cell before its end + x",
      .scope = "N=4, strict, cached cells",
      .killed_by = CHECK_BOUND,
      .misremember = cache_early},

@@ -303,14 +303,13 @@ static void bound(struct model *model, int rule) {
 /* What every TTL has besides. */
 enum { SLACK_US = 2000000 };
 
-/* Until a full bucket has drained behind the longest wait; where the store raises, until the same
+/* Until a full bucket has drained behind the longest wait for every reader; where the store raises, until the same
  * time after the end of the epoch, which may be now. */
 static int64_t least_ttl_us(const struct model *model, int i) {
   const weir_rule *rule = &model->stack.rules[i];
   int64_t unit = bucket_units(rule, 1);
   int64_t span_us = (full(rule) + unit - 1) / unit + LONGEST_WAIT_US;
-  return raises(model) ? 2 * span_us + 2 * SKEW_US + 3 * MARGIN_US + SLACK_US
-                       : span_us + 2 * SKEW_US;
+  return raises(model) ? 2 * span_us + 4 * FINAL_US + SLACK_US : span_us + FINAL_US;
 }
 
 /* Then what is stored may have been locked, further ahead still, until somebody puts it back. */

@@ -160,7 +160,7 @@ static void bound(struct model *model, int i) {
 }
 
 static int64_t least_ttl_us(const struct model *model, int rule) {
-  return 3 * model->stack.rules[rule].log_us + MARGIN_US;
+  return 3 * model->stack.rules[rule].log_us + FINAL_US;
 }
 
 static void evicted(struct model *model, const struct key *key, int64_t value) {

@@ -117,7 +117,7 @@ static void bound(struct model *model, int i) {
 }
 
 static int64_t least_ttl_us(const struct model *model, int rule) {
-  return 3 * model->stack.rules[rule].period_us + MARGIN_US;
+  return 3 * model->stack.rules[rule].period_us + FINAL_US;
 }
 
 static void end(struct model *model, int rule) {

@@ -33,7 +33,7 @@ static int slot_of(struct model *model, int rule, int64_t cell) {
 static void begins(struct model *model, struct client *client, int rule) {
   int64_t width = model->stack.rules[rule].cell_us;
   for (int slot = 0; slot < CELLS_MOST; slot++) {
-    bool kept = (model->first_cell[rule] + slot + 1) * width + MARGIN_US <= client->round_us;
+    bool kept = (model->first_cell[rule] + slot + 1) * width + FINAL_US <= client->round_us;
     int32_t now = model->world->shadow[rule][slot];
     now -= (int32_t)lease_returning(client, model->first_cell[rule] + slot);
     if (!kept || now > client->seen[rule][slot]) client->seen[rule][slot] = now > 0 ? now : 0;
@@ -217,7 +217,7 @@ static void bound(struct model *model, int i) {
 /* A counter is needed until its last cell has left the window of the latest clock. */
 static int64_t least_ttl_us(const struct model *model, int i) {
   const weir_rule *rule = &model->stack.rules[i];
-  return rule->lanes * rule->cell_us + rule->period_us + MARGIN_US;
+  return rule->lanes * rule->cell_us + rule->period_us + FINAL_US;
 }
 
 static void end(struct model *model, int rule) {

@@ -11,6 +11,7 @@ from rules import Malformed
 
 TOKEN_UNITS_LEAST = 1024
 LONGEST_WAIT_US = 60_000_000  # that a request may accept; the limiter's default
+DEADLINE_OF_ANYBODY_US = 100_000  # unless this process's own is longer
 
 
 def choose_unit(rule):
@@ -25,11 +26,11 @@ def choose_unit(rule):
 class Bucket(Algorithm):
     """`arrival`, in units; None: untouched."""
 
-    def __init__(self, rule, clock_error_us):
+    def __init__(self, rule, deadline_us, clock_error_us):
         self.capacity, self.leaky = rule.capacity, rule.algorithm == "leaky-bucket"
         self.unit_bits, self.token_units = choose_unit(rule)
         self.full_units = self.capacity * self.token_units
-        wait_us = LONGEST_WAIT_US + 2 * clock_error_us
+        wait_us = LONGEST_WAIT_US + 2 * clock_error_us + max(deadline_us, DEADLINE_OF_ANYBODY_US)
         self.ahead_most = self.full_units + (wait_us << self.unit_bits)
         self.arrival = None
 

@@ -68,7 +68,7 @@ def make_algorithm(rule, deadline_us, clock_error_us):
         return SlidingWindow(rule, margin_us)
     if rule.algorithm == "quota":
         return Quota(rule, margin_us)
-    return Bucket(rule, clock_error_us)
+    return Bucket(rule, deadline_us, clock_error_us)
 
 
 class Key:

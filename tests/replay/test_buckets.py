@@ -19,7 +19,7 @@ NEARLY = 1 + Fraction(1, 1000)
 
 
 def bucket_of(text):
-    return Bucket(parse_rule(text), clock_error_us=10_000)
+    return Bucket(parse_rule(text), deadline_us=20_000, clock_error_us=10_000)
 
 
 class Buckets(Case):
@@ -83,21 +83,21 @@ class Buckets(Case):
 
     def test_arrival_that_no_honest_clock_left_counts_as_an_empty_bucket(self):
         first = (900_000, 1, (True, 0, 0, 2 * SECOND))
-        rule = "token-bucket:1/2s,burst=1"  # ahead by 2 s + 60 s + 20 ms at most
-        self.check(rule, first, (839_980, 1, (False, 0, 62_020_000, 62_020_000)))
+        rule = "token-bucket:1/2s,burst=1"  # ahead by 2 s + 60 s + 20 ms + 100 ms at most
+        self.check(rule, first, (839_880, 1, (False, 0, 62_120_000, 62_120_000)))
         self.check(
             rule,
             first,
-            (839_979, 1, (False, 0, 2 * SECOND, 2 * SECOND)),
-            (841_978, 1, (False, 0, 1_000, 1_000)),
-            (841_979, 1, (True, 0, 0, 2 * SECOND)),
+            (839_879, 1, (False, 0, 2 * SECOND, 2 * SECOND)),
+            (841_878, 1, (False, 0, 1_000, 1_000)),
+            (841_879, 1, (True, 0, 0, 2 * SECOND)),
         )
         # a cost that never fits does not even look
         self.check(
             rule,
             first,
-            (839_979, 2, NEVER),
-            (840_979, 1, (False, 0, 61_021_000, 61_021_000)),
+            (839_879, 2, NEVER),
+            (840_879, 1, (False, 0, 61_121_000, 61_121_000)),
         )
 
     def test_figures_are_what_trying_everything_finds(self):
@@ -134,7 +134,7 @@ class Buckets(Case):
         """The same requests are charged to all three, those that the oracle's bucket admits."""
         for rate, burst in itertools.product(RATES, (1, 7, 1_000)):
             rule = parse_rule(f"token-bucket:{rate}")._replace(capacity=burst)
-            bucket = Bucket(rule, clock_error_us=10_000)
+            bucket = Bucket(rule, deadline_us=20_000, clock_error_us=10_000)
             exact, slower = RationalBucket(rule), RationalBucket(rule, NEARLY)
             draw, now, outcomes = random.Random(rate), DAY, set()
             token_us = rule.period_us / rule.limit
@@ -153,7 +153,7 @@ class Buckets(Case):
         """Asks as soon as it may, cost 1 or as much as a few microseconds give."""
         for rate in RATES:
             rule = parse_rule(f"token-bucket:{rate}")._replace(capacity=100_000)
-            bucket, begin = Bucket(rule, clock_error_us=10_000), 400 * DAY
+            bucket, begin = Bucket(rule, deadline_us=20_000, clock_error_us=10_000), 400 * DAY
             per_us = Fraction(rule.limit, rule.period_us)
             cost = max(1, int(7 * per_us))
             bucket.charge(begin, rule.capacity)

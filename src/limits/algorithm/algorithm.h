@@ -31,7 +31,8 @@
  */
 typedef struct weir_settings {
   int64_t clock_error_us;  /* d */
-  int64_t margin_us;       /* e = 2d + D */
+  int64_t ahead_us;        /* e = 2d + D, by weir_settings_set_margins() ... */
+  int64_t final_us;        /* ... as is x = 2d + max(D, WEIR_DEADLINE_OF_ANYBODY_US) */
   int64_t memo_age_us;     /* oldest local knowledge in use */
   int64_t local_denial_us; /* longest repetition of a denial */
   int64_t longest_wait_us; /* that a request may accept as delay */
@@ -42,6 +43,21 @@ typedef struct weir_settings {
   bool local_denial;
   bool notices_loss; /* of keys that must be there */
 } weir_settings;
+
+/* Processes with different deadlines share counts. Each is sure of its own deadline alone: a charge
+ * of its own reaches the store, and what it reads was read, within e of its stamp by anybody's
+ * clock. What others charged has reached the store x after their stamps, as long as their deadlines
+ * are no longer than the longer of its own and this. Whatever rests on what others do, and whatever
+ * all must agree on, rests on x. */
+#define WEIR_DEADLINE_OF_ANYBODY_US INT64_C(100000)
+
+/* `clock_error_us` is set. Both are at most a minute: far from any overflow. */
+static inline void weir_settings_set_margins(weir_settings *settings, int64_t deadline_us) {
+  int64_t of_anybody_us = WEIR_DEADLINE_OF_ANYBODY_US;
+  settings->ahead_us = 2 * settings->clock_error_us + deadline_us;
+  settings->final_us =
+      2 * settings->clock_error_us + (deadline_us > of_anybody_us ? deadline_us : of_anybody_us);
+}
 
 typedef enum weir_request_kind {
   WEIR_TAKE,

@@ -17,8 +17,10 @@ static const weir_bucket_storage *bucket_storage_of(const weir_settings *setting
   return settings->traits & WEIR_TRAIT_SWAP ? &weir_bucket_swap : &weir_bucket_raise;
 }
 
+/* Who reads may have taken its stamp up to its deadline before others charge by a clock that is 2d
+ * ahead. */
 static int64_t bucket_wait_units(const weir_rule *rule, const weir_settings *settings) {
-  return weir_bucket_units(rule, settings->longest_wait_us + 2 * settings->clock_error_us);
+  return weir_bucket_units(rule, settings->longest_wait_us + settings->final_us);
 }
 
 int64_t weir_bucket_furthest(const weir_rule *rule, const weir_settings *settings) {

@@ -84,8 +84,8 @@ void weir_bucket_watch(weir_machine *machine, size_t i, const weir_operation *op
 /* Whether what is stored is to be brought back from too far ahead: only by who wants to charge. */
 bool weir_bucket_mends(const weir_machine *machine, size_t i);
 
-/* Of a bucket that holds all it can, until nobody waits by the slowest clock; 2 s for whole
- * seconds. */
+/* Of a bucket that holds all it can, until nobody waits by the slowest clock, or reads by
+ * it; 2 s for whole seconds. */
 int64_t weir_bucket_ttl_us(const weir_rule *rule, const weir_settings *settings);
 
 /* The TTL that stores with RAISE are given: what a key must live after a charge, until its epoch's

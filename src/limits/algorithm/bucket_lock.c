@@ -19,9 +19,9 @@ static int64_t lock_overshoot_units(const weir_rule *rule, const weir_settings *
 }
 
 /* Until then whoever believed that something fits has learnt better, and taken back: knowledge is
- * so old at most, and a decision, by another clock, lasts so long. */
+ * so old at most, and a decision, by another clock, lasts so long, by any deadline. */
 static int64_t lock_settle_us(const weir_settings *settings) {
-  return settings->memo_age_us + 2 * settings->margin_us;
+  return settings->memo_age_us + 2 * settings->final_us;
 }
 
 /* What a lock is still above when it is over. */

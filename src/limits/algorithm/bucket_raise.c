@@ -19,7 +19,7 @@ enum { NOT_READ = -1 };
 
 static int64_t raise_handover_units(const weir_rule *rule, const weir_settings *settings) {
   return weir_bucket_full(rule) +
-         weir_bucket_units(rule, settings->longest_wait_us + 3 * settings->margin_us);
+         weir_bucket_units(rule, settings->longest_wait_us + 3 * settings->final_us);
 }
 
 /* How long a key must live after a charge. */
@@ -136,8 +136,8 @@ static bool raise_lives_long_enough(const weir_machine *machine, size_t i, int64
   int64_t others_us =
       raise_needed_us(rule, settings) - 2 * weir_bucket_us(rule, weir_bucket_full(rule));
   return renewed_us > 0 && settings->least_ttl_us == 0 && age_us >= 0 &&
-         age_us + settings->margin_us <= raise_spare_us(rule, settings) &&
-         age_us + settings->margin_us + weir_bucket_us(rule, ahead) <= others_us + others_us / 3;
+         age_us + settings->ahead_us <= raise_spare_us(rule, settings) &&
+         age_us + settings->ahead_us + weir_bucket_us(rule, ahead) <= others_us + others_us / 3;
 }
 
 /* What is cached stops being true with what is sent. */

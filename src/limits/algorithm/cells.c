@@ -9,7 +9,7 @@ int weir_cells_room(const weir_rule *rule) {
   return rule->kind == WEIR_SLIDING_WINDOW ? rule->cells + 2 : 1;
 }
 
-void weir_cells_span(const weir_rule *rule, int64_t now_us, int64_t margin_us,
+void weir_cells_span(const weir_rule *rule, int64_t now_us, int64_t ahead_us,
                      weir_cell_span *span) {
   int64_t width = rule->cell_us;
   span->current = now_us / width;
@@ -19,7 +19,7 @@ void weir_cells_span(const weir_rule *rule, int64_t now_us, int64_t margin_us,
     return;
   }
   int64_t edge = now_us - rule->period_us;
-  int64_t ahead = (now_us + margin_us) / width;
+  int64_t ahead = (now_us + ahead_us) / width;
   span->first = edge / width - (edge % width < 0); /* towards minus infinity */
   span->left_us = (span->first + 1) * width - 1 - edge;
   span->last = ahead > span->current ? span->current + 1 : span->current;

@@ -38,8 +38,7 @@ typedef struct weir_cell_span {
 int weir_cells_room(const weir_rule *rule);
 
 /* Sets all of a span but its cells. */
-void weir_cells_span(const weir_rule *rule, int64_t now_us, int64_t margin_us,
-                     weir_cell_span *span);
+void weir_cells_span(const weir_rule *rule, int64_t now_us, int64_t ahead_us, weir_cell_span *span);
 
 /* The largest cost that fits now; 0 when none does. */
 int64_t weir_cells_remaining(const weir_rule *rule, const weir_cell_span *span);

@@ -42,9 +42,9 @@
 #include "algorithm/cells.h"
 #include "algorithm/expected.h"
 
-/* An epoch is read for as long as it lasts after its end, and e. */
+/* An epoch is read for as long as it lasts after its end, and x. */
 static int64_t log_ttl_us(const weir_rule *rule, const weir_settings *settings) {
-  return 3 * rule->log_us + settings->margin_us + WEIR_TTL_SLACK_US;
+  return 3 * rule->log_us + settings->final_us + WEIR_TTL_SLACK_US;
 }
 
 static unsigned log_needs(unsigned traits) {
@@ -84,7 +84,7 @@ static bool log_blind(const weir_machine *machine, size_t i) {
 static void log_plan_neighbours(weir_machine *machine, size_t i) {
   weir_log_state *state = machine->rule_states[i].state;
   int64_t epoch = state->epoch;
-  int64_t ahead = machine->now_us + machine->settings->margin_us;
+  int64_t ahead = machine->now_us + machine->settings->ahead_us;
   if (epoch > 0) weir_plan(machine, i, WEIR_GET, WEIR_PLACE_COUNT, epoch - 1);
   if (ahead / machine->stack->rules[i].log_us > epoch)
     weir_plan(machine, i, WEIR_GET, WEIR_PLACE_COUNT, epoch + 1);
@@ -130,7 +130,7 @@ static void log_look(weir_machine *machine, size_t i) {
  * still, neither before the stamp nor later than the deadline, by which the addition was over. */
 static int64_t log_entry_time(const weir_machine *machine) {
   const weir_settings *settings = machine->settings;
-  int64_t latest_us = machine->now_us + settings->margin_us - 2 * settings->clock_error_us;
+  int64_t latest_us = machine->now_us + settings->ahead_us - 2 * settings->clock_error_us;
   if (machine->clock_us > latest_us) return latest_us;
   return machine->clock_us > machine->now_us ? machine->clock_us : machine->now_us;
 }

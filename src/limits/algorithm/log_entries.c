@@ -61,7 +61,7 @@ static int64_t log_position_of(const weir_rule_state *rule_state, const weir_ope
  * counts for as long as an entry of that epoch can. */
 static int64_t log_decode(const weir_machine *machine, size_t i, const weir_operation *operation) {
   int64_t begin = operation->counter.index * machine->stack->rules[i].log_us;
-  int64_t latest = machine->now_us + machine->settings->margin_us;
+  int64_t latest = machine->now_us + machine->settings->ahead_us;
   if (operation->outcome != WEIR_DONE || operation->value > latest) return WEIR_LOG_NOT_WRITTEN;
   return operation->value > begin ? operation->value : begin;
 }

@@ -36,10 +36,10 @@
 #include "algorithm/cells.h"
 #include "algorithm/expected.h"
 
-/* A group is asked for until W after its end and e; a count until W after its start. One W more
+/* A group is asked for until W after its end and x; a count until W after its start. One W more
  * leaves room for starts that are set ahead. */
 static int64_t quota_ttl_us(const weir_rule *rule, const weir_settings *settings) {
-  return 3 * rule->period_us + settings->margin_us + WEIR_TTL_SLACK_US;
+  return 3 * rule->period_us + settings->final_us + WEIR_TTL_SLACK_US;
 }
 
 static unsigned quota_needs(unsigned traits) {
@@ -52,7 +52,7 @@ static bool quota_is_usable(const weir_rule *rule, const weir_settings *settings
                             const weir_quota_memory *memory, int64_t now_us) {
   return memory->known && memory->read_us <= now_us &&
          now_us - memory->read_us <= settings->memo_age_us &&
-         memory->start_us <= now_us + settings->margin_us &&
+         memory->start_us <= now_us + settings->ahead_us &&
          now_us - memory->start_us < rule->period_us;
 }
 

@@ -30,7 +30,7 @@ static int64_t quota_latest_us(const weir_machine *machine) {
   const weir_request_state *request = machine->requests;
   bool later = request->kind == WEIR_REFUND && weir_quota_is_stamp(request->at_us) &&
                request->at_us > machine->now_us;
-  return (later ? request->at_us : machine->now_us) + machine->settings->margin_us;
+  return (later ? request->at_us : machine->now_us) + machine->settings->ahead_us;
 }
 
 static int64_t quota_decode(const weir_rule *rule, const weir_operation *operation,

@@ -9,8 +9,8 @@
  *     look        GET all that are not
  *     take_back   SUB from the counter that was charged
  *
- * A cell is known well enough when it was read after its end + e, when no charge of it can be under
- * way any more, and not longer than memo_age ago, as others may have given back or reset since.
+ * A cell is known well enough when it was read after its end + x, when nobody's charge of it can be
+ * under way any more, and not longer than memo_age ago, as others may have given back or reset since.
  */
 #include "algorithm/window.h"
 
@@ -51,7 +51,7 @@ static void window_frame(weir_machine *machine, size_t i) {
   const weir_rule *rule = &machine->stack->rules[i];
   window_state *state = machine->rule_states[i].state;
   weir_cell_span *span = &state->span;
-  weir_cells_span(rule, machine->now_us, machine->settings->margin_us, span);
+  weir_cells_span(rule, machine->now_us, machine->settings->ahead_us, span);
   state->first_counter = span->first > 0 ? span->first / rule->lanes : 0;
   int64_t count = span->last - span->first + 1;
   if (memory->first != span->first || memory->count != count)
@@ -62,7 +62,8 @@ static void window_frame(weir_machine *machine, size_t i) {
 }
 
 /* Whether every cell of the counter within the span is finished, read after it was, and fresh. A
- * charge stamped inside a cell reaches the store before its end + e on this process's clock. */
+ * charge stamped inside a cell reaches the store before its end + x on this process's clock, by
+ * whichever deadline it was made. */
 static bool window_knows(const weir_machine *machine, size_t i, int64_t index) {
   const weir_rule *rule = &machine->stack->rules[i];
   const weir_settings *settings = machine->settings;
@@ -72,7 +73,7 @@ static bool window_knows(const weir_machine *machine, size_t i, int64_t index) {
   for (int64_t cell = end - rule->lanes; cell < end; cell++) {
     if (cell < span->first || cell > span->last) continue;
     int64_t read_us = span->cells[cell - span->first].read_us;
-    int64_t final_us = (cell + 1) * rule->cell_us + settings->margin_us;
+    int64_t final_us = (cell + 1) * rule->cell_us + settings->final_us;
     if (read_us < final_us || read_us > machine->now_us ||
         machine->now_us - read_us > settings->memo_age_us)
       return false;
@@ -120,10 +121,10 @@ static void window_doubt(weir_machine *machine, size_t i, int64_t index) {
 /* --- rounds ------------------------------------------------------------------------------------
  */
 
-/* A counter lives for its own span, so that every cell in it can still be charged; then for W and e
+/* A counter lives for its own span, so that every cell in it can still be charged; then for W and x
  * until nobody asks. */
 static int64_t window_ttl_us(const weir_rule *rule, const weir_settings *settings) {
-  return rule->lanes * rule->cell_us + rule->period_us + settings->margin_us + WEIR_TTL_SLACK_US;
+  return rule->lanes * rule->cell_us + rule->period_us + settings->final_us + WEIR_TTL_SLACK_US;
 }
 
 static unsigned window_needs(unsigned traits) {
@@ -256,7 +257,7 @@ static bool window_recall(const weir_rule *rule, const weir_settings *settings, 
   const weir_window_memory *cached = memory;
   window_state state;
   weir_rule_state rule_state = {.now_us = now_us, .state = &state};
-  weir_cells_span(rule, now_us, settings->margin_us, &state.span);
+  weir_cells_span(rule, now_us, settings->ahead_us, &state.span);
   int64_t skipped = state.span.first - cached->first;
   int64_t known = cached->first + cached->count - state.span.first;
   weir_cell cells[WEIR_CELLS_MOST + 2];

@@ -120,9 +120,7 @@ weir_status weir_limiter_configure(weir_limiter *limiter, const weir_limiter_opt
   if (settings->local_denial_us > settings->memo_age_us)
     settings->local_denial_us = settings->memo_age_us;
   limiter->clock = o.clock.now_us != NULL ? o.clock : (weir_clock){weir_real_time_us, NULL};
-  /* Two clocks differ by two errors at the most, and a charge arrives within its deadline: below
-   * 4 minutes, far from any overflow. */
-  settings->margin_us = 2 * settings->clock_error_us + limiter->deadline_us;
+  weir_settings_set_margins(settings, limiter->deadline_us);
   limiter->one_by_one = (o.flags & WEIR_NO_COMBINING) != 0;
   settings->cached_cells = !(o.flags & WEIR_NO_CACHED_CELLS);
   settings->local_denial = !(o.flags & WEIR_NO_LOCAL_DENIAL);

@@ -42,12 +42,12 @@ void weir_limiter_clean_up_warnings(weir_limiter *limiter) {
 bool weir_limiter_warn_of_short_cells(weir_limiter *limiter) {
   for (size_t i = 0; i < limiter->stack.count; i++) {
     const weir_rule *rule = &limiter->stack.rules[i];
-    if (!weir_rule_has_cells(rule) || rule->cell_us >= limiter->settings.margin_us) continue;
+    if (!weir_rule_has_cells(rule) || rule->cell_us >= limiter->settings.ahead_us) continue;
     return warn(limiter,
                 "the cells of rule %zu are %" PRId64
                 " us wide, less than 2 * clock error + deadline (%" PRId64
                 " us): what other processes charge within that time can exceed the bound",
-                i + 1, rule->cell_us, limiter->settings.margin_us);
+                i + 1, rule->cell_us, limiter->settings.ahead_us);
   }
   return true;
 }

@@ -23,7 +23,7 @@ static void set_settings(weir_settings *settings, const weir_limiter_options *op
       .cached_cells = !(options->flags & WEIR_NO_CACHED_CELLS),
       .local_denial = !(options->flags & WEIR_NO_LOCAL_DENIAL),
   };
-  settings->margin_us = 2 * settings->clock_error_us + deadline_us;
+  weir_settings_set_margins(settings, deadline_us);
   if (settings->local_denial_us > settings->memo_age_us)
     settings->local_denial_us = settings->memo_age_us;
 }
