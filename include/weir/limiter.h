@@ -67,6 +67,8 @@ WEIR_EXPORT weir_status weir_limiter_create(weir_store *store, const char *rules
  *
  * - where the rules promise less with these options than docs/guarantees.md states: cells shorter
  *   than 2 * clock_error_us + deadline_us;
+ * - where deadline_us is above 100 ms: all limiters on the same keys then need the same one. Up to
+ *   there each may have its own. None of a limiter with `processes` 1, or on memory:;
  * - where a token-bucket has a lease= too short for `processes` (64, unless they are set) on a
  *   store with compare-and-swap, at round trips of 200 us: they would meet too often, and some
  *   requests would run out of their deadline. docs/leases.md has the law;

@@ -149,8 +149,11 @@ class DoctorTest(ProgramTest):
         self.assertEqual(faulty, set(topics), found)
 
     def assert_warnings(self, found, *topics):
-        """The same of warnings; round trips depend on what else runs on this machine."""
-        warned = {f["topic"] for f in found if f["level"] == "warning"} - {"round trip"}
+        """The same of warnings; round trips depend on what else runs on this machine, and the deadline
+        is that of a test."""
+        warned = {f["topic"] for f in found
+                  if f["level"] == "warning" and not f["text"].startswith("the deadline is ")}
+        warned.discard("round trip")
         self.assertEqual(warned, set(topics), found)
 
 

@@ -118,6 +118,7 @@ class Ground:
                 more, _, expected = expected.partition("\n")
                 command = command[:-1] + more
             said = self.execute(["sh", "-c", self.located(command, "'")]).stdout
+            said = re.sub(r"weir: warning: the deadline is 10s, .*\n", "", said)  # which is our own
             pattern = ".*".join(re.escape(piece) for piece in expected.strip().split("..."))
             if not re.fullmatch(pattern, said.strip(), re.DOTALL):
                 return f"{command}\nsays\n{said}\nand not\n{expected}"

@@ -182,6 +182,34 @@ static void warns_of_cells_shorter_than_the_margin(void **state) {
   world_close(&w);
 }
 
+/* Up to there the margins of processes with other deadlines cover it. */
+static void warns_of_deadlines_above_100_ms(void **state) {
+  const struct {
+    int64_t deadline_us;
+    uint32_t processes;
+    bool warns;
+  } cases[] = {{20000, 0, false},
+               {100000, 0, false},
+               {100001, 0, true},
+               {60000000, 2, true},
+               {60000000, 1, false}};
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    world w;
+    weir_limiter_options options = {.size = sizeof options,
+                                    .deadline_us = cases[i].deadline_us,
+                                    .processes = cases[i].processes};
+    world_open(&w, "memcached://127.0.0.1:1", "fixed-window:5/1m", &options);
+    const char *warning = weir_limiter_warning(w.limiter);
+    assert_int_equal(warning != NULL, cases[i].warns);
+    if (warning != NULL) assert_non_null(strstr(warning, "longer than 100ms"));
+    world_close(&w);
+    world_open(&w, "memory:", "fixed-window:5/1m", &options); /* which nobody else uses */
+    assert_null(weir_limiter_warning(w.limiter));
+    world_close(&w);
+  }
+}
+
 static void refuses_a_cost_out_of_range_and_touches_nothing(void **state) {
   static const int64_t costs[] = {0, -1, INT64_MIN, (INT64_C(1) << 31) + 1, INT64_MAX};
   world w;
@@ -239,6 +267,7 @@ int main(void) {
       cmocka_unit_test(accepts_a_longer_newer_structure_while_the_rest_is_zero),
       cmocka_unit_test(an_initialiser_sets_the_size_alone),
       cmocka_unit_test(warns_of_cells_shorter_than_the_margin),
+      cmocka_unit_test(warns_of_deadlines_above_100_ms),
       cmocka_unit_test(refuses_a_cost_out_of_range_and_touches_nothing),
       cmocka_unit_test(takes_the_largest_cost_for_a_decision),
       cmocka_unit_test(refuses_an_empty_key),

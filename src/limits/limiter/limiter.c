@@ -147,7 +147,8 @@ weir_status weir_limiter_create(weir_store *store, const char *rules,
   }
   status = weir_limiter_finish(made, message);
   if (status != WEIR_OK) return status;
-  if (!weir_limiter_enter_store(made) || !weir_limiter_warn_of_short_leases(made)) {
+  if (!weir_limiter_enter_store(made) || !weir_limiter_warn_of_short_leases(made) ||
+      !weir_limiter_warn_of_long_deadline(made)) {
     weir_limiter_destroy(made);
     return weir_no_memory(message);
   }

@@ -108,6 +108,7 @@ weir_status weir_limiter_check_process(const weir_limiter *limiter, weir_message
 void weir_limiter_destroy_local(weir_limiter *limiter);
 
 /* Add what there is to warn of; a warning beyond WEIR_WARNINGS_MOST is dropped. False: no memory. */
+bool weir_limiter_warn_of_long_deadline(weir_limiter *limiter);
 bool weir_limiter_warn_of_short_cells(weir_limiter *limiter);
 bool weir_limiter_warn_of_short_leases(weir_limiter *limiter);
 void weir_limiter_clean_up_warnings(weir_limiter *limiter);

@@ -38,6 +38,22 @@ void weir_limiter_clean_up_warnings(weir_limiter *limiter) {
     free(limiter->warnings[i]);
 }
 
+/* The margins of others cover no more (algorithm.h). A process alone has no others, nor has a store
+ * that lives and dies with its handle. */
+bool weir_limiter_warn_of_long_deadline(weir_limiter *limiter) {
+  char deadline[WEIR_DURATION_BYTES];
+  char most[WEIR_DURATION_BYTES];
+  bool alone =
+      limiter->settings.processes == 1 || (limiter->settings.traits & WEIR_TRAIT_IDENTITY) != 0;
+  if (alone || limiter->deadline_us <= WEIR_DEADLINE_OF_ANYBODY_US) return true;
+  weir_duration_format(limiter->deadline_us, deadline, sizeof deadline);
+  weir_duration_format(WEIR_DEADLINE_OF_ANYBODY_US, most, sizeof most);
+  return warn(limiter,
+              "the deadline is %s, longer than %s: every process that uses the same keys needs the "
+              "same one, else the bound can be exceeded; processes=1 says that there is no other",
+              deadline, most);
+}
+
 /* Only one cell ahead is read; see docs/guarantees.md. */
 bool weir_limiter_warn_of_short_cells(weir_limiter *limiter) {
   for (size_t i = 0; i < limiter->stack.count; i++) {
