@@ -194,7 +194,7 @@ step packages sh tests/packages.sh $node gcc g++ clang lld libclang-rt-dev clang
   abigail-tools doxygen mandoc bsdextrautils dpkg-dev debhelper lintian file zsh prometheus curl openssl systemd \
   nginx-light caddy haproxy python3-redis node-redis python3-grpcio python3-protobuf nghttp2-client \
   chromium python3-pip python3-setuptools python3-wheel python3-venv python3-flask python3-django \
-  python3-starlette python3-uvicorn gunicorn || {
+  python3-starlette python3-uvicorn gunicorn php-cli php-redis ruby ruby-redis || {
   failed=1
   finish
 }
@@ -205,6 +205,14 @@ if [ -n "$WEIR_VALKEY_SERVER" ]; then
 else
   unset WEIR_VALKEY_SERVER
   echo "valkey: not to be had here, so the stores are tested without it"
+fi
+
+WEIR_NPM_MODULES=$(sh tests/npm.sh "$logs/npm" 2>"$logs/npm.log")
+if [ -n "$WEIR_NPM_MODULES" ]; then
+  export WEIR_NPM_MODULES
+else
+  unset WEIR_NPM_MODULES
+  echo "npm: its registry is not to be had here, so Express and Fastify are not tried"
 fi
 
 rm -f "$logs"/built-* "$logs/fuzz.said" "$logs/fuzz.counts"

@@ -1,14 +1,16 @@
 """Clients of Redis, and curl, by docs/serve/clients.md."""
 
+import http.client
 import json
 import os
 import re
+import socket
 import subprocess
 import tempfile
 import unittest
 
 from recipe import blocks, on_free_ports, replace
-from server import PATIENCE_S, Server, Store
+from server import PATIENCE_S, Server, Store, await_that, hold_port
 
 PAGE = "serve/clients.md"
 DEBIAN_PYTHON = "/usr/bin/python3"  # which python3-redis is for
@@ -54,6 +56,39 @@ class Clients(unittest.TestCase):
             program = os.path.join(folder, "limited")
             self.run_it("cc", "-x", "c", "-Wall", "-Werror", "-o", program, "-", "-lhiredis", input=self.block("c"))
             self.assertEqual(self.run_it(program), "0, 15 remain\n")
+
+    def test_php(self):
+        with hold_port() as held:
+            port = held.getsockname()[1]  # PHP listens at none that is held
+        with tempfile.NamedTemporaryFile("w", suffix=".php") as page:
+            page.write(self.block("php"))
+            page.flush()
+            php = subprocess.Popen(["php", "-S", f"127.0.0.1:{port}", page.name], stderr=subprocess.DEVNULL)
+            self.addCleanup(php.wait)
+            self.addCleanup(php.terminate)
+            await_that(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0, "php")
+            told = [self.get(port) for _ in range(18)]
+        self.assertEqual(told[0][:1] + told[0][2:], (200, '"default";r=15;t=2', "hello\n"))
+        self.assertEqual([status for status, *_ in told], [200] * 16 + [429] * 2)
+        self.assertGreater(int(told[-1][1]), 0)
+
+    @staticmethod
+    def get(port):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+        connection.request("GET", "/")
+        response = connection.getresponse()
+        return (response.status, response.getheader("Retry-After"), response.getheader("RateLimit"),
+                response.read().decode())
+
+    def test_ruby(self):
+        service = self.block("ruby") + """
+limited = Limit.new(->(env) { [200, { "Content-Type" => "text/plain" }, ["hello"]] })
+18.times { p limited.call("REMOTE_ADDR" => "192.0.2.77") }
+"""
+        told = self.run_it("ruby", "-W0", "-e", service).splitlines()
+        self.assertIn('[200, {"Content-Type"=>"text/plain", "RateLimit"=>"\\"default\\";r=15;t=2"}, ["hello"]]', told[0])
+        self.assertEqual([each[1:4] for each in told], ["200"] * 16 + ["429"] * 2)
+        self.assertRegex(told[-1], r'"Retry-After"=>"\d+"')
 
 
 if __name__ == "__main__":
