@@ -14,90 +14,39 @@ import unittest
 
 import weir
 import weir.asgi
+from services import Service, check, free_port, get
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "examples"))
-from service import free_port, get  # noqa: E402
-
-PACKAGE = HERE.parents[1] / "src/bindings/python"
+PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "src/bindings/python"
 EXAMPLES = sys.argv.pop()
 GUNICORN = [sys.executable, "-B", "-m", "gunicorn", "--log-level", "warning"]
 
 
-class Service:
-    """One of the examples, on counts of its own."""
-
-    def __init__(self, name, *command):
-        self.port = free_port()
-        url = os.environ["WEIR_TEST_MEMCACHED_META"] + f"&timeout=10s&namespace={name}"
-        command = [each.replace("PORT", str(self.port)) for each in command]
-        self.process = subprocess.Popen(command, cwd=EXAMPLES, env={**os.environ, "WEIR_STORE": url})
-
-    def __enter__(self):
-        end = time.monotonic() + 60
-        while True:
-            try:
-                if self.get("/health")[0] == 200:
-                    return self
-            except OSError:
-                assert self.process.poll() is None and time.monotonic() < end
-                time.sleep(0.05)
-
-    def __exit__(self, *_):
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(60)
-
-    def get(self, path, **fields):
-        return get(self.port, path, [(name.replace("_", "-"), value) for name, value in fields.items()])
-
-    def children(self):
-        pid = self.process.pid
-        return [int(each) for each in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
 class Frameworks(unittest.TestCase):
-    def check(self, service):
-        for number in range(5):
-            status, fields, body = service.get("/search", x_user="alice")
-            self.assertEqual((status, body), (200, "found\n"))
-            self.assertIn("r=%d;" % (4 - number), fields["ratelimit"] + ";")
-        status, fields, body = service.get("/search", x_user="alice")
-        self.assertEqual(status, 429)
-        self.assertRegex(fields["ratelimit-policy"], ";q=5;w=60")
-        self.assertGreater(int(fields["retry-after"]), 0)
-        self.assertEqual(body, f"Too many requests: again in {fields['retry-after']} s.\n")
-        self.assertEqual(service.get("/search", x_user="bob")[0], 200)
-        # Without a name it is the address, as the proxy tells it.
-        said = [service.get("/search", x_forwarded_for="198.51.100.%d" % (i // 6))[0] for i in range(12)]
-        self.assertEqual(said, [200, 200, 200, 200, 200, 429] * 2)
-        self.assertEqual(service.get("/search", x_forwarded_for="198.51.100.0, 203.0.113.9")[0], 200)
-        # A user that is called as an address is another.
-        self.assertEqual(service.get("/search", x_user="198.51.100.0")[0], 200)
-        self.assertEqual({service.get("/health")[0] for _ in range(120)}, {200})
-        said = [service.get("/", x_forwarded_for="192.0.2.1")[0] for _ in range(102)]
-        self.assertEqual(said, [200] * 100 + [429] * 2)
+    @staticmethod
+    def service(name, *command):
+        return Service(name, command, EXAMPLES, os.environ)
 
     def test_flask(self):
-        with Service("flask", *GUNICORN, "--preload", "-w", "3", "-b", "127.0.0.1:PORT", "flask_service:app") as service:
-            self.check(service)
+        with self.service("flask", *GUNICORN, "--preload", "-w", "3", "-b", "127.0.0.1:PORT", "flask_service:app") as service:
+            check(self, service)
             # A worker that is killed: the next one goes on where the store stands.
             os.kill(service.children()[0], signal.SIGKILL)
             self.assertEqual(service.get("/search", x_user="alice")[0], 429)
             self.assertEqual(service.get("/search", x_user="carol")[0], 200)
 
     def test_django(self):
-        with Service("django", *GUNICORN, "--preload", "-w", "2", "-b", "127.0.0.1:PORT", "django_service:app") as service:
-            self.check(service)
+        with self.service("django", *GUNICORN, "--preload", "-w", "2", "-b", "127.0.0.1:PORT", "django_service:app") as service:
+            check(self, service)
             self.assertEqual(service.get("/nowhere", x_forwarded_for="192.0.2.1")[0], 429)
 
     def test_wsgi(self):
-        with Service("wsgi", *GUNICORN, "--threads", "4", "-b", "127.0.0.1:PORT", "wsgi_service:app") as service:
-            self.check(service)
+        with self.service("wsgi", *GUNICORN, "--threads", "4", "-b", "127.0.0.1:PORT", "wsgi_service:app") as service:
+            check(self, service)
 
     def test_starlette(self):
-        with Service("starlette", sys.executable, "-B", "-m", "uvicorn", "--log-level", "warning", "--no-proxy-headers",
+        with self.service("starlette", sys.executable, "-B", "-m", "uvicorn", "--log-level", "warning", "--no-proxy-headers",
                      "--port", "PORT", "starlette_service:app") as service:
-            self.check(service)
+            check(self, service)
 
     def test_web_socket(self):
         """One that is denied is closed before it opens."""

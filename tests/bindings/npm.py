@@ -1,0 +1,89 @@
+"""npm packs and installs the Node package from a copy of its folder, node-gyp builds it against the
+installed library, and README's program and the services of docs/examples/node run with it; uninstalled,
+nothing of it is left. npm.py EXAMPLES PREFIX LIBDIR MODULES: MODULES are those of npm's registry."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from services import Service, check
+
+PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "src/bindings/node"
+EXAMPLES, PREFIX, LIBDIR, MODULES = (pathlib.Path(each) for each in sys.argv[1:5])
+del sys.argv[1:]
+
+
+class Npm(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        cls.project = cls.folder / "project"
+        cls.project.mkdir()
+        library = PREFIX / LIBDIR
+        # weir.pc tells where it stands by its own place.
+        cls.environment = {**os.environ, "PKG_CONFIG_PATH": str(library / "pkgconfig"), "LD_LIBRARY_PATH": str(library),
+                           "npm_config_audit": "false", "npm_config_fund": "false", "npm_config_offline": "true"}
+        cls.environment.pop("WEIR_NODE_ADDON", None)
+        if pathlib.Path("/usr/include/node/node_api.h").exists():
+            cls.environment["npm_config_nodedir"] = "/usr"
+        (cls.project / "package.json").write_text('{"name": "stranger", "private": true}')
+        shutil.copytree(PACKAGE, cls.folder / "copy", ignore=shutil.ignore_patterns("build", "node_modules"))
+        packed = cls.run_it("npm", "pack", "--silent", "../copy").strip().splitlines()[-1]
+        cls.before = cls.files()
+        cls.run_it("npm", "install", "--silent", "./" + packed)
+        for each in MODULES.iterdir():
+            if not each.name.startswith("."):
+                (cls.project / "node_modules" / each.name).symlink_to(each)
+        for each in EXAMPLES.iterdir():
+            shutil.copy(each, cls.project)
+
+    @classmethod
+    def run_it(cls, *command):
+        done = subprocess.run(command, cwd=cls.project, env=cls.environment, text=True, timeout=120, check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    @classmethod
+    def files(cls):
+        return {str(each.relative_to(cls.project)) for each in cls.project.rglob("*")}
+
+    def service(self, name):
+        return Service(name, ["node", f"{name}_service.js", "PORT"], self.project, self.environment)
+
+    def test_express(self):
+        with self.service("express") as service:
+            check(self, service)
+
+    def test_fastify(self):
+        with self.service("fastify") as service:
+            check(self, service)
+
+    def test_readme(self):
+        program, = re.findall(r"^```js run\n(.*?)^```$", (PACKAGE / "README.md").read_text(), re.M | re.S)
+        url = os.environ["WEIR_TEST_MEMCACHED_META"] + "&timeout=10s&namespace=readme"
+        self.assertIn("memcached://localhost", program)
+        said = self.run_it("node", "-e", program.replace("memcached://localhost", url))
+        self.assertIn("go on, 99 left\n[ true, true, 'BAD_KEY' ]\n", said)
+
+    def test_uninstalled(self):
+        """In a project of its own: npm removes what it did not install."""
+        with tempfile.TemporaryDirectory() as other:
+            packed, = self.project.glob("weir-*.tgz")
+            shutil.copy(packed, other)
+            pathlib.Path(other, "package.json").write_text('{"name": "other", "private": true}')
+            for command in (["install", "--ignore-scripts", packed.name], ["uninstall", "weir"]):
+                subprocess.run(["npm", "--silent", *command], cwd=other, env=self.environment, check=True, timeout=120)
+            left = {str(each.relative_to(other)) for each in pathlib.Path(other).rglob("*")}
+            self.assertEqual(left - {"node_modules", "node_modules/.package-lock.json", "package-lock.json"},
+                             {packed.name, "package.json"})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,16 @@
+# npm.sh FOLDER: installs the modules of npm's registry that tests use into FOLDER, once, and prints where
+# they are. Prints nothing where this machine cannot get them: then those tests are left out.
+set -eu
+folder=$1
+modules="express@4.18.2 fastify@4.28.1"
+
+fetch() {
+  command -v npm && mkdir -p "$folder" && cd "$folder" || return 1
+  echo '{"private": true}' >package.json
+  # Unquoted: modules are words.
+  timeout 120 npm install --ignore-scripts --no-audit --no-fund --loglevel=error $modules &&
+    echo "$modules" >installed
+}
+
+[ "$(cat "$folder/installed" 2>/dev/null)" = "$modules" ] || fetch >&2 || exit 0
+echo "$folder/node_modules"
