@@ -100,9 +100,9 @@ void page_print(FILE *out) {
   page_acl(&page_everything, acl);
   fputs(
       "# The commands weir sends to Redis\n\n"
-      "Written by `tests/redis/commands_page.c` from the table in `backends/redis/commands.c`, "
-      "from which "
-      "the library\nencodes what it sends; a test compares them. Every command names one key.\n\n"
+      "`tests/redis/commands_page.c` writes this page from the table in "
+      "`backends/redis/commands.c`, from\nwhich the library encodes what it sends. A test compares "
+      "them. Every command names one key.\n\n"
       "| Operation | Commands, in one write |\n|---|---|\n",
       out);
   for (size_t i = 0; i < page_everything.count; i++) {
@@ -111,18 +111,17 @@ void page_print(FILE *out) {
   fputs(
       "\n`ttl` is in milliseconds. A key counts as lately seen for the 63 ADDs of a store after "
       "one "
-      "that asked. The last three rows are\nfurther writes: the first is rare, the others are sent "
-      "when `PTTL` has answered -1; `owed` is the seed of an ADD, the delta of a SUB.\n"
-      "\"GET after one that went wrong\" reads, of a key that held no integer or was not answered "
-      "for in "
-      "time, the first 21 bytes,\nas something of half a gigabyte may be there; a user without "
-      "`+bitfield` reads it whole.\n"
+      "that\nasked. The last three rows are further writes. The first of them is rare. The others "
+      "are sent when\n`PTTL` has answered -1. `owed` is the seed of an ADD, the delta of a SUB.\n\n"
+      "\"GET after one that went wrong\" is for a key that held no integer or was not answered for "
+      "in time. It\nreads the first 21 bytes, as something of half a gigabyte may be there. A user "
+      "without `+bitfield`\nreads it whole.\n\n"
       "A new connection first sends `AUTH` and `SELECT` where the store's URL has a password and a "
-      "database, then `PING`. Once a\nserver has refused to write as a replica, `SELECT` is said "
-      "without that as well, to tell a proxy from a server; a user need not have it.\nA raised key "
-      "is one that RAISE made; RAISE needs Redis 6.2. A charge of a bucket is a RAISE with "
-      "refresh\n"
-      "where a quarter of its key's TTL may be over, else one without.\n\n"
+      "database,\nthen `PING`. Once a server has refused to write as a replica, it sends `SELECT` "
+      "without a database in\nthe URL as well, to tell a proxy from a server. A user need not have "
+      "that command.\n\n"
+      "A raised key is one that RAISE made. RAISE needs Redis 6.2. A charge of a bucket is a RAISE "
+      "with\nrefresh where a quarter of its key's TTL may be over, else one without.\n\n"
       "## Users\n\n"
       "| Rule | A user needs |\n|---|---|\n",
       out);
@@ -135,8 +134,8 @@ void page_print(FILE *out) {
       "that, and "
       "nothing else:\n\n"
       "```\nACL SETUSER limiter reset on >PASSWORD ~weir:* resetchannels -@all %s\n```\n\n"
-      "On a cluster (cluster.md) add `+%s +cluster|slots`: the first stands before each command "
-      "to a node that is\nbeing given the key's slot, `CLUSTER SLOTS` asks who owns what. Neither "
-      "names a key.\n",
+      "On a cluster (cluster.md) add `+%s +cluster|slots`. The first stands before each command to "
+      "a node\nthat is being given the key's slot. `CLUSTER SLOTS` asks which node owns what. "
+      "Neither names a key.\n",
       acl, weir_redis_commands[WEIR_STEP_ASKING].name);
 }
