@@ -90,8 +90,8 @@ static void report_cluster(const weir_redis_store *store, const weir_redis_quest
                    "cut off from the others for up to cluster-node-timeout");
   if (weir_redis_nodes_seeds(store->nodes) == 1)
     weir_wire_report(inspection, WEIR_FINDING_WARNING, "cluster",
-                     "the URL names one of its nodes: while that is away, nobody who starts finds "
-                     "the others; name several");
+                     "the URL names one of its nodes: while that is away, a process that starts "
+                     "does not find the others; name several");
   report_rights_in_cluster(questions, weir_redis_nodes_is_guarded(store->nodes), inspection);
 }
 

@@ -397,7 +397,7 @@ static void report_cost(const sentinel_answer *answer, const weir_inspection *in
       answer->quorum, answer->others + 1, answer->down_after_ms);
   if (answer->replicas > 0) return;
   weir_wire_report(inspection, WEIR_FINDING_WARNING, "fail-over",
-                   "the primary has no replica, so that nobody can take its part");
+                   "the primary has no replica, so no server can take its part");
 }
 
 static void report_one(const sentinels *self, size_t which, const sentinel_question *question,

@@ -127,7 +127,7 @@ void weir_wire_report_security(const weir_wire *wire, const weir_inspection *ins
                      "TLS; chain and name of the certificate are verified");
   } else {
     weir_wire_report(inspection, WEIR_FINDING_WARNING, "security",
-                     "TLS that verifies nothing: whoever stands in between can read and answer; "
+                     "TLS that verifies nothing: an attacker in between can read and answer; "
                      "leave out tls-verify=none");
   }
 }

@@ -143,7 +143,7 @@ enum weir_trait {
    * nothing in another store, process or run: only a store that lives and dies with its handle can
    * have this trait. Operations with a `key` must work too, but need not reach a counter that has
    * an identity, nor the other way round: limiters on a store with this trait never name a counter
-   * of theirs by its text, and who does (doctor, a test) uses keys of his own. */
+   * of theirs by its text, and a caller that does (doctor, a test) uses keys of its own. */
   WEIR_TRAIT_IDENTITY = 1 << 4
 };
 

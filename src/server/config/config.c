@@ -165,7 +165,7 @@ static void read_root(weir_reader *reader, const weir_node *root) {
   if (weir_node_find(root, "listen") == NULL)
     weir_fault(reader, root, "listen is missing, such as \"listen: {resp: {}, http: {}}\"");
   else if (!has_service(config) && reader->faults->count == 0)
-    weir_fault(reader, root, "listen has neither resp, http nor grpc, so nobody could ask");
+    weir_fault(reader, root, "listen has neither resp, http nor grpc, so no client could ask");
   if (weir_node_find(root, "stores") == NULL)
     weir_fault(reader, root,
                "stores is missing, such as \"stores: {main: {url: memcached://localhost}}\"");
