@@ -66,8 +66,7 @@ static bool take(reader *from, uint64_t length, reader *taken) {
 static bool next_field(reader *from, field *read) {
   uint64_t tag;
   if (from->at == from->end || !read_varint(from, &tag)) return false;
-  read->number = tag >> 3;
-  read->type = (unsigned)(tag & 7);
+  *read = (field){.number = tag >> 3, .type = (unsigned)(tag & 7)};
   from->is_broken = read->number < 1 || read->number > NUMBER_MOST;
   if (from->is_broken) return false;
   switch (read->type) {
