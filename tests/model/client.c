@@ -134,10 +134,19 @@ const weir_stack *client_stack(const struct model *model, const struct client *c
   return other ? &model->another : &model->stack;
 }
 
+static bool is_hasty(const struct model *model, const struct client *client) {
+  return model->scope->flags & DEADLINES && world_client_number(model, client) == 0;
+}
+
+int64_t client_deadline_us(const struct model *model, const struct client *client) {
+  return is_hasty(model, client) ? HASTY_US : DEADLINE_US;
+}
+
 static weir_turn machine_start(struct model *model, struct client *client,
                                weir_request_state *group) {
   const struct mutant *mutant = model->mutant;
-  weir_machine_init(client->machine, client_stack(model, client), &model->settings);
+  weir_machine_init(client->machine, client_stack(model, client),
+                    is_hasty(model, client) ? &model->hasty : &model->settings);
   if (mutant->start != NULL)
     return mutant->start(client->machine, client->start_us, client->memo, group,
                          client->operations);
@@ -151,7 +160,7 @@ static void begin(struct model *model, struct client *client, weir_request_state
   for (int i = 0; i < (int)model->stack.count; i++)
     if (truth_of(model, i)->begins != NULL) truth_of(model, i)->begins(model, client, i);
   client->busy = true;
-  client->deadline_us = model->world->real_us + DEADLINE_US;
+  client->deadline_us = model->world->real_us + client_deadline_us(model, client);
   machine_start(model, client, group);
   begin_round(model, client);
   if (model->one_window) client->start_us = 0; /* makes states equal */
@@ -251,7 +260,7 @@ static bool return_leases(struct model *model, struct client *client) {
   weir_purse_end(client->purse, &model->lease);
   lease_plan_returns(model, client);
   client->busy = client->returns > 0;
-  client->deadline_us = model->world->real_us + DEADLINE_US;
+  client->deadline_us = model->world->real_us + client_deadline_us(model, client);
   client->lands_by_us = client->deadline_us;
   return client->busy;
 }

@@ -91,8 +91,13 @@ static bool configure(struct model *model) {
     rule->lease_us = scope->lease_us;
     if (weir_rule_moves_in_time(rule)) rule->reserve = drains / rule->period_us;
   }
-  if (model->mutant->misconfigure != NULL)
+  model->hasty = model->settings;
+  model->hasty.ahead_us = 2 * SKEW_US + HASTY_US;
+  if (model->mutant->misconfigure != NULL) {
+    weir_stack once_more = model->stack;
+    model->mutant->misconfigure(&once_more, &model->hasty);
     model->mutant->misconfigure(&model->stack, &model->settings);
+  }
   model->another = model->stack;
   for (size_t i = 0; i < model->stack.count; i++) {
     model->another.rules[i].reserve = 0;

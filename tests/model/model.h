@@ -37,10 +37,11 @@ enum {
 };
 
 /* Every process is off by at most d, and is done D after its clock read: e = 2d + D. Nobody's D is
- * longer: x = e. */
+ * longer, one client's may be shorter: x = e but for that one. */
 enum {
   SKEW_US = 4,
   DEADLINE_US = 8,
+  HASTY_US = 2,
   MARGIN_US = 2 * SKEW_US + DEADLINE_US,
   FINAL_US = MARGIN_US,
   REPEAT_US = 10,
@@ -69,7 +70,8 @@ enum scope_flag {
   OLD = 1 << 17,      /* what a client knows from before is too old to go by: memo_age is 1 us */
   TEXTS = 1 << 18,    /* one client has a text in which each limit is greater by one */
   OUTAGES = 1 << 19,  /* each client may be cut off, and be back, at any step */
-  LEARNS = 1 << 20    /* shares are learnt; else each of two has a half */
+  LEARNS = 1 << 20,   /* shares are learnt; else each of two has a half */
+  DEADLINES = 1 << 21 /* the leader's deadline is HASTY_US */
 };
 
 struct charge {
@@ -286,6 +288,7 @@ struct model {
   weir_operation *inside_operations;
   weir_stack another; /* the same for who knows of no leases, or has another text */
   weir_settings settings;
+  weir_settings hasty; /* the same, with that deadline */
   weir_lease lease;
   int64_t edge_us;
   int64_t last_us;                /* the latest instant */
@@ -338,6 +341,9 @@ void client_rest(const struct model *model, struct client *client);
 
 /* The rules as its text has them. */
 const weir_stack *client_stack(const struct model *model, const struct client *client);
+
+/* D of this client. */
+int64_t client_deadline_us(const struct model *model, const struct client *client);
 
 /* A request that nobody meets, before the run. */
 void client_charge_before(struct model *model, int number, struct charge charge);

@@ -76,6 +76,8 @@ extern const struct mutant bucket_mutants[];
 extern const size_t bucket_mutant_count;
 extern const struct mutant other_mutants[];
 extern const size_t other_mutant_count;
+extern const struct mutant deadline_mutants[];
+extern const size_t deadline_mutant_count;
 extern const struct mutant cluster_mutants[];
 extern const size_t cluster_mutant_count;
 extern const struct mutant outage_mutants[];

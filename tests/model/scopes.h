@@ -18,6 +18,10 @@
 enum { LANES_4 = 3, LANES_2 = 100000 };
 #define LANES_1 UINT32_MAX
 
+/* How long a key of the scopes of renewals lives beyond what it needs: a third of 2 s for whole
+ * seconds, twice a full bucket and the longest wait, 4x. */
+#define SPARE ((2000000 + 2 * (3 * 2000 + LONGEST_WAIT_US) + 4 * FINAL_US + 2) / 3)
+
 /* One table per file scopes_*.c. */
 extern const struct scope window_scopes[];
 extern const size_t window_scope_count;
@@ -33,6 +37,8 @@ extern const struct scope cluster_scopes[];
 extern const size_t cluster_scope_count;
 extern const struct scope outage_scopes[];
 extern const size_t outage_scope_count;
+extern const struct scope deadline_scopes[];
+extern const size_t deadline_scope_count;
 extern const struct scope lease_scopes[];
 extern const size_t lease_scope_count;
 

@@ -3,10 +3,6 @@
  * long as a request may last. */
 #include "scopes.h"
 
-/* How long a key of the scope of renewals lives beyond what it needs: a third of 2 s for whole
- * seconds, twice a full bucket and the longest wait, 4x. */
-#define SPARE ((2000000 + 2 * (3 * 2000 + LONGEST_WAIT_US) + 4 * FINAL_US + 2) / 3)
-
 #define SLOW "1/2ms"
 #define FAST "250/1ms"
 

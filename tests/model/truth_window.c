@@ -165,7 +165,8 @@ static bool denies(const struct model *model, const struct client *client, int i
   if (!weir_rule_slides(rule)) return inside + seen_in(model, client, i, current) > rule->limit;
   int64_t edge = (stamp_us - rule->period_us) / width; /* stamps are far above one period */
   int64_t left = (edge + 1) * width - 1 - (stamp_us - rule->period_us);
-  int64_t ahead = (stamp_us + MARGIN_US) / width > current ? current + 1 : current;
+  int64_t own_ahead_us = 2 * SKEW_US + client_deadline_us(model, client);
+  int64_t ahead = (stamp_us + own_ahead_us) / width > current ? current + 1 : current;
   for (int64_t cell = edge + 1; cell <= ahead; cell++)
     inside += seen_in(model, client, i, cell);
   int64_t old = seen_in(model, client, i, edge);
