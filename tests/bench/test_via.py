@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -14,6 +15,7 @@ CONFIG = """
 listen:
   resp: {address: "127.0.0.1:0"}
   http: {address: "127.0.0.1:0", denied_status: 403}
+  grpc: {address: "127.0.0.1:0"}
 stores:
   main: {url: "memory:?timeout=10s"}
   away: {url: "memcached://127.0.0.1:1", fallback: none}
@@ -22,16 +24,36 @@ limiters:
   big: {store: main, rule: "fixed-window:1000000000/400d"}
   plain: {store: main, rule: "fixed-window:5/400d", headers: off}
   gone: {store: away, rule: "fixed-window:5/400d"}
+envoy: {files: "FOLDER/*.rls", domains: {main: {store: main}, away: {store: away}}}
 """
+FILES = {name: "domain: %s\ndescriptors:\n" % name +
+         "".join("  - {key: %s, rate_limit: {unit: year, requests_per_unit: %d}}\n" % pair
+                 for pair in (("api", 5), ("plain", 5), ("big", 10**9), ("gone", 5)))
+         for name in ("main", "away")}
+
+
+FOLDER = tempfile.TemporaryDirectory(prefix="weir-via-")
+
+
+def start(text):
+    """A server, and the files of its descriptors."""
+    for name, file in FILES.items():
+        with open(os.path.join(FOLDER.name, name + ".rls"), "w", encoding="ascii") as made:
+            made.write(file)
+    return Server(text.replace("FOLDER", FOLDER.name))
+
+
 BRIEF = ["--duration", "200ms", "--rounds", "1", "--quiet"]
 
 
 class Via(ProgramTest):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server(CONFIG)
+        cls.server = start(CONFIG)
         cls.resp = "redis://127.0.0.1:%d" % cls.server.ports["resp"][0]
         cls.http = "http://127.0.0.1:%d" % cls.server.ports["http"][0]
+
+        cls.grpc = "grpc://127.0.0.1:%d" % cls.server.ports["grpc"][0]
 
     @classmethod
     def tearDownClass(cls):
@@ -64,28 +86,31 @@ class Via(ProgramTest):
         self.assertNotIn("ratio_to_raw_loop", found[3])
 
     def test_what_the_server_admits_is_counted(self):
-        for url in (self.resp + "/api", self.http + "/api", self.http + "/plain"):
+        for url in (self.resp + "/api", self.http + "/api", self.http + "/plain", self.grpc + "/main/api"):
             for batch in ("1", "16"):
                 line = self.lines("--via", url, "--hot", "--batch", batch, "--threads", "2")[0]
                 self.assertEqual(line["median"]["admitted"], 5, (url, batch))
 
     def test_the_largest_batch_leaves_in_one_write(self):
-        for url in (self.resp, self.http):
+        for url in (self.resp, self.http, self.grpc + "/main"):
             line = self.lines("--via", url + "/big", "--batch", "1024")[0]
             self.assertGreaterEqual(line["median"]["admitted"], 1024)
 
     def test_requests_without_a_decision_are_late(self):
-        for url in (self.resp, self.http):
+        for url in (self.resp, self.http, self.grpc + "/away"):
             line = self.lines("--via", url + "/gone", "--hot")[0]["median"]
             self.assertEqual((line["late_share"], line["admitted"]), (1, 0))
 
     def test_credentials_of_the_url_are_shown_to_the_server_alone(self):
         closed = CONFIG.replace('resp: {', 'resp: {auth: {bench: hidden}, ')
-        with Server(closed.replace('http: {', 'http: {auth: hidden, ')) as server:
-            resp, http = server.ports["resp"][0], server.ports["http"][0]
+        closed = closed.replace('http: {', 'http: {auth: hidden, ').replace('grpc: {', 'grpc: {auth: hidden, ')
+        with start(closed) as server:
+            resp, http, grpc = (server.ports[name][0] for name in ("resp", "http", "grpc"))
             found = self.lines("--via", f"redis://bench:hidden@127.0.0.1:{resp}/big", "--via",
-                               f"http://:hidden@127.0.0.1:{http}/big")
-            self.assertEqual([line["store"].count("hidden") for line in found], [0, 0])
+                               f"http://:hidden@127.0.0.1:{http}/big", "--via",
+                               f"grpc://:hidden@127.0.0.1:{grpc}/main/big")
+            self.assertEqual([line["store"].count("hidden") for line in found], [0, 0, 0])
+            self.assertIn("status 16", self.refused(f"grpc://127.0.0.1:{grpc}/main/big", 3))
             self.assertIn("NOAUTH", self.refused(f"redis://127.0.0.1:{resp}/big", 3))
             self.assertIn("401", self.refused(f"http://127.0.0.1:{http}/big", 3))
             wrong = self.refused(f"redis://bench:guessed@127.0.0.1:{resp}/big", 3)
@@ -97,6 +122,8 @@ class Via(ProgramTest):
         self.assertIn("404", self.refused(self.http + "/nobody", 3))
         for url in (self.resp, self.http + "/", self.http + "/a/b", self.resp + "/" + 65 * "x"):
             self.assertIn("--via: the path must be the name of a limiter", self.refused(url, 2))
+        for url in (self.grpc, self.grpc + "/main", self.grpc + "/main/", self.grpc + "/a/b/c", self.grpc + "//b"):
+            self.assertIn("--via: the path must be a domain and a key", self.refused(url, 2))
         self.assertIn("accepted are redis, http", self.refused("https://127.0.0.1/api", 2))
         for scheme in ("redis", "http"):
             self.assertEqual(self.refused(scheme + "://127.0.0.1:1/api", 3),

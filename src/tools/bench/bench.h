@@ -22,7 +22,7 @@ enum {
 typedef struct weir_bench_plan {
   const char *const *stores; /* URLs */
   size_t store_count;
-  const char *const *vias; /* URLs of servers of weir: redis://HOST/LIMITER, http://HOST/LIMITER */
+  const char *const *vias; /* URLs of servers of weir: redis://HOST/LIMITER, and so on */
   size_t via_count;
   const char *rule; /* of the stores; NULL where there are none */
   weir_limiter_options limiter;

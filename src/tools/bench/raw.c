@@ -112,7 +112,9 @@ static void say_add(weir_bench_raw *raw, const weir_bench_key *key) {
 
 static bool log_in(weir_bench_raw *raw, weir_message *message) {
   const weir_bench_target *target = raw->target;
-  if (target->password[0] == '\0' || target->via == WEIR_BENCH_HTTP) return true;
+  if (target->password[0] == '\0' || target->via == WEIR_BENCH_HTTP ||
+      target->via == WEIR_BENCH_GRPC)
+    return true;
   if (target->redis) {
     bool named = target->user[0] != '\0';
     say_text(raw, named ? "*3\r\n$4\r\nAUTH\r\n" : "*2\r\n$4\r\nAUTH\r\n");
@@ -144,7 +146,8 @@ weir_bench_raw *weir_bench_raw_open(const weir_bench_target *target, size_t host
     return NULL;
   }
   raw->target = target;
-  if (weir_bench_wire_open(&raw->wire, at->name, at->port, message) && log_in(raw, message))
+  if (weir_bench_wire_open(&raw->wire, at->name, at->port, message) &&
+      weir_bench_via_begin(target, &raw->wire, message) && log_in(raw, message))
     return raw;
   weir_bench_raw_close(raw);
   return NULL;
@@ -152,6 +155,7 @@ weir_bench_raw *weir_bench_raw_open(const weir_bench_target *target, size_t host
 
 void weir_bench_raw_close(weir_bench_raw *raw) {
   if (raw == NULL) return;
+  weir_bench_via_end(&raw->wire);
   weir_bench_wire_close(&raw->wire);
   free(raw);
 }
@@ -257,8 +261,8 @@ uint64_t weir_bench_served_between(const weir_bench_served *before,
 /* --- decisions of a server ---------------------------------------------------------------------
  */
 
-weir_status weir_bench_raw_ask(weir_bench_raw *raw, const weir_bench_key *const *keys,
-                               unsigned count, weir_bench_tally *tally, weir_message *message) {
+static weir_status ask_together(weir_bench_raw *raw, const weir_bench_key *const *keys,
+                                unsigned count, weir_bench_tally *tally, weir_message *message) {
   for (unsigned i = 0; i < count; i++)
     weir_bench_via_say(raw->target, keys[i], &raw->wire);
   if (!flush(raw, message)) return WEIR_UNAVAILABLE;
@@ -267,4 +271,13 @@ weir_status weir_bench_raw_ask(weir_bench_raw *raw, const weir_bench_key *const 
     if (status != WEIR_OK) return status;
   }
   return WEIR_OK;
+}
+
+weir_status weir_bench_raw_ask(weir_bench_raw *raw, const weir_bench_key *const *keys,
+                               unsigned count, weir_bench_tally *tally, weir_message *message) {
+  unsigned most = weir_bench_via_most(raw->target);
+  weir_status status = WEIR_OK;
+  for (unsigned i = 0; i < count && status == WEIR_OK; i += most)
+    status = ask_together(raw, keys + i, count - i < most ? count - i : most, tally, message);
+  return status;
 }

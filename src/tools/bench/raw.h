@@ -15,13 +15,15 @@ enum { WEIR_BENCH_HOSTS_MOST = 64, WEIR_BENCH_HOST_BYTES = 256, WEIR_BENCH_LIMIT
 typedef enum weir_bench_speech {
   WEIR_BENCH_STORE,
   WEIR_BENCH_RESP,
-  WEIR_BENCH_HTTP
+  WEIR_BENCH_HTTP,
+  WEIR_BENCH_GRPC
 } weir_bench_speech;
 
 /* The servers behind a URL. */
 typedef struct weir_bench_target {
   weir_bench_speech via;
-  char limiter[WEIR_BENCH_LIMITER_BYTES]; /* of a server of weir: who decides there */
+  char
+      limiter[WEIR_BENCH_LIMITER_BYTES]; /* of a server of weir: who decides there, or DOMAIN/KEY */
   bool redis;
   bool raw; /* a raw loop can talk to it: no TLS, and not within this process */
   size_t host_count;
@@ -37,8 +39,9 @@ typedef struct weir_bench_target {
 weir_status weir_bench_target_read(const char *url, weir_bench_target *target,
                                    weir_message *message);
 
-/* The same of redis://HOST[:PORT]/LIMITER and http://HOST[:PORT]/LIMITER, which a server of weir
- * answers. The raw loop of RESP is PING; HTTP has none. */
+/* The same of redis://HOST[:PORT]/LIMITER, http://HOST[:PORT]/LIMITER and
+ * grpc://HOST[:PORT]/DOMAIN/KEY, which a server of weir answers. The raw loop of RESP is PING; the
+ * others have none. */
 weir_status weir_bench_target_read_via(const char *url, weir_bench_target *target,
                                        weir_message *message);
 

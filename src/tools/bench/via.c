@@ -1,4 +1,4 @@
-/* RESP and HTTP/1.1 as a client of a server of weir speaks them. */
+/* RESP, HTTP/1.1 and gRPC as a client of a server of weir speaks them. */
 #include "bench/via.h"
 
 #include <stdio.h>
@@ -7,9 +7,12 @@
 #include <strings.h>
 #include <weir/backend.h>
 
+#ifdef WEIR_HAS_SERVE
+#include "bench/via_grpc.h"
+#endif
 #include "store/url.h"
 
-enum { RESP_PORT = 6379, HTTP_PORT = 80 };
+enum { RESP_PORT = 6379, HTTP_PORT = 80, GRPC_PORT = 8081 };
 
 /* Words, fields and their ends around the parts whose length a URL decides. */
 enum {
@@ -22,6 +25,20 @@ _Static_assert(WEIR_BATCH_MOST *REQUEST_MOST <= WEIR_BENCH_OUT_BYTES,
 
 /* --- which server ------------------------------------------------------------------------------
  */
+
+/* DOMAIN/KEY. */
+static weir_status check_descriptor(const char *path, weir_message *message) {
+  size_t length = path != NULL ? strlen(path + 1) : 0;
+  const char *slash = length > 0 ? strchr(path + 1, '/') : NULL;
+  if (slash != NULL && slash > path + 1 && slash[1] != '\0' && strchr(slash + 1, '/') == NULL &&
+      length < WEIR_BENCH_LIMITER_BYTES)
+    return WEIR_OK;
+  weir_message_set(message,
+                   "the path must be a domain and a key of its descriptors, such as /edge/user: at "
+                   "most %d bytes",
+                   WEIR_BENCH_LIMITER_BYTES - 1);
+  return WEIR_BAD_URL;
+}
 
 static weir_status check_limiter(const char *path, weir_message *message) {
   static const char accepted[] =
@@ -40,6 +57,9 @@ weir_status weir_bench_target_read_via(const char *url, weir_bench_target *targe
                                        weir_message *message) {
   static const weir_scheme schemes[] = {{"redis", WEIR_URL_HOST | WEIR_URL_PATH | WEIR_URL_USER},
                                         {"http", WEIR_URL_HOST | WEIR_URL_PATH | WEIR_URL_USER},
+#ifdef WEIR_HAS_SERVE
+                                        {"grpc", WEIR_URL_HOST | WEIR_URL_PATH | WEIR_URL_USER},
+#endif
                                         {NULL, 0}};
   static const char *const options[] = {NULL};
   static const weir_backend server = {
@@ -48,12 +68,16 @@ weir_status weir_bench_target_read_via(const char *url, weir_bench_target *targe
   weir_parsed_url parsed;
   weir_status status = weir_url_parse(url, servers, &parsed, message);
   if (status != WEIR_OK) return status;
-  status = check_limiter(parsed.url.path, message);
+  bool http = strcmp(parsed.url.scheme, "http") == 0;
+  bool grpc = strcmp(parsed.url.scheme, "grpc") == 0;
+  status = (grpc ? check_descriptor : check_limiter)(parsed.url.path, message);
   if (status == WEIR_OK) {
-    bool http = strcmp(parsed.url.scheme, "http") == 0;
-    uint16_t port = http ? HTTP_PORT : RESP_PORT;
-    *target = (weir_bench_target){
-        .via = http ? WEIR_BENCH_HTTP : WEIR_BENCH_RESP, .redis = !http, .raw = !http};
+    uint16_t port = grpc ? GRPC_PORT : http ? HTTP_PORT : RESP_PORT;
+    *target = (weir_bench_target){.via = grpc   ? WEIR_BENCH_GRPC
+                                         : http ? WEIR_BENCH_HTTP
+                                                : WEIR_BENCH_RESP,
+                                  .redis = !http && !grpc,
+                                  .raw = !http && !grpc};
     snprintf(target->limiter, sizeof target->limiter, "%s", parsed.url.path + 1);
     weir_bench_copy(target->hosts[0].name, parsed.url.hosts[0].name);
     target->hosts[0].port = parsed.url.hosts[0].port != 0 ? parsed.url.hosts[0].port : port;
@@ -63,6 +87,30 @@ weir_status weir_bench_target_read_via(const char *url, weir_bench_target *targe
   }
   weir_url_clear(&parsed);
   return status;
+}
+
+bool weir_bench_via_begin(const weir_bench_target *target, weir_bench_wire *wire,
+                          weir_message *message) {
+#ifdef WEIR_HAS_SERVE
+  if (target->via == WEIR_BENCH_GRPC) return weir_bench_grpc_begin(wire, message);
+#endif
+  (void)target, (void)wire, (void)message;
+  return true;
+}
+
+void weir_bench_via_end(weir_bench_wire *wire) {
+#ifdef WEIR_HAS_SERVE
+  weir_bench_grpc_end(wire);
+#endif
+  (void)wire;
+}
+
+unsigned weir_bench_via_most(const weir_bench_target *target) {
+#ifdef WEIR_HAS_SERVE
+  if (target->via == WEIR_BENCH_GRPC) return WEIR_BENCH_GRPC_MOST;
+#endif
+  (void)target;
+  return WEIR_BATCH_MOST;
 }
 
 /* --- asking ------------------------------------------------------------------------------------
@@ -92,6 +140,12 @@ static void say_http(const weir_bench_target *target, const weir_bench_key *key,
 
 void weir_bench_via_say(const weir_bench_target *target, const weir_bench_key *key,
                         weir_bench_wire *wire) {
+#ifdef WEIR_HAS_SERVE
+  if (target->via == WEIR_BENCH_GRPC) {
+    weir_bench_grpc_say(target, key, wire);
+    return;
+  }
+#endif
   (target->via == WEIR_BENCH_HTTP ? say_http : say_resp)(target, key, wire);
 }
 
@@ -166,5 +220,8 @@ static weir_status read_http(weir_bench_wire *wire, weir_bench_tally *tally,
 
 weir_status weir_bench_via_read(const weir_bench_target *target, weir_bench_wire *wire,
                                 weir_bench_tally *tally, weir_message *message) {
+#ifdef WEIR_HAS_SERVE
+  if (target->via == WEIR_BENCH_GRPC) return weir_bench_grpc_read(wire, tally, message);
+#endif
   return (target->via == WEIR_BENCH_HTTP ? read_http : read_resp)(wire, tally, message);
 }

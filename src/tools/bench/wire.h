@@ -8,6 +8,7 @@ enum { WEIR_BENCH_OUT_BYTES = 640 * 1024, WEIR_BENCH_IN_BYTES = 256 * 1024 };
 
 typedef struct weir_bench_wire {
   int fd;
+  struct weir_bench_http2 *http2; /* NULL: another protocol is spoken */
   size_t out_length;
   size_t in_start, in_end;
   char out[WEIR_BENCH_OUT_BYTES];

@@ -76,9 +76,9 @@ const weir_cli_option_row weir_cli_options_known[] = {
      "uniform poisson bursts diurnal pages boundary paced"},
     {WEIR_CLI_ATTACK, "attack", NULL, SIMULATE, "look for the requests that over-admit most", NULL},
     {WEIR_CLI_VIA, "via", "URL", BENCH,
-     "a server of weir and its limiter: redis://HOST/LIMITER or\nhttp://HOST/LIMITER; up to 8 "
-     "times",
-     "redis:// http://"},
+     "a server of weir and its limiter: redis://HOST/LIMITER,\nhttp://HOST/LIMITER or "
+     "grpc://HOST/DOMAIN/KEY; 8 at most",
+     "redis:// http:// grpc://"},
     {WEIR_CLI_THREADS, "threads", "N", BENCH, "of each process, 1 to 256 (default: 1)", NULL},
     {WEIR_CLI_PROCESSES, "processes", "N", BENCH,
      "1 to 64, each with a limiter of its own (default: 1)", NULL},
