@@ -2,12 +2,13 @@
 
     python3 tests/bench/serve_figures.py [PROGRAM] [--rounds N] [--only WORD]
 
-PROGRAM: build/weir unless given, built as a release. Needs redis-server, redis-benchmark, memcached
-and nginx. All run on free ports of loopback and are ended by their ids. Rounds are interleaved: each
+PROGRAM: build/weir unless given, built as a release. Needs redis-server, redis-benchmark, memcached,
+nginx, h2load and nghttpd. All run on free ports of loopback and are ended by their ids. Rounds are interleaved: each
 figure is the median of ratios of the same round, so that what slows the machine slows both."""
 
 import argparse
 import os
+import re
 import shutil
 import signal
 import socket
@@ -29,6 +30,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "serve"))
 from server import Client, Server, await_that, http  # noqa: E402
 
 CLIENTS, KEYS = 50, 10000
+RATE_LIMIT = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 LIMITER = "token-bucket:1000000/1s"
 THROTTLE = ["CL.THROTTLE", "key:__rand_int__", "999999", "1000000", "1"]
 # The generic cell rate algorithm as scripts have it: one time for each key.
@@ -250,6 +252,46 @@ def figure_http(started):
     compare("nginx with auth_request; over without",
             {"without": lambda: web(guarded, "/plain/index.html"),
              "with": lambda: web(guarded, "/limited/index.html")}, "without")
+
+
+def calls(port, file, streams):
+    """Calls of gRPC a second, as h2load finds them."""
+    out = subprocess.run(["h2load", "-D", "2", "--warm-up-time=0", "-c", str(CLIENTS), "-m", str(streams), "-d", file,
+                          "-H", "content-type: application/grpc", "-H", "te: trailers",
+                          f"http://127.0.0.1:{port}{RATE_LIMIT}"], check=True, capture_output=True, text=True).stdout
+    if re.search(r"status codes: .* 0 3xx, 0 4xx, 0 5xx", out) is None:
+        raise AssertionError(out)
+    return float(re.search(r"finished in \S+, (\S+) req/s", out).group(1)), 0
+
+
+def figure_grpc(started):
+    """One key, of a file of the same size that nghttp2's own server sends."""
+    files = {}
+    for domain in ("main", "other"):
+        entry = b"\x0a\x04user\x12\x05alice"
+        message = b"\x0a%c%s\x12%c\x0a%c%s" % (len(domain), domain.encode(), len(entry) + 2, len(entry), entry)
+        files[domain] = os.path.join(started.folder, domain)
+        with open(files[domain], "wb") as file:
+            file.write(b"\0" + len(message).to_bytes(4, "big") + message)
+        with open(files[domain] + ".rls", "w", encoding="ascii") as file:
+            file.write(f"domain: {domain}\ndescriptors: [{{key: user, rate_limit: "
+                       "{unit: year, requests_per_unit: 1000000000}}]\n")
+    memcached = started.memcached()[0]
+    config = CONFIG.replace("  http: ", "  grpc: ").replace(
+        "limiters:\nLIMITERS\n", f'  away: {{url: "memcached://127.0.0.1:{memcached}?timeout=1s"}}\n'
+        f'envoy: {{files: "{started.folder}/*.rls", domains: {{main: {{store: main}}, other: {{store: away}}}}}}\n')
+    port = started.weir("memory:", config=config).ports["grpc"][0]
+    page = started.folder + RATE_LIMIT
+    os.makedirs(os.path.dirname(page))
+    with open(page, "wb") as file:
+        file.write(bytes(34))  # as long as the answer
+    plain = free_port()
+    started.run(plain, "nghttpd", "--no-tls", "-d", started.folder, str(plain))
+    for streams in (1, 16):
+        compare(f"gRPC, 50 connections, {streams} in flight; over nghttpd",
+                {"nghttpd": lambda: calls(plain, files["main"], streams),
+                 "weir, memory:": lambda: calls(port, files["main"], streams),
+                 "weir, memcached": lambda: calls(port, files["other"], streams)}, "nghttpd")
 
 
 def figure_reload(started):
