@@ -227,6 +227,38 @@ class Agreement(Grpc):
         web.close()
 
 
+class Sharing(Grpc):
+    """32 clients of four servers, over one limit of a month on memcached: never over it."""
+
+    LIMIT, CLIENTS = 400, 32
+
+    def share(self, domains):
+        store = Store("memcached")
+        self.addCleanup(store.end)
+        files = {"edge.yaml": "domain: edge\ndescriptors: [{key: k, rate_limit: {unit: month, requests_per_unit: %d}}]\n"
+                 % self.LIMIT}
+        stores = 'stores: {main: {url: "%s?timeout=10s", processes: 4, fallback: none}}\n' % store.url
+        servers = [self.start(files, domains, "loops: 1\n", stores) for _ in range(4)]
+        admitted = [0] * self.CLIENTS
+
+        def ask(i):
+            client = self.client(servers[i % len(servers)])
+            for _ in range(2 * self.LIMIT // self.CLIENTS):
+                admitted[i] += client.ask(edge("k=x")).overall_code == OK
+        threads = [threading.Thread(target=ask, args=(i,)) for i in range(self.CLIENTS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(sum(admitted), self.LIMIT)
+
+    def test_months_of_30_days(self):
+        self.share("")
+
+    def test_months_of_the_calendar(self):
+        self.share(", domains: {edge: {calendar: true}}")
+
+
 class Guarded(Grpc):
     def start_with(self, more):
         self.listen = GRPC % more
