@@ -2,7 +2,7 @@
 # they are. Prints nothing where this machine cannot get them: then those tests are left out.
 set -eu
 folder=$1
-modules="express@4.18.2 fastify@4.28.1"
+modules="express@4.18.2 fastify@4.28.1 @grpc/grpc-js@1.14.3 @grpc/proto-loader@0.8.0"
 
 fetch() {
   command -v npm && mkdir -p "$folder" && cd "$folder" || return 1
