@@ -239,6 +239,15 @@ class Ends(Bounded):
         for client in kept:
             client.close()
 
+    def test_sigterm_waits_for_no_silent_client(self):
+        silent = Client(("127.0.0.1", self.server.ports["grpc"][0]))
+        await_that(lambda: self.server.metric("weir_serve_connections") == 1, "the connection")
+        began = time.monotonic()
+        self.server.process.terminate()
+        self.assertEqual(silent.rest(), b"")
+        self.assertLess(time.monotonic() - began, 5)  # limits.drain is 10 s
+        silent.close()
+
     def test_sigterm(self):
         """What is under way is answered, and what the client began before it knew."""
         client = self.raw()

@@ -235,7 +235,7 @@ void weir_connection_end(weir_connection *connection) {
 
 void weir_connection_leave(weir_connection *connection) {
   const weir_speech *speech = connection->port->speech;
-  if (speech->leave == NULL)
+  if (speech->leave == NULL || !connection->has_read) /* it has said nothing, and hears nothing */
     weir_connection_end(connection);
   else if (speech->leave(connection))
     weir_connection_answer(connection);
