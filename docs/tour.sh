@@ -93,9 +93,9 @@ client() {
     sleep "$2"
   done >"$folder/$1"
 }
-client alice 1 &
+client alice 2 &
 started="$started $!"
-client bob 0.5 &
+client bob 1 &
 started="$started $!"
 client greedy 0.05 &
 started="$started $!"
@@ -105,8 +105,8 @@ cat <<END
 What runs now, for $seconds seconds:
   a memcached              it keeps the counts, and knows nothing of limits
   weir serve               it limits each client to 30 requests in any 10 seconds
-  alice                    asks once a second
-  bob                      asks twice a second
+  alice                    asks every two seconds
+  bob                      asks once a second
   greedy                   asks as fast as it can
 
 Open this page in a browser and leave it open:
@@ -152,7 +152,8 @@ admits its own share of what was left, as its policy says (docs/failure.md).
 
 END
 
-until_second $((seconds * 3 / 4))
+# Eight seconds at most: less than a window, so that what is paid afterwards leaves alice and bob room.
+until_second $((seconds / 2 + (seconds / 4 < 8 ? seconds / 4 : 8)))
 table "After $at seconds. Without the memcached greedy still has its limit:"
 begin_store
 cat <<END
