@@ -23,11 +23,16 @@ fi
 sh tests/packages.sh memcached curl
 
 folder=$(mktemp -d)
-started=
+servers=
+shells=
 finish() {
   trap - EXIT
-  for process in $started; do
+  trap '' HUP INT TERM
+  for process in $servers; do
     kill "$process" 2>/dev/null || true
+  done
+  for process in $shells; do # one that has just been made may miss any other signal
+    kill -KILL "$process" 2>/dev/null || true
   done
   wait
   rm -rf "$folder"
@@ -55,7 +60,7 @@ begin_store() {
   rm -f "$folder/store/socket"
   memcached $user -m 16 -s "$folder/store/socket" -a 777 2>"$folder/memcached.log" &
   store=$!
-  started="$started $store"
+  servers="$servers $store"
 }
 
 mkdir -m 777 "$folder/store"
@@ -74,7 +79,7 @@ limits: {logged_denials: 1}
 END
 "$program" serve "$folder/weir.yaml" 2>"$folder/log" &
 server=$!
-started="$started $server"
+servers="$servers $server"
 ready=0
 until curl -s -f -o "$folder/ready" --max-time 1 "127.0.0.1:$admin/readyz"; do
   ready=$((ready + 1))
@@ -94,11 +99,11 @@ client() {
   done >"$folder/$1"
 }
 client alice 2 &
-started="$started $!"
+shells="$shells $!"
 client bob 1 &
-started="$started $!"
+shells="$shells $!"
 client greedy 0.05 &
-started="$started $!"
+shells="$shells $!"
 
 cat <<END
 
@@ -131,20 +136,23 @@ table() {
 }
 at=0
 until_second() {
-  sleep $(($1 - at))
+  sleep $(($1 - at)) & # waited for, as a shell may miss a Ctrl-C while it starts a command
+  pause=$!
+  shells="$shells $pause"
+  wait $pause
   at=$1
 }
 
 until_second $((seconds / 4))
-table "After $at seconds. On the page, greedy stands under \"keys denied most\":"
+table "After $at seconds. greedy soon stands on the page, under \"keys denied most\":"
+
+until_second $((seconds / 2))
+table "After $at seconds. alice and bob are never denied, whatever greedy does:"
 cat <<END
 A denial says when to come back. This is the last one in the server's log:
   $(grep 'denied' "$folder/log" | tail -n 1 || true)
 
 END
-
-until_second $((seconds / 2))
-table "After $at seconds. alice and bob are never denied, whatever greedy does:"
 kill $store
 cat <<END
 Now the memcached is stopped. Look at the store on the page: the server goes on answering, at once. It

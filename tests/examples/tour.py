@@ -46,12 +46,12 @@ class Terminal:
 
 
 def whole(folder):
-    tour = Terminal(8, folder)
+    tour = Terminal(12, folder)
     tour.read("/status\n", 60)
     page = re.search(r"http://\S+/status", tour.text).group()
     with urllib.request.urlopen(page, timeout=10) as answer:
         assert "<html" in answer.read().decode().lower()
-    tour.read("After 4 seconds", 60)
+    tour.read("After 6 seconds", 60)
     with urllib.request.urlopen(page + ".json", timeout=10) as answer:
         status = json.load(answer)
     assert "greedy" in json.dumps(status) and "alice" not in json.dumps(status), status
