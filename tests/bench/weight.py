@@ -1,0 +1,70 @@
+"""How many instructions a decision takes, held against tests/bench/weight.txt.
+
+    with_servers python3 tests/bench/weight.py PROGRAM COMPILER            1 where one takes 2 % more
+    with_servers python3 tests/bench/weight.py PROGRAM COMPILER --write    writes the table anew
+
+PROGRAM is weight_take of the build for users, COMPILER its name and version: the table is one compiler's,
+and another's figures are only shown. Counted by callgrind (Debian's valgrind), in this process alone: a
+warm weir_limiter_take under a sliding window, or one of 64 requests of weir_limiter_decide.
+"""
+
+import os
+import re
+import subprocess
+import sys
+
+TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "weight.txt")
+STORES = {"memory": None, "memcached": "WEIR_TEST_MEMCACHED_META", "redis": "WEIR_TEST_REDIS"}
+BATCHES = (1, 64)
+DECISIONS = 1280
+MORE_MOST = 1.02
+TRIES = 3  # a server that answers late costs a look more: the least counts
+
+
+def with_time(url):
+    """Under valgrind everything takes longer."""
+    return url if url == "memory:" else url + ("&" if "?" in url else "?") + "timeout=30s"
+
+
+def weigh(program, url, batch):
+    run = subprocess.run(
+        ["valgrind", "--tool=callgrind", "--toggle-collect=weighed", "--callgrind-out-file=/dev/null",
+         program, url, str(batch), str(DECISIONS)],
+        stderr=subprocess.PIPE, text=True, timeout=120, check=True)
+    return int(re.search(r"Collected : (\d+)", run.stderr)[1]) / DECISIONS
+
+
+def measure(program):
+    for store, variable in STORES.items():
+        url = with_time(os.environ[variable] if variable else "memory:")
+        for batch in BATCHES:
+            yield f"{store} {batch}", round(min(weigh(program, url, batch) for _ in range(TRIES)))
+
+
+def read_table():
+    with open(TABLE, encoding="utf-8") as file:
+        compiler, *lines = file.read().splitlines()
+    return compiler, {name: int(figure) for name, _, figure in (line.rpartition(" ") for line in lines)}
+
+
+def main(program, compiler, *options):
+    figures = dict(measure(program))
+    if options == ("--write",):
+        with open(TABLE, "w", encoding="utf-8") as file:
+            file.write("\n".join([compiler] + [f"{name} {figure}" for name, figure in figures.items()]) + "\n")
+        return 0
+    kept_compiler, kept = read_table()
+    heavier = 0
+    for name, figure in figures.items():
+        print(f"{name}: {figure} instructions, {figure / kept[name]:.3f} of {kept[name]}")
+        heavier += figure > kept[name] * MORE_MOST
+    if compiler != kept_compiler:
+        print(f"the table is of {kept_compiler}: not compared")
+        return 0
+    if heavier:
+        print("heavier: find out why, or write the table anew (the head of weight.py) and say why in the commit")
+    return 1 if heavier else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
