@@ -2,6 +2,7 @@
 are under way, forks and kills. Each is an answer or an exception, and never a crash or a hang."""
 import asyncio
 import faulthandler
+import gc
 import os
 import random
 import signal
@@ -12,6 +13,8 @@ import unittest
 
 import weir
 from weir import aio
+from weir.limiter import LimiterHandle
+from weir.store import StoreHandle
 
 CALLS = 10_000
 VALUES = [None, True, False, 0, 1, -1, 3, 2**31, 2**31 + 1, 2**32, 2**63 - 1, 2**63, 2**64 + 1, -2**63, 10**40, 0.0, 1.5,
@@ -106,6 +109,31 @@ class Hostile(unittest.TestCase):
         closed = aio.Limiter(weir.Store("memory:"), "quota:9/1h")
         closed.close()
         asyncio.run(ask())
+
+    def test_collected_in_any_order(self):
+        """A limiter goes before its store, also where both are found in one cycle."""
+        freed = []
+
+        def telling(kind):
+            free = kind.free
+
+            def told(handle):
+                freed.append(kind)
+                free(handle)
+            self.addCleanup(setattr, kind, "free", free)
+            kind.free = told
+        telling(StoreHandle)
+        telling(LimiterHandle)
+        for _ in range(50):
+            gc.collect()
+            freed.clear()
+            store = weir.Store("memory:")
+            store.cycle = [store, weir.Limiter(store, "quota:9/1h")]
+            store.handles = [store._handle, store.cycle[1]._handle, store]
+            store.cycle[1].take("a")
+            del store
+            gc.collect()
+            self.assertEqual(freed, [LimiterHandle, StoreHandle])
 
     def test_close_while_takes_are_under_way(self):
         for url in ("memory:", store_url("REDIS", "namespace=close"), store_url("MEMCACHED_META", "namespace=close")):

@@ -377,7 +377,7 @@ static work *read_requests(napi_env env, work_kind kind, const napi_value argume
   napi_get_array_length(env, argument[0], &count);
   const double *numbers = numbers_of(env, argument[2], &length);
   const double *costs = numbers_of(env, argument[3], &cost_count);
-  if (count == 0 || numbers == NULL || length != count * REQUEST_NUMBERS || costs == NULL) {
+  if (count == 0 || numbers == NULL || length != (size_t)count * REQUEST_NUMBERS || costs == NULL) {
     fail(env, WEIR_BAD_ARGUMENT, NULL);
     return NULL;
   }
@@ -411,8 +411,9 @@ static work *read_requests(napi_env env, work_kind kind, const napi_value argume
 }
 
 static char *copy_text(const char *text) {
-  char *made = malloc(strlen(text) + 1);
-  if (made != NULL) strcpy(made, text);
+  size_t size = strlen(text) + 1;
+  char *made = malloc(size);
+  if (made != NULL) memcpy(made, text, size);
   return made;
 }
 

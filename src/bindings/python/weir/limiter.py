@@ -223,9 +223,9 @@ class Limiter:
             if self._closed:
                 raise ClosedError("limiter")
             if self._handle is None:
-                handle = LimiterHandle()
-                handle.after = self.store._use()
-                check(native.weir_limiter_create(handle.after, self._rule, _byref(self._options), _byref(handle),
+                store = self.store._use()
+                handle = LimiterHandle(store)
+                check(native.weir_limiter_create(store, self._rule, _byref(self._options), _byref(handle),
                                                  messages.at))
                 handle.options = self._options  # its clock
                 self._handle = handle
@@ -281,8 +281,7 @@ class Limiter:
         """Takes what can be cancelled: with limiter.reserve("alice") as reserved: ..."""
         handle = self._use()
         requests, kept = fill([self], [wanted_of(Request(key, cost, longest_wait, up_to))])
-        made = ReservationHandle()
-        made.after = handle
+        made = ReservationHandle(handle)
         check(native.weir_limiter_reserve(handle, requests, _byref(made), messages.at))
         del kept
         requests[0].key = None

@@ -66,11 +66,10 @@ class Watch:
 
     def __init__(self, named: Mapping[str, Source], quiet: float = 60.0):
         rows, kept = sources_of(named)
-        self._handle = WatchHandle()
+        self._handle = WatchHandle(*kept)
         self._lock = threading.Lock()
         quiet_us = microseconds("quiet", quiet, 0)
         check(native.weir_watch_create(rows, len(named), quiet_us, ctypes.byref(self._handle), messages.at))
-        self._handle.after = kept
         self._hook = native.weir_event_hook(self._tell)
         self._found: List[Event] = []
 

@@ -14,15 +14,34 @@ BREAKERS = ("closed", "open", "half-open")
 
 
 class Owned(ctypes.c_void_p):
-    """Something that the library made. Whoever calls the library with it holds a reference meanwhile,
-    so it is freed when it is closed and the last call has ended. `after` is what must outlive it."""
+    """Something that the library made. Whoever calls the library with it holds a reference meanwhile, so
+    it is freed when it is closed and the last call has ended; and after all that were made with it, in
+    whichever order the collector of cycles finds them. No locks: it may find them anywhere."""
 
     free = None
-    after = None
+
+    def __init__(self, *after: "Owned"):
+        super().__init__()
+        self._after, self._users, self._once, self._gone = after, [], [None], False
+        for each in after:
+            each._users.append(None)
 
     def __del__(self):
+        self._gone = True
+        self._end()
+
+    def _end(self):
+        if not self._gone or self._users:
+            return
+        try:
+            self._once.pop()
+        except IndexError:
+            return  # by another thread
         if self:
             type(self).free(self)
+        for each in self._after:
+            each._users.pop()
+            each._end()
 
 
 class StoreHandle(Owned):
