@@ -14,7 +14,7 @@ enum { PAUSE_US = 1000000, HASTE_US = 100000, TIMEOUT_US = 500000, ASKED_MOST = 
 typedef struct map_question {
   weir_exchange exchange; /* first */
   weir_redis_nodes *nodes;
-  unsigned node; /* whom it is asked of */
+  unsigned node; /* the one that is asked */
   bool asked;
   weir_redis_map_answer answer;
   weir_redis_listing listing;
@@ -65,7 +65,7 @@ static void read_range(map_question *question, const redisReply *range) {
   }
 }
 
-/* What the node says at present, to anybody. */
+/* What a node says at present, to all alike. */
 static bool will_pass(const char *error) {
   static const char *const causes[] = {"LOADING", "CLUSTERDOWN", "MASTERDOWN", "BUSY"};
   for (size_t i = 0; i < sizeof causes / sizeof causes[0]; i++)
@@ -146,7 +146,7 @@ static weir_redis_map_answer ask_some(weir_redis_nodes *nodes) {
   return answer;
 }
 
-/* One that nobody could tell is still to be read. */
+/* A map that no node told is still to be read. */
 static void *renew(void *context) {
   weir_redis_nodes *nodes = context;
   weir_redis_map_answer answer = ask_some(nodes);

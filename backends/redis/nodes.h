@@ -10,7 +10,7 @@
 
 enum { WEIR_REDIS_NODES_MOST = 256, WEIR_REDIS_NAME_BYTES = WEIR_REDIS_HOST_MOST + 16 };
 
-/* In place of a node's number: nobody knows whom, there is no memory; so many are known already. */
+/* In place of a node's number: no node is meant, or there is no memory; too many are known. */
 enum { WEIR_REDIS_NOBODY = -1, WEIR_REDIS_FULL = -2 };
 
 typedef struct weir_redis_nodes weir_redis_nodes;
@@ -37,28 +37,28 @@ weir_status weir_redis_nodes_seed(weir_redis_nodes *nodes, const weir_wire_place
                                   weir_message *message);
 size_t weir_redis_nodes_seeds(const weir_redis_nodes *nodes);
 
-/* One more than the highest number in use; below it may be numbers that nobody has at present. */
+/* One more than the highest number in use; below it may be numbers of no node at present. */
 size_t weir_redis_nodes_count(const weir_redis_nodes *nodes);
 
 /* The node's wire, which stays until it is released. It is opened on first use, without waiting for
  * anything: a name is looked up by a thread of its own, and until that is back nothing is sent.
- * NULL, and nothing to release: no memory, no such name, nobody has that number any more, or a
+ * NULL, and nothing to release: no memory, no such name, no node has that number any more, or a
  * stranger. */
-weir_wire *weir_redis_nodes_hold(weir_redis_nodes *nodes, unsigned node);
+weir_wire *weir_redis_nodes_hold(weir_redis_nodes *nodes, unsigned number);
 /* The same if it is open; else NULL. */
-weir_wire *weir_redis_nodes_hold_open(weir_redis_nodes *nodes, unsigned node);
-void weir_redis_nodes_release(weir_redis_nodes *nodes, unsigned node);
+weir_wire *weir_redis_nodes_hold_open(weir_redis_nodes *nodes, unsigned number);
+void weir_redis_nodes_release(weir_redis_nodes *nodes, unsigned number);
 
-bool weir_redis_nodes_is_stranger(const weir_redis_nodes *nodes, unsigned node);
+bool weir_redis_nodes_is_stranger(const weir_redis_nodes *nodes, unsigned number);
 
 /* "host:port", for messages. */
-void weir_redis_nodes_show(weir_redis_nodes *nodes, unsigned node,
+void weir_redis_nodes_show(weir_redis_nodes *nodes, unsigned number,
                            char name[WEIR_REDIS_NAME_BYTES]);
-/* The same for as long as the store is open; NULL: nobody has that number, or no memory. */
-const char *weir_redis_nodes_name(weir_redis_nodes *nodes, unsigned node);
+/* The same for as long as the store is open; NULL: no node has that number, or no memory. */
+const char *weir_redis_nodes_name(weir_redis_nodes *nodes, unsigned number);
 
 /* How often those were away that had the number before. */
-uint64_t weir_redis_nodes_outages(weir_redis_nodes *nodes, unsigned node);
+uint64_t weir_redis_nodes_outages(weir_redis_nodes *nodes, unsigned number);
 
 /* Whether redirections are followed, and whether the servers are known to be a cluster. */
 bool weir_redis_nodes_follows(const weir_redis_nodes *nodes);
@@ -67,7 +67,7 @@ bool weir_redis_nodes_is_cluster(const weir_redis_nodes *nodes);
 /* As the plan has it. */
 bool weir_redis_nodes_is_guarded(const weir_redis_nodes *nodes);
 
-/* Whom to ask for a slot: its owner, else any node. */
+/* The node to ask for a slot: its owner, else any. */
 unsigned weir_redis_nodes_route(weir_redis_nodes *nodes, uint16_t slot);
 size_t weir_redis_nodes_slots(weir_redis_nodes *nodes, unsigned node);
 
@@ -94,12 +94,12 @@ typedef enum weir_redis_map_answer {
   WEIR_MAP_UNANSWERED
 } weir_redis_map_answer;
 
-/* Asks a node, on a connection of its own, and learns: who owns what, for whom the cluster vouches,
- * and who is no longer named. Waits. */
+/* Asks a node, on a connection of its own, and learns: which node owns what, for which nodes the
+ * cluster vouches, and which are no longer named. Waits. */
 weir_redis_map_answer weir_redis_map_read(weir_redis_nodes *nodes, unsigned node,
                                           int64_t timeout_us);
 
-/* After a MOVED, at most once a second: has a thread read the map that nobody waits for. */
+/* After a MOVED, at most once a second: has a thread read the map that no decision waits for. */
 void weir_redis_map_renew(weir_redis_nodes *nodes);
 
 /* A stranger was named: has the map read, ten times a second at most, and waits until that is over.

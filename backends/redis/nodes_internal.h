@@ -9,25 +9,25 @@
 #include "redis/nodes.h"
 #include "redis/slots.h"
 
-/* A place in the table; who is in it may change while nobody holds the wire. */
+/* A place in the table; another node may have it once the wire is not held. */
 typedef struct weir_redis_node {
   weir_redis_login login;              /* a copy that knows which node it is told to */
   char host[WEIR_REDIS_HOST_MOST + 1]; /* empty: a socket's path, which no redirection names */
   uint16_t port;
-  atomic_bool present;            /* somebody is in it */
+  atomic_bool present;            /* a node has it */
   atomic_bool vouched;            /* and may be told the login */
   atomic_uint holders;            /* of its wire; hosts of the URL are not counted */
   _Atomic(weir_wire *) wire;      /* NULL until it is used */
   _Atomic int64_t stand_in_at_us; /* when another may be asked in its stead again */
-  atomic_uint turn;               /* whom */
+  atomic_uint turn;               /* which one */
   /* Under the lock: */
   bool listed;       /* the last map names it */
-  int64_t named_us;  /* when somebody named it last */
+  int64_t named_us;  /* when it was named last */
   uint64_t outages;  /* of those who were here before */
-  const char *shown; /* one of the names, NULL until somebody asks */
+  const char *shown; /* one of the names, NULL until it is asked for */
 } weir_redis_node;
 
-/* A name that was told to somebody who may keep it. */
+/* A name that was told to a caller who may keep it. */
 typedef struct weir_redis_shown {
   struct weir_redis_shown *next;
   char text[];
@@ -38,7 +38,7 @@ struct weir_redis_nodes {
   size_t seeds;
   pthread_mutex_t
       lock; /* guards adding, forgetting, opening, names, and reading the map; no wire is
-                           locked under it but one that nobody holds */
+                           locked under it but one that is not held */
   pthread_cond_t read;
   pid_t process;         /* whose thread reads the map */
   bool reading;          /* there is one; */
@@ -51,7 +51,7 @@ struct weir_redis_nodes {
   _Atomic(weir_redis_node *) list[WEIR_REDIS_NODES_MOST];
   weir_redis_slots slots;
   atomic_bool cluster;
-  atomic_uint entry;    /* whom to ask for a slot of which no owner is known */
+  atomic_uint entry;    /* the node to ask for a slot without a known owner */
   atomic_uint told_by;  /* who sent the last redirection */
   atomic_bool outdated; /* there was a MOVED since the map was read */
   atomic_bool refused;  /* the map is not for this user */
@@ -79,9 +79,9 @@ int weir_redis_nodes_find(weir_redis_nodes *nodes, const char *host, size_t leng
 bool weir_redis_nodes_resolve(weir_redis_nodes *nodes, unsigned asked, const char **host,
                               size_t *length);
 
-/* Whom a map names. */
+/* The nodes that a map names. */
 typedef struct weir_redis_listing {
-  int64_t asked_us; /* nobody who was named since is forgotten for its sake */
+  int64_t asked_us; /* a node that was named since is not forgotten */
   bool owners[WEIR_REDIS_NODES_MOST];
   bool others[WEIR_REDIS_NODES_MOST];
 } weir_redis_listing;

@@ -8,7 +8,7 @@
 /* Who was named so lately stays. */
 enum { GRACE_US = 1000000 };
 
-/* A place that was somebody's stays in the list, and so does its memory: threads may look at it any
+/* A place that was in use stays in the list, and so does its memory: threads may look at it any
  * time. NULL: no memory. */
 static weir_redis_node *make_place(weir_redis_nodes *nodes, unsigned number) {
   weir_redis_node *made = calloc(1, sizeof *made);
@@ -29,8 +29,8 @@ static int free_place(const weir_redis_nodes *nodes) {
   return -1;
 }
 
-/* False: somebody holds its wire. Whoever tries to from here on finds that it has gone; who did
- * before is counted. */
+/* False: its wire is held. A thread that wants to hold it from here on finds that the node has gone;
+ * one that did so before is counted. */
 static bool forget(weir_redis_nodes *nodes, unsigned number) {
   weir_redis_node *node = weir_redis_node_at(nodes, number);
   weir_server_state state = {.size = sizeof state};

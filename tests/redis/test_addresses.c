@@ -88,7 +88,7 @@ static int64_t until_done(weir_store *store, const char *key) {
   }
 }
 
-/* Others use the store all the time: whoever is forgotten is not in use. */
+/* Others use the store all the time: a node that is forgotten is not in use. */
 static void *keep_adding(void *context) {
   busy *self = context;
   for (int i = 0; !atomic_load(&self->over); i = (i + 1) % HOMES) {
@@ -138,7 +138,7 @@ static void follow(const char *credentials, int count) {
       threads = count_entries("/proc/self/task");
     }
   }
-  nanosleep(&(struct timespec){.tv_sec = 1}, NULL); /* whoever reads the map is through */
+  nanosleep(&(struct timespec){.tv_sec = 1}, NULL); /* the thread that reads the map is through */
   int descriptors_now = count_entries("/proc/self/fd");
   int threads_now = count_entries("/proc/self/task");
   print_message(

@@ -1,5 +1,5 @@
-/* Whom redirections name, and nobody else: how many are followed, what they are told, and what is
- * left of them. */
+/* Nodes that redirections alone name: how many are followed, what they are told, and what is left of
+ * them. */
 #include <dirent.h>
 #include <netdb.h>
 
@@ -188,7 +188,7 @@ static void a_password_is_not_told_on_a_redirection_alone(void **state) {
   close_all(store);
 }
 
-/* Where there is nothing to be told, anybody is followed. */
+/* Where there is nothing to be told, any node is followed. */
 static void without_a_password_anybody_is_followed(void **state) {
   (void)state;
   weir_store *store = open_left("", "timeout=5s", moves_right);
