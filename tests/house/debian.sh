@@ -123,7 +123,7 @@ mkdir units
 for unit in "$root"/lib/systemd/system/*; do
   sed "s,=/usr/bin/weir,=$root/usr/bin/weir," "$unit" >"units/${unit##*/}"
 done
-[ "$(ls units | wc -l)" = 4 ] || fail "units: $(ls units)"
+[ "$(ls units | wc -l)" = 5 ] || fail "units: $(ls units)"
 systemd-analyze verify --man=no units/* >said 2>&1 || fail "$(cat said)"
 ! grep . said || fail "systemd complains"
 systemd-analyze security --offline=true --threshold=15 units/weir-serve.service >said 2>&1 ||
