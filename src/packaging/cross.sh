@@ -11,7 +11,7 @@ folder=$(cd "$folder" && pwd)
 sh tests/packages.sh mmdebstrap git
 
 # Build-Depends of debian/control: tools of this architecture, libraries of the other.
-tools=debhelper,cmake,ninja-build,pkg-config,python3,file,crossbuild-essential-$architecture
+tools=debhelper,cmake,ninja-build,pkg-config,python3,file,qemu-user,crossbuild-essential-$architecture
 libraries=$(sed -n '/^Build-Depends:/,/^[A-Z]/p' src/packaging/debian/control | grep -oE '(lib[a-z0-9.-]*|zlib1g)-dev' |
   sed "s/\$/:$architecture/" | paste -sd,)
 
