@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "fixture/chance.h"
 #include "fixture/fake.h"
 #include "limiter/leases.h"
 
@@ -88,8 +89,8 @@ static void a_short_grant_needs_no_look(void **state) {
   }
 }
 
-/* A memory of one key: what is held goes with it, and is counted. */
-static void a_key_that_is_forgotten_loses_its_lease(void **state) {
+/* A memory of one key: what is held goes back along with the charge to the key that comes. */
+static void a_key_that_is_forgotten_gives_back_its_lease(void **state) {
   (void)state;
   for (size_t i = 0; i < LEASE_WINDOWS; i++) {
     world w;
@@ -97,10 +98,77 @@ static void a_key_that_is_forgotten_loses_its_lease(void **state) {
     world_open_backend(&w, &fake_backend, "fake:", lease_windows[i], &options);
     int64_t held = lease_fill(&w, "k", 30);
     int64_t room = lease_store_room(&w, lease_windows[i], "k");
+    fake_forget();
     world_take(&w, "another", 1);
-    assert_int_equal(lease_counts(w.limiter).lease_lost, held);
+    assert_int_equal(the_fake.counts.of_kind[WEIR_SUB], 1);
+    assert_int_equal(lease_counts(w.limiter).lease_returned, held);
+    assert_int_equal(lease_counts(w.limiter).lease_lost, 0);
     assert_int_equal(lease_held(w.limiter), 0);
-    assert_int_equal(world_take(&w, "k", 1).remaining, room - 1);
+    assert_int_equal(world_take(&w, "k", 1).remaining, room + held - 1);
+    lease_close(&w);
+  }
+}
+
+/* To a bucket nothing goes back. */
+static void a_bucket_that_is_forgotten_loses_its_lease(void **state) {
+  world w;
+  weir_limiter_options options = {.processes = 1, .memo_keys = 1};
+  (void)state;
+  world_open_backend(&w, &fake_backend, "fake:", lease_bucket, &options);
+  int64_t held = lease_fill(&w, "k", 30);
+  world_take(&w, "another", 1);
+  assert_int_equal(lease_counts(w.limiter).lease_lost, held);
+  assert_int_equal(lease_held(w.limiter), 0);
+  lease_close(&w);
+}
+
+/* The store is away as a key goes: its lot waits, and goes back when the store is there again; or
+ * it has not gone when the limiter ends. */
+static void what_was_forgotten_waits_for_the_store(void **state) {
+  (void)state;
+  for (int comes_back = 0; comes_back < 2; comes_back++) {
+    world w;
+    weir_decision decision;
+    weir_limiter_options options = {.processes = 1, .memo_keys = 1};
+    world_open_backend(&w, &fake_backend, "fake:", lease_windows[0], &options);
+    int64_t held = lease_fill(&w, "k", 30);
+    int64_t room = lease_store_room(&w, lease_windows[0], "k");
+    the_fake.scripted = true;
+    for (size_t n = 0; n < FAKE_ANSWERS_MOST; n++)
+      the_fake.outcomes[n] = WEIR_NOT_SENT;
+    assert_int_equal(weir_limiter_take(w.limiter, "another", 7, 1, &decision, NULL),
+                     WEIR_UNAVAILABLE);
+    assert_int_equal(lease_held(w.limiter), held);
+    the_fake.scripted = false;
+    if (comes_back == 1) {
+      world_take(&w, "a third", 1);
+      assert_int_equal(lease_counts(w.limiter).lease_returned, held);
+      assert_int_equal(lease_store_room(&w, lease_windows[0], "k"), room + held);
+    }
+    lease_close(&w);
+  }
+}
+
+/* Three times as many keys as the memory has room for, each asked for a while now and then. */
+static void many_keys_lose_nothing(void **state) {
+  (void)state;
+  for (size_t i = 0; i < LEASE_WINDOWS; i++) {
+    world w;
+    weir_limiter_options options = {.processes = 1, .memo_keys = 100};
+    uint32_t seed = 11;
+    world_open_backend(&w, &fake_backend, "fake:", lease_windows[i], &options);
+    for (int n = 0; n < 3000; n++) {
+      char key[16];
+      snprintf(key, sizeof key, "key%u", chance(&seed, 300));
+      for (uint32_t times = 10 + chance(&seed, 20); times > 0; times--)
+        world_take(&w, key, 1);
+      world_set(&w, n * 50);
+    }
+    weir_limiter_counts counts = lease_counts(w.limiter);
+    assert_true(counts.leased > 5000);
+    assert_int_equal(counts.lease_lost, 0);
+    assert_int_equal(weir_limiter_return_leases(w.limiter, NULL), WEIR_OK);
+    assert_int_equal(lease_held(w.limiter), 0);
     lease_close(&w);
   }
 }
@@ -207,7 +275,10 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_request_whose_lot_ended_asks_again),
       cmocka_unit_test(a_short_grant_needs_no_look),
-      cmocka_unit_test(a_key_that_is_forgotten_loses_its_lease),
+      cmocka_unit_test(a_key_that_is_forgotten_gives_back_its_lease),
+      cmocka_unit_test(a_bucket_that_is_forgotten_loses_its_lease),
+      cmocka_unit_test(what_was_forgotten_waits_for_the_store),
+      cmocka_unit_test(many_keys_lose_nothing),
       cmocka_unit_test(a_key_with_a_lease_is_forgotten_last),
       cmocka_unit_test(counts_go_on_when_a_rule_gets_a_lease),
       cmocka_unit_test(a_child_has_no_lease),

@@ -47,18 +47,21 @@ static bool same_server(const weir_call *call, const weir_memo_entry *entry,
                                                      entry->leased->key_length, &count, &name);
 }
 
-/* `leader` is on whose server they must be; NULL: on any, and all that is held ends. */
-static void plan_others(weir_call *call, const weir_request_state *leader, size_t most) {
+/* `leader` is on whose server they must be; NULL: on any. */
+static void plan_others(weir_call *call, const weir_request_state *leader, weir_leased_look look,
+                        size_t most) {
   weir_limiter *limiter = call->limiter;
   for (size_t n = 0; n < most; n++) {
-    weir_memo_entry *entry =
-        weir_leased_find_owing(&limiter->leased, call->at.now_us, leader == NULL);
+    weir_memo_entry *entry = weir_leased_find_owing(&limiter->leased, call->at.now_us, look);
     if (entry == NULL) return;
-    if (!weir_leases_are_void(limiter, entry) && same_server(call, entry, leader)) {
+    weir_shard *shard = entry->shard;
+    if (weir_leases_are_void(limiter, entry)) {
+      weir_leased_forget(&limiter->leased, entry->leased);
+    } else if (same_server(call, entry, leader)) {
       entry->busy = true;
       plan_returns(call, entry, true);
     }
-    weir_shard_unlock(entry->shard);
+    weir_shard_unlock(shard);
   }
 }
 
@@ -78,8 +81,11 @@ void weir_leases_plan(weir_call *call) {
       plan_returns(call, request->entry, false);
     weir_shard_unlock(request->shard);
   }
-  if (leader != NULL && weir_leased_is_due(&limiter->leased, call->at.now_us))
-    plan_others(call, leader, WEIR_RETURNS_OF_OTHERS);
+  if (leader == NULL) return;
+  if (weir_leased_is_due(&limiter->leased, call->at.now_us))
+    plan_others(call, leader, WEIR_LOOK_SOME, WEIR_RETURNS_OF_OTHERS);
+  else if (atomic_load_explicit(&limiter->leased.given_up.count, memory_order_relaxed) > 0)
+    plan_others(call, leader, WEIR_LOOK_GIVEN_UP, WEIR_RETURNS_OF_OTHERS);
 }
 
 /* What was not sent is owed again; what may have gone back is not: twice would admit too much. */
@@ -106,18 +112,23 @@ static void absorb_return(weir_call *call, const weir_return *back,
 }
 
 void weir_leases_absorb(weir_call *call) {
+  weir_limiter *limiter = call->limiter;
   const weir_operation *operations = call->planned;
   for (size_t i = 0; i < call->return_count; i++) {
     const weir_return *back = &call->returns[i];
     weir_memo_entry *entry = back->entry;
     bool last = i + 1 == call->return_count || call->returns[i + 1].entry != entry;
-    weir_shard_lock(entry->shard);
+    weir_shard *shard = entry->shard;
+    weir_shard_lock(shard);
     absorb_return(call, back, operations);
     operations += back->operation_count;
     bool of_other = back->of_other ||
                     (i > 0 && call->returns[i - 1].entry == entry && call->returns[i - 1].of_other);
-    if (of_other && last) weir_call_pass_lead(call, entry);
-    weir_shard_unlock(entry->shard);
+    if (of_other && last) {
+      weir_call_pass_lead(call, entry);
+      weir_leased_let_go(&limiter->leased, entry->leased);
+    }
+    weir_shard_unlock(shard);
   }
   call->return_count = call->returning = 0;
 }
@@ -133,7 +144,7 @@ weir_status weir_limiter_return_leases(weir_limiter *limiter, weir_message *mess
   for (bool more = true; more && call->returned == WEIR_OK;) {
     call->group_count = call->planned_count = call->return_count = call->returning = 0;
     call->failure.text[0] = '\0';
-    plan_others(call, NULL, KEYS_AT_ONCE);
+    plan_others(call, NULL, WEIR_LOOK_END, KEYS_AT_ONCE);
     more = call->returning > 0;
     if (more) weir_call_give_back(call);
   }

@@ -180,11 +180,11 @@ static void make_room(const weir_table *table, weir_shard *shard) {
     }
     leave_ring(shard);
     unchain(shard, entry);
-    if (entry->leased != NULL) weir_leased_leave(table->line, entry->leased);
     for (size_t i = 0; entry->account != NULL && i < table->rules; i++)
       shard->unpaid += entry->account->parts[i].owed;
     free(entry->account);
-    free(entry);
+    entry->account = NULL;
+    if (entry->leased == NULL || !weir_leased_give_up(table->line, entry->leased)) free(entry);
     shard->count--;
   }
 }
