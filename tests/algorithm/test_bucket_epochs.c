@@ -226,7 +226,9 @@ static void leaves_what_overshoot_can_have_left(void **state) {
   struct bench *b = set_up_shared();
   int64_t ahead = furthest(b) + (PROCESSES - 1) * 5 * TOKEN;
   store_put(b, 0, NOW + ahead);
-  assert_int_equal(take(b, &b->one, NOW, 1)->reset_after_us, ahead);
+  const weir_decision *denied = take(b, &b->one, NOW, 1);
+  assert_int_equal(denied->retry_after_us, settle_us(b)); /* when it would be locked, and ... */
+  assert_int_equal(denied->reset_after_us, 2 * settle_us(b) + 5 * TOKEN); /* ... put back by then */
   assert_int_equal(stored_in(b, 0), NOW + ahead);
   store_put(b, 0, NOW + 5 * TOKEN); /* it has gone back */
   take(b, &b->one, NOW + 60000, 1);

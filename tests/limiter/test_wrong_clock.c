@@ -54,6 +54,30 @@ static void a_clock_30_days_ahead_closes_no_bucket_of_a_day(void **state) {
   }
 }
 
+/* Who comes back when told to is admitted as soon as can be: waits are those until the next step. */
+static void the_waits_that_are_told_lead_there(void **state) {
+  static const char rules[] = "token-bucket:1000/1d";
+  (void)state;
+  for (int store = 0; store < STORES; store++) {
+    world w;
+    int64_t at_us = 0;
+    open_on(&w, store, rules);
+    take_far_ahead(&w, rules, 30 * DAY_US);
+    int64_t back_us = stores[store].swaps ? 0 : 2 * SETTLE_US;
+    assert_in_range(world_peek(&w, "k", 1).reset_after_us, DAY_US, back_us + DAY_US);
+    for (int asked = 0;; asked++) {
+      world_set(&w, at_us);
+      weir_decision decision = world_take(&w, "k", 1);
+      if (decision.allowed) break;
+      assert_in_range(asked, 0, 3);
+      assert_in_range(decision.reset_after_us, DAY_US, back_us + DAY_US);
+      at_us += decision.retry_after_us;
+    }
+    assert_int_equal(at_us, back_us + DAY_US / 1000);
+    world_close(&w);
+  }
+}
+
 /* What a wait allows is not far, 60 s here; what was stepped back by more is. */
 static void a_step_back_is_put_right_at_once_where_nobody_charges_in_vain(void **state) {
   (void)state;
@@ -73,6 +97,7 @@ int main(void) {
   stores_start();
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_clock_30_days_ahead_closes_no_bucket_of_a_day),
+      cmocka_unit_test(the_waits_that_are_told_lead_there),
       cmocka_unit_test(a_step_back_is_put_right_at_once_where_nobody_charges_in_vain),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

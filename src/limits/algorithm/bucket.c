@@ -55,6 +55,10 @@ static bool bucket_load(const weir_rule *rule, const weir_settings *settings,
   state->far =
       bucket_storage_of(settings)->is_far(rule, settings, memory, rule_state->now_us, ahead);
   state->ahead = state->far ? weir_bucket_full(rule) : ahead;
+  state->furthest = weir_bucket_furthest(rule, settings);
+  state->step_us = bucket_storage_of(settings)->step_us != NULL
+                       ? bucket_storage_of(settings)->step_us(rule, settings)
+                       : 0;
   return known;
 }
 
@@ -149,6 +153,8 @@ static void bucket_note(weir_machine *machine, size_t i, int64_t cost) {
   state->ahead += cost * machine->stack->rules[i].token_units;
 }
 
+/* What a wrong clock left too far ahead does not drain: it is put back in two steps from now, by
+ * those who come when each is due, and counts as full from then on. */
 static void bucket_figures(const weir_rule *rule, const weir_rule_state *rule_state,
                            const weir_request_state *request, int64_t cost, bool denied,
                            weir_decision *decision) {
@@ -157,6 +163,10 @@ static void bucket_figures(const weir_rule *rule, const weir_rule_state *rule_st
   decision->remaining = weir_bucket_room(rule, ahead, NULL);
   if (denied) decision->retry_after_us = weir_bucket_retry_after_us(rule, ahead, request, cost);
   decision->reset_after_us = weir_bucket_us(rule, ahead);
+  if (ahead <= state->furthest || state->step_us == 0) return;
+  int64_t put_back_us = 2 * state->step_us + weir_bucket_us(rule, weir_bucket_full(rule));
+  if (decision->retry_after_us > state->step_us) decision->retry_after_us = state->step_us;
+  if (decision->reset_after_us > put_back_us) decision->reset_after_us = put_back_us;
 }
 
 static int64_t bucket_delay(const weir_rule *rule, const weir_rule_state *rule_state,

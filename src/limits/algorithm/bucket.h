@@ -36,6 +36,8 @@ typedef struct weir_bucket_state {
   bool only_last;     /* goes back only if nothing was charged after it */
   bool looks_along;   /* a GET stands behind the charge, should that be in vain */
   bool far;           /* what is stored comes from a clock that was wrong */
+  int64_t furthest;   /* more ahead than that comes from one, too, but for overshoot; and ... */
+  int64_t step_us;    /* ... is put back in steps so far apart; 0: at once, or never */
 } weir_bucket_state;
 
 /* Members that say no more are those of weir_method. */
@@ -46,6 +48,9 @@ typedef struct weir_bucket_storage {
 
   /* The value that is stored when so much is ahead. */
   int64_t (*stored)(const weir_rule *rule, int64_t now_us, int64_t ahead);
+
+  /* How long a step takes of putting back what may be overshoot; NULL: there is none. */
+  int64_t (*step_us)(const weir_rule *rule, const weir_settings *settings);
 
   /* Whether no honest clock can have left so much ahead: it is put back by whoever takes next. */
   bool (*is_far)(const weir_rule *rule, const weir_settings *settings,

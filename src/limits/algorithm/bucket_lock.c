@@ -39,6 +39,10 @@ static bool lock_can_lock(const weir_rule *rule, const weir_settings *settings) 
   return settings->processes > 1 && weir_bucket_lock_units(rule, settings) < LOCK_MOST;
 }
 
+int64_t weir_bucket_lock_step_us(const weir_rule *rule, const weir_settings *settings) {
+  return lock_can_lock(rule, settings) ? lock_settle_us(settings) : 0;
+}
+
 /* A lock counts for two settle times: after that it may have been put back and gone ahead again. */
 static bool lock_is_locked(const weir_settings *settings, const weir_bucket_memory *memory,
                            int64_t now_us) {

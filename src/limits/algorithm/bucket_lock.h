@@ -18,6 +18,10 @@
 /* How far ahead a lock puts the time, in units. */
 int64_t weir_bucket_lock_units(const weir_rule *rule, const weir_settings *settings);
 
+/* How long after one step, of three, the next may follow: until then nobody is admitted, and unless
+ * somebody asks then there is no next one. 0: nobody locks such a bucket. */
+int64_t weir_bucket_lock_step_us(const weir_rule *rule, const weir_settings *settings);
+
 /* Whether it can be put back now: a lock of this process has held, or nothing but a wrong clock
  * leaves so much ahead. */
 bool weir_bucket_lock_is_over(const weir_rule *rule, const weir_settings *settings,

@@ -379,6 +379,7 @@ static void raise_answer(weir_machine *machine, size_t i, const weir_operation *
 const weir_bucket_storage weir_bucket_raise = {
     .ahead = raise_ahead,
     .stored = raise_stored,
+    .step_us = weir_bucket_lock_step_us,
     .is_far = weir_bucket_lock_is_over,
     .blind = raise_blind,
     .look = raise_look,

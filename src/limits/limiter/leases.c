@@ -26,6 +26,13 @@ bool weir_leases_are_void(weir_limiter *limiter, const weir_memo_entry *entry) {
   return entry->clock_steps != atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
 }
 
+/* With the stamp of a charge: what is told as a wait is counted from there. */
+static void stamp(weir_decision *decision, int64_t at_us) {
+  int64_t since_us = decision->reset_after_us + decision->at_us - at_us;
+  if (decision->reset_after_us > 0) decision->reset_after_us = since_us > 0 ? since_us : 0;
+  decision->at_us = at_us;
+}
+
 /* Admits a request out of what is held, if that is enough. Where too little is known for its figures
  * it asks the store, unless it `must` do without. */
 static bool use(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, bool must,
@@ -38,7 +45,7 @@ static bool use(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, b
                    !must))
     return false;
   weir_purse_use(purse, &limiter->lease, now_us, request->cost, &at_us);
-  request->decision.at_us = at_us;
+  stamp(&request->decision, at_us);
   weir_counts_add_lease(limiter->counts, WEIR_LEASE_USED, request->cost);
   return true;
 }
@@ -177,7 +184,7 @@ static bool add_held(weir_limiter *limiter, weir_purse *purse, int64_t now_us,
       if (some_fits) decision->cost = request->asked;
       return some_fits;
     }
-    int64_t stamp_us = purse->lots[WEIR_LOT_HELD].stamp_us;
+    int64_t held_us = purse->lots[WEIR_LOT_HELD].stamp_us;
     weir_purse_spend(purse, held);
     weir_counts_add_lease(limiter->counts, WEIR_LEASE_USED, held);
     if (some_fits) {
@@ -185,9 +192,9 @@ static bool add_held(weir_limiter *limiter, weir_purse *purse, int64_t now_us,
       decision->allowed = true;
       decision->source = WEIR_SOURCE_LOCAL;
       decision->retry_after_us = decision->delay_us = decision->cost = 0;
-      decision->at_us = at_us;
+      stamp(decision, at_us);
     }
-    if (limiter->lease.drains && stamp_us < decision->at_us) decision->at_us = stamp_us;
+    if (limiter->lease.drains && held_us < decision->at_us) stamp(decision, held_us);
     decision->cost += held;
   } else if (decided) {
     decision->cost = decision->allowed || !request->up_to ? request->cost : request->asked;
