@@ -193,7 +193,8 @@ static void wishes_for_what_the_lots_lack_and_the_cell_can_use(void **state) {
 static void pace(world *w, int64_t got, unsigned conflicts, uint32_t random) {
   count(w, START, 100);
   wish(w, START, 1);
-  weir_purse_pace(w->purse, &w->lease, START, got, conflicts, random);
+  const weir_harvest harvest = {.got = got, .conflicts = conflicts, .random = random};
+  weir_purse_pace(w->purse, &w->lease, w->memo, START, &harvest);
 }
 
 static bool paused(const world *w, int64_t now_us) {
@@ -217,6 +218,38 @@ static void who_gets_less_than_half_gives_way_for_a_quarter_of_a_lease(void **st
   assert_true(paused(&w, START + 10 * MS - 1));
   assert_false(paused(&w, START + 10 * MS));
   assert_false(paused(&w, START - 200 * MS)); /* the clock was set back */
+  world_close(&w);
+}
+
+/* Until the time of so many turns is over as there may be processes: this one had 1 ms of one. */
+static void who_got_it_gives_way_in_a_bucket_that_is_almost_used_up(void **state) {
+  world w;
+  weir_harvest harvest = {.got = 4, .charged = 1, .random = 4 * MS};
+  (void)state;
+  world_open(&w, "token-bucket:1000/1s,burst=1100,lease=40ms"); /* room for 40 is enough for all */
+  world_remember_charge(&w, START, 1030);
+  w.memo->expected[0].share = (weir_share){.mine = 1, .all = 4};
+  count(&w, START, 100);
+  assert_int_equal(wish(&w, START, 1), 4);
+  weir_purse_pace(w.purse, &w.lease, w.memo, START, &harvest);
+  assert_false(paused(&w, START)); /* as it may be a burst */
+  w.purse->short_since_us = START - 100 * MS;
+  assert_int_equal(wish(&w, START, 1), 4);
+  weir_purse_pace(w.purse, &w.lease, w.memo, START, &harvest);
+  assert_true(paused(&w, START + 2 * MS - 1));
+  assert_false(paused(&w, START + 4 * MS + 1));
+  harvest.charged = 1000; /* but no longer than the bucket needs to have that room */
+  wish(&w, START, 1);
+  weir_purse_pace(w.purse, &w.lease, w.memo, START, &harvest);
+  assert_true(paused(&w, START + 5 * MS - 1));
+  assert_false(paused(&w, START + 10 * MS + 1));
+  wish(&w, START + 20 * MS, 1);
+  weir_purse_pace(w.purse, &w.lease, w.memo, START + 20 * MS, &harvest); /* it has */
+  assert_false(paused(&w, START + 20 * MS));
+  w.memo->expected[0].share = (weir_share){.mine = 31, .all = 32}; /* nobody else is there */
+  wish(&w, START + 5 * MS, 1);
+  weir_purse_pace(w.purse, &w.lease, w.memo, START + 11 * MS, &harvest);
+  assert_false(paused(&w, START + 11 * MS));
   world_close(&w);
 }
 
@@ -244,7 +277,8 @@ static void who_is_alone_or_wants_nothing_gives_way_to_nobody(void **state) {
   (void)state;
   world_open(&w, "token-bucket:10000/1s,burst=100000,lease=40ms");
   world_remember_charge(&w, START, 1);
-  weir_purse_pace(w.purse, &w.lease, START, 0, 3, 0); /* without a wish */
+  const weir_harvest harvest = {.conflicts = 3};
+  weir_purse_pace(w.purse, &w.lease, w.memo, START, &harvest); /* without a wish */
   assert_false(paused(&w, START));
   w.settings.processes = 1;
   pace(&w, 0, 3, 0);
@@ -266,6 +300,7 @@ int main(void) {
       cmocka_unit_test(wishes_for_no_more_than_a_group_may_charge),
       cmocka_unit_test(wishes_for_what_the_lots_lack_and_the_cell_can_use),
       cmocka_unit_test(who_gets_less_than_half_gives_way_for_a_quarter_of_a_lease),
+      cmocka_unit_test(who_got_it_gives_way_in_a_bucket_that_is_almost_used_up),
       cmocka_unit_test(conflicts_double_the_pause_and_successes_shorten_it),
       cmocka_unit_test(who_is_alone_or_wants_nothing_gives_way_to_nobody),
   };

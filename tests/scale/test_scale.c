@@ -196,6 +196,29 @@ static void what_a_server_forgets_is_admitted_once_more(void **state) {
   }
 }
 
+/* Eight processes, five times over the limit, with clocks that differ as far as they may. */
+static void is_fair_where_clocks_differ(void **state) {
+  static const struct { int64_t skew_us, least_ppm; } cases[] = {{0, 950000}, {10000, 800000}};
+  (void)state;
+  for (int raises = 0; raises < 2; raises++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+      scale_plan plan = plan_of("token-bucket:10000/1s,burst=1000,lease=20ms");
+      plan.clients = 8;
+      plan.asked_per_s = 50000;
+      plan.warm_up_us = plan.span_us = 1000000;
+      plan.raises = raises;
+      plan.skew_us = cases[i].skew_us;
+      scale_figures figures = run(&plan);
+      print_message("%s, clocks %" PRId64 " us off: fairness %" PRId64 " ppm, %" PRId64
+                    " of %" PRId64 "\n",
+                    raises ? "raise" : "swap", plan.skew_us, figures.fair_ppm, figures.admitted,
+                    figures.allowed);
+      assert_true(figures.fair_ppm >= cases[i].least_ppm);
+      assert_true(figures.admitted * 100 >= figures.allowed * 99);
+    }
+  }
+}
+
 static void a_run_can_be_repeated(void **state) {
   (void)state;
   scale_plan plan = plan_of("token-bucket:20000/1s,burst=2000,lease=20ms");
@@ -226,6 +249,7 @@ int main(void) {
       cmocka_unit_test(is_never_over_its_bound),
       cmocka_unit_test(is_never_over_its_bound_when_all_goes_wrong),
       cmocka_unit_test(what_a_server_forgets_is_admitted_once_more),
+      cmocka_unit_test(is_fair_where_clocks_differ),
       cmocka_unit_test(a_run_can_be_repeated),
       cmocka_unit_test(a_bad_rule_is_named),
   };

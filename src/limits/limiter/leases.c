@@ -319,8 +319,11 @@ void weir_leases_settle(weir_call *call, weir_group *group) {
     weir_purse_earn(purse, &limiter->lease, entry->memo, group->machine->now_us,
                     admitted_cost(group), charged);
     uint64_t mixed = ((uint64_t)now_us ^ entry->fingerprint[0]) * UINT64_C(0x9e3779b97f4a7c15);
-    weir_purse_pace(purse, &limiter->lease, now_us, got, group->machine->pauses,
-                    (uint32_t)(mixed >> 32));
+    const weir_harvest harvest = {.got = got,
+                                  .charged = charged,
+                                  .conflicts = group->machine->pauses,
+                                  .random = (uint32_t)(mixed >> 32)};
+    weir_purse_pace(purse, &limiter->lease, entry->memo, now_us, &harvest);
   }
   weir_counts_add_lease(limiter->counts, WEIR_LEASE_LOST, purse->lost);
   purse->lost = 0;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "algorithm/bucket_math.h"
 #include "algorithm/method.h"
 
 /* Less is not worth a lot. */
@@ -14,6 +15,12 @@ enum { RISK_PARTS = 256 };
 
 /* What counts as asked at the most. Times a lease it is below 2^51. */
 #define ASKED_MOST WEIR_LIMIT_MOST
+
+/* What drains of a bucket in such a time; all, where it is long. */
+static int64_t drains_in(const weir_rule *rule, int64_t us) {
+  int64_t cost = weir_bucket_units(rule, us) / rule->token_units;
+  return cost < rule->capacity ? cost : rule->capacity;
+}
 
 void weir_lease_init(weir_lease *lease, const weir_stack *stack, const weir_settings *settings) {
   *lease = (weir_lease){.stack = stack,
@@ -31,10 +38,14 @@ void weir_lease_init(weir_lease *lease, const weir_stack *stack, const weir_sett
   }
   for (size_t i = 0; i < stack->count; i++) {
     const weir_rule *rule = &stack->rules[i];
-    int64_t drained = rule->limit * lease->life_us / rule->period_us; /* below 2^50 */
     if (!weir_rule_moves_in_time(rule)) continue;
-    if (drained < lease->drained_most) lease->drained_most = drained;
+    int64_t drained = drains_in(rule, lease->life_us);
     if (rule->capacity < lease->burst) lease->burst = rule->capacity;
+    if (drained >= lease->drained_most && lease->drained_most != INT64_MAX) continue;
+    lease->drained_most = drained;
+    lease->slowest = i;
+    lease->way = drains_in(rule, 4 * settings->clock_error_us);
+    if (lease->way > rule->capacity / 2) lease->way = rule->capacity / 2;
   }
   int64_t quarter_us = lease->life_us / 4;
   lease->pause_most_us = settings->local_denial_us;
@@ -139,21 +150,26 @@ static void earn(weir_purse *purse, const weir_lease *lease, int64_t admitted) {
   purse->debt = purse->debt - admitted > least ? purse->debt - admitted : least;
 }
 
+/* By what is known; false: too little is. */
+static bool bucket_room(const weir_lease *lease, const weir_memo *memo, size_t i, int64_t now_us,
+                        int64_t *room) {
+  const weir_request_state plain = {.kind = WEIR_TAKE, .cost = 1};
+  const weir_rule *rule = &lease->stack->rules[i];
+  weir_decision figures;
+  return weir_method_of(rule)->recall(rule, lease->settings, weir_memo_own(lease->stack, memo, i),
+                                      now_us, &plain, 1, room, &figures);
+}
+
 /* Where nothing was ahead of the charge in any bucket, what had been lost has drained without being
  * missed. */
 void weir_purse_earn(weir_purse *purse, const weir_lease *lease, const weir_memo *memo,
                      int64_t stamp_us, int64_t admitted, int64_t charged) {
-  const weir_request_state plain = {.kind = WEIR_TAKE, .cost = 1};
   bool empty = purse->debt > 0;
   for (size_t i = 0; i < lease->stack->count && empty; i++) {
     const weir_rule *rule = &lease->stack->rules[i];
-    const void *memory = weir_memo_own(lease->stack, memo, i);
-    weir_decision figures;
     int64_t room;
     if (!weir_rule_moves_in_time(rule)) continue;
-    empty = weir_method_of(rule)->recall(rule, lease->settings, memory, stamp_us, &plain, 1, &room,
-                                         &figures) &&
-            room >= rule->capacity - charged;
+    empty = bucket_room(lease, memo, i, stamp_us, &room) && room >= rule->capacity - charged;
   }
   if (empty) purse->debt = 0;
   earn(purse, lease, admitted);
@@ -322,20 +338,54 @@ void weir_purse_grant(weir_purse *purse, const weir_lease *lease, int64_t stamp_
   add_live(purse, lease, &lot, places);
 }
 
-void weir_purse_pace(weir_purse *purse, const weir_lease *lease, int64_t now_us, int64_t got,
-                     unsigned conflicts, uint32_t random) {
+/* Whether all that was charged to the bucket lately was this process's own. */
+static bool is_alone_there(const weir_lease *lease, const weir_memo *memo) {
+  const weir_share *share = &memo->expected[lease->slowest].share;
+  return share->mine >= share->all - share->all / 16;
+}
+
+/* A burst may have all of the bucket: it is short of room only when it has been so for a while. */
+static bool is_short(weir_purse *purse, const weir_lease *lease, int64_t now_us, int64_t room) {
+  int64_t since_seen_us = now_us - purse->short_seen_us;
+  if (room >= lease->way) return false;
+  if (since_seen_us < 0 || since_seen_us > 2 * lease->pause_most_us) purse->short_since_us = now_us;
+  purse->short_seen_us = now_us;
+  return now_us - purse->short_since_us >= lease->pause_most_us;
+}
+
+/* In a bucket that is almost used up a clock that is ahead sees all room first. So who was charged
+ * waits for as many turns as there may be processes, each as long as what it got takes to drain; but
+ * not longer than until the bucket, if nobody else took of it, has room that all clocks see. */
+static int64_t turns_us(weir_purse *purse, const weir_lease *lease, const weir_memo *memo,
+                        int64_t now_us, int64_t charged) {
+  const weir_rule *rule = &lease->stack->rules[lease->slowest];
+  int64_t room;
+  if (!lease->drains || is_alone_there(lease, memo) ||
+      !bucket_room(lease, memo, lease->slowest, now_us, &room) ||
+      !is_short(purse, lease, now_us, room))
+    return 0;
+  int64_t cost = lease->way - room;
+  if (charged < cost / lease->settings->processes) cost = charged * lease->settings->processes;
+  return weir_bucket_us(rule, cost * rule->token_units);
+}
+
+void weir_purse_pace(weir_purse *purse, const weir_lease *lease, const weir_memo *memo,
+                     int64_t now_us, const weir_harvest *harvest) {
   bool alone = lease->settings->processes <= 1;
   if (purse->wanted == 0 || alone) return;
-  bool enough = got >= purse->wanted - got;
+  bool enough = harvest->got >= purse->wanted - harvest->got;
   int64_t pause_us = purse->pause_us;
-  if (conflicts == 0 && enough) pause_us -= pause_us / 10;
-  for (unsigned n = 0; n < conflicts && pause_us < lease->pause_most_us; n++)
+  if (harvest->conflicts == 0 && enough) pause_us -= pause_us / 10;
+  for (unsigned n = 0; n < harvest->conflicts && pause_us < lease->pause_most_us; n++)
     pause_us *= 2;
   if (pause_us < lease->pause_least_us) pause_us = lease->pause_least_us;
   if (pause_us > lease->pause_most_us) pause_us = lease->pause_most_us;
   purse->pause_us = pause_us;
   purse->wanted = 0;
-  if (!enough) purse->paused_until_us = now_us + pause_us / 2 + random % (pause_us / 2 + 1);
+  int64_t way_us = turns_us(purse, lease, memo, now_us, harvest->charged);
+  if (!enough && way_us < pause_us) way_us = pause_us;
+  if (way_us > lease->pause_most_us) way_us = lease->pause_most_us;
+  if (way_us > 0) purse->paused_until_us = now_us + way_us / 2 + harvest->random % (way_us / 2 + 1);
 }
 
 bool weir_purse_is_paused(const weir_purse *purse, const weir_lease *lease, int64_t now_us) {

@@ -30,6 +30,8 @@ typedef struct weir_lease {
   bool gives_back;        /* some rule is none: what was not used is returned */
   int64_t drained_most;   /* what surely drains from every bucket in that time; without one, all */
   int64_t burst;          /* the least that a full bucket holds */
+  size_t slowest;         /* of the buckets; and who has had of it gives way until ... */
+  int64_t way;            /* ... it has room for so much again, or it is their turn */
 } weir_lease;
 
 /* Two lots may live at once, so that a refill need not discard what is left. Behind them stand what
@@ -56,6 +58,7 @@ typedef struct weir_purse {
   int64_t wanted;              /* by the group that is under way; 0: no lease */
   int64_t pause_us;
   int64_t paused_until_us;
+  int64_t short_since_us, short_seen_us; /* a bucket was almost used up from then to then */
   int64_t lost;     /* charged, not used, and it cannot go back; its owner counts and clears it */
   int64_t debt;     /* of a bucket: lost, less what was earned, in parts of a cost; see lease.c */
   int64_t places[]; /* of every lot, by rule: the cell of a window, the start of a quota */
@@ -115,10 +118,19 @@ int64_t weir_purse_wish(weir_purse *purse, const weir_lease *lease, const weir_m
 void weir_purse_grant(weir_purse *purse, const weir_lease *lease, int64_t stamp_us, int64_t cost,
                       const int64_t *places);
 
-/* The group has its answers, and of the wish it got this much, after so many conflicts. Who got
- * less than half gives way to others for a while. */
-void weir_purse_pace(weir_purse *purse, const weir_lease *lease, int64_t now_us, int64_t got,
-                     unsigned conflicts, uint32_t random);
+/* What a group has brought. */
+typedef struct weir_harvest {
+  int64_t got;     /* of the wish */
+  int64_t charged; /* in all */
+  unsigned conflicts;
+  uint32_t random; /* for what is done by chance */
+} weir_harvest;
+
+/* The group has its answers, which the memo has taken in. Who got less than half of the wish gives
+ * way to others for a while; of a bucket that is almost used up, and that others use, also who got
+ * it. */
+void weir_purse_pace(weir_purse *purse, const weir_lease *lease, const weir_memo *memo,
+                     int64_t now_us, const weir_harvest *harvest);
 
 bool weir_purse_is_paused(const weir_purse *purse, const weir_lease *lease, int64_t now_us);
 
