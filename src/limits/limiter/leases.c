@@ -39,7 +39,7 @@ static bool use(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, b
                 weir_request_state *request) {
   weir_purse *purse = entry->leased->purse;
   int64_t room = weir_purse_room(purse, now_us) - request->cost;
-  int64_t at_us;
+  int64_t at_us = now_us;
   if (room < 0 || (!weir_settle_leased(&limiter->stack, &limiter->settings, entry->memo, now_us,
                                        room, must, request) &&
                    !must))
