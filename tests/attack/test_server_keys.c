@@ -24,11 +24,11 @@ static const char *const all_rules[] = {
     "sliding-window:1/1m;quota:1/1m;token-bucket:1/1m;sliding-log:1/1m"};
 enum { RULES = sizeof all_rules / sizeof all_rules[0] };
 
-/* The leaky bucket's: its two minutes and the longest wait of one, and as much again with three
- * margins e while an epoch hands over to the next; where the store raises a third more, so that not
- * every charge has to renew it. Servers round up. */
+/* The leaky bucket's: its two minutes and the longest wait of one, and as much again while an epoch
+ * hands over to the next, with four margins x in all; where the store raises a third more, so that
+ * not every charge has to renew it. Servers round up. */
 enum {
-  LONGEST_S = 2 * (120 + 60) + 3 * 31 + 2,
+  LONGEST_S = 2 * (120 + 60) + 4 * 31 + 2,
   LONGEST_RAISED_S = LONGEST_S * 4 / 3,
   ROUNDED_S = 5
 };
