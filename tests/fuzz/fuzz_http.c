@@ -28,7 +28,10 @@ static void check_request(const weir_http_request *request) {
   const weir_config_listener listener = {.denied_status = 429};
   weir_http_refusal refusal = {0};
   weir_http_call call = {0};
-  weir_http_is_known(request, &token, 1);
+  weir_http_text shown;
+  size_t position = 0;
+  while (weir_http_next_field(request, "Authorization", &position, &shown))
+    weir_http_is_token(shown, &token, 1);
   bool good = weir_http_read_call(request, &call, &refusal);
   if (!good) check_answer(&refusal);
   if (good) require(call.ask.cost >= 0 && call.ask.cost <= WEIR_ASK_COST_MOST);
