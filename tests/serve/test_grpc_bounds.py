@@ -1,13 +1,16 @@
 """What a client of gRPC can make of HTTP/2, and what it cannot."""
 
+import re
 import time
 import unittest
 
+from envoy import question
 from h2 import ACK, CALM, CONTINUATION, DATA, END_HEADERS, END_STREAM, FRAME_SIZE, GOAWAY, HEADERS, NO_ERROR, PING, \
     PRIORITY, PROTOCOL_ERROR, Raw, RST_STREAM, SETTINGS, WINDOW_UPDATE, body, call, fields, frame, text
 from rls import OK
-from server import Client, SANITIZED, await_that
+from server import Client, SANITIZED, await_that, http
 from test_grpc import EDGE, GRPC, Grpc, edge
+from test_http import post
 
 ASKS = edge("named=x").SerializeToString()
 
@@ -31,6 +34,8 @@ class Bounded(Grpc):
 
 
 class Requests(Bounded):
+    limits = "logged_denials: 1000"
+
     def test_cut_anywhere(self):
         client = Raw(self.server.ports["grpc"][0])
         self.addCleanup(client.close)
@@ -62,6 +67,27 @@ class Requests(Bounded):
         taken_back = self.server.metric("weir_serve_cancelled_total")
         self.assertGreater(taken_back, 50)  # a segment may end between a call and its reset
         self.assertEqual(self.left(), 999 - (100 - taken_back))
+
+    def test_a_request_is_named_by_its_id(self):
+        client = self.raw()
+        full = edge("ip=f", "free=f", hitsAddend=4).SerializeToString()
+        values = ["a", "A b-{1}", "x" * 64, "x" * 65, "", 'a" source="b', "a\\", "a\tb", "\u00e9"]
+        for i, value in enumerate(values):
+            client.send(call(2 * i + 1, full, x_request_id=value))
+            client.until(HEADERS, 2 * i + 1, END_STREAM)
+        twice = fields(x_request_id="a") + b"\0" + text("x-request-id") + text("b")
+        client.send(frame(HEADERS, END_HEADERS, 101, twice) + frame(DATA, END_STREAM, 101, body(full)))
+        client.until(HEADERS, 101, END_STREAM)
+        client.send(call(103, full))  # a stream's memory is used again
+        client.until(HEADERS, 103, END_STREAM)
+        web = self.server.connect("http")
+        over = post("/json", question("edge", "ip=f", hitsAddend=4))
+        self.assertEqual(http(web, over.replace("\r\n", "\r\nX-Request-Id: web\r\n", 1))[0], 429)
+        web.close()
+        self.server.await_log(" denied ", len(values) + 3)
+        lines = [line for line in self.server.log().splitlines() if " denied " in line]
+        told = [re.search('source=[a-z]+(?: request_id="([^"]*)")?$', line).group(1) for line in lines]
+        self.assertEqual(told, values[:3] + [None] * (len(values) - 1) + ["web"])
 
     def test_no_http2_and_no_grpc(self):
         other = Client(("127.0.0.1", self.server.ports["grpc"][0]))

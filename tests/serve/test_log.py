@@ -169,6 +169,24 @@ class Form(unittest.TestCase):
             server.write(server.config.replace("json", "text"))
             server.await_log("weir: %s is in use now" % server.file)
 
+    def test_a_request_is_named_by_its_id(self):
+        named = {"a": ["a"], "A b-{1}": ["A b-{1}"], "x" * 64: ["x" * 64], "none": []}
+        wrong = {"long": ["x" * 65], "empty": [""], "quote": ['a" source="b'], "backslash": ["a\\"],
+                 "tab": ["a\tb"], "wide": ["\u00e9"], "twice": ["a", "b"],
+                 "again": ["a", "a"]}
+        for form in ("text", "json"):
+            with Server(DENIES + "log: {format: %s}\n" % form) as server:
+                client = server.connect("http")
+                for i, ids in enumerate([*named.values(), *wrong.values()]):
+                    ask = get("/check/none?key=%d" % i, *("x-Request-ID: " + one for one in ids))
+                    self.assertEqual([http(client, ask)[0] for _ in range(2)], [200, 429])
+                client.close()
+                server.await_log("denied", len(named) + len(wrong))
+                lines = [line for line in server.log().splitlines() if "denied" in line]
+            told = [json.loads(line).get("request_id") for line in lines] if form == "json" else \
+                [re.search('source=store(?: request_id="([^"]*)")?$', line).group(1) for line in lines]
+            self.assertEqual(told, ["a", "A b-{1}", "x" * 64] + [None] * (1 + len(wrong)), form)
+
 
 if __name__ == "__main__":
     unittest.main()

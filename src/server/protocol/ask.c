@@ -18,6 +18,12 @@ int64_t weir_seconds_up(int64_t us) {
   return us / 1000000 + (us % 1000000 > 0);
 }
 
+bool weir_ask_is_id(const char *bytes, size_t length) {
+  for (size_t i = 0; i < length; i++)
+    if (bytes[i] < ' ' || bytes[i] > '~' || bytes[i] == '"' || bytes[i] == '\\') return false;
+  return length > 0 && length <= WEIR_ASK_ID_MOST;
+}
+
 bool weir_number_read(const char *text, size_t length, int64_t *number) {
   bool negative = length > 0 && text[0] == '-';
   size_t digits = length - negative;

@@ -27,6 +27,11 @@ typedef struct weir_ask {
 enum { WEIR_ASK_OWN_COST = 0 };
 #define WEIR_ASK_COST_MOST (INT64_C(1) << 31)
 
+/* What a caller names its request by, for the log: 1 to so many bytes of printable ASCII without '"'
+ * and '\'. */
+enum { WEIR_ASK_ID_MOST = 64 };
+bool weir_ask_is_id(const char *bytes, size_t length);
+
 /* What is to be worded. */
 typedef struct weir_reply {
   weir_status status;            /* WEIR_OK: there is a decision, or the key is reset */
@@ -36,6 +41,8 @@ typedef struct weir_reply {
   const char *name;              /* of the limiter; NULL: the request brought its rule */
   const char *key;
   size_t key_length;
+  const char *id;         /* what the caller names the request by */
+  size_t id_length;       /* 0: by nothing */
   bool is_shadowed;       /* a denial, answered as allowed */
   int64_t retry_after_us; /* as decided, also where it is shadowed */
 } weir_reply;

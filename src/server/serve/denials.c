@@ -114,6 +114,7 @@ static bool may_log(weir_denials *denials, int64_t now_us, uint64_t most) {
 void weir_denials_log(weir_denials *denials, const weir_denial *denial, int64_t now_us,
                       int64_t most) {
   char key[WEIR_DENIALS_TEXT_BYTES];
+  char id[WEIR_ASK_ID_MOST + 1];
   const weir_reply *reply = denial->reply;
   const weir_decision *decision = reply->decision;
   if (most == 0) return;
@@ -122,7 +123,7 @@ void weir_denials_log(weir_denials *denials, const weir_denial *denial, int64_t 
     return;
   }
   weir_denials_show(denial, WEIR_DENIALS_LINE, key);
-  weir_log_field fields[6] = {{.name = "limiter", .text = reply->name}};
+  weir_log_field fields[7] = {{.name = "limiter", .text = reply->name}};
   size_t count = 1;
   if (key[0] != '\0')
     fields[count++] = (weir_log_field){.name = "key", .text = key, .is_quoted = true};
@@ -130,6 +131,10 @@ void weir_denials_log(weir_denials *denials, const weir_denial *denial, int64_t 
   fields[count++] = (weir_log_field){.name = "cost", .number = decision->cost};
   fields[count++] = (weir_log_field){.name = "retry_after_us", .number = reply->retry_after_us};
   fields[count++] = (weir_log_field){.name = "source", .text = weir_source_name(decision->source)};
+  if (reply->id_length > 0) {
+    snprintf(id, sizeof id, "%.*s", (int)reply->id_length, reply->id);
+    fields[count++] = (weir_log_field){.name = "request_id", .text = id, .is_quoted = true};
+  }
   weir_serve_log_event(reply->is_shadowed ? "would deny" : "denied", fields, count);
 }
 

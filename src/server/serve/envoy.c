@@ -195,6 +195,7 @@ void weir_serve_cancel_envoy(weir_tick *tick, uint32_t slot) {
 
 /* How a request of one tick came out. */
 typedef struct outcome {
+  const weir_slot *slot;
   const weir_domain *domain;
   weir_tally_protocol protocol;
   part parts[PARTS_MOST];
@@ -240,6 +241,8 @@ static void count(weir_connection *connection, const outcome *made, size_t index
                             .name = name,
                             .key = loop->tick.bytes.data + asked->key,
                             .key_length = asked->key_length,
+                            .id = loop->tick.bytes.data + made->slot->id,
+                            .id_length = made->slot->id_length,
                             .is_shadowed = is_shadowed,
                             .retry_after_us = answered.retry_after_us};
   if (is_shadowed) answered.allowed = true;
@@ -354,7 +357,7 @@ static void add_fields(const outcome *made) {
 bool weir_serve_settle_envoy(weir_connection *connection, const weir_slot *slot,
                              weir_tally_protocol protocol, weir_envoy_answer *answer,
                              weir_envoy_refusal *refusal) {
-  outcome made = {.domain = slot->domain, .protocol = protocol, .answer = answer};
+  outcome made = {.slot = slot, .domain = slot->domain, .protocol = protocol, .answer = answer};
   answer->count = slot->part_count;
   memcpy(made.parts, connection->loop->tick.bytes.data + slot->text,
          answer->count * sizeof made.parts[0]);

@@ -46,14 +46,17 @@ static int64_t end_of(const weir_connection *connection, const weir_grpc_call *c
 }
 
 static void ask(weir_connection *connection, const weir_grpc_call *call) {
+  weir_tick *tick = &connection->loop->tick;
   weir_envoy_request request;
   weir_envoy_refusal refusal = {.failure = WEIR_ENVOY_BAD_REQUEST};
   if (weir_grpc_read_request(call->message, call->length, &request, &refusal.why) &&
       weir_serve_ask_envoy(connection, &request, (unsigned)call->stream, end_of(connection, call),
-                           &refusal))
+                           &refusal)) {
     weir_grpc_note(session_of(connection), call->stream, connection->last_slot);
-  else
+    weir_tick_set_id(tick, connection->last_slot, call->id, call->id_length);
+  } else {
     refuse(connection, call->stream, &refusal);
+  }
 }
 
 static bool is(const char *text, size_t length, const char *word) {

@@ -100,6 +100,17 @@ static bool find_key(weir_connection *connection, const weir_http_request *reque
   return false;
 }
 
+/* One that stands there twice names nothing. Without a log of denials it is not looked for. */
+static void note_id(weir_connection *connection, const weir_http_request *request) {
+  weir_http_text id;
+  weir_http_text second;
+  size_t position = 0;
+  if (weir_loop_limits(connection->loop)->logged_denials > 0 &&
+      weir_http_next_field(request, "X-Request-Id", &position, &id) &&
+      !weir_http_next_field(request, "X-Request-Id", &position, &second))
+    weir_tick_set_id(&connection->loop->tick, connection->last_slot, id.bytes, id.length);
+}
+
 /* What changes counts must be meant: not sent by a page that somebody looks at. */
 static bool is_meant(weir_connection *connection, const weir_http_request *request,
                      weir_http_refusal *refusal) {
@@ -169,7 +180,9 @@ static weir_progress read_request(weir_connection *connection, const char *bytes
     queue_refusal(connection, &refusal, manner);
   } else if (asks_health(connection, &request)) {
     queue_health(connection, manner);
-  } else if (!ask(connection, &request, manner, &call, &refusal)) {
+  } else if (ask(connection, &request, manner, &call, &refusal)) {
+    note_id(connection, &request);
+  } else {
     queue_refusal(connection, &refusal, manner);
   }
   bool resets = call.ask.verb == WEIR_ASK_RESET;

@@ -249,6 +249,13 @@ uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned manner
   return index;
 }
 
+void weir_tick_set_id(weir_tick *tick, uint32_t slot, const char *id, size_t length) {
+  if (!weir_ask_is_id(id, length) || weir_bytes_room(&tick->bytes, length) == NULL) return;
+  tick->slots[slot].id = tick->bytes.length;
+  tick->slots[slot].id_length = length;
+  weir_bytes_add(&tick->bytes, id, length);
+}
+
 /* --- deciding --------------------------------------------------------------------------------- */
 
 /* Whoever shares an end with one that was looked at is told the same, however late it is by now. */
@@ -309,6 +316,8 @@ void weir_tick_reply(weir_tick *tick, const weir_slot *slot, weir_decision *deci
       .name = config != NULL ? config->name : NULL,
       .key = tick->bytes.data + tick->keys[slot->request] + prefix_length,
       .key_length = slot->ask.key_length,
+      .id = tick->bytes.data + slot->id,
+      .id_length = slot->id_length,
   };
   if (slot->ask.verb == WEIR_ASK_RESET) return;
   reply->limiter = slot->limiter;

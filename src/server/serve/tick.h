@@ -16,6 +16,7 @@ typedef struct weir_slot {
   uint32_t next; /* of the same connection, or WEIR_NO_SLOT */
   bool is_text;  /* the answer is known: */
   size_t text, text_length;
+  size_t id, id_length;        /* what the caller names it by, in the tick's bytes; 0: by nothing */
   size_t request;              /* else the one that is decided */
   weir_ask ask;                /* limiter and key are no longer there */
   const weir_limiter *limiter; /* NULL: none is asked */
@@ -63,6 +64,9 @@ uint32_t weir_tick_add_text(weir_tick *tick, const char *text, size_t length);
  * instead of a slot: then the answer is WEIR_NO_SLOT, and *status is not WEIR_OK. */
 uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned manner,
                            weir_status *status, weir_message *why);
+
+/* What the caller names a slot by, which the log of denials tells. What is no such name is left out. */
+void weir_tick_set_id(weir_tick *tick, uint32_t slot, const char *id, size_t length);
 
 /* One request more, whose key stands in tick->bytes from `key` on. Its index in tick->requests, or
  * SIZE_MAX without memory. `limiter`: NULL where nobody is asked. `fallback`: who answers where too

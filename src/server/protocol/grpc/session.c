@@ -45,7 +45,9 @@ struct stream {
   int64_t timeout_us;
   weir_grpc_status status; /* of its trailers */
   weir_bytes credential;
-  bool has_credential;
+  bool has_credential, has_id;
+  char id_text[WEIR_ASK_ID_MOST];
+  size_t id_length;
   weir_bytes body; /* the request's, prefix and message; then the answer's */
   size_t sent;
 };
@@ -241,6 +243,13 @@ static bool is_grpc_type(const uint8_t *type, size_t length) {
   return left == 0 || rest[0] == ';' || is(rest, left, "+proto") || begins(rest, left, "+proto;");
 }
 
+/* One that comes twice names nothing. */
+static void set_id(stream *one, const char *value, size_t length) {
+  one->id_length = !one->has_id && weir_ask_is_id(value, length) ? length : 0;
+  memcpy(one->id_text, value, one->id_length);
+  one->has_id = true;
+}
+
 static int on_header(nghttp2_session *http2, const nghttp2_frame *frame, const uint8_t *name,
                      size_t name_length, const uint8_t *value, size_t length, uint8_t flags,
                      void *self) {
@@ -266,6 +275,8 @@ static int on_header(nghttp2_session *http2, const nghttp2_frame *frame, const u
     one->has_credential = true;
     one->credential.length = 0;
     weir_bytes_add(&one->credential, value, length);
+  } else if (is(name, name_length, "x-request-id")) {
+    set_id(one, (const char *)value, length);
   }
   return 0;
 }
@@ -473,6 +484,8 @@ static void hand_out(weir_grpc_session *session, weir_grpc_call *call) {
                            .method = one->method,
                            .credential = one->has_credential ? one->credential.data : NULL,
                            .credential_length = one->credential.length,
+                           .id = one->id_text,
+                           .id_length = one->id_length,
                            .timeout_us = one->timeout_us,
                            .message = one->body.data + PREFIX_BYTES,
                            .length = one->body.length - PREFIX_BYTES};
