@@ -2,6 +2,8 @@
 
 import json
 import os
+import select
+import socket
 import subprocess
 import tempfile
 import threading
@@ -225,6 +227,112 @@ class Agreement(Grpc):
                                if row[1][:2] != row[2][:2] or max(row[1][2], 0) != max(row[2][2], 0)]
                     self.assertEqual((len(got), differs[:3]), (len(expected), []), (algorithm, store, way))
         web.close()
+
+
+class Relay(threading.Thread):
+    """Stands before a store, and counts what goes there and comes back."""
+
+    def __init__(self, url):
+        super().__init__()
+        host, port = url.removeprefix("memcached://").split(":")
+        self.store = (host, int(port))
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = "memcached://127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.trips = self.commands = 0
+        self.must_end = threading.Event()
+        self.start()
+
+    def run(self):
+        peers, from_server = {}, set()  # a socket's other side; those that the server of weir has connected
+        answered = {}
+        while not self.must_end.is_set():
+            for ready in select.select([self.listener, *peers], [], [], 0.05)[0]:
+                if ready is self.listener:
+                    ours, theirs = ready.accept()[0], socket.create_connection(self.store)
+                    peers[ours], peers[theirs] = theirs, ours
+                    from_server.add(ours)
+                    answered[ours] = True
+                    continue
+                data = ready.recv(1 << 16)
+                if ready in from_server and data:
+                    self.trips += answered[ready]  # more of the same question is no other trip
+                    answered[ready] = False
+                    self.commands += data.count(b"\r\nma ") + data.startswith(b"ma ")
+                elif data:
+                    answered[peers[ready]] = True
+                if not data:
+                    for one in (ready, peers[ready]):
+                        del peers[one]
+                        one.close()
+                    break  # what else is ready may be the other of the two
+                peers[ready].sendall(data)
+        for one in (self.listener, *peers):
+            one.close()
+
+    def end(self):
+        self.must_end.set()
+        self.join()
+
+
+class Stores(Grpc):
+    def test_four_descriptors_are_one_round_trip(self):
+        """Four limits, so four limiters, over a real memcached."""
+        names = ["a", "b", "c", "d"]
+        files = {"edge.yaml": "domain: edge\ndescriptors:\n" + "".join(
+            "  - {key: %s, %s}\n" % (name, per_year(10 + 100 * i)) for i, name in enumerate(names))}
+        store = Store("memcached")
+        self.addCleanup(store.end)
+        relay = Relay(store.url)
+        self.addCleanup(relay.end)
+        stores = 'stores: {main: {url: "%s?timeout=10s", processes: 1, fallback: none}}\n' % relay.url
+        server = self.start(files, stores=stores)
+        client = self.client(server)
+        for left in range(9, -1, -1):
+            before = relay.trips, relay.commands
+            told = client.ask(edge(*(name + "=1" for name in names)))
+            self.assertEqual([s.limit_remaining for s in told.statuses], [left + 100 * i for i in range(4)])
+            self.assertEqual((relay.trips - before[0], relay.commands - before[1]), (1, 4))
+        self.assertEqual(client.ask(edge(*(name + "=1" for name in names))).overall_code, OVER)
+        before = relay.trips, relay.commands  # one is used up, as the server knows now
+        self.assertEqual(client.ask(edge(*(name + "=1" for name in names))).overall_code, OVER)
+        self.assertEqual((relay.trips - before[0], relay.commands - before[1]), (1, 3))
+
+    def without_a_store(self, fallback):
+        """Two limits, of 3 and of 1000, are charged; the store dies; what ten more are answered, and by whom."""
+        store = Store("memcached")
+        self.addCleanup(store.end)
+        stores = 'stores: {main: {url: "%s", processes: 1, fallback: %s}}\n' % (store.url, fallback)
+        server = self.start(EDGE, stores=stores)
+        client = self.client(server)
+        await_that(lambda: client.ask(edge("ip=1", "named=1")).overall_code == OK, "an answer")
+
+        def decided(decision, *sources):
+            row = 'weir_serve_decisions_total{limiter="/edge",protocol="grpc",decision="%s",source="%s"}'
+            return sum(server.metric(row % (decision, source)) for source in sources)
+        by_store = [decided(decision, "store", "local") for decision in ("allowed", "denied")]
+        store.order("kill")
+        told = [client.ask(edge("ip=1", "named=1")) for _ in range(10)]
+        self.assertEqual([decided(decision, "store", "local") for decision in ("allowed", "denied")], by_store)
+        codes = [[status.code for status in one.statuses] for one in told]
+        allowed = sum(code == OK for row in codes for code in row)
+        self.assertEqual([decided(decision, "fallback", "late") for decision in ("allowed", "denied")],
+                         [allowed, 20 - allowed])
+        for one, row in zip(told, codes):
+            self.assertEqual(one.overall_code, OVER if OVER in row else OK)
+        return codes
+
+    def test_a_store_that_died_with_deny(self):
+        self.assertEqual(self.without_a_store("deny"), [[OVER, OVER]] * 10)
+
+    def test_a_store_that_died_with_local(self):
+        codes = self.without_a_store("local")
+        small = [row[0] for row in codes]
+        self.assertLessEqual(small.count(OK), 2)  # what was left of it
+        self.assertEqual(small[-1], OVER)
+        self.assertEqual([row[1] for row in codes][-1], OK)  # which has room
+
+    def test_a_store_that_died_with_allow(self):
+        self.assertEqual(self.without_a_store("allow"), [[OK, OK]] * 10)
 
 
 class Sharing(Grpc):
