@@ -23,7 +23,8 @@ static const char text[] =
 static const char descriptors[] =
     "domain: e\n"
     "descriptors:\n"
-    "- {key: k, value: v*, rate_limit: {unit: day, requests_per_unit: 1, replaces: [{name: r}]}}\n"
+    "- {key: k, value: v*, detailed_metric: true,\n"
+    "   rate_limit: {unit: day, requests_per_unit: 1, replaces: [{name: r}]}}\n"
     "- {key: l, descriptors: [{key: m, rate_limit: {unlimited: true, name: r}}]}\n";
 
 static char keys_file[] = "/tmp/weir-keys-XXXXXX";

@@ -3,11 +3,13 @@
 import datetime
 import json
 import random
+import re
 import subprocess
+import threading
 import unittest
 
 from envoy import LISTEN, Served, STORES, YEAR_S, entries, per_year, question
-from server import PATIENCE_S, PROGRAM, Server, Store, http
+from server import PATIENCE_S, PROGRAM, Server, Store, await_that, http
 from test_http import get, post
 
 
@@ -115,6 +117,83 @@ class Domains(Served):
             client = server.connect("http")
             self.assertEqual(http(client, post("/json", question("edge", "a=x")))[0], 404)
             client.close()
+
+    def details(self, server, domain, decision="within"):
+        """Counts by path, of those that have any."""
+        client = server.connect("admin")
+        page = http(client, get("/metrics"))[1]
+        client.close()
+        row = r'^weir_serve_descriptor_detailed_%s"} ([1-9]\d*)$'
+        name = r'decisions_total{domain="%s",descriptor="([^"\\]*)",decision="%s' % (domain, decision)
+        if decision == "near":
+            name = r'near_limit_total{domain="%s",descriptor="([^"\\]*)' % domain
+        return {path: int(count) for path, count in re.findall(row % name, page, re.MULTILINE)}
+
+    def test_values_are_told_in_metrics_where_the_file_asks_so(self):
+        text = """
+domain: edge
+descriptors:
+  - {key: d, %(two)s, detailed_metric: true}
+  - {key: e, %(two)s, detailed_metric: true, shadow_mode: true}
+  - key: route
+    value: draw
+    descriptors: [{key: method, value_to_metric: true, descriptors: [{key: sub, %(two)s}, {key: free, %(free)s}]}]
+  - {key: all, descriptors: [{key: x, value: y, descriptors: [{key: z, detailed_metric: true, %(two)s}]}]}
+  - {key: w, value: "a*", share_threshold: true, detailed_metric: true, %(two)s}
+  - {key: w, value: "b*", value_to_metric: true, %(two)s}
+  - {key: w, value: "c*", %(two)s}
+  - {key: free, detailed_metric: true, rate_limit: {unlimited: true}}
+""" % {"two": per_year(2), "free": "rate_limit: {unlimited: true}"}
+        server = self.start({"a.yaml": text}, rest="loops: 2\n")
+        self.assertEqual(self.details(server, "edge"), {})
+        odd = {"entries": [{"key": "d", "value": 'a"b\\c/d=e%\n\x00\u00e9 f'}]}
+        long = {"entries": [{"key": "d", "value": "x" * 510}]}  # two bytes more with its key
+        longer = {"entries": [{"key": "d", "value": "x" * 511}]}
+        own = {"entries": [{"key": "d", "value": "5"}], "limit": {"requestsPerUnit": 9, "unit": "YEAR"}}
+        for _ in range(3):
+            self.ask(server, "edge", "d=1", "d=2", "e=1", odd, long, longer, "d=", own, "free=1", "other=1",
+                     "route=draw/method=GET/sub=1", "route=draw/method=GET/free=1", "all=p/x=y/z=1", "w=a1", "w=a2",
+                     "w=b1", "w=c1")
+        paths = ["d=1", "d=2", "d=a%22b%5Cc%2Fd%3De%25%0A%00%C3%A9 f", "d=" + "x" * 510, "other", "d=",
+                 "route=draw/method=GET/sub", "all=p/x=y/z=1", "w=a*", "w=b1"]
+        expected = dict.fromkeys(paths, 2)
+        self.assertEqual(self.details(server, "edge"), {**expected, "e=1": 2})
+        self.assertEqual(self.details(server, "edge", "over"), {**dict.fromkeys(paths, 1), "w=a*": 4})
+        self.assertEqual(self.details(server, "edge", "shadow"), {"e=1": 1})
+        self.assertEqual(self.details(server, "edge", "near"), {**dict.fromkeys(paths, 1), "e=1": 1})
+        self.assertEqual(server.metric('weir_serve_descriptor_decisions_total{domain="edge",descriptor="d",decision="within"}'),
+                         12)
+        self.write(server.files, "a.yaml", text + "  - {key: new, %s}\n" % per_year(1))
+        await_that(lambda: server.metric('weir_serve_reloads_total{result="used"}') == 1, "the reload")
+        await_that(lambda: self.ask(server, "edge", "new=1") and self.details(server, "edge") == {}, "counts begin anew")
+
+    def test_values_in_metrics_are_bounded(self):
+        text = "domain: %s\ndescriptors: [{key: k, %s, detailed_metric: true}]\n"
+        files = {name + ".yaml": text % (name, per_year(10)) for name in ("many", "few")}
+        server = self.start(files, rest="loops: 2\n")
+        clients = [server.connect("http") for _ in range(4)]
+
+        def ask(first):
+            for i in range(first, 1100, 100):
+                for value in range(i, i + 25):
+                    http(clients[first // 25], post("/json", question("many", "k=%d" % value, "k=0")))
+        threads = [threading.Thread(target=ask, args=(first,)) for first in (0, 25, 50, 75)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for client in clients:
+            client.close()
+        told = self.details(server, "many")
+        self.assertEqual((len(told), told.pop("other")), (1001, 100))
+        self.assertEqual(told.pop("k=0"), 10)
+        self.assertEqual(set(told.values()), {1})
+        self.assertEqual(self.details(server, "many", "over"), {"k=0": 1091})
+        self.ask(server, "many", "k=new", "k=%s" % next(path[2:] for path in told))
+        again = self.details(server, "many")
+        self.assertEqual((again["other"], max(again.values()), list(again.values()).count(2)), (101, 101, 1))
+        self.assertEqual(self.ask(server, "few", "k=new")["overallCode"], "OK")
+        self.assertEqual(self.details(server, "few"), {"k=new": 1})
 
     def test_limits_are_told_in_metrics(self):
         """Whatever their names hold, and as often as they are read."""

@@ -163,8 +163,7 @@ static weir_config_rate *read_rate(weir_reader *reader, const weir_node *node,
 typedef struct descriptor_fields {
   weir_config_domain *domain;
   weir_config_descriptor *made;
-  bool shadow, quota, shares;
-  bool ignored; /* what is read, and means nothing here */
+  bool shadow, quota, shares, detailed, shows_value;
 } descriptor_fields;
 
 static void read_list(weir_reader *reader, const weir_node *node, weir_config_domain *domain,
@@ -205,8 +204,8 @@ static const weir_field descriptor_table[] = {
     FLAG("shadow_mode", shadow),
     FLAG("quota_mode", quota),
     FLAG("share_threshold", shares),
-    FLAG("detailed_metric", ignored),
-    FLAG("value_to_metric", ignored),
+    FLAG("detailed_metric", detailed),
+    FLAG("value_to_metric", shows_value),
     {.name = "metadata", .read = read_metadata},
     {.name = "descriptors", .read = read_children},
     {.name = NULL},
@@ -237,6 +236,8 @@ static void read_descriptor(weir_reader *reader, const weir_node *node, weir_con
   made->shadow = read.shadow;
   made->quota = read.quota;
   made->shares = read.shares;
+  made->detailed = read.detailed;
+  made->shows_value = read.shows_value;
   if (node->kind != WEIR_NODE_MAPPING) return;
   if (weir_node_find(node, "key") == NULL) weir_fault(reader, node, "key is missing");
   if (made->key == NULL) return;

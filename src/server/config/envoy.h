@@ -50,7 +50,9 @@ typedef struct weir_config_descriptor {
   size_t match_length;
   bool is_wildcard; /* the match holds a '*' */
   bool shadow, quota;
-  bool shares; /* a wildcard whose values have one count */
+  bool shares;      /* a wildcard whose values have one count */
+  bool detailed;    /* counted by the values of requests, of all levels; */
+  bool shows_value; /* or of this one, wherever it leads to */
   weir_config_place place;
   weir_config_rate *rate; /* NULL: none */
   struct weir_config_descriptor *children;

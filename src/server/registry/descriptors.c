@@ -18,6 +18,7 @@ struct weir_domain {
   uint32_t *slots; /* a node by its parent and match; 0: empty */
   size_t slot_count;
   weir_throttle *throttle, *dated; /* of limits that requests bring */
+  weir_details *details;           /* NULL: no file asks for them */
 };
 
 struct weir_descriptors {
@@ -55,6 +56,12 @@ static uint32_t *find_slot(const weir_domain *domain, uint32_t parent, const cha
 static void add_children(builder *self, uint32_t parent, const weir_config_descriptor *children,
                          size_t count);
 
+/* Nothing is counted of what is unlimited. */
+static bool is_detailed(const weir_descriptor *node) {
+  const weir_config_rate *rate = node->config->rate;
+  return rate != NULL && !rate->is_unlimited && (node->config->detailed || node->shows_value);
+}
+
 static uint32_t add_node(builder *self, uint32_t parent, const weir_config_descriptor *config) {
   weir_domain *domain = self->domain;
   uint32_t *slot = find_slot(domain, parent, config->match, config->match_length);
@@ -67,6 +74,7 @@ static uint32_t add_node(builder *self, uint32_t parent, const weir_config_descr
   uint32_t index = *slot = domain->node_count++;
   weir_descriptor *node = &domain->nodes[index];
   *node = (weir_descriptor){.config = config, .parent = parent};
+  node->shows_value = config->shows_value || domain->nodes[parent].shows_value;
   const weir_config_rate *rate = config->rate;
   if (rate != NULL) node->limit = self->made->limits++;
   if (rate != NULL && rate->rule != NULL)
@@ -120,7 +128,11 @@ static bool build_domain(builder *self, const weir_config_domain *config) {
   if (!add_throttle(self, config)) return false;
   snprintf(self->path, sizeof self->path, "domain %s: ", config->name);
   add_children(self, ROOT, config->descriptors, config->count);
-  return true;
+  bool has_details = false;
+  for (size_t i = 1; i < domain->node_count; i++)
+    has_details |= is_detailed(&domain->nodes[i]);
+  if (has_details) domain->details = weir_details_create();
+  return domain->details != NULL || !has_details;
 }
 
 weir_descriptors *weir_descriptors_create(const weir_config_envoy *config,
@@ -146,6 +158,7 @@ void weir_descriptors_destroy(weir_descriptors *descriptors) {
     free(descriptors->domains[i].slots);
     weir_throttle_destroy(descriptors->domains[i].throttle);
     weir_throttle_destroy(descriptors->domains[i].dated);
+    weir_details_destroy(descriptors->domains[i].details);
   }
   free(descriptors);
 }
@@ -164,14 +177,16 @@ static void put(key_writer *key, char byte) {
   key->length++;
 }
 
-static void put_escaped(key_writer *key, const char *text, size_t length) {
+static void put_byte(key_writer *key, char byte, bool is_special) {
   static const char digits[] = "0123456789ABCDEF";
-  for (size_t i = 0; i < length; i++) {
-    bool is_special = text[i] == '%' || text[i] == '/' || text[i] == '=';
-    put(key, is_special ? '%' : text[i]);
-    if (is_special) put(key, digits[text[i] >> 4]);
-    if (is_special) put(key, digits[text[i] & 15]);
-  }
+  put(key, is_special ? '%' : byte);
+  if (is_special) put(key, digits[(unsigned char)byte >> 4]);
+  if (is_special) put(key, digits[byte & 15]);
+}
+
+static void put_escaped(key_writer *key, const char *text, size_t length) {
+  for (size_t i = 0; i < length; i++)
+    put_byte(key, text[i], text[i] == '%' || text[i] == '/' || text[i] == '=');
 }
 
 static void put_pair(key_writer *key, const char *name, size_t name_length, const char *value,
@@ -239,6 +254,49 @@ size_t weir_domain_write_key(const weir_domain *domain, const weir_entry *entrie
     put_pair(&writer, entries[i].key, entries[i].key_length, entries[i].value,
              entries[i].value_length);
   return writer.length;
+}
+
+/* --- details ------------------------------------------------------------------------------------
+ */
+
+/* For a label of metrics: what might end one, or is no text, is spelled out. */
+static void put_shown(key_writer *path, const char *text, size_t length) {
+  for (size_t i = 0; i < length; i++)
+    put_byte(path, text[i], text[i] < ' ' || text[i] > '~' || strchr("%/=\"\\", text[i]) != NULL);
+}
+
+/* `entry` is the request's for this node, behind those for what stands above it. */
+static void put_shown_levels(key_writer *path, const weir_domain *domain,
+                             const weir_descriptor *node, bool all, const weir_entry *entry) {
+  const weir_config_descriptor *config = node->config;
+  bool shows_value = (all || config->shows_value) && !config->shares;
+  if (node->parent != ROOT) {
+    put_shown_levels(path, domain, &domain->nodes[node->parent], all, entry - 1);
+    put(path, '/');
+  }
+  if (shows_value)
+    put_shown(path, entry->key, entry->key_length);
+  else
+    put_shown(path, config->key, strlen(config->key));
+  if (!shows_value && config->value == NULL) return;
+  put(path, '=');
+  if (shows_value)
+    put_shown(path, entry->value, entry->value_length);
+  else
+    put_shown(path, config->value, strlen(config->value));
+}
+
+weir_detail *weir_domain_detail(const weir_domain *domain, const weir_descriptor *node,
+                                const weir_entry *entries, size_t count) {
+  char path[WEIR_DETAIL_BYTES];
+  key_writer writer = {path, sizeof path, 0};
+  if (domain->details == NULL || !is_detailed(node)) return NULL;
+  put_shown_levels(&writer, domain, node, node->config->detailed, &entries[count - 1]);
+  return weir_details_find(domain->details, path, writer.length);
+}
+
+const weir_details *weir_domain_details(const weir_domain *domain) {
+  return domain->details;
 }
 
 /* --- the rest -----------------------------------------------------------------------------------

@@ -10,6 +10,7 @@
 #include <weir/weir.h>
 
 #include "config/config.h"
+#include "registry/details.h"
 #include "registry/throttle.h"
 
 typedef struct weir_descriptors weir_descriptors; /* all domains of a snapshot */
@@ -20,6 +21,7 @@ typedef struct weir_descriptor {
   const weir_config_descriptor *config; /* NULL of the root */
   weir_limiter *limiter;                /* NULL: no store is asked */
   uint32_t limit;                       /* with a rate: which of weir_descriptors_limits() */
+  bool shows_value;                     /* this one, or one above it */
   uint32_t parent;
   uint32_t first_wildcard, next_wildcard; /* of its children; of its parent's: 0: no more */
 } weir_descriptor;
@@ -62,6 +64,13 @@ size_t weir_domain_index(const weir_domain *domain);
  * Its key is written with up to `room` bytes; *key_length is how long it is, which may be more. */
 const weir_descriptor *weir_domain_find(const weir_domain *domain, const weir_entry *entries,
                                         size_t count, char *key, size_t room, size_t *key_length);
+
+/* What counts the node by the values of a request that has found it; NULL: its file asks for none. Its
+ * path is KEY=VALUE/KEY/KEY=VALUE: with the request's own value where that is asked for, else with the
+ * file's, if there is one. '%', '/', '=', '"', '\' and all that is no printable ASCII are as %22. */
+weir_detail *weir_domain_detail(const weir_domain *domain, const weir_descriptor *node,
+                                const weir_entry *entries, size_t count);
+const weir_details *weir_domain_details(const weir_domain *domain); /* NULL: there are none */
 
 /* For requests that bring their own limit: the key of a descriptor, written likewise. */
 size_t weir_domain_write_key(const weir_domain *domain, const weir_entry *entries, size_t count,

@@ -14,6 +14,7 @@ typedef struct part {
   bool shadow, quota;
   weir_config_rate rate;
   weir_limiter *limiter;  /* NULL: no store is asked */
+  weir_detail *detail;    /* what counts it besides; NULL: nothing */
   uint32_t limit;         /* of the descriptor file; WEIR_TALLY_NO_LIMIT: the request brought it */
   size_t request;         /* of the tick; NO_REQUEST: none */
   size_t key, key_length; /* in the tick's bytes */
@@ -113,6 +114,8 @@ static bool find(weir_tick *tick, const weir_domain *domain,
   tick->bytes.length += found->key_length;
   if (overrides && !find_override(tick, domain, descriptor, found, refusal)) return false;
   if (!overrides) find_node(tick, node, found);
+  if (node != NULL)
+    found->detail = weir_domain_detail(domain, node, descriptor->entries, descriptor->count);
   return add_date(tick, domain, most, found) ||
          refuse(refusal, WEIR_ENVOY_BAD_REQUEST, "a descriptor's key is too long");
 }
@@ -253,6 +256,8 @@ static void count(weir_connection *connection, const outcome *made, size_t index
   if (is_shadowed) weir_serve_count(&counts->shadow_denied, 1);
   weir_tally_note_domain(loop, made->domain, asked->limit, &reply, asked->hits == 0,
                          is_near(asked, &answered), made->protocol);
+  if (asked->detail != NULL)
+    weir_tally_note_detail(asked->detail, &reply, is_near(asked, &answered));
 }
 
 static void describe(const part *asked, const weir_decision *decision, weir_envoy_status *status) {

@@ -216,6 +216,46 @@ static void write_limits(const weir_server *server, weir_bytes *out) {
   free(sum);
 }
 
+static void write_detail(const char *domain, const weir_detail *detail, weir_bytes *out) {
+  static const char line[] =
+      "weir_serve_descriptor_detailed_decisions_total{domain=\"%s\",descriptor=\"%s\","
+      "decision=\"%s\"} %llu\n";
+  weir_bytes_format(out, line, domain, detail->path, "within", (unsigned long long)detail->within);
+  weir_bytes_format(out, line, domain, detail->path, "over", (unsigned long long)detail->over);
+  weir_bytes_format(out, line, domain, detail->path, "shadow", (unsigned long long)detail->shadow);
+  weir_bytes_format(out, line, domain, detail->path, "none", (unsigned long long)detail->none);
+}
+
+static void write_detail_near(const char *domain, const weir_detail *detail, weir_bytes *out) {
+  weir_bytes_format(
+      out,
+      "weir_serve_descriptor_detailed_near_limit_total{domain=\"%s\",descriptor=\"%s\"} %llu\n",
+      domain, detail->path, (unsigned long long)detail->near);
+}
+
+static void write_each_detail(const weir_server *server,
+                              void (*write)(const char *domain, const weir_detail *detail,
+                                            weir_bytes *out),
+                              weir_bytes *out) {
+  const weir_descriptors *all = weir_registry_descriptors(server->front.tick.registry);
+  for (size_t i = 0; i < weir_descriptors_count(all); i++) {
+    const weir_domain *domain = weir_descriptors_at(all, i);
+    const weir_details *details = weir_domain_details(domain);
+    const weir_detail *detail;
+    for (size_t j = 0; details != NULL && (detail = weir_details_at(details, j)) != NULL; j++)
+      write(weir_domain_config(domain)->name, detail, out);
+  }
+}
+
+static void write_details(const weir_server *server, weir_bytes *out) {
+  write_head("weir_serve_descriptor_detailed_decisions_total", "counter",
+             "The same by the values of requests, where the file asks so", out);
+  write_each_detail(server, write_detail, out);
+  write_head("weir_serve_descriptor_detailed_near_limit_total", "counter",
+             "Of those within the limit, those that left less than a fifth of it", out);
+  write_each_detail(server, write_detail_near, out);
+}
+
 static void write_throttle(const weir_registry *registry, weir_bytes *out) {
   weir_throttle *throttle = weir_registry_throttle(registry);
   weir_limiter_counts counts = WEIR_LIMITER_COUNTS_INIT;
@@ -346,6 +386,7 @@ void weir_serve_write_metrics(const weir_server *server, weir_bytes *out) {
   write_library(registry, out);
   write_table(table, out);
   write_limits(server, out);
+  write_details(server, out);
   write_throttle(registry, out);
   write_histograms(server, out);
   write_counters(server, out);

@@ -204,6 +204,17 @@ void weir_tally_note_domain(weir_loop *loop, const weir_domain *domain, uint32_t
   if (is_denied(reply) && !is_peek) note_denial(loop, reply, WEIR_CONFIG_LOG_KEYS_OFF, protocol);
 }
 
+/* Other loops count there as well. */
+void weir_tally_note_detail(weir_detail *detail, const weir_reply *reply, bool is_near) {
+  _Atomic uint64_t *column = reply->decision == NULL    ? &detail->none
+                             : reply->is_shadowed       ? &detail->shadow
+                             : reply->decision->allowed ? &detail->within
+                                                        : &detail->over;
+  atomic_fetch_add_explicit(column, 1, memory_order_relaxed);
+  if (is_near && !reply->is_shadowed)
+    atomic_fetch_add_explicit(&detail->near, 1, memory_order_relaxed);
+}
+
 void weir_tally_tick(weir_tally *tally, size_t requests, int64_t us) {
   size_t batch = 0;
   size_t wait = 0;

@@ -82,6 +82,9 @@ void weir_tally_note_domain(weir_loop *loop, const weir_domain *domain, uint32_t
                             const weir_reply *reply, bool is_peek, bool is_near,
                             weir_tally_protocol protocol);
 
+/* And once more, by the values of the request. */
+void weir_tally_note_detail(weir_detail *detail, const weir_reply *reply, bool is_near);
+
 /* What a domain is called among limiters, which have no '/' in their names: "/DOMAIN". */
 void weir_tally_name_domain(const weir_domain *domain, char name[WEIR_CONFIG_NAME_MOST + 1]);
 
