@@ -76,6 +76,25 @@ static void it_is_dropped_at_the_end_of_its_period(void **state) {
   }
 }
 
+/* Of an outage that lasts, what no period remembers is not paid: a key that stays at a third of its
+ * limit is served when the store is back. */
+static void a_key_below_its_limit_is_served_after_a_long_outage(void **state) {
+  static const char *const rules[] = {"sliding-window:30/10s,strict", "sliding-window:30/10s",
+                                      "token-bucket:30/10s"};
+  (void)state;
+  for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+    world w;
+    away_open(&w, rules[i], 1);
+    for (int second = 0; second < 60; second++) {
+      world_set(&w, second * SECOND_US);
+      bool away = second >= 10 && second < 45;
+      weir_decision decision = away ? away_take_without(&w, "k", 1) : away_take(&w, "k", 1);
+      if (!decision.allowed) fail_msg("%s: denied after %d s", rules[i], second);
+    }
+    world_close(&w);
+  }
+}
+
 /* And not in the next one: what is admitted there is that one's. */
 static void each_period_has_its_own(void **state) {
   world w;
@@ -288,6 +307,7 @@ int main(void) {
       cmocka_unit_test(what_is_owed_is_paid_once_and_first),
       cmocka_unit_test(no_more_is_paid_than_there_is_room_for),
       cmocka_unit_test(it_is_dropped_at_the_end_of_its_period),
+      cmocka_unit_test(a_key_below_its_limit_is_served_after_a_long_outage),
       cmocka_unit_test(each_period_has_its_own),
       cmocka_unit_test(an_answer_that_was_lost_counts_as_paid),
       cmocka_unit_test(what_was_not_sent_is_still_owed),

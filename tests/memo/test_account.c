@@ -270,6 +270,32 @@ static void what_is_owed_is_dropped_when_its_period_ends(void **state) {
   }
 }
 
+/* An outage that lasts: one request a second, of which the last period's may still count. */
+static void what_is_owed_is_no_more_than_of_two_periods(void **state) {
+  static const char *const rules[] = {"sliding-window:30/10s", "token-bucket:30/10s",
+                                      "leaky-bucket:30/10s,queue=29"};
+  (void)state;
+  for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+    bench b = set_up(rules[i], WHOLE);
+    int64_t dropped = 0;
+    for (int second = 0; second < 100; second++) {
+      dropped += weir_account_roll(b.account, &b.stack, NOW + second * SECOND);
+      admit(&b, 1, 0, NOW + second * SECOND);
+      const int64_t owed = b.account->parts[0].owed;
+      if (owed > 20 || owed < (second < 10 ? second + 1 : 10))
+        fail_msg("%s: %lld owed after %d s", rules[i], (long long)owed, second);
+      assert_int_equal(owed + dropped, second + 1);
+    }
+    weir_account_pay(b.account, 0, 5, 5);
+    const int64_t owed = b.account->parts[0].owed;
+    weir_account_roll(b.account, &b.stack, NOW + 99 * SECOND + 10 * SECOND - 1);
+    assert_in_range(b.account->parts[0].owed, 1, owed);
+    weir_account_roll(b.account, &b.stack, NOW + 99 * SECOND + 10 * SECOND);
+    assert_int_equal(b.account->parts[0].owed, 0);
+    tear_down(&b);
+  }
+}
+
 static void a_quota_continues_the_window_that_is_open(void **state) {
   (void)state;
   bench b = set_up("quota:100/1m", WHOLE);
@@ -426,6 +452,7 @@ int main(void) {
       cmocka_unit_test(what_was_certainly_not_sent_is_owed),
       cmocka_unit_test(a_log_owes_nothing),
       cmocka_unit_test(what_is_owed_is_dropped_when_its_period_ends),
+      cmocka_unit_test(what_is_owed_is_no_more_than_of_two_periods),
       cmocka_unit_test(a_quota_continues_the_window_that_is_open),
       cmocka_unit_test(what_is_owed_goes_back_before_what_was_paid),
       cmocka_unit_test(what_was_sent_and_not_answered_is_owed_by_nobody),

@@ -50,15 +50,31 @@ static bool is_payable(const weir_rule *rule, int64_t admitted_us, int64_t now_u
   return now_us < admitted_us + span_us(rule);
 }
 
-/* What is dropped is of a period that is over. */
+/* What this client was allowed under rule i, is not sure to have been sent, and may be paid now. */
+static int64_t payable_of(const struct model *model, const struct client *client, size_t i,
+                          int64_t now_us) {
+  const struct record *records = first_record(model, client);
+  int64_t sum = 0;
+  for (int n = 0; n < REQUESTS_MOST * GROUP_MOST; n++) {
+    if (records[n].state == ALLOWED && !records[n].unsure &&
+        is_payable(&model->stack.rules[i], records[n].stamp_us, now_us))
+      sum += records[n].cost[i];
+  }
+  return sum;
+}
+
+/* What is dropped is of a period that is over. Older admissions go first, so what stays owed is at
+ * least what may be paid. */
 void dues_rolled(struct model *model, struct client *client, const int64_t *before, int64_t dropped,
                  int64_t now_us) {
   struct dues *dues = &client->outage->dues;
   dues->owed -= dropped;
   for (size_t i = 0; i < model->stack.count; i++) {
     const weir_rule *rule = &model->stack.rules[i];
-    bool all = client->account->parts[i].owed == before[i];
-    if (all || weir_rule_opens_windows(rule) || !is_payable(rule, dues->admitted_us, now_us))
+    int64_t owed = client->account->parts[i].owed;
+    if (owed == before[i] || weir_rule_opens_windows(rule) ||
+        !is_payable(rule, dues->admitted_us, now_us) ||
+        owed >= payable_of(model, client, i, now_us))
       continue;
     check_fails(model, CHECK_DUES, "client %d drops what may be paid",
                 world_client_number(model, client));

@@ -86,6 +86,35 @@ int64_t weir_account_payable_until(const weir_account *account, const weir_rule 
   return (ends_at_once(rule) ? part->begin_us : part->owed_us) + span_us(rule);
 }
 
+/* The half that was admitted first is of a period that is over, though the other is not: a sliding
+ * window has forgotten it, and a bucket has drained as much. */
+static int64_t drop_old(const weir_rule *rule, weir_account_part *part, int64_t now_us) {
+  int64_t dropped = part->old;
+  if (ends_at_once(rule) || dropped == 0 || now_us < part->old_us + span_us(rule)) return 0;
+  part->owed -= dropped;
+  part->old = 0;
+  return dropped;
+}
+
+/* The older half goes first: what is left is then paid too long rather than not long enough. */
+static void take_off_owed(weir_account_part *part, int64_t cost) {
+  part->owed -= cost;
+  part->old -= cost < part->old ? cost : part->old;
+}
+
+static void add_owed(const weir_rule *rule, weir_account_part *part, int64_t cost, int64_t at_us) {
+  bool halves = !ends_at_once(rule) && at_us >= part->young_us + span_us(rule);
+  if (part->owed == 0) {
+    part->young_us = at_us;
+  } else if (halves) {
+    part->old = part->owed;
+    part->old_us = part->owed_us;
+    part->young_us = at_us;
+  }
+  part->owed += cost;
+  part->owed_us = at_us;
+}
+
 int64_t weir_account_roll(weir_account *account, const weir_stack *stack, int64_t now_us) {
   int64_t dropped = 0;
   for (size_t i = 0; i < stack->count; i++) {
@@ -94,9 +123,10 @@ int64_t weir_account_roll(weir_account *account, const weir_stack *stack, int64_
     int64_t span = span_us(rule);
     int64_t until_us = weir_account_payable_until(account, rule, i);
     if (now_us >= part->begin_us + span) begin_period(part, now_us - now_us % span);
+    dropped += drop_old(rule, part, now_us);
     if (now_us < until_us) continue;
     dropped += part->owed;
-    part->owed = 0;
+    part->owed = part->old = 0;
   }
   return dropped;
 }
@@ -161,13 +191,12 @@ int64_t weir_account_admit(weir_account *account, const weir_rule *rule, size_t 
   part->open = part->opened = part->begun = true;
   part->charged += weight;
   if (!owed || weir_rule_takes_one(rule)) return 0; /* a log has no entry for what is paid later */
-  part->owed += cost;
-  part->owed_us = at_us;
+  add_owed(rule, part, cost, at_us);
   return cost;
 }
 
 int64_t weir_account_pay(weir_account *account, size_t i, int64_t offered, int64_t paid) {
-  account->parts[i].owed -= offered;
+  take_off_owed(&account->parts[i], offered);
   return offered - paid;
 }
 
@@ -201,7 +230,7 @@ int64_t weir_account_refund(weir_account *account, const weir_rule *continued, s
   if (!owed) return 0;
   int64_t of_owed = cost < part->owed ? cost : part->owed;
   int64_t of_paid = cost - of_owed < part->paid ? cost - of_owed : part->paid;
-  part->owed -= of_owed;
+  take_off_owed(part, of_owed);
   part->paid -= of_paid;
   return of_paid;
 }
@@ -217,7 +246,7 @@ int64_t weir_account_forgive(weir_account *account, const weir_stack *stack) {
   account->hold_until_us = 1;
   for (size_t i = 0; i < stack->count; i++) {
     owed += account->parts[i].owed;
-    account->parts[i].owed = account->parts[i].paid = 0;
+    account->parts[i].owed = account->parts[i].old = account->parts[i].paid = 0;
   }
   return owed;
 }

@@ -44,6 +44,9 @@ typedef struct weir_account_part {
   int64_t charged;  /* in it, weighed, in parts */
   int64_t owed;     /* cost: admitted, certainly not in the store, and not paid */
   int64_t owed_us;  /* when the last of it was admitted */
+  int64_t old;      /* of what is owed: admitted before the rest of it, ... */
+  int64_t old_us;   /* ... the last of that then, ... */
+  int64_t young_us; /* ... and the first of the rest then */
   int64_t paid;     /* of this period, by the last payment */
 } weir_account_part;
 
@@ -70,7 +73,9 @@ weir_account *weir_account_create(const weir_stack *stack);
 void weir_account_begin(weir_account *account, const weir_stack *stack, const weir_known *known,
                         const uint32_t *shares, int64_t now_us);
 
-/* Periods that are over are left. Returns the cost that was owed in them: it is paid no more. */
+/* Periods that are over are left. Returns the cost that was owed in them: it is paid no more. In a
+ * period that begins anywhere, what is owed ages in two halves, as one that lasts has no end of its
+ * own: so it is never more than was admitted in two spans. */
 int64_t weir_account_roll(weir_account *account, const weir_stack *stack, int64_t now_us);
 
 /* When what rule i is owed is paid no more: then it is of a period that is over. */
