@@ -219,7 +219,7 @@ descriptors:
             (one(limit={"requestsPerUnit": 1, "unit": "WEEK"}), "limit.unit: SECOND, MINUTE"),
             (one(limit={"requestsPerUnit": 1, "unit": 9}), "limit.unit"),
             (one(limit={"requestsPerUnit": 10**9 + 1, "unit": "DAY"}), "limit.requestsPerUnit: up to 1000000000"),
-            (one(isNegativeHits=True), "hits cannot be given back"),
+            (one(isNegativeHits=1), "isNegativeHits"),
             ({**good, "descriptors": [{"entries": [entry]}] * 65}, "descriptors: 1 to 64"),
             ({**good, "descriptors": [{"entries": [entry] * 513}]}, "entries: there are more than 512"),
             ({**good, "descriptors": [{"entries": [{"key": "ip", "value": "v" * 4096}]}]}, "key is too long"),

@@ -74,6 +74,59 @@ class Domains(Served):
                                      key], capture_output=True, text=True, check=False)
             self.assertEqual(json.loads(peeked.stdout)["remaining"], 0, peeked)
 
+    def returns(self, server, *descriptors):
+        """(status, what is left or why not) of a request of descriptors that give back as many hits."""
+        given = [{"entries": entries(text), "hitsAddend": hits, "isNegativeHits": True} for text, hits in descriptors]
+        client = server.connect("http")
+        status, body, _ = http(client, post("/json", question("edge", *given)))
+        client.close()
+        told = json.loads(body)
+        return status, [one.get("limitRemaining") for one in told["statuses"]] if status == 200 else told.get("detail")
+
+    def test_negative_hits_go_back(self):
+        for kind in ("memcached", "redis"):
+            store = Store(kind)
+            self.addCleanup(store.end)
+            stores = 'stores: {main: {url: "%s?timeout=10s", processes: 2}}\n' % store.url
+            server, other = (self.start(self.FILE, stores=stores) for _ in range(2))
+            self.assertEqual(self.codes(server, "edge", "a=x", "b=x"), "+ ++")
+            self.assertEqual(self.codes(other, "edge", "a=x", hitsAddend=2), "+ +")
+            self.assertEqual(self.codes(server, "edge", "a=x"), "- -")
+            self.assertEqual(self.returns(server, ("a=x", 2), ("b=x", 1), ("other=x", 1)), (200, [2, 1, None]), kind)
+            self.assertEqual(self.codes(server, "edge", "a=x", hitsAddend=2), "+ +")
+            self.assertEqual(self.codes(server, "edge", "a=x"), "- -")
+            self.assertEqual(self.codes(server, "edge", "b=x"), "+ +")
+            self.assertEqual(self.returns(server, ("b=x", 0))[0], 429)  # a peek, as ever
+            within = 'weir_serve_descriptor_decisions_total{domain="edge",descriptor="a",decision="within"}'
+            self.assertEqual(server.metric(within), 2)  # what goes back is no decision
+
+    def test_negative_hits_that_cannot_go_back(self):
+        server = self.start(self.FILE)
+        self.codes(server, "edge", "a=x", hitsAddend=2)
+        for hits in (3, 4, 2**31):
+            status, why = self.returns(server, ("a=x", hits))
+            self.assertEqual((status, why[:10]), (400, "BAD_COST: "), why)
+        self.assertEqual(self.returns(server, ("b=new", 1))[0], 400)
+        self.assertIn("at most 8", self.returns(server, *[("a=x", 1)] * 9)[1])
+        self.assertEqual(self.returns(server, ("a=x", 1), ("a=x", 1))[0], 200)
+        self.assertEqual(self.returns(server, ("a=x", 0)), (200, [3]))
+        for options, says in (("count: all", "keeps what is charged"), ("algorithm: quota", "a fixed-window"),
+                              ("algorithm: token-bucket", "a fixed-window"), ("calendar: true", "without a calendar")):
+            keeps = self.start(self.FILE, ", domains: {edge: {%s}}" % options)
+            self.assertEqual(self.codes(keeps, "edge", "a=x"), "+ +")
+            status, why = self.returns(keeps, ("a=x", 1))
+            self.assertEqual(status, 400)
+            self.assertIn(says, why)
+        store = Store("memcached")
+        self.addCleanup(store.end)
+        for fallback in ("local", "allow"):
+            server = self.start(self.FILE, stores='stores: {main: {url: "%s", fallback: %s}}\n' % (store.url, fallback))
+            self.codes(server, "edge", "a=x")
+            store.order("kill")
+            status, why = self.returns(server, ("a=x", 1))
+            self.assertEqual(status, 503, why)
+            store.order("restart")
+
     def test_headers(self):
         """Those of the part that is over, or else has the least left."""
         for style, names in (("draft-10", {"RateLimit-Policy", "RateLimit"}),

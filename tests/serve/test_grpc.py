@@ -104,6 +104,20 @@ class Answers(Grpc):
         self.assertEqual(client.ask(edge("named=2", hitsAddend=2**32 - 1)).overall_code, OVER)
         self.assertEqual(client.ask(edge("named=2", hitsAddend=1000)).statuses[0].limit_remaining, 0)
 
+    def test_negative_hits_go_back(self):
+        client = self.client(self.start(EDGE))
+        gives_back = edge("ip=1", "named=1", hitsAddend=2)
+        gives_back.descriptors[0].is_negative_hits = True
+        for _ in range(2):
+            self.assertEqual(client.ask(edge("ip=1", hitsAddend=3)).overall_code, OK)
+            told = client.ask(gives_back)
+            self.assertEqual([s.limit_remaining for s in told.statuses][0], 2)
+            self.assertEqual(client.ask(edge("ip=1", hitsAddend=3)).overall_code, OVER)
+            gives_back.descriptors[0].hits_addend.value = 1
+            client.ask(gives_back)
+            gives_back.descriptors[0].hits_addend.value = 2
+        self.assertEqual(told.statuses[1].limit_remaining, 994)
+
     def test_headers(self):
         server = self.start(EDGE, ", domains: {edge: {headers: draft-03}}")
         client = self.client(server)
@@ -121,9 +135,9 @@ class Answers(Grpc):
         self.fails(invalid, client.ask, edge(*["ip=1"] * 65))
         self.fails(invalid, client.ask, edge("/".join(["ip=1"] * 513)))
         self.fails(invalid, client.ask, edge("ip=" + "x" * 4096))
-        gives_back = edge("ip=1")
+        gives_back = edge("ip=1", hitsAddend=4)
         gives_back.descriptors[0].is_negative_hits = True
-        self.assertIn("given back", self.fails(invalid, client.ask, gives_back))
+        self.assertIn("BAD_COST: ", self.fails(invalid, client.ask, gives_back))
         for requests, unit in ((10**9 + 1, 1), (1, 0), (1, 7)):
             wrong = edge("ip=1")
             wrong.descriptors[0].limit.requests_per_unit = requests

@@ -13,14 +13,16 @@
 
 enum {
   WEIR_ENVOY_DESCRIPTORS_MOST = 64, /* of one request */
+  WEIR_ENVOY_RETURNS_MOST = 8,      /* of them, those that give back: each is a round trip */
   WEIR_ENVOY_ENTRIES_MOST = 512     /* of all its descriptors */
 };
 
 typedef struct weir_envoy_descriptor {
   const weir_entry *entries;
   size_t count;
-  int64_t hits;   /* 0: a peek */
-  bool has_limit; /* instead of the descriptor file's: */
+  int64_t hits;    /* 0: a peek */
+  bool gives_back; /* so many are not charged but go back */
+  bool has_limit;  /* instead of the descriptor file's: */
   int64_t requests;
   weir_config_unit unit;
 } weir_envoy_descriptor;

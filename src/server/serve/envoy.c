@@ -12,6 +12,7 @@
 typedef struct part {
   bool is_limited; /* else nothing is found for it */
   bool shadow, quota;
+  bool gives_back; /* its hits go back once the tick is decided; in the tick it is a peek */
   weir_config_rate rate;
   weir_limiter *limiter;  /* NULL: no store is asked */
   weir_detail *detail;    /* what counts it besides; NULL: nothing */
@@ -98,7 +99,8 @@ static bool find(weir_tick *tick, const weir_domain *domain,
   *found = (part){.limit = WEIR_TALLY_NO_LIMIT,
                   .request = NO_REQUEST,
                   .key = tick->bytes.length,
-                  .hits = descriptor->hits};
+                  .hits = descriptor->hits,
+                  .gives_back = descriptor->gives_back && descriptor->hits > 0};
   char *room = weir_bytes_room(&tick->bytes, most);
   if (room == NULL) return no_memory(refusal);
   bool overrides = descriptor->has_limit && domain != NULL;
@@ -139,15 +141,48 @@ static void leave_out_replaced(part *parts, size_t count) {
 }
 
 static bool add(weir_tick *tick, const weir_domain *domain, int64_t until_us, part *added) {
+  bool peeks = added->hits == 0 || added->gives_back;
   const weir_request request = {.key_length = added->key_length,
-                                .cost = added->hits > 0 ? added->hits : 1,
-                                .flags = added->hits > 0 ? 0U : WEIR_REQUEST_PEEK};
+                                .cost = peeks ? 1 : added->hits,
+                                .flags = peeks ? WEIR_REQUEST_PEEK : 0U};
   if (!added->is_limited || added->limiter == NULL) return true;
   unsigned fallback = weir_domain_config(domain)->store->options.fallback;
   added->request = weir_tick_add_request(tick, &request, added->key, added->limiter, fallback);
   if (added->request == NO_REQUEST) return false;
   weir_tick_set_end(tick, added->request, until_us);
   return true;
+}
+
+/* Why hits cannot go back to a limit; NULL: they can. Of all but a fixed window a charge goes back by
+ * its own time, which is not known here. */
+static const char *why_kept(const weir_domain *domain, const part *asked) {
+  const weir_config_domain *config = weir_domain_config(domain);
+  if (config->counts_all) return "negative hits: count: all of the domain keeps what is charged";
+  if (asked->limiter == NULL) return "negative hits: nothing is ever charged to a limit of 0";
+  if (config->algorithm != WEIR_CONFIG_FIXED || weir_config_is_dated(config, asked->rate.unit))
+    return "negative hits: a fixed-window accepts them, without a calendar";
+  return NULL;
+}
+
+static bool check_returns(const weir_domain *domain, const part *parts, size_t count,
+                          weir_envoy_refusal *refusal) {
+  size_t returns = 0;
+  for (size_t i = 0; i < count; i++) {
+    bool is_counted = parts[i].is_limited && !parts[i].rate.is_unlimited;
+    if (!parts[i].gives_back || !is_counted) continue;
+    const char *why = why_kept(domain, &parts[i]);
+    if (why != NULL) return refuse(refusal, WEIR_ENVOY_BAD_REQUEST, why);
+    returns++;
+  }
+  return returns <= WEIR_ENVOY_RETURNS_MOST ||
+         refuse(refusal, WEIR_ENVOY_BAD_REQUEST, "negative hits: at most 8 descriptors have them");
+}
+
+/* One that gives back is the last of its connection in this tick: it holds up the others. */
+static bool gives_back(const part *parts, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (parts[i].gives_back && parts[i].request != NO_REQUEST) return true;
+  return false;
 }
 
 /* Each part is a request of what the connection may bring into a tick; one is counted by itself. */
@@ -170,6 +205,7 @@ bool weir_serve_ask_envoy(weir_connection *connection, const weir_envoy_request 
   for (size_t i = 0; i < request->count; i++)
     if (!find(tick, domain, &request->descriptors[i], &parts[i], refusal)) return false;
   leave_out_replaced(parts, request->count);
+  if (!check_returns(domain, parts, request->count, refusal)) return false;
   for (size_t i = 0; i < request->count; i++)
     if (!add(tick, domain, until_us, &parts[i])) return no_memory(refusal);
   uint32_t index = weir_tick_add_text(tick, (const char *)parts, request->count * sizeof parts[0]);
@@ -180,6 +216,7 @@ bool weir_serve_ask_envoy(weir_connection *connection, const weir_envoy_request 
   slot->domain = domain;
   slot->manner = manner;
   take_share(connection, request->count);
+  if (gives_back(parts, request->count)) connection->share = 1;
   weir_connection_queue(connection, index);
   return true;
 }
@@ -204,7 +241,8 @@ typedef struct outcome {
   part parts[PARTS_MOST];
   weir_decision decisions[PARTS_MOST];
   weir_envoy_answer *answer;
-  weir_status status; /* of the first part that has no decision */
+  weir_status status; /* of the first part that has no decision, */
+  weir_message why;   /* or of what could not go back; else empty */
   size_t over, quotas, quotas_over;
 } outcome;
 
@@ -277,6 +315,29 @@ static bool is_over(const weir_tick *tick, const outcome *made) {
   return false;
 }
 
+/* What these hits were charged for is not known, so they go off what counts now. It is no decision,
+ * and not counted as one. */
+static void settle_return(weir_tick *tick, outcome *made, size_t index) {
+  const part *asked = &made->parts[index];
+  weir_decision *seen = &made->decisions[index];
+  weir_envoy_status *status = &made->answer->statuses[index];
+  weir_message why = {""};
+  weir_status given = decide(tick, asked, seen);
+  if (given == WEIR_OK && seen->source >= WEIR_SOURCE_FALLBACK) given = seen->store_status;
+  weir_decision taken = {.allowed = true, .cost = asked->hits, .at_us = seen->at_us};
+  if (given == WEIR_OK)
+    given = weir_limiter_refund(asked->limiter, tick->bytes.data + asked->key, asked->key_length,
+                                asked->hits, &taken, &why);
+  if (given != WEIR_OK && made->status == WEIR_OK) {
+    made->status = given;
+    made->why = why;
+  }
+  describe(asked, seen, status);
+  if (given != WEIR_OK || status->remaining < 0) return;
+  status->remaining += asked->hits;
+  if (status->remaining > status->requests) status->remaining = status->requests;
+}
+
 static void settle(weir_connection *connection, outcome *made, size_t index) {
   const part *asked = &made->parts[index];
   weir_decision *decision = &made->decisions[index];
@@ -285,6 +346,10 @@ static void settle(weir_connection *connection, outcome *made, size_t index) {
   if (!asked->is_limited) return;
   if (asked->rate.is_unlimited) {
     status->remaining = UINT32_MAX;
+    return;
+  }
+  if (asked->gives_back) {
+    settle_return(&connection->loop->tick, made, index);
     return;
   }
   weir_status found = decide(&connection->loop->tick, asked, decision);
@@ -306,7 +371,8 @@ static void give_back(weir_tick *tick, outcome *made) {
   for (size_t i = 0; i < made->answer->count; i++) {
     const part *asked = &made->parts[i];
     weir_decision *taken = &made->decisions[i];
-    if (asked->request == NO_REQUEST || asked->hits == 0 || !taken->allowed) continue;
+    if (asked->request == NO_REQUEST || asked->hits == 0 || asked->gives_back || !taken->allowed)
+      continue;
     int64_t cost = taken->cost;
     weir_status status = weir_limiter_refund(asked->limiter, tick->bytes.data + asked->key,
                                              asked->key_length, cost, taken, NULL);
@@ -320,7 +386,8 @@ static size_t find_told(const outcome *made) {
   size_t told = NO_REQUEST;
   for (size_t i = 0; i < made->answer->count; i++) {
     const weir_envoy_status *status = &made->answer->statuses[i];
-    if (made->parts[i].request == NO_REQUEST || status->remaining < 0) continue;
+    if (made->parts[i].request == NO_REQUEST || made->parts[i].gives_back || status->remaining < 0)
+      continue;
     if (told == NO_REQUEST || (status->is_over && !made->answer->statuses[told].is_over) ||
         (status->is_over == made->answer->statuses[told].is_over &&
          status->remaining < made->answer->statuses[told].remaining))
@@ -378,8 +445,9 @@ bool weir_serve_settle_envoy(weir_connection *connection, const weir_slot *slot,
     give_back(&connection->loop->tick, &made);
   add_fields(&made);
   if (made.status == WEIR_OK) return true;
-  refusal->failure = WEIR_ENVOY_UNAVAILABLE;
-  snprintf(refusal->why.text, sizeof refusal->why.text, "%s: %s", weir_status_name(made.status),
-           weir_status_text(made.status));
+  bool keeps = weir_status_classify(made.status) == WEIR_CLASS_CALLER && made.why.text[0] != '\0';
+  refusal->failure = keeps ? WEIR_ENVOY_BAD_REQUEST : WEIR_ENVOY_UNAVAILABLE;
+  snprintf(refusal->why.text, sizeof refusal->why.text, "%s: %.200s", weir_status_name(made.status),
+           keeps ? made.why.text : weir_status_text(made.status));
   return false;
 }

@@ -153,7 +153,6 @@ static bool check_limit(const weir_envoy_descriptor *descriptor, size_t index, w
 static bool read_descriptor(reader from, weir_envoy_request *request, weir_message *why) {
   field read;
   size_t index = request->count;
-  bool gives_back = false;
   if (index == WEIR_ENVOY_DESCRIPTORS_MOST)
     return refuse(why, "descriptors: 1 to %d are accepted", WEIR_ENVOY_DESCRIPTORS_MOST);
   weir_envoy_descriptor *descriptor = &request->descriptors[request->count++];
@@ -164,13 +163,10 @@ static bool read_descriptor(reader from, weir_envoy_request *request, weir_messa
     if (is(&read, 1, BYTES)) good = read_entry(read.bytes, request, descriptor, index, why);
     if (is(&read, 2, BYTES)) good = read_limit(read.bytes, descriptor, why);
     if (is(&read, 3, BYTES)) good = read_hits(read.bytes, descriptor, why);
-    if (is(&read, 4, VARINT)) gives_back = read.value != 0;
+    if (is(&read, 4, VARINT)) descriptor->gives_back = read.value != 0;
     if (!good) return false;
   }
-  if (!end(&from, why)) return false;
-  if (gives_back)
-    return refuse(why, "descriptors[%zu].is_negative_hits: hits cannot be given back", index);
-  return check_limit(descriptor, index, why);
+  return end(&from, why) && check_limit(descriptor, index, why);
 }
 
 bool weir_grpc_read_request(const char *bytes, size_t length, weir_envoy_request *request,

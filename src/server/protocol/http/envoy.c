@@ -65,17 +65,14 @@ static bool read_descriptor(json_t *object, const char *where, weir_envoy_reques
                             weir_envoy_descriptor *descriptor, weir_http_refusal *refusal) {
   const json_t *entries = NULL;
   json_t *limit = NULL;
-  bool gives_back = false;
   const weir_http_member members[] = {
       {.name = "entries", .list = &entries},
       {.name = "limit", .object = &limit},
       {.name = "hitsAddend", .other = "hits_addend", .hits = &descriptor->hits},
-      {.name = "isNegativeHits", .other = "is_negative_hits", .flag = &gives_back},
+      {.name = "isNegativeHits", .other = "is_negative_hits", .flag = &descriptor->gives_back},
   };
   if (!weir_http_read_object(object, where, members, sizeof members / sizeof *members, refusal))
     return false;
-  if (gives_back)
-    return weir_http_decline(refusal, 400, "%sisNegativeHits: hits cannot be given back", where);
   return read_entries(entries, where, request, descriptor, refusal) &&
          (limit == NULL || read_limit(limit, where, descriptor, refusal));
 }
