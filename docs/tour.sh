@@ -91,18 +91,25 @@ until curl -s -f -o "$folder/ready" --max-time 1 "127.0.0.1:$admin/readyz"; do
   sleep 0.1
 done
 
-# Asks as $1, pauses $2 seconds, and so on; a line of its file for each answer.
+# Asks $3 times as $1, pauses $2 seconds, and so on; a line of its file for each answer.
 client() {
+  asks=
+  times=0
+  while [ $times -lt "$3" ]; do
+    asks="$asks -o /dev/null 127.0.0.1:$http/check/api?key=$1"
+    times=$((times + 1))
+  done
   while :; do
-    curl -s -o /dev/null -w '%{http_code}\n' --max-time 5 "127.0.0.1:$http/check/api?key=$1" || true
+    # Unquoted: addresses are words.
+    curl -s -w '%{http_code}\n' --max-time 5 $asks || true
     sleep "$2"
   done >"$folder/$1"
 }
-client alice 2 &
+client alice 2 1 &
 shells="$shells $!"
-client bob 1 &
+client bob 1 1 &
 shells="$shells $!"
-client greedy 0.05 &
+client greedy 0.2 5 &
 shells="$shells $!"
 
 cat <<END
