@@ -169,7 +169,7 @@ class Answers(Grpc):
         client = self.client(server)
         store.order("kill")
         details = self.fails(grpc.StatusCode.UNAVAILABLE, client.ask, edge("ip=1"))
-        self.assertRegex(details, "^(UNAVAILABLE|TIMEOUT|LOST): ")
+        self.assertRegex(details, "^(UNAVAILABLE|TIMEOUT|LOST|UNKNOWN_OUTCOME): ")
         self.assertEqual(client.ask(edge("free=1")).overall_code, OK)
 
     def test_health(self):
