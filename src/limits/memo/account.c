@@ -90,7 +90,7 @@ int64_t weir_account_payable_until(const weir_account *account, const weir_rule 
  * window has forgotten it, and a bucket has drained as much. */
 static int64_t drop_old(const weir_rule *rule, weir_account_part *part, int64_t now_us) {
   int64_t dropped = part->old;
-  if (ends_at_once(rule) || dropped == 0 || now_us < part->old_us + span_us(rule)) return 0;
+  if (now_us < part->old_us + span_us(rule)) return 0;
   part->owed -= dropped;
   part->old = 0;
   return dropped;
@@ -103,10 +103,9 @@ static void take_off_owed(weir_account_part *part, int64_t cost) {
 }
 
 static void add_owed(const weir_rule *rule, weir_account_part *part, int64_t cost, int64_t at_us) {
-  bool halves = !ends_at_once(rule) && at_us >= part->young_us + span_us(rule);
   if (part->owed == 0) {
     part->young_us = at_us;
-  } else if (halves) {
+  } else if (!ends_at_once(rule) && at_us >= part->young_us + span_us(rule)) {
     part->old = part->owed;
     part->old_us = part->owed_us;
     part->young_us = at_us;
