@@ -1,6 +1,7 @@
-"""The shape of the code: how many functions, how long, and how many have one small use.
+"""The shape of the code: how many functions, how long, how many have one small use, how much is comment.
 
-    python3 tests/house/shape.py [ROOT]
+    python3 tests/house/shape.py [ROOT]             a line for each folder, and one for all
+    python3 tests/house/shape.py --small FOLDER...  the small functions of these folders that have one use
 
 A function begins at a line in the first column that ends in "{" and ends at a "}" there; comments within
 it count. One of at most six lines that one place of its file uses has been cut off a story rather than
@@ -16,6 +17,7 @@ HEAD = re.compile(r"^(?:static |const |inline |unsigned |struct |enum )*[A-Za-z_
                   re.MULTILINE)
 TYPE = re.compile(r"^(?:typedef (?:struct|enum|union) (\w+) \{|\} (\w+);)", re.MULTILINE)
 COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|/\*.*?\*/', re.DOTALL)
+HIDING = re.compile(r"\b(?:nobody|whoever|whom|he)\b", re.IGNORECASE)
 SMALL = 6
 
 
@@ -35,24 +37,53 @@ def functions(text):
         yield head.group(1), head.group().count("\n") + inside + 2, head.group().startswith("static")
 
 
+def small(code):
+    return [name for name, whole, static in functions(code)
+            if static and whole <= SMALL and len(re.findall(rf"\b{name}\b", code)) == 2]
+
+
+def measure(path):
+    text = path.read_text(encoding="utf-8")
+    code = bare(text)
+    return collections.Counter(
+        files=1, code=sum(1 for line in code.splitlines() if line.strip()),
+        text=sum(1 for line in text.splitlines() if line.strip()),
+        comment=sum(found.group().count("\n") + 1 for found in COMMENT.finditer(text) if found.group()[0] == "/"),
+        functions=sum(1 for _ in functions(code)), lengths=sum(whole for _, whole, _ in functions(code)),
+        small=len(small(code)), hiding=sum(1 for line in text.splitlines() if HIDING.search(line)))
+
+
+def report(name, found):
+    many = max(found["functions"], 1)
+    print(f"{name:28} {found['files']:5} {found['code']:6} {found['functions']:6} {1000 * many / found['code']:6.1f} "
+          f"{found['lengths'] / many:6.1f} {100 * found['small'] / many:5.1f} "
+          f"{100 * found['comment'] / found['text']:5.1f} {found['hiding']:5}")
+
+
+def sources_of(root):
+    return [path for part in ("src", "backends") for path in sorted(pathlib.Path(root, part).rglob("*.[ch]"))
+            if "bindings" not in path.parts]
+
+
 def main(root="."):
-    sources = [path for part in ("src", "backends") for path in sorted(pathlib.Path(root, part).rglob("*.[ch]"))
-               if "bindings" not in path.parts]
-    lines, lengths, once, types = 0, [], 0, collections.Counter()
-    for path in sources:
-        text = path.read_text(encoding="utf-8")
-        code = bare(text)
-        lines += sum(1 for line in code.splitlines() if line.strip())
-        for name, whole, static in functions(code):
-            lengths.append(whole)
-            once += static and whole <= SMALL and len(re.findall(rf"\b{name}\b", code)) == 2
+    folders, types = collections.defaultdict(collections.Counter), collections.Counter()
+    for path in sources_of(root):
+        folders[str(path.parent.relative_to(root))] += measure(path)
         if path.suffix == ".h":
-            types.update({one or other for one, other in TYPE.findall(code)})
-    print(f"{len(sources)} files, {lines} lines of code, {len(lengths)} functions")
-    print(f"{1000 * len(lengths) / lines:.1f} functions per 1,000 lines, {sum(lengths) / len(lengths):.1f} lines each")
-    print(f"{100 * once / len(lengths):.1f} % have at most {SMALL} lines and one use in their file")
+            types.update({one or other for one, other in TYPE.findall(bare(path.read_text(encoding="utf-8")))})
+    print(f"{'':28} {'files':>5} {'code':>6} {'funcs':>6} {'/1000':>6} {'mean':>6} {'small':>5} {'notes':>5} {'whom':>5}")
+    for name, found in sorted(folders.items()):
+        report(name, found)
+    report("all", sum(folders.values(), collections.Counter()))
+    print("small: % of at most six lines with one use; notes: % of lines with a comment; whom: lines that hide who acts")
     print("types of the same name in several headers:", *sorted(name for name in types if types[name] > 1))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1:2] == ["--small"]:
+        for folder in sys.argv[2:]:
+            for path in sorted(pathlib.Path(folder).rglob("*.[ch]")):
+                for name in small(bare(path.read_text(encoding="utf-8"))):
+                    print(f"{path}: {name}")
+    else:
+        main(*sys.argv[1:])
