@@ -140,7 +140,7 @@ static size_t ask(weir_exchange *exchange, char say[WEIR_WIRE_GREETING_MOST]) {
 }
 
 /* An answer may be longer than what a connection keeps, so it is taken as it comes. */
-static bool hear(weir_exchange *exchange, const char *bytes, size_t length, size_t *taken) {
+static bool receive(weir_exchange *exchange, const char *bytes, size_t length, size_t *taken) {
   weir_discovery *discovery = ((discovery_question *)exchange)->discovery;
   size_t room = WEIR_DISCOVERY_BYTES_MOST - discovery->length;
   *taken = length < room ? length : room;
@@ -160,7 +160,7 @@ static weir_status ask_wire(weir_wire *wire, const weir_memcached_login *login, 
   discovery_question asking = {.exchange = {.protocol = &weir_memcached_protocol,
                                             .settings = login,
                                             .ask = ask,
-                                            .hear = hear,
+                                            .receive = receive,
                                             .lose = lose},
                                .discovery = discovery};
   if (weir_wire_exchange(wire, &asking.exchange, "weir:discovery", timeout_us, &why))

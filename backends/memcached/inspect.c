@@ -94,13 +94,13 @@ static void hear_line(memcached_questions *questions, const weir_line *line) {
 static void end_answer(memcached_questions *questions) {
   if (questions->now == ASK_STATISTICS) {
     questions->before_us = questions->exchange.asked_unix_us;
-    questions->after_us = questions->exchange.heard_unix_us;
+    questions->after_us = questions->exchange.received_unix_us;
   }
   if (questions->now == ASK_HOMES && ++questions->home_step < HOME_STEPS) return;
   go_on(questions);
 }
 
-static bool hear(weir_exchange *exchange, const char *bytes, size_t length, size_t *taken) {
+static bool receive(weir_exchange *exchange, const char *bytes, size_t length, size_t *taken) {
   memcached_questions *questions = (memcached_questions *)exchange;
   size_t used = 0;
   for (;;) {
@@ -230,7 +230,7 @@ void weir_memcached_inspect(weir_wire *wire, const weir_memcached_login *login,
   memcached_questions questions = {.exchange = {.protocol = &weir_memcached_protocol,
                                                 .settings = login,
                                                 .ask = ask,
-                                                .hear = hear,
+                                                .receive = receive,
                                                 .lose = lose},
                                    .login = login,
                                    .key = inspection->key,

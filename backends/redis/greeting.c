@@ -62,7 +62,7 @@ static void read_line(const char *bytes, size_t length, weir_redis_reply *reply)
 /* Whether a SELECT is said that the URL does not ask for. */
 static bool is_asking(const weir_greeting *greeting) {
   const weir_redis_login *login = greeting->settings;
-  return greeting->asks_peer && !login->selects && greeting->peer != WEIR_PEER_PROXY;
+  return greeting->asks_kind && !login->selects && greeting->kind != WEIR_SERVER_PROXY;
 }
 
 /* The command whose reply comes next: steps above 0 count the replies that have come, plus one. */
@@ -74,9 +74,9 @@ static const char *expected(const weir_greeting *greeting) {
 }
 
 /* A server knows SELECT, whether or not this user may say it. */
-static void classify_peer(weir_greeting *greeting, const weir_redis_reply *reply) {
+static void classify_server(weir_greeting *greeting, const weir_redis_reply *reply) {
   bool knows = reply->kind != WEIR_REPLY_ERROR || weir_redis_reply_starts(reply, "NOPERM");
-  greeting->peer = knows ? WEIR_PEER_SERVER : WEIR_PEER_PROXY;
+  greeting->kind = knows ? WEIR_SERVER_ITSELF : WEIR_SERVER_PROXY;
 }
 
 static weir_greeting_answer hear(weir_greeting *greeting, const char *name,
@@ -89,7 +89,7 @@ static weir_greeting_answer hear(weir_greeting *greeting, const char *name,
     weir_redis_refusal_explain(cause, name, NULL, auth ? NULL : reply, message);
     return WEIR_GREETING_FAILED;
   }
-  if (strcmp(name, "select") == 0) greeting->peer = WEIR_PEER_SERVER;
+  if (strcmp(name, "select") == 0) greeting->kind = WEIR_SERVER_ITSELF;
   const char *wanted = ping ? "PONG" : "OK";
   if (reply->length == strlen(wanted) && memcmp(reply->text, wanted, reply->length) == 0)
     return ping ? WEIR_GREETING_READY : WEIR_GREETING_MORE;
@@ -114,7 +114,7 @@ static weir_greeting_answer say(weir_greeting *greeting) {
 static weir_greeting_answer hear_silence(weir_greeting *greeting, weir_message *message) {
   const weir_redis_login *login = greeting->settings;
   if (is_asking(greeting) && greeting->step <= login->count) {
-    greeting->peer = WEIR_PEER_PROXY;
+    greeting->kind = WEIR_SERVER_PROXY;
     greeting->step = 0;
     return WEIR_GREETING_RECONNECT;
   }
@@ -145,7 +145,7 @@ static weir_greeting_answer greet(weir_greeting *greeting, const char *bytes, si
     greeting->taken += (size_t)(end - line) + 1;
     greeting->step++;
     if (asked) {
-      classify_peer(greeting, &reply);
+      classify_server(greeting, &reply);
     } else {
       answer = hear(greeting, name, &reply, message);
     }

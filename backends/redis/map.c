@@ -89,7 +89,7 @@ static void read_map(map_question *question, const redisReply *reply) {
 }
 
 /* What is no answer at all is taken for none: time runs out. */
-static bool hear(weir_exchange *exchange, const char *bytes, size_t length, size_t *taken) {
+static bool receive(weir_exchange *exchange, const char *bytes, size_t length, size_t *taken) {
   bool sound;
   redisReply *reply = weir_redis_reply_whole(bytes, length, &sound);
   if (reply == NULL) return false;
@@ -110,7 +110,7 @@ weir_redis_map_answer weir_redis_map_read(weir_redis_nodes *nodes, unsigned node
   map_question question = {.exchange = {.protocol = &weir_redis_protocol,
                                         .settings = nodes->plan.login,
                                         .ask = ask,
-                                        .hear = hear,
+                                        .receive = receive,
                                         .lose = lose},
                            .nodes = nodes,
                            .node = node,

@@ -114,7 +114,7 @@ static void read_info(const char *text, weir_redis_info *info) {
 
 static void note_time(weir_redis_questions *questions) {
   questions->before_us = questions->exchange.asked_unix_us;
-  questions->after_us = questions->exchange.heard_unix_us;
+  questions->after_us = questions->exchange.received_unix_us;
 }
 
 static void explain(const char *name, const redisReply *reply, weir_message *message) {
@@ -196,7 +196,7 @@ static void hear_reply(weir_redis_questions *questions, const redisReply *reply)
 }
 
 /* What is no answer at all is taken for none: time runs out. */
-static bool hear(weir_exchange *exchange, const char *bytes, size_t length, size_t *taken) {
+static bool receive(weir_exchange *exchange, const char *bytes, size_t length, size_t *taken) {
   bool sound;
   redisReply *reply = weir_redis_reply_whole(bytes, length, &sound);
   if (reply == NULL) return false;
@@ -223,7 +223,7 @@ void weir_redis_questions_init(weir_redis_questions *questions, const weir_redis
   *questions = (weir_redis_questions){.exchange = {.protocol = &weir_redis_protocol,
                                                    .settings = login,
                                                    .ask = ask,
-                                                   .hear = hear,
+                                                   .receive = receive,
                                                    .lose = lose},
                                       .key = key,
                                       .info = {.time_us = -1}};

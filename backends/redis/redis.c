@@ -67,7 +67,7 @@ static void redis_inspect(void *handle, const weir_inspection *inspection) {
     weir_redis_inspect(wire, store, inspection);
     weir_redis_nodes_release(store->nodes, node);
   }
-  if (store->guide != NULL) weir_redis_sentinels_inspect(store->guide, inspection);
+  if (store->resolver != NULL) weir_redis_sentinels_inspect(store->resolver, inspection);
 }
 
 static void redis_read_server(void *handle, size_t server, weir_server_state *state) {
@@ -86,7 +86,7 @@ static void redis_read_server(void *handle, size_t server, weir_server_state *st
 static void redis_close(void *handle) {
   weir_redis_store *store = handle;
   weir_redis_nodes_destroy(store->nodes);
-  weir_guide_leave(store->guide);
+  weir_resolver_leave(store->resolver);
   weir_tls_close(store->tls);
   weir_redis_seen_destroy(store->seen);
   weir_redis_seen_destroy(store->suspects);
@@ -95,7 +95,7 @@ static void redis_close(void *handle) {
 
 /* "/3", or the option db=3 where the path is a socket's, or a name that sentinels know. */
 static weir_status read_database(const weir_url *url, int64_t *database, weir_message *message) {
-  if (url->host_count == 0 || url->path == NULL || weir_redis_url_is_guided(url)) {
+  if (url->host_count == 0 || url->path == NULL || weir_redis_url_has_sentinels(url)) {
     return weir_url_integer(url, "db", 0, DATABASE_MOST, 0, database, message);
   }
   if (weir_url_find(url, "db") != NULL) {
@@ -151,9 +151,9 @@ static weir_status check_hosts(const weir_url *url, const weir_redis_login *logi
 }
 
 /* One server, though sentinels may name another any time. */
-static weir_status open_guided(const weir_redis_store *store, const char *name,
-                               weir_message *message) {
-  const weir_wire_place place = {.host = name, .guide = store->guide, .tls = store->tls};
+static weir_status open_by_sentinels(const weir_redis_store *store, const char *name,
+                                     weir_message *message) {
+  const weir_wire_place place = {.host = name, .resolver = store->resolver, .tls = store->tls};
   return weir_redis_nodes_seed(store->nodes, &place, message);
 }
 
@@ -203,15 +203,15 @@ static weir_status open_nodes(const weir_url *url, int64_t timeout_us, weir_redi
   const char *name = NULL;
   size_t choice = AUTO;
   weir_status status = weir_url_word(url, "cluster", choices, AUTO, &choice, message);
-  plan.follows = choice == AUTO && !weir_redis_url_is_guided(url);
-  if (status == WEIR_OK) status = weir_redis_sentinels_open(url, &store->guide, &name, message);
+  plan.follows = choice == AUTO && !weir_redis_url_has_sentinels(url);
+  if (status == WEIR_OK) status = weir_redis_sentinels_open(url, &store->resolver, &name, message);
   if (status == WEIR_OK) status = weir_wire_read_options(url, timeout_us, &plan.wire, message);
-  if (status == WEIR_OK && store->guide == NULL)
+  if (status == WEIR_OK && store->resolver == NULL)
     status = check_hosts(url, &store->login, plan.follows, message);
   if (status != WEIR_OK) return status;
   store->nodes = weir_redis_nodes_create(&plan);
   if (store->nodes == NULL) return WEIR_NO_MEMORY;
-  if (store->guide != NULL) return open_guided(store, name, message);
+  if (store->resolver != NULL) return open_by_sentinels(store, name, message);
   status = open_hosts(url, store, message);
   return status == WEIR_OK ? read_first_map(store, message) : status;
 }

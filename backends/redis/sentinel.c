@@ -22,12 +22,12 @@ enum {
 };
 
 typedef struct sentinels {
-  weir_guide guide; /* first */
+  weir_resolver resolver; /* first */
   weir_redis_login login;
   weir_tls *tls; /* NULL: plain */
   size_t next;   /* whom to ask first; touched by who asks alone */
   size_t count;
-  weir_whereabouts places[SENTINELS_MOST];
+  weir_endpoint places[SENTINELS_MOST];
   int64_t spared_until_us[SENTINELS_MOST]; /* the same */
   char primary[NAME_MOST + 1];
   char shown[NAME_MOST + 16];
@@ -39,7 +39,7 @@ typedef struct sentinels {
 /* What one sentinel says of the name. */
 typedef struct sentinel_answer {
   bool known;
-  weir_whereabouts primary;
+  weir_endpoint primary;
   char flags[64]; /* the rest only where it was asked for all that it knows */
   long long replicas, others, quorum, down_after_ms, epoch;
 } sentinel_answer;
@@ -64,7 +64,7 @@ static size_t ask(weir_exchange *exchange, char say[WEIR_WIRE_GREETING_MOST]) {
                           command, strlen(question->name), question->name);
 }
 
-static bool read_place(const char *host, const char *port, weir_whereabouts *place) {
+static bool read_place(const char *host, const char *port, weir_endpoint *place) {
   char *end;
   long number = strtol(port, &end, 10);
   size_t length = strlen(host);
@@ -123,7 +123,7 @@ static void hear_reply(sentinel_question *question, const redisReply *reply) {
   if (!question->understood) weir_message_set(&question->why, "it does not answer as sentinels do");
 }
 
-static bool hear(weir_exchange *exchange, const char *bytes, size_t length, size_t *taken) {
+static bool receive(weir_exchange *exchange, const char *bytes, size_t length, size_t *taken) {
   sentinel_question *question = (sentinel_question *)exchange;
   bool sound;
   redisReply *reply = weir_redis_reply_whole(bytes, length, &sound);
@@ -155,7 +155,7 @@ static bool ask_one(const sentinels *self, size_t which, sentinel_question *ques
   *question = (sentinel_question){.exchange = {.protocol = &weir_redis_protocol,
                                                .settings = &self->login,
                                                .ask = ask,
-                                               .hear = hear,
+                                               .receive = receive,
                                                .lose = lose},
                                   .name = self->primary,
                                   .in_full = in_full};
@@ -177,12 +177,12 @@ static bool ask_one(const sentinels *self, size_t which, sentinel_question *ques
   return false;
 }
 
-/* --- the guide ---------------------------------------------------------------------------------
+/* --- the resolver ---------------------------------------------------------------------------------
  */
 
 /* A server that some name, and how many they are. */
 typedef struct candidate {
-  weir_whereabouts place;
+  weir_endpoint place;
   size_t votes;
   size_t voter; /* one of them */
 } candidate;
@@ -194,7 +194,7 @@ typedef struct ballot {
   bool denied; /* somebody does not know the name */
 } ballot;
 
-static void vote(ballot *votes, size_t voter, const weir_whereabouts *place) {
+static void vote(ballot *votes, size_t voter, const weir_endpoint *place) {
   size_t i = 0;
   while (i < votes->count && (votes->list[i].place.port != place->port ||
                               strcmp(votes->list[i].place.host, place->host) != 0))
@@ -261,9 +261,9 @@ static const candidate *choose(const sentinels *self, const ballot *votes) {
 
 /* What most of them say. One that does not know the name may be new, or another's: the others may
  * know it. */
-static weir_lookup_result ask_all(weir_guide *guide, bool in_doubt, weir_whereabouts *found,
+static weir_lookup_result ask_all(weir_resolver *resolver, bool in_doubt, weir_endpoint *found,
                                   weir_message *why) {
-  sentinels *self = (sentinels *)guide;
+  sentinels *self = (sentinels *)resolver;
   ballot votes = {.count = 0};
   size_t first = in_doubt ? (self->next + 1) % self->count : self->next;
   why->text[0] = '\0';
@@ -279,8 +279,8 @@ static weir_lookup_result ask_all(weir_guide *guide, bool in_doubt, weir_whereab
   return WEIR_LOOKUP_NO_SUCH_NAME;
 }
 
-static void destroy(weir_guide *guide) {
-  sentinels *self = (sentinels *)guide;
+static void destroy(weir_resolver *resolver) {
+  sentinels *self = (sentinels *)resolver;
   weir_tls_close(self->tls);
   free(self);
 }
@@ -288,7 +288,7 @@ static void destroy(weir_guide *guide) {
 /* --- the URL -----------------------------------------------------------------------------------
  */
 
-bool weir_redis_url_is_guided(const weir_url *url) {
+bool weir_redis_url_has_sentinels(const weir_url *url) {
   return strstr(url->scheme, "+sentinel") != NULL;
 }
 
@@ -329,7 +329,7 @@ static weir_status read_places(const weir_url *url, sentinels *self, weir_messag
   }
   for (; self->count < url->host_count; self->count++) {
     const weir_url_host *host = &url->hosts[self->count];
-    weir_whereabouts *place = &self->places[self->count];
+    weir_endpoint *place = &self->places[self->count];
     if (host->weight != 1) {
       weir_message_set(message, "%s takes no weight after the port", url->scheme);
       return WEIR_BAD_URL;
@@ -363,24 +363,24 @@ static weir_status read_tls(const weir_url *url, sentinels *self, weir_message *
   return status;
 }
 
-weir_status weir_redis_sentinels_open(const weir_url *url, weir_guide **guide, const char **name,
-                                      weir_message *message) {
-  *guide = NULL;
-  if (!weir_redis_url_is_guided(url)) return refuse_options(url, message);
+weir_status weir_redis_sentinels_open(const weir_url *url, weir_resolver **resolver,
+                                      const char **name, weir_message *message) {
+  *resolver = NULL;
+  if (!weir_redis_url_has_sentinels(url)) return refuse_options(url, message);
   sentinels *made = calloc(1, sizeof *made);
   if (made == NULL) return WEIR_NO_MEMORY;
-  made->guide.ask = ask_all;
-  made->guide.destroy = destroy;
-  atomic_init(&made->guide.holders, 1);
+  made->resolver.ask = ask_all;
+  made->resolver.destroy = destroy;
+  atomic_init(&made->resolver.holders, 1);
   weir_status status = read_name(url, made, message);
   if (status == WEIR_OK) status = read_places(url, made, message);
   if (status == WEIR_OK) status = read_login(url, made, message);
   if (status == WEIR_OK) status = read_tls(url, made, message);
   if (status != WEIR_OK) {
-    destroy(&made->guide);
+    destroy(&made->resolver);
     return status;
   }
-  *guide = &made->guide;
+  *resolver = &made->resolver;
   *name = made->shown;
   return WEIR_OK;
 }
@@ -402,7 +402,7 @@ static void report_cost(const sentinel_answer *answer, const weir_inspection *in
 
 static void report_one(const sentinels *self, size_t which, const sentinel_question *question,
                        const weir_inspection *inspection) {
-  const weir_whereabouts *place = &self->places[which];
+  const weir_endpoint *place = &self->places[which];
   const sentinel_answer *answer = &question->answer;
   bool doubted = strstr(answer->flags, "down") != NULL;
   if (!answer->known)
@@ -417,8 +417,8 @@ static void report_one(const sentinels *self, size_t which, const sentinel_quest
 }
 
 /* Where they differ a fail-over is under way, or one of them was cut off from the others. */
-void weir_redis_sentinels_inspect(weir_guide *guide, const weir_inspection *inspection) {
-  const sentinels *self = (const sentinels *)guide;
+void weir_redis_sentinels_inspect(weir_resolver *resolver, const weir_inspection *inspection) {
+  const sentinels *self = (const sentinels *)resolver;
   sentinel_answer first = {.known = false};
   bool differ = false;
   for (size_t i = 0; i < self->count; i++) {

@@ -18,7 +18,7 @@ typedef struct weir_redis_store {
   weir_redis_seen *suspects;        /* keys that may hold what is no counter */
   atomic_bool barred;               /* they cannot be read with care */
   atomic_int wary;                  /* so many GETs, of any key, are still to be read with care */
-  weir_guide *guide;                /* sentinels; NULL: the URL names the servers themselves */
+  weir_resolver *resolver;          /* sentinels; NULL: the URL names the servers themselves */
   weir_redis_nodes *nodes;
 } weir_redis_store;
 

@@ -32,7 +32,7 @@ static void fail_attempt(weir_wire_connection *connection, bool refused) {
   weir_wire *wire = connection->wire;
   weir_wire_drop_socket(connection);
   connection->greeting.step = 0;
-  connection->greeting.peer = WEIR_PEER_UNKNOWN;
+  connection->greeting.kind = WEIR_SERVER_UNKNOWN;
   if (weir_wire_is_second(connection)) {
     wire->second_at_us = weir_monotonic_us() + WEIR_WIRE_SECOND_PAUSE_US;
     return;
@@ -267,7 +267,7 @@ void weir_wire_step_towards_ready(weir_wire_connection *connection, short revent
       weir_wire_name_follow(wire, now_us);
       if (weir_wire_name_is_stale(wire, now_us)) {
         if (now_us < weir_wire_name_due_us(wire)) return;
-        connection->why = wire->unguided;
+        connection->why = wire->unresolved;
         give_up(connection, now_us);
       } else if (wire->tried < wire->addresses.count) {
         weir_wire_try_address(connection, now_us);

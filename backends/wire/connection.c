@@ -68,7 +68,7 @@ static void settle_line(weir_wire_connection *connection, int64_t now_us) {
 
 /* Closes a ready connection; its `why` says why. The second stands only beside the first. */
 static void lose(weir_wire_connection *connection, int64_t now_us) {
-  connection->greeting.peer = WEIR_PEER_UNKNOWN;
+  connection->greeting.kind = WEIR_SERVER_UNKNOWN;
   if (!connection->leaving) {
     weir_wire_name_doubt(connection->wire);
     connection->wire->lost_us = now_us;
@@ -100,7 +100,7 @@ void weir_wire_adopt(weir_wire *wire, weir_addresses *found) {
   } else {
     weir_wire_drop_socket(connection);
     connection->greeting.step = 0;
-    connection->greeting.peer = WEIR_PEER_UNKNOWN;
+    connection->greeting.kind = WEIR_SERVER_UNKNOWN;
     wire->unready = NULL;
   }
 }

@@ -48,8 +48,8 @@ static weir_greeting_answer greet(weir_greeting *greeting, const char *bytes, si
   weir_exchange *exchange = handle->exchange;
   if (greeting->step < ASKING)
     return greet_first(exchange, greeting, bytes, length, closed, message);
-  exchange->heard_unix_us = unix_us();
-  if (length > 0 && exchange->hear(exchange, bytes, length, &greeting->taken))
+  exchange->received_unix_us = unix_us();
+  if (length > 0 && exchange->receive(exchange, bytes, length, &greeting->taken))
     return ask_next(exchange, greeting);
   if (!closed) return WEIR_GREETING_MORE;
   exchange->lose(exchange);

@@ -14,14 +14,14 @@ struct weir_exchange {
   /* Writes the next question; 0: there is none. */
   size_t (*ask)(weir_exchange *exchange, char say[WEIR_WIRE_GREETING_MOST]);
   /* Whether the answer is whole; then *taken says how long it is. */
-  bool (*hear)(weir_exchange *exchange, const char *bytes, size_t length, size_t *taken);
+  bool (*receive)(weir_exchange *exchange, const char *bytes, size_t length, size_t *taken);
   /* The server hung up instead of answering. The next question goes to a new connection. */
   void (*lose)(weir_exchange *exchange);
 
-  unsigned dialect;      /* of the greeting */
-  int64_t asked_unix_us; /* this machine's clock when the question left, */
-  int64_t heard_unix_us; /* and when bytes of the answer were there */
-  bool finished;         /* every question was answered or lost */
+  unsigned dialect;         /* of the greeting */
+  int64_t asked_unix_us;    /* this machine's clock when the question left, */
+  int64_t received_unix_us; /* and when bytes of the answer were there */
+  bool finished;            /* every question was answered or lost */
 };
 
 /* Connects beside `wire`, and asks. `key` is of a key that may be read; NULL: none is. False: not

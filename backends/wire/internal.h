@@ -124,9 +124,9 @@ struct weir_wire {
   weir_lookup *lookup;      /* under way; NULL: none */
   int64_t lookup_at_us;     /* when the next is due; INT64_MAX: never, as there is no name */
   int64_t looked_up_us;     /* when the last one began, or ended */
-  weir_whereabouts asked;   /* what is looked up, or was; its host is for the certificate */
-  weir_guide *guide;        /* in place of a name; NULL: none; held */
-  weir_message unguided;    /* why there is no answer of it since then */
+  weir_endpoint asked;      /* what is looked up, or was; its host is for the certificate */
+  weir_resolver *resolver;  /* in place of a name; NULL: none; held */
+  weir_message unresolved;  /* why there is no answer of it since then */
   int64_t answered_us;      /* when it was asked for what is known now, */
   int64_t answer_end_us;    /* and until when that may be connected by */
   int64_t lost_us;          /* when a connection was lost last, or could not be made */
@@ -186,7 +186,7 @@ weir_status weir_wire_name_open(weir_wire *wire, const weir_wire_place *place,
 void weir_wire_name_follow(weir_wire *wire, int64_t now_us);
 /* The name may lead elsewhere by now: the next look-up is due soon. */
 void weir_wire_name_doubt(weir_wire *wire);
-/* Whether a guide must answer before there is another connection: the server that was left may be
+/* Whether a resolver must answer before there is another connection: the server that was left may be
  * back as something else. */
 bool weir_wire_name_is_stale(const weir_wire *wire, int64_t now_us);
 /* Until when its answer is worth waiting for; 0: nobody is asked. */

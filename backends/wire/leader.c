@@ -97,8 +97,8 @@ static short poll_socket(weir_wire_connection *connection, int64_t wait_us) {
   return (short)((ready > 0 ? socket.revents : 0) | (connection->unread ? POLLIN : 0));
 }
 
-/* Before there is a connection: whom a guide names decides where to. */
-static void await_guide(weir_wire *wire, int64_t until_us) {
+/* Before there is a connection: the resolver decides where to. */
+static void await_resolver(weir_wire *wire, int64_t until_us) {
   weir_lookup *lookup = wire->lookup;
   weir_wire_unlock(wire);
   weir_lookup_await(lookup, until_us);
@@ -130,7 +130,7 @@ static void lead(weir_wire_connection *connection, const weir_wire_slot *slot, i
       revents = poll_socket(connection, until_us - now_us);
       now_us = weir_monotonic_us();
     } else if (connection->wire->lookup != NULL) {
-      await_guide(connection->wire, until_us);
+      await_resolver(connection->wire, until_us);
       now_us = weir_monotonic_us();
     }
   }

@@ -1,5 +1,5 @@
 /* getaddrinfo cannot be given a deadline nor be called off, so it runs in a thread that is left to
- * itself when nobody wants its answer any more. A guide is asked there too: it may take its time.
+ * itself when nobody wants its answer any more. A resolver is asked there too: it may take its time.
  */
 #include "wire/lookup.h"
 
@@ -17,13 +17,13 @@ struct weir_lookup {
   pthread_mutex_t lock; /* for those who wait; all else is told by `done` and `holders` */
   pthread_cond_t ended;
   atomic_bool done;
-  atomic_int holders; /* the thread, and whoever began it: the last to let go frees */
-  weir_guide *guide;  /* NULL: none; held */
-  bool in_doubt;      /* what the guide said before */
-  bool told;          /* by a server; counted */
+  atomic_int holders;      /* the thread, and whoever began it: the last to let go frees */
+  weir_resolver *resolver; /* NULL: none; held */
+  bool in_doubt;           /* what the resolver said before */
+  bool told;               /* by a server; counted */
   weir_lookup_result result;
   weir_message why; /* unless FOUND */
-  weir_whereabouts asked;
+  weir_endpoint asked;
   weir_addresses addresses;
 };
 
@@ -60,12 +60,12 @@ static void lookup_free(weir_lookup *done) {
   pthread_mutex_destroy(&done->lock);
   pthread_cond_destroy(&done->ended);
   weir_addresses_free(&done->addresses);
-  weir_guide_leave(done->guide);
+  weir_resolver_leave(done->resolver);
   free(done);
 }
 
-void weir_guide_leave(weir_guide *guide) {
-  if (guide != NULL && atomic_fetch_sub(&guide->holders, 1) == 1) guide->destroy(guide);
+void weir_resolver_leave(weir_resolver *resolver) {
+  if (resolver != NULL && atomic_fetch_sub(&resolver->holders, 1) == 1) resolver->destroy(resolver);
 }
 
 void weir_lookup_leave(weir_lookup *lookup) {
@@ -88,7 +88,7 @@ static weir_lookup_result classify(int error) {
   }
 }
 
-static weir_lookup_result resolve(const weir_whereabouts *asked, weir_addresses *addresses,
+static weir_lookup_result resolve(const weir_endpoint *asked, weir_addresses *addresses,
                                   weir_message *why) {
   char port[8];
   struct addrinfo *found = NULL;
@@ -103,10 +103,10 @@ static weir_lookup_result resolve(const weir_whereabouts *asked, weir_addresses 
   return classify(error);
 }
 
-/* That there is no such host says nothing for certain of what a guide knows by now. */
-static weir_lookup_result resolve_guided(weir_lookup *self) {
+/* That there is no such host says nothing for certain of what a resolver knows by now. */
+static weir_lookup_result resolve_told(weir_lookup *self) {
   weir_lookup_result result =
-      self->guide->ask(self->guide, self->in_doubt, &self->asked, &self->why);
+      self->resolver->ask(self->resolver, self->in_doubt, &self->asked, &self->why);
   if (result != WEIR_LOOKUP_FOUND) return result;
   result = resolve(&self->asked, &self->addresses, &self->why);
   return result == WEIR_LOOKUP_NO_SUCH_NAME ? WEIR_LOOKUP_FAILED : result;
@@ -114,8 +114,8 @@ static weir_lookup_result resolve_guided(weir_lookup *self) {
 
 static void *look_up(void *context) {
   weir_lookup *self = context;
-  self->result = self->guide != NULL ? resolve_guided(self)
-                                     : resolve(&self->asked, &self->addresses, &self->why);
+  self->result = self->resolver != NULL ? resolve_told(self)
+                                        : resolve(&self->asked, &self->addresses, &self->why);
   pthread_mutex_lock(&self->lock);
   if (self->told) atomic_fetch_sub(&told_count, 1);
   atomic_store_explicit(&self->done, true, memory_order_release);
@@ -134,14 +134,14 @@ static weir_lookup *run(weir_lookup *made) {
   return NULL;
 }
 
-weir_lookup *weir_lookup_start(const weir_whereabouts *asked) {
+weir_lookup *weir_lookup_start(const weir_endpoint *asked) {
   weir_lookup *made = lookup_new();
   if (made == NULL) return NULL;
   made->asked = *asked;
   return run(made);
 }
 
-weir_lookup *weir_lookup_start_told(const weir_whereabouts *asked) {
+weir_lookup *weir_lookup_start_told(const weir_endpoint *asked) {
   weir_lookup *made = NULL;
   errno = EBUSY;
   if (atomic_fetch_add(&told_count, 1) < WEIR_LOOKUP_TOLD_MOST) made = lookup_new();
@@ -154,11 +154,11 @@ weir_lookup *weir_lookup_start_told(const weir_whereabouts *asked) {
   return run(made);
 }
 
-weir_lookup *weir_lookup_start_guided(weir_guide *guide, bool in_doubt) {
+weir_lookup *weir_lookup_start_resolver(weir_resolver *resolver, bool in_doubt) {
   weir_lookup *made = lookup_new();
   if (made == NULL) return NULL;
-  atomic_fetch_add(&guide->holders, 1);
-  made->guide = guide;
+  atomic_fetch_add(&resolver->holders, 1);
+  made->resolver = resolver;
   made->in_doubt = in_doubt;
   return run(made);
 }
@@ -177,7 +177,7 @@ bool weir_lookup_await(weir_lookup *lookup, int64_t end_us) {
   return weir_lookup_is_done(lookup);
 }
 
-weir_lookup_result weir_lookup_take(weir_lookup *lookup, weir_whereabouts *asked,
+weir_lookup_result weir_lookup_take(weir_lookup *lookup, weir_endpoint *asked,
                                     weir_addresses *addresses, weir_message *why) {
   weir_lookup_result result = lookup->result;
   *asked = lookup->asked;

@@ -7,15 +7,15 @@
 typedef struct weir_lookup weir_lookup;
 
 /* NULL: no memory, or, with an errno that is not ENOMEM, no thread. */
-weir_lookup *weir_lookup_start(const weir_whereabouts *asked);
+weir_lookup *weir_lookup_start(const weir_endpoint *asked);
 
 /* The same for a name that a server told. Only so many threads of this process look up such names at
  * a time: NULL and EBUSY where there is none left. */
 enum { WEIR_LOOKUP_TOLD_MOST = 4 };
-weir_lookup *weir_lookup_start_told(const weir_whereabouts *asked);
+weir_lookup *weir_lookup_start_told(const weir_endpoint *asked);
 
-/* The same of what a guide says, who is asked first. */
-weir_lookup *weir_lookup_start_guided(weir_guide *guide, bool in_doubt);
+/* The same of what a resolver says, who is asked first. */
+weir_lookup *weir_lookup_start_resolver(weir_resolver *resolver, bool in_doubt);
 
 /* Whether the answer is there; never waits. */
 bool weir_lookup_is_done(const weir_lookup *lookup);
@@ -25,7 +25,7 @@ bool weir_lookup_await(weir_lookup *lookup, int64_t end_us);
 
 /* Takes the answer of one that is done, and frees it. *addresses is the caller's with FOUND, and
  * *asked says whose they are; the reason is told otherwise. */
-weir_lookup_result weir_lookup_take(weir_lookup *lookup, weir_whereabouts *asked,
+weir_lookup_result weir_lookup_take(weir_lookup *lookup, weir_endpoint *asked,
                                     weir_addresses *addresses, weir_message *why);
 
 /* Lets go of one that is done or not; waits for nothing, not in a child of its process either. NULL

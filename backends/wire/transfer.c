@@ -129,15 +129,15 @@ bool weir_wire_send(weir_wire_connection *connection, int64_t now_us) {
 }
 
 /* A server that refuses to write is left, by both connections; the first time, to find out whether
- * it is one, which whom a guide names always is. Behind a proxy others are well. */
+ * it is one, which whom a resolver names always is. Behind a proxy others are well. */
 static void meet_refusal_to_write(weir_wire *wire) {
   weir_wire_connection *first = &wire->connections[0];
   if (first->leaving || first->state != WEIR_WIRE_READY) return;
   weir_wire_name_doubt(wire);
-  first->greeting.asks_peer = true;
-  if (wire->guide != NULL) first->greeting.peer = WEIR_PEER_SERVER;
-  first->demoted = first->greeting.peer == WEIR_PEER_SERVER;
-  first->leaving = first->greeting.peer != WEIR_PEER_PROXY;
+  first->greeting.asks_kind = true;
+  if (wire->resolver != NULL) first->greeting.kind = WEIR_SERVER_ITSELF;
+  first->demoted = first->greeting.kind == WEIR_SERVER_ITSELF;
+  first->leaving = first->greeting.kind != WEIR_SERVER_PROXY;
   if (first->leaving) weir_wire_leave_second(wire);
 }
 

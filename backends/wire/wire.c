@@ -18,7 +18,7 @@ static void set_name(weir_wire *wire, const weir_wire_place *place) {
     snprintf(wire->name, sizeof wire->name, "%s", place->path);
     return;
   }
-  if (place->guide != NULL) {
+  if (place->resolver != NULL) {
     snprintf(wire->name, sizeof wire->name, "%s", place->host);
     return;
   }
@@ -148,7 +148,7 @@ void weir_wire_close(weir_wire *wire) {
   }
   if (!at_rest) return;
   weir_lookup_leave(wire->lookup);
-  weir_guide_leave(wire->guide);
+  weir_resolver_leave(wire->resolver);
   free_slots(wire->pool);
   pthread_cond_destroy(&wire->sent);
   pthread_mutex_destroy(&wire->lock);

@@ -108,23 +108,23 @@ typedef enum weir_greeting_answer {
 } weir_greeting_answer;
 
 /* Who is at the other end, as far as the protocol can tell. */
-typedef enum weir_peer {
-  WEIR_PEER_UNKNOWN,
-  WEIR_PEER_SERVER,
-  WEIR_PEER_PROXY /* in front of several servers: what one of them refuses says nothing of the rest
+typedef enum weir_server_kind {
+  WEIR_SERVER_UNKNOWN,
+  WEIR_SERVER_ITSELF,
+  WEIR_SERVER_PROXY /* in front of several servers: what one of them refuses says nothing of the rest
                    */
-} weir_peer;
+} weir_server_kind;
 
 /* What is exchanged on a new connection before anything else. Called when connected (length 0),
  * whenever bytes have come, and with `closed` when the peer hung up. */
 typedef struct weir_greeting {
-  const void *settings; /* the protocol's */
-  unsigned step;        /* 0 on a new connection, then the function's own */
-  bool asks_peer;       /* in: it matters who the peer is, as somebody here refused to write */
-  weir_peer peer;       /* out: as long as the connection stands */
-  unsigned dialect;     /* out: index into codecs */
-  size_t taken;         /* out: bytes of the answer used up */
-  size_t say_length;    /* out, with SAY */
+  const void *settings;  /* the protocol's */
+  unsigned step;         /* 0 on a new connection, then the function's own */
+  bool asks_kind;        /* in: it matters what the server is, as one refused to write */
+  weir_server_kind kind; /* out: as long as the connection stands */
+  unsigned dialect;      /* out: index into codecs */
+  size_t taken;          /* out: bytes of the answer used up */
+  size_t say_length;     /* out, with SAY */
   char say[WEIR_WIRE_GREETING_MOST];
 } weir_greeting;
 
@@ -144,37 +144,37 @@ typedef struct weir_wire weir_wire;
 typedef struct weir_wire_slot weir_wire_slot;
 
 /* A host as a name or in digits, and a port. */
-typedef struct weir_whereabouts {
+typedef struct weir_endpoint {
   char host[256];
   uint16_t port;
-} weir_whereabouts;
+} weir_endpoint;
 
 typedef enum weir_lookup_result {
   WEIR_LOOKUP_FOUND,
   WEIR_LOOKUP_NO_SUCH_NAME, /* for certain */
-  WEIR_LOOKUP_FAILED,       /* the resolver, or the guide, cannot say at present */
+  WEIR_LOOKUP_FAILED,       /* the resolver cannot say at present */
   WEIR_LOOKUP_NO_MEMORY
 } weir_lookup_result;
 
 /* Who says where a server is at present: which host of several has the part of another. It is
  * followed as a name is, and asked before each new connection besides. Asked in a thread of its
  * own, which may outlive the wire: the last who holds it has it destroyed. */
-typedef struct weir_guide weir_guide;
-struct weir_guide {
+typedef struct weir_resolver weir_resolver;
+struct weir_resolver {
   /* `in_doubt`: what it said last led nowhere. One thread at a time. */
-  weir_lookup_result (*ask)(weir_guide *guide, bool in_doubt, weir_whereabouts *found,
+  weir_lookup_result (*ask)(weir_resolver *resolver, bool in_doubt, weir_endpoint *found,
                             weir_message *why);
-  void (*destroy)(weir_guide *guide);
+  void (*destroy)(weir_resolver *resolver);
   atomic_int holders;
 };
 
 /* NULL is fine. */
-void weir_guide_leave(weir_guide *guide);
+void weir_resolver_leave(weir_resolver *resolver);
 
 /* Where a server is: a host and a port, or the path of a unix socket; or who knows. */
 typedef struct weir_wire_place {
-  const char *host;  /* with a guide: for people, as its name */
-  weir_guide *guide; /* NULL: none */
+  const char *host;        /* with a resolver: for people, as its name */
+  weir_resolver *resolver; /* NULL: none */
   uint16_t port;
   const char *path;
   const weir_tls *tls; /* how to speak TLS there, to a host; NULL: not. Must outlive the wire */

@@ -107,7 +107,7 @@ static void nobody_needs_to_wait_for_a_look_up(void **state) {
   enum { NAMES = 8 };
   (void)state;
   for (int i = 0; i < NAMES; i++) {
-    weir_lookup *lookup = weir_lookup_start(&(weir_whereabouts){.host = "slow.test", .port = 1});
+    weir_lookup *lookup = weir_lookup_start(&(weir_endpoint){.host = "slow.test", .port = 1});
     assert_non_null(lookup);
     assert_false(weir_lookup_is_done(lookup));
     int64_t end_us = weir_monotonic_us() + SHORT_US;
@@ -122,7 +122,7 @@ static void nobody_needs_to_wait_for_a_look_up(void **state) {
 /* However many there are. */
 static void few_names_that_servers_tell_are_looked_up_at_a_time(void **state) {
   (void)state;
-  const weir_whereabouts asked = {.host = "slow.test", .port = 1};
+  const weir_endpoint asked = {.host = "slow.test", .port = 1};
   weir_lookup *lookups[WEIR_LOOKUP_TOLD_MOST];
   for (int i = 0; i < WEIR_LOOKUP_TOLD_MOST; i++) {
     lookups[i] = weir_lookup_start_told(&asked);
@@ -151,8 +151,8 @@ static void few_names_that_servers_tell_are_looked_up_at_a_time(void **state) {
 static void expect_result(const char *host, weir_lookup_result expected, size_t count) {
   weir_message why = {""};
   weir_addresses addresses;
-  weir_whereabouts asked = {.port = 80};
-  weir_whereabouts whose;
+  weir_endpoint asked = {.port = 80};
+  weir_endpoint whose;
   snprintf(asked.host, sizeof asked.host, "%s", host);
   weir_lookup *lookup = weir_lookup_start(&asked);
   assert_non_null(lookup);
