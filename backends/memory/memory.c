@@ -1,7 +1,7 @@
 /* The store inside this process: counters in hash tables, one per shard, each behind its own mutex.
  *
  * A counter is found by the 128 bits of its identity, or of a SipHash of its key's text under a
- * random key of the store's own. Nobody outside can choose keys that collide, and no byte of a key
+ * random key of the store's own. So clients cannot choose keys that collide, and no byte of a key
  * is kept; that two of a million keys are taken for one another has a chance of 10^-27. All
  * counters of a home are in one shard where they come with an identity, so a request locks once.
  *
@@ -18,7 +18,6 @@
 #include <string.h>
 #include <weir/backend.h>
 
-#include "memory/operations.h"
 #include "memory/table.h"
 
 enum {
@@ -45,6 +44,82 @@ struct memory {
   struct shard *shards;
 };
 
+/* --- one operation -----------------------------------------------------------------------------
+ */
+
+static weir_outcome refuse(weir_message *message, const char *why) {
+  weir_message_set(message, "%s", why);
+  return WEIR_REFUSED;
+}
+
+/* At now_us. An entry that it writes gets `version`, which no entry had before. */
+static weir_outcome execute_one(weir_memory_table *table, weir_memory_fingerprint fingerprint,
+                                int64_t now_us, uint64_t version, weir_operation *operation,
+                                weir_message *message) {
+  weir_memory_entry *entry = weir_memory_table_find(table, fingerprint, now_us);
+  int64_t value = operation->value;
+  uint32_t stake = operation->stake;
+  bool renews = true;
+
+  /* Either it ends here, or what it writes is known. */
+  switch (operation->kind) {
+    case WEIR_ADD:
+      value = entry != NULL ? entry->value : operation->seed;
+      if (value > INT64_MAX - operation->delta)
+        return refuse(message, "the value would pass 2^63 - 1");
+      value += operation->delta;
+      operation->value = value;
+      if (entry == NULL) break;
+      /* The sum of many charges may pass a whole limit, where denied requests count: it is cut. */
+      stake = stake < UINT32_MAX - entry->stake ? entry->stake + stake : UINT32_MAX;
+      renews = operation->refresh;
+      break;
+    case WEIR_SUB:
+      if (entry == NULL) return WEIR_ABSENT;
+      if (entry->value < INT64_MIN + operation->delta)
+        return refuse(message, "the value would pass -2^63");
+      value = entry->value - operation->delta;
+      operation->value = value;
+      stake = stake < entry->stake ? entry->stake - stake : 0;
+      renews = false;
+      break;
+    case WEIR_GET:
+      if (entry == NULL) return WEIR_ABSENT;
+      if (entry->stake < stake) entry->stake = stake;
+      operation->value = entry->value;
+      operation->version_out = entry->version;
+      return WEIR_DONE;
+    case WEIR_CREATE:
+      if (entry != NULL) return WEIR_CONFLICT;
+      break;
+    case WEIR_SWAP:
+      if (entry == NULL) return WEIR_ABSENT;
+      if (entry->version != operation->version) return WEIR_CONFLICT;
+      break;
+    case WEIR_PUT:
+      break;
+    case WEIR_DROP:
+      if (entry == NULL) return WEIR_ABSENT;
+      weir_memory_table_erase(table, entry);
+      return WEIR_DONE;
+    case WEIR_RAISE:
+      return refuse(message, "memory has no such operation");
+  }
+
+  if (entry == NULL) entry = weir_memory_table_insert(table, fingerprint, now_us);
+  if (entry == NULL) return refuse(message, "there is not enough memory for another key");
+  /* The clock is far below 2^62, and a TTL is, too: no overflow. */
+  if (renews) entry->expiry_us = now_us + operation->ttl_us;
+  entry->value = value;
+  entry->stake = stake;
+  entry->version = version;
+  operation->version_out = version;
+  return WEIR_DONE;
+}
+
+/* --- an exec -----------------------------------------------------------------------------------
+ */
+
 static weir_memory_fingerprint take_fingerprint(const struct memory *memory,
                                                 const weir_operation *operation) {
   weir_memory_fingerprint fingerprint = {operation->identity[0], operation->identity[1]};
@@ -61,24 +136,6 @@ static struct shard *shard_of(const struct memory *memory, weir_memory_fingerpri
   return &memory->shards[fingerprint.high & (memory->shard_count - 1)];
 }
 
-/* Executes `count` operations whose counters are in one shard. Their places are fetched together,
- * as each may be far from the processor. */
-static void execute_in_shard(const struct memory *memory, struct shard *shard,
-                             const weir_memory_fingerprint *fingerprints,
-                             weir_operation *operations, size_t count, int64_t now_us,
-                             weir_message *message) {
-  pthread_mutex_lock(&shard->lock);
-  for (size_t i = 0; i < count; i++)
-    weir_memory_table_prefetch(&shard->table, fingerprints[i]);
-  for (size_t i = 0; i < count; i++) {
-    /* Shards start apart and step alike, so no version comes twice. */
-    shard->version += memory->shard_count;
-    weir_memory_execute(&shard->table, fingerprints[i], now_us, shard->version, &operations[i],
-                        message);
-  }
-  pthread_mutex_unlock(&shard->lock);
-}
-
 /* At most PORTION operations, in their order. A lock is kept for those that follow each other in
  * one shard. */
 static void execute(const struct memory *memory, weir_operation *operations, size_t count,
@@ -90,16 +147,17 @@ static void execute(const struct memory *memory, weir_operation *operations, siz
     struct shard *shard = shard_of(memory, fingerprints[from]);
     for (end = from + 1; end < count && shard_of(memory, fingerprints[end]) == shard;)
       end++;
-    execute_in_shard(memory, shard, fingerprints + from, operations + from, end - from, now_us,
-                     message);
-  }
-}
-
-static void refuse_late(weir_operation *operations, size_t count, weir_message *message) {
-  weir_message_set(message, "the deadline passed before the operation began");
-  for (size_t i = 0; i < count; i++) {
-    operations[i].outcome = WEIR_NOT_SENT;
-    operations[i].late = true;
+    pthread_mutex_lock(&shard->lock);
+    /* Places are fetched together, as each may be far from the processor. */
+    for (size_t i = from; i < end; i++)
+      weir_memory_table_prefetch(&shard->table, fingerprints[i]);
+    for (size_t i = from; i < end; i++) {
+      /* Shards start apart and step alike, so no version comes twice. */
+      shard->version += memory->shard_count;
+      operations[i].outcome = execute_one(&shard->table, fingerprints[i], now_us, shard->version,
+                                          &operations[i], message);
+    }
+    pthread_mutex_unlock(&shard->lock);
   }
 }
 
@@ -107,15 +165,23 @@ static void refuse_late(weir_operation *operations, size_t count, weir_message *
 static void memory_exec(void *handle, weir_operation *operations, size_t count, int64_t deadline_us,
                         weir_message *message) {
   for (size_t from = 0; from < count; from += PORTION) {
-    size_t portion = count - from < PORTION ? count - from : PORTION;
     int64_t now_us = weir_monotonic_us();
-    if (now_us >= deadline_us) {
-      refuse_late(operations + from, count - from, message);
-      return;
+    if (now_us < deadline_us) {
+      execute(handle, operations + from, count - from < PORTION ? count - from : PORTION, now_us,
+              message);
+      continue;
     }
-    execute(handle, operations + from, portion, now_us, message);
+    weir_message_set(message, "the deadline passed before the operation began");
+    for (size_t i = from; i < count; i++) {
+      operations[i].outcome = WEIR_NOT_SENT;
+      operations[i].late = true;
+    }
+    return;
   }
 }
+
+/* --- its shards --------------------------------------------------------------------------------
+ */
 
 /* In a child of the process that opened the store, a shard that a thread of its parent held at the
  * fork may be half changed, and stays. */
@@ -129,26 +195,24 @@ static void close_shards(struct shard *shards, size_t count) {
   free(shards);
 }
 
-static bool open_shard(struct shard *shard, size_t index, size_t limit) {
-  *shard = (struct shard){.version = index};
-  if (!weir_memory_table_init(&shard->table, limit)) return false;
-  if (pthread_mutex_init(&shard->lock, NULL) == 0) return true;
-  weir_memory_table_clean_up(&shard->table);
-  return false;
-}
-
 /* NULL: not enough memory. The limits of the shards add up to `keys`. */
 static struct shard *open_shards(size_t count, size_t keys) {
   struct shard *shards = aligned_alloc(CACHE_LINE_BYTES, count * sizeof *shards);
   if (shards == NULL) return NULL;
   for (size_t i = 0; i < count; i++) {
-    if (!open_shard(&shards[i], i, keys / count + (i < keys % count))) {
-      close_shards(shards, i);
-      return NULL;
-    }
+    struct shard *shard = &shards[i];
+    *shard = (struct shard){.version = i};
+    bool made = weir_memory_table_init(&shard->table, keys / count + (i < keys % count));
+    if (made && pthread_mutex_init(&shard->lock, NULL) == 0) continue;
+    if (made) weir_memory_table_clean_up(&shard->table);
+    close_shards(shards, i);
+    return NULL;
   }
   return shards;
 }
+
+/* --- the store ---------------------------------------------------------------------------------
+ */
 
 static weir_status read_shards(const weir_url *url, int64_t keys, size_t *shards,
                                weir_message *message) {
@@ -173,7 +237,7 @@ static weir_status memory_open(const weir_url *url, int64_t timeout_us, void **h
                                weir_message *message) {
   int64_t keys;
   size_t shard_count;
-  (void)timeout_us; /* nothing here waits for anybody but other threads */
+  (void)timeout_us; /* nothing here waits but for other threads */
   weir_status status = weir_url_integer(url, "keys", 1, KEYS_MOST, KEYS_DEFAULT, &keys, message);
   if (status == WEIR_OK) status = read_shards(url, keys, &shard_count, message);
   if (status != WEIR_OK) return status;

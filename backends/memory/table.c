@@ -12,29 +12,8 @@ enum {
   RECENT_DIVISOR = 4 /* the part of a table of insertions within which a use is recent */
 };
 
-/* The entries in use, of so many places: four fifths, and one place is always free. */
-static size_t filled(size_t capacity) {
-  return capacity - capacity / 5 - 1;
-}
-
 static size_t next(const weir_memory_table *table, size_t at) {
   return at + 1 < table->capacity ? at + 1 : 0;
-}
-
-/* How far `at` stands behind `from`, around the end of the table. */
-static size_t distance(const weir_memory_table *table, size_t from, size_t at) {
-  return at >= from ? at - from : at + table->capacity - from;
-}
-
-/* A part of the range of 32 bits for each place: no overflow, as both factors are below 2^32. */
-size_t weir_memory_table_place(const weir_memory_table *table,
-                               weir_memory_fingerprint fingerprint) {
-  return (size_t)(((fingerprint.low >> 32) * table->capacity) >> 32);
-}
-
-void weir_memory_table_prefetch(const weir_memory_table *table,
-                                weir_memory_fingerprint fingerprint) {
-  __builtin_prefetch(&table->entries[weir_memory_table_place(table, fingerprint)], 1);
 }
 
 static bool is_used(const weir_memory_entry *entry) {
@@ -76,6 +55,11 @@ weir_memory_entry *weir_memory_table_find(weir_memory_table *table,
   return NULL;
 }
 
+/* How far `at` stands behind `from`, around the end of the table. */
+static size_t distance(const weir_memory_table *table, size_t from, size_t at) {
+  return at >= from ? at - from : at + table->capacity - from;
+}
+
 /* Closes the gap: entries after it move back unless that puts them before the place where their
  * walk begins. */
 void weir_memory_table_erase(weir_memory_table *table, weir_memory_entry *entry) {
@@ -90,25 +74,9 @@ void weir_memory_table_erase(weir_memory_table *table, weir_memory_entry *entry)
   table->used--;
 }
 
-/* Looks at the next few places. An erased entry may be followed into its place by another, so the
- * hand stays. */
-static void sweep(weir_memory_table *table, int64_t now_us) {
-  for (int step = 0; step < SWEEP_STEPS; step++) {
-    weir_memory_entry *entry = &table->entries[table->hand];
-    if (is_used(entry) && entry->expiry_us <= now_us)
-      weir_memory_table_erase(table, entry);
-    else
-      table->hand = next(table, table->hand);
-  }
-}
-
-/* Insertions since it was used. */
+/* Insertions since it was used: a use is recent while they are few. */
 static uint32_t age_of(const weir_memory_table *table, const weir_memory_entry *entry) {
   return table->inserted - entry->used;
-}
-
-static bool is_recent(const weir_memory_table *table, const weir_memory_entry *entry) {
-  return age_of(table, entry) <= table->limit / RECENT_DIVISOR;
 }
 
 /* In 1024ths of a limit, rounded, as the sum of many shares is not exact: equals must look equal.
@@ -116,18 +84,6 @@ static bool is_recent(const weir_memory_table *table, const weir_memory_entry *e
 static uint32_t weight_of(const weir_memory_entry *entry) {
   const uint32_t step = WEIR_STAKE_WHOLE / 1024;
   return entry->stake / step + (entry->stake % step >= step / 2);
-}
-
-/* Whether `entry` is to go rather than `other`. */
-static bool goes_before(const weir_memory_table *table, const weir_memory_entry *entry,
-                        const weir_memory_entry *other) {
-  bool both_old = !is_recent(table, entry) && !is_recent(table, other);
-  if (both_old && weight_of(entry) != weight_of(other)) return weight_of(entry) < weight_of(other);
-  return age_of(table, entry) > age_of(table, other);
-}
-
-static bool is_cheap(const weir_memory_table *table, const weir_memory_entry *entry) {
-  return entry->stake <= WEIR_STAKE_WHOLE / 2 && !is_recent(table, entry);
 }
 
 static weir_memory_entry *next_used(weir_memory_table *table) {
@@ -139,13 +95,22 @@ static weir_memory_entry *next_used(weir_memory_table *table) {
   return entry;
 }
 
-/* Places are random, so neighbours are a random sample. */
+/* Places are random, so neighbours are a random sample. One that has expired goes at once. Else,
+ * among the first 16 and as long as none of them is cheap, the lightest of those not used lately;
+ * of equals, and where one was used lately, that which was used longest ago. */
 static void evict(weir_memory_table *table, int64_t now_us) {
+  const size_t recent = table->limit / RECENT_DIVISOR;
   weir_memory_entry *first = next_used(table);
   for (size_t met = 1; met < table->used && first->expiry_us > now_us; met++) {
-    if (met >= EVICT_SAMPLE && (met >= EVICT_MOST || is_cheap(table, first))) break;
+    bool old = age_of(table, first) > recent;
+    bool cheap = old && first->stake <= WEIR_STAKE_WHOLE / 2;
+    if (met >= EVICT_SAMPLE && (met >= EVICT_MOST || cheap)) break;
     weir_memory_entry *entry = next_used(table);
-    if (entry->expiry_us <= now_us || goes_before(table, entry, first)) first = entry;
+    bool both_old = old && age_of(table, entry) > recent;
+    bool goes = both_old && weight_of(entry) != weight_of(first)
+                    ? weight_of(entry) < weight_of(first)
+                    : age_of(table, entry) > age_of(table, first);
+    if (entry->expiry_us <= now_us || goes) first = entry;
   }
   weir_memory_table_erase(table, first);
 }
@@ -170,9 +135,18 @@ static bool grow(weir_memory_table *table) {
 
 weir_memory_entry *weir_memory_table_insert(weir_memory_table *table,
                                             weir_memory_fingerprint fingerprint, int64_t now_us) {
-  sweep(table, now_us);
+  /* Looks at the next few places for what has expired. An erased entry may be followed into its
+   * place by another, so the hand stays. */
+  for (int step = 0; step < SWEEP_STEPS; step++) {
+    weir_memory_entry *met = &table->entries[table->hand];
+    if (is_used(met) && met->expiry_us <= now_us)
+      weir_memory_table_erase(table, met);
+    else
+      table->hand = next(table, table->hand);
+  }
   if (table->used == table->limit) evict(table, now_us);
-  if (table->used >= filled(table->capacity) && !grow(table)) return NULL;
+  /* Four fifths of the places are used at the most, and one is always free. */
+  if (table->used >= table->capacity - table->capacity / 5 - 1 && !grow(table)) return NULL;
   weir_memory_entry *entry = locate(table, fingerprint);
   entry->fingerprint = fingerprint;
   entry->used = ++table->inserted;

@@ -4,8 +4,8 @@
  * quarter when four fifths of it are used, so a key costs 60 to 75 bytes, and while the table grows
  * 1.8 times that. It never shrinks. Not for several threads at once.
  *
- * A full table gives something up for every new key. Whoever floods it with keys would like a key
- * of his forgotten that has used up its limit, so
+ * A full table gives something up for every new key. A client that floods it with keys would like
+ * one of its own forgotten that has used up its limit, so
  *
  *   - what was used while the last quarter of a table of keys came in is not given up: a key that
  *     is asked for often stays, whatever the others are worth;
@@ -43,19 +43,25 @@ typedef struct weir_memory_table {
   size_t used;
   size_t limit;      /* used never exceeds it */
   size_t hand;       /* where the look for entries to give up goes on */
-  uint32_t inserted; /* how many came in; wraps: what nobody used for 2^32 of them looks new */
+  uint32_t inserted; /* how many came in; wraps: what was not used for 2^32 of them looks new */
 } weir_memory_table;
 
 /* False: not enough memory. `limit` is at least 1. */
 bool weir_memory_table_init(weir_memory_table *table, size_t limit);
 void weir_memory_table_clean_up(weir_memory_table *table);
 
-/* Where an entry with this fingerprint is looked for first. */
-size_t weir_memory_table_place(const weir_memory_table *table, weir_memory_fingerprint fingerprint);
+/* Where an entry with this fingerprint is looked for first: a part of the range of 32 bits for each
+ * place. No overflow, as both factors are below 2^32. */
+static inline size_t weir_memory_table_place(const weir_memory_table *table,
+                                             weir_memory_fingerprint fingerprint) {
+  return (size_t)(((fingerprint.low >> 32) * table->capacity) >> 32);
+}
 
 /* Has the processor fetch that place, for a find() that comes soon. */
-void weir_memory_table_prefetch(const weir_memory_table *table,
-                                weir_memory_fingerprint fingerprint);
+static inline void weir_memory_table_prefetch(const weir_memory_table *table,
+                                              weir_memory_fingerprint fingerprint) {
+  __builtin_prefetch(&table->entries[weir_memory_table_place(table, fingerprint)], 1);
+}
 
 /* NULL when absent. An expired entry is erased, and absent. What find and insert return is good
  * until the next call. */
