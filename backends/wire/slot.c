@@ -77,11 +77,19 @@ bool weir_wire_slot_add(weir_wire_slot *slot, weir_operation *operation, uint8_t
   memcpy(&command->operation, operation, offsetof(weir_operation, counter));
   command->operation.outcome = WEIR_PENDING;
   command->caller = operation;
+  command->notes = (weir_wire_notes){{0, 0}};
+  command->kept = NULL;
   command->attempt = attempt;
   command->replies = 0;
   memcpy(slot->keys + slot->keys_length, operation->key, operation->key_length);
   slot->keys_length = keys_length;
   return true;
+}
+
+void weir_wire_slot_keep_notes(weir_wire_slot *slot, weir_wire_notes *notes) {
+  weir_wire_command *command = &slot->commands[slot->count - 1];
+  command->notes = *notes;
+  command->kept = notes;
 }
 
 void weir_wire_line_append(weir_wire_connection *connection, weir_wire_slot *slot) {
@@ -152,12 +160,14 @@ bool weir_wire_slot_collect(const weir_wire *wire, const weir_wire_slot *slot,
                             weir_message *message) {
   bool failed = slot->connects && !slot->connected;
   for (size_t i = 0; i < slot->count; i++) {
-    const weir_operation *result = &slot->commands[i].operation;
-    weir_operation *caller = slot->commands[i].caller;
+    const weir_wire_command *command = &slot->commands[i];
+    const weir_operation *result = &command->operation;
+    weir_operation *caller = command->caller;
     caller->outcome = result->outcome;
     caller->value = result->value;
     caller->version_out = result->version_out;
     caller->late = slot->late && result->outcome >= WEIR_NOT_SENT;
+    if (command->kept != NULL) *command->kept = command->notes;
     failed |= result->outcome >= WEIR_NOT_SENT;
   }
   if (failed) weir_message_set(message, "%s: %s", wire->name, slot->message.text);
