@@ -1,11 +1,13 @@
 """How many instructions a decision takes, held against tests/bench/weight.txt.
 
-    with_servers python3 tests/bench/weight.py PROGRAM COMPILER            1 where one takes 2 % more
-    with_servers python3 tests/bench/weight.py PROGRAM COMPILER --write    writes the table anew
+    with_servers python3 tests/bench/weight.py PROGRAM WEIR COMPILER            1 where one takes 2 % more
+    with_servers python3 tests/bench/weight.py PROGRAM WEIR COMPILER --write    writes the table anew
 
-PROGRAM is weight_take of the build for users, COMPILER its name and version: the table is one compiler's,
-and another's figures are only shown. Counted by callgrind (Debian's valgrind), in this process alone: a
-warm weir_limiter_take under a sliding window, or one of 64 requests of weir_limiter_decide.
+PROGRAM is weight_take of the build for users, WEIR its program, COMPILER its name and version: the table is
+one compiler's, and another's figures are only shown. Counted by callgrind (Debian's valgrind), in this
+process alone: a warm weir_limiter_take under a sliding window, or one of 64 requests of
+weir_limiter_decide; and all that the server does for a CL.THROTTLE on `memory:` from socket to answer,
+one in flight or 64.
 """
 
 import os
@@ -13,12 +15,25 @@ import re
 import subprocess
 import sys
 
+os.environ["WEIR_PROGRAM"] = sys.argv[2]
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "serve"))
+from server import Server, command  # noqa: E402
+
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "weight.txt")
 STORES = {"memory": None, "memcached": "WEIR_TEST_MEMCACHED_META", "redis": "WEIR_TEST_REDIS"}
 BATCHES = (1, 64)
 DECISIONS = 1280
 MORE_MOST = 1.02
 TRIES = 3  # a server that answers late costs a look more: the least counts
+CONFIG = """
+loops: 1
+listen:
+  resp: {address: "127.0.0.1:0"}
+stores:
+  main: {url: "memory:"}
+throttle: {enabled: true, store: main}
+"""
+COMMANDS = 6400
 
 
 def with_time(url):
@@ -34,11 +49,36 @@ def weigh(program, url, batch):
     return int(re.search(r"Collected : (\d+)", run.stderr)[1]) / DECISIONS
 
 
+def serve(batch, commands):
+    """Instructions of a whole server's life, in which it has answered so many commands."""
+    server = Server(CONFIG, under=["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"])
+    client = server.connect()
+    words = [command("CL.THROTTLE", f"visitor-{i % 64:07}", 999999, 1000000, 3600) for i in range(commands)]
+    for i in range(0, commands, batch):
+        client.send(b"".join(words[i:i + batch]))
+        for _ in range(batch):
+            if client.reply()[0] != 0:
+                raise RuntimeError("a CL.THROTTLE was denied")
+    client.close()
+    server.process.terminate()
+    server.process.wait()
+    log = server.log()
+    server.end()
+    return int(re.search(r"Collected : (\d+)", log)[1])
+
+
+def weigh_throttle(batch):
+    """What COMMANDS more of them cost: beginning and end are the same."""
+    return (serve(batch, 2 * COMMANDS) - serve(batch, COMMANDS)) / COMMANDS
+
+
 def measure(program):
     for store, variable in STORES.items():
         url = with_time(os.environ[variable] if variable else "memory:")
         for batch in BATCHES:
             yield f"{store} {batch}", round(min(weigh(program, url, batch) for _ in range(TRIES)))
+    for batch in BATCHES:
+        yield f"cl_throttle {batch}", round(weigh_throttle(batch))
 
 
 def read_table():
@@ -47,7 +87,7 @@ def read_table():
     return compiler, {name: int(figure) for name, _, figure in (line.rpartition(" ") for line in lines)}
 
 
-def main(program, compiler, *options):
+def main(program, _weir, compiler, *options):
     figures = dict(measure(program))
     if options == ("--write",):
         with open(TABLE, "w", encoding="utf-8") as file:

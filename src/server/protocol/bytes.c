@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_BYTES = 256, NUMBER_BYTES = 24 };
+enum { FIRST_BYTES = 256, DIGITS_MOST = 19 }; /* of 2^63 */
 
 char *weir_bytes_room(weir_bytes *bytes, size_t length) {
   if (bytes->failed) return NULL;
@@ -36,17 +36,20 @@ void weir_bytes_text(weir_bytes *bytes, const char *text) {
   weir_bytes_add(bytes, text, strlen(text));
 }
 
-/* Every answer has a few of these. */
-void weir_bytes_number(weir_bytes *bytes, int64_t number) {
-  char text[NUMBER_BYTES];
-  char *first = text + sizeof text;
+char *weir_digits(char *at, int64_t number) {
   uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
-  do {
-    *--first = (char)('0' + rest % 10);
-    rest /= 10;
-  } while (rest > 0);
-  if (number < 0) *--first = '-';
-  weir_bytes_add(bytes, first, (size_t)(text + sizeof text - first));
+  size_t count = 1;
+  if (number < 0) *at++ = '-';
+  for (uint64_t power = 10; rest >= power && count < DIGITS_MOST; power *= 10)
+    count++;
+  for (size_t i = count; i > 0; rest /= 10)
+    at[--i] = (char)('0' + rest % 10);
+  return at + count;
+}
+
+void weir_bytes_number(weir_bytes *bytes, int64_t number) {
+  char *room = weir_bytes_room(bytes, WEIR_NUMBER_BYTES);
+  if (room != NULL) bytes->length += (size_t)(weir_digits(room, number) - room);
 }
 
 void weir_bytes_format(weir_bytes *bytes, const char *format, ...) {

@@ -23,6 +23,10 @@ void weir_bytes_number(weir_bytes *bytes, int64_t number);
 void weir_bytes_format(weir_bytes *bytes, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Writes a number's digits in place, at most WEIR_NUMBER_BYTES; gives where they end. */
+enum { WEIR_NUMBER_BYTES = 20 };
+char *weir_digits(char *at, int64_t number);
+
 /* Takes `length` bytes off the front. */
 void weir_bytes_drop(weir_bytes *bytes, size_t length);
 

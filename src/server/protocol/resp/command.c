@@ -1,12 +1,31 @@
-/* The table of commands, and those that need no more than their arguments. */
+/* From a request's words to its answer, or to what is asked of a limiter.
+ *
+ * A request finds its command in the table at the end of the first part. Most answer at once, with bytes
+ * in `out`; those that ask for a decision fill in `ask`, and weir_resp_answer() words it when it is
+ * there. A command is named by Redis, by redis-cell (CL.THROTTLE), by throttlecrab (THROTTLE) or by
+ * weir (WEIR.TAKE, ...), and answers as that one does. */
 #include "protocol/resp/command.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <strings.h>
 
-#include "protocol/resp/internal.h"
+/* How an answer is worded: weir_ask.form. */
+enum form { FIELDS, CL_THROTTLE, THROTTLE };
 
-bool weir_resp_is(const weir_resp_argument *argument, const char *word) {
+/* One request on its way through the table. */
+typedef struct weir_resp_call {
+  weir_resp_session *session;
+  const weir_resp_server *server;
+  const weir_resp_argument *arguments; /* [0] is the command's name */
+  size_t count;
+  weir_bytes *out;
+  weir_ask *ask;
+  weir_ask_verb verb; /* of a command that names a limiter */
+} weir_resp_call;
+
+/* Whether an argument is this word, in letters of either case. */
+static bool is(const weir_resp_argument *argument, const char *word) {
   return strlen(word) == argument->length &&
          strncasecmp(argument->bytes, word, argument->length) == 0;
 }
@@ -28,100 +47,339 @@ void weir_resp_bulk(weir_bytes *out, const char *bytes, size_t length) {
   weir_bytes_text(out, "\r\n");
 }
 
-weir_resp_outcome weir_resp_refuse(const weir_resp_call *call, const char *text) {
+static weir_resp_outcome say(const weir_resp_call *call, const char *line) {
+  weir_bytes_text(call->out, line);
+  return WEIR_RESP_ANSWERED;
+}
+
+static weir_resp_outcome refuse(const weir_resp_call *call, const char *text) {
   weir_resp_error(call->out, text);
   return WEIR_RESP_ANSWERED;
 }
 
-weir_resp_outcome weir_resp_refuse_unknown(const weir_resp_call *call) {
+/* What stands behind the name may be a secret. */
+static weir_resp_outcome refuse_unknown(const weir_resp_call *call) {
   enum { SHOWN_MOST = 64 };
   char text[SHOWN_MOST + 32];
   const weir_resp_argument *name = &call->arguments[0];
   snprintf(text, sizeof text, "unknown command '%.*s'",
            name->length < SHOWN_MOST ? (int)name->length : SHOWN_MOST, name->bytes);
-  return weir_resp_refuse(call, text);
+  return refuse(call, text);
 }
 
+/* --- who a client is, and what it would like to speak ------------------------------------------ */
+
+/* Looks at every credential, whichever fits, so that the time tells nothing. Says nothing where one is
+ * good. */
+static bool log_in(const weir_resp_call *call, const weir_resp_argument *user,
+                   const weir_resp_argument *secret) {
+  const weir_resp_server *server = call->server;
+  bool found = false;
+  for (size_t i = 0; i < server->credential_count; i++) {
+    const weir_config_credential *one = &server->credentials[i];
+    bool named = weir_secret_equals(one->user, strlen(one->user), user->bytes, user->length);
+    bool fits = weir_secret_equals(one->secret, one->secret_length, secret->bytes, secret->length);
+    found |= named & fits;
+  }
+  if (found) call->session->known = true;
+  if (!found) say(call, "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
+  return found;
+}
+
+static weir_resp_outcome run_auth(const weir_resp_call *call) {
+  static const weir_resp_argument everybody = {"default", 7};
+  if (call->server->credential_count == 0)
+    return refuse(call, "AUTH is not needed: this server asks for no password");
+  const weir_resp_argument *user = call->count == 3 ? &call->arguments[1] : &everybody;
+  if (!log_in(call, user, &call->arguments[call->count - 1])) return WEIR_RESP_STRANGER;
+  return say(call, "+OK\r\n");
+}
+
+static bool set_name(const weir_resp_call *call, const weir_resp_argument *name) {
+  if (name->length > WEIR_RESP_NAME_MOST) {
+    refuse(call, "the name is too long: 64 bytes are accepted");
+    return false;
+  }
+  for (size_t i = 0; i < name->length; i++)
+    if (name->bytes[i] < 0x21 || name->bytes[i] > 0x7e) {
+      refuse(call, "Client names cannot contain spaces, newlines or special characters.");
+      return false;
+    }
+  memcpy(call->session->name, name->bytes, name->length);
+  call->session->name[name->length] = '\0';
+  return true;
+}
+
+/* HELLO [2 [AUTH user password] [SETNAME name]] */
+static weir_resp_outcome run_hello(const weir_resp_call *call) {
+  static const char version[] = WEIR_VERSION_TEXT;
+  const weir_resp_argument *arguments = call->arguments;
+  if (call->count > 1 && !is(&arguments[1], "2"))
+    return say(call, "-NOPROTO unsupported protocol version: 2 is accepted\r\n");
+  for (size_t i = 2; i < call->count;) {
+    if (is(&arguments[i], "AUTH") && i + 2 < call->count) {
+      if (!log_in(call, &arguments[i + 1], &arguments[i + 2])) return WEIR_RESP_STRANGER;
+      i += 3;
+    } else if (is(&arguments[i], "SETNAME") && i + 1 < call->count) {
+      if (!set_name(call, &arguments[i + 1])) return WEIR_RESP_ANSWERED;
+      i += 2;
+    } else {
+      return refuse(call, "HELLO: AUTH USER PASSWORD and SETNAME NAME are accepted");
+    }
+  }
+  if (!call->session->known)
+    return say(call,
+               "-NOAUTH HELLO must be called with AUTH USER PASSWORD, or after "
+               "AUTH\r\n");
+  say(call, "*14\r\n$6\r\nserver\r\n$4\r\nweir\r\n$7\r\nversion\r\n");
+  weir_resp_bulk(call->out, version, sizeof version - 1);
+  say(call, "$5\r\nproto\r\n:2\r\n$2\r\nid\r\n:");
+  weir_bytes_number(call->out, (int64_t)call->session->id);
+  return say(call,
+             "\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n"
+             "$7\r\nmodules\r\n*0\r\n");
+}
+
+static weir_resp_outcome run_client(const weir_resp_call *call) {
+  const weir_resp_argument *what = &call->arguments[1];
+  const char *name = call->session->name;
+  if (is(what, "SETNAME") && call->count == 3)
+    return set_name(call, &call->arguments[2]) ? say(call, "+OK\r\n") : WEIR_RESP_ANSWERED;
+  if (is(what, "SETINFO") && call->count == 4) return say(call, "+OK\r\n");
+  if (is(what, "GETNAME") && call->count == 2) {
+    weir_resp_bulk(call->out, name, strlen(name));
+    return WEIR_RESP_ANSWERED;
+  }
+  if (!is(what, "ID") || call->count != 2)
+    return refuse(call, "CLIENT: SETNAME NAME, GETNAME, SETINFO NAME VALUE and ID are accepted");
+  weir_bytes_format(call->out, ":%llu\r\n", (unsigned long long)call->session->id);
+  return WEIR_RESP_ANSWERED;
+}
+
+static weir_resp_outcome run_select(const weir_resp_call *call) {
+  if (is(&call->arguments[1], "0")) return say(call, "+OK\r\n");
+  return refuse(call, "DB index is out of range: 0 is accepted");
+}
+
+/* PING and ECHO. */
 static weir_resp_outcome run_ping(const weir_resp_call *call) {
-  if (call->count == 1)
-    weir_bytes_text(call->out, "+PONG\r\n");
-  else
-    weir_resp_bulk(call->out, call->arguments[1].bytes, call->arguments[1].length);
+  if (call->count == 1) return say(call, "+PONG\r\n");
+  weir_resp_bulk(call->out, call->arguments[1].bytes, call->arguments[1].length);
   return WEIR_RESP_ANSWERED;
 }
 
-static weir_resp_outcome run_quit(const weir_resp_call *call) {
-  weir_bytes_text(call->out, "+OK\r\n");
-  return WEIR_RESP_LEAVES;
+/* --- what is asked of a limiter ----------------------------------------------------------------- */
+
+static bool take_key(const weir_resp_call *call, const weir_resp_argument *key) {
+  if (key->length == 0 || key->length > call->server->key_most) {
+    weir_bytes_format(call->out, "-ERR the key has %zu bytes: 1 to %zu are accepted\r\n",
+                      key->length, call->server->key_most);
+    return false;
+  }
+  call->ask->key = key->bytes;
+  call->ask->key_length = key->length;
+  return true;
 }
 
-static weir_resp_outcome run_command(const weir_resp_call *call) {
-  weir_bytes_text(call->out, "*0\r\n");
-  return WEIR_RESP_ANSWERED;
+/* COMMAND limiter key [COST n] [UPTO] */
+static weir_resp_outcome run_limiter(const weir_resp_call *call) {
+  const weir_resp_argument *arguments = call->arguments;
+  *call->ask = (weir_ask){.verb = call->verb,
+                          .form = FIELDS,
+                          .limiter = arguments[1].bytes,
+                          .limiter_length = arguments[1].length};
+  if (!take_key(call, &arguments[2])) return WEIR_RESP_ANSWERED;
+  for (size_t i = 3; i < call->count; i++) {
+    if (is(&arguments[i], "UPTO")) {
+      call->ask->up_to = true;
+    } else if (is(&arguments[i], "COST") && i + 1 < call->count) {
+      const weir_resp_argument *cost = &arguments[++i];
+      bool read = weir_number_read(cost->bytes, cost->length, &call->ask->cost);
+      if (!read || call->ask->cost < 1 || call->ask->cost > WEIR_ASK_COST_MOST)
+        return refuse(call, "COST: 1 to 2147483648 is accepted");
+    } else {
+      return refuse(call, "COST N and UPTO are accepted behind the key");
+    }
+  }
+  return WEIR_RESP_ASKS;
 }
 
-static weir_resp_outcome run_info(const weir_resp_call *call) {
-  (void)call;
-  return WEIR_RESP_INFO;
+/* COMMAND key max_burst count period [quantity]. `spare`: how much more than max_burst a full
+ * bucket holds. A quantity of 0 looks and takes nothing. */
+static weir_resp_outcome ask_with_rule(const weir_resp_call *call, enum form form, int64_t spare) {
+  int64_t figures[4] = {0, 0, 0, 1};
+  weir_ask *ask = call->ask;
+  *ask = (weir_ask){.form = form, .brings_rule = true};
+  if (!take_key(call, &call->arguments[1])) return WEIR_RESP_ANSWERED;
+  for (size_t i = 2; i < call->count; i++) {
+    const weir_resp_argument *figure = &call->arguments[i];
+    if (!weir_number_read(figure->bytes, figure->length, &figures[i - 2]))
+      return refuse(call, "value is not an integer or out of range");
+  }
+  ask->burst = figures[0] + spare;
+  ask->count = figures[1];
+  ask->period_s = figures[2];
+  int64_t quantity = figures[3];
+  if (figures[0] < 0) return refuse(call, "max_burst: 0 or more is accepted");
+  if (ask->count == 0 || ask->period_s == 0) return refuse(call, "Zero rates are not supported");
+  if (ask->count < 0 || ask->period_s < 0)
+    return refuse(call, "count and period: 1 or more is accepted");
+  if (quantity < 0 || quantity > WEIR_ASK_COST_MOST)
+    return refuse(call, "quantity: 0 to 2147483648 is accepted; nothing is given back");
+  ask->verb = quantity == 0 ? WEIR_ASK_PEEK : WEIR_ASK_TAKE;
+  ask->cost = quantity;
+  return WEIR_RESP_ASKS;
 }
 
-/* A browser was talked into sending this: what follows are its fields and what it was made to send.
- */
-static weir_resp_outcome run_http(const weir_resp_call *call) {
-  weir_resp_error(call->out, "this is RESP, not HTTP");
-  return WEIR_RESP_LEAVES;
+static weir_resp_outcome run_cl_throttle(const weir_resp_call *call) {
+  if (!call->server->throttle) return refuse(call, "CL.THROTTLE is off: throttle.enabled");
+  return ask_with_rule(call, CL_THROTTLE, 1);
 }
+
+static weir_resp_outcome run_throttle(const weir_resp_call *call) {
+  if (!call->server->throttlecrab) return refuse_unknown(call);
+  return ask_with_rule(call, THROTTLE, 0);
+}
+
+/* --- the table ---------------------------------------------------------------------------------- */
 
 typedef struct command {
   const char *name;
-  weir_resp_outcome (*run)(const weir_resp_call *call);
   size_t least, most; /* arguments, its name included */
   bool anybody;       /* also without a credential */
+  weir_resp_outcome (*run)(const weir_resp_call *call);
+  weir_ask_verb verb;
+  const char *says; /* without run(): always the same, */
+  weir_resp_outcome outcome;
 } command;
 
-static const command commands[] = {
-    {"CL.THROTTLE", weir_resp_run_cl_throttle, 5, 6, false},
-    {"WEIR.TAKE", weir_resp_run_take, 3, 6, false},
-    {"WEIR.PEEK", weir_resp_run_peek, 3, 6, false},
-    {"WEIR.RESET", weir_resp_run_reset, 3, 3, false},
-    {"PING", run_ping, 1, 2, false},
-    {"THROTTLE", weir_resp_run_throttle, 5, 6, false},
-    {"ECHO", run_ping, 2, 2, false},
-    {"AUTH", weir_resp_run_auth, 2, 3, true},
-    {"HELLO", weir_resp_run_hello, 1, WEIR_RESP_ARGUMENTS_MOST, true},
-    {"QUIT", run_quit, 1, 1, true},
-    {"SELECT", weir_resp_run_select, 2, 2, false},
-    {"CLIENT", weir_resp_run_client, 2, WEIR_RESP_ARGUMENTS_MOST, false},
-    {"COMMAND", run_command, 1, WEIR_RESP_ARGUMENTS_MOST, false},
-    {"INFO", run_info, 1, WEIR_RESP_ARGUMENTS_MOST, false},
-    {"POST", run_http, 1, WEIR_RESP_ARGUMENTS_MOST, true},
-    {"HOST:", run_http, 1, WEIR_RESP_ARGUMENTS_MOST, true},
-};
+enum { MOST = WEIR_RESP_ARGUMENTS_MOST };
+/* A browser was talked into sending these: what follows are its fields and what it was made to send. */
+#define NO_HTTP "-ERR this is RESP, not HTTP\r\n"
 
-static const command *find_command(const weir_resp_argument *name) {
-  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-    if (weir_resp_is(name, commands[i].name)) return &commands[i];
-  return NULL;
-}
+/* Gone through in order: what comes often stands first. */
+static const command commands[] = {
+    {"CL.THROTTLE", 5, 6, false, .run = run_cl_throttle},
+    {"WEIR.TAKE", 3, 6, false, .run = run_limiter, .verb = WEIR_ASK_TAKE},
+    {"WEIR.PEEK", 3, 6, false, .run = run_limiter, .verb = WEIR_ASK_PEEK},
+    {"WEIR.RESET", 3, 3, false, .run = run_limiter, .verb = WEIR_ASK_RESET},
+    {"PING", 1, 2, false, .run = run_ping},
+    {"THROTTLE", 5, 6, false, .run = run_throttle},
+    {"ECHO", 2, 2, false, .run = run_ping},
+    {"AUTH", 2, 3, true, .run = run_auth},
+    {"HELLO", 1, MOST, true, .run = run_hello},
+    {"QUIT", 1, 1, true, .says = "+OK\r\n", .outcome = WEIR_RESP_LEAVES},
+    {"SELECT", 2, 2, false, .run = run_select},
+    {"CLIENT", 2, MOST, false, .run = run_client},
+    {"COMMAND", 1, MOST, false, .says = "*0\r\n", .outcome = WEIR_RESP_ANSWERED},
+    {"INFO", 1, MOST, false, .says = "", .outcome = WEIR_RESP_INFO},
+    {"POST", 1, MOST, true, .says = NO_HTTP, .outcome = WEIR_RESP_LEAVES},
+    {"HOST:", 1, MOST, true, .says = NO_HTTP, .outcome = WEIR_RESP_LEAVES},
+};
 
 bool weir_resp_shows_credential(const weir_resp_request *request) {
   const weir_resp_argument *name = &request->arguments[0];
-  return weir_resp_is(name, "AUTH") || (weir_resp_is(name, "HELLO") && request->count > 2);
+  return is(name, "AUTH") || (is(name, "HELLO") && request->count > 2);
 }
 
 weir_resp_outcome weir_resp_run(weir_resp_session *session, const weir_resp_server *server,
                                 const weir_resp_request *request, weir_bytes *out, weir_ask *ask) {
-  const weir_resp_call call = {session, server, request->arguments, request->count, out, ask};
-  const command *found = find_command(&request->arguments[0]);
+  weir_resp_call asked = {session, server, request->arguments, request->count, out, ask, 0};
+  const command *found = NULL;
+  for (size_t i = 0; found == NULL && i < sizeof commands / sizeof *commands; i++)
+    if (is(&request->arguments[0], commands[i].name)) found = &commands[i];
   if (!session->known && server->credential_count == 0) session->known = true;
-  if (!session->known && (found == NULL || !found->anybody)) {
-    weir_bytes_text(out, "-NOAUTH Authentication required.\r\n");
-    return WEIR_RESP_ANSWERED;
-  }
-  if (found == NULL) return weir_resp_refuse_unknown(&call);
-  if (call.count < found->least || call.count > found->most) {
+  if (!session->known && (found == NULL || !found->anybody))
+    return say(&asked, "-NOAUTH Authentication required.\r\n");
+  if (found == NULL) return refuse_unknown(&asked);
+  if (asked.count < found->least || asked.count > found->most) {
     weir_bytes_format(out, "-ERR wrong number of arguments for '%s' command\r\n", found->name);
     return WEIR_RESP_ANSWERED;
   }
-  return found->run(&call);
+  asked.verb = found->verb;
+  if (found->run != NULL) return found->run(&asked);
+  weir_bytes_text(out, found->says);
+  return found->outcome;
+}
+
+/* --- what is answered --------------------------------------------------------------------------- */
+
+/* Every decision has some of these, so they are written in place. */
+static void write_integers(weir_bytes *out, const char *head, const int64_t *numbers,
+                           size_t count) {
+  size_t length = strlen(head);
+  char *room = weir_bytes_room(out, length + count * (WEIR_NUMBER_BYTES + 3));
+  if (room == NULL) return;
+  memcpy(room, head, length);
+  char *at = room + length;
+  for (size_t i = 0; i < count; i++) {
+    *at++ = ':';
+    at = weir_digits(at, numbers[i]);
+    *at++ = '\r';
+    *at++ = '\n';
+  }
+  out->length += (size_t)(at - room);
+}
+
+/* limited, limit, remaining, retry_after (-1 when allowed), reset_after. As redis-cell has it, these
+ * are rounded up from whole milliseconds: 3 at 3 per 2 s are 2 s, not a microsecond more. Only a
+ * client that waits for the whole bucket waits as long as it takes to be full. */
+static void write_cl_throttle(weir_bytes *out, bool allowed, const weir_decision *decision) {
+  int64_t reset_us = decision->reset_after_us;
+  int64_t reset = weir_seconds_up(reset_us < 0 ? reset_us : reset_us / 1000 * 1000);
+  int64_t retry = weir_seconds_up(decision->retry_after_us);
+  if (retry > reset && reset > 0) retry = reset;
+  const int64_t five[] = {!allowed, decision->limit, decision->remaining, allowed ? -1 : retry,
+                          reset};
+  write_integers(out, "*5\r\n", five, 5);
+}
+
+static void write_fields(weir_bytes *out, const weir_decision *decision) {
+  const struct {
+    const char *head; /* the field's name, as a bulk string */
+    int64_t value;
+  } fields[] = {{"*18\r\n$7\r\nallowed\r\n", decision->allowed},
+                {"$5\r\nlimit\r\n", decision->limit},
+                {"$9\r\nremaining\r\n", decision->remaining},
+                {"$14\r\nretry_after_us\r\n", decision->retry_after_us},
+                {"$14\r\nreset_after_us\r\n", decision->reset_after_us},
+                {"$8\r\ndelay_us\r\n", decision->delay_us},
+                {"$4\r\ncost\r\n", decision->cost}};
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+    write_integers(out, fields[i].head, &fields[i].value, 1);
+  const char *source = weir_source_name(decision->source);
+  const int64_t rule = decision->rule;
+  weir_bytes_text(out, "$6\r\nsource\r\n");
+  weir_resp_bulk(out, source, strlen(source));
+  write_integers(out, "$4\r\nrule\r\n", &rule, 1);
+}
+
+void weir_resp_answer(const weir_ask *ask, const weir_reply *reply, weir_bytes *out) {
+  const weir_decision *decision = reply->decision;
+  if (reply->status != WEIR_OK) {
+    weir_message text;
+    snprintf(text.text, sizeof text.text, "%s %s", weir_status_name(reply->status), reply->why);
+    weir_resp_error(out, text.text);
+    return;
+  }
+  if (ask->verb == WEIR_ASK_RESET) {
+    weir_bytes_text(out, "+OK\r\n");
+    return;
+  }
+  bool allowed = decision->allowed || (ask->brings_rule && ask->cost == 0); /* that only looked */
+  switch ((enum form)ask->form) {
+    case CL_THROTTLE:
+      write_cl_throttle(out, allowed, decision);
+      break;
+    case THROTTLE: { /* allowed, limit, remaining, reset_after, retry_after (0 when allowed) */
+      const int64_t five[] = {allowed, decision->limit, decision->remaining,
+                              weir_seconds_up(decision->reset_after_us),
+                              allowed ? 0 : weir_seconds_up(decision->retry_after_us)};
+      write_integers(out, "*5\r\n", five, 5);
+      break;
+    }
+    case FIELDS:
+      write_fields(out, decision);
+      break;
+  }
 }

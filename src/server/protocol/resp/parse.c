@@ -1,11 +1,12 @@
-/* A parser that reads each byte once, wherever a request is cut. Where its arguments stand is
- * looked up again when it is whole: so what waits for more takes 20 bytes, not two numbers an
- * argument. */
+/* A parser that reads each byte once, wherever a request is cut, and notes where arguments stand as it
+ * comes to them. What waits for more takes 20 bytes, not two numbers an argument: arguments that came
+ * with earlier bytes are looked up again once the request is whole. */
 #include "protocol/resp/parse.h"
 
 #include <string.h>
 
 enum { LINE_MOST = 32 }; /* "*16\r" and "$65536\r" */
+enum { DIGITS_MOST = 10 };
 
 typedef struct reading {
   weir_resp_parser *parser;
@@ -25,72 +26,36 @@ static weir_resp_reading read_size(const reading *self, size_t from, const char 
                                    int64_t *size, size_t *behind) {
   const char *first = self->bytes + from + 1;
   size_t there = self->length - from - 1;
+  size_t digits = 0;
+  /* What every client sends is a few digits and the end of the line. */
+  for (*size = 0; digits < there && digits <= DIGITS_MOST; digits++) {
+    unsigned digit = (unsigned char)first[digits] - (unsigned)'0';
+    if (digit > 9) break;
+    *size = *size * 10 + digit;
+  }
+  if (digits >= 1 && digits <= DIGITS_MOST && digits + 1 < there && first[digits] == '\r' &&
+      first[digits + 1] == '\n') {
+    *behind = from + digits + 3;
+    return WEIR_RESP_REQUEST;
+  }
+  /* Else it is cut here, negative, or wrong, which is said once its line is there. */
   const char *end = memchr(first, '\n', there < LINE_MOST ? there : LINE_MOST);
   if (end == NULL) return there < LINE_MOST ? WEIR_RESP_MORE : broken(self, complaint);
-  bool negative = *first == '-';
-  const char *digit = first + negative;
-  if (end - digit < 2 || end - digit > 11 || end[-1] != '\r') return broken(self, complaint);
+  if (*first != '-' || end - first < 3 || end - first > DIGITS_MOST + 2 || end[-1] != '\r')
+    return broken(self, complaint);
   *size = 0;
-  for (; digit < end - 1; digit++) {
+  for (const char *digit = first + 1; digit < end - 1; digit++) {
     if (*digit < '0' || *digit > '9') return broken(self, complaint);
-    *size = *size * 10 + (*digit - '0');
+    *size = *size * 10 - (*digit - '0');
   }
-  if (negative) *size = -*size;
   *behind = (size_t)(end - self->bytes) + 1;
   return WEIR_RESP_REQUEST;
 }
 
-static weir_resp_reading read_array_size(const reading *self) {
-  static const char complaint[] = "Protocol error: invalid multibulk length";
-  weir_resp_parser *parser = self->parser;
-  int64_t size;
-  size_t behind;
-  weir_resp_reading got = read_size(self, 0, complaint, &size, &behind);
-  if (got != WEIR_RESP_REQUEST) return got;
-  if (size > (int64_t)self->limits->arguments)
-    return broken(self, "Protocol error: too many arguments");
-  parser->position = (uint32_t)behind;
-  parser->expected = size > 0 ? (uint32_t)size : 0;
-  return WEIR_RESP_REQUEST;
-}
-
-static weir_resp_reading read_bulk_size(const reading *self) {
-  static const char complaint[] = "Protocol error: invalid bulk length";
-  weir_resp_parser *parser = self->parser;
-  int64_t size;
-  size_t behind;
-  if (parser->position >= self->length) return WEIR_RESP_MORE;
-  if (self->bytes[parser->position] != '$')
-    return broken(self, "Protocol error: expected '$' before each argument");
-  weir_resp_reading got = read_size(self, parser->position, complaint, &size, &behind);
-  if (got != WEIR_RESP_REQUEST) return got;
-  if (size < 0) return broken(self, complaint);
-  if (behind + (size_t)size + 2 > self->limits->request_bytes)
-    return broken(self, "Protocol error: the request is too long");
-  parser->position = (uint32_t)behind;
-  parser->bulk = (uint32_t)size;
-  parser->in_bulk = true;
-  return WEIR_RESP_REQUEST;
-}
-
-static weir_resp_reading read_bulk(const reading *self) {
-  weir_resp_parser *parser = self->parser;
-  const char *end = self->bytes + parser->position + parser->bulk;
-  if (self->length - parser->position < (size_t)parser->bulk + 2) return WEIR_RESP_MORE;
-  if (end[0] != '\r' || end[1] != '\n')
-    return broken(self, "Protocol error: an argument is longer than it says");
-  parser->position += parser->bulk + 2;
-  parser->in_bulk = false;
-  parser->count++;
-  return WEIR_RESP_REQUEST;
-}
-
-/* Of a whole array, whose form has been checked. */
-static void find_arguments(const reading *self, weir_resp_request *request) {
-  const char *next = self->bytes;
-  request->count = self->parser->count;
-  next = (const char *)memchr(next, '\n', self->length) + 1;
-  for (size_t i = 0; i < request->count; i++) {
+/* The first `count` arguments of an array, whose form has been checked. */
+static void find_arguments(const reading *self, size_t count, weir_resp_request *request) {
+  const char *next = (const char *)memchr(self->bytes, '\n', self->length) + 1;
+  for (size_t i = 0; i < count; i++) {
     size_t length = 0;
     for (next++; *next != '\r'; next++)
       length = length * 10 + (size_t)(*next - '0');
@@ -100,18 +65,57 @@ static void find_arguments(const reading *self, weir_resp_request *request) {
 }
 
 static weir_resp_reading parse_array(const reading *self, weir_resp_request *request) {
+  static const char complaint[] = "Protocol error: invalid bulk length";
   weir_resp_parser *parser = self->parser;
-  weir_resp_reading got = WEIR_RESP_REQUEST;
-  if (parser->position == 0) got = read_array_size(self);
-  while (got == WEIR_RESP_REQUEST && parser->count < parser->expected)
-    got = parser->in_bulk ? read_bulk(self) : read_bulk_size(self);
-  if (got == WEIR_RESP_REQUEST) find_arguments(self, request);
-  return got;
+  weir_resp_reading got;
+  int64_t size;
+  size_t behind;
+  size_t from_before = parser->count;
+  if (parser->position == 0) {
+    got = read_size(self, 0, "Protocol error: invalid multibulk length", &size, &behind);
+    if (got != WEIR_RESP_REQUEST) return got;
+    if (size > (int64_t)self->limits->arguments)
+      return broken(self, "Protocol error: too many arguments");
+    parser->position = (uint32_t)behind;
+    parser->expected = size > 0 ? (uint32_t)size : 0;
+  }
+  while (parser->count < parser->expected) {
+    if (!parser->in_bulk) {
+      if (parser->position >= self->length) return WEIR_RESP_MORE;
+      if (self->bytes[parser->position] != '$')
+        return broken(self, "Protocol error: expected '$' before each argument");
+      got = read_size(self, parser->position, complaint, &size, &behind);
+      if (got != WEIR_RESP_REQUEST) return got;
+      if (size < 0) return broken(self, complaint);
+      if (behind + (size_t)size + 2 > self->limits->request_bytes)
+        return broken(self, "Protocol error: the request is too long");
+      parser->position = (uint32_t)behind;
+      parser->bulk = (uint32_t)size;
+      parser->in_bulk = true;
+    }
+    const char *begin = self->bytes + parser->position;
+    if (self->length - parser->position < (size_t)parser->bulk + 2) return WEIR_RESP_MORE;
+    if (begin[parser->bulk] != '\r' || begin[parser->bulk + 1] != '\n')
+      return broken(self, "Protocol error: an argument is longer than it says");
+    request->arguments[parser->count++] = (weir_resp_argument){begin, parser->bulk};
+    parser->position += parser->bulk + 2;
+    parser->in_bulk = false;
+  }
+  if (from_before > 0) find_arguments(self, from_before, request);
+  request->count = parser->count;
+  return WEIR_RESP_REQUEST;
 }
 
-/* Words between blanks. Quotes mean something elsewhere, so they are no part of a word here. */
-static weir_resp_reading find_words(const reading *self, const char *end,
-                                    weir_resp_request *request) {
+/* A line of words between blanks. Quotes mean something elsewhere, so they are no part of a word. */
+static weir_resp_reading parse_line(const reading *self, weir_resp_request *request) {
+  weir_resp_parser *parser = self->parser;
+  const char *end = memchr(self->bytes + parser->position, '\n', self->length - parser->position);
+  size_t all = end != NULL ? (size_t)(end - self->bytes) + 1 : self->length;
+  if (all > self->limits->request_bytes)
+    return broken(self, "Protocol error: too big inline request");
+  parser->position = (uint32_t)all;
+  if (end == NULL) return WEIR_RESP_MORE;
+  if (end > self->bytes && end[-1] == '\r') end--;
   request->count = 0;
   for (const char *next = self->bytes; next < end;) {
     size_t length = 0;
@@ -125,17 +129,6 @@ static weir_resp_reading find_words(const reading *self, const char *end,
     next += length > 0 ? length : 1;
   }
   return WEIR_RESP_REQUEST;
-}
-
-static weir_resp_reading parse_line(const reading *self, weir_resp_request *request) {
-  weir_resp_parser *parser = self->parser;
-  const char *end = memchr(self->bytes + parser->position, '\n', self->length - parser->position);
-  size_t length = end != NULL ? (size_t)(end - self->bytes) + 1 : self->length;
-  if (length > self->limits->request_bytes)
-    return broken(self, "Protocol error: too big inline request");
-  parser->position = (uint32_t)length;
-  if (end == NULL) return WEIR_RESP_MORE;
-  return find_words(self, end > self->bytes && end[-1] == '\r' ? end - 1 : end, request);
 }
 
 weir_resp_reading weir_resp_parse(weir_resp_parser *parser, const weir_resp_limits *limits,

@@ -37,7 +37,7 @@ typedef struct weir_resp_parser {
 typedef enum weir_resp_reading {
   WEIR_RESP_MORE,    /* the end has not come */
   WEIR_RESP_REQUEST, /* *used bytes are one; the parser is at a new start */
-  WEIR_RESP_BROKEN   /* nobody knows where the next one begins; *why says what was wrong */
+  WEIR_RESP_BROKEN   /* where the next one begins is not known; *why says what was wrong */
 } weir_resp_reading;
 
 /* Reads one request. `bytes` begins where it begins, with the same bytes at every call for it. */
