@@ -122,7 +122,7 @@ static void leaves_overshoot_of_those_who_may_wait(void **state) {
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_RAISE);
   start_waiting(&b->one, NOW, 2, TOKEN);
   b->one.requests[0].next = &b->one.requests[1];
-  b->one.requests[1] = (weir_request_state){.kind = WEIR_TAKE, .cost = 3};
+  b->one.requests[1] = (weir_request_state){.kind = WEIR_TAKE, .cost = 3, .charge = 3};
   client_round(&b->one, &b->store, NOW, false);
   expect_operation(&b->one, 0, WEIR_RAISE);
   take(b, &b->other, NOW, 5);

@@ -51,13 +51,13 @@ bool lease_answers(struct model *model, struct client *client, weir_request_stat
   int64_t now_us = read_clock(model, client);
   int64_t place = client->purse->places[client->purse->lots[0].left == 0];
   int64_t at_us;
-  if (!use(model, client, now_us, request->cost, &at_us)) return false;
+  if (!use(model, client, now_us, request->charge, &at_us)) return false;
   struct record *record = record_number(model, client, slot_of(client, request));
   if (truth_of(model, 0) == &truth_quota) client->charged_cell[0] = place;
-  record->held = (int32_t)request->cost;
+  record->held = (int32_t)request->charge;
   record->lag_us = (int32_t)(now_us - at_us);
   request->decision = (weir_decision){
-      .allowed = true, .source = WEIR_SOURCE_LOCAL, .cost = request->cost, .at_us = now_us};
+      .allowed = true, .source = WEIR_SOURCE_LOCAL, .cost = request->charge, .at_us = now_us};
   request->status = WEIR_OK;
   request->settled = true;
   story_print(model, ", and has it");
@@ -68,10 +68,11 @@ bool lease_answers(struct model *model, struct client *client, weir_request_stat
 bool lease_denies(struct model *model, struct client *client, weir_request_state *request) {
   int64_t room = 0;
   if (client->wallet != NULL) room = weir_purse_room(client->purse, client->start_us);
-  request->cost -= room;
+  request->held = room;
   bool denied =
       weir_settle_locally(&model->stack, &model->settings, client->memo, client->start_us, request);
-  if (!denied) request->cost += room;
+  request->held = 0;
+  if (!denied) weir_request_offer(&model->stack, request);
   return denied;
 }
 
@@ -84,10 +85,11 @@ void lease_hold(struct model *model, struct client *client, weir_request_state *
       request->waits)
     return;
   int slot = slot_of(client, request);
-  int64_t held = weir_purse_hold(client->purse, &model->lease, client->start_us, request->cost);
+  int64_t held = weir_purse_hold(client->purse, &model->lease, client->start_us, request->charge);
   client->wallet->held[slot] = (int32_t)held;
   record_number(model, client, slot)->held = (int32_t)held;
-  request->cost -= held;
+  request->held = held;
+  request->charge -= held;
 }
 
 int64_t lease_held(const struct client *client, const weir_request_state *request) {
@@ -122,7 +124,7 @@ weir_request_state *lease_ask(struct model *model, struct client *client, weir_r
   weir_request_state *request;
   if (lease == 0) return group;
   for (request = group; request != NULL; request = request->next)
-    most -= request->cost;
+    most -= request->charge;
   if (lease > most && !model->mutant->leases_too_much) lease = most;
   if (lease < 1) return group;
   request = &client->wallet->request;
@@ -147,14 +149,15 @@ static void settle_lease(struct model *model, struct client *client) {
   bool grants_anyway = (model->mutant->grants_late && request->status == WEIR_TIMEOUT) ||
                        (model->mutant->grants_unknown && request->status == WEIR_UNKNOWN_OUTCOME);
   if (granted || grants_anyway) {
-    wallet->ahead = request->cost;
+    wallet->ahead = request->charge;
     wallet->ahead_us = granted ? request->decision.at_us : client->machine->now_us;
   }
   enum state state = granted ? ADMITTED : request->status == WEIR_OK ? DENIED : FAILED;
-  record_lease(model, client, state, granted ? wallet->ahead_us : client->round_us, request->cost);
+  record_lease(model, client, state, granted ? wallet->ahead_us : client->round_us,
+               request->charge);
   if (granted)
     story_print(model, "; client %d leases %d", world_client_number(model, client),
-                (int)request->cost);
+                (int)request->charge);
 }
 
 /* A decision in another cell than what was held for it is none: what it was charged is charged
@@ -170,7 +173,7 @@ bool lease_decided(struct model *model, struct client *client, weir_request_stat
     return true;
   }
   wallet->again |= 1U << slot;
-  wallet->ahead += request->cost;
+  wallet->ahead += request->charge;
   wallet->ahead_us = request->decision.at_us;
   record_lease(model, client, ADMITTED, wallet->ahead_us, wallet->ahead);
   story_print(model, "; client %d must ask again", world_client_number(model, client));

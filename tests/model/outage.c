@@ -138,13 +138,13 @@ static bool answer_by_account(struct model *model, struct client *client,
   }
   if (model->mutant->one_at_least && !decision.allowed && client->account->parts[0].charged == 0) {
     decision.allowed = true;
-    weir_account_admit(client->account, &model->stack.rules[0], 0, request->cost, 1, decision.at_us,
-                       owes);
+    weir_account_admit(client->account, &model->stack.rules[0], 0, request->charge, 1,
+                       decision.at_us, owes);
   }
   request->decision = decision;
   request->decision.source = request->away ? WEIR_SOURCE_FALLBACK : WEIR_SOURCE_LATE;
   request->decision.store_status = request->status;
-  if (decision.cost > 0) request->cost = decision.cost;
+  if (decision.cost > 0) request->charge = decision.cost;
   request->status = WEIR_OK;
   return true;
 }

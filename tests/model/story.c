@@ -151,7 +151,7 @@ void story_decision(const struct model *model, const struct client *client,
   if (request->kind == WEIR_REFUND) reported = "given back";
   if (request->status != WEIR_OK) reported = weir_status_name(request->status);
   story_print(model, "; client %d: %" PRId64 " %s", world_client_number(model, client),
-              request->cost, reported);
+              request->charge, reported);
   if (request->status != WEIR_OK || request->kind == WEIR_REFUND) return;
   story_print(model, " at E%+" PRId64, request->decision.at_us - model->edge_us);
   if (request->decision.allowed && request->decision.delay_us > 0)

@@ -68,12 +68,12 @@ typedef enum weir_request_kind {
 } weir_request_kind;
 
 /* Where a request stands with its driver. */
-typedef enum weir_progress {
-  WEIR_PROGRESS_WAITING,
-  WEIR_PROGRESS_LEADS,
-  WEIR_PROGRESS_TAKEN,
-  WEIR_PROGRESS_DONE
-} weir_progress;
+typedef enum weir_standing {
+  WEIR_STANDING_WAITING,
+  WEIR_STANDING_LEADS,
+  WEIR_STANDING_TAKEN,
+  WEIR_STANDING_DONE
+} weir_standing;
 
 /* What is charged to each rule for what was admitted before, and for no request. It is never denied:
  * what there is no room for is cut off, and so is all of a rule whose time is over. */
@@ -86,19 +86,21 @@ typedef struct weir_payment {
 typedef struct weir_request_state {
   struct weir_request_state *next;
   weir_request_kind kind;
-  bool alone;           /* must not share its group */
-  bool settled;         /* out */
-  bool away;            /* out, with a status other than WEIR_OK: the store is away */
-  unsigned denying;     /* rules that its own charge was denied by, one bit each; the machine's */
-  bool up_to;           /* a smaller cost is welcome: `cost` becomes what was admitted */
-  bool ahead;           /* in: charged for requests that may come: its denial denies nobody */
-  bool pays;            /* in, of the first of a group: `payment` says what */
-  bool afresh;          /* in for BEGIN: takes the place of what is stored, if anything */
-  bool waits;           /* in: a delay up to wait_us is accepted; else what the rule itself gives */
-  int64_t wait_us;      /* in: 0 or more */
-  int64_t cost;         /* in: for every rule, 1 to the least capacity of the stack */
-  int64_t asked;        /* with up_to: the cost before it was cut; decide.c's */
-  const int64_t *costs; /* in: or one per rule, 0 to its capacity, some above 0; NULL: `cost` */
+  bool alone;       /* must not share its group */
+  bool settled;     /* out */
+  bool away;        /* out, with a status other than WEIR_OK: the store is away */
+  unsigned denying; /* rules that its own charge was denied by, one bit each; the machine's */
+  bool up_to;       /* a smaller cost is welcome: `charge` becomes what was admitted */
+  bool ahead;       /* in: charged for requests that may come: its denial denies nobody */
+  bool pays;        /* in, of the first of a group: `payment` says what */
+  bool afresh;      /* in for BEGIN: takes the place of what is stored, if anything */
+  bool waits;       /* in: a delay up to wait_us is accepted; else what the rule itself gives */
+  int64_t wait_us;  /* in: 0 or more */
+  int64_t cost;     /* in, never written: for every rule, 1 to the least capacity of the stack */
+  const int64_t *costs; /* in, never written: or one per rule, 0 to its capacity, some above 0 */
+  int64_t most;         /* in, with up_to: its account has room for no more; 0: as much as fits */
+  int64_t held;         /* of its cost, what a grant covers: the group charges the rest */
+  int64_t charge;       /* what its group adds under every rule; weir_request_offer() begins it */
   union {
     int64_t at_us;                  /* in for REFUND: the stamp of the charge */
     struct weir_payment *payment;   /* of one that pays; these are its `costs` */
@@ -111,26 +113,36 @@ typedef struct weir_request_state {
   weir_decision decision; /* out, when settled with WEIR_OK */
 
   /* Its driver's: no algorithm looks at these. See limiter/call.h. */
-  bool in_account;     /* the account counts it already, and `decision` says how */
-  int64_t before_hold; /* with up_to: the cost asked for, where the account cut it; else 0 */
+  bool in_account; /* the account counts it already, and `decision` says how */
   const void *key;
   size_t key_length;
   struct weir_call *call;
   struct weir_memo_entry *entry; /* there as long as the request waits or leads or is taken */
   struct weir_shard *shard;      /* of the entry, and there for ever */
-  _Atomic weir_progress progress;
+  _Atomic weir_standing standing;
   bool withheld;  /* it only looks whether the store is back: its account has no room for it */
   bool unasked;   /* nothing asked the store for it: its status says what was known before */
   bool again;     /* it was decided too late for what it held, and holds nothing now */
-  int64_t held;   /* of its cost, what a lease has: the group charges the rest */
   int64_t end_us; /* when its wait for servers was over, weir_monotonic_us(); 0: there was none */
 } weir_request_state;
 
 enum { WEIR_NO_SLOT = -1 };
 
-/* The cost of a request under rule i; 0: the rule does not take part. */
+/* What a group adds for a request under rule i; 0: the rule does not take part. */
 static inline int64_t weir_request_cost(const weir_request_state *request, size_t i) {
-  return request->costs != NULL ? request->costs[i] : request->cost;
+  return request->costs != NULL ? request->costs[i] : request->charge;
+}
+
+/* A request is to be charged all that it asks for and no grant covers; one that is content with less,
+ * what can fit at all. */
+static inline void weir_request_offer(const weir_stack *stack, weir_request_state *request) {
+  int64_t offer = request->cost;
+  if (request->up_to) {
+    int64_t capacity = weir_stack_least_capacity(stack);
+    if (offer > capacity) offer = capacity;
+    if (request->most > 0 && offer > request->most) offer = request->most;
+  }
+  request->charge = offer - request->held;
 }
 
 /* What was last known to be charged under one rule, for a process that must go on without its

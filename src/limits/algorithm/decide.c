@@ -31,15 +31,7 @@ static void cut_to_room(const weir_machine *machine, weir_request_state *request
     int64_t room = rule_state->method->room(&machine->stack->rules[i], rule_state, request);
     if (room < least) least = room;
   }
-  if (least < 1 || least >= request->cost) return;
-  if (request->asked == 0) request->asked = request->cost;
-  request->cost = least;
-}
-
-/* Every look offers an up-to request all that it asked for. */
-void weir_decide_offer_all(const weir_stack *stack, weir_request_state *request) {
-  int64_t most = weir_stack_least_capacity(stack);
-  request->cost = request->asked < most ? request->asked : most;
+  if (least >= 1 && least < request->charge) request->charge = least;
 }
 
 /* --- what is reported --------------------------------------------------------------------------
@@ -74,8 +66,8 @@ weir_decision weir_decide_speak(const weir_stack *stack, const weir_decision fig
   spoken.allowed = denying == 0;
   spoken.reset_after_us = reset_after_us;
   spoken.delay_us = spoken.allowed ? request->decision.delay_us : hold_us;
-  spoken.cost = request->costs != NULL ? WEIR_OWN_COSTS : request->cost;
-  if (denying != 0 && request->asked > 0) spoken.cost = request->asked;
+  spoken.cost = spoken.allowed ? request->held + request->charge : request->cost;
+  if (request->costs != NULL) spoken.cost = WEIR_OWN_COSTS;
   return spoken;
 }
 
@@ -101,10 +93,10 @@ static void remember_denial(weir_machine *machine, const weir_request_state *req
   int64_t ends_us = knowledge_ends_us(machine);
   notes->must_peek = true;
   if (!weir_decide_is_plain(request) ||
-      (notes->denied_cost != 0 && notes->denied_cost <= request->cost))
+      (notes->denied_cost != 0 && notes->denied_cost <= request->charge))
     return;
   if (wait > machine->settings->local_denial_us) wait = machine->settings->local_denial_us;
-  notes->denied_cost = request->cost;
+  notes->denied_cost = request->charge;
   notes->denied_at_us = machine->now_us;
   notes->denied_until_us = machine->now_us + wait;
   if (notes->denied_until_us > ends_us) notes->denied_until_us = ends_us;
@@ -237,7 +229,7 @@ bool weir_decide_look(weir_machine *machine) {
   for (weir_request_state *request = machine->requests; request != NULL; request = request->next) {
     if (request->settled) continue;
     request->decision.delay_us = 0;
-    if (request->asked > 0) weir_decide_offer_all(machine->stack, request);
+    if (request->up_to) weir_request_offer(machine->stack, request);
     if (request->kind == WEIR_PEEK) { /* behind a take that is still open it is decided with it */
       if (!left) decide_peek(machine, request);
       continue;
@@ -273,7 +265,7 @@ static void deny(weir_machine *machine, const weir_request_state *request, unsig
     else
       rule_state->unused += cost;
   }
-  give_up_earlier(machine, request, request->cost);
+  give_up_earlier(machine, request, request->charge);
 }
 
 /* Takes out of the rules of earlier stages what the open takes have counted there, so that each can
@@ -288,13 +280,13 @@ static void lift_earlier(weir_machine *machine) {
 /* Answers whether it was denied. Earlier stages do not count this request, nor those behind it. */
 static bool decide_take(weir_machine *machine, weir_request_state *request, unsigned rules,
                         bool last, bool final) {
-  int64_t asked = request->cost;
+  int64_t offered = request->charge;
   if (request->pays) cut_payment(machine, request, rules);
   if (request->up_to) cut_to_room(machine, request, rules);
-  if (request->cost < asked) {
+  if (request->charge < offered) {
     for (size_t i = 0; i < machine->stack->count; i++)
-      if (rules >> i & 1U) machine->rule_states[i].unused += asked - request->cost;
-    give_up_earlier(machine, request, asked - request->cost);
+      if (rules >> i & 1U) machine->rule_states[i].unused += offered - request->charge;
+    give_up_earlier(machine, request, offered - request->charge);
   }
   unsigned denying = denying_rules(machine, request, rules);
   request->denying = denying;

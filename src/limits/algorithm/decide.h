@@ -35,7 +35,4 @@ weir_decision weir_decide_speak(const weir_stack *stack, const weir_decision fig
 /* A denial that can be repeated speaks for every request that asks no less. */
 bool weir_decide_is_plain(const weir_request_state *request);
 
-/* An up-to request is offered all that it asked for, as far as it can fit at all. */
-void weir_decide_offer_all(const weir_stack *stack, weir_request_state *request);
-
 #endif

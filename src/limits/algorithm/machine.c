@@ -301,6 +301,8 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
                              weir_request_state *requests, weir_operation *operations) {
   memcpy(machine->notes, memo, machine->memo_bytes);
   machine->requests = requests;
+  for (weir_request_state *request = requests; request != NULL; request = request->next)
+    weir_request_offer(machine->stack, request);
   machine->failure = WEIR_OK;
   machine->in_order = machine->again = machine->looks_along = machine->away = false;
   machine->pauses = machine->lost = 0;

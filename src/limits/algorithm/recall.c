@@ -3,10 +3,7 @@
 #include "algorithm/method.h"
 
 bool weir_settle_never(const weir_stack *stack, int64_t now_us, weir_request_state *request) {
-  if (request->up_to) {
-    request->asked = request->cost;
-    weir_decide_offer_all(stack, request);
-  }
+  weir_request_offer(stack, request);
   for (size_t i = 0; i < stack->count; i++) {
     const weir_rule *rule = &stack->rules[i];
     if (weir_request_cost(request, i) <= rule->capacity) continue;
@@ -37,11 +34,11 @@ static bool recall(const weir_stack *stack, const weir_settings *settings, const
     const weir_rule *rule = &stack->rules[i];
     const void *memory = weir_memo_own(stack, memo, i);
     int64_t room;
-    figures[i] = (weir_decision){.cost = request->cost};
-    if (!weir_method_of(rule)->recall(rule, settings, memory, now_us, request, request->cost, &room,
-                                      &figures[i]))
+    figures[i] = (weir_decision){.cost = request->charge};
+    if (!weir_method_of(rule)->recall(rule, settings, memory, now_us, request, request->charge,
+                                      &room, &figures[i]))
       return false;
-    if (room < request->cost) *denying |= 1U << i;
+    if (room < request->charge) *denying |= 1U << i;
   }
   return true;
 }
@@ -59,9 +56,11 @@ bool weir_settle_locally(const weir_stack *stack, const weir_settings *settings,
                          const weir_memo *memo, int64_t now_us, weir_request_state *request) {
   weir_decision figures[WEIR_RULES_MOST];
   unsigned denying;
-  if (!settings->local_denial || memo->denied_cost == 0 || request->cost < memo->denied_cost ||
-      now_us < memo->denied_at_us || now_us >= memo->denied_until_us)
+  if (!settings->local_denial || memo->denied_cost == 0 || now_us < memo->denied_at_us ||
+      now_us >= memo->denied_until_us)
     return false;
+  weir_request_offer(stack, request);
+  if (request->charge < memo->denied_cost) return false;
   if (stack->count_all || !weir_decide_is_plain(request)) return false;
   if (!recall(stack, settings, memo, now_us, request, figures, &denying) || denying == 0)
     return false;
@@ -80,7 +79,7 @@ bool weir_settle_leased(const weir_stack *stack, const weir_settings *settings,
   if (!known && !must) return false;
   request->decision.delay_us = 0;
   for (size_t i = 0; i < stack->count; i++) {
-    if (!known) figures[i] = (weir_decision){.cost = request->cost};
+    if (!known) figures[i] = (weir_decision){.cost = request->charge};
     figures[i].remaining = known ? figures[i].remaining + room : WEIR_NOT_KNOWN;
     figures[i].retry_after_us = 0;
   }

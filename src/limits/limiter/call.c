@@ -38,7 +38,7 @@ static void fail(weir_request_state *request, weir_status status) {
   request->settled = true;
   request->status = status;
   if (request->call != NULL) weir_call_explain(request, status, "");
-  atomic_store_explicit(&request->progress, WEIR_PROGRESS_DONE, memory_order_release);
+  atomic_store_explicit(&request->standing, WEIR_STANDING_DONE, memory_order_release);
 }
 
 /* A clock that was set back makes read times of before mean something else. */
@@ -53,50 +53,70 @@ void weir_call_forget(const weir_limiter *limiter, weir_memo_entry *entry) {
                          weir_account_forgive(entry->account, &limiter->stack));
 }
 
-/* Repeats a denial that still holds, without a lock and before anything is taken from the limiter.
- * Only for a request that has no call so far: it has no other to come after. */
-static bool deny_at_once(weir_limiter *limiter, const uint64_t fingerprint[2], weir_moment at,
-                         weir_request_state *request) {
-  weir_denial denial;
-  return weir_table_read_denial(limiter->table, fingerprint, at.clock_steps, at.now_us, &denial) &&
-         weir_settle_locally(&limiter->stack, &limiter->settings, &denial.memo, at.now_us, request);
-}
-
 bool weir_call_answer(weir_limiter *limiter, weir_memo_entry *entry, weir_request_state *request,
                       weir_moment at) {
   if (limiter->leases) return weir_leases_answer(limiter, entry, request, at);
   return weir_settle_locally(&limiter->stack, &limiter->settings, entry->memo, at.now_us, request);
 }
 
-/* What is known is answered first: a cost that never fits without a look at the key, a denial that
- * still holds from the key's memo, but not past an earlier request of the same call that waits for
- * the key, as they are decided in order; with leases, from what was charged ahead. All others stand
- * in line, and lead where nobody does. */
-void weir_call_join(weir_call **call, weir_limiter *limiter, weir_request_state *request,
-                    weir_moment at) {
-  bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
-  bool several_rules = limiter->stack.count > 1; /* a peek must not meet takes half decided */
+/* Finds what is known of the request's key and locks it. NULL: the request is done, as a denial that
+ * still holds is repeated without a lock, or for want of memory.
+ *
+ * Only a request that has no call so far is denied so: it has no other to come after. With leases
+ * most requests need no call. */
+static weir_memo_entry *find(weir_call **call, weir_limiter *limiter, weir_request_state *request,
+                             weir_moment at) {
   uint64_t fingerprint[2];
-  request->call = *call;
-  atomic_store_explicit(&request->progress, WEIR_PROGRESS_DONE, memory_order_relaxed);
-  if (decided && weir_settle_never(&limiter->stack, at.now_us, request)) return;
-  if (limiter->leases) weir_leases_unite_costs(limiter, request);
+  weir_denial denial;
   weir_key_hash(limiter->store->secret, request->key, request->key_length, fingerprint);
-  if (!limiter->leases) {
-    if (request->call == NULL && deny_at_once(limiter, fingerprint, at, request)) return;
-    if (request->call == NULL) request->call = *call = weir_call_acquire(limiter, 1);
+  if (!limiter->leases && request->call == NULL) {
+    if (weir_table_read_denial(limiter->table, fingerprint, at.clock_steps, at.now_us, &denial) &&
+        weir_settle_locally(&limiter->stack, &limiter->settings, &denial.memo, at.now_us, request))
+      return NULL;
+    request->call = *call = weir_call_acquire(limiter, 1);
     if (request->call == NULL) {
       fail(request, WEIR_NO_MEMORY);
-      return;
+      return NULL;
     }
   }
   weir_memo_entry *entry = weir_table_lock(limiter->table, fingerprint);
   if (entry == NULL) {
     fail(request, WEIR_NO_MEMORY);
-    return;
+    return NULL;
   }
   unsigned steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
   if (!entry->busy && entry->clock_steps != steps) weir_call_forget(limiter, entry);
+  return entry;
+}
+
+/* The request stands in line, and leads where no thread does. A peek must not meet takes that are
+ * half decided, as those of several rules can be. */
+static void queue(const weir_limiter *limiter, weir_memo_entry *entry,
+                  weir_request_state *request) {
+  bool peeks = request->kind == WEIR_PEEK && limiter->stack.count > 1;
+  if (limiter->one_by_one || peeks) request->alone = true;
+  request->entry = entry;
+  request->shard = entry->shard;
+  atomic_store_explicit(&request->standing,
+                        entry->busy ? WEIR_STANDING_WAITING : WEIR_STANDING_LEADS,
+                        memory_order_release);
+  entry->busy = true;
+  weir_memo_entry_append(entry, request);
+}
+
+/* What is known is answered first: a cost that never fits without a look at the key, a denial that
+ * still holds from the key's memo, but not past an earlier request of the same call that waits for
+ * the key, as they are decided in order; with leases, from what was charged ahead; after an outage,
+ * from the key's account. All others stand in line. */
+void weir_call_join(weir_call **call, weir_limiter *limiter, weir_request_state *request,
+                    weir_moment at) {
+  bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
+  request->call = *call;
+  atomic_store_explicit(&request->standing, WEIR_STANDING_DONE, memory_order_relaxed);
+  if (decided && weir_settle_never(&limiter->stack, at.now_us, request)) return;
+  weir_memo_entry *entry = find(call, limiter, request, at);
+  if (entry == NULL) return;
+
   const weir_request_state *earlier = request->call != NULL ? entry->first_waiting : NULL;
   while (earlier != NULL && earlier->call != request->call)
     earlier = earlier->next;
@@ -104,6 +124,7 @@ void weir_call_join(weir_call **call, weir_limiter *limiter, weir_request_state 
   bool answered = earlier == NULL && weir_call_answer(limiter, entry, request, at);
   if (!answered && entry->account != NULL)
     answered = weir_outage_withholds(limiter, entry, request, at.now_us);
+
   if (!answered && request->call == NULL) request->call = *call = weir_call_acquire(limiter, 1);
   if (!answered && request->call == NULL) {
     fail(request, WEIR_NO_MEMORY);
@@ -111,13 +132,7 @@ void weir_call_join(weir_call **call, weir_limiter *limiter, weir_request_state 
     request->away = request->unasked = true;
     fail(request, WEIR_UNAVAILABLE);
   } else if (!answered) {
-    if (limiter->one_by_one || (several_rules && request->kind == WEIR_PEEK)) request->alone = true;
-    request->entry = entry;
-    request->shard = entry->shard;
-    weir_progress begins = entry->busy ? WEIR_PROGRESS_WAITING : WEIR_PROGRESS_LEADS;
-    atomic_store_explicit(&request->progress, begins, memory_order_release);
-    entry->busy = true;
-    weir_memo_entry_append(entry, request);
+    queue(limiter, entry, request);
   }
   weir_shard_unlock(entry->shard);
 }
@@ -127,14 +142,14 @@ void weir_call_join(weir_call **call, weir_limiter *limiter, weir_request_state 
 
 /* What the calls must do next: lead, wait (also for a group that was taken), or nothing more. To
  * lead comes before to wait: who waited first could wait for somebody who waits for him. */
-static weir_progress next_step(const weir_call *first) {
-  weir_progress next = WEIR_PROGRESS_DONE;
+static weir_standing next_step(const weir_call *first) {
+  weir_standing next = WEIR_STANDING_DONE;
   for (const weir_call *call = first; call != NULL; call = call->also) {
     for (size_t i = 0; i < call->ask_count; i++) {
-      weir_progress progress =
-          atomic_load_explicit(&call->requests[i].progress, memory_order_acquire);
-      if (progress == WEIR_PROGRESS_LEADS) return WEIR_PROGRESS_LEADS;
-      if (progress != WEIR_PROGRESS_DONE) next = WEIR_PROGRESS_WAITING;
+      weir_standing standing =
+          atomic_load_explicit(&call->requests[i].standing, memory_order_acquire);
+      if (standing == WEIR_STANDING_LEADS) return WEIR_STANDING_LEADS;
+      if (standing != WEIR_STANDING_DONE) next = WEIR_STANDING_WAITING;
     }
   }
   return next;
@@ -146,14 +161,14 @@ static weir_progress next_step(const weir_call *first) {
 static void withdraw_all(weir_call *call) {
   for (size_t i = 0; i < call->ask_count; i++) {
     weir_request_state *request = &call->requests[i];
-    if (atomic_load_explicit(&request->progress, memory_order_acquire) >= WEIR_PROGRESS_TAKEN)
+    if (atomic_load_explicit(&request->standing, memory_order_acquire) >= WEIR_STANDING_TAKEN)
       continue;
     weir_shard_lock(request->shard);
-    weir_progress progress = atomic_load_explicit(&request->progress, memory_order_acquire);
-    if (progress < WEIR_PROGRESS_TAKEN) weir_memo_entry_withdraw(request->entry, request);
-    if (progress == WEIR_PROGRESS_LEADS) weir_call_pass_lead(call, request->entry);
+    weir_standing standing = atomic_load_explicit(&request->standing, memory_order_acquire);
+    if (standing < WEIR_STANDING_TAKEN) weir_memo_entry_withdraw(request->entry, request);
+    if (standing == WEIR_STANDING_LEADS) weir_call_pass_lead(call, request->entry);
     weir_shard_unlock(request->shard);
-    if (progress >= WEIR_PROGRESS_TAKEN) continue;
+    if (standing >= WEIR_STANDING_TAKEN) continue;
     request->end_us = call->head->charge_end_us;
     fail(request, WEIR_TIMEOUT);
   }
@@ -187,7 +202,7 @@ static bool sleep_until_step(weir_call *first, weir_call *sleeper, int64_t end_u
   int error = 0;
   pthread_mutex_lock(&sleeper->mutex);
   for (unsigned seen = sleeper->events;
-       seen == sleeper->events && error != ETIMEDOUT && next_step(first) == WEIR_PROGRESS_WAITING;)
+       seen == sleeper->events && error != ETIMEDOUT && next_step(first) == WEIR_STANDING_WAITING;)
     error = pthread_cond_timedwait(&sleeper->changed, &sleeper->mutex, &until);
   pthread_mutex_unlock(&sleeper->mutex);
   return error != ETIMEDOUT;
@@ -197,7 +212,7 @@ static bool sleep_until_step(weir_call *first, weir_call *sleeper, int64_t end_u
  * A group that was taken is settled by its leader's deadline, and must be waited for: its leader
  * writes to our asks. */
 static void wait_for_step(weir_call *first) {
-  for (int i = 0; i < YIELDS_BEFORE_SLEEP && next_step(first) == WEIR_PROGRESS_WAITING; i++)
+  for (int i = 0; i < YIELDS_BEFORE_SLEEP && next_step(first) == WEIR_STANDING_WAITING; i++)
     sched_yield();
   weir_call *sleeper = choose_sleeper(first);
   set_sleeper(first, sleeper, sleeper);
@@ -205,7 +220,7 @@ static void wait_for_step(weir_call *first) {
     for (weir_call *call = first; call != NULL; call = call->also)
       withdraw_all(call);
     pthread_mutex_lock(&sleeper->mutex);
-    while (next_step(first) != WEIR_PROGRESS_DONE)
+    while (next_step(first) != WEIR_STANDING_DONE)
       pthread_cond_wait(&sleeper->changed, &sleeper->mutex);
     pthread_mutex_unlock(&sleeper->mutex);
   }
@@ -251,17 +266,17 @@ static void go_on(weir_call *first) {
  * lead: it would fail everyone behind it. */
 void weir_call_run(weir_call *first) {
   bool immediate = first->limiter->settings.traits & WEIR_TRAIT_IMMEDIATE;
-  weir_progress next = next_step(first);
-  if (next != WEIR_PROGRESS_DONE && !immediate) weir_call_begin_deadline(first);
-  while (next != WEIR_PROGRESS_DONE) {
-    if (next == WEIR_PROGRESS_LEADS) {
+  weir_standing next = next_step(first);
+  if (next != WEIR_STANDING_DONE && !immediate) weir_call_begin_deadline(first);
+  while (next != WEIR_STANDING_DONE) {
+    if (next == WEIR_STANDING_LEADS) {
       weir_call_lead(first);
     } else {
       if (first->deadline_us == INT64_MAX) weir_call_begin_deadline(first);
       wait_for_step(first);
     }
     next = next_step(first);
-    if (next == WEIR_PROGRESS_DONE) break;
+    if (next == WEIR_STANDING_DONE) break;
     go_on(first);
     next = next_step(first);
   }

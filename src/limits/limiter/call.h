@@ -188,9 +188,6 @@ bool weir_leases_are_void(struct weir_limiter *limiter, const weir_memo_entry *e
 void weir_leases_count(struct weir_limiter *limiter, weir_memo_entry *entry,
                        const weir_request_state *request, weir_moment at);
 
-/* A request comes that may say its cost for each rule. */
-void weir_leases_unite_costs(const struct weir_limiter *limiter, weir_request_state *request);
-
 /* A request that leads cannot use what the key holds: all of it is owed from now on, and goes back
  * before it is decided. Not where some rule is a bucket, to which nothing goes back. */
 void weir_leases_make_way(struct weir_limiter *limiter, weir_memo_entry *entry,

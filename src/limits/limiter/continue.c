@@ -100,9 +100,9 @@ static void translate(const weir_inside *inside, const weir_account *account,
   decision->limit = inside->rules->rules[i].capacity;
   decision->remaining = weir_account_cost(account, &inside->continued->rules[i], i,
                                           out->decision.remaining, false, 0);
-  decision->cost = out->asked->costs != NULL ? WEIR_OWN_COSTS : out->cost;
+  decision->cost = decision->allowed ? out->cost : out->asked->cost;
+  if (out->asked->costs != NULL) decision->cost = WEIR_OWN_COSTS;
   if (decision->allowed) return;
-  if (out->asked->up_to && out->asked->asked > 0) decision->cost = out->asked->asked;
   bool never = decision->retry_after_us == WEIR_NEVER;
   if (never || decision->retry_after_us > soon_us) decision->retry_after_us = soon_us;
   if (never) decision->reset_after_us = soon_us;
@@ -111,8 +111,7 @@ static void translate(const weir_inside *inside, const weir_account *account,
 bool weir_continue_admit(const weir_inside *inside, weir_account *account,
                          const weir_request_state *request, uint64_t secret,
                          weir_continue_manner manner, weir_decision *decision, int64_t *owed) {
-  bool cut = request->up_to && request->asked > 0;
-  weir_outage_request out = {.asked = request, .cost = cut ? request->asked : request->cost};
+  weir_outage_request out = {.asked = request, .cost = request->cost};
   *owed = 0;
   for (size_t i = 0; i < inside->rules->count; i++)
     out.chances[i] = weir_account_chance(account, i, secret + i);
@@ -149,9 +148,8 @@ int64_t weir_continue_owe_held(const weir_inside *inside, weir_account *account,
 /* What the account has room for it counts at once, so that all of a batch find no more than that.
  * What a request may get is cut to it. */
 static void count_in_account(weir_request_state *request, const weir_decision *decision) {
-  bool cut = request->up_to && decision->cost < request->cost;
-  if (cut) request->before_hold = request->asked > 0 ? request->asked : request->cost;
-  if (cut) request->cost = request->asked = decision->cost;
+  if (request->up_to && decision->cost < request->charge)
+    request->most = request->charge = decision->cost;
   request->decision = *decision;
   request->in_account = true;
 }

@@ -41,7 +41,7 @@ static void take_group(weir_call *call, const weir_request_state *leader) {
   if (entry->clock_steps != steps) weir_call_forget(limiter, entry);
   group->requests = weir_memo_entry_take_group(entry, limiter->group_most);
   for (weir_request_state *request = group->requests; request != NULL; request = request->next) {
-    atomic_store_explicit(&request->progress, WEIR_PROGRESS_TAKEN, memory_order_release);
+    atomic_store_explicit(&request->standing, WEIR_STANDING_TAKEN, memory_order_release);
     if (request->call != call) as_read = false;
   }
   int64_t now_us = as_read ? call->at.now_us : weir_limiter_now(limiter);
@@ -144,7 +144,7 @@ void weir_call_pass_lead(const weir_call *call, weir_memo_entry *entry) {
   entry->busy = next != NULL;
   if (next == NULL) return;
   weir_call *owner = next->call;
-  atomic_store_explicit(&next->progress, WEIR_PROGRESS_LEADS, memory_order_release);
+  atomic_store_explicit(&next->standing, WEIR_STANDING_LEADS, memory_order_release);
   if (owner != call) notify(owner);
 }
 
@@ -154,15 +154,11 @@ void weir_call_pass_lead(const weir_call *call, weir_memo_entry *entry) {
 void weir_call_finish(const weir_call *call, weir_request_state *request) {
   weir_call *owner = request->call;
   request->end_us = call->head->monotonic_us;
-  if (request->before_hold > 0) {
-    request->asked = request->before_hold;
-    if (!request->decision.allowed) request->decision.cost = request->asked;
-  }
   if (request->status != WEIR_OK) {
     bool store_did_all = request->status == WEIR_CONTENDED || request->status == WEIR_BAD_COST;
     weir_call_explain(request, request->status, store_did_all ? "" : call->failure.text);
   }
-  atomic_store_explicit(&request->progress, WEIR_PROGRESS_DONE, memory_order_release);
+  atomic_store_explicit(&request->standing, WEIR_STANDING_DONE, memory_order_release);
   if (owner != call) notify(owner);
 }
 
@@ -214,7 +210,7 @@ static void begin(weir_call *call) {
   if (call->returns != NULL) weir_leases_plan(call);
   for (size_t i = 0; i < call->ask_count; i++) {
     const weir_request_state *request = &call->requests[i];
-    if (atomic_load_explicit(&request->progress, memory_order_acquire) == WEIR_PROGRESS_LEADS)
+    if (atomic_load_explicit(&request->standing, memory_order_acquire) == WEIR_STANDING_LEADS)
       take_group(call, request);
   }
 }

@@ -38,15 +38,15 @@ static void stamp(weir_decision *decision, int64_t at_us) {
 static bool use(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, bool must,
                 weir_request_state *request) {
   weir_purse *purse = entry->leased->purse;
-  int64_t room = weir_purse_room(purse, now_us) - request->cost;
+  int64_t room = weir_purse_room(purse, now_us) - request->charge;
   int64_t at_us = now_us;
   if (room < 0 || (!weir_settle_leased(&limiter->stack, &limiter->settings, entry->memo, now_us,
                                        room, must, request) &&
                    !must))
     return false;
-  weir_purse_use(purse, &limiter->lease, now_us, request->cost, &at_us);
+  weir_purse_use(purse, &limiter->lease, now_us, request->charge, &at_us);
   stamp(&request->decision, at_us);
-  weir_counts_add_lease(limiter->counts, WEIR_LEASE_USED, request->cost);
+  weir_counts_add_lease(limiter->counts, WEIR_LEASE_USED, request->charge);
   return true;
 }
 
@@ -55,17 +55,16 @@ static bool deny(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, 
                  weir_request_state *request) {
   const weir_purse *purse = entry->leased->purse;
   int64_t pause_us = purse->paused_until_us - now_us;
-  request->cost -= room;
+  request->held = room;
   bool denied =
       weir_settle_locally(&limiter->stack, &limiter->settings, entry->memo, now_us, request) ||
       (may_use(request) && weir_purse_is_paused(purse, &limiter->lease, now_us) &&
        weir_settle_paused(&limiter->stack, &limiter->settings, entry->memo, now_us, pause_us,
                           request));
-  request->cost += room;
-  if (!denied) return false;
-  request->decision.cost = request->cost;
-  request->decision.remaining += room;
-  return true;
+  request->held = 0;
+  weir_request_offer(&limiter->stack, request);
+  if (denied) request->decision.remaining += room;
+  return denied;
 }
 
 /* What is owed goes back first, and may be enough: until then there is no denial.
@@ -81,22 +80,12 @@ bool weir_leases_answer(weir_limiter *limiter, weir_memo_entry *entry, weir_requ
   if (weir_leases_are_void(limiter, entry)) return false;
   if (may_use(request) && use(limiter, entry, now_us, false, request)) return true;
   int64_t room = weir_purse_room(purse, now_us);
-  if (request->kind == WEIR_PEEK && request->costs == NULL && room >= request->cost)
+  if (request->kind == WEIR_PEEK && request->costs == NULL && room >= request->charge)
     return weir_settle_leased(&limiter->stack, &limiter->settings, entry->memo, now_us, room, false,
                               request);
   if (request->kind != WEIR_TAKE || request->up_to) return false;
   if (weir_purse_owes(entry->leased->purse, &limiter->lease, now_us)) return false;
   return deny(limiter, entry, now_us, may_use(request) ? room : 0, request);
-}
-
-/* Costs per rule that are all the same are one cost; whoever asked is told them as they were. */
-void weir_leases_unite_costs(const weir_limiter *limiter, weir_request_state *request) {
-  bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
-  if (!decided || request->costs == NULL) return;
-  for (size_t i = 1; i < limiter->stack.count; i++)
-    if (request->costs[i] != request->costs[0]) return;
-  request->cost = request->costs[0];
-  request->costs = NULL;
 }
 
 /* Costs that differ by rule cannot be taken of a lot. */
@@ -116,13 +105,6 @@ void weir_leases_count(weir_limiter *limiter, weir_memo_entry *entry,
 /* --- a group -----------------------------------------------------------------------------------
  */
 
-/* Takes part of its cost off a request, or (below 0) puts it back. */
-static void lessen(weir_request_state *request, int64_t part) {
-  request->held += part;
-  request->cost -= part;
-  if (request->asked > 0) request->asked -= part;
-}
-
 /* What is held comes off the cost of each request, first come first served; something is left, as
  * whom it covers is admitted already. A peek takes nothing: it is only asked for the rest. What a
  * bucket may accept later has no use for what ends before. */
@@ -130,12 +112,13 @@ static void hold(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us,
                  weir_request_state *request) {
   weir_purse *purse = entry->leased->purse;
   int64_t room = weir_purse_room(purse, now_us);
-  int64_t most = request->cost - 1;
+  int64_t most = request->charge - 1;
   if (request->kind == WEIR_PEEK && request->costs == NULL)
-    lessen(request, room < most ? room : most);
+    request->held = room < most ? room : most;
   bool later = request->waits && request->wait_us > 0 && limiter->lease.drains;
   if (may_use(request) && !later && !request->again)
-    lessen(request, weir_purse_hold(purse, &limiter->lease, now_us, most));
+    request->held = weir_purse_hold(purse, &limiter->lease, now_us, most);
+  request->charge -= request->held;
 }
 
 void weir_leases_hold(weir_call *call, weir_group *group, int64_t now_us) {
@@ -150,15 +133,14 @@ void weir_leases_hold(weir_call *call, weir_group *group, int64_t now_us) {
   weir_request_state **link = &group->requests;
   for (weir_request_state *request = *link; request != NULL; request = *link) {
     bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
-    request->held = 0;
-    if (decided && weir_purse_room(purse, now_us) >= request->cost &&
+    if (decided && weir_purse_room(purse, now_us) >= request->charge &&
         weir_leases_answer(limiter, entry, request, at)) {
       *link = request->next;
       weir_call_finish(call, request);
       continue;
     }
     if (decided) hold(limiter, entry, now_us, request);
-    if (request->kind == WEIR_TAKE) cost += request->cost;
+    if (request->kind == WEIR_TAKE) cost += request->charge;
     plain = plain && (may_use(request) || request->kind == WEIR_PEEK);
     link = &request->next;
   }
@@ -178,40 +160,36 @@ static bool add_held(weir_limiter *limiter, weir_purse *purse, int64_t now_us,
   bool some_fits = decided && !decision->allowed && request->up_to;
   int64_t at_us = some_fits ? now_us : decision->at_us;
   if (held == 0) return true;
-  lessen(request, -held);
   if (request->kind == WEIR_TAKE && decided && (decision->allowed || some_fits)) {
-    if (!weir_purse_holds(purse, at_us)) {
-      if (some_fits) decision->cost = request->asked;
-      return some_fits;
-    }
+    if (!weir_purse_holds(purse, at_us)) return some_fits;
     int64_t held_us = purse->lots[WEIR_LOT_HELD].stamp_us;
     weir_purse_spend(purse, held);
     weir_counts_add_lease(limiter->counts, WEIR_LEASE_USED, held);
     if (some_fits) {
-      request->cost = held;
+      request->charge = 0;
       decision->allowed = true;
       decision->source = WEIR_SOURCE_LOCAL;
-      decision->retry_after_us = decision->delay_us = decision->cost = 0;
+      decision->retry_after_us = decision->delay_us = 0;
+      decision->cost = held;
       stamp(decision, at_us);
     }
     if (limiter->lease.drains && held_us < decision->at_us) stamp(decision, held_us);
-    decision->cost += held;
-  } else if (decided) {
-    decision->cost = decision->allowed || !request->up_to ? request->cost : request->asked;
+  } else {
+    request->charge += held;
+    request->held = 0;
   }
   return true;
 }
 
 /* What a request that must ask again was charged is a lot like any other. */
-static void ask_again(weir_request_state *request) {
+static void ask_again(const weir_stack *stack, weir_request_state *request) {
   request->again = true;
   request->held = 0;
   request->settled = request->away = false;
   request->denying = 0;
-  if (request->asked > 0) request->cost = request->asked;
-  request->asked = 0;
+  weir_request_offer(stack, request);
   request->decision = (weir_decision){0};
-  atomic_store_explicit(&request->progress, WEIR_PROGRESS_WAITING, memory_order_release);
+  atomic_store_explicit(&request->standing, WEIR_STANDING_WAITING, memory_order_release);
 }
 
 /* Whether the machine only gave back of what was charged ahead, and all of that is back: then a
@@ -234,16 +212,16 @@ static int64_t part_requests(weir_limiter *limiter, weir_group *group, int64_t n
   int64_t charged = 0;
   while (*link != NULL) {
     weir_request_state *request = *link;
-    int64_t cost = request->cost;
+    int64_t charge = request->charge;
     if (request == &group->ahead) {
       *link = NULL;
     } else if (add_held(limiter, purse, now_us, request)) {
       link = &request->next;
     } else {
-      charged += cost;
+      charged += charge;
       *link = request->next;
       request->next = NULL;
-      ask_again(request);
+      ask_again(&limiter->stack, request);
       *again = request;
       again = &request->next;
     }
@@ -269,14 +247,15 @@ static void grant(weir_limiter *limiter, weir_group *group, int64_t stamp_us, in
   weir_leased_enter(&limiter->leased, group->entry);
 }
 
-/* What the group's decisions cost; what is charged ahead is one of them, as long as it is there. */
-static int64_t admitted_cost(const weir_group *group) {
+/* What of the group was admitted for one cost: in all, and what of it the group has charged. What is
+ * charged ahead is one of its requests, as long as it is there. */
+static int64_t admitted_cost(const weir_group *group, bool charged) {
   int64_t cost = 0;
   for (const weir_request_state *request = group->requests; request != NULL;
        request = request->next)
     if (request->kind == WEIR_TAKE && request->costs == NULL && request->status == WEIR_OK &&
         request->decision.allowed)
-      cost += request->decision.cost;
+      cost += charged ? request->charge : request->decision.cost;
   return cost;
 }
 
@@ -307,17 +286,17 @@ void weir_leases_settle(weir_call *call, weir_group *group) {
   bool failed = group->requests->status != WEIR_OK;
   if (weir_leases_are_void(limiter, entry) || group->requests->kind == WEIR_RESET)
     weir_purse_empty(purse, &limiter->lease);
-  int64_t charged = admitted_cost(group);
+  int64_t charged = admitted_cost(group, true);
   int64_t again = part_requests(limiter, group, now_us);
   if (left_nothing(group)) entry->memo->must_peek = false;
   weir_purse_release(purse, &limiter->lease, now_us);
   add_room(group, weir_purse_room(purse, now_us));
   use_after_all(limiter, group, now_us);
-  int64_t got = (granted ? ahead->cost : 0) + again;
+  int64_t got = (granted ? ahead->charge : 0) + again;
   grant(limiter, group, group->machine->now_us, got);
   if (!failed) {
     weir_purse_earn(purse, &limiter->lease, entry->memo, group->machine->now_us,
-                    admitted_cost(group), charged);
+                    admitted_cost(group, false), charged);
     uint64_t mixed = ((uint64_t)now_us ^ entry->fingerprint[0]) * UINT64_C(0x9e3779b97f4a7c15);
     const weir_harvest harvest = {.got = got,
                                   .charged = charged,

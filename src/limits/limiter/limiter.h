@@ -100,7 +100,7 @@ weir_status weir_request_check(const weir_limiter *limiter, const weir_request *
                                weir_message *message);
 
 /* What a checked request asks for. Its key and costs must stay as long as the request is in use. */
-weir_request_state weir_request_begin(const weir_request *request);
+weir_request_state weir_request_begin(const weir_limiter *limiter, const weir_request *request);
 
 /* WEIR_OK in the process that created the limiter. Comes before anything that locks. */
 weir_status weir_limiter_check_process(const weir_limiter *limiter, weir_message *message);
@@ -136,7 +136,7 @@ weir_status weir_outage_refund(weir_limiter *limiter, const weir_request_state *
                                weir_message *message);
 
 /* Has one request settled, alone in its call, by the store or the policy; returns its status. */
-weir_status weir_limiter_settle(weir_limiter *limiter, weir_request_state *request,
+weir_status weir_limiter_answer(weir_limiter *limiter, weir_request_state *request,
                                 weir_message *message);
 
 /* WEIR_NO_MEMORY, and says so. */

@@ -88,7 +88,7 @@ static weir_limiter *local_of(weir_limiter *limiter) {
  */
 
 static weir_status settle_inside(void *local, weir_request_state *request) {
-  return weir_limiter_settle(local, request, NULL);
+  return weir_limiter_answer(local, request, NULL);
 }
 
 weir_inside weir_outage_inside(const weir_limiter *limiter, weir_limiter *local) {
@@ -196,27 +196,26 @@ static bool has_account(const weir_limiter *limiter, const weir_request_state *r
 
 /* A request that only looked has found the store: its account had no room for it and admits nothing
  * beside a store that answers, whatever room there is by now. It may come again soon. */
-static void deny_looked(weir_limiter *limiter, weir_request_state *request, int64_t cost) {
+static void deny_looked(weir_limiter *limiter, weir_request_state *request) {
   request->decision = weir_policy_decide(WEIR_FALLBACK_DENY, WEIR_SOURCE_LATE, &limiter->stack,
-                                         cost, request->costs, weir_limiter_now(limiter));
+                                         request->cost, request->costs, weir_limiter_now(limiter));
   request->decision.source = WEIR_SOURCE_FALLBACK;
 }
 
 void weir_limiter_fall_back(weir_limiter *limiter, weir_request_state *request,
                             weir_message *message) {
   weir_status failure = request->status;
-  if (request->before_hold > 0) request->asked = request->before_hold;
-  int64_t cost = request->up_to && request->asked > 0 ? request->asked : request->cost;
   if (request->withheld && failure == WEIR_OK) {
-    deny_looked(limiter, request, cost);
+    deny_looked(limiter, request);
     return;
   }
   weir_source source = request->away ? WEIR_SOURCE_FALLBACK : WEIR_SOURCE_LATE;
   bool met = true;
   if (!has_account(limiter, request) ||
       !answer_by_account(limiter, request, &request->decision, &met))
-    request->decision = weir_policy_decide(limiter->fallback, source, &limiter->stack, cost,
-                                           request->costs, weir_limiter_now(limiter));
+    request->decision =
+        weir_policy_decide(limiter->fallback, source, &limiter->stack, request->cost,
+                           request->costs, weir_limiter_now(limiter));
   if (!met && message != NULL) {
     weir_message why = *message;
     weir_message_set(

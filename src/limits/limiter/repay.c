@@ -98,5 +98,5 @@ weir_status weir_outage_refund(weir_limiter *limiter, const weir_request_state *
   back.costs = rest;
   back.at_us = paid_us;
   back.ends = NULL;
-  return some ? weir_limiter_settle(limiter, &back, message) : WEIR_OK;
+  return some ? weir_limiter_answer(limiter, &back, message) : WEIR_OK;
 }

@@ -91,15 +91,18 @@ weir_status weir_request_check(const weir_limiter *limiter, const weir_request *
 /* --- one request -------------------------------------------------------------------------------
  */
 
-/* Costs of its own keep a request out of groups, whose sum is capped for one cost under all rules.
- */
-weir_request_state weir_request_begin(const weir_request *request) {
+/* Costs of its own keep a request out of groups, whose sum is capped for one cost under all rules. To
+ * a lease, costs that are all the same are one cost. */
+weir_request_state weir_request_begin(const weir_limiter *limiter, const weir_request *request) {
+  bool one_cost = request->costs != NULL && limiter->leases;
+  for (size_t i = 1; one_cost && i < limiter->stack.count; i++)
+    one_cost = request->costs[i] == request->costs[0];
   return (weir_request_state){
       .kind = request->flags & WEIR_REQUEST_PEEK ? WEIR_PEEK : WEIR_TAKE,
       .alone = request->costs != NULL,
       .up_to = (request->flags & WEIR_REQUEST_UP_TO) != 0,
-      .cost = request->cost,
-      .costs = request->costs,
+      .cost = one_cost ? request->costs[0] : request->cost,
+      .costs = one_cost ? NULL : request->costs,
       .waits = request->longest_wait_us > 0,
       .wait_us = request->longest_wait_us,
       .key = request->key,
@@ -108,7 +111,7 @@ weir_request_state weir_request_begin(const weir_request *request) {
 }
 
 /* A call is only acquired where the request must see its key's entry. */
-weir_status weir_limiter_settle(weir_limiter *limiter, weir_request_state *request,
+weir_status weir_limiter_answer(weir_limiter *limiter, weir_request_state *request,
                                 weir_message *message) {
   weir_call *call = NULL;
   weir_moment at = weir_limiter_moment(limiter);
@@ -128,8 +131,8 @@ static weir_status decide_one(weir_limiter *limiter, const weir_request *request
                               weir_decision *decision, weir_message *message) {
   weir_status status = weir_request_check(limiter, request, message);
   if (status == WEIR_OK) {
-    weir_request_state state = weir_request_begin(request);
-    status = weir_limiter_settle(limiter, &state, message);
+    weir_request_state state = weir_request_begin(limiter, request);
+    status = weir_limiter_answer(limiter, &state, message);
     if (status == WEIR_OK) *decision = state.decision;
   }
   weir_counts_add(limiter->counts, status, request->flags & WEIR_REQUEST_PEEK ? NULL : decision);
@@ -163,10 +166,10 @@ weir_status weir_limiter_reset(weir_limiter *limiter, const void *key, size_t ke
   weir_request request = {.key = key, .key_length = key_length, .cost = 1};
   weir_status status = weir_request_check(limiter, &request, message);
   if (status == WEIR_OK) {
-    weir_request_state state = weir_request_begin(&request);
+    weir_request_state state = weir_request_begin(limiter, &request);
     state.kind = WEIR_RESET;
     state.alone = true;
-    status = weir_limiter_settle(limiter, &state, message);
+    status = weir_limiter_answer(limiter, &state, message);
   }
   weir_counts_add(limiter->counts, status, NULL);
   return status;

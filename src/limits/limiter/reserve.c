@@ -144,7 +144,7 @@ static weir_charged where_charged(const weir_limiter *limiter, const weir_decisi
 static weir_status give_back_to(weir_limiter *limiter, weir_charged charged,
                                 weir_status store_status, weir_request_state *request,
                                 weir_message *message) {
-  if (charged == WEIR_CHARGED_STORE) return weir_limiter_settle(limiter, request, message);
+  if (charged == WEIR_CHARGED_STORE) return weir_limiter_answer(limiter, request, message);
   return weir_outage_refund(limiter, request, store_status != WEIR_UNKNOWN_OUTCOME, message);
 }
 
@@ -155,9 +155,9 @@ static weir_status reserve(weir_limiter *limiter, weir_request *request,
   if (status != WEIR_OK) return status;
   weir_reservation *made = create_reservation(limiter, request);
   if (made == NULL) return weir_no_memory(message);
-  weir_request_state state = weir_request_begin(request);
+  weir_request_state state = weir_request_begin(limiter, request);
   state.ends = made->ends;
-  status = weir_limiter_settle(limiter, &state, message);
+  status = weir_limiter_answer(limiter, &state, message);
   if (status == WEIR_OK) request->decision = state.decision;
   if (status == WEIR_OK && request->costs != NULL) request->decision.cost = WEIR_OWN_COSTS;
   if (status != WEIR_OK || !state.decision.allowed) {

@@ -71,7 +71,7 @@ void weir_leases_plan(weir_call *call) {
   call->return_count = call->returning = 0;
   for (size_t i = 0; i < call->ask_count; i++) {
     const weir_request_state *request = &call->requests[i];
-    if (atomic_load_explicit(&request->progress, memory_order_acquire) != WEIR_PROGRESS_LEADS)
+    if (atomic_load_explicit(&request->standing, memory_order_acquire) != WEIR_STANDING_LEADS)
       continue;
     leader = request;
     weir_shard_lock(request->shard);

@@ -99,7 +99,7 @@ static void join_all(weir_together *all) {
       request->status = weir_request_check(part->limiter, request, NULL);
     if (request->status != WEIR_OK) continue;
     weir_request_state *state = &part->call->batch[part->call->ask_count++];
-    *state = weir_request_begin(request);
+    *state = weir_request_begin(part->limiter, request);
     weir_call_join(&part->call, part->limiter, state, part->call->at);
   }
 }

@@ -31,7 +31,7 @@ static weir_status send_request(const weir_patience *patience, weir_request_kind
                             .wait_us = wait_us,
                             .key = patience->key,
                             .key_length = patience->key_length};
-  weir_status status = weir_limiter_settle(patience->limiter, &one, message);
+  weir_status status = weir_limiter_answer(patience->limiter, &one, message);
   if (status == WEIR_OK) *decision = one.decision;
   return status;
 }

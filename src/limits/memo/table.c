@@ -331,7 +331,7 @@ static bool is_alone(const weir_request_state *request) {
 }
 
 static int64_t charge_of(const weir_request_state *request) {
-  return request->kind == WEIR_TAKE ? request->cost : 0;
+  return request->kind == WEIR_TAKE ? request->charge : 0;
 }
 
 weir_request_state *weir_memo_entry_take_group(weir_memo_entry *entry, int64_t most) {
