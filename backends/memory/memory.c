@@ -15,9 +15,9 @@
 #include <pthread.h>
 #include <sodium.h>
 #include <stdlib.h>
-#include <string.h>
 #include <weir/backend.h>
 
+#include "hash.h"
 #include "memory/table.h"
 
 enum {
@@ -39,7 +39,7 @@ struct shard {
 
 struct memory {
   size_t keys_most;
-  unsigned char hash_key[crypto_shorthash_siphashx24_KEYBYTES];
+  unsigned char hash_key[WEIR_HASH_SECRET_BYTES];
   size_t shard_count; /* a power of two */
   struct shard *shards;
 };
@@ -124,12 +124,9 @@ static weir_memory_fingerprint take_fingerprint(const struct memory *memory,
                                                 const weir_operation *operation) {
   weir_memory_fingerprint fingerprint = {operation->identity[0], operation->identity[1]};
   if ((fingerprint.low | fingerprint.high) != 0) return fingerprint;
-  unsigned char hash[crypto_shorthash_siphashx24_BYTES];
-  _Static_assert(sizeof hash == sizeof fingerprint, "a fingerprint is one hash");
-  crypto_shorthash_siphashx24(hash, (const unsigned char *)operation->key, operation->key_length,
-                              memory->hash_key);
-  memcpy(&fingerprint, hash, sizeof fingerprint);
-  return fingerprint;
+  uint64_t hash[2];
+  weir_hash_128(memory->hash_key, operation->key, operation->key_length, hash);
+  return (weir_memory_fingerprint){hash[0], hash[1]};
 }
 
 static struct shard *shard_of(const struct memory *memory, weir_memory_fingerprint fingerprint) {

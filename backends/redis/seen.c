@@ -3,7 +3,8 @@
 #include <sodium.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
+
+#include "hash.h"
 
 /* Half a megabyte, of which the system gives what is touched. Keys that meet in a place displace
  * one another, and then ask more often. */
@@ -16,14 +17,14 @@ enum { PLACES = 65536 };
 _Static_assert(WEIR_SEEN_USES == 64, "the count has six bits");
 
 struct weir_redis_seen {
-  unsigned char hash_key[crypto_shorthash_KEYBYTES];
+  unsigned char secret[WEIR_HASH_SECRET_BYTES];
   atomic_bool any; /* a key was noted, ever */
   _Atomic uint64_t places[PLACES];
 };
 
 weir_redis_seen *weir_redis_seen_create(void) {
   weir_redis_seen *seen = sodium_init() < 0 ? NULL : calloc(1, sizeof *seen);
-  if (seen != NULL) randombytes_buf(seen->hash_key, sizeof seen->hash_key);
+  if (seen != NULL) randombytes_buf(seen->secret, sizeof seen->secret);
   return seen;
 }
 
@@ -31,14 +32,11 @@ void weir_redis_seen_destroy(weir_redis_seen *seen) {
   free(seen);
 }
 
-/* The hash without its lowest bits, and the place that those help to pick. Its key is random: who
- * chooses keys cannot make two look alike. */
+/* The hash without its lowest bits, and the place that those help to pick. Its secret is random, so
+ * a client that chooses keys cannot make two look alike. */
 static _Atomic uint64_t *find(weir_redis_seen *seen, const weir_operation *operation,
                               uint64_t *name) {
-  uint64_t hash;
-  _Static_assert(sizeof hash == crypto_shorthash_BYTES, "a hash is one word");
-  crypto_shorthash((unsigned char *)&hash, (const unsigned char *)operation->key,
-                   operation->key_length, seen->hash_key);
+  uint64_t hash = weir_hash_64(seen->secret, operation->key, operation->key_length);
   *name = hash | (USES_MASK + 1); /* never nobody's */
   *name &= ~USES_MASK;
   return &seen->places[hash % PLACES];

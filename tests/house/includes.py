@@ -6,6 +6,7 @@ import sys
 
 PLAIN = {"assert.h", "inttypes.h", "limits.h", "stdbool.h", "stddef.h", "stdint.h", "string.h"}
 PARTS = ("src/limits", "src/server", "src/tools", "backends")
+COMMON = "src/common"  # a part of one folder, which every other may include
 BINDINGS = "src/bindings"  # beside the table: of the project's own, the installed headers alone
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
@@ -26,7 +27,7 @@ def name_target(root, table, source, quote, name):
         if name.startswith("weir/"):
             return "weir"
         return None if name in PLAIN else "system"
-    for base in (source.parent, *(root / part for part in PARTS)):
+    for base in (source.parent, *(root / part for part in (*PARTS, COMMON))):
         header = base / name
         if header.is_file():
             inside = header.resolve().parent.relative_to(root)
@@ -43,7 +44,7 @@ def main(root):
         for part in PARTS
         for path in (root / part).iterdir()
         if path.is_dir()
-    }
+    } | {COMMON}
     faults = [f"{folder} has no row in src/README.md" for folder in sorted(folders - set(table))]
     faults += [f"{folder} of src/README.md does not exist" for folder in sorted(set(table) - folders)]
     rows = list(table)
@@ -56,7 +57,7 @@ def main(root):
             for quote, name in INCLUDE.findall(source.read_text()):
                 target = name_target(root, table, source, quote, name)
                 checked += 1
-                if target not in table[folder] | {folder, None}:
+                if target not in table[folder] | {folder, COMMON, None}:
                     faults.append(f"{source.relative_to(root)} may not include {target} ({name})")
     for source in sorted((root / BINDINGS).rglob("*.[ch]")):
         for quote, name in INCLUDE.findall(source.read_text()):

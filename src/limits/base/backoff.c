@@ -5,14 +5,7 @@
 #include <unistd.h>
 #include <weir/backend.h>
 
-/* SplitMix64: a counter whose every step passes through a bijection, so that all 64-bit numbers
- * come equally often. Nothing secret hangs on it: it must only differ from thread to thread. */
-static uint64_t next_number(uint64_t *counter) {
-  uint64_t number = *counter += UINT64_C(0x9e3779b97f4a7c15);
-  number = (number ^ number >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-  number = (number ^ number >> 27) * UINT64_C(0x94d049bb133111eb);
-  return number ^ number >> 31;
-}
+#include "random.h"
 
 /* Without the system's random numbers the time must do: pauses that are alike are better than none.
  */
@@ -23,8 +16,9 @@ static uint64_t make_seed(void) {
   return seed;
 }
 
-/* The calling thread's. A process that was forked seeds anew: else all children of one parent would
- * pause alike, and meet again and again. */
+/* The calling thread's: nothing secret hangs on it, it must only differ from thread to thread. A
+ * process that was forked seeds anew: else all children of one parent would pause alike, and meet
+ * again and again. */
 static uint64_t *own_counter(void) {
   static _Thread_local struct {
     pid_t owner;
@@ -45,7 +39,7 @@ static uint64_t random_up_to(uint64_t most) {
   uint64_t incomplete = -count % count;
   uint64_t number;
   do {
-    number = next_number(counter);
+    number = weir_random_next(counter);
   } while (number < incomplete);
   return number % count;
 }

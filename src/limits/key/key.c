@@ -6,6 +6,9 @@
 
 #include <weir/backend.h>
 
+#include "hash.h"
+#include "number.h"
+
 _Static_assert((int)WEIR_COUNTER_KEY_MOST <= (int)WEIR_STORE_KEY_MOST,
                "every store must take the longest key");
 
@@ -68,17 +71,6 @@ size_t weir_key_prefix(const char *namespace_text, const char *tag,
   return (size_t)(end - prefix);
 }
 
-/* Digits come last first, so they are counted before they are written. */
-static char *append_number(char *end, int64_t number) {
-  uint64_t above = 10; /* up to 10^19, below 2^64 */
-  int count = 1;
-  for (; count < WEIR_KEY_DIGITS_MOST && (uint64_t)number >= above; above *= 10)
-    count++;
-  for (int i = count - 1; i >= 0; i--, number /= 10)
-    end[i] = (char)('0' + number % 10);
-  return end + count;
-}
-
 size_t weir_key_counter(const char *prefix, size_t prefix_length, const char *encoded,
                         size_t encoded_length, char mark, int64_t index, int64_t entry,
                         char text[WEIR_COUNTER_KEY_MOST]) {
@@ -88,50 +80,33 @@ size_t weir_key_counter(const char *prefix, size_t prefix_length, const char *en
   *end++ = '}';
   *end++ = ':';
   if (mark != '\0') *end++ = mark;
-  end = append_number(end, index);
+  end = weir_number_write(end, (uint64_t)index);
   if (entry != 0) {
     *end++ = '.';
-    end = append_number(end, entry);
+    end = weir_number_write(end, (uint64_t)entry);
   }
   return (size_t)(end - text);
 }
 
 void weir_key_hash(const unsigned char secret[WEIR_KEY_SECRET_BYTES], const void *bytes,
                    size_t length, uint64_t hash[2]) {
-  _Static_assert((int)WEIR_KEY_SECRET_BYTES == (int)crypto_shorthash_siphashx24_KEYBYTES,
-                 "the secret is a key of SipHash");
-  crypto_shorthash_siphashx24((unsigned char *)hash, bytes, length, secret);
+  _Static_assert((int)WEIR_KEY_SECRET_BYTES == (int)WEIR_HASH_SECRET_BYTES, "the hash's secret");
+  weir_hash_128(secret, bytes, length, hash);
 }
 
-static uint64_t rotate(uint64_t word, int bits) {
-  return word << bits | word >> (64 - bits);
-}
-
-/* Four rounds of SipHash (Aumasson and Bernstein, 2012), as many as it ends with, over a state that
- * holds both hashes and the numbers. A round is a permutation, so different counters of one key and
- * rule never have the same state; and without the hashes, which are secret, nobody can tell what
- * the halves that are added up will be, whatever keys he chooses and however index and entry are
- * alike. So two of n counters have the same identity by chance alone: n^2 in 2^129, and of one
- * home, which shares its low bits, n^2 in 2^113. An entry is far below 2^62. */
+/* Four rounds of SipHash, as many as it ends with, over a state that holds both hashes and the
+ * numbers. A round is a permutation, so different counters of one key and rule never have the same
+ * state; and without the hashes, which are secret, a client cannot tell what the halves that are
+ * added up will be, whatever keys it chooses and however index and entry are alike. So two of n
+ * counters have the same identity by chance alone: n^2 in 2^129, and of one home, which shares its
+ * low bits, n^2 in 2^113. An entry is far below 2^62. */
 void weir_key_identify(const uint64_t key[2], const uint64_t prefix[2], uint64_t mark,
                        int64_t index, int64_t entry, uint64_t identity[2]) {
   const uint64_t home = 0xffff;
-  uint64_t a = key[0];
-  uint64_t b = key[1];
-  uint64_t c = prefix[0] ^ (uint64_t)index;
-  uint64_t d = prefix[1] ^ ((uint64_t)entry << 2 | mark);
-  for (int round = 0; round < 4; round++) {
-    a += b;
-    c += d;
-    b = rotate(b, 13) ^ a;
-    d = rotate(d, 16) ^ c;
-    a = rotate(a, 32) + d;
-    c += b;
-    d = rotate(d, 21) ^ a;
-    b = rotate(b, 17) ^ c;
-    c = rotate(c, 32);
-  }
-  identity[0] = a ^ c;
-  identity[1] = ((b ^ d) & ~home) | (key[1] & home);
+  weir_hash_state s = {key[0], key[1], prefix[0] ^ (uint64_t)index,
+                       prefix[1] ^ ((uint64_t)entry << 2 | mark)};
+  s = weir_hash_rounds(s, 4);
+  identity[0] = s.a ^ s.c;
+  identity[1] = ((s.b ^ s.d) & ~home) | (key[1] & home);
   if ((identity[0] | identity[1]) == 0) identity[0] = 1; /* {0, 0} is none */
 }

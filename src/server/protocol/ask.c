@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "number.h"
+
 enum { DIGITS_MOST = 18 };
 
 const char *weir_source_name(weir_source source) {
@@ -24,16 +26,12 @@ bool weir_ask_is_id(const char *bytes, size_t length) {
   return length > 0 && length <= WEIR_ASK_ID_MOST;
 }
 
-bool weir_number_read(const char *text, size_t length, int64_t *number) {
+bool weir_ask_number(const char *text, size_t length, int64_t *number) {
   bool negative = length > 0 && text[0] == '-';
   size_t digits = length - negative;
-  int64_t sum = 0;
-  if (digits == 0 || digits > DIGITS_MOST) return false;
-  for (size_t i = negative; i < length; i++) {
-    if (text[i] < '0' || text[i] > '9') return false;
-    sum = sum * 10 + (text[i] - '0');
-  }
-  *number = negative ? -sum : sum;
+  if (digits > DIGITS_MOST || !weir_number_read(text + negative, digits, INT64_MAX, number))
+    return false;
+  if (negative) *number = -*number;
   return true;
 }
 

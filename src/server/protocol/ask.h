@@ -54,7 +54,7 @@ const char *weir_source_name(weir_source source);
 int64_t weir_seconds_up(int64_t us);
 
 /* A whole number, all of it, of at most 18 digits, with or without a minus. False: it is none. */
-bool weir_number_read(const char *text, size_t length, int64_t *number);
+bool weir_ask_number(const char *text, size_t length, int64_t *number);
 
 /* Whether two secrets are the same, in a time that tells nothing about `known`. */
 bool weir_secret_equals(const char *known, size_t known_length, const char *given,

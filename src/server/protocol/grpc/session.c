@@ -197,7 +197,7 @@ static int64_t read_timeout(const uint8_t *value, size_t length) {
   } units[] = {{'H', INT64_C(3600000000)}, {'M', 60000000}, {'S', 1000000}, {'m', 1000}, {'u', 1}};
   int64_t number;
   if (length < 2 || length > 9 || value[0] == '-' ||
-      !weir_number_read((const char *)value, length - 1, &number))
+      !weir_ask_number((const char *)value, length - 1, &number))
     return INT64_MAX;
   char unit = (char)value[length - 1];
   if (unit == 'n') return number / 1000;

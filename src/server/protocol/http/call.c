@@ -89,7 +89,7 @@ static bool read_check(const weir_http_request *request, weir_http_call *call,
   size_t costs = find_argument(request->query, "cost", &cost);
   if (costs > 1) return weir_http_decline(refusal, 400, "cost: one is accepted");
   if (costs == 0) return true;
-  if (!weir_number_read(cost.bytes, cost.length, &ask->cost)) ask->cost = 0;
+  if (!weir_ask_number(cost.bytes, cost.length, &ask->cost)) ask->cost = 0;
   return check_cost(ask->cost, refusal);
 }
 

@@ -34,7 +34,7 @@ static bool read_hits(const json_t *value, int64_t *hits) {
   int64_t read = -1;
   if (json_is_integer(value)) read = json_integer_value(value);
   bool is_quoted = digits > 0 && digits <= 20 && strspn(text, "0123456789") == digits;
-  if (is_quoted && !weir_number_read(text, digits, &read)) read = INT64_MAX;
+  if (is_quoted && !weir_ask_number(text, digits, &read)) read = INT64_MAX;
   if (read < 0) return false;
   *hits = read < WEIR_ASK_COST_MOST ? read : WEIR_ASK_COST_MOST;
   return true;

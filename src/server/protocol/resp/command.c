@@ -194,7 +194,7 @@ static weir_resp_outcome run_limiter(const weir_resp_call *call) {
       call->ask->up_to = true;
     } else if (is(&arguments[i], "COST") && i + 1 < call->count) {
       const weir_resp_argument *cost = &arguments[++i];
-      bool read = weir_number_read(cost->bytes, cost->length, &call->ask->cost);
+      bool read = weir_ask_number(cost->bytes, cost->length, &call->ask->cost);
       if (!read || call->ask->cost < 1 || call->ask->cost > WEIR_ASK_COST_MOST)
         return refuse(call, "COST: 1 to 2147483648 is accepted");
     } else {
@@ -213,7 +213,7 @@ static weir_resp_outcome ask_with_rule(const weir_resp_call *call, enum form for
   if (!take_key(call, &call->arguments[1])) return WEIR_RESP_ANSWERED;
   for (size_t i = 2; i < call->count; i++) {
     const weir_resp_argument *figure = &call->arguments[i];
-    if (!weir_number_read(figure->bytes, figure->length, &figures[i - 2]))
+    if (!weir_ask_number(figure->bytes, figure->length, &figures[i - 2]))
       return refuse(call, "value is not an integer or out of range");
   }
   ask->burst = figures[0] + spare;
