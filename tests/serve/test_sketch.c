@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "serve/sketch.h"
+#include "serve/denials.h"
 
 enum { KEYS = 1000 };
 

@@ -40,13 +40,14 @@ static void link_out(weir_connection *connection) {
   atomic_store_explicit(&loop->counts.open, (int64_t)loop->connection_count, memory_order_relaxed);
 }
 
-void weir_connection_open(weir_port *port, int fd, const weir_peer *peer, weir_serve_tls *tls) {
+void weir_connection_open(weir_port *port, int fd, const weir_client_address *peer,
+                          weir_serve_tls *tls) {
   weir_loop *loop = port->loop;
   weir_connection *connection = calloc(1, sizeof *connection);
   if (connection == NULL || !weir_transport_open(&connection->transport, fd, tls)) {
     free(connection);
     close(fd);
-    weir_peers_leave(loop->server->peers, peer);
+    weir_clients_leave(loop->server->peers, peer);
     return;
   }
   connection->loop = loop;
@@ -72,7 +73,7 @@ void weir_connection_close(weir_connection *connection) {
   event_del(&connection->pause);
   link_out(connection);
   if (connection->port->speech->end != NULL) connection->port->speech->end(connection);
-  weir_peers_leave(connection->loop->server->peers, &connection->peer);
+  weir_clients_leave(connection->loop->server->peers, &connection->peer);
   weir_transport_close(&connection->transport);
   weir_bytes_free(&connection->input);
   weir_bytes_free(&connection->output);

@@ -10,7 +10,7 @@
 #include "protocol/grpc/session.h"
 #include "protocol/http/parse.h"
 #include "protocol/resp/command.h"
-#include "serve/peers.h"
+#include "serve/addresses.h"
 #include "serve/tick.h"
 #include "serve/transport.h"
 
@@ -77,7 +77,7 @@ struct weir_connection {
   weir_transport transport;
   struct event readable, writable;
   struct event pause; /* until a credential that is held is looked at */
-  weir_peer peer;
+  weir_client_address peer;
   weir_connection_state state;
   bool is_touched, is_resumed;
   bool is_parked;   /* has more requests, which wait until it has taken its answers */
@@ -107,7 +107,8 @@ struct weir_connection {
 };
 
 /* Takes the socket over; closes it where there is no memory. */
-void weir_connection_open(weir_port *port, int fd, const weir_peer *peer, weir_serve_tls *tls);
+void weir_connection_open(weir_port *port, int fd, const weir_client_address *peer,
+                          weir_serve_tls *tls);
 void weir_connection_close(weir_connection *connection);
 
 /* A slot's place in this connection's answers. WEIR_NO_SLOT: no memory, which ends it. */

@@ -84,7 +84,7 @@ static void begin(weir_connection *connection) {
 /* The key of a check is where its limiter says, or else where the listener does. */
 static bool find_key(weir_connection *connection, const weir_http_request *request,
                      weir_http_call *call, weir_http_refusal *refusal) {
-  char peer[WEIR_PEER_TEXT_BYTES];
+  char peer[WEIR_CLIENT_ADDRESS_TEXT_BYTES];
   const weir_config_listener *listener = connection->port->config;
   const weir_config_key *where = &listener->key;
   if (call->ask.form == WEIR_HTTP_CHECK) {
@@ -92,7 +92,7 @@ static bool find_key(weir_connection *connection, const weir_http_request *reque
                                                  call->ask.limiter_length);
     if (named == NULL) return true; /* it will be said that there is none */
     if (weir_named_config(named)->has_key) where = &weir_named_config(named)->key;
-    weir_peer_text(&connection->peer, peer);
+    weir_client_address_write(&connection->peer, peer);
     if (!weir_http_read_key(request, listener, where, peer, call, refusal)) return false;
   }
   if (call->ask.key_length <= (size_t)weir_loop_limits(connection->loop)->key_bytes) return true;

@@ -30,17 +30,17 @@ static void refuse(weir_port *port, int fd) {
 static void welcome(weir_port *port, int fd, const struct sockaddr *address) {
   weir_loop *loop = port->loop;
   const int on = 1;
-  weir_peer peer = weir_peer_of(address);
+  weir_client_address peer = weir_client_address_of(address);
   size_t most_of_one = (size_t)weir_loop_limits(loop)->connections_per_address;
   if (fcntl(fd, F_SETFL, O_NONBLOCK) != 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
     close(fd);
     return;
   }
-  if (!weir_peers_enter(loop->server->peers, &peer, most_of_one)) {
+  if (!weir_clients_enter(loop->server->peers, &peer, most_of_one)) {
     refuse(port, fd);
     return;
   }
-  if (peer.has_address) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (peer.is_known) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   weir_serve_tls *tls = weir_server_tls(loop->server, port->index);
   weir_connection_open(port, fd, &peer, tls);
   weir_serve_tls_destroy(tls);

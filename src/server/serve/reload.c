@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "serve/certificates.h"
 #include "serve/log.h"
 
 /* Files that are open beside clients: those of loops, stores and listeners. */
@@ -122,7 +121,7 @@ static void hand_out(weir_server *server, weir_registry *fresh) {
   const weir_config *config = weir_registry_config(fresh);
   bool all = has_listeners(server, fresh);
   weir_serve_log_as_json(config->log.format == WEIR_CONFIG_LOG_JSON);
-  if (!weir_peers_resize(server->peers, (size_t)config->limits.connections))
+  if (!weir_clients_resize(server->peers, (size_t)config->limits.connections))
     weir_serve_log("there is not enough memory: limits.connections stays as it was");
   weir_server_make_room(config);
   if (!all || config->listener_count != server->socket_count)

@@ -57,7 +57,7 @@ static void on_tick(evutil_socket_t fd, short what, void *self) {
   if (!server->is_draining && server->watch != NULL && weir_config_watch_look(server->watch))
     weir_server_reload(server);
   weir_server_release_retired(server);
-  weir_denials_look(&server->denials);
+  weir_denial_log_look(&server->denials);
 }
 
 /* False: a signal would not be heard. */
@@ -197,10 +197,10 @@ static bool make_loops(weir_server *server) {
  * can be ended. */
 static bool start_front(weir_server *server) {
   const weir_config *config = weir_registry_config(server->registry);
-  server->peers = weir_peers_create((size_t)config->limits.connections);
+  server->peers = weir_clients_create((size_t)config->limits.connections);
   server->began_us = weir_serve_now_us();
   weir_server_make_room(config);
-  bool ready = server->peers != NULL && weir_denials_init(&server->denials) &&
+  bool ready = server->peers != NULL && weir_denial_log_init(&server->denials) &&
                make_sockets(server, config) && open_sockets(server, true) &&
                weir_server_read_certificates(server, server->registry) &&
                weir_loop_init(&server->front, server, loops_wanted(config), server->registry) &&
@@ -264,7 +264,7 @@ static void finish(weir_server *server) {
   weir_registry_release(server->registry);
   weir_registry_release(server->anchor);
   weir_config_watch_destroy(server->watch);
-  weir_peers_destroy(server->peers);
+  weir_clients_destroy(server->peers);
   pthread_mutex_destroy(&server->tls_lock);
   weir_guesses_free(&server->guesses);
   free(server->retired);

@@ -7,7 +7,6 @@
 #include "config/watch.h"
 #include "serve/ahead.h"
 #include "serve/denials.h"
-#include "serve/guesses.h"
 #include "serve/listen.h"
 #include "serve/loop.h"
 
@@ -18,7 +17,7 @@ struct weir_server {
   weir_registry **retired;         /* older ones, until no loop uses them */
   size_t retired_count;
   weir_config_watch *watch;
-  weir_peers *peers;
+  weir_clients *peers;
   weir_socket *sockets; /* of each listener that it began with */
   size_t socket_count;
   weir_serve_tls **tls; /* of each; NULL: none */
@@ -28,7 +27,7 @@ struct weir_server {
   pthread_t *threads;
   unsigned loop_count, started;
   uint64_t reloads, reload_failures;
-  weir_denials denials;
+  weir_denial_log denials;
   weir_guesses guesses;
   int64_t began_us;     /* of CLOCK_MONOTONIC */
   weir_ahead *ahead;    /* stores that are being connected to; NULL: none are */

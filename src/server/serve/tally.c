@@ -123,7 +123,7 @@ void weir_tally_follow(weir_tally *tally, const weir_registry *registry) {
 /* --- adding ------------------------------------------------------------------------------------
  */
 
-static void note_denied_key(weir_tally *tally, const weir_denial *denial, int64_t now_us) {
+static void note_denied_key(weir_tally *tally, const weir_denial_line *denial, int64_t now_us) {
   int64_t window = now_us / (WEIR_TALLY_WINDOW_S * INT64_C(1000000));
   pthread_mutex_lock(&tally->lock);
   if (window != tally->window) {
@@ -135,24 +135,23 @@ static void note_denied_key(weir_tally *tally, const weir_denial *denial, int64_
   if (key != NULL) {
     key->manner = denial->manner;
     set_name(key->limiter, denial->reply->name);
-    weir_denials_show(denial, WEIR_DENIALS_PAGE, key->text);
+    weir_denial_line_show(denial, WEIR_DENIAL_ON_PAGE, key->text);
   }
   pthread_mutex_unlock(&tally->lock);
 }
-_Static_assert((int)WEIR_SKETCH_KEY_BYTES == (int)WEIR_DENIALS_TEXT_BYTES, "the same text");
 
 static void note_denial(weir_loop *loop, const weir_reply *reply, weir_config_log_keys manner,
                         weir_tally_protocol protocol) {
   static const char *const names[] = {"resp", "http", "grpc"};
-  weir_denials *denials = &loop->server->denials;
+  weir_denial_log *denials = &loop->server->denials;
   weir_reply named = *reply;
-  weir_denial denial = {.protocol = names[protocol], .reply = &named, .manner = manner};
+  weir_denial_line denial = {.protocol = names[protocol], .reply = &named, .manner = manner};
   if (named.name == NULL) named.name = WEIR_TALLY_THROTTLE;
   if (denial.manner != WEIR_CONFIG_LOG_KEYS_OFF) {
-    denial.hash = weir_denials_hash(denials, &named);
+    denial.hash = weir_denial_log_hash(denials, &named);
     note_denied_key(&loop->tally, &denial, loop->tick.now_us);
   }
-  weir_denials_log(denials, &denial, loop->tick.now_us, weir_loop_limits(loop)->logged_denials);
+  weir_denial_log_add(denials, &denial, loop->tick.now_us, weir_loop_limits(loop)->logged_denials);
 }
 
 static void note(weir_loop *loop, size_t index, const weir_reply *reply,

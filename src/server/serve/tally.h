@@ -5,7 +5,7 @@
 #include <pthread.h>
 
 #include "registry/registry.h"
-#include "serve/sketch.h"
+#include "serve/denials.h"
 #include "serve/tick.h"
 
 typedef struct weir_loop weir_loop;

@@ -1,4 +1,5 @@
-/* Sockets, plain or behind OpenSSL. */
+/* Sockets, plain or behind OpenSSL: what a listener shows and accepts, whether a configuration's
+ * certificates can be used at all, and the bytes of one connection. */
 #include "serve/transport.h"
 
 #include <errno.h>
@@ -13,7 +14,8 @@
 /* --- what a listener shows and accepts ----------------------------------------------------------
  */
 
-static bool set_up(SSL_CTX *context, const weir_config_tls *config, weir_message *message) {
+/* False: `message` says which file cannot be used. */
+static bool load_files(SSL_CTX *context, const weir_config_tls *config, weir_message *message) {
   const char *what = NULL;
   if (SSL_CTX_use_certificate_chain_file(context, config->certificate) != 1)
     what = config->certificate;
@@ -34,7 +36,7 @@ static bool set_up(SSL_CTX *context, const weir_config_tls *config, weir_message
   return false;
 }
 
-/* A server has nobody to ask for the passphrase of a key. */
+/* A server runs without a person to ask for the passphrase of a key. */
 static int refuse_passphrase(char *text, int size, int is_written, void *context) {
   (void)text, (void)size, (void)is_written, (void)context;
   return -1;
@@ -67,7 +69,7 @@ weir_serve_tls *weir_serve_tls_create(const weir_config_listener *listener, weir
   SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
                                 SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  if (!set_up(context, config, message)) {
+  if (!load_files(context, config, message)) {
     ERR_clear_error();
     SSL_CTX_free(context);
     return NULL;
@@ -88,6 +90,23 @@ weir_serve_tls *weir_serve_tls_retain(weir_serve_tls *tls) {
 
 void weir_serve_tls_destroy(weir_serve_tls *tls) {
   SSL_CTX_free((SSL_CTX *)tls);
+}
+
+void weir_certificates_look(const weir_config *config, weir_config_faults *faults) {
+  for (size_t i = 0; i < config->listener_count; i++) {
+    const weir_config_listener *listener = &config->listeners[i];
+    const weir_config_tls *tls = &listener->tls;
+    weir_message why = {""};
+    char path[64];
+    /* What cannot be read at all is a fault of the file already. */
+    if (tls->certificate == NULL || access(tls->certificate, R_OK) != 0) continue;
+    if (tls->key == NULL || access(tls->key, R_OK) != 0) continue;
+    if (tls->client_ca != NULL && access(tls->client_ca, R_OK) != 0) continue;
+    weir_serve_tls *usable = weir_serve_tls_create(listener, &why);
+    snprintf(path, sizeof path, "%s.tls", weir_config_listen_path(listener->protocol));
+    if (usable == NULL) weir_config_fault(faults, tls->place, path, "%s", why.text);
+    weir_serve_tls_destroy(usable);
+  }
 }
 
 /* --- one connection -----------------------------------------------------------------------------
@@ -125,15 +144,11 @@ static ssize_t outcome(weir_transport *transport, int result, bool *other_way) {
   return -1;
 }
 
-static int fitting(size_t length) {
-  return length < INT_MAX ? (int)length : INT_MAX;
-}
-
 ssize_t weir_transport_receive(weir_transport *transport, char *bytes, size_t room) {
   if (transport->session == NULL) return recv(transport->fd, bytes, room, 0);
   ERR_clear_error();
   transport->sends_to_read = false;
-  int result = SSL_read(transport->session, bytes, fitting(room));
+  int result = SSL_read(transport->session, bytes, room < INT_MAX ? (int)room : INT_MAX);
   return outcome(transport, result, &transport->sends_to_read);
 }
 
@@ -141,7 +156,7 @@ ssize_t weir_transport_send(weir_transport *transport, const char *bytes, size_t
   if (transport->session == NULL) return send(transport->fd, bytes, length, MSG_NOSIGNAL);
   ERR_clear_error();
   transport->reads_to_send = false;
-  int result = SSL_write(transport->session, bytes, fitting(length));
+  int result = SSL_write(transport->session, bytes, length < INT_MAX ? (int)length : INT_MAX);
   return outcome(transport, result, &transport->reads_to_send);
 }
 

@@ -1,4 +1,5 @@
-/* Bytes to and from one socket that never waits, with TLS or without. */
+/* Bytes to and from one socket that never waits, with TLS or without; and what TLS needs of a
+ * configuration. */
 #ifndef WEIR_SERVE_TRANSPORT_H
 #define WEIR_SERVE_TRANSPORT_H
 
@@ -9,7 +10,7 @@
 
 #include <weir/weir.h>
 
-#include "config/config.h"
+#include "registry/registry.h"
 
 typedef struct weir_serve_tls weir_serve_tls;
 
@@ -18,6 +19,9 @@ weir_serve_tls *weir_serve_tls_create(const weir_config_listener *listener, weir
 /* They are counted: it goes with the last. NULL is fine for both. */
 weir_serve_tls *weir_serve_tls_retain(weir_serve_tls *tls);
 void weir_serve_tls_destroy(weir_serve_tls *tls);
+
+/* A fault for each listener whose certificate, key or CA cannot be used. */
+weir_registry_look weir_certificates_look;
 
 typedef struct weir_transport {
   int fd;

@@ -7,7 +7,7 @@
 #include "json.h"
 #include "registry/registry.h"
 #include "report.h"
-#include "serve/certificates.h"
+#include "serve/transport.h"
 
 static int report_faults(const weir_config_faults *faults) {
   for (size_t i = 0; i < faults->kept; i++)
