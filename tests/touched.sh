@@ -14,6 +14,7 @@ tests_of() {
   case $1 in
   policy | metrics) echo limiter ;;
   protocol) echo serve ;;
+  logs) printf 'cli\nsimulate\n' ;;
   ?*) [ ! -e "tests/$1/CMakeLists.txt" ] || echo "$1" ;;
   esac
 }

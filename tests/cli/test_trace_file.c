@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "cli/trace_file.h"
+#include "logs/trace.h"
 
 static char path[] = "/tmp/weir-trace-XXXXXX";
 static weir_message message;

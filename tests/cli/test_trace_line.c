@@ -6,17 +6,17 @@
 
 #include <cmocka.h>
 
-#include "cli/trace_line.h"
+#include "logs/trace.h"
 
 static weir_message message;
 
-static bool parse(const char *text, weir_cli_request *request) {
+static bool parse(const char *text, weir_trace_request *request) {
   message.text[0] = '\0';
   return weir_trace_line_parse(text, strlen(text), request, &message);
 }
 
 static void assert_request(const char *text, int64_t time_ms, const char *key, int64_t cost) {
-  weir_cli_request request;
+  weir_trace_request request;
   assert_true(parse(text, &request));
   assert_int_equal(request.time_ms, time_ms);
   assert_int_equal(request.key_length, strlen(key));
@@ -25,7 +25,7 @@ static void assert_request(const char *text, int64_t time_ms, const char *key, i
 }
 
 static void assert_refused(const char *text, const char *named) {
-  weir_cli_request request;
+  weir_trace_request request;
   assert_false(parse(text, &request));
   assert_non_null(strstr(message.text, named));
 }
@@ -88,7 +88,7 @@ static void refuses_lines_with_too_little_or_too_much(void **state) {
 
 static void refuses_a_nul_byte(void **state) {
   (void)state;
-  weir_cli_request request;
+  weir_trace_request request;
   assert_false(weir_trace_line_parse("5 a\0b 1", 7, &request, &message));
   assert_non_null(strstr(message.text, "NUL"));
 }

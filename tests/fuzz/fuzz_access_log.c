@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/access_log_format.h"
-#include "cli/access_log_json.h"
 #include "fuzz/require.h"
+#include "logs/access_log.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,16 +1,16 @@
 /* Any bytes as a line of a trace: a request within its ranges, or a message, which quotes the bytes
- * as they are: whoever shows it spells them out. */
+ * as they are: the program spells them out where it shows them. */
 #include <stdint.h>
 #include <string.h>
 
-#include "cli/trace_line.h"
 #include "fuzz/require.h"
+#include "logs/trace.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const char *text = (const char *)data;
-  weir_cli_request request;
+  weir_trace_request request;
   weir_message message = {{0}};
   if (!weir_trace_line_parse(text, size, &request, &message)) {
     require(message.text[0] != '\0' && memchr(message.text, '\0', sizeof message.text) != NULL);
@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   require(message.text[0] == '\0');
   require(request.time_ms >= 0 && request.time_ms <= WEIR_TRACE_TIME_MOST_MS);
-  require(request.cost >= 1 && request.cost <= WEIR_CLI_COST_MOST);
+  require(request.cost >= 1 && request.cost <= WEIR_TRACE_COST_MOST);
   require(request.key > text && request.key_length >= 1);
   require(request.key + request.key_length <= text + size);
   require(memchr(request.key, '\0', request.key_length) == NULL);

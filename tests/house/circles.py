@@ -13,8 +13,8 @@ import pathlib
 import subprocess
 import sys
 
-TARGETS = ("weir_common", "weir_core", "weir_doctor", "weir_simulate", "weir_bench", "weir_registry", "weir_serve", "weir",
-           "weir_wire", "weir_backend_memory", "weir_backend_memcached", "weir_backend_redis")
+TARGETS = ("weir_common", "weir_core", "weir_doctor", "weir_simulate", "weir_bench", "weir_logs", "weir_registry",
+           "weir_serve", "weir", "weir_wire", "weir_backend_memory", "weir_backend_memcached", "weir_backend_redis")
 
 
 def read_objects(build):

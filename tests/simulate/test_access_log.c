@@ -7,8 +7,7 @@
 
 #include <cmocka.h>
 
-#include "cli/access_log_format.h"
-#include "cli/access_log_json.h"
+#include "logs/access_log.h"
 
 #define COMBINED                                                                       \
   "192.0.2.7 - alice [10/Oct/2000:13:55:36 -0700] \"GET /a/b?c=d HTTP/1.0\" 200 2326 " \

@@ -4,13 +4,13 @@
 
 #include <string.h>
 
+#include "logs/trace.h"
 #include "number.h"
 #include "report.h"
-#include "request.h"
 #include "shown.h"
 
 bool weir_cli_read_integer(const char *name, const char *text, int64_t most, int64_t *value) {
-  if (weir_cli_parse_integer(text, strlen(text), most, value) && *value >= 1) return true;
+  if (weir_number_read(text, strlen(text), most, value) && *value >= 1) return true;
   weir_cli_error("--%s \"%s\": a whole number from 1 to %lld is accepted", name,
                  weir_cli_show(text).text, (long long)most);
   return false;
@@ -26,7 +26,7 @@ bool weir_cli_read_costs(const char *text, weir_cli_options *options) {
   for (const char *at = text; options->cost_count < WEIR_CLI_COSTS_MOST; at++) {
     size_t length = strcspn(at, ",");
     int64_t *cost = &options->costs[options->cost_count++];
-    if (!weir_cli_parse_integer(at, length, WEIR_CLI_COST_MOST, cost)) break;
+    if (!weir_number_read(at, length, WEIR_TRACE_COST_MOST, cost)) break;
     sum += *cost;
     if (*(at += length) == '\0') {
       if (sum > 0) return true;
@@ -56,7 +56,7 @@ bool weir_cli_read_wait(const char *text, weir_cli_options *options) {
 
 bool weir_cli_read_stamp(const char *text, weir_cli_options *options) {
   static const int64_t most_us = INT64_C(253402300799999999); /* the end of the year 9999 */
-  if (weir_cli_parse_integer(text, strlen(text), most_us, &options->at_us)) return true;
+  if (weir_number_read(text, strlen(text), most_us, &options->at_us)) return true;
   weir_cli_error("--at \"%s\": microseconds since 1970 are accepted, such as at_us of take --json",
                  weir_cli_show(text).text);
   return false;

@@ -5,12 +5,11 @@
 
 #include "commands.h"
 #include "decision.h"
+#include "logs/trace.h"
 #include "progress.h"
 #include "report.h"
 #include "session.h"
 #include "shown.h"
-#include "trace_file.h"
-#include "trace_line.h"
 
 /* No decision may depend on expiry, and a trace runs at another pace than the store's clock. */
 #define LEAST_TTL_US (INT64_C(24) * 3600 * 1000000)
@@ -53,9 +52,14 @@ static weir_status take(replay *run, const weir_cli_request *request, weir_decis
 }
 
 static weir_status replay_line(replay *run, const char *text, size_t length) {
-  weir_cli_request request;
+  weir_trace_request line;
   weir_decision decision;
-  if (!weir_trace_line_parse(text, length, &request, &run->message)) return WEIR_BAD_ARGUMENT;
+  if (!weir_trace_line_parse(text, length, &line, &run->message)) return WEIR_BAD_ARGUMENT;
+  const weir_cli_request request = {.time_ms = line.time_ms,
+                                    .key = line.key,
+                                    .key_length = line.key_length,
+                                    .cost = line.cost,
+                                    .cost_count = 1};
   run->now_us = request.time_ms * 1000;
   if (!run->is_connected) weir_cli_session_connect(&run->session);
   run->is_connected = true;

@@ -9,7 +9,6 @@
 #include "report.h"
 #include "shown.h"
 #include "simulate_report.h"
-#include "trace_line.h"
 
 /* A line so far ahead of those around it has a wrong time. Logs step back, where a long request is
  * written down with its begin, but not ahead and back again. */
@@ -99,7 +98,7 @@ void weir_cli_input_close(weir_cli_input *input) {
 
 static bool parse_trace(const char *text, size_t length, weir_cli_arrival *arrival,
                         weir_message *why) {
-  weir_cli_request request;
+  weir_trace_request request;
   if (!weir_trace_line_parse(text, length, &request, why)) return false;
   *arrival = (weir_cli_arrival){.time_us = request.time_ms * 1000,
                                 .key = request.key,
@@ -167,7 +166,7 @@ static weir_status take_line(weir_cli_input *input, weir_cli_source *source, con
       weir_message_set(&why, "what --cost names is no whole number");
     if (selected == WEIR_CLI_TOO_DEAR)
       weir_message_set(&why, "what --cost names is above %lld, the most that a request can cost",
-                       (long long)WEIR_CLI_COST_MOST);
+                       (long long)WEIR_TRACE_COST_MOST);
     input->keyless += selected == WEIR_CLI_KEYLESS;
     input->filtered += selected == WEIR_CLI_FILTERED;
     source->has_next = selected == WEIR_CLI_SELECTED;

@@ -3,12 +3,11 @@
 #ifndef WEIR_CLI_SIMULATE_INPUT_H
 #define WEIR_CLI_SIMULATE_INPUT_H
 
-#include "access_log_format.h"
-#include "access_log_json.h"
+#include "logs/access_log.h"
+#include "logs/trace.h"
 #include "options.h"
 #include "simulate/generator.h"
 #include "simulate_select.h"
-#include "trace_file.h"
 
 enum { WEIR_CLI_MALFORMED_SHOWN = 5, WEIR_CLI_FILES_MOST = 256 };
 

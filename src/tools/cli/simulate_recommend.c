@@ -20,11 +20,10 @@ enum { PERCENTILES = sizeof percentiles / sizeof *percentiles, DIGITS = 8, BAR_M
 static bool read_share(const char *text, int64_t *share) {
   size_t whole = strspn(text, "0123456789"), digits = 0;
   int64_t percent, fraction = 0;
-  if (!weir_cli_parse_integer(text, whole, 100, &percent)) return false;
+  if (!weir_number_read(text, whole, 100, &percent)) return false;
   if (text[whole] == '.') {
     digits = strspn(text + whole + 1, "0123456789");
-    if (digits > 4 || !weir_cli_parse_integer(text + whole + 1, digits, 9999, &fraction))
-      return false;
+    if (digits > 4 || !weir_number_read(text + whole + 1, digits, 9999, &fraction)) return false;
     for (size_t i = digits; i < 4; i++)
       fraction *= 10;
     whole += 1 + digits;
@@ -229,7 +228,7 @@ static weir_status recommend_one(const weir_cli_options *options, const char *ru
   if (found->limit > found->least) add_text(recommended, rule, found->limit - 1);
   const char *given = rule + strcspn(rule, ":") + 1;
   int64_t limit;
-  if (weir_cli_parse_integer(given, strcspn(given, "/"), WEIR_LIMIT_MOST, &limit))
+  if (weir_number_read(given, strcspn(given, "/"), WEIR_LIMIT_MOST, &limit))
     add_text(recommended, rule, limit);
   return WEIR_OK;
 }

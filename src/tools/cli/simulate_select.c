@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "logs/trace.h"
 #include "number.h"
 #include "report.h"
-#include "request.h"
 #include "shown.h"
 
 #define KEYS_ACCEPTED                                                                         \
@@ -23,9 +23,8 @@ static bool read_bits(const char *text, size_t length, weir_cli_key_part *part) 
   if (!addresses || length < 2 || text[0] != '/') return false;
   const char *second = memchr(text + 1, '/', length - 1);
   size_t first = second != NULL ? (size_t)(second - text) - 1 : length - 1;
-  if (!weir_cli_parse_integer(text + 1, first, 32, &ipv4) || ipv4 < 1) return false;
-  if (second != NULL &&
-      (!weir_cli_parse_integer(second + 1, length - first - 2, 128, &ipv6) || ipv6 < 1))
+  if (!weir_number_read(text + 1, first, 32, &ipv4) || ipv4 < 1) return false;
+  if (second != NULL && (!weir_number_read(second + 1, length - first - 2, 128, &ipv6) || ipv6 < 1))
     return false;
   part->is_cut = true;
   part->ipv4_bits = (unsigned)ipv4;
@@ -191,7 +190,7 @@ static weir_cli_selected read_number(weir_access_text text, int64_t *cost) {
   *cost = 1;
   for (size_t i = 0; i < text.length; i++)
     if (text.at[i] < '0' || text.at[i] > '9') return WEIR_CLI_COSTLESS;
-  if (text.length > 0 && !weir_cli_parse_integer(text.at, text.length, WEIR_CLI_COST_MOST, cost))
+  if (text.length > 0 && !weir_number_read(text.at, text.length, WEIR_TRACE_COST_MOST, cost))
     return WEIR_CLI_TOO_DEAR;
   if (*cost < 1) *cost = 1;
   return WEIR_CLI_SELECTED;

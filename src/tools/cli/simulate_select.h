@@ -4,7 +4,7 @@
 
 #include <weir/http.h>
 
-#include "access_log.h"
+#include "logs/access_log.h"
 #include "options.h"
 
 enum { WEIR_CLI_KEY_PARTS_MOST = 4 };

@@ -6,7 +6,6 @@
 #include "commands.h"
 #include "decision.h"
 #include "report.h"
-#include "request.h"
 #include "session.h"
 
 /* What a command asks of the open limiter; `decision` may stay as it is. */

@@ -1,13 +1,14 @@
-/* Reads lines that are JSON objects. */
-#include "access_log_json.h"
-
+/* Lines that are JSON objects: each field is the first member there is of those that servers write it
+ * as. */
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <weir/backend.h>
 
-#include "access_log_time.h"
+#include "access_log.h"
+#include "line.h"
 
 /* As servers call them, the likeliest first; a point leads into an object within. */
 static const char *const times[] = {"time",       "ts",           "timestamp", "@timestamp",
@@ -65,24 +66,18 @@ static weir_access_text text_of(const json_t *value, char number[WEIR_ACCESS_NUM
   return (weir_access_text){number, written};
 }
 
+/* `value`: NULL where there is none. */
 static bool read_time(const json_t *value, int64_t *time_us) {
-  bool (*const forms[])(weir_access_rest *, int64_t *) = {
-      weir_access_take_iso_time, weir_access_take_seconds, weir_access_take_time};
+  bool (*const forms[])(weir_line_rest *, int64_t *) = {
+      weir_line_take_iso_time, weir_line_take_seconds, weir_line_take_time};
   char number[WEIR_ACCESS_NUMBER_BYTES];
   if (value == NULL) return false;
   weir_access_text text = text_of(value, number);
   for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-    weir_access_rest rest = {text.at, text.at + text.length};
+    weir_line_rest rest = {text.at, text.at + text.length};
     if (forms[i](&rest, time_us) && rest.at == rest.end) return true;
   }
   return false;
-}
-
-static void set_field(weir_access *access, int field, weir_access_text text) {
-  if (field == WEIR_ACCESS_PATH)
-    weir_access_set_path(access, text.at, text.length);
-  else
-    weir_access_set(access, field, text.at, text.length);
 }
 
 void weir_access_json_clean_up(weir_access_json *json) {
@@ -106,18 +101,22 @@ bool weir_access_json_parse(weir_access_json *json, const char *text, size_t len
                      "that is a time");
     return false;
   }
+  /* A request's line says method and path, which members of their own say better. */
   const json_t *request = json_object_get(json->line, "request");
   if (json_is_string(request))
     weir_access_set_request(access, json_string_value(request), json_string_length(request));
-  for (int field = 0; field < WEIR_ACCESS_FIELDS; field++) {
-    const json_t *value = look_up_any(json->line, names[field]);
-    if (value != NULL) set_field(access, field, text_of(value, json->numbers[field]));
-  }
-  for (size_t i = 0; json->others != NULL && i < json->others->count; i++) {
-    int field = WEIR_ACCESS_FIELDS + (int)i;
-    weir_access_text name = json->others->names[i];
-    const json_t *value = look_up(json->line, name.at, name.length);
-    if (value != NULL) set_field(access, field, text_of(value, json->numbers[field]));
+  int others = json->others != NULL ? (int)json->others->count : 0;
+  for (int field = 0; field < WEIR_ACCESS_FIELDS + others; field++) {
+    const json_t *value;
+    if (field < WEIR_ACCESS_FIELDS) {
+      value = look_up_any(json->line, names[field]);
+    } else {
+      const weir_access_text *name = &json->others->names[field - WEIR_ACCESS_FIELDS];
+      value = look_up(json->line, name->at, name->length);
+    }
+    if (value == NULL) continue;
+    weir_access_text found = text_of(value, json->numbers[field]);
+    weir_access_set(access, field, found.at, found.length);
   }
   return true;
 }

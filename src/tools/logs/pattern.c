@@ -1,14 +1,16 @@
-/* Reads lines of a format that is given as a pattern. */
-#include "access_log_format.h"
+/* A form that is given as a pattern: it is read once into pieces, fields and the texts between them, and
+ * each line is held against these from left to right. */
+#include "access_log.h"
 
 #include <string.h>
 #include <strings.h>
 
 #include <weir/backend.h>
 
-#include "access_log_time.h"
+#include "line.h"
 
-/* What a piece may mean besides fields. */
+/* What a piece may mean besides fields. Times are in one run: the first two have blanks in them, and
+ * end by themselves. */
 enum {
   TIME_BRACKETS = WEIR_ACCESS_FIELDS,
   TIME_LOCAL,
@@ -107,34 +109,13 @@ static const char *read_nginx(const char *at, int *means) {
   return name + length + braced;
 }
 
-static bool add(weir_access_format *format, weir_access_piece piece, weir_message *message) {
-  if (format->count == WEIR_ACCESS_PIECES_MOST) {
-    weir_message_set(message, "up to %d fields and texts are accepted", WEIR_ACCESS_PIECES_MOST);
-    return false;
-  }
-  if (piece.is_field && format->count > 0 && format->pieces[format->count - 1].is_field) {
-    weir_message_set(message, "two fields need a text between them");
-    return false;
-  }
-  format->pieces[format->count++] = piece;
-  return true;
-}
-
-static bool has_time(const weir_access_format *format) {
-  for (size_t i = 0; i < format->count; i++)
-    if (format->pieces[i].is_field && format->pieces[i].means >= TIME_BRACKETS &&
-        format->pieces[i].means <= TIME_SECONDS)
-      return true;
-  return false;
-}
-
-/* A backslash stands before a quote, as in the servers' configurations. A percent sign is written
- * twice. */
 bool weir_access_format_read(const char *pattern, weir_access_format *format,
                              weir_message *message) {
+  bool has_time = false;
   *format = (weir_access_format){0};
   for (const char *at = pattern; *at != '\0';) {
     weir_access_piece piece = {.text = at, .means = OTHER};
+    weir_access_piece *last = format->count > 0 ? &format->pieces[format->count - 1] : NULL;
     bool apache = at[0] == '%' && at[1] != '%', nginx = at[0] == '$';
     piece.is_field = apache || nginx;
     if (piece.is_field) {
@@ -147,35 +128,37 @@ bool weir_access_format_read(const char *pattern, weir_access_format *format,
       piece.length = (size_t)(end - at);
       at = end;
     } else {
+      /* A backslash stands before a quote, as in the servers' configurations. A percent sign is
+       * written twice. */
       at += (at[0] == '\\' && at[1] != '\0') || at[0] == '%';
       piece.text = at;
       piece.length = 1 + strcspn(at + 1, "%$\\");
       at += piece.length;
-      weir_access_piece *last = format->count > 0 ? &format->pieces[format->count - 1] : NULL;
       if (last != NULL && !last->is_field && last->text + last->length == piece.text) {
         last->length += piece.length;
         continue;
       }
     }
-    if (!add(format, piece, message)) return false;
+
+    if (format->count == WEIR_ACCESS_PIECES_MOST) {
+      weir_message_set(message, "up to %d fields and texts are accepted", WEIR_ACCESS_PIECES_MOST);
+      return false;
+    }
+    if (piece.is_field && last != NULL && last->is_field) {
+      weir_message_set(message, "two fields need a text between them");
+      return false;
+    }
+    has_time |= piece.is_field && piece.means >= TIME_BRACKETS && piece.means <= TIME_SECONDS;
+    format->pieces[format->count++] = piece;
   }
-  if (has_time(format)) return true;
+  if (has_time) return true;
   weir_message_set(message, "it has no time: %%t, $time_local, $time_iso8601 or $msec is needed");
   return false;
 }
 
-static bool is_time_with_blanks(const weir_access_piece *piece) {
-  return piece->is_field && (piece->means == TIME_BRACKETS || piece->means == TIME_LOCAL);
-}
-
-/* Adds the format's fields to the message, as long as there is room. */
-static void list(const weir_access_format *format, weir_message *message) {
-  for (size_t i = 0; i < format->count; i++) {
-    const weir_access_piece *piece = &format->pieces[i];
-    const weir_message before = *message;
-    if (!piece->is_field || is_time_with_blanks(piece)) continue;
-    weir_message_set(message, "%s %.*s", before.text, (int)piece->length, piece->text);
-  }
+/* A field that may be asked for by its name. */
+static bool has_name(const weir_access_piece *piece) {
+  return piece->is_field && piece->means != TIME_BRACKETS && piece->means != TIME_LOCAL;
 }
 
 bool weir_access_format_ask(weir_access_format *format, const weir_access_others *others,
@@ -185,13 +168,19 @@ bool weir_access_format_ask(weir_access_format *format, const weir_access_others
     bool found = false;
     for (size_t j = 0; j < format->count && !found; j++) {
       weir_access_piece *piece = &format->pieces[j];
-      found = piece->is_field && !is_time_with_blanks(piece) && piece->length == name.length &&
+      found = has_name(piece) && piece->length == name.length &&
               memcmp(piece->text, name.at, name.length) == 0;
       if (found) piece->other = WEIR_ACCESS_FIELDS + (int)i;
     }
     if (found) continue;
+    /* Behind what is wrong as many of the fields there are as the message has room for. */
     weir_message_set(message, "--format has no \"%.*s\"; it has", (int)name.length, name.at);
-    list(format, message);
+    for (size_t j = 0; j < format->count; j++) {
+      const weir_access_piece *piece = &format->pieces[j];
+      const weir_message before = *message;
+      if (has_name(piece))
+        weir_message_set(message, "%s %.*s", before.text, (int)piece->length, piece->text);
+    }
     return false;
   }
   return true;
@@ -200,7 +189,7 @@ bool weir_access_format_ask(weir_access_format *format, const weir_access_others
 /* --- a line ---------------------------------------------------------------------------------- */
 
 /* Where the text that follows a field begins; in quotes a backslash hides the next byte. */
-static const char *find_end(const weir_access_format *format, size_t i, weir_access_rest rest) {
+static const char *find_end(const weir_access_format *format, size_t i, weir_line_rest rest) {
   if (i + 1 == format->count) {
     size_t left = (size_t)(rest.end - rest.at);
     const char *blank = left > 0 ? memchr(rest.at, ' ', left) : NULL;
@@ -215,49 +204,43 @@ static const char *find_end(const weir_access_format *format, size_t i, weir_acc
   return NULL;
 }
 
-static bool take_time(int means, weir_access_rest *rest, int64_t *time_us) {
-  switch (means) {
-    case TIME_BRACKETS:
-      return weir_access_take_text(rest, "[") && weir_access_take_time(rest, time_us) &&
-             weir_access_take_text(rest, "]");
-    case TIME_LOCAL:
-      return weir_access_take_time(rest, time_us);
-    case TIME_ISO:
-      return weir_access_take_iso_time(rest, time_us);
-    default:
-      return weir_access_take_seconds(rest, time_us);
-  }
-}
-
-/* Times have blanks in them, and end by themselves. */
-static bool take_field(const weir_access_format *format, size_t i, weir_access_rest *rest,
+static bool take_field(const weir_access_format *format, size_t i, weir_line_rest *rest,
                        weir_access *access) {
   const weir_access_piece *piece = &format->pieces[i];
-  int means = piece->means;
-  if (means == TIME_BRACKETS || means == TIME_LOCAL)
-    return take_time(means, rest, &access->time_us);
+  if (piece->means == TIME_LOCAL) return weir_line_take_time(rest, &access->time_us);
+  if (piece->means == TIME_BRACKETS)
+    return weir_line_take_text(rest, "[") && weir_line_take_time(rest, &access->time_us) &&
+           weir_line_take_text(rest, "]");
+
   const char *first = rest->at, *end = find_end(format, i, *rest);
   if (end == NULL) return false;
   size_t length = (size_t)(end - first);
+  weir_line_rest time = {first, end};
   rest->at = end;
   if (piece->other != 0) weir_access_set(access, piece->other, first, length);
-  if (means == TIME_ISO || means == TIME_SECONDS) {
-    weir_access_rest time = {first, end};
-    return take_time(means, &time, &access->time_us) && time.at == end;
+  switch (piece->means) {
+    case TIME_ISO:
+      return weir_line_take_iso_time(&time, &access->time_us) && time.at == end;
+    case TIME_SECONDS:
+      return weir_line_take_seconds(&time, &access->time_us) && time.at == end;
+    case REQUEST:
+      weir_access_set_request(access, first, length);
+      return true;
+    case URI:
+      weir_access_set(access, WEIR_ACCESS_PATH, first, length);
+      return true;
+    case OTHER:
+      return true;
+    default:
+      weir_access_set(access, piece->means, first, length);
+      return true;
   }
-  if (means == REQUEST)
-    weir_access_set_request(access, first, length);
-  else if (means == URI)
-    weir_access_set_path(access, first, length);
-  else if (means < WEIR_ACCESS_FIELDS)
-    weir_access_set(access, means, first, length);
-  return true;
 }
 
 bool weir_access_format_parse(const weir_access_format *format, const char *text, size_t length,
                               weir_access *access, weir_message *message) {
   if (length > 0 && text[length - 1] == '\r') length--;
-  weir_access_rest rest = {text, text + length};
+  weir_line_rest rest = {text, text + length};
   *access = (weir_access){0};
   if (length == 0 || memchr(text, '\0', length) != NULL) {
     weir_message_set(message, "%s", length == 0 ? "blank line" : "NUL byte");
@@ -268,17 +251,14 @@ bool weir_access_format_parse(const weir_access_format *format, const char *text
     size_t column = (size_t)(rest.at - text) + 1;
     if (piece->is_field) {
       if (take_field(format, i, &rest, access)) continue;
-      weir_message_set(message, "column %zu is not the field that --format has as piece %zu",
-                       column, i + 1);
-      return false;
+    } else if ((size_t)(rest.end - rest.at) >= piece->length &&
+               memcmp(rest.at, piece->text, piece->length) == 0) {
+      rest.at += piece->length;
+      continue;
     }
-    if ((size_t)(rest.end - rest.at) < piece->length ||
-        memcmp(rest.at, piece->text, piece->length) != 0) {
-      weir_message_set(message, "column %zu is not the text that --format has as piece %zu", column,
-                       i + 1);
-      return false;
-    }
-    rest.at += piece->length;
+    weir_message_set(message, "column %zu is not the %s that --format has as piece %zu", column,
+                     piece->is_field ? "field" : "text", i + 1);
+    return false;
   }
   if (rest.at == rest.end || *rest.at == ' ') return true;
   weir_message_set(message, "--format ends at column %zu, and the line goes on",

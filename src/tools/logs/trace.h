@@ -1,9 +1,11 @@
-/* The lines of a trace, plain or gzip, from a file or from stdin. */
-#ifndef WEIR_CLI_TRACE_FILE_H
-#define WEIR_CLI_TRACE_FILE_H
+/* The lines of a trace or a log, plain or gzip, from a file or from stdin; and what a trace's line
+ * says: TIME_MS KEY [COST], separated by blanks or tabs. */
+#ifndef WEIR_LOGS_TRACE_H
+#define WEIR_LOGS_TRACE_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <weir/status.h>
 
@@ -33,5 +35,20 @@ bool weir_trace_file_skip(weir_trace_file *file, weir_message *message);
 
 /* NULL is fine. */
 void weir_trace_file_close(weir_trace_file *file);
+
+#define WEIR_TRACE_TIME_MOST_MS INT64_C(253402300799999) /* the end of the year 9999 */
+#define WEIR_TRACE_COST_MOST (INT64_C(1) << 31)
+
+typedef struct weir_trace_request {
+  int64_t time_ms; /* since the Unix epoch */
+  const char *key; /* in the line, not terminated */
+  size_t key_length;
+  int64_t cost;
+} weir_trace_request;
+
+/* Reads a line without its newline; a carriage return at its end is ignored. False, with what is
+ * wrong and what is accepted, for everything that is no request. */
+bool weir_trace_line_parse(const char *text, size_t length, weir_trace_request *request,
+                           weir_message *message);
 
 #endif

@@ -1,13 +1,19 @@
-/* A file of lines, which may be compressed. */
-#include "trace_file.h"
+/* A file of lines, which may be compressed, and one line of a trace. Lines are handed out where they lie
+ * in the buffer, which has room for two of them: what is left when no newline is in it is moved to its
+ * front, and read on behind. */
+#include "trace.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <weir/backend.h>
 #include <zlib.h>
+
+#include "number.h"
+
+#define LINE_FORM "a line is TIME_MS KEY [COST]"
 
 struct weir_trace_file {
   gzFile input;
@@ -17,19 +23,17 @@ struct weir_trace_file {
   char buffer[2 * WEIR_TRACE_LINE_MOST];
 };
 
-static gzFile open_input(const char *path) {
-  if (strcmp(path, "-") != 0) return gzopen(path, "rb");
-  int descriptor = dup(STDIN_FILENO); /* gzclose closes what it was given */
-  if (descriptor < 0) return NULL;
-  gzFile input = gzdopen(descriptor, "rb");
-  if (input == NULL) close(descriptor);
-  return input;
-}
-
 weir_trace_file *weir_trace_file_open(const char *path, weir_message *message) {
   weir_trace_file *file = malloc(sizeof *file);
+  gzFile input = NULL;
   errno = ENOMEM; /* zlib sets no errno when memory is short */
-  gzFile input = file != NULL ? open_input(path) : NULL;
+  if (file != NULL && strcmp(path, "-") != 0) {
+    input = gzopen(path, "rb");
+  } else if (file != NULL) {
+    int descriptor = dup(STDIN_FILENO); /* gzclose closes what it was given */
+    if (descriptor >= 0) input = gzdopen(descriptor, "rb");
+    if (descriptor >= 0 && input == NULL) close(descriptor);
+  }
   if (input == NULL) {
     snprintf(message->text, sizeof message->text, "cannot be opened: %s", strerror(errno));
     free(file);
@@ -39,6 +43,12 @@ weir_trace_file *weir_trace_file_open(const char *path, weir_message *message) {
   file->at_end = false;
   file->start = file->end = 0;
   return file;
+}
+
+void weir_trace_file_close(weir_trace_file *file) {
+  if (file == NULL) return;
+  gzclose_r(file->input);
+  free(file);
 }
 
 /* Z_BUF_ERROR from a reader means that the compressed data stops before its end. */
@@ -110,8 +120,59 @@ bool weir_trace_file_skip(weir_trace_file *file, weir_message *message) {
   }
 }
 
-void weir_trace_file_close(weir_trace_file *file) {
-  if (file == NULL) return;
-  gzclose_r(file->input);
-  free(file);
+/* --- a line of a trace ------------------------------------------------------------------------ */
+
+typedef struct field {
+  const char *at;
+  size_t length;
+} field;
+
+/* The next field from *at on; its length is 0 when there is none. */
+static field next_field(const char **at, const char *end) {
+  while (*at < end && (**at == ' ' || **at == '\t'))
+    (*at)++;
+  field found = {.at = *at};
+  while (*at < end && **at != ' ' && **at != '\t')
+    (*at)++;
+  found.length = (size_t)(*at - found.at);
+  return found;
+}
+
+static bool reject(weir_message *message, const char *problem) {
+  weir_message_set(message, "%s; " LINE_FORM, problem);
+  return false;
+}
+
+/* Quotes the field, cut where it is long. */
+static bool reject_field(weir_message *message, const char *name, field found,
+                         const char *accepted) {
+  enum { SHOWN_MOST = 40 };
+  bool cut = found.length > SHOWN_MOST;
+  weir_message_set(message, "%s \"%.*s%s\": %s", name, (int)(cut ? SHOWN_MOST : found.length),
+                   found.at, cut ? "..." : "", accepted);
+  return false;
+}
+
+bool weir_trace_line_parse(const char *text, size_t length, weir_trace_request *request,
+                           weir_message *message) {
+  *request = (weir_trace_request){.cost = 1};
+  if (length > 0 && text[length - 1] == '\r') length--;
+  if (length > 0 && memchr(text, '\0', length) != NULL) return reject(message, "NUL byte");
+  const char *at = text, *end = text + length;
+  field time = next_field(&at, end), key = next_field(&at, end);
+  field cost = next_field(&at, end), extra = next_field(&at, end);
+
+  if (time.length == 0) return reject(message, "blank line");
+  if (!weir_number_read(time.at, time.length, WEIR_TRACE_TIME_MOST_MS, &request->time_ms))
+    return reject_field(message, "TIME_MS", time,
+                        "a whole number from 0 to 253402300799999 is accepted");
+  if (key.length == 0) return reject(message, "no KEY");
+  if (extra.length > 0) return reject_field(message, "extra field", extra, LINE_FORM);
+  request->key = key.at;
+  request->key_length = key.length;
+  if (cost.length == 0) return true;
+  if (!weir_number_read(cost.at, cost.length, WEIR_TRACE_COST_MOST, &request->cost) ||
+      request->cost < 1)
+    return reject_field(message, "COST", cost, "a whole number from 1 to 2147483648 is accepted");
+  return true;
 }
