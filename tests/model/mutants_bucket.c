@@ -21,7 +21,7 @@ static bool take_back_nothing(const struct model *model, const struct client *cl
 /* As if nothing had drained since the charge. */
 static void refund_all(const struct model *model, const struct client *client,
                        weir_operation *operation) {
-  int64_t units = client->requests[0].cost * model->stack.rules[0].token_units;
+  int64_t units = client->requests[0].charge * model->stack.rules[0].token_units;
   if (client->requests[0].kind != WEIR_REFUND) return;
   if (operation->kind == WEIR_SUB) operation->delta = units;
   if (operation->kind == WEIR_SWAP) operation->value = model->world->keys[0].value - units;

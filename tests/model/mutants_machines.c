@@ -39,7 +39,7 @@ static weir_turn settle(weir_machine *machine, bool allowed) {
 }
 
 static int64_t units_of(const weir_machine *machine) {
-  return machine->requests->cost * machine->stack->rules[0].token_units;
+  return machine->requests->charge * machine->stack->rules[0].token_units;
 }
 
 static int64_t now_of(const weir_machine *machine) {

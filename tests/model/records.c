@@ -28,7 +28,7 @@ void record_requested(struct model *model, struct client *client,
                             .stamp_us = client->start_us,
                             .after = model->keeps_order ? model->world->answered : 0};
   for (int i = 0; i < (int)model->stack.count; i++)
-    record->cost[i] = (int32_t)weir_request_cost(request, (size_t)i);
+    record->cost[i] = (int32_t)(request->costs != NULL ? request->costs[i] : request->cost);
   if (request->kind == WEIR_REFUND) record->of = client->last_taken;
 }
 
