@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "policy/policy.h"
+#include "limiter/continue.h"
 
 static void answers_what_the_store_did_not_do(void **state) {
   (void)state;

@@ -131,7 +131,7 @@ static void buckets_double_with_the_keys_up_to_the_bound(void **state) {
     unsigned keys;
     size_t least, most; /* buckets: where each shard has its share, and where they differ */
   } cases[] = {{0, 0, 0},
-               {1, OWN_BUCKETS, OWN_BUCKETS},
+               {1, WEIR_OWN_BUCKETS, WEIR_OWN_BUCKETS},
                {1000, 1000, 5000},
                {8000, 8000, TABLE_KEYS},
                {20 * TABLE_KEYS, TABLE_KEYS, TABLE_KEYS}};
@@ -150,11 +150,11 @@ static void without_memory_for_buckets_keys_are_remembered_all_the_same(void **s
   (void)state;
   no_buckets = true;
   weir_table *table = fill(KEYS);
-  assert_int_equal(count_buckets(table), SHARDS_MOST * OWN_BUCKETS);
+  assert_int_equal(count_buckets(table), SHARDS_MOST * WEIR_OWN_BUCKETS);
   no_buckets = false;
   assert_int_equal(count_remembered(table, KEYS), KEYS);
   weir_shard_unlock(lock_key(table, "new", 3)->shard);
-  assert_true(count_buckets(table) > (size_t)SHARDS_MOST * OWN_BUCKETS);
+  assert_true(count_buckets(table) > (size_t)SHARDS_MOST * WEIR_OWN_BUCKETS);
   weir_table_destroy(table);
 }
 

@@ -1,12 +1,11 @@
 /* What a client does whose policy is LOCAL, where it may be cut off from the store: it goes on by
  * its account, pays what it owes when it is back, and holds its share for a while. The account is
- * that of src/limits/memo/account.c and src/limits/limiter/continue.c; here stands what outage.c and repay.c of
- * src/limits/limiter do around it, without their locks. */
+ * that of src/limits/memo/account.c and src/limits/limiter/continue.c; here stands what outage.c of src/limits/limiter
+ * does around it, without its locks. */
 #include <string.h>
 
 #include "mutants.h"
 #include "outage.h"
-#include "policy/policy.h"
 #include "truth.h"
 
 /* --- being cut off -----------------------------------------------------------------------------

@@ -1,20 +1,177 @@
-/* The way of a request: it joins its key's line, leads or waits, and leaves with an answer. */
-#include "limiter/call.h"
-
-#include <errno.h>
-#include <sched.h>
+/* A call's own life, and what other threads do to it: they explain, finish and wake its requests.
+ *
+ * Calls that are ready for reuse keep the memory that requests need. A thread takes a call from a
+ * place of its own and gives it back there: threads do not wait for each other, and a call stays in
+ * one processor's caches.
+ */
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "limiter/limiter.h"
 
-/* Polls before sleeping: the leader is usually a fraction of a round trip from done. */
-enum { YIELDS_BEFORE_SLEEP = 3 };
-
 /* The part of a deadline that is kept for giving back. */
 enum { RESERVE_DIVISOR = 4 };
 
-/* --- joining -----------------------------------------------------------------------------------
+struct place {
+  _Alignas(WEIR_CACHE_LINE_BYTES) pthread_mutex_t mutex; /* guards `first` */
+  weir_call *first;
+};
+
+struct weir_idle {
+  size_t count; /* of places that are ready: all, but while they are made */
+  struct place places[WEIR_THREAD_PLACES];
+};
+
+weir_idle *weir_idle_create(void) {
+  weir_idle *idle = aligned_alloc(WEIR_CACHE_LINE_BYTES, sizeof *idle);
+  if (idle == NULL) return NULL;
+  for (idle->count = 0; idle->count < WEIR_THREAD_PLACES; idle->count++) {
+    struct place *place = &idle->places[idle->count];
+    place->first = NULL;
+    if (pthread_mutex_init(&place->mutex, NULL) == 0) continue;
+    weir_idle_destroy(idle);
+    return NULL;
+  }
+  return idle;
+}
+
+static void free_room(weir_call *call) {
+  for (size_t i = 0; call->groups != NULL && i < call->room; i++)
+    free(call->groups[i].machine);
+  free(call->batch);
+  free(call->groups);
+  free(call->returns);
+  free(call->round.planned);
+  free(call->round.answered);
+  free(call->round.key_texts);
+  call->batch = NULL;
+  call->groups = NULL;
+  call->returns = NULL;
+  call->round.planned = NULL;
+  call->round.answered = NULL;
+  call->round.key_texts = NULL;
+  call->room = 0;
+}
+
+/* In a child of the process that made it, nobody will ever unlock what a thread of the parent held
+ * at the fork, and what that thread was changing must not be walked: it stays. */
+void weir_idle_destroy(weir_idle *idle) {
+  if (idle == NULL) return;
+  for (size_t i = 0; i < idle->count; i++) {
+    struct place *place = &idle->places[i];
+    if (pthread_mutex_trylock(&place->mutex) != 0) continue;
+    for (weir_call *call = place->first, *next; call != NULL; call = next) {
+      next = call->next_idle;
+      free_room(call);
+      free(call->round.joint);
+      pthread_cond_destroy(&call->changed);
+      pthread_mutex_destroy(&call->mutex);
+      free(call);
+    }
+    pthread_mutex_unlock(&place->mutex);
+    pthread_mutex_destroy(&place->mutex);
+  }
+  free(idle);
+}
+
+/* The thread's first call: the one moment at which a decision allocates, so that the thread's own
+ * place among the counts is made here too. */
+static weir_call *create_call(weir_limiter *limiter) {
+  pthread_condattr_t monotonic;
+  weir_call *call = calloc(1, sizeof *call);
+  if (call == NULL) return NULL;
+  weir_counts_part(limiter->counts);
+  call->limiter = limiter;
+  if (pthread_condattr_init(&monotonic) != 0) goto no_attributes;
+  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC); /* a clock there is: cannot fail */
+  if (pthread_cond_init(&call->changed, &monotonic) != 0) goto no_condition;
+  if (pthread_mutex_init(&call->mutex, NULL) != 0) goto no_mutex;
+  pthread_condattr_destroy(&monotonic);
+  return call;
+
+no_mutex:
+  pthread_cond_destroy(&call->changed);
+no_condition:
+  pthread_condattr_destroy(&monotonic);
+no_attributes:
+  free(call);
+  return NULL;
+}
+
+/* Memory for as many groups as requests: each may have a key of its own. Room only grows, so that a
+ * thread which sends batches of one size allocates once. */
+static bool make_room(weir_call *call, size_t count) {
+  const weir_limiter *limiter = call->limiter;
+  size_t operations = count * weir_machine_operations_most(&limiter->stack);
+  size_t returns = limiter->leases ? WEIR_RETURNS_OF_ONE * (count + WEIR_RETURNS_OF_OTHERS) : 0;
+  operations += returns * limiter->stack.count;
+  free_room(call);
+  call->batch = calloc(count, sizeof *call->batch);
+  call->groups = calloc(count, sizeof *call->groups);
+  call->round.planned = calloc(operations, sizeof *call->round.planned);
+  call->round.answered = calloc(operations, sizeof *call->round.answered);
+  call->round.key_texts = calloc(operations, sizeof *call->round.key_texts);
+  if (!call->batch || !call->groups || !call->round.planned || !call->round.answered ||
+      !call->round.key_texts)
+    return false;
+  if (returns > 0 && (call->returns = calloc(returns, sizeof *call->returns)) == NULL) return false;
+  for (; call->room < count; call->room++) {
+    void *memory = malloc(weir_machine_bytes(&limiter->stack));
+    if (memory == NULL) return false;
+    call->groups[call->room].machine =
+        weir_machine_init(memory, &limiter->stack, &limiter->settings);
+  }
+  return true;
+}
+
+weir_call *weir_call_acquire(weir_limiter *limiter, size_t count) {
+  struct place *place = &limiter->idle->places[weir_thread_place()];
+  pthread_mutex_lock(&place->mutex);
+  weir_call *call = place->first;
+  if (call != NULL) place->first = call->next_idle;
+  pthread_mutex_unlock(&place->mutex);
+  if (call == NULL) call = create_call(limiter);
+  if (call == NULL) return NULL;
+  call->round_trips = call->keys_lost = 0;
+  call->explained = NULL;
+  call->head = call;
+  call->also = NULL;
+  if (call->room >= count || make_room(call, count)) return call;
+  free_room(call);
+  weir_call_release(call); /* not destroyed: another thread may be about to notify it */
+  return NULL;
+}
+
+/* What the call did is counted here, once, and not at every round trip. Giving it back never fails
+ * and frees nothing: somebody may still be about to notify it. */
+void weir_call_release(weir_call *call) {
+  weir_limiter *limiter = call->limiter;
+  struct place *place = &limiter->idle->places[weir_thread_place()];
+  if (call->round_trips > 0)
+    weir_counts_add_work(limiter->counts, call->round_trips, call->keys_lost);
+  pthread_mutex_lock(&place->mutex);
+  call->next_idle = place->first;
+  place->first = call;
+  pthread_mutex_unlock(&place->mutex);
+}
+
+/* --- time --------------------------------------------------------------------------------------
+ */
+
+/* Others rely on it that a charge arrives within the deadline of its stamp, whatever held this
+ * thread up in between: so the clock is read after the deadline began. */
+void weir_call_begin_deadline(weir_call *call) {
+  weir_call *head = call->head;
+  int64_t longest_us = head->limiter->deadline_us;
+  head->monotonic_us = weir_monotonic_us();
+  head->deadline_us = head->monotonic_us + longest_us; /* a minute at most: no overflow */
+  head->charge_end_us = head->deadline_us - longest_us / RESERVE_DIVISOR;
+  for (call = head; call != NULL; call = call->also)
+    call->at = weir_limiter_moment(call->limiter);
+}
+
+/* --- its requests ------------------------------------------------------------------------------
  */
 
 /* The first request speaks for a batch, but one that has no answer at all speaks before one for
@@ -33,14 +190,6 @@ void weir_call_explain(weir_request_state *request, weir_status status, const ch
   pthread_mutex_unlock(&call->mutex);
 }
 
-/* A request that no machine has, and no other thread knows of. */
-static void fail(weir_request_state *request, weir_status status) {
-  request->settled = true;
-  request->status = status;
-  if (request->call != NULL) weir_call_explain(request, status, "");
-  atomic_store_explicit(&request->standing, WEIR_STANDING_DONE, memory_order_release);
-}
-
 /* A clock that was set back makes read times of before mean something else. */
 void weir_call_forget(const weir_limiter *limiter, weir_memo_entry *entry) {
   bool must_peek = entry->memo->must_peek;
@@ -53,232 +202,33 @@ void weir_call_forget(const weir_limiter *limiter, weir_memo_entry *entry) {
                          weir_account_forgive(entry->account, &limiter->stack));
 }
 
-bool weir_call_answer(weir_limiter *limiter, weir_memo_entry *entry, weir_request_state *request,
-                      weir_moment at) {
-  if (limiter->leases) return weir_leases_answer(limiter, entry, request, at);
-  return weir_settle_locally(&limiter->stack, &limiter->settings, entry->memo, at.now_us, request);
+static void notify(weir_call *call) {
+  pthread_mutex_lock(&call->mutex);
+  call->events++;
+  if (call->sleeper != NULL) notify(call->sleeper);
+  pthread_cond_signal(&call->changed);
+  pthread_mutex_unlock(&call->mutex);
 }
 
-/* Finds what is known of the request's key and locks it. NULL: the request is done, as a denial that
- * still holds is repeated without a lock, or for want of memory.
- *
- * Only a request that has no call so far is denied so: it has no other to come after. With leases
- * most requests need no call. */
-static weir_memo_entry *find(weir_call **call, weir_limiter *limiter, weir_request_state *request,
-                             weir_moment at) {
-  uint64_t fingerprint[2];
-  weir_denial denial;
-  weir_key_hash(limiter->store->secret, request->key, request->key_length, fingerprint);
-  if (!limiter->leases && request->call == NULL) {
-    if (weir_table_read_denial(limiter->table, fingerprint, at.clock_steps, at.now_us, &denial) &&
-        weir_settle_locally(&limiter->stack, &limiter->settings, &denial.memo, at.now_us, request))
-      return NULL;
-    request->call = *call = weir_call_acquire(limiter, 1);
-    if (request->call == NULL) {
-      fail(request, WEIR_NO_MEMORY);
-      return NULL;
-    }
+void weir_call_pass_lead(const weir_call *call, weir_memo_entry *entry) {
+  weir_request_state *next = entry->first_waiting;
+  entry->busy = next != NULL;
+  if (next == NULL) return;
+  weir_call *owner = next->call;
+  atomic_store_explicit(&next->standing, WEIR_STANDING_LEADS, memory_order_release);
+  if (owner != call) notify(owner);
+}
+
+/* A request has its answer, or the reason why not: what the store said, unless the store did all
+ * that it was asked to. After the step to done its own thread may go on, and its memory be gone:
+ * nothing of it is touched but its call, which outlives every use. */
+void weir_call_finish(const weir_call *call, weir_request_state *request) {
+  weir_call *owner = request->call;
+  request->end_us = call->head->monotonic_us;
+  if (request->status != WEIR_OK) {
+    bool store_did_all = request->status == WEIR_CONTENDED || request->status == WEIR_BAD_COST;
+    weir_call_explain(request, request->status, store_did_all ? "" : call->failure.text);
   }
-  weir_memo_entry *entry = weir_table_lock(limiter->table, fingerprint);
-  if (entry == NULL) {
-    fail(request, WEIR_NO_MEMORY);
-    return NULL;
-  }
-  unsigned steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
-  if (!entry->busy && entry->clock_steps != steps) weir_call_forget(limiter, entry);
-  return entry;
-}
-
-/* The request stands in line, and leads where no thread does. A peek must not meet takes that are
- * half decided, as those of several rules can be. */
-static void queue(const weir_limiter *limiter, weir_memo_entry *entry,
-                  weir_request_state *request) {
-  bool peeks = request->kind == WEIR_PEEK && limiter->stack.count > 1;
-  if (limiter->one_by_one || peeks) request->alone = true;
-  request->entry = entry;
-  request->shard = entry->shard;
-  atomic_store_explicit(&request->standing,
-                        entry->busy ? WEIR_STANDING_WAITING : WEIR_STANDING_LEADS,
-                        memory_order_release);
-  entry->busy = true;
-  weir_memo_entry_append(entry, request);
-}
-
-/* What is known is answered first: a cost that never fits without a look at the key, a denial that
- * still holds from the key's memo, but not past an earlier request of the same call that waits for
- * the key, as they are decided in order; with leases, from what was charged ahead; after an outage,
- * from the key's account. All others stand in line. */
-void weir_call_join(weir_call **call, weir_limiter *limiter, weir_request_state *request,
-                    weir_moment at) {
-  bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
-  request->call = *call;
-  atomic_store_explicit(&request->standing, WEIR_STANDING_DONE, memory_order_relaxed);
-  if (decided && weir_settle_never(&limiter->stack, at.now_us, request)) return;
-  weir_memo_entry *entry = find(call, limiter, request, at);
-  if (entry == NULL) return;
-
-  const weir_request_state *earlier = request->call != NULL ? entry->first_waiting : NULL;
-  while (earlier != NULL && earlier->call != request->call)
-    earlier = earlier->next;
-  if (limiter->leases) weir_leases_count(limiter, entry, request, at);
-  bool answered = earlier == NULL && weir_call_answer(limiter, entry, request, at);
-  if (!answered && entry->account != NULL)
-    answered = weir_outage_withholds(limiter, entry, request, at.now_us);
-
-  if (!answered && request->call == NULL) request->call = *call = weir_call_acquire(limiter, 1);
-  if (!answered && request->call == NULL) {
-    fail(request, WEIR_NO_MEMORY);
-  } else if (!answered && weir_outage_goes_past(entry, request, earlier)) {
-    request->away = request->unasked = true;
-    fail(request, WEIR_UNAVAILABLE);
-  } else if (!answered) {
-    queue(limiter, entry, request);
-  }
-  weir_shard_unlock(entry->shard);
-}
-
-/* --- waiting -----------------------------------------------------------------------------------
- */
-
-/* What the calls must do next: lead, wait (also for a group that was taken), or nothing more. To
- * lead comes before to wait: who waited first could wait for somebody who waits for him. */
-static weir_standing next_step(const weir_call *first) {
-  weir_standing next = WEIR_STANDING_DONE;
-  for (const weir_call *call = first; call != NULL; call = call->also) {
-    for (size_t i = 0; i < call->ask_count; i++) {
-      weir_standing standing =
-          atomic_load_explicit(&call->requests[i].standing, memory_order_acquire);
-      if (standing == WEIR_STANDING_LEADS) return WEIR_STANDING_LEADS;
-      if (standing != WEIR_STANDING_DONE) next = WEIR_STANDING_WAITING;
-    }
-  }
-  return next;
-}
-
-/* Out of time: whoever has not been taken leaves the line. Nothing was sent for these, and they
- * must not lead: their time would fail everyone behind them. The state is looked at again under the
- * lock, as a leader may have been faster. */
-static void withdraw_all(weir_call *call) {
-  for (size_t i = 0; i < call->ask_count; i++) {
-    weir_request_state *request = &call->requests[i];
-    if (atomic_load_explicit(&request->standing, memory_order_acquire) >= WEIR_STANDING_TAKEN)
-      continue;
-    weir_shard_lock(request->shard);
-    weir_standing standing = atomic_load_explicit(&request->standing, memory_order_acquire);
-    if (standing < WEIR_STANDING_TAKEN) weir_memo_entry_withdraw(request->entry, request);
-    if (standing == WEIR_STANDING_LEADS) weir_call_pass_lead(call, request->entry);
-    weir_shard_unlock(request->shard);
-    if (standing >= WEIR_STANDING_TAKEN) continue;
-    request->end_us = call->head->charge_end_us;
-    fail(request, WEIR_TIMEOUT);
-  }
-}
-
-/* The thread sleeps at one of its calls, and whoever tells another of them tells that one, too. Its
- * lock is taken inside the other's: so it is the one with the least address, and all threads take
- * these locks in one order. */
-static weir_call *choose_sleeper(weir_call *first) {
-  weir_call *sleeper = first;
-  for (weir_call *call = first->also; call != NULL; call = call->also)
-    if ((uintptr_t)call < (uintptr_t)sleeper) sleeper = call;
-  return sleeper;
-}
-
-/* `sleeper` NULL: nobody sleeps any more. Behind the locks nobody is about to tell him through
- * these calls, whose limiters may outlive his. */
-static void set_sleeper(weir_call *first, const weir_call *except, weir_call *sleeper) {
-  for (weir_call *call = first; call != NULL; call = call->also) {
-    if (call == except) continue;
-    pthread_mutex_lock(&call->mutex);
-    call->sleeper = sleeper;
-    pthread_mutex_unlock(&call->mutex);
-  }
-}
-
-/* Sleeps until another thread moved one of the requests. False: until end_us. */
-static bool sleep_until_step(weir_call *first, weir_call *sleeper, int64_t end_us) {
-  struct timespec until = {.tv_sec = (time_t)(end_us / 1000000),
-                           .tv_nsec = (long)(end_us % 1000000) * 1000};
-  int error = 0;
-  pthread_mutex_lock(&sleeper->mutex);
-  for (unsigned seen = sleeper->events;
-       seen == sleeper->events && error != ETIMEDOUT && next_step(first) == WEIR_STANDING_WAITING;)
-    error = pthread_cond_timedwait(&sleeper->changed, &sleeper->mutex, &until);
-  pthread_mutex_unlock(&sleeper->mutex);
-  return error != ETIMEDOUT;
-}
-
-/* Sleeps until another thread moved one of the requests, or until there is no time left to charge.
- * A group that was taken is settled by its leader's deadline, and must be waited for: its leader
- * writes to our asks. */
-static void wait_for_step(weir_call *first) {
-  for (int i = 0; i < YIELDS_BEFORE_SLEEP && next_step(first) == WEIR_STANDING_WAITING; i++)
-    sched_yield();
-  weir_call *sleeper = choose_sleeper(first);
-  set_sleeper(first, sleeper, sleeper);
-  if (!sleep_until_step(first, sleeper, first->charge_end_us)) {
-    for (weir_call *call = first; call != NULL; call = call->also)
-      withdraw_all(call);
-    pthread_mutex_lock(&sleeper->mutex);
-    while (next_step(first) != WEIR_STANDING_DONE)
-      pthread_cond_wait(&sleeper->changed, &sleeper->mutex);
-    pthread_mutex_unlock(&sleeper->mutex);
-  }
-  set_sleeper(first, sleeper, NULL);
-}
-
-/* Others rely on it that a charge arrives within the deadline of its stamp, whatever held this
- * thread up in between: so the clock is read after the deadline began. */
-void weir_call_begin_deadline(weir_call *call) {
-  weir_call *head = call->head;
-  int64_t longest_us = head->limiter->deadline_us;
-  head->monotonic_us = weir_monotonic_us();
-  head->deadline_us = head->monotonic_us + longest_us; /* a minute at most: no overflow */
-  head->charge_end_us = head->deadline_us - longest_us / RESERVE_DIVISOR;
-  for (call = head; call != NULL; call = call->also)
-    call->at = weir_limiter_moment(call->limiter);
-}
-
-/* How long each request waited, by readings of the clock that were needed anyway: whoever led it
- * made the last one, perhaps before the request came. */
-static void count_waits(const weir_call *first) {
-  if (first->deadline_us == INT64_MAX) return;
-  int64_t begin_us = first->deadline_us - first->limiter->deadline_us;
-  for (const weir_call *call = first; call != NULL; call = call->also) {
-    for (size_t i = 0; i < call->ask_count; i++) {
-      int64_t end_us = call->requests[i].end_us;
-      if (end_us > 0) weir_counts_add_wait(call->limiter->counts, end_us - begin_us);
-    }
-  }
-}
-
-/* Looks at the clocks again, and gives up what has no time left. */
-static void go_on(weir_call *first) {
-  if (first->deadline_us != INT64_MAX) first->monotonic_us = weir_monotonic_us();
-  for (weir_call *call = first; call != NULL; call = call->also) {
-    if (weir_call_is_out_of_time(call)) withdraw_all(call);
-    call->at = weir_limiter_moment(call->limiter);
-  }
-}
-
-/* What is answered without the store needs no deadline, and neither does a store in which nobody
- * waits: lead.c then looks at the age of the stamp instead. A call without time to charge must not
- * lead: it would fail everyone behind it. */
-void weir_call_run(weir_call *first) {
-  bool immediate = first->limiter->settings.traits & WEIR_TRAIT_IMMEDIATE;
-  weir_standing next = next_step(first);
-  if (next != WEIR_STANDING_DONE && !immediate) weir_call_begin_deadline(first);
-  while (next != WEIR_STANDING_DONE) {
-    if (next == WEIR_STANDING_LEADS) {
-      weir_call_lead(first);
-    } else {
-      if (first->deadline_us == INT64_MAX) weir_call_begin_deadline(first);
-      wait_for_step(first);
-    }
-    next = next_step(first);
-    if (next == WEIR_STANDING_DONE) break;
-    go_on(first);
-    next = next_step(first);
-  }
-  count_waits(first);
+  atomic_store_explicit(&request->standing, WEIR_STANDING_DONE, memory_order_release);
+  if (owner != call) notify(owner);
 }

@@ -1,20 +1,20 @@
 /* A call: up to WEIR_BATCH_MOST requests of one limiter that one thread wants decided together.
  *
- * Every request joins the waiting list of its key's entry. Where nobody leads that key the call
- * leads it: it takes a group off the list, drives its machine, settles everyone in it, and passes
- * the lead to the first who still waits. So a process has one group under way per key, whatever
+ * Every request joins the waiting list of its key's entry. Where no thread leads that key the call
+ * leads it: it takes a group off the list, drives its machine, settles all requests in it, and passes
+ * the lead to the first that still waits. So a process has one group under way per key, whatever
  * its threads do. A call first finishes what it leads and only then waits for others, so calls
  * never wait for each other in a circle.
  *
- *     waiting ──> taken ──> done        decided by whoever leads
+ *     waiting ──> taken ──> done        decided by the call that leads
  *        │ └────> leads ──> taken       the call must take the next group
  *        └──────> done                  out of time: withdrawn, nothing was sent
  *
  * Calls of several limiters of one store can be a list: then they lead together, so that what all
  * of them plan leaves in one exec, and wait together. Their limiters have equal deadlines.
  *
- * call.c is the way of a request that joins and waits; lead.c that of the group it leads; idle.c
- * keeps calls for reuse.
+ * join.c is the way of a request that joins and waits; group.c that of the group it leads; lease.c
+ * what was charged ahead of both; call.c a call's own life, and what other threads do to it.
  */
 #ifndef WEIR_LIMITER_CALL_H
 #define WEIR_LIMITER_CALL_H
@@ -27,7 +27,7 @@
 #include "algorithm/algorithm.h"
 #include "key/key.h"
 #include "limiter/continue.h"
-#include "memo/leased.h"
+#include "memo/lease.h"
 #include "memo/table.h"
 
 /* A reading of the limiter's clock. A step of that clock makes it mean another time. */
@@ -65,6 +65,18 @@ typedef struct weir_return {
 /* Of other keys than those that a call leads, a few in each; and of one key, two. */
 enum { WEIR_RETURNS_OF_OTHERS = 4, WEIR_RETURNS_OF_ONE = 2 };
 
+/* What the machines of a call have planned, and what leaves of it at once. */
+typedef struct weir_round {
+  weir_operation *planned;  /* of this round, all groups; while the answers of one round are ... */
+  weir_operation *answered; /* ... read here, the next is planned there: they change places */
+  size_t planned_count;
+  size_t giving;  /* of what is planned, the first that give back; ... */
+  size_t sending; /* ... and the first that may leave */
+  char (*key_texts)[WEIR_COUNTER_KEY_MOST];
+  weir_operation *joint; /* what the calls of a list send together; of one of them, as it comes */
+  size_t joint_room;
+} weir_round;
+
 typedef struct weir_call {
   struct weir_call *next_idle;
   struct weir_call *head; /* the first of its list; itself, where it is alone */
@@ -80,26 +92,21 @@ typedef struct weir_call {
 
   size_t room; /* requests and groups there is memory for */
   size_t ask_count;
-  size_t group_count;
   weir_request_state *requests; /* its caller's, or those of its own batch */
   weir_request_state *batch;    /* memory for a caller who has none */
+
+  /* What it leads. */
+  size_t group_count;
   weir_group *groups;
+  size_t pausing; /* groups that do */
+  weir_round round;
+  weir_message failure; /* of the first round that failed */
+  unsigned round_trips; /* so far, and ... */
+  unsigned keys_lost;   /* ... what was found lost: counted when the call is released */
   weir_return *returns; /* NULL: the rules have no lease */
   size_t return_count;
-  size_t returning;         /* operations of these: the first that are planned */
-  weir_status returned;     /* WEIR_OK, or why something did not go back */
-  weir_operation *planned;  /* of this round, all groups; while the answers of one round are ... */
-  weir_operation *answered; /* ... read here, the next is planned there: they change places */
-  size_t planned_count;
-  size_t giving;  /* of what is planned, the first that give back; ... */
-  size_t sending; /* ... and the first that may leave */
-  size_t pausing; /* groups that do */
-  char (*key_texts)[WEIR_COUNTER_KEY_MOST];
-  weir_message failure;  /* of the first round that failed */
-  unsigned round_trips;  /* so far, and ... */
-  unsigned keys_lost;    /* ... what was found lost: counted when the call is released */
-  weir_operation *joint; /* what the calls of a list send together; of one of them, as it comes */
-  size_t joint_room;
+  size_t returning;     /* operations of these: the first that are planned */
+  weir_status returned; /* WEIR_OK, or why something did not go back */
 
   pthread_mutex_t mutex; /* guards what follows */
   pthread_cond_t changed;
@@ -141,19 +148,22 @@ static inline void weir_call_begin(weir_call *call, weir_request_state *requests
 /* Has every request that joined a call of this list decided, or given a status, by the deadline. */
 void weir_call_run(weir_call *first);
 
-/* --- between call.c, lead.c and rounds.c -------------------------------------------------------
+/* --- leading a group (group.c) ------------------------------------------------------------------
  */
 
 /* Takes a group for each request of these calls that has the lead, and decides all of them. */
 void weir_call_lead(weir_call *first);
 
-/* Makes the first who waits at a locked entry its leader, if anyone does. */
-void weir_call_pass_lead(const weir_call *call, weir_memo_entry *entry);
-
 /* Whether what this process knows of a locked entry's key answers the request, without the store.
  */
 bool weir_call_answer(struct weir_limiter *limiter, weir_memo_entry *entry,
                       weir_request_state *request, weir_moment at);
+
+/* Sends what these calls have planned, and fills in the outcomes. */
+void weir_call_execute(weir_call *first);
+
+/* --- while a request is under way (call.c) -------------------------------------------------------
+ */
 
 /* That of the call's list. What is charged is stamped after the deadline began. */
 void weir_call_begin_deadline(weir_call *call);
@@ -162,20 +172,19 @@ static inline bool weir_call_is_out_of_time(const weir_call *call) {
   return call->head->monotonic_us >= call->head->charge_end_us;
 }
 
-static inline bool weir_group_gives_back(const weir_group *group) {
-  return group->machine->phase == WEIR_PHASE_TAKE_BACK;
-}
-
-/* Sends what these calls have planned, and fills in the outcomes. */
-void weir_call_execute(weir_call *first);
-
 /* Writes down why the store did not decide a request; `why` may be empty. */
 void weir_call_explain(weir_request_state *request, weir_status status, const char *why);
 
-/* Forgets what is known of a key. Nobody may be working on it. */
+/* Forgets what is known of a key, which no group may be working on. */
 void weir_call_forget(const struct weir_limiter *limiter, weir_memo_entry *entry);
 
-/* --- leases (leases.c, returns.c) --------------------------------------------------------------
+/* Makes the first who waits at a locked entry its leader, if anyone does. */
+void weir_call_pass_lead(const weir_call *call, weir_memo_entry *entry);
+
+/* A request has its answer, or the reason why not. */
+void weir_call_finish(const weir_call *call, weir_request_state *request);
+
+/* --- leases (lease.c) --------------------------------------------------------------------------
  *
  * Those that take an entry, or a group's, want its shard locked.
  */
@@ -210,8 +219,9 @@ void weir_leases_plan(weir_call *call);
 /* Takes in the answers to what was given back, behind the first exec. */
 void weir_leases_absorb(weir_call *call);
 
-/* One exec for nothing but what is given back. */
-void weir_call_give_back(weir_call *call);
+/* Plans what `most` other keys owe: of the server that has the leader's key, or (NULL) of any. */
+void weir_leases_plan_others(weir_call *call, const weir_request_state *leader,
+                             weir_leased_look look, size_t most);
 
 /* --- outages (outage.c) ------------------------------------------------------------------------
  *
@@ -250,8 +260,5 @@ void weir_outage_offer(struct weir_limiter *limiter, weir_group *group);
 
 /* The group is decided: what was paid, and what its notes may teach. */
 void weir_outage_settle(struct weir_limiter *limiter, weir_group *group);
-
-/* A request has its answer, or the reason why not. */
-void weir_call_finish(const weir_call *call, weir_request_state *request);
 
 #endif

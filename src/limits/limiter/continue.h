@@ -1,6 +1,12 @@
-/* Going on without the store: what an account begins with, admits, pays and gives back.
+/* Going on without the store: what a policy answers, and what an account begins with, admits, pays
+ * and gives back.
  *
- *     outage.c, repay.c ── lock the key's entry, count ──┐
+ * The store is away, or a decision is late: it ran out of its own time. Which of the two it was
+ * cannot be told in time, so both have one answer. DENY and ALLOW give it by themselves. LOCAL goes
+ * on as the store began; DENY is also what LOCAL says where it has no memory, or where others kept
+ * writing the key.
+ *
+ *     outage.c ── lock the key's entry, count ───────────┐
  *                                                        ├──> continue.c ──> memo/account.h
  *     the model checker's clients ───────────────────────┘        └──> the limiter inside
  *
@@ -10,6 +16,28 @@
 
 #include "algorithm/algorithm.h"
 #include "memo/account.h"
+
+/* --- what a policy says ------------------------------------------------------------------------
+ */
+
+/* When a caller may ask again that was denied for no reason of its own: because the store is away,
+ * or because its own decision was late. */
+#define WEIR_POLICY_RETRY_US INT64_C(500000)
+#define WEIR_POLICY_LATE_RETRY_US INT64_C(50000)
+
+/* Whether a request to take that ended in this status gets an answer all the same: the store is
+ * away, or time was over. What the caller brought about is no business of a policy. */
+bool weir_policy_answers(weir_fallback fallback, weir_status status);
+
+/* The answer to a request of these costs (one per rule, or NULL and `cost`), with the figures of
+ * the first rule that it concerns: everything by ALLOW, nothing by any other policy. `source` is
+ * WEIR_SOURCE_FALLBACK where the store is away, else WEIR_SOURCE_LATE. */
+weir_decision weir_policy_decide(weir_fallback fallback, weir_source source,
+                                 const weir_stack *rules, int64_t cost, const int64_t *costs,
+                                 int64_t now_us);
+
+/* --- accounts ----------------------------------------------------------------------------------
+ */
 
 /* The rules of one limiter, and the limiter inside that counts for its accounts. */
 typedef struct weir_inside {

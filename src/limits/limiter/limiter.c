@@ -9,11 +9,6 @@
 #include "algorithm/method.h"
 #include "store/process.h"
 
-weir_status weir_no_memory(weir_message *message) {
-  weir_message_set(message, "%s", weir_status_text(WEIR_NO_MEMORY));
-  return WEIR_NO_MEMORY;
-}
-
 /* What all keys of a rule begin with never changes. */
 static void prepare_prefixes(weir_limiter *limiter) {
   for (size_t i = 0; i < limiter->stack.count; i++) {
@@ -45,10 +40,6 @@ weir_status weir_limiter_read_rule(const weir_limiter *limiter, size_t index,
   if (size > sizeof read) memset((char *)info + sizeof read, 0, size - sizeof read);
   memcpy(info, &read, size < sizeof read ? size : sizeof read);
   return WEIR_OK;
-}
-
-weir_status weir_limiter_check_process(const weir_limiter *limiter, weir_message *message) {
-  return weir_process_check(limiter->process, "the limiter", message);
 }
 
 /* The least of all rules. */
@@ -114,8 +105,8 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
                                   made->leases ? &made->leased : NULL);
   made->counts = weir_counts_create();
   made->idle = weir_idle_create();
-  if (weir_limiter_init_reserved(made) && made->table != NULL && made->counts != NULL &&
-      made->idle != NULL && weir_limiter_warn_of_short_cells(made))
+  if (pthread_mutex_init(&made->reserved_mutex, NULL) == 0 && made->table != NULL &&
+      made->counts != NULL && made->idle != NULL && weir_limiter_warn_of_short_cells(made))
     return WEIR_OK;
   weir_limiter_destroy(made);
   return weir_no_memory(message);
@@ -162,7 +153,10 @@ void weir_limiter_destroy(weir_limiter *limiter) {
   if (limiter == NULL) return;
   weir_limiter_leave_store(limiter);
   weir_limiter_destroy_local(limiter);
-  weir_limiter_clean_up_reserved(limiter);
+  if (pthread_mutex_trylock(&limiter->reserved_mutex) == 0) {
+    pthread_mutex_unlock(&limiter->reserved_mutex);
+    pthread_mutex_destroy(&limiter->reserved_mutex);
+  }
   weir_idle_destroy(limiter->idle);
   weir_table_destroy(limiter->table);
   if (limiter->leases) weir_leased_line_clean_up(&limiter->leased);

@@ -1,4 +1,4 @@
-/* Inside a limiter. The files of this folder, in the order a call passes them:
+/* Inside a limiter. The files of this folder, in the order a request passes them:
  *
  *     limiter.c   a limiter's own life
  *     options.c   the caller's options, read once
@@ -7,16 +7,13 @@
  *     reserve.c   public entry points of those who give back: reservations, refunds
  *     request.c   public entry points of one request; checks requests, has them decided
  *     together.c  public entry points of many requests, of one limiter or of several
- *     outage.c    the answer of the limiter's policy where the store gave none
- *     repay.c     what follows from it when the store is back
- *     continue.c  what both do with a key's account, without locks
  *     clock.c     now, with the guard; sleeping
- *     call.c      calls: joining the line of a key, waiting there, withdrawing
- *     idle.c      calls that are ready for reuse, and their memory
- *     leases.c    what was charged ahead: using it, charging it
- *     returns.c   giving back what of it was not used
- *     lead.c      taking a group off the line, driving its rounds, finishing it
- *     rounds.c    what is planned leaves together
+ *     join.c      joining the line of a key, waiting there, withdrawing
+ *     group.c     taking a group off the line, driving its rounds, finishing it
+ *     lease.c     what was charged ahead: using it, charging it, giving it back
+ *     call.c      calls for reuse; what other threads do to their requests
+ *     outage.c    the answer of the limiter's policy where the store gave none, and what follows
+ *     continue.c  what a policy says, and what is done with a key's account: without locks
  */
 #ifndef WEIR_LIMITER_LIMITER_H
 #define WEIR_LIMITER_LIMITER_H
@@ -30,8 +27,8 @@
 #include "limiter/call.h"
 #include "memo/table.h"
 #include "metrics/counts.h"
-#include "policy/policy.h"
 #include "rule/rule.h"
+#include "store/process.h"
 #include "store/store.h"
 
 typedef struct weir_prefix {
@@ -103,7 +100,10 @@ weir_status weir_request_check(const weir_limiter *limiter, const weir_request *
 weir_request_state weir_request_begin(const weir_limiter *limiter, const weir_request *request);
 
 /* WEIR_OK in the process that created the limiter. Comes before anything that locks. */
-weir_status weir_limiter_check_process(const weir_limiter *limiter, weir_message *message);
+static inline weir_status weir_limiter_check_process(const weir_limiter *limiter,
+                                                     weir_message *message) {
+  return weir_process_check(limiter->process, "the limiter", message);
+}
 
 void weir_limiter_destroy_local(weir_limiter *limiter);
 
@@ -122,8 +122,12 @@ void weir_limiter_leave_store(weir_limiter *limiter);
 weir_status weir_limiter_finish(weir_limiter *made, weir_message *message);
 
 /* Whether the policy answers a request that ended in this status. */
-bool weir_limiter_has_answer(const weir_limiter *limiter, const weir_request_state *request,
-                             weir_status status);
+static inline bool weir_limiter_has_answer(const weir_limiter *limiter,
+                                           const weir_request_state *request, weir_status status) {
+  if (request->withheld && status == WEIR_OK) return true;
+  return (request->kind == WEIR_TAKE || request->withheld) &&
+         weir_policy_answers(limiter->fallback, status);
+}
 
 /* Answers by the policy a request that the store failed to answer. The message, if not NULL, says
  * why it did; what the policy has to say is added. */
@@ -140,11 +144,20 @@ weir_status weir_limiter_answer(weir_limiter *limiter, weir_request_state *reque
                                 weir_message *message);
 
 /* WEIR_NO_MEMORY, and says so. */
-weir_status weir_no_memory(weir_message *message);
+static inline weir_status weir_no_memory(weir_message *message) {
+  weir_message_set(message, "%s", weir_status_text(WEIR_NO_MEMORY));
+  return WEIR_NO_MEMORY;
+}
 
-/* The table of open reservations, empty. Destroying waits for no lock. */
-bool weir_limiter_init_reserved(weir_limiter *limiter);
-void weir_limiter_clean_up_reserved(weir_limiter *limiter);
+/* Gives operations on a key their identities, in a store that takes these. */
+static inline void weir_limiter_identify(const weir_limiter *limiter, const uint64_t fingerprint[2],
+                                         weir_operation *operations, size_t count) {
+  for (size_t n = 0; n < count; n++) {
+    const weir_counter *counter = &operations[n].counter;
+    weir_key_identify(fingerprint, limiter->prefixes[counter->rule].hash, counter->place,
+                      counter->index, counter->entry, operations[n].identity);
+  }
+}
 
 /* Sets the guard's limits by the clock error. */
 void weir_limiter_guard_clock(weir_limiter *limiter);

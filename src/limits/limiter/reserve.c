@@ -45,17 +45,6 @@ struct weir_reservation {
 /* --- which are open ----------------------------------------------------------------------------
  */
 
-bool weir_limiter_init_reserved(weir_limiter *limiter) {
-  return pthread_mutex_init(&limiter->reserved_mutex, NULL) == 0;
-}
-
-/* In a child of the process that made it, a thread of the parent may have held it at the fork. */
-void weir_limiter_clean_up_reserved(weir_limiter *limiter) {
-  if (pthread_mutex_trylock(&limiter->reserved_mutex) != 0) return;
-  pthread_mutex_unlock(&limiter->reserved_mutex);
-  pthread_mutex_destroy(&limiter->reserved_mutex);
-}
-
 /* Decisions stand in requests, which are larger than 128 bytes. */
 static weir_reservation **bucket_of(weir_limiter *limiter, const weir_decision *taken) {
   return &limiter->reserved[((uintptr_t)taken / 128) % WEIR_RESERVED_BUCKETS];

@@ -6,6 +6,8 @@
  *
  * One set is decided after another, and joins the lines of its keys only when its turn comes: no
  * call leads a key and does something else meanwhile.
+ *
+ * And what a limiter's keys were charged ahead goes back, many keys at once.
  */
 #include <weir/backend.h>
 
@@ -230,4 +232,31 @@ weir_status weir_decide_together(weir_limiter *const *limiters, weir_request *re
     add_to_part(&all, i, limiters[i]);
   }
   return decide(&all, message);
+}
+
+/* --- leases ------------------------------------------------------------------------------------
+ */
+
+weir_status weir_limiter_return_leases(weir_limiter *limiter, weir_message *message) {
+  enum { KEYS_AT_ONCE = 32 };
+  weir_status status = weir_limiter_check_process(limiter, message);
+  if (status != WEIR_OK || !limiter->leases) return status;
+  weir_call *call = weir_call_acquire(limiter, KEYS_AT_ONCE);
+  if (call == NULL) return weir_no_memory(message);
+  call->returned = WEIR_OK;
+  weir_call_begin_deadline(call);
+  while (call->returned == WEIR_OK) {
+    call->group_count = call->round.planned_count = call->return_count = call->returning = 0;
+    call->failure.text[0] = '\0';
+    weir_leases_plan_others(call, NULL, WEIR_LOOK_END, KEYS_AT_ONCE);
+    if (call->returning == 0) break;
+    weir_call_execute(call);
+    weir_leases_absorb(call);
+  }
+  status = call->returned;
+  if (status != WEIR_OK)
+    weir_message_set(message, "%s",
+                     call->failure.text[0] != '\0' ? call->failure.text : weir_status_text(status));
+  weir_call_release(call);
+  return status;
 }

@@ -5,27 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "memo/leased.h"
+#include "memo/lease.h"
 
 enum {
   SHARDS_MOST = 64,
-  CACHE_LINE_BYTES = 64,
-  OWN_BUCKETS = 4,
   POOL_HALVES_US = 5000000,
   DENIALS_DIVISOR = 4 /* the part of all keys that may be denied without a lock at once */
-};
-
-struct weir_shard {
-  _Alignas(CACHE_LINE_BYTES) pthread_mutex_t mutex;
-  weir_memo_entry **buckets; /* `own`, until they double */
-  size_t bucket_mask;
-  size_t count;
-  size_t most;
-  weir_memo_entry *hand; /* on the ring of all entries: those behind it are looked at next */
-  weir_memo_entry *own[OWN_BUCKETS];
-  int64_t unpaid;    /* what its keys owed that were given up */
-  int64_t halved_us; /* when the pools were */
-  weir_pool pools[]; /* by rule */
 };
 
 struct weir_table {
@@ -56,13 +41,13 @@ weir_table *weir_table_create(size_t keys, size_t memo_bytes, size_t rules,
 
 static weir_shard *create_shard(const weir_table *table) {
   size_t bytes = sizeof(weir_shard) + table->rules * sizeof(weir_pool);
-  bytes = (bytes + CACHE_LINE_BYTES - 1) / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
-  weir_shard *shard = aligned_alloc(CACHE_LINE_BYTES, bytes);
+  bytes = (bytes + WEIR_SHARD_ALIGNMENT - 1) / WEIR_SHARD_ALIGNMENT * WEIR_SHARD_ALIGNMENT;
+  weir_shard *shard = aligned_alloc(WEIR_SHARD_ALIGNMENT, bytes);
   if (shard == NULL) return NULL;
   memset(shard, 0, bytes);
   shard->most = table->shard_keys;
   shard->buckets = shard->own;
-  shard->bucket_mask = OWN_BUCKETS - 1;
+  shard->bucket_mask = WEIR_OWN_BUCKETS - 1;
   if (pthread_mutex_init(&shard->mutex, NULL) == 0) return shard;
   free(shard);
   return NULL;
@@ -236,18 +221,6 @@ void weir_table_show_denial(weir_table *table, const weir_memo_entry *entry) {
 bool weir_table_read_denial(const weir_table *table, const uint64_t fingerprint[2],
                             unsigned clock_steps, int64_t now_us, weir_denial *copy) {
   return weir_denials_read(&table->denials, fingerprint, clock_steps, now_us, copy);
-}
-
-void weir_shard_lock(weir_shard *shard) {
-  pthread_mutex_lock(&shard->mutex);
-}
-
-bool weir_shard_try_lock(weir_shard *shard) {
-  return pthread_mutex_trylock(&shard->mutex) == 0;
-}
-
-void weir_shard_unlock(weir_shard *shard) {
-  pthread_mutex_unlock(&shard->mutex);
 }
 
 /* Sums are signed, and halved towards 0. */

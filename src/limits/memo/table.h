@@ -14,6 +14,7 @@
 #ifndef WEIR_MEMO_TABLE_H
 #define WEIR_MEMO_TABLE_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -37,8 +38,36 @@ typedef struct weir_memo_entry {
   weir_request_state *last_waiting;
   weir_memo *memo;
   weir_account *account;      /* what was admitted without the store; NULL: nothing */
-  struct weir_leased *leased; /* leased.h; NULL: the rules have no lease */
+  struct weir_leased *leased; /* lease.h; NULL: the rules have no lease */
 } weir_memo_entry;
+
+/* A part of a table, with a lock of its own. It lives as long as the table; an entry that is neither
+ * busy nor waited for may be gone as soon as its shard is unlocked. */
+enum { WEIR_SHARD_ALIGNMENT = 64, WEIR_OWN_BUCKETS = 4 };
+struct weir_shard {
+  _Alignas(WEIR_SHARD_ALIGNMENT) pthread_mutex_t mutex; /* guards what follows: table.c's alone */
+  weir_memo_entry **buckets;                            /* `own`, until they double */
+  size_t bucket_mask;
+  size_t count;
+  size_t most;
+  weir_memo_entry *hand; /* on the ring of all entries: those behind it are looked at next */
+  weir_memo_entry *own[WEIR_OWN_BUCKETS];
+  int64_t unpaid;    /* what its keys owed that were given up */
+  int64_t halved_us; /* when the pools were */
+  weir_pool pools[]; /* by rule */
+};
+
+static inline void weir_shard_lock(weir_shard *shard) {
+  pthread_mutex_lock(&shard->mutex);
+}
+
+static inline bool weir_shard_try_lock(weir_shard *shard) {
+  return pthread_mutex_trylock(&shard->mutex) == 0;
+}
+
+static inline void weir_shard_unlock(weir_shard *shard) {
+  pthread_mutex_unlock(&shard->mutex);
+}
 
 /* NULL when there is no memory. `keys` is the bound, 1 or more; of `rules` shares are pooled. `line` is where entries stand that
  * hold leases; NULL: the rules have none. */
@@ -62,12 +91,6 @@ void weir_table_show_denial(weir_table *table, const weir_memo_entry *entry);
  * that another thread reads. */
 bool weir_table_read_denial(const weir_table *table, const uint64_t fingerprint[2],
                             unsigned clock_steps, int64_t now_us, weir_denial *copy);
-
-/* Shards live as long as the table. An entry that is neither busy nor waited for may be gone as
- * soon as its shard is unlocked. */
-void weir_shard_lock(weir_shard *shard);
-bool weir_shard_try_lock(weir_shard *shard);
-void weir_shard_unlock(weir_shard *shard);
 
 /* Takes over what groups have taught of each rule. The shard is locked. */
 void weir_shard_learn(weir_shard *shard, weir_lesson *lessons, size_t rules, int64_t now_us);

@@ -1,0 +1,400 @@
+/* The way of a group: the call that leads a key takes those who wait there as one group, has the
+ * group's machine decide, tells everyone, and passes the lead on.
+ *
+ *     take ──> name ──> send ──> absorb ──┬──────> finish
+ *               ^                         │
+ *               └───────── wake <─────────┘   others were faster: pause, then another round
+ *
+ * A call drives all its groups at once, and so do the calls of one list: what their machines plan,
+ * for all keys and rules and limiters, leaves in one exec. Calls of a list plan in memory of their
+ * own: what they send is copied to one place, and the outcomes back.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <weir/backoff.h>
+
+#include "limiter/limiter.h"
+
+/* A pause after others were faster: at first about as long as a round trip on a local network, in
+ * which they are done if there are few of them; then longer, as there are many, up to a tenth of
+ * the default deadline. */
+enum { PAUSE_BASE_US = 50, PAUSE_MOST_US = 2000 };
+
+/* What so many groups have taught is handed over at once; at first, each time. */
+enum { LESSONS = 8 };
+
+/* --- taking ------------------------------------------------------------------------------------
+ */
+
+/* Takes the next group off the key's line, the leader's own request first, and starts its machine.
+ *
+ * A group is stamped no earlier than any of its requests was made, and not with a time of before a
+ * step of the clock that others have seen: then the clock is read again. */
+static void take_group(weir_call *call, const weir_request_state *leader) {
+  weir_limiter *limiter = call->limiter;
+  weir_round *round = &call->round;
+  weir_group *group = &call->groups[call->group_count++];
+  weir_memo_entry *entry = leader->entry;
+  group->entry = entry;
+  group->encoded_length = weir_key_encode(leader->key, leader->key_length, group->encoded);
+  weir_shard_lock(entry->shard);
+  unsigned steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
+  bool as_read = call->at.clock_steps == steps;
+  if (entry->clock_steps != steps) weir_call_forget(limiter, entry);
+  group->requests = weir_memo_entry_take_group(entry, limiter->group_most);
+  for (weir_request_state *request = group->requests; request != NULL; request = request->next) {
+    atomic_store_explicit(&request->standing, WEIR_STANDING_TAKEN, memory_order_release);
+    if (request->call != call) as_read = false;
+  }
+  int64_t now_us = as_read ? call->at.now_us : weir_limiter_now(limiter);
+  if (limiter->leases) weir_leases_hold(call, group, now_us);
+  if (group->requests != NULL) {
+    if (entry->account != NULL) weir_outage_offer(limiter, group);
+    group->turn = weir_machine_start(group->machine, now_us, entry->memo, group->requests,
+                                     round->planned + round->planned_count);
+    round->planned_count += group->machine->operation_count;
+  } else { /* a lease was enough for all of them */
+    call->group_count--;
+    weir_call_pass_lead(call, entry);
+  }
+  weir_shard_unlock(entry->shard);
+}
+
+/* --- naming ------------------------------------------------------------------------------------
+ */
+
+static inline bool gives_back(const weir_group *group) {
+  return group->machine->phase == WEIR_PHASE_TAKE_BACK;
+}
+
+/* Moves all operations that give back before the others. Their answers being taken in, the other
+ * array is free. */
+static void order(weir_call *call) {
+  weir_round *round = &call->round;
+  weir_operation *next = round->answered + call->returning;
+  memcpy(round->answered, round->planned, call->returning * sizeof *next);
+  for (int giving = 1; giving >= 0; giving--) {
+    for (size_t i = 0; i < call->group_count; i++) {
+      weir_machine *machine = call->groups[i].machine;
+      if (machine->operation_count == 0 || gives_back(&call->groups[i]) != giving) continue;
+      memcpy(next, machine->operations, machine->operation_count * sizeof *next);
+      machine->operations = next;
+      next += machine->operation_count;
+    }
+  }
+  round->answered = round->planned;
+  round->planned = next - round->planned_count;
+}
+
+/* Gives a key's operations their names: the counters' keys, or their identities where the store
+ * takes these. `used` texts are in use. */
+static inline void name_counters(weir_call *call, const weir_memo_entry *entry, const char *encoded,
+                                 size_t encoded_length, weir_operation *operations, size_t count,
+                                 size_t used) {
+  static const char place_marks[] = {
+      [WEIR_PLACE_COUNT] = '\0', [WEIR_PLACE_OPEN] = 'o', [WEIR_PLACE_ENTRY] = '\0'};
+  if (call->limiter->settings.traits & WEIR_TRAIT_IDENTITY) {
+    weir_limiter_identify(call->limiter, entry->fingerprint, operations, count);
+    return;
+  }
+  for (size_t n = 0; n < count; n++) {
+    weir_operation *operation = &operations[n];
+    const weir_counter *counter = &operation->counter;
+    const weir_prefix *prefix = &call->limiter->prefixes[counter->rule];
+    char *text = call->round.key_texts[used + n];
+    operation->key = text;
+    operation->key_length = (uint16_t)weir_key_counter(prefix->text, prefix->length, encoded,
+                                                       encoded_length, place_marks[counter->place],
+                                                       counter->index, counter->entry, text);
+    operation->home_offset = (uint16_t)prefix->length;
+    operation->home_length = (uint16_t)encoded_length;
+  }
+}
+
+/* Names what is planned. What gives back comes first, and of that what leases do.
+ *
+ * Only what gives back may use the reserve behind charge_end_us: a server that keeps silent must
+ * not spend the time in which charges at the others go back. When that time has come, the rest is
+ * not sent. */
+static void prepare(weir_call *call) {
+  weir_round *round = &call->round;
+  size_t giving = call->returning;
+  size_t used = 0;
+  for (size_t i = 0; i < call->return_count; i++) {
+    const weir_return *back = &call->returns[i];
+    name_counters(call, back->entry, back->entry->leased->key, back->entry->leased->key_length,
+                  round->planned + used, back->operation_count, used);
+    used += back->operation_count;
+  }
+  for (size_t i = 0; i < call->group_count; i++) {
+    const weir_group *group = &call->groups[i];
+    if (gives_back(group)) giving += group->machine->operation_count;
+    name_counters(call, group->entry, group->encoded, group->encoded_length,
+                  group->machine->operations, group->machine->operation_count, used);
+    used += group->machine->operation_count;
+  }
+  if (giving > 0 && giving < used) order(call);
+  round->giving = giving;
+  round->sending = weir_call_is_out_of_time(call) ? giving : used;
+}
+
+/* --- sending -----------------------------------------------------------------------------------
+ */
+
+/* In one exec, unless there is more than one takes: then one after another, which keeps the order.
+ * The first failure is kept in *why, which may hold one already. Returns how many it took. */
+static unsigned send(weir_store *store, weir_operation *operations, size_t count, int64_t end_us,
+                     weir_message *why) {
+  unsigned round_trips = 0;
+  for (size_t at = 0; at < count; at += WEIR_OPERATIONS_MOST) {
+    size_t part = count - at < WEIR_OPERATIONS_MOST ? count - at : WEIR_OPERATIONS_MOST;
+    weir_store_exec(store, operations + at, part, end_us, why->text[0] == '\0' ? why : NULL);
+    round_trips++;
+  }
+  return round_trips;
+}
+
+/* What could not leave has not been sent. */
+static void leave_rest(weir_call *call) {
+  const weir_round *round = &call->round;
+  if (round->sending == round->planned_count) return;
+  for (size_t at = round->sending; at < round->planned_count; at++) {
+    round->planned[at].outcome = WEIR_NOT_SENT;
+    round->planned[at].late = true;
+  }
+  if (call->failure.text[0] == '\0')
+    weir_message_set(&call->failure, "the time for reading and charging was over");
+}
+
+static void execute(weir_call *call) {
+  const weir_call *head = call->head;
+  const weir_round *round = &call->round;
+  bool charges = round->sending > round->giving;
+  call->round_trips += send(call->limiter->store, round->planned, round->sending,
+                            charges ? head->charge_end_us : head->deadline_us, &call->failure);
+  leave_rest(call);
+}
+
+/* Room for what calls send together grows by doubling, so that lists of many lengths allocate a few
+ * times at first. False: there is no memory. */
+static bool make_joint_room(weir_round *round, size_t count) {
+  size_t room = round->joint_room > 0 ? round->joint_room : 64;
+  if (count <= round->joint_room) return true;
+  while (room < count)
+    room *= 2;
+  weir_operation *joint = malloc(room * sizeof *joint);
+  if (joint == NULL) return false;
+  free(round->joint);
+  round->joint = joint;
+  round->joint_room = room;
+  return true;
+}
+
+/* What gives back of all calls, and then the rest. There (out), or back again. */
+static void copy(weir_call *first, weir_operation *joint, bool out) {
+  for (int giving = 1; giving >= 0; giving--) {
+    for (weir_call *call = first; call != NULL; call = call->also) {
+      const weir_round *round = &call->round;
+      weir_operation *own = giving ? round->planned : round->planned + round->giving;
+      size_t count = giving ? round->giving : round->sending - round->giving;
+      if (count > 0) memcpy(out ? joint : own, out ? own : joint, count * sizeof *own);
+      joint += count;
+    }
+  }
+}
+
+/* False: nothing was sent. Where exec waits for nothing, and for one call alone, leaving together
+ * saves nothing; and there may be no memory for it. */
+static bool execute_jointly(weir_call *first) {
+  weir_message why = {""};
+  bool charges = false;
+  size_t senders = 0;
+  size_t count = 0;
+  weir_round *roomy = &first->round;
+  for (weir_call *call = first; call != NULL; call = call->also) {
+    count += call->round.sending;
+    senders += call->round.sending > 0;
+    charges = charges || call->round.sending > call->round.giving;
+    if (call->round.joint_room > roomy->joint_room) roomy = &call->round;
+  }
+  if (first->limiter->settings.traits & WEIR_TRAIT_IMMEDIATE || senders < 2 ||
+      !make_joint_room(roomy, count))
+    return false;
+  copy(first, roomy->joint, true);
+  unsigned round_trips = send(first->limiter->store, roomy->joint, count,
+                              charges ? first->charge_end_us : first->deadline_us, &why);
+  copy(first, roomy->joint, false);
+  for (weir_call *call = first; call != NULL; call = call->also) {
+    if (call->round.sending > 0) call->round_trips += round_trips;
+    if (call->round.sending > 0 && call->failure.text[0] == '\0') call->failure = why;
+    leave_rest(call);
+  }
+  return true;
+}
+
+void weir_call_execute(weir_call *first) {
+  for (weir_call *call = first; call != NULL; call = call->also)
+    prepare(call);
+  if (first->also != NULL && execute_jointly(first)) return;
+  for (weir_call *call = first; call != NULL; call = call->also)
+    execute(call);
+}
+
+/* --- going on ----------------------------------------------------------------------------------
+ */
+
+/* A machine goes on, and plans its next round behind what others have planned. */
+static void resume(weir_call *call, weir_group *group, int64_t now_us, bool late) {
+  weir_round *round = &call->round;
+  weir_machine *machine = group->machine;
+  group->turn = weir_machine_resume(machine, now_us, late, round->planned + round->planned_count);
+  round->planned_count += machine->operation_count;
+  if (group->turn != WEIR_TURN_PAUSE) return;
+  if (call->head->deadline_us == INT64_MAX) weir_call_begin_deadline(call);
+  group->wake_us =
+      weir_monotonic_us() + weir_backoff_us(machine->pauses, PAUSE_BASE_US, PAUSE_MOST_US);
+  call->pausing++;
+}
+
+/* Every machine takes its answers in and plans its next round, into the other array.
+ *
+ * What arrived after the deadline admits nothing, and what was not sent when its time was over is
+ * late, not the store's fault. Where exec waits for nothing no deadline runs, and this thread alone
+ * can have been held up between a stamp and its charge: the limiter's own clock shows for how long,
+ * and no other process's clock differs from it by more than clocks may. */
+static void absorb(weir_call *call) {
+  weir_call *head = call->head;
+  weir_limiter *limiter = call->limiter;
+  weir_round *round = &call->round;
+  weir_operation *answered = round->planned;
+  bool immediate = limiter->settings.traits & WEIR_TRAIT_IMMEDIATE;
+  int64_t now_us = weir_limiter_now(limiter);
+  if (head->deadline_us != INT64_MAX) head->monotonic_us = weir_monotonic_us();
+  round->planned = round->answered;
+  round->answered = answered;
+  round->planned_count = 0;
+  for (size_t i = 0; i < call->group_count; i++) {
+    weir_group *group = &call->groups[i];
+    const weir_machine *machine = group->machine;
+    if (group->turn != WEIR_TURN_EXECUTE) continue;
+    int64_t end_us = head->deadline_us;
+    for (size_t n = 0; n < machine->operation_count && !gives_back(group); n++)
+      if (machine->operations[n].outcome == WEIR_NOT_SENT) end_us = head->charge_end_us;
+    bool held_up = immediate && now_us - machine->now_us >= limiter->deadline_us;
+    resume(call, group, now_us, held_up || head->monotonic_us >= end_us);
+  }
+}
+
+/* Groups whose pause is over go on; one that would pause until there is no time left to charge has
+ * had its last try. */
+static void wake(weir_call *call) {
+  const weir_call *head = call->head;
+  for (size_t i = 0; i < call->group_count; i++) {
+    weir_group *group = &call->groups[i];
+    if (group->turn != WEIR_TURN_PAUSE) continue;
+    bool late = group->wake_us >= head->charge_end_us || weir_call_is_out_of_time(call);
+    if (!late && head->monotonic_us < group->wake_us) continue;
+    call->pausing--;
+    resume(call, group, weir_limiter_now(call->limiter), late);
+  }
+}
+
+/* While all that are left pause, the calls sleep. */
+static void sleep_until_first(weir_call *first) {
+  int64_t first_us = INT64_MAX;
+  for (const weir_call *call = first; call != NULL; call = call->also) {
+    for (size_t i = 0; i < call->group_count; i++) {
+      const weir_group *group = &call->groups[i];
+      if (group->turn == WEIR_TURN_PAUSE && group->wake_us < first_us) first_us = group->wake_us;
+    }
+  }
+  weir_sleep_until(first_us);
+  first->monotonic_us = weir_monotonic_us();
+}
+
+/* --- finishing ---------------------------------------------------------------------------------
+ */
+
+bool weir_call_answer(weir_limiter *limiter, weir_memo_entry *entry, weir_request_state *request,
+                      weir_moment at) {
+  if (limiter->leases) return weir_leases_answer(limiter, entry, request, at);
+  return weir_settle_locally(&limiter->stack, &limiter->settings, entry->memo, at.now_us, request);
+}
+
+/* What was learnt stays with the key, before another call leads it and before anyone is told. It may
+ * answer those who wait behind the group, up to the first that it does not answer: what comes after
+ * that one is decided after it. */
+static void finish(weir_call *call, weir_group *group) {
+  weir_limiter *limiter = call->limiter;
+  weir_memo_entry *entry = group->entry;
+  call->keys_lost += group->machine->lost;
+  group->decided++;
+  weir_shard_lock(entry->shard);
+  if (entry->account != NULL) weir_outage_settle(limiter, group);
+  if (group->decided < LESSONS || group->decided % LESSONS == 0)
+    weir_shard_learn(entry->shard, group->machine->lessons, limiter->stack.count,
+                     group->machine->now_us);
+  memcpy(entry->memo, group->machine->notes, group->machine->memo_bytes);
+  if (entry->leased != NULL)
+    weir_leases_settle(call, group);
+  else
+    weir_table_show_denial(limiter->table, entry);
+  bool knows = entry->leased != NULL || entry->memo->denied_cost != 0;
+  if (knows && entry->first_waiting != NULL) {
+    weir_moment at = weir_limiter_moment(limiter);
+    for (weir_request_state *request = entry->first_waiting, *next; request != NULL;
+         request = next) {
+      next = request->next;
+      if (!weir_call_answer(limiter, entry, request, at)) break;
+      weir_memo_entry_withdraw(entry, request);
+      weir_call_finish(call, request);
+    }
+  }
+  weir_call_pass_lead(call, entry);
+  weir_shard_unlock(entry->shard);
+  for (weir_request_state *request = group->requests, *next; request != NULL; request = next) {
+    next = request->next;
+    weir_call_finish(call, request);
+  }
+}
+
+/* --- leading -----------------------------------------------------------------------------------
+ */
+
+/* Round after round of all that have planned something; where all that are left pause, until the
+ * first of them may go on. */
+void weir_call_lead(weir_call *first) {
+  for (weir_call *call = first; call != NULL; call = call->also) {
+    call->group_count = call->round.planned_count = call->pausing = 0;
+    call->failure.text[0] = '\0';
+    if (call->returns != NULL) weir_leases_plan(call);
+    for (size_t i = 0; i < call->ask_count; i++) {
+      const weir_request_state *request = &call->requests[i];
+      if (atomic_load_explicit(&request->standing, memory_order_acquire) == WEIR_STANDING_LEADS)
+        take_group(call, request);
+    }
+  }
+  for (;;) {
+    bool has_planned = false;
+    bool pauses = false;
+    for (const weir_call *call = first; call != NULL; call = call->also) {
+      has_planned = has_planned || call->round.planned_count > 0;
+      pauses = pauses || call->pausing > 0;
+    }
+    if (has_planned)
+      weir_call_execute(first);
+    else if (pauses)
+      sleep_until_first(first);
+    else
+      break;
+    for (weir_call *call = first; call != NULL; call = call->also) {
+      if (call->returning > 0) weir_leases_absorb(call);
+      if (call->round.planned_count > 0) absorb(call);
+      if (call->pausing > 0) wake(call);
+    }
+  }
+  for (weir_call *call = first; call != NULL; call = call->also)
+    for (size_t i = 0; i < call->group_count; i++)
+      finish(call, &call->groups[i]);
+}

@@ -1,0 +1,232 @@
+/* The way of a request: it joins its key's line, leads or waits, and leaves with an answer. */
+#include <errno.h>
+#include <sched.h>
+#include <time.h>
+
+#include "limiter/limiter.h"
+
+/* Polls before sleeping: the leader is usually a fraction of a round trip from done. */
+enum { YIELDS_BEFORE_SLEEP = 3 };
+
+/* --- joining -----------------------------------------------------------------------------------
+ */
+
+/* A request that no machine has, and no other thread knows of. */
+static void fail(weir_request_state *request, weir_status status) {
+  request->settled = true;
+  request->status = status;
+  if (request->call != NULL) weir_call_explain(request, status, "");
+  atomic_store_explicit(&request->standing, WEIR_STANDING_DONE, memory_order_release);
+}
+
+/* Finds what is known of the request's key and locks it. NULL: the request is done, as a denial that
+ * still holds is repeated without a lock, or for want of memory.
+ *
+ * Only a request that has no call so far is denied so: it has no other to come after. With leases
+ * most requests need no call. */
+static weir_memo_entry *find(weir_call **call, weir_limiter *limiter, weir_request_state *request,
+                             weir_moment at) {
+  uint64_t fingerprint[2];
+  weir_denial denial;
+  weir_key_hash(limiter->store->secret, request->key, request->key_length, fingerprint);
+  if (!limiter->leases && request->call == NULL) {
+    if (weir_table_read_denial(limiter->table, fingerprint, at.clock_steps, at.now_us, &denial) &&
+        weir_settle_locally(&limiter->stack, &limiter->settings, &denial.memo, at.now_us, request))
+      return NULL;
+    request->call = *call = weir_call_acquire(limiter, 1);
+    if (request->call == NULL) {
+      fail(request, WEIR_NO_MEMORY);
+      return NULL;
+    }
+  }
+  weir_memo_entry *entry = weir_table_lock(limiter->table, fingerprint);
+  if (entry == NULL) {
+    fail(request, WEIR_NO_MEMORY);
+    return NULL;
+  }
+  unsigned steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
+  if (!entry->busy && entry->clock_steps != steps) weir_call_forget(limiter, entry);
+  return entry;
+}
+
+/* The request stands in line, and leads where no thread does. A peek must not meet takes that are
+ * half decided, as those of several rules can be. */
+static void queue(const weir_limiter *limiter, weir_memo_entry *entry,
+                  weir_request_state *request) {
+  bool peeks = request->kind == WEIR_PEEK && limiter->stack.count > 1;
+  if (limiter->one_by_one || peeks) request->alone = true;
+  request->entry = entry;
+  request->shard = entry->shard;
+  atomic_store_explicit(&request->standing,
+                        entry->busy ? WEIR_STANDING_WAITING : WEIR_STANDING_LEADS,
+                        memory_order_release);
+  entry->busy = true;
+  weir_memo_entry_append(entry, request);
+}
+
+/* What is known is answered first: a cost that never fits without a look at the key, a denial that
+ * still holds from the key's memo, but not past an earlier request of the same call that waits for
+ * the key, as they are decided in order; with leases, from what was charged ahead; after an outage,
+ * from the key's account. All others stand in line. */
+void weir_call_join(weir_call **call, weir_limiter *limiter, weir_request_state *request,
+                    weir_moment at) {
+  bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
+  request->call = *call;
+  atomic_store_explicit(&request->standing, WEIR_STANDING_DONE, memory_order_relaxed);
+  if (decided && weir_settle_never(&limiter->stack, at.now_us, request)) return;
+  weir_memo_entry *entry = find(call, limiter, request, at);
+  if (entry == NULL) return;
+
+  const weir_request_state *earlier = request->call != NULL ? entry->first_waiting : NULL;
+  while (earlier != NULL && earlier->call != request->call)
+    earlier = earlier->next;
+  if (limiter->leases) weir_leases_count(limiter, entry, request, at);
+  bool answered = earlier == NULL && weir_call_answer(limiter, entry, request, at);
+  if (!answered && entry->account != NULL)
+    answered = weir_outage_withholds(limiter, entry, request, at.now_us);
+
+  if (!answered && request->call == NULL) request->call = *call = weir_call_acquire(limiter, 1);
+  if (!answered && request->call == NULL) {
+    fail(request, WEIR_NO_MEMORY);
+  } else if (!answered && weir_outage_goes_past(entry, request, earlier)) {
+    request->away = request->unasked = true;
+    fail(request, WEIR_UNAVAILABLE);
+  } else if (!answered) {
+    queue(limiter, entry, request);
+  }
+  weir_shard_unlock(entry->shard);
+}
+
+/* --- waiting -----------------------------------------------------------------------------------
+ */
+
+/* What the calls must do next: lead, wait (also for a group that was taken), or nothing more. To
+ * lead comes before to wait: who waited first could wait for somebody who waits for him. */
+static weir_standing next_step(const weir_call *first) {
+  weir_standing next = WEIR_STANDING_DONE;
+  for (const weir_call *call = first; call != NULL; call = call->also) {
+    for (size_t i = 0; i < call->ask_count; i++) {
+      weir_standing standing =
+          atomic_load_explicit(&call->requests[i].standing, memory_order_acquire);
+      if (standing == WEIR_STANDING_LEADS) return WEIR_STANDING_LEADS;
+      if (standing != WEIR_STANDING_DONE) next = WEIR_STANDING_WAITING;
+    }
+  }
+  return next;
+}
+
+/* Out of time: whoever has not been taken leaves the line. Nothing was sent for these, and they
+ * must not lead: their time would fail everyone behind them. The state is looked at again under the
+ * lock, as a leader may have been faster. */
+static void withdraw_all(weir_call *call) {
+  for (size_t i = 0; i < call->ask_count; i++) {
+    weir_request_state *request = &call->requests[i];
+    if (atomic_load_explicit(&request->standing, memory_order_acquire) >= WEIR_STANDING_TAKEN)
+      continue;
+    weir_shard_lock(request->shard);
+    weir_standing standing = atomic_load_explicit(&request->standing, memory_order_acquire);
+    if (standing < WEIR_STANDING_TAKEN) weir_memo_entry_withdraw(request->entry, request);
+    if (standing == WEIR_STANDING_LEADS) weir_call_pass_lead(call, request->entry);
+    weir_shard_unlock(request->shard);
+    if (standing >= WEIR_STANDING_TAKEN) continue;
+    request->end_us = call->head->charge_end_us;
+    fail(request, WEIR_TIMEOUT);
+  }
+}
+
+/* The thread sleeps at one of its calls, and whoever tells another of them tells that one, too. Its
+ * lock is taken inside the other's: so it is the one with the least address, and all threads take
+ * these locks in one order. */
+static weir_call *choose_sleeper(weir_call *first) {
+  weir_call *sleeper = first;
+  for (weir_call *call = first->also; call != NULL; call = call->also)
+    if ((uintptr_t)call < (uintptr_t)sleeper) sleeper = call;
+  return sleeper;
+}
+
+/* `sleeper` NULL: nobody sleeps any more. Behind the locks nobody is about to tell him through
+ * these calls, whose limiters may outlive his. */
+static void set_sleeper(weir_call *first, const weir_call *except, weir_call *sleeper) {
+  for (weir_call *call = first; call != NULL; call = call->also) {
+    if (call == except) continue;
+    pthread_mutex_lock(&call->mutex);
+    call->sleeper = sleeper;
+    pthread_mutex_unlock(&call->mutex);
+  }
+}
+
+/* Sleeps until another thread moved one of the requests. False: until end_us. */
+static bool sleep_until_step(weir_call *first, weir_call *sleeper, int64_t end_us) {
+  struct timespec until = {.tv_sec = (time_t)(end_us / 1000000),
+                           .tv_nsec = (long)(end_us % 1000000) * 1000};
+  int error = 0;
+  pthread_mutex_lock(&sleeper->mutex);
+  for (unsigned seen = sleeper->events;
+       seen == sleeper->events && error != ETIMEDOUT && next_step(first) == WEIR_STANDING_WAITING;)
+    error = pthread_cond_timedwait(&sleeper->changed, &sleeper->mutex, &until);
+  pthread_mutex_unlock(&sleeper->mutex);
+  return error != ETIMEDOUT;
+}
+
+/* Sleeps until another thread moved one of the requests, or until there is no time left to charge.
+ * A group that was taken is settled by its leader's deadline, and must be waited for: its leader
+ * writes to our asks. */
+static void wait_for_step(weir_call *first) {
+  for (int i = 0; i < YIELDS_BEFORE_SLEEP && next_step(first) == WEIR_STANDING_WAITING; i++)
+    sched_yield();
+  weir_call *sleeper = choose_sleeper(first);
+  set_sleeper(first, sleeper, sleeper);
+  if (!sleep_until_step(first, sleeper, first->charge_end_us)) {
+    for (weir_call *call = first; call != NULL; call = call->also)
+      withdraw_all(call);
+    pthread_mutex_lock(&sleeper->mutex);
+    while (next_step(first) != WEIR_STANDING_DONE)
+      pthread_cond_wait(&sleeper->changed, &sleeper->mutex);
+    pthread_mutex_unlock(&sleeper->mutex);
+  }
+  set_sleeper(first, sleeper, NULL);
+}
+
+/* How long each request waited, by readings of the clock that were needed anyway: whoever led it
+ * made the last one, perhaps before the request came. */
+static void count_waits(const weir_call *first) {
+  if (first->deadline_us == INT64_MAX) return;
+  int64_t begin_us = first->deadline_us - first->limiter->deadline_us;
+  for (const weir_call *call = first; call != NULL; call = call->also) {
+    for (size_t i = 0; i < call->ask_count; i++) {
+      int64_t end_us = call->requests[i].end_us;
+      if (end_us > 0) weir_counts_add_wait(call->limiter->counts, end_us - begin_us);
+    }
+  }
+}
+
+/* Looks at the clocks again, and gives up what has no time left. */
+static void go_on(weir_call *first) {
+  if (first->deadline_us != INT64_MAX) first->monotonic_us = weir_monotonic_us();
+  for (weir_call *call = first; call != NULL; call = call->also) {
+    if (weir_call_is_out_of_time(call)) withdraw_all(call);
+    call->at = weir_limiter_moment(call->limiter);
+  }
+}
+
+/* What is answered without the store needs no deadline, and neither does a store in which nobody
+ * waits: lead.c then looks at the age of the stamp instead. A call without time to charge must not
+ * lead: it would fail everyone behind it. */
+void weir_call_run(weir_call *first) {
+  bool immediate = first->limiter->settings.traits & WEIR_TRAIT_IMMEDIATE;
+  weir_standing next = next_step(first);
+  if (next != WEIR_STANDING_DONE && !immediate) weir_call_begin_deadline(first);
+  while (next != WEIR_STANDING_DONE) {
+    if (next == WEIR_STANDING_LEADS) {
+      weir_call_lead(first);
+    } else {
+      if (first->deadline_us == INT64_MAX) weir_call_begin_deadline(first);
+      wait_for_step(first);
+    }
+    next = next_step(first);
+    if (next == WEIR_STANDING_DONE) break;
+    go_on(first);
+    next = next_step(first);
+  }
+  count_waits(first);
+}
