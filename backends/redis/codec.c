@@ -1,17 +1,23 @@
-/* Operations as commands, replies as outcomes. */
+/* Operations as commands, replies as outcomes.
+ *
+ * encode() writes the commands of an operation's plan (commands.c). decode() takes their replies one
+ * by one: each says something of the operation, and the last of an attempt lets conclude() say
+ * whether it is settled, or what another attempt must still find out or mend. */
 #include "redis/codec.h"
 
 #include <string.h>
 
-#include "redis/conclude.h"
 #include "redis/nodes.h"
 #include "redis/refusal.h"
 
 #define SCORE_END (INT64_C(1) << 53)
 
 /* What is longer is not waited for. Dropping it as it comes would take the connection's time, and
- * the server's, from everybody else. */
+ * the server's, from all other operations. */
 enum { REPLY_DROPPED_MOST = 4 << 20 };
+
+/* --- commands ----------------------------------------------------------------------------------
+ */
 
 static char *put_text(char *out, const char *text, size_t length) {
   memcpy(out, text, length);
@@ -35,268 +41,365 @@ static char *put_argument(char *out, const char *text, size_t length) {
   return put_text(put_text(out, text, length), "\r\n", 2);
 }
 
-/* Takes no negative number. */
-static char *put_number(char *out, int64_t number) {
-  char digits[20];
-  return put_argument(out, digits, (size_t)(put_digits(digits, (uint64_t)number) - digits));
-}
-
-static char *put_negative(char *out, int64_t number) {
-  char text[21] = "-";
-  return put_argument(out, text, (size_t)(put_digits(text + 1, (uint64_t)number) - text));
-}
-
-/* The server counts from a clock cut to whole ms: one more than the ceiling keeps the promise. */
-static int64_t ttl_ms(const weir_operation *operation) {
-  return (operation->ttl_us + 999) / 1000 + 1;
-}
-
-static char *put_hole(char *out, weir_redis_hole hole, const weir_operation *operation) {
-  switch (hole) {
-    case WEIR_HOLE_KEY:
-      return put_argument(out, operation->key, operation->key_length);
-    case WEIR_HOLE_TTL:
-      return put_number(out, ttl_ms(operation));
-    case WEIR_HOLE_SEED:
-      return put_number(out, operation->seed);
-    case WEIR_HOLE_DELTA:
-      return put_number(out, operation->delta);
-    case WEIR_HOLE_LESS:
-      return put_negative(out, operation->delta);
-    case WEIR_HOLE_VALUE:
-      return put_number(out, operation->value);
-    case WEIR_HOLE_FLOOR:
-      return put_number(out, operation->floor);
-    case WEIR_HOLE_OWED:
-      return put_number(out, weir_redis_owed(operation));
-    case WEIR_HOLE_END:
-    case WEIR_HOLE_COUNT:
-      break;
-  }
-  return out;
-}
-
-static char *put_step(char *out, weir_redis_step step, const weir_operation *operation) {
+static char *put_step(char *out, weir_redis_step step, const weir_operation *operation,
+                      const weir_redis_attempt *attempt) {
   const weir_redis_piece *pieces = weir_redis_commands[step].pieces;
   for (size_t i = 0; i < WEIR_REDIS_PIECES_MOST && pieces[i].text != NULL; i++) {
+    char number[21] = "-";
+    char *digits = number;
+    uint64_t value = 0;
     out = put_text(out, pieces[i].text, pieces[i].length);
-    out = put_hole(out, pieces[i].hole, operation);
+    switch (pieces[i].hole) {
+      case WEIR_HOLE_KEY:
+        out = put_argument(out, operation->key, operation->key_length);
+        continue;
+      case WEIR_HOLE_TTL: /* a clock cut to whole ms: one more than the ceiling keeps the promise */
+        value = (uint64_t)(operation->ttl_us + 999) / 1000 + 1;
+        break;
+      case WEIR_HOLE_SEED:
+        value = (uint64_t)operation->seed;
+        break;
+      case WEIR_HOLE_LESS:
+        digits++; /* behind the minus */
+        value = (uint64_t)operation->delta;
+        break;
+      case WEIR_HOLE_DELTA:
+        value = (uint64_t)operation->delta;
+        break;
+      case WEIR_HOLE_VALUE:
+        value = (uint64_t)operation->value;
+        break;
+      case WEIR_HOLE_FLOOR:
+        value = (uint64_t)operation->floor;
+        break;
+      case WEIR_HOLE_OWED:
+        value = (uint64_t)weir_redis_owed(operation, attempt);
+        break;
+      case WEIR_HOLE_END:
+      case WEIR_HOLE_COUNT:
+        continue;
+    }
+    out = put_argument(out, number, (size_t)(put_digits(digits, value) - number));
   }
   return out;
 }
 
 static size_t encode(const weir_wire_command *command, int64_t unix_s, char *out) {
-  (void)unix_s; /* Redis takes TTLs of any length */
+  const weir_operation *operation = &command->operation;
+  weir_redis_attempt attempt;
   char *end = out;
-  bool asking = (command->attempt & WEIR_ATTEMPT_ASKING) != 0;
-  const weir_redis_step *step = weir_redis_plan_of(command)->steps;
+  (void)unix_s; /* Redis takes TTLs of any length */
+  memcpy(&attempt, command->notes, sizeof attempt);
+  const weir_redis_step *step = weir_redis_plan_of(operation, &attempt)->steps;
   for (; *step != WEIR_STEP_END; step++) {
-    if (asking) end = put_step(end, WEIR_STEP_ASKING, &command->operation);
-    end = put_step(end, *step, &command->operation);
+    if (attempt.route == WEIR_ROUTE_ONCE)
+      end = put_step(end, WEIR_STEP_ASKING, operation, &attempt);
+    end = put_step(end, *step, operation, &attempt);
   }
   return (size_t)(end - out);
 }
 
-static void note_refusal(weir_wire_command *command, weir_redis_step step,
-                         const weir_redis_reply *error, weir_message *message) {
-  weir_operation *operation = &command->operation;
-  const weir_redis_command *refused = &weir_redis_commands[step];
+/* --- replies -----------------------------------------------------------------------------------
+ */
+
+/* One reply, to one command of an operation. */
+typedef struct redis_answer {
+  weir_wire_command *command;
+  weir_operation *operation; /* the command's */
+  weir_redis_attempt *attempt;
+  weir_redis_step step;
+  const weir_redis_reply *reply;
+  weir_message *message;
+} redis_answer;
+
+static bool is_first(const weir_redis_attempt *attempt) {
+  return attempt->stage == WEIR_STAGE_FIRST;
+}
+
+static void take_refusal(const redis_answer *at, const weir_redis_reply *error) {
+  const weir_redis_command *refused = &weir_redis_commands[at->step];
+  weir_operation *operation = at->operation;
+  weir_redis_attempt *attempt = at->attempt;
   unsigned cause;
   weir_outcome outcome = weir_redis_refusal_classify(error, &cause);
-  command->demoted |= weir_redis_refusal_is_demotion(error);
-  if (operation->version_out >> WEIR_NOTE_CAUSE_SHIFT == 0) { /* the first is the one to explain */
-    operation->version_out |= (uint64_t)(cause + 1) << WEIR_NOTE_CAUSE_SHIFT;
-    weir_redis_refusal_explain(cause, refused->name, operation, error, message);
+  at->command->demoted |= weir_redis_refusal_is_demotion(error);
+  if (attempt->cause == 0) { /* the first is the one to explain */
+    attempt->cause = (uint8_t)(cause + 1);
+    weir_redis_refusal_explain(cause, refused->name, operation, error, at->message);
   }
-  if (step == WEIR_STEP_BITFIELD && weir_redis_refusal_bars(error))
-    operation->version_out |= WEIR_NOTE_BARRED;
-  if (weir_redis_refusal_is_foreign(error)) operation->version_out |= WEIR_NOTE_FOREIGN;
+  if (at->step == WEIR_STEP_BITFIELD && weir_redis_refusal_bars(error))
+    attempt->facts |= WEIR_FACT_BARRED;
+  if (weir_redis_refusal_is_foreign(error)) attempt->facts |= WEIR_FACT_FOREIGN;
   if (operation->kind == WEIR_GET) outcome = WEIR_REFUSED; /* changes nothing, executed or not */
   if (refused->decides) operation->outcome = outcome;
-  if (step == WEIR_STEP_INCRBY_OWED) operation->outcome = WEIR_UNKNOWN;
-  if (step == WEIR_STEP_SET_SEED || step == WEIR_STEP_SET_DELTA) {
-    operation->version_out |= WEIR_NOTE_UNSEEDED;
-  } else if (!refused->decides) {
-    operation->version_out |= WEIR_NOTE_DOUBT;
-  }
+  if (at->step == WEIR_STEP_INCRBY_OWED) operation->outcome = WEIR_UNKNOWN;
+  if (at->step == WEIR_STEP_SET_SEED || at->step == WEIR_STEP_SET_DELTA)
+    attempt->facts |= WEIR_FACT_UNSEEDED;
+  else if (!refused->decides)
+    attempt->facts |= WEIR_FACT_DOUBT;
 }
 
-/* What it means that a command of the first attempt was not executed although the one that decides
- * may have been. */
-static uint64_t note_of_missed(weir_redis_step step) {
-  switch (step) {
-    case WEIR_STEP_SET_SEED:
-    case WEIR_STEP_SET_DELTA:
-      return WEIR_NOTE_UNSEEDED;
-    case WEIR_STEP_PTTL:
-      return WEIR_NOTE_ASK;
-    case WEIR_STEP_PEXPIRE:
-      return WEIR_NOTE_RENEW;
-    default:
-      return WEIR_NOTE_DOUBT;
-  }
-}
-
-/* A node of a cluster did not execute it. False: nor says it where to go, or nobody follows, or a
- * node that was asked says so because ASKING was refused. */
-static bool take_redirect(weir_wire_command *command, weir_redis_step step,
-                          const weir_redis_reply *error, weir_message *message) {
-  weir_operation *operation = &command->operation;
-  const weir_redis_login *login = weir_redis_parser_settings(command->parser);
-  bool asking = (command->attempt & WEIR_ATTEMPT_ASKING) != 0;
+/* A node of a cluster did not execute it. False: nor does it say where to go, or redirections are
+ * not followed, or a node that was asked says so because ASKING was refused. */
+static bool take_redirection(const redis_answer *at) {
+  const weir_redis_login *login = weir_redis_parser_settings(at->command->parser);
+  weir_redis_attempt *attempt = at->attempt;
+  bool asking = attempt->route == WEIR_ROUTE_ONCE;
   weir_redirect redirect;
-  if (login == NULL || login->nodes == NULL ||
-      !weir_redirect_read(error->text, error->length, &redirect) ||
-      (asking && operation->version_out >> WEIR_NOTE_CAUSE_SHIFT != 0))
+  if (login == NULL || login->nodes == NULL || (asking && attempt->cause != 0) ||
+      !weir_redirect_read(at->reply->text, at->reply->length, &redirect))
     return false;
   int node = weir_redis_nodes_follow(login->nodes, login->node, &redirect,
-                                     weir_redis_has_note(operation, WEIR_NOTE_ELSEWHERE));
+                                     attempt->route == WEIR_ROUTE_STAND_IN);
   if (node == WEIR_REDIS_FULL) {
     const weir_redis_reply full = {.kind = WEIR_REPLY_ERROR, .text = WEIR_REDIS_TABLE_IS_FULL};
-    note_refusal(command, step, &full, message);
+    take_refusal(at, &full);
     return true;
   }
   if (node < 0) return false;
-  uint64_t how = WEIR_NOTE_MOVED;
-  if (redirect.kind == WEIR_REDIRECT_CLUSTERDOWN) how = WEIR_NOTE_DOWN;
+  attempt->node = (uint16_t)node;
+  attempt->told = WEIR_TOLD_MOVED;
+  if (redirect.kind == WEIR_REDIRECT_CLUSTERDOWN) attempt->told = WEIR_TOLD_DOWN;
   if (redirect.kind == WEIR_REDIRECT_ASK || (redirect.kind == WEIR_REDIRECT_TRYAGAIN && asking))
-    how = WEIR_NOTE_ASKED;
-  operation->version_out &= ~(WEIR_NOTES_REDIRECTED | WEIR_NOTE_NODE);
-  operation->version_out |= how | (uint64_t)node << WEIR_NOTE_NODE_SHIFT;
-  bool first = (command->attempt & WEIR_ATTEMPT_FOLLOWS) == 0;
-  if (first && !weir_redis_commands[step].decides && operation->kind != WEIR_GET)
-    operation->version_out |= note_of_missed(step);
+    attempt->told = WEIR_TOLD_ASK;
+
+  /* It was not executed although the command that decides may have been. */
+  if (!is_first(attempt) || weir_redis_commands[at->step].decides ||
+      at->operation->kind == WEIR_GET)
+    return true;
+  if (at->step == WEIR_STEP_SET_SEED || at->step == WEIR_STEP_SET_DELTA)
+    attempt->facts |= WEIR_FACT_UNSEEDED;
+  else if (at->step == WEIR_STEP_PTTL)
+    attempt->facts |= WEIR_FACT_UNASKED;
+  else if (at->step == WEIR_STEP_PEXPIRE)
+    attempt->facts |= WEIR_FACT_UNRENEWED;
+  else
+    attempt->facts |= WEIR_FACT_DOUBT;
   return true;
 }
 
-static bool take_ok_or_nil(weir_operation *operation, weir_redis_step step,
-                           const weir_redis_reply *reply) {
-  bool ok = weir_redis_reply_is_ok(reply);
-  if (!ok && (reply->kind != WEIR_REPLY_NIL || step == WEIR_STEP_SET_ALWAYS)) return false;
-  if (weir_redis_commands[step].decides) {
-    operation->outcome = ok ? WEIR_DONE : WEIR_CONFLICT;
-  } else if (ok) {
-    operation->version_out |= WEIR_NOTE_MADE;
-  }
-  return true;
-}
-
-static bool take_integer(weir_operation *operation, weir_redis_step step,
-                         const weir_redis_reply *reply) {
-  bool sub = operation->kind == WEIR_SUB;
-  if (reply->kind != WEIR_REPLY_INTEGER) return false;
-  if (step == WEIR_STEP_INCRBY || step == WEIR_STEP_DECRBY) {
-    operation->value = reply->integer;
-    operation->outcome =
-        sub && weir_redis_has_note(operation, WEIR_NOTE_MADE) ? WEIR_ABSENT : WEIR_DONE;
-  } else if (step == WEIR_STEP_INCRBY_OWED) {
-    if (!sub) operation->value = reply->integer;
-    operation->outcome = WEIR_DONE; /* of this step */
-  } else if (step == WEIR_STEP_DEL) {
-    operation->outcome = reply->integer > 0 ? WEIR_DONE : WEIR_ABSENT;
-  } else if (step == WEIR_STEP_PTTL && operation->kind == WEIR_GET) {
-    if (reply->integer == -2) operation->version_out |= WEIR_NOTE_GONE;
-  } else if (step == WEIR_STEP_PTTL && reply->integer == -1) {
-    operation->version_out |= WEIR_NOTE_BARE;
-  }
-  return true;
-}
-
-/* Scores are doubles: from 2^53 on a sum may have been rounded, to 2^53 itself as well. */
-static bool is_exact_score(int64_t number) {
-  return number > -SCORE_END && number < SCORE_END;
-}
-
-/* What is no integer was read, or written, all the same: the key is somebody else's. Nothing is
- * lost by refusing a SUB of it; a RAISE may have been counted. */
-static bool take_value(weir_operation *operation, weir_redis_step step,
-                       const weir_redis_reply *reply, weir_message *message) {
-  bool text = reply->kind == WEIR_REPLY_STRING || reply->kind == WEIR_REPLY_LONG;
+/* What is no integer was read, or written, all the same: the key is another program's. Nothing is
+ * lost by refusing a SUB of it; a RAISE may have been counted. Scores are doubles: from 2^53 on a
+ * sum may have been rounded, to 2^53 itself as well. */
+static bool take_value(const redis_answer *at, const weir_redis_reply *reply) {
+  weir_operation *operation = at->operation;
   int64_t number;
   if (reply->kind == WEIR_REPLY_NIL) {
     operation->outcome = WEIR_ABSENT;
     return true;
   }
-  if (!text) return false;
+  if (reply->kind != WEIR_REPLY_STRING && reply->kind != WEIR_REPLY_LONG) return false;
   bool integer = weir_redis_reply_number(reply, &number);
-  bool score = step != WEIR_STEP_GET && step != WEIR_STEP_BITFIELD;
-  if (integer && (!score || is_exact_score(number))) {
+  bool score = at->step != WEIR_STEP_GET && at->step != WEIR_STEP_BITFIELD;
+  if (integer && (!score || (number > -SCORE_END && number < SCORE_END))) {
     operation->value = number;
     operation->outcome = WEIR_DONE;
     return true;
   }
   operation->outcome = operation->kind == WEIR_RAISE ? WEIR_UNKNOWN : WEIR_REFUSED;
-  if (!score) operation->version_out |= WEIR_NOTE_FOREIGN;
+  if (!score) at->attempt->facts |= WEIR_FACT_FOREIGN;
   char key[WEIR_KEY_SHOWN_BYTES];
   weir_message_set(
-      message, "%s of key \"%s\": it holds %s", weir_redis_commands[step].name,
+      at->message, "%s of key \"%s\": it holds %s", weir_redis_commands[at->step].name,
       weir_operation_show_key(operation, key),
       integer ? "a score beyond what is exact, 2^53" : "something that is not an integer");
   return true;
 }
 
 /* The first bytes of a key, as two integers of 8 and one of 5; where it ends they are 0. */
-static bool take_first_bytes(weir_operation *operation, const weir_redis_reply *reply,
-                             weir_message *message) {
+static bool take_first_bytes(const redis_answer *at) {
   static const int bytes[WEIR_REPLY_ARRAY_LENGTH] = {8, 8, 5};
   weir_redis_reply text = {.kind = WEIR_REPLY_STRING};
-  size_t length = 0;
-  if (reply->kind != WEIR_REPLY_ARRAY) return false;
+  if (at->reply->kind != WEIR_REPLY_ARRAY) return false;
   for (size_t i = 0; i < WEIR_REPLY_ARRAY_LENGTH; i++)
     for (int left = bytes[i] - 1; left >= 0; left--)
-      text.text[length++] = (char)((uint64_t)reply->array[i] >> 8 * left & 0xff);
-  while (length > 0 && text.text[length - 1] == '\0')
-    length--;
-  text.length = length;
-  if (text.length == 0 && weir_redis_has_note(operation, WEIR_NOTE_GONE))
-    text.kind = WEIR_REPLY_NIL;
-  return take_value(operation, WEIR_STEP_BITFIELD, &text, message);
+      text.text[text.length++] = (char)((uint64_t)at->reply->array[i] >> 8 * left & 0xff);
+  while (text.length > 0 && text.text[text.length - 1] == '\0')
+    text.length--;
+  if (text.length == 0 && (at->attempt->facts & WEIR_FACT_GONE) != 0) text.kind = WEIR_REPLY_NIL;
+  return take_value(at, &text);
 }
 
 /* False: no server answers this command so. */
-static bool take_reply(weir_wire_command *command, weir_redis_step step,
-                       const weir_redis_reply *reply, weir_message *message) {
-  weir_operation *operation = &command->operation;
+static bool take_reply(const redis_answer *at) {
+  const weir_redis_reply *reply = at->reply;
+  weir_operation *operation = at->operation;
+  bool sub = operation->kind == WEIR_SUB;
+  bool nil = reply->kind == WEIR_REPLY_NIL;
+  bool integer = reply->kind == WEIR_REPLY_INTEGER;
   if (reply->kind == WEIR_REPLY_ERROR) {
-    if (!take_redirect(command, step, reply, message)) note_refusal(command, step, reply, message);
+    if (!take_redirection(at)) take_refusal(at, reply);
     return true;
   }
-  switch (step) {
+  switch (at->step) {
     case WEIR_STEP_ASKING:
       return weir_redis_reply_is_ok(reply);
     case WEIR_STEP_SET_SEED:
     case WEIR_STEP_SET_DELTA:
+      if (nil) return true;
+      at->attempt->facts |= WEIR_FACT_MADE;
+      return weir_redis_reply_is_ok(reply);
     case WEIR_STEP_SET_ABSENT:
+      operation->outcome = nil ? WEIR_CONFLICT : WEIR_DONE;
+      return nil || weir_redis_reply_is_ok(reply);
     case WEIR_STEP_SET_ALWAYS:
-      return take_ok_or_nil(operation, step, reply);
+      operation->outcome = WEIR_DONE;
+      return weir_redis_reply_is_ok(reply);
+    case WEIR_STEP_INCRBY:
+    case WEIR_STEP_DECRBY:
+      operation->value = reply->integer;
+      operation->outcome =
+          sub && (at->attempt->facts & WEIR_FACT_MADE) != 0 ? WEIR_ABSENT : WEIR_DONE;
+      return integer;
+    case WEIR_STEP_INCRBY_OWED:
+      if (!sub) operation->value = reply->integer;
+      operation->outcome = WEIR_DONE; /* of this step */
+      return integer;
+    case WEIR_STEP_DEL:
+      operation->outcome = reply->integer > 0 ? WEIR_DONE : WEIR_ABSENT;
+      return integer;
+    case WEIR_STEP_PTTL: /* -1: the key has no TTL; -2: there is no such key */
+      if (operation->kind == WEIR_GET)
+        at->attempt->facts |= reply->integer == -2 ? WEIR_FACT_GONE : 0;
+      else
+        at->attempt->facts |= reply->integer == -1 ? WEIR_FACT_BARE : 0;
+      return integer;
+    case WEIR_STEP_BITFIELD:
+      return take_first_bytes(at);
     case WEIR_STEP_GET:
     case WEIR_STEP_ZSCORE:
     case WEIR_STEP_ZADD_DELTA:
     case WEIR_STEP_ZADD_LESS:
-      return take_value(operation, step, reply, message);
-    case WEIR_STEP_BITFIELD:
-      return take_first_bytes(operation, reply, message);
-    default:
-      return take_integer(operation, step, reply);
+      return take_value(at, reply);
+    default: /* PEXPIRE, ZADD: whether they have changed something */
+      return integer;
   }
+}
+
+/* --- what an attempt adds up to ----------------------------------------------------------------
+ *
+ * After the last reply of an attempt the first row holds that has the operation's stage, kind and
+ * outcome, as the replies have left it, and all of whose facts are known. */
+
+/* Besides enum weir_redis_fact: a node named another, or said that the cluster is down; and the
+ * total is what the operation's own sum makes of an absent key, or of one that stood at 0. */
+enum { TOLD = WEIR_FACTS_END, OWN_TOTAL = WEIR_FACTS_END << 1 };
+
+enum { ANY = 0xffff, GET = 1 << WEIR_GET, SUB = 1 << WEIR_SUB };
+enum {
+  PENDING = 1 << WEIR_PENDING,
+  DONE = 1 << WEIR_DONE,
+  SUMMED = 1 << WEIR_DONE | 1 << WEIR_ABSENT,
+  KNOWN = ANY & ~(1 << WEIR_UNKNOWN)
+};
+enum { AS_IT_IS = WEIR_REFUSED + 1 };
+
+typedef struct conclusion {
+  uint8_t stage;
+  uint16_t kinds, outcomes; /* bits */
+  uint16_t facts;
+  uint8_t next_stage, outcome;
+} conclusion;
+
+static const conclusion conclusions[] = {
+    /* A GET changes nothing, and goes again until a node answers it. */
+    {WEIR_STAGE_FIRST, GET, ANY, TOLD, WEIR_STAGE_FIRST, WEIR_PENDING},
+    {WEIR_STAGE_FIRST, GET, ANY, 0, WEIR_STAGE_SETTLED, AS_IT_IS},
+    /* What decides was not executed. */
+    {WEIR_STAGE_FIRST, ANY, PENDING, TOLD, WEIR_STAGE_FIRST, WEIR_PENDING},
+    /* The sum stands. Its key has no TTL, or may have none. */
+    {WEIR_STAGE_FIRST, ANY, SUMMED, WEIR_FACT_BARE, WEIR_STAGE_MEND, WEIR_PENDING},
+    {WEIR_STAGE_FIRST, ANY, SUMMED, WEIR_FACT_UNASKED, WEIR_STAGE_ASK_TTL, WEIR_PENDING},
+    {WEIR_STAGE_FIRST, ANY, SUMMED, WEIR_FACT_SEEN | OWN_TOTAL, WEIR_STAGE_ASK_TTL, WEIR_PENDING},
+    {WEIR_STAGE_FIRST, ANY, DONE, WEIR_FACT_UNRENEWED, WEIR_STAGE_MEND, WEIR_PENDING},
+    {WEIR_STAGE_FIRST, ANY, SUMMED, WEIR_FACT_DOUBT, WEIR_STAGE_SETTLED, WEIR_UNKNOWN},
+    {WEIR_STAGE_FIRST, ANY, ANY, 0, WEIR_STAGE_SETTLED, AS_IT_IS}, /* a refused SET is of no
+                                                                      consequence here */
+
+    {WEIR_STAGE_ASK_TTL, ANY, ANY, TOLD, WEIR_STAGE_ASK_TTL, WEIR_PENDING},
+    {WEIR_STAGE_ASK_TTL, ANY, ANY, WEIR_FACT_BARE, WEIR_STAGE_MEND, WEIR_PENDING},
+    {WEIR_STAGE_ASK_TTL, ANY, ANY, WEIR_FACT_UNRENEWED, WEIR_STAGE_MEND, WEIR_PENDING},
+    {WEIR_STAGE_ASK_TTL, ANY, ANY, WEIR_FACT_DOUBT, WEIR_STAGE_SETTLED, WEIR_UNKNOWN},
+    {WEIR_STAGE_ASK_TTL, SUB, ANY, WEIR_FACT_MADE, WEIR_STAGE_SETTLED, WEIR_ABSENT},
+    {WEIR_STAGE_ASK_TTL, ANY, ANY, 0, WEIR_STAGE_SETTLED, WEIR_DONE},
+
+    /* What the first attempt wrote stands, so a refusal since leaves doubt. */
+    {WEIR_STAGE_MEND, ANY, KNOWN, TOLD, WEIR_STAGE_MEND, WEIR_PENDING},
+    {WEIR_STAGE_MEND, ANY, ANY, WEIR_FACT_UNSEEDED, WEIR_STAGE_SETTLED, WEIR_UNKNOWN},
+    {WEIR_STAGE_MEND, ANY, ANY, WEIR_FACT_DOUBT, WEIR_STAGE_SETTLED, WEIR_UNKNOWN},
+    {WEIR_STAGE_MEND, SUB, ANY, WEIR_FACT_OWED, WEIR_STAGE_SETTLED, WEIR_ABSENT},
+    {WEIR_STAGE_MEND, SUB, ANY, WEIR_FACT_MADE, WEIR_STAGE_SETTLED, WEIR_ABSENT},
+    {WEIR_STAGE_MEND, ANY, ANY, 0, WEIR_STAGE_SETTLED, WEIR_DONE},
+};
+
+/* For a sum that is in doubt since an attempt whose message is gone: only the cause was kept. */
+static void explain_doubt(const weir_operation *operation, const weir_redis_attempt *attempt,
+                          weir_message *message) {
+  bool unseeded = (attempt->facts & WEIR_FACT_UNSEEDED) != 0;
+  if (!unseeded && message->text[0] != '\0') return;
+  weir_redis_step step = unseeded ? WEIR_STEP_SET_SEED : WEIR_STEP_PEXPIRE;
+  weir_redis_refusal_explain(attempt->cause - 1U, weir_redis_commands[step].name, operation, NULL,
+                             message);
+}
+
+void weir_redis_go_again(weir_redis_attempt *attempt) {
+  attempt->stage = WEIR_STAGE_FIRST;
+  attempt->cause = 0;
+  attempt->facts &=
+      WEIR_FACT_MADE | WEIR_FACT_SEEN | WEIR_FACT_SHORT | WEIR_FACT_FOREIGN | WEIR_FACT_BARRED;
+}
+
+void weir_redis_conclude(weir_operation *operation, weir_redis_attempt *attempt,
+                         weir_message *message) {
+  int64_t own = operation->kind == WEIR_SUB ? -operation->delta : operation->delta;
+  uint32_t facts = attempt->facts;
+  if (attempt->told != WEIR_TOLD_NOTHING) facts |= TOLD;
+  if (operation->value == own) facts |= OWN_TOTAL;
+  const conclusion *row = conclusions;
+  while (row->stage != attempt->stage || (row->kinds >> operation->kind & 1) == 0 ||
+         (row->outcomes >> operation->outcome & 1) == 0 || (facts & row->facts) != row->facts)
+    row++;
+
+  bool first = is_first(attempt);
+  bool mended = attempt->stage == WEIR_STAGE_MEND && operation->outcome == WEIR_DONE;
+  bool may_owe = first && (row->facts & (WEIR_FACT_BARE | WEIR_FACT_UNASKED)) != 0;
+  if (may_owe && (facts & OWN_TOTAL) != 0) attempt->facts |= WEIR_FACT_OWED;
+  if (mended) attempt->facts |= WEIR_FACT_PAID;
+  attempt->stage = row->next_stage;
+  if (row->outcome != AS_IT_IS) operation->outcome = (weir_outcome)row->outcome;
+  if (first && attempt->stage == WEIR_STAGE_FIRST) weir_redis_go_again(attempt);
+  if (!first && operation->outcome == WEIR_UNKNOWN) explain_doubt(operation, attempt, message);
 }
 
 static weir_reading decode(weir_wire_command *command, const char *bytes, size_t length,
                            size_t *taken, weir_message *message) {
-  const weir_redis_reply *reply;
-  weir_reading reading = weir_redis_parser_read(command->parser, bytes, length, taken, &reply);
+  weir_redis_attempt attempt;
+  redis_answer at = {.command = command,
+                     .operation = &command->operation,
+                     .attempt = &attempt,
+                     .message = message};
+  weir_reading reading = weir_redis_parser_read(command->parser, bytes, length, taken, &at.reply);
   if (reading == WEIR_READING_BROKEN && weir_redis_parser_lacks_memory(command->parser))
     weir_message_set(message, "no memory to read the server's reply");
   if (reading != WEIR_READING_REPLY) return reading;
-  const weir_redis_plan *plan = weir_redis_plan_of(command);
-  bool asking = (command->attempt & WEIR_ATTEMPT_ASKING) != 0;
-  bool asked = asking && command->replies % 2 == 0; /* the reply to ASKING */
-  const weir_redis_step *step = plan->steps + (asking ? command->replies / 2 : command->replies);
-  if (!take_reply(command, asked ? WEIR_STEP_ASKING : step[0], reply, message))
-    return WEIR_READING_BROKEN;
-  if (asked || step[1] != WEIR_STEP_END) return WEIR_READING_REPLY;
-  weir_redis_conclude(command, plan, message);
-  if (reply->kind == WEIR_REPLY_LONG && *taken > REPLY_DROPPED_MOST) return WEIR_READING_LAST;
+
+  /* Which command it answers: each has one reply, and so has ASKING where it stands before each. */
+  memcpy(&attempt, command->notes, sizeof attempt);
+  bool asking = attempt.route == WEIR_ROUTE_ONCE;
+  const weir_redis_step *step = weir_redis_plan_of(at.operation, &attempt)->steps;
+  step += asking ? command->replies / 2 : command->replies;
+  bool more = step[1] != WEIR_STEP_END;
+  at.step = *step;
+  if (asking && command->replies % 2 == 0) {
+    at.step = WEIR_STEP_ASKING;
+    more = true;
+  }
+
+  if (!take_reply(&at)) return WEIR_READING_BROKEN;
+  if (!more) weir_redis_conclude(at.operation, &attempt, message);
+  memcpy(command->notes, &attempt, sizeof attempt);
+  if (more) return WEIR_READING_REPLY;
+  if (at.reply->kind == WEIR_REPLY_LONG && *taken > REPLY_DROPPED_MOST) return WEIR_READING_LAST;
   return WEIR_READING_DONE;
 }
 

@@ -24,6 +24,14 @@ bool weir_redis_login_write(weir_redis_login *login, const char *user, const cha
 
 extern const weir_wire_codec weir_redis_codec;
 
+/* After the last reply of an attempt: what the replies add up to. The outcome is PENDING where the
+ * operation is not settled. */
+void weir_redis_conclude(weir_operation *operation, weir_redis_attempt *attempt,
+                         weir_message *message);
+
+/* The operation goes again as a whole. That SET has created the key stays true. */
+void weir_redis_go_again(weir_redis_attempt *attempt);
+
 /* Its settings are a weir_redis_login. */
 extern const weir_wire_protocol weir_redis_protocol;
 

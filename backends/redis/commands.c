@@ -70,8 +70,8 @@ const weir_redis_command weir_redis_commands[WEIR_STEP_COUNT] = {
  * with what it takes: never, not for an instant, is a missing key counted below zero. The sums of
  * RAISE and of its SUB answer nil instead of creating; without refresh nor does RAISE's floor.
  *
- * A key may hold something of somebody else's, half a gigabyte long. A GET of it keeps the server
- * and the connection busy for seconds, and everybody else with it. So a key with which something
+ * A key may hold something of another program's, half a gigabyte long. A GET of it keeps the server
+ * and the connection busy for seconds, and all other operations wait. So a key with which something
  * went wrong (seen.h) is read by its first 21 bytes, one more than an integer has: BITFIELD, as
  * GETRANGE is no command that users for weir may run so far. Absent bytes read as 0, so PTTL says
  * whether the key is there. */
@@ -99,8 +99,8 @@ const weir_redis_plan weir_redis_plans[WEIR_PLAN_COUNT] = {
                              {WEIR_STEP_INCRBY_OWED, WEIR_STEP_PEXPIRE}},
 };
 
-int64_t weir_redis_owed(const weir_operation *operation) {
-  if ((operation->version_out & WEIR_NOTE_OWED) == 0) return 0;
+int64_t weir_redis_owed(const weir_operation *operation, const weir_redis_attempt *attempt) {
+  if ((attempt->facts & (WEIR_FACT_OWED | WEIR_FACT_PAID)) != WEIR_FACT_OWED) return 0;
   return operation->kind == WEIR_ADD ? operation->seed : operation->delta;
 }
 
@@ -108,40 +108,41 @@ bool weir_redis_may_be_seen(const weir_operation *operation) {
   return operation->kind == WEIR_ADD && operation->seed == 0 && !operation->refresh;
 }
 
-static weir_redis_plan_name add_plan(const weir_operation *add) {
-  if (add->refresh) return WEIR_PLAN_ADD_REFRESH;
-  return (add->version_out & WEIR_NOTE_SEEN) != 0 ? WEIR_PLAN_ADD_SEEN : WEIR_PLAN_ADD;
-}
-
-static weir_redis_plan_name first_plan(const weir_operation *operation) {
+const weir_redis_plan *weir_redis_plan_of(const weir_operation *operation,
+                                          const weir_redis_attempt *attempt) {
+  bool bare = (attempt->facts & WEIR_FACT_BARE) != 0;
+  weir_redis_plan_name name = WEIR_PLAN_GET;
+  if (attempt->stage == WEIR_STAGE_ASK_TTL) return &weir_redis_plans[WEIR_PLAN_ASK];
+  if (attempt->stage == WEIR_STAGE_MEND) {
+    bool owes = bare && weir_redis_owed(operation, attempt) > 0;
+    return &weir_redis_plans[owes ? WEIR_PLAN_MEND_OWED : WEIR_PLAN_MEND];
+  }
   switch (operation->kind) {
     case WEIR_ADD:
-      return add_plan(operation);
+      name = (attempt->facts & WEIR_FACT_SEEN) != 0 ? WEIR_PLAN_ADD_SEEN : WEIR_PLAN_ADD;
+      if (operation->refresh) name = WEIR_PLAN_ADD_REFRESH;
+      break;
     case WEIR_SUB:
-      return operation->raised ? WEIR_PLAN_SUB_RAISED : WEIR_PLAN_SUB;
+      name = operation->raised ? WEIR_PLAN_SUB_RAISED : WEIR_PLAN_SUB;
+      break;
     case WEIR_GET:
-      if (operation->raised) return WEIR_PLAN_GET_RAISED;
-      return (operation->version_out & WEIR_NOTE_SHORT) != 0 ? WEIR_PLAN_GET_SHORT : WEIR_PLAN_GET;
+      if ((attempt->facts & WEIR_FACT_SHORT) != 0) name = WEIR_PLAN_GET_SHORT;
+      if (operation->raised) name = WEIR_PLAN_GET_RAISED;
+      break;
     case WEIR_CREATE:
-      return WEIR_PLAN_CREATE;
+      name = WEIR_PLAN_CREATE;
+      break;
     case WEIR_RAISE:
-      return operation->refresh ? WEIR_PLAN_RAISE_REFRESH : WEIR_PLAN_RAISE;
+      name = operation->refresh ? WEIR_PLAN_RAISE_REFRESH : WEIR_PLAN_RAISE;
+      break;
     case WEIR_PUT:
-      return WEIR_PLAN_PUT;
+      name = WEIR_PLAN_PUT;
+      break;
     case WEIR_DROP:
-      return WEIR_PLAN_DROP;
+      name = WEIR_PLAN_DROP;
+      break;
     case WEIR_SWAP: /* never asked for: the backend lacks the trait */
       break;
   }
-  return WEIR_PLAN_GET;
-}
-
-const weir_redis_plan *weir_redis_plan_of(const weir_wire_command *command) {
-  const weir_operation *operation = &command->operation;
-  bool bare = (operation->version_out & WEIR_NOTE_BARE) != 0;
-  bool renews = (operation->version_out & (WEIR_NOTE_RENEW | WEIR_NOTE_ASK)) == WEIR_NOTE_RENEW;
-  if ((command->attempt & WEIR_ATTEMPT_FOLLOWS) == 0)
-    return &weir_redis_plans[first_plan(operation)];
-  if (!bare) return &weir_redis_plans[renews ? WEIR_PLAN_MEND : WEIR_PLAN_ASK];
-  return &weir_redis_plans[weir_redis_owed(operation) > 0 ? WEIR_PLAN_MEND_OWED : WEIR_PLAN_MEND];
+  return &weir_redis_plans[name];
 }

@@ -88,51 +88,73 @@ typedef struct weir_redis_plan {
 
 extern const weir_redis_plan weir_redis_plans[WEIR_PLAN_COUNT];
 
-/* What is noted in version_out, which Redis leaves free, between the replies to an operation
- * and between its attempts; 0 again when the operation has its outcome. */
-enum weir_redis_note {
-  WEIR_NOTE_MADE = 1 << 0, /* SET created the key */
-  WEIR_NOTE_BARE = 1 << 1, /* the key has no TTL */
-  WEIR_NOTE_OWED = 1 << 2, /* because this operation's own sum created it, without what SET gives */
-  WEIR_NOTE_UNSEEDED = 1 << 3, /* SET was refused */
-  WEIR_NOTE_DOUBT = 1 << 4,    /* so was another command that does not decide */
-  WEIR_NOTE_SEEN = 1 << 5,     /* from the start: the key was lately seen with a TTL */
-  WEIR_NOTE_ASK = 1 << 6,      /* whether it still has one is asked in an attempt of its own */
-  WEIR_NOTE_SHORT = 1 << 7,    /* from the start: a GET must not bring more than an integer */
-  WEIR_NOTE_GONE = 1 << 8,     /* PTTL says that the key is absent */
-  WEIR_NOTE_BARRED = 1 << 9,   /* BITFIELD is not to be had here */
-  WEIR_NOTE_FOREIGN = 1 << 10, /* the key holds what is no integer */
-  WEIR_NOTE_RENEW = 1 << 11,   /* PEXPIRE goes in an attempt of its own */
-  /* Of a cluster's redirections. With one of the first three the outcome is PENDING. */
-  WEIR_NOTE_MOVED = 1 << 12,     /* to the node of WEIR_NOTE_NODE_SHIFT, and so is ... */
-  WEIR_NOTE_ASKED = 1 << 13,     /* this one, for once */
-  WEIR_NOTE_DOWN = 1 << 14,      /* the node says CLUSTERDOWN */
-  WEIR_NOTE_ELSEWHERE = 1 << 15, /* from the start: it goes to a stand-in for the slot's owner */
-  WEIR_NOTE_SLOT_SHIFT = 16,     /* 14 bits: the home's slot */
-  WEIR_NOTE_NODE_SHIFT = 32,     /* 8 bits */
-  WEIR_NOTE_CAUSE_SHIFT = 40,    /* above: 1 + the index of the first refusal's cause */
-  WEIR_NOTES_REDIRECTED = WEIR_NOTE_MOVED | WEIR_NOTE_ASKED | WEIR_NOTE_DOWN
+/* --- what an operation has been through --------------------------------------------------------
+ */
+
+typedef enum weir_redis_stage {
+  WEIR_STAGE_FIRST,   /* the operation itself is to go, or goes again as a whole */
+  WEIR_STAGE_ASK_TTL, /* its sum stands: whether the key has a TTL is asked */
+  WEIR_STAGE_MEND,    /* its sum stands: the key is given what it lacks */
+  WEIR_STAGE_SETTLED  /* it has its outcome */
+} weir_redis_stage;
+
+typedef enum weir_redis_route {
+  WEIR_ROUTE_OWNER,   /* to the node that owns the home's slot */
+  WEIR_ROUTE_ONCE,    /* where ASK sent it, for this once: ASKING stands before each command */
+  WEIR_ROUTE_STAND_IN /* to another node, as the owner does not answer */
+} weir_redis_route;
+
+/* What a node of a cluster said instead of executing it. The outcome is then PENDING. */
+typedef enum weir_redis_told {
+  WEIR_TOLD_NOTHING,
+  WEIR_TOLD_MOVED, /* another owns the slot; or it is to go to the same again */
+  WEIR_TOLD_ASK,   /* another may have the key, for this once */
+  WEIR_TOLD_DOWN   /* CLUSTERDOWN */
+} weir_redis_told;
+
+/* Set once, and forgotten only where the operation goes again as a whole. */
+enum weir_redis_fact {
+  WEIR_FACT_MADE = 1 << 0, /* SET created the key */
+  WEIR_FACT_BARE = 1 << 1, /* the key has no TTL */
+  WEIR_FACT_OWED = 1 << 2, /* the operation's own sum may have made it, without what SET gives */
+  WEIR_FACT_UNSEEDED = 1 << 3,  /* SET was refused, or not executed */
+  WEIR_FACT_DOUBT = 1 << 4,     /* so was another command that does not decide */
+  WEIR_FACT_SEEN = 1 << 5,      /* from the start: the key was lately seen with a TTL */
+  WEIR_FACT_PAID = 1 << 6,      /* what is owed was added since */
+  WEIR_FACT_UNASKED = 1 << 7,   /* PTTL was sent to a node that does not have the key */
+  WEIR_FACT_UNRENEWED = 1 << 8, /* so was PEXPIRE */
+  WEIR_FACT_GONE = 1 << 9,      /* PTTL says that the key is absent */
+  WEIR_FACT_SHORT = 1 << 10,    /* from the start: a GET must not bring more than an integer */
+  WEIR_FACT_FOREIGN = 1 << 11,  /* the key holds what is no integer */
+  WEIR_FACT_BARRED = 1 << 12,   /* BITFIELD is not to be had here */
+  WEIR_FACTS_END = 1 << 13
 };
-#define WEIR_NOTE_NODE (UINT64_C(0xff) << WEIR_NOTE_NODE_SHIFT)
 
-static inline bool weir_redis_has_note(const weir_operation *operation, enum weir_redis_note note) {
-  return (operation->version_out & note) != 0;
-}
+/* What is known of an operation besides its result: from one reply to the next the codec keeps it in
+ * weir_wire_command.notes, between rounds exec.c does. Zero bytes are a first attempt, to the owner. */
+typedef struct weir_redis_attempt {
+  uint8_t stage; /* weir_redis_stage, and so on */
+  uint8_t route;
+  uint8_t told;
+  uint8_t cause;   /* of the first refusal: 1 + its index; 0: none was refused */
+  uint16_t slot;   /* of the home; 0 where the servers are no cluster */
+  uint16_t node;   /* where it goes; with `told`, the node that was named */
+  uint32_t facts;  /* enum weir_redis_fact */
+  uint32_t unused; /* for as many bytes as the wire copies */
+} weir_redis_attempt;
 
-/* What weir_wire_command.attempt says: 0 for the first plan of an operation, also when it goes
- * again as a whole; another number for the question or the repair; and whether each command has
- * ASKING before it. */
-enum { WEIR_ATTEMPT_FOLLOWS = 0x7f, WEIR_ATTEMPT_ASKING = 0x80 };
+_Static_assert(sizeof(weir_redis_attempt) == WEIR_WIRE_NOTES_BYTES, "an attempt is the notes");
 
-/* How a command goes: its operation's plan; on a further attempt the question, or the repair. */
-const weir_redis_plan *weir_redis_plan_of(const weir_wire_command *command);
+/* How an operation goes in its present stage. */
+const weir_redis_plan *weir_redis_plan_of(const weir_operation *operation,
+                                          const weir_redis_attempt *attempt);
 
-/* Whether a note that the key was seen with a TTL spares an operation the question. A seed, which
+/* Whether it spares an operation the question that its key was lately seen with a TTL. A seed, which
  * might have to be added as well, and a TTL to renew are not worth a way of their own. */
 bool weir_redis_may_be_seen(const weir_operation *operation);
 
 /* What is missing from a key that this operation's own sum created: the seed of an ADD; all that a
  * SUB took. 0: nothing. */
-int64_t weir_redis_owed(const weir_operation *operation);
+int64_t weir_redis_owed(const weir_operation *operation, const weir_redis_attempt *attempt);
 
 #endif

@@ -1,4 +1,4 @@
-/* An open store. Files: redis.c opens and closes it, rounds.c executes. */
+/* An open store. Files: redis.c opens and closes it, exec.c executes. */
 #ifndef WEIR_REDIS_STORE_H
 #define WEIR_REDIS_STORE_H
 

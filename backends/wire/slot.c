@@ -77,7 +77,7 @@ bool weir_wire_slot_add(weir_wire_slot *slot, weir_operation *operation, uint8_t
   memcpy(&command->operation, operation, offsetof(weir_operation, counter));
   command->operation.outcome = WEIR_PENDING;
   command->caller = operation;
-  command->notes = (weir_wire_notes){{0, 0}};
+  memset(command->notes, 0, sizeof command->notes);
   command->kept = NULL;
   command->attempt = attempt;
   command->replies = 0;
@@ -86,9 +86,9 @@ bool weir_wire_slot_add(weir_wire_slot *slot, weir_operation *operation, uint8_t
   return true;
 }
 
-void weir_wire_slot_keep_notes(weir_wire_slot *slot, weir_wire_notes *notes) {
+void weir_wire_slot_keep_notes(weir_wire_slot *slot, void *notes) {
   weir_wire_command *command = &slot->commands[slot->count - 1];
-  command->notes = *notes;
+  memcpy(command->notes, notes, sizeof command->notes);
   command->kept = notes;
 }
 
@@ -167,7 +167,7 @@ bool weir_wire_slot_collect(const weir_wire *wire, const weir_wire_slot *slot,
     caller->value = result->value;
     caller->version_out = result->version_out;
     caller->late = slot->late && result->outcome >= WEIR_NOT_SENT;
-    if (command->kept != NULL) *command->kept = command->notes;
+    if (command->kept != NULL) memcpy(command->kept, command->notes, sizeof command->notes);
     failed |= result->outcome >= WEIR_NOT_SENT;
   }
   if (failed) weir_message_set(message, "%s: %s", wire->name, slot->message.text);

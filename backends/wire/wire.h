@@ -64,25 +64,23 @@ enum {
   WEIR_WIRE_ANY_CONNECTION = -1, /* whichever is free */
   WEIR_WIRE_COMMAND_MOST = 1280, /* bytes one encoded command may take */
   WEIR_WIRE_GREETING_MOST = 512, /* bytes of one step of a greeting */
-  WEIR_WIRE_REPLY_MOST = 4096    /* bytes a codec may ask to see before it takes any */
+  WEIR_WIRE_NOTES_BYTES = 16,
+  WEIR_WIRE_REPLY_MOST = 4096 /* bytes a codec may ask to see before it takes any */
 };
-
-/* What a codec knows of an operation besides its result, in a form of its own. */
-typedef struct weir_wire_notes {
-  uint64_t words[2];
-} weir_wire_notes;
 
 /* One operation inside a slot, and its result. */
 typedef struct weir_wire_command {
   weir_operation operation; /* a copy, key in the slot's memory; a codec writes its results here */
   weir_operation *caller;   /* the original; touched by the caller's thread alone */
-  weir_wire_notes notes;    /* the codec's; zero bytes unless the caller keeps them */
-  weir_wire_notes *kept;    /* the caller's copy, touched as `caller` is; NULL: none */
+  void *kept;               /* the caller's copy of the notes, touched as `caller` is; NULL: none */
   void *parser;             /* of its connection, see weir_wire_protocol */
   uint64_t start;           /* where in the stream its first byte stands, once encoded */
-  uint32_t serial;          /* counts the commands of a connection; free for the codec to send */
-  uint8_t attempt;          /* 0, then one more each time the codec asked for another */
-  uint8_t replies;          /* for codecs whose commands have several: how many were taken */
+  /* What the codec knows of the operation besides its result, in a form of its own; zero bytes
+   * unless the caller keeps them. */
+  unsigned char notes[WEIR_WIRE_NOTES_BYTES];
+  uint32_t serial; /* counts the commands of a connection; free for the codec to send */
+  uint8_t attempt; /* 0, then one more each time the codec asked for another */
+  uint8_t replies; /* for codecs whose commands have several: how many were taken */
   bool demoted; /* set by the codec: the server refused to write, as another is the primary now */
 } weir_wire_command;
 
@@ -252,9 +250,9 @@ weir_wire_slot *weir_wire_slot_take(weir_wire *wire);
 /* Adds a copy of `operation` as its given attempt. False: no memory, nothing was added. */
 bool weir_wire_slot_add(weir_wire_slot *slot, weir_operation *operation, uint8_t attempt);
 
-/* For the operation that was added last: the codec's notes of it begin as *notes, and are copied back
- * there with the results. */
-void weir_wire_slot_keep_notes(weir_wire_slot *slot, weir_wire_notes *notes);
+/* For the operation that was added last: the codec's notes of it begin as the WEIR_WIRE_NOTES_BYTES at
+ * `notes`, and are copied back there with the results. */
+void weir_wire_slot_keep_notes(weir_wire_slot *slot, void *notes);
 
 /* Puts the slot in line, at the connection of that number if there is one. `dialects` is a set of
  * bits: on a connection that speaks another, nothing is sent. Never blocks. A slot that the breaker

@@ -4,7 +4,7 @@
  * Input: the operation's letter; a byte of flags (a digit or : ; < = > ?), 1 for an ADD that
  * refreshes, 2 for a key that RAISE made, 4 for one lately seen with a TTL (of a GET: to be read
  * with care), 8 for the question or repair that may follow a sum; a byte that is the delta less 1,
- * or what is known by the time of the question (enum weir_redis_note); a digit, odd for an ADD with
+ * or what is known by the time of the question (enum weir_redis_fact); a digit, odd for an ADD with
  * a seed; a newline (not looked at); the replies. */
 #include "fuzz/operation.h"
 #include "redis/codec.h"
@@ -31,23 +31,31 @@ static weir_wire_command command_of(const unsigned char *header) {
   weir_operation *operation = &command.operation;
   if (operation->kind == WEIR_SWAP) operation->kind = WEIR_GET;
   operation->raised &= operation->kind == WEIR_GET || operation->kind == WEIR_SUB;
-  command.attempt = is_plain_sum(operation) && (header[1] & FOLLOWS) != 0;
-  if (command.attempt == 1) {
-    operation->version_out = header[2] % 128;
+  weir_redis_attempt attempt = {.stage = WEIR_STAGE_FIRST};
+  if (is_plain_sum(operation) && (header[1] & FOLLOWS) != 0) {
+    attempt.facts = header[2] % WEIR_FACT_PAID;
+    attempt.cause = 1;
+    attempt.stage = (attempt.facts & WEIR_FACT_BARE) != 0 ? WEIR_STAGE_MEND : WEIR_STAGE_ASK_TTL;
   } else if (operation->kind == WEIR_GET && !operation->raised && (header[1] & SEEN) != 0) {
-    operation->version_out = WEIR_NOTE_SHORT;
+    attempt.facts = WEIR_FACT_SHORT;
   } else if (weir_redis_may_be_seen(operation) && (header[1] & SEEN) != 0) {
-    operation->version_out = WEIR_NOTE_SEEN;
+    attempt.facts = WEIR_FACT_SEEN;
   }
+  memcpy(command.notes, &attempt, sizeof attempt);
   return command;
 }
 
-static bool may_be_mended(const weir_wire_command *command) {
-  bool asks = command->attempt == 1 && (command->operation.version_out & WEIR_NOTE_BARE) == 0;
-  return is_plain_sum(&command->operation) && (command->attempt == 0 || asks);
+static weir_redis_attempt attempt_of(const weir_wire_command *command) {
+  weir_redis_attempt attempt;
+  memcpy(&attempt, command->notes, sizeof attempt);
+  return attempt;
 }
 
-static void check_outcome(const weir_operation *operation, bool mendable) {
+static bool may_be_mended(const weir_wire_command *command) {
+  return is_plain_sum(&command->operation) && attempt_of(command).stage != WEIR_STAGE_MEND;
+}
+
+static void check_outcome(const weir_wire_command *command, bool mendable) {
   static const unsigned allowed[] = {
       [WEIR_ADD] = 1 << WEIR_DONE,
       [WEIR_SUB] = 1 << WEIR_DONE | 1 << WEIR_ABSENT,
@@ -57,11 +65,12 @@ static void check_outcome(const weir_operation *operation, bool mendable) {
       [WEIR_PUT] = 1 << WEIR_DONE,
       [WEIR_DROP] = 1 << WEIR_DONE | 1 << WEIR_ABSENT,
   };
+  const weir_operation *operation = &command->operation;
   unsigned outcomes = allowed[operation->kind] | 1 << WEIR_REFUSED | 1 << WEIR_UNKNOWN;
   if (mendable) outcomes |= 1 << WEIR_PENDING;
   require((outcomes & 1U << operation->outcome) != 0);
-  const uint64_t reported = WEIR_NOTE_SHORT | WEIR_NOTE_FOREIGN | WEIR_NOTE_BARRED;
-  require(operation->outcome == WEIR_PENDING || (operation->version_out & ~reported) == 0);
+  bool settled = attempt_of(command).stage == WEIR_STAGE_SETTLED;
+  require(settled == (operation->outcome != WEIR_PENDING) && operation->version_out == 0);
 }
 
 /* Takes replies from `used` on, as far as `length` bytes go. */
@@ -96,7 +105,7 @@ static void check(const unsigned char *header, const char *bytes, size_t length,
   size_t used = 0;
   whole.parser = parser;
   weir_reading reading = decode_in_parts(&whole, bytes, length, length, &used);
-  if (reading == WEIR_READING_DONE) check_outcome(&whole.operation, mendable);
+  if (reading == WEIR_READING_DONE) check_outcome(&whole, mendable);
   if (reading == WEIR_READING_BROKEN) return; /* the parser ends with its connection */
   for (size_t cut = 0; cut < length && length < 256; cut++) {
     weir_wire_command parts = command_of(header);

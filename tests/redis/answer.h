@@ -36,11 +36,32 @@ static inline weir_operation raise_to(int64_t floor, int64_t delta) {
   return raise;
 }
 
+/* What an operation has been through goes from one attempt to the next in its counter, which a
+ * backend does not look at. */
+static inline weir_redis_attempt attempt_of(const weir_operation *operation) {
+  weir_redis_attempt attempt;
+  memcpy(&attempt, &operation->counter, sizeof attempt);
+  return attempt;
+}
+
+static inline void set_attempt(weir_operation *operation, weir_redis_attempt attempt) {
+  memcpy(&operation->counter, &attempt, sizeof attempt);
+}
+
+/* As attempt number `which`, from 0 on. */
+static inline weir_wire_command command_of(const weir_operation *operation, unsigned which) {
+  weir_wire_command command = {.operation = *operation, .parser = parser};
+  weir_redis_attempt attempt = attempt_of(operation);
+  assert_int_equal(which == 0, attempt.stage == WEIR_STAGE_FIRST);
+  memcpy(command.notes, &attempt, sizeof attempt);
+  return command;
+}
+
 /* The words that are sent, apart by spaces. */
-static inline const char *words(const weir_operation *operation, uint8_t attempt) {
+static inline const char *words(const weir_operation *operation, unsigned attempt) {
   static char text[WEIR_WIRE_COMMAND_MOST];
   char bytes[WEIR_WIRE_COMMAND_MOST];
-  const weir_wire_command command = {.operation = *operation, .attempt = attempt};
+  const weir_wire_command command = command_of(operation, attempt);
   size_t length = weir_redis_codec.encode(&command, 0, bytes);
   size_t used = 0;
   for (size_t at = 0; at < length;) {
@@ -58,9 +79,9 @@ static inline const char *words(const weir_operation *operation, uint8_t attempt
 }
 
 /* Gives the replies one by one, whole; the operation as it is after the last. */
-static inline weir_operation answer(weir_operation operation, uint8_t attempt,
+static inline weir_operation answer(weir_operation operation, unsigned attempt,
                                     const char *replies) {
-  weir_wire_command command = {.operation = operation, .attempt = attempt, .parser = parser};
+  weir_wire_command command = command_of(&operation, attempt);
   weir_reading reading = WEIR_READING_REPLY;
   size_t length = strlen(replies);
   message.text[0] = '\0';
@@ -71,6 +92,8 @@ static inline weir_operation answer(weir_operation operation, uint8_t attempt,
     at += taken;
   }
   assert_int_equal(reading, WEIR_READING_DONE);
+  assert_int_equal(command.operation.version_out, operation.version_out);
+  memcpy(&command.operation.counter, command.notes, sizeof command.notes);
   return command.operation;
 }
 

@@ -9,7 +9,7 @@ static weir_operation seeded_add(int64_t seed, int64_t delta) {
 
 static weir_operation seen_add(int64_t delta) {
   weir_operation add = add_to("k", delta);
-  add.version_out = WEIR_NOTE_SEEN;
+  set_attempt(&add, (weir_redis_attempt){.facts = WEIR_FACT_SEEN});
   return add;
 }
 
@@ -52,9 +52,11 @@ static void the_longest_command_fits(void **state) {
     operation.refresh = form % 2 != 0;
     operation.raised = form % 4 > 1;
     operation.ttl_us = WEIR_TTL_MOST_US;
-    operation.version_out = WEIR_NOTE_OWED | WEIR_NOTE_BARE;
-    for (uint8_t attempt = 0; attempt < 2; attempt++) {
-      weir_wire_command command = {.operation = operation, .attempt = attempt};
+    for (unsigned attempt = 0; attempt < 2; attempt++) {
+      set_attempt(&operation,
+                  (weir_redis_attempt){.stage = attempt == 0 ? WEIR_STAGE_FIRST : WEIR_STAGE_MEND,
+                                       .facts = WEIR_FACT_OWED | WEIR_FACT_BARE});
+      const weir_wire_command command = command_of(&operation, attempt);
       assert_true(weir_redis_codec.encode(&command, 0, bytes) <= WEIR_WIRE_COMMAND_MOST);
     }
   }

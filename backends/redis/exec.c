@@ -1,0 +1,382 @@
+/* How the operations of an exec come to their ends: one round trip, and more where a key must be
+ * asked about or mended, and where a cluster sends them elsewhere.
+ *
+ *     begin      what is known of the keys: which need not be asked about, which are read with care
+ *     run_round  all that is pending leaves, each operation for its node, and the answers come
+ *     settle     who goes where next? Until nothing is pending, or the hops are used up
+ *     end        what the answers say of the keys
+ *
+ * What each operation has been through is its weir_redis_attempt, which the wire takes to the codec
+ * and brings back. */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "redis/slots.h"
+#include "redis/store.h"
+
+enum {
+  /* Redirections of one exec, one after another. A cluster in order needs one, or two where a slot
+   * moves; an operation that needs more walks in a circle. */
+  HOPS_MOST = 5,
+  /* A program that writes over one key has often written over its neighbours: a quota has three. So
+   * after one was met this many GETs of any key are done with care. */
+  WARY_GETS = 4096,
+  ATTEMPTS_FEW = 64 /* of an exec without memory of its own for them */
+};
+
+/* One `exec`. */
+typedef struct weir_redis_call {
+  weir_redis_store *store;
+  weir_operation *operations;
+  weir_redis_attempt *attempts; /* of each */
+  size_t count;
+  int64_t deadline_us;
+  weir_message *message;
+  bool asks;         /* some addition asks whether its key has a TTL */
+  bool routed;       /* the operations know their slots, and go to their owners */
+  unsigned hops;     /* rounds that were redirected */
+  int away, standby; /* who does not answer, and who is asked in its stead; -1: none */
+  bool silent;       /* and it says nothing at all, not even that the cluster is down */
+  bool introduced;   /* the map was read for strangers' sake, */
+  weir_redis_map_answer introduction; /* with this answer */
+} weir_redis_call;
+
+/* What the deciding command did stands; a question or repair is what still goes. */
+static bool has_begun(const weir_redis_attempt *attempt) {
+  return attempt->stage == WEIR_STAGE_ASK_TTL || attempt->stage == WEIR_STAGE_MEND;
+}
+
+static uint16_t slot_of(const weir_operation *operation) {
+  return weir_redis_slot(operation->key + operation->home_offset, operation->home_length);
+}
+
+static void not_sent(const weir_redis_call *call, weir_operation *operation) {
+  operation->outcome = WEIR_NOT_SENT;
+  operation->late = true;
+  weir_message_set(call->message, "no memory, or too many unanswered requests");
+}
+
+/* Lets go of the question what needs none. */
+static void begin(weir_redis_call *call) {
+  weir_redis_store *store = call->store;
+  call->routed =
+      weir_redis_nodes_is_cluster(store->nodes) || weir_redis_nodes_seeds(store->nodes) > 1;
+  for (size_t i = 0; i < call->count; i++) {
+    weir_operation *operation = &call->operations[i];
+    weir_redis_attempt *attempt = &call->attempts[i];
+    *attempt = (weir_redis_attempt){.slot = call->routed ? slot_of(operation) : 0};
+    operation->version_out = 0; /* Redis has no versions */
+    if (operation->kind == WEIR_GET && !operation->raised) {
+      bool wary = atomic_load_explicit(&store->wary, memory_order_relaxed) > 0;
+      if (wary) atomic_fetch_sub_explicit(&store->wary, 1, memory_order_relaxed);
+      if ((wary || weir_redis_seen_knows(store->suspects, operation)) &&
+          !atomic_load_explicit(&store->barred, memory_order_relaxed))
+        attempt->facts = WEIR_FACT_SHORT;
+    } else if (weir_redis_may_be_seen(operation)) {
+      bool seen = weir_redis_seen_use(store->seen, operation);
+      if (seen) attempt->facts = WEIR_FACT_SEEN;
+      call->asks |= !seen;
+    }
+  }
+}
+
+/* --- one round ---------------------------------------------------------------------------------
+ */
+
+/* The wires that a round uses, each once. */
+typedef struct round_fleet {
+  size_t count;
+  unsigned nodes[WEIR_REDIS_NODES_MOST];
+  weir_wire *wires[WEIR_REDIS_NODES_MOST];
+  weir_wire_slot *slots[WEIR_REDIS_NODES_MOST];
+} round_fleet;
+
+/* The node's place in the fleet; most operations of a round go where the one before went. */
+static size_t board(round_fleet *fleet, weir_redis_nodes *nodes, unsigned node) {
+  for (size_t i = fleet->count; i-- > 0;)
+    if (fleet->nodes[i] == node) return i;
+  weir_wire *wire = weir_redis_nodes_hold(nodes, node);
+  size_t place = fleet->count++;
+  fleet->nodes[place] = node;
+  fleet->wires[place] = wire;
+  fleet->slots[place] = wire != NULL ? weir_wire_slot_take(wire) : NULL;
+  return place;
+}
+
+/* The same for any number of operations: bits of slots. */
+typedef struct slot_set {
+  uint64_t words[WEIR_REDIS_SLOTS / 64];
+} slot_set;
+
+static void mark(slot_set *set, uint16_t slot) {
+  set->words[slot / 64] |= UINT64_C(1) << slot % 64;
+}
+
+static bool is_marked(const slot_set *set, uint16_t slot) {
+  return (set->words[slot / 64] >> slot % 64 & 1) != 0;
+}
+
+/* Within one slot, what was sent on by ASK goes to one node, and all else to its owner. A GET must
+ * not overtake a write that goes to the other of the two: it waits for the next round. */
+typedef struct slot_partings {
+  slot_set owner, other; /* slots of which a write goes there */
+} slot_partings;
+
+static bool is_held_back(slot_partings *partings, const weir_operation *operation,
+                         const weir_redis_attempt *attempt) {
+  bool once = attempt->route == WEIR_ROUTE_ONCE;
+  if (operation->kind == WEIR_GET)
+    return is_marked(once ? &partings->owner : &partings->other, attempt->slot);
+  mark(once ? &partings->other : &partings->owner, attempt->slot);
+  return false;
+}
+
+/* Everything that is pending; `partings` is NULL in the first round. */
+static void run_round(const weir_redis_call *call, slot_partings *partings) {
+  weir_redis_nodes *nodes = call->store->nodes;
+  round_fleet fleet;
+  fleet.count = 0;
+  const weir_wire_round round = {
+      .connection = WEIR_WIRE_ANY_CONNECTION, .dialects = 1, .deadline_us = call->deadline_us};
+  for (size_t i = 0; i < call->count; i++) {
+    weir_operation *operation = &call->operations[i];
+    weir_redis_attempt *attempt = &call->attempts[i];
+    if (operation->outcome != WEIR_PENDING) continue;
+    if (partings != NULL && is_held_back(partings, operation, attempt)) continue;
+    if (call->routed) {
+      attempt->told = WEIR_TOLD_NOTHING;
+      if (attempt->route == WEIR_ROUTE_OWNER)
+        attempt->node = (uint16_t)weir_redis_nodes_route(nodes, attempt->slot);
+    }
+    weir_wire_slot *slot = fleet.slots[board(&fleet, nodes, attempt->node)];
+    if (slot != NULL && weir_wire_slot_add(slot, operation, 0))
+      weir_wire_slot_keep_notes(slot, attempt);
+    else
+      not_sent(call, operation);
+  }
+  weir_wire_fleet_run(fleet.wires, fleet.slots, fleet.count, &round, call->message);
+  for (size_t i = 0; i < fleet.count; i++)
+    if (fleet.wires[i] != NULL) weir_redis_nodes_release(nodes, fleet.nodes[i]);
+}
+
+/* --- redirections ------------------------------------------------------------------------------
+ */
+
+/* What the deciding command has not done is refused, what it has done is in doubt. */
+static void give_up(const weir_redis_call *call, size_t i, const char *why) {
+  const weir_redis_attempt *attempt = &call->attempts[i];
+  char name[WEIR_REDIS_NAME_BYTES];
+  weir_redis_nodes_show(call->store->nodes, attempt->node, name);
+  call->operations[i].outcome = has_begun(attempt) ? WEIR_UNKNOWN : WEIR_REFUSED;
+  weir_message_set(call->message, "%s: %s", name, why);
+}
+
+/* The node that was asked in place of one that does not answer names that one all the same. So no
+ * other is there, and nothing was executed: it is as if the node had been asked alone. */
+static void name_the_dead(const weir_redis_call *call, size_t i) {
+  weir_redis_nodes *nodes = call->store->nodes;
+  unsigned node = call->attempts[i].node;
+  weir_server_state state = {.size = sizeof state};
+  weir_wire *wire = weir_redis_nodes_hold(nodes, node);
+  call->operations[i].outcome = WEIR_NOT_SENT;
+  if (wire == NULL) return;
+  weir_wire_read_server(wire, &state);
+  weir_message_set(call->message, "%s: not answering (last: %.300s), and the others name no heir",
+                   state.name, state.last_error.text);
+  weir_redis_nodes_release(nodes, node);
+}
+
+/* The owner of the operation's slot does not answer, or says that the cluster is down: whether
+ * another is to be asked who owns it by now. */
+static bool find_standby(weir_redis_call *call, size_t i) {
+  weir_redis_attempt *attempt = &call->attempts[i];
+  int away = attempt->node;
+  if (call->hops >= HOPS_MOST) return false;
+  call->silent = call->operations[i].outcome == WEIR_NOT_SENT;
+  if (call->away != away) {
+    call->away = away;
+    call->standby = weir_redis_nodes_stand_in(call->store->nodes, attempt->node, attempt->slot,
+                                              weir_monotonic_us());
+  }
+  if (call->standby < 0 || call->standby == away) return false;
+  call->operations[i].outcome = WEIR_PENDING;
+  attempt->route = WEIR_ROUTE_STAND_IN;
+  attempt->node = (uint16_t)call->standby;
+  return true;
+}
+
+/* Where an operation goes after this round; whether that is a hop more. */
+static bool redirect(weir_redis_call *call, size_t i) {
+  weir_operation *operation = &call->operations[i];
+  weir_redis_attempt *attempt = &call->attempts[i];
+  bool pending = operation->outcome == WEIR_PENDING;
+  bool stood_in = attempt->route == WEIR_ROUTE_STAND_IN;
+  bool down = pending && attempt->told == WEIR_TOLD_DOWN;
+  bool moved = pending && attempt->told == WEIR_TOLD_MOVED;
+  bool sent_on = moved || (pending && attempt->told == WEIR_TOLD_ASK);
+  attempt->route = attempt->told == WEIR_TOLD_ASK ? WEIR_ROUTE_ONCE : WEIR_ROUTE_OWNER;
+  if (operation->outcome == WEIR_NOT_SENT && !operation->late) return find_standby(call, i);
+  if (down && !stood_in && find_standby(call, i)) return true;
+  if (moved && call->silent && attempt->node == call->away) {
+    name_the_dead(call, i);
+  } else if (down) {
+    give_up(call, i,
+            "the cluster is down: the slot has no owner, or the node cannot reach enough of the "
+            "others");
+  } else if (sent_on && call->hops == HOPS_MOST) {
+    give_up(call, i, "redirected too often: the nodes disagree who owns the slot");
+  }
+  return sent_on && operation->outcome == WEIR_PENDING;
+}
+
+/* After a round; whether there is another. Every GET behind a write of its home that was redirected
+ * goes again, and so does one behind a write to which something is added: it may have read too
+ * early. */
+static bool settle(weir_redis_call *call) {
+  slot_set behind = {0};
+  bool more = false;
+  bool hop = false;
+  if (!call->routed && weir_redis_nodes_is_cluster(call->store->nodes)) {
+    call->routed = true; /* the first MOVED makes it a cluster */
+    for (size_t i = 0; i < call->count; i++)
+      call->attempts[i].slot = slot_of(&call->operations[i]);
+  }
+  for (size_t i = 0; i < call->count; i++) {
+    weir_operation *operation = &call->operations[i];
+    weir_redis_attempt *attempt = &call->attempts[i];
+    if (call->routed) hop |= redirect(call, i);
+    if (operation->kind != WEIR_GET) {
+      bool repeated = !has_begun(attempt) || weir_redis_owed(operation, attempt) > 0;
+      if (operation->outcome == WEIR_PENDING && repeated) mark(&behind, attempt->slot);
+    } else if (is_marked(&behind, attempt->slot)) {
+      operation->outcome = WEIR_PENDING;
+      weir_redis_go_again(attempt);
+    }
+    more |= operation->outcome == WEIR_PENDING;
+  }
+  call->hops += hop;
+  return more;
+}
+
+/* A redirection alone is no reason to tell a password. The cluster's own list is, which is read
+ * once for all that a call meets. */
+static void meet_strangers(weir_redis_call *call) {
+  weir_redis_nodes *nodes = call->store->nodes;
+  for (size_t i = 0; i < call->count; i++) {
+    weir_operation *operation = &call->operations[i];
+    const weir_redis_attempt *attempt = &call->attempts[i];
+    bool sent_on = attempt->told == WEIR_TOLD_MOVED || attempt->told == WEIR_TOLD_ASK;
+    if (operation->outcome != WEIR_PENDING || !sent_on ||
+        !weir_redis_nodes_is_stranger(nodes, attempt->node))
+      continue;
+    if (!call->introduced) call->introduction = weir_redis_map_await(nodes, call->deadline_us);
+    call->introduced = true;
+    if (!weir_redis_nodes_is_stranger(nodes, attempt->node)) continue;
+    /* Nothing was sent to it. That the map did not come in time says nothing of any node. */
+    switch (call->introduction) {
+      case WEIR_MAP_LEARNT:
+      case WEIR_MAP_NO_CLUSTER:
+        give_up(call, i,
+                "a redirection names it and the cluster's own list does not, so it is not told the "
+                "password");
+        break;
+      case WEIR_MAP_REFUSED:
+        give_up(call, i,
+                "a redirection names it, and who it is cannot be asked, so it is not told the "
+                "password: let the user with ACL SETUSER <user> +cluster|slots, name it in the "
+                "URL, or speak TLS with tls-ca= or tls-name=");
+        break;
+      case WEIR_MAP_UNANSWERED:
+        give_up(call, i, "not told the password, as the cluster's list was not read in time");
+        operation->outcome = has_begun(attempt) ? WEIR_UNKNOWN : WEIR_NOT_SENT;
+        operation->late = true;
+        break;
+    }
+  }
+}
+
+static void run_further_rounds(weir_redis_call *call) {
+  while (settle(call)) {
+    slot_partings partings = {0};
+    meet_strangers(call);
+    run_round(call, &partings);
+  }
+  /* A question or repair that was not sent leaves behind what the first attempt did. */
+  for (size_t i = 0; i < call->count; i++)
+    if (call->operations[i].outcome == WEIR_NOT_SENT && has_begun(&call->attempts[i]))
+      call->operations[i].outcome = WEIR_UNKNOWN;
+}
+
+/* --- an exec -----------------------------------------------------------------------------------
+ */
+
+/* Whether a round has left anything to be settled. */
+static bool is_open(const weir_redis_call *call) {
+  for (size_t i = 0; i < call->count; i++) {
+    weir_outcome outcome = call->operations[i].outcome;
+    if (outcome == WEIR_PENDING || (outcome == WEIR_NOT_SENT && call->routed)) return true;
+  }
+  return false;
+}
+
+/* What is known of the keys from now on. */
+static void end(const weir_redis_call *call) {
+  weir_redis_store *store = call->store;
+  for (size_t i = 0; i < call->count; i++) {
+    const weir_operation *operation = &call->operations[i];
+    uint32_t facts = call->attempts[i].facts;
+    weir_outcome outcome = operation->outcome;
+    bool get = operation->kind == WEIR_GET;
+    bool sum = operation->kind == WEIR_ADD || (operation->kind == WEIR_SUB && !operation->raised);
+
+    /* A sum that was answered was asked about, or mended, or needed neither: its key has a TTL. After
+     * a total of 0 the next one is a delta again, and would cost a round trip to ask about. */
+    bool stands = sum && outcome == WEIR_DONE && operation->value != 0;
+    if (stands && call->asks && weir_redis_may_be_seen(operation))
+      weir_redis_seen_note(store->seen, operation);
+    else if (!stands && (sum || operation->kind == WEIR_DROP))
+      weir_redis_seen_forget(store->seen, operation);
+
+    /* A key that holds what is no integer is read with care until it was found in order: absent, or
+     * added to. (A short GET that finds an integer proves nothing: it cannot tell zero bytes behind
+     * the digits from the end.) So is one that was not answered for in time: a GET of it may be what
+     * kept the server busy. */
+    if (!sum && (!get || operation->raised)) continue;
+    bool foreign = (facts & WEIR_FACT_FOREIGN) != 0;
+    bool unanswered = outcome == WEIR_UNKNOWN;
+    if ((facts & WEIR_FACT_BARRED) != 0)
+      atomic_store_explicit(&store->barred, true, memory_order_relaxed);
+    if (foreign || (unanswered && get))
+      atomic_store_explicit(&store->wary, WARY_GETS, memory_order_relaxed);
+    if (foreign || unanswered)
+      weir_redis_seen_note(store->suspects, operation);
+    else if (outcome == WEIR_ABSENT || (outcome == WEIR_DONE && !get))
+      weir_redis_seen_forget(store->suspects, operation);
+  }
+}
+
+void weir_redis_exec(void *handle, weir_operation *operations, size_t count, int64_t deadline_us,
+                     weir_message *message) {
+  weir_redis_attempt few[ATTEMPTS_FEW];
+  weir_redis_call call = {.store = handle,
+                          .operations = operations,
+                          .attempts = few,
+                          .count = count,
+                          .deadline_us = deadline_us,
+                          .message = message,
+                          .away = -1,
+                          .standby = -1};
+  if (count > ATTEMPTS_FEW) call.attempts = malloc(count * sizeof *call.attempts);
+  if (call.attempts == NULL) {
+    for (size_t i = 0; i < count; i++)
+      not_sent(&call, &operations[i]);
+    return;
+  }
+  begin(&call);
+  run_round(&call, NULL);
+  if (is_open(&call)) run_further_rounds(&call);
+  if (call.routed) weir_redis_map_renew(call.store->nodes);
+  end(&call);
+  if (call.attempts != few) free(call.attempts);
+}
