@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "registry/calendar.h"
+#include "registry/descriptors.h"
 
 static void check(int64_t at_s) {
   struct tm parts;

@@ -1,24 +1,39 @@
-/* Trees of descriptors: of each domain all nodes in one array, found by parent and match. */
+/* Trees of descriptors: of each domain all nodes in one array, found by parent and match. A request
+ * goes down one level with each of its entries, and writes its key on the way. */
 #include "registry/descriptors.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "random.h"
 #include "registry/keymap.h"
+#include "table.h"
 
 enum { ROOT = 0, NONE = 0, PATH_MOST = 256 };
 enum { OVERRIDES_MOST = 256 }; /* of each domain */
+
+/* A hash table that only grows: it is read without a lock, and one thread at a time adds to it. */
+enum { DETAIL_PLACES = 2048 };
+_Static_assert(DETAIL_PLACES > 2 * WEIR_DETAILS_MOST, "one in two is empty");
+
+typedef struct detail_table {
+  unsigned char secret[WEIR_HASH_SECRET_BYTES];
+  pthread_mutex_t lock;
+  _Atomic size_t count;                       /* of those listed, */
+  weir_detail *listed[WEIR_DETAILS_MOST + 1]; /* of which the first is "other" */
+  _Atomic(weir_detail *) places[DETAIL_PLACES];
+} detail_table;
 
 struct weir_domain {
   const weir_config_domain *config;
   size_t index;
   weir_descriptor *nodes; /* the root is the first */
   uint32_t node_count;
-  uint32_t *slots; /* a node by its parent and match; 0: empty */
-  size_t slot_count;
+  weir_hash_table by_match;        /* of indices of nodes */
   weir_throttle *throttle, *dated; /* of limits that requests bring */
-  weir_details *details;           /* NULL: no file asks for them */
+  detail_table *details;           /* NULL: no file asks for them */
 };
 
 struct weir_descriptors {
@@ -26,6 +41,129 @@ struct weir_descriptors {
   uint32_t limits;
   weir_domain domains[];
 };
+
+/* --- finding ------------------------------------------------------------------------------------
+ */
+
+/* What a node is found by. */
+typedef struct step {
+  uint32_t parent;
+  const char *match;
+  size_t length;
+} step;
+
+static bool is_step(const void *context, const void *item, const void *wanted) {
+  const weir_domain *domain = context;
+  const weir_descriptor *node = &domain->nodes[*(const uint32_t *)item];
+  const step *other = wanted;
+  return node->parent == other->parent && node->config->match_length == other->length &&
+         memcmp(node->config->match, other->match, other->length) == 0;
+}
+
+static uint32_t mark_step(const weir_domain *domain, const step *wanted) {
+  const uint32_t both[] = {wanted->parent,
+                           weir_hash_table_mark(&domain->by_match, wanted->match, wanted->length)};
+  return weir_hash_table_mark(&domain->by_match, both, sizeof both);
+}
+
+static uint32_t find_node(const weir_domain *domain, const step *wanted) {
+  const uint32_t *found =
+      weir_hash_table_find(&domain->by_match, mark_step(domain, wanted), wanted);
+  return found != NULL ? *found : NONE;
+}
+
+/* KEY_VALUE first, then wildcards in the order of the file, then KEY. */
+static uint32_t find_child(const weir_domain *domain, uint32_t parent, const weir_entry *entry) {
+  char text[WEIR_CONFIG_KEY_MOST + 1];
+  size_t length = entry->key_length + 1 + entry->value_length;
+  memcpy(text, entry->key, entry->key_length);
+  text[entry->key_length] = '_';
+  memcpy(text + entry->key_length + 1, entry->value, entry->value_length);
+  uint32_t found = find_node(domain, &(step){parent, text, length});
+  if (found != NONE) return found;
+  for (found = domain->nodes[parent].first_wildcard; found != NONE;
+       found = domain->nodes[found].next_wildcard) {
+    const weir_config_descriptor *config = domain->nodes[found].config;
+    if (weir_pattern_fits(config->match, config->match_length, text, length)) return found;
+  }
+  return find_node(domain, &(step){parent, entry->key, entry->key_length});
+}
+
+/* --- details ------------------------------------------------------------------------------------
+ */
+
+/* Nothing is counted of what is unlimited. */
+static bool is_detailed(const weir_descriptor *node) {
+  const weir_config_rate *rate = node->config->rate;
+  return rate != NULL && !rate->is_unlimited && (node->config->detailed || node->shows_value);
+}
+
+static weir_detail *make_detail(const char *path, size_t length) {
+  weir_detail *made = calloc(1, sizeof *made + length + 1);
+  if (made == NULL) return NULL;
+  made->length = length;
+  memcpy(made->path, path, length);
+  return made;
+}
+
+/* NULL: no memory. */
+static detail_table *create_details(void) {
+  static const char other[] = "other"; /* no path, as these have a '=' */
+  detail_table *made = calloc(1, sizeof *made);
+  if (made == NULL) return NULL;
+  weir_random_secret(made->secret);
+  made->listed[0] = make_detail(other, sizeof other - 1);
+  atomic_init(&made->count, 1);
+  if (made->listed[0] != NULL && pthread_mutex_init(&made->lock, NULL) == 0) return made;
+  free(made->listed[0]);
+  free(made);
+  return NULL;
+}
+
+static void destroy_details(detail_table *details) {
+  if (details == NULL) return;
+  for (size_t i = 0; i < atomic_load(&details->count); i++)
+    free(details->listed[i]);
+  pthread_mutex_destroy(&details->lock);
+  free(details);
+}
+
+/* Where it stands, or would. */
+static _Atomic(weir_detail *) *find_place(detail_table *details, const char *path, size_t length) {
+  for (size_t at = weir_hash_64(details->secret, path, length) % DETAIL_PLACES;;
+       at = (at + 1) % DETAIL_PLACES) {
+    const weir_detail *there = atomic_load_explicit(&details->places[at], memory_order_acquire);
+    if (there == NULL || (there->length == length && memcmp(there->path, path, length) == 0))
+      return &details->places[at];
+  }
+}
+
+/* Never NULL: for what finds no room it is "other". */
+static weir_detail *find_detail(detail_table *details, const char *path, size_t length) {
+  if (length > WEIR_DETAIL_BYTES) return details->listed[0];
+  weir_detail *found =
+      atomic_load_explicit(find_place(details, path, length), memory_order_acquire);
+  if (found != NULL) return found;
+  if (atomic_load_explicit(&details->count, memory_order_relaxed) > WEIR_DETAILS_MOST)
+    return details->listed[0];
+
+  pthread_mutex_lock(&details->lock);
+  size_t count = atomic_load_explicit(&details->count, memory_order_relaxed);
+  _Atomic(weir_detail *) *place = find_place(details, path, length);
+  found =
+      atomic_load_explicit(place, memory_order_relaxed); /* another thread may have been first */
+  if (found == NULL && count <= WEIR_DETAILS_MOST) found = make_detail(path, length);
+  if (found != NULL && atomic_load_explicit(place, memory_order_relaxed) == NULL) {
+    details->listed[count] = found;
+    atomic_store_explicit(&details->count, count + 1, memory_order_release);
+    atomic_store_explicit(place, found, memory_order_release);
+  }
+  pthread_mutex_unlock(&details->lock);
+  return found != NULL ? found : details->listed[0];
+}
+
+/* --- building -----------------------------------------------------------------------------------
+ */
 
 typedef struct builder {
   weir_descriptors *made;
@@ -35,43 +173,21 @@ typedef struct builder {
   char path[PATH_MOST];
 } builder;
 
-/* --- building -----------------------------------------------------------------------------------
- */
-
-/* The slot of a node, or the empty one where it would stand: one in two is empty. */
-static uint32_t *find_slot(const weir_domain *domain, uint32_t parent, const char *match,
-                           size_t length) {
-  uint64_t hash = weir_registry_hash(match, length) ^ parent * UINT64_C(0x9e3779b97f4a7c15);
-  for (size_t at = (hash ^ hash >> 32) & (domain->slot_count - 1);;
-       at = (at + 1) & (domain->slot_count - 1)) {
-    uint32_t *slot = &domain->slots[at];
-    const weir_descriptor *node = &domain->nodes[*slot];
-    if (*slot == NONE) return slot;
-    if (node->parent == parent && node->config->match_length == length &&
-        memcmp(node->config->match, match, length) == 0)
-      return slot;
-  }
-}
-
 static void add_children(builder *self, uint32_t parent, const weir_config_descriptor *children,
                          size_t count);
 
-/* Nothing is counted of what is unlimited. */
-static bool is_detailed(const weir_descriptor *node) {
-  const weir_config_rate *rate = node->config->rate;
-  return rate != NULL && !rate->is_unlimited && (node->config->detailed || node->shows_value);
-}
-
 static uint32_t add_node(builder *self, uint32_t parent, const weir_config_descriptor *config) {
   weir_domain *domain = self->domain;
-  uint32_t *slot = find_slot(domain, parent, config->match, config->match_length);
-  if (*slot != NONE) {
-    const weir_config_place *first = &domain->nodes[*slot].config->place;
+  const step own = {parent, config->match, config->match_length};
+  uint32_t there = find_node(domain, &own);
+  if (there != NONE) {
+    const weir_config_place *first = &domain->nodes[there].config->place;
     weir_config_fault(self->faults, config->place, self->path,
                       "the same key and value as in line %u", first->line);
     return NONE;
   }
-  uint32_t index = *slot = domain->node_count++;
+  uint32_t index = domain->node_count++; /* there is room for all, in the table too */
+  *(uint32_t *)weir_hash_table_add(&domain->by_match, mark_step(domain, &own)) = index;
   weir_descriptor *node = &domain->nodes[index];
   *node = (weir_descriptor){.config = config, .parent = parent};
   node->shows_value = config->shows_value || domain->nodes[parent].shows_value;
@@ -118,12 +234,10 @@ static bool add_throttle(builder *self, const weir_config_domain *config) {
 static bool build_domain(builder *self, const weir_config_domain *config) {
   weir_domain *domain = self->domain;
   domain->config = config;
-  domain->slot_count = 4;
-  while (domain->slot_count < 2 * (config->node_count + 1))
-    domain->slot_count *= 2;
   domain->nodes = calloc(config->node_count + 1, sizeof *domain->nodes);
-  domain->slots = calloc(domain->slot_count, sizeof *domain->slots);
-  if (domain->nodes == NULL || domain->slots == NULL) return false;
+  weir_hash_table_init(&domain->by_match, sizeof(uint32_t), is_step, domain);
+  if (domain->nodes == NULL || !weir_hash_table_fit(&domain->by_match, config->node_count))
+    return false;
   domain->node_count = 1;
   if (!add_throttle(self, config)) return false;
   snprintf(self->path, sizeof self->path, "domain %s: ", config->name);
@@ -131,7 +245,7 @@ static bool build_domain(builder *self, const weir_config_domain *config) {
   bool has_details = false;
   for (size_t i = 1; i < domain->node_count; i++)
     has_details |= is_detailed(&domain->nodes[i]);
-  if (has_details) domain->details = weir_details_create();
+  if (has_details) domain->details = create_details();
   return domain->details != NULL || !has_details;
 }
 
@@ -155,10 +269,10 @@ weir_descriptors *weir_descriptors_create(const weir_config_envoy *config,
 void weir_descriptors_destroy(weir_descriptors *descriptors) {
   for (size_t i = 0; descriptors != NULL && i < descriptors->count; i++) {
     free(descriptors->domains[i].nodes);
-    free(descriptors->domains[i].slots);
+    weir_hash_table_clean_up(&descriptors->domains[i].by_match);
     weir_throttle_destroy(descriptors->domains[i].throttle);
     weir_throttle_destroy(descriptors->domains[i].dated);
-    weir_details_destroy(descriptors->domains[i].details);
+    destroy_details(descriptors->domains[i].details);
   }
   free(descriptors);
 }
@@ -207,31 +321,6 @@ static void put_level(key_writer *key, const weir_descriptor *node, const weir_e
     put_pair(key, entry->key, entry->key_length, entry->value, entry->value_length);
 }
 
-/* --- finding ------------------------------------------------------------------------------------
- */
-
-static uint32_t find_wildcard(const weir_domain *domain, uint32_t parent, const char *text,
-                              size_t length) {
-  uint32_t index = domain->nodes[parent].first_wildcard;
-  while (index != NONE) {
-    const weir_config_descriptor *config = domain->nodes[index].config;
-    if (weir_pattern_fits(config->match, config->match_length, text, length)) break;
-    index = domain->nodes[index].next_wildcard;
-  }
-  return index;
-}
-
-static uint32_t find_child(const weir_domain *domain, uint32_t parent, const weir_entry *entry) {
-  char text[WEIR_CONFIG_KEY_MOST + 1];
-  size_t length = entry->key_length + 1 + entry->value_length;
-  memcpy(text, entry->key, entry->key_length);
-  text[entry->key_length] = '_';
-  memcpy(text + entry->key_length + 1, entry->value, entry->value_length);
-  uint32_t found = *find_slot(domain, parent, text, length);
-  if (found == NONE) found = find_wildcard(domain, parent, text, length);
-  return found != NONE ? found : *find_slot(domain, parent, entry->key, entry->key_length);
-}
-
 const weir_descriptor *weir_domain_find(const weir_domain *domain, const weir_entry *entries,
                                         size_t count, char *key, size_t room, size_t *key_length) {
   key_writer writer = {key, room, 0};
@@ -255,9 +344,6 @@ size_t weir_domain_write_key(const weir_domain *domain, const weir_entry *entrie
              entries[i].value_length);
   return writer.length;
 }
-
-/* --- details ------------------------------------------------------------------------------------
- */
 
 /* For a label of metrics: what might end one, or is no text, is spelled out. */
 static void put_shown(key_writer *path, const char *text, size_t length) {
@@ -292,11 +378,14 @@ weir_detail *weir_domain_detail(const weir_domain *domain, const weir_descriptor
   key_writer writer = {path, sizeof path, 0};
   if (domain->details == NULL || !is_detailed(node)) return NULL;
   put_shown_levels(&writer, domain, node, node->config->detailed, &entries[count - 1]);
-  return weir_details_find(domain->details, path, writer.length);
+  return find_detail(domain->details, path, writer.length);
 }
 
-const weir_details *weir_domain_details(const weir_domain *domain) {
-  return domain->details;
+const weir_detail *weir_domain_detail_at(const weir_domain *domain, size_t index) {
+  detail_table *details = domain->details;
+  if (details == NULL) return NULL;
+  size_t count = atomic_load_explicit(&details->count, memory_order_acquire);
+  return index < count ? details->listed[index] : NULL;
 }
 
 /* --- the rest -----------------------------------------------------------------------------------
@@ -350,4 +439,38 @@ void weir_descriptors_end_tick(const weir_descriptors *descriptors, unsigned loo
     if (descriptors->domains[i].dated != NULL)
       weir_throttle_end_tick(descriptors->domains[i].dated, loop);
   }
+}
+
+/* --- the calendar: Gregorian, reckoned in days since 1970 ---------------------------------------
+ */
+
+enum { DAY_S = 86400, ERA_DAYS = 146097, ERA_YEARS = 400 };
+
+/* Days from 1970-01-01 to the first of a month, 1 to 12; months run from March, so that a leap day
+ * is the last of its year. 719468 days lie between 0000-03-01 and then. */
+static int64_t days_to(int64_t year, int month) {
+  if (month <= 2) year--;
+  int64_t era = (year >= 0 ? year : year - ERA_YEARS + 1) / ERA_YEARS;
+  int64_t of_era = year - era * ERA_YEARS;
+  int64_t of_year = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5;
+  return era * ERA_DAYS + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
+}
+
+weir_calendar weir_calendar_at(weir_config_unit unit, int64_t now_s) {
+  weir_calendar made;
+  int64_t day = now_s / DAY_S;
+  int64_t year = 1970 + day / 366; /* too early rather than too late */
+  int month = 1;
+  while (days_to(year + 1, 1) <= day)
+    year++;
+  while (month < 12 && days_to(year, month + 1) <= day)
+    month++;
+  bool is_month = unit == WEIR_CONFIG_MONTH;
+  int length = is_month
+                   ? snprintf(made.text, sizeof made.text, "/%04lld-%02d", (long long)year, month)
+                   : snprintf(made.text, sizeof made.text, "/%04lld", (long long)year);
+  made.length = (size_t)length;
+  bool is_last = !is_month || month == 12;
+  made.end_s = DAY_S * (is_last ? days_to(year + 1, 1) : days_to(year, month + 1));
+  return made;
 }

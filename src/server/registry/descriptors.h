@@ -7,10 +7,11 @@
 #ifndef WEIR_REGISTRY_DESCRIPTORS_H
 #define WEIR_REGISTRY_DESCRIPTORS_H
 
+#include <stdatomic.h>
+
 #include <weir/weir.h>
 
 #include "config/config.h"
-#include "registry/details.h"
 #include "registry/throttle.h"
 
 typedef struct weir_descriptors weir_descriptors; /* all domains of a snapshot */
@@ -65,12 +66,28 @@ size_t weir_domain_index(const weir_domain *domain);
 const weir_descriptor *weir_domain_find(const weir_domain *domain, const weir_entry *entries,
                                         size_t count, char *key, size_t room, size_t *key_length);
 
-/* What counts the node by the values of a request that has found it; NULL: its file asks for none. Its
- * path is KEY=VALUE/KEY/KEY=VALUE: with the request's own value where that is asked for, else with the
- * file's, if there is one. '%', '/', '=', '"', '\' and all that is no printable ASCII are as %22. */
+/* Counts by the values of requests, for descriptors whose file asks so (detailed_metric,
+ * value_to_metric). All loops share them; they are those of one snapshot. Any thread. */
+enum {
+  WEIR_DETAILS_MOST = 1000, /* paths of one domain; what comes then is "other" */
+  WEIR_DETAIL_BYTES = 512   /* of one path; a longer one is "other", too */
+};
+
+typedef struct weir_detail {
+  _Atomic uint64_t within, over, shadow, none;
+  _Atomic uint64_t near; /* of those within: more than four fifths are used up */
+  size_t length;
+  char path[]; /* ends with a NUL */
+} weir_detail;
+
+/* What counts the node by the values of a request that has found it; NULL: its file asks for
+ * none. Its path is KEY=VALUE/KEY/KEY=VALUE: with the request's own value where that is asked
+ * for, else with the file's, if there is one. '%', '/', '=', '"', '\' and all that is no
+ * printable ASCII are as %22. */
 weir_detail *weir_domain_detail(const weir_domain *domain, const weir_descriptor *node,
                                 const weir_entry *entries, size_t count);
-const weir_details *weir_domain_details(const weir_domain *domain); /* NULL: there are none */
+/* Those of a domain; the first is "other". NULL: there are no more, or none at all. */
+const weir_detail *weir_domain_detail_at(const weir_domain *domain, size_t index);
 
 /* For requests that bring their own limit: the key of a descriptor, written likewise. */
 size_t weir_domain_write_key(const weir_domain *domain, const weir_entry *entries, size_t count,
@@ -80,5 +97,18 @@ size_t weir_domain_write_key(const weir_domain *domain, const weir_entry *entrie
  * as weir_throttle_end_tick(). */
 weir_throttle *weir_domain_throttle(const weir_domain *domain, weir_config_unit unit);
 void weir_descriptors_end_tick(const weir_descriptors *descriptors, unsigned loop);
+
+/* Months and years of the calendar, in UTC: where a domain says `calendar: true`, the date stands
+ * in a limit's key, so that its count begins anew with it. */
+enum { WEIR_CALENDAR_BYTES = 24 };
+
+typedef struct weir_calendar {
+  char text[WEIR_CALENDAR_BYTES]; /* "/2026-03" or "/2026", as no entry is written */
+  size_t length;
+  int64_t end_s; /* when the next one begins: seconds since 1970 */
+} weir_calendar;
+
+/* The month or year that a time is in. `unit`: WEIR_CONFIG_MONTH or WEIR_CONFIG_YEAR. */
+weir_calendar weir_calendar_at(weir_config_unit unit, int64_t now_s);
 
 #endif

@@ -4,26 +4,32 @@
 #define WEIR_REGISTRY_KEYMAP_H
 
 #include "config/config.h"
+#include "table.h"
 
 enum {
   WEIR_KEYMAP_FILE_MOST = 64 * 1024 * 1024, /* bytes of a file of overrides */
   WEIR_KEYMAP_KEYS_MOST = 4 * 1024 * 1024
 };
 
-typedef struct weir_keymap_slot {
-  uint32_t offset; /* of the key's bytes */
-  uint16_t length; /* 0: nothing is here */
-  uint16_t tier;
-} weir_keymap_slot;
+/* What is asked for. */
+typedef struct weir_keymap_text {
+  const char *text;
+  size_t length;
+} weir_keymap_text;
 
-/* Zeroed it holds nothing. */
+/* A key or a pattern, and the tier that it is put into. */
+typedef struct weir_keymap_key {
+  uint32_t offset; /* of its bytes in the map's */
+  uint16_t length;
+  uint16_t tier;
+} weir_keymap_key;
+
+/* Zeroed it holds nothing. It must stay where it was created. */
 typedef struct weir_keymap {
-  char *bytes;       /* of all keys; those of a file as they stand in it */
-  size_t file_bytes; /* of them */
-  weir_keymap_slot *slots;
-  size_t slot_count; /* a power of two, or 0 */
-  size_t key_count;
-  weir_keymap_slot *patterns; /* the longest first */
+  char *bytes;               /* of all keys; those of a file as they stand in it */
+  size_t file_bytes;         /* of them */
+  weir_hash_table keys;      /* of weir_keymap_key */
+  weir_keymap_key *patterns; /* the longest first */
   size_t pattern_count;
 } weir_keymap;
 
@@ -38,19 +44,5 @@ int32_t weir_keymap_find(const weir_keymap *map, const char *key, size_t length)
 
 /* Whether the key is what the pattern says, whose '*' stand for any bytes. */
 bool weir_pattern_fits(const char *pattern, size_t pattern_length, const char *key, size_t length);
-
-/* FNV-1a, with its bits mixed so that any of them may pick a slot. */
-uint64_t weir_registry_hash(const void *bytes, size_t length);
-
-/* Inside: for the file that fills it. A key whose bytes are in map->bytes; the slot that has it
- * already, or NULL. */
-weir_keymap_slot *weir_keymap_add(weir_keymap *map, weir_keymap_slot key);
-
-/* Inside: the file's bytes with room for `more`, or a fault. False: no memory. */
-bool weir_overrides_read(weir_keymap *map, const weir_config_limiter *limiter, size_t more,
-                         weir_config_faults *faults);
-size_t weir_overrides_count_lines(const char *bytes, size_t length);
-void weir_overrides_add(weir_keymap *map, const weir_config_limiter *limiter,
-                        weir_config_faults *faults);
 
 #endif

@@ -1,12 +1,45 @@
-/* Snapshots: built from a configuration, read by whoever holds one. */
+/* Snapshots: built from a configuration, read by any thread that holds a reference.
+ *
+ *     weir_registry --- weir_named: a limiter of the configuration, its tiers, lists and overrides
+ *          |                 |
+ *          |                 v
+ *          +------> weir_shared_limiter ------> weir_shared_store
+ *
+ * What means the same is the same: a store, limiter or throttle is made once for all that ask for
+ * it, is taken over from the snapshot before, with what it remembers, and goes with the last that
+ * holds it. */
 #include "registry/registry.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "registry/keymap.h"
-#include "registry/pool.h"
+#include "table.h"
+
+/* Each counts its holders: snapshots, and of a store its limiters, too. */
+typedef struct weir_shared_store {
+  atomic_size_t holders;
+  weir_store *store;
+  char url[]; /* never print it */
+} weir_shared_store;
+
+typedef struct weir_shared_limiter {
+  atomic_size_t holders;
+  weir_shared_store *store;
+  weir_limiter_options options;
+  weir_limiter *limiter;
+  char rule[];
+} weir_shared_limiter;
+
+typedef struct weir_shared_throttle {
+  atomic_size_t holders;
+  weir_shared_store *store;
+  weir_limiter_options options;
+  uint32_t most;
+  weir_throttle *throttle;
+} weir_shared_throttle;
 
 struct weir_named {
   const weir_config_limiter *config;
@@ -21,21 +54,165 @@ struct weir_named {
 struct weir_registry {
   atomic_size_t holders;
   weir_config *config;
-  weir_pool pool;
+
+  weir_shared_store **stores; /* in the order of the configuration, some of them the same */
+  size_t store_count;
+  weir_shared_limiter **limiters; /* each once */
+  size_t limiter_count, limiter_room;
+  weir_hash_table by_meaning; /* of the same, as pointers */
+  weir_shared_throttle *throttle;
+
   weir_descriptors *descriptors;
   weir_named *named; /* in the order of the configuration */
   size_t named_count;
-  uint32_t *slots; /* index + 1 by the hash of its name; 0: empty */
-  size_t slot_count;
+  weir_hash_table by_name; /* of pointers to them */
 };
 
 /* While it is built. */
 typedef struct builder {
   weir_registry *registry;
-  const weir_pool *old;
+  const weir_registry *old; /* NULL: none */
   weir_config_faults *faults;
   bool has_memory;
 } builder;
+
+/* --- what snapshots share -----------------------------------------------------------------------
+ */
+
+static weir_status no_memory(weir_message *message) {
+  *message = (weir_message){"there is not enough memory"};
+  return WEIR_NO_MEMORY;
+}
+
+static void hold(atomic_size_t *holders) {
+  atomic_fetch_add_explicit(holders, 1, memory_order_relaxed);
+}
+
+/* The one that lets go last must see all that the others did. */
+static bool let_go(atomic_size_t *holders) {
+  return atomic_fetch_sub_explicit(holders, 1, memory_order_acq_rel) == 1;
+}
+
+static void release_store(weir_shared_store *shared) {
+  if (shared == NULL || !let_go(&shared->holders)) return;
+  weir_store_close(shared->store);
+  free(shared);
+}
+
+static weir_shared_store *find_store(const weir_registry *registry, const char *url) {
+  for (size_t i = 0; registry != NULL && i < registry->store_count; i++)
+    if (strcmp(registry->stores[i]->url, url) == 0) return registry->stores[i];
+  return NULL;
+}
+
+/* The store of this snapshot or of the one before with this URL, or a new one: it is the next of
+ * this snapshot's stores. */
+static weir_status share_store(builder *self, const char *url, weir_message *message) {
+  weir_registry *registry = self->registry;
+  weir_shared_store *shared = find_store(registry, url);
+  if (shared == NULL) shared = find_store(self->old, url);
+  if (shared != NULL) {
+    hold(&shared->holders);
+  } else {
+    size_t length = strlen(url);
+    shared = malloc(sizeof *shared + length + 1);
+    if (shared == NULL) return no_memory(message);
+    atomic_init(&shared->holders, 1);
+    memcpy(shared->url, url, length + 1);
+    weir_status status = weir_store_open(url, &shared->store, message);
+    if (status != WEIR_OK) {
+      free(shared);
+      return status;
+    }
+  }
+  registry->stores[registry->store_count++] = shared;
+  return WEIR_OK;
+}
+
+static void release_limiter(weir_shared_limiter *shared) {
+  if (!let_go(&shared->holders)) return;
+  weir_limiter_return_leases(shared->limiter, NULL); /* what cannot go back stays charged */
+  weir_limiter_destroy(shared->limiter);
+  release_store(shared->store);
+  free(shared);
+}
+
+/* What a limiter decides by. */
+typedef struct meaning {
+  weir_shared_store *store;
+  const char *rule;
+  const weir_limiter_options *options;
+} meaning;
+
+static bool means(const void *context, const void *item, const void *wanted) {
+  const weir_shared_limiter *shared = *(weir_shared_limiter *const *)item;
+  const meaning *other = wanted;
+  (void)context;
+  return shared->store == other->store && strcmp(shared->rule, other->rule) == 0 &&
+         memcmp(&shared->options, other->options, sizeof shared->options) == 0;
+}
+
+/* By the rule alone: few stores have the same one. */
+static weir_shared_limiter *find_shared(const weir_registry *registry, const meaning *wanted) {
+  uint32_t mark = weir_hash_table_mark(&registry->by_meaning, wanted->rule, strlen(wanted->rule));
+  weir_shared_limiter **found = weir_hash_table_find(&registry->by_meaning, mark, wanted);
+  return found != NULL ? *found : NULL;
+}
+
+static weir_status make_limiter(const meaning *wanted, weir_shared_limiter **made,
+                                weir_message *message) {
+  size_t length = strlen(wanted->rule);
+  weir_shared_limiter *shared = malloc(sizeof *shared + length + 1);
+  if (shared == NULL) return no_memory(message);
+  atomic_init(&shared->holders, 1);
+  shared->store = wanted->store;
+  shared->options = *wanted->options;
+  memcpy(shared->rule, wanted->rule, length + 1);
+  weir_status status = weir_limiter_create(wanted->store->store, wanted->rule, wanted->options,
+                                           &shared->limiter, message);
+  if (status != WEIR_OK) {
+    free(shared);
+    return status;
+  }
+  hold(&wanted->store->holders);
+  *made = shared;
+  return WEIR_OK;
+}
+
+/* The limiter of this snapshot or of the one before that means this, or a new one. */
+static weir_status share_limiter(builder *self, const meaning *wanted, weir_limiter **limiter,
+                                 weir_message *message) {
+  weir_registry *registry = self->registry;
+  weir_shared_limiter *shared = find_shared(registry, wanted);
+  if (shared == NULL) {
+    if (!weir_array_grow(&registry->limiters, &registry->limiter_room, registry->limiter_count + 1,
+                         sizeof *registry->limiters))
+      return no_memory(message);
+    if (self->old != NULL) shared = find_shared(self->old, wanted);
+    if (shared != NULL) {
+      hold(&shared->holders);
+    } else {
+      weir_status status = make_limiter(wanted, &shared, message);
+      if (status != WEIR_OK) return status;
+    }
+    uint32_t mark = weir_hash_table_mark(&registry->by_meaning, wanted->rule, strlen(wanted->rule));
+    weir_shared_limiter **entered = weir_hash_table_add(&registry->by_meaning, mark);
+    if (entered == NULL) {
+      release_limiter(shared);
+      return no_memory(message);
+    }
+    *entered = registry->limiters[registry->limiter_count++] = shared;
+  }
+  *limiter = shared->limiter;
+  return WEIR_OK;
+}
+
+static void release_throttle(weir_shared_throttle *shared) {
+  if (shared == NULL || !let_go(&shared->holders)) return;
+  weir_throttle_destroy(shared->throttle);
+  release_store(shared->store);
+  free(shared);
+}
 
 /* --- building -----------------------------------------------------------------------------------
  */
@@ -52,118 +229,124 @@ static void report(builder *self, weir_status status, weir_config_place place, c
 static void add_store(builder *self, const weir_config_store *store) {
   char path[WEIR_CONFIG_NAME_MOST + 32];
   weir_message message = {""};
-  weir_pool *pool = &self->registry->pool;
   weir_status status = WEIR_BAD_URL;
   snprintf(path, sizeof path, "stores.%s.url", store->name);
   if (store->url != NULL) {
-    status = weir_pool_add_store(pool, self->old, store->url, &message);
+    status = share_store(self, store->url, &message);
     if (status != WEIR_OK) report(self, status, store->url_place, path, &message);
   }
-  if (status != WEIR_OK && weir_pool_add_store(pool, NULL, "memory:", &message) != WEIR_OK)
+  if (status != WEIR_OK && share_store(self, "memory:", &message) != WEIR_OK)
     self->has_memory = false;
 }
 
-static weir_limiter *find_limiter(builder *self, const weir_config_store *store, const char *rule,
+static weir_shared_store *store_of(const weir_registry *registry, const weir_config_store *store) {
+  return registry->stores[store - registry->config->stores];
+}
+
+/* As weir_descriptors_source has it: the limiter for a rule, or NULL and a fault. */
+static weir_limiter *find_limiter(void *context, const weir_config_store *store, const char *rule,
                                   weir_config_place place, const char *path) {
-  weir_registry *registry = self->registry;
+  builder *self = context;
+  const weir_registry *registry = self->registry;
   weir_message message = {""};
-  weir_shared_limiter *found;
+  weir_limiter *limiter = NULL;
   if (rule == NULL || registry->config->store_count == 0 || !self->has_memory) return NULL;
   if (store == NULL)
     store = registry->config->stores; /* a fault already; the rule may be one too */
-  weir_shared_store *shared = registry->pool.stores[store - registry->config->stores];
-  weir_status status = weir_pool_find_limiter(&registry->pool, self->old, shared, rule,
-                                              &store->options, &found, &message);
-  if (status == WEIR_OK) return found->limiter;
-  report(self, status, place, path, &message);
-  return NULL;
+  const meaning wanted = {store_of(registry, store), rule, &store->options};
+  weir_status status = share_limiter(self, &wanted, &limiter, &message);
+  if (status != WEIR_OK) report(self, status, place, path, &message);
+  return limiter;
 }
 
-static void add_tiers(builder *self, weir_named *named) {
-  const weir_config_limiter *config = named->config;
-  char path[2 * WEIR_CONFIG_NAME_MOST + 32];
-  named->tiers = calloc(config->tier_count + 1, sizeof(weir_limiter *));
-  if (named->tiers == NULL) {
-    self->has_memory = false;
-    return;
-  }
-  for (size_t i = 0; i < config->tier_count; i++) {
-    const weir_config_tier *tier = &config->tiers[i];
-    if (tier->kind != WEIR_CONFIG_TIER_RULE) continue;
-    snprintf(path, sizeof path, "limiters.%s.tiers.%s", config->name, tier->name);
-    named->tiers[i] = find_limiter(self, config->store, tier->rule, tier->place, path);
-  }
+static weir_store *find_opened(void *context, const weir_config_store *store) {
+  return store_of(((const builder *)context)->registry, store)->store;
 }
 
-static void enter_name(weir_registry *registry, const weir_named *named) {
-  size_t at = weir_registry_hash(named->config->name, strlen(named->config->name));
-  for (at &= registry->slot_count - 1; registry->slots[at] != 0;)
-    at = (at + 1) & (registry->slot_count - 1);
-  registry->slots[at] = (uint32_t)named->index + 1;
+static bool has_name(const void *context, const void *item, const void *wanted) {
+  const weir_named *named = *(const weir_named *const *)item;
+  const weir_keymap_text *name = wanted;
+  (void)context;
+  return named->prefix_length == name->length + 1 &&
+         memcmp(named->prefix, name->text, name->length) == 0;
 }
 
 static void add_named(builder *self, const weir_config_limiter *config) {
   weir_registry *registry = self->registry;
-  char path[WEIR_CONFIG_NAME_MOST + 32];
+  char path[2 * WEIR_CONFIG_NAME_MOST + 32];
   weir_named *named = &registry->named[registry->named_count];
   named->config = config;
   named->index = registry->named_count++;
   named->prefix_length = (size_t)snprintf(named->prefix, sizeof named->prefix, "%s:", config->name);
   snprintf(path, sizeof path, "limiters.%s.rule", config->name);
   named->own = find_limiter(self, config->store, config->rule, config->rule_place, path);
-  add_tiers(self, named);
-  if (!weir_keymap_create(&named->overrides, &config->overrides, config, self->faults) ||
+
+  named->tiers = calloc(config->tier_count + 1, sizeof(weir_limiter *));
+  for (size_t i = 0; named->tiers != NULL && i < config->tier_count; i++) {
+    const weir_config_tier *tier = &config->tiers[i];
+    if (tier->kind != WEIR_CONFIG_TIER_RULE) continue;
+    snprintf(path, sizeof path, "limiters.%s.tiers.%s", config->name, tier->name);
+    named->tiers[i] = find_limiter(self, config->store, tier->rule, tier->place, path);
+  }
+
+  uint32_t mark = weir_hash_table_mark(&registry->by_name, config->name, strlen(config->name));
+  const weir_named **entered = weir_hash_table_add(&registry->by_name, mark);
+  if (entered != NULL) *entered = named;
+  if (entered == NULL || named->tiers == NULL ||
+      !weir_keymap_create(&named->overrides, &config->overrides, config, self->faults) ||
       !weir_keymap_create(&named->allow, &config->allow, NULL, self->faults) ||
       !weir_keymap_create(&named->block, &config->block, NULL, self->faults))
     self->has_memory = false;
-  enter_name(registry, named);
 }
 
+/* The limiters on demand of the snapshot before where they mean the same, or new ones. */
 static void add_throttle(builder *self) {
-  const weir_config *config = self->registry->config;
-  const weir_config_store *store = config->throttle.store;
-  if (!config->throttle.enabled || store == NULL) return;
-  weir_limiter_options options = store->options;
-  options.memo_keys = config->throttle.memo_keys;
-  weir_pool *pool = &self->registry->pool;
-  weir_shared_store *shared = pool->stores[store - config->stores];
-  if (weir_pool_set_throttle(pool, self->old, shared, &options, config->throttle.limiters) !=
-      WEIR_OK)
-    self->has_memory = false;
-}
-
-static weir_limiter *find_rule(void *self, const weir_config_store *store, const char *rule,
-                               weir_config_place place, const char *path) {
-  return find_limiter(self, store, rule, place, path);
-}
-
-static weir_store *find_store(void *self, const weir_config_store *store) {
-  const weir_registry *registry = ((const builder *)self)->registry;
-  return registry->pool.stores[store - registry->config->stores]->store;
-}
-
-static bool make_room(weir_registry *registry) {
+  weir_registry *registry = self->registry;
   const weir_config *config = registry->config;
-  registry->slot_count = 4;
-  while (registry->slot_count < 2 * config->limiter_count)
-    registry->slot_count *= 2;
-  registry->slots = calloc(registry->slot_count, sizeof *registry->slots);
-  registry->named = calloc(config->limiter_count + 1, sizeof *registry->named);
-  return registry->slots != NULL && registry->named != NULL &&
-         weir_pool_start(&registry->pool, config->store_count);
+  if (!config->throttle.enabled || config->throttle.store == NULL) return;
+  weir_shared_store *store = store_of(registry, config->throttle.store);
+  weir_limiter_options options = config->throttle.store->options;
+  options.memo_keys = config->throttle.memo_keys;
+
+  weir_shared_throttle *before = self->old != NULL ? self->old->throttle : NULL;
+  if (before != NULL && before->store == store && before->most == config->throttle.limiters &&
+      memcmp(&before->options, &options, sizeof options) == 0) {
+    hold(&before->holders);
+    registry->throttle = before;
+    return;
+  }
+  weir_shared_throttle *shared = malloc(sizeof *shared);
+  self->has_memory = shared != NULL;
+  if (shared == NULL) return;
+  shared->store = store;
+  shared->options = options;
+  shared->most = config->throttle.limiters;
+  shared->throttle = weir_throttle_create(store->store, &options, shared->most);
+  self->has_memory = shared->throttle != NULL;
+  if (!self->has_memory) {
+    free(shared);
+    return;
+  }
+  atomic_init(&shared->holders, 1);
+  hold(&store->holders);
+  registry->throttle = shared;
 }
 
 static void build(builder *self) {
   weir_registry *registry = self->registry;
   const weir_config *config = registry->config;
-  self->has_memory = make_room(registry);
+  weir_hash_table_init(&registry->by_meaning, sizeof(weir_shared_limiter *), means, NULL);
+  weir_hash_table_init(&registry->by_name, sizeof(weir_named *), has_name, NULL);
+  registry->stores = calloc(config->store_count + 1, sizeof(weir_shared_store *));
+  registry->named = calloc(config->limiter_count + 1, sizeof *registry->named);
+  self->has_memory = registry->stores != NULL && registry->named != NULL;
   for (size_t i = 0; i < config->store_count && self->has_memory; i++)
     add_store(self, &config->stores[i]);
   for (size_t i = 0; i < config->limiter_count && self->has_memory; i++)
     add_named(self, &config->limiters[i]);
   if (self->has_memory) add_throttle(self);
   if (!self->has_memory) return;
-  const weir_descriptors_source source = {self, find_rule, find_store};
+  const weir_descriptors_source source = {self, find_limiter, find_opened};
   registry->descriptors = weir_descriptors_create(&config->envoy, &source, self->faults);
   if (registry->descriptors == NULL) self->has_memory = false;
 }
@@ -171,7 +354,7 @@ static void build(builder *self) {
 weir_registry *weir_registry_create(weir_config *config, const weir_registry *old,
                                     weir_config_faults *faults) {
   weir_registry *registry = calloc(1, sizeof *registry);
-  builder self = {registry, old != NULL ? &old->pool : NULL, faults, false};
+  builder self = {registry, old, faults, false};
   weir_config_place whole = {.file = config->file};
   if (registry != NULL) {
     atomic_init(&registry->holders, 1);
@@ -203,13 +386,12 @@ weir_registry *weir_registry_load(const char *file, const weir_registry *old,
  */
 
 weir_registry *weir_registry_retain(weir_registry *registry) {
-  atomic_fetch_add_explicit(&registry->holders, 1, memory_order_relaxed);
+  hold(&registry->holders);
   return registry;
 }
 
 void weir_registry_release(weir_registry *registry) {
-  if (registry == NULL) return;
-  if (atomic_fetch_sub_explicit(&registry->holders, 1, memory_order_acq_rel) != 1) return;
+  if (registry == NULL || !let_go(&registry->holders)) return;
   for (size_t i = 0; i < registry->named_count; i++) {
     weir_named *named = &registry->named[i];
     weir_keymap_clean_up(&named->overrides);
@@ -218,10 +400,17 @@ void weir_registry_release(weir_registry *registry) {
     free(named->tiers);
   }
   weir_descriptors_destroy(registry->descriptors);
-  weir_pool_clean_up(&registry->pool);
+  release_throttle(registry->throttle);
+  for (size_t i = 0; i < registry->limiter_count; i++)
+    release_limiter(registry->limiters[i]);
+  for (size_t i = 0; i < registry->store_count; i++)
+    release_store(registry->stores[i]);
+  weir_hash_table_clean_up(&registry->by_meaning);
+  weir_hash_table_clean_up(&registry->by_name);
   weir_config_destroy(registry->config);
+  free(registry->limiters);
+  free(registry->stores);
   free(registry->named);
-  free(registry->slots);
   free(registry);
 }
 
@@ -255,13 +444,10 @@ const weir_config *weir_registry_config(const weir_registry *registry) {
 
 const weir_named *weir_registry_find(const weir_registry *registry, const char *name,
                                      size_t length) {
-  size_t at = weir_registry_hash(name, length) & (registry->slot_count - 1);
-  for (; registry->slots[at] != 0; at = (at + 1) & (registry->slot_count - 1)) {
-    const weir_named *named = &registry->named[registry->slots[at] - 1];
-    if (named->prefix_length == length + 1 && memcmp(named->prefix, name, length) == 0)
-      return named;
-  }
-  return NULL;
+  const weir_keymap_text wanted = {name, length};
+  uint32_t mark = weir_hash_table_mark(&registry->by_name, name, length);
+  const weir_named **found = weir_hash_table_find(&registry->by_name, mark, &wanted);
+  return found != NULL ? *found : NULL;
 }
 
 weir_target weir_named_target(const weir_named *named, const void *key, size_t length) {
@@ -308,7 +494,7 @@ const weir_named *weir_registry_at(const weir_registry *registry, size_t index) 
 }
 
 weir_throttle *weir_registry_throttle(const weir_registry *registry) {
-  return registry->pool.throttle != NULL ? registry->pool.throttle->throttle : NULL;
+  return registry->throttle != NULL ? registry->throttle->throttle : NULL;
 }
 
 const weir_descriptors *weir_registry_descriptors(const weir_registry *registry) {
@@ -316,19 +502,19 @@ const weir_descriptors *weir_registry_descriptors(const weir_registry *registry)
 }
 
 size_t weir_registry_limiters(const weir_registry *registry) {
-  return registry->pool.limiter_count;
+  return registry->limiter_count;
 }
 
 weir_limiter *weir_registry_limiter_at(const weir_registry *registry, size_t index,
                                        const char **store) {
-  const weir_shared_limiter *shared = registry->pool.limiters[index];
+  const weir_shared_limiter *shared = registry->limiters[index];
   size_t at = 0;
-  while (registry->pool.stores[at] != shared->store)
+  while (registry->stores[at] != shared->store)
     at++;
   *store = registry->config->stores[at].name;
   return shared->limiter;
 }
 
 weir_store *weir_registry_store_at(const weir_registry *registry, size_t index) {
-  return registry->pool.stores[index]->store;
+  return registry->stores[index]->store;
 }

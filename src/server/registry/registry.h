@@ -1,5 +1,5 @@
-/* Which limiter, key and cost does the configuration mean? An immutable snapshot: whoever holds a
- * reference may read it from any thread, without locks or allocations.
+/* Which limiter, key and cost does the configuration mean? An immutable snapshot: any thread that
+ * holds a reference may read it, without locks or allocations.
  *
  * Limiters with the same store, rule text and options are one weir_limiter, whichever names and
  * tiers they stand for: so every key is led by the name it is limited under, "NAME:KEY", and a
@@ -45,7 +45,7 @@ weir_registry *weir_registry_load(const char *file, const weir_registry *old,
 
 weir_registry *weir_registry_retain(weir_registry *registry);
 /* With the last reference everything goes that no other snapshot shares, and leases go back, which
- * may take a while: not in a loop. Whoever replaces a snapshot therefore keeps his reference until
+ * may take a while: not in a loop. A thread that replaces a snapshot keeps its reference until
  * it is the last. NULL is fine. */
 void weir_registry_release(weir_registry *registry);
 /* Whether the caller's reference is the only one that is left. */
@@ -56,7 +56,7 @@ typedef struct weir_registry_mailbox {
   _Atomic(weir_registry *) next;
 } weir_registry_mailbox;
 
-/* Any thread: the mailbox gets a reference of its own; one that nobody fetched is released. */
+/* Any thread: the mailbox gets a reference of its own; one that was not fetched is released. */
 void weir_registry_post(weir_registry_mailbox *mailbox, weir_registry *registry);
 /* The owner, once a tick: the newer one, if there is one, after releasing `current`; else
  * `current`. One atomic load where nothing was posted. */

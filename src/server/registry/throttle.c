@@ -1,4 +1,6 @@
-/* Limiters on demand: a table by their figures, and a line of all in the order of their use. */
+/* Limiters on demand: a table by their figures, and a line of all in the order of their use, from
+ * whose oldest end those go that no loop uses. A limiter is made for the first request with its
+ * figures; how many are made in a second is bounded, as clients choose figures. */
 #include "registry/throttle.h"
 
 #include <inttypes.h>
@@ -8,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "table.h"
+
 typedef struct figures {
   int64_t burst, count, period_s;
 } figures;
@@ -15,8 +19,7 @@ typedef struct figures {
 typedef struct entry {
   figures figures;
   weir_limiter *limiter;
-  struct entry *next_in_slot;
-  struct entry *newer, *older;
+  struct entry *newer, *older;              /* in the line; of those that went, the next */
   uint64_t ticks[WEIR_THROTTLE_LOOPS_MOST]; /* in which each loop found it last */
 } entry;
 
@@ -26,15 +29,19 @@ struct weir_throttle {
   weir_limiter_options options;
   const char *algorithm, *suffix;
   bool has_burst;
-  size_t most, count;
-  entry **slots;
-  size_t slot_count;
+  size_t most;
+  weir_hash_table table; /* of pointers to entries */
   entry *newest, *oldest;
   uint64_t ticks[WEIR_THROTTLE_LOOPS_MOST]; /* from 1 on */
   int64_t made_us[WEIR_THROTTLE_NEW_MOST];  /* when the last of them were, in a ring */
   uint64_t made;
   weir_limiter_counts gone; /* counts of those that went */
 };
+
+static bool has_figures(const void *context, const void *item, const void *wanted) {
+  (void)context;
+  return memcmp(&(*(entry *const *)item)->figures, wanted, sizeof(figures)) == 0;
+}
 
 weir_throttle *weir_throttle_create(weir_store *store, const weir_limiter_options *options,
                                     uint32_t most) {
@@ -52,14 +59,10 @@ weir_throttle *weir_throttle_create_for(weir_store *store, const weir_limiter_op
   throttle->algorithm = algorithm;
   throttle->suffix = suffix;
   throttle->most = most;
-  throttle->slot_count = 16;
-  while (throttle->slot_count < 2 * (size_t)most)
-    throttle->slot_count *= 2;
-  throttle->slots = calloc(throttle->slot_count, sizeof(entry *));
+  weir_hash_table_init(&throttle->table, sizeof(entry *), has_figures, NULL);
   for (size_t i = 0; i < WEIR_THROTTLE_LOOPS_MOST; i++)
     throttle->ticks[i] = 1;
-  if (throttle->slots != NULL && pthread_mutex_init(&throttle->lock, NULL) == 0) return throttle;
-  free(throttle->slots);
+  if (pthread_mutex_init(&throttle->lock, NULL) == 0) return throttle;
   free(throttle);
   return NULL;
 }
@@ -73,7 +76,7 @@ void weir_throttle_destroy(weir_throttle *throttle) {
     each = newer;
   }
   pthread_mutex_destroy(&throttle->lock);
-  free(throttle->slots);
+  weir_hash_table_clean_up(&throttle->table);
   free(throttle);
 }
 
@@ -92,62 +95,46 @@ static void enter_line(weir_throttle *throttle, entry *each) {
   throttle->newest = each;
 }
 
-/* Clients choose the figures, but few of them are there at a time. */
-static entry **slot_of(weir_throttle *throttle, const figures *wanted) {
-  uint64_t hash = (uint64_t)wanted->burst * UINT64_C(0x9e3779b97f4a7c15);
-  hash = (hash ^ (hash >> 32) ^ (uint64_t)wanted->count) * UINT64_C(0xbf58476d1ce4e5b9);
-  hash = (hash ^ (hash >> 29) ^ (uint64_t)wanted->period_s) * UINT64_C(0x94d049bb133111eb);
-  return &throttle->slots[(hash >> 32) & (throttle->slot_count - 1)];
-}
-
-static entry *find(weir_throttle *throttle, const figures *wanted) {
-  entry *each = *slot_of(throttle, wanted);
-  while (each != NULL && memcmp(&each->figures, wanted, sizeof *wanted) != 0)
-    each = each->next_in_slot;
-  return each;
+static entry **find(weir_throttle *throttle, const figures *wanted) {
+  uint32_t mark = weir_hash_table_mark(&throttle->table, wanted, sizeof *wanted);
+  return weir_hash_table_find(&throttle->table, mark, wanted);
 }
 
 /* --- new ones -----------------------------------------------------------------------------------
  */
 
-static bool is_too_fast(const weir_throttle *throttle, int64_t now_us) {
-  if (throttle->made < WEIR_THROTTLE_NEW_MOST) return false;
-  return now_us - throttle->made_us[throttle->made % WEIR_THROTTLE_NEW_MOST] < 1000000;
-}
-
-static void write_rule(const weir_throttle *throttle, const figures *wanted, char *rule,
-                       size_t size) {
-  char burst[32] = "";
-  if (throttle->has_burst) snprintf(burst, sizeof burst, ",burst=%" PRId64, wanted->burst);
-  snprintf(rule, size, "%s:%" PRId64 "/%" PRId64 "s%s%s", throttle->algorithm, wanted->count,
-           wanted->period_s, burst, throttle->suffix);
-}
-
 static weir_status make(weir_throttle *throttle, const figures *wanted, int64_t now_us,
                         entry **made, weir_message *message) {
-  char rule[128];
-  if (is_too_fast(throttle, now_us)) {
+  int64_t *oldest_us = &throttle->made_us[throttle->made % WEIR_THROTTLE_NEW_MOST];
+  if (throttle->made >= WEIR_THROTTLE_NEW_MOST && now_us - *oldest_us < 1000000) {
     *message = (weir_message){"too many different limits"};
     return WEIR_CONTENDED;
   }
+
   entry *each = calloc(1, sizeof *each);
-  if (each == NULL) {
+  uint32_t mark = weir_hash_table_mark(&throttle->table, wanted, sizeof *wanted);
+  entry **place = each != NULL ? weir_hash_table_add(&throttle->table, mark) : NULL;
+  if (place == NULL) {
+    free(each);
     *message = (weir_message){"there is not enough memory"};
     return WEIR_NO_MEMORY;
   }
-  write_rule(throttle, wanted, rule, sizeof rule);
+  *place = each;
+  each->figures = *wanted;
+
+  char rule[128], burst[32] = "";
+  if (throttle->has_burst) snprintf(burst, sizeof burst, ",burst=%" PRId64, wanted->burst);
+  snprintf(rule, sizeof rule, "%s:%" PRId64 "/%" PRId64 "s%s%s", throttle->algorithm, wanted->count,
+           wanted->period_s, burst, throttle->suffix);
   weir_status status =
       weir_limiter_create(throttle->store, rule, &throttle->options, &each->limiter, message);
   if (status != WEIR_OK) {
+    weir_hash_table_remove(&throttle->table, place);
     free(each);
     return status;
   }
-  throttle->made_us[throttle->made++ % WEIR_THROTTLE_NEW_MOST] = now_us;
-  each->figures = *wanted;
-  entry **slot = slot_of(throttle, wanted);
-  each->next_in_slot = *slot;
-  *slot = each;
-  throttle->count++;
+  *oldest_us = now_us;
+  throttle->made++;
   *made = each;
   return WEIR_OK;
 }
@@ -160,11 +147,14 @@ weir_status weir_throttle_find(weir_throttle *throttle, unsigned loop, int64_t b
   weir_status status = WEIR_OK;
   *limiter = NULL;
   pthread_mutex_lock(&throttle->lock);
-  entry *found = find(throttle, &wanted);
-  if (found != NULL)
+  entry *found = NULL;
+  entry **there = find(throttle, &wanted);
+  if (there != NULL) {
+    found = *there;
     leave_line(throttle, found);
-  else
+  } else {
     status = make(throttle, &wanted, now_us, &found, message != NULL ? message : &ignored);
+  }
   if (status == WEIR_OK) {
     enter_line(throttle, found);
     found->ticks[loop] = throttle->ticks[loop];
@@ -176,21 +166,6 @@ weir_status weir_throttle_find(weir_throttle *throttle, unsigned loop, int64_t b
 
 /* --- old ones -----------------------------------------------------------------------------------
  */
-
-static bool is_in_use(const weir_throttle *throttle, const entry *each) {
-  for (size_t loop = 0; loop < WEIR_THROTTLE_LOOPS_MOST; loop++)
-    if (each->ticks[loop] == throttle->ticks[loop]) return true;
-  return false;
-}
-
-static void remove_entry(weir_throttle *throttle, entry *each) {
-  entry **link = slot_of(throttle, &each->figures);
-  while (*link != each)
-    link = &(*link)->next_in_slot;
-  *link = each->next_in_slot;
-  leave_line(throttle, each);
-  throttle->count--;
-}
 
 static void add_counts(weir_limiter_counts *sum, const weir_limiter *limiter) {
   weir_limiter_counts more = {.size = sizeof more};
@@ -207,19 +182,23 @@ void weir_throttle_end_tick(weir_throttle *throttle, unsigned loop) {
   entry *gone = NULL;
   pthread_mutex_lock(&throttle->lock);
   throttle->ticks[loop]++;
-  for (entry *each = throttle->oldest; each != NULL && throttle->count > throttle->most;) {
+  for (entry *each = throttle->oldest; each != NULL && throttle->table.count > throttle->most;) {
     entry *newer = each->newer;
-    if (!is_in_use(throttle, each)) {
-      remove_entry(throttle, each);
+    bool is_used = false; /* in the tick that any loop is in */
+    for (size_t i = 0; i < WEIR_THROTTLE_LOOPS_MOST; i++)
+      is_used |= each->ticks[i] == throttle->ticks[i];
+    if (!is_used) {
+      weir_hash_table_remove(&throttle->table, find(throttle, &each->figures));
+      leave_line(throttle, each);
       add_counts(&throttle->gone, each->limiter);
-      each->next_in_slot = gone;
+      each->newer = gone;
       gone = each;
     }
     each = newer;
   }
   pthread_mutex_unlock(&throttle->lock);
-  while (gone != NULL) {
-    entry *next = gone->next_in_slot;
+  while (gone != NULL) { /* without the lock, as it takes a while */
+    entry *next = gone->newer;
     weir_limiter_destroy(gone->limiter);
     free(gone);
     gone = next;
@@ -228,7 +207,7 @@ void weir_throttle_end_tick(weir_throttle *throttle, unsigned loop) {
 
 size_t weir_throttle_count(weir_throttle *throttle) {
   pthread_mutex_lock(&throttle->lock);
-  size_t count = throttle->count;
+  size_t count = throttle->table.count;
   pthread_mutex_unlock(&throttle->lock);
   return count;
 }

@@ -21,8 +21,8 @@ typedef struct weir_throttle weir_throttle;
  * limiters stay when no loop uses them. NULL: no memory. */
 weir_throttle *weir_throttle_create(weir_store *store, const weir_limiter_options *options,
                                     uint32_t most);
-/* The same for rules of another algorithm, which say no burst, with `suffix` behind them. Both texts
- * must outlive it. */
+/* The same for rules of another algorithm, which say no burst, with `suffix` behind them. Both
+ * texts must outlive it. */
 weir_throttle *weir_throttle_create_for(weir_store *store, const weir_limiter_options *options,
                                         const char *algorithm, const char *suffix, uint32_t most);
 void weir_throttle_destroy(weir_throttle *throttle);

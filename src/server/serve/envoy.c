@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "registry/calendar.h"
+#include "registry/descriptors.h"
 #include "serve/loop.h"
 
 /* A descriptor of the request, kept in the tick's bytes until the answer. */

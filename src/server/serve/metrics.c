@@ -240,9 +240,8 @@ static void write_each_detail(const weir_server *server,
   const weir_descriptors *all = weir_registry_descriptors(server->front.tick.registry);
   for (size_t i = 0; i < weir_descriptors_count(all); i++) {
     const weir_domain *domain = weir_descriptors_at(all, i);
-    const weir_details *details = weir_domain_details(domain);
     const weir_detail *detail;
-    for (size_t j = 0; details != NULL && (detail = weir_details_at(details, j)) != NULL; j++)
+    for (size_t j = 0; (detail = weir_domain_detail_at(domain, j)) != NULL; j++)
       write(weir_domain_config(domain)->name, detail, out);
   }
 }
