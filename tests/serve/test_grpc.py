@@ -135,9 +135,10 @@ class Answers(Grpc):
         self.fails(invalid, client.ask, edge(*["ip=1"] * 65))
         self.fails(invalid, client.ask, edge("/".join(["ip=1"] * 513)))
         self.fails(invalid, client.ask, edge("ip=" + "x" * 4096))
-        gives_back = edge("ip=1", hitsAddend=4)
-        gives_back.descriptors[0].is_negative_hits = True
-        self.assertIn("BAD_COST: ", self.fails(invalid, client.ask, gives_back))
+        gives_back = edge(*["ip=1"] * 9)
+        for descriptor in gives_back.descriptors:
+            descriptor.is_negative_hits = True
+        self.assertIn("at most 8", self.fails(invalid, client.ask, gives_back))
         for requests, unit in ((10**9 + 1, 1), (1, 0), (1, 7)):
             wrong = edge("ip=1")
             wrong.descriptors[0].limit.requests_per_unit = requests

@@ -153,14 +153,15 @@ static bool add(weir_tick *tick, const weir_domain *domain, int64_t until_us, pa
   return true;
 }
 
-/* Why hits cannot go back to a limit; NULL: they can. Of all but a fixed window a charge goes back by
- * its own time, which is not known here. */
+/* Why hits cannot go back to a limit; NULL: they can. The time of their charge is not known here. A
+ * fixed window or a quota has one count at a time, so the time of now does; others need that of the
+ * charge. */
 static const char *why_kept(const weir_domain *domain, const part *asked) {
   const weir_config_domain *config = weir_domain_config(domain);
   if (config->counts_all) return "negative hits: count: all of the domain keeps what is charged";
   if (asked->limiter == NULL) return "negative hits: nothing is ever charged to a limit of 0";
-  if (config->algorithm != WEIR_CONFIG_FIXED || weir_config_is_dated(config, asked->rate.unit))
-    return "negative hits: a fixed-window accepts them, without a calendar";
+  if (config->algorithm != WEIR_CONFIG_FIXED && config->algorithm != WEIR_CONFIG_QUOTA)
+    return "negative hits: a fixed-window and a quota accept them";
   return NULL;
 }
 
@@ -315,27 +316,44 @@ static bool is_over(const weir_tick *tick, const outcome *made) {
   return false;
 }
 
+/* Gives back at most what counts, so that no count falls below 0. Where others give back at the same
+ * time there is less than was seen: a second look says how much. */
+static weir_status return_hits(weir_tick *tick, const part *asked, weir_decision *seen,
+                               weir_message *why) {
+  const char *key = tick->bytes.data + asked->key;
+  for (int tries = 2;; tries--) {
+    int64_t counted = asked->rate.requests - (seen->remaining > 0 ? seen->remaining : 0);
+    int64_t hits = asked->hits < counted ? asked->hits : counted;
+    weir_decision taken = {.allowed = true, .cost = hits, .at_us = seen->at_us};
+    if (hits == 0) return WEIR_OK;
+    weir_status status =
+        weir_limiter_refund(asked->limiter, key, asked->key_length, hits, &taken, why);
+    if (status == WEIR_OK && seen->remaining >= 0) seen->remaining += hits;
+    if (status != WEIR_BAD_COST) return status;
+    if (tries == 0) return WEIR_OK; /* each time others were faster: what they gave back is back */
+    weir_decision look;
+    status = weir_limiter_peek(asked->limiter, key, asked->key_length, 1, &look, why);
+    if (status == WEIR_OK && look.source >= WEIR_SOURCE_FALLBACK) status = look.store_status;
+    if (status != WEIR_OK) return status;
+    seen->remaining = look.remaining;
+    seen->at_us = look.at_us;
+  }
+}
+
 /* What these hits were charged for is not known, so they go off what counts now. It is no decision,
  * and not counted as one. */
 static void settle_return(weir_tick *tick, outcome *made, size_t index) {
   const part *asked = &made->parts[index];
   weir_decision *seen = &made->decisions[index];
-  weir_envoy_status *status = &made->answer->statuses[index];
   weir_message why = {""};
   weir_status given = decide(tick, asked, seen);
   if (given == WEIR_OK && seen->source >= WEIR_SOURCE_FALLBACK) given = seen->store_status;
-  weir_decision taken = {.allowed = true, .cost = asked->hits, .at_us = seen->at_us};
-  if (given == WEIR_OK)
-    given = weir_limiter_refund(asked->limiter, tick->bytes.data + asked->key, asked->key_length,
-                                asked->hits, &taken, &why);
+  if (given == WEIR_OK) given = return_hits(tick, asked, seen, &why);
   if (given != WEIR_OK && made->status == WEIR_OK) {
     made->status = given;
     made->why = why;
   }
-  describe(asked, seen, status);
-  if (given != WEIR_OK || status->remaining < 0) return;
-  status->remaining += asked->hits;
-  if (status->remaining > status->requests) status->remaining = status->requests;
+  describe(asked, seen, &made->answer->statuses[index]);
 }
 
 static void settle(weir_connection *connection, outcome *made, size_t index) {
