@@ -1,15 +1,9 @@
-/* The kinds of rules: the one table that says what each of them is to everybody but its algorithm.
- * Who needs to tell kinds apart asks one of these questions; a kind's name stands nowhere else but
+/* The kinds of rules: the one table that says what each of them is to all but its algorithm. Code
+ * that must tell kinds apart asks one of these questions; a kind's name stands nowhere else but
  * in src/limits/algorithm. */
-#include "rule/parse.h"
+#include "rule/kind.h"
 
-static const struct {
-  const char *name;
-  const char *tag; /* what its keys begin with */
-  unsigned traits; /* enum weir_kind_trait */
-  int cells;       /* unless told otherwise */
-  int64_t limit_most;
-} kinds[WEIR_RULE_KINDS] = {
+const weir_kind weir_kinds[WEIR_RULE_KINDS] = {
     [WEIR_FIXED_WINDOW] = {"fixed-window", "fw", WEIR_KIND_COUNTS | WEIR_KIND_LEASES, 1,
                            WEIR_LIMIT_MOST},
     [WEIR_SLIDING_WINDOW] = {"sliding-window", "sw",
@@ -27,51 +21,35 @@ static const struct {
 };
 
 const char *weir_rule_kind_name(weir_rule_kind kind) {
-  return kinds[kind].name;
-}
-
-const char *weir_rule_kind_tag(weir_rule_kind kind) {
-  return kinds[kind].tag;
-}
-
-int weir_rule_default_cells(weir_rule_kind kind) {
-  return kinds[kind].cells;
-}
-
-int64_t weir_rule_limit_most(weir_rule_kind kind) {
-  return kinds[kind].limit_most;
-}
-
-bool weir_rule_kind_has(weir_rule_kind kind, unsigned all, unsigned none) {
-  return (kinds[kind].traits & all) == all && (kinds[kind].traits & none) == 0;
+  return weir_kinds[kind].name;
 }
 
 bool weir_rule_keeps_counts(const weir_rule *rule) {
-  return kinds[rule->kind].traits & WEIR_KIND_COUNTS;
+  return weir_kinds[rule->kind].traits & WEIR_KIND_COUNTS;
 }
 
 bool weir_rule_slides(const weir_rule *rule) {
-  return kinds[rule->kind].traits & WEIR_KIND_SLIDES;
+  return weir_kinds[rule->kind].traits & WEIR_KIND_SLIDES;
 }
 
 bool weir_rule_has_cells(const weir_rule *rule) {
-  return kinds[rule->kind].traits & WEIR_KIND_CELLS;
+  return weir_kinds[rule->kind].traits & WEIR_KIND_CELLS;
 }
 
 bool weir_rule_opens_windows(const weir_rule *rule) {
-  return kinds[rule->kind].traits & WEIR_KIND_OPENED;
+  return weir_kinds[rule->kind].traits & WEIR_KIND_OPENED;
 }
 
 bool weir_rule_takes_one(const weir_rule *rule) {
-  return kinds[rule->kind].traits & WEIR_KIND_ONE;
+  return weir_kinds[rule->kind].traits & WEIR_KIND_ONE;
 }
 
 bool weir_rule_moves_in_time(const weir_rule *rule) {
-  return kinds[rule->kind].traits & WEIR_KIND_MOVES;
+  return weir_kinds[rule->kind].traits & WEIR_KIND_MOVES;
 }
 
 bool weir_rule_gives_places(const weir_rule *rule) {
-  return kinds[rule->kind].traits & WEIR_KIND_PLACES;
+  return weir_kinds[rule->kind].traits & WEIR_KIND_PLACES;
 }
 
 void weir_rule_count_entries(weir_rule *rule) {

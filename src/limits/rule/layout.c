@@ -1,6 +1,28 @@
-/* Storage layout: which counters hold a rule's cells, and the tag that names what is stored. Only
- * sliding windows have cells to share a counter; other rules count in whole ones.
+/* What a rule's text leaves open, in numbers: the unit in which a bucket counts time, what a lease
+ * keeps back, which counters hold the cells of a window, and the tag that names what is stored.
  *
+ * Buckets. A token takes W/L, which is rarely a whole number of microseconds, so that it is rounded
+ * up: a bucket never gives more than its rate. Units of 2^-k us make that exact enough. T >= 1024
+ * of them exceed the true W*2^k/L by less than one, so the rate falls short by less than 1/1024. k
+ * = 0, 10 or 20 and no more, so that most changes of a limit keep the unit and with it what is
+ * stored.
+ *
+ * A full bucket spans B*T units. With k = 0 that is under 400 days + 10^9 us < 2^45; otherwise T
+ * with the k before was at most 1023, so T is at most 1023 * 1024, and B*T < 2^50. With the longest
+ * wait on top (1800 s < 2^51 units) that is below 2^52, whose sums with a 2^52 are exact in
+ * doubles.
+ *
+ * Leases. A process may charge more than it needs, and use the rest for as long as the lease says.
+ * A window counts such a use where it was charged. A bucket drains meanwhile: what is used at the
+ * end of a lease was charged when the bucket held up to r * lease less than it holds now, where r =
+ * L/W. So all processes, with a lease or without, leave that much of B alone:
+ *
+ *     B' = B - ceil(L * lease / W)
+ *
+ * A lease of a bucket is at most a quarter of what a full bucket takes to fill, so that the reserve
+ * is at most a quarter of B, rounded up.
+ *
+ * Cells. Only sliding windows have cells to share a counter; other rules count in whole ones.
  * Several cells share one 64-bit counter, so that one increment answers with all of them. A lane
  * must never carry into its neighbour, whatever happens at once. A cell holds at most
  *
@@ -18,13 +40,14 @@
 #include <string.h>
 
 #include <weir/backend.h>
+#include <weir/duration.h>
 
-#include "rule/parse.h"
+#include "rule/kind.h"
 
-static const struct {
-  int lanes;
-  int bits;
-} layouts[] = {{4, 15}, {2, 31}, {1, 63}};
+__extension__ typedef __int128 wide;
+
+/* --- what follows from the rule -----------------------------------------------------------------
+ */
 
 int64_t weir_rule_upper(const weir_rule *rule) {
   if (rule->strict || !weir_rule_has_cells(rule)) return rule->limit;
@@ -51,14 +74,100 @@ int64_t weir_stack_least_capacity(const weir_stack *stack) {
   return least;
 }
 
-/* At most 3e9 + 100001 * 1e9: far below 2^63. */
-static int64_t most_in_a_cell(const weir_rule *rule, uint32_t processes) {
-  return weir_rule_upper(rule) + ((int64_t)processes + 1) * rule->limit;
+/* --- measured -----------------------------------------------------------------------------------
+ */
+
+enum {
+  TOKEN_UNITS_LEAST = 1024,
+  UNIT_BITS_STEP = 10,
+  UNIT_BITS_MOST = 20,
+  LEASE_SHARE = 4 /* of what a full bucket takes to fill, a lease is at most one in so many */
+};
+
+static weir_status measure_bucket(weir_rule *rule, weir_message *message) {
+  char period[WEIR_DURATION_BYTES];
+  weir_duration_format(rule->period_us, period, sizeof period);
+  bool queues = weir_rule_gives_places(rule);
+  if (rule->burst == 0) rule->burst = queues ? 1 : rule->limit;
+
+  /* Does not overflow: the period is below 2^45, and 2^20 are tried only where the limit, 10^9 at
+   * the most, is above the period. */
+  for (rule->unit_bits = 0;; rule->unit_bits += UNIT_BITS_STEP) {
+    rule->token_units = ((rule->period_us << rule->unit_bits) + rule->limit - 1) / rule->limit;
+    if (rule->token_units >= TOKEN_UNITS_LEAST) break;
+    if (rule->unit_bits < UNIT_BITS_MOST) continue;
+    int64_t most = ((rule->period_us << UNIT_BITS_MOST) - 1) / (TOKEN_UNITS_LEAST - 1);
+    weir_message_set(message,
+                     "%" PRId64 " per %s is too fast for %s: accepted are up to %" PRId64 " per %s",
+                     rule->limit, period, weir_rule_kind_name(rule->kind), most, period);
+    return WEIR_BAD_RULE;
+  }
+
+  /* The period is at most 400 days, so that a burst of L, and every queue of none, is in range. */
+  wide most = (wide)WEIR_PERIOD_MOST_US * rule->limit / rule->period_us;
+  if (rule->burst <= most) return WEIR_OK;
+  weir_message_set(message,
+                   "%s=%" PRId64 " at %" PRId64
+                   " per %s takes more than 400d to %s: accepted are %d to %" PRId64,
+                   queues ? "queue" : "burst", rule->burst - queues, rule->limit, period,
+                   queues ? "drain" : "fill", queues ? 0 : 1, (int64_t)most - queues);
+  return WEIR_BAD_RULE;
 }
 
+/* L * lease is below 2^50. The reserve is at most B/4, rounded up: lease <= B*W/4L. */
+static weir_status measure_lease(weir_rule *rule, weir_message *message) {
+  if (rule->count_all) {
+    weir_message_set(message, "lease= with count=all: accepted is count=admitted, or no lease=");
+    return WEIR_BAD_RULE;
+  }
+  if (!weir_rule_moves_in_time(rule)) return WEIR_OK;
+
+  wide most_us = (wide)rule->burst * rule->period_us / (LEASE_SHARE * rule->limit);
+  if (most_us > WEIR_LEASE_MOST_US) most_us = WEIR_LEASE_MOST_US;
+  int64_t longest_us = /* in whole milliseconds, as a rule can say it; 0: none is short enough */
+      (int64_t)most_us / WEIR_LEASE_LEAST_US * WEIR_LEASE_LEAST_US;
+  if (rule->lease_us > longest_us) {
+    char lease[WEIR_DURATION_BYTES], longest[WEIR_DURATION_BYTES];
+    weir_duration_format(rule->lease_us, lease, sizeof lease);
+    weir_duration_format(longest_us, longest, sizeof longest);
+    if (longest_us == 0)
+      weir_message_set(message, "lease=%s: a burst of %" PRId64 " fills too fast for any lease",
+                       lease, rule->burst);
+    else
+      weir_message_set(message,
+                       "lease=%s is more than a quarter of what a burst of %" PRId64
+                       " takes to fill: accepted are 1ms to %s",
+                       lease, rule->burst, longest);
+    return WEIR_BAD_RULE;
+  }
+
+  rule->reserve = (rule->limit * rule->lease_us + rule->period_us - 1) / rule->period_us;
+  if (rule->burst > rule->reserve) return WEIR_OK;
+  weir_message_set(message,
+                   "a lease keeps back %" PRId64 " of burst=%" PRId64
+                   ": accepted is a burst of %" PRId64 " or more, or no lease=",
+                   rule->reserve, rule->burst, rule->reserve + 1);
+  return WEIR_BAD_RULE;
+}
+
+weir_status weir_rule_measure(weir_rule *rule, weir_message *message) {
+  weir_status status = WEIR_OK;
+  if (weir_rule_moves_in_time(rule)) status = measure_bucket(rule, message);
+  if (status == WEIR_OK && rule->lease_us > 0) status = measure_lease(rule, message);
+  return status;
+}
+
+/* --- laid out -----------------------------------------------------------------------------------
+ */
+
 static void choose_lanes(weir_rule *rule, uint32_t processes, bool packable) {
+  static const struct {
+    int lanes;
+    int bits;
+  } layouts[] = {{4, 15}, {2, 31}, {1, 63}};
+  /* In a cell: at most 3e9 + 100001 * 1e9, far below 2^63. */
+  int64_t most = weir_rule_upper(rule) + ((int64_t)processes + 1) * rule->limit;
   size_t i = 0;
-  int64_t most = most_in_a_cell(rule, processes);
   while (layouts[i].lanes > 1 && (!packable || most >= INT64_C(1) << (layouts[i].bits - 1)))
     i++;
   rule->lanes = layouts[i].lanes;
@@ -73,7 +182,7 @@ static void write_tag(weir_rule *rule) {
   char prefix[PREFIX_BYTES]; /* "sw64-34560000000-1x63-all" is the longest */
   char *at = prefix, *end = prefix + sizeof prefix;
   bool cells = weir_rule_has_cells(rule);
-  at += snprintf(at, (size_t)(end - at), "%s", weir_rule_kind_tag(rule->kind));
+  at += snprintf(at, (size_t)(end - at), "%s", weir_kinds[rule->kind].tag);
   if (cells) at += snprintf(at, (size_t)(end - at), "%d", rule->cells);
   int64_t period_us = rule->log_us > 0 ? rule->log_us : rule->period_us;
   at += snprintf(at, (size_t)(end - at), "-%" PRId64, period_us / 1000);
@@ -89,62 +198,50 @@ static bool is_window(const weir_rule *rule) {
   return weir_rule_keeps_counts(rule) && !weir_rule_opens_windows(rule);
 }
 
-/* Only windows alone are charged without a look, and so for denied requests too. */
-static weir_status check_count(const weir_rule *rule, const weir_rule *beside,
-                               weir_message *message) {
-  if (!rule->count_all || (is_window(rule) && is_window(beside))) return WEIR_OK;
-  const weir_rule *no_window = is_window(rule) ? beside : rule;
-  weir_message_set(message,
-                   "count=all in a stack with a %s: accepted is count=admitted, unless all rules "
-                   "are windows",
-                   weir_rule_kind_name(no_window->kind));
-  return WEIR_BAD_RULE;
-}
-
-/* A log's charge cannot be given back, so it must come last, and only one log can: all rules of a
- * stack that are logs read the same one. */
-static weir_status check_logs(const weir_stack *stack, size_t i, size_t j, weir_message *message) {
-  const weir_rule *one = &stack->rules[i];
-  const weir_rule *other = &stack->rules[j];
-  const char *fault = NULL;
-  if (one->period_us == other->period_us) fault = "have one period: accepted is one limit for it";
-  if (strcmp(one->name, other->name) != 0)
-    fault = "share one log: accepted is one name= for both, or none";
-  if (fault == NULL) return WEIR_OK;
-  weir_message_set(message, "rules %zu and %zu are both %s and %s", i + 1, j + 1,
-                   weir_rule_kind_name(one->kind), fault);
-  return WEIR_BAD_RULE;
-}
-
+/* Whether rules `i` and `j` of a stack can be one decision. */
 static weir_status check_pair(const weir_stack *stack, size_t i, size_t j, weir_message *message) {
   const weir_rule *one = &stack->rules[i];
   const weir_rule *other = &stack->rules[j];
-  if (weir_rule_takes_one(one) && weir_rule_takes_one(other))
-    return check_logs(stack, i, j, message);
-  weir_status status = check_count(one, other, message);
-  if (status == WEIR_OK) status = check_count(other, one, message);
-  if (status != WEIR_OK) return status;
-  if (strcmp(one->tag, other->tag) == 0) {
-    weir_message_set(
-        message, "rules %zu and %zu would share their counts (%s): give one of them a name=", i + 1,
-        j + 1, one->tag);
+
+  /* A log's charge cannot be given back, so it must come last, and only one log can: all rules of a
+   * stack that are logs read the same one. */
+  if (weir_rule_takes_one(one) && weir_rule_takes_one(other)) {
+    const char *fault = NULL;
+    if (one->period_us == other->period_us) fault = "have one period: accepted is one limit for it";
+    if (strcmp(one->name, other->name) != 0)
+      fault = "share one log: accepted is one name= for both, or none";
+    if (fault == NULL) return WEIR_OK;
+    weir_message_set(message, "rules %zu and %zu are both %s and %s", i + 1, j + 1,
+                     weir_rule_kind_name(one->kind), fault);
     return WEIR_BAD_RULE;
   }
-  return WEIR_OK;
-}
 
-static int64_t longest_log_us(const weir_stack *stack) {
-  int64_t longest_us = 0;
-  for (size_t i = 0; i < stack->count; i++) {
-    const weir_rule *rule = &stack->rules[i];
-    if (weir_rule_takes_one(rule) && rule->period_us > longest_us) longest_us = rule->period_us;
+  /* Only windows alone are charged without a look, and so for denied requests too. */
+  if ((one->count_all || other->count_all) && !(is_window(one) && is_window(other))) {
+    const weir_rule *counting = one->count_all ? one : other;
+    const weir_rule *beside = counting == one ? other : one;
+    const weir_rule *no_window = is_window(counting) ? beside : counting;
+    weir_message_set(message,
+                     "count=all in a stack with a %s: accepted is count=admitted, unless all rules "
+                     "are windows",
+                     weir_rule_kind_name(no_window->kind));
+    return WEIR_BAD_RULE;
   }
-  return longest_us;
+
+  if (strcmp(one->tag, other->tag) != 0) return WEIR_OK;
+  weir_message_set(
+      message, "rules %zu and %zu would share their counts (%s): give one of them a name=", i + 1,
+      j + 1, one->tag);
+  return WEIR_BAD_RULE;
 }
 
 weir_status weir_stack_lay_out(weir_stack *stack, uint32_t processes, weir_message *message) {
   weir_status status = WEIR_OK;
-  int64_t log_us = longest_log_us(stack);
+  int64_t log_us = 0; /* the longest period of all logs, which are one */
+  for (size_t i = 0; i < stack->count; i++) {
+    const weir_rule *rule = &stack->rules[i];
+    if (weir_rule_takes_one(rule) && rule->period_us > log_us) log_us = rule->period_us;
+  }
   for (size_t i = 0; i < stack->count && status == WEIR_OK; i++) {
     weir_rule *rule = &stack->rules[i];
     rule->capacity = weir_rule_capacity(rule);
@@ -157,4 +254,36 @@ weir_status weir_stack_lay_out(weir_stack *stack, uint32_t processes, weir_messa
       status = check_pair(stack, j, i, message);
   }
   return status;
+}
+
+/* --- the rules of an outage ---------------------------------------------------------------------
+ */
+
+/* What a process may admit of its share of a limit is seldom whole, so limits and costs are counted
+ * in parts. Limits are 10^9 at the most: below 2^40 in parts. */
+void weir_stack_continue(const weir_stack *rules, weir_stack *continued) {
+  const wide full_units_most = (wide)1 << 50; /* of a bucket, as above */
+  *continued = *rules;
+  for (size_t i = 0; i < continued->count; i++) {
+    weir_rule *rule = &continued->rules[i];
+    int64_t limit = rule->limit, capacity = weir_rule_capacity(rule);
+    rule->lease_us = rule->reserve = 0; /* no other process charges them */
+    if (weir_rule_takes_one(rule)) weir_rule_count_entries(rule);
+
+    /* A bucket in as many parts as leave a token 1024 units of time. The limit itself, of one part,
+     * does. */
+    for (rule->parts = WEIR_CONTINUED_PARTS; rule->parts > 0; rule->parts /= 2) {
+      rule->limit = limit * rule->parts;
+      if (!weir_rule_moves_in_time(rule)) break;
+      rule->burst = capacity * rule->parts;
+      if (weir_rule_measure(rule, NULL) == WEIR_OK &&
+          (wide)rule->burst * rule->token_units < full_units_most)
+        break;
+    }
+
+    /* No other rule of the stack may have this one's tag; only this process reads their counts. */
+    rule->name[0] = (char)('1' + i);
+    rule->name[1] = '\0';
+  }
+  weir_stack_lay_out(continued, 1, NULL);
 }

@@ -1,113 +1,310 @@
+/* The text of rules, read and written.
+ *
+ *     sliding-window:100/1m,cells=8,name=a;quota:1000/1d
+ *     `--- kind ---' `-limit/period-' `---- options ---' `- the next rule of the stack
+ *
+ * A piece of the text is cut off at a time and looked at alone. What is refused names the piece and
+ * says what is accepted instead. */
 #include "rule/rule.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <weir/backend.h>
 #include <weir/duration.h>
 #include <weir/word.h>
 
-#include "rule/parse.h"
+#include "number.h"
+#include "rule/kind.h"
 
-void weir_rule_list_kinds(unsigned set, char list[WEIR_RULE_LIST_BYTES]) {
+/* --- pieces -------------------------------------------------------------------------------------
+ */
+
+/* Of the caller's text. */
+typedef struct piece {
+  const char *text;
+  size_t length;
+} piece;
+
+enum {
+  SHOWN_MOST = 80,
+  LIST_BYTES = 128 /* for the names of all algorithms, or of all options */
+};
+
+/* For "%.*s": as much of a piece as a message can bear. */
+#define SHOW(piece) (int)((piece).length < SHOWN_MOST ? (piece).length : SHOWN_MOST), (piece).text
+
+static bool is(piece text, const char *word) {
+  return text.length == strlen(word) && memcmp(text.text, word, text.length) == 0;
+}
+
+/* Moves what stands before the first separator from rest to prefix. False, and all of it in prefix,
+ * where there is none. */
+static bool cut(piece *rest, char separator, piece *prefix) {
+  const char *end = memchr(rest->text, separator, rest->length);
+  *prefix = *rest;
+  if (end != NULL) prefix->length = (size_t)(end - rest->text);
+  size_t used = prefix->length + (end != NULL);
+  rest->text += used;
+  rest->length -= used;
+  return end != NULL;
+}
+
+/* -1 for what is no number up to `most`. */
+static int64_t read_number(piece digits, int64_t most) {
+  int64_t number;
+  return weir_number_read(digits.text, digits.length, most, &number) ? number : -1;
+}
+
+/* The algorithms of a set, one bit per weir_rule_kind: "fixed-window and quota". */
+static void list_kinds(unsigned set, char list[LIST_BYTES]) {
   list[0] = '\0';
   for (unsigned kind = 0; set != 0; kind++) {
     if (!(set & 1U << kind)) continue;
     set &= ~(1U << kind);
-    weir_word_list(list, WEIR_RULE_LIST_BYTES, weir_rule_kind_name((weir_rule_kind)kind), set == 0);
+    weir_word_list(list, LIST_BYTES, weir_kinds[kind].name, set == 0);
   }
 }
 
-/* A store URL in the place of a rule must not show its password. */
-static bool may_be_a_name(weir_rule_piece word) {
-  static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-";
-  for (size_t i = 0; i < word.length; i++)
-    if (strchr(letters, word.text[i]) == NULL) return false;
-  return true;
+/* --- options ------------------------------------------------------------------------------------
+ */
+
+static weir_status read_cells(piece value, weir_rule *rule, weir_message *message) {
+  int64_t cells = read_number(value, WEIR_CELLS_MOST);
+  if (cells >= 1 && (cells & (cells - 1)) == 0) {
+    rule->cells = (int)cells;
+    return WEIR_OK;
+  }
+  weir_message_set(message, "cells=%.*s: accepted are 1, 2, 4, 8, 16, 32 and 64", SHOW(value));
+  return WEIR_BAD_RULE;
 }
 
-static weir_status read_kind(weir_rule_piece word, weir_rule *rule, weir_message *message) {
-  char accepted[WEIR_RULE_LIST_BYTES];
+static weir_status read_strict(piece value, weir_rule *rule, weir_message *message) {
+  rule->strict = value.text == NULL;
+  if (rule->strict) return WEIR_OK;
+  weir_message_set(message, "strict=%.*s: strict takes no value", SHOW(value));
+  return WEIR_BAD_RULE;
+}
+
+static weir_status read_count(piece value, weir_rule *rule, weir_message *message) {
+  rule->count_all = is(value, "all");
+  if (rule->count_all || is(value, "admitted")) return WEIR_OK;
+  weir_message_set(message, "count=%.*s: accepted are admitted and all", SHOW(value));
+  return WEIR_BAD_RULE;
+}
+
+static weir_status read_burst(piece value, weir_rule *rule, weir_message *message) {
+  rule->burst = read_number(value, WEIR_LIMIT_MOST);
+  if (rule->burst >= 1) return WEIR_OK;
+  weir_message_set(message, "burst=%.*s: accepted are 1 to %" PRId64, SHOW(value), WEIR_LIMIT_MOST);
+  return WEIR_BAD_RULE;
+}
+
+/* One acts at once, `queue` more may wait. */
+static weir_status read_queue(piece value, weir_rule *rule, weir_message *message) {
+  rule->burst = read_number(value, WEIR_LIMIT_MOST - 1) + 1;
+  if (rule->burst >= 1) return WEIR_OK;
+  weir_message_set(message, "queue=%.*s: accepted are 0 to %" PRId64, SHOW(value),
+                   WEIR_LIMIT_MOST - 1);
+  return WEIR_BAD_RULE;
+}
+
+static weir_status read_hold(piece value, weir_rule *rule, weir_message *message) {
+  if (weir_duration_parse(value.text, value.length, &rule->hold_us) &&
+      rule->hold_us >= WEIR_HOLD_LEAST_US && rule->hold_us <= WEIR_HOLD_MOST_US)
+    return WEIR_OK;
+  weir_message_set(
+      message, "hold=%.*s: accepted is a duration from 1ms to 60s (a whole number and ms, s or m)",
+      SHOW(value));
+  return WEIR_BAD_RULE;
+}
+
+static weir_status read_lease(piece value, weir_rule *rule, weir_message *message) {
+  if (weir_duration_parse(value.text, value.length, &rule->lease_us) &&
+      rule->lease_us >= WEIR_LEASE_LEAST_US && rule->lease_us <= WEIR_LEASE_MOST_US)
+    return WEIR_OK;
+  weir_message_set(message,
+                   "lease=%.*s: accepted is a duration from 1ms to 1s (a whole number and ms or s)",
+                   SHOW(value));
+  return WEIR_BAD_RULE;
+}
+
+static weir_status read_name(piece value, weir_rule *rule, weir_message *message) {
+  static const char accepted[] =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+  bool good = value.length >= 1 && value.length <= WEIR_NAME_MOST;
+  for (size_t i = 0; good && i < value.length; i++)
+    good = value.text[i] != '\0' && strchr(accepted, value.text[i]) != NULL;
+  if (!good) {
+    weir_message_set(message, "name=%.*s: accepted are 1 to %d of A-Z a-z 0-9 _ . -", SHOW(value),
+                     WEIR_NAME_MOST);
+    return WEIR_BAD_RULE;
+  }
+  memcpy(rule->name, value.text, value.length);
+  return WEIR_OK;
+}
+
+/* An option belongs to the kinds that have all traits of one set and none of the other. */
+static const struct option {
+  const char *name;
+  bool needs_value;
+  unsigned all, none; /* enum weir_kind_trait */
+  weir_status (*read)(piece value, weir_rule *rule, weir_message *message);
+} options[] = {
+    {"cells", true, WEIR_KIND_CELLS, 0, read_cells},
+    {"strict", false, WEIR_KIND_CELLS, 0, read_strict},
+    {"count", true, WEIR_KIND_COUNTS, 0, read_count},
+    {"burst", true, WEIR_KIND_MOVES, WEIR_KIND_PLACES, read_burst},
+    {"queue", true, WEIR_KIND_PLACES, 0, read_queue},
+    {"hold", true, 0, 0, read_hold},
+    {"lease", true, WEIR_KIND_LEASES, 0, read_lease},
+    {"name", true, 0, 0, read_name},
+};
+enum {
+  OPTION_COUNT = sizeof options / sizeof options[0],
+  OPTION_BYTES = 16 /* a name, and "=" where it needs a value */
+};
+
+static bool belongs(const struct option *option, unsigned kind) {
+  unsigned traits = weir_kinds[kind].traits;
+  return (traits & option->all) == option->all && (traits & option->none) == 0;
+}
+
+/* Another algorithm's option, or none's: then `option` is NULL, and the nearest name is told. */
+static weir_status refuse_option(piece name, const struct option *option, const weir_rule *rule,
+                                 weir_message *message) {
+  const char *kind = weir_rule_kind_name(rule->kind);
+  const char *nearest = NULL;
+  size_t distance = WEIR_WORD_FAR;
+
+  char accepted[LIST_BYTES] = ""; /* "cells=, strict and name=" */
+  size_t last = OPTION_COUNT;
+  while (last > 0 && !belongs(&options[last - 1], rule->kind))
+    last--;
+  for (size_t i = 0; i < last; i++) {
+    char word[OPTION_BYTES];
+    if (!belongs(&options[i], rule->kind)) continue;
+    snprintf(word, sizeof word, "%s%s", options[i].name, options[i].needs_value ? "=" : "");
+    weir_word_list(accepted, sizeof accepted, word, i + 1 == last);
+    if (weir_word_nearer(name.text, name.length, options[i].name, &distance))
+      nearest = options[i].name;
+  }
+
+  if (option == NULL) {
+    weir_message_set(message, "unknown option \"%.*s\": %s accepts %s%s%s", SHOW(name), kind,
+                     accepted, nearest != NULL ? "; the nearest is " : "",
+                     nearest != NULL ? nearest : "");
+  } else {
+    char owners[LIST_BYTES];
+    unsigned set = 0;
+    for (unsigned other = 0; other < WEIR_RULE_KINDS; other++)
+      if (belongs(option, other)) set |= 1U << other;
+    list_kinds(set, owners);
+    weir_message_set(message, "option %s belongs to %s: %s accepts %s", option->name, owners, kind,
+                     accepted);
+  }
+  return WEIR_BAD_RULE;
+}
+
+/* "name=value" or "name". `seen` has one bit per option of this rule. */
+static weir_status read_option(piece text, unsigned *seen, weir_rule *rule, weir_message *message) {
+  piece value = text, name;
+  const struct option *option = NULL;
+  if (!cut(&value, '=', &name)) value = (piece){NULL, 0};
+  for (size_t i = 0; i < OPTION_COUNT && option == NULL; i++)
+    if (is(name, options[i].name)) option = &options[i];
+  if (option == NULL || !belongs(option, rule->kind))
+    return refuse_option(name, option, rule, message);
+  unsigned bit = 1U << (option - options);
+  if (*seen & bit) {
+    weir_message_set(message, "option %s is given twice", option->name);
+    return WEIR_BAD_RULE;
+  }
+  *seen |= bit;
+  if (option->needs_value && value.text == NULL) {
+    weir_message_set(message, "option %s needs a value: %s=...", option->name, option->name);
+    return WEIR_BAD_RULE;
+  }
+  return option->read(value, rule, message);
+}
+
+/* --- rules --------------------------------------------------------------------------------------
+ */
+
+static weir_status read_kind(piece word, weir_rule *rule, weir_message *message) {
   const char *nearest = NULL;
   size_t distance = WEIR_WORD_FAR;
   for (unsigned kind = 0; kind < WEIR_RULE_KINDS; kind++) {
-    weir_rule_kind tried = (weir_rule_kind)kind;
-    if (weir_word_nearer(word.text, word.length, weir_rule_kind_name(tried), &distance))
-      nearest = weir_rule_kind_name(tried);
-    if (!weir_rule_piece_is(word, weir_rule_kind_name(tried))) continue;
-    *rule = (weir_rule){.kind = tried, .cells = weir_rule_default_cells(tried)};
+    const char *name = weir_kinds[kind].name;
+    if (weir_word_nearer(word.text, word.length, name, &distance)) nearest = name;
+    if (!is(word, name)) continue;
+    *rule = (weir_rule){.kind = (weir_rule_kind)kind, .cells = weir_kinds[kind].cells};
     return WEIR_OK;
   }
-  weir_rule_list_kinds((1U << WEIR_RULE_KINDS) - 1, accepted);
-  if (may_be_a_name(word))
-    weir_message_set(message, "unknown algorithm \"%.*s\": accepted are %s%s%s",
-                     WEIR_RULE_SHOW(word), accepted, nearest != NULL ? "; the nearest is " : "",
+
+  /* A store URL in the place of a rule must not show its password. */
+  static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-";
+  char accepted[LIST_BYTES];
+  bool may_be_a_name = true;
+  for (size_t i = 0; i < word.length; i++)
+    may_be_a_name = may_be_a_name && strchr(letters, word.text[i]) != NULL;
+  list_kinds((1U << WEIR_RULE_KINDS) - 1, accepted);
+  if (may_be_a_name)
+    weir_message_set(message, "unknown algorithm \"%.*s\": accepted are %s%s%s", SHOW(word),
+                     accepted, nearest != NULL ? "; the nearest is " : "",
                      nearest != NULL ? nearest : "");
   else
     weir_message_set(message, "no algorithm that is known: accepted are %s", accepted);
   return WEIR_BAD_RULE;
 }
 
-static weir_status read_limit(weir_rule_piece word, weir_rule *rule, weir_message *message) {
-  int64_t most = weir_rule_limit_most(rule->kind);
-  rule->limit = weir_rule_number(word, most);
-  if (rule->limit >= 1) return WEIR_OK;
-  weir_message_set(message, "limit \"%.*s\" is not a whole number from 1 to %" PRId64,
-                   WEIR_RULE_SHOW(word), most);
-  return WEIR_BAD_RULE;
-}
-
-static weir_status read_period(weir_rule_piece word, weir_rule *rule, weir_message *message) {
-  if (weir_duration_parse(word.text, word.length, &rule->period_us) &&
+/* "algorithm:limit/period" */
+static weir_status read_head(piece head, weir_rule *rule, weir_message *message) {
+  piece kind, limit, period = head;
+  cut(&period, ':', &kind);
+  weir_status status = read_kind(kind, rule, message);
+  if (status != WEIR_OK) return status;
+  if (!cut(&period, '/', &limit)) {
+    weir_message_set(message, "\"%.*s\" lacks LIMIT/PERIOD: write %s:100/1m", SHOW(head),
+                     weir_rule_kind_name(rule->kind));
+    return WEIR_BAD_RULE;
+  }
+  int64_t most = weir_kinds[rule->kind].limit_most;
+  rule->limit = read_number(limit, most);
+  if (rule->limit < 1) {
+    weir_message_set(message, "limit \"%.*s\" is not a whole number from 1 to %" PRId64,
+                     SHOW(limit), most);
+    return WEIR_BAD_RULE;
+  }
+  if (weir_duration_parse(period.text, period.length, &rule->period_us) &&
       rule->period_us >= WEIR_PERIOD_LEAST_US && rule->period_us <= WEIR_PERIOD_MOST_US)
     return WEIR_OK;
   weir_message_set(
       message,
       "period \"%.*s\" is not a duration from 1ms to 400d (a whole number and ms, s, m, h or d)",
-      WEIR_RULE_SHOW(word));
+      SHOW(period));
   return WEIR_BAD_RULE;
 }
 
-/* "algorithm:limit/period" */
-static weir_status read_head(weir_rule_piece head, weir_rule *rule, weir_message *message) {
-  weir_rule_piece kind;
-  weir_rule_piece limit;
-  weir_rule_piece period = head;
-  weir_rule_cut(&period, ':', &kind);
-  weir_status status = read_kind(kind, rule, message);
-  if (status != WEIR_OK) return status;
-  if (!weir_rule_cut(&period, '/', &limit)) {
-    weir_message_set(message, "\"%.*s\" lacks LIMIT/PERIOD: write %s:100/1m", WEIR_RULE_SHOW(head),
-                     weir_rule_kind_name(rule->kind));
-    return WEIR_BAD_RULE;
-  }
-  status = read_limit(limit, rule, message);
-  return status == WEIR_OK ? read_period(period, rule, message) : status;
-}
-
-static weir_status read_rule(weir_rule_piece text, weir_rule *rule, weir_message *message) {
-  weir_rule_piece rest = text;
-  weir_rule_piece head;
-  weir_rule_piece option;
-  bool more = weir_rule_cut(&rest, ',', &head);
+static weir_status read_rule(piece text, weir_rule *rule, weir_message *message) {
+  piece rest = text, head, option;
+  bool more = cut(&rest, ',', &head);
   weir_status status = read_head(head, rule, message);
   for (unsigned seen = 0; status == WEIR_OK && more;) {
-    more = weir_rule_cut(&rest, ',', &option);
-    status = weir_rule_read_option(option, &seen, rule, message);
+    more = cut(&rest, ',', &option);
+    status = read_option(option, &seen, rule, message);
   }
-  if (status == WEIR_OK && weir_rule_moves_in_time(rule))
-    status = weir_bucket_measure(rule, message);
-  if (status == WEIR_OK && rule->lease_us > 0) status = weir_rule_measure_lease(rule, message);
-  return status;
+  return status == WEIR_OK ? weir_rule_measure(rule, message) : status;
 }
 
 weir_status weir_stack_parse(const char *text, uint32_t processes, weir_stack *stack,
                              weir_message *message) {
-  weir_rule_piece rest = {text, strlen(text)};
-  weir_rule_piece one;
+  piece rest = {text, strlen(text)}, one;
   *stack = (weir_stack){0};
   for (bool more = true; more;) {
-    more = weir_rule_cut(&rest, ';', &one);
+    more = cut(&rest, ';', &one);
     if (stack->count == WEIR_RULES_MOST) {
       weir_message_set(message, "more than %d rules: accepted are 1 to %d", WEIR_RULES_MOST,
                        WEIR_RULES_MOST);
@@ -117,7 +314,7 @@ weir_status weir_stack_parse(const char *text, uint32_t processes, weir_stack *s
     weir_status status = read_rule(one, rule, message);
     if (status != WEIR_OK) {
       if (rule->cells > 0) /* the algorithm is known, so that this is a rule and nothing else */
-        weir_message_prefix(message, "rule \"%.*s\": ", WEIR_RULE_SHOW(one));
+        weir_message_prefix(message, "rule \"%.*s\": ", SHOW(one));
       else
         weir_message_prefix(message, "rule %zu: ", stack->count + 1);
       return status;
@@ -125,6 +322,44 @@ weir_status weir_stack_parse(const char *text, uint32_t processes, weir_stack *s
     stack->count++;
     stack->count_all = stack->count_all || rule->count_all;
   }
-  weir_status status = weir_stack_check_leases(stack, message);
-  return status == WEIR_OK ? weir_stack_lay_out(stack, processes, message) : status;
+  for (size_t i = 0; i < stack->count; i++) {
+    if ((stack->rules[i].lease_us > 0) == (stack->rules[0].lease_us > 0)) continue;
+    weir_message_set(message,
+                     "rules 1 and %zu: accepted is lease= for every rule of a stack, or for none",
+                     i + 1);
+    return WEIR_BAD_RULE;
+  }
+  return weir_stack_lay_out(stack, processes, message);
+}
+
+/* --- written ------------------------------------------------------------------------------------
+ */
+
+/* Appends to what stands in `text`; its size is enough for every rule. */
+__attribute__((format(printf, 2, 3))) static void append(char text[WEIR_RULE_TEXT_BYTES],
+                                                         const char *format, ...) {
+  va_list arguments;
+  size_t used = strlen(text);
+  va_start(arguments, format);
+  vsnprintf(text + used, WEIR_RULE_TEXT_BYTES - used, format, arguments);
+  va_end(arguments);
+}
+
+void weir_rule_write(const weir_rule *rule, char text[WEIR_RULE_TEXT_BYTES]) {
+  char period[WEIR_DURATION_BYTES], hold[WEIR_DURATION_BYTES], lease[WEIR_DURATION_BYTES];
+  bool queues = weir_rule_gives_places(rule);
+  bool bursts = weir_rule_moves_in_time(rule) && !queues;
+  weir_duration_format(rule->period_us, period, sizeof period);
+  weir_duration_format(rule->hold_us, hold, sizeof hold);
+  weir_duration_format(rule->lease_us, lease, sizeof lease);
+  text[0] = '\0';
+  append(text, "%s:%" PRId64 "/%s", weir_rule_kind_name(rule->kind), rule->limit, period);
+  if (rule->cells != weir_kinds[rule->kind].cells) append(text, ",cells=%d", rule->cells);
+  if (rule->strict) append(text, ",strict");
+  if (bursts && rule->burst != rule->limit) append(text, ",burst=%" PRId64, rule->burst);
+  if (queues && rule->burst != 1) append(text, ",queue=%" PRId64, rule->burst - 1);
+  if (rule->count_all) append(text, ",count=all");
+  if (rule->hold_us > 0) append(text, ",hold=%s", hold);
+  if (rule->lease_us > 0) append(text, ",lease=%s", lease);
+  if (rule->name[0] != '\0') append(text, ",name=%s", rule->name);
 }

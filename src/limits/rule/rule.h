@@ -1,9 +1,8 @@
 /* Rules: what a text like "sliding-window:100/1m,cells=4" means, and how its counts are laid out in
  * a store.
  *
- * Files: kind.c has what each kind of rule is like; rule.c reads a rule and a stack (with piece.c),
- * options.c what follows a comma, lease.c which leases a rule can have; bucket.c and layout.c say
- * how it is stored; text.c writes a rule.
+ * Files: kind.c has what each kind of rule is like; rule.c reads and writes the text of rules and
+ * stacks; layout.c finds what the text leaves open: units of time, reserves, counters, tags.
  *
  * A rule says what is limited; its layout says which counters hold it. Decisions depend on the rule
  * alone. Both are fixed once a limiter exists.
@@ -45,7 +44,7 @@ const char *weir_rule_kind_name(weir_rule_kind kind);
 
 typedef struct weir_rule weir_rule;
 
-/* What a rule is like, for whoever must not know its kind; kind.c has the answers.
+/* What a rule is like, for code that must not know its kind; kind.c has the answers.
  *
  * It keeps counts of what its windows have admitted, not the times of requests. */
 bool weir_rule_keeps_counts(const weir_rule *rule);

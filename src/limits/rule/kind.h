@@ -1,0 +1,39 @@
+/* What each kind of rule is like. Inside this folder: all others ask the questions of
+ * rule/rule.h. */
+#ifndef WEIR_RULE_KIND_H
+#define WEIR_RULE_KIND_H
+
+#include "rule/rule.h"
+
+/* Each bit is a question of rule/rule.h. */
+enum weir_kind_trait {
+  WEIR_KIND_COUNTS = 1 << 0, /* weir_rule_keeps_counts() */
+  WEIR_KIND_SLIDES = 1 << 1, /* weir_rule_slides() */
+  WEIR_KIND_CELLS = 1 << 2,  /* weir_rule_has_cells() */
+  WEIR_KIND_OPENED = 1 << 3, /* weir_rule_opens_windows() */
+  WEIR_KIND_ONE = 1 << 4,    /* weir_rule_takes_one() */
+  WEIR_KIND_MOVES = 1 << 5,  /* weir_rule_moves_in_time() */
+  WEIR_KIND_PLACES = 1 << 6, /* weir_rule_gives_places() */
+  WEIR_KIND_LEASES = 1 << 7  /* lease= is accepted */
+};
+
+typedef struct weir_kind {
+  const char *name;
+  const char *tag; /* "fw": what the tag of its counters begins with */
+  unsigned traits; /* enum weir_kind_trait */
+  int cells;       /* of a rule without cells= */
+  int64_t limit_most;
+} weir_kind;
+
+extern const weir_kind weir_kinds[WEIR_RULE_KINDS]; /* by weir_rule_kind */
+
+/* Makes of a log the window that never admits more than it: with weighed costs, which a log cannot
+ * have, as it keeps an entry for each request. */
+void weir_rule_count_entries(weir_rule *rule);
+
+/* Measures a rule whose options have been read: the unit of time of a bucket, and what a lease
+ * keeps back. Fails where a rate is too fast, a burst too long, or where the rule cannot have
+ * such a lease. `message` may be NULL. In layout.c. */
+weir_status weir_rule_measure(weir_rule *rule, weir_message *message);
+
+#endif
