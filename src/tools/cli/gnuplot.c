@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "report.h"
-#include "shown.h"
 
 extern char **environ;
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "colour.h"
+#include "report.h"
 
 enum { SUMMARY_AT = 22 }; /* the column where the meaning of an option begins */
 

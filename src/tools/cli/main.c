@@ -8,7 +8,6 @@
 #include "commands.h"
 #include "help.h"
 #include "report.h"
-#include "shown.h"
 
 static int (*const runs[WEIR_CLI_COMMANDS])(const weir_cli_options *options) = {
     [WEIR_CLI_TAKE] = weir_cli_take,     [WEIR_CLI_PEEK] = weir_cli_peek,
@@ -53,7 +52,7 @@ static bool check_arguments(const weir_cli_command *chosen, const weir_cli_optio
 }
 
 static int end_output(void) {
-  return weir_cli_flush() ? 0 : WEIR_EXIT_NO_DECISION;
+  return weir_cli_flush();
 }
 
 /* What is read by people may be cut off: a pager or head that has seen enough ends it in silence. */

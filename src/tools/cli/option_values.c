@@ -7,7 +7,6 @@
 #include "logs/trace.h"
 #include "number.h"
 #include "report.h"
-#include "shown.h"
 
 bool weir_cli_read_integer(const char *name, const char *text, int64_t most, int64_t *value) {
   if (weir_number_read(text, strlen(text), most, value) && *value >= 1) return true;

@@ -1,4 +1,5 @@
-/* replay: a trace's requests, decided one by one on the trace's own clock. */
+/* replay: a trace's requests, decided one by one on the trace's own clock. Ends at the end of the file, at
+ * the first line without a decision, or when output is lost. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,15 +7,13 @@
 #include "commands.h"
 #include "decision.h"
 #include "logs/trace.h"
-#include "progress.h"
 #include "report.h"
 #include "session.h"
-#include "shown.h"
 
 /* No decision may depend on expiry, and a trace runs at another pace than the store's clock. */
 #define LEAST_TTL_US (INT64_C(24) * 3600 * 1000000)
 
-/* Its keys and stamps are its own, so nobody else counts on a deadline. */
+/* Its keys and stamps are its own, so no other process counts on a deadline. */
 #define DEADLINE_US INT64_C(5000000)
 
 enum { OUTPUT_BUFFER_BYTES = 1 << 16, PLACE_BYTES = 256, TRIES_MOST = 100 };
@@ -35,36 +34,27 @@ static int64_t trace_now_us(void *context) {
   return run->now_us;
 }
 
-static int fail_line(const replay *run, weir_status status) {
-  char place[PLACE_BYTES];
-  snprintf(place, sizeof place, "%s:%" PRIu64 ": ", weir_cli_show(run->name).text, run->line);
-  return weir_cli_fail(place, status, &run->message);
-}
-
-/* On a busy machine a whole deadline may pass before anything was charged. Then the same request
- * can be asked again, and a trace can wait. */
-static weir_status take(replay *run, const weir_cli_request *request, weir_decision *decision) {
-  weir_status status = WEIR_TIMEOUT;
-  for (int tries = 0; status == WEIR_TIMEOUT && tries < TRIES_MOST; tries++)
-    status = weir_limiter_take(run->session.limiter, request->key, request->key_length,
-                               request->cost, decision, &run->message);
-  return status;
-}
-
 static weir_status replay_line(replay *run, const char *text, size_t length) {
   weir_trace_request line;
   weir_decision decision;
   if (!weir_trace_line_parse(text, length, &line, &run->message)) return WEIR_BAD_ARGUMENT;
+  run->now_us = line.time_ms * 1000;
+  if (!run->is_connected) weir_cli_session_connect(&run->session);
+  run->is_connected = true;
+
+  /* On a busy machine a whole deadline may pass before anything was charged. Then the same request
+   * can be asked again, and a trace can wait. */
+  weir_status status = WEIR_TIMEOUT;
+  for (int tries = 0; status == WEIR_TIMEOUT && tries < TRIES_MOST; tries++)
+    status = weir_limiter_take(run->session.limiter, line.key, line.key_length, line.cost,
+                               &decision, &run->message);
+  if (status != WEIR_OK) return status;
+
   const weir_cli_request request = {.time_ms = line.time_ms,
                                     .key = line.key,
                                     .key_length = line.key_length,
                                     .cost = line.cost,
                                     .cost_count = 1};
-  run->now_us = request.time_ms * 1000;
-  if (!run->is_connected) weir_cli_session_connect(&run->session);
-  run->is_connected = true;
-  weir_status status = take(run, &request, &decision);
-  if (status != WEIR_OK) return status;
   if (!run->json)
     weir_cli_decision_tabs(stdout, &request, &decision);
   else if (!weir_cli_decision_json(stdout, &request, &decision))
@@ -72,36 +62,35 @@ static weir_status replay_line(replay *run, const char *text, size_t length) {
   return WEIR_OK;
 }
 
-/* Ends at the end of the file, at the first line without a decision, or when output is lost, which
- * weir_cli_flush tells. */
-static weir_status replay_lines(replay *run, weir_cli_progress *progress) {
+/* The exit status, after one line on stderr where it is not 0. */
+static int replay_all(replay *run) {
+  weir_cli_progress progress;
   weir_status status = WEIR_OK;
-  while (status == WEIR_OK && !ferror(stdout)) {
+  bool at_end = false;
+  weir_cli_progress_begin(&progress, run->quiet);
+  while (status == WEIR_OK && !at_end && !ferror(stdout)) {
     const char *text;
     size_t length;
     run->line++;
     switch (weir_trace_file_next(run->file, &text, &length, &run->message)) {
       case WEIR_TRACE_LINE:
         status = replay_line(run, text, length);
-        weir_cli_progress_update(progress, run->line);
+        weir_cli_progress_update(&progress, run->line);
         break;
       case WEIR_TRACE_END:
-        return WEIR_OK;
+        at_end = true;
+        break;
       case WEIR_TRACE_TOO_LONG:
       case WEIR_TRACE_BROKEN:
-        return WEIR_BAD_ARGUMENT;
+        status = WEIR_BAD_ARGUMENT;
     }
   }
-  return status;
-}
-
-static int replay_all(replay *run) {
-  weir_cli_progress progress;
-  weir_cli_progress_begin(&progress, run->quiet);
-  weir_status status = replay_lines(run, &progress);
   weir_cli_progress_end(&progress);
-  if (!weir_cli_flush()) return WEIR_EXIT_NO_DECISION;
-  return status == WEIR_OK ? 0 : fail_line(run, status);
+  int lost = weir_cli_flush();
+  if (lost != 0 || status == WEIR_OK) return lost;
+  char place[PLACE_BYTES];
+  snprintf(place, sizeof place, "%s:%" PRIu64 ": ", weir_cli_show(run->name).text, run->line);
+  return weir_cli_fail(place, status, &run->message);
 }
 
 int weir_cli_replay(const weir_cli_options *options) {
@@ -117,7 +106,7 @@ int weir_cli_replay(const weir_cli_options *options) {
   weir_limiter_options limiter_options = options->limiter;
   limiter_options.clock = (weir_clock){.now_us = trace_now_us, .context = &run};
   limiter_options.least_ttl_us = LEAST_TTL_US;
-  if (limiter_options.processes == 0) limiter_options.processes = 1; /* nobody else at its keys */
+  if (limiter_options.processes == 0) limiter_options.processes = 1; /* its keys are its own */
   weir_status status = weir_cli_session_open(options, &limiter_options, &run.session, &run.message);
   if (status == WEIR_OK && limiter_options.deadline_us == 0)
     status =

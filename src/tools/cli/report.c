@@ -1,12 +1,17 @@
-/* Errors for people, and the exit status that goes with them. */
+/* How a command speaks to people, on stderr and on terminals. */
 #include "report.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
-#include "colour.h"
+enum { PROGRESS_FIRST_AFTER_MS = 1000, PROGRESS_EVERY_MS = 200 };
+
+/* --- errors ---------------------------------------------------------------------------------- */
 
 void weir_cli_error(const char *format, ...) {
   char text[2 * WEIR_MESSAGE_BYTES];
@@ -39,8 +44,89 @@ int weir_cli_fail(const char *place, weir_status status, const weir_message *mes
   return caller ? WEIR_EXIT_USAGE : WEIR_EXIT_NO_DECISION;
 }
 
-bool weir_cli_flush(void) {
-  if (!ferror(stdout) && fflush(stdout) == 0) return true;
+int weir_cli_fail_memory(void) {
+  return weir_cli_fail("", WEIR_NO_MEMORY, &(weir_message){""});
+}
+
+int weir_cli_flush(void) {
+  if (!ferror(stdout) && fflush(stdout) == 0) return 0;
   weir_cli_error("the output cannot be written: %s", strerror(errno));
-  return false;
+  return WEIR_EXIT_NO_DECISION;
+}
+
+/* --- bytes of the input ---------------------------------------------------------------------- */
+
+void weir_cli_print_key(FILE *out, const char *key, size_t length, size_t most) {
+  size_t shown = length < most ? length : most;
+  for (size_t at = 0; at < shown;) {
+    size_t end = at;
+    while (end < shown && key[end] > ' ' && key[end] < 0x7f && key[end] != '\\')
+      end++;
+    fwrite(key + at, 1, end - at, out); /* most keys are all plain */
+    if (end < shown) fprintf(out, "\\x%02x", (unsigned char)key[end++]);
+    at = end;
+  }
+  if (shown < length) fputs("...", out);
+}
+
+weir_cli_shown weir_cli_show(const char *argument) {
+  weir_cli_shown shown;
+  const char *at = strrchr(argument, '@'), *colon = strchr(argument, ':');
+  /* A store URL may hold a password, also one that lacks its slashes, its scheme or its '@'. Other
+   * arguments may hold an '@' (keys, names of files), but no ':' before it. */
+  bool store = strncmp(argument, "redis", 5) == 0 || strncmp(argument, "memcached", 9) == 0;
+  bool secret = strstr(argument, "://") != NULL || (store && (at != NULL || colon != NULL)) ||
+                (at != NULL && colon != NULL && colon < at);
+  if (secret) {
+    size_t scheme = strspn(argument, "abcdefghijklmnopqrstuvwxyz+"); /* which is no secret */
+    scheme = strncmp(argument + scheme, "://", 3) == 0 ? scheme + 3 : 0;
+    snprintf(shown.text, sizeof shown.text, "%.*s***", (int)scheme, argument);
+  } else {
+    snprintf(shown.text, sizeof shown.text, "%.*s%s", WEIR_CLI_SHOWN_MOST, argument,
+             strlen(argument) > WEIR_CLI_SHOWN_MOST ? "..." : "");
+  }
+  return shown;
+}
+
+/* --- terminals ------------------------------------------------------------------------------- */
+
+const char *weir_cli_colour_on(FILE *stream, weir_cli_colour colour) {
+  static const char *const sequences[] = {[WEIR_CLI_PLAIN] = "\033[0m",
+                                          [WEIR_CLI_BOLD] = "\033[1m",
+                                          [WEIR_CLI_GREEN] = "\033[32m",
+                                          [WEIR_CLI_YELLOW] = "\033[33m",
+                                          [WEIR_CLI_RED] = "\033[31m"};
+  const char *refused = getenv("NO_COLOR"), *terminal = getenv("TERM");
+  if (refused != NULL && refused[0] != '\0') return "";
+  if (terminal == NULL || strcmp(terminal, "dumb") == 0) return "";
+  return isatty(fileno(stream)) ? sequences[colour] : "";
+}
+
+static int64_t monotonic_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void weir_cli_progress_begin(weir_cli_progress *progress, bool quiet) {
+  *progress =
+      (weir_cli_progress){.enabled = !quiet && isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO)};
+  if (!progress->enabled) return;
+  progress->begin_ms = monotonic_ms();
+  progress->next_ms = progress->begin_ms + PROGRESS_FIRST_AFTER_MS;
+}
+
+void weir_cli_progress_update(weir_cli_progress *progress, uint64_t lines_done) {
+  if (!progress->enabled) return;
+  int64_t now_ms = monotonic_ms();
+  if (now_ms < progress->next_ms) return;
+  progress->next_ms = now_ms + PROGRESS_EVERY_MS;
+  progress->shown = true;
+  /* at least PROGRESS_FIRST_AFTER_MS have passed, so the divisor is not 0 */
+  uint64_t rate = lines_done * 1000 / (uint64_t)(now_ms - progress->begin_ms);
+  fprintf(stderr, "\r%" PRIu64 " lines, %" PRIu64 " lines/s\033[K", lines_done, rate);
+}
+
+void weir_cli_progress_end(weir_cli_progress *progress) {
+  if (progress->shown) fputs("\r\033[K", stderr);
 }

@@ -1,8 +1,85 @@
-/* serve: the server, until a signal ends it. */
+/* serve and check: a configuration, served until a signal ends it, or only looked at before. */
 #include "serve/server.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "commands.h"
+#include "json.h"
+#include "registry/registry.h"
+#include "report.h"
+#include "serve/transport.h"
 
 int weir_cli_serve(const weir_cli_options *options) {
   return weir_serve_run(options->arguments[0]);
+}
+
+/* `registry`: NULL where there are faults. */
+static void print_text(const char *file, const weir_registry *registry,
+                       const weir_config_faults *faults) {
+  if (registry == NULL) {
+    for (size_t i = 0; i < faults->kept; i++)
+      fprintf(stderr, "%s\n", faults->lines[i].text.text);
+    if (faults->count > faults->kept)
+      fprintf(stderr, "and %zu more\n", faults->count - faults->kept);
+    return;
+  }
+  const weir_config *config = weir_registry_config(registry);
+  printf("%s: good: listeners %zu, stores %zu, limiters %zu with %zu different rules", file,
+         config->listener_count, config->store_count, weir_registry_count(registry),
+         weir_registry_limiters(registry));
+  if (config->envoy.domain_count > 0)
+    printf(", domains %zu with %zu descriptors", config->envoy.domain_count,
+           config->envoy.node_count);
+  printf("\n");
+}
+
+/* False: not enough memory. */
+static bool print_json(const char *file, const weir_registry *registry,
+                       const weir_config_faults *faults) {
+  enum { DIGITS = 8 };
+  json_t *first = json_array();
+  for (size_t i = 0; first != NULL && i < faults->kept; i++) {
+    const weir_config_fault_line *line = &faults->lines[i];
+    json_t *entry = json_pack("{ss%sIsIss}", "file", line->text.text, line->file_length, "line",
+                              (json_int_t)line->line, "column", (json_int_t)line->column, "text",
+                              line->text.text);
+    if (entry != NULL && json_array_append_new(first, entry) == 0) continue;
+    json_decref(first);
+    first = NULL;
+  }
+  json_t *object = json_pack("{sbsIso}", "good", registry != NULL, "faults",
+                             (json_int_t)faults->count, "first", first);
+  bool whole = object != NULL && weir_cli_json_set_bytes(object, "file", file, strlen(file));
+  if (whole && registry != NULL) {
+    const weir_config *config = weir_registry_config(registry);
+    json_t *counts = json_pack("{sIsIsIsIsIsI}", "listeners", (json_int_t)config->listener_count,
+                               "stores", (json_int_t)config->store_count, "limiters",
+                               (json_int_t)weir_registry_count(registry), "rules",
+                               (json_int_t)weir_registry_limiters(registry), "domains",
+                               (json_int_t)config->envoy.domain_count, "descriptors",
+                               (json_int_t)config->envoy.node_count);
+    whole = counts != NULL && json_object_update(object, counts) == 0;
+    json_decref(counts);
+  }
+  bool printed = whole && weir_cli_json_print(stdout, object, DIGITS);
+  json_decref(object);
+  return printed;
+}
+
+int weir_cli_check(const weir_cli_options *options) {
+  const char *file = options->arguments[0];
+  weir_config_faults *faults = calloc(1, sizeof *faults);
+  if (faults == NULL) return weir_cli_fail_memory();
+  weir_registry *registry = weir_registry_load(file, NULL, weir_certificates_look, NULL, faults);
+  int exit_status = registry != NULL ? 0 : WEIR_EXIT_USAGE;
+  if (!options->json)
+    print_text(file, registry, faults);
+  else if (!print_json(file, registry, faults))
+    exit_status = weir_cli_fail_memory();
+  int lost = weir_cli_flush();
+  weir_registry_release(registry);
+  free(faults);
+  return lost != 0 ? lost : exit_status;
 }

@@ -3,9 +3,7 @@
 #include <string.h>
 
 #include "commands.h"
-#include "progress.h"
 #include "report.h"
-#include "shown.h"
 #include "simulate_plot.h"
 #include "simulate_recommend.h"
 #include "simulate_report.h"
@@ -42,12 +40,11 @@ static weir_status feed(weir_simulation *simulation, weir_record *record, weir_c
 
 static int report(const weir_cli_options *options, const weir_simulation *simulation,
                   const weir_cli_input *input, weir_record *record) {
-  static const weir_message none = {""};
   bool printed = options->json
                      ? weir_cli_simulation_json(stdout, simulation, input, options->top, record)
                      : weir_cli_simulation_text(stdout, simulation, input, options->top, record);
-  if (!printed) return weir_cli_fail("", WEIR_NO_MEMORY, &none);
-  return weir_cli_flush() ? 0 : WEIR_EXIT_NO_DECISION;
+  if (!printed) return weir_cli_fail_memory();
+  return weir_cli_flush();
 }
 
 /* Reads all of the input. The exit status, after a line on stderr when it is not 0. */
@@ -74,11 +71,10 @@ static int read_input(const weir_cli_options *options, weir_simulation *simulati
 
 static int run_trace(const weir_cli_options *options, weir_simulation *simulation,
                      weir_cli_input *input) {
-  static const weir_message none = {""};
   weir_record record = {0};
   int exit_status = read_input(options, simulation, options->top > 0 ? &record : NULL, input);
   if (exit_status == 0 && weir_simulation_finish(simulation) != WEIR_OK)
-    exit_status = weir_cli_fail("", WEIR_NO_MEMORY, &none);
+    exit_status = weir_cli_fail_memory();
   if (exit_status == 0) exit_status = report(options, simulation, input, &record);
   weir_record_clean_up(&record);
   return exit_status;
@@ -175,7 +171,7 @@ static int attack(const weir_cli_options *options, const char *const *rules, siz
       status = WEIR_NO_MEMORY;
     if (status != WEIR_OK) return weir_cli_fail("", status, &message);
   }
-  return weir_cli_flush() ? 0 : WEIR_EXIT_NO_DECISION;
+  return weir_cli_flush();
 }
 
 int weir_cli_simulate(const weir_cli_options *options) {

@@ -7,7 +7,6 @@
 #include <weir/backend.h>
 
 #include "report.h"
-#include "shown.h"
 #include "simulate_report.h"
 
 /* A line so far ahead of those around it has a wrong time. Logs step back, where a long request is

@@ -7,7 +7,6 @@
 
 #include "gnuplot.h"
 #include "report.h"
-#include "shown.h"
 #include "simulate/curve.h"
 #include "simulate_report.h"
 

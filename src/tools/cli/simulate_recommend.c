@@ -8,7 +8,6 @@
 #include "json.h"
 #include "number.h"
 #include "report.h"
-#include "shown.h"
 #include "simulate_report.h"
 
 static const int percentiles[] = {500, 900, 990, 999, 1000};
@@ -296,11 +295,10 @@ static void write_script(FILE *script, const weir_cli_recommended *recommended,
 
 int weir_cli_recommend_plot(const weir_cli_options *options,
                             const weir_cli_recommended *recommended, weir_record *record) {
-  static const weir_message none = {""};
   char period[WEIR_DURATION_BYTES];
   weir_message unused;
   int64_t period_us = period_of(recommended->rules[0], &unused);
-  if (!weir_record_find_peaks(record, period_us)) return weir_cli_fail("", WEIR_NO_MEMORY, &none);
+  if (!weir_record_find_peaks(record, period_us)) return weir_cli_fail_memory();
   FILE *script = weir_cli_gnuplot_begin();
   if (script == NULL) return WEIR_EXIT_NO_DECISION;
   weir_duration_format(period_us, period, sizeof period);

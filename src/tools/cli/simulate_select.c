@@ -7,7 +7,6 @@
 #include "logs/trace.h"
 #include "number.h"
 #include "report.h"
-#include "shown.h"
 
 #define KEYS_ACCEPTED                                                                         \
   "accepted are, between commas, up to 4 of client, user, path, method, status, host, "       \

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "shown.h"
+#include "report.h"
 #include "simulate_report.h"
 
 enum { RULE_WIDTH = 21 }; /* "sliding-window:100/1m" */

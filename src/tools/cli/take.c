@@ -1,4 +1,5 @@
-/* take, peek, refund and reset: one request about one key. */
+/* take, peek, refund and reset: one request about one key. Each is a function that asks the limiter; how
+ * the limiter is reached, and how the answer is shown, is alike for two of them each. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -13,9 +14,13 @@ typedef weir_status ask_function(const weir_cli_options *options, const weir_cli
                                  weir_limiter *limiter, weir_decision *decision,
                                  weir_message *message);
 
-static bool read_request(const weir_cli_options *options, weir_cli_request *request) {
+static int run(const weir_cli_options *options, ask_function *ask, weir_cli_request *request,
+               weir_decision *decision) {
   const char *key = options->arguments[0];
+  weir_cli_session session;
+  weir_message message = {{0}};
   *request = (weir_cli_request){
+      .peek = request->peek,
       .time_ms = WEIR_CLI_NO_TIME,
       .key = key,
       .key_length = strlen(key),
@@ -23,29 +28,18 @@ static bool read_request(const weir_cli_options *options, weir_cli_request *requ
       .costs = options->cost_count > 1 ? options->costs : NULL,
       .cost_count = options->cost_count,
   };
-  if (request->key_length > 0) return true;
-  weir_cli_error("KEY is empty: one byte or more is accepted");
-  return false;
-}
-
-/* One list of costs for one stack of rules. */
-static weir_status check_costs(const weir_cli_options *options, const weir_limiter *limiter,
-                               weir_message *message) {
-  int rules = (int)weir_limiter_rules(limiter);
-  if (options->cost_count == 1 || options->cost_count == rules) return WEIR_OK;
-  snprintf(message->text, sizeof message->text,
-           "--cost names %d costs: one, or one for each of the %d rules, is accepted",
-           options->cost_count, rules);
-  return WEIR_BAD_COST;
-}
-
-static int run(const weir_cli_options *options, ask_function *ask, weir_cli_request *request,
-               weir_decision *decision) {
-  weir_cli_session session;
-  weir_message message = {{0}};
-  if (!read_request(options, request)) return WEIR_EXIT_USAGE;
+  if (request->key_length == 0) {
+    weir_cli_error("KEY is empty: one byte or more is accepted");
+    return WEIR_EXIT_USAGE;
+  }
   weir_status status = weir_cli_session_open(options, &options->limiter, &session, &message);
-  if (status == WEIR_OK) status = check_costs(options, session.limiter, &message);
+  int rules = status == WEIR_OK ? (int)weir_limiter_rules(session.limiter) : 0;
+  if (status == WEIR_OK && options->cost_count != 1 && options->cost_count != rules) {
+    snprintf(message.text, sizeof message.text,
+             "--cost names %d costs: one, or one for each of the %d rules, is accepted",
+             options->cost_count, rules);
+    status = WEIR_BAD_COST;
+  }
   if (status == WEIR_OK) {
     weir_cli_session_connect(&session);
     status = ask(options, request, session.limiter, decision, &message);
@@ -57,56 +51,39 @@ static int run(const weir_cli_options *options, ask_function *ask, weir_cli_requ
 
 /* --- take and peek --------------------------------------------------------------------------- */
 
-static weir_status decide(const weir_cli_options *options, const weir_cli_request *request,
-                          weir_limiter *limiter, unsigned flags, weir_decision *decision,
-                          weir_message *message) {
+static weir_status ask_decision(const weir_cli_options *options, const weir_cli_request *request,
+                                weir_limiter *limiter, weir_decision *decision,
+                                weir_message *message) {
+  if (!request->peek && weir_cli_given(options, WEIR_CLI_WAIT))
+    return weir_limiter_wait(limiter, request->key, request->key_length, request->cost,
+                             options->wait_us, decision, message);
   weir_request one = {
       .key = request->key,
       .key_length = request->key_length,
       .cost = request->cost,
       .costs = request->costs,
-      .flags =
-          flags | (weir_cli_given(options, WEIR_CLI_UP_TO) ? (unsigned)WEIR_REQUEST_UP_TO : 0U),
+      .flags = (request->peek ? (unsigned)WEIR_REQUEST_PEEK : 0U) |
+               (weir_cli_given(options, WEIR_CLI_UP_TO) ? (unsigned)WEIR_REQUEST_UP_TO : 0U),
   };
   weir_status status = weir_limiter_decide(limiter, &one, 1, message);
   *decision = one.decision;
   return status;
 }
 
-static weir_status ask_take(const weir_cli_options *options, const weir_cli_request *request,
-                            weir_limiter *limiter, weir_decision *decision, weir_message *message) {
-  if (weir_cli_given(options, WEIR_CLI_WAIT))
-    return weir_limiter_wait(limiter, request->key, request->key_length, request->cost,
-                             options->wait_us, decision, message);
-  return decide(options, request, limiter, 0, decision, message);
-}
-
-static weir_status ask_peek(const weir_cli_options *options, const weir_cli_request *request,
-                            weir_limiter *limiter, weir_decision *decision, weir_message *message) {
-  return decide(options, request, limiter, WEIR_REQUEST_PEEK, decision, message);
-}
-
-static bool print_decision(const weir_cli_options *options, const weir_cli_request *request,
-                           const weir_decision *decision) {
-  bool several_rules = strchr(options->rule, ';') != NULL;
-  if (options->quiet) return true;
-  if (!options->json)
-    weir_cli_decision_text(stdout, decision, several_rules,
-                           weir_cli_given(options, WEIR_CLI_UP_TO));
-  else if (!weir_cli_decision_json(stdout, request, decision)) {
-    weir_cli_fail("", WEIR_NO_MEMORY, &(weir_message){{0}});
-    return false;
-  }
-  return weir_cli_flush();
-}
-
-static int run_decision(const weir_cli_options *options, ask_function *ask) {
-  weir_cli_request request;
+static int decide(const weir_cli_options *options, bool peek) {
+  weir_cli_request request = {.peek = peek};
   weir_decision decision;
-  int exit_status = run(options, ask, &request, &decision);
+  bool up_to = weir_cli_given(options, WEIR_CLI_UP_TO);
+  int exit_status = run(options, ask_decision, &request, &decision);
   if (exit_status != 0) return exit_status;
-  request.peek = ask == ask_peek;
-  if (!print_decision(options, &request, &decision)) return WEIR_EXIT_NO_DECISION;
+  if (!options->quiet) {
+    if (!options->json)
+      weir_cli_decision_text(stdout, &decision, strchr(options->rule, ';') != NULL, up_to);
+    else if (!weir_cli_decision_json(stdout, &request, &decision))
+      return weir_cli_fail_memory();
+    int lost = weir_cli_flush();
+    if (lost != 0) return lost;
+  }
   return decision.allowed ? WEIR_EXIT_ALLOWED : WEIR_EXIT_DENIED;
 }
 
@@ -117,28 +94,25 @@ int weir_cli_take(const weir_cli_options *options) {
                    options->cost_count > 1 ? "the list of costs" : "--up-to");
     return WEIR_EXIT_USAGE;
   }
-  return run_decision(options, ask_take);
+  return decide(options, false);
 }
 
 int weir_cli_peek(const weir_cli_options *options) {
-  return run_decision(options, ask_peek);
+  return decide(options, true);
 }
 
 /* --- refund and reset ------------------------------------------------------------------------ */
 
-static int64_t real_time_us(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
 static weir_status ask_refund(const weir_cli_options *options, const weir_cli_request *request,
                               weir_limiter *limiter, weir_decision *decision,
                               weir_message *message) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  int64_t now_us = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
   *decision = (weir_decision){
       .allowed = true,
       .cost = request->cost,
-      .at_us = weir_cli_given(options, WEIR_CLI_AT) ? options->at_us : real_time_us(),
+      .at_us = weir_cli_given(options, WEIR_CLI_AT) ? options->at_us : now_us,
   };
   return weir_limiter_refund(limiter, request->key, request->key_length, request->cost, decision,
                              message);
@@ -153,15 +127,15 @@ static weir_status ask_reset(const weir_cli_options *options, const weir_cli_req
 }
 
 static int run_change(const weir_cli_options *options, ask_function *ask, const char *done) {
-  weir_cli_request request;
+  weir_cli_request request = {.peek = false};
   weir_decision decision;
   int exit_status = run(options, ask, &request, &decision);
   if (exit_status != 0 || options->quiet) return exit_status;
   if (!options->json)
     printf("%s\n", done);
   else if (!weir_cli_done_json(stdout, &request, done))
-    return weir_cli_fail("", WEIR_NO_MEMORY, &(weir_message){{0}});
-  return weir_cli_flush() ? 0 : WEIR_EXIT_NO_DECISION;
+    return weir_cli_fail_memory();
+  return weir_cli_flush();
 }
 
 int weir_cli_refund(const weir_cli_options *options) {
