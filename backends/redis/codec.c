@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "redis/nodes.h"
+#include "redis/cluster.h"
 #include "redis/refusal.h"
 
 #define SCORE_END (INT64_C(1) << 53)

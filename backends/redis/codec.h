@@ -13,9 +13,9 @@ typedef struct weir_redis_login {
   size_t ping_at; /* where in the text the last of them, PING, begins */
   size_t length;
   char text[WEIR_WIRE_GREETING_MOST];
-  struct weir_redis_nodes *nodes; /* whom its server's redirections are told; NULL: nobody, they
-                                     are refusals */
-  unsigned node;                  /* the server's number among them */
+  struct weir_redis_nodes
+      *nodes;    /* learn from its server's redirections; NULL: these are refusals */
+  unsigned node; /* the server's number among them */
 } weir_redis_login;
 
 /* False: user and password are too long. `user` and `password` may be NULL. */

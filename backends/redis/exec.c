@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "redis/slots.h"
+#include "redis/cluster.h"
 #include "redis/store.h"
 
 enum {
@@ -93,7 +93,7 @@ typedef struct round_fleet {
 } round_fleet;
 
 /* The node's place in the fleet; most operations of a round go where the one before went. */
-static size_t board(round_fleet *fleet, weir_redis_nodes *nodes, unsigned node) {
+static size_t place_in_fleet(round_fleet *fleet, weir_redis_nodes *nodes, unsigned node) {
   for (size_t i = fleet->count; i-- > 0;)
     if (fleet->nodes[i] == node) return i;
   weir_wire *wire = weir_redis_nodes_hold(nodes, node);
@@ -149,7 +149,7 @@ static void run_round(const weir_redis_call *call, slot_partings *partings) {
       if (attempt->route == WEIR_ROUTE_OWNER)
         attempt->node = (uint16_t)weir_redis_nodes_route(nodes, attempt->slot);
     }
-    weir_wire_slot *slot = fleet.slots[board(&fleet, nodes, attempt->node)];
+    weir_wire_slot *slot = fleet.slots[place_in_fleet(&fleet, nodes, attempt->node)];
     if (slot != NULL && weir_wire_slot_add(slot, operation, 0))
       weir_wire_slot_keep_notes(slot, attempt);
     else

@@ -1,13 +1,315 @@
-#include "redis/inspect.h"
-
+/* What a Redis says of itself, and what it lets this user do.
+ *
+ * The doctor asks by weir_redis_inspect(). Questions go one after another on a connection of their own:
+ * INFO, or TIME where that does not tell the clock; each command that the rules come to, with an
+ * argument that is refused; of a node of a cluster ASKING and CLUSTER SLOTS. Then the findings are
+ * reported, and in any case the ACL that would do.
+ *
+ * A proxy hangs up on INFO. Behind one, keys with one home may still be spread over servers: a proxy
+ * sends SUNION to the server of the first key, and only if the second is there as well is its type
+ * found wrong. */
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* DEL is asked for besides: reset needs it, and who tidies up. */
+#include "redis/refusal.h"
+#include "redis/reply.h"
+#include "redis/store.h"
+#include "wire/exchange.h"
+
+/* --- which commands are needed -------------------------------------------------------------------
+ */
+
+/* What an operation, and the repairs that may follow it, send. */
+static const struct need {
+  unsigned need;
+  weir_redis_plan_name plans[6];
+  size_t count;
+} table[] = {
+    {WEIR_NEED_ADD,
+     {WEIR_PLAN_ADD, WEIR_PLAN_ADD_SEEN, WEIR_PLAN_ADD_REFRESH, WEIR_PLAN_ASK, WEIR_PLAN_MEND,
+      WEIR_PLAN_MEND_OWED},
+     6},
+    {WEIR_NEED_SUB, {WEIR_PLAN_SUB, WEIR_PLAN_MEND, WEIR_PLAN_MEND_OWED}, 3},
+    {WEIR_NEED_GET, {WEIR_PLAN_GET, WEIR_PLAN_GET_SHORT}, 2},
+    {WEIR_NEED_DROP, {WEIR_PLAN_DROP}, 1},
+    {WEIR_NEED_CREATE, {WEIR_PLAN_CREATE}, 1},
+    {WEIR_NEED_PUT, {WEIR_PLAN_PUT}, 1},
+    {WEIR_NEED_RAISE, {WEIR_PLAN_RAISE, WEIR_PLAN_RAISE_REFRESH}, 2},
+    {WEIR_NEED_RAISED_GET, {WEIR_PLAN_GET_RAISED}, 1},
+    {WEIR_NEED_RAISED_SUB, {WEIR_PLAN_SUB_RAISED}, 1},
+};
+
+/* The commands that some needs come to, each once. Returns how many. */
+static size_t list_steps(unsigned needs, weir_redis_step steps[WEIR_STEP_COUNT]) {
+  size_t count = 0;
+  for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+    for (size_t j = 0; needs & table[i].need && j < table[i].count; j++) {
+      const weir_redis_step *step = weir_redis_plans[table[i].plans[j]].steps;
+      for (; *step != WEIR_STEP_END; step++) {
+        size_t known = 0;
+        while (known < count && steps[known] != *step)
+          known++;
+        if (known == count) steps[count++] = *step;
+      }
+    }
+  }
+  return count;
+}
+
+/* DEL is asked for besides: reset needs it, and so does tidying up. */
 static unsigned asked_for(const weir_inspection *inspection) {
   return inspection->needs | WEIR_NEED_DROP;
 }
 
-static void report_memory(const weir_redis_info *info, const weir_inspection *inspection) {
+/* --- questions -----------------------------------------------------------------------------------
+ */
+
+enum { WORD_BYTES = 32, ACL_BYTES = 512 };
+
+/* From INFO; -1, or an empty word: not told. */
+typedef struct redis_info {
+  char version[WORD_BYTES], valkey[WORD_BYTES];
+  char role[WORD_BYTES], policy[WORD_BYTES];
+  int64_t uptime_s, time_us, used_bytes, maxmemory_bytes, evicted, cluster;
+} redis_info;
+
+/* A command that the server would not execute. */
+typedef struct redis_denied {
+  const char *name;
+  weir_message why;
+} redis_denied;
+
+typedef struct redis_questions {
+  weir_exchange exchange; /* first */
+  const char *key;
+  weir_redis_step steps[WEIR_STEP_COUNT]; /* commands to try */
+  size_t step_count;
+  size_t now; /* 0 and on: which question */
+
+  bool is_proxy;
+  bool lacks_asking, lacks_map; /* ASKING, CLUSTER SLOTS: refused by a node of a cluster */
+  bool is_spread;               /* keys of one home are on several servers */
+  bool reported;                /* INFO was answered */
+  weir_message info_refused;
+  redis_info info;
+  int64_t before_us, after_us; /* between which the server's clock was read */
+  redis_denied denied[WEIR_STEP_COUNT];
+  size_t denied_count;
+} redis_questions;
+
+/* The order of questions: INFO, TIME, a command each, two for a node of a cluster, then two for
+ * each pair of keys. */
+enum { INFO, TIME, COMMANDS, CLUSTER_QUESTIONS = 2, PAIRS = 8 };
+
+static size_t first_of_cluster(const redis_questions *questions) {
+  return COMMANDS + questions->step_count;
+}
+
+static size_t first_pair(const redis_questions *questions) {
+  return first_of_cluster(questions) + CLUSTER_QUESTIONS;
+}
+
+/* To the next question that it makes sense to ask. */
+static void go_on(redis_questions *questions) {
+  size_t end = first_pair(questions) + 2 * PAIRS;
+  bool applies = false;
+  while (!applies && ++questions->now < end) {
+    if (questions->now == TIME)
+      applies = !questions->is_proxy && questions->info.time_us < 0;
+    else if (questions->now < first_of_cluster(questions))
+      applies = true;
+    else if (questions->now < first_pair(questions))
+      applies = questions->info.cluster > 0;
+    else
+      applies = questions->is_proxy;
+  }
+}
+
+/* A command in a form that every server refuses for its argument "x", if it would execute it
+ * otherwise: nothing is changed. Returns the length. */
+static size_t ask_harmlessly(weir_redis_step step, const char *key,
+                             char say[WEIR_WIRE_GREETING_MOST]) {
+  const weir_redis_piece *pieces = weir_redis_commands[step].pieces;
+  size_t used = 0;
+  for (size_t i = 0; i < WEIR_REDIS_PIECES_MOST && pieces[i].text != NULL; i++) {
+    memcpy(say + used, pieces[i].text, pieces[i].length);
+    used += pieces[i].length;
+    if (pieces[i].hole == WEIR_HOLE_END) continue;
+    const char *argument = pieces[i].hole == WEIR_HOLE_KEY ? key : "x";
+    used += (size_t)snprintf(say + used, WEIR_WIRE_GREETING_MOST - used, "$%zu\r\n%s\r\n",
+                             strlen(argument), argument);
+  }
+  return used;
+}
+
+/* "SET key1 1 PX 60000", then "SUNION key0 key1". The keys differ so far from the end that no hash
+ * of all of a key leaves them close together. */
+static size_t ask_pair(const redis_questions *questions, char *say) {
+  size_t step = questions->now - first_pair(questions);
+  size_t pair = step / 2;
+  size_t length = strlen(questions->key) + strlen("0.0.apart");
+  const char *format =
+      step % 2 == 0 ? "*5\r\n$3\r\nSET\r\n$%zu\r\n%s%zu.1.apart\r\n$1\r\n1\r\n$2\r\nPX\r\n"
+                      "$5\r\n60000\r\n"
+                    : "*3\r\n$6\r\nSUNION\r\n$%zu\r\n%s%zu.0.apart\r\n$%zu\r\n%s%zu.1.apart\r\n";
+  return (size_t)snprintf(say, WEIR_WIRE_GREETING_MOST, format, length, questions->key, pair,
+                          length, questions->key, pair);
+}
+
+static size_t ask(weir_exchange *exchange, char say[WEIR_WIRE_GREETING_MOST]) {
+  const redis_questions *questions = (const redis_questions *)exchange;
+  size_t now = questions->now;
+  const char *text = "*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n";
+  if (now >= first_pair(questions) + 2 * PAIRS) return 0;
+  if (now >= first_pair(questions)) return ask_pair(questions, say);
+  if (now >= COMMANDS && now < first_of_cluster(questions))
+    return ask_harmlessly(questions->steps[now - COMMANDS], questions->key, say);
+  if (now == first_of_cluster(questions)) text = "*1\r\n$6\r\nASKING\r\n";
+  if (now == INFO) text = "*1\r\n$4\r\nINFO\r\n";
+  if (now == TIME) text = "*1\r\n$4\r\nTIME\r\n";
+  memcpy(say, text, strlen(text));
+  return strlen(text);
+}
+
+/* --- answers -------------------------------------------------------------------------------------
+ */
+
+/* The value of a line "name:value"; empty when there is none. */
+static void find_word(const char *text, const char *name, char word[WORD_BYTES]) {
+  size_t length = strlen(name);
+  word[0] = '\0';
+  for (const char *at = text; at != NULL; at = strchr(at, '\n')) {
+    if (*at == '\n') at++;
+    if (strncmp(at, name, length) != 0 || at[length] != ':') continue;
+    size_t most = strcspn(at + length + 1, "\r\n");
+    if (most >= WORD_BYTES) most = WORD_BYTES - 1;
+    memcpy(word, at + length + 1, most);
+    word[most] = '\0';
+    return;
+  }
+}
+
+static int64_t find_number(const char *text, const char *name) {
+  char word[WORD_BYTES];
+  char *end;
+  find_word(text, name, word);
+  long long number = strtoll(word, &end, 10);
+  return word[0] != '\0' && *end == '\0' ? number : -1;
+}
+
+static void note_time(redis_questions *questions) {
+  questions->before_us = questions->exchange.asked_unix_us;
+  questions->after_us = questions->exchange.received_unix_us;
+}
+
+static void explain(const char *name, const redisReply *reply, weir_message *message) {
+  weir_redis_reply error = {.kind = WEIR_REPLY_ERROR};
+  unsigned cause;
+  snprintf(error.text, sizeof error.text, "%s", reply->str);
+  error.length = strlen(error.text);
+  weir_redis_refusal_classify(&error, &cause);
+  weir_redis_refusal_explain(cause, name, NULL, &error, message);
+}
+
+static void receive_info(redis_questions *questions, const redisReply *reply) {
+  redis_info *info = &questions->info;
+  questions->reported = reply->type == REDIS_REPLY_STRING;
+  if (reply->type == REDIS_REPLY_ERROR) explain("info", reply, &questions->info_refused);
+  if (!questions->reported) return;
+  find_word(reply->str, "redis_version", info->version);
+  find_word(reply->str, "valkey_version", info->valkey);
+  find_word(reply->str, "role", info->role);
+  find_word(reply->str, "maxmemory_policy", info->policy);
+  info->uptime_s = find_number(reply->str, "uptime_in_seconds");
+  info->time_us = find_number(reply->str, "server_time_usec");
+  info->used_bytes = find_number(reply->str, "used_memory");
+  info->maxmemory_bytes = find_number(reply->str, "maxmemory");
+  info->evicted = find_number(reply->str, "evicted_keys");
+  info->cluster = find_number(reply->str, "cluster_enabled");
+  note_time(questions);
+}
+
+/* Seconds and microseconds. */
+static void receive_time(redis_questions *questions, const redisReply *reply) {
+  if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2) return;
+  const redisReply *seconds = reply->element[0];
+  const redisReply *rest = reply->element[1];
+  if (seconds->type != REDIS_REPLY_STRING || rest->type != REDIS_REPLY_STRING) return;
+  questions->info.time_us =
+      strtoll(seconds->str, NULL, 10) * 1000000 + strtoll(rest->str, NULL, 10);
+  note_time(questions);
+}
+
+static redis_denied *deny(redis_questions *questions) {
+  const char *name = weir_redis_commands[questions->steps[questions->now - COMMANDS]].name;
+  for (size_t i = 0; i < questions->denied_count; i++)
+    if (strcmp(questions->denied[i].name, name) == 0) return NULL;
+  redis_denied *denied = &questions->denied[questions->denied_count++];
+  denied->name = name;
+  return denied;
+}
+
+/* The argument "x" is what it should complain of. A node of a cluster may say instead that the key
+ * is another's: it would let this user. */
+static void receive_command(redis_questions *questions, const redisReply *reply) {
+  static const char wanted[] = "ERR value is not ";
+  weir_redirect redirect;
+  if (reply->type != REDIS_REPLY_ERROR || strncmp(reply->str, wanted, strlen(wanted)) == 0) return;
+  if (weir_redirect_read(reply->str, (size_t)reply->len, &redirect)) return;
+  redis_denied *denied = deny(questions);
+  if (denied != NULL) explain(denied->name, reply, &denied->why);
+}
+
+/* What a node of a cluster refuses; and whether the second key of a pair is not where the first is. */
+static void receive_rest(redis_questions *questions, const redisReply *reply) {
+  size_t pair = first_pair(questions);
+  bool error = reply->type == REDIS_REPLY_ERROR;
+  if (questions->now >= pair && (questions->now - pair) % 2 == 1)
+    questions->is_spread |= reply->type == REDIS_REPLY_ARRAY && reply->elements == 0;
+  else if (questions->now < pair && questions->now > first_of_cluster(questions))
+    questions->lacks_map |= error;
+  else if (questions->now < pair)
+    questions->lacks_asking |= error;
+}
+
+/* What is no answer at all is taken for none: time runs out. */
+static bool receive(weir_exchange *exchange, const char *bytes, size_t length, size_t *taken) {
+  redis_questions *questions = (redis_questions *)exchange;
+  bool sound;
+  redisReply *reply = weir_redis_reply_whole(bytes, length, &sound);
+  if (reply == NULL) return false;
+  *taken = length;
+  if (questions->now == INFO)
+    receive_info(questions, reply);
+  else if (questions->now == TIME)
+    receive_time(questions, reply);
+  else if (questions->now < first_of_cluster(questions))
+    receive_command(questions, reply);
+  else
+    receive_rest(questions, reply);
+  freeReplyObject(reply);
+  go_on(questions);
+  return true;
+}
+
+static void lose(weir_exchange *exchange) {
+  redis_questions *questions = (redis_questions *)exchange;
+  if (questions->now == INFO) questions->is_proxy = true;
+  if (questions->now >= COMMANDS && questions->now < first_of_cluster(questions)) {
+    redis_denied *denied = deny(questions);
+    if (denied != NULL)
+      weir_message_set(&denied->why, "%s: the server hung up on it; a proxy may not know it",
+                       denied->name);
+  }
+  go_on(questions);
+}
+
+/* --- findings ------------------------------------------------------------------------------------
+ */
+
+static void report_memory(const redis_info *info, const weir_inspection *inspection) {
   double used_mb = (double)info->used_bytes / (1 << 20);
   double most_mb = (double)info->maxmemory_bytes / (1 << 20);
   if (info->maxmemory_bytes <= 0)
@@ -36,8 +338,8 @@ static void report_memory(const weir_redis_info *info, const weir_inspection *in
   }
 }
 
-static void report_info(const weir_redis_questions *questions, const weir_inspection *inspection) {
-  const weir_redis_info *info = &questions->info;
+static void report_info(const redis_questions *questions, const weir_inspection *inspection) {
+  const redis_info *info = &questions->info;
   bool valkey = info->valkey[0] != '\0';
   char age[WEIR_AGE_BYTES];
   weir_wire_report(inspection, WEIR_FINDING_FACT, "server", "%s %s, up %s",
@@ -49,7 +351,7 @@ static void report_info(const weir_redis_questions *questions, const weir_inspec
   report_memory(info, inspection);
 }
 
-static void report_rights_in_cluster(const weir_redis_questions *questions, bool guarded,
+static void report_rights_in_cluster(const redis_questions *questions, bool guarded,
                                      const weir_inspection *inspection) {
   if (questions->lacks_asking)
     weir_wire_report(inspection, WEIR_FINDING_FAULT, "access",
@@ -67,11 +369,11 @@ static void report_rights_in_cluster(const weir_redis_questions *questions, bool
 }
 
 /* Of a node of a cluster. */
-static void report_cluster(const weir_redis_store *store, const weir_redis_questions *questions,
+static void report_cluster(const weir_redis_store *store, const redis_questions *questions,
                            const weir_inspection *inspection) {
   unsigned node = (unsigned)inspection->server;
   bool replica = strcmp(questions->info.role, "slave") == 0;
-  if (!weir_redis_nodes_follows(store->nodes)) {
+  if (!weir_redis_nodes_plan_of(store->nodes)->follows) {
     weir_wire_report(inspection, WEIR_FINDING_FAULT, "cluster",
                      "a node of a cluster, whose redirections cluster=off forbids to follow");
     return;
@@ -92,30 +394,19 @@ static void report_cluster(const weir_redis_store *store, const weir_redis_quest
     weir_wire_report(inspection, WEIR_FINDING_WARNING, "cluster",
                      "the URL names one of its nodes: while that is away, a process that starts "
                      "does not find the others; name several");
-  report_rights_in_cluster(questions, weir_redis_nodes_is_guarded(store->nodes), inspection);
+  report_rights_in_cluster(questions, weir_redis_nodes_plan_of(store->nodes)->guarded, inspection);
 }
 
-static void report_clock(const weir_redis_questions *questions, const weir_inspection *inspection) {
-  int64_t half_us = (questions->after_us - questions->before_us) / 2;
-  if (questions->info.time_us > 0)
-    weir_wire_report_clock(inspection, questions->info.time_us - questions->before_us - half_us,
-                           half_us);
-}
-
-/* What decisions are made without: NULL, or what it is for. */
-static const char *spared(const weir_redis_denied *denied, unsigned needs) {
-  if (strcmp(denied->name, "del") == 0 && !(needs & WEIR_NEED_DROP)) return "only a reset needs it";
-  if (strcmp(denied->name, "bitfield") == 0)
-    return "only for keys that hold something else: a long text there is else read whole";
-  return NULL;
-}
-
-static void report_access(const weir_redis_questions *questions, const weir_redis_login *login,
+static void report_access(const redis_questions *questions, const weir_redis_login *login,
                           const char *user, const weir_inspection *inspection) {
   bool known = login->count > 1 && strcmp(login->names[0], "auth") == 0;
+  bool drops = (inspection->needs & WEIR_NEED_DROP) != 0;
   for (size_t i = 0; i < questions->denied_count; i++) {
-    const weir_redis_denied *denied = &questions->denied[i];
-    const char *use = spared(denied, inspection->needs);
+    const redis_denied *denied = &questions->denied[i];
+    const char *use = NULL; /* what decisions are made without: what it is for */
+    if (strcmp(denied->name, "del") == 0 && !drops) use = "only a reset needs it";
+    if (strcmp(denied->name, "bitfield") == 0)
+      use = "only for keys that hold something else: a long text there is else read whole";
     if (use == NULL)
       weir_wire_report(inspection, WEIR_FINDING_FAULT, "access", "%s", denied->why.text);
     else
@@ -125,19 +416,43 @@ static void report_access(const weir_redis_questions *questions, const weir_redi
   if (questions->denied_count == 0)
     weir_wire_report(inspection, WEIR_FINDING_FACT, "access", "user %.64s may run all that %s",
                      known && user != NULL ? user : "default",
-                     inspection->needs & WEIR_NEED_DROP ? "is needed" : "these rules need");
+                     drops ? "is needed" : "these rules need");
 }
 
+static size_t allow(char acl[ACL_BYTES], size_t used, const char *name) {
+  return used + (size_t)snprintf(acl + used, ACL_BYTES - used, " +%s", name);
+}
+
+/* "ACL SETUSER ..." for a user who may do that and nothing else; of a cluster also what its nodes are
+ * asked. Long enough for every command and the longest pattern; a user's name is cut. */
 static void report_acl(const weir_redis_store *store, const weir_inspection *inspection) {
-  const char *user = store->user[0] != '\0' ? store->user : NULL;
-  char acl[WEIR_ACL_BYTES];
-  weir_redis_acl(asked_for(inspection), &store->login, user, inspection->pattern,
-                 weir_redis_nodes_is_cluster(store->nodes), acl);
+  weir_redis_step steps[WEIR_STEP_COUNT];
+  char acl[ACL_BYTES];
+  size_t count = list_steps(asked_for(inspection), steps);
+  /* The user without a name is for administrators. */
+  bool named = store->user[0] != '\0' && strcmp(store->user, "default") != 0;
+  size_t used = (size_t)snprintf(acl, sizeof acl,
+                                 "ACL SETUSER %.64s reset on >PASSWORD ~%s resetchannels -@all",
+                                 named ? store->user : "limiter", inspection->pattern);
+  used = allow(acl, used, "ping");
+  if (store->login.selects) used = allow(acl, used, "select");
+  for (size_t i = 0; i < count; i++) {
+    const char *name = weir_redis_commands[steps[i]].name;
+    size_t before = 0; /* a name that another step brought already */
+    while (before < i && strcmp(weir_redis_commands[steps[before]].name, name) != 0)
+      before++;
+    if (before == i) used = allow(acl, used, name);
+  }
+  if (weir_redis_nodes_is_cluster(store->nodes)) {
+    used = allow(acl, used, "asking");
+    allow(acl, used, "cluster|slots");
+  }
   weir_wire_report(inspection, WEIR_FINDING_FACT, "ACL", "%s", acl);
 }
 
-static void report_answers(weir_wire *wire, const weir_redis_questions *questions,
+static void report_answers(weir_wire *wire, const redis_questions *questions,
                            const weir_redis_store *store, const weir_inspection *inspection) {
+  int64_t half_us = (questions->after_us - questions->before_us) / 2;
   if (questions->reported) {
     report_info(questions, inspection);
     if (questions->info.cluster > 0) report_cluster(store, questions, inspection);
@@ -151,16 +466,24 @@ static void report_answers(weir_wire *wire, const weir_redis_questions *question
         questions->info_refused.text);
   }
   weir_wire_report_any(wire, inspection, questions->is_proxy);
-  report_clock(questions, inspection);
+  if (questions->info.time_us > 0)
+    weir_wire_report_clock(inspection, questions->info.time_us - questions->before_us - half_us,
+                           half_us);
   report_access(questions, &store->login, store->user[0] != '\0' ? store->user : NULL, inspection);
 }
 
 void weir_redis_inspect(weir_wire *wire, const weir_redis_store *store,
                         const weir_inspection *inspection) {
-  weir_redis_questions questions;
+  redis_questions questions = {.exchange = {.protocol = &weir_redis_protocol,
+                                            .settings = &store->login,
+                                            .ask = ask,
+                                            .receive = receive,
+                                            .lose = lose},
+                               .key = inspection->key,
+                               .info = {.time_us = -1}};
   weir_message why = {""};
+  questions.step_count = list_steps(asked_for(inspection), questions.steps);
   if (inspection->answers) {
-    weir_redis_questions_init(&questions, &store->login, asked_for(inspection), inspection->key);
     weir_wire_report_security(wire, inspection);
     if (weir_wire_exchange(wire, &questions.exchange, inspection->key, inspection->timeout_us,
                            &why))

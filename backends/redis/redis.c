@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "redis/inspect.h"
-#include "redis/slots.h"
 #include "redis/store.h"
 
 enum { DEFAULT_PORT = 6379, DATABASE_MOST = 65535, MAP_TIMEOUT_US = 500000 };
@@ -34,7 +32,7 @@ static weir_redis_map_answer read_map(const weir_redis_store *store, int64_t end
   return answer;
 }
 
-/* Of a cluster, the nodes that own slots; as long as nobody says who they are, the URL's. */
+/* Of a cluster, the nodes that own slots; until they are known, the URL's. */
 static bool redis_connect(void *handle, int64_t deadline_us, weir_message *message) {
   const weir_redis_store *store = handle;
   weir_wire *wires[WEIR_REDIS_NODES_MOST];
@@ -185,9 +183,9 @@ static weir_status read_first_map(const weir_redis_store *store, weir_message *m
   return WEIR_BAD_URL;
 }
 
-/* Whether anybody whom a redirection names could hear the password. A certificate by which nobody
- * but the servers of this store can prove who he is rules that out; one that any authority of the
- * system signed for the very name that was told does not. */
+/* Whether the password must be kept from nodes that only a redirection names. A certificate that none
+ * but the servers of this store can have proves who they are; one that any authority of the system
+ * signed for the very name that was told does not. */
 static bool is_guarded(const weir_url *url, const weir_redis_store *store) {
   bool own = weir_url_find(url, "tls-ca") != NULL || weir_url_find(url, "tls-name") != NULL;
   bool proves = store->tls != NULL && weir_tls_verifies(store->tls) && own;
@@ -198,8 +196,10 @@ static weir_status open_nodes(const weir_url *url, int64_t timeout_us, weir_redi
                               weir_message *message) {
   enum { AUTO, OFF };
   static const char *const choices[] = {[AUTO] = "auto", [OFF] = "off", NULL};
-  weir_redis_nodes_plan plan = {
-      .login = &store->login, .tls = store->tls, .guarded = is_guarded(url, store)};
+  weir_redis_nodes_plan plan = {.protocol = &weir_redis_protocol,
+                                .login = &store->login,
+                                .tls = store->tls,
+                                .guarded = is_guarded(url, store)};
   const char *name = NULL;
   size_t choice = AUTO;
   weir_status status = weir_url_word(url, "cluster", choices, AUTO, &choice, message);

@@ -25,7 +25,7 @@ typedef struct weir_redis_reply {
 } weir_redis_reply;
 
 /* A hiredis reader and the one reply that it fills, so that no reply is allocated. NULL: no memory.
- * `settings` are its wire's, for whoever is given the parser. */
+ * `settings` are its wire's, for a codec that is given the parser. */
 typedef struct weir_redis_parser weir_redis_parser;
 weir_redis_parser *weir_redis_parser_create(const void *settings);
 const void *weir_redis_parser_settings(const weir_redis_parser *parser);

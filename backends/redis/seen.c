@@ -12,7 +12,7 @@ enum { PLACES = 65536 };
 
 /* A place holds the hash of a key, whose lowest bits count the uses since the last that asked. The
  * count turns when a use is told to ask, not when it has its answer: of two answers the late one
- * would give the key another full round. 0: nobody. */
+ * would give the key another full round. 0: none. */
 #define USES_MASK (UINT64_C(63))
 _Static_assert(WEIR_SEEN_USES == 64, "the count has six bits");
 
@@ -37,7 +37,7 @@ void weir_redis_seen_destroy(weir_redis_seen *seen) {
 static _Atomic uint64_t *find(weir_redis_seen *seen, const weir_operation *operation,
                               uint64_t *name) {
   uint64_t hash = weir_hash_64(seen->secret, operation->key, operation->key_length);
-  *name = hash | (USES_MASK + 1); /* never nobody's */
+  *name = hash | (USES_MASK + 1); /* never 0 */
   *name &= ~USES_MASK;
   return &seen->places[hash % PLACES];
 }

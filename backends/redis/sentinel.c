@@ -1,16 +1,15 @@
 /* Asks sentinels, one after the other, who is the primary of a name: in a thread that no decision
  * waits for. Each question has a connection and a time of its own, so one that is dead, silent or
  * answers nonsense is passed by for the next. One alone is not believed while others answer. */
-#include "redis/sentinel.h"
-
 #include <hiredis/hiredis.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "redis/codec.h"
 #include "redis/reply.h"
+#include "redis/store.h"
+#include "wire/exchange.h"
 
 enum {
   SENTINEL_PORT = 26379,
@@ -25,7 +24,7 @@ typedef struct sentinels {
   weir_resolver resolver; /* first */
   weir_redis_login login;
   weir_tls *tls; /* NULL: plain */
-  size_t next;   /* whom to ask first; touched by who asks alone */
+  size_t next;   /* the one to ask first; touched by the thread that asks */
   size_t count;
   weir_endpoint places[SENTINELS_MOST];
   int64_t spared_until_us[SENTINELS_MOST]; /* the same */
@@ -191,7 +190,7 @@ typedef struct ballot {
   size_t count;
   candidate list[SENTINELS_MOST];
   bool asked[SENTINELS_MOST];
-  bool denied; /* somebody does not know the name */
+  bool denied; /* one does not know the name */
 } ballot;
 
 static void vote(ballot *votes, size_t voter, const weir_endpoint *place) {
@@ -225,7 +224,7 @@ static void ask_for_vote(sentinels *self, size_t which, ballot *votes, weir_mess
   if (!answered && why->text[0] == '\0') *why = question.why; /* the first fault is told */
 }
 
-/* Who did not answer lately is asked where nobody else says anything. */
+/* A sentinel that did not answer lately is asked where no other says anything. */
 static void take_votes(sentinels *self, size_t first, ballot *votes, weir_message *why) {
   for (int pass = 0; pass < 2; pass++) {
     for (size_t i = 0; i < self->count && !is_settled(self, votes); i++) {
@@ -385,7 +384,7 @@ weir_status weir_redis_sentinels_open(const weir_url *url, weir_resolver **resol
   return WEIR_OK;
 }
 
-/* --- what they say to whoever inspects ---------------------------------------------------------
+/* --- what an inspection is told --------------------------------------------------------------
  */
 
 static void report_cost(const sentinel_answer *answer, const weir_inspection *inspection) {

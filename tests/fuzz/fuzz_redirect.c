@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "fuzz/require.h"
-#include "redis/redirect.h"
+#include "redis/refusal.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 

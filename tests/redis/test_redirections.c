@@ -1,6 +1,6 @@
 /* Nodes that redirect at will, in front of one server that counts what was executed. */
+#include "redis/cluster.h"
 #include "redis/relay.h"
-#include "redis/slots.h"
 
 #define MS INT64_C(1000)
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "redis/slots.h"
+#include "redis/cluster.h"
 
 static void hashes_as_the_servers_do(void **state) {
   (void)state;

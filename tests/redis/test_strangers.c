@@ -3,8 +3,8 @@
 #include <dirent.h>
 #include <netdb.h>
 
+#include "redis/cluster.h"
 #include "redis/relay.h"
-#include "redis/slots.h"
 
 enum { DEAD = 300, NAMES = 60, THREADS_MORE = 8 };
 

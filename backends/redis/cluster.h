@@ -2,21 +2,60 @@
  * keeps its number for as long as it is known: the hosts of the URL as long as the store, the
  * others until they own nothing and the cluster no longer names them, or room is needed. Any number
  * of threads. */
-#ifndef WEIR_REDIS_NODES_H
-#define WEIR_REDIS_NODES_H
+#ifndef WEIR_REDIS_CLUSTER_H
+#define WEIR_REDIS_CLUSTER_H
+
+#include <stdatomic.h>
 
 #include "redis/codec.h"
-#include "redis/redirect.h"
+#include "redis/refusal.h"
+
+/* --- slots ---------------------------------------------------------------------------------------
+ */
+
+/* The 16,384 slots of a cluster: which one a home is in, and which node owns it as far as this
+ * process has learnt. Any number of threads. */
+
+/* CRC16 (XMODEM) of the home, modulo 16384. A home is what stands between the braces of a key,
+ * which is what a node hashes; or the whole key where there are no braces. */
+uint16_t weir_redis_slot(const char *home, size_t length);
+
+/* Zero bytes are a table of which nothing is learnt. */
+typedef struct weir_redis_slots {
+  _Atomic uint16_t owners[WEIR_REDIS_SLOTS]; /* a node's number + 1; 0: none was named yet */
+} weir_redis_slots;
+
+/* The node's number, or -1. */
+int weir_redis_slots_owner(weir_redis_slots *slots, uint16_t slot);
+
+/* Returns the number of the node that owned it before, or -1. */
+int weir_redis_slots_learn(weir_redis_slots *slots, uint16_t slot, unsigned node);
+
+/* All that one owned is another's. */
+void weir_redis_slots_inherit(weir_redis_slots *slots, unsigned dead, unsigned heir);
+
+/* What one owned has no owner. */
+void weir_redis_slots_release(weir_redis_slots *slots, unsigned node);
+
+/* Adds to owned[node] for each node that owns slots. */
+void weir_redis_slots_count_all(weir_redis_slots *slots, size_t *owned);
+
+/* How many slots a node owns. */
+size_t weir_redis_slots_count(weir_redis_slots *slots, unsigned node);
+
+/* --- nodes ---------------------------------------------------------------------------------------
+ */
 
 enum { WEIR_REDIS_NODES_MOST = 256, WEIR_REDIS_NAME_BYTES = WEIR_REDIS_HOST_MOST + 16 };
 
 /* In place of a node's number: no node is meant, or there is no memory; too many are known. */
-enum { WEIR_REDIS_NOBODY = -1, WEIR_REDIS_FULL = -2 };
+enum { WEIR_REDIS_NO_NODE = -1, WEIR_REDIS_FULL = -2 };
 
 typedef struct weir_redis_nodes weir_redis_nodes;
 
 /* What the wires have in common; login and tls must outlive the nodes. */
 typedef struct weir_redis_nodes_plan {
+  const weir_wire_protocol *protocol; /* whose settings a login is */
   const weir_redis_login *login;
   const weir_tls *tls; /* NULL: plain */
   weir_wire_options wire;
@@ -57,15 +96,14 @@ void weir_redis_nodes_show(weir_redis_nodes *nodes, unsigned number,
 /* The same for as long as the store is open; NULL: no node has that number, or no memory. */
 const char *weir_redis_nodes_name(weir_redis_nodes *nodes, unsigned number);
 
-/* How often those were away that had the number before. */
+/* How often those nodes were away that had the number before. */
 uint64_t weir_redis_nodes_outages(weir_redis_nodes *nodes, unsigned number);
 
-/* Whether redirections are followed, and whether the servers are known to be a cluster. */
-bool weir_redis_nodes_follows(const weir_redis_nodes *nodes);
+/* Whether the servers are known to be a cluster. */
 bool weir_redis_nodes_is_cluster(const weir_redis_nodes *nodes);
 
-/* As the plan has it. */
-bool weir_redis_nodes_is_guarded(const weir_redis_nodes *nodes);
+/* What they were created with. */
+const weir_redis_nodes_plan *weir_redis_nodes_plan_of(const weir_redis_nodes *nodes);
 
 /* The node to ask for a slot: its owner, else any. */
 unsigned weir_redis_nodes_route(weir_redis_nodes *nodes, uint16_t slot);
@@ -73,7 +111,7 @@ size_t weir_redis_nodes_slots(weir_redis_nodes *nodes, unsigned node);
 
 /* What the node `asked` has answered, for a slot that was asked of it though another owns it
  * (`elsewhere`, see weir_redis_nodes_stand_in()) or not. Returns the number of the node to ask
- * next, which after TRYAGAIN and CLUSTERDOWN is the same, or WEIR_REDIS_NOBODY or WEIR_REDIS_FULL:
+ * next, which after TRYAGAIN and CLUSTERDOWN is the same, or WEIR_REDIS_NO_NODE or WEIR_REDIS_FULL:
  * the redirection leads nowhere. Learns from MOVED, unless it names a stranger. */
 int weir_redis_nodes_follow(weir_redis_nodes *nodes, unsigned asked, const weir_redirect *redirect,
                             bool elsewhere);
@@ -84,9 +122,10 @@ int weir_redis_nodes_follow(weir_redis_nodes *nodes, unsigned asked, const weir_
 int weir_redis_nodes_stand_in(weir_redis_nodes *nodes, unsigned away, uint16_t slot,
                               int64_t now_us);
 
-/* --- map.c: CLUSTER SLOTS ----------------------------------------------------------------------
+/* --- CLUSTER SLOTS -------------------------------------------------------------------------------
  */
 
+/* What a node said when the map was asked for. */
 typedef enum weir_redis_map_answer {
   WEIR_MAP_LEARNT,
   WEIR_MAP_NO_CLUSTER, /* the server is none's node */
