@@ -47,20 +47,20 @@ static inline weir_turn start(struct bench *b, int64_t now_us, int64_t first, in
 }
 
 static inline void keep(struct bench *b) {
-  memcpy(b->memo, b->machine->notes, weir_memo_bytes(&b->stack));
+  memcpy(b->memo, b->machine->frame.memo, weir_memo_bytes(&b->stack));
 }
 
 static inline void answer(struct bench *b, size_t operation, weir_outcome outcome, int64_t value) {
-  b->machine->operations[operation].outcome = outcome;
-  b->machine->operations[operation].value = value;
+  b->machine->frame.operations[operation].outcome = outcome;
+  b->machine->frame.operations[operation].value = value;
 }
 
 static inline void expect(const struct bench *b, size_t operation, weir_operation_kind kind,
                           int64_t index, int64_t delta) {
-  assert_in_range(operation, 0, b->machine->operation_count - 1);
-  assert_int_equal(b->machine->operations[operation].kind, kind);
-  assert_int_equal(b->machine->operations[operation].counter.index, index);
-  assert_int_equal(b->machine->operations[operation].delta, delta);
+  assert_in_range(operation, 0, b->machine->frame.operation_count - 1);
+  assert_int_equal(b->machine->frame.operations[operation].kind, kind);
+  assert_int_equal(b->machine->frame.operations[operation].counter.index, index);
+  assert_int_equal(b->machine->frame.operations[operation].delta, delta);
 }
 
 #endif

@@ -175,13 +175,14 @@ static void take_turn(struct fake_world *world, struct fake_client *client, weir
   assert_in_range(client->rounds, 1, ROUNDS_MOST);
   client->busy = turn != WEIR_TURN_DONE;
   if (client->busy) {
-    assert_true(client->machine->operation_count <= weir_machine_operations_most(&world->stack));
+    assert_true(client->machine->frame.operation_count <=
+                weir_machine_operations_most(&world->stack));
     return;
   }
-  for (weir_request_state *request = client->machine->requests; request != NULL;
+  for (weir_request_state *request = client->machine->frame.requests; request != NULL;
        request = request->next)
     assert_true(request->settled);
-  memcpy(client->memo, client->machine->notes, weir_memo_bytes(&world->stack));
+  memcpy(client->memo, client->machine->frame.memo, weir_memo_bytes(&world->stack));
 }
 
 void fake_begin(struct fake_world *world, struct fake_client *client, size_t count) {
@@ -197,12 +198,12 @@ void fake_begin(struct fake_world *world, struct fake_client *client, size_t cou
 
 weir_operation *fake_next(const struct fake_client *client) {
   bool executes = client->busy && client->turn == WEIR_TURN_EXECUTE;
-  if (!executes || client->landed == client->machine->operation_count) return NULL;
-  return &client->machine->operations[client->landed];
+  if (!executes || client->landed == client->machine->frame.operation_count) return NULL;
+  return &client->machine->frame.operations[client->landed];
 }
 
 static void land(struct fake_world *world, struct fake_client *client, weir_operation *operation) {
-  bool gives_back = client->machine->phase == WEIR_PHASE_TAKE_BACK;
+  bool gives_back = client->machine->frame.phase == WEIR_PHASE_TAKE_BACK;
   bool over = world->now_us > client->deadline_us - (gives_back ? 0 : FAKE_RESERVE_US);
   bool lost = over && fake_random(world, 2) == 0;
   client->landed++;
@@ -245,11 +246,11 @@ void fake_finish(struct fake_world *world, struct fake_client *client) {
 
 void fake_expect(const struct fake_client *client, size_t at, weir_operation_kind kind,
                  weir_place place, int64_t index, int64_t entry) {
-  assert_in_range(at, 0, client->machine->operation_count - 1);
-  assert_int_equal(client->machine->operations[at].kind, kind);
-  assert_int_equal(client->machine->operations[at].counter.place, place);
-  assert_int_equal(client->machine->operations[at].counter.index, index);
-  assert_int_equal(client->machine->operations[at].counter.entry, entry);
+  assert_in_range(at, 0, client->machine->frame.operation_count - 1);
+  assert_int_equal(client->machine->frame.operations[at].kind, kind);
+  assert_int_equal(client->machine->frame.operations[at].counter.place, place);
+  assert_int_equal(client->machine->frame.operations[at].counter.index, index);
+  assert_int_equal(client->machine->frame.operations[at].counter.entry, entry);
 }
 
 void fake_crash(struct fake_client *client) {

@@ -42,7 +42,7 @@ static void gives_up_taking_back_after_three_tries(void **state) {
   client_round(&b->one, &b->store, NOW, true);
   int swaps = 0;
   while (b->one.turn == WEIR_TURN_EXECUTE) {
-    if (b->one.machine->operations[0].kind == WEIR_SWAP) {
+    if (b->one.machine->frame.operations[0].kind == WEIR_SWAP) {
       take(b, &b->other, NOW, 1);
       swaps++;
     }
@@ -85,13 +85,13 @@ static void holds_no_bucket_of_a_stack_that_it_could_not_charge_all_of(void **st
   (void)state;
   struct bench *b = set_up(TOKENS_5 ";leaky-bucket:10/2s,queue=4", WEIR_TRAIT_SWAP);
   begin_take(b, &b->one, NOW, 1);
-  assert_int_equal(b->one.machine->operation_count, 2);
+  assert_int_equal(b->one.machine->frame.operation_count, 2);
   client_land(&b->one, &b->store);
   store_execute(&b->store,
                 &(weir_operation){.kind = WEIR_CREATE, .counter.rule = 1, .ttl_us = 5000000});
   client_round(&b->one, &b->store, NOW, false);
   expect_operation(&b->one, 0, WEIR_SWAP);
-  assert_int_equal(b->one.machine->operation_count, 1);
+  assert_int_equal(b->one.machine->frame.operation_count, 1);
   client_round(&b->one, &b->store, NOW, false);
   assert_int_equal(b->one.turn, WEIR_TURN_PAUSE);
   assert_int_equal(stored_in(b, 0), NOW);
@@ -162,7 +162,7 @@ static void says_so_when_others_kept_a_refund_out(void **state) {
   start_refund(&b->other, NOW, 5, NOW, NULL);
   int swaps = 0;
   while (b->other.turn == WEIR_TURN_EXECUTE) {
-    if (b->other.machine->operations[0].kind == WEIR_SWAP) {
+    if (b->other.machine->frame.operations[0].kind == WEIR_SWAP) {
       take(b, &b->one, NOW, 1);
       swaps++;
     }

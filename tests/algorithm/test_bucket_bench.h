@@ -49,9 +49,9 @@ static inline const weir_decision *take(struct bench *b, struct client *client, 
 static inline void begin_take(struct bench *b, struct client *client, int64_t now_us,
                               int64_t cost) {
   client_take(client, now_us, cost);
-  while (client->machine->phase == WEIR_PHASE_LOOK)
+  while (client->machine->frame.phase == WEIR_PHASE_LOOK)
     client_round(client, &b->store, now_us, false);
-  assert_int_equal(client->machine->phase, WEIR_PHASE_CHARGE);
+  assert_int_equal(client->machine->frame.phase, WEIR_PHASE_CHARGE);
 }
 
 static inline void start_waiting(struct client *client, int64_t now_us, int64_t cost,

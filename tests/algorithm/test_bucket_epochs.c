@@ -19,10 +19,10 @@ static void charges_both_keys_after_a_roll(void **state) {
   const int64_t roll = 12 * EPOCH;
   take(b, &b->other, roll - 1000, 3);
   client_take(&b->one, roll + 1000, 2);
-  assert_int_equal(b->one.machine->operation_count, 2);
+  assert_int_equal(b->one.machine->frame.operation_count, 2);
   client_round(&b->one, &b->store, roll + 1000, false);
-  assert_int_equal(b->one.machine->operation_count, 2);
-  const weir_operation *operations = b->one.machine->operations;
+  assert_int_equal(b->one.machine->frame.operation_count, 2);
+  const weir_operation *operations = b->one.machine->frame.operations;
   assert_int_equal(operations[0].counter.index, 12);
   assert_int_equal(operations[0].floor, 3 * TOKEN - 1000); /* what the old key holds */
   assert_int_equal(operations[1].counter.index, 11);
@@ -41,13 +41,13 @@ static void looks_at_one_key_outside_of_a_handover(void **state) {
   const weir_settings *settings = &b->one.settings;
   int64_t handover = 5 * TOKEN + settings->longest_wait_us + 3 * settings->final_us;
   client_take(&b->one, 12 * EPOCH - 1, 1);
-  assert_int_equal(b->one.machine->operation_count, 1);
+  assert_int_equal(b->one.machine->frame.operation_count, 1);
   client_take(&b->one, 12 * EPOCH + handover - 1, 1);
-  assert_int_equal(b->one.machine->operation_count, 2);
+  assert_int_equal(b->one.machine->frame.operation_count, 2);
   client_take(&b->one, 12 * EPOCH + handover, 1);
-  assert_int_equal(b->one.machine->operation_count, 1);
+  assert_int_equal(b->one.machine->frame.operation_count, 1);
   client_take(&b->one, 1000, 1); /* there is nothing before the first epoch */
-  assert_int_equal(b->one.machine->operation_count, 1);
+  assert_int_equal(b->one.machine->frame.operation_count, 1);
   tear_down(b);
 }
 
@@ -70,10 +70,10 @@ static void inherits_what_it_saw_just_before_a_roll(void **state) {
   const int64_t roll = 12 * EPOCH;
   take(b, &b->other, roll - 1000, 3);
   client_take(&b->one, roll - 10, 2);
-  assert_int_equal(b->one.machine->operation_count, 1);
+  assert_int_equal(b->one.machine->frame.operation_count, 1);
   client_round(&b->one, &b->store, roll + 10, false);
-  assert_int_equal(b->one.machine->operation_count, 2);
-  assert_int_equal(b->one.machine->operations[0].floor, 3 * TOKEN - 1000);
+  assert_int_equal(b->one.machine->frame.operation_count, 2);
+  assert_int_equal(b->one.machine->frame.operations[0].floor, 3 * TOKEN - 1000);
   client_finish(&b->one, &b->store, roll + 10);
   assert_int_equal(stored_in(b, 12), 5 * TOKEN - 1000);
   assert_false(take(b, &b->other, roll - 20, 1)->allowed); /* by a clock that is behind */
@@ -87,7 +87,7 @@ static void reads_both_keys_when_the_clock_is_set_back_into_a_handover(void **st
   const int64_t roll = 12 * EPOCH;
   take(b, &b->other, roll - 1000, 3);
   client_take(&b->one, roll + INT64_C(3600000000), 2);
-  assert_int_equal(b->one.machine->operation_count, 1);
+  assert_int_equal(b->one.machine->frame.operation_count, 1);
   client_round(&b->one, &b->store, roll + 10, false);
   expect_operation(&b->one, 0, WEIR_GET);
   client_finish(&b->one, &b->store, roll + 10);
@@ -134,7 +134,7 @@ static void holds_neither_key_where_it_could_not_charge_both(void **state) {
   store_find(&b->store, 0, 11)->present = false;
   client_round(&b->one, &b->store, roll + 10, false);
   expect_operation(&b->one, 0, WEIR_SUB);
-  assert_int_equal(b->one.machine->operation_count, 1);
+  assert_int_equal(b->one.machine->frame.operation_count, 1);
   client_round(&b->one, &b->store, roll + 10, false);
   assert_int_equal(b->one.turn, WEIR_TURN_PAUSE);
   assert_int_equal(stored_in(b, 12), 10);

@@ -29,8 +29,8 @@ static int64_t last_short_us(const weir_settings *settings) {
 /* What the next take of 1 sends to charge. */
 static const weir_operation *charge_of(struct bench *b, struct client *client, int64_t now_us) {
   begin_take(b, client, now_us, 1);
-  assert_int_equal(client->machine->operations[0].kind, WEIR_RAISE);
-  return &client->machine->operations[0];
+  assert_int_equal(client->machine->frame.operations[0].kind, WEIR_RAISE);
+  return &client->machine->frame.operations[0];
 }
 
 static void assert_renews(struct bench *b, int64_t now_us, bool renews) {
@@ -117,7 +117,7 @@ static void renews_after_an_answer_was_lost(void **state) {
   take(b, &b->one, NOW, 1);
   client_take(&b->one, NOW, 1);
   client_land(&b->one, &b->store);
-  b->one.machine->operations[0].outcome = WEIR_UNKNOWN;
+  b->one.machine->frame.operations[0].outcome = WEIR_UNKNOWN;
   client_round(&b->one, &b->store, NOW, false);
   assert_int_equal(b->one.requests[0].status, WEIR_UNKNOWN_OUTCOME);
   assert_renews(b, NOW, true);
@@ -137,9 +137,9 @@ static void begins_again_with_renewing_where_the_key_is_gone(void **state) {
   client_round(&b->one, &b->store, NOW + 1, false);
   assert_null(store_find(&b->store, 0, 0));
   expect_operation(&b->one, 0, WEIR_RAISE);
-  assert_true(b->one.machine->operations[0].refresh);
+  assert_true(b->one.machine->frame.operations[0].refresh);
   client_finish(&b->one, &b->store, NOW + 1);
-  assert_int_equal(b->one.machine->lost, 1);
+  assert_int_equal(b->one.machine->frame.lost, 1);
   assert_int_equal(b->one.machine->pauses, 0);
   assert_int_equal(b->one.requests[0].decision.remaining, 4);
   assert_int_equal(stored_in(b, 0), NOW + 1 + TOKEN);
@@ -192,8 +192,9 @@ static void renews_both_keys_while_an_epoch_is_handed_over(void **state) {
   assert_renews(b, roll - 5, false);
   for (int i = 0; i < 2; i++) {
     charge_of(b, &b->one, roll + i);
-    assert_int_equal(b->one.machine->operation_count, 2);
-    assert_true(b->one.machine->operations[0].refresh && b->one.machine->operations[1].refresh);
+    assert_int_equal(b->one.machine->frame.operation_count, 2);
+    assert_true(b->one.machine->frame.operations[0].refresh &&
+                b->one.machine->frame.operations[1].refresh);
     client_finish(&b->one, &b->store, roll + i);
   }
   assert_true(needed_us(&b->one.settings) / 3 < handover_us); /* so that one is due again */
@@ -241,7 +242,7 @@ static void every_charge_leaves_the_life_it_needs(void **state) {
     int64_t off_us = (int64_t)chance(&seed, (uint32_t)(2 * d_us + 1)) - d_us;
     client_take(client, real_us + off_us, 1);
     for (int rounds = 0; client->turn != WEIR_TURN_DONE; rounds++) {
-      weir_operation operation = client->machine->operations[0];
+      weir_operation operation = client->machine->frame.operations[0];
       int64_t lands_us = real_us + chance(&seed, (uint32_t)deadline_us + 1);
       assert_true(rounds < 6);
       client_round(client, &b->store, real_us + off_us, false);

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "algorithm/bucket_math.h"
+#include "algorithm/bucket.h"
 
 static weir_rule rule_of(const char *text) {
   weir_stack stack;

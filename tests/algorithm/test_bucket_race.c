@@ -93,11 +93,11 @@ static void begin(struct race *race, struct process *process) {
 
 static void land(struct race *race, struct process *process) {
   struct client *client = &process->client;
-  const weir_operation *operation = &client->machine->operations[client->landed];
+  const weir_operation *operation = &client->machine->frame.operations[client->landed];
   size_t landed = client->landed;
   client_land(client, &race->store);
   if (client->landed == landed || operation->outcome != WEIR_DONE ||
-      operation->kind != WEIR_RAISE || client->machine->phase != WEIR_PHASE_CHARGE)
+      operation->kind != WEIR_RAISE || client->machine->frame.phase != WEIR_PHASE_CHARGE)
     return;
   if (process->charged[0] == 0 && process->charged[1] == 0) process->first_step = race->step;
   process->charged[operation->counter.rule] =
@@ -108,7 +108,7 @@ static void land(struct race *race, struct process *process) {
 static void lose(struct race *race, struct process *process, struct tally *tally) {
   struct client *client = &process->client;
   size_t lost = client->landed;
-  weir_operation *operation = &client->machine->operations[lost];
+  weir_operation *operation = &client->machine->frame.operations[lost];
   int64_t how = random_to(race, 3);
   if (how <= 1) client_land(client, &race->store);
   if (how == 0 && client->landed == lost) client_land(client, &race->store);
@@ -168,9 +168,10 @@ static void absorb(struct race *race, struct process *process, struct tally *tal
   client->turn =
       weir_machine_resume(client->machine, clock_of(race, process), late, client->operations);
   client_keep(client);
-  bool charges = client->turn == WEIR_TURN_EXECUTE && client->machine->phase == WEIR_PHASE_CHARGE;
+  bool charges =
+      client->turn == WEIR_TURN_EXECUTE && client->machine->frame.phase == WEIR_PHASE_CHARGE;
   if (!charges) owe_overshoot(race, process, tally);
-  tally->handovers += charges && client->machine->operation_count > 1 && race->scene->rolls;
+  tally->handovers += charges && client->machine->frame.operation_count > 1 && race->scene->rolls;
   tally->conflicts += client->turn == WEIR_TURN_PAUSE;
   if (client->turn != WEIR_TURN_DONE) return;
   collect(race, process, tally);
@@ -183,15 +184,15 @@ static void move(struct race *race, struct process *process, struct tally *tally
   if (client->turn == WEIR_TURN_DONE) {
     if (one_in(race, race->rest)) begin(race, process);
   } else if (client->turn == WEIR_TURN_PAUSE ||
-             client->landed == client->machine->operation_count) {
+             client->landed == client->machine->frame.operation_count) {
     absorb(race, process, tally);
   } else {
     if (race->scene->faults && one_in(race, 60))
       lose(race, process, tally);
     else
       land(race, process);
-    if (client->machine->phase == WEIR_PHASE_TAKE_BACK &&
-        client->landed == client->machine->operation_count)
+    if (client->machine->frame.phase == WEIR_PHASE_TAKE_BACK &&
+        client->landed == client->machine->frame.operation_count)
       pay_back(race, process);
   }
   if (race->scene->faults && one_in(race, 3000)) process->stopped = true;

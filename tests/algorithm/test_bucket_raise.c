@@ -18,11 +18,11 @@ static void looks_at_what_it_does_not_know(void **state) {
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_RAISE);
   client_take(&b->one, NOW, 2);
   expect_operation(&b->one, 0, WEIR_GET);
-  assert_true(b->one.machine->operations[0].raised);
+  assert_true(b->one.machine->frame.operations[0].raised);
   client_round(&b->one, &b->store, NOW + 300, false);
   expect_operation(&b->one, 0, WEIR_RAISE);
-  assert_int_equal(b->one.machine->operations[0].floor, NOW + 300);
-  assert_int_equal(b->one.machine->operations[0].delta, 2 * TOKEN);
+  assert_int_equal(b->one.machine->frame.operations[0].floor, NOW + 300);
+  assert_int_equal(b->one.machine->frame.operations[0].delta, 2 * TOKEN);
   client_round(&b->one, &b->store, NOW + 500, false);
   assert_true(b->one.requests[0].decision.allowed);
   assert_int_equal(b->one.requests[0].decision.remaining, 3);
@@ -34,7 +34,7 @@ static void charges_at_once_while_less_than_half_is_used(void **state) {
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_RAISE);
   take(b, &b->one, NOW, 2);
   begin_take(b, &b->one, NOW, 1);
-  assert_int_equal(b->one.machine->operations[0].kind, WEIR_RAISE);
+  assert_int_equal(b->one.machine->frame.operations[0].kind, WEIR_RAISE);
   client_take(&b->one, NOW, 4); /* more than what is left by what it knows */
   expect_operation(&b->one, 0, WEIR_GET);
   start_waiting(&b->one, NOW, 1, TOKEN);
@@ -78,7 +78,7 @@ static void takes_overshoot_back_in_full(void **state) {
   client_land(&b->other, &b->store);
   client_round(&b->one, &b->store, NOW + 200, false);
   expect_operation(&b->one, 0, WEIR_SUB);
-  assert_int_equal(b->one.machine->operations[0].delta, 3 * TOKEN);
+  assert_int_equal(b->one.machine->frame.operations[0].delta, 3 * TOKEN);
   client_finish(&b->one, &b->store, NOW + 200);
   client_finish(&b->other, &b->store, NOW + 200);
   assert_false(b->one.requests[0].decision.allowed);
@@ -194,7 +194,7 @@ static void knows_nothing_after_an_answer_was_lost(void **state) {
   take(b, &b->one, NOW, 1);
   client_take(&b->one, NOW, 1);
   client_land(&b->one, &b->store);
-  b->one.machine->operations[0].outcome = WEIR_UNKNOWN;
+  b->one.machine->frame.operations[0].outcome = WEIR_UNKNOWN;
   client_round(&b->one, &b->store, NOW, false);
   assert_int_equal(b->one.requests[0].status, WEIR_UNKNOWN_OUTCOME);
   assert_int_equal(b->one.turn, WEIR_TURN_DONE);

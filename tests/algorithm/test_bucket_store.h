@@ -209,13 +209,13 @@ static inline void client_take(struct client *client, int64_t now_us, int64_t co
 
 static inline void client_keep(struct client *client) {
   if (client->turn == WEIR_TURN_DONE)
-    memcpy(client->memo, client->machine->notes, weir_memo_bytes(client->stack));
+    memcpy(client->memo, client->machine->frame.memo, weir_memo_bytes(client->stack));
 }
 
 /* Executes the next operation of the round, or half of it. */
 static inline void client_land(struct client *client, struct fake_store *store) {
-  assert_true(client->landed < client->machine->operation_count);
-  weir_operation *operation = &client->machine->operations[client->landed];
+  assert_true(client->landed < client->machine->frame.operation_count);
+  weir_operation *operation = &client->machine->frame.operations[client->landed];
   if (operation->kind == WEIR_RAISE && !client->raised) {
     store_raise(store, operation);
     client->raised = true;
@@ -229,7 +229,8 @@ static inline void client_land(struct client *client, struct fake_store *store) 
 /* Executes what is left of the round and goes on; after a pause, only that. */
 static inline void client_round(struct client *client, struct fake_store *store, int64_t now_us,
                                 bool late) {
-  while (client->turn == WEIR_TURN_EXECUTE && client->landed < client->machine->operation_count)
+  while (client->turn == WEIR_TURN_EXECUTE &&
+         client->landed < client->machine->frame.operation_count)
     client_land(client, store);
   client->landed = 0;
   client->turn = weir_machine_resume(client->machine, now_us, late, client->operations);
@@ -256,8 +257,8 @@ static inline const weir_decision *client_decide(struct client *client, struct f
 static inline void expect_operation(const struct client *client, size_t operation,
                                     weir_operation_kind kind) {
   assert_int_equal(client->turn, WEIR_TURN_EXECUTE);
-  assert_in_range(operation, 0, client->machine->operation_count - 1);
-  assert_int_equal(client->machine->operations[operation].kind, kind);
+  assert_in_range(operation, 0, client->machine->frame.operation_count - 1);
+  assert_int_equal(client->machine->frame.operations[operation].kind, kind);
 }
 
 #endif

@@ -17,7 +17,7 @@ static void creates_what_it_does_not_find(void **state) {
   client_take(&b->one, NOW, 2);
   expect_operation(&b->one, 0, WEIR_CREATE);
   expect_operation(&b->one, 1, WEIR_GET); /* should something be there */
-  assert_int_equal(b->one.machine->operations[0].value,
+  assert_int_equal(b->one.machine->frame.operations[0].value,
                    (NOW + 2 * TOKEN) & ((INT64_C(1) << 62) - 1));
   client_round(&b->one, &b->store, NOW + 500, false);
   assert_int_equal(b->one.turn, WEIR_TURN_DONE);
@@ -126,7 +126,7 @@ static void looks_when_what_it_knows_is_old_or_from_the_future_or_not_enough(voi
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_SWAP);
   take(b, &b->one, NOW, 3);
   client_take(&b->one, NOW + 1000000, 1);
-  assert_int_equal(b->one.machine->operation_count, 1);
+  assert_int_equal(b->one.machine->frame.operation_count, 1);
   expect_operation(&b->one, 0, WEIR_SWAP);
   client_take(&b->one, NOW + 1000001, 1); /* tries, and looks */
   expect_operation(&b->one, 0, WEIR_SWAP);
@@ -286,7 +286,7 @@ static void knows_nothing_after_an_answer_was_lost(void **state) {
   take(b, &b->one, NOW, 1);
   client_take(&b->one, NOW, 1);
   client_land(&b->one, &b->store);
-  b->one.machine->operations[0].outcome = WEIR_UNKNOWN;
+  b->one.machine->frame.operations[0].outcome = WEIR_UNKNOWN;
   client_round(&b->one, &b->store, NOW, false);
   assert_int_equal(b->one.requests[0].status, WEIR_UNKNOWN_OUTCOME);
   assert_int_equal(stored_in(b, 0), NOW + 2 * TOKEN); /* nothing is taken back */
@@ -303,8 +303,8 @@ static void bears_a_write_that_lands_late(void **state) {
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_SWAP);
   take(b, &b->one, NOW, 1);
   client_take(&b->one, NOW, 2);
-  weir_operation late = b->one.machine->operations[0];
-  b->one.machine->operations[0].outcome = WEIR_UNKNOWN;
+  weir_operation late = b->one.machine->frame.operations[0];
+  b->one.machine->frame.operations[0].outcome = WEIR_UNKNOWN;
   b->one.landed = 1;
   client_round(&b->one, &b->store, NOW, false);
   begin_take(b, &b->one, NOW, 4);

@@ -16,25 +16,25 @@ static void adds_before_it_reads_and_writes_its_entry_before_it_reads_another(vo
   fake_take(world, 0, 1);
   world->now_us += W;
   struct fake_client *client = fake_begin_take(world, 0, 1);
-  assert_int_equal(client->machine->operation_count, 3);
+  assert_int_equal(client->machine->frame.operation_count, 3);
   fake_expect(client, 0, WEIR_GET, WEIR_PLACE_COUNT, 40, 0);
   fake_expect(client, 1, WEIR_GET, WEIR_PLACE_COUNT, 39, 0);
   fake_expect(client, 2, WEIR_GET, WEIR_PLACE_COUNT, 41, 0); /* within e of the end */
   fake_finish_round(world, client);
-  assert_int_equal(client->machine->operation_count, 2);
+  assert_int_equal(client->machine->frame.operation_count, 2);
   fake_expect(client, 0, WEIR_GET, WEIR_PLACE_ENTRY, 39, 1); /* decides */
   fake_expect(client, 1, WEIR_GET, WEIR_PLACE_ENTRY, 39, 2); /* the newest */
   fake_finish_round(world, client);
-  assert_int_equal(client->machine->operation_count, 3);
+  assert_int_equal(client->machine->frame.operation_count, 3);
   fake_expect(client, 0, WEIR_ADD, WEIR_PLACE_COUNT, 40, 0);
   fake_expect(client, 1, WEIR_GET, WEIR_PLACE_COUNT, 39, 0);
   fake_expect(client, 2, WEIR_GET, WEIR_PLACE_COUNT, 41, 0);
   world->now_us += 7;
   fake_finish_round(world, client);
-  assert_int_equal(client->machine->operation_count, 2);
+  assert_int_equal(client->machine->frame.operation_count, 2);
   fake_expect(client, 0, WEIR_PUT, WEIR_PLACE_ENTRY, 40, 1);
-  assert_int_equal(client->machine->operations[0].value, BEGIN - FAKE_MARGIN_US + W + 7);
-  assert_true(client->machine->operations[0].ttl_us >= 3 * W + FAKE_MARGIN_US + 2000000);
+  assert_int_equal(client->machine->frame.operations[0].value, BEGIN - FAKE_MARGIN_US + W + 7);
+  assert_true(client->machine->frame.operations[0].ttl_us >= 3 * W + FAKE_MARGIN_US + 2000000);
   fake_expect(client, 1, WEIR_GET, WEIR_PLACE_ENTRY, 39, 1);
   fake_finish_round(world, client);
   assert_false(client->busy);
@@ -87,7 +87,7 @@ static void stores_the_time_after_its_addition(void **state) {
   world->clients[1].offset_us = -FAKE_CLOCK_ERROR_US;
   struct fake_client *slow = fake_begin_take(world, 1, 1);
   fake_step_until(world, slow, WEIR_ADD, WEIR_PLACE_COUNT);
-  int64_t look_us = slow->machine->now_us;
+  int64_t look_us = slow->machine->frame.now_us;
   world->now_us += 10000;
   int64_t first_us = fake_take(world, 0, 1)->at_us;
   fake_finish(world, slow);
@@ -108,7 +108,7 @@ static void asks_once_more_for_an_entry_and_denies_without_it(void **state) {
     struct fake_client *client = fake_begin_take(world, 0, 1);
     fake_step_until(world, client, WEIR_PUT, WEIR_PLACE_ENTRY);
     fake_finish_round(world, client);
-    assert_int_equal(client->machine->operation_count, 2);
+    assert_int_equal(client->machine->frame.operation_count, 2);
     fake_expect(client, 0, WEIR_GET, WEIR_PLACE_ENTRY, 39, 1);
     fake_expect(client, 1, WEIR_GET, WEIR_PLACE_ENTRY, 40, 1); /* its own decides next */
     if (written) fake_write(world, WEIR_PLACE_ENTRY, 39, 1, 39 * W);
@@ -156,7 +156,7 @@ static void leaves_no_hole_where_its_time_was_up(void **state) {
   while (fake_next(client) != NULL) /* of what it then reads, it hears nothing */
     fake_step(world, client);
   fake_step(world, client);
-  assert_int_equal(client->machine->operation_count, 1);
+  assert_int_equal(client->machine->frame.operation_count, 1);
   fake_expect(client, 0, WEIR_PUT, WEIR_PLACE_ENTRY, 40, 1);
   fake_finish(world, client);
   assert_int_not_equal(client->requests[0].status, WEIR_OK);

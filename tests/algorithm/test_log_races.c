@@ -154,7 +154,7 @@ static bool is_denial(const struct race *race, int client, int64_t s) {
 static void notice(struct race *race) {
   for (int i = 0; i < FAKE_CLIENTS_MOST; i++) {
     const struct fake_client *who = &race->world->clients[i];
-    if (who->busy && is_denial(race, i, who->machine->now_us)) race->explained[i] = true;
+    if (who->busy && is_denial(race, i, who->machine->frame.now_us)) race->explained[i] = true;
   }
 }
 

@@ -12,11 +12,11 @@
 static void deny_by_the_second_rule(struct bench *b) {
   *b = set_up("fixed-window:10/1s;fixed-window:12/1m");
   start(b, 0, 4, 0);
-  assert_int_equal(b->machine->operation_count, 2);
+  assert_int_equal(b->machine->frame.operation_count, 2);
   answer(b, 0, WEIR_DONE, 4);
   answer(b, 1, WEIR_DONE, 13);
   assert_int_equal(weir_machine_resume(b->machine, 100, false, b->operations), WEIR_TURN_EXECUTE);
-  assert_int_equal(b->machine->operation_count, 4);
+  assert_int_equal(b->machine->frame.operation_count, 4);
   expect(b, 0, WEIR_SUB, 0, 4);
   expect(b, 1, WEIR_SUB, 0, 4);
   expect(b, 2, WEIR_GET, 0, 0);
@@ -46,13 +46,13 @@ static void tries_once_more_in_order_when_what_denied_it_was_in_flight(void **st
   deny_by_the_second_rule(&b);
   answer(&b, 3, WEIR_DONE, 5);
   assert_int_equal(weir_machine_resume(b.machine, 200, false, b.operations), WEIR_TURN_EXECUTE);
-  assert_int_equal(b.machine->operation_count, 1);
+  assert_int_equal(b.machine->frame.operation_count, 1);
   expect(&b, 0, WEIR_ADD, 0, 4);
-  assert_int_equal(b.machine->operations[0].counter.rule, 0); /* the tighter one */
+  assert_int_equal(b.machine->frame.operations[0].counter.rule, 0); /* the tighter one */
   answer(&b, 0, WEIR_DONE, 4);
   assert_int_equal(weir_machine_resume(b.machine, 300, false, b.operations), WEIR_TURN_EXECUTE);
-  assert_int_equal(b.machine->operation_count, 1);
-  assert_int_equal(b.machine->operations[0].counter.rule, 1);
+  assert_int_equal(b.machine->frame.operation_count, 1);
+  assert_int_equal(b.machine->frame.operations[0].counter.rule, 1);
   answer(&b, 0, WEIR_DONE, 9);
   assert_int_equal(weir_machine_resume(b.machine, 400, false, b.operations), WEIR_TURN_DONE);
   assert_true(b.requests[0].decision.allowed);
@@ -70,7 +70,7 @@ static void gives_the_earlier_rule_back_when_the_second_try_is_denied(void **sta
   weir_machine_resume(b.machine, 300, false, b.operations);
   answer(&b, 0, WEIR_DONE, 13);
   assert_int_equal(weir_machine_resume(b.machine, 400, false, b.operations), WEIR_TURN_EXECUTE);
-  assert_int_equal(b.machine->operation_count, 2);
+  assert_int_equal(b.machine->frame.operation_count, 2);
   expect(&b, 0, WEIR_SUB, 0, 4);
   expect(&b, 1, WEIR_SUB, 0, 4);
   answer(&b, 0, WEIR_DONE, 0);
@@ -99,10 +99,10 @@ static void charges_every_rule_its_own_cost_and_leaves_out_a_cost_of_0(void **st
   b.requests[0] = (weir_request_state){.cost = 1, .costs = costs};
   assert_int_equal(weir_machine_start(b.machine, 0, b.memo, b.requests, b.operations),
                    WEIR_TURN_EXECUTE);
-  assert_int_equal(b.machine->operation_count, 2);
+  assert_int_equal(b.machine->frame.operation_count, 2);
   expect(&b, 0, WEIR_ADD, 0, 2);
   expect(&b, 1, WEIR_ADD, 0, 512);
-  assert_int_equal(b.machine->operations[1].counter.rule, 2);
+  assert_int_equal(b.machine->frame.operations[1].counter.rule, 2);
   answer(&b, 0, WEIR_DONE, 9);
   answer(&b, 1, WEIR_DONE, 512);
   assert_int_equal(weir_machine_resume(b.machine, 100, false, b.operations), WEIR_TURN_DONE);
@@ -141,12 +141,12 @@ static void refunds_to_the_cell_that_was_charged(void **state) {
   (void)state;
   struct bench b = set_up("sliding-window:10/4s"); /* cells of 1 s, four to a counter */
   assert_int_equal(start_refund(&b, 10500000, 8300000, 3), WEIR_TURN_EXECUTE);
-  assert_int_equal(b.machine->operation_count, 2);
+  assert_int_equal(b.machine->frame.operation_count, 2);
   answer(&b, 0, WEIR_ABSENT, 0);
   answer(&b, 1, WEIR_DONE, 4 + (INT64_C(2) << 30)); /* counter 2: cell 8 holds 4 */
   assert_int_equal(weir_machine_resume(b.machine, 10500100, false, b.operations),
                    WEIR_TURN_EXECUTE);
-  assert_int_equal(b.machine->operation_count, 1);
+  assert_int_equal(b.machine->frame.operation_count, 1);
   expect(&b, 0, WEIR_SUB, 2, 3); /* lane 0 */
   answer(&b, 0, WEIR_DONE, 1 + (INT64_C(2) << 30));
   assert_int_equal(weir_machine_resume(b.machine, 10500200, false, b.operations), WEIR_TURN_DONE);

@@ -281,7 +281,7 @@ static int race_once(unsigned seed) {
       land(&race, client);
       if (!who->busy) check_result(&race, client, &who->requests[0]);
     }
-    if (who->busy) race.stamp_us[client] = who->machine->now_us;
+    if (who->busy) race.stamp_us[client] = who->machine->frame.now_us;
   }
   int denied = race.denied;
   fake_close(world);

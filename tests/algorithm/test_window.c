@@ -10,10 +10,10 @@ static void adds_first_and_reads_the_rest_after(void **state) {
   (void)state;
   struct bench b = set_up("sliding-window:10/4s"); /* cells of 1 s, four to a counter */
   assert_int_equal(start(&b, 10500000, 2, 3), WEIR_TURN_EXECUTE);
-  assert_int_equal(b.machine->operation_count, 2);
+  assert_int_equal(b.machine->frame.operation_count, 2);
   expect(&b, 0, WEIR_ADD, 2, INT64_C(5) << 30); /* cell 10: counter 2, lane 2 */
   expect(&b, 1, WEIR_GET, 1, 0);
-  assert_true(b.machine->operations[0].ttl_us >= 4000000 + 4000000 + 40000 + 2000000);
+  assert_true(b.machine->frame.operations[0].ttl_us >= 4000000 + 4000000 + 40000 + 2000000);
   tear_down(&b);
 }
 
@@ -92,18 +92,18 @@ static void remembers_a_cell_only_when_it_was_read_after_its_end_and_the_margin(
   assert_int_equal(weir_machine_resume(b.machine, 8119999, false, b.operations), WEIR_TURN_DONE);
   keep(&b);
   start(&b, 8120000, 1, 0);
-  assert_int_equal(b.machine->operation_count, 2);
+  assert_int_equal(b.machine->frame.operation_count, 2);
   answer(&b, 0, WEIR_DONE, 2);
   answer(&b, 1, WEIR_DONE, 0);
   weir_machine_resume(b.machine, 8120000, false, b.operations);
   keep(&b);
   start(&b, 8130000, 1, 0);
-  assert_int_equal(b.machine->operation_count, 1); /* read at 8.12 s: known for a second */
+  assert_int_equal(b.machine->frame.operation_count, 1); /* read at 8.12 s: known for a second */
   answer(&b, 0, WEIR_DONE, 3);
   weir_machine_resume(b.machine, 8130000, false, b.operations);
   keep(&b);
   start(&b, 9120001, 1, 0);
-  assert_int_equal(b.machine->operation_count, 2);
+  assert_int_equal(b.machine->frame.operation_count, 2);
   tear_down(&b);
 }
 

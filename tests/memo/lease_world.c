@@ -67,12 +67,12 @@ void world_remember_charge(world *w, int64_t now_us, int64_t cost) {
   weir_machine *machine = weir_machine_init(memory, &w->stack, &w->settings);
   weir_turn turn = weir_machine_start(machine, now_us, w->memo, &request, operations);
   while (turn == WEIR_TURN_EXECUTE) {
-    for (size_t n = 0; n < machine->operation_count; n++)
+    for (size_t n = 0; n < machine->frame.operation_count; n++)
       execute(&operations[n], &written);
     turn = weir_machine_resume(machine, now_us, false, operations);
   }
   assert_true(request.decision.allowed);
-  memcpy(w->memo, machine->notes, weir_memo_bytes(&w->stack));
+  memcpy(w->memo, machine->frame.memo, weir_memo_bytes(&w->stack));
   free(operations);
   free(memory);
 }

@@ -8,7 +8,7 @@
 #include "truth.h"
 
 size_t client_sent(const struct client *client) {
-  return (size_t)client->returns + client->machine->operation_count;
+  return (size_t)client->returns + client->machine->frame.operation_count;
 }
 
 const struct request *client_next_request(const struct model *model, const struct client *client) {
@@ -54,16 +54,16 @@ static void begin_round(struct model *model, struct client *client) {
   int64_t real = model->world->real_us;
   weir_machine *machine = client->machine;
   size_t most = weir_machine_operations_most(&model->stack);
-  if (machine->operation_count > most)
+  if (machine->frame.operation_count > most)
     check_fails(model, CHECK_STATUS, "%zu operations where %zu are the most",
-                machine->operation_count, most);
-  memset(machine->operations + machine->operation_count, 0,
-         (most - machine->operation_count) * sizeof *machine->operations);
+                machine->frame.operation_count, most);
+  memset(machine->frame.operations + machine->frame.operation_count, 0,
+         (most - machine->frame.operation_count) * sizeof *machine->frame.operations);
   client->landed = 0;
   client->lands_by_us = real > client->deadline_us ? real : client->deadline_us;
   if (model->cluster != NULL) cluster_send(model, client);
   outage_round(model, client);
-  if (machine->phase == WEIR_PHASE_TAKE_BACK) return;
+  if (machine->frame.phase == WEIR_PHASE_TAKE_BACK) return;
   client->round_us = world_clock_us(model, client);
   record_round(model, client);
 }
@@ -115,7 +115,7 @@ static void finish(struct model *model, struct client *client) {
     if (client->requests[i].cost != 0 && !client->requests[i].settled)
       check_fails(model, CHECK_STATUS, "a machine is done and left %d without an answer", i);
   outage_settle(model, client);
-  memcpy(client->memo, client->machine->notes, weir_memo_bytes(&model->stack));
+  memcpy(client->memo, client->machine->frame.memo, weir_memo_bytes(&model->stack));
   for (int i = 0; i < GROUP_MOST; i++)
     if (policy_waits(client, &client->requests[i])) answered(model, client, &client->requests[i]);
   if (model->mutant->remember != NULL) model->mutant->remember(model, client);
@@ -324,7 +324,7 @@ void client_land(struct model *model, struct client *client) {
 /* What the requests that were just settled were told; then the next round, a pause, or the end. */
 static void go_on(struct model *model, struct client *client, bool late) {
   lease_absorb_returns(model, client);
-  if (client->machine->stack == NULL) { /* there was nothing else */
+  if (client->machine->frame.stack == NULL) { /* there was nothing else */
     client_rest(model, client);
     return;
   }
@@ -352,7 +352,7 @@ static void go_on(struct model *model, struct client *client, bool late) {
   }
   if (turn == WEIR_TURN_PAUSE) {
     client->paused = true;
-    machine->operation_count = 0;
+    machine->frame.operation_count = 0;
   }
   begin_round(model, client);
 }
@@ -390,11 +390,11 @@ void client_charge_before(struct model *model, int number, struct charge charge)
   make_take(model, client, &client->requests[0], &wanted);
   begin(model, client, &client->requests[0]);
   while (client->busy && model->failed == CHECK_NONE) {
-    for (size_t i = 0; i < client->machine->operation_count; i++) {
-      struct sent sent = {.operation = client->machine->operations[i]};
+    for (size_t i = 0; i < client->machine->frame.operation_count; i++) {
+      struct sent sent = {.operation = client->machine->frame.operations[i]};
       while (!store_execute(model, client, &sent))
         ;
-      client->machine->operations[i] = sent.operation;
+      client->machine->frame.operations[i] = sent.operation;
     }
     client_absorb(model, client);
   }

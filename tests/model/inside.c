@@ -91,10 +91,10 @@ weir_status inside_settle(void *owner, weir_request_state *request) {
   weir_turn turn =
       weir_machine_start(machine, now_us, client->inside, request, model->inside_operations);
   while (turn != WEIR_TURN_DONE) {
-    for (size_t i = 0; turn == WEIR_TURN_EXECUTE && i < machine->operation_count; i++)
-      execute(model, client->outage, &machine->operations[i]);
+    for (size_t i = 0; turn == WEIR_TURN_EXECUTE && i < machine->frame.operation_count; i++)
+      execute(model, client->outage, &machine->frame.operations[i]);
     turn = weir_machine_resume(machine, now_us, false, model->inside_operations);
   }
-  memcpy(client->inside, machine->notes, machine->memo_bytes);
+  memcpy(client->inside, machine->frame.memo, machine->memo_bytes);
   return request->status;
 }

@@ -150,7 +150,7 @@ static void settle_lease(struct model *model, struct client *client) {
                        (model->mutant->grants_unknown && request->status == WEIR_UNKNOWN_OUTCOME);
   if (granted || grants_anyway) {
     wallet->ahead = request->charge;
-    wallet->ahead_us = granted ? request->decision.at_us : client->machine->now_us;
+    wallet->ahead_us = granted ? request->decision.at_us : client->machine->frame.now_us;
   }
   enum state state = granted ? ADMITTED : request->status == WEIR_OK ? DENIED : FAILED;
   record_lease(model, client, state, granted ? wallet->ahead_us : client->round_us,

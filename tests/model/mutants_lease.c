@@ -16,8 +16,8 @@ static void no_look_ahead(weir_stack *stack, weir_settings *settings) {
 }
 
 static size_t reads_first(const weir_machine *machine, size_t landed) {
-  if (machine->phase != WEIR_PHASE_CHARGE) return landed;
-  return (landed + 1) % machine->operation_count;
+  if (machine->frame.phase != WEIR_PHASE_CHARGE) return landed;
+  return (landed + 1) % machine->frame.operation_count;
 }
 
 static void no_reserve(weir_stack *stack, weir_settings *settings) {

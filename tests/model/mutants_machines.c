@@ -2,52 +2,52 @@
 
 #include <string.h>
 
-#include "algorithm/method.h"
+#include "algorithm/plan.h"
 
 enum { LIFE_US = 100000000 };
 
 static void begin(weir_machine *machine, int64_t now_us, const weir_memo *memo,
                   weir_request_state *requests, weir_operation *operations) {
-  machine->operations = operations;
-  memcpy(machine->notes, memo, weir_memo_bytes(machine->stack));
-  machine->requests = requests;
-  machine->phase = WEIR_PHASE_CHARGE;
-  machine->now_us = machine->clock_us = now_us;
+  machine->frame.operations = operations;
+  memcpy(machine->frame.memo, memo, weir_memo_bytes(machine->frame.stack));
+  machine->frame.requests = requests;
+  machine->frame.phase = WEIR_PHASE_CHARGE;
+  machine->frame.now_us = machine->frame.clock_us = now_us;
 }
 
 static weir_operation *plan(weir_machine *machine, weir_operation_kind kind, weir_place place) {
-  weir_operation *operation = weir_plan(machine, 0, kind, place, 0);
+  weir_operation *operation = weir_plan(&machine->rule_states[0], kind, place, 0);
   operation->ttl_us = LIFE_US;
   return operation;
 }
 
 /* Time comes to an end for a machine that must not go on. */
 static weir_turn fail(weir_machine *machine) {
-  machine->requests->status = WEIR_TIMEOUT;
-  machine->requests->settled = true;
+  machine->frame.requests->status = WEIR_TIMEOUT;
+  machine->frame.requests->settled = true;
   return WEIR_TURN_DONE;
 }
 
 static weir_turn settle(weir_machine *machine, bool allowed) {
-  weir_request_state *request = machine->requests;
+  weir_request_state *request = machine->frame.requests;
   request->status = WEIR_OK;
   request->decision.allowed = allowed;
   request->decision.cost = request->cost;
-  request->decision.at_us = machine->now_us;
+  request->decision.at_us = machine->frame.now_us;
   request->settled = true;
   return WEIR_TURN_DONE;
 }
 
 static int64_t units_of(const weir_machine *machine) {
-  return machine->requests->charge * machine->stack->rules[0].token_units;
+  return machine->frame.requests->charge * machine->frame.stack->rules[0].token_units;
 }
 
 static int64_t now_of(const weir_machine *machine) {
-  return machine->now_us << machine->stack->rules[0].unit_bits;
+  return machine->frame.now_us << machine->frame.stack->rules[0].unit_bits;
 }
 
 static bool fits(const weir_machine *machine, int64_t value) {
-  const weir_rule *rule = &machine->stack->rules[0];
+  const weir_rule *rule = &machine->frame.stack->rules[0];
   return value <= now_of(machine) + rule->burst * rule->token_units;
 }
 
@@ -62,7 +62,7 @@ static weir_turn plan_addition(weir_machine *machine, int step) {
 }
 
 static weir_turn plan_take_back(weir_machine *machine, int step) {
-  machine->phase = WEIR_PHASE_TAKE_BACK;
+  machine->frame.phase = WEIR_PHASE_TAKE_BACK;
   plan(machine, WEIR_SUB, WEIR_PLACE_COUNT)->delta = units_of(machine);
   return execute(machine, step);
 }
@@ -80,11 +80,11 @@ weir_turn idle_start(weir_machine *machine, int64_t now_us, const weir_memo *mem
 
 weir_turn idle_resume(weir_machine *machine, int64_t now_us, bool late,
                       weir_operation *operations) {
-  int64_t value = machine->operations[0].value;
+  int64_t value = machine->frame.operations[0].value;
   int64_t idle = now_of(machine) - (value - units_of(machine));
   (void)now_us;
   (void)operations; /* one place for every round */
-  machine->operation_count = 0;
+  machine->frame.operation_count = 0;
   if (machine->rule_states[0].step == IDLE_COMPENSATED) return settle(machine, !late);
   if (machine->rule_states[0].step == IDLE_TAKEN_BACK) return settle(machine, false);
   if (idle > 0) {
@@ -120,10 +120,10 @@ static weir_turn swap_in_now(weir_machine *machine, uint64_t version) {
 
 weir_turn discarded_resume(weir_machine *machine, int64_t now_us, bool late,
                            weir_operation *operations) {
-  weir_operation operation = machine->operations[0];
+  weir_operation operation = machine->frame.operations[0];
   (void)now_us;
   (void)operations; /* one place for every round */
-  machine->operation_count = 0;
+  machine->frame.operation_count = 0;
   if (late && machine->rule_states[0].step != MINE_TAKEN_BACK) return fail(machine);
   switch (machine->rule_states[0].step) {
     case MINE_ADDED:
@@ -154,15 +154,15 @@ weir_turn naive_log_start(weir_machine *machine, int64_t now_us, const weir_memo
 
 weir_turn naive_log_resume(weir_machine *machine, int64_t now_us, bool late,
                            weir_operation *operations) {
-  const weir_rule *rule = &machine->stack->rules[0];
-  bool reads = machine->operation_count > 1;
-  weir_operation first = machine->operations[0];
-  weir_operation entry = machine->operations[1];
+  const weir_rule *rule = &machine->frame.stack->rules[0];
+  bool reads = machine->frame.operation_count > 1;
+  weir_operation first = machine->frame.operations[0];
+  weir_operation entry = machine->frame.operations[1];
   (void)operations;
-  machine->operation_count = 0;
+  machine->frame.operation_count = 0;
   if (machine->rule_states[0].step == LOG_WRITTEN) {
-    bool allowed =
-        !reads || entry.outcome == WEIR_ABSENT || machine->now_us - entry.value >= rule->period_us;
+    bool allowed = !reads || entry.outcome == WEIR_ABSENT ||
+                   machine->frame.now_us - entry.value >= rule->period_us;
     return late ? fail(machine) : settle(machine, allowed);
   }
   weir_operation *operation = plan(machine, WEIR_PUT, WEIR_PLACE_ENTRY);

@@ -69,7 +69,7 @@ static void start_anew(const struct model *model, const struct client *client,
 /* The last rule is held against an entry too far back, as if its limit were greater by one. */
 static void read_too_few(const struct model *model, const struct client *client,
                          weir_operation *operation) {
-  bool last = (size_t)client->landed + 1 == client->machine->operation_count;
+  bool last = (size_t)client->landed + 1 == client->machine->frame.operation_count;
   (void)model;
   if (operation->kind == WEIR_GET && operation->counter.place == WEIR_PLACE_ENTRY && last &&
       operation->counter.entry > 1)
@@ -87,7 +87,7 @@ static void store_stamp(const struct model *model, const struct client *client,
                         weir_operation *operation) {
   (void)model;
   if (operation->counter.place == WEIR_PLACE_ENTRY && operation->kind == WEIR_PUT)
-    operation->value = client->machine->now_us;
+    operation->value = client->machine->frame.now_us;
 }
 
 /* --- several rules -----------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 /* Mistakes of windows. */
-#include "algorithm/window.h"
+#include "algorithm/cells.h"
 #include "mutants.h"
 #include "truth.h"
 
@@ -8,8 +8,8 @@
 
 /* The addition of a single rule comes first in its round: here it comes last. */
 static size_t reads_first(const weir_machine *machine, size_t landed) {
-  if (machine->phase != WEIR_PHASE_CHARGE) return landed;
-  return (landed + 1) % machine->operation_count;
+  if (machine->frame.phase != WEIR_PHASE_CHARGE) return landed;
+  return (landed + 1) % machine->frame.operation_count;
 }
 
 /* --- margins -----------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ size_t outage_steps(const struct model *model, int who, struct step *steps) {
 void outage_round(struct model *model, struct client *client) {
   size_t sent = client_sent(client);
   if (client->outage == NULL || !client->outage->away || (size_t)client->landed == sent) return;
-  bool gives_back = client->machine->phase == WEIR_PHASE_TAKE_BACK;
+  bool gives_back = client->machine->frame.phase == WEIR_PHASE_TAKE_BACK;
   for (int i = 0; i < (int)model->stack.count && gives_back; i++)
     truth_of(model, i)->excuse(model, client, i);
   for (size_t i = 0; i < sent; i++) {
@@ -280,7 +280,7 @@ static void excuse_refund(struct model *model, const struct client *client) {
 void outage_settle(struct model *model, struct client *client) {
   struct outage *outage = client->outage;
   weir_machine *machine = client->machine;
-  const weir_request_state *first = machine->requests;
+  const weir_request_state *first = machine->frame.requests;
   int64_t dropped;
   if (outage == NULL) return;
   excuse_refund(model, client);
@@ -289,7 +289,7 @@ void outage_settle(struct model *model, struct client *client) {
       settle_payment(model, client);
       first = first->next;
     }
-    struct weir_memo *learnt = machine->notes;
+    struct weir_memo *learnt = machine->frame.memo;
     weir_share shares[RULES_MOST];
     for (size_t i = 0; i < model->stack.count; i++)
       shares[i] = learnt->expected[i].share;

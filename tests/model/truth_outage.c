@@ -239,13 +239,13 @@ void dues_admitted(struct model *model, struct client *client, const struct reco
 void dues_settled(struct model *model, struct client *client, const weir_request_state *first,
                   const weir_machine *machine) {
   struct outage *outage = client->outage;
-  int64_t now_us = machine->clock_us;
+  int64_t now_us = machine->frame.clock_us;
   int64_t away_us = now_us > outage->began_us ? now_us - outage->began_us : 0;
   if (first->status == WEIR_OK && outage->hold_until_us == 0)
     outage->hold_until_us = now_us + (away_us < 500000 ? away_us : 500000) + 2 * DEADLINE_US;
   for (size_t i = 0; i < model->stack.count; i++) {
     const weir_share *before = &client->memo->expected[i].share;
-    const weir_share *after = &machine->notes->expected[i].share;
+    const weir_share *after = &machine->frame.memo->expected[i].share;
     bool learnt = before->mine != after->mine || before->all != after->all;
     bool holds = outage->hold_until_us == 0 || now_us < outage->hold_until_us;
     if (learnt && holds)

@@ -57,7 +57,7 @@ static size_t busy_steps(const struct model *model, int who, struct step *steps)
     steps[count++] = (struct step){LAND, who, 0};
     if (flags & LOSS && !world->lost) steps[count++] = (struct step){LOSES, who, 0};
     bool returns = client->landed == 0 && client->returns > 0 && flags & LOSS && !world->lost;
-    if (returns || (after && !client->half && client->machine->phase == WEIR_PHASE_TAKE_BACK))
+    if (returns || (after && !client->half && client->machine->frame.phase == WEIR_PHASE_TAKE_BACK))
       steps[count++] = (struct step){NOT_SENT, who, 0};
   }
   if (flags & CRASH && !world->crashed) steps[count++] = (struct step){CRASHES, who, 0};
@@ -100,7 +100,7 @@ static bool may_hurry(const struct model *model, const struct client *client) {
   if (!client->busy || !waits || (flags & CRASH && !model->world->crashed)) return false;
   if (!has_more_time(model)) return true;
   return !(flags & (LATE | OVERDUE)) && !model->reads_clocks && !client->paused &&
-         client->machine->phase != WEIR_PHASE_LOOK;
+         client->machine->frame.phase != WEIR_PHASE_LOOK;
 }
 
 static size_t evictions(const struct world *world, struct step *steps) {

@@ -8,12 +8,12 @@
  * their order, and calls resume with a fresh `now`. The same machines run under src/limits/limiter and
  * under the model checker.
  *
- * Files, in the order of a decision: machine.c leads a group through its phases; window.c,
- * bucket.c, quota.c and log.c plan operations and take in their answers, each a weir_method
- * (method.h) with a memory and a state that nobody else knows; decide.c says who is admitted and
- * what each is told; expected.c notices what was lost, share.c what part of all is this process's
- * own; failure.c ends what cannot be decided.
- * Arithmetic stands apart: cells.c, bucket_math.c. Where what is cached: machine_memory.c.
+ * Files, in the order of a decision: machine.c leads a group through its phases; window.c, bucket_swap.c,
+ * bucket_raise.c, quota.c and log.c plan operations and take in their answers, each a weir_method
+ * (method.h) with a memory and a state of its own; decide.c says which requests are admitted and what
+ * each is told; refund.c gives back, end.c ends what cannot be decided. Below the methods stand plan.c
+ * (planning, and what the store must still hold), share.h (what part of all is this process's own) and
+ * the arithmetic of cells.c and bucket.c. method.c says which method serves a rule, and lays memos out.
  */
 #ifndef WEIR_ALGORITHM_ALGORITHM_H
 #define WEIR_ALGORITHM_ALGORITHM_H
@@ -91,7 +91,7 @@ typedef struct weir_request_state {
   bool away;        /* out, with a status other than WEIR_OK: the store is away */
   unsigned denying; /* rules that its own charge was denied by, one bit each; the machine's */
   bool up_to;       /* a smaller cost is welcome: `charge` becomes what was admitted */
-  bool ahead;       /* in: charged for requests that may come: its denial denies nobody */
+  bool ahead;       /* in: charged for requests that may come: its denial denies no other */
   bool pays;        /* in, of the first of a group: `payment` says what */
   bool afresh;      /* in for BEGIN: takes the place of what is stored, if anything */
   bool waits;       /* in: a delay up to wait_us is accepted; else what the rule itself gives */
@@ -209,49 +209,63 @@ typedef enum weir_turn {
   WEIR_TURN_DONE     /* every request is settled */
 } weir_turn;
 
-/* One rule's state in a machine: a moment, and what is known for it. */
+/* What the rules of one group share: all that a method sees beside its own rule. */
+typedef struct weir_frame {
+  const weir_stack *stack;
+  const weir_settings *settings;
+  weir_request_state *requests;
+  weir_memo *memo; /* the machine's own copy; kept by its driver when it is done */
+  weir_phase phase;
+  bool blind;       /* has charged, or is about to, without a look */
+  unsigned lost;    /* keys that were found to hold less than they must */
+  int64_t now_us;   /* of this phase, and the stamp of its charge */
+  int64_t clock_us; /* of this round */
+  size_t operation_count;
+  weir_operation *operations; /* of this round, where its driver wants them */
+} weir_frame;
+
+/* One rule in a machine. A method's functions take it as their only state, and call it `r`. */
 typedef struct weir_rule_state {
-  const struct weir_method *method; /* of the rule; set once, as are ... */
-  void *memory;   /* ... what the machine's notes keep of it for the method, ... */
-  void *state;    /* ... what the method knows besides while it runs, ... */
-  int64_t ttl_us; /* ... and how long its keys live */
-  int64_t now_us; /* of the frame */
-  int64_t wanted; /* what the takes that are open cost together */
-  int64_t charge; /* cost that is added in this phase, of which ... */
-  int64_t unused; /* ... this was not admitted and goes back */
+  /* Set once. */
+  weir_frame *frame;
+  const weir_rule *rule;
+  const struct weir_method *method;
+  void *memory;            /* what the frame's memo keeps of the rule for the method */
+  void *state;             /* what the method knows besides while it runs */
+  weir_expected *expected; /* of the frame's memo */
+  weir_lesson *lesson;
+  struct weir_rule_state *keeper; /* the first of the stack that has the same method */
+  uint32_t index;                 /* in the stack */
+  int64_t ttl_us;                 /* how long its keys live */
+
+  /* Begun anew with the frame's moment. */
+  int step;       /* within a phase; 0 at its begin */
   bool charged;   /* the store confirmed the addition */
   bool conflict;  /* others were faster: nothing was written */
   bool went_back; /* some of it was given back */
-  int step;       /* within a phase; 0 at its begin */
+  int64_t wanted; /* what the takes that are open cost together */
+  int64_t charge; /* cost that is added in this phase, of which ... */
+  int64_t unused; /* ... this was not admitted and goes back */
+  int64_t place;  /* what is charged: a window's cell, a quota's start; else 0 */
 } weir_rule_state;
 
 /* The machine of one group. Lives in memory of weir_machine_bytes(), laid out by
  * weir_machine_init(). */
 typedef struct weir_machine {
-  const weir_stack *stack;
-  const weir_settings *settings;
-  size_t memo_bytes; /* of the stack's memos */
-  bool only_windows; /* a charge of all rules is one round and goes back whole */
-  bool retries;      /* what its own charge denied is judged once more, in order */
-  weir_request_state *requests;
-  weir_phase phase;
-  weir_status failure; /* what a failed round means for the requests that are not settled */
-  int64_t now_us;      /* of this phase: every rule state's frame, and the stamp of its charge */
-  int64_t clock_us;    /* of this round */
-  unsigned stage;      /* of the charge: rules of one stage are charged together */
-  unsigned charging;   /* those of the stage that have something to charge, one bit each */
+  weir_frame frame;
+  size_t memo_bytes;       /* of the stack's memos */
+  bool only_windows;       /* a charge of all rules is one round and goes back whole */
+  bool retries;            /* what its own charge denied is judged once more, in order */
+  weir_status failure;     /* what a failed round means for the requests that are not settled */
+  unsigned stage;          /* of the charge: rules of one stage are charged together */
+  unsigned charging;       /* those of the stage that have something to charge, one bit each */
   unsigned charged_before; /* those of the stages before */
   bool last_stage;         /* no take wants anything of a later one */
-  bool blind;              /* has charged, or is about to, without a look */
   bool in_order;           /* every rule is a stage of its own, tightest first */
   bool again;       /* after the take-back: decide once more what was denied by its own charge */
   bool looks_along; /* the next round also looks, for that */
-  unsigned pauses;  /* so far */
-  unsigned lost;    /* keys that were found to hold less than they must */
   bool away;        /* the store refused, or its server is away */
-  size_t operation_count;
-  weir_operation *operations; /* of this round, where its driver wants them */
-  weir_memo *notes;           /* the machine's own copy; kept by its driver when it is done */
+  unsigned pauses;  /* so far */
   weir_lesson lessons[WEIR_RULES_MOST];
   weir_rule_state rule_states[WEIR_RULES_MOST];
 } weir_machine;
@@ -283,6 +297,17 @@ weir_turn weir_machine_resume(weir_machine *machine, int64_t now_us, bool late,
 /* Where a machine that is done has charged what it admitted, by rule: the cell of a window, the
  * start of a quota; else 0. */
 void weir_machine_places(const weir_machine *machine, int64_t places[WEIR_RULES_MOST]);
+
+/* What fits under rule i by the memo alone, for a request with these wishes, and what a cost would be
+ * told. False: too little is known. */
+bool weir_memo_recall(const weir_stack *stack, const weir_settings *settings, const weir_memo *memo,
+                      size_t i, int64_t now_us, const weir_request_state *request, int64_t cost,
+                      int64_t *room, weir_decision *figures);
+
+/* Of what was charged to this place of rule i `cost` goes back without a machine: it is expected no
+ * more, and what else is there has to be read again. Buckets and logs are not concerned. */
+void weir_memo_doubt(const weir_stack *stack, weir_memo *memo, size_t i, int64_t place,
+                     int64_t cost);
 
 /* What a memo last knew of rule i, in parts: all but the count where there is nothing. */
 void weir_memo_known(const weir_stack *stack, const weir_settings *settings, const weir_memo *memo,

@@ -1,12 +1,82 @@
-/* Buckets: one time per key says when all that was charged has drained (bucket_math.h). How a store
- * keeps and changes that time is a bucket storage: bucket_swap.c compares and swaps it,
- * bucket_raise.c raises it and adds to it. What it means is the same for both: bucket.c.
+/* Token and leaky buckets: one time per key says when all that was charged has drained. Their
+ * arithmetic, in whole units of 2^-k microseconds: exact, and linear.
+ *
+ *     v      theoretical arrival time: when all that was charged has drained
+ *     n      now
+ *     ahead  max(0, v - n): what is charged and not yet drained. All else follows from it
+ *     T      what a cost of 1 takes; B*T a full bucket
+ *
+ *     token bucket   c fits iff ahead + cT <= BT + w          delay: ahead + cT - BT, if above 0
+ *     leaky bucket   c fits iff ahead + cT <= BT, ahead <= w  delay: ahead
+ *     charge         ahead := ahead + cT                      w: the wait that is accepted
+ *
+ * B*T is below 2^50 where k > 0 and below 2^46 where k = 0, waits are below 2^51, and ahead is
+ * below 2^58 by how it is read: no sum here comes near 2^63.
+ *
+ * How a store keeps and changes v makes two methods: bucket_swap.c compares and swaps it,
+ * bucket_raise.c raises it and adds to it. What v means is the same for both: bucket.c.
  */
 #ifndef WEIR_ALGORITHM_BUCKET_H
 #define WEIR_ALGORITHM_BUCKET_H
 
-#include "algorithm/bucket_math.h"
-#include "algorithm/method.h"
+#include "algorithm/algorithm.h"
+
+/* --- arithmetic --------------------------------------------------------------------------------
+ */
+
+/* Units of a time of 0 or more; what would be 2^61 or more is 2^61. */
+int64_t weir_bucket_units(const weir_rule *rule, int64_t us);
+
+/* Microseconds of units, rounded up. */
+int64_t weir_bucket_us(const weir_rule *rule, int64_t units);
+
+/* B'*T: a bucket without a lease holds all of B. */
+int64_t weir_bucket_full(const weir_rule *rule);
+
+/* The largest cost that fits now; 0: none. `request` says which wait it accepts; NULL: none but a
+ * leaky bucket's own. */
+int64_t weir_bucket_room(const weir_rule *rule, int64_t ahead, const weir_request_state *request);
+
+/* The shortest wait after which the same request fits if nothing else is charged; 0: now. */
+int64_t weir_bucket_retry_after_us(const weir_rule *rule, int64_t ahead,
+                                   const weir_request_state *request, int64_t cost);
+
+/* How long a request that is charged this cost now must wait before it acts. */
+int64_t weir_bucket_delay_us(const weir_rule *rule, int64_t ahead, int64_t cost);
+
+/* What of a cost is surely still in the bucket, in units, so that giving it back admits nothing too
+ * much: without the charge the bucket may have been empty from the charge on, or, where `before`
+ * was ahead of it and stays, from that time on. */
+int64_t weir_bucket_undrained(const weir_rule *rule, int64_t cost, int64_t before,
+                              int64_t elapsed_us);
+
+/* How stores with SWAP keep v: modulo 2^62, under one key. What is less than 2^58 units after n (at
+ * k = 20, 3.2 days) is ahead of it, all else behind: the longer side, because a key that is kept
+ * longer than it must be may be that old. */
+int64_t weir_bucket_wrap(const weir_rule *rule, int64_t now_us, int64_t ahead);
+int64_t weir_bucket_unwrap(const weir_rule *rule, int64_t now_us, int64_t stored);
+
+/* How long such a value can be told from one that is ahead. */
+int64_t weir_bucket_told_apart_us(const weir_rule *rule);
+
+/* The same with `units` less. */
+int64_t weir_bucket_wrapped_less(int64_t stored, int64_t units);
+
+/* How stores with RAISE keep v: as the difference to the start of an epoch of 2^52 units, under a
+ * key per epoch, because they count in doubles. */
+#define WEIR_BUCKET_EPOCH (INT64_C(1) << 52)
+int64_t weir_bucket_epoch(const weir_rule *rule, int64_t now_us);
+int64_t weir_bucket_offset(const weir_rule *rule, int64_t now_us); /* of n in its epoch */
+
+/* Furthest that honest clocks leave anything ahead which was not charged in vain, in units. */
+int64_t weir_bucket_furthest(const weir_rule *rule, const weir_settings *settings);
+
+/* How long a key must live that holds all it can: until no request waits by the slowest clock, or
+ * reads by it; 2 s for whole seconds. */
+int64_t weir_bucket_ttl_us(const weir_rule *rule, const weir_settings *settings);
+
+/* --- what both methods share -------------------------------------------------------------------
+ */
 
 /* What a process keeps of one key. */
 typedef struct weir_bucket_memory {
@@ -21,7 +91,7 @@ typedef struct weir_bucket_memory {
   };
   int64_t read_us;      /* `now` of the round that read it */
   int64_t far_since_us; /* every look since found too much ahead; 0: the last did not */
-  int64_t locked_us;    /* when this process locked it for that (bucket_lock.h); 0: never */
+  int64_t locked_us;    /* when this process locked it for that (bucket_raise.c); 0: never */
 } weir_bucket_memory;
 
 typedef struct weir_bucket_state {
@@ -35,66 +105,43 @@ typedef struct weir_bucket_state {
   bool landed[2];     /* which keys hold it */
   bool only_last;     /* goes back only if nothing was charged after it */
   bool looks_along;   /* a GET stands behind the charge, should that be in vain */
-  bool far;           /* what is stored comes from a clock that was wrong */
+  bool far;           /* what is stored comes from a clock that was wrong; it counts as full */
   int64_t furthest;   /* more ahead than that comes from one, too, but for overshoot; and ... */
   int64_t step_us;    /* ... is put back in steps so far apart; 0: at once, or never */
 } weir_bucket_state;
 
-/* Members that say no more are those of weir_method. */
-typedef struct weir_bucket_storage {
-  /* What is ahead by what is cached, as it stands; false: that is not known. */
-  bool (*ahead)(const weir_rule *rule, const weir_settings *settings,
-                const weir_bucket_memory *memory, int64_t now_us, int64_t *ahead);
+/* Members of weir_method that need no more than `ahead`. */
+int64_t weir_bucket_allows(const weir_rule_state *r, const weir_request_state *request);
+void weir_bucket_count(weir_rule_state *r, int64_t cost);
+void weir_bucket_figures(const weir_rule_state *r, const weir_request_state *request, int64_t cost,
+                         bool denied, weir_decision *decision);
+int64_t weir_bucket_delay(const weir_rule_state *r, int64_t cost);
+void weir_bucket_forget(void *memory);
 
-  /* The value that is stored when so much is ahead. */
-  int64_t (*stored)(const weir_rule *rule, int64_t now_us, int64_t ahead);
-
-  /* How long a step takes of putting back what may be overshoot; NULL: there is none. */
-  int64_t (*step_us)(const weir_rule *rule, const weir_settings *settings);
-
-  /* Whether no honest clock can have left so much ahead: it is put back by whoever takes next. */
-  bool (*is_far)(const weir_rule *rule, const weir_settings *settings,
-                 const weir_bucket_memory *memory, int64_t now_us, int64_t ahead);
-
-  /* Whether what is cached, or else an empty bucket, is enough for all that is asked: may a charge
-   * do without a look before it? */
-  bool (*blind)(const weir_machine *machine, size_t i);
-
-  void (*look)(weir_machine *machine, size_t i);
-  void (*charge)(weir_machine *machine, size_t i);
-  void (*take_back)(weir_machine *machine, size_t i);
-  void (*reset)(weir_machine *machine, size_t i);
-  void (*answer)(weir_machine *machine, size_t i, const weir_operation *operation);
-
-  /* Chooses a slot to be given back if it is the last, by where it ends. */
-  void (*cancel)(weir_machine *machine, size_t i, int64_t slot, int64_t cost);
-} weir_bucket_storage;
-
-extern const weir_bucket_storage weir_bucket_swap;
-extern const weir_bucket_storage weir_bucket_raise;
-
-/* Furthest that honest clocks leave anything ahead which was not charged in vain, in units. */
-int64_t weir_bucket_furthest(const weir_rule *rule, const weir_settings *settings);
+/* Sets what is ahead, or a full bucket where that is far. */
+void weir_bucket_set_ahead(weir_rule_state *r, int64_t ahead, bool far);
 
 /* Whether it was read lately enough to be relied on. */
-bool weir_bucket_is_fresh(const weir_machine *machine, const weir_bucket_memory *memory);
+bool weir_bucket_is_fresh(const weir_rule_state *r);
 
-/* Brings the rule state's notes to what is cached. Where that is far, some clock was wrong: then
- * the bucket counts as full, and `far` is set. */
-void weir_bucket_load(weir_machine *machine, size_t i);
-
-/* After every GET and CREATE: notices a key that must be there and is not. */
-void weir_bucket_watch(weir_machine *machine, size_t i, const weir_operation *operation);
+/* Whether all open takes fit, one after another, each on top of those before it. */
+bool weir_bucket_all_fit(const weir_rule_state *r);
 
 /* Whether what is stored is to be brought back from too far ahead: only by who wants to charge. */
-bool weir_bucket_mends(const weir_machine *machine, size_t i);
+bool weir_bucket_mends(const weir_rule_state *r);
 
-/* Of a bucket that holds all it can, until nobody waits by the slowest clock, or reads by
- * it; 2 s for whole seconds. */
-int64_t weir_bucket_ttl_us(const weir_rule *rule, const weir_settings *settings);
+/* After every GET and CREATE: notices a key that must be there and is not. */
+void weir_bucket_watch(weir_rule_state *r, const weir_operation *operation);
 
-/* The TTL that stores with RAISE are given: what a key must live after a charge, until its epoch's
- * handover is over, and a third more, so that not every charge must renew it. */
-int64_t weir_bucket_raised_ttl_us(const weir_rule *rule, const weir_settings *settings);
+/* What `expect` writes down, where the key has this index. */
+void weir_bucket_expect(weir_rule_state *r, int64_t index, int64_t cost);
+
+/* What `refund` chooses, but for the cancelling of a slot: that ends at state->slot, unless it is
+ * WEIR_NO_SLOT. leaky_end: where the slot of a leaky bucket's request without a delay ended. */
+bool weir_bucket_refund(weir_rule_state *r, const weir_request_state *request, int64_t cost,
+                        int64_t leaky_end);
+
+/* What `known` answers where so much is ahead. */
+void weir_bucket_known(const weir_rule_state *r, int64_t ahead, weir_known *known);
 
 #endif

@@ -6,38 +6,44 @@
  *
  * What is not known, or was read too long ago, is tried all the same, with a GET behind it in the
  * same round trip: a key that is new to the process is mostly new to the store as well, one that
- * comes back has often not been used by anybody else, and where that is wrong nothing is touched.
+ * comes back has often not been used by any other process, and where that is wrong nothing is
+ * touched.
  *
  * The version of the last write is cached, so that a process alone on a key needs one round trip.
- * Where others write too, it is stale by the next one: whoever met a conflict looks first for a
- * second, so that what it compares with is a round trip old, not as old as its last decision. What
+ * Where others write too, it is stale by the next one: a process that met a conflict looks first for
+ * a second, so that what it compares with is a round trip old, not as old as its last decision. What
  * is cached stops being true with every write that is sent: its answer may never come.
  */
 #include "algorithm/bucket.h"
+#include "algorithm/method.h"
+#include "algorithm/plan.h"
 
 enum { SWAPS_TO_TAKE_BACK = 3, LOOK_FIRST_US = 1000000 };
 
-static bool swap_ahead(const weir_rule *rule, const weir_settings *settings,
-                       const weir_bucket_memory *memory, int64_t now_us, int64_t *units) {
-  (void)settings;
-  if (!memory->known) return false;
-  *units = memory->absent ? 0 : weir_bucket_unwrap(rule, now_us, memory->value);
-  return true;
+/* Brings r to what is cached; what is not known counts as nothing. Nothing is charged in vain: what
+ * is ahead was admitted, and what is further ahead than honest clocks leave it was not. */
+static void swap_load(weir_rule_state *r) {
+  const weir_bucket_memory *memory = r->memory;
+  int64_t ahead = 0;
+  if (memory->known && !memory->absent)
+    ahead = weir_bucket_unwrap(r->rule, r->frame->now_us, memory->value);
+  weir_bucket_set_ahead(r, ahead, ahead > weir_bucket_furthest(r->rule, r->frame->settings));
 }
 
-/* Nothing is charged in vain: what is ahead was admitted. */
-static bool swap_is_far(const weir_rule *rule, const weir_settings *settings,
-                        const weir_bucket_memory *memory, int64_t now_us, int64_t units) {
-  (void)memory;
-  (void)now_us;
-  return units > weir_bucket_furthest(rule, settings);
+/* What is cached of a key that must be gone by now, unless others have used it, is not known. */
+static void swap_begin(weir_rule_state *r) {
+  weir_bucket_memory *memory = r->memory;
+  if (r->frame->now_us - memory->read_us > r->ttl_us) memory->known = false;
+  swap_load(r);
 }
 
 /* Not every server says which version it gave to what it wrote. */
-static bool swap_blind(const weir_machine *machine, size_t i) {
-  const weir_bucket_memory *memory = machine->rule_states[i].memory;
-  bool may = !memory->known || (memory->version != 0 && machine->now_us >= memory->read_us);
-  return may && machine->now_us >= machine->notes->look_until_us;
+static bool swap_blind(const weir_rule_state *r) {
+  const weir_bucket_memory *memory = r->memory;
+  int64_t now_us = r->frame->now_us;
+  bool may = !memory->known || (memory->version != 0 && now_us >= memory->read_us);
+  return may && now_us >= r->frame->memo->look_until_us &&
+         !((const weir_bucket_state *)r->state)->far && weir_bucket_all_fit(r);
 }
 
 /* --- planning ----------------------------------------------------------------------------------
@@ -45,181 +51,224 @@ static bool swap_blind(const weir_machine *machine, size_t i) {
 
 /* However long keys are to live at least: one that is so old that its number comes round again
  * would pass for a bucket that was just charged. A server rounds up by 2 s. */
-static weir_operation *swap_plan(weir_machine *machine, size_t i, weir_operation_kind kind) {
-  const weir_rule *rule = &machine->stack->rules[i];
-  int64_t most_us = weir_bucket_told_apart_us(rule) - WEIR_TTL_SLACK_US;
-  weir_operation *operation = weir_plan(machine, i, kind, WEIR_PLACE_COUNT, 0);
+static weir_operation *swap_plan(weir_rule_state *r, weir_operation_kind kind) {
+  int64_t most_us = weir_bucket_told_apart_us(r->rule) - WEIR_TTL_SLACK_US;
+  weir_operation *operation = weir_plan(r, kind, WEIR_PLACE_COUNT, 0);
   if (operation->ttl_us > most_us) operation->ttl_us = most_us;
   return operation;
 }
 
 /* In the place of what is cached. */
-static void swap_plan_write(weir_machine *machine, size_t i, int64_t value) {
-  weir_bucket_state *state = machine->rule_states[i].state;
-  const weir_rule *rule = &machine->stack->rules[i];
-  weir_bucket_memory *memory = machine->rule_states[i].memory;
-  weir_operation *operation = swap_plan(machine, i, memory->absent ? WEIR_CREATE : WEIR_SWAP);
+static void swap_plan_write(weir_rule_state *r, int64_t value) {
+  weir_bucket_memory *memory = r->memory;
+  weir_operation *operation = swap_plan(r, memory->absent ? WEIR_CREATE : WEIR_SWAP);
   operation->value = value;
   operation->version = memory->version;
-  operation->stake = weir_plan_stake(
-      weir_bucket_unwrap(rule, machine->rule_states[i].now_us, value), weir_bucket_full(rule));
-  state->written = value;
+  operation->stake = weir_plan_stake(weir_bucket_unwrap(r->rule, r->frame->now_us, value),
+                                     weir_bucket_full(r->rule));
+  ((weir_bucket_state *)r->state)->written = value;
   memory->known = false;
 }
 
-static bool swap_can_write(const weir_machine *machine, size_t i) {
-  const weir_bucket_memory *memory = machine->rule_states[i].memory;
+static bool swap_can_write(const weir_bucket_memory *memory) {
   return memory->known && (memory->absent || memory->version != 0);
 }
 
-static void swap_look(weir_machine *machine, size_t i) {
-  const weir_rule *rule = &machine->stack->rules[i];
-  weir_rule_state *rule_state = &machine->rule_states[i];
-  int step = rule_state->step++;
+static void swap_look(weir_rule_state *r) {
+  int step = r->step++;
   if (step == 0)
-    swap_plan(machine, i, WEIR_GET);
-  else if (step == 1 && weir_bucket_mends(machine, i))
-    swap_plan_write(machine, i, weir_bucket_wrap(rule, rule_state->now_us, weir_bucket_full(rule)));
+    swap_plan(r, WEIR_GET);
+  else if (step == 1 && weir_bucket_mends(r))
+    swap_plan_write(r, weir_bucket_wrap(r->rule, r->frame->now_us, weir_bucket_full(r->rule)));
 }
 
 /* Looked at before; only a clock that was set back since can make it too much. Or not: what fits
  * on top of what is cached, or into an empty bucket, is written where nothing has changed since, or
  * nothing is; and if that may be long ago, what is there is read along. */
-static void swap_charge(weir_machine *machine, size_t i) {
-  weir_bucket_state *state = machine->rule_states[i].state;
-  const weir_rule *rule = &machine->stack->rules[i];
-  weir_bucket_memory *memory = machine->rule_states[i].memory;
-  weir_rule_state *rule_state = &machine->rule_states[i];
-  if (rule_state->charged || state->looks_along) return;
-  state->looks_along = machine->blind && !weir_bucket_is_fresh(machine, memory);
-  if (rule_state->step++ == 0 && !state->looks_along && !swap_can_write(machine, i)) {
-    swap_plan(machine, i, WEIR_GET);
+static void swap_charge(weir_rule_state *r) {
+  weir_bucket_state *state = r->state;
+  weir_bucket_memory *memory = r->memory;
+  if (r->charged || state->looks_along) return;
+  state->looks_along = r->frame->blind && !weir_bucket_is_fresh(r);
+  if (r->step++ == 0 && !state->looks_along && !swap_can_write(memory)) {
+    swap_plan(r, WEIR_GET);
     return;
   }
   if (!memory->known) {
     memory->absent = true;
     memory->version = 0;
   }
-  int64_t after = state->ahead + rule_state->charge * rule->token_units;
-  state->stamp_us = rule_state->now_us;
-  state->slot = weir_bucket_wrap(rule, rule_state->now_us, after);
-  state->only_last = rule->kind == WEIR_LEAKY_BUCKET;
-  swap_plan_write(machine, i, state->slot);
-  if (state->looks_along) swap_plan(machine, i, WEIR_GET);
+  int64_t after = state->ahead + r->charge * r->rule->token_units;
+  state->stamp_us = r->frame->now_us;
+  state->slot = weir_bucket_wrap(r->rule, r->frame->now_us, after);
+  state->only_last = r->rule->kind == WEIR_LEAKY_BUCKET;
+  swap_plan_write(r, state->slot);
+  if (state->looks_along) swap_plan(r, WEIR_GET);
 }
 
-/* What goes back of what is stored now, in units. */
-static int64_t swap_give_back(weir_machine *machine, size_t i) {
-  weir_bucket_memory *memory = machine->rule_states[i].memory;
-  weir_bucket_state *state = machine->rule_states[i].state;
-  const weir_rule *rule = &machine->stack->rules[i];
-  weir_rule_state *rule_state = &machine->rule_states[i];
-  int64_t stored = memory->value;
-  if (stored == state->slot) return rule_state->unused * rule->token_units;
-  bool somebody_waits =
-      weir_bucket_unwrap(rule, machine->clock_us, stored) > weir_bucket_full(rule);
-  if (state->only_last || somebody_waits) return 0;
-  int64_t units =
-      weir_bucket_undrained(rule, rule_state->unused, 0, machine->clock_us - state->stamp_us);
-  if (units == 0) rule_state->unused = 0; /* it has drained */
+/* What goes back of what is stored now, in units: all of the last charge, else what has not drained,
+ * unless a request waits behind it. */
+static int64_t swap_give_back(weir_rule_state *r) {
+  const weir_bucket_state *state = r->state;
+  const weir_rule *rule = r->rule;
+  int64_t clock_us = r->frame->clock_us;
+  int64_t stored = ((const weir_bucket_memory *)r->memory)->value;
+  if (stored == state->slot) return r->unused * rule->token_units;
+  bool some_wait = weir_bucket_unwrap(rule, clock_us, stored) > weir_bucket_full(rule);
+  if (state->only_last || some_wait) return 0;
+  int64_t units = weir_bucket_undrained(rule, r->unused, 0, clock_us - state->stamp_us);
+  if (units == 0) r->unused = 0; /* it has drained */
   return units;
 }
 
 /* What cannot go back stays charged, and `unused` as it is. */
-static void swap_take_back(weir_machine *machine, size_t i) {
-  weir_bucket_memory *memory = machine->rule_states[i].memory;
-  weir_rule_state *rule_state = &machine->rule_states[i];
-  if (rule_state->step == SWAPS_TO_TAKE_BACK) return;
-  if (!swap_can_write(machine, i)) {
-    swap_plan(machine, i, WEIR_GET);
+static void swap_take_back(weir_rule_state *r) {
+  const weir_bucket_memory *memory = r->memory;
+  if (r->step == SWAPS_TO_TAKE_BACK) return;
+  if (!swap_can_write(memory)) {
+    swap_plan(r, WEIR_GET);
     return;
   }
-  int64_t units = swap_give_back(machine, i);
+  int64_t units = swap_give_back(r);
   if (units == 0) {
-    rule_state->step = SWAPS_TO_TAKE_BACK;
+    r->step = SWAPS_TO_TAKE_BACK;
     return;
   }
-  rule_state->step++;
-  swap_plan_write(machine, i, weir_bucket_wrapped_less(memory->value, units));
+  r->step++;
+  swap_plan_write(r, weir_bucket_wrapped_less(memory->value, units));
 }
 
-static void swap_reset(weir_machine *machine, size_t i) {
-  swap_plan(machine, i, WEIR_DROP);
+static void swap_reset(weir_rule_state *r) {
+  if (r->step++ == 0) swap_plan(r, WEIR_DROP);
 }
 
-static void swap_cancel(weir_machine *machine, size_t i, int64_t slot, int64_t cost) {
-  weir_bucket_state *state = machine->rule_states[i].state;
-  const weir_bucket_memory *memory = machine->rule_states[i].memory;
-  weir_rule_state *rule_state = &machine->rule_states[i];
-  state->slot = slot;
-  state->only_last = true;
-  if (!memory->absent && memory->value == slot) rule_state->unused = cost;
+static void swap_store(weir_rule_state *r, const weir_known *known, bool afresh) {
+  int64_t amount = known->count > 0 ? weir_known_here(r->rule, known->charges[0].amount) : 0;
+  int64_t ahead = amount * r->rule->token_units;
+  if (amount == 0 && !afresh) return;
+  weir_operation_kind kind = amount == 0 ? WEIR_DROP : afresh ? WEIR_PUT : WEIR_CREATE;
+  weir_operation *operation = weir_plan(r, kind, WEIR_PLACE_COUNT, 0);
+  operation->value = weir_bucket_wrap(r->rule, r->frame->now_us, ahead);
+  operation->stake = weir_plan_stake(ahead, weir_bucket_full(r->rule));
 }
 
 /* --- answers -----------------------------------------------------------------------------------
  */
 
-static void swap_cache(weir_machine *machine, size_t i, const weir_operation *operation,
-                       int64_t value) {
-  weir_bucket_memory *memory = machine->rule_states[i].memory;
+static void swap_cache(weir_rule_state *r, const weir_operation *operation, int64_t value) {
+  weir_bucket_memory *memory = r->memory;
   memory->known = true;
   memory->absent = operation->outcome == WEIR_ABSENT;
   memory->value = weir_bucket_wrapped_less(value, 0);
   memory->version = operation->outcome == WEIR_DONE ? operation->version_out : 0;
-  memory->read_us = machine->now_us;
+  memory->read_us = r->frame->now_us;
 }
 
-static void swap_answer_look(weir_machine *machine, size_t i, const weir_operation *operation) {
-  weir_bucket_watch(machine, i, operation);
-  swap_cache(machine, i, operation, operation->outcome == WEIR_DONE ? operation->value : 0);
-  if (machine->phase != WEIR_PHASE_TAKE_BACK)
-    weir_bucket_load(machine, i);
-  else if (operation->outcome == WEIR_ABSENT)
-    machine->rule_states[i].unused = 0;
-}
-
-static void swap_answer_write(weir_machine *machine, size_t i, const weir_operation *operation) {
-  weir_bucket_state *state = machine->rule_states[i].state;
-  weir_rule_state *rule_state = &machine->rule_states[i];
-  bool charges = machine->phase == WEIR_PHASE_CHARGE;
-  if (operation->outcome != WEIR_DONE && charges && state->looks_along)
+static void swap_answer_write(weir_rule_state *r, const weir_operation *operation) {
+  weir_bucket_state *state = r->state;
+  weir_phase phase = r->frame->phase;
+  bool done = operation->outcome == WEIR_DONE;
+  if (!done && phase == WEIR_PHASE_CHARGE && state->looks_along)
     return; /* the GET behind this says what there is */
-  if (operation->outcome == WEIR_DONE && operation->kind == WEIR_CREATE)
-    weir_bucket_watch(machine, i, operation);
-  if (operation->outcome == WEIR_DONE)
-    swap_cache(machine, i, operation, state->written);
+  if (done && operation->kind == WEIR_CREATE) weir_bucket_watch(r, operation);
+  if (done)
+    swap_cache(r, operation, state->written);
   else
-    machine->notes->look_until_us = machine->clock_us + LOOK_FIRST_US;
-  if (machine->phase == WEIR_PHASE_TAKE_BACK) {
-    if (operation->outcome != WEIR_CONFLICT) rule_state->unused = 0;
-    rule_state->conflict = rule_state->unused > 0 && rule_state->step == SWAPS_TO_TAKE_BACK;
-  } else if (operation->outcome != WEIR_DONE) {
-    rule_state->conflict = true;
-  } else if (charges) {
-    rule_state->charged = true;
+    r->frame->memo->look_until_us = r->frame->clock_us + LOOK_FIRST_US;
+
+  if (phase == WEIR_PHASE_TAKE_BACK) {
+    if (operation->outcome != WEIR_CONFLICT) r->unused = 0;
+    r->conflict = r->unused > 0 && r->step == SWAPS_TO_TAKE_BACK;
+  } else if (!done) {
+    r->conflict = true;
+  } else if (phase == WEIR_PHASE_CHARGE) {
+    r->charged = true;
   } else {
-    weir_bucket_load(machine, i);
+    swap_load(r);
   }
 }
 
-static void swap_answer(weir_machine *machine, size_t i, const weir_operation *operation) {
-  bool own = machine->phase == WEIR_PHASE_CHARGE && machine->rule_states[i].charged;
-  if (operation->kind == WEIR_GET && own) return; /* it has read what was written before it */
-  if (operation->kind == WEIR_GET)
-    swap_answer_look(machine, i, operation);
-  else if (operation->kind != WEIR_DROP)
-    swap_answer_write(machine, i, operation);
+static void swap_answer(weir_rule_state *r, const weir_operation *operation) {
+  weir_phase phase = r->frame->phase;
+  if (operation->kind == WEIR_DROP) return;
+  if (operation->kind != WEIR_GET) {
+    swap_answer_write(r, operation);
+    return;
+  }
+  if (phase == WEIR_PHASE_CHARGE && r->charged) return; /* it has read what was written before it */
+  weir_bucket_watch(r, operation);
+  swap_cache(r, operation, operation->outcome == WEIR_DONE ? operation->value : 0);
+  if (phase != WEIR_PHASE_TAKE_BACK)
+    swap_load(r);
+  else if (operation->outcome == WEIR_ABSENT)
+    r->unused = 0;
 }
 
-const weir_bucket_storage weir_bucket_swap = {
-    .ahead = swap_ahead,
-    .stored = weir_bucket_wrap,
-    .is_far = swap_is_far,
+/* --- what it means -----------------------------------------------------------------------------
+ */
+
+static int64_t swap_slot(const weir_rule_state *r) {
+  return weir_bucket_wrap(r->rule, r->frame->now_us, ((const weir_bucket_state *)r->state)->ahead);
+}
+
+static void swap_expect(weir_rule_state *r, int64_t cost) {
+  weir_bucket_expect(r, 0, cost);
+}
+
+/* A slot is cancelled if it still is the last. */
+static bool swap_refund(weir_rule_state *r, const weir_request_state *request, int64_t cost) {
+  const weir_bucket_memory *memory = r->memory;
+  weir_bucket_state *state = r->state;
+  bool good = weir_bucket_refund(
+      r, request, cost, weir_bucket_wrap(r->rule, request->at_us, cost * r->rule->token_units));
+  if (state->slot == WEIR_NO_SLOT) return good;
+  state->only_last = true;
+  if (!memory->absent && memory->value == state->slot) r->unused = cost;
+  return good;
+}
+
+static bool swap_recall(weir_rule_state *r, const weir_request_state *request, int64_t cost,
+                        int64_t *room, weir_decision *figures) {
+  weir_bucket_state state = {0};
+  if (!((const weir_bucket_memory *)r->memory)->known) return false;
+  r->state = &state;
+  swap_load(r);
+  *room = weir_bucket_allows(r, request);
+  weir_bucket_figures(r, request, cost, *room < cost, figures);
+  return true;
+}
+
+static void swap_known(const weir_rule_state *r, weir_known *known) {
+  const weir_bucket_memory *memory = r->memory;
+  int64_t now_us = r->frame->now_us;
+  if (memory->read_us == 0) return;
+  weir_bucket_known(r, memory->absent ? 0 : weir_bucket_unwrap(r->rule, now_us, memory->value),
+                    known);
+}
+
+const weir_method weir_swap_method = {
+    .stage = WEIR_STAGE_BUCKETS,
+    .needs = WEIR_NEED_GET | WEIR_NEED_CREATE | WEIR_NEED_SWAP,
+    .memory_bytes = sizeof(weir_bucket_memory),
+    .state_bytes = sizeof(weir_bucket_state),
+    .operations_most = 4, /* as a bucket that is raised, so that a machine has room for either */
+    .ttl_us = weir_bucket_ttl_us,
+    .begin = swap_begin,
     .blind = swap_blind,
     .look = swap_look,
     .charge = swap_charge,
     .take_back = swap_take_back,
     .reset = swap_reset,
+    .store = swap_store,
     .answer = swap_answer,
-    .cancel = swap_cancel,
+    .room = weir_bucket_allows,
+    .count = weir_bucket_count,
+    .figures = weir_bucket_figures,
+    .delay = weir_bucket_delay,
+    .slot = swap_slot,
+    .expect = swap_expect,
+    .refund = swap_refund,
+    .recall = swap_recall,
+    .known = swap_known,
+    .forget = weir_bucket_forget,
 };

@@ -1,7 +1,5 @@
 #include "algorithm/cells.h"
 
-#include "algorithm/method.h"
-
 /* Sums of counts reach 2^62 and times 2^45: their product needs 128 bits. */
 __extension__ typedef __int128 wide;
 
@@ -33,7 +31,11 @@ int64_t weir_cells_remaining(const weir_rule *rule, const weir_cell_span *span) 
     inside += span->cells[i].count;
   int64_t room = rule->limit - edge; /* of a fixed window, which is its own edge */
   if (rule->kind == WEIR_SLIDING_WINDOW) {
-    int64_t weighted = (int64_t)(((wide)2 * edge * span->left_us + width) / ((wide)2 * width));
+    int64_t product, weighted; /* 64 bits hold it but for counts that are far above any limit */
+    if (!__builtin_mul_overflow(2 * edge, span->left_us, &product) && product <= INT64_MAX - width)
+      weighted = (product + width) / (2 * width);
+    else
+      weighted = (int64_t)(((wide)2 * edge * span->left_us + width) / ((wide)2 * width));
     int64_t by_upper = rule->upper - inside - (span->left_us > 0 ? edge : 0);
     room = rule->limit - inside - weighted;
     if (room > by_upper) room = by_upper;
@@ -41,35 +43,32 @@ int64_t weir_cells_remaining(const weir_rule *rule, const weir_cell_span *span) 
   return room > 0 ? room : 0;
 }
 
-/* The most that may be left of an edge cell holding `edge` so that `inside` (cost included, at most
- * L) still fits: estimate <= L solved for r, then the same for upper. */
-static int64_t cells_most_left(const weir_rule *rule, int64_t inside, int64_t edge) {
-  int64_t whole = rule->cell_us - 1;
-  if (edge == 0) return whole;
-  if (inside + edge > rule->upper) return 0;
-  wide left = ((wide)(2 * (rule->limit - inside) + 1) * rule->cell_us - 1) / ((wide)2 * edge);
-  return left < whole ? (int64_t)left : whole;
-}
-
-/* Drops cells from the far edge on until the cost fits beside what is left. */
-static int64_t cells_sliding_retry_after(const weir_rule *rule, const weir_cell_span *span,
-                                         int64_t now_us, int64_t cost) {
+/* Of a sliding window, drops cells from the far edge on until the cost fits beside what is left: then r
+ * is the most that may be left of the edge cell, by estimate <= L solved for r, and the same for upper.
+ */
+int64_t weir_cells_retry_after(const weir_rule *rule, const weir_cell_span *span, int64_t now_us,
+                               int64_t cost) {
+  if (rule->kind == WEIR_FIXED_WINDOW) {
+    if (span->cells[0].count + cost <= rule->limit) return 0;
+    return (span->current + 1) * rule->cell_us - now_us;
+  }
+  int64_t place = 0;
   int64_t inside = cost;
-  int64_t edge = 0;
   for (int64_t i = 1; i <= span->last - span->first; i++)
     inside += span->cells[i].count;
   while (inside > rule->limit)
-    inside -= span->cells[++edge].count;
-  int64_t left = cells_most_left(rule, inside, span->cells[edge].count);
-  int64_t at = (span->first + edge + 1) * rule->cell_us - 1 - left + rule->period_us;
-  return at > now_us ? at - now_us : 0;
-}
+    inside -= span->cells[++place].count;
 
-int64_t weir_cells_retry_after(const weir_rule *rule, const weir_cell_span *span, int64_t now_us,
-                               int64_t cost) {
-  if (rule->kind == WEIR_SLIDING_WINDOW) return cells_sliding_retry_after(rule, span, now_us, cost);
-  if (span->cells[0].count + cost <= rule->limit) return 0;
-  return (span->current + 1) * rule->cell_us - now_us;
+  int64_t edge = span->cells[place].count;
+  int64_t left = rule->cell_us - 1;
+  if (inside + edge > rule->upper) {
+    left = 0;
+  } else if (edge > 0) {
+    wide most = ((wide)(2 * (rule->limit - inside) + 1) * rule->cell_us - 1) / ((wide)2 * edge);
+    if (most < left) left = (int64_t)most;
+  }
+  int64_t at = (span->first + place + 1) * rule->cell_us - 1 - left + rule->period_us;
+  return at > now_us ? at - now_us : 0;
 }
 
 int64_t weir_cells_reset_after(const weir_rule *rule, const weir_cell_span *span, int64_t now_us) {
@@ -87,12 +86,11 @@ void weir_cells_decode(const weir_rule *rule, int64_t counter, int64_t counts[WE
     counts[0] = counter < 0 ? 0 : counter < WEIR_COUNT_MOST ? counter : WEIR_COUNT_MOST;
     return;
   }
-  wide rest = counter;
-  wide base = (wide)1 << rule->lane_bits;
+  int64_t base = INT64_C(1) << rule->lane_bits;
   for (int lane = 0; lane < rule->lanes; lane++) {
-    int64_t digit = (int64_t)(rest & (base - 1)); /* of a negative number too: two's complement */
-    if (digit >= base / 2) digit -= (int64_t)base;
-    rest = (rest - digit) / base; /* a multiple of it */
+    int64_t digit = counter & (base - 1); /* of a negative number too: two's complement */
+    if (digit >= base / 2) digit -= base;
+    counter = (counter >> rule->lane_bits) + (digit < 0);
     counts[lane] = digit > 0 ? digit : 0;
   }
 }

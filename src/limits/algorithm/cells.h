@@ -27,6 +27,13 @@ typedef struct weir_cell {
   int64_t read_us; /* `now` of the round that read it; below 0: not read */
 } weir_cell;
 
+/* What a process keeps of a key under a window: window.c. */
+typedef struct weir_window_memory {
+  int64_t first; /* which cell cells[0] is */
+  int64_t count; /* how many are cached */
+  weir_cell cells[];
+} weir_window_memory;
+
 /* The cells that count at a moment. */
 typedef struct weir_cell_span {
   int64_t first, current, last; /* cells o, k, K */

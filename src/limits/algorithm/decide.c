@@ -1,5 +1,11 @@
-#include "algorithm/decide.h"
-
+/* Deciding: which requests of a group fit, first come, first served, and what each is told; and what
+ * can be answered without the store, by the request alone or by what the memo remembers.
+ *
+ * A request that does not fit does not stop a later, smaller one (greedy): the outcome is that of
+ * some serial order in which each denied request came and went before the next one. After a look,
+ * those before count as admitted: a denial holds if all that is in flight is charged.
+ */
+#include "algorithm/machine.h"
 #include "algorithm/method.h"
 
 static unsigned all_rules(const weir_stack *stack) {
@@ -11,13 +17,10 @@ static unsigned all_rules(const weir_stack *stack) {
 static unsigned denying_rules(const weir_machine *machine, const weir_request_state *request,
                               unsigned rules) {
   unsigned denying = 0;
-  for (size_t i = 0; i < machine->stack->count; i++) {
-    const weir_rule_state *rule_state = &machine->rule_states[i];
+  for (size_t i = 0; i < machine->frame.stack->count; i++) {
+    const weir_rule_state *r = &machine->rule_states[i];
     int64_t cost = rules >> i & 1U ? weir_request_cost(request, i) : 0;
-    if (cost == 0) continue;
-    if (rule_state->method->room(&machine->stack->rules[i], rule_state, request) <
-        (request->up_to ? 1 : cost))
-      denying |= 1U << i;
+    if (cost > 0 && r->method->room(r, request) < (request->up_to ? 1 : cost)) denying |= 1U << i;
   }
   return denying;
 }
@@ -25,10 +28,9 @@ static unsigned denying_rules(const weir_machine *machine, const weir_request_st
 /* Lets an up-to request be content with what all `rules` admit, if they admit anything. */
 static void cut_to_room(const weir_machine *machine, weir_request_state *request, unsigned rules) {
   int64_t least = INT64_MAX;
-  for (size_t i = 0; i < machine->stack->count; i++) {
-    const weir_rule_state *rule_state = &machine->rule_states[i];
-    if (!(rules >> i & 1U)) continue;
-    int64_t room = rule_state->method->room(&machine->stack->rules[i], rule_state, request);
+  for (size_t i = 0; i < machine->frame.stack->count; i++) {
+    const weir_rule_state *r = &machine->rule_states[i];
+    int64_t room = rules >> i & 1U ? r->method->room(r, request) : INT64_MAX;
     if (room < least) least = room;
   }
   if (least >= 1 && least < request->charge) request->charge = least;
@@ -37,27 +39,24 @@ static void cut_to_room(const weir_machine *machine, weir_request_state *request
 /* --- what is reported --------------------------------------------------------------------------
  */
 
-/* The rule that denies longest speaks, else the one with least remaining; the first of equals. What
- * is not known counts as most. */
-static bool speaks_before(const weir_decision *other, const weir_decision *spoken,
-                          unsigned denying) {
-  return denying != 0 ? other->retry_after_us > spoken->retry_after_us
-                      : (uint64_t)other->remaining < (uint64_t)spoken->remaining;
-}
-
-/* One answer out of those of all rules that take part: those with a cost. */
-weir_decision weir_decide_speak(const weir_stack *stack, const weir_decision figures[],
-                                const weir_request_state *request, unsigned denying) {
+/* One answer out of those of all rules that take part: those with a cost. Of those that deny
+ * (`denying`: one bit each) the one that denies longest speaks, else the one with least remaining; the
+ * first of equals. What is not known counts as most. */
+static weir_decision speak(const weir_stack *stack, const weir_decision figures[],
+                           const weir_request_state *request, unsigned denying) {
   weir_decision spoken = {0};
   int64_t reset_after_us = 0;
   int64_t hold_us = 0;
   bool first = true;
   for (size_t i = 0; i < stack->count; i++) {
-    if (figures[i].cost == 0) continue;
-    if (figures[i].reset_after_us > reset_after_us) reset_after_us = figures[i].reset_after_us;
+    const weir_decision *figure = &figures[i];
+    if (figure->cost == 0) continue;
+    if (figure->reset_after_us > reset_after_us) reset_after_us = figure->reset_after_us;
     if (denying >> i & 1U && stack->rules[i].hold_us > hold_us) hold_us = stack->rules[i].hold_us;
-    if (first || speaks_before(&figures[i], &spoken, denying)) {
-      spoken = figures[i];
+    bool speaks = denying != 0 ? figure->retry_after_us > spoken.retry_after_us
+                               : (uint64_t)figure->remaining < (uint64_t)spoken.remaining;
+    if (first || speaks) {
+      spoken = *figure;
       spoken.rule = (uint32_t)i;
       spoken.limit = stack->rules[i].capacity;
     }
@@ -72,49 +71,45 @@ weir_decision weir_decide_speak(const weir_stack *stack, const weir_decision fig
 }
 
 /* A denial that can be repeated speaks for every request that asks no less. */
-bool weir_decide_is_plain(const weir_request_state *request) {
+static bool is_repeatable(const weir_request_state *request) {
   return request->kind == WEIR_TAKE && request->costs == NULL && !request->up_to && !request->waits;
 }
 
-/* Until when what this decision rests on may be used. */
-static int64_t knowledge_ends_us(const weir_machine *machine) {
-  int64_t oldest_us = machine->now_us;
-  for (size_t i = 0; i < machine->stack->count; i++) {
-    const weir_method *method = machine->rule_states[i].method;
-    int64_t read_us = method->oldest_us != NULL ? method->oldest_us(machine, i) : oldest_us;
+/* For so long as what the denial rests on may be used, and as the option allows. */
+static void remember_denial(weir_machine *machine, const weir_request_state *request) {
+  weir_memo *memo = machine->frame.memo;
+  const weir_settings *settings = machine->frame.settings;
+  int64_t now_us = machine->frame.now_us;
+  int64_t oldest_us = now_us;
+  memo->must_peek = true;
+  if (!is_repeatable(request) || (memo->denied_cost != 0 && memo->denied_cost <= request->charge))
+    return;
+  for (size_t i = 0; i < machine->frame.stack->count; i++) {
+    const weir_rule_state *r = &machine->rule_states[i];
+    int64_t read_us = r->method->oldest_us != NULL ? r->method->oldest_us(r) : oldest_us;
     if (read_us < oldest_us) oldest_us = read_us;
   }
-  return oldest_us + machine->settings->memo_age_us;
-}
-
-static void remember_denial(weir_machine *machine, const weir_request_state *request) {
-  weir_memo *notes = machine->notes;
   int64_t wait = request->decision.retry_after_us;
-  int64_t ends_us = knowledge_ends_us(machine);
-  notes->must_peek = true;
-  if (!weir_decide_is_plain(request) ||
-      (notes->denied_cost != 0 && notes->denied_cost <= request->charge))
-    return;
-  if (wait > machine->settings->local_denial_us) wait = machine->settings->local_denial_us;
-  notes->denied_cost = request->charge;
-  notes->denied_at_us = machine->now_us;
-  notes->denied_until_us = machine->now_us + wait;
-  if (notes->denied_until_us > ends_us) notes->denied_until_us = ends_us;
+  if (wait > settings->local_denial_us) wait = settings->local_denial_us;
+  memo->denied_cost = request->charge;
+  memo->denied_at_us = now_us;
+  memo->denied_until_us = now_us + wait;
+  if (memo->denied_until_us > oldest_us + settings->memo_age_us)
+    memo->denied_until_us = oldest_us + settings->memo_age_us;
 }
 
 static void settle(weir_machine *machine, weir_request_state *request, unsigned denying) {
   weir_decision figures[WEIR_RULES_MOST];
-  for (size_t i = 0; i < machine->stack->count; i++) {
-    const weir_rule_state *rule_state = &machine->rule_states[i];
+  for (size_t i = 0; i < machine->frame.stack->count; i++) {
+    const weir_rule_state *r = &machine->rule_states[i];
     bool denies = denying >> i & 1U;
     int64_t cost = weir_request_cost(request, i);
     figures[i] = (weir_decision){.cost = cost};
     if (cost > 0)
-      rule_state->method->figures(&machine->stack->rules[i], rule_state, request,
-                                  denies && request->up_to ? 1 : cost, denies, &figures[i]);
+      r->method->figures(r, request, denies && request->up_to ? 1 : cost, denies, &figures[i]);
   }
-  request->decision = weir_decide_speak(machine->stack, figures, request, denying);
-  request->decision.at_us = machine->now_us;
+  request->decision = speak(machine->frame.stack, figures, request, denying);
+  request->decision.at_us = machine->frame.now_us;
   request->status = WEIR_OK;
   request->settled = true;
   if (denying != 0 && request->kind == WEIR_TAKE && !request->ahead)
@@ -124,112 +119,116 @@ static void settle(weir_machine *machine, weir_request_state *request, unsigned 
 /* --- counting ----------------------------------------------------------------------------------
  */
 
-/* Whoever takes this now waits as long as the rule that asks for the longest delay. */
-static void add_delay(const weir_machine *machine, weir_request_state *request, size_t i,
-                      int64_t cost) {
-  const weir_rule_state *rule_state = &machine->rule_states[i];
-  int64_t delay_us = rule_state->method->delay(&machine->stack->rules[i], rule_state, cost);
+/* A request that takes this now waits as long as the rule that asks for the longest delay. */
+static void add_delay(const weir_rule_state *r, weir_request_state *request, int64_t cost) {
+  int64_t delay_us = r->method->delay(r, cost);
   if (delay_us > request->decision.delay_us) request->decision.delay_us = delay_us;
-  if (request->ends != NULL) request->ends[i] = delay_us > 0 ? 0 : WEIR_NO_SLOT;
+  if (request->ends != NULL) request->ends[r->index] = delay_us > 0 ? 0 : WEIR_NO_SLOT;
 }
 
 /* Counts what a request takes under `rules`. */
 static void admit(weir_machine *machine, weir_request_state *request, unsigned rules) {
-  for (size_t i = 0; i < machine->stack->count; i++) {
-    const weir_method *method = machine->rule_states[i].method;
+  for (size_t i = 0; i < machine->frame.stack->count; i++) {
+    weir_rule_state *r = &machine->rule_states[i];
     if (!(rules >> i & 1U)) continue;
     int64_t cost = weir_request_cost(request, i);
-    if (cost > 0 && method->delay != NULL) add_delay(machine, request, i, cost);
-    if (cost > 0) method->note(machine, i, cost);
-    if (request->ends != NULL && method->slot != NULL && request->ends[i] != WEIR_NO_SLOT)
-      request->ends[i] = method->slot(machine, i);
+    if (cost > 0 && r->method->delay != NULL) add_delay(r, request, cost);
+    if (cost > 0) r->method->count(r, cost);
+    if (request->ends != NULL && r->method->slot != NULL && request->ends[i] != WEIR_NO_SLOT)
+      request->ends[i] = r->method->slot(r);
   }
 }
 
 /* Counts a request under `rules`, or (sign -1) no longer. */
 static void count(weir_machine *machine, const weir_request_state *request, unsigned rules,
                   int sign) {
-  for (size_t i = 0; i < machine->stack->count; i++) {
+  for (size_t i = 0; i < machine->frame.stack->count; i++) {
+    weir_rule_state *r = &machine->rule_states[i];
     int64_t cost = rules >> i & 1U ? weir_request_cost(request, i) : 0;
-    if (cost > 0) machine->rule_states[i].method->note(machine, i, sign * cost);
+    if (cost > 0) r->method->count(r, sign * cost);
   }
+}
+
+/* The same for what was admitted of the requests behind this one. */
+static void count_behind(weir_machine *machine, const weir_request_state *request, unsigned rules,
+                         int sign) {
+  for (const weir_request_state *other = request->next; other != NULL; other = other->next)
+    if (other->kind == WEIR_TAKE && other->settled && other->decision.allowed)
+      count(machine, other, rules, sign);
 }
 
 /* `cost` less of a request goes back under the rules of earlier stages. */
 static void give_up_earlier(weir_machine *machine, const weir_request_state *request,
                             int64_t cost) {
-  for (size_t i = 0; i < machine->stack->count; i++)
+  for (size_t i = 0; i < machine->frame.stack->count; i++)
     if (machine->charged_before >> i & 1U && weir_request_cost(request, i) > 0)
       machine->rule_states[i].unused += request->costs != NULL ? request->costs[i] : cost;
-}
-
-/* The same, under every rule, for what was admitted of the requests behind this one. */
-static void count_behind(weir_machine *machine, const weir_request_state *request, int sign) {
-  for (const weir_request_state *other = request->next; other != NULL; other = other->next)
-    if (other->kind == WEIR_TAKE && other->settled && other->decision.allowed)
-      count(machine, other, all_rules(machine->stack), sign);
 }
 
 /* A take that was looked at once more is told what it found when it came: not what was admitted
  * behind it meanwhile, unless that alone is why it does not fit now. */
 static void settle_denied(weir_machine *machine, weir_request_state *request, unsigned denying) {
-  count_behind(machine, request, -1);
-  unsigned without = denying_rules(machine, request, all_rules(machine->stack));
+  unsigned rules = all_rules(machine->frame.stack);
+  count_behind(machine, request, rules, -1);
+  unsigned without = denying_rules(machine, request, rules);
   if (without != 0) settle(machine, request, without);
-  count_behind(machine, request, 1);
+  count_behind(machine, request, rules, 1);
   if (without == 0) settle(machine, request, denying);
 }
 
 /* What each of `rules` has no room for is not paid there. */
 static void cut_payment(weir_machine *machine, weir_request_state *request, unsigned rules) {
-  for (size_t i = 0; i < machine->stack->count; i++) {
-    weir_rule_state *rule_state = &machine->rule_states[i];
+  for (size_t i = 0; i < machine->frame.stack->count; i++) {
+    weir_rule_state *r = &machine->rule_states[i];
     if (!(rules >> i & 1U) || request->payment->costs[i] == 0) continue;
-    int64_t room = rule_state->method->room(&machine->stack->rules[i], rule_state, request);
+    int64_t room = r->method->room(r, request);
     int64_t cut = request->payment->costs[i] > room ? request->payment->costs[i] - room : 0;
-    if (machine->phase == WEIR_PHASE_CHARGE) rule_state->unused += cut;
+    if (machine->frame.phase == WEIR_PHASE_CHARGE) r->unused += cut;
     request->payment->costs[i] -= cut;
   }
-}
-
-/* False: no rule has room for any of it. */
-static bool pay_at_look(weir_machine *machine, weir_request_state *request, unsigned rules) {
-  bool some = false;
-  for (size_t i = 0; i < machine->stack->count; i++)
-    if (machine->clock_us >= request->payment->until_us[i]) request->payment->costs[i] = 0;
-  cut_payment(machine, request, rules);
-  for (size_t i = 0; i < machine->stack->count; i++)
-    some = some || request->payment->costs[i] > 0;
-  if (some) return true;
-  request->decision.allowed = request->settled = true;
-  request->status = WEIR_OK;
-  return false;
 }
 
 /* --- after a look ------------------------------------------------------------------------------
  */
 
 static void decide_peek(weir_machine *machine, weir_request_state *request) {
-  unsigned rules = all_rules(machine->stack);
+  unsigned rules = all_rules(machine->frame.stack);
   if (request->up_to) cut_to_room(machine, request, rules);
   unsigned denying = denying_rules(machine, request, rules);
-  for (size_t i = 0; denying == 0 && i < machine->stack->count; i++) {
+  for (size_t i = 0; denying == 0 && i < machine->frame.stack->count; i++) {
+    const weir_rule_state *r = &machine->rule_states[i];
     int64_t cost = weir_request_cost(request, i);
-    if (cost > 0 && machine->rule_states[i].method->delay != NULL)
-      add_delay(machine, request, i, cost);
+    if (cost > 0 && r->method->delay != NULL) add_delay(r, request, cost);
   }
   settle(machine, request, denying);
 }
 
-/* Those that are left count for those behind them; when all are decided the notes say again what
+/* False: no rule has room for any of it, which settles it. */
+static bool pay_at_look(weir_machine *machine, weir_request_state *request, unsigned rules) {
+  size_t rule_count = machine->frame.stack->count;
+  int64_t *costs = request->payment->costs;
+  bool some = false;
+  for (size_t i = 0; i < rule_count; i++)
+    if (machine->frame.clock_us >= request->payment->until_us[i]) costs[i] = 0;
+  cut_payment(machine, request, rules);
+  for (size_t i = 0; i < rule_count; i++)
+    some = some || costs[i] > 0;
+  if (some) return true;
+  request->decision.allowed = request->settled = true;
+  request->status = WEIR_OK;
+  return false;
+}
+
+/* Those that are left count for those behind them; when all are decided the memo says again what
  * was read. */
 bool weir_decide_look(weir_machine *machine) {
-  unsigned rules = all_rules(machine->stack);
+  weir_request_state *first = machine->frame.requests;
+  unsigned rules = all_rules(machine->frame.stack);
   bool left = false;
-  for (weir_request_state *request = machine->requests; request != NULL; request = request->next) {
+  for (weir_request_state *request = first; request != NULL; request = request->next) {
     if (request->settled) continue;
     request->decision.delay_us = 0;
-    if (request->up_to) weir_request_offer(machine->stack, request);
+    if (request->up_to) weir_request_offer(machine->frame.stack, request); /* all, once more */
     if (request->kind == WEIR_PEEK) { /* behind a take that is still open it is decided with it */
       if (!left) decide_peek(machine, request);
       continue;
@@ -244,8 +243,7 @@ bool weir_decide_look(weir_machine *machine) {
     count(machine, request, rules, 1);
     left = true;
   }
-  for (const weir_request_state *request = machine->requests; request != NULL;
-       request = request->next)
+  for (const weir_request_state *request = first; request != NULL; request = request->next)
     if (!request->settled && request->kind == WEIR_TAKE) count(machine, request, rules, -1);
   return left;
 }
@@ -253,38 +251,16 @@ bool weir_decide_look(weir_machine *machine) {
 /* --- after a charge ----------------------------------------------------------------------------
  */
 
-/* What a denied take has charged stays where denied requests count, and goes back elsewhere. */
-static void deny(weir_machine *machine, const weir_request_state *request, unsigned rules) {
-  for (size_t i = 0; i < machine->stack->count; i++) {
-    weir_rule_state *rule_state = &machine->rule_states[i];
-    int64_t cost = rules >> i & 1U ? weir_request_cost(request, i) : 0;
-    if (cost == 0) continue;
-    const weir_rule *rule = &machine->stack->rules[i];
-    if (rule->count_all && rule_state->method->keeps_denied(rule_state))
-      rule_state->method->note(machine, i, cost);
-    else
-      rule_state->unused += cost;
-  }
-  give_up_earlier(machine, request, request->charge);
-}
-
-/* Takes out of the rules of earlier stages what the open takes have counted there, so that each can
- * be told what it found when it came. */
-static void lift_earlier(weir_machine *machine) {
-  for (const weir_request_state *request = machine->requests; request != NULL;
-       request = request->next)
-    if (!request->settled && request->kind == WEIR_TAKE)
-      count(machine, request, machine->charged_before, -1);
-}
-
-/* Answers whether it was denied. Earlier stages do not count this request, nor those behind it. */
+/* Answers whether it was denied. Earlier stages do not count this request, nor those behind it. What a
+ * denied take has charged stays where denied requests count, and goes back elsewhere. */
 static bool decide_take(weir_machine *machine, weir_request_state *request, unsigned rules,
                         bool last, bool final) {
+  size_t rule_count = machine->frame.stack->count;
   int64_t offered = request->charge;
   if (request->pays) cut_payment(machine, request, rules);
   if (request->up_to) cut_to_room(machine, request, rules);
   if (request->charge < offered) {
-    for (size_t i = 0; i < machine->stack->count; i++)
+    for (size_t i = 0; i < rule_count; i++)
       if (rules >> i & 1U) machine->rule_states[i].unused += offered - request->charge;
     give_up_earlier(machine, request, offered - request->charge);
   }
@@ -296,17 +272,33 @@ static bool decide_take(weir_machine *machine, weir_request_state *request, unsi
     if (last) settle(machine, request, 0);
     return false;
   }
-  deny(machine, request, rules);
-  if (machine->stack->count_all) /* its own charge may fill other rules */
-    denying |= denying_rules(machine, request, all_rules(machine->stack));
+
+  for (size_t i = 0; i < rule_count; i++) {
+    weir_rule_state *r = &machine->rule_states[i];
+    int64_t cost = rules >> i & 1U ? weir_request_cost(request, i) : 0;
+    if (cost == 0) continue;
+    if (r->rule->count_all && r->method->keeps_denied(r))
+      r->method->count(r, cost);
+    else
+      r->unused += cost;
+  }
+  give_up_earlier(machine, request, request->charge);
+  if (machine->frame.stack->count_all) /* its own charge may fill other rules */
+    denying |= denying_rules(machine, request, all_rules(machine->frame.stack));
   if (final) settle(machine, request, denying);
   return true;
 }
 
+/* Takes out of the rules of earlier stages what the open takes have counted there, so that each can be
+ * told what it found when it came. */
 bool weir_decide_stage(weir_machine *machine, unsigned rules, bool last, bool final) {
+  weir_request_state *first = machine->frame.requests;
   bool denied = false;
-  if (machine->charged_before != 0) lift_earlier(machine);
-  for (weir_request_state *request = machine->requests; request != NULL; request = request->next) {
+  if (machine->charged_before != 0)
+    for (const weir_request_state *request = first; request != NULL; request = request->next)
+      if (!request->settled && request->kind == WEIR_TAKE)
+        count(machine, request, machine->charged_before, -1);
+  for (weir_request_state *request = first; request != NULL; request = request->next) {
     if (request->settled) continue;
     if (request->kind == WEIR_TAKE)
       denied = decide_take(machine, request, rules, last, final) || denied;
@@ -317,13 +309,116 @@ bool weir_decide_stage(weir_machine *machine, unsigned rules, bool last, bool fi
 }
 
 void weir_decide_rest(weir_machine *machine) {
-  for (weir_request_state *request = machine->requests; request != NULL; request = request->next)
+  for (weir_request_state *request = machine->frame.requests; request != NULL;
+       request = request->next)
     if (!request->settled && request->kind == WEIR_PEEK) decide_peek(machine, request);
 }
 
 void weir_decide_denied(weir_machine *machine) {
-  for (weir_request_state *request = machine->requests; request != NULL; request = request->next)
+  for (weir_request_state *request = machine->frame.requests; request != NULL;
+       request = request->next)
     if (!request->settled && request->kind == WEIR_TAKE)
       settle_denied(machine, request, request->denying);
   weir_decide_rest(machine);
+}
+
+/* --- without the store -------------------------------------------------------------------------
+ */
+
+bool weir_settle_never(const weir_stack *stack, int64_t now_us, weir_request_state *request) {
+  weir_request_offer(stack, request);
+  for (size_t i = 0; i < stack->count; i++) {
+    const weir_rule *rule = &stack->rules[i];
+    if (weir_request_cost(request, i) <= rule->capacity) continue;
+    request->decision = (weir_decision){
+        .source = WEIR_SOURCE_LOCAL,
+        .rule = (uint32_t)i,
+        .limit = rule->capacity,
+        .remaining = WEIR_NOT_KNOWN,
+        .retry_after_us = WEIR_NEVER,
+        .reset_after_us = WEIR_NOT_KNOWN,
+        .delay_us = rule->hold_us,
+        .cost = request->costs != NULL ? WEIR_OWN_COSTS : request->cost,
+        .at_us = now_us,
+    };
+    request->status = WEIR_OK;
+    return request->settled = true;
+  }
+  return false;
+}
+
+/* What each rule says to this request by the memo alone, and which of them deny it. False: it does
+ * not know enough. */
+static bool recall(const weir_stack *stack, const weir_settings *settings, const weir_memo *memo,
+                   int64_t now_us, const weir_request_state *request,
+                   weir_decision figures[WEIR_RULES_MOST], unsigned *denying) {
+  *denying = 0;
+  for (size_t i = 0; i < stack->count; i++) {
+    int64_t room;
+    figures[i] = (weir_decision){.cost = request->charge};
+    if (!weir_memo_recall(stack, settings, memo, i, now_us, request, request->charge, &room,
+                          &figures[i]))
+      return false;
+    if (room < request->charge) *denying |= 1U << i;
+  }
+  return true;
+}
+
+static void settle_by_memo(const weir_stack *stack, const weir_decision figures[], int64_t now_us,
+                           unsigned denying, weir_request_state *request) {
+  request->decision = speak(stack, figures, request, denying);
+  request->decision.source = WEIR_SOURCE_LOCAL;
+  request->decision.at_us = now_us;
+  request->status = WEIR_OK;
+  request->settled = true;
+}
+
+bool weir_settle_locally(const weir_stack *stack, const weir_settings *settings,
+                         const weir_memo *memo, int64_t now_us, weir_request_state *request) {
+  weir_decision figures[WEIR_RULES_MOST];
+  unsigned denying;
+  if (!settings->local_denial || memo->denied_cost == 0 || now_us < memo->denied_at_us ||
+      now_us >= memo->denied_until_us)
+    return false;
+  weir_request_offer(stack, request);
+  if (request->charge < memo->denied_cost) return false;
+  if (stack->count_all || !is_repeatable(request)) return false;
+  if (!recall(stack, settings, memo, now_us, request, figures, &denying) || denying == 0)
+    return false;
+  settle_by_memo(stack, figures, now_us, denying, request);
+  return true;
+}
+
+/* What others have of the limit is in the memo, as far as this process knows; what it holds itself
+ * counts there as charged, and is room. */
+bool weir_settle_leased(const weir_stack *stack, const weir_settings *settings,
+                        const weir_memo *memo, int64_t now_us, int64_t room, bool must,
+                        weir_request_state *request) {
+  weir_decision figures[WEIR_RULES_MOST];
+  unsigned denying;
+  bool known = recall(stack, settings, memo, now_us, request, figures, &denying);
+  if (!known && !must) return false;
+  request->decision.delay_us = 0;
+  for (size_t i = 0; i < stack->count; i++) {
+    if (!known) figures[i] = (weir_decision){.cost = request->charge};
+    figures[i].remaining = known ? figures[i].remaining + room : WEIR_NOT_KNOWN;
+    figures[i].retry_after_us = 0;
+  }
+  settle_by_memo(stack, figures, now_us, 0, request);
+  if (!known) request->decision.reset_after_us = WEIR_NOT_KNOWN;
+  return known;
+}
+
+/* A rule that denies tells its own wait; where none does, the pause is what it waits for. */
+bool weir_settle_paused(const weir_stack *stack, const weir_settings *settings,
+                        const weir_memo *memo, int64_t now_us, int64_t pause_us,
+                        weir_request_state *request) {
+  weir_decision figures[WEIR_RULES_MOST];
+  unsigned denying;
+  if (!settings->local_denial || !is_repeatable(request) ||
+      !recall(stack, settings, memo, now_us, request, figures, &denying))
+    return false;
+  if (denying == 0) figures[0].retry_after_us = pause_us;
+  settle_by_memo(stack, figures, now_us, denying != 0 ? denying : 1, request);
+  return true;
 }

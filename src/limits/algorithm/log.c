@@ -1,4 +1,4 @@
-/* Sliding log: exact, from the times of the requests themselves. Every cost is 1, and every request
+/* Sliding log (docs/guarantees.md, "Sliding log"): exact, from the times of the requests themselves. Every cost is 1, and every request
  * comes alone: a stack with a log has no groups.
  *
  * Several logs of a stack are one log: 30/1m;500/1h reads two entries of it, and writes one. Each
@@ -30,152 +30,218 @@
  * every request looks first, and is charged only if it fits; only one that is overtaken in between
  * is denied by its own charge, and stays counted.
  *
- * An entry that is absent is not written yet, never expired: entries live until nobody reads them.
+ * An entry that is absent is not written yet, never expired: entries live for as long as they are read.
  * It denies, after it was asked for once more. Where its writer crashed it will always be absent;
  * a hole therefore does not deny in a look, but the request goes on to use up an index, and is
  * denied then: the next request is measured against the next entry. So a hole costs one denial.
  * An entry later than any honest clock could have stored (later than now + e) is a hole too: each
  * is replaced by the entry of the request that it denies, and none denies for longer than W. A
  * request that meets one under one rule uses up its index under all. */
-#include "algorithm/log.h"
-
 #include "algorithm/cells.h"
-#include "algorithm/expected.h"
+#include "algorithm/method.h"
+#include "algorithm/plan.h"
+
+/* What a process keeps of one key. */
+typedef struct log_memory {
+  bool known;
+  int64_t decides_us; /* the entry that the next request is measured against */
+  int64_t newest_us;
+} log_memory;
+
+typedef struct log_state {
+  int64_t epoch;              /* g */
+  int64_t before, own, after; /* counts of epochs g-1, g and g+1, before the charge */
+  int64_t index;              /* of the charge's own entry in g; 0: none */
+  int64_t stored_us;          /* what the charge's own entry holds; below 0: not confirmed */
+  int64_t decides_us; /* the entry that decides, or why there is none; the one after it, ... */
+  int64_t follows_us; /* ... which decides once the charge has used up an index */
+  int64_t newest_us;
+  int64_t low, high; /* of the search: so many single requests fit, so many do not */
+} log_state;
+
+/* Why there is no time in decides_us, follows_us or newest_us. */
+enum { NO_ENTRY = -1, NOT_WRITTEN = -2 };
+
+/* Entries that a search reads in one round. */
+enum { PROBES = 16 };
 
 /* An epoch is read for as long as it lasts after its end, and x. */
 static int64_t log_ttl_us(const weir_rule *rule, const weir_settings *settings) {
   return 3 * rule->log_us + settings->final_us + WEIR_TTL_SLACK_US;
 }
 
-static unsigned log_needs(unsigned traits) {
-  (void)traits;
-  return WEIR_NEED_ADD | WEIR_NEED_GET | WEIR_NEED_PUT;
+static void log_begin(weir_rule_state *r) {
+  log_state *state = r->state;
+  state->epoch = r->frame->now_us / r->rule->log_us;
+  state->decides_us = state->follows_us = state->newest_us = state->stored_us = NO_ENTRY;
+  ((log_memory *)r->memory)->known = false;
 }
 
-static size_t log_memory_bytes(const weir_rule *rule) {
-  (void)rule;
-  return sizeof(weir_log_memory);
+/* The logs of a stack are one log. The first of them keeps it (r->keeper): it alone counts and writes,
+ * and reads what all need to know; each of the others reads the entry that decides for its own limit
+ * and period. The keeper is answered, and tells all of them. */
+static bool log_keeps(const weir_rule_state *r) {
+  return r->keeper == r;
 }
 
-static size_t log_operations_most(const weir_rule *rule) {
-  (void)rule;
-  return WEIR_LOG_PROBES + 2;
+/* --- entries -----------------------------------------------------------------------------------
+ *
+ * Positions run through the entries of g-1, g and g+1, from 1 on; the place of the next entry of g
+ * is among them, whether it is written already or not. Each epoch holds at most WEIR_COUNT_MOST
+ * entries by how its count is read, so that no sum of positions comes near 2^63.
+ */
+
+static int64_t log_own_position(const log_state *state) {
+  return state->before + state->own + 1;
 }
 
-static void log_frame(weir_machine *machine, size_t i) {
-  weir_log_memory *memory = machine->rule_states[i].memory;
-  weir_log_state *state = machine->rule_states[i].state;
-  state->epoch = machine->now_us / machine->stack->rules[i].log_us;
-  state->decides_us = state->follows_us = state->newest_us = WEIR_LOG_NO_ENTRY;
-  state->stored_us = WEIR_LOG_NO_ENTRY;
-  memory->known = false;
+/* Of the entry that the next request, or the one being charged, is measured against; below 1: none.
+ * Where L and more are ahead of this clock in g+1, it would be its own or one of theirs, which are
+ * all later than it: then the one that will still deny it when this clock is there, too. */
+static int64_t log_deciding_position(const weir_rule_state *r) {
+  const log_state *state = r->state;
+  int64_t position = log_own_position(state) + state->after - r->rule->limit;
+  return position < log_own_position(state) ? position : position + 1;
 }
 
-static bool log_blind(const weir_machine *machine, size_t i) {
-  (void)machine;
-  (void)i;
-  return false;
+/* Of the newest that was there before; 0: none. */
+static int64_t log_newest_position(const log_state *state) {
+  return log_own_position(state) + (state->after > 0 ? state->after : -1);
+}
+
+/* The keeper reads the entry at a position. */
+static void log_plan_entry(weir_rule_state *r, int64_t position) {
+  const log_state *state = r->state;
+  int64_t epoch = state->epoch - 1;
+  int64_t entry = position;
+  if (entry > state->before) {
+    epoch++;
+    entry -= state->before;
+    if (entry > state->own + 1) {
+      epoch++;
+      entry -= state->own + 1;
+    }
+  }
+  weir_plan(r->keeper, WEIR_GET, WEIR_PLACE_ENTRY, epoch)->counter.entry = entry;
+}
+
+/* Whether an entry of this time denies no request any more. */
+static bool log_is_over(const weir_rule_state *r, int64_t entry_us) {
+  return entry_us >= 0 && r->frame->now_us - entry_us >= r->rule->period_us;
+}
+
+/* What the state says of the entry that decides, and of the newest. */
+static void log_remember(weir_rule_state *r) {
+  const log_state *state = r->state;
+  log_memory *memory = r->memory;
+  memory->known = true;
+  memory->decides_us = state->decides_us;
+  memory->newest_us = state->newest_us;
 }
 
 /* --- looking -----------------------------------------------------------------------------------
  */
 
 /* Within e of the epoch's end a clock ahead of this one may have charged the next. */
-static void log_plan_neighbours(weir_machine *machine, size_t i) {
-  weir_log_state *state = machine->rule_states[i].state;
-  int64_t epoch = state->epoch;
-  int64_t ahead = machine->now_us + machine->settings->ahead_us;
-  if (epoch > 0) weir_plan(machine, i, WEIR_GET, WEIR_PLACE_COUNT, epoch - 1);
-  if (ahead / machine->stack->rules[i].log_us > epoch)
-    weir_plan(machine, i, WEIR_GET, WEIR_PLACE_COUNT, epoch + 1);
+static void log_plan_neighbours(weir_rule_state *r) {
+  int64_t epoch = ((const log_state *)r->state)->epoch;
+  int64_t ahead = r->frame->now_us + r->frame->settings->ahead_us;
+  if (epoch > 0) weir_plan(r, WEIR_GET, WEIR_PLACE_COUNT, epoch - 1);
+  if (ahead / r->rule->log_us > epoch) weir_plan(r, WEIR_GET, WEIR_PLACE_COUNT, epoch + 1);
 }
 
-static bool log_some_peek(const weir_machine *machine) {
-  for (const weir_request_state *request = machine->requests; request != NULL;
-       request = request->next)
-    if (request->kind == WEIR_PEEK) return true;
-  return false;
-}
-
-static void log_plan_figures(weir_machine *machine, size_t i) {
-  weir_rule_state *rule_state = &machine->rule_states[i];
-  int64_t position = weir_log_deciding_position(&machine->stack->rules[i], rule_state);
-  int64_t newest = weir_log_newest_position(rule_state);
-  if (position >= 1) weir_log_plan_entry(machine, i, position);
-  bool reported = position >= 1 || machine->stack->count > 1 || log_some_peek(machine);
-  if (i != weir_log_keeper(machine)) reported = false;
-  if (reported && newest >= 1 && newest != position) weir_log_plan_entry(machine, i, newest);
-  weir_log_keep(machine, i); /* where no entry was asked for, that is all there is to know */
-}
-
-static void log_look(weir_machine *machine, size_t i) {
-  weir_log_state *state = machine->rule_states[i].state;
-  weir_rule_state *rule_state = &machine->rule_states[i];
-  int step = rule_state->step++;
-  if (machine->requests->kind == WEIR_REFUND) return; /* nothing goes back */
-  if (step == 0 && i == weir_log_keeper(machine)) {
-    weir_plan(machine, i, WEIR_GET, WEIR_PLACE_COUNT, state->epoch);
-    log_plan_neighbours(machine, i);
-  } else if (step == 1) {
-    if (log_some_peek(machine)) weir_log_begin_search(machine, i);
-    log_plan_figures(machine, i);
+/* How many single requests fit now, which a peek is told: the k-th is measured against the entry k - 1
+ * behind the one that decides, and needs it to be W old. Entries are in the order of time (save for a
+ * moment's difference between clocks), so the number is found by search. */
+static void log_plan_search(weir_rule_state *r) {
+  const log_state *state = r->state;
+  int64_t first = log_deciding_position(r);
+  int64_t between = state->high - state->low - 1;
+  int64_t probes = between < PROBES ? between : PROBES;
+  for (int64_t n = 1; n <= probes; n++) {
+    int64_t fits = state->low + n * (between + 1) / (probes + 1);
+    log_plan_entry(r, first + fits - 1);
   }
-  if (step > 0) weir_log_plan_search(machine, i);
+}
+
+/* First the counts, then the entry that decides, and the newest for the figures; where some request
+ * peeks, the search goes on from there. */
+static void log_look(weir_rule_state *r) {
+  log_state *state = r->state;
+  int step = r->step++;
+  if (r->frame->requests->kind == WEIR_REFUND) return; /* nothing goes back */
+  if (step == 0) {
+    if (!log_keeps(r)) return;
+    weir_plan(r, WEIR_GET, WEIR_PLACE_COUNT, state->epoch);
+    log_plan_neighbours(r);
+    return;
+  }
+  if (step == 1) {
+    int64_t position = log_deciding_position(r);
+    int64_t newest = log_newest_position(state);
+    bool some_peek = false;
+    for (const weir_request_state *request = r->frame->requests; request != NULL;
+         request = request->next)
+      some_peek = some_peek || request->kind == WEIR_PEEK;
+    if (some_peek) {
+      state->low = position < 1 ? 1 - position : 0;
+      state->high = r->rule->limit + 1;
+    }
+    if (position >= 1) log_plan_entry(r, position);
+    bool reported = log_keeps(r) && (position >= 1 || r->frame->stack->count > 1 || some_peek);
+    if (reported && newest >= 1 && newest != position) log_plan_entry(r, newest);
+    log_remember(r); /* where no entry was asked for, that is all there is to know */
+  }
+  log_plan_search(r);
 }
 
 /* --- charging ----------------------------------------------------------------------------------
  */
 
-/* The clock as it is after the addition; whatever it did, and however long this process stood
- * still, neither before the stamp nor later than the deadline, by which the addition was over. */
-static int64_t log_entry_time(const weir_machine *machine) {
-  const weir_settings *settings = machine->settings;
-  int64_t latest_us = machine->now_us + settings->ahead_us - 2 * settings->clock_error_us;
-  if (machine->clock_us > latest_us) return latest_us;
-  return machine->clock_us > machine->now_us ? machine->clock_us : machine->now_us;
-}
-
 /* One entry is most of what the least of the limits allows. */
-static weir_operation *log_plan_write(weir_machine *machine, size_t i, weir_operation_kind kind,
+static weir_operation *log_plan_write(weir_rule_state *r, weir_operation_kind kind,
                                       weir_place place) {
-  const weir_log_state *state = machine->rule_states[i].state;
-  weir_operation *operation = weir_plan(machine, i, kind, place, state->epoch);
-  int64_t least = machine->stack->rules[i].limit;
-  if (!(machine->settings->traits & WEIR_TRAIT_STAKE)) return operation;
-  for (size_t j = i + 1; j < machine->stack->count; j++) {
-    int64_t limit = machine->stack->rules[j].limit;
-    if (weir_log_is_log(machine, j) && limit < least) least = limit;
-  }
-  operation->stake = weir_plan_stake(machine->rule_states[i].charge, least);
+  const weir_rule_state *end = r - r->index + r->frame->stack->count;
+  weir_operation *operation = weir_plan(r, kind, place, ((const log_state *)r->state)->epoch);
+  int64_t least = r->rule->limit;
+  if (!(r->frame->settings->traits & WEIR_TRAIT_STAKE)) return operation;
+  for (const weir_rule_state *other = r + 1; other < end; other++)
+    if (other->keeper == r && other->rule->limit < least) least = other->rule->limit;
+  operation->stake = weir_plan_stake(r->charge, least);
   return operation;
 }
 
-static void log_plan_own_entry(weir_machine *machine, size_t i) {
-  weir_log_state *state = machine->rule_states[i].state;
-  weir_operation *operation = log_plan_write(machine, i, WEIR_PUT, WEIR_PLACE_ENTRY);
+/* With the clock as it is after the addition; whatever it did, and however long this process stood
+ * still, neither before the stamp nor later than the deadline, by which the addition was over. */
+static void log_plan_own_entry(weir_rule_state *r) {
+  log_state *state = r->state;
+  const weir_settings *settings = r->frame->settings;
+  int64_t stamp_us = r->frame->now_us, at_us = r->frame->clock_us;
+  int64_t latest_us = stamp_us + settings->ahead_us - 2 * settings->clock_error_us;
+  if (at_us < stamp_us) at_us = stamp_us;
+  if (at_us > latest_us) at_us = latest_us;
+  weir_operation *operation = log_plan_write(r, WEIR_PUT, WEIR_PLACE_ENTRY);
   operation->counter.entry = state->index;
-  operation->value = state->newest_us = log_entry_time(machine);
+  operation->value = state->newest_us = at_us;
 }
 
-static void log_charge(weir_machine *machine, size_t i) {
-  const weir_log_state *state = machine->rule_states[i].state;
-  weir_rule_state *rule_state = &machine->rule_states[i];
-  int64_t position = weir_log_deciding_position(&machine->stack->rules[i], rule_state);
-  bool keeps = i == weir_log_keeper(machine);
-  switch (rule_state->step++) {
+static void log_charge(weir_rule_state *r) {
+  const log_state *state = r->state;
+  int64_t position = log_deciding_position(r);
+  switch (r->step++) {
     case 0:
-      if (!keeps) break;
-      log_plan_write(machine, i, WEIR_ADD, WEIR_PLACE_COUNT)->delta = rule_state->charge;
-      log_plan_neighbours(machine, i);
+      if (!log_keeps(r)) break;
+      log_plan_write(r, WEIR_ADD, WEIR_PLACE_COUNT)->delta = r->charge;
+      log_plan_neighbours(r);
       break;
     case 1:
-      if (keeps) log_plan_own_entry(machine, i);
-      if (position >= 1) weir_log_plan_entry(machine, i, position);
+      if (log_keeps(r)) log_plan_own_entry(r);
+      if (position >= 1) log_plan_entry(r, position);
       break;
     case 2: /* once more; and the one that decides next, now that an index was used up */
-      if (state->decides_us != WEIR_LOG_NOT_WRITTEN) break;
-      weir_log_plan_entry(machine, i, position);
-      weir_log_plan_entry(machine, i, position + 1);
+      if (state->decides_us != NOT_WRITTEN) break;
+      log_plan_entry(r, position);
+      log_plan_entry(r, position + 1);
       break;
     default:
       break;
@@ -184,170 +250,175 @@ static void log_charge(weir_machine *machine, size_t i) {
 
 /* An index cannot be given back. Where the charge was cut short, its entry is written at last: the
  * request stays counted, but leaves no hole. */
-static void log_take_back(weir_machine *machine, size_t i) {
-  weir_log_state *state = machine->rule_states[i].state;
-  weir_rule_state *rule_state = &machine->rule_states[i];
-  if (i != weir_log_keeper(machine)) return;
-  if (rule_state->step++ == 0 && rule_state->charged && state->stored_us < 0)
-    log_plan_own_entry(machine, i);
+static void log_take_back(weir_rule_state *r) {
+  if (!log_keeps(r) || r->step++ > 0) return;
+  if (r->charged && ((const log_state *)r->state)->stored_us < 0) log_plan_own_entry(r);
 }
 
 /* Without counts no entry is ever read. The entries themselves, up to L in each epoch, stay until
  * their TTL: dropping them one by one would take as many operations. New ones take their places,
  * each written before it is read for the first time, but for the moment between an addition and
- * its entry: who is measured against that one sees an older time instead of none, and may be
- * admitted too early, one for each request that is just then on its way, or was cut short there. */
-static void log_reset(weir_machine *machine, size_t i) {
-  weir_log_state *state = machine->rule_states[i].state;
-  weir_rule_state *rule_state = &machine->rule_states[i];
-  if (rule_state->step++ > 0 || i != weir_log_keeper(machine)) return;
-  for (int64_t epoch = state->epoch - 1; epoch <= state->epoch + 1; epoch++)
-    if (epoch >= 0) weir_plan(machine, i, WEIR_DROP, WEIR_PLACE_COUNT, epoch);
+ * its entry: a request that is measured against that one sees an older time instead of none, and may
+ * be admitted too early, one for each request that is just then on its way, or was cut short there. */
+static void log_reset(weir_rule_state *r) {
+  int64_t own = ((const log_state *)r->state)->epoch;
+  if (r->step++ > 0 || !log_keeps(r)) return;
+  for (int64_t epoch = own > 0 ? own - 1 : 0; epoch <= own + 1; epoch++)
+    weir_plan(r, WEIR_DROP, WEIR_PLACE_COUNT, epoch);
 }
 
 /* --- answers -----------------------------------------------------------------------------------
  */
 
-static int64_t log_count_of(int64_t value) {
-  return value < 0 ? 0 : value < WEIR_COUNT_MOST ? value : WEIR_COUNT_MOST;
+/* An index cannot be given back: whatever becomes of the charge, the count is at least that from now
+ * on. */
+static void log_expect_index(weir_rule_state *r, int64_t epoch) {
+  const weir_expected *expected = r->expected;
+  int64_t index = ((const log_state *)r->state)->index;
+  weir_expect_compare(r, epoch, index - 1);
+  if (!r->frame->settings->notices_loss) return;
+  weir_expect_count(r, epoch, 1, index, 1);
+  weir_expect_add(r, epoch, expected->index == epoch ? index - expected->amount : index);
 }
 
-/* An index cannot be given back: whatever becomes of the charge, the count is at least that from
- * now on. */
-static void log_hold_index(weir_machine *machine, size_t i, int64_t epoch) {
-  weir_log_state *state = machine->rule_states[i].state;
-  const weir_expected *expected = &machine->notes->expected[i];
-  int64_t index = state->index;
-  weir_expected_compare(machine, i, epoch, index - 1);
-  if (machine->settings->notices_loss) weir_expected_count(machine, i, epoch, 1, index, 1);
-  if (machine->settings->notices_loss)
-    weir_expected_add(machine, i, epoch,
-                      expected->index == epoch ? index - expected->amount : index);
-}
-
-static void log_answer_count(weir_machine *machine, size_t i, const weir_operation *operation) {
-  weir_log_state *state = machine->rule_states[i].state;
-  weir_rule_state *rule_state = &machine->rule_states[i];
-  bool keeps = i == operation->counter.rule;
-  int64_t value = operation->outcome == WEIR_DONE ? operation->value : 0;
+static void log_answer_count(weir_rule_state *r, const weir_operation *operation) {
+  log_state *state = r->state;
+  int64_t epoch = operation->counter.index;
+  int64_t count = operation->outcome == WEIR_DONE ? operation->value : 0;
+  if (operation->kind != WEIR_ADD && operation->kind != WEIR_GET) return;
+  if (operation->kind == WEIR_ADD) count = (int64_t)((uint64_t)count - (uint64_t)operation->delta);
+  count = count < 0 ? 0 : count < WEIR_COUNT_MOST ? count : WEIR_COUNT_MOST;
   if (operation->kind == WEIR_ADD) {
-    rule_state->charged = true;
-    state->own = log_count_of((int64_t)((uint64_t)value - (uint64_t)operation->delta));
-    state->index = state->own + 1;
-    if (keeps) log_hold_index(machine, i, operation->counter.index);
-  } else if (operation->kind == WEIR_GET) {
-    int64_t count = log_count_of(value);
-    if (keeps) weir_expected_compare(machine, i, operation->counter.index, count);
-    if (operation->counter.index < state->epoch)
-      state->before = count;
-    else if (operation->counter.index > state->epoch)
-      state->after = count;
-    else
-      state->own = count;
+    r->charged = true;
+    state->own = count;
+    state->index = count + 1;
+    if (log_keeps(r)) log_expect_index(r, epoch);
+    return;
   }
+  if (log_keeps(r)) weir_expect_compare(r, epoch, count);
+  if (epoch < state->epoch)
+    state->before = count;
+  else if (epoch > state->epoch)
+    state->after = count;
+  else
+    state->own = count;
 }
 
-static void log_answer_put(weir_machine *machine, size_t i, const weir_operation *operation) {
-  const weir_log_state *keeper = machine->rule_states[operation->counter.rule].state;
-  weir_log_state *state = machine->rule_states[i].state;
-  state->stored_us = state->newest_us = keeper->newest_us;
+/* A time, or NOT_WRITTEN. What is earlier than its epoch is nothing that a machine wrote; so it counts
+ * for as long as an entry of that epoch can. A search learns from it how many fit. */
+static void log_answer_entry(weir_rule_state *r, const weir_operation *operation) {
+  log_state *state = r->state;
+  int64_t epoch = operation->counter.index;
+  int64_t position = operation->counter.entry;
+  if (epoch > state->epoch)
+    position += log_own_position(state);
+  else if (epoch == state->epoch)
+    position += state->before;
+  int64_t begin = epoch * r->rule->log_us;
+  int64_t latest = r->frame->now_us + r->frame->settings->ahead_us;
+  int64_t entry_us = NOT_WRITTEN;
+  if (operation->outcome == WEIR_DONE && operation->value <= latest)
+    entry_us = operation->value > begin ? operation->value : begin;
+
+  int64_t first = log_deciding_position(r);
+  if (position == first) state->decides_us = entry_us;
+  if (position == first + 1) state->follows_us = entry_us;
+  if (position == log_newest_position(state) && !r->charged) state->newest_us = entry_us;
+  if (state->high > 0) {
+    bool over = log_is_over(r, entry_us);
+    int64_t fits = position - first + 1;
+    if (over && fits > state->low && fits < state->high) state->low = fits;
+    if (!over && fits >= 1 && fits < state->high) {
+      state->high = fits;
+      if (state->low >= fits) state->low = fits - 1;
+    }
+  }
+  log_remember(r);
 }
 
 /* The keeper asks, and all learn of it. */
-static void log_answer(weir_machine *machine, size_t i, const weir_operation *operation) {
-  for (size_t j = i; j < machine->stack->count; j++) {
-    if (!weir_log_is_log(machine, j)) continue;
+static void log_answer(weir_rule_state *r, const weir_operation *operation) {
+  const weir_rule_state *end = r - r->index + r->frame->stack->count;
+  int64_t newest_us = ((const log_state *)r->state)->newest_us;
+  for (weir_rule_state *other = r; other < end; other++) {
+    log_state *state = other->state;
+    if (other->keeper != r) continue;
     if (operation->counter.place == WEIR_PLACE_COUNT)
-      log_answer_count(machine, j, operation);
+      log_answer_count(other, operation);
     else if (operation->kind == WEIR_GET)
-      weir_log_answer_entry(machine, j, operation);
+      log_answer_entry(other, operation);
     else if (operation->kind == WEIR_PUT)
-      log_answer_put(machine, j, operation);
+      state->stored_us = state->newest_us = newest_us;
   }
 }
 
 /* --- deciding ----------------------------------------------------------------------------------
  */
 
-static int64_t log_room(const weir_rule *rule, const weir_rule_state *rule_state,
-                        const weir_request_state *request) {
-  const weir_log_state *state = rule_state->state;
-  if (state->decides_us == WEIR_LOG_NO_ENTRY) return 1;
-  if (state->decides_us == WEIR_LOG_NOT_WRITTEN)
-    return !rule_state->charged && request->kind != WEIR_PEEK;
-  return weir_log_is_over(rule, rule_state, state->decides_us);
+static int64_t log_room(const weir_rule_state *r, const weir_request_state *request) {
+  const log_state *state = r->state;
+  if (state->decides_us == NO_ENTRY) return 1;
+  if (state->decides_us == NOT_WRITTEN) return !r->charged && request->kind != WEIR_PEEK;
+  return log_is_over(r, state->decides_us);
 }
 
-static void log_note(weir_machine *machine, size_t i, int64_t cost) {
-  weir_log_memory *memory = machine->rule_states[i].memory;
+/* The next one is measured against another. */
+static void log_count(weir_rule_state *r, int64_t cost) {
   (void)cost;
-  memory->known = false; /* the next one is measured against another */
+  ((log_memory *)r->memory)->known = false;
 }
 
 /* Behind a hole, the next request is measured against the next entry, now if that is not known. */
-static int64_t log_retry_after(const weir_rule *rule, const weir_rule_state *rule_state) {
-  const weir_log_state *state = rule_state->state;
-  bool hole = state->decides_us == WEIR_LOG_NOT_WRITTEN;
-  int64_t entry_us = hole ? state->follows_us : state->decides_us;
-  int64_t wait_us = entry_us >= 0 ? entry_us + rule->period_us - rule_state->now_us : 0;
-  return wait_us > 0 ? wait_us : 1;
-}
-
-static void log_figures(const weir_rule *rule, const weir_rule_state *rule_state,
-                        const weir_request_state *request, int64_t cost, bool denied,
-                        weir_decision *decision) {
-  const weir_log_state *state = rule_state->state;
+static void log_figures(const weir_rule_state *r, const weir_request_state *request, int64_t cost,
+                        bool denied, weir_decision *decision) {
+  const log_state *state = r->state;
+  int64_t now_us = r->frame->now_us, period = r->rule->period_us;
   (void)request;
   (void)cost;
-  int64_t newest_us =
-      state->newest_us == WEIR_LOG_NOT_WRITTEN ? rule_state->now_us : state->newest_us;
   decision->remaining = state->high > 0 ? state->low : WEIR_NOT_KNOWN;
-  if (denied) decision->retry_after_us = log_retry_after(rule, rule_state);
-  if (newest_us != WEIR_LOG_NO_ENTRY && rule_state->now_us - newest_us < rule->period_us)
-    decision->reset_after_us = newest_us + rule->period_us - rule_state->now_us;
+  if (denied) {
+    int64_t entry_us = state->decides_us == NOT_WRITTEN ? state->follows_us : state->decides_us;
+    int64_t wait_us = entry_us >= 0 ? entry_us + period - now_us : 0;
+    decision->retry_after_us = wait_us > 0 ? wait_us : 1;
+  }
+  int64_t newest_us = state->newest_us == NOT_WRITTEN ? now_us : state->newest_us;
+  if (newest_us != NO_ENTRY && now_us - newest_us < period)
+    decision->reset_after_us = newest_us + period - now_us;
 }
 
-static bool log_refund(weir_machine *machine, size_t i, const weir_request_state *request,
-                       int64_t cost) {
+static bool log_refund(weir_rule_state *r, const weir_request_state *request, int64_t cost) {
   (void)request;
   (void)cost;
-  machine->rule_states[i].unused = 0;
+  r->unused = 0;
   return true;
 }
 
-/* A denial is known until the entry that decided it is W old: then there is room. */
-static bool log_recall(const weir_rule *rule, const weir_settings *settings, const void *memory,
-                       int64_t now_us, const weir_request_state *request, int64_t cost,
-                       int64_t *room, weir_decision *figures) {
-  const weir_log_memory *cached = memory;
-  weir_log_state state = {.decides_us = cached->decides_us, .newest_us = cached->newest_us};
-  weir_rule_state rule_state = {.now_us = now_us, .state = &state};
-  (void)settings;
-  if (!cached->known) return false;
-  *room = log_room(rule, &rule_state, request);
-  log_figures(rule, &rule_state, request, cost, *room < cost, figures);
-  return true;
-}
-
-/* --- going on without the store ----------------------------------------------------------------
+/* --- by the memory alone -----------------------------------------------------------------------
  */
 
-static void log_forget(void *memory) {
-  weir_log_memory *cached = memory;
-  cached->known = false;
+/* A denial is known until the entry that decided it is W old: then there is room. */
+static bool log_recall(weir_rule_state *r, const weir_request_state *request, int64_t cost,
+                       int64_t *room, weir_decision *figures) {
+  const log_memory *memory = r->memory;
+  log_state state = {.decides_us = memory->decides_us, .newest_us = memory->newest_us};
+  if (!memory->known) return false;
+  r->state = &state;
+  *room = log_room(r, request);
+  log_figures(r, request, cost, *room < cost, figures);
+  return true;
 }
 
 /* Since the entry that the last request was measured against there were as many as the limit, or
  * else as many as this epoch has: as if they had come evenly. */
-static void log_known(const weir_rule *rule, const weir_settings *settings, const void *memory,
-                      const weir_expected *expected, int64_t now_us, weir_known *known) {
+static void log_known(const weir_rule_state *r, weir_known *known) {
   enum { PIECES = 16 };
-  const weir_log_memory *cached = memory;
-  bool measured = cached->decides_us > 0;
-  int64_t first_us = measured ? cached->decides_us : expected->index * rule->log_us;
-  int64_t last_us = cached->newest_us > first_us ? cached->newest_us : now_us;
-  int64_t amount = weir_known_parts(measured ? rule->limit : expected->amount);
-  (void)settings;
+  const log_memory *memory = r->memory;
+  const weir_rule *rule = r->rule;
+  int64_t now_us = r->frame->now_us;
+  bool measured = memory->decides_us > 0;
+  int64_t first_us = measured ? memory->decides_us : r->expected->index * rule->log_us;
+  int64_t last_us = memory->newest_us > first_us ? memory->newest_us : now_us;
+  int64_t amount = weir_known_parts(measured ? rule->limit : r->expected->amount);
   known->of_log = true;
   if (amount == 0 || now_us - last_us >= rule->period_us || last_us < first_us) return;
   for (int64_t n = 0; n < PIECES; n++) {
@@ -358,26 +429,28 @@ static void log_known(const weir_rule *rule, const weir_settings *settings, cons
   }
 }
 
+static void log_forget(void *memory) {
+  ((log_memory *)memory)->known = false;
+}
+
 const weir_method weir_log_method = {
     .stage = WEIR_STAGE_LOG,
-    .one_by_one = true,
-    .needs = log_needs,
+    .needs = WEIR_NEED_ADD | WEIR_NEED_GET | WEIR_NEED_PUT,
+    .memory_bytes = sizeof(log_memory),
+    .state_bytes = sizeof(log_state),
+    .operations_most = PROBES + 2,
     .ttl_us = log_ttl_us,
-    .memory_bytes = log_memory_bytes,
-    .state_bytes = sizeof(weir_log_state),
-    .operations_most = log_operations_most,
-    .frame = log_frame,
-    .blind = log_blind,
+    .begin = log_begin,
     .look = log_look,
     .charge = log_charge,
     .take_back = log_take_back,
     .reset = log_reset,
     .answer = log_answer,
     .room = log_room,
-    .note = log_note,
+    .count = log_count,
     .figures = log_figures,
     .refund = log_refund,
     .recall = log_recall,
-    .forget = log_forget,
     .known = log_known,
+    .forget = log_forget,
 };

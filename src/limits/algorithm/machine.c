@@ -1,67 +1,41 @@
 /* The way of a group, the same for every rule. One loop, machine_advance(), goes through its
  * phases:
  *
- *   start ─┬─> LOOK ─────────┬──> DONE         nothing fits, or nobody wants to charge
+ *   start ─┬─> LOOK ─────────┬──> DONE         nothing fits, or no request wants to charge
  *          │   read          │
  *          └─> CHARGE <──────┤                 one stage after another; stages are
  *              add, decide   │                 windows and quotas; buckets; the log
  *                └─> TAKE_BACK ─┬─> DONE       what did not fit has gone back
  *                               ├─> CHARGE     what denied them was in flight: once more, in order
  *                               └─> PAUSE ──> LOOK    others were faster
- *   start ───> RESET ───> DONE
+ *   start ───> RESET, BEGIN ───> DONE
  *
  * Each phase plans operations, round after round, until no rule wants more; then the phase is over,
  * and says which comes next. Windows alone are charged without a look, as is another rule that is
  * alone and `blind`. Any other stack looks at all its rules first, so that a request that does not
  * fit leaves no trace. One clock reading stamps a whole charge.
  */
+#include "algorithm/machine.h"
+
 #include <string.h>
 
-#include "algorithm/decide.h"
-#include "algorithm/expected.h"
-#include "algorithm/failure.h"
 #include "algorithm/method.h"
+#include "algorithm/plan.h"
 
 /* --- beginning a phase -------------------------------------------------------------------------
  */
 
-void weir_machine_enter(weir_machine *machine, weir_phase phase) {
-  machine->phase = phase;
-  for (size_t i = 0; i < machine->stack->count; i++)
-    machine->rule_states[i].step = 0;
-}
-
-bool weir_machine_has_takes(const weir_machine *machine) {
-  for (const weir_request_state *request = machine->requests; request != NULL;
-       request = request->next)
-    if (!request->settled && request->kind == WEIR_TAKE) return true;
-  return false;
-}
-
-/* Begins anew at this moment, knowing no more than the notes do. */
-static void machine_frame(weir_machine *machine, int64_t now_us) {
-  machine->now_us = machine->clock_us = now_us;
-  for (size_t i = 0; i < machine->stack->count; i++) {
-    weir_rule_state *rule_state = &machine->rule_states[i];
-    *rule_state = (weir_rule_state){.method = rule_state->method,
-                                    .memory = rule_state->memory,
-                                    .state = rule_state->state,
-                                    .ttl_us = rule_state->ttl_us,
-                                    .now_us = now_us};
-    memset(rule_state->state, 0, rule_state->method->state_bytes);
-    rule_state->method->frame(machine, i);
+/* Begins anew at this moment, knowing no more than the memo does. */
+static void machine_begin(weir_machine *machine, int64_t now_us) {
+  machine->frame.now_us = machine->frame.clock_us = now_us;
+  for (size_t i = 0; i < machine->frame.stack->count; i++) {
+    weir_rule_state *r = &machine->rule_states[i];
+    r->step = 0;
+    r->charged = r->conflict = r->went_back = false;
+    r->wanted = r->charge = r->unused = r->place = 0;
+    memset(r->state, 0, r->method->state_bytes);
+    r->method->begin(r);
   }
-}
-
-/* What the open takes cost together under each rule. The costs of a group come to 2^62 at most. */
-static void machine_sum_takes(weir_machine *machine) {
-  for (size_t i = 0; i < machine->stack->count; i++)
-    machine->rule_states[i].wanted = 0;
-  for (const weir_request_state *request = machine->requests; request != NULL;
-       request = request->next)
-    for (size_t i = 0; i < machine->stack->count; i++)
-      if (!request->settled && request->kind == WEIR_TAKE)
-        machine->rule_states[i].wanted += weir_request_cost(request, i);
 }
 
 /* How many rules are tighter than rule i. */
@@ -78,20 +52,25 @@ static unsigned machine_rank(const weir_stack *stack, size_t i) {
 /* Begins the first stage from `from` on under which the open takes want something, if there is one.
  * In order every rule is a stage of its own, the smallest limit first. */
 static void machine_charge_stage(weir_machine *machine, unsigned from) {
+  const weir_stack *stack = machine->frame.stack;
   unsigned stages[WEIR_RULES_MOST];
   machine->charged_before |= machine->charging;
   machine->charging = 0;
   machine->stage = WEIR_RULES_MOST;
   machine->last_stage = true;
   weir_machine_enter(machine, WEIR_PHASE_CHARGE);
-  machine_sum_takes(machine);
-  for (size_t i = 0; i < machine->stack->count; i++) {
-    const weir_rule_state *rule_state = &machine->rule_states[i];
-    stages[i] = machine->in_order ? machine_rank(machine->stack, i) : rule_state->method->stage;
-    if (rule_state->wanted == 0 || stages[i] < from) stages[i] = WEIR_RULES_MOST;
+  for (size_t i = 0; i < stack->count; i++) {
+    weir_rule_state *r = &machine->rule_states[i];
+    r->wanted = 0; /* the costs of a group come to 2^62 at most */
+    for (const weir_request_state *request = machine->frame.requests; request != NULL;
+         request = request->next)
+      if (!request->settled && request->kind == WEIR_TAKE)
+        r->wanted += weir_request_cost(request, i);
+    stages[i] = machine->in_order ? machine_rank(stack, i) : r->method->stage;
+    if (r->wanted == 0 || stages[i] < from) stages[i] = WEIR_RULES_MOST;
     if (stages[i] < machine->stage) machine->stage = stages[i];
   }
-  for (size_t i = 0; i < machine->stack->count; i++) {
+  for (size_t i = 0; i < stack->count; i++) {
     if (stages[i] == WEIR_RULES_MOST) continue;
     if (stages[i] > machine->stage) {
       machine->last_stage = false;
@@ -103,46 +82,45 @@ static void machine_charge_stage(weir_machine *machine, unsigned from) {
 }
 
 static void machine_begin_charge(weir_machine *machine) {
-  machine->notes->must_peek = false;
+  machine->frame.memo->must_peek = false;
   machine->charging = machine->charged_before = 0;
   machine_charge_stage(machine, 0);
 }
 
-/* What of the charge does not go back is held from now on; what does calls for a look next time.
- * With `again` the first round also looks, behind what goes back. */
-static void machine_begin_take_back(weir_machine *machine) {
-  bool goes_back = false;
-  for (size_t i = 0; i < machine->stack->count; i++) {
-    const weir_rule_state *rule_state = &machine->rule_states[i];
-    if (rule_state->charged)
-      weir_expected_change(machine, i, rule_state->charge - rule_state->unused);
-    goes_back = goes_back || rule_state->unused > 0;
+/* The charge is lost, but what the store confirmed of it counts: it goes back before any request is
+ * told. */
+static void machine_undo(weir_machine *machine, weir_status status) {
+  machine->failure = status;
+  for (size_t i = 0; i < machine->frame.stack->count; i++) {
+    weir_rule_state *r = &machine->rule_states[i];
+    r->unused = r->charged ? r->charge : 0;
   }
-  if (goes_back) machine->notes->must_peek = true;
-  machine->looks_along = machine->again;
-  weir_machine_enter(machine, goes_back || machine->again ? WEIR_PHASE_TAKE_BACK : WEIR_PHASE_DONE);
+  weir_machine_enter(machine, WEIR_PHASE_TAKE_BACK);
 }
 
 /* --- the end of a phase ------------------------------------------------------------------------
  */
 
 static void machine_finish_look(weir_machine *machine) {
-  machine->blind = false;
-  if (machine->requests->kind == WEIR_REFUND) {
-    weir_machine_choose_refund(machine);
+  machine->frame.blind = false;
+  if (machine->frame.requests->kind == WEIR_REFUND) {
+    weir_refund_choose(machine);
   } else if (!weir_decide_look(machine)) {
-    machine->phase = WEIR_PHASE_DONE;
+    machine->frame.phase = WEIR_PHASE_DONE;
   } else {
-    machine_frame(machine, machine->clock_us);
+    machine_begin(machine, machine->frame.clock_us);
     machine_begin_charge(machine);
   }
 }
 
-/* A stage is charged: who fits under its rules goes on to the next. Two requests of several rules
- * can deny each other, each holding the other's last place: what was denied by its own charge is
- * looked at again in the round that takes the charge back. */
+/* A stage is charged: what fits under its rules goes on to the next. Behind the last, what of the
+ * charge does not go back is held from now on; what does calls for a look next time.
+ *
+ * Two requests of several rules can deny each other, each holding the other's last place: what was
+ * denied by its own charge is looked at again in the round that takes the charge back. */
 static void machine_finish_stage(weir_machine *machine) {
-  bool in_vain = machine->blind && machine->stack->count == 1 && !machine->rule_states[0].charged;
+  bool in_vain =
+      machine->frame.blind && machine->frame.stack->count == 1 && !machine->rule_states[0].charged;
   if (in_vain) { /* what was known is no longer so: that was the first step of a look */
     weir_machine_enter(machine, WEIR_PHASE_LOOK);
     machine->rule_states[0].step = 1;
@@ -156,91 +134,92 @@ static void machine_finish_stage(weir_machine *machine) {
     machine_charge_stage(machine, machine->stage + 1);
     if (machine->charging != 0) return;
   }
-  machine->again = denied && may_retry;
+  machine->again = machine->looks_along = denied && may_retry;
   if (!machine->again) weir_decide_rest(machine);
-  machine_begin_take_back(machine);
+
+  bool goes_back = false;
+  for (size_t i = 0; i < machine->frame.stack->count; i++) {
+    weir_rule_state *r = &machine->rule_states[i];
+    if (r->charged) weir_expect_change(r, r->charge - r->unused);
+    goes_back = goes_back || r->unused > 0;
+  }
+  if (goes_back) machine->frame.memo->must_peek = true;
+  weir_machine_enter(machine, goes_back || machine->again ? WEIR_PHASE_TAKE_BACK : WEIR_PHASE_DONE);
 }
 
+/* After an undo, some of the charge may not have gone back: an index in a log, a place that others
+ * wait behind, or what others kept out. Where only others were in the way, the group tries once more
+ * after a pause. */
 static void machine_finish_take_back(weir_machine *machine) {
-  if (machine->failure != WEIR_OK) {
-    weir_machine_finish_undo(machine);
-  } else if (machine->requests->kind == WEIR_REFUND) {
-    weir_machine_settle_refund(machine, WEIR_OK);
+  bool some_stays = false;
+  for (size_t i = 0; i < machine->frame.stack->count; i++)
+    some_stays = some_stays || machine->rule_states[i].unused > 0;
+  if (machine->failure == WEIR_CONTENDED && !some_stays) {
+    machine->failure = WEIR_OK;
+    machine->pauses++;
+    machine->frame.phase = WEIR_PHASE_PAUSE;
+  } else if (machine->failure != WEIR_OK) {
+    weir_machine_fail(machine, some_stays ? WEIR_UNKNOWN_OUTCOME : machine->failure);
+  } else if (machine->frame.requests->kind == WEIR_REFUND) {
+    weir_refund_settle(machine, WEIR_OK);
   } else if (machine->again && weir_decide_look(machine)) {
     machine->again = false;
     machine->in_order = true;
-    machine_frame(machine, machine->clock_us);
+    machine_begin(machine, machine->frame.clock_us);
     machine_begin_charge(machine);
   } else {
-    machine->phase = WEIR_PHASE_DONE;
+    machine->frame.phase = WEIR_PHASE_DONE;
   }
-}
-
-/* Of a reset, and of what a key begins with: what was known is no longer so. */
-static void machine_finish_reset(weir_machine *machine) {
-  memset(machine->notes, 0, machine->memo_bytes);
-  weir_machine_settle_alone(machine, WEIR_OK);
 }
 
 /* --- the loop ----------------------------------------------------------------------------------
  */
 
-weir_operation *weir_plan(weir_machine *machine, size_t i, weir_operation_kind kind,
-                          weir_place place, int64_t index) {
-  const weir_rule_state *rule_state = &machine->rule_states[i];
-  weir_operation *operation = &machine->operations[machine->operation_count++];
-  *operation = (weir_operation){
-      .kind = kind,
-      .ttl_us = rule_state->ttl_us,
-      .counter = {.rule = (uint32_t)i, .place = place, .index = index},
-  };
-  /* Few stores want to know; and a read says nothing by itself. */
-  if (machine->settings->traits & WEIR_TRAIT_STAKE && kind != WEIR_GET && kind != WEIR_DROP)
-    operation->stake = weir_plan_stake(kind == WEIR_SUB ? rule_state->unused : rule_state->charge,
-                                       machine->stack->rules[i].capacity);
-  return operation;
-}
-
-/* Whether some open request is about rule i. */
-static bool machine_concerns(const weir_machine *machine, size_t i) {
-  for (const weir_request_state *request = machine->requests; request != NULL;
-       request = request->next)
-    if (!request->settled && weir_request_cost(request, i) > 0) return true;
-  return false;
-}
-
-/* What each rule wants of the next round of this phase; nothing from any: the phase is over. */
-static void machine_plan_round(weir_machine *machine) {
-  machine->operation_count = 0;
-  for (size_t i = 0; i < machine->stack->count; i++) {
-    const weir_rule_state *rule_state = &machine->rule_states[i];
-    if (machine->phase == WEIR_PHASE_CHARGE) {
-      if (machine->charging >> i & 1U) rule_state->method->charge(machine, i);
-    } else if (machine->phase == WEIR_PHASE_TAKE_BACK) {
-      if (rule_state->unused > 0) rule_state->method->take_back(machine, i);
-    } else if (machine->phase == WEIR_PHASE_LOOK) {
-      if (machine_concerns(machine, i)) rule_state->method->look(machine, i);
-    } else if (machine->phase == WEIR_PHASE_RESET) {
-      rule_state->method->reset(machine, i);
-    } else if (machine->phase == WEIR_PHASE_BEGIN && machine->rule_states[i].step++ == 0) {
-      const weir_known *known = &machine->requests->known[i];
-      bool keeps = known->of_log && known->count == 0;
-      rule_state->method->begin(machine, i, known, machine->requests->afresh && !keeps);
-    }
+/* What r wants of the next round of this phase. */
+static void machine_plan(weir_machine *machine, weir_rule_state *r) {
+  const weir_request_state *requests = machine->frame.requests;
+  switch (machine->frame.phase) {
+    case WEIR_PHASE_CHARGE:
+      if (machine->charging >> r->index & 1U) r->method->charge(r);
+      break;
+    case WEIR_PHASE_TAKE_BACK:
+      if (r->unused > 0) r->method->take_back(r);
+      break;
+    case WEIR_PHASE_LOOK: /* where an open request is about this rule */
+      while (requests != NULL && (requests->settled || weir_request_cost(requests, r->index) == 0))
+        requests = requests->next;
+      if (requests != NULL) r->method->look(r);
+      break;
+    case WEIR_PHASE_RESET:
+      r->method->reset(r);
+      break;
+    case WEIR_PHASE_BEGIN:
+      if (r->step++ == 0) {
+        const weir_known *known = &requests->known[r->index];
+        bool keeps = known->of_log && known->count == 0;
+        r->method->store(r, known, requests->afresh && !keeps);
+      }
+      break;
+    default:
+      break;
   }
-  for (size_t i = 0; machine->looks_along && i < machine->stack->count; i++) {
-    machine->rule_states[i].step = 0; /* behind the take-back of all rules */
-    machine->rule_states[i].method->look(machine, i);
-  }
-  machine->looks_along = false;
 }
 
 static weir_turn machine_advance(weir_machine *machine, weir_operation *operations) {
-  machine->operations = operations;
+  weir_rule_state *end = machine->rule_states + machine->frame.stack->count;
+  machine->frame.operations = operations;
   for (;;) {
-    machine_plan_round(machine);
-    if (machine->operation_count > 0) return WEIR_TURN_EXECUTE;
-    switch (machine->phase) {
+    machine->frame.operation_count = 0;
+    for (weir_rule_state *r = machine->rule_states; r < end; r++)
+      machine_plan(machine, r);
+    for (weir_rule_state *r = machine->rule_states; machine->looks_along && r < end; r++) {
+      r->step = 0; /* behind the take-back of all rules */
+      r->method->look(r);
+    }
+    machine->looks_along = false;
+    if (machine->frame.operation_count > 0) return WEIR_TURN_EXECUTE;
+
+    switch (machine->frame.phase) {
       case WEIR_PHASE_LOOK:
         machine_finish_look(machine);
         break;
@@ -250,9 +229,10 @@ static weir_turn machine_advance(weir_machine *machine, weir_operation *operatio
       case WEIR_PHASE_TAKE_BACK:
         machine_finish_take_back(machine);
         break;
-      case WEIR_PHASE_RESET:
+      case WEIR_PHASE_RESET: /* what was known is no longer so */
       case WEIR_PHASE_BEGIN:
-        machine_finish_reset(machine);
+        memset(machine->frame.memo, 0, machine->memo_bytes);
+        weir_machine_settle_alone(machine, WEIR_OK);
         break;
       case WEIR_PHASE_PAUSE:
         return WEIR_TURN_PAUSE;
@@ -268,30 +248,23 @@ static weir_turn machine_advance(weir_machine *machine, weir_operation *operatio
 /* Hands every answer to its rule. Returns the worst of the round: a change whose outcome is unknown
  * weighs more than any other failure. */
 static weir_status machine_take_answers(weir_machine *machine) {
+  weir_phase phase = machine->frame.phase;
   weir_status worst = WEIR_OK;
-  for (size_t n = 0; n < machine->operation_count; n++) {
-    const weir_operation *operation = &machine->operations[n];
+  for (size_t n = 0; n < machine->frame.operation_count; n++) {
+    const weir_operation *operation = &machine->frame.operations[n];
     weir_outcome outcome = operation->outcome;
-    weir_rule_state *rule_state = &machine->rule_states[operation->counter.rule];
+    weir_rule_state *r = &machine->rule_states[operation->counter.rule];
     if (outcome != WEIR_DONE && outcome != WEIR_ABSENT && outcome != WEIR_CONFLICT) {
       weir_status status = weir_machine_failure(machine, operation);
       if (worst != WEIR_UNKNOWN_OUTCOME) worst = status;
       continue;
     }
-    if (machine->phase == WEIR_PHASE_TAKE_BACK && operation->kind != WEIR_GET &&
-        outcome == WEIR_DONE)
-      rule_state->went_back = true;
-    if (operation->kind == WEIR_SUB) rule_state->unused = 0;
-    if (machine->phase == WEIR_PHASE_BEGIN) continue; /* or what is there stays */
-    rule_state->method->answer(machine, operation->counter.rule, operation);
+    if (phase == WEIR_PHASE_TAKE_BACK && operation->kind != WEIR_GET && outcome == WEIR_DONE)
+      r->went_back = true;
+    if (operation->kind == WEIR_SUB) r->unused = 0;
+    if (phase != WEIR_PHASE_BEGIN) r->method->answer(r, operation); /* else what is there stays */
   }
   return worst;
-}
-
-static bool machine_has_conflict(const weir_machine *machine) {
-  for (size_t i = 0; i < machine->stack->count; i++)
-    if (machine->rule_states[i].conflict) return true;
-  return false;
 }
 
 /* --- entry -------------------------------------------------------------------------------------
@@ -299,58 +272,73 @@ static bool machine_has_conflict(const weir_machine *machine) {
 
 weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_memo *memo,
                              weir_request_state *requests, weir_operation *operations) {
-  memcpy(machine->notes, memo, machine->memo_bytes);
-  machine->requests = requests;
+  weir_frame *frame = &machine->frame;
+  memcpy(frame->memo, memo, machine->memo_bytes);
+  frame->requests = requests;
+  frame->lost = 0;
   for (weir_request_state *request = requests; request != NULL; request = request->next)
-    weir_request_offer(machine->stack, request);
+    weir_request_offer(frame->stack, request);
   machine->failure = WEIR_OK;
   machine->in_order = machine->again = machine->looks_along = machine->away = false;
-  machine->pauses = machine->lost = 0;
-  bool look_first = (machine->notes->must_peek && !machine->stack->count_all) || requests->pays;
-  machine->notes->denied_cost = 0;
-  machine_frame(machine, now_us);
-  bool unseen = machine->only_windows ||
-                (machine->stack->count == 1 && machine->rule_states[0].method->blind(machine, 0));
-  machine->blind = unseen && !look_first && weir_machine_has_takes(machine);
+  machine->pauses = 0;
+  bool look_first = (frame->memo->must_peek && !frame->stack->count_all) || requests->pays;
+  frame->memo->denied_cost = 0;
+  machine_begin(machine, now_us);
+
+  const weir_rule_state *first = &machine->rule_states[0];
+  bool unseen =
+      machine->only_windows ||
+      (frame->stack->count == 1 &&
+       (first->method->finds_out || (first->method->blind != NULL && first->method->blind(first))));
+  frame->blind = unseen && !look_first && weir_has_takes(frame);
   if (requests->kind == WEIR_RESET)
     weir_machine_enter(machine, WEIR_PHASE_RESET);
   else if (requests->kind == WEIR_BEGIN)
     weir_machine_enter(machine, WEIR_PHASE_BEGIN);
-  else if (machine->blind)
+  else if (frame->blind)
     machine_begin_charge(machine);
   else
     weir_machine_enter(machine, WEIR_PHASE_LOOK);
   return machine_advance(machine, operations);
 }
 
-void weir_machine_places(const weir_machine *machine, int64_t places[WEIR_RULES_MOST]) {
-  for (size_t i = 0; i < machine->stack->count; i++) {
-    const weir_method *method = machine->rule_states[i].method;
-    places[i] = method->place != NULL ? method->place(machine, i) : 0;
-  }
-}
-
 weir_turn weir_machine_resume(weir_machine *machine, int64_t now_us, bool late,
                               weir_operation *operations) {
-  machine->clock_us = now_us;
-  if (machine->phase == WEIR_PHASE_PAUSE) {
-    machine_frame(machine, now_us);
+  weir_frame *frame = &machine->frame;
+  frame->clock_us = now_us;
+  if (frame->phase == WEIR_PHASE_PAUSE) {
+    machine_begin(machine, now_us);
     weir_machine_enter(machine, WEIR_PHASE_LOOK);
     if (late) weir_machine_fail(machine, WEIR_CONTENDED);
     return machine_advance(machine, operations);
   }
   weir_status status = machine_take_answers(machine);
-  if (machine->phase == WEIR_PHASE_TAKE_BACK) {
+
+  /* A denial stands whether or not its cost went back; a lost charge is unknown if its cost did
+   * not. */
+  if (frame->phase == WEIR_PHASE_TAKE_BACK) {
     bool too_late = late && machine->again; /* to charge once more */
-    if (status != WEIR_OK || too_late) weir_machine_end_take_back(machine, status);
+    if (status == WEIR_OK && !too_late) return machine_advance(machine, operations);
+    if (frame->requests->kind == WEIR_REFUND) {
+      weir_refund_settle(machine, status);
+    } else if (machine->failure != WEIR_OK) {
+      weir_machine_fail(machine, WEIR_UNKNOWN_OUTCOME);
+    } else {
+      weir_decide_denied(machine);
+      frame->phase = WEIR_PHASE_DONE;
+    }
     return machine_advance(machine, operations);
   }
-  if (late && !(machine->phase == WEIR_PHASE_RESET && status == WEIR_OK))
+
+  if (late && !(frame->phase == WEIR_PHASE_RESET && status == WEIR_OK))
     status = weir_machine_when_late(machine, status);
-  if (status == WEIR_OK && machine_has_conflict(machine))
-    weir_machine_undo(machine, WEIR_CONTENDED);
-  else if (status != WEIR_OK && machine->phase == WEIR_PHASE_CHARGE)
-    weir_machine_undo(machine, status);
+  bool conflict = false;
+  for (size_t i = 0; i < frame->stack->count; i++)
+    conflict = conflict || machine->rule_states[i].conflict;
+  if (status == WEIR_OK && conflict)
+    machine_undo(machine, WEIR_CONTENDED);
+  else if (status != WEIR_OK && frame->phase == WEIR_PHASE_CHARGE)
+    machine_undo(machine, status);
   else if (status != WEIR_OK)
     weir_machine_fail(machine, status);
   return machine_advance(machine, operations);

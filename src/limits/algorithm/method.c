@@ -1,26 +1,147 @@
+/* Which method serves a rule, and where a machine and a memo keep what: one block each, laid out once
+ * for a stack of rules. No method calls this.
+ *
+ *     memo       weir_memo │ expected, by rule │ what each method remembers, rule after rule
+ *     machine    weir_machine │ a memo │ what each method knows besides
+ */
 #include "algorithm/method.h"
 
-const weir_method *weir_method_of(const weir_rule *rule) {
-  static const weir_method *const methods[] = {
-      [WEIR_FIXED_WINDOW] = &weir_window_method, [WEIR_SLIDING_WINDOW] = &weir_window_method,
-      [WEIR_SLIDING_LOG] = &weir_log_method,     [WEIR_QUOTA] = &weir_quota_method,
-      [WEIR_TOKEN_BUCKET] = &weir_bucket_method, [WEIR_LEAKY_BUCKET] = &weir_bucket_method,
+#include "algorithm/cells.h"
+
+const weir_method *weir_method_of(const weir_rule *rule, unsigned traits) {
+  const weir_method *bucket = traits & WEIR_TRAIT_SWAP ? &weir_swap_method : &weir_raise_method;
+  const weir_method *const methods[] = {
+      [WEIR_FIXED_WINDOW] = &weir_window_method,
+      [WEIR_SLIDING_WINDOW] = &weir_window_method,
+      [WEIR_SLIDING_LOG] = &weir_log_method,
+      [WEIR_QUOTA] = &weir_quota_method,
+      [WEIR_TOKEN_BUCKET] = bucket,
+      [WEIR_LEAKY_BUCKET] = bucket,
   };
   return methods[rule->kind];
 }
 
 int64_t weir_method_ttl_us(const weir_rule *rule, const weir_settings *settings) {
-  int64_t ttl_us = weir_method_of(rule)->ttl_us(rule, settings);
+  int64_t ttl_us = weir_method_of(rule, settings->traits)->ttl_us(rule, settings);
   if (ttl_us < settings->least_ttl_us) ttl_us = settings->least_ttl_us;
   return ttl_us < WEIR_TTL_MOST_US ? ttl_us : WEIR_TTL_MOST_US;
 }
 
-uint32_t weir_plan_stake(int64_t part, int64_t whole) {
-  if (part <= 0) return 0;
-  if (part >= whole) return WEIR_STAKE_WHOLE;
-  int shift = 0; /* what is above 2^32 is divided coarsely */
-  while (whole >> shift >= INT64_C(1) << 32)
-    shift++;
-  int64_t half = whole >> shift >> 1;
-  return (uint32_t)(((part >> shift) * (int64_t)WEIR_STAKE_WHOLE + half) / (whole >> shift));
+/* --- memos -------------------------------------------------------------------------------------
+ */
+
+/* Both methods of a bucket remember as much, so that no traits are asked for. */
+static size_t memory_offset(const weir_stack *stack, size_t i) {
+  size_t offset = sizeof(weir_memo) + stack->count * sizeof(weir_expected);
+  for (const weir_rule *rule = stack->rules; rule < stack->rules + i; rule++) {
+    const weir_method *method = weir_method_of(rule, 0);
+    offset += method->memory_bytes;
+    if (method->cell_bytes > 0) offset += (size_t)weir_cells_room(rule) * method->cell_bytes;
+  }
+  return offset;
+}
+
+size_t weir_memo_bytes(const weir_stack *stack) {
+  return memory_offset(stack, stack->count);
+}
+
+const void *weir_memo_own(const weir_stack *stack, const weir_memo *memo, size_t i) {
+  return (const char *)memo + memory_offset(stack, i);
+}
+
+/* A rule in no machine. Its memory is only read. */
+static weir_rule_state remembered(const weir_stack *stack, weir_frame *frame, const weir_memo *memo,
+                                  size_t i) {
+  return (weir_rule_state){
+      .frame = frame,
+      .rule = &stack->rules[i],
+      .method = weir_method_of(&stack->rules[i], frame->settings->traits),
+      .memory = (void *)(uintptr_t)weir_memo_own(stack, memo, i),
+      .expected = (weir_expected *)(uintptr_t)&memo->expected[i],
+  };
+}
+
+bool weir_memo_recall(const weir_stack *stack, const weir_settings *settings, const weir_memo *memo,
+                      size_t i, int64_t now_us, const weir_request_state *request, int64_t cost,
+                      int64_t *room, weir_decision *figures) {
+  weir_frame frame = {.settings = settings, .now_us = now_us};
+  weir_rule_state r = remembered(stack, &frame, memo, i);
+  return r.method->recall(&r, request, cost, room, figures);
+}
+
+void weir_memo_known(const weir_stack *stack, const weir_settings *settings, const weir_memo *memo,
+                     size_t i, int64_t now_us, weir_known *known) {
+  weir_frame frame = {.settings = settings, .now_us = now_us};
+  weir_rule_state r = remembered(stack, &frame, memo, i);
+  known->count = 0;
+  known->of_log = false;
+  r.method->known(&r, known);
+}
+
+void weir_memo_doubt(const weir_stack *stack, weir_memo *memo, size_t i, int64_t place,
+                     int64_t cost) {
+  const weir_method *method = weir_method_of(&stack->rules[i], 0);
+  weir_expected *expected = &memo->expected[i];
+  if (method->doubt == NULL) return;
+  method->doubt((char *)memo + memory_offset(stack, i), place, cost);
+  if (expected->index != place) return;
+  expected->share.last -= cost;
+  expected->amount = expected->amount > cost ? expected->amount - cost : 0;
+}
+
+/* --- machines ----------------------------------------------------------------------------------
+ */
+
+size_t weir_machine_operations_most(const weir_stack *stack) {
+  size_t operations = 0;
+  for (const weir_rule *rule = stack->rules; rule < stack->rules + stack->count; rule++) {
+    const weir_method *raises = weir_method_of(rule, 0),
+                      *swaps = weir_method_of(rule, WEIR_TRAIT_SWAP);
+    operations += raises->operations_most > swaps->operations_most ? raises->operations_most
+                                                                   : swaps->operations_most;
+    if (raises->cell_bytes > 0) operations += (size_t)(weir_cells_room(rule) / rule->lanes);
+  }
+  return operations;
+}
+
+size_t weir_machine_bytes(const weir_stack *stack) {
+  size_t bytes = sizeof(weir_machine) + weir_memo_bytes(stack);
+  for (size_t i = 0; i < stack->count; i++)
+    bytes += weir_method_of(&stack->rules[i], 0)->state_bytes;
+  return bytes;
+}
+
+weir_machine *weir_machine_init(void *memory, const weir_stack *stack,
+                                const weir_settings *settings) {
+  weir_machine *machine = memory;
+  *machine = (weir_machine){.frame = {.stack = stack, .settings = settings},
+                            .memo_bytes = weir_memo_bytes(stack),
+                            .only_windows = true};
+  weir_memo *memo = (weir_memo *)(machine + 1);
+  char *state = (char *)memo + machine->memo_bytes;
+  machine->frame.memo = memo;
+  for (size_t i = 0; i < stack->count; i++) {
+    weir_rule_state *r = &machine->rule_states[i];
+    *r = (weir_rule_state){.frame = &machine->frame,
+                           .rule = &stack->rules[i],
+                           .method = weir_method_of(&stack->rules[i], settings->traits),
+                           .memory = (char *)memo + memory_offset(stack, i),
+                           .state = state,
+                           .expected = &memo->expected[i],
+                           .lesson = &machine->lessons[i],
+                           .keeper = machine->rule_states,
+                           .index = (uint32_t)i,
+                           .ttl_us = weir_method_ttl_us(&stack->rules[i], settings)};
+    while (r->keeper->method != r->method)
+      r->keeper++;
+    state += r->method->state_bytes;
+    if (!r->method->charges_at_once) machine->only_windows = false;
+  }
+  machine->retries = machine->only_windows && stack->count > 1 && !stack->count_all;
+  return machine;
+}
+
+void weir_machine_places(const weir_machine *machine, int64_t places[WEIR_RULES_MOST]) {
+  for (size_t i = 0; i < machine->frame.stack->count; i++)
+    places[i] = machine->rule_states[i].place;
 }

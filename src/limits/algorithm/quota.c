@@ -1,4 +1,4 @@
-/* Quota: the first request of a key opens a window of W; L may be charged to it; when it is over,
+/* Quota (docs/guarantees.md, "Quota"): the first request of a key opens a window of W; L may be charged to it; when it is over,
  * the next request opens another.
  *
  * Which window is open is agreed on with keys that are created once and never changed. Time is cut
@@ -28,13 +28,46 @@
  *
  * A clock that was wrong can leave a start, or a closed group, that no honest clock could have left
  * yet: later than t + e. It is read as if it were absent; only that it is there makes it necessary
- * to overwrite it. What is written is the same for everybody, the end of the window before, or the
- * begin of the group: so those who meet it at once still agree on one window. What was charged to
+ * to overwrite it. What is written is the same for every process, the end of the window before, or the
+ * begin of the group: so those that meet it at once still agree on one window. What was charged to
  * the wrong one no longer counts, at most L. */
-#include "algorithm/quota.h"
-
 #include "algorithm/cells.h"
-#include "algorithm/expected.h"
+#include "algorithm/method.h"
+#include "algorithm/plan.h"
+
+/* What a process keeps of one key. */
+typedef struct quota_memory {
+  bool known;
+  int64_t start_us; /* of the open window */
+  int64_t count;
+  int64_t reported; /* the count that a store which evicts by stakes was told; 0: none */
+  int64_t read_us;  /* the clock of the round that read it */
+} quota_memory;
+
+/* Groups G-1, G and G+1. */
+enum { BEFORE, OWN, AFTER, GROUPS };
+
+typedef struct quota_state {
+  int64_t group;         /* G: g, or a later one where g is closed */
+  int64_t at_us;         /* within G: the moment that a window is wanted for */
+  int64_t opens[GROUPS]; /* what is known of the groups: a start, or why there is none */
+  int64_t start_us;      /* of the window in question; below 0: none */
+  int64_t count;
+  bool counted; /* the count was read */
+  bool opening; /* this round opens G */
+  bool opened;  /* some round of this phase did: before its first charge nothing was open */
+} quota_state;
+
+/* Why a group has no start. */
+enum { UNREAD = -1, ABSENT = -2, CLOSED = -3, WRONG = -4 };
+
+/* Where clocks end: the year 9999. */
+#define LATEST_STAMP_US INT64_C(253402300799999999)
+
+/* Whether some clock may show this. */
+static bool quota_is_stamp(int64_t at_us) {
+  return at_us >= 0 && at_us <= LATEST_STAMP_US;
+}
 
 /* A group is asked for until W after its end and x; a count until W after its start. One W more
  * leaves room for starts that are set ahead. */
@@ -42,311 +75,361 @@ static int64_t quota_ttl_us(const weir_rule *rule, const weir_settings *settings
   return 3 * rule->period_us + settings->final_us + WEIR_TTL_SLACK_US;
 }
 
-static unsigned quota_needs(unsigned traits) {
-  (void)traits;
-  return WEIR_NEED_ADD | WEIR_NEED_GET | WEIR_NEED_SUB | WEIR_NEED_CREATE;
-}
-
-/* Whether what the memo keeps is a window for now_us that may still be used unasked. */
-static bool quota_is_usable(const weir_rule *rule, const weir_settings *settings,
-                            const weir_quota_memory *memory, int64_t now_us) {
+/* Whether what the memo keeps is a window for now that may still be used unasked. */
+static bool quota_is_usable(const weir_rule_state *r) {
+  const quota_memory *memory = r->memory;
+  int64_t now_us = r->frame->now_us;
   return memory->known && memory->read_us <= now_us &&
-         now_us - memory->read_us <= settings->memo_age_us &&
-         memory->start_us <= now_us + settings->ahead_us &&
-         now_us - memory->start_us < rule->period_us;
+         now_us - memory->read_us <= r->frame->settings->memo_age_us &&
+         memory->start_us <= now_us + r->frame->settings->ahead_us &&
+         now_us - memory->start_us < r->rule->period_us;
 }
 
-static size_t quota_memory_bytes(const weir_rule *rule) {
-  (void)rule;
-  return sizeof(weir_quota_memory);
+/* --- which window is open ----------------------------------------------------------------------
+ */
+
+/* Asks for the window of a moment: nothing is known of its group and those beside it. */
+static void quota_aim(weir_rule_state *r, int64_t at_us) {
+  quota_state *state = r->state;
+  state->at_us = at_us;
+  state->group = at_us / r->rule->period_us;
+  state->opens[BEFORE] = state->group > 0 ? UNREAD : CLOSED;
+  state->opens[OWN] = state->opens[AFTER] = UNREAD;
+  state->start_us = r->place = -1;
 }
 
-static size_t quota_operations_most(const weir_rule *rule) {
-  (void)rule;
-  return 2 * WEIR_QUOTA_GROUPS; /* a reset: all that is known of three groups */
+static void quota_begin(weir_rule_state *r) {
+  quota_state *state = r->state;
+  quota_memory *memory = r->memory;
+  quota_aim(r, r->frame->now_us);
+  memory->known = quota_is_usable(r);
+  if (memory->known) state->start_us = r->place = memory->start_us;
 }
 
-static void quota_frame(weir_machine *machine, size_t i) {
-  weir_quota_state *state = machine->rule_states[i].state;
-  weir_quota_memory *memory = machine->rule_states[i].memory;
-  weir_quota_aim(machine, i, machine->now_us);
-  if (quota_is_usable(&machine->stack->rules[i], machine->settings, memory, machine->now_us))
-    state->start_us = memory->start_us;
-  else
-    memory->known = false;
+/* Draws the conclusion from what was read: a start, or the next group if this one is closed, or
+ * neither: no window is open. */
+static void quota_find_window(weir_rule_state *r) {
+  quota_state *state = r->state;
+  quota_memory *memory = r->memory;
+  int64_t period = r->rule->period_us;
+  int64_t before = state->opens[BEFORE], own = state->opens[OWN];
+  if (state->start_us >= 0 || own == UNREAD) return;
+  if (before >= 0 && state->at_us - before < period) {
+    state->start_us = before;
+  } else if (own >= 0) {
+    state->start_us = own;
+  } else {
+    if (own != CLOSED) return;
+    quota_aim(r, (state->group + 1) * period);
+    state->opens[BEFORE] = CLOSED;
+    return;
+  }
+  r->place = state->start_us;
+  memory->known = true;
+  memory->start_us = state->start_us;
+  memory->count = memory->reported = 0;
+  memory->read_us = r->frame->clock_us;
 }
 
-/* A charge asks for itself which window is open, so that it needs no look; a window opens only
- * where the request that opens it fits. */
-static bool quota_blind(const weir_machine *machine, size_t i) {
-  (void)machine;
-  (void)i;
-  return true;
+/* On the key of one of the three groups; nothing was opened before the epoch. On the key of a window
+ * rests what is charged to the window. */
+static void quota_plan_open(weir_rule_state *r, weir_operation_kind kind, int which) {
+  const quota_memory *memory = r->memory;
+  int64_t group = ((const quota_state *)r->state)->group + which - OWN;
+  if (group < 0) return;
+  weir_operation *operation = weir_plan(r, kind, WEIR_PLACE_OPEN, group);
+  if (kind == WEIR_GET && memory->start_us / r->rule->period_us == group)
+    operation->stake = weir_plan_stake(memory->count, r->rule->limit);
 }
 
-/* The moment of a refund is that of its charge; a stamp that no clock makes is refused later. */
-static void quota_aim_at_stamp(weir_machine *machine, size_t i) {
-  int64_t at_us = machine->requests->at_us;
-  weir_quota_aim(machine, i, weir_quota_is_stamp(at_us) ? at_us : machine->now_us);
+/* What a charge needs while it does not know its window: first to close the group before, then to open
+ * its own. Closing before it is known whether it must be costs a round less, and does no harm: this
+ * clock is past the group before. When its own is opened, the group before is decided, and its window,
+ * if any, is over. */
+static void quota_plan_opening(weir_rule_state *r) {
+  quota_state *state = r->state;
+  if (state->opens[OWN] == UNREAD) {
+    if (state->opens[BEFORE] == UNREAD) {
+      quota_plan_open(r, WEIR_CREATE, BEFORE); /* with 0 */
+      quota_plan_open(r, WEIR_GET, BEFORE);
+    }
+    quota_plan_open(r, WEIR_GET, OWN);
+    return;
+  }
+  int64_t start = state->at_us;
+  weir_operation_kind kind = WEIR_CREATE;
+  if (state->opens[OWN] == WRONG) {
+    kind = WEIR_PUT;
+    start = state->group * r->rule->period_us;
+    if (state->opens[BEFORE] >= 0) start = state->opens[BEFORE] + r->rule->period_us;
+  }
+  weir_plan(r, kind, WEIR_PLACE_OPEN, state->group)->value = start + 1;
+  quota_plan_open(r, WEIR_GET, OWN);
+  state->opening = state->opened = true;
 }
+
+/* Whether an expected window is still in use by this clock: longer than that no key has to live. */
+static bool quota_is_held(const weir_rule_state *r, int64_t start_us) {
+  return r->frame->clock_us - start_us < r->rule->period_us;
+}
+
+/* What the key of a group says: a start, or why there is none. The latest start that an honest clock
+ * may have stored is that of now; for a refund, of the time of its stamp. */
+static int64_t quota_decode(const weir_rule_state *r, const weir_operation *operation) {
+  const weir_request_state *request = r->frame->requests;
+  int64_t period = r->rule->period_us;
+  int64_t begin = operation->counter.index * period;
+  int64_t latest_us = r->frame->now_us;
+  if (request->kind == WEIR_REFUND && quota_is_stamp(request->at_us) && request->at_us > latest_us)
+    latest_us = request->at_us;
+  latest_us += r->frame->settings->ahead_us;
+  if (operation->outcome == WEIR_ABSENT) return ABSENT;
+  if (operation->value == 0) return begin + period <= latest_us ? CLOSED : WRONG;
+  int64_t start = operation->value > 0 ? operation->value - 1 : -1;
+  bool honest = start >= begin && start - begin < period && start <= latest_us;
+  return honest ? start : WRONG;
+}
+
+/* Takes in what the key of a group holds. The window that this process charges is named by a key that
+ * never changes; of a window in use, it says whether it is still the one that is stored. A group that
+ * was opened and is not is lost to eviction, or was just overwritten: from the start. */
+static void quota_answer_open(weir_rule_state *r, const weir_operation *operation) {
+  quota_state *state = r->state;
+  quota_memory *memory = r->memory;
+  int64_t group = operation->counter.index;
+  int64_t expected = r->expected->index;
+  bool done = operation->outcome == WEIR_DONE;
+  if (operation->kind != WEIR_GET) return;
+  if (expected / r->rule->period_us == group && !(done && operation->value == expected + 1) &&
+      quota_is_held(r, expected))
+    weir_expect_compare(r, expected, 0);
+  if (state->start_us >= 0 && r->frame->phase == WEIR_PHASE_CHARGE) {
+    memory->known = done && operation->value == state->start_us + 1;
+    memory->read_us = r->frame->clock_us;
+    return;
+  }
+  int64_t found = quota_decode(r, operation);
+  if (state->opening && (found == ABSENT || found == WRONG)) r->conflict = true;
+  state->opening = false;
+  state->opens[group - state->group + OWN] = found;
+}
+
+/* --- rounds ------------------------------------------------------------------------------------
+ */
 
 /* The window before, if it is still open, is wanted first: a stamp then belongs to one window,
- * whatever is opened after it. */
-static void quota_look(weir_machine *machine, size_t i) {
-  weir_quota_state *state = machine->rule_states[i].state;
-  weir_rule_state *rule_state = &machine->rule_states[i];
+ * whatever is opened after it. The moment of a refund is that of its charge; a stamp that no clock
+ * makes is refused later. */
+static void quota_look(weir_rule_state *r) {
+  const quota_state *state = r->state;
+  const weir_request_state *request = r->frame->requests;
   if (state->counted) return;
-  if (rule_state->step++ == 0 && machine->requests->kind == WEIR_REFUND)
-    quota_aim_at_stamp(machine, i);
-  weir_quota_find_window(machine, i);
+  if (r->step++ == 0 && request->kind == WEIR_REFUND)
+    quota_aim(r, quota_is_stamp(request->at_us) ? request->at_us : r->frame->now_us);
+  quota_find_window(r);
   if (state->start_us >= 0) {
-    weir_plan(machine, i, WEIR_GET, WEIR_PLACE_COUNT, state->start_us);
-  } else if (state->opens[WEIR_QUOTA_OWN] == WEIR_QUOTA_UNREAD) {
-    if (state->opens[WEIR_QUOTA_BEFORE] == WEIR_QUOTA_UNREAD)
-      weir_quota_plan_open(machine, i, WEIR_GET, WEIR_QUOTA_BEFORE);
-    weir_quota_plan_open(machine, i, WEIR_GET, WEIR_QUOTA_OWN);
+    weir_plan(r, WEIR_GET, WEIR_PLACE_COUNT, state->start_us);
+  } else if (state->opens[OWN] == UNREAD) {
+    if (state->opens[BEFORE] == UNREAD) quota_plan_open(r, WEIR_GET, BEFORE);
+    quota_plan_open(r, WEIR_GET, OWN);
   }
 }
 
-/* --- charging ----------------------------------------------------------------------------------
- */
-
-static bool quota_reports_stakes(const weir_machine *machine) {
-  return machine->settings->traits & WEIR_TRAIT_STAKE;
-}
-
 /* Reads the key that opened the window along; a store that evicts by stakes learns its stake. */
-static void quota_plan_start(weir_machine *machine, size_t i, int64_t charged) {
-  weir_quota_state *state = machine->rule_states[i].state;
-  const weir_rule *rule = &machine->stack->rules[i];
-  int64_t group = state->start_us / rule->period_us;
-  weir_plan(machine, i, WEIR_GET, WEIR_PLACE_OPEN, group)->stake =
-      weir_plan_stake(charged, rule->limit);
+static void quota_plan_start(weir_rule_state *r, int64_t charged) {
+  int64_t group = ((const quota_state *)r->state)->start_us / r->rule->period_us;
+  weir_plan(r, WEIR_GET, WEIR_PLACE_OPEN, group)->stake = weir_plan_stake(charged, r->rule->limit);
 }
 
 /* With knowledge that will soon be too old, the key that opened the window is read along: a key in
  * steady use never needs a round more. A store that evicts by stakes is told whenever the count has
  * doubled, so that it knows of half of what rests on that key, or more; and by a process that knows
  * the key anew as soon as it knows the count. */
-static void quota_plan_addition(weir_machine *machine, size_t i) {
-  weir_quota_state *state = machine->rule_states[i].state;
-  const weir_rule_state *rule_state = &machine->rule_states[i];
-  weir_quota_memory *memory = machine->rule_states[i].memory;
-  int64_t known_for = machine->now_us - memory->read_us;
-  int64_t charged = memory->count + rule_state->charge;
-  bool grew = quota_reports_stakes(machine) && memory->count > 0 && charged >= 2 * memory->reported;
+static void quota_charge(weir_rule_state *r) {
+  quota_state *state = r->state;
+  quota_memory *memory = r->memory;
+  if (r->charged) return;
+  quota_find_window(r);
+  if (state->start_us < 0) {
+    quota_plan_opening(r);
+    return;
+  }
+  int64_t known_for = r->frame->now_us - memory->read_us;
+  int64_t charged = memory->count + r->charge;
+  bool grew = r->frame->settings->traits & WEIR_TRAIT_STAKE && memory->count > 0 &&
+              charged >= 2 * memory->reported;
   if (grew) memory->reported = charged;
-  weir_plan(machine, i, WEIR_ADD, WEIR_PLACE_COUNT, state->start_us)->delta = rule_state->charge;
-  if (known_for > machine->settings->memo_age_us / 2 || grew) quota_plan_start(machine, i, charged);
+  weir_plan(r, WEIR_ADD, WEIR_PLACE_COUNT, state->start_us)->delta = r->charge;
+  if (known_for > r->frame->settings->memo_age_us / 2 || grew) quota_plan_start(r, charged);
 }
 
-static void quota_charge(weir_machine *machine, size_t i) {
-  weir_quota_state *state = machine->rule_states[i].state;
-  weir_rule_state *rule_state = &machine->rule_states[i];
-  if (rule_state->charged) return;
-  weir_quota_find_window(machine, i);
-  if (state->start_us >= 0)
-    quota_plan_addition(machine, i);
-  else if (state->opens[WEIR_QUOTA_OWN] == WEIR_QUOTA_UNREAD)
-    weir_quota_plan_closing(machine, i);
-  else
-    weir_quota_plan_opening(machine, i);
-}
-
-static void quota_take_back(weir_machine *machine, size_t i) {
-  weir_quota_state *state = machine->rule_states[i].state;
-  weir_rule_state *rule_state = &machine->rule_states[i];
-  if (rule_state->step++ > 0) return;
-  weir_plan(machine, i, WEIR_SUB, WEIR_PLACE_COUNT, state->start_us)->delta = rule_state->unused;
-  if (quota_reports_stakes(machine)) quota_plan_start(machine, i, state->count);
+static void quota_take_back(weir_rule_state *r) {
+  const quota_state *state = r->state;
+  if (r->step++ > 0) return;
+  weir_plan(r, WEIR_SUB, WEIR_PLACE_COUNT, state->start_us)->delta = r->unused;
+  if (r->frame->settings->traits & WEIR_TRAIT_STAKE) quota_plan_start(r, state->count);
 }
 
 /* Reads, then drops: three groups, as this clock may be late or early. A process that is under way
  * meanwhile, or remembers the window, may charge the old one once more; a window that opens then is
  * a new one, which may overlap with it. */
-static void quota_reset(weir_machine *machine, size_t i) {
-  weir_quota_state *state = machine->rule_states[i].state;
-  weir_rule_state *rule_state = &machine->rule_states[i];
-  int step = rule_state->step++;
+static void quota_reset(weir_rule_state *r) {
+  const quota_state *state = r->state;
+  int step = r->step++;
   if (step > 1) return;
-  for (int which = WEIR_QUOTA_BEFORE; which < WEIR_QUOTA_GROUPS; which++) {
-    weir_quota_plan_open(machine, i, step == 0 ? WEIR_GET : WEIR_DROP, which);
+  for (int which = BEFORE; which < GROUPS; which++) {
+    quota_plan_open(r, step == 0 ? WEIR_GET : WEIR_DROP, which);
     if (step == 1 && state->opens[which] >= 0)
-      weir_plan(machine, i, WEIR_DROP, WEIR_PLACE_COUNT, state->opens[which]);
+      weir_plan(r, WEIR_DROP, WEIR_PLACE_COUNT, state->opens[which]);
   }
-}
-
-/* --- answers -----------------------------------------------------------------------------------
- */
-
-static void quota_set_count(weir_machine *machine, size_t i, int64_t count) {
-  weir_quota_memory *memory = machine->rule_states[i].memory;
-  weir_quota_state *state = machine->rule_states[i].state;
-  int64_t start = state->start_us;
-  count = count < 0 ? 0 : count < WEIR_COUNT_MOST ? count : WEIR_COUNT_MOST;
-  if (weir_quota_is_held(machine, i, start)) weir_expected_compare(machine, i, start, count);
-  state->count = memory->count = count;
-}
-
-static void quota_answer(weir_machine *machine, size_t i, const weir_operation *operation) {
-  weir_quota_state *state = machine->rule_states[i].state;
-  weir_rule_state *rule_state = &machine->rule_states[i];
-  int64_t value = operation->outcome == WEIR_DONE ? operation->value : 0;
-  if (operation->counter.place == WEIR_PLACE_OPEN) {
-    weir_quota_answer_open(machine, i, operation);
-  } else if (operation->kind == WEIR_GET) {
-    state->counted = true;
-    quota_set_count(machine, i, value);
-  } else if (operation->kind == WEIR_ADD) {
-    rule_state->charged = true;
-    quota_set_count(machine, i, (int64_t)((uint64_t)value - (uint64_t)operation->delta));
-  }
-}
-
-/* --- deciding ----------------------------------------------------------------------------------
- */
-
-static bool quota_keeps_denied(const weir_rule_state *rule_state) {
-  const weir_quota_state *state = rule_state->state;
-  return state->count < WEIR_COUNT_MOST - WEIR_LIMIT_MOST;
-}
-
-static int64_t quota_room(const weir_rule *rule, const weir_rule_state *rule_state,
-                          const weir_request_state *request) {
-  const weir_quota_state *state = rule_state->state;
-  (void)request;
-  return state->count < rule->limit ? rule->limit - state->count : 0;
-}
-
-static void quota_note(weir_machine *machine, size_t i, int64_t cost) {
-  weir_quota_memory *memory = machine->rule_states[i].memory;
-  weir_quota_state *state = machine->rule_states[i].state;
-  state->count += cost;
-  memory->count += cost;
-}
-
-static void quota_figures(const weir_rule *rule, const weir_rule_state *rule_state,
-                          const weir_request_state *request, int64_t cost, bool denied,
-                          weir_decision *decision) {
-  const weir_quota_state *state = rule_state->state;
-  (void)cost;
-  int64_t left = state->start_us >= 0 ? state->start_us + rule->period_us - rule_state->now_us : 0;
-  decision->remaining = quota_room(rule, rule_state, request);
-  if (denied) decision->retry_after_us = left;
-  decision->reset_after_us = state->count > 0 || !state->opened ? left : 0;
-}
-
-static void quota_expect(weir_machine *machine, size_t i, int64_t cost) {
-  weir_quota_state *state = machine->rule_states[i].state;
-  weir_expected_count(machine, i, state->start_us, machine->stack->rules[i].period_us, state->count,
-                      cost);
-}
-
-/* Where the window of the stamp is not to be found it was lost, or reset: less is charged than was,
- * which matters only as long as that window would be open. */
-static bool quota_refund(weir_machine *machine, size_t i, const weir_request_state *request,
-                         int64_t cost) {
-  weir_quota_memory *memory = machine->rule_states[i].memory;
-  weir_quota_state *state = machine->rule_states[i].state;
-  weir_rule_state *rule_state = &machine->rule_states[i];
-  memory->known = false; /* perhaps it is not the window of now */
-  int64_t period = machine->stack->rules[i].period_us;
-  bool found = state->start_us >= 0;
-  rule_state->unused = 0;
-  if (!weir_quota_is_stamp(request->at_us)) return false;
-  if (machine->now_us - (found ? state->start_us : request->at_us) >= period) return true;
-  if (!found || state->count < cost) return false;
-  rule_state->unused = cost;
-  return true;
-}
-
-static bool quota_recall(const weir_rule *rule, const weir_settings *settings, const void *memory,
-                         int64_t now_us, const weir_request_state *request, int64_t cost,
-                         int64_t *room, weir_decision *figures) {
-  const weir_quota_memory *cached = memory;
-  weir_quota_state state = {.start_us = cached->start_us, .count = cached->count};
-  weir_rule_state rule_state = {.now_us = now_us, .state = &state};
-  if (!quota_is_usable(rule, settings, cached, now_us)) return false;
-  *room = quota_room(rule, &rule_state, request);
-  quota_figures(rule, &rule_state, request, cost, *room < cost, figures);
-  return true;
-}
-
-static void quota_doubt(const weir_stack *stack, weir_memo *memo, size_t i, int64_t place,
-                        int64_t cost) {
-  weir_quota_memory *memory = weir_memo_memory(stack, memo, i);
-  if (memory->start_us == place) memory->count = memory->count > cost ? memory->count - cost : 0;
-}
-
-static int64_t quota_place(const weir_machine *machine, size_t i) {
-  return ((const weir_quota_state *)machine->rule_states[i].state)->start_us;
-}
-
-/* --- going on without the store ----------------------------------------------------------------
- */
-
-static void quota_forget(void *memory) {
-  weir_quota_memory *cached = memory;
-  cached->known = false;
-  cached->reported = 0;
-}
-
-static void quota_known(const weir_rule *rule, const weir_settings *settings, const void *memory,
-                        const weir_expected *expected, int64_t now_us, weir_known *known) {
-  (void)expected;
-  const weir_quota_memory *cached = memory;
-  (void)settings;
-  if (cached->read_us == 0 || now_us - cached->start_us >= rule->period_us) return;
-  known->charges[0].at_us = cached->start_us;
-  known->charges[0].amount = weir_known_parts(cached->count);
-  known->count = 1;
 }
 
 /* A window that was opened without the store makes way for the store's. */
-static void quota_begin(weir_machine *machine, size_t i, const weir_known *known, bool afresh) {
-  const weir_rule *rule = &machine->stack->rules[i];
-  const weir_quota_state *state = machine->rule_states[i].state;
+static void quota_store(weir_rule_state *r, const weir_known *known, bool afresh) {
+  const quota_state *state = r->state;
+  const weir_rule *rule = r->rule;
   int64_t start = known->count > 0 ? known->charges[0].at_us : -1;
   int64_t count = known->count > 0 ? weir_known_here(rule, known->charges[0].amount) : 0;
   for (int64_t group = state->group - 1; group <= state->group + 1; group++) {
     bool here = start >= 0 && start / rule->period_us == group;
     if (group < 0 || !(here || afresh)) continue;
     weir_operation_kind kind = !here ? WEIR_DROP : afresh ? WEIR_PUT : WEIR_CREATE;
-    weir_operation *open = weir_plan(machine, i, kind, WEIR_PLACE_OPEN, group);
+    weir_operation *open = weir_plan(r, kind, WEIR_PLACE_OPEN, group);
     open->value = start + 1;
     open->stake = weir_plan_stake(count, rule->limit);
   }
   if (start < 0) return;
-  weir_operation *counter =
-      weir_plan(machine, i, afresh ? WEIR_PUT : WEIR_CREATE, WEIR_PLACE_COUNT, start);
+  weir_operation *counter = weir_plan(r, afresh ? WEIR_PUT : WEIR_CREATE, WEIR_PLACE_COUNT, start);
   counter->value = count;
   counter->stake = weir_plan_stake(count, rule->limit);
 }
 
+/* A count that was read, or an addition's total without its own cost. */
+static void quota_answer(weir_rule_state *r, const weir_operation *operation) {
+  quota_state *state = r->state;
+  quota_memory *memory = r->memory;
+  if (operation->counter.place == WEIR_PLACE_OPEN) {
+    quota_answer_open(r, operation);
+    return;
+  }
+  int64_t count = operation->outcome == WEIR_DONE ? operation->value : 0;
+  if (operation->kind == WEIR_GET)
+    state->counted = true;
+  else if (operation->kind == WEIR_ADD)
+    r->charged = true;
+  else
+    return;
+  if (operation->kind == WEIR_ADD) count = (int64_t)((uint64_t)count - (uint64_t)operation->delta);
+  count = count < 0 ? 0 : count < WEIR_COUNT_MOST ? count : WEIR_COUNT_MOST;
+  if (quota_is_held(r, state->start_us)) weir_expect_compare(r, state->start_us, count);
+  state->count = memory->count = count;
+}
+
+/* --- deciding ----------------------------------------------------------------------------------
+ */
+
+static bool quota_keeps_denied(const weir_rule_state *r) {
+  return ((const quota_state *)r->state)->count < WEIR_COUNT_MOST - WEIR_LIMIT_MOST;
+}
+
+static int64_t quota_room(const weir_rule_state *r, const weir_request_state *request) {
+  const quota_state *state = r->state;
+  (void)request;
+  return state->count < r->rule->limit ? r->rule->limit - state->count : 0;
+}
+
+static void quota_count(weir_rule_state *r, int64_t cost) {
+  quota_memory *memory = r->memory;
+  ((quota_state *)r->state)->count += cost;
+  memory->count += cost;
+}
+
+static void quota_figures(const weir_rule_state *r, const weir_request_state *request, int64_t cost,
+                          bool denied, weir_decision *decision) {
+  const quota_state *state = r->state;
+  (void)cost;
+  int64_t left = state->start_us >= 0 ? state->start_us + r->rule->period_us - r->frame->now_us : 0;
+  decision->remaining = quota_room(r, request);
+  if (denied) decision->retry_after_us = left;
+  decision->reset_after_us = state->count > 0 || !state->opened ? left : 0;
+}
+
+static void quota_expect(weir_rule_state *r, int64_t cost) {
+  const quota_state *state = r->state;
+  weir_expect_count(r, state->start_us, r->rule->period_us, state->count, cost);
+}
+
+/* Where the window of the stamp is not to be found it was lost, or reset: less is charged than was,
+ * which matters only as long as that window would be open. */
+static bool quota_refund(weir_rule_state *r, const weir_request_state *request, int64_t cost) {
+  const quota_state *state = r->state;
+  bool found = state->start_us >= 0;
+  ((quota_memory *)r->memory)->known = false; /* perhaps it is not the window of now */
+  r->unused = 0;
+  if (!quota_is_stamp(request->at_us)) return false;
+  int64_t start_us = found ? state->start_us : request->at_us;
+  if (r->frame->now_us - start_us >= r->rule->period_us) return true;
+  if (!found || state->count < cost) return false;
+  r->unused = cost;
+  return true;
+}
+
+/* --- by the memory alone -----------------------------------------------------------------------
+ */
+
+static bool quota_recall(weir_rule_state *r, const weir_request_state *request, int64_t cost,
+                         int64_t *room, weir_decision *figures) {
+  const quota_memory *memory = r->memory;
+  quota_state state = {.start_us = memory->start_us, .count = memory->count};
+  if (!quota_is_usable(r)) return false;
+  r->state = &state;
+  *room = quota_room(r, request);
+  quota_figures(r, request, cost, *room < cost, figures);
+  return true;
+}
+
+static void quota_known(const weir_rule_state *r, weir_known *known) {
+  const quota_memory *memory = r->memory;
+  if (memory->read_us == 0 || r->frame->now_us - memory->start_us >= r->rule->period_us) return;
+  known->charges[0].at_us = memory->start_us;
+  known->charges[0].amount = weir_known_parts(memory->count);
+  known->count = 1;
+}
+
+static void quota_forget(void *memory) {
+  quota_memory *cached = memory;
+  cached->known = false;
+  cached->reported = 0;
+}
+
+static void quota_doubt(void *memory, int64_t place, int64_t cost) {
+  quota_memory *cached = memory;
+  if (cached->start_us == place) cached->count = cached->count > cost ? cached->count - cost : 0;
+}
+
 const weir_method weir_quota_method = {
     .stage = WEIR_STAGE_COUNTERS,
-    .needs = quota_needs,
+    .needs = WEIR_NEED_ADD | WEIR_NEED_GET | WEIR_NEED_SUB | WEIR_NEED_CREATE,
+    .finds_out = true, /* a window opens only where the request that opens it fits */
+    .memory_bytes = sizeof(quota_memory),
+    .state_bytes = sizeof(quota_state),
+    .operations_most = 2 * GROUPS, /* a reset: all that is known of three groups */
     .ttl_us = quota_ttl_us,
-    .memory_bytes = quota_memory_bytes,
-    .state_bytes = sizeof(weir_quota_state),
-    .operations_most = quota_operations_most,
-    .frame = quota_frame,
-    .blind = quota_blind,
+    .begin = quota_begin,
     .look = quota_look,
     .charge = quota_charge,
     .take_back = quota_take_back,
     .reset = quota_reset,
+    .store = quota_store,
     .answer = quota_answer,
     .keeps_denied = quota_keeps_denied,
     .room = quota_room,
-    .note = quota_note,
+    .count = quota_count,
     .figures = quota_figures,
     .expect = quota_expect,
     .refund = quota_refund,
     .recall = quota_recall,
-    .forget = quota_forget,
     .known = quota_known,
-    .begin = quota_begin,
-    .place = quota_place,
+    .forget = quota_forget,
     .doubt = quota_doubt,
 };

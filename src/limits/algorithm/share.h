@@ -12,7 +12,7 @@
  * average, however many there are: docs/guarantees.md, "Outages".
  *
  * Sums are signed: what goes back comes off the last own charge. Only an admitted charge teaches.
- * expected.c calls this for what is counted in windows. */
+ * plan.c calls this for what is counted in windows, bucket.c for buckets. */
 #ifndef WEIR_ALGORITHM_SHARE_H
 #define WEIR_ALGORITHM_SHARE_H
 
@@ -36,11 +36,23 @@ static inline void weir_share_learn(weir_share *share, weir_lesson *lesson, bool
 }
 
 /* Halves what was learnt, so many times. */
-void weir_share_halve(weir_share *share, int64_t times);
+static inline void weir_share_halve(weir_share *share, int64_t times) {
+  if (times > 62) times = 62;
+  share->mine /= INT64_C(1) << times;
+  share->all /= INT64_C(1) << times;
+}
+
+/* A bucket's count begins no periods: its past is halved when it holds so many own charges. */
+enum { WEIR_SHARE_CHARGES_OF_A_BUCKET = 16 };
 
 /* A bucket's time, in its units: it belongs to no period, and at `now` the bucket is empty. After a
- * gap longer than `forgets` nothing is learnt: the bucket was dry, nobody knows for how long. */
-void weir_share_learn_time(weir_share *share, weir_lesson *lesson, int64_t before, int64_t cost,
-                           int64_t now, int64_t forgets);
+ * gap longer than `forgets` nothing is learnt: the bucket was dry, for an unknown time. */
+static inline void weir_share_learn_time(weir_share *share, weir_lesson *lesson, int64_t before,
+                                         int64_t cost, int64_t now, int64_t forgets) {
+  bool had_some = share->before != 0 || share->last != 0;
+  bool lately = now - share->before - share->last <= forgets && before >= share->before;
+  weir_share_learn(share, lesson, had_some && lately, before, cost);
+  if (share->mine > WEIR_SHARE_CHARGES_OF_A_BUCKET * cost) weir_share_halve(share, 1);
+}
 
 #endif

@@ -272,7 +272,7 @@ static void hold_admitted(const weir_inside *inside, weir_account *account,
 /* While others may not be back: who is missing would not be missed. */
 static void unlearn(const weir_stack *rules, const weir_memo *memo, weir_machine *machine) {
   for (size_t i = 0; i < rules->count; i++) {
-    weir_share *share = &machine->notes->expected[i].share;
+    weir_share *share = &machine->frame.memo->expected[i].share;
     share->mine = memo->expected[i].share.mine;
     share->all = memo->expected[i].share.all;
     machine->lessons[i] = (weir_lesson){0};
@@ -282,7 +282,7 @@ static void unlearn(const weir_stack *rules, const weir_memo *memo, weir_machine
 bool weir_continue_settle(const weir_inside *inside, weir_account *account, const weir_memo *memo,
                           const weir_request_state *requests, weir_machine *machine,
                           uint64_t secret, int64_t deadline_us, int64_t *dropped) {
-  int64_t now_us = machine->clock_us;
+  int64_t now_us = machine->frame.clock_us;
   *dropped = 0;
   if (requests->status == WEIR_OK && requests->kind == WEIR_RESET) {
     *dropped = weir_account_forgive(account, inside->rules);

@@ -53,7 +53,7 @@ static void take_group(weir_call *call, const weir_request_state *leader) {
     if (entry->account != NULL) weir_outage_offer(limiter, group);
     group->turn = weir_machine_start(group->machine, now_us, entry->memo, group->requests,
                                      round->planned + round->planned_count);
-    round->planned_count += group->machine->operation_count;
+    round->planned_count += group->machine->frame.operation_count;
   } else { /* a lease was enough for all of them */
     call->group_count--;
     weir_call_pass_lead(call, entry);
@@ -65,7 +65,7 @@ static void take_group(weir_call *call, const weir_request_state *leader) {
  */
 
 static inline bool gives_back(const weir_group *group) {
-  return group->machine->phase == WEIR_PHASE_TAKE_BACK;
+  return group->machine->frame.phase == WEIR_PHASE_TAKE_BACK;
 }
 
 /* Moves all operations that give back before the others. Their answers being taken in, the other
@@ -77,10 +77,10 @@ static void order(weir_call *call) {
   for (int giving = 1; giving >= 0; giving--) {
     for (size_t i = 0; i < call->group_count; i++) {
       weir_machine *machine = call->groups[i].machine;
-      if (machine->operation_count == 0 || gives_back(&call->groups[i]) != giving) continue;
-      memcpy(next, machine->operations, machine->operation_count * sizeof *next);
-      machine->operations = next;
-      next += machine->operation_count;
+      if (machine->frame.operation_count == 0 || gives_back(&call->groups[i]) != giving) continue;
+      memcpy(next, machine->frame.operations, machine->frame.operation_count * sizeof *next);
+      machine->frame.operations = next;
+      next += machine->frame.operation_count;
     }
   }
   round->answered = round->planned;
@@ -129,10 +129,10 @@ static void prepare(weir_call *call) {
   }
   for (size_t i = 0; i < call->group_count; i++) {
     const weir_group *group = &call->groups[i];
-    if (gives_back(group)) giving += group->machine->operation_count;
+    if (gives_back(group)) giving += group->machine->frame.operation_count;
     name_counters(call, group->entry, group->encoded, group->encoded_length,
-                  group->machine->operations, group->machine->operation_count, used);
-    used += group->machine->operation_count;
+                  group->machine->frame.operations, group->machine->frame.operation_count, used);
+    used += group->machine->frame.operation_count;
   }
   if (giving > 0 && giving < used) order(call);
   round->giving = giving;
@@ -249,7 +249,7 @@ static void resume(weir_call *call, weir_group *group, int64_t now_us, bool late
   weir_round *round = &call->round;
   weir_machine *machine = group->machine;
   group->turn = weir_machine_resume(machine, now_us, late, round->planned + round->planned_count);
-  round->planned_count += machine->operation_count;
+  round->planned_count += machine->frame.operation_count;
   if (group->turn != WEIR_TURN_PAUSE) return;
   if (call->head->deadline_us == INT64_MAX) weir_call_begin_deadline(call);
   group->wake_us =
@@ -279,9 +279,9 @@ static void absorb(weir_call *call) {
     const weir_machine *machine = group->machine;
     if (group->turn != WEIR_TURN_EXECUTE) continue;
     int64_t end_us = head->deadline_us;
-    for (size_t n = 0; n < machine->operation_count && !gives_back(group); n++)
-      if (machine->operations[n].outcome == WEIR_NOT_SENT) end_us = head->charge_end_us;
-    bool held_up = immediate && now_us - machine->now_us >= limiter->deadline_us;
+    for (size_t n = 0; n < machine->frame.operation_count && !gives_back(group); n++)
+      if (machine->frame.operations[n].outcome == WEIR_NOT_SENT) end_us = head->charge_end_us;
+    bool held_up = immediate && now_us - machine->frame.now_us >= limiter->deadline_us;
     resume(call, group, now_us, held_up || head->monotonic_us >= end_us);
   }
 }
@@ -328,14 +328,14 @@ bool weir_call_answer(weir_limiter *limiter, weir_memo_entry *entry, weir_reques
 static void finish(weir_call *call, weir_group *group) {
   weir_limiter *limiter = call->limiter;
   weir_memo_entry *entry = group->entry;
-  call->keys_lost += group->machine->lost;
+  call->keys_lost += group->machine->frame.lost;
   group->decided++;
   weir_shard_lock(entry->shard);
   if (entry->account != NULL) weir_outage_settle(limiter, group);
   if (group->decided < LESSONS || group->decided % LESSONS == 0)
     weir_shard_learn(entry->shard, group->machine->lessons, limiter->stack.count,
-                     group->machine->now_us);
-  memcpy(entry->memo, group->machine->notes, group->machine->memo_bytes);
+                     group->machine->frame.now_us);
+  memcpy(entry->memo, group->machine->frame.memo, group->machine->memo_bytes);
   if (entry->leased != NULL)
     weir_leases_settle(call, group);
   else

@@ -198,7 +198,7 @@ static void ask_again(const weir_stack *stack, weir_request_state *request) {
 static bool left_nothing(const weir_group *group) {
   for (const weir_request_state *r = group->requests; r != NULL; r = r->next)
     if (r->status != WEIR_OK || !r->decision.allowed) return false;
-  for (size_t i = 0; i < group->machine->stack->count; i++)
+  for (size_t i = 0; i < group->machine->frame.stack->count; i++)
     if (group->machine->rule_states[i].unused > 0) return false;
   return group->ahead.cost > 0;
 }
@@ -294,9 +294,9 @@ void weir_leases_settle(weir_call *call, weir_group *group) {
   add_room(group, weir_purse_room(purse, now_us));
   use_after_all(limiter, group, now_us);
   int64_t got = (granted ? ahead->charge : 0) + again;
-  grant(limiter, group, group->machine->now_us, got);
+  grant(limiter, group, group->machine->frame.now_us, got);
   if (!failed) {
-    weir_purse_earn(purse, &limiter->lease, entry->memo, group->machine->now_us,
+    weir_purse_earn(purse, &limiter->lease, entry->memo, group->machine->frame.now_us,
                     admitted_cost(group, false), charged);
     uint64_t mixed = ((uint64_t)now_us ^ entry->fingerprint[0]) * UINT64_C(0x9e3779b97f4a7c15);
     const weir_harvest harvest = {.got = got,

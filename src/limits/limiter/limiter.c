@@ -6,7 +6,6 @@
 
 #include <weir/backend.h>
 
-#include "algorithm/method.h"
 #include "store/process.h"
 
 /* What all keys of a rule begin with never changes. */
@@ -91,7 +90,7 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   made->process = weir_process_number;
   made->group_most = most_of_a_group(&made->stack);
   for (size_t i = 0; i < made->stack.count; i++) {
-    bool one_by_one = weir_method_of(&made->stack.rules[i])->one_by_one;
+    bool one_by_one = weir_rule_takes_one(&made->stack.rules[i]);
     made->cost_most[i] = one_by_one ? 1 : WEIR_COST_MOST;
     made->one_by_one = made->one_by_one || one_by_one;
   }

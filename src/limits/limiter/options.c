@@ -141,7 +141,7 @@ weir_status weir_limiter_check_store(const weir_limiter *limiter, weir_message *
   unsigned traits = limiter->settings.traits;
   for (size_t i = 0; i < limiter->stack.count; i++) {
     const weir_rule *rule = &limiter->stack.rules[i];
-    if (has_traits(weir_method_of(rule)->needs(traits), traits)) continue;
+    if (has_traits(weir_method_of(rule, traits)->needs, traits)) continue;
     weir_message_set(message,
                      "rule %zu (%s) needs a store with SWAP or RAISE: backend %s has neither",
                      i + 1, weir_rule_kind_name(rule->kind), limiter->store->backend->name);

@@ -12,7 +12,6 @@
 
 #include <weir/backend.h>
 
-#include "algorithm/method.h"
 #include "limiter/limiter.h"
 
 typedef enum weir_reservation_state {
@@ -291,7 +290,7 @@ static weir_status refund(weir_limiter *limiter, weir_charged charged, const voi
   int64_t costs[WEIR_RULES_MOST];
   bool delayed = taken->delay_us > 0;
   for (size_t i = 0; i < limiter->stack.count; i++)
-    costs[i] = delayed && weir_method_of(&limiter->stack.rules[i])->moves_in_time ? 0 : cost;
+    costs[i] = delayed && weir_rule_moves_in_time(&limiter->stack.rules[i]) ? 0 : cost;
   weir_request_state state = {.kind = WEIR_REFUND,
                               .alone = true,
                               .cost = cost,

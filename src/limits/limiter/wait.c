@@ -6,7 +6,6 @@
  */
 #include <weir/backend.h>
 
-#include "algorithm/method.h"
 #include "limiter/limiter.h"
 
 typedef struct weir_patience {
@@ -47,7 +46,7 @@ static void sleep_from(weir_limiter *limiter, const weir_decision *decision, int
 /* Only under these does waiting itself change the answer: they admit into the future. */
 static bool has_bucket(const weir_stack *stack) {
   for (size_t i = 0; i < stack->count; i++)
-    if (weir_method_of(&stack->rules[i])->moves_in_time) return true;
+    if (weir_rule_moves_in_time(&stack->rules[i])) return true;
   return false;
 }
 

@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algorithm/bucket_math.h"
-#include "algorithm/method.h"
+#include "algorithm/bucket.h"
 
 /* Less is not worth a lot. */
 enum { WISH_LEAST = 4 };
@@ -163,10 +162,9 @@ static void earn(weir_purse *purse, const weir_lease *lease, int64_t admitted) {
 static bool bucket_room(const weir_lease *lease, const weir_memo *memo, size_t i, int64_t now_us,
                         int64_t *room) {
   const weir_request_state plain = {.kind = WEIR_TAKE, .cost = 1};
-  const weir_rule *rule = &lease->stack->rules[i];
   weir_decision figures;
-  return weir_method_of(rule)->recall(rule, lease->settings, weir_memo_own(lease->stack, memo, i),
-                                      now_us, &plain, 1, room, &figures);
+  return weir_memo_recall(lease->stack, lease->settings, memo, i, now_us, &plain, 1, room,
+                          &figures);
 }
 
 /* Where nothing was ahead of the charge in any bucket, what had been lost has drained without being
@@ -302,11 +300,10 @@ int64_t weir_purse_wish(weir_purse *purse, const weir_lease *lease, const weir_m
   if (want > risk) want = risk;
   for (size_t i = 0; i < lease->stack->count; i++) {
     const weir_rule *rule = &lease->stack->rules[i];
-    const void *memory = weir_memo_own(lease->stack, memo, i);
     weir_decision figures;
     int64_t room;
-    if (!weir_method_of(rule)->recall(rule, lease->settings, memory, now_us, &plain, 1, &room,
-                                      &figures))
+    if (!weir_memo_recall(lease->stack, lease->settings, memo, i, now_us, &plain, 1, &room,
+                          &figures))
       return 0;
     room = room > cost ? room - cost : 0;
     if (weir_rule_moves_in_time(rule)) {
@@ -441,16 +438,8 @@ bool weir_lease_return(const weir_rule *rule, int64_t place, int64_t cost, int64
 void weir_lease_let_go(const weir_lease *lease, weir_memo *memo, int64_t cost,
                        const int64_t *places) {
   memo->denied_cost = 0; /* it may fit now */
-  for (size_t i = 0; i < lease->stack->count; i++) {
-    const weir_rule *rule = &lease->stack->rules[i];
-    const weir_method *method = weir_method_of(rule);
-    weir_expected *expected = &memo->expected[i];
-    if (weir_rule_moves_in_time(rule)) continue;
-    if (method->doubt != NULL) method->doubt(lease->stack, memo, i, places[i], cost);
-    if (expected->index == places[i]) expected->share.last -= cost;
-    if (expected->index == places[i])
-      expected->amount = expected->amount > cost ? expected->amount - cost : 0;
-  }
+  for (size_t i = 0; i < lease->stack->count; i++)
+    weir_memo_doubt(lease->stack, memo, i, places[i], cost);
 }
 
 void weir_purse_empty(weir_purse *purse, const weir_lease *lease) {

@@ -49,7 +49,7 @@ weir_status weir_limiter_inspect(weir_limiter *limiter, int64_t timeout_us, weir
                             .tell = report_to,
                             .context = context};
   for (size_t i = 0; i < limiter->stack.count; i++)
-    plan.needs |= weir_method_of(&limiter->stack.rules[i])->needs(limiter->settings.traits);
+    plan.needs |= weir_method_of(&limiter->stack.rules[i], limiter->settings.traits)->needs;
   status = weir_store_inspect_plan(limiter->store, &plan, message);
   if (status != WEIR_OK) return status;
   for (size_t i = 0; i < limiter->stack.count; i++)

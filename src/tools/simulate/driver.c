@@ -75,7 +75,7 @@ void weir_driver_clear_key(const weir_driver *driver, weir_driven_key *key) {
 
 static weir_status execute_round(weir_driver *driver, weir_driven_key *key, int64_t now_us) {
   driver->rounds++;
-  for (size_t i = 0; i < driver->machine->operation_count; i++) {
+  for (size_t i = 0; i < driver->machine->frame.operation_count; i++) {
     weir_operation *operation = &driver->round[i];
     if (operation->ttl_us > driver->longest_ttl_us) driver->longest_ttl_us = operation->ttl_us;
     driver->operations++;
@@ -97,7 +97,7 @@ static weir_status run_machine(weir_driver *driver, weir_driven_key *key, int64_
     }
     turn = weir_machine_resume(machine, now_us, false, driver->round);
   }
-  memcpy(key->memo, machine->notes, driver->memo_bytes);
+  memcpy(key->memo, machine->frame.memo, driver->memo_bytes);
   return request->status;
 }
 

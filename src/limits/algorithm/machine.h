@@ -1,0 +1,53 @@
+/* Inside a machine: what machine.c, which leads a group through its phases, asks of the files that
+ * decide, give back and end. */
+#ifndef WEIR_ALGORITHM_MACHINE_H
+#define WEIR_ALGORITHM_MACHINE_H
+
+#include "algorithm/algorithm.h"
+
+/* --- decide.c: which requests fit, and what each is told ---------------------------------------
+ */
+
+/* After a look: settles peeks, and takes that do not fit. True when some take is left to be
+ * charged. */
+bool weir_decide_look(weir_machine *machine);
+
+/* After `rules` (one bit each) were charged for every open take: settles takes that do not fit, and
+ * where this stage is the last all that are left; what goes back is in each rule state's `unused`.
+ * True when something was denied. Unless `final`, denied takes stay open. */
+bool weir_decide_stage(weir_machine *machine, unsigned rules, bool last, bool final);
+
+/* Settles peeks that waited for takes before them. */
+void weir_decide_rest(weir_machine *machine);
+
+/* Settles as denied what is still open. */
+void weir_decide_denied(weir_machine *machine);
+
+/* --- end.c: what an outcome means, and the end of a group that cannot be decided ---------------
+ */
+
+/* What an outcome that is no answer means for the requests. Notes it where it shows that the store
+ * is away: then a policy may answer in its stead. */
+weir_status weir_machine_failure(weir_machine *machine, const weir_operation *operation);
+
+/* The status of a round that came late. What came after the deadline admits no request, and what was
+ * not sent by then had no time, unless the server is away. Where the store did answer, and there
+ * were pauses, it was others who took that time. */
+weir_status weir_machine_when_late(const weir_machine *machine, weir_status status);
+
+/* Settles all that is open with a status; the group is done. */
+void weir_machine_fail(weir_machine *machine, weir_status status);
+
+/* The same for the one request of a group that others cannot join. */
+void weir_machine_settle_alone(weir_machine *machine, weir_status status);
+
+/* --- refund.c ----------------------------------------------------------------------------------
+ */
+
+/* A refund has looked: what goes back of it, and whether that much is charged at all. */
+void weir_refund_choose(weir_machine *machine);
+
+/* It has gone back, as far as the store answered. */
+void weir_refund_settle(weir_machine *machine, weir_status status);
+
+#endif

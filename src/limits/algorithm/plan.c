@@ -1,0 +1,90 @@
+#include "algorithm/plan.h"
+
+#include "algorithm/method.h"
+#include "algorithm/share.h"
+
+weir_operation *weir_plan(weir_rule_state *r, weir_operation_kind kind, weir_place place,
+                          int64_t index) {
+  weir_frame *frame = r->frame;
+  weir_operation *operation = &frame->operations[frame->operation_count++];
+  *operation = (weir_operation){
+      .kind = kind,
+      .ttl_us = r->ttl_us,
+      .counter = {.rule = r->index, .place = place, .index = index},
+  };
+  /* Few stores want to know; and a read says nothing by itself. */
+  if (frame->settings->traits & WEIR_TRAIT_STAKE && kind != WEIR_GET && kind != WEIR_DROP)
+    operation->stake = weir_plan_stake(kind == WEIR_SUB ? r->unused : r->charge, r->rule->capacity);
+  return operation;
+}
+
+uint32_t weir_plan_stake(int64_t part, int64_t whole) {
+  if (part <= 0) return 0;
+  if (part >= whole) return WEIR_STAKE_WHOLE;
+  int shift = 0; /* what is above 2^32 is divided coarsely */
+  while (whole >> shift >= INT64_C(1) << 32)
+    shift++;
+  int64_t half = whole >> shift >> 1;
+  return (uint32_t)(((part >> shift) * (int64_t)WEIR_STAKE_WHOLE + half) / (whole >> shift));
+}
+
+void weir_machine_enter(weir_machine *machine, weir_phase phase) {
+  machine->frame.phase = phase;
+  for (size_t i = 0; i < machine->frame.stack->count; i++)
+    machine->rule_states[i].step = 0;
+}
+
+bool weir_has_takes(const weir_frame *frame) {
+  for (const weir_request_state *request = frame->requests; request != NULL;
+       request = request->next)
+    if (!request->settled && request->kind == WEIR_TAKE) return true;
+  return false;
+}
+
+/* --- what is expected --------------------------------------------------------------------------
+ */
+
+void weir_expect_change(weir_rule_state *r, int64_t cost) {
+  if (r->frame->settings->notices_loss && cost != 0 && r->method->expect != NULL)
+    r->method->expect(r, cost);
+}
+
+/* After a loss, when less is expected than was charged, only the new place is known. */
+void weir_expect_count(weir_rule_state *r, int64_t index, int64_t per_period, int64_t after,
+                       int64_t cost) {
+  weir_expected *expected = r->expected;
+  weir_share *share = &expected->share;
+  if (cost < 0) {
+    if (expected->index == index) share->last += cost;
+    weir_expect_add(r, index, cost);
+    return;
+  }
+  if (expected->index != index) { /* a period begins with nothing charged in it */
+    int64_t passed = index / per_period - expected->index / per_period;
+    if (passed != 0) weir_share_halve(share, passed > 0 ? passed : 1);
+    share->before = share->last = 0;
+    expected->index = index;
+    expected->amount = 0;
+  }
+  bool connected = expected->amount > 0 || (share->before == 0 && share->last == 0);
+  weir_share_learn(share, r->lesson, connected, after - cost, cost);
+  expected->amount += cost;
+}
+
+void weir_expect_add(weir_rule_state *r, int64_t index, int64_t amount) {
+  weir_expected *expected = r->expected;
+  if (expected->index != index) {
+    if (amount < 0) return; /* it was expected before, and is not watched any more */
+    expected->index = index;
+    expected->amount = 0;
+  }
+  expected->amount += amount;
+  if (expected->amount < 0) expected->amount = 0;
+}
+
+void weir_expect_compare(weir_rule_state *r, int64_t index, int64_t found) {
+  weir_expected *expected = r->expected;
+  if (expected->index != index || found >= expected->amount) return;
+  expected->amount = 0;
+  r->frame->lost++;
+}

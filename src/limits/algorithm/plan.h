@@ -1,0 +1,58 @@
+/* What methods share, and stand on: planning an operation, and what of this process's own charges the
+ * store must still hold.
+ *
+ * A counter that shows less than this process alone was charged and did not give back has been
+ * evicted, flushed or restarted, or another process has reset or refunded it. There is no other way:
+ * each takes back only what it added. Only what is certain counts, so one index is watched per rule,
+ * the last that was charged: its cell, its window, its epoch. Decisions do not depend on it.
+ */
+#ifndef WEIR_ALGORITHM_PLAN_H
+#define WEIR_ALGORITHM_PLAN_H
+
+#include "algorithm/algorithm.h"
+
+/* On top of every TTL: stores count whole seconds. */
+#define WEIR_TTL_SLACK_US INT64_C(2000000)
+
+/* Appends an operation of r to this round; the caller sets what the kind needs beyond these. */
+weir_operation *weir_plan(weir_rule_state *r, weir_operation_kind kind, weir_place place,
+                          int64_t index);
+
+/* weir_operation.stake of so much of a limit; `part` and `whole` in one unit, `whole` above 0.
+ * weir_plan() sets that of what is charged or goes back; a method that knows better overwrites it. */
+uint32_t weir_plan_stake(int64_t part, int64_t whole);
+
+/* Begins a phase, with no round of it planned yet. */
+void weir_machine_enter(weir_machine *machine, weir_phase phase);
+
+/* Whether some take is open. */
+bool weir_has_takes(const weir_frame *frame);
+
+/* A cost in parts, as weir_known has it, and a known amount in those of a continued rule. What is
+ * above every limit is as good as 2^40. */
+static inline int64_t weir_known_parts(int64_t cost) {
+  int64_t most = INT64_C(1) << 40;
+  return (cost < most ? cost : most) * WEIR_CONTINUED_PARTS;
+}
+
+static inline int64_t weir_known_here(const weir_rule *continued, int64_t amount) {
+  return amount / (WEIR_CONTINUED_PARTS / continued->parts);
+}
+
+/* So much more (below 0: less) of a charge stays in the store: the method's `expect`, where losses are
+ * looked for. */
+void weir_expect_change(weir_rule_state *r, int64_t cost);
+
+/* The same, and what it teaches of the share, of a rule that counts what is charged: `after` is what
+ * stands under `index` with it; `per_period` indices are one period. */
+void weir_expect_count(weir_rule_state *r, int64_t index, int64_t per_period, int64_t after,
+                       int64_t cost);
+
+/* So much more (below 0: less) is expected under `index`. A new index takes the place of the one
+ * before. */
+void weir_expect_add(weir_rule_state *r, int64_t index, int64_t amount);
+
+/* There is so much under `index`: where that is less than what is expected, a key was lost. */
+void weir_expect_compare(weir_rule_state *r, int64_t index, int64_t found);
+
+#endif
