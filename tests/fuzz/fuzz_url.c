@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fuzz/require.h"
-#include "store/builtin.h"
+#include "store/store.h"
 #include "store/url.h"
 
 #define SECRET "Zq7-Xw9_Kp4"

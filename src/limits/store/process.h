@@ -1,5 +1,5 @@
-/* Which process this is. A socket, a lock and whoever holds it do not survive fork() in a usable
- * way: what was opened before belongs to the parent alone. */
+/* Which process this is. A socket, a lock and the thread that holds it do not survive fork() in a
+ * usable way: what was opened before belongs to the parent alone. */
 #ifndef WEIR_STORE_PROCESS_H
 #define WEIR_STORE_PROCESS_H
 
@@ -11,8 +11,8 @@
 /* From here on fork() is noticed. False: no memory. */
 bool weir_process_watch(void);
 
-/* This process's number, which is another in a child. Who opens something remembers it, and who is
- * given it later compares. Only process.c changes it. */
+/* This process's number, which is another in a child. What is opened remembers it, and each use
+ * compares. Only process.c changes it. */
 extern atomic_uint weir_process_number;
 
 /* WEIR_OK for what was opened in this process; else WEIR_BAD_ARGUMENT, with a message about `what`

@@ -1,17 +1,38 @@
+/* A store: opened by its URL, connected ahead of the first decision, closed; and which limiters
+ * count under which tag in it. */
 #include "store/store.h"
 
 #include <sodium.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/builtin.h"
+#include "hash.h"
 #include "store/process.h"
 
 #define TIMEOUT_LEAST_US INT64_C(1000)
 #define TIMEOUT_MOST_US INT64_C(60000000)
 #define TIMEOUT_DEFAULT_US INT64_C(20000)
 #define CONNECT_DEFAULT_US INT64_C(1000000)
+
+extern const weir_backend weir_memory_backend;
+extern const weir_backend weir_memcached_backend;
+extern const weir_backend weir_redis_backend;
+
+const weir_backend *const weir_builtin_backends[] = {
+    &weir_memory_backend,
+#ifdef WEIR_WITH_MEMCACHED
+    &weir_memcached_backend,
+#endif
+#ifdef WEIR_WITH_REDIS
+    &weir_redis_backend,
+#endif
+    NULL,
+};
+
+/* --- opened and closed --------------------------------------------------------------------------
+ */
 
 /* What is wrong with a backend of the caller's own, or NULL. One that was built with a newer header
  * is larger, and fine; `close` was the last member of the first. */
@@ -42,7 +63,8 @@ static weir_status read_namespace(const weir_url *url, weir_store *store, weir_m
   return WEIR_OK;
 }
 
-/* Of a URL that is good. Another's backend may have an option of this name that is no duration. */
+/* Of a URL that is good. A backend of the caller's own may have an option of this name that is no
+ * duration. */
 static int64_t read_connect_us(const weir_url *url, int64_t timeout_us) {
   int64_t otherwise_us = timeout_us > CONNECT_DEFAULT_US ? timeout_us : CONNECT_DEFAULT_US;
   int64_t us;
@@ -96,7 +118,7 @@ done:
   return status;
 }
 
-/* Every status has a message, whoever made it. */
+/* Every status has a message, of a backend of the caller's own, too. */
 static weir_status explain(weir_status status, weir_message *message) {
   if (status == WEIR_NO_MEMORY) weir_message_set(message, "%s", weir_status_text(status));
   return status;
@@ -122,6 +144,16 @@ weir_status weir_store_open_backend(const weir_backend *backend, const char *url
   const weir_backend *const backends[] = {backend, NULL};
   return explain(open_store(backends, url, store, message), message);
 }
+
+void weir_store_close(weir_store *store) {
+  if (store == NULL) return;
+  store->backend->close(store->handle);
+  sodium_memzero(store->secret, sizeof store->secret);
+  free(store);
+}
+
+/* --- asked --------------------------------------------------------------------------------------
+ */
 
 /* What fits into a caller's structure, and 0 behind what this version knows; `size` stays. */
 static void copy_out(void *out, size_t size, const void *known, size_t known_bytes) {
@@ -155,9 +187,86 @@ weir_status weir_store_read_server(const weir_store *store, size_t index,
   return WEIR_OK;
 }
 
-void weir_store_close(weir_store *store) {
-  if (store == NULL) return;
-  store->backend->close(store->handle);
-  sodium_memzero(store->secret, sizeof store->secret);
-  free(store);
+weir_status weir_store_connect(weir_store *store, int64_t timeout_us, weir_message *message) {
+  weir_message why = {""};
+  bool ready;
+  if (store == NULL) {
+    weir_message_set(message, "the store is NULL");
+    return WEIR_BAD_ARGUMENT;
+  }
+  if (timeout_us < TIMEOUT_LEAST_US || timeout_us > TIMEOUT_MOST_US) {
+    weir_message_set(message, "timeout_us is %lld: accepted are %lld to %lld",
+                     (long long)timeout_us, (long long)TIMEOUT_LEAST_US,
+                     (long long)TIMEOUT_MOST_US);
+    return WEIR_BAD_ARGUMENT;
+  }
+  weir_status status = weir_process_check(store->process, "the store", message);
+  if (status != WEIR_OK) return status;
+  int64_t deadline_us = weir_monotonic_us() + timeout_us;
+  if (WEIR_BACKEND_HAS(store->backend, connect)) {
+    ready = store->backend->connect(store->handle, deadline_us, &why);
+  } else { /* does it answer at all? */
+    static const char key[] = "weir:connect";
+    weir_operation read = {
+        .kind = WEIR_GET, .key = key, .key_length = sizeof key - 1, .home_length = sizeof key - 1};
+    weir_store_exec(store, &read, 1, deadline_us, &why);
+    ready = read.outcome == WEIR_DONE || read.outcome == WEIR_ABSENT;
+  }
+  if (ready) return WEIR_OK;
+  weir_message_set(message, "%s", why.text);
+  return WEIR_UNAVAILABLE;
+}
+
+/* --- uses ---------------------------------------------------------------------------------------
+ *
+ *     bucket of the tag ──> first ──> first ──> ...   of any meanings, the newest first
+ *                             ╵ └──> equal ──> equal    a ring: the same tag and meaning
+ *
+ * Entering looks at the first ones of a bucket only until one has the same tag and another meaning:
+ * that one is told to the limiter that enters. So it takes no longer where there are many.
+ */
+
+static void put_first(weir_store_use **link, weir_store_use *use) {
+  use->next = *link;
+  if (use->next != NULL) use->next->link = &use->next;
+  use->link = link;
+  *link = use;
+}
+
+bool weir_store_enter(weir_store *store, weir_store_use *use, char *other, size_t size) {
+  uint64_t hash = weir_hash_64(store->secret, use->tag, strlen(use->tag));
+  weir_store_use **bucket = &store->uses[hash % WEIR_STORE_USE_BUCKETS];
+  const weir_store_use *differs = NULL;
+  use->link = NULL;
+  use->equal = use->equal_before = use;
+  pthread_mutex_lock(&store->uses_lock);
+  for (weir_store_use *found = *bucket; found != NULL && differs == NULL; found = found->next) {
+    if (strcmp(found->tag, use->tag) != 0) continue;
+    if (strcmp(found->meaning, use->meaning) != 0) {
+      differs = found;
+    } else if (use->equal == use) { /* joins its ring */
+      use->equal = found->equal;
+      use->equal_before = found;
+      use->equal->equal_before = use;
+      found->equal = use;
+    }
+  }
+  if (use->equal == use) put_first(bucket, use);
+  if (differs != NULL) snprintf(other, size, "%s", differs->meaning);
+  pthread_mutex_unlock(&store->uses_lock);
+  return differs != NULL;
+}
+
+/* At the fork, a thread of the parent may have held the lock. */
+void weir_store_leave(weir_store *store, weir_store_use *use) {
+  if (store->process != weir_process_number) return;
+  pthread_mutex_lock(&store->uses_lock);
+  if (use->link != NULL) {
+    *use->link = use->next;
+    if (use->next != NULL) use->next->link = use->link;
+    if (use->equal != use) put_first(use->link, use->equal);
+  }
+  use->equal->equal_before = use->equal_before;
+  use->equal_before->equal = use->equal;
+  pthread_mutex_unlock(&store->uses_lock);
 }

@@ -1,4 +1,4 @@
-/* Open stores, from the inside: what a limiter does with one. */
+/* Stores, from the inside: which backends there are, and what a limiter does with an open one. */
 #ifndef WEIR_STORE_STORE_H
 #define WEIR_STORE_STORE_H
 
@@ -9,15 +9,16 @@
 
 #include "store/url.h"
 
+extern const weir_backend *const weir_builtin_backends[]; /* of the library; ends with NULL */
+
 enum { WEIR_SECRET_BYTES = 16 }; /* a key of SipHash */
 
-/* Somebody who counts under a tag in this store, for as long as the structure lives; owned by him.
- */
+/* A limiter counts under a tag in this store, for as long as the structure lives, which it owns. */
 typedef struct weir_store_use {
   const char *tag;     /* which keys; NULL: not entered */
   const char *meaning; /* what these counts are held against, as text */
   struct weir_store_use *next;
-  struct weir_store_use **link; /* what points here; NULL: an equal one stands for this */
+  struct weir_store_use **link; /* what points here; NULL: an equal one is the first */
   struct weir_store_use *equal; /* a ring of those with the same tag and meaning; alone: itself */
   struct weir_store_use *equal_before;
 } weir_store_use;

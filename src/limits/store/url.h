@@ -33,36 +33,4 @@ weir_status weir_url_parse(const char *text, const weir_backend *const *backends
 
 void weir_url_clear(weir_parsed_url *parsed);
 
-/* The steps of weir_url_parse() share this. */
-typedef struct weir_url_piece {
-  const char *text;
-  size_t length;
-} weir_url_piece;
-
-typedef struct weir_url_reader {
-  weir_parsed_url *parsed;
-  const weir_scheme *scheme;
-  weir_url_host *hosts;
-  weir_url_option *options;
-  char *free; /* room for decoded text */
-  weir_message *message;
-} weir_url_reader;
-
-/* Cuts what stands before `separator` off the front of *rest, and the separator; false where there
- * is none, and then all of *rest goes to *front. */
-bool weir_url_cut(weir_url_piece *rest, char separator, weir_url_piece *prefix);
-
-/* *text is the piece percent-decoded, NULL for an empty one. `part` names it in a message. */
-weir_status weir_url_decode(weir_url_reader *reader, weir_url_piece piece, const char *part,
-                            const char **text);
-
-/* The text between "//" and the path or the options; empty where there is no "//". */
-weir_status weir_url_read_authority(weir_url_reader *reader, weir_url_piece authority);
-
-/* The text after '?'. */
-weir_status weir_url_read_options(weir_url_reader *reader, weir_url_piece query);
-
-/* Room for the names of all schemes, or of all options of one, in one list. */
-enum { WEIR_URL_LIST_BYTES = 256 };
-
 #endif

@@ -10,7 +10,7 @@
 
 #include "bench/via.h"
 #include "bench/wire.h"
-#include "store/builtin.h"
+#include "store/store.h"
 #include "store/url.h"
 
 enum {
