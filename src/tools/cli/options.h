@@ -1,4 +1,4 @@
-/* The options of all commands. */
+/* The options of all commands, as the command line and the environment give them. */
 #ifndef WEIR_CLI_OPTIONS_H
 #define WEIR_CLI_OPTIONS_H
 
@@ -45,6 +45,7 @@ typedef struct weir_cli_options {
   const char *cost_field;                  /* of logs; NULL: each request costs 1 */
   int64_t top;                             /* 0: not given */
   const char *recommend;                   /* NULL: not given */
+  int64_t processes;                       /* that may use the same keys; 0: not given */
   int64_t threads, keys, batch, rounds;    /* of bench, with their defaults */
   int64_t duration_us;
   weir_bench_pattern pattern;
@@ -52,8 +53,8 @@ typedef struct weir_cli_options {
   bool json;
   bool quiet;
   bool help;
-  weir_limiter_options limiter;
-  char **arguments; /* what is no option */
+  weir_limiter_options limiter; /* processes among them */
+  char **arguments;             /* what is no option */
   int argument_count;
 } weir_cli_options;
 
@@ -63,7 +64,7 @@ typedef struct weir_cli_options {
 bool weir_cli_options_parse(int argc, char **argv, const weir_cli_command *command,
                             weir_cli_options *options);
 
-/* Whether bench has nobody to ask but servers of weir, which have rules of their own. */
+/* Whether bench asks servers of weir alone, which have rules of their own. */
 bool weir_cli_asks_servers_only(const weir_cli_options *options);
 
 bool weir_cli_given(const weir_cli_options *options, enum weir_cli_option id);

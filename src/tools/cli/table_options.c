@@ -1,5 +1,4 @@
-/* The options: whose they are, and what is said of each. option_values.c says which values they
- * take. */
+/* The options: whose they are, and what is said of each. options.c says which values they take. */
 #include <string.h>
 
 #include <weir/word.h>
