@@ -1,6 +1,7 @@
-/* bench: reads what to measure, has src/tools/bench measure it, and shows the figures: as tables for
- * people, as one object a contestant for programs, and as a picture. All three show the medians of a
- * contestant's turns; a store that has a raw loop behind it also shows its ratios to that loop. */
+/* bench: reads what to measure, has src/tools/bench measure it, and shows the figures: as tables
+ * for people, as one object a contestant for programs, and as a picture. All three show the
+ * medians of a contestant's turns; a store that has a raw loop behind it also shows its ratios to
+ * that loop. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -82,8 +83,8 @@ static void write_value(FILE *out, const shown_figure *figure, double value, int
     fprintf(out, value < 1e8 ? "%*.*f" : "%*.*e", width_of(figure), digits, value);
 }
 
-/* The figures from `from` to before `end`: a row a contestant, and under each raw loop the ratios to it
- * of the store before. */
+/* The figures from `from` to before `end`: a row a contestant, and under each raw loop the ratios
+ * to it of the store before. */
 static void write_table(FILE *out, const weir_bench *bench, size_t from, size_t end) {
   enum { RATIO_DIGITS = 3 };
   fprintf(out, "\n%-*s", LABEL_WIDTH, "");

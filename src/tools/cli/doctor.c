@@ -1,5 +1,6 @@
-/* doctor: what a store allows, and what cannot be promised on it. src/tools/doctor tells its findings as
- * it makes them; they are kept until all of them are there, as people read them server by server. */
+/* doctor: what a store allows, and what cannot be promised on it. src/tools/doctor tells its
+ * findings as it makes them; they are kept until all of them are there, as people read them server
+ * by server. */
 #include <stdlib.h>
 #include <string.h>
 

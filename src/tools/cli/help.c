@@ -1,3 +1,5 @@
+/* What the program says of itself, from the table of commands and options. Headings are bold on
+ * terminals. */
 #include "help.h"
 
 #include <string.h>
@@ -9,15 +11,6 @@ enum { SUMMARY_AT = 22 }; /* the column where the meaning of an option begins */
 static void print_heading(FILE *out, const char *text) {
   fprintf(out, "%s%s%s\n", weir_cli_colour_on(out, WEIR_CLI_BOLD), text,
           weir_cli_colour_on(out, WEIR_CLI_PLAIN));
-}
-
-/* Each line, two columns from the edge. */
-static void print_indented(FILE *out, const char *lines) {
-  while (*lines != '\0') {
-    int length = (int)strcspn(lines, "\n");
-    fprintf(out, "  %.*s\n", length, lines);
-    lines += length + (lines[length] == '\n');
-  }
 }
 
 void weir_cli_help(FILE *out) {
@@ -49,27 +42,29 @@ void weir_cli_option_write(const weir_cli_option_row *row, char text[WEIR_CLI_OP
            row->value != NULL ? row->value : "");
 }
 
-static void print_option(FILE *out, const weir_cli_option_row *row) {
-  char text[WEIR_CLI_OPTION_BYTES];
-  weir_cli_option_write(row, text);
-  int first = (int)strcspn(row->help, "\n");
-  if (strlen(text) + 4 > SUMMARY_AT)
-    fprintf(out, "  %s\n%*s%.*s\n", text, SUMMARY_AT, "", first, row->help);
-  else
-    fprintf(out, "  %-*s%.*s\n", SUMMARY_AT - 2, text, first, row->help);
-  if (row->help[first] != '\0') fprintf(out, "%*s%s\n", SUMMARY_AT, "", row->help + first + 1);
-}
-
 void weir_cli_help_command(FILE *out, const weir_cli_command *command) {
-  fprintf(out, "%sweir %s%s: %s\n\n", weir_cli_colour_on(out, WEIR_CLI_BOLD), command->name,
-          weir_cli_colour_on(out, WEIR_CLI_PLAIN), command->summary);
-  print_indented(out, command->examples);
-  fprintf(out, "\n%susage: weir %s [OPTION...]%s%s%s\n", weir_cli_colour_on(out, WEIR_CLI_BOLD),
-          command->name, command->argument != NULL ? " " : "",
-          command->argument != NULL ? command->argument : "",
-          weir_cli_colour_on(out, WEIR_CLI_PLAIN));
-  for (size_t i = 0; i < weir_cli_options_known_count; i++)
-    if (weir_cli_option_of(&weir_cli_options_known[i], command))
-      print_option(out, &weir_cli_options_known[i]);
+  const char *bold = weir_cli_colour_on(out, WEIR_CLI_BOLD);
+  const char *plain = weir_cli_colour_on(out, WEIR_CLI_PLAIN);
+  fprintf(out, "%sweir %s%s: %s\n\n", bold, command->name, plain, command->summary);
+  for (const char *line = command->examples; *line != '\0';) {
+    int length = (int)strcspn(line, "\n");
+    fprintf(out, "  %.*s\n", length, line);
+    line += length + (line[length] == '\n');
+  }
+  fprintf(out, "\n%susage: weir %s [OPTION...]%s%s%s\n", bold, command->name,
+          command->argument != NULL ? " " : "", command->argument != NULL ? command->argument : "",
+          plain);
+  for (size_t i = 0; i < weir_cli_options_known_count; i++) {
+    const weir_cli_option_row *row = &weir_cli_options_known[i];
+    char text[WEIR_CLI_OPTION_BYTES];
+    if (!weir_cli_option_of(row, command)) continue;
+    weir_cli_option_write(row, text);
+    int first = (int)strcspn(row->help, "\n"); /* of one line or two */
+    if (strlen(text) + 4 > SUMMARY_AT)
+      fprintf(out, "  %s\n%*s%.*s\n", text, SUMMARY_AT, "", first, row->help);
+    else
+      fprintf(out, "  %-*s%.*s\n", SUMMARY_AT - 2, text, first, row->help);
+    if (row->help[first] != '\0') fprintf(out, "%*s%s\n", SUMMARY_AT, "", row->help + first + 1);
+  }
   fprintf(out, "\nexit status: %s", command->exits);
 }

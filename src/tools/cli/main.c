@@ -1,4 +1,5 @@
-/* The program's entry: finds the command, and what it needs. */
+/* The program's entry: finds the command in the table, has its options read and its arguments
+ * counted, and runs it; help and version are answered here. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,20 +20,19 @@ static int (*const runs[WEIR_CLI_COMMANDS])(const weir_cli_options *options) = {
 #endif
 };
 
-static bool is(const weir_cli_command *command, enum weir_cli_command_id id) {
-  return command == &weir_cli_commands[id];
+/* What a pager or head may have seen enough of: a closed pipe ends it in silence. */
+static void may_be_cut_off(void) {
+  signal(SIGPIPE, SIG_DFL);
 }
 
-/* Commands whose answer is their exit status as well. */
-static bool answers_by_status(const weir_cli_command *command) {
-  return command->argument_needed || is(command, WEIR_CLI_DOCTOR);
-}
-
+/* False after one line on stderr. */
 static bool check_arguments(const weir_cli_command *chosen, const weir_cli_options *options) {
+  bool is_simulate = chosen == &weir_cli_commands[WEIR_CLI_SIMULATE];
+  bool is_doctor = chosen == &weir_cli_commands[WEIR_CLI_DOCTOR];
   if (options->argument_count > 0 && chosen->argument == NULL)
     weir_cli_error("%s: extra argument \"%s\"; none is accepted; see \"weir help %s\"",
                    chosen->name, weir_cli_show(options->arguments[0]).text, chosen->name);
-  else if (options->argument_count > 1 && !is(chosen, WEIR_CLI_SIMULATE))
+  else if (options->argument_count > 1 && !is_simulate)
     weir_cli_error("%s: extra argument \"%s\"; one %s is accepted; see \"weir help %s\"",
                    chosen->name, weir_cli_show(options->arguments[1]).text,
                    chosen->argument[0] == '[' ? "FILE" : chosen->argument, chosen->name);
@@ -44,20 +44,11 @@ static bool check_arguments(const weir_cli_command *chosen, const weir_cli_optio
     weir_cli_error(
         "%s: no store: give --store URL or set WEIR_STORE, such as memcached://localhost",
         chosen->name);
-  else if (options->quiet && options->json && answers_by_status(chosen))
+  else if (options->quiet && options->json && (chosen->argument_needed || is_doctor))
     weir_cli_error("%s: --quiet and --json: one of them is accepted", chosen->name);
   else
     return true;
   return false;
-}
-
-static int end_output(void) {
-  return weir_cli_flush();
-}
-
-/* What is read by people may be cut off: a pager or head that has seen enough ends it in silence. */
-static void may_be_cut_off(void) {
-  signal(SIGPIPE, SIG_DFL);
 }
 
 static int run_command(const weir_cli_command *chosen, int argc, char **argv) {
@@ -66,15 +57,14 @@ static int run_command(const weir_cli_command *chosen, int argc, char **argv) {
   if (options.help) {
     may_be_cut_off();
     weir_cli_help_command(stdout, chosen);
-    return end_output();
+    return weir_cli_flush();
   }
   if (!check_arguments(chosen, &options)) return WEIR_EXIT_USAGE;
   return runs[chosen - weir_cli_commands](&options);
 }
 
-enum { LIST_BYTES = 256 };
-
 static int refuse_command(const char *name) {
+  enum { LIST_BYTES = 256 };
   char list[LIST_BYTES] = "";
   for (size_t i = 0; i < WEIR_CLI_COMMANDS; i++)
     weir_word_list(list, sizeof list, weir_cli_commands[i].name, false);
@@ -87,6 +77,8 @@ static int refuse_command(const char *name) {
                    weir_cli_show(name).text, list);
   return WEIR_EXIT_USAGE;
 }
+
+/* --- help and version ------------------------------------------------------------------------ */
 
 static int refuse_more(const char *command, const char *argument, const char *accepted) {
   weir_cli_error("%s: extra argument \"%s\"; %s is accepted", command, weir_cli_show(argument).text,
@@ -103,21 +95,22 @@ static int version_help(void) {
       "weir version: say which version this is\n\nusage: weir version [OPTION...]\n"
       "  --json              one JSON object a line\n"
       "  --help              say this; also -h\n\nexit status: 0 done, 2 wrong arguments");
-  return end_output();
+  return weir_cli_flush();
 }
 
 static int help(int argc, char **argv) {
   if (argc > 3) return refuse_more(argv[1], argv[3], "one command");
   may_be_cut_off();
   if (argc == 3 && strcmp(argv[2], "version") == 0) return version_help();
-  if (argc == 2 || is_one_of(argv[2], "help", "--help")) {
+  bool of_all = argc == 2 || is_one_of(argv[2], "help", "--help");
+  const weir_cli_command *asked = of_all ? NULL : weir_cli_command_find(argv[2]);
+  if (of_all)
     weir_cli_help(stdout);
-    return end_output();
-  }
-  const weir_cli_command *asked = weir_cli_command_find(argv[2]);
-  if (asked == NULL) return refuse_command(argv[2]);
-  weir_cli_help_command(stdout, asked);
-  return end_output();
+  else if (asked != NULL)
+    weir_cli_help_command(stdout, asked);
+  else
+    return refuse_command(argv[2]);
+  return weir_cli_flush();
 }
 
 static int version(int argc, char **argv) {
@@ -128,7 +121,7 @@ static int version(int argc, char **argv) {
   may_be_cut_off();
   if (asks) return version_help();
   puts(json ? "{\"version\":\"" WEIR_VERSION_TEXT "\"}" : "weir " WEIR_VERSION_TEXT);
-  return end_output();
+  return weir_cli_flush();
 }
 
 int main(int argc, char **argv) {

@@ -1,6 +1,6 @@
-/* The options of a command line: what each sets, which values it takes, and what is said of those it does
- * not. table_options.c says which options there are. An error has the option's name, the value as it may
- * be shown, and what is accepted. */
+/* The options of a command line: what each sets, which values it takes, and what is said of those
+ * it does not. table_options.c says which options there are. An error has the option's name, the
+ * value as it may be shown, and what is accepted. */
 #include "options.h"
 
 #include <stddef.h>
@@ -227,7 +227,8 @@ static void refuse_name(const weir_cli_command *command, const char *name, size_
     weir_cli_error("unknown option \"%s\"" SEE_HELP, shown, command->name);
 }
 
-/* `name` follows "--" and may hold "=VALUE"; else the next of `argc` arguments is the value, and taken. */
+/* `name` follows "--" and may hold "=VALUE"; else the next of `argc` arguments is the value, and
+ * taken. */
 static bool read_long(const weir_cli_command *command, const char *name, int argc, char **argv,
                       int *next, weir_cli_options *options) {
   size_t length = strcspn(name, "=");

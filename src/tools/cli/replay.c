@@ -1,5 +1,5 @@
-/* replay: a trace's requests, decided one by one on the trace's own clock. Ends at the end of the file, at
- * the first line without a decision, or when output is lost. */
+/* replay: a trace's requests, decided one by one on the trace's own clock. Ends at the end of the
+ * file, at the first line without a decision, or when output is lost. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,7 @@
-/* How a command speaks to people: its errors and exit status, what it quotes of the input, colours, and
- * how far long work has come. Bytes of the input may be long, hold anything that moves a terminal's
- * cursor or ends a line, and be a store URL in the wrong place; none of them is shown as it is. */
+/* How a command speaks to people: its errors and exit status, what it quotes of the input,
+ * colours, and how far long work has come. Bytes of the input may be long, hold anything that
+ * moves a terminal's cursor or ends a line, and be a store URL in the wrong place; none of them is
+ * shown as it is. */
 #ifndef WEIR_CLI_REPORT_H
 #define WEIR_CLI_REPORT_H
 

@@ -8,8 +8,8 @@
 
 #include "report.h"
 
-/* The first look whether servers refuse. It is below half of a deadline, so that its end says nothing
- * of a server that needs longer. */
+/* The first look whether servers refuse. It is below half of a deadline, so that its end says
+ * nothing of a server that needs longer. */
 enum { LOOK_LEAST_US = 1000, LOOK_MOST_US = 25000, LOOK_DIVISOR = 4 };
 
 /* A deadline has room for so many round trips in three quarters of it: doctor has the same rule. */

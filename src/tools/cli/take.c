@@ -1,5 +1,6 @@
-/* take, peek, refund and reset: one request about one key. Each is a function that asks the limiter; how
- * the limiter is reached, and how the answer is shown, is alike for two of them each. */
+/* take, peek, refund and reset: one request about one key. Each is a function that asks the
+ * limiter; how the limiter is reached, and how the answer is shown, is alike for two of them each.
+ */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

@@ -1,5 +1,5 @@
-/* Lines that are JSON objects: each field is the first member there is of those that servers write it
- * as. */
+/* Lines that are JSON objects: each field is the first member there is of those that servers write
+ * it as. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>

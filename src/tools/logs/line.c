@@ -1,4 +1,5 @@
-/* Times as logs write them: each is taken piece by piece, and counted as microseconds since 1970. */
+/* Times as logs write them: each is taken piece by piece, and counted as microseconds since 1970.
+ */
 #include "line.h"
 
 #include <string.h>

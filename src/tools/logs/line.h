@@ -1,5 +1,5 @@
-/* Reading along a line from left to right: what is taken is gone from the rest. Nothing is taken where
- * the answer is false, but for a time, of which a part may be. */
+/* Reading along a line from left to right: what is taken is gone from the rest. Nothing is taken
+ * where the answer is false, but for a time, of which a part may be. */
 #ifndef WEIR_LOGS_LINE_H
 #define WEIR_LOGS_LINE_H
 

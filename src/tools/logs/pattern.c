@@ -1,5 +1,5 @@
-/* A form that is given as a pattern: it is read once into pieces, fields and the texts between them, and
- * each line is held against these from left to right. */
+/* A form that is given as a pattern: it is read once into pieces, fields and the texts between
+ * them, and each line is held against these from left to right. */
 #include "access_log.h"
 
 #include <string.h>
@@ -9,8 +9,8 @@
 
 #include "line.h"
 
-/* What a piece may mean besides fields. Times are in one run: the first two have blanks in them, and
- * end by themselves. */
+/* What a piece may mean besides fields. Times are in one run: the first two have blanks in them,
+ * and end by themselves. */
 enum {
   TIME_BRACKETS = WEIR_ACCESS_FIELDS,
   TIME_LOCAL,

@@ -1,6 +1,6 @@
-/* A file of lines, which may be compressed, and one line of a trace. Lines are handed out where they lie
- * in the buffer, which has room for two of them: what is left when no newline is in it is moved to its
- * front, and read on behind. */
+/* A file of lines, which may be compressed, and one line of a trace. Lines are handed out where
+ * they lie in the buffer, which has room for two of them: what is left when no newline is in it is
+ * moved to its front, and read on behind. */
 #include "trace.h"
 
 #include <errno.h>
