@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_BYTES = 256, DIGITS_MOST = 19 }; /* of 2^63 */
+#include "number.h"
+
+enum { FIRST_BYTES = 256 };
 
 char *weir_bytes_room(weir_bytes *bytes, size_t length) {
   if (bytes->failed) return NULL;
@@ -37,14 +39,8 @@ void weir_bytes_text(weir_bytes *bytes, const char *text) {
 }
 
 char *weir_digits(char *at, int64_t number) {
-  uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
-  size_t count = 1;
   if (number < 0) *at++ = '-';
-  for (uint64_t power = 10; rest >= power && count < DIGITS_MOST; power *= 10)
-    count++;
-  for (size_t i = count; i > 0; rest /= 10)
-    at[--i] = (char)('0' + rest % 10);
-  return at + count;
+  return weir_number_write(at, number < 0 ? 0 - (uint64_t)number : (uint64_t)number);
 }
 
 void weir_bytes_number(weir_bytes *bytes, int64_t number) {

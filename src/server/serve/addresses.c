@@ -1,16 +1,16 @@
 /* Clients by their addresses.
  *
- * Connections are counted in a table with open addressing, which has room for twice as many addresses
- * as there may be connections: a place is found in a step or two, and none is ever missing. Guessers
- * stand in a short array that is looked through: only wrong credentials ask, and first ones while
- * there are such. */
+ * Connections are counted in a hash table that has room for as many addresses as there may be
+ * connections. Guessers stand in a short array that is looked through: only wrong credentials ask, and
+ * first ones while there are such. */
 #include "serve/addresses.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
+
+#include "table.h"
 
 #define FIRST_PAUSE_US INT64_C(10000)
 #define LONGEST_PAUSE_US INT64_C(10000000)
@@ -46,59 +46,30 @@ void weir_client_address_write(const weir_client_address *client,
 
 typedef struct entry {
   unsigned char address[16];
-  size_t count; /* 0: free */
+  uint64_t count;
 } entry;
 
 struct weir_clients {
   pthread_mutex_t lock;
   size_t count, most;
-  size_t mask;
-  uint64_t seed; /* clients cannot choose addresses that meet */
-  entry *entries;
+  weir_hash_table entries; /* by address; has room for `most` */
 };
 
-static size_t place_of(const weir_clients *clients, const unsigned char address[16]) {
-  uint64_t halves[2];
-  memcpy(halves, address, sizeof halves);
-  uint64_t hash = (halves[0] ^ clients->seed) * UINT64_C(0x9e3779b97f4a7c15);
-  hash = (hash ^ (hash >> 29) ^ halves[1]) * UINT64_C(0xbf58476d1ce4e5b9);
-  return (size_t)(hash >> 32 ^ hash) & clients->mask;
-}
-
-/* The entry of an address, or the free one where it belongs. */
-static entry *find(const weir_clients *clients, const unsigned char address[16]) {
-  size_t i = place_of(clients, address);
-  while (clients->entries[i].count > 0 && memcmp(clients->entries[i].address, address, 16) != 0)
-    i = (i + 1) & clients->mask;
-  return &clients->entries[i];
-}
-
-/* Makes the table anew for so many. False: no memory. */
-static bool make_room(weir_clients *clients, size_t most) {
-  size_t room = 16;
-  while (room < 2 * most)
-    room *= 2;
-  entry *old = clients->entries;
-  size_t old_room = old != NULL ? clients->mask + 1 : 0;
-  entry *entries = calloc(room, sizeof *entries);
-  if (entries == NULL) return false;
-  clients->entries = entries;
-  clients->mask = room - 1;
-  for (size_t i = 0; i < old_room; i++)
-    if (old[i].count > 0) *find(clients, old[i].address) = old[i];
-  free(old);
-  return true;
+static bool is_of(const void *nothing, const void *item, const void *address) {
+  const entry *one = item;
+  (void)nothing;
+  return memcmp(one->address, address, sizeof one->address) == 0;
 }
 
 weir_clients *weir_clients_create(size_t most) {
   weir_clients *clients = calloc(1, sizeof *clients);
-  if (clients == NULL || !make_room(clients, most)) {
+  if (clients == NULL) return NULL;
+  weir_hash_table_init(&clients->entries, sizeof(entry), is_of, NULL);
+  if (!weir_hash_table_fit(&clients->entries, most)) {
     free(clients);
     return NULL;
   }
   clients->most = most;
-  ssize_t random = getrandom(&clients->seed, sizeof clients->seed, GRND_NONBLOCK);
-  if (random != (ssize_t)sizeof clients->seed) clients->seed = (uintptr_t)clients;
   pthread_mutex_init(&clients->lock, NULL);
   return clients;
 }
@@ -106,14 +77,15 @@ weir_clients *weir_clients_create(size_t most) {
 void weir_clients_destroy(weir_clients *clients) {
   if (clients == NULL) return;
   pthread_mutex_destroy(&clients->lock);
-  free(clients->entries);
+  weir_hash_table_clean_up(&clients->entries);
   free(clients);
 }
 
 bool weir_clients_resize(weir_clients *clients, size_t most) {
   pthread_mutex_lock(&clients->lock);
   bool resized =
-      most == clients->most || make_room(clients, most > clients->count ? most : clients->count);
+      most == clients->most ||
+      weir_hash_table_fit(&clients->entries, most > clients->count ? most : clients->count);
   if (resized) clients->most = most;
   pthread_mutex_unlock(&clients->lock);
   return resized;
@@ -124,9 +96,14 @@ bool weir_clients_enter(weir_clients *clients, const weir_client_address *client
   pthread_mutex_lock(&clients->lock);
   bool entered = clients->count < clients->most;
   if (entered && client->is_known) {
-    entry *one = find(clients, client->bytes);
-    entered = one->count < most_of_one;
-    if (entered && one->count++ == 0) memcpy(one->address, client->bytes, 16);
+    uint32_t mark = weir_hash_table_mark(&clients->entries, client->bytes, sizeof client->bytes);
+    entry *one = weir_hash_table_find(&clients->entries, mark, client->bytes);
+    if (one == NULL && most_of_one > 0) {
+      one = weir_hash_table_add(&clients->entries, mark);
+      if (one != NULL) memcpy(one->address, client->bytes, sizeof one->address);
+    }
+    entered = one != NULL && one->count < most_of_one;
+    if (entered) one->count++;
   }
   if (entered) clients->count++;
   pthread_mutex_unlock(&clients->lock);
@@ -136,18 +113,10 @@ bool weir_clients_enter(weir_clients *clients, const weir_client_address *client
 void weir_clients_leave(weir_clients *clients, const weir_client_address *client) {
   pthread_mutex_lock(&clients->lock);
   clients->count--;
-  entry *one = client->is_known ? find(clients, client->bytes) : NULL;
-  if (one != NULL && --one->count == 0) {
-    /* Those behind the gap that would no longer be found move up. */
-    entry *entries = clients->entries;
-    size_t gap = (size_t)(one - entries);
-    for (size_t i = (gap + 1) & clients->mask; entries[i].count > 0; i = (i + 1) & clients->mask) {
-      size_t home = place_of(clients, entries[i].address);
-      if (((i - home) & clients->mask) < ((i - gap) & clients->mask)) continue;
-      entries[gap] = entries[i];
-      entries[i].count = 0;
-      gap = i;
-    }
+  if (client->is_known) {
+    uint32_t mark = weir_hash_table_mark(&clients->entries, client->bytes, sizeof client->bytes);
+    entry *one = weir_hash_table_find(&clients->entries, mark, client->bytes);
+    if (--one->count == 0) weir_hash_table_remove(&clients->entries, one);
   }
   pthread_mutex_unlock(&clients->lock);
 }

@@ -1,64 +1,200 @@
-/* What the server says of itself: /metrics, /status, /healthz, /readyz. The main thread answers,
- * which never waits for a store. */
+/* What the server says of itself: /metrics, /status, /status.json, /healthz, /readyz. The main thread
+ * answers, which never waits for a store.
+ *
+ * /status.json has totals since the start, from which the page /status makes rates. The page itself is
+ * status.html, the same for every server. */
+#include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "serve/http.h"
-#include "serve/loop.h"
-#include "serve/server.h"
-#include "serve/status.h"
+#include "serve/metrics.h"
+#include "serve/protocols.h"
 
-/* --- readiness ----------------------------------------------------------------------------------
+extern const char weir_status_page[];
+extern const size_t weir_status_page_length;
+
+enum { KEYS_SHOWN = 20 };
+
+/* --- /readyz ------------------------------------------------------------------------------------
  */
-
-static const char *breaker_name(weir_breaker_state state) {
-  return state == WEIR_BREAKER_CLOSED ? "closed" : state == WEIR_BREAKER_OPEN ? "open" : "probing";
-}
 
 /* A store that is away is no reason to send clients elsewhere: the policy answers. So it is said in
  * the body alone. */
-static void write_readiness(weir_server *server, weir_bytes *out) {
-  const weir_registry *registry = server->front.tick.registry;
+static void write_readiness(const weir_service *service, weir_bytes *out) {
+  static const char *const breakers[] = {[WEIR_BREAKER_CLOSED] = "closed",
+                                         [WEIR_BREAKER_OPEN] = "open",
+                                         [WEIR_BREAKER_HALF_OPEN] = "probing"};
+  const weir_registry *registry = service->front->tick.registry;
   const weir_config *config = weir_registry_config(registry);
-  weir_bytes_text(out, server->is_draining   ? "ending\n"
-                       : !server->is_serving ? "connecting\n"
-                                             : "ready\n");
+  weir_bytes_text(out, service->is_draining   ? "ending\n"
+                       : !service->is_serving ? "connecting\n"
+                                              : "ready\n");
   for (size_t i = 0; i < config->store_count; i++) {
     weir_server_state state = WEIR_SERVER_STATE_INIT;
     const weir_store *store = weir_registry_store_at(registry, i);
     for (size_t j = 0; weir_store_read_server(store, j, &state) == WEIR_OK; j++)
       weir_bytes_format(out, "store %s: %s %s, outages %llu%s\n", config->stores[i].name,
-                        state.name != NULL ? state.name : "-", breaker_name(state.breaker),
+                        state.name != NULL ? state.name : "-", breakers[state.breaker],
                         (unsigned long long)state.outages,
                         state.answered ? "" : ", never answered");
   }
 }
 
+/* --- /status.json -------------------------------------------------------------------------------
+ */
+
+static json_t *row_of(const weir_served_row *row, const char *rule, const char *store,
+                      bool shadow) {
+  json_int_t allowed = 0, denied = 0, none = 0, sources[WEIR_SERVED_SOURCES] = {0};
+  for (size_t i = 0; i < WEIR_SERVED_PROTOCOLS; i++) {
+    none += (json_int_t)row->by[i].none;
+    for (size_t j = 0; j < WEIR_SERVED_SOURCES; j++) {
+      allowed += (json_int_t)row->by[i].allowed[j];
+      denied += (json_int_t)row->by[i].denied[j];
+      sources[j] += (json_int_t)(row->by[i].allowed[j] + row->by[i].denied[j]);
+    }
+  }
+  return json_pack("{ss ss ss sb sI sI sI sI s{sI sI sI sI}}", "name", row->name, "rule", rule,
+                   "store", store, "shadow", shadow, "allowed", allowed, "denied", denied, "none",
+                   none, "shadow_denied", (json_int_t)row->shadow_denied, "sources", "store",
+                   sources[WEIR_SOURCE_STORE], "local", sources[WEIR_SOURCE_LOCAL], "fallback",
+                   sources[WEIR_SOURCE_FALLBACK], "late", sources[WEIR_SOURCE_LATE]);
+}
+
+static json_t *limiters_of(const weir_registry *registry, const weir_served_table *table) {
+  const weir_config *config = weir_registry_config(registry);
+  const weir_descriptors *descriptors = weir_registry_descriptors(registry);
+  json_t *list = json_array();
+  size_t named = weir_registry_count(registry);
+  for (size_t i = 0; i < named && i < WEIR_STATUS_LIMITERS_MOST; i++) {
+    const weir_config_limiter *limiter = weir_named_config(weir_registry_at(registry, i));
+    json_array_append_new(list, row_of(&table->rows[i], limiter->rule, limiter->store->name,
+                                       limiter->shadow || config->shadow));
+  }
+  for (size_t i = named; i + 1 < table->count && i < WEIR_STATUS_LIMITERS_MOST; i++) {
+    const weir_config_domain *domain =
+        weir_domain_config(weir_descriptors_at(descriptors, i - named));
+    json_array_append_new(
+        list, row_of(&table->rows[i], "by descriptors", domain->store->name, config->shadow));
+  }
+  if (config->throttle.enabled)
+    json_array_append_new(list, row_of(&table->rows[table->count - 1], "brought by requests",
+                                       config->throttle.store->name, false));
+  return list;
+}
+
+static json_t *stores_of(const weir_registry *registry) {
+  static const char *const breakers[] = {[WEIR_BREAKER_CLOSED] = "closed",
+                                         [WEIR_BREAKER_OPEN] = "open",
+                                         [WEIR_BREAKER_HALF_OPEN] = "half-open"};
+  const weir_config *config = weir_registry_config(registry);
+  json_t *list = json_array();
+  for (size_t i = 0; i < config->store_count; i++) {
+    weir_server_state state = WEIR_SERVER_STATE_INIT;
+    const weir_store *store = weir_registry_store_at(registry, i);
+    json_t *servers = json_array();
+    for (size_t j = 0; weir_store_read_server(store, j, &state) == WEIR_OK; j++)
+      json_array_append_new(
+          servers,
+          json_pack("{ss? ss sb sI sI ss}", "name", state.name, "breaker", breakers[state.breaker],
+                    "answered", state.answered, "outages", (json_int_t)state.outages, "next_try_ms",
+                    (json_int_t)state.next_try_us / 1000, "last_error", state.last_error.text));
+    json_array_append_new(list,
+                          json_pack("{ss so}", "name", config->stores[i].name, "servers", servers));
+  }
+  return list;
+}
+
+/* The keys that are denied most, and how many limiters let theirs be shown, in whichever form. */
+static json_t *keys_of(const weir_service *service, int64_t now_us) {
+  const weir_registry *registry = service->front->tick.registry;
+  weir_sketch merged;
+  json_t *list = json_array();
+  json_int_t shown = 0;
+  weir_served_denied(&service->served, now_us, &merged);
+  for (size_t i = 0; i < merged.count && i < KEYS_SHOWN; i++) {
+    const weir_sketch_entry *entry = &merged.entries[i];
+    json_array_append_new(
+        list, json_pack("{ss ss sb sI sI}", "limiter", entry->key.limiter, "key", entry->key.text,
+                        "hashed", entry->key.log_keys == WEIR_CONFIG_LOG_KEYS_HASHED, "denied",
+                        (json_int_t)entry->count, "error", (json_int_t)entry->error));
+  }
+  for (size_t i = 0; i < weir_registry_count(registry); i++)
+    shown += weir_named_config(weir_registry_at(registry, i))->log_keys != WEIR_CONFIG_LOG_KEYS_OFF;
+  return json_pack("{si sI sI so}", "window_s", WEIR_SERVED_WINDOW_S, "limiters_shown", shown,
+                   "total", (json_int_t)merged.total, "top", list);
+}
+
+static json_t *totals_of(const weir_served_all *all) {
+  static const struct {
+    const char *name;
+    size_t offset;
+  } totals[] = {{"resp", offsetof(weir_served, counts.resp)},
+                {"http", offsetof(weir_served, counts.http)},
+                {"grpc", offsetof(weir_served, counts.grpc)},
+                {"allowed", offsetof(weir_served, counts.allowed)},
+                {"denied", offsetof(weir_served, counts.denied)},
+                {"none", offsetof(weir_served, counts.none)},
+                {"shadow_denied", offsetof(weir_served, counts.shadow_denied)},
+                {"shed", offsetof(weir_served, counts.shed)},
+                {"broken", offsetof(weir_served, counts.broken)},
+                {"refused", offsetof(weir_served, counts.refused)},
+                {"unauthorized", offsetof(weir_served, counts.unauthorized)},
+                {"ticks", offsetof(weir_served, counts.ticks)},
+                {"tick_us", offsetof(weir_served, counts.tick_us)}};
+  json_t *object = json_object();
+  for (size_t i = 0; i < sizeof totals / sizeof *totals; i++)
+    json_object_set_new(object, totals[i].name,
+                        json_integer((json_int_t)weir_served_total(all, totals[i].offset)));
+  return object;
+}
+
+static void write_status(const weir_service *service, weir_bytes *out) {
+  const weir_registry *registry = service->front->tick.registry;
+  int64_t now_us = weir_serve_now_us();
+  weir_served_table *table = weir_served_sum(&service->served);
+  json_t *status = NULL;
+  if (table != NULL)
+    status = json_pack(
+        "{ss sI sI sb si sI sI sI sI so so so so}", "version", WEIR_VERSION_TEXT, "at_us",
+        (json_int_t)now_us, "uptime_s", (json_int_t)(now_us - service->began_us) / 1000000,
+        "ending", service->is_draining, "loops", (int)service->served.count, "connections",
+        (json_int_t)weir_serve_open_connections(&service->served), "generation",
+        (json_int_t)service->reloads + 1, "reload_failures", (json_int_t)service->reload_failures,
+        "limiters_in_all", (json_int_t)weir_registry_count(registry), "totals",
+        totals_of(&service->served), "limiters", limiters_of(registry, table), "stores",
+        stores_of(registry), "denied_keys", keys_of(service, now_us));
+  char *text = status != NULL ? json_dumps(status, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
+  if (text != NULL)
+    weir_bytes_text(out, text);
+  else
+    out->failed = true;
+  free(text);
+  json_decref(status);
+  free(table);
+}
+
 /* --- requests -----------------------------------------------------------------------------------
  */
 
-static bool is_path(const weir_http_request *request, const char *path) {
-  return request->path.length == strlen(path) &&
-         memcmp(request->path.bytes, path, request->path.length) == 0;
-}
-
 /* The status of the answer; 0: there is no such page. */
-static int write_page(weir_server *server, const weir_http_request *request, const char **type,
-                      weir_bytes *out) {
+static int write_page(const weir_service *service, const weir_http_request *request,
+                      const char **type, weir_bytes *out) {
   *type = "text/plain; charset=utf-8";
-  if (is_path(request, "/metrics")) {
+  if (weir_http_is_path(request, "/metrics")) {
     *type = "text/plain; version=0.0.4; charset=utf-8";
-    weir_serve_write_metrics(server, out);
-  } else if (is_path(request, "/status")) {
+    weir_serve_write_metrics(service, out);
+  } else if (weir_http_is_path(request, "/status")) {
     *type = "text/html; charset=utf-8";
     weir_bytes_add(out, weir_status_page, weir_status_page_length);
-  } else if (is_path(request, "/status.json")) {
+  } else if (weir_http_is_path(request, "/status.json")) {
     *type = "application/json";
-    weir_serve_write_status(server, out);
-  } else if (is_path(request, "/healthz")) {
+    write_status(service, out);
+  } else if (weir_http_is_path(request, "/healthz")) {
     weir_bytes_text(out, "alive\n");
-  } else if (is_path(request, "/readyz")) {
-    write_readiness(server, out);
-    return server->is_draining || !server->is_serving ? 503 : 200;
+  } else if (weir_http_is_path(request, "/readyz")) {
+    write_readiness(service, out);
+    return service->is_draining || !service->is_serving ? 503 : 200;
   } else {
     return 0;
   }
@@ -67,62 +203,43 @@ static int write_page(weir_server *server, const weir_http_request *request, con
 
 /* The page /status holds no figures, and a browser cannot be told to show a token for it: the page
  * asks for one, and shows it for /status.json. */
-static weir_serve_standing look(weir_connection *connection, const weir_http_request *request) {
-  return is_path(request, "/status") ? WEIR_SERVE_KNOWN
-                                     : weir_serve_look_at_token(connection, request);
-}
-
-static void answer_request(weir_connection *connection, const weir_http_request *request,
-                           bool known) {
+static weir_read_result read_request(weir_connection *connection, const char *bytes, size_t length,
+                                     size_t *used) {
+  weir_http_request request;
+  bool is_known;
+  weir_read_result got =
+      weir_serve_read_http(connection, bytes, length, used, "/status", &request, &is_known);
+  if (got != WEIR_READ_ONE) return got;
+  weir_serve_count(&connection->loop->served.counts.admin, 1);
   weir_bytes page = {0};
-  weir_bytes *text = &connection->loop->reply;
-  unsigned manner = weir_serve_manner(request);
+  const char *type = NULL;
+  int status = 0;
+  unsigned format = weir_serve_http_format(&request);
   weir_http_refusal refusal = {404,
                                {"there are /metrics, /status, /status.json, /healthz and /readyz"}};
-  const char *type = NULL;
-  bool opens = is_path(request, "/status"); /* the page alone, which others may link to */
-  bool is_meant = weir_serve_is_from_here(connection, request, opens, &refusal);
-  bool reads = weir_http_is(request->method, "GET") || weir_http_is(request->method, "HEAD");
-  if (is_meant && !known)
-    refusal = (weir_http_refusal){401, {"a bearer token is needed"}};
-  else if (is_meant && !reads)
-    refusal = (weir_http_refusal){501, {"GET and HEAD are accepted"}};
-  int status =
-      is_meant && known && reads ? write_page(connection->loop->server, request, &type, &page) : 0;
+  bool opens = weir_http_is_path(&request, "/status"); /* others may link to it */
+  bool reads = weir_http_is(request.method, "GET") || weir_http_is(request.method, "HEAD");
+  if (weir_serve_is_from_here(connection, &request, opens, &refusal)) {
+    if (!is_known)
+      refusal = (weir_http_refusal){401, {"a bearer token is needed"}};
+    else if (!reads)
+      refusal = (weir_http_refusal){501, {"GET and HEAD are accepted"}};
+    else
+      status = write_page(connection->loop->service, &request, &type, &page);
+  }
   if (page.failed) refusal = (weir_http_refusal){503, {"the server is short of memory"}};
-  text->length = 0;
   if (status > 0 && !page.failed)
-    weir_http_text_answer(status, type, page.data, page.length, manner, text);
+    weir_serve_answer_http(connection, type, page.data, page.length, status, format);
   else
-    weir_http_refuse(&refusal, manner, text);
-  weir_connection_queue_text(connection, text->data, text->length);
+    weir_serve_refuse_http(connection, &refusal, format);
   weir_bytes_free(&page);
-}
-
-static weir_progress read_request(weir_connection *connection, const char *bytes, size_t length,
-                                  size_t *used) {
-  weir_http_request request;
-  weir_http_reading reading = weir_serve_read_http(connection, bytes, length, used, &request);
-  if (reading == WEIR_HTTP_MORE) return WEIR_PROGRESS_MORE;
-  if (reading == WEIR_HTTP_BROKEN) return WEIR_PROGRESS_ENDS;
-  weir_serve_standing standing = look(connection, &request);
-  if (standing == WEIR_SERVE_HELD) *used = 0;
-  if (standing == WEIR_SERVE_HELD) return WEIR_PROGRESS_HELD;
-  weir_serve_count(&connection->loop->counts.admin, 1);
-  answer_request(connection, &request, standing == WEIR_SERVE_KNOWN);
   connection->share = 1; /* pages are large, and this thread has signals to hear: one a turn */
-  return request.keeps_alive ? WEIR_PROGRESS_READ : WEIR_PROGRESS_ENDS;
+  return request.keeps_alive ? WEIR_READ_ONE : WEIR_READ_ENDS;
 }
 
-static void begin(weir_connection *connection) {
-  connection->speaks.http = (weir_http_parser){0};
-}
-
-const weir_speech weir_speech_admin = {
+const weir_protocol weir_protocol_admin = {
     .name = "admin",
-    .begin = begin,
-    .read = read_request,
-    .answer = NULL, /* every answer is a text */
     .full = WEIR_SERVE_HTTP_FULL,
     .full_length = sizeof WEIR_SERVE_HTTP_FULL - 1,
+    .read = read_request, /* which queues texts alone */
 };

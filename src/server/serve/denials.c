@@ -69,9 +69,9 @@ void weir_denial_line_show(const weir_denial_line *denial, weir_denial_form form
   size_t length = denial->reply->key_length;
   char *end = text;
   *end = '\0';
-  if (denial->manner == WEIR_CONFIG_LOG_KEYS_HASHED)
+  if (denial->log_keys == WEIR_CONFIG_LOG_KEYS_HASHED)
     snprintf(text, WEIR_DENIAL_KEY_BYTES, "%016" PRIx64, denial->hash);
-  if (denial->manner != WEIR_CONFIG_LOG_KEYS_PLAIN) return;
+  if (denial->log_keys != WEIR_CONFIG_LOG_KEYS_PLAIN) return;
   for (size_t i = 0; i < length;) {
     uint32_t character;
     size_t plain = 0; /* bytes that may stand as they are; 0: the first one is spelled out */

@@ -28,7 +28,7 @@ typedef struct weir_denial_log {
 typedef struct weir_denial_line {
   const char *protocol;
   const weir_reply *reply;
-  weir_config_log_keys manner;
+  weir_config_log_keys log_keys;
   uint64_t hash;
 } weir_denial_line;
 
@@ -67,7 +67,7 @@ enum { WEIR_SKETCH_ENTRIES = 64 };
 /* A key, as it may be shown. */
 typedef struct weir_sketch_key {
   uint64_t hash; /* of limiter and key: what tells one from another */
-  weir_config_log_keys manner;
+  weir_config_log_keys log_keys;
   char limiter[WEIR_CONFIG_NAME_MOST + 1];
   char text[WEIR_DENIAL_KEY_BYTES]; /* printable ASCII */
 } weir_sketch_key;

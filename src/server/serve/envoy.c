@@ -1,33 +1,16 @@
-/* From descriptors to requests of the tick, and from decisions to codes. */
-#include "serve/envoy.h"
-
+/* From descriptors to requests of the tick, and from decisions to codes.
+ *
+ * Each descriptor of a request becomes a part, which is kept in the tick until its answer: the limit
+ * that was found for it, or that it brought, and a request to that limit. The answer is over limit
+ * where one part is; what that made useless goes back where the domain says so. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "registry/descriptors.h"
-#include "serve/loop.h"
-
-/* A descriptor of the request, kept in the tick's bytes until the answer. */
-typedef struct part {
-  bool is_limited; /* else nothing is found for it */
-  bool shadow, quota;
-  bool gives_back; /* its hits go back once the tick is decided; in the tick it is a peek */
-  weir_config_rate rate;
-  weir_limiter *limiter;  /* NULL: no store is asked */
-  weir_detail *detail;    /* what counts it besides; NULL: nothing */
-  uint32_t limit;         /* of the descriptor file; WEIR_TALLY_NO_LIMIT: the request brought it */
-  size_t request;         /* of the tick; NO_REQUEST: none */
-  size_t key, key_length; /* in the tick's bytes */
-  int64_t hits;           /* 0: a peek */
-  int64_t left_us;        /* until its date is over; 0: it has none */
-} part;
+#include "serve/protocols.h"
 
 enum { PARTS_MOST = WEIR_ENVOY_DESCRIPTORS_MOST };
-static const size_t NO_REQUEST = SIZE_MAX;
-
-/* --- asking -------------------------------------------------------------------------------------
- */
 
 static bool refuse(weir_envoy_refusal *refusal, weir_envoy_failure failure, const char *why) {
   refusal->failure = failure;
@@ -35,19 +18,12 @@ static bool refuse(weir_envoy_refusal *refusal, weir_envoy_failure failure, cons
   return false;
 }
 
-static bool no_memory(weir_envoy_refusal *refusal) {
-  return refuse(refusal, WEIR_ENVOY_UNAVAILABLE, "the server is short of memory");
-}
+/* --- asking -------------------------------------------------------------------------------------
+ */
 
-static size_t measure(const weir_envoy_descriptor *descriptor) {
-  size_t length = 0;
-  for (size_t i = 0; i < descriptor->count; i++)
-    length += descriptor->entries[i].key_length + descriptor->entries[i].value_length;
-  return length;
-}
-
+/* The limit that a request brings. */
 static bool find_override(weir_tick *tick, const weir_domain *domain,
-                          const weir_envoy_descriptor *descriptor, part *found,
+                          const weir_envoy_descriptor *descriptor, weir_part *found,
                           weir_envoy_refusal *refusal) {
   found->is_limited = true;
   found->rate = (weir_config_rate){.requests = descriptor->requests, .unit = descriptor->unit};
@@ -62,49 +38,27 @@ static bool find_override(weir_tick *tick, const weir_domain *domain,
   return status == WEIR_OK;
 }
 
-static void find_node(weir_tick *tick, const weir_descriptor *node, part *found) {
-  if (node == NULL) {
-    weir_serve_count(&tick->counts->unmatched, 1);
-    return;
-  }
-  found->is_limited = true;
-  found->rate = *node->config->rate;
-  found->limit = node->limit;
-  found->limiter = node->limiter;
-  found->shadow = node->config->shadow;
-  found->quota = node->config->quota;
-}
-
-/* The date stands in the key where the domain says so. False: there is no room for it. */
-static bool add_date(weir_tick *tick, const weir_domain *domain, size_t most, part *found) {
-  struct timespec now;
-  if (found->limiter == NULL || !weir_config_is_dated(weir_domain_config(domain), found->rate.unit))
-    return true;
-  clock_gettime(CLOCK_REALTIME, &now);
-  weir_calendar date = weir_calendar_at(found->rate.unit, now.tv_sec);
-  if (date.length > most - found->key_length) return false;
-  weir_bytes_add(&tick->bytes, date.text, date.length);
-  found->key_length += date.length;
-  found->left_us = (date.end_s - now.tv_sec) * 1000000 - now.tv_nsec / 1000;
-  return true;
-}
-
 /* What limits a descriptor, and under which key. One whose key is too long is refused whatever it
- * means, so that nobody gets past a limit by it. */
+ * means: a client cannot get past a limit by it. */
 static bool find(weir_tick *tick, const weir_domain *domain,
-                 const weir_envoy_descriptor *descriptor, part *found,
+                 const weir_envoy_descriptor *descriptor, weir_part *found,
                  weir_envoy_refusal *refusal) {
   size_t most = (size_t)weir_registry_config(tick->registry)->limits.key_bytes;
   const weir_descriptor *node = NULL;
-  *found = (part){.limit = WEIR_TALLY_NO_LIMIT,
-                  .request = NO_REQUEST,
-                  .key = tick->bytes.length,
-                  .hits = descriptor->hits,
-                  .gives_back = descriptor->gives_back && descriptor->hits > 0};
+  *found = (weir_part){.limit = WEIR_SERVED_NO_LIMIT,
+                       .request = WEIR_NO_REQUEST,
+                       .key = tick->bytes.length,
+                       .hits = descriptor->hits,
+                       .gives_back = descriptor->gives_back && descriptor->hits > 0};
   char *room = weir_bytes_room(&tick->bytes, most);
-  if (room == NULL) return no_memory(refusal);
+  if (room == NULL) return refuse(refusal, WEIR_ENVOY_UNAVAILABLE, "the server is short of memory");
+
+  /* The key is written in place, of what the domain's tree or the request itself limits. */
+  size_t length = 0;
   bool overrides = descriptor->has_limit && domain != NULL;
-  bool fits = measure(descriptor) <= most;
+  for (size_t i = 0; i < descriptor->count; i++)
+    length += descriptor->entries[i].key_length + descriptor->entries[i].value_length;
+  bool fits = length <= most;
   if (fits && overrides)
     found->key_length =
         weir_domain_write_key(domain, descriptor->entries, descriptor->count, room, most);
@@ -114,49 +68,55 @@ static bool find(weir_tick *tick, const weir_domain *domain,
   if (!fits || found->key_length > most)
     return refuse(refusal, WEIR_ENVOY_BAD_REQUEST, "a descriptor's key is too long");
   tick->bytes.length += found->key_length;
-  if (overrides && !find_override(tick, domain, descriptor, found, refusal)) return false;
-  if (!overrides) find_node(tick, node, found);
-  if (node != NULL)
-    found->detail = weir_domain_detail(domain, node, descriptor->entries, descriptor->count);
-  return add_date(tick, domain, most, found) ||
-         refuse(refusal, WEIR_ENVOY_BAD_REQUEST, "a descriptor's key is too long");
-}
 
-static bool is_replaced(const part *parts, size_t count, const char *name) {
-  for (size_t i = 0; name != NULL && i < count; i++) {
-    const weir_config_rate *rate = &parts[i].rate;
-    for (size_t j = 0; j < rate->replace_count; j++)
-      if (strcmp(rate->replaces[j], name) == 0) return true;
+  if (overrides) {
+    if (!find_override(tick, domain, descriptor, found, refusal)) return false;
+  } else if (node == NULL) {
+    weir_serve_count(&tick->counts->unmatched, 1);
+  } else {
+    found->is_limited = true;
+    found->rate = *node->config->rate;
+    found->limit = node->limit;
+    found->limiter = node->limiter;
+    found->shadow = node->config->shadow;
+    found->quota = node->config->quota;
+    found->detail = weir_domain_detail(domain, node, descriptor->entries, descriptor->count);
   }
-  return false;
+
+  /* The date stands in the key where the domain says so. */
+  if (found->limiter == NULL || !weir_config_is_dated(weir_domain_config(domain), found->rate.unit))
+    return true;
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  weir_calendar date = weir_calendar_at(found->rate.unit, now.tv_sec);
+  if (date.length > most - found->key_length)
+    return refuse(refusal, WEIR_ENVOY_BAD_REQUEST, "a descriptor's key is too long");
+  weir_bytes_add(&tick->bytes, date.text, date.length);
+  found->key_length += date.length;
+  found->left_us = (date.end_s - now.tv_sec) * 1000000 - now.tv_nsec / 1000;
+  return true;
 }
 
 /* Unlimited ones stay, and one that is replaced still replaces. */
-static void leave_out_replaced(part *parts, size_t count) {
+static void leave_out_replaced(weir_part *parts, size_t count) {
   bool goes[PARTS_MOST] = {false};
-  for (size_t i = 0; i < count; i++)
-    goes[i] = !parts[i].rate.is_unlimited && is_replaced(parts, count, parts[i].rate.name);
+  for (size_t i = 0; i < count; i++) {
+    const weir_config_rate *rate = &parts[i].rate;
+    for (size_t j = 0; j < rate->replace_count; j++)
+      for (size_t k = 0; k < count; k++) {
+        const weir_config_rate *other = &parts[k].rate;
+        if (other->name != NULL && strcmp(rate->replaces[j], other->name) == 0)
+          goes[k] = !other->is_unlimited;
+      }
+  }
   for (size_t i = 0; i < count; i++)
     parts[i].is_limited &= !goes[i];
-}
-
-static bool add(weir_tick *tick, const weir_domain *domain, int64_t until_us, part *added) {
-  bool peeks = added->hits == 0 || added->gives_back;
-  const weir_request request = {.key_length = added->key_length,
-                                .cost = peeks ? 1 : added->hits,
-                                .flags = peeks ? WEIR_REQUEST_PEEK : 0U};
-  if (!added->is_limited || added->limiter == NULL) return true;
-  unsigned fallback = weir_domain_config(domain)->store->options.fallback;
-  added->request = weir_tick_add_request(tick, &request, added->key, added->limiter, fallback);
-  if (added->request == NO_REQUEST) return false;
-  weir_tick_set_end(tick, added->request, until_us);
-  return true;
 }
 
 /* Why hits cannot go back to a limit; NULL: they can. The time of their charge is not known here. A
  * fixed window or a quota has one count at a time, so the time of now does; others need that of the
  * charge. */
-static const char *why_kept(const weir_domain *domain, const part *asked) {
+static const char *why_kept(const weir_domain *domain, const weir_part *asked) {
   const weir_config_domain *config = weir_domain_config(domain);
   if (config->counts_all) return "negative hits: count: all of the domain keeps what is charged";
   if (asked->limiter == NULL) return "negative hits: nothing is ever charged to a limit of 0";
@@ -165,37 +125,23 @@ static const char *why_kept(const weir_domain *domain, const part *asked) {
   return NULL;
 }
 
-static bool check_returns(const weir_domain *domain, const part *parts, size_t count,
-                          weir_envoy_refusal *refusal) {
-  size_t returns = 0;
-  for (size_t i = 0; i < count; i++) {
-    bool is_counted = parts[i].is_limited && !parts[i].rate.is_unlimited;
-    if (!parts[i].gives_back || !is_counted) continue;
-    const char *why = why_kept(domain, &parts[i]);
-    if (why != NULL) return refuse(refusal, WEIR_ENVOY_BAD_REQUEST, why);
-    returns++;
-  }
-  return returns <= WEIR_ENVOY_RETURNS_MOST ||
-         refuse(refusal, WEIR_ENVOY_BAD_REQUEST, "negative hits: at most 8 descriptors have them");
-}
-
-/* One that gives back is the last of its connection in this tick: it holds up the others. */
-static bool gives_back(const part *parts, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    if (parts[i].gives_back && parts[i].request != NO_REQUEST) return true;
-  return false;
-}
-
-/* Each part is a request of what the connection may bring into a tick; one is counted by itself. */
-static void take_share(weir_connection *connection, size_t parts) {
-  size_t more = parts - 1;
-  size_t rest = connection->share - 1;
-  connection->share -= (uint32_t)(more < rest ? more : rest);
+/* A part's request: it is asked with the others of the tick. False: no memory. */
+static bool add_request(weir_tick *tick, const weir_domain *domain, int64_t until_us,
+                        weir_part *part) {
+  bool peeks = part->hits == 0 || part->gives_back;
+  const weir_request request = {.key_length = part->key_length,
+                                .cost = peeks ? 1 : part->hits,
+                                .flags = peeks ? WEIR_REQUEST_PEEK : 0U};
+  unsigned fallback = weir_domain_config(domain)->store->options.fallback;
+  part->request = weir_tick_add_request(tick, &request, part->key, part->limiter, fallback);
+  if (part->request == WEIR_NO_REQUEST) return false;
+  weir_tick_set_end(tick, part->request, until_us);
+  return true;
 }
 
 bool weir_serve_ask_envoy(weir_connection *connection, const weir_envoy_request *request,
-                          unsigned manner, int64_t until_us, weir_envoy_refusal *refusal) {
-  part parts[PARTS_MOST];
+                          unsigned note, int64_t until_us, weir_envoy_refusal *refusal) {
+  static const char no_memory[] = "the server is short of memory";
   weir_tick *tick = &connection->loop->tick;
   const weir_descriptors *descriptors = weir_registry_descriptors(tick->registry);
   const weir_domain *domain =
@@ -203,32 +149,43 @@ bool weir_serve_ask_envoy(weir_connection *connection, const weir_envoy_request 
   if (weir_descriptors_count(descriptors) == 0)
     return refuse(refusal, WEIR_ENVOY_NO_FILES,
                   "there are no descriptor files: envoy.files names them");
+  weir_part *parts = weir_tick_part_room(tick, request->count);
+  if (parts == NULL) return refuse(refusal, WEIR_ENVOY_UNAVAILABLE, no_memory);
   for (size_t i = 0; i < request->count; i++)
     if (!find(tick, domain, &request->descriptors[i], &parts[i], refusal)) return false;
   leave_out_replaced(parts, request->count);
-  if (!check_returns(domain, parts, request->count, refusal)) return false;
-  for (size_t i = 0; i < request->count; i++)
-    if (!add(tick, domain, until_us, &parts[i])) return no_memory(refusal);
-  uint32_t index = weir_tick_add_text(tick, (const char *)parts, request->count * sizeof parts[0]);
-  if (index == WEIR_NO_SLOT) return no_memory(refusal);
-  weir_slot *slot = &tick->slots[index];
-  slot->is_text = false;
-  slot->part_count = request->count;
-  slot->domain = domain;
-  slot->manner = manner;
-  take_share(connection, request->count);
-  if (gives_back(parts, request->count)) connection->share = 1;
-  weir_connection_queue(connection, index);
-  return true;
-}
 
-void weir_serve_cancel_envoy(weir_tick *tick, uint32_t slot) {
-  const weir_slot *asked = &tick->slots[slot];
-  for (size_t i = 0; i < asked->part_count; i++) {
-    part one;
-    memcpy(&one, tick->bytes.data + asked->text + i * sizeof one, sizeof one);
-    if (one.request != NO_REQUEST) weir_tick_cancel(tick, one.request);
+  /* Hits go back in a round trip each, so few may, and only where they can. */
+  size_t returns = 0;
+  for (size_t i = 0; i < request->count; i++) {
+    if (!parts[i].gives_back || !parts[i].is_limited || parts[i].rate.is_unlimited) continue;
+    const char *why = why_kept(domain, &parts[i]);
+    if (why != NULL) return refuse(refusal, WEIR_ENVOY_BAD_REQUEST, why);
+    returns++;
   }
+  if (returns > WEIR_ENVOY_RETURNS_MOST)
+    return refuse(refusal, WEIR_ENVOY_BAD_REQUEST,
+                  "negative hits: at most 8 descriptors have them");
+
+  bool gives_back = false;
+  for (size_t i = 0; i < request->count; i++) {
+    weir_part *part = &parts[i];
+    if (!part->is_limited || part->limiter == NULL) continue;
+    if (!add_request(tick, domain, until_us, part))
+      return refuse(refusal, WEIR_ENVOY_UNAVAILABLE, no_memory);
+    gives_back |= part->gives_back;
+  }
+  uint32_t answer = weir_tick_add_parts(tick, request->count, domain, note);
+  if (answer == WEIR_NO_ANSWER) return refuse(refusal, WEIR_ENVOY_UNAVAILABLE, no_memory);
+
+  /* Each part is a request of what the connection may bring into a tick; one is counted by itself. What
+   * gives back is the last of its connection in this tick: it holds up the others. */
+  size_t more = request->count - 1;
+  size_t rest = connection->share - 1;
+  connection->share -= (uint32_t)(more < rest ? more : rest);
+  if (gives_back) connection->share = 1;
+  weir_connection_queue(connection, answer);
+  return true;
 }
 
 /* --- answering ----------------------------------------------------------------------------------
@@ -236,10 +193,10 @@ void weir_serve_cancel_envoy(weir_tick *tick, uint32_t slot) {
 
 /* How a request of one tick came out. */
 typedef struct outcome {
-  const weir_slot *slot;
+  const weir_answer *slot;
   const weir_domain *domain;
-  weir_tally_protocol protocol;
-  part parts[PARTS_MOST];
+  weir_served_protocol protocol;
+  const weir_part *parts;
   weir_decision decisions[PARTS_MOST];
   weir_envoy_answer *answer;
   weir_status status; /* of the first part that has no decision, */
@@ -248,34 +205,29 @@ typedef struct outcome {
 } outcome;
 
 /* As the store says it; where requests_per_unit is 0, as if it said so. */
-static weir_status decide(const weir_tick *tick, const part *asked, weir_decision *decision) {
+static weir_status decide(const weir_tick *tick, const weir_part *asked, weir_decision *decision) {
   *decision = (weir_decision){.source = WEIR_SOURCE_LOCAL,
                               .cost = asked->hits,
                               .retry_after_us = WEIR_NEVER,
                               .reset_after_us = WEIR_NOT_KNOWN};
-  if (asked->request == NO_REQUEST) return WEIR_OK;
-  *decision = tick->requests[asked->request].decision;
+  if (asked->request == WEIR_NO_REQUEST) return WEIR_OK;
+  const weir_request *request = &tick->asked[asked->request].request;
+  *decision = request->decision;
   if (asked->left_us > 0 && decision->reset_after_us > asked->left_us)
     decision->reset_after_us = asked->left_us;
   if (asked->left_us > 0 && decision->retry_after_us > asked->left_us)
     decision->retry_after_us = asked->left_us;
-  return tick->requests[asked->request].status;
-}
-
-/* As the other service has it: more than four fifths of the limit are used up. */
-static bool is_near(const part *asked, const weir_decision *decision) {
-  return decision->allowed && asked->hits > 0 && decision->remaining >= 0 &&
-         decision->remaining < asked->rate.requests - asked->rate.requests * 4 / 5;
+  return request->status;
 }
 
 static void count(weir_connection *connection, const outcome *made, size_t index,
                   weir_status status, bool is_shadowed) {
   char name[WEIR_CONFIG_NAME_MOST + 1];
   weir_loop *loop = connection->loop;
-  weir_serve_counts *counts = &loop->counts;
-  const part *asked = &made->parts[index];
+  weir_serve_counts *counts = &loop->served.counts;
+  const weir_part *asked = &made->parts[index];
   weir_decision answered = made->decisions[index];
-  weir_tally_name_domain(made->domain, name);
+  weir_served_name_domain(made->domain, name);
   const weir_reply reply = {.status = status,
                             .why = weir_status_text(status),
                             .decision = status == WEIR_OK ? &answered : NULL,
@@ -293,13 +245,19 @@ static void count(weir_connection *connection, const outcome *made, size_t index
                                       : &counts->denied,
                    1);
   if (is_shadowed) weir_serve_count(&counts->shadow_denied, 1);
-  weir_tally_note_domain(loop, made->domain, asked->limit, &reply, asked->hits == 0,
-                         is_near(asked, &answered), made->protocol);
-  if (asked->detail != NULL)
-    weir_tally_note_detail(asked->detail, &reply, is_near(asked, &answered));
+  const weir_served_part part = {
+      .domain = made->domain,
+      .limit = asked->limit,
+      .detail = asked->detail,
+      .is_peek = asked->hits == 0,
+      /* As the other service has it: more than four fifths of the limit are used up. */
+      .is_near = answered.allowed && asked->hits > 0 && answered.remaining >= 0 &&
+                 answered.remaining < asked->rate.requests - asked->rate.requests * 4 / 5};
+  weir_served_note_part(&loop->served, &part, &reply, made->protocol, loop->tick.now_us);
 }
 
-static void describe(const part *asked, const weir_decision *decision, weir_envoy_status *status) {
+static void describe(const weir_part *asked, const weir_decision *decision,
+                     weir_envoy_status *status) {
   status->has_limit = true;
   status->requests = asked->rate.requests;
   status->unit = asked->rate.unit;
@@ -308,17 +266,9 @@ static void describe(const part *asked, const weir_decision *decision, weir_envo
   status->reset_after_us = decision->reset_after_us;
 }
 
-/* Before any is counted: all parts have one end. */
-static bool is_over(const weir_tick *tick, const outcome *made) {
-  for (size_t i = 0; i < made->answer->count; i++)
-    if (made->parts[i].request != NO_REQUEST && weir_tick_is_over(tick, made->parts[i].request))
-      return true;
-  return false;
-}
-
 /* Gives back at most what counts, so that no count falls below 0. Where others give back at the same
  * time there is less than was seen: a second look says how much. */
-static weir_status return_hits(weir_tick *tick, const part *asked, weir_decision *seen,
+static weir_status return_hits(const weir_tick *tick, const weir_part *asked, weir_decision *seen,
                                weir_message *why) {
   const char *key = tick->bytes.data + asked->key;
   for (int tries = 2;; tries--) {
@@ -342,8 +292,8 @@ static weir_status return_hits(weir_tick *tick, const part *asked, weir_decision
 
 /* What these hits were charged for is not known, so they go off what counts now. It is no decision,
  * and not counted as one. */
-static void settle_return(weir_tick *tick, outcome *made, size_t index) {
-  const part *asked = &made->parts[index];
+static void settle_return(const weir_tick *tick, outcome *made, size_t index) {
+  const weir_part *asked = &made->parts[index];
   weir_decision *seen = &made->decisions[index];
   weir_message why = {""};
   weir_status given = decide(tick, asked, seen);
@@ -357,7 +307,8 @@ static void settle_return(weir_tick *tick, outcome *made, size_t index) {
 }
 
 static void settle(weir_connection *connection, outcome *made, size_t index) {
-  const part *asked = &made->parts[index];
+  const weir_tick *tick = &connection->loop->tick;
+  const weir_part *asked = &made->parts[index];
   weir_decision *decision = &made->decisions[index];
   weir_envoy_status *status = &made->answer->statuses[index];
   *status = (weir_envoy_status){.remaining = WEIR_NOT_KNOWN, .reset_after_us = WEIR_NOT_KNOWN};
@@ -367,11 +318,11 @@ static void settle(weir_connection *connection, outcome *made, size_t index) {
     return;
   }
   if (asked->gives_back) {
-    settle_return(&connection->loop->tick, made, index);
+    settle_return(tick, made, index);
     return;
   }
-  weir_status found = decide(&connection->loop->tick, asked, decision);
-  bool shadow = asked->shadow || weir_registry_config(connection->loop->tick.registry)->shadow;
+  weir_status found = decide(tick, asked, decision);
+  bool shadow = asked->shadow || weir_registry_config(tick->registry)->shadow;
   bool denied = found == WEIR_OK && !decision->allowed;
   count(connection, made, index, found, denied && shadow);
   if (found != WEIR_OK && made->status == WEIR_OK) made->status = found;
@@ -385,11 +336,12 @@ static void settle(weir_connection *connection, outcome *made, size_t index) {
 
 /* together: what others' denial made useless goes back, in a round trip each. What cannot go back
  * stays charged. */
-static void give_back(weir_tick *tick, outcome *made) {
+static void give_back(const weir_tick *tick, outcome *made) {
   for (size_t i = 0; i < made->answer->count; i++) {
-    const part *asked = &made->parts[i];
+    const weir_part *asked = &made->parts[i];
     weir_decision *taken = &made->decisions[i];
-    if (asked->request == NO_REQUEST || asked->hits == 0 || asked->gives_back || !taken->allowed)
+    if (asked->request == WEIR_NO_REQUEST || asked->hits == 0 || asked->gives_back ||
+        !taken->allowed)
       continue;
     int64_t cost = taken->cost;
     weir_status status = weir_limiter_refund(asked->limiter, tick->bytes.data + asked->key,
@@ -399,68 +351,69 @@ static void give_back(weir_tick *tick, outcome *made) {
   }
 }
 
-/* The part that the fields tell of: one that is over, else that with the least left. */
-static size_t find_told(const outcome *made) {
-  size_t told = NO_REQUEST;
-  for (size_t i = 0; i < made->answer->count; i++) {
-    const weir_envoy_status *status = &made->answer->statuses[i];
-    if (made->parts[i].request == NO_REQUEST || made->parts[i].gives_back || status->remaining < 0)
-      continue;
-    if (told == NO_REQUEST || (status->is_over && !made->answer->statuses[told].is_over) ||
-        (status->is_over == made->answer->statuses[told].is_over &&
-         status->remaining < made->answer->statuses[told].remaining))
-      told = i;
-  }
-  return told;
-}
-
-/* What fields call it: a name of theirs has fewer characters than one of a descriptor file. */
-static void write_name(const outcome *made, const part *asked, char name[WEIR_HTTP_NAME_MOST + 1]) {
+/* Fields tell of one part: one that is over, else that with the least left. */
+static void add_fields(const outcome *made) {
   static const char accepted[] =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
-  const char *text =
-      asked->rate.name != NULL ? asked->rate.name : weir_domain_config(made->domain)->name;
-  snprintf(name, WEIR_HTTP_NAME_MOST + 1, "%s", text[0] != '\0' ? text : "_");
+  weir_envoy_answer *answer = made->answer;
+  const weir_envoy_status *statuses = answer->statuses;
+  size_t told = answer->count;
+  answer->field_count = 0;
+  for (size_t i = 0; i < answer->count; i++) {
+    if (made->parts[i].request == WEIR_NO_REQUEST || made->parts[i].gives_back ||
+        statuses[i].remaining < 0)
+      continue;
+    if (told == answer->count || (statuses[i].is_over && !statuses[told].is_over) ||
+        (statuses[i].is_over == statuses[told].is_over &&
+         statuses[i].remaining < statuses[told].remaining))
+      told = i;
+  }
+  if (told == answer->count) return;
+  const weir_config_domain *domain = weir_domain_config(made->domain);
+  if (domain->headers == WEIR_CONFIG_HEADERS_OFF) return;
+
+  /* A name of fields has fewer characters than one of a descriptor file. */
+  char name[WEIR_HTTP_NAME_MOST + 1];
+  const weir_part *part = &made->parts[told];
+  const char *text = part->rate.name != NULL ? part->rate.name : domain->name;
+  snprintf(name, sizeof name, "%s", text[0] != '\0' ? text : "_");
   for (char *at = name; *at != '\0'; at++)
     if (strchr(accepted, *at) == NULL) *at = '_';
-}
 
-static void add_fields(const outcome *made) {
-  char name[WEIR_HTTP_NAME_MOST + 1];
-  weir_envoy_answer *answer = made->answer;
-  size_t index = find_told(made);
-  answer->field_count = 0;
-  if (index == NO_REQUEST) return;
-  weir_config_headers headers = weir_domain_config(made->domain)->headers;
-  if (headers == WEIR_CONFIG_HEADERS_OFF) return;
-  const part *told = &made->parts[index];
-  weir_decision decision = made->decisions[index];
+  weir_decision decision = made->decisions[told];
   unsigned style =
-      headers == WEIR_CONFIG_HEADERS_DRAFT_03 ? WEIR_HTTP_X_RATELIMIT : WEIR_HTTP_DRAFT_10;
+      domain->headers == WEIR_CONFIG_HEADERS_DRAFT_03 ? WEIR_HTTP_X_RATELIMIT : WEIR_HTTP_DRAFT_10;
   if (!answer->is_over) decision.allowed = true;
-  write_name(made, told, name);
-  if (weir_http_write_fields(told->limiter, name, &decision, style, answer->fields,
+  if (weir_http_write_fields(part->limiter, name, &decision, style, answer->fields,
                              &answer->field_count, NULL) != WEIR_OK)
     answer->field_count = 0;
 }
 
-bool weir_serve_settle_envoy(weir_connection *connection, const weir_slot *slot,
-                             weir_tally_protocol protocol, weir_envoy_answer *answer,
+bool weir_serve_settle_envoy(weir_connection *connection, const weir_answer *slot,
+                             weir_served_protocol protocol, weir_envoy_answer *answer,
                              weir_envoy_refusal *refusal) {
-  outcome made = {.slot = slot, .domain = slot->domain, .protocol = protocol, .answer = answer};
-  answer->count = slot->part_count;
-  memcpy(made.parts, connection->loop->tick.bytes.data + slot->text,
-         answer->count * sizeof made.parts[0]);
-  if (is_over(&connection->loop->tick, &made)) {
-    weir_serve_count(&connection->loop->counts.expired, 1);
-    return refuse(refusal, WEIR_ENVOY_EXPIRED, "the time for it was over before it was decided");
-  }
+  const weir_tick *tick = &connection->loop->tick;
+  outcome made = {.slot = slot,
+                  .domain = slot->is.parts.domain,
+                  .protocol = protocol,
+                  .parts = tick->parts + slot->is.parts.first,
+                  .answer = answer};
+  answer->count = slot->is.parts.count;
+
+  /* Before any is counted: all parts have one end. */
+  for (size_t i = 0; i < answer->count; i++)
+    if (made.parts[i].request != WEIR_NO_REQUEST &&
+        weir_tick_is_over(tick, made.parts[i].request)) {
+      weir_serve_count(&connection->loop->served.counts.expired, 1);
+      return refuse(refusal, WEIR_ENVOY_EXPIRED, "the time for it was over before it was decided");
+    }
+
   for (size_t i = 0; i < answer->count; i++)
     settle(connection, &made, i);
   answer->is_over = made.over > 0 || (made.quotas > 0 && made.quotas == made.quotas_over);
   bool is_denied = answer->is_over || made.status != WEIR_OK;
   if (is_denied && made.domain != NULL && weir_domain_config(made.domain)->together)
-    give_back(&connection->loop->tick, &made);
+    give_back(tick, &made);
   add_fields(&made);
   if (made.status == WEIR_OK) return true;
   bool keeps = weir_status_classify(made.status) == WEIR_CLASS_CALLER && made.why.text[0] != '\0';

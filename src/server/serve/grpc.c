@@ -1,19 +1,16 @@
 /* gRPC over a connection: Envoy's rate limit service, and the health of the server. */
 #include <string.h>
 
-#include "serve/envoy.h"
-#include "serve/http.h"
-#include "serve/loop.h"
-#include "serve/server.h"
+#include "serve/protocols.h"
 
 static weir_grpc_session *session_of(const weir_connection *connection) {
   return connection->speaks.grpc.session;
 }
 
 /* The client has reset a call that is not answered. */
-static void forget(void *self, uint32_t slot) {
+static void forget(void *self, uint32_t answer) {
   weir_connection *connection = self;
-  weir_serve_cancel_envoy(&connection->loop->tick, slot);
+  weir_tick_cancel(&connection->loop->tick, answer);
 }
 
 static void begin(weir_connection *connection) {
@@ -39,36 +36,19 @@ static void refuse(weir_connection *connection, int32_t stream, const weir_envoy
   weir_grpc_refuse(session_of(connection), stream, statuses[refusal->failure], refusal->why.text);
 }
 
-/* Its time is counted from when its bytes came. */
-static int64_t end_of(const weir_connection *connection, const weir_grpc_call *call) {
-  if (call->timeout_us >= WEIR_TICK_NO_END - connection->arrived_us) return WEIR_TICK_NO_END;
-  return connection->arrived_us + call->timeout_us;
-}
-
 static void ask(weir_connection *connection, const weir_grpc_call *call) {
-  weir_tick *tick = &connection->loop->tick;
   weir_envoy_request request;
   weir_envoy_refusal refusal = {.failure = WEIR_ENVOY_BAD_REQUEST};
+  /* Its time is counted from when its bytes came. */
+  bool has_end = call->timeout_us < WEIR_TICK_NO_END - connection->arrived_us;
+  int64_t until_us = has_end ? connection->arrived_us + call->timeout_us : WEIR_TICK_NO_END;
   if (weir_grpc_read_request(call->message, call->length, &request, &refusal.why) &&
-      weir_serve_ask_envoy(connection, &request, (unsigned)call->stream, end_of(connection, call),
-                           &refusal)) {
-    weir_grpc_note(session_of(connection), call->stream, connection->last_slot);
-    weir_tick_set_id(tick, connection->last_slot, call->id, call->id_length);
+      weir_serve_ask_envoy(connection, &request, (unsigned)call->stream, until_us, &refusal)) {
+    weir_grpc_note(session_of(connection), call->stream, connection->last_answer);
+    weir_tick_set_id(&connection->loop->tick, connection->last_answer, call->id, call->id_length);
   } else {
     refuse(connection, call->stream, &refusal);
   }
-}
-
-static bool is(const char *text, size_t length, const char *word) {
-  return length == strlen(word) && memcmp(text, word, length) == 0;
-}
-
-static weir_grpc_health health_of(const weir_connection *connection, const char *service,
-                                  size_t length) {
-  weir_loop *loop = connection->loop;
-  if (length > 0 && !is(service, length, weir_grpc_service)) return WEIR_GRPC_SERVICE_UNKNOWN;
-  return loop->is_draining || atomic_load(&loop->must_drain) ? WEIR_GRPC_NOT_SERVING
-                                                             : WEIR_GRPC_SERVING;
 }
 
 static void tell_health(weir_connection *connection, const weir_grpc_call *call) {
@@ -80,7 +60,12 @@ static void tell_health(weir_connection *connection, const weir_grpc_call *call)
     refuse(connection, call->stream, &refusal);
     return;
   }
-  weir_grpc_health health = health_of(connection, service, length);
+  const weir_loop *loop = connection->loop;
+  bool drains = loop->is_draining || atomic_load(&loop->must_drain);
+  weir_grpc_health health = drains ? WEIR_GRPC_NOT_SERVING : WEIR_GRPC_SERVING;
+  bool is_own =
+      length == strlen(weir_grpc_service) && memcmp(service, weir_grpc_service, length) == 0;
+  if (length > 0 && !is_own) health = WEIR_GRPC_SERVICE_UNKNOWN; /* empty: all of the server */
   if (call->method == WEIR_GRPC_WATCH) {
     weir_grpc_watch(session, call->stream, health);
   } else if (health == WEIR_GRPC_SERVICE_UNKNOWN) {
@@ -98,7 +83,7 @@ static bool run(weir_connection *connection, const weir_grpc_call *call) {
   weir_serve_standing standing =
       weir_serve_look_at_credential(connection, call->credential != NULL ? &shown : NULL);
   if (standing == WEIR_SERVE_HELD) return false;
-  weir_serve_count(&connection->loop->counts.grpc, 1);
+  weir_serve_count(&connection->loop->served.counts.grpc, 1);
   if (standing == WEIR_SERVE_STRANGER)
     weir_grpc_refuse(session_of(connection), call->stream, WEIR_GRPC_UNAUTHENTICATED,
                      "a bearer token is needed");
@@ -117,45 +102,45 @@ static bool go_on(weir_connection *connection) {
   return !connection->speaks.grpc.has_held;
 }
 
-static weir_progress read_calls(weir_connection *connection, const char *bytes, size_t length,
-                                size_t *used) {
+static weir_read_result read_calls(weir_connection *connection, const char *bytes, size_t length,
+                                   size_t *used) {
   weir_grpc_session *session = session_of(connection);
-  weir_progress progress = WEIR_PROGRESS_READ;
+  weir_read_result result = WEIR_READ_ONE;
   weir_grpc_call call;
-  if (session == NULL) return WEIR_PROGRESS_ENDS;
+  if (session == NULL) return WEIR_READ_ENDS;
   switch (weir_grpc_read(session, bytes, length, connection->arrived_us, used, &call)) {
     case WEIR_GRPC_MORE:
-      return WEIR_PROGRESS_MORE;
+      return WEIR_READ_MORE;
     case WEIR_GRPC_READ:
       break;
     case WEIR_GRPC_CALL:
       if (run(connection, &call)) break;
       connection->speaks.grpc.held = call;
       connection->speaks.grpc.has_held = true;
-      progress = WEIR_PROGRESS_HELD;
+      result = WEIR_READ_HELD;
       break;
     case WEIR_GRPC_ENDS:
-      weir_serve_count(&connection->loop->counts.broken, weir_grpc_is_broken(session));
-      progress = WEIR_PROGRESS_ENDS;
+      weir_serve_count(&connection->loop->served.counts.broken, weir_grpc_is_broken(session));
+      result = WEIR_READ_ENDS;
       break;
   }
   if (!weir_grpc_is_quiet(session)) weir_connection_touch(connection);
-  return progress;
+  return result;
 }
 
 /* --- answers ---------------------------------------------------------------------------------- */
 
-static void answer(weir_connection *connection, const weir_slot *slot, weir_bytes *out) {
+static void word_answer(weir_connection *connection, const weir_answer *answer, weir_bytes *out) {
   weir_grpc_session *session = session_of(connection);
-  int32_t stream = (int32_t)slot->manner;
+  int32_t stream = (int32_t)answer->note;
   weir_envoy_answer told;
   weir_envoy_refusal refusal;
   (void)out; /* which it goes into when its session is flushed */
   if (!weir_grpc_is_open(session, stream)) {
-    weir_serve_count(&connection->loop->counts.cancelled, 1);
+    weir_serve_count(&connection->loop->served.counts.cancelled, 1);
     return;
   }
-  if (!weir_serve_settle_envoy(connection, slot, WEIR_TALLY_GRPC, &told, &refusal)) {
+  if (!weir_serve_settle_envoy(connection, answer, WEIR_SERVED_GRPC, &told, &refusal)) {
     refuse(connection, stream, &refusal);
     return;
   }
@@ -183,15 +168,15 @@ static void sweep(weir_connection *connection) {
   if (session == NULL || connection->state != WEIR_CONNECTION_OPEN) return;
   size_t count =
       weir_grpc_expire(session, loop->tick.now_us - weir_loop_limits(loop)->first_bytes_us);
-  weir_serve_count(&loop->counts.timeouts, count);
+  weir_serve_count(&loop->served.counts.timeouts, count);
   if (count > 0) weir_connection_touch(connection);
 }
 
-const weir_speech weir_speech_grpc = {
+const weir_protocol weir_protocol_grpc = {
     .name = "grpc",
     .begin = begin,
     .read = read_calls,
-    .answer = answer,
+    .answer = word_answer,
     .full = weir_grpc_full,
     .full_length = WEIR_GRPC_FULL_BYTES,
     .end = end,

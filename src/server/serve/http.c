@@ -1,55 +1,39 @@
-/* HTTP over a connection. */
+/* HTTP over a connection: what all who answer it share, then the listener for decisions. */
 #include <string.h>
 
-#include "protocol/http/call.h"
-#include "serve/connection.h"
-#include "serve/envoy.h"
-#include "serve/http.h"
-#include "serve/loop.h"
-#include "serve/server.h"
+#include "serve/protocols.h"
 
-static void queue_refusal(weir_connection *connection, const weir_http_refusal *refusal,
-                          unsigned manner) {
+/* --- every request ------------------------------------------------------------------------------
+ */
+
+unsigned weir_serve_http_format(const weir_http_request *request) {
+  return (request->keeps_alive ? 0U : WEIR_HTTP_CLOSES) |
+         (weir_http_is(request->method, "HEAD") ? WEIR_HTTP_HEAD : 0U);
+}
+
+void weir_serve_refuse_http(weir_connection *connection, const weir_http_refusal *refusal,
+                            unsigned format) {
   weir_bytes *text = &connection->loop->reply; /* free until the tick's answers are worded */
   text->length = 0;
-  weir_http_refuse(refusal, manner, text);
+  weir_http_refuse(refusal, format, text);
   weir_connection_queue_text(connection, text->data, text->length);
 }
 
-weir_http_reading weir_serve_read_http(weir_connection *connection, const char *bytes,
-                                       size_t length, size_t *used, weir_http_request *request) {
-  static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
-  const weir_config_limits *limits = weir_loop_limits(connection->loop);
-  const weir_http_limits most = {(size_t)limits->http_header_bytes,
-                                 (size_t)limits->http_body_bytes};
-  weir_http_parser *parser = &connection->speaks.http;
-  weir_http_refusal refusal = {.status = 400};
-  const char *why = NULL;
-  weir_http_reading reading =
-      weir_http_parse(parser, &most, bytes, length, used, request, &refusal.status, &why);
-  if (reading == WEIR_HTTP_MORE && parser->wants_go_on) {
-    parser->wants_go_on = false;
-    weir_connection_queue_text(connection, go_on, sizeof go_on - 1);
-  }
-  if (reading != WEIR_HTTP_BROKEN) return reading;
-  weir_serve_count(&connection->loop->counts.broken, 1);
-  memcpy(refusal.why.text, why, strlen(why) + 1);
-  queue_refusal(connection, &refusal, WEIR_HTTP_CLOSES);
-  return reading;
-}
-
-unsigned weir_serve_manner(const weir_http_request *request) {
-  return (request->keeps_alive ? 0U : WEIR_HTTP_CLOSES) |
-         (weir_http_is(request->method, "HEAD") ? WEIR_HTTP_HEAD : 0U);
+void weir_serve_answer_http(weir_connection *connection, const char *type, const char *body,
+                            size_t length, int status, unsigned format) {
+  weir_bytes *text = &connection->loop->reply;
+  text->length = 0;
+  weir_http_text_answer(status, type, body, length, format, text);
+  weir_connection_queue_text(connection, text->data, text->length);
 }
 
 bool weir_serve_is_from_here(weir_connection *connection, const weir_http_request *request,
                              bool may_be_opened, weir_http_refusal *refusal) {
   const weir_port *port = connection->port;
-  const weir_socket *opened = &connection->loop->server->sockets[port->index];
+  const weir_socket *opened = &connection->loop->service->sockets[port->index];
   if (weir_http_is_from_here(request, port->config, &opened->address, may_be_opened, refusal))
     return true;
-  weir_serve_count(&connection->loop->counts.foreign, 1);
+  weir_serve_count(&connection->loop->served.counts.foreign, 1);
   return false;
 }
 
@@ -59,7 +43,7 @@ weir_serve_standing weir_serve_look_at_credential(weir_connection *connection,
   const weir_config_listener *listener = connection->port->config;
   if (listener->credential_count == 0) return WEIR_SERVE_KNOWN;
   if (shown == NULL) {
-    weir_serve_count(&connection->loop->counts.unauthorized, 1);
+    weir_serve_count(&connection->loop->served.counts.unauthorized, 1);
     return WEIR_SERVE_STRANGER;
   }
   if (!connection->has_shown && weir_connection_is_held(connection)) return WEIR_SERVE_HELD;
@@ -69,22 +53,49 @@ weir_serve_standing weir_serve_look_at_credential(weir_connection *connection,
   return connection->has_shown ? WEIR_SERVE_KNOWN : WEIR_SERVE_STRANGER;
 }
 
-weir_serve_standing weir_serve_look_at_token(weir_connection *connection,
-                                             const weir_http_request *request) {
+weir_read_result weir_serve_read_http(weir_connection *connection, const char *bytes, size_t length,
+                                      size_t *used, const char *open, weir_http_request *request,
+                                      bool *is_known) {
+  static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+  const weir_config_limits *limits = weir_loop_limits(connection->loop);
+  const weir_http_limits most = {(size_t)limits->http_header_bytes,
+                                 (size_t)limits->http_body_bytes};
+  weir_http_parser *parser = &connection->speaks.http;
+  weir_http_refusal refusal = {.status = 400};
+  const char *why = NULL;
+  switch (weir_http_parse(parser, &most, bytes, length, used, request, &refusal.status, &why)) {
+    case WEIR_HTTP_MORE:
+      if (parser->wants_go_on) weir_connection_queue_text(connection, go_on, sizeof go_on - 1);
+      parser->wants_go_on = false;
+      return WEIR_READ_MORE;
+    case WEIR_HTTP_BROKEN:
+      weir_serve_count(&connection->loop->served.counts.broken, 1);
+      memcpy(refusal.why.text, why, strlen(why) + 1);
+      weir_serve_refuse_http(connection, &refusal, WEIR_HTTP_CLOSES);
+      return WEIR_READ_ENDS;
+    case WEIR_HTTP_REQUEST:
+      break;
+  }
   weir_http_text shown;
   size_t position = 0;
   bool shows = weir_http_next_field(request, "Authorization", &position, &shown);
-  return weir_serve_look_at_credential(connection, shows ? &shown : NULL);
+  weir_serve_standing standing =
+      open != NULL && weir_http_is_path(request, open)
+          ? WEIR_SERVE_KNOWN
+          : weir_serve_look_at_credential(connection, shows ? &shown : NULL);
+  *is_known = standing == WEIR_SERVE_KNOWN;
+  if (standing != WEIR_SERVE_HELD) return WEIR_READ_ONE;
+  *used = 0;
+  return WEIR_READ_HELD;
 }
 
-static void begin(weir_connection *connection) {
-  connection->speaks.http = (weir_http_parser){0};
-}
+/* --- decisions ----------------------------------------------------------------------------------
+ */
 
 /* The key of a check is where its limiter says, or else where the listener does. */
 static bool find_key(weir_connection *connection, const weir_http_request *request,
                      weir_http_call *call, weir_http_refusal *refusal) {
-  char peer[WEIR_CLIENT_ADDRESS_TEXT_BYTES];
+  char address[WEIR_CLIENT_ADDRESS_TEXT_BYTES];
   const weir_config_listener *listener = connection->port->config;
   const weir_config_key *where = &listener->key;
   if (call->ask.form == WEIR_HTTP_CHECK) {
@@ -92,41 +103,27 @@ static bool find_key(weir_connection *connection, const weir_http_request *reque
                                                  call->ask.limiter_length);
     if (named == NULL) return true; /* it will be said that there is none */
     if (weir_named_config(named)->has_key) where = &weir_named_config(named)->key;
-    weir_client_address_write(&connection->peer, peer);
-    if (!weir_http_read_key(request, listener, where, peer, call, refusal)) return false;
+    weir_client_address_write(&connection->address, address);
+    if (!weir_http_read_key(request, listener, where, address, call, refusal)) return false;
   }
   if (call->ask.key_length <= (size_t)weir_loop_limits(connection->loop)->key_bytes) return true;
   *refusal = (weir_http_refusal){400, {"the key is too long"}};
   return false;
 }
 
-/* One that stands there twice names nothing. Without a log of denials it is not looked for. */
-static void note_id(weir_connection *connection, const weir_http_request *request) {
-  weir_http_text id;
-  weir_http_text second;
-  size_t position = 0;
-  if (weir_loop_limits(connection->loop)->logged_denials > 0 &&
-      weir_http_next_field(request, "X-Request-Id", &position, &id) &&
-      !weir_http_next_field(request, "X-Request-Id", &position, &second))
-    weir_tick_set_id(&connection->loop->tick, connection->last_slot, id.bytes, id.length);
-}
-
-/* What changes counts must be meant: not sent by a page that somebody looks at. */
-static bool is_meant(weir_connection *connection, const weir_http_request *request,
-                     weir_http_refusal *refusal) {
-  if (!weir_http_is(request->method, "POST") || weir_http_is_check(request)) return true;
-  return weir_serve_is_from_here(connection, request, false, refusal);
-}
-
-static bool ask(weir_connection *connection, const weir_http_request *request, unsigned manner,
+/* Queues the answer; or false: *refusal is the answer. */
+static bool ask(weir_connection *connection, const weir_http_request *request, unsigned format,
                 weir_http_call *call, weir_http_refusal *refusal) {
-  weir_status status;
-  const weir_config *config = weir_registry_config(connection->loop->tick.registry);
-  if (!is_meant(connection, request, refusal) || !weir_http_read_call(request, call, refusal))
+  weir_tick *tick = &connection->loop->tick;
+  const weir_config *config = weir_registry_config(tick->registry);
+  /* What changes counts must be meant: not sent by a page that a person looks at. */
+  if (weir_http_is(request->method, "POST") && !weir_http_is_check(request) &&
+      !weir_serve_is_from_here(connection, request, false, refusal))
     return false;
+  if (!weir_http_read_call(request, call, refusal)) return false;
   if (call->envoy != NULL) {
     weir_envoy_refusal why;
-    if (weir_serve_ask_envoy(connection, call->envoy, manner, WEIR_TICK_NO_END, &why)) return true;
+    if (weir_serve_ask_envoy(connection, call->envoy, format, WEIR_TICK_NO_END, &why)) return true;
     weir_http_word_envoy(&why, refusal);
     return false;
   }
@@ -135,10 +132,10 @@ static bool ask(weir_connection *connection, const weir_http_request *request, u
     return false;
   }
   if (!find_key(connection, request, call, refusal)) return false;
-  uint32_t slot =
-      weir_tick_add_ask(&connection->loop->tick, &call->ask, manner, &status, &refusal->why);
+  weir_status status;
+  uint32_t answer = weir_tick_add_ask(tick, &call->ask, format, &status, &refusal->why);
   if (status == WEIR_OK) {
-    weir_connection_queue(connection, slot);
+    weir_connection_queue(connection, answer);
     return true;
   }
   bool unknown = status == WEIR_BAD_ARGUMENT && !call->ask.brings_rule;
@@ -147,81 +144,78 @@ static bool ask(weir_connection *connection, const weir_http_request *request, u
   return false;
 }
 
-/* What throttlecrab's clients ask before anything else. */
-static bool asks_health(const weir_connection *connection, const weir_http_request *request) {
-  const weir_config *config = weir_registry_config(connection->loop->tick.registry);
-  bool is_path = request->path.length == 7 && memcmp(request->path.bytes, "/health", 7) == 0;
-  return is_path && config->throttle.enabled && config->throttle.throttlecrab;
+/* An id that stands there twice names nothing. Without a log of denials it is not looked for. */
+static void note_id(weir_connection *connection, const weir_http_request *request) {
+  weir_http_text id;
+  weir_http_text second;
+  size_t position = 0;
+  if (weir_loop_limits(connection->loop)->logged_denials > 0 &&
+      weir_http_next_field(request, "X-Request-Id", &position, &id) &&
+      !weir_http_next_field(request, "X-Request-Id", &position, &second))
+    weir_tick_set_id(&connection->loop->tick, connection->last_answer, id.bytes, id.length);
 }
 
-static void queue_health(weir_connection *connection, unsigned manner) {
-  weir_bytes *text = &connection->loop->reply;
-  text->length = 0;
-  weir_http_text_answer(200, "text/plain; charset=utf-8", "OK", 2, manner, text);
-  weir_connection_queue_text(connection, text->data, text->length);
-}
-
-static weir_progress read_request(weir_connection *connection, const char *bytes, size_t length,
-                                  size_t *used) {
+static weir_read_result read_request(weir_connection *connection, const char *bytes, size_t length,
+                                     size_t *used) {
   weir_http_request request;
-  weir_http_reading reading = weir_serve_read_http(connection, bytes, length, used, &request);
-  if (reading == WEIR_HTTP_MORE) return WEIR_PROGRESS_MORE;
-  if (reading == WEIR_HTTP_BROKEN) return WEIR_PROGRESS_ENDS;
-  weir_serve_standing standing = weir_serve_look_at_token(connection, &request);
-  if (standing == WEIR_SERVE_HELD) *used = 0;
-  if (standing == WEIR_SERVE_HELD) return WEIR_PROGRESS_HELD;
-  weir_serve_count(&connection->loop->counts.http, 1);
-  if (connection->loop->is_draining) request.keeps_alive = false;
-  unsigned manner = weir_serve_manner(&request);
+  bool is_known;
+  weir_read_result got =
+      weir_serve_read_http(connection, bytes, length, used, NULL, &request, &is_known);
+  if (got != WEIR_READ_ONE) return got;
+  weir_loop *loop = connection->loop;
+  const weir_config *config = weir_registry_config(loop->tick.registry);
+  weir_serve_count(&loop->served.counts.http, 1);
+  if (loop->is_draining) request.keeps_alive = false;
+  unsigned format = weir_serve_http_format(&request);
   weir_http_call call = {0};
   weir_http_refusal refusal = {.status = 400};
-  if (standing == WEIR_SERVE_STRANGER) {
+  bool is_crab = config->throttle.enabled && config->throttle.throttlecrab;
+  if (!is_known) {
     refusal = (weir_http_refusal){401, {"a bearer token is needed"}};
-    queue_refusal(connection, &refusal, manner);
-  } else if (asks_health(connection, &request)) {
-    queue_health(connection, manner);
-  } else if (ask(connection, &request, manner, &call, &refusal)) {
+    weir_serve_refuse_http(connection, &refusal, format);
+  } else if (is_crab && weir_http_is_path(&request, "/health")) {
+    /* What throttlecrab's clients ask before anything else. */
+    weir_serve_answer_http(connection, "text/plain; charset=utf-8", "OK", 2, 200, format);
+  } else if (ask(connection, &request, format, &call, &refusal)) {
     note_id(connection, &request);
   } else {
-    queue_refusal(connection, &refusal, manner);
+    weir_serve_refuse_http(connection, &refusal, format);
   }
   bool resets = call.ask.verb == WEIR_ASK_RESET;
   weir_http_call_free(&call);
-  if (!request.keeps_alive) return WEIR_PROGRESS_ENDS;
-  return resets ? WEIR_PROGRESS_TURN : WEIR_PROGRESS_READ;
+  if (!request.keeps_alive) return WEIR_READ_ENDS;
+  return resets ? WEIR_READ_TURN : WEIR_READ_ONE;
 }
 
-static void answer_envoy(weir_connection *connection, const weir_slot *slot, weir_bytes *out) {
-  weir_envoy_answer answer;
-  weir_envoy_refusal why;
-  weir_http_refusal refusal;
-  if (weir_serve_settle_envoy(connection, slot, WEIR_TALLY_HTTP, &answer, &why)) {
-    weir_http_answer_envoy(&answer, slot->manner, out);
+static void word_answer(weir_connection *connection, const weir_answer *answer, weir_bytes *out) {
+  weir_loop *loop = connection->loop;
+  if (answer->kind == WEIR_ANSWER_PARTS) {
+    weir_envoy_answer told;
+    weir_envoy_refusal why;
+    weir_http_refusal refusal;
+    if (weir_serve_settle_envoy(connection, answer, WEIR_SERVED_HTTP, &told, &why)) {
+      weir_http_answer_envoy(&told, answer->note, out);
+    } else {
+      weir_http_word_envoy(&why, &refusal);
+      weir_http_refuse(&refusal, answer->note, out);
+    }
     return;
   }
-  weir_http_word_envoy(&why, &refusal);
-  weir_http_refuse(&refusal, slot->manner, out);
-}
-
-static void answer(weir_connection *connection, const weir_slot *slot, weir_bytes *out) {
+  const weir_named *named = answer->is.request.named;
+  const weir_ask *asked = &answer->is.request.ask;
   weir_decision decision;
   weir_reply reply;
-  if (slot->part_count > 0) {
-    answer_envoy(connection, slot, out);
-    return;
-  }
-  weir_tick_reply(&connection->loop->tick, slot, &decision, &reply);
-  weir_tally_note(connection->loop, slot, &reply, WEIR_TALLY_HTTP);
+  weir_tick_reply(&loop->tick, answer, &decision, &reply);
+  weir_served_note(&loop->served, named, asked->verb, &reply, WEIR_SERVED_HTTP, loop->tick.now_us);
   weir_config_headers headers =
-      slot->named != NULL ? weir_named_config(slot->named)->headers : WEIR_CONFIG_HEADERS_DRAFT_10;
-  weir_http_answer(&slot->ask, slot->manner, connection->port->config, headers, &reply, out);
+      named != NULL ? weir_named_config(named)->headers : WEIR_CONFIG_HEADERS_DRAFT_10;
+  weir_http_answer(asked, answer->note, connection->port->config, headers, &reply, out);
 }
 
-const weir_speech weir_speech_http = {
+const weir_protocol weir_protocol_http = {
     .name = "http",
-    .begin = begin,
-    .read = read_request,
-    .answer = answer,
     .full = WEIR_SERVE_HTTP_FULL,
     .full_length = sizeof WEIR_SERVE_HTTP_FULL - 1,
+    .read = read_request,
+    .answer = word_answer,
 };

@@ -160,7 +160,7 @@ static bool listen_unix(const weir_config_listener *listener, weir_socket *opene
   if (!clear_path(listener, message)) return false;
   opened->fd = socket(AF_UNIX, SOCK_STREAM, 0);
   if (opened->fd < 0 || !prepare(opened->fd)) return fail(message, listener, "socket");
-  mode_t before = umask(0177); /* nobody else may come in before it is as it should be */
+  mode_t before = umask(0177); /* no other user may come in before it is as it should be */
   bool is_bound = bind(opened->fd, (const struct sockaddr *)(const void *)&listener->socket,
                        listener->socket_length) == 0;
   umask(before);
@@ -239,6 +239,15 @@ bool weir_socket_init(const weir_config_listener *listener, weir_socket *made) {
   *made = (weir_socket){.fd = -1, .sign = -1, .protocol = listener->protocol};
   made->listener = strdup(listener->address);
   return made->listener != NULL;
+}
+
+const weir_config_listener *weir_socket_listener(const weir_socket *socket,
+                                                 const weir_config *config) {
+  for (size_t i = 0; i < config->listener_count; i++)
+    if (config->listeners[i].protocol == socket->protocol &&
+        strcmp(config->listeners[i].address, socket->listener) == 0)
+      return &config->listeners[i];
+  return NULL;
 }
 
 bool weir_socket_open(const weir_config_listener *listener, weir_socket *opened,

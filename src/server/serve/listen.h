@@ -25,6 +25,10 @@ typedef struct weir_socket {
 /* One that is not open yet, and may be closed. False: no memory. */
 bool weir_socket_init(const weir_config_listener *listener, weir_socket *made);
 
+/* What a configuration says of this socket's listener; NULL: it has it no longer. */
+const weir_config_listener *weir_socket_listener(const weir_socket *socket,
+                                                 const weir_config *config);
+
 /* Opens the first socket of a listener. False: `message` says why not; close it all the same. */
 bool weir_socket_open(const weir_config_listener *listener, weir_socket *opened,
                       weir_message *message);
@@ -41,8 +45,8 @@ int weir_socket_again(const weir_socket *first);
 /* Lets this process have so many open files, if its hard limit does; how many it may have. */
 size_t weir_sockets_make_room(size_t wanted);
 
-/* Who comes now is refused, and does not wait for somebody who will never accept. At a socket of
- * systemd's the next server will. */
+/* Clients that come now are refused, and do not wait in vain to be accepted. At a socket of systemd's
+ * the next server will accept them. */
 void weir_socket_stop(weir_socket *opened);
 
 /* Closes it; the file goes, if it is still the one that was made. */

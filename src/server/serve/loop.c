@@ -1,62 +1,373 @@
-/* The turns of one thread. */
+/* The turns of one thread: the way of a request from its socket to its answer.
+ *
+ *     on_accept -> open_connection      a client comes
+ *     on_readable -> take_requests      bytes are received; its protocol reads requests off the front,
+ *                                       adds them to the tick and queues their answers
+ *     finish_turn -> weir_tick_decide   all that came in this turn is decided together
+ *     answer_connection -> send_some    each client's answers are worded in their order, and sent
+ *
+ * No step waits: what a socket does not take or give now is asked for again when libevent says so. A
+ * turn is what happens between two waits for events. */
 #include "serve/loop.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "serve/server.h"
-
 enum { ACCEPT_MOST = 16, RECEIVE_BYTES = 65536, REPLY_KEPT = 1 << 20 };
+/* A record of TLS is taken as a whole: no event tells of what is left of one. */
+enum { SHARE_MOST = 1024, INPUT_ROOM = 1024, RECORD_ROOM = 16384 };
+enum { LINGER_US = 1000000 };
 
-const weir_config_limits *weir_loop_limits(const weir_loop *loop) {
-  return &weir_registry_config(loop->tick.registry)->limits;
+/* --- the end of a connection -------------------------------------------------------------------- */
+
+/* It is in none of the tick's lists. */
+static void close_now(weir_connection *connection) {
+  weir_loop *loop = connection->loop;
+  event_del(&connection->readable);
+  event_del(&connection->writable);
+  event_del(&connection->pause);
+  if (connection->previous != NULL)
+    connection->previous->next = connection->next;
+  else
+    loop->connections = connection->next;
+  if (connection->next != NULL) connection->next->previous = connection->previous;
+  loop->connection_count--;
+  atomic_store_explicit(&loop->served.counts.open, (int64_t)loop->connection_count,
+                        memory_order_relaxed);
+  if (connection->port->protocol->end != NULL) connection->port->protocol->end(connection);
+  weir_clients_leave(loop->service->clients, &connection->address);
+  weir_transport_close(&connection->transport);
+  weir_bytes_free(&connection->input);
+  weir_bytes_free(&connection->output);
+  free(connection);
 }
 
-/* --- accepting -------------------------------------------------------------------------------- */
-
-static void refuse(weir_port *port, int fd) {
-  weir_serve_count(&port->loop->counts.refused, 1);
-  if (port->config->tls.certificate == NULL)
-    (void)!send(fd, port->speech->full, port->speech->full_length, MSG_NOSIGNAL | MSG_DONTWAIT);
-  close(fd);
+/* At once, or where one of the tick's lists comes to it. */
+static void close_soon(weir_connection *connection) {
+  event_del(&connection->readable);
+  event_del(&connection->writable);
+  event_del(&connection->pause);
+  connection->state = WEIR_CONNECTION_ENDED;
+  weir_bytes_free(&connection->output);
+  weir_bytes_free(&connection->input);
+  if (!connection->is_touched && !connection->is_resumed) close_now(connection);
 }
 
+static void resume_later(weir_connection *connection) {
+  if (connection->is_resumed) return;
+  connection->is_resumed = true;
+  connection->next_resumed = connection->loop->resumed;
+  connection->loop->resumed = connection;
+}
+
+/* --- answers: out ------------------------------------------------------------------------------- */
+
+/* Sends from the front; how much has gone, or -1 when the peer is gone. */
+static ssize_t send_some(weir_connection *connection, const char *bytes, size_t length) {
+  size_t sent = 0;
+  while (sent < length) {
+    ssize_t one = weir_transport_send(&connection->transport, bytes + sent, length - sent);
+    if (one < 0 && errno == EINTR) continue;
+    if (one < 0 && errno == EAGAIN) break;
+    if (one <= 0) return -1;
+    sent += (size_t)one;
+  }
+  if (sent > 0) connection->since_us = connection->loop->tick.now_us;
+  weir_serve_count(&connection->loop->served.counts.sent_bytes, sent);
+  return (ssize_t)sent;
+}
+
+/* All is sent: nothing stays behind of it, and one that ends says so. */
+static void rest(weir_connection *connection) {
+  weir_bytes_free(&connection->output);
+  if (connection->state == WEIR_CONNECTION_OPEN) {
+    event_add(&connection->readable, NULL);
+    if (connection->is_parked) resume_later(connection);
+    connection->is_parked = false;
+    return;
+  }
+  if (connection->state == WEIR_CONNECTION_ENDED) return;
+  connection->state = WEIR_CONNECTION_ENDED;
+  connection->since_us = connection->loop->tick.now_us;
+  weir_transport_finish(&connection->transport);
+  event_add(&connection->readable, NULL);
+}
+
+/* Words what a client has waiting in the tick, and sends what it takes. The connection may be gone
+ * then. */
+static void answer_connection(weir_connection *connection) {
+  weir_loop *loop = connection->loop;
+  const weir_protocol *protocol = connection->port->protocol;
+  weir_bytes *out = &loop->reply;
+  connection->is_touched = false;
+  out->length = 0;
+  for (uint32_t i = connection->first_answer; i != WEIR_NO_ANSWER; i = loop->tick.answers[i].next) {
+    const weir_answer *answer = &loop->tick.answers[i];
+    if (answer->kind == WEIR_ANSWER_TEXT)
+      weir_bytes_add(out, loop->tick.bytes.data + answer->is.text.begin, answer->is.text.length);
+    else
+      protocol->answer(connection, answer, out);
+  }
+  connection->first_answer = connection->last_answer = WEIR_NO_ANSWER;
+  bool goes_on = protocol->flush == NULL || protocol->flush(connection, out);
+  if (!goes_on && connection->state == WEIR_CONNECTION_OPEN) {
+    connection->state = WEIR_CONNECTION_ENDING;
+    event_del(&connection->readable);
+  }
+
+  bool lost = out->failed || connection->output.failed;
+  if (out->failed) weir_bytes_free(out);
+  if (lost || connection->state == WEIR_CONNECTION_ENDED) {
+    close_soon(connection);
+    return;
+  }
+  ssize_t sent = connection->output.length > 0 ? 0 : send_some(connection, out->data, out->length);
+  if (sent < 0) {
+    close_soon(connection);
+  } else if ((size_t)sent < out->length) {
+    /* What the client did not take is kept; above the limit nothing more is read from it. */
+    weir_bytes_add(&connection->output, out->data + sent, out->length - (size_t)sent);
+    if (connection->output.failed) {
+      close_soon(connection);
+      return;
+    }
+    event_add(&connection->writable, NULL);
+    if (connection->output.length > (size_t)weir_loop_limits(loop)->output_bytes)
+      event_del(&connection->readable);
+  } else if (connection->output.length == 0 && connection->state == WEIR_CONNECTION_ENDING) {
+    rest(connection);
+  }
+}
+
+/* Sends what is left, then says the end. The connection may be gone then. */
+static void end_connection(weir_connection *connection) {
+  if (connection->state != WEIR_CONNECTION_OPEN) return;
+  connection->state = WEIR_CONNECTION_ENDING;
+  weir_bytes_free(&connection->input);
+  event_del(&connection->pause);
+  connection->is_held = false;
+  if (!connection->is_touched && connection->output.length == 0) rest(connection);
+}
+
+/* --- requests: in ------------------------------------------------------------------------------- */
+
+/* Reads requests off the front of these bytes, and keeps what is not whole. */
+static void take_requests(weir_connection *connection, const char *bytes, size_t length) {
+  const weir_loop *loop = connection->loop;
+  const weir_protocol *protocol = connection->port->protocol;
+  bool is_own = bytes == connection->input.data;
+  size_t taken = 0;
+  weir_read_result result = WEIR_READ_ONE;
+
+  /* Every connection may bring as many requests into a tick that all of them together fit. */
+  size_t share = (size_t)weir_loop_limits(loop)->waiting / (loop->connection_count + 1);
+  connection->share = (uint32_t)(share < 1 ? 1 : share < SHARE_MOST ? share : SHARE_MOST);
+  bool goes_on = protocol->go_on == NULL || protocol->go_on(connection);
+  while (goes_on && result == WEIR_READ_ONE && taken < length && connection->share > 0) {
+    size_t used = 0;
+    result = protocol->read(connection, bytes + taken, length - taken, &used);
+    if (result == WEIR_READ_MORE) break;
+    taken += used;
+    if (used == 0) break;
+    connection->share--;
+    connection->has_read = true;
+    connection->since_us = loop->tick.now_us;
+  }
+  if (result == WEIR_READ_ENDS) {
+    connection->state = WEIR_CONNECTION_ENDING;
+    event_del(&connection->readable);
+    weir_connection_touch(connection);
+    taken = length;
+  } else if (goes_on && taken < length && result != WEIR_READ_MORE && result != WEIR_READ_HELD) {
+    resume_later(connection);
+  }
+
+  if (taken == length)
+    weir_bytes_free(&connection->input);
+  else if (is_own)
+    weir_bytes_drop(&connection->input, taken);
+  else
+    weir_bytes_add(&connection->input, bytes + taken, length - taken);
+  if (connection->input.failed) close_soon(connection);
+}
+
+/* Goes on with the requests that were too many for the last tick. */
+static void resume(weir_connection *connection) {
+  connection->is_resumed = false;
+  if (connection->state == WEIR_CONNECTION_ENDED && !connection->is_touched)
+    close_now(connection);
+  else if (connection->state == WEIR_CONNECTION_OPEN && connection->output.length > 0)
+    connection->is_parked = true; /* a client that does not take answers is asked for no requests */
+  else if (connection->state == WEIR_CONNECTION_OPEN)
+    take_requests(connection, connection->input.data, connection->input.length);
+}
+
+/* Bytes go behind what there is of a request, or else into the loop's own buffer. */
+static ssize_t receive(weir_connection *connection) {
+  weir_loop *loop = connection->loop;
+  weir_bytes *input = &connection->input;
+  char *room = loop->buffer;
+  size_t size = loop->buffer_bytes;
+  if (input->length > 0) {
+    size_t least = connection->transport.session != NULL ? RECORD_ROOM : INPUT_ROOM;
+    size = input->length > least ? input->length : least;
+    room = weir_bytes_room(input, size);
+    if (room == NULL) return 0;
+  }
+  ssize_t got = weir_transport_receive(&connection->transport, room, size);
+  if (got <= 0) return got;
+  if (input->length > 0) input->length += (size_t)got;
+  weir_serve_count(&loop->served.counts.received_bytes, (uint64_t)got);
+  return got;
+}
+
+/* --- events ------------------------------------------------------------------------------------- */
+
+static void on_readable(evutil_socket_t fd, short what, void *self) {
+  weir_connection *connection = self;
+  weir_loop *loop = connection->loop;
+  (void)fd;
+  (void)what;
+  /* First what it has sent before; and nothing until it has taken its answers, or may go on. */
+  bool waits = connection->is_parked || connection->is_held;
+  if (waits) event_del(&connection->readable);
+  if (waits || connection->is_resumed) return;
+
+  loop->tick.now_us = weir_serve_now_us();
+  bool begins = connection->input.length == 0;
+  ssize_t got = receive(connection);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+    if (connection->transport.sends_to_read) event_add(&connection->writable, NULL);
+    return;
+  }
+  if (got <= 0) {
+    /* The peer sends no more; where it ended in order it may still wait for answers. */
+    bool owes = connection->is_touched || connection->output.length > 0;
+    if (got == 0 && owes && connection->state == WEIR_CONNECTION_OPEN) {
+      event_del(&connection->readable);
+      end_connection(connection);
+    } else {
+      close_soon(connection);
+    }
+    return;
+  }
+  if (connection->state != WEIR_CONNECTION_OPEN) return;
+  connection->arrived_us = loop->tick.now_us;
+  if (begins && connection->has_read) connection->since_us = loop->tick.now_us;
+  if (begins)
+    take_requests(connection, loop->buffer, (size_t)got);
+  else
+    take_requests(connection, connection->input.data, connection->input.length);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *self) {
+  weir_connection *connection = self;
+  weir_bytes *output = &connection->output;
+  (void)what;
+  if (output->length == 0) {
+    if (connection->transport.sends_to_read) on_readable(fd, EV_READ, self);
+    return;
+  }
+  ssize_t sent = send_some(connection, output->data, output->length);
+  if (sent < 0) {
+    close_soon(connection);
+    return;
+  }
+  weir_bytes_drop(output, (size_t)sent);
+  if (output->length > 0)
+    event_add(&connection->writable, NULL);
+  else
+    rest(connection);
+}
+
+/* The pause of a credential that was held: see weir_connection_is_held(). */
+static void on_pause_over(evutil_socket_t fd, short what, void *self) {
+  weir_connection *connection = self;
+  (void)fd;
+  (void)what;
+  struct pollfd peer = {.fd = connection->transport.fd};
+  connection->is_held = false;
+  event_add(&connection->readable, NULL);
+  if (poll(&peer, 1, 0) > 0) /* it is gone, and waits for no answer */
+    close_soon(connection);
+  else
+    resume_later(connection);
+}
+
+/* --- accepting ---------------------------------------------------------------------------------- */
+
+/* Takes the socket over; closes it where there is no memory. The client has been counted. */
+static void open_connection(weir_port *port, int fd, const weir_client_address *address) {
+  weir_loop *loop = port->loop;
+  weir_service *service = loop->service;
+  weir_connection *connection = calloc(1, sizeof *connection);
+  /* A newer certificate may take the place of the listener's meanwhile. */
+  pthread_mutex_lock(&service->tls_lock);
+  weir_serve_tls *tls = weir_serve_tls_retain(service->tls[port->index]);
+  pthread_mutex_unlock(&service->tls_lock);
+  bool is_open = connection != NULL && weir_transport_open(&connection->transport, fd, tls);
+  weir_serve_tls_destroy(tls);
+  if (!is_open) {
+    free(connection);
+    close(fd);
+    weir_clients_leave(service->clients, address);
+    return;
+  }
+  connection->loop = loop;
+  connection->port = port;
+  connection->address = *address;
+  connection->first_answer = connection->last_answer = WEIR_NO_ANSWER;
+  connection->since_us = loop->tick.now_us;
+  connection->next = loop->connections;
+  if (loop->connections != NULL) loop->connections->previous = connection;
+  loop->connections = connection;
+  loop->connections_made++;
+  loop->connection_count++;
+  atomic_store_explicit(&loop->served.counts.open, (int64_t)loop->connection_count,
+                        memory_order_relaxed);
+  if (port->protocol->begin != NULL) port->protocol->begin(connection);
+  event_assign(&connection->readable, loop->base, fd, EV_READ | EV_PERSIST, on_readable,
+               connection);
+  event_assign(&connection->writable, loop->base, fd, EV_WRITE, on_writable, connection);
+  evtimer_assign(&connection->pause, loop->base, on_pause_over, connection);
+  weir_serve_count(&loop->served.counts.accepted, 1);
+  if (event_add(&connection->readable, NULL) != 0) close_now(connection);
+}
+
+/* A client that has come is served, or refused where there are too many. */
 static void welcome(weir_port *port, int fd, const struct sockaddr *address) {
   weir_loop *loop = port->loop;
   const int on = 1;
-  weir_client_address peer = weir_client_address_of(address);
+  weir_client_address client = weir_client_address_of(address);
   size_t most_of_one = (size_t)weir_loop_limits(loop)->connections_per_address;
   if (fcntl(fd, F_SETFL, O_NONBLOCK) != 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
     close(fd);
     return;
   }
-  if (!weir_clients_enter(loop->server->peers, &peer, most_of_one)) {
-    refuse(port, fd);
+  if (!weir_clients_enter(loop->service->clients, &client, most_of_one)) {
+    const weir_protocol *protocol = port->protocol;
+    weir_serve_count(&loop->served.counts.refused, 1);
+    if (port->config->tls.certificate == NULL)
+      (void)!send(fd, protocol->full, protocol->full_length, MSG_NOSIGNAL | MSG_DONTWAIT);
+    close(fd);
     return;
   }
-  if (peer.is_known) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  weir_serve_tls *tls = weir_server_tls(loop->server, port->index);
-  weir_connection_open(port, fd, &peer, tls);
-  weir_serve_tls_destroy(tls);
-}
-
-static void pause_accepting(weir_loop *loop) {
-  loop->accepts_paused = true;
-  weir_serve_count(&loop->counts.accept_pauses, 1);
-  for (size_t i = 0; i < loop->port_count; i++)
-    event_del(&loop->ports[i].accepts);
+  if (client.is_known) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  open_connection(port, fd, &client);
 }
 
 static void on_accept(evutil_socket_t listener, short what, void *self) {
   weir_port *port = self;
+  weir_loop *loop = port->loop;
   (void)what;
-  port->loop->tick.now_us = weir_serve_now_us();
+  loop->tick.now_us = weir_serve_now_us();
   for (int i = 0; i < ACCEPT_MOST; i++) {
     struct sockaddr_storage address = {0};
     socklen_t length = sizeof address;
@@ -64,7 +375,10 @@ static void on_accept(evutil_socket_t listener, short what, void *self) {
     if (fd >= 0) {
       welcome(port, fd, (const struct sockaddr *)(const void *)&address);
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      pause_accepting(port->loop);
+      loop->accepts_paused = true; /* until the next sweep */
+      weir_serve_count(&loop->served.counts.accept_pauses, 1);
+      for (size_t j = 0; j < loop->port_count; j++)
+        event_del(&loop->ports[j].accepts);
       return;
     } else if (errno != EINTR && errno != ECONNABORTED) {
       return;
@@ -79,31 +393,22 @@ bool weir_loop_listen(weir_loop *loop, weir_port *port) {
          event_add(&port->accepts, NULL) == 0;
 }
 
-/* --- draining and sweeping ----------------------------------------------------------------------
- */
+/* --- time --------------------------------------------------------------------------------------- */
 
-static void begin_drain(weir_loop *loop) {
-  loop->is_draining = true;
-  loop->drain_until_us = weir_serve_now_us() + weir_loop_limits(loop)->drain_us;
-  for (size_t i = 0; i < loop->port_count; i++) {
-    event_del(&loop->ports[i].accepts);
-    if (!loop->ports[i].is_shared) close(loop->ports[i].fd);
-  }
-  loop->port_count = 0;
+/* Whether it is slower, or idle for longer, than the limits say. */
+static bool is_late(const weir_connection *connection, int64_t now_us) {
+  const weir_config_limits *limits = weir_loop_limits(connection->loop);
+  int64_t waited_us = now_us - connection->since_us;
+  bool within_request = !connection->has_read || connection->input.length > 0;
+  if (connection->state == WEIR_CONNECTION_ENDED) return waited_us > LINGER_US;
+  if (connection->is_leaving) return waited_us > limits->first_bytes_us;
+  if (connection->output.length > 0 || !within_request || connection->is_resumed ||
+      connection->is_parked || connection->is_held)
+    return waited_us > limits->idle_us;
+  return waited_us > limits->first_bytes_us;
 }
 
-/* Whoever has all his answers is told that there will be no more. */
-static void drain(weir_loop *loop) {
-  bool over = weir_serve_now_us() > loop->drain_until_us;
-  for (weir_connection *next, *one = loop->connections; one != NULL; one = next) {
-    next = one->next;
-    if (over)
-      weir_connection_drop(one);
-    else if (weir_connection_is_at_rest(one))
-      weir_connection_leave(one);
-  }
-}
-
+/* Once a second. */
 static void on_sweep(evutil_socket_t fd, short what, void *self) {
   weir_loop *loop = self;
   int64_t now_us = weir_serve_now_us();
@@ -111,9 +416,21 @@ static void on_sweep(evutil_socket_t fd, short what, void *self) {
   (void)what;
   loop->tick.now_us = now_us;
   for (weir_connection *next, *one = loop->connections; one != NULL; one = next) {
+    const weir_protocol *protocol = one->port->protocol;
     next = one->next;
-    if (one->port->speech->sweep != NULL) one->port->speech->sweep(one);
-    if (weir_connection_is_late(one, now_us)) weir_connection_expire(one);
+    if (protocol->sweep != NULL) protocol->sweep(one);
+    if (!is_late(one, now_us)) continue;
+    /* One that is idle may be told to leave, so that no request of it is lost. */
+    bool is_idle = one->state == WEIR_CONNECTION_OPEN && one->has_read && one->input.length == 0 &&
+                   one->output.length == 0;
+    weir_serve_count(&loop->served.counts.timeouts,
+                     one->state != WEIR_CONNECTION_ENDED && !one->is_leaving);
+    if (is_idle && protocol->leave != NULL && protocol->leave(one)) {
+      one->since_us = now_us;
+      weir_connection_touch(one);
+    } else {
+      close_soon(one);
+    }
   }
   for (size_t i = 0; loop->accepts_paused && i < loop->port_count; i++)
     event_add(&loop->ports[i].accepts, NULL);
@@ -132,65 +449,77 @@ void weir_loop_wake(weir_loop *loop) {
   (void)!write(loop->wake_fd, &once, sizeof once);
 }
 
-/* --- turns ------------------------------------------------------------------------------------ */
+/* --- turns -------------------------------------------------------------------------------------- */
 
-static void resume_all(weir_connection *resumed) {
-  for (weir_connection *next, *one = resumed; one != NULL; one = next) {
-    next = one->next_resumed;
-    weir_connection_resume(one);
+/* A loop that drains accepts no more. Each client that has all its answers is told that there will be
+ * no more of them, so that no request is lost where its protocol can tell it; when the time is over,
+ * all that are left are closed. */
+static void drain(weir_loop *loop) {
+  if (!loop->is_draining) {
+    loop->is_draining = true;
+    loop->drain_until_us = weir_serve_now_us() + weir_loop_limits(loop)->drain_us;
+    for (size_t i = 0; i < loop->port_count; i++) {
+      event_del(&loop->ports[i].accepts);
+      if (!loop->ports[i].is_shared) close(loop->ports[i].fd);
+    }
+    loop->port_count = 0;
   }
-}
-
-static void answer_all(weir_loop *loop) {
-  weir_connection *next, *one = loop->touched;
-  loop->touched = NULL;
-  for (; one != NULL; one = next) {
-    next = one->next_touched;
-    weir_connection_answer(one);
+  bool over = weir_serve_now_us() > loop->drain_until_us;
+  for (weir_connection *next, *one = loop->connections; one != NULL; one = next) {
+    const weir_protocol *protocol = one->port->protocol;
+    bool is_at_rest = one->state == WEIR_CONNECTION_OPEN && !one->is_resumed && !one->is_parked;
+    next = one->next;
+    if (over)
+      close_soon(one);
+    else if (is_at_rest && (protocol->leave == NULL || !one->has_read))
+      end_connection(one); /* it has said nothing, and hears nothing */
+    else if (is_at_rest && protocol->leave(one))
+      answer_connection(one);
   }
-}
-
-static void decide_all(weir_loop *loop) {
-  if (loop->tick.decided == loop->tick.request_count) return;
-  size_t requests = loop->tick.request_count - loop->tick.decided;
-  int64_t began_us = weir_serve_now_us();
-  weir_tick_decide(&loop->tick);
-  weir_serve_count(&loop->counts.ticks, 1);
-  int64_t us = weir_serve_now_us() - began_us;
-  weir_serve_count(&loop->counts.tick_us, (uint64_t)us);
-  weir_tally_tick(&loop->tally, requests, us);
-}
-
-/* What holds for a listener may change with a snapshot: its secrets, the answers it gives. */
-static void refresh(weir_loop *loop) {
-  weir_registry *before = loop->tick.registry;
-  loop->tick.registry = weir_registry_fetch(&loop->mailbox, before);
-  if (loop->tick.registry == before) return;
-  weir_tally_follow(&loop->tally, loop->tick.registry);
-  loop->tick.waiting_most = (size_t)weir_loop_limits(loop)->waiting;
-  for (size_t i = 0; i < loop->port_count; i++)
-    loop->ports[i].config =
-        weir_server_listener(loop->server, loop->tick.registry, loop->ports[i].index);
-  atomic_store(&loop->in_use, loop->tick.registry);
 }
 
 static void finish_turn(weir_loop *loop) {
-  decide_all(loop);
-  answer_all(loop);
-  weir_tick_clear(&loop->tick);
+  weir_tick *tick = &loop->tick;
+  size_t requests = tick->asked_count - tick->decided;
+  if (requests > 0) {
+    int64_t began_us = weir_serve_now_us();
+    weir_tick_decide(tick);
+    weir_served_tick(&loop->served, requests, weir_serve_now_us() - began_us);
+  }
+  weir_connection *touched = loop->touched;
+  loop->touched = NULL;
+  for (weir_connection *next, *one = touched; one != NULL; one = next) {
+    next = one->next_touched;
+    answer_connection(one);
+  }
+  weir_tick_clear(tick);
   if (loop->reply.capacity > REPLY_KEPT) weir_bytes_free(&loop->reply);
-  refresh(loop);
-  if (!loop->is_draining && atomic_load(&loop->must_drain)) begin_drain(loop);
-  if (loop->is_draining) drain(loop);
+
+  /* What holds for a listener may change with a snapshot: its secrets, the answers it gives. */
+  weir_registry *before = tick->registry;
+  tick->registry = weir_registry_fetch(&loop->mailbox, before);
+  if (tick->registry != before) {
+    weir_served_follow(&loop->served, tick->registry);
+    tick->waiting_most = (size_t)weir_loop_limits(loop)->waiting;
+    for (size_t i = 0; i < loop->port_count; i++)
+      loop->ports[i].config =
+          weir_service_listener(loop->service, tick->registry, loop->ports[i].index);
+    atomic_store(&loop->in_use, tick->registry);
+  }
+  if (loop->is_draining || atomic_load(&loop->must_drain)) drain(loop);
 }
 
-/* Whoever brings requests in a turn goes on in the next, so that none has its share of it twice. */
+/* A client that brings requests in a turn goes on in the next, so that none has its share of it
+ * twice. */
 void weir_loop_turn(weir_loop *loop) {
   weir_connection *resumed = loop->resumed;
   loop->resumed = NULL;
   loop->tick.now_us = weir_serve_now_us();
   event_base_loop(loop->base, EVLOOP_ONCE | (resumed != NULL ? EVLOOP_NONBLOCK : 0));
-  resume_all(resumed);
+  for (weir_connection *next, *one = resumed; one != NULL; one = next) {
+    next = one->next_resumed;
+    resume(one);
+  }
   finish_turn(loop);
 }
 
@@ -198,33 +527,29 @@ void weir_loop_run(weir_loop *loop) {
   while (!loop->is_draining || loop->connection_count > 0)
     weir_loop_turn(loop);
   atomic_store(&loop->is_done, true);
-  weir_server_hear_end(loop->server);
+  weir_loop_wake(loop->service->front);
 }
 
-/* --- life ------------------------------------------------------------------------------------- */
+/* --- life --------------------------------------------------------------------------------------- */
 
-/* Used by one thread: no locks. */
-static struct event_base *make_base(void) {
-  struct event_config *config = event_config_new();
-  if (config == NULL) return NULL;
-  event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
-  struct event_base *base = event_base_new_with_config(config);
-  event_config_free(config);
-  return base;
-}
-
-bool weir_loop_init(weir_loop *loop, weir_server *server, unsigned index, weir_registry *registry) {
+bool weir_loop_init(weir_loop *loop, weir_service *service, unsigned index,
+                    weir_registry *registry) {
   const weir_config_limits *limits = &weir_registry_config(registry)->limits;
   const struct timeval second = {.tv_sec = 1};
-  *loop = (weir_loop){.server = server, .index = index, .wake_fd = -1};
+  *loop = (weir_loop){.service = service, .index = index, .wake_fd = -1};
   loop->buffer_bytes = RECEIVE_BYTES;
   loop->buffer = malloc(loop->buffer_bytes);
-  loop->base = make_base();
+  struct event_config *config = event_config_new();
+  if (config != NULL) {
+    event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK); /* used by one thread */
+    loop->base = event_base_new_with_config(config);
+    event_config_free(config);
+  }
   loop->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  bool ready = weir_tick_init(&loop->tick, index, (size_t)limits->waiting, &loop->counts);
+  bool ready = weir_tick_init(&loop->tick, index, (size_t)limits->waiting, &loop->served.counts);
   loop->tick.registry = weir_registry_retain(registry);
   atomic_store(&loop->in_use, registry);
-  weir_tally_init(&loop->tally, registry);
+  weir_served_init(&loop->served, registry, &service->denials);
   if (!ready || loop->buffer == NULL || loop->base == NULL || loop->wake_fd < 0) return false;
   event_assign(&loop->wakes, loop->base, loop->wake_fd, EV_READ | EV_PERSIST, on_wake, loop);
   event_assign(&loop->sweeps, loop->base, -1, EV_PERSIST, on_sweep, loop);
@@ -232,11 +557,9 @@ bool weir_loop_init(weir_loop *loop, weir_server *server, unsigned index, weir_r
 }
 
 void weir_loop_free(weir_loop *loop) {
-  if (loop->server == NULL) return; /* never made: its descriptors are nobody's */
-  for (weir_connection *next, *one = loop->connections; one != NULL; one = next) {
-    next = one->next;
-    weir_connection_close(one);
-  }
+  if (loop->service == NULL) return; /* never made: its descriptors are none of its own */
+  while (loop->connections != NULL)
+    close_now(loop->connections);
   if (loop->base != NULL) {
     event_del(&loop->wakes);
     event_del(&loop->sweeps);
@@ -244,7 +567,7 @@ void weir_loop_free(weir_loop *loop) {
   }
   if (loop->wake_fd >= 0) close(loop->wake_fd);
   weir_tick_free(&loop->tick);
-  weir_tally_free(&loop->tally);
+  weir_served_free(&loop->served);
   weir_bytes_free(&loop->reply);
   free(loop->buffer);
   free(loop->ports);

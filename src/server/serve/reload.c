@@ -1,21 +1,20 @@
-/* The configuration in use, and what a newer one changes. */
-#include "serve/reload.h"
-
+/* How a configuration comes into use: it is read, its new stores are connected to, so that no client
+ * waits for a greeting, and then every loop is handed the snapshot. What it may not change (listeners,
+ * the number of loops) stays as it was, and is said. */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "serve/log.h"
+#include "serve/server.h"
 
 /* Files that are open beside clients: those of loops, stores and listeners. */
 enum { OTHER_FILES = 512 };
+/* The longest that a server which gives a store up may have to wait. */
+enum { STEP_US = 1000000, STEP_LEAST_US = 1000 };
 
-/* --- the configuration ------------------------------------------------------------------------ */
-
-static void log_faults(const weir_config_faults *faults) {
-  for (size_t i = 0; i < faults->kept; i++)
-    weir_serve_log("%s", faults->lines[i].text.text);
-  if (faults->count > faults->kept) weir_serve_log("and %zu more", faults->count - faults->kept);
-}
+/* --- reading ------------------------------------------------------------------------------------ */
 
 weir_registry *weir_server_load(weir_server *server) {
   weir_config_faults *faults = calloc(1, sizeof *faults); /* 50 KB, for a moment */
@@ -25,74 +24,157 @@ weir_registry *weir_server_load(weir_server *server) {
   }
   weir_registry *registry = weir_registry_load(server->file, server->registry,
                                                weir_certificates_look, &server->watch, faults);
-  log_faults(faults);
+  for (size_t i = 0; i < faults->kept; i++)
+    weir_serve_log("%s", faults->lines[i].text.text);
+  if (faults->count > faults->kept) weir_serve_log("and %zu more", faults->count - faults->kept);
   free(faults);
   return registry;
 }
 
-static const weir_config_listener *find_listener(const weir_registry *registry,
-                                                 const weir_socket *socket) {
-  const weir_config *config = weir_registry_config(registry);
-  for (size_t i = 0; i < config->listener_count; i++)
-    if (config->listeners[i].protocol == socket->protocol &&
-        strcmp(config->listeners[i].address, socket->listener) == 0)
-      return &config->listeners[i];
-  return NULL;
-}
-
-const weir_config_listener *weir_server_listener(const weir_server *server,
-                                                 const weir_registry *registry, size_t index) {
-  const weir_config_listener *found = find_listener(registry, &server->sockets[index]);
-  weir_registry *anchor = atomic_load(&server->anchor);
-  return found != NULL ? found : find_listener(anchor, &server->sockets[index]);
-}
-
-static bool has_listeners(const weir_server *server, const weir_registry *registry) {
-  for (size_t i = 0; i < server->socket_count; i++)
-    if (find_listener(registry, &server->sockets[i]) == NULL) return false;
-  return true;
-}
-
-/* --- TLS -------------------------------------------------------------------------------------- */
-
-weir_serve_tls *weir_server_tls(weir_server *server, size_t listener) {
-  pthread_mutex_lock(&server->tls_lock);
-  weir_serve_tls *tls = weir_serve_tls_retain(server->tls[listener]);
-  pthread_mutex_unlock(&server->tls_lock);
-  return tls;
-}
-
 bool weir_server_read_certificates(weir_server *server, const weir_registry *registry) {
+  weir_service *service = &server->service;
   weir_message why = {""};
-  size_t count = server->socket_count;
+  size_t count = service->socket_count;
   weir_serve_tls **read = calloc(count + 1, sizeof *read);
   bool good = read != NULL;
   for (size_t i = 0; good && i < count; i++) {
-    const weir_config_listener *listener = weir_server_listener(server, registry, i);
+    const weir_config_listener *listener = weir_service_listener(service, registry, i);
     if (listener->tls.certificate == NULL) continue;
     read[i] = weir_serve_tls_create(listener, &why);
     good = read[i] != NULL;
   }
   if (!good) weir_serve_log("tls: %s", read == NULL ? "no memory" : why.text);
-  pthread_mutex_lock(&server->tls_lock);
-  weir_serve_tls **old = good ? server->tls : read;
-  if (good) server->tls = read;
-  pthread_mutex_unlock(&server->tls_lock);
+  pthread_mutex_lock(&service->tls_lock);
+  weir_serve_tls **old = good ? service->tls : read;
+  if (good) service->tls = read;
+  pthread_mutex_unlock(&service->tls_lock);
   for (size_t i = 0; old != NULL && i < count; i++)
     weir_serve_tls_destroy(old[i]);
   free(old);
   return good;
 }
 
-/* --- reload ----------------------------------------------------------------------------------- */
+void weir_server_make_room(const weir_config *config) {
+  size_t wanted = (size_t)config->limits.connections + OTHER_FILES;
+  size_t room = weir_sockets_make_room(wanted);
+  if (room < wanted)
+    weir_serve_log("limits.connections: %lld and %d more files are not to be had: %zu are",
+                   (long long)config->limits.connections, OTHER_FILES, room);
+}
 
-/* Loops may still use it: it goes when they do not. Where there is no memory to note it, it stays.
- */
+/* --- connecting ahead ---------------------------------------------------------------------------
+ *
+ * A thread for each store, as connecting to one waits for its servers. */
+
+typedef struct ahead_store {
+  weir_ahead *ahead;
+  weir_store *store;
+  const char *name; /* the first of the configuration that means it */
+  int64_t patience_us;
+  pthread_t thread;
+  bool has_thread;
+  weir_status status;
+  weir_message why;
+} ahead_store;
+
+struct weir_ahead {
+  weir_loop *front;
+  atomic_bool must_end;
+  atomic_size_t under_way;
+  size_t count;
+  ahead_store stores[];
+};
+
+static bool has_store(const weir_registry *registry, size_t count, const weir_store *store) {
+  for (size_t i = 0; i < count; i++)
+    if (weir_registry_store_at(registry, i) == store) return true;
+  return false;
+}
+
+static void *connect_one(void *self) {
+  ahead_store *one = self;
+  int64_t end_us = weir_serve_now_us() + one->patience_us;
+  do {
+    int64_t left_us = end_us - weir_serve_now_us();
+    if (left_us > STEP_US) left_us = STEP_US;
+    if (left_us < STEP_LEAST_US) left_us = STEP_LEAST_US;
+    one->status = weir_store_connect(one->store, left_us, &one->why);
+  } while (one->status == WEIR_UNAVAILABLE && weir_serve_now_us() < end_us &&
+           !atomic_load(&one->ahead->must_end));
+  weir_loop *front = one->ahead->front;
+  if (atomic_fetch_sub(&one->ahead->under_way, 1) == 1) weir_loop_wake(front);
+  return NULL;
+}
+
+weir_ahead *weir_ahead_begin(const weir_registry *fresh, const weir_registry *old,
+                             weir_loop *front) {
+  const weir_config *config = weir_registry_config(fresh);
+  size_t old_count = old != NULL ? weir_registry_config(old)->store_count : 0;
+  weir_ahead *ahead = calloc(1, sizeof *ahead + config->store_count * sizeof ahead->stores[0]);
+  if (ahead == NULL) {
+    weir_serve_log("there is not enough memory to connect ahead");
+    return NULL;
+  }
+  ahead->front = front;
+  for (size_t i = 0; i < config->store_count; i++) {
+    weir_store *store = weir_registry_store_at(fresh, i);
+    weir_server_state state = WEIR_SERVER_STATE_INIT;
+    /* A store inside this process has no name, and no server to connect to. */
+    if (weir_store_read_server(store, 0, &state) != WEIR_OK || state.name == NULL) continue;
+    if (has_store(fresh, i, store) || has_store(old, old_count, store)) continue;
+    weir_store_times times = WEIR_STORE_TIMES_INIT;
+    weir_store_read_times(store, &times);
+    ahead->stores[ahead->count++] = (ahead_store){.ahead = ahead,
+                                                  .store = store,
+                                                  .name = config->stores[i].name,
+                                                  .patience_us = times.connect_timeout_us,
+                                                  .status = WEIR_UNAVAILABLE,
+                                                  .why = {"there is no thread to connect by"}};
+  }
+  if (ahead->count == 0) {
+    free(ahead);
+    return NULL;
+  }
+
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the main thread's */
+  for (size_t i = 0; i < ahead->count; i++) {
+    ahead_store *one = &ahead->stores[i];
+    atomic_fetch_add(&ahead->under_way, 1);
+    one->has_thread = pthread_create(&one->thread, NULL, connect_one, one) == 0;
+    if (!one->has_thread) atomic_fetch_sub(&ahead->under_way, 1);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return ahead;
+}
+
+bool weir_ahead_is_over(const weir_ahead *ahead) {
+  return atomic_load(&ahead->under_way) == 0;
+}
+
+void weir_ahead_end(weir_ahead *ahead) {
+  if (ahead == NULL) return;
+  bool was_over = weir_ahead_is_over(ahead);
+  atomic_store(&ahead->must_end, true);
+  for (size_t i = 0; i < ahead->count; i++) {
+    ahead_store *one = &ahead->stores[i];
+    if (one->has_thread) pthread_join(one->thread, NULL);
+    if (was_over && one->status != WEIR_OK)
+      weir_serve_log("store %s is not reached: %s; its fallback decides until it is", one->name,
+                     one->why.text);
+  }
+  free(ahead);
+}
+
+/* --- handing out -------------------------------------------------------------------------------- */
+
+/* Loops may still use it: it goes when they do not. Where there is no memory to note it, it stays. */
 static void retire(weir_server *server, weir_registry *old) {
-  weir_registry **retired = realloc(server->retired, (server->retired_count + 1) * sizeof *retired);
-  if (retired == NULL) return;
-  server->retired = retired;
-  retired[server->retired_count++] = old;
+  if (weir_array_grow(&server->retired, &server->retired_room, server->retired_count + 1,
+                      sizeof(weir_registry *)))
+    server->retired[server->retired_count++] = old;
 }
 
 void weir_server_release_retired(weir_server *server) {
@@ -109,28 +191,24 @@ static void post(weir_loop *loop, weir_registry *fresh) {
   weir_loop_wake(loop);
 }
 
-void weir_server_make_room(const weir_config *config) {
-  size_t wanted = (size_t)config->limits.connections + OTHER_FILES;
-  size_t room = weir_sockets_make_room(wanted);
-  if (room < wanted)
-    weir_serve_log("limits.connections: %lld and %d more files are not to be had: %zu are",
-                   (long long)config->limits.connections, OTHER_FILES, room);
-}
-
+/* All that a snapshot changes is good: it is in use from here on. */
 static void hand_out(weir_server *server, weir_registry *fresh) {
+  weir_service *service = &server->service;
   const weir_config *config = weir_registry_config(fresh);
-  bool all = has_listeners(server, fresh);
+  bool all = true; /* it has every listener that the server began with */
+  for (size_t i = 0; i < service->socket_count; i++)
+    all &= weir_socket_listener(&service->sockets[i], config) != NULL;
   weir_serve_log_as_json(config->log.format == WEIR_CONFIG_LOG_JSON);
-  if (!weir_clients_resize(server->peers, (size_t)config->limits.connections))
+  if (!weir_clients_resize(service->clients, (size_t)config->limits.connections))
     weir_serve_log("there is not enough memory: limits.connections stays as it was");
   weir_server_make_room(config);
-  if (!all || config->listener_count != server->socket_count)
+  if (!all || config->listener_count != service->socket_count)
     weir_serve_log("listeners change with a restart only: they stay where they are");
   if (config->loops != weir_registry_config(server->registry)->loops)
     weir_serve_log("the number of loops changes with a restart only");
   if (all) {
-    retire(server, server->anchor);
-    atomic_store(&server->anchor, weir_registry_retain(fresh));
+    retire(server, service->anchor);
+    atomic_store(&service->anchor, weir_registry_retain(fresh));
   }
   retire(server, server->registry);
   server->registry = fresh;
@@ -139,43 +217,32 @@ static void hand_out(weir_server *server, weir_registry *fresh) {
   post(&server->front, fresh);
 }
 
-/* A listener of systemd's must not lose what it may be open for. */
-static bool may_serve(const weir_server *server, const weir_registry *fresh) {
-  weir_message why = {""};
-  bool all = true;
-  for (size_t i = 0; i < server->socket_count; i++) {
-    const weir_config_listener *listener = find_listener(fresh, &server->sockets[i]);
-    if (listener == NULL || weir_socket_may_serve(&server->sockets[i], listener, &why)) continue;
-    weir_serve_log("%s", why.text);
-    all = false;
-  }
-  return all;
-}
-
 static void refuse(weir_server *server, weir_registry *fresh) {
   weir_registry_release(fresh);
-  server->reload_failures++;
+  server->service.reload_failures++;
   weir_serve_log("%s is not used: the configuration stays as it was", server->file);
-}
-
-static void adopt(weir_server *server, weir_registry *fresh) {
-  if (!weir_server_read_certificates(server, fresh)) {
-    refuse(server, fresh);
-    return;
-  }
-  hand_out(server, fresh);
-  server->reloads++;
-  weir_serve_log("%s is in use now", server->file);
 }
 
 /* Loops go on with the old configuration while new stores are connected to. A server that ends needs
  * no other. */
 void weir_server_reload(weir_server *server) {
-  if (server->is_draining) return;
-  server->must_reload = server->ahead != NULL || !server->is_serving;
+  weir_service *service = &server->service;
+  if (service->is_draining) return;
+  server->must_reload = server->ahead != NULL || !service->is_serving;
   if (server->must_reload) return;
   weir_registry *fresh = weir_server_load(server);
-  if (fresh == NULL || !may_serve(server, fresh)) {
+  bool good = fresh != NULL;
+  /* A listener of systemd's must not lose what it may be open for. */
+  for (size_t i = 0; fresh != NULL && i < service->socket_count; i++) {
+    weir_message why = {""};
+    const weir_socket *socket = &service->sockets[i];
+    const weir_config_listener *listener =
+        weir_socket_listener(socket, weir_registry_config(fresh));
+    if (listener == NULL || weir_socket_may_serve(socket, listener, &why)) continue;
+    weir_serve_log("%s", why.text);
+    good = false;
+  }
+  if (!good) {
     refuse(server, fresh);
     return;
   }
@@ -185,11 +252,18 @@ void weir_server_reload(weir_server *server) {
 }
 
 void weir_server_go_on(weir_server *server) {
-  if (server->is_draining || (server->ahead != NULL && !weir_ahead_is_over(server->ahead))) return;
+  weir_service *service = &server->service;
+  if (service->is_draining || (server->ahead != NULL && !weir_ahead_is_over(server->ahead))) return;
   weir_registry *fresh = server->fresh;
   weir_ahead_end(server->ahead);
   server->ahead = NULL;
   server->fresh = NULL;
-  if (fresh != NULL) adopt(server, fresh);
+  if (fresh != NULL && !weir_server_read_certificates(server, fresh)) {
+    refuse(server, fresh);
+  } else if (fresh != NULL) {
+    hand_out(server, fresh);
+    service->reloads++;
+    weir_serve_log("%s is in use now", server->file);
+  }
   if (server->must_reload) weir_server_reload(server);
 }

@@ -1,9 +1,10 @@
 /* RESP over a connection. */
-#include <stdatomic.h>
 #include <unistd.h>
 
-#include "serve/connection.h"
-#include "serve/loop.h"
+#include "serve/protocols.h"
+
+/* A client that has not logged in may send no more than that takes. */
+enum { STRANGER_ARGUMENTS = 16, STRANGER_BYTES = 8192 };
 
 static void begin(weir_connection *connection) {
   weir_resp_session *session = &connection->speaks.resp.session;
@@ -21,101 +22,86 @@ static void write_info(const weir_connection *connection, weir_bytes *out) {
   weir_bytes_free(&text);
 }
 
-static void queue_ask(weir_connection *connection, const weir_ask *ask, weir_bytes *text) {
-  weir_status status;
-  weir_message why = {""};
-  uint32_t slot = weir_tick_add_ask(&connection->loop->tick, ask, 0, &status, &why);
-  if (status == WEIR_OK) {
-    weir_connection_queue(connection, slot);
-    return;
-  }
-  weir_resp_error(text, why.text);
-  weir_connection_queue_text(connection, text->data, text->length);
-}
-
-static weir_progress run(weir_connection *connection, const weir_resp_request *request) {
-  const weir_loop *loop = connection->loop;
+static weir_read_result read_request(weir_connection *connection, const char *bytes, size_t length,
+                                     size_t *used) {
+  weir_loop *loop = connection->loop;
   const weir_config *config = weir_registry_config(loop->tick.registry);
-  const weir_resp_server server = {
-      .credentials = connection->port->config->credentials,
-      .credential_count = connection->port->config->credential_count,
-      .throttle = config->throttle.enabled,
-      .throttlecrab = config->throttle.throttlecrab,
-      .key_most = (size_t)config->limits.key_bytes,
-  };
-  weir_bytes *text = &connection->loop->reply; /* free until the tick's answers are worded */
-  weir_ask ask;
+  const weir_config_listener *listener = connection->port->config;
+  weir_resp_session *session = &connection->speaks.resp.session;
+  weir_bytes *text = &loop->reply; /* free until the tick's answers are worded */
   text->length = 0;
-  weir_resp_outcome outcome =
-      weir_resp_run(&connection->speaks.resp.session, &server, request, text, &ask);
-  if (outcome == WEIR_RESP_STRANGER) weir_connection_note_guess(connection);
-  if (outcome == WEIR_RESP_INFO) write_info(connection, text);
-  if (outcome == WEIR_RESP_ASKS)
-    queue_ask(connection, &ask, text);
-  else
-    weir_connection_queue_text(connection, text->data, text->length);
-  if (outcome == WEIR_RESP_LEAVES) return WEIR_PROGRESS_ENDS;
-  bool resets = outcome == WEIR_RESP_ASKS && ask.verb == WEIR_ASK_RESET;
-  return resets ? WEIR_PROGRESS_TURN : WEIR_PROGRESS_READ;
-}
 
-static weir_progress break_off(weir_connection *connection, const char *why) {
-  weir_bytes *text = &connection->loop->reply;
-  text->length = 0;
-  weir_resp_error(text, why);
-  weir_connection_queue_text(connection, text->data, text->length);
-  weir_serve_count(&connection->loop->counts.broken, 1);
-  return WEIR_PROGRESS_ENDS;
-}
-
-/* Who has not logged in may send no more than that takes. */
-enum { STRANGER_ARGUMENTS = 16, STRANGER_BYTES = 8192 };
-
-static weir_progress read_request(weir_connection *connection, const char *bytes, size_t length,
-                                  size_t *used) {
-  const weir_config_limits *limits = weir_loop_limits(connection->loop);
-  bool stranger =
-      connection->port->config->credential_count > 0 && !connection->speaks.resp.session.known;
+  bool stranger = listener->credential_count > 0 && !session->known;
   const weir_resp_limits most = {
-      .arguments = stranger ? STRANGER_ARGUMENTS : (size_t)limits->resp_arguments,
-      .request_bytes = stranger ? STRANGER_BYTES : (size_t)limits->resp_request_bytes,
+      .arguments = stranger ? STRANGER_ARGUMENTS : (size_t)config->limits.resp_arguments,
+      .request_bytes = stranger ? STRANGER_BYTES : (size_t)config->limits.resp_request_bytes,
   };
   weir_resp_request request;
   const char *why = NULL;
   switch (weir_resp_parse(&connection->speaks.resp.parser, &most, bytes, length, used, &request,
                           &why)) {
     case WEIR_RESP_MORE:
-      return WEIR_PROGRESS_MORE;
+      return WEIR_READ_MORE;
     case WEIR_RESP_BROKEN:
-      return break_off(connection, why);
+      weir_resp_error(text, why);
+      weir_connection_queue_text(connection, text->data, text->length);
+      weir_serve_count(&loop->served.counts.broken, 1);
+      return WEIR_READ_ENDS;
     case WEIR_RESP_REQUEST:
       break;
   }
-  if (request.count == 0) return WEIR_PROGRESS_READ;
-  if (connection->port->config->credential_count > 0 && weir_resp_shows_credential(&request) &&
+  if (request.count == 0) return WEIR_READ_ONE;
+  if (listener->credential_count > 0 && weir_resp_shows_credential(&request) &&
       weir_connection_is_held(connection)) {
     *used = 0;
-    return WEIR_PROGRESS_HELD;
+    return WEIR_READ_HELD;
   }
-  weir_serve_count(&connection->loop->counts.resp, 1);
-  return run(connection, &request);
+  weir_serve_count(&loop->served.counts.resp, 1);
+
+  weir_ask ask;
+  const weir_resp_server server = {
+      .credentials = listener->credentials,
+      .credential_count = listener->credential_count,
+      .throttle = config->throttle.enabled,
+      .throttlecrab = config->throttle.throttlecrab,
+      .key_most = (size_t)config->limits.key_bytes,
+  };
+  weir_resp_outcome outcome = weir_resp_run(session, &server, &request, text, &ask);
+  if (outcome == WEIR_RESP_STRANGER) weir_connection_note_guess(connection);
+  if (outcome == WEIR_RESP_INFO) write_info(connection, text);
+  if (outcome == WEIR_RESP_ASKS) {
+    weir_status status;
+    weir_message refusal = {""};
+    uint32_t answer = weir_tick_add_ask(&loop->tick, &ask, 0, &status, &refusal);
+    if (status == WEIR_OK) {
+      weir_connection_queue(connection, answer);
+      return ask.verb == WEIR_ASK_RESET ? WEIR_READ_TURN : WEIR_READ_ONE;
+    }
+    weir_resp_error(text, refusal.text);
+  }
+  weir_connection_queue_text(connection, text->data, text->length);
+  if (outcome == WEIR_RESP_LEAVES) return WEIR_READ_ENDS;
+  return outcome == WEIR_RESP_ASKS && ask.verb == WEIR_ASK_RESET ? WEIR_READ_TURN : WEIR_READ_ONE;
 }
 
-static void answer(weir_connection *connection, const weir_slot *slot, weir_bytes *out) {
+static void word_answer(weir_connection *connection, const weir_answer *answer, weir_bytes *out) {
+  weir_loop *loop = connection->loop;
+  const weir_ask *ask = &answer->is.request.ask;
   weir_decision decision;
   weir_reply reply;
-  weir_tick_reply(&connection->loop->tick, slot, &decision, &reply);
-  weir_tally_note(connection->loop, slot, &reply, WEIR_TALLY_RESP);
-  weir_resp_answer(&slot->ask, &reply, out);
+  weir_tick_reply(&loop->tick, answer, &decision, &reply);
+  weir_served_note(&loop->served, answer->is.request.named, ask->verb, &reply, WEIR_SERVED_RESP,
+                   loop->tick.now_us);
+  weir_resp_answer(ask, &reply, out);
 }
 
 static const char full[] = "-ERR max number of clients reached\r\n";
 
-const weir_speech weir_speech_resp = {
+const weir_protocol weir_protocol_resp = {
     .name = "resp",
-    .begin = begin,
-    .read = read_request,
-    .answer = answer,
     .full = full,
     .full_length = sizeof full - 1,
+    .begin = begin,
+    .read = read_request,
+    .answer = word_answer,
 };

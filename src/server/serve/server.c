@@ -1,4 +1,8 @@
-/* From a file to a running server, and back. */
+/* From a file to a running server, and back.
+ *
+ * The main thread reads the configuration, opens the admin listeners and connects to the stores; then it
+ * opens those of clients and starts the loops. From then on it serves admin, hears signals and looks for
+ * changed files, until a signal lets the loops drain: it ends when the last of them has. */
 #include "serve/server.h"
 
 #include <errno.h>
@@ -8,7 +12,7 @@
 #include <unistd.h>
 
 #include "serve/log.h"
-#include "serve/reload.h"
+#include "serve/protocols.h"
 
 enum { EXIT_CONFIG = 2, EXIT_START = 3 };
 
@@ -25,28 +29,23 @@ static void mask(int how, bool all) {
   pthread_sigmask(how, &signals, NULL);
 }
 
-static void drain(weir_server *server) {
-  if (server->is_draining) return;
+static void on_signal(evutil_socket_t signal, short what, void *self) {
+  weir_server *server = self;
+  weir_service *service = &server->service;
+  (void)what;
+  if (signal == SIGHUP) {
+    weir_server_reload(server);
+    return;
+  }
+  if (service->is_draining) return;
   weir_serve_log("ending: no new connections");
-  server->is_draining = true;
+  service->is_draining = true;
   for (unsigned i = 0; i < server->loop_count; i++) {
     atomic_store(&server->loops[i].must_drain, true);
     weir_loop_wake(&server->loops[i]);
   }
-  for (size_t i = 0; i < server->socket_count; i++)
-    if (server->sockets[i].protocol != WEIR_CONFIG_ADMIN) weir_socket_stop(&server->sockets[i]);
-}
-
-void weir_server_hear_end(weir_server *server) {
-  weir_loop_wake(&server->front);
-}
-
-static void on_signal(evutil_socket_t signal, short what, void *self) {
-  (void)what;
-  if (signal == SIGHUP)
-    weir_server_reload(self);
-  else
-    drain(self);
+  for (size_t i = 0; i < service->socket_count; i++)
+    if (service->sockets[i].protocol != WEIR_CONFIG_ADMIN) weir_socket_stop(&service->sockets[i]);
 }
 
 /* Once a second: have files changed? */
@@ -54,10 +53,11 @@ static void on_tick(evutil_socket_t fd, short what, void *self) {
   weir_server *server = self;
   (void)fd;
   (void)what;
-  if (!server->is_draining && server->watch != NULL && weir_config_watch_look(server->watch))
+  if (!server->service.is_draining && server->watch != NULL &&
+      weir_config_watch_look(server->watch))
     weir_server_reload(server);
   weir_server_release_retired(server);
-  weir_denial_log_look(&server->denials);
+  weir_denial_log_look(&server->service.denials);
 }
 
 /* False: a signal would not be heard. */
@@ -74,29 +74,22 @@ static bool add_signals(weir_server *server) {
   return true;
 }
 
-/* --- start ------------------------------------------------------------------------------------ */
+/* --- listeners and loops ------------------------------------------------------------------------ */
 
-static const weir_speech *speech_of(weir_config_protocol protocol) {
-  switch (protocol) {
-    case WEIR_CONFIG_RESP:
-      return &weir_speech_resp;
-    case WEIR_CONFIG_HTTP:
-      return &weir_speech_http;
-    case WEIR_CONFIG_GRPC:
-      return &weir_speech_grpc;
-    case WEIR_CONFIG_ADMIN:
-      return &weir_speech_admin;
-  }
-  return NULL;
-}
+static const weir_protocol *const protocols[] = {[WEIR_CONFIG_RESP] = &weir_protocol_resp,
+                                                 [WEIR_CONFIG_HTTP] = &weir_protocol_http,
+                                                 [WEIR_CONFIG_GRPC] = &weir_protocol_grpc,
+                                                 [WEIR_CONFIG_ADMIN] = &weir_protocol_admin};
 
 /* Those of admin, or those of clients. */
 static bool open_sockets(weir_server *server, bool admin) {
   const weir_config *config = weir_registry_config(server->registry);
+  const weir_service *service = &server->service;
   weir_message why = {""};
-  for (size_t i = 0; i < server->socket_count; i++) {
-    if ((server->sockets[i].protocol == WEIR_CONFIG_ADMIN) != admin ||
-        weir_socket_open(&config->listeners[i], &server->sockets[i], &why))
+  for (size_t i = 0; i < service->socket_count; i++) {
+    weir_socket *socket = &service->sockets[i];
+    if ((socket->protocol == WEIR_CONFIG_ADMIN) != admin ||
+        weir_socket_open(&config->listeners[i], socket, &why))
       continue;
     weir_serve_log("%s", why.text);
     return false;
@@ -104,61 +97,38 @@ static bool open_sockets(weir_server *server, bool admin) {
   return true;
 }
 
-static void log_sockets(const weir_server *server, bool admin) {
-  for (size_t i = 0; i < server->socket_count; i++)
-    if ((server->sockets[i].protocol == WEIR_CONFIG_ADMIN) == admin)
-      weir_serve_log("listening at %s (%s)", server->sockets[i].name,
-                     speech_of(server->sockets[i].protocol)->name);
-}
-
-/* In the order of the configuration, and none open yet. */
-static bool make_sockets(weir_server *server, const weir_config *config) {
-  server->sockets = calloc(config->listener_count + 1, sizeof *server->sockets);
-  if (server->sockets == NULL) return false;
-  for (; server->socket_count < config->listener_count; server->socket_count++)
-    if (!weir_socket_init(&config->listeners[server->socket_count],
-                          &server->sockets[server->socket_count]))
-      return false;
-  return true;
-}
-
-/* The loop's own socket of a listener; the first loop has the first one. */
-static int socket_for(weir_server *server, const weir_loop *loop, size_t listener) {
-  weir_socket *first = &server->sockets[listener];
-  if (first->is_shared || loop == &server->front || loop->index == 0) return first->fd;
-  return weir_socket_again(first);
-}
-
-static bool add_port(weir_server *server, weir_loop *loop, size_t listener) {
-  const weir_config_listener *config = weir_server_listener(server, server->registry, listener);
-  weir_port *port = &loop->ports[loop->port_count];
-  *port = (weir_port){.speech = speech_of(config->protocol), .config = config, .index = listener};
-  port->fd = socket_for(server, loop, listener);
-  port->is_shared = port->fd == server->sockets[listener].fd;
-  if (port->fd < 0) {
-    weir_serve_log("cannot listen at %s: %s", config->address, strerror(errno));
-    return false;
+static void log_sockets(const weir_service *service, bool admin) {
+  for (size_t i = 0; i < service->socket_count; i++) {
+    const weir_socket *socket = &service->sockets[i];
+    if ((socket->protocol == WEIR_CONFIG_ADMIN) == admin)
+      weir_serve_log("listening at %s (%s)", socket->name, protocols[socket->protocol]->name);
   }
-  loop->port_count++;
-  return weir_loop_listen(loop, port);
 }
 
+/* The loop's ports: of admin where it is the front's, else of clients. A socket that is not shared is
+ * opened once for each loop; the first loop has the first one. */
 static bool add_ports(weir_server *server, weir_loop *loop) {
-  loop->ports = calloc(server->socket_count + 1, sizeof *loop->ports);
-  bool added = loop->ports != NULL;
-  for (size_t i = 0; added && i < server->socket_count; i++)
-    if ((server->sockets[i].protocol == WEIR_CONFIG_ADMIN) == (loop == &server->front))
-      added = add_port(server, loop, i);
-  return added;
-}
-
-static unsigned loops_wanted(const weir_config *config) {
-  if (config->loops > 0) return (unsigned)config->loops;
-  long cores = sysconf(_SC_NPROCESSORS_ONLN);
-  long loops = cores / 2;
-  return (unsigned)(loops < 1                          ? 1
-                    : loops > WEIR_THROTTLE_LOOPS_MOST ? WEIR_THROTTLE_LOOPS_MOST
-                                                       : loops);
+  const weir_service *service = &server->service;
+  bool is_front = loop == &server->front;
+  loop->ports = calloc(service->socket_count + 1, sizeof *loop->ports);
+  if (loop->ports == NULL) return false;
+  for (size_t i = 0; i < service->socket_count; i++) {
+    const weir_socket *first = &service->sockets[i];
+    if ((first->protocol == WEIR_CONFIG_ADMIN) != is_front) continue;
+    const weir_config_listener *config = weir_service_listener(service, server->registry, i);
+    weir_port *port = &loop->ports[loop->port_count];
+    *port = (weir_port){.protocol = protocols[config->protocol], .config = config, .index = i};
+    port->fd =
+        first->is_shared || is_front || loop->index == 0 ? first->fd : weir_socket_again(first);
+    port->is_shared = port->fd == first->fd;
+    if (port->fd < 0) {
+      weir_serve_log("cannot listen at %s: %s", config->address, strerror(errno));
+      return false;
+    }
+    loop->port_count++;
+    if (!weir_loop_listen(loop, port)) return false;
+  }
+  return true;
 }
 
 static void *run_loop(void *loop) {
@@ -167,65 +137,78 @@ static void *run_loop(void *loop) {
 }
 
 static bool start_loops(weir_server *server) {
+  unsigned wanted = server->front.index;
+  weir_served_all *served = &server->service.served;
+  server->loops = calloc(wanted, sizeof *server->loops);
+  server->threads = calloc(wanted, sizeof *server->threads);
+  served->loops = calloc(wanted, sizeof(weir_served *));
+  if (server->loops == NULL || server->threads == NULL || served->loops == NULL) return false;
+  server->loop_count = served->count = wanted;
+  for (unsigned i = 0; i < wanted; i++)
+    served->loops[i] = &server->loops[i].served;
+  for (unsigned i = 0; i < wanted; i++)
+    if (!weir_loop_init(&server->loops[i], &server->service, i, server->registry) ||
+        !add_ports(server, &server->loops[i]))
+      return false;
+  log_sockets(&server->service, false);
+
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the main thread's */
-  while (server->started < server->loop_count &&
-         pthread_create(&server->threads[server->started], NULL, run_loop,
-                        &server->loops[server->started]) == 0)
+  while (server->started < wanted && pthread_create(&server->threads[server->started], NULL,
+                                                    run_loop, &server->loops[server->started]) == 0)
     server->started++;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (server->started < server->loop_count) weir_serve_log("a thread could not be started");
-  return server->started == server->loop_count;
+  if (server->started < wanted) weir_serve_log("a thread could not be started");
+  return server->started == wanted;
 }
 
-static bool make_loops(weir_server *server) {
-  unsigned wanted = server->front.index;
-  server->loops = calloc(wanted, sizeof *server->loops);
-  server->threads = calloc(wanted, sizeof *server->threads);
-  if (server->loops == NULL || server->threads == NULL) return false;
-  server->loop_count = wanted;
-  for (unsigned i = 0; i < wanted; i++)
-    if (!weir_loop_init(&server->loops[i], server, i, server->registry) ||
-        !add_ports(server, &server->loops[i]))
+/* --- start ------------------------------------------------------------------------------------ */
+
+/* In the order of the configuration, and none open yet. */
+static bool make_sockets(weir_service *service, const weir_config *config) {
+  service->sockets = calloc(config->listener_count + 1, sizeof *service->sockets);
+  if (service->sockets == NULL) return false;
+  for (; service->socket_count < config->listener_count; service->socket_count++)
+    if (!weir_socket_init(&config->listeners[service->socket_count],
+                          &service->sockets[service->socket_count]))
       return false;
   return true;
 }
 
-/* Admin and signals: while stores are being connected to, the server says that it is not ready, and
- * can be ended. */
-static bool start_front(weir_server *server) {
-  const weir_config *config = weir_registry_config(server->registry);
-  server->peers = weir_clients_create((size_t)config->limits.connections);
-  server->began_us = weir_serve_now_us();
-  weir_server_make_room(config);
-  bool ready = server->peers != NULL && weir_denial_log_init(&server->denials) &&
-               make_sockets(server, config) && open_sockets(server, true) &&
-               weir_server_read_certificates(server, server->registry) &&
-               weir_loop_init(&server->front, server, loops_wanted(config), server->registry) &&
-               add_ports(server, &server->front) && add_signals(server);
-  if (ready) log_sockets(server, true);
-  return ready;
-}
-
-static bool start_serving(weir_server *server) {
-  if (!open_sockets(server, false) || !make_loops(server)) return false;
-  log_sockets(server, false);
-  server->is_serving = start_loops(server);
-  return server->is_serving;
-}
-
-/* Clients come when the stores can answer, or have had their time. */
+/* Admin and signals come first: while stores are being connected to, the server says that it is not
+ * ready, and can be ended. Clients come when the stores can answer, or have had their time. */
 static bool start(weir_server *server) {
-  if (!start_front(server)) return false;
+  weir_service *service = &server->service;
+  const weir_config *config = weir_registry_config(server->registry);
+  long loops = config->loops > 0 ? (long)config->loops : sysconf(_SC_NPROCESSORS_ONLN) / 2;
+  if (loops < 1) loops = 1;
+  if (config->loops <= 0 && loops > WEIR_THROTTLE_LOOPS_MOST) loops = WEIR_THROTTLE_LOOPS_MOST;
+  service->clients = weir_clients_create((size_t)config->limits.connections);
+  service->front = &server->front;
+  service->served.front = &server->front.served;
+  service->began_us = weir_serve_now_us();
+  weir_server_make_room(config);
+  if (service->clients == NULL || !weir_denial_log_init(&service->denials) ||
+      !make_sockets(service, config) || !open_sockets(server, true) ||
+      !weir_server_read_certificates(server, server->registry) ||
+      !weir_loop_init(&server->front, service, (unsigned)loops, server->registry) ||
+      !add_ports(server, &server->front) || !add_signals(server))
+    return false;
+  log_sockets(service, true);
+
   server->ahead = weir_ahead_begin(server->registry, NULL, &server->front);
-  while (server->ahead != NULL && !server->is_draining && !weir_ahead_is_over(server->ahead))
+  while (server->ahead != NULL && !service->is_draining && !weir_ahead_is_over(server->ahead))
     weir_loop_turn(&server->front);
   weir_ahead_end(server->ahead);
   server->ahead = NULL;
-  return server->is_draining || start_serving(server);
+  if (service->is_draining) return true;
+  service->is_serving = open_sockets(server, false) && start_loops(server);
+  return service->is_serving;
 }
+
+/* --- end -------------------------------------------------------------------------------------- */
 
 static bool is_over(const weir_server *server) {
   for (unsigned i = 0; i < server->started; i++)
@@ -233,17 +216,8 @@ static bool is_over(const weir_server *server) {
   return true;
 }
 
-/* The main thread serves admin until the last loop is done: its last turn ends with theirs. */
-static void run(weir_server *server) {
-  while (!server->is_draining || !is_over(server)) {
-    weir_server_go_on(server);
-    weir_loop_turn(&server->front);
-  }
-}
-
-/* --- end -------------------------------------------------------------------------------------- */
-
 static void finish(weir_server *server) {
+  weir_service *service = &server->service;
   mask(SIG_BLOCK, true);
   weir_ahead_end(server->ahead);
   weir_registry_release(server->fresh);
@@ -252,30 +226,32 @@ static void finish(weir_server *server) {
     weir_loop_wake(&server->loops[i]);
     pthread_join(server->threads[i], NULL);
   }
-  for (unsigned i = 0; server->loops != NULL && i < server->loop_count; i++)
+  for (unsigned i = 0; i < server->loop_count; i++)
     weir_loop_free(&server->loops[i]);
   weir_loop_free(&server->front);
-  for (size_t i = 0; i < server->socket_count; i++) {
-    weir_socket_close(&server->sockets[i]);
-    if (server->tls != NULL) weir_serve_tls_destroy(server->tls[i]);
+  for (size_t i = 0; i < service->socket_count; i++) {
+    weir_socket_close(&service->sockets[i]);
+    if (service->tls != NULL) weir_serve_tls_destroy(service->tls[i]);
   }
   for (size_t i = 0; i < server->retired_count; i++)
     weir_registry_release(server->retired[i]);
   weir_registry_release(server->registry);
-  weir_registry_release(server->anchor);
+  weir_registry_release(service->anchor);
   weir_config_watch_destroy(server->watch);
-  weir_clients_destroy(server->peers);
-  pthread_mutex_destroy(&server->tls_lock);
-  weir_guesses_free(&server->guesses);
+  weir_clients_destroy(service->clients);
+  pthread_mutex_destroy(&service->tls_lock);
+  weir_guesses_free(&service->guesses);
   free(server->retired);
-  free(server->sockets);
+  free(service->sockets);
+  free(service->served.loops);
+  free(service->tls);
   free(server->loops);
   free(server->threads);
-  free(server->tls);
 }
 
 int weir_serve_run(const char *file) {
   weir_server server = {.file = file};
+  weir_service *service = &server.service;
   mask(SIG_BLOCK, false);
   weir_serve_log_begin();
   server.registry = weir_server_load(&server);
@@ -285,14 +261,16 @@ int weir_serve_run(const char *file) {
     return EXIT_CONFIG;
   }
   weir_serve_log_as_json(weir_registry_config(server.registry)->log.format == WEIR_CONFIG_LOG_JSON);
-  server.anchor = weir_registry_retain(server.registry);
-  pthread_mutex_init(&server.tls_lock, NULL);
-  weir_guesses_init(&server.guesses);
+  service->anchor = weir_registry_retain(server.registry);
+  pthread_mutex_init(&service->tls_lock, NULL);
+  weir_guesses_init(&service->guesses);
   bool started = start(&server);
-  if (started)
-    run(&server);
-  else
-    weir_serve_log("the server could not start");
+  if (!started) weir_serve_log("the server could not start");
+  /* It serves admin until the last loop is done: its last turn ends with theirs. */
+  while (started && (!service->is_draining || !is_over(&server))) {
+    weir_server_go_on(&server);
+    weir_loop_turn(&server.front);
+  }
   finish(&server);
   weir_serve_log_end();
   return started ? 0 : EXIT_START;

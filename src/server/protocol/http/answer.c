@@ -50,7 +50,7 @@ void weir_http_begin(int status, weir_bytes *out) {
   if (status == 405) weir_bytes_text(out, "Allow: POST\r\n");
 }
 
-static void end(const char *type, const char *body, size_t length, unsigned manner,
+static void end(const char *type, const char *body, size_t length, unsigned format,
                 weir_bytes *out) {
   if (length > 0) {
     weir_bytes_text(out, "Content-Type: ");
@@ -59,19 +59,19 @@ static void end(const char *type, const char *body, size_t length, unsigned mann
   }
   weir_bytes_text(out, "Content-Length: ");
   weir_bytes_number(out, (int64_t)length);
-  weir_bytes_text(out, manner & WEIR_HTTP_CLOSES ? "\r\nConnection: close\r\n\r\n" : "\r\n\r\n");
-  if (!(manner & WEIR_HTTP_HEAD)) weir_bytes_add(out, body, length);
+  weir_bytes_text(out, format & WEIR_HTTP_CLOSES ? "\r\nConnection: close\r\n\r\n" : "\r\n\r\n");
+  if (!(format & WEIR_HTTP_HEAD)) weir_bytes_add(out, body, length);
 }
 
-void weir_http_end(const char *type, const weir_bytes *body, unsigned manner, weir_bytes *out) {
-  end(type, body->data, body->length, manner, out);
+void weir_http_end(const char *type, const weir_bytes *body, unsigned format, weir_bytes *out) {
+  end(type, body->data, body->length, format, out);
   out->failed |= body->failed;
 }
 
 void weir_http_text_answer(int status, const char *type, const char *body, size_t length,
-                           unsigned manner, weir_bytes *out) {
+                           unsigned format, weir_bytes *out) {
   weir_http_begin(status, out);
-  end(type, body, length, manner, out);
+  end(type, body, length, format, out);
 }
 
 /* --- JSON ---------------------------------------------------------------------------------------
@@ -147,10 +147,10 @@ static void write_throttle(const weir_ask *ask, const weir_decision *decision, w
 /* --- answers ------------------------------------------------------------------------------------
  */
 
-void weir_http_refuse(const weir_http_refusal *refusal, unsigned manner, weir_bytes *out) {
+void weir_http_refuse(const weir_http_refusal *refusal, unsigned format, weir_bytes *out) {
   weir_bytes body = {0};
   write_problem("about:blank", reason(refusal->status), refusal->status, refusal->why.text, &body);
-  weir_http_text_answer(refusal->status, "application/problem+json", body.data, body.length, manner,
+  weir_http_text_answer(refusal->status, "application/problem+json", body.data, body.length, format,
                         out);
   out->failed |= body.failed;
   weir_bytes_free(&body);
@@ -175,24 +175,24 @@ static void write_fields(const weir_reply *reply, weir_config_headers headers, w
   }
 }
 
-static void answer_check(unsigned manner, int status, const weir_reply *reply, weir_bytes *out) {
+static void answer_check(unsigned format, int status, const weir_reply *reply, weir_bytes *out) {
   weir_bytes body = {0};
   if (!reply->decision->allowed)
     write_problem("https://iana.org/assignments/http-problem-types#quota-exceeded",
                   "Request cannot be satisfied as assigned quota has been exceeded", status,
                   reply->name, &body);
-  weir_http_end("application/problem+json", &body, manner, out);
+  weir_http_end("application/problem+json", &body, format, out);
   weir_bytes_free(&body);
 }
 
-static void answer_json(const weir_ask *ask, unsigned manner, const weir_reply *reply,
+static void answer_json(const weir_ask *ask, unsigned format, const weir_reply *reply,
                         weir_bytes *out) {
   weir_bytes body = {0};
   if (ask->form == WEIR_HTTP_THROTTLE)
     write_throttle(ask, reply->decision, &body);
   else
     write_decision(ask, reply, &body);
-  weir_http_end("application/json", &body, manner, out);
+  weir_http_end("application/json", &body, format, out);
   weir_bytes_free(&body);
 }
 
@@ -201,13 +201,13 @@ static int status_of(weir_status status) {
   return weir_status_classify(status) == WEIR_CLASS_CALLER ? 400 : 503;
 }
 
-void weir_http_answer(const weir_ask *ask, unsigned manner, const weir_config_listener *listener,
+void weir_http_answer(const weir_ask *ask, unsigned format, const weir_config_listener *listener,
                       weir_config_headers headers, const weir_reply *reply, weir_bytes *out) {
   if (reply->status != WEIR_OK) {
     weir_http_refusal refusal = {.status = status_of(reply->status)};
     snprintf(refusal.why.text, sizeof refusal.why.text, "%s: %s", weir_status_name(reply->status),
              reply->why);
-    weir_http_refuse(&refusal, manner, out);
+    weir_http_refuse(&refusal, format, out);
     return;
   }
   bool checks = ask->form == WEIR_HTTP_CHECK;
@@ -215,7 +215,7 @@ void weir_http_answer(const weir_ask *ask, unsigned manner, const weir_config_li
   weir_http_begin(status, out);
   write_fields(reply, headers, out);
   if (checks)
-    answer_check(manner, status, reply, out);
+    answer_check(format, status, reply, out);
   else
-    answer_json(ask, manner, reply, out);
+    answer_json(ask, format, reply, out);
 }

@@ -20,7 +20,7 @@ enum weir_http_form {
 };
 
 /* What the answer must look like besides: bits, kept beside what is asked. */
-enum weir_http_manner { WEIR_HTTP_CLOSES = 1 << 0, WEIR_HTTP_HEAD = 1 << 1 };
+enum weir_http_format { WEIR_HTTP_CLOSES = 1 << 0, WEIR_HTTP_HEAD = 1 << 1 };
 
 /* One call. Zero it before use, and free what it holds when the request has been passed on. */
 typedef struct weir_http_call {
@@ -66,20 +66,20 @@ bool weir_http_is_token(weir_http_text shown, const weir_config_credential *toke
 /* --- answers ---------------------------------------------------------------------------------- */
 
 /* `headers`: enum weir_config_headers. */
-void weir_http_answer(const weir_ask *ask, unsigned manner, const weir_config_listener *listener,
+void weir_http_answer(const weir_ask *ask, unsigned format, const weir_config_listener *listener,
                       weir_config_headers headers, const weir_reply *reply, weir_bytes *out);
 
 /* To POST /json. */
-void weir_http_answer_envoy(const weir_envoy_answer *answer, unsigned manner, weir_bytes *out);
+void weir_http_answer_envoy(const weir_envoy_answer *answer, unsigned format, weir_bytes *out);
 
 /* What is answered where there is none. */
 void weir_http_word_envoy(const weir_envoy_refusal *refusal, weir_http_refusal *worded);
 
 /* A problem of application/problem+json. */
-void weir_http_refuse(const weir_http_refusal *refusal, unsigned manner, weir_bytes *out);
+void weir_http_refuse(const weir_http_refusal *refusal, unsigned format, weir_bytes *out);
 
 /* Any other body. */
 void weir_http_text_answer(int status, const char *type, const char *body, size_t length,
-                           unsigned manner, weir_bytes *out);
+                           unsigned format, weir_bytes *out);
 
 #endif

@@ -141,7 +141,7 @@ static void write_status(weir_bytes *out, const weir_envoy_status *status) {
   weir_bytes_text(out, "}");
 }
 
-void weir_http_answer_envoy(const weir_envoy_answer *answer, unsigned manner, weir_bytes *out) {
+void weir_http_answer_envoy(const weir_envoy_answer *answer, unsigned format, weir_bytes *out) {
   weir_bytes body = {0};
   write_code(&body, "overallCode", answer->is_over);
   for (size_t i = 0; i < answer->count; i++) {
@@ -156,7 +156,7 @@ void weir_http_answer_envoy(const weir_envoy_answer *answer, unsigned manner, we
   }
   weir_bytes_text(&body, "]}\n");
   weir_http_begin(answer->is_over ? 429 : 200, out);
-  weir_http_end("application/json", &body, manner, out);
+  weir_http_end("application/json", &body, format, out);
   weir_bytes_free(&body);
 }
 

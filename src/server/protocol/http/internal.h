@@ -42,7 +42,7 @@ bool weir_http_read_envoy(const weir_http_request *request, weir_http_call *call
 
 /* A status line, and what stands behind the fields of an answer: type, length and body. */
 void weir_http_begin(int status, weir_bytes *out);
-void weir_http_end(const char *type, const weir_bytes *body, unsigned manner, weir_bytes *out);
+void weir_http_end(const char *type, const weir_bytes *body, unsigned format, weir_bytes *out);
 
 /* Text that is valid UTF-8 or ASCII, as a string of JSON. */
 void weir_http_write_string(weir_bytes *out, const char *text, size_t length);

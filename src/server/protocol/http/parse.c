@@ -22,6 +22,11 @@ bool weir_http_is(weir_http_text text, const char *word) {
   return strlen(word) == text.length && strncasecmp(text.bytes, word, text.length) == 0;
 }
 
+bool weir_http_is_path(const weir_http_request *request, const char *path) {
+  return request->path.length == strlen(path) &&
+         memcmp(request->path.bytes, path, request->path.length) == 0;
+}
+
 /* Of names of methods and fields. */
 static bool is_token(weir_http_text text) {
   static const char marks[] = "!#$%&'*+-.^_`|~";

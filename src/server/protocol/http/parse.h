@@ -53,6 +53,9 @@ bool weir_http_next_field(const weir_http_request *request, const char *name, si
 /* Whether a text is this word, in letters of either case. */
 bool weir_http_is(weir_http_text text, const char *word);
 
+/* Whether this, and nothing else, is the path. */
+bool weir_http_is_path(const weir_http_request *request, const char *path);
+
 /* Passes over whole chunks behind a head; *body is how many bytes all of them take, once their end has
  * come. */
 weir_http_reading weir_http_read_chunks(weir_http_parser *parser, const weir_http_limits *limits,

@@ -1,0 +1,67 @@
+/* What a protocol may do with its client: queue answers, and hold a credential back. */
+#include "serve/client.h"
+
+#include <string.h>
+
+/* Behind the pause of an address, for a connection that has guessed before. */
+enum { BEHIND_US = 20000 };
+
+const weir_config_listener *weir_service_listener(const weir_service *service,
+                                                  const weir_registry *registry, size_t index) {
+  const weir_socket *socket = &service->sockets[index];
+  const weir_config_listener *found = weir_socket_listener(socket, weir_registry_config(registry));
+  if (found != NULL) return found;
+  return weir_socket_listener(socket, weir_registry_config(atomic_load(&service->anchor)));
+}
+
+/* --- answers ---------------------------------------------------------------------------------- */
+
+void weir_connection_touch(weir_connection *connection) {
+  if (connection->is_touched) return;
+  connection->is_touched = true;
+  connection->next_touched = connection->loop->touched;
+  connection->loop->touched = connection;
+}
+
+void weir_connection_queue(weir_connection *connection, uint32_t answer) {
+  weir_connection_touch(connection);
+  if (answer == WEIR_NO_ANSWER) {
+    connection->output.failed = true;
+    return;
+  }
+  if (connection->first_answer == WEIR_NO_ANSWER)
+    connection->first_answer = answer;
+  else
+    connection->loop->tick.answers[connection->last_answer].next = answer;
+  connection->last_answer = answer;
+}
+
+void weir_connection_queue_text(weir_connection *connection, const char *text, size_t length) {
+  weir_connection_queue(connection, weir_tick_add_text(&connection->loop->tick, text, length));
+}
+
+/* --- credentials ------------------------------------------------------------------------------ */
+
+/* When a pause is over, those that have not guessed go first: else a client that comes with the right
+ * credential would wait behind every guess. */
+bool weir_connection_is_held(weir_connection *connection) {
+  weir_loop *loop = connection->loop;
+  int64_t now_us = weir_serve_now_us();
+  int64_t wait_us =
+      weir_guesses_until(&loop->service->guesses, &connection->address, now_us) - now_us;
+  if (wait_us <= 0) return false;
+  if (connection->has_guessed) wait_us += BEHIND_US;
+  const struct timeval wait = {.tv_sec = wait_us / 1000000, .tv_usec = wait_us % 1000000};
+  weir_serve_count(&loop->served.counts.held, 1);
+  connection->is_held = true;
+  event_del(&connection->readable);
+  event_add(&connection->pause, &wait);
+  return true;
+}
+
+void weir_connection_note_guess(weir_connection *connection) {
+  weir_service *service = connection->loop->service;
+  weir_serve_count(&connection->loop->served.counts.unauthorized, 1);
+  connection->has_guessed = true;
+  weir_guesses_note(&service->guesses, &connection->address, weir_serve_now_us());
+}

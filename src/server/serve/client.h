@@ -1,0 +1,186 @@
+/* One client as its protocol sees it, and what stands around it: its loop and its listener's port, and
+ * the service, which all loops share.
+ *
+ * A protocol is the functions of a weir_protocol. The loop (loop.c) calls them with a client's bytes and
+ * with its answers; they call what stands at the end of this file, the tick, and nothing of the loop. */
+#ifndef WEIR_SERVE_CLIENT_H
+#define WEIR_SERVE_CLIENT_H
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+#include <sys/socket.h>
+
+#include "protocol/bytes.h"
+#include "protocol/grpc/session.h"
+#include "protocol/http/parse.h"
+#include "protocol/resp/command.h"
+#include "serve/addresses.h"
+#include "serve/listen.h"
+#include "serve/tick.h"
+#include "serve/transport.h"
+
+typedef struct weir_loop weir_loop;
+typedef struct weir_connection weir_connection;
+
+/* What all loops share, and what the admin pages tell. */
+typedef struct weir_service {
+  weir_clients *clients;
+  weir_guesses guesses;
+  weir_denial_log denials;
+  weir_socket *sockets; /* of each listener that it began with */
+  size_t socket_count;
+  pthread_mutex_t tls_lock;
+  weir_serve_tls **tls;            /* of each; NULL: none */
+  _Atomic(weir_registry *) anchor; /* the last snapshot that has every listener */
+  weir_loop *front;                /* the main thread's: signals, admin */
+  /* What follows is of the main thread alone. */
+  weir_served_all served; /* by all loops */
+  int64_t began_us;       /* of CLOCK_MONOTONIC */
+  uint64_t reloads, reload_failures;
+  bool is_serving; /* it listens to clients */
+  bool is_draining;
+} weir_service;
+
+/* One thread with its event loop, connections and tick. */
+struct weir_loop {
+  weir_service *service;
+  unsigned index;
+  struct event_base *base;
+  weir_registry_mailbox mailbox;
+  weir_tick tick; /* its registry is the snapshot in use */
+  weir_served served;
+  _Atomic(weir_registry *) in_use; /* the tick's registry, for others to compare with */
+  struct weir_port *ports;
+  size_t port_count;
+  weir_connection *connections, *touched, *resumed;
+  size_t connection_count;
+  uint64_t connections_made; /* for ids */
+  char *buffer;              /* what is received at once, of whichever connection */
+  size_t buffer_bytes;
+  weir_bytes reply; /* and what is answered at once; before that, what a protocol words */
+  struct event wakes, sweeps;
+  int wake_fd; /* eventfd: another thread wants something */
+  bool is_draining;
+  bool accepts_paused;
+  int64_t drain_until_us;
+  _Atomic bool must_drain;
+  _Atomic bool is_done; /* nothing runs here any more */
+};
+
+/* What reading a request has come to. */
+typedef enum weir_read_result {
+  WEIR_READ_MORE, /* the request's end has not come */
+  WEIR_READ_ONE,  /* *used bytes were one */
+  WEIR_READ_TURN, /* the same, and enough for this tick */
+  WEIR_READ_HELD, /* the same, and it waits: see weir_connection_is_held() */
+  WEIR_READ_ENDS  /* nothing more is read: the connection ends when its answers are sent */
+} weir_read_result;
+
+/* How a protocol is spoken. */
+typedef struct weir_protocol {
+  const char *name;
+  const char *full; /* to a client that comes when there are too many; no TLS there */
+  size_t full_length;
+  /* Reads one request, and queues its answer. */
+  weir_read_result (*read)(weir_connection *connection, const char *bytes, size_t length,
+                           size_t *used);
+  /* Words an answer that is no text; NULL: there are none. */
+  void (*answer)(weir_connection *connection, const weir_answer *answer, weir_bytes *out);
+  /* What follows may be NULL. A new connection, all zeroes; and its end. */
+  void (*begin)(weir_connection *connection);
+  void (*end)(weir_connection *connection);
+  /* Looks at what was held after its bytes were used. False: it still has to wait. */
+  bool (*go_on)(weir_connection *connection);
+  /* What is to be sent behind all answers. False: that is the end. */
+  bool (*flush)(weir_connection *connection, weir_bytes *out);
+  /* Tells the peer to leave, which ends the connection without losing a request. False: it knows. */
+  bool (*leave)(weir_connection *connection);
+  /* Once a second. */
+  void (*sweep)(weir_connection *connection);
+} weir_protocol;
+
+/* A listener as a loop has it: what holds for its connections. */
+typedef struct weir_port {
+  weir_loop *loop;
+  const weir_protocol *protocol;
+  const weir_config_listener *config; /* of the loop's snapshot, or of the first one */
+  size_t index;                       /* of the listener */
+  int fd;
+  bool is_shared; /* with other loops: fd is closed by the server */
+  struct event accepts;
+} weir_port;
+
+typedef enum weir_connection_state {
+  WEIR_CONNECTION_OPEN,
+  WEIR_CONNECTION_ENDING, /* reads no more; ends when all is sent */
+  WEIR_CONNECTION_ENDED   /* has said so; what comes is thrown away until the peer ends too */
+} weir_connection_state;
+
+struct weir_connection {
+  weir_loop *loop;
+  weir_port *port;
+  weir_client_address address;
+  /* The loop's lists: all; those with answers in this tick; those with more requests than their share
+   * of a tick. */
+  weir_connection *previous, *next;
+  weir_connection *next_touched;
+  weir_connection *next_resumed;
+  weir_transport transport;
+  struct event readable, writable;
+  struct event pause; /* until a credential that is held is looked at */
+  weir_connection_state state;
+  bool is_touched, is_resumed;
+  bool is_parked;   /* has more requests, which wait until it has taken its answers */
+  bool is_held;     /* the same until its pause is over */
+  bool is_leaving;  /* the peer is told to leave */
+  bool has_shown;   /* a good token, in the last request that had one */
+  bool has_guessed; /* a wrong one, once */
+  bool has_read;    /* a whole request, once */
+  uint32_t share;   /* requests it may still bring into this tick */
+  uint32_t first_answer, last_answer;
+  weir_bytes input;   /* of a request that is not whole */
+  weir_bytes output;  /* what the peer has not taken yet */
+  int64_t since_us;   /* the last progress: see is_late() of the loop */
+  int64_t arrived_us; /* when the last bytes were received */
+  union {
+    struct {
+      weir_resp_session session;
+      weir_resp_parser parser;
+    } resp;
+    weir_http_parser http;
+    struct {
+      weir_grpc_session *session;
+      weir_grpc_call held;
+      bool has_held;
+    } grpc;
+  } speaks;
+};
+
+/* What a loop's limits are now. */
+static inline const weir_config_limits *weir_loop_limits(const weir_loop *loop) {
+  return &weir_registry_config(loop->tick.registry)->limits;
+}
+
+/* The configuration of a listener that the server began with, as this snapshot has it; where it has it
+ * no longer, as the last had that did. */
+const weir_config_listener *weir_service_listener(const weir_service *service,
+                                                  const weir_registry *registry, size_t index);
+
+/* --- for protocols ------------------------------------------------------------------------------
+ */
+
+/* An answer's place in this connection's answers. WEIR_NO_ANSWER: no memory, which ends it. */
+void weir_connection_queue(weir_connection *connection, uint32_t answer);
+void weir_connection_queue_text(weir_connection *connection, const char *text, size_t length);
+
+/* It has something to send in this turn. */
+void weir_connection_touch(weir_connection *connection);
+
+/* Whether a credential that it shows has to wait. It then reads this request again, or the bytes
+ * behind it, later. */
+bool weir_connection_is_held(weir_connection *connection);
+
+/* It has shown a wrong one. */
+void weir_connection_note_guess(weir_connection *connection);
+
+#endif

@@ -1,0 +1,274 @@
+/* Counts by limiter, and the keys that are denied most.
+ *
+ * A loop's table has a row for each name of its snapshot. A newer snapshot gets a table of its own, into
+ * which the counts of the same names are added. The pages sum the tables of all loops in the same way,
+ * into one for the main thread's snapshot: while loops differ in theirs, rows are found by name. */
+#include "serve/served.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "serve/log.h"
+
+/* --- tables ------------------------------------------------------------------------------------
+ */
+
+void weir_served_name_domain(const weir_domain *domain, char name[WEIR_CONFIG_NAME_MOST + 1]) {
+  snprintf(name, WEIR_CONFIG_NAME_MOST + 1, "/%s", weir_domain_config(domain)->name);
+}
+_Static_assert((int)WEIR_CONFIG_DOMAIN_MOST < (int)WEIR_CONFIG_NAME_MOST, "room for the '/'");
+
+static weir_served_table *make_table(const weir_registry *registry) {
+  const weir_descriptors *descriptors = weir_registry_descriptors(registry);
+  size_t named = weir_registry_count(registry);
+  size_t domains = weir_descriptors_count(descriptors);
+  size_t count = named + domains + 1;
+  weir_served_table *table = calloc(1, sizeof *table + count * sizeof table->rows[0]);
+  if (table == NULL) return NULL;
+  table->count = count;
+  for (size_t i = 0; i < named; i++)
+    snprintf(table->rows[i].name, sizeof table->rows[i].name, "%s",
+             weir_named_config(weir_registry_at(registry, i))->name);
+  for (size_t i = 0; i < domains; i++)
+    weir_served_name_domain(weir_descriptors_at(descriptors, i), table->rows[named + i].name);
+  strcpy(table->rows[count - 1].name, WEIR_SERVED_THROTTLE);
+  return table;
+}
+
+/* The row of the same name; of another snapshot it may stand in another place. */
+static weir_served_row *find_row(const weir_registry *registry, weir_served_table *table,
+                                 const char *name, size_t hint) {
+  if (strcmp(name, WEIR_SERVED_THROTTLE) == 0) return &table->rows[table->count - 1];
+  if (hint < table->count && strcmp(table->rows[hint].name, name) == 0) return &table->rows[hint];
+  if (name[0] == '/') {
+    const weir_domain *domain =
+        weir_descriptors_find(weir_registry_descriptors(registry), name + 1, strlen(name + 1));
+    if (domain == NULL) return NULL;
+    return &table->rows[weir_registry_count(registry) + weir_domain_index(domain)];
+  }
+  const weir_named *named = weir_registry_find(registry, name, strlen(name));
+  return named != NULL ? &table->rows[weir_named_index(named)] : NULL;
+}
+
+/* All behind a row's name are counts. */
+static void add_table(const weir_registry *registry, weir_served_table *to,
+                      const weir_served_table *from) {
+  enum { FIRST = offsetof(weir_served_row, by) };
+  for (size_t i = 0; from != NULL && i < from->count; i++) {
+    weir_served_row *row = find_row(registry, to, from->rows[i].name, i);
+    if (row == NULL) continue;
+    _Atomic uint64_t *counts = (_Atomic uint64_t *)(void *)((char *)row + FIRST);
+    const _Atomic uint64_t *more =
+        (const _Atomic uint64_t *)(const void *)((const char *)&from->rows[i] + FIRST);
+    for (size_t j = 0; j < (sizeof *row - FIRST) / sizeof *counts; j++)
+      weir_serve_count(&counts[j], atomic_load_explicit(&more[j], memory_order_relaxed));
+  }
+}
+_Static_assert((sizeof(weir_served_row) - offsetof(weir_served_row, by)) % sizeof(uint64_t) == 0,
+               "counts alone behind the name");
+
+/* --- life ------------------------------------------------------------------------------------- */
+
+void weir_served_init(weir_served *served, const weir_registry *registry, weir_denial_log *log) {
+  served->log = log;
+  pthread_mutex_init(&served->lock, NULL);
+  weir_served_follow(served, registry);
+}
+
+void weir_served_free(weir_served *served) {
+  free(served->table);
+  free(served->limits);
+  pthread_mutex_destroy(&served->lock);
+}
+
+/* Whether the configuration still lets every key be shown as it stands there. */
+static bool may_keep(const weir_registry *registry, const weir_sketch *sketch) {
+  for (size_t i = 0; i < sketch->count; i++) {
+    const weir_sketch_key *key = &sketch->entries[i].key;
+    const weir_named *named = weir_registry_find(registry, key->limiter, strlen(key->limiter));
+    if (named == NULL || weir_named_config(named)->log_keys != key->log_keys) return false;
+  }
+  return true;
+}
+
+void weir_served_follow(weir_served *served, const weir_registry *registry) {
+  weir_served_table *old = served->table;
+  weir_served_limits *old_limits = served->limits;
+  weir_served_table *table = make_table(registry);
+  size_t count = weir_descriptors_limits(weir_registry_descriptors(registry));
+  weir_served_limits *limits = calloc(1, sizeof *limits + count * sizeof limits->rows[0]);
+  if (limits != NULL) limits->registry = registry;
+  if (table != NULL) add_table(registry, table, old);
+  if (table == NULL || limits == NULL)
+    weir_serve_log("there is not enough memory to count by limiter");
+  pthread_mutex_lock(&served->lock);
+  served->registry = registry;
+  served->table = table;
+  served->limits = limits;
+  for (size_t i = 0; i < 2; i++)
+    if (!may_keep(registry, &served->denied[i])) served->denied[i] = (weir_sketch){0};
+  pthread_mutex_unlock(&served->lock);
+  free(old);
+  free(old_limits);
+}
+
+/* --- adding ------------------------------------------------------------------------------------
+ */
+
+/* Logs a denial; where its key may be shown, the key goes into the sketch of this window. */
+static void note_denial(weir_served *served, const weir_reply *reply, weir_config_log_keys log_keys,
+                        weir_served_protocol protocol, int64_t now_us) {
+  static const char *const names[] = {"resp", "http", "grpc"};
+  int64_t window = now_us / (WEIR_SERVED_WINDOW_S * INT64_C(1000000));
+  weir_reply told = *reply;
+  weir_denial_line denial = {.protocol = names[protocol], .reply = &told, .log_keys = log_keys};
+  if (told.name == NULL) told.name = WEIR_SERVED_THROTTLE;
+  if (log_keys != WEIR_CONFIG_LOG_KEYS_OFF) {
+    denial.hash = weir_denial_log_hash(served->log, &told);
+    pthread_mutex_lock(&served->lock);
+    if (window != served->window) {
+      served->denied[0] = window == served->window + 1 ? served->denied[1] : (weir_sketch){0};
+      served->denied[1] = (weir_sketch){0};
+      served->window = window;
+    }
+    weir_sketch_key *key = weir_sketch_add(&served->denied[1], denial.hash);
+    if (key != NULL) {
+      key->log_keys = log_keys;
+      snprintf(key->limiter, sizeof key->limiter, "%s", told.name);
+      weir_denial_line_show(&denial, WEIR_DENIAL_ON_PAGE, key->text);
+    }
+    pthread_mutex_unlock(&served->lock);
+  }
+  weir_denial_log_add(served->log, &denial, now_us,
+                      weir_registry_config(served->registry)->limits.logged_denials);
+}
+
+/* Whether it is a denial, which is noted further. */
+static bool note_row(weir_served *served, size_t index, const weir_reply *reply,
+                     weir_served_protocol protocol) {
+  const weir_decision *decision = reply->decision;
+  if (served->table != NULL) {
+    weir_served_row *row = &served->table->rows[index];
+    weir_serve_count(decision == NULL    ? &row->by[protocol].none
+                     : decision->allowed ? &row->by[protocol].allowed[decision->source]
+                                         : &row->by[protocol].denied[decision->source],
+                     1);
+    if (reply->is_shadowed) weir_serve_count(&row->shadow_denied, 1);
+  }
+  return decision != NULL && (!decision->allowed || reply->is_shadowed);
+}
+
+void weir_served_note(weir_served *served, const weir_named *named, weir_ask_verb verb,
+                      const weir_reply *reply, weir_served_protocol protocol, int64_t now_us) {
+  const weir_registry *registry = served->registry;
+  if (verb == WEIR_ASK_RESET) return;
+  size_t index = named != NULL ? weir_named_index(named)
+                               : weir_registry_count(registry) +
+                                     weir_descriptors_count(weir_registry_descriptors(registry));
+  weir_config_log_keys log_keys =
+      named != NULL ? weir_named_config(named)->log_keys : WEIR_CONFIG_LOG_KEYS_OFF;
+  if (note_row(served, index, reply, protocol) && verb == WEIR_ASK_TAKE)
+    note_denial(served, reply, log_keys, protocol, now_us);
+}
+
+void weir_served_note_part(weir_served *served, const weir_served_part *part,
+                           const weir_reply *reply, weir_served_protocol protocol, int64_t now_us) {
+  const weir_decision *decision = reply->decision;
+  size_t index = weir_registry_count(served->registry) + weir_domain_index(part->domain);
+  bool is_denied = note_row(served, index, reply, protocol);
+  bool is_near = part->is_near && !reply->is_shadowed;
+  if (served->limits != NULL && part->limit != WEIR_SERVED_NO_LIMIT) {
+    weir_served_limit *row = &served->limits->rows[part->limit];
+    if (is_near) weir_serve_count(&row->near, 1);
+    weir_serve_count(decision == NULL     ? &row->none
+                     : reply->is_shadowed ? &row->shadow
+                     : decision->allowed  ? &row->within
+                                          : &row->over,
+                     1);
+  }
+  if (is_denied && !part->is_peek)
+    note_denial(served, reply, WEIR_CONFIG_LOG_KEYS_OFF, protocol, now_us);
+  if (part->detail == NULL) return;
+  /* Other loops count there as well. */
+  weir_detail *detail = part->detail;
+  _Atomic uint64_t *column = decision == NULL     ? &detail->none
+                             : reply->is_shadowed ? &detail->shadow
+                             : decision->allowed  ? &detail->within
+                                                  : &detail->over;
+  atomic_fetch_add_explicit(column, 1, memory_order_relaxed);
+  if (is_near) atomic_fetch_add_explicit(&detail->near, 1, memory_order_relaxed);
+}
+
+void weir_served_tick(weir_served *served, size_t requests, int64_t us) {
+  size_t batch = 0;
+  size_t wait = 0;
+  while (batch + 1 < WEIR_SERVED_BATCHES && requests > (size_t)1 << batch)
+    batch++;
+  while (us > weir_wait_bound_us(wait))
+    wait++;
+  weir_serve_count(&served->counts.ticks, 1);
+  weir_serve_count(&served->counts.tick_us, (uint64_t)us);
+  weir_serve_count(&served->batches[batch], 1);
+  weir_serve_count(&served->batched, requests);
+  weir_serve_count(&served->waits[wait], 1);
+}
+
+/* --- of all loops -------------------------------------------------------------------------------
+ */
+
+uint64_t weir_served_total(const weir_served_all *all, size_t offset) {
+  uint64_t sum = 0;
+  for (unsigned i = 0; i <= all->count; i++) {
+    const weir_served *one = i < all->count ? all->loops[i] : all->front;
+    const _Atomic uint64_t *count = (const void *)((const char *)one + offset);
+    sum += atomic_load_explicit(count, memory_order_relaxed);
+  }
+  return sum;
+}
+
+weir_served_table *weir_served_sum(const weir_served_all *all) {
+  const weir_registry *registry = all->front->registry;
+  weir_served_table *sum = make_table(registry);
+  for (unsigned i = 0; sum != NULL && i < all->count; i++) {
+    weir_served *served = all->loops[i];
+    pthread_mutex_lock(&served->lock);
+    add_table(registry, sum, served->table);
+    pthread_mutex_unlock(&served->lock);
+  }
+  return sum;
+}
+
+weir_served_limit *weir_served_sum_limits(const weir_served_all *all) {
+  const weir_registry *registry = all->front->registry;
+  size_t count = weir_descriptors_limits(weir_registry_descriptors(registry));
+  weir_served_limit *sum = calloc(count + 1, sizeof *sum);
+  for (unsigned i = 0; sum != NULL && i < all->count; i++) {
+    weir_served *served = all->loops[i];
+    pthread_mutex_lock(&served->lock);
+    bool is_same = served->limits != NULL && served->limits->registry == registry;
+    for (size_t j = 0; is_same && j < count; j++) {
+      const weir_served_limit *from = &served->limits->rows[j];
+      weir_serve_count(&sum[j].within, from->within);
+      weir_serve_count(&sum[j].over, from->over);
+      weir_serve_count(&sum[j].shadow, from->shadow);
+      weir_serve_count(&sum[j].none, from->none);
+      weir_serve_count(&sum[j].near, from->near);
+    }
+    pthread_mutex_unlock(&served->lock);
+  }
+  return sum;
+}
+
+void weir_served_denied(const weir_served_all *all, int64_t now_us, weir_sketch *merged) {
+  int64_t window = now_us / (WEIR_SERVED_WINDOW_S * INT64_C(1000000));
+  *merged = (weir_sketch){0};
+  for (unsigned i = 0; i < all->count; i++) {
+    weir_served *served = all->loops[i];
+    pthread_mutex_lock(&served->lock);
+    if (window <= served->window + 1) weir_sketch_merge(merged, &served->denied[1]);
+    if (window <= served->window) weir_sketch_merge(merged, &served->denied[0]);
+    pthread_mutex_unlock(&served->lock);
+  }
+  weir_sketch_sort(merged);
+}
