@@ -264,15 +264,21 @@ def calls(port, file, streams):
     return float(re.search(r"finished in \S+, (\S+) req/s", out).group(1)), 0
 
 
+def write_question(started, domain):
+    """The file with a call's message: the descriptor user=alice."""
+    entry = b"\x0a\x04user\x12\x05alice"
+    message = b"\x0a%c%s\x12%c\x0a%c%s" % (len(domain), domain.encode(), len(entry) + 2, len(entry), entry)
+    path = os.path.join(started.folder, domain)
+    with open(path, "wb") as file:
+        file.write(b"\0" + len(message).to_bytes(4, "big") + message)
+    return path
+
+
 def figure_grpc(started):
     """One key, of a file of the same size that nghttp2's own server sends."""
     files = {}
     for domain in ("main", "other"):
-        entry = b"\x0a\x04user\x12\x05alice"
-        message = b"\x0a%c%s\x12%c\x0a%c%s" % (len(domain), domain.encode(), len(entry) + 2, len(entry), entry)
-        files[domain] = os.path.join(started.folder, domain)
-        with open(files[domain], "wb") as file:
-            file.write(b"\0" + len(message).to_bytes(4, "big") + message)
+        files[domain] = write_question(started, domain)
         with open(files[domain] + ".rls", "w", encoding="ascii") as file:
             file.write(f"domain: {domain}\ndescriptors: [{{key: user, rate_limit: "
                        "{unit: year, requests_per_unit: 1000000000}}]\n")
@@ -336,6 +342,51 @@ def figure_reload(started):
            for early in (True, False)]
     print(f"reload: {statistics.median(marks) * 1000:.0f} ms; p99 {p99[0] * 1000:.2f} ms before, "
           f"{p99[1] * 1000:.2f} ms during ({p99[1] / p99[0]:.2f}x)\n", flush=True)
+
+
+def figure_descriptors(started):
+    """10,000 descriptors are read anew while eight connections send 2,000 calls of gRPC a second."""
+    def write(generation):
+        path = os.path.join(started.folder, "main.rls")
+        with open(path + ".new", "w", encoding="ascii") as file:
+            file.write("domain: main\ndescriptors:\n")
+            for i in range(10000):
+                file.write("  - {key: user, value: u%d, rate_limit: {unit: hour, requests_per_unit: %d}}\n"
+                           % (i, i % 500 + generation + 1))
+            file.write("  - {key: user, rate_limit: {unit: year, requests_per_unit: 1000000000}}\n")
+        os.rename(path + ".new", path)
+
+    write(0)
+    asked = write_question(started, "main")
+    config = CONFIG.replace("  http: ", "  grpc: ").replace("limiters:\nLIMITERS\n",
+                                                            f'envoy: {{files: "{started.folder}/*.rls"}}\n')
+    server = started.weir("memory:", config=config)
+    log = os.path.join(started.folder, "calls.log")
+    seconds = 4 + options.rounds
+    load = subprocess.Popen(["h2load", "-D", str(seconds), "--warm-up-time=0", "-c", "8", "-m", "4", "--rps=250",
+                             f"--log-file={log}", "-d", asked, "-H", "content-type: application/grpc",
+                             "-H", "te: trailers", f"http://127.0.0.1:{server.ports['grpc'][0]}{RATE_LIMIT}"],
+                            stdout=subprocess.PIPE, text=True)
+    time.sleep(3)
+    marks, before = [], time.time()
+    for generation in range(1, options.rounds + 1):
+        write(generation)
+        times = server.log().count("is in use now")
+        began = time.time()
+        server.process.send_signal(signal.SIGHUP)
+        await_that(lambda: server.log().count("is in use now") > times, "a reload")
+        marks.append((began, time.time()))
+        time.sleep(max(0, began + 1 - time.time()))
+    out = load.communicate()[0]
+    if re.search(r"(\d+) done, \1 succeeded, 0 failed, 0 errored", out) is None:
+        raise AssertionError(out)
+    with open(log, encoding="ascii") as file:
+        calls = [(int(began) / 1e6, int(took) / 1e3) for began, _, took in (line.split() for line in file)]
+    quiet = [took for began, took in calls if began < before]
+    during = [took for began, took in calls if any(a <= began + took / 1e3 and began <= b for a, b in marks)]
+    p99 = [statistics.quantiles(took, n=100)[98] for took in (quiet, during)]
+    print(f"reload of 10,000 descriptors: {statistics.median(b - a for a, b in marks) * 1000:.0f} ms; {len(calls)} "
+          f"calls, none lost; p99 {p99[0]:.2f} ms before, {p99[1]:.2f} ms during ({p99[1] / p99[0]:.2f}x)\n", flush=True)
 
 
 def figure_stopped(started):
