@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "number.h"
 #include "redis/cluster.h"
 #include "redis/refusal.h"
 
@@ -24,62 +25,54 @@ static char *put_text(char *out, const char *text, size_t length) {
   return out + length;
 }
 
-static char *put_digits(char *out, uint64_t number) {
-  char digits[20];
-  size_t start = sizeof digits;
-  do {
-    digits[--start] = (char)('0' + number % 10);
-    number /= 10;
-  } while (number > 0);
-  return put_text(out, digits + start, sizeof digits - start);
-}
-
-/* "$<length>\r\n<text>\r\n" */
-static char *put_argument(char *out, const char *text, size_t length) {
+/* "$<length>\r\n", `length` below 1,000. */
+static char *put_length(char *out, size_t length) {
   *out++ = '$';
-  out = put_text(put_digits(out, length), "\r\n", 2);
-  return put_text(put_text(out, text, length), "\r\n", 2);
+  if (length >= 100) *out++ = (char)('0' + length / 100);
+  if (length >= 10) *out++ = (char)('0' + length / 10 % 10);
+  *out++ = (char)('0' + length % 10);
+  return put_text(out, "\r\n", 2);
 }
 
 static char *put_step(char *out, weir_redis_step step, const weir_operation *operation,
                       const weir_redis_attempt *attempt) {
-  const weir_redis_piece *pieces = weir_redis_commands[step].pieces;
-  for (size_t i = 0; i < WEIR_REDIS_PIECES_MOST && pieces[i].text != NULL; i++) {
-    char number[21] = "-";
-    char *digits = number;
-    uint64_t value = 0;
-    out = put_text(out, pieces[i].text, pieces[i].length);
-    switch (pieces[i].hole) {
+  const weir_redis_piece *piece = weir_redis_commands[step].pieces;
+  const weir_redis_piece *end = piece + WEIR_REDIS_PIECES_MOST;
+  for (; piece < end && piece->text != NULL; piece++) {
+    int64_t value = 0;
+    out = put_text(out, piece->text, piece->length);
+    switch (piece->hole) {
       case WEIR_HOLE_KEY:
-        out = put_argument(out, operation->key, operation->key_length);
+        out = put_length(out, operation->key_length);
+        out = put_text(put_text(out, operation->key, operation->key_length), "\r\n", 2);
         continue;
       case WEIR_HOLE_TTL: /* a clock cut to whole ms: one more than the ceiling keeps the promise */
-        value = (uint64_t)(operation->ttl_us + 999) / 1000 + 1;
+        value = (operation->ttl_us + 999) / 1000 + 1;
         break;
       case WEIR_HOLE_SEED:
-        value = (uint64_t)operation->seed;
-        break;
-      case WEIR_HOLE_LESS:
-        digits++; /* behind the minus */
-        value = (uint64_t)operation->delta;
+        value = operation->seed;
         break;
       case WEIR_HOLE_DELTA:
-        value = (uint64_t)operation->delta;
+      case WEIR_HOLE_LESS:
+        value = operation->delta;
         break;
       case WEIR_HOLE_VALUE:
-        value = (uint64_t)operation->value;
+        value = operation->value;
         break;
       case WEIR_HOLE_FLOOR:
-        value = (uint64_t)operation->floor;
+        value = operation->floor;
         break;
       case WEIR_HOLE_OWED:
-        value = (uint64_t)weir_redis_owed(operation, attempt);
+        value = weir_redis_owed(operation, attempt);
         break;
       case WEIR_HOLE_END:
       case WEIR_HOLE_COUNT:
         continue;
     }
-    out = put_argument(out, number, (size_t)(put_digits(digits, value) - number));
+    bool negative = piece->hole == WEIR_HOLE_LESS;
+    out = put_length(out, (size_t)weir_number_length((uint64_t)value) + negative);
+    if (negative) *out++ = '-';
+    out = put_text(weir_number_write(out, (uint64_t)value), "\r\n", 2);
   }
   return out;
 }
@@ -352,15 +345,24 @@ void weir_redis_go_again(weir_redis_attempt *attempt) {
 void weir_redis_conclude(weir_operation *operation, weir_redis_attempt *attempt,
                          weir_message *message) {
   int64_t own = operation->kind == WEIR_SUB ? -operation->delta : operation->delta;
+  uint32_t open = TOLD | WEIR_FACT_BARE | WEIR_FACT_UNASKED | WEIR_FACT_UNRENEWED | WEIR_FACT_DOUBT;
   uint32_t facts = attempt->facts;
+  bool first = is_first(attempt);
   if (attempt->told != WEIR_TOLD_NOTHING) facts |= TOLD;
-  if (operation->value == own) facts |= OWN_TOTAL;
+  if (operation->value == own) {
+    facts |= OWN_TOTAL;
+    open |= WEIR_FACT_SEEN;
+  }
+  /* Nearly always nothing is left open: the last row of the first stage, without a look at all. */
+  if (first && (facts & open) == 0) {
+    attempt->stage = WEIR_STAGE_SETTLED;
+    return;
+  }
   const conclusion *row = conclusions;
   while (row->stage != attempt->stage || (row->kinds >> operation->kind & 1) == 0 ||
          (row->outcomes >> operation->outcome & 1) == 0 || (facts & row->facts) != row->facts)
     row++;
 
-  bool first = is_first(attempt);
   bool mended = attempt->stage == WEIR_STAGE_MEND && operation->outcome == WEIR_DONE;
   bool may_owe = first && (row->facts & (WEIR_FACT_BARE | WEIR_FACT_UNASKED)) != 0;
   if (may_owe && (facts & OWN_TOTAL) != 0) attempt->facts |= WEIR_FACT_OWED;

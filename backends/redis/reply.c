@@ -67,32 +67,6 @@ void weir_redis_parser_destroy(weir_redis_parser *parser) {
   free(parser);
 }
 
-/* Where a reply ends: its line, and for a string what the line announces. */
-typedef struct weir_redis_frame {
-  size_t line;  /* with CR LF; 0: not whole yet */
-  size_t total; /* the line and all that follows it */
-  bool bad;
-} weir_redis_frame;
-
-static weir_redis_frame find_frame(const char *bytes, size_t length) {
-  weir_redis_frame frame = {0};
-  size_t size = 0;
-  const char *end = memchr(bytes, '\n', length);
-  if (end == NULL) return frame;
-  frame.line = frame.total = (size_t)(end - bytes) + 1;
-  if (bytes[0] != '$' || bytes[1] == '-') return frame; /* $-1 is nil */
-  frame.bad = frame.line < 4;                           /* no digit */
-  for (size_t i = 1; i + 2 < frame.line; i++) {
-    if (bytes[i] < '0' || bytes[i] > '9' || size > INT32_MAX / 10) {
-      frame.bad = true;
-      return frame;
-    }
-    size = size * 10 + (size_t)(bytes[i] - '0');
-  }
-  frame.total += size + 2;
-  return frame;
-}
-
 /* The one form in which a server writes an int64. */
 static bool parse_number(const char *text, size_t length, int64_t *number) {
   bool negative = length > 0 && text[0] == '-';
@@ -110,35 +84,46 @@ static bool parse_number(const char *text, size_t length, int64_t *number) {
   return true;
 }
 
-/* The whole replies that decisions are made of, without the way through hiredis: an integer, a
- * short string, nil, OK. False: not one of these, or not in the form in which a server writes them.
- */
-static bool read_common(weir_redis_reply *reply, const char *bytes, const weir_redis_frame *frame) {
+/* The whole replies that decisions are made of, without the way through hiredis: an integer, a short
+ * string, nil, OK. Returns how long it is; 0: not one of these, not whole, or not in the form in
+ * which a server writes them. */
+static size_t read_common(weir_redis_reply *reply, const char *bytes, size_t length) {
   static const char nil[] = "$-1\r\n", ok[] = "+OK\r\n";
-  size_t line = frame->line;
-  if (line < 4 || bytes[line - 2] != '\r') return false;
+  enum { DIGITS_END = 19 }; /* of 18 at the most, without a sign: no overflow */
+  if (length < 4) return 0;
   if (bytes[0] == ':') {
+    bool negative = bytes[1] == '-';
+    size_t first = negative ? 2 : 1, at = first, end = length < DIGITS_END ? length : DIGITS_END;
+    int64_t sum = 0;
+    while (at < end && bytes[at] >= '0' && bytes[at] <= '9')
+      sum = sum * 10 + (bytes[at++] - '0');
+    bool plain = at > first && (bytes[first] != '0' || (at == first + 1 && !negative));
+    if (!plain || length < at + 2 || bytes[at] != '\r' || bytes[at + 1] != '\n') return 0;
     reply->kind = WEIR_REPLY_INTEGER;
-    return parse_number(bytes + 1, line - 3, &reply->integer);
+    reply->integer = negative ? -sum : sum;
+    return at + 2;
   }
-  if (bytes[0] == '$' && bytes[1] >= '1') {
-    if (memcmp(bytes + frame->total - 2, "\r\n", 2) != 0) return false;
-    reply->kind = WEIR_REPLY_STRING;
-    reply->length = frame->total - line - 2;
-    memcpy(reply->text, bytes + line, reply->length);
-    reply->text[reply->length] = '\0';
-    return true;
-  }
-  if (line != sizeof nil - 1) return false;
-  if (memcmp(bytes, nil, line) == 0) {
+  if (length >= sizeof nil - 1 && memcmp(bytes, nil, sizeof nil - 1) == 0) {
     reply->kind = WEIR_REPLY_NIL;
-    return true;
+    return sizeof nil - 1;
   }
-  if (memcmp(bytes, ok, line) != 0) return false;
-  reply->kind = WEIR_REPLY_STATUS;
-  reply->length = 2;
-  memcpy(reply->text, "OK", sizeof "OK");
-  return true;
+  if (length >= sizeof ok - 1 && memcmp(bytes, ok, sizeof ok - 1) == 0) {
+    reply->kind = WEIR_REPLY_STATUS;
+    reply->length = 2;
+    memcpy(reply->text, "OK", sizeof "OK");
+    return sizeof ok - 1;
+  }
+  if (bytes[0] != '$' || bytes[1] < '1' || bytes[1] > '9') return 0;
+  size_t size = (size_t)(bytes[1] - '0'), at = 2; /* of one digit or two */
+  if (bytes[at] >= '0' && bytes[at] <= '9') size = size * 10 + (size_t)(bytes[at++] - '0');
+  if (length < at + size + 4 || memcmp(bytes + at, "\r\n", 2) != 0 ||
+      memcmp(bytes + at + 2 + size, "\r\n", 2) != 0)
+    return 0;
+  reply->kind = WEIR_REPLY_STRING;
+  reply->length = size;
+  memcpy(reply->text, bytes + at + 2, size);
+  reply->text[size] = '\0';
+  return at + size + 4;
 }
 
 static weir_reading parse(weir_redis_parser *parser, const char *bytes, size_t length) {
@@ -174,20 +159,29 @@ static weir_reading read_array(weir_redis_parser *parser, const char *bytes, siz
 
 weir_reading weir_redis_parser_read(weir_redis_parser *parser, const char *bytes, size_t length,
                                     size_t *taken, const weir_redis_reply **reply) {
-  weir_redis_frame frame = find_frame(bytes, length);
   *reply = &parser->reply;
+  *taken = read_common(&parser->reply, bytes, length);
+  if (*taken > 0) return WEIR_READING_REPLY;
   if (length >= ARRAY_HEAD_LENGTH && memcmp(bytes, array_head, ARRAY_HEAD_LENGTH) == 0)
     return read_array(parser, bytes, length, taken);
-  if (frame.bad) return WEIR_READING_BROKEN;
-  if (frame.line == 0) return WEIR_READING_MORE;
-  *taken = frame.total;
-  if (frame.total - frame.line > WEIR_REPLY_TEXT_MOST) {
+
+  /* Where it ends: its line, and for a string what the line announces, unless that is $-1, nil. */
+  const char *end = memchr(bytes, '\n', length);
+  if (end == NULL) return WEIR_READING_MORE;
+  size_t line = (size_t)(end - bytes) + 1;
+  size_t size = 0;
+  bool text = bytes[0] == '$' && bytes[1] != '-';
+  if (text && line < 4) return WEIR_READING_BROKEN; /* no digit */
+  for (size_t i = 1; text && i + 2 < line; i++) {
+    if (bytes[i] < '0' || bytes[i] > '9' || size > INT32_MAX / 10) return WEIR_READING_BROKEN;
+    size = size * 10 + (size_t)(bytes[i] - '0');
+  }
+  *taken = line + (text ? size + 2 : 0);
+  if (text && size + 2 > WEIR_REPLY_TEXT_MOST) {
     parser->reply.kind = WEIR_REPLY_LONG;
     return WEIR_READING_REPLY;
   }
-  if (length < frame.total) return WEIR_READING_MORE;
-  if (read_common(&parser->reply, bytes, &frame)) return WEIR_READING_REPLY;
-  return parse(parser, bytes, frame.total);
+  return length < *taken ? WEIR_READING_MORE : parse(parser, bytes, *taken);
 }
 
 bool weir_redis_parser_lacks_memory(const weir_redis_parser *parser) {

@@ -1,5 +1,7 @@
 #include "number.h"
 
+#include <string.h>
+
 bool weir_number_read(const char *text, size_t length, int64_t most, int64_t *number) {
   int64_t sum = 0;
   if (length == 0) return false;
@@ -13,13 +15,47 @@ bool weir_number_read(const char *text, size_t length, int64_t most, int64_t *nu
   return true;
 }
 
-/* Digits come last first, so they are counted before they are written. */
+/* As many as its bits make, at 1233/4096 a bit, and one more from the next power of ten on. */
+int weir_number_length(uint64_t number) {
+  static const uint64_t powers[WEIR_NUMBER_DIGITS_MOST] = {0,
+                                                           UINT64_C(10),
+                                                           UINT64_C(100),
+                                                           UINT64_C(1000),
+                                                           UINT64_C(10000),
+                                                           UINT64_C(100000),
+                                                           UINT64_C(1000000),
+                                                           UINT64_C(10000000),
+                                                           UINT64_C(100000000),
+                                                           UINT64_C(1000000000),
+                                                           UINT64_C(10000000000),
+                                                           UINT64_C(100000000000),
+                                                           UINT64_C(1000000000000),
+                                                           UINT64_C(10000000000000),
+                                                           UINT64_C(100000000000000),
+                                                           UINT64_C(1000000000000000),
+                                                           UINT64_C(10000000000000000),
+                                                           UINT64_C(100000000000000000),
+                                                           UINT64_C(1000000000000000000),
+                                                           UINT64_C(10000000000000000000)};
+  int bits = 64 - __builtin_clzll(number | 1);
+  int least = bits * 1233 >> 12;
+  return least + (number >= powers[least]);
+}
+
+/* Two digits at a time, from the last on. */
 char *weir_number_write(char *out, uint64_t number) {
-  uint64_t above = 10; /* up to 10^19, below 2^64 */
-  int count = 1;
-  for (; count < WEIR_NUMBER_DIGITS_MOST && number >= above; above *= 10)
-    count++;
-  for (int i = count - 1; i >= 0; i--, number /= 10)
-    out[i] = (char)('0' + number % 10);
-  return out + count;
+  static const char pairs[] =
+      "00010203040506070809101112131415161718192021222324"
+      "25262728293031323334353637383940414243444546474849"
+      "50515253545556575859606162636465666768697071727374"
+      "75767778798081828384858687888990919293949596979899";
+  char *end = out + weir_number_length(number);
+  char *at = end;
+  for (; number >= 100; number /= 100)
+    memcpy(at -= 2, pairs + 2 * (number % 100), 2);
+  if (number >= 10)
+    memcpy(out, pairs + 2 * number, 2);
+  else
+    *out = (char)('0' + number);
+  return end;
 }

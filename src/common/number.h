@@ -13,6 +13,9 @@ enum { WEIR_NUMBER_DIGITS_MOST = 20 }; /* of 2^64 - 1 */
  * False for all else, and `*number` stays as it is. */
 bool weir_number_read(const char *text, size_t length, int64_t most, int64_t *number);
 
+/* How many digits weir_number_write() writes. */
+int weir_number_length(uint64_t number);
+
 /* Writes the digits, without a NUL behind them. Returns where they end. */
 char *weir_number_write(char *out, uint64_t number);
 
