@@ -1,33 +1,17 @@
-/* The file as a whole. */
-#include "config/config.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
+/* The file as a whole: its sections, of which listen, stores and limiters, and envoy have files of
+ * their own, and what must be there for a server to be of use. */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "config/reader.h"
-#include "config/watch.h"
 
-enum { WATCHED_MOST = 4096, LOOPS_MOST = 64 };
+enum { LOOPS_MOST = 64 };
 
 /* What a caller has, and the memory that all of it is in. */
 typedef struct whole {
   weir_config config; /* first */
   weir_arena arena;
 } whole;
-
-void weir_watch_file(weir_reader *reader, const char *name) {
-  weir_config *config = reader->config;
-  for (size_t i = 0; i < config->file_count; i++)
-    if (strcmp(config->files[i].name, name) == 0) return;
-  if (config->file_count == WATCHED_MOST) return;
-  weir_config_file *file = &config->files[config->file_count++];
-  file->name = name;
-  weir_config_file_look(file);
-}
 
 /* --- sections -----------------------------------------------------------------------------------
  */
@@ -37,11 +21,7 @@ typedef struct throttle_fields {
   int64_t limiters, memo_keys;
 } throttle_fields;
 
-static void read_throttle_store(weir_reader *reader, const weir_node *node, void *target) {
-  ((throttle_fields *)target)->throttle.store = weir_find_store(reader, node, node);
-}
-
-void weir_read_throttle(weir_reader *reader, const weir_node *node, void *target) {
+static void read_throttle(weir_reader *reader, const weir_node *node, void *target) {
   static const weir_field fields[] = {
       {.name = "enabled",
        .type = WEIR_FIELD_BOOL,
@@ -49,7 +29,9 @@ void weir_read_throttle(weir_reader *reader, const weir_node *node, void *target
       {.name = "throttlecrab",
        .type = WEIR_FIELD_BOOL,
        .offset = offsetof(throttle_fields, throttle.throttlecrab)},
-      {.name = "store", .read = read_throttle_store},
+      {.name = "store",
+       .read = weir_read_store,
+       .offset = offsetof(throttle_fields, throttle.store)},
       {.name = "limiters",
        .type = WEIR_FIELD_NUMBER,
        .offset = offsetof(throttle_fields, limiters),
@@ -67,7 +49,7 @@ void weir_read_throttle(weir_reader *reader, const weir_node *node, void *target
   read.throttle.place = weir_place(reader, node);
   weir_read_fields(reader, node, fields, &read);
   if (read.throttle.enabled && weir_node_find(node, "store") == NULL)
-    read.throttle.store = weir_find_store(reader, NULL, node);
+    read.throttle.store = weir_only_store(reader, node);
   read.throttle.limiters = (uint32_t)read.limiters;
   read.throttle.memo_keys = (uint32_t)read.memo_keys;
   config->throttle = read.throttle;
@@ -79,7 +61,7 @@ void weir_read_throttle(weir_reader *reader, const weir_node *node, void *target
     .most = high                                                                              \
   }
 
-void weir_read_limits(weir_reader *reader, const weir_node *node, void *target) {
+static void read_limits(weir_reader *reader, const weir_node *node, void *target) {
   enum { KIB = 1024, MIB = 1024 * 1024, SECOND = 1000000 };
   static const weir_field fields[] = {
       LIMIT("connections", connections, WEIR_FIELD_NUMBER, 1, 1000000),
@@ -140,9 +122,9 @@ static const weir_field sections[] = {
     {.name = "stores", .read = weir_read_stores},
     {.name = "shadow", .type = WEIR_FIELD_BOOL, .offset = offsetof(weir_config, shadow)},
     {.name = "limiters", .read = weir_read_limiters},
-    {.name = "throttle", .read = weir_read_throttle},
+    {.name = "throttle", .read = read_throttle},
     {.name = "envoy", .read = weir_read_envoy},
-    {.name = "limits", .read = weir_read_limits},
+    {.name = "limits", .read = read_limits},
     {.name = "log", .read = read_log},
     {.name = "loops",
      .type = WEIR_FIELD_NUMBER,
@@ -152,19 +134,17 @@ static const weir_field sections[] = {
     {.name = NULL},
 };
 
-static bool has_service(const weir_config *config) {
-  for (size_t i = 0; i < config->listener_count; i++)
-    if (config->listeners[i].protocol != WEIR_CONFIG_ADMIN) return true;
-  return false;
-}
-
+/* Some faults speak only where there is no other: they may follow from it. */
 static void read_root(weir_reader *reader, const weir_node *root) {
   weir_config *config = reader->config;
   weir_read_fields(reader, root, sections, config);
   if (root->kind != WEIR_NODE_MAPPING) return;
+  bool has_service = false;
+  for (size_t i = 0; i < config->listener_count; i++)
+    has_service |= config->listeners[i].protocol != WEIR_CONFIG_ADMIN;
   if (weir_node_find(root, "listen") == NULL)
     weir_fault(reader, root, "listen is missing, such as \"listen: {resp: {}, http: {}}\"");
-  else if (!has_service(config) && reader->faults->count == 0)
+  else if (!has_service && reader->faults->count == 0)
     weir_fault(reader, root, "listen has neither resp, http nor grpc, so no client could ask");
   if (weir_node_find(root, "stores") == NULL)
     weir_fault(reader, root,
@@ -177,60 +157,6 @@ static void read_root(weir_reader *reader, const weir_node *root) {
 /* --- the file -----------------------------------------------------------------------------------
  */
 
-/* NULL: no memory, or errno says why. */
-static char *read_stream(FILE *stream, size_t *length) {
-  size_t room = 64 * 1024;
-  char *bytes = malloc(room);
-  *length = 0;
-  setvbuf(stream, NULL, _IONBF, 0); /* `bytes` is the buffer */
-  while (bytes != NULL) {
-    *length += fread(bytes + *length, 1, room - *length, stream);
-    if (*length < room || *length > WEIR_TREE_BYTES_MOST) break;
-    room *= 2;
-    char *larger = realloc(bytes, room);
-    if (larger == NULL) free(bytes);
-    bytes = larger;
-  }
-  if (bytes == NULL || !ferror(stream)) return bytes;
-  free(bytes);
-  return NULL;
-}
-
-/* A pipe that nobody writes to is empty, and not waited for. */
-static FILE *open_file(const char *file) {
-  int descriptor = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) return NULL;
-  FILE *stream = fcntl(descriptor, F_SETFL, 0) == 0 ? fdopen(descriptor, "rb") : NULL;
-  if (stream == NULL) close(descriptor);
-  return stream;
-}
-
-char *weir_config_read_bytes(const char *file, size_t *length, weir_config_faults *faults) {
-  weir_config_place place = {.file = file};
-  errno = 0;
-  FILE *stream = open_file(file);
-  char *bytes = stream != NULL ? read_stream(stream, length) : NULL;
-  int error = errno;
-  if (stream != NULL) fclose(stream);
-  if (bytes == NULL) {
-    weir_config_fault(faults, place, "", "cannot be read: %s", strerror(error));
-  } else if (*length > WEIR_TREE_BYTES_MOST) {
-    weir_config_fault(faults, place, "", "larger than %d MiB", WEIR_TREE_BYTES_MOST / 1024 / 1024);
-    free(bytes);
-    bytes = NULL;
-  }
-  return bytes;
-}
-
-/* The tree goes when it has been read: the configuration has copies. */
-static void read_text(weir_reader *reader, const char *text, size_t length) {
-  weir_arena tree = {0};
-  const weir_node *root = weir_tree_read(reader->file, text, length, &tree, reader->faults);
-  if (root != NULL) read_root(reader, root);
-  reader->arena->failed |= tree.failed;
-  weir_arena_free(&tree);
-}
-
 weir_config *weir_config_read_text(const char *file, const char *text, size_t length,
                                    weir_config_faults *faults) {
   whole *made = calloc(1, sizeof *made);
@@ -240,12 +166,16 @@ weir_config *weir_config_read_text(const char *file, const char *text, size_t le
     weir_config *config = &made->config;
     *reader = (weir_reader){.arena = &made->arena, .faults = faults, .config = config};
     reader->file = weir_arena_copy(&made->arena, file, strlen(file));
-    config->files = weir_arena_take(&made->arena, WATCHED_MOST, sizeof *config->files);
+    config->files = weir_arena_take(&made->arena, WEIR_WATCHED_MOST, sizeof *config->files);
     config->limits = default_limits;
     if (reader->file != NULL && config->files != NULL) {
       config->file = reader->file;
       weir_watch_file(reader, reader->file);
-      read_text(reader, text, length);
+      weir_arena tree = {0}; /* the configuration has copies of what it needs */
+      const weir_node *root = weir_tree_read(file, text, length, &tree, faults);
+      if (root != NULL) read_root(reader, root);
+      made->arena.failed |= tree.failed;
+      weir_arena_free(&tree);
     }
   }
   if (made == NULL || reader == NULL || made->arena.failed)

@@ -78,7 +78,7 @@ typedef struct weir_config_listener {
   /* Of HTTP: */
   int denied_status; /* 400 to 599; default 429 */
   weir_config_key key;
-  weir_http_networks *trusted; /* NULL: nobody */
+  weir_http_networks *trusted; /* NULL: no proxy is */
   unsigned ipv4_bits, ipv6_bits;
 } weir_config_listener;
 
@@ -193,7 +193,7 @@ typedef struct weir_config {
   weir_config_log log;
   int64_t loops;           /* 0: half the cores, 1 at least */
   bool shadow;             /* every limiter */
-  weir_config_file *files; /* each that was read for it, itself first: see config/watch.h */
+  weir_config_file *files; /* each that was read for it, itself first */
   size_t file_count;
 } weir_config;
 
@@ -222,5 +222,21 @@ const weir_config_tier *weir_config_find_tier(const weir_config_limiter *limiter
 
 /* NULL is fine. */
 void weir_config_destroy(weir_config *config);
+
+/* --- changes ------------------------------------------------------------------------------------
+ *
+ * A file is what its name leads to: device, inode, size and time. So a symbolic link that is turned
+ * elsewhere counts (mounted ConfigMaps), as do replaced and rewritten files.
+ */
+
+typedef struct weir_config_watch weir_config_watch;
+
+/* Watches config->files, from the moment each was read. NULL: no memory. */
+weir_config_watch *weir_config_watch_create(const weir_config *config);
+void weir_config_watch_destroy(weir_config_watch *watch);
+
+/* Whether any of them is another than at the last look. One that is gone counts once. One stat() a
+ * file; call it once a second. One thread at a time. */
+bool weir_config_watch_look(weir_config_watch *watch);
 
 #endif

@@ -1,83 +1,360 @@
-/* envoy: which descriptor files are read, and what holds for their domains. */
+/* Descriptor files in the format of envoyproxy/ratelimit: which of them are read and what holds for
+ * their domains ("envoy" in the configuration), and what stands in each. What holds for a domain is
+ * known before its file is read. */
 #include <errno.h>
 #include <glob.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "config/reader.h"
 
-enum { FILES_MOST = 1000, PATTERNS_MOST = 100, DOMAINS_MOST = 1000 };
+enum {
+  FILES_MOST = 1000,
+  PATTERNS_MOST = 100,
+  DOMAINS_MOST = 1000,
+  DESCRIPTORS_MOST = 100000,
+  WILDCARDS_MOST = 1000
+};
+
+/* --- what a domain's limits are like ------------------------------------------------------------
+ */
+
+const char *const weir_config_units[WEIR_CONFIG_UNITS] = {[WEIR_CONFIG_UNIT_UNKNOWN] = "UNKNOWN",
+                                                          [WEIR_CONFIG_SECOND] = "SECOND",
+                                                          [WEIR_CONFIG_MINUTE] = "MINUTE",
+                                                          [WEIR_CONFIG_HOUR] = "HOUR",
+                                                          [WEIR_CONFIG_DAY] = "DAY",
+                                                          [WEIR_CONFIG_MONTH] = "MONTH",
+                                                          [WEIR_CONFIG_YEAR] = "YEAR",
+                                                          [WEIR_CONFIG_WEEK] = "WEEK"};
+
+const char *const weir_config_algorithms[] = {[WEIR_CONFIG_FIXED] = "fixed-window",
+                                              [WEIR_CONFIG_SLIDING] = "sliding-window",
+                                              [WEIR_CONFIG_QUOTA] = "quota",
+                                              [WEIR_CONFIG_BUCKET] = "token-bucket",
+                                              NULL};
+
+bool weir_config_is_dated(const weir_config_domain *domain, weir_config_unit unit) {
+  return domain->calendar && (unit == WEIR_CONFIG_MONTH || unit == WEIR_CONFIG_YEAR);
+}
+
+int64_t weir_config_unit_s(const weir_config_domain *domain, weir_config_unit unit) {
+  enum { DAY = 86400 };
+  static const int64_t seconds[WEIR_CONFIG_UNITS] = {
+      [WEIR_CONFIG_SECOND] = 1,      [WEIR_CONFIG_MINUTE] = 60,    [WEIR_CONFIG_HOUR] = 3600,
+      [WEIR_CONFIG_DAY] = DAY,       [WEIR_CONFIG_WEEK] = 7 * DAY, [WEIR_CONFIG_MONTH] = 30 * DAY,
+      [WEIR_CONFIG_YEAR] = 365 * DAY};
+  if (!weir_config_is_dated(domain, unit)) return seconds[unit];
+  return unit == WEIR_CONFIG_MONTH ? 32 * DAY : 367 * DAY;
+}
+
+const char *weir_config_algorithm_of(const weir_config_domain *domain, weir_config_unit unit) {
+  return weir_config_algorithms[weir_config_is_dated(domain, unit) ? WEIR_CONFIG_QUOTA
+                                                                   : domain->algorithm];
+}
+
+const char *weir_config_rule_suffix(const weir_config_domain *domain) {
+  return domain->counts_all ? ",count=all" : "";
+}
+
+/* --- rate_limit ---------------------------------------------------------------------------------
+ */
+
+static const char *unit_at(const void *list, size_t index) {
+  static const char *const names[] = {"second", "minute", "hour", "day", "week", "month", "year"};
+  (void)list;
+  return index < sizeof names / sizeof *names ? names[index] : NULL;
+}
+
+static void read_unit(weir_reader *reader, const weir_node *node, void *target) {
+  weir_config_unit *read = target;
+  if (!weir_expect(reader, node, WEIR_NODE_SCALAR)) return;
+  for (int unit = WEIR_CONFIG_SECOND; unit < WEIR_CONFIG_UNITS; unit++)
+    if (strlen(node->text) == node->length && strcasecmp(node->text, weir_config_units[unit]) == 0)
+      *read = (weir_config_unit)unit;
+  if (*read == WEIR_CONFIG_UNIT_UNKNOWN) weir_fault_unknown(reader, node, "found", NULL, unit_at);
+}
+
+/* The names of other limits, one of which may not be the limit's own: target is all of it. */
+static void read_replaces(weir_reader *reader, const weir_node *node, void *target) {
+  static const weir_field fields[] = {{.name = "name", .type = WEIR_FIELD_TEXT}, {.name = NULL}};
+  weir_config_rate *rate = target;
+  if (!weir_expect_most(reader, node, WEIR_NODE_SEQUENCE, WEIR_CONFIG_REPLACES_MOST, "names"))
+    return;
+  rate->replaces = weir_arena_take(reader->arena, node->length + 1, sizeof(const char *));
+  if (rate->replaces == NULL) return;
+  for (const weir_node_item *item = node->items; item != NULL; item = item->next) {
+    const char *name = NULL;
+    uint64_t before = reader->faults->count;
+    weir_read_fields(reader, item->value, fields, &name);
+    if (name != NULL && rate->name != NULL && strcmp(name, rate->name) == 0)
+      weir_fault(reader, item->value, "a limit does not replace itself");
+    else if (name == NULL && reader->faults->count == before)
+      weir_fault(reader, item->value, "name is missing: that of the limit to be replaced");
+    else if (name != NULL)
+      rate->replaces[rate->replace_count++] = name;
+  }
+}
+
+#define MEMBER(type, member) .offset = offsetof(type, member)
+
+/* Names come before those who replace them. */
+static const weir_field rate_table[] = {
+    {.name = "name", .type = WEIR_FIELD_TEXT, .may_be_empty = true, MEMBER(weir_config_rate, name)},
+    {.name = "unit", .read = read_unit, MEMBER(weir_config_rate, unit)},
+    {.name = "requests_per_unit",
+     .type = WEIR_FIELD_NUMBER,
+     MEMBER(weir_config_rate, requests),
+     .least = 0,
+     .most = WEIR_CONFIG_REQUESTS_MOST},
+    {.name = "unlimited", .type = WEIR_FIELD_BOOL, MEMBER(weir_config_rate, is_unlimited)},
+    {.name = "replaces", .read = read_replaces, .may_be_empty = true},
+    {.name = NULL},
+};
+
+/* --- descriptors --------------------------------------------------------------------------------
+ */
+
+/* A descriptor as it is read; it is made of this. */
+typedef struct descriptor_fields {
+  weir_config_descriptor made; /* first: what it holds is of ... */
+  weir_config_domain *domain;
+} descriptor_fields;
+
+static void read_list(weir_reader *reader, const weir_node *node, weir_config_domain *domain,
+                      weir_config_descriptor **made, size_t *count);
+
+static void read_rate(weir_reader *reader, const weir_node *node, void *target) {
+  const descriptor_fields *read = target;
+  weir_config_rate *rate = weir_arena_take(reader->arena, 1, sizeof *rate);
+  ((descriptor_fields *)target)->made.rate = rate;
+  if (rate == NULL) return;
+  rate->place = weir_place(reader, node);
+  weir_read_fields(reader, node, rate_table, rate);
+  if (node->kind != WEIR_NODE_MAPPING) return;
+  const weir_node *unit = weir_node_find(node, "unit");
+  if (rate->is_unlimited) {
+    if (!weir_node_is_empty(unit)) weir_fault(reader, unit, "an unlimited one has no unit");
+    return;
+  }
+  if (unit == NULL) weir_fault(reader, node, "unit is missing, such as \"unit: minute\"");
+  if (weir_node_find(node, "requests_per_unit") == NULL)
+    weir_fault(reader, node, "requests_per_unit is missing; 0 denies all");
+  if (rate->unit == WEIR_CONFIG_UNIT_UNKNOWN || rate->requests == 0) return;
+  char rule[128];
+  int length = snprintf(
+      rule, sizeof rule, "%s:%lld/%llds%s", weir_config_algorithm_of(read->domain, rate->unit),
+      (long long)rate->requests, (long long)weir_config_unit_s(read->domain, rate->unit),
+      weir_config_rule_suffix(read->domain));
+  rate->rule = weir_arena_copy(reader->arena, rule, (size_t)length);
+}
+
+static void read_children(weir_reader *reader, const weir_node *node, void *target) {
+  descriptor_fields *read = target;
+  read_list(reader, node, read->domain, &read->made.children, &read->made.child_count);
+}
+
+/* For other users of these files: not even looked into. */
+static void read_metadata(weir_reader *reader, const weir_node *node, void *target) {
+  (void)target;
+  weir_expect(reader, node, WEIR_NODE_MAPPING);
+}
+
+#define FLAG(text, member) \
+  { .name = text, .type = WEIR_FIELD_BOOL, MEMBER(descriptor_fields, made.member) }
+
+static const weir_field descriptor_table[] = {
+    {.name = "key", .type = WEIR_FIELD_TEXT, MEMBER(descriptor_fields, made.key)},
+    {.name = "value",
+     .type = WEIR_FIELD_TEXT,
+     .may_be_empty = true,
+     MEMBER(descriptor_fields, made.value)},
+    {.name = "rate_limit", .read = read_rate, .may_be_empty = true},
+    FLAG("shadow_mode", shadow),
+    FLAG("quota_mode", quota),
+    FLAG("share_threshold", shares),
+    FLAG("detailed_metric", detailed),
+    FLAG("value_to_metric", shows_value),
+    {.name = "metadata", .read = read_metadata, .may_be_empty = true},
+    {.name = "descriptors", .read = read_children, .may_be_empty = true},
+    {.name = NULL},
+};
+
+static void read_descriptor(weir_reader *reader, const weir_node *node, weir_config_domain *domain,
+                            weir_config_descriptor *place) {
+  descriptor_fields read = {.made = {.place = weir_place(reader, node)}, .domain = domain};
+  weir_config_descriptor *made = &read.made;
+  weir_read_fields(reader, node, descriptor_table, &read);
+  *place = *made;
+  if (node->kind != WEIR_NODE_MAPPING) return;
+  if (weir_node_find(node, "key") == NULL) weir_fault(reader, node, "key is missing");
+  if (made->key == NULL) return;
+
+  /* Requests are held against KEY, or KEY_VALUE. */
+  size_t key = strlen(made->key);
+  size_t value = made->value != NULL ? strlen(made->value) + 1 : 0;
+  char *match = weir_arena_take(reader->arena, key + value + 1, 1);
+  if (match != NULL) {
+    memcpy(match, made->key, key);
+    if (value > 0) match[key] = '_';
+    if (value > 0) memcpy(match + key + 1, made->value, value - 1);
+    place->match = match;
+    place->match_length = key + value;
+    place->is_wildcard = strchr(match, '*') != NULL;
+  }
+  if (place->match_length > WEIR_CONFIG_MATCH_MOST)
+    weir_fault(reader, node, "key and value of %zu bytes, accepted are %d", place->match_length,
+               WEIR_CONFIG_MATCH_MOST);
+  if (place->shares && !place->is_wildcard)
+    weir_fault(reader, node, "share_threshold is of a value with '*' alone");
+}
+
+static void read_list(weir_reader *reader, const weir_node *node, weir_config_domain *domain,
+                      weir_config_descriptor **made, size_t *count) {
+  size_t length = strlen(reader->path);
+  if (!weir_expect(reader, node, WEIR_NODE_SEQUENCE)) return;
+  domain->node_count += node->length;
+  reader->config->envoy.node_count += node->length;
+  if (reader->config->envoy.node_count > DESCRIPTORS_MOST) {
+    weir_fault(reader, node, "more than %d descriptors in all files", DESCRIPTORS_MOST);
+    return;
+  }
+  *made = weir_arena_take(reader->arena, node->length + 1, sizeof **made);
+  if (*made == NULL) return;
+  for (const weir_node_item *item = node->items; item != NULL; item = item->next) {
+    snprintf(reader->path + length, sizeof reader->path - length, "[%zu]", *count);
+    read_descriptor(reader, item->value, domain, &(*made)[(*count)++]);
+    weir_path_leave(reader, length);
+  }
+  /* Each is tried in turn, so there may not be many. */
+  size_t wildcards = 0;
+  for (size_t i = 0; i < *count; i++)
+    wildcards += (*made)[i].is_wildcard;
+  if (wildcards > WILDCARDS_MOST)
+    weir_fault(reader, node, "found %zu descriptors with '*', accepted are %d", wildcards,
+               WILDCARDS_MOST);
+}
+
+/* --- one file -----------------------------------------------------------------------------------
+ */
+
+/* One that envoy.domains does not have takes the only store, and fixed windows. Its name is a label
+ * of metrics and a part of keys. Target: where the domain goes. */
+static void read_domain_name(weir_reader *reader, const weir_node *node, void *target) {
+  const weir_config *config = reader->config;
+  weir_config_envoy *envoy = &reader->config->envoy;
+  const char *name = weir_read_text(reader, node);
+  if (name == NULL) return;
+  bool good = strlen(name) <= WEIR_CONFIG_DOMAIN_MOST;
+  for (const char *at = name; *at != '\0'; at++)
+    good = good && *at >= ' ' && *at <= '~' && *at != '"' && *at != '\\';
+  if (!good) {
+    weir_fault(reader, node, "found %s, accepted are 1 to %d printable ASCII without \" and \\",
+               weir_quote(node).text, WEIR_CONFIG_DOMAIN_MOST);
+    return;
+  }
+
+  weir_config_domain *domain = NULL;
+  for (size_t i = 0; i < envoy->domain_count && domain == NULL; i++)
+    if (strcmp(envoy->domains[i].name, name) == 0) domain = &envoy->domains[i];
+  if (domain != NULL && domain->place.file != NULL) {
+    weir_fault(reader, node, "domain %s stands in line %u of %s already", weir_quote(node).text,
+               domain->place.line, domain->place.file);
+    return;
+  }
+  if (domain == NULL) {
+    domain = &envoy->domains[envoy->domain_count++];
+    *domain = (weir_config_domain){.name = name, .headers = WEIR_CONFIG_HEADERS_OFF};
+    if (config->store_count > 1)
+      weir_fault(reader, node,
+                 "which of the %zu stores? say \"envoy: {domains: {%s: {store: NAME}}}\" in %s",
+                 config->store_count, name, config->file);
+    else if (config->store_count == 1)
+      domain->store = config->stores;
+  }
+  domain->place = weir_place(reader, node);
+  *(weir_config_domain **)target = domain;
+}
+
+static void read_descriptors(weir_reader *reader, const weir_node *node, void *target) {
+  weir_config_domain *domain = *(weir_config_domain **)target;
+  snprintf(reader->path, sizeof reader->path, "domain %s: descriptors", domain->name);
+  read_list(reader, node, domain, &domain->descriptors, &domain->count);
+}
+
+void weir_read_descriptor_file(weir_reader *reader, const char *text, size_t length) {
+  static const weir_field fields[] = {
+      {.name = "domain", .read = read_domain_name},
+      {.name = "descriptors", .read = read_descriptors, .may_be_empty = true},
+      {.name = NULL},
+  };
+  weir_arena tree = {0};
+  weir_config_domain nameless = {.name = "?"}; /* takes what is wrong in a file without a name */
+  weir_config_domain *domain = &nameless;
+  const weir_node *root = weir_tree_read(reader->file, text, length, &tree, reader->faults);
+  if (root != NULL) {
+    weir_read_fields(reader, root, fields, &domain);
+    if (root->kind == WEIR_NODE_MAPPING && weir_node_find(root, "domain") == NULL)
+      weir_fault(reader, root, "domain is missing");
+  }
+  reader->arena->failed |= tree.failed;
+  weir_arena_free(&tree);
+}
 
 /* --- domains ------------------------------------------------------------------------------------
  */
 
 static const char *const counts[] = {"admitted", "all", NULL};
 
+/* A domain as it is read; it is made of this. */
 typedef struct domain_fields {
-  weir_config_domain *domain;
+  weir_config_domain domain;
   int algorithm, counts, headers;
-  bool together, calendar;
 } domain_fields;
 
-static void read_store(weir_reader *reader, const weir_node *node, void *target) {
-  ((domain_fields *)target)->domain->store = weir_find_store(reader, node, node);
-}
-
 static const weir_field domain_table[] = {
-    {.name = "store", .read = read_store},
+    {.name = "store", .read = weir_read_store, MEMBER(domain_fields, domain.store)},
     {.name = "algorithm",
      .type = WEIR_FIELD_CHOICE,
-     .offset = offsetof(domain_fields, algorithm),
+     MEMBER(domain_fields, algorithm),
      .choices = weir_config_algorithms},
-    {.name = "count",
-     .type = WEIR_FIELD_CHOICE,
-     .offset = offsetof(domain_fields, counts),
-     .choices = counts},
-    {.name = "calendar", .type = WEIR_FIELD_BOOL, .offset = offsetof(domain_fields, calendar)},
+    {.name = "count", .type = WEIR_FIELD_CHOICE, MEMBER(domain_fields, counts), .choices = counts},
+    {.name = "calendar", .type = WEIR_FIELD_BOOL, MEMBER(domain_fields, domain.calendar)},
     {.name = "headers",
      .type = WEIR_FIELD_CHOICE,
-     .offset = offsetof(domain_fields, headers),
+     MEMBER(domain_fields, headers),
      .choices = weir_config_header_styles},
-    {.name = "together", .type = WEIR_FIELD_BOOL, .offset = offsetof(domain_fields, together)},
+    {.name = "together", .type = WEIR_FIELD_BOOL, MEMBER(domain_fields, domain.together)},
     {.name = NULL},
 };
 
-static void read_domain(weir_reader *reader, const weir_node_item *item,
-                        weir_config_domain *domain) {
-  domain_fields read = {.domain = domain, .headers = WEIR_CONFIG_HEADERS_OFF};
-  weir_read_fields(reader, item->value, domain_table, &read);
-  domain->algorithm = (weir_config_algorithm)read.algorithm;
-  domain->counts_all = read.counts == 1;
-  domain->together = read.together;
-  domain->calendar = read.calendar;
-  domain->headers = (weir_config_headers)read.headers;
-  if (item->value->kind != WEIR_NODE_MAPPING) return;
-  if (weir_node_find(item->value, "store") == NULL)
-    domain->store = weir_find_store(reader, NULL, item->key);
-  if (domain->counts_all && domain->algorithm == WEIR_CONFIG_BUCKET)
-    weir_fault(reader, item->key, "count: all is of windows and quotas, and not of token-bucket");
-  if (domain->calendar && domain->algorithm != WEIR_CONFIG_FIXED)
-    weir_fault(reader, item->key, "calendar: true is of fixed-window alone");
-  if (domain->counts_all && domain->together)
-    weir_fault(reader, item->key, "count: all keeps what together: true would give back");
-}
-
 static void read_domains(weir_reader *reader, const weir_node *node, void *target) {
   weir_config_envoy *envoy = target;
-  if (!weir_expect(reader, node, WEIR_NODE_MAPPING)) return;
-  if (node->length > DOMAINS_MOST) {
-    weir_fault(reader, node, "found %u domains, accepted are %d", node->length, DOMAINS_MOST);
-    return;
-  }
+  if (!weir_expect_most(reader, node, WEIR_NODE_MAPPING, DOMAINS_MOST, "domains")) return;
   for (const weir_node_item *item = node->items; item != NULL; item = item->next) {
-    weir_config_domain *domain = &envoy->domains[envoy->domain_count];
     size_t length = weir_path_enter(reader, item->key->text);
-    domain->name = weir_read_text(reader, item->key);
-    if (domain->name != NULL) {
-      envoy->domain_count++;
-      read_domain(reader, item, domain);
+    const char *name = weir_read_text(reader, item->key);
+    domain_fields read = {.domain = {.name = name}, .headers = WEIR_CONFIG_HEADERS_OFF};
+    weir_config_domain *domain = &read.domain;
+    if (name != NULL) weir_read_fields(reader, item->value, domain_table, &read);
+    domain->algorithm = (weir_config_algorithm)read.algorithm;
+    domain->counts_all = read.counts == 1;
+    domain->headers = (weir_config_headers)read.headers;
+    if (name != NULL && item->value->kind == WEIR_NODE_MAPPING) {
+      if (weir_node_find(item->value, "store") == NULL)
+        domain->store = weir_only_store(reader, item->key);
+      if (domain->counts_all && domain->algorithm == WEIR_CONFIG_BUCKET)
+        weir_fault(reader, item->key,
+                   "count: all is of windows and quotas, and not of token-bucket");
+      if (domain->calendar && domain->algorithm != WEIR_CONFIG_FIXED)
+        weir_fault(reader, item->key, "calendar: true is of fixed-window alone");
+      if (domain->counts_all && domain->together)
+        weir_fault(reader, item->key, "count: all keeps what together: true would give back");
     }
+    if (name != NULL) envoy->domains[envoy->domain_count++] = *domain;
     weir_path_leave(reader, length);
   }
 }
@@ -151,11 +428,7 @@ static void read_files(weir_reader *reader, const weir_node *node, void *target)
     read_pattern(reader, node, &count);
     return;
   }
-  if (!weir_expect(reader, node, WEIR_NODE_SEQUENCE)) return;
-  if (node->length > PATTERNS_MOST) {
-    weir_fault(reader, node, "found %u patterns, accepted are %d", node->length, PATTERNS_MOST);
-    return;
-  }
+  if (!weir_expect_most(reader, node, WEIR_NODE_SEQUENCE, PATTERNS_MOST, "patterns")) return;
   for (const weir_node_item *item = node->items; item != NULL; item = item->next)
     read_pattern(reader, item->value, &count);
 }
@@ -170,7 +443,6 @@ bool weir_envoy_make_room(weir_reader *reader) {
   return envoy->domains != NULL;
 }
 
-/* What holds for a domain is known before its file is read. */
 void weir_read_envoy(weir_reader *reader, const weir_node *node, void *target) {
   static const weir_field fields[] = {
       {.name = "domains", .read = read_domains},

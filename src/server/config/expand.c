@@ -41,29 +41,21 @@ static bool add_escaped(expansion *self, const char *bytes, size_t length) {
   return true;
 }
 
-/* Up to `most` bytes; negative: errno says why. */
-static ssize_t read_some(const char *file, char *bytes, size_t most) {
-  size_t length = 0;
-  int descriptor = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) return -1;
-  ssize_t got;
-  while ((got = read(descriptor, bytes + length, most - length)) > 0)
-    length += (size_t)got;
-  int error = errno;
-  close(descriptor);
-  errno = error;
-  return got < 0 ? -1 : (ssize_t)length;
-}
-
-/* The line break that editors leave is no part of a secret. */
+/* What a file holds, without the line break that editors leave. Negative after a fault. */
 static ssize_t read_secret_file(expansion *self, const char *name, char bytes[SECRET_MOST + 1]) {
   const char *file = weir_resolve_file(self->reader, name);
   if (file == NULL) return -1;
   weir_watch_file(self->reader, file);
-  ssize_t length = read_some(file, bytes, SECRET_MOST + 1);
-  if (length < 0) {
+  ssize_t length = 0, got = -1;
+  int descriptor = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  while (descriptor >= 0 &&
+         (got = read(descriptor, bytes + length, (size_t)(SECRET_MOST + 1 - length))) > 0)
+    length += got;
+  int error = errno;
+  if (descriptor >= 0) close(descriptor);
+  if (got < 0) {
     weir_fault(self->reader, self->node, "file \"%.200s\" cannot be read: %s", name,
-               strerror(errno));
+               strerror(error));
     return -1;
   }
   if (length > SECRET_MOST) {
@@ -79,46 +71,27 @@ static ssize_t read_secret_file(expansion *self, const char *name, char bytes[SE
   return -1;
 }
 
-static bool add_variable(expansion *self, const char *name, bool escapes) {
-  char bytes[SECRET_MOST + 1];
-  bool is_file = strncmp(name, "file:", 5) == 0;
-  const char *value = is_file ? bytes : getenv(name);
-  if (value == NULL || *name == '\0') {
-    weir_fault(self->reader, self->node, "environment variable \"%.64s\" is not set", name);
-    return false;
-  }
-  ssize_t length = is_file ? read_secret_file(self, name + 5, bytes) : (ssize_t)strlen(value);
-  if (length < 0) return false;
-  return (escapes ? add_escaped : add)(self, value, (size_t)length);
-}
-
-/* `text` begins with "${"; where the closing brace stands, or NULL. */
+/* `text` begins with "${"; where the closing brace stands, or NULL after a fault. */
 static const char *put_in(expansion *self, const char *text, bool escapes) {
-  char name[NAME_MOST];
+  char name[NAME_MOST], bytes[SECRET_MOST + 1];
   const char *end = strchr(text, '}');
-  size_t length = end == NULL ? 0 : (size_t)(end - text) - 2;
-  if (end == NULL || length >= sizeof name) {
+  size_t name_length = end == NULL ? 0 : (size_t)(end - text) - 2;
+  if (end == NULL || name_length >= sizeof name) {
     weir_fault(self->reader, self->node,
                "\"${\" without \"}\"; accepted are ${NAME} and ${file:PATH}");
     return NULL;
   }
-  memcpy(name, text + 2, length);
-  name[length] = '\0';
-  return add_variable(self, name, escapes) ? end : NULL;
-}
-
-static bool expand(expansion *self, const char *text, bool is_url) {
-  const char *credentials_end = is_url ? strrchr(text, '@') : NULL;
-  for (const char *at = text; *at != '\0'; at++) {
-    bool is_variable = at[0] == '$' && at[1] == '{';
-    if (is_variable)
-      at = put_in(self, at, credentials_end != NULL && at < credentials_end);
-    else if (!add(self, at, 1))
-      at = NULL;
-    if (at == NULL) return false;
+  memcpy(name, text + 2, name_length);
+  name[name_length] = '\0';
+  bool is_file = strncmp(name, "file:", 5) == 0;
+  const char *value = is_file ? bytes : getenv(name);
+  if (value == NULL || *name == '\0') {
+    weir_fault(self->reader, self->node, "environment variable \"%.64s\" is not set", name);
+    return NULL;
   }
-  self->text[self->length] = '\0';
-  return true;
+  ssize_t length = is_file ? read_secret_file(self, name + 5, bytes) : (ssize_t)strlen(value);
+  if (length < 0) return NULL;
+  return (escapes ? add_escaped : add)(self, value, (size_t)length) ? end : NULL;
 }
 
 const char *weir_read_secret(weir_reader *reader, const weir_node *node, bool is_url,
@@ -126,22 +99,18 @@ const char *weir_read_secret(weir_reader *reader, const weir_node *node, bool is
   const char *text = weir_read_text(reader, node);
   if (text == NULL) return NULL;
   expansion self = {.reader = reader, .node = node};
-  if (!expand(&self, text, is_url)) return NULL;
+  const char *credentials_end = is_url ? strrchr(text, '@') : NULL;
+  for (const char *at = text; *at != '\0'; at++) {
+    if (at[0] == '$' && at[1] == '{')
+      at = put_in(&self, at, credentials_end != NULL && at < credentials_end);
+    else if (!add(&self, at, 1))
+      return NULL;
+    if (at == NULL) return NULL;
+  }
   if (self.length == 0) {
     weir_fault(reader, node, "empty with all that is put in");
     return NULL;
   }
   if (length != NULL) *length = self.length;
   return weir_arena_copy(reader->arena, self.text, self.length);
-}
-
-const char *weir_resolve_file(weir_reader *reader, const char *name) {
-  const char *slash = strrchr(reader->file, '/');
-  size_t folder = name[0] == '/' || slash == NULL ? 0 : (size_t)(slash - reader->file) + 1;
-  size_t length = strlen(name);
-  char *whole = weir_arena_take(reader->arena, folder + length + 1, 1);
-  if (whole == NULL) return NULL;
-  memcpy(whole, reader->file, folder);
-  memcpy(whole + folder, name, length);
-  return whole;
 }

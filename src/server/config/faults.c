@@ -15,26 +15,12 @@ static size_t write_head(weir_message *message, weir_config_place place, const c
   return length < (int)sizeof message->text ? (size_t)length : sizeof message->text - 1;
 }
 
-/* Quoted bytes of a file must not move a cursor or end the line. */
-static void make_printable(char *text) {
-  for (; *text != '\0'; text++)
-    if (*text < ' ' || *text > '~') *text = '?';
-}
-
 static bool stands_before(const weir_config_fault_line *a, const weir_config_fault_line *b) {
   size_t common = a->file_length < b->file_length ? a->file_length : b->file_length;
   int order = memcmp(a->text.text, b->text.text, common);
   if (order != 0) return order < 0;
   if (a->file_length != b->file_length) return a->file_length < b->file_length;
   return a->line != b->line ? a->line < b->line : a->column < b->column;
-}
-
-/* Where lines are equal, what was found first comes first. */
-static void insert(weir_config_faults *faults, const weir_config_fault_line *line) {
-  size_t at = faults->kept++;
-  for (; at > 0 && stands_before(line, &faults->lines[at - 1]); at--)
-    faults->lines[at] = faults->lines[at - 1];
-  faults->lines[at] = *line;
 }
 
 void weir_config_fault(weir_config_faults *faults, weir_config_place place, const char *path,
@@ -47,7 +33,13 @@ void weir_config_fault(weir_config_faults *faults, weir_config_place place, cons
   va_start(arguments, format);
   vsnprintf(line.text.text + head, sizeof line.text.text - head, format, arguments);
   va_end(arguments);
-  make_printable(line.text.text);
+  /* Quoted bytes of a file must not move a cursor or end the line. */
+  for (char *at = line.text.text; *at != '\0'; at++)
+    if (*at < ' ' || *at > '~') *at = '?';
   line.file_length = strnlen(place.file, sizeof line.text.text - 1);
-  insert(faults, &line);
+  /* Where lines are equal, what was found first comes first. */
+  size_t at = faults->kept++;
+  for (; at > 0 && stands_before(&line, &faults->lines[at - 1]); at--)
+    faults->lines[at] = faults->lines[at - 1];
+  faults->lines[at] = line;
 }

@@ -1,10 +1,114 @@
-/* limiters: named rules, their tiers, and which keys are put into which. */
+/* stores, where counts live and what limiters on them are like; and limiters: named rules, their
+ * tiers, and which keys are put into which. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "config/reader.h"
 
-enum { LIMITERS_MOST = 100000, TIERS_MOST = 65000, PATTERNS_MOST = 1000 };
+enum { STORES_MOST = 256, LIMITERS_MOST = 100000, TIERS_MOST = 65000, PATTERNS_MOST = 1000 };
+
+/* --- stores -------------------------------------------------------------------------------------
+ */
+
+static const char *const fallbacks[] = {[WEIR_FALLBACK_LOCAL] = "local",
+                                        [WEIR_FALLBACK_DENY] = "deny",
+                                        [WEIR_FALLBACK_ALLOW] = "allow",
+                                        [WEIR_FALLBACK_NONE] = "none",
+                                        NULL};
+
+/* A store as it is read; it is made of this. */
+typedef struct store_fields {
+  weir_config_store store;
+  int64_t processes, peers, memo_keys, deadline_us, clock_error_us;
+  int fallback;
+} store_fields;
+
+static void read_url(weir_reader *reader, const weir_node *node, void *target) {
+  weir_config_store *store = target;
+  store->url_place = weir_place(reader, node);
+  store->url = weir_read_secret(reader, node, true, NULL);
+}
+
+#define NUMBER(text, member, low, high)                                                \
+  {                                                                                    \
+    .name = text, .type = WEIR_FIELD_NUMBER, .offset = offsetof(store_fields, member), \
+    .least = low, .most = high                                                         \
+  }
+#define DURATION(text, member, low, high)                                                \
+  {                                                                                      \
+    .name = text, .type = WEIR_FIELD_DURATION, .offset = offsetof(store_fields, member), \
+    .least = low, .most = high                                                           \
+  }
+
+static const weir_field store_table[] = {
+    {.name = "url", .read = read_url, .offset = offsetof(store_fields, store)},
+    NUMBER("processes", processes, 1, 100000),
+    NUMBER("peers", peers, 1, 100000),
+    {.name = "fallback",
+     .type = WEIR_FIELD_CHOICE,
+     .offset = offsetof(store_fields, fallback),
+     .choices = fallbacks},
+    DURATION("deadline", deadline_us, 1000, 60000000),
+    DURATION("clock_error", clock_error_us, 1000, 60000000),
+    NUMBER("memo_keys", memo_keys, 1, 16777216),
+    {.name = NULL},
+};
+
+void weir_read_stores(weir_reader *reader, const weir_node *node, void *target) {
+  weir_config *config = target;
+  if (!weir_expect(reader, node, WEIR_NODE_MAPPING)) return;
+  if (node->length < 1 || node->length > STORES_MOST) {
+    weir_fault(reader, node, "found %u stores, accepted are 1 to %d", node->length, STORES_MOST);
+    return;
+  }
+  config->stores = weir_arena_take(reader->arena, node->length, sizeof *config->stores);
+  if (config->stores == NULL) return;
+  for (const weir_node_item *item = node->items; item != NULL; item = item->next) {
+    if (!weir_read_name(reader, item->key)) continue;
+    const char *name = weir_arena_copy(reader->arena, item->key->text, item->key->length);
+    if (name == NULL) return;
+    store_fields read = {.store = {.name = name, .place = weir_place(reader, item->key)}};
+    size_t length = weir_path_enter(reader, name);
+    weir_read_fields(reader, item->value, store_table, &read);
+    if (item->value->kind == WEIR_NODE_MAPPING && weir_node_find(item->value, "url") == NULL)
+      weir_fault(reader, item->key, "url is missing, such as \"memcached://localhost\"");
+    weir_path_leave(reader, length);
+    read.store.options = (weir_limiter_options){
+        .size = sizeof read.store.options,
+        .deadline_us = read.deadline_us, /* 0: the store's timeout, as with every other process */
+        .clock_error_us = read.clock_error_us,
+        .processes = (uint32_t)read.processes,
+        .memo_keys = (uint32_t)read.memo_keys,
+        .peers = (uint32_t)read.peers,
+        .fallback = (unsigned)read.fallback,
+    };
+    config->stores[config->store_count++] = read.store;
+  }
+}
+
+static const char *store_at(const void *list, size_t index) {
+  const weir_config *config = list;
+  return index < config->store_count ? config->stores[index].name : NULL;
+}
+
+/* That there is no store at all is reported once, at its own place. */
+void weir_read_store(weir_reader *reader, const weir_node *node, void *target) {
+  const weir_config *config = reader->config;
+  if (config->store_count == 0 || !weir_expect(reader, node, WEIR_NODE_SCALAR)) return;
+  for (size_t i = 0; i < config->store_count; i++) {
+    if (!weir_node_is(node, config->stores[i].name)) continue;
+    *(const weir_config_store **)target = &config->stores[i];
+    return;
+  }
+  weir_fault_unknown(reader, node, "no store", config, store_at);
+}
+
+const weir_config_store *weir_only_store(weir_reader *reader, const weir_node *whole) {
+  const weir_config *config = reader->config;
+  if (config->store_count > 1)
+    weir_fault(reader, whole, "store is missing, as there are %zu of them", config->store_count);
+  return config->store_count == 1 ? &config->stores[0] : NULL;
+}
 
 const char *const weir_config_header_styles[] = {[WEIR_CONFIG_HEADERS_DRAFT_10] = "draft-10",
                                                  [WEIR_CONFIG_HEADERS_DRAFT_03] = "draft-03",
@@ -15,27 +119,14 @@ static const char *const log_keys[] = {[WEIR_CONFIG_LOG_KEYS_OFF] = "off",
                                        [WEIR_CONFIG_LOG_KEYS_PLAIN] = "plain",
                                        NULL};
 
-/* A limiter as it is read. */
+/* A limiter as it is read; it is made of this. */
 typedef struct limiter_fields {
-  weir_config_limiter *limiter;
+  weir_config_limiter limiter; /* first: keys are put into tiers, which are read before */
   int headers, log_keys;
-  int64_t cost;
-  bool shadow;
 } limiter_fields;
 
 /* --- tiers --------------------------------------------------------------------------------------
  */
-
-static void read_tier(weir_reader *reader, const weir_node_item *item, weir_config_tier *tier) {
-  const char *text = weir_read_text(reader, item->value);
-  tier->name = weir_arena_copy(reader->arena, item->key->text, item->key->length);
-  tier->place = weir_place(reader, item->value);
-  tier->rule = text;
-  tier->kind = WEIR_CONFIG_TIER_RULE;
-  if (text == NULL) return;
-  if (strcmp(text, "unlimited") == 0) tier->kind = WEIR_CONFIG_TIER_UNLIMITED;
-  if (strcmp(text, "blocked") == 0) tier->kind = WEIR_CONFIG_TIER_BLOCKED;
-}
 
 static int compare_tiers(const void *a, const void *b) {
   const weir_config_tier *const *first = a;
@@ -44,13 +135,8 @@ static int compare_tiers(const void *a, const void *b) {
 }
 
 static void read_tiers(weir_reader *reader, const weir_node *node, void *target) {
-  limiter_fields *read = target;
-  weir_config_limiter *limiter = read->limiter;
-  if (!weir_expect(reader, node, WEIR_NODE_MAPPING)) return;
-  if (node->length > TIERS_MOST) {
-    weir_fault(reader, node, "found %u tiers, accepted are %d", node->length, TIERS_MOST);
-    return;
-  }
+  weir_config_limiter *limiter = target;
+  if (!weir_expect_most(reader, node, WEIR_NODE_MAPPING, TIERS_MOST, "tiers")) return;
   limiter->tiers = weir_arena_take(reader->arena, node->length, sizeof *limiter->tiers);
   limiter->tiers_by_name =
       weir_arena_take(reader->arena, node->length, sizeof *limiter->tiers_by_name);
@@ -59,7 +145,13 @@ static void read_tiers(weir_reader *reader, const weir_node *node, void *target)
     weir_config_tier *tier = &limiter->tiers[limiter->tier_count];
     size_t length = weir_path_enter(reader, item->key->text);
     if (weir_read_name(reader, item->key)) {
-      read_tier(reader, item, tier);
+      const char *text = weir_read_text(reader, item->value);
+      tier->name = weir_arena_copy(reader->arena, item->key->text, item->key->length);
+      tier->place = weir_place(reader, item->value);
+      tier->rule = text;
+      tier->kind = WEIR_CONFIG_TIER_RULE;
+      if (text != NULL && strcmp(text, "unlimited") == 0) tier->kind = WEIR_CONFIG_TIER_UNLIMITED;
+      if (text != NULL && strcmp(text, "blocked") == 0) tier->kind = WEIR_CONFIG_TIER_BLOCKED;
       if (tier->name == NULL) return;
       limiter->tiers_by_name[limiter->tier_count++] = tier;
     }
@@ -113,12 +205,6 @@ static bool read_override_key(weir_reader *reader, const weir_node *node,
   return override->key != NULL;
 }
 
-static bool make_overrides(weir_reader *reader, const weir_node *node,
-                           weir_config_overrides *overrides) {
-  overrides->items = weir_arena_take(reader->arena, node->length, sizeof *overrides->items);
-  return overrides->items != NULL;
-}
-
 /* Each pattern is tried in turn, so there may not be many. */
 static void check_patterns(weir_reader *reader, const weir_node *node,
                            const weir_config_overrides *overrides) {
@@ -135,132 +221,109 @@ static const char *tier_at(const void *list, size_t index) {
   return index < limiter->tier_count ? limiter->tiers[index].name : NULL;
 }
 
-static void read_override(weir_reader *reader, const weir_node_item *item,
-                          const limiter_fields *read) {
-  weir_config_limiter *limiter = read->limiter;
-  weir_config_override *override = &limiter->overrides.items[limiter->overrides.count];
-  if (!read_override_key(reader, item->key, override)) return;
-  if (!weir_expect(reader, item->value, WEIR_NODE_SCALAR)) return;
-  const weir_config_tier *tier =
-      weir_config_find_tier(limiter, item->value->text, item->value->length);
-  if (tier == NULL) {
-    weir_fault_unknown(reader, item->value, "no tier", limiter, tier_at);
-    return;
-  }
-  override->tier = (uint16_t)(tier - limiter->tiers);
-  limiter->overrides.count++;
-}
-
 static void read_overrides(weir_reader *reader, const weir_node *node, void *target) {
-  limiter_fields *read = target;
+  weir_config_limiter *limiter = target;
+  weir_config_overrides *overrides = &limiter->overrides;
   if (!weir_expect(reader, node, WEIR_NODE_MAPPING)) return;
-  if (!make_overrides(reader, node, &read->limiter->overrides)) return;
-  for (const weir_node_item *item = node->items; item != NULL; item = item->next)
-    read_override(reader, item, read);
-  check_patterns(reader, node, &read->limiter->overrides);
+  overrides->items = weir_arena_take(reader->arena, node->length, sizeof *overrides->items);
+  if (overrides->items == NULL) return;
+  for (const weir_node_item *item = node->items; item != NULL; item = item->next) {
+    weir_config_override *override = &overrides->items[overrides->count];
+    const weir_node *value = item->value;
+    if (!read_override_key(reader, item->key, override)) continue;
+    if (!weir_expect(reader, value, WEIR_NODE_SCALAR)) continue;
+    const weir_config_tier *tier = weir_config_find_tier(limiter, value->text, value->length);
+    if (tier == NULL) {
+      weir_fault_unknown(reader, value, "no tier", limiter, tier_at);
+      continue;
+    }
+    override->tier = (uint16_t)(tier - limiter->tiers);
+    overrides->count++;
+  }
+  check_patterns(reader, node, overrides);
 }
 
-static void read_list(weir_reader *reader, const weir_node *node, weir_config_overrides *list) {
-  if (!weir_expect(reader, node, WEIR_NODE_SEQUENCE) || !make_overrides(reader, node, list)) return;
+/* allow, or block. */
+static void read_list(weir_reader *reader, const weir_node *node, void *target) {
+  weir_config_overrides *list = target;
+  if (!weir_expect(reader, node, WEIR_NODE_SEQUENCE)) return;
+  list->items = weir_arena_take(reader->arena, node->length, sizeof *list->items);
+  if (list->items == NULL) return;
   for (const weir_node_item *item = node->items; item != NULL; item = item->next)
     list->count += read_override_key(reader, item->value, &list->items[list->count]);
   check_patterns(reader, node, list);
 }
 
-static void read_allow(weir_reader *reader, const weir_node *node, void *target) {
-  read_list(reader, node, &((limiter_fields *)target)->limiter->allow);
-}
-
-static void read_block(weir_reader *reader, const weir_node *node, void *target) {
-  read_list(reader, node, &((limiter_fields *)target)->limiter->block);
-}
-
 static void read_overrides_file(weir_reader *reader, const weir_node *node, void *target) {
-  weir_config_limiter *limiter = ((limiter_fields *)target)->limiter;
+  weir_config_limiter *limiter = target;
   const char *name = weir_read_text(reader, node);
   limiter->overrides_file = name != NULL ? weir_resolve_file(reader, name) : NULL;
   limiter->overrides_file_place = weir_place(reader, node);
   if (limiter->overrides_file != NULL) weir_watch_file(reader, limiter->overrides_file);
 }
 
-/* --- the rest -----------------------------------------------------------------------------------
+/* --- limiters -----------------------------------------------------------------------------------
  */
 
-static void read_store(weir_reader *reader, const weir_node *node, void *target) {
-  ((limiter_fields *)target)->limiter->store = weir_find_store(reader, node, node);
-}
-
 static void read_rule(weir_reader *reader, const weir_node *node, void *target) {
-  weir_config_limiter *limiter = ((limiter_fields *)target)->limiter;
+  weir_config_limiter *limiter = target;
   limiter->rule = weir_read_text(reader, node);
   limiter->rule_place = weir_place(reader, node);
 }
 
-static void read_limiter_key(weir_reader *reader, const weir_node *node, void *target) {
-  weir_config_limiter *limiter = ((limiter_fields *)target)->limiter;
-  limiter->has_key = weir_read_key(reader, node, &limiter->key);
-}
+#define MEMBER(member) .offset = offsetof(limiter_fields, member)
 
 /* Overrides name tiers, which are therefore read before them. */
-static const weir_field fields[] = {
-    {.name = "store", .read = read_store},
+static const weir_field limiter_table[] = {
+    {.name = "store", .read = weir_read_store, MEMBER(limiter.store)},
     {.name = "rule", .read = read_rule},
-    {.name = "key", .read = read_limiter_key},
+    {.name = "key", .read = weir_read_key, MEMBER(limiter.key)},
     {.name = "cost",
      .type = WEIR_FIELD_NUMBER,
-     .offset = offsetof(limiter_fields, cost),
+     MEMBER(limiter.cost),
      .least = 1,
      .most = INT64_C(2147483648)},
     {.name = "tiers", .read = read_tiers},
     {.name = "overrides", .read = read_overrides},
     {.name = "overrides_file", .read = read_overrides_file},
-    {.name = "allow", .read = read_allow},
-    {.name = "block", .read = read_block},
-    {.name = "shadow", .type = WEIR_FIELD_BOOL, .offset = offsetof(limiter_fields, shadow)},
+    {.name = "allow", .read = read_list, MEMBER(limiter.allow)},
+    {.name = "block", .read = read_list, MEMBER(limiter.block)},
+    {.name = "shadow", .type = WEIR_FIELD_BOOL, MEMBER(limiter.shadow)},
     {.name = "headers",
      .type = WEIR_FIELD_CHOICE,
-     .offset = offsetof(limiter_fields, headers),
+     MEMBER(headers),
      .choices = weir_config_header_styles},
-    {.name = "log_keys",
-     .type = WEIR_FIELD_CHOICE,
-     .offset = offsetof(limiter_fields, log_keys),
-     .choices = log_keys},
+    {.name = "log_keys", .type = WEIR_FIELD_CHOICE, MEMBER(log_keys), .choices = log_keys},
     {.name = NULL},
 };
 
-static void read_limiter(weir_reader *reader, const weir_node_item *item,
-                         weir_config_limiter *limiter) {
-  limiter_fields read = {.limiter = limiter, .cost = 1, .shadow = reader->config->shadow};
-  limiter->place = weir_place(reader, item->key);
-  weir_read_fields(reader, item->value, fields, &read);
-  limiter->shadow = read.shadow || reader->config->shadow;
-  limiter->headers = (weir_config_headers)read.headers;
-  limiter->log_keys = (weir_config_log_keys)read.log_keys;
-  limiter->cost = read.cost;
-  if (item->value->kind != WEIR_NODE_MAPPING) return;
-  if (weir_node_find(item->value, "store") == NULL)
-    limiter->store = weir_find_store(reader, NULL, item->key);
-  if (weir_node_find(item->value, "rule") == NULL)
-    weir_fault(reader, item->key, "rule is missing, such as \"sliding-window:100/1m\"");
-}
-
 void weir_read_limiters(weir_reader *reader, const weir_node *node, void *target) {
   weir_config *config = target;
-  if (!weir_expect(reader, node, WEIR_NODE_MAPPING)) return;
-  if (node->length > LIMITERS_MOST) {
-    weir_fault(reader, node, "found %u limiters, accepted are %d", node->length, LIMITERS_MOST);
-    return;
-  }
+  if (!weir_expect_most(reader, node, WEIR_NODE_MAPPING, LIMITERS_MOST, "limiters")) return;
   config->limiters = weir_arena_take(reader->arena, node->length, sizeof *config->limiters);
   if (config->limiters == NULL) return;
   for (const weir_node_item *item = node->items; item != NULL; item = item->next) {
-    weir_config_limiter *limiter = &config->limiters[config->limiter_count];
     if (!weir_read_name(reader, item->key)) continue;
-    limiter->name = weir_arena_copy(reader->arena, item->key->text, item->key->length);
-    if (limiter->name == NULL) return;
-    config->limiter_count++;
-    size_t length = weir_path_enter(reader, limiter->name);
-    read_limiter(reader, item, limiter);
+    const char *name = weir_arena_copy(reader->arena, item->key->text, item->key->length);
+    if (name == NULL) return;
+    limiter_fields read = {.limiter = {.name = name,
+                                       .place = weir_place(reader, item->key),
+                                       .cost = 1,
+                                       .shadow = config->shadow}};
+    weir_config_limiter *limiter = &read.limiter;
+    size_t length = weir_path_enter(reader, name);
+    weir_read_fields(reader, item->value, limiter_table, &read);
+    limiter->has_key = limiter->key.kind == WEIR_CONFIG_KEY_CLIENT || limiter->key.name != NULL;
+    limiter->shadow |= config->shadow;
+    limiter->headers = (weir_config_headers)read.headers;
+    limiter->log_keys = (weir_config_log_keys)read.log_keys;
+    if (item->value->kind == WEIR_NODE_MAPPING) {
+      if (weir_node_find(item->value, "store") == NULL)
+        limiter->store = weir_only_store(reader, item->key);
+      if (weir_node_find(item->value, "rule") == NULL)
+        weir_fault(reader, item->key, "rule is missing, such as \"sliding-window:100/1m\"");
+    }
     weir_path_leave(reader, length);
+    config->limiters[config->limiter_count++] = *limiter;
   }
 }

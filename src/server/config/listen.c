@@ -1,7 +1,11 @@
-/* listen: who may speak with the server, where and how. */
+/* listen: who may speak with the server, where and how. A listener stands at "127.0.0.1:6380",
+ * "[::1]:6380", "unix:/path" or "systemd:NAME"; one that other hosts reach must be guarded. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "config/reader.h"
@@ -15,12 +19,83 @@ static const char *const default_addresses[] = {
     [WEIR_CONFIG_ADMIN] = "127.0.0.1:9090",
 };
 
-/* --- fields -------------------------------------------------------------------------------------
+/* --- addresses ----------------------------------------------------------------------------------
  */
 
-static void read_address(weir_reader *reader, const weir_node *node, void *target) {
-  weir_read_address(reader, node, target);
+#define ACCEPTED_ADDRESSES                                                                     \
+  "accepted are ADDRESS:PORT as 127.0.0.1:6380, [::1]:6380 or localhost:6380, unix:/PATH and " \
+  "systemd:NAME"
+
+static void set_socket(weir_config_listener *listener, const void *address, size_t length) {
+  memcpy(&listener->socket, address, length);
+  listener->socket_length = (socklen_t)length;
 }
+
+/* HOST:PORT, where an address of IPv6 stands in brackets. */
+static bool read_tcp(const char *text, weir_config_listener *listener) {
+  char host[64];
+  bool has_brackets = text[0] == '[';
+  const char *colon = strrchr(text, ':');
+  const char *end = has_brackets ? strchr(text, ']') : colon;
+  const char *start = text + has_brackets;
+  if (colon == NULL || end == NULL || end + has_brackets != colon) return false;
+
+  size_t digits = strspn(colon + 1, "0123456789");
+  if (digits == 0 || digits > 5 || colon[1 + digits] != '\0') return false;
+  long number = strtol(colon + 1, NULL, 10);
+  if (number < 1 || number > 65535) return false;
+  in_port_t port = htons((uint16_t)number);
+
+  if ((size_t)(end - start) >= sizeof host) return false;
+  memcpy(host, start, (size_t)(end - start));
+  host[end - start] = '\0';
+  struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = port};
+  struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = port};
+  const char *address = strcmp(host, "localhost") == 0 ? "127.0.0.1" : host;
+  listener->kind = WEIR_CONFIG_TCP;
+  if (!has_brackets && inet_pton(AF_INET, address, &four.sin_addr) == 1)
+    set_socket(listener, &four, sizeof four);
+  else if (has_brackets && inet_pton(AF_INET6, address, &six.sin6_addr) == 1)
+    set_socket(listener, &six, sizeof six);
+  return listener->socket_length != 0;
+}
+
+static void read_address(weir_reader *reader, const weir_node *node, void *target) {
+  weir_config_listener *listener = target;
+  const char *text = weir_read_text(reader, node);
+  if (text == NULL) return;
+  listener->address = text;
+  if (strncmp(text, "unix:", 5) == 0) {
+    const char *path = text + 5;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    listener->kind = WEIR_CONFIG_UNIX;
+    listener->name = path;
+    if (path[0] != '/' || strlen(path) >= sizeof address.sun_path) {
+      weir_fault(reader, node, "unix:PATH takes an absolute path of at most %zu bytes",
+                 sizeof address.sun_path - 1);
+      return;
+    }
+    memcpy(address.sun_path, path, strlen(path));
+    set_socket(listener, &address, sizeof address);
+  } else if (strncmp(text, "systemd:", 8) == 0 && text[8] != '\0') {
+    listener->kind = WEIR_CONFIG_SYSTEMD;
+    listener->name = text + 8;
+  } else if (!read_tcp(text, listener)) {
+    weir_fault(reader, node, "found %s, " ACCEPTED_ADDRESSES, weir_quote(node).text);
+  }
+}
+
+bool weir_config_is_local(const struct sockaddr *address) {
+  const void *any = address;
+  if (address->sa_family == AF_INET6)
+    return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)any)->sin6_addr);
+  if (address->sa_family == AF_INET)
+    return (ntohl(((const struct sockaddr_in *)any)->sin_addr.s_addr) >> 24) == 127;
+  return address->sa_family == AF_UNIX;
+}
+
+/* --- fields -------------------------------------------------------------------------------------
+ */
 
 static void read_mode(weir_reader *reader, const weir_node *node, void *target) {
   weir_config_listener *listener = target;
@@ -43,16 +118,6 @@ static void read_credential(weir_reader *reader, const char *user, const weir_no
   if (credential->secret != NULL) listener->credential_count++;
 }
 
-static void read_users(weir_reader *reader, const weir_node *node, weir_config_listener *listener) {
-  for (const weir_node_item *item = node->items; item != NULL; item = item->next) {
-    const char *user = weir_read_text(reader, item->key);
-    if (user == NULL) continue;
-    size_t length = weir_path_enter(reader, user);
-    read_credential(reader, user, item->value, listener);
-    weir_path_leave(reader, length);
-  }
-}
-
 /* RESP: a password, or a mapping of users; else a token, or a list of tokens. */
 static void read_auth(weir_reader *reader, const weir_node *node, void *target) {
   weir_config_listener *listener = target;
@@ -72,54 +137,43 @@ static void read_auth(weir_reader *reader, const weir_node *node, void *target) 
   }
   listener->credentials = weir_arena_take(reader->arena, count, sizeof *listener->credentials);
   if (listener->credentials == NULL) return;
-  if (node->kind == WEIR_NODE_SCALAR)
+  if (node->kind == WEIR_NODE_SCALAR) {
     read_credential(reader, is_resp ? "default" : NULL, node, listener);
-  else if (is_resp)
-    read_users(reader, node, listener);
-  else
-    for (const weir_node_item *item = node->items; item != NULL; item = item->next)
-      read_credential(reader, NULL, item->value, listener);
+    return;
+  }
+  for (const weir_node_item *item = node->items; item != NULL; item = item->next) {
+    const char *user = is_resp ? weir_read_text(reader, item->key) : NULL;
+    if (is_resp && user == NULL) continue;
+    size_t length = strlen(reader->path);
+    if (is_resp) weir_path_enter(reader, user);
+    read_credential(reader, user, item->value, listener);
+    weir_path_leave(reader, length);
+  }
 }
 
 /* A file that the server must be able to read when it starts. */
-static void read_file(weir_reader *reader, const weir_node *node, const char **file) {
+static void read_file(weir_reader *reader, const weir_node *node, void *target) {
   const char *name = weir_read_text(reader, node);
   const char *whole = name != NULL ? weir_resolve_file(reader, name) : NULL;
   if (whole == NULL) return;
-  *file = whole;
+  *(const char **)target = whole;
   weir_watch_file(reader, whole);
   if (access(whole, R_OK) != 0) weir_fault(reader, node, "file \"%.200s\" cannot be read", name);
 }
 
-static void read_certificate(weir_reader *reader, const weir_node *node, void *target) {
-  read_file(reader, node, &((weir_config_tls *)target)->certificate);
-}
-
-static void read_private_key(weir_reader *reader, const weir_node *node, void *target) {
-  read_file(reader, node, &((weir_config_tls *)target)->key);
-}
-
-static void read_client_ca(weir_reader *reader, const weir_node *node, void *target) {
-  read_file(reader, node, &((weir_config_tls *)target)->client_ca);
-}
-
 static void read_tls(weir_reader *reader, const weir_node *node, void *target) {
   static const weir_field fields[] = {
-      {.name = "certificate", .read = read_certificate},
-      {.name = "key", .read = read_private_key},
-      {.name = "client_ca", .read = read_client_ca},
+      {.name = "certificate", .read = read_file, .offset = offsetof(weir_config_tls, certificate)},
+      {.name = "key", .read = read_file, .offset = offsetof(weir_config_tls, key)},
+      {.name = "client_ca", .read = read_file, .offset = offsetof(weir_config_tls, client_ca)},
       {.name = NULL},
   };
-  weir_config_tls *tls = &((weir_config_listener *)target)->tls;
+  weir_config_tls *tls = target;
   tls->place = weir_place(reader, node);
   weir_read_fields(reader, node, fields, tls);
   if (node->kind == WEIR_NODE_MAPPING &&
       (weir_node_find(node, "certificate") == NULL || weir_node_find(node, "key") == NULL))
     weir_fault(reader, node, "certificate and key are both needed");
-}
-
-static void read_listener_key(weir_reader *reader, const weir_node *node, void *target) {
-  weir_read_key(reader, node, &((weir_config_listener *)target)->key);
 }
 
 /* Networks, joined as the library reads them. */
@@ -147,28 +201,21 @@ static void read_trusted(weir_reader *reader, const weir_node *node, void *targe
     weir_fault(reader, node, "%s", message.text);
 }
 
-/* A host as it stands in Host, without the port. */
-static const char *read_host(weir_reader *reader, const weir_node *node) {
-  static const char bytes[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
-  const char *host = weir_read_text(reader, node);
-  if (host == NULL || strspn(host, bytes) == strlen(host)) return host;
-  weir_fault(reader, node, "found %s, accepted are names and addresses without a port",
-             weir_quote(node).text);
-  return NULL;
-}
-
+/* Hosts as they stand in Host, without the port. */
 static void read_hosts(weir_reader *reader, const weir_node *node, void *target) {
+  static const char bytes[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
   weir_config_listener *listener = target;
-  if (!weir_expect(reader, node, WEIR_NODE_SEQUENCE)) return;
-  if (node->length > HOSTS_MOST) {
-    weir_fault(reader, node, "found %u hosts, accepted are %d", (unsigned)node->length, HOSTS_MOST);
-    return;
-  }
+  if (!weir_expect_most(reader, node, WEIR_NODE_SEQUENCE, HOSTS_MOST, "hosts")) return;
   listener->hosts = weir_arena_take(reader->arena, node->length + 1, sizeof *listener->hosts);
   if (listener->hosts == NULL) return;
   for (const weir_node_item *item = node->items; item != NULL; item = item->next) {
-    const char *host = read_host(reader, item->value);
-    if (host != NULL) listener->hosts[listener->host_count++] = host;
+    const char *host = weir_read_text(reader, item->value);
+    if (host == NULL) continue;
+    if (strspn(host, bytes) == strlen(host))
+      listener->hosts[listener->host_count++] = host;
+    else
+      weir_fault(reader, item->value, "found %s, accepted are names and addresses without a port",
+                 weir_quote(item->value).text);
   }
 }
 
@@ -176,7 +223,8 @@ static void read_hosts(weir_reader *reader, const weir_node *node, void *target)
 #define COMMON_FIELDS                                                                          \
   {.name = "address", .read = read_address}, {.name = "mode", .read = read_mode},              \
       {.name = "group", .type = WEIR_FIELD_TEXT, MEMBER(weir_config_listener, group)},         \
-      {.name = "auth", .read = read_auth}, {.name = "tls", .read = read_tls},                  \
+      {.name = "auth", .read = read_auth},                                                     \
+      {.name = "tls", .read = read_tls, MEMBER(weir_config_listener, tls)},                    \
       {.name = "insecure", .type = WEIR_FIELD_BOOL, MEMBER(weir_config_listener, insecure)}, { \
     .name = "reuse_port", .type = WEIR_FIELD_BOOL, MEMBER(weir_config_listener, reuse_port)    \
   }
@@ -205,7 +253,7 @@ static const weir_field http_fields[] = {
      .least = 400,
      .most = 599},
     {.name = "hosts", .read = read_hosts},
-    {.name = "key", .read = read_listener_key},
+    {.name = "key", .read = weir_read_key, MEMBER(http_numbers, listener.key)},
     {.name = "trusted", .read = read_trusted},
     {.name = "ipv4_bits",
      .type = WEIR_FIELD_NUMBER,
@@ -235,56 +283,46 @@ const char *weir_config_listen_path(weir_config_protocol protocol) {
   return paths[protocol];
 }
 
-/* The same address may be written in more than one way, and SO_REUSEPORT would let both have it. */
-static bool is_same_address(const weir_config_listener *a, const weir_config_listener *b) {
-  if (a->kind != b->kind) return false;
-  if (a->kind == WEIR_CONFIG_SYSTEMD) return strcmp(a->name, b->name) == 0;
-  return a->socket_length > 0 && a->socket_length == b->socket_length &&
-         memcmp(&a->socket, &b->socket, a->socket_length) == 0;
-}
-
-/* Which address systemd has bound is known when it hands the socket over: see serve/listen.h. */
-static bool is_open_to_others(const weir_config_listener *listener) {
-  return listener->socket_length > 0 &&
-         !weir_config_is_local((const struct sockaddr *)(const void *)&listener->socket);
-}
-
 static void check_listener(weir_reader *reader, const weir_node *node,
                            const weir_config_listener *listener) {
-  bool is_unix = listener->kind == WEIR_CONFIG_UNIX;
-  if (!is_unix && (weir_node_find(node, "mode") != NULL || weir_node_find(node, "group") != NULL))
+  const weir_config *config = reader->config;
+  if (listener->kind != WEIR_CONFIG_UNIX &&
+      (weir_node_find(node, "mode") != NULL || weir_node_find(node, "group") != NULL))
     weir_fault(reader, node, "mode and group are of unix sockets alone");
   if (listener->kind != WEIR_CONFIG_TCP && weir_node_find(node, "reuse_port") != NULL)
     weir_fault(reader, node, "reuse_port is of TCP addresses alone");
-  if (is_open_to_others(listener) && !weir_config_is_guarded(listener))
+
+  /* Which address systemd has bound is known when it hands the socket over: see serve/listen.h. */
+  bool is_open_to_others =
+      listener->socket_length > 0 &&
+      !weir_config_is_local((const struct sockaddr *)(const void *)&listener->socket);
+  if (is_open_to_others && !weir_config_is_guarded(listener))
     weir_fault(reader, node,
                "%s is open to other hosts: give it auth or tls, or say insecure: true",
                listener->address);
-  const weir_config *config = reader->config;
-  for (size_t i = 0; i < config->listener_count; i++)
-    if (is_same_address(&config->listeners[i], listener))
-      weir_fault(reader, node, "address %s is that of the listener in line %u", listener->address,
-                 config->listeners[i].place.line);
-}
 
-static void set_default_address(weir_reader *reader, const weir_node *node,
-                                weir_config_listener *listener) {
-  const char *address = default_addresses[listener->protocol];
-  weir_node given = {.kind = WEIR_NODE_SCALAR,
-                     .text = address,
-                     .length = (uint32_t)strlen(address),
-                     .line = node->line,
-                     .column = node->column};
-  weir_read_address(reader, &given, listener);
+  /* One address may be written in more than one way, and SO_REUSEPORT would let both have it. */
+  for (size_t i = 0; i < config->listener_count; i++) {
+    const weir_config_listener *other = &config->listeners[i];
+    bool is_same = other->kind == listener->kind;
+    if (is_same && listener->kind == WEIR_CONFIG_SYSTEMD)
+      is_same = strcmp(other->name, listener->name) == 0;
+    else if (is_same)
+      is_same = listener->socket_length > 0 && listener->socket_length == other->socket_length &&
+                memcmp(&listener->socket, &other->socket, listener->socket_length) == 0;
+    if (is_same)
+      weir_fault(reader, node, "address %s is that of the listener in line %u", listener->address,
+                 other->place.line);
+  }
 }
 
 static void read_listener(weir_reader *reader, const weir_node *node,
                           weir_config_protocol protocol) {
-  weir_config *config = reader->config;
   static const weir_field *const fields_of[] = {[WEIR_CONFIG_RESP] = fields,
                                                 [WEIR_CONFIG_HTTP] = http_fields,
                                                 [WEIR_CONFIG_GRPC] = fields,
                                                 [WEIR_CONFIG_ADMIN] = admin_fields};
+  weir_config *config = reader->config;
   if (!weir_expect(reader, node, WEIR_NODE_MAPPING)) return;
   if (config->listener_count == LISTENERS_MOST) {
     weir_fault(reader, node, "more than %d listeners", LISTENERS_MOST);
@@ -297,7 +335,15 @@ static void read_listener(weir_reader *reader, const weir_node *node,
                        .denied_status = 429};
   weir_config_listener *listener = &read.listener;
   weir_read_fields(reader, node, fields_of[protocol], &read);
-  if (weir_node_find(node, "address") == NULL) set_default_address(reader, node, listener);
+  if (weir_node_find(node, "address") == NULL) {
+    const char *address = default_addresses[protocol];
+    const weir_node given = {.kind = WEIR_NODE_SCALAR,
+                             .text = address,
+                             .length = (uint32_t)strlen(address),
+                             .line = node->line,
+                             .column = node->column};
+    read_address(reader, &given, listener);
+  }
   listener->denied_status = (int)read.denied_status;
   listener->ipv4_bits = (unsigned)read.ipv4_bits;
   listener->ipv6_bits = (unsigned)read.ipv6_bits;
@@ -306,9 +352,9 @@ static void read_listener(weir_reader *reader, const weir_node *node,
   config->listeners[config->listener_count++] = *listener;
 }
 
-/* One listener, or a list of them. */
-static void read_protocol(weir_reader *reader, const weir_node *node,
-                          weir_config_protocol protocol) {
+/* One listener, or a list of them; target: their protocol. */
+static void read_listeners(weir_reader *reader, const weir_node *node, void *target) {
+  weir_config_protocol protocol = *(const weir_config_protocol *)target;
   if (node->kind != WEIR_NODE_SEQUENCE) {
     read_listener(reader, node, protocol);
     return;
@@ -317,56 +363,36 @@ static void read_protocol(weir_reader *reader, const weir_node *node,
     read_listener(reader, item->value, protocol);
 }
 
-static void read_resp(weir_reader *reader, const weir_node *node, void *target) {
-  (void)target;
-  read_protocol(reader, node, WEIR_CONFIG_RESP);
-}
-
-static void read_http(weir_reader *reader, const weir_node *node, void *target) {
-  (void)target;
-  read_protocol(reader, node, WEIR_CONFIG_HTTP);
-}
-
-static void read_grpc(weir_reader *reader, const weir_node *node, void *target) {
-  (void)target;
-  read_protocol(reader, node, WEIR_CONFIG_GRPC);
-}
-
-static void read_admin(weir_reader *reader, const weir_node *node, void *target) {
-  (void)target;
-  read_protocol(reader, node, WEIR_CONFIG_ADMIN);
-}
-
 void weir_read_listen(weir_reader *reader, const weir_node *node, void *target) {
+  weir_config_protocol protocols[] = {WEIR_CONFIG_RESP, WEIR_CONFIG_HTTP, WEIR_CONFIG_GRPC,
+                                      WEIR_CONFIG_ADMIN};
   static const weir_field sections[] = {
-      {.name = "resp", .read = read_resp},
-      {.name = "http", .read = read_http},
-      {.name = "grpc", .read = read_grpc},
-      {.name = "admin", .read = read_admin},
+      {.name = "resp", .read = read_listeners, .offset = 0 * sizeof *protocols},
+      {.name = "http", .read = read_listeners, .offset = 1 * sizeof *protocols},
+      {.name = "grpc", .read = read_listeners, .offset = 2 * sizeof *protocols},
+      {.name = "admin", .read = read_listeners, .offset = 3 * sizeof *protocols},
       {.name = NULL},
   };
   weir_config *config = target;
   config->listeners = weir_arena_take(reader->arena, LISTENERS_MOST, sizeof *config->listeners);
-  if (config->listeners != NULL) weir_read_fields(reader, node, sections, config);
+  if (config->listeners != NULL) weir_read_fields(reader, node, sections, protocols);
 }
 
-bool weir_read_key(weir_reader *reader, const weir_node *node, weir_config_key *key) {
-  const char *text = weir_read_text(reader, node);
+void weir_read_key(weir_reader *reader, const weir_node *node, void *target) {
   static const char name[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
-  if (text == NULL) return false;
+  weir_config_key *key = target;
+  const char *text = weir_read_text(reader, node);
+  if (text == NULL) return;
   bool is_header = strncmp(text, "header:", 7) == 0;
   bool is_query = strncmp(text, "query:", 6) == 0;
   const char *rest = text + (is_header ? 7 : 6);
-  if (strcmp(text, "client") == 0) {
+  if (strcmp(text, "client") == 0)
     *key = (weir_config_key){WEIR_CONFIG_KEY_CLIENT, NULL};
-  } else if ((is_header || is_query) && *rest != '\0' && strspn(rest, name) == strlen(rest)) {
+  else if ((is_header || is_query) && *rest != '\0' && strspn(rest, name) == strlen(rest))
     *key = (weir_config_key){is_header ? WEIR_CONFIG_KEY_HEADER : WEIR_CONFIG_KEY_QUERY, rest};
-  } else {
+  else
     weir_fault(reader, node,
                "found %s, accepted are header:NAME, query:NAME (NAME of A-Z a-z 0-9 _ . -) and "
                "client",
                weir_quote(node).text);
-    return false;
-  }
-  return true;
 }

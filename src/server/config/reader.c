@@ -40,25 +40,37 @@ weir_quoted weir_quote(const weir_node *scalar) {
 /* --- kinds --------------------------------------------------------------------------------------
  */
 
+bool weir_node_is(const weir_node *scalar, const char *word) {
+  return strlen(word) == scalar->length && memcmp(scalar->text, word, scalar->length) == 0;
+}
+
+/* YAML's nothing, which is no text: a scalar in quotes is. */
 static bool is_nothing(const weir_node *node) {
   return node->kind == WEIR_NODE_SCALAR && !node->is_quoted &&
          (node->length == 0 || strcmp(node->text, "~") == 0 || strcmp(node->text, "null") == 0);
 }
 
-static const char *name_kind(weir_node_kind kind) {
-  static const char *const names[] = {"text", "a list", "a mapping"};
-  return names[kind];
+bool weir_node_is_empty(const weir_node *node) {
+  return node == NULL || is_nothing(node) || (node->kind == WEIR_NODE_SCALAR && node->length == 0);
 }
 
 bool weir_expect(weir_reader *reader, const weir_node *node, weir_node_kind kind) {
-  if (node->kind == kind && !(kind == WEIR_NODE_SCALAR && is_nothing(node))) return true;
-  weir_fault(reader, node, "found %s, accepted is %s",
-             is_nothing(node) ? "nothing" : name_kind(node->kind), name_kind(kind));
+  static const char *const names[] = {[WEIR_NODE_SCALAR] = "text",
+                                      [WEIR_NODE_SEQUENCE] = "a list",
+                                      [WEIR_NODE_MAPPING] = "a mapping"};
+  bool is_empty = is_nothing(node);
+  if (node->kind == kind && !(kind == WEIR_NODE_SCALAR && is_empty)) return true;
+  weir_fault(reader, node, "found %s, accepted is %s", is_empty ? "nothing" : names[node->kind],
+             names[kind]);
   return false;
 }
 
-bool weir_node_is(const weir_node *scalar, const char *word) {
-  return strlen(word) == scalar->length && memcmp(scalar->text, word, scalar->length) == 0;
+bool weir_expect_most(weir_reader *reader, const weir_node *node, weir_node_kind kind,
+                      uint32_t most, const char *what) {
+  if (!weir_expect(reader, node, kind)) return false;
+  if (node->length <= most) return true;
+  weir_fault(reader, node, "found %u %s, accepted are %u", node->length, what, most);
+  return false;
 }
 
 /* --- scalars ------------------------------------------------------------------------------------
@@ -162,14 +174,6 @@ static void read_bool(weir_reader *reader, const weir_node *node, bool *value) {
 /* --- lists of what is accepted -------------------------------------------------------------------
  */
 
-static const char *field_at(const void *list, size_t index) {
-  return ((const weir_field *)list)[index].name;
-}
-
-static const char *choice_at(const void *list, size_t index) {
-  return ((const char *const *)list)[index];
-}
-
 void weir_fault_unknown(weir_reader *reader, const weir_node *node, const char *what,
                         const void *list, weir_name_at *at) {
   char accepted[LIST_BYTES] = "";
@@ -186,6 +190,14 @@ void weir_fault_unknown(weir_reader *reader, const weir_node *node, const char *
     weir_fault(reader, node, "%s %s, accepted are %s", what, weir_quote(node).text, accepted);
 }
 
+const char *weir_text_at(const void *list, size_t index) {
+  return ((const char *const *)list)[index];
+}
+
+static const char *field_at(const void *list, size_t index) {
+  return ((const weir_field *)list)[index].name;
+}
+
 static void read_choice(weir_reader *reader, const weir_node *node, const weir_field *field,
                         int *choice) {
   if (!weir_expect(reader, node, WEIR_NODE_SCALAR)) return;
@@ -194,7 +206,7 @@ static void read_choice(weir_reader *reader, const weir_node *node, const weir_f
     *choice = i;
     return;
   }
-  weir_fault_unknown(reader, node, "found", field->choices, choice_at);
+  weir_fault_unknown(reader, node, "found", field->choices, weir_text_at);
 }
 
 /* --- mappings -----------------------------------------------------------------------------------
@@ -209,9 +221,10 @@ const weir_node *weir_node_find(const weir_node *mapping, const char *name) {
 static void read_field(weir_reader *reader, const weir_node *node, const weir_field *field,
                        void *target) {
   void *member = (char *)target + field->offset;
+  if (field->may_be_empty && weir_node_is_empty(node)) return;
   switch (field->type) {
     case WEIR_FIELD_NODE:
-      field->read(reader, node, target);
+      field->read(reader, node, member);
       break;
     case WEIR_FIELD_NUMBER:
       weir_read_number(reader, node, field->least, field->most, member);
@@ -234,12 +247,6 @@ static void read_field(weir_reader *reader, const weir_node *node, const weir_fi
   }
 }
 
-static bool is_field(const weir_field *fields, const weir_node *key) {
-  for (; fields->name != NULL; fields++)
-    if (weir_node_is(key, fields->name)) return true;
-  return false;
-}
-
 /* In the order of the table, so that what others refer to is read before them. */
 void weir_read_fields(weir_reader *reader, const weir_node *node, const weir_field *fields,
                       void *target) {
@@ -251,7 +258,10 @@ void weir_read_fields(weir_reader *reader, const weir_node *node, const weir_fie
     read_field(reader, value, field, target);
     weir_path_leave(reader, length);
   }
-  for (const weir_node_item *item = node->items; item != NULL; item = item->next)
-    if (!is_field(fields, item->key))
-      weir_fault_unknown(reader, item->key, "unknown key", fields, field_at);
+  for (const weir_node_item *item = node->items; item != NULL; item = item->next) {
+    const weir_field *field = fields;
+    while (field->name != NULL && !weir_node_is(item->key, field->name))
+      field++;
+    if (field->name == NULL) weir_fault_unknown(reader, item->key, "unknown key", fields, field_at);
+  }
 }

@@ -1,12 +1,16 @@
 /* Reading nodes into structures by tables of fields. What is wrong is reported with its place, and
- * left at its default. */
+ * left at its default.
+ *
+ * A section of the file is a table of fields and a structure that they are read into. The function
+ * of a field gets its member of that structure, so that one function serves every field of a type:
+ * a store's name, a file, the key of a check. */
 #ifndef WEIR_CONFIG_READER_H
 #define WEIR_CONFIG_READER_H
 
 #include "config/config.h"
 #include "config/tree.h"
 
-enum { WEIR_CONFIG_PATH_MOST = 256 };
+enum { WEIR_CONFIG_PATH_MOST = 256, WEIR_WATCHED_MOST = 4096 };
 
 typedef struct weir_reader {
   const char *file;
@@ -19,7 +23,7 @@ typedef struct weir_reader {
 typedef void weir_read_node(weir_reader *reader, const weir_node *node, void *target);
 
 typedef enum weir_field_type {
-  WEIR_FIELD_NODE,     /* whatever `read` makes of it; target: the structure itself */
+  WEIR_FIELD_NODE,     /* whatever `read` makes of it */
   WEIR_FIELD_NUMBER,   /* int64_t, from least to most */
   WEIR_FIELD_BYTES,    /* int64_t: a number and B, KiB or MiB */
   WEIR_FIELD_DURATION, /* int64_t, microseconds */
@@ -31,7 +35,8 @@ typedef enum weir_field_type {
 typedef struct weir_field {
   const char *name;
   weir_field_type type;
-  size_t offset;
+  bool may_be_empty; /* nothing, "" and null leave the member as it is */
+  size_t offset;     /* of the member */
   int64_t least, most;
   const char *const *choices; /* up to NULL */
   weir_read_node *read;
@@ -44,7 +49,10 @@ void weir_read_fields(weir_reader *reader, const weir_node *node, const weir_fie
 /* Whether a scalar is this word, and not one with a NUL behind it. */
 bool weir_node_is(const weir_node *scalar, const char *word);
 
-/* Whether a mapping has the field. */
+/* Whether nothing stands there, as far as a field that may be empty goes; NULL is such a node. */
+bool weir_node_is_empty(const weir_node *node);
+
+/* A mapping's field; NULL: it has none of this name. */
 const weir_node *weir_node_find(const weir_node *mapping, const char *name);
 
 weir_config_place weir_place(const weir_reader *reader, const weir_node *node);
@@ -58,6 +66,7 @@ weir_config_place weir_place(const weir_reader *reader, const weir_node *node);
 typedef const char *weir_name_at(const void *list, size_t index);
 void weir_fault_unknown(weir_reader *reader, const weir_node *node, const char *what,
                         const void *list, weir_name_at *at);
+weir_name_at weir_text_at; /* of an array of texts up to NULL */
 
 /* Goes on to a part of what is being read; the result takes it back. */
 size_t weir_path_enter(weir_reader *reader, const char *part);
@@ -65,6 +74,10 @@ void weir_path_leave(weir_reader *reader, size_t length);
 
 /* False after a fault: the node is of another kind. */
 bool weir_expect(weir_reader *reader, const weir_node *node, weir_node_kind kind);
+
+/* The same for a list or a mapping, which has at most so many of `what`: "limiters". */
+bool weir_expect_most(weir_reader *reader, const weir_node *node, weir_node_kind kind,
+                      uint32_t most, const char *what);
 
 /* Text of 1 byte or more without NUL, which lives as long as the configuration; NULL after a fault.
  */
@@ -82,10 +95,6 @@ bool weir_read_number(weir_reader *reader, const weir_node *node, int64_t least,
 const char *weir_read_secret(weir_reader *reader, const weir_node *node, bool is_url,
                              size_t *length);
 
-/* Of a file that is named in the configuration: as it is when absolute, else beside the file that
- * names it. NULL: no memory. */
-const char *weir_resolve_file(weir_reader *reader, const char *name);
-
 /* What a fault may quote of a value. What looks like a URL or a credential is not shown. */
 enum { WEIR_QUOTE_MOST = 48 };
 typedef struct weir_quoted {
@@ -93,24 +102,34 @@ typedef struct weir_quoted {
 } weir_quoted;
 weir_quoted weir_quote(const weir_node *scalar);
 
-/* The sections. */
-weir_read_node weir_read_listen, weir_read_stores, weir_read_limiters, weir_read_throttle,
-    weir_read_envoy, weir_read_limits;
+/* --- functions of fields ------------------------------------------------------------------------
+ */
 
-/* The store with this name, or the only one where node is NULL; NULL after a fault. */
-const weir_config_store *weir_find_store(weir_reader *reader, const weir_node *node,
-                                         const weir_node *whole);
+/* The sections; target: the configuration. */
+weir_read_node weir_read_listen, weir_read_stores, weir_read_limiters, weir_read_envoy;
 
-/* "header:NAME", "query:NAME" or "client". */
-bool weir_read_key(weir_reader *reader, const weir_node *node, weir_config_key *key);
+/* A store by its name; target: const weir_config_store *. */
+weir_read_node weir_read_store;
 
-/* Where a listener listens. */
-void weir_read_address(weir_reader *reader, const weir_node *node, weir_config_listener *listener);
+/* "header:NAME", "query:NAME" or "client"; target: weir_config_key. */
+weir_read_node weir_read_key;
+
+/* What stands where no store is named: the only one; NULL after a fault about `whole`. */
+const weir_config_store *weir_only_store(weir_reader *reader, const weir_node *whole);
+
+/* A list of domains, with room for all that files may add; false: no memory. */
+bool weir_envoy_make_room(weir_reader *reader);
 
 /* Adds what a descriptor file says to config->envoy, once there is room: reader->file is its name,
  * and the reader one of its own. */
 void weir_read_descriptor_file(weir_reader *reader, const char *text, size_t length);
-bool weir_envoy_make_room(weir_reader *reader); /* false: no memory */
+
+/* --- files (files.c) ----------------------------------------------------------------------------
+ */
+
+/* Of a file that is named in the configuration: as it is when absolute, else beside the file that
+ * names it. NULL: no memory. */
+const char *weir_resolve_file(weir_reader *reader, const char *name);
 
 /* A whole file; free() it. NULL after a fault, also of no memory. */
 char *weir_config_read_bytes(const char *file, size_t *length, weir_config_faults *faults);

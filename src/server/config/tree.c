@@ -1,5 +1,5 @@
 /* From libyaml's events to a tree. Its own documents are not used: they are built whole before
- * anybody can count their nodes, and let a file need a hundred times its size. */
+ * their nodes can be counted, and let a file need a hundred times its size. */
 #include "config/tree.h"
 
 #include <stdlib.h>
@@ -42,23 +42,6 @@ static weir_config_place place_of(const builder *self, yaml_mark_t mark) {
 /* --- mappings: no key twice ---------------------------------------------------------------------
  */
 
-static uint32_t hash_text(const weir_node *key) {
-  uint32_t hash = 2166136261U;
-  for (uint32_t i = 0; i < key->length; i++)
-    hash = (hash ^ (unsigned char)key->text[i]) * 16777619U;
-  return hash;
-}
-
-static bool is_same(const weir_node *a, const weir_node *b) {
-  return a->length == b->length && memcmp(a->text, b->text, a->length) == 0;
-}
-
-static void report_double(builder *self, const weir_node *key, const weir_node *first) {
-  weir_config_fault(self->faults, (weir_config_place){self->file, key->line, key->column}, "",
-                    "key \"%.64s\" stands twice in one mapping, first in line %u", key->text,
-                    first->line);
-}
-
 static bool check_keys(builder *self, const weir_node *mapping) {
   size_t size = 4;
   while (size < 2 * (size_t)mapping->length)
@@ -69,13 +52,20 @@ static bool check_keys(builder *self, const weir_node *mapping) {
     return false;
   }
   for (const weir_node_item *item = mapping->items; item != NULL; item = item->next) {
-    size_t at = hash_text(item->key) & (size - 1);
-    while (slots[at] != NULL && !is_same(slots[at], item->key))
+    const weir_node *key = item->key;
+    uint32_t hash = 2166136261U; /* FNV-1a */
+    for (uint32_t i = 0; i < key->length; i++)
+      hash = (hash ^ (unsigned char)key->text[i]) * 16777619U;
+    size_t at = hash & (size - 1);
+    while (slots[at] != NULL && (slots[at]->length != key->length ||
+                                 memcmp(slots[at]->text, key->text, key->length) != 0))
       at = (at + 1) & (size - 1);
-    if (slots[at] != NULL)
-      report_double(self, item->key, slots[at]);
+    if (slots[at] == NULL)
+      slots[at] = key;
     else
-      slots[at] = item->key;
+      weir_config_fault(self->faults, (weir_config_place){self->file, key->line, key->column}, "",
+                        "key \"%.64s\" stands twice in one mapping, first in line %u", key->text,
+                        slots[at]->line);
   }
   free(slots);
   return true;
@@ -227,17 +217,13 @@ static bool add_alias(builder *self, const yaml_event_t *event) {
          check_height(self, found->node->height, mark) && place_node(self, found->node, mark);
 }
 
-static bool start_document(builder *self, const yaml_event_t *event) {
-  if (!self->has_document) return self->has_document = true;
-  weir_config_fault(self->faults, place_of(self, event->start_mark), "",
-                    "a second document; one is accepted");
-  return false;
-}
-
 static bool take_event(builder *self, const yaml_event_t *event) {
   switch (event->type) {
     case YAML_DOCUMENT_START_EVENT:
-      return start_document(self, event);
+      if (!self->has_document) return self->has_document = true;
+      weir_config_fault(self->faults, place_of(self, event->start_mark), "",
+                        "a second document; one is accepted");
+      return false;
     case YAML_SCALAR_EVENT:
       return add_scalar(self, event);
     case YAML_ALIAS_EVENT:
@@ -269,13 +255,6 @@ static weir_config_place place_of_byte(const builder *self, size_t offset) {
   return place;
 }
 
-/* The first byte of a character; libyaml counts those, and no bytes. */
-static char find_character(const builder *self, size_t index) {
-  for (size_t i = 0; i < self->length; i++)
-    if (((unsigned char)self->text[i] & 0xc0) != 0x80 && index-- == 0) return self->text[i];
-  return '\0';
-}
-
 static void report_parser(builder *self) {
   const yaml_parser_t *parser = &self->parser;
   if (parser->error == YAML_MEMORY_ERROR) {
@@ -285,8 +264,14 @@ static void report_parser(builder *self) {
   weir_config_place place = parser->error == YAML_READER_ERROR
                                 ? place_of_byte(self, parser->problem_offset)
                                 : place_of(self, parser->problem_mark);
-  bool is_tab = parser->error == YAML_SCANNER_ERROR &&
-                find_character(self, parser->problem_mark.index) == '\t';
+  bool is_tab = false; /* libyaml counts characters there, and no bytes */
+  size_t index = parser->error == YAML_SCANNER_ERROR ? parser->problem_mark.index : SIZE_MAX;
+  for (size_t i = 0; i < self->length && index != SIZE_MAX; i++) {
+    bool is_rest_of_character = ((unsigned char)self->text[i] & 0xc0) == 0x80;
+    if (is_rest_of_character || index-- > 0) continue;
+    is_tab = self->text[i] == '\t';
+    break;
+  }
   weir_config_fault(self->faults, place, "", "no YAML: %s%s%s%s",
                     parser->context != NULL ? parser->context : "",
                     parser->context != NULL ? ", " : "",
@@ -294,38 +279,30 @@ static void report_parser(builder *self) {
                     is_tab ? ": a tab; blanks are accepted before what stands in a line" : "");
 }
 
-static bool read_events(builder *self) {
-  for (;;) {
-    yaml_event_t event;
-    if (!yaml_parser_parse(&self->parser, &event)) {
-      report_parser(self);
-      return false;
-    }
-    bool is_end = event.type == YAML_STREAM_END_EVENT;
-    bool good = take_event(self, &event);
-    yaml_event_delete(&event);
-    if (is_end || !good) return good;
-  }
-}
-
-/* Some editors begin a file with what says that it is UTF-8; libyaml takes it for a character. */
-static void skip_mark(const char **text, size_t *length) {
-  if (*length < 3 || memcmp(*text, "\xef\xbb\xbf", 3) != 0) return;
-  *text += 3;
-  *length -= 3;
-}
-
 weir_node *weir_tree_read(const char *file, const char *text, size_t length, weir_arena *arena,
                           weir_config_faults *faults) {
-  skip_mark(&text, &length);
-  builder self = {.file = file, .text = text, .length = length, .arena = arena, .faults = faults};
+  /* Some editors begin a file with what says that it is UTF-8; libyaml takes it for a character. */
+  size_t mark = length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+  builder self = {
+      .file = file, .text = text + mark, .length = length - mark, .arena = arena, .faults = faults};
   if (!yaml_parser_initialize(&self.parser)) {
     arena->failed = true;
     return NULL;
   }
   yaml_parser_set_encoding(&self.parser, YAML_UTF8_ENCODING);
-  yaml_parser_set_input_string(&self.parser, (const unsigned char *)text, length);
-  bool good = read_events(&self);
+  yaml_parser_set_input_string(&self.parser, (const unsigned char *)self.text, self.length);
+  bool good = true, is_end = false;
+  while (good && !is_end) {
+    yaml_event_t event;
+    good = yaml_parser_parse(&self.parser, &event) != 0;
+    if (!good) {
+      report_parser(&self);
+      break;
+    }
+    is_end = event.type == YAML_STREAM_END_EVENT;
+    good = take_event(&self, &event);
+    yaml_event_delete(&event);
+  }
   yaml_parser_delete(&self.parser);
   if (good && self.root == NULL)
     weir_config_fault(faults, (weir_config_place){file, 1, 1}, "",

@@ -15,7 +15,6 @@
 #include <weir/weir.h>
 
 #include "config/config.h"
-#include "config/watch.h"
 #include "registry/descriptors.h"
 #include "registry/throttle.h"
 

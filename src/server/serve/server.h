@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "config/watch.h"
+#include "config/config.h"
 #include "serve/loop.h"
 
 /* Runs a server until a signal ends it. How it ended: 0 well; 2 the configuration is wrong; 3 it
