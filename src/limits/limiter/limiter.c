@@ -97,6 +97,8 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   prepare_prefixes(made);
   weir_limiter_guard_clock(made);
   made->leases = made->leases && made->stack.rules[0].lease_us > 0;
+  made->direct = !made->leases && made->settings.traits & WEIR_TRAIT_IMMEDIATE &&
+                 made->settings.traits & WEIR_TRAIT_IDENTITY;
   if (made->leases) weir_lease_init(&made->lease, &made->stack, &made->settings);
   if (made->leases && !weir_leased_line_init(&made->leased, &made->lease)) made->leases = false;
   if (made->memo_keys == 0) made->memo_keys = keys_worth_remembering(made);

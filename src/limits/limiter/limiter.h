@@ -8,6 +8,7 @@
  *     request.c   public entry points of one request; checks requests, has them decided
  *     together.c  public entry points of many requests, of one limiter or of several
  *     clock.c     now, with the guard; sleeping
+ *     direct.c    one request on a store in this process: decided where it stands
  *     join.c      joining the line of a key, waiting there, withdrawing
  *     group.c     taking a group off the line, driving its rounds, finishing it
  *     lease.c     what was charged ahead: using it, charging it, giving it back
@@ -57,6 +58,7 @@ struct weir_limiter {
       cost_most[WEIR_RULES_MOST]; /* of one request; 1 under a log, which has entries for them */
   weir_prefix prefixes[WEIR_RULES_MOST];
   weir_table *table;
+  bool direct; /* one request needs no line: direct.c */
   bool leases; /* the rules have a lease, and it is used: then the next two mean something */
   weir_lease lease;
   weir_leased_line leased;
@@ -138,6 +140,11 @@ void weir_limiter_fall_back(weir_limiter *limiter, weir_request_state *request,
  * it was not sent to the store. */
 weir_status weir_outage_refund(weir_limiter *limiter, const weir_request_state *request, bool owed,
                                weir_message *message);
+
+/* Decides one request under the lock of its key, in a limiter that is `direct`. False: it could not,
+ * and the request is as it was. Else it is settled; the message says why, where it has no answer. */
+bool weir_direct_answer(weir_limiter *limiter, weir_request_state *request, weir_moment at,
+                        weir_message *message);
 
 /* Has one request settled, alone in its call, by the store or the policy; returns its status. */
 weir_status weir_limiter_answer(weir_limiter *limiter, weir_request_state *request,

@@ -110,17 +110,27 @@ weir_request_state weir_request_begin(const weir_limiter *limiter, const weir_re
   };
 }
 
-/* A call is only acquired where the request must see its key's entry. */
-weir_status weir_limiter_answer(weir_limiter *limiter, weir_request_state *request,
-                                weir_message *message) {
+/* In line, alone in a call. A call is only acquired where the request must see its key's entry. */
+static void answer_in_line(weir_limiter *limiter, weir_request_state *request, weir_moment at,
+                           weir_message *message) {
   weir_call *call = NULL;
-  weir_moment at = weir_limiter_moment(limiter);
   weir_call_join(&call, limiter, request, at);
-  if (call == NULL) return request->status == WEIR_OK ? WEIR_OK : weir_no_memory(message);
+  if (call == NULL) {
+    if (request->status != WEIR_OK) weir_no_memory(message);
+    return;
+  }
   weir_call_begin(call, request, 1, at);
   weir_call_run(call);
   if (request->status != WEIR_OK) weir_message_set(message, "%s", call->explanation.text);
   weir_call_release(call);
+}
+
+/* A machine that pauses leaves a request as open as it was: so it can join after that. */
+weir_status weir_limiter_answer(weir_limiter *limiter, weir_request_state *request,
+                                weir_message *message) {
+  weir_moment at = weir_limiter_moment(limiter);
+  if (!limiter->direct || !weir_direct_answer(limiter, request, at, message))
+    answer_in_line(limiter, request, at, message);
   if (weir_limiter_has_answer(limiter, request, request->status))
     weir_limiter_fall_back(limiter, request, message);
   return request->status;

@@ -1,0 +1,103 @@
+/* One request, decided where it stands: under the lock of its key's shard.
+ *
+ *     find ──> start ──> name ──> exec ──> resume ──┬──> keep what was learnt, unlock
+ *                          ^                        ├──> PAUSE: the request joins the line
+ *                          └────── another round ───┘
+ *
+ * In a store inside this process exec waits for nothing, and names a counter by a number. So where
+ * no thread leads the key, the one that comes decides at once, with the shard's own machine: there is
+ * nobody to wait for, and no group to gather, no line, no deadline, no text of the key. Further
+ * rounds, as one that takes back, run under the same lock. A pause never does, as all other keys of
+ * the shard would wait for it: at PAUSE a machine holds nothing, so that the request begins anew.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <weir/backend.h>
+
+#include "limiter/limiter.h"
+
+/* The shard's machine, and behind it the operations of a round. NULL: no memory. */
+static weir_machine *machine_of(const weir_limiter *limiter, weir_shard *shard) {
+  if (shard->machine != NULL) return shard->machine;
+  size_t align = _Alignof(weir_operation);
+  size_t bytes = (weir_machine_bytes(&limiter->stack) + align - 1) / align * align;
+  size_t operations = weir_machine_operations_most(&limiter->stack) * sizeof(weir_operation);
+  void *memory = malloc(bytes + operations);
+  if (memory == NULL) return NULL;
+  shard->machine = weir_machine_init(memory, &limiter->stack, &limiter->settings);
+  shard->operations = (weir_operation *)((char *)memory + bytes);
+  return shard->machine;
+}
+
+/* Round after round. False: the machine wants to pause.
+ *
+ * No deadline runs, as exec waits for nothing; but this thread can be held up between the stamp and
+ * the charge, and others may have charged and read meanwhile: limiters on one store share counters
+ * under locks of their own. So the clock is looked at once more, and what took longer than a deadline
+ * admits nothing. */
+static bool run(weir_limiter *limiter, weir_memo_entry *entry, weir_machine *machine,
+                weir_request_state *request, int64_t now_us, weir_message *why) {
+  weir_operation *operations = entry->shard->operations;
+  unsigned rounds = 0;
+  weir_turn turn = weir_machine_start(machine, now_us, entry->memo, request, operations);
+  while (turn == WEIR_TURN_EXECUTE) {
+    weir_limiter_identify(limiter, entry->fingerprint, operations, machine->operation_count);
+    weir_store_exec(limiter->store, operations, machine->operation_count, INT64_MAX,
+                    why->text[0] == '\0' ? why : NULL);
+    rounds++;
+    now_us = weir_limiter_now(limiter);
+    bool late = now_us - machine->now_us >= limiter->deadline_us;
+    turn = weir_machine_resume(machine, now_us, late, operations);
+  }
+  weir_counts_add_work(limiter->counts, rounds, machine->lost);
+  return turn == WEIR_TURN_DONE;
+}
+
+bool weir_direct_answer(weir_limiter *limiter, weir_request_state *request, weir_moment at,
+                        weir_message *message) {
+  bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
+  uint64_t fingerprint[2];
+  weir_denial denial;
+  weir_message why;
+
+  /* What never fits, or is denied for longer, needs no lock. */
+  if (decided && weir_settle_never(&limiter->stack, at.now_us, request)) return true;
+  weir_key_hash(limiter->store->secret, request->key, request->key_length, fingerprint);
+  if (weir_table_read_denial(limiter->table, fingerprint, at.clock_steps, at.now_us, &denial) &&
+      weir_settle_locally(&limiter->stack, &limiter->settings, &denial.memo, at.now_us, request))
+    return true;
+
+  /* Where others lead the key, or the store was away, or memory is short, the request joins. */
+  weir_memo_entry *entry = weir_table_lock(limiter->table, fingerprint);
+  if (entry == NULL) return false;
+  weir_shard *shard = entry->shard;
+  weir_machine *machine = NULL;
+  if (!entry->busy && entry->account == NULL) machine = machine_of(limiter, shard);
+  if (machine == NULL) {
+    weir_shard_unlock(shard);
+    return false;
+  }
+
+  /* Not with a time of before a step of the clock that others have seen. */
+  unsigned steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
+  if (entry->clock_steps != steps) weir_call_forget(limiter, entry);
+  bool done =
+      weir_settle_locally(&limiter->stack, &limiter->settings, entry->memo, at.now_us, request);
+  if (!done) {
+    int64_t now_us = at.clock_steps == steps ? at.now_us : weir_limiter_now(limiter);
+    why.text[0] = '\0';
+    done = run(limiter, entry, machine, request, now_us, &why);
+    weir_shard_learn(shard, machine->lessons, limiter->stack.count, machine->now_us);
+    memcpy(entry->memo, machine->notes, machine->memo_bytes);
+    weir_table_show_denial(limiter->table, entry);
+  }
+  weir_shard_unlock(shard);
+
+  if (done && request->status != WEIR_OK) {
+    bool store_did_all = request->status == WEIR_CONTENDED || request->status == WEIR_BAD_COST;
+    bool says_why = !store_did_all && why.text[0] != '\0';
+    weir_message_set(message, "%s", says_why ? why.text : weir_status_text(request->status));
+  }
+  return done;
+}
