@@ -8,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#include <weir/backoff.h>
+
 #include "limiter/limiter.h"
 
 /* The part of a deadline that is kept for giving back. */
@@ -169,6 +171,13 @@ void weir_call_begin_deadline(weir_call *call) {
   head->charge_end_us = head->deadline_us - longest_us / RESERVE_DIVISOR;
   for (call = head; call != NULL; call = call->also)
     call->at = weir_limiter_moment(call->limiter);
+}
+
+/* At first about as long as a round trip on a local network, in which the others are done if there
+ * are few of them; then longer, as there are many, up to a tenth of the default deadline. */
+int64_t weir_call_pause_end_us(unsigned pauses) {
+  enum { PAUSE_BASE_US = 50, PAUSE_MOST_US = 2000 };
+  return weir_monotonic_us() + weir_backoff_us(pauses, PAUSE_BASE_US, PAUSE_MOST_US);
 }
 
 /* --- its requests ------------------------------------------------------------------------------

@@ -168,6 +168,9 @@ void weir_call_execute(weir_call *first);
 /* That of the call's list. What is charged is stamped after the deadline began. */
 void weir_call_begin_deadline(weir_call *call);
 
+/* When a pause ends that begins now, as others were faster so many times. */
+int64_t weir_call_pause_end_us(unsigned pauses);
+
 static inline bool weir_call_is_out_of_time(const weir_call *call) {
   return call->head->monotonic_us >= call->head->charge_end_us;
 }

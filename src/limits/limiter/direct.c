@@ -8,7 +8,8 @@
  * no thread leads the key, the one that comes decides at once, with the shard's own machine: there is
  * nobody to wait for, and no group to gather, no line, no deadline, no text of the key. Further
  * rounds, as one that takes back, run under the same lock. A pause never does, as all other keys of
- * the shard would wait for it: at PAUSE a machine holds nothing, so that the request begins anew.
+ * the shard would wait for it. At PAUSE a machine holds nothing, and has left the request as open as
+ * it was: so that pauses without the lock, and then stands in line.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +55,7 @@ static bool run(weir_limiter *limiter, weir_memo_entry *entry, weir_machine *mac
   return turn == WEIR_TURN_DONE;
 }
 
-bool weir_direct_answer(weir_limiter *limiter, weir_request_state *request, weir_moment at,
+bool weir_direct_answer(weir_limiter *limiter, weir_request_state *request, weir_moment *at,
                         weir_message *message) {
   bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
   uint64_t fingerprint[2];
@@ -62,10 +63,10 @@ bool weir_direct_answer(weir_limiter *limiter, weir_request_state *request, weir
   weir_message why;
 
   /* What never fits, or is denied for longer, needs no lock. */
-  if (decided && weir_settle_never(&limiter->stack, at.now_us, request)) return true;
+  if (decided && weir_settle_never(&limiter->stack, at->now_us, request)) return true;
   weir_key_hash(limiter->store->secret, request->key, request->key_length, fingerprint);
-  if (weir_table_read_denial(limiter->table, fingerprint, at.clock_steps, at.now_us, &denial) &&
-      weir_settle_locally(&limiter->stack, &limiter->settings, &denial.memo, at.now_us, request))
+  if (weir_table_read_denial(limiter->table, fingerprint, at->clock_steps, at->now_us, &denial) &&
+      weir_settle_locally(&limiter->stack, &limiter->settings, &denial.memo, at->now_us, request))
     return true;
 
   /* Where others lead the key, or the store was away, or memory is short, the request joins. */
@@ -83,17 +84,22 @@ bool weir_direct_answer(weir_limiter *limiter, weir_request_state *request, weir
   unsigned steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
   if (entry->clock_steps != steps) weir_call_forget(limiter, entry);
   bool done =
-      weir_settle_locally(&limiter->stack, &limiter->settings, entry->memo, at.now_us, request);
+      weir_settle_locally(&limiter->stack, &limiter->settings, entry->memo, at->now_us, request);
   if (!done) {
-    int64_t now_us = at.clock_steps == steps ? at.now_us : weir_limiter_now(limiter);
+    int64_t now_us = at->clock_steps == steps ? at->now_us : weir_limiter_now(limiter);
     why.text[0] = '\0';
     done = run(limiter, entry, machine, request, now_us, &why);
     weir_shard_learn(shard, machine->lessons, limiter->stack.count, machine->now_us);
     memcpy(entry->memo, machine->notes, machine->memo_bytes);
     weir_table_show_denial(limiter->table, entry);
   }
+  unsigned pauses = machine->pauses;
   weir_shard_unlock(shard);
 
+  if (!done) {
+    weir_sleep_until(weir_call_pause_end_us(pauses));
+    *at = weir_limiter_moment(limiter);
+  }
   if (done && request->status != WEIR_OK) {
     bool store_did_all = request->status == WEIR_CONTENDED || request->status == WEIR_BAD_COST;
     bool says_why = !store_did_all && why.text[0] != '\0';

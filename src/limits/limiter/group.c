@@ -12,14 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <weir/backoff.h>
-
 #include "limiter/limiter.h"
-
-/* A pause after others were faster: at first about as long as a round trip on a local network, in
- * which they are done if there are few of them; then longer, as there are many, up to a tenth of
- * the default deadline. */
-enum { PAUSE_BASE_US = 50, PAUSE_MOST_US = 2000 };
 
 /* What so many groups have taught is handed over at once; at first, each time. */
 enum { LESSONS = 8 };
@@ -252,8 +245,7 @@ static void resume(weir_call *call, weir_group *group, int64_t now_us, bool late
   round->planned_count += machine->frame.operation_count;
   if (group->turn != WEIR_TURN_PAUSE) return;
   if (call->head->deadline_us == INT64_MAX) weir_call_begin_deadline(call);
-  group->wake_us =
-      weir_monotonic_us() + weir_backoff_us(machine->pauses, PAUSE_BASE_US, PAUSE_MOST_US);
+  group->wake_us = weir_call_pause_end_us(machine->pauses);
   call->pausing++;
 }
 

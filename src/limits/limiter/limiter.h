@@ -142,8 +142,9 @@ weir_status weir_outage_refund(weir_limiter *limiter, const weir_request_state *
                                weir_message *message);
 
 /* Decides one request under the lock of its key, in a limiter that is `direct`. False: it could not,
- * and the request is as it was. Else it is settled; the message says why, where it has no answer. */
-bool weir_direct_answer(weir_limiter *limiter, weir_request_state *request, weir_moment at,
+ * and the request is as open as it was; it may have paused, and *at is a later moment then. Else it
+ * is settled; the message says why, where it has no answer. */
+bool weir_direct_answer(weir_limiter *limiter, weir_request_state *request, weir_moment *at,
                         weir_message *message);
 
 /* Has one request settled, alone in its call, by the store or the policy; returns its status. */

@@ -125,11 +125,10 @@ static void answer_in_line(weir_limiter *limiter, weir_request_state *request, w
   weir_call_release(call);
 }
 
-/* A machine that pauses leaves a request as open as it was: so it can join after that. */
 weir_status weir_limiter_answer(weir_limiter *limiter, weir_request_state *request,
                                 weir_message *message) {
   weir_moment at = weir_limiter_moment(limiter);
-  if (!limiter->direct || !weir_direct_answer(limiter, request, at, message))
+  if (!limiter->direct || !weir_direct_answer(limiter, request, &at, message))
     answer_in_line(limiter, request, at, message);
   if (weir_limiter_has_answer(limiter, request, request->status))
     weir_limiter_fall_back(limiter, request, message);
