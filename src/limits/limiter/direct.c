@@ -43,15 +43,15 @@ static bool run(weir_limiter *limiter, weir_memo_entry *entry, weir_machine *mac
   unsigned rounds = 0;
   weir_turn turn = weir_machine_start(machine, now_us, entry->memo, request, operations);
   while (turn == WEIR_TURN_EXECUTE) {
-    weir_limiter_identify(limiter, entry->fingerprint, operations, machine->operation_count);
-    weir_store_exec(limiter->store, operations, machine->operation_count, INT64_MAX,
+    weir_limiter_identify(limiter, entry->fingerprint, operations, machine->frame.operation_count);
+    weir_store_exec(limiter->store, operations, machine->frame.operation_count, INT64_MAX,
                     why->text[0] == '\0' ? why : NULL);
     rounds++;
     now_us = weir_limiter_now(limiter);
-    bool late = now_us - machine->now_us >= limiter->deadline_us;
+    bool late = now_us - machine->frame.now_us >= limiter->deadline_us;
     turn = weir_machine_resume(machine, now_us, late, operations);
   }
-  weir_counts_add_work(limiter->counts, rounds, machine->lost);
+  weir_counts_add_work(limiter->counts, rounds, machine->frame.lost);
   return turn == WEIR_TURN_DONE;
 }
 
@@ -89,8 +89,8 @@ bool weir_direct_answer(weir_limiter *limiter, weir_request_state *request, weir
     int64_t now_us = at->clock_steps == steps ? at->now_us : weir_limiter_now(limiter);
     why.text[0] = '\0';
     done = run(limiter, entry, machine, request, now_us, &why);
-    weir_shard_learn(shard, machine->lessons, limiter->stack.count, machine->now_us);
-    memcpy(entry->memo, machine->notes, machine->memo_bytes);
+    weir_shard_learn(shard, machine->lessons, limiter->stack.count, machine->frame.now_us);
+    memcpy(entry->memo, machine->frame.memo, machine->memo_bytes);
     weir_table_show_denial(limiter->table, entry);
   }
   unsigned pauses = machine->pauses;
