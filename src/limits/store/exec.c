@@ -118,9 +118,9 @@ static void refuse_all(weir_operation *operations, size_t count) {
     operations[i].outcome = WEIR_REFUSED;
 }
 
-/* Readies every operation for the backend; false when one of them must not reach it. */
-static bool check_operations(const weir_backend *backend, weir_operation *operations, size_t count,
-                             weir_message *message) {
+/* False when one of the operations must not reach the backend. */
+static bool check_operations(const weir_backend *backend, const weir_operation *operations,
+                             size_t count, weir_message *message) {
   if (count > WEIR_OPERATIONS_MOST) {
     weir_message_set(message, "bug in weir: %zu operations in one exec, accepted are %d", count,
                      WEIR_OPERATIONS_MOST);
@@ -128,15 +128,12 @@ static bool check_operations(const weir_backend *backend, weir_operation *operat
   }
   for (size_t i = 0; i < count; i++) {
     const char *fault = operation_fault(backend, &operations[i]);
-    if (fault != NULL) {
-      weir_message_set(
-          message, "bug in weir: operation %zu (%s) for backend %s: %s", i,
-          (unsigned)operations[i].kind < KIND_COUNT ? kinds[operations[i].kind].name : "?",
-          backend->name, fault);
-      return false;
-    }
-    operations[i].outcome = WEIR_PENDING;
-    operations[i].late = false;
+    if (fault == NULL) continue;
+    weir_message_set(
+        message, "bug in weir: operation %zu (%s) for backend %s: %s", i,
+        (unsigned)operations[i].kind < KIND_COUNT ? kinds[operations[i].kind].name : "?",
+        backend->name, fault);
+    return false;
   }
   return true;
 }
@@ -153,12 +150,16 @@ void weir_store_exec(weir_store *store, weir_operation *operations, size_t count
     refuse_all(operations, count);
     return;
   }
-  if (!check_operations(backend, operations, count, message)) {
+  if (store->checked && !check_operations(backend, operations, count, message)) {
     refuse_all(operations, count);
     return;
   }
-  backend->exec(store->handle, operations, count, deadline_us, message);
   for (size_t i = 0; i < count; i++) {
+    operations[i].outcome = WEIR_PENDING;
+    operations[i].late = false;
+  }
+  backend->exec(store->handle, operations, count, deadline_us, message);
+  for (size_t i = 0; store->checked && i < count; i++) {
     const char *fault = outcome_fault(backend, &operations[i]);
     if (fault == NULL) continue;
     weir_message_set(message, "backend %s broke its contract: operation %zu (%s) ended in %s",

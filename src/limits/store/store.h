@@ -3,6 +3,7 @@
 #define WEIR_STORE_STORE_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <weir/backend.h>
@@ -32,6 +33,7 @@ struct weir_store {
   int64_t timeout_us;
   int64_t connect_us;                      /* weir_store_times.connect_timeout_us */
   unsigned process;                        /* that opened it: weir_process_number */
+  bool checked;                            /* exec holds both sides to the contract */
   unsigned char secret[WEIR_SECRET_BYTES]; /* its own, for all that hashes keys of it */
   pthread_mutex_t uses_lock;
   weir_store_use *uses[WEIR_STORE_USE_BUCKETS]; /* by their tags */
@@ -52,7 +54,9 @@ static inline bool weir_backend_reaches(const weir_backend *backend, size_t end)
   (weir_backend_reaches(backend, offsetof(weir_backend, member) + sizeof(backend)->member) && \
    (backend)->member != NULL)
 
-/* The backend's exec, with both sides held to the contract of weir/backend.h.
+/* The backend's exec, with both sides held to the contract of weir/backend.h where the store is
+ * `checked`: always with a backend of the caller's own. The library's own backends are checked where
+ * assertions are, and by tests/contract: for users that would be a tenth of a decision in memory.
  *
  * An operation that breaks it keeps the whole batch from being sent: every outcome is REFUSED. An
  * outcome that breaks it, or is missing, becomes UNKNOWN. Either way the message says which
