@@ -4,7 +4,6 @@
  * the key absent (or present) has changed nothing and leaves the operation PENDING. Replies carry
  * no number to pair them by; a value names its key, which is compared. */
 #include "memcached/codec.h"
-#include "memcached/version.h"
 
 static bool is_incr(const weir_wire_command *command) {
   return command->operation.kind == WEIR_ADD && command->attempt % 2 == 0;
@@ -53,14 +52,14 @@ static char *put_item(char *out, const weir_wire_command *command, int64_t unix_
   if (operation->kind == WEIR_SWAP) {
     out = weir_number_put(out, " ", weir_version_to_cas(command, operation->version));
   }
-  out = stpcpy(out, "\r\n");
+  out = weir_text_put(out, "\r\n");
   memcpy(out, data, length);
   return out + length;
 }
 
 /* "<verb> <key>" */
 static char *put_key(char *out, const char *word, const weir_operation *operation) {
-  out = stpcpy(out, word);
+  out = weir_text_put(out, word);
   memcpy(out, operation->key, operation->key_length);
   return out + operation->key_length;
 }
@@ -71,11 +70,11 @@ static size_t encode(const weir_wire_command *command, int64_t unix_s, char *out
   if (carries_data(command)) end = put_item(end, command, unix_s);
   if (is_incr(command)) end = weir_number_put(end, " ", (uint64_t)operation->delta);
   if (operation->kind == WEIR_SUB) end = weir_number_put(end, " ", -(uint64_t)operation->delta);
-  end = stpcpy(end, "\r\n");
+  end = weir_text_put(end, "\r\n");
   if (is_incr(command) && operation->refresh) {
     end = put_key(end, "touch ", operation);
     end = weir_number_put(end, " ", weir_ttl_seconds(operation->ttl_us, unix_s));
-    end = stpcpy(end, "\r\n");
+    end = weir_text_put(end, "\r\n");
   }
   return (size_t)(end - out);
 }

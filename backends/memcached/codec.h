@@ -2,7 +2,9 @@
 #ifndef WEIR_MEMCACHED_CODEC_H
 #define WEIR_MEMCACHED_CODEC_H
 
-#include "memcached/text.h"
+#include <string.h>
+
+#include "number.h"
 #include "wire/wire.h"
 
 typedef enum weir_memcached_dialect {
@@ -27,6 +29,75 @@ bool weir_memcached_login_write(weir_memcached_login *login, weir_memcached_dial
 
 /* Codecs in the order of the dialects; `settings` points to a weir_memcached_login. */
 extern const weir_wire_protocol weir_memcached_protocol;
+
+/* --- numbers and lines ---------------------------------------------------------------------------
+ */
+
+enum { WEIR_NUMBER_MOST = 20 }; /* digits of 2^64 - 1 */
+
+/* Writes a text without its NUL; returns where it ends. */
+static inline char *weir_text_put(char *out, const char *text) {
+  size_t length = strlen(text);
+  memcpy(out, text, length);
+  return out + length;
+}
+
+/* Writes `before` and the number's digits; returns where they end. */
+static inline char *weir_number_put(char *out, const char *before, uint64_t number) {
+  return weir_number_write(weir_text_put(out, before), number);
+}
+
+/* Decimal digits, then nothing but spaces: a server pads what it shortens. False for all else and
+ * above 2^64 - 1. */
+bool weir_number_parse(const char *text, size_t length, uint64_t *number);
+
+/* Digits at the front of `text`; how many, 0 when there is none or the number does not fit. */
+size_t weir_number_scan(const char *text, size_t length, uint64_t *number);
+
+/* What memcached is told for a TTL: whole seconds, or above 30 days a date. An item with N seconds
+ * goes somewhere in the last of them, and its clock may be late, so two seconds more than the
+ * ceiling keep it alive for ttl_us; a date has a day to spare for a server whose clock is ahead. */
+uint64_t weir_ttl_seconds(int64_t ttl_us, int64_t unix_s);
+
+/* The line at the front of `bytes`, without CR LF. */
+typedef struct weir_line {
+  const char *text;
+  size_t length;
+  size_t taken; /* with CR LF; 0: the line is not whole yet */
+  bool bad;     /* LF without CR */
+} weir_line;
+
+weir_line weir_line_find(const char *bytes, size_t length);
+bool weir_line_is(const weir_line *line, const char *text);
+bool weir_line_starts(const weir_line *line, const char *text);
+
+/* --- versions ------------------------------------------------------------------------------------
+ */
+
+/* A version is a CAS id. A memcached that starts again counts its CAS ids from the beginning, so an old id soon fits a new
+ * item. But no connection outlives its server: a version is the id under a random mask of the
+ * connection that it came by, and fits nothing by any other. Behind a proxy, whose connections stay
+ * when a server goes, this cannot be told.
+ *
+ * A server has two connections: a bit of the version says by which of them it came, and so by which
+ * it must go back. Where that is gone by then, or another stands in its place, the masks differ and
+ * the SWAP ends in a conflict. */
+
+/* What a connection keeps as its parser. NULL: no memory. */
+void *weir_version_mask_create(const void *settings, int connection);
+void weir_version_mask_destroy(void *mask);
+
+/* The number of the connection that it came by. */
+int weir_version_connection(uint64_t version);
+
+/* By a command's own connection; without one there is no mask. 0 for 0: the server gave no id. */
+uint64_t weir_version_of_cas(const weir_wire_command *command, uint64_t cas);
+
+/* Never 0, which the server would take for "whatever is there". */
+uint64_t weir_version_to_cas(const weir_wire_command *command, uint64_t version);
+
+/* --- replies -------------------------------------------------------------------------------------
+ */
 
 /* ERROR, CLIENT_ERROR and SERVER_ERROR lines. False: the line is none of them. Else sets outcome
  * and message, and *stray if more may follow than this line. `stores`: the command carried data. */

@@ -3,11 +3,10 @@
  *
  * A user is known by the first command: a `set` of any key, whose value is the user and the
  * password. A server that was started without -Y takes it for what it says, so the item is born
- * expired: the password can be read by nobody. */
+ * expired: no client can read the password. */
 #include <stdio.h>
 
 #include "memcached/codec.h"
-#include "memcached/version.h"
 #include "wire/tls.h"
 
 enum { START, SAID_WHO, ASKED_META, FALL_BACK, SAID_WHO_AGAIN, ASKED_VERSION };
@@ -53,58 +52,38 @@ static weir_greeting_answer start(weir_greeting *greeting) {
   return meta ? ask_meta(greeting) : ask_version(greeting);
 }
 
-/* Nothing of the answer is shown: a server may repeat what it was told. */
-static weir_greeting_answer hear_welcome(weir_greeting *greeting, const weir_line *line,
-                                         weir_message *message) {
-  if (weir_line_is(line, "STORED"))
-    return greeting->step == SAID_WHO ? ask_meta(greeting) : ask_version(greeting);
-  if (weir_line_starts(line, "CLIENT_ERROR"))
-    return fail("the server does not accept the user and password of the URL", message);
-  return fail("the server does not answer the user and password of the URL as memcached does",
-              message);
-}
-
 static weir_greeting_answer ready(weir_greeting *greeting, weir_memcached_dialect dialect) {
   greeting->dialect = dialect;
   return WEIR_GREETING_READY;
 }
 
-static weir_greeting_answer no_meta(weir_greeting *greeting, weir_message *message) {
+/* A proxy hangs up on `mn`, or answers with an error. */
+static weir_greeting_answer fall_back(weir_greeting *greeting, weir_message *message) {
   const weir_memcached_login *login = greeting->settings;
   greeting->step = FALL_BACK;
   if (login->wanted == WEIR_DIALECT_AUTO) return WEIR_GREETING_RECONNECT;
   return fail("the server knows no meta commands; protocol=classic may work", message);
 }
 
-static weir_greeting_answer hear_version(weir_greeting *greeting, const weir_line *line,
-                                         weir_message *message) {
+static weir_greeting_answer receive(weir_greeting *greeting, const weir_line *line,
+                                    weir_message *message) {
+  bool said_who = greeting->step == SAID_WHO || greeting->step == SAID_WHO_AGAIN;
+  if (said_who) { /* nothing of the answer is shown: a server may repeat what it was told */
+    if (weir_line_is(line, "STORED"))
+      return greeting->step == SAID_WHO ? ask_meta(greeting) : ask_version(greeting);
+    if (weir_line_starts(line, "CLIENT_ERROR"))
+      return fail("the server does not accept the user and password of the URL", message);
+    return fail("the server does not answer the user and password of the URL as memcached does",
+                message);
+  }
+  if (weir_line_is(line, "CLIENT_ERROR unauthenticated"))
+    return fail("the server wants a user and a password: user:password@ before the host", message);
+  if (greeting->step == ASKED_META) {
+    if (weir_line_is(line, "MN")) return ready(greeting, WEIR_DIALECT_META);
+    return fall_back(greeting, message);
+  }
   if (weir_line_starts(line, "VERSION ")) return ready(greeting, WEIR_DIALECT_CLASSIC);
   return fail("the server does not answer \"version\" as memcached does", message);
-}
-
-static weir_greeting_answer hear(weir_greeting *greeting, const weir_line *line,
-                                 weir_message *message) {
-  if (weir_line_is(line, "CLIENT_ERROR unauthenticated") && greeting->step != SAID_WHO &&
-      greeting->step != SAID_WHO_AGAIN)
-    return fail("the server wants a user and a password: user:password@ before the host", message);
-  switch (greeting->step) {
-    case SAID_WHO:
-    case SAID_WHO_AGAIN:
-      return hear_welcome(greeting, line, message);
-    case ASKED_META:
-      if (weir_line_is(line, "MN")) return ready(greeting, WEIR_DIALECT_META);
-      return no_meta(greeting, message);
-    default:
-      return hear_version(greeting, line, message);
-  }
-}
-
-/* Hung up without an answer: a proxy does that to `mn`, and a server to whoever does not speak TLS.
- */
-static weir_greeting_answer hear_silence(weir_greeting *greeting, weir_message *message) {
-  if (greeting->step == ASKED_META) return no_meta(greeting, message);
-  return fail("the server hung up during the greeting; where it speaks TLS, write memcacheds://",
-              message);
 }
 
 static weir_greeting_answer greet(weir_greeting *greeting, const char *bytes, size_t length,
@@ -114,8 +93,11 @@ static weir_greeting_answer greet(weir_greeting *greeting, const char *bytes, si
     return fail("the server speaks TLS: write memcacheds://", message);
   weir_line line = weir_line_find(bytes, length);
   greeting->taken = line.taken;
-  if (line.taken > 0) return hear(greeting, &line, message);
-  return closed ? hear_silence(greeting, message) : WEIR_GREETING_MORE;
+  if (line.taken > 0) return receive(greeting, &line, message);
+  if (!closed) return WEIR_GREETING_MORE;
+  if (greeting->step == ASKED_META) return fall_back(greeting, message);
+  return fail("the server hung up during the greeting; where it speaks TLS, write memcacheds://",
+              message);
 }
 
 static const weir_wire_codec *const codecs[] = {

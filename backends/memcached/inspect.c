@@ -3,11 +3,22 @@
  * A proxy hangs up on "stats". Behind one, keys with one home may still be spread over servers:
  * every server counts its CAS ids by itself, so ids that are read by turns from two keys that are
  * written by turns rise strictly only on one server. */
-#include "memcached/inspect.h"
-
 #include <stdio.h>
 
-enum question { ASK_META, ASK_STATISTICS, ASK_SETTINGS, ASK_HOMES, ASKED_ALL };
+#include "memcached/memcached.h"
+#include "wire/exchange.h"
+
+enum { WORD_BYTES = 32 };
+
+/* From "stats" and "stats settings"; -1, or an empty word: not told. */
+typedef struct memcached_statistics {
+  char version[WORD_BYTES];
+  int64_t uptime_s, time_s, items, bytes, limit_bytes, evictions;
+  int evicts;   /* "evictions on" */
+  int has_auth; /* "auth_enabled_ascii": a file, or "no" */
+} memcached_statistics;
+
+enum question { START, ASK_META, ASK_STATISTICS, ASK_SETTINGS, ASK_HOMES, ASKED_ALL };
 
 /* Eight pairs of keys; each is written and read, one key after the other, then once more: that many
  * commands a pair. */
@@ -20,28 +31,19 @@ typedef struct memcached_questions {
   enum question now;
   int home_step;
   uint64_t newest_cas;
-  weir_memcached_statistics statistics;
+  memcached_statistics statistics;
   int64_t before_us, after_us; /* between which the server's clock was read */
   bool knows_meta;
   bool is_proxy;
   bool is_spread; /* keys of one home are on several servers */
 } memcached_questions;
 
-static bool applies(const memcached_questions *questions, enum question question) {
-  switch (question) {
-    case ASK_META:
-      return questions->login->wanted == WEIR_DIALECT_CLASSIC;
-    case ASK_HOMES:
-      return questions->is_proxy;
-    default:
-      return true;
-  }
-}
-
+/* To the next question that applies. */
 static void go_on(memcached_questions *questions) {
   do
     questions->now++;
-  while (questions->now != ASKED_ALL && !applies(questions, questions->now));
+  while ((questions->now == ASK_META && questions->login->wanted != WEIR_DIALECT_CLASSIC) ||
+         (questions->now == ASK_HOMES && !questions->is_proxy));
 }
 
 /* A pair's keys differ so far from the end that no hash of all of a key leaves them close together.
@@ -77,46 +79,77 @@ static void note_cas(memcached_questions *questions, const weir_line *line) {
   questions->newest_cas = cas;
 }
 
+static int64_t read_number(const char *text, size_t length) {
+  uint64_t number;
+  bool whole = weir_number_parse(text, length, &number) && number <= INT64_MAX;
+  return whole ? (int64_t)number : -1;
+}
+
+static bool is(const char *text, size_t length, const char *word) {
+  return length == strlen(word) && memcmp(text, word, length) == 0;
+}
+
+/* One line "STAT name value". */
+static void read_statistic(memcached_statistics *statistics, const weir_line *line) {
+  static const char start[] = "STAT ";
+  const struct {
+    const char *name;
+    int64_t *number;
+  } numbers[] = {{"uptime", &statistics->uptime_s},
+                 {"time", &statistics->time_s},
+                 {"curr_items", &statistics->items},
+                 {"bytes", &statistics->bytes},
+                 {"limit_maxbytes", &statistics->limit_bytes}};
+  if (!weir_line_starts(line, start)) return;
+  const char *name = line->text + strlen(start);
+  const char *blank = memchr(name, ' ', line->length - strlen(start));
+  if (blank == NULL) return;
+  size_t name_length = (size_t)(blank - name);
+  const char *value = blank + 1;
+  size_t length = (size_t)(line->text + line->length - value);
+  for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+    if (is(name, name_length, numbers[i].name)) *numbers[i].number = read_number(value, length);
+  if (is(name, name_length, "auth_enabled_ascii")) statistics->has_auth = !is(value, length, "no");
+  if (is(name, name_length, "version"))
+    snprintf(statistics->version, WORD_BYTES, "%.*s", (int)length, value);
+  if (!is(name, name_length, "evictions")) return;
+  /* A count in one list and a switch in the other. */
+  if (is(value, length, "on") || is(value, length, "off"))
+    statistics->evicts = is(value, length, "on");
+  else
+    statistics->evictions = read_number(value, length);
+}
+
+/* Whether it is the last of an answer. */
 static bool is_end(enum question question, const weir_line *line) {
-  if (question == ASK_META) return true;
-  return weir_line_is(line, "END") || weir_line_is(line, "STORED") ||
+  return question == ASK_META || weir_line_is(line, "END") || weir_line_is(line, "STORED") ||
          weir_line_is(line, "NOT_STORED") || weir_line_is(line, "ERROR") ||
          weir_line_starts(line, "CLIENT_ERROR") || weir_line_starts(line, "SERVER_ERROR");
 }
 
-static void hear_line(memcached_questions *questions, const weir_line *line) {
-  if (questions->now == ASK_META) questions->knows_meta = weir_line_is(line, "MN");
-  if (questions->now == ASK_HOMES && weir_line_starts(line, "VALUE ")) note_cas(questions, line);
-  if (questions->now == ASK_STATISTICS || questions->now == ASK_SETTINGS)
-    weir_memcached_statistics_read(&questions->statistics, line);
-}
-
-static void end_answer(memcached_questions *questions) {
+static bool receive(weir_exchange *exchange, const char *bytes, size_t length, size_t *taken) {
+  memcached_questions *questions = (memcached_questions *)exchange;
+  weir_line line;
+  size_t used = 0;
+  do { /* nothing is read before the answer is whole */
+    line = weir_line_find(bytes + used, length - used);
+    if (line.taken == 0) return false;
+    used += line.taken;
+  } while (!is_end(questions->now, &line));
+  *taken = used;
+  for (used = 0; used < *taken; used += line.taken) {
+    line = weir_line_find(bytes + used, *taken - used);
+    if (questions->now == ASK_META) questions->knows_meta = weir_line_is(&line, "MN");
+    if (questions->now == ASK_HOMES && weir_line_starts(&line, "VALUE "))
+      note_cas(questions, &line);
+    if (questions->now == ASK_STATISTICS || questions->now == ASK_SETTINGS)
+      read_statistic(&questions->statistics, &line);
+  }
   if (questions->now == ASK_STATISTICS) {
     questions->before_us = questions->exchange.asked_unix_us;
     questions->after_us = questions->exchange.received_unix_us;
   }
-  if (questions->now == ASK_HOMES && ++questions->home_step < HOME_STEPS) return;
-  go_on(questions);
-}
-
-static bool receive(weir_exchange *exchange, const char *bytes, size_t length, size_t *taken) {
-  memcached_questions *questions = (memcached_questions *)exchange;
-  size_t used = 0;
-  for (;;) {
-    weir_line line = weir_line_find(bytes + used, length - used);
-    if (line.taken == 0) return false;
-    used += line.taken;
-    if (!is_end(questions->now, &line)) continue;
-    break;
-  }
-  *taken = used;
-  for (used = 0; used < *taken;) {
-    weir_line line = weir_line_find(bytes + used, *taken - used);
-    used += line.taken;
-    hear_line(questions, &line);
-  }
-  end_answer(questions);
+  if (questions->now != ASK_HOMES || ++questions->home_step >= HOME_STEPS) go_on(questions);
   return true;
 }
 
@@ -155,7 +188,7 @@ static void report_dialect(const memcached_questions *questions,
 }
 
 static void report_memory(const memcached_questions *questions, const weir_inspection *inspection) {
-  const weir_memcached_statistics *statistics = &questions->statistics;
+  const memcached_statistics *statistics = &questions->statistics;
   double percent = statistics->limit_bytes > 0 && statistics->bytes >= 0
                        ? (double)statistics->bytes * 100 / (double)statistics->limit_bytes
                        : 0;
@@ -203,7 +236,7 @@ static void report_access(const memcached_questions *questions, const weir_inspe
 }
 
 static void report_server(const memcached_questions *questions, const weir_inspection *inspection) {
-  const weir_memcached_statistics *statistics = &questions->statistics;
+  const memcached_statistics *statistics = &questions->statistics;
   char age[WEIR_AGE_BYTES];
   if (statistics->version[0] == '\0') return;
   weir_wire_report(inspection, WEIR_FINDING_FACT, "server", "memcached %s, up %s",
@@ -234,11 +267,18 @@ void weir_memcached_inspect(weir_wire *wire, const weir_memcached_login *login,
                                                 .lose = lose},
                                    .login = login,
                                    .key = inspection->key,
-                                   .now = ASK_META};
+                                   .now = START,
+                                   .statistics = {.uptime_s = -1,
+                                                  .time_s = -1,
+                                                  .items = -1,
+                                                  .bytes = -1,
+                                                  .limit_bytes = -1,
+                                                  .evictions = -1,
+                                                  .evicts = -1,
+                                                  .has_auth = -1}};
   report_name(wire, inspection);
   if (!inspection->answers) return;
-  weir_memcached_statistics_init(&questions.statistics);
-  if (!applies(&questions, ASK_META)) go_on(&questions);
+  go_on(&questions);
   weir_wire_report_security(wire, inspection);
   if (!weir_wire_exchange(wire, &questions.exchange, inspection->key, inspection->timeout_us,
                           &why)) {

@@ -5,12 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "memcached/codec.h"
 #include "memcached/discovery.h"
-#include "memcached/inspect.h"
 #include "memcached/order.h"
 #include "memcached/ring.h"
-#include "memcached/version.h"
 #include "wire/wire.h"
 
 enum { DEFAULT_PORT = 11211, SERVERS_MOST = WEIR_DISCOVERY_SERVERS_MOST, ORDER_KEPT = 4096 };
@@ -108,13 +105,6 @@ static void give_order(memcached_store *store, weir_order *order) {
   pthread_mutex_unlock(&store->lock);
 }
 
-/* Out of time between rounds. */
-static void give_up(memcached_call *call) {
-  for (size_t i = 0; i < call->count; i++)
-    if (call->operations[i].outcome == WEIR_PENDING)
-      not_sent(call, &call->operations[i], "not sent by the deadline");
-}
-
 /* For servers that may speak the classic dialect; right for both. */
 static void run_rounds(memcached_call *call) {
   const unsigned any = 1U << WEIR_DIALECT_META | 1U << WEIR_DIALECT_CLASSIC;
@@ -125,7 +115,9 @@ static void run_rounds(memcached_call *call) {
   } else {
     while (weir_order_plan(order, call->operations, call->count)) {
       if (weir_monotonic_us() >= call->deadline_us) {
-        give_up(call);
+        for (size_t i = 0; i < call->count; i++)
+          if (call->operations[i].outcome == WEIR_PENDING)
+            not_sent(call, &call->operations[i], "not sent by the deadline");
         break;
       }
       run_round(call, order, any);
@@ -136,13 +128,6 @@ static void run_rounds(memcached_call *call) {
   give_order(call->store, order);
 }
 
-static bool all_meta(const memcached_store *store) {
-  for (size_t i = 0; i < store->server_count; i++) {
-    if (weir_wire_dialect(store->wires[i]) != WEIR_DIALECT_META) return false;
-  }
-  return true;
-}
-
 static void memcached_exec(void *handle, weir_operation *operations, size_t count,
                            int64_t deadline_us, weir_message *message) {
   memcached_call call = {.store = handle,
@@ -150,7 +135,10 @@ static void memcached_exec(void *handle, weir_operation *operations, size_t coun
                          .count = count,
                          .deadline_us = deadline_us,
                          .message = message};
-  if (all_meta(call.store)) {
+  bool meta = true;
+  for (size_t i = 0; meta && i < call.store->server_count; i++)
+    meta = weir_wire_dialect(call.store->wires[i]) == WEIR_DIALECT_META;
+  if (meta) {
     run_round(&call, NULL, 1U << WEIR_DIALECT_META);
   } else {
     run_rounds(&call);
@@ -240,41 +228,9 @@ static weir_status write_login(const weir_url *url, size_t protocol, weir_memcac
   return WEIR_BAD_URL;
 }
 
-static bool is_secure(const weir_url *url) {
-  return strcmp(url->scheme, "memcacheds") == 0;
-}
-
 static weir_wire_place place_of(const memcached_store *store, const weir_url_host *host) {
   return (weir_wire_place){
       .host = host->name, .port = host->port == 0 ? DEFAULT_PORT : host->port, .tls = store->tls};
-}
-
-static weir_status open_wires(memcached_store *store, const weir_url *url,
-                              const weir_wire_options *options, weir_message *message) {
-  weir_status status = WEIR_OK;
-  bool unix_socket = url->host_count == 0;
-  size_t count = unix_socket ? 1 : url->host_count;
-  for (size_t i = 0; i < count; i++) {
-    weir_wire_place place = {.path = url->path};
-    if (!unix_socket) place = place_of(store, &url->hosts[i]);
-    status = weir_wire_open(&place, &weir_memcached_protocol, &store->login, options,
-                            &store->wires[i], message);
-    if (status != WEIR_OK) return status;
-    store->server_count++;
-  }
-  return WEIR_OK;
-}
-
-static weir_status make_store(size_t wires, memcached_store **store) {
-  memcached_store *made = calloc(1, sizeof *made + wires * sizeof(weir_wire *));
-  *store = NULL;
-  if (made == NULL) return WEIR_NO_MEMORY;
-  if (pthread_mutex_init(&made->lock, NULL) != 0) {
-    free(made);
-    return WEIR_NO_MEMORY;
-  }
-  *store = made;
-  return WEIR_OK;
 }
 
 /* With the servers that were discovered in the place of the host that was asked. */
@@ -296,10 +252,18 @@ static weir_status discover(const memcached_store *store, weir_url *url,
 static weir_status open_servers(memcached_store *store, const weir_url *url,
                                 const weir_wire_options *options, weir_distribution distribution,
                                 weir_message *message) {
-  weir_status status = open_wires(store, url, options, message);
-  if (status != WEIR_OK || url->host_count < 2) return status;
-  return weir_ring_create(url->hosts, url->host_count, DEFAULT_PORT, distribution, &store->ring,
-                          message);
+  bool unix_socket = url->host_count == 0;
+  size_t count = unix_socket ? 1 : url->host_count;
+  for (size_t i = 0; i < count; i++) {
+    weir_wire_place place = {.path = url->path};
+    if (!unix_socket) place = place_of(store, &url->hosts[i]);
+    weir_status status = weir_wire_open(&place, &weir_memcached_protocol, &store->login, options,
+                                        &store->wires[i], message);
+    if (status != WEIR_OK) return status;
+    store->server_count++;
+  }
+  if (count < 2) return WEIR_OK;
+  return weir_ring_create(url->hosts, count, DEFAULT_PORT, distribution, &store->ring, message);
 }
 
 static weir_status open_store(memcached_store *store, weir_url *url, int64_t timeout_us,
@@ -307,7 +271,8 @@ static weir_status open_store(memcached_store *store, weir_url *url, int64_t tim
   weir_wire_options options;
   weir_discovery *discovery = NULL;
   weir_status status = write_login(url, settings->protocol, &store->login, message);
-  if (status == WEIR_OK) status = weir_tls_open(url, is_secure(url), &store->tls, message);
+  if (status == WEIR_OK)
+    status = weir_tls_open(url, strcmp(url->scheme, "memcacheds") == 0, &store->tls, message);
   if (status == WEIR_OK) status = weir_wire_read_options(url, timeout_us, &options, message);
   if (status == WEIR_OK && settings->discovers) {
     discovery = calloc(1, sizeof *discovery);
@@ -332,8 +297,13 @@ static weir_status memcached_open(const weir_url *url, int64_t timeout_us, void 
     weir_message_set(message, "%zu hosts; at most %d are accepted", url->host_count, SERVERS_MOST);
     return WEIR_BAD_URL;
   }
-  status = make_store(settings.discovers ? SERVERS_MOST : url->host_count + 1, &store);
-  if (status != WEIR_OK) return status;
+  size_t wires = settings.discovers ? SERVERS_MOST : url->host_count + 1;
+  store = calloc(1, sizeof *store + wires * sizeof(weir_wire *));
+  if (store == NULL) return WEIR_NO_MEMORY;
+  if (pthread_mutex_init(&store->lock, NULL) != 0) {
+    free(store);
+    return WEIR_NO_MEMORY;
+  }
   status = open_store(store, &told, timeout_us, &settings, message);
   if (status != WEIR_OK) {
     memcached_close(store);

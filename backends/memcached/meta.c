@@ -2,7 +2,6 @@
  * Only an addition that renews the TTL takes two: `ma` has a flag for it, which the server forgets
  * when the sum outgrows the item and moves to a new one. */
 #include "memcached/codec.h"
-#include "memcached/version.h"
 
 /* An addition that renews the TTL goes with a read behind it, which does that. */
 static bool renews(const weir_operation *operation) {
@@ -26,11 +25,11 @@ static char *put_store(char *end, const weir_wire_command *command, int64_t unix
   const weir_operation *operation = &command->operation;
   char *data_end = weir_number_put(data, "", (uint64_t)operation->value);
   end = weir_number_put(put_verb(end, "ms ", operation), " ", (uint64_t)(data_end - data));
-  stpcpy(data_end, "\r\n");
-  if (operation->kind == WEIR_CREATE) end = stpcpy(end, " ME c");
+  memcpy(data_end, "\r\n", sizeof "\r\n");
+  if (operation->kind == WEIR_CREATE) end = weir_text_put(end, " ME c");
   if (operation->kind == WEIR_SWAP) {
     end = weir_number_put(end, " C", weir_version_to_cas(command, operation->version));
-    end = stpcpy(end, " c");
+    end = weir_text_put(end, " c");
   }
   return weir_number_put(end, " T", weir_ttl_seconds(operation->ttl_us, unix_s));
 }
@@ -47,10 +46,10 @@ static size_t encode(const weir_wire_command *command, int64_t unix_s, char *out
       end = put_verb(end, "ma ", operation);
       end = weir_number_put(end, " N", weir_ttl_seconds(operation->ttl_us, unix_s));
       end = weir_number_put(end, " J", (uint64_t)operation->seed + delta);
-      end = stpcpy(weir_number_put(end, " D", delta), " v");
+      end = weir_text_put(weir_number_put(end, " D", delta), " v");
       break;
     case WEIR_GET:
-      end = stpcpy(put_verb(end, "mg ", operation), " v c");
+      end = weir_text_put(put_verb(end, "mg ", operation), " v c");
       break;
     case WEIR_DROP:
       end = put_verb(end, "md ", operation);
@@ -63,16 +62,17 @@ static size_t encode(const weir_wire_command *command, int64_t unix_s, char *out
     case WEIR_SUB:
     case WEIR_RAISE: /* never asked for: the backend lacks the trait */
       end = put_verb(end, "ma ", operation);
-      end = stpcpy(weir_number_put(end, " D", -delta), " v");
+      end = weir_text_put(weir_number_put(end, " D", -delta), " v");
       break;
   }
-  end = stpcpy(weir_number_put(end, " O", command->serial), "\r\n");
+  end = weir_text_put(weir_number_put(end, " O", command->serial), "\r\n");
   if (renews(operation)) { /* returns nothing and sets the TTL */
     end = put_verb(end, "mg ", operation);
     end = weir_number_put(end, " T", weir_ttl_seconds(operation->ttl_us, unix_s));
-    end = stpcpy(end, "\r\n");
+    end = weir_text_put(end, "\r\n");
   }
-  return (size_t)(stpcpy(end, data) - out);
+  if (data[0] != '\0') end = weir_text_put(end, data);
+  return (size_t)(end - out);
 }
 
 /* A reply line taken apart. */

@@ -19,13 +19,6 @@ static bool reserve(weir_order *order, size_t count) {
   return order->room > 0;
 }
 
-static uint64_t hash(const char *bytes, size_t length) {
-  uint64_t sum = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-  for (size_t i = 0; i < length; i++)
-    sum = (sum ^ (unsigned char)bytes[i]) * UINT64_C(0x100000001b3);
-  return sum ^ sum >> 32;
-}
-
 /* The text by which operations are grouped: the home, or the whole key. */
 static const char *text_of(const weir_operation *operation, bool home, size_t *length) {
   *length = home ? operation->home_length : operation->key_length;
@@ -37,7 +30,10 @@ static uint32_t replace(weir_order *order, const weir_operation *operations, siz
   size_t mask = 2 * order->room - 1;
   size_t length;
   const char *text = text_of(&operations[i], home, &length);
-  for (size_t at = hash(text, length) & mask;; at = (at + 1) & mask) {
+  uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+  for (size_t each = 0; each < length; each++)
+    hash = (hash ^ (unsigned char)text[each]) * UINT64_C(0x100000001b3);
+  for (size_t at = (hash ^ hash >> 32) & mask;; at = (at + 1) & mask) {
     uint32_t found = order->table[at];
     size_t found_length = 0;
     if (found != 0) {
@@ -84,20 +80,17 @@ bool weir_order_plan(weir_order *order, const weir_operation *operations, size_t
   return any;
 }
 
-static bool is_unsettled(const weir_order *order, const weir_operation *operations, size_t i) {
-  uint32_t before = order->steps[i].home_before;
-  if (before == 0) return false;
-  const weir_order_step *step = &order->steps[before - 1];
-  return step->unsettled || (step->open && operations[before - 1].kind != WEIR_GET);
-}
-
 bool weir_order_settle(weir_order *order, weir_operation *operations, size_t count,
                        weir_message *message) {
   bool given_up = false;
   for (size_t i = 0; i < count; i++) {
     weir_order_step *step = &order->steps[i];
     weir_operation *operation = &operations[i];
-    step->unsettled = is_unsettled(order, operations, i);
+    if (step->home_before != 0) {
+      const weir_order_step *before = &order->steps[step->home_before - 1];
+      bool writes = operations[step->home_before - 1].kind != WEIR_GET;
+      step->unsettled = before->unsettled || (before->open && writes);
+    }
     if (!step->open || step->held) continue;
     if (operation->kind == WEIR_GET) {
       step->open = step->unsettled;

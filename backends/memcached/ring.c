@@ -21,12 +21,6 @@ static memcached_return_t set_distribution(memcached_st *pool, weir_distribution
                                 MEMCACHED_DISTRIBUTION_MODULA);
 }
 
-static memcached_return_t add_host(memcached_st *pool, const weir_url_host *host,
-                                   uint16_t default_port) {
-  uint16_t port = host->port == 0 ? default_port : host->port;
-  return memcached_server_add_with_weight(pool, host->name, port, host->weight);
-}
-
 weir_status weir_ring_create(const weir_url_host *hosts, size_t count, uint16_t default_port,
                              weir_distribution distribution, weir_ring **ring,
                              weir_message *message) {
@@ -39,7 +33,9 @@ weir_status weir_ring_create(const weir_url_host *hosts, size_t count, uint16_t 
   memcached_return_t result = set_distribution(&made->pool, distribution);
   size_t added = 0;
   while (memcached_success(result) && added < count) {
-    result = add_host(&made->pool, &hosts[added++], default_port);
+    const weir_url_host *host = &hosts[added++];
+    uint16_t port = host->port == 0 ? default_port : host->port;
+    result = memcached_server_add_with_weight(&made->pool, host->name, port, host->weight);
   }
   if (memcached_success(result)) {
     *ring = made;

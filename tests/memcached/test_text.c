@@ -4,7 +4,7 @@
 
 #include <cmocka.h>
 
-#include "memcached/text.h"
+#include "memcached/codec.h"
 
 static void numbers_are_written_in_decimal(void **state) {
   (void)state;

@@ -3,7 +3,7 @@
 #include <sys/socket.h>
 
 #include "fixture/proxy.h"
-#include "memcached/version.h"
+#include "memcached/codec.h"
 #include "wire/outage.h"
 
 enum { THREADS = 4, ADDITIONS = 200, MOST_TURNS = 200 };
