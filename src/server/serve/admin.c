@@ -229,7 +229,7 @@ static weir_read_result read_request(weir_connection *connection, const char *by
   }
   if (page.failed) refusal = (weir_http_refusal){503, {"the server is short of memory"}};
   if (status > 0 && !page.failed)
-    weir_serve_answer_http(connection, type, page.data, page.length, status, format);
+    weir_serve_answer_http(connection, status, type, &page, format);
   else
     weir_serve_refuse_http(connection, &refusal, format);
   weir_bytes_free(&page);

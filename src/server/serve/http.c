@@ -19,11 +19,11 @@ void weir_serve_refuse_http(weir_connection *connection, const weir_http_refusal
   weir_connection_queue_text(connection, text->data, text->length);
 }
 
-void weir_serve_answer_http(weir_connection *connection, const char *type, const char *body,
-                            size_t length, int status, unsigned format) {
+void weir_serve_answer_http(weir_connection *connection, int status, const char *type,
+                            const weir_bytes *body, unsigned format) {
   weir_bytes *text = &connection->loop->reply;
   text->length = 0;
-  weir_http_text_answer(status, type, body, length, format, text);
+  weir_http_text_answer(status, type, body, format, text);
   weir_connection_queue_text(connection, text->data, text->length);
 }
 
@@ -175,7 +175,8 @@ static weir_read_result read_request(weir_connection *connection, const char *by
     weir_serve_refuse_http(connection, &refusal, format);
   } else if (is_crab && weir_http_is_path(&request, "/health")) {
     /* What throttlecrab's clients ask before anything else. */
-    weir_serve_answer_http(connection, "text/plain; charset=utf-8", "OK", 2, 200, format);
+    weir_bytes_text(&call.text, "OK");
+    weir_serve_answer_http(connection, 200, "text/plain; charset=utf-8", &call.text, format);
   } else if (ask(connection, &request, format, &call, &refusal)) {
     note_id(connection, &request);
   } else {

@@ -31,8 +31,8 @@ unsigned weir_serve_http_format(const weir_http_request *request);
 /* Queues a refusal, and another answer. */
 void weir_serve_refuse_http(weir_connection *connection, const weir_http_refusal *refusal,
                             unsigned format);
-void weir_serve_answer_http(weir_connection *connection, const char *type, const char *body,
-                            size_t length, int status, unsigned format);
+void weir_serve_answer_http(weir_connection *connection, int status, const char *type,
+                            const weir_bytes *body, unsigned format);
 
 /* weir_http_is_from_here() of the connection's listener; what is not is counted. */
 bool weir_serve_is_from_here(weir_connection *connection, const weir_http_request *request,

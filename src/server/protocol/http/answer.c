@@ -1,9 +1,9 @@
-/* The bytes of answers. */
+/* The bytes of answers: decisions by status, as JSON or as throttlecrab words them, RateLimitResponse as
+ * proto3 has it in JSON, and problems of application/problem+json. */
 #include <stdio.h>
 #include <string.h>
 
 #include "protocol/http/call.h"
-#include "protocol/http/internal.h"
 
 static const char *reason(int status) {
   switch (status) {
@@ -40,7 +40,8 @@ static const char *reason(int status) {
   }
 }
 
-void weir_http_begin(int status, weir_bytes *out) {
+/* A status line. */
+static void begin(int status, weir_bytes *out) {
   weir_bytes_text(out, "HTTP/1.1 ");
   weir_bytes_number(out, status);
   weir_bytes_text(out, " ");
@@ -50,34 +51,31 @@ void weir_http_begin(int status, weir_bytes *out) {
   if (status == 405) weir_bytes_text(out, "Allow: POST\r\n");
 }
 
-static void end(const char *type, const char *body, size_t length, unsigned format,
-                weir_bytes *out) {
-  if (length > 0) {
+/* What stands behind the fields of an answer: type, length and body. */
+static void end(const char *type, const weir_bytes *body, unsigned format, weir_bytes *out) {
+  if (body->length > 0) {
     weir_bytes_text(out, "Content-Type: ");
     weir_bytes_text(out, type);
     weir_bytes_text(out, "\r\nX-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n");
   }
   weir_bytes_text(out, "Content-Length: ");
-  weir_bytes_number(out, (int64_t)length);
+  weir_bytes_number(out, (int64_t)body->length);
   weir_bytes_text(out, format & WEIR_HTTP_CLOSES ? "\r\nConnection: close\r\n\r\n" : "\r\n\r\n");
-  if (!(format & WEIR_HTTP_HEAD)) weir_bytes_add(out, body, length);
-}
-
-void weir_http_end(const char *type, const weir_bytes *body, unsigned format, weir_bytes *out) {
-  end(type, body->data, body->length, format, out);
+  if (!(format & WEIR_HTTP_HEAD)) weir_bytes_add(out, body->data, body->length);
   out->failed |= body->failed;
 }
 
-void weir_http_text_answer(int status, const char *type, const char *body, size_t length,
-                           unsigned format, weir_bytes *out) {
-  weir_http_begin(status, out);
-  end(type, body, length, format, out);
+void weir_http_text_answer(int status, const char *type, const weir_bytes *body, unsigned format,
+                           weir_bytes *out) {
+  begin(status, out);
+  end(type, body, format, out);
 }
 
-/* --- JSON ---------------------------------------------------------------------------------------
+/* --- decisions ----------------------------------------------------------------------------------
  */
 
-void weir_http_write_string(weir_bytes *out, const char *text, size_t length) {
+/* Text that is valid UTF-8 or ASCII. */
+static void write_string(weir_bytes *out, const char *text, size_t length) {
   weir_bytes_text(out, "\"");
   for (size_t i = 0; i < length; i++) {
     unsigned char c = (unsigned char)text[i];
@@ -103,7 +101,7 @@ static void write_problem(const char *type, const char *title, int status, const
   weir_bytes_text(out, title);
   add_number(out, "\",\"status\":", status);
   weir_bytes_text(out, ",\"detail\":");
-  weir_http_write_string(out, detail, strlen(detail));
+  write_string(out, detail, strlen(detail));
   weir_bytes_text(out, "}\n");
 }
 
@@ -112,9 +110,9 @@ static void write_decision(const weir_ask *ask, const weir_reply *reply, weir_by
   const weir_decision *decision = reply->decision;
   bool charges = ask->verb == WEIR_ASK_TAKE && decision->allowed;
   weir_bytes_text(out, "{\"limiter\":");
-  weir_http_write_string(out, reply->name, strlen(reply->name));
+  write_string(out, reply->name, strlen(reply->name));
   weir_bytes_text(out, ",\"key\":");
-  weir_http_write_string(out, reply->key, reply->key_length);
+  write_string(out, reply->key, reply->key_length);
   if (decision == NULL) {
     weir_bytes_text(out, ",\"reset\":true}\n");
     return;
@@ -144,15 +142,10 @@ static void write_throttle(const weir_ask *ask, const weir_decision *decision, w
   weir_bytes_text(out, "}\n");
 }
 
-/* --- answers ------------------------------------------------------------------------------------
- */
-
 void weir_http_refuse(const weir_http_refusal *refusal, unsigned format, weir_bytes *out) {
   weir_bytes body = {0};
   write_problem("about:blank", reason(refusal->status), refusal->status, refusal->why.text, &body);
-  weir_http_text_answer(refusal->status, "application/problem+json", body.data, body.length, format,
-                        out);
-  out->failed |= body.failed;
+  weir_http_text_answer(refusal->status, "application/problem+json", &body, format, out);
   weir_bytes_free(&body);
 }
 
@@ -175,47 +168,82 @@ static void write_fields(const weir_reply *reply, weir_config_headers headers, w
   }
 }
 
-static void answer_check(unsigned format, int status, const weir_reply *reply, weir_bytes *out) {
-  weir_bytes body = {0};
-  if (!reply->decision->allowed)
-    write_problem("https://iana.org/assignments/http-problem-types#quota-exceeded",
-                  "Request cannot be satisfied as assigned quota has been exceeded", status,
-                  reply->name, &body);
-  weir_http_end("application/problem+json", &body, format, out);
-  weir_bytes_free(&body);
-}
-
-static void answer_json(const weir_ask *ask, unsigned format, const weir_reply *reply,
-                        weir_bytes *out) {
-  weir_bytes body = {0};
-  if (ask->form == WEIR_HTTP_THROTTLE)
-    write_throttle(ask, reply->decision, &body);
-  else
-    write_decision(ask, reply, &body);
-  weir_http_end("application/json", &body, format, out);
-  weir_bytes_free(&body);
-}
-
-/* Whose mistake a status is. */
-static int status_of(weir_status status) {
-  return weir_status_classify(status) == WEIR_CLASS_CALLER ? 400 : 503;
-}
-
 void weir_http_answer(const weir_ask *ask, unsigned format, const weir_config_listener *listener,
                       weir_config_headers headers, const weir_reply *reply, weir_bytes *out) {
+  weir_bytes body = {0};
   if (reply->status != WEIR_OK) {
-    weir_http_refusal refusal = {.status = status_of(reply->status)};
+    bool is_callers = weir_status_classify(reply->status) == WEIR_CLASS_CALLER;
+    weir_http_refusal refusal = {.status = is_callers ? 400 : 503};
     snprintf(refusal.why.text, sizeof refusal.why.text, "%s: %s", weir_status_name(reply->status),
              reply->why);
     weir_http_refuse(&refusal, format, out);
     return;
   }
   bool checks = ask->form == WEIR_HTTP_CHECK;
-  int status = checks && !reply->decision->allowed ? listener->denied_status : 200;
-  weir_http_begin(status, out);
+  bool denies = checks && !reply->decision->allowed;
+  int status = denies ? listener->denied_status : 200;
+  begin(status, out);
   write_fields(reply, headers, out);
-  if (checks)
-    answer_check(format, status, reply, out);
-  else
-    answer_json(ask, format, reply, out);
+  if (denies)
+    write_problem("https://iana.org/assignments/http-problem-types#quota-exceeded",
+                  "Request cannot be satisfied as assigned quota has been exceeded", status,
+                  reply->name, &body);
+  else if (ask->form == WEIR_HTTP_THROTTLE)
+    write_throttle(ask, reply->decision, &body);
+  else if (!checks)
+    write_decision(ask, reply, &body);
+  end(checks ? "application/problem+json" : "application/json", &body, format, out);
+  weir_bytes_free(&body);
+}
+
+/* --- Envoy's service ----------------------------------------------------------------------------
+ */
+
+static void write_code(weir_bytes *out, const char *name, bool is_over) {
+  weir_bytes_format(out, "{\"%s\":\"%s\"", name, is_over ? "OVER_LIMIT" : "OK");
+}
+
+static void write_status(weir_bytes *out, const weir_envoy_status *status) {
+  write_code(out, "code", status->is_over);
+  if (status->has_limit) {
+    add_number(out, ",\"currentLimit\":{\"requestsPerUnit\":", status->requests);
+    weir_bytes_format(out, ",\"unit\":\"%s\"", weir_config_units[status->unit]);
+    if (status->name != NULL) weir_bytes_text(out, ",\"name\":");
+    if (status->name != NULL) write_string(out, status->name, strlen(status->name));
+    weir_bytes_text(out, "}");
+  }
+  if (status->remaining >= 0) add_number(out, ",\"limitRemaining\":", status->remaining);
+  if (status->reset_after_us >= 0) {
+    add_number(out, ",\"durationUntilReset\":\"", weir_seconds_up(status->reset_after_us));
+    weir_bytes_text(out, "s\"");
+  }
+  weir_bytes_text(out, "}");
+}
+
+void weir_http_answer_envoy(const weir_envoy_answer *answer, unsigned format, weir_bytes *out) {
+  weir_bytes body = {0};
+  write_code(&body, "overallCode", answer->is_over);
+  for (size_t i = 0; i < answer->count; i++) {
+    weir_bytes_text(&body, i == 0 ? ",\"statuses\":[" : ",");
+    write_status(&body, &answer->statuses[i]);
+  }
+  for (size_t i = 0; i < answer->field_count; i++) {
+    weir_bytes_text(&body, i == 0 ? "],\"responseHeadersToAdd\":[" : ",");
+    weir_bytes_format(&body, "{\"key\":\"%s\",\"value\":", answer->fields[i].name);
+    write_string(&body, answer->fields[i].value, strlen(answer->fields[i].value));
+    weir_bytes_text(&body, "}");
+  }
+  weir_bytes_text(&body, "]}\n");
+  begin(answer->is_over ? 429 : 200, out);
+  end("application/json", &body, format, out);
+  weir_bytes_free(&body);
+}
+
+void weir_http_word_envoy(const weir_envoy_refusal *refusal, weir_http_refusal *worded) {
+  static const int statuses[] = {[WEIR_ENVOY_WELL] = 200,
+                                 [WEIR_ENVOY_BAD_REQUEST] = 400,
+                                 [WEIR_ENVOY_NO_FILES] = 404,
+                                 [WEIR_ENVOY_UNAVAILABLE] = 503,
+                                 [WEIR_ENVOY_EXPIRED] = 504};
+  *worded = (weir_http_refusal){statuses[refusal->failure], refusal->why};
 }

@@ -1,16 +1,27 @@
-/* From a request to what it asks. */
+/* Who sends a request, and what it asks.
+ *
+ * A browser may be talked into sending a request that its user does not mean. It adds Origin,
+ * Sec-Fetch-Site and Host, which no page can change: by them a page of another origin is told from a
+ * program that means this server. What is asked stands in the path of a check, or in a body of JSON. */
 #include "protocol/http/call.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/un.h>
 
-#include "protocol/http/internal.h"
+enum { ADDRESS_TEXT_BYTES = 64 };
 
 void weir_http_call_free(weir_http_call *call) {
   json_decref(call->body);
   free(call->envoy);
   weir_bytes_free(&call->text);
 }
+
+/* --- who sends it -------------------------------------------------------------------------------
+ */
 
 bool weir_http_is_token(weir_http_text shown, const weir_config_credential *tokens, size_t count) {
   static const char scheme[] = "Bearer ";
@@ -28,15 +39,104 @@ bool weir_http_is_token(weir_http_text shown, const weir_config_credential *toke
   return found;
 }
 
+static bool is_same(weir_http_text a, weir_http_text b) {
+  return a.length == b.length && strncasecmp(a.bytes, b.bytes, a.length) == 0;
+}
+
+/* Whether the host that a request names is one of this server's: loopback, one of its hosts, or the
+ * address where it listens. A server that listens at all of its host's addresses has each of them: no
+ * name is turned to another address there, as a name could be. */
+static bool is_host(weir_http_text host, const weir_config_listener *listener,
+                    const struct sockaddr_storage *own) {
+  const struct sockaddr_in *own_v4 = (const void *)own;
+  const struct sockaddr_in6 *own_v6 = (const void *)own;
+  if (own->ss_family != AF_INET && own->ss_family != AF_INET6)
+    return true; /* no browser gets there */
+
+  /* Without its port, and an address of IPv6 without its brackets. */
+  bool is_v6 = host.length > 0 && host.bytes[0] == '[';
+  const char *end = memchr(host.bytes, is_v6 ? ']' : ':', host.length);
+  weir_http_text name = host;
+  if (end != NULL) name.length = (size_t)(end - host.bytes);
+  if (is_v6) name = (weir_http_text){name.bytes + 1, name.length - 1};
+  if (weir_http_is(name, "localhost")) return true;
+  for (size_t i = 0; i < listener->host_count; i++)
+    if (weir_http_is(name, listener->hosts[i])) return true;
+
+  char text[ADDRESS_TEXT_BYTES];
+  struct sockaddr_in v4 = {.sin_family = AF_INET};
+  struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+  if (name.length >= sizeof text) return false;
+  memcpy(text, name.bytes, name.length);
+  text[name.length] = '\0';
+  bool reads_v4 = inet_pton(AF_INET, text, &v4.sin_addr) == 1;
+  bool reads_v6 = !reads_v4 && inet_pton(AF_INET6, text, &v6.sin6_addr) == 1;
+  if (!reads_v4 && !reads_v6) return false;
+  const void *asked = reads_v4 ? (const void *)&v4 : &v6;
+  if (weir_config_is_local(asked)) return true;
+  if (own->ss_family == AF_INET)
+    return own_v4->sin_addr.s_addr == htonl(INADDR_ANY) ||
+           (reads_v4 && v4.sin_addr.s_addr == own_v4->sin_addr.s_addr);
+  return IN6_IS_ADDR_UNSPECIFIED(&own_v6->sin6_addr) ||
+         (reads_v6 && memcmp(&v6.sin6_addr, &own_v6->sin6_addr, sizeof v6.sin6_addr) == 0);
+}
+
+/* That of a page which this server has sent: behind a proxy it may have come by https. */
+static bool is_own(weir_http_text origin, weir_http_text host) {
+  static const char *const schemes[] = {"http://", "https://"};
+  for (size_t i = 0; i < 2; i++) {
+    size_t length = strlen(schemes[i]);
+    if (origin.length <= length || strncasecmp(origin.bytes, schemes[i], length) != 0) continue;
+    return is_same((weir_http_text){origin.bytes + length, origin.length - length}, host);
+  }
+  return false;
+}
+
+bool weir_http_is_from_here(const weir_http_request *request, const weir_config_listener *listener,
+                            const struct sockaddr_storage *own, bool may_be_opened,
+                            weir_http_refusal *refusal) {
+  weir_http_text host = {"", 0}, value, mode = {"", 0}, to = {"", 0};
+  for (size_t position = 0; weir_http_next_field(request, "Host", &position, &host);)
+    if (!is_host(host, listener, own))
+      return weir_http_decline(refusal, 403, "Host \"%.*s\" is not known here: see hosts",
+                               host.length < 64 ? (int)host.length : 64, host.bytes);
+  for (size_t position = 0; weir_http_next_field(request, "Origin", &position, &value);)
+    if (!is_own(value, host))
+      return weir_http_decline(refusal, 403, "a page of another origin has sent this");
+  /* A person has followed a link, or typed the address, and will see what comes: no page reads it. */
+  size_t first = 0, second = 0;
+  weir_http_next_field(request, "Sec-Fetch-Mode", &first, &mode);
+  weir_http_next_field(request, "Sec-Fetch-Dest", &second, &to);
+  bool is_opened = may_be_opened && weir_http_is(request->method, "GET") &&
+                   weir_http_is(mode, "navigate") && weir_http_is(to, "document");
+  for (size_t position = 0; weir_http_next_field(request, "Sec-Fetch-Site", &position, &value);)
+    if (!weir_http_is(value, "same-origin") && !weir_http_is(value, "none") && !is_opened)
+      return weir_http_decline(refusal, 403, "a page of another site has sent this");
+  return true;
+}
+
+/* No page may send this type to another origin before that has agreed, which nothing here does. */
+static bool is_json(const weir_http_request *request, weir_http_refusal *refusal) {
+  static const weir_http_text prefix = {"application/", 12}, suffix = {"+json", 5};
+  weir_http_text type = {"", 0}, second;
+  size_t position = 0;
+  weir_http_next_field(request, "Content-Type", &position, &type);
+  bool is_one = !weir_http_next_field(request, "Content-Type", &position, &second);
+  const char *end = memchr(type.bytes, ';', type.length);
+  if (end != NULL) type.length = (size_t)(end - type.bytes);
+  while (type.length > 0 &&
+         (type.bytes[type.length - 1] == ' ' || type.bytes[type.length - 1] == '\t'))
+    type.length--;
+  bool named =
+      type.length > prefix.length + suffix.length &&
+      is_same((weir_http_text){type.bytes, prefix.length}, prefix) &&
+      is_same((weir_http_text){type.bytes + type.length - suffix.length, suffix.length}, suffix);
+  if (is_one && (named || weir_http_is(type, "application/json"))) return true;
+  return weir_http_decline(refusal, 415, "Content-Type: application/json is accepted");
+}
+
 /* --- checks -------------------------------------------------------------------------------------
  */
-
-static int hex_value(char digit) {
-  if (digit >= '0' && digit <= '9') return digit - '0';
-  if (digit >= 'a' && digit <= 'f') return digit - 'a' + 10;
-  if (digit >= 'A' && digit <= 'F') return digit - 'A' + 10;
-  return -1;
-}
 
 /* Percent-decodes; in a query "+" is a blank. False: a percent sign without two digits. */
 static bool decode(weir_http_text text, weir_bytes *out) {
@@ -44,8 +144,8 @@ static bool decode(weir_http_text text, weir_bytes *out) {
     char c = text.bytes[i] == '+' ? ' ' : text.bytes[i];
     if (c == '%') {
       if (i + 2 >= text.length) return false;
-      int high = hex_value(text.bytes[i + 1]);
-      int low = hex_value(text.bytes[i + 2]);
+      int high = weir_http_hex_value(text.bytes[i + 1]);
+      int low = weir_http_hex_value(text.bytes[i + 2]);
       if (high < 0 || low < 0) return false;
       c = (char)(high * 16 + low);
       i += 2;
@@ -93,27 +193,21 @@ static bool read_check(const weir_http_request *request, weir_http_call *call,
   return check_cost(ask->cost, refusal);
 }
 
-/* Several fields are one list. */
-static bool join_forwarded(const weir_http_request *request, char *joined, size_t size) {
-  size_t length = 0;
-  weir_http_text value;
-  joined[0] = '\0';
-  for (size_t position = 0; weir_http_next_field(request, "X-Forwarded-For", &position, &value);) {
-    if (value.length + 2 > size - length) return false;
-    if (length > 0) joined[length++] = ',';
-    memcpy(joined + length, value.bytes, value.length);
-    length += value.length;
-    joined[length] = '\0';
-  }
-  return true;
-}
-
+/* The key of the client that asks, found behind the proxies that the listener trusts. */
 static bool read_client(const weir_http_request *request, const weir_config_listener *listener,
                         const char *peer, weir_http_call *call, weir_http_refusal *refusal) {
-  char forwarded[WEIR_HTTP_TEXT_MOST];
+  char forwarded[WEIR_HTTP_TEXT_MOST] = ""; /* several fields are one list */
   char key[WEIR_HTTP_CLIENT_KEY_BYTES];
-  if (!join_forwarded(request, forwarded, sizeof forwarded))
-    return weir_http_decline(refusal, 431, "X-Forwarded-For is too long");
+  size_t length = 0;
+  weir_http_text value;
+  for (size_t position = 0; weir_http_next_field(request, "X-Forwarded-For", &position, &value);) {
+    if (value.length + 2 > sizeof forwarded - length)
+      return weir_http_decline(refusal, 431, "X-Forwarded-For is too long");
+    if (length > 0) forwarded[length++] = ',';
+    memcpy(forwarded + length, value.bytes, value.length);
+    length += value.length;
+    forwarded[length] = '\0';
+  }
   weir_status status = weir_http_client_key(listener->trusted, peer, forwarded, listener->ipv4_bits,
                                             listener->ipv6_bits, key, &refusal->why);
   if (status != WEIR_OK) {
@@ -161,8 +255,9 @@ bool weir_http_read_key(const weir_http_request *request, const weir_config_list
 /* --- JSON ---------------------------------------------------------------------------------------
  */
 
-static bool read_decision(const weir_http_request *request, weir_ask_verb verb,
-                          weir_http_call *call, weir_http_refusal *refusal) {
+/* /take, /peek and /reset: the verb is known. */
+static bool read_decision(const weir_http_request *request, weir_http_call *call,
+                          weir_http_refusal *refusal) {
   weir_ask *ask = &call->ask;
   const weir_http_member members[] = {
       {.name = "limiter", .text = &ask->limiter, .length = &ask->limiter_length, .needed = true},
@@ -170,8 +265,7 @@ static bool read_decision(const weir_http_request *request, weir_ask_verb verb,
       {.name = "cost", .number = &ask->cost},
       {.name = "up_to", .flag = &ask->up_to},
   };
-  size_t count = verb == WEIR_ASK_RESET ? 2 : 4;
-  ask->verb = verb;
+  size_t count = ask->verb == WEIR_ASK_RESET ? 2 : 4;
   ask->form = WEIR_HTTP_DECISION;
   if (!weir_http_read_body(request, members, count, call, refusal)) return false;
   return !json_is_integer(json_object_get(call->body, "cost")) || check_cost(ask->cost, refusal);
@@ -209,32 +303,10 @@ static bool read_throttle(const weir_http_request *request, weir_http_call *call
 /* --- all ----------------------------------------------------------------------------------------
  */
 
-static bool begins(weir_http_text text, const char *prefix) {
-  size_t length = strlen(prefix);
-  return text.length > length && memcmp(text.bytes, prefix, length) == 0;
-}
-
-static bool is_same(weir_http_text text, const char *word) {
-  return text.length == strlen(word) && memcmp(text.bytes, word, text.length) == 0;
-}
-
-static bool read_take(const weir_http_request *request, weir_http_call *call,
-                      weir_http_refusal *refusal) {
-  return read_decision(request, WEIR_ASK_TAKE, call, refusal);
-}
-
-static bool read_peek(const weir_http_request *request, weir_http_call *call,
-                      weir_http_refusal *refusal) {
-  return read_decision(request, WEIR_ASK_PEEK, call, refusal);
-}
-
-static bool read_reset(const weir_http_request *request, weir_http_call *call,
-                       weir_http_refusal *refusal) {
-  return read_decision(request, WEIR_ASK_RESET, call, refusal);
-}
-
 bool weir_http_is_check(const weir_http_request *request) {
-  return begins(request->path, "/check/");
+  static const char prefix[] = "/check/";
+  return request->path.length > sizeof prefix - 1 &&
+         memcmp(request->path.bytes, prefix, sizeof prefix - 1) == 0;
 }
 
 bool weir_http_read_call(const weir_http_request *request, weir_http_call *call,
@@ -242,17 +314,19 @@ bool weir_http_read_call(const weir_http_request *request, weir_http_call *call,
   static const struct {
     const char *path;
     bool (*read)(const weir_http_request *, weir_http_call *, weir_http_refusal *);
-  } posts[] = {{"/take", read_take},
-               {"/peek", read_peek},
-               {"/reset", read_reset},
-               {"/throttle", read_throttle},
-               {"/json", weir_http_read_envoy}};
+    weir_ask_verb verb;
+  } posts[] = {{"/take", read_decision, WEIR_ASK_TAKE},
+               {"/peek", read_decision, WEIR_ASK_PEEK},
+               {"/reset", read_decision, WEIR_ASK_RESET},
+               {"/throttle", read_throttle, WEIR_ASK_TAKE},
+               {"/json", weir_http_read_envoy, WEIR_ASK_TAKE}};
   if (weir_http_is_check(request)) return read_check(request, call, refusal);
   for (size_t i = 0; i < sizeof posts / sizeof *posts; i++) {
-    if (!is_same(request->path, posts[i].path)) continue;
-    if (!is_same(request->method, "POST"))
+    if (!weir_http_is_path(request, posts[i].path)) continue;
+    if (request->method.length != 4 || memcmp(request->method.bytes, "POST", 4) != 0)
       return weir_http_decline(refusal, 405, "POST is accepted here");
-    return weir_http_is_json(request, refusal) && posts[i].read(request, call, refusal);
+    call->ask.verb = posts[i].verb;
+    return is_json(request, refusal) && posts[i].read(request, call, refusal);
   }
   return weir_http_decline(
       refusal, 404,

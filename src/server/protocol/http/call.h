@@ -39,7 +39,7 @@ typedef struct weir_http_refusal {
   weir_message why;
 } weir_http_refusal;
 
-/* Whom a request asks, by its method, path and body. For a check (form WEIR_HTTP_CHECK) the key is
+/* What a request asks, by its method, path and body. For a check (form WEIR_HTTP_CHECK) the key is
  * still to be found, as the limiter has a say in where it stands. False: *refusal is the answer. */
 bool weir_http_read_call(const weir_http_request *request, weir_http_call *call,
                          weir_http_refusal *refusal);
@@ -49,7 +49,7 @@ bool weir_http_read_key(const weir_http_request *request, const weir_config_list
                         const weir_config_key *where, const char *peer, weir_http_call *call,
                         weir_http_refusal *refusal);
 
-/* False: *refusal says why it may be from a page of another origin, in somebody's browser. Where Host
+/* False: *refusal says why it may be from a page of another origin, in its user's browser. Where Host
  * is there, it must be loopback, the address where the listener listens (`own`), or one of its hosts.
  * `may_be_opened`: also as a page of its own, by a link that stands elsewhere. */
 bool weir_http_is_from_here(const weir_http_request *request, const weir_config_listener *listener,
@@ -79,7 +79,38 @@ void weir_http_word_envoy(const weir_envoy_refusal *refusal, weir_http_refusal *
 void weir_http_refuse(const weir_http_refusal *refusal, unsigned format, weir_bytes *out);
 
 /* Any other body. */
-void weir_http_text_answer(int status, const char *type, const char *body, size_t length,
-                           unsigned format, weir_bytes *out);
+void weir_http_text_answer(int status, const char *type, const weir_bytes *body, unsigned format,
+                           weir_bytes *out);
+
+/* --- between the files of this folder -----------------------------------------------------------
+ */
+
+/* Fills in the refusal, of printable ASCII; false. */
+bool weir_http_decline(weir_http_refusal *refusal, int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* A member of an object: what it is called, and where it goes. null is as if it were not there. */
+typedef struct weir_http_member {
+  const char *name;
+  const char *other; /* its second spelling; NULL: none */
+  const char **text; /* a string, which is not empty where it is needed, with its length: */
+  size_t *length;
+  int64_t *number; /* or a whole number, */
+  int64_t *hits;   /* one from 0 to WEIR_ASK_COST_MOST, which stands for more, perhaps quoted, */
+  bool *flag;      /* true or false, */
+  const json_t **list; /* an array of objects, */
+  json_t **object;     /* an object, */
+  const json_t **any;  /* or whatever it is */
+  bool needed;
+  bool is_any_other; /* of the last one: stands for all that are not named */
+} weir_http_member;
+
+/* Reads a request's body as an object that has these members and no other; call->body holds it then. */
+bool weir_http_read_body(const weir_http_request *request, const weir_http_member *members,
+                         size_t count, weir_http_call *call, weir_http_refusal *refusal);
+
+/* Of POST /json. */
+bool weir_http_read_envoy(const weir_http_request *request, weir_http_call *call,
+                          weir_http_refusal *refusal);
 
 #endif

@@ -1,11 +1,16 @@
 /* A parser for what programs that ask about limits send: no folded fields, one length at most, and
- * chunks for POST /json alone. A request that is refused ends its connection, so none hides behind it. */
+ * chunks for POST /json alone, without extensions or trailers. A request that is refused ends its
+ * connection, so none hides behind it.
+ *
+ * A request is looked at when its head is there, and again when its body is. Until then the parser
+ * keeps where it stopped, so that bytes are not gone through again and again as they come. */
 #include "protocol/http/parse.h"
 
 #include <string.h>
 #include <strings.h>
 
 enum { BAD = 400, TOO_LONG = 413, FIELDS_TOO_LONG = 431, NO_LENGTH = 411, NO_VERSION = 505 };
+enum { SIZE_DIGITS_MOST = 8, RAW_SPARE = 1024 };
 
 typedef struct reading {
   int *status;
@@ -27,6 +32,13 @@ bool weir_http_is_path(const weir_http_request *request, const char *path) {
          memcmp(request->path.bytes, path, request->path.length) == 0;
 }
 
+int weir_http_hex_value(char digit) {
+  if (digit >= '0' && digit <= '9') return digit - '0';
+  if (digit >= 'a' && digit <= 'f') return digit - 'a' + 10;
+  if (digit >= 'A' && digit <= 'F') return digit - 'A' + 10;
+  return -1;
+}
+
 /* Of names of methods and fields. */
 static bool is_token(weir_http_text text) {
   static const char marks[] = "!#$%&'*+-.^_`|~";
@@ -38,9 +50,6 @@ static bool is_token(weir_http_text text) {
   return text.length > 0;
 }
 
-/* --- the request line ---------------------------------------------------------------------------
- */
-
 /* The text before the next `end`, which is passed over. */
 static bool cut(weir_http_text *rest, char end, weir_http_text *part) {
   const char *found = memchr(rest->bytes, end, rest->length);
@@ -51,40 +60,34 @@ static bool cut(weir_http_text *rest, char end, weir_http_text *part) {
   return true;
 }
 
-static bool is_visible(weir_http_text text) {
-  for (size_t i = 0; i < text.length; i++)
-    if (text.bytes[i] <= ' ' || text.bytes[i] > '~') return false;
-  return text.length > 0;
-}
-
-/* "http://host/path" is "/path" of this server. */
-static void drop_authority(weir_http_text *target) {
-  static const char scheme[] = "http://";
-  if (target->length < sizeof scheme || strncasecmp(target->bytes, scheme, sizeof scheme - 1) != 0)
-    return;
-  const char *slash =
-      memchr(target->bytes + sizeof scheme - 1, '/', target->length - (sizeof scheme - 1));
-  if (slash == NULL) return;
-  target->length -= (size_t)(slash - target->bytes);
-  target->bytes = slash;
-}
+/* --- the request line ---------------------------------------------------------------------------
+ */
 
 static bool read_line(const reading *self, weir_http_text line, weir_http_request *request,
                       bool *is_1_1) {
+  static const char scheme[] = "http://";
+  const size_t prefix = sizeof scheme - 1;
   weir_http_text target;
-  if (!cut(&line, ' ', &request->method) || !cut(&line, ' ', &target) ||
-      !is_token(request->method) || !is_visible(target))
-    return refuse(self, BAD, "the first line is no METHOD TARGET HTTP/1.1");
+  bool good = cut(&line, ' ', &request->method) && cut(&line, ' ', &target) &&
+              is_token(request->method) && target.length > 0;
+  for (size_t i = 0; good && i < target.length; i++)
+    good = target.bytes[i] > ' ' && target.bytes[i] <= '~';
+  if (!good) return refuse(self, BAD, "the first line is no METHOD TARGET HTTP/1.1");
   *is_1_1 = line.length == 8 && memcmp(line.bytes, "HTTP/1.1", 8) == 0;
   if (!*is_1_1 && (line.length != 8 || memcmp(line.bytes, "HTTP/1.0", 8) != 0))
     return refuse(self, NO_VERSION, "HTTP/1.1 and HTTP/1.0 are accepted");
-  drop_authority(&target);
+
+  /* "http://host/path" is "/path" of this server. */
+  if (target.length > prefix && strncasecmp(target.bytes, scheme, prefix) == 0) {
+    const char *slash = memchr(target.bytes + prefix, '/', target.length - prefix);
+    if (slash != NULL) target.length -= (size_t)(slash - target.bytes);
+    if (slash != NULL) target.bytes = slash;
+  }
   if (target.bytes[0] != '/') return refuse(self, BAD, "the target must be a path");
   request->path = target;
   request->query = (weir_http_text){"", 0};
   weir_http_text rest = target;
-  if (!cut(&rest, '?', &request->path)) return true;
-  request->query = rest;
+  if (cut(&rest, '?', &request->path)) request->query = rest;
   return true;
 }
 
@@ -125,28 +128,6 @@ bool weir_http_next_field(const weir_http_request *request, const char *name, si
   return false;
 }
 
-/* Every line of the head ends with \r\n, and neither stands anywhere else. */
-static bool check_lines(const reading *self, const char *head, size_t length) {
-  for (size_t i = 0; i < length; i++) {
-    unsigned char c = (unsigned char)head[i];
-    bool ends = c == '\r' && i + 1 < length && head[i + 1] == '\n';
-    if (ends)
-      i++;
-    else if ((c < 0x20 && c != '\t') || c == 0x7f)
-      return refuse(self, BAD, "a control character stands in the header, or a line has no \\r\\n");
-  }
-  return true;
-}
-
-static bool check_fields(const reading *self, const weir_http_request *request) {
-  weir_http_text line;
-  weir_http_text name;
-  for (size_t position = 0; next_line(request->fields, &position, &line);)
-    if (!cut(&line, ':', &name) || !is_token(name))
-      return refuse(self, BAD, "a header field is no NAME: VALUE");
-  return true;
-}
-
 static bool has_word(weir_http_text list, const char *word) {
   weir_http_text part;
   bool more = true;
@@ -165,25 +146,21 @@ static size_t count_field(const weir_http_request *request, const char *name,
   return count;
 }
 
-/* Chunks are for clients of envoyproxy/ratelimit, some of which send nothing else. Where a body has
- * two lengths, or one that an older version does not know, two readers may read it differently. */
-static bool may_be_chunked(const weir_http_request *request, weir_http_text coding, bool is_1_1) {
-  weir_http_text ignored;
-  bool is_json = request->path.length == 5 && memcmp(request->path.bytes, "/json", 5) == 0;
-  return is_json && is_1_1 && weir_http_is(request->method, "POST") &&
-         weir_http_is(coding, "chunked") && count_field(request, "Content-Length", &ignored) == 0;
-}
-
-/* How long the body is. */
+/* How long the body is. Chunks are for clients of envoyproxy/ratelimit, some of which send nothing
+ * else. Where a body has two lengths, or one that an older version does not know, two readers may read
+ * it differently. */
 static bool read_length(const reading *self, weir_http_request *request, bool is_1_1,
                         const weir_http_limits *limits, size_t *length) {
+  weir_http_text coding;
   weir_http_text value;
   *length = 0;
-  size_t codings = count_field(request, "Transfer-Encoding", &value);
-  request->is_chunked = codings == 1 && may_be_chunked(request, value, is_1_1);
+  size_t codings = count_field(request, "Transfer-Encoding", &coding);
+  size_t count = count_field(request, "Content-Length", &value);
+  request->is_chunked = codings == 1 && count == 0 && is_1_1 &&
+                        weir_http_is_path(request, "/json") &&
+                        weir_http_is(request->method, "POST") && weir_http_is(coding, "chunked");
   if (codings > 0 && !request->is_chunked)
     return refuse(self, NO_LENGTH, "Transfer-Encoding is not accepted: send Content-Length");
-  size_t count = count_field(request, "Content-Length", &value);
   if (count == 0) return true;
   if (count > 1 || value.length == 0) return refuse(self, BAD, "there must be one Content-Length");
   for (size_t i = 0; i < value.length; i++) {
@@ -195,38 +172,107 @@ static bool read_length(const reading *self, weir_http_request *request, bool is
   return true;
 }
 
-static bool read_connection(const reading *self, weir_http_request *request, bool is_1_1) {
-  weir_http_text value;
-  if (count_field(request, "Host", &value) != 1 && is_1_1)
-    return refuse(self, BAD, "there must be one Host");
-  request->keeps_alive = is_1_1;
-  for (size_t position = 0; weir_http_next_field(request, "Connection", &position, &value);) {
-    if (has_word(value, "close")) {
-      request->keeps_alive = false;
-      return true;
-    }
-    if (has_word(value, "keep-alive")) request->keeps_alive = true;
-  }
-  return true;
-}
-
-/* --- whole requests -----------------------------------------------------------------------------
- */
-
 /* Fills in the request from its head, and says how long its body is. */
 static bool read_head(const reading *self, const weir_http_limits *limits, const char *bytes,
                       size_t length, weir_http_request *request, size_t *body) {
   bool is_1_1;
-  size_t position = 0;
   weir_http_text line = {0};
+  weir_http_text text;
   const weir_http_text head = {bytes, length - 2}; /* without the empty line */
-  if (!check_lines(self, bytes, length)) return false;
+
+  /* Every line of the head ends with \r\n, and neither stands anywhere else. */
+  for (size_t i = 0; i < length; i++) {
+    unsigned char c = (unsigned char)bytes[i];
+    if (c == '\r' && i + 1 < length && bytes[i + 1] == '\n')
+      i++;
+    else if ((c < 0x20 && c != '\t') || c == 0x7f)
+      return refuse(self, BAD, "a control character stands in the header, or a line has no \\r\\n");
+  }
+  size_t position = 0;
   next_line(head, &position, &line);
   if (!read_line(self, line, request, &is_1_1)) return false;
   request->fields = (weir_http_text){bytes + position, head.length - position};
-  return check_fields(self, request) && read_connection(self, request, is_1_1) &&
-         read_length(self, request, is_1_1, limits, body);
+  for (position = 0; next_line(request->fields, &position, &line);)
+    if (!cut(&line, ':', &text) || !is_token(text))
+      return refuse(self, BAD, "a header field is no NAME: VALUE");
+
+  if (count_field(request, "Host", &text) != 1 && is_1_1)
+    return refuse(self, BAD, "there must be one Host");
+  bool closes = false;
+  request->keeps_alive = is_1_1;
+  for (position = 0; weir_http_next_field(request, "Connection", &position, &text);) {
+    closes |= has_word(text, "close");
+    if (has_word(text, "keep-alive")) request->keeps_alive = true;
+  }
+  if (closes) request->keeps_alive = false;
+  return read_length(self, request, is_1_1, limits, body);
 }
+
+/* --- chunks -------------------------------------------------------------------------------------
+ */
+
+/* "1f\r\n": the number, and how many bytes say it. */
+static weir_http_reading read_size(const char *bytes, size_t length, size_t *size, size_t *line) {
+  size_t digits = 0;
+  *size = 0;
+  for (; digits < length && weir_http_hex_value(bytes[digits]) >= 0; digits++) {
+    if (digits == SIZE_DIGITS_MOST) return WEIR_HTTP_BROKEN;
+    *size = *size * 16 + (size_t)weir_http_hex_value(bytes[digits]);
+  }
+  *line = digits + 2;
+  if (digits == length) return WEIR_HTTP_MORE;
+  if (digits == 0 || bytes[digits] != '\r') return WEIR_HTTP_BROKEN;
+  if (digits + 1 == length) return WEIR_HTTP_MORE;
+  return bytes[digits + 1] == '\n' ? WEIR_HTTP_REQUEST : WEIR_HTTP_BROKEN;
+}
+
+/* Passes over whole chunks behind a head; *body is how many bytes all of them take, once their end has
+ * come. */
+static weir_http_reading read_chunks(const reading *self, weir_http_parser *parser,
+                                     const weir_http_limits *limits, const char *bytes,
+                                     size_t length, size_t head, size_t *body) {
+  size_t at = parser->chunk > 0 ? parser->chunk : head;
+  size_t size = 1;
+  while (size > 0) {
+    size_t line;
+    parser->chunk = (uint32_t)at;
+    weir_http_reading got = read_size(bytes + at, length - at, &size, &line);
+    if (got == WEIR_HTTP_MORE) return got;
+    if (got == WEIR_HTTP_BROKEN) {
+      refuse(self, BAD, "a chunk begins with its size in hexadecimal digits, and \\r\\n");
+      return WEIR_HTTP_BROKEN;
+    }
+    if (size > limits->body_bytes - parser->decoded ||
+        at - head > 2 * limits->body_bytes + RAW_SPARE) {
+      refuse(self, TOO_LONG, "the body is too long");
+      return WEIR_HTTP_BROKEN;
+    }
+    parser->whole = (uint32_t)(at + line + size + 2);
+    if (length < parser->whole) return WEIR_HTTP_MORE;
+    if (memcmp(bytes + at + line + size, "\r\n", 2) != 0) {
+      refuse(self, BAD, "a chunk is longer than it says, or has a trailer behind it");
+      return WEIR_HTTP_BROKEN;
+    }
+    at = parser->whole;
+    parser->decoded += (uint32_t)size;
+  }
+  *body = at - head;
+  return WEIR_HTTP_REQUEST;
+}
+
+bool weir_http_next_chunk(const weir_http_request *request, size_t *position,
+                          weir_http_text *chunk) {
+  size_t size = 0;
+  size_t line;
+  const char *at = request->body.bytes + *position;
+  read_size(at, request->body.length - *position, &size, &line);
+  *chunk = (weir_http_text){at + line, size};
+  *position += line + size + 2;
+  return size > 0;
+}
+
+/* --- whole requests -----------------------------------------------------------------------------
+ */
 
 /* Where the head ends, or 0. */
 static size_t find_end(const weir_http_parser *parser, const char *bytes, size_t length) {
@@ -240,12 +286,18 @@ static size_t find_end(const weir_http_parser *parser, const char *bytes, size_t
   return 0;
 }
 
-static weir_http_reading parse(weir_http_parser *parser, const weir_http_limits *limits,
-                               const char *bytes, size_t length, size_t *used,
-                               weir_http_request *request, int *status, const char **why) {
+weir_http_reading weir_http_parse(weir_http_parser *parser, const weir_http_limits *limits,
+                                  const char *bytes, size_t length, size_t *used,
+                                  weir_http_request *request, int *status, const char **why) {
   const reading self = {status, why};
   weir_http_text expected;
   size_t body = 0;
+  /* One empty line before a request is passed over, as some clients end a body with it. */
+  size_t empty = length >= 2 && memcmp(bytes, "\r\n", 2) == 0 ? 2 : 0;
+  if (length == 0 || (length == 1 && bytes[0] == '\r')) return WEIR_HTTP_MORE;
+  bytes += empty;
+  length -= empty;
+
   if (parser->whole > length) return WEIR_HTTP_MORE;
   size_t head = find_end(parser, bytes, length);
   if ((head > 0 ? head : length) > limits->header_bytes) {
@@ -262,26 +314,13 @@ static weir_http_reading parse(weir_http_parser *parser, const weir_http_limits 
     parser->wants_go_on =
         has_word(expected, "100-continue") && length < head + (request->is_chunked ? 1 : body);
   if (request->is_chunked) {
-    weir_http_reading got =
-        weir_http_read_chunks(parser, limits, bytes, length, head, &body, status, why);
+    weir_http_reading got = read_chunks(&self, parser, limits, bytes, length, head, &body);
     if (got != WEIR_HTTP_REQUEST) return got;
   }
   parser->whole = (uint32_t)(head + body);
   if (length < head + body) return WEIR_HTTP_MORE;
   request->body = (weir_http_text){bytes + head, body};
-  *used = head + body;
+  *used = empty + head + body;
   *parser = (weir_http_parser){0};
   return WEIR_HTTP_REQUEST;
-}
-
-/* One empty line before a request is passed over, as some clients end a body with it. */
-weir_http_reading weir_http_parse(weir_http_parser *parser, const weir_http_limits *limits,
-                                  const char *bytes, size_t length, size_t *used,
-                                  weir_http_request *request, int *status, const char **why) {
-  size_t empty = length >= 2 && memcmp(bytes, "\r\n", 2) == 0 ? 2 : 0;
-  if (length == 0 || (length == 1 && bytes[0] == '\r')) return WEIR_HTTP_MORE;
-  weir_http_reading got =
-      parse(parser, limits, bytes + empty, length - empty, used, request, status, why);
-  if (got == WEIR_HTTP_REQUEST) *used += empty;
-  return got;
 }

@@ -56,11 +56,8 @@ bool weir_http_is(weir_http_text text, const char *word);
 /* Whether this, and nothing else, is the path. */
 bool weir_http_is_path(const weir_http_request *request, const char *path);
 
-/* Passes over whole chunks behind a head; *body is how many bytes all of them take, once their end has
- * come. */
-weir_http_reading weir_http_read_chunks(weir_http_parser *parser, const weir_http_limits *limits,
-                                        const char *bytes, size_t length, size_t head, size_t *body,
-                                        int *status, const char **why);
+/* Of a hexadecimal digit; -1: it is none. */
+int weir_http_hex_value(char digit);
 
 /* The chunk at a position of the body, which goes on behind it. False: it was the last, which is
  * empty. */
