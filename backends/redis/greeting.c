@@ -3,7 +3,7 @@
  * user.
  *
  * That tells a proxy from a server, once it matters: then SELECT of the database that is selected
- * anyway stands before the PING, and who hangs up on it, or does not know it, is a proxy. */
+ * anyway stands before the PING, and what hangs up on it, or does not know it, is a proxy. */
 #include <stdio.h>
 #include <string.h>
 
@@ -51,14 +51,6 @@ bool weir_redis_login_write(weir_redis_login *login, const char *user, const cha
   return fits && login->length + strlen(select_first) <= sizeof login->text;
 }
 
-/* A status or an error; what is neither reads as an empty status. */
-static void read_line(const char *bytes, size_t length, weir_redis_reply *reply) {
-  *reply = (weir_redis_reply){.kind = bytes[0] == '-' ? WEIR_REPLY_ERROR : WEIR_REPLY_STATUS};
-  if (length < 3 || (bytes[0] != '-' && bytes[0] != '+')) return;
-  reply->length = length - 3 < WEIR_REPLY_TEXT_MOST ? length - 3 : WEIR_REPLY_TEXT_MOST;
-  memcpy(reply->text, bytes + 1, reply->length);
-}
-
 /* Whether a SELECT is said that the URL does not ask for. */
 static bool is_asking(const weir_greeting *greeting) {
   const weir_redis_login *login = greeting->settings;
@@ -68,51 +60,75 @@ static bool is_asking(const weir_greeting *greeting) {
 /* The command whose reply comes next: steps above 0 count the replies that have come, plus one. */
 static const char *expected(const weir_greeting *greeting) {
   const weir_redis_login *login = greeting->settings;
-  size_t heard = greeting->step - 1;
-  if (heard + 1 < login->count) return login->names[heard];
-  return heard + 1 == login->count && is_asking(greeting) ? "select" : "ping";
+  if (greeting->step < login->count) return login->names[greeting->step - 1];
+  return greeting->step == login->count && is_asking(greeting) ? "select" : "ping";
 }
 
-/* A server knows SELECT, whether or not this user may say it. */
-static void classify_server(weir_greeting *greeting, const weir_redis_reply *reply) {
-  bool knows = reply->kind != WEIR_REPLY_ERROR || weir_redis_reply_starts(reply, "NOPERM");
-  greeting->kind = knows ? WEIR_SERVER_ITSELF : WEIR_SERVER_PROXY;
-}
-
-static weir_greeting_answer hear(weir_greeting *greeting, const char *name,
-                                 const weir_redis_reply *reply, weir_message *message) {
+/* One line: a status or an error; what is neither reads as an empty status. */
+static weir_greeting_answer receive(weir_greeting *greeting, const char *line, size_t length,
+                                    weir_message *message) {
+  const weir_redis_login *login = greeting->settings;
+  const char *name = expected(greeting);
+  bool error = line[0] == '-';
   bool ping = strcmp(name, "ping") == 0;
-  bool auth = strcmp(name, "auth") == 0; /* an error may repeat its arguments */
-  unsigned cause;
-  if (reply->kind == WEIR_REPLY_ERROR) {
-    weir_redis_refusal_classify(reply, &cause);
-    weir_redis_refusal_explain(cause, name, NULL, auth ? NULL : reply, message);
+  bool asked = is_asking(greeting) && greeting->step == login->count;
+  weir_redis_reply reply = {.kind = error ? WEIR_REPLY_ERROR : WEIR_REPLY_STATUS};
+  if (length >= 3 && (error || line[0] == '+')) {
+    reply.length = length - 3 < WEIR_REPLY_TEXT_MOST ? length - 3 : WEIR_REPLY_TEXT_MOST;
+    memcpy(reply.text, line + 1, reply.length);
+  }
+  greeting->step++;
+  if (asked) { /* a server knows SELECT, whether or not this user may say it */
+    bool knows = !error || weir_redis_reply_starts(&reply, "NOPERM");
+    greeting->kind = knows ? WEIR_SERVER_ITSELF : WEIR_SERVER_PROXY;
+    return WEIR_GREETING_MORE;
+  }
+  if (error) {
+    unsigned cause;
+    bool auth = strcmp(name, "auth") == 0; /* an error may repeat its arguments */
+    weir_redis_refusal_classify(&reply, &cause);
+    weir_redis_refusal_explain(cause, name, NULL, auth ? NULL : &reply, message);
     return WEIR_GREETING_FAILED;
   }
   if (strcmp(name, "select") == 0) greeting->kind = WEIR_SERVER_ITSELF;
   const char *wanted = ping ? "PONG" : "OK";
-  if (reply->length == strlen(wanted) && memcmp(reply->text, wanted, reply->length) == 0)
+  if (reply.length == strlen(wanted) && memcmp(reply.text, wanted, reply.length) == 0)
     return ping ? WEIR_GREETING_READY : WEIR_GREETING_MORE;
   weir_message_set(message, "the server does not answer \"%s\" as Redis does", name);
   return WEIR_GREETING_FAILED;
 }
 
-static weir_greeting_answer say(weir_greeting *greeting) {
+static weir_greeting_answer greet(weir_greeting *greeting, const char *bytes, size_t length,
+                                  bool closed, weir_message *message) {
   const weir_redis_login *login = greeting->settings;
-  bool asks = is_asking(greeting);
-  size_t before = asks ? login->ping_at : 0;
-  size_t asked = asks ? strlen(select_first) : 0;
-  memcpy(greeting->say, login->text, before);
-  memcpy(greeting->say + before, select_first, asked);
-  memcpy(greeting->say + before + asked, login->text + before, login->length - before);
-  greeting->say_length = login->length + asked;
-  greeting->step = 1;
-  return WEIR_GREETING_SAY;
-}
+  if (greeting->step == 0) {
+    /* All at once; what is asked besides stands before the PING. */
+    size_t before = is_asking(greeting) ? login->ping_at : 0;
+    size_t asked = is_asking(greeting) ? strlen(select_first) : 0;
+    memcpy(greeting->say, login->text, before);
+    memcpy(greeting->say + before, select_first, asked);
+    memcpy(greeting->say + before + asked, login->text + before, login->length - before);
+    greeting->say_length = login->length + asked;
+    greeting->step = 1;
+    return WEIR_GREETING_SAY;
+  }
+  if (greeting->step == 1 && weir_tls_is_alert(bytes, length)) {
+    weir_message_set(message, "the server speaks TLS: write rediss://");
+    return WEIR_GREETING_FAILED;
+  }
 
-/* Hung up instead of answering. */
-static weir_greeting_answer hear_silence(weir_greeting *greeting, weir_message *message) {
-  const weir_redis_login *login = greeting->settings;
+  weir_greeting_answer answer = WEIR_GREETING_MORE;
+  while (answer == WEIR_GREETING_MORE && greeting->taken < length) {
+    const char *line = bytes + greeting->taken;
+    const char *end = memchr(line, '\n', length - greeting->taken);
+    if (end == NULL) break;
+    size_t whole = (size_t)(end - line) + 1;
+    greeting->taken += whole;
+    answer = receive(greeting, line, whole, message);
+  }
+  if (answer != WEIR_GREETING_MORE || !closed) return answer;
+
+  /* It hung up instead of answering. */
   if (is_asking(greeting) && greeting->step <= login->count) {
     greeting->kind = WEIR_SERVER_PROXY;
     greeting->step = 0;
@@ -123,35 +139,6 @@ static weir_greeting_answer hear_silence(weir_greeting *greeting, weir_message *
                    "where TLS is spoken, write rediss://",
                    expected(greeting));
   return WEIR_GREETING_FAILED;
-}
-
-static weir_greeting_answer greet(weir_greeting *greeting, const char *bytes, size_t length,
-                                  bool closed, weir_message *message) {
-  const weir_redis_login *login = greeting->settings;
-  weir_greeting_answer answer = WEIR_GREETING_MORE;
-  if (greeting->step == 0) return say(greeting);
-  if (greeting->step == 1 && weir_tls_is_alert(bytes, length)) {
-    weir_message_set(message, "the server speaks TLS: write rediss://");
-    return WEIR_GREETING_FAILED;
-  }
-  while (answer == WEIR_GREETING_MORE && greeting->taken < length) {
-    const char *line = bytes + greeting->taken;
-    const char *end = memchr(line, '\n', length - greeting->taken);
-    if (end == NULL) break;
-    weir_redis_reply reply;
-    const char *name = expected(greeting);
-    bool asked = is_asking(greeting) && greeting->step == login->count;
-    read_line(line, (size_t)(end - line) + 1, &reply);
-    greeting->taken += (size_t)(end - line) + 1;
-    greeting->step++;
-    if (asked) {
-      classify_server(greeting, &reply);
-    } else {
-      answer = hear(greeting, name, &reply, message);
-    }
-  }
-  if (answer != WEIR_GREETING_MORE || !closed) return answer;
-  return hear_silence(greeting, message);
 }
 
 static const weir_wire_codec *const codecs[] = {&weir_redis_codec};

@@ -148,17 +148,16 @@ static weir_status check_hosts(const weir_url *url, const weir_redis_login *logi
   return WEIR_BAD_URL;
 }
 
-/* One server, though sentinels may name another any time. */
-static weir_status open_by_sentinels(const weir_redis_store *store, const char *name,
-                                     weir_message *message) {
-  const weir_wire_place place = {.host = name, .resolver = store->resolver, .tls = store->tls};
-  return weir_redis_nodes_seed(store->nodes, &place, message);
-}
-
-static weir_status open_hosts(const weir_url *url, weir_redis_store *store, weir_message *message) {
+/* `primary` is for people: the name that sentinels know; NULL without them. */
+static weir_status open_servers(const weir_url *url, const weir_redis_store *store,
+                                const char *primary, weir_message *message) {
   weir_status status = WEIR_OK;
-  if (url->host_count == 0) {
-    const weir_wire_place place = {.path = url->path};
+  unsigned asked;
+  if (url->host_count == 0 || store->resolver != NULL) {
+    /* One server, though sentinels may name another any time. */
+    weir_wire_place place = {.path = url->path};
+    if (store->resolver != NULL)
+      place = (weir_wire_place){.host = primary, .resolver = store->resolver, .tls = store->tls};
     return weir_redis_nodes_seed(store->nodes, &place, message);
   }
   for (size_t i = 0; i < url->host_count && status == WEIR_OK; i++) {
@@ -167,14 +166,10 @@ static weir_status open_hosts(const weir_url *url, weir_redis_store *store, weir
         .host = host->name, .port = host->port == 0 ? DEFAULT_PORT : host->port, .tls = store->tls};
     status = weir_redis_nodes_seed(store->nodes, &place, message);
   }
-  return status;
-}
+  if (status != WEIR_OK || url->host_count < 2) return status;
 
-/* Several servers that are no cluster would each count for themselves. Who is not there to be asked
- * may be a cluster. */
-static weir_status read_first_map(const weir_redis_store *store, weir_message *message) {
-  unsigned asked;
-  if (weir_redis_nodes_seeds(store->nodes) < 2) return WEIR_OK;
+  /* Several servers that are no cluster would each count for themselves. One that is not there to be
+   * asked may be a cluster's. */
   if (read_map(store, weir_monotonic_us() + 2 * MAP_TIMEOUT_US, &asked) != WEIR_MAP_NO_CLUSTER)
     return WEIR_OK;
   weir_message_set(message,
@@ -183,46 +178,32 @@ static weir_status read_first_map(const weir_redis_store *store, weir_message *m
   return WEIR_BAD_URL;
 }
 
-/* Whether the password must be kept from nodes that only a redirection names. A certificate that none
- * but the servers of this store can have proves who they are; one that any authority of the system
- * signed for the very name that was told does not. */
-static bool is_guarded(const weir_url *url, const weir_redis_store *store) {
-  bool own = weir_url_find(url, "tls-ca") != NULL || weir_url_find(url, "tls-name") != NULL;
-  bool proves = store->tls != NULL && weir_tls_verifies(store->tls) && own;
-  return url->password != NULL && !proves;
-}
-
 static weir_status open_nodes(const weir_url *url, int64_t timeout_us, weir_redis_store *store,
                               weir_message *message) {
   enum { AUTO, OFF };
   static const char *const choices[] = {[AUTO] = "auto", [OFF] = "off", NULL};
-  weir_redis_nodes_plan plan = {.protocol = &weir_redis_protocol,
-                                .login = &store->login,
-                                .tls = store->tls,
-                                .guarded = is_guarded(url, store)};
-  const char *name = NULL;
+  const char *primary = NULL;
   size_t choice = AUTO;
+  weir_redis_nodes_plan plan = {
+      .protocol = &weir_redis_protocol, .login = &store->login, .tls = store->tls};
+
+  /* The password is kept from nodes that only a redirection names, unless a certificate that none but
+   * the servers of this store can have proves who they are; one that any authority of the system
+   * signed for the very name that was told does not. */
+  bool own = weir_url_find(url, "tls-ca") != NULL || weir_url_find(url, "tls-name") != NULL;
+  bool proves = own && store->tls != NULL && weir_tls_verifies(store->tls);
+  plan.guarded = url->password != NULL && !proves;
+
   weir_status status = weir_url_word(url, "cluster", choices, AUTO, &choice, message);
   plan.follows = choice == AUTO && !weir_redis_url_has_sentinels(url);
-  if (status == WEIR_OK) status = weir_redis_sentinels_open(url, &store->resolver, &name, message);
+  if (status == WEIR_OK)
+    status = weir_redis_sentinels_open(url, &store->resolver, &primary, message);
   if (status == WEIR_OK) status = weir_wire_read_options(url, timeout_us, &plan.wire, message);
   if (status == WEIR_OK && store->resolver == NULL)
     status = check_hosts(url, &store->login, plan.follows, message);
   if (status != WEIR_OK) return status;
   store->nodes = weir_redis_nodes_create(&plan);
-  if (store->nodes == NULL) return WEIR_NO_MEMORY;
-  if (store->resolver != NULL) return open_by_sentinels(store, name, message);
-  status = open_hosts(url, store, message);
-  return status == WEIR_OK ? read_first_map(store, message) : status;
-}
-
-/* Where only the sentinels speak TLS, its options are theirs. */
-static weir_status open_tls(const weir_url *url, weir_tls **tls, weir_message *message) {
-  const char *sentinels = weir_url_find(url, "sentinel-tls");
-  bool secure = strncmp(url->scheme, "rediss", 6) == 0;
-  *tls = NULL;
-  if (!secure && sentinels != NULL && strcmp(sentinels, "on") == 0) return WEIR_OK;
-  return weir_tls_open(url, secure, tls, message);
+  return store->nodes != NULL ? open_servers(url, store, primary, message) : WEIR_NO_MEMORY;
 }
 
 static weir_status redis_open(const weir_url *url, int64_t timeout_us, void **handle,
@@ -232,7 +213,13 @@ static weir_status redis_open(const weir_url *url, int64_t timeout_us, void **ha
   if (store == NULL) return WEIR_NO_MEMORY;
   weir_status status = write_login(url, &store->login, message);
   snprintf(store->user, sizeof store->user, "%s", url->user != NULL ? url->user : "");
-  if (status == WEIR_OK) status = open_tls(url, &store->tls, message);
+
+  /* Where only the sentinels speak TLS, its options are theirs. */
+  const char *sentinels = weir_url_find(url, "sentinel-tls");
+  bool secure = strncmp(url->scheme, "rediss", 6) == 0;
+  bool theirs = !secure && sentinels != NULL && strcmp(sentinels, "on") == 0;
+  if (status == WEIR_OK && !theirs) status = weir_tls_open(url, secure, &store->tls, message);
+
   if (status == WEIR_OK) {
     store->seen = weir_redis_seen_create();
     store->suspects = weir_redis_seen_create();

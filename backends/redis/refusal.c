@@ -75,22 +75,16 @@ bool weir_redis_refusal_is_demotion(const weir_redis_reply *error) {
   return weir_redis_reply_starts(error, "READONLY") || weir_redis_reply_starts(error, "MASTERDOWN");
 }
 
-static void explain_permission(const char *name, const weir_redis_reply *error,
-                               weir_message *message) {
-  if (error != NULL && strstr(error->text, " key") != NULL) {
-    weir_message_set(message,
-                     "the user may not touch this key: let it with ACL SETUSER <user> ~weir:*");
-  } else {
-    weir_message_set(message,
-                     "the user may not run this command: let it with ACL SETUSER <user> +%s", name);
-  }
-}
-
 void weir_redis_refusal_explain(unsigned cause, const char *name, const weir_operation *operation,
                                 const weir_redis_reply *error, weir_message *message) {
   if (cause >= CAUSE_COUNT) cause = CAUSE_COUNT - 1;
-  if (cause == 0) {
-    explain_permission(name, error, message);
+  bool key_denied = cause == 0 && error != NULL && strstr(error->text, " key") != NULL;
+  if (key_denied) {
+    weir_message_set(message,
+                     "the user may not touch this key: let it with ACL SETUSER <user> ~weir:*");
+  } else if (cause == 0) {
+    weir_message_set(message,
+                     "the user may not run this command: let it with ACL SETUSER <user> +%s", name);
   } else if (causes[cause].text != NULL) {
     weir_message_set(message, "%s", causes[cause].text);
   } else {
@@ -140,18 +134,11 @@ static bool read_number(piece digits, unsigned most, uint16_t *number) {
   return true;
 }
 
-/* A name, IPv4, IPv6, or IPv6 with a zone: what may stand in a URL. */
-static bool is_host(piece host) {
+/* "host:port"; the port is behind the last colon. The host is what may stand in a URL: a name, IPv4,
+ * IPv6, or IPv6 with a zone. */
+static bool read_endpoint(piece endpoint, weir_redirect *redirect) {
   static const char accepted[] =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_:%";
-  if (host.length > WEIR_REDIS_HOST_MOST) return false;
-  for (size_t i = 0; i < host.length; i++)
-    if (host.text[i] == '\0' || strchr(accepted, host.text[i]) == NULL) return false;
-  return true;
-}
-
-/* "host:port"; the port is behind the last colon. */
-static bool read_endpoint(piece endpoint, weir_redirect *redirect) {
   size_t colon = endpoint.length;
   while (colon > 0 && endpoint.text[colon - 1] != ':')
     colon--;
@@ -165,7 +152,9 @@ static bool read_endpoint(piece endpoint, weir_redirect *redirect) {
     host = (piece){host.text + 1, host.length - 2};
   redirect->host = host.text;
   redirect->length = host.length;
-  return is_host(host);
+  for (size_t i = 0; i < host.length; i++)
+    if (host.text[i] == '\0' || strchr(accepted, host.text[i]) == NULL) return false;
+  return host.length <= WEIR_REDIS_HOST_MOST;
 }
 
 bool weir_redirect_read(const char *text, size_t length, weir_redirect *redirect) {

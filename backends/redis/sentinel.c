@@ -89,8 +89,13 @@ static const char *field(const redisReply *reply, const char *name) {
   return "";
 }
 
-static bool read_in_full(const redisReply *reply, sentinel_answer *answer) {
+/* The address, or all that is known. */
+static bool read_answer(const redisReply *reply, bool in_full, sentinel_answer *answer) {
   if (!is_text(reply, 2)) return false;
+  if (!in_full) {
+    answer->known = read_place(reply->element[0]->str, reply->element[1]->str, &answer->primary);
+    return answer->known;
+  }
   snprintf(answer->flags, sizeof answer->flags, "%s", field(reply, "flags"));
   answer->replicas = strtoll(field(reply, "num-slaves"), NULL, 10);
   answer->others = strtoll(field(reply, "num-other-sentinels"), NULL, 10);
@@ -101,38 +106,26 @@ static bool read_in_full(const redisReply *reply, sentinel_answer *answer) {
   return answer->known;
 }
 
-static bool read_short(const redisReply *reply, sentinel_answer *answer) {
-  answer->known = is_text(reply, 2) &&
-                  read_place(reply->element[0]->str, reply->element[1]->str, &answer->primary);
-  return answer->known;
-}
-
-static void hear_reply(sentinel_question *question, const redisReply *reply) {
-  static const char unknown[] = "ERR No such master";
-  bool error = reply->type == REDIS_REPLY_ERROR;
-  question->understood = reply->type == REDIS_REPLY_NIL ||
-                         (error && strncmp(reply->str, unknown, strlen(unknown)) == 0);
-  if (question->understood) return;
-  if (error) {
-    weir_message_set(&question->why, "it answers \"%s\"", reply->str);
-    return;
-  }
-  question->understood = question->in_full ? read_in_full(reply, &question->answer)
-                                           : read_short(reply, &question->answer);
-  if (!question->understood) weir_message_set(&question->why, "it does not answer as sentinels do");
-}
-
 static bool receive(weir_exchange *exchange, const char *bytes, size_t length, size_t *taken) {
+  static const char unknown[] = "ERR No such master";
   sentinel_question *question = (sentinel_question *)exchange;
   bool sound;
   redisReply *reply = weir_redis_reply_whole(bytes, length, &sound);
-  if (reply != NULL) {
-    hear_reply(question, reply);
-    freeReplyObject(reply);
-  }
-  if (!sound) weir_message_set(&question->why, "it does not speak as Redis does");
   if (reply == NULL && sound) return false;
   *taken = length;
+  if (!sound) weir_message_set(&question->why, "it does not speak as Redis does");
+  if (reply == NULL) return true;
+  bool error = reply->type == REDIS_REPLY_ERROR;
+  question->understood = reply->type == REDIS_REPLY_NIL ||
+                         (error && strncmp(reply->str, unknown, strlen(unknown)) == 0);
+  if (error && !question->understood)
+    weir_message_set(&question->why, "it answers \"%s\"", reply->str);
+  if (!error && !question->understood) {
+    question->understood = read_answer(reply, question->in_full, &question->answer);
+    if (!question->understood)
+      weir_message_set(&question->why, "it does not answer as sentinels do");
+  }
+  freeReplyObject(reply);
   return true;
 }
 
@@ -193,15 +186,6 @@ typedef struct ballot {
   bool denied; /* one does not know the name */
 } ballot;
 
-static void vote(ballot *votes, size_t voter, const weir_endpoint *place) {
-  size_t i = 0;
-  while (i < votes->count && (votes->list[i].place.port != place->port ||
-                              strcmp(votes->list[i].place.host, place->host) != 0))
-    i++;
-  if (i == votes->count) votes->list[votes->count++] = (candidate){.place = *place, .voter = voter};
-  votes->list[i].votes++;
-}
-
 static size_t most_votes(const ballot *votes) {
   size_t most = 0;
   for (size_t i = 0; i < votes->count; i++)
@@ -209,25 +193,28 @@ static size_t most_votes(const ballot *votes) {
   return most;
 }
 
-/* Whether the rest could not change it. */
-static bool is_settled(const sentinels *self, const ballot *votes) {
-  return 2 * most_votes(votes) > self->count;
-}
-
 static void ask_for_vote(sentinels *self, size_t which, ballot *votes, weir_message *why) {
   sentinel_question question;
   bool answered = ask_one(self, which, &question, false);
+  const weir_endpoint *place = &question.answer.primary;
   votes->asked[which] = true;
   self->spared_until_us[which] = answered ? 0 : weir_monotonic_us() + SPARE_US;
-  if (answered && question.answer.known) vote(votes, which, &question.answer.primary);
-  votes->denied |= answered && !question.answer.known;
   if (!answered && why->text[0] == '\0') *why = question.why; /* the first fault is told */
+  votes->denied |= answered && !question.answer.known;
+  if (!answered || !question.answer.known) return;
+  size_t i = 0;
+  while (i < votes->count && (votes->list[i].place.port != place->port ||
+                              strcmp(votes->list[i].place.host, place->host) != 0))
+    i++;
+  if (i == votes->count) votes->list[votes->count++] = (candidate){.place = *place, .voter = which};
+  votes->list[i].votes++;
 }
 
-/* A sentinel that did not answer lately is asked where no other says anything. */
+/* Until the rest could not change it. A sentinel that did not answer lately is asked where no other
+ * says anything. */
 static void take_votes(sentinels *self, size_t first, ballot *votes, weir_message *why) {
   for (int pass = 0; pass < 2; pass++) {
-    for (size_t i = 0; i < self->count && !is_settled(self, votes); i++) {
+    for (size_t i = 0; i < self->count && 2 * most_votes(votes) <= self->count; i++) {
       size_t which = (first + i) % self->count;
       bool spared = weir_monotonic_us() < self->spared_until_us[which];
       if (votes->asked[which] || (spared && (pass == 0 || votes->count > 0))) continue;
@@ -291,17 +278,6 @@ bool weir_redis_url_has_sentinels(const weir_url *url) {
   return strstr(url->scheme, "+sentinel") != NULL;
 }
 
-static weir_status refuse_options(const weir_url *url, weir_message *message) {
-  static const char *const names[] = {WEIR_SENTINEL_OPTIONS, NULL};
-  for (size_t i = 0; names[i] != NULL; i++) {
-    if (weir_url_find(url, names[i]) == NULL) continue;
-    weir_message_set(message, "%s is an option of redis+sentinel:// and rediss+sentinel://",
-                     names[i]);
-    return WEIR_BAD_URL;
-  }
-  return WEIR_OK;
-}
-
 /* Not quoted: it may be the end of a password whose URL lacks its '@'. */
 static weir_status read_name(const weir_url *url, sentinels *self, weir_message *message) {
   static const char accepted[] =
@@ -339,24 +315,23 @@ static weir_status read_places(const weir_url *url, sentinels *self, weir_messag
   return WEIR_OK;
 }
 
-static weir_status read_login(const weir_url *url, sentinels *self, weir_message *message) {
+/* Of user, password and TLS, which is as the data servers have it unless the URL says otherwise. */
+static weir_status read_options(const weir_url *url, sentinels *self, weir_message *message) {
+  static const char *const words[] = {"off", "on", NULL};
   const char *user = weir_url_find(url, "sentinel-user");
   const char *password = weir_url_find(url, "sentinel-password");
+  bool secure = strncmp(url->scheme, "rediss", 6) == 0;
+  size_t word;
   if (user != NULL && password == NULL) {
     weir_message_set(message, "sentinel-user without sentinel-password: a user needs both");
     return WEIR_BAD_URL;
   }
-  if (weir_redis_login_write(&self->login, user, password, 0)) return WEIR_OK;
-  weir_message_set(message, "sentinel-user and sentinel-password are longer than %d bytes together",
-                   WEIR_WIRE_GREETING_MOST - 100);
-  return WEIR_BAD_URL;
-}
-
-/* As the data servers unless the URL says otherwise. */
-static weir_status read_tls(const weir_url *url, sentinels *self, weir_message *message) {
-  static const char *const words[] = {"off", "on", NULL};
-  bool secure = strncmp(url->scheme, "rediss", 6) == 0;
-  size_t word;
+  if (!weir_redis_login_write(&self->login, user, password, 0)) {
+    weir_message_set(message,
+                     "sentinel-user and sentinel-password are longer than %d bytes together",
+                     WEIR_WIRE_GREETING_MOST - 100);
+    return WEIR_BAD_URL;
+  }
   weir_status status = weir_url_word(url, "sentinel-tls", words, secure, &word, message);
   if (status == WEIR_OK && word == 1) status = weir_tls_open(url, true, &self->tls, message);
   return status;
@@ -364,8 +339,16 @@ static weir_status read_tls(const weir_url *url, sentinels *self, weir_message *
 
 weir_status weir_redis_sentinels_open(const weir_url *url, weir_resolver **resolver,
                                       const char **name, weir_message *message) {
+  static const char *const names[] = {WEIR_SENTINEL_OPTIONS, NULL};
+  bool named = weir_redis_url_has_sentinels(url);
   *resolver = NULL;
-  if (!weir_redis_url_has_sentinels(url)) return refuse_options(url, message);
+  for (size_t i = 0; !named && names[i] != NULL; i++) {
+    if (weir_url_find(url, names[i]) == NULL) continue;
+    weir_message_set(message, "%s is an option of redis+sentinel:// and rediss+sentinel://",
+                     names[i]);
+    return WEIR_BAD_URL;
+  }
+  if (!named) return WEIR_OK;
   sentinels *made = calloc(1, sizeof *made);
   if (made == NULL) return WEIR_NO_MEMORY;
   made->resolver.ask = ask_all;
@@ -373,8 +356,7 @@ weir_status weir_redis_sentinels_open(const weir_url *url, weir_resolver **resol
   atomic_init(&made->resolver.holders, 1);
   weir_status status = read_name(url, made, message);
   if (status == WEIR_OK) status = read_places(url, made, message);
-  if (status == WEIR_OK) status = read_login(url, made, message);
-  if (status == WEIR_OK) status = read_tls(url, made, message);
+  if (status == WEIR_OK) status = read_options(url, made, message);
   if (status != WEIR_OK) {
     destroy(&made->resolver);
     return status;
@@ -386,18 +368,6 @@ weir_status weir_redis_sentinels_open(const weir_url *url, weir_resolver **resol
 
 /* --- what an inspection is told --------------------------------------------------------------
  */
-
-static void report_cost(const sentinel_answer *answer, const weir_inspection *inspection) {
-  weir_wire_report(
-      inspection, WEIR_FINDING_FACT, "fail-over",
-      "%lld of %lld sentinels must find the primary silent, for %lld ms; until another "
-      "is primary its keys are decided by the policy. Each counter that the other had "
-      "not received yet admits its limit once more",
-      answer->quorum, answer->others + 1, answer->down_after_ms);
-  if (answer->replicas > 0) return;
-  weir_wire_report(inspection, WEIR_FINDING_WARNING, "fail-over",
-                   "the primary has no replica, so no server can take its part");
-}
 
 static void report_one(const sentinels *self, size_t which, const sentinel_question *question,
                        const weir_inspection *inspection) {
@@ -437,5 +407,14 @@ void weir_redis_sentinels_inspect(weir_resolver *resolver, const weir_inspection
         inspection, WEIR_FINDING_FAULT, "sentinel",
         "they do not agree who is the primary: processes that ask different ones count "
         "apart, so that each limit is admitted once for each");
-  if (first.known) report_cost(&first, inspection);
+  if (!first.known) return;
+  weir_wire_report(
+      inspection, WEIR_FINDING_FACT, "fail-over",
+      "%lld of %lld sentinels must find the primary silent, for %lld ms; until another "
+      "is primary its keys are decided by the policy. Each counter that the other had "
+      "not received yet admits its limit once more",
+      first.quorum, first.others + 1, first.down_after_ms);
+  if (first.replicas <= 0)
+    weir_wire_report(inspection, WEIR_FINDING_WARNING, "fail-over",
+                     "the primary has no replica, so no server can take its part");
 }

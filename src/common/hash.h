@@ -65,8 +65,13 @@ static inline weir_hash_state weir_hash_absorb(const unsigned char secret[WEIR_H
     s.a ^= word;
   }
   uint64_t last = (uint64_t)length << 56;
-  for (size_t i = 0; i < length % 8; i++)
-    last |= (uint64_t)next[i] << 8 * i;
+  size_t rest = length % 8;
+  if (rest > 0 && length > 8) { /* they end the last whole word, whose other bytes went before */
+    last |= weir_hash_word(next + rest - 8) >> 8 * (8 - rest);
+  } else {
+    for (size_t i = 0; i < rest; i++)
+      last |= (uint64_t)next[i] << 8 * i;
+  }
   s.d ^= last;
   s = weir_hash_rounds(s, rounds);
   s.a ^= last;
