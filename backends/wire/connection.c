@@ -1,243 +1,515 @@
-/* A connection that stands: what is done on it, how it is left, what its loss means. Nothing here
- * waits. */
-#include <poll.h>
+#include "wire/connection.h"
+
+#include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "wire/internal.h"
+#include "wire/socket.h"
 
-void weir_wire_parser_drop(weir_wire_connection *connection) {
-  if (connection->parser != NULL) connection->wire->protocol->destroy_parser(connection->parser);
+/* --- losing ---------------------------------------------------------------------------------- */
+
+/* Forgets the socket, which line.c closes, and all that belongs to it. */
+static void forget_socket(weir_connection *connection) {
+  if (connection->parser != NULL) connection->server->protocol->destroy_parser(connection->parser);
   connection->parser = NULL;
-}
-
-void weir_wire_drop_socket(weir_wire_connection *connection) {
-  weir_wire_parser_drop(connection);
-  weir_tls_session_end(connection->session);
-  connection->session = NULL;
-  connection->unread = connection->leaving = connection->demoted = false;
-  if (connection->fd >= 0) close(connection->fd);
-  connection->fd = -1;
-  connection->state = WEIR_WIRE_CLOSED;
+  connection->state = WEIR_CONNECTION_CLOSED;
+  connection->unread = connection->failing = connection->overslept = false;
   connection->out_start = connection->out_end = 0;
   connection->in_start = connection->in_end = 0;
   connection->skip = connection->accepted = 0;
 }
 
-/* Whether a byte of it was sent. */
-static bool is_touched(const weir_wire_slot *slot) {
-  return slot->encoded > 0 && slot->commands[0].start < slot->connection->accepted;
+static void leave_second(weir_server *server) {
+  weir_connection *second = &server->connections[1];
+  if (second->state == WEIR_CONNECTION_CLOSED) return;
+  second->state = WEIR_CONNECTION_DRAINING;
+  second->draining = WEIR_DRAINING_SECOND;
 }
 
-/* Of the second, what is in line goes to the first. */
-static void hand_over(weir_wire_connection *second, weir_wire_slot *slot) {
-  weir_wire *wire = second->wire;
-  weir_wire_line_remove(second, slot);
-  slot->encoded = 0;
-  weir_wire_line_append(&wire->connections[0], slot);
-  if (slot->sleeping) weir_wire_rouse(wire, slot);
-}
-
-void weir_wire_settle(weir_wire_connection *connection, weir_wire_slot *slot, int64_t now_us) {
-  bool touched = is_touched(slot);
-  if (!touched && !slot->abandoned && weir_wire_is_second(connection)) {
-    hand_over(connection, slot);
-    return;
-  }
-  if (!touched && !slot->moved && !slot->abandoned) {
-    slot->moved = true;
+/* What a lost connection means for one slot: its end; one more connection, if the kernel took no
+ * byte of it; or, in line at the second, the line of the first. */
+static void settle(weir_connection *connection, weir_wire_slot *slot, int64_t now_us) {
+  weir_breaker *breaker = &connection->server->breaker;
+  bool touched = weir_slot_is_touched(slot);
+  if (!touched && slot->state != WEIR_SLOT_ABANDONED && (connection->second || !slot->moved)) {
+    if (connection->second) {
+      weir_line_leave(connection, slot);
+    } else {
+      slot->moved = true;
+    }
     slot->encoded = 0;
+    weir_slot_become(slot, WEIR_SLOT_QUEUED);
     return;
   }
-  if (touched && !slot->missed)
-    weir_breaker_miss(&connection->wire->breaker, slot, connection->why.text, now_us);
-  weir_breaker_end(&connection->wire->breaker, slot, now_us);
-  weir_wire_slot_mark(slot, connection->accepted);
-  weir_wire_slot_explain(slot, connection->why.text);
-  weir_wire_slot_end(connection, slot);
+  if (touched && !slot->missed) weir_breaker_miss(breaker, slot, connection->why.text, now_us);
+  weir_breaker_end(breaker, slot, now_us);
+  weir_slot_mark(slot, connection->accepted);
+  weir_slot_explain(slot, connection->why.text);
+  weir_slot_end(connection, slot);
 }
 
-static void settle_line(weir_wire_connection *connection, int64_t now_us) {
-  weir_wire_slot *next = NULL;
-  for (weir_wire_slot *slot = connection->first; slot != NULL; slot = next) {
-    next = slot->next;
-    weir_wire_settle(connection, slot, now_us);
+/* None of the addresses took the connection: what is in line cannot be sent. */
+static void give_up(weir_connection *connection, int64_t now_us) {
+  weir_server *server = connection->server;
+  weir_destination_end_round(&server->destination);
+  server->unready = NULL;
+  weir_breaker_fail(&server->breaker, connection->why.text, now_us);
+  while (connection->first != NULL) {
+    connection->first->moved = true;
+    settle(connection, connection->first, now_us);
   }
-  connection->unsent = connection->first;
 }
 
-/* Closes a ready connection; its `why` says why. The second stands only beside the first. */
-static void lose(weir_wire_connection *connection, int64_t now_us) {
-  connection->greeting.kind = WEIR_SERVER_UNKNOWN;
-  if (!connection->leaving) {
-    weir_wire_name_doubt(connection->wire);
-    connection->wire->lost_us = now_us;
-  }
-  settle_line(connection, now_us);
-  weir_wire_drop_socket(connection);
-  if (!weir_wire_is_second(connection)) weir_wire_leave_second(connection->wire);
+/* --- towards a connection -------------------------------------------------------------------- */
+
+/* How long an attempt may last. Where any address will do the time is shared among them, so that a
+ * dead one does not hide the next. */
+static int64_t attempt_us(const weir_server *server) {
+  const weir_destination *destination = &server->destination;
+  if (!destination->any_address) return server->connect_us;
+  return server->connect_us / (int64_t)destination->addresses.count;
 }
 
-void weir_wire_adopt(weir_wire *wire, weir_addresses *found) {
-  weir_addresses *known = &wire->addresses;
-  weir_wire_connection *connection = &wire->connections[0];
-  if (weir_addresses_equal(known, found)) {
-    weir_addresses_free(found);
-    return;
-  }
-  size_t used = connection->state == WEIR_WIRE_CLOSED ? wire->address : wire->trying;
-  size_t at = known->count > 0 ? weir_addresses_find(found, &known->list[used]) : found->count;
-  bool named = at < found->count;
-  weir_addresses_free(known);
-  *known = *found;
-  wire->address = wire->trying = named ? at : 0;
-  wire->tried = 0;
-  weir_breaker_hasten(&wire->breaker);
-  if (named) return;
-  if (connection->state == WEIR_WIRE_READY) {
-    connection->leaving = true;
-    weir_wire_leave_second(wire);
+static weir_ask wait_for_attempt(weir_connection *connection) {
+  connection->wait_until_us = connection->attempt_end_us;
+  return WEIR_ASK_WAIT;
+}
+
+/* Closed: where to, if slots wait for it; or, with OPEN, where the first is. */
+static weir_ask step_closed(weir_connection *connection, weir_event_kind event, int64_t now_us) {
+  weir_server *server = connection->server;
+  weir_destination *destination = &server->destination;
+  if (connection->second) {
+    if (event != WEIR_EVENT_OPEN) return WEIR_ASK_NOTHING;
   } else {
-    weir_wire_drop_socket(connection);
-    connection->greeting.step = 0;
-    connection->greeting.kind = WEIR_SERVER_UNKNOWN;
-    wire->unready = NULL;
+    if (connection->first == NULL) return WEIR_ASK_NOTHING;
+    if (event != WEIR_EVENT_LOOKED_UP) return WEIR_ASK_LOOK_UP;
+    bool stale = weir_destination_is_stale(destination, now_us);
+    connection->wait_until_us = weir_destination_due_us(destination);
+    if (stale && now_us < connection->wait_until_us) return WEIR_ASK_WAIT;
+    if (stale || destination->tried >= destination->addresses.count) {
+      if (stale || destination->addresses.count == 0) connection->why = destination->why;
+      give_up(connection, now_us);
+      return WEIR_ASK_NOTHING;
+    }
+    weir_destination_try(destination);
+  }
+  connection->state = WEIR_CONNECTION_CONNECTING;
+  connection->attempt_end_us = now_us + attempt_us(server);
+  return WEIR_ASK_CONNECT;
+}
+
+/* Only an address that refuses is left for the next: keys that are counted on one server must not
+ * go to another because it is slow, hangs up or answers nonsense. The second connection says nothing
+ * of the server: it is tried again after a while. */
+static weir_ask fail_attempt(weir_connection *connection, bool refused, int64_t now_us) {
+  weir_server *server = connection->server;
+  weir_destination *destination = &server->destination;
+  forget_socket(connection);
+  connection->greeting.step = 0;
+  connection->greeting.kind = WEIR_SERVER_UNKNOWN;
+  if (connection->second) {
+    server->second_at_us = now_us + WEIR_WIRE_SECOND_PAUSE_US;
+    return WEIR_ASK_NOTHING;
+  }
+  weir_destination_doubt(destination);
+  destination->lost_us = now_us;
+  destination->tried =
+      refused || destination->any_address ? destination->tried + 1 : destination->addresses.count;
+  return step_closed(connection, WEIR_EVENT_LOOK, now_us);
+}
+
+static void explain(weir_connection *connection, const char *what, const weir_event *event) {
+  char text[WEIR_ERROR_BYTES];
+  if (event->fault != NULL && event->fault[0] != '\0') {
+    weir_message_set(&connection->why, "%s", event->fault);
+    return;
+  }
+  weir_message_set(&connection->why, "%s: %s", what, weir_error_text(event->error, text));
+}
+
+/* The server has kept silent until the attempt was over. */
+static weir_ask fail_silent(weir_connection *connection, int64_t now_us) {
+  if (connection->state == WEIR_CONNECTION_CONNECTING) {
+    explain(connection, "cannot connect", &(weir_event){.error = ETIMEDOUT});
+  } else {
+    bool securing = connection->state == WEIR_CONNECTION_SECURING;
+    weir_message_set(&connection->why, "%s",
+                     securing ? WEIR_WIRE_NO_HANDSHAKE : "the server does not answer the greeting");
+  }
+  return fail_attempt(connection, false, now_us);
+}
+
+static weir_ask step_connecting(weir_connection *connection, const weir_event *event,
+                                int64_t now_us) {
+  weir_server *server = connection->server;
+  switch (event->kind) {
+    case WEIR_EVENT_SOCKET:
+      return WEIR_ASK_CONNECT;
+    case WEIR_EVENT_CONNECTED:
+      connection->out_most = server->secure ? WEIR_WIRE_RECORD_BYTES : sizeof connection->out;
+      connection->state = server->secure ? WEIR_CONNECTION_SECURING : WEIR_CONNECTION_GREETING;
+      return server->secure ? WEIR_ASK_SHAKE : WEIR_ASK_RECEIVE;
+    case WEIR_EVENT_FAILED: {
+      /* Refused: no server takes connections there, or none can go there from this machine at all. A
+       * host that cannot be reached (EHOSTUNREACH) is as silent as one that lets a connection time
+       * out. EADDRNOTAVAIL means no IPv6 here; with IPv4 it means: out of ports. */
+      const weir_destination *to = &server->destination;
+      bool v6 = to->addresses.list[to->trying].bytes.ss_family == AF_INET6;
+      bool refused = event->error == ECONNREFUSED || event->error == ENETUNREACH ||
+                     event->error == EAFNOSUPPORT || (event->error == EADDRNOTAVAIL && v6);
+      explain(connection, "cannot connect", event);
+      return fail_attempt(connection, refused, now_us);
+    }
+    default:
+      if (event->kind == WEIR_EVENT_TIME && now_us >= connection->attempt_end_us)
+        return fail_silent(connection, now_us);
+      return wait_for_attempt(connection);
   }
 }
+
+static weir_ask step_securing(weir_connection *connection, const weir_event *event,
+                              int64_t now_us) {
+  switch (event->kind) {
+    case WEIR_EVENT_SHAKEN:
+      connection->state = WEIR_CONNECTION_GREETING;
+      return WEIR_ASK_RECEIVE;
+    case WEIR_EVENT_SHAKING:
+      if (now_us < connection->attempt_end_us) return wait_for_attempt(connection);
+      return fail_silent(connection, now_us);
+    case WEIR_EVENT_FAILED:
+      weir_message_set(&connection->why, "%s", event->fault);
+      return fail_attempt(connection, false, now_us);
+    default:
+      return WEIR_ASK_SHAKE;
+  }
+}
+
+/* The greeting is over. False: the connection cannot be used, `why` says why. */
+static bool become_ready(weir_connection *connection, int64_t now_us) {
+  weir_server *server = connection->server;
+  const weir_wire_protocol *protocol = server->protocol;
+  int dialect = (int)connection->greeting.dialect;
+  if (connection->in_start < connection->in_end) {
+    weir_message_set(&connection->why, "the server said more than the greeting asked for");
+    return false;
+  }
+  if (protocol->create_parser != NULL) {
+    connection->parser =
+        protocol->create_parser(connection->greeting.settings, connection->second ? 1 : 0);
+    if (connection->parser == NULL) {
+      weir_message_set(&connection->why, "no memory for another connection");
+      return false;
+    }
+  }
+  /* A second that speaks another dialect than the first leads to another server by now. */
+  if (connection->second && dialect != server->dialect) {
+    weir_message_set(&connection->why, "the server has changed its dialect");
+    return false;
+  }
+  connection->state = WEIR_CONNECTION_READY;
+  connection->codec = protocol->codecs[dialect];
+  connection->active_us = now_us;
+  connection->serial = 0;
+  connection->greeting.step = 0;
+  if (connection->second) return true;
+  server->destination.address = server->destination.trying;
+  server->destination.tried = 0;
+  server->unready = NULL;
+  atomic_store_explicit(&server->dialect, dialect, memory_order_relaxed);
+  return true;
+}
+
+/* What came is read by the protocol, which says what is answered. In between nothing else goes:
+ * `closed`, the server has hung up. READY: *ready. */
+static weir_ask converse(weir_connection *connection, bool closed, bool *ready, int64_t now_us) {
+  weir_greeting *greeting = &connection->greeting;
+  greeting->taken = 0;
+  weir_greeting_answer answer = connection->server->protocol->greet(
+      greeting, connection->in + connection->in_start, connection->in_end - connection->in_start,
+      closed, &connection->why);
+  connection->in_start += greeting->taken;
+  switch (answer) {
+    case WEIR_GREETING_MORE:
+      if (!closed && connection->in_end < sizeof connection->in) {
+        if (now_us < connection->attempt_end_us) return wait_for_attempt(connection);
+        return fail_silent(connection, now_us);
+      }
+      weir_message_set(&connection->why, "the server hung up during the greeting");
+      break;
+    case WEIR_GREETING_SAY:
+      memcpy(connection->out, greeting->say, greeting->say_length);
+      connection->out_start = 0;
+      connection->out_end = greeting->say_length;
+      return WEIR_ASK_SEND;
+    case WEIR_GREETING_READY:
+      *ready = become_ready(connection, now_us);
+      if (*ready) return WEIR_ASK_NOTHING;
+      break;
+    case WEIR_GREETING_RECONNECT:
+      forget_socket(connection);
+      return step_closed(connection, WEIR_EVENT_LOOK, now_us);
+    case WEIR_GREETING_FAILED:
+      break;
+  }
+  return fail_attempt(connection, false, now_us);
+}
+
+/* A greeting is short and first on its connection: the socket takes it whole or is broken. A server
+ * that refuses a certificate says so before it hangs up, so that is read. */
+static weir_ask step_greeting(weir_connection *connection, const weir_event *event, bool *ready,
+                              int64_t now_us) {
+  bool has_fault = event->fault != NULL && event->fault[0] != '\0';
+  bool closed = event->kind == WEIR_EVENT_HUNG_UP || event->kind == WEIR_EVENT_FAILED;
+  if (connection->failing) {
+    weir_message_set(&connection->why, "%s",
+                     has_fault ? event->fault : "the greeting cannot be sent");
+    return fail_attempt(connection, false, now_us);
+  }
+  if (closed && has_fault) {
+    weir_message_set(&connection->why, "%s", event->fault);
+    return fail_attempt(connection, false, now_us);
+  }
+  if (connection->out_start < connection->out_end) { /* it was to be sent */
+    if (event->kind == WEIR_EVENT_SENT && event->amount == connection->out_end) {
+      connection->out_end = 0;
+      return WEIR_ASK_RECEIVE;
+    }
+    connection->failing = true;
+    if (connection->server->secure) return WEIR_ASK_RECEIVE;
+    weir_message_set(&connection->why, "the greeting cannot be sent");
+    return fail_attempt(connection, false, now_us);
+  }
+  if (event->kind == WEIR_EVENT_RECEIVED) {
+    connection->in_end += event->amount;
+    connection->unread = event->more;
+  } else if (!closed) {
+    return WEIR_ASK_RECEIVE;
+  }
+  return converse(connection, closed, ready, now_us);
+}
+
+/* --- an open connection ---------------------------------------------------------------------- */
 
 /* Until when an answer to the slot, which was sent, is in time. A caller who gives it the store's
  * timeout has spent a little of that on the way here. */
 static int64_t due_us(const weir_wire_slot *slot) {
-  int64_t timeout_us = slot->connection->wire->timeout_us;
+  int64_t timeout_us = slot->connection->server->timeout_us;
   bool patient = slot->deadline_us - slot->sent_us >= timeout_us - timeout_us / 8;
   return patient ? slot->deadline_us : slot->sent_us + timeout_us;
 }
 
-/* Whether all that has come was taken in. The leader may hold bytes while it is inside a receive; a
- * closed connection is found by the next who reads. */
-static bool is_read_out(const weir_wire_connection *connection) {
-  struct pollfd socket = {.fd = connection->fd, .events = POLLIN};
-  return !connection->receiving && !connection->unread && poll(&socket, 1, 0) == 0;
-}
-
-/* A caller who waits tells by itself, at its deadline. */
-static bool is_missing(const weir_wire_slot *slot, int64_t now_us) {
-  return slot->abandoned && !slot->missed && now_us >= due_us(slot);
-}
-
-void weir_wire_find_misses(weir_wire_connection *connection, int64_t now_us) {
-  weir_wire_slot *slot = connection->first;
-  if (connection->abandoned == 0) return;
-  while (slot != NULL && is_touched(slot) && !is_missing(slot, now_us))
+/* When the next of those whose callers have left is a miss. They stand in the order of that time. */
+static int64_t next_miss_us(const weir_connection *connection) {
+  const weir_wire_slot *slot = connection->first;
+  if (connection->abandoned == 0) return INT64_MAX;
+  while (slot != NULL && weir_slot_is_touched(slot) &&
+         (slot->state != WEIR_SLOT_ABANDONED || slot->missed))
     slot = slot->next;
-  if (slot == NULL || !is_touched(slot) || !is_read_out(connection)) return;
-  for (; slot != NULL && is_touched(slot); slot = slot->next) {
-    if (!is_missing(slot, now_us)) continue;
+  return slot != NULL && weir_slot_is_touched(slot) ? due_us(slot) : INT64_MAX;
+}
+
+bool weir_connection_has_miss(const weir_connection *connection, int64_t now_us) {
+  return connection->abandoned > 0 && now_us >= next_miss_us(connection);
+}
+
+void weir_connection_tell_misses(weir_connection *connection, int64_t now_us) {
+  for (weir_wire_slot *slot = connection->first; slot != NULL && weir_slot_is_touched(slot);
+       slot = slot->next) {
+    if (slot->state != WEIR_SLOT_ABANDONED || slot->missed || now_us < due_us(slot)) continue;
     slot->missed = true;
-    weir_breaker_miss(&connection->wire->breaker, slot, "no answer by the deadline", now_us);
+    weir_breaker_miss(&connection->server->breaker, slot, "no answer by the deadline", now_us);
   }
 }
 
-/* When the next of those whose callers have left is a miss. They stand in the order of that time. */
-static int64_t next_miss_us(const weir_wire_connection *connection) {
-  const weir_wire_slot *slot = connection->first;
-  if (connection->abandoned == 0) return INT64_MAX;
-  while (slot != NULL && is_touched(slot) && (!slot->abandoned || slot->missed))
-    slot = slot->next;
-  return slot != NULL && is_touched(slot) ? due_us(slot) : INT64_MAX;
-}
-
-/* Later than the miss, by more than what another one takes: then that one has opened the breaker. */
-static int64_t overdue_us(const weir_wire_connection *connection) {
+/* When the oldest has waited for too long: later than the miss, by more than what another one takes,
+ * as that one has opened the breaker then. */
+static int64_t overdue_us(const weir_connection *connection) {
   const weir_wire_slot *oldest = connection->first;
   if (oldest == NULL || oldest->encoded == 0) return INT64_MAX;
-  return due_us(oldest) + 2 * connection->wire->timeout_us;
+  return due_us(oldest) + 2 * connection->server->timeout_us;
 }
 
-/* It is closed from this side: that those behind the oldest get no answer is not the server's
- * fault. */
-static void give_up_overdue(weir_wire_connection *connection) {
-  weir_message_set(&connection->why,
-                   "closed, as the oldest request stayed unanswered for too long");
-  for (weir_wire_slot *slot = connection->first; slot != NULL; slot = slot->next)
-    slot->missed = true;
+/* Closes an open connection; `why` says why. */
+static weir_ask lose(weir_connection *connection, int64_t now_us) {
+  weir_server *server = connection->server;
+  connection->greeting.kind = WEIR_SERVER_UNKNOWN;
+  if (connection->state == WEIR_CONNECTION_READY) {
+    weir_destination_doubt(&server->destination);
+    server->destination.lost_us = now_us;
+  }
+  for (weir_wire_slot *slot = connection->first, *next = NULL; slot != NULL; slot = next) {
+    next = slot->next;
+    settle(connection, slot, now_us);
+  }
+  connection->unsent = connection->first;
+  forget_socket(connection);
+  connection->greeting.step = 0;
+  if (!connection->second) leave_second(server);
+  return step_closed(connection, WEIR_EVENT_LOOK, now_us);
 }
 
-/* A server that refuses to write is as good as away. Its name may lead elsewhere in a moment, or
- * its address to another server; and another of its addresses may be the primary's. */
-static void leave_demoted(weir_wire_connection *connection, int64_t now_us) {
-  weir_message_set(&connection->why,
-                   "closed, as the server refuses to write: another is the primary by now");
-  weir_breaker_fail(&connection->wire->breaker, connection->why.text, now_us);
-  connection->wire->lost_us = now_us;
-  connection->wire->address = (connection->wire->address + 1) % connection->wire->addresses.count;
-}
-
-/* Leaves a connection that is to be left once it has nothing more to say and to hear. */
-static bool may_leave(weir_wire_connection *connection, int64_t now_us) {
-  bool drained = connection->out_start == connection->out_end &&
-                 (connection->first == NULL || connection->first->encoded == 0);
-  if (!drained) return false;
-  if (connection->demoted) {
-    leave_demoted(connection, now_us);
+/* Leaves a connection that drains, once it has nothing more to say and to hear. A server that refuses
+ * to write is as good as away. Its name may lead elsewhere in a moment, or its address to another
+ * server; and another of its addresses may be the primary's. */
+static weir_ask depart(weir_connection *connection, int64_t now_us) {
+  weir_server *server = connection->server;
+  weir_destination *destination = &server->destination;
+  if (connection->draining == WEIR_DRAINING_DEMOTED) {
+    weir_message_set(&connection->why,
+                     "closed, as the server refuses to write: another is the primary by now");
+    weir_breaker_fail(&server->breaker, connection->why.text, now_us);
+    destination->lost_us = now_us;
+    destination->address = (destination->address + 1) % destination->addresses.count;
   } else {
     weir_message_set(&connection->why, "closed, as another server may be meant by now");
   }
-  return true;
+  return lose(connection, now_us);
 }
 
-static bool work(weir_wire_connection *connection, short revents, int64_t now_us) {
-  bool idle = now_us - connection->active_us > WEIR_WIRE_IDLE_US;
-  connection->active_us = now_us;
-  /* TLS may have waited to write before it could read. */
-  if (connection->session != NULL && revents != 0) revents |= POLLIN;
-  if ((idle || (revents & ~POLLOUT) != 0) && !weir_wire_receive(connection)) return false;
-  if (connection->first == NULL && !connection->leaving)
-    return true; /* nothing to send, nothing is due */
-  weir_wire_find_misses(connection, now_us);
-  if (now_us > overdue_us(connection)) {
-    give_up_overdue(connection);
-    return false;
+/* Nothing more is sent at present. */
+static weir_ask rest(weir_connection *connection, int64_t now_us) {
+  bool drained = connection->out_start == connection->out_end &&
+                 (connection->first == NULL || connection->first->encoded == 0);
+  if (connection->state == WEIR_CONNECTION_DRAINING && drained) return depart(connection, now_us);
+  int64_t miss_us = next_miss_us(connection);
+  int64_t end_us = overdue_us(connection);
+  connection->wait_until_us = miss_us < end_us ? miss_us : end_us;
+  return WEIR_ASK_WAIT;
+}
+
+static weir_ask send_more(weir_connection *connection, int64_t now_us) {
+  if (connection->turns++ < WEIR_WIRE_TURNS && weir_stream_has_to_send(connection) &&
+      weir_stream_fill(connection, connection->unix_s, now_us) > 0)
+    return WEIR_ASK_SEND;
+  return rest(connection, now_us);
+}
+
+/* What has come is taken in: is a slot without its answer for too long? Else sends what is in line. */
+static weir_ask tend(weir_connection *connection, int64_t now_us) {
+  if (connection->first == NULL && connection->state == WEIR_CONNECTION_READY) {
+    connection->wait_until_us = INT64_MAX;
+    return WEIR_ASK_NOTHING;
   }
-  if (weir_wire_send(connection, now_us))
-    return !connection->leaving || !may_leave(connection, now_us);
-  /* What the server answered before it hung up still counts. */
-  weir_message why = connection->why;
-  if (weir_wire_receive(connection)) connection->why = why;
-  return false;
-}
-
-void weir_wire_step(weir_wire_connection *connection, short revents, int64_t now_us) {
-  if (connection->state == WEIR_WIRE_READY) {
-    if (work(connection, revents, now_us)) return;
-    lose(connection, now_us);
+  bool overdue = now_us > overdue_us(connection);
+  if (overdue || weir_connection_has_miss(connection, now_us)) {
+    if (!connection->read_out && connection->turns++ < WEIR_WIRE_TURNS) return WEIR_ASK_RECEIVE;
+    if (connection->read_out) weir_connection_tell_misses(connection, now_us);
   }
-  if (!weir_wire_is_second(connection)) weir_wire_step_towards_ready(connection, revents, now_us);
-  if (connection->state == WEIR_WIRE_READY && !work(connection, 0, now_us))
-    lose(connection, now_us);
-}
-
-bool weir_wire_only_receives(const weir_wire_connection *connection) {
-  return connection->state == WEIR_WIRE_READY && !weir_wire_has_to_send(connection);
-}
-
-short weir_wire_events(const weir_wire_connection *connection) {
-  if (connection->state == WEIR_WIRE_CONNECTING) return POLLOUT;
-  bool listens = connection->state != WEIR_WIRE_READY || weir_wire_only_receives(connection);
-  if (connection->session != NULL) return weir_tls_session_events(connection->session, !listens);
-  return listens ? POLLIN : POLLIN | POLLOUT;
-}
-
-int64_t weir_wire_alarm_us(const weir_wire_connection *connection) {
-  if (connection->state == WEIR_WIRE_READY) {
-    int64_t miss_us = next_miss_us(connection);
-    return miss_us < overdue_us(connection) ? miss_us : overdue_us(connection);
+  if (overdue) {
+    /* It is closed from this side: that those behind the oldest get no answer is not the server's
+     * fault. */
+    weir_message_set(&connection->why,
+                     "closed, as the oldest request stayed unanswered for too long");
+    for (weir_wire_slot *slot = connection->first; slot != NULL; slot = slot->next)
+      slot->missed = true;
+    return lose(connection, now_us);
   }
-  if (connection->state != WEIR_WIRE_CLOSED) return connection->attempt_end_us;
-  int64_t due_us = weir_wire_name_due_us(connection->wire);
-  return due_us != 0 ? due_us : INT64_MAX;
+  connection->turns = 0;
+  return send_more(connection, now_us);
 }
 
-int weir_wire_dialect(const weir_wire *wire) {
-  return atomic_load_explicit(&wire->dialect, memory_order_relaxed);
+static weir_ask step_open(weir_connection *connection, const weir_event *event, int64_t now_us) {
+  bool whole;
+  if (connection->state == WEIR_CONNECTION_DRAINING && connection->first == NULL &&
+      event->kind == WEIR_EVENT_LOOK)
+    return depart(connection, now_us);
+  switch (event->kind) {
+    case WEIR_EVENT_LOOK:
+    case WEIR_EVENT_SOCKET:
+    case WEIR_EVENT_TIME: {
+      bool idle = now_us - connection->active_us > WEIR_WIRE_IDLE_US;
+      bool readable = event->kind == WEIR_EVENT_SOCKET && event->readable;
+      connection->active_us = now_us;
+      connection->unread = connection->read_out = false;
+      connection->turns = 0;
+      return idle || readable ? WEIR_ASK_RECEIVE : tend(connection, now_us);
+    }
+    case WEIR_EVENT_RECEIVED:
+      connection->read_out = event->amount == 0;
+      whole = event->amount == sizeof connection->in - connection->in_end;
+      if (event->amount > 0 && !weir_stream_decode(connection, event->amount))
+        return lose(connection, now_us);
+      if ((whole || event->more) && ++connection->turns < WEIR_WIRE_TURNS) return WEIR_ASK_RECEIVE;
+      connection->unread = event->more;
+      return connection->failing ? lose(connection, now_us) : tend(connection, now_us);
+    case WEIR_EVENT_SENT:
+      if (event->amount == 0) return rest(connection, now_us);
+      weir_stream_accept(connection, event->amount);
+      return send_more(connection, now_us);
+    case WEIR_EVENT_HUNG_UP:
+      weir_message_set(&connection->why, "the server closed the connection");
+      return lose(connection, now_us);
+    case WEIR_EVENT_FAILED:
+      if (connection->asked != WEIR_ASK_SEND) {
+        explain(connection, "receiving failed", event);
+        return lose(connection, now_us);
+      }
+      /* What the server answered before it hung up still counts. */
+      explain(connection, "sending failed", event);
+      connection->failing = true;
+      connection->turns = 0;
+      return WEIR_ASK_RECEIVE;
+    default: /* of a connection that was being made when it was left */
+      return tend(connection, now_us);
+  }
+}
+
+void weir_server_move(weir_server *server) {
+  weir_connection *first = &server->connections[0];
+  if (!weir_connection_is_open(first)) {
+    forget_socket(first);
+    first->greeting.step = 0;
+    first->greeting.kind = WEIR_SERVER_UNKNOWN;
+    server->unready = NULL;
+    return;
+  }
+  if (first->state == WEIR_CONNECTION_READY) {
+    first->state = WEIR_CONNECTION_DRAINING;
+    first->draining = WEIR_DRAINING_MOVED;
+  }
+  leave_second(server);
+}
+
+weir_ask weir_connection_step(weir_connection *connection, const weir_event *event,
+                              int64_t now_us) {
+  weir_ask ask = WEIR_ASK_NOTHING;
+  bool ready = false;
+  bool waited = event->kind == WEIR_EVENT_SOCKET || event->kind == WEIR_EVENT_TIME;
+  if (waited || event->kind == WEIR_EVENT_LOOK) connection->unix_s = event->unix_s;
+
+  if (weir_connection_is_on_its_way(connection)) {
+    /* The time of an attempt may run out while no thread is there: it has failed, unless the server
+     * has done its part meanwhile. Then it was not the server that took the time. */
+    if (event->kind == WEIR_EVENT_LOOK && now_us >= connection->attempt_end_us) {
+      connection->overslept = true;
+      connection->wait_until_us = now_us;
+      return WEIR_ASK_WAIT;
+    }
+    if (connection->overslept && waited) {
+      connection->overslept = false;
+      if (event->kind == WEIR_EVENT_TIME) return fail_silent(connection, now_us);
+      connection->attempt_end_us = now_us + attempt_us(connection->server);
+    }
+  }
+  switch (connection->state) {
+    case WEIR_CONNECTION_CLOSED:
+      ask = step_closed(connection, event->kind, now_us);
+      break;
+    case WEIR_CONNECTION_CONNECTING:
+      ask = step_connecting(connection, event, now_us);
+      break;
+    case WEIR_CONNECTION_SECURING:
+      ask = step_securing(connection, event, now_us);
+      break;
+    case WEIR_CONNECTION_GREETING:
+      ask = step_greeting(connection, event, &ready, now_us);
+      if (ready) ask = tend(connection, now_us);
+      break;
+    case WEIR_CONNECTION_READY:
+    case WEIR_CONNECTION_DRAINING:
+      ask = step_open(connection, event, now_us);
+      break;
+  }
+  connection->asked = ask;
+  return ask;
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "wire/internal.h"
+#include "wire/connection.h"
 
 /* A step of the greeting above all that a protocol counts for itself. */
 enum { ASKING = 1 << 16, FINDING_BYTES = 768 };
@@ -62,8 +62,8 @@ static void *create_parser(const void *settings, int connection) {
   return exchange->protocol->create_parser(exchange->settings, connection);
 }
 
-/* Somebody must wait for the connection: a read of that key, whose answer does not matter, or who
- * wants nothing else. */
+/* A slot must wait for the connection: a read of that key, whose answer does not matter, or one that
+ * asks for nothing else. */
 static void wait_for_all(weir_wire *wire, const char *key, int64_t timeout_us,
                          weir_message *message) {
   weir_wire_slot *slot = weir_wire_slot_take(wire);

@@ -4,13 +4,14 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <string.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { SLICE_US = 1000, TICK_MOST_US = 10000 };
 
-/* Nobody may use a connection for hours, and a network in between forget it meanwhile without a
+/* A connection may not be used for hours, and a network in between forget it meanwhile without a
  * word: the kernel asks for a sign of life after 15 s, and gives it up 15 s later. */
 static bool keep_alive(int fd) {
   static const int on = 1, idle_s = 15, every_s = 5, most = 3;
@@ -78,6 +79,11 @@ ssize_t weir_socket_receive(int fd, char *bytes, size_t room, bool wait) {
     got = recv(fd, bytes, room, wait ? 0 : MSG_DONTWAIT);
   } while (got < 0 && errno == EINTR && !wait);
   return got;
+}
+
+const char *weir_error_text(int error, char text[WEIR_ERROR_BYTES]) {
+  if (strerror_r(error, text, WEIR_ERROR_BYTES) != 0) text[0] = '\0';
+  return text;
 }
 
 /* Linux counts such waits in ticks, and tells how long those are by what its coarse clock can tell

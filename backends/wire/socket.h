@@ -4,7 +4,7 @@
 
 #include <sys/types.h>
 
-#include "wire/addresses.h"
+#include "wire/endpoint.h"
 
 /* A non-blocking socket on its way to `address`: 0 (connected), EINPROGRESS, or the error, and then
  * *fd is -1. */
@@ -17,6 +17,10 @@ int weir_socket_finish(int fd);
  * for at most weir_socket_patience_us(), and may end with EINTR. */
 ssize_t weir_socket_send(int fd, const char *bytes, size_t length);
 ssize_t weir_socket_receive(int fd, char *bytes, size_t room, bool wait);
+
+/* What an errno means, for people. */
+enum { WEIR_ERROR_BYTES = 128 };
+const char *weir_error_text(int error, char text[WEIR_ERROR_BYTES]);
 
 /* A slice of time, rounded up to ticks of the kernel's clock, and one more before it is noticed. */
 int64_t weir_socket_patience_us(void);

@@ -72,9 +72,9 @@ static weir_status check_file(const char *option, const char *path, weir_message
   if (file != NULL && getc(file) == EOF && ferror(file)) error = errno;
   if (file != NULL) fclose(file);
   if (error == 0) return WEIR_OK;
-  char text[128] = "";
-  if (strerror_r(error, text, sizeof text) != 0) text[0] = '\0';
-  weir_message_set(message, "%s=%.200s: the file cannot be read: %s", option, path, text);
+  char text[WEIR_ERROR_BYTES];
+  weir_message_set(message, "%s=%.200s: the file cannot be read: %s", option, path,
+                   weir_error_text(error, text));
   return WEIR_BAD_URL;
 }
 
@@ -384,7 +384,7 @@ weir_tls_hands weir_tls_session_shake(weir_tls_session *session, weir_message *m
   ssize_t classified = classify(session, result, &session->receive_events);
   int error = errno;
   if (classified < 0 && error == EAGAIN) return WEIR_TLS_SHAKING;
-  char text[128] = "";
+  char text[WEIR_ERROR_BYTES];
   if (session->fault.text[0] != '\0') {
     weir_message_set(message, "%s", session->fault.text);
   } else if (classified == 0) {
@@ -392,8 +392,7 @@ weir_tls_hands weir_tls_session_shake(weir_tls_session *session, weir_message *m
                      "the server hung up during the TLS handshake; one that does not "
                      "speak TLS here may do so");
   } else {
-    if (strerror_r(error, text, sizeof text) != 0) text[0] = '\0';
-    weir_message_set(message, "the TLS handshake failed: %s", text);
+    weir_message_set(message, "the TLS handshake failed: %s", weir_error_text(error, text));
   }
   return WEIR_TLS_REFUSED;
 }

@@ -1,11 +1,15 @@
-/* Opening and closing a wire. */
+/* Opening and closing a wire, and what is done with several of them at once. */
+#include "wire/wire.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "wire/internal.h"
+#include "wire/line.h"
+#include "wire/socket.h"
 
 enum { PROBE_LEAST_US = 10000, PROBE_MOST_US = 60000000, PROBE_DEFAULT_US = 500000 };
 enum { CONNECT_LEAST_US = 1000, CONNECT_MOST_US = 60000000, CONNECT_DEFAULT_US = 1000000 };
@@ -13,23 +17,13 @@ enum { CONNECT_LEAST_US = 1000, CONNECT_MOST_US = 60000000, CONNECT_DEFAULT_US =
 /* Opening a store is no decision: a resolver that has lost a packet needs seconds. */
 enum { LOOKUP_LEAST_US = 5000000 };
 
-static void set_name(weir_wire *wire, const weir_wire_place *place) {
-  if (place->path != NULL) {
-    snprintf(wire->name, sizeof wire->name, "%s", place->path);
-    return;
-  }
-  if (place->resolver != NULL) {
-    snprintf(wire->name, sizeof wire->name, "%s", place->host);
-    return;
-  }
-  snprintf(wire->asked.host, sizeof wire->asked.host, "%s", place->host);
-  wire->asked.port = place->port;
-  if (strchr(place->host, ':') != NULL) {
-    snprintf(wire->name, sizeof wire->name, "[%s]:%u", place->host, (unsigned)place->port);
-  } else {
-    snprintf(wire->name, sizeof wire->name, "%s:%u", place->host, (unsigned)place->port);
-  }
-}
+/* The longest pause of a clone, which has few questions to ask and little time. */
+enum { CLONE_PROBE_US = 10000 };
+
+/* Several servers are waited for by turns, so long each; between tries to connect is a pause. */
+enum { SLICE_US = 1000, PAUSE_US = 5000 };
+
+/* --- opening and closing --------------------------------------------------------------------- */
 
 weir_status weir_wire_read_options(const weir_url *url, int64_t timeout_us,
                                    weir_wire_options *options, weir_message *message) {
@@ -53,53 +47,61 @@ weir_status weir_wire_read_options(const weir_url *url, int64_t timeout_us,
                            &options->probe_us, message);
 }
 
-/* Without the system's random numbers the time and the address must do. */
-static uint64_t make_seed(const weir_wire *wire) {
-  uint64_t seed;
-  if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) == (ssize_t)sizeof seed) return seed;
-  return (uint64_t)weir_monotonic_us() ^ (uint64_t)(uintptr_t)wire;
-}
-
-weir_wire *weir_wire_make(const weir_wire_protocol *protocol, const void *settings,
-                          const weir_tls *tls, const weir_wire_options *options) {
+/* A wire that leads nowhere yet; NULL: no memory. */
+static weir_wire *wire_new(const weir_wire_protocol *protocol, const void *settings,
+                           const weir_tls *tls, const weir_wire_options *options) {
   weir_wire *made = calloc(1, sizeof *made);
   if (made == NULL) return NULL;
-  if (pthread_mutex_init(&made->lock, NULL) != 0) {
-    free(made);
-    return NULL;
-  }
-  if (pthread_cond_init(&made->sent, NULL) != 0) {
-    pthread_mutex_destroy(&made->lock);
-    free(made);
-    return NULL;
-  }
-  made->protocol = protocol;
+  if (pthread_mutex_init(&made->lock, NULL) != 0) goto no_lock;
+  if (pthread_cond_init(&made->sent, NULL) != 0) goto no_condition;
+  weir_server *server = &made->server;
   made->tls = tls;
-  made->timeout_us = options->timeout_us;
-  made->connect_us = options->connect_us;
-  made->any_address = options->any_address;
-  made->one_at_a_time = options->one_at_a_time;
-  made->named_by_others = options->named_by_others;
   made->patience_us = weir_socket_patience_us();
-  made->lookup_at_us = INT64_MAX;
+  server->protocol = protocol;
+  server->timeout_us = options->timeout_us;
+  server->connect_us = options->connect_us;
+  server->one_at_a_time = options->one_at_a_time;
+  server->secure = tls != NULL;
+  server->destination.lookup_at_us = INT64_MAX;
+  atomic_init(&server->dialect, -1);
   for (int i = 0; i < WEIR_WIRE_CONNECTIONS; i++) {
-    made->connections[i].wire = made;
-    made->connections[i].fd = -1;
-    made->connections[i].greeting.settings = settings;
+    weir_connection *connection = &server->connections[i];
+    connection->server = server;
+    connection->second = i > 0;
+    connection->greeting.settings = settings;
+    made->lines[i].wire = made;
+    made->lines[i].connection = connection;
+    made->lines[i].fd = -1;
   }
-  atomic_init(&made->dialect, -1);
-  weir_breaker_init(&made->breaker, options->timeout_us, options->probe_us, make_seed(made));
+  /* Without the system's random numbers the time and the address must do. */
+  uint64_t seed;
+  if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != (ssize_t)sizeof seed)
+    seed = (uint64_t)weir_monotonic_us() ^ (uint64_t)(uintptr_t)made;
+  weir_breaker_init(&server->breaker, options->timeout_us, options->probe_us, seed);
   return made;
+
+no_condition:
+  pthread_mutex_destroy(&made->lock);
+no_lock:
+  free(made);
+  return NULL;
 }
 
 weir_status weir_wire_open(const weir_wire_place *place, const weir_wire_protocol *protocol,
                            const void *settings, const weir_wire_options *options, weir_wire **wire,
                            weir_message *message) {
   *wire = NULL;
-  weir_wire *made = weir_wire_make(protocol, settings, place->tls, options);
+  weir_wire *made = wire_new(protocol, settings, place->tls, options);
   if (made == NULL) return WEIR_NO_MEMORY;
-  set_name(made, place);
-  weir_status status = weir_wire_name_open(made, place, options, message);
+  if (place->path != NULL || place->resolver != NULL) {
+    snprintf(made->name, sizeof made->name, "%s", place->path != NULL ? place->path : place->host);
+  } else {
+    bool v6 = strchr(place->host, ':') != NULL;
+    snprintf(made->name, sizeof made->name, v6 ? "[%s]:%u" : "%s:%u", place->host,
+             (unsigned)place->port);
+  }
+  weir_status status =
+      weir_destination_open(&made->server.destination, made->name, place, options, message);
   if (status == WEIR_OK) {
     *wire = made;
   } else {
@@ -108,56 +110,72 @@ weir_status weir_wire_open(const weir_wire_place *place, const weir_wire_protoco
   return status;
 }
 
-static void free_slots(weir_wire_slot *slot) {
-  while (slot != NULL) {
-    weir_wire_slot *next = slot->next;
-    weir_wire_slot_free(slot);
-    slot = next;
-  }
-}
-
-/* In line are those whose callers have left; and in a child of the process that opened the wire,
- * those of its threads, whom nobody will ever wake. */
-static void free_line(weir_wire_slot *slot) {
-  while (slot != NULL) {
-    weir_wire_slot *next = slot->next;
-    if (slot->abandoned) weir_wire_slot_free(slot);
-    slot = next;
-  }
-}
-
-/* False in a child of the process that opened the wire, where a thread of its parent was changing
- * it at the fork: it must not be walked, and stays. */
-static bool is_at_rest(weir_wire *wire) {
-  if (pthread_mutex_trylock(&wire->lock) != 0) return false;
-  bool leading = wire->connections[0].leading || wire->connections[1].leading;
+weir_status weir_wire_clone(weir_wire *wire, const weir_wire_protocol *protocol,
+                            const void *settings, int64_t timeout_us, weir_wire **clone) {
+  const weir_wire_options options = {
+      .timeout_us = timeout_us, .connect_us = timeout_us, .probe_us = CLONE_PROBE_US};
+  weir_wire *made = wire_new(protocol, settings, wire->tls, &options);
+  *clone = NULL;
+  if (made == NULL) return WEIR_NO_MEMORY;
+  memcpy(made->name, wire->name, sizeof made->name);
+  made->server.destination.name = made->name;
+  pthread_mutex_lock(&wire->lock);
+  bool copied = weir_destination_copy(&wire->server.destination, &made->server.destination);
   pthread_mutex_unlock(&wire->lock);
-  return !leading;
+  if (!copied) {
+    weir_wire_close(made);
+    return WEIR_NO_MEMORY;
+  }
+  *clone = made;
+  return WEIR_OK;
+}
+
+static void slot_free(weir_wire_slot *slot) {
+  pthread_cond_destroy(&slot->wake);
+  free(slot->commands);
+  free(slot->keys);
+  free(slot);
 }
 
 void weir_wire_close(weir_wire *wire) {
   if (wire == NULL) return;
-  bool at_rest = is_at_rest(wire);
+  /* In a child of the process that opened the wire a thread of its parent may have been changing it
+   * at the fork: then it must not be walked, and stays. */
+  bool at_rest = pthread_mutex_trylock(&wire->lock) == 0;
+  if (at_rest) {
+    at_rest =
+        wire->lines[0].worker == WEIR_WORKER_NONE && wire->lines[1].worker == WEIR_WORKER_NONE;
+    pthread_mutex_unlock(&wire->lock);
+  }
   for (int i = 0; i < WEIR_WIRE_CONNECTIONS; i++) {
-    weir_wire_connection *connection = &wire->connections[i];
-    if (at_rest) weir_tls_session_end(connection->session);
-    if (connection->fd >= 0) close(connection->fd);
+    weir_wire_line *line = &wire->lines[i];
+    weir_connection *connection = line->connection;
+    if (at_rest) weir_tls_session_end(line->session);
+    if (line->fd >= 0) close(line->fd);
     if (!at_rest) continue;
-    weir_wire_parser_drop(connection);
-    free_line(connection->first);
+    if (connection->parser != NULL) wire->server.protocol->destroy_parser(connection->parser);
+    /* In line are those whose callers have left; and in such a child those of its parent's threads,
+     * which will never come for them. */
+    for (weir_wire_slot *slot = connection->first, *next = NULL; slot != NULL; slot = next) {
+      next = slot->next;
+      if (slot->state == WEIR_SLOT_ABANDONED) slot_free(slot);
+    }
   }
   if (!at_rest) return;
-  weir_lookup_leave(wire->lookup);
-  weir_resolver_leave(wire->resolver);
-  free_slots(wire->pool);
+  for (weir_wire_slot *slot = wire->pool, *next = NULL; slot != NULL; slot = next) {
+    next = slot->next;
+    slot_free(slot);
+  }
+  weir_destination_close(&wire->server.destination);
   pthread_cond_destroy(&wire->sent);
   pthread_mutex_destroy(&wire->lock);
-  weir_addresses_free(&wire->addresses);
   free(wire);
 }
 
+/* --- what is known of a server --------------------------------------------------------------- */
+
 void weir_wire_read_server(weir_wire *wire, weir_server_state *state) {
-  const weir_breaker *breaker = &wire->breaker;
+  const weir_breaker *breaker = &wire->server.breaker;
   state->name = wire->name;
   pthread_mutex_lock(&wire->lock);
   int64_t wait_us = breaker->probe_at_us - weir_monotonic_us();
@@ -170,7 +188,108 @@ void weir_wire_read_server(weir_wire *wire, weir_server_state *state) {
 
 bool weir_wire_is_away(weir_wire *wire) {
   pthread_mutex_lock(&wire->lock);
-  bool away = wire->breaker.state != WEIR_BREAKER_CLOSED;
+  bool away = wire->server.breaker.state != WEIR_BREAKER_CLOSED;
   pthread_mutex_unlock(&wire->lock);
   return away;
+}
+
+int weir_wire_dialect(const weir_wire *wire) {
+  return atomic_load_explicit(&wire->server.dialect, memory_order_relaxed);
+}
+
+const char *weir_wire_name(const weir_wire *wire) {
+  return wire->name;
+}
+
+weir_wire_choice weir_wire_read_choice(weir_wire *wire) {
+  const weir_destination *destination = &wire->server.destination;
+  pthread_mutex_lock(&wire->lock);
+  weir_wire_choice choice = {.count = destination->addresses.count,
+                             .alike = weir_addresses_alike(&destination->addresses),
+                             .any = destination->any_address};
+  pthread_mutex_unlock(&wire->lock);
+  return choice;
+}
+
+const weir_tls *weir_wire_tls(const weir_wire *wire) {
+  return wire->tls;
+}
+
+/* --- several servers at once ----------------------------------------------------------------- */
+
+/* Waits for all a little at a time, until no more than `may_stay` are not done: one that keeps silent
+ * must not hold up the others. */
+static void wait_in_turn(weir_wire *const *wires, weir_wire_slot *const *slots, size_t count,
+                         size_t may_stay, int64_t deadline_us) {
+  size_t open = may_stay + 1;
+  for (int64_t now_us = 0; open > may_stay && now_us < deadline_us;) {
+    open = 0;
+    for (size_t i = 0; i < count; i++) {
+      now_us = weir_monotonic_us();
+      open += slots[i] != NULL && !weir_wire_wait(wires[i], slots[i], now_us + SLICE_US);
+    }
+  }
+}
+
+bool weir_wire_fleet_run(weir_wire *const *wires, weir_wire_slot *const *slots, size_t count,
+                         const weir_wire_round *round, weir_message *message) {
+  bool explained = false;
+  if (count == 1 && slots[0] != NULL) return weir_wire_run(wires[0], slots[0], round, message);
+  for (size_t i = 0; i < count; i++) {
+    if (slots[i] == NULL) continue;
+    weir_wire_submit(wires[i], slots[i], round->connection, round->dialects, round->deadline_us);
+  }
+  for (size_t i = 0; i < count; i++)
+    if (slots[i] != NULL) weir_wire_flush(wires[i]);
+  /* The slowest costs its own keys and no others. */
+  wait_in_turn(wires, slots, count, 1, round->deadline_us);
+  for (size_t i = 0; i < count; i++) {
+    if (slots[i] == NULL) continue;
+    explained |= weir_wire_finish(wires[i], slots[i], explained ? NULL : message);
+  }
+  return explained;
+}
+
+/* One try of every server that is not ready yet; once is enough, as a try with little time left must
+ * not take it back. The message is about the first of those that still are not. */
+static bool connect_once(weir_wire *const *wires, weir_wire_slot **slots, bool *ready, size_t count,
+                         int64_t deadline_us, weir_message *message) {
+  bool all = true;
+  for (size_t i = 0; i < count; i++) {
+    slots[i] = ready[i] ? NULL : weir_wire_slot_take(wires[i]);
+    if (slots[i] == NULL) continue;
+    slots[i]->connects = true;
+    weir_wire_submit(wires[i], slots[i], 0, ~0U, deadline_us);
+    weir_wire_flush(wires[i]);
+  }
+  wait_in_turn(wires, slots, count, 0, deadline_us);
+  for (size_t i = 0; i < count; i++) {
+    weir_message *why = all ? message : NULL;
+    if (ready[i]) continue;
+    if (slots[i] == NULL)
+      weir_message_set(why, "%s: no memory, or too many unanswered requests", wires[i]->name);
+    else
+      ready[i] = !weir_wire_finish(wires[i], slots[i], why);
+    all = all && ready[i];
+  }
+  return all;
+}
+
+bool weir_wire_connect_all(weir_wire *const *wires, size_t count, int64_t deadline_us,
+                           weir_message *message) {
+  weir_wire_slot **slots = calloc(count, sizeof *slots);
+  bool *ready = calloc(count, sizeof *ready);
+  bool all = false;
+  if (slots == NULL || ready == NULL) {
+    weir_message_set(message, "no memory");
+  } else {
+    for (bool more = true; more && !all;) {
+      all = connect_once(wires, slots, ready, count, deadline_us, message);
+      more = weir_monotonic_us() + PAUSE_US < deadline_us;
+      if (more && !all) nanosleep(&(struct timespec){.tv_nsec = PAUSE_US * 1000}, NULL);
+    }
+  }
+  free(slots);
+  free(ready);
+  return all;
 }

@@ -10,35 +10,47 @@
  *   A slot is one request: copies of a caller's operations, for one server, in its own memory.
  * Slots are pooled; once the pool has warmed up nothing is allocated.
  *
- *                 submit             leader encodes            last reply decoded
- *        FREE ------------> QUEUED ----------------> SENT ---------------------> DONE
- *         ^                   |                       |                           |
- *         |  deadline:        |       deadline:       |                           | finish copies
- *         |  NOT_SENT         |       UNKNOWN         v                           | the results
- *         +-------------------+                   ABANDONED ---> replies          |
- *         |                                           counted off, or the         |
- *         +------------------------------------------ connection closed           |
- *         +-----------------------------------------------------------------------+
+ *                  submit              leader encodes            last reply decoded
+ *        POOLED ------------> QUEUED ----------------> SENT ---------------------> DONE
+ *          ^                    |                       |                           |
+ *          |  deadline:         |       deadline:       |                           | finish copies
+ *          |  NOT_SENT          |       UNKNOWN         v                           | the results
+ *          +--------------------+                   ABANDONED ---> replies          |
+ *          |                                            counted off, or the         |
+ *          +------------------------------------------- connection closed           |
+ *          +------------------------------------------------------------------------+
  *
  *   When a connection closes, a command of which the kernel took a byte is UNKNOWN, any other
  *   NOT_SENT; a slot of which no byte was taken goes to one more connection first. Results are
  *   decoded into the slot and copied to the caller's operations by the caller's own thread, so
  *   nothing is ever written to a caller that has gone.
  *
+ * The parts
+ *
+ *   wire.c, exchange.c        opening, closing; several servers at once; questions beside
+ *        |
+ *      line.c                 the lock, the slots' memory, who leads and who waits
+ *        |        `---------- socket.c, tls.c: the system calls
+ *   connection.c              what is to be done next: a machine that only computes
+ *        |
+ *   stream.c                  operations become bytes, bytes outcomes
+ *        |
+ *   endpoint.c, breaker.c     where the server is, and whether it answers
+ *
  * The roles
  *
- *   Slots of a connection stand in one line. Whoever waits for a slot and finds no leader leads: it
- *   encodes and sends what is queued, polls, reads, decodes, and marks slots done from the front.
- *   The others sleep on the condition variable of their own slot; in a crowd they yield the
+ *   Slots of a connection stand in one line. A thread that waits for a slot and finds no leader
+ *   leads: it encodes and sends what is queued, polls, reads, decodes, and marks slots done from the
+ *   front. The others sleep on the condition variable of their own slot; in a crowd they yield the
  *   processor three times before. A leader whose own slot is done stops; the first waiter in line
- * takes over. Only threads that wait at this connection lead it, so none is held up by a thread
- * that is busy elsewhere.
+ *   takes over. Only threads that wait at this connection lead it, so none is held up by a thread
+ *   that is busy elsewhere.
  *
  *   The lock guards everything and is let go around send, recv and poll of the leader, which alone
  *   touches the socket. One exception: while the leader waits for the socket, a follower may send
- * what is queued; a leader that comes back waits for the end of that.
+ *   what is queued; a leader that comes back waits for the end of that.
  *
- * A connection closes on a protocol error, when the peer closes it, and when its oldest slot is
+ * A connection closes on a protocol error, when the server closes it, and when its oldest slot is
  * overdue: unanswered for two of the store's timeouts after it was a miss. It is left, that is closed
  * once all that was sent is answered, when its name leads elsewhere, and when the server refuses to
  * write because another is the primary by now.
@@ -47,9 +59,9 @@
  *
  *   Its breaker (wire/breaker.h) opens when it cannot be connected to and greeted, and after two
  * misses. A miss is a slot without an answer within the longer of the store's timeout and its own
- * deadline: one that was abandoned before is found by whoever comes by after that. Slots in line
- * keep their deadlines; those that are submitted later are done at once, NOT_SENT, save for the
- * probe. The same goes for slots that are submitted while a connection is being made, once a
+ * deadline: one that was abandoned before is found by the next thread that comes by after that.
+ * Slots in line keep their deadlines; those that are submitted later are done at once, NOT_SENT, save
+ * for the probe. The same goes for slots that are submitted while a connection is being made, once a
  * deadline has passed: one at a time waits for it. */
 #ifndef WEIR_WIRE_H
 #define WEIR_WIRE_H
@@ -61,7 +73,7 @@
 
 enum {
   WEIR_WIRE_CONNECTIONS = 2,     /* to one server at the most */
-  WEIR_WIRE_ANY_CONNECTION = -1, /* whichever is free */
+  WEIR_WIRE_ANY_CONNECTION = -1, /* one that is free */
   WEIR_WIRE_COMMAND_MOST = 1280, /* bytes one encoded command may take */
   WEIR_WIRE_GREETING_MOST = 512, /* bytes of one step of a greeting */
   WEIR_WIRE_NOTES_BYTES = 16,
@@ -112,7 +124,7 @@ typedef enum weir_greeting_answer {
   WEIR_GREETING_FAILED     /* this server is not one for us; `message` says why */
 } weir_greeting_answer;
 
-/* Who is at the other end, as far as the protocol can tell. */
+/* What is at the other end, as far as the protocol can tell. */
 typedef enum weir_server_kind {
   WEIR_SERVER_UNKNOWN,
   WEIR_SERVER_ITSELF,
@@ -161,9 +173,9 @@ typedef enum weir_lookup_result {
   WEIR_LOOKUP_NO_MEMORY
 } weir_lookup_result;
 
-/* Who says where a server is at present: which host of several has the part of another. It is
+/* What says where a server is at present: which host of several has the part of another. It is
  * followed as a name is, and asked before each new connection besides. Asked in a thread of its
- * own, which may outlive the wire: the last who holds it has it destroyed. */
+ * own, which may outlive the wire: the last that holds it has it destroyed. */
 typedef struct weir_resolver weir_resolver;
 struct weir_resolver {
   /* `in_doubt`: what it said last led nowhere. One thread at a time. */
@@ -176,7 +188,7 @@ struct weir_resolver {
 /* NULL is fine. */
 void weir_resolver_leave(weir_resolver *resolver);
 
-/* Where a server is: a host and a port, or the path of a unix socket; or who knows. */
+/* Where a server is: a host and a port, or the path of a unix socket; or what knows. */
 typedef struct weir_wire_place {
   const char *host;        /* with a resolver: for people, as its name */
   weir_resolver *resolver; /* NULL: none */
@@ -285,13 +297,29 @@ typedef struct weir_wire_round {
   int64_t deadline_us;
 } weir_wire_round;
 
+/* Submits and finishes one slot. */
+bool weir_wire_run(weir_wire *wire, weir_wire_slot *slot, const weir_wire_round *round,
+                   weir_message *message);
+
 /* Submits, sends, waits for and finishes one slot for each of `count` wires, all at once; a slot
  * that is NULL, and its wire, are passed over. Returns whether `message` was written: the first
  * explanation stays. */
 bool weir_wire_fleet_run(weir_wire *const *wires, weir_wire_slot *const *slots, size_t count,
                          const weir_wire_round *round, weir_message *message);
 
-/* Runs it in a thread that nobody joins, and that takes no signal that the program has handlers for.
+/* How threads led its connections while others waited there, since it was opened: a leader that
+ * serves many others for long is one that starves. */
+typedef struct weir_wire_leading {
+  uint64_t times;     /* a thread led so */
+  uint64_t served;    /* slots of other threads that were done meanwhile */
+  uint64_t most;      /* of them in one time */
+  int64_t led_us;     /* in all, */
+  int64_t longest_us; /* and the longest time */
+} weir_wire_leading;
+
+weir_wire_leading weir_wire_read_leading(weir_wire *wire);
+
+/* Runs it in a thread of its own, which is not joined and takes no signal that the program has handlers for.
  * False, with errno: it could not be started. */
 bool weir_wire_detach(void *(*run)(void *context), void *context);
 

@@ -4,7 +4,7 @@
 #include "fixture/proxy.h"
 #include "redis/codec.h"
 #include "redis/plain.h"
-#include "wire/internal.h"
+#include "wire/line.h"
 #include "wire/operations.h"
 
 #define MS INT64_C(1000)
@@ -139,7 +139,7 @@ static void a_proxy_stays_as_its_other_shards_are_well(void **state) {
     assert_int_equal(done, well);
   }
   assert_in_range(well, 1, KEYS - 1);
-  assert_int_equal(wire->connections[0].greeting.kind, WEIR_SERVER_PROXY);
+  assert_int_equal(wire->server.connections[0].greeting.kind, WEIR_SERVER_PROXY);
   assert_int_equal(atomic_load(&door.connections), connections);
   assert_true(connections <= 3); /* the first, the one that asked, and the one that stays */
   weir_wire_close(wire);

@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "memcached/codec.h"
-#include "wire/internal.h"
+#include "wire/line.h"
 #include "wire/operations.h"
 
 #define MS INT64_C(1000)
@@ -81,7 +81,7 @@ static inline outages outages_of(weir_wire *wire) {
 /* As if it could not be reached just now. */
 static inline void open_breaker(weir_wire *wire) {
   pthread_mutex_lock(&wire->lock);
-  weir_breaker_fail(&wire->breaker, "for this test", weir_monotonic_us());
+  weir_breaker_fail(&wire->server.breaker, "for this test", weir_monotonic_us());
   pthread_mutex_unlock(&wire->lock);
 }
 
@@ -89,8 +89,8 @@ static inline void open_breaker(weir_wire *wire) {
 static inline void await_probe_time(weir_wire *wire) {
   for (bool due = false; !due;) {
     pthread_mutex_lock(&wire->lock);
-    assert_int_equal(wire->breaker.state, WEIR_BREAKER_OPEN);
-    due = weir_monotonic_us() >= wire->breaker.probe_at_us;
+    assert_int_equal(wire->server.breaker.state, WEIR_BREAKER_OPEN);
+    due = weir_monotonic_us() >= wire->server.breaker.probe_at_us;
     pthread_mutex_unlock(&wire->lock);
     if (!due) pause_ms(1);
   }
@@ -107,9 +107,9 @@ static inline void expect_recovery(weir_wire *wire) {
       break;
     }
     pthread_mutex_lock(&wire->lock);
-    int64_t pause_us = wire->breaker.probe_at_us - weir_monotonic_us();
+    int64_t pause_us = wire->server.breaker.probe_at_us - weir_monotonic_us();
     pthread_mutex_unlock(&wire->lock);
-    assert_true(pause_us <= wire->breaker.most_us);
+    assert_true(pause_us <= wire->server.breaker.most_us);
     pause_ms(1);
   }
   assert_false(outages_of(wire).present);

@@ -44,7 +44,7 @@ static void rare_callers_bring_a_connection_about(void **state) {
   proxy_start(&door, server, PROXY_OPEN);
   atomic_store(&door.delay_ms, 20);
   weir_wire *wire = open_wire(address_port(&door.address), 5 * MS, 10 * MS);
-  wire->connect_us = 30 * MS;
+  wire->server.connect_us = 30 * MS;
   for (int calls = 0; weir_wire_dialect(wire) < 0; calls++) {
     assert_true(calls < CALLS_MOST);
     ask(wire, 5 * MS);
@@ -60,7 +60,7 @@ static void an_attempt_has_an_end(void **state) {
   (void)state;
   proxy_start(&door, server, PROXY_SILENT);
   weir_wire *wire = open_wire(address_port(&door.address), 20 * MS, 200 * MS);
-  wire->connect_us = 50 * MS;
+  wire->server.connect_us = 50 * MS;
   int64_t begin_us = weir_monotonic_us();
   answer waited = ask(wire, PATIENCE_US);
   int64_t taken_us = weir_monotonic_us() - begin_us;
@@ -117,7 +117,7 @@ static void a_connection_that_takes_longer_than_a_deadline_is_no_outage(void **s
   for (int i = 0; i < ROUNDS; i++) {
     weir_operation add = add_to("weir:t:{connecting}:1", 1);
     weir_wire_slot *goes_on = submit(wire, &add, PATIENCE_US);
-    assert_false(atomic_load(&goes_on->done));
+    assert_false(weir_slot_is_done(goes_on));
     answer other = ask(wire, LATE_MS * MS);
     assert_int_equal(other.outcome, WEIR_NOT_SENT);
     assert_true(other.turned_away);
@@ -143,7 +143,7 @@ static void an_attempt_that_ends_between_two_calls_has_failed(void **state) {
   (void)state;
   proxy_start(&door, server, PROXY_SILENT);
   weir_wire *wire = open_wire(address_port(&door.address), 20 * MS, 60000 * MS);
-  wire->connect_us = 50 * MS;
+  wire->server.connect_us = 50 * MS;
   assert_int_equal(ask(wire, 5 * MS).outcome, WEIR_NOT_SENT);
   assert_int_equal(outages_of(wire).count, 0);
   pause_ms(100);
@@ -183,7 +183,7 @@ static void a_connection_is_kept_alive(void **state) {
     int value = 0;
     socklen_t length = sizeof value;
     assert_int_equal(
-        getsockopt(wire->connections[0].fd, wanted[i].level, wanted[i].name, &value, &length), 0);
+        getsockopt(wire->lines[0].fd, wanted[i].level, wanted[i].name, &value, &length), 0);
     assert_int_equal(value, wanted[i].value);
   }
   weir_wire_close(wire);

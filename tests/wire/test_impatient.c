@@ -151,10 +151,10 @@ static void a_probe_outlives_its_caller(void **state) {
   open_breaker(wire);
   await_probe_time(wire);
   assert_false(ask(wire, LITTLE_US).turned_away);
-  assert_int_equal(wire->breaker.state, WEIR_BREAKER_HALF_OPEN);
+  assert_int_equal(wire->server.breaker.state, WEIR_BREAKER_HALF_OPEN);
   pause_ms(100);
   assert_true(ask(wire, LITTLE_US).turned_away);
-  assert_int_equal(wire->breaker.state, WEIR_BREAKER_HALF_OPEN);
+  assert_int_equal(wire->server.breaker.state, WEIR_BREAKER_HALF_OPEN);
   proxy_set(&door, PROXY_OPEN);
   int64_t end_us = weir_monotonic_us() + PATIENCE_US;
   for (answer next = {.turned_away = true}; next.turned_away;) {
@@ -180,8 +180,8 @@ static void a_probe_is_over_when_its_timeout_has_passed(void **state) {
   assert_false(ask(wire, LITTLE_US).turned_away);
   pause_ms(TIMEOUT_MS + 1);
   assert_true(ask(wire, LITTLE_US).turned_away);
-  assert_int_equal(wire->breaker.state, WEIR_BREAKER_OPEN);
-  assert_int_equal(wire->breaker.pause_us, 2 * WEIR_BREAKER_FIRST_US);
+  assert_int_equal(wire->server.breaker.state, WEIR_BREAKER_OPEN);
+  assert_int_equal(wire->server.breaker.pause_us, 2 * WEIR_BREAKER_FIRST_US);
   server_continue(server);
   expect_recovery(wire);
   weir_wire_close(wire);
@@ -198,7 +198,7 @@ static void probes_double_the_pause(void **state) {
        pause_us *= 2) {
     await_probe_time(wire);
     assert_false(ask(wire, 100 * MS).turned_away);
-    assert_int_equal(wire->breaker.pause_us, pause_us);
+    assert_int_equal(wire->server.breaker.pause_us, pause_us);
   }
   server_continue(server);
   expect_recovery(wire);
@@ -235,11 +235,11 @@ static void a_probe_that_is_not_sent_in_time_makes_room_for_the_next(void **stat
   open_breaker(wire);
   await_probe_time(wire);
   weir_wire_slot *probe = submit(wire, &adds[1], LITTLE_US);
-  assert_int_equal(wire->breaker.state, WEIR_BREAKER_HALF_OPEN);
+  assert_int_equal(wire->server.breaker.state, WEIR_BREAKER_HALF_OPEN);
   pause_ms((long)(LITTLE_US / MS) + 1);
   server_stop(server);
   weir_wire_flush(wire);
-  assert_int_equal(wire->breaker.state, WEIR_BREAKER_OPEN);
+  assert_int_equal(wire->server.breaker.state, WEIR_BREAKER_OPEN);
   weir_wire_finish(wire, probe, &message);
   assert_outcome(adds[1], WEIR_NOT_SENT);
   server_continue(server);

@@ -14,7 +14,7 @@
 
 #include "fixture/servers.h"
 #include "store/store.h"
-#include "wire/lookup.h"
+#include "wire/endpoint.h"
 
 enum { SHORT_US = 50000, PATIENCE_US = 60000000 };
 
@@ -107,7 +107,8 @@ static void nobody_needs_to_wait_for_a_look_up(void **state) {
   enum { NAMES = 8 };
   (void)state;
   for (int i = 0; i < NAMES; i++) {
-    weir_lookup *lookup = weir_lookup_start(&(weir_endpoint){.host = "slow.test", .port = 1});
+    weir_lookup *lookup =
+        weir_lookup_start(&(weir_endpoint){.host = "slow.test", .port = 1}, false);
     assert_non_null(lookup);
     assert_false(weir_lookup_is_done(lookup));
     int64_t end_us = weir_monotonic_us() + SHORT_US;
@@ -125,11 +126,11 @@ static void few_names_that_servers_tell_are_looked_up_at_a_time(void **state) {
   const weir_endpoint asked = {.host = "slow.test", .port = 1};
   weir_lookup *lookups[WEIR_LOOKUP_TOLD_MOST];
   for (int i = 0; i < WEIR_LOOKUP_TOLD_MOST; i++) {
-    lookups[i] = weir_lookup_start_told(&asked);
+    lookups[i] = weir_lookup_start(&asked, true);
     assert_non_null(lookups[i]);
   }
   for (int i = 0; i < 3; i++) {
-    assert_null(weir_lookup_start_told(&asked));
+    assert_null(weir_lookup_start(&asked, true));
     assert_int_equal(errno, EBUSY);
   }
   set_answers(true);
@@ -138,9 +139,9 @@ static void few_names_that_servers_tell_are_looked_up_at_a_time(void **state) {
     weir_lookup_leave(lookups[i]);
   }
   atomic_store(&refused, 1); /* one that could not be started is not counted either */
-  assert_null(weir_lookup_start_told(&asked));
+  assert_null(weir_lookup_start(&asked, true));
   for (int i = 0; i < WEIR_LOOKUP_TOLD_MOST; i++) {
-    lookups[i] = weir_lookup_start_told(&asked);
+    lookups[i] = weir_lookup_start(&asked, true);
     assert_non_null(lookups[i]);
   }
   for (int i = 0; i < WEIR_LOOKUP_TOLD_MOST; i++)
@@ -154,7 +155,7 @@ static void expect_result(const char *host, weir_lookup_result expected, size_t 
   weir_endpoint asked = {.port = 80};
   weir_endpoint whose;
   snprintf(asked.host, sizeof asked.host, "%s", host);
-  weir_lookup *lookup = weir_lookup_start(&asked);
+  weir_lookup *lookup = weir_lookup_start(&asked, false);
   assert_non_null(lookup);
   assert_true(weir_lookup_await(lookup, weir_monotonic_us() + PATIENCE_US));
   assert_int_equal(weir_lookup_take(lookup, &whose, &addresses, &why), expected);

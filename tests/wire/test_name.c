@@ -22,8 +22,8 @@ static weir_wire *open_name(void) {
 /* As if the last answer were 30 s old. */
 static void let_thirty_seconds_pass(weir_wire *wire) {
   pthread_mutex_lock(&wire->lock);
-  assert_true(wire->lookup_at_us > weir_monotonic_us() + 20000 * MS);
-  wire->lookup_at_us = 0;
+  assert_true(wire->server.destination.lookup_at_us > weir_monotonic_us() + 20000 * MS);
+  wire->server.destination.lookup_at_us = 0;
   pthread_mutex_unlock(&wire->lock);
 }
 
@@ -34,7 +34,7 @@ static void call_until_looked_up(weir_wire *wire, unsigned asked) {
     assert_true(weir_monotonic_us() < end_us);
     ask(wire, PATIENCE_US);
     pthread_mutex_lock(&wire->lock);
-    done = resolver_asked() >= asked && wire->lookup == NULL;
+    done = resolver_asked() >= asked && wire->server.destination.lookup == NULL;
     pthread_mutex_unlock(&wire->lock);
   }
 }
@@ -155,7 +155,7 @@ static void a_resolver_that_hangs_is_asked_once(void **state) {
     pause_ms(20);
     assert_int_equal(ask(wire, PATIENCE_US).outcome, WEIR_DONE);
     pthread_mutex_lock(&wire->lock);
-    wire->lookup_at_us = 0;
+    wire->server.destination.lookup_at_us = 0;
     pthread_mutex_unlock(&wire->lock);
   }
   assert_int_equal(resolver_asked(), asked + 1);

@@ -22,9 +22,9 @@ static weir_outcome do_by(weir_wire *wire, int number, weir_operation *operation
   return operation->outcome;
 }
 
-static weir_wire_state state_of(weir_wire *wire, int number) {
+static weir_connection_state state_of(weir_wire *wire, int number) {
   pthread_mutex_lock(&wire->lock);
-  weir_wire_state state = wire->connections[number].state;
+  weir_connection_state state = wire->server.connections[number].state;
   pthread_mutex_unlock(&wire->lock);
   return state;
 }
@@ -40,7 +40,7 @@ static void *add_often(void *wire) {
 /* Threads at once until there are two connections. Returns the additions made. */
 static int crowd(weir_wire *wire) {
   int made = 0;
-  for (int turn = 0; state_of(wire, 1) != WEIR_WIRE_READY; turn++) {
+  for (int turn = 0; state_of(wire, 1) != WEIR_CONNECTION_READY; turn++) {
     pthread_t threads[THREADS];
     assert_true(turn < MOST_TURNS);
     for (int i = 0; i < THREADS; i++)
@@ -113,7 +113,7 @@ static void a_version_fits_by_its_own_connection_alone(void **state) {
 /* As the server does it, or a network: found by whoever uses it next. */
 static void cut(weir_wire *wire, int number) {
   pthread_mutex_lock(&wire->lock);
-  assert_int_equal(shutdown(wire->connections[number].fd, SHUT_RDWR), 0);
+  assert_int_equal(shutdown(wire->lines[number].fd, SHUT_RDWR), 0);
   pthread_mutex_unlock(&wire->lock);
   pause_ms(2 * WEIR_WIRE_IDLE_US / MS);
 }
@@ -124,8 +124,8 @@ static void what_the_second_cannot_send_goes_by_the_first(void **state) {
   weir_wire *wire = open_two(&made);
   cut(wire, 1);
   assert_int_equal(count_of(wire, 1), made);
-  assert_int_equal(state_of(wire, 0), WEIR_WIRE_READY);
-  assert_int_equal(state_of(wire, 1), WEIR_WIRE_CLOSED);
+  assert_int_equal(state_of(wire, 0), WEIR_CONNECTION_READY);
+  assert_int_equal(state_of(wire, 1), WEIR_CONNECTION_CLOSED);
   assert_int_equal(atomic_load(&door.connections), 2);
   assert_int_equal(outages_of(wire).count, 0);
   close_two(wire);
@@ -137,8 +137,8 @@ static void the_second_is_left_with_the_first(void **state) {
   weir_wire *wire = open_two(&made);
   cut(wire, 0);
   assert_int_equal(count_of(wire, 0), made);
-  assert_int_equal(state_of(wire, 0), WEIR_WIRE_READY);
-  assert_int_equal(state_of(wire, 1), WEIR_WIRE_CLOSED);
+  assert_int_equal(state_of(wire, 0), WEIR_CONNECTION_READY);
+  assert_int_equal(state_of(wire, 1), WEIR_CONNECTION_CLOSED);
   assert_int_equal(atomic_load(&door.connections), 3);
   assert_int_equal(outages_of(wire).count, 0);
   close_two(wire);

@@ -1,0 +1,768 @@
+/* Who works the connections of a wire, and how the others wait. All that has to do with the lock, the
+ * slots' memory and waiting is here; connection.c says what is to be done, line_perform() does it. */
+#include "wire/line.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "wire/socket.h"
+
+/* Checks before a waiter sleeps, where many wait: replies then come in bursts, and a wake-up costs
+ * more than three. Among few, a yield costs more than it saves: the kernel may take the rest of the
+ * time slice, which is a millisecond and more. Measured on two processors: sleeping is faster for 4
+ * and 6 threads, yielding from 8 on. */
+enum { YIELDS = 3, CROWD = 6 };
+
+enum { POLL_MOST_MS = 60000 };
+
+/* A pooled slot with room for more commands gives its memory back. */
+enum { COMMANDS_KEPT = 4096 };
+
+/* The least time between two looks at a second connection that is on its way. */
+enum { LOOK_US = 200 };
+
+/* A thread leaves its connection when it was the busy one so often in a row. */
+enum { MET_MOST = 32 };
+
+/* --- the memory of slots --------------------------------------------------------------------- */
+
+static weir_wire_slot *slot_new(void) {
+  weir_wire_slot *slot = calloc(1, sizeof *slot);
+  if (slot == NULL) return NULL;
+  pthread_condattr_t monotonic;
+  if (pthread_condattr_init(&monotonic) != 0) goto no_attributes;
+  if (pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) != 0) goto no_condition;
+  if (pthread_cond_init(&slot->wake, &monotonic) != 0) goto no_condition;
+  pthread_condattr_destroy(&monotonic);
+  return slot;
+
+no_condition:
+  pthread_condattr_destroy(&monotonic);
+no_attributes:
+  free(slot);
+  return NULL;
+}
+
+weir_wire_slot *weir_wire_slot_take(weir_wire *wire) {
+  pthread_mutex_lock(&wire->lock);
+  weir_wire_slot *slot = wire->pool;
+  if (slot != NULL) {
+    wire->pool = slot->next;
+  } else if (wire->slot_count < WEIR_WIRE_SLOTS_MOST && (slot = slot_new()) != NULL) {
+    wire->slot_count++;
+  }
+  pthread_mutex_unlock(&wire->lock);
+  if (slot == NULL) return NULL;
+  slot->connection = &wire->server.connections[0];
+  slot->count = slot->encoded = slot->answered = slot->keys_length = 0;
+  slot->connects = slot->connected = slot->moved = slot->missed = slot->late = false;
+  slot->message.text[0] = '\0';
+  return slot;
+}
+
+static void give(weir_wire *wire, weir_wire_slot *slot) {
+  if (slot->room > COMMANDS_KEPT) {
+    free(slot->commands);
+    free(slot->keys);
+    slot->commands = NULL;
+    slot->keys = NULL;
+    slot->room = slot->keys_room = 0;
+  }
+  weir_slot_become(slot, WEIR_SLOT_POOLED);
+  slot->next = wire->pool;
+  wire->pool = slot;
+}
+
+/* Makes an array hold `need` items of `size` bytes; doubles, so that a pooled slot settles. */
+static bool grow(void **items, size_t *room, size_t need, size_t size) {
+  size_t grown = *room == 0 ? 16 : *room;
+  while (grown < need)
+    grown *= 2;
+  void *moved = realloc(*items, grown * size);
+  if (moved == NULL) return false;
+  *items = moved;
+  *room = grown;
+  return true;
+}
+
+bool weir_wire_slot_add(weir_wire_slot *slot, weir_operation *operation, uint8_t attempt) {
+  size_t keys_length = slot->keys_length + operation->key_length;
+  if (slot->count == slot->room) {
+    void *commands = slot->commands;
+    if (!grow(&commands, &slot->room, slot->count + 1, sizeof *slot->commands)) return false;
+    slot->commands = commands;
+  }
+  if (keys_length > slot->keys_room) {
+    void *keys = slot->keys;
+    if (!grow(&keys, &slot->keys_room, keys_length, 1)) return false;
+    slot->keys = keys;
+  }
+  weir_wire_command *command = &slot->commands[slot->count++];
+  memcpy(&command->operation, operation, offsetof(weir_operation, counter));
+  command->operation.outcome = WEIR_PENDING;
+  command->caller = operation;
+  memset(command->notes, 0, sizeof command->notes);
+  command->kept = NULL;
+  command->attempt = attempt;
+  command->replies = 0;
+  memcpy(slot->keys + slot->keys_length, operation->key, operation->key_length);
+  slot->keys_length = keys_length;
+  return true;
+}
+
+void weir_wire_slot_keep_notes(weir_wire_slot *slot, void *notes) {
+  weir_wire_command *command = &slot->commands[slot->count - 1];
+  memcpy(command->notes, notes, sizeof command->notes);
+  command->kept = notes;
+}
+
+/* Copies the results to the callers' operations; whether one of them needs explaining. */
+static bool collect(const weir_wire *wire, const weir_wire_slot *slot, weir_message *message) {
+  bool failed = slot->connects && !slot->connected;
+  for (size_t i = 0; i < slot->count; i++) {
+    const weir_wire_command *command = &slot->commands[i];
+    const weir_operation *result = &command->operation;
+    weir_operation *caller = command->caller;
+    caller->outcome = result->outcome;
+    caller->value = result->value;
+    caller->version_out = result->version_out;
+    caller->late = slot->late && result->outcome >= WEIR_NOT_SENT;
+    if (command->kept != NULL) memcpy(command->kept, command->notes, sizeof command->notes);
+    failed |= result->outcome >= WEIR_NOT_SENT;
+  }
+  if (failed) weir_message_set(message, "%s: %s", wire->name, slot->message.text);
+  return failed;
+}
+
+static weir_wire_line *line_of(weir_wire *wire, const weir_wire_slot *slot) {
+  return &wire->lines[slot->connection->second ? 1 : 0];
+}
+
+static void line_work(weir_wire_line *line, weir_worker worker) {
+  atomic_store_explicit(&line->worker, worker, memory_order_release);
+}
+
+/* --- letting the lock go --------------------------------------------------------------------- */
+
+/* There is news for the thread that sleeps on this slot. It is told when the lock is free: a thread
+ * that is woken under the lock would only wait for it. */
+static void rouse(weir_wire *wire, weir_wire_slot *slot) {
+  if (wire->woken_count < WEIR_WIRE_WOKEN_MOST)
+    wire->woken[wire->woken_count++] = slot;
+  else
+    pthread_cond_signal(&slot->wake);
+}
+
+/* Gives the lock back, then wakes those for whom there was news. Slots are not freed while the wire
+ * is open; a thread that got one of these meanwhile wakes once for nothing. */
+static void unlock(weir_wire *wire) {
+  weir_wire_slot *woken[WEIR_WIRE_WOKEN_MOST];
+  size_t count = wire->woken_count;
+  if (count > 0) memcpy(woken, wire->woken, count * sizeof woken[0]);
+  wire->woken_count = 0;
+  pthread_mutex_unlock(&wire->lock);
+  for (size_t i = 0; i < count; i++)
+    pthread_cond_signal(&woken[i]->wake);
+}
+
+/* Takes the slots that have left the line, and closes the socket of a connection that is closed. */
+static void tidy(weir_wire_line *line) {
+  weir_wire *wire = line->wire;
+  weir_connection *connection = line->connection;
+  for (weir_wire_slot *slot; (slot = connection->left) != NULL;) {
+    connection->left = slot->next;
+    if (slot->state == WEIR_SLOT_ABANDONED) {
+      give(wire, slot);
+      continue;
+    }
+    if (slot->state == WEIR_SLOT_QUEUED) /* of the second: it goes by the first */
+      weir_line_append(&wire->server.connections[0], slot);
+    else
+      line->done++;
+    if (slot->waiter == WEIR_WAITER_ASLEEP) rouse(wire, slot);
+  }
+  if (connection->state != WEIR_CONNECTION_CLOSED || line->fd < 0) return;
+  weir_tls_session_end(line->session);
+  line->session = NULL;
+  close(line->fd);
+  line->fd = -1;
+}
+
+static struct pollfd poll_of(const weir_wire_line *line) {
+  const weir_connection *connection = line->connection;
+  struct pollfd socket = {.fd = line->fd, .events = POLLIN};
+  bool sends = weir_connection_is_open(connection) && weir_stream_has_to_send(connection);
+  if (connection->state == WEIR_CONNECTION_CONNECTING) {
+    socket.events = POLLOUT;
+  } else if (line->session != NULL) {
+    socket.events = weir_tls_session_events(line->session, sends);
+  } else if (sends) {
+    socket.events = POLLIN | POLLOUT;
+  }
+  return socket;
+}
+
+/* Whether the socket has anything to report just now. */
+static bool reports(const weir_wire_line *line) {
+  struct pollfd socket = poll_of(line);
+  return poll(&socket, 1, 0) > 0;
+}
+
+/* Takes in what a look-up has found. Not while another thread works the first connection. */
+static void follow_name(weir_wire *wire, int64_t now_us) {
+  weir_server *server = &wire->server;
+  weir_destination_news news = weir_destination_follow(
+      &server->destination, server->connections[0].state != WEIR_CONNECTION_CLOSED, now_us);
+  if (news != WEIR_DESTINATION_SAME) weir_breaker_hasten(&server->breaker);
+  if (news != WEIR_DESTINATION_ELSEWHERE) return;
+  weir_server_move(server);
+  tidy(&wire->lines[0]);
+}
+
+static ssize_t put(weir_wire_line *line, const char *bytes, size_t length) {
+  if (line->session == NULL) return weir_socket_send(line->fd, bytes, length);
+  return weir_tls_session_send(line->session, bytes, length);
+}
+
+/* Does what the connection asks for, and tells what came of it. It waits until `until_us` if it is
+ * to wait, and a little, in place of a wait before it, if it is to receive and `until_us` is not
+ * `now_us`. This is the one place where a leader lets the lock go: while it does, it alone touches
+ * the socket, but for a follower that sends while it waits. */
+static void line_perform(weir_wire_line *line, weir_ask ask, int64_t now_us, int64_t until_us,
+                         weir_event *event) {
+  static const weir_worker workers[] = {[WEIR_ASK_WAIT] = WEIR_WORKER_POLLING,
+                                        [WEIR_ASK_SHAKE] = WEIR_WORKER_SHAKING,
+                                        [WEIR_ASK_SEND] = WEIR_WORKER_SENDING,
+                                        [WEIR_ASK_RECEIVE] = WEIR_WORKER_RECEIVING};
+  weir_wire *wire = line->wire;
+  weir_connection *connection = line->connection;
+  weir_destination *destination = &wire->server.destination;
+  weir_lookup *lookup = destination->lookup;
+  char *in = connection->in + connection->in_end;
+  size_t room = sizeof connection->in - connection->in_end;
+  struct pollfd socket = {.fd = line->fd};
+  weir_tls_hands hands = WEIR_TLS_REFUSED;
+  ssize_t moved = 0;
+  *event = (weir_event){.kind = WEIR_EVENT_FAILED, .fault = ""};
+
+  /* What does not wait, and little enough to hold the lock. */
+  if (ask == WEIR_ASK_LOOK_UP) {
+    follow_name(wire, now_us);
+    event->kind = WEIR_EVENT_LOOKED_UP;
+    return;
+  }
+  if (ask == WEIR_ASK_CONNECT) {
+    bool begun = line->fd >= 0;
+    event->error =
+        begun ? weir_socket_finish(line->fd)
+              : weir_socket_connect(&destination->addresses.list[destination->trying], &line->fd);
+    if (begun && event->error == 0) event->kind = WEIR_EVENT_CONNECTED;
+    if (!begun && (event->error == 0 || event->error == EINPROGRESS))
+      event->kind = WEIR_EVENT_CONNECTING;
+    return;
+  }
+  if (ask == WEIR_ASK_SHAKE && line->session == NULL) {
+    line->session = weir_tls_session_start(wire->tls, destination->asked.host, line->fd);
+    if (line->session == NULL) {
+      event->fault = "no memory for TLS";
+      return;
+    }
+  }
+  if (ask == WEIR_ASK_WAIT) socket = poll_of(line);
+
+  /* The lock is let go. */
+  bool listens = ask == WEIR_ASK_RECEIVE && until_us > now_us;
+  line_work(line, listens ? WEIR_WORKER_LISTENING : workers[ask]);
+  unlock(wire);
+  if (ask == WEIR_ASK_SEND) {
+    moved = put(line, connection->out + connection->out_start,
+                connection->out_end - connection->out_start);
+  } else if (ask == WEIR_ASK_RECEIVE) {
+    moved = line->session == NULL ? weir_socket_receive(line->fd, in, room, listens)
+                                  : weir_tls_session_receive(line->session, in, room);
+  } else if (ask == WEIR_ASK_SHAKE) {
+    weir_message_set(&line->fault, "%s", WEIR_WIRE_NO_HANDSHAKE);
+    hands = weir_tls_session_shake(line->session, &line->fault);
+  } else if (line->fd >= 0) { /* in whole milliseconds rounded up, as poll wants them */
+    bool at_once = until_us <= now_us || connection->unread;
+    int64_t wait_ms = at_once ? 0 : (until_us - now_us + 999) / 1000;
+    moved = poll(&socket, 1, wait_ms > POLL_MOST_MS ? POLL_MOST_MS : (int)wait_ms);
+  } else if (lookup != NULL) { /* the resolver decides where to */
+    weir_lookup_await(lookup, until_us);
+  }
+  event->error = errno;
+  pthread_mutex_lock(&wire->lock);
+  while (line->beside)
+    pthread_cond_wait(&wire->sent, &wire->lock);
+  line_work(line, WEIR_WORKER_STEPPING);
+
+  /* What came of it. */
+  bool blocked = moved < 0 && (event->error == EAGAIN || event->error == EWOULDBLOCK);
+  if (ask == WEIR_ASK_WAIT) {
+    bool unread = connection->unread;
+    event->kind = moved > 0 || unread ? WEIR_EVENT_SOCKET : WEIR_EVENT_TIME;
+    /* TLS may have waited to write before it could read. */
+    event->readable =
+        unread || line->session != NULL || (moved > 0 && (socket.revents & ~POLLOUT) != 0);
+    event->unix_s = (int64_t)time(NULL);
+  } else if (ask == WEIR_ASK_SHAKE) {
+    if (hands != WEIR_TLS_REFUSED)
+      event->kind = hands == WEIR_TLS_SHAKEN ? WEIR_EVENT_SHAKEN : WEIR_EVENT_SHAKING;
+    event->fault = line->fault.text;
+  } else if (ask == WEIR_ASK_SEND && (moved >= 0 || blocked)) {
+    event->kind = WEIR_EVENT_SENT;
+    event->amount = blocked ? 0 : (size_t)moved;
+  } else if (ask == WEIR_ASK_RECEIVE &&
+             (moved > 0 || blocked || (moved < 0 && event->error == EINTR))) {
+    event->kind = WEIR_EVENT_RECEIVED;
+    event->amount = moved > 0 ? (size_t)moved : 0;
+    event->more = moved > 0 && line->session != NULL && weir_tls_session_holds(line->session);
+  } else {
+    if (moved == 0) event->kind = WEIR_EVENT_HUNG_UP;
+    if (line->session != NULL) event->fault = weir_tls_session_fault(line->session);
+  }
+}
+
+/* --- leading --------------------------------------------------------------------------------- */
+
+/* The thread is the leader from here on. */
+static weir_event start_leading(weir_wire_line *line, int64_t now_us) {
+  weir_wire *wire = line->wire;
+  const weir_destination *destination = &wire->server.destination;
+  bool may_follow = line == &wire->lines[0] || wire->lines[0].worker == WEIR_WORKER_NONE;
+  line_work(line, WEIR_WORKER_STEPPING);
+  if (may_follow && (destination->lookup != NULL || now_us >= destination->lookup_at_us))
+    follow_name(wire, now_us);
+  return (weir_event){.kind = WEIR_EVENT_LOOK, .unix_s = (int64_t)time(NULL)};
+}
+
+/* With no leader, lets the first who sleeps in line know, unless one who is awake will see. */
+static void wake_next(weir_wire_line *line) {
+  weir_wire_slot *sleeper = NULL;
+  for (weir_wire_slot *slot = line->connection->first; slot != NULL; slot = slot->next) {
+    if (slot->waiter == WEIR_WAITER_AWAKE) return;
+    if (slot->waiter == WEIR_WAITER_ASLEEP && sleeper == NULL) sleeper = slot;
+  }
+  if (sleeper != NULL) rouse(line->wire, sleeper);
+}
+
+/* Does all that can be done without waiting; with `looks`, also what the socket reports just now. */
+static void come_by(weir_wire_line *line, weir_event_kind kind, bool looks, int64_t now_us) {
+  weir_event event = start_leading(line, now_us);
+  bool polled = false;
+  event.kind = kind;
+  for (;;) {
+    weir_ask ask = weir_connection_step(line->connection, &event, now_us);
+    tidy(line);
+    if (ask == WEIR_ASK_NOTHING) break;
+    if (ask == WEIR_ASK_WAIT) {
+      looks |= line->connection->wait_until_us <= now_us;
+      if (line->fd < 0 || polled || !looks) break;
+      polled = true;
+    }
+    line_perform(line, ask, now_us, now_us, &event);
+  }
+  line_work(line, WEIR_WORKER_NONE);
+  wake_next(line);
+}
+
+/* The first has been worked: a second that is left with it, and has nothing in line, is closed. */
+static void leave_second(weir_wire *wire, int64_t now_us) {
+  weir_wire_line *second = &wire->lines[1];
+  if (second->connection->state == WEIR_CONNECTION_DRAINING && second->worker == WEIR_WORKER_NONE)
+    come_by(second, WEIR_EVENT_LOOK, false, now_us);
+}
+
+/* Two threads on one connection wake one another for each decision, across processors: with 2 to 8
+ * threads that costs more than what they save by sending together. More connections than two bring
+ * them nothing, and 32 threads lose nothing by two (docs/performance.md). So a second is made on the
+ * side, by threads that wait for something else, once a thread found the first busy. */
+static void push_second(weir_wire *wire, int64_t now_us) {
+  weir_server *server = &wire->server;
+  weir_wire_line *line = &wire->lines[1];
+  weir_connection_state state = line->connection->state;
+  if (line->worker != WEIR_WORKER_NONE || now_us < server->second_at_us ||
+      server->connections[0].state != WEIR_CONNECTION_READY)
+    return;
+  server->wants_second = false;
+  server->second_at_us = now_us + LOOK_US;
+  if (state == WEIR_CONNECTION_READY) return;
+  come_by(line, state == WEIR_CONNECTION_CLOSED ? WEIR_EVENT_OPEN : WEIR_EVENT_LOOK,
+          state != WEIR_CONNECTION_CLOSED, now_us);
+}
+
+/* Works the connection until the slot is done or the time is over.
+ *
+ * A receive that waits saves the poll before it, a tenth of a round trip. It ends by itself, but
+ * not at once, so it is not for the last milliseconds before a deadline, nor for TLS, whose session
+ * a follower may not touch meanwhile. */
+static void lead(weir_wire_line *line, const weir_wire_slot *slot, int64_t end_us, int64_t now_us) {
+  weir_wire *wire = line->wire;
+  weir_connection *connection = line->connection;
+  int64_t since_us = now_us;
+  uint64_t done = line->done;
+  weir_event event = start_leading(line, now_us);
+  for (int waits = 0;;) {
+    weir_ask ask = weir_connection_step(connection, &event, now_us);
+    int64_t until_us = now_us;
+    tidy(line);
+    if (ask == WEIR_ASK_WAIT || ask == WEIR_ASK_NOTHING) {
+      if (weir_slot_is_done(slot) || slot->connection != connection) break;
+      if (waits > 0) now_us = weir_monotonic_us();
+      if (now_us >= end_us) break;
+      ask = WEIR_ASK_WAIT;
+      until_us = connection->wait_until_us < end_us ? connection->wait_until_us : end_us;
+      if (waits++ == 0 && line->session == NULL && until_us - now_us > wire->patience_us &&
+          weir_connection_is_open(connection) && !weir_stream_has_to_send(connection))
+        ask = WEIR_ASK_RECEIVE;
+    }
+    line_perform(line, ask, now_us, until_us, &event);
+    if (ask != WEIR_ASK_SEND && ask != WEIR_ASK_RECEIVE) now_us = weir_monotonic_us();
+  }
+  line_work(line, WEIR_WORKER_NONE);
+  if (line == &wire->lines[0]) leave_second(wire, now_us);
+
+  /* Who led while others waited: the figures say whether some starve. */
+  if (line->waiting < 2) return;
+  int64_t led_us = weir_monotonic_us() - since_us;
+  uint64_t served = line->done - done - weir_slot_is_done(slot);
+  weir_wire_leading *leading = &line->leading;
+  leading->times++;
+  leading->led_us += led_us;
+  leading->served += served;
+  if (led_us > leading->longest_us) leading->longest_us = led_us;
+  if (served > leading->most) leading->most = served;
+}
+
+/* --- following ------------------------------------------------------------------------------- */
+
+/* While the leader waits for the socket, what is queued must not wait for replies to others. A
+ * failure is the leader's to find; its wait for the socket ends then. */
+static void send_beside(weir_wire_line *line, int64_t now_us) {
+  weir_wire *wire = line->wire;
+  weir_connection *connection = line->connection;
+  int64_t unix_s = (int64_t)time(NULL);
+  bool rests = line->worker == WEIR_WORKER_POLLING || line->worker == WEIR_WORKER_LISTENING;
+  if (!rests || line->beside || !weir_connection_is_open(connection)) return;
+  line->beside = true;
+  for (int turn = 0; turn < WEIR_WIRE_TURNS && weir_stream_has_to_send(connection); turn++) {
+    size_t length = weir_stream_fill(connection, unix_s, now_us);
+    tidy(line);
+    if (length == 0) break;
+    unlock(wire);
+    ssize_t sent = put(line, connection->out + connection->out_start, length);
+    pthread_mutex_lock(&wire->lock);
+    if (sent < 0) break;
+    weir_stream_accept(connection, (size_t)sent);
+  }
+  line->beside = false;
+  pthread_cond_broadcast(&wire->sent);
+}
+
+static void sleep_until(weir_wire *wire, weir_wire_slot *slot, int64_t end_us) {
+  struct timespec until = {.tv_sec = (time_t)(end_us / 1000000),
+                           .tv_nsec = (long)(end_us % 1000000) * 1000};
+  for (size_t i = 0; i < wire->woken_count; i++) /* waiting gives the lock back as well */
+    pthread_cond_signal(&wire->woken[i]->wake);
+  wire->woken_count = 0;
+  slot->waiter = WEIR_WAITER_ASLEEP;
+  pthread_cond_timedwait(&slot->wake, &wire->lock, &until);
+  slot->waiter = WEIR_WAITER_AWAKE;
+}
+
+/* Returns when the slot is done, there is no leader, or some time has passed. */
+static void follow(weir_wire_line *line, weir_wire_slot *slot, int64_t end_us, int64_t now_us) {
+  if (line->waiting > CROWD) {
+    unlock(line->wire);
+    for (int i = 0; i < YIELDS && !weir_slot_is_done(slot) && line->worker != WEIR_WORKER_NONE; i++)
+      sched_yield();
+    pthread_mutex_lock(&line->wire->lock);
+    if (weir_slot_is_done(slot) || slot->connection != line->connection ||
+        line->worker == WEIR_WORKER_NONE)
+      return;
+  }
+  if (slot->encoded == 0) send_beside(line, now_us);
+  bool leads = line->worker == WEIR_WORKER_NONE || slot->connection != line->connection;
+  if (!weir_slot_is_done(slot) && !leads) sleep_until(line->wire, slot, end_us);
+}
+
+/* Leads or follows until the slot is done or the time is over. A slot may be handed over to the first
+ * connection meanwhile. */
+static void wait_until(weir_wire *wire, weir_wire_slot *slot, int64_t end_us) {
+  int64_t now_us = weir_monotonic_us();
+  slot->waiter = WEIR_WAITER_AWAKE;
+  if (wire->server.wants_second) push_second(wire, now_us);
+  while (!weir_slot_is_done(slot) && now_us < end_us) {
+    weir_wire_line *line = line_of(wire, slot);
+    line->waiting++;
+    if (line->worker == WEIR_WORKER_NONE) {
+      lead(line, slot, end_us, now_us);
+    } else {
+      follow(line, slot, end_us, now_us);
+    }
+    line->waiting--;
+    if (!weir_slot_is_done(slot)) now_us = weir_monotonic_us();
+  }
+  slot->waiter = WEIR_WAITER_NONE;
+  weir_wire_line *left = line_of(wire, slot);
+  if (left->connection->first != NULL && left->worker == WEIR_WORKER_NONE) wake_next(left);
+}
+
+/* Takes in what has come meanwhile: a thread that was kept from the processor finds its answer here,
+ * and one that comes by later that of a probe whose caller has left. */
+static void look_once_more(weir_wire_line *line) {
+  if (line->worker != WEIR_WORKER_NONE || line->fd < 0) return;
+  come_by(line, WEIR_EVENT_LOOK, true, weir_monotonic_us());
+}
+
+/* --- joining the line ------------------------------------------------------------------------ */
+
+/* Why a slot may not join. */
+typedef struct refusal {
+  weir_message last;
+  int64_t pause_us; /* until the next try; 0: one is under way */
+} refusal;
+
+/* Whether a slot may join a line whose server does not answer, or has no connection yet. */
+static bool may_join(weir_wire *wire, weir_wire_slot *slot, refusal *refused) {
+  weir_server *server = &wire->server;
+  weir_breaker *breaker = &server->breaker;
+  weir_wire_line *line = &wire->lines[0];
+  weir_connection *connection = line->connection;
+  int64_t now_us = weir_monotonic_us();
+  if (breaker->state != WEIR_BREAKER_CLOSED) {
+    weir_destination_doubt(&server->destination);
+    /* With no leader: the probe may be over, the name may lead elsewhere by now, or the server has
+     * gone on with a connection whose caller has left. Then the next need not wait for the pause to
+     * end. */
+    if (line->worker == WEIR_WORKER_NONE && breaker->state == WEIR_BREAKER_HALF_OPEN)
+      look_once_more(line);
+    if (line->worker == WEIR_WORKER_NONE) {
+      follow_name(wire, now_us);
+      if (weir_connection_is_on_its_way(connection) && reports(line)) weir_breaker_hasten(breaker);
+    }
+  }
+  if (breaker->state != WEIR_BREAKER_CLOSED) {
+    /* With the breaker open one slot at a time goes on. */
+    if (weir_breaker_admits(breaker, slot, now_us)) return true;
+    bool open = breaker->state == WEIR_BREAKER_OPEN;
+    refused->last = breaker->why;
+    refused->pause_us = open ? breaker->probe_at_us - now_us : 0;
+    return false;
+  }
+  /* A connection that takes longer than a deadline is brought about by one slot at a time, and by
+   * those with more time left than it has taken so far: callers with little time must not turn away
+   * patient ones. */
+  if (weir_connection_is_open(connection) || slot->connects) return true;
+  if (connection->first == NULL && server->unready == NULL) wire->awaited_us = now_us;
+  if (connection->first == NULL || server->unready == NULL) return true;
+  if (slot->deadline_us - now_us > now_us - wire->awaited_us) return true;
+  weir_message_set(&refused->last, "%s", server->unready);
+  refused->pause_us = 0;
+  return false;
+}
+
+/* Ends a slot that never stood in line. Not under the lock: in an outage that is most of them. */
+static void turn_away(weir_wire_slot *slot, const refusal *refused) {
+  weir_slot_mark(slot, 0);
+  if (refused->pause_us > 0) {
+    weir_message_set(&slot->message, "not answering (last: %.300s); next try in %" PRId64 " ms",
+                     refused->last.text, (refused->pause_us + 999) / 1000);
+  } else {
+    weir_message_set(&slot->message, "not answering (last: %.300s); a try is under way",
+                     refused->last.text);
+  }
+  weir_slot_become(slot, WEIR_SLOT_DONE);
+}
+
+/* Where a slot is to stand in line. Without a second connection at the first; a slot that must wait
+ * there wants a second. Else at the one that is asked for, or at its thread's own, unless that is
+ * busy and the other is not. A thread that stays with one meets a thread of the server that runs on
+ * the same processor: picked by the hash of the key, two connections were worth half as much. So
+ * threads take them by turns, and one leaves its own only where all who are at work have the same. */
+static weir_connection *choose(weir_wire *wire, int number) {
+  static _Thread_local unsigned thread; /* 0: not counted yet */
+  static atomic_uint threads;
+  weir_server *server = &wire->server;
+  weir_connection *connections = server->connections;
+  if (connections[1].state != WEIR_CONNECTION_READY ||
+      connections[0].state != WEIR_CONNECTION_READY) {
+    server->wants_second |= connections[0].first != NULL && !server->one_at_a_time;
+    return &connections[0];
+  }
+  if (number >= 0) return &connections[number];
+  if (thread == 0) thread = atomic_fetch_add(&threads, 1) + 1;
+  weir_choice *own = &wire->choices[thread % WEIR_WIRE_CHOICES];
+  if (!own->made) {
+    own->made = true;
+    own->number = wire->next_choice++ % WEIR_WIRE_CONNECTIONS;
+  }
+  bool busy = connections[own->number].first != NULL;
+  bool free = connections[1 - own->number].first == NULL;
+  own->met = busy && free ? own->met + 1 : 0;
+  if (own->met >= MET_MOST) {
+    own->number = 1 - own->number;
+    own->met = 0;
+  }
+  return &connections[own->number];
+}
+
+/* Puts the slot in line. False: it may not join. */
+static bool join(weir_wire *wire, weir_wire_slot *slot, const weir_wire_round *round,
+                 refusal *refused) {
+  const weir_server *server = &wire->server;
+  bool probes = false;
+  slot->dialects = round->dialects;
+  slot->deadline_us = round->deadline_us;
+  if (server->breaker.state != WEIR_BREAKER_CLOSED ||
+      !weir_connection_is_open(&server->connections[0])) {
+    if (!may_join(wire, slot, refused)) return false;
+    probes = server->breaker.state != WEIR_BREAKER_CLOSED;
+  }
+  /* The keys stand still from here on; until now they could move as the slot grew. */
+  const char *key = slot->keys;
+  for (size_t i = 0; i < slot->count; i++) {
+    slot->commands[i].operation.key = key;
+    key += slot->commands[i].operation.key_length;
+  }
+  weir_line_append(
+      probes ? &wire->server.connections[0] : choose(wire, slot->connects ? 0 : round->connection),
+      slot);
+  return true;
+}
+
+/* --- what a caller does with a slot ---------------------------------------------------------- */
+
+void weir_wire_submit(weir_wire *wire, weir_wire_slot *slot, int connection, unsigned dialects,
+                      int64_t deadline_us) {
+  const weir_wire_round round = {connection, dialects, deadline_us};
+  refusal refused;
+  if (slot->count == 0 && !slot->connects) { /* nothing would ever answer it */
+    weir_slot_become(slot, WEIR_SLOT_DONE);
+    return;
+  }
+  pthread_mutex_lock(&wire->lock);
+  bool joined = join(wire, slot, &round, &refused);
+  unlock(wire);
+  if (!joined) turn_away(slot, &refused);
+}
+
+void weir_wire_flush(weir_wire *wire) {
+  int64_t now_us = weir_monotonic_us();
+  pthread_mutex_lock(&wire->lock);
+  for (int i = 0; i < WEIR_WIRE_CONNECTIONS; i++) {
+    weir_wire_line *line = &wire->lines[i];
+    if (!weir_stream_has_to_send(line->connection)) {
+      /* The slot was turned away, or has gone with others: no system call for it. */
+    } else if (line->worker == WEIR_WORKER_NONE) {
+      come_by(line, WEIR_EVENT_LOOK, false, now_us);
+    } else {
+      send_beside(line, now_us);
+    }
+  }
+  unlock(wire);
+}
+
+bool weir_wire_wait(weir_wire *wire, weir_wire_slot *slot, int64_t end_us) {
+  if (weir_slot_is_done(slot)) return true;
+  pthread_mutex_lock(&wire->lock);
+  wait_until(wire, slot, end_us < slot->deadline_us ? end_us : slot->deadline_us);
+  unlock(wire);
+  return weir_slot_is_done(slot);
+}
+
+/* Out of time: what was not sent never will be, what was sent is left to be counted off. */
+static bool abandon(weir_wire *wire, weir_wire_slot *slot, weir_message *message) {
+  weir_server *server = &wire->server;
+  weir_wire_line *line = line_of(wire, slot);
+  weir_connection *connection = line->connection;
+  bool open = weir_connection_is_open(connection);
+  bool sent = slot->encoded > 0;
+  int64_t now_us = weir_monotonic_us();
+  const char *what = sent ? "no answer by the deadline" : "not sent by the deadline";
+  if (!open) what = "no connection by the deadline";
+  if (connection->state == WEIR_CONNECTION_SECURING) what = WEIR_WIRE_NO_HANDSHAKE;
+  weir_slot_become(slot, WEIR_SLOT_ABANDONED);
+  connection->abandoned++;
+
+  /* What was sent is still the probe, until its timeout has passed as well. Without a connection
+   * nothing is known of the server, and a slot is late only where there was one. */
+  if (open) {
+    bool holds = line->worker == WEIR_WORKER_LISTENING || line->worker == WEIR_WORKER_RECEIVING;
+    if (!sent) weir_breaker_end(&server->breaker, slot, now_us);
+    if (weir_connection_has_miss(connection, now_us) && !holds && !connection->unread &&
+        poll(&(struct pollfd){.fd = line->fd, .events = POLLIN}, 1, 0) == 0)
+      weir_connection_tell_misses(connection, now_us);
+    slot->late = server->breaker.state == WEIR_BREAKER_CLOSED;
+  } else if (server->breaker.state == WEIR_BREAKER_CLOSED) {
+    server->unready = what;
+  } else {
+    weir_breaker_miss(&server->breaker, slot, what, now_us);
+  }
+  weir_slot_mark(slot, UINT64_MAX);
+  weir_slot_explain(slot, what);
+  bool explained = collect(wire, slot, message);
+  slot->count = slot->encoded;
+  if (connection->unsent == slot) connection->unsent = slot->next;
+  if (slot->answered == slot->count) {
+    weir_slot_end(connection, slot);
+    tidy(line);
+  }
+  return explained;
+}
+
+/* Ends the slot for its caller. The lock is held. */
+static bool finish(weir_wire *wire, weir_wire_slot *slot, weir_message *message) {
+  if (!weir_slot_is_done(slot)) {
+    wait_until(wire, slot, slot->deadline_us);
+    if (!weir_slot_is_done(slot)) look_once_more(line_of(wire, slot));
+    if (!weir_slot_is_done(slot)) return abandon(wire, slot, message);
+  }
+  bool explained = collect(wire, slot, message);
+  give(wire, slot);
+  return explained;
+}
+
+bool weir_wire_finish(weir_wire *wire, weir_wire_slot *slot, weir_message *message) {
+  pthread_mutex_lock(&wire->lock);
+  bool explained = finish(wire, slot, message);
+  unlock(wire);
+  return explained;
+}
+
+bool weir_wire_run(weir_wire *wire, weir_wire_slot *slot, const weir_wire_round *round,
+                   weir_message *message) {
+  refusal refused;
+  pthread_mutex_lock(&wire->lock);
+  if ((slot->count > 0 || slot->connects) && !join(wire, slot, round, &refused)) {
+    unlock(wire);
+    turn_away(slot, &refused);
+    pthread_mutex_lock(&wire->lock);
+  }
+  bool explained = false;
+  if (slot->count == 0 && !slot->connects) /* nothing would ever answer it */
+    give(wire, slot);
+  else
+    explained = finish(wire, slot, message);
+  unlock(wire);
+  return explained;
+}
+
+weir_wire_leading weir_wire_read_leading(weir_wire *wire) {
+  pthread_mutex_lock(&wire->lock);
+  weir_wire_leading both = wire->lines[0].leading;
+  const weir_wire_leading *second = &wire->lines[1].leading;
+  both.times += second->times;
+  both.served += second->served;
+  both.led_us += second->led_us;
+  if (second->longest_us > both.longest_us) both.longest_us = second->longest_us;
+  if (second->most > both.most) both.most = second->most;
+  unlock(wire);
+  return both;
+}
