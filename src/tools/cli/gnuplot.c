@@ -32,6 +32,8 @@ FILE *weir_cli_gnuplot_begin(void) {
   return script;
 }
 
+/* Within single quotes, where gnuplot takes everything but a quote as it is; quotes of either kind
+ * are spelled out, because a doubled one at the begin of a string ends it. */
 void weir_cli_gnuplot_quote(FILE *script, const char *text, size_t length) {
   fputc('\'', script);
   for (size_t i = 0; i < length; i++) {

@@ -54,7 +54,7 @@ int weir_cli_flush(void) {
   return WEIR_EXIT_NO_DECISION;
 }
 
-/* --- bytes of the input ---------------------------------------------------------------------- */
+/* --- what stood in the input ------------------------------------------------------------------ */
 
 void weir_cli_print_key(FILE *out, const char *key, size_t length, size_t most) {
   size_t shown = length < most ? length : most;
@@ -86,6 +86,15 @@ weir_cli_shown weir_cli_show(const char *argument) {
              strlen(argument) > WEIR_CLI_SHOWN_MOST ? "..." : "");
   }
   return shown;
+}
+
+void weir_cli_format_time(int64_t time_us, char text[WEIR_CLI_TIME_BYTES]) {
+  time_t seconds = (time_t)(time_us / 1000000);
+  struct tm parts = {0};
+  gmtime_r(&seconds, &parts);
+  size_t end = strftime(text, WEIR_CLI_TIME_BYTES, "%Y-%m-%d %H:%M:%S", &parts);
+  int ms = (int)(time_us / 1000 % 1000);
+  if (ms != 0) snprintf(text + end, WEIR_CLI_TIME_BYTES - end, ".%03d", ms);
 }
 
 /* --- terminals ------------------------------------------------------------------------------- */

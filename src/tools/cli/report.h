@@ -35,7 +35,7 @@ int weir_cli_fail_memory(void);
  * stderr where some output was lost. */
 int weir_cli_flush(void);
 
-/* --- bytes of the input ---------------------------------------------------------------------- */
+/* --- what stood in the input ------------------------------------------------------------------ */
 
 /* Writes a key so that it stays one field of its line and can be read back: printable ASCII but the
  * backslash as it is, every other byte as "\xff" (two lower-case digits), the backslash as "\x5c".
@@ -51,6 +51,10 @@ typedef struct weir_cli_shown {
 } weir_cli_shown;
 
 weir_cli_shown weir_cli_show(const char *argument);
+
+/* "1995-08-01 04:00:00.250", UTC. */
+enum { WEIR_CLI_TIME_BYTES = 40 };
+void weir_cli_format_time(int64_t time_us, char text[WEIR_CLI_TIME_BYTES]);
 
 /* --- terminals ------------------------------------------------------------------------------- */
 

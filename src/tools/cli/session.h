@@ -17,7 +17,8 @@ weir_status weir_cli_session_open(const weir_cli_options *options,
                                   const weir_limiter_options *limiter_options,
                                   weir_cli_session *session, weir_message *message);
 
-/* Makes the limiter anew with this deadline, which is nobody else's; prints no warning again. */
+/* Makes the limiter anew with this deadline, which no other process counts on; prints no warning
+ * again. */
 weir_status weir_cli_session_extend(weir_cli_session *session, const weir_cli_options *options,
                                     const weir_limiter_options *limiter_options,
                                     int64_t deadline_us, weir_message *message);

@@ -1,37 +1,26 @@
-/* Where the requests of simulate come from: traces, access logs, a generator. */
+/* Where the requests of simulate come from: traces and access logs, or a generator. Each file is
+ * read one request ahead, and one more where its time may be wrong; the earliest of all files is
+ * next. */
 #include "simulate_input.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <weir/backend.h>
 
 #include "report.h"
-#include "simulate_report.h"
 
 /* A line so far ahead of those around it has a wrong time. Logs step back, where a long request is
  * written down with its begin, but not ahead and back again. */
 #define FAR_US (INT64_C(3600) * 1000000)
 
-static bool open_source(weir_cli_input *input, const char *path) {
-  const weir_cli_options *options = input->options;
-  weir_cli_source *source = &input->sources[input->source_count++];
-  weir_message why;
-  *source =
-      (weir_cli_source){.name = strcmp(path, "-") == 0 ? "stdin" : path, .format = options->format};
-  if (!weir_cli_selection_init(&source->selection, options)) return false;
-  source->json.others = &source->selection.others;
-  source->file = weir_trace_file_open(path, &why);
-  if (source->file != NULL) return true;
-  weir_cli_error("%s: %s", weir_cli_show(source->name).text, why.text);
-  return false;
-}
+/* --- opening and closing ---------------------------------------------------------------------- */
 
+/* False after one line on stderr, as all of these. */
 static bool open_files(weir_cli_input *input) {
   const weir_cli_options *options = input->options;
-  static const char *const only_stdin[] = {"-"};
-  bool given = options->argument_count > 0;
-  size_t count = given ? (size_t)options->argument_count : 1;
+  size_t given = (size_t)options->argument_count, count = given > 0 ? given : 1;
   if (count > WEIR_CLI_FILES_MOST) {
     weir_cli_error("simulate: up to %d FILEs are accepted", WEIR_CLI_FILES_MOST);
     return false;
@@ -41,14 +30,27 @@ static bool open_files(weir_cli_input *input) {
     weir_cli_error("there is not enough memory");
     return false;
   }
-  for (size_t i = 0; i < count; i++)
-    if (!open_source(input, given ? options->arguments[i] : only_stdin[0])) return false;
+  while (input->source_count < count) {
+    const char *path = given > 0 ? options->arguments[input->source_count] : "-";
+    weir_cli_source *source = &input->sources[input->source_count++];
+    weir_message why;
+    source->name = strcmp(path, "-") == 0 ? "stdin" : path;
+    source->format = options->format;
+    if (!weir_cli_selection_init(&source->selection, options)) return false;
+    source->json.others = &source->selection.others;
+    source->file = weir_trace_file_open(path, &why);
+    if (source->file == NULL) {
+      weir_cli_error("%s: %s", weir_cli_show(source->name).text, why.text);
+      return false;
+    }
+  }
   input->name = input->sources[0].name;
   return true;
 }
 
 static bool open_input(weir_cli_input *input, const weir_rule *rule) {
   const weir_cli_options *options = input->options;
+  bool has_pattern = options->format == WEIR_CLI_FORMAT_PATTERN;
   weir_message why;
   if (options->generate != NULL) {
     input->name = options->generate;
@@ -57,14 +59,13 @@ static bool open_input(weir_cli_input *input, const weir_rule *rule) {
     weir_cli_error("--generate \"%s\": %s", weir_cli_show(options->generate).text, why.text);
     return false;
   }
-  if (options->format == WEIR_CLI_FORMAT_PATTERN &&
-      !weir_access_format_read(options->log_format, &input->pattern, &why)) {
+  if (has_pattern && !weir_access_format_read(options->log_format, &input->pattern, &why)) {
     weir_cli_error("--format: %s", why.text);
     return false;
   }
   if (!open_files(input)) return false;
   /* All files have the same others. */
-  if (options->format != WEIR_CLI_FORMAT_PATTERN ||
+  if (!has_pattern ||
       weir_access_format_ask(&input->pattern, &input->sources[0].selection.others, &why))
     return true;
   weir_cli_error("--key or --cost: %s", why.text);
@@ -128,9 +129,21 @@ static bool find_format(weir_cli_source *source, const char *text, size_t length
   return source->format != WEIR_CLI_FORMAT_AUTO;
 }
 
-static bool parse_access(const weir_cli_input *input, weir_cli_source *source, const char *text,
-                         size_t length, weir_access *access, weir_message *why) {
+static void note_malformed(weir_cli_input *input, const weir_cli_source *source, uint64_t line,
+                           const weir_message *why) {
+  if (input->malformed++ >= WEIR_CLI_MALFORMED_SHOWN) return;
+  input->first[input->malformed - 1] =
+      (weir_cli_malformed){.name = source->name, .line = line, .reason = *why};
+}
+
+/* False: the line is no request, for which reason. */
+static bool parse_line(const weir_cli_input *input, weir_cli_source *source, const char *text,
+                       size_t length, weir_access *access, weir_message *why) {
+  if (source->format == WEIR_CLI_FORMAT_AUTO && !find_format(source, text, length, why))
+    return false;
   switch (source->format) {
+    case WEIR_CLI_FORMAT_TRACE:
+      return parse_trace(text, length, &source->next, why);
     case WEIR_CLI_FORMAT_JSON:
       return weir_access_json_parse(&source->json, text, length, access, why);
     case WEIR_CLI_FORMAT_PATTERN:
@@ -140,23 +153,15 @@ static bool parse_access(const weir_cli_input *input, weir_cli_source *source, c
   }
 }
 
-static void note_malformed(weir_cli_input *input, const weir_cli_source *source, uint64_t line,
-                           const weir_message *why) {
-  if (input->malformed++ >= WEIR_CLI_MALFORMED_SHOWN) return;
-  input->first[input->malformed - 1] =
-      (weir_cli_malformed){.name = source->name, .line = line, .reason = *why};
-}
-
-/* Whether the line is a request that takes part. WEIR_NO_MEMORY. */
+/* The source's next request, where the line is one that takes part. WEIR_NO_MEMORY. */
 static weir_status take_line(weir_cli_input *input, weir_cli_source *source, const char *text,
                              size_t length) {
   weir_access access;
   weir_access_text key;
   weir_message why;
-  bool good = source->format != WEIR_CLI_FORMAT_AUTO || find_format(source, text, length, &why);
-  if (good && source->format == WEIR_CLI_FORMAT_TRACE) {
-    source->has_next = good = parse_trace(text, length, &source->next, &why);
-  } else if (good && (good = parse_access(input, source, text, length, &access, &why))) {
+  bool good = parse_line(input, source, text, length, &access, &why);
+  source->has_next = good;
+  if (good && source->format != WEIR_CLI_FORMAT_TRACE) {
     weir_cli_selected selected =
         weir_cli_select(&source->selection, &access, &key, &source->next.cost);
     if (selected == WEIR_CLI_SELECT_NO_MEMORY) return WEIR_NO_MEMORY;
@@ -180,23 +185,13 @@ static weir_status take_line(weir_cli_input *input, weir_cli_source *source, con
   return WEIR_OK;
 }
 
-/* --- all files -------------------------------------------------------------------------------- */
+/* --- one file --------------------------------------------------------------------------------- */
 
-/* Options that say what a log's line means would say nothing of a trace. False with a message. */
-static bool fits_options(const weir_cli_input *input, const weir_cli_source *source,
-                         weir_message *message) {
+/* Reads on to the source's next request, if there is one. False with a message, as below. */
+static bool read_on(weir_cli_input *input, weir_cli_source *source, weir_message *message) {
   const weir_cli_options *options = input->options;
   bool of_logs = options->key != NULL || options->cost_field != NULL || options->trust != NULL ||
                  options->status != NULL || options->path != NULL;
-  if (!of_logs || source->format != WEIR_CLI_FORMAT_TRACE) return true;
-  weir_message_set(message,
-                   "a trace names its keys and costs itself: --key, --cost, --trust, "
-                   "--status and --path are for logs");
-  return false;
-}
-
-/* Reads on to the source's next request, if there is one. False with a message. */
-static bool read_on(weir_cli_input *input, weir_cli_source *source, weir_message *message) {
   source->has_next = false;
   while (!source->has_next) {
     const char *text;
@@ -213,23 +208,18 @@ static bool read_on(weir_cli_input *input, weir_cli_source *source, weir_message
       weir_message_set(message, "there is not enough memory");
       good = false;
     }
-    good = good && fits_options(input, source, message);
+    if (good && of_logs && source->format == WEIR_CLI_FORMAT_TRACE) {
+      weir_message_set(message,
+                       "a trace names its keys and costs itself: --key, --cost, --trust, "
+                       "--status and --path are for logs");
+      good = false;
+    }
     if (good) continue;
     input->name = source->name;
     input->line = source->line;
     return false;
   }
   return true;
-}
-
-static void note_far(weir_cli_input *input, const weir_cli_source *source,
-                     const weir_cli_arrival *far) {
-  weir_message why;
-  char time[WEIR_CLI_TIME_BYTES];
-  weir_cli_format_time(far->time_us, time);
-  weir_message_set(&why, "its time, %s UTC, is far ahead of the %s", time,
-                   source->has_latest ? "lines before and after it" : "line after it");
-  note_malformed(input, source, far->line, &why);
 }
 
 /* Copies the key of `next`, which is good until the next line is read. False: not enough memory. */
@@ -246,20 +236,16 @@ static bool keep_next(weir_cli_source *source) {
   return true;
 }
 
-static bool may_be_far(const weir_cli_source *source) {
-  return source->has_next &&
-         (!source->has_latest || source->next.time_us - source->latest_us >= FAR_US);
-}
-
 /* Goes on to the source's next request whose time can be true: where it is far ahead of all before,
  * the one after it says whether time went on or the line is malformed. The last line has none after
- * it, and stays. False with a message. */
+ * it, and stays. */
 static bool advance(weir_cli_input *input, weir_cli_source *source, weir_message *message) {
   source->has_next = source->has_after;
   source->next = source->after;
   if (!source->has_after && !read_on(input, source, message)) return false;
   source->has_after = false;
-  while (may_be_far(source)) {
+  while (source->has_next &&
+         (!source->has_latest || source->next.time_us - source->latest_us >= FAR_US)) {
     if (!keep_next(source)) {
       weir_message_set(message, "there is not enough memory");
       return false;
@@ -267,7 +253,12 @@ static bool advance(weir_cli_input *input, weir_cli_source *source, weir_message
     const weir_cli_arrival tried = source->next;
     if (!read_on(input, source, message)) return false;
     if (source->has_next && tried.time_us - source->next.time_us >= FAR_US) {
-      note_far(input, source, &tried);
+      weir_message why;
+      char time[WEIR_CLI_TIME_BYTES];
+      weir_cli_format_time(tried.time_us, time);
+      weir_message_set(&why, "its time, %s UTC, is far ahead of the %s", time,
+                       source->has_latest ? "lines before and after it" : "line after it");
+      note_malformed(input, source, tried.line, &why);
       continue;
     }
     source->has_after = source->has_next;
@@ -282,13 +273,28 @@ static bool advance(weir_cli_input *input, weir_cli_source *source, weir_message
   return true;
 }
 
-/* The earliest of what the files have next; of one time, in the order of the files. */
-static weir_cli_step next_of_all(weir_cli_input *input, weir_cli_arrival *arrival,
-                                 weir_message *message) {
-  for (size_t i = 0; input->latest == NULL && i < input->source_count; i++)
-    if (!advance(input, &input->sources[i], message)) return WEIR_CLI_INPUT_BROKEN;
-  if (input->latest != NULL && !advance(input, input->latest, message))
-    return WEIR_CLI_INPUT_BROKEN;
+/* --- all of them ------------------------------------------------------------------------------ */
+
+weir_cli_step weir_cli_input_next(weir_cli_input *input, weir_cli_arrival *arrival,
+                                  weir_message *message) {
+  if (input->generator != NULL) {
+    weir_arrival generated;
+    if (!weir_generator_next(input->generator, &generated)) return WEIR_CLI_INPUT_END;
+    input->lines = ++input->line;
+    *arrival = (weir_cli_arrival){.time_us = generated.time_us,
+                                  .key = generated.key,
+                                  .key_length = generated.key_length,
+                                  .cost = 1};
+    return WEIR_CLI_ARRIVAL;
+  }
+
+  /* The file whose request was handed out goes on, or at the begin all; the earliest of what they
+   * have next is next, of one time in the order of the files. */
+  for (size_t i = 0; i < input->source_count; i++) {
+    weir_cli_source *source = &input->sources[i];
+    bool due = input->latest == NULL || input->latest == source;
+    if (due && !advance(input, source, message)) return WEIR_CLI_INPUT_BROKEN;
+  }
   weir_cli_source *earliest = NULL;
   for (size_t i = 0; i < input->source_count; i++) {
     weir_cli_source *source = &input->sources[i];
@@ -303,15 +309,36 @@ static weir_cli_step next_of_all(weir_cli_input *input, weir_cli_arrival *arriva
   return WEIR_CLI_ARRIVAL;
 }
 
-weir_cli_step weir_cli_input_next(weir_cli_input *input, weir_cli_arrival *arrival,
-                                  weir_message *message) {
-  if (input->generator == NULL) return next_of_all(input, arrival, message);
-  weir_arrival generated;
-  if (!weir_generator_next(input->generator, &generated)) return WEIR_CLI_INPUT_END;
-  input->lines = ++input->line;
-  *arrival = (weir_cli_arrival){.time_us = generated.time_us,
-                                .key = generated.key,
-                                .key_length = generated.key_length,
-                                .cost = 1};
-  return WEIR_CLI_ARRIVAL;
+int weir_cli_input_read(weir_cli_input *input, weir_simulation *simulation, weir_record *record) {
+  const char *key = input->options->key != NULL ? input->options->key : "client";
+  weir_status status = WEIR_OK;
+  weir_message message = {""};
+  weir_cli_progress progress;
+  weir_cli_arrival a;
+  weir_cli_step step = WEIR_CLI_ARRIVAL;
+  weir_cli_progress_begin(&progress, input->options->quiet);
+  while (status == WEIR_OK &&
+         (step = weir_cli_input_next(input, &a, &message)) == WEIR_CLI_ARRIVAL) {
+    if (record != NULL && !weir_record_add(record, a.time_us, a.key, a.key_length, a.cost))
+      status = WEIR_NO_MEMORY;
+    else if (simulation != NULL)
+      status =
+          weir_simulation_request(simulation, a.time_us, a.key, a.key_length, a.cost, &message);
+    weir_cli_progress_update(&progress, input->lines);
+  }
+  if (step == WEIR_CLI_INPUT_BROKEN) status = WEIR_BAD_ARGUMENT;
+  weir_cli_progress_end(&progress);
+  if (status != WEIR_OK) {
+    char place[WEIR_CLI_SHOWN_MOST + 32];
+    snprintf(place, sizeof place, "%s:%" PRIu64 ": ", weir_cli_show(input->name).text, input->line);
+    return weir_cli_fail(place, status, &message);
+  }
+  if (input->latest != NULL || (input->keyless == 0 && input->malformed == 0)) return 0;
+  if (input->keyless > 0)
+    weir_cli_error("--key \"%s\": no line has it", weir_cli_show(key).text);
+  else
+    weir_cli_error("%s: no line is a request; line %" PRIu64 ": %s",
+                   weir_cli_show(input->first[0].name).text, input->first[0].line,
+                   input->first[0].reason.text);
+  return WEIR_EXIT_USAGE;
 }

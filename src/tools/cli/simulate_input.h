@@ -7,6 +7,8 @@
 #include "logs/trace.h"
 #include "options.h"
 #include "simulate/generator.h"
+#include "simulate/record.h"
+#include "simulate/simulation.h"
 #include "simulate_select.h"
 
 enum { WEIR_CLI_MALFORMED_SHOWN = 5, WEIR_CLI_FILES_MOST = 256 };
@@ -73,5 +75,9 @@ void weir_cli_input_close(weir_cli_input *input);
 
 weir_cli_step weir_cli_input_next(weir_cli_input *input, weir_cli_arrival *arrival,
                                   weir_message *message);
+
+/* Reads all of it into the simulation, the record, or both; NULL: not wanted. The exit status,
+ * after one line on stderr where it is not 0. */
+int weir_cli_input_read(weir_cli_input *input, weir_simulation *simulation, weir_record *record);
 
 #endif

@@ -1,14 +1,15 @@
-/* What simulate has measured, as a picture. */
-#include "simulate_plot.h"
+/* simulate --plot: what a rule thought that one key had asked for, against what it had, over the
+ * few periods in which it asked for most; one panel a rule, by gnuplot. */
+#include "simulate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "gnuplot.h"
 #include "report.h"
 #include "simulate/curve.h"
-#include "simulate_report.h"
 
 enum {
   PERIODS_SHOWN = 6,
@@ -34,7 +35,7 @@ struct history {
   int64_t until_us;
 };
 
-bool weir_cli_plot_check(const weir_cli_options *options) {
+bool weir_cli_simulate_plot_check(const weir_cli_options *options) {
   size_t length = strlen(options->plot);
   bool is_stdin = options->argument_count == 0;
   for (int i = 0; i < options->argument_count; i++)
@@ -53,8 +54,8 @@ bool weir_cli_plot_check(const weir_cli_options *options) {
 
 /* --- the key and its requests ---------------------------------------------------------------- */
 
-/* The one that was asked for; else who was denied most often by the first rule that denied anyone;
- * else who asked most often. */
+/* The key that was asked for; else the one denied most often by the first rule that denied any;
+ * else the one that asked most often. */
 static bool choose_key(const weir_cli_options *options, const weir_simulation *simulation,
                        struct history *history) {
   const weir_tally_entry *top = NULL;
@@ -71,28 +72,20 @@ static bool choose_key(const weir_cli_options *options, const weir_simulation *s
   return true;
 }
 
-static bool add_request(struct history *history, int64_t at_us, int64_t cost) {
-  if (history->count == history->room) {
-    size_t room = history->room == 0 ? 256 : history->room * 2;
-    weir_curve_request *larger = realloc(history->requests, room * sizeof *larger);
-    if (larger == NULL) return false;
-    history->requests = larger;
-    history->room = room;
-  }
-  if (history->count > 0 && at_us < history->requests[history->count - 1].at_us)
-    at_us = history->requests[history->count - 1].at_us;
-  history->requests[history->count++] = (weir_curve_request){at_us, cost};
-  return true;
-}
-
+/* A clock that goes back stands still, as in the simulation. */
 static weir_status collect(weir_cli_input *input, struct history *history, weir_message *message) {
   weir_cli_arrival arrival;
   weir_cli_step step;
+  int64_t latest_us = INT64_MIN;
   while ((step = weir_cli_input_next(input, &arrival, message)) == WEIR_CLI_ARRIVAL) {
     if (arrival.key_length != history->key_length ||
         memcmp(arrival.key, history->key, history->key_length) != 0)
       continue;
-    if (!add_request(history, arrival.time_us, arrival.cost)) return WEIR_NO_MEMORY;
+    if (!weir_array_grow(&history->requests, &history->room, history->count + 1,
+                         sizeof *history->requests))
+      return WEIR_NO_MEMORY;
+    if (arrival.time_us > latest_us) latest_us = arrival.time_us;
+    history->requests[history->count++] = (weir_curve_request){latest_us, arrival.cost};
   }
   return step == WEIR_CLI_INPUT_END ? WEIR_OK : WEIR_BAD_ARGUMENT;
 }
@@ -145,8 +138,7 @@ static void draw_point(void *context, const weir_curve_point *point) {
           (long long)point->estimate, (int)mark);
 }
 
-/* Within single quotes, where gnuplot takes everything but a quote as it is; quotes of either kind
- * are spelled out, because a doubled one at the begin of a string ends it. */
+/* Each panel's curve, by running its rule on the key alone, which also finds how high it gets. */
 static weir_status write_data(const weir_cli_options *options, const weir_simulation *simulation,
                               struct drawing *drawing, weir_message *message) {
   weir_status status = WEIR_OK;
@@ -171,15 +163,11 @@ static weir_status write_data(const weir_cli_options *options, const weir_simula
   return status;
 }
 
-static double height_of(size_t panels) {
-  return (double)(panels * PANEL_HEIGHT + HEADER_HEIGHT + FOOT_HEIGHT);
-}
-
 static void write_header(const struct drawing *drawing, size_t panels) {
   FILE *script = drawing->script;
   const struct history *history = drawing->history;
   char period[WEIR_DURATION_BYTES], begin[WEIR_CLI_TIME_BYTES];
-  double height = height_of(panels);
+  double height = (double)(panels * PANEL_HEIGHT + HEADER_HEIGHT + FOOT_HEIGHT);
   weir_duration_format(drawing->period_us, period, sizeof period);
   weir_cli_format_time(history->from_us, begin);
   fprintf(script,
@@ -201,19 +189,6 @@ static void write_header(const struct drawing *drawing, size_t panels) {
   fprintf(script, "time_label = 'time in periods of %s'\n", period);
 }
 
-/* From 0 to the highest; where that is many times the limit, on a logarithmic axis, which has no 0:
- * what is below 1 lies on its floor. Panels of nearly one height have one scale. */
-static double write_scale(const struct drawing *drawing, int64_t limit) {
-  int64_t highest = drawing->most[drawing->panel], top = highest;
-  for (size_t i = 0; i < WEIR_SIMULATION_RULES_MOST; i++)
-    if (drawing->most[i] > top && drawing->most[i] / 2 <= highest) top = drawing->most[i];
-  bool is_log = highest / LOG_FROM > limit;
-  double floor = is_log ? 0.7 : 0;
-  fprintf(drawing->script, "%s logscale y\nset yrange [%g:%g]\n", is_log ? "set" : "unset", floor,
-          is_log ? 2.0 * (double)top : 1.125 * (double)top + 1);
-  return floor;
-}
-
 static void write_panel(const struct drawing *drawing, const weir_simulation *simulation) {
   FILE *script = drawing->script;
   size_t i = drawing->panel;
@@ -223,7 +198,16 @@ static void write_panel(const struct drawing *drawing, const weir_simulation *si
   fputs(" offset 0,-0.7\n", script);
   if (i > 0) fputs("unset key\nunset label 1\n", script);
   if (i + 1 == simulation->rule_count) fputs("set format x\nset xlabel time_label\n", script);
-  double floor = write_scale(drawing, limit);
+
+  /* From 0 to the highest; where that is many times the limit, on a logarithmic axis, which has no
+   * 0: what is below 1 lies on its floor. Panels of nearly one height have one scale. */
+  int64_t highest = drawing->most[i], top = highest;
+  for (size_t j = 0; j < WEIR_SIMULATION_RULES_MOST; j++)
+    if (drawing->most[j] > top && drawing->most[j] / 2 <= highest) top = drawing->most[j];
+  bool is_log = highest / LOG_FROM > limit;
+  double floor = is_log ? 0.7 : 0;
+  fprintf(script, "%s logscale y\nset yrange [%g:%g]\n", is_log ? "set" : "unset", floor,
+          is_log ? 2.0 * (double)top : 1.125 * (double)top + 1);
   fprintf(script,
           "floor = %g\nat(y) = y > floor ? y : floor\n"
           "plot $data%zu using 1:(at($2)) with filledcurves y1=floor lc rgb '#c8c8c8' title "
@@ -237,33 +221,27 @@ static void write_panel(const struct drawing *drawing, const weir_simulation *si
           floor, i, i, limit, i, i);
 }
 
-static weir_status write_script(const weir_cli_options *options, const weir_simulation *simulation,
-                                const struct history *history, FILE *script,
-                                weir_message *message) {
+static int draw(const weir_cli_options *options, const weir_simulation *simulation,
+                const struct history *history) {
+  weir_message message = {""};
+  FILE *script = weir_cli_gnuplot_begin();
+  if (script == NULL) return WEIR_EXIT_NO_DECISION;
   struct drawing drawing = {.script = script,
                             .history = history,
                             .period_us = weir_simulation_rule(simulation, 0)->period_us};
-  weir_status status = write_data(options, simulation, &drawing, message);
+  weir_status status = write_data(options, simulation, &drawing, &message);
+  if (status != WEIR_OK) {
+    fclose(script);
+    return weir_cli_fail("", status, &message);
+  }
   write_header(&drawing, simulation->rule_count);
   for (drawing.panel = 0; drawing.panel < simulation->rule_count; drawing.panel++)
     write_panel(&drawing, simulation);
   fputs("unset multiplot\n", script);
-  return status;
+  return weir_cli_gnuplot_draw(script, options->plot);
 }
 
-static int draw(const weir_cli_options *options, const weir_simulation *simulation,
-                struct history *history) {
-  weir_message message = {""};
-  FILE *script = weir_cli_gnuplot_begin();
-  if (script == NULL) return WEIR_EXIT_NO_DECISION;
-  choose_stretch(history, weir_simulation_rule(simulation, 0)->period_us);
-  weir_status status = write_script(options, simulation, history, script, &message);
-  if (status == WEIR_OK) return weir_cli_gnuplot_draw(script, options->plot);
-  fclose(script);
-  return weir_cli_fail("", status, &message);
-}
-
-int weir_cli_plot(const weir_cli_options *options, const weir_simulation *simulation) {
+int weir_cli_simulate_plot(const weir_cli_options *options, const weir_simulation *simulation) {
   struct history history = {0};
   weir_cli_input input;
   weir_message message = {""};
@@ -281,8 +259,10 @@ int weir_cli_plot(const weir_cli_options *options, const weir_simulation *simula
     exit_status = weir_cli_fail("", status, &message);
   else if (history.count == 0)
     weir_cli_error("--plot: there is no request to draw");
-  else
+  else {
+    choose_stretch(&history, weir_simulation_rule(simulation, 0)->period_us);
     exit_status = draw(options, simulation, &history);
+  }
   weir_cli_input_close(&input);
   free(history.requests);
   free(history.key);

@@ -1,6 +1,6 @@
-/* Recommends limits: asks src/tools/simulate for them, and says what it found. */
-#include "simulate_recommend.h"
-
+/* simulate --recommend: reads all requests, has src/tools/simulate find the smallest limit for each
+ * rule that denies no more than was asked for, and shows the usual report of what it found, of one
+ * less and of what was given; and as a picture, how many keys ask for how much. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -8,37 +8,54 @@
 #include "json.h"
 #include "number.h"
 #include "report.h"
-#include "simulate_report.h"
+#include "simulate.h"
+#include "simulate/recommend.h"
 
 static const int percentiles[] = {500, 900, 990, 999, 1000};
-enum { PERCENTILES = sizeof percentiles / sizeof *percentiles, DIGITS = 8, BAR_MOST = 36 };
 
-/* --- the goal --------------------------------------------------------------------------------- */
+/* How many rules can be asked about at once: of each the report has up to three. */
+enum {
+  PERCENTILES = sizeof percentiles / sizeof *percentiles,
+  RECOMMENDED_MOST = WEIR_SIMULATION_RULES_MOST / 3
+};
 
-/* "0.1%": up to four digits behind the point. */
-static bool read_share(const char *text, int64_t *share) {
-  size_t whole = strspn(text, "0123456789"), digits = 0;
-  int64_t percent, fraction = 0;
-  if (!weir_number_read(text, whole, 100, &percent)) return false;
-  if (text[whole] == '.') {
-    digits = strspn(text + whole + 1, "0123456789");
-    if (digits > 4 || !weir_number_read(text + whole + 1, digits, 9999, &fraction)) return false;
-    for (size_t i = digits; i < 4; i++)
-      fraction *= 10;
-    whole += 1 + digits;
-  }
-  *share = percent * 10000 + fraction;
-  return strcmp(text + whole, "%") == 0 && *share < WEIR_RULE_SHARE_WHOLE;
-}
+typedef struct found_limit {
+  const char *rule; /* as given */
+  weir_recommendation found;
+  int64_t by_keys; /* what the same share of keys gives, where it rests on one key; 0: not known */
+} found_limit;
 
-bool weir_cli_goal_read(const char *text, weir_goal *goal) {
+typedef struct recommended {
+  weir_goal goal;
+  size_t count;
+  found_limit limits[RECOMMENDED_MOST];
+  /* What the report is about: recommended, one less, as given. */
+  size_t text_count;
+  char texts[WEIR_SIMULATION_RULES_MOST][WEIR_RECOMMENDED_TEXT_BYTES];
+} recommended;
+
+/* "0.1%", "keys:0.1%", "key:NAME"; a share has up to four digits behind the point. False after one
+ * line on stderr. */
+static bool read_goal(const char *text, weir_goal *goal) {
   static const char of_keys[] = "keys:", one[] = "key:";
   *goal = (weir_goal){.of_keys = strncmp(text, of_keys, strlen(of_keys)) == 0};
   if (strncmp(text, one, strlen(one)) == 0 && text[strlen(one)] != '\0') {
     goal->key = text + strlen(one);
     return true;
   }
-  if (read_share(goal->of_keys ? text + strlen(of_keys) : text, &goal->share)) return true;
+  const char *share = goal->of_keys ? text + strlen(of_keys) : text;
+  size_t end = strspn(share, "0123456789");
+  int64_t percent = 0, fraction = 0;
+  bool good = weir_number_read(share, end, 100, &percent);
+  if (good && share[end] == '.') {
+    size_t digits = strspn(share + end + 1, "0123456789");
+    good = digits <= 4 && weir_number_read(share + end + 1, digits, 9999, &fraction);
+    for (size_t i = digits; i < 4; i++)
+      fraction *= 10;
+    end += 1 + digits;
+  }
+  goal->share = percent * 10000 + fraction;
+  if (good && strcmp(share + end, "%") == 0 && goal->share < WEIR_RULE_SHARE_WHOLE) return true;
   weir_cli_error(
       "--recommend \"%s\": keys:0.1%% of keys, 0.1%% of requests, or key:NAME for one that "
       "is never denied are accepted; from 0%% to 99.9999%%",
@@ -50,6 +67,7 @@ bool weir_cli_goal_read(const char *text, weir_goal *goal) {
 
 static void print_peaks(const weir_record *record, const int64_t peaks[PERCENTILES],
                         int64_t period_us) {
+  enum { BAR_MOST = 36 };
   char period[WEIR_DURATION_BYTES];
   uint64_t bins[WEIR_RECORD_BINS], most = 1;
   weir_duration_format(period_us, period, sizeof period);
@@ -78,48 +96,42 @@ static void print_denials(const char *what, const weir_denials *denied, const we
          denied->keys, weir_cli_percent((int64_t)denied->keys, (int64_t)record->key_count));
 }
 
-/* One client that hammers can use up alone what may be denied. */
-static void print_rests_on(const char *rule, const weir_record *record, const weir_goal *goal,
-                           const weir_cli_found *result) {
+static void print_found(const weir_record *record, const weir_goal *goal,
+                        const found_limit *result) {
   const weir_recommendation *found = &result->found;
-  char text[WEIR_RECOMMENDED_TEXT_BYTES];
-  size_t length;
-  if (found->rests_on == NULL) return;
-  const char *key = weir_record_name(record, found->rests_on, &length);
-  printf("  %" PRIu64 " of these would be of one key, on which this rests: ",
-         found->rests_on_requests);
-  weir_cli_print_key(stdout, key, length, WEIR_SHOWN_KEY_BYTES);
-  putchar('\n');
-  if (result->by_keys == 0) return;
-  weir_recommend_write(rule, result->by_keys, text);
-  printf("  keys:%g%%, which counts each key once, gives %s\n",
-         (double)goal->share * 100 / WEIR_RULE_SHARE_WHOLE, text);
-}
-
-static void print_found(const char *rule, const weir_record *record, const weir_goal *goal,
-                        const weir_cli_found *result) {
-  const weir_recommendation *found = &result->found;
-  const weir_denials *with = &found->denied, *below = &found->denied_below;
   bool is_least = found->least > 1 && found->limit == found->least;
   char text[WEIR_RECOMMENDED_TEXT_BYTES];
-  weir_recommend_write(rule, found->limit, text);
+  weir_recommend_write(result->rule, found->limit, text);
   if (goal->key != NULL) {
     printf("recommended: %s never denies ", text);
     weir_cli_print_key(stdout, goal->key, strlen(goal->key), WEIR_SHOWN_KEY_BYTES);
     if (is_least)
       printf("\n  one less is no rule with these options\n\n");
     else
-      printf("\n  one less denies it %" PRIu64 " times\n\n", below->requests);
+      printf("\n  one less denies it %" PRIu64 " times\n\n", found->denied_below.requests);
     return;
   }
   printf("recommended: %s\n", text);
-  print_denials("denies", with, record);
+  print_denials("denies", &found->denied, record);
   if (is_least)
     printf("  one less is no rule with these options\n");
   else
-    print_denials("one less denies", below, record);
+    print_denials("one less denies", &found->denied_below, record);
   if (!found->smallest) printf("  a smaller limit may be enough, too: not all were tried\n");
-  print_rests_on(rule, record, goal, result);
+  if (found->rests_on != NULL) {
+    /* One client that hammers can use up alone what may be denied. */
+    size_t length;
+    const char *key = weir_record_name(record, found->rests_on, &length);
+    printf("  %" PRIu64 " of these would be of one key, on which this rests: ",
+           found->rests_on_requests);
+    weir_cli_print_key(stdout, key, length, WEIR_SHOWN_KEY_BYTES);
+    putchar('\n');
+  }
+  if (found->rests_on != NULL && result->by_keys > 0) {
+    weir_recommend_write(result->rule, result->by_keys, text);
+    printf("  keys:%g%%, which counts each key once, gives %s\n",
+           (double)goal->share * 100 / WEIR_RULE_SHARE_WHOLE, text);
+  }
   putchar('\n');
 }
 
@@ -130,20 +142,8 @@ static json_t *denials_json(const weir_denials *denied) {
                    (json_int_t)denied->keys);
 }
 
-static json_t *histogram_json(const weir_record *record) {
-  uint64_t bins[WEIR_RECORD_BINS];
-  json_t *list = json_array();
-  weir_record_histogram(record, bins);
-  for (int i = 0; list != NULL && i < WEIR_RECORD_BINS; i++)
-    if (bins[i] > 0)
-      json_array_append_new(
-          list, json_pack("{sIsIsI}", "from", (json_int_t)INT64_C(1) << i, "to",
-                          (json_int_t)((INT64_C(2) << i) - 1), "keys", (json_int_t)bins[i]));
-  return list;
-}
-
 /* Null where no one key has more than half. */
-static json_t *rests_on_json(const weir_record *record, const weir_cli_found *result) {
+static json_t *rests_on_json(const weir_record *record, const found_limit *result) {
   const weir_recommendation *found = &result->found;
   if (found->rests_on == NULL) return json_null();
   size_t length;
@@ -156,108 +156,46 @@ static json_t *rests_on_json(const weir_record *record, const weir_cli_found *re
   return NULL;
 }
 
-static bool print_json(const char *rule, const weir_record *record,
-                       const int64_t peaks[PERCENTILES], const weir_cli_found *result) {
+/* False: not enough memory. */
+static bool print_json(const weir_record *record, const int64_t peaks[PERCENTILES],
+                       const found_limit *result) {
+  enum { DIGITS = 8 };
   const weir_recommendation *found = &result->found;
   bool is_least = found->least > 1 && found->limit == found->least;
   char text[WEIR_RECOMMENDED_TEXT_BYTES];
-  weir_recommend_write(rule, found->limit, text);
-  json_t *object = json_pack(
-      "{sssssIsbsIsIsososos{sIsIsIsIsI}so}", "recommend", rule, "recommended", text, "limit",
-      (json_int_t)found->limit, "smallest", found->smallest, "requests", (json_int_t)record->count,
-      "keys", (json_int_t)record->key_count, "denied", denials_json(&found->denied),
-      "denied_with_one_less", is_least ? json_null() : denials_json(&found->denied_below),
-      "rests_on", rests_on_json(record, result), "peaks", "p50", (json_int_t)peaks[0], "p90",
-      (json_int_t)peaks[1], "p99", (json_int_t)peaks[2], "p99_9", (json_int_t)peaks[3], "most",
-      (json_int_t)peaks[4], "histogram", histogram_json(record));
+  uint64_t bins[WEIR_RECORD_BINS];
+  json_t *histogram = json_array();
+  weir_record_histogram(record, bins);
+  for (int i = 0; histogram != NULL && i < WEIR_RECORD_BINS; i++)
+    if (bins[i] > 0)
+      json_array_append_new(
+          histogram, json_pack("{sIsIsI}", "from", (json_int_t)INT64_C(1) << i, "to",
+                               (json_int_t)((INT64_C(2) << i) - 1), "keys", (json_int_t)bins[i]));
+  weir_recommend_write(result->rule, found->limit, text);
+  json_t *object =
+      json_pack("{sssssIsbsIsIsososos{sIsIsIsIsI}so}", "recommend", result->rule, "recommended",
+                text, "limit", (json_int_t)found->limit, "smallest", found->smallest, "requests",
+                (json_int_t)record->count, "keys", (json_int_t)record->key_count, "denied",
+                denials_json(&found->denied), "denied_with_one_less",
+                is_least ? json_null() : denials_json(&found->denied_below), "rests_on",
+                rests_on_json(record, result), "peaks", "p50", (json_int_t)peaks[0], "p90",
+                (json_int_t)peaks[1], "p99", (json_int_t)peaks[2], "p99_9", (json_int_t)peaks[3],
+                "most", (json_int_t)peaks[4], "histogram", histogram);
   bool printed = object != NULL && weir_cli_json_print(stdout, object, DIGITS);
   json_decref(object);
   return printed;
 }
 
-/* --- all rules -------------------------------------------------------------------------------- */
-
-/* Of the first rule; 0 with a message where the text is none. */
-static int64_t period_of(const char *rule, weir_message *message) {
-  weir_stack stack;
-  return weir_stack_parse(rule, 1, &stack, message) == WEIR_OK ? stack.rules[0].period_us : 0;
-}
-
-static void add_text(weir_cli_recommended *recommended, const char *rule, int64_t limit) {
-  char *text = recommended->texts[recommended->text_count];
-  weir_recommend_write(rule, limit, text);
-  for (size_t i = 0; i < recommended->text_count; i++)
-    if (strcmp(recommended->texts[i], text) == 0) return;
-  recommended->text_count++;
-}
-
-/* What the same share of keys gives; 0: nothing. */
-static weir_status find_by_keys(const weir_cli_options *options, const char *rule,
-                                weir_record *record, const weir_goal *goal, int64_t *limit) {
-  const weir_goal of_keys = {.of_keys = true, .share = goal->share};
-  weir_recommendation found;
-  weir_message unused;
-  weir_status status = weir_recommend(rule, &options->limiter, record, &of_keys, &found, &unused);
-  *limit = status == WEIR_OK ? found.limit : 0;
-  return status == WEIR_NO_MEMORY ? status : WEIR_OK;
-}
-
-static weir_status recommend_one(const weir_cli_options *options, const char *rule, bool first,
-                                 weir_record *record, weir_cli_recommended *recommended,
-                                 weir_message *message) {
-  weir_cli_found *result = &recommended->found[recommended->count];
-  const weir_recommendation *found = &result->found;
-  const weir_goal *goal = recommended->goal;
-  int64_t peaks[PERCENTILES], period_us = period_of(rule, message);
-  if (period_us == 0) return WEIR_BAD_RULE;
-  weir_status status =
-      weir_recommend(rule, &options->limiter, record, goal, &result->found, message);
-  if (goal->of_keys || goal->key != NULL) result->found.rests_on = NULL; /* as was asked for */
-  if (status == WEIR_OK && found->rests_on != NULL)
-    status = find_by_keys(options, rule, record, goal, &result->by_keys);
-  if (status != WEIR_OK) return status;
-  if (!weir_record_find_peaks(record, period_us)) return WEIR_NO_MEMORY;
-  for (size_t i = 0; i < PERCENTILES; i++)
-    peaks[i] = weir_record_percentile(record, percentiles[i]);
-  if (options->json && !print_json(rule, record, peaks, result)) return WEIR_NO_MEMORY;
-  if (!options->json && first) print_peaks(record, peaks, period_us);
-  if (!options->json) print_found(rule, record, goal, result);
-  recommended->rules[recommended->count++] = rule;
-  add_text(recommended, rule, found->limit);
-  if (found->limit > found->least) add_text(recommended, rule, found->limit - 1);
-  const char *given = rule + strcspn(rule, ":") + 1;
-  int64_t limit;
-  if (weir_number_read(given, strcspn(given, "/"), WEIR_LIMIT_MOST, &limit))
-    add_text(recommended, rule, limit);
-  return WEIR_OK;
-}
-
-int weir_cli_recommend(const weir_cli_options *options, const char *const *rules, size_t rule_count,
-                       weir_record *record, const weir_goal *goal,
-                       weir_cli_recommended *recommended) {
-  *recommended = (weir_cli_recommended){.goal = goal};
-  if (rule_count > WEIR_CLI_RECOMMENDED_MOST) {
-    weir_cli_error("--recommend: up to %d --rule are accepted", WEIR_CLI_RECOMMENDED_MOST);
-    return WEIR_EXIT_USAGE;
-  }
-  int64_t told_us = 0; /* the period whose peaks were printed last */
-  for (size_t i = 0; i < rule_count; i++) {
-    weir_message message = {""};
-    int64_t period_us = period_of(rules[i], &message);
-    weir_status status =
-        recommend_one(options, rules[i], period_us != told_us, record, recommended, &message);
-    if (status != WEIR_OK) return weir_cli_fail("--recommend: ", status, &message);
-    told_us = period_us;
-  }
-  return 0;
-}
-
 /* --- the picture ------------------------------------------------------------------------------ */
 
 /* One client may ask for a thousand times what the others do: both axes are logarithmic. */
-static void write_script(FILE *script, const weir_cli_recommended *recommended,
-                         const weir_record *record, const char *period) {
+static int plot(const char *path, const recommended *all, weir_record *record, int64_t period_us) {
   static const char *const colours[] = {"#bb2200", "#004488", "#117733", "#884400", "#000000"};
+  if (!weir_record_find_peaks(record, period_us)) return weir_cli_fail_memory();
+  FILE *script = weir_cli_gnuplot_begin();
+  if (script == NULL) return WEIR_EXIT_NO_DECISION;
+  char period[WEIR_DURATION_BYTES];
+  weir_duration_format(period_us, period, sizeof period);
   uint64_t bins[WEIR_RECORD_BINS], above = 0;
   int64_t highest = 0;
   weir_record_histogram(record, bins);
@@ -277,31 +215,134 @@ static void write_script(FILE *script, const weir_cli_recommended *recommended,
     if (above > 0) fprintf(script, "%" PRId64 " %" PRIu64 "\n", INT64_C(1) << i, above);
   }
   fputs("WEIR_END\n", script);
-  for (size_t i = 0; i < recommended->count; i++)
+  for (size_t i = 0; i < all->count; i++)
     fprintf(script, "$limit%zu << WEIR_END\n%" PRId64 " 0.8\n%" PRId64 " %zu\nWEIR_END\n", i,
-            recommended->found[i].found.limit, recommended->found[i].found.limit,
-            record->key_count);
+            all->limits[i].found.limit, all->limits[i].found.limit, record->key_count);
   fputs("plot $peaks using 1:2 with linespoints lw 1.6 pt 7 ps 0.5 lc rgb '#777777' title 'keys'",
         script);
-  for (size_t i = 0; i < recommended->count; i++) {
+  for (size_t i = 0; i < all->count; i++) {
     char text[WEIR_RECOMMENDED_TEXT_BYTES];
-    weir_recommend_write(recommended->rules[i], recommended->found[i].found.limit, text);
+    weir_recommend_write(all->limits[i].rule, all->limits[i].found.limit, text);
     fprintf(script, ", $limit%zu using 1:2 with lines lw 1.6 dt %zu lc rgb '%s' title ", i, i + 1,
             colours[i % (sizeof colours / sizeof *colours)]);
     weir_cli_gnuplot_quote(script, text, strlen(text));
   }
   fputc('\n', script);
+  return weir_cli_gnuplot_draw(script, path);
 }
 
-int weir_cli_recommend_plot(const weir_cli_options *options,
-                            const weir_cli_recommended *recommended, weir_record *record) {
-  char period[WEIR_DURATION_BYTES];
-  weir_message unused;
-  int64_t period_us = period_of(recommended->rules[0], &unused);
-  if (!weir_record_find_peaks(record, period_us)) return weir_cli_fail_memory();
-  FILE *script = weir_cli_gnuplot_begin();
-  if (script == NULL) return WEIR_EXIT_NO_DECISION;
-  weir_duration_format(period_us, period, sizeof period);
-  write_script(script, recommended, record, period);
-  return weir_cli_gnuplot_draw(script, options->plot);
+/* --- all rules -------------------------------------------------------------------------------- */
+
+static void add_text(recommended *all, const char *rule, int64_t limit) {
+  char *text = all->texts[all->text_count];
+  weir_recommend_write(rule, limit, text);
+  for (size_t i = 0; i < all->text_count; i++)
+    if (strcmp(all->texts[i], text) == 0) return;
+  all->text_count++;
+}
+
+/* `told_us`: the period whose peaks were printed last. */
+static weir_status find_limit(const weir_cli_options *options, const char *rule,
+                              weir_record *record, recommended *all, int64_t *told_us,
+                              weir_message *message) {
+  found_limit *result = &all->limits[all->count];
+  const weir_recommendation *found = &result->found;
+  const weir_goal *goal = &all->goal;
+  weir_stack stack;
+  if (weir_stack_parse(rule, 1, &stack, message) != WEIR_OK) return WEIR_BAD_RULE;
+  int64_t period_us = stack.rules[0].period_us;
+  result->rule = rule;
+  weir_status status =
+      weir_recommend(rule, &options->limiter, record, goal, &result->found, message);
+  if (goal->of_keys || goal->key != NULL) result->found.rests_on = NULL; /* as was asked for */
+  if (status == WEIR_OK && found->rests_on != NULL) {
+    const weir_goal of_keys = {.of_keys = true, .share = goal->share};
+    weir_recommendation by_keys;
+    weir_message unused;
+    status = weir_recommend(rule, &options->limiter, record, &of_keys, &by_keys, &unused);
+    result->by_keys = status == WEIR_OK ? by_keys.limit : 0;
+    if (status != WEIR_NO_MEMORY) status = WEIR_OK; /* it may give nothing */
+  }
+  if (status != WEIR_OK) return status;
+
+  int64_t peaks[PERCENTILES];
+  if (!weir_record_find_peaks(record, period_us)) return WEIR_NO_MEMORY;
+  for (size_t i = 0; i < PERCENTILES; i++)
+    peaks[i] = weir_record_percentile(record, percentiles[i]);
+  if (options->json && !print_json(record, peaks, result)) return WEIR_NO_MEMORY;
+  if (!options->json && period_us != *told_us) print_peaks(record, peaks, period_us);
+  if (!options->json) print_found(record, goal, result);
+  *told_us = period_us;
+
+  all->count++;
+  add_text(all, rule, found->limit);
+  if (found->limit > found->least) add_text(all, rule, found->limit - 1);
+  const char *given = rule + strcspn(rule, ":") + 1;
+  int64_t limit;
+  if (weir_number_read(given, strcspn(given, "/"), WEIR_LIMIT_MOST, &limit))
+    add_text(all, rule, limit);
+  return WEIR_OK;
+}
+
+/* The usual report, of the texts. The exit status. */
+static int report(const weir_cli_options *options, const recommended *all,
+                  const weir_cli_input *input, weir_record *record) {
+  static weir_simulation simulation; /* large, and there is one */
+  const char *rules[WEIR_SIMULATION_RULES_MOST];
+  weir_message message = {""};
+  for (size_t i = 0; i < all->text_count; i++)
+    rules[i] = all->texts[i];
+  weir_status status =
+      weir_simulation_init(&simulation, rules, all->text_count, &options->limiter, &message);
+  if (status != WEIR_OK) return weir_cli_fail("", status, &message);
+  weir_record_cursor cursor;
+  weir_recorded request;
+  weir_record_begin(record, &cursor);
+  while (status == WEIR_OK && weir_record_next(&cursor, &request)) {
+    size_t length;
+    const char *key = weir_record_name(record, &record->keys[request.key], &length);
+    status =
+        weir_simulation_request(&simulation, request.time_us, key, length, request.cost, &message);
+  }
+  simulation.out_of_order = record->out_of_order; /* in the record they are in order */
+  simulation.furthest_us = record->furthest_us;
+  if (status == WEIR_OK) status = weir_simulation_finish(&simulation);
+  int exit_status = status == WEIR_OK
+                        ? weir_cli_simulate_report(options, &simulation, input, record)
+                        : weir_cli_fail("", status, &message);
+  weir_simulation_clean_up(&simulation);
+  return exit_status;
+}
+
+int weir_cli_simulate_recommend(const weir_cli_options *options, const char *const *rules,
+                                size_t rule_count) {
+  recommended all = {.count = 0};
+  weir_stack stack;
+  weir_cli_input input;
+  weir_record record = {0};
+  weir_message message = {""};
+  if (!read_goal(options->recommend, &all.goal)) return WEIR_EXIT_USAGE;
+  weir_status status = weir_stack_parse(rules[0], 1, &stack, &message);
+  if (status != WEIR_OK) return weir_cli_fail("", status, &message);
+  if (!weir_cli_input_open(options, &stack.rules[0], &input)) return WEIR_EXIT_USAGE;
+
+  int exit_status = weir_cli_input_read(&input, NULL, &record);
+  if (exit_status == 0 && record.count == 0) {
+    weir_cli_error("--recommend: there is no request");
+    exit_status = WEIR_EXIT_USAGE;
+  } else if (exit_status == 0 && rule_count > RECOMMENDED_MOST) {
+    weir_cli_error("--recommend: up to %d --rule are accepted", RECOMMENDED_MOST);
+    exit_status = WEIR_EXIT_USAGE;
+  }
+  int64_t told_us = 0;
+  for (size_t i = 0; exit_status == 0 && i < rule_count; i++) {
+    status = find_limit(options, rules[i], &record, &all, &told_us, &message);
+    if (status != WEIR_OK) exit_status = weir_cli_fail("--recommend: ", status, &message);
+  }
+  if (exit_status == 0) exit_status = report(options, &all, &input, &record);
+  if (exit_status == 0 && options->plot != NULL)
+    exit_status = plot(options->plot, &all, &record, stack.rules[0].period_us);
+  weir_record_clean_up(&record);
+  weir_cli_input_close(&input);
+  return exit_status;
 }

@@ -1,0 +1,260 @@
+/* What a simulation found, for people and for programs: the input, then each rule. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json.h"
+#include "report.h"
+#include "simulate.h"
+
+enum { DENIED_SHOWN = 5 };
+
+double weir_cli_percent(int64_t part, int64_t whole) {
+  return whole > 0 ? 100.0 * (double)part / (double)whole : 0;
+}
+
+/* --- for people ------------------------------------------------------------------------------ */
+
+enum { RULE_WIDTH = 21 }; /* "sliding-window:100/1m" */
+
+static void print_input(const weir_simulation *simulation, const weir_cli_input *input) {
+  char first[WEIR_CLI_TIME_BYTES], last[WEIR_CLI_TIME_BYTES];
+  weir_cli_format_time(simulation->first_us, first);
+  weir_cli_format_time(simulation->now_us, last);
+  printf("requests: %" PRIu64, simulation->requests);
+  if (simulation->requests > 0) printf(", %s to %s UTC", first, last);
+  printf("\nkeys in use at once: up to %zu\n", simulation->keys.most);
+  if (input->malformed > 0)
+    printf("malformed lines: %" PRIu64 ", left out; the first of them:\n", input->malformed);
+  for (uint64_t i = 0; i < input->malformed && i < WEIR_CLI_MALFORMED_SHOWN; i++) {
+    const weir_cli_malformed *line = &input->first[i];
+    fputs("  ", stdout);
+    if (input->source_count > 1) {
+      weir_cli_print_key(stdout, line->name, strlen(line->name), WEIR_CLI_SHOWN_MOST);
+      fputs(", ", stdout);
+    }
+    printf("line %" PRIu64 ": %s\n", line->line, line->reason.text);
+  }
+  if (input->keyless > 0)
+    printf("lines without what --key limits: %" PRIu64 ", left out\n", input->keyless);
+  if (input->filtered > 0)
+    printf("lines that --status or --path leave out: %" PRIu64 "\n", input->filtered);
+  if (simulation->out_of_order > 0)
+    printf("requests with an earlier time than one before them: %" PRIu64
+           ",\n  by up to %.3f s; they count at the later time\n",
+           simulation->out_of_order, (double)simulation->furthest_us / 1e6);
+}
+
+/* The first column; a longer rule has a line of its own. */
+static void begin_row(const char *rule) {
+  if (strlen(rule) > RULE_WIDTH) printf("%s\n", rule);
+  printf("%-*s", RULE_WIDTH, strlen(rule) > RULE_WIDTH ? "" : rule);
+}
+
+static void print_decisions(const weir_simulation *simulation) {
+  printf("\n%-*s %7s %7s %7s %8s %8s %7s %7s\n", RULE_WIDTH, "", "", "wrongly", "wrongly",
+         "of exact", "off", "error", "error");
+  printf("%-*s %7s %7s %7s %8s %8s %7s %7s\n", RULE_WIDTH, "rule", "denied", "allowed", "denied",
+         "admitted", "by key", "mean", "p99");
+  for (size_t i = 0; i < simulation->rule_count; i++) {
+    const weir_measure *m = &simulation->measures[i];
+    const weir_rule *rule = weir_simulation_rule(simulation, i);
+    begin_row(simulation->texts[i]);
+    printf(" %6.3f%% %6.3f%% %6.3f%% %7.2f%% %7.3f%%",
+           weir_cli_percent(m->cost - m->cost_allowed, m->cost),
+           weir_cli_percent(m->cost_wrongly_allowed, m->cost),
+           weir_cli_percent(m->cost_wrongly_denied, m->cost),
+           weir_cli_percent(m->cost_allowed, m->cost_exactly_allowed),
+           weir_cli_percent(m->cost_differing, m->cost_exactly_allowed));
+    if (weir_measure_has_estimate(rule) && m->errors > 0)
+      printf(" %6.2f%% %6.1f%%\n", 100 * m->error_sum / (double)m->errors,
+             weir_measure_error_p99(m) / 10.0);
+    else
+      printf(" %7s %7s\n", "-", "-");
+  }
+}
+
+static double per(uint64_t sum, uint64_t count) {
+  return count > 0 ? (double)sum / (double)count : 0;
+}
+
+static void print_costs(const weir_simulation *simulation) {
+  printf("\n%-*s %15s %10s %7s %7s %7s %7s\n", RULE_WIDTH, "", "most admitted", "operations",
+         "trips", "without", "entries", "bytes");
+  printf("%-*s %15s %10s %7s %7s %7s %7s\n", RULE_WIDTH, "rule", "in a period", "a request", "each",
+         "store", "per key", "per key");
+  for (size_t i = 0; i < simulation->rule_count; i++) {
+    const weir_measure *m = &simulation->measures[i];
+    const weir_driver *driver = &simulation->drivers[i];
+    int64_t limit = m->most_limit > 0 ? m->most_limit : 1;
+    begin_row(simulation->texts[i]);
+    printf(" %8" PRId64 " %5.2fL %10.2f %7.2f %6.1f%% %7.1f %7.0f\n", m->most_admitted,
+           (double)m->most_admitted / (double)limit, per(driver->operations, m->requests),
+           per(driver->rounds, m->requests), 100 * per(m->local, m->requests),
+           per(m->entries, m->requests), per(m->state_bytes, m->state_samples));
+  }
+}
+
+/* Which keys were denied most often. `most`, where it is not 0: of so many all that the record
+ * knows. False: not enough memory. */
+static bool print_denied(const weir_simulation *simulation, size_t i, int64_t most,
+                         weir_record *record) {
+  const weir_measure *m = &simulation->measures[i];
+  const weir_tally *tally = &simulation->denied[i];
+  size_t shown = most > 0 ? (size_t)most : DENIED_SHOWN;
+  const weir_tally_entry **top = calloc(shown, sizeof *top);
+  if (top == NULL) return false;
+  size_t count = weir_tally_top(tally, top, shown);
+  bool is_long = strlen(simulation->texts[i]) > (size_t)2 * RULE_WIDTH;
+  printf("\n%s%swould have denied %" PRIu64 " requests of %zu keys%s\n", simulation->texts[i],
+         is_long ? "\n" : " ", m->requests - m->allowed, tally->used, count > 0 ? ":" : "");
+  bool enough =
+      most == 0 || weir_record_find_peaks(record, weir_simulation_rule(simulation, i)->period_us);
+  if (most > 0 && count > 0 && enough)
+    printf("  %9s  %8s  %9s  %9s  %-23s  %s\n", "denied", "share", "requests", "peak", "first",
+           "key");
+  for (size_t j = 0; enough && j < count; j++) {
+    char first[WEIR_CLI_TIME_BYTES];
+    weir_cli_format_time(top[j]->first_us, first);
+    printf("  %9" PRIu64 "  ", top[j]->denied);
+    if (most > 0) {
+      const weir_record_key *key = weir_record_find(record, top[j]->key, top[j]->key_length);
+      printf("%7.3f%%  %9" PRIu32 "  %9" PRId64 "  %-23s  ",
+             weir_cli_percent((int64_t)top[j]->denied, (int64_t)key->requests), key->requests,
+             key->peak, first);
+    }
+    weir_cli_print_key(stdout, top[j]->key, top[j]->key_length, WEIR_SHOWN_KEY_BYTES);
+    if (most == 0) printf("  (first %s)", first);
+    putchar('\n');
+  }
+  free(top);
+  return enough;
+}
+
+/* --- for programs ---------------------------------------------------------------------------- */
+
+static bool set(json_t *object, const char *name, json_t *value) {
+  return json_object_set_new(object, name, value) == 0;
+}
+
+static bool set_count(json_t *object, const char *name, uint64_t value) {
+  return set(object, name, json_integer((json_int_t)value));
+}
+
+static bool set_cost(json_t *object, const char *name, int64_t value) {
+  return set(object, name, json_integer(value));
+}
+
+static bool print_object(json_t *object, bool complete) {
+  enum { DIGITS = 8 };
+  bool printed = complete && weir_cli_json_print(stdout, object, DIGITS);
+  json_decref(object);
+  return printed;
+}
+
+static bool input_json(const weir_simulation *simulation, const weir_cli_input *input) {
+  json_t *object = json_object(), *lines = json_array();
+  bool complete = lines != NULL;
+  for (uint64_t i = 0; complete && i < input->malformed && i < WEIR_CLI_MALFORMED_SHOWN; i++) {
+    const weir_cli_malformed *line = &input->first[i];
+    json_t *entry = json_object();
+    complete = entry != NULL &&
+               weir_cli_json_set_bytes(entry, "file", line->name, strlen(line->name)) &&
+               set_count(entry, "line", line->line) &&
+               set(entry, "reason", json_string(line->reason.text)) &&
+               json_array_append(lines, entry) == 0;
+    json_decref(entry);
+  }
+  complete = complete && object != NULL &&
+             weir_cli_json_set_bytes(object, "input", input->name, strlen(input->name)) &&
+             set_count(object, "requests", simulation->requests) &&
+             set_cost(object, "first_us", simulation->first_us) &&
+             set_cost(object, "last_us", simulation->now_us) &&
+             set_count(object, "keys_most", simulation->keys.most) &&
+             set_count(object, "malformed", input->malformed) &&
+             set(object, "malformed_first", json_incref(lines)) &&
+             set_count(object, "without_key", input->keyless) &&
+             set_count(object, "filtered", input->filtered) &&
+             set_count(object, "out_of_order", simulation->out_of_order) &&
+             set_cost(object, "out_of_order_most_us", simulation->furthest_us);
+  json_decref(lines);
+  return print_object(object, complete);
+}
+
+/* As print_denied(). */
+static bool set_denied(json_t *object, const weir_tally *tally, int64_t most,
+                       const weir_record *record) {
+  size_t shown = most > 0 ? (size_t)most : DENIED_SHOWN;
+  const weir_tally_entry **top = calloc(shown, sizeof *top);
+  size_t count = top != NULL ? weir_tally_top(tally, top, shown) : 0;
+  json_t *keys = json_array();
+  bool complete = top != NULL && keys != NULL && set_count(object, "denied_keys", tally->used);
+  for (size_t i = 0; complete && i < count; i++) {
+    json_t *entry = json_object();
+    const weir_record_key *key =
+        most > 0 ? weir_record_find(record, top[i]->key, top[i]->key_length) : NULL;
+    complete =
+        entry != NULL && weir_cli_json_set_bytes(entry, "key", top[i]->key, top[i]->key_length) &&
+        set_count(entry, "denied", top[i]->denied) &&
+        set_cost(entry, "first_us", top[i]->first_us) &&
+        (key == NULL ||
+         (set_count(entry, "requests", key->requests) && set_cost(entry, "peak", key->peak))) &&
+        json_array_append(keys, entry) == 0;
+    json_decref(entry);
+  }
+  free(top);
+  return set(object, "denied_most", keys) && complete;
+}
+
+static bool rule_json(const weir_simulation *simulation, size_t i, int64_t top,
+                      weir_record *record) {
+  const weir_rule *rule = weir_simulation_rule(simulation, i);
+  const weir_measure *m = &simulation->measures[i];
+  const weir_driver *driver = &simulation->drivers[i];
+  double requests = m->requests > 0 ? (double)m->requests : 1;
+  double samples = m->state_samples > 0 ? (double)m->state_samples : 1;
+  bool has_error = weir_measure_has_estimate(rule) && m->errors > 0;
+  bool complete = top == 0 || weir_record_find_peaks(record, rule->period_us);
+  json_t *object = complete ? json_object() : NULL;
+  complete =
+      object != NULL && set(object, "rule", json_string(simulation->texts[i])) &&
+      set_cost(object, "limit", rule->limit) && set_count(object, "requests", m->requests) &&
+      set_count(object, "allowed", m->allowed) &&
+      set_count(object, "wrongly_allowed", m->wrongly_allowed) &&
+      set_count(object, "wrongly_denied", m->wrongly_denied) &&
+      set_count(object, "differing", m->differing) && set_cost(object, "cost", m->cost) &&
+      set_cost(object, "cost_allowed", m->cost_allowed) &&
+      set_cost(object, "cost_wrongly_allowed", m->cost_wrongly_allowed) &&
+      set_cost(object, "cost_wrongly_denied", m->cost_wrongly_denied) &&
+      set_cost(object, "cost_exactly_allowed", m->cost_exactly_allowed) &&
+      set_cost(object, "cost_differing", m->cost_differing) &&
+      (!has_error || (set(object, "error_mean", json_real(m->error_sum / (double)m->errors)) &&
+                      set(object, "error_p99", json_real(weir_measure_error_p99(m) / 1000.0)))) &&
+      set_cost(object, "most_admitted", m->most_admitted) &&
+      set_cost(object, "most_admitted_us", m->most_admitted_us) &&
+      weir_cli_json_set_bytes(object, "most_admitted_key", m->most_admitted_key,
+                              strlen(m->most_admitted_key)) &&
+      set_count(object, "operations", driver->operations) &&
+      set_count(object, "trips", driver->rounds) && set_count(object, "without_store", m->local) &&
+      set(object, "entries_mean", json_real((double)m->entries / requests)) &&
+      set_count(object, "entries_most", m->entries_most) &&
+      set(object, "state_bytes_mean", json_real((double)m->state_bytes / samples)) &&
+      set_denied(object, &simulation->denied[i], top, record);
+  return print_object(object, complete);
+}
+
+int weir_cli_simulate_report(const weir_cli_options *options, const weir_simulation *simulation,
+                             const weir_cli_input *input, weir_record *record) {
+  bool enough = true;
+  if (options->json) {
+    enough = input_json(simulation, input);
+  } else {
+    print_input(simulation, input);
+    print_decisions(simulation);
+    print_costs(simulation);
+  }
+  for (size_t i = 0; enough && i < simulation->rule_count; i++)
+    enough = options->json ? rule_json(simulation, i, options->top, record)
+                           : print_denied(simulation, i, options->top, record);
+  return enough ? weir_cli_flush() : weir_cli_fail_memory();
+}
