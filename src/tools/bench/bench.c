@@ -15,7 +15,7 @@
 #include "bench/slice.h"
 #include "rule/rule.h"
 
-/* Whoever looks while the clock runs takes the processor from those who are measured. */
+/* To look while the clock runs takes the processor from those that are measured. */
 enum { START_US = 5000, LOOK_US = 500, RARE_LOOK_US = 20000, NOT_KNOWN = -1 };
 
 /* What the processes of one slice share with the one that waits for them. */
@@ -65,7 +65,7 @@ static void end_children(struct run *run) {
   }
 }
 
-/* One that is gone without being done has failed where nobody could say why. */
+/* One that is gone without being done has failed where it could not say why. */
 static bool is_lost(struct run *run, unsigned i) {
   weir_bench_share *share = &run->memory->shares[i];
   if (run->children[i] <= 0 || waitpid(run->children[i], NULL, WNOHANG) == 0) return false;
@@ -96,44 +96,23 @@ static bool await(struct run *run, bool all_done) {
   return true;
 }
 
-static weir_status status_of(const struct run *run) {
-  for (unsigned i = 0; i < run->plan->processes; i++)
-    if (run->memory->shares[i].status != WEIR_OK) return run->memory->shares[i].status;
-  return WEIR_UNAVAILABLE;
-}
-
 /* --- figures -----------------------------------------------------------------------------------
  */
 
-/* The most that one key can have been admitted within `us`: as docs/guarantees.md has it. A use of
+/* The most that all keys can have been admitted within `us`: as docs/guarantees.md has it. A use of
  * a lease comes later than its charge, which is what a bucket's reserve is for: B, not B'. */
-static double most_of_rule(const weir_rule *rule, double us) {
-  double periods = us / (double)rule->period_us;
-  if (weir_rule_moves_in_time(rule)) return (double)rule->burst + (double)rule->limit * periods;
-  double whole = (double)(int64_t)periods +
-                 (weir_rule_slides(rule) ? 1 : 2); /* that can begin or lie within */
-  return (double)weir_rule_bound(rule) * whole;
-}
-
 static double most_admitted(const struct run *run, double us) {
   double least = -1;
   for (size_t i = 0; i < run->stack.count; i++) {
-    double most = most_of_rule(&run->stack.rules[i], us);
+    const weir_rule *rule = &run->stack.rules[i];
+    double periods = us / (double)rule->period_us;
+    double begun = (double)(int64_t)periods + (weir_rule_slides(rule) ? 1 : 2);
+    double most = weir_rule_moves_in_time(rule)
+                      ? (double)rule->burst + (double)rule->limit * periods
+                      : (double)weir_rule_bound(rule) * begun;
     if (least < 0 || most < least) least = most;
   }
   return least * (run->plan->pattern == WEIR_BENCH_HOT ? 1 : run->plan->keys);
-}
-
-/* Of all processes together. */
-static void add_up_leases(const struct run *run, weir_bench_figures *figures) {
-  figures->leased = figures->lease_used = figures->lease_returned = figures->lease_lost = 0;
-  for (unsigned i = 0; i < run->plan->processes; i++) {
-    const weir_bench_share *share = &run->memory->shares[i];
-    figures->leased += (double)share->leased;
-    figures->lease_used += (double)share->lease_used;
-    figures->lease_returned += (double)share->lease_returned;
-    figures->lease_lost += (double)share->lease_lost;
-  }
 }
 
 static void add_up(const struct run *run, const weir_bench_slice *slice,
@@ -167,7 +146,15 @@ static void add_up(const struct run *run, const weir_bench_slice *slice,
   figures->admitted = slice->baseline ? NOT_KNOWN : (double)admitted;
   figures->allowed = is_asked_here ? most_admitted(run, (double)lived_us) : NOT_KNOWN;
   figures->leased = figures->lease_used = figures->lease_returned = figures->lease_lost = NOT_KNOWN;
-  if (run->leases && is_asked_here) add_up_leases(run, figures);
+  if (!run->leases || !is_asked_here) return;
+  figures->leased = figures->lease_used = figures->lease_returned = figures->lease_lost = 0;
+  for (unsigned i = 0; i < run->plan->processes; i++) {
+    const weir_bench_share *share = &run->memory->shares[i];
+    figures->leased += (double)share->leased;
+    figures->lease_used += (double)share->lease_used;
+    figures->lease_returned += (double)share->lease_returned;
+    figures->lease_lost += (double)share->lease_lost;
+  }
 }
 
 static int compare(const void *left, const void *right) {
@@ -230,18 +217,6 @@ static bool run_processes(struct run *run, const weir_bench_slice *slice,
   return true;
 }
 
-/* Whose the message is, without what its URL may hold of secrets. */
-static void name_contestant(const weir_bench_contestant *contestant,
-                            const weir_bench_target *target, weir_message *message) {
-  const char *beside = contestant->baseline ? "raw loop beside " : "";
-  bool in_memory = strncmp(contestant->url, "memory:", 7) == 0;
-  if (target->via != WEIR_BENCH_STORE)
-    weir_message_prefix(message, "%s--via %s:%u: ", beside, target->hosts[0].name,
-                        target->hosts[0].port);
-  else
-    weir_message_prefix(message, "%s%s: ", beside, in_memory ? "memory:" : "the store");
-}
-
 static weir_status run_slice(struct run *run, const weir_bench_contestant *contestant,
                              unsigned round, weir_bench_figures *figures) {
   const weir_bench_target *target = &run->targets[contestant->target];
@@ -257,10 +232,20 @@ static weir_status run_slice(struct run *run, const weir_bench_contestant *conte
            (unsigned long long)weir_monotonic_us() & 0xffffff, round, contestant->target);
   memset(run->memory, 0, run->memory_bytes);
   bool good = run_processes(run, &slice, figures);
-  weir_status status = good ? WEIR_OK : status_of(run);
+  weir_status status = good ? WEIR_OK : WEIR_UNAVAILABLE;
+  for (unsigned i = run->plan->processes; !good && i-- > 0;)
+    if (run->memory->shares[i].status != WEIR_OK) status = run->memory->shares[i].status;
   end_children(run);
   if (status == WEIR_OK) return WEIR_OK;
-  name_contestant(contestant, target, run->message);
+
+  /* Whose the message is, without what its URL may hold of secrets. */
+  const char *beside = contestant->baseline ? "raw loop beside " : "";
+  bool in_memory = strncmp(contestant->url, "memory:", 7) == 0;
+  if (target->via != WEIR_BENCH_STORE)
+    weir_message_prefix(run->message, "%s--via %s:%u: ", beside, target->hosts[0].name,
+                        target->hosts[0].port);
+  else
+    weir_message_prefix(run->message, "%s%s: ", beside, in_memory ? "memory:" : "the store");
   return status;
 }
 
@@ -316,22 +301,17 @@ static weir_status line_up(struct run *run, weir_bench *bench) {
   return WEIR_OK;
 }
 
-/* Only stores are asked by a rule of ours. */
-static weir_status read_rule(struct run *run, weir_bench *bench) {
-  const weir_bench_plan *plan = run->plan;
-  if (plan->store_count == 0) return WEIR_OK;
-  uint32_t processes = plan->limiter.processes != 0 ? plan->limiter.processes : 64;
-  weir_status status = weir_stack_parse(plan->rule, processes, &run->stack, run->message);
-  bench->leases = run->leases = status == WEIR_OK && run->stack.rules[0].lease_us > 0 &&
-                                !(plan->limiter.flags & WEIR_NO_LEASES);
-  return status;
-}
-
 weir_status weir_bench_run(const weir_bench_plan *plan, weir_bench *bench, weir_message *message) {
   weir_message unread;
   struct run run = {.plan = plan, .message = message != NULL ? message : &unread};
   *bench = (weir_bench){.contestant_count = 0};
-  weir_status status = read_rule(&run, bench);
+  weir_status status = WEIR_OK;
+  if (plan->store_count > 0) { /* only these are asked by a rule of the plan */
+    uint32_t processes = plan->limiter.processes != 0 ? plan->limiter.processes : 64;
+    status = weir_stack_parse(plan->rule, processes, &run.stack, run.message);
+    bench->leases = run.leases = status == WEIR_OK && run.stack.rules[0].lease_us > 0 &&
+                                 !(plan->limiter.flags & WEIR_NO_LEASES);
+  }
   if (status == WEIR_OK) status = line_up(&run, bench);
   if (status != WEIR_OK) return status;
   run.memory_bytes = sizeof *run.memory + plan->processes * sizeof run.memory->shares[0];

@@ -33,7 +33,7 @@ typedef struct weir_bench_plan {
   int64_t duration_us; /* of each contestant, in all rounds together */
   unsigned rounds;
   bool baseline; /* beside each store a raw loop on its first server, beside RESP one of PING */
-  /* Called after every slice of work; NULL: nobody. */
+  /* Called after every slice of work; may be NULL. */
   void (*progress)(void *context, size_t done, size_t all);
   void *context;
   const volatile sig_atomic_t *stop; /* not 0: no further turn; NULL: it never is */

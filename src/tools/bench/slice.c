@@ -1,4 +1,6 @@
-/* One process of a benchmark: its threads, and what each of them does and measures. */
+/* One process of a benchmark. It opens what it measures and touches every key, then has its threads
+ * warm up and wait; when the clock starts for all processes each thread calls until the end, and
+ * the process reports what they have counted. */
 #include "bench/slice.h"
 
 #include <errno.h>
@@ -79,49 +81,42 @@ static void count(struct worker *worker, const weir_decision *decision) {
   worker->local += decision->source == WEIR_SOURCE_LOCAL;
 }
 
-static weir_status take_one(struct worker *worker) {
-  const weir_bench_key *key = worker->picked[0];
-  weir_decision decision;
-  weir_status status = weir_limiter_take(worker->team->limiter, key->text, key->length, 1,
-                                         &decision, &worker->message);
-  if (status == WEIR_OK) count(worker, &decision);
-  return status;
-}
-
-static weir_status decide_batch(struct worker *worker, unsigned batch) {
+static weir_status decide_here(struct worker *worker, unsigned batch) {
+  weir_limiter *limiter = worker->team->limiter;
+  if (batch == 1) {
+    const weir_bench_key *key = worker->picked[0];
+    weir_decision decision;
+    weir_status status =
+        weir_limiter_take(limiter, key->text, key->length, 1, &decision, &worker->message);
+    if (status == WEIR_OK) count(worker, &decision);
+    return status;
+  }
   for (unsigned i = 0; i < batch; i++) {
     worker->requests[i].key = worker->picked[i]->text;
     worker->requests[i].key_length = worker->picked[i]->length;
     worker->requests[i].cost = 1;
   }
-  weir_status status =
-      weir_limiter_decide(worker->team->limiter, worker->requests, batch, &worker->message);
+  weir_status status = weir_limiter_decide(limiter, worker->requests, batch, &worker->message);
   for (unsigned i = 0; status == WEIR_OK && i < batch; i++)
     count(worker, &worker->requests[i].decision);
   return status;
 }
 
-static weir_status add_raw(struct worker *worker, unsigned batch) {
-  if (!weir_bench_raw_add(worker->raw, worker->picked, batch, &worker->message))
-    return WEIR_UNAVAILABLE;
-  worker->admitted += batch;
-  return WEIR_OK;
-}
-
-static weir_status ask_server(struct worker *worker, unsigned batch) {
-  weir_bench_tally tally = {0};
-  weir_status status =
-      weir_bench_raw_ask(worker->raw, worker->picked, batch, &tally, &worker->message);
-  worker->admitted += tally.allowed;
-  worker->late += tally.late;
-  return status;
-}
-
 static weir_status call_once(struct worker *worker, unsigned batch) {
   pick(worker, batch);
-  if (worker->team->slice->baseline) return add_raw(worker, batch);
-  if (worker->raw != NULL) return ask_server(worker, batch);
-  return batch == 1 ? take_one(worker) : decide_batch(worker, batch);
+  if (worker->raw == NULL) return decide_here(worker, batch);
+  if (worker->team->slice->baseline) {
+    if (!weir_bench_raw_add(worker->raw, worker->picked, batch, &worker->message))
+      return WEIR_UNAVAILABLE;
+    worker->admitted += batch;
+    return WEIR_OK;
+  }
+  weir_bench_answers answers = {0};
+  weir_status status =
+      weir_bench_raw_ask(worker->raw, worker->picked, batch, &answers, &worker->message);
+  worker->admitted += answers.allowed;
+  worker->late += answers.late;
+  return status;
 }
 
 /* No reason to give up: how often a store has no answer in time is part of what is measured. */
@@ -183,14 +178,6 @@ static bool make_worker(struct team *team, struct worker *worker, uint64_t seed,
   return false;
 }
 
-static void clean_up_worker(struct worker *worker) {
-  weir_bench_raw_close(worker->raw);
-  free(worker->drawn);
-  free(worker->picked);
-  free(worker->requests);
-  free(worker->latencies);
-}
-
 /* --- the process -------------------------------------------------------------------------------
  */
 
@@ -212,7 +199,7 @@ static weir_status open_contestant(struct team *team, weir_message *message) {
   if (status != WEIR_OK) return status;
   weir_store_times times = WEIR_STORE_TIMES_INIT;
   weir_store_read_times(team->store, &times);
-  weir_store_connect(team->store, times.connect_timeout_us, NULL); /* who is away shows below */
+  weir_store_connect(team->store, times.connect_timeout_us, NULL); /* what is away shows below */
   return WEIR_OK;
 }
 
@@ -221,21 +208,21 @@ static weir_status touch_by_server(struct team *team, weir_bench_share *share) {
   uint32_t keys = team->slice->plan->keys;
   weir_bench_raw *raw = weir_bench_raw_open(team->slice->target, 0, &share->message);
   weir_status status = raw != NULL ? WEIR_OK : WEIR_UNAVAILABLE;
-  weir_bench_tally tally = {0};
+  weir_bench_answers answers = {0};
   for (uint32_t done = 0; done < keys && status == WEIR_OK;) {
     const weir_bench_key *picked[TOUCHED_AT_ONCE];
     uint32_t part = keys - done < TOUCHED_AT_ONCE ? keys - done : TOUCHED_AT_ONCE;
     for (uint32_t i = 0; i < part; i++)
       picked[i] = &team->keys[done + i];
-    status = weir_bench_raw_ask(raw, picked, part, &tally, &share->message);
+    status = weir_bench_raw_ask(raw, picked, part, &answers, &share->message);
     done += part;
   }
-  share->warm_admitted += tally.allowed;
+  share->warm_admitted += answers.allowed;
   weir_bench_raw_close(raw);
   return status;
 }
 
-/* A batch in which nobody is answered is tried again: one stall is no reason to give up, a store
+/* A batch in which no request is answered is tried again: one stall is no reason to give up, a store
  * that is away is. */
 static weir_status touch(struct team *team, weir_request *requests, size_t count,
                          weir_bench_share *share) {
@@ -275,21 +262,18 @@ static weir_status touch_keys(struct team *team, weir_bench_share *share) {
 }
 
 static void clean_up(struct team *team) {
-  for (unsigned i = 0; team->workers != NULL && i < team->slice->plan->threads; i++)
-    clean_up_worker(&team->workers[i]);
+  for (unsigned i = 0; team->workers != NULL && i < team->slice->plan->threads; i++) {
+    struct worker *worker = &team->workers[i];
+    weir_bench_raw_close(worker->raw);
+    free(worker->drawn);
+    free(worker->picked);
+    free(worker->requests);
+    free(worker->latencies);
+  }
   free(team->workers);
   weir_limiter_destroy(team->limiter);
   weir_store_close(team->store);
   free(team->keys);
-}
-
-static int64_t await_go(const weir_bench_slice *slice) {
-  int64_t go_us;
-  while ((go_us = atomic_load(slice->go)) == 0)
-    weir_bench_sleep_us(GO_LOOK_US);
-  int64_t left_us = go_us - weir_monotonic_us();
-  if (left_us > 0) weir_bench_sleep_us(left_us);
-  return go_us;
 }
 
 static void report(const struct team *team, weir_bench_share *share) {
@@ -314,32 +298,34 @@ static weir_limiter_counts counts_of(const struct team *team) {
   return counts;
 }
 
-static void report_work(const weir_limiter_counts *before, const weir_limiter_counts *after,
-                        weir_bench_share *share) {
-  share->rounds = after->round_trips - before->round_trips;
-  share->leased = after->leased - before->leased;
-  share->lease_used = after->lease_used - before->lease_used;
-  share->lease_returned = after->lease_returned - before->lease_returned;
-  share->lease_lost = after->lease_lost - before->lease_lost;
-}
-
 /* Between the two barriers the workers stand still. */
 static void run_clock(struct team *team, weir_bench_share *share, int64_t born_us) {
+  const weir_bench_slice *slice = team->slice;
   pthread_barrier_wait(&team->barrier);
   atomic_store(&share->ready, true);
-  int64_t go_us = await_go(team->slice);
+  int64_t go_us;
+  while ((go_us = atomic_load(slice->go)) == 0)
+    weir_bench_sleep_us(GO_LOOK_US);
+  int64_t left_us = go_us - weir_monotonic_us();
+  if (left_us > 0) weir_bench_sleep_us(left_us);
+
   weir_limiter_counts before = counts_of(team);
   int64_t client_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-  team->end_us = go_us + team->slice->time_us;
+  team->end_us = go_us + slice->time_us;
   pthread_barrier_wait(&team->barrier);
   for (unsigned i = 0; i < team->count; i++)
     pthread_join(team->workers[i].thread, NULL);
+
   int64_t end_us = weir_monotonic_us();
   share->client_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - client_ns;
-  weir_limiter_counts after = counts_of(team);
-  report_work(&before, &after, share);
   share->elapsed_us = end_us - go_us;
   share->lived_us = end_us - born_us;
+  weir_limiter_counts after = counts_of(team);
+  share->rounds = after.round_trips - before.round_trips;
+  share->leased = after.leased - before.leased;
+  share->lease_used = after.lease_used - before.lease_used;
+  share->lease_returned = after.lease_returned - before.lease_returned;
+  share->lease_lost = after.lease_lost - before.lease_lost;
 }
 
 /* All threads, or none: then the barrier would never open. */

@@ -7,13 +7,6 @@
 #include <strings.h>
 #include <weir/backend.h>
 
-#ifdef WEIR_HAS_SERVE
-#include "bench/via_grpc.h"
-#endif
-#include "store/url.h"
-
-enum { RESP_PORT = 6379, HTTP_PORT = 80, GRPC_PORT = 8081 };
-
 /* Words, fields and their ends around the parts whose length a URL decides. */
 enum {
   FRAME_MOST = 160,
@@ -22,72 +15,6 @@ enum {
 };
 _Static_assert(WEIR_BATCH_MOST *REQUEST_MOST <= WEIR_BENCH_OUT_BYTES,
                "a batch leaves in one write");
-
-/* --- which server ------------------------------------------------------------------------------
- */
-
-/* DOMAIN/KEY. */
-static weir_status check_descriptor(const char *path, weir_message *message) {
-  size_t length = path != NULL ? strlen(path + 1) : 0;
-  const char *slash = length > 0 ? strchr(path + 1, '/') : NULL;
-  if (slash != NULL && slash > path + 1 && slash[1] != '\0' && strchr(slash + 1, '/') == NULL &&
-      length < WEIR_BENCH_LIMITER_BYTES)
-    return WEIR_OK;
-  weir_message_set(message,
-                   "the path must be a domain and a key of its descriptors, such as /edge/user: at "
-                   "most %d bytes",
-                   WEIR_BENCH_LIMITER_BYTES - 1);
-  return WEIR_BAD_URL;
-}
-
-static weir_status check_limiter(const char *path, weir_message *message) {
-  static const char accepted[] =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
-  size_t length = path != NULL ? strlen(path + 1) : 0;
-  if (length > 0 && length < WEIR_BENCH_LIMITER_BYTES && strspn(path + 1, accepted) == length)
-    return WEIR_OK;
-  weir_message_set(message,
-                   "the path must be the name of a limiter of the server, such as /api: 1 to %d of "
-                   "A-Z a-z 0-9 _ . - are accepted",
-                   WEIR_BENCH_LIMITER_BYTES - 1);
-  return WEIR_BAD_URL;
-}
-
-weir_status weir_bench_target_read_via(const char *url, weir_bench_target *target,
-                                       weir_message *message) {
-  static const weir_scheme schemes[] = {{"redis", WEIR_URL_HOST | WEIR_URL_PATH | WEIR_URL_USER},
-                                        {"http", WEIR_URL_HOST | WEIR_URL_PATH | WEIR_URL_USER},
-#ifdef WEIR_HAS_SERVE
-                                        {"grpc", WEIR_URL_HOST | WEIR_URL_PATH | WEIR_URL_USER},
-#endif
-                                        {NULL, 0}};
-  static const char *const options[] = {NULL};
-  static const weir_backend server = {
-      .size = sizeof server, .name = "weir", .schemes = schemes, .options = options};
-  static const weir_backend *const servers[] = {&server, NULL};
-  weir_parsed_url parsed;
-  weir_status status = weir_url_parse(url, servers, &parsed, message);
-  if (status != WEIR_OK) return status;
-  bool http = strcmp(parsed.url.scheme, "http") == 0;
-  bool grpc = strcmp(parsed.url.scheme, "grpc") == 0;
-  status = (grpc ? check_descriptor : check_limiter)(parsed.url.path, message);
-  if (status == WEIR_OK) {
-    uint16_t port = grpc ? GRPC_PORT : http ? HTTP_PORT : RESP_PORT;
-    *target = (weir_bench_target){.via = grpc   ? WEIR_BENCH_GRPC
-                                         : http ? WEIR_BENCH_HTTP
-                                                : WEIR_BENCH_RESP,
-                                  .redis = !http && !grpc,
-                                  .raw = !http && !grpc};
-    snprintf(target->limiter, sizeof target->limiter, "%s", parsed.url.path + 1);
-    weir_bench_copy(target->hosts[0].name, parsed.url.hosts[0].name);
-    target->hosts[0].port = parsed.url.hosts[0].port != 0 ? parsed.url.hosts[0].port : port;
-    target->host_count = 1;
-    weir_bench_copy(target->user, parsed.url.user);
-    weir_bench_copy(target->password, parsed.url.password);
-  }
-  weir_url_clear(&parsed);
-  return status;
-}
 
 bool weir_bench_via_begin(const weir_bench_target *target, weir_bench_wire *wire,
                           weir_message *message) {
@@ -177,12 +104,12 @@ static bool is_late(const char *line) {
 }
 
 /* Names and values: "allowed" is the first. */
-static weir_status read_resp(weir_bench_wire *wire, weir_bench_tally *tally,
+static weir_status read_resp(weir_bench_wire *wire, weir_bench_answers *answers,
                              weir_message *message) {
   const char *line = weir_bench_wire_line(wire, message);
   if (line == NULL) return WEIR_UNAVAILABLE;
   if (is_late(line)) {
-    tally->late++;
+    answers->late++;
     return WEIR_OK;
   }
   if (line[0] != '*') return refuse(line, message);
@@ -190,13 +117,13 @@ static weir_status read_resp(weir_bench_wire *wire, weir_bench_tally *tally,
   for (long i = 0; i < items; i++) {
     line = read_item(wire, message);
     if (line == NULL) return WEIR_UNAVAILABLE;
-    if (i == 1) tally->allowed += strcmp(line, ":1") == 0;
+    if (i == 1) answers->allowed += strcmp(line, ":1") == 0;
   }
   return WEIR_OK;
 }
 
 /* 200 is allowed, 503 no decision; with any other status the body tells a denial from an error. */
-static weir_status read_http(weir_bench_wire *wire, weir_bench_tally *tally,
+static weir_status read_http(weir_bench_wire *wire, weir_bench_answers *answers,
                              weir_message *message) {
   static const char version[] = "HTTP/1.1 ", length_name[] = "Content-Length:";
   const char *line = weir_bench_wire_line(wire, message);
@@ -213,15 +140,15 @@ static weir_status read_http(weir_bench_wire *wire, weir_bench_tally *tally,
     return WEIR_UNAVAILABLE;
   bool denied = strstr(body, "quota-exceeded") != NULL;
   if (status != 200 && status != 503 && !denied) return refuse(first, message);
-  tally->allowed += status == 200;
-  tally->late += status == 503 && !denied;
+  answers->allowed += status == 200;
+  answers->late += status == 503 && !denied;
   return WEIR_OK;
 }
 
 weir_status weir_bench_via_read(const weir_bench_target *target, weir_bench_wire *wire,
-                                weir_bench_tally *tally, weir_message *message) {
+                                weir_bench_answers *answers, weir_message *message) {
 #ifdef WEIR_HAS_SERVE
-  if (target->via == WEIR_BENCH_GRPC) return weir_bench_grpc_read(wire, tally, message);
+  if (target->via == WEIR_BENCH_GRPC) return weir_bench_grpc_read(wire, answers, message);
 #endif
-  return (target->via == WEIR_BENCH_HTTP ? read_http : read_resp)(wire, tally, message);
+  return (target->via == WEIR_BENCH_HTTP ? read_http : read_resp)(wire, answers, message);
 }

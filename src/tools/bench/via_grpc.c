@@ -1,6 +1,6 @@
 /* Frames of HTTP/2 by hand, so that a client costs as little as one can: only the fields of answers,
  * which are compressed, are read by nghttp2. */
-#include "bench/via_grpc.h"
+#include "bench/via.h"
 
 #include <nghttp2/nghttp2.h>
 #include <stdlib.h>
@@ -188,27 +188,27 @@ static long read_status(struct weir_bench_http2 *http2, size_t length) {
 }
 
 /* The first field of RateLimitResponse is its code, and 1 of it is OK. */
-static void read_data(weir_bench_wire *wire, size_t length, weir_bench_tally *tally) {
+static void read_data(weir_bench_wire *wire, size_t length, weir_bench_answers *answers) {
   const char *message = wire->http2->payload + PREFIX_BYTES;
-  tally->allowed += length >= PREFIX_BYTES + 2 && message[0] == 0x08 && message[1] == 1;
+  answers->allowed += length >= PREFIX_BYTES + 2 && message[0] == 0x08 && message[1] == 1;
   wire->http2->received += (uint32_t)length;
   if (wire->http2->received < WINDOW_STEP) return;
   open_window(wire, wire->http2->received);
   wire->http2->received = 0;
 }
 
-static weir_status end_call(long status, weir_bench_tally *tally, weir_message *message) {
+static weir_status end_call(long status, weir_bench_answers *answers, weir_message *message) {
   enum { DEADLINE_EXCEEDED = 4, UNAVAILABLE = 14 };
   if (status == 0) return WEIR_OK;
   if (status == DEADLINE_EXCEEDED || status == UNAVAILABLE) {
-    tally->late++;
+    answers->late++;
     return WEIR_OK;
   }
   weir_message_set(message, "the server answers with status %ld of gRPC", status);
   return WEIR_UNAVAILABLE;
 }
 
-weir_status weir_bench_grpc_read(weir_bench_wire *wire, weir_bench_tally *tally,
+weir_status weir_bench_grpc_read(weir_bench_wire *wire, weir_bench_answers *answers,
                                  weir_message *message) {
   frame read;
   if (wire->http2->stream > LAST_STREAM) {
@@ -220,11 +220,11 @@ weir_status weir_bench_grpc_read(weir_bench_wire *wire, weir_bench_tally *tally,
     long status;
     switch (read.type) {
       case NGHTTP2_DATA:
-        read_data(wire, read.length, tally);
+        read_data(wire, read.length, answers);
         break;
       case NGHTTP2_HEADERS:
         status = read_status(wire->http2, read.length);
-        if ((read.flags & NGHTTP2_FLAG_END_STREAM) != 0) return end_call(status, tally, message);
+        if ((read.flags & NGHTTP2_FLAG_END_STREAM) != 0) return end_call(status, answers, message);
         break;
       case NGHTTP2_SETTINGS:
         if (!is_ack) say_frame(wire, NGHTTP2_SETTINGS, NGHTTP2_FLAG_ACK, 0, "", 0);

@@ -3,7 +3,6 @@
 #include "doctor/inspect.h"
 
 #include <sodium.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,28 +13,13 @@
 enum {
   SERVERS_MOST = 1024,
   HOMES_EACH = 256, /* drawn for each server: one of them is its own, however small its share */
-  PATTERN_BYTES = 64,
-  FINDING_BYTES = 768
+  PATTERN_BYTES = 64
 };
 #define TIMEOUT_LEAST_US INT64_C(1000)
 #define TIMEOUT_MOST_US INT64_C(60000000)
 #define TIMEOUT_DEFAULT_US INT64_C(5000000)
 #define CLOCK_ERROR_US INT64_C(10000) /* what a limiter takes that is told none */
 #define LOOK_EVERY_US 10000           /* for keys that should have expired */
-
-void weir_probe_report(const weir_probe *probe, weir_finding_level level, const char *topic,
-                       const char *format, ...) {
-  char text[FINDING_BYTES];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(text, sizeof text, format, arguments);
-  va_end(arguments);
-  for (char *at = text; *at != '\0'; at++)
-    if (*at < ' ' || *at > '~') *at = '?';
-  const weir_finding finding = {
-      .level = level, .server = probe->name, .topic = topic, .text = text};
-  probe->plan->tell(probe->plan->context, &finding);
-}
 
 /* Everything that the store's traits allow. */
 static unsigned all_needs(const weir_store *store) {
@@ -59,21 +43,12 @@ static void draw_home(char home[WEIR_HOME_DIGITS + 1]) {
   sodium_bin2hex(home, WEIR_HOME_DIGITS + 1, bytes, sizeof bytes);
 }
 
-static void write_keys(weir_probe *probe, const char *home) {
-  for (size_t i = 0; i < WEIR_PROBE_KEYS; i++) {
-    char *key = probe->keys[i];
-    int used = write_prefix(probe->store, key, WEIR_PROBE_KEY_BYTES);
-    used += snprintf(key + used, WEIR_PROBE_KEY_BYTES - (size_t)used, "doctor:{");
-    probe->home_offset = (uint16_t)used;
-    snprintf(key + used, WEIR_PROBE_KEY_BYTES - (size_t)used, "%s}:%zu", home, i);
-  }
-}
-
 static weir_status no_memory(weir_message *message) {
   weir_message_set(message, "%s", weir_status_text(WEIR_NO_MEMORY));
   return WEIR_NO_MEMORY;
 }
 
+/* A store without a ring has one server, without a name. */
 static size_t locate(const weir_store *store, const char *home, size_t *count, const char **name) {
   *count = 1;
   *name = NULL;
@@ -81,7 +56,8 @@ static size_t locate(const weir_store *store, const char *home, size_t *count, c
   return store->backend->locate(store->handle, home, WEIR_HOME_DIGITS, count, name);
 }
 
-/* Gives every server of the store a home of its own, and a probe: as many as *count, for free(). */
+/* Gives every server of the store a home of its own, drawn until it has one, and a probe with keys
+ * there: as many as *count, for free(). */
 static weir_status find_servers(weir_store *store, const weir_inspect_plan *plan,
                                 weir_probe **probes, size_t *count, weir_message *message) {
   char home[WEIR_HOME_DIGITS + 1];
@@ -100,8 +76,15 @@ static weir_status find_servers(weir_store *store, const weir_inspect_plan *plan
     draw_home(home);
     size_t server = locate(store, home, &(size_t){0}, &name);
     if (server >= *count || (*probes)[server].store != NULL) continue;
-    (*probes)[server] = (weir_probe){.store = store, .plan = plan, .server = server, .name = name};
-    write_keys(&(*probes)[server], home);
+    weir_probe *probe = &(*probes)[server];
+    *probe = (weir_probe){.store = store, .plan = plan, .server = server, .name = name};
+    for (size_t i = 0; i < WEIR_PROBE_KEYS; i++) {
+      char *key = probe->keys[i];
+      int used = write_prefix(store, key, WEIR_PROBE_KEY_BYTES);
+      used += snprintf(key + used, WEIR_PROBE_KEY_BYTES - (size_t)used, "doctor:{");
+      probe->home_offset = (uint16_t)used;
+      snprintf(key + used, WEIR_PROBE_KEY_BYTES - (size_t)used, "%s}:%zu", home, i);
+    }
     found++;
   }
   return WEIR_OK;
@@ -167,16 +150,6 @@ static void try_server(weir_probe *probe) {
                     (double)probe->plan->timeout_us / 1e6);
 }
 
-static void wait_for_expiry(weir_probe *probes, size_t count) {
-  bool waiting = true;
-  while (waiting) {
-    waiting = false;
-    for (size_t i = 0; i < count; i++)
-      waiting |= weir_probe_expiry_look(&probes[i]);
-    if (waiting) nanosleep(&(struct timespec){.tv_nsec = LOOK_EVERY_US * 1000}, NULL);
-  }
-}
-
 static weir_status check_plan(const weir_store *store, const weir_inspect_plan *plan,
                               weir_message *message) {
   if (plan->tell == NULL) {
@@ -193,32 +166,37 @@ static weir_status check_plan(const weir_store *store, const weir_inspect_plan *
   return weir_process_check(store->process, "the store", message);
 }
 
-/* A server with a very small weight may have no part of the ring. */
-static void report_idle(const weir_probe *all, const weir_probe *probes, size_t count) {
-  size_t idle = 0;
-  for (size_t i = 0; i < count; i++)
-    idle += probes[i].store == NULL;
-  if (idle > 0)
-    weir_probe_report(
-        all, WEIR_FINDING_WARNING, "servers",
-        "%zu of %zu get no keys, or so few that none was found to try them with: their "
-        "weights are too small, or they are nodes of a cluster that own no slots",
-        idle, count);
-}
-
+/* Every server in turn; then the end of the keys that all of them were given, which takes its time
+ * once. */
 static void inspect_servers(weir_probe *probes, size_t count, weir_store *store,
                             const weir_inspect_plan *plan) {
-  static const unsigned bucket = WEIR_NEED_SWAP | WEIR_NEED_RAISE;
   const weir_probe all = {.store = store, .plan = plan};
-  for (size_t i = 0; i < count; i++)
-    if (probes[i].store != NULL) try_server(&probes[i]);
-  wait_for_expiry(probes, count);
+  size_t idle = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (probes[i].store != NULL)
+      try_server(&probes[i]);
+    else
+      idle++;
+  }
+  for (bool waiting = true; waiting;) {
+    waiting = false;
+    for (size_t i = 0; i < count; i++)
+      waiting |= weir_probe_expiry_look(&probes[i]);
+    if (waiting) nanosleep(&(struct timespec){.tv_nsec = LOOK_EVERY_US * 1000}, NULL);
+  }
   for (size_t i = 0; i < count; i++) {
     weir_probe_expiry_report(&probes[i]);
     if (probes[i].answers) weir_probe_clean(&probes[i]);
   }
-  report_idle(&all, probes, count);
-  if (plan->needs & bucket || plan->needs == all_needs(store)) report_promise(&all);
+  /* A server with a very small weight may have no part of the ring. */
+  if (idle > 0)
+    weir_probe_report(
+        &all, WEIR_FINDING_WARNING, "servers",
+        "%zu of %zu get no keys, or so few that none was found to try them with: their "
+        "weights are too small, or they are nodes of a cluster that own no slots",
+        idle, count);
+  if (plan->needs & (WEIR_NEED_SWAP | WEIR_NEED_RAISE) || plan->needs == all_needs(store))
+    report_promise(&all);
 }
 
 weir_status weir_store_inspect_plan(weir_store *store, const weir_inspect_plan *asked,

@@ -1,8 +1,26 @@
-/* The operations, one by one, held against weir/backend.h. */
+/* The operations, one by one, held against weir/backend.h; and what every probe does: it makes an
+ * operation, has it executed within its time, and reports. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "doctor/inspect.h"
+
+enum { FINDING_BYTES = 768 };
+
+void weir_probe_report(const weir_probe *probe, weir_finding_level level, const char *topic,
+                       const char *format, ...) {
+  char text[FINDING_BYTES];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  for (char *at = text; *at != '\0'; at++)
+    if (*at < ' ' || *at > '~') *at = '?';
+  const weir_finding finding = {
+      .level = level, .server = probe->name, .topic = topic, .text = text};
+  probe->plan->tell(probe->plan->context, &finding);
+}
 
 weir_operation weir_probe_operation(const weir_probe *probe, weir_operation_kind kind, size_t key) {
   return (weir_operation){.kind = kind,
@@ -118,43 +136,27 @@ static bool is_wrong(const struct step *step, const weir_operation *done, const 
   return true;
 }
 
-static weir_operation make(const weir_probe *probe, const struct step *step,
-                           const uint64_t versions[]) {
-  weir_operation operation = weir_probe_operation(probe, step->kind, step->key);
-  if (step->delta != 0) operation.delta = step->delta;
-  operation.seed = step->seed;
-  operation.floor = step->floor;
-  operation.value = step->value;
-  operation.refresh = step->refresh;
-  operation.raised = step->raised;
-  operation.version = versions[step->version];
-  return operation;
-}
-
-static void report_good(const weir_probe *probe, unsigned needs) {
+void weir_probe_operations(weir_probe *probe) {
   static const struct {
     unsigned need;
     const char *name;
   } names[] = {{WEIR_NEED_ADD, "ADD"},       {WEIR_NEED_SUB, "SUB"},   {WEIR_NEED_GET, "GET"},
                {WEIR_NEED_CREATE, "CREATE"}, {WEIR_NEED_SWAP, "SWAP"}, {WEIR_NEED_RAISE, "RAISE"},
                {WEIR_NEED_PUT, "PUT"},       {WEIR_NEED_DROP, "DROP"}};
-  char list[64] = "";
-  size_t used = 0;
-  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-    if (!(needs & names[i].need)) continue;
-    used += (size_t)snprintf(list + used, sizeof list - used, " %s", names[i].name);
-  }
-  weir_probe_report(probe, WEIR_FINDING_FACT, "operations", "do what they must:%s", list);
-}
-
-void weir_probe_operations(weir_probe *probe) {
   unsigned needs = probe->plan->needs;
   uint64_t versions[] = {[VERSION_READ] = 1, [VERSION_OLD] = 1};
   unsigned failed = 0; /* keys on which a step went wrong: the rest of their steps would as well */
   for (const struct step *step = steps; step < steps + STEPS; step++) {
     weir_message text;
     if ((needs & step->needs) != step->needs || failed & 1U << step->key) continue;
-    weir_operation done = make(probe, step, versions);
+    weir_operation done = weir_probe_operation(probe, step->kind, step->key);
+    if (step->delta != 0) done.delta = step->delta;
+    done.seed = step->seed;
+    done.floor = step->floor;
+    done.value = step->value;
+    done.refresh = step->refresh;
+    done.raised = step->raised;
+    done.version = versions[step->version];
     weir_probe_run(probe, &done, 1);
     if (weir_probe_is_over(probe)) return;
     if (is_wrong(step, &done, &probe->why, &text)) {
@@ -164,7 +166,13 @@ void weir_probe_operations(weir_probe *probe) {
       versions[VERSION_READ] = versions[VERSION_OLD] = done.version_out;
     }
   }
-  if (failed == 0) report_good(probe, needs);
+  if (failed != 0) return;
+  char list[64] = "";
+  size_t used = 0;
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    if (needs & names[i].need)
+      used += (size_t)snprintf(list + used, sizeof list - used, " %s", names[i].name);
+  weir_probe_report(probe, WEIR_FINDING_FACT, "operations", "do what they must:%s", list);
 }
 
 /* What cannot be deleted in time goes when its TTL ends. */
