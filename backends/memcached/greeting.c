@@ -43,20 +43,6 @@ static weir_greeting_answer fail(const char *why, weir_message *message) {
   return WEIR_GREETING_FAILED;
 }
 
-/* On a new connection. */
-static weir_greeting_answer start(weir_greeting *greeting) {
-  const weir_memcached_login *login = greeting->settings;
-  bool meta = greeting->step == START && login->wanted != WEIR_DIALECT_CLASSIC;
-  if (login->length > 0)
-    return say(greeting, login->text, login->length, meta ? SAID_WHO : SAID_WHO_AGAIN);
-  return meta ? ask_meta(greeting) : ask_version(greeting);
-}
-
-static weir_greeting_answer ready(weir_greeting *greeting, weir_memcached_dialect dialect) {
-  greeting->dialect = dialect;
-  return WEIR_GREETING_READY;
-}
-
 /* A proxy hangs up on `mn`, or answers with an error. */
 static weir_greeting_answer fall_back(weir_greeting *greeting, weir_message *message) {
   const weir_memcached_login *login = greeting->settings;
@@ -79,16 +65,25 @@ static weir_greeting_answer receive(weir_greeting *greeting, const weir_line *li
   if (weir_line_is(line, "CLIENT_ERROR unauthenticated"))
     return fail("the server wants a user and a password: user:password@ before the host", message);
   if (greeting->step == ASKED_META) {
-    if (weir_line_is(line, "MN")) return ready(greeting, WEIR_DIALECT_META);
-    return fall_back(greeting, message);
+    if (!weir_line_is(line, "MN")) return fall_back(greeting, message);
+    greeting->dialect = WEIR_DIALECT_META;
+    return WEIR_GREETING_READY;
   }
-  if (weir_line_starts(line, "VERSION ")) return ready(greeting, WEIR_DIALECT_CLASSIC);
-  return fail("the server does not answer \"version\" as memcached does", message);
+  if (!weir_line_starts(line, "VERSION "))
+    return fail("the server does not answer \"version\" as memcached does", message);
+  greeting->dialect = WEIR_DIALECT_CLASSIC;
+  return WEIR_GREETING_READY;
 }
 
 static weir_greeting_answer greet(weir_greeting *greeting, const char *bytes, size_t length,
                                   bool closed, weir_message *message) {
-  if (greeting->step == START || greeting->step == FALL_BACK) return start(greeting);
+  const weir_memcached_login *login = greeting->settings;
+  if (greeting->step == START || greeting->step == FALL_BACK) {
+    bool meta = greeting->step == START && login->wanted != WEIR_DIALECT_CLASSIC;
+    if (login->length > 0)
+      return say(greeting, login->text, login->length, meta ? SAID_WHO : SAID_WHO_AGAIN);
+    return meta ? ask_meta(greeting) : ask_version(greeting);
+  }
   if (weir_tls_is_alert(bytes, length))
     return fail("the server speaks TLS: write memcacheds://", message);
   weir_line line = weir_line_find(bytes, length);

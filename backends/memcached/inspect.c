@@ -211,30 +211,6 @@ static void report_memory(const memcached_questions *questions, const weir_inspe
   }
 }
 
-/* The server tells whole seconds, of a clock that it looks at once a second and that began with its
- * own start in whole seconds; a busy one is later. */
-static void report_clock(const memcached_questions *questions, const weir_inspection *inspection) {
-  static const int64_t second_us = 1000000, error_s = 3;
-  int64_t middle_us = questions->before_us + (questions->after_us - questions->before_us) / 2;
-  int64_t server_us = questions->statistics.time_s * second_us + second_us / 2;
-  int64_t error_us = (questions->after_us - questions->before_us) / 2 + error_s * second_us;
-  if (questions->statistics.time_s > 0)
-    weir_wire_report_clock(inspection, server_us - middle_us, error_us);
-}
-
-static void report_access(const memcached_questions *questions, const weir_inspection *inspection) {
-  if (questions->login->length == 0) return;
-  if (questions->statistics.has_auth == 0) {
-    weir_wire_report(
-        inspection, WEIR_FINDING_WARNING, "access",
-        "the server takes anybody: it was started without -Y, and the user and password "
-        "of the URL are of no use");
-  } else {
-    weir_wire_report(inspection, WEIR_FINDING_FACT, "access",
-                     "the user and password of the URL are accepted");
-  }
-}
-
 static void report_server(const memcached_questions *questions, const weir_inspection *inspection) {
   const memcached_statistics *statistics = &questions->statistics;
   char age[WEIR_AGE_BYTES];
@@ -242,7 +218,14 @@ static void report_server(const memcached_questions *questions, const weir_inspe
   weir_wire_report(inspection, WEIR_FINDING_FACT, "server", "memcached %s, up %s",
                    statistics->version, weir_wire_age(statistics->uptime_s, age));
   report_memory(questions, inspection);
-  report_clock(questions, inspection);
+  if (statistics->time_s <= 0) return;
+  /* The server tells whole seconds, of a clock that it looks at once a second and that began with its
+   * own start in whole seconds; a busy one is later. */
+  static const int64_t second_us = 1000000, error_s = 3;
+  int64_t half_us = (questions->after_us - questions->before_us) / 2;
+  int64_t server_us = statistics->time_s * second_us + second_us / 2;
+  weir_wire_report_clock(inspection, server_us - questions->before_us - half_us,
+                         half_us + error_s * second_us);
 }
 
 /* A name is one server to weir; who has several behind one wants to know. */
@@ -286,7 +269,14 @@ void weir_memcached_inspect(weir_wire *wire, const weir_memcached_login *login,
                      "not all were answered in time: %s", why.text);
     return;
   }
-  report_access(&questions, inspection);
+  if (login->length > 0 && questions.statistics.has_auth == 0)
+    weir_wire_report(
+        inspection, WEIR_FINDING_WARNING, "access",
+        "the server takes anybody: it was started without -Y, and the user and password "
+        "of the URL are of no use");
+  else if (login->length > 0)
+    weir_wire_report(inspection, WEIR_FINDING_FACT, "access",
+                     "the user and password of the URL are accepted");
   report_dialect(&questions, inspection);
   if (questions.is_proxy) weir_wire_report_proxy(inspection, questions.is_spread);
   weir_wire_report_any(wire, inspection, questions.is_proxy);

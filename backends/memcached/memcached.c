@@ -39,19 +39,6 @@ static void not_sent(memcached_call *call, weir_operation *operation, const char
   call->message = NULL;
 }
 
-/* To the slot of the server that its home's hash picks. */
-static void add(memcached_call *call, weir_wire_slot **slots, weir_operation *operation,
-                uint8_t attempt) {
-  size_t server = 0;
-  if (call->store->ring != NULL)
-    server = weir_ring_pick(call->store->ring, operation->key + operation->home_offset,
-                            operation->home_length);
-  if (slots[server] == NULL) slots[server] = weir_wire_slot_take(call->store->wires[server]);
-  if (slots[server] == NULL || !weir_wire_slot_add(slots[server], operation, attempt)) {
-    not_sent(call, operation, "no memory, or too many unanswered requests");
-  }
-}
-
 /* By which connection an exec must go. The operations of one home go by that which their version
  * came by; without one any will do. Where several homes and a version meet, always by the first
  * connection: else a version that one exec reads were of no use to the next. */
@@ -78,37 +65,30 @@ static void run_round(memcached_call *call, const weir_order *order, unsigned di
       .connection = connection_of(call), .dialects = dialects, .deadline_us = call->deadline_us};
   memset(slots, 0, store->server_count * sizeof *slots);
   for (size_t i = 0; i < call->count; i++) {
+    weir_operation *operation = &call->operations[i];
     uint8_t attempt = order == NULL ? 0 : order->steps[i].attempt;
-    if (order == NULL || weir_order_goes(order, i)) add(call, slots, &call->operations[i], attempt);
+    size_t server = 0; /* the home's hash picks it */
+    if (order != NULL && !weir_order_goes(order, i)) continue;
+    if (store->ring != NULL)
+      server = weir_ring_pick(store->ring, operation->key + operation->home_offset,
+                              operation->home_length);
+    if (slots[server] == NULL) slots[server] = weir_wire_slot_take(store->wires[server]);
+    if (slots[server] == NULL || !weir_wire_slot_add(slots[server], operation, attempt))
+      not_sent(call, operation, "no memory, or too many unanswered requests");
   }
   if (weir_wire_fleet_run(store->wires, slots, store->server_count, &round, call->message))
     call->message = NULL;
 }
 
-static weir_order *take_order(memcached_store *store) {
+/* For servers that may speak the classic dialect; right for both. */
+static void run_rounds(memcached_call *call) {
+  const unsigned any = 1U << WEIR_DIALECT_META | 1U << WEIR_DIALECT_CLASSIC;
+  memcached_store *store = call->store;
   pthread_mutex_lock(&store->lock);
   weir_order *order = store->orders;
   if (order != NULL) store->orders = order->next;
   pthread_mutex_unlock(&store->lock);
-  return order != NULL ? order : calloc(1, sizeof *order);
-}
-
-static void give_order(memcached_store *store, weir_order *order) {
-  if (order == NULL) return;
-  if (order->room > ORDER_KEPT) {
-    weir_order_free(order);
-    return;
-  }
-  pthread_mutex_lock(&store->lock);
-  order->next = store->orders;
-  store->orders = order;
-  pthread_mutex_unlock(&store->lock);
-}
-
-/* For servers that may speak the classic dialect; right for both. */
-static void run_rounds(memcached_call *call) {
-  const unsigned any = 1U << WEIR_DIALECT_META | 1U << WEIR_DIALECT_CLASSIC;
-  weir_order *order = take_order(call->store);
+  if (order == NULL) order = calloc(1, sizeof *order);
   if (order == NULL || !weir_order_start(order, call->operations, call->count)) {
     for (size_t i = 0; i < call->count; i++)
       not_sent(call, &call->operations[i], "no memory");
@@ -125,7 +105,14 @@ static void run_rounds(memcached_call *call) {
         call->message = NULL;
     }
   }
-  give_order(call->store, order);
+  if (order != NULL && order->room > ORDER_KEPT) {
+    weir_order_free(order);
+  } else if (order != NULL) {
+    pthread_mutex_lock(&store->lock);
+    order->next = store->orders;
+    store->orders = order;
+    pthread_mutex_unlock(&store->lock);
+  }
 }
 
 static void memcached_exec(void *handle, weir_operation *operations, size_t count,
@@ -211,42 +198,18 @@ static weir_status read_options(const weir_url *url, memcached_settings *setting
   if (status == WEIR_OK)
     status = weir_url_word(url, "distribution", distributions, WEIR_KETAMA_WEIGHTED,
                            &settings->distribution, message);
-  if (status != WEIR_OK) return status;
-  return weir_url_word(url, "discovery", switches, 0, &settings->discovers, message);
-}
-
-static weir_status write_login(const weir_url *url, size_t protocol, weir_memcached_login *login,
-                               weir_message *message) {
-  if ((url->user == NULL) != (url->password == NULL)) {
-    weir_message_set(message, "a user and a password need each other: user:password@");
+  if (status == WEIR_OK)
+    status = weir_url_word(url, "discovery", switches, 0, &settings->discovers, message);
+  if (status == WEIR_OK && url->host_count > SERVERS_MOST) {
+    weir_message_set(message, "%zu hosts; at most %d are accepted", url->host_count, SERVERS_MOST);
     return WEIR_BAD_URL;
   }
-  if (weir_memcached_login_write(login, (weir_memcached_dialect)protocol, url->user, url->password))
-    return WEIR_OK;
-  weir_message_set(message, "user and password are longer than %d bytes together",
-                   WEIR_WIRE_GREETING_MOST - 100);
-  return WEIR_BAD_URL;
+  return status;
 }
 
 static weir_wire_place place_of(const memcached_store *store, const weir_url_host *host) {
   return (weir_wire_place){
       .host = host->name, .port = host->port == 0 ? DEFAULT_PORT : host->port, .tls = store->tls};
-}
-
-/* With the servers that were discovered in the place of the host that was asked. */
-static weir_status discover(const memcached_store *store, weir_url *url,
-                            const weir_wire_options *options, weir_discovery *discovery,
-                            weir_message *message) {
-  if (url->host_count != 1) {
-    weir_message_set(message, "discovery=on asks one host for its servers: %zu are given",
-                     url->host_count);
-    return WEIR_BAD_URL;
-  }
-  weir_wire_place place = place_of(store, &url->hosts[0]);
-  weir_status status = weir_discovery_ask(&place, options, &store->login, discovery, message);
-  url->hosts = discovery->hosts;
-  url->host_count = discovery->host_count;
-  return status;
 }
 
 static weir_status open_servers(memcached_store *store, const weir_url *url,
@@ -270,14 +233,32 @@ static weir_status open_store(memcached_store *store, weir_url *url, int64_t tim
                               const memcached_settings *settings, weir_message *message) {
   weir_wire_options options;
   weir_discovery *discovery = NULL;
-  weir_status status = write_login(url, settings->protocol, &store->login, message);
-  if (status == WEIR_OK)
-    status = weir_tls_open(url, strcmp(url->scheme, "memcacheds") == 0, &store->tls, message);
+  if ((url->user == NULL) != (url->password == NULL)) {
+    weir_message_set(message, "a user and a password need each other: user:password@");
+    return WEIR_BAD_URL;
+  }
+  if (!weir_memcached_login_write(&store->login, (weir_memcached_dialect)settings->protocol,
+                                  url->user, url->password)) {
+    weir_message_set(message, "user and password are longer than %d bytes together",
+                     WEIR_WIRE_GREETING_MOST - 100);
+    return WEIR_BAD_URL;
+  }
+  bool secure = strcmp(url->scheme, "memcacheds") == 0;
+  weir_status status = weir_tls_open(url, secure, &store->tls, message);
   if (status == WEIR_OK) status = weir_wire_read_options(url, timeout_us, &options, message);
   if (status == WEIR_OK && settings->discovers) {
+    /* The servers that are discovered take the place of the host that is asked. */
+    if (url->host_count != 1) {
+      weir_message_set(message, "discovery=on asks one host for its servers: %zu are given",
+                       url->host_count);
+      return WEIR_BAD_URL;
+    }
     discovery = calloc(1, sizeof *discovery);
-    status =
-        discovery == NULL ? WEIR_NO_MEMORY : discover(store, url, &options, discovery, message);
+    if (discovery == NULL) return WEIR_NO_MEMORY;
+    weir_wire_place place = place_of(store, &url->hosts[0]);
+    status = weir_discovery_ask(&place, &options, &store->login, discovery, message);
+    url->hosts = discovery->hosts;
+    url->host_count = discovery->host_count;
   }
   if (status == WEIR_OK)
     status = open_servers(store, url, &options, (weir_distribution)settings->distribution, message);
@@ -293,10 +274,6 @@ static weir_status memcached_open(const weir_url *url, int64_t timeout_us, void 
   *handle = NULL;
   weir_status status = read_options(url, &settings, message);
   if (status != WEIR_OK) return status;
-  if (url->host_count > SERVERS_MOST) {
-    weir_message_set(message, "%zu hosts; at most %d are accepted", url->host_count, SERVERS_MOST);
-    return WEIR_BAD_URL;
-  }
   size_t wires = settings.discovers ? SERVERS_MOST : url->host_count + 1;
   store = calloc(1, sizeof *store + wires * sizeof(weir_wire *));
   if (store == NULL) return WEIR_NO_MEMORY;

@@ -8,11 +8,6 @@ static bool renews(const weir_operation *operation) {
   return operation->kind == WEIR_ADD && operation->refresh;
 }
 
-static bool carries_data(const weir_operation *operation) {
-  return operation->kind == WEIR_CREATE || operation->kind == WEIR_SWAP ||
-         operation->kind == WEIR_PUT;
-}
-
 /* "ma <key>", for instance. */
 static char *put_verb(char *out, const char verb[3], const weir_operation *operation) {
   memcpy(out, verb, 3);
@@ -174,8 +169,9 @@ static weir_reading take_reply(weir_wire_command *command, const weir_line *line
   meta_reply reply;
   if (!parse_line(&reply, line)) {
     bool stray = false;
-    if (!weir_reply_is_error(operation, line, carries_data(operation), &stray, message))
-      return WEIR_READING_BROKEN;
+    bool stores = operation->kind == WEIR_CREATE || operation->kind == WEIR_SWAP ||
+                  operation->kind == WEIR_PUT;
+    if (!weir_reply_is_error(operation, line, stores, &stray, message)) return WEIR_READING_BROKEN;
     return stray ? WEIR_READING_LAST : WEIR_READING_DONE;
   }
   if (reply.has_opaque && reply.opaque != command->serial) return WEIR_READING_BROKEN;
