@@ -15,27 +15,27 @@
 /* The part of a deadline that is kept for giving back. */
 enum { RESERVE_DIVISOR = 4 };
 
-struct place {
-  _Alignas(WEIR_CACHE_LINE_BYTES) pthread_mutex_t mutex; /* guards `first` */
-  weir_call *first;
-};
+/* Idle calls, by the threads that had them last. Whole lists are taken off, which no other thread can
+ * disturb; most have one call. */
+typedef struct weir_idle_place {
+  _Alignas(WEIR_CACHE_LINE_BYTES) weir_call *_Atomic first;
+} weir_idle_place;
 
 struct weir_idle {
-  size_t count; /* of places that are ready: all, but while they are made */
-  struct place places[WEIR_THREAD_PLACES];
+  weir_idle_place places[WEIR_THREAD_PLACES];
 };
 
 weir_idle *weir_idle_create(void) {
   weir_idle *idle = aligned_alloc(WEIR_CACHE_LINE_BYTES, sizeof *idle);
-  if (idle == NULL) return NULL;
-  for (idle->count = 0; idle->count < WEIR_THREAD_PLACES; idle->count++) {
-    struct place *place = &idle->places[idle->count];
-    place->first = NULL;
-    if (pthread_mutex_init(&place->mutex, NULL) == 0) continue;
-    weir_idle_destroy(idle);
-    return NULL;
-  }
+  if (idle != NULL) memset(idle, 0, sizeof *idle);
   return idle;
+}
+
+static void put_back(weir_idle_place *place, weir_call *first, weir_call *last) {
+  last->next_idle = atomic_load_explicit(&place->first, memory_order_relaxed);
+  while (!atomic_compare_exchange_weak_explicit(&place->first, &last->next_idle, first,
+                                                memory_order_release, memory_order_relaxed)) {
+  }
 }
 
 static void free_room(weir_call *call) {
@@ -56,23 +56,15 @@ static void free_room(weir_call *call) {
   call->room = 0;
 }
 
-/* In a child of the process that made it, nobody will ever unlock what a thread of the parent held
- * at the fork, and what that thread was changing must not be walked: it stays. */
 void weir_idle_destroy(weir_idle *idle) {
-  if (idle == NULL) return;
-  for (size_t i = 0; i < idle->count; i++) {
-    struct place *place = &idle->places[i];
-    if (pthread_mutex_trylock(&place->mutex) != 0) continue;
-    for (weir_call *call = place->first, *next; call != NULL; call = next) {
+  for (size_t i = 0; idle != NULL && i < WEIR_THREAD_PLACES; i++) {
+    for (weir_call *call = idle->places[i].first, *next; call != NULL; call = next) {
       next = call->next_idle;
+      weir_store_keep_waiter(call->limiter->store, call->own_waiter);
       free_room(call);
       free(call->round.joint);
-      pthread_cond_destroy(&call->changed);
-      pthread_mutex_destroy(&call->mutex);
       free(call);
     }
-    pthread_mutex_unlock(&place->mutex);
-    pthread_mutex_destroy(&place->mutex);
   }
   free(idle);
 }
@@ -80,23 +72,12 @@ void weir_idle_destroy(weir_idle *idle) {
 /* The thread's first call: the one moment at which a decision allocates, so that the thread's own
  * place among the counts is made here too. */
 static weir_call *create_call(weir_limiter *limiter) {
-  pthread_condattr_t monotonic;
   weir_call *call = calloc(1, sizeof *call);
   if (call == NULL) return NULL;
   weir_counts_part(limiter->counts);
   call->limiter = limiter;
-  if (pthread_condattr_init(&monotonic) != 0) goto no_attributes;
-  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC); /* a clock there is: cannot fail */
-  if (pthread_cond_init(&call->changed, &monotonic) != 0) goto no_condition;
-  if (pthread_mutex_init(&call->mutex, NULL) != 0) goto no_mutex;
-  pthread_condattr_destroy(&monotonic);
-  return call;
-
-no_mutex:
-  pthread_cond_destroy(&call->changed);
-no_condition:
-  pthread_condattr_destroy(&monotonic);
-no_attributes:
+  call->own_waiter = weir_store_take_waiter(limiter->store);
+  if (call->own_waiter != NULL) return call;
   free(call);
   return NULL;
 }
@@ -128,34 +109,33 @@ static bool make_room(weir_call *call, size_t count) {
 }
 
 weir_call *weir_call_acquire(weir_limiter *limiter, size_t count) {
-  struct place *place = &limiter->idle->places[weir_thread_place()];
-  pthread_mutex_lock(&place->mutex);
-  weir_call *call = place->first;
-  if (call != NULL) place->first = call->next_idle;
-  pthread_mutex_unlock(&place->mutex);
+  weir_idle_place *place = &limiter->idle->places[weir_thread_place()];
+  weir_call *call = atomic_exchange_explicit(&place->first, NULL, memory_order_acquire);
+  if (call != NULL && call->next_idle != NULL) {
+    weir_call *last = call->next_idle;
+    while (last->next_idle != NULL)
+      last = last->next_idle;
+    put_back(place, call->next_idle, last);
+  }
   if (call == NULL) call = create_call(limiter);
   if (call == NULL) return NULL;
   call->round_trips = call->keys_lost = 0;
   call->explained = NULL;
+  call->waiter = call->own_waiter;
   call->head = call;
   call->also = NULL;
   if (call->room >= count || make_room(call, count)) return call;
   free_room(call);
-  weir_call_release(call); /* not destroyed: another thread may be about to notify it */
+  weir_call_release(call);
   return NULL;
 }
 
-/* What the call did is counted here, once, and not at every round trip. Giving it back never fails
- * and frees nothing: somebody may still be about to notify it. */
+/* What the call did is counted here, once, and not at every round trip. */
 void weir_call_release(weir_call *call) {
   weir_limiter *limiter = call->limiter;
-  struct place *place = &limiter->idle->places[weir_thread_place()];
   if (call->round_trips > 0)
     weir_counts_add_work(limiter->counts, call->round_trips, call->keys_lost);
-  pthread_mutex_lock(&place->mutex);
-  call->next_idle = place->first;
-  place->first = call;
-  pthread_mutex_unlock(&place->mutex);
+  put_back(&limiter->idle->places[weir_thread_place()], call, call);
 }
 
 /* --- time --------------------------------------------------------------------------------------
@@ -188,7 +168,7 @@ int64_t weir_call_pause_end_us(unsigned pauses) {
 void weir_call_explain(weir_request_state *request, weir_status status, const char *why) {
   weir_call *call = request->call;
   bool has_answer = weir_limiter_has_answer(call->limiter, request, status);
-  pthread_mutex_lock(&call->mutex);
+  pthread_mutex_lock(&call->waiter->mutex);
   bool goes_first = call->explained == NULL || request < call->explained;
   if (call->explained != NULL && call->explained_has_answer != has_answer) goes_first = !has_answer;
   if (goes_first) {
@@ -196,7 +176,7 @@ void weir_call_explain(weir_request_state *request, weir_status status, const ch
     call->explained = request;
     call->explained_has_answer = has_answer;
   }
-  pthread_mutex_unlock(&call->mutex);
+  pthread_mutex_unlock(&call->waiter->mutex);
 }
 
 /* A clock that was set back makes read times of before mean something else. */
@@ -211,33 +191,36 @@ void weir_call_forget(const weir_limiter *limiter, weir_memo_entry *entry) {
                          weir_account_forgive(entry->account, &limiter->stack));
 }
 
-static void notify(weir_call *call) {
-  pthread_mutex_lock(&call->mutex);
-  call->events++;
-  if (call->sleeper != NULL) notify(call->sleeper);
-  pthread_cond_signal(&call->changed);
-  pthread_mutex_unlock(&call->mutex);
+/* Wakes the thread that waits there, whose requests have moved on. */
+static void notify(weir_waiter *waiter) {
+  pthread_mutex_lock(&waiter->mutex);
+  waiter->events++;
+  pthread_cond_signal(&waiter->changed);
+  pthread_mutex_unlock(&waiter->mutex);
 }
 
+/* After the step its own thread may go on: so its waiter is looked up before. */
 void weir_call_pass_lead(const weir_call *call, weir_memo_entry *entry) {
   weir_request_state *next = entry->first_waiting;
   entry->busy = next != NULL;
   if (next == NULL) return;
-  weir_call *owner = next->call;
+  const weir_call *owner = next->call;
+  weir_waiter *waiter = owner->waiter;
   atomic_store_explicit(&next->standing, WEIR_STANDING_LEADS, memory_order_release);
-  if (owner != call) notify(owner);
+  if (owner != call) notify(waiter);
 }
 
 /* A request has its answer, or the reason why not: what the store said, unless the store did all
  * that it was asked to. After the step to done its own thread may go on, and its memory be gone:
- * nothing of it is touched but its call, which outlives every use. */
+ * nothing of it is touched but its waiter, which stays as long as the store. */
 void weir_call_finish(const weir_call *call, weir_request_state *request) {
-  weir_call *owner = request->call;
+  const weir_call *owner = request->call;
+  weir_waiter *waiter = owner->waiter;
   request->end_us = call->head->monotonic_us;
   if (request->status != WEIR_OK) {
     bool store_did_all = request->status == WEIR_CONTENDED || request->status == WEIR_BAD_COST;
     weir_call_explain(request, request->status, store_did_all ? "" : call->failure.text);
   }
   atomic_store_explicit(&request->standing, WEIR_STANDING_DONE, memory_order_release);
-  if (owner != call) notify(owner);
+  if (owner != call) notify(waiter);
 }

@@ -29,6 +29,7 @@
 #include "limiter/continue.h"
 #include "memo/lease.h"
 #include "memo/table.h"
+#include "store/store.h"
 
 /* A reading of the limiter's clock. A step of that clock makes it mean another time. */
 typedef struct weir_moment {
@@ -108,18 +109,17 @@ typedef struct weir_call {
   size_t returning;     /* operations of these: the first that are planned */
   weir_status returned; /* WEIR_OK, or why something did not go back */
 
-  pthread_mutex_t mutex; /* guards what follows */
-  pthread_cond_t changed;
-  unsigned events;                     /* steps of its requests that other threads made */
-  struct weir_call *sleeper;           /* is told as well: its thread sleeps for both; else NULL */
+  /* The waiter's lock guards what follows. */
+  weir_waiter *waiter;                 /* the one of its list: that of the first */
+  weir_waiter *own_waiter;             /* the store's, as long as there is the limiter */
   const weir_request_state *explained; /* the first that has no answer; else the first that only a
                                 policy has one for; else NULL */
   bool explained_has_answer;           /* it is of the second kind */
   weir_message explanation;            /* why the store did not decide it */
 } weir_call;
 
-/* Calls that are ready for reuse, so that nothing is allocated per decision. NULL: no memory.
- * Destroying waits for no lock; NULL is fine. */
+/* Calls that are ready for reuse, so that nothing is allocated per decision. NULL: no memory. NULL is
+ * fine to destroy. */
 typedef struct weir_idle weir_idle;
 weir_idle *weir_idle_create(void);
 void weir_idle_destroy(weir_idle *idle);

@@ -134,57 +134,30 @@ static void withdraw_all(weir_call *call) {
   }
 }
 
-/* The thread sleeps at one of its calls, and whoever tells another of them tells that one, too. Its
- * lock is taken inside the other's: so it is the one with the least address, and all threads take
- * these locks in one order. */
-static weir_call *choose_sleeper(weir_call *first) {
-  weir_call *sleeper = first;
-  for (weir_call *call = first->also; call != NULL; call = call->also)
-    if ((uintptr_t)call < (uintptr_t)sleeper) sleeper = call;
-  return sleeper;
-}
-
-/* `sleeper` NULL: nobody sleeps any more. Behind the locks nobody is about to tell him through
- * these calls, whose limiters may outlive his. */
-static void set_sleeper(weir_call *first, const weir_call *except, weir_call *sleeper) {
-  for (weir_call *call = first; call != NULL; call = call->also) {
-    if (call == except) continue;
-    pthread_mutex_lock(&call->mutex);
-    call->sleeper = sleeper;
-    pthread_mutex_unlock(&call->mutex);
-  }
-}
-
-/* Sleeps until another thread moved one of the requests. False: until end_us. */
-static bool sleep_until_step(weir_call *first, weir_call *sleeper, int64_t end_us) {
+/* Sleeps until another thread moved one of the requests, or until there is no time left to charge.
+ * A group that was taken is settled by its leader's deadline, and must be waited for: the leader's
+ * thread writes the results into these requests. */
+static void wait_for_step(weir_call *first) {
+  weir_waiter *waiter = first->waiter;
+  int64_t end_us = first->charge_end_us;
   struct timespec until = {.tv_sec = (time_t)(end_us / 1000000),
                            .tv_nsec = (long)(end_us % 1000000) * 1000};
   int error = 0;
-  pthread_mutex_lock(&sleeper->mutex);
-  for (unsigned seen = sleeper->events;
-       seen == sleeper->events && error != ETIMEDOUT && next_step(first) == WEIR_STANDING_WAITING;)
-    error = pthread_cond_timedwait(&sleeper->changed, &sleeper->mutex, &until);
-  pthread_mutex_unlock(&sleeper->mutex);
-  return error != ETIMEDOUT;
-}
-
-/* Sleeps until another thread moved one of the requests, or until there is no time left to charge.
- * A group that was taken is settled by its leader's deadline, and must be waited for: its leader
- * writes to our asks. */
-static void wait_for_step(weir_call *first) {
   for (int i = 0; i < YIELDS_BEFORE_SLEEP && next_step(first) == WEIR_STANDING_WAITING; i++)
     sched_yield();
-  weir_call *sleeper = choose_sleeper(first);
-  set_sleeper(first, sleeper, sleeper);
-  if (!sleep_until_step(first, sleeper, first->charge_end_us)) {
-    for (weir_call *call = first; call != NULL; call = call->also)
-      withdraw_all(call);
-    pthread_mutex_lock(&sleeper->mutex);
-    while (next_step(first) != WEIR_STANDING_DONE)
-      pthread_cond_wait(&sleeper->changed, &sleeper->mutex);
-    pthread_mutex_unlock(&sleeper->mutex);
-  }
-  set_sleeper(first, sleeper, NULL);
+  pthread_mutex_lock(&waiter->mutex);
+  for (unsigned seen = waiter->events;
+       seen == waiter->events && error != ETIMEDOUT && next_step(first) == WEIR_STANDING_WAITING;)
+    error = pthread_cond_timedwait(&waiter->changed, &waiter->mutex, &until);
+  pthread_mutex_unlock(&waiter->mutex);
+  if (error != ETIMEDOUT) return;
+
+  for (weir_call *call = first; call != NULL; call = call->also)
+    withdraw_all(call);
+  pthread_mutex_lock(&waiter->mutex);
+  while (next_step(first) != WEIR_STANDING_DONE)
+    pthread_cond_wait(&waiter->changed, &waiter->mutex);
+  pthread_mutex_unlock(&waiter->mutex);
 }
 
 /* How long each request waited, by readings of the clock that were needed anyway: whoever led it

@@ -81,6 +81,7 @@ static weir_call *take_set(weir_together *all, size_t from) {
     if (part->call == NULL) continue;
     *link = part->call;
     part->call->head = first;
+    part->call->waiter = first->own_waiter;
     link = &part->call->also;
   }
   return first;

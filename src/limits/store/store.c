@@ -153,6 +153,7 @@ weir_status weir_store_open_backend(const weir_backend *backend, const char *url
 void weir_store_close(weir_store *store) {
   if (store == NULL) return;
   store->backend->close(store->handle);
+  weir_store_free_waiters(store);
   sodium_memzero(store->secret, sizeof store->secret);
   free(store);
 }

@@ -3,6 +3,7 @@
 #define WEIR_STORE_STORE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -26,6 +27,14 @@ typedef struct weir_store_use {
 
 enum { WEIR_STORE_USE_BUCKETS = 256 };
 
+/* Where a thread sleeps until others have answered what it asks. */
+typedef struct weir_waiter {
+  struct weir_waiter *next; /* in the store's pool */
+  pthread_mutex_t mutex;
+  pthread_cond_t changed; /* by CLOCK_MONOTONIC */
+  unsigned events;        /* what others did for the thread; the mutex guards it */
+} weir_waiter;
+
 struct weir_store {
   const weir_backend *backend;
   void *handle;
@@ -35,6 +44,7 @@ struct weir_store {
   unsigned process;                        /* that opened it: weir_process_number */
   bool checked;                            /* exec holds both sides to the contract */
   unsigned char secret[WEIR_SECRET_BYTES]; /* its own, for all that hashes keys of it */
+  weir_waiter *_Atomic waiters;            /* that no thread has; freed with the store */
   pthread_mutex_t uses_lock;
   weir_store_use *uses[WEIR_STORE_USE_BUCKETS]; /* by their tags */
 };
@@ -45,6 +55,11 @@ bool weir_store_enter(weir_store *store, weir_store_use *use, char *other, size_
 
 /* Takes back an entered use. In a child of the process that opened the store it does nothing. */
 void weir_store_leave(weir_store *store, weir_store_use *use);
+
+/* One waiter for one thread at a time, which hands it back. Any thread; NULL: no memory. */
+weir_waiter *weir_store_take_waiter(weir_store *store);
+void weir_store_keep_waiter(weir_store *store, weir_waiter *waiter);
+void weir_store_free_waiters(weir_store *store); /* when it closes */
 
 /* Members that a backend was built without are not there. */
 static inline bool weir_backend_reaches(const weir_backend *backend, size_t end) {
