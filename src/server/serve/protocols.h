@@ -3,7 +3,6 @@
 #ifndef WEIR_SERVE_PROTOCOLS_H
 #define WEIR_SERVE_PROTOCOLS_H
 
-#include "protocol/envoy.h"
 #include "protocol/http/call.h"
 #include "serve/client.h"
 

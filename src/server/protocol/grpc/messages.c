@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "protocol/ask.h"
-
 enum { VARINT = 0, FIXED_64 = 1, BYTES = 2, FIXED_32 = 5 };
 enum { NUMBER_MOST = 536870911, VARINT_BYTES = 10 };
 
@@ -138,18 +136,6 @@ static bool read_hits(reader from, weir_envoy_descriptor *descriptor, weir_messa
   return end(&from, why);
 }
 
-static bool check_limit(const weir_envoy_descriptor *descriptor, size_t index, weir_message *why) {
-  if (!descriptor->has_limit) return true;
-  if (descriptor->requests > WEIR_CONFIG_REQUESTS_MOST)
-    return refuse(why, "descriptors[%zu].limit.requests_per_unit: up to %d is accepted", index,
-                  WEIR_CONFIG_REQUESTS_MOST);
-  return descriptor->unit != WEIR_CONFIG_UNIT_UNKNOWN ||
-         refuse(why,
-                "descriptors[%zu].limit.unit: SECOND, MINUTE, HOUR, DAY, MONTH and YEAR are "
-                "accepted",
-                index);
-}
-
 static bool read_descriptor(reader from, weir_envoy_request *request, weir_message *why) {
   field read;
   size_t index = request->count;
@@ -166,7 +152,16 @@ static bool read_descriptor(reader from, weir_envoy_request *request, weir_messa
     if (is(&read, 4, VARINT)) descriptor->gives_back = read.value != 0;
     if (!good) return false;
   }
-  return end(&from, why) && check_limit(descriptor, index, why);
+  if (!end(&from, why)) return false;
+  if (!descriptor->has_limit) return true;
+  if (descriptor->requests > WEIR_CONFIG_REQUESTS_MOST)
+    return refuse(why, "descriptors[%zu].limit.requests_per_unit: up to %d is accepted", index,
+                  WEIR_CONFIG_REQUESTS_MOST);
+  return descriptor->unit != WEIR_CONFIG_UNIT_UNKNOWN ||
+         refuse(why,
+                "descriptors[%zu].limit.unit: SECOND, MINUTE, HOUR, DAY, MONTH and YEAR are "
+                "accepted",
+                index);
 }
 
 bool weir_grpc_read_request(const char *bytes, size_t length, weir_envoy_request *request,
@@ -246,72 +241,52 @@ static void begin_bytes(unsigned number, size_t length, weir_bytes *out) {
   write_varint(length, out);
 }
 
-/* How long the messages of a status are. */
-typedef struct sizes {
-  size_t name, limit, reset, status;
-} sizes;
-
 static uint64_t code_of(bool is_over) {
   return is_over ? CODE_OVER_LIMIT : CODE_OK;
 }
 
-static uint64_t remaining_of(const weir_envoy_status *status) {
-  return status->remaining < 0            ? 0
-         : status->remaining > UINT32_MAX ? UINT32_MAX
-                                          : (uint64_t)status->remaining;
-}
-
-/* Whole seconds, rounded up, as POST /json says them. */
-static uint64_t reset_of(const weir_envoy_status *status) {
-  return (uint64_t)weir_seconds_up(status->reset_after_us);
-}
-
-static sizes measure(const weir_envoy_status *status) {
-  sizes all = {.name = status->name != NULL ? strlen(status->name) : 0};
-  bool has_reset = status->reset_after_us >= 0;
-  all.limit = number_size((uint64_t)status->requests) + number_size(status->unit) +
-              (all.name > 0 ? bytes_size(all.name) : 0);
-  all.reset = has_reset ? number_size(reset_of(status)) : 0;
-  all.status = number_size(code_of(status->is_over)) +
-               (status->has_limit ? bytes_size(all.limit) : 0) + number_size(remaining_of(status)) +
-               (has_reset ? bytes_size(all.reset) : 0);
-  return all;
-}
-
 static void write_status(const weir_envoy_status *status, weir_bytes *out) {
-  sizes all = measure(status);
-  begin_bytes(2, all.status, out);
+  uint64_t remaining = status->remaining < 0            ? 0
+                       : status->remaining > UINT32_MAX ? UINT32_MAX
+                                                        : (uint64_t)status->remaining;
+  /* Whole seconds, rounded up, as POST /json says them. */
+  bool has_reset = status->reset_after_us >= 0;
+  uint64_t reset = has_reset ? (uint64_t)weir_seconds_up(status->reset_after_us) : 0;
+  size_t name = status->name != NULL ? strlen(status->name) : 0;
+  size_t limit = number_size((uint64_t)status->requests) + number_size(status->unit) +
+                 (name > 0 ? bytes_size(name) : 0);
+  size_t all = number_size(code_of(status->is_over)) + (status->has_limit ? bytes_size(limit) : 0) +
+               number_size(remaining) + (has_reset ? bytes_size(number_size(reset)) : 0);
+
+  begin_bytes(2, all, out);
   write_number(1, code_of(status->is_over), out);
   if (status->has_limit) {
-    begin_bytes(2, all.limit, out);
+    begin_bytes(2, limit, out);
     write_number(1, (uint64_t)status->requests, out);
     write_number(2, status->unit, out);
-    if (all.name > 0) begin_bytes(3, all.name, out);
-    weir_bytes_add(out, status->name, all.name);
+    if (name > 0) begin_bytes(3, name, out);
+    weir_bytes_add(out, status->name, name);
   }
-  write_number(3, remaining_of(status), out);
-  if (status->reset_after_us < 0) return;
-  begin_bytes(4, all.reset, out);
-  write_number(1, reset_of(status), out);
-}
-
-/* envoy.config.core.v3.HeaderValue. */
-static void write_field(const weir_http_field *added, weir_bytes *out) {
-  size_t name = strlen(added->name);
-  size_t value = strlen(added->value);
-  begin_bytes(3, bytes_size(name) + bytes_size(value), out);
-  begin_bytes(1, name, out);
-  weir_bytes_add(out, added->name, name);
-  begin_bytes(2, value, out);
-  weir_bytes_add(out, added->value, value);
+  write_number(3, remaining, out);
+  if (!has_reset) return;
+  begin_bytes(4, number_size(reset), out);
+  write_number(1, reset, out);
 }
 
 void weir_grpc_write_answer(const weir_envoy_answer *answer, weir_bytes *out) {
   write_number(1, code_of(answer->is_over), out);
   for (size_t i = 0; i < answer->count; i++)
     write_status(&answer->statuses[i], out);
-  for (size_t i = 0; i < answer->field_count; i++)
-    write_field(&answer->fields[i], out);
+  for (size_t i = 0; i < answer->field_count; i++) { /* envoy.config.core.v3.HeaderValue */
+    const weir_http_field *added = &answer->fields[i];
+    size_t name = strlen(added->name);
+    size_t value = strlen(added->value);
+    begin_bytes(3, bytes_size(name) + bytes_size(value), out);
+    begin_bytes(1, name, out);
+    weir_bytes_add(out, added->name, name);
+    begin_bytes(2, value, out);
+    weir_bytes_add(out, added->value, value);
+  }
 }
 
 void weir_grpc_write_health(weir_grpc_health health, weir_bytes *out) {

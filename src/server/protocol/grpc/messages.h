@@ -3,8 +3,8 @@
 #ifndef WEIR_PROTOCOL_GRPC_MESSAGES_H
 #define WEIR_PROTOCOL_GRPC_MESSAGES_H
 
+#include "protocol/ask.h"
 #include "protocol/bytes.h"
-#include "protocol/envoy.h"
 
 /* RateLimitRequest. Its texts point into `bytes`: any bytes, as keys of weir are. Fields that are not
  * known are passed over. False: *why says what is wrong. */

@@ -1,13 +1,17 @@
 /* gRPC on nghttp2. Frames are handed to it one by one, each when it is whole, so that what comes of
- * one is known before the next. */
+ * one is known before the next.
+ *
+ * A stream is a call: its fields and its one message come through the callbacks, it is handed out when
+ * it is whole, and its answer is given back under its number. It is dropped when nghttp2 closes it. What
+ * a client can have for nothing is counted on the way: frames before nghttp2 sees them, bytes of
+ * messages as they come, resets when a stream closes. All of it is one story, as the callbacks and the
+ * answers work on the same streams. */
 #include "protocol/grpc/session.h"
 
 #include <nghttp2/nghttp2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "protocol/ask.h"
 
 const char weir_grpc_service[] = "envoy.service.ratelimit.v3.RateLimitService";
 
@@ -87,46 +91,6 @@ static nghttp2_nv text_field(const char *name, const char *value, size_t length)
 /* --- streams ------------------------------------------------------------------------------------
  */
 
-static void link_in(weir_grpc_session *session, stream *one) {
-  one->previous = session->last;
-  one->next = NULL;
-  if (session->last != NULL)
-    session->last->next = one;
-  else
-    session->first = one;
-  session->last = one;
-}
-
-static void link_out(weir_grpc_session *session, stream *one) {
-  if (one->previous != NULL)
-    one->previous->next = one->next;
-  else
-    session->first = one->next;
-  if (one->next != NULL)
-    one->next->previous = one->previous;
-  else
-    session->last = one->previous;
-}
-
-/* Of those at hand, whose buffers are kept. */
-static stream *make_stream(weir_grpc_session *session, int32_t id) {
-  stream *made = session->spare;
-  if (made != NULL) {
-    session->spare = made->next;
-    session->spare_count--;
-  } else {
-    made = calloc(1, sizeof *made);
-    if (made == NULL) return NULL;
-  }
-  made->id = id;
-  made->began_us = session->now_us;
-  made->timeout_us = INT64_MAX;
-  made->is_coming = true;
-  session->unfinished++;
-  link_in(session, made);
-  return made;
-}
-
 static void free_stream(stream *one) {
   weir_bytes_free(&one->credential);
   weir_bytes_free(&one->body);
@@ -138,25 +102,6 @@ static void finish_request(weir_grpc_session *session, stream *one) {
   one->is_coming = false;
   session->unfinished--;
   session->unfinished_bytes -= one->body.length;
-}
-
-static void drop_stream(weir_grpc_session *session, stream *one) {
-  finish_request(session, one);
-  link_out(session, one);
-  if (session->ready == one) session->ready = NULL;
-  bool is_kept = session->spare_count < SPARE_MOST && one->body.capacity <= SPARE_BYTES &&
-                 one->credential.capacity <= SPARE_BYTES && !one->body.failed &&
-                 !one->credential.failed;
-  if (!is_kept) {
-    free_stream(one);
-    return;
-  }
-  weir_bytes body = one->body;
-  weir_bytes credential = one->credential;
-  body.length = credential.length = 0;
-  *one = (stream){.body = body, .credential = credential, .next = session->spare};
-  session->spare = one;
-  session->spare_count++;
 }
 
 static stream *find_stream(weir_grpc_session *session, int32_t id) {
@@ -176,17 +121,6 @@ static bool spend(int64_t *until_us, int64_t now_us, int64_t each_us, int64_t mo
   if (*until_us < now_us) *until_us = now_us;
   *until_us += each_us;
   return *until_us - now_us <= most * each_us;
-}
-
-/* Looks at a frame before nghttp2 does. */
-static bool may_come(weir_grpc_session *session, const unsigned char *head, size_t length) {
-  unsigned type = head[3];
-  bool ends = (head[4] & NGHTTP2_FLAG_END_STREAM) != 0;
-  session->continuations = type == NGHTTP2_CONTINUATION ? session->continuations + 1 : 0;
-  if (session->continuations > CONTINUATIONS_MOST) return false;
-  bool asks = type == NGHTTP2_HEADERS || type == NGHTTP2_CONTINUATION ||
-              (type == NGHTTP2_DATA && (length > 0 || ends));
-  return asks || spend(&session->frames_until_us, session->now_us, IDLE_FRAME_US, IDLE_FRAMES);
 }
 
 /* Up to eight digits and a unit; what is no such thing is no limit of time. */
@@ -209,11 +143,28 @@ static int64_t read_timeout(const uint8_t *value, size_t length) {
 /* --- a request ----------------------------------------------------------------------------------
  */
 
+/* A stream begins: one of those at hand, whose buffers were kept, or a new one. */
 static int on_begin(nghttp2_session *http2, const nghttp2_frame *frame, void *self) {
+  weir_grpc_session *session = self;
   if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
-  stream *made = make_stream(self, frame->hd.stream_id);
-  if (made == NULL) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-  nghttp2_session_set_stream_user_data(http2, frame->hd.stream_id, made);
+  stream *made = session->spare;
+  if (made != NULL) {
+    session->spare = made->next;
+    session->spare_count--;
+  } else {
+    made = calloc(1, sizeof *made);
+    if (made == NULL) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+  }
+  made->id = frame->hd.stream_id;
+  made->began_us = session->now_us;
+  made->timeout_us = INT64_MAX;
+  made->is_coming = true;
+  session->unfinished++;
+  made->previous = session->last;
+  made->next = NULL;
+  *(session->last != NULL ? &session->last->next : &session->first) = made;
+  session->last = made;
+  nghttp2_session_set_stream_user_data(http2, made->id, made);
   return 0;
 }
 
@@ -221,39 +172,29 @@ static bool is(const uint8_t *bytes, size_t length, const char *word) {
   return length == strlen(word) && memcmp(bytes, word, length) == 0;
 }
 
-static bool begins(const uint8_t *bytes, size_t length, const char *word) {
-  size_t most = strlen(word);
-  return length >= most && memcmp(bytes, word, most) == 0;
-}
-
-static weir_grpc_method method_of(const uint8_t *path, size_t length) {
-  if (is(path, length, "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"))
-    return WEIR_GRPC_SHOULD_RATE_LIMIT;
-  if (is(path, length, "/grpc.health.v1.Health/Check")) return WEIR_GRPC_CHECK;
-  if (is(path, length, "/grpc.health.v1.Health/Watch")) return WEIR_GRPC_WATCH;
-  return WEIR_GRPC_NO_METHOD;
-}
-
 /* application/grpc, with or without +proto. */
 static bool is_grpc_type(const uint8_t *type, size_t length) {
-  static const char word[] = "application/grpc";
-  if (!begins(type, length, word)) return false;
-  const uint8_t *rest = type + sizeof word - 1;
-  size_t left = length - (sizeof word - 1);
-  return left == 0 || rest[0] == ';' || is(rest, left, "+proto") || begins(rest, left, "+proto;");
-}
-
-/* One that comes twice names nothing. */
-static void set_id(stream *one, const char *value, size_t length) {
-  one->id_length = !one->has_id && weir_ask_is_id(value, length) ? length : 0;
-  memcpy(one->id_text, value, one->id_length);
-  one->has_id = true;
+  static const char word[] = "application/grpc", proto[] = "+proto";
+  const size_t whole = sizeof word - 1, more = sizeof proto - 1;
+  if (length < whole || memcmp(type, word, whole) != 0) return false;
+  type += whole;
+  length -= whole;
+  if (length >= more && memcmp(type, proto, more) == 0) {
+    type += more;
+    length -= more;
+  }
+  return length == 0 || type[0] == ';';
 }
 
 static int on_header(nghttp2_session *http2, const nghttp2_frame *frame, const uint8_t *name,
                      size_t name_length, const uint8_t *value, size_t length, uint8_t flags,
                      void *self) {
-  weir_grpc_session *session = self;
+  static const char *const paths[] = {
+      [WEIR_GRPC_SHOULD_RATE_LIMIT] =
+          "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit",
+      [WEIR_GRPC_CHECK] = "/grpc.health.v1.Health/Check",
+      [WEIR_GRPC_WATCH] = "/grpc.health.v1.Health/Watch"};
+  const weir_grpc_session *session = self;
   stream *one = nghttp2_session_get_stream_user_data(http2, frame->hd.stream_id);
   (void)flags;
   if (one == NULL) return 0;
@@ -262,7 +203,9 @@ static int on_header(nghttp2_session *http2, const nghttp2_frame *frame, const u
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
   if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0; /* trailers say nothing to us */
   if (is(name, name_length, ":path")) {
-    one->method = method_of(value, length);
+    one->method = WEIR_GRPC_NO_METHOD;
+    for (int i = WEIR_GRPC_SHOULD_RATE_LIMIT; i <= WEIR_GRPC_WATCH; i++)
+      if (is(value, length, paths[i])) one->method = (weir_grpc_method)i;
   } else if (is(name, name_length, ":method")) {
     one->is_post = is(value, length, "POST");
   } else if (is(name, name_length, "content-type")) {
@@ -276,7 +219,11 @@ static int on_header(nghttp2_session *http2, const nghttp2_frame *frame, const u
     one->credential.length = 0;
     weir_bytes_add(&one->credential, value, length);
   } else if (is(name, name_length, "x-request-id")) {
-    set_id(one, (const char *)value, length);
+    /* One that comes twice names nothing. */
+    bool is_good = !one->has_id && weir_ask_is_id((const char *)value, length);
+    one->id_length = is_good ? length : 0;
+    memcpy(one->id_text, value, one->id_length);
+    one->has_id = true;
   }
   return 0;
 }
@@ -316,30 +263,6 @@ static bool check_body(const stream *one, weir_grpc_status *status, const char *
   return true;
 }
 
-static void answer_wrong_type(weir_grpc_session *session, stream *one) {
-  const nghttp2_nv fields[] = {field(":status", "415")};
-  one->is_answered = true;
-  nghttp2_submit_response(session->http2, one->id, fields, 1, NULL);
-}
-
-static void finish(weir_grpc_session *session, stream *one) {
-  weir_grpc_status status;
-  const char *why;
-  finish_request(session, one);
-  if (one->is_answered) return;
-  if (!one->is_post || !one->is_grpc)
-    answer_wrong_type(session, one);
-  else if (one->method == WEIR_GRPC_NO_METHOD)
-    weir_grpc_refuse(
-        session, one->id, WEIR_GRPC_UNIMPLEMENTED,
-        "there are ShouldRateLimit of envoy.service.ratelimit.v3.RateLimitService, and "
-        "Check and Watch of grpc.health.v1.Health");
-  else if (!check_body(one, &status, &why))
-    weir_grpc_refuse(session, one->id, status, why);
-  else
-    session->ready = one;
-}
-
 static int on_frame(nghttp2_session *http2, const nghttp2_frame *frame, void *self) {
   weir_grpc_session *session = self;
   bool ends = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
@@ -347,7 +270,27 @@ static int on_frame(nghttp2_session *http2, const nghttp2_frame *frame, void *se
     session->is_heard |= session->has_asked;
   if (!ends || (frame->hd.type != NGHTTP2_DATA && frame->hd.type != NGHTTP2_HEADERS)) return 0;
   stream *one = nghttp2_session_get_stream_user_data(http2, frame->hd.stream_id);
-  if (one != NULL && one->is_coming) finish(session, one);
+  if (one == NULL || !one->is_coming) return 0;
+
+  /* The request is whole: it is handed out, or refused at once. */
+  weir_grpc_status status;
+  const char *why;
+  finish_request(session, one);
+  if (one->is_answered) return 0;
+  if (!one->is_post || !one->is_grpc) {
+    const nghttp2_nv fields[] = {field(":status", "415")};
+    one->is_answered = true;
+    nghttp2_submit_response(session->http2, one->id, fields, 1, NULL);
+  } else if (one->method == WEIR_GRPC_NO_METHOD) {
+    weir_grpc_refuse(
+        session, one->id, WEIR_GRPC_UNIMPLEMENTED,
+        "there are ShouldRateLimit of envoy.service.ratelimit.v3.RateLimitService, and "
+        "Check and Watch of grpc.health.v1.Health");
+  } else if (!check_body(one, &status, &why)) {
+    weir_grpc_refuse(session, one->id, status, why);
+  } else {
+    session->ready = one;
+  }
   return 0;
 }
 
@@ -374,31 +317,28 @@ static int on_close(nghttp2_session *http2, int32_t id, uint32_t error, void *se
   if (one->is_noted && !one->is_answered) session->gone(session->owner, one->note);
   if (!one->is_answered && !spend(&session->resets_until_us, session->now_us, RESET_US, RESETS))
     break_off(session);
-  drop_stream(session, one);
+
+  /* Its buffers are kept for another one, unless they have grown large. */
+  finish_request(session, one);
+  *(one->previous != NULL ? &one->previous->next : &session->first) = one->next;
+  *(one->next != NULL ? &one->next->previous : &session->last) = one->previous;
+  if (session->ready == one) session->ready = NULL;
+  weir_bytes body = one->body;
+  weir_bytes credential = one->credential;
+  if (session->spare_count == SPARE_MOST || body.capacity > SPARE_BYTES ||
+      credential.capacity > SPARE_BYTES || body.failed || credential.failed) {
+    free_stream(one);
+    return 0;
+  }
+  body.length = credential.length = 0;
+  *one = (stream){.body = body, .credential = credential, .next = session->spare};
+  session->spare = one;
+  session->spare_count++;
   return 0;
 }
 
 /* --- life ---------------------------------------------------------------------------------------
  */
-
-static bool open_http2(weir_grpc_session *session) {
-  nghttp2_session_callbacks *callbacks = NULL;
-  nghttp2_option *option = NULL;
-  bool good = nghttp2_session_callbacks_new(&callbacks) == 0 && nghttp2_option_new(&option) == 0;
-  if (good) {
-    nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin);
-    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
-    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
-    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
-    nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_sent);
-    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
-    nghttp2_option_set_no_closed_streams(option, 1);
-    good = nghttp2_session_server_new2(&session->http2, callbacks, session, option) == 0;
-  }
-  nghttp2_session_callbacks_del(callbacks);
-  nghttp2_option_del(option);
-  return good;
-}
 
 weir_grpc_session *weir_grpc_open(const weir_grpc_limits *limits,
                                   void (*gone)(void *owner, uint32_t note), void *owner) {
@@ -412,9 +352,24 @@ weir_grpc_session *weir_grpc_open(const weir_grpc_limits *limits,
   session->limits = *limits;
   session->gone = gone;
   session->owner = owner;
-  if (open_http2(session) && nghttp2_submit_settings(session->http2, NGHTTP2_FLAG_NONE, settings,
-                                                     sizeof settings / sizeof *settings) == 0)
-    return session;
+  nghttp2_session_callbacks *callbacks = NULL;
+  nghttp2_option *option = NULL;
+  bool good = nghttp2_session_callbacks_new(&callbacks) == 0 && nghttp2_option_new(&option) == 0;
+  if (good) {
+    nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin);
+    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
+    nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_sent);
+    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
+    nghttp2_option_set_no_closed_streams(option, 1);
+    good = nghttp2_session_server_new2(&session->http2, callbacks, session, option) == 0 &&
+           nghttp2_submit_settings(session->http2, NGHTTP2_FLAG_NONE, settings,
+                                   sizeof settings / sizeof *settings) == 0;
+  }
+  nghttp2_session_callbacks_del(callbacks);
+  nghttp2_option_del(option);
+  if (good) return session;
   weir_grpc_close(session);
   return NULL;
 }
@@ -422,14 +377,12 @@ weir_grpc_session *weir_grpc_open(const weir_grpc_limits *limits,
 /* nghttp2 does not tell of streams that end with it. */
 void weir_grpc_close(weir_grpc_session *session) {
   if (session == NULL) return;
-  for (stream *next, *one = session->first; one != NULL; one = next) {
-    next = one->next;
-    free_stream(one);
-  }
-  for (stream *next, *one = session->spare; one != NULL; one = next) {
-    next = one->next;
-    free_stream(one);
-  }
+  stream *const rows[] = {session->first, session->spare};
+  for (size_t i = 0; i < 2; i++)
+    for (stream *next, *one = rows[i]; one != NULL; one = next) {
+      next = one->next;
+      free_stream(one);
+    }
   nghttp2_session_del(session->http2);
   free(session);
 }
@@ -467,28 +420,20 @@ static size_t read_frame(weir_grpc_session *session, const char *bytes, size_t l
   size_t payload = (size_t)head[0] << 16 | (size_t)head[1] << 8 | head[2];
   size_t all = HEAD_BYTES + (payload <= FRAME_MOST ? payload : 0);
   if (length < all) return 0;
-  if (!may_come(session, head, payload)) {
-    break_off(session);
-    *good = false;
-  } else {
-    *good = feed(session, bytes, all);
-  }
-  return all;
-}
 
-static void hand_out(weir_grpc_session *session, weir_grpc_call *call) {
-  const stream *one = session->ready;
-  session->ready = NULL;
-  session->frames_until_us -= FRAMES_OF_CALL * IDLE_FRAME_US;
-  *call = (weir_grpc_call){.stream = one->id,
-                           .method = one->method,
-                           .credential = one->has_credential ? one->credential.data : NULL,
-                           .credential_length = one->credential.length,
-                           .id = one->id_text,
-                           .id_length = one->id_length,
-                           .timeout_us = one->timeout_us,
-                           .message = one->body.data + PREFIX_BYTES,
-                           .length = one->body.length - PREFIX_BYTES};
+  /* Frames that ask for something are paid for by their calls; of others a client has some. */
+  unsigned type = head[3];
+  bool ends = (head[4] & NGHTTP2_FLAG_END_STREAM) != 0;
+  bool asks = type == NGHTTP2_HEADERS || type == NGHTTP2_CONTINUATION ||
+              (type == NGHTTP2_DATA && (payload > 0 || ends));
+  session->continuations = type == NGHTTP2_CONTINUATION ? session->continuations + 1 : 0;
+  *good = session->continuations <= CONTINUATIONS_MOST &&
+          (asks || spend(&session->frames_until_us, session->now_us, IDLE_FRAME_US, IDLE_FRAMES));
+  if (*good)
+    *good = feed(session, bytes, all);
+  else
+    break_off(session);
+  return all;
 }
 
 weir_grpc_reading weir_grpc_read(weir_grpc_session *session, const char *bytes, size_t length,
@@ -504,7 +449,18 @@ weir_grpc_reading weir_grpc_read(weir_grpc_session *session, const char *bytes, 
     *used += one;
     if (!good) return WEIR_GRPC_ENDS;
     if (session->ready == NULL) continue;
-    hand_out(session, call);
+    const stream *ready = session->ready;
+    session->ready = NULL;
+    session->frames_until_us -= FRAMES_OF_CALL * IDLE_FRAME_US;
+    *call = (weir_grpc_call){.stream = ready->id,
+                             .method = ready->method,
+                             .credential = ready->has_credential ? ready->credential.data : NULL,
+                             .credential_length = ready->credential.length,
+                             .id = ready->id_text,
+                             .id_length = ready->id_length,
+                             .timeout_us = ready->timeout_us,
+                             .message = ready->body.data + PREFIX_BYTES,
+                             .length = ready->body.length - PREFIX_BYTES};
     return WEIR_GRPC_CALL;
   }
   return *used > 0 ? WEIR_GRPC_READ : WEIR_GRPC_MORE;
@@ -515,13 +471,6 @@ weir_grpc_reading weir_grpc_read(weir_grpc_session *session, const char *bytes, 
 
 static size_t write_status(weir_grpc_status status, char text[4]) {
   return (size_t)snprintf(text, 4, "%d", (int)status);
-}
-
-static void submit_trailers(nghttp2_session *http2, const stream *one) {
-  char text[4];
-  size_t length = write_status(one->status, text);
-  const nghttp2_nv fields[] = {text_field("grpc-status", text, length)};
-  nghttp2_submit_trailer(http2, one->id, fields, 1);
 }
 
 static ssize_t read_body(nghttp2_session *http2, int32_t id, uint8_t *room, size_t size,
@@ -536,7 +485,10 @@ static ssize_t read_body(nghttp2_session *http2, int32_t id, uint8_t *room, size
   one->sent += length;
   if (length < left || !one->is_last) return (ssize_t)length;
   *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
-  submit_trailers(http2, one);
+  char text[4];
+  size_t text_length = write_status(one->status, text);
+  const nghttp2_nv fields[] = {text_field("grpc-status", text, text_length)};
+  nghttp2_submit_trailer(http2, one->id, fields, 1);
   return (ssize_t)length;
 }
 
@@ -591,15 +543,6 @@ void weir_grpc_end_answer(weir_grpc_session *session, int32_t id) {
   submit_body(session, one);
 }
 
-/* Percent-encoded, as grpc-message is. */
-static void escape(const char *text, weir_bytes *out) {
-  for (; *text != '\0'; text++)
-    if (*text >= ' ' && *text <= '~' && *text != '%')
-      weir_bytes_add(out, text, 1);
-    else
-      weir_bytes_format(out, "%%%02X", (unsigned char)*text);
-}
-
 void weir_grpc_refuse(weir_grpc_session *session, int32_t id, weir_grpc_status status,
                       const char *why) {
   stream *one = find_stream(session, id);
@@ -609,7 +552,12 @@ void weir_grpc_refuse(weir_grpc_session *session, int32_t id, weir_grpc_status s
   if (one == NULL || one->is_answered) return;
   one->is_cut = one->is_coming;
   finish_request(session, one);
-  escape(why, &message);
+  /* Percent-encoded, as grpc-message is. */
+  for (const char *at = why; *at != '\0'; at++)
+    if (*at >= ' ' && *at <= '~' && *at != '%')
+      weir_bytes_add(&message, at, 1);
+    else
+      weir_bytes_format(&message, "%%%02X", (unsigned char)*at);
   const nghttp2_nv fields[] = {field(":status", "200"), field("content-type", "application/grpc"),
                                text_field("grpc-status", number, length),
                                text_field("grpc-message", message.data, message.length)};
@@ -637,14 +585,6 @@ void weir_grpc_watch(weir_grpc_session *session, int32_t id, weir_grpc_health he
   submit_body(session, one);
 }
 
-static void end_watch(weir_grpc_session *session, stream *one) {
-  add_health(one, WEIR_GRPC_NOT_SERVING);
-  one->is_watching = false;
-  one->is_last = true;
-  one->status = WEIR_GRPC_UNAVAILABLE;
-  nghttp2_session_resume_data(session->http2, one->id);
-}
-
 /* --- time and end -------------------------------------------------------------------------------
  */
 
@@ -664,24 +604,28 @@ void weir_grpc_leave(weir_grpc_session *session) {
   if (session->is_leaving) return;
   session->is_leaving = true;
   nghttp2_submit_shutdown_notice(session->http2);
-  for (stream *one = session->first; one != NULL; one = one->next)
-    if (one->is_watching) end_watch(session, one);
+  for (stream *one = session->first; one != NULL; one = one->next) {
+    if (!one->is_watching) continue;
+    add_health(one, WEIR_GRPC_NOT_SERVING);
+    one->is_watching = false;
+    one->is_last = true;
+    one->status = WEIR_GRPC_UNAVAILABLE;
+    nghttp2_session_resume_data(session->http2, one->id);
+  }
 }
 
 bool weir_grpc_is_leaving(const weir_grpc_session *session) {
   return session->is_leaving;
 }
 
-/* The answer to its PING comes behind all that the client began before it had heard. */
-static void say_last(weir_grpc_session *session) {
-  if (!session->is_heard || session->is_over || session->first != NULL) return;
-  session->is_over = true;
-  nghttp2_session_terminate_session(session->http2, NGHTTP2_NO_ERROR);
+/* Whether the last may be said: the answer to its PING comes behind all that the client began before it
+ * had heard. */
+static bool is_due(const weir_grpc_session *session) {
+  return session->is_heard && !session->is_over && session->first == NULL;
 }
 
 bool weir_grpc_is_quiet(weir_grpc_session *session) {
-  bool is_due = session->is_heard && !session->is_over && session->first == NULL;
-  return !is_due && nghttp2_session_want_write(session->http2) == 0;
+  return !is_due(session) && nghttp2_session_want_write(session->http2) == 0;
 }
 
 bool weir_grpc_write(weir_grpc_session *session, weir_bytes *out) {
@@ -691,7 +635,10 @@ bool weir_grpc_write(weir_grpc_session *session, weir_bytes *out) {
     while ((length = nghttp2_session_mem_send(session->http2, &bytes)) > 0)
       weir_bytes_add(out, bytes, (size_t)length);
     if (length < 0) return false;
-    say_last(session);
+    if (is_due(session)) {
+      session->is_over = true;
+      nghttp2_session_terminate_session(session->http2, NGHTTP2_NO_ERROR);
+    }
   } while (nghttp2_session_want_write(session->http2) != 0 && session->is_over);
   return nghttp2_session_want_read(session->http2) != 0 ||
          nghttp2_session_want_write(session->http2) != 0;

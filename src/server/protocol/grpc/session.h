@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "protocol/ask.h"
 #include "protocol/bytes.h"
-#include "protocol/envoy.h"
 #include "protocol/grpc/messages.h"
 
 typedef struct weir_grpc_session weir_grpc_session;

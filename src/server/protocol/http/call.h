@@ -7,7 +7,6 @@
 #include "config/config.h"
 #include "protocol/ask.h"
 #include "protocol/bytes.h"
-#include "protocol/envoy.h"
 #include "protocol/http/parse.h"
 
 enum { WEIR_HTTP_TEXT_MOST = 16 * 1024 }; /* of X-Forwarded-For; what is longer is no request */
