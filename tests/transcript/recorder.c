@@ -43,7 +43,7 @@ static void note_name(const weir_operation *operation) {
   add_bytes(operation->key, operation->key_length);
 }
 
-static void note_asked(const weir_operation *operation) {
+void recorder_note_asked(const weir_operation *operation) {
   weir_operation_kind kind = operation->kind;
   begin("  asks");
   recorder_note("kind", kind);
@@ -61,7 +61,7 @@ static void note_asked(const weir_operation *operation) {
 }
 
 /* Versions are the server's own numbers, and in no transcript. */
-static void note_answer(const weir_operation *operation) {
+void recorder_note_answer(const weir_operation *operation) {
   weir_operation_kind kind = operation->kind;
   begin("  answer");
   recorder_note("outcome", operation->outcome);
@@ -127,7 +127,7 @@ static void recorder_exec(void *handle, weir_operation *operations, size_t count
   (void)handle;
   begin(" exec");
   for (size_t i = 0; i < count; i++)
-    note_asked(&operations[i]);
+    recorder_note_asked(&operations[i]);
   if (the_recorder.away > 0)
     fail_all(operations, count, message);
   else if (the_recorder.faulty && chance(&the_recorder.chance, 15) == 0)
@@ -136,7 +136,7 @@ static void recorder_exec(void *handle, weir_operation *operations, size_t count
     pass_on(operations, count, deadline_us, message);
   if (the_recorder.faulty) take_time();
   for (size_t i = 0; i < count; i++)
-    note_answer(&operations[i]);
+    recorder_note_answer(&operations[i]);
 }
 
 static weir_status recorder_open_handle(const weir_url *url, int64_t timeout_us, void **handle,

@@ -31,6 +31,8 @@ void recorder_close(weir_store *store);
 
 /* Adds to the transcript. */
 void recorder_note(const char *name, int64_t value);
+void recorder_note_asked(const weir_operation *operation);
+void recorder_note_answer(const weir_operation *operation);
 
 void recorder_move(int64_t us); /* both times; back: the clock alone */
 weir_clock recorder_clock(void);

@@ -3,6 +3,7 @@
  *     transcript stacks WORLDS        that many random stacks, on every store: a line for each group
  *     transcript world NUMBER STORE   one of them, every operation and decision in plain text
  *     transcript replay NAME RULES    the requests of standard input: lines "TIME_MS KEY COST"
+ *     transcript simulation RULES     the same requests, through the simulator; STORE is simulated
  *
  * Lines are "GROUP STORE OPERATIONS DECISIONS HASH". STORE is memory (as it is, with identities),
  * texts (the same store, as one that only swaps), memcached or redis: the servers of with_servers.
@@ -15,6 +16,7 @@
 #include <weir/weir.h>
 
 #include "fixture/chance.h"
+#include "simulate/simulation.h"
 #include "transcript/recorder.h"
 #include "transcript/stack.h"
 
@@ -384,6 +386,61 @@ static void replay_on(int store, const char *name, const char *rules, const char
   show(&all, store);
 }
 
+/* --- the simulator ------------------------------------------------------------------------------
+ */
+
+/* What the simulator's own store is asked, and what it decides: linked with --wrap. */
+bool __real_weir_slots_execute(weir_slots *places, int64_t now_us, uint64_t version,
+                               weir_operation *operation);
+bool __wrap_weir_slots_execute(weir_slots *places, int64_t now_us, uint64_t version,
+                               weir_operation *operation);
+bool __wrap_weir_slots_execute(weir_slots *places, int64_t now_us, uint64_t version,
+                               weir_operation *operation) {
+  recorder_note_asked(operation);
+  bool enough = __real_weir_slots_execute(places, now_us, version, operation);
+  recorder_note_answer(operation);
+  return enough;
+}
+
+weir_status __real_weir_driver_decide(weir_driver *driver, weir_driven_key *key, int64_t now_us,
+                                      weir_request_state *request, weir_message *message);
+weir_status __wrap_weir_driver_decide(weir_driver *driver, weir_driven_key *key, int64_t now_us,
+                                      weir_request_state *request, weir_message *message);
+weir_status __wrap_weir_driver_decide(weir_driver *driver, weir_driven_key *key, int64_t now_us,
+                                      weir_request_state *request, weir_message *message) {
+  weir_status status = __real_weir_driver_decide(driver, key, now_us, request, message);
+  note_decision("decides", status, &request->decision);
+  return status;
+}
+
+/* With room for few keys, so that all others are packed and unpacked. */
+static void simulate(const char *rules, const char *requests) {
+  weir_simulation simulation;
+  weir_limiter_options options = WEIR_LIMITER_OPTIONS_INIT;
+  weir_message why = {""};
+  int64_t began_ms = 0;
+  begin_transcript(1, false);
+  the_recorder.operations = the_recorder.decisions = 0;
+  if (weir_simulation_init(&simulation, &rules, 1, &options, &why) != WEIR_OK)
+    give_up(rules, why.text);
+  simulation.keys.ready_most = 4;
+  for (const char *at = requests; *at != '\0'; at += strcspn(at, "\n") + 1) {
+    char *end;
+    int64_t time_ms = strtoll(at, &end, 10);
+    const char *key = end + 1;
+    size_t length = strcspn(key, " \n");
+    if (began_ms == 0) began_ms = time_ms;
+    int64_t cost = strtoll(key + length, NULL, 10);
+    weir_status status = weir_simulation_request(
+        &simulation, START_US + (time_ms - began_ms) * 1000, key, length, cost, &why);
+    if (status != WEIR_OK && status != WEIR_BAD_COST) give_up(rules, why.text);
+  }
+  if (weir_simulation_finish(&simulation) != WEIR_OK) give_up(rules, "no memory");
+  weir_simulation_clean_up(&simulation);
+  printf("%s simulated %" PRIu64 " %" PRIu64 " %016" PRIx64 "\n", rules, the_recorder.operations,
+         the_recorder.decisions, the_recorder.hash);
+}
+
 int main(int count, char **arguments) {
   if (count == 3 && strcmp(arguments[1], "stacks") == 0) {
     for (int store = 0; store < STORES; store++)
@@ -397,6 +454,12 @@ int main(int count, char **arguments) {
     free(requests);
     return 0;
   }
+  if (count == 3 && strcmp(arguments[1], "simulation") == 0) {
+    char *requests = read_requests();
+    simulate(arguments[2], requests);
+    free(requests);
+    return 0;
+  }
   if (count == 4 && strcmp(arguments[1], "world") == 0) {
     for (int store = 0; store < STORES; store++) {
       char group[STACK_GROUP_BYTES];
@@ -407,6 +470,9 @@ int main(int count, char **arguments) {
       return 0;
     }
   }
-  fputs("usage: transcript stacks WORLDS | world NUMBER STORE | replay NAME RULES\n", stderr);
+  fputs(
+      "usage: transcript stacks WORLDS | world NUMBER STORE | replay NAME RULES | simulation "
+      "RULES\n",
+      stderr);
   return 2;
 }

@@ -5,8 +5,9 @@
 
 PROGRAM is `transcript` of a build, WEIR_PROGRAM its `weir`. In the file are: the rules of tests/replay on
 traces like those that it replays; 1,000 random stacks with batches, leases, refunds, clocks that are set
-back, failures and outages, by their algorithms; and what `weir simulate` says. Of each rule and store: how
-many operations and decisions there were, and a hash of all that was in them.
+back, failures and outages, by their algorithms; the rules again, through the simulator; and what `weir
+simulate` says. Of each rule and store: how many operations and decisions there were, and a hash of all that
+was in them.
 """
 
 import concurrent.futures
@@ -59,6 +60,10 @@ def replayed(program, real, number, rule):
     return [rule + line[len(f"r{number}"):] for line in said.splitlines()]
 
 
+def simulation(program, real, rule):
+    return say(program, "simulation", rule, input=trace_of(real, rule)).decode().splitlines()
+
+
 def simulated(real, folder):
     for rule in SIMULATED:
         with open(os.path.join(folder, "trace"), "wb") as file:
@@ -80,6 +85,9 @@ def transcripts(program):
             lines += said
     lines.append(f"# {WORLDS} random stacks, by algorithms.")
     lines += sorted(say(program, "stacks", str(WORLDS)).decode().splitlines())
+    lines.append("# The simulator's own store: rule, store, operations, decisions, hash.")
+    for rule in dict.fromkeys(rules):
+        lines += simulation(program, real, rule)
     lines.append("# Simulations: rule, lines, hash.")
     with tempfile.TemporaryDirectory() as folder:
         lines += simulated(real, folder)
