@@ -40,12 +40,17 @@ void weir_hash_table_clean_up(weir_hash_table *table) {
 }
 
 uint32_t weir_hash_table_mark(const weir_hash_table *table, const void *bytes, size_t length) {
-  uint32_t mark = (uint32_t)weir_hash_64(table->secret, bytes, length);
+  return (uint32_t)weir_hash_64(table->secret, bytes, length);
+}
+
+/* As it stands in the table, where 0 is a free place. */
+static uint32_t kept(uint32_t mark) {
   return mark != 0 ? mark : 1;
 }
 
 void *weir_hash_table_find(const weir_hash_table *table, uint32_t mark, const void *key) {
   if (table->count == 0) return NULL;
+  mark = kept(mark);
   const uint32_t *marks = marks_of(table);
   for (size_t at = home_of(table, mark); marks[at] != 0; at = behind(table, at))
     if (marks[at] == mark && table->same(table->context, item_at(table, at), key))
@@ -93,7 +98,7 @@ void *weir_hash_table_add(weir_hash_table *table, uint32_t mark) {
     if (!resize(table, room)) return NULL;
   }
   table->count++;
-  return enter(table, mark);
+  return enter(table, kept(mark));
 }
 
 /* Items behind the gap move up into it, unless that would put them before their home. */

@@ -38,7 +38,7 @@ void weir_hash_table_init(weir_hash_table *table, size_t item_bytes, weir_hash_t
  * too. */
 void weir_hash_table_clean_up(weir_hash_table *table);
 
-/* The mark of these bytes, never 0. For items that are found by several things: the mark of the
+/* The mark of these bytes. For items that are found by several things: the mark of the
  * marks of each. */
 uint32_t weir_hash_table_mark(const weir_hash_table *table, const void *bytes, size_t length);
 

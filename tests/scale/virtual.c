@@ -232,7 +232,7 @@ int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mu
 void __wrap_randombytes_buf(void *bytes, size_t count);
 void __wrap_randombytes_buf(void *bytes, size_t count) {
   for (size_t at = 0; at < count; at += sizeof random_state) {
-    uint64_t drawn = weir_chance_draw(&random_state);
+    uint64_t drawn = weir_random_next(&random_state);
     memcpy((char *)bytes + at, &drawn, count - at < sizeof drawn ? count - at : sizeof drawn);
   }
 }

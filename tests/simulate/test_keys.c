@@ -43,7 +43,7 @@ static void keys_that_nobody_asks_for_any_more_take_no_memory(void **state) {
   assert_int_equal(simulation.requests, VISITORS);
   /* 100 come in a second, and one is remembered for some seconds */
   assert_in_range(simulation.keys.most, 100, 1000);
-  assert_in_range(simulation.keys.capacity, 64, 4096);
+  assert_in_range(simulation.keys.table.room, 64, 4096);
 }
 
 static void forgetting_changes_no_decision(void **state) {
@@ -124,7 +124,7 @@ static void differences_are_summed_by_key_over_all_of_the_time(void **state) {
   }
   assert_int_equal(weir_simulation_finish(&simulation), WEIR_OK);
   assert_int_equal(simulation.measures[0].cost_differing, 4);
-  assert_int_equal(simulation.differences[0].used, 1);
+  assert_int_equal(simulation.differences[0].table.count, 1);
 }
 
 static void numbers_of_any_size_come_back(void **state) {

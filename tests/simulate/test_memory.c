@@ -102,7 +102,7 @@ static int64_t allocated_for(int keys, int requests, int64_t apart_us) {
   for (int i = 0; i < requests; i++)
     for (int key = 0; key < keys; key++)
       assert_int_equal(ask(begin_us + apart_us * (i * (int64_t)keys + key), key), WEIR_OK);
-  assert_int_equal(simulation.keys.used, keys);
+  assert_int_equal(simulation.keys.table.count, keys);
   return allocated;
 }
 
@@ -149,7 +149,7 @@ static void a_key_that_is_denied_takes_no_more(void **state) {
     assert_int_equal(init(rules, 3), WEIR_OK);
     bytes[many] = allocated_for(many ? MANY : FEW, REQUESTS, 12345);
     for (int i = 0; i < 3; i++)
-      assert_int_equal(simulation.denied[i].used, simulation.keys.used);
+      assert_int_equal(simulation.denied[i].table.count, simulation.keys.table.count);
     weir_simulation_clean_up(&simulation);
   }
   int64_t each = (bytes[1] - bytes[0]) / (MANY - FEW);

@@ -60,7 +60,7 @@ static bool run(const char *rule, int64_t limit, const weir_record_key *only, st
   }
   const weir_tally_entry *top = NULL;
   brute->denied.requests = simulation.measures[0].requests - simulation.measures[0].allowed;
-  brute->denied.keys = simulation.denied[0].used;
+  brute->denied.keys = simulation.denied[0].table.count;
   brute->top = weir_tally_top(&simulation.denied[0], &top, 1) > 0 ? top->denied : 0;
   weir_simulation_clean_up(&simulation);
   return true;

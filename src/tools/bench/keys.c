@@ -5,24 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "random.h"
+
 weir_bench_key *weir_bench_keys_make(const char *prefix, uint32_t count) {
   weir_bench_key *keys = calloc(count, sizeof *keys);
   for (uint32_t i = 0; keys != NULL && i < count; i++)
     keys[i].length =
         (uint8_t)snprintf(keys[i].text, sizeof keys[i].text, "%.48s-%" PRIu32, prefix, i);
   return keys;
-}
-
-/* SplitMix64: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014. */
-static uint64_t next_random(uint64_t *state) {
-  uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-  z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-  z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-  return z ^ z >> 31;
-}
-
-static double next_share(uint64_t *state) {
-  return (double)(next_random(state) >> 11) / (double)(UINT64_C(1) << 53);
 }
 
 /* Where `share` falls among the sums of 1/i. */
@@ -46,7 +36,7 @@ static bool draw_zipf(uint32_t *drawn, uint32_t count, uint64_t *state) {
   for (uint32_t i = 0; i < count; i++)
     sums[i] = sum += 1 / (double)(i + 1);
   for (size_t i = 0; i < WEIR_BENCH_DRAWN; i++)
-    drawn[i] = find(sums, count, next_share(state));
+    drawn[i] = find(sums, count, weir_random_fraction(state));
   free(sums);
   return true;
 }
@@ -61,6 +51,6 @@ uint32_t *weir_bench_keys_draw(weir_bench_pattern pattern, uint32_t count, uint6
   }
   if (pattern == WEIR_BENCH_UNIFORM)
     for (size_t i = 0; i < WEIR_BENCH_DRAWN; i++)
-      drawn[i] = (uint32_t)(next_share(&state) * count);
+      drawn[i] = (uint32_t)(weir_random_fraction(&state) * count);
   return drawn;
 }

@@ -107,7 +107,7 @@ static bool print_denied(const weir_simulation *simulation, size_t i, int64_t mo
   size_t count = weir_tally_top(tally, top, shown);
   bool is_long = strlen(simulation->texts[i]) > (size_t)2 * RULE_WIDTH;
   printf("\n%s%swould have denied %" PRIu64 " requests of %zu keys%s\n", simulation->texts[i],
-         is_long ? "\n" : " ", m->requests - m->allowed, tally->used, count > 0 ? ":" : "");
+         is_long ? "\n" : " ", m->requests - m->allowed, tally->table.count, count > 0 ? ":" : "");
   bool enough =
       most == 0 || weir_record_find_peaks(record, weir_simulation_rule(simulation, i)->period_us);
   if (most > 0 && count > 0 && enough)
@@ -188,7 +188,8 @@ static bool set_denied(json_t *object, const weir_tally *tally, int64_t most,
   const weir_tally_entry **top = calloc(shown, sizeof *top);
   size_t count = top != NULL ? weir_tally_top(tally, top, shown) : 0;
   json_t *keys = json_array();
-  bool complete = top != NULL && keys != NULL && set_count(object, "denied_keys", tally->used);
+  bool complete =
+      top != NULL && keys != NULL && set_count(object, "denied_keys", tally->table.count);
   for (size_t i = 0; complete && i < count; i++) {
     json_t *entry = json_object();
     const weir_record_key *key =

@@ -9,6 +9,7 @@
 
 #include <weir/backend.h>
 
+#include "number.h"
 #include "simulate/chance.h"
 
 #define DAY_US (INT64_C(24) * 3600 * 1000000)
@@ -142,16 +143,6 @@ static bool read_kind(weir_generator *generator, const char *text, size_t length
   return false;
 }
 
-static bool read_number(const char *text, size_t length, int64_t most, int64_t *value) {
-  int64_t number = 0;
-  for (size_t i = 0; i < length; i++) {
-    if (text[i] < '0' || text[i] > '9' || number > most) return false;
-    number = number * 10 + (text[i] - '0');
-  }
-  *value = number;
-  return length > 0 && number >= 1 && number <= most;
-}
-
 static bool read_option(weir_generator *generator, const char *text, size_t length,
                         weir_message *message) {
   const struct {
@@ -165,7 +156,9 @@ static bool read_option(weir_generator *generator, const char *text, size_t leng
   for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
     size_t name = strlen(options[i].name);
     if (length < name || memcmp(text, options[i].name, name) != 0) continue;
-    if (read_number(text + name, length - name, options[i].most, options[i].value)) return true;
+    if (weir_number_read(text + name, length - name, options[i].most, options[i].value) &&
+        *options[i].value >= 1)
+      return true;
     weir_message_set(message, "\"%.*s\": a whole number from 1 to %" PRId64 " is accepted",
                      (int)(length < 60 ? length : 60), text, options[i].most);
     return false;
@@ -215,7 +208,7 @@ static void begin(weir_generator *generator) {
   uint64_t seeds = (uint64_t)generator->seed;
   for (int64_t i = 0; i < generator->keys; i++) {
     struct stream *stream = &generator->heap[i];
-    *stream = (struct stream){.random = weir_chance_draw(&seeds), .number = i};
+    *stream = (struct stream){.random = weir_random_next(&seeds), .number = i};
     stream->next_us = stream->until_us =
         BEGIN_US + (int64_t)(weir_chance_fraction(&stream->random) * generator->gap_us);
     if (generator->advance == advance_boundary || generator->advance == advance_paced)

@@ -1,28 +1,30 @@
-/* The keys in use, by name and by last use; who is of no more use to anybody goes. */
+/* The keys in use, by name and by last use; a key goes when its last request matters no more. */
 #include "simulate/keys.h"
 
-#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CAPACITY_LEAST = 64 };
+enum { KEYS_LEAST = 64 }; /* that the table keeps room for */
 
-_Static_assert(sizeof((weir_keys){0}.hash_key) == crypto_shorthash_KEYBYTES, "one hash key");
+typedef struct name {
+  const char *text;
+  size_t length;
+} name;
 
-static size_t mask(const weir_keys *keys) {
-  return keys->capacity - 1;
+static bool has_name(const void *context, const void *item, const void *wanted) {
+  const weir_key *key = *(weir_key *const *)item;
+  const name *other = wanted;
+  (void)context;
+  return key->length == other->length && memcmp(key->text, other->text, other->length) == 0;
 }
 
 bool weir_keys_init(weir_keys *keys, const weir_driver *drivers, size_t driver_count) {
   *keys = (weir_keys){.drivers = drivers,
                       .driver_count = driver_count,
-                      .capacity = CAPACITY_LEAST,
                       .ready_most = WEIR_KEYS_READY_MOST,
                       .weight_most = WEIR_KEYS_WEIGHT_MOST};
-  if (sodium_init() < 0) return false;
-  randombytes_buf(keys->hash_key, sizeof keys->hash_key);
-  keys->places = calloc(keys->capacity, sizeof *keys->places);
-  return keys->places != NULL;
+  weir_hash_table_init(&keys->table, sizeof(weir_key *), has_name, NULL);
+  return weir_hash_table_fit(&keys->table, KEYS_LEAST);
 }
 
 /* --- one key -----------------------------------------------------------------------------------
@@ -62,10 +64,10 @@ static void drop_subjects(weir_keys *keys, weir_subject *subjects) {
   keys->spare = subjects;
 }
 
-static weir_key *create_key(weir_keys *keys, const char *text, size_t length, uint64_t hash) {
+static weir_key *create_key(weir_keys *keys, const char *text, size_t length, uint32_t mark) {
   weir_key *key = malloc(sizeof *key + length);
   if (key == NULL) return NULL;
-  *key = (weir_key){.hash = hash, .length = length, .subjects = create_subjects(keys)};
+  *key = (weir_key){.mark = mark, .length = length, .subjects = create_subjects(keys)};
   memcpy(key->text, text, length);
   if (key->subjects != NULL) return key;
   free(key);
@@ -121,79 +123,20 @@ static void append_key(weir_keys *keys, weir_key *key) {
   if (keys->oldest_ready == NULL) keys->oldest_ready = key;
 }
 
-/* --- the table ---------------------------------------------------------------------------------
+/* --- use ---------------------------------------------------------------------------------------
  */
 
-static uint64_t hash_of(const weir_keys *keys, const char *text, size_t length) {
-  uint64_t hash;
-  unsigned char bytes[crypto_shorthash_BYTES];
-  crypto_shorthash(bytes, (const unsigned char *)text, length, keys->hash_key);
-  memcpy(&hash, bytes, sizeof hash);
-  return hash;
-}
-
-/* The place of the key, or the free one where it belongs; a quarter of the places is always free.
- */
-static size_t locate(const weir_keys *keys, const char *text, size_t length, uint64_t hash) {
-  size_t at = hash & mask(keys);
-  for (; keys->places[at].key != NULL; at = (at + 1) & mask(keys)) {
-    if (keys->places[at].hash != hash) continue;
-    const weir_key *key = keys->places[at].key;
-    if (key->length == length && memcmp(key->text, text, length) == 0) break;
+/* A new one. NULL: not enough memory. */
+static weir_key *add_key(weir_keys *keys, const char *text, size_t length, uint32_t mark) {
+  weir_key *key = create_key(keys, text, length, mark);
+  weir_key **place = key != NULL ? weir_hash_table_add(&keys->table, mark) : NULL;
+  if (place == NULL) {
+    if (key != NULL) drop_subjects(keys, key->subjects);
+    free(key);
+    return NULL;
   }
-  return at;
-}
-
-static size_t place_of(const weir_keys *keys, const weir_key *key) {
-  size_t at = key->hash & mask(keys);
-  while (keys->places[at].key != key)
-    at = (at + 1) & mask(keys);
-  return at;
-}
-
-static bool resize(weir_keys *keys, size_t capacity) {
-  weir_keys other = *keys;
-  other.capacity = capacity;
-  other.places = calloc(capacity, sizeof *other.places);
-  if (other.places == NULL) return false;
-  for (size_t i = 0; i < keys->capacity; i++) {
-    if (keys->places[i].key == NULL) continue;
-    size_t at = keys->places[i].hash & mask(&other);
-    while (other.places[at].key != NULL)
-      at = (at + 1) & mask(&other);
-    other.places[at] = keys->places[i];
-  }
-  free(keys->places);
-  *keys = other;
-  return true;
-}
-
-/* Closes the gap: keys after it move back unless that puts them before the place where their walk
- * begins. */
-static void vacate(weir_keys *keys, size_t gap) {
-  for (size_t at = (gap + 1) & mask(keys); keys->places[at].key != NULL;
-       at = (at + 1) & mask(keys)) {
-    size_t from_home = (at - keys->places[at].hash) & mask(keys);
-    size_t from_gap = (at - gap) & mask(keys);
-    if (from_home < from_gap) continue;
-    keys->places[gap] = keys->places[at];
-    gap = at;
-  }
-  keys->places[gap] = (weir_key_place){0};
-  keys->used--;
-}
-
-/* A new one; `at`: the free place where it belongs. */
-static weir_key *add_key(weir_keys *keys, size_t at, const char *text, size_t length,
-                         uint64_t hash) {
-  if (keys->used >= keys->capacity / 4 * 3) {
-    if (!resize(keys, keys->capacity * 2)) return NULL;
-    at = locate(keys, text, length, hash);
-  }
-  weir_key *key = create_key(keys, text, length, hash);
-  if (key == NULL) return NULL;
-  keys->places[at] = (weir_key_place){key, hash};
-  if (++keys->used > keys->most) keys->most = keys->used;
+  *place = key;
+  if (keys->table.count > keys->most) keys->most = keys->table.count;
   return key;
 }
 
@@ -218,16 +161,16 @@ static bool pack_oldest(weir_keys *keys) {
 }
 
 weir_key *weir_keys_use(weir_keys *keys, const char *text, size_t length, int64_t now_us) {
-  uint64_t hash = hash_of(keys, text, length);
-  size_t at = locate(keys, text, length, hash);
-  weir_key *key = keys->places[at].key;
+  uint32_t mark = weir_hash_table_mark(&keys->table, text, length);
+  weir_key *const *found = weir_hash_table_find(&keys->table, mark, &(name){text, length});
+  weir_key *key = found != NULL ? *found : NULL;
   bool was_ready = key != NULL && key->subjects != NULL;
   if (keys->newest != NULL && keys->newest->subjects != NULL) weigh(keys, keys->newest);
   if (key != NULL && !was_ready && !unpack(keys, key)) return NULL;
   if (key != NULL)
     unlink_key(keys, key);
   else
-    key = add_key(keys, at, text, length, hash);
+    key = add_key(keys, text, length, mark);
   if (key == NULL) return NULL;
   key->used_us = now_us;
   append_key(keys, key);
@@ -260,12 +203,14 @@ static void destroy_key(weir_keys *keys, weir_key *key) {
 void weir_keys_expire(weir_keys *keys, int64_t until_us) {
   while (keys->oldest != NULL && keys->oldest->used_us <= until_us) {
     weir_key *key = keys->oldest;
-    vacate(keys, place_of(keys, key));
+    weir_hash_table_remove(&keys->table, weir_hash_table_find(&keys->table, key->mark,
+                                                              &(name){key->text, key->length}));
     unlink_key(keys, key);
     destroy_key(keys, key);
   }
-  if (keys->capacity > CAPACITY_LEAST && keys->used < keys->capacity / 8)
-    resize(keys, keys->capacity / 2); /* where memory is short it stays as large as it is */
+  size_t kept = keys->table.count > KEYS_LEAST / 4 ? 4 * keys->table.count : KEYS_LEAST;
+  if (keys->table.room / 2 > kept)
+    weir_hash_table_fit(&keys->table, kept); /* where memory is short it stays as large as it is */
 }
 
 void weir_keys_empty(weir_keys *keys) {
@@ -275,14 +220,12 @@ void weir_keys_empty(weir_keys *keys) {
     destroy_key(keys, key);
   }
   keys->newest = keys->oldest_ready = NULL;
-  keys->used = 0;
-  if (keys->places != NULL) memset(keys->places, 0, keys->capacity * sizeof *keys->places);
+  weir_hash_table_clean_up(&keys->table);
 }
 
 void weir_keys_clean_up(weir_keys *keys) {
   weir_keys_empty(keys);
   if (keys->spare != NULL) destroy_subjects(keys, keys->spare, keys->driver_count);
   weir_packer_clean_up(&keys->packer);
-  free(keys->places);
   *keys = (weir_keys){0};
 }

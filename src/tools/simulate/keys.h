@@ -1,18 +1,19 @@
-/* The keys that are still in use: those whose last request matters to anybody. What there is of
+/* The keys that are still in use: those whose last request matters. What there is of
  * those used last stands ready; of all others it is packed. */
 #ifndef WEIR_SIMULATE_KEYS_H
 #define WEIR_SIMULATE_KEYS_H
 
 #include "simulate/pack.h"
+#include "table.h"
 
 enum { WEIR_KEYS_READY_MOST = 256, WEIR_KEYS_WEIGHT_MOST = 32 << 20 };
 
 typedef struct weir_key {
   struct weir_key *older, *newer; /* by last use */
-  uint64_t hash;
-  int64_t used_us;        /* last */
-  weir_subject *subjects; /* one for each driver; NULL: they are in ... */
-  unsigned char *packed;  /* ... here, with used_us as base */
+  uint32_t mark;                  /* in the table of keys, and in those of counts by key */
+  int64_t used_us;                /* last */
+  weir_subject *subjects;         /* one for each driver; NULL: they are in ... */
+  unsigned char *packed;          /* ... here, with used_us as base */
   size_t length;
   char text[];
 } weir_key;
@@ -21,20 +22,11 @@ typedef struct weir_key {
 typedef void weir_keys_listener(void *context, const weir_key *key, size_t driver,
                                 int64_t difference);
 
-/* The hash stands beside the key, so that a walk touches no key but the one that it finds. */
-typedef struct weir_key_place {
-  weir_key *key; /* NULL: nothing is here */
-  uint64_t hash;
-} weir_key_place;
-
 typedef struct weir_keys {
   const weir_driver *drivers;
   size_t driver_count;
-  unsigned char hash_key[16];
-  weir_key_place *places; /* open addressing, linear probing */
-  size_t capacity;        /* a power of two */
-  size_t used;
-  size_t most; /* that were in use at once */
+  weir_hash_table table; /* of pointers to keys in use */
+  size_t most;           /* that were in use at once */
   weir_key *oldest, *newest;
   weir_key *oldest_ready; /* from here on they have subjects */
   size_t ready;
@@ -43,7 +35,7 @@ typedef struct weir_keys {
   size_t weight_most;  /* WEIR_KEYS_WEIGHT_MOST bytes, unless set after init; one may have more */
   weir_subject *spare; /* of a key that was packed: clear */
   weir_packer packer;
-  weir_keys_listener *forgotten; /* set after init; NULL: nobody */
+  weir_keys_listener *forgotten; /* set after init; NULL: none */
   void *context;
 } weir_keys;
 

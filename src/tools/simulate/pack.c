@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROOM_LEAST = 256, MEMO_PART_BYTES = 32 * sizeof(int64_t) };
+#include "array.h"
+
+enum { MEMO_PART_BYTES = 32 * sizeof(int64_t) };
 
 bool weir_subject_init(weir_subject *subject, const weir_driver *driver) {
   *subject = (weir_subject){.exact = calloc(driver->stack.count, sizeof *subject->exact)};
@@ -53,16 +55,9 @@ void weir_packer_clean_up(weir_packer *packer) {
 /* Room for so many numbers. False: not enough memory. */
 static bool reserve(weir_packer *packer, size_t numbers) {
   size_t needed = packer->length + numbers * WEIR_PACK_NUMBER_MOST;
-  size_t room = packer->room == 0 ? ROOM_LEAST : packer->room;
-  if (needed <= packer->room) return true;
-  while (room < needed)
-    room *= 2;
-  unsigned char *larger = realloc(packer->bytes, room);
-  packer->failed = packer->failed || larger == NULL;
-  if (larger == NULL) return false;
-  packer->bytes = larger;
-  packer->room = room;
-  return true;
+  bool fits = weir_array_grow(&packer->bytes, &packer->room, needed, 1);
+  packer->failed = packer->failed || !fits;
+  return fits;
 }
 
 static uint64_t lowest_first(uint64_t number) {

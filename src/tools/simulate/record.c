@@ -5,12 +5,12 @@
  * and all bytes but the last have the highest bit set. */
 #include "simulate/record.h"
 
-#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
+
 enum {
-  ROOM_LEAST = 1024,
   BLOCK_BYTES = 1 << 18,
   NUMBER_MOST = 10,
   REQUEST_MOST = 3 * NUMBER_MOST,
@@ -25,21 +25,10 @@ void weir_record_clean_up(weir_record *record) {
   free(record->blocks);
   free(record->keys);
   free(record->names);
-  free(record->places);
+  weir_hash_table_clean_up(&record->by_name);
   free(record->kept.ends);
   free(record->kept.requests);
   *record = (weir_record){0};
-}
-
-/* Room for so many of `size` bytes; NULL: not enough memory. Large arrays move without a copy. */
-static void *grow(void *array, size_t needed, size_t *room, size_t size) {
-  if (needed <= *room) return array;
-  size_t more = *room == 0 ? ROOM_LEAST : *room * 2;
-  while (more < needed)
-    more *= 2;
-  void *larger = realloc(array, more * size);
-  if (larger != NULL) *room = more;
-  return larger;
 }
 
 static size_t write_number(unsigned char *at, uint64_t number) {
@@ -70,49 +59,28 @@ const char *weir_record_name(const weir_record *record, const weir_record_key *k
   return (const char *)at;
 }
 
-/* Where the key stands, or the free place for it. Half of the places are always free: each that is
- * looked at in vain costs two more looks into memory. */
-static size_t locate(const weir_record *record, const char *text, size_t length) {
-  unsigned char bytes[crypto_shorthash_BYTES];
-  uint64_t hash;
-  crypto_shorthash(bytes, (const unsigned char *)text, length, record->hash_key);
-  memcpy(&hash, bytes, sizeof hash);
-  size_t at = hash & (record->place_count - 1);
-  for (; record->places[at] != 0; at = (at + 1) & (record->place_count - 1)) {
-    size_t held;
-    const char *name = weir_record_name(record, &record->keys[record->places[at] - 1], &held);
-    if (held == length && memcmp(name, text, length) == 0) break;
-  }
-  return at;
-}
+typedef struct name {
+  const char *text;
+  size_t length;
+} name;
 
-static bool make_places(weir_record *record) {
-  if (record->key_count < record->place_count / 2) return true;
-  weir_record larger = *record;
-  larger.place_count = record->place_count == 0 ? ROOM_LEAST : record->place_count * 2;
-  larger.places = calloc(larger.place_count, sizeof *larger.places);
-  if (larger.places == NULL) return false;
-  for (size_t i = 0; i < record->key_count; i++) {
-    size_t length;
-    const char *name = weir_record_name(record, &record->keys[i], &length);
-    larger.places[locate(&larger, name, length)] = (uint32_t)i + 1;
-  }
-  free(record->places);
-  *record = larger;
-  return true;
+static bool has_name(const void *context, const void *item, const void *wanted) {
+  const weir_record *record = context;
+  const name *other = wanted;
+  size_t length;
+  const char *text = weir_record_name(record, &record->keys[*(const uint32_t *)item], &length);
+  return length == other->length && memcmp(text, other->text, length) == 0;
 }
 
 static bool add_name(weir_record *record, const char *text, size_t length) {
   size_t needed = record->names_length + NUMBER_MOST + length;
   if (needed > UINT32_MAX || record->key_count + 1 >= UINT32_MAX) return false;
-  char *names = grow(record->names, needed, &record->names_room, 1);
-  if (names == NULL) return false;
-  record->names = names;
-  void *keys = grow(record->keys, record->key_count + 1, &record->key_room, sizeof *record->keys);
-  if (keys == NULL) return false;
-  record->keys = keys;
+  if (!weir_array_grow(&record->names, &record->names_room, needed, 1) ||
+      !weir_array_grow(&record->keys, &record->key_room, record->key_count + 1,
+                       sizeof *record->keys))
+    return false;
   record->keys[record->key_count++] = (weir_record_key){.name = (uint32_t)record->names_length};
-  unsigned char *at = (unsigned char *)names + record->names_length;
+  unsigned char *at = (unsigned char *)record->names + record->names_length;
   size_t written = write_number(at, length);
   memcpy(at + written, text, length);
   record->names_length += written + length;
@@ -121,31 +89,36 @@ static bool add_name(weir_record *record, const char *text, size_t length) {
 
 /* NULL: not enough memory. */
 static weir_record_key *use_key(weir_record *record, const char *text, size_t length) {
-  if (record->place_count == 0) randombytes_buf(record->hash_key, sizeof record->hash_key);
-  if (!make_places(record)) return NULL;
-  size_t at = locate(record, text, length);
-  if (record->places[at] == 0) {
-    if (!add_name(record, text, length)) return NULL;
-    record->places[at] = (uint32_t)record->key_count;
+  if (record->key_count == 0)
+    weir_hash_table_init(&record->by_name, sizeof(uint32_t), has_name, record);
+  uint32_t mark = weir_hash_table_mark(&record->by_name, text, length);
+  uint32_t *found = weir_hash_table_find(&record->by_name, mark, &(name){text, length});
+  if (found == NULL) {
+    found = weir_hash_table_add(&record->by_name, mark);
+    if (found == NULL) return NULL;
+    *found = (uint32_t)record->key_count;
+    if (!add_name(record, text, length)) {
+      weir_hash_table_remove(&record->by_name, found);
+      return NULL;
+    }
   }
-  return &record->keys[record->places[at] - 1];
+  return &record->keys[*found];
 }
 
 const weir_record_key *weir_record_find(const weir_record *record, const char *key,
                                         size_t key_length) {
-  if (record->place_count == 0) return NULL;
-  uint32_t number = record->places[locate(record, key, key_length)];
-  return number != 0 ? &record->keys[number - 1] : NULL;
+  uint32_t mark = weir_hash_table_mark(&record->by_name, key, key_length);
+  const uint32_t *found = weir_hash_table_find(&record->by_name, mark, &(name){key, key_length});
+  return found != NULL ? &record->keys[*found] : NULL;
 }
 
 /* --- requests --------------------------------------------------------------------------------- */
 
 static bool make_block(weir_record *record) {
   if (record->block_count > 0 && record->written + REQUEST_MOST <= BLOCK_BYTES) return true;
-  void *blocks =
-      grow(record->blocks, record->block_count + 1, &record->block_room, sizeof *record->blocks);
-  if (blocks == NULL) return false;
-  record->blocks = blocks;
+  if (!weir_array_grow(&record->blocks, &record->block_room, record->block_count + 1,
+                       sizeof *record->blocks))
+    return false;
   unsigned char *block = malloc(BLOCK_BYTES);
   if (block == NULL) return false;
   record->blocks[record->block_count++] = block;

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "table.h"
+
 /* One key, and what it asked for over all of the time. */
 typedef struct weir_record_key {
   int64_t peak;  /* most that it asked for in any period: weir_record_find_peaks() */
@@ -39,9 +41,7 @@ typedef struct weir_record {
   size_t kept_of;         /* so many requests there were */
   char *names;
   size_t names_length, names_room;
-  uint32_t *places; /* of the keys by hash: open addressing, linear probing; numbers from 1 */
-  size_t place_count;
-  unsigned char hash_key[16];
+  weir_hash_table by_name; /* of places in `keys` */
 } weir_record;
 
 /* Begins zeroed. */

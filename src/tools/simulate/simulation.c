@@ -11,7 +11,7 @@ enum { BYTES_EVERY = 64 }; /* requests; a log may have thousands of entries to l
 static void note_difference(void *context, const weir_key *key, size_t driver, int64_t difference) {
   weir_simulation *simulation = context;
   if (difference == 0) return;
-  if (!weir_tally_amount(&simulation->differences[driver], key->text, key->length, key->hash,
+  if (!weir_tally_amount(&simulation->differences[driver], key->text, key->length, key->mark,
                          difference))
     simulation->lost = true;
 }
@@ -109,7 +109,7 @@ static weir_status decide(weir_simulation *simulation, size_t i, weir_key *key, 
     return WEIR_NO_MEMORY;
   subject->difference += measure->cost_allowed - measure->cost_exactly_allowed - before;
   if (request.decision.allowed) return WEIR_OK;
-  return weir_tally_add(&simulation->denied[i], key->text, key->length, key->hash, now_us)
+  return weir_tally_add(&simulation->denied[i], key->text, key->length, key->mark, now_us)
              ? WEIR_OK
              : WEIR_NO_MEMORY;
 }
@@ -148,7 +148,7 @@ weir_status weir_simulation_request(weir_simulation *simulation, int64_t time_us
   weir_key *used = weir_keys_use(&simulation->keys, key, key_length, simulation->now_us);
   if (used == NULL) return WEIR_NO_MEMORY;
   if (simulation->counts_all &&
-      !weir_tally_add(&simulation->asked, used->text, used->length, used->hash, simulation->now_us))
+      !weir_tally_add(&simulation->asked, used->text, used->length, used->mark, simulation->now_us))
     return WEIR_NO_MEMORY;
   for (size_t i = 0; i < simulation->rule_count; i++) {
     weir_status status = decide(simulation, i, used, cost, message);

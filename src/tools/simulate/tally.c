@@ -4,82 +4,64 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CAPACITY_LEAST = 16 };
+static bool has_key(const void *context, const void *item, const void *wanted) {
+  const weir_tally_entry *entry = item;
+  const weir_tally_entry *other = wanted;
+  (void)context;
+  return entry->key_length == other->key_length &&
+         memcmp(entry->key, other->key, other->key_length) == 0;
+}
 
 void weir_tally_clean_up(weir_tally *tally) {
-  for (size_t i = 0; i < tally->capacity; i++)
-    free(tally->entries[i].key);
-  free(tally->entries);
-  *tally = (weir_tally){0};
-}
-
-static weir_tally_entry *locate(const weir_tally *tally, const char *key, size_t key_length,
-                                uint64_t hash) {
-  size_t at = hash & (tally->capacity - 1);
-  for (;; at = (at + 1) & (tally->capacity - 1)) {
-    weir_tally_entry *entry = &tally->entries[at];
-    if (entry->key == NULL) return entry;
-    if (entry->hash == hash && entry->key_length == key_length &&
-        memcmp(entry->key, key, key_length) == 0)
-      return entry;
-  }
-}
-
-static bool grow(weir_tally *tally) {
-  weir_tally larger = *tally;
-  larger.capacity = tally->capacity == 0 ? CAPACITY_LEAST : tally->capacity * 2;
-  larger.entries = calloc(larger.capacity, sizeof *larger.entries);
-  if (larger.entries == NULL) return false;
-  for (size_t i = 0; i < tally->capacity; i++) {
-    const weir_tally_entry *entry = &tally->entries[i];
-    if (entry->key != NULL) *locate(&larger, entry->key, entry->key_length, entry->hash) = *entry;
-  }
-  free(tally->entries);
-  *tally = larger;
-  return true;
-}
-
-weir_tally_entry *weir_tally_use(weir_tally *tally, const char *key, size_t key_length,
-                                 uint64_t hash) {
-  if (tally->used >= tally->capacity / 4 * 3 && !grow(tally)) return NULL;
-  weir_tally_entry *entry = locate(tally, key, key_length, hash);
-  if (entry->key != NULL) return entry;
-  char *copy = malloc(key_length);
-  if (copy == NULL) return NULL;
-  memcpy(copy, key, key_length);
-  *entry = (weir_tally_entry){.key = copy, .key_length = key_length, .hash = hash};
-  tally->used++;
-  return entry;
+  for (weir_tally_entry *each = NULL; (each = weir_hash_table_next(&tally->table, each)) != NULL;)
+    free(each->key);
+  weir_hash_table_clean_up(&tally->table);
 }
 
 const weir_tally_entry *weir_tally_find(const weir_tally *tally, const char *key, size_t key_length,
-                                        uint64_t hash) {
-  if (tally->capacity == 0) return NULL;
-  const weir_tally_entry *entry = locate(tally, key, key_length, hash);
-  return entry->key != NULL ? entry : NULL;
+                                        uint32_t mark) {
+  const weir_tally_entry wanted = {.key = (char *)(uintptr_t)key, .key_length = key_length};
+  return weir_hash_table_find(&tally->table, mark, &wanted);
 }
 
-bool weir_tally_add(weir_tally *tally, const char *key, size_t key_length, uint64_t hash,
+weir_tally_entry *weir_tally_use(weir_tally *tally, const char *key, size_t key_length,
+                                 uint32_t mark) {
+  const weir_tally_entry wanted = {.key = (char *)(uintptr_t)key, .key_length = key_length};
+  if (tally->table.same == NULL)
+    weir_hash_table_init(&tally->table, sizeof(weir_tally_entry), has_key, NULL);
+  weir_tally_entry *entry = weir_hash_table_find(&tally->table, mark, &wanted);
+  if (entry != NULL) return entry;
+  char *copy = malloc(key_length);
+  entry = copy != NULL ? weir_hash_table_add(&tally->table, mark) : NULL;
+  if (entry == NULL) {
+    free(copy);
+    return NULL;
+  }
+  memcpy(copy, key, key_length);
+  *entry = (weir_tally_entry){.key = copy, .key_length = key_length};
+  return entry;
+}
+
+bool weir_tally_add(weir_tally *tally, const char *key, size_t key_length, uint32_t mark,
                     int64_t now_us) {
-  weir_tally_entry *entry = weir_tally_use(tally, key, key_length, hash);
+  weir_tally_entry *entry = weir_tally_use(tally, key, key_length, mark);
   if (entry == NULL) return false;
   if (entry->denied++ == 0) entry->first_us = now_us;
   return true;
 }
 
-bool weir_tally_amount(weir_tally *tally, const char *key, size_t key_length, uint64_t hash,
+bool weir_tally_amount(weir_tally *tally, const char *key, size_t key_length, uint32_t mark,
                        int64_t amount) {
-  weir_tally_entry *entry = weir_tally_use(tally, key, key_length, hash);
+  weir_tally_entry *entry = weir_tally_use(tally, key, key_length, mark);
   if (entry != NULL) entry->amount += amount;
   return entry != NULL;
 }
 
 int64_t weir_tally_spread(const weir_tally *tally) {
   int64_t sum = 0;
-  for (size_t i = 0; i < tally->capacity; i++) {
-    int64_t amount = tally->entries[i].amount;
-    sum += amount < 0 ? -amount : amount;
-  }
+  for (const weir_tally_entry *each = NULL;
+       (each = weir_hash_table_next(&tally->table, each)) != NULL;)
+    sum += each->amount < 0 ? -each->amount : each->amount;
   return sum;
 }
 
@@ -92,9 +74,8 @@ static bool ranks_before(const weir_tally_entry *a, const weir_tally_entry *b) {
 
 size_t weir_tally_top(const weir_tally *tally, const weir_tally_entry **top, size_t most) {
   size_t count = 0;
-  for (size_t i = 0; i < tally->capacity; i++) {
-    const weir_tally_entry *entry = &tally->entries[i];
-    if (entry->key == NULL) continue;
+  for (const weir_tally_entry *entry = NULL;
+       (entry = weir_hash_table_next(&tally->table, entry)) != NULL;) {
     size_t at = count < most ? count++ : most;
     for (; at > 0 && ranks_before(entry, top[at - 1]); at--)
       if (at < most) top[at] = top[at - 1];
