@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "config/reader.h"
+#include "number.h"
 
 enum { LISTENERS_MOST = 32, CREDENTIALS_MOST = 1000, HOSTS_MOST = 100, TRUSTED_BYTES = 16 * 1024 };
 
@@ -40,10 +41,10 @@ static bool read_tcp(const char *text, weir_config_listener *listener) {
   const char *start = text + has_brackets;
   if (colon == NULL || end == NULL || end + has_brackets != colon) return false;
 
-  size_t digits = strspn(colon + 1, "0123456789");
-  if (digits == 0 || digits > 5 || colon[1 + digits] != '\0') return false;
-  long number = strtol(colon + 1, NULL, 10);
-  if (number < 1 || number > 65535) return false;
+  int64_t number;
+  size_t digits = strlen(colon + 1);
+  if (digits > 5 || !weir_number_read(colon + 1, digits, UINT16_MAX, &number) || number == 0)
+    return false;
   in_port_t port = htons((uint16_t)number);
 
   if ((size_t)(end - start) >= sizeof host) return false;

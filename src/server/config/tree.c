@@ -6,6 +6,56 @@
 #include <string.h>
 #include <yaml.h>
 
+#include "table.h"
+
+/* --- memory: blocks, handed out from their start ------------------------------------------------
+ */
+
+enum { BLOCK_BYTES = 64 * 1024, ALIGNMENT = 16 };
+
+struct weir_arena_block {
+  weir_arena_block *next;
+  size_t bytes;
+  _Alignas(ALIGNMENT) char memory[];
+};
+
+void *weir_arena_take(weir_arena *arena, size_t count, size_t size) {
+  if (size != 0 && count > (SIZE_MAX / 2) / size) return NULL;
+  size_t bytes = (count * size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  if (arena->blocks == NULL || bytes > arena->blocks->bytes - arena->used) {
+    size_t room = bytes < BLOCK_BYTES ? BLOCK_BYTES : bytes;
+    weir_arena_block *block = malloc(sizeof *block + room);
+    if (block == NULL) {
+      arena->failed = true;
+      return NULL;
+    }
+    *block = (weir_arena_block){.next = arena->blocks, .bytes = room};
+    arena->blocks = block;
+    arena->used = 0;
+  }
+  void *memory = arena->blocks->memory + arena->used;
+  arena->used += bytes;
+  return memset(memory, 0, bytes);
+}
+
+char *weir_arena_copy(weir_arena *arena, const char *text, size_t length) {
+  char *copy = weir_arena_take(arena, length + 1, 1);
+  if (copy != NULL) memcpy(copy, text, length);
+  return copy;
+}
+
+void weir_arena_free(weir_arena *arena) {
+  while (arena->blocks != NULL) {
+    weir_arena_block *block = arena->blocks;
+    arena->blocks = block->next;
+    free(block);
+  }
+  arena->used = 0;
+}
+
+/* --- building -----------------------------------------------------------------------------------
+ */
+
 typedef struct open_node {
   weir_node *node;
   weir_node_item *last;
@@ -33,6 +83,7 @@ typedef struct builder {
   size_t anchor_count;
   weir_node *root;
   bool has_document;
+  weir_hash_table keys; /* of the mapping that is being closed; empty between two of them */
 } builder;
 
 static weir_config_place place_of(const builder *self, yaml_mark_t mark) {
@@ -42,33 +93,30 @@ static weir_config_place place_of(const builder *self, yaml_mark_t mark) {
 /* --- mappings: no key twice ---------------------------------------------------------------------
  */
 
+static bool is_same(const void *context, const void *item, const void *wanted) {
+  const weir_node *a = *(const weir_node *const *)item;
+  const weir_node *b = wanted;
+  (void)context;
+  return a->length == b->length && memcmp(a->text, b->text, a->length) == 0;
+}
+
 static bool check_keys(builder *self, const weir_node *mapping) {
-  size_t size = 4;
-  while (size < 2 * (size_t)mapping->length)
-    size *= 2;
-  const weir_node **slots = calloc(size, sizeof *slots);
-  if (slots == NULL) {
-    self->arena->failed = true;
-    return false;
-  }
-  for (const weir_node_item *item = mapping->items; item != NULL; item = item->next) {
+  weir_hash_table *seen = &self->keys;
+  bool has_memory = weir_hash_table_fit(seen, mapping->length);
+  for (const weir_node_item *item = mapping->items; has_memory && item != NULL; item = item->next) {
     const weir_node *key = item->key;
-    uint32_t hash = 2166136261U; /* FNV-1a */
-    for (uint32_t i = 0; i < key->length; i++)
-      hash = (hash ^ (unsigned char)key->text[i]) * 16777619U;
-    size_t at = hash & (size - 1);
-    while (slots[at] != NULL && (slots[at]->length != key->length ||
-                                 memcmp(slots[at]->text, key->text, key->length) != 0))
-      at = (at + 1) & (size - 1);
-    if (slots[at] == NULL)
-      slots[at] = key;
+    uint32_t mark = weir_hash_table_mark(seen, key->text, key->length);
+    const weir_node **first = weir_hash_table_find(seen, mark, key);
+    if (first == NULL)
+      *(const weir_node **)weir_hash_table_add(seen, mark) = key;
     else
       weir_config_fault(self->faults, (weir_config_place){self->file, key->line, key->column}, "",
                         "key \"%.64s\" stands twice in one mapping, first in line %u", key->text,
-                        slots[at]->line);
+                        (*first)->line);
   }
-  free(slots);
-  return true;
+  weir_hash_table_clean_up(seen);
+  self->arena->failed |= !has_memory;
+  return has_memory;
 }
 
 /* --- nodes --------------------------------------------------------------------------------------
@@ -289,6 +337,7 @@ weir_node *weir_tree_read(const char *file, const char *text, size_t length, wei
     arena->failed = true;
     return NULL;
   }
+  weir_hash_table_init(&self.keys, sizeof(weir_node *), is_same, NULL);
   yaml_parser_set_encoding(&self.parser, YAML_UTF8_ENCODING);
   yaml_parser_set_input_string(&self.parser, (const unsigned char *)self.text, self.length);
   bool good = true, is_end = false;

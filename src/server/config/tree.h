@@ -1,9 +1,25 @@
-/* YAML as a tree of nodes, each with its place. */
+/* YAML as a tree of nodes, each with its place, in memory that goes all at once. */
 #ifndef WEIR_CONFIG_TREE_H
 #define WEIR_CONFIG_TREE_H
 
-#include "config/arena.h"
 #include "config/faults.h"
+
+typedef struct weir_arena_block weir_arena_block;
+
+/* Zero it before use. */
+typedef struct weir_arena {
+  weir_arena_block *blocks;
+  size_t used; /* of the newest block */
+  bool failed; /* memory was lacking at least once */
+} weir_arena;
+
+/* Zeroed, aligned for anything; NULL: no memory. */
+void *weir_arena_take(weir_arena *arena, size_t count, size_t size);
+
+/* A copy with a NUL behind it. */
+char *weir_arena_copy(weir_arena *arena, const char *text, size_t length);
+
+void weir_arena_free(weir_arena *arena);
 
 enum {
   WEIR_TREE_DEPTH_MOST = 64,
