@@ -352,15 +352,16 @@ bool weir_settle_never(const weir_stack *stack, int64_t now_us, weir_request_sta
 static bool recall(const weir_stack *stack, const weir_settings *settings, const weir_memo *memo,
                    int64_t now_us, const weir_request_state *request,
                    weir_decision figures[WEIR_RULES_MOST], unsigned *denying) {
+  size_t i = 0;
   *denying = 0;
-  for (size_t i = 0; i < stack->count; i++) {
+  do { /* a stack has a rule */
     int64_t room;
     figures[i] = (weir_decision){.cost = request->charge};
     if (!weir_memo_recall(stack, settings, memo, i, now_us, request, request->charge, &room,
                           &figures[i]))
       return false;
     if (room < request->charge) *denying |= 1U << i;
-  }
+  } while (++i < stack->count);
   return true;
 }
 
