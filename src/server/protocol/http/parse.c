@@ -138,9 +138,11 @@ static bool has_word(weir_http_text list, const char *word) {
   return false;
 }
 
+/* How often a field stands there, and its last value; "" where it does not. */
 static size_t count_field(const weir_http_request *request, const char *name,
                           weir_http_text *value) {
   size_t count = 0;
+  *value = (weir_http_text){"", 0};
   for (size_t position = 0; weir_http_next_field(request, name, &position, value);)
     count++;
   return count;
