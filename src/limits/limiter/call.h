@@ -57,7 +57,7 @@ typedef struct weir_group {
 /* What one key gives back of its lease, in the first round. */
 typedef struct weir_return {
   weir_memo_entry *entry; /* busy meanwhile */
-  bool of_other;          /* nobody here leads its key */
+  bool of_other;          /* no call of ours leads its key */
   size_t operation_count; /* one for each rule that takes back */
   weir_lot lot;
   int64_t places[WEIR_RULES_MOST];
@@ -200,11 +200,6 @@ bool weir_leases_are_void(struct weir_limiter *limiter, const weir_memo_entry *e
 void weir_leases_count(struct weir_limiter *limiter, weir_memo_entry *entry,
                        const weir_request_state *request, weir_moment at);
 
-/* A request that leads cannot use what the key holds: all of it is owed from now on, and goes back
- * before it is decided. Not where some rule is a bucket, to which nothing goes back. */
-void weir_leases_make_way(struct weir_limiter *limiter, weir_memo_entry *entry,
-                          const weir_request_state *request);
-
 /* Answers a request from what was charged ahead, or from what is known when that is not enough. */
 bool weir_leases_answer(struct weir_limiter *limiter, weir_memo_entry *entry,
                         weir_request_state *request, weir_moment at);
@@ -237,25 +232,21 @@ weir_inside weir_outage_inside(const struct weir_limiter *limiter, struct weir_l
 /* Leaves the account's periods that are over: what was owed in them is not paid any more. */
 void weir_outage_roll(struct weir_limiter *limiter, weir_account *account);
 
-/* Whether the store was away for the key's last request, and has not answered since: then one
- * request of the key at a time finds out whether it is back, and the others wait for nothing.
- * `account` may be NULL. */
-static inline bool weir_outage_goes_on(const weir_account *account) {
-  return account != NULL && account->away && account->hold_until_us == 0;
-}
-
 /* Whether a request for which the account has no room is denied by that: for a while after an
  * outage. During it, such a request is made one that only looks. Counts any other. */
 bool weir_outage_withholds(struct weir_limiter *limiter, weir_memo_entry *entry,
                            weir_request_state *request, int64_t now_us);
 
-/* Whether a request need not wait for another that finds out whether the store is back: then the
- * account answers it. One of the same call, `earlier` or NULL, goes with it. */
+/* Whether a request need not wait for another that finds out whether the store is back: it was away
+ * for the key's last request, and has not answered since. Then the account answers it. One of the same
+ * call, `earlier` or NULL, goes with it. */
 static inline bool weir_outage_goes_past(const weir_memo_entry *entry,
                                          const weir_request_state *request,
                                          const weir_request_state *earlier) {
+  const weir_account *account = entry->account;
   bool takes = request->kind == WEIR_TAKE || request->withheld;
-  return takes && entry->busy && earlier == NULL && weir_outage_goes_on(entry->account);
+  bool goes_on = account != NULL && account->away && account->hold_until_us == 0;
+  return takes && entry->busy && earlier == NULL && goes_on;
 }
 
 /* Puts what the key's account owes in front of a group that is about to start. */

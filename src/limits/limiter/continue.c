@@ -9,19 +9,14 @@ bool weir_policy_answers(weir_fallback fallback, weir_status status) {
          weir_status_classify(status) == WEIR_CLASS_STORE;
 }
 
-static size_t first_concerned(const weir_stack *rules, const int64_t *costs) {
-  size_t i = 0;
-  while (costs != NULL && costs[i] == 0 && i + 1 < rules->count)
-    i++;
-  return i;
-}
-
 weir_decision weir_policy_decide(weir_fallback fallback, weir_source source,
                                  const weir_stack *rules, int64_t cost, const int64_t *costs,
                                  int64_t now_us) {
   int64_t retry_us = source == WEIR_SOURCE_LATE ? WEIR_POLICY_LATE_RETRY_US : WEIR_POLICY_RETRY_US;
   bool allowed = fallback == WEIR_FALLBACK_ALLOW;
-  size_t i = first_concerned(rules, costs);
+  size_t i = 0; /* the first that is concerned */
+  while (costs != NULL && costs[i] == 0 && i + 1 < rules->count)
+    i++;
   return (weir_decision){
       .allowed = allowed,
       .source = source,
@@ -178,18 +173,12 @@ int64_t weir_continue_owe_held(const weir_inside *inside, weir_account *account,
 /* --- holding -----------------------------------------------------------------------------------
  */
 
-/* What the account has room for it counts at once, so that all of a batch find no more than that.
- * What a request may get is cut to it. */
-static void count_in_account(weir_request_state *request, const weir_decision *decision) {
-  if (request->up_to && decision->cost < request->charge)
-    request->most = request->charge = decision->cost;
-  request->decision = *decision;
-  request->in_account = true;
-}
-
 /* While it holds: with a share of what was left at the outage's begin, others who are not back yet
  * find room. While the policy answers: a request still finds out whether the store is back, but one
- * for which the account has no room must not be admitted by that. */
+ * for which the account has no room must not be admitted by that.
+ *
+ * What the account has room for it counts at once, so that all of a batch find no more than that;
+ * what a request may get is cut to it. */
 bool weir_continue_withholds(const weir_inside *inside, weir_account *account,
                              weir_request_state *request, uint64_t secret, int64_t now_us) {
   weir_decision decision;
@@ -199,7 +188,10 @@ bool weir_continue_withholds(const weir_inside *inside, weir_account *account,
   if (!weir_continue_admit(inside, account, request, secret, WEIR_CONTINUE_HOLDS, &decision, &owed))
     return false;
   if (decision.allowed) {
-    count_in_account(request, &decision);
+    if (request->up_to && decision.cost < request->charge)
+      request->most = request->charge = decision.cost;
+    request->decision = decision;
+    request->in_account = true;
   } else if (holds) {
     request->decision = decision;
     request->decision.source = WEIR_SOURCE_FALLBACK;

@@ -5,8 +5,8 @@
  *                          └────── another round ───┘
  *
  * In a store inside this process exec waits for nothing, and names a counter by a number. So where
- * no thread leads the key, the one that comes decides at once, with the shard's own machine: there is
- * nobody to wait for, and no group to gather, no line, no deadline, no text of the key. Further
+ * no thread leads the key, the one that comes decides at once, with the shard's own machine: it waits
+ * for no other, gathers no group, and needs no line, no deadline, no text of the key. Further
  * rounds, as one that takes back, run under the same lock. A pause never does, as all other keys of
  * the shard would wait for it. At PAUSE a machine holds nothing, and has left the request as open as
  * it was: so that pauses without the lock, and then stands in line.

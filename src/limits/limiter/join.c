@@ -101,7 +101,7 @@ void weir_call_join(weir_call **call, weir_limiter *limiter, weir_request_state 
  */
 
 /* What the calls must do next: lead, wait (also for a group that was taken), or nothing more. To
- * lead comes before to wait: who waited first could wait for somebody who waits for him. */
+ * lead comes before to wait: two calls that waited first could wait for each other. */
 static weir_standing next_step(const weir_call *first) {
   weir_standing next = WEIR_STANDING_DONE;
   for (const weir_call *call = first; call != NULL; call = call->also) {
@@ -115,7 +115,7 @@ static weir_standing next_step(const weir_call *first) {
   return next;
 }
 
-/* Out of time: whoever has not been taken leaves the line. Nothing was sent for these, and they
+/* Out of time: a request that no group has taken leaves the line. Nothing was sent for these, and they
  * must not lead: their time would fail everyone behind them. The state is looked at again under the
  * lock, as a leader may have been faster. */
 static void withdraw_all(weir_call *call) {
@@ -160,8 +160,8 @@ static void wait_for_step(weir_call *first) {
   pthread_mutex_unlock(&waiter->mutex);
 }
 
-/* How long each request waited, by readings of the clock that were needed anyway: whoever led it
- * made the last one, perhaps before the request came. */
+/* How long each request waited, by readings of the clock that were needed anyway: the call that
+ * led it made the last one, perhaps before the request came. */
 static void count_waits(const weir_call *first) {
   if (first->deadline_us == INT64_MAX) return;
   int64_t begin_us = first->deadline_us - first->limiter->deadline_us;
@@ -182,8 +182,8 @@ static void go_on(weir_call *first) {
   }
 }
 
-/* What is answered without the store needs no deadline, and neither does a store in which nobody
- * waits: lead.c then looks at the age of the stamp instead. A call without time to charge must not
+/* What is answered without the store needs no deadline, and neither does a store in which no
+ * thread waits: lead.c then looks at the age of the stamp instead. A call without time to charge must not
  * lead: it would fail everyone behind it. */
 void weir_call_run(weir_call *first) {
   bool immediate = first->limiter->settings.traits & WEIR_TRAIT_IMMEDIATE;

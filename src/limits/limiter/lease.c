@@ -89,14 +89,6 @@ bool weir_leases_answer(weir_limiter *limiter, weir_memo_entry *entry, weir_requ
   return deny(limiter, entry, now_us, may_use(request) ? room : 0, request);
 }
 
-/* Costs that differ by rule cannot be taken of a lot. */
-void weir_leases_make_way(weir_limiter *limiter, weir_memo_entry *entry,
-                          const weir_request_state *request) {
-  bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
-  if (decided && request->costs != NULL && !limiter->lease.drains)
-    weir_purse_end(entry->leased->purse, &limiter->lease);
-}
-
 void weir_leases_count(weir_limiter *limiter, weir_memo_entry *entry,
                        const weir_request_state *request, weir_moment at) {
   if (may_use(request))
@@ -106,8 +98,8 @@ void weir_leases_count(weir_limiter *limiter, weir_memo_entry *entry,
 /* --- a group -----------------------------------------------------------------------------------
  */
 
-/* What is held comes off the cost of each request, first come first served; something is left, as
- * whom it covers is admitted already. A peek takes nothing: it is only asked for the rest. What a
+/* What is held comes off the charge of each request, first come first served; something is left, as
+ * a request that it covers is admitted already. A peek takes nothing: it is only asked for the rest. What a
  * bucket may accept later has no use for what ends before. */
 static void hold(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us,
                  weir_request_state *request) {
@@ -127,7 +119,7 @@ void weir_leases_hold(weir_call *call, weir_group *group, int64_t now_us) {
   weir_memo_entry *entry = group->entry;
   weir_purse *purse = entry->leased->purse;
   const weir_moment at = {.now_us = now_us, .clock_steps = entry->clock_steps};
-  bool plain = true; /* whoever is in the group shares its charge */
+  bool plain = true; /* all that are in the group share its charge */
   int64_t cost = 0;
   group->ahead = (weir_request_state){.kind = WEIR_TAKE, .up_to = true, .ahead = true};
   if (group->requests->kind == WEIR_RESET) weir_purse_empty(purse, &limiter->lease);
@@ -182,17 +174,6 @@ static bool add_held(weir_limiter *limiter, weir_purse *purse, int64_t now_us,
   return true;
 }
 
-/* What a request that must ask again was charged is a lot like any other. */
-static void ask_again(const weir_stack *stack, weir_request_state *request) {
-  request->again = true;
-  request->held = 0;
-  request->settled = request->away = false;
-  request->denying = 0;
-  weir_request_offer(stack, request);
-  request->decision = (weir_decision){0};
-  atomic_store_explicit(&request->standing, WEIR_STANDING_WAITING, memory_order_release);
-}
-
 /* Whether the machine only gave back of what was charged ahead, and all of that is back: then a
  * look before the next charge is of no use. */
 static bool left_nothing(const weir_group *group) {
@@ -204,7 +185,7 @@ static bool left_nothing(const weir_group *group) {
 }
 
 /* Takes the leader's own request off the group, and those that must ask again: they wait first in
- * line. Returns what these were charged. */
+ * line, and what they were charged is a lot like any other. Returns that. */
 static int64_t part_requests(weir_limiter *limiter, weir_group *group, int64_t now_us) {
   weir_purse *purse = group->entry->leased->purse;
   weir_request_state *first_again = NULL;
@@ -222,7 +203,13 @@ static int64_t part_requests(weir_limiter *limiter, weir_group *group, int64_t n
       charged += charge;
       *link = request->next;
       request->next = NULL;
-      ask_again(&limiter->stack, request);
+      request->again = true;
+      request->held = 0;
+      request->settled = request->away = false;
+      request->denying = 0;
+      request->decision = (weir_decision){0};
+      weir_request_offer(&limiter->stack, request);
+      atomic_store_explicit(&request->standing, WEIR_STANDING_WAITING, memory_order_release);
       *again = request;
       again = &request->next;
     }
@@ -260,23 +247,6 @@ static int64_t admitted_cost(const weir_group *group, bool charged) {
   return cost;
 }
 
-/* Figures that were made before the lease was granted do not count what was held: that is room. */
-static void add_room(const weir_group *group, int64_t room) {
-  for (weir_request_state *request = group->requests; request != NULL; request = request->next)
-    if (request->status == WEIR_OK && request->decision.remaining != WEIR_NOT_KNOWN)
-      request->decision.remaining += room;
-}
-
-/* What is held may cover who was denied or has no answer: some did not take of it, as too
- * little was known for their figures, or as they may wait. */
-static void use_after_all(weir_limiter *limiter, weir_group *group, int64_t now_us) {
-  for (weir_request_state *request = group->requests; request != NULL; request = request->next) {
-    bool admitted = request->status == WEIR_OK && request->decision.allowed;
-    if (!may_use(request) || request->up_to || admitted) continue;
-    if (use(limiter, group->entry, now_us, true, request)) request->away = false;
-  }
-}
-
 void weir_leases_settle(weir_call *call, weir_group *group) {
   weir_limiter *limiter = call->limiter;
   weir_memo_entry *entry = group->entry;
@@ -291,8 +261,20 @@ void weir_leases_settle(weir_call *call, weir_group *group) {
   int64_t again = part_requests(limiter, group, now_us);
   if (left_nothing(group)) entry->memo->must_peek = false;
   weir_purse_release(purse, &limiter->lease, now_us);
-  add_room(group, weir_purse_room(purse, now_us));
-  use_after_all(limiter, group, now_us);
+
+  /* Figures that were made before the lease was granted do not count what was held: that is room. It
+   * may cover a request that was denied or has no answer: some did not take of it, as too little was
+   * known for their figures, or as they may wait. */
+  int64_t room = weir_purse_room(purse, now_us);
+  for (weir_request_state *request = group->requests; request != NULL; request = request->next)
+    if (request->status == WEIR_OK && request->decision.remaining != WEIR_NOT_KNOWN)
+      request->decision.remaining += room;
+  for (weir_request_state *request = group->requests; request != NULL; request = request->next) {
+    bool admitted = request->status == WEIR_OK && request->decision.allowed;
+    if (!may_use(request) || request->up_to || admitted) continue;
+    if (use(limiter, entry, now_us, true, request)) request->away = false;
+  }
+
   int64_t got = (granted ? ahead->charge : 0) + again;
   grant(limiter, group, group->machine->frame.now_us, got);
   if (!failed) {
@@ -371,6 +353,9 @@ void weir_leases_plan_others(weir_call *call, const weir_request_state *leader,
   }
 }
 
+/* A request that leads with costs that differ by rule cannot use what the key holds: all of it is owed
+ * from now on, and goes back before it is decided. Not where some rule is a bucket, to which nothing
+ * goes back. */
 void weir_leases_plan(weir_call *call) {
   weir_limiter *limiter = call->limiter;
   const weir_request_state *leader = NULL;
@@ -381,7 +366,9 @@ void weir_leases_plan(weir_call *call) {
       continue;
     leader = request;
     weir_shard_lock(request->shard);
-    weir_leases_make_way(limiter, request->entry, request);
+    bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
+    if (decided && request->costs != NULL && !limiter->lease.drains)
+      weir_purse_end(request->entry->leased->purse, &limiter->lease);
     if (!weir_leases_are_void(limiter, request->entry) &&
         weir_purse_owes(request->entry->leased->purse, &limiter->lease, call->at.now_us))
       plan_returns(call, request->entry, false);

@@ -69,12 +69,6 @@ void weir_limiter_read_counts(const weir_limiter *limiter, weir_limiter_counts *
   memcpy(counts, &sum, size < sizeof sum ? size : sizeof sum);
 }
 
-/* What is denied goes back, so more than fits is charged in vain. Where denied requests stay
- * charged all of them may as well go together; no rule with lanes is among those. */
-static int64_t most_of_a_group(const weir_stack *stack) {
-  return stack->count_all ? WEIR_VALUE_MOST : weir_stack_least_capacity(stack);
-}
-
 /* A store inside this process says how many keys it keeps. One key of the limiter's has several of
  * them there, and is worth remembering as long as the store may. */
 static size_t keys_worth_remembering(const weir_limiter *limiter) {
@@ -88,7 +82,11 @@ static size_t keys_worth_remembering(const weir_limiter *limiter) {
 
 weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   made->process = weir_process_number;
-  made->group_most = most_of_a_group(&made->stack);
+
+  /* What is denied goes back, so more than fits is charged in vain. Where denied requests stay
+   * charged all of them may as well go together; no rule with lanes is among those. */
+  made->group_most =
+      made->stack.count_all ? WEIR_VALUE_MOST : weir_stack_least_capacity(&made->stack);
   for (size_t i = 0; i < made->stack.count; i++) {
     bool one_by_one = weir_rule_takes_one(&made->stack.rules[i]);
     made->cost_most[i] = one_by_one ? 1 : WEIR_COST_MOST;

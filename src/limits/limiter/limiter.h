@@ -116,7 +116,7 @@ bool weir_limiter_warn_of_short_leases(weir_limiter *limiter);
 void weir_limiter_clean_up_warnings(weir_limiter *limiter);
 
 /* Makes its rules known to others on the store, and warns of those whose counts are shared. False:
- * no memory; whoever was entered can leave. */
+ * no memory; rules that were entered can leave. */
 bool weir_limiter_enter_store(weir_limiter *limiter);
 void weir_limiter_leave_store(weir_limiter *limiter);
 

@@ -38,7 +38,7 @@ static bool is_zero(const char *bytes, size_t length) {
 
 /* A caller built with a newer header may set what this version does not know, and is told so. */
 static weir_status check_size(const weir_limiter_options *given, weir_message *message) {
-  enum { SIZE_MOST = 4096 }; /* whoever says more has not set it */
+  enum { SIZE_MOST = 4096 }; /* a larger one was never set */
   size_t known = sizeof *given;
   if (given->size < sizeof given->size || given->size > SIZE_MOST) {
     weir_message_set(message, "option size is %zu: accepted is sizeof(weir_limiter_options), %zu",

@@ -32,22 +32,16 @@ static int64_t owners_now_us(void *owner) {
   return weir_limiter_now(owner);
 }
 
-/* For every key that is remembered, with all its counters, as far as a store goes. NULL: no memory.
- */
-static weir_store *open_local_store(const weir_limiter *limiter) {
+/* Its store is its own, with room for every key that is remembered and all its counters. NULL: no
+ * memory. */
+static weir_limiter *create_local(weir_limiter *owner) {
   enum { STORE_KEYS_MOST = 100000000 };
   char url[64];
-  weir_store *store;
-  size_t keys = limiter->memo_keys * weir_machine_operations_most(&limiter->stack);
-  if (keys > STORE_KEYS_MOST) keys = STORE_KEYS_MOST;
-  snprintf(url, sizeof url, "memory:?keys=%zu", keys);
-  return weir_store_open(url, &store, NULL) == WEIR_OK ? store : NULL;
-}
-
-/* Its store is its own. NULL: no memory. */
-static weir_limiter *create_local(weir_limiter *owner) {
-  weir_store *store = open_local_store(owner);
-  weir_limiter *local = store != NULL ? calloc(1, sizeof *local) : NULL;
+  weir_store *store = NULL;
+  weir_limiter *local = NULL;
+  size_t keys = owner->memo_keys * weir_machine_operations_most(&owner->stack);
+  snprintf(url, sizeof url, "memory:?keys=%zu", keys < STORE_KEYS_MOST ? keys : STORE_KEYS_MOST);
+  if (weir_store_open(url, &store, NULL) == WEIR_OK) local = calloc(1, sizeof *local);
   if (local == NULL) goto no_limiter;
   local->store = store;
   local->fallback = WEIR_FALLBACK_NONE;
@@ -190,19 +184,16 @@ static bool has_account(const weir_limiter *limiter, const weir_request_state *r
   return true;
 }
 
-/* A request that only looked has found the store: its account had no room for it and admits nothing
- * beside a store that answers, whatever room there is by now. It may come again soon. */
-static void deny_looked(weir_limiter *limiter, weir_request_state *request) {
-  request->decision = weir_policy_decide(WEIR_FALLBACK_DENY, WEIR_SOURCE_LATE, &limiter->stack,
-                                         request->cost, request->costs, weir_limiter_now(limiter));
-  request->decision.source = WEIR_SOURCE_FALLBACK;
-}
-
 void weir_limiter_fall_back(weir_limiter *limiter, weir_request_state *request,
                             weir_message *message) {
   weir_status failure = request->status;
   if (request->withheld && failure == WEIR_OK) {
-    deny_looked(limiter, request);
+    /* It only looked, and has found the store: its account had no room for it and admits nothing
+     * beside a store that answers, whatever room there is by now. It may come again soon. */
+    request->decision =
+        weir_policy_decide(WEIR_FALLBACK_DENY, WEIR_SOURCE_LATE, &limiter->stack, request->cost,
+                           request->costs, weir_limiter_now(limiter));
+    request->decision.source = WEIR_SOURCE_FALLBACK;
     return;
   }
   weir_source source = request->away ? WEIR_SOURCE_FALLBACK : WEIR_SOURCE_LATE;
@@ -252,24 +243,20 @@ void weir_outage_offer(weir_limiter *limiter, weir_group *group) {
   group->requests = &group->payment;
 }
 
-static void settle_payment(weir_limiter *limiter, weir_group *group) {
-  const weir_request_state *payment = &group->payment;
-  int64_t paid, unpaid;
-  if (group->requests != payment) return;
-  group->requests = payment->next;
-  if (!weir_continue_pay(&limiter->stack, group->entry->account, payment, group->offered, &paid,
-                         &unpaid))
-    return;
-  weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_PAID, paid);
-  weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_UNPAID, unpaid);
-}
-
 void weir_outage_settle(weir_limiter *limiter, weir_group *group) {
   weir_memo_entry *entry = group->entry;
   weir_limiter *local = atomic_load_explicit(&limiter->local, memory_order_acquire);
   const weir_inside inside = weir_outage_inside(limiter, local);
-  int64_t dropped;
-  settle_payment(limiter, group);
+  const weir_request_state *payment = &group->payment;
+  int64_t paid, unpaid, dropped;
+  if (group->requests == payment) {
+    group->requests = payment->next;
+    if (weir_continue_pay(&limiter->stack, entry->account, payment, group->offered, &paid,
+                          &unpaid)) {
+      weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_PAID, paid);
+      weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_UNPAID, unpaid);
+    }
+  }
   bool over =
       weir_continue_settle(&inside, entry->account, entry->memo, group->requests, group->machine,
                            entry->fingerprint[0], limiter->deadline_us, &dropped);
@@ -281,17 +268,6 @@ void weir_outage_settle(weir_limiter *limiter, weir_group *group) {
 
 /* --- giving back -------------------------------------------------------------------------------
  */
-
-static bool take_off(weir_limiter *limiter, weir_limiter *local, weir_account *account,
-                     const weir_request_state *request, bool owed, int64_t rest[WEIR_RULES_MOST],
-                     int64_t *paid_us) {
-  const weir_inside inside = weir_outage_inside(limiter, local);
-  int64_t unpaid;
-  weir_outage_roll(limiter, account);
-  bool some = weir_continue_refund(&inside, account, request, owed, rest, paid_us, &unpaid);
-  weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_UNPAID, unpaid);
-  return some;
-}
 
 /* Without an account all is over that it admitted, or another limiter did. */
 weir_status weir_outage_refund(weir_limiter *limiter, const weir_request_state *request, bool owed,
@@ -305,7 +281,13 @@ weir_status weir_outage_refund(weir_limiter *limiter, const weir_request_state *
   weir_memo_entry *entry = weir_table_lock(limiter->table, fingerprint);
   if (entry == NULL) return weir_no_memory(message);
   bool known = local != NULL && entry->account != NULL;
-  if (known) some = take_off(limiter, local, entry->account, request, owed, rest, &paid_us);
+  if (known) {
+    const weir_inside inside = weir_outage_inside(limiter, local);
+    int64_t unpaid;
+    weir_outage_roll(limiter, entry->account);
+    some = weir_continue_refund(&inside, entry->account, request, owed, rest, &paid_us, &unpaid);
+    weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_UNPAID, unpaid);
+  }
   weir_shard_unlock(entry->shard);
   if (!known)
     return weir_account_may_matter(&limiter->stack, request->at_us, weir_limiter_now(limiter))

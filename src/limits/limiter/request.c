@@ -31,8 +31,8 @@ static weir_status check_log_costs(const weir_limiter *limiter, const int64_t *c
   return WEIR_OK;
 }
 
-/* Comes before anything that locks: in a child of the process that created the limiter, nobody may
- * ever unlock. */
+/* Comes before anything that locks: in a child of the process that created the limiter, a lock that
+ * was held at the fork is never let go. */
 weir_status weir_request_check(const weir_limiter *limiter, const weir_request *request,
                                weir_message *message) {
   const int64_t *costs = request->costs;
@@ -135,7 +135,7 @@ weir_status weir_limiter_answer(weir_limiter *limiter, weir_request_state *reque
   return request->status;
 }
 
-/* Peeks are not counted as decisions: they admit nobody. */
+/* Peeks are not counted as decisions: they admit nothing. */
 static weir_status decide_one(weir_limiter *limiter, const weir_request *request,
                               weir_decision *decision, weir_message *message) {
   weir_status status = weir_request_check(limiter, request, message);

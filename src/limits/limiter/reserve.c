@@ -49,7 +49,7 @@ static weir_reservation **bucket_of(weir_limiter *limiter, const weir_decision *
   return &limiter->reserved[((uintptr_t)taken / 128) % WEIR_RESERVED_BUCKETS];
 }
 
-/* Takes out who has this place; NULL: nobody. The table is locked. */
+/* Takes out the reservation in this place; NULL: there is none. The table is locked. */
 static weir_reservation *unlink_taken(weir_limiter *limiter, const weir_decision *taken) {
   weir_reservation **at = bucket_of(limiter, taken);
   while (*at != NULL && (*at)->taken != taken)
@@ -61,7 +61,7 @@ static weir_reservation *unlink_taken(weir_limiter *limiter, const weir_decision
   return found;
 }
 
-/* Who was made in the same place before is not open any more: his request is gone. */
+/* One that was made in the same place before is not open any more: its request is gone. */
 static void link_taken(weir_reservation *reservation, const weir_decision *taken) {
   weir_limiter *limiter = reservation->limiter;
   pthread_mutex_lock(&limiter->reserved_mutex);
@@ -113,22 +113,14 @@ static weir_reservation *create_reservation(weir_limiter *limiter, const weir_re
   return made;
 }
 
-static weir_status check_reserve(const weir_limiter *limiter, const weir_request *request,
-                                 weir_message *message) {
-  weir_status status = weir_request_check(limiter, request, message);
-  if (status != WEIR_OK || !(request->flags & WEIR_REQUEST_PEEK)) return status;
-  weir_message_set(message, "WEIR_REQUEST_PEEK in a reservation: accepted is WEIR_REQUEST_UP_TO");
-  return WEIR_BAD_ARGUMENT;
-}
-
 static weir_charged where_charged(const weir_limiter *limiter, const weir_decision *taken) {
   if (taken->source != WEIR_SOURCE_LATE && taken->source != WEIR_SOURCE_FALLBACK)
     return WEIR_CHARGED_STORE;
   return limiter->fallback == WEIR_FALLBACK_LOCAL ? WEIR_CHARGED_ACCOUNT : WEIR_CHARGED_NOWHERE;
 }
 
-/* Asks for what goes back, from where it was charged. What was sent and not answered is owed by
- * nobody: only the account gives it back. */
+/* Asks for what goes back, from where it was charged. What was sent and not answered the store
+ * may have, and no account owes it: only the account gives it back. */
 static weir_status give_back_to(weir_limiter *limiter, weir_charged charged,
                                 weir_status store_status, weir_request_state *request,
                                 weir_message *message) {
@@ -139,8 +131,12 @@ static weir_status give_back_to(weir_limiter *limiter, weir_charged charged,
 /* Memory comes before the charge: what is charged can always be cancelled. */
 static weir_status reserve(weir_limiter *limiter, weir_request *request,
                            weir_reservation **reservation, weir_message *message) {
-  weir_status status = check_reserve(limiter, request, message);
+  weir_status status = weir_request_check(limiter, request, message);
   if (status != WEIR_OK) return status;
+  if (request->flags & WEIR_REQUEST_PEEK) {
+    weir_message_set(message, "WEIR_REQUEST_PEEK in a reservation: accepted is WEIR_REQUEST_UP_TO");
+    return WEIR_BAD_ARGUMENT;
+  }
   weir_reservation *made = create_reservation(limiter, request);
   if (made == NULL) return weir_no_memory(message);
   weir_request_state state = weir_request_begin(limiter, request);
@@ -202,13 +198,6 @@ static weir_status explain_refund(weir_status status, weir_message *message) {
   return status;
 }
 
-/* Refunds may have taken all of it. */
-static bool has_something_left(const weir_reservation *reservation) {
-  for (size_t i = 0; i < WEIR_RULES_MOST; i++)
-    if (reservation->costs[i] > 0) return true;
-  return false;
-}
-
 static weir_status give_back(weir_reservation *reservation, weir_message *message) {
   weir_request_state request = {.kind = WEIR_REFUND,
                                 .alone = true,
@@ -218,8 +207,10 @@ static weir_status give_back(weir_reservation *reservation, weir_message *messag
                                 .ends = reservation->ends,
                                 .key = reservation->key,
                                 .key_length = reservation->key_length};
-  if (reservation->charged == WEIR_CHARGED_NOWHERE || !has_something_left(reservation))
-    return WEIR_OK;
+  bool some = false; /* refunds may have taken all of it */
+  for (size_t i = 0; i < WEIR_RULES_MOST; i++)
+    some = some || reservation->costs[i] > 0;
+  if (reservation->charged == WEIR_CHARGED_NOWHERE || !some) return WEIR_OK;
   weir_status status = give_back_to(reservation->limiter, reservation->charged,
                                     reservation->store_status, &request, message);
   return explain_refund(status, message);
@@ -278,15 +269,21 @@ static weir_status check_refund(const weir_limiter *limiter, int64_t cost,
   return WEIR_BAD_COST;
 }
 
-/* To where it was charged: the limiter's store, or its account. */
-static weir_status refund(weir_limiter *limiter, weir_charged charged, const void *key,
-                          size_t key_length, int64_t cost, weir_decision *taken,
-                          weir_message *message) {
-  weir_status status = check_refund(limiter, cost, taken, message);
-  if (status != WEIR_OK) return status;
+/* To where it was charged: the limiter's store, or its account. Where nothing was charged, only the
+ * caller's own book is kept. */
+static weir_status refund(weir_limiter *limiter, const void *key, size_t key_length, int64_t cost,
+                          weir_decision *taken, weir_message *message) {
   const weir_request request = {.key = key, .key_length = key_length, .cost = cost};
-  status = weir_request_check(limiter, &request, message);
+  weir_status status = weir_limiter_check_process(limiter, message);
+  if (status == WEIR_OK) status = check_refund(limiter, cost, taken, message);
+  if (status == WEIR_OK) status = weir_request_check(limiter, &request, message);
   if (status != WEIR_OK) return status;
+  weir_charged charged = where_charged(limiter, taken);
+  if (charged == WEIR_CHARGED_NOWHERE) {
+    taken->cost -= cost;
+    return WEIR_OK;
+  }
+
   int64_t costs[WEIR_RULES_MOST];
   bool delayed = taken->delay_us > 0;
   for (size_t i = 0; i < limiter->stack.count; i++)
@@ -306,29 +303,9 @@ static weir_status refund(weir_limiter *limiter, weir_charged charged, const voi
   return explain_refund(status, message);
 }
 
-/* Nothing was charged, so that only the caller's own book is kept. */
-static weir_status refund_nothing(const weir_limiter *limiter, const void *key, size_t key_length,
-                                  int64_t cost, weir_decision *taken, weir_message *message) {
-  const weir_request request = {.key = key, .key_length = key_length, .cost = cost};
-  weir_status status = check_refund(limiter, cost, taken, message);
-  if (status == WEIR_OK) status = weir_request_check(limiter, &request, message);
-  if (status == WEIR_OK) taken->cost -= cost;
-  return status;
-}
-
-static weir_status refund_where_charged(weir_limiter *limiter, const void *key, size_t key_length,
-                                        int64_t cost, weir_decision *taken, weir_message *message) {
-  weir_status status = weir_limiter_check_process(limiter, message);
-  if (status != WEIR_OK) return status;
-  weir_charged charged = where_charged(limiter, taken);
-  if (charged != WEIR_CHARGED_NOWHERE)
-    return refund(limiter, charged, key, key_length, cost, taken, message);
-  return refund_nothing(limiter, key, key_length, cost, taken, message);
-}
-
 weir_status weir_limiter_refund(weir_limiter *limiter, const void *key, size_t key_length,
                                 int64_t cost, weir_decision *taken, weir_message *message) {
-  weir_status status = refund_where_charged(limiter, key, key_length, cost, taken, message);
+  weir_status status = refund(limiter, key, key_length, cost, taken, message);
   weir_counts_add(limiter->counts, status, NULL);
   return status;
 }

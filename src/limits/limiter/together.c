@@ -27,7 +27,7 @@ typedef struct weir_part {
 /* Who speaks for all: the first request that failed, else the first that a policy answered. */
 typedef struct weir_speaker {
   weir_status status;
-  size_t index; /* in the caller's array; their number: nobody has to */
+  size_t index; /* in the caller's array; their number: none has to */
   weir_message why;
 } weir_speaker;
 
@@ -54,10 +54,6 @@ static void add_to_part(weir_together *all, size_t i, weir_limiter *limiter) {
   all->part_of[i] = (uint16_t)part;
 }
 
-static bool go_together(const weir_limiter *limiter, const weir_limiter *other) {
-  return limiter->store == other->store && limiter->deadline_us == other->deadline_us;
-}
-
 /* Readies a part to be asked; one that cannot be says so in its status. */
 static void ready(weir_part *part) {
   part->status = weir_limiter_check_process(part->limiter, NULL);
@@ -68,13 +64,15 @@ static void ready(weir_part *part) {
     weir_call_begin(part->call, part->call->batch, 0, weir_limiter_moment(part->limiter));
 }
 
-/* Takes the parts that go with parts[from], and lists their calls. NULL: nobody can be asked. */
+/* Takes the parts that go with parts[from], and lists their calls. NULL: none can be asked. */
 static weir_call *take_set(weir_together *all, size_t from) {
   weir_call *first = NULL;
   weir_call **link = &first;
   for (size_t i = from; i < all->part_count; i++) {
     weir_part *part = &all->parts[i];
-    part->current = !part->taken && go_together(part->limiter, all->parts[from].limiter);
+    const weir_limiter *limiter = part->limiter;
+    part->current = !part->taken && limiter->store == all->parts[from].limiter->store &&
+                    limiter->deadline_us == all->parts[from].limiter->deadline_us;
     if (!part->current) continue;
     part->taken = true;
     ready(part);

@@ -43,16 +43,9 @@ static void sleep_from(weir_limiter *limiter, const weir_decision *decision, int
   if (sleep_us > 0) weir_sleep_until(weir_monotonic_us() + sleep_us);
 }
 
-/* Only under these does waiting itself change the answer: they admit into the future. */
-static bool has_bucket(const weir_stack *stack) {
-  for (size_t i = 0; i < stack->count; i++)
-    if (weir_rule_moves_in_time(&stack->rules[i])) return true;
-  return false;
-}
-
 /* Whether a denied caller may still be admitted in time. What retry_after_us says allows for a wait
- * after it; with a bucket among the rules the whole way is the time until it would be admitted
- * without one, which the store knows. A policy says all it knows at once; and where the store went
+ * after it; with a bucket among the rules, which admit into the future, the whole way is the time until
+ * it would be admitted without one, which the store knows. A policy says all it knows at once; and where the store went
  * away after it denied, the next try has an answer. */
 static weir_status find_hope(const weir_patience *patience, const weir_decision *denied, bool *hope,
                              weir_message *message) {
@@ -61,7 +54,10 @@ static weir_status find_hope(const weir_patience *patience, const weir_decision 
   weir_decision at_once = *denied;
   weir_message why;
   *hope = denied->retry_after_us != WEIR_NEVER && denied->retry_after_us <= left_us(patience);
-  if (!*hope || !has_bucket(&limiter->stack) || by_policy) return WEIR_OK;
+  bool has_bucket = false;
+  for (size_t i = 0; i < limiter->stack.count; i++)
+    has_bucket = has_bucket || weir_rule_moves_in_time(&limiter->stack.rules[i]);
+  if (!*hope || !has_bucket || by_policy) return WEIR_OK;
   weir_status status = send_request(patience, WEIR_PEEK, 0, &at_once, &why);
   if (weir_policy_answers(limiter->fallback, status)) return WEIR_OK;
   if (status != WEIR_OK) {
@@ -70,13 +66,6 @@ static weir_status find_hope(const weir_patience *patience, const weir_decision 
   }
   *hope = at_once.retry_after_us <= left_us(patience);
   return WEIR_OK;
-}
-
-/* A refusal is held back as its rule says, while there is time. */
-static void hold(const weir_patience *patience, weir_decision *decision) {
-  int64_t left = left_us(patience);
-  if (decision->delay_us > left) decision->delay_us = left;
-  if (decision->delay_us > 0) weir_sleep_until(weir_monotonic_us() + decision->delay_us);
 }
 
 static weir_status try_until_hopeless(const weir_patience *patience, int64_t wait_us,
@@ -107,10 +96,13 @@ weir_status weir_limiter_wait(weir_limiter *limiter, const void *key, size_t key
   weir_counts_add(limiter->counts, status, &found);
   if (status != WEIR_OK || found.store_status != WEIR_OK) weir_message_set(message, "%s", why.text);
   if (status != WEIR_OK) return status;
-  if (found.allowed)
+  if (found.allowed) {
     sleep_from(limiter, &found, found.delay_us);
-  else
-    hold(&patience, &found);
+  } else { /* a refusal is held back as its rule says, while there is time */
+    int64_t left = left_us(&patience);
+    if (found.delay_us > left) found.delay_us = left;
+    if (found.delay_us > 0) weir_sleep_until(weir_monotonic_us() + found.delay_us);
+  }
   *decision = found;
   return WEIR_OK;
 }

@@ -1,4 +1,4 @@
-/* Warnings: what a caller should know of the limiter he made, one sentence each. They are written
+/* Warnings: what a caller should know of a new limiter, one sentence each. They are written
  * while the limiter is created, and never change. */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -69,7 +69,7 @@ bool weir_limiter_warn_of_short_cells(weir_limiter *limiter) {
 }
 
 /* Says which lease would do, and with which burst where this one is too small for it; and for how
- * many processes the lease that there is would do: one alone meets nobody. `enough_us` is above the
+ * many processes the lease that there is would do: one alone meets no other. `enough_us` is above the
  * lease of the rule. 4 * limit * lease is below 2^60. */
 static bool warn_of_short_lease(weir_limiter *limiter, size_t index, int64_t enough_us) {
   const weir_rule *rule = &limiter->stack.rules[index];

@@ -133,7 +133,7 @@ int64_t weir_account_roll(weir_account *account, const weir_stack *stack, int64_
 /* --- weights -----------------------------------------------------------------------------------
  */
 
-/* SplitMix64: nobody outside can know the secret that is mixed in. */
+/* SplitMix64. No client can know the secret that is mixed in. */
 uint32_t weir_account_chance(const weir_account *account, size_t i, uint64_t secret) {
   uint64_t z = secret + (uint64_t)account->parts[i].begin_us * UINT64_C(0x9e3779b97f4a7c15);
   z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -152,7 +152,7 @@ static wide divide_up(wide number, int64_t by) {
   return (number + by - 1) / by;
 }
 
-/* Never less than the cost itself: so nobody admits more than what is left. */
+/* Never less than the cost itself: so no process admits more than what is left. */
 int64_t weir_account_weigh(const weir_account *account, const weir_rule *continued, size_t i,
                            int64_t cost, bool up_to, uint32_t chance) {
   const weir_account_part *part = &account->parts[i];

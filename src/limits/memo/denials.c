@@ -56,7 +56,7 @@ static void add_places(weir_denials_place *at, weir_denials *before, size_t plac
   size_t bytes = sizeof(weir_denials) + places * lines * CACHE_LINE_BYTES;
   weir_denials *made = aligned_alloc(CACHE_LINE_BYTES, bytes);
   if (made == NULL) return;
-  memset(made, 0, bytes); /* nobody has it yet */
+  memset(made, 0, bytes); /* no other thread has it yet */
   made->before = before;
   made->mask = places - 1;
   made->memo_words = memo_words;

@@ -1,5 +1,5 @@
 /* Denials that may be read without a lock: copies of the memos that deny, one place for each of a
- * few keys. Two threads that request for one key that is denied so disturb nobody, not even each
+ * few keys. Two threads that ask for one key that is denied so disturb no thread, not even each
  * other.
  *
  * A copy is guarded by a sequence number, odd while it is written: who reads it and finds the

@@ -287,8 +287,8 @@ static int64_t in_cell(const weir_rule *rule, const weir_lease *lease, int64_t n
   return left_us < half_us ? wish * left_us / half_us : wish;
 }
 
-/* What is counted in windows is shared by all processes. In a bucket whoever comes first may have
- * all that it may risk: it is asked for again soon, and who got too little gives way. */
+/* What is counted in windows is shared by all processes. In a bucket the process that comes first
+ * may have all that it may risk: it is asked for again soon, and one that got too little gives way. */
 int64_t weir_purse_wish(weir_purse *purse, const weir_lease *lease, const weir_memo *memo,
                         int64_t now_us, int64_t cost, int64_t most) {
   const weir_request_state plain = {.kind = WEIR_TAKE, .cost = 1};
@@ -361,7 +361,7 @@ static bool is_short(weir_purse *purse, const weir_lease *lease, int64_t now_us,
 
 /* In a bucket that is almost used up a clock that is ahead sees all room first. So who was charged
  * waits for as many turns as there may be processes, each as long as what it got takes to drain; but
- * not longer than until the bucket, if nobody else took of it, has room that all clocks see. */
+ * not longer than until the bucket, if no other took of it, has room that all clocks see. */
 static int64_t turns_us(weir_purse *purse, const weir_lease *lease, const weir_memo *memo,
                         int64_t now_us, int64_t charged) {
   const weir_rule *rule = &lease->stack->rules[lease->slowest];

@@ -89,7 +89,7 @@ void weir_purse_earn(weir_purse *purse, const weir_lease *lease, const weir_memo
  * the entry locked: a use before its charge would be one too many. */
 bool weir_purse_is_ahead(const weir_purse *purse, int64_t now_us);
 
-/* What is usable now: room that nobody else has. */
+/* What is usable now: room that no other process has. */
 int64_t weir_purse_room(const weir_purse *purse, int64_t now_us);
 
 /* Uses `cost`, where all of it is there, for a request that needs no store. *at_us: its stamp. */
@@ -145,7 +145,7 @@ bool weir_purse_is_paused(const weir_purse *purse, const weir_lease *lease, int6
 /* Lots that have ended are owed from now on; false: nothing is. */
 bool weir_purse_owes(weir_purse *purse, const weir_lease *lease, int64_t now_us);
 
-/* Ends all lots: whoever goes idle has no use for them. */
+/* Ends all lots: an idle process gives them back. */
 void weir_purse_end(weir_purse *purse, const weir_lease *lease);
 
 /* Takes out what is owed longest, with its places by rule; false: nothing is. */
@@ -202,7 +202,7 @@ typedef struct weir_leased_line {
   pthread_mutex_t lock;
   weir_leased_list known;       /* to the table */
   weir_leased_list given_up;    /* by it */
-  _Atomic int64_t next_look_us; /* nobody need look before, unless some were given up */
+  _Atomic int64_t next_look_us; /* no look is due before, unless some were given up */
   _Atomic int64_t lost;         /* cost that was held by entries that are gone */
   const weir_lease *lease;
 } weir_leased_line;
@@ -219,7 +219,7 @@ bool weir_leased_has_some(const weir_leased *leased);
 /* The entry got a lot: from now on it stands in line. Its shard is locked. */
 void weir_leased_enter(weir_leased_line *line, weir_memo_entry *entry);
 
-/* Its table gives the entry up, and nobody can find it there any more. What it owes then goes back
+/* Its table gives the entry up, and no thread can find it there any more. What it owes then goes back
  * first of all; what cannot go back is lost. False: the line has no use for it. Its shard is locked.
  */
 bool weir_leased_give_up(weir_leased_line *line, weir_leased *leased);
@@ -242,7 +242,7 @@ typedef enum weir_leased_look {
   WEIR_LOOK_END
 } weir_leased_look;
 
-/* An entry that owes a return at now_us and that nobody leads, its shard locked. NULL: there is
+/* An entry that owes a return at now_us and that no call leads, its shard locked. NULL: there is
  * none. */
 weir_memo_entry *weir_leased_find_owing(weir_leased_line *line, int64_t now_us,
                                         weir_leased_look look);

@@ -149,7 +149,7 @@ static void leave_ring(weir_shard *shard) {
   if (shard->hand == entry) shard->hand = NULL;
 }
 
-/* Gives up entries that nobody needs and nobody used since the hand came by, until there is room
+/* Gives up entries that no thread needs, and none used since the hand came by, until there is room
  * for one more: the clock algorithm (Corbato, "A paging experiment with the Multics system", 1968).
  * Using an entry so costs no more than a bit in it; keeping a list by use would touch its
  * neighbours. Entries that hold what was charged ahead go last. */

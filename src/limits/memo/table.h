@@ -2,10 +2,10 @@
  * wait while a group of the same key is under way, so that caching, local denial and combining are
  * one structure.
  *
- * Bounded: an entry that nobody uses is given up when its shard is full, one that was not used
+ * Bounded: an entry that no call uses is given up when its shard is full, one that was not used
  * lately first. Entries in use stay, however many calls are under way. Keys are known by
- * 128-bit fingerprints alone, hashed under a secret (weir_key_hash()), so nobody can aim at a
- * bucket. Memory follows the keys: a shard is made with the first of its keys, and its buckets
+ * 128-bit fingerprints alone, hashed under a secret (weir_key_hash()), which clients do not know: so
+ * none can choose keys that fall into one bucket. Memory follows the keys: a shard is made with the first of its keys, and its buckets
  * double.
  *
  * Threads: an entry and its memo may be touched only while its shard is locked; who works on a memo
