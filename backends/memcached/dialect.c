@@ -8,13 +8,15 @@
 /* --- numbers and lines ---------------------------------------------------------------------------
  */
 
-/* 19 digits are below 2^64. */
 size_t weir_number_scan(const char *text, size_t length, uint64_t *number) {
+  size_t safe = length < 19 ? length : 19; /* so many digits are below 2^64 */
   uint64_t sum = 0;
+  unsigned digit = 0;
   size_t i = 0;
-  for (; i < length && text[i] >= '0' && text[i] <= '9'; i++) {
-    uint64_t digit = (uint64_t)(text[i] - '0');
-    if (i >= 19 && sum > (UINT64_MAX - digit) / 10) return 0;
+  for (; i < safe && (digit = (unsigned)text[i] - '0') <= 9; i++)
+    sum = sum * 10 + digit;
+  for (; i < length && (digit = (unsigned)text[i] - '0') <= 9; i++) {
+    if (sum > (UINT64_MAX - digit) / 10) return 0;
     sum = sum * 10 + digit;
   }
   *number = sum;

@@ -35,13 +35,22 @@ static size_t encode(const weir_wire_command *command, int64_t unix_s, char *out
   const weir_operation *operation = &command->operation;
   uint64_t delta = (uint64_t)operation->delta;
   char data[WEIR_NUMBER_MOST + sizeof "\r\n"] = "";
-  char *end = out;
+  char *end = out, *first;
   switch (operation->kind) {
     case WEIR_ADD: /* creates the item where there is none: N how long it lives, J its value */
       end = put_verb(end, "ma ", operation);
       end = weir_number_put(end, " N", weir_ttl_seconds(operation->ttl_us, unix_s));
+      first = end;
       end = weir_number_put(end, " J", (uint64_t)operation->seed + delta);
-      end = weir_text_put(weir_number_put(end, " D", delta), " v");
+      if (operation->seed == 0) { /* the same digits again */
+        size_t length = (size_t)(end - first);
+        memcpy(end, first, length);
+        end[1] = 'D';
+        end += length;
+      } else {
+        end = weir_number_put(end, " D", delta);
+      }
+      end = weir_text_put(end, " v");
       break;
     case WEIR_GET:
       end = weir_text_put(put_verb(end, "mg ", operation), " v c");

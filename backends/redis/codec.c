@@ -25,12 +25,13 @@ static char *put_text(char *out, const char *text, size_t length) {
   return out + length;
 }
 
-/* "$<length>\r\n", `length` below 1,000. */
+/* "$<length>\r\n" */
 static char *put_length(char *out, size_t length) {
   *out++ = '$';
-  if (length >= 100) *out++ = (char)('0' + length / 100);
-  if (length >= 10) *out++ = (char)('0' + length / 10 % 10);
-  *out++ = (char)('0' + length % 10);
+  if (length < 10)
+    *out++ = (char)('0' + length);
+  else
+    out = weir_number_write(out, length);
   return put_text(out, "\r\n", 2);
 }
 

@@ -95,8 +95,8 @@ static size_t read_common(weir_redis_reply *reply, const char *bytes, size_t len
     bool negative = bytes[1] == '-';
     size_t first = negative ? 2 : 1, at = first, end = length < DIGITS_END ? length : DIGITS_END;
     int64_t sum = 0;
-    while (at < end && bytes[at] >= '0' && bytes[at] <= '9')
-      sum = sum * 10 + (bytes[at++] - '0');
+    for (unsigned digit; at < end && (digit = (unsigned)bytes[at] - '0') <= 9; at++)
+      sum = sum * 10 + digit;
     bool plain = at > first && (bytes[first] != '0' || (at == first + 1 && !negative));
     if (!plain || length < at + 2 || bytes[at] != '\r' || bytes[at + 1] != '\n') return 0;
     reply->kind = WEIR_REPLY_INTEGER;
