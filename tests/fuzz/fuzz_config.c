@@ -40,15 +40,15 @@ int glob(const char *pattern, int flags, int (*stops)(const char *, int), glob_t
 
 /* All that is asked of a snapshot, with keys from the text itself. */
 static void use(weir_registry *registry, const char *text, size_t size) {
-  for (size_t i = 0; i < weir_registry_count(registry); i++) {
-    const weir_named *named = weir_registry_at(registry, i);
-    const char *name = weir_named_config(named)->name;
+  for (size_t i = 0; i < registry->named_count; i++) {
+    const weir_named *named = &registry->named[i];
+    const char *name = named->config->name;
     require(weir_registry_find(registry, name, strlen(name)) == named);
     for (size_t at = 0; at + 8 < size; at += 97) {
       weir_target target = weir_named_target(named, text + at, 8);
       require((target.kind == WEIR_TARGET_LIMITER) == (target.limiter != NULL));
     }
-    const weir_config_overrides *overrides = &weir_named_config(named)->overrides;
+    const weir_config_overrides *overrides = &named->config->overrides;
     for (size_t j = 0; j < overrides->count; j++)
       weir_named_target(named, overrides->items[j].key, overrides->items[j].key_length);
   }

@@ -67,10 +67,10 @@ static void use(const weir_config *config, weir_config_faults *faults, const cha
   int store;
   const weir_descriptors_source source = {&store, find, get_store};
   weir_descriptors *made = weir_descriptors_create(&config->envoy, &source, faults);
-  require(made != NULL && weir_descriptors_count(made) <= 1);
-  for (size_t i = 0; i < weir_descriptors_count(made) && faults->count == 0; i++) {
-    const weir_domain *domain = weir_descriptors_at(made, i);
-    const weir_config_domain *named = weir_domain_config(domain);
+  require(made != NULL && made->count <= 1);
+  for (size_t i = 0; i < made->count && faults->count == 0; i++) {
+    const weir_domain *domain = &made->domains[i];
+    const weir_config_domain *named = domain->config;
     require(weir_descriptors_find(made, named->name, strlen(named->name)) == domain);
     ask(domain, text, size);
     ask_own(domain, named->descriptors, named->count);

@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
   require((registry == NULL) == (faults.count > 0));
   for (size_t i = 0; i < faults.kept; i++)
     require_readable(&faults.lines[i].text);
-  if (registry != NULL) check_lines(weir_registry_at(registry, 0), (const char *)data, size);
+  if (registry != NULL) check_lines(&registry->named[0], (const char *)data, size);
   weir_registry_release(registry);
   close(file);
   return 0;

@@ -42,8 +42,7 @@ static weir_registry *build_file(const char *config, const char *text, const wei
 }
 
 static const weir_domain *domain_of(const weir_registry *registry, const char *domain) {
-  const weir_domain *found =
-      weir_descriptors_find(weir_registry_descriptors(registry), domain, strlen(domain));
+  const weir_domain *found = weir_descriptors_find(registry->descriptors, domain, strlen(domain));
   assert_non_null(found);
   return found;
 }
@@ -107,7 +106,7 @@ static void test_what_is_found(void **state) {
       fail_msg("%s: %lld, %s", cases[i].asked, (long long)requests, found != NULL ? key : "");
     if (found != NULL) assert_int_equal(found->limiter != NULL, requests > 0);
   }
-  assert_null(weir_descriptors_find(weir_registry_descriptors(registry), "a", 1));
+  assert_null(weir_descriptors_find(registry->descriptors, "a", 1));
   weir_registry_release(registry);
 }
 
@@ -139,7 +138,7 @@ static void test_many(void **state) {
         i, 1 + i % 20);
   weir_registry *registry = build_file(MAIN, text, NULL);
   free(text);
-  assert_int_equal(weir_registry_limiters(registry), 20);
+  assert_int_equal(registry->limiter_count, 20);
   for (int i = 0; i < MANY; i++) {
     sprintf(asked, "k\tv%d", i);
     const weir_descriptor *found = find_text(domain_of(registry, "d"), asked, key, sizeof key);
@@ -160,7 +159,7 @@ static void test_limiters_are_shared_and_carried_over(void **state) {
   (void)state;
   weir_registry *old = build_file(config, before, NULL);
   weir_limiter *limiter = find_text(domain_of(old, "d"), "k\tv", key, sizeof key)->limiter;
-  assert_ptr_equal(limiter, weir_named_limiter(find(old, "same")));
+  assert_ptr_equal(limiter, find(old, "same")->own);
   weir_registry *newer = build_file(config, after, old);
   weir_registry_release(old);
   assert_ptr_equal(limiter, find_text(domain_of(newer, "e"), "l\tv", key, sizeof key)->limiter);

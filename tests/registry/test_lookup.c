@@ -71,7 +71,7 @@ static void test_limiters_are_shared_where_they_mean_the_same(void **state) {
   assert_ptr_not_equal(api, target_of(registry, "other-store", "k").limiter);
   assert_ptr_not_equal(api, target_of(registry, "other-options", "k").limiter);
   assert_ptr_not_equal(api, target_of(registry, "other-rule", "k").limiter);
-  assert_int_equal(weir_registry_limiters(registry), 6);
+  assert_int_equal(registry->limiter_count, 6);
   assert_ptr_equal(weir_registry_store_at(registry, 0), weir_registry_store_at(registry, 2));
   assert_ptr_not_equal(weir_registry_store_at(registry, 0), weir_registry_store_at(registry, 1));
   const char *store;
@@ -84,13 +84,14 @@ static void test_names_are_found(void **state) {
   (void)state;
   weir_registry *registry = build(text, NULL);
   size_t length;
-  assert_int_equal(weir_registry_count(registry), 5);
+  assert_int_equal(registry->named_count, 5);
   for (size_t i = 0; i < 5; i++) {
-    const weir_named *named = weir_registry_at(registry, i);
-    const char *name = weir_named_config(named)->name;
+    const weir_named *named = &registry->named[i];
+    const char *name = named->config->name;
     assert_ptr_equal(find(registry, name), named);
-    assert_int_equal(weir_named_index(named), i);
-    const char *prefix = weir_named_prefix(named, &length);
+    assert_int_equal(named->index, i);
+    const char *prefix = named->prefix;
+    length = named->prefix_length;
     assert_int_equal(length, strlen(name) + 1);
     assert_memory_equal(prefix, name, length - 1);
     assert_int_equal(prefix[length - 1], ':');
@@ -98,7 +99,7 @@ static void test_names_are_found(void **state) {
   assert_null(weir_registry_find(registry, "ap", 2));
   assert_null(weir_registry_find(registry, "api:", 4));
   assert_null(weir_registry_find(registry, "", 0));
-  assert_int_equal(weir_named_config(find(registry, "api"))->cost, 3);
+  assert_int_equal(find(registry, "api")->config->cost, 3);
   weir_registry_release(registry);
 }
 

@@ -87,10 +87,10 @@ static void test_throttle_is_carried_over_unless_it_changed(void **state) {
       build(LISTEN STORE "throttle: {enabled: true, memo_keys: 16384}\n", first);
   weir_registry *third = build(LISTEN STORE "throttle: {enabled: true, memo_keys: 9}\n", second);
   weir_registry *fourth = build(LISTEN STORE "limiters: {a: {rule: \"quota:1/s\"}}\n", third);
-  assert_non_null(weir_registry_throttle(first));
-  assert_ptr_equal(weir_registry_throttle(first), weir_registry_throttle(second));
-  assert_ptr_not_equal(weir_registry_throttle(second), weir_registry_throttle(third));
-  assert_null(weir_registry_throttle(fourth));
+  assert_non_null(first->throttle);
+  assert_ptr_equal(first->throttle, second->throttle);
+  assert_ptr_not_equal(second->throttle, third->throttle);
+  assert_null(fourth->throttle);
   weir_registry_release(first);
   weir_registry_release(fourth);
   weir_registry_release(second);
@@ -194,7 +194,7 @@ static void test_changes_are_seen_through_links(void **state) {
   faults = (weir_config_faults){0};
   weir_registry *registry = weir_registry_load(path("f.yaml"), NULL, NULL, &watch, &faults);
   if (registry == NULL) fail_msg("%s", faults.lines[0].text.text);
-  assert_string_equal(weir_registry_config(registry)->stores[0].url, "redis://u:hunter2@127.0.0.1");
+  assert_string_equal(registry->config->stores[0].url, "redis://u:hunter2@127.0.0.1");
   assert_false(weir_config_watch_look(watch));
   link_to("data", "two");
   assert_true(weir_config_watch_look(watch));

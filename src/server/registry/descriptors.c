@@ -18,29 +18,13 @@ enum { OVERRIDES_MOST = 256 }; /* of each domain */
 enum { DETAIL_PLACES = 2048 };
 _Static_assert(DETAIL_PLACES > 2 * WEIR_DETAILS_MOST, "one in two is empty");
 
-typedef struct detail_table {
+typedef struct weir_detail_table {
   unsigned char secret[WEIR_HASH_SECRET_BYTES];
   pthread_mutex_t lock;
   _Atomic size_t count;                       /* of those listed, */
   weir_detail *listed[WEIR_DETAILS_MOST + 1]; /* of which the first is "other" */
   _Atomic(weir_detail *) places[DETAIL_PLACES];
 } detail_table;
-
-struct weir_domain {
-  const weir_config_domain *config;
-  size_t index;
-  weir_descriptor *nodes; /* the root is the first */
-  uint32_t node_count;
-  weir_hash_table by_match;        /* of indices of nodes */
-  weir_throttle *throttle, *dated; /* of limits that requests bring */
-  detail_table *details;           /* NULL: no file asks for them */
-};
-
-struct weir_descriptors {
-  size_t count;
-  uint32_t limits;
-  weir_domain domains[];
-};
 
 /* --- finding ------------------------------------------------------------------------------------
  */
@@ -391,14 +375,6 @@ const weir_detail *weir_domain_detail_at(const weir_domain *domain, size_t index
 /* --- the rest -----------------------------------------------------------------------------------
  */
 
-size_t weir_descriptors_count(const weir_descriptors *descriptors) {
-  return descriptors->count;
-}
-
-const weir_domain *weir_descriptors_at(const weir_descriptors *descriptors, size_t index) {
-  return &descriptors->domains[index];
-}
-
 const weir_domain *weir_descriptors_find(const weir_descriptors *descriptors, const char *name,
                                          size_t length) {
   for (size_t i = 0; i < descriptors->count; i++) {
@@ -407,26 +383,6 @@ const weir_domain *weir_descriptors_find(const weir_descriptors *descriptors, co
       return &descriptors->domains[i];
   }
   return NULL;
-}
-
-size_t weir_descriptors_limits(const weir_descriptors *descriptors) {
-  return descriptors->limits;
-}
-
-size_t weir_domain_nodes(const weir_domain *domain) {
-  return domain->node_count;
-}
-
-const weir_descriptor *weir_domain_node(const weir_domain *domain, size_t index) {
-  return &domain->nodes[index];
-}
-
-const weir_config_domain *weir_domain_config(const weir_domain *domain) {
-  return domain->config;
-}
-
-size_t weir_domain_index(const weir_domain *domain) {
-  return domain->index;
 }
 
 weir_throttle *weir_domain_throttle(const weir_domain *domain, weir_config_unit unit) {

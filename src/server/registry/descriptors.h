@@ -13,19 +13,34 @@
 
 #include "config/config.h"
 #include "registry/throttle.h"
-
-typedef struct weir_descriptors weir_descriptors; /* all domains of a snapshot */
-typedef struct weir_domain weir_domain;
+#include "table.h"
 
 /* A node of a domain's tree. */
 typedef struct weir_descriptor {
   const weir_config_descriptor *config; /* NULL of the root */
   weir_limiter *limiter;                /* NULL: no store is asked */
-  uint32_t limit;                       /* with a rate: which of weir_descriptors_limits() */
+  uint32_t limit;                       /* with a rate: which of weir_descriptors.limits */
   bool shows_value;                     /* this one, or one above it */
   uint32_t parent;
   uint32_t first_wildcard, next_wildcard; /* of its children; of its parent's: 0: no more */
 } weir_descriptor;
+
+/* Read these; only descriptors.c writes. */
+typedef struct weir_domain {
+  const weir_config_domain *config;
+  size_t index;
+  weir_descriptor *nodes; /* the root is the first; their own parent stands before each */
+  uint32_t node_count;
+  weir_hash_table by_match;          /* of indices of nodes */
+  weir_throttle *throttle, *dated;   /* of limits that requests bring: weir_domain_throttle() */
+  struct weir_detail_table *details; /* NULL: no file asks for them */
+} weir_domain;
+
+typedef struct weir_descriptors { /* all domains of a snapshot */
+  size_t count;
+  uint32_t limits; /* descriptors that have a rate, of all domains */
+  weir_domain domains[];
+} weir_descriptors;
 
 /* What the stores and limiters of a snapshot are got by. */
 typedef struct weir_descriptors_source {
@@ -42,21 +57,9 @@ weir_descriptors *weir_descriptors_create(const weir_config_envoy *config,
                                           weir_config_faults *faults);
 void weir_descriptors_destroy(weir_descriptors *descriptors); /* NULL is fine */
 
-size_t weir_descriptors_count(const weir_descriptors *descriptors); /* of domains */
-const weir_domain *weir_descriptors_at(const weir_descriptors *descriptors, size_t index);
 /* NULL: there is no such domain. */
 const weir_domain *weir_descriptors_find(const weir_descriptors *descriptors, const char *name,
                                          size_t length);
-
-/* All that have a rate, of all domains. */
-size_t weir_descriptors_limits(const weir_descriptors *descriptors);
-
-/* The nodes of a domain; the first is the root, and their own parent's stands before each. */
-size_t weir_domain_nodes(const weir_domain *domain);
-const weir_descriptor *weir_domain_node(const weir_domain *domain, size_t index);
-
-const weir_config_domain *weir_domain_config(const weir_domain *domain);
-size_t weir_domain_index(const weir_domain *domain);
 
 /* Entries of at most WEIR_CONFIG_KEY_MOST bytes each, keys and values together.
  *

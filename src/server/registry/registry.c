@@ -41,33 +41,6 @@ typedef struct weir_shared_throttle {
   weir_throttle *throttle;
 } weir_shared_throttle;
 
-struct weir_named {
-  const weir_config_limiter *config;
-  size_t index;
-  char prefix[WEIR_NAMED_PREFIX_MOST + 1];
-  size_t prefix_length;
-  weir_limiter *own;
-  weir_limiter **tiers; /* in the order of the configuration; NULL: unlimited or blocked */
-  weir_keymap overrides, allow, block;
-};
-
-struct weir_registry {
-  atomic_size_t holders;
-  weir_config *config;
-
-  weir_shared_store **stores; /* in the order of the configuration, some of them the same */
-  size_t store_count;
-  weir_shared_limiter **limiters; /* each once */
-  size_t limiter_count, limiter_room;
-  weir_hash_table by_meaning; /* of the same, as pointers */
-  weir_shared_throttle *throttle;
-
-  weir_descriptors *descriptors;
-  weir_named *named; /* in the order of the configuration */
-  size_t named_count;
-  weir_hash_table by_name; /* of pointers to them */
-};
-
 /* While it is built. */
 typedef struct builder {
   weir_registry *registry;
@@ -308,11 +281,12 @@ static void add_throttle(builder *self) {
   weir_limiter_options options = config->throttle.store->options;
   options.memo_keys = config->throttle.memo_keys;
 
-  weir_shared_throttle *before = self->old != NULL ? self->old->throttle : NULL;
+  weir_shared_throttle *before = self->old != NULL ? self->old->shared_throttle : NULL;
   if (before != NULL && before->store == store && before->most == config->throttle.limiters &&
       memcmp(&before->options, &options, sizeof options) == 0) {
     hold(&before->holders);
-    registry->throttle = before;
+    registry->shared_throttle = before;
+    registry->throttle = before->throttle;
     return;
   }
   weir_shared_throttle *shared = malloc(sizeof *shared);
@@ -329,7 +303,8 @@ static void add_throttle(builder *self) {
   }
   atomic_init(&shared->holders, 1);
   hold(&store->holders);
-  registry->throttle = shared;
+  registry->shared_throttle = shared;
+  registry->throttle = shared->throttle;
 }
 
 static void build(builder *self) {
@@ -400,7 +375,7 @@ void weir_registry_release(weir_registry *registry) {
     free(named->tiers);
   }
   weir_descriptors_destroy(registry->descriptors);
-  release_throttle(registry->throttle);
+  release_throttle(registry->shared_throttle);
   for (size_t i = 0; i < registry->limiter_count; i++)
     release_limiter(registry->limiters[i]);
   for (size_t i = 0; i < registry->store_count; i++)
@@ -438,10 +413,6 @@ void weir_registry_mailbox_empty(weir_registry_mailbox *mailbox) {
 /* --- reading ------------------------------------------------------------------------------------
  */
 
-const weir_config *weir_registry_config(const weir_registry *registry) {
-  return registry->config;
-}
-
 const weir_named *weir_registry_find(const weir_registry *registry, const char *name,
                                      size_t length) {
   const weir_keymap_text wanted = {name, length};
@@ -462,47 +433,6 @@ weir_target weir_named_target(const weir_named *named, const void *key, size_t l
   if (tier->kind == WEIR_CONFIG_TIER_UNLIMITED) target.kind = WEIR_TARGET_UNLIMITED;
   if (tier->kind == WEIR_CONFIG_TIER_BLOCKED) target.kind = WEIR_TARGET_BLOCKED;
   return target;
-}
-
-const char *weir_named_prefix(const weir_named *named, size_t *length) {
-  *length = named->prefix_length;
-  return named->prefix;
-}
-
-const weir_config_limiter *weir_named_config(const weir_named *named) {
-  return named->config;
-}
-
-weir_limiter *weir_named_limiter(const weir_named *named) {
-  return named->own;
-}
-
-weir_limiter *weir_named_tier_limiter(const weir_named *named, size_t tier) {
-  return named->tiers[tier];
-}
-
-size_t weir_named_index(const weir_named *named) {
-  return named->index;
-}
-
-size_t weir_registry_count(const weir_registry *registry) {
-  return registry->named_count;
-}
-
-const weir_named *weir_registry_at(const weir_registry *registry, size_t index) {
-  return &registry->named[index];
-}
-
-weir_throttle *weir_registry_throttle(const weir_registry *registry) {
-  return registry->throttle != NULL ? registry->throttle->throttle : NULL;
-}
-
-const weir_descriptors *weir_registry_descriptors(const weir_registry *registry) {
-  return registry->descriptors;
-}
-
-size_t weir_registry_limiters(const weir_registry *registry) {
-  return registry->limiter_count;
 }
 
 weir_limiter *weir_registry_limiter_at(const weir_registry *registry, size_t index,

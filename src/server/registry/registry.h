@@ -16,10 +16,44 @@
 
 #include "config/config.h"
 #include "registry/descriptors.h"
+#include "registry/keymap.h"
 #include "registry/throttle.h"
+#include "table.h"
 
-typedef struct weir_registry weir_registry;
-typedef struct weir_named weir_named; /* a limiter of the configuration */
+enum { WEIR_NAMED_PREFIX_MOST = WEIR_CONFIG_NAME_MOST + 1 };
+
+/* A limiter of the configuration. Read it; only registry.c writes. */
+typedef struct weir_named {
+  const weir_config_limiter *config;       /* its name, cost, shadow, headers, log_keys, key */
+  size_t index;                            /* in the order of the file; of this snapshot alone */
+  char prefix[WEIR_NAMED_PREFIX_MOST + 1]; /* "NAME:", which leads every key of this limiter */
+  size_t prefix_length;
+  weir_limiter *own;    /* of its own rule */
+  weir_limiter **tiers; /* in the order of the configuration; NULL: unlimited or blocked */
+  weir_keymap overrides, allow, block;
+} weir_named;
+
+/* A snapshot. Read it; only registry.c writes. */
+typedef struct weir_registry {
+  weir_config *config;
+  weir_named *named; /* in the order of the file */
+  size_t named_count;
+  weir_descriptors *descriptors; /* the domains of the descriptor files; there may be none */
+  /* Of throttle.enabled; else NULL. Lives as long as the snapshot, and in later ones that mean the
+   * same. */
+  weir_throttle *throttle;
+
+  atomic_size_t holders;
+  weir_hash_table by_name; /* of pointers to weir_named */
+
+  /* What other snapshots may share: for registry.c alone. */
+  struct weir_shared_store **stores; /* in the order of the configuration, some of them the same */
+  size_t store_count;
+  struct weir_shared_limiter **limiters; /* each once */
+  size_t limiter_count, limiter_room;
+  weir_hash_table by_meaning; /* of the same, as pointers */
+  struct weir_shared_throttle *shared_throttle;
+} weir_registry;
 
 /* --- made, shared, let go ------------------------------------------------------------------- */
 
@@ -63,8 +97,6 @@ weir_registry *weir_registry_fetch(weir_registry_mailbox *mailbox, weir_registry
 /* At the owner's end: releases what was not fetched. */
 void weir_registry_mailbox_empty(weir_registry_mailbox *mailbox);
 
-const weir_config *weir_registry_config(const weir_registry *registry);
-
 /* --- requests ------------------------------------------------------------------------------- */
 
 /* NULL: no limiter has this name. */
@@ -87,34 +119,10 @@ typedef struct weir_target {
  * longest; else the limiter's own rule. */
 weir_target weir_named_target(const weir_named *named, const void *key, size_t length);
 
-/* Bytes that lead every key of this limiter: "NAME:". */
-enum { WEIR_NAMED_PREFIX_MOST = WEIR_CONFIG_NAME_MOST + 1 };
-const char *weir_named_prefix(const weir_named *named, size_t *length);
-
-/* What the configuration says of it: name, cost, shadow, headers, log_keys, key. */
-const weir_config_limiter *weir_named_config(const weir_named *named);
-
-/* Of its own rule, and of a tier by its place in the configuration; NULL: the tier has none. */
-weir_limiter *weir_named_limiter(const weir_named *named);
-weir_limiter *weir_named_tier_limiter(const weir_named *named, size_t tier);
-
-/* 0 to weir_registry_count() - 1, in the order of the file; of this snapshot alone. */
-size_t weir_named_index(const weir_named *named);
-size_t weir_registry_count(const weir_registry *registry);
-const weir_named *weir_registry_at(const weir_registry *registry, size_t index);
-
-/* Of throttle.enabled; else NULL. Lives as long as the snapshot, and in later ones that mean the
- * same. */
-weir_throttle *weir_registry_throttle(const weir_registry *registry);
-
-/* The domains of the descriptor files; there may be none. */
-const weir_descriptors *weir_registry_descriptors(const weir_registry *registry);
-
 /* --- for metrics ---------------------------------------------------------------------------- */
 
-/* Each weir_limiter once, with the name of its store in the configuration (of the first that it
- * serves). */
-size_t weir_registry_limiters(const weir_registry *registry);
+/* Each weir_limiter once, limiter_count of them, with the name of its store in the configuration (of
+ * the first that it serves). */
 weir_limiter *weir_registry_limiter_at(const weir_registry *registry, size_t index,
                                        const char **store);
 

@@ -25,7 +25,7 @@ static void write_readiness(const weir_service *service, weir_bytes *out) {
                                          [WEIR_BREAKER_OPEN] = "open",
                                          [WEIR_BREAKER_HALF_OPEN] = "probing"};
   const weir_registry *registry = service->front->tick.registry;
-  const weir_config *config = weir_registry_config(registry);
+  const weir_config *config = registry->config;
   weir_bytes_text(out, service->is_draining   ? "ending\n"
                        : !service->is_serving ? "connecting\n"
                                               : "ready\n");
@@ -62,18 +62,17 @@ static json_t *row_of(const weir_served_row *row, const char *rule, const char *
 }
 
 static json_t *limiters_of(const weir_registry *registry, const weir_served_table *table) {
-  const weir_config *config = weir_registry_config(registry);
-  const weir_descriptors *descriptors = weir_registry_descriptors(registry);
+  const weir_config *config = registry->config;
+  const weir_descriptors *descriptors = registry->descriptors;
   json_t *list = json_array();
-  size_t named = weir_registry_count(registry);
+  size_t named = registry->named_count;
   for (size_t i = 0; i < named && i < WEIR_STATUS_LIMITERS_MOST; i++) {
-    const weir_config_limiter *limiter = weir_named_config(weir_registry_at(registry, i));
+    const weir_config_limiter *limiter = registry->named[i].config;
     json_array_append_new(list, row_of(&table->rows[i], limiter->rule, limiter->store->name,
                                        limiter->shadow || config->shadow));
   }
   for (size_t i = named; i + 1 < table->count && i < WEIR_STATUS_LIMITERS_MOST; i++) {
-    const weir_config_domain *domain =
-        weir_domain_config(weir_descriptors_at(descriptors, i - named));
+    const weir_config_domain *domain = descriptors->domains[i - named].config;
     json_array_append_new(
         list, row_of(&table->rows[i], "by descriptors", domain->store->name, config->shadow));
   }
@@ -87,7 +86,7 @@ static json_t *stores_of(const weir_registry *registry) {
   static const char *const breakers[] = {[WEIR_BREAKER_CLOSED] = "closed",
                                          [WEIR_BREAKER_OPEN] = "open",
                                          [WEIR_BREAKER_HALF_OPEN] = "half-open"};
-  const weir_config *config = weir_registry_config(registry);
+  const weir_config *config = registry->config;
   json_t *list = json_array();
   for (size_t i = 0; i < config->store_count; i++) {
     weir_server_state state = WEIR_SERVER_STATE_INIT;
@@ -119,8 +118,8 @@ static json_t *keys_of(const weir_service *service, int64_t now_us) {
                         "hashed", entry->key.log_keys == WEIR_CONFIG_LOG_KEYS_HASHED, "denied",
                         (json_int_t)entry->count, "error", (json_int_t)entry->error));
   }
-  for (size_t i = 0; i < weir_registry_count(registry); i++)
-    shown += weir_named_config(weir_registry_at(registry, i))->log_keys != WEIR_CONFIG_LOG_KEYS_OFF;
+  for (size_t i = 0; i < registry->named_count; i++)
+    shown += registry->named[i].config->log_keys != WEIR_CONFIG_LOG_KEYS_OFF;
   return json_pack("{si sI sI so}", "window_s", WEIR_SERVED_WINDOW_S, "limiters_shown", shown,
                    "total", (json_int_t)merged.total, "top", list);
 }
@@ -161,9 +160,9 @@ static void write_status(const weir_service *service, weir_bytes *out) {
         "ending", service->is_draining, "loops", (int)service->served.count, "connections",
         (json_int_t)weir_serve_open_connections(&service->served), "generation",
         (json_int_t)service->reloads + 1, "reload_failures", (json_int_t)service->reload_failures,
-        "limiters_in_all", (json_int_t)weir_registry_count(registry), "totals",
-        totals_of(&service->served), "limiters", limiters_of(registry, table), "stores",
-        stores_of(registry), "denied_keys", keys_of(service, now_us));
+        "limiters_in_all", (json_int_t)registry->named_count, "totals", totals_of(&service->served),
+        "limiters", limiters_of(registry, table), "stores", stores_of(registry), "denied_keys",
+        keys_of(service, now_us));
   char *text = status != NULL ? json_dumps(status, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
   if (text != NULL)
     weir_bytes_text(out, text);

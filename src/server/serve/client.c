@@ -9,9 +9,9 @@ enum { BEHIND_US = 20000 };
 const weir_config_listener *weir_service_listener(const weir_service *service,
                                                   const weir_registry *registry, size_t index) {
   const weir_socket *socket = &service->sockets[index];
-  const weir_config_listener *found = weir_socket_listener(socket, weir_registry_config(registry));
+  const weir_config_listener *found = weir_socket_listener(socket, registry->config);
   if (found != NULL) return found;
-  return weir_socket_listener(socket, weir_registry_config(atomic_load(&service->anchor)));
+  return weir_socket_listener(socket, atomic_load(&service->anchor)->config);
 }
 
 /* --- answers ---------------------------------------------------------------------------------- */

@@ -158,7 +158,7 @@ struct weir_connection {
 
 /* What a loop's limits are now. */
 static inline const weir_config_limits *weir_loop_limits(const weir_loop *loop) {
-  return &weir_registry_config(loop->tick.registry)->limits;
+  return &loop->tick.registry->config->limits;
 }
 
 /* The configuration of a listener that the server began with, as this snapshot has it; where it has it

@@ -29,10 +29,10 @@ static bool find_override(weir_tick *tick, const weir_domain *domain,
   found->rate = (weir_config_rate){.requests = descriptor->requests, .unit = descriptor->unit};
   if (descriptor->requests == 0) return true;
   tick->uses_overrides = true;
-  weir_status status = weir_throttle_find(
-      weir_domain_throttle(domain, descriptor->unit), tick->loop, 0, descriptor->requests,
-      weir_config_unit_s(weir_domain_config(domain), descriptor->unit), tick->now_us,
-      &found->limiter, &refusal->why);
+  weir_status status =
+      weir_throttle_find(weir_domain_throttle(domain, descriptor->unit), tick->loop, 0,
+                         descriptor->requests, weir_config_unit_s(domain->config, descriptor->unit),
+                         tick->now_us, &found->limiter, &refusal->why);
   refusal->failure = weir_status_classify(status) == WEIR_CLASS_CALLER ? WEIR_ENVOY_BAD_REQUEST
                                                                        : WEIR_ENVOY_UNAVAILABLE;
   return status == WEIR_OK;
@@ -43,7 +43,7 @@ static bool find_override(weir_tick *tick, const weir_domain *domain,
 static bool find(weir_tick *tick, const weir_domain *domain,
                  const weir_envoy_descriptor *descriptor, weir_part *found,
                  weir_envoy_refusal *refusal) {
-  size_t most = (size_t)weir_registry_config(tick->registry)->limits.key_bytes;
+  size_t most = (size_t)tick->registry->config->limits.key_bytes;
   const weir_descriptor *node = NULL;
   *found = (weir_part){.limit = WEIR_SERVED_NO_LIMIT,
                        .request = WEIR_NO_REQUEST,
@@ -84,7 +84,7 @@ static bool find(weir_tick *tick, const weir_domain *domain,
   }
 
   /* The date stands in the key where the domain says so. */
-  if (found->limiter == NULL || !weir_config_is_dated(weir_domain_config(domain), found->rate.unit))
+  if (found->limiter == NULL || !weir_config_is_dated(domain->config, found->rate.unit))
     return true;
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
@@ -117,7 +117,7 @@ static void leave_out_replaced(weir_part *parts, size_t count) {
  * fixed window or a quota has one count at a time, so the time of now does; others need that of the
  * charge. */
 static const char *why_kept(const weir_domain *domain, const weir_part *asked) {
-  const weir_config_domain *config = weir_domain_config(domain);
+  const weir_config_domain *config = domain->config;
   if (config->counts_all) return "negative hits: count: all of the domain keeps what is charged";
   if (asked->limiter == NULL) return "negative hits: nothing is ever charged to a limit of 0";
   if (config->algorithm != WEIR_CONFIG_FIXED && config->algorithm != WEIR_CONFIG_QUOTA)
@@ -132,7 +132,7 @@ static bool add_request(weir_tick *tick, const weir_domain *domain, int64_t unti
   const weir_request request = {.key_length = part->key_length,
                                 .cost = peeks ? 1 : part->hits,
                                 .flags = peeks ? WEIR_REQUEST_PEEK : 0U};
-  unsigned fallback = weir_domain_config(domain)->store->options.fallback;
+  unsigned fallback = domain->config->store->options.fallback;
   part->request = weir_tick_add_request(tick, &request, part->key, part->limiter, fallback);
   if (part->request == WEIR_NO_REQUEST) return false;
   weir_tick_set_end(tick, part->request, until_us);
@@ -143,10 +143,10 @@ bool weir_serve_ask_envoy(weir_connection *connection, const weir_envoy_request 
                           unsigned note, int64_t until_us, weir_envoy_refusal *refusal) {
   static const char no_memory[] = "the server is short of memory";
   weir_tick *tick = &connection->loop->tick;
-  const weir_descriptors *descriptors = weir_registry_descriptors(tick->registry);
+  const weir_descriptors *descriptors = tick->registry->descriptors;
   const weir_domain *domain =
       weir_descriptors_find(descriptors, request->domain, request->domain_length);
-  if (weir_descriptors_count(descriptors) == 0)
+  if (descriptors->count == 0)
     return refuse(refusal, WEIR_ENVOY_NO_FILES,
                   "there are no descriptor files: envoy.files names them");
   weir_part *parts = weir_tick_part_room(tick, request->count);
@@ -322,7 +322,7 @@ static void settle(weir_connection *connection, outcome *made, size_t index) {
     return;
   }
   weir_status found = decide(tick, asked, decision);
-  bool shadow = asked->shadow || weir_registry_config(tick->registry)->shadow;
+  bool shadow = asked->shadow || tick->registry->config->shadow;
   bool denied = found == WEIR_OK && !decision->allowed;
   count(connection, made, index, found, denied && shadow);
   if (found != WEIR_OK && made->status == WEIR_OK) made->status = found;
@@ -369,7 +369,7 @@ static void add_fields(const outcome *made) {
       told = i;
   }
   if (told == answer->count) return;
-  const weir_config_domain *domain = weir_domain_config(made->domain);
+  const weir_config_domain *domain = made->domain->config;
   if (domain->headers == WEIR_CONFIG_HEADERS_OFF) return;
 
   /* A name of fields has fewer characters than one of a descriptor file. */
@@ -412,8 +412,7 @@ bool weir_serve_settle_envoy(weir_connection *connection, const weir_answer *slo
     settle(connection, &made, i);
   answer->is_over = made.over > 0 || (made.quotas > 0 && made.quotas == made.quotas_over);
   bool is_denied = answer->is_over || made.status != WEIR_OK;
-  if (is_denied && made.domain != NULL && weir_domain_config(made.domain)->together)
-    give_back(tick, &made);
+  if (is_denied && made.domain != NULL && made.domain->config->together) give_back(tick, &made);
   add_fields(&made);
   if (made.status == WEIR_OK) return true;
   bool keeps = weir_status_classify(made.status) == WEIR_CLASS_CALLER && made.why.text[0] != '\0';

@@ -102,7 +102,7 @@ static bool find_key(weir_connection *connection, const weir_http_request *reque
     const weir_named *named = weir_registry_find(connection->loop->tick.registry, call->ask.limiter,
                                                  call->ask.limiter_length);
     if (named == NULL) return true; /* it will be said that there is none */
-    if (weir_named_config(named)->has_key) where = &weir_named_config(named)->key;
+    if (named->config->has_key) where = &named->config->key;
     weir_client_address_write(&connection->address, address);
     if (!weir_http_read_key(request, listener, where, address, call, refusal)) return false;
   }
@@ -115,7 +115,7 @@ static bool find_key(weir_connection *connection, const weir_http_request *reque
 static bool ask(weir_connection *connection, const weir_http_request *request, unsigned format,
                 weir_http_call *call, weir_http_refusal *refusal) {
   weir_tick *tick = &connection->loop->tick;
-  const weir_config *config = weir_registry_config(tick->registry);
+  const weir_config *config = tick->registry->config;
   /* What changes counts must be meant: not sent by a page that a person looks at. */
   if (weir_http_is(request->method, "POST") && !weir_http_is_check(request) &&
       !weir_serve_is_from_here(connection, request, false, refusal))
@@ -163,7 +163,7 @@ static weir_read_result read_request(weir_connection *connection, const char *by
       weir_serve_read_http(connection, bytes, length, used, NULL, &request, &is_known);
   if (got != WEIR_READ_ONE) return got;
   weir_loop *loop = connection->loop;
-  const weir_config *config = weir_registry_config(loop->tick.registry);
+  const weir_config *config = loop->tick.registry->config;
   weir_serve_count(&loop->served.counts.http, 1);
   if (loop->is_draining) request.keeps_alive = false;
   unsigned format = weir_serve_http_format(&request);
@@ -209,7 +209,7 @@ static void word_answer(weir_connection *connection, const weir_answer *answer, 
   weir_tick_reply(&loop->tick, answer, &decision, &reply);
   weir_served_note(&loop->served, named, asked->verb, &reply, WEIR_SERVED_HTTP, loop->tick.now_us);
   weir_config_headers headers =
-      named != NULL ? weir_named_config(named)->headers : WEIR_CONFIG_HEADERS_DRAFT_10;
+      named != NULL ? named->config->headers : WEIR_CONFIG_HEADERS_DRAFT_10;
   weir_http_answer(asked, answer->note, connection->port->config, headers, &reply, out);
 }
 

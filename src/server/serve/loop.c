@@ -534,7 +534,7 @@ void weir_loop_run(weir_loop *loop) {
 
 bool weir_loop_init(weir_loop *loop, weir_service *service, unsigned index,
                     weir_registry *registry) {
-  const weir_config_limits *limits = &weir_registry_config(registry)->limits;
+  const weir_config_limits *limits = &registry->config->limits;
   const struct timeval second = {.tv_sec = 1};
   *loop = (weir_loop){.service = service, .index = index, .wake_fd = -1};
   loop->buffer_bytes = RECEIVE_BYTES;

@@ -55,21 +55,21 @@ static int append(void *out, const char *text, size_t length) {
 }
 
 static void write_library(const weir_registry *registry, weir_bytes *out) {
-  const weir_config *config = weir_registry_config(registry);
+  const weir_config *config = registry->config;
   sources *all = calloc(1, sizeof *all);
   if (all == NULL) {
     out->failed = true;
     return;
   }
-  for (size_t i = 0; i < weir_registry_count(registry); i++) {
-    const weir_named *named = weir_registry_at(registry, i);
-    const weir_config_limiter *limiter = weir_named_config(named);
-    add_limiter(all, weir_named_limiter(named), limiter->name, "");
+  for (size_t i = 0; i < registry->named_count; i++) {
+    const weir_named *named = &registry->named[i];
+    const weir_config_limiter *limiter = named->config;
+    add_limiter(all, named->own, limiter->name, "");
     for (size_t j = 0; j < limiter->tier_count; j++)
-      add_limiter(all, weir_named_tier_limiter(named, j), limiter->name, limiter->tiers[j].name);
+      add_limiter(all, named->tiers[j], limiter->name, limiter->tiers[j].name);
   }
   /* Those that descriptors alone have, by their place: rules are shared by many of them. */
-  for (size_t i = 0; i < weir_registry_limiters(registry); i++) {
+  for (size_t i = 0; i < registry->limiter_count; i++) {
     char place[48];
     const char *store;
     snprintf(place, sizeof place, "descriptors-%zu", i);
@@ -126,7 +126,7 @@ static void write_table(const weir_served_table *table, weir_bytes *out) {
 
 /* KEY=VALUE/KEY: as in keys, but that a descriptor without value has none; quoted for a label. */
 static void write_path(const weir_domain *domain, const weir_descriptor *node, weir_bytes *out) {
-  const weir_descriptor *parent = weir_domain_node(domain, node->parent);
+  const weir_descriptor *parent = &domain->nodes[node->parent];
   if (parent->config != NULL) write_path(domain, parent, out);
   if (parent->config != NULL) weir_bytes_text(out, "/");
   const char *words[] = {node->config->key, node->config->value};
@@ -148,13 +148,13 @@ struct column {
 /* Of the first of each domain: what was decided, or how often that was near the limit. */
 static void write_limits(const weir_service *service, const weir_served_limit *sum, bool near,
                          weir_bytes *out) {
-  const weir_descriptors *all = weir_registry_descriptors(service->front->tick.registry);
-  for (size_t i = 0; sum != NULL && i < weir_descriptors_count(all); i++) {
-    const weir_domain *domain = weir_descriptors_at(all, i);
-    const char *name = weir_domain_config(domain)->name;
+  const weir_descriptors *all = service->front->tick.registry->descriptors;
+  for (size_t i = 0; sum != NULL && i < all->count; i++) {
+    const weir_domain *domain = &all->domains[i];
+    const char *name = domain->config->name;
     size_t listed = 0;
-    for (size_t j = 1; j < weir_domain_nodes(domain) && listed < WEIR_STATUS_LIMITERS_MOST; j++) {
-      const weir_descriptor *node = weir_domain_node(domain, j);
+    for (size_t j = 1; j < domain->node_count && listed < WEIR_STATUS_LIMITERS_MOST; j++) {
+      const weir_descriptor *node = &domain->nodes[j];
       if (node->config->rate == NULL || node->config->rate->is_unlimited) continue;
       const weir_served_limit *row = &sum[node->limit];
       const struct column columns[] = {{"within", row->within},
@@ -186,10 +186,10 @@ static void write_details(const weir_service *service, bool near, weir_bytes *ou
       "decision=\"%s\"} %llu\n";
   static const char near_line[] =
       "weir_serve_descriptor_detailed_near_limit_total{domain=\"%s\",descriptor=\"%s\"} %llu\n";
-  const weir_descriptors *all = weir_registry_descriptors(service->front->tick.registry);
-  for (size_t i = 0; i < weir_descriptors_count(all); i++) {
-    const weir_domain *domain = weir_descriptors_at(all, i);
-    const char *name = weir_domain_config(domain)->name;
+  const weir_descriptors *all = service->front->tick.registry->descriptors;
+  for (size_t i = 0; i < all->count; i++) {
+    const weir_domain *domain = &all->domains[i];
+    const char *name = domain->config->name;
     const weir_detail *detail;
     for (size_t j = 0; (detail = weir_domain_detail_at(domain, j)) != NULL; j++) {
       const struct column columns[] = {{"within", detail->within},
@@ -223,7 +223,7 @@ static void write_descriptors(const weir_service *service, weir_bytes *out) {
 }
 
 static void write_throttle(const weir_registry *registry, weir_bytes *out) {
-  weir_throttle *throttle = weir_registry_throttle(registry);
+  weir_throttle *throttle = registry->throttle;
   weir_limiter_counts counts = WEIR_LIMITER_COUNTS_INIT;
   size_t count = 0;
   if (throttle != NULL) {
@@ -305,7 +305,7 @@ static void write_configuration(const weir_service *service, weir_bytes *out) {
   write_one("weir_serve_config_generation", "gauge",
             "Which configuration is in use: 1 at the start", (int64_t)service->reloads + 1, out);
   write_one("weir_serve_limiters", "gauge", "Limiters of the configuration",
-            (int64_t)weir_registry_count(registry), out);
+            (int64_t)registry->named_count, out);
   write_one("weir_serve_connections", "gauge", "Connections that are open",
             weir_serve_open_connections(&service->served), out);
   write_one("weir_serve_loops", "gauge", "Threads that serve", service->served.count, out);

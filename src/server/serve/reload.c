@@ -108,8 +108,8 @@ static void *connect_one(void *self) {
 
 weir_ahead *weir_ahead_begin(const weir_registry *fresh, const weir_registry *old,
                              weir_loop *front) {
-  const weir_config *config = weir_registry_config(fresh);
-  size_t old_count = old != NULL ? weir_registry_config(old)->store_count : 0;
+  const weir_config *config = fresh->config;
+  size_t old_count = old != NULL ? old->config->store_count : 0;
   weir_ahead *ahead = calloc(1, sizeof *ahead + config->store_count * sizeof ahead->stores[0]);
   if (ahead == NULL) {
     weir_serve_log("there is not enough memory to connect ahead");
@@ -194,7 +194,7 @@ static void post(weir_loop *loop, weir_registry *fresh) {
 /* All that a snapshot changes is good: it is in use from here on. */
 static void hand_out(weir_server *server, weir_registry *fresh) {
   weir_service *service = &server->service;
-  const weir_config *config = weir_registry_config(fresh);
+  const weir_config *config = fresh->config;
   bool all = true; /* it has every listener that the server began with */
   for (size_t i = 0; i < service->socket_count; i++)
     all &= weir_socket_listener(&service->sockets[i], config) != NULL;
@@ -204,7 +204,7 @@ static void hand_out(weir_server *server, weir_registry *fresh) {
   weir_server_make_room(config);
   if (!all || config->listener_count != service->socket_count)
     weir_serve_log("listeners change with a restart only: they stay where they are");
-  if (config->loops != weir_registry_config(server->registry)->loops)
+  if (config->loops != server->registry->config->loops)
     weir_serve_log("the number of loops changes with a restart only");
   if (all) {
     retire(server, service->anchor);
@@ -236,8 +236,7 @@ void weir_server_reload(weir_server *server) {
   for (size_t i = 0; fresh != NULL && i < service->socket_count; i++) {
     weir_message why = {""};
     const weir_socket *socket = &service->sockets[i];
-    const weir_config_listener *listener =
-        weir_socket_listener(socket, weir_registry_config(fresh));
+    const weir_config_listener *listener = weir_socket_listener(socket, fresh->config);
     if (listener == NULL || weir_socket_may_serve(socket, listener, &why)) continue;
     weir_serve_log("%s", why.text);
     good = false;

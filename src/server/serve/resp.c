@@ -25,7 +25,7 @@ static void write_info(const weir_connection *connection, weir_bytes *out) {
 static weir_read_result read_request(weir_connection *connection, const char *bytes, size_t length,
                                      size_t *used) {
   weir_loop *loop = connection->loop;
-  const weir_config *config = weir_registry_config(loop->tick.registry);
+  const weir_config *config = loop->tick.registry->config;
   const weir_config_listener *listener = connection->port->config;
   weir_resp_session *session = &connection->speaks.resp.session;
   weir_bytes *text = &loop->reply; /* free until the tick's answers are worded */

@@ -15,23 +15,23 @@
  */
 
 void weir_served_name_domain(const weir_domain *domain, char name[WEIR_CONFIG_NAME_MOST + 1]) {
-  snprintf(name, WEIR_CONFIG_NAME_MOST + 1, "/%s", weir_domain_config(domain)->name);
+  snprintf(name, WEIR_CONFIG_NAME_MOST + 1, "/%s", domain->config->name);
 }
 _Static_assert((int)WEIR_CONFIG_DOMAIN_MOST < (int)WEIR_CONFIG_NAME_MOST, "room for the '/'");
 
 static weir_served_table *make_table(const weir_registry *registry) {
-  const weir_descriptors *descriptors = weir_registry_descriptors(registry);
-  size_t named = weir_registry_count(registry);
-  size_t domains = weir_descriptors_count(descriptors);
+  const weir_descriptors *descriptors = registry->descriptors;
+  size_t named = registry->named_count;
+  size_t domains = descriptors->count;
   size_t count = named + domains + 1;
   weir_served_table *table = calloc(1, sizeof *table + count * sizeof table->rows[0]);
   if (table == NULL) return NULL;
   table->count = count;
   for (size_t i = 0; i < named; i++)
     snprintf(table->rows[i].name, sizeof table->rows[i].name, "%s",
-             weir_named_config(weir_registry_at(registry, i))->name);
+             registry->named[i].config->name);
   for (size_t i = 0; i < domains; i++)
-    weir_served_name_domain(weir_descriptors_at(descriptors, i), table->rows[named + i].name);
+    weir_served_name_domain(&descriptors->domains[i], table->rows[named + i].name);
   strcpy(table->rows[count - 1].name, WEIR_SERVED_THROTTLE);
   return table;
 }
@@ -43,12 +43,12 @@ static weir_served_row *find_row(const weir_registry *registry, weir_served_tabl
   if (hint < table->count && strcmp(table->rows[hint].name, name) == 0) return &table->rows[hint];
   if (name[0] == '/') {
     const weir_domain *domain =
-        weir_descriptors_find(weir_registry_descriptors(registry), name + 1, strlen(name + 1));
+        weir_descriptors_find(registry->descriptors, name + 1, strlen(name + 1));
     if (domain == NULL) return NULL;
-    return &table->rows[weir_registry_count(registry) + weir_domain_index(domain)];
+    return &table->rows[registry->named_count + domain->index];
   }
   const weir_named *named = weir_registry_find(registry, name, strlen(name));
-  return named != NULL ? &table->rows[weir_named_index(named)] : NULL;
+  return named != NULL ? &table->rows[named->index] : NULL;
 }
 
 /* All behind a row's name are counts. */
@@ -87,7 +87,7 @@ static bool may_keep(const weir_registry *registry, const weir_sketch *sketch) {
   for (size_t i = 0; i < sketch->count; i++) {
     const weir_sketch_key *key = &sketch->entries[i].key;
     const weir_named *named = weir_registry_find(registry, key->limiter, strlen(key->limiter));
-    if (named == NULL || weir_named_config(named)->log_keys != key->log_keys) return false;
+    if (named == NULL || named->config->log_keys != key->log_keys) return false;
   }
   return true;
 }
@@ -96,7 +96,7 @@ void weir_served_follow(weir_served *served, const weir_registry *registry) {
   weir_served_table *old = served->table;
   weir_served_limits *old_limits = served->limits;
   weir_served_table *table = make_table(registry);
-  size_t count = weir_descriptors_limits(weir_registry_descriptors(registry));
+  size_t count = registry->descriptors->limits;
   weir_served_limits *limits = calloc(1, sizeof *limits + count * sizeof limits->rows[0]);
   if (limits != NULL) limits->registry = registry;
   if (table != NULL) add_table(registry, table, old);
@@ -141,7 +141,7 @@ static void note_denial(weir_served *served, const weir_reply *reply, weir_confi
     pthread_mutex_unlock(&served->lock);
   }
   weir_denial_log_add(served->log, &denial, now_us,
-                      weir_registry_config(served->registry)->limits.logged_denials);
+                      served->registry->config->limits.logged_denials);
 }
 
 /* Whether it is a denial, which is noted further. */
@@ -163,11 +163,10 @@ void weir_served_note(weir_served *served, const weir_named *named, weir_ask_ver
                       const weir_reply *reply, weir_served_protocol protocol, int64_t now_us) {
   const weir_registry *registry = served->registry;
   if (verb == WEIR_ASK_RESET) return;
-  size_t index = named != NULL ? weir_named_index(named)
-                               : weir_registry_count(registry) +
-                                     weir_descriptors_count(weir_registry_descriptors(registry));
+  size_t index =
+      named != NULL ? named->index : registry->named_count + registry->descriptors->count;
   weir_config_log_keys log_keys =
-      named != NULL ? weir_named_config(named)->log_keys : WEIR_CONFIG_LOG_KEYS_OFF;
+      named != NULL ? named->config->log_keys : WEIR_CONFIG_LOG_KEYS_OFF;
   if (note_row(served, index, reply, protocol) && verb == WEIR_ASK_TAKE)
     note_denial(served, reply, log_keys, protocol, now_us);
 }
@@ -175,7 +174,7 @@ void weir_served_note(weir_served *served, const weir_named *named, weir_ask_ver
 void weir_served_note_part(weir_served *served, const weir_served_part *part,
                            const weir_reply *reply, weir_served_protocol protocol, int64_t now_us) {
   const weir_decision *decision = reply->decision;
-  size_t index = weir_registry_count(served->registry) + weir_domain_index(part->domain);
+  size_t index = served->registry->named_count + part->domain->index;
   bool is_denied = note_row(served, index, reply, protocol);
   bool is_near = part->is_near && !reply->is_shadowed;
   if (served->limits != NULL && part->limit != WEIR_SERVED_NO_LIMIT) {
@@ -241,7 +240,7 @@ weir_served_table *weir_served_sum(const weir_served_all *all) {
 
 weir_served_limit *weir_served_sum_limits(const weir_served_all *all) {
   const weir_registry *registry = all->front->registry;
-  size_t count = weir_descriptors_limits(weir_registry_descriptors(registry));
+  size_t count = registry->descriptors->limits;
   weir_served_limit *sum = calloc(count + 1, sizeof *sum);
   for (unsigned i = 0; sum != NULL && i < all->count; i++) {
     weir_served *served = all->loops[i];

@@ -83,7 +83,7 @@ static const weir_protocol *const protocols[] = {[WEIR_CONFIG_RESP] = &weir_prot
 
 /* Those of admin, or those of clients. */
 static bool open_sockets(weir_server *server, bool admin) {
-  const weir_config *config = weir_registry_config(server->registry);
+  const weir_config *config = server->registry->config;
   const weir_service *service = &server->service;
   weir_message why = {""};
   for (size_t i = 0; i < service->socket_count; i++) {
@@ -181,7 +181,7 @@ static bool make_sockets(weir_service *service, const weir_config *config) {
  * ready, and can be ended. Clients come when the stores can answer, or have had their time. */
 static bool start(weir_server *server) {
   weir_service *service = &server->service;
-  const weir_config *config = weir_registry_config(server->registry);
+  const weir_config *config = server->registry->config;
   long loops = config->loops > 0 ? (long)config->loops : sysconf(_SC_NPROCESSORS_ONLN) / 2;
   if (loops < 1) loops = 1;
   if (config->loops <= 0 && loops > WEIR_THROTTLE_LOOPS_MOST) loops = WEIR_THROTTLE_LOOPS_MOST;
@@ -260,7 +260,7 @@ int weir_serve_run(const char *file) {
     weir_serve_log_end();
     return EXIT_CONFIG;
   }
-  weir_serve_log_as_json(weir_registry_config(server.registry)->log.format == WEIR_CONFIG_LOG_JSON);
+  weir_serve_log_as_json(server.registry->config->log.format == WEIR_CONFIG_LOG_JSON);
   service->anchor = weir_registry_retain(server.registry);
   pthread_mutex_init(&service->tls_lock, NULL);
   weir_guesses_init(&service->guesses);

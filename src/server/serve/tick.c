@@ -37,10 +37,9 @@ void weir_tick_free(weir_tick *tick) {
 }
 
 void weir_tick_clear(weir_tick *tick) {
-  weir_throttle *throttle = weir_registry_throttle(tick->registry);
+  weir_throttle *throttle = tick->registry->throttle;
   if (tick->uses_throttle) weir_throttle_end_tick(throttle, tick->loop);
-  if (tick->uses_overrides)
-    weir_descriptors_end_tick(weir_registry_descriptors(tick->registry), tick->loop);
+  if (tick->uses_overrides) weir_descriptors_end_tick(tick->registry->descriptors, tick->loop);
   tick->uses_throttle = tick->uses_overrides = tick->has_ends = false;
   tick->judged_us = WEIR_TICK_NO_END;
   tick->answer_count = tick->asked_count = tick->decided = tick->part_count = 0;
@@ -160,7 +159,7 @@ typedef struct meaning {
 
 static weir_status find_throttle(weir_tick *tick, const weir_ask *ask, meaning *found,
                                  weir_message *why) {
-  weir_throttle *throttle = weir_registry_throttle(tick->registry);
+  weir_throttle *throttle = tick->registry->throttle;
   if (throttle == NULL) {
     *why = (weir_message){"throttle.enabled is off"};
     return WEIR_BAD_ARGUMENT;
@@ -169,7 +168,7 @@ static weir_status find_throttle(weir_tick *tick, const weir_ask *ask, meaning *
   found->target.kind = WEIR_TARGET_LIMITER;
   found->prefix = WEIR_THROTTLE_PREFIX;
   found->prefix_length = sizeof WEIR_THROTTLE_PREFIX - 1;
-  found->fallback = weir_registry_config(tick->registry)->throttle.store->options.fallback;
+  found->fallback = tick->registry->config->throttle.store->options.fallback;
   return weir_throttle_find(throttle, tick->loop, ask->burst, ask->count, ask->period_s,
                             tick->now_us, &found->target.limiter, why);
 }
@@ -179,8 +178,9 @@ static weir_status find_named(const weir_tick *tick, const weir_ask *ask, meanin
   found->named = weir_registry_find(tick->registry, ask->limiter, ask->limiter_length);
   if (found->named != NULL) {
     found->target = weir_named_target(found->named, ask->key, ask->key_length);
-    found->prefix = weir_named_prefix(found->named, &found->prefix_length);
-    found->fallback = weir_named_config(found->named)->store->options.fallback;
+    found->prefix = found->named->prefix;
+    found->prefix_length = found->named->prefix_length;
+    found->fallback = found->named->config->store->options.fallback;
     return WEIR_OK;
   }
   /* A name of the configuration is printable ASCII; what is asked for may be anything. */
@@ -225,7 +225,7 @@ uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned note, 
   answer->is.request.limiter = limiter;
   answer->is.request.named = found.named;
 
-  int64_t own = found.named != NULL ? weir_named_config(found.named)->cost : 1;
+  int64_t own = found.named != NULL ? found.named->config->cost : 1;
   bool peeks = ask->verb == WEIR_ASK_PEEK || never_fits(ask);
   const weir_request request = {
       .key_length = key_length,
@@ -303,7 +303,7 @@ void weir_tick_reply(weir_tick *tick, const weir_answer *answer, weir_decision *
                      weir_reply *reply) {
   const weir_ask *ask = &answer->is.request.ask;
   const weir_named *named = answer->is.request.named;
-  const weir_config_limiter *config = named != NULL ? weir_named_config(named) : NULL;
+  const weir_config_limiter *config = named != NULL ? named->config : NULL;
   const weir_asked *asked = &tick->asked[answer->is.request.index];
   weir_serve_counts *counts = tick->counts;
   *decision = asked->request.decision;
@@ -331,7 +331,7 @@ void weir_tick_reply(weir_tick *tick, const weir_answer *answer, weir_decision *
                    1);
 
   /* In shadow mode a denial is counted, and answered as allowed. */
-  bool shadow = config != NULL && (config->shadow || weir_registry_config(tick->registry)->shadow);
+  bool shadow = config != NULL && (config->shadow || tick->registry->config->shadow);
   if (!shadow || reply->status != WEIR_OK || decision->allowed) return;
   weir_serve_count(&counts->shadow_denied, 1);
   reply->is_shadowed = true;

@@ -25,10 +25,10 @@ static void print_text(const char *file, const weir_registry *registry,
       fprintf(stderr, "and %zu more\n", faults->count - faults->kept);
     return;
   }
-  const weir_config *config = weir_registry_config(registry);
+  const weir_config *config = registry->config;
   printf("%s: good: listeners %zu, stores %zu, limiters %zu with %zu different rules", file,
-         config->listener_count, config->store_count, weir_registry_count(registry),
-         weir_registry_limiters(registry));
+         config->listener_count, config->store_count, registry->named_count,
+         registry->limiter_count);
   if (config->envoy.domain_count > 0)
     printf(", domains %zu with %zu descriptors", config->envoy.domain_count,
            config->envoy.node_count);
@@ -53,13 +53,12 @@ static bool print_json(const char *file, const weir_registry *registry,
                              (json_int_t)faults->count, "first", first);
   bool whole = object != NULL && weir_cli_json_set_bytes(object, "file", file, strlen(file));
   if (whole && registry != NULL) {
-    const weir_config *config = weir_registry_config(registry);
-    json_t *counts = json_pack("{sIsIsIsIsIsI}", "listeners", (json_int_t)config->listener_count,
-                               "stores", (json_int_t)config->store_count, "limiters",
-                               (json_int_t)weir_registry_count(registry), "rules",
-                               (json_int_t)weir_registry_limiters(registry), "domains",
-                               (json_int_t)config->envoy.domain_count, "descriptors",
-                               (json_int_t)config->envoy.node_count);
+    const weir_config *config = registry->config;
+    json_t *counts = json_pack(
+        "{sIsIsIsIsIsI}", "listeners", (json_int_t)config->listener_count, "stores",
+        (json_int_t)config->store_count, "limiters", (json_int_t)registry->named_count, "rules",
+        (json_int_t)registry->limiter_count, "domains", (json_int_t)config->envoy.domain_count,
+        "descriptors", (json_int_t)config->envoy.node_count);
     whole = counts != NULL && json_object_update(object, counts) == 0;
     json_decref(counts);
   }
