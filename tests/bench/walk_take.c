@@ -1,8 +1,11 @@
-/* walk_take URL: one warm decision between two marks, for walk.py to follow.
+/* walk_take URL [PID]: one warm decision between two marks, for walk.py to follow.
  *
  * Takes 64 times from one key, so that nothing is met for the first time, and once more inside
- * walked_take(). */
+ * walked_take(). With a PID that server is stopped before it, so that the last take runs into its
+ * deadline. */
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <weir/weir.h>
 
 enum { WARM_TAKES = 64 };
@@ -21,17 +24,23 @@ int main(int count, char **arguments) {
   weir_decision decision = {0};
   weir_limiter_options options = {
       .size = sizeof options, .deadline_us = 30000000, .fallback = WEIR_FALLBACK_NONE};
-  if (count != 2) {
-    fputs("usage: walk_take URL\n", stderr);
+  if (count != 2 && count != 3) {
+    fputs("usage: walk_take URL [PID]\n", stderr);
     return 2;
   }
+  pid_t server = count == 3 ? (pid_t)atoi(arguments[2]) : 0;
+  if (server != 0) options.deadline_us = 2000000;
   if (weir_store_open(arguments[1], &store, &why) != WEIR_OK) goto fail;
   if (weir_limiter_create(store, "sliding-window:4000/1h", &options, &limiter, &why) != WEIR_OK)
     goto fail;
   for (int i = 0; i < WARM_TAKES; i++)
     if (weir_limiter_take(limiter, "visitor", 7, 1, &decision, &why) != WEIR_OK) goto fail;
+  decision = (weir_decision){0};
+  if (server != 0) kill(server, SIGSTOP);
   walked_take(limiter, &decision);
+  if (server != 0) kill(server, SIGCONT);
   bool admitted = decision.allowed && decision.source == WEIR_SOURCE_STORE;
+  if (server != 0) admitted = !admitted;
   weir_limiter_destroy(limiter);
   weir_store_close(store);
   return admitted ? 0 : 1;
