@@ -136,17 +136,6 @@ static weir_reading take_value(weir_wire_command *command, const weir_line *line
   return WEIR_READING_REPLY; /* END follows */
 }
 
-/* One line or value of the answer to `gets`. */
-static weir_reading take_get(weir_wire_command *command, const weir_line *line, const char *data,
-                             size_t length, size_t *taken, weir_message *message) {
-  if (!weir_line_is(line, "END")) {
-    if (command->replies > 0) return WEIR_READING_BROKEN;
-    return take_value(command, line, data, length, taken, message);
-  }
-  if (command->replies == 0) command->operation.outcome = WEIR_ABSENT;
-  return WEIR_READING_DONE;
-}
-
 static weir_reading decode(weir_wire_command *command, const char *bytes, size_t length,
                            size_t *taken, weir_message *message) {
   weir_operation *operation = &command->operation;
@@ -165,7 +154,12 @@ static weir_reading decode(weir_wire_command *command, const char *bytes, size_t
     return touched ? WEIR_READING_REPLY : WEIR_READING_DONE;
   }
   if (operation->kind == WEIR_GET) {
-    return take_get(command, &line, bytes + line.taken, length - line.taken, taken, message);
+    if (weir_line_is(&line, "END")) { /* behind the value, if there is one */
+      if (command->replies == 0) operation->outcome = WEIR_ABSENT;
+      return WEIR_READING_DONE;
+    }
+    if (command->replies > 0) return WEIR_READING_BROKEN;
+    return take_value(command, &line, bytes + line.taken, length - line.taken, taken, message);
   }
   if (counts && line.length > 0 && line.text[0] >= '0' && line.text[0] <= '9') {
     weir_value_read(operation, line.text, line.length, message);

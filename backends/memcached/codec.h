@@ -74,10 +74,10 @@ bool weir_line_starts(const weir_line *line, const char *text);
 /* --- versions ------------------------------------------------------------------------------------
  */
 
-/* A version is a CAS id. A memcached that starts again counts its CAS ids from the beginning, so an old id soon fits a new
- * item. But no connection outlives its server: a version is the id under a random mask of the
- * connection that it came by, and fits nothing by any other. Behind a proxy, whose connections stay
- * when a server goes, this cannot be told.
+/* A version is a CAS id. A memcached that starts again counts its CAS ids from the beginning, so an
+ * old id soon fits a new item. But no connection outlives its server: a version is the id under a
+ * random mask of the connection that it came by, and fits nothing by any other. Behind a proxy,
+ * whose connections stay when a server goes, this cannot be told.
  *
  * A server has two connections: a bit of the version says by which of them it came, and so by which
  * it must go back. Where that is gone by then, or another stands in its place, the masks differ and

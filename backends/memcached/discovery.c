@@ -67,23 +67,20 @@ static span cut(span *rest, char end) {
   return piece;
 }
 
-static bool is_name(span name) {
+/* "host|ip|port". */
+static bool read_server(span server, weir_url_host *host) {
   static const char accepted[] =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_";
   struct in6_addr parsed;
-  if (name.length == 0 || name.length > NAME_MOST) return false;
-  return strspn(name.text, accepted) == name.length ||
-         (strlen(name.text) == name.length && inet_pton(AF_INET6, name.text, &parsed) == 1);
-}
-
-/* "host|ip|port". */
-static bool read_server(span server, weir_url_host *host) {
   span name = cut(&server, '|');
   span address = cut(&server, '|');
   uint64_t port;
   bool known = weir_number_scan(server.text, server.length, &port) == server.length;
   if (name.length == 0) name = address;
-  if (!known || server.length == 0 || port < 1 || port > UINT16_MAX || !is_name(name)) return false;
+  if (!known || server.length == 0 || port < 1 || port > UINT16_MAX) return false;
+  if (name.length == 0 || name.length > NAME_MOST || strlen(name.text) != name.length) return false;
+  if (strspn(name.text, accepted) != name.length && inet_pton(AF_INET6, name.text, &parsed) != 1)
+    return false;
   *host = (weir_url_host){.name = name.text, .port = (uint16_t)port, .weight = 1};
   return true;
 }

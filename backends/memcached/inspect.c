@@ -46,23 +46,20 @@ static void go_on(memcached_questions *questions) {
          (questions->now == ASK_HOMES && !questions->is_proxy));
 }
 
-/* A pair's keys differ so far from the end that no hash of all of a key leaves them close together.
- */
-static size_t ask_homes(const memcached_questions *questions, char *say) {
-  int pair = questions->home_step / STEPS_OF_PAIR;
-  int step = questions->home_step % STEPS_OF_PAIR;
-  const char *format =
-      step % 2 == 0 ? "set %s%d.%d.apart 0 60 1\r\n1\r\n" : "gets %s%d.%d.apart\r\n";
-  int used = snprintf(say, WEIR_WIRE_GREETING_MOST, format, questions->key, pair, step / 2 % 2);
-  return (size_t)used;
-}
-
 static size_t ask(weir_exchange *exchange, char say[WEIR_WIRE_GREETING_MOST]) {
   static const char *const texts[] = {
       [ASK_META] = "mn\r\n", [ASK_STATISTICS] = "stats\r\n", [ASK_SETTINGS] = "stats settings\r\n"};
   memcached_questions *questions = (memcached_questions *)exchange;
   if (questions->now == ASKED_ALL) return 0;
-  if (questions->now == ASK_HOMES) return ask_homes(questions, say);
+  if (questions->now == ASK_HOMES) {
+    /* A pair's keys differ so far from the end that no hash of all of a key leaves them close
+     * together. */
+    int step = questions->home_step % STEPS_OF_PAIR;
+    const char *format =
+        step % 2 == 0 ? "set %s%d.%d.apart 0 60 1\r\n1\r\n" : "gets %s%d.%d.apart\r\n";
+    return (size_t)snprintf(say, WEIR_WIRE_GREETING_MOST, format, questions->key,
+                            questions->home_step / STEPS_OF_PAIR, step / 2 % 2);
+  }
   const char *text = texts[questions->now];
   memcpy(say, text, strlen(text));
   return strlen(text);
@@ -219,8 +216,8 @@ static void report_server(const memcached_questions *questions, const weir_inspe
                    statistics->version, weir_wire_age(statistics->uptime_s, age));
   report_memory(questions, inspection);
   if (statistics->time_s <= 0) return;
-  /* The server tells whole seconds, of a clock that it looks at once a second and that began with its
-   * own start in whole seconds; a busy one is later. */
+  /* The server tells whole seconds, of a clock that it looks at once a second and that began with
+   * its own start in whole seconds; a busy one is later. */
   static const int64_t second_us = 1000000, error_s = 3;
   int64_t half_us = (questions->after_us - questions->before_us) / 2;
   int64_t server_us = statistics->time_s * second_us + second_us / 2;

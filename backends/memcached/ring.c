@@ -8,19 +8,6 @@ struct weir_ring {
   memcached_st pool;
 };
 
-static memcached_return_t set_distribution(memcached_st *pool, weir_distribution distribution) {
-  switch (distribution) {
-    case WEIR_KETAMA_WEIGHTED:
-      return memcached_behavior_set(pool, MEMCACHED_BEHAVIOR_KETAMA_WEIGHTED, 1);
-    case WEIR_KETAMA:
-      return memcached_behavior_set(pool, MEMCACHED_BEHAVIOR_KETAMA, 1);
-    case WEIR_MODULA:
-      break;
-  }
-  return memcached_behavior_set(pool, MEMCACHED_BEHAVIOR_DISTRIBUTION,
-                                MEMCACHED_DISTRIBUTION_MODULA);
-}
-
 weir_status weir_ring_create(const weir_url_host *hosts, size_t count, uint16_t default_port,
                              weir_distribution distribution, weir_ring **ring,
                              weir_message *message) {
@@ -30,7 +17,14 @@ weir_status weir_ring_create(const weir_url_host *hosts, size_t count, uint16_t 
     free(made);
     return WEIR_NO_MEMORY;
   }
-  memcached_return_t result = set_distribution(&made->pool, distribution);
+  memcached_behavior_t behavior = MEMCACHED_BEHAVIOR_DISTRIBUTION;
+  uint64_t value = MEMCACHED_DISTRIBUTION_MODULA;
+  if (distribution != WEIR_MODULA) {
+    bool weighted = distribution == WEIR_KETAMA_WEIGHTED;
+    behavior = weighted ? MEMCACHED_BEHAVIOR_KETAMA_WEIGHTED : MEMCACHED_BEHAVIOR_KETAMA;
+    value = 1;
+  }
+  memcached_return_t result = memcached_behavior_set(&made->pool, behavior, value);
   size_t added = 0;
   while (memcached_success(result) && added < count) {
     const weir_url_host *host = &hosts[added++];

@@ -39,21 +39,17 @@ enum {
  */
 
 /* Half a byte at a time. */
-static uint16_t crc16(const char *bytes, size_t length) {
+uint16_t weir_redis_slot(const char *home, size_t length) {
   static const uint16_t table[16] = {0x0000, 0x1021, 0x2042, 0x3063, 0x4084, 0x50a5,
                                      0x60c6, 0x70e7, 0x8108, 0x9129, 0xa14a, 0xb16b,
                                      0xc18c, 0xd1ad, 0xe1ce, 0xf1ef};
   unsigned crc = 0;
   for (size_t i = 0; i < length; i++) {
-    unsigned byte = (unsigned char)bytes[i];
+    unsigned byte = (unsigned char)home[i];
     crc = (crc << 4 & 0xffff) ^ table[crc >> 12 ^ byte >> 4];
     crc = (crc << 4 & 0xffff) ^ table[crc >> 12 ^ (byte & 0xf)];
   }
-  return (uint16_t)crc;
-}
-
-uint16_t weir_redis_slot(const char *home, size_t length) {
-  return crc16(home, length) % WEIR_REDIS_SLOTS;
+  return (uint16_t)(crc % WEIR_REDIS_SLOTS);
 }
 
 int weir_redis_slots_owner(weir_redis_slots *slots, uint16_t slot) {
@@ -160,17 +156,8 @@ size_t weir_redis_nodes_count(const weir_redis_nodes *nodes) {
   return atomic_load_explicit(&nodes->count, memory_order_acquire);
 }
 
-/* The lowest that is free; -1: none. */
-static int free_place(const weir_redis_nodes *nodes) {
-  for (unsigned i = 0; i < WEIR_REDIS_NODES_MOST; i++) {
-    const weir_redis_node *node = node_at(nodes, i);
-    if (node == NULL || !atomic_load(&node->present)) return (int)i;
-  }
-  return -1;
-}
-
-/* False: its wire is held. A thread that wants to hold it from here on finds that the node has gone;
- * one that did so before is counted. */
+/* False: its wire is held. A thread that wants to hold it from here on finds that the node has
+ * gone; one that did so before is counted. */
 static bool forget(weir_redis_nodes *nodes, unsigned number) {
   weir_redis_node *node = node_at(nodes, number);
   weir_server_state state = {.size = sizeof state};
@@ -223,14 +210,17 @@ static void make_room(weir_redis_nodes *nodes) {
   }
 }
 
-/* A new node in a free place, under the lock. A cluster whose nodes change their addresses names new
- * ones for ever, so one that is not needed is forgotten for it. */
+/* A new node in a free place, under the lock. A cluster whose nodes change their addresses names
+ * new ones for ever, so one that is not needed is forgotten for it. */
 static int add(weir_redis_nodes *nodes, const char *host, size_t length, uint16_t port) {
   sweep(nodes);
-  int place = free_place(nodes);
-  if (place < 0) {
-    make_room(nodes);
-    place = free_place(nodes);
+  int place = -1; /* the lowest that is free */
+  for (int tries = 0; place < 0 && tries < 2; tries++) {
+    if (tries > 0) make_room(nodes);
+    for (unsigned i = 0; i < WEIR_REDIS_NODES_MOST && place < 0; i++) {
+      const weir_redis_node *each = node_at(nodes, i);
+      if (each == NULL || !atomic_load(&each->present)) place = (int)i;
+    }
   }
   if (place < 0) return WEIR_REDIS_FULL;
   weir_redis_node *node = node_at(nodes, (unsigned)place);
@@ -508,8 +498,8 @@ int weir_redis_nodes_follow(weir_redis_nodes *nodes, unsigned asked, const weir_
   if (moved) atomic_store_explicit(&nodes->outdated, true, memory_order_relaxed);
   if (node >= 0 && moved && !weir_redis_nodes_is_stranger(nodes, (unsigned)node)) {
     int before = weir_redis_slots_learn(&nodes->slots, redirect->slot, (unsigned)node);
-    /* The node that takes the place of one that is away takes all its slots; where that is wrong, the
-     * next MOVED says so. */
+    /* The node that takes the place of one that is away takes all its slots; where that is wrong,
+     * the next MOVED says so. */
     if (elsewhere && before >= 0 && before != node)
       weir_redis_slots_inherit(&nodes->slots, (unsigned)before, (unsigned)node);
   }
@@ -602,21 +592,6 @@ static void read_range(map_question *question, const redisReply *range) {
   }
 }
 
-/* A node that is not listed owns nothing, and is forgotten, unless it was named since the map was
- * asked for. */
-static void forget_unlisted(const map_question *question) {
-  weir_redis_nodes *nodes = question->nodes;
-  pthread_mutex_lock(&nodes->lock);
-  for (unsigned i = 0; i < weir_redis_nodes_count(nodes); i++) {
-    weir_redis_node *node = node_at(nodes, i);
-    node->listed = question->owners[i] || question->others[i];
-    if (!question->owners[i] && node->named_us < question->asked_us)
-      weir_redis_slots_release(&nodes->slots, i);
-  }
-  sweep(nodes);
-  pthread_mutex_unlock(&nodes->lock);
-}
-
 static void read_map(map_question *question, const redisReply *reply) {
   /* What a node says at present, to all alike. */
   static const char *const passing[] = {"LOADING", "CLUSTERDOWN", "MASTERDOWN", "BUSY"};
@@ -633,8 +608,21 @@ static void read_map(map_question *question, const redisReply *reply) {
   if (reply->type != REDIS_REPLY_ARRAY) return;
   for (size_t i = 0; i < reply->elements; i++)
     read_range(question, reply->element[i]);
-  if (question->ranges > 0) forget_unlisted(question);
   question->answer = WEIR_MAP_LEARNT;
+  if (question->ranges == 0) return;
+
+  /* A node that is not listed owns nothing, and is forgotten, unless it was named since the map was
+   * asked for. */
+  weir_redis_nodes *nodes = question->nodes;
+  pthread_mutex_lock(&nodes->lock);
+  for (unsigned i = 0; i < weir_redis_nodes_count(nodes); i++) {
+    weir_redis_node *node = node_at(nodes, i);
+    node->listed = question->owners[i] || question->others[i];
+    if (!question->owners[i] && node->named_us < question->asked_us)
+      weir_redis_slots_release(&nodes->slots, i);
+  }
+  sweep(nodes);
+  pthread_mutex_unlock(&nodes->lock);
 }
 
 /* What is no answer at all is taken for none: time runs out. */

@@ -1,7 +1,7 @@
 /* Operations as commands, replies as outcomes.
  *
- * encode() writes the commands of an operation's plan (commands.c). decode() takes their replies one
- * by one: each says something of the operation, and the last of an attempt lets conclude() say
+ * encode() writes the commands of an operation's plan (commands.c). decode() takes their replies
+ * one by one: each says something of the operation, and the last of an attempt lets conclude() say
  * whether it is settled, or what another attempt must still find out or mend. */
 #include "redis/codec.h"
 
@@ -106,10 +106,6 @@ typedef struct redis_answer {
   weir_message *message;
 } redis_answer;
 
-static bool is_first(const weir_redis_attempt *attempt) {
-  return attempt->stage == WEIR_STAGE_FIRST;
-}
-
 static void take_refusal(const redis_answer *at, const weir_redis_reply *error) {
   const weir_redis_command *refused = &weir_redis_commands[at->step];
   weir_operation *operation = at->operation;
@@ -158,7 +154,7 @@ static bool take_redirection(const redis_answer *at) {
     attempt->told = WEIR_TOLD_ASK;
 
   /* It was not executed although the command that decides may have been. */
-  if (!is_first(attempt) || weir_redis_commands[at->step].decides ||
+  if (attempt->stage != WEIR_STAGE_FIRST || weir_redis_commands[at->step].decides ||
       at->operation->kind == WEIR_GET)
     return true;
   if (at->step == WEIR_STEP_SET_SEED || at->step == WEIR_STEP_SET_DELTA)
@@ -326,16 +322,6 @@ static const conclusion conclusions[] = {
     {WEIR_STAGE_MEND, ANY, ANY, 0, WEIR_STAGE_SETTLED, WEIR_DONE},
 };
 
-/* For a sum that is in doubt since an attempt whose message is gone: only the cause was kept. */
-static void explain_doubt(const weir_operation *operation, const weir_redis_attempt *attempt,
-                          weir_message *message) {
-  bool unseeded = (attempt->facts & WEIR_FACT_UNSEEDED) != 0;
-  if (!unseeded && message->text[0] != '\0') return;
-  weir_redis_step step = unseeded ? WEIR_STEP_SET_SEED : WEIR_STEP_PEXPIRE;
-  weir_redis_refusal_explain(attempt->cause - 1U, weir_redis_commands[step].name, operation, NULL,
-                             message);
-}
-
 void weir_redis_go_again(weir_redis_attempt *attempt) {
   attempt->stage = WEIR_STAGE_FIRST;
   attempt->cause = 0;
@@ -348,7 +334,7 @@ void weir_redis_conclude(weir_operation *operation, weir_redis_attempt *attempt,
   int64_t own = operation->kind == WEIR_SUB ? -operation->delta : operation->delta;
   uint32_t open = TOLD | WEIR_FACT_BARE | WEIR_FACT_UNASKED | WEIR_FACT_UNRENEWED | WEIR_FACT_DOUBT;
   uint32_t facts = attempt->facts;
-  bool first = is_first(attempt);
+  bool first = attempt->stage == WEIR_STAGE_FIRST;
   if (attempt->told != WEIR_TOLD_NOTHING) facts |= TOLD;
   if (operation->value == own) {
     facts |= OWN_TOTAL;
@@ -371,7 +357,14 @@ void weir_redis_conclude(weir_operation *operation, weir_redis_attempt *attempt,
   attempt->stage = row->next_stage;
   if (row->outcome != AS_IT_IS) operation->outcome = (weir_outcome)row->outcome;
   if (first && attempt->stage == WEIR_STAGE_FIRST) weir_redis_go_again(attempt);
-  if (!first && operation->outcome == WEIR_UNKNOWN) explain_doubt(operation, attempt, message);
+  if (first || operation->outcome != WEIR_UNKNOWN) return;
+
+  /* In doubt since an attempt whose message is gone: only the cause was kept. */
+  bool unseeded = (attempt->facts & WEIR_FACT_UNSEEDED) != 0;
+  weir_redis_step step = unseeded ? WEIR_STEP_SET_SEED : WEIR_STEP_PEXPIRE;
+  if (unseeded || message->text[0] == '\0')
+    weir_redis_refusal_explain(attempt->cause - 1U, weir_redis_commands[step].name, operation, NULL,
+                               message);
 }
 
 static weir_reading decode(weir_wire_command *command, const char *bytes, size_t length,

@@ -130,8 +130,9 @@ enum weir_redis_fact {
   WEIR_FACTS_END = 1 << 13
 };
 
-/* What is known of an operation besides its result: from one reply to the next the codec keeps it in
- * weir_wire_command.notes, between rounds exec.c does. Zero bytes are a first attempt, to the owner. */
+/* What is known of an operation besides its result: from one reply to the next the codec keeps it
+ * in weir_wire_command.notes, between rounds exec.c does. Zero bytes are a first attempt, to the
+ * owner. */
 typedef struct weir_redis_attempt {
   uint8_t stage; /* weir_redis_stage, and so on */
   uint8_t route;
@@ -149,8 +150,8 @@ _Static_assert(sizeof(weir_redis_attempt) == WEIR_WIRE_NOTES_BYTES, "an attempt 
 const weir_redis_plan *weir_redis_plan_of(const weir_operation *operation,
                                           const weir_redis_attempt *attempt);
 
-/* Whether it spares an operation the question that its key was lately seen with a TTL. A seed, which
- * might have to be added as well, and a TTL to renew are not worth a way of their own. */
+/* Whether it spares an operation the question that its key was lately seen with a TTL. A seed,
+ * which might have to be added as well, and a TTL to renew are not worth a way of their own. */
 bool weir_redis_may_be_seen(const weir_operation *operation);
 
 /* What is missing from a key that this operation's own sum created: the seed of an ADD; all that a

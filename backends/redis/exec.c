@@ -172,21 +172,6 @@ static void give_up(const weir_redis_call *call, size_t i, const char *why) {
   weir_message_set(call->message, "%s: %s", name, why);
 }
 
-/* The node that was asked in place of one that does not answer names that one all the same. So no
- * other is there, and nothing was executed: it is as if the node had been asked alone. */
-static void name_the_dead(const weir_redis_call *call, size_t i) {
-  weir_redis_nodes *nodes = call->store->nodes;
-  unsigned node = call->attempts[i].node;
-  weir_server_state state = {.size = sizeof state};
-  weir_wire *wire = weir_redis_nodes_hold(nodes, node);
-  call->operations[i].outcome = WEIR_NOT_SENT;
-  if (wire == NULL) return;
-  weir_wire_read_server(wire, &state);
-  weir_message_set(call->message, "%s: not answering (last: %.300s), and the others name no heir",
-                   state.name, state.last_error.text);
-  weir_redis_nodes_release(nodes, node);
-}
-
 /* The owner of the operation's slot does not answer, or says that the cluster is down: whether
  * another is to be asked who owns it by now. */
 static bool find_standby(weir_redis_call *call, size_t i) {
@@ -219,7 +204,17 @@ static bool redirect(weir_redis_call *call, size_t i) {
   if (operation->outcome == WEIR_NOT_SENT && !operation->late) return find_standby(call, i);
   if (down && !stood_in && find_standby(call, i)) return true;
   if (moved && call->silent && attempt->node == call->away) {
-    name_the_dead(call, i);
+    /* The node that was asked in place of one that does not answer names that one all the same. So
+     * no other is there, and nothing was executed: it is as if the node had been asked alone. */
+    weir_redis_nodes *nodes = call->store->nodes;
+    weir_server_state state = {.size = sizeof state};
+    weir_wire *wire = weir_redis_nodes_hold(nodes, attempt->node);
+    operation->outcome = WEIR_NOT_SENT;
+    if (wire == NULL) return false;
+    weir_wire_read_server(wire, &state);
+    weir_message_set(call->message, "%s: not answering (last: %.300s), and the others name no heir",
+                     state.name, state.last_error.text);
+    weir_redis_nodes_release(nodes, attempt->node);
   } else if (down) {
     give_up(call, i,
             "the cluster is down: the slot has no owner, or the node cannot reach enough of the "
@@ -296,29 +291,8 @@ static void meet_strangers(weir_redis_call *call) {
   }
 }
 
-static void run_further_rounds(weir_redis_call *call) {
-  while (settle(call)) {
-    slot_partings partings = {0};
-    meet_strangers(call);
-    run_round(call, &partings);
-  }
-  /* A question or repair that was not sent leaves behind what the first attempt did. */
-  for (size_t i = 0; i < call->count; i++)
-    if (call->operations[i].outcome == WEIR_NOT_SENT && has_begun(&call->attempts[i]))
-      call->operations[i].outcome = WEIR_UNKNOWN;
-}
-
 /* --- an exec -----------------------------------------------------------------------------------
  */
-
-/* Whether a round has left anything to be settled. */
-static bool is_open(const weir_redis_call *call) {
-  for (size_t i = 0; i < call->count; i++) {
-    weir_outcome outcome = call->operations[i].outcome;
-    if (outcome == WEIR_PENDING || (outcome == WEIR_NOT_SENT && call->routed)) return true;
-  }
-  return false;
-}
 
 /* What is known of the keys from now on. */
 static void end(const weir_redis_call *call) {
@@ -330,8 +304,9 @@ static void end(const weir_redis_call *call) {
     bool get = operation->kind == WEIR_GET;
     bool sum = operation->kind == WEIR_ADD || (operation->kind == WEIR_SUB && !operation->raised);
 
-    /* A sum that was answered was asked about, or mended, or needed neither: its key has a TTL. After
-     * a total of 0 the next one is a delta again, and would cost a round trip to ask about. */
+    /* A sum that was answered was asked about, or mended, or needed neither: its key has a TTL.
+     * After a total of 0 the next one is a delta again, and would cost a round trip to ask about.
+     */
     bool stands = sum && outcome == WEIR_DONE && operation->value != 0;
     if (stands && call->asks && weir_redis_may_be_seen(operation))
       weir_redis_seen_note(store->seen, operation);
@@ -340,8 +315,8 @@ static void end(const weir_redis_call *call) {
 
     /* A key that holds what is no integer is read with care until it was found in order: absent, or
      * added to. (A short GET that finds an integer proves nothing: it cannot tell zero bytes behind
-     * the digits from the end.) So is one that was not answered for in time: a GET of it may be what
-     * kept the server busy. */
+     * the digits from the end.) So is one that was not answered for in time: a GET of it may be
+     * what kept the server busy. */
     if (!sum && (!get || operation->raised)) continue;
     bool foreign = (facts & WEIR_FACT_FOREIGN) != 0;
     bool unanswered = outcome == WEIR_UNKNOWN;
@@ -375,7 +350,19 @@ void weir_redis_exec(void *handle, weir_operation *operations, size_t count, int
   }
   begin(&call);
   run_round(&call, NULL);
-  if (is_open(&call)) run_further_rounds(&call);
+  bool open = false; /* has it left anything to be settled? */
+  for (size_t i = 0; i < count && !open; i++)
+    open = operations[i].outcome == WEIR_PENDING ||
+           (operations[i].outcome == WEIR_NOT_SENT && call.routed);
+  while (open && settle(&call)) {
+    slot_partings partings = {0};
+    meet_strangers(&call);
+    run_round(&call, &partings);
+  }
+  /* A question or repair that was not sent leaves behind what the first attempt did. */
+  for (size_t i = 0; i < count && open; i++)
+    if (operations[i].outcome == WEIR_NOT_SENT && has_begun(&call.attempts[i]))
+      operations[i].outcome = WEIR_UNKNOWN;
   if (call.routed) weir_redis_map_renew(call.store->nodes);
   end(&call);
   if (call.attempts != few) free(call.attempts);

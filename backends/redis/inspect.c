@@ -1,13 +1,13 @@
 /* What a Redis says of itself, and what it lets this user do.
  *
- * The doctor asks by weir_redis_inspect(). Questions go one after another on a connection of their own:
- * INFO, or TIME where that does not tell the clock; each command that the rules come to, with an
- * argument that is refused; of a node of a cluster ASKING and CLUSTER SLOTS. Then the findings are
- * reported, and in any case the ACL that would do.
+ * The doctor asks by weir_redis_inspect(). Questions go one after another on a connection of their
+ * own: INFO, or TIME where that does not tell the clock; each command that the rules come to, with
+ * an argument that is refused; of a node of a cluster ASKING and CLUSTER SLOTS. Then the findings
+ * are reported, and in any case the ACL that would do.
  *
- * A proxy hangs up on INFO. Behind one, keys with one home may still be spread over servers: a proxy
- * sends SUNION to the server of the first key, and only if the second is there as well is its type
- * found wrong. */
+ * A proxy hangs up on INFO. Behind one, keys with one home may still be spread over servers: a
+ * proxy sends SUNION to the server of the first key, and only if the second is there as well is its
+ * type found wrong. */
 #include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,26 +144,24 @@ static size_t ask_harmlessly(weir_redis_step step, const char *key,
   return used;
 }
 
-/* "SET key1 1 PX 60000", then "SUNION key0 key1". The keys differ so far from the end that no hash
- * of all of a key leaves them close together. */
-static size_t ask_pair(const redis_questions *questions, char *say) {
-  size_t step = questions->now - first_pair(questions);
-  size_t pair = step / 2;
-  size_t length = strlen(questions->key) + strlen("0.0.apart");
-  const char *format =
-      step % 2 == 0 ? "*5\r\n$3\r\nSET\r\n$%zu\r\n%s%zu.1.apart\r\n$1\r\n1\r\n$2\r\nPX\r\n"
-                      "$5\r\n60000\r\n"
-                    : "*3\r\n$6\r\nSUNION\r\n$%zu\r\n%s%zu.0.apart\r\n$%zu\r\n%s%zu.1.apart\r\n";
-  return (size_t)snprintf(say, WEIR_WIRE_GREETING_MOST, format, length, questions->key, pair,
-                          length, questions->key, pair);
-}
-
 static size_t ask(weir_exchange *exchange, char say[WEIR_WIRE_GREETING_MOST]) {
   const redis_questions *questions = (const redis_questions *)exchange;
   size_t now = questions->now;
   const char *text = "*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n";
   if (now >= first_pair(questions) + 2 * PAIRS) return 0;
-  if (now >= first_pair(questions)) return ask_pair(questions, say);
+  if (now >= first_pair(questions)) {
+    /* "SET key1 1 PX 60000", then "SUNION key0 key1". The keys differ so far from the end that no
+     * hash of all of a key leaves them close together. */
+    size_t step = now - first_pair(questions);
+    size_t pair = step / 2;
+    size_t length = strlen(questions->key) + strlen("0.0.apart");
+    const char *format =
+        step % 2 == 0 ? "*5\r\n$3\r\nSET\r\n$%zu\r\n%s%zu.1.apart\r\n$1\r\n1\r\n$2\r\nPX\r\n"
+                        "$5\r\n60000\r\n"
+                      : "*3\r\n$6\r\nSUNION\r\n$%zu\r\n%s%zu.0.apart\r\n$%zu\r\n%s%zu.1.apart\r\n";
+    return (size_t)snprintf(say, WEIR_WIRE_GREETING_MOST, format, length, questions->key, pair,
+                            length, questions->key, pair);
+  }
   if (now >= COMMANDS && now < first_of_cluster(questions))
     return ask_harmlessly(questions->steps[now - COMMANDS], questions->key, say);
   if (now == first_of_cluster(questions)) text = "*1\r\n$6\r\nASKING\r\n";
@@ -231,6 +229,15 @@ static void receive_info(redis_questions *questions, const redisReply *reply) {
   note_time(questions);
 }
 
+static redis_denied *deny(redis_questions *questions) {
+  const char *name = weir_redis_commands[questions->steps[questions->now - COMMANDS]].name;
+  for (size_t i = 0; i < questions->denied_count; i++)
+    if (strcmp(questions->denied[i].name, name) == 0) return NULL;
+  redis_denied *denied = &questions->denied[questions->denied_count++];
+  denied->name = name;
+  return denied;
+}
+
 /* Seconds and microseconds. */
 static void receive_time(redis_questions *questions, const redisReply *reply) {
   if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2) return;
@@ -242,53 +249,35 @@ static void receive_time(redis_questions *questions, const redisReply *reply) {
   note_time(questions);
 }
 
-static redis_denied *deny(redis_questions *questions) {
-  const char *name = weir_redis_commands[questions->steps[questions->now - COMMANDS]].name;
-  for (size_t i = 0; i < questions->denied_count; i++)
-    if (strcmp(questions->denied[i].name, name) == 0) return NULL;
-  redis_denied *denied = &questions->denied[questions->denied_count++];
-  denied->name = name;
-  return denied;
-}
-
-/* The argument "x" is what it should complain of. A node of a cluster may say instead that the key
- * is another's: it would let this user. */
-static void receive_command(redis_questions *questions, const redisReply *reply) {
-  static const char wanted[] = "ERR value is not ";
-  weir_redirect redirect;
-  if (reply->type != REDIS_REPLY_ERROR || strncmp(reply->str, wanted, strlen(wanted)) == 0) return;
-  if (weir_redirect_read(reply->str, (size_t)reply->len, &redirect)) return;
-  redis_denied *denied = deny(questions);
-  if (denied != NULL) explain(denied->name, reply, &denied->why);
-}
-
-/* What a node of a cluster refuses; and whether the second key of a pair is not where the first is. */
-static void receive_rest(redis_questions *questions, const redisReply *reply) {
-  size_t pair = first_pair(questions);
-  bool error = reply->type == REDIS_REPLY_ERROR;
-  if (questions->now >= pair && (questions->now - pair) % 2 == 1)
-    questions->is_spread |= reply->type == REDIS_REPLY_ARRAY && reply->elements == 0;
-  else if (questions->now < pair && questions->now > first_of_cluster(questions))
-    questions->lacks_map |= error;
-  else if (questions->now < pair)
-    questions->lacks_asking |= error;
-}
-
 /* What is no answer at all is taken for none: time runs out. */
 static bool receive(weir_exchange *exchange, const char *bytes, size_t length, size_t *taken) {
+  static const char wanted[] = "ERR value is not ";
   redis_questions *questions = (redis_questions *)exchange;
+  size_t now = questions->now, cluster = first_of_cluster(questions), pair = first_pair(questions);
+  weir_redirect redirect;
   bool sound;
   redisReply *reply = weir_redis_reply_whole(bytes, length, &sound);
   if (reply == NULL) return false;
   *taken = length;
-  if (questions->now == INFO)
+  bool error = reply->type == REDIS_REPLY_ERROR;
+  if (now == INFO) {
     receive_info(questions, reply);
-  else if (questions->now == TIME)
+  } else if (now == TIME) {
     receive_time(questions, reply);
-  else if (questions->now < first_of_cluster(questions))
-    receive_command(questions, reply);
-  else
-    receive_rest(questions, reply);
+  } else if (now < cluster) {
+    /* The argument "x" is what it should complain of. A node of a cluster may say instead that the
+     * key is another's: it would let this user. */
+    bool denies = error && strncmp(reply->str, wanted, strlen(wanted)) != 0 &&
+                  !weir_redirect_read(reply->str, (size_t)reply->len, &redirect);
+    redis_denied *denied = denies ? deny(questions) : NULL;
+    if (denied != NULL) explain(denied->name, reply, &denied->why);
+  } else if (now == cluster) {
+    questions->lacks_asking |= error;
+  } else if (now < pair) {
+    questions->lacks_map |= error;
+  } else if ((now - pair) % 2 == 1) { /* the second key of a pair is not where the first is */
+    questions->is_spread |= reply->type == REDIS_REPLY_ARRAY && reply->elements == 0;
+  }
   freeReplyObject(reply);
   go_on(questions);
   return true;
@@ -423,8 +412,8 @@ static size_t allow(char acl[ACL_BYTES], size_t used, const char *name) {
   return used + (size_t)snprintf(acl + used, ACL_BYTES - used, " +%s", name);
 }
 
-/* "ACL SETUSER ..." for a user who may do that and nothing else; of a cluster also what its nodes are
- * asked. Long enough for every command and the longest pattern; a user's name is cut. */
+/* "ACL SETUSER ..." for a user who may do that and nothing else; of a cluster also what its nodes
+ * are asked. Long enough for every command and the longest pattern; a user's name is cut. */
 static void report_acl(const weir_redis_store *store, const weir_inspection *inspection) {
   weir_redis_step steps[WEIR_STEP_COUNT];
   char acl[ACL_BYTES];

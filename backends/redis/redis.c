@@ -91,29 +91,24 @@ static void redis_close(void *handle) {
   free(store);
 }
 
-/* "/3", or the option db=3 where the path is a socket's, or a name that sentinels know. */
-static weir_status read_database(const weir_url *url, int64_t *database, weir_message *message) {
-  if (url->host_count == 0 || url->path == NULL || weir_redis_url_has_sentinels(url)) {
-    return weir_url_integer(url, "db", 0, DATABASE_MOST, 0, database, message);
-  }
-  if (weir_url_find(url, "db") != NULL) {
+/* Of the user, the password and the database: "/3", or the option db=3 where the path is a
+ * socket's, or a name that sentinels know. */
+static weir_status write_login(const weir_url *url, weir_redis_login *login,
+                               weir_message *message) {
+  bool by_path = url->host_count > 0 && url->path != NULL && !weir_redis_url_has_sentinels(url);
+  const weir_url_option option = {"db", by_path ? url->path + 1 : ""};
+  const weir_url path = {.options = &option, .option_count = 1};
+  int64_t database;
+  if (by_path && weir_url_find(url, "db") != NULL) {
     weir_message_set(message, "the database is named twice, by the path and by db=");
     return WEIR_BAD_URL;
   }
-  const weir_url_option option = {"db", url->path + 1};
-  const weir_url path = {.options = &option, .option_count = 1};
-  weir_status status = weir_url_integer(&path, "db", 0, DATABASE_MOST, 0, database, NULL);
+  weir_status status = weir_url_integer(by_path ? &path : url, "db", 0, DATABASE_MOST, 0, &database,
+                                        by_path ? NULL : message);
   /* Not quoted: it may be the end of a password whose URL lacks its '@'. */
-  if (status != WEIR_OK)
+  if (by_path && status != WEIR_OK)
     weir_message_set(message, "the path is not the number of a database: accepted are 0 to %d",
                      DATABASE_MOST);
-  return status;
-}
-
-static weir_status write_login(const weir_url *url, weir_redis_login *login,
-                               weir_message *message) {
-  int64_t database;
-  weir_status status = read_database(url, &database, message);
   if (status != WEIR_OK) return status;
   if (url->user != NULL && url->password == NULL) {
     weir_message_set(message,
@@ -168,8 +163,8 @@ static weir_status open_servers(const weir_url *url, const weir_redis_store *sto
   }
   if (status != WEIR_OK || url->host_count < 2) return status;
 
-  /* Several servers that are no cluster would each count for themselves. One that is not there to be
-   * asked may be a cluster's. */
+  /* Several servers that are no cluster would each count for themselves. One that is not there to
+   * be asked may be a cluster's. */
   if (read_map(store, weir_monotonic_us() + 2 * MAP_TIMEOUT_US, &asked) != WEIR_MAP_NO_CLUSTER)
     return WEIR_OK;
   weir_message_set(message,
@@ -187,9 +182,9 @@ static weir_status open_nodes(const weir_url *url, int64_t timeout_us, weir_redi
   weir_redis_nodes_plan plan = {
       .protocol = &weir_redis_protocol, .login = &store->login, .tls = store->tls};
 
-  /* The password is kept from nodes that only a redirection names, unless a certificate that none but
-   * the servers of this store can have proves who they are; one that any authority of the system
-   * signed for the very name that was told does not. */
+  /* The password is kept from nodes that only a redirection names, unless a certificate that none
+   * but the servers of this store can have proves who they are; one that any authority of the
+   * system signed for the very name that was told does not. */
   bool own = weir_url_find(url, "tls-ca") != NULL || weir_url_find(url, "tls-name") != NULL;
   bool proves = own && store->tls != NULL && weir_tls_verifies(store->tls);
   plan.guarded = url->password != NULL && !proves;

@@ -134,8 +134,8 @@ static bool read_number(piece digits, unsigned most, uint16_t *number) {
   return true;
 }
 
-/* "host:port"; the port is behind the last colon. The host is what may stand in a URL: a name, IPv4,
- * IPv6, or IPv6 with a zone. */
+/* "host:port"; the port is behind the last colon. The host is what may stand in a URL: a name,
+ * IPv4, IPv6, or IPv6 with a zone. */
 static bool read_endpoint(piece endpoint, weir_redirect *redirect) {
   static const char accepted[] =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_:%";

@@ -84,9 +84,9 @@ static bool parse_number(const char *text, size_t length, int64_t *number) {
   return true;
 }
 
-/* The whole replies that decisions are made of, without the way through hiredis: an integer, a short
- * string, nil, OK. Returns how long it is; 0: not one of these, not whole, or not in the form in
- * which a server writes them. */
+/* The whole replies that decisions are made of, without the way through hiredis: an integer, a
+ * short string, nil, OK. Returns how long it is; 0: not one of these, not whole, or not in the form
+ * in which a server writes them. */
 static size_t read_common(weir_redis_reply *reply, const char *bytes, size_t length) {
   static const char nil[] = "$-1\r\n", ok[] = "+OK\r\n";
   enum { DIGITS_END = 19 }; /* of 18 at the most, without a sign: no overflow */

@@ -60,6 +60,17 @@ bool weir_redis_seen_use(weir_redis_seen *seen, const weir_operation *operation)
   return false;
 }
 
+/* Has the key be known, or not. */
+static void set(weir_redis_seen *seen, const weir_operation *operation, bool known) {
+  uint64_t name;
+  _Atomic uint64_t *place = find(seen, operation, &name);
+  uint64_t found = atomic_load_explicit(place, memory_order_relaxed);
+  while (is_name(found, name) != known &&
+         !atomic_compare_exchange_weak_explicit(place, &found, known ? name : 0,
+                                                memory_order_relaxed, memory_order_relaxed)) {
+  }
+}
+
 static bool is_any(weir_redis_seen *seen) {
   return atomic_load_explicit(&seen->any, memory_order_relaxed);
 }
@@ -72,23 +83,10 @@ bool weir_redis_seen_knows(weir_redis_seen *seen, const weir_operation *operatio
 }
 
 void weir_redis_seen_note(weir_redis_seen *seen, const weir_operation *operation) {
-  uint64_t name;
   if (!is_any(seen)) atomic_store_explicit(&seen->any, true, memory_order_relaxed);
-  _Atomic uint64_t *place = find(seen, operation, &name);
-  uint64_t found = atomic_load_explicit(place, memory_order_relaxed);
-  while (!is_name(found, name) &&
-         !atomic_compare_exchange_weak_explicit(place, &found, name, memory_order_relaxed,
-                                                memory_order_relaxed)) {
-  }
+  set(seen, operation, true);
 }
 
 void weir_redis_seen_forget(weir_redis_seen *seen, const weir_operation *operation) {
-  uint64_t name;
-  if (!is_any(seen)) return;
-  _Atomic uint64_t *place = find(seen, operation, &name);
-  uint64_t found = atomic_load_explicit(place, memory_order_relaxed);
-  while (is_name(found, name) &&
-         !atomic_compare_exchange_weak_explicit(place, &found, 0, memory_order_relaxed,
-                                                memory_order_relaxed)) {
-  }
+  if (is_any(seen)) set(seen, operation, false);
 }

@@ -169,7 +169,7 @@ static bool ask_one(const sentinels *self, size_t which, sentinel_question *ques
   return false;
 }
 
-/* --- the resolver ---------------------------------------------------------------------------------
+/* --- the resolver -------------------------------------------------------------------------------
  */
 
 /* A server that some name, and how many they are. */
