@@ -38,23 +38,6 @@ struct run {
 /* --- processes ---------------------------------------------------------------------------------
  */
 
-static bool start_children(struct run *run, const weir_bench_slice *slice) {
-  fflush(NULL);
-  for (unsigned i = 0; i < run->plan->processes; i++) {
-    run->children[i] = fork();
-    if (run->children[i] == 0) {
-      weir_bench_share *share = &run->memory->shares[i];
-      weir_bench_slice_work(slice, i, share);
-      atomic_store(&share->done, true);
-      _Exit(0);
-    }
-    if (run->children[i] > 0) continue;
-    weir_message_set(run->message, "no process for the benchmark: %s", strerror(errno));
-    return false;
-  }
-  return true;
-}
-
 static void end_children(struct run *run) {
   for (unsigned i = 0; i < run->plan->processes; i++) {
     if (run->children[i] <= 0) continue;
@@ -63,18 +46,6 @@ static void end_children(struct run *run) {
     }
     run->children[i] = 0;
   }
-}
-
-/* One that is gone without being done has failed where it could not say why. */
-static bool is_lost(struct run *run, unsigned i) {
-  weir_bench_share *share = &run->memory->shares[i];
-  if (run->children[i] <= 0 || waitpid(run->children[i], NULL, WNOHANG) == 0) return false;
-  run->children[i] = 0;
-  if (atomic_load(&share->done)) return false;
-  weir_message_set(run->message, "%s",
-                   share->message.text[0] != '\0' ? share->message.text
-                                                  : "a process of the benchmark has ended");
-  return true;
 }
 
 static bool is_stopped(const struct run *run) {
@@ -86,7 +57,16 @@ static bool await(struct run *run, bool all_done) {
   for (unsigned i = 0; i < run->plan->processes; i++) {
     weir_bench_share *share = &run->memory->shares[i];
     while (!atomic_load(&share->done) && (all_done || !atomic_load(&share->ready))) {
-      if (is_stopped(run) || is_lost(run, i)) return false;
+      if (is_stopped(run)) return false;
+      /* One that is gone without being done has failed where it could not say why. */
+      bool gone = run->children[i] > 0 && waitpid(run->children[i], NULL, WNOHANG) != 0;
+      if (gone) run->children[i] = 0;
+      if (gone && !atomic_load(&share->done)) {
+        bool said = share->message.text[0] != '\0';
+        weir_message_set(run->message, "%s",
+                         said ? share->message.text : "a process of the benchmark has ended");
+        return false;
+      }
       weir_bench_sleep_us(all_done ? RARE_LOOK_US : LOOK_US);
     }
     if (share->status == WEIR_OK) continue;
@@ -206,7 +186,20 @@ static void find_ratios(weir_bench_contestant *contestant, const weir_bench_cont
 static bool run_processes(struct run *run, const weir_bench_slice *slice,
                           weir_bench_figures *figures) {
   weir_bench_served before, after;
-  if (!start_children(run, slice) || !await(run, false)) return false;
+  fflush(NULL);
+  for (unsigned i = 0; i < run->plan->processes; i++) {
+    run->children[i] = fork();
+    if (run->children[i] == 0) {
+      weir_bench_share *share = &run->memory->shares[i];
+      weir_bench_slice_work(slice, i, share);
+      atomic_store(&share->done, true);
+      _Exit(0);
+    }
+    if (run->children[i] > 0) continue;
+    weir_message_set(run->message, "no process for the benchmark: %s", strerror(errno));
+    return false;
+  }
+  if (!await(run, false)) return false;
   bool known = weir_bench_served_read(slice->target, &before);
   atomic_store(&run->memory->go, weir_monotonic_us() + START_US);
   if (!await(run, true)) return false;

@@ -6,7 +6,7 @@
 
 #include <weir/weir.h>
 
-#include "bench/keys.h"
+#include "bench/sample.h"
 
 enum {
   WEIR_BENCH_STORES_MOST = 8,
@@ -77,11 +77,12 @@ typedef struct weir_bench {
 /* The member of the figures at `offset`, which is a double like all of them. */
 double weir_bench_figure_at(const weir_bench_figures *figures, size_t offset);
 
-/* Runs the plan. Every slice has processes of its own, which are gone when it ends, and keys of its
- * own; a tenth of it, before the clock runs, is to warm up. The message says what went wrong:
+/* Runs the plan. Every slice has processes of its own, which are gone when it ends, and keys of
+ * its own; a tenth of it, before the clock runs, is to warm up. The message says what went wrong:
  * WEIR_BAD_URL, WEIR_BAD_RULE and so on as weir_store_open() and weir_limiter_create() answer, or
- * what the first failing decision was answered. One that is stopped has the figures of the rounds that
- * were whole, and is WEIR_UNAVAILABLE where none was. Forks: the caller must have one thread. */
+ * what the first failing decision was answered. One that is stopped has the figures of the rounds
+ * that were whole, and is WEIR_UNAVAILABLE where none was. Forks: the caller must have one thread.
+ */
 weir_status weir_bench_run(const weir_bench_plan *plan, weir_bench *bench, weir_message *message);
 
 #endif

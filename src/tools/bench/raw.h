@@ -1,11 +1,54 @@
-/* The raw loop that decisions are compared with: one increment per decision on a socket of its own,
- * and nothing else. It also asks a server how many commands it has executed. */
+/* The servers that are measured, as URLs name them; and the raw loop that decisions are compared
+ * with: one increment per decision on a socket of its own, and nothing else. It also asks a server
+ * how many commands it has executed. */
 #ifndef WEIR_BENCH_RAW_H
 #define WEIR_BENCH_RAW_H
 
-#include "bench/keys.h"
-#include "bench/target.h"
-#include "bench/via.h"
+#include <stdbool.h>
+
+#include <weir/weir.h>
+
+#include "bench/sample.h"
+
+/* --- servers (target.c) ---------------------------------------------------------------------- */
+
+enum { WEIR_BENCH_HOSTS_MOST = 64, WEIR_BENCH_HOST_BYTES = 256, WEIR_BENCH_LIMITER_BYTES = 65 };
+
+/* How a decision is asked for: of a store by this process, or of a server of weir. */
+typedef enum weir_bench_protocol {
+  WEIR_BENCH_STORE,
+  WEIR_BENCH_RESP,
+  WEIR_BENCH_HTTP,
+  WEIR_BENCH_GRPC
+} weir_bench_protocol;
+
+/* The servers behind a URL. */
+typedef struct weir_bench_target {
+  weir_bench_protocol via;
+  char
+      limiter[WEIR_BENCH_LIMITER_BYTES]; /* of a server of weir: who decides there, or DOMAIN/KEY */
+  bool redis;
+  bool raw; /* a raw loop can talk to it: no TLS, and not within this process */
+  size_t host_count;
+  struct weir_bench_host {
+    char name[WEIR_BENCH_HOST_BYTES]; /* or the path of a socket */
+    uint16_t port;                    /* 0: a path */
+  } hosts[WEIR_BENCH_HOSTS_MOST];
+  char user[WEIR_BENCH_HOST_BYTES];
+  char password[WEIR_BENCH_HOST_BYTES];
+} weir_bench_target;
+
+/* What the URL names. URLs that weir_store_open() refuses are WEIR_BAD_URL here as well. */
+weir_status weir_bench_target_read(const char *url, weir_bench_target *target,
+                                   weir_message *message);
+
+/* The same of redis://HOST[:PORT]/LIMITER, http://HOST[:PORT]/LIMITER and
+ * grpc://HOST[:PORT]/DOMAIN/KEY, which a server of weir answers. The raw loop of RESP is PING; the
+ * others have none. */
+weir_status weir_bench_target_read_via(const char *url, weir_bench_target *target,
+                                       weir_message *message);
+
+/* --- the raw loop ---------------------------------------------------------------------------- */
 
 /* A connection to the first server. */
 typedef struct weir_bench_raw weir_bench_raw;
@@ -22,6 +65,11 @@ bool weir_bench_raw_prepare(weir_bench_raw *raw, const weir_bench_key *keys, uin
 /* Adds 1 to each of `count` keys in one write and reads as many replies. */
 bool weir_bench_raw_add(weir_bench_raw *raw, const weir_bench_key *const *keys, unsigned count,
                         weir_message *message);
+
+/* What a server of weir has answered. */
+typedef struct weir_bench_answers {
+  uint64_t allowed, late; /* late: it had no decision */
+} weir_bench_answers;
 
 /* Asks a server of weir for `count` decisions in one write, and adds up its answers. */
 weir_status weir_bench_raw_ask(weir_bench_raw *raw, const weir_bench_key *const *keys,

@@ -6,8 +6,8 @@
 #include <stdatomic.h>
 
 #include "bench/bench.h"
-#include "bench/histogram.h"
 #include "bench/raw.h"
+#include "bench/sample.h"
 
 /* Of one process. */
 typedef struct weir_bench_share {

@@ -1,5 +1,5 @@
 /* Which servers a URL names: those behind a store, or one of weir, which decides itself. */
-#include "bench/target.h"
+#include "bench/raw.h"
 
 #include <stdio.h>
 #include <string.h>

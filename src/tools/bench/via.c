@@ -1,5 +1,5 @@
 /* RESP, HTTP/1.1 and gRPC as a client of a server of weir speaks them. */
-#include "bench/via.h"
+#include "bench/wire.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* Frames of HTTP/2 by hand, so that a client costs as little as one can: only the fields of answers,
- * which are compressed, are read by nghttp2. */
-#include "bench/via.h"
+/* Frames of HTTP/2 by hand, so that a client costs as little as one can: only the fields of
+ * answers, which are compressed, are read by nghttp2. */
+#include "bench/wire.h"
 
 #include <nghttp2/nghttp2.h>
 #include <stdlib.h>
@@ -80,7 +80,8 @@ static void add_length(row *to, size_t length) {
 }
 
 /* A string of HPACK that is not compressed. */
-static void add_string(row *to, const char *text, size_t length) {
+static void add_text(row *to, const char *text) {
+  size_t length = strlen(text);
   if (length < 0x7f) {
     to->bytes[to->length++] = (char)length;
   } else {
@@ -88,10 +89,6 @@ static void add_string(row *to, const char *text, size_t length) {
     add_length(to, length - 0x7f);
   }
   add(to, text, length);
-}
-
-static void add_text(row *to, const char *text) {
-  add_string(to, text, strlen(text));
 }
 
 /* Names are those of HPACK's static table: 3 :method POST, 6 :scheme http, 4 :path, 1 :authority,
@@ -119,29 +116,25 @@ static void add_field(row *to, char number, const char *bytes, size_t length) {
   add(to, bytes, length);
 }
 
-/* RateLimitRequest; target->limiter is DOMAIN/KEY. */
-static void add_request(row *to, const weir_bench_target *target, const weir_bench_key *key) {
-  const char *slash = strchr(target->limiter, '/');
+void weir_bench_grpc_say(const weir_bench_target *target, const weir_bench_key *key,
+                         weir_bench_wire *wire) {
+  row fields = {.length = 0}, body = {.length = PREFIX_BYTES};
   row entry = {.length = 0}, descriptor = {.length = 0};
+  uint32_t stream = wire->http2->stream;
+  wire->http2->stream += 2;
+  add_fields(&fields, target);
+  say_frame(wire, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, stream, fields.bytes, fields.length);
+
+  /* RateLimitRequest; target->limiter is DOMAIN/KEY. */
+  const char *slash = strchr(target->limiter, '/');
   add_field(&entry, 1, slash + 1, strlen(slash + 1));
   add_field(&entry, 2, key->text, key->length);
   add_field(&descriptor, 1, entry.bytes, entry.length);
-  to->length = PREFIX_BYTES;
-  add_field(to, 1, target->limiter, (size_t)(slash - target->limiter));
-  add_field(to, 2, descriptor.bytes, descriptor.length);
-  to->bytes[0] = 0;
-  put_number(to->bytes + 1, (uint32_t)(to->length - PREFIX_BYTES), 4);
-}
-
-void weir_bench_grpc_say(const weir_bench_target *target, const weir_bench_key *key,
-                         weir_bench_wire *wire) {
-  row made = {.length = 0};
-  uint32_t stream = wire->http2->stream;
-  wire->http2->stream += 2;
-  add_fields(&made, target);
-  say_frame(wire, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, stream, made.bytes, made.length);
-  add_request(&made, target, key);
-  say_frame(wire, NGHTTP2_DATA, NGHTTP2_FLAG_END_STREAM, stream, made.bytes, made.length);
+  add_field(&body, 1, target->limiter, (size_t)(slash - target->limiter));
+  add_field(&body, 2, descriptor.bytes, descriptor.length);
+  body.bytes[0] = 0; /* not compressed */
+  put_number(body.bytes + 1, (uint32_t)(body.length - PREFIX_BYTES), 4);
+  say_frame(wire, NGHTTP2_DATA, NGHTTP2_FLAG_END_STREAM, stream, body.bytes, body.length);
 }
 
 /* --- what is answered --------------------------------------------------------------------------
@@ -166,8 +159,8 @@ static bool read_frame(weir_bench_wire *wire, frame *read, weir_message *message
   return false;
 }
 
-/* The value of grpc-status; -1: it has none; -2: it cannot be read. Every block must be read, as later
- * ones build on it. */
+/* The value of grpc-status; -1: it has none; -2: it cannot be read. Every block must be read, as
+ * later ones build on it. */
 static long read_status(struct weir_bench_http2 *http2, size_t length) {
   const uint8_t *at = (const uint8_t *)http2->payload;
   long status = -1;
@@ -187,29 +180,11 @@ static long read_status(struct weir_bench_http2 *http2, size_t length) {
   return status;
 }
 
-/* The first field of RateLimitResponse is its code, and 1 of it is OK. */
-static void read_data(weir_bench_wire *wire, size_t length, weir_bench_answers *answers) {
-  const char *message = wire->http2->payload + PREFIX_BYTES;
-  answers->allowed += length >= PREFIX_BYTES + 2 && message[0] == 0x08 && message[1] == 1;
-  wire->http2->received += (uint32_t)length;
-  if (wire->http2->received < WINDOW_STEP) return;
-  open_window(wire, wire->http2->received);
-  wire->http2->received = 0;
-}
-
-static weir_status end_call(long status, weir_bench_answers *answers, weir_message *message) {
-  enum { DEADLINE_EXCEEDED = 4, UNAVAILABLE = 14 };
-  if (status == 0) return WEIR_OK;
-  if (status == DEADLINE_EXCEEDED || status == UNAVAILABLE) {
-    answers->late++;
-    return WEIR_OK;
-  }
-  weir_message_set(message, "the server answers with status %ld of gRPC", status);
-  return WEIR_UNAVAILABLE;
-}
-
 weir_status weir_bench_grpc_read(weir_bench_wire *wire, weir_bench_answers *answers,
                                  weir_message *message) {
+  enum { DEADLINE_EXCEEDED = 4, UNAVAILABLE = 14 };
+  struct weir_bench_http2 *http2 = wire->http2;
+  const char *answer = http2->payload + PREFIX_BYTES;
   frame read;
   if (wire->http2->stream > LAST_STREAM) {
     weir_message_set(message, "the connection has no more streams: measure for a shorter time");
@@ -220,12 +195,24 @@ weir_status weir_bench_grpc_read(weir_bench_wire *wire, weir_bench_answers *answ
     long status;
     switch (read.type) {
       case NGHTTP2_DATA:
-        read_data(wire, read.length, answers);
+        /* The first field of RateLimitResponse is its code, and 1 of it is OK. */
+        answers->allowed += read.length >= PREFIX_BYTES + 2 && answer[0] == 0x08 && answer[1] == 1;
+        http2->received += (uint32_t)read.length;
+        if (http2->received >= WINDOW_STEP) {
+          open_window(wire, http2->received);
+          http2->received = 0;
+        }
         break;
       case NGHTTP2_HEADERS:
-        status = read_status(wire->http2, read.length);
-        if ((read.flags & NGHTTP2_FLAG_END_STREAM) != 0) return end_call(status, answers, message);
-        break;
+        status = read_status(http2, read.length);
+        if ((read.flags & NGHTTP2_FLAG_END_STREAM) == 0) break;
+        if (status == 0) return WEIR_OK;
+        if (status == DEADLINE_EXCEEDED || status == UNAVAILABLE) {
+          answers->late++;
+          return WEIR_OK;
+        }
+        weir_message_set(message, "the server answers with status %ld of gRPC", status);
+        return WEIR_UNAVAILABLE;
       case NGHTTP2_SETTINGS:
         if (!is_ack) say_frame(wire, NGHTTP2_SETTINGS, NGHTTP2_FLAG_ACK, 0, "", 0);
         break;

@@ -1,8 +1,9 @@
-/* A blocking socket with room for what leaves together and what comes. */
+/* How a server is spoken to: a blocking socket with room for what leaves together and what comes;
+ * and how a server of weir is asked for one decision, and which answer came. */
 #ifndef WEIR_BENCH_WIRE_H
 #define WEIR_BENCH_WIRE_H
 
-#include <weir/weir.h>
+#include "bench/raw.h"
 
 enum { WEIR_BENCH_OUT_BYTES = 640 * 1024, WEIR_BENCH_IN_BYTES = 256 * 1024 };
 
@@ -35,5 +36,40 @@ const char *weir_bench_wire_line(weir_bench_wire *wire, weir_message *message);
 /* Reads so many bytes, and keeps as many of the first as `room` holds with their end. */
 bool weir_bench_wire_read(weir_bench_wire *wire, size_t length, char *text, size_t room,
                           weir_message *message);
+
+/* --- a server of weir (via.c) ---------------------------------------------------------------- */
+
+/* What a new connection needs before the first request, and at its end. */
+bool weir_bench_via_begin(const weir_bench_target *target, weir_bench_wire *wire,
+                          weir_message *message);
+void weir_bench_via_end(weir_bench_wire *wire);
+
+/* How many requests may leave in one write. */
+unsigned weir_bench_via_most(const weir_bench_target *target);
+
+/* Puts the request behind what is to leave. */
+void weir_bench_via_say(const weir_bench_target *target, const weir_bench_key *key,
+                        weir_bench_wire *wire);
+
+/* Reads the answer. What is no answer to a decision is WEIR_UNAVAILABLE, said in the message. */
+weir_status weir_bench_via_read(const weir_bench_target *target, weir_bench_wire *wire,
+                                weir_bench_answers *answers, weir_message *message);
+
+/* --- gRPC (via_grpc.c) --------------------------------------------------------------------------
+ *
+ * Envoy's ShouldRateLimit, of one descriptor with one entry.
+ */
+
+enum { WEIR_BENCH_GRPC_MOST = 500 }; /* calls under way, of the 1000 that a server may accept */
+
+/* Begins HTTP/2 on a new connection: what is said leaves with the first call. */
+bool weir_bench_grpc_begin(weir_bench_wire *wire, weir_message *message);
+void weir_bench_grpc_end(weir_bench_wire *wire);
+
+/* As weir_bench_via_say() and weir_bench_via_read(). Answers come in any order, and are counted. */
+void weir_bench_grpc_say(const weir_bench_target *target, const weir_bench_key *key,
+                         weir_bench_wire *wire);
+weir_status weir_bench_grpc_read(weir_bench_wire *wire, weir_bench_answers *answers,
+                                 weir_message *message);
 
 #endif

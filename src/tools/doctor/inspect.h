@@ -1,8 +1,6 @@
 /* The engine of `weir doctor`: trying out a store. Not part of the library. Files: inspect.c goes
- * from server to server; probe.c tries the operations of one; probe_time.c tries what takes time:
- * round trips, order in a write, expiry; rules.c knows what the rules of a limiter need and
- * promise.
- */
+ * from server to server; probe.c tries one: its operations, its round trips, the order within a
+ * write, expiry; rules.c knows what the rules of a limiter need and promise. */
 #ifndef WEIR_DOCTOR_INSPECT_H
 #define WEIR_DOCTOR_INSPECT_H
 
@@ -50,27 +48,23 @@ typedef struct weir_probe {
 void weir_probe_report(const weir_probe *probe, weir_finding_level level, const char *topic,
                        const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* An operation on one of the probe's keys, that may be changed before it runs. */
-weir_operation weir_probe_operation(const weir_probe *probe, weir_operation_kind kind, size_t key);
-
 /* So much time from now on, for all that follows together. */
 void weir_probe_give_time(weir_probe *probe, int64_t us);
 bool weir_probe_is_over(const weir_probe *probe);
 
-/* Within the probe's time. */
-void weir_probe_run(weir_probe *probe, weir_operation *operations, size_t count);
-
 /* Whether the server is there at all; reports when not. */
 bool weir_probe_connect(weir_probe *probe);
 
-/* probe.c: every operation that is needed does what weir/backend.h says. */
+/* Every operation that is needed does what weir/backend.h says. */
 void weir_probe_operations(weir_probe *probe);
 /* Deletes what the probe made. */
 void weir_probe_clean(weir_probe *probe);
 
-/* probe_time.c */
+/* How long they take, and how many a deadline has room for. */
 void weir_probe_round_trips(weir_probe *probe);
+/* Whether operations of one write stay in order. */
 void weir_probe_order(weir_probe *probe);
+/* Makes a key that expires, looks for it, and says when it was gone. */
 void weir_probe_expiry_begin(weir_probe *probe);
 /* Whether something is still to be waited for. */
 bool weir_probe_expiry_look(weir_probe *probe);
