@@ -6,13 +6,8 @@
 #include <weir/backend.h>
 
 #include "algorithm/method.h"
+#include "limiter/defaults.h"
 #include "limiter/limiter.h"
-
-/* That may use the same keys, unless the caller says otherwise. */
-enum { PROCESSES = 64 };
-
-/* That a process which has not met its store yet takes to share it with. */
-enum { PEERS = 8 };
 
 enum {
   ALL_FLAGS = WEIR_NO_CACHED_CELLS | WEIR_NO_LOCAL_DENIAL | WEIR_NO_COMBINING | WEIR_NO_LEASES
@@ -97,14 +92,17 @@ weir_status weir_limiter_configure(weir_limiter *limiter, const weir_limiter_opt
     int64_t *value;
   } numbers[] = {
       {"deadline_us", o.deadline_us, 1000, 60000000, store_timeout_us, &limiter->deadline_us},
-      {"clock_error_us", o.clock_error_us, 1, 60000000, 10000, &settings->clock_error_us},
-      {"processes", o.processes, 1, 100000, PROCESSES, &process_count},
+      {"clock_error_us", o.clock_error_us, 1, 60000000, WEIR_DEFAULT_CLOCK_ERROR_US,
+       &settings->clock_error_us},
+      {"processes", o.processes, 1, 100000, WEIR_DEFAULT_PROCESSES, &process_count},
       {"memo_keys", o.memo_keys, 1, WEIR_MEMO_KEYS_MOST, 0, &memo_keys},
-      {"memo_age_us", o.memo_age_us, 1, 60000000, 1000000, &settings->memo_age_us},
-      {"local_denial_us", o.local_denial_us, 1, 60000000, 50000, &settings->local_denial_us},
+      {"memo_age_us", o.memo_age_us, 1, 60000000, WEIR_DEFAULT_MEMO_AGE_US, &settings->memo_age_us},
+      {"local_denial_us", o.local_denial_us, 1, 60000000, WEIR_DEFAULT_LOCAL_DENIAL_US,
+       &settings->local_denial_us},
       {"least_ttl_us", o.least_ttl_us, 1, WEIR_PERIOD_MOST_US, 0, &settings->least_ttl_us},
-      {"peers", o.peers, 1, 100000, o.processes != 0 ? o.processes : PEERS, &peers},
-      {"longest_wait_us", o.longest_wait_us, 1, 1800000000, 60000000, &settings->longest_wait_us},
+      {"peers", o.peers, 1, 100000, o.processes != 0 ? o.processes : WEIR_DEFAULT_PEERS, &peers},
+      {"longest_wait_us", o.longest_wait_us, 1, 1800000000, WEIR_DEFAULT_LONGEST_WAIT_US,
+       &settings->longest_wait_us},
   };
   for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
     status = read_number(numbers[i].name, numbers[i].given, numbers[i].least, numbers[i].most,

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "limiter/defaults.h"
+
 static int64_t or_default(int64_t given, int64_t otherwise) {
   return given != 0 ? given : otherwise;
 }
@@ -14,10 +16,10 @@ static int64_t or_default(int64_t given, int64_t otherwise) {
 static void set_settings(weir_settings *settings, const weir_limiter_options *options) {
   int64_t deadline_us = or_default(options->deadline_us, 20000);
   *settings = (weir_settings){
-      .clock_error_us = or_default(options->clock_error_us, 10000),
-      .memo_age_us = or_default(options->memo_age_us, 1000000),
-      .local_denial_us = or_default(options->local_denial_us, 50000),
-      .longest_wait_us = or_default(options->longest_wait_us, 60000000),
+      .clock_error_us = or_default(options->clock_error_us, WEIR_DEFAULT_CLOCK_ERROR_US),
+      .memo_age_us = or_default(options->memo_age_us, WEIR_DEFAULT_MEMO_AGE_US),
+      .local_denial_us = or_default(options->local_denial_us, WEIR_DEFAULT_LOCAL_DENIAL_US),
+      .longest_wait_us = or_default(options->longest_wait_us, WEIR_DEFAULT_LONGEST_WAIT_US),
       .least_ttl_us = options->least_ttl_us,
       .traits = WEIR_TRAIT_SWAP,
       .cached_cells = !(options->flags & WEIR_NO_CACHED_CELLS),
@@ -30,10 +32,10 @@ static void set_settings(weir_settings *settings, const weir_limiter_options *op
 
 weir_status weir_driver_init(weir_driver *driver, const char *rule,
                              const weir_limiter_options *options, weir_message *message) {
-  static const int64_t default_processes = 64;
   *driver = (weir_driver){.version = 1};
-  weir_status status = weir_stack_parse(
-      rule, (uint32_t)or_default(options->processes, default_processes), &driver->stack, message);
+  weir_status status =
+      weir_stack_parse(rule, (uint32_t)or_default(options->processes, WEIR_DEFAULT_PROCESSES),
+                       &driver->stack, message);
   if (status != WEIR_OK) return status;
   set_settings(&driver->settings, options);
   driver->memo_bytes = weir_memo_bytes(&driver->stack);
