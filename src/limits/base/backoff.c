@@ -7,15 +7,6 @@
 
 #include "random.h"
 
-/* Without the system's random numbers the time must do: pauses that are alike are better than none.
- */
-static uint64_t make_seed(void) {
-  uint64_t seed;
-  if (sodium_init() < 0) return (uint64_t)weir_monotonic_us();
-  randombytes_buf(&seed, sizeof seed);
-  return seed;
-}
-
 /* The calling thread's: nothing secret hangs on it, it must only differ from thread to thread. A
  * process that was forked seeds anew: else all children of one parent would pause alike, and meet
  * again and again. */
@@ -26,7 +17,10 @@ static uint64_t *own_counter(void) {
   } generator;
   pid_t self = getpid();
   if (generator.owner != self) {
-    generator.counter = make_seed();
+    /* Without the system's random numbers the time must do: pauses that are alike are better than
+     * none. */
+    generator.counter = (uint64_t)weir_monotonic_us();
+    if (sodium_init() >= 0) randombytes_buf(&generator.counter, sizeof generator.counter);
     generator.owner = self;
   }
   return &generator.counter;

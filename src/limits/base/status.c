@@ -1,4 +1,4 @@
-/* Statuses, the messages that explain them, and the clock of every deadline. */
+/* Statuses, the messages that explain them, the clock of every deadline, and the version. */
 #include <weir/status.h>
 
 #include <stdarg.h>
@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 #include <weir/backend.h>
+#include <weir/version.h>
 
 static const struct {
   const char *name;
@@ -104,4 +105,9 @@ int64_t weir_monotonic_us(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* Of what runs, which may not be what the caller's headers were. */
+const char *weir_version(void) {
+  return WEIR_VERSION_TEXT;
 }

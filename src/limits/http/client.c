@@ -1,5 +1,5 @@
-/* Whom a request comes from. All addresses are 16 bytes here, IPv4 as ::ffff:0:0/96, so that a
- * network is one comparison of bits. */
+/* Which client does a request come from? All addresses are 16 bytes here, IPv4 as ::ffff:0:0/96,
+ * so that a network is one comparison of bits. */
 #include <arpa/inet.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -8,6 +8,8 @@
 
 #include <weir/backend.h>
 #include <weir/http.h>
+
+#include "number.h"
 
 enum {
   ADDRESS_BYTES = 16,
@@ -80,16 +82,12 @@ static bool read_network(const char *text, size_t length, network *n) {
   size_t address_length = slash != NULL ? (size_t)(slash - text) : length;
   if (!read_address(text, address_length, &n->first)) return false;
   unsigned most = is_ipv4(&n->first) ? 32 : ADDRESS_BITS;
-  unsigned bits = 0;
+  int64_t bits = most;
   size_t digits = slash != NULL ? length - address_length - 1 : 0;
-  if (slash == NULL) bits = most;
-  if (slash != NULL && (digits < 1 || digits > 3)) return false;
-  for (size_t i = 0; i < digits; i++) {
-    if (slash[1 + i] < '0' || slash[1 + i] > '9') return false;
-    bits = bits * 10 + (unsigned)(slash[1 + i] - '0');
-  }
-  n->bits = bits + ADDRESS_BITS - most;
-  return bits <= most;
+  if (slash != NULL && (digits > 3 || !weir_number_read(slash + 1, digits, most, &bits)))
+    return false;
+  n->bits = (unsigned)bits + ADDRESS_BITS - most;
+  return true;
 }
 
 /* --- networks ----------------------------------------------------------------------------------
@@ -104,16 +102,14 @@ static void cut(address *a, unsigned bits) {
 }
 
 /* "::/0" is all of IPv6, and no IPv4. */
-static bool contains(const network *n, const address *a) {
-  address other = *a;
-  if (is_ipv4(&n->first) != is_ipv4(a)) return false;
-  cut(&other, n->bits);
-  return memcmp(other.bytes, n->first.bytes, ADDRESS_BYTES) == 0;
-}
-
 static bool is_trusted(const weir_http_networks *networks, const address *a) {
-  for (size_t i = 0; networks != NULL && i < networks->count; i++)
-    if (contains(&networks->list[i], a)) return true;
+  for (size_t i = 0; networks != NULL && i < networks->count; i++) {
+    const network *n = &networks->list[i];
+    address other = *a;
+    if (is_ipv4(&n->first) != is_ipv4(a)) continue;
+    cut(&other, n->bits);
+    if (memcmp(other.bytes, n->first.bytes, ADDRESS_BYTES) == 0) return true;
+  }
   return false;
 }
 
@@ -173,7 +169,8 @@ bool weir_http_networks_contain(const weir_http_networks *networks, const char *
 /* --- the client --------------------------------------------------------------------------------
  */
 
-/* From the right, as each proxy appends whom it heard; *client is the peer before. */
+/* From the right, as each proxy appends the address that it was asked from; *client is the peer
+ * before. */
 static void follow_forwarded(const weir_http_networks *trusted, const char *field,
                              address *client) {
   size_t end = field != NULL ? strlen(field) : 0;

@@ -24,13 +24,6 @@ static int64_t seconds_up(int64_t us) {
   return us / SECOND_US + (us % SECOND_US > 0);
 }
 
-/* The time in which as much as fits at once is admitted again. A full bucket drains within 400
- * days, and below 10^9 * 10^9 the remainder's product fits. */
-static int64_t capacity_us(const weir_rule_info *rule) {
-  return rule->period_us / rule->limit * rule->capacity +
-         rule->period_us % rule->limit * rule->capacity / rule->limit;
-}
-
 static void name_policy(const weir_limiter *limiter, const char *name, size_t i,
                         const weir_rule_info *rule, char policy[POLICY_BYTES]) {
   if (rule->name[0] != '\0')
@@ -47,7 +40,7 @@ static void add_number(field_list *list, const char *name, int64_t number) {
   snprintf(field->value, sizeof field->value, "%" PRId64, number);
 }
 
-/* The policies of all rules: what holds, whoever asks. */
+/* The policies of all rules: what holds for every client. */
 static void add_policies(field_list *list, const weir_limiter *limiter, const char *name) {
   weir_http_field *field = &list->fields[list->count++];
   size_t used = 0;
@@ -57,9 +50,13 @@ static void add_policies(field_list *list, const weir_limiter *limiter, const ch
     char policy[POLICY_BYTES];
     weir_limiter_read_rule(limiter, i, &rule);
     name_policy(limiter, name, i, &rule, policy);
+    /* The time in which as much as fits at once is admitted again. A full bucket drains within 400
+     * days, and below 10^9 * 10^9 the remainder's product fits. */
+    int64_t capacity_us = rule.period_us / rule.limit * rule.capacity +
+                          rule.period_us % rule.limit * rule.capacity / rule.limit;
     used += (size_t)snprintf(field->value + used, sizeof field->value - used,
                              "%s\"%s\";q=%" PRId64 ";w=%" PRId64, i > 0 ? ", " : "", policy,
-                             rule.capacity, seconds_up(capacity_us(&rule)));
+                             rule.capacity, seconds_up(capacity_us));
   }
 }
 
@@ -71,7 +68,7 @@ static void add_remaining(field_list *list, const char *policy, const weir_decis
   field->name = "RateLimit";
   int used =
       snprintf(field->value, sizeof field->value, "\"%s\";r=%" PRId64, policy, decision->remaining);
-  if (more_us >= 0) /* else there is no such time, or nobody knows it */
+  if (more_us >= 0) /* else there is no such time, or it is not known */
     snprintf(field->value + used, sizeof field->value - (size_t)used, ";t=%" PRId64,
              seconds_up(more_us));
 }
@@ -84,32 +81,27 @@ static void add_older(field_list *list, const weir_decision *decision) {
   if (more_us >= 0) add_number(list, "X-RateLimit-Reset", seconds_up(more_us));
 }
 
-static weir_status check_name(const char *name, weir_message *message) {
-  static const char accepted[] =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
-  size_t length = name != NULL ? strnlen(name, WEIR_HTTP_NAME_MOST + 1) : 0;
-  if (length > 0 && length <= WEIR_HTTP_NAME_MOST && strspn(name, accepted) == length)
-    return WEIR_OK;
-  weir_message_set(message, "the policy's name is \"%.80s\": accepted are 1 to %d of %s",
-                   name != NULL ? name : "", WEIR_HTTP_NAME_MOST, "A-Z a-z 0-9 _ . -");
-  return WEIR_BAD_ARGUMENT;
-}
-
 weir_status weir_http_write_fields(const weir_limiter *limiter, const char *name,
                                    const weir_decision *decision, unsigned style,
                                    weir_http_field fields[WEIR_HTTP_FIELDS_MOST], size_t *count,
                                    weir_message *message) {
+  static const char accepted[] =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
   field_list list = {.fields = fields};
   weir_rule_info rule = {.size = sizeof rule};
   char policy[POLICY_BYTES];
   *count = 0;
-  weir_status status = check_name(name, message);
-  if (status != WEIR_OK) return status;
+  size_t length = name != NULL ? strnlen(name, WEIR_HTTP_NAME_MOST + 1) : 0;
+  if (length < 1 || length > WEIR_HTTP_NAME_MOST || strspn(name, accepted) < length) {
+    weir_message_set(message, "the policy's name is \"%.80s\": accepted are 1 to %d of %s",
+                     name != NULL ? name : "", WEIR_HTTP_NAME_MOST, "A-Z a-z 0-9 _ . -");
+    return WEIR_BAD_ARGUMENT;
+  }
   if (style > WEIR_HTTP_X_RATELIMIT) {
     weir_message_set(message, "style is %u: accepted are those of weir_http_style", style);
     return WEIR_BAD_ARGUMENT;
   }
-  status = weir_limiter_read_rule(limiter, decision->rule, &rule);
+  weir_status status = weir_limiter_read_rule(limiter, decision->rule, &rule);
   if (status != WEIR_OK) {
     weir_message_set(message, "the decision is another limiter's: its rule %" PRIu32 " is not here",
                      decision->rule);

@@ -32,7 +32,8 @@ static void put(page *to, const char *format, ...) {
                 to->write(to->context, line, (size_t)length) != 0;
 }
 
-/* Within quotes. A name that is longer than any that a server can have is cut. */
+/* Within quotes, where a '"', a backslash and the end of a line would end the label or the sample. A
+ * name that is longer than any that a server can have is cut. */
 static const char *escape(const char *text, char label[LABEL_BYTES]) {
   char *end = label;
   for (; *text != '\0' && end < label + LABEL_BYTES - 5; text++) {
@@ -50,77 +51,11 @@ static const char *escape(const char *text, char label[LABEL_BYTES]) {
   return label;
 }
 
-static void put_head(page *to, const char *name, const char *type, const char *help) {
-  put(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
-
-/* --- limiters ----------------------------------------------------------------------------------
+/* --- what is put ---------------------------------------------------------------------------------
  */
 
-/* One family of counters: the members of weir_limiter_counts that are its samples. */
-typedef struct member {
-  const char *value; /* of the family's second label; NULL: it has none */
-  size_t offset;
-} member;
-
-typedef struct family {
-  const char *name;
-  const char *help;
-  const char *label;
-  const member *members; /* ends with a NULL value, or holds one without */
-} family;
-
-#define MEMBER(value, name) \
-  { value, offsetof(weir_limiter_counts, name) }
-#define MEMBERS_END \
-  { NULL, 0 }
-
-static const member results[] = {MEMBER("allowed", allowed), MEMBER("denied", denied), MEMBERS_END};
-static const member sources_of_decisions[] = {MEMBER("store", by_store), MEMBER("local", by_local),
-                                              MEMBER("fallback", by_fallback),
-                                              MEMBER("late", by_late), MEMBERS_END};
-static const member leases[] = {MEMBER("charged", leased), MEMBER("used", lease_used),
-                                MEMBER("returned", lease_returned), MEMBER("lost", lease_lost),
-                                MEMBERS_END};
-static const member outages[] = {MEMBER("owed", owed), MEMBER("paid", paid),
-                                 MEMBER("unpaid", unpaid), MEMBERS_END};
-static const member clock_steps[] = {MEMBER(NULL, clock_steps)};
-static const member keys_lost[] = {MEMBER(NULL, keys_lost)};
-static const member round_trips[] = {MEMBER(NULL, round_trips)};
-
-static const family families[] = {
-    {"weir_decisions_total", "Requests to take, by what was decided.", "result", results},
-    {"weir_decisions_by_source_total", "Requests to take, by who decided.", "source",
-     sources_of_decisions},
-    {"weir_lease_cost_total", "Cost charged ahead of requests, by what became of it.", "fate",
-     leases},
-    {"weir_outage_cost_total", "Cost admitted without the store, and what became of it.", "fate",
-     outages},
-    {"weir_clock_steps_total", "How often the clock was set back.", NULL, clock_steps},
-    {"weir_keys_lost_total", "Counters that the store has forgotten too early.", NULL, keys_lost},
-    {"weir_round_trips_total", "How often operations left for the store together.", NULL,
-     round_trips},
-};
-
-static weir_limiter_counts counts_of(const weir_limiter *limiter) {
-  weir_limiter_counts counts = {.size = sizeof counts};
-  weir_limiter_read_counts(limiter, &counts);
-  return counts;
-}
-
-static void put_members(page *to, const family *of, const char *name,
-                        const weir_limiter_counts *counts) {
-  const member *each = of->members;
-  do {
-    uint64_t number;
-    memcpy(&number, (const char *)counts + each->offset, sizeof number);
-    put(to, "%s{limiter=\"%s\"", of->name, name);
-    if (of->label != NULL) put(to, ",%s=\"%s\"", of->label, each->value);
-    put(to, "} %" PRIu64 "\n", number);
-    each++;
-  } while (of->label != NULL && each->value != NULL);
-}
-
+/* All statuses, those with a count of 0 too: a rate over a series that begins late misses its first
+ * increase. */
 static void put_statuses(page *to, const char *name, const weir_limiter_counts *counts) {
   for (int status = 0; status < WEIR_STATUS_COUNT; status++)
     put(to, "weir_requests_total{limiter=\"%s\",status=\"%s\"} %" PRIu64 "\n", name,
@@ -148,25 +83,6 @@ static void put_waits(page *to, const char *name, const weir_limiter_counts *cou
   put(to, "weir_store_wait_seconds_count{limiter=\"%s\"} %" PRIu64 "\n", name, sum);
 }
 
-/* For every limiter: a family of the table, or one of those above. */
-static void put_limiters(page *to, const family *of,
-                         void (*put_one)(page *to, const char *name,
-                                         const weir_limiter_counts *counts)) {
-  char label[LABEL_BYTES];
-  for (size_t i = 0; i < to->count && !to->stopped; i++) {
-    if (to->sources[i].limiter == NULL) continue;
-    const weir_limiter_counts counts = counts_of(to->sources[i].limiter);
-    const char *name = escape(to->sources[i].name, label);
-    if (of != NULL)
-      put_members(to, of, name, &counts);
-    else
-      put_one(to, name, &counts);
-  }
-}
-
-/* --- servers -----------------------------------------------------------------------------------
- */
-
 static void put_breaker(page *to, const char *labels, const weir_server_state *state) {
   static const char *const names[] = {[WEIR_BREAKER_CLOSED] = "closed",
                                       [WEIR_BREAKER_OPEN] = "open",
@@ -183,11 +99,97 @@ static void put_next_try(page *to, const char *labels, const weir_server_state *
   put(to, "weir_server_next_try_seconds{%s} %g\n", labels, (double)state->next_try_us / 1e6);
 }
 
-static void put_servers(page *to, void (*put_one)(page *to, const char *labels,
-                                                  const weir_server_state *state)) {
+/* --- families ------------------------------------------------------------------------------------
+ */
+
+/* A member of weir_limiter_counts that is a sample of a family. */
+typedef struct member {
+  const char *value; /* of the family's second label; NULL: it has none */
+  size_t offset;
+} member;
+
+/* Samples of limiters are members of their counts or what a function puts; samples of servers are
+ * what a function puts. */
+typedef struct family {
+  const char *name, *type, *help;
+  const char *label;     /* the second one of members */
+  const member *members; /* ends with a NULL value, or holds one without */
+  void (*put_limiter)(page *to, const char *name, const weir_limiter_counts *counts);
+  void (*put_server)(page *to, const char *labels, const weir_server_state *state);
+} family;
+
+#define MEMBER(value, name) \
+  { value, offsetof(weir_limiter_counts, name) }
+#define MEMBERS_END \
+  { NULL, 0 }
+
+static const member results[] = {MEMBER("allowed", allowed), MEMBER("denied", denied), MEMBERS_END};
+static const member sources_of_decisions[] = {MEMBER("store", by_store), MEMBER("local", by_local),
+                                              MEMBER("fallback", by_fallback),
+                                              MEMBER("late", by_late), MEMBERS_END};
+static const member leases[] = {MEMBER("charged", leased), MEMBER("used", lease_used),
+                                MEMBER("returned", lease_returned), MEMBER("lost", lease_lost),
+                                MEMBERS_END};
+static const member outages[] = {MEMBER("owed", owed), MEMBER("paid", paid),
+                                 MEMBER("unpaid", unpaid), MEMBERS_END};
+static const member clock_steps[] = {MEMBER(NULL, clock_steps)};
+static const member keys_lost[] = {MEMBER(NULL, keys_lost)};
+static const member round_trips[] = {MEMBER(NULL, round_trips)};
+
+static const family families[] = {
+    {"weir_decisions_total", "counter", "Requests to take, by what was decided.", "result", results,
+     NULL, NULL},
+    {"weir_decisions_by_source_total", "counter", "Requests to take, by who decided.", "source",
+     sources_of_decisions, NULL, NULL},
+    {"weir_lease_cost_total", "counter", "Cost charged ahead of requests, by what became of it.",
+     "fate", leases, NULL, NULL},
+    {"weir_outage_cost_total", "counter", "Cost admitted without the store, and what became of it.",
+     "fate", outages, NULL, NULL},
+    {"weir_clock_steps_total", "counter", "How often the clock was set back.", NULL, clock_steps,
+     NULL, NULL},
+    {"weir_keys_lost_total", "counter", "Counters that the store has forgotten too early.", NULL,
+     keys_lost, NULL, NULL},
+    {"weir_round_trips_total", "counter", "How often operations left for the store together.", NULL,
+     round_trips, NULL, NULL},
+    {"weir_requests_total", "counter",
+     "All requests, by what they would have been answered without a policy.", NULL, NULL,
+     put_statuses, NULL},
+    {"weir_store_wait_seconds", "histogram", "How long requests waited for servers.", NULL, NULL,
+     put_waits, NULL},
+    {"weir_share_ratio", "gauge", "This process's own part of all that is charged, as measured.",
+     NULL, NULL, put_share, NULL},
+    {"weir_server_breaker", "gauge", "Which state the breaker of a server is in.", NULL, NULL, NULL,
+     put_breaker},
+    {"weir_server_outages_total", "counter", "How often a server counted as away.", NULL, NULL,
+     NULL, put_outages},
+    {"weir_server_next_try_seconds", "gauge",
+     "How long until somebody tries a server that is away.", NULL, NULL, NULL, put_next_try},
+};
+
+/* Of every limiter; a source may be a store alone. */
+static void put_of_limiters(page *to, const family *of) {
   char label[LABEL_BYTES];
-  char labels[LINE_BYTES];
-  char text[WEIR_SERVER_INDEX_BYTES];
+  for (size_t i = 0; i < to->count && !to->stopped; i++) {
+    weir_limiter_counts counts = {.size = sizeof counts};
+    const weir_limiter *limiter = to->sources[i].limiter;
+    const char *name = escape(to->sources[i].name, label);
+    if (limiter == NULL) continue;
+    weir_limiter_read_counts(limiter, &counts);
+    if (of->put_limiter != NULL) of->put_limiter(to, name, &counts);
+    for (const member *each = of->members; each != NULL;) {
+      uint64_t number;
+      memcpy(&number, (const char *)&counts + each->offset, sizeof number);
+      put(to, "%s{limiter=\"%s\"", of->name, name);
+      if (of->label != NULL) put(to, ",%s=\"%s\"", of->label, each->value);
+      put(to, "} %" PRIu64 "\n", number);
+      each = of->label != NULL && each[1].value != NULL ? each + 1 : NULL;
+    }
+  }
+}
+
+/* Of every store; how many servers it has shows when one more cannot be read. */
+static void put_of_servers(page *to, const family *of) {
+  char label[LABEL_BYTES], labels[LINE_BYTES], text[WEIR_SERVER_INDEX_BYTES];
   weir_server_state state;
   for (size_t i = 0; i < to->count; i++) {
     const weir_store *store = to->sources[i].store;
@@ -196,31 +198,9 @@ static void put_servers(page *to, void (*put_one)(page *to, const char *labels,
         snprintf(labels, sizeof labels, "store=\"%s\",server=", escape(to->sources[i].name, label));
     for (size_t j = 0; !to->stopped && weir_monitor_read_server(store, j, &state, text); j++) {
       snprintf(labels + used, sizeof labels - (size_t)used, "\"%s\"", escape(state.name, label));
-      put_one(to, labels, &state);
+      of->put_server(to, labels, &state);
     }
   }
-}
-
-static void put_all(page *to) {
-  for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
-    put_head(to, families[i].name, "counter", families[i].help);
-    put_limiters(to, &families[i], NULL);
-  }
-  put_head(to, "weir_requests_total", "counter",
-           "All requests, by what they would have been answered without a policy.");
-  put_limiters(to, NULL, put_statuses);
-  put_head(to, "weir_store_wait_seconds", "histogram", "How long requests waited for servers.");
-  put_limiters(to, NULL, put_waits);
-  put_head(to, "weir_share_ratio", "gauge",
-           "This process's own part of all that is charged, as measured.");
-  put_limiters(to, NULL, put_share);
-  put_head(to, "weir_server_breaker", "gauge", "Which state the breaker of a server is in.");
-  put_servers(to, put_breaker);
-  put_head(to, "weir_server_outages_total", "counter", "How often a server counted as away.");
-  put_servers(to, put_outages);
-  put_head(to, "weir_server_next_try_seconds", "gauge",
-           "How long until somebody tries a server that is away.");
-  put_servers(to, put_next_try);
 }
 
 /* --- public ------------------------------------------------------------------------------------
@@ -232,7 +212,14 @@ weir_status weir_monitor_prometheus(const weir_monitor_source *sources, size_t c
   page to = {.sources = sources, .count = count, .write = write, .context = context};
   weir_status status = weir_monitor_check(sources, count, message);
   if (status != WEIR_OK) return status;
-  put_all(&to);
+  for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
+    const family *of = &families[i];
+    put(&to, "# HELP %s %s\n# TYPE %s %s\n", of->name, of->help, of->name, of->type);
+    if (of->put_server != NULL)
+      put_of_servers(&to, of);
+    else
+      put_of_limiters(&to, of);
+  }
   if (!to.stopped) return WEIR_OK;
   weir_message_set(message, "the caller's function stopped the writing");
   return WEIR_BAD_ARGUMENT;

@@ -88,6 +88,7 @@ static void tell(look *at, const watched *source, weir_event_kind kind, const ch
   at->hook(at->context, &event);
 }
 
+/* A kind that was told keeps quiet for a while, and then all that came meanwhile is told as one. */
 static void look_at_limiter(look *at, watched *source) {
   weir_limiter_counts counts = {.size = sizeof counts};
   weir_limiter_read_counts(source->limiter, &counts);
@@ -135,6 +136,7 @@ size_t weir_watch_look(weir_watch *watch, weir_event_hook *hook, void *context) 
 /* --- life --------------------------------------------------------------------------------------
  */
 
+/* What was counted before the watch began is no event. False: no memory. */
 static bool watch_servers(watched *source) {
   char text[WEIR_SERVER_INDEX_BYTES];
   weir_server_state state;
