@@ -72,12 +72,6 @@ static int64_t *places_of(weir_purse *purse, const weir_lease *lease, size_t lot
   return purse->places + lot * lease->stack->count;
 }
 
-static bool same_places(weir_purse *purse, const weir_lease *lease, size_t lot,
-                        const int64_t *places) {
-  size_t bytes = lease->stack->count * sizeof *places;
-  return memcmp(places_of(purse, lease, lot), places, bytes) == 0;
-}
-
 static bool is_usable(const weir_lot *lot, int64_t now_us) {
   return lot->left > 0 && now_us >= lot->from_us && now_us < lot->until_us;
 }
@@ -86,14 +80,16 @@ static bool is_usable(const weir_lot *lot, int64_t now_us) {
  * places, which then may be used as long as either of them might. False: there is neither. */
 static bool add_lot(weir_purse *purse, const weir_lease *lease, size_t first, size_t end,
                     const weir_lot *lot, const int64_t *places) {
+  size_t bytes = lease->stack->count * sizeof *places;
   size_t at = end;
   for (size_t i = first; i < end; i++) {
-    if (purse->lots[i].left == 0 || same_places(purse, lease, i, places)) at = i;
+    bool same = memcmp(places_of(purse, lease, i), places, bytes) == 0;
+    if (purse->lots[i].left == 0 || same) at = i;
     if (purse->lots[i].left == 0) break;
   }
   if (at == end) return false;
   weir_lot *into = &purse->lots[at];
-  memmove(places_of(purse, lease, at), places, lease->stack->count * sizeof *places);
+  memmove(places_of(purse, lease, at), places, bytes);
   if (into->left == 0) {
     *into = *lot;
     return true;
@@ -159,8 +155,8 @@ static void earn(weir_purse *purse, const weir_lease *lease, int64_t admitted) {
 }
 
 /* By what is known; false: too little is. */
-static bool bucket_room(const weir_lease *lease, const weir_memo *memo, size_t i, int64_t now_us,
-                        int64_t *room) {
+static bool room_of(const weir_lease *lease, const weir_memo *memo, size_t i, int64_t now_us,
+                    int64_t *room) {
   const weir_request_state plain = {.kind = WEIR_TAKE, .cost = 1};
   weir_decision figures;
   return weir_memo_recall(lease->stack, lease->settings, memo, i, now_us, &plain, 1, room,
@@ -176,20 +172,10 @@ void weir_purse_earn(weir_purse *purse, const weir_lease *lease, const weir_memo
     const weir_rule *rule = &lease->stack->rules[i];
     int64_t room;
     if (!weir_rule_moves_in_time(rule)) continue;
-    empty = bucket_room(lease, memo, i, stamp_us, &room) && room >= rule->capacity - charged;
+    empty = room_of(lease, memo, i, stamp_us, &room) && room >= rule->capacity - charged;
   }
   if (empty) purse->debt = 0;
   earn(purse, lease, admitted);
-}
-
-/* What may be charged ahead besides what is held and may be lost, too. */
-static int64_t may_risk(const weir_purse *purse, const weir_lease *lease) {
-  int64_t risk = (lease->burst - purse->debt) / RISK_PARTS;
-  if (!lease->drains) return INT64_MAX;
-  if (risk > lease->drained_most) risk = lease->drained_most;
-  for (size_t i = 0; i <= WEIR_LOT_HELD; i++)
-    risk -= purse->lots[i].left;
-  return risk > 0 ? risk : 0;
 }
 
 /* --- looking -----------------------------------------------------------------------------------
@@ -269,48 +255,45 @@ void weir_purse_release(weir_purse *purse, const weir_lease *lease, int64_t now_
   held->left = 0;
 }
 
-/* What was asked in the last half of a lease: all of this half, and what still lies in it of the
- * one before, as if that had been asked evenly. */
-static int64_t asked_lately(const weir_purse *purse, const weir_lease *lease, int64_t now_us) {
-  int64_t half_us = lease->life_us / 2;
-  int64_t left_us = half_us - (now_us - purse->half_us);
-  if (left_us > half_us) left_us = half_us;
-  int64_t before = left_us > 0 ? purse->asked_before * left_us / half_us : 0;
-  return purse->asked + before;
-}
-
-/* What of a wish can be used before the cell of a window ends. */
-static int64_t in_cell(const weir_rule *rule, const weir_lease *lease, int64_t now_us,
-                       int64_t wish) {
-  int64_t half_us = lease->life_us / 2;
-  int64_t left_us = rule->cell_us - now_us % rule->cell_us;
-  return left_us < half_us ? wish * left_us / half_us : wish;
-}
-
 /* What is counted in windows is shared by all processes. In a bucket the process that comes first
  * may have all that it may risk: it is asked for again soon, and one that got too little gives way. */
 int64_t weir_purse_wish(weir_purse *purse, const weir_lease *lease, const weir_memo *memo,
                         int64_t now_us, int64_t cost, int64_t most) {
-  const weir_request_state plain = {.kind = WEIR_TAKE, .cost = 1};
   int64_t processes = lease->settings->processes > 1 ? lease->settings->processes : 1;
-  int64_t want = asked_lately(purse, lease, now_us) - weir_purse_room(purse, now_us);
+  int64_t half_us = lease->life_us / 2;
   int64_t most_left = most - cost;
-  int64_t risk = may_risk(purse, lease);
   purse->wanted = 0;
-  if (want > risk) want = risk;
+
+  /* What was asked in the last half of a lease: all of this half, and what still lies in it of the one
+   * before, as if that had been asked evenly. */
+  int64_t left_us = half_us - (now_us - purse->half_us);
+  if (left_us > half_us) left_us = half_us;
+  int64_t want = purse->asked - weir_purse_room(purse, now_us);
+  if (left_us > 0) want += purse->asked_before * left_us / half_us;
+
+  /* What may be lost of a bucket, less what is held and may be lost, too. */
+  if (lease->drains) {
+    int64_t risk = (lease->burst - purse->debt) / RISK_PARTS;
+    if (risk > lease->drained_most) risk = lease->drained_most;
+    for (size_t i = 0; i <= WEIR_LOT_HELD; i++)
+      risk -= purse->lots[i].left;
+    if (risk < 0) risk = 0;
+    if (want > risk) want = risk;
+  }
+
   for (size_t i = 0; i < lease->stack->count; i++) {
     const weir_rule *rule = &lease->stack->rules[i];
-    weir_decision figures;
     int64_t room;
-    if (!weir_memo_recall(lease->stack, lease->settings, memo, i, now_us, &plain, 1, &room,
-                          &figures))
-      return 0;
+    if (!room_of(lease, memo, i, now_us, &room)) return 0;
     room = room > cost ? room - cost : 0;
     if (weir_rule_moves_in_time(rule)) {
       if (room < most_left) most_left = room;
       continue;
     }
-    if (!weir_rule_opens_windows(rule)) want = in_cell(rule, lease, now_us, want);
+    if (!weir_rule_opens_windows(rule)) { /* what can be used before the cell of a window ends */
+      int64_t cell_left_us = rule->cell_us - now_us % rule->cell_us;
+      if (cell_left_us < half_us) want = want * cell_left_us / half_us;
+    }
     if (want > room / processes) want = room / processes;
   }
   if (want >= WISH_LEAST) purse->wanted = want;
@@ -319,44 +302,22 @@ int64_t weir_purse_wish(weir_purse *purse, const weir_lease *lease, const weir_m
 }
 
 /* A lot lives inside the cells and the quotas that were charged, and no longer than a lease. */
-static int64_t end_us_of(const weir_lease *lease, int64_t stamp_us, const int64_t *places) {
-  int64_t until_us = stamp_us + lease->life_us;
-  for (size_t i = 0; i < lease->stack->count; i++) {
-    const weir_rule *rule = &lease->stack->rules[i];
-    int64_t end_us = until_us;
-    if (weir_rule_opens_windows(rule))
-      end_us = places[i] + rule->period_us;
-    else if (!weir_rule_moves_in_time(rule))
-      end_us = (places[i] + 1) * rule->cell_us;
-    if (end_us < until_us) until_us = end_us;
-  }
-  return until_us;
-}
-
 void weir_purse_grant(weir_purse *purse, const weir_lease *lease, int64_t stamp_us, int64_t cost,
                       const int64_t *places) {
-  const weir_lot lot = {.left = cost,
-                        .stamp_us = stamp_us,
-                        .from_us = stamp_us,
-                        .until_us = end_us_of(lease, stamp_us, places)};
+  weir_lot lot = {.left = cost,
+                  .stamp_us = stamp_us,
+                  .from_us = stamp_us,
+                  .until_us = stamp_us + lease->life_us};
   if (cost == 0) return;
+  for (size_t i = 0; i < lease->stack->count; i++) {
+    const weir_rule *rule = &lease->stack->rules[i];
+    if (weir_rule_moves_in_time(rule)) continue;
+    int64_t end_us = weir_rule_opens_windows(rule) ? places[i] + rule->period_us
+                                                   : (places[i] + 1) * rule->cell_us;
+    if (end_us < lot.until_us) lot.until_us = end_us;
+  }
   end_lots_before(purse, lease, stamp_us);
   add_live(purse, lease, &lot, places);
-}
-
-/* Whether all that was charged to the bucket lately was this process's own. */
-static bool is_alone_there(const weir_lease *lease, const weir_memo *memo) {
-  const weir_share *share = &memo->expected[lease->slowest].share;
-  return share->mine >= share->all - share->all / 16;
-}
-
-/* A burst may have all of the bucket: it is short of room only when it has been so for a while. */
-static bool is_short(weir_purse *purse, const weir_lease *lease, int64_t now_us, int64_t room) {
-  int64_t since_seen_us = now_us - purse->short_seen_us;
-  if (room >= lease->way) return false;
-  if (since_seen_us < 0 || since_seen_us > 2 * lease->pause_most_us) purse->short_since_us = now_us;
-  purse->short_seen_us = now_us;
-  return now_us - purse->short_since_us >= lease->pause_most_us;
 }
 
 /* In a bucket that is almost used up a clock that is ahead sees all room first. So who was charged
@@ -366,10 +327,16 @@ static int64_t turns_us(weir_purse *purse, const weir_lease *lease, const weir_m
                         int64_t now_us, int64_t charged) {
   const weir_rule *rule = &lease->stack->rules[lease->slowest];
   int64_t room;
-  if (!lease->drains || is_alone_there(lease, memo) ||
-      !bucket_room(lease, memo, lease->slowest, now_us, &room) ||
-      !is_short(purse, lease, now_us, room))
-    return 0;
+  if (!lease->drains) return 0;
+  const weir_share *share = &memo->expected[lease->slowest].share;
+  bool alone = share->mine >= share->all - share->all / 16; /* lately all of it was our own */
+  if (alone || !room_of(lease, memo, lease->slowest, now_us, &room) || room >= lease->way) return 0;
+
+  /* A burst may have all of the bucket: it is short of room only when it has been so for a while. */
+  int64_t since_seen_us = now_us - purse->short_seen_us;
+  if (since_seen_us < 0 || since_seen_us > 2 * lease->pause_most_us) purse->short_since_us = now_us;
+  purse->short_seen_us = now_us;
+  if (now_us - purse->short_since_us < lease->pause_most_us) return 0;
   int64_t cost = lease->way - room;
   if (charged < cost / lease->settings->processes) cost = charged * lease->settings->processes;
   return weir_bucket_us(rule, cost * rule->token_units);

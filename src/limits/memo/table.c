@@ -39,20 +39,6 @@ weir_table *weir_table_create(size_t keys, size_t memo_bytes, size_t rules,
   return table;
 }
 
-static weir_shard *create_shard(const weir_table *table) {
-  size_t bytes = sizeof(weir_shard) + table->rules * sizeof(weir_pool);
-  bytes = (bytes + WEIR_SHARD_ALIGNMENT - 1) / WEIR_SHARD_ALIGNMENT * WEIR_SHARD_ALIGNMENT;
-  weir_shard *shard = aligned_alloc(WEIR_SHARD_ALIGNMENT, bytes);
-  if (shard == NULL) return NULL;
-  memset(shard, 0, bytes);
-  shard->most = table->shard_keys;
-  shard->buckets = shard->own;
-  shard->bucket_mask = WEIR_OWN_BUCKETS - 1;
-  if (pthread_mutex_init(&shard->mutex, NULL) == 0) return shard;
-  free(shard);
-  return NULL;
-}
-
 static void free_buckets(weir_shard *shard) {
   if (shard->buckets != shard->own) free(shard->buckets);
 }
@@ -82,21 +68,30 @@ void weir_table_destroy(weir_table *table) {
   free(table);
 }
 
-/* Without a lock, which a child could find taken: of threads that come first at once one has its
- * shard kept. */
-static weir_shard *begin_shard(const weir_table *table, weir_shard *_Atomic *place) {
-  weir_shard *installed = NULL;
-  weir_shard *made = create_shard(table);
-  if (made == NULL || atomic_compare_exchange_strong(place, &installed, made)) return made;
-  destroy_shard(made);
-  return installed;
+static weir_shard *create_shard(const weir_table *table) {
+  size_t bytes = sizeof(weir_shard) + table->rules * sizeof(weir_pool);
+  bytes = (bytes + WEIR_SHARD_ALIGNMENT - 1) / WEIR_SHARD_ALIGNMENT * WEIR_SHARD_ALIGNMENT;
+  weir_shard *shard = aligned_alloc(WEIR_SHARD_ALIGNMENT, bytes);
+  if (shard == NULL) return NULL;
+  memset(shard, 0, bytes);
+  shard->most = table->shard_keys;
+  shard->buckets = shard->own;
+  shard->bucket_mask = WEIR_OWN_BUCKETS - 1;
+  if (pthread_mutex_init(&shard->mutex, NULL) == 0) return shard;
+  free(shard);
+  return NULL;
 }
 
-/* NULL: no memory for the first of its keys. */
+/* The shard of a key, made with the first of its keys: without a lock, which a child could find taken,
+ * so that of threads that come first at once one has its shard kept. NULL: no memory. */
 static weir_shard *shard_of(weir_table *table, const uint64_t fingerprint[2]) {
   weir_shard *_Atomic *place = &table->shards[fingerprint[0] & (table->shard_count - 1)];
   weir_shard *shard = atomic_load_explicit(place, memory_order_acquire);
-  return shard != NULL ? shard : begin_shard(table, place);
+  if (shard != NULL) return shard;
+  weir_shard *made = create_shard(table);
+  if (made == NULL || atomic_compare_exchange_strong(place, &shard, made)) return made;
+  destroy_shard(made);
+  return shard;
 }
 
 static weir_memo_entry **bucket_of(weir_shard *shard, const uint64_t fingerprint[2]) {
@@ -125,30 +120,6 @@ static void double_buckets(weir_shard *shard) {
     join_chain(shard, entry);
 }
 
-static void unchain(weir_shard *shard, const weir_memo_entry *entry) {
-  weir_memo_entry **at = bucket_of(shard, entry->fingerprint);
-  while (*at != entry)
-    at = &(*at)->chain;
-  *at = entry->chain;
-}
-
-/* Behind the hand is where it comes last. */
-static void join_ring(weir_shard *shard, weir_memo_entry *entry) {
-  if (shard->hand == NULL) entry->ring = entry;
-  if (shard->hand != NULL) {
-    entry->ring = shard->hand->ring;
-    shard->hand->ring = entry;
-  }
-  shard->hand = entry;
-}
-
-/* Takes out the entry behind the hand. */
-static void leave_ring(weir_shard *shard) {
-  weir_memo_entry *entry = shard->hand->ring;
-  shard->hand->ring = entry->ring;
-  if (shard->hand == entry) shard->hand = NULL;
-}
-
 /* Gives up entries that no thread needs, and none used since the hand came by, until there is room
  * for one more: the clock algorithm (Corbato, "A paging experiment with the Multics system", 1968).
  * Using an entry so costs no more than a bit in it; keeping a list by use would touch its
@@ -164,8 +135,12 @@ static void make_room(const weir_table *table, weir_shard *shard) {
       shard->hand = entry;
       continue;
     }
-    leave_ring(shard);
-    unchain(shard, entry);
+    weir_memo_entry **at = bucket_of(shard, entry->fingerprint);
+    while (*at != entry)
+      at = &(*at)->chain;
+    *at = entry->chain;
+    shard->hand->ring = entry->ring;
+    if (shard->hand == entry) shard->hand = NULL;
     for (size_t i = 0; entry->account != NULL && i < table->rules; i++)
       shard->unpaid += entry->account->parts[i].owed;
     free(entry->account);
@@ -191,16 +166,11 @@ static weir_memo_entry *add_entry(weir_table *table, weir_shard *shard,
     entry->leased->purse = (weir_purse *)(entry->leased + 1);
   }
   join_chain(shard, entry);
-  join_ring(shard, entry);
+  weir_memo_entry *hand = shard->hand; /* behind it is where it comes last */
+  entry->ring = hand != NULL ? hand->ring : entry;
+  if (hand != NULL) hand->ring = entry;
+  shard->hand = entry;
   shard->count++;
-  return entry;
-}
-
-static weir_memo_entry *find_entry(weir_shard *shard, const uint64_t fingerprint[2]) {
-  weir_memo_entry *entry = *bucket_of(shard, fingerprint);
-  while (entry != NULL && memcmp(entry->fingerprint, fingerprint, sizeof entry->fingerprint) != 0)
-    entry = entry->chain;
-  if (entry != NULL) entry->used = true;
   return entry;
 }
 
@@ -208,7 +178,10 @@ weir_memo_entry *weir_table_lock(weir_table *table, const uint64_t fingerprint[2
   weir_shard *shard = shard_of(table, fingerprint);
   if (shard == NULL) return NULL;
   pthread_mutex_lock(&shard->mutex);
-  weir_memo_entry *entry = find_entry(shard, fingerprint);
+  weir_memo_entry *entry = *bucket_of(shard, fingerprint);
+  while (entry != NULL && memcmp(entry->fingerprint, fingerprint, sizeof entry->fingerprint) != 0)
+    entry = entry->chain;
+  if (entry != NULL) entry->used = true;
   if (entry == NULL) entry = add_entry(table, shard, fingerprint);
   if (entry == NULL) pthread_mutex_unlock(&shard->mutex);
   return entry;
@@ -224,20 +197,16 @@ bool weir_table_read_denial(const weir_table *table, const uint64_t fingerprint[
   return weir_denials_read(&table->denials, fingerprint, clock_steps, now_us, copy);
 }
 
-/* Sums are signed, and halved towards 0. */
-static void halve_pools(weir_shard *shard, size_t rules, int64_t now_us) {
-  shard->halved_us = now_us;
-  for (size_t i = 0; i < rules; i++) {
-    weir_pool *pool = &shard->pools[i];
-    *pool =
-        (weir_pool){pool->mine / 2, pool->all / 2, (pool->cost + 1) / 2, (pool->charges + 1) / 2};
-  }
-}
-
+/* Sums are halved in a while, so that what was long ago counts less; they are signed, and halved
+ * towards 0. */
 void weir_shard_learn(weir_shard *shard, weir_lesson *lessons, size_t rules, int64_t now_us) {
-  if (now_us - shard->halved_us >= POOL_HALVES_US) halve_pools(shard, rules, now_us);
+  bool halves = now_us - shard->halved_us >= POOL_HALVES_US;
+  if (halves) shard->halved_us = now_us;
   for (size_t i = 0; i < rules; i++) {
     weir_pool *pool = &shard->pools[i];
+    if (halves)
+      *pool =
+          (weir_pool){pool->mine / 2, pool->all / 2, (pool->cost + 1) / 2, (pool->charges + 1) / 2};
     pool->mine += lessons[i].mine;
     pool->all += lessons[i].all;
     pool->cost += lessons[i].cost;
@@ -300,22 +269,15 @@ void weir_memo_entry_withdraw(weir_memo_entry *entry, weir_request_state *reques
   if (entry->last_waiting == request) entry->last_waiting = before;
 }
 
-static bool is_alone(const weir_request_state *request) {
-  return request->alone || request->kind >= WEIR_RESET;
-}
-
-static int64_t charge_of(const weir_request_state *request) {
-  return request->kind == WEIR_TAKE ? request->charge : 0;
-}
-
 weir_request_state *weir_memo_entry_take_group(weir_memo_entry *entry, int64_t most) {
   weir_request_state *first = entry->first_waiting;
   weir_request_state *last = first;
-  int64_t sum = charge_of(first);
-  while (last->next != NULL && !is_alone(first) && !is_alone(last->next) &&
-         sum + charge_of(last->next) <= most) {
-    last = last->next;
-    sum += charge_of(last);
+  int64_t sum = first->kind == WEIR_TAKE ? first->charge : 0;
+  bool alone = first->alone || first->kind >= WEIR_RESET;
+  for (weir_request_state *next = last->next; next != NULL && !alone; next = last->next) {
+    if (next->kind == WEIR_TAKE) sum += next->charge;
+    if (next->alone || next->kind >= WEIR_RESET || sum > most) break;
+    last = next;
   }
   entry->first_waiting = last->next;
   last->next = NULL;
