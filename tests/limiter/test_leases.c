@@ -74,7 +74,7 @@ static void a_use_is_stamped(void **state) {
   lease_close(&w);
 }
 
-/* --- what goes past the purse ------------------------------------------------------------------
+/* --- what goes past the stock ------------------------------------------------------------------
  */
 
 static void a_refund_finds_where_it_was_charged(void **state) {

@@ -252,7 +252,7 @@ static void a_bucket_in_time_is_never_over_its_whole_burst(void **state) {
   }
 }
 
-static void takes_700_while_7_lie_in_the_purse(void **state) {
+static void takes_700_while_7_lie_in_the_stock(void **state) {
   static const char *const rules[] = {
       "fixed-window:1000/1s,lease=20ms", "sliding-window:1000/1s,lease=20ms",
       "quota:1000/1s,lease=20ms", "token-bucket:1000/1s,burst=20020,lease=20ms"};
@@ -290,7 +290,7 @@ int main(void) {
       cmocka_unit_test(decides_as_without_leases),
       cmocka_unit_test(a_bucket_decides_at_one_moment_as_without_leases),
       cmocka_unit_test(a_bucket_in_time_is_never_over_its_whole_burst),
-      cmocka_unit_test(takes_700_while_7_lie_in_the_purse),
+      cmocka_unit_test(takes_700_while_7_lie_in_the_stock),
   };
   stores_start();
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -158,7 +158,7 @@ static void a_bucket_gets_nothing_back(void **state) {
 /* --- ends that give nothing back ---------------------------------------------------------------
  */
 
-static void a_clock_set_back_empties_the_purse(void **state) {
+static void a_clock_set_back_empties_the_stock(void **state) {
   (void)state;
   for (size_t i = 0; i < LEASE_WINDOWS; i++) {
     world w;
@@ -174,7 +174,7 @@ static void a_clock_set_back_empties_the_purse(void **state) {
   }
 }
 
-static void a_reset_empties_the_purse(void **state) {
+static void a_reset_empties_the_stock(void **state) {
   (void)state;
   for (size_t i = 0; i < LEASE_WINDOWS; i++) {
     world w;
@@ -199,8 +199,8 @@ int main(void) {
       cmocka_unit_test(what_was_not_used_goes_back_with_calls_on_other_keys),
       cmocka_unit_test(what_is_held_goes_back_when_asked),
       cmocka_unit_test(a_bucket_gets_nothing_back),
-      cmocka_unit_test(a_clock_set_back_empties_the_purse),
-      cmocka_unit_test(a_reset_empties_the_purse),
+      cmocka_unit_test(a_clock_set_back_empties_the_stock),
+      cmocka_unit_test(a_reset_empties_the_stock),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,9 +24,9 @@ void world_open(world *w, const char *rules) {
                             .local_denial = true}};
   if (weir_stack_parse(rules, 4, &w->stack, &message) != WEIR_OK) fail_msg("%s", message.text);
   weir_lease_init(&w->lease, &w->stack, &w->settings);
-  w->purse = calloc(1, weir_purse_bytes(&w->stack));
+  w->stock = calloc(1, weir_stock_bytes(&w->stack));
   w->memo = calloc(1, weir_memo_bytes(&w->stack));
-  assert_non_null(w->purse);
+  assert_non_null(w->stock);
   assert_non_null(w->memo);
   for (size_t i = 0; i < w->stack.count; i++) {
     const weir_rule *rule = &w->stack.rules[i];
@@ -38,7 +38,7 @@ void world_open(world *w, const char *rules) {
 }
 
 void world_close(world *w) {
-  free(w->purse);
+  free(w->stock);
   free(w->memo);
 }
 
@@ -78,5 +78,5 @@ void world_remember_charge(world *w, int64_t now_us, int64_t cost) {
 }
 
 void world_grant(world *w, int64_t stamp_us, int64_t cost) {
-  weir_purse_grant(w->purse, &w->lease, stamp_us, cost, w->places);
+  weir_stock_grant(w->stock, &w->lease, stamp_us, cost, w->places);
 }

@@ -1,4 +1,4 @@
-/* A purse with a limiter's settings, and a memo that a machine has filled. */
+/* A stock with a limiter's settings, and a memo that a machine has filled. */
 #ifndef WEIR_TESTS_MEMO_LEASE_WORLD_H
 #define WEIR_TESTS_MEMO_LEASE_WORLD_H
 
@@ -15,7 +15,7 @@ typedef struct world {
   weir_stack stack;
   weir_settings settings;
   weir_lease lease;
-  weir_purse *purse;
+  weir_stock *stock;
   weir_memo *memo;
   int64_t places[WEIR_RULES_MOST]; /* where a charge at START went */
 } world;

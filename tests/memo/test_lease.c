@@ -8,12 +8,12 @@
 #include "lease_world.h"
 
 static int64_t room(const world *w, int64_t now_us) {
-  return weir_purse_room(w->purse, now_us);
+  return weir_stock_room(w->stock, now_us);
 }
 
 static bool use(world *w, int64_t now_us, int64_t cost) {
   int64_t at_us;
-  return weir_purse_use(w->purse, &w->lease, now_us, cost, &at_us);
+  return weir_stock_use(w->stock, &w->lease, now_us, cost, &at_us);
 }
 
 /* All that is owed now. */
@@ -21,8 +21,8 @@ static int64_t owed(world *w, int64_t now_us) {
   weir_lot lot;
   int64_t places[WEIR_RULES_MOST];
   int64_t sum = 0;
-  if (!weir_purse_owes(w->purse, &w->lease, now_us)) return 0;
-  while (weir_purse_take_owed(w->purse, &w->lease, &lot, places))
+  if (!weir_stock_owes(w->stock, &w->lease, now_us)) return 0;
+  while (weir_stock_take_owed(w->stock, &w->lease, &lot, places))
     sum += lot.left;
   return sum;
 }
@@ -36,9 +36,9 @@ static void a_lot_is_usable_from_its_stamp_for_a_lease(void **state) {
   world_open(&w, "fixed-window:100/10s,lease=20ms");
   world_grant(&w, START + 5 * MS, 8);
   assert_int_equal(room(&w, START + 5 * MS - 1), 0);
-  assert_true(weir_purse_is_ahead(w.purse, START + 5 * MS - 1));
+  assert_true(weir_stock_is_ahead(w.stock, START + 5 * MS - 1));
   assert_int_equal(room(&w, START + 5 * MS), 8);
-  assert_false(weir_purse_is_ahead(w.purse, START + 5 * MS));
+  assert_false(weir_stock_is_ahead(w.stock, START + 5 * MS));
   assert_int_equal(room(&w, START + 25 * MS - 1), 8);
   assert_int_equal(room(&w, START + 25 * MS), 0);
   world_close(&w);
@@ -130,7 +130,7 @@ static void a_use_of_a_window_is_stamped_when_it_happens(void **state) {
   (void)state;
   world_open(&w, "sliding-window:100/10s,lease=20ms");
   world_grant(&w, START, 3);
-  assert_true(weir_purse_use(w.purse, &w.lease, START + 7, 1, &at_us));
+  assert_true(weir_stock_use(w.stock, &w.lease, START + 7, 1, &at_us));
   assert_int_equal(at_us, START + 7);
   world_close(&w);
 }
@@ -146,9 +146,9 @@ static void a_use_of_a_bucket_is_stamped_as_its_charge(void **state) {
     world_open(&w, rules[i]);
     world_grant(&w, START, 3);
     world_grant(&w, START + 5, 3);
-    assert_true(weir_purse_use(w.purse, &w.lease, START + 9, 4, &at_us));
+    assert_true(weir_stock_use(w.stock, &w.lease, START + 9, 4, &at_us));
     assert_int_equal(at_us, START);
-    assert_true(weir_purse_use(w.purse, &w.lease, START + 9, 2, &at_us));
+    assert_true(weir_stock_use(w.stock, &w.lease, START + 9, 2, &at_us));
     assert_int_equal(at_us, START + 5);
     world_close(&w);
   }
@@ -162,12 +162,12 @@ static void a_request_takes_its_own_lots_first(void **state) {
   (void)state;
   world_open(&w, "fixed-window:100/10s,lease=20ms");
   world_grant(&w, START, 7);
-  assert_int_equal(weir_purse_hold(w.purse, &w.lease, START + 1, 30), 7);
-  assert_int_equal(weir_purse_hold(w.purse, &w.lease, START + 1, 5), 0);
+  assert_int_equal(weir_stock_hold(w.stock, &w.lease, START + 1, 30), 7);
+  assert_int_equal(weir_stock_hold(w.stock, &w.lease, START + 1, 5), 0);
   assert_int_equal(room(&w, START + 1), 0); /* for others meanwhile */
-  assert_true(weir_purse_holds(w.purse, START + 2));
-  weir_purse_spend(w.purse, 7);
-  weir_purse_release(w.purse, &w.lease, START + 3);
+  assert_true(weir_stock_holds(w.stock, START + 2));
+  weir_stock_spend(w.stock, 7);
+  weir_stock_release(w.stock, &w.lease, START + 3);
   assert_int_equal(room(&w, START + 3), 0);
   assert_int_equal(owed(&w, START + 40 * MS), 0);
   world_close(&w);
@@ -179,8 +179,8 @@ static void what_was_held_for_a_denied_request_is_usable_again(void **state) {
   world_open(&w, "fixed-window:100/10s,lease=20ms");
   world_grant(&w, START, 7);
   world_grant(&w, START + 1, 2);
-  assert_int_equal(weir_purse_hold(w.purse, &w.lease, START + 1, 8), 8);
-  weir_purse_release(w.purse, &w.lease, START + 2);
+  assert_int_equal(weir_stock_hold(w.stock, &w.lease, START + 1, 8), 8);
+  weir_stock_release(w.stock, &w.lease, START + 2);
   assert_int_equal(room(&w, START + 2), 9);
   world_close(&w);
 }
@@ -191,10 +191,10 @@ static void what_is_held_ends_like_a_lot(void **state) {
   (void)state;
   world_open(&w, "sliding-window:100/40ms,lease=20ms");
   world_grant(&w, START + 1, 7);
-  assert_int_equal(weir_purse_hold(w.purse, &w.lease, START + 2, 9), 7);
-  assert_true(weir_purse_holds(w.purse, START + 10 * MS - 1));
-  assert_false(weir_purse_holds(w.purse, START + 10 * MS));
-  weir_purse_release(w.purse, &w.lease, START + 10 * MS);
+  assert_int_equal(weir_stock_hold(w.stock, &w.lease, START + 2, 9), 7);
+  assert_true(weir_stock_holds(w.stock, START + 10 * MS - 1));
+  assert_false(weir_stock_holds(w.stock, START + 10 * MS));
+  weir_stock_release(w.stock, &w.lease, START + 10 * MS);
   assert_int_equal(room(&w, START + 10 * MS), 0);
   assert_int_equal(owed(&w, START + 10 * MS), 7);
   world_close(&w);
@@ -212,13 +212,13 @@ static void what_ended_is_owed_with_the_place_of_its_charge(void **state) {
   w.places[1] = START - 3000 * MS;
   world_grant(&w, START, 8);
   assert_true(use(&w, START, 3));
-  assert_false(weir_purse_owes(w.purse, &w.lease, START + 20 * MS - 1));
-  assert_true(weir_purse_owes(w.purse, &w.lease, START + 20 * MS));
-  assert_true(weir_purse_take_owed(w.purse, &w.lease, &lot, places));
+  assert_false(weir_stock_owes(w.stock, &w.lease, START + 20 * MS - 1));
+  assert_true(weir_stock_owes(w.stock, &w.lease, START + 20 * MS));
+  assert_true(weir_stock_take_owed(w.stock, &w.lease, &lot, places));
   assert_int_equal(lot.left, 5);
   assert_memory_equal(places, w.places, 2 * sizeof places[0]);
-  assert_false(weir_purse_owes(w.purse, &w.lease, START + 20 * MS));
-  weir_purse_owe(w.purse, &w.lease, &lot, places); /* it was not sent */
+  assert_false(weir_stock_owes(w.stock, &w.lease, START + 20 * MS));
+  weir_stock_owe(w.stock, &w.lease, &lot, places); /* it was not sent */
   assert_int_equal(owed(&w, START + 20 * MS), 5);
   world_close(&w);
 }
@@ -228,10 +228,10 @@ static void nothing_of_a_bucket_is_owed(void **state) {
   (void)state;
   world_open(&w, "token-bucket:100/1s,lease=100ms");
   world_grant(&w, START, 8);
-  weir_purse_end(w.purse, &w.lease); /* and it stays usable */
+  weir_stock_end(w.stock, &w.lease); /* and it stays usable */
   assert_int_equal(room(&w, START), 8);
   assert_int_equal(owed(&w, START + 100 * MS), 0);
-  assert_int_equal(w.purse->lost, 8);
+  assert_int_equal(w.stock->lost, 8);
   world_close(&w);
 }
 
@@ -241,7 +241,7 @@ static void who_goes_idle_owes_all_lots(void **state) {
   world_open(&w, "sliding-window:100/1s,lease=20ms");
   world_grant(&w, START, 3);
   world_grant(&w, START + 1, 4);
-  weir_purse_end(w.purse, &w.lease);
+  weir_stock_end(w.stock, &w.lease);
   assert_int_equal(room(&w, START + 1), 0);
   assert_int_equal(owed(&w, START + 1), 7);
   world_close(&w);
@@ -258,7 +258,7 @@ static void what_cannot_be_remembered_is_counted_as_lost(void **state) {
   }
   assert_int_equal(room(&w, START + 2 * MS), 4);
   assert_int_equal(owed(&w, START + 3 * MS), 3);
-  assert_int_equal(w.purse->lost, 4);
+  assert_int_equal(w.stock->lost, 4);
   world_close(&w);
 }
 
@@ -305,20 +305,20 @@ static void what_goes_back_is_not_held_against_the_store(void **state) {
   world_close(&w);
 }
 
-static void an_emptied_purse_has_nothing_and_owes_nothing(void **state) {
+static void an_emptied_stock_has_nothing_and_owes_nothing(void **state) {
   world w;
   (void)state;
   world_open(&w, "fixed-window:100/1ms,lease=20ms");
   world_grant(&w, START, 1);
   w.places[0]++;
   world_grant(&w, START + MS, 2);
-  assert_int_equal(weir_purse_hold(w.purse, &w.lease, START + MS, 1), 1);
-  assert_true(weir_purse_owes(w.purse, &w.lease, START + MS));
-  weir_purse_empty(w.purse, &w.lease);
+  assert_int_equal(weir_stock_hold(w.stock, &w.lease, START + MS, 1), 1);
+  assert_true(weir_stock_owes(w.stock, &w.lease, START + MS));
+  weir_stock_empty(w.stock, &w.lease);
   assert_int_equal(room(&w, START + MS), 0);
-  assert_false(weir_purse_holds(w.purse, START + MS));
-  assert_false(weir_purse_owes(w.purse, &w.lease, START + 9 * MS));
-  assert_int_equal(w.purse->lost, 3);
+  assert_false(weir_stock_holds(w.stock, START + MS));
+  assert_false(weir_stock_owes(w.stock, &w.lease, START + 9 * MS));
+  assert_int_equal(w.stock->lost, 3);
   world_close(&w);
 }
 
@@ -341,7 +341,7 @@ int main(void) {
       cmocka_unit_test(what_cannot_be_remembered_is_counted_as_lost),
       cmocka_unit_test(a_return_goes_to_the_counter_and_lane_of_the_charge),
       cmocka_unit_test(what_goes_back_is_not_held_against_the_store),
-      cmocka_unit_test(an_emptied_purse_has_nothing_and_owes_nothing),
+      cmocka_unit_test(an_emptied_stock_has_nothing_and_owes_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,13 +11,13 @@
  */
 
 static int64_t wish(world *w, int64_t now_us, int64_t cost) {
-  return weir_purse_wish(w->purse, &w->lease, w->memo, now_us, cost,
+  return weir_stock_wish(w->stock, &w->lease, w->memo, now_us, cost,
                          weir_stack_least_capacity(&w->stack));
 }
 
 static void count(world *w, int64_t now_us, int times) {
   for (int i = 0; i < times; i++)
-    weir_purse_count(w->purse, &w->lease, now_us, 1);
+    weir_stock_count(w->stock, &w->lease, now_us, 1);
 }
 
 static void wishes_for_what_was_asked_in_the_last_half_lease(void **state) {
@@ -115,16 +115,16 @@ static void risks_of_a_bucket_what_it_has_not_lost(void **state) {
   world_grant(&w, START, 12);
   assert_int_equal(wish(&w, START, 1), 8);
   count(&w, START + 100 * MS, 1000); /* it has ended */
-  assert_false(weir_purse_owes(w.purse, &w.lease, START + 100 * MS));
-  assert_int_equal(w.purse->lost, 12);
+  assert_false(weir_stock_owes(w.stock, &w.lease, START + 100 * MS));
+  assert_int_equal(w.stock->lost, 12);
   assert_int_equal(wish(&w, START + 100 * MS, 1), 8);
-  weir_purse_earn(w.purse, &w.lease, w.memo, START + 100 * MS, 512, 512);
+  weir_stock_earn(w.stock, &w.lease, w.memo, START + 100 * MS, 512, 512);
   assert_int_equal(wish(&w, START + 100 * MS, 1), 10);
-  weir_purse_earn(w.purse, &w.lease, w.memo, START + 100 * MS, 1000000, 512);
+  weir_stock_earn(w.stock, &w.lease, w.memo, START + 100 * MS, 1000000, 512);
   assert_int_equal(wish(&w, START + 100 * MS, 1), 100); /* and no more for later */
   world_grant(&w, START + 100 * MS, 90);
   count(&w, START + 200 * MS, 1000);
-  assert_false(weir_purse_owes(w.purse, &w.lease, START + 200 * MS));
+  assert_false(weir_stock_owes(w.stock, &w.lease, START + 200 * MS));
   assert_int_equal(wish(&w, START + 200 * MS, 1), 10);
   world_close(&w);
 }
@@ -137,7 +137,7 @@ static void a_use_earns_what_may_be_lost(void **state) {
   world_remember_charge(&w, START, 9);
   count(&w, START, 1000);
   world_grant(&w, START, 1280);
-  assert_true(weir_purse_use(w.purse, &w.lease, START, 1280, &at_us));
+  assert_true(weir_stock_use(w.stock, &w.lease, START, 1280, &at_us));
   assert_int_equal(wish(&w, START, 1), 161);
   world_close(&w);
 }
@@ -150,12 +150,12 @@ static void forgets_a_loss_when_the_bucket_was_full(void **state) {
   world_remember_charge(&w, START, 50);
   count(&w, START, 1000);
   world_grant(&w, START, 20);
-  assert_false(weir_purse_owes(w.purse, &w.lease, START + 100 * MS));
+  assert_false(weir_stock_owes(w.stock, &w.lease, START + 100 * MS));
   count(&w, START + 100 * MS, 1000);
   assert_int_equal(wish(&w, START + 100 * MS, 1), 0);
-  weir_purse_earn(w.purse, &w.lease, w.memo, START, 0, 49); /* one was there before these */
+  weir_stock_earn(w.stock, &w.lease, w.memo, START, 0, 49); /* one was there before these */
   assert_int_equal(wish(&w, START + 100 * MS, 1), 0);
-  weir_purse_earn(w.purse, &w.lease, w.memo, START, 0, 50);
+  weir_stock_earn(w.stock, &w.lease, w.memo, START, 0, 50);
   assert_int_equal(wish(&w, START + 100 * MS, 1), 20);
   world_close(&w);
 }
@@ -166,8 +166,8 @@ static void wishes_for_no_more_than_a_group_may_charge(void **state) {
   world_open(&w, "token-bucket:1000/1s,burst=50000,lease=100ms");
   world_remember_charge(&w, START, 1);
   count(&w, START, 1000);
-  assert_int_equal(weir_purse_wish(w.purse, &w.lease, w.memo, START, 10, 25), 15);
-  assert_int_equal(weir_purse_wish(w.purse, &w.lease, w.memo, START, 25, 25), 0);
+  assert_int_equal(weir_stock_wish(w.stock, &w.lease, w.memo, START, 10, 25), 15);
+  assert_int_equal(weir_stock_wish(w.stock, &w.lease, w.memo, START, 25, 25), 0);
   world_close(&w);
 }
 
@@ -194,11 +194,11 @@ static void pace(world *w, int64_t got, unsigned conflicts, uint32_t random) {
   count(w, START, 100);
   wish(w, START, 1);
   const weir_harvest harvest = {.got = got, .conflicts = conflicts, .random = random};
-  weir_purse_pace(w->purse, &w->lease, w->memo, START, &harvest);
+  weir_stock_pace(w->stock, &w->lease, w->memo, START, &harvest);
 }
 
 static bool paused(const world *w, int64_t now_us) {
-  return weir_purse_is_paused(w->purse, &w->lease, now_us);
+  return weir_stock_is_paused(w->stock, &w->lease, now_us);
 }
 
 static void who_gets_less_than_half_gives_way_for_a_quarter_of_a_lease(void **state) {
@@ -231,24 +231,24 @@ static void who_got_it_gives_way_in_a_bucket_that_is_almost_used_up(void **state
   w.memo->expected[0].share = (weir_share){.mine = 1, .all = 4};
   count(&w, START, 100);
   assert_int_equal(wish(&w, START, 1), 4);
-  weir_purse_pace(w.purse, &w.lease, w.memo, START, &harvest);
+  weir_stock_pace(w.stock, &w.lease, w.memo, START, &harvest);
   assert_false(paused(&w, START)); /* as it may be a burst */
-  w.purse->short_since_us = START - 100 * MS;
+  w.stock->short_since_us = START - 100 * MS;
   assert_int_equal(wish(&w, START, 1), 4);
-  weir_purse_pace(w.purse, &w.lease, w.memo, START, &harvest);
+  weir_stock_pace(w.stock, &w.lease, w.memo, START, &harvest);
   assert_true(paused(&w, START + 2 * MS - 1));
   assert_false(paused(&w, START + 4 * MS + 1));
   harvest.charged = 1000; /* but no longer than the bucket needs to have that room */
   wish(&w, START, 1);
-  weir_purse_pace(w.purse, &w.lease, w.memo, START, &harvest);
+  weir_stock_pace(w.stock, &w.lease, w.memo, START, &harvest);
   assert_true(paused(&w, START + 5 * MS - 1));
   assert_false(paused(&w, START + 10 * MS + 1));
   wish(&w, START + 20 * MS, 1);
-  weir_purse_pace(w.purse, &w.lease, w.memo, START + 20 * MS, &harvest); /* it has */
+  weir_stock_pace(w.stock, &w.lease, w.memo, START + 20 * MS, &harvest); /* it has */
   assert_false(paused(&w, START + 20 * MS));
   w.memo->expected[0].share = (weir_share){.mine = 31, .all = 32}; /* nobody else is there */
   wish(&w, START + 5 * MS, 1);
-  weir_purse_pace(w.purse, &w.lease, w.memo, START + 11 * MS, &harvest);
+  weir_stock_pace(w.stock, &w.lease, w.memo, START + 11 * MS, &harvest);
   assert_false(paused(&w, START + 11 * MS));
   world_close(&w);
 }
@@ -259,16 +259,16 @@ static void conflicts_double_the_pause_and_successes_shorten_it(void **state) {
   world_open(&w, "token-bucket:10000/1s,burst=100000,lease=40ms");
   world_remember_charge(&w, START, 1);
   pace(&w, 0, 0, 0);
-  assert_int_equal(w.purse->pause_us, 10 * MS);
+  assert_int_equal(w.stock->pause_us, 10 * MS);
   pace(&w, 0, 2, 0);
-  assert_int_equal(w.purse->pause_us, 40 * MS);
+  assert_int_equal(w.stock->pause_us, 40 * MS);
   pace(&w, 0, 9, 0);
-  assert_int_equal(w.purse->pause_us, 100 * MS);
+  assert_int_equal(w.stock->pause_us, 100 * MS);
   pace(&w, 1000, 0, 0);
-  assert_int_equal(w.purse->pause_us, 90 * MS);
+  assert_int_equal(w.stock->pause_us, 90 * MS);
   for (int i = 0; i < 100; i++)
     pace(&w, INT32_MAX, 0, 0);
-  assert_int_equal(w.purse->pause_us, 10 * MS);
+  assert_int_equal(w.stock->pause_us, 10 * MS);
   world_close(&w);
 }
 
@@ -278,7 +278,7 @@ static void who_is_alone_or_wants_nothing_gives_way_to_nobody(void **state) {
   world_open(&w, "token-bucket:10000/1s,burst=100000,lease=40ms");
   world_remember_charge(&w, START, 1);
   const weir_harvest harvest = {.conflicts = 3};
-  weir_purse_pace(w.purse, &w.lease, w.memo, START, &harvest); /* without a wish */
+  weir_stock_pace(w.stock, &w.lease, w.memo, START, &harvest); /* without a wish */
   assert_false(paused(&w, START));
   w.settings.processes = 1;
   pace(&w, 0, 3, 0);

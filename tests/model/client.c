@@ -257,7 +257,7 @@ static weir_request_state *make_group(struct model *model, struct client *client
 
 /* Only returns: nobody waits for an answer. */
 static bool return_leases(struct model *model, struct client *client) {
-  weir_purse_end(client->purse, &model->lease);
+  weir_stock_end(client->stock, &model->lease);
   lease_plan_returns(model, client);
   client->busy = client->returns > 0;
   client->deadline_us = model->world->real_us + client_deadline_us(model, client);

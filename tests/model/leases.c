@@ -1,5 +1,5 @@
-/* What a client does with its purse: it uses what it has charged before, takes its own lots first,
- * charges ahead, and gives back what it did not use. The purse is that of src/limits/memo/lease.c; here
+/* What a client does with its stock: it uses what it has charged before, takes its own lots first,
+ * charges ahead, and gives back what it did not use. The stock is that of src/limits/memo/lease.c; here
  * stands what src/limits/limiter does around it. */
 #include <string.h>
 
@@ -24,14 +24,14 @@ static void owe(struct model *model, int64_t place, int64_t cost) {
 /* --- using -------------------------------------------------------------------------------------
  */
 
-/* Clocks are read before the purse is locked: a reading that is older than a lot is read again. */
+/* Clocks are read before the stock is locked: a reading that is older than a lot is read again. */
 static int64_t read_clock(struct model *model, struct client *client) {
   int64_t now_us = client->start_us;
   if (client->wallet->early_us != 0 && client->next_request - 1 == client->wallet->early_for) {
     now_us = client->wallet->early_us;
     client->wallet->early_us = 0;
   }
-  if (weir_purse_is_ahead(client->purse, now_us) && !model->mutant->trusts_old_readings)
+  if (weir_stock_is_ahead(client->stock, now_us) && !model->mutant->trusts_old_readings)
     now_us = world_clock_us(model, client);
   return now_us;
 }
@@ -39,9 +39,9 @@ static int64_t read_clock(struct model *model, struct client *client) {
 static bool use(const struct model *model, struct client *client, int64_t now_us, int64_t cost,
                 int64_t *at_us) {
   int64_t latest_us = now_us;
-  if (model->mutant->trusts_old_readings && now_us < client->purse->lots[0].from_us)
-    latest_us = client->purse->lots[0].from_us;
-  bool used = weir_purse_use(client->purse, &model->lease, latest_us, cost, at_us);
+  if (model->mutant->trusts_old_readings && now_us < client->stock->lots[0].from_us)
+    latest_us = client->stock->lots[0].from_us;
+  bool used = weir_stock_use(client->stock, &model->lease, latest_us, cost, at_us);
   if (used && !model->lease.drains) *at_us = now_us;
   return used;
 }
@@ -49,7 +49,7 @@ static bool use(const struct model *model, struct client *client, int64_t now_us
 bool lease_answers(struct model *model, struct client *client, weir_request_state *request) {
   if (client->wallet == NULL || request->kind != WEIR_TAKE || request->costs != NULL) return false;
   int64_t now_us = read_clock(model, client);
-  int64_t place = client->purse->places[client->purse->lots[0].left == 0];
+  int64_t place = client->stock->places[client->stock->lots[0].left == 0];
   int64_t at_us;
   if (!use(model, client, now_us, request->charge, &at_us)) return false;
   struct record *record = record_number(model, client, slot_of(client, request));
@@ -67,7 +67,7 @@ bool lease_answers(struct model *model, struct client *client, weir_request_stat
 /* What is usable counts as room: only the rest can be denied out of the memo. */
 bool lease_denies(struct model *model, struct client *client, weir_request_state *request) {
   int64_t room = 0;
-  if (client->wallet != NULL) room = weir_purse_room(client->purse, client->start_us);
+  if (client->wallet != NULL) room = weir_stock_room(client->stock, client->start_us);
   request->held = room;
   bool denied =
       weir_settle_locally(&model->stack, &model->settings, client->memo, client->start_us, request);
@@ -85,7 +85,7 @@ void lease_hold(struct model *model, struct client *client, weir_request_state *
       request->waits)
     return;
   int slot = slot_of(client, request);
-  int64_t held = weir_purse_hold(client->purse, &model->lease, client->start_us, request->charge);
+  int64_t held = weir_stock_hold(client->stock, &model->lease, client->start_us, request->charge);
   client->wallet->held[slot] = (int32_t)held;
   record_number(model, client, slot)->held = (int32_t)held;
   request->held = held;
@@ -168,8 +168,8 @@ bool lease_decided(struct model *model, struct client *client, weir_request_stat
   int slot = slot_of(client, request);
   int64_t held = wallet->held[slot];
   if (held == 0 || request->status != WEIR_OK || !request->decision.allowed) return true;
-  if (weir_purse_holds(client->purse, request->decision.at_us)) {
-    weir_purse_spend(client->purse, held);
+  if (weir_stock_holds(client->stock, request->decision.at_us)) {
+    weir_stock_spend(client->stock, held);
     return true;
   }
   wallet->again |= 1U << slot;
@@ -192,17 +192,17 @@ void lease_end_group(struct model *model, struct client *client) {
   struct wallet *wallet = client->wallet;
   int64_t places[WEIR_RULES_MOST];
   if (wallet == NULL) return;
-  weir_purse_release(client->purse, &model->lease, world_clock_us(model, client));
+  weir_stock_release(client->stock, &model->lease, world_clock_us(model, client));
   memset(wallet->held, 0, sizeof wallet->held);
   if (wallet->ahead > 0) {
     weir_machine_places(client->machine, places);
-    weir_purse_grant(client->purse, &model->lease, wallet->ahead_us, wallet->ahead, places);
+    weir_stock_grant(client->stock, &model->lease, wallet->ahead_us, wallet->ahead, places);
     if (model->mutant->mislease != NULL) model->mutant->mislease(model, client);
     owe(model, places[0], wallet->ahead);
   }
   wallet->ahead = wallet->ahead_us = 0;
   wallet->reported = false;
-  client->purse->lost = client->purse->wanted = 0;
+  client->stock->lost = client->stock->wanted = 0;
   memset(&wallet->request, 0, sizeof wallet->request);
 }
 
@@ -224,11 +224,11 @@ void lease_plan_returns(struct model *model, struct client *client) {
   struct wallet *wallet = client->wallet;
   client->returns = 0;
   if (wallet == NULL || model->mutant->keeps_owed) return;
-  if (!weir_purse_owes(client->purse, &model->lease, world_clock_us(model, client))) return;
+  if (!weir_stock_owes(client->stock, &model->lease, world_clock_us(model, client))) return;
   for (int n = 0; n < 2; n++) {
     weir_lot *lot = &wallet->returning[n];
     int64_t places[WEIR_RULES_MOST];
-    if (!weir_purse_take_owed(client->purse, &model->lease, lot, places)) return;
+    if (!weir_stock_take_owed(client->stock, &model->lease, lot, places)) return;
     weir_lease_let_go(&model->lease, client->memo, lot->left, places);
     wallet->places[n] = places[0];
     owe(model, places[0], -lot->left);
@@ -262,7 +262,7 @@ void lease_absorb_returns(struct model *model, struct client *client) {
     bool again =
         outcome == WEIR_NOT_SENT || (outcome == WEIR_UNKNOWN && model->mutant->returns_twice);
     if (!again) continue;
-    weir_purse_owe(client->purse, &model->lease, &wallet->returning[n], &wallet->places[n]);
+    weir_stock_owe(client->stock, &model->lease, &wallet->returning[n], &wallet->places[n]);
     if (outcome == WEIR_NOT_SENT) owe(model, wallet->places[n], wallet->returning[n].left);
   }
   if (wallet == NULL) return;
@@ -275,11 +275,11 @@ void lease_absorb_returns(struct model *model, struct client *client) {
 void lease_empty(struct model *model, struct client *client) {
   if (model->mutant->keeps_lots) return;
   for (size_t i = 0; i < WEIR_LOTS_IN_ALL; i++) {
-    const weir_lot *lot = &client->purse->lots[i];
+    const weir_lot *lot = &client->stock->lots[i];
     if (lot->left == 0) continue;
-    owe(model, client->purse->places[i], -lot->left);
+    owe(model, client->stock->places[i], -lot->left);
     model->world->leak[0] += lot->left;
   }
-  weir_purse_empty(client->purse, &model->lease);
-  client->purse->lost = 0;
+  weir_stock_empty(client->stock, &model->lease);
+  client->stock->lost = 0;
 }

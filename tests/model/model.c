@@ -141,7 +141,7 @@ bool model_open(struct model *model, const struct scope *scope, const struct mut
   model->operations_bytes =
       (weir_machine_operations_most(&model->stack) + returns) * sizeof(weir_operation);
   model->wallet_bytes =
-      leases ? rounded(sizeof(struct wallet)) + rounded(weir_purse_bytes(&model->stack)) : 0;
+      leases ? rounded(sizeof(struct wallet)) + rounded(weir_stock_bytes(&model->stack)) : 0;
   if (scope->flags & OUTAGES && !make_inside(model)) return false;
   model->world_bytes =
       rounded(sizeof *model->world) +
@@ -175,7 +175,7 @@ void world_reset(struct model *model) {
     room += model->operations_bytes;
     if (model->wallet_bytes > 0) {
       world->clients[i].wallet = (struct wallet *)room;
-      world->clients[i].purse = (weir_purse *)(room + rounded(sizeof(struct wallet)));
+      world->clients[i].stock = (weir_stock *)(room + rounded(sizeof(struct wallet)));
       room += model->wallet_bytes;
     }
     if (model->outage_bytes == 0) continue;

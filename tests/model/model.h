@@ -180,8 +180,8 @@ struct client {
   struct outage *outage; /* outage.h; NULL: no outages */
   weir_account *account;
   weir_memo *inside;     /* of the limiter inside */
-  struct wallet *wallet; /* with the purse right behind it; NULL: no leases */
-  weir_purse *purse;
+  struct wallet *wallet; /* with the stock right behind it; NULL: no leases */
+  weir_stock *stock;
   weir_machine *machine;      /* zero while not busy, as are ... */
   weir_operation *operations; /* ... those of its round, right behind it */
   weir_request_state requests[GROUP_MOST];
@@ -348,7 +348,7 @@ int64_t client_deadline_us(const struct model *model, const struct client *clien
 /* A request that nobody meets, before the run. */
 void client_charge_before(struct model *model, int number, struct charge charge);
 
-/* leases.c: what a client does with its purse. Without leases there is nothing to do. */
+/* leases.c: what a client does with its stock. Without leases there is nothing to do. */
 bool lease_answers(struct model *model, struct client *client, weir_request_state *request);
 bool lease_denies(struct model *model, struct client *client, weir_request_state *request);
 void lease_hold(struct model *model, struct client *client, weir_request_state *request);

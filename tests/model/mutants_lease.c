@@ -7,7 +7,7 @@
 
 static void use_for_ever(const struct model *model, struct client *client) {
   for (int i = 0; i < WEIR_LOTS; i++)
-    client->purse->lots[i].until_us = model->last_us + WRONG_US;
+    client->stock->lots[i].until_us = model->last_us + WRONG_US;
 }
 
 static void no_look_ahead(weir_stack *stack, weir_settings *settings) {

@@ -185,7 +185,7 @@ void weir_call_forget(const weir_limiter *limiter, weir_memo_entry *entry) {
   entry->clock_steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
   memset(entry->memo, 0, weir_memo_bytes(&limiter->stack));
   entry->memo->must_peek = must_peek;
-  if (entry->leased != NULL) weir_purse_empty(entry->leased->purse, &limiter->lease);
+  if (entry->leased != NULL) weir_stock_empty(entry->leased->stock, &limiter->lease);
   if (entry->account == NULL) return;
   weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_UNPAID,
                          weir_account_forgive(entry->account, &limiter->stack));

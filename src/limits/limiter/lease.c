@@ -38,14 +38,14 @@ static void stamp(weir_decision *decision, int64_t at_us) {
  * it asks the store, unless it `must` do without. */
 static bool use(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, bool must,
                 weir_request_state *request) {
-  weir_purse *purse = entry->leased->purse;
-  int64_t room = weir_purse_room(purse, now_us) - request->charge;
+  weir_stock *stock = entry->leased->stock;
+  int64_t room = weir_stock_room(stock, now_us) - request->charge;
   int64_t at_us = now_us;
   if (room < 0 || (!weir_settle_leased(&limiter->stack, &limiter->settings, entry->memo, now_us,
                                        room, must, request) &&
                    !must))
     return false;
-  weir_purse_use(purse, &limiter->lease, now_us, request->charge, &at_us);
+  weir_stock_use(stock, &limiter->lease, now_us, request->charge, &at_us);
   stamp(&request->decision, at_us);
   weir_counts_add_lease(limiter->counts, WEIR_LEASE_USED, request->charge);
   return true;
@@ -54,12 +54,12 @@ static bool use(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, b
 /* Denies what is known not to fit even with what is held, and what makes way for others. */
 static bool deny(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, int64_t room,
                  weir_request_state *request) {
-  const weir_purse *purse = entry->leased->purse;
-  int64_t pause_us = purse->paused_until_us - now_us;
+  const weir_stock *stock = entry->leased->stock;
+  int64_t pause_us = stock->paused_until_us - now_us;
   request->held = room;
   bool denied =
       weir_settle_locally(&limiter->stack, &limiter->settings, entry->memo, now_us, request) ||
-      (may_use(request) && weir_purse_is_paused(purse, &limiter->lease, now_us) &&
+      (may_use(request) && weir_stock_is_paused(stock, &limiter->lease, now_us) &&
        weir_settle_paused(&limiter->stack, &limiter->settings, entry->memo, now_us, pause_us,
                           request));
   request->held = 0;
@@ -74,25 +74,25 @@ static bool deny(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, 
  * before a step that others have seen: then it is read again. */
 bool weir_leases_answer(weir_limiter *limiter, weir_memo_entry *entry, weir_request_state *request,
                         weir_moment at) {
-  const weir_purse *purse = entry->leased->purse;
+  const weir_stock *stock = entry->leased->stock;
   int64_t now_us = at.now_us;
-  if (at.clock_steps != entry->clock_steps || weir_purse_is_ahead(purse, now_us))
+  if (at.clock_steps != entry->clock_steps || weir_stock_is_ahead(stock, now_us))
     now_us = weir_limiter_now(limiter);
   if (weir_leases_are_void(limiter, entry)) return false;
   if (may_use(request) && use(limiter, entry, now_us, false, request)) return true;
-  int64_t room = weir_purse_room(purse, now_us);
+  int64_t room = weir_stock_room(stock, now_us);
   if (request->kind == WEIR_PEEK && request->costs == NULL && room >= request->charge)
     return weir_settle_leased(&limiter->stack, &limiter->settings, entry->memo, now_us, room, false,
                               request);
   if (request->kind != WEIR_TAKE || request->up_to) return false;
-  if (weir_purse_owes(entry->leased->purse, &limiter->lease, now_us)) return false;
+  if (weir_stock_owes(entry->leased->stock, &limiter->lease, now_us)) return false;
   return deny(limiter, entry, now_us, may_use(request) ? room : 0, request);
 }
 
 void weir_leases_count(weir_limiter *limiter, weir_memo_entry *entry,
                        const weir_request_state *request, weir_moment at) {
   if (may_use(request))
-    weir_purse_count(entry->leased->purse, &limiter->lease, at.now_us, request->cost);
+    weir_stock_count(entry->leased->stock, &limiter->lease, at.now_us, request->cost);
 }
 
 /* --- a group -----------------------------------------------------------------------------------
@@ -103,30 +103,30 @@ void weir_leases_count(weir_limiter *limiter, weir_memo_entry *entry,
  * bucket may accept later has no use for what ends before. */
 static void hold(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us,
                  weir_request_state *request) {
-  weir_purse *purse = entry->leased->purse;
-  int64_t room = weir_purse_room(purse, now_us);
+  weir_stock *stock = entry->leased->stock;
+  int64_t room = weir_stock_room(stock, now_us);
   int64_t most = request->charge - 1;
   if (request->kind == WEIR_PEEK && request->costs == NULL)
     request->held = room < most ? room : most;
   bool later = request->waits && request->wait_us > 0 && limiter->lease.drains;
   if (may_use(request) && !later && !request->again)
-    request->held = weir_purse_hold(purse, &limiter->lease, now_us, most);
+    request->held = weir_stock_hold(stock, &limiter->lease, now_us, most);
   request->charge -= request->held;
 }
 
 void weir_leases_hold(weir_call *call, weir_group *group, int64_t now_us) {
   weir_limiter *limiter = call->limiter;
   weir_memo_entry *entry = group->entry;
-  weir_purse *purse = entry->leased->purse;
+  weir_stock *stock = entry->leased->stock;
   const weir_moment at = {.now_us = now_us, .clock_steps = entry->clock_steps};
   bool plain = true; /* all that are in the group share its charge */
   int64_t cost = 0;
   group->ahead = (weir_request_state){.kind = WEIR_TAKE, .up_to = true, .ahead = true};
-  if (group->requests->kind == WEIR_RESET) weir_purse_empty(purse, &limiter->lease);
+  if (group->requests->kind == WEIR_RESET) weir_stock_empty(stock, &limiter->lease);
   weir_request_state **link = &group->requests;
   for (weir_request_state *request = *link; request != NULL; request = *link) {
     bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
-    if (decided && weir_purse_room(purse, now_us) >= request->charge &&
+    if (decided && weir_stock_room(stock, now_us) >= request->charge &&
         weir_leases_answer(limiter, entry, request, at)) {
       *link = request->next;
       weir_call_finish(call, request);
@@ -139,13 +139,13 @@ void weir_leases_hold(weir_call *call, weir_group *group, int64_t now_us) {
   }
   if (!plain || cost == 0 || entry->account != NULL) return; /* what is owed goes first */
   group->ahead.cost =
-      weir_purse_wish(purse, &limiter->lease, entry->memo, now_us, cost, limiter->group_most);
+      weir_stock_wish(stock, &limiter->lease, entry->memo, now_us, cost, limiter->group_most);
   if (group->ahead.cost > 0) *link = &group->ahead;
 }
 
 /* Adds what was held to the answer of a request that is over. False: it was decided for a time in
  * which that counts no more, and must ask again. */
-static bool add_held(weir_limiter *limiter, weir_purse *purse, int64_t now_us,
+static bool add_held(weir_limiter *limiter, weir_stock *stock, int64_t now_us,
                      weir_request_state *request) {
   weir_decision *decision = &request->decision;
   int64_t held = request->held;
@@ -154,9 +154,9 @@ static bool add_held(weir_limiter *limiter, weir_purse *purse, int64_t now_us,
   int64_t at_us = some_fits ? now_us : decision->at_us;
   if (held == 0) return true;
   if (request->kind == WEIR_TAKE && decided && (decision->allowed || some_fits)) {
-    if (!weir_purse_holds(purse, at_us)) return some_fits;
-    int64_t held_us = purse->lots[WEIR_LOT_HELD].stamp_us;
-    weir_purse_spend(purse, held);
+    if (!weir_stock_holds(stock, at_us)) return some_fits;
+    int64_t held_us = stock->lots[WEIR_LOT_HELD].stamp_us;
+    weir_stock_spend(stock, held);
     weir_counts_add_lease(limiter->counts, WEIR_LEASE_USED, held);
     if (some_fits) {
       request->charge = 0;
@@ -187,7 +187,7 @@ static bool left_nothing(const weir_group *group) {
 /* Takes the leader's own request off the group, and those that must ask again: they wait first in
  * line, and what they were charged is a lot like any other. Returns that. */
 static int64_t part_requests(weir_limiter *limiter, weir_group *group, int64_t now_us) {
-  weir_purse *purse = group->entry->leased->purse;
+  weir_stock *stock = group->entry->leased->stock;
   weir_request_state *first_again = NULL;
   weir_request_state **again = &first_again;
   weir_request_state **link = &group->requests;
@@ -197,7 +197,7 @@ static int64_t part_requests(weir_limiter *limiter, weir_group *group, int64_t n
     int64_t charge = request->charge;
     if (request == &group->ahead) {
       *link = NULL;
-    } else if (add_held(limiter, purse, now_us, request)) {
+    } else if (add_held(limiter, stock, now_us, request)) {
       link = &request->next;
     } else {
       charged += charge;
@@ -229,7 +229,7 @@ static void grant(weir_limiter *limiter, weir_group *group, int64_t stamp_us, in
     return;
   }
   weir_machine_places(group->machine, places);
-  weir_purse_grant(leased->purse, &limiter->lease, stamp_us, cost, places);
+  weir_stock_grant(leased->stock, &limiter->lease, stamp_us, cost, places);
   leased->key_length = group->encoded_length;
   memcpy(leased->key, group->encoded, group->encoded_length);
   weir_leased_enter(&limiter->leased, group->entry);
@@ -250,22 +250,22 @@ static int64_t admitted_cost(const weir_group *group, bool charged) {
 void weir_leases_settle(weir_call *call, weir_group *group) {
   weir_limiter *limiter = call->limiter;
   weir_memo_entry *entry = group->entry;
-  weir_purse *purse = entry->leased->purse;
+  weir_stock *stock = entry->leased->stock;
   int64_t now_us = weir_limiter_now(limiter);
   const weir_request_state *ahead = &group->ahead;
   bool granted = ahead->cost > 0 && ahead->status == WEIR_OK && ahead->decision.allowed;
   bool failed = group->requests->status != WEIR_OK;
   if (weir_leases_are_void(limiter, entry) || group->requests->kind == WEIR_RESET)
-    weir_purse_empty(purse, &limiter->lease);
+    weir_stock_empty(stock, &limiter->lease);
   int64_t charged = admitted_cost(group, true);
   int64_t again = part_requests(limiter, group, now_us);
   if (left_nothing(group)) entry->memo->must_peek = false;
-  weir_purse_release(purse, &limiter->lease, now_us);
+  weir_stock_release(stock, &limiter->lease, now_us);
 
   /* Figures that were made before the lease was granted do not count what was held: that is room. It
    * may cover a request that was denied or has no answer: some did not take of it, as too little was
    * known for their figures, or as they may wait. */
-  int64_t room = weir_purse_room(purse, now_us);
+  int64_t room = weir_stock_room(stock, now_us);
   for (weir_request_state *request = group->requests; request != NULL; request = request->next)
     if (request->status == WEIR_OK && request->decision.remaining != WEIR_NOT_KNOWN)
       request->decision.remaining += room;
@@ -278,17 +278,17 @@ void weir_leases_settle(weir_call *call, weir_group *group) {
   int64_t got = (granted ? ahead->charge : 0) + again;
   grant(limiter, group, group->machine->frame.now_us, got);
   if (!failed) {
-    weir_purse_earn(purse, &limiter->lease, entry->memo, group->machine->frame.now_us,
+    weir_stock_earn(stock, &limiter->lease, entry->memo, group->machine->frame.now_us,
                     admitted_cost(group, false), charged);
     uint64_t mixed = ((uint64_t)now_us ^ entry->fingerprint[0]) * UINT64_C(0x9e3779b97f4a7c15);
     const weir_harvest harvest = {.got = got,
                                   .charged = charged,
                                   .conflicts = group->machine->pauses,
                                   .random = (uint32_t)(mixed >> 32)};
-    weir_purse_pace(purse, &limiter->lease, entry->memo, now_us, &harvest);
+    weir_stock_pace(stock, &limiter->lease, entry->memo, now_us, &harvest);
   }
-  weir_counts_add_lease(limiter->counts, WEIR_LEASE_LOST, purse->lost);
-  purse->lost = 0;
+  weir_counts_add_lease(limiter->counts, WEIR_LEASE_LOST, stock->lost);
+  stock->lost = 0;
 }
 
 /* --- giving back -------------------------------------------------------------------------------
@@ -297,10 +297,10 @@ void weir_leases_settle(weir_call *call, weir_group *group) {
 /* Plans what a key owes. It must not be led by anybody else meanwhile: the memo changes. */
 static void plan_returns(weir_call *call, weir_memo_entry *entry, bool of_other) {
   weir_limiter *limiter = call->limiter;
-  weir_purse *purse = entry->leased->purse;
+  weir_stock *stock = entry->leased->stock;
   for (int n = 0; n < WEIR_RETURNS_OF_ONE; n++) {
     weir_return *back = &call->returns[call->return_count];
-    if (!weir_purse_take_owed(purse, &limiter->lease, &back->lot, back->places)) return;
+    if (!weir_stock_take_owed(stock, &limiter->lease, &back->lot, back->places)) return;
     weir_lease_let_go(&limiter->lease, entry->memo, back->lot.left, back->places);
     back->entry = entry;
     back->of_other = of_other && n == 0;
@@ -368,9 +368,9 @@ void weir_leases_plan(weir_call *call) {
     weir_shard_lock(request->shard);
     bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
     if (decided && request->costs != NULL && !limiter->lease.drains)
-      weir_purse_end(request->entry->leased->purse, &limiter->lease);
+      weir_stock_end(request->entry->leased->stock, &limiter->lease);
     if (!weir_leases_are_void(limiter, request->entry) &&
-        weir_purse_owes(request->entry->leased->purse, &limiter->lease, call->at.now_us))
+        weir_stock_owes(request->entry->leased->stock, &limiter->lease, call->at.now_us))
       plan_returns(call, request->entry, false);
     weir_shard_unlock(request->shard);
   }
@@ -399,7 +399,7 @@ static void absorb_return(weir_call *call, const weir_return *back,
   else if (not_sent < back->operation_count)
     weir_counts_add_lease(limiter->counts, WEIR_LEASE_LOST, back->lot.left);
   else { /* the line may have let go of an entry that had nothing more */
-    weir_purse_owe(back->entry->leased->purse, &limiter->lease, &back->lot, back->places);
+    weir_stock_owe(back->entry->leased->stock, &limiter->lease, &back->lot, back->places);
     weir_leased_enter(&limiter->leased, back->entry);
   }
 }

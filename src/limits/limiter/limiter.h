@@ -98,6 +98,10 @@ weir_status weir_limiter_check_store(const weir_limiter *limiter, weir_message *
 weir_status weir_request_check(const weir_limiter *limiter, const weir_request *request,
                                weir_message *message);
 
+/* Checks one request, has it decided and counted; it gets its status and decision. */
+weir_status weir_request_decide(weir_limiter *limiter, weir_request *request,
+                                weir_message *message);
+
 /* What a checked request asks for. Its key and costs must stay as long as the request is in use. */
 weir_request_state weir_request_begin(const weir_limiter *limiter, const weir_request *request);
 

@@ -148,6 +148,14 @@ static weir_status decide_one(weir_limiter *limiter, const weir_request *request
   return status;
 }
 
+/* A decision for costs of its own is told so, also where they came to one. */
+weir_status weir_request_decide(weir_limiter *limiter, weir_request *request,
+                                weir_message *message) {
+  request->status = decide_one(limiter, request, &request->decision, message);
+  if (request->status == WEIR_OK && request->costs != NULL) request->decision.cost = WEIR_OWN_COSTS;
+  return request->status;
+}
+
 weir_status weir_limiter_take(weir_limiter *limiter, const void *key, size_t key_length,
                               int64_t cost, weir_decision *decision, weir_message *message) {
   weir_request request = {.key = key, .key_length = key_length, .cost = cost};

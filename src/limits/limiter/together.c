@@ -210,6 +210,7 @@ weir_status weir_limiter_decide(weir_limiter *limiter, weir_request *requests, s
   weir_part part;
   weir_status status = check_count(count, message);
   if (status != WEIR_OK) return status;
+  if (count == 1) return weir_request_decide(limiter, requests, message);
   begin(&all, &part, requests, count);
   for (size_t i = 0; i < count; i++)
     add_to_part(&all, i, limiter);
@@ -230,6 +231,7 @@ weir_status weir_decide_together(weir_limiter *const *limiters, weir_request *re
     }
     add_to_part(&all, i, limiters[i]);
   }
+  if (count == 1) return weir_request_decide(limiters[0], requests, message);
   return decide(&all, message);
 }
 

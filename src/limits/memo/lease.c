@@ -61,15 +61,15 @@ void weir_lease_init(weir_lease *lease, const weir_stack *stack, const weir_sett
       quarter_us < settings->local_denial_us ? quarter_us : settings->local_denial_us;
 }
 
-size_t weir_purse_bytes(const weir_stack *stack) {
-  return sizeof(weir_purse) + WEIR_LOTS_IN_ALL * stack->count * sizeof(int64_t);
+size_t weir_stock_bytes(const weir_stack *stack) {
+  return sizeof(weir_stock) + WEIR_LOTS_IN_ALL * stack->count * sizeof(int64_t);
 }
 
 /* --- lots --------------------------------------------------------------------------------------
  */
 
-static int64_t *places_of(weir_purse *purse, const weir_lease *lease, size_t lot) {
-  return purse->places + lot * lease->stack->count;
+static int64_t *places_of(weir_stock *stock, const weir_lease *lease, size_t lot) {
+  return stock->places + lot * lease->stack->count;
 }
 
 static bool is_usable(const weir_lot *lot, int64_t now_us) {
@@ -78,18 +78,18 @@ static bool is_usable(const weir_lot *lot, int64_t now_us) {
 
 /* Adds a lot to one of lots[first .. end): where none is, or to one that was charged to the same
  * places, which then may be used as long as either of them might. False: there is neither. */
-static bool add_lot(weir_purse *purse, const weir_lease *lease, size_t first, size_t end,
+static bool add_lot(weir_stock *stock, const weir_lease *lease, size_t first, size_t end,
                     const weir_lot *lot, const int64_t *places) {
   size_t bytes = lease->stack->count * sizeof *places;
   size_t at = end;
   for (size_t i = first; i < end; i++) {
-    bool same = memcmp(places_of(purse, lease, i), places, bytes) == 0;
-    if (purse->lots[i].left == 0 || same) at = i;
-    if (purse->lots[i].left == 0) break;
+    bool same = memcmp(places_of(stock, lease, i), places, bytes) == 0;
+    if (stock->lots[i].left == 0 || same) at = i;
+    if (stock->lots[i].left == 0) break;
   }
   if (at == end) return false;
-  weir_lot *into = &purse->lots[at];
-  memmove(places_of(purse, lease, at), places, bytes);
+  weir_lot *into = &stock->lots[at];
+  memmove(places_of(stock, lease, at), places, bytes);
   if (into->left == 0) {
     *into = *lot;
     return true;
@@ -101,57 +101,57 @@ static bool add_lot(weir_purse *purse, const weir_lease *lease, size_t first, si
   return true;
 }
 
-void weir_purse_owe(weir_purse *purse, const weir_lease *lease, const weir_lot *lot,
+void weir_stock_owe(weir_stock *stock, const weir_lease *lease, const weir_lot *lot,
                     const int64_t *places) {
-  if (!lease->gives_back || !add_lot(purse, lease, WEIR_LOTS_OWED, WEIR_LOTS_IN_ALL, lot, places))
-    purse->lost += lot->left;
+  if (!lease->gives_back || !add_lot(stock, lease, WEIR_LOTS_OWED, WEIR_LOTS_IN_ALL, lot, places))
+    stock->lost += lot->left;
 }
 
-static void end_lot(weir_purse *purse, const weir_lease *lease, size_t lot) {
-  if (lease->drains) purse->debt += purse->lots[lot].left * RISK_PARTS;
-  if (purse->lots[lot].left > 0)
-    weir_purse_owe(purse, lease, &purse->lots[lot], places_of(purse, lease, lot));
-  purse->lots[lot].left = 0;
+static void end_lot(weir_stock *stock, const weir_lease *lease, size_t lot) {
+  if (lease->drains) stock->debt += stock->lots[lot].left * RISK_PARTS;
+  if (stock->lots[lot].left > 0)
+    weir_stock_owe(stock, lease, &stock->lots[lot], places_of(stock, lease, lot));
+  stock->lots[lot].left = 0;
 }
 
 /* What has ended is owed. */
-static void end_lots_before(weir_purse *purse, const weir_lease *lease, int64_t now_us) {
+static void end_lots_before(weir_stock *stock, const weir_lease *lease, int64_t now_us) {
   for (size_t i = 0; i < WEIR_LOTS; i++)
-    if (now_us >= purse->lots[i].until_us) end_lot(purse, lease, i);
+    if (now_us >= stock->lots[i].until_us) end_lot(stock, lease, i);
 }
 
 /* Lots of two places live side by side where a clock opened a quota ahead of the others: the one
  * that was there first makes room. */
-static void add_live(weir_purse *purse, const weir_lease *lease, const weir_lot *lot,
+static void add_live(weir_stock *stock, const weir_lease *lease, const weir_lot *lot,
                      const int64_t *places) {
-  if (add_lot(purse, lease, 0, WEIR_LOTS, lot, places)) return;
-  end_lot(purse, lease, 0);
-  add_lot(purse, lease, 0, WEIR_LOTS, lot, places);
+  if (add_lot(stock, lease, 0, WEIR_LOTS, lot, places)) return;
+  end_lot(stock, lease, 0);
+  add_lot(stock, lease, 0, WEIR_LOTS, lot, places);
 }
 
 /* --- using -------------------------------------------------------------------------------------
  */
 
-void weir_purse_count(weir_purse *purse, const weir_lease *lease, int64_t now_us, int64_t cost) {
+void weir_stock_count(weir_stock *stock, const weir_lease *lease, int64_t now_us, int64_t cost) {
   int64_t half_us = lease->life_us / 2;
-  int64_t since_us = now_us - purse->half_us;
+  int64_t since_us = now_us - stock->half_us;
   if (since_us < 0 || since_us >= half_us) {
-    purse->asked_before = since_us >= 0 && since_us < 2 * half_us ? purse->asked : 0;
-    purse->asked = 0;
-    purse->half_us = since_us >= 0 && since_us < 2 * half_us ? purse->half_us + half_us : now_us;
+    stock->asked_before = since_us >= 0 && since_us < 2 * half_us ? stock->asked : 0;
+    stock->asked = 0;
+    stock->half_us = since_us >= 0 && since_us < 2 * half_us ? stock->half_us + half_us : now_us;
   }
-  purse->asked = cost < ASKED_MOST - purse->asked ? purse->asked + cost : ASKED_MOST;
+  stock->asked = cost < ASKED_MOST - stock->asked ? stock->asked + cost : ASKED_MOST;
 }
 
 /* --- risking -----------------------------------------------------------------------------------
  */
 
 /* What is earned lasts for no more than one lot of the largest kind. */
-static void earn(weir_purse *purse, const weir_lease *lease, int64_t admitted) {
+static void earn(weir_stock *stock, const weir_lease *lease, int64_t admitted) {
   if (!lease->drains) return;
   int64_t least = lease->burst - lease->drained_most * RISK_PARTS;
   if (least > 0) least = 0;
-  purse->debt = purse->debt - admitted > least ? purse->debt - admitted : least;
+  stock->debt = stock->debt - admitted > least ? stock->debt - admitted : least;
 }
 
 /* By what is known; false: too little is. */
@@ -165,56 +165,56 @@ static bool room_of(const weir_lease *lease, const weir_memo *memo, size_t i, in
 
 /* Where nothing was ahead of the charge in any bucket, what had been lost has drained without being
  * missed. */
-void weir_purse_earn(weir_purse *purse, const weir_lease *lease, const weir_memo *memo,
+void weir_stock_earn(weir_stock *stock, const weir_lease *lease, const weir_memo *memo,
                      int64_t stamp_us, int64_t admitted, int64_t charged) {
-  bool empty = purse->debt > 0;
+  bool empty = stock->debt > 0;
   for (size_t i = 0; i < lease->stack->count && empty; i++) {
     const weir_rule *rule = &lease->stack->rules[i];
     int64_t room;
     if (!weir_rule_moves_in_time(rule)) continue;
     empty = room_of(lease, memo, i, stamp_us, &room) && room >= rule->capacity - charged;
   }
-  if (empty) purse->debt = 0;
-  earn(purse, lease, admitted);
+  if (empty) stock->debt = 0;
+  earn(stock, lease, admitted);
 }
 
 /* --- looking -----------------------------------------------------------------------------------
  */
 
-bool weir_purse_is_ahead(const weir_purse *purse, int64_t now_us) {
+bool weir_stock_is_ahead(const weir_stock *stock, int64_t now_us) {
   for (size_t i = 0; i < WEIR_LOTS; i++)
-    if (purse->lots[i].left > 0 && now_us < purse->lots[i].from_us) return true;
+    if (stock->lots[i].left > 0 && now_us < stock->lots[i].from_us) return true;
   return false;
 }
 
-int64_t weir_purse_room(const weir_purse *purse, int64_t now_us) {
+int64_t weir_stock_room(const weir_stock *stock, int64_t now_us) {
   int64_t room = 0;
   for (size_t i = 0; i < WEIR_LOTS; i++)
-    if (is_usable(&purse->lots[i], now_us)) room += purse->lots[i].left;
+    if (is_usable(&stock->lots[i], now_us)) room += stock->lots[i].left;
   return room;
 }
 
 /* The lot that ends first, of those that are usable; NULL: there is none. */
-static weir_lot *first_usable(weir_purse *purse, int64_t now_us) {
+static weir_lot *first_usable(weir_stock *stock, int64_t now_us) {
   weir_lot *first = NULL;
   for (size_t i = 0; i < WEIR_LOTS; i++) {
-    weir_lot *lot = &purse->lots[i];
+    weir_lot *lot = &stock->lots[i];
     if (is_usable(lot, now_us) && (first == NULL || lot->until_us < first->until_us)) first = lot;
   }
   return first;
 }
 
-bool weir_purse_use(weir_purse *purse, const weir_lease *lease, int64_t now_us, int64_t cost,
+bool weir_stock_use(weir_stock *stock, const weir_lease *lease, int64_t now_us, int64_t cost,
                     int64_t *at_us) {
-  if (weir_purse_room(purse, now_us) < cost) return false;
+  if (weir_stock_room(stock, now_us) < cost) return false;
   *at_us = now_us;
   while (cost > 0) {
-    weir_lot *lot = first_usable(purse, now_us);
+    weir_lot *lot = first_usable(stock, now_us);
     int64_t taken = lot->left < cost ? lot->left : cost;
     if (lease->drains && lot->stamp_us < *at_us) *at_us = lot->stamp_us;
     lot->left -= taken;
     cost -= taken;
-    earn(purse, lease, taken);
+    earn(stock, lease, taken);
   }
   return true;
 }
@@ -223,60 +223,60 @@ bool weir_purse_use(weir_purse *purse, const weir_lease *lease, int64_t now_us, 
  */
 
 /* What is held is one lot: of two places only the first is taken. */
-int64_t weir_purse_hold(weir_purse *purse, const weir_lease *lease, int64_t now_us, int64_t cost) {
+int64_t weir_stock_hold(weir_stock *stock, const weir_lease *lease, int64_t now_us, int64_t cost) {
   int64_t held = 0;
   weir_lot *lot;
-  while (held < cost && (lot = first_usable(purse, now_us)) != NULL) {
-    int64_t *places = places_of(purse, lease, (size_t)(lot - purse->lots));
+  while (held < cost && (lot = first_usable(stock, now_us)) != NULL) {
+    int64_t *places = places_of(stock, lease, (size_t)(lot - stock->lots));
     weir_lot part = *lot;
     if (part.left > cost - held) part.left = cost - held;
-    if (!add_lot(purse, lease, WEIR_LOT_HELD, WEIR_LOT_HELD + 1, &part, places)) break;
+    if (!add_lot(stock, lease, WEIR_LOT_HELD, WEIR_LOT_HELD + 1, &part, places)) break;
     lot->left -= part.left;
     held += part.left;
   }
   return held;
 }
 
-bool weir_purse_holds(const weir_purse *purse, int64_t at_us) {
-  return is_usable(&purse->lots[WEIR_LOT_HELD], at_us);
+bool weir_stock_holds(const weir_stock *stock, int64_t at_us) {
+  return is_usable(&stock->lots[WEIR_LOT_HELD], at_us);
 }
 
-void weir_purse_spend(weir_purse *purse, int64_t cost) {
-  purse->lots[WEIR_LOT_HELD].left -= cost;
+void weir_stock_spend(weir_stock *stock, int64_t cost) {
+  stock->lots[WEIR_LOT_HELD].left -= cost;
 }
 
-void weir_purse_release(weir_purse *purse, const weir_lease *lease, int64_t now_us) {
-  weir_lot *held = &purse->lots[WEIR_LOT_HELD];
-  end_lots_before(purse, lease, now_us);
+void weir_stock_release(weir_stock *stock, const weir_lease *lease, int64_t now_us) {
+  weir_lot *held = &stock->lots[WEIR_LOT_HELD];
+  end_lots_before(stock, lease, now_us);
   if (held->left > 0 && now_us < held->until_us)
-    add_live(purse, lease, held, places_of(purse, lease, WEIR_LOT_HELD));
+    add_live(stock, lease, held, places_of(stock, lease, WEIR_LOT_HELD));
   else
-    end_lot(purse, lease, WEIR_LOT_HELD);
+    end_lot(stock, lease, WEIR_LOT_HELD);
   held->left = 0;
 }
 
 /* What is counted in windows is shared by all processes. In a bucket the process that comes first
  * may have all that it may risk: it is asked for again soon, and one that got too little gives way. */
-int64_t weir_purse_wish(weir_purse *purse, const weir_lease *lease, const weir_memo *memo,
+int64_t weir_stock_wish(weir_stock *stock, const weir_lease *lease, const weir_memo *memo,
                         int64_t now_us, int64_t cost, int64_t most) {
   int64_t processes = lease->settings->processes > 1 ? lease->settings->processes : 1;
   int64_t half_us = lease->life_us / 2;
   int64_t most_left = most - cost;
-  purse->wanted = 0;
+  stock->wanted = 0;
 
   /* What was asked in the last half of a lease: all of this half, and what still lies in it of the one
    * before, as if that had been asked evenly. */
-  int64_t left_us = half_us - (now_us - purse->half_us);
+  int64_t left_us = half_us - (now_us - stock->half_us);
   if (left_us > half_us) left_us = half_us;
-  int64_t want = purse->asked - weir_purse_room(purse, now_us);
-  if (left_us > 0) want += purse->asked_before * left_us / half_us;
+  int64_t want = stock->asked - weir_stock_room(stock, now_us);
+  if (left_us > 0) want += stock->asked_before * left_us / half_us;
 
   /* What may be lost of a bucket, less what is held and may be lost, too. */
   if (lease->drains) {
-    int64_t risk = (lease->burst - purse->debt) / RISK_PARTS;
+    int64_t risk = (lease->burst - stock->debt) / RISK_PARTS;
     if (risk > lease->drained_most) risk = lease->drained_most;
     for (size_t i = 0; i <= WEIR_LOT_HELD; i++)
-      risk -= purse->lots[i].left;
+      risk -= stock->lots[i].left;
     if (risk < 0) risk = 0;
     if (want > risk) want = risk;
   }
@@ -296,13 +296,13 @@ int64_t weir_purse_wish(weir_purse *purse, const weir_lease *lease, const weir_m
     }
     if (want > room / processes) want = room / processes;
   }
-  if (want >= WISH_LEAST) purse->wanted = want;
+  if (want >= WISH_LEAST) stock->wanted = want;
   int64_t wish = want < most_left ? want : most_left;
   return wish >= WISH_LEAST ? wish : 0;
 }
 
 /* A lot lives inside the cells and the quotas that were charged, and no longer than a lease. */
-void weir_purse_grant(weir_purse *purse, const weir_lease *lease, int64_t stamp_us, int64_t cost,
+void weir_stock_grant(weir_stock *stock, const weir_lease *lease, int64_t stamp_us, int64_t cost,
                       const int64_t *places) {
   weir_lot lot = {.left = cost,
                   .stamp_us = stamp_us,
@@ -316,14 +316,14 @@ void weir_purse_grant(weir_purse *purse, const weir_lease *lease, int64_t stamp_
                                                    : (places[i] + 1) * rule->cell_us;
     if (end_us < lot.until_us) lot.until_us = end_us;
   }
-  end_lots_before(purse, lease, stamp_us);
-  add_live(purse, lease, &lot, places);
+  end_lots_before(stock, lease, stamp_us);
+  add_live(stock, lease, &lot, places);
 }
 
 /* In a bucket that is almost used up a clock that is ahead sees all room first. So who was charged
  * waits for as many turns as there may be processes, each as long as what it got takes to drain; but
  * not longer than until the bucket, if no other took of it, has room that all clocks see. */
-static int64_t turns_us(weir_purse *purse, const weir_lease *lease, const weir_memo *memo,
+static int64_t turns_us(weir_stock *stock, const weir_lease *lease, const weir_memo *memo,
                         int64_t now_us, int64_t charged) {
   const weir_rule *rule = &lease->stack->rules[lease->slowest];
   int64_t room;
@@ -333,60 +333,60 @@ static int64_t turns_us(weir_purse *purse, const weir_lease *lease, const weir_m
   if (alone || !room_of(lease, memo, lease->slowest, now_us, &room) || room >= lease->way) return 0;
 
   /* A burst may have all of the bucket: it is short of room only when it has been so for a while. */
-  int64_t since_seen_us = now_us - purse->short_seen_us;
-  if (since_seen_us < 0 || since_seen_us > 2 * lease->pause_most_us) purse->short_since_us = now_us;
-  purse->short_seen_us = now_us;
-  if (now_us - purse->short_since_us < lease->pause_most_us) return 0;
+  int64_t since_seen_us = now_us - stock->short_seen_us;
+  if (since_seen_us < 0 || since_seen_us > 2 * lease->pause_most_us) stock->short_since_us = now_us;
+  stock->short_seen_us = now_us;
+  if (now_us - stock->short_since_us < lease->pause_most_us) return 0;
   int64_t cost = lease->way - room;
   if (charged < cost / lease->settings->processes) cost = charged * lease->settings->processes;
   return weir_bucket_us(rule, cost * rule->token_units);
 }
 
-void weir_purse_pace(weir_purse *purse, const weir_lease *lease, const weir_memo *memo,
+void weir_stock_pace(weir_stock *stock, const weir_lease *lease, const weir_memo *memo,
                      int64_t now_us, const weir_harvest *harvest) {
   bool alone = lease->settings->processes <= 1;
-  if (purse->wanted == 0 || alone) return;
-  bool enough = harvest->got >= purse->wanted - harvest->got;
-  int64_t pause_us = purse->pause_us;
+  if (stock->wanted == 0 || alone) return;
+  bool enough = harvest->got >= stock->wanted - harvest->got;
+  int64_t pause_us = stock->pause_us;
   if (harvest->conflicts == 0 && enough) pause_us -= pause_us / 10;
   for (unsigned n = 0; n < harvest->conflicts && pause_us < lease->pause_most_us; n++)
     pause_us *= 2;
   if (pause_us < lease->pause_least_us) pause_us = lease->pause_least_us;
   if (pause_us > lease->pause_most_us) pause_us = lease->pause_most_us;
-  purse->pause_us = pause_us;
-  purse->wanted = 0;
-  int64_t way_us = turns_us(purse, lease, memo, now_us, harvest->charged);
+  stock->pause_us = pause_us;
+  stock->wanted = 0;
+  int64_t way_us = turns_us(stock, lease, memo, now_us, harvest->charged);
   if (!enough && way_us < pause_us) way_us = pause_us;
   if (way_us > lease->pause_most_us) way_us = lease->pause_most_us;
-  if (way_us > 0) purse->paused_until_us = now_us + way_us / 2 + harvest->random % (way_us / 2 + 1);
+  if (way_us > 0) stock->paused_until_us = now_us + way_us / 2 + harvest->random % (way_us / 2 + 1);
 }
 
-bool weir_purse_is_paused(const weir_purse *purse, const weir_lease *lease, int64_t now_us) {
-  return now_us < purse->paused_until_us && purse->paused_until_us - now_us <= lease->pause_most_us;
+bool weir_stock_is_paused(const weir_stock *stock, const weir_lease *lease, int64_t now_us) {
+  return now_us < stock->paused_until_us && stock->paused_until_us - now_us <= lease->pause_most_us;
 }
 
 /* --- giving back -------------------------------------------------------------------------------
  */
 
-bool weir_purse_owes(weir_purse *purse, const weir_lease *lease, int64_t now_us) {
-  end_lots_before(purse, lease, now_us);
+bool weir_stock_owes(weir_stock *stock, const weir_lease *lease, int64_t now_us) {
+  end_lots_before(stock, lease, now_us);
   for (size_t i = WEIR_LOTS_OWED; i < WEIR_LOTS_IN_ALL; i++)
-    if (purse->lots[i].left > 0) return true;
+    if (stock->lots[i].left > 0) return true;
   return false;
 }
 
-void weir_purse_end(weir_purse *purse, const weir_lease *lease) {
+void weir_stock_end(weir_stock *stock, const weir_lease *lease) {
   for (size_t i = 0; i < WEIR_LOTS && lease->gives_back; i++)
-    end_lot(purse, lease, i);
+    end_lot(stock, lease, i);
 }
 
-bool weir_purse_take_owed(weir_purse *purse, const weir_lease *lease, weir_lot *lot,
+bool weir_stock_take_owed(weir_stock *stock, const weir_lease *lease, weir_lot *lot,
                           int64_t places[WEIR_RULES_MOST]) {
   for (size_t i = WEIR_LOTS_OWED; i < WEIR_LOTS_IN_ALL; i++) {
-    if (purse->lots[i].left == 0) continue;
-    *lot = purse->lots[i];
-    memcpy(places, places_of(purse, lease, i), lease->stack->count * sizeof *places);
-    purse->lots[i].left = 0;
+    if (stock->lots[i].left == 0) continue;
+    *lot = stock->lots[i];
+    memcpy(places, places_of(stock, lease, i), lease->stack->count * sizeof *places);
+    stock->lots[i].left = 0;
     return true;
   }
   return false;
@@ -409,19 +409,19 @@ void weir_lease_let_go(const weir_lease *lease, weir_memo *memo, int64_t cost,
     weir_memo_doubt(lease->stack, memo, i, places[i], cost);
 }
 
-void weir_purse_empty(weir_purse *purse, const weir_lease *lease) {
-  int64_t lost = purse->lost;
+void weir_stock_empty(weir_stock *stock, const weir_lease *lease) {
+  int64_t lost = stock->lost;
   for (size_t i = 0; i < WEIR_LOTS_IN_ALL; i++)
-    lost += purse->lots[i].left;
-  memset(purse, 0, weir_purse_bytes(lease->stack));
-  purse->lost = lost;
+    lost += stock->lots[i].left;
+  memset(stock, 0, weir_stock_bytes(lease->stack));
+  stock->lost = lost;
 }
 
 /* --- the line ----------------------------------------------------------------------------------
  */
 
 size_t weir_leased_bytes(const weir_stack *stack) {
-  return sizeof(weir_leased) + weir_purse_bytes(stack);
+  return sizeof(weir_leased) + weir_stock_bytes(stack);
 }
 
 bool weir_leased_line_init(weir_leased_line *line, const weir_lease *lease) {
@@ -443,7 +443,7 @@ void weir_leased_line_clean_up(weir_leased_line *line) {
 
 bool weir_leased_has_some(const weir_leased *leased) {
   for (size_t i = 0; i < WEIR_LOTS_IN_ALL; i++)
-    if (leased->purse->lots[i].left > 0) return true;
+    if (leased->stock->lots[i].left > 0) return true;
   return false;
 }
 
@@ -479,12 +479,12 @@ void weir_leased_enter(weir_leased_line *line, weir_memo_entry *entry) {
 bool weir_leased_give_up(weir_leased_line *line, weir_leased *leased) {
   pthread_mutex_lock(&line->lock);
   if (leased->in_line) take_out(line, leased);
-  weir_purse_end(leased->purse, line->lease);
+  weir_stock_end(leased->stock, line->lease);
   bool stays = line->given_up.count < GIVEN_UP_MOST && line->lease->gives_back &&
                weir_leased_has_some(leased);
-  if (!stays) weir_purse_empty(leased->purse, line->lease);
-  atomic_fetch_add_explicit(&line->lost, leased->purse->lost, memory_order_relaxed);
-  leased->purse->lost = 0;
+  if (!stays) weir_stock_empty(leased->stock, line->lease);
+  atomic_fetch_add_explicit(&line->lost, leased->stock->lost, memory_order_relaxed);
+  leased->stock->lost = 0;
   leased->given_up = stays;
   if (stays) append(line, leased);
   pthread_mutex_unlock(&line->lock);
@@ -496,12 +496,12 @@ void weir_leased_let_go(weir_leased_line *line, weir_leased *leased) {
   pthread_mutex_lock(&line->lock);
   if (leased->in_line) take_out(line, leased);
   pthread_mutex_unlock(&line->lock);
-  atomic_fetch_add_explicit(&line->lost, leased->purse->lost, memory_order_relaxed);
+  atomic_fetch_add_explicit(&line->lost, leased->stock->lost, memory_order_relaxed);
   free(leased->entry);
 }
 
 void weir_leased_forget(weir_leased_line *line, weir_leased *leased) {
-  weir_purse_empty(leased->purse, line->lease);
+  weir_stock_empty(leased->stock, line->lease);
   weir_leased_let_go(line, leased);
 }
 
@@ -526,8 +526,8 @@ static weir_memo_entry *find_in(weir_leased_line *line, const weir_leased_list *
     bool locked = weir_shard_try_lock(entry->shard);
     take_out(line, leased);
     if (locked && !entry->busy) {
-      if (end) weir_purse_end(leased->purse, line->lease);
-      if (weir_purse_owes(leased->purse, line->lease, now_us)) found = entry;
+      if (end) weir_stock_end(leased->stock, line->lease);
+      if (weir_stock_owes(leased->stock, line->lease, now_us)) found = entry;
     }
     if (!locked || weir_leased_has_some(leased)) append(line, leased);
     if (locked && found == NULL) weir_shard_unlock(entry->shard);

@@ -1,4 +1,4 @@
-/* The purse: what a process has charged to a key ahead of its requests, and not used yet.
+/* The stock: what a process has charged to a key ahead of its requests, and not used yet.
  *
  *     lead ── wish ──> one request more, last of its group: take up to k ──> grant ──> a lot
  *     join ── use ───> admitted without the store
@@ -56,7 +56,7 @@ typedef struct weir_lot {
   int64_t until_us; /* and before this */
 } weir_lot;
 
-typedef struct weir_purse {
+typedef struct weir_stock {
   weir_lot lots[WEIR_LOTS_IN_ALL];
   int64_t asked, asked_before; /* in this half of a lease, and in the one before it */
   int64_t half_us;             /* when this half began */
@@ -67,60 +67,60 @@ typedef struct weir_purse {
   int64_t lost;     /* charged, not used, and it cannot go back; its owner counts and clears it */
   int64_t debt;     /* of a bucket: lost, less what was earned, in parts of a cost; see lease.c */
   int64_t places[]; /* of every lot, by rule: the cell of a window, the start of a quota */
-} weir_purse;
+} weir_stock;
 
 void weir_lease_init(weir_lease *lease, const weir_stack *stack, const weir_settings *settings);
 
-/* Zeroed, a purse is empty. */
-size_t weir_purse_bytes(const weir_stack *stack);
+/* Zeroed, a stock is empty. */
+size_t weir_stock_bytes(const weir_stack *stack);
 
 /* --- using -------------------------------------------------------------------------------------
  */
 
 /* A request came: what is asked tells how much to lease. */
-void weir_purse_count(weir_purse *purse, const weir_lease *lease, int64_t now_us, int64_t cost);
+void weir_stock_count(weir_stock *stock, const weir_lease *lease, int64_t now_us, int64_t cost);
 
 /* The group under way has its answers, which the memo has taken in: so much was admitted, and
  * `charged` in all, at stamp_us. */
-void weir_purse_earn(weir_purse *purse, const weir_lease *lease, const weir_memo *memo,
+void weir_stock_earn(weir_stock *stock, const weir_lease *lease, const weir_memo *memo,
                      int64_t stamp_us, int64_t admitted, int64_t charged);
 
 /* Whether some lot was charged after this reading of the clock, which then must be read again with
  * the entry locked: a use before its charge would be one too many. */
-bool weir_purse_is_ahead(const weir_purse *purse, int64_t now_us);
+bool weir_stock_is_ahead(const weir_stock *stock, int64_t now_us);
 
 /* What is usable now: room that no other process has. */
-int64_t weir_purse_room(const weir_purse *purse, int64_t now_us);
+int64_t weir_stock_room(const weir_stock *stock, int64_t now_us);
 
 /* Uses `cost`, where all of it is there, for a request that needs no store. *at_us: its stamp. */
-bool weir_purse_use(weir_purse *purse, const weir_lease *lease, int64_t now_us, int64_t cost,
+bool weir_stock_use(weir_stock *stock, const weir_lease *lease, int64_t now_us, int64_t cost,
                     int64_t *at_us);
 
 /* --- a group -----------------------------------------------------------------------------------
  */
 
 /* Takes up to `cost` for a request of the group that is under way, which charges the rest. */
-int64_t weir_purse_hold(weir_purse *purse, const weir_lease *lease, int64_t now_us, int64_t cost);
+int64_t weir_stock_hold(weir_stock *stock, const weir_lease *lease, int64_t now_us, int64_t cost);
 
 /* Whether what is held may be used by a decision with this stamp: else it is released, and the
  * request asks again, without it. */
-bool weir_purse_holds(const weir_purse *purse, int64_t at_us);
+bool weir_stock_holds(const weir_stock *stock, int64_t at_us);
 
 /* Of what is held, `cost` was used. */
-void weir_purse_spend(weir_purse *purse, int64_t cost);
+void weir_stock_spend(weir_stock *stock, int64_t cost);
 
 /* The group is done: what is still held goes back to the lots. */
-void weir_purse_release(weir_purse *purse, const weir_lease *lease, int64_t now_us);
+void weir_stock_release(weir_stock *stock, const weir_lease *lease, int64_t now_us);
 
 /* How much the group should charge ahead, when it charges `cost` for its requests and may charge
  * `most` in all; 0: nothing. It is no more than what `memo` shows to be free, and than what may be
  * lost of a bucket. */
-int64_t weir_purse_wish(weir_purse *purse, const weir_lease *lease, const weir_memo *memo,
+int64_t weir_stock_wish(weir_stock *stock, const weir_lease *lease, const weir_memo *memo,
                         int64_t now_us, int64_t cost, int64_t most);
 
 /* The wish was granted in part or whole, by an answer that is certain and in time: `cost` is usable
  * from now on. places: weir_machine_places(). */
-void weir_purse_grant(weir_purse *purse, const weir_lease *lease, int64_t stamp_us, int64_t cost,
+void weir_stock_grant(weir_stock *stock, const weir_lease *lease, int64_t stamp_us, int64_t cost,
                       const int64_t *places);
 
 /* What a group has brought. */
@@ -134,26 +134,26 @@ typedef struct weir_harvest {
 /* The group has its answers, which the memo has taken in. Who got less than half of the wish gives
  * way to others for a while; of a bucket that is almost used up, and that others use, also who got
  * it. */
-void weir_purse_pace(weir_purse *purse, const weir_lease *lease, const weir_memo *memo,
+void weir_stock_pace(weir_stock *stock, const weir_lease *lease, const weir_memo *memo,
                      int64_t now_us, const weir_harvest *harvest);
 
-bool weir_purse_is_paused(const weir_purse *purse, const weir_lease *lease, int64_t now_us);
+bool weir_stock_is_paused(const weir_stock *stock, const weir_lease *lease, int64_t now_us);
 
 /* --- giving back -------------------------------------------------------------------------------
  */
 
 /* Lots that have ended are owed from now on; false: nothing is. */
-bool weir_purse_owes(weir_purse *purse, const weir_lease *lease, int64_t now_us);
+bool weir_stock_owes(weir_stock *stock, const weir_lease *lease, int64_t now_us);
 
 /* Ends all lots: an idle process gives them back. */
-void weir_purse_end(weir_purse *purse, const weir_lease *lease);
+void weir_stock_end(weir_stock *stock, const weir_lease *lease);
 
 /* Takes out what is owed longest, with its places by rule; false: nothing is. */
-bool weir_purse_take_owed(weir_purse *purse, const weir_lease *lease, weir_lot *lot,
+bool weir_stock_take_owed(weir_stock *stock, const weir_lease *lease, weir_lot *lot,
                           int64_t places[WEIR_RULES_MOST]);
 
 /* It was not sent: it is owed again. */
-void weir_purse_owe(weir_purse *purse, const weir_lease *lease, const weir_lot *lot,
+void weir_stock_owe(weir_stock *stock, const weir_lease *lease, const weir_lot *lot,
                     const int64_t *places);
 
 /* The SUB that gives `cost` back to a rule: from which counter, and how much. False: nothing goes
@@ -168,11 +168,11 @@ void weir_lease_let_go(const weir_lease *lease, weir_memo *memo, int64_t cost,
 
 /* The clock was set back, the key was reset, this is a child of the process that was charged:
  * nothing is usable, and nothing owed. */
-void weir_purse_empty(weir_purse *purse, const weir_lease *lease);
+void weir_stock_empty(weir_stock *stock, const weir_lease *lease);
 
 /* --- what a table keeps of it --------------------------------------------------------------------
  *
- * Besides a key's memo, where rules have a lease: the purse, and the key's text, as its owner may
+ * Besides a key's memo, where rules have a lease: the stock, and the key's text, as its owner may
  * have to give back when no request for that key comes any more.
  *
  * Entries that hold something stand in one line for the whole table. A thread that leads a key looks
@@ -190,7 +190,7 @@ typedef struct weir_leased {
   weir_memo_entry *entry; /* whose it is, set once; as is ... */
   size_t key_length;
   char key[WEIR_ENCODED_MOST]; /* as weir_key_encode() wrote it */
-  weir_purse *purse;           /* behind it */
+  weir_stock *stock;           /* behind it */
 } weir_leased;
 
 typedef struct weir_leased_list {

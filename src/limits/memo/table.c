@@ -163,7 +163,7 @@ static weir_memo_entry *add_entry(weir_table *table, weir_shard *shard,
   if (table->leased_bytes > 0) {
     entry->leased = (weir_leased *)((char *)entry->memo + table->memo_bytes);
     entry->leased->entry = entry;
-    entry->leased->purse = (weir_purse *)(entry->leased + 1);
+    entry->leased->stock = (weir_stock *)(entry->leased + 1);
   }
   join_chain(shard, entry);
   weir_memo_entry *hand = shard->hand; /* behind it is where it comes last */
