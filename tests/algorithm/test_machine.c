@@ -175,6 +175,113 @@ static void refuses_to_refund_more_than_is_charged(void **state) {
   tear_down(&b);
 }
 
+/* --- plain charges -----------------------------------------------------------------------------
+ */
+
+/* One was admitted, so that the next group is plain. */
+static struct bench set_up_plain(const char *rules) {
+  struct bench b = set_up(rules);
+  assert_int_equal(start(&b, 0, 1, 0), WEIR_TURN_EXECUTE);
+  assert_false(b.machine->plain);
+  for (size_t i = 0; i < b.stack.count; i++)
+    answer(&b, i, WEIR_DONE, 1);
+  assert_int_equal(weir_machine_resume(b.machine, 100, false, b.operations), WEIR_TURN_DONE);
+  keep(&b);
+  return b;
+}
+
+static void tells_each_of_a_plain_group_what_is_left_behind_it(void **state) {
+  (void)state;
+  struct bench b = set_up_plain("fixed-window:10/1s;fixed-window:12/1m");
+  start(&b, 500, 2, 3);
+  assert_true(b.machine->plain);
+  assert_int_equal(b.machine->frame.operation_count, 2);
+  expect(&b, 0, WEIR_ADD, 0, 5);
+  expect(&b, 1, WEIR_ADD, 0, 5);
+  answer(&b, 0, WEIR_DONE, 6);
+  answer(&b, 1, WEIR_DONE, 9);
+  assert_int_equal(weir_machine_resume(b.machine, 600, false, b.operations), WEIR_TURN_DONE);
+  assert_int_equal(b.machine->frame.operation_count, 0);
+  assert_true(b.requests[0].decision.allowed && b.requests[1].decision.allowed);
+  assert_int_equal(b.requests[0].decision.remaining, 6); /* of the second rule: 4 were there */
+  assert_int_equal(b.requests[1].decision.remaining, 3);
+  assert_int_equal(b.requests[1].decision.rule, 1);
+  assert_int_equal(b.requests[1].decision.at_us, 500);
+  assert_int_equal(b.requests[1].decision.reset_after_us, 60000000 - 500);
+  tear_down(&b);
+}
+
+static void goes_on_with_the_answers_of_a_plain_charge_that_does_not_fit(void **state) {
+  (void)state;
+  struct bench b = set_up_plain("fixed-window:10/1s");
+  start(&b, 500, 2, 9);
+  assert_true(b.machine->plain);
+  answer(&b, 0, WEIR_DONE, 12);
+  assert_int_equal(weir_machine_resume(b.machine, 600, false, b.operations), WEIR_TURN_EXECUTE);
+  assert_int_equal(b.machine->frame.operation_count, 1);
+  expect(&b, 0, WEIR_SUB, 0, 9);
+  answer(&b, 0, WEIR_DONE, 3);
+  assert_int_equal(weir_machine_resume(b.machine, 700, false, b.operations), WEIR_TURN_DONE);
+  assert_true(b.requests[0].decision.allowed);
+  assert_false(b.requests[1].decision.allowed);
+  assert_int_equal(b.requests[0].decision.remaining, 7);
+  keep(&b);
+  start(&b, 800, 1, 0); /* what went back calls for a look */
+  assert_false(b.machine->plain);
+  expect(&b, 0, WEIR_GET, 0, 0);
+  tear_down(&b);
+}
+
+static void takes_a_plain_charge_that_came_late_back(void **state) {
+  (void)state;
+  struct bench b = set_up_plain("fixed-window:10/1s");
+  start(&b, 500, 2, 0);
+  answer(&b, 0, WEIR_DONE, 3);
+  assert_int_equal(weir_machine_resume(b.machine, 600, true, b.operations), WEIR_TURN_EXECUTE);
+  expect(&b, 0, WEIR_SUB, 0, 2);
+  answer(&b, 0, WEIR_DONE, 1);
+  assert_int_equal(weir_machine_resume(b.machine, 700, false, b.operations), WEIR_TURN_DONE);
+  assert_int_equal(b.requests[0].status, WEIR_TIMEOUT);
+  tear_down(&b);
+}
+
+/* Cells of 1 s, d = 10 ms, e = 40 ms, x = 120 ms: in the last e of a cell the one ahead is read. */
+static void charges_plainly_until_e_before_the_end_of_a_cell(void **state) {
+  (void)state;
+  const int64_t cell = 1000000, begin = 9 * cell; /* in a counter that it ends */
+  struct bench b = set_up("sliding-window:10000000/4s,cells=4");
+  start(&b, begin + 500000, 1, 0);
+  assert_false(b.machine->plain);
+  for (size_t n = 0; n < b.machine->frame.operation_count; n++)
+    answer(&b, n, n == 0 ? WEIR_DONE : WEIR_ABSENT, b.machine->frame.operations[n].delta);
+  weir_machine_resume(b.machine, begin + 500100, false, b.operations);
+  keep(&b);
+  start(&b, begin + cell - 40001, 1, 0);
+  assert_true(b.machine->plain);
+  answer(&b, 0, WEIR_DONE, 2 * b.machine->frame.operations[0].delta);
+  weir_machine_resume(b.machine, begin + cell - 40000, false, b.operations);
+  assert_int_equal(b.requests[0].decision.remaining, 10000000 - 2);
+  keep(&b);
+  start(&b, begin + cell - 40000, 1, 0);
+  assert_false(b.machine->plain);
+  assert_true(b.machine->frame.operation_count > 1);
+  tear_down(&b);
+}
+
+static void is_not_plain_where_wishes_differ(void **state) {
+  (void)state;
+  static const int64_t costs[] = {2};
+  const weir_request_state others[] = {
+      {.cost = 1, .kind = WEIR_PEEK}, {.cost = 1, .waits = true}, {.cost = 2, .costs = costs}};
+  for (size_t n = 0; n < sizeof others / sizeof others[0]; n++) {
+    struct bench b = set_up_plain("fixed-window:10/1s");
+    b.requests[0] = others[n];
+    weir_machine_start(b.machine, 500, b.memo, b.requests, b.operations);
+    assert_false(b.machine->plain);
+    tear_down(&b);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(charges_all_rules_of_a_stack_or_none),
@@ -186,6 +293,11 @@ int main(void) {
       cmocka_unit_test(refunds_to_the_cell_that_was_charged),
       cmocka_unit_test(refunds_nothing_from_a_cell_that_has_left_the_window),
       cmocka_unit_test(refuses_to_refund_more_than_is_charged),
+      cmocka_unit_test(tells_each_of_a_plain_group_what_is_left_behind_it),
+      cmocka_unit_test(goes_on_with_the_answers_of_a_plain_charge_that_does_not_fit),
+      cmocka_unit_test(takes_a_plain_charge_that_came_late_back),
+      cmocka_unit_test(charges_plainly_until_e_before_the_end_of_a_cell),
+      cmocka_unit_test(is_not_plain_where_wishes_differ),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

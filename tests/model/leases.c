@@ -128,7 +128,8 @@ weir_request_state *lease_ask(struct model *model, struct client *client, weir_r
   if (lease > most && !model->mutant->leases_too_much) lease = most;
   if (lease < 1) return group;
   request = &client->wallet->request;
-  *request = (weir_request_state){.kind = WEIR_TAKE, .cost = lease, .up_to = true};
+  *request = (weir_request_state){
+      .kind = WEIR_TAKE, .cost = lease, .up_to = !model->mutant->leases_too_much};
   record_lease(model, client, OPEN, client->start_us, lease);
   if (model->mutant->leases_first) {
     request->next = group;

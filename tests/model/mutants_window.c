@@ -1,4 +1,7 @@
 /* Mistakes of windows. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "algorithm/cells.h"
 #include "mutants.h"
 #include "truth.h"
@@ -38,6 +41,27 @@ static void cache_early(const struct model *model, weir_memo *memo) {
 static void repeat_longer(const struct model *model, weir_memo *memo) {
   (void)model;
   if (memo->denied_cost != 0) memo->denied_until_us += REPEAT_US;
+}
+
+/* A plain charge in the last e of a cell, which does not read the one ahead. */
+static void plain_too_long(const struct model *model, weir_memo *memo) {
+  weir_window_memory *window = (weir_window_memory *)(memo->expected + model->stack.count);
+  if (window->plain_until_us > 0) window->plain_until_us += MARGIN_US;
+}
+
+/* The answers of a plain charge that does not fit are not handed over: all is charged anew. */
+static weir_turn charge_anew(weir_machine *machine, int64_t now_us, bool late,
+                             weir_operation *operations) {
+  const weir_operation *answer = &machine->frame.operations[0];
+  bool denied =
+      answer->outcome == WEIR_DONE && answer->value > machine->frame.stack->rules[0].limit;
+  if (!machine->plain || !denied) return weir_machine_resume(machine, now_us, late, operations);
+  int64_t memo[128];
+  if (machine->memo_bytes > sizeof memo) abort();
+  memcpy(memo, machine->frame.memo, machine->memo_bytes);
+  machine->phases_only = true;
+  return weir_machine_start(machine, now_us, (const weir_memo *)memo, machine->frame.requests,
+                            operations);
 }
 
 /* --- what is taken back ------------------------------------------------------------------------
@@ -152,6 +176,14 @@ const struct mutant window_mutants[] = {
      .scope = "fixed window, local denial",
      .killed_by = CHECK_REPEAT,
      .misremember = repeat_longer},
+    {.name = "charges plainly in the last e of a cell",
+     .scope = "N=4, strict, plain charges",
+     .killed_by = CHECK_BOUND,
+     .misremember = plain_too_long},
+    {.name = "charges anew what does not fit plainly",
+     .scope = "fixed window",
+     .killed_by = CHECK_LEAK,
+     .resume = charge_anew},
     {.name = "counters that live for one period",
      .scope = "fixed window",
      .killed_by = CHECK_TTL,

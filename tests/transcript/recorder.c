@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "algorithm/algorithm.h"
 #include "fixture/chance.h"
 #include "store/store.h"
 
@@ -201,6 +202,18 @@ weir_clock recorder_clock(void) {
 int64_t __wrap_weir_monotonic_us(void);
 int64_t __wrap_weir_monotonic_us(void) {
   return the_recorder.monotonic_us;
+}
+
+/* Where the environment says so, no charge is plain. */
+weir_machine *__real_weir_machine_init(void *memory, const weir_stack *stack,
+                                       const weir_settings *settings);
+weir_machine *__wrap_weir_machine_init(void *memory, const weir_stack *stack,
+                                       const weir_settings *settings);
+weir_machine *__wrap_weir_machine_init(void *memory, const weir_stack *stack,
+                                       const weir_settings *settings) {
+  weir_machine *machine = __real_weir_machine_init(memory, stack, settings);
+  machine->phases_only = getenv("WEIR_TEST_PHASES_ONLY") != NULL;
+  return machine;
 }
 
 void __wrap_weir_sleep_until(int64_t until_us);

@@ -247,6 +247,10 @@ typedef struct weir_rule_state {
   int64_t charge; /* cost that is added in this phase, of which ... */
   int64_t unused; /* ... this was not admitted and goes back */
   int64_t place;  /* what is charged: a window's cell, a quota's start; else 0 */
+
+  /* Of a plain charge that fits: the largest cost that fitted, and what each request is told. */
+  int64_t room;
+  int64_t reset_after_us;
 } weir_rule_state;
 
 /* The machine of one group. Lives in memory of weir_machine_bytes(), laid out by
@@ -265,6 +269,8 @@ typedef struct weir_machine {
   bool again;       /* after the take-back: decide once more what was denied by its own charge */
   bool looks_along; /* the next round also looks, for that */
   bool away;        /* the store refused, or its server is away */
+  bool plain;       /* this round is a plain charge */
+  bool phases_only; /* tests: no charge is plain */
   unsigned pauses;  /* so far */
   weir_lesson lessons[WEIR_RULES_MOST];
   weir_rule_state rule_states[WEIR_RULES_MOST];

@@ -31,6 +31,10 @@ typedef struct weir_cell {
 typedef struct weir_window_memory {
   int64_t first; /* which cell cells[0] is */
   int64_t count; /* how many are cached */
+
+  /* Between these, not at the later, a charge needs to read nothing but what it adds to; equal: that
+   * is not known. */
+  int64_t plain_from_us, plain_until_us;
   weir_cell cells[];
 } weir_window_memory;
 

@@ -308,6 +308,36 @@ bool weir_decide_stage(weir_machine *machine, unsigned rules, bool last, bool fi
   return denied;
 }
 
+/* What is left behind a request of a plain charge. */
+static weir_decision plain_figures(weir_rule_state *r, const weir_request_state *request) {
+  r->room -= request->charge;
+  return (weir_decision){.allowed = true,
+                         .limit = r->rule->capacity,
+                         .remaining = r->room,
+                         .reset_after_us = r->reset_after_us,
+                         .delay_us = request->decision.delay_us,
+                         .cost = request->held + request->charge,
+                         .at_us = r->frame->now_us};
+}
+
+void weir_decide_plain(weir_machine *machine) {
+  const weir_stack *stack = machine->frame.stack;
+  for (weir_request_state *request = machine->frame.requests; request != NULL;
+       request = request->next) {
+    if (stack->count == 1) { /* it speaks for itself */
+      request->decision = plain_figures(&machine->rule_states[0], request);
+    } else {
+      weir_decision figures[WEIR_RULES_MOST];
+      for (size_t i = 0; i < stack->count; i++)
+        figures[i] = plain_figures(&machine->rule_states[i], request);
+      request->decision = speak(stack, figures, request, 0);
+      request->decision.at_us = machine->frame.now_us;
+    }
+    request->status = WEIR_OK;
+    request->settled = true;
+  }
+}
+
 void weir_decide_rest(weir_machine *machine) {
   for (weir_request_state *request = machine->frame.requests; request != NULL;
        request = request->next)

@@ -14,6 +14,11 @@
  * and says which comes next. Windows alone are charged without a look, as is another rule that is
  * alone and `blind`. Any other stack looks at all its rules first, so that a request that does not
  * fit leaves no trace. One clock reading stamps a whole charge.
+ *
+ * Most groups are plain: takes with one cost each, under rules that need one operation to charge all of
+ * them, and all of it fits. Such a charge goes from start to resume and is done. Where a rule says no,
+ * or the round failed, the phase CHARGE gets the same answers as if it had planned them: nothing is
+ * sent twice.
  */
 #include "algorithm/machine.h"
 
@@ -267,6 +272,68 @@ static weir_status machine_take_answers(weir_machine *machine) {
   return worst;
 }
 
+/* --- a plain charge ----------------------------------------------------------------------------
+ */
+
+/* Plans it, if the group is plain and each rule agrees. */
+static bool machine_plan_plain(weir_machine *machine, int64_t now_us, weir_operation *operations) {
+  weir_frame *frame = &machine->frame;
+  weir_rule_state *end = machine->rule_states + frame->stack->count;
+  int64_t charge = 0;
+  if (machine->phases_only || (!machine->only_windows && frame->stack->count > 1)) return false;
+  for (const weir_request_state *request = frame->requests; request != NULL;
+       request = request->next) {
+    if (request->kind != WEIR_TAKE || request->costs != NULL || request->waits || request->pays ||
+        (request->ends != NULL && !machine->only_windows) || request->charge < 1)
+      return false;
+    charge += request->charge;
+  }
+  frame->now_us = now_us;
+  frame->operations = operations;
+  frame->operation_count = 0;
+  for (weir_rule_state *r = machine->rule_states; r < end; r++) {
+    r->charge = charge;
+    r->unused = 0;
+    if (r->method->plan_plain == NULL || !r->method->plan_plain(r)) return false;
+  }
+  frame->memo->must_peek = false;
+  frame->blind = true;
+  frame->phase = WEIR_PHASE_CHARGE;
+  return true;
+}
+
+/* Whether all of it fits, which settles the group. */
+static bool machine_end_plain(weir_machine *machine) {
+  weir_frame *frame = &machine->frame;
+  for (size_t i = 0; i < frame->stack->count; i++) {
+    weir_rule_state *r = &machine->rule_states[i];
+    const weir_operation *operation = &frame->operations[i];
+    if (operation->outcome != WEIR_DONE || !r->method->end_plain(r, operation)) return false;
+  }
+  weir_decide_plain(machine);
+  for (size_t i = 0; i < frame->stack->count; i++)
+    weir_expect_change(&machine->rule_states[i], machine->rule_states[i].charge);
+  frame->phase = WEIR_PHASE_DONE;
+  frame->operation_count = 0;
+  return true;
+}
+
+/* Makes of it a charge that the phases go on with. What they plan is what was sent. */
+static void machine_leave_plain(weir_machine *machine) {
+  weir_frame *frame = &machine->frame;
+  weir_operation planned[WEIR_RULES_MOST];
+  weir_operation *answered = frame->operations;
+  int64_t clock_us = frame->clock_us;
+  frame->operations = planned;
+  frame->operation_count = 0;
+  machine_begin(machine, frame->now_us);
+  machine_begin_charge(machine);
+  for (size_t i = 0; i < frame->stack->count; i++)
+    machine_plan(machine, &machine->rule_states[i]);
+  frame->operations = answered;
+  frame->clock_us = clock_us;
+}
+
 /* --- entry -------------------------------------------------------------------------------------
  */
 
@@ -283,6 +350,8 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
   machine->pauses = 0;
   bool look_first = (frame->memo->must_peek && !frame->stack->count_all) || requests->pays;
   frame->memo->denied_cost = 0;
+  machine->plain = !look_first && machine_plan_plain(machine, now_us, operations);
+  if (machine->plain) return WEIR_TURN_EXECUTE;
   machine_begin(machine, now_us);
 
   const weir_rule_state *first = &machine->rule_states[0];
@@ -311,6 +380,11 @@ weir_turn weir_machine_resume(weir_machine *machine, int64_t now_us, bool late,
     weir_machine_enter(machine, WEIR_PHASE_LOOK);
     if (late) weir_machine_fail(machine, WEIR_CONTENDED);
     return machine_advance(machine, operations);
+  }
+  if (machine->plain) {
+    machine->plain = false;
+    if (!late && machine_end_plain(machine)) return WEIR_TURN_DONE;
+    machine_leave_plain(machine);
   }
   weir_status status = machine_take_answers(machine);
 

@@ -17,6 +17,9 @@ bool weir_decide_look(weir_machine *machine);
  * True when something was denied. Unless `final`, denied takes stay open. */
 bool weir_decide_stage(weir_machine *machine, unsigned rules, bool last, bool final);
 
+/* After a plain charge that fits: settles all requests as admitted. */
+void weir_decide_plain(weir_machine *machine);
+
 /* Settles peeks that waited for takes before them. */
 void weir_decide_rest(weir_machine *machine);
 

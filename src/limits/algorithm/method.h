@@ -40,6 +40,19 @@ typedef struct weir_method {
    * `charges_at_once` or `finds_out` says so already. NULL: never. */
   bool (*blind)(const weir_rule_state *r);
 
+  /* A plain charge (machine.c), without begin(): of a group that most likely fits, and that needs one
+   * operation. NULL: there are none.
+   *
+   * plan_plain: plans r->charge in one operation, at the frame's `now`; false: that does not suffice.
+   * end_plain: takes in that operation, which is DONE, and answers whether all of r->charge fits. If
+   *   so it is counted, and r->room and r->reset_after_us are set.
+   *
+   * Where one does not fit, begin() and charge() follow for the same `now`, which must plan the same
+   * operation, and answer() takes it in. So plan_plain writes nothing to the memory, and end_plain
+   * nothing that answer() does not overwrite. */
+  bool (*plan_plain)(weir_rule_state *r);
+  bool (*end_plain)(weir_rule_state *r, const weir_operation *operation);
+
   /* Each plans operations for one round with weir_plan(). They are called again after every round,
    * and are through when they plan nothing; r->step counts the rounds.
    *

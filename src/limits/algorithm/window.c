@@ -37,6 +37,7 @@ static void window_begin(weir_rule_state *r) {
   window_state *state = r->state;
   weir_cell_span *span = &state->span;
   weir_cells_span(r->rule, now_us, r->frame->settings->ahead_us, span);
+  memory->plain_from_us = memory->plain_until_us = 0;
   span->cells = memory->cells;
   state->first_counter = span->first > 0 ? span->first / r->rule->lanes : 0;
   int64_t shift = span->first - memory->first;
@@ -139,30 +140,97 @@ static void window_store(weir_rule_state *r, const weir_known *known, bool afres
   }
 }
 
-/* An addition's total, without its own cost, is what was there, at `now` or later. What was taken off
- * has changed a counter since it was read: it has to be read again. */
-static void window_answer(weir_rule_state *r, const weir_operation *operation) {
-  const weir_cell_span *span = &((const window_state *)r->state)->span;
+/* What a counter holds, at `now` or later. An addition's total, without its own cost, is what was
+ * there. What was taken off has changed a counter since it was read: it has to be read again. */
+static void window_take_in(weir_rule_state *r, const weir_operation *operation) {
   weir_window_memory *memory = r->memory;
   int64_t counts[WEIR_LANES_MOST];
   int64_t value = operation->outcome == WEIR_DONE ? operation->value : 0;
-  if (operation->kind == WEIR_DROP) return;
-  if (operation->kind == WEIR_ADD) {
-    r->charged = true;
-    value = (int64_t)((uint64_t)value - (uint64_t)operation->delta);
-  }
+  if (operation->kind == WEIR_ADD) value = (int64_t)((uint64_t)value - (uint64_t)operation->delta);
   weir_cells_decode(r->rule, value, counts);
-  for (int lane = 0; lane < r->rule->lanes; lane++) {
-    int64_t cell = operation->counter.index * r->rule->lanes + lane;
-    if (cell < span->first || cell > span->last) continue;
-    weir_cell *known = &memory->cells[cell - span->first];
+  int64_t place = operation->counter.index * r->rule->lanes - memory->first;
+  for (int lane = 0; lane < r->rule->lanes; lane++, place++) {
+    if (place < 0 || place >= memory->count) continue;
+    weir_cell *cell = &memory->cells[place];
     if (operation->kind == WEIR_SUB) {
-      known->read_us = NOT_READ;
+      cell->read_us = NOT_READ;
     } else {
-      *known = (weir_cell){counts[lane], r->frame->now_us};
-      weir_expect_compare(r, cell, counts[lane]);
+      *cell = (weir_cell){counts[lane], r->frame->now_us};
+      weir_expect_compare(r, memory->first + place, counts[lane]);
     }
   }
+}
+
+static void window_answer(weir_rule_state *r, const weir_operation *operation) {
+  if (operation->kind == WEIR_ADD) r->charged = true;
+  if (operation->kind != WEIR_DROP) window_take_in(r, operation);
+}
+
+/* --- a plain charge ----------------------------------------------------------------------------
+ */
+
+/* From when until when a charge needs only its addition: the cells that count are those of the memory,
+ * the one ahead is not among them, and all that the addition does not read is known well enough. False:
+ * not now. */
+static bool window_find_plain(weir_rule_state *r) {
+  const weir_rule *rule = r->rule;
+  const weir_settings *settings = r->frame->settings;
+  weir_window_memory *memory = r->memory;
+  int64_t now_us = r->frame->now_us, width = rule->cell_us;
+  weir_cell_span span;
+  weir_cells_span(rule, now_us, settings->ahead_us, &span);
+  if (span.first < 0 || memory->first != span.first || span.last != span.current ||
+      memory->count != span.last - span.first + 1)
+    return false;
+  int64_t from_us = span.current * width, until_us = from_us + width;
+  if (rule->kind == WEIR_SLIDING_WINDOW) {
+    int64_t edge_us = span.first * width + rule->period_us;
+    until_us -= settings->ahead_us;
+    if (from_us < edge_us) from_us = edge_us;
+    if (until_us > edge_us + width) until_us = edge_us + width;
+  }
+  int64_t added = span.current - span.current % rule->lanes; /* the counter's first cell */
+  for (int64_t cell = span.first; cell < added; cell++) {
+    int64_t read_us = memory->cells[cell - span.first].read_us;
+    if (!settings->cached_cells || read_us < (cell + 1) * width + settings->final_us) return false;
+    if (from_us < read_us) from_us = read_us;
+    if (until_us > read_us + settings->memo_age_us + 1)
+      until_us = read_us + settings->memo_age_us + 1;
+  }
+  memory->plain_from_us = from_us;
+  memory->plain_until_us = until_us;
+  return now_us >= from_us && now_us < until_us;
+}
+
+static bool window_plan_plain(weir_rule_state *r) {
+  const weir_window_memory *memory = r->memory;
+  int64_t now_us = r->frame->now_us;
+  if ((now_us < memory->plain_from_us || now_us >= memory->plain_until_us) && !window_find_plain(r))
+    return false;
+  r->place = memory->first + memory->count - 1;
+  weir_plan(r, WEIR_ADD, WEIR_PLACE_COUNT, r->place / r->rule->lanes)->delta =
+      r->charge * window_unit(r->rule, r->place);
+  return true;
+}
+
+/* The cell that was charged is the newest that counts. */
+static bool window_end_plain(weir_rule_state *r, const weir_operation *operation) {
+  const weir_rule *rule = r->rule;
+  weir_window_memory *memory = r->memory;
+  int64_t now_us = r->frame->now_us;
+  weir_cell_span span = {
+      .first = memory->first, .current = r->place, .last = r->place, .cells = memory->cells};
+  int64_t end_us = (r->place + 1) * rule->cell_us;
+  if (rule->kind == WEIR_SLIDING_WINDOW) {
+    span.left_us = (span.first + 1) * rule->cell_us - 1 - (now_us - rule->period_us);
+    end_us += rule->period_us - 1;
+  }
+  window_take_in(r, operation);
+  r->room = weir_cells_remaining(rule, &span);
+  if (r->room < r->charge) return false;
+  memory->cells[memory->count - 1].count += r->charge;
+  r->reset_after_us = end_us - now_us;
+  return true;
 }
 
 /* --- what the counts mean ----------------------------------------------------------------------
@@ -206,8 +274,9 @@ static void window_figures(const weir_rule_state *r, const weir_request_state *r
 }
 
 static void window_expect(weir_rule_state *r, int64_t cost) {
-  const weir_cell_span *span = &((const window_state *)r->state)->span;
-  weir_expect_count(r, r->place, r->rule->cells, span->cells[r->place - span->first].count, cost);
+  const weir_window_memory *memory = r->memory;
+  weir_expect_count(r, r->place, r->rule->cells, memory->cells[r->place - memory->first].count,
+                    cost);
 }
 
 static bool window_refund(weir_rule_state *r, const weir_request_state *request, int64_t cost) {
@@ -260,6 +329,7 @@ static void window_known(const weir_rule_state *r, weir_known *known) {
 
 static void window_forget(void *memory) {
   weir_window_memory *cached = memory;
+  cached->plain_from_us = cached->plain_until_us = 0;
   for (int64_t n = 0; n < cached->count; n++)
     cached->cells[n].read_us = NOT_READ;
 }
@@ -268,6 +338,7 @@ static void window_doubt(void *memory, int64_t place, int64_t cost) {
   weir_window_memory *cached = memory;
   if (place < cached->first || place >= cached->first + cached->count) return;
   weir_cell *cell = &cached->cells[place - cached->first];
+  cached->plain_from_us = cached->plain_until_us = 0;
   cell->count = cell->count > cost ? cell->count - cost : 0;
   cell->read_us = NOT_READ;
 }
@@ -282,6 +353,8 @@ const weir_method weir_window_method = {
     .operations_most = 3, /* cells touch two counters more than they fill; one more to take back */
     .ttl_us = window_ttl_us,
     .begin = window_begin,
+    .plan_plain = window_plan_plain,
+    .end_plain = window_end_plain,
     .look = window_look,
     .charge = window_charge,
     .take_back = window_take_back,
