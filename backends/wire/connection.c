@@ -120,7 +120,7 @@ static weir_ask fail_attempt(weir_connection *connection, bool refused, int64_t 
 
 static void explain(weir_connection *connection, const char *what, const weir_event *event) {
   char text[WEIR_ERROR_BYTES];
-  if (event->fault != NULL && event->fault[0] != '\0') {
+  if (event->fault[0] != '\0') {
     weir_message_set(&connection->why, "%s", event->fault);
     return;
   }
@@ -130,7 +130,7 @@ static void explain(weir_connection *connection, const char *what, const weir_ev
 /* The server has kept silent until the attempt was over. */
 static weir_ask fail_silent(weir_connection *connection, int64_t now_us) {
   if (connection->state == WEIR_CONNECTION_CONNECTING) {
-    explain(connection, "cannot connect", &(weir_event){.error = ETIMEDOUT});
+    explain(connection, "cannot connect", &(weir_event){.error = ETIMEDOUT, .fault = ""});
   } else {
     bool securing = connection->state == WEIR_CONNECTION_SECURING;
     weir_message_set(&connection->why, "%s",
@@ -258,14 +258,14 @@ static weir_ask converse(weir_connection *connection, bool closed, bool *ready, 
  * that refuses a certificate says so before it hangs up, so that is read. */
 static weir_ask step_greeting(weir_connection *connection, const weir_event *event, bool *ready,
                               int64_t now_us) {
-  bool has_fault = event->fault != NULL && event->fault[0] != '\0';
   bool closed = event->kind == WEIR_EVENT_HUNG_UP || event->kind == WEIR_EVENT_FAILED;
+  bool has_fault = closed && event->fault[0] != '\0';
   if (connection->failing) {
     weir_message_set(&connection->why, "%s",
                      has_fault ? event->fault : "the greeting cannot be sent");
     return fail_attempt(connection, false, now_us);
   }
-  if (closed && has_fault) {
+  if (has_fault) {
     weir_message_set(&connection->why, "%s", event->fault);
     return fail_attempt(connection, false, now_us);
   }
@@ -470,46 +470,45 @@ void weir_server_move(weir_server *server) {
   leave_second(server);
 }
 
-weir_ask weir_connection_step(weir_connection *connection, const weir_event *event,
-                              int64_t now_us) {
-  weir_ask ask = WEIR_ASK_NOTHING;
-  bool ready = false;
+/* One that is closed or on its way. Out of line: what every request goes through is short. */
+__attribute__((cold)) static weir_ask step_towards_ready(weir_connection *connection,
+                                                         const weir_event *event, int64_t now_us) {
   bool waited = event->kind == WEIR_EVENT_SOCKET || event->kind == WEIR_EVENT_TIME;
-  if (waited || event->kind == WEIR_EVENT_LOOK) connection->unix_s = event->unix_s;
+  bool ready = false;
+  weir_ask ask = WEIR_ASK_NOTHING;
+  if (connection->state == WEIR_CONNECTION_CLOSED)
+    return step_closed(connection, event->kind, now_us);
 
-  if (weir_connection_is_on_its_way(connection)) {
-    /* The time of an attempt may run out while no thread is there: it has failed, unless the server
-     * has done its part meanwhile. Then it was not the server that took the time. */
-    if (event->kind == WEIR_EVENT_LOOK && now_us >= connection->attempt_end_us) {
-      connection->overslept = true;
-      connection->wait_until_us = now_us;
-      return WEIR_ASK_WAIT;
-    }
-    if (connection->overslept && waited) {
-      connection->overslept = false;
-      if (event->kind == WEIR_EVENT_TIME) return fail_silent(connection, now_us);
-      connection->attempt_end_us = now_us + attempt_us(connection->server);
-    }
+  /* The time of an attempt may run out while no thread is there: it has failed, unless the server
+   * has done its part meanwhile. Then it was not the server that took the time. */
+  if (event->kind == WEIR_EVENT_LOOK && now_us >= connection->attempt_end_us) {
+    connection->overslept = true;
+    connection->wait_until_us = now_us;
+    return WEIR_ASK_WAIT;
+  }
+  if (connection->overslept && waited) {
+    connection->overslept = false;
+    if (event->kind == WEIR_EVENT_TIME) return fail_silent(connection, now_us);
+    connection->attempt_end_us = now_us + attempt_us(connection->server);
   }
   switch (connection->state) {
-    case WEIR_CONNECTION_CLOSED:
-      ask = step_closed(connection, event->kind, now_us);
-      break;
     case WEIR_CONNECTION_CONNECTING:
-      ask = step_connecting(connection, event, now_us);
-      break;
+      return step_connecting(connection, event, now_us);
     case WEIR_CONNECTION_SECURING:
-      ask = step_securing(connection, event, now_us);
-      break;
-    case WEIR_CONNECTION_GREETING:
+      return step_securing(connection, event, now_us);
+    default:
       ask = step_greeting(connection, event, &ready, now_us);
-      if (ready) ask = tend(connection, now_us);
-      break;
-    case WEIR_CONNECTION_READY:
-    case WEIR_CONNECTION_DRAINING:
-      ask = step_open(connection, event, now_us);
-      break;
+      return ready ? tend(connection, now_us) : ask;
   }
-  connection->asked = ask;
-  return ask;
+}
+
+weir_ask weir_connection_step(weir_connection *connection, const weir_event *event,
+                              int64_t now_us) {
+  if (event->kind == WEIR_EVENT_LOOK || event->kind == WEIR_EVENT_SOCKET ||
+      event->kind == WEIR_EVENT_TIME)
+    connection->unix_s = event->unix_s;
+  connection->asked = weir_connection_is_open(connection)
+                          ? step_open(connection, event, now_us)
+                          : step_towards_ready(connection, event, now_us);
+  return connection->asked;
 }

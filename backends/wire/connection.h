@@ -194,14 +194,15 @@ typedef enum weir_event_kind {
   WEIR_EVENT_TIME      /* a wait ended without */
 } weir_event_kind;
 
+/* Members that a kind does not name mean nothing with it. */
 typedef struct weir_event {
   weir_event_kind kind;
-  size_t amount;
+  size_t amount;     /* SENT, RECEIVED */
   bool readable;     /* SOCKET: there may be something to receive */
   bool more;         /* RECEIVED: TLS holds more that poll knows nothing of */
   int error;         /* FAILED */
   const char *fault; /* FAILED and HUNG_UP: for people; "": errno says it all */
-  int64_t unix_s;    /* LOOK, SOCKET and TIME */
+  int64_t unix_s;    /* LOOK, OPEN, SOCKET and TIME */
 } weir_event;
 
 /* The next step. Whenever the state is CLOSED thereafter, a socket that was there is to be closed. */

@@ -244,12 +244,12 @@ static void line_perform(weir_wire_line *line, weir_ask ask, int64_t now_us, int
   weir_connection *connection = line->connection;
   weir_destination *destination = &wire->server.destination;
   weir_lookup *lookup = destination->lookup;
-  char *in = connection->in + connection->in_end;
-  size_t room = sizeof connection->in - connection->in_end;
-  struct pollfd socket = {.fd = line->fd};
+  bool listens = ask == WEIR_ASK_RECEIVE && until_us > now_us;
+  struct pollfd socket;
   weir_tls_hands hands = WEIR_TLS_REFUSED;
   ssize_t moved = 0;
-  *event = (weir_event){.kind = WEIR_EVENT_FAILED, .fault = ""};
+  event->kind = WEIR_EVENT_FAILED;
+  event->fault = "";
 
   /* What does not wait, and little enough to hold the lock. */
   if (ask == WEIR_ASK_LOOK_UP) {
@@ -277,13 +277,14 @@ static void line_perform(weir_wire_line *line, weir_ask ask, int64_t now_us, int
   if (ask == WEIR_ASK_WAIT) socket = poll_of(line);
 
   /* The lock is let go. */
-  bool listens = ask == WEIR_ASK_RECEIVE && until_us > now_us;
   line_work(line, listens ? WEIR_WORKER_LISTENING : workers[ask]);
   unlock(wire);
   if (ask == WEIR_ASK_SEND) {
     moved = put(line, connection->out + connection->out_start,
                 connection->out_end - connection->out_start);
   } else if (ask == WEIR_ASK_RECEIVE) {
+    char *in = connection->in + connection->in_end;
+    size_t room = sizeof connection->in - connection->in_end;
     moved = line->session == NULL ? weir_socket_receive(line->fd, in, room, listens)
                                   : weir_tls_session_receive(line->session, in, room);
   } else if (ask == WEIR_ASK_SHAKE) {
@@ -296,15 +297,23 @@ static void line_perform(weir_wire_line *line, weir_ask ask, int64_t now_us, int
   } else if (lookup != NULL) { /* the resolver decides where to */
     weir_lookup_await(lookup, until_us);
   }
-  event->error = errno;
+  event->error = moved < 0 || ask == WEIR_ASK_SHAKE ? errno : 0;
   pthread_mutex_lock(&wire->lock);
   while (line->beside)
     pthread_cond_wait(&wire->sent, &wire->lock);
   line_work(line, WEIR_WORKER_STEPPING);
 
-  /* What came of it. */
-  bool blocked = moved < 0 && (event->error == EAGAIN || event->error == EWOULDBLOCK);
-  if (ask == WEIR_ASK_WAIT) {
+  /* What came of it. A receive that waits may end with EINTR. */
+  bool blocked = moved < 0 && (event->error == EAGAIN || event->error == EWOULDBLOCK ||
+                               (event->error == EINTR && ask == WEIR_ASK_RECEIVE));
+  if (ask == WEIR_ASK_RECEIVE && (moved > 0 || blocked)) {
+    event->kind = WEIR_EVENT_RECEIVED;
+    event->amount = blocked ? 0 : (size_t)moved;
+    event->more = !blocked && line->session != NULL && weir_tls_session_holds(line->session);
+  } else if (ask == WEIR_ASK_SEND && (moved >= 0 || blocked)) {
+    event->kind = WEIR_EVENT_SENT;
+    event->amount = blocked ? 0 : (size_t)moved;
+  } else if (ask == WEIR_ASK_WAIT) {
     bool unread = connection->unread;
     event->kind = moved > 0 || unread ? WEIR_EVENT_SOCKET : WEIR_EVENT_TIME;
     /* TLS may have waited to write before it could read. */
@@ -315,14 +324,6 @@ static void line_perform(weir_wire_line *line, weir_ask ask, int64_t now_us, int
     if (hands != WEIR_TLS_REFUSED)
       event->kind = hands == WEIR_TLS_SHAKEN ? WEIR_EVENT_SHAKEN : WEIR_EVENT_SHAKING;
     event->fault = line->fault.text;
-  } else if (ask == WEIR_ASK_SEND && (moved >= 0 || blocked)) {
-    event->kind = WEIR_EVENT_SENT;
-    event->amount = blocked ? 0 : (size_t)moved;
-  } else if (ask == WEIR_ASK_RECEIVE &&
-             (moved > 0 || blocked || (moved < 0 && event->error == EINTR))) {
-    event->kind = WEIR_EVENT_RECEIVED;
-    event->amount = moved > 0 ? (size_t)moved : 0;
-    event->more = moved > 0 && line->session != NULL && weir_tls_session_holds(line->session);
   } else {
     if (moved == 0) event->kind = WEIR_EVENT_HUNG_UP;
     if (line->session != NULL) event->fault = weir_tls_session_fault(line->session);
@@ -331,15 +332,16 @@ static void line_perform(weir_wire_line *line, weir_ask ask, int64_t now_us, int
 
 /* --- leading --------------------------------------------------------------------------------- */
 
-/* The thread is the leader from here on. */
-static weir_event start_leading(weir_wire_line *line, int64_t now_us) {
+/* The thread is the leader from here on; what it begins with is told by `event`. */
+static void start_leading(weir_wire_line *line, int64_t now_us, weir_event *event) {
   weir_wire *wire = line->wire;
   const weir_destination *destination = &wire->server.destination;
   bool may_follow = line == &wire->lines[0] || wire->lines[0].worker == WEIR_WORKER_NONE;
   line_work(line, WEIR_WORKER_STEPPING);
   if (may_follow && (destination->lookup != NULL || now_us >= destination->lookup_at_us))
     follow_name(wire, now_us);
-  return (weir_event){.kind = WEIR_EVENT_LOOK, .unix_s = (int64_t)time(NULL)};
+  event->kind = WEIR_EVENT_LOOK;
+  event->unix_s = (int64_t)time(NULL);
 }
 
 /* With no leader, lets the first who sleeps in line know, unless one who is awake will see. */
@@ -354,8 +356,9 @@ static void wake_next(weir_wire_line *line) {
 
 /* Does all that can be done without waiting; with `looks`, also what the socket reports just now. */
 static void come_by(weir_wire_line *line, weir_event_kind kind, bool looks, int64_t now_us) {
-  weir_event event = start_leading(line, now_us);
+  weir_event event;
   bool polled = false;
+  start_leading(line, now_us, &event);
   event.kind = kind;
   for (;;) {
     weir_ask ask = weir_connection_step(line->connection, &event, now_us);
@@ -407,11 +410,12 @@ static void lead(weir_wire_line *line, const weir_wire_slot *slot, int64_t end_u
   weir_connection *connection = line->connection;
   int64_t since_us = now_us;
   uint64_t done = line->done;
-  weir_event event = start_leading(line, now_us);
+  weir_event event;
+  start_leading(line, now_us, &event);
   for (int waits = 0;;) {
     weir_ask ask = weir_connection_step(connection, &event, now_us);
     int64_t until_us = now_us;
-    tidy(line);
+    if (connection->left != NULL || connection->state == WEIR_CONNECTION_CLOSED) tidy(line);
     if (ask == WEIR_ASK_WAIT || ask == WEIR_ASK_NOTHING) {
       if (weir_slot_is_done(slot) || slot->connection != connection) break;
       if (waits > 0) now_us = weir_monotonic_us();

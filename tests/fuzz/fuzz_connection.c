@@ -12,7 +12,7 @@ enum { SLOTS = 12, COMMANDS = 3, TIMEOUT_US = 20000, STEP_US = 700, HOSTS = 3 };
 
 /* --- the protocol ----------------------------------------------------------------------------- */
 
-/* "c", twice with a second attempt's mark, and a newline. */
+/* A letter, one that tells the commands of a connection apart, and a newline. */
 static size_t encode(const weir_wire_command *command, int64_t unix_s, char *out) {
   (void)unix_s;
   memcpy(out, "cc\n", 3);
@@ -159,6 +159,9 @@ static void check(const weir_connection *connection) {
     abandoned += slot->state == WEIR_SLOT_ABANDONED;
   }
   require(abandoned == connection->abandoned);
+  /* What the second cannot send goes by the first. */
+  if (connection->second && connection->state == WEIR_CONNECTION_CLOSED)
+    require(connection->first == NULL);
 }
 
 static void step(weir_connection *connection, const weir_event *event) {
