@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "array.h"
 #include "wire/socket.h"
 
 /* Checks before a waiter sleeps, where many wait: replies then come in bursts, and a wake-up costs
@@ -79,30 +80,12 @@ static void give(weir_wire *wire, weir_wire_slot *slot) {
   wire->pool = slot;
 }
 
-/* Makes an array hold `need` items of `size` bytes; doubles, so that a pooled slot settles. */
-static bool grow(void **items, size_t *room, size_t need, size_t size) {
-  size_t grown = *room == 0 ? 16 : *room;
-  while (grown < need)
-    grown *= 2;
-  void *moved = realloc(*items, grown * size);
-  if (moved == NULL) return false;
-  *items = moved;
-  *room = grown;
-  return true;
-}
-
 bool weir_wire_slot_add(weir_wire_slot *slot, weir_operation *operation, uint8_t attempt) {
   size_t keys_length = slot->keys_length + operation->key_length;
-  if (slot->count == slot->room) {
-    void *commands = slot->commands;
-    if (!grow(&commands, &slot->room, slot->count + 1, sizeof *slot->commands)) return false;
-    slot->commands = commands;
-  }
-  if (keys_length > slot->keys_room) {
-    void *keys = slot->keys;
-    if (!grow(&keys, &slot->keys_room, keys_length, 1)) return false;
-    slot->keys = keys;
-  }
+  /* Both double, so that a pooled slot settles. */
+  if (!weir_array_grow(&slot->commands, &slot->room, slot->count + 1, sizeof *slot->commands) ||
+      !weir_array_grow(&slot->keys, &slot->keys_room, keys_length, 1))
+    return false;
   weir_wire_command *command = &slot->commands[slot->count++];
   memcpy(&command->operation, operation, offsetof(weir_operation, counter));
   command->operation.outcome = WEIR_PENDING;

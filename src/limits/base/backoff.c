@@ -26,20 +26,17 @@ static uint64_t *own_counter(void) {
   return &generator.counter;
 }
 
-/* 0 to `most`, each as likely: numbers from the incomplete last run of most + 1 are thrown away. */
-static uint64_t random_up_to(uint64_t most) {
+int64_t weir_backoff_us(unsigned attempt, int64_t base_us, int64_t most_us) {
+  if (base_us <= 0 || most_us <= 0) return 0;
+  bool over = attempt >= 63 || base_us > (most_us >> attempt); /* base * 2^attempt above most */
+  uint64_t count = (uint64_t)(over ? most_us : base_us << attempt) + 1; /* at most 2^63 */
+
+  /* 0 to count - 1, each as likely: numbers from the incomplete last run of them are thrown away. */
   uint64_t *counter = own_counter();
-  uint64_t count = most + 1; /* at most 2^63 */
   uint64_t incomplete = -count % count;
   uint64_t number;
   do {
     number = weir_random_next(counter);
   } while (number < incomplete);
-  return number % count;
-}
-
-int64_t weir_backoff_us(unsigned attempt, int64_t base_us, int64_t most_us) {
-  if (base_us <= 0 || most_us <= 0) return 0;
-  bool over = attempt >= 63 || base_us > (most_us >> attempt); /* base * 2^attempt above most */
-  return (int64_t)random_up_to((uint64_t)(over ? most_us : base_us << attempt));
+  return (int64_t)(number % count);
 }

@@ -18,14 +18,6 @@ static const struct unit {
 };
 enum { UNIT_COUNT = sizeof units / sizeof units[0] };
 
-static const struct unit *find_unit(const char *name, size_t length) {
-  for (size_t i = 0; i < UNIT_COUNT; i++) {
-    if (strlen(units[i].name) == length && memcmp(units[i].name, name, length) == 0)
-      return &units[i];
-  }
-  return NULL;
-}
-
 bool weir_duration_parse(const char *text, size_t length, int64_t *us) {
   size_t digits = 0;
   int64_t number = 0;
@@ -34,8 +26,12 @@ bool weir_duration_parse(const char *text, size_t length, int64_t *us) {
     if (number > (INT64_MAX - digit) / 10) return false;
     number = number * 10 + digit;
   }
-  const struct unit *unit = find_unit(text + digits, length - digits);
-  if (digits == 0) number = 1;
+  const struct unit *unit = NULL;
+  for (size_t i = 0; i < UNIT_COUNT && unit == NULL; i++)
+    if (strlen(units[i].name) == length - digits &&
+        memcmp(units[i].name, text + digits, length - digits) == 0)
+      unit = &units[i];
+  if (digits == 0) number = 1; /* "s" is "1s" */
   if (unit == NULL || number == 0 || number > INT64_MAX / unit->us) return false;
   *us = number * unit->us;
   return true;

@@ -35,13 +35,18 @@ weir_status_class weir_status_classify(weir_status status) {
   return is_status(status) ? statuses[status].class_of : WEIR_CLASS_BUG;
 }
 
+static void format_line(char line[WEIR_MESSAGE_BYTES], const char *format, va_list arguments)
+    __attribute__((format(printf, 2, 0)));
+
 /* A message quotes what callers and servers sent, and must stay one line of plain text all the
  * same: whatever is no printable ASCII may move a cursor or end the line of a log. The backslash
  * stays, so that text which passes through several messages is spelled out once. */
-static void spell_out(const char *text, char line[WEIR_MESSAGE_BYTES]) {
+static void format_line(char line[WEIR_MESSAGE_BYTES], const char *format, va_list arguments) {
   static const char digits[] = "0123456789abcdef";
+  char raw[WEIR_MESSAGE_BYTES]; /* the arguments may point into the message */
   size_t used = 0;
-  for (; *text != '\0'; text++) {
+  if (vsnprintf(raw, sizeof raw, format, arguments) < 0) raw[0] = '\0';
+  for (const char *text = raw; *text != '\0'; text++) {
     unsigned char byte = (unsigned char)*text;
     bool plain = byte >= ' ' && byte < 0x7f;
     if (used + (plain ? 1 : 4) >= WEIR_MESSAGE_BYTES) break;
@@ -55,15 +60,6 @@ static void spell_out(const char *text, char line[WEIR_MESSAGE_BYTES]) {
     line[used++] = digits[byte & 15];
   }
   line[used] = '\0';
-}
-
-static void format_line(char line[WEIR_MESSAGE_BYTES], const char *format, va_list arguments)
-    __attribute__((format(printf, 2, 0)));
-
-static void format_line(char line[WEIR_MESSAGE_BYTES], const char *format, va_list arguments) {
-  char raw[WEIR_MESSAGE_BYTES]; /* the arguments may point into the message */
-  if (vsnprintf(raw, sizeof raw, format, arguments) < 0) raw[0] = '\0';
-  spell_out(raw, line);
 }
 
 void weir_message_set(weir_message *message, const char *format, ...) {

@@ -1,3 +1,4 @@
+/* Words: which of those that are accepted a slip comes nearest to, and lists of them. */
 #include <stdio.h>
 #include <string.h>
 
