@@ -5,12 +5,14 @@
  *                          └────── another round ───┘
  *
  * In a store inside this process exec waits for nothing, and names a counter by a number. So where
- * no thread leads the key, the one that comes decides at once, with the shard's own machine: it waits
+ * no thread leads the key, the one that comes decides at once, with a machine of its own: it waits
  * for no other, gathers no group, and needs no line, no deadline, no text of the key. Further
  * rounds, as one that takes back, run under the same lock. A pause never does, as all other keys of
  * the shard would wait for it. At PAUSE a machine holds nothing, and has left the request as open as
  * it was: so that pauses without the lock, and then stands in line.
  */
+#include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,17 +20,49 @@
 
 #include "limiter/limiter.h"
 
-/* The shard's machine, and behind it the operations of a round. NULL: no memory. */
-static weir_machine *machine_of(const weir_limiter *limiter, weir_shard *shard) {
-  if (shard->machine != NULL) return shard->machine;
-  size_t align = _Alignof(weir_operation);
+/* A machine, and behind it the operations of a round: one thread's at a time. */
+struct weir_direct {
+  atomic_flag taken;
+  weir_machine *machine;
+  weir_operation *operations;
+};
+
+static struct weir_direct *make_direct(const weir_limiter *limiter) {
+  size_t align = _Alignof(max_align_t);
+  size_t head = (sizeof(struct weir_direct) + align - 1) / align * align;
   size_t bytes = (weir_machine_bytes(&limiter->stack) + align - 1) / align * align;
   size_t operations = weir_machine_operations_most(&limiter->stack) * sizeof(weir_operation);
-  void *memory = malloc(bytes + operations);
-  if (memory == NULL) return NULL;
-  shard->machine = weir_machine_init(memory, &limiter->stack, &limiter->settings);
-  shard->operations = (weir_operation *)((char *)memory + bytes);
-  return shard->machine;
+  struct weir_direct *made = malloc(head + bytes + operations);
+  if (made == NULL) return NULL;
+  atomic_flag_clear(&made->taken);
+  made->machine = weir_machine_init((char *)made + head, &limiter->stack, &limiter->settings);
+  made->operations = (weir_operation *)(void *)((char *)made + head + bytes);
+  return made;
+}
+
+/* One that no other thread has. A thread goes on with the place where it found the last, so that
+ * threads do not meet. NULL: so many are at it already, or there is no memory for one more. */
+static struct weir_direct *take_direct(weir_limiter *limiter) {
+  static _Thread_local unsigned place;
+  for (unsigned i = 0; i < WEIR_DIRECT_MOST; i++, place++) {
+    struct weir_direct *_Atomic *at = &limiter->directs[place % WEIR_DIRECT_MOST];
+    struct weir_direct *direct = atomic_load_explicit(at, memory_order_acquire);
+    if (direct == NULL) {
+      struct weir_direct *made = make_direct(limiter);
+      if (made == NULL) return NULL;
+      if (atomic_compare_exchange_strong(at, &direct, made))
+        direct = made;
+      else
+        free(made);
+    }
+    if (!atomic_flag_test_and_set_explicit(&direct->taken, memory_order_acquire)) return direct;
+  }
+  return NULL;
+}
+
+void weir_direct_clean_up(weir_limiter *limiter) {
+  for (size_t i = 0; i < WEIR_DIRECT_MOST; i++)
+    free(limiter->directs[i]);
 }
 
 /* Round after round. False: the machine wants to pause.
@@ -37,9 +71,10 @@ static weir_machine *machine_of(const weir_limiter *limiter, weir_shard *shard) 
  * the charge, and others may have charged and read meanwhile: limiters on one store share counters
  * under locks of their own. So the clock is looked at once more, and what took longer than a deadline
  * admits nothing. */
-static bool run(weir_limiter *limiter, weir_memo_entry *entry, weir_machine *machine,
+static bool run(weir_limiter *limiter, weir_memo_entry *entry, struct weir_direct *direct,
                 weir_request_state *request, int64_t now_us, weir_message *why) {
-  weir_operation *operations = entry->shard->operations;
+  weir_machine *machine = direct->machine;
+  weir_operation *operations = direct->operations;
   unsigned rounds = 0;
   weir_turn turn = weir_machine_start(machine, now_us, entry->memo, request, operations);
   while (turn == WEIR_TURN_EXECUTE) {
@@ -73,12 +108,13 @@ bool weir_direct_answer(weir_limiter *limiter, weir_request_state *request, weir
   weir_memo_entry *entry = weir_table_lock(limiter->table, fingerprint);
   if (entry == NULL) return false;
   weir_shard *shard = entry->shard;
-  weir_machine *machine = NULL;
-  if (!entry->busy && entry->account == NULL) machine = machine_of(limiter, shard);
-  if (machine == NULL) {
+  struct weir_direct *direct = NULL;
+  if (!entry->busy && entry->account == NULL) direct = take_direct(limiter);
+  if (direct == NULL) {
     weir_shard_unlock(shard);
     return false;
   }
+  weir_machine *machine = direct->machine;
 
   /* Not with a time of before a step of the clock that others have seen. */
   unsigned steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
@@ -88,12 +124,13 @@ bool weir_direct_answer(weir_limiter *limiter, weir_request_state *request, weir
   if (!done) {
     int64_t now_us = at->clock_steps == steps ? at->now_us : weir_limiter_now(limiter);
     why.text[0] = '\0';
-    done = run(limiter, entry, machine, request, now_us, &why);
+    done = run(limiter, entry, direct, request, now_us, &why);
     weir_shard_learn(shard, machine->lessons, limiter->stack.count, machine->frame.now_us);
     memcpy(entry->memo, machine->frame.memo, machine->memo_bytes);
     weir_table_show_denial(limiter->table, entry);
   }
   unsigned pauses = machine->pauses;
+  atomic_flag_clear_explicit(&direct->taken, memory_order_release);
   weir_shard_unlock(shard);
 
   if (!done) {

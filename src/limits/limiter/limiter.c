@@ -157,6 +157,7 @@ void weir_limiter_destroy(weir_limiter *limiter) {
     pthread_mutex_destroy(&limiter->reserved_mutex);
   }
   weir_idle_destroy(limiter->idle);
+  weir_direct_clean_up(limiter);
   weir_table_destroy(limiter->table);
   if (limiter->leases) weir_leased_line_clean_up(&limiter->leased);
   weir_counts_destroy(limiter->counts);

@@ -43,6 +43,7 @@ typedef struct weir_prefix {
 
 enum { WEIR_WARNINGS_MOST = 12 }; /* more than there are reasons for, one of them for each rule */
 enum { WEIR_RESERVED_BUCKETS = 64 };
+enum { WEIR_DIRECT_MOST = 16 }; /* threads that decide under a lock at once; more of them join */
 enum { WEIR_MEMO_KEYS_DEFAULT = 16384, WEIR_MEMO_KEYS_MOST = 1 << 24 };
 
 struct weir_limiter {
@@ -58,7 +59,8 @@ struct weir_limiter {
       cost_most[WEIR_RULES_MOST]; /* of one request; 1 under a log, which has entries for them */
   weir_prefix prefixes[WEIR_RULES_MOST];
   weir_table *table;
-  bool direct; /* one request needs no line: direct.c */
+  bool direct; /* one request needs no line: direct.c, whose are ... */
+  struct weir_direct *_Atomic directs[WEIR_DIRECT_MOST]; /* ... these; NULL: not needed so far */
   bool leases; /* the rules have a lease, and it is used: then the next two mean something */
   weir_lease lease;
   weir_leased_line leased;
@@ -150,6 +152,7 @@ weir_status weir_outage_refund(weir_limiter *limiter, const weir_request_state *
  * is settled; the message says why, where it has no answer. */
 bool weir_direct_answer(weir_limiter *limiter, weir_request_state *request, weir_moment *at,
                         weir_message *message);
+void weir_direct_clean_up(weir_limiter *limiter);
 
 /* Has one request settled, alone in its call, by the store or the policy; returns its status. */
 weir_status weir_limiter_answer(weir_limiter *limiter, weir_request_state *request,

@@ -54,7 +54,6 @@ static void destroy_shard(weir_shard *shard) {
     entry = next;
   }
   free_buckets(shard);
-  free(shard->machine);
   pthread_mutex_unlock(&shard->mutex);
   pthread_mutex_destroy(&shard->mutex);
   free(shard);

@@ -45,20 +45,16 @@ typedef struct weir_memo_entry {
  * busy nor waited for may be gone as soon as its shard is unlocked. */
 enum { WEIR_SHARD_ALIGNMENT = 64, WEIR_OWN_BUCKETS = 4 };
 struct weir_shard {
-  _Alignas(WEIR_SHARD_ALIGNMENT)
-      pthread_mutex_t mutex; /* guards what follows, table.c's alone but for the machine */
-  weir_memo_entry **buckets; /* `own`, until they double */
+  _Alignas(WEIR_SHARD_ALIGNMENT) pthread_mutex_t mutex; /* guards what follows, table.c's alone */
+  weir_memo_entry **buckets;                            /* `own`, until they double */
   size_t bucket_mask;
   size_t count;
   size_t most;
   weir_memo_entry *hand; /* on the ring of all entries: those behind it are looked at next */
   weir_memo_entry *own[WEIR_OWN_BUCKETS];
-  int64_t unpaid;             /* what its keys owed that were given up */
-  int64_t halved_us;          /* when the pools were */
-  weir_machine *machine;      /* for one request that is decided under the lock; its memory is the
-                                 shard's; NULL: none so far */
-  weir_operation *operations; /* of its round, in the same memory */
-  weir_pool pools[];          /* by rule */
+  int64_t unpaid;    /* what its keys owed that were given up */
+  int64_t halved_us; /* when the pools were */
+  weir_pool pools[]; /* by rule */
 };
 
 static inline void weir_shard_lock(weir_shard *shard) {
