@@ -211,41 +211,32 @@ static struct shard *open_shards(size_t count, size_t keys) {
 /* --- the store ---------------------------------------------------------------------------------
  */
 
-static weir_status read_shards(const weir_url *url, int64_t keys, size_t *shards,
+static weir_status memory_open(const weir_url *url, int64_t timeout_us, void **handle,
                                weir_message *message) {
-  int64_t number;
-  int64_t otherwise = SHARDS_DEFAULT;
-  while (otherwise < SHARDS_MOST && keys / otherwise > SHARD_KEYS_MOST)
-    otherwise *= 2;
-  weir_status status = weir_url_integer(url, "shards", 1, SHARDS_MOST, otherwise, &number, message);
+  int64_t keys, shards = SHARDS_DEFAULT;
+  (void)timeout_us; /* nothing here waits but for other threads */
+  weir_status status = weir_url_integer(url, "keys", 1, KEYS_MOST, KEYS_DEFAULT, &keys, message);
   if (status != WEIR_OK) return status;
-  if ((number & (number - 1)) != 0) {
+  while (shards < SHARDS_MOST && keys / shards > SHARD_KEYS_MOST)
+    shards *= 2;
+  status = weir_url_integer(url, "shards", 1, SHARDS_MOST, shards, &shards, message);
+  if (status != WEIR_OK) return status;
+  if ((shards & (shards - 1)) != 0) {
     weir_message_set(message, "shards=%s: accepted is a power of two from 1 to %d",
                      weir_url_find(url, "shards"), SHARDS_MOST);
     return WEIR_BAD_URL;
   }
-  while (number > 1 && keys / number < SHARD_KEYS_LEAST)
-    number /= 2;
-  *shards = (size_t)number;
-  return WEIR_OK;
-}
+  while (shards > 1 && keys / shards < SHARD_KEYS_LEAST)
+    shards /= 2;
 
-static weir_status memory_open(const weir_url *url, int64_t timeout_us, void **handle,
-                               weir_message *message) {
-  int64_t keys;
-  size_t shard_count;
-  (void)timeout_us; /* nothing here waits but for other threads */
-  weir_status status = weir_url_integer(url, "keys", 1, KEYS_MOST, KEYS_DEFAULT, &keys, message);
-  if (status == WEIR_OK) status = read_shards(url, keys, &shard_count, message);
-  if (status != WEIR_OK) return status;
   struct memory *memory = calloc(1, sizeof *memory);
   if (memory == NULL || sodium_init() < 0) {
     free(memory);
     return WEIR_NO_MEMORY;
   }
   memory->keys_most = (size_t)keys;
-  memory->shard_count = shard_count;
-  memory->shards = open_shards(shard_count, (size_t)keys);
+  memory->shard_count = (size_t)shards;
+  memory->shards = open_shards(memory->shard_count, (size_t)keys);
   if (memory->shards == NULL) {
     free(memory);
     return WEIR_NO_MEMORY;
