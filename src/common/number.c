@@ -2,15 +2,17 @@
 
 #include <string.h>
 
+/* 18 digits stay below 10^18, so only those behind them can be too many. */
 bool weir_number_read(const char *text, size_t length, int64_t most, int64_t *number) {
   int64_t sum = 0;
   if (length == 0) return false;
   for (size_t i = 0; i < length; i++) {
-    if (text[i] < '0' || text[i] > '9') return false;
-    int digit = text[i] - '0';
-    if (sum > (most - digit) / 10 || digit > most) return false; /* sum * 10 + digit > most */
+    unsigned digit = (unsigned char)text[i] - (unsigned)'0';
+    if (digit > 9) return false;
+    if (i >= 18 && sum > (INT64_MAX - (int64_t)digit) / 10) return false;
     sum = sum * 10 + digit;
   }
+  if (sum > most) return false;
   *number = sum;
   return true;
 }

@@ -30,10 +30,10 @@ loops: 1
 listen:
   resp: {address: "127.0.0.1:0"}
 stores:
-  main: {url: "memory:"}
+  main: {url: "memory:?timeout=30s"}
 throttle: {enabled: true, store: main}
 """
-COMMANDS = 6400
+COMMANDS = 12800
 
 
 def with_time(url):
@@ -78,7 +78,7 @@ def measure(program):
         for batch in BATCHES:
             yield f"{store} {batch}", round(min(weigh(program, url, batch) for _ in range(TRIES)))
     for batch in BATCHES:
-        yield f"cl_throttle {batch}", round(weigh_throttle(batch))
+        yield f"cl_throttle {batch}", round(min(weigh_throttle(batch) for _ in range(TRIES)))
 
 
 def read_table():

@@ -1,4 +1,4 @@
-/* Lines for whoever runs the server. */
+/* Lines for those who run the server: composed where they are said, written by a thread of its own. */
 #include "serve/log.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* What the server has to say: a line on stderr, with its time.
  *
- * Nobody waits for who reads it. A thread of its own writes what others have said; lines that find no
+ * No thread waits for its reader. A thread of its own writes what others have said; lines that find no
  * room before it are dropped and counted, and the log says how many when it is read again. */
 #ifndef WEIR_SERVE_LOG_H
 #define WEIR_SERVE_LOG_H

@@ -1,5 +1,5 @@
-/* The protocols that clients speak, and what those of one form share: HTTP's requests, whoever answers
- * them, and Envoy's rate limit service, which comes over HTTP and gRPC. */
+/* The protocols that clients speak, and what those of one form share: HTTP's requests, for decisions
+ * or for admin, and Envoy's rate limit service, which comes over HTTP and gRPC. */
 #ifndef WEIR_SERVE_PROTOCOLS_H
 #define WEIR_SERVE_PROTOCOLS_H
 

@@ -71,7 +71,8 @@ static weir_read_result read_request(weir_connection *connection, const char *by
   if (outcome == WEIR_RESP_INFO) write_info(connection, text);
   if (outcome == WEIR_RESP_ASKS) {
     weir_status status;
-    weir_message refusal = {""};
+    weir_message refusal;
+    refusal.text[0] = '\0'; /* and no more of it: this is the common case */
     uint32_t answer = weir_tick_add_ask(&loop->tick, &ask, 0, &status, &refusal);
     if (status == WEIR_OK) {
       weir_connection_queue(connection, answer);

@@ -41,6 +41,7 @@ void weir_tick_clear(weir_tick *tick) {
   if (tick->uses_throttle) weir_throttle_end_tick(throttle, tick->loop);
   if (tick->uses_overrides) weir_descriptors_end_tick(tick->registry->descriptors, tick->loop);
   tick->uses_throttle = tick->uses_overrides = tick->has_ends = false;
+  tick->last_limiter = NULL;
   tick->judged_us = WEIR_TICK_NO_END;
   tick->answer_count = tick->asked_count = tick->decided = tick->part_count = 0;
   tick->bytes.length = 0;
@@ -169,8 +170,17 @@ static weir_status find_throttle(weir_tick *tick, const weir_ask *ask, meaning *
   found->prefix = WEIR_THROTTLE_PREFIX;
   found->prefix_length = sizeof WEIR_THROTTLE_PREFIX - 1;
   found->fallback = tick->registry->config->throttle.store->options.fallback;
-  return weir_throttle_find(throttle, tick->loop, ask->burst, ask->count, ask->period_s,
-                            tick->now_us, &found->target.limiter, why);
+  if (tick->last_limiter == NULL || tick->last_burst != ask->burst ||
+      tick->last_count != ask->count || tick->last_period_s != ask->period_s) {
+    weir_status status = weir_throttle_find(throttle, tick->loop, ask->burst, ask->count,
+                                            ask->period_s, tick->now_us, &tick->last_limiter, why);
+    if (status != WEIR_OK) return status;
+    tick->last_burst = ask->burst;
+    tick->last_count = ask->count;
+    tick->last_period_s = ask->period_s;
+  }
+  found->target.limiter = tick->last_limiter;
+  return WEIR_OK;
 }
 
 static weir_status find_named(const weir_tick *tick, const weir_ask *ask, meaning *found,

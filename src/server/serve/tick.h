@@ -78,6 +78,10 @@ typedef struct weir_tick {
   weir_serve_counts *counts;
   bool uses_throttle;  /* has found limiters on demand, */
   bool uses_overrides; /* or some of a domain */
+  /* The figures of the last request that brought its rule, and their limiter, which lives as long as
+   * the tick: those who bring a rule mostly bring the same. NULL: none has yet. */
+  int64_t last_burst, last_count, last_period_s;
+  weir_limiter *last_limiter;
   weir_answer *answers;
   size_t answer_count, answer_room;
   weir_asked *asked;

@@ -21,23 +21,30 @@ static weir_resp_reading broken(const reading *self, const char *why) {
   return WEIR_RESP_BROKEN;
 }
 
+/* What every client sends is a few digits and the end of the line: how many bytes that takes, and the
+ * number; 0: it is something else. */
+static inline size_t read_digits(const char *first, size_t there, int64_t *size) {
+  size_t digits = 0;
+  int64_t sum = 0;
+  for (; digits < there && digits <= DIGITS_MOST; digits++) {
+    unsigned digit = (unsigned char)first[digits] - (unsigned)'0';
+    if (digit > 9) break;
+    sum = sum * 10 + digit;
+  }
+  *size = sum;
+  bool is_whole = digits >= 1 && digits <= DIGITS_MOST && digits + 1 < there &&
+                  first[digits] == '\r' && first[digits + 1] == '\n';
+  return is_whole ? digits + 2 : 0;
+}
+
 /* "<mark><number>\r\n" at `from`. `behind`: where the next thing stands. */
 static weir_resp_reading read_size(const reading *self, size_t from, const char *complaint,
                                    int64_t *size, size_t *behind) {
   const char *first = self->bytes + from + 1;
   size_t there = self->length - from - 1;
-  size_t digits = 0;
-  /* What every client sends is a few digits and the end of the line. */
-  for (*size = 0; digits < there && digits <= DIGITS_MOST; digits++) {
-    unsigned digit = (unsigned char)first[digits] - (unsigned)'0';
-    if (digit > 9) break;
-    *size = *size * 10 + digit;
-  }
-  if (digits >= 1 && digits <= DIGITS_MOST && digits + 1 < there && first[digits] == '\r' &&
-      first[digits + 1] == '\n') {
-    *behind = from + digits + 3;
-    return WEIR_RESP_REQUEST;
-  }
+  size_t line = read_digits(first, there, size);
+  *behind = from + 1 + line;
+  if (line > 0) return WEIR_RESP_REQUEST;
   /* Else it is cut here, negative, or wrong, which is said once its line is there. */
   const char *end = memchr(first, '\n', there < LINE_MOST ? there : LINE_MOST);
   if (end == NULL) return there < LINE_MOST ? WEIR_RESP_MORE : broken(self, complaint);
@@ -84,9 +91,14 @@ static weir_resp_reading parse_array(const reading *self, weir_resp_request *req
       if (parser->position >= self->length) return WEIR_RESP_MORE;
       if (self->bytes[parser->position] != '$')
         return broken(self, "Protocol error: expected '$' before each argument");
-      got = read_size(self, parser->position, complaint, &size, &behind);
-      if (got != WEIR_RESP_REQUEST) return got;
-      if (size < 0) return broken(self, complaint);
+      size_t from = parser->position + 1;
+      size_t line = read_digits(self->bytes + from, self->length - from, &size);
+      behind = from + line;
+      if (line == 0) {
+        got = read_size(self, parser->position, complaint, &size, &behind);
+        if (got != WEIR_RESP_REQUEST) return got;
+        if (size < 0) return broken(self, complaint);
+      }
       if (behind + (size_t)size + 2 > self->limits->request_bytes)
         return broken(self, "Protocol error: the request is too long");
       parser->position = (uint32_t)behind;
