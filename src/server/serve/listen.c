@@ -69,18 +69,6 @@ static void take_in(weir_socket *opened) {
   opened->sign = -1;
 }
 
-static void name_tcp(weir_socket *opened) {
-  char text[INET6_ADDRSTRLEN];
-  const struct sockaddr_in *v4 = (const void *)&opened->address;
-  const struct sockaddr_in6 *v6 = (const void *)&opened->address;
-  if (opened->address.ss_family == AF_INET)
-    snprintf(opened->name, sizeof opened->name, "%s:%u",
-             inet_ntop(AF_INET, &v4->sin_addr, text, sizeof text), ntohs(v4->sin_port));
-  else
-    snprintf(opened->name, sizeof opened->name, "[%s]:%u",
-             inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof text), ntohs(v6->sin6_port));
-}
-
 static bool refuse_second(const weir_config_listener *listener, weir_message *message) {
   snprintf(
       message->text, sizeof message->text,
@@ -99,7 +87,15 @@ static bool listen_tcp(const weir_config_listener *listener, weir_socket *opened
   if (getsockname(opened->fd, (struct sockaddr *)(void *)&opened->address,
                   &opened->address_length) != 0)
     return fail(message, listener, "getsockname");
-  name_tcp(opened);
+  char text[INET6_ADDRSTRLEN];
+  const struct sockaddr_in *v4 = (const void *)&opened->address;
+  const struct sockaddr_in6 *v6 = (const void *)&opened->address;
+  if (opened->address.ss_family == AF_INET)
+    snprintf(opened->name, sizeof opened->name, "%s:%u",
+             inet_ntop(AF_INET, &v4->sin_addr, text, sizeof text), ntohs(v4->sin_port));
+  else
+    snprintf(opened->name, sizeof opened->name, "[%s]:%u",
+             inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof text), ntohs(v6->sin6_port));
   opened->sign = hang_out(opened);
   if (!listener->reuse_port) return true;
   if (opened->sign < 0 && errno == EADDRINUSE) return refuse_second(listener, message);
@@ -114,7 +110,7 @@ int weir_socket_again(const weir_socket *first) {
 /* --- unix sockets ------------------------------------------------------------------------------
  */
 
-/* Whether somebody accepts there. */
+/* Whether a server accepts there. */
 static bool is_served(const weir_config_listener *listener) {
   int fd = socket(AF_UNIX, SOCK_STREAM, 0);
   if (fd < 0) return true;
@@ -142,18 +138,6 @@ static bool clear_path(const weir_config_listener *listener, weir_message *messa
   return false;
 }
 
-static bool hand_to_group(const weir_config_listener *listener, weir_message *message) {
-  if (listener->group == NULL) return true;
-  errno = 0;
-  const struct group *group = getgrnam(listener->group);
-  if (group == NULL) {
-    snprintf(message->text, sizeof message->text, "cannot listen at %s: there is no group \"%s\"",
-             listener->address, listener->group);
-    return false;
-  }
-  return chown(listener->name, (uid_t)-1, group->gr_gid) == 0 || fail(message, listener, "chown");
-}
-
 static bool listen_unix(const weir_config_listener *listener, weir_socket *opened,
                         weir_message *message) {
   struct stat made;
@@ -170,7 +154,17 @@ static bool listen_unix(const weir_config_listener *listener, weir_socket *opene
   if (opened->path == NULL) return fail(message, listener, "strdup");
   opened->device = made.st_dev;
   opened->inode = made.st_ino;
-  if (!hand_to_group(listener, message)) return false;
+  if (listener->group != NULL) {
+    errno = 0;
+    const struct group *group = getgrnam(listener->group);
+    if (group == NULL) {
+      snprintf(message->text, sizeof message->text, "cannot listen at %s: there is no group \"%s\"",
+               listener->address, listener->group);
+      return false;
+    }
+    if (chown(listener->name, (uid_t)-1, group->gr_gid) != 0)
+      return fail(message, listener, "chown");
+  }
   if (chmod(listener->name, listener->mode) != 0) return fail(message, listener, "chmod");
   if (listen(opened->fd, BACKLOG) != 0) return fail(message, listener, "listen");
   opened->is_shared = true;

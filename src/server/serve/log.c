@@ -67,46 +67,38 @@ static void add_string(line *to, const char *text) {
   add(to, "\"");
 }
 
-static void add_time(line *to) {
+static void compose(line *to, const char *what, const weir_log_field *fields, size_t count) {
+  bool json = atomic_load(&as_json);
   char text[40];
   struct timespec now;
   struct tm parts;
+  to->length = 0;
+  add(to, json ? "{\"time\":\"" : "");
   clock_gettime(CLOCK_REALTIME, &now);
   gmtime_r(&now.tv_sec, &parts);
   size_t length = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
   snprintf(text + length, sizeof text - length, ".%03ldZ", now.tv_nsec / 1000000);
   add(to, text);
-}
-
-static void add_field(line *to, const weir_log_field *field, bool json) {
-  char number[24];
-  add(to, json ? ",\"" : " ");
-  add(to, field->name);
-  add(to, json ? "\":" : "=");
-  snprintf(number, sizeof number, "%" PRId64, field->number);
-  if (field->text == NULL) {
-    add(to, number);
-  } else if (json) {
-    add_string(to, field->text);
-  } else {
-    add(to, field->is_quoted ? "\"" : "");
-    add(to, field->text);
-    add(to, field->is_quoted ? "\"" : "");
-  }
-}
-
-static void compose(line *to, const char *what, const weir_log_field *fields, size_t count) {
-  bool json = atomic_load(&as_json);
-  to->length = 0;
-  add(to, json ? "{\"time\":\"" : "");
-  add_time(to);
   add(to, json ? "\",\"message\":" : " weir: ");
   if (json)
     add_string(to, what);
   else
     add(to, what);
-  for (size_t i = 0; i < count; i++)
-    add_field(to, &fields[i], json);
+  for (size_t i = 0; i < count; i++) {
+    const weir_log_field *field = &fields[i];
+    const char *quote = field->is_quoted ? "\"" : "";
+    add(to, json ? ",\"" : " ");
+    add(to, field->name);
+    add(to, json ? "\":" : "=");
+    if (field->text != NULL && json) {
+      add_string(to, field->text);
+      continue;
+    }
+    snprintf(text, sizeof text, "%" PRId64, field->number);
+    if (field->text != NULL) add(to, quote);
+    add(to, field->text != NULL ? field->text : text);
+    if (field->text != NULL) add(to, quote);
+  }
   if (json) to->bytes[to->length++] = '}';
   to->bytes[to->length++] = '\n';
 }
@@ -153,18 +145,6 @@ static void write_taken(const char *bytes, size_t length) {
   if (!write_all(bytes, length)) count_lost(lines);
 }
 
-/* Says what was lost since it was last said. */
-static uint64_t tell_lost(uint64_t told) {
-  char text[64];
-  line one;
-  uint64_t now = weir_serve_log_lost();
-  if (now == told) return told;
-  snprintf(text, sizeof text, "%" PRIu64 " lines are not in this log", now - told);
-  compose(&one, text, NULL, 0);
-  write_all(one.bytes, one.length);
-  return now;
-}
-
 static void *write_lines(void *nothing) {
   char bytes[WRITE_BYTES];
   uint64_t told = 0;
@@ -178,7 +158,16 @@ static void *write_lines(void *nothing) {
     bool is_last = waiting.length == 0;
     pthread_mutex_unlock(&waiting.lock);
     write_taken(bytes, length);
-    if (is_last) told = tell_lost(told);
+    uint64_t now = weir_serve_log_lost();
+    if (is_last && now != told) {
+      /* What was lost since that was last said. */
+      char text[64];
+      line one;
+      snprintf(text, sizeof text, "%" PRIu64 " lines are not in this log", now - told);
+      compose(&one, text, NULL, 0);
+      write_all(one.bytes, one.length);
+      told = now;
+    }
     pthread_mutex_lock(&waiting.lock);
   }
   waiting.is_over = true;

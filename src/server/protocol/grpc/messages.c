@@ -114,30 +114,9 @@ static bool read_entry(reader from, weir_envoy_request *request, weir_envoy_desc
          refuse(why, "descriptors[%zu].entries[%zu].key is missing", index, descriptor->count - 1);
 }
 
-static bool read_limit(reader from, weir_envoy_descriptor *descriptor, weir_message *why) {
-  field read;
-  descriptor->has_limit = true;
-  while (next_field(&from, &read)) {
-    if (is(&read, 1, VARINT)) descriptor->requests = (int64_t)(read.value & UINT32_MAX);
-    if (is(&read, 2, VARINT))
-      descriptor->unit =
-          read.value <= WEIR_CONFIG_YEAR ? (weir_config_unit)read.value : WEIR_CONFIG_UNIT_UNKNOWN;
-  }
-  return end(&from, why);
-}
-
-/* google.protobuf.UInt64Value; what is too much is a little more than any limit. */
-static bool read_hits(reader from, weir_envoy_descriptor *descriptor, weir_message *why) {
-  field read;
-  if (descriptor->hits < 0) descriptor->hits = 0;
-  while (next_field(&from, &read))
-    if (is(&read, 1, VARINT))
-      descriptor->hits = read.value < WEIR_ASK_COST_MOST ? (int64_t)read.value : WEIR_ASK_COST_MOST;
-  return end(&from, why);
-}
-
 static bool read_descriptor(reader from, weir_envoy_request *request, weir_message *why) {
   field read;
+  field inner;
   size_t index = request->count;
   if (index == WEIR_ENVOY_DESCRIPTORS_MOST)
     return refuse(why, "descriptors: 1 to %d are accepted", WEIR_ENVOY_DESCRIPTORS_MOST);
@@ -147,8 +126,25 @@ static bool read_descriptor(reader from, weir_envoy_request *request, weir_messa
   while (next_field(&from, &read)) {
     bool good = true;
     if (is(&read, 1, BYTES)) good = read_entry(read.bytes, request, descriptor, index, why);
-    if (is(&read, 2, BYTES)) good = read_limit(read.bytes, descriptor, why);
-    if (is(&read, 3, BYTES)) good = read_hits(read.bytes, descriptor, why);
+    if (is(&read, 2, BYTES)) { /* a limit */
+      descriptor->has_limit = true;
+      while (next_field(&read.bytes, &inner)) {
+        if (is(&inner, 1, VARINT)) descriptor->requests = (int64_t)(inner.value & UINT32_MAX);
+        if (is(&inner, 2, VARINT))
+          descriptor->unit = inner.value <= WEIR_CONFIG_YEAR ? (weir_config_unit)inner.value
+                                                             : WEIR_CONFIG_UNIT_UNKNOWN;
+      }
+      good = end(&read.bytes, why);
+    }
+    if (is(&read, 3,
+           BYTES)) { /* google.protobuf.UInt64Value; too much is a little more than any limit */
+      if (descriptor->hits < 0) descriptor->hits = 0;
+      while (next_field(&read.bytes, &inner))
+        if (is(&inner, 1, VARINT))
+          descriptor->hits =
+              inner.value < WEIR_ASK_COST_MOST ? (int64_t)inner.value : WEIR_ASK_COST_MOST;
+      good = end(&read.bytes, why);
+    }
     if (is(&read, 4, VARINT)) descriptor->gives_back = read.value != 0;
     if (!good) return false;
   }

@@ -400,19 +400,8 @@ static bool feed(weir_grpc_session *session, const char *bytes, size_t length) {
   return got >= 0 && nghttp2_session_want_read(session->http2) != 0;
 }
 
-/* So many bytes are there in whole; 0: more must come. *good is false where they are no HTTP/2. */
-static size_t read_preface(weir_grpc_session *session, const char *bytes, size_t length,
-                           bool *good) {
-  size_t there = length < PREFACE_BYTES ? length : PREFACE_BYTES;
-  *good = memcmp(bytes, NGHTTP2_CLIENT_MAGIC, there) == 0;
-  if (*good && there < PREFACE_BYTES) return 0;
-  session->has_preface = true;
-  session->is_broken = !*good;
-  *good = *good && feed(session, bytes, PREFACE_BYTES);
-  return there;
-}
-
-/* A frame that is too long is refused by its head. */
+/* How many bytes are one frame that is there in whole; 0: more must come. *good: it may come, and nothing
+ * ended by it. A frame that is too long is refused by its head. */
 static size_t read_frame(weir_grpc_session *session, const char *bytes, size_t length, bool *good) {
   const unsigned char *head = (const unsigned char *)bytes;
   *good = true;
@@ -443,8 +432,17 @@ weir_grpc_reading weir_grpc_read(weir_grpc_session *session, const char *bytes, 
   session->now_us = now_us;
   while (good && *used < length) {
     size_t rest = length - *used;
-    size_t one = session->has_preface ? read_frame(session, bytes + *used, rest, &good)
-                                      : read_preface(session, bytes + *used, rest, &good);
+    size_t one;
+    if (session->has_preface) {
+      one = read_frame(session, bytes + *used, rest, &good);
+    } else { /* what every client of HTTP/2 says first; else it is none */
+      one = rest < PREFACE_BYTES ? rest : PREFACE_BYTES;
+      good = memcmp(bytes, NGHTTP2_CLIENT_MAGIC, one) == 0;
+      if (good && one < PREFACE_BYTES) break;
+      session->has_preface = true;
+      session->is_broken = !good;
+      good = good && feed(session, bytes, PREFACE_BYTES);
+    }
     if (one == 0) break;
     *used += one;
     if (!good) return WEIR_GRPC_ENDS;

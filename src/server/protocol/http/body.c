@@ -41,13 +41,10 @@ static bool read_hits(const json_t *value, int64_t *hits) {
   return true;
 }
 
-static bool are_objects(const json_t *list) {
-  for (size_t i = 0; i < json_array_size(list); i++)
-    if (!json_is_object(json_array_get(list, i))) return false;
-  return json_is_array(list);
-}
-
 static bool read_member(const weir_http_member *wanted, json_t *value) {
+  bool are_objects = json_is_array(value);
+  for (size_t i = 0; are_objects && i < json_array_size(value); i++)
+    are_objects = json_is_object(json_array_get(value, i));
   if (wanted->text != NULL && json_is_string(value) &&
       (json_string_length(value) > 0 || !wanted->needed)) {
     *wanted->text = json_string_value(value);
@@ -56,7 +53,7 @@ static bool read_member(const weir_http_member *wanted, json_t *value) {
     *wanted->number = json_integer_value(value);
   } else if (wanted->flag != NULL && json_is_boolean(value)) {
     *wanted->flag = json_is_true(value);
-  } else if (wanted->list != NULL && are_objects(value)) {
+  } else if (wanted->list != NULL && are_objects) {
     *wanted->list = value;
   } else if (wanted->object != NULL && json_is_object(value)) {
     *wanted->object = value;
@@ -134,20 +131,6 @@ bool weir_http_read_body(const weir_http_request *request, const weir_http_membe
 /* "descriptors[N].", and "entries[N]." behind it. */
 enum { WHERE_BYTES = 48, INNER_BYTES = WHERE_BYTES + 32 };
 
-/* The units of an override are numbered as those of a file, but have no week. */
-static bool read_unit(const json_t *value, const char *where, weir_config_unit *unit,
-                      weir_http_refusal *refusal) {
-  const char *name = json_is_string(value) ? json_string_value(value) : "";
-  for (int each = WEIR_CONFIG_SECOND; each <= WEIR_CONFIG_YEAR; each++) {
-    bool is_number = json_is_integer(value) && json_integer_value(value) == each;
-    if (!is_number && strcmp(name, weir_config_units[each]) != 0) continue;
-    *unit = (weir_config_unit)each;
-    return true;
-  }
-  return weir_http_decline(refusal, 400,
-                           "%sunit: SECOND, MINUTE, HOUR, DAY, MONTH and YEAR are accepted", where);
-}
-
 static bool read_limit(json_t *object, const char *where, weir_envoy_descriptor *descriptor,
                        weir_http_refusal *refusal) {
   char inner[INNER_BYTES];
@@ -162,7 +145,16 @@ static bool read_limit(json_t *object, const char *where, weir_envoy_descriptor 
   if (descriptor->requests > WEIR_CONFIG_REQUESTS_MOST)
     return weir_http_decline(refusal, 400, "%srequestsPerUnit: up to %d is accepted", inner,
                              WEIR_CONFIG_REQUESTS_MOST);
-  return read_unit(unit, inner, &descriptor->unit, refusal);
+  /* The units of an override are numbered as those of a file, but have no week. */
+  const char *name = json_is_string(unit) ? json_string_value(unit) : "";
+  for (int each = WEIR_CONFIG_SECOND; each <= WEIR_CONFIG_YEAR; each++) {
+    bool is_number = json_is_integer(unit) && json_integer_value(unit) == each;
+    if (!is_number && strcmp(name, weir_config_units[each]) != 0) continue;
+    descriptor->unit = (weir_config_unit)each;
+    return true;
+  }
+  return weir_http_decline(refusal, 400,
+                           "%sunit: SECOND, MINUTE, HOUR, DAY, MONTH and YEAR are accepted", inner);
 }
 
 static bool read_entries(const json_t *list, const char *where, weir_envoy_request *request,
@@ -202,23 +194,6 @@ static bool read_descriptor(json_t *object, const char *where, weir_envoy_reques
          (limit == NULL || read_limit(limit, where, descriptor, refusal));
 }
 
-static bool read_descriptors(const json_t *list, int64_t hits, weir_envoy_request *request,
-                             weir_http_refusal *refusal) {
-  char where[WHERE_BYTES];
-  request->count = json_array_size(list);
-  if (request->count < 1 || request->count > WEIR_ENVOY_DESCRIPTORS_MOST)
-    return weir_http_decline(refusal, 400, "descriptors: 1 to %d are accepted",
-                             WEIR_ENVOY_DESCRIPTORS_MOST);
-  for (size_t i = 0; i < request->count; i++) {
-    weir_envoy_descriptor *descriptor = &request->descriptors[i];
-    descriptor->hits = hits > 0 ? hits : 1;
-    snprintf(where, sizeof where, "descriptors[%zu].", i);
-    if (!read_descriptor(json_array_get(list, i), where, request, descriptor, refusal))
-      return false;
-  }
-  return true;
-}
-
 bool weir_http_read_envoy(const weir_http_request *http, weir_http_call *call,
                           weir_http_refusal *refusal) {
   weir_envoy_request *request = call->envoy = calloc(1, sizeof *request);
@@ -233,6 +208,19 @@ bool weir_http_read_envoy(const weir_http_request *http, weir_http_call *call,
       {.name = "descriptors", .list = &list, .needed = true},
       {.name = "hitsAddend", .other = "hits_addend", .hits = &hits},
   };
-  return weir_http_read_body(http, members, sizeof members / sizeof *members, call, refusal) &&
-         read_descriptors(list, hits, request, refusal);
+  if (!weir_http_read_body(http, members, sizeof members / sizeof *members, call, refusal))
+    return false;
+  char where[WHERE_BYTES];
+  request->count = json_array_size(list);
+  if (request->count < 1 || request->count > WEIR_ENVOY_DESCRIPTORS_MOST)
+    return weir_http_decline(refusal, 400, "descriptors: 1 to %d are accepted",
+                             WEIR_ENVOY_DESCRIPTORS_MOST);
+  for (size_t i = 0; i < request->count; i++) {
+    weir_envoy_descriptor *descriptor = &request->descriptors[i];
+    descriptor->hits = hits > 0 ? hits : 1;
+    snprintf(where, sizeof where, "descriptors[%zu].", i);
+    if (!read_descriptor(json_array_get(list, i), where, request, descriptor, refusal))
+      return false;
+  }
+  return true;
 }
