@@ -31,7 +31,7 @@ int64_t weir_backoff_us(unsigned attempt, int64_t base_us, int64_t most_us) {
   bool over = attempt >= 63 || base_us > (most_us >> attempt); /* base * 2^attempt above most */
   uint64_t count = (uint64_t)(over ? most_us : base_us << attempt) + 1; /* at most 2^63 */
 
-  /* 0 to count - 1, each as likely: numbers from the incomplete last run of them are thrown away. */
+  /* 0 to count - 1, each as likely: numbers from the incomplete last run are thrown away. */
   uint64_t *counter = own_counter();
   uint64_t incomplete = -count % count;
   uint64_t number;

@@ -32,8 +32,8 @@ static void put(page *to, const char *format, ...) {
                 to->write(to->context, line, (size_t)length) != 0;
 }
 
-/* Within quotes, where a '"', a backslash and the end of a line would end the label or the sample. A
- * name that is longer than any that a server can have is cut. */
+/* Within quotes, where a '"', a backslash and the end of a line would end the label or the
+ * sample. A name that is longer than any that a server can have is cut. */
 static const char *escape(const char *text, char label[LABEL_BYTES]) {
   char *end = label;
   for (; *text != '\0' && end < label + LABEL_BYTES - 5; text++) {

@@ -35,6 +35,7 @@
  * must stay below half a lane. Where denied requests stay charged there is no such bound, and each
  * cell has a counter of its own.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -88,6 +89,7 @@ static weir_status measure_bucket(weir_rule *rule, weir_message *message) {
   char period[WEIR_DURATION_BYTES];
   weir_duration_format(rule->period_us, period, sizeof period);
   bool queues = weir_rule_gives_places(rule);
+  assert(rule->limit > 0);
   if (rule->burst == 0) rule->burst = queues ? 1 : rule->limit;
 
   /* Does not overflow: the period is below 2^45, and 2^20 are tried only where the limit, 10^9 at
@@ -122,7 +124,7 @@ static weir_status measure_lease(weir_rule *rule, weir_message *message) {
   }
   if (!weir_rule_moves_in_time(rule)) return WEIR_OK;
 
-  wide most_us = (wide)rule->burst * rule->period_us / (LEASE_SHARE * rule->limit);
+  wide most_us = (wide)rule->burst * rule->period_us / ((wide)LEASE_SHARE * rule->limit);
   if (most_us > WEIR_LEASE_MOST_US) most_us = WEIR_LEASE_MOST_US;
   int64_t longest_us = /* in whole milliseconds, as a rule can say it; 0: none is short enough */
       (int64_t)most_us / WEIR_LEASE_LEAST_US * WEIR_LEASE_LEAST_US;

@@ -8,7 +8,6 @@
 #include "rule/rule.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -335,31 +334,26 @@ weir_status weir_stack_parse(const char *text, uint32_t processes, weir_stack *s
 /* --- written ------------------------------------------------------------------------------------
  */
 
-/* Appends to what stands in `text`; its size is enough for every rule. */
-__attribute__((format(printf, 2, 3))) static void append(char text[WEIR_RULE_TEXT_BYTES],
-                                                         const char *format, ...) {
-  va_list arguments;
-  size_t used = strlen(text);
-  va_start(arguments, format);
-  vsnprintf(text + used, WEIR_RULE_TEXT_BYTES - used, format, arguments);
-  va_end(arguments);
-}
-
+/* What is left out is default; the room is enough for every rule. */
 void weir_rule_write(const weir_rule *rule, char text[WEIR_RULE_TEXT_BYTES]) {
   char period[WEIR_DURATION_BYTES], hold[WEIR_DURATION_BYTES], lease[WEIR_DURATION_BYTES];
+  char *at = text, *end = text + WEIR_RULE_TEXT_BYTES;
   bool queues = weir_rule_gives_places(rule);
   bool bursts = weir_rule_moves_in_time(rule) && !queues;
   weir_duration_format(rule->period_us, period, sizeof period);
   weir_duration_format(rule->hold_us, hold, sizeof hold);
   weir_duration_format(rule->lease_us, lease, sizeof lease);
-  text[0] = '\0';
-  append(text, "%s:%" PRId64 "/%s", weir_rule_kind_name(rule->kind), rule->limit, period);
-  if (rule->cells != weir_kinds[rule->kind].cells) append(text, ",cells=%d", rule->cells);
-  if (rule->strict) append(text, ",strict");
-  if (bursts && rule->burst != rule->limit) append(text, ",burst=%" PRId64, rule->burst);
-  if (queues && rule->burst != 1) append(text, ",queue=%" PRId64, rule->burst - 1);
-  if (rule->count_all) append(text, ",count=all");
-  if (rule->hold_us > 0) append(text, ",hold=%s", hold);
-  if (rule->lease_us > 0) append(text, ",lease=%s", lease);
-  if (rule->name[0] != '\0') append(text, ",name=%s", rule->name);
+  at += snprintf(at, (size_t)(end - at), "%s:%" PRId64 "/%s", weir_rule_kind_name(rule->kind),
+                 rule->limit, period);
+  if (rule->cells != weir_kinds[rule->kind].cells)
+    at += snprintf(at, (size_t)(end - at), ",cells=%d", rule->cells);
+  if (rule->strict) at += snprintf(at, (size_t)(end - at), ",strict");
+  if (bursts && rule->burst != rule->limit)
+    at += snprintf(at, (size_t)(end - at), ",burst=%" PRId64, rule->burst);
+  if (queues && rule->burst != 1)
+    at += snprintf(at, (size_t)(end - at), ",queue=%" PRId64, rule->burst - 1);
+  if (rule->count_all) at += snprintf(at, (size_t)(end - at), ",count=all");
+  if (rule->hold_us > 0) at += snprintf(at, (size_t)(end - at), ",hold=%s", hold);
+  if (rule->lease_us > 0) at += snprintf(at, (size_t)(end - at), ",lease=%s", lease);
+  if (rule->name[0] != '\0') snprintf(at, (size_t)(end - at), ",name=%s", rule->name);
 }

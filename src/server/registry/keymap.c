@@ -232,7 +232,7 @@ bool weir_keymap_create(weir_keymap *map, const weir_config_overrides *list,
   }
   if (map->pattern_count > 1)
     qsort(map->patterns, map->pattern_count, sizeof *map->patterns, compare_patterns);
-  if (map->file_bytes > 0) add_file(map, limiter, faults);
+  if (has_file && map->file_bytes > 0) add_file(map, limiter, faults);
   return true;
 }
 

@@ -121,8 +121,8 @@ weir_target weir_named_target(const weir_named *named, const void *key, size_t l
 
 /* --- for metrics ---------------------------------------------------------------------------- */
 
-/* Each weir_limiter once, limiter_count of them, with the name of its store in the configuration (of
- * the first that it serves). */
+/* Each weir_limiter once, limiter_count of them, with the name of its store in the configuration
+ * (of the first that it serves). */
 weir_limiter *weir_registry_limiter_at(const weir_registry *registry, size_t index,
                                        const char **store);
 
