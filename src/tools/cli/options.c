@@ -3,6 +3,7 @@
  * value as it may be shown, and what is accepted. */
 #include "options.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,10 +155,11 @@ static const effect effects[] = {
     [WEIR_CLI_NO_LEASES] = {.flag = WEIR_NO_LEASES},
     [WEIR_CLI_HELP] = {.mark = MEMBER(help)}};
 
-/* False after one line on stderr. */
+/* `value`: NULL where the option takes none. False after one line on stderr. */
 static bool apply(const weir_cli_option_row *row, const char *value, weir_cli_options *options) {
   const effect *sets = &effects[row->id];
   char *base = (char *)options;
+  assert((value != NULL) == (row->value != NULL));
   options->given |= UINT64_C(1) << row->id;
   options->limiter.flags |= sets->flag;
   if (sets->text > 0) *(const char **)(base + sets->text) = value;
@@ -170,7 +172,7 @@ static bool apply(const weir_cli_option_row *row, const char *value, weir_cli_op
     }
     ((const char **)(base + sets->list))[(*count)++] = value;
   }
-  if (sets->integer > 0) {
+  if (sets->integer > 0 && value != NULL) {
     int64_t *number = (int64_t *)(base + sets->integer);
     if (!weir_number_read(value, strlen(value), sets->most, number) || *number < 1) {
       weir_cli_error("--%s \"%s\": a whole number from 1 to %lld is accepted", row->name,
@@ -178,7 +180,7 @@ static bool apply(const weir_cli_option_row *row, const char *value, weir_cli_op
       return false;
     }
   }
-  if (sets->duration > 0) {
+  if (sets->duration > 0 && value != NULL) {
     int64_t *us = (int64_t *)(base + sets->duration);
     if (!weir_duration_parse(value, strlen(value), us) || *us < sets->least || *us > sets->most) {
       weir_cli_error("--%s \"%s\": a whole duration %s", row->name, weir_cli_show(value).text,

@@ -73,7 +73,7 @@ static weir_status ask_decision(const weir_cli_options *options, const weir_cli_
 
 static int decide(const weir_cli_options *options, bool peek) {
   weir_cli_request request = {.peek = peek};
-  weir_decision decision;
+  weir_decision decision = {0};
   bool up_to = weir_cli_given(options, WEIR_CLI_UP_TO);
   int exit_status = run(options, ask_decision, &request, &decision);
   if (exit_status != 0) return exit_status;
