@@ -205,7 +205,7 @@ static void keys_that_stand_ready_have_a_bounded_weight(void **state) {
   simulation.keys.weight_most = WEIGHT;
   (void)allocated_for(KEYS, REQUESTS, 1000);
   /* the weight, the two that are at work, in an array while a larger one is filled, and the rest */
-  int64_t one = 2 * 512 * (int64_t)(sizeof(weir_slot) + 2 * sizeof(weir_stamp));
+  int64_t one = 2 * 512 * (int64_t)(sizeof(weir_stored_counter) + 2 * sizeof(weir_stamp));
   assert_in_range(most_allocated, 1, WEIGHT + 3 * one + KEYS * REQUESTS * 8 + (64 << 10));
 }
 

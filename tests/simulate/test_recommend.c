@@ -35,7 +35,7 @@ static void make_traffic(uint64_t *random, int64_t cost_most) {
 }
 
 struct brute {
-  weir_denials denied;
+  weir_denied_count denied;
   uint64_t top; /* of the key that was denied most */
 };
 
@@ -58,15 +58,15 @@ static bool run(const char *rule, int64_t limit, const weir_record_key *only, st
         weir_simulation_request(&simulation, request.time_us, name, length, request.cost, &why),
         WEIR_OK);
   }
-  const weir_tally_entry *top = NULL;
+  const weir_denied_key *top = NULL;
   brute->denied.requests = simulation.measures[0].requests - simulation.measures[0].allowed;
   brute->denied.keys = simulation.denied[0].table.count;
-  brute->top = weir_tally_top(&simulation.denied[0], &top, 1) > 0 ? top->denied : 0;
+  brute->top = weir_denied_keys_top(&simulation.denied[0], &top, 1) > 0 ? top->denied : 0;
   weir_simulation_clean_up(&simulation);
   return true;
 }
 
-static bool is_enough(const weir_goal *goal, const weir_denials *denied) {
+static bool is_enough(const weir_goal *goal, const weir_denied_count *denied) {
   if (goal->key != NULL) return denied->requests == 0;
   if (goal->of_keys)
     return (int64_t)denied->keys * WEIR_RULE_SHARE_WHOLE <= goal->share * (int64_t)record.key_count;

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "simulate/chance.h"
-#include "simulate/stamps.h"
+#include "simulate/measure.h"
 
 static void a_stamp_counts_until_it_is_a_period_old(void **state) {
   (void)state;

@@ -8,16 +8,16 @@
 
 #include <cmocka.h>
 
-#include "simulate/tally.h"
+#include "simulate/denied.h"
 
 /* A poor hash, so that keys meet. */
-static void count(weir_tally *tally, const char *key, int64_t now_us) {
-  assert_true(weir_tally_add(tally, key, strlen(key), (unsigned char)key[0] & 3, now_us));
+static void count(weir_denied_keys *tally, const char *key, int64_t now_us) {
+  assert_true(weir_denied_keys_add(tally, key, strlen(key), (unsigned char)key[0] & 3, now_us));
 }
 
 static void those_denied_most_often_come_first_and_ties_by_name(void **state) {
-  weir_tally tally = {0};
-  const weir_tally_entry *top[3];
+  weir_denied_keys tally = {0};
+  const weir_denied_key *top[3];
   (void)state;
   for (int i = 0; i < 4; i++)
     count(&tally, "often", 100 + i);
@@ -25,7 +25,7 @@ static void those_denied_most_often_come_first_and_ties_by_name(void **state) {
   count(&tally, "c", 8);
   count(&tally, "ab", 9);
   count(&tally, "a", 10);
-  assert_int_equal(weir_tally_top(&tally, top, 3), 3);
+  assert_int_equal(weir_denied_keys_top(&tally, top, 3), 3);
   assert_memory_equal(top[0]->key, "often", 5);
   assert_int_equal(top[0]->denied, 4);
   assert_int_equal(top[0]->first_us, 100);
@@ -33,31 +33,31 @@ static void those_denied_most_often_come_first_and_ties_by_name(void **state) {
   assert_memory_equal(top[1]->key, "a", 1);
   assert_memory_equal(top[2]->key, "ab", 2);
   assert_int_equal(tally.table.count, 5);
-  weir_tally_clean_up(&tally);
+  weir_denied_keys_clean_up(&tally);
 }
 
 static void it_grows_and_loses_nobody(void **state) {
-  weir_tally tally = {0};
-  const weir_tally_entry *top[1];
+  weir_denied_keys tally = {0};
+  const weir_denied_key *top[1];
   char key[16];
   (void)state;
   for (int round = 0; round < 3; round++) {
     for (int i = 0; i < 1000; i++) {
       size_t length = (size_t)snprintf(key, sizeof key, "k%d", i);
-      assert_true(weir_tally_add(&tally, key, length, (uint32_t)(i / 3) * 977, round));
+      assert_true(weir_denied_keys_add(&tally, key, length, (uint32_t)(i / 3) * 977, round));
     }
   }
   assert_int_equal(tally.table.count, 1000);
-  assert_int_equal(weir_tally_top(&tally, top, 1), 1);
+  assert_int_equal(weir_denied_keys_top(&tally, top, 1), 1);
   assert_int_equal(top[0]->denied, 3);
-  weir_tally_clean_up(&tally);
+  weir_denied_keys_clean_up(&tally);
 }
 
 static void nobody_is_on_top_of_an_empty_one(void **state) {
-  weir_tally tally = {0};
-  const weir_tally_entry *top[1];
+  weir_denied_keys tally = {0};
+  const weir_denied_key *top[1];
   (void)state;
-  assert_int_equal(weir_tally_top(&tally, top, 1), 0);
+  assert_int_equal(weir_denied_keys_top(&tally, top, 1), 0);
 }
 
 int main(void) {

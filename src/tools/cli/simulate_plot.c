@@ -58,11 +58,11 @@ bool weir_cli_simulate_plot_check(const weir_cli_options *options) {
  * else the one that asked most often. */
 static bool choose_key(const weir_cli_options *options, const weir_simulation *simulation,
                        struct history *history) {
-  const weir_tally_entry *top = NULL;
+  const weir_denied_key *top = NULL;
   const char *text = options->plot_key;
   for (size_t i = 0; text == NULL && top == NULL && i < simulation->rule_count; i++)
-    weir_tally_top(&simulation->denied[i], &top, 1);
-  if (text == NULL && top == NULL) weir_tally_top(&simulation->asked, &top, 1);
+    weir_denied_keys_top(&simulation->denied[i], &top, 1);
+  if (text == NULL && top == NULL) weir_denied_keys_top(&simulation->asked, &top, 1);
   if (text == NULL && top == NULL) return true;
   if (text == NULL) text = top->key;
   history->key_length = top != NULL ? top->key_length : strlen(text);

@@ -90,7 +90,8 @@ static void print_peaks(const weir_record *record, const int64_t peaks[PERCENTIL
   }
 }
 
-static void print_denials(const char *what, const weir_denials *denied, const weir_record *record) {
+static void print_denials(const char *what, const weir_denied_count *denied,
+                          const weir_record *record) {
   printf("  %s %" PRIu64 " requests (%.4f%%) of %" PRIu64 " keys (%.4f%%)\n", what,
          denied->requests, weir_cli_percent((int64_t)denied->requests, (int64_t)record->count),
          denied->keys, weir_cli_percent((int64_t)denied->keys, (int64_t)record->key_count));
@@ -137,7 +138,7 @@ static void print_found(const weir_record *record, const weir_goal *goal,
 
 /* --- and for programs ------------------------------------------------------------------------- */
 
-static json_t *denials_json(const weir_denials *denied) {
+static json_t *denials_json(const weir_denied_count *denied) {
   return json_pack("{sIsI}", "requests", (json_int_t)denied->requests, "keys",
                    (json_int_t)denied->keys);
 }

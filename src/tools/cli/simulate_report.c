@@ -100,11 +100,11 @@ static void print_costs(const weir_simulation *simulation) {
 static bool print_denied(const weir_simulation *simulation, size_t i, int64_t most,
                          weir_record *record) {
   const weir_measure *m = &simulation->measures[i];
-  const weir_tally *tally = &simulation->denied[i];
+  const weir_denied_keys *tally = &simulation->denied[i];
   size_t shown = most > 0 ? (size_t)most : DENIED_SHOWN;
-  const weir_tally_entry **top = calloc(shown, sizeof *top);
+  const weir_denied_key **top = calloc(shown, sizeof *top);
   if (top == NULL) return false;
-  size_t count = weir_tally_top(tally, top, shown);
+  size_t count = weir_denied_keys_top(tally, top, shown);
   bool is_long = strlen(simulation->texts[i]) > (size_t)2 * RULE_WIDTH;
   printf("\n%s%swould have denied %" PRIu64 " requests of %zu keys%s\n", simulation->texts[i],
          is_long ? "\n" : " ", m->requests - m->allowed, tally->table.count, count > 0 ? ":" : "");
@@ -182,11 +182,11 @@ static bool input_json(const weir_simulation *simulation, const weir_cli_input *
 }
 
 /* As print_denied(). */
-static bool set_denied(json_t *object, const weir_tally *tally, int64_t most,
+static bool set_denied(json_t *object, const weir_denied_keys *tally, int64_t most,
                        const weir_record *record) {
   size_t shown = most > 0 ? (size_t)most : DENIED_SHOWN;
-  const weir_tally_entry **top = calloc(shown, sizeof *top);
-  size_t count = top != NULL ? weir_tally_top(tally, top, shown) : 0;
+  const weir_denied_key **top = calloc(shown, sizeof *top);
+  size_t count = top != NULL ? weir_denied_keys_top(tally, top, shown) : 0;
   json_t *keys = json_array();
   bool complete =
       top != NULL && keys != NULL && set_count(object, "denied_keys", tally->table.count);

@@ -8,7 +8,7 @@
 
 #include "simulate/chance.h"
 #include "simulate/driver.h"
-#include "simulate/stamps.h"
+#include "simulate/measure.h"
 
 #define BEGIN_US (INT64_C(1577836800) * 1000000)
 
@@ -36,17 +36,15 @@ typedef struct traffic {
 /* --- the bound ---------------------------------------------------------------------------------
  */
 
-/* Tokens that a bucket fills up with from the first to the last microsecond of a period; W * 2^k is
- * below 2^65. */
-static int64_t refilled(const weir_rule *rule) {
-  __extension__ typedef unsigned __int128 wide;
-  return (int64_t)(((wide)(rule->period_us - 1) << rule->unit_bits) / (wide)rule->token_units);
-}
-
 /* A period may hold the rest of one window and all of another. Where a window begins with a
- * request, the first one lies before the period. */
+ * request, the first one lies before the period. A bucket adds to its burst what fills up from the
+ * first to the last microsecond of a period; W * 2^k is below 2^65. */
 static int64_t proved_bound(const weir_rule *rule) {
-  if (weir_rule_moves_in_time(rule)) return rule->burst + refilled(rule);
+  if (weir_rule_moves_in_time(rule)) {
+    __extension__ typedef unsigned __int128 wide;
+    return rule->burst +
+           (int64_t)(((wide)(rule->period_us - 1) << rule->unit_bits) / (wide)rule->token_units);
+  }
   if (weir_rule_slides(rule)) return weir_rule_bound(rule);
   return 2 * rule->limit - weir_rule_opens_windows(rule);
 }
@@ -54,38 +52,11 @@ static int64_t proved_bound(const weir_rule *rule) {
 /* --- one traffic -------------------------------------------------------------------------------
  */
 
-/* The next request of all trains; NULL: there are no more. */
-static weir_attack_train *next_train(traffic *tried, const int64_t *done) {
-  weir_attack_train *next = NULL;
-  int64_t next_us = 0;
-  for (size_t i = 0; i < tried->count; i++) {
-    weir_attack_train *train = &tried->trains[i];
-    int64_t at_us = train->at_us + done[i] * train->gap_us;
-    if (done[i] == train->requests || (next != NULL && at_us >= next_us)) continue;
-    next = train;
-    next_us = at_us;
-  }
-  return next;
-}
-
-static weir_status send_request(struct search *search, weir_driven_key *key, weir_stamps *stamps,
-                                int64_t now_us, weir_attack_train *train, traffic *tried,
-                                weir_message *message) {
-  weir_request_state request = {.kind = WEIR_TAKE, .up_to = true, .cost = train->cost};
-  search->result->requests++;
-  weir_status status = weir_driver_decide(&search->driver, key, now_us, &request, message);
-  if (status != WEIR_OK || !request.decision.allowed) return status;
-  train->admitted += request.decision.cost;
-  weir_stamps_slide(stamps, now_us, search->rule->period_us);
-  if (!weir_stamps_add(stamps, now_us, 0, request.decision.cost)) return WEIR_NO_MEMORY;
-  if (stamps->admitted > tried->most) tried->most = stamps->admitted;
-  return WEIR_OK;
-}
-
-/* Sends the traffic for a key that nobody has used. */
+/* Sends the traffic for a key that no request has used, and counts the most that is admitted in any
+ * period. */
 static weir_status try_traffic(struct search *search, traffic *tried, weir_message *message) {
   weir_driven_key key;
-  weir_stamps stamps = {0};
+  weir_stamps stamps = {0}; /* what was admitted, and when */
   int64_t done[WEIR_ATTACK_TRAINS_MOST] = {0};
   weir_status status = WEIR_OK;
   if (!weir_driver_add_key(&search->driver, &key)) return WEIR_NO_MEMORY;
@@ -93,11 +64,32 @@ static weir_status try_traffic(struct search *search, traffic *tried, weir_messa
   tried->most = 0;
   for (size_t i = 0; i < tried->count; i++)
     tried->trains[i].admitted = 0;
-  for (weir_attack_train *train; status == WEIR_OK && (train = next_train(tried, done)) != NULL;) {
-    size_t i = (size_t)(train - tried->trains);
-    int64_t now_us = search->begin_us + train->at_us + done[i] * train->gap_us;
-    status = send_request(search, &key, &stamps, now_us, train, tried, message);
-    done[i]++;
+
+  while (status == WEIR_OK) {
+    /* The next request of all trains, as long as there are any. */
+    size_t next = tried->count;
+    int64_t next_us = 0;
+    for (size_t i = 0; i < tried->count; i++) {
+      int64_t at_us = tried->trains[i].at_us + done[i] * tried->trains[i].gap_us;
+      if (done[i] == tried->trains[i].requests || (next < tried->count && at_us >= next_us))
+        continue;
+      next = i;
+      next_us = at_us;
+    }
+    if (next == tried->count) break;
+
+    weir_attack_train *train = &tried->trains[next];
+    int64_t now_us = search->begin_us + next_us;
+    weir_request_state request = {.kind = WEIR_TAKE, .up_to = true, .cost = train->cost};
+    done[next]++;
+    search->result->requests++;
+    status = weir_driver_decide(&search->driver, &key, now_us, &request, message);
+    if (status != WEIR_OK || !request.decision.allowed) continue;
+
+    train->admitted += request.decision.cost;
+    weir_stamps_slide(&stamps, now_us, search->rule->period_us);
+    if (!weir_stamps_add(&stamps, now_us, 0, request.decision.cost)) status = WEIR_NO_MEMORY;
+    if (stamps.admitted > tried->most) tried->most = stamps.admitted;
   }
   weir_stamps_clean_up(&stamps);
   weir_driver_remove_key(&search->driver, &key);
@@ -165,25 +157,14 @@ static void set_cost(struct search *search, weir_attack_train *train) {
   train->cost = below(search, 2) == 0 ? capacity : any_size(search, capacity);
 }
 
-static void add_train(struct search *search, traffic *tried) {
-  weir_attack_train *train = &tried->trains[tried->count++];
-  *train = (weir_attack_train){.at_us = any_moment(search)};
-  set_length(search, train);
-  set_pace(search, train);
-  set_cost(search, train);
-}
-
-static void move_train(struct search *search, weir_attack_train *train) {
-  int64_t span_us = SPAN_PERIODS * search->rule->period_us;
-  int64_t by_us = any_size(search, search->rule->period_us);
-  train->at_us += below(search, 2) == 0 ? by_us : -by_us;
-  if (train->at_us < 0) train->at_us = 0;
-  if (train->at_us > span_us) train->at_us = span_us;
-}
-
+/* Changes one thing: a train more or less, or where, how fast or how much one asks. */
 static void change(struct search *search, traffic *tried) {
   if (tried->count == 0 || (tried->count < WEIR_ATTACK_TRAINS_MOST && below(search, 8) == 0)) {
-    add_train(search, tried);
+    weir_attack_train *added = &tried->trains[tried->count++];
+    *added = (weir_attack_train){.at_us = any_moment(search)};
+    set_length(search, added);
+    set_pace(search, added);
+    set_cost(search, added);
     return;
   }
   weir_attack_train *train = &tried->trains[below(search, (int64_t)tried->count)];
@@ -201,12 +182,18 @@ static void change(struct search *search, traffic *tried) {
       set_length(search, train);
       set_pace(search, train);
       break;
-    default:
-      move_train(search, train);
+    default: { /* moves it, within the span */
+      int64_t span_us = SPAN_PERIODS * search->rule->period_us;
+      int64_t by_us = any_size(search, search->rule->period_us);
+      train->at_us += below(search, 2) == 0 ? by_us : -by_us;
+      if (train->at_us < 0) train->at_us = 0;
+      if (train->at_us > span_us) train->at_us = span_us;
       break;
+    }
   }
 }
 
+/* From nothing on: keeps each change that admits no less. */
 static weir_status climb(struct search *search, traffic *best, uint64_t requests,
                          weir_message *message) {
   traffic reached = {0};
@@ -225,13 +212,6 @@ static weir_status climb(struct search *search, traffic *best, uint64_t requests
 static int by_time(const void *a, const void *b) {
   const weir_attack_train *left = a, *right = b;
   return (left->at_us > right->at_us) - (left->at_us < right->at_us);
-}
-
-static void finish(const traffic *best, weir_attack_result *result) {
-  result->most = best->most;
-  for (size_t i = 0; i < best->count; i++)
-    if (best->trains[i].admitted > 0) result->trains[result->train_count++] = best->trains[i];
-  qsort(result->trains, result->train_count, sizeof *result->trains, by_time);
 }
 
 weir_status weir_attack_search(const char *rule, const weir_limiter_options *options,
@@ -256,7 +236,10 @@ weir_status weir_attack_search(const char *rule, const weir_limiter_options *opt
                                  .bound = proved_bound(search.rule)};
   while (status == WEIR_OK && result->requests < requests)
     status = climb(&search, &best, requests, message);
-  if (status == WEIR_OK) finish(&best, result);
+  result->most = best.most;
+  for (size_t i = 0; i < best.count; i++)
+    if (best.trains[i].admitted > 0) result->trains[result->train_count++] = best.trains[i];
+  qsort(result->trains, result->train_count, sizeof *result->trains, by_time);
   weir_driver_clean_up(&search.driver);
   return status;
 }

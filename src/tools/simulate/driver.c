@@ -12,9 +12,16 @@ static int64_t or_default(int64_t given, int64_t otherwise) {
   return given != 0 ? given : otherwise;
 }
 
-/* The defaults of a limiter whose store answers within 20 ms. */
-static void set_settings(weir_settings *settings, const weir_limiter_options *options) {
-  int64_t deadline_us = or_default(options->deadline_us, 20000);
+weir_status weir_driver_init(weir_driver *driver, const char *rule,
+                             const weir_limiter_options *options, weir_message *message) {
+  *driver = (weir_driver){.version = 1};
+  weir_status status =
+      weir_stack_parse(rule, (uint32_t)or_default(options->processes, WEIR_DEFAULT_PROCESSES),
+                       &driver->stack, message);
+  if (status != WEIR_OK) return status;
+
+  /* The defaults of a limiter whose store answers within 20 ms. */
+  weir_settings *settings = &driver->settings;
   *settings = (weir_settings){
       .clock_error_us = or_default(options->clock_error_us, WEIR_DEFAULT_CLOCK_ERROR_US),
       .memo_age_us = or_default(options->memo_age_us, WEIR_DEFAULT_MEMO_AGE_US),
@@ -25,19 +32,10 @@ static void set_settings(weir_settings *settings, const weir_limiter_options *op
       .cached_cells = !(options->flags & WEIR_NO_CACHED_CELLS),
       .local_denial = !(options->flags & WEIR_NO_LOCAL_DENIAL),
   };
-  weir_settings_set_margins(settings, deadline_us);
+  weir_settings_set_margins(settings, or_default(options->deadline_us, 20000));
   if (settings->local_denial_us > settings->memo_age_us)
     settings->local_denial_us = settings->memo_age_us;
-}
 
-weir_status weir_driver_init(weir_driver *driver, const char *rule,
-                             const weir_limiter_options *options, weir_message *message) {
-  *driver = (weir_driver){.version = 1};
-  weir_status status =
-      weir_stack_parse(rule, (uint32_t)or_default(options->processes, WEIR_DEFAULT_PROCESSES),
-                       &driver->stack, message);
-  if (status != WEIR_OK) return status;
-  set_settings(&driver->settings, options);
   driver->memo_bytes = weir_memo_bytes(&driver->stack);
   void *memory = malloc(weir_machine_bytes(&driver->stack));
   if (memory == NULL) return WEIR_NO_MEMORY;
@@ -75,29 +73,23 @@ void weir_driver_clear_key(const weir_driver *driver, weir_driven_key *key) {
   memset(key->memo, 0, driver->memo_bytes);
 }
 
-static weir_status execute_round(weir_driver *driver, weir_driven_key *key, int64_t now_us) {
-  driver->rounds++;
-  for (size_t i = 0; i < driver->machine->frame.operation_count; i++) {
-    weir_operation *operation = &driver->round[i];
-    if (operation->ttl_us > driver->longest_ttl_us) driver->longest_ttl_us = operation->ttl_us;
-    driver->operations++;
-    if (!weir_slots_execute(key->places + operation->counter.rule * WEIR_PLACES, now_us,
-                            ++driver->version, operation))
-      return WEIR_NO_MEMORY;
-  }
-  return WEIR_OK;
-}
-
+/* Round after round, until the request is settled. */
 static weir_status run_machine(weir_driver *driver, weir_driven_key *key, int64_t now_us,
                                weir_request_state *request) {
   weir_machine *machine = driver->machine;
   weir_turn turn = weir_machine_start(machine, now_us, key->memo, request, driver->round);
-  while (turn != WEIR_TURN_DONE) {
-    if (turn == WEIR_TURN_EXECUTE) {
-      weir_status status = execute_round(driver, key, now_us);
-      if (status != WEIR_OK) return status;
+  for (; turn != WEIR_TURN_DONE;
+       turn = weir_machine_resume(machine, now_us, false, driver->round)) {
+    if (turn != WEIR_TURN_EXECUTE) continue; /* a pause takes no time here */
+    driver->rounds++;
+    for (size_t i = 0; i < machine->frame.operation_count; i++) {
+      weir_operation *operation = &driver->round[i];
+      if (operation->ttl_us > driver->longest_ttl_us) driver->longest_ttl_us = operation->ttl_us;
+      driver->operations++;
+      if (!weir_slots_execute(key->places + operation->counter.rule * WEIR_PLACES, now_us,
+                              ++driver->version, operation))
+        return WEIR_NO_MEMORY;
     }
-    turn = weir_machine_resume(machine, now_us, false, driver->round);
   }
   memcpy(key->memo, machine->frame.memo, driver->memo_bytes);
   return request->status;

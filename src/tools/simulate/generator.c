@@ -1,4 +1,8 @@
-/* Traffic by recipe, the same on every machine. */
+/* Traffic by recipe, the same on every machine.
+ *
+ * Each key is a stream that knows its next request and how to find the one behind it, by chance of
+ * its own. A heap has the streams with the earliest first: to take a request is to advance that one
+ * and to let it sink to where it belongs. */
 #include "simulate/generator.h"
 
 #include <inttypes.h>
@@ -28,10 +32,13 @@ struct stream {
   int64_t number; /* of the key */
 };
 
-typedef void (*advance_function)(const weir_generator *generator, struct stream *stream);
+typedef enum kind { UNIFORM, POISSON, BURSTS, DIURNAL, PAGES, BOUNDARY, PACED, KINDS } kind;
+
+static const char *const kinds[KINDS] = {"uniform", "poisson",  "bursts", "diurnal",
+                                         "pages",   "boundary", "paced"};
 
 struct weir_generator {
-  advance_function advance;
+  kind kind;
   int64_t requests; /* still to come */
   int64_t keys;
   int64_t load; /* percent */
@@ -43,7 +50,7 @@ struct weir_generator {
   char key[KEY_BYTES];
 };
 
-/* --- chance ------------------------------------------------------------------------------------
+/* --- the next request --------------------------------------------------------------------------
  */
 
 /* Exponentially distributed; never 0, so that time goes on. */
@@ -51,97 +58,64 @@ static int64_t draw_gap(uint64_t *state, double mean_us) {
   return 1 + (int64_t)(-log(weir_chance_fraction(state)) * mean_us);
 }
 
-/* --- kinds -------------------------------------------------------------------------------------
- */
-
-static void advance_uniform(const weir_generator *generator, struct stream *stream) {
-  stream->next_us += 1 + (int64_t)generator->gap_us;
+/* A limit's worth of requests before the edge of a period, close together. Behind it as many follow
+ * as closely, or twice as many evenly, before the key rests until its turn begins anew. until_us
+ * counts them. */
+static void advance_edges(const weir_generator *generator, struct stream *stream) {
+  bool paced = generator->kind == PACED;
+  int64_t limit = generator->limit, period_us = generator->period_us;
+  int64_t periods = paced ? 3 : 2; /* of a turn, which has as many times the limit */
+  int64_t turn = stream->until_us / (periods * limit), step = stream->until_us % (periods * limit);
+  int64_t edge_us = BEGIN_US / period_us * period_us +
+                    (periods * turn + 1 + stream->number % periods) * period_us;
+  int64_t gap_us = period_us / 20 / limit;
+  if (gap_us > EDGE_GAP_US) gap_us = EDGE_GAP_US;
+  if (step < limit)
+    stream->next_us = edge_us - 1 - (limit - 1 - step) * gap_us;
+  else
+    stream->next_us = edge_us + (step - limit) * (paced ? period_us / limit / 2 : gap_us);
+  stream->until_us++;
 }
 
-static void advance_poisson(const weir_generator *generator, struct stream *stream) {
-  stream->next_us += draw_gap(&stream->random, generator->gap_us);
-}
-
-static void advance_bursts(const weir_generator *generator, struct stream *stream) {
-  double on_us = (double)generator->period_us / 2;
-  stream->next_us += draw_gap(&stream->random, generator->gap_us / 4);
-  while (stream->next_us > stream->until_us) {
-    int64_t begin_us = stream->until_us + draw_gap(&stream->random, 3 * on_us);
-    stream->until_us = begin_us + draw_gap(&stream->random, on_us);
-    stream->next_us = begin_us + draw_gap(&stream->random, generator->gap_us / 4);
+/* Moves the stream on to its key's next request. */
+static void advance(const weir_generator *generator, struct stream *stream) {
+  const double turn = 6.283185307179586;
+  double gap_us = generator->gap_us, on_us = (double)generator->period_us / 2, share;
+  switch (generator->kind) {
+    case UNIFORM:
+      stream->next_us += 1 + (int64_t)gap_us;
+      break;
+    case POISSON:
+      stream->next_us += draw_gap(&stream->random, gap_us);
+      break;
+    case BURSTS:
+      stream->next_us += draw_gap(&stream->random, gap_us / 4);
+      while (stream->next_us > stream->until_us) {
+        int64_t begin_us = stream->until_us + draw_gap(&stream->random, 3 * on_us);
+        stream->until_us = begin_us + draw_gap(&stream->random, on_us);
+        stream->next_us = begin_us + draw_gap(&stream->random, gap_us / 4);
+      }
+      break;
+    case DIURNAL: /* twice the rate, thinned out to what the hour asks for */
+      do {
+        stream->next_us += draw_gap(&stream->random, gap_us / 2);
+        share = (1 - 0.95 * cos(turn * (double)(stream->next_us % DAY_US) / (double)DAY_US)) / 2;
+      } while (weir_chance_fraction(&stream->random) > share);
+      break;
+    case PAGES:
+      if (weir_chance_fraction(&stream->random) * PAGE_REQUESTS > 1)
+        stream->next_us += draw_gap(&stream->random, PAGE_GAP_US);
+      else
+        stream->next_us += draw_gap(&stream->random, gap_us * PAGE_REQUESTS);
+      break;
+    default: /* BOUNDARY, PACED */
+      advance_edges(generator, stream);
+      break;
   }
 }
-
-/* Twice the rate, thinned out to what the hour asks for. */
-static void advance_diurnal(const weir_generator *generator, struct stream *stream) {
-  const double turn = 6.283185307179586;
-  double share;
-  do {
-    stream->next_us += draw_gap(&stream->random, generator->gap_us / 2);
-    share = (1 - 0.95 * cos(turn * (double)(stream->next_us % DAY_US) / (double)DAY_US)) / 2;
-  } while (weir_chance_fraction(&stream->random) > share);
-}
-
-static void advance_pages(const weir_generator *generator, struct stream *stream) {
-  if (weir_chance_fraction(&stream->random) * PAGE_REQUESTS > 1)
-    stream->next_us += draw_gap(&stream->random, PAGE_GAP_US);
-  else
-    stream->next_us += draw_gap(&stream->random, generator->gap_us * PAGE_REQUESTS);
-}
-
-/* The `i`th of a limit's worth of requests within a small part of the period. */
-static int64_t edge_offset(const weir_generator *generator, int64_t i) {
-  int64_t gap_us = generator->period_us / 20 / generator->limit;
-  return i * (gap_us < EDGE_GAP_US ? gap_us : EDGE_GAP_US);
-}
-
-/* until_us counts: up to L before an edge, up to 2L after it. */
-static void advance_boundary(const weir_generator *generator, struct stream *stream) {
-  int64_t limit = generator->limit;
-  int64_t turn = stream->until_us / (2 * limit), step = stream->until_us % (2 * limit);
-  int64_t edge_us = BEGIN_US / generator->period_us * generator->period_us +
-                    (2 * turn + 1 + stream->number % 2) * generator->period_us;
-  stream->next_us = step < limit ? edge_us - 1 - edge_offset(generator, limit - 1 - step)
-                                 : edge_us + edge_offset(generator, step - limit);
-  stream->until_us++;
-}
-
-/* until_us counts: up to L before an edge, up to 3L in the period after it. */
-static void advance_paced(const weir_generator *generator, struct stream *stream) {
-  int64_t limit = generator->limit;
-  int64_t turn = stream->until_us / (3 * limit), step = stream->until_us % (3 * limit);
-  int64_t edge_us = BEGIN_US / generator->period_us * generator->period_us +
-                    (3 * turn + 1 + stream->number % 3) * generator->period_us;
-  stream->next_us = step < limit ? edge_us - 1 - edge_offset(generator, limit - 1 - step)
-                                 : edge_us + (step - limit) * (generator->period_us / limit / 2);
-  stream->until_us++;
-}
-
-static const struct {
-  const char *name;
-  advance_function advance;
-} kinds[] = {
-    {"uniform", advance_uniform}, {"poisson", advance_poisson}, {"bursts", advance_bursts},
-    {"diurnal", advance_diurnal}, {"pages", advance_pages},     {"boundary", advance_boundary},
-    {"paced", advance_paced},
-};
 
 /* --- text --------------------------------------------------------------------------------------
  */
-
-static bool read_kind(weir_generator *generator, const char *text, size_t length,
-                      weir_message *message) {
-  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-    if (strlen(kinds[i].name) != length || memcmp(kinds[i].name, text, length) != 0) continue;
-    generator->advance = kinds[i].advance;
-    return true;
-  }
-  weir_message_set(message,
-                   "\"%.*s\" is no kind; uniform, poisson, bursts, diurnal, pages, boundary and "
-                   "paced are accepted",
-                   (int)(length < 40 ? length : 40), text);
-  return false;
-}
 
 static bool read_option(weir_generator *generator, const char *text, size_t length,
                         weir_message *message) {
@@ -155,10 +129,12 @@ static bool read_option(weir_generator *generator, const char *text, size_t leng
                  {"seed=", 1000000000, &generator->seed}};
   for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
     size_t name = strlen(options[i].name);
+    int64_t value;
     if (length < name || memcmp(text, options[i].name, name) != 0) continue;
-    if (weir_number_read(text + name, length - name, options[i].most, options[i].value) &&
-        *options[i].value >= 1)
+    if (weir_number_read(text + name, length - name, options[i].most, &value) && value >= 1) {
+      *options[i].value = value;
       return true;
+    }
     weir_message_set(message, "\"%.*s\": a whole number from 1 to %" PRId64 " is accepted",
                      (int)(length < 60 ? length : 60), text, options[i].most);
     return false;
@@ -168,14 +144,24 @@ static bool read_option(weir_generator *generator, const char *text, size_t leng
   return false;
 }
 
+/* KIND[:option=value,...] */
 static bool read_text(weir_generator *generator, const char *text, weir_message *message) {
   size_t length = strcspn(text, ":");
-  if (!read_kind(generator, text, length, message)) return false;
-  const char *at = text + length;
-  while (*at != '\0') {
+  int found = 0;
+  while (found < KINDS &&
+         (strlen(kinds[found]) != length || memcmp(kinds[found], text, length) != 0))
+    found++;
+  if (found == KINDS) {
+    weir_message_set(message,
+                     "\"%.*s\" is no kind; uniform, poisson, bursts, diurnal, pages, boundary and "
+                     "paced are accepted",
+                     (int)(length < 40 ? length : 40), text);
+    return false;
+  }
+  generator->kind = (kind)found;
+  for (const char *at = text + length; *at != '\0'; at += length) {
     length = strcspn(++at, ",");
     if (!read_option(generator, at, length, message)) return false;
-    at += length;
   }
   return true;
 }
@@ -183,7 +169,7 @@ static bool read_text(weir_generator *generator, const char *text, weir_message 
 /* --- the heap ----------------------------------------------------------------------------------
  */
 
-/* At the same moment, in the order of the keys. */
+/* Of requests at the same moment, in the order of the keys. */
 static bool is_earlier(const struct stream *a, const struct stream *b) {
   return a->next_us != b->next_us ? a->next_us < b->next_us : a->number < b->number;
 }
@@ -200,23 +186,6 @@ static void sink(weir_generator *generator, int64_t at) {
     heap[child] = moved;
     at = child;
   }
-}
-
-static void begin(weir_generator *generator) {
-  generator->gap_us =
-      (double)generator->period_us * 100 / ((double)generator->limit * (double)generator->load);
-  uint64_t seeds = (uint64_t)generator->seed;
-  for (int64_t i = 0; i < generator->keys; i++) {
-    struct stream *stream = &generator->heap[i];
-    *stream = (struct stream){.random = weir_random_next(&seeds), .number = i};
-    stream->next_us = stream->until_us =
-        BEGIN_US + (int64_t)(weir_chance_fraction(&stream->random) * generator->gap_us);
-    if (generator->advance == advance_boundary || generator->advance == advance_paced)
-      stream->until_us = 0;
-    generator->advance(generator, stream);
-  }
-  for (int64_t i = generator->keys / 2 - 1; i >= 0; i--)
-    sink(generator, i);
 }
 
 weir_generator *weir_generator_create(const char *text, const weir_rule *rule,
@@ -241,7 +210,21 @@ weir_generator *weir_generator_create(const char *text, const weir_rule *rule,
     free(generator);
     return NULL;
   }
-  begin(generator);
+
+  generator->gap_us =
+      (double)generator->period_us * 100 / ((double)generator->limit * (double)generator->load);
+  bool counts = generator->kind == BOUNDARY || generator->kind == PACED;
+  uint64_t seeds = (uint64_t)generator->seed;
+  for (int64_t i = 0; i < generator->keys; i++) {
+    struct stream *stream = &generator->heap[i];
+    *stream = (struct stream){.random = weir_random_next(&seeds), .number = i};
+    stream->next_us =
+        BEGIN_US + (int64_t)(weir_chance_fraction(&stream->random) * generator->gap_us);
+    stream->until_us = counts ? 0 : stream->next_us;
+    advance(generator, stream);
+  }
+  for (int64_t i = generator->keys / 2 - 1; i >= 0; i--)
+    sink(generator, i);
   return generator;
 }
 
@@ -259,7 +242,7 @@ bool weir_generator_next(weir_generator *generator, weir_arrival *arrival) {
   arrival->key = generator->key;
   arrival->key_length =
       (size_t)snprintf(generator->key, sizeof generator->key, "key%" PRId64, first->number + 1);
-  generator->advance(generator, first);
+  advance(generator, first);
   sink(generator, 0);
   return true;
 }

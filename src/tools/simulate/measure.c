@@ -1,7 +1,68 @@
 /* Holds each decision against an exact sliding window. */
 #include "simulate/measure.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+enum { ROOM_LEAST = 4, ROOM_KEPT = 64 };
+
+void weir_stamps_clean_up(weir_stamps *stamps) {
+  free(stamps->stamps);
+  *stamps = (weir_stamps){0};
+}
+
+void weir_stamps_clear(weir_stamps *stamps) {
+  stamps->first = stamps->end = 0;
+  stamps->counted = stamps->admitted = 0;
+  if (stamps->room > ROOM_KEPT) weir_stamps_clean_up(stamps);
+}
+
+void weir_stamps_slide(weir_stamps *stamps, int64_t now_us, int64_t period_us) {
+  while (stamps->first < stamps->end) {
+    const weir_stamp *oldest = &stamps->stamps[stamps->first];
+    if (oldest->at_us > now_us - period_us) return;
+    stamps->counted -= oldest->counted;
+    stamps->admitted -= oldest->admitted;
+    stamps->first++;
+  }
+}
+
+/* Moves the stamps to the front, or to a larger array where more than half of this one is in use.
+ */
+static bool make_room(weir_stamps *stamps) {
+  size_t count = stamps->end - stamps->first;
+  if (stamps->end < stamps->room) return true;
+  if (count * 2 > stamps->room || stamps->room == 0) {
+    size_t room = stamps->room == 0 ? ROOM_LEAST : stamps->room * 2;
+    weir_stamp *larger = realloc(stamps->stamps, room * sizeof *larger);
+    if (larger == NULL) return false;
+    stamps->stamps = larger;
+    stamps->room = room;
+  }
+  if (count > 0)
+    memmove(stamps->stamps, stamps->stamps + stamps->first, count * sizeof *stamps->stamps);
+  stamps->first = 0;
+  stamps->end = count;
+  return true;
+}
+
+bool weir_stamps_add(weir_stamps *stamps, int64_t now_us, int64_t counted, int64_t admitted) {
+  weir_stamp *last = stamps->first < stamps->end ? &stamps->stamps[stamps->end - 1] : NULL;
+  stamps->counted += counted;
+  stamps->admitted += admitted;
+  if (last != NULL && last->at_us == now_us) {
+    last->counted += counted;
+    last->admitted += admitted;
+    return true;
+  }
+  if (!make_room(stamps)) return false;
+  stamps->stamps[stamps->end++] =
+      (weir_stamp){.at_us = now_us, .counted = counted, .admitted = admitted};
+  return true;
+}
+
+/* --- one decision -------------------------------------------------------------------------------
+ */
 
 void weir_exact_clean_up(weir_exact *exact) {
   weir_stamps_clean_up(&exact->ruled);
@@ -21,16 +82,6 @@ static bool fits_all(const weir_stack *stack, const weir_exact *exact, bool own,
   return true;
 }
 
-static void compare(weir_measure *measure, bool fits, int64_t cost, bool allowed) {
-  if (allowed && !fits) {
-    measure->wrongly_allowed++;
-    measure->cost_wrongly_allowed += cost;
-  } else if (!allowed && fits) {
-    measure->wrongly_denied++;
-    measure->cost_wrongly_denied += cost;
-  }
-}
-
 bool weir_measure_counts(const weir_rule *rule, int64_t cost, bool allowed) {
   return allowed || (rule->count_all && cost <= rule->limit);
 }
@@ -46,37 +97,9 @@ static bool write_down(const weir_stack *stack, weir_exact *exact, bool own, int
   return true;
 }
 
-/* Of several rules, the one that was filled most. */
-static void note_most(weir_measure *measure, const weir_stack *stack, const weir_exact *exact,
-                      int64_t now_us, const char *key, size_t key_length) {
-  for (size_t i = 0; i < stack->count; i++) {
-    int64_t limit = stack->rules[i].limit, admitted = exact[i].ruled.admitted;
-    if (measure->most_admitted * limit >= admitted * (measure->most_limit + !measure->most_limit))
-      continue;
-    size_t shown = key_length < WEIR_SHOWN_KEY_BYTES - 1 ? key_length : WEIR_SHOWN_KEY_BYTES - 1;
-    measure->most_admitted = admitted;
-    measure->most_limit = limit;
-    measure->most_admitted_us = now_us;
-    memcpy(measure->most_admitted_key, key, shown);
-    measure->most_admitted_key[shown] = '\0';
-  }
-}
-
 int64_t weir_measure_truth(const weir_rule *rule, const weir_stamps *ruled) {
   int64_t visible = ruled->admitted > rule->limit ? ruled->admitted : rule->limit;
   return ruled->counted < visible ? ruled->counted : visible;
-}
-
-static void note_error(weir_measure *measure, const weir_rule *rule, const weir_stamps *ruled,
-                       const weir_decision *decision) {
-  if (!weir_measure_has_estimate(rule) || decision->remaining == WEIR_NOT_KNOWN) return;
-  int64_t error = rule->limit - decision->remaining - weir_measure_truth(rule, ruled);
-  if (error < 0) error = -error;
-  int64_t bin =
-      error > 2 * rule->limit ? WEIR_ERROR_BINS - 1 : error * WEIR_ERROR_STEPS / rule->limit;
-  measure->errors++;
-  measure->error_sum += (double)error / (double)rule->limit;
-  measure->error_bins[bin]++;
 }
 
 bool weir_measure_decision(weir_measure *measure, const weir_stack *stack, weir_exact *exact,
@@ -92,12 +115,45 @@ bool weir_measure_decision(weir_measure *measure, const weir_stack *stack, weir_
   measure->local += decision->source == WEIR_SOURCE_LOCAL;
   measure->allowed += allowed;
   measure->cost_allowed += allowed ? cost : 0;
-  compare(measure, fits_all(stack, exact, false, cost), cost, allowed);
-  if (!write_down(stack, exact, false, now_us, cost, allowed)) return false;
-  note_most(measure, stack, exact, now_us, key, key_length);
-  note_error(measure, &stack->rules[decision->rule], &exact[decision->rule].ruled, decision);
 
-  bool fits = fits_all(stack, exact, true, cost);
+  /* Against the exact window on the rule's own history. */
+  bool fits = fits_all(stack, exact, false, cost);
+  if (allowed && !fits) {
+    measure->wrongly_allowed++;
+    measure->cost_wrongly_allowed += cost;
+  } else if (!allowed && fits) {
+    measure->wrongly_denied++;
+    measure->cost_wrongly_denied += cost;
+  }
+  if (!write_down(stack, exact, false, now_us, cost, allowed)) return false;
+
+  /* The most that was ever admitted: of several rules, under the one that was filled most. */
+  for (size_t i = 0; i < stack->count; i++) {
+    int64_t limit = stack->rules[i].limit, admitted = exact[i].ruled.admitted;
+    if (measure->most_admitted * limit >= admitted * (measure->most_limit + !measure->most_limit))
+      continue;
+    size_t shown = key_length < WEIR_SHOWN_KEY_BYTES - 1 ? key_length : WEIR_SHOWN_KEY_BYTES - 1;
+    measure->most_admitted = admitted;
+    measure->most_limit = limit;
+    measure->most_admitted_us = now_us;
+    memcpy(measure->most_admitted_key, key, shown);
+    measure->most_admitted_key[shown] = '\0';
+  }
+
+  /* What the rule that speaks takes for used, against what is. */
+  const weir_rule *rule = &stack->rules[decision->rule];
+  if (weir_measure_has_estimate(rule) && decision->remaining != WEIR_NOT_KNOWN) {
+    int64_t truth = weir_measure_truth(rule, &exact[decision->rule].ruled);
+    int64_t error = rule->limit - decision->remaining - truth;
+    if (error < 0) error = -error;
+    measure->errors++;
+    measure->error_sum += (double)error / (double)rule->limit;
+    measure->error_bins[error > 2 * rule->limit ? WEIR_ERROR_BINS - 1
+                                                : error * WEIR_ERROR_STEPS / rule->limit]++;
+  }
+
+  /* Against the exact window on its own history. */
+  fits = fits_all(stack, exact, true, cost);
   measure->differing += fits != allowed;
   measure->cost_exactly_allowed += fits ? cost : 0;
   return write_down(stack, exact, true, now_us, cost, fits);

@@ -14,10 +14,42 @@
 #ifndef WEIR_SIMULATE_MEASURE_H
 #define WEIR_SIMULATE_MEASURE_H
 
-#include "rule/rule.h"
-#include "simulate/stamps.h"
-
 #include <weir/limiter.h>
+
+#include "rule/rule.h"
+
+/* --- the exact sliding window: every request of the last W, one by one --------------------------
+ */
+
+typedef struct weir_stamp {
+  int64_t at_us;
+  int64_t counted;
+  int64_t admitted;
+} weir_stamp;
+
+typedef struct weir_stamps {
+  weir_stamp *stamps; /* stamps[first] to stamps[end - 1], oldest first */
+  size_t first;
+  size_t end;
+  size_t room;
+  int64_t counted; /* their sums */
+  int64_t admitted;
+} weir_stamps;
+
+void weir_stamps_clean_up(weir_stamps *stamps);
+
+/* Empties them; memory for few stays. */
+void weir_stamps_clear(weir_stamps *stamps);
+
+/* Drops what is `period_us` old or older: what is left lies in an interval of the period's length
+ * that ends now. */
+void weir_stamps_slide(weir_stamps *stamps, int64_t now_us, int64_t period_us);
+
+/* False: not enough memory. */
+bool weir_stamps_add(weir_stamps *stamps, int64_t now_us, int64_t counted, int64_t admitted);
+
+/* --- what is measured --------------------------------------------------------------------------
+ */
 
 enum {
   WEIR_ERROR_STEPS = 1000, /* of the histogram, per limit */

@@ -37,7 +37,7 @@ size_t weir_subject_weight(const weir_subject *subject, const weir_driver *drive
   for (size_t i = 0; i < driver->stack.count; i++)
     bytes += (subject->exact[i].ruled.room + subject->exact[i].own.room) * sizeof(weir_stamp);
   for (size_t i = 0; i < driver->stack.count * WEIR_PLACES; i++)
-    bytes += subject->driven.places[i].room * sizeof(weir_slot);
+    bytes += subject->driven.places[i].room * sizeof(weir_stored_counter);
   return bytes;
 }
 
@@ -139,10 +139,10 @@ static size_t length_of(const weir_slots *place) {
 }
 
 static void pack_counters(weir_packer *packer, const weir_slots *place, int64_t base_us) {
-  weir_slot before = {.value = base_us, .expiry_us = base_us};
+  weir_stored_counter before = {.value = base_us, .expiry_us = base_us};
   weir_pack_number(packer, (int64_t)length_of(place), 0);
   for (size_t i = place->first; i < place->end && reserve(packer, SLOT_NUMBERS); i++) {
-    const weir_slot *slot = &place->slots[i];
+    const weir_stored_counter *slot = &place->slots[i];
     write_number(packer, slot->index, before.index);
     write_number(packer, slot->value, before.value);
     write_number(packer, (int64_t)slot->version, (int64_t)before.version);
@@ -152,9 +152,9 @@ static void pack_counters(weir_packer *packer, const weir_slots *place, int64_t 
 }
 
 static bool unpack_counters(const unsigned char **at, weir_slots *place, int64_t base_us) {
-  weir_slot before = {.value = base_us, .expiry_us = base_us};
+  weir_stored_counter before = {.value = base_us, .expiry_us = base_us};
   for (int64_t left = read_number(at, 0); left > 0; left--) {
-    weir_slot slot = {.index = read_number(at, before.index)};
+    weir_stored_counter slot = {.index = read_number(at, before.index)};
     slot.value = read_number(at, before.value);
     slot.version = (uint64_t)read_number(at, (int64_t)before.version);
     slot.expiry_us = read_number(at, before.expiry_us);
@@ -169,19 +169,19 @@ static bool unpack_counters(const unsigned char **at, weir_slots *place, int64_t
  * Each holds its time, follows the one before it and lives as long as that one: its time is all
  * there is to say, but for the first of an epoch. Nobody asks for its version. */
 
-static weir_slot follow(const weir_slot *before, int64_t value) {
-  return (weir_slot){.index = before->index,
-                     .entry = before->entry + 1,
-                     .value = value,
-                     .expiry_us = before->expiry_us + (value - before->value)};
+static weir_stored_counter follow(const weir_stored_counter *before, int64_t value) {
+  return (weir_stored_counter){.index = before->index,
+                               .entry = before->entry + 1,
+                               .value = value,
+                               .expiry_us = before->expiry_us + (value - before->value)};
 }
 
 static void pack_entries(weir_packer *packer, const weir_slots *place, int64_t base_us) {
-  weir_slot before = {.value = base_us, .expiry_us = base_us};
+  weir_stored_counter before = {.value = base_us, .expiry_us = base_us};
   weir_pack_number(packer, (int64_t)length_of(place), 0);
   for (size_t i = place->first; i < place->end && reserve(packer, SLOT_NUMBERS); i++) {
-    const weir_slot *slot = &place->slots[i];
-    const weir_slot next = follow(&before, slot->value);
+    const weir_stored_counter *slot = &place->slots[i];
+    const weir_stored_counter next = follow(&before, slot->value);
     bool more =
         slot->index != next.index || slot->entry != next.entry || slot->expiry_us != next.expiry_us;
     write_step(packer, slot->value, before.value, more);
@@ -195,10 +195,10 @@ static void pack_entries(weir_packer *packer, const weir_slots *place, int64_t b
 }
 
 static bool unpack_entries(const unsigned char **at, weir_slots *place, int64_t base_us) {
-  weir_slot before = {.value = base_us, .expiry_us = base_us};
+  weir_stored_counter before = {.value = base_us, .expiry_us = base_us};
   for (int64_t left = read_number(at, 0); left > 0; left--) {
     bool more;
-    weir_slot slot = follow(&before, read_step(at, before.value, &more));
+    weir_stored_counter slot = follow(&before, read_step(at, before.value, &more));
     if (more) {
       slot.index = read_number(at, slot.index);
       slot.entry = read_number(at, slot.entry);

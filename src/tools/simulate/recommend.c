@@ -1,4 +1,8 @@
-/* Finds the smallest limit that denies no more than a share, by halving. */
+/* Finds the smallest limit that denies no more than a share, by halving.
+ *
+ * A limit is tried by a run of the rule over the record, key by key, as no key's decisions depend on
+ * another's: over the requests of every key that it may deny, and no further than to see that it
+ * denies too much. */
 #include "simulate/recommend.h"
 
 #include <inttypes.h>
@@ -7,13 +11,33 @@
 
 #include <weir/backend.h>
 
+/* What a rule denies on a record. */
+struct trial {
+  weir_record *record;
+  const weir_record_key *only; /* the one key that matters; NULL: all do */
+  weir_denied_count most;      /* from above one of them on, no more is counted */
+  weir_denied_count denied;
+  uint64_t top_requests; /* of `denied`, those of ... */
+  uint32_t top;          /* ... the key that was denied most */
+  uint64_t decided;      /* requests, of all runs */
+};
+
+/* A trial under way. */
+struct run {
+  struct trial *trial;
+  weir_driver driver;
+  weir_driven_key key;
+  weir_status status;
+  weir_message *message;
+};
+
 struct search {
   const char *rule;
   const weir_limiter_options *options;
   const weir_goal *goal;
-  weir_trial trial;
-  weir_denials allowed; /* to be denied, by the goal */
-  int64_t least, most;  /* limits that are a rule with its options */
+  struct trial trial;
+  weir_denied_count allowed; /* to be denied, by the goal */
+  int64_t least, most;       /* limits that are a rule with its options */
   weir_recommendation *found;
 };
 
@@ -53,62 +77,97 @@ static void find_limits(struct search *search, const weir_rule *given) {
 
 /* --- one limit -------------------------------------------------------------------------------- */
 
-/* Counts no further than to see that it is not enough, unless all is wanted. */
-static weir_status run(struct search *search, int64_t limit, bool wholly, weir_message *message) {
-  static const weir_denials any = {UINT64_MAX, UINT64_MAX};
-  char text[WEIR_RECOMMENDED_TEXT_BYTES];
-  weir_recommend_write(search->rule, limit, text);
-  search->trial.most = wholly ? any : search->allowed;
-  return weir_trial_run(&search->trial, text, search->options, message);
+/* How far back a request can count: cells do until the whole of them has left the window. */
+static int64_t reach_us(const weir_rule *rule) {
+  return rule->period_us + (weir_rule_has_cells(rule) ? rule->cell_us : 0);
 }
 
-static bool is_enough(const struct search *search) {
-  const weir_denials *denied = &search->trial.denied;
-  return denied->requests <= search->allowed.requests && denied->keys <= search->allowed.keys;
+/* The highest peak, in any reach_us(), of which the rule denies nothing. A window or a log: no more
+ * than L asks. A bucket that is asked for P at most in any period has P * T to drain in each, which
+ * it does where that is no more than the period: then P is also the most that it ever holds. Both
+ * products are below 2^50 (rule/bucket.c). */
+static int64_t harmless(const weir_rule *rule) {
+  if (!weir_rule_moves_in_time(rule)) return rule->limit;
+  int64_t drains = (rule->period_us << rule->unit_bits) / rule->token_units;
+  return drains < rule->capacity ? drains : rule->capacity;
+}
+
+/* One key's requests through the rule, as far as they are needed. */
+static bool run_key(void *context, uint32_t number, const weir_record_reader *requests) {
+  struct run *run = context;
+  struct trial *trial = run->trial;
+  weir_record_reader reader = *requests;
+  weir_record_request asked;
+  uint64_t denied = 0, room = trial->most.requests - trial->denied.requests;
+  weir_driver_clear_key(&run->driver, &run->key);
+  while (denied <= room && weir_record_read(&reader, &asked)) {
+    weir_request_state request = {.kind = WEIR_TAKE, .cost = asked.cost};
+    trial->decided++;
+    run->status =
+        weir_driver_decide(&run->driver, &run->key, asked.time_us, &request, run->message);
+    if (run->status != WEIR_OK) return false;
+    denied += !request.decision.allowed;
+  }
+  trial->denied.requests += denied;
+  trial->denied.keys += denied > 0;
+  if (denied > trial->top_requests) {
+    trial->top_requests = denied;
+    trial->top = number;
+  }
+  return denied <= room && trial->denied.keys <= trial->most.keys;
+}
+
+/* Counts no further than to see that it is not enough, unless all is wanted. */
+static weir_status try_rule(struct search *search, int64_t limit, bool wholly,
+                            weir_message *message) {
+  static const weir_denied_count any = {UINT64_MAX, UINT64_MAX};
+  char text[WEIR_RECOMMENDED_TEXT_BYTES];
+  struct trial *trial = &search->trial;
+  struct run run = {.trial = trial, .message = message};
+  weir_recommend_write(search->rule, limit, text);
+  trial->most = wholly ? any : search->allowed;
+  trial->denied = (weir_denied_count){0};
+  trial->top_requests = 0;
+  weir_status status = weir_driver_init(&run.driver, text, search->options, message);
+  if (status != WEIR_OK) {
+    weir_driver_clean_up(&run.driver);
+    return status;
+  }
+
+  const weir_rule *parsed = &run.driver.stack.rules[0];
+  bool enough = weir_driver_add_key(&run.driver, &run.key);
+  if (enough && trial->only != NULL) {
+    weir_record_reader reader = {.key = (uint32_t)(trial->only - trial->record->keys)};
+    weir_record_begin(trial->record, &reader.cursor);
+    (void)run_key(&run, reader.key, &reader);
+  } else if (enough) {
+    enough = weir_record_find_peaks(trial->record, reach_us(parsed)) &&
+             weir_record_visit(trial->record, harmless(parsed), run_key, &run);
+  }
+  if (!enough) run.status = WEIR_NO_MEMORY;
+  weir_driver_remove_key(&run.driver, &run.key);
+  weir_driver_clean_up(&run.driver);
+  return run.status;
 }
 
 static weir_status try_limit(struct search *search, int64_t limit, bool *enough,
                              weir_message *message) {
-  weir_status status = run(search, limit, false, message);
-  *enough = status == WEIR_OK && is_enough(search);
+  weir_status status = try_rule(search, limit, false, message);
+  const weir_denied_count *denied = &search->trial.denied, *allowed = &search->allowed;
+  *enough =
+      status == WEIR_OK && denied->requests <= allowed->requests && denied->keys <= allowed->keys;
   if (*enough) {
     search->found->limit = limit;
-    search->found->denied = search->trial.denied;
+    search->found->denied = *denied;
   }
   return status;
 }
 
-static void set_allowed(struct search *search) {
-  const weir_goal *goal = search->goal;
-  const weir_record *record = search->trial.record;
-  weir_denials *allowed = &search->allowed;
-  *allowed = (weir_denials){UINT64_MAX, UINT64_MAX};
-  __extension__ typedef unsigned __int128 wide;
-  wide share = goal->key != NULL ? 0 : (wide)goal->share;
-  if (goal->of_keys)
-    allowed->keys = (uint64_t)(share * record->key_count / WEIR_RULE_SHARE_WHOLE);
-  else
-    allowed->requests = (uint64_t)(share * record->count / WEIR_RULE_SHARE_WHOLE);
-}
-
 /* --- the search ------------------------------------------------------------------------------- */
 
-/* From `below`, which is not enough, up to the limit that was found, which is: half of what lies
- * between goes with each run. */
-static weir_status halve(struct search *search, int64_t below, weir_message *message) {
-  const weir_recommendation *found = search->found;
-  while (found->limit - below > 1) {
-    int64_t limit = below + (found->limit - below) / 2;
-    bool enough;
-    weir_status status = try_limit(search, limit, &enough, message);
-    if (status != WEIR_OK) return status;
-    if (!enough) below = limit;
-  }
-  return WEIR_OK;
-}
-
 /* Up from the highest peak, of which a window denies nothing, where a bucket still denies some; then
- * down by halves, each of which has to be run for more keys. `*reached`: some limit is enough. */
+ * down by halves, each of which has to be run for more keys; then half of what lies between with
+ * each run. `*reached`: some limit is enough. */
 static weir_status climb(struct search *search, bool *reached, weir_message *message) {
   int64_t limit = weir_record_percentile(search->trial.record, 1000), below = search->least - 1;
   weir_status status;
@@ -125,7 +184,13 @@ static weir_status climb(struct search *search, bool *reached, weir_message *mes
     status = try_limit(search, limit, &enough, message);
     if (!enough) below = limit;
   }
-  return status == WEIR_OK ? halve(search, below, message) : status;
+  const weir_recommendation *found = search->found;
+  while (status == WEIR_OK && found->limit - below > 1) {
+    limit = below + (found->limit - below) / 2;
+    status = try_limit(search, limit, &enough, message);
+    if (!enough) below = limit;
+  }
+  return status;
 }
 
 static uint64_t count_above(const weir_record *record, int64_t cost) {
@@ -139,27 +204,26 @@ static uint64_t count_above(const weir_record *record, int64_t cost) {
   return count;
 }
 
-/* Below it no limit is enough: too many requests cost more, and are denied whatever else happens. */
-static int64_t least_possible(const struct search *search) {
-  int64_t below = search->least - 1, least = search->found->limit;
-  while (least - below > 1) {
-    int64_t limit = below + (least - below) / 2;
-    bool possible = count_above(search->trial.record, limit) <= search->allowed.requests;
-    *(possible ? &least : &below) = limit;
-  }
-  return least;
-}
-
 /* Of keys and of single requests a larger limit denies no more than a smaller one. Of requests with
  * costs it may, so that the smallest which is enough can lie below one that is not. */
 static weir_status look_below(struct search *search, weir_message *message) {
   weir_recommendation *found = search->found;
   const weir_record *record = search->trial.record;
   const weir_goal *goal = search->goal;
-  uint64_t work = 0; /* a run looks at all requests, and decides some */
   found->smallest = goal->of_keys || goal->key != NULL || record->cost_most <= 1;
   if (found->smallest) return WEIR_OK;
-  for (int64_t limit = least_possible(search), end = found->limit; limit < end; limit++) {
+
+  /* Below `least` no limit is enough: too many requests cost more, and are denied whatever else
+   * happens. */
+  int64_t below = search->least - 1, least = found->limit, end = found->limit;
+  while (least - below > 1) {
+    int64_t limit = below + (least - below) / 2;
+    bool possible = count_above(record, limit) <= search->allowed.requests;
+    *(possible ? &least : &below) = limit;
+  }
+
+  uint64_t work = 0; /* a run looks at all requests, and decides some */
+  for (int64_t limit = least; limit < end; limit++) {
     bool enough;
     uint64_t before = search->trial.decided;
     if (work > WEIR_RECOMMEND_REQUESTS_MOST) return WEIR_OK;
@@ -175,14 +239,14 @@ static weir_status look_below(struct search *search, weir_message *message) {
 /* What one less denies, and whether that is one key's doing. */
 static weir_status run_below(struct search *search, weir_message *message) {
   weir_recommendation *found = search->found;
-  const weir_trial *trial = &search->trial;
+  const struct trial *trial = &search->trial;
   found->least = search->least;
   if (found->limit == search->least) {
-    found->denied_below = (weir_denials){trial->record->count, trial->record->key_count};
-    if (trial->only != NULL) found->denied_below = (weir_denials){trial->only->requests, 1};
+    found->denied_below = (weir_denied_count){trial->record->count, trial->record->key_count};
+    if (trial->only != NULL) found->denied_below = (weir_denied_count){trial->only->requests, 1};
     return WEIR_OK;
   }
-  weir_status status = run(search, found->limit - 1, true, message);
+  weir_status status = try_rule(search, found->limit - 1, true, message);
   found->denied_below = trial->denied;
   if (trial->top_requests <= trial->denied.requests / 2) return status;
   found->rests_on = &trial->record->keys[trial->top];
@@ -196,9 +260,9 @@ static weir_status refuse(struct search *search, weir_message *message) {
   char text[WEIR_RECOMMENDED_TEXT_BYTES];
   weir_stack stack;
   weir_message why = {""};
-  weir_status status = run(search, search->most, true, message);
+  weir_status status = try_rule(search, search->most, true, message);
   if (status != WEIR_OK) return status;
-  weir_denials denied = search->trial.denied;
+  weir_denied_count denied = search->trial.denied;
   weir_recommend_write(search->rule, search->most, text);
   status = weir_stack_parse(text, 1, &stack, message);
   if (status != WEIR_OK) return status;
@@ -240,8 +304,15 @@ static weir_status prepare(struct search *search, weir_message *message) {
     return WEIR_BAD_COST;
   }
   find_limits(search, &stack.rules[0]);
-  set_allowed(search);
-  bool enough = weir_record_find_peaks(record, weir_trial_reach_us(&stack.rules[0]));
+
+  __extension__ typedef unsigned __int128 wide;
+  wide share = goal->key != NULL ? 0 : (wide)goal->share;
+  search->allowed = (weir_denied_count){UINT64_MAX, UINT64_MAX};
+  if (goal->of_keys)
+    search->allowed.keys = (uint64_t)(share * record->key_count / WEIR_RULE_SHARE_WHOLE);
+  else
+    search->allowed.requests = (uint64_t)(share * record->count / WEIR_RULE_SHARE_WHOLE);
+  bool enough = weir_record_find_peaks(record, reach_us(&stack.rules[0]));
   return enough ? WEIR_OK : WEIR_NO_MEMORY;
 }
 

@@ -4,13 +4,20 @@
 
 #include <weir/limiter.h>
 
-#include "simulate/trial.h"
+#include "simulate/driver.h"
+#include "simulate/record.h"
 
 enum {
   WEIR_RULE_SHARE_WHOLE = 1000000,
   WEIR_RECOMMENDED_TEXT_BYTES = 256,
   WEIR_RECOMMEND_REQUESTS_MOST = 500000 /* decided to try smaller limits: a part of a second */
 };
+
+/* What a limit denies; of one key alone, where only that matters. */
+typedef struct weir_denied_count {
+  uint64_t requests;
+  uint64_t keys;
+} weir_denied_count;
 
 /* What may be denied. */
 typedef struct weir_goal {
@@ -22,12 +29,11 @@ typedef struct weir_goal {
 typedef struct weir_recommendation {
   int64_t limit;
   int64_t least; /* a smaller one is no rule with these options, or is 0 */
-  weir_denials denied;
-  weir_denials denied_below; /* by one less, which is more than the goal; with `least`: by 0 */
-  bool
-      smallest; /* no smaller limit is enough. With costs above 1 a larger limit may deny more, as it
-                    lets in what leaves no room for others; to try all smaller ones can be too much
-                    work: */
+  weir_denied_count denied;
+  weir_denied_count denied_below; /* by one less, which is more than the goal; with `least`: by 0 */
+  /* No smaller limit is enough. With costs above 1 a larger limit may deny more, as it lets in what
+   * leaves no room for others; to try all smaller ones can be too much work. */
+  bool smallest;
   /* The key that has most of the requests that one less denies, and how many; NULL: none has more
    * than half, or one less is no rule. */
   const weir_record_key *rests_on;

@@ -16,7 +16,7 @@ typedef struct weir_record_key {
   uint32_t requests;
 } weir_record_key;
 
-/* Keys `first` to `end` - 1, and the requests of those that are wanted, key by key: by_key.c. */
+/* Keys `first` to `end` - 1, and the requests of those that are wanted, key by key. */
 typedef struct weir_record_group {
   int64_t above; /* wanted are keys with a higher peak */
   uint32_t first, end;
@@ -77,7 +77,7 @@ typedef struct weir_record_cursor {
 void weir_record_begin(const weir_record *record, weir_record_cursor *cursor);
 bool weir_record_next(weir_record_cursor *cursor, weir_recorded *request);
 
-/* --- requests by key: by_key.c ---------------------------------------------------------------- */
+/* --- requests by key ---------------------------------------------------------------- */
 
 typedef struct weir_record_request {
   int64_t time_us;

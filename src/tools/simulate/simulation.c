@@ -11,8 +11,8 @@ enum { BYTES_EVERY = 64 }; /* requests; a log may have thousands of entries to l
 static void note_difference(void *context, const weir_key *key, size_t driver, int64_t difference) {
   weir_simulation *simulation = context;
   if (difference == 0) return;
-  if (!weir_tally_amount(&simulation->differences[driver], key->text, key->length, key->mark,
-                         difference))
+  if (!weir_denied_keys_amount(&simulation->differences[driver], key->text, key->length, key->mark,
+                               difference))
     simulation->lost = true;
 }
 
@@ -40,17 +40,17 @@ weir_status weir_simulation_init(weir_simulation *simulation, const char *const 
 weir_status weir_simulation_finish(weir_simulation *simulation) {
   weir_keys_empty(&simulation->keys);
   for (size_t i = 0; i < simulation->rule_count; i++)
-    simulation->measures[i].cost_differing = weir_tally_spread(&simulation->differences[i]);
+    simulation->measures[i].cost_differing = weir_denied_keys_spread(&simulation->differences[i]);
   return simulation->lost ? WEIR_NO_MEMORY : WEIR_OK;
 }
 
 void weir_simulation_clean_up(weir_simulation *simulation) {
   simulation->keys.forgotten = NULL;
   weir_keys_clean_up(&simulation->keys);
-  weir_tally_clean_up(&simulation->asked);
+  weir_denied_keys_clean_up(&simulation->asked);
   for (size_t i = 0; i < simulation->rule_count; i++) {
-    weir_tally_clean_up(&simulation->denied[i]);
-    weir_tally_clean_up(&simulation->differences[i]);
+    weir_denied_keys_clean_up(&simulation->denied[i]);
+    weir_denied_keys_clean_up(&simulation->differences[i]);
     weir_driver_clean_up(&simulation->drivers[i]);
   }
 }
@@ -70,7 +70,7 @@ static uint64_t bytes_of(const weir_rule *rule, const weir_key *key,
   uint64_t sum = 0;
   for (int place = 0; place < WEIR_PLACES; place++) {
     for (size_t i = places[place].first; i < places[place].end; i++) {
-      const weir_slot *slot = &places[place].slots[i];
+      const weir_stored_counter *slot = &places[place].slots[i];
       sum += prefix + digits(slot->index) + digits(slot->value);
       if (place == WEIR_PLACE_OPEN) sum++;
       if (place == WEIR_PLACE_ENTRY) sum += 1 + digits(slot->entry);
@@ -109,7 +109,7 @@ static weir_status decide(weir_simulation *simulation, size_t i, weir_key *key, 
     return WEIR_NO_MEMORY;
   subject->difference += measure->cost_allowed - measure->cost_exactly_allowed - before;
   if (request.decision.allowed) return WEIR_OK;
-  return weir_tally_add(&simulation->denied[i], key->text, key->length, key->mark, now_us)
+  return weir_denied_keys_add(&simulation->denied[i], key->text, key->length, key->mark, now_us)
              ? WEIR_OK
              : WEIR_NO_MEMORY;
 }
@@ -147,8 +147,8 @@ weir_status weir_simulation_request(weir_simulation *simulation, int64_t time_us
   weir_keys_expire(&simulation->keys, simulation->now_us - longest_life_us(simulation));
   weir_key *used = weir_keys_use(&simulation->keys, key, key_length, simulation->now_us);
   if (used == NULL) return WEIR_NO_MEMORY;
-  if (simulation->counts_all &&
-      !weir_tally_add(&simulation->asked, used->text, used->length, used->mark, simulation->now_us))
+  if (simulation->counts_all && !weir_denied_keys_add(&simulation->asked, used->text, used->length,
+                                                      used->mark, simulation->now_us))
     return WEIR_NO_MEMORY;
   for (size_t i = 0; i < simulation->rule_count; i++) {
     weir_status status = decide(simulation, i, used, cost, message);

@@ -7,8 +7,8 @@
 #ifndef WEIR_SIMULATE_SIMULATION_H
 #define WEIR_SIMULATE_SIMULATION_H
 
+#include "simulate/denied.h"
 #include "simulate/keys.h"
-#include "simulate/tally.h"
 
 enum { WEIR_SIMULATION_RULES_MOST = 16 };
 
@@ -17,11 +17,11 @@ typedef struct weir_simulation {
   const char *texts[WEIR_SIMULATION_RULES_MOST]; /* of the rules, as given */
   weir_driver drivers[WEIR_SIMULATION_RULES_MOST];
   weir_measure measures[WEIR_SIMULATION_RULES_MOST];
-  weir_tally denied[WEIR_SIMULATION_RULES_MOST];
-  weir_tally differences[WEIR_SIMULATION_RULES_MOST]; /* of keys that were forgotten */
-  bool lost;                                          /* one of them, for want of memory */
+  weir_denied_keys denied[WEIR_SIMULATION_RULES_MOST];
+  weir_denied_keys differences[WEIR_SIMULATION_RULES_MOST]; /* of keys that were forgotten */
+  bool lost;                                                /* one of them, for want of memory */
   bool counts_all; /* set after init: count every key's requests too, in: */
-  weir_tally asked;
+  weir_denied_keys asked;
   weir_keys keys;
   uint64_t requests;
   int64_t first_us;

@@ -35,27 +35,20 @@ size_t weir_slots_count(const weir_slots places[WEIR_PLACES]) {
   return count;
 }
 
-static bool is_before(const weir_slot *slot, const weir_operation *operation) {
-  return slot->index != operation->counter.index ? slot->index < operation->counter.index
-                                                 : slot->entry < operation->counter.entry;
-}
-
-/* Where the operation's entry is, or would stand. Most that are asked for are among the newest. */
-static size_t locate(const weir_slots *place, const weir_operation *operation) {
+/* Whether the operation's entry is there, and where, or where it would stand. */
+static bool locate(const weir_slots *place, const weir_operation *operation, size_t *at) {
+  int64_t index = operation->counter.index, entry = operation->counter.entry;
   size_t low = place->first, high = place->end;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
-    if (is_before(&place->slots[middle], operation))
+    const weir_stored_counter *slot = &place->slots[middle];
+    if (slot->index != index ? slot->index < index : slot->entry < entry)
       low = middle + 1;
     else
       high = middle;
   }
-  return low;
-}
-
-static bool holds(const weir_slots *place, size_t at, const weir_operation *operation) {
-  return at < place->end && place->slots[at].index == operation->counter.index &&
-         place->slots[at].entry == operation->counter.entry;
+  *at = low;
+  return low < place->end && place->slots[low].index == index && place->slots[low].entry == entry;
 }
 
 /* Moves the entries to the front, or to a larger array where half of this one is in use. */
@@ -64,7 +57,7 @@ static bool make_room(weir_slots *place) {
   if (place->end < place->room) return true;
   if (count * 2 > place->room || place->room == 0) {
     size_t room = place->room == 0 ? ROOM_LEAST : place->room * 2;
-    weir_slot *larger = realloc(place->slots, room * sizeof *larger);
+    weir_stored_counter *larger = realloc(place->slots, room * sizeof *larger);
     if (larger == NULL) return false;
     place->slots = larger;
     place->room = room;
@@ -75,104 +68,76 @@ static bool make_room(weir_slots *place) {
   return true;
 }
 
-bool weir_slots_append(weir_slots *place, const weir_slot *slot) {
+bool weir_slots_append(weir_slots *place, const weir_stored_counter *slot) {
   if (!make_room(place)) return false;
   place->slots[place->end++] = *slot;
   return true;
 }
 
-static weir_slot *insert(weir_slots *place, const weir_operation *operation) {
-  if (!make_room(place)) return NULL;
-  size_t at = locate(place, operation);
-  weir_slot *slot = &place->slots[at];
-  if (at < place->end) memmove(slot + 1, slot, (place->end - at) * sizeof *slot);
-  place->end++;
-  *slot = (weir_slot){.index = operation->counter.index, .entry = operation->counter.entry};
-  return slot;
-}
-
 static void erase(weir_slots *place, size_t at) {
-  weir_slot *slot = &place->slots[at];
+  weir_stored_counter *slot = &place->slots[at];
   memmove(slot, slot + 1, (place->end - at - 1) * sizeof *slot);
   place->end--;
-}
-
-static weir_outcome write_value(weir_slot *slot, int64_t value, uint64_t version,
-                                weir_operation *operation) {
-  slot->value = value;
-  slot->version = version;
-  operation->version_out = version;
-  return WEIR_DONE;
-}
-
-static int64_t raised(int64_t value, const weir_operation *operation) {
-  return (value > operation->floor ? value : operation->floor) + operation->delta;
-}
-
-static weir_outcome change(weir_slot *slot, weir_operation *operation, uint64_t version) {
-  switch (operation->kind) {
-    case WEIR_GET:
-      operation->value = slot->value;
-      operation->version_out = slot->version;
-      return WEIR_DONE;
-    case WEIR_ADD:
-      operation->value = slot->value + operation->delta;
-      return write_value(slot, operation->value, version, operation);
-    case WEIR_SUB:
-      operation->value = slot->value - operation->delta;
-      return write_value(slot, operation->value, version, operation);
-    case WEIR_SWAP:
-      if (slot->version != operation->version) return WEIR_CONFLICT;
-      return write_value(slot, operation->value, version, operation);
-    case WEIR_PUT:
-      return write_value(slot, operation->value, version, operation);
-    case WEIR_RAISE:
-      operation->value = raised(slot->value, operation);
-      return write_value(slot, operation->value, version, operation);
-    default: /* CREATE: a DROP does not come here */
-      return WEIR_CONFLICT;
-  }
-}
-
-static bool renews(const weir_operation *operation) {
-  return operation->kind == WEIR_SWAP || operation->kind == WEIR_PUT ||
-         (operation->kind == WEIR_RAISE && operation->refresh);
-}
-
-static bool creates(const weir_operation *operation) {
-  return operation->kind == WEIR_ADD || operation->kind == WEIR_CREATE ||
-         operation->kind == WEIR_PUT || (operation->kind == WEIR_RAISE && operation->refresh);
-}
-
-static bool create(weir_slots *place, int64_t now_us, uint64_t version, weir_operation *operation) {
-  weir_slot *slot = insert(place, operation);
-  if (slot == NULL) return false;
-  slot->expiry_us = now_us + operation->ttl_us;
-  if (operation->kind == WEIR_ADD) operation->value = operation->delta;
-  if (operation->kind == WEIR_RAISE) operation->value = raised(0, operation);
-  operation->outcome = write_value(slot, operation->value, version, operation);
-  return true;
 }
 
 bool weir_slots_execute(weir_slots places[WEIR_PLACES], int64_t now_us, uint64_t version,
                         weir_operation *operation) {
   weir_slots *place = &places[operation->counter.place];
-  size_t at = locate(place, operation);
-  bool present = holds(place, at, operation);
+  weir_operation_kind kind = operation->kind;
+  bool refreshed = kind == WEIR_PUT || (kind == WEIR_RAISE && operation->refresh);
+  size_t at;
+  bool present = locate(place, operation, &at);
   if (present && place->slots[at].expiry_us <= now_us) {
     erase(place, at);
     present = false;
   }
-  if (!present && creates(operation)) return create(place, now_us, version, operation);
-  if (!present) {
+
+  /* What is absent is made by some, as 0 that lives from now on. */
+  if (!present && !refreshed && kind != WEIR_ADD && kind != WEIR_CREATE) {
     operation->outcome = WEIR_ABSENT;
-  } else if (operation->kind == WEIR_DROP) {
-    erase(place, at);
-    operation->outcome = WEIR_DONE;
-  } else {
-    operation->outcome = change(&place->slots[at], operation, version);
-    if (renews(operation) && operation->outcome == WEIR_DONE)
-      place->slots[at].expiry_us = now_us + operation->ttl_us;
+    return true;
   }
+  if (!present) {
+    if (!make_room(place)) return false;
+    (void)locate(place, operation, &at); /* they may have moved */
+    weir_stored_counter *made = &place->slots[at];
+    if (at < place->end) memmove(made + 1, made, (place->end - at) * sizeof *made);
+    place->end++;
+    *made = (weir_stored_counter){.index = operation->counter.index,
+                                  .entry = operation->counter.entry,
+                                  .expiry_us = now_us + operation->ttl_us};
+  }
+
+  weir_stored_counter *slot = &place->slots[at];
+  operation->outcome = WEIR_DONE;
+  switch (kind) {
+    case WEIR_GET:
+      operation->value = slot->value;
+      operation->version_out = slot->version;
+      return true;
+    case WEIR_DROP:
+      erase(place, at);
+      return true;
+    case WEIR_ADD:
+      operation->value = slot->value + operation->delta;
+      break;
+    case WEIR_SUB:
+      operation->value = slot->value - operation->delta;
+      break;
+    case WEIR_RAISE:
+      operation->value =
+          (slot->value > operation->floor ? slot->value : operation->floor) + operation->delta;
+      break;
+    default: /* CREATE, SWAP, PUT: to the operation's own value */
+      if ((kind == WEIR_CREATE && present) ||
+          (kind == WEIR_SWAP && slot->version != operation->version)) {
+        operation->outcome = WEIR_CONFLICT;
+        return true;
+      }
+      break;
+  }
+  slot->value = operation->value;
+  slot->version = operation->version_out = version;
+  if (refreshed || kind == WEIR_SWAP) slot->expiry_us = now_us + operation->ttl_us;
   return true;
 }

@@ -10,16 +10,16 @@
 
 enum { WEIR_PLACES = WEIR_PLACE_ENTRY + 1 };
 
-typedef struct weir_slot {
+typedef struct weir_stored_counter {
   int64_t index;
   int64_t entry;
   int64_t value;
   uint64_t version;
   int64_t expiry_us;
-} weir_slot;
+} weir_stored_counter;
 
 typedef struct weir_slots {
-  weir_slot *slots; /* slots[first] to slots[end - 1] */
+  weir_stored_counter *slots; /* slots[first] to slots[end - 1] */
   size_t first;
   size_t end;
   size_t room;
@@ -31,7 +31,7 @@ void weir_slots_clean_up(weir_slots places[WEIR_PLACES]);
 void weir_slots_clear(weir_slots *place);
 
 /* One more entry, behind all others. False: not enough memory. */
-bool weir_slots_append(weir_slots *place, const weir_slot *slot);
+bool weir_slots_append(weir_slots *place, const weir_stored_counter *slot);
 
 /* Cuts off what has expired. */
 void weir_slots_expire(weir_slots places[WEIR_PLACES], int64_t now_us);
