@@ -38,29 +38,24 @@ static weir_status decide(struct stretch *stretch, int64_t now_us, int64_t cost,
   return WEIR_OK;
 }
 
-static weir_status go_through(struct stretch *stretch, weir_message *message) {
-  const weir_curve *curve = stretch->curve;
+weir_status weir_curve_draw(const weir_curve *curve, weir_message *message) {
+  struct stretch stretch = {.curve = curve};
+  weir_status status = weir_driver_init(&stretch.driver, curve->rule, curve->options, message);
+  if (status != WEIR_OK) return status;
+  if (!weir_driver_add_key(&stretch.driver, &stretch.key)) status = WEIR_NO_MEMORY;
+
+  /* Looks at even distances, and between them the requests, all in order of time. */
   int64_t step_us = (curve->until_us - curve->from_us) / curve->looks;
   int64_t look_us = curve->from_us;
-  weir_status status = WEIR_OK;
   if (step_us < 1) step_us = 1;
   for (size_t i = 0; i <= curve->request_count && status == WEIR_OK; i++) {
     bool over = i == curve->request_count || curve->requests[i].at_us > curve->until_us;
     int64_t end_us = over ? curve->until_us + 1 : curve->requests[i].at_us;
     for (; look_us < end_us && status == WEIR_OK; look_us += step_us)
-      status = decide(stretch, look_us, 1, false, message);
+      status = decide(&stretch, look_us, 1, false, message);
     if (over || status != WEIR_OK) break;
-    status = decide(stretch, curve->requests[i].at_us, curve->requests[i].cost, true, message);
+    status = decide(&stretch, curve->requests[i].at_us, curve->requests[i].cost, true, message);
   }
-  return status;
-}
-
-weir_status weir_curve_draw(const weir_curve *curve, weir_message *message) {
-  struct stretch stretch = {.curve = curve};
-  weir_status status = weir_driver_init(&stretch.driver, curve->rule, curve->options, message);
-  if (status != WEIR_OK) return status;
-  status = weir_driver_add_key(&stretch.driver, &stretch.key) ? go_through(&stretch, message)
-                                                              : WEIR_NO_MEMORY;
   weir_stamps_clean_up(&stretch.stamps);
   weir_driver_remove_key(&stretch.driver, &stretch.key);
   weir_driver_clean_up(&stretch.driver);

@@ -64,20 +64,10 @@ static void drop_subjects(weir_keys *keys, weir_subject *subjects) {
   keys->spare = subjects;
 }
 
-static weir_key *create_key(weir_keys *keys, const char *text, size_t length, uint32_t mark) {
-  weir_key *key = malloc(sizeof *key + length);
-  if (key == NULL) return NULL;
-  *key = (weir_key){.mark = mark, .length = length, .subjects = create_subjects(keys)};
-  memcpy(key->text, text, length);
-  if (key->subjects != NULL) return key;
-  free(key);
-  return NULL;
-}
-
 static bool pack(weir_keys *keys, weir_key *key) {
   weir_packer *packer = &keys->packer;
   packer->length = 0;
-  for (size_t i = 0; i < keys->driver_count; i++) /* first, for tell() */
+  for (size_t i = 0; i < keys->driver_count; i++) /* first, for destroy_key() */
     weir_pack_number(packer, key->subjects[i].difference, 0);
   for (size_t i = 0; i < keys->driver_count; i++)
     weir_subject_pack(&key->subjects[i], &keys->drivers[i], key->used_us, packer);
@@ -115,49 +105,25 @@ static void unlink_key(weir_keys *keys, weir_key *key) {
   if (keys->oldest_ready == key) keys->oldest_ready = key->newer;
 }
 
-static void append_key(weir_keys *keys, weir_key *key) {
-  key->older = keys->newest;
-  key->newer = NULL;
-  *(keys->newest != NULL ? &keys->newest->newer : &keys->oldest) = key;
-  keys->newest = key;
-  if (keys->oldest_ready == NULL) keys->oldest_ready = key;
-}
-
 /* --- use ---------------------------------------------------------------------------------------
  */
 
 /* A new one. NULL: not enough memory. */
 static weir_key *add_key(weir_keys *keys, const char *text, size_t length, uint32_t mark) {
-  weir_key *key = create_key(keys, text, length, mark);
+  weir_subject *subjects = create_subjects(keys);
+  if (subjects == NULL) return NULL;
+  weir_key *key = malloc(sizeof *key + length);
   weir_key **place = key != NULL ? weir_hash_table_add(&keys->table, mark) : NULL;
   if (place == NULL) {
-    if (key != NULL) drop_subjects(keys, key->subjects);
+    drop_subjects(keys, subjects);
     free(key);
     return NULL;
   }
+  *key = (weir_key){.mark = mark, .length = length, .subjects = subjects};
+  memcpy(key->text, text, length);
   *place = key;
   if (keys->table.count > keys->most) keys->most = keys->table.count;
   return key;
-}
-
-static void weigh(weir_keys *keys, weir_key *key) {
-  for (size_t i = 0; i < keys->driver_count; i++) {
-    weir_subject *subject = &key->subjects[i];
-    size_t weight = weir_subject_weight(subject, &keys->drivers[i]);
-    keys->weight += weight - subject->weight;
-    subject->weight = weight;
-  }
-}
-
-/* Packs those used longest ago where too many stand ready, or they are too large together. */
-static bool pack_oldest(weir_keys *keys) {
-  while (keys->ready > keys->ready_most || (keys->ready > 1 && keys->weight > keys->weight_most)) {
-    weir_key *key = keys->oldest_ready;
-    if (!pack(keys, key)) return false;
-    keys->oldest_ready = key->newer;
-    keys->ready--;
-  }
-  return true;
 }
 
 weir_key *weir_keys_use(weir_keys *keys, const char *text, size_t length, int64_t now_us) {
@@ -165,33 +131,51 @@ weir_key *weir_keys_use(weir_keys *keys, const char *text, size_t length, int64_
   weir_key *const *found = weir_hash_table_find(&keys->table, mark, &(name){text, length});
   weir_key *key = found != NULL ? *found : NULL;
   bool was_ready = key != NULL && key->subjects != NULL;
-  if (keys->newest != NULL && keys->newest->subjects != NULL) weigh(keys, keys->newest);
+
+  /* The one before may have grown by its request, which is done now. */
+  for (size_t i = 0; i < keys->driver_count && keys->newest != NULL; i++) {
+    if (keys->newest->subjects == NULL) break;
+    weir_subject *subject = &keys->newest->subjects[i];
+    size_t weight = weir_subject_weight(subject, &keys->drivers[i]);
+    keys->weight += weight - subject->weight;
+    subject->weight = weight;
+  }
+
   if (key != NULL && !was_ready && !unpack(keys, key)) return NULL;
   if (key != NULL)
     unlink_key(keys, key);
   else
     key = add_key(keys, text, length, mark);
   if (key == NULL) return NULL;
+
+  /* It is the newest. */
   key->used_us = now_us;
-  append_key(keys, key);
+  key->older = keys->newest;
+  key->newer = NULL;
+  *(keys->newest != NULL ? &keys->newest->newer : &keys->oldest) = key;
+  keys->newest = key;
+  if (keys->oldest_ready == NULL) keys->oldest_ready = key;
   keys->ready += !was_ready;
-  return pack_oldest(keys) ? key : NULL;
-}
 
-static void tell(const weir_keys *keys, const weir_key *key) {
-  const unsigned char *at = key->packed;
-  if (keys->forgotten == NULL) return;
-  for (size_t i = 0; i < keys->driver_count; i++) {
-    if (key->subjects != NULL)
-      keys->forgotten(keys->context, key, i, key->subjects[i].difference);
-    else
-      keys->forgotten(keys->context, key, i, weir_unpack_number(&at, 0));
+  /* Those used longest ago are packed where too many stand ready, or are too large together. */
+  while (keys->ready > keys->ready_most || (keys->ready > 1 && keys->weight > keys->weight_most)) {
+    weir_key *oldest = keys->oldest_ready;
+    if (!pack(keys, oldest)) return NULL;
+    keys->oldest_ready = oldest->newer;
+    keys->ready--;
   }
+  return key;
 }
 
-/* What the key is made of; it stays in the table and in the order of use. */
+/* Tells the listener, and frees what the key is made of; it stays in the table and in the order of
+ * use. */
 static void destroy_key(weir_keys *keys, weir_key *key) {
-  tell(keys, key);
+  const unsigned char *at = key->packed;
+  for (size_t i = 0; i < keys->driver_count && keys->forgotten != NULL; i++) {
+    int64_t difference =
+        key->subjects != NULL ? key->subjects[i].difference : weir_unpack_number(&at, 0);
+    keys->forgotten(keys->context, key, i, difference);
+  }
   if (key->subjects != NULL) {
     drop_subjects(keys, key->subjects);
     keys->ready--;

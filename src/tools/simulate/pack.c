@@ -68,26 +68,16 @@ static uint64_t fold(uint64_t number) {
   return number << 1 ^ (number >> 63 != 0 ? UINT64_MAX : 0);
 }
 
-static uint64_t unfold(uint64_t folded) {
-  return folded >> 1 ^ ((folded & 1) != 0 ? UINT64_MAX : 0);
-}
-
-/* Bytes up to the highest bit that is set. */
-static unsigned bytes_of(uint64_t number) {
-  return number == 0 ? 0 : (71 - (unsigned)__builtin_clzll(number)) / 8;
-}
-
 /* Where there is room for it. */
 static inline void write_number(weir_packer *packer, int64_t value, int64_t base) {
   uint64_t plain = fold((uint64_t)value), distance = fold((uint64_t)value - (uint64_t)base);
   bool near = distance < plain;
-  uint64_t number = near ? distance : plain;
-  unsigned count = bytes_of(number >> 3);
+  uint64_t number = near ? distance : plain, rest = number >> 3;
+  unsigned count = rest == 0 ? 0 : (71 - (unsigned)__builtin_clzll(rest)) / 8;
   unsigned char *at = packer->bytes + packer->length;
   *at++ = (unsigned char)((number & 7) << 5 | count << 1 | near);
-  number >>= 3;
-  number = lowest_first(number);
-  memcpy(at, &number, sizeof number); /* of which `count` stay */
+  rest = lowest_first(rest);
+  memcpy(at, &rest, sizeof rest); /* of which `count` stay */
   packer->length += 1 + count;
 }
 
@@ -103,7 +93,9 @@ static inline int64_t read_number(const unsigned char **at, int64_t base) {
   number = lowest_first(number);
   if (count < 8) number &= (UINT64_C(1) << 8 * count) - 1;
   *at = byte + count;
-  return (int64_t)(unfold(number << 3 | first >> 5) + ((first & 1) != 0 ? (uint64_t)base : 0));
+  uint64_t folded = number << 3 | first >> 5;
+  number = folded >> 1 ^ ((folded & 1) != 0 ? UINT64_MAX : 0);
+  return (int64_t)(number + ((first & 1) != 0 ? (uint64_t)base : 0));
 }
 
 int64_t weir_unpack_number(const unsigned char **at, int64_t base) {
@@ -134,13 +126,9 @@ static inline int64_t read_step(const unsigned char **at, int64_t before_us, boo
 
 enum { SLOT_NUMBERS = 4 };
 
-static size_t length_of(const weir_slots *place) {
-  return place->end - place->first;
-}
-
 static void pack_counters(weir_packer *packer, const weir_slots *place, int64_t base_us) {
   weir_stored_counter before = {.value = base_us, .expiry_us = base_us};
-  weir_pack_number(packer, (int64_t)length_of(place), 0);
+  weir_pack_number(packer, (int64_t)(place->end - place->first), 0);
   for (size_t i = place->first; i < place->end && reserve(packer, SLOT_NUMBERS); i++) {
     const weir_stored_counter *slot = &place->slots[i];
     write_number(packer, slot->index, before.index);
@@ -178,7 +166,7 @@ static weir_stored_counter follow(const weir_stored_counter *before, int64_t val
 
 static void pack_entries(weir_packer *packer, const weir_slots *place, int64_t base_us) {
   weir_stored_counter before = {.value = base_us, .expiry_us = base_us};
-  weir_pack_number(packer, (int64_t)length_of(place), 0);
+  weir_pack_number(packer, (int64_t)(place->end - place->first), 0);
   for (size_t i = place->first; i < place->end && reserve(packer, SLOT_NUMBERS); i++) {
     const weir_stored_counter *slot = &place->slots[i];
     const weir_stored_counter next = follow(&before, slot->value);
@@ -243,21 +231,6 @@ static bool unpack_stamps(const unsigned char **at, weir_stamps *stamps, int64_t
   return true;
 }
 
-static bool are_equal(const weir_stamps *a, const weir_stamps *b) {
-  size_t count = a->end - a->first;
-  if (count != b->end - b->first) return false;
-  return count == 0 ||
-         memcmp(a->stamps + a->first, b->stamps + b->first, count * sizeof *a->stamps) == 0;
-}
-
-static bool copy_stamps(weir_stamps *to, const weir_stamps *from) {
-  for (size_t i = from->first; i < from->end; i++) {
-    const weir_stamp *stamp = &from->stamps[i];
-    if (!weir_stamps_add(to, stamp->at_us, stamp->counted, stamp->admitted)) return false;
-  }
-  return true;
-}
-
 /* Whether the stamps are what the log's entries after `since_us` make, each counting 1. */
 static bool are_of_log(const weir_stamps *stamps, const weir_slots *log, int64_t since_us) {
   size_t at = stamps->first;
@@ -272,31 +245,35 @@ static bool are_of_log(const weir_stamps *stamps, const weir_slots *log, int64_t
   return left == 0 && at == stamps->end && stamps->counted == stamps->admitted;
 }
 
-static bool copy_log(weir_stamps *to, const weir_slots *log, int64_t since_us) {
-  for (size_t i = log->first; i < log->end; i++)
-    if (log->slots[i].value > since_us && !weir_stamps_add(to, log->slots[i].value, 1, 1))
-      return false;
-  return true;
-}
-
 /* `log`: the stack's, empty where it has none. */
 static void pack_exact(weir_packer *packer, const weir_exact *exact, const weir_slots *log,
                        int64_t since_us, int64_t base_us) {
-  bool own_is_ruled = are_equal(&exact->ruled, &exact->own);
-  bool ruled_is_log = are_of_log(&exact->ruled, log, since_us);
+  const weir_stamps *ruled = &exact->ruled, *own = &exact->own;
+  size_t count = ruled->end - ruled->first;
+  bool own_is_ruled = count == own->end - own->first &&
+                      (count == 0 || memcmp(ruled->stamps + ruled->first, own->stamps + own->first,
+                                            count * sizeof *own->stamps) == 0);
+  bool ruled_is_log = are_of_log(ruled, log, since_us);
   weir_pack_number(packer, own_is_ruled * OWN_IS_RULED + ruled_is_log * RULED_IS_LOG, 0);
-  if (!ruled_is_log) pack_stamps(packer, &exact->ruled, base_us);
-  if (!own_is_ruled) pack_stamps(packer, &exact->own, base_us);
+  if (!ruled_is_log) pack_stamps(packer, ruled, base_us);
+  if (!own_is_ruled) pack_stamps(packer, own, base_us);
 }
 
 static bool unpack_exact(const unsigned char **at, weir_exact *exact, const weir_slots *log,
                          int64_t since_us, int64_t base_us) {
   int64_t what = read_number(at, 0);
-  if ((what & RULED_IS_LOG) != 0 ? !copy_log(&exact->ruled, log, since_us)
-                                 : !unpack_stamps(at, &exact->ruled, base_us))
-    return false;
-  return (what & OWN_IS_RULED) != 0 ? copy_stamps(&exact->own, &exact->ruled)
-                                    : unpack_stamps(at, &exact->own, base_us);
+  const weir_stamps *ruled = &exact->ruled;
+  if ((what & RULED_IS_LOG) == 0 && !unpack_stamps(at, &exact->ruled, base_us)) return false;
+  for (size_t i = log->first; i < log->end && (what & RULED_IS_LOG) != 0; i++)
+    if (log->slots[i].value > since_us &&
+        !weir_stamps_add(&exact->ruled, log->slots[i].value, 1, 1))
+      return false;
+  if ((what & OWN_IS_RULED) == 0) return unpack_stamps(at, &exact->own, base_us);
+  for (size_t i = ruled->first; i < ruled->end; i++) {
+    const weir_stamp *stamp = &ruled->stamps[i];
+    if (!weir_stamps_add(&exact->own, stamp->at_us, stamp->counted, stamp->admitted)) return false;
+  }
+  return true;
 }
 
 /* --- memos ----------------------------------------------------------------------------------- */

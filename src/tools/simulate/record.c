@@ -74,37 +74,29 @@ static bool has_name(const void *context, const void *item, const void *wanted) 
   return length == other->length && memcmp(text, other->text, length) == 0;
 }
 
-static bool add_name(weir_record *record, const char *text, size_t length) {
-  size_t needed = record->names_length + NUMBER_MOST + length;
-  if (needed > UINT32_MAX || record->key_count + 1 >= UINT32_MAX) return false;
-  if (!weir_array_grow(&record->names, &record->names_room, needed, 1) ||
-      !weir_array_grow(&record->keys, &record->key_room, record->key_count + 1,
-                       sizeof *record->keys))
-    return false;
-  record->keys[record->key_count++] = (weir_record_key){.name = (uint32_t)record->names_length};
-  unsigned char *at = (unsigned char *)record->names + record->names_length;
-  size_t written = write_number(at, length);
-  memcpy(at + written, text, length);
-  record->names_length += written + length;
-  return true;
-}
-
 /* NULL: not enough memory. */
 static weir_record_key *use_key(weir_record *record, const char *text, size_t length) {
   if (record->key_count == 0)
     weir_hash_table_init(&record->by_name, sizeof(uint32_t), has_name, record);
   uint32_t mark = weir_hash_table_mark(&record->by_name, text, length);
-  uint32_t *found = weir_hash_table_find(&record->by_name, mark, &(name){text, length});
-  if (found == NULL) {
-    found = weir_hash_table_add(&record->by_name, mark);
-    if (found == NULL) return NULL;
-    *found = (uint32_t)record->key_count;
-    if (!add_name(record, text, length)) {
-      weir_hash_table_remove(&record->by_name, found);
-      return NULL;
-    }
-  }
-  return &record->keys[*found];
+  const uint32_t *found = weir_hash_table_find(&record->by_name, mark, &(name){text, length});
+  if (found != NULL) return &record->keys[*found];
+
+  size_t needed = record->names_length + NUMBER_MOST + length;
+  if (needed > UINT32_MAX || record->key_count + 1 >= UINT32_MAX) return NULL;
+  if (!weir_array_grow(&record->names, &record->names_room, needed, 1) ||
+      !weir_array_grow(&record->keys, &record->key_room, record->key_count + 1,
+                       sizeof *record->keys))
+    return NULL;
+  uint32_t *added = weir_hash_table_add(&record->by_name, mark);
+  if (added == NULL) return NULL;
+  *added = (uint32_t)record->key_count;
+  record->keys[record->key_count++] = (weir_record_key){.name = (uint32_t)record->names_length};
+  unsigned char *at = (unsigned char *)record->names + record->names_length;
+  size_t written = write_number(at, length);
+  memcpy(at + written, text, length);
+  record->names_length += written + length;
+  return &record->keys[*added];
 }
 
 const weir_record_key *weir_record_find(const weir_record *record, const char *key,
@@ -116,36 +108,32 @@ const weir_record_key *weir_record_find(const weir_record *record, const char *k
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-static bool make_block(weir_record *record) {
-  if (record->block_count > 0 && record->written + REQUEST_MOST <= BLOCK_BYTES) return true;
-  if (!weir_array_grow(&record->blocks, &record->block_room, record->block_count + 1,
-                       sizeof *record->blocks))
-    return false;
-  unsigned char *block = malloc(BLOCK_BYTES);
-  if (block == NULL) return false;
-  record->blocks[record->block_count++] = block;
-  record->written = 0;
-  return true;
-}
+bool weir_record_add(weir_record *record, int64_t time_us, const char *key, size_t key_length,
+                     int64_t cost) {
+  weir_record_key *used = use_key(record, key, key_length);
+  if (used == NULL || used->requests == UINT32_MAX) return false;
+  if (record->block_count == 0 || record->written + REQUEST_MOST > BLOCK_BYTES) {
+    if (!weir_array_grow(&record->blocks, &record->block_room, record->block_count + 1,
+                         sizeof *record->blocks))
+      return false;
+    unsigned char *block = malloc(BLOCK_BYTES);
+    if (block == NULL) return false;
+    record->blocks[record->block_count++] = block;
+    record->written = 0;
+  }
 
-/* Logs are written when requests end, so their times step back now and then. The first request's
- * distance is that from 0. */
-static uint64_t move_on(weir_record *record, int64_t time_us) {
+  /* Logs are written when requests end, so their times step back now and then. The first request's
+   * distance is that from 0. */
   int64_t distance_us = time_us - record->now_us;
   if (record->count > 0 && distance_us < 0) {
     record->out_of_order++;
     if (-distance_us > record->furthest_us) record->furthest_us = -distance_us;
-    return 0;
+    distance_us = 0;
+  } else {
+    record->now_us = time_us;
   }
-  record->now_us = time_us;
-  return (uint64_t)distance_us;
-}
 
-bool weir_record_add(weir_record *record, int64_t time_us, const char *key, size_t key_length,
-                     int64_t cost) {
-  weir_record_key *used = use_key(record, key, key_length);
-  if (used == NULL || used->requests == UINT32_MAX || !make_block(record)) return false;
-  uint64_t distance = move_on(record, time_us);
+  uint64_t distance = (uint64_t)distance_us;
   unsigned flags = (cost > 1 ? HAS_COST : 0) | (distance % 1000 == 0 ? IN_MS : 0);
   if (flags & IN_MS) distance /= 1000;
   unsigned char *begin = record->blocks[record->block_count - 1] + record->written, *at = begin;

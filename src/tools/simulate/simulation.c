@@ -79,43 +79,45 @@ static uint64_t bytes_of(const weir_rule *rule, const weir_key *key,
   return sum;
 }
 
-static void measure_state(weir_measure *measure, const weir_stack *stack, const weir_key *key,
-                          const weir_slots *places) {
-  uint64_t count = 0;
-  for (size_t i = 0; i < stack->count; i++)
-    count += weir_slots_count(places + i * WEIR_PLACES);
-  measure->entries += count;
-  if (count > measure->entries_most) measure->entries_most = count;
-  if (measure->requests % BYTES_EVERY != 0) return;
-  for (size_t i = 0; i < stack->count; i++)
-    measure->state_bytes += bytes_of(&stack->rules[i], key, places + i * WEIR_PLACES);
-  measure->state_samples++;
-}
-
 /* One request through stack i. */
 static weir_status decide(weir_simulation *simulation, size_t i, weir_key *key, int64_t cost,
                           weir_message *message) {
   weir_driver *driver = &simulation->drivers[i];
   weir_measure *measure = &simulation->measures[i];
   weir_subject *subject = &key->subjects[i];
+  const weir_stack *stack = &driver->stack;
+  const weir_slots *places = subject->driven.places;
   int64_t now_us = simulation->now_us;
   int64_t before = measure->cost_allowed - measure->cost_exactly_allowed;
   weir_request_state request = {.kind = WEIR_TAKE, .cost = cost};
   weir_status status = weir_driver_decide(driver, &subject->driven, now_us, &request, message);
   if (status != WEIR_OK) return status;
-  measure_state(measure, &driver->stack, key, subject->driven.places);
-  if (!weir_measure_decision(measure, &driver->stack, subject->exact, now_us, key->text,
-                             key->length, cost, &request.decision))
+
+  /* What the store holds of the key; of its bytes a sample. */
+  uint64_t entries = 0;
+  for (size_t j = 0; j < stack->count; j++)
+    entries += weir_slots_count(places + j * WEIR_PLACES);
+  measure->entries += entries;
+  if (entries > measure->entries_most) measure->entries_most = entries;
+  if (measure->requests % BYTES_EVERY == 0) {
+    for (size_t j = 0; j < stack->count; j++)
+      measure->state_bytes += bytes_of(&stack->rules[j], key, places + j * WEIR_PLACES);
+    measure->state_samples++;
+  }
+
+  if (!weir_measure_decision(measure, stack, subject->exact, now_us, key->text, key->length, cost,
+                             &request.decision))
     return WEIR_NO_MEMORY;
   subject->difference += measure->cost_allowed - measure->cost_exactly_allowed - before;
   if (request.decision.allowed) return WEIR_OK;
-  return weir_denied_keys_add(&simulation->denied[i], key->text, key->length, key->mark, now_us)
-             ? WEIR_OK
-             : WEIR_NO_MEMORY;
+  bool noted =
+      weir_denied_keys_add(&simulation->denied[i], key->text, key->length, key->mark, now_us);
+  return noted ? WEIR_OK : WEIR_NO_MEMORY;
 }
 
-/* Logs are written when requests end, so their times step back now and then. */
-static void move_on(weir_simulation *simulation, int64_t time_us) {
+weir_status weir_simulation_request(weir_simulation *simulation, int64_t time_us, const char *key,
+                                    size_t key_length, int64_t cost, weir_message *message) {
+  /* Logs are written when requests end, so their times step back now and then. */
   if (simulation->requests++ == 0) {
     simulation->first_us = simulation->now_us = time_us;
   } else if (time_us >= simulation->now_us) {
@@ -125,26 +127,19 @@ static void move_on(weir_simulation *simulation, int64_t time_us) {
     if (simulation->now_us - time_us > simulation->furthest_us)
       simulation->furthest_us = simulation->now_us - time_us;
   }
-}
 
-/* After that long without a request nothing of a key is left, neither in the store nor in a
- * window. */
-static int64_t longest_life_us(const weir_simulation *simulation) {
-  int64_t longest_us = 0;
+  /* After that long without a request nothing of a key is left, neither in the store nor in a
+   * window. */
+  int64_t longest_life_us = 0;
   for (size_t i = 0; i < simulation->rule_count; i++) {
     const weir_driver *driver = &simulation->drivers[i];
-    if (driver->longest_ttl_us > longest_us) longest_us = driver->longest_ttl_us;
+    if (driver->longest_ttl_us > longest_life_us) longest_life_us = driver->longest_ttl_us;
     for (size_t j = 0; j < driver->stack.count; j++)
-      if (driver->stack.rules[j].period_us > longest_us)
-        longest_us = driver->stack.rules[j].period_us;
+      if (driver->stack.rules[j].period_us > longest_life_us)
+        longest_life_us = driver->stack.rules[j].period_us;
   }
-  return longest_us;
-}
+  weir_keys_expire(&simulation->keys, simulation->now_us - longest_life_us);
 
-weir_status weir_simulation_request(weir_simulation *simulation, int64_t time_us, const char *key,
-                                    size_t key_length, int64_t cost, weir_message *message) {
-  move_on(simulation, time_us);
-  weir_keys_expire(&simulation->keys, simulation->now_us - longest_life_us(simulation));
   weir_key *used = weir_keys_use(&simulation->keys, key, key_length, simulation->now_us);
   if (used == NULL) return WEIR_NO_MEMORY;
   if (simulation->counts_all && !weir_denied_keys_add(&simulation->asked, used->text, used->length,
