@@ -18,17 +18,19 @@ TARGETS = ("weir_common", "weir_core", "weir_doctor", "weir_simulate", "weir_ben
 
 
 def read_objects(build):
-    """Source file to the symbols that it defines and that it uses."""
-    found = {}
-    for target in TARGETS:
-        for folder in build.rglob(f"{target}.dir"):
+    """Source file to the symbols that it defines and that it uses. One nm looks at all: each start of it costs
+    more than an object."""
+    sources = {}
+    for folder in build.rglob("*.dir"):
+        if folder.stem in TARGETS:
             part = folder.parent.parent.relative_to(build)
-            for name in folder.rglob("*.c.o"):
-                source = part / str(name.relative_to(folder))[:-2]
-                said = subprocess.run(["nm", "-g", name], check=True, capture_output=True, text=True).stdout
-                symbols = [line.split()[-2:] for line in said.splitlines()]
-                found[source] = ({symbol for kind, symbol in symbols if kind not in "Uw"},
-                                 {symbol for kind, symbol in symbols if kind in "Uw"})
+            sources.update((str(name), part / str(name.relative_to(folder))[:-2]) for name in folder.rglob("*.c.o"))
+    said = subprocess.run(["nm", "-g", "-A", *sources], check=True, capture_output=True, text=True).stdout
+    found = {source: (set(), set()) for source in sources.values()}
+    for line in said.splitlines():
+        name, _, rest = line.partition(".c.o:")
+        kind, symbol = rest.split()[-2:]
+        found[sources[name + ".c.o"]][kind in "Uw"].add(symbol)
     return found
 
 
