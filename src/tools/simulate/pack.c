@@ -155,7 +155,7 @@ static bool unpack_counters(const unsigned char **at, weir_slots *place, int64_t
 /* --- entries of a log ------------------------------------------------------------------------
  *
  * Each holds its time, follows the one before it and lives as long as that one: its time is all
- * there is to say, but for the first of an epoch. Nobody asks for its version. */
+ * there is to say, but for the first of an epoch. No operation asks for its version. */
 
 static weir_stored_counter follow(const weir_stored_counter *before, int64_t value) {
   return (weir_stored_counter){.index = before->index,

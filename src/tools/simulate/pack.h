@@ -38,8 +38,8 @@ typedef struct weir_packer {
 
 void weir_packer_clean_up(weir_packer *packer);
 
-/* A number, short where it is small or near `base`. Whoever keeps the bytes keeps so many more
- * behind them: they are read, and do not matter. */
+/* A number, short where it is small or near `base`. Behind the bytes that are kept, so many more must
+ * stand: they are read, and do not matter. */
 enum { WEIR_PACK_NUMBER_MOST = 9 };
 void weir_pack_number(weir_packer *packer, int64_t value, int64_t base);
 int64_t weir_unpack_number(const unsigned char **at, int64_t base);
