@@ -438,16 +438,6 @@ static bool raise_refund(weir_rule_state *r, const weir_request_state *request, 
   return weir_bucket_refund(r, request, cost, WEIR_NO_SLOT);
 }
 
-static bool raise_recall(weir_rule_state *r, const weir_request_state *request, int64_t cost,
-                         int64_t *room, weir_decision *figures) {
-  weir_bucket_state state = {0};
-  r->state = &state;
-  if (!raise_load(r)) return false;
-  *room = weir_bucket_allows(r, request);
-  weir_bucket_figures(r, request, cost, *room < cost, figures);
-  return true;
-}
-
 static void raise_known(const weir_rule_state *r, weir_known *known) {
   int64_t values[KEYS_MOST];
   if (((const weir_bucket_memory *)r->memory)->read_us == 0 || !raise_read(r, values)) return;
@@ -475,7 +465,7 @@ const weir_method weir_raise_method = {
     .slot = raise_slot,
     .expect = raise_expect,
     .refund = raise_refund,
-    .recall = raise_recall,
+    .recall = raise_load,
     .known = raise_known,
     .forget = weir_bucket_forget,
 };

@@ -58,16 +58,20 @@ static weir_operation *swap_plan(weir_rule_state *r, weir_operation_kind kind) {
   return operation;
 }
 
-/* In the place of what is cached. */
-static void swap_plan_write(weir_rule_state *r, int64_t value) {
-  weir_bucket_memory *memory = r->memory;
+/* In the place of what is cached, which stops being true with that. */
+static void swap_plan_value(weir_rule_state *r, int64_t value) {
+  const weir_bucket_memory *memory = r->memory;
   weir_operation *operation = swap_plan(r, memory->absent ? WEIR_CREATE : WEIR_SWAP);
   operation->value = value;
   operation->version = memory->version;
   operation->stake = weir_plan_stake(weir_bucket_unwrap(r->rule, r->frame->now_us, value),
                                      weir_bucket_full(r->rule));
   ((weir_bucket_state *)r->state)->written = value;
-  memory->known = false;
+}
+
+static void swap_plan_write(weir_rule_state *r, int64_t value) {
+  swap_plan_value(r, value);
+  ((weir_bucket_memory *)r->memory)->known = false;
 }
 
 static bool swap_can_write(const weir_bucket_memory *memory) {
@@ -204,6 +208,36 @@ static void swap_answer(weir_rule_state *r, const weir_operation *operation) {
     r->unused = 0;
 }
 
+/* --- a plain charge ----------------------------------------------------------------------------
+ *
+ * Of a request to a token bucket on top of what was written or read lately, so that none may have come
+ * between. It is alone: each is told another time until the bucket is empty.
+ */
+
+static bool swap_plan_plain(weir_rule_state *r) {
+  const weir_bucket_memory *memory = r->memory;
+  const weir_rule *rule = r->rule;
+  weir_bucket_state *state = r->state;
+  int64_t now_us = r->frame->now_us;
+  if (rule->kind != WEIR_TOKEN_BUCKET || r->frame->requests->next != NULL || memory->version == 0 ||
+      !weir_bucket_is_fresh(r) || now_us - memory->read_us > r->ttl_us ||
+      now_us < r->frame->memo->look_until_us)
+    return false;
+  state->before = weir_bucket_unwrap(rule, now_us, memory->value);
+  state->ahead = state->before + r->charge * rule->token_units;
+  if (state->ahead > weir_bucket_full(rule)) return false;
+  swap_plan_value(r, weir_bucket_wrap(rule, now_us, state->ahead));
+  return true;
+}
+
+static bool swap_end_plain(weir_rule_state *r, const weir_operation *operation) {
+  const weir_bucket_state *state = r->state;
+  swap_cache(r, operation, state->written);
+  r->room = (weir_bucket_full(r->rule) - state->before) / r->rule->token_units;
+  r->reset_after_us = weir_bucket_us(r->rule, state->ahead);
+  return true;
+}
+
 /* --- what it means -----------------------------------------------------------------------------
  */
 
@@ -227,15 +261,9 @@ static bool swap_refund(weir_rule_state *r, const weir_request_state *request, i
   return good;
 }
 
-static bool swap_recall(weir_rule_state *r, const weir_request_state *request, int64_t cost,
-                        int64_t *room, weir_decision *figures) {
-  weir_bucket_state state = {0};
-  if (!((const weir_bucket_memory *)r->memory)->known) return false;
-  r->state = &state;
+static bool swap_recall(weir_rule_state *r) {
   swap_load(r);
-  *room = weir_bucket_allows(r, request);
-  weir_bucket_figures(r, request, cost, *room < cost, figures);
-  return true;
+  return ((const weir_bucket_memory *)r->memory)->known;
 }
 
 static void swap_known(const weir_rule_state *r, weir_known *known) {
@@ -255,6 +283,8 @@ const weir_method weir_swap_method = {
     .ttl_us = weir_bucket_ttl_us,
     .begin = swap_begin,
     .blind = swap_blind,
+    .plan_plain = swap_plan_plain,
+    .end_plain = swap_end_plain,
     .look = swap_look,
     .charge = swap_charge,
     .take_back = swap_take_back,

@@ -23,24 +23,27 @@ void weir_cells_span(const weir_rule *rule, int64_t now_us, int64_t ahead_us,
   span->last = ahead > span->current ? span->current + 1 : span->current;
 }
 
-int64_t weir_cells_remaining(const weir_rule *rule, const weir_cell_span *span) {
+int64_t weir_cells_fit(const weir_rule *rule, int64_t edge, int64_t left_us, int64_t inside) {
   int64_t width = rule->cell_us;
-  int64_t edge = span->cells[0].count;
-  int64_t inside = 0;
-  for (int64_t i = 1; i <= span->last - span->first; i++)
-    inside += span->cells[i].count;
   int64_t room = rule->limit - edge; /* of a fixed window, which is its own edge */
   if (rule->kind == WEIR_SLIDING_WINDOW) {
     int64_t product, weighted; /* 64 bits hold it but for counts that are far above any limit */
-    if (!__builtin_mul_overflow(2 * edge, span->left_us, &product) && product <= INT64_MAX - width)
+    if (!__builtin_mul_overflow(2 * edge, left_us, &product) && product <= INT64_MAX - width)
       weighted = (product + width) / (2 * width);
     else
-      weighted = (int64_t)(((wide)2 * edge * span->left_us + width) / ((wide)2 * width));
-    int64_t by_upper = rule->upper - inside - (span->left_us > 0 ? edge : 0);
+      weighted = (int64_t)(((wide)2 * edge * left_us + width) / ((wide)2 * width));
+    int64_t by_upper = rule->upper - inside - (left_us > 0 ? edge : 0);
     room = rule->limit - inside - weighted;
     if (room > by_upper) room = by_upper;
   }
   return room > 0 ? room : 0;
+}
+
+int64_t weir_cells_remaining(const weir_rule *rule, const weir_cell_span *span) {
+  int64_t inside = 0;
+  for (int64_t i = 1; i <= span->last - span->first; i++)
+    inside += span->cells[i].count;
+  return weir_cells_fit(rule, span->cells[0].count, span->left_us, inside);
 }
 
 /* Of a sliding window, drops cells from the far edge on until the cost fits beside what is left: then r

@@ -35,6 +35,7 @@ typedef struct weir_window_memory {
   /* Between these, not at the later, a charge needs to read nothing but what it adds to; equal: that
    * is not known. */
   int64_t plain_from_us, plain_until_us;
+  int64_t plain_inside; /* what counts whole, but for the cells of the counter that is added to */
   weir_cell cells[];
 } weir_window_memory;
 
@@ -51,7 +52,9 @@ int weir_cells_room(const weir_rule *rule);
 /* Sets all of a span but its cells. */
 void weir_cells_span(const weir_rule *rule, int64_t now_us, int64_t ahead_us, weir_cell_span *span);
 
-/* The largest cost that fits now; 0 when none does. */
+/* The largest cost that fits now; 0 when none does. And the same by the count of the far cell, of which
+ * left_us are still inside, and the sum of all others. */
+int64_t weir_cells_fit(const weir_rule *rule, int64_t edge, int64_t left_us, int64_t inside);
 int64_t weir_cells_remaining(const weir_rule *rule, const weir_cell_span *span);
 
 /* The shortest wait after which `cost` (1 to L) fits if nothing else is charged; 0: now. */

@@ -397,15 +397,12 @@ static bool log_refund(weir_rule_state *r, const weir_request_state *request, in
  */
 
 /* A denial is known until the entry that decided it is W old: then there is room. */
-static bool log_recall(weir_rule_state *r, const weir_request_state *request, int64_t cost,
-                       int64_t *room, weir_decision *figures) {
+static bool log_recall(weir_rule_state *r) {
   const log_memory *memory = r->memory;
-  log_state state = {.decides_us = memory->decides_us, .newest_us = memory->newest_us};
-  if (!memory->known) return false;
-  r->state = &state;
-  *room = log_room(r, request);
-  log_figures(r, request, cost, *room < cost, figures);
-  return true;
+  log_state *state = r->state;
+  state->decides_us = memory->decides_us;
+  state->newest_us = memory->newest_us;
+  return memory->known;
 }
 
 /* Since the entry that the last request was measured against there were as many as the limit, or

@@ -6,6 +6,8 @@
  */
 #include "algorithm/method.h"
 
+#include <assert.h>
+
 #include "algorithm/cells.h"
 
 const weir_method *weir_method_of(const weir_rule *rule, unsigned traits) {
@@ -65,8 +67,14 @@ bool weir_memo_recall(const weir_stack *stack, const weir_settings *settings, co
                       size_t i, int64_t now_us, const weir_request_state *request, int64_t cost,
                       int64_t *room, weir_decision *figures) {
   weir_frame frame = {.settings = settings, .now_us = now_us};
+  int64_t state[32] = {0};
   weir_rule_state r = remembered(stack, &frame, memo, i);
-  return r.method->recall(&r, request, cost, room, figures);
+  assert(r.method->state_bytes <= sizeof state);
+  r.state = state;
+  if (!r.method->recall(&r)) return false;
+  *room = r.method->room(&r, request);
+  r.method->figures(&r, request, cost, *room < cost, figures);
+  return true;
 }
 
 void weir_memo_known(const weir_stack *stack, const weir_settings *settings, const weir_memo *memo,

@@ -110,12 +110,12 @@ typedef struct weir_method {
    * longer matters. False when less than that is charged. */
   bool (*refund)(weir_rule_state *r, const weir_request_state *request, int64_t cost);
 
-  /* By the memory alone, which they do not change, and without a machine: r has a rule, a memory and
-   * what is expected, its frame the settings and a moment; `state` is the method's own to set.
+  /* By the memory alone, which they do not change, and without a machine: r has a rule, a memory, an
+   * empty state and what is expected, its frame the settings and a moment.
    *
-   * recall: weir_memo_recall(). known: weir_memo_known(). */
-  bool (*recall)(weir_rule_state *r, const weir_request_state *request, int64_t cost, int64_t *room,
-                 weir_decision *figures);
+   * recall: brings r to what the memory says, for `room` and `figures`; false: it says too little.
+   * known: weir_memo_known(). */
+  bool (*recall)(weir_rule_state *r);
   void (*known)(const weir_rule_state *r, weir_known *known);
 
   /* What the memory says must be read again before anything rests on it. */

@@ -325,6 +325,33 @@ static void quota_answer(weir_rule_state *r, const weir_operation *operation) {
   state->count = memory->count = count;
 }
 
+/* --- a plain charge ----------------------------------------------------------------------------
+ */
+
+/* Of a window that is known, and whose key need not be read along. */
+static bool quota_plan_plain(weir_rule_state *r) {
+  const quota_memory *memory = r->memory;
+  const weir_settings *settings = r->frame->settings;
+  if (settings->traits & WEIR_TRAIT_STAKE || !quota_is_usable(r) ||
+      r->frame->now_us - memory->read_us > settings->memo_age_us / 2)
+    return false;
+  r->place = memory->start_us;
+  weir_plan(r, WEIR_ADD, WEIR_PLACE_COUNT, r->place)->delta = r->charge;
+  return true;
+}
+
+static bool quota_end_plain(weir_rule_state *r, const weir_operation *operation) {
+  quota_memory *memory = r->memory;
+  int64_t count = (int64_t)((uint64_t)operation->value - (uint64_t)operation->delta);
+  if (count < 0) count = 0;
+  if (count > r->rule->limit - r->charge) return false;
+  if (quota_is_held(r, r->place)) weir_expect_compare(r, r->place, count);
+  memory->count = count + r->charge;
+  r->room = r->rule->limit - count;
+  r->reset_after_us = r->place + r->rule->period_us - r->frame->now_us;
+  return true;
+}
+
 /* --- deciding ----------------------------------------------------------------------------------
  */
 
@@ -355,8 +382,8 @@ static void quota_figures(const weir_rule_state *r, const weir_request_state *re
 }
 
 static void quota_expect(weir_rule_state *r, int64_t cost) {
-  const quota_state *state = r->state;
-  weir_expect_count(r, state->start_us, r->rule->period_us, state->count, cost);
+  const quota_memory *memory = r->memory;
+  weir_expect_count(r, r->place, r->rule->period_us, memory->count, cost);
 }
 
 /* Where the window of the stamp is not to be found it was lost, or reset: less is charged than was,
@@ -377,15 +404,12 @@ static bool quota_refund(weir_rule_state *r, const weir_request_state *request, 
 /* --- by the memory alone -----------------------------------------------------------------------
  */
 
-static bool quota_recall(weir_rule_state *r, const weir_request_state *request, int64_t cost,
-                         int64_t *room, weir_decision *figures) {
+static bool quota_recall(weir_rule_state *r) {
   const quota_memory *memory = r->memory;
-  quota_state state = {.start_us = memory->start_us, .count = memory->count};
-  if (!quota_is_usable(r)) return false;
-  r->state = &state;
-  *room = quota_room(r, request);
-  quota_figures(r, request, cost, *room < cost, figures);
-  return true;
+  quota_state *state = r->state;
+  state->start_us = memory->start_us;
+  state->count = memory->count;
+  return quota_is_usable(r);
 }
 
 static void quota_known(const weir_rule_state *r, weir_known *known) {
@@ -416,6 +440,8 @@ const weir_method weir_quota_method = {
     .operations_most = 2 * GROUPS, /* a reset: all that is known of three groups */
     .ttl_us = quota_ttl_us,
     .begin = quota_begin,
+    .plan_plain = quota_plan_plain,
+    .end_plain = quota_end_plain,
     .look = quota_look,
     .charge = quota_charge,
     .take_back = quota_take_back,

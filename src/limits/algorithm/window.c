@@ -190,8 +190,10 @@ static bool window_find_plain(weir_rule_state *r) {
     if (until_us > edge_us + width) until_us = edge_us + width;
   }
   int64_t added = span.current - span.current % rule->lanes; /* the counter's first cell */
+  int64_t inside = 0;
   for (int64_t cell = span.first; cell < added; cell++) {
     int64_t read_us = memory->cells[cell - span.first].read_us;
+    if (cell > span.first) inside += memory->cells[cell - span.first].count;
     if (!settings->cached_cells || read_us < (cell + 1) * width + settings->final_us) return false;
     if (from_us < read_us) from_us = read_us;
     if (until_us > read_us + settings->memo_age_us + 1)
@@ -199,6 +201,7 @@ static bool window_find_plain(weir_rule_state *r) {
   }
   memory->plain_from_us = from_us;
   memory->plain_until_us = until_us;
+  memory->plain_inside = inside;
   return now_us >= from_us && now_us < until_us;
 }
 
@@ -217,18 +220,21 @@ static bool window_plan_plain(weir_rule_state *r) {
 static bool window_end_plain(weir_rule_state *r, const weir_operation *operation) {
   const weir_rule *rule = r->rule;
   weir_window_memory *memory = r->memory;
+  weir_cell *charged = &memory->cells[memory->count - 1];
   int64_t now_us = r->frame->now_us;
-  weir_cell_span span = {
-      .first = memory->first, .current = r->place, .last = r->place, .cells = memory->cells};
+  int64_t left_us = 0, inside = memory->plain_inside;
   int64_t end_us = (r->place + 1) * rule->cell_us;
-  if (rule->kind == WEIR_SLIDING_WINDOW) {
-    span.left_us = (span.first + 1) * rule->cell_us - 1 - (now_us - rule->period_us);
-    end_us += rule->period_us - 1;
-  }
   window_take_in(r, operation);
-  r->room = weir_cells_remaining(rule, &span);
+  if (rule->kind == WEIR_SLIDING_WINDOW) {
+    left_us = (memory->first + 1) * rule->cell_us - 1 - (now_us - rule->period_us);
+    end_us += rule->period_us - 1;
+    int64_t n = memory->count - 1 - r->place % rule->lanes; /* the counter's first cell */
+    for (n = n < 1 ? 1 : n; n < memory->count; n++)
+      inside += memory->cells[n].count;
+  }
+  r->room = weir_cells_fit(rule, memory->cells[0].count, left_us, inside);
   if (r->room < r->charge) return false;
-  memory->cells[memory->count - 1].count += r->charge;
+  charged->count += r->charge;
   r->reset_after_us = end_us - now_us;
   return true;
 }
@@ -296,25 +302,15 @@ static bool window_refund(weir_rule_state *r, const weir_request_state *request,
 
 /* The memory's cells, where it has all that count now. A cell ahead that counts since the memory
  * was begun holds nothing that this process knows of. */
-static bool window_recall(weir_rule_state *r, const weir_request_state *request, int64_t cost,
-                          int64_t *room, weir_decision *figures) {
+static bool window_recall(weir_rule_state *r) {
   const weir_window_memory *memory = r->memory;
-  weir_cell cells[WEIR_CELLS_MOST + 2];
-  window_state state;
-  weir_cell_span *span = &state.span;
+  weir_cell_span *span = &((window_state *)r->state)->span;
   weir_cells_span(r->rule, r->frame->now_us, r->frame->settings->ahead_us, span);
   int64_t skipped = span->first - memory->first;
   int64_t known = memory->first + memory->count - span->first;
   if (skipped < 0 || span->current - span->first >= known) return false;
+  if (span->last - span->first >= known) span->last = span->first + known - 1;
   span->cells = memory->cells + skipped;
-  if (span->last - span->first >= known) {
-    for (int64_t n = 0; n <= span->last - span->first; n++)
-      cells[n] = n < known ? span->cells[n] : (weir_cell){0, 0};
-    span->cells = cells;
-  }
-  r->state = &state;
-  *room = window_room(r, request);
-  window_figures(r, request, cost, *room < cost, figures);
   return true;
 }
 
