@@ -120,6 +120,7 @@ bool weir_direct_answer(weir_limiter *limiter, weir_request_state *request, weir
   unsigned steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
   if (entry->clock_steps != steps) weir_call_forget(limiter, entry);
   bool done =
+      entry->memo->denied_cost != 0 &&
       weir_settle_locally(&limiter->stack, &limiter->settings, entry->memo, at->now_us, request);
   if (!done) {
     int64_t now_us = at->clock_steps == steps ? at->now_us : weir_limiter_now(limiter);

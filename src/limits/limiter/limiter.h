@@ -132,7 +132,7 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message);
 /* Whether the policy answers a request that ended in this status. */
 static inline bool weir_limiter_has_answer(const weir_limiter *limiter,
                                            const weir_request_state *request, weir_status status) {
-  if (request->withheld && status == WEIR_OK) return true;
+  if (status == WEIR_OK) return request->withheld;
   return (request->kind == WEIR_TAKE || request->withheld) &&
          weir_policy_answers(limiter->fallback, status);
 }
