@@ -22,6 +22,7 @@ typedef struct weir_resp_call {
   weir_bytes *out;
   weir_ask *ask;
   weir_ask_verb verb; /* of a command that names a limiter */
+  enum form form;     /* of one that brings its rule */
 } weir_resp_call;
 
 /* Whether an argument is this word, in letters of either case. */
@@ -204,19 +205,23 @@ static weir_resp_outcome run_limiter(const weir_resp_call *call) {
   return WEIR_RESP_ASKS;
 }
 
-/* COMMAND key max_burst count period [quantity]. `spare`: how much more than max_burst a full
- * bucket holds. A quantity of 0 looks and takes nothing. */
-static weir_resp_outcome ask_with_rule(const weir_resp_call *call, enum form form, int64_t spare) {
+/* CL.THROTTLE and THROTTLE key max_burst count period [quantity]. Of the first a full bucket holds one
+ * more than max_burst. A quantity of 0 looks and takes nothing. */
+static weir_resp_outcome run_with_rule(const weir_resp_call *call) {
+  bool is_cell = call->form == CL_THROTTLE;
+  if (is_cell && !call->server->throttle)
+    return refuse(call, "CL.THROTTLE is off: throttle.enabled");
+  if (!is_cell && !call->server->throttlecrab) return refuse_unknown(call);
   int64_t figures[4] = {0, 0, 0, 1};
   weir_ask *ask = call->ask;
-  *ask = (weir_ask){.form = form, .brings_rule = true};
+  *ask = (weir_ask){.form = call->form, .brings_rule = true};
   if (!take_key(call, &call->arguments[1])) return WEIR_RESP_ANSWERED;
   for (size_t i = 2; i < call->count; i++) {
     const weir_resp_argument *figure = &call->arguments[i];
     if (!weir_ask_number(figure->bytes, figure->length, &figures[i - 2]))
       return refuse(call, "value is not an integer or out of range");
   }
-  ask->burst = figures[0] + spare;
+  ask->burst = figures[0] + is_cell;
   ask->count = figures[1];
   ask->period_s = figures[2];
   int64_t quantity = figures[3];
@@ -231,16 +236,6 @@ static weir_resp_outcome ask_with_rule(const weir_resp_call *call, enum form for
   return WEIR_RESP_ASKS;
 }
 
-static weir_resp_outcome run_cl_throttle(const weir_resp_call *call) {
-  if (!call->server->throttle) return refuse(call, "CL.THROTTLE is off: throttle.enabled");
-  return ask_with_rule(call, CL_THROTTLE, 1);
-}
-
-static weir_resp_outcome run_throttle(const weir_resp_call *call) {
-  if (!call->server->throttlecrab) return refuse_unknown(call);
-  return ask_with_rule(call, THROTTLE, 0);
-}
-
 /* --- the table ---------------------------------------------------------------------------------- */
 
 typedef struct command {
@@ -249,6 +244,7 @@ typedef struct command {
   bool anybody;       /* also without a credential */
   weir_resp_outcome (*run)(const weir_resp_call *call);
   weir_ask_verb verb;
+  enum form form;
   const char *says; /* without run(): always the same, */
   weir_resp_outcome outcome;
 } command;
@@ -259,12 +255,12 @@ enum { MOST = WEIR_RESP_ARGUMENTS_MOST };
 
 /* Gone through in order: what comes often stands first. */
 static const command commands[] = {
-    {"CL.THROTTLE", 5, 6, false, .run = run_cl_throttle},
+    {"CL.THROTTLE", 5, 6, false, .run = run_with_rule, .form = CL_THROTTLE},
     {"WEIR.TAKE", 3, 6, false, .run = run_limiter, .verb = WEIR_ASK_TAKE},
     {"WEIR.PEEK", 3, 6, false, .run = run_limiter, .verb = WEIR_ASK_PEEK},
     {"WEIR.RESET", 3, 3, false, .run = run_limiter, .verb = WEIR_ASK_RESET},
     {"PING", 1, 2, false, .run = run_ping},
-    {"THROTTLE", 5, 6, false, .run = run_throttle},
+    {"THROTTLE", 5, 6, false, .run = run_with_rule, .form = THROTTLE},
     {"ECHO", 2, 2, false, .run = run_ping},
     {"AUTH", 2, 3, true, .run = run_auth},
     {"HELLO", 1, MOST, true, .run = run_hello},
@@ -284,7 +280,7 @@ bool weir_resp_shows_credential(const weir_resp_request *request) {
 
 weir_resp_outcome weir_resp_run(weir_resp_session *session, const weir_resp_server *server,
                                 const weir_resp_request *request, weir_bytes *out, weir_ask *ask) {
-  weir_resp_call asked = {session, server, request->arguments, request->count, out, ask, 0};
+  weir_resp_call asked = {session, server, request->arguments, request->count, out, ask, 0, 0};
   const command *found = NULL;
   for (size_t i = 0; found == NULL && i < sizeof commands / sizeof *commands; i++)
     if (is(&request->arguments[0], commands[i].name)) found = &commands[i];
@@ -297,6 +293,7 @@ weir_resp_outcome weir_resp_run(weir_resp_session *session, const weir_resp_serv
     return WEIR_RESP_ANSWERED;
   }
   asked.verb = found->verb;
+  asked.form = found->form;
   if (found->run != NULL) return found->run(&asked);
   weir_bytes_text(out, found->says);
   return found->outcome;
