@@ -213,6 +213,64 @@ static ssize_t put(weir_wire_line *line, const char *bytes, size_t length) {
   return weir_tls_session_send(line->session, bytes, length);
 }
 
+/* Does what is asked as far as that is little enough to hold the lock. Whether more is to be done. */
+static bool begin(weir_wire_line *line, weir_ask ask, int64_t now_us, weir_event *event) {
+  weir_wire *wire = line->wire;
+  weir_destination *destination = &wire->server.destination;
+  if (ask == WEIR_ASK_LOOK_UP) {
+    follow_name(wire, now_us);
+    event->kind = WEIR_EVENT_LOOKED_UP;
+    return false;
+  }
+  if (ask == WEIR_ASK_CONNECT) {
+    bool begun = line->fd >= 0;
+    event->error =
+        begun ? weir_socket_finish(line->fd)
+              : weir_socket_connect(&destination->addresses.list[destination->trying], &line->fd);
+    if (begun && event->error == 0) event->kind = WEIR_EVENT_CONNECTED;
+    if (!begun && (event->error == 0 || event->error == EINPROGRESS))
+      event->kind = WEIR_EVENT_CONNECTING;
+    return false;
+  }
+  if (ask == WEIR_ASK_SHAKE && line->session == NULL) {
+    line->session = weir_tls_session_start(wire->tls, destination->asked.host, line->fd);
+    if (line->session == NULL) {
+      event->fault = "no memory for TLS";
+      return false;
+    }
+  }
+  return true;
+}
+
+/* Tells what came of it: `moved` as the system call returned it, with its errno in event->error. A
+ * receive that waits may end with EINTR. */
+static void tell(weir_wire_line *line, weir_ask ask, ssize_t moved, short revents,
+                 weir_tls_hands hands, weir_event *event) {
+  bool blocked = moved < 0 && (event->error == EAGAIN || event->error == EWOULDBLOCK ||
+                               (event->error == EINTR && ask == WEIR_ASK_RECEIVE));
+  if (ask == WEIR_ASK_RECEIVE && (moved > 0 || blocked)) {
+    event->kind = WEIR_EVENT_RECEIVED;
+    event->amount = blocked ? 0 : (size_t)moved;
+    event->more = !blocked && line->session != NULL && weir_tls_session_holds(line->session);
+  } else if (ask == WEIR_ASK_SEND && (moved >= 0 || blocked)) {
+    event->kind = WEIR_EVENT_SENT;
+    event->amount = blocked ? 0 : (size_t)moved;
+  } else if (ask == WEIR_ASK_WAIT) {
+    bool unread = line->connection->unread;
+    event->kind = moved > 0 || unread ? WEIR_EVENT_SOCKET : WEIR_EVENT_TIME;
+    /* TLS may have waited to write before it could read. */
+    event->readable = unread || line->session != NULL || (moved > 0 && (revents & ~POLLOUT) != 0);
+    event->unix_s = (int64_t)time(NULL);
+  } else if (ask == WEIR_ASK_SHAKE) {
+    if (hands != WEIR_TLS_REFUSED)
+      event->kind = hands == WEIR_TLS_SHAKEN ? WEIR_EVENT_SHAKEN : WEIR_EVENT_SHAKING;
+    event->fault = line->fault.text;
+  } else {
+    if (moved == 0) event->kind = WEIR_EVENT_HUNG_UP;
+    if (line->session != NULL) event->fault = weir_tls_session_fault(line->session);
+  }
+}
+
 /* Does what the connection asks for, and tells what came of it. It waits until `until_us` if it is
  * to wait, and a little, in place of a wait before it, if it is to receive and `until_us` is not
  * `now_us`. This is the one place where a leader lets the lock go: while it does, it alone touches
@@ -225,38 +283,15 @@ static void line_perform(weir_wire_line *line, weir_ask ask, int64_t now_us, int
                                         [WEIR_ASK_RECEIVE] = WEIR_WORKER_RECEIVING};
   weir_wire *wire = line->wire;
   weir_connection *connection = line->connection;
-  weir_destination *destination = &wire->server.destination;
-  weir_lookup *lookup = destination->lookup;
+  weir_lookup *lookup = wire->server.destination.lookup;
   bool listens = ask == WEIR_ASK_RECEIVE && until_us > now_us;
-  struct pollfd socket;
+  struct pollfd socket = {.revents = 0};
   weir_tls_hands hands = WEIR_TLS_REFUSED;
   ssize_t moved = 0;
   event->kind = WEIR_EVENT_FAILED;
   event->fault = "";
 
-  /* What does not wait, and little enough to hold the lock. */
-  if (ask == WEIR_ASK_LOOK_UP) {
-    follow_name(wire, now_us);
-    event->kind = WEIR_EVENT_LOOKED_UP;
-    return;
-  }
-  if (ask == WEIR_ASK_CONNECT) {
-    bool begun = line->fd >= 0;
-    event->error =
-        begun ? weir_socket_finish(line->fd)
-              : weir_socket_connect(&destination->addresses.list[destination->trying], &line->fd);
-    if (begun && event->error == 0) event->kind = WEIR_EVENT_CONNECTED;
-    if (!begun && (event->error == 0 || event->error == EINPROGRESS))
-      event->kind = WEIR_EVENT_CONNECTING;
-    return;
-  }
-  if (ask == WEIR_ASK_SHAKE && line->session == NULL) {
-    line->session = weir_tls_session_start(wire->tls, destination->asked.host, line->fd);
-    if (line->session == NULL) {
-      event->fault = "no memory for TLS";
-      return;
-    }
-  }
+  if (!begin(line, ask, now_us, event)) return;
   if (ask == WEIR_ASK_WAIT) socket = poll_of(line);
 
   /* The lock is let go. */
@@ -285,32 +320,7 @@ static void line_perform(weir_wire_line *line, weir_ask ask, int64_t now_us, int
   while (line->beside)
     pthread_cond_wait(&wire->sent, &wire->lock);
   line_work(line, WEIR_WORKER_STEPPING);
-
-  /* What came of it. A receive that waits may end with EINTR. */
-  bool blocked = moved < 0 && (event->error == EAGAIN || event->error == EWOULDBLOCK ||
-                               (event->error == EINTR && ask == WEIR_ASK_RECEIVE));
-  if (ask == WEIR_ASK_RECEIVE && (moved > 0 || blocked)) {
-    event->kind = WEIR_EVENT_RECEIVED;
-    event->amount = blocked ? 0 : (size_t)moved;
-    event->more = !blocked && line->session != NULL && weir_tls_session_holds(line->session);
-  } else if (ask == WEIR_ASK_SEND && (moved >= 0 || blocked)) {
-    event->kind = WEIR_EVENT_SENT;
-    event->amount = blocked ? 0 : (size_t)moved;
-  } else if (ask == WEIR_ASK_WAIT) {
-    bool unread = connection->unread;
-    event->kind = moved > 0 || unread ? WEIR_EVENT_SOCKET : WEIR_EVENT_TIME;
-    /* TLS may have waited to write before it could read. */
-    event->readable =
-        unread || line->session != NULL || (moved > 0 && (socket.revents & ~POLLOUT) != 0);
-    event->unix_s = (int64_t)time(NULL);
-  } else if (ask == WEIR_ASK_SHAKE) {
-    if (hands != WEIR_TLS_REFUSED)
-      event->kind = hands == WEIR_TLS_SHAKEN ? WEIR_EVENT_SHAKEN : WEIR_EVENT_SHAKING;
-    event->fault = line->fault.text;
-  } else {
-    if (moved == 0) event->kind = WEIR_EVENT_HUNG_UP;
-    if (line->session != NULL) event->fault = weir_tls_session_fault(line->session);
-  }
+  tell(line, ask, moved, socket.revents, hands, event);
 }
 
 /* --- leading --------------------------------------------------------------------------------- */

@@ -286,7 +286,7 @@ bool weir_wire_connect_all(weir_wire *const *wires, size_t count, int64_t deadli
     for (bool more = true; more && !all;) {
       all = connect_once(wires, slots, ready, count, deadline_us, message);
       more = weir_monotonic_us() + PAUSE_US < deadline_us;
-      if (more && !all) nanosleep(&(struct timespec){.tv_nsec = PAUSE_US * 1000}, NULL);
+      if (more && !all) nanosleep(&(struct timespec){.tv_nsec = PAUSE_US * 1000L}, NULL);
     }
   }
   free(slots);
