@@ -2,7 +2,7 @@
  * the key cannot choose bytes whose hashes are alike. In place, as a call into another library
  * costs more than the hash of a short key.
  *
- *  * Two kinds: weir_hash_128() is SipHash-2-4 with 128 bits, for names of counters, of which two
+ * Two kinds: weir_hash_128() is SipHash-2-4 with 128 bits, for names of counters, of which two
  * that are alike would share a count. weir_hash_64() is SipHash-1-3, half the rounds, for tables
  * that compare what they find. */
 #ifndef WEIR_COMMON_HASH_H
@@ -28,22 +28,20 @@ static inline uint64_t weir_hash_word(const unsigned char *bytes) {
   return word;
 }
 
-static inline uint64_t weir_hash_rotate(uint64_t word, int bits) {
-  return word << bits | word >> (64 - bits);
-}
+#define WEIR_HASH_ROTATED(word, bits) ((word) << (bits) | (word) >> (64 - (bits)))
 
 /* A permutation of the state; `rounds` times. */
 static inline weir_hash_state weir_hash_rounds(weir_hash_state s, int rounds) {
   for (int i = 0; i < rounds; i++) {
     s.a += s.b;
     s.c += s.d;
-    s.b = weir_hash_rotate(s.b, 13) ^ s.a;
-    s.d = weir_hash_rotate(s.d, 16) ^ s.c;
-    s.a = weir_hash_rotate(s.a, 32) + s.d;
+    s.b = WEIR_HASH_ROTATED(s.b, 13) ^ s.a;
+    s.d = WEIR_HASH_ROTATED(s.d, 16) ^ s.c;
+    s.a = WEIR_HASH_ROTATED(s.a, 32) + s.d;
     s.c += s.b;
-    s.d = weir_hash_rotate(s.d, 21) ^ s.a;
-    s.b = weir_hash_rotate(s.b, 17) ^ s.c;
-    s.c = weir_hash_rotate(s.c, 32);
+    s.d = WEIR_HASH_ROTATED(s.d, 21) ^ s.a;
+    s.b = WEIR_HASH_ROTATED(s.b, 17) ^ s.c;
+    s.c = WEIR_HASH_ROTATED(s.c, 32);
   }
   return s;
 }

@@ -110,11 +110,11 @@ typedef struct weir_port {
   struct event accepts;
 } weir_port;
 
-typedef enum weir_connection_state {
+typedef enum weir_client_state {
   WEIR_CONNECTION_OPEN,
   WEIR_CONNECTION_ENDING, /* reads no more; ends when all is sent */
   WEIR_CONNECTION_ENDED   /* has said so; what comes is thrown away until the peer ends too */
-} weir_connection_state;
+} weir_client_state;
 
 struct weir_connection {
   weir_loop *loop;
@@ -128,7 +128,7 @@ struct weir_connection {
   weir_transport transport;
   struct event readable, writable;
   struct event pause; /* until a credential that is held is looked at */
-  weir_connection_state state;
+  weir_client_state state;
   bool is_touched, is_resumed;
   bool is_parked;   /* has more requests, which wait until it has taken its answers */
   bool is_held;     /* the same until its pause is over */
