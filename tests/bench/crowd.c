@@ -61,22 +61,27 @@ static void report(member *members, size_t count, double seconds) {
   }
   if (kept == 0) return;
   qsort(all, kept, sizeof *all, compare);
+  size_t half = kept / 2;
+  size_t most = kept * 99 / 100;
+  double half_ns = (double)all[half];
+  double most_ns = (double)all[most];
   printf("%zu threads: %.0f operations/s, p50 %.1f us, p99 %.1f us, worst %.1f us, %zu failed\n",
-         count, (double)done / seconds, (double)all[kept / 2] / 1000,
-         (double)all[kept * 99 / 100] / 1000, (double)all[kept - 1] / 1000, failed);
+         count, (double)done / seconds, half_ns / 1000, most_ns / 1000,
+         (double)all[kept - 1] / 1000, failed);
 }
 
 int main(int count, char **arguments) {
   static const weir_memcached_login login = {.wanted = WEIR_DIALECT_META};
   static member members[THREADS_MOST];
   pthread_t threads[THREADS_MOST];
-  size_t wanted = count == 4 ? (size_t)atoi(arguments[2]) : 0;
+  size_t wanted = count == 4 ? strtoul(arguments[2], NULL, 10) : 0;
   if (wanted < 1 || wanted > THREADS_MOST) {
     fputs("usage: crowd PORT THREADS SECONDS\n", stderr);
     return 2;
   }
-  double seconds = atof(arguments[3]);
-  const weir_wire_place place = {.host = "127.0.0.1", .port = (uint16_t)atoi(arguments[1])};
+  double seconds = strtod(arguments[3], NULL);
+  const weir_wire_place place = {.host = "127.0.0.1",
+                                 .port = (uint16_t)strtoul(arguments[1], NULL, 10)};
   const weir_wire_options options = {.timeout_us = TIMEOUT_US,
                                      .connect_us = TIMEOUT_US,
                                      .probe_us = TIMEOUT_US,

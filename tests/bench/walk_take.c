@@ -28,7 +28,7 @@ int main(int count, char **arguments) {
     fputs("usage: walk_take URL [PID]\n", stderr);
     return 2;
   }
-  pid_t server = count == 3 ? (pid_t)atoi(arguments[2]) : 0;
+  pid_t server = count == 3 ? (pid_t)strtol(arguments[2], NULL, 10) : 0;
   if (server != 0) options.deadline_us = 2000000;
   if (weir_store_open(arguments[1], &store, &why) != WEIR_OK) goto fail;
   if (weir_limiter_create(store, "sliding-window:4000/1h", &options, &limiter, &why) != WEIR_OK)
