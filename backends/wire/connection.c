@@ -18,7 +18,7 @@ static void forget_socket(weir_connection *connection) {
   connection->skip = connection->accepted = 0;
 }
 
-static void leave_second(weir_server *server) {
+static void leave_second(weir_wire_server *server) {
   weir_connection *second = &server->connections[1];
   if (second->state == WEIR_CONNECTION_CLOSED) return;
   second->state = WEIR_CONNECTION_DRAINING;
@@ -49,7 +49,7 @@ static void settle(weir_connection *connection, weir_wire_slot *slot, int64_t no
 
 /* None of the addresses took the connection: what is in line cannot be sent. */
 static void give_up(weir_connection *connection, int64_t now_us) {
-  weir_server *server = connection->server;
+  weir_wire_server *server = connection->server;
   weir_destination_end_round(&server->destination);
   server->unready = NULL;
   weir_breaker_fail(&server->breaker, connection->why.text, now_us);
@@ -63,20 +63,21 @@ static void give_up(weir_connection *connection, int64_t now_us) {
 
 /* How long an attempt may last. Where any address will do the time is shared among them, so that a
  * dead one does not hide the next. */
-static int64_t attempt_us(const weir_server *server) {
+static int64_t attempt_us(const weir_wire_server *server) {
   const weir_destination *destination = &server->destination;
   if (!destination->any_address) return server->connect_us;
   return server->connect_us / (int64_t)destination->addresses.count;
 }
 
-static weir_ask wait_for_attempt(weir_connection *connection) {
+static weir_connection_ask wait_for_attempt(weir_connection *connection) {
   connection->wait_until_us = connection->attempt_end_us;
   return WEIR_ASK_WAIT;
 }
 
 /* Closed: where to, if slots wait for it; or, with OPEN, where the first is. */
-static weir_ask step_closed(weir_connection *connection, weir_event_kind event, int64_t now_us) {
-  weir_server *server = connection->server;
+static weir_connection_ask step_closed(weir_connection *connection, weir_event_kind event,
+                                       int64_t now_us) {
+  weir_wire_server *server = connection->server;
   weir_destination *destination = &server->destination;
   if (connection->second) {
     if (event != WEIR_EVENT_OPEN) return WEIR_ASK_NOTHING;
@@ -101,8 +102,8 @@ static weir_ask step_closed(weir_connection *connection, weir_event_kind event, 
 /* Only an address that refuses is left for the next: keys that are counted on one server must not
  * go to another because it is slow, hangs up or answers nonsense. The second connection says nothing
  * of the server: it is tried again after a while. */
-static weir_ask fail_attempt(weir_connection *connection, bool refused, int64_t now_us) {
-  weir_server *server = connection->server;
+static weir_connection_ask fail_attempt(weir_connection *connection, bool refused, int64_t now_us) {
+  weir_wire_server *server = connection->server;
   weir_destination *destination = &server->destination;
   forget_socket(connection);
   connection->greeting.step = 0;
@@ -128,7 +129,7 @@ static void explain(weir_connection *connection, const char *what, const weir_ev
 }
 
 /* The server has kept silent until the attempt was over. */
-static weir_ask fail_silent(weir_connection *connection, int64_t now_us) {
+static weir_connection_ask fail_silent(weir_connection *connection, int64_t now_us) {
   if (connection->state == WEIR_CONNECTION_CONNECTING) {
     explain(connection, "cannot connect", &(weir_event){.error = ETIMEDOUT, .fault = ""});
   } else {
@@ -139,9 +140,9 @@ static weir_ask fail_silent(weir_connection *connection, int64_t now_us) {
   return fail_attempt(connection, false, now_us);
 }
 
-static weir_ask step_connecting(weir_connection *connection, const weir_event *event,
-                                int64_t now_us) {
-  weir_server *server = connection->server;
+static weir_connection_ask step_connecting(weir_connection *connection, const weir_event *event,
+                                           int64_t now_us) {
+  weir_wire_server *server = connection->server;
   switch (event->kind) {
     case WEIR_EVENT_SOCKET:
       return WEIR_ASK_CONNECT;
@@ -167,8 +168,8 @@ static weir_ask step_connecting(weir_connection *connection, const weir_event *e
   }
 }
 
-static weir_ask step_securing(weir_connection *connection, const weir_event *event,
-                              int64_t now_us) {
+static weir_connection_ask step_securing(weir_connection *connection, const weir_event *event,
+                                         int64_t now_us) {
   switch (event->kind) {
     case WEIR_EVENT_SHAKEN:
       connection->state = WEIR_CONNECTION_GREETING;
@@ -186,7 +187,7 @@ static weir_ask step_securing(weir_connection *connection, const weir_event *eve
 
 /* The greeting is over. False: the connection cannot be used, `why` says why. */
 static bool become_ready(weir_connection *connection, int64_t now_us) {
-  weir_server *server = connection->server;
+  weir_wire_server *server = connection->server;
   const weir_wire_protocol *protocol = server->protocol;
   int dialect = (int)connection->greeting.dialect;
   if (connection->in_start < connection->in_end) {
@@ -221,7 +222,8 @@ static bool become_ready(weir_connection *connection, int64_t now_us) {
 
 /* What came is read by the protocol, which says what is answered. In between nothing else goes:
  * `closed`, the server has hung up. READY: *ready. */
-static weir_ask converse(weir_connection *connection, bool closed, bool *ready, int64_t now_us) {
+static weir_connection_ask converse(weir_connection *connection, bool closed, bool *ready,
+                                    int64_t now_us) {
   weir_greeting *greeting = &connection->greeting;
   greeting->taken = 0;
   weir_greeting_answer answer = connection->server->protocol->greet(
@@ -256,8 +258,8 @@ static weir_ask converse(weir_connection *connection, bool closed, bool *ready, 
 
 /* A greeting is short and first on its connection: the socket takes it whole or is broken. A server
  * that refuses a certificate says so before it hangs up, so that is read. */
-static weir_ask step_greeting(weir_connection *connection, const weir_event *event, bool *ready,
-                              int64_t now_us) {
+static weir_connection_ask step_greeting(weir_connection *connection, const weir_event *event,
+                                         bool *ready, int64_t now_us) {
   bool closed = event->kind == WEIR_EVENT_HUNG_UP || event->kind == WEIR_EVENT_FAILED;
   bool has_fault = closed && event->fault[0] != '\0';
   if (connection->failing) {
@@ -330,8 +332,8 @@ static int64_t overdue_us(const weir_connection *connection) {
 }
 
 /* Closes an open connection; `why` says why. */
-static weir_ask lose(weir_connection *connection, int64_t now_us) {
-  weir_server *server = connection->server;
+static weir_connection_ask lose(weir_connection *connection, int64_t now_us) {
+  weir_wire_server *server = connection->server;
   connection->greeting.kind = WEIR_SERVER_UNKNOWN;
   if (connection->state == WEIR_CONNECTION_READY) {
     weir_destination_doubt(&server->destination);
@@ -351,8 +353,8 @@ static weir_ask lose(weir_connection *connection, int64_t now_us) {
 /* Leaves a connection that drains, once it has nothing more to say and to hear. A server that refuses
  * to write is as good as away. Its name may lead elsewhere in a moment, or its address to another
  * server; and another of its addresses may be the primary's. */
-static weir_ask depart(weir_connection *connection, int64_t now_us) {
-  weir_server *server = connection->server;
+static weir_connection_ask depart(weir_connection *connection, int64_t now_us) {
+  weir_wire_server *server = connection->server;
   weir_destination *destination = &server->destination;
   if (connection->draining == WEIR_DRAINING_DEMOTED) {
     weir_message_set(&connection->why,
@@ -367,7 +369,7 @@ static weir_ask depart(weir_connection *connection, int64_t now_us) {
 }
 
 /* Nothing more is sent at present. */
-static weir_ask rest(weir_connection *connection, int64_t now_us) {
+static weir_connection_ask rest(weir_connection *connection, int64_t now_us) {
   bool drained = connection->out_start == connection->out_end &&
                  (connection->first == NULL || connection->first->encoded == 0);
   if (connection->state == WEIR_CONNECTION_DRAINING && drained) return depart(connection, now_us);
@@ -377,7 +379,7 @@ static weir_ask rest(weir_connection *connection, int64_t now_us) {
   return WEIR_ASK_WAIT;
 }
 
-static weir_ask send_more(weir_connection *connection, int64_t now_us) {
+static weir_connection_ask send_more(weir_connection *connection, int64_t now_us) {
   if (connection->turns++ < WEIR_WIRE_TURNS && weir_stream_has_to_send(connection) &&
       weir_stream_fill(connection, connection->unix_s, now_us) > 0)
     return WEIR_ASK_SEND;
@@ -385,7 +387,7 @@ static weir_ask send_more(weir_connection *connection, int64_t now_us) {
 }
 
 /* What has come is taken in: is a slot without its answer for too long? Else sends what is in line. */
-static weir_ask tend(weir_connection *connection, int64_t now_us) {
+static weir_connection_ask tend(weir_connection *connection, int64_t now_us) {
   if (connection->first == NULL && connection->state == WEIR_CONNECTION_READY) {
     connection->wait_until_us = INT64_MAX;
     return WEIR_ASK_NOTHING;
@@ -408,7 +410,8 @@ static weir_ask tend(weir_connection *connection, int64_t now_us) {
   return send_more(connection, now_us);
 }
 
-static weir_ask step_open(weir_connection *connection, const weir_event *event, int64_t now_us) {
+static weir_connection_ask step_open(weir_connection *connection, const weir_event *event,
+                                     int64_t now_us) {
   bool whole;
   if (connection->state == WEIR_CONNECTION_DRAINING && connection->first == NULL &&
       event->kind == WEIR_EVENT_LOOK)
@@ -454,7 +457,7 @@ static weir_ask step_open(weir_connection *connection, const weir_event *event, 
   }
 }
 
-void weir_server_move(weir_server *server) {
+void weir_server_move(weir_wire_server *server) {
   weir_connection *first = &server->connections[0];
   if (!weir_connection_is_open(first)) {
     forget_socket(first);
@@ -471,11 +474,12 @@ void weir_server_move(weir_server *server) {
 }
 
 /* One that is closed or on its way. Out of line: what every request goes through is short. */
-__attribute__((cold)) static weir_ask step_towards_ready(weir_connection *connection,
-                                                         const weir_event *event, int64_t now_us) {
+__attribute__((cold)) static weir_connection_ask step_towards_ready(weir_connection *connection,
+                                                                    const weir_event *event,
+                                                                    int64_t now_us) {
   bool waited = event->kind == WEIR_EVENT_SOCKET || event->kind == WEIR_EVENT_TIME;
   bool ready = false;
-  weir_ask ask = WEIR_ASK_NOTHING;
+  weir_connection_ask ask = WEIR_ASK_NOTHING;
   if (connection->state == WEIR_CONNECTION_CLOSED)
     return step_closed(connection, event->kind, now_us);
 
@@ -502,8 +506,8 @@ __attribute__((cold)) static weir_ask step_towards_ready(weir_connection *connec
   }
 }
 
-weir_ask weir_connection_step(weir_connection *connection, const weir_event *event,
-                              int64_t now_us) {
+weir_connection_ask weir_connection_step(weir_connection *connection, const weir_event *event,
+                                         int64_t now_us) {
   if (event->kind == WEIR_EVENT_LOOK || event->kind == WEIR_EVENT_SOCKET ||
       event->kind == WEIR_EVENT_TIME)
     connection->unix_s = event->unix_s;

@@ -98,7 +98,7 @@ typedef enum weir_connection_state {
   WEIR_CONNECTION_DRAINING
 } weir_connection_state;
 
-typedef enum weir_ask {
+typedef enum weir_connection_ask {
   WEIR_ASK_NOTHING, /* nothing is to be done, nothing is due */
   WEIR_ASK_WAIT,    /* for the socket, or for a look-up without one, until wait_until_us */
   WEIR_ASK_LOOK_UP, /* take in and begin what is due; do not wait */
@@ -106,7 +106,7 @@ typedef enum weir_ask {
   WEIR_ASK_SHAKE,
   WEIR_ASK_SEND,   /* out[out_start, out_end) */
   WEIR_ASK_RECEIVE /* to the end of `in` */
-} weir_ask;
+} weir_connection_ask;
 
 typedef enum weir_draining {
   WEIR_DRAINING_MOVED,   /* another server may be meant by now */
@@ -115,7 +115,7 @@ typedef enum weir_draining {
 } weir_draining;
 
 typedef struct weir_connection {
-  struct weir_server *server;
+  struct weir_wire_server *server;
   bool second;
   weir_connection_state state;
   weir_draining draining; /* why, while it is */
@@ -129,17 +129,17 @@ typedef struct weir_connection {
   weir_wire_slot *left_last;
 
   /* How it is worked. */
-  weir_ask asked;         /* by the last step */
-  int64_t wait_until_us;  /* with WAIT */
-  int64_t attempt_end_us; /* when the present address is given up */
-  int64_t active_us;      /* when the ready connection was last worked */
-  int64_t unix_s;         /* as the last event had it */
-  unsigned turns;         /* system calls since the last wait */
-  bool overslept;         /* the attempt was over before a thread came by */
-  bool read_out;          /* nothing has come since the last wait that was not taken in */
-  bool unread;            /* it may hold what the server sent, and poll would not say so */
-  bool failing;           /* it cannot send, but what was answered before still counts */
-  weir_message why;       /* the connection failed */
+  weir_connection_ask asked; /* by the last step */
+  int64_t wait_until_us;     /* with WAIT */
+  int64_t attempt_end_us;    /* when the present address is given up */
+  int64_t active_us;         /* when the ready connection was last worked */
+  int64_t unix_s;            /* as the last event had it */
+  unsigned turns;            /* system calls since the last wait */
+  bool overslept;            /* the attempt was over before a thread came by */
+  bool read_out;             /* nothing has come since the last wait that was not taken in */
+  bool unread;               /* it may hold what the server sent, and poll would not say so */
+  bool failing;              /* it cannot send, but what was answered before still counts */
+  weir_message why;          /* the connection failed */
 
   /* What the server speaks. */
   weir_greeting greeting;
@@ -162,7 +162,7 @@ typedef struct weir_connection {
 /* A server, and the connections to it. The first finds the address, and says whether the server can
  * be reached at all. The second stands only beside a first that is ready, leads to the same address,
  * and what goes wrong with it says nothing of the server. */
-typedef struct weir_server {
+typedef struct weir_wire_server {
   const weir_wire_protocol *protocol;
   int64_t timeout_us; /* as the options have it, */
   int64_t connect_us; /* and this too, */
@@ -176,7 +176,7 @@ typedef struct weir_server {
   bool wants_second;    /* a thread found the first connection busy, and no second */
   int64_t second_at_us; /* when the second is to be tried, or looked after, again */
   weir_connection connections[WEIR_WIRE_CONNECTIONS];
-} weir_server;
+} weir_wire_server;
 
 typedef enum weir_event_kind {
   WEIR_EVENT_LOOK,       /* a thread comes by; nothing is known of the socket */
@@ -206,10 +206,11 @@ typedef struct weir_event {
 } weir_event;
 
 /* The next step. Whenever the state is CLOSED thereafter, a socket that was there is to be closed. */
-weir_ask weir_connection_step(weir_connection *connection, const weir_event *event, int64_t now_us);
+weir_connection_ask weir_connection_step(weir_connection *connection, const weir_event *event,
+                                         int64_t now_us);
 
 /* The address in use is no longer one of the server's. Not while a thread works the first. */
-void weir_server_move(weir_server *server);
+void weir_server_move(weir_wire_server *server);
 
 /* Whether a connection is being made. */
 static inline bool weir_connection_is_on_its_way(const weir_connection *connection) {

@@ -142,7 +142,7 @@ static void rouse(weir_wire *wire, weir_wire_slot *slot) {
     pthread_cond_signal(&slot->wake);
 }
 
-/* Gives the lock back, then wakes those for whom there was news. Slots are not freed while the wire
+/* Gives the lock back, then wakes the threads whose slots have news. Slots are not freed while the wire
  * is open; a thread that got one of these meanwhile wakes once for nothing. */
 static void unlock(weir_wire *wire) {
   weir_wire_slot *woken[WEIR_WIRE_WOKEN_MOST];
@@ -199,7 +199,7 @@ static bool reports(const weir_wire_line *line) {
 
 /* Takes in what a look-up has found. Not while another thread works the first connection. */
 static void follow_name(weir_wire *wire, int64_t now_us) {
-  weir_server *server = &wire->server;
+  weir_wire_server *server = &wire->server;
   weir_destination_news news = weir_destination_follow(
       &server->destination, server->connections[0].state != WEIR_CONNECTION_CLOSED, now_us);
   if (news != WEIR_DESTINATION_SAME) weir_breaker_hasten(&server->breaker);
@@ -214,7 +214,8 @@ static ssize_t put(weir_wire_line *line, const char *bytes, size_t length) {
 }
 
 /* Does what is asked as far as that is little enough to hold the lock. Whether more is to be done. */
-static bool begin(weir_wire_line *line, weir_ask ask, int64_t now_us, weir_event *event) {
+static bool begin(weir_wire_line *line, weir_connection_ask ask, int64_t now_us,
+                  weir_event *event) {
   weir_wire *wire = line->wire;
   weir_destination *destination = &wire->server.destination;
   if (ask == WEIR_ASK_LOOK_UP) {
@@ -244,7 +245,7 @@ static bool begin(weir_wire_line *line, weir_ask ask, int64_t now_us, weir_event
 
 /* Tells what came of it: `moved` as the system call returned it, with its errno in event->error. A
  * receive that waits may end with EINTR. */
-static void tell(weir_wire_line *line, weir_ask ask, ssize_t moved, short revents,
+static void tell(weir_wire_line *line, weir_connection_ask ask, ssize_t moved, short revents,
                  weir_tls_hands hands, weir_event *event) {
   bool blocked = moved < 0 && (event->error == EAGAIN || event->error == EWOULDBLOCK ||
                                (event->error == EINTR && ask == WEIR_ASK_RECEIVE));
@@ -275,8 +276,8 @@ static void tell(weir_wire_line *line, weir_ask ask, ssize_t moved, short revent
  * to wait, and a little, in place of a wait before it, if it is to receive and `until_us` is not
  * `now_us`. This is the one place where a leader lets the lock go: while it does, it alone touches
  * the socket, but for a follower that sends while it waits. */
-static void line_perform(weir_wire_line *line, weir_ask ask, int64_t now_us, int64_t until_us,
-                         weir_event *event) {
+static void line_perform(weir_wire_line *line, weir_connection_ask ask, int64_t now_us,
+                         int64_t until_us, weir_event *event) {
   static const weir_worker workers[] = {[WEIR_ASK_WAIT] = WEIR_WORKER_POLLING,
                                         [WEIR_ASK_SHAKE] = WEIR_WORKER_SHAKING,
                                         [WEIR_ASK_SEND] = WEIR_WORKER_SENDING,
@@ -354,7 +355,7 @@ static void come_by(weir_wire_line *line, weir_event_kind kind, bool looks, int6
   start_leading(line, now_us, &event);
   event.kind = kind;
   for (;;) {
-    weir_ask ask = weir_connection_step(line->connection, &event, now_us);
+    weir_connection_ask ask = weir_connection_step(line->connection, &event, now_us);
     tidy(line);
     if (ask == WEIR_ASK_NOTHING) break;
     if (ask == WEIR_ASK_WAIT) {
@@ -380,7 +381,7 @@ static void leave_second(weir_wire *wire, int64_t now_us) {
  * them nothing, and 32 threads lose nothing by two (docs/performance.md). So a second is made on the
  * side, by threads that wait for something else, once a thread found the first busy. */
 static void push_second(weir_wire *wire, int64_t now_us) {
-  weir_server *server = &wire->server;
+  weir_wire_server *server = &wire->server;
   weir_wire_line *line = &wire->lines[1];
   weir_connection_state state = line->connection->state;
   if (line->worker != WEIR_WORKER_NONE || now_us < server->second_at_us ||
@@ -406,7 +407,7 @@ static void lead(weir_wire_line *line, const weir_wire_slot *slot, int64_t end_u
   weir_event event;
   start_leading(line, now_us, &event);
   for (int waits = 0;;) {
-    weir_ask ask = weir_connection_step(connection, &event, now_us);
+    weir_connection_ask ask = weir_connection_step(connection, &event, now_us);
     int64_t until_us = now_us;
     if (connection->left != NULL || connection->state == WEIR_CONNECTION_CLOSED) tidy(line);
     if (ask == WEIR_ASK_WAIT || ask == WEIR_ASK_NOTHING) {
@@ -528,7 +529,7 @@ typedef struct refusal {
 
 /* Whether a slot may join a line whose server does not answer, or has no connection yet. */
 static bool may_join(weir_wire *wire, weir_wire_slot *slot, refusal *refused) {
-  weir_server *server = &wire->server;
+  weir_wire_server *server = &wire->server;
   weir_breaker *breaker = &server->breaker;
   weir_wire_line *line = &wire->lines[0];
   weir_connection *connection = line->connection;
@@ -586,7 +587,7 @@ static void turn_away(weir_wire_slot *slot, const refusal *refused) {
 static weir_connection *choose(weir_wire *wire, int number) {
   static _Thread_local unsigned thread; /* 0: not counted yet */
   static atomic_uint threads;
-  weir_server *server = &wire->server;
+  weir_wire_server *server = &wire->server;
   weir_connection *connections = server->connections;
   if (connections[1].state != WEIR_CONNECTION_READY ||
       connections[0].state != WEIR_CONNECTION_READY) {
@@ -613,7 +614,7 @@ static weir_connection *choose(weir_wire *wire, int number) {
 /* Puts the slot in line. False: it may not join. */
 static bool join(weir_wire *wire, weir_wire_slot *slot, const weir_wire_round *round,
                  refusal *refused) {
-  const weir_server *server = &wire->server;
+  const weir_wire_server *server = &wire->server;
   bool probes = false;
   slot->dialects = round->dialects;
   slot->deadline_us = round->deadline_us;
@@ -676,7 +677,7 @@ bool weir_wire_wait(weir_wire *wire, weir_wire_slot *slot, int64_t end_us) {
 
 /* Out of time: what was not sent never will be, what was sent is left to be counted off. */
 static bool abandon(weir_wire *wire, weir_wire_slot *slot, weir_message *message) {
-  weir_server *server = &wire->server;
+  weir_wire_server *server = &wire->server;
   weir_wire_line *line = line_of(wire, slot);
   weir_connection *connection = line->connection;
   bool open = weir_connection_is_open(connection);

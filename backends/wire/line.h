@@ -52,7 +52,7 @@ struct weir_wire {
   int64_t patience_us; /* weir_socket_patience_us() */
   int64_t awaited_us;  /* since when slots wait for the first connection that is being made */
 
-  weir_server server;
+  weir_wire_server server;
   weir_wire_line lines[WEIR_WIRE_CONNECTIONS];
   weir_choice choices[WEIR_WIRE_CHOICES];
   unsigned next_choice;

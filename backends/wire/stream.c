@@ -139,7 +139,7 @@ void weir_stream_accept(weir_connection *connection, size_t amount) {
 
 /* A server that refuses to write is left, by both connections; the first time, to find out whether
  * it is one itself, as a server that a resolver names always is. Behind a proxy others are well. */
-static void meet_refusal_to_write(weir_server *server) {
+static void meet_refusal_to_write(weir_wire_server *server) {
   weir_connection *first = &server->connections[0];
   weir_connection *second = &server->connections[1];
   if (first->state != WEIR_CONNECTION_READY) return;
@@ -157,7 +157,7 @@ static void meet_refusal_to_write(weir_server *server) {
 
 /* Takes one reply. False: no whole reply is left, or *broken. */
 static bool take_reply(weir_connection *connection, bool *broken) {
-  weir_server *server = connection->server;
+  weir_wire_server *server = connection->server;
   weir_wire_slot *slot = connection->first;
   if (slot == NULL || slot->answered == slot->encoded ||
       slot->commands[slot->answered].start >= connection->accepted) {

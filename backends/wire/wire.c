@@ -54,7 +54,7 @@ static weir_wire *wire_new(const weir_wire_protocol *protocol, const void *setti
   if (made == NULL) return NULL;
   if (pthread_mutex_init(&made->lock, NULL) != 0) goto no_lock;
   if (pthread_cond_init(&made->sent, NULL) != 0) goto no_condition;
-  weir_server *server = &made->server;
+  weir_wire_server *server = &made->server;
   made->tls = tls;
   made->patience_us = weir_socket_patience_us();
   server->protocol = protocol;

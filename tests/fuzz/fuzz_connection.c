@@ -88,12 +88,13 @@ typedef struct sent {
   unsigned life[COMMANDS]; /* of the connection by which it went */
 } sent;
 
-static weir_server server;
+static weir_wire_server server;
 static weir_wire_slot slots[SLOTS];
 static weir_wire_command commands[SLOTS][COMMANDS];
 static weir_operation operations[SLOTS][COMMANDS];
 static sent went[SLOTS];
-static weir_ask asks[WEIR_WIRE_CONNECTIONS]; /* WAIT: the line has no leader, or it waits */
+static weir_connection_ask
+    asks[WEIR_WIRE_CONNECTIONS]; /* WAIT: the line has no leader, or it waits */
 static unsigned lives[WEIR_WIRE_CONNECTIONS];
 static int64_t now_us;
 
@@ -172,7 +173,7 @@ static void step(weir_connection *connection, const weir_event *event) {
   tidy(connection);
   check(&server.connections[0]);
   check(&server.connections[1]);
-  weir_ask ask = asks[connection->second];
+  weir_connection_ask ask = asks[connection->second];
   if (ask == WEIR_ASK_SEND) require(connection->out_start < connection->out_end);
   if (ask == WEIR_ASK_RECEIVE) require(connection->in_end < sizeof connection->in);
   if (ask == WEIR_ASK_LOOK_UP) require(connection->state == WEIR_CONNECTION_CLOSED);
