@@ -40,16 +40,18 @@ static struct weir_direct *make_direct(const weir_limiter *limiter) {
   return made;
 }
 
-/* One that no other thread has. A thread goes on with the place where it found the last, so that
- * threads do not meet. NULL: so many are at it already, or there is no memory for one more. */
+/* One that no other thread has, first of all that of the thread's own place, so that threads do not
+ * meet. A thread's first is the one moment at which it allocates, so that its place among the
+ * counts is made here too. NULL: so many are at it already, or there is no memory for one more. */
 static struct weir_direct *take_direct(weir_limiter *limiter) {
-  static _Thread_local unsigned place;
-  for (unsigned i = 0; i < WEIR_DIRECT_MOST; i++, place++) {
-    struct weir_direct *_Atomic *at = &limiter->directs[place % WEIR_DIRECT_MOST];
+  unsigned place = weir_thread_place();
+  for (unsigned i = 0; i < WEIR_DIRECT_MOST; i++) {
+    struct weir_direct *_Atomic *at = &limiter->directs[(place + i) % WEIR_DIRECT_MOST];
     struct weir_direct *direct = atomic_load_explicit(at, memory_order_acquire);
     if (direct == NULL) {
       struct weir_direct *made = make_direct(limiter);
       if (made == NULL) return NULL;
+      weir_counts_part(limiter->counts);
       if (atomic_compare_exchange_strong(at, &direct, made))
         direct = made;
       else
