@@ -8,6 +8,7 @@
 #include "memo/lease.h"
 
 enum {
+  TRIES = 100, /* for a shard's lock, before a thread sleeps for it */
   SHARDS_MOST = 64,
   POOL_HALVES_US = 5000000,
   DENIALS_DIVISOR = 4 /* the part of all keys that may be denied without a lock at once */
@@ -176,7 +177,12 @@ static weir_memo_entry *add_entry(weir_table *table, weir_shard *shard,
 weir_memo_entry *weir_table_lock(weir_table *table, const uint64_t fingerprint[2]) {
   weir_shard *shard = shard_of(table, fingerprint);
   if (shard == NULL) return NULL;
-  pthread_mutex_lock(&shard->mutex);
+  /* A decision keeps the lock for less time than to sleep and be woken takes. */
+  for (int tries = 0; pthread_mutex_trylock(&shard->mutex) != 0; tries++) {
+    if (tries < TRIES) continue;
+    pthread_mutex_lock(&shard->mutex);
+    break;
+  }
   weir_memo_entry *entry = *bucket_of(shard, fingerprint);
   while (entry != NULL && memcmp(entry->fingerprint, fingerprint, sizeof entry->fingerprint) != 0)
     entry = entry->chain;
