@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "array.h"
 #include "serve/log.h"
@@ -11,10 +12,31 @@
 
 /* Files that are open beside clients: those of loops, stores and listeners. */
 enum { OTHER_FILES = 512 };
+enum { READING_NICE = 10 };
 /* The longest that a server which gives a store up may have to wait. */
 enum { STEP_US = 1000000, STEP_LEAST_US = 1000 };
 
 /* --- reading ------------------------------------------------------------------------------------ */
+
+typedef struct reading {
+  weir_server *server;
+  weir_config_faults *faults;
+  weir_registry *registry;
+} reading;
+
+static void *read_registry(void *self) {
+  reading *one = self;
+  one->registry = weir_registry_load(one->server->file, one->server->registry,
+                                     weir_certificates_look, &one->server->watch, one->faults);
+  return NULL;
+}
+
+/* Large files take some 10 ms of a processor. A thread of low priority takes them, so that the loops
+ * go first where there are no more processors than loops; the front waits for it. */
+static void *read_behind_loops(void *self) {
+  setpriority(PRIO_PROCESS, 0, READING_NICE); /* of this thread, on Linux */
+  return read_registry(self);
+}
 
 weir_registry *weir_server_load(weir_server *server) {
   weir_config_faults *faults = calloc(1, sizeof *faults); /* 50 KB, for a moment */
@@ -22,13 +44,23 @@ weir_registry *weir_server_load(weir_server *server) {
     weir_serve_log("there is not enough memory to read %s", server->file);
     return NULL;
   }
-  weir_registry *registry = weir_registry_load(server->file, server->registry,
-                                               weir_certificates_look, &server->watch, faults);
+  reading one = {.server = server, .faults = faults};
+  pthread_t thread;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the main thread's */
+  bool is_apart = server->registry != NULL &&  /* else no loop runs yet */
+                  pthread_create(&thread, NULL, read_behind_loops, &one) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (is_apart)
+    pthread_join(thread, NULL);
+  else
+    read_registry(&one);
   for (size_t i = 0; i < faults->kept; i++)
     weir_serve_log("%s", faults->lines[i].text.text);
   if (faults->count > faults->kept) weir_serve_log("and %zu more", faults->count - faults->kept);
   free(faults);
-  return registry;
+  return one.registry;
 }
 
 bool weir_server_read_certificates(weir_server *server, const weir_registry *registry) {
