@@ -5,13 +5,14 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "serve/thread.h"
 
 /* A write of 4 KiB at most goes into a pipe as a whole, so lines of processes do not mix. A line has
  * room for a text in which every byte is escaped. */
@@ -178,16 +179,11 @@ static void *write_lines(void *nothing) {
 
 void weir_serve_log_begin(void) {
   pthread_condattr_t monotonic;
-  sigset_t all;
-  sigset_t before;
   pthread_condattr_init(&monotonic);
   pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
   pthread_cond_init(&waiting.has_ended, &monotonic);
   pthread_condattr_destroy(&monotonic);
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  waiting.is_running = pthread_create(&waiting.thread, NULL, write_lines, NULL) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  waiting.is_running = weir_serve_start_thread(&waiting.thread, write_lines, NULL);
 }
 
 /* A thread that is still writing when the second is over ends with the process. */

@@ -1,7 +1,6 @@
 /* How a configuration comes into use: it is read, its new stores are connected to, so that no client
  * waits for a greeting, and then every loop is handed the snapshot. What it may not change (listeners,
  * the number of loops) stays as it was, and is said. */
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -9,6 +8,7 @@
 #include "array.h"
 #include "serve/log.h"
 #include "serve/server.h"
+#include "serve/thread.h"
 
 /* Files that are open beside clients: those of loops, stores and listeners. */
 enum { OTHER_FILES = 512 };
@@ -46,13 +46,8 @@ weir_registry *weir_server_load(weir_server *server) {
   }
   reading one = {.server = server, .faults = faults};
   pthread_t thread;
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the main thread's */
-  bool is_apart = server->registry != NULL &&  /* else no loop runs yet */
-                  pthread_create(&thread, NULL, read_behind_loops, &one) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (is_apart)
+  bool has_loops = server->registry != NULL;
+  if (has_loops && weir_serve_start_thread(&thread, read_behind_loops, &one))
     pthread_join(thread, NULL);
   else
     read_registry(&one);
@@ -168,17 +163,12 @@ weir_ahead *weir_ahead_begin(const weir_registry *fresh, const weir_registry *ol
     return NULL;
   }
 
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the main thread's */
   for (size_t i = 0; i < ahead->count; i++) {
     ahead_store *one = &ahead->stores[i];
     atomic_fetch_add(&ahead->under_way, 1);
-    one->has_thread = pthread_create(&one->thread, NULL, connect_one, one) == 0;
+    one->has_thread = weir_serve_start_thread(&one->thread, connect_one, one);
     if (!one->has_thread) atomic_fetch_sub(&ahead->under_way, 1);
   }
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
   return ahead;
 }
 

@@ -13,6 +13,7 @@
 
 #include "serve/log.h"
 #include "serve/protocols.h"
+#include "serve/thread.h"
 
 enum { EXIT_CONFIG = 2, EXIT_START = 3 };
 
@@ -152,14 +153,10 @@ static bool start_loops(weir_server *server) {
       return false;
   log_sockets(&server->service, false);
 
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the main thread's */
-  while (server->started < wanted && pthread_create(&server->threads[server->started], NULL,
-                                                    run_loop, &server->loops[server->started]) == 0)
+  while (server->started < wanted &&
+         weir_serve_start_thread(&server->threads[server->started], run_loop,
+                                 &server->loops[server->started]))
     server->started++;
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (server->started < wanted) weir_serve_log("a thread could not be started");
   return server->started == wanted;
 }
