@@ -1,22 +1,16 @@
 #include "wire/breaker.h"
 
-/* SplitMix64: nothing secret hangs on it, it must only differ from process to process. */
-static uint64_t next_number(uint64_t *counter) {
-  uint64_t number = *counter += UINT64_C(0x9e3779b97f4a7c15);
-  number = (number ^ number >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-  number = (number ^ number >> 27) * UINT64_C(0x94d049bb133111eb);
-  return number ^ number >> 31;
-}
+#include "random.h"
 
 void weir_breaker_init(weir_breaker *breaker, int64_t timeout_us, int64_t most_us, uint64_t seed) {
   *breaker = (weir_breaker){.timeout_us = timeout_us, .most_us = most_us, .random = seed};
 }
 
 /* Opens until a moment in the second half of the pause. Processes that lost a server together come
- * back to it one after the other. */
+ * back to it one after the other; nothing secret hangs on when. */
 static void open_for_pause(weir_breaker *breaker, int64_t now_us) {
   int64_t half_us = breaker->pause_us / 2;
-  uint64_t jitter_us = next_number(&breaker->random) % (uint64_t)(half_us + 1);
+  uint64_t jitter_us = weir_random_next(&breaker->random) % (uint64_t)(half_us + 1);
   breaker->state = WEIR_BREAKER_OPEN;
   breaker->probe = NULL;
   breaker->probe_at_us = now_us + breaker->pause_us - half_us + (int64_t)jitter_us;

@@ -6,12 +6,14 @@
 #include <sys/random.h>
 #include <time.h>
 
+#define WEIR_RANDOM_STEP UINT64_C(0x9e3779b97f4a7c15)
+
 /* The next number of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
  * generators", 2014): a counter whose every step passes through a bijection, so that all 64-bit
  * numbers come equally often. The same on every machine; who has seen one number knows all that
  * follow. */
 static inline uint64_t weir_random_next(uint64_t *state) {
-  uint64_t number = *state += UINT64_C(0x9e3779b97f4a7c15);
+  uint64_t number = *state += WEIR_RANDOM_STEP;
   number = (number ^ number >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
   number = (number ^ number >> 27) * UINT64_C(0x94d049bb133111eb);
   return number ^ number >> 31;

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "random.h"
+
 __extension__ typedef __int128 wide;
 
 enum { PRIOR_CHARGES = 4, HOLD_MOST_US = 500000 };
@@ -133,12 +135,12 @@ int64_t weir_account_roll(weir_account *account, const weir_stack *stack, int64_
 /* --- weights -----------------------------------------------------------------------------------
  */
 
-/* SplitMix64. No client can know the secret that is mixed in. */
+/* The number of the generator that began at the secret, which no client can know, after as many
+ * steps as the period's begin has microseconds. */
 uint32_t weir_account_chance(const weir_account *account, size_t i, uint64_t secret) {
-  uint64_t z = secret + (uint64_t)account->parts[i].begin_us * UINT64_C(0x9e3779b97f4a7c15);
-  z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-  z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-  return (uint32_t)((z ^ z >> 31) % WEIR_SHARE_WHOLE);
+  uint64_t steps_before = (uint64_t)account->parts[i].begin_us - 1;
+  uint64_t state = secret + steps_before * WEIR_RANDOM_STEP;
+  return (uint32_t)(weir_random_next(&state) % WEIR_SHARE_WHOLE);
 }
 
 /* A bucket keeps what it is short of a request until it has that much: its u is used once, unless
