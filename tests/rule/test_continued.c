@@ -37,7 +37,9 @@ static void a_limit_is_so_many_parts(void **state) {
       {"quota:7/1d,lease=1s", 7, 7},
       {"token-bucket:100/1m,burst=20", 100, 20},
       {"token-bucket:5/1m,burst=800,lease=1s", 5, 799}, /* what a lease reserves is never charged */
-      {"leaky-bucket:100/1m,queue=50", 100, 51},        /* the one in front is among them */
+      {"token-bucket:5/1m,burst=800,lease=1s,debt=799", 5, 799},
+      {"sliding-window:100/1m,debt=60", 100, 100},
+      {"leaky-bucket:100/1m,queue=50", 100, 51}, /* the one in front is among them */
       {"leaky-bucket:100/1m", 100, 1},
   };
   (void)state;
@@ -53,6 +55,7 @@ static void a_limit_is_so_many_parts(void **state) {
     assert_int_equal(rule.cells, whole.cells);
     assert_int_equal(rule.lease_us, 0); /* nobody else charges it */
     assert_int_equal(rule.reserve, 0);
+    assert_int_equal(rule.debt, whole.debt * rule.parts);
   }
 }
 

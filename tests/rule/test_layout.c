@@ -23,17 +23,32 @@ static void packs_four_lanes_while_everything_at_once_fits_half_a_lane(void **st
   assert_int_equal(laid_out("sliding-window:247/1m", 8).lanes, 4);
 }
 
+/* A settlement may leave D more in a cell, and every process that much more under way. */
+static void leaves_room_for_a_debt(void **state) {
+  (void)state;
+  assert_int_equal(laid_out("sliding-window:246/1m,debt=246", 64).lanes, 2); /* 32595 */
+  assert_int_equal(laid_out("sliding-window:124/1m,debt=124", 64).lanes, 2); /* 16430 */
+  assert_int_equal(laid_out("sliding-window:123/1m,debt=123", 64).lanes, 4); /* 16298 */
+  assert_int_equal(laid_out("sliding-window:200/1m,debt=42", 64).lanes, 4);  /* 16072 */
+  assert_string_equal(laid_out("sliding-window:200/1m,debt=42", 64).tag,
+                      laid_out("sliding-window:200/1m", 64).tag);
+  assert_string_equal(laid_out("sliding-window:200/1m,debt=200", 64).tag, "sw4-60000-2x31");
+}
+
 static void leaves_room_in_every_layout_it_chooses(void **state) {
   (void)state;
   for (int64_t limit = 1; limit <= WEIR_LIMIT_MOST; limit += 1 + limit / 7) {
     for (uint32_t processes = 1; processes <= 100000; processes *= 10) {
       for (int cells = 1; cells <= 64; cells *= 2) {
-        char text[80];
-        snprintf(text, sizeof text, "sliding-window:%lld/1m,cells=%d", (long long)limit, cells);
-        weir_rule rule = laid_out(text, processes);
-        int64_t most = weir_rule_upper(&rule) + ((int64_t)processes + 1) * limit;
-        assert_true(rule.lanes * rule.lane_bits <= 63);
-        assert_true(rule.lanes == 1 || most < INT64_C(1) << (rule.lane_bits - 1));
+        char text[120];
+        for (int64_t debt = 0; debt <= limit; debt += limit) {
+          snprintf(text, sizeof text, "sliding-window:%lld/1m,cells=%d,debt=%lld", (long long)limit,
+                   cells, (long long)debt);
+          weir_rule rule = laid_out(text, processes);
+          int64_t most = weir_rule_upper(&rule) + debt + ((int64_t)processes + 1) * (limit + debt);
+          assert_true(rule.lanes * rule.lane_bits <= 63);
+          assert_true(rule.lanes == 1 || most < INT64_C(1) << (rule.lane_bits - 1));
+        }
       }
     }
   }
@@ -84,11 +99,11 @@ static void several_logs_are_one(void **state) {
 static void keeps_the_tag_and_so_the_history_through_a_change_of_anything_else(void **state) {
   (void)state;
   static const char *const pairs[][2] = {
-      {"fixed-window:5/1m", "fixed-window:5000/1m,hold=1s,lease=1s"},
-      {"sliding-window:5/1m", "sliding-window:6/1m,strict,hold=1s,lease=1s"},
+      {"fixed-window:5/1m", "fixed-window:5000/1m,hold=1s,lease=1s,debt=9"},
+      {"sliding-window:5/1m", "sliding-window:6/1m,strict,hold=1s,lease=1s,debt=6"},
       {"sliding-log:5/1m", "sliding-log:100000/1m,hold=1s"},
-      {"quota:5/1m", "quota:1000000000/1m,hold=1s,lease=1s"},
-      {"token-bucket:5/1m", "token-bucket:50000/1m,burst=7,hold=1s,lease=2ms"},
+      {"quota:5/1m", "quota:1000000000/1m,hold=1s,lease=1s,debt=9"},
+      {"token-bucket:5/1m", "token-bucket:50000/1m,burst=7,hold=1s,lease=2ms,debt=5"},
       {"leaky-bucket:5/1m", "leaky-bucket:50000/1m,queue=7,hold=1s"}};
   for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
     assert_string_equal(laid_out(pairs[i][0], 64).tag, laid_out(pairs[i][1], 64).tag);
@@ -162,6 +177,7 @@ static void rounds_the_width_of_a_cell_up(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(packs_four_lanes_while_everything_at_once_fits_half_a_lane),
+      cmocka_unit_test(leaves_room_for_a_debt),
       cmocka_unit_test(leaves_room_in_every_layout_it_chooses),
       cmocka_unit_test(gives_a_cell_its_own_counter_where_denied_requests_count),
       cmocka_unit_test(names_in_the_tag_what_changes_the_meaning_of_a_counter),

@@ -88,6 +88,16 @@ static void holds_a_denial_only_when_told(void **state) {
   assert_int_equal(parsed("leaky-bucket:5/s,hold=m").hold_us, WEIR_HOLD_MOST_US);
 }
 
+static void owes_only_what_it_is_told(void **state) {
+  (void)state;
+  assert_int_equal(parsed("quota:5/s").debt, 0);
+  assert_int_equal(parsed("quota:5/s,debt=0").debt, 0);
+  assert_int_equal(parsed("fixed-window:5/s,debt=5").debt, 5);
+  assert_int_equal(parsed("sliding-window:1000000000/1d,debt=1000000000").debt, WEIR_LIMIT_MOST);
+  assert_int_equal(parsed("token-bucket:5/s,debt=7,burst=7").debt, 7);
+  assert_int_equal(parsed("token-bucket:20000/s,burst=2000,lease=10ms,debt=1800").debt, 1800);
+}
+
 static void leases_only_when_told(void **state) {
   (void)state;
   assert_int_equal(parsed("quota:5/s").lease_us, 0);
@@ -210,6 +220,7 @@ int main(void) {
       cmocka_unit_test(gives_a_token_bucket_a_burst_of_its_limit_unless_told),
       cmocka_unit_test(lets_one_act_at_once_in_front_of_a_queue),
       cmocka_unit_test(holds_a_denial_only_when_told),
+      cmocka_unit_test(owes_only_what_it_is_told),
       cmocka_unit_test(leases_only_when_told),
       cmocka_unit_test(a_bucket_keeps_back_what_drains_during_a_lease),
       cmocka_unit_test(admits_at_most_its_capacity_at_once),

@@ -4,17 +4,20 @@
 #include "rule/kind.h"
 
 const weir_kind weir_kinds[WEIR_RULE_KINDS] = {
-    [WEIR_FIXED_WINDOW] = {"fixed-window", "fw", WEIR_KIND_COUNTS | WEIR_KIND_LEASES, 1,
+    [WEIR_FIXED_WINDOW] = {"fixed-window", "fw",
+                           WEIR_KIND_COUNTS | WEIR_KIND_LEASES | WEIR_KIND_SETTLES, 1,
                            WEIR_LIMIT_MOST},
     [WEIR_SLIDING_WINDOW] = {"sliding-window", "sw",
                              WEIR_KIND_COUNTS | WEIR_KIND_SLIDES | WEIR_KIND_CELLS |
-                                 WEIR_KIND_LEASES,
+                                 WEIR_KIND_LEASES | WEIR_KIND_SETTLES,
                              4, WEIR_LIMIT_MOST},
     [WEIR_SLIDING_LOG] = {"sliding-log", "log", WEIR_KIND_SLIDES | WEIR_KIND_ONE, 1,
                           WEIR_LOG_LIMIT_MOST},
-    [WEIR_QUOTA] = {"quota", "quota", WEIR_KIND_COUNTS | WEIR_KIND_OPENED | WEIR_KIND_LEASES, 1,
+    [WEIR_QUOTA] = {"quota", "quota",
+                    WEIR_KIND_COUNTS | WEIR_KIND_OPENED | WEIR_KIND_LEASES | WEIR_KIND_SETTLES, 1,
                     WEIR_LIMIT_MOST},
-    [WEIR_TOKEN_BUCKET] = {"token-bucket", "tb", WEIR_KIND_MOVES | WEIR_KIND_LEASES, 1,
+    [WEIR_TOKEN_BUCKET] = {"token-bucket", "tb",
+                           WEIR_KIND_MOVES | WEIR_KIND_LEASES | WEIR_KIND_SETTLES, 1,
                            WEIR_LIMIT_MOST},
     [WEIR_LEAKY_BUCKET] = {"leaky-bucket", "lb", WEIR_KIND_MOVES | WEIR_KIND_PLACES, 1,
                            WEIR_LIMIT_MOST},
@@ -50,6 +53,10 @@ bool weir_rule_moves_in_time(const weir_rule *rule) {
 
 bool weir_rule_gives_places(const weir_rule *rule) {
   return weir_kinds[rule->kind].traits & WEIR_KIND_PLACES;
+}
+
+bool weir_rule_settles(const weir_rule *rule) {
+  return weir_kinds[rule->kind].traits & WEIR_KIND_SETTLES;
 }
 
 void weir_rule_count_entries(weir_rule *rule) {

@@ -14,7 +14,8 @@ enum weir_kind_trait {
   WEIR_KIND_ONE = 1 << 4,    /* weir_rule_takes_one() */
   WEIR_KIND_MOVES = 1 << 5,  /* weir_rule_moves_in_time() */
   WEIR_KIND_PLACES = 1 << 6, /* weir_rule_gives_places() */
-  WEIR_KIND_LEASES = 1 << 7  /* lease= is accepted */
+  WEIR_KIND_LEASES = 1 << 7, /* lease= is accepted */
+  WEIR_KIND_SETTLES = 1 << 8 /* weir_rule_settles() */
 };
 
 typedef struct weir_kind {
@@ -33,7 +34,7 @@ void weir_rule_count_entries(weir_rule *rule);
 
 /* Measures a rule whose options have been read: the unit of time of a bucket, and what a lease
  * keeps back. Fails where a rate is too fast, a burst too long, or where the rule cannot have
- * such a lease. `message` may be NULL. In layout.c. */
+ * such a lease or debt. `message` may be NULL. In layout.c. */
 weir_status weir_rule_measure(weir_rule *rule, weir_message *message);
 
 #endif

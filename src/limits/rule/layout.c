@@ -27,11 +27,13 @@
  * must never carry into its neighbour, whatever happens at once. A cell holds at most
  *
  *     what may be admitted          upper(L, N)
- *   + one charge per process that is not yet taken back, each at most L
+ *   + what settlements may charge   D
+ *   + one charge per process that is not yet taken back, each at most L + D
  *   + one more, left behind by a crash or an unknown outcome
  *
- * because a process has one group under way per key, a group charges at most L, and after a denial
- * or an unknown outcome the next touch of the key is a peek. Lanes are signed digits, so that sum
+ * because a process has one group under way per key, a group charges at most L, a settlement, which
+ * is a group of its own, at most L + D, and after a denial or an unknown outcome the next touch of
+ * the key is a peek. Lanes are signed digits, so that sum
  * must stay below half a lane. Where denied requests stay charged there is no such bound, and each
  * cell has a counter of its own.
  */
@@ -152,10 +154,26 @@ static weir_status measure_lease(weir_rule *rule, weir_message *message) {
   return WEIR_BAD_RULE;
 }
 
+static weir_status check_debt(const weir_rule *rule, weir_message *message) {
+  if (rule->count_all) {
+    weir_message_set(message,
+                     "debt= with count=all, which charges all that a request really cost: "
+                     "accepted is count=admitted, or no debt=");
+    return WEIR_BAD_RULE;
+  }
+  int64_t most = weir_rule_capacity(rule);
+  if (rule->debt <= most) return WEIR_OK;
+  weir_message_set(
+      message, "debt=%" PRId64 " is more than the rule admits at once: accepted are 0 to %" PRId64,
+      rule->debt, most);
+  return WEIR_BAD_RULE;
+}
+
 weir_status weir_rule_measure(weir_rule *rule, weir_message *message) {
   weir_status status = WEIR_OK;
   if (weir_rule_moves_in_time(rule)) status = measure_bucket(rule, message);
   if (status == WEIR_OK && rule->lease_us > 0) status = measure_lease(rule, message);
+  if (status == WEIR_OK && rule->debt > 0) status = check_debt(rule, message);
   return status;
 }
 
@@ -167,8 +185,9 @@ static void choose_lanes(weir_rule *rule, uint32_t processes, bool packable) {
     int lanes;
     int bits;
   } layouts[] = {{4, 15}, {2, 31}, {1, 63}};
-  /* In a cell: at most 3e9 + 100001 * 1e9, far below 2^63. */
-  int64_t most = weir_rule_upper(rule) + ((int64_t)processes + 1) * rule->limit;
+  /* In a cell: at most 4e9 + 100001 * 2e9, far below 2^63. */
+  int64_t most =
+      weir_rule_upper(rule) + rule->debt + ((int64_t)processes + 1) * (rule->limit + rule->debt);
   size_t i = 0;
   while (layouts[i].lanes > 1 && (!packable || most >= INT64_C(1) << (layouts[i].bits - 1)))
     i++;
@@ -268,7 +287,7 @@ void weir_stack_continue(const weir_stack *rules, weir_stack *continued) {
   *continued = *rules;
   for (size_t i = 0; i < continued->count; i++) {
     weir_rule *rule = &continued->rules[i];
-    int64_t limit = rule->limit, capacity = weir_rule_capacity(rule);
+    int64_t limit = rule->limit, capacity = weir_rule_capacity(rule), debt = rule->debt;
     rule->lease_us = rule->reserve = 0; /* no other process charges them */
     if (weir_rule_takes_one(rule)) weir_rule_count_entries(rule);
 
@@ -276,6 +295,7 @@ void weir_stack_continue(const weir_stack *rules, weir_stack *continued) {
      * does. */
     for (rule->parts = WEIR_CONTINUED_PARTS; rule->parts > 0; rule->parts /= 2) {
       rule->limit = limit * rule->parts;
+      rule->debt = debt * rule->parts;
       if (!weir_rule_moves_in_time(rule)) break;
       rule->burst = capacity * rule->parts;
       if (weir_rule_measure(rule, NULL) == WEIR_OK &&

@@ -130,6 +130,16 @@ static weir_status read_lease(piece value, weir_rule *rule, weir_message *messag
   return WEIR_BAD_RULE;
 }
 
+/* Up to which, the limit and the burst say: weir_rule_measure(). */
+static weir_status read_debt(piece value, weir_rule *rule, weir_message *message) {
+  rule->debt = read_number(value, WEIR_LIMIT_MOST);
+  if (rule->debt >= 0) return WEIR_OK;
+  weir_message_set(message,
+                   "debt=%.*s: accepted is a whole number from 0 to what the rule admits at once",
+                   SHOW(value));
+  return WEIR_BAD_RULE;
+}
+
 static weir_status read_name(piece value, weir_rule *rule, weir_message *message) {
   static const char accepted[] =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
@@ -159,6 +169,7 @@ static const struct option {
     {"queue", true, WEIR_KIND_PLACES, 0, read_queue},
     {"hold", true, 0, 0, read_hold},
     {"lease", true, WEIR_KIND_LEASES, 0, read_lease},
+    {"debt", true, WEIR_KIND_SETTLES, 0, read_debt},
     {"name", true, 0, 0, read_name},
 };
 enum {
@@ -355,5 +366,6 @@ void weir_rule_write(const weir_rule *rule, char text[WEIR_RULE_TEXT_BYTES]) {
   if (rule->count_all) at += snprintf(at, (size_t)(end - at), ",count=all");
   if (rule->hold_us > 0) at += snprintf(at, (size_t)(end - at), ",hold=%s", hold);
   if (rule->lease_us > 0) at += snprintf(at, (size_t)(end - at), ",lease=%s", lease);
+  if (rule->debt > 0) at += snprintf(at, (size_t)(end - at), ",debt=%" PRId64, rule->debt);
   if (rule->name[0] != '\0') snprintf(at, (size_t)(end - at), ",name=%s", rule->name);
 }

@@ -60,6 +60,8 @@ bool weir_rule_takes_one(const weir_rule *rule);
 bool weir_rule_moves_in_time(const weir_rule *rule);
 /* It gives every request its own place in time. A place goes back only by who knows which. */
 bool weir_rule_gives_places(const weir_rule *rule);
+/* What a request really cost may be charged, or given back, when it is known (WEIR_SETTLE). */
+bool weir_rule_settles(const weir_rule *rule);
 
 /* Which of a key's places in a store is meant. An algorithm names it by place, index and entry; its
  * driver makes the text. */
@@ -83,6 +85,8 @@ struct weir_rule {
   int64_t hold_us;               /* 0: denied at once */
   int64_t lease_us;              /* how long a process may hold what it charged ahead; 0: never */
   int64_t reserve;               /* of a bucket with a lease: what of B is never charged, B - B' */
+  int64_t debt;                  /* D: how far beyond the limit a settlement may charge, 0 to
+                                    weir_rule_capacity() */
   char name[WEIR_NAME_MOST + 1]; /* empty: none */
 
   int64_t capacity; /* weir_rule_capacity(), ... */
