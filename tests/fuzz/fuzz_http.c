@@ -35,6 +35,8 @@ static void check_request(const weir_http_request *request) {
   bool good = weir_http_read_call(request, &call, &refusal);
   if (!good) check_answer(&refusal);
   if (good) require(call.ask.cost >= 0 && call.ask.cost <= WEIR_ASK_COST_MOST);
+  if (good && call.ask.costs != NULL)
+    require(call.ask.costs->count > 1 && call.ask.costs->count <= WEIR_ASK_COSTS_MOST);
   if (good && call.envoy != NULL) require(call.envoy->count > 0);
   good &= call.envoy == NULL;
   if (good && call.ask.form != WEIR_HTTP_CHECK) require(call.ask.key_length > 0);

@@ -12,12 +12,23 @@ enum { REQUESTS_MOST = 64 };
 
 static const weir_resp_limits limits = {.arguments = 16, .request_bytes = 4096};
 
+static void check_costs(const weir_ask_amount *amount) {
+  int64_t most = 0;
+  require(amount->count > 1 && amount->count <= WEIR_ASK_COSTS_MOST);
+  for (size_t i = 0; i < amount->count; i++) {
+    require(amount->each[i] >= 0 && amount->each[i] <= WEIR_ASK_COST_MOST);
+    if (amount->each[i] > most) most = amount->each[i];
+  }
+  require(most > 0);
+}
+
 static void check_request(const weir_resp_request *request, const char *bytes, size_t used) {
   static const weir_config_credential one = {"default", "secret", 6};
   const weir_resp_server open = {.throttle = true, .throttlecrab = true, .key_most = 64};
   const weir_resp_server guarded = {.credentials = &one, .credential_count = 1, .key_most = 64};
   weir_bytes out = {0};
   weir_ask ask = {.key_length = 1};
+  weir_resp_amounts amounts;
   for (size_t i = 0; i < request->count; i++)
     require(request->arguments[i].bytes >= bytes &&
             request->arguments[i].bytes + request->arguments[i].length <= bytes + used);
@@ -25,13 +36,14 @@ static void check_request(const weir_resp_request *request, const char *bytes, s
     weir_resp_session session = {.id = 7};
     out.length = 0;
     weir_resp_outcome outcome =
-        weir_resp_run(&session, i == 0 ? &open : &guarded, request, &out, &ask);
+        weir_resp_run(&session, i == 0 ? &open : &guarded, request, &out, &ask, &amounts);
     bool says = outcome == WEIR_RESP_ANSWERED || outcome == WEIR_RESP_STRANGER ||
                 outcome == WEIR_RESP_LEAVES;
     require(says == (out.length > 0));
     require(!says || memcmp(out.data + out.length - 2, "\r\n", 2) == 0);
     if (outcome == WEIR_RESP_ASKS) require(ask.key_length >= 1 && ask.key_length <= 64);
     if (outcome == WEIR_RESP_ASKS) require(ask.cost >= 0 && ask.cost <= WEIR_ASK_COST_MOST);
+    if (outcome == WEIR_RESP_ASKS && ask.costs != NULL) check_costs(ask.costs);
   }
   weir_bytes_free(&out);
 }

@@ -1,6 +1,8 @@
 /* What all protocols do alike. */
 #include "protocol/ask.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "number.h"
@@ -33,6 +35,41 @@ bool weir_ask_number(const char *text, size_t length, int64_t *number) {
     return false;
   if (negative) *number = -*number;
   return true;
+}
+
+bool weir_ask_read_amount(const char *text, size_t length, weir_ask_amount *amount) {
+  const char *end = text + length;
+  amount->count = 0;
+  for (const char *comma; amount->count < WEIR_ASK_COSTS_MOST; text = comma + 1) {
+    comma = memchr(text, ',', (size_t)(end - text));
+    size_t digits = (size_t)((comma != NULL ? comma : end) - text);
+    if (!weir_ask_number(text, digits, &amount->each[amount->count++])) return false;
+    if (comma == NULL) return true;
+  }
+  return false;
+}
+
+bool weir_ask_check_amount(const weir_ask_amount *amount, const char *name, int64_t least,
+                           weir_message *why) {
+  bool is_list = amount->count > 1;
+  bool is_enough = false;
+  bool is_good = true;
+  for (size_t i = 0; i < amount->count; i++) {
+    is_enough |= amount->each[i] >= least;
+    is_good &= amount->each[i] >= 0 && amount->each[i] <= WEIR_ASK_COST_MOST;
+  }
+  if (is_good && is_enough) return true;
+  snprintf(why->text, sizeof why->text, "%s: %" PRId64 " to 2147483648 is accepted%s", name,
+           is_list ? 0 : least,
+           !is_list    ? ""
+           : least > 0 ? " for each rule, and for one of them more than 0"
+                       : " for each rule");
+  return false;
+}
+
+void weir_ask_set_cost(weir_ask *ask, const weir_ask_amount *amount) {
+  ask->cost = amount->each[0];
+  ask->costs = amount->count > 1 ? amount : NULL;
 }
 
 bool weir_secret_equals(const char *known, size_t known_length, const char *given,

@@ -13,7 +13,16 @@
 
 typedef enum weir_ask_verb { WEIR_ASK_TAKE, WEIR_ASK_PEEK, WEIR_ASK_RESET } weir_ask_verb;
 
-/* Limiter and key stand in the request's own bytes. */
+enum { WEIR_ASK_OWN_COST = 0, WEIR_ASK_COSTS_MOST = 8 };
+#define WEIR_ASK_COST_MOST (INT64_C(1) << 31)
+
+/* A cost for every rule, or one for each. */
+typedef struct weir_ask_amount {
+  size_t count; /* 1: for every rule */
+  int64_t each[WEIR_ASK_COSTS_MOST];
+} weir_ask_amount;
+
+/* Limiter and key stand in the request's own bytes, costs where they were read into. */
 typedef struct weir_ask {
   weir_ask_verb verb;
   bool up_to;
@@ -23,12 +32,10 @@ typedef struct weir_ask {
   size_t limiter_length;
   const char *key;
   size_t key_length;
-  int64_t cost; /* WEIR_ASK_OWN_COST: the limiter's own */
+  int64_t cost;                 /* for every rule; WEIR_ASK_OWN_COST: the limiter's own */
+  const weir_ask_amount *costs; /* one for each rule instead; NULL: `cost` */
   int64_t burst, count, period_s;
 } weir_ask;
-
-enum { WEIR_ASK_OWN_COST = 0 };
-#define WEIR_ASK_COST_MOST (INT64_C(1) << 31)
 
 /* What a caller names its request by, for the log: 1 to so many bytes of printable ASCII without '"'
  * and '\'. */
@@ -40,6 +47,8 @@ typedef struct weir_reply {
   weir_status status;            /* WEIR_OK: there is a decision, or the key is reset */
   const char *why;               /* of any other status */
   const weir_decision *decision; /* NULL of a reset */
+  const int64_t *costs;          /* what is charged under each rule, cost_count of them; NULL: */
+  size_t cost_count;             /* the decision's cost, under every rule */
   const weir_limiter *limiter;   /* who decided; NULL: no limiter was asked */
   const char *name;              /* of the limiter; NULL: the request brought its rule */
   const char *key;
@@ -122,6 +131,17 @@ int64_t weir_seconds_up(int64_t us);
 
 /* A whole number, all of it, of at most 18 digits, with or without a minus. False: it is none. */
 bool weir_ask_number(const char *text, size_t length, int64_t *number);
+
+/* Numbers between commas: "480", "1,480". False: they are none, or too many. */
+bool weir_ask_read_amount(const char *text, size_t length, weir_ask_amount *amount);
+
+/* Whether these are costs: from `least` to WEIR_ASK_COST_MOST, of several one of them. False: *why says
+ * what is accepted for what is called `name`. */
+bool weir_ask_check_amount(const weir_ask_amount *amount, const char *name, int64_t least,
+                           weir_message *why);
+
+/* Passes them on: as one number, or as they are. */
+void weir_ask_set_cost(weir_ask *ask, const weir_ask_amount *amount);
 
 /* Whether two secrets are the same, in a time that tells nothing about `known`. */
 bool weir_secret_equals(const char *known, size_t known_length, const char *given,

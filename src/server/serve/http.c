@@ -138,7 +138,8 @@ static bool ask(weir_connection *connection, const weir_http_request *request, u
     weir_connection_queue(connection, answer);
     return true;
   }
-  bool unknown = status == WEIR_BAD_ARGUMENT && !call->ask.brings_rule;
+  bool unknown = !call->ask.brings_rule && weir_registry_find(tick->registry, call->ask.limiter,
+                                                              call->ask.limiter_length) == NULL;
   bool caller = weir_status_classify(status) == WEIR_CLASS_CALLER;
   refusal->status = unknown ? 404 : caller ? 400 : 503;
   return false;

@@ -59,6 +59,7 @@ static weir_read_result read_request(weir_connection *connection, const char *by
   weir_serve_count(&loop->served.counts.resp, 1);
 
   weir_ask ask;
+  weir_resp_amounts amounts;
   const weir_resp_server server = {
       .credentials = listener->credentials,
       .credential_count = listener->credential_count,
@@ -66,7 +67,7 @@ static weir_read_result read_request(weir_connection *connection, const char *by
       .throttlecrab = config->throttle.throttlecrab,
       .key_most = (size_t)config->limits.key_bytes,
   };
-  weir_resp_outcome outcome = weir_resp_run(session, &server, &request, text, &ask);
+  weir_resp_outcome outcome = weir_resp_run(session, &server, &request, text, &ask, &amounts);
   if (outcome == WEIR_RESP_STRANGER) weir_connection_note_guess(connection);
   if (outcome == WEIR_RESP_INFO) write_info(connection, text);
   if (outcome == WEIR_RESP_ASKS) {

@@ -31,6 +31,7 @@ void weir_tick_free(weir_tick *tick) {
   free(tick->answers);
   free(tick->asked);
   free(tick->parts);
+  free(tick->costs);
   free(tick->batch);
   free(tick->batch_limiters);
   free(tick->batch_places);
@@ -44,6 +45,7 @@ void weir_tick_clear(weir_tick *tick) {
   tick->last_limiter = NULL;
   tick->judged_us = WEIR_TICK_NO_END;
   tick->answer_count = tick->asked_count = tick->decided = tick->part_count = 0;
+  tick->cost_count = 0;
   tick->bytes.length = 0;
   if (tick->bytes.failed || tick->bytes.capacity > BYTES_KEPT) weir_bytes_free(&tick->bytes);
 }
@@ -105,7 +107,7 @@ size_t weir_tick_add_request(weir_tick *tick, const weir_request *request, size_
     return WEIR_NO_REQUEST;
   size_t index = tick->asked_count++;
   weir_asked *added = &tick->asked[index];
-  *added = (weir_asked){*request, limiter, key, WEIR_TICK_NO_END};
+  *added = (weir_asked){*request, limiter, key, WEIR_NO_COSTS, WEIR_TICK_NO_END};
   if (limiter == NULL || index - tick->decided < tick->waiting_most) return index;
   /* Too many wait: the policy answers as for a request that ran out of its own time. */
   bool allowed = fallback == WEIR_FALLBACK_ALLOW;
@@ -210,20 +212,44 @@ static bool never_fits(const weir_ask *ask) {
   return ask->brings_rule && ask->cost > ask->burst;
 }
 
+/* Whether this limiter can be asked with these costs. */
+static weir_status check_costs(const weir_ask *ask, const weir_limiter *limiter,
+                               weir_message *why) {
+  size_t rules = limiter != NULL ? weir_limiter_rules(limiter) : 0;
+  if (ask->costs == NULL || limiter == NULL || ask->costs->count == rules) return WEIR_OK;
+  snprintf(why->text, sizeof why->text,
+           rules == 1 ? "there are %zu costs: one is accepted"
+                      : "there are %zu costs: one, or one for each of the %zu rules, is accepted",
+           ask->costs->count, rules);
+  return WEIR_BAD_COST;
+}
+
+/* Room for it has been made. */
+static size_t add_costs(weir_tick *tick, const weir_ask_amount *amount) {
+  size_t at = tick->cost_count;
+  memcpy(tick->costs + at, amount->each, amount->count * sizeof *tick->costs);
+  tick->cost_count += amount->count;
+  return at;
+}
+
 uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned note, weir_status *status,
                            weir_message *why) {
   meaning found = {.named = NULL};
   *status =
       ask->brings_rule ? find_throttle(tick, ask, &found, why) : find_named(tick, ask, &found, why);
-  if (*status != WEIR_OK) return WEIR_NO_ANSWER;
   weir_limiter *limiter = found.target.limiter;
+  if (*status == WEIR_OK) *status = check_costs(ask, limiter, why);
+  if (*status != WEIR_OK) return WEIR_NO_ANSWER;
 
   /* Its answer comes first, so that nothing is asked without one. */
   size_t key_length = found.prefix_length + ask->key_length;
   weir_answer *answer = NULL;
   if (weir_array_grow(&tick->asked, &tick->asked_room, tick->asked_count + 1,
                       sizeof *tick->asked) &&
-      weir_bytes_room(&tick->bytes, key_length) != NULL)
+      weir_bytes_room(&tick->bytes, key_length) != NULL &&
+      (ask->costs == NULL ||
+       weir_array_grow(&tick->costs, &tick->cost_room, tick->cost_count + ask->costs->count,
+                       sizeof *tick->costs)))
     answer = add_answer(tick, WEIR_ANSWER_REQUEST, note);
   if (answer == NULL) {
     *why = (weir_message){"the server is short of memory"};
@@ -232,6 +258,8 @@ uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned note, 
   }
   answer->is.request.ask = *ask;
   answer->is.request.ask.key = answer->is.request.ask.limiter = NULL;
+  answer->is.request.ask.costs = NULL;
+  answer->is.request.cost_count = ask->costs != NULL ? ask->costs->count : 0;
   answer->is.request.limiter = limiter;
   answer->is.request.named = found.named;
 
@@ -249,6 +277,7 @@ uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned note, 
   size_t index = weir_tick_add_request(tick, &request, key, limiter, found.fallback);
   weir_asked *asked = &tick->asked[index];
   answer->is.request.index = index;
+  if (ask->costs != NULL) asked->costs = add_costs(tick, ask->costs);
 
   /* A key of a list is answered by its tier; a reset counts what came before it before it. */
   if (found.target.kind != WEIR_TARGET_LIMITER) {
@@ -291,6 +320,7 @@ static size_t gather(weir_tick *tick) {
     }
     tick->batch[count] = one->request;
     tick->batch[count].key = tick->bytes.data + one->key;
+    if (one->costs != WEIR_NO_COSTS) tick->batch[count].costs = tick->costs + one->costs;
     tick->batch_limiters[count] = one->limiter;
     tick->batch_places[count++] = tick->decided;
   }
@@ -325,6 +355,8 @@ void weir_tick_reply(weir_tick *tick, const weir_answer *answer, weir_decision *
       .key_length = ask->key_length,
       .id = tick->bytes.data + answer->id,
       .id_length = answer->id_length,
+      .costs = asked->costs != WEIR_NO_COSTS ? tick->costs + asked->costs : NULL,
+      .cost_count = answer->is.request.cost_count,
   };
   if (ask->verb == WEIR_ASK_RESET) return;
   reply->limiter = answer->is.request.limiter;

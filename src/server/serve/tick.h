@@ -14,6 +14,7 @@
 
 #define WEIR_NO_ANSWER UINT32_MAX
 #define WEIR_NO_REQUEST SIZE_MAX
+#define WEIR_NO_COSTS SIZE_MAX
 #define WEIR_TICK_NO_END INT64_MAX
 
 typedef enum weir_answer_kind {
@@ -36,6 +37,7 @@ typedef struct weir_answer {
       weir_ask ask;                /* limiter and key are no longer there */
       const weir_limiter *limiter; /* NULL: none is asked */
       const weir_named *named;     /* NULL: the request brought its rule */
+      size_t cost_count;           /* of its costs; 0: one for every rule */
     } request;
     struct {
       size_t first, count;       /* in tick->parts */
@@ -46,9 +48,10 @@ typedef struct weir_answer {
 
 /* A request of the tick. */
 typedef struct weir_asked {
-  weir_request request;  /* its key is set when it is decided */
+  weir_request request;  /* its key and costs are set when it is decided */
   weir_limiter *limiter; /* NULL: it has its answer */
   size_t key;            /* where in `bytes` its key stands */
+  size_t costs;     /* where in `costs` its own begin; WEIR_NO_COSTS: it has one for every rule */
   int64_t until_us; /* of CLOCK_MONOTONIC, till when it is worth deciding, or WEIR_TICK_NO_END */
 } weir_asked;
 
@@ -89,6 +92,8 @@ typedef struct weir_tick {
   weir_part *parts;
   size_t part_count, part_room;
   weir_bytes bytes;
+  int64_t *costs; /* of requests that have one for each rule */
+  size_t cost_count, cost_room;
   bool has_ends;       /* some requests have one */
   int64_t judged_us;   /* the end that was looked at last, */
   bool judged_over;    /* and whether it had come: the same for all who share it */

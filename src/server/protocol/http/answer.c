@@ -105,6 +105,18 @@ static void write_problem(const char *type, const char *title, int status, const
   weir_bytes_text(out, "}\n");
 }
 
+/* The cost of a decision, or of each rule. */
+static void add_cost(weir_bytes *out, const char *name, const weir_reply *reply) {
+  if (reply->costs == NULL) {
+    add_number(out, name, reply->decision->cost);
+    return;
+  }
+  weir_bytes_text(out, name);
+  for (size_t i = 0; i < reply->cost_count; i++)
+    add_number(out, i == 0 ? "[" : ",", reply->costs[i]);
+  weir_bytes_text(out, "]");
+}
+
 /* What weir take --json prints, with true or false for allowed. */
 static void write_decision(const weir_ask *ask, const weir_reply *reply, weir_bytes *out) {
   const weir_decision *decision = reply->decision;
@@ -126,8 +138,11 @@ static void write_decision(const weir_ask *ask, const weir_reply *reply, weir_by
   weir_bytes_text(out, ",\"source\":\"");
   weir_bytes_text(out, weir_source_name(decision->source));
   add_number(out, "\",\"rule\":", decision->rule);
-  add_number(out, ",\"cost\":", decision->cost);
-  add_number(out, ",\"charged\":", charges ? decision->cost : 0);
+  add_cost(out, ",\"cost\":", reply);
+  if (charges)
+    add_cost(out, ",\"charged\":", reply);
+  else
+    weir_bytes_text(out, ",\"charged\":0");
   add_number(out, ",\"at_us\":", decision->at_us);
   weir_bytes_text(out, "}\n");
 }

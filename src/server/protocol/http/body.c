@@ -23,6 +23,7 @@ bool weir_http_decline(weir_http_refusal *refusal, int status, const char *forma
 static const char *accepted(const weir_http_member *wanted) {
   return wanted->text != NULL     ? wanted->needed ? "a string that is not empty" : "a string"
          : wanted->number != NULL ? "a whole number"
+         : wanted->amount != NULL ? "a whole number, or a list of one for each rule,"
          : wanted->hits != NULL   ? "a whole number from 0 on"
          : wanted->flag != NULL   ? "true or false"
          : wanted->list != NULL   ? "a list of objects"
@@ -38,6 +39,19 @@ static bool read_hits(const json_t *value, int64_t *hits) {
   if (is_quoted && !weir_ask_number(text, digits, &read)) read = INT64_MAX;
   if (read < 0) return false;
   *hits = read < WEIR_ASK_COST_MOST ? read : WEIR_ASK_COST_MOST;
+  return true;
+}
+
+static bool read_amount(const json_t *value, weir_ask_amount *amount) {
+  bool is_list = json_is_array(value);
+  size_t count = is_list ? json_array_size(value) : 1;
+  if (count < 1 || count > WEIR_ASK_COSTS_MOST) return false;
+  for (size_t i = 0; i < count; i++) {
+    const json_t *one = is_list ? json_array_get(value, i) : value;
+    if (!json_is_integer(one)) return false;
+    amount->each[i] = json_integer_value(one);
+  }
+  amount->count = count;
   return true;
 }
 
@@ -60,7 +74,8 @@ static bool read_member(const weir_http_member *wanted, json_t *value) {
   } else if (wanted->any != NULL) {
     *wanted->any = value;
   } else {
-    return wanted->hits != NULL && read_hits(value, wanted->hits);
+    return (wanted->hits != NULL && read_hits(value, wanted->hits)) ||
+           (wanted->amount != NULL && read_amount(value, wanted->amount));
   }
   return true;
 }

@@ -173,9 +173,10 @@ static size_t find_argument(weir_http_text query, const char *name, weir_http_te
 }
 
 /* What "cost" was found to be. */
-static bool check_cost(int64_t cost, weir_http_refusal *refusal) {
-  if (cost >= 1 && cost <= WEIR_ASK_COST_MOST) return true;
-  return weir_http_decline(refusal, 400, "cost: 1 to 2147483648 is accepted");
+static bool take_cost(weir_http_call *call, weir_http_refusal *refusal) {
+  refusal->status = 400;
+  weir_ask_set_cost(&call->ask, &call->cost);
+  return weir_ask_check_amount(&call->cost, "cost", 1, &refusal->why);
 }
 
 static bool read_check(const weir_http_request *request, weir_http_call *call,
@@ -189,8 +190,9 @@ static bool read_check(const weir_http_request *request, weir_http_call *call,
   size_t costs = find_argument(request->query, "cost", &cost);
   if (costs > 1) return weir_http_decline(refusal, 400, "cost: one is accepted");
   if (costs == 0) return true;
-  if (!weir_ask_number(cost.bytes, cost.length, &ask->cost)) ask->cost = 0;
-  return check_cost(ask->cost, refusal);
+  if (!weir_ask_read_amount(cost.bytes, cost.length, &call->cost))
+    return weir_http_decline(refusal, 400, "cost: 1 to 2147483648 is accepted");
+  return take_cost(call, refusal);
 }
 
 /* The key of the client that asks, found behind the proxies that the listener trusts. */
@@ -262,13 +264,15 @@ static bool read_decision(const weir_http_request *request, weir_http_call *call
   const weir_http_member members[] = {
       {.name = "limiter", .text = &ask->limiter, .length = &ask->limiter_length, .needed = true},
       {.name = "key", .text = &ask->key, .length = &ask->key_length, .needed = true},
-      {.name = "cost", .number = &ask->cost},
+      {.name = "cost", .amount = &call->cost},
       {.name = "up_to", .flag = &ask->up_to},
   };
   size_t count = ask->verb == WEIR_ASK_RESET ? 2 : 4;
   ask->form = WEIR_HTTP_DECISION;
   if (!weir_http_read_body(request, members, count, call, refusal)) return false;
-  return !json_is_integer(json_object_get(call->body, "cost")) || check_cost(ask->cost, refusal);
+  if (call->cost.count > 0 && !take_cost(call, refusal)) return false;
+  if (!ask->up_to || ask->costs == NULL) return true;
+  return weir_http_decline(refusal, 400, "up_to: one cost for every rule is accepted");
 }
 
 /* The figures of CL.THROTTLE, with throttlecrab's meaning: its burst is max_burst, and what it does not

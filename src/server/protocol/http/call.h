@@ -24,6 +24,7 @@ enum weir_http_format { WEIR_HTTP_CLOSES = 1 << 0, WEIR_HTTP_HEAD = 1 << 1 };
 /* One call. Zero it before use, and free what it holds when the request has been passed on. */
 typedef struct weir_http_call {
   weir_ask ask;
+  weir_ask_amount cost;      /* for `ask` to point to */
   weir_envoy_request *envoy; /* what is asked instead, by POST /json; else NULL */
   weir_config_key key;       /* of a check: where its key stands */
   json_t *body;              /* holds what `ask` or `envoy` points to */
@@ -94,9 +95,10 @@ typedef struct weir_http_member {
   const char *other; /* its second spelling; NULL: none */
   const char **text; /* a string, which is not empty where it is needed, with its length: */
   size_t *length;
-  int64_t *number; /* or a whole number, */
-  int64_t *hits;   /* one from 0 to WEIR_ASK_COST_MOST, which stands for more, perhaps quoted, */
-  bool *flag;      /* true or false, */
+  int64_t *number;         /* or a whole number, */
+  weir_ask_amount *amount; /* one for every rule, or a list of one for each, */
+  int64_t *hits; /* one from 0 to WEIR_ASK_COST_MOST, which stands for more, perhaps quoted, */
+  bool *flag;    /* true or false, */
   const json_t **list; /* an array of objects, */
   json_t **object;     /* an object, */
   const json_t **any;  /* or whatever it is */

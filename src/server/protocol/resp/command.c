@@ -21,6 +21,7 @@ typedef struct weir_resp_call {
   size_t count;
   weir_bytes *out;
   weir_ask *ask;
+  weir_resp_amounts *amounts;
   weir_ask_verb verb; /* of a command that names a limiter */
   enum form form;     /* of one that brings its rule */
 } weir_resp_call;
@@ -182,9 +183,11 @@ static bool take_key(const weir_resp_call *call, const weir_resp_argument *key) 
   return true;
 }
 
-/* COMMAND limiter key [COST n] [UPTO] */
+/* COMMAND limiter key [COST n[,n]] [UPTO] */
 static weir_resp_outcome run_limiter(const weir_resp_call *call) {
   const weir_resp_argument *arguments = call->arguments;
+  weir_ask_amount *amount = &call->amounts->cost;
+  weir_message why;
   *call->ask = (weir_ask){.verb = call->verb,
                           .form = FIELDS,
                           .limiter = arguments[1].bytes,
@@ -195,13 +198,16 @@ static weir_resp_outcome run_limiter(const weir_resp_call *call) {
       call->ask->up_to = true;
     } else if (is(&arguments[i], "COST") && i + 1 < call->count) {
       const weir_resp_argument *cost = &arguments[++i];
-      bool read = weir_ask_number(cost->bytes, cost->length, &call->ask->cost);
-      if (!read || call->ask->cost < 1 || call->ask->cost > WEIR_ASK_COST_MOST)
+      if (!weir_ask_read_amount(cost->bytes, cost->length, amount))
         return refuse(call, "COST: 1 to 2147483648 is accepted");
+      if (!weir_ask_check_amount(amount, "COST", 1, &why)) return refuse(call, why.text);
+      weir_ask_set_cost(call->ask, amount);
     } else {
       return refuse(call, "COST N and UPTO are accepted behind the key");
     }
   }
+  if (call->ask->up_to && call->ask->costs != NULL)
+    return refuse(call, "UPTO needs one cost for every rule");
   return WEIR_RESP_ASKS;
 }
 
@@ -279,8 +285,10 @@ bool weir_resp_shows_credential(const weir_resp_request *request) {
 }
 
 weir_resp_outcome weir_resp_run(weir_resp_session *session, const weir_resp_server *server,
-                                const weir_resp_request *request, weir_bytes *out, weir_ask *ask) {
-  weir_resp_call asked = {session, server, request->arguments, request->count, out, ask, 0, 0};
+                                const weir_resp_request *request, weir_bytes *out, weir_ask *ask,
+                                weir_resp_amounts *amounts) {
+  weir_resp_call asked = {session, server, request->arguments, request->count, out, ask, amounts,
+                          0,       0};
   const command *found = NULL;
   for (size_t i = 0; found == NULL && i < sizeof commands / sizeof *commands; i++)
     if (is(&request->arguments[0], commands[i].name)) found = &commands[i];
@@ -331,7 +339,19 @@ static void write_cl_throttle(weir_bytes *out, bool allowed, const weir_decision
   write_integers(out, "*5\r\n", five, 5);
 }
 
-static void write_fields(weir_bytes *out, const weir_decision *decision) {
+/* As they were asked for: "1,480". */
+static void write_costs(weir_bytes *out, const int64_t *costs, size_t count) {
+  char text[WEIR_ASK_COSTS_MOST * (WEIR_NUMBER_BYTES + 1)];
+  char *end = text;
+  for (size_t i = 0; i < count; i++) {
+    if (i > 0) *end++ = ',';
+    end = weir_digits(end, costs[i]);
+  }
+  weir_resp_bulk(out, text, (size_t)(end - text));
+}
+
+static void write_fields(weir_bytes *out, const weir_reply *reply) {
+  const weir_decision *decision = reply->decision;
   const struct {
     const char *head; /* the field's name, as a bulk string */
     int64_t value;
@@ -340,10 +360,12 @@ static void write_fields(weir_bytes *out, const weir_decision *decision) {
                 {"$9\r\nremaining\r\n", decision->remaining},
                 {"$14\r\nretry_after_us\r\n", decision->retry_after_us},
                 {"$14\r\nreset_after_us\r\n", decision->reset_after_us},
-                {"$8\r\ndelay_us\r\n", decision->delay_us},
-                {"$4\r\ncost\r\n", decision->cost}};
+                {"$8\r\ndelay_us\r\n", decision->delay_us}};
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
     write_integers(out, fields[i].head, &fields[i].value, 1);
+  if (reply->costs == NULL) write_integers(out, "$4\r\ncost\r\n", &decision->cost, 1);
+  if (reply->costs != NULL) weir_bytes_text(out, "$4\r\ncost\r\n");
+  if (reply->costs != NULL) write_costs(out, reply->costs, reply->cost_count);
   const char *source = weir_source_name(decision->source);
   const int64_t rule = decision->rule;
   weir_bytes_text(out, "$6\r\nsource\r\n");
@@ -376,7 +398,7 @@ void weir_resp_answer(const weir_ask *ask, const weir_reply *reply, weir_bytes *
       break;
     }
     case FIELDS:
-      write_fields(out, decision);
+      write_fields(out, reply);
       break;
   }
 }

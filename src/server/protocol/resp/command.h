@@ -33,9 +33,15 @@ typedef enum weir_resp_outcome {
   WEIR_RESP_LEAVES    /* the answer is in `out`; then the connection ends */
 } weir_resp_outcome;
 
+/* Costs that a request has besides, for weir_ask to point to. Need not be filled in. */
+typedef struct weir_resp_amounts {
+  weir_ask_amount cost;
+} weir_resp_amounts;
+
 /* Runs one request of at least one argument. */
 weir_resp_outcome weir_resp_run(weir_resp_session *session, const weir_resp_server *server,
-                                const weir_resp_request *request, weir_bytes *out, weir_ask *ask);
+                                const weir_resp_request *request, weir_bytes *out, weir_ask *ask,
+                                weir_resp_amounts *amounts);
 
 /* Whether it brings a user or password. */
 bool weir_resp_shows_credential(const weir_resp_request *request);
