@@ -44,7 +44,8 @@ int weir_number_length(uint64_t number) {
   return least + (number >= powers[least]);
 }
 
-/* Two digits at a time, from the last on. */
+/* Two digits at a time, from the last on. In 32 bits, which most numbers have, a division is half as
+ * long. */
 char *weir_number_write(char *out, uint64_t number) {
   static const char pairs[] =
       "00010203040506070809101112131415161718192021222324"
@@ -53,11 +54,14 @@ char *weir_number_write(char *out, uint64_t number) {
       "75767778798081828384858687888990919293949596979899";
   char *end = out + weir_number_length(number);
   char *at = end;
-  for (; number >= 100; number /= 100)
+  for (; number > UINT32_MAX; number /= 100)
     memcpy(at -= 2, pairs + 2 * (number % 100), 2);
-  if (number >= 10)
-    memcpy(out, pairs + 2 * number, 2);
+  uint32_t rest = (uint32_t)number;
+  for (; rest >= 100; rest /= 100)
+    memcpy(at -= 2, pairs + 2 * (rest % 100), 2);
+  if (rest >= 10)
+    memcpy(out, pairs + 2 * rest, 2);
   else
-    *out = (char)('0' + number);
+    *out = (char)('0' + rest);
   return end;
 }

@@ -36,6 +36,26 @@ static void escapes_what_a_server_could_misread(void **state) {
   assert_string_equal(encoded("\xc3\xa9", 2), "%c3%a9");
 }
 
+/* Every byte in every place of keys of every length, as eight bytes are judged together. */
+static void tells_a_byte_wherever_it_stands(void **state) {
+  (void)state;
+  for (size_t length = 1; length <= 26; length++) {
+    for (size_t place = 0; place < length; place++) {
+      for (unsigned byte = 0; byte < 256; byte++) {
+        char key[26], expected[32];
+        memset(key, '~', length);
+        key[place] = (char)byte;
+        bool itself = byte > ' ' && byte < 0x7f && strchr("#%{}", (int)byte) == NULL;
+        int written = itself ? snprintf(expected, sizeof expected, "%.*s", (int)length, key)
+                             : snprintf(expected, sizeof expected, "%.*s%%%02x%.*s", (int)place,
+                                        key, byte, (int)(length - place - 1), key + place + 1);
+        assert_in_range(written, length, sizeof expected - 1);
+        assert_string_equal(encoded(key, length), expected);
+      }
+    }
+  }
+}
+
 static void hashes_what_would_be_too_long(void **state) {
   (void)state;
   char key[10240];
@@ -125,6 +145,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(leaves_plain_text_as_it_is),
       cmocka_unit_test(escapes_what_a_server_could_misread),
+      cmocka_unit_test(tells_a_byte_wherever_it_stands),
       cmocka_unit_test(hashes_what_would_be_too_long),
       cmocka_unit_test(can_be_undone_so_no_two_keys_meet),
       cmocka_unit_test(writes_the_whole_key),
