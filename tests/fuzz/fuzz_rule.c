@@ -39,6 +39,9 @@ static void check_rule(const weir_rule *rule, const weir_stack *stack) {
   bool log = rule->kind == WEIR_SLIDING_LOG;
   if (rule->limit < 1 || rule->limit > (log ? WEIR_LOG_LIMIT_MOST : WEIR_LIMIT_MOST)) abort();
   if (rule->period_us < WEIR_PERIOD_LEAST_US || rule->period_us > WEIR_PERIOD_MOST_US) abort();
+  if (weir_rule_is_held(rule) &&
+      (rule->period_us < WEIR_HELD_LEAST_US || rule->period_us > WEIR_HELD_MOST_US))
+    abort();
   if (rule->cells < 1 || rule->cells > WEIR_CELLS_MOST || (rule->cells & (rule->cells - 1)))
     abort();
   if (rule->kind != WEIR_SLIDING_WINDOW && (rule->cells != 1 || rule->strict)) abort();

@@ -250,6 +250,57 @@ static void the_longest_wait_of_a_limiter_has_a_range(void **state) {
   weir_store_close(store);
 }
 
+/* A place is held until its reservation ends: what has none cannot leave it. */
+static void a_place_is_entered_by_a_reservation_alone(void **state) {
+  static const char said[] = "rule 2: in-flight is entered by weir_limiter_reserve()";
+  world w;
+  weir_message message = {""};
+  weir_decision decision = {.allowed = true, .cost = 1};
+  weir_request request = plain();
+  weir_reservation *reservation = NULL;
+  (void)state;
+  world_open(&w, "memory:", "fixed-window:5/1m;in-flight:2/10s", NULL);
+  assert_int_equal(weir_limiter_take(w.limiter, "k", 1, 1, &decision, &message), WEIR_BAD_ARGUMENT);
+  assert_says(&message, said);
+  message.text[0] = '\0';
+  assert_int_equal(weir_limiter_decide(w.limiter, &request, 1, &message), WEIR_BAD_ARGUMENT);
+  assert_says(&message, said);
+  message.text[0] = '\0';
+  assert_int_equal(weir_limiter_refund(w.limiter, "k", 1, 1, &decision, &message),
+                   WEIR_BAD_ARGUMENT);
+  assert_says(&message, said);
+  assert_int_equal(weir_limiter_reserve(w.limiter, &request, &reservation, &message), WEIR_OK);
+  assert_true(request.decision.allowed);
+  assert_int_equal(weir_limiter_peek(w.limiter, "k", 1, 1, &decision, &message), WEIR_OK);
+  assert_int_equal(decision.remaining, 1);
+  assert_int_equal(weir_reservation_cancel(reservation, &message), WEIR_OK);
+  weir_reservation_destroy(reservation);
+  assert_int_equal(weir_limiter_peek(w.limiter, "k", 1, 1, &decision, &message), WEIR_OK);
+  assert_int_equal(decision.remaining, 2);
+  assert_int_equal(weir_limiter_reset(w.limiter, "k", 1, &message), WEIR_OK);
+  world_close(&w);
+}
+
+static void a_place_needs_time_to_be_paid_again(void **state) {
+  weir_store *store = NULL;
+  weir_limiter *limiter = NULL;
+  weir_message message = {""};
+  weir_limiter_options options = WEIR_LIMITER_OPTIONS_INIT;
+  (void)state;
+  options.clock_error_us = 50000;
+  options.deadline_us = 100000;
+  assert_int_equal(weir_store_open("memory:", &store, &message), WEIR_OK);
+  assert_int_equal(weir_limiter_create(store, "in-flight:2/1599ms", &options, &limiter, &message),
+                   WEIR_BAD_RULE);
+  assert_says(&message, "rule 1 (in-flight): a period of 1599 ms");
+  assert_says(&message, "accepted are 1600 ms or more");
+  assert_null(limiter);
+  assert_int_equal(weir_limiter_create(store, "in-flight:2/1600ms", &options, &limiter, &message),
+                   WEIR_OK);
+  weir_limiter_destroy(limiter);
+  weir_store_close(store);
+}
+
 static void a_limiter_counts_its_rules(void **state) {
   world w;
   (void)state;
@@ -273,6 +324,8 @@ int main(void) {
       cmocka_unit_test(bad_requests_fail_alone_among_others),
       cmocka_unit_test(a_bucket_needs_a_store_that_swaps_or_raises),
       cmocka_unit_test(the_longest_wait_of_a_limiter_has_a_range),
+      cmocka_unit_test(a_place_is_entered_by_a_reservation_alone),
+      cmocka_unit_test(a_place_needs_time_to_be_paid_again),
       cmocka_unit_test(a_limiter_counts_its_rules),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 const struct page_need page_needs[] = {
-    {"`fixed-window`, `sliding-window`",
+    {"`fixed-window`, `sliding-window`, `in-flight`",
      {WEIR_PLAN_ADD, WEIR_PLAN_ADD_SEEN, WEIR_PLAN_SUB, WEIR_PLAN_GET, WEIR_PLAN_GET_SHORT,
       WEIR_PLAN_ASK, WEIR_PLAN_MEND, WEIR_PLAN_MEND_OWED},
      8},

@@ -15,7 +15,7 @@ static const struct {
 } bad[] = {
     {"", "\"\"", "fixed-window"},
     {"gcra:1/s", "\"gcra\"",
-     "fixed-window, sliding-window, sliding-log, quota, token-bucket and leaky-bucket"},
+     "fixed-window, sliding-window, sliding-log, quota, token-bucket, leaky-bucket and in-flight"},
     {"Quota:1/s", "\"Quota\"", "quota"},
     {"redis://:hunter2@h", "rule 1: unknown algorithm \"redis\"", "quota"},
     {"hunter2@h:1/s", "rule 1: no algorithm that is known", "quota"},
@@ -54,6 +54,14 @@ static const struct {
     {"token-bucket", "LIMIT/PERIOD", "token-bucket:100/1m"},
     {"token-bucket:5/0ms", "\"0ms\"", "1ms to 400d"},
     {"leaky-bucket:5/401d", "\"401d\"", "1ms to 400d"},
+    {"in-flight:0/30s", "\"0\"", "1 to 1000000000"},
+    {"in-flight:1/999ms", "\"999ms\"", "1s to 1h"},
+    {"in-flight:1/61m", "\"61m\"", "1s to 1h"},
+    {"in-flight:1/30s,count=all", "option count", "in-flight accepts hold=, lease= and name="},
+    {"in-flight:1/30s,burst=1", "option burst", "in-flight accepts hold=, lease= and name="},
+    {"in-flight:1/30s,cells=1", "option cells", "in-flight accepts hold=, lease= and name="},
+    {"in-flight:1/30s;in-flight:2/30s", "rules 1 and 2", "(if-30000)"},
+    {"in-flight:1/30s;fixed-window:2/s,count=all", "in-flight", "count=admitted"},
     {"token-bucket:1/s,burst=0", "burst=0", "1 to 1000000000"},
     {"token-bucket:1/s,burst=-1", "burst=-1", "1 to 1000000000"},
     {"token-bucket:1/s,burst=", "burst=:", "1 to 1000000000"},
@@ -176,7 +184,7 @@ static void says_each_thing_in_one_sentence(void **state) {
        "accepted are 0 to 799"},
       {"sliding-log:9/1s,lease=1s",
        "rule \"sliding-log:9/1s,lease=1s\": option lease belongs to fixed-window, sliding-window, "
-       "quota and token-bucket: sliding-log accepts hold= and name="},
+       "quota, token-bucket and in-flight: sliding-log accepts hold= and name="},
       {"token-bucket:20000/1s,burst=2000,lease=1s",
        "rule \"token-bucket:20000/1s,burst=2000,lease=1s\": lease=1s is more than a quarter of "
        "what "
@@ -207,7 +215,7 @@ static const struct {
     {"queue=2", "leaky-bucket"},
     {"hold=5s", NULL},
     {"debt=0", "fixed-window, sliding-window, quota and token-bucket"},
-    {"lease=1ms", "fixed-window, sliding-window, quota and token-bucket"},
+    {"lease=1ms", "fixed-window, sliding-window, quota, token-bucket and in-flight"},
     {"name=x", NULL},
 };
 
@@ -216,7 +224,7 @@ static void sends_an_option_to_where_it_belongs(void **state) {
   for (int kind = 0; kind < WEIR_RULE_KINDS; kind++) {
     const char *name = weir_rule_kind_name((weir_rule_kind)kind);
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
-      char text[80], belongs[80], accepts[80];
+      char text[80], belongs[120], accepts[80];
       weir_stack stack;
       weir_message message = {""};
       snprintf(text, sizeof text, "%s:9/m,%s", name, options[i].option);

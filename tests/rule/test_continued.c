@@ -41,6 +41,7 @@ static void a_limit_is_so_many_parts(void **state) {
       {"sliding-window:100/1m,debt=60", 100, 100},
       {"leaky-bucket:100/1m,queue=50", 100, 51}, /* the one in front is among them */
       {"leaky-bucket:100/1m", 100, 1},
+      {"in-flight:100/30s", 100, 100},
   };
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -75,6 +75,8 @@ static void names_in_the_tag_what_changes_the_meaning_of_a_counter(void **state)
   assert_string_equal(laid_out("token-bucket:6/1m", 64).tag, "tb-60000-u0");
   assert_string_equal(laid_out("token-bucket:1000000/1s,name=x", 64).tag, "tb-1000-u10+x");
   assert_string_equal(laid_out("leaky-bucket:1000000/1ms", 64).tag, "lb-1-u20");
+  assert_string_equal(laid_out("in-flight:100/30s", 64).tag, "if-30000");
+  assert_string_equal(laid_out("in-flight:1/1h,name=x,lease=1s", 64).tag, "if-3600000+x");
 }
 
 /* Logs of a stack have the tag of the longest period, wherever it stands. */
@@ -104,15 +106,16 @@ static void keeps_the_tag_and_so_the_history_through_a_change_of_anything_else(v
       {"sliding-log:5/1m", "sliding-log:100000/1m,hold=1s"},
       {"quota:5/1m", "quota:1000000000/1m,hold=1s,lease=1s,debt=9"},
       {"token-bucket:5/1m", "token-bucket:50000/1m,burst=7,hold=1s,lease=2ms,debt=5"},
-      {"leaky-bucket:5/1m", "leaky-bucket:50000/1m,queue=7,hold=1s"}};
+      {"leaky-bucket:5/1m", "leaky-bucket:50000/1m,queue=7,hold=1s"},
+      {"in-flight:5/1m", "in-flight:1000000000/1m,hold=1s,lease=1s"}};
   for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
     assert_string_equal(laid_out(pairs[i][0], 64).tag, laid_out(pairs[i][1], 64).tag);
 }
 
 static void counts_in_whole_counters_where_there_are_no_cells(void **state) {
   (void)state;
-  static const char *const texts[] = {"fixed-window:5/1m", "quota:5/1m", "sliding-log:5/1m",
-                                      "token-bucket:5/1m", "leaky-bucket:5/1m"};
+  static const char *const texts[] = {"fixed-window:5/1m", "quota:5/1m",        "sliding-log:5/1m",
+                                      "token-bucket:5/1m", "leaky-bucket:5/1m", "in-flight:5/1m"};
   for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
     weir_rule rule = laid_out(texts[i], 1);
     assert_int_equal(rule.cells, 1);
@@ -137,7 +140,8 @@ static void keeps_the_longest_tag_within_its_room(void **state) {
       {"quota:1000000000/400d,count=all,", "quota-34560000000-all"},
       {"token-bucket:1000000000/400d,", "tb-34560000000-u0"},
       {"token-bucket:1000000000/1000000s,", "tb-1000000000-u10"},
-      {"leaky-bucket:1000000000/400d,", "lb-34560000000-u0"}};
+      {"leaky-bucket:1000000000/400d,", "lb-34560000000-u0"},
+      {"in-flight:1000000000/1h,", "if-3600000"}};
   static const char name[] = "12345678901234567890123456789012";
   for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
     char text[160], tag[160];

@@ -34,7 +34,8 @@ static void knows_every_algorithm_by_its_name(void **state) {
     weir_rule_kind kind;
   } kinds[] = {{"fixed-window", WEIR_FIXED_WINDOW}, {"sliding-window", WEIR_SLIDING_WINDOW},
                {"sliding-log", WEIR_SLIDING_LOG},   {"quota", WEIR_QUOTA},
-               {"token-bucket", WEIR_TOKEN_BUCKET}, {"leaky-bucket", WEIR_LEAKY_BUCKET}};
+               {"token-bucket", WEIR_TOKEN_BUCKET}, {"leaky-bucket", WEIR_LEAKY_BUCKET},
+               {"in-flight", WEIR_IN_FLIGHT}};
   assert_int_equal(sizeof kinds / sizeof kinds[0], WEIR_RULE_KINDS);
   for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
     char text[40];
@@ -196,6 +197,8 @@ static void a_rule_is_written_as_it_would_be_read(void **state) {
       "token-bucket:1000000000/1h,burst=999999999,hold=1ms,name=a",
       "token-bucket:1000000000/"
       "86399999ms,burst=999999999,hold=59999ms,lease=999ms,name=abcdefghijklmn",
+      "in-flight:100/30s",
+      "in-flight:1/1h,hold=1s,lease=1s,name=a",
       "leaky-bucket:5/1m",
       "leaky-bucket:1000000000/1h,queue=999999999,hold=1ms,name=a",
   };

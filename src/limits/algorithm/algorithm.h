@@ -9,7 +9,7 @@
  * under the model checker.
  *
  * Files, in the order of a decision: machine.c leads a group through its phases; window.c, bucket_swap.c,
- * bucket_raise.c, quota.c and log.c plan operations and take in their answers, each a weir_method
+ * bucket_raise.c, quota.c, log.c and in_flight.c plan operations and take in their answers, each a weir_method
  * (method.h) with a memory and a state of its own; decide.c says which requests are admitted and what
  * each is told; refund.c gives back, end.c ends what cannot be decided. Below the methods stand plan.c
  * (planning, and what the store must still hold), share.h (what part of all is this process's own) and
@@ -64,7 +64,8 @@ typedef enum weir_request_kind {
   WEIR_PEEK,
   WEIR_RESET,  /* always alone in its group */
   WEIR_REFUND, /* always alone in its group */
-  WEIR_BEGIN /* always alone in its group: stores what `known` says, so that it goes on from there */
+  WEIR_BEGIN, /* always alone in its group: stores what `known` says, so that it goes on from there */
+  WEIR_RENEW /* always alone in its group: pays `costs` of what is held for one period more */
 } weir_request_kind;
 
 /* Where a request stands with its driver. */
@@ -107,7 +108,9 @@ typedef struct weir_request_state {
     const struct weir_known *known; /* in for BEGIN: of each rule */
   };
   /* WEIR_RULES_MOST, or NULL. TAKE writes where each bucket's slot ends, REFUND reads it: with
-   * ends, a slot that had a delay goes back only if it still is the last. */
+   * ends, a slot that had a delay goes back only if it still is the last. Of a rule whose places are
+   * held TAKE writes the end of the last period that is paid. REFUND reads that, and RENEW too, and
+   * makes it one period later where it is certain in time that this was paid. */
   int64_t *ends;
   weir_status status;     /* out, when settled */
   weir_decision decision; /* out, when settled with WEIR_OK */
@@ -200,6 +203,7 @@ typedef enum weir_phase {
   WEIR_PHASE_PAUSE,
   WEIR_PHASE_RESET,
   WEIR_PHASE_BEGIN,
+  WEIR_PHASE_RENEW,
   WEIR_PHASE_DONE
 } weir_phase;
 

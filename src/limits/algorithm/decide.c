@@ -134,7 +134,8 @@ static void admit(weir_machine *machine, weir_request_state *request, unsigned r
     int64_t cost = weir_request_cost(request, i);
     if (cost > 0 && r->method->delay != NULL) add_delay(r, request, cost);
     if (cost > 0) r->method->count(r, cost);
-    if (request->ends != NULL && r->method->slot != NULL && request->ends[i] != WEIR_NO_SLOT)
+    if (request->ends == NULL || r->method->slot == NULL || cost == 0) continue;
+    if (r->method->delay == NULL || request->ends[i] != WEIR_NO_SLOT)
       request->ends[i] = r->method->slot(r);
   }
 }

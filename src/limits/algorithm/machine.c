@@ -8,7 +8,7 @@
  *                └─> TAKE_BACK ─┬─> DONE       what did not fit has gone back
  *                               ├─> CHARGE     what denied them was in flight: once more, in order
  *                               └─> PAUSE ──> LOOK    others were faster
- *   start ───> RESET, BEGIN ───> DONE
+ *   start ───> RESET, BEGIN, RENEW ───> DONE
  *
  * Each phase plans operations, round after round, until no rule wants more; then the phase is over,
  * and says which comes next. Windows alone are charged without a look, as is another rule that is
@@ -177,6 +177,18 @@ static void machine_finish_take_back(weir_machine *machine) {
   }
 }
 
+/* What was paid for is paid, whatever became of the rest. A rule's `unused` says that it was to be. */
+static void machine_finish_renewal(weir_machine *machine) {
+  bool late = false;
+  for (size_t i = 0; i < machine->frame.stack->count; i++)
+    late = late || (machine->rule_states[i].unused > 0 && !machine->rule_states[i].charged);
+  if (machine->failure == WEIR_OK && late) machine->failure = WEIR_TIMEOUT;
+  if (machine->failure == WEIR_OK)
+    weir_machine_settle_alone(machine, WEIR_OK);
+  else
+    weir_machine_fail(machine, machine->failure);
+}
+
 /* --- the loop ----------------------------------------------------------------------------------
  */
 
@@ -205,6 +217,12 @@ static void machine_plan(weir_machine *machine, weir_rule_state *r) {
         r->method->store(r, known, requests->afresh && !keeps);
       }
       break;
+    case WEIR_PHASE_RENEW: {
+      int64_t cost = weir_request_cost(requests, r->index);
+      if (cost > 0 && r->method->renew != NULL)
+        r->method->renew(r, cost, &requests->ends[r->index]);
+      break;
+    }
     default:
       break;
   }
@@ -239,6 +257,9 @@ static weir_turn machine_advance(weir_machine *machine, weir_operation *operatio
         memset(machine->frame.memo, 0, machine->memo_bytes);
         weir_machine_settle_alone(machine, WEIR_OK);
         break;
+      case WEIR_PHASE_RENEW:
+        machine_finish_renewal(machine);
+        break;
       case WEIR_PHASE_PAUSE:
         return WEIR_TURN_PAUSE;
       case WEIR_PHASE_DONE:
@@ -266,7 +287,7 @@ static weir_status machine_take_answers(weir_machine *machine) {
     }
     if (phase == WEIR_PHASE_TAKE_BACK && operation->kind != WEIR_GET && outcome == WEIR_DONE)
       r->went_back = true;
-    if (operation->kind == WEIR_SUB) r->unused = 0;
+    if (operation->kind == WEIR_SUB && phase != WEIR_PHASE_RENEW) r->unused = 0;
     if (phase != WEIR_PHASE_BEGIN) r->method->answer(r, operation); /* else what is there stays */
   }
   return worst;
@@ -364,6 +385,8 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
     weir_machine_enter(machine, WEIR_PHASE_RESET);
   else if (requests->kind == WEIR_BEGIN)
     weir_machine_enter(machine, WEIR_PHASE_BEGIN);
+  else if (requests->kind == WEIR_RENEW)
+    weir_machine_enter(machine, WEIR_PHASE_RENEW);
   else if (frame->blind)
     machine_begin_charge(machine);
   else
@@ -404,6 +427,10 @@ weir_turn weir_machine_resume(weir_machine *machine, int64_t now_us, bool late,
     return machine_advance(machine, operations);
   }
 
+  if (frame->phase == WEIR_PHASE_RENEW) { /* by the clock alone it is late, or not */
+    if (status != WEIR_OK) machine->failure = status;
+    return machine_advance(machine, operations);
+  }
   if (late && !(frame->phase == WEIR_PHASE_RESET && status == WEIR_OK))
     status = weir_machine_when_late(machine, status);
   bool conflict = false;

@@ -19,6 +19,7 @@ const weir_method *weir_method_of(const weir_rule *rule, unsigned traits) {
       [WEIR_QUOTA] = &weir_quota_method,
       [WEIR_TOKEN_BUCKET] = bucket,
       [WEIR_LEAKY_BUCKET] = bucket,
+      [WEIR_IN_FLIGHT] = &weir_in_flight_method,
   };
   return methods[rule->kind];
 }

@@ -97,8 +97,8 @@ typedef struct weir_method {
   /* How long the holder of this cost must wait, asked before it is counted. NULL: never. */
   int64_t (*delay)(const weir_rule_state *r, int64_t cost);
 
-  /* Where the slot of what was just counted ends (weir_request_state.ends). NULL: rules without
-   * slots. */
+  /* Where the slot of what was just counted ends, or the last period that is paid of what is held
+   * (weir_request_state.ends). NULL: rules without either. */
   int64_t (*slot)(const weir_rule_state *r);
 
   /* Writes down that this much of a charge stays in the store, once what was admitted is counted;
@@ -109,6 +109,11 @@ typedef struct weir_method {
   /* After a look: chooses what a refund of `cost` (above 0) gives back, in r->unused; 0 where it no
    * longer matters. False when less than that is charged. */
   bool (*refund)(weir_rule_state *r, const weir_request_state *request, int64_t cost);
+
+  /* Pays `cost` (above 0) of what is held for one period more, round after round as the first ones;
+   * *end_us is the end of what is paid, in and out: later than it was only once the store has confirmed
+   * that in time. NULL: rules that hold nothing. */
+  void (*renew)(weir_rule_state *r, int64_t cost, int64_t *end_us);
 
   /* By the memory alone, which they do not change, and without a machine: r has a rule, a memory, an
    * empty state and what is expected, its frame the settings and a moment.
@@ -130,6 +135,7 @@ extern const weir_method weir_swap_method;   /* token and leaky buckets, where t
 extern const weir_method weir_raise_method;  /* the same, where it raises */
 extern const weir_method weir_quota_method;
 extern const weir_method weir_log_method;
+extern const weir_method weir_in_flight_method;
 
 /* By the rule and the store's traits. */
 const weir_method *weir_method_of(const weir_rule *rule, unsigned traits);

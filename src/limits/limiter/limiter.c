@@ -89,7 +89,9 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
       made->stack.count_all ? WEIR_VALUE_MOST : weir_stack_least_capacity(&made->stack);
   for (size_t i = 0; i < made->stack.count; i++) {
     bool one_by_one = weir_rule_takes_one(&made->stack.rules[i]);
-    made->cost_most[i] = one_by_one ? 1 : WEIR_COST_MOST;
+    bool held = weir_rule_is_held(&made->stack.rules[i]);
+    made->cost_most[i] = held ? 0 : one_by_one ? 1 : WEIR_COST_MOST;
+    made->held = made->held || held;
     made->one_by_one = made->one_by_one || one_by_one;
   }
   prepare_prefixes(made);

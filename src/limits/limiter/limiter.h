@@ -54,6 +54,7 @@ struct weir_limiter {
   int64_t deadline_us;
   size_t memo_keys;   /* as the options say; else set by weir_limiter_finish() */
   int64_t group_most; /* cost: the most that a group charges */
+  bool held;          /* some rule's places are held */
   bool one_by_one;    /* every request is a group of its own: always under a log */
   int64_t
       cost_most[WEIR_RULES_MOST]; /* of one request; 1 under a log, which has entries for them */
@@ -92,11 +93,12 @@ weir_status weir_limiter_configure(weir_limiter *limiter, const weir_limiter_opt
                                    int64_t store_timeout_us, uint32_t *processes,
                                    weir_message *message);
 
-/* WEIR_BAD_RULE where the store lacks what some rule needs. */
+/* WEIR_BAD_RULE where the store lacks what some rule needs, or the options leave it no time. */
 weir_status weir_limiter_check_store(const weir_limiter *limiter, weir_message *message);
 
 /* WEIR_OK, or what is wrong with a caller's request, with a message that names it and what is
- * accepted. A reset's key is checked as that of a request of cost 1. */
+ * accepted. A reset's key is checked as that of a peek of cost 1. Under rules whose places are held
+ * only a peek is accepted: a reservation is checked as one. */
 weir_status weir_request_check(const weir_limiter *limiter, const weir_request *request,
                                weir_message *message);
 

@@ -5,6 +5,7 @@
 
 #include <weir/backend.h>
 
+#include "algorithm/in_flight.h"
 #include "algorithm/method.h"
 #include "limiter/defaults.h"
 #include "limiter/limiter.h"
@@ -137,8 +138,19 @@ static bool has_traits(unsigned needs, unsigned traits) {
 
 weir_status weir_limiter_check_store(const weir_limiter *limiter, weir_message *message) {
   unsigned traits = limiter->settings.traits;
+  int64_t held_least_us = WEIR_HELD_MARGINS * limiter->settings.ahead_us;
   for (size_t i = 0; i < limiter->stack.count; i++) {
     const weir_rule *rule = &limiter->stack.rules[i];
+    if (weir_rule_is_held(rule) && rule->period_us < held_least_us) {
+      weir_message_set(message,
+                       "rule %zu (%s): a period of %" PRId64
+                       " ms is too short to pay again in time: "
+                       "accepted are %" PRId64
+                       " ms or more, %d times 2 * clock_error_us + deadline_us",
+                       i + 1, weir_rule_kind_name(rule->kind), rule->period_us / 1000,
+                       (held_least_us + 999) / 1000, WEIR_HELD_MARGINS);
+      return WEIR_BAD_RULE;
+    }
     if (has_traits(weir_method_of(rule, traits)->needs, traits)) continue;
     weir_message_set(message,
                      "rule %zu (%s) needs a store with SWAP or RAISE: backend %s has neither",

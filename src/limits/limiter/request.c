@@ -51,6 +51,13 @@ weir_status weir_request_check(const weir_limiter *limiter, const weir_request *
     int64_t cost = costs != NULL ? costs[i] : request->cost;
     if (cost > largest) largest = cost;
     if (cost >= 0 && cost <= limiter->cost_most[i]) continue;
+    if (weir_rule_is_held(&limiter->stack.rules[i]) && cost >= 0 && cost <= WEIR_COST_MOST) {
+      if (request->flags & WEIR_REQUEST_PEEK) continue;
+      weir_message_set(
+          message, "rule %zu: %s is entered by weir_limiter_reserve(), and left by its reservation",
+          i + 1, weir_rule_kind_name(limiter->stack.rules[i].kind));
+      return WEIR_BAD_ARGUMENT;
+    }
     if (cost < 0 || cost > WEIR_COST_MOST)
       weir_message_set(message, "cost %" PRId64 " for rule %zu is outside 0 to %" PRId64, cost,
                        i + 1, WEIR_COST_MOST);
@@ -176,11 +183,12 @@ weir_status weir_limiter_peek(weir_limiter *limiter, const void *key, size_t key
   return decide_one(limiter, &request, decision, message);
 }
 
-/* The key is checked as that of a request of cost 1. A reset must not share its group: what others
+/* The key is checked as that of a peek of cost 1. A reset must not share its group: what others
  * charge in the same round would go with it or not, by chance. */
 weir_status weir_limiter_reset(weir_limiter *limiter, const void *key, size_t key_length,
                                weir_message *message) {
-  weir_request request = {.key = key, .key_length = key_length, .cost = 1};
+  weir_request request = {
+      .key = key, .key_length = key_length, .cost = 1, .flags = WEIR_REQUEST_PEEK};
   weir_status status = weir_request_check(limiter, &request, message);
   if (status == WEIR_OK) {
     weir_request_state state = weir_request_begin(limiter, &request);

@@ -131,7 +131,9 @@ static weir_status give_back_to(weir_limiter *limiter, weir_charged charged,
 /* Memory comes before the charge: what is charged can always be cancelled. */
 static weir_status reserve(weir_limiter *limiter, weir_request *request,
                            weir_reservation **reservation, weir_message *message) {
-  weir_status status = weir_request_check(limiter, request, message);
+  weir_request asked = *request;
+  if (limiter->held) asked.flags |= WEIR_REQUEST_PEEK;
+  weir_status status = weir_request_check(limiter, &asked, message);
   if (status != WEIR_OK) return status;
   if (request->flags & WEIR_REQUEST_PEEK) {
     weir_message_set(message, "WEIR_REQUEST_PEEK in a reservation: accepted is WEIR_REQUEST_UP_TO");

@@ -21,6 +21,7 @@ const weir_kind weir_kinds[WEIR_RULE_KINDS] = {
                            WEIR_LIMIT_MOST},
     [WEIR_LEAKY_BUCKET] = {"leaky-bucket", "lb", WEIR_KIND_MOVES | WEIR_KIND_PLACES, 1,
                            WEIR_LIMIT_MOST},
+    [WEIR_IN_FLIGHT] = {"in-flight", "if", WEIR_KIND_HELD | WEIR_KIND_LEASES, 1, WEIR_LIMIT_MOST},
 };
 
 const char *weir_rule_kind_name(weir_rule_kind kind) {
@@ -57,6 +58,10 @@ bool weir_rule_gives_places(const weir_rule *rule) {
 
 bool weir_rule_settles(const weir_rule *rule) {
   return weir_kinds[rule->kind].traits & WEIR_KIND_SETTLES;
+}
+
+bool weir_rule_is_held(const weir_rule *rule) {
+  return weir_kinds[rule->kind].traits & WEIR_KIND_HELD;
 }
 
 void weir_rule_count_entries(weir_rule *rule) {

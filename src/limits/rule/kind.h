@@ -7,15 +7,16 @@
 
 /* Each bit is a question of rule/rule.h. */
 enum weir_kind_trait {
-  WEIR_KIND_COUNTS = 1 << 0, /* weir_rule_keeps_counts() */
-  WEIR_KIND_SLIDES = 1 << 1, /* weir_rule_slides() */
-  WEIR_KIND_CELLS = 1 << 2,  /* weir_rule_has_cells() */
-  WEIR_KIND_OPENED = 1 << 3, /* weir_rule_opens_windows() */
-  WEIR_KIND_ONE = 1 << 4,    /* weir_rule_takes_one() */
-  WEIR_KIND_MOVES = 1 << 5,  /* weir_rule_moves_in_time() */
-  WEIR_KIND_PLACES = 1 << 6, /* weir_rule_gives_places() */
-  WEIR_KIND_LEASES = 1 << 7, /* lease= is accepted */
-  WEIR_KIND_SETTLES = 1 << 8 /* weir_rule_settles() */
+  WEIR_KIND_COUNTS = 1 << 0,  /* weir_rule_keeps_counts() */
+  WEIR_KIND_SLIDES = 1 << 1,  /* weir_rule_slides() */
+  WEIR_KIND_CELLS = 1 << 2,   /* weir_rule_has_cells() */
+  WEIR_KIND_OPENED = 1 << 3,  /* weir_rule_opens_windows() */
+  WEIR_KIND_ONE = 1 << 4,     /* weir_rule_takes_one() */
+  WEIR_KIND_MOVES = 1 << 5,   /* weir_rule_moves_in_time() */
+  WEIR_KIND_PLACES = 1 << 6,  /* weir_rule_gives_places() */
+  WEIR_KIND_LEASES = 1 << 7,  /* lease= is accepted */
+  WEIR_KIND_SETTLES = 1 << 8, /* weir_rule_settles() */
+  WEIR_KIND_HELD = 1 << 9     /* weir_rule_is_held() */
 };
 
 typedef struct weir_kind {

@@ -288,13 +288,14 @@ static weir_status read_head(piece head, weir_rule *rule, weir_message *message)
                      SHOW(limit), most);
     return WEIR_BAD_RULE;
   }
+  bool held = weir_rule_is_held(rule);
   if (weir_duration_parse(period.text, period.length, &rule->period_us) &&
-      rule->period_us >= WEIR_PERIOD_LEAST_US && rule->period_us <= WEIR_PERIOD_MOST_US)
+      rule->period_us >= (held ? WEIR_HELD_LEAST_US : WEIR_PERIOD_LEAST_US) &&
+      rule->period_us <= (held ? WEIR_HELD_MOST_US : WEIR_PERIOD_MOST_US))
     return WEIR_OK;
   weir_message_set(
-      message,
-      "period \"%.*s\" is not a duration from 1ms to 400d (a whole number and ms, s, m, h or d)",
-      SHOW(period));
+      message, "period \"%.*s\" is not a duration from %s (a whole number and ms, s, m, h or d)",
+      SHOW(period), held ? "1s to 1h" : "1ms to 400d");
   return WEIR_BAD_RULE;
 }
 

@@ -25,6 +25,8 @@ enum { WEIR_RULES_MOST = 8, WEIR_CELLS_MOST = 64, WEIR_NAME_MOST = 32, WEIR_TAG_
 #define WEIR_LOG_LIMIT_MOST INT64_C(100000)
 #define WEIR_HOLD_LEAST_US INT64_C(1000)
 #define WEIR_HOLD_MOST_US (INT64_C(60) * 1000000)
+#define WEIR_HELD_LEAST_US INT64_C(1000000)
+#define WEIR_HELD_MOST_US (INT64_C(3600) * 1000000)
 #define WEIR_LEASE_LEAST_US INT64_C(1000)
 #define WEIR_LEASE_MOST_US INT64_C(1000000)
 
@@ -34,10 +36,11 @@ typedef enum weir_rule_kind {
   WEIR_SLIDING_LOG,
   WEIR_QUOTA,
   WEIR_TOKEN_BUCKET,
-  WEIR_LEAKY_BUCKET
+  WEIR_LEAKY_BUCKET,
+  WEIR_IN_FLIGHT
 } weir_rule_kind;
 
-enum { WEIR_RULE_KINDS = WEIR_LEAKY_BUCKET + 1 };
+enum { WEIR_RULE_KINDS = WEIR_IN_FLIGHT + 1 };
 
 /* As the text has it: "fixed-window". */
 const char *weir_rule_kind_name(weir_rule_kind kind);
@@ -62,6 +65,8 @@ bool weir_rule_moves_in_time(const weir_rule *rule);
 bool weir_rule_gives_places(const weir_rule *rule);
 /* What a request really cost may be charged, or given back, when it is known (WEIR_SETTLE). */
 bool weir_rule_settles(const weir_rule *rule);
+/* What it admits is held until it is released, and is paid for anew in every period. */
+bool weir_rule_is_held(const weir_rule *rule);
 
 /* Which of a key's places in a store is meant. An algorithm names it by place, index and entry; its
  * driver makes the text. */

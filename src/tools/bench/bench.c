@@ -302,6 +302,12 @@ weir_status weir_bench_run(const weir_bench_plan *plan, weir_bench *bench, weir_
   if (plan->store_count > 0) { /* only these are asked by a rule of the plan */
     uint32_t processes = plan->limiter.processes != 0 ? plan->limiter.processes : 64;
     status = weir_stack_parse(plan->rule, processes, &run.stack, run.message);
+    for (size_t i = 0; status == WEIR_OK && i < run.stack.count; i++) {
+      if (!weir_rule_is_held(&run.stack.rules[i])) continue;
+      weir_message_set(run.message, "%s: a benchmark takes, and does not hold",
+                       weir_rule_kind_name(run.stack.rules[i].kind));
+      status = WEIR_BAD_RULE;
+    }
     bench->leases = run.leases = status == WEIR_OK && run.stack.rules[0].lease_us > 0 &&
                                  !(plan->limiter.flags & WEIR_NO_LEASES);
   }

@@ -27,7 +27,8 @@ enum {
 #define SCHEMES                                                                            \
   "memory: memcached:// memcached+unix:// memcacheds:// redis:// redis+unix:// rediss:// " \
   "redis+sentinel:// rediss+sentinel://"
-#define ALGORITHMS "fixed-window: sliding-window: sliding-log: quota: token-bucket: leaky-bucket:"
+#define ALGORITHMS \
+  "fixed-window: sliding-window: sliding-log: quota: token-bucket: leaky-bucket: in-flight:"
 
 const weir_cli_option_row weir_cli_options_known[] = {
     {WEIR_CLI_STORE, "store", "URL", ONE_KEY | DOCTOR, "where counts live (default: $WEIR_STORE)",

@@ -26,6 +26,11 @@ static void report_rule(const weir_limiter *limiter, size_t i, const weir_inspec
     weir_message_set(&text, "%s: at most %lld at once and %lld in %s; its keys live for up to %s",
                      weir_rule_kind_name(rule->kind), (long long)rule->burst,
                      (long long)rule->limit, period, ttl);
+  } else if (weir_rule_is_held(rule)) {
+    weir_message_set(&text,
+                     "%s: at most %lld at once, what a dead process held free after %s; its "
+                     "keys live for up to %s",
+                     weir_rule_kind_name(rule->kind), (long long)rule->limit, period, ttl);
   } else {
     weir_message_set(&text, "%s: at most %lld in %s %s; its keys live for up to %s",
                      weir_rule_kind_name(rule->kind), (long long)weir_rule_bound(rule),

@@ -19,6 +19,13 @@ weir_status weir_driver_init(weir_driver *driver, const char *rule,
       weir_stack_parse(rule, (uint32_t)or_default(options->processes, WEIR_DEFAULT_PROCESSES),
                        &driver->stack, message);
   if (status != WEIR_OK) return status;
+  for (size_t i = 0; i < driver->stack.count; i++) {
+    if (!weir_rule_is_held(&driver->stack.rules[i])) continue;
+    weir_message_set(message,
+                     "rule %zu (%s): the requests do not say how long each holds its place", i + 1,
+                     weir_rule_kind_name(driver->stack.rules[i].kind));
+    return WEIR_BAD_RULE;
+  }
 
   /* The defaults of a limiter whose store answers within 20 ms. */
   weir_settings *settings = &driver->settings;

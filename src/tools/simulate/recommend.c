@@ -298,6 +298,11 @@ static weir_status prepare(struct search *search, weir_message *message) {
       return WEIR_BAD_ARGUMENT;
     }
   }
+  if (weir_rule_is_held(&stack.rules[0])) {
+    weir_message_set(message, "%s: the requests do not say how long each holds its place",
+                     weir_rule_kind_name(stack.rules[0].kind));
+    return WEIR_BAD_RULE;
+  }
   if (weir_rule_takes_one(&stack.rules[0]) && record->cost_most > 1) {
     weir_message_set(message, "cost %" PRId64 " for a %s: accepted is 1", record->cost_most,
                      weir_rule_kind_name(stack.rules[0].kind));

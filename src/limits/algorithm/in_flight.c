@@ -1,0 +1,296 @@
+/* In flight (docs/guarantees.md, "In flight"): at most N at once. A place is entered, held, paid for again
+ * in each period, and left; who died does not pay, and so his place is free when the period ends.
+ *
+ * Time is cut into epochs of width T, and each has a counter. In epoch E, which ends at X:
+ *
+ *     charge      ADD to C(E); who is answered from X - R on adds to C(E+1) behind it, and needs room
+ *                 in both
+ *     look        GET C(E), and from X - R on C(E+1)
+ *     take_back   SUB from what was certainly charged of the two
+ *     refund      a place is left: SUB from all that it has paid and that has not ended
+ *     renew       ADD to the counter behind the last that was paid, before X - G, and unchecked: who
+ *                 held a place in this epoch has one in the next
+ *
+ * The value that one's own addition returned is the only witness: each counter holds at least all who
+ * have paid into it, as each is taken off only after it stopped believing. A renewal that is certain
+ * too late is taken back, since its place was lost before; what nothing is known of is never taken back,
+ * and leaks until its epoch ends. A total below 0 shows what a lost counter was given back: it is read as
+ * 0. */
+#include "algorithm/in_flight.h"
+
+#include "algorithm/cells.h"
+#include "algorithm/method.h"
+#include "algorithm/plan.h"
+
+enum { NOW, NEXT, EPOCHS }; /* E and E+1 */
+
+/* When a denied request is told to come back: a place may be left at any time. */
+#define LOOK_AGAIN_US INT64_C(50000)
+
+/* What a process keeps of one key. */
+typedef struct in_flight_memory {
+  bool known;
+  bool of_next;          /* the second count was read as well */
+  int64_t epoch;         /* E */
+  int64_t count[EPOCHS]; /* what was charged to E and E+1 */
+  int64_t read_us;       /* 0: nothing was ever read */
+} in_flight_memory;
+
+typedef struct in_flight_state {
+  int64_t epoch;
+  bool ahead;        /* the next epoch counts as well */
+  bool paid[EPOCHS]; /* the store confirmed the addition */
+  bool read[EPOCHS];
+  int64_t count[EPOCHS]; /* without what this machine adds */
+  int64_t from, to;      /* of a refund: the epochs that it takes off */
+} in_flight_state;
+
+/* A counter is first charged up to R before its epoch, and left until one T after that begins. */
+static int64_t in_flight_ttl_us(const weir_rule *rule, const weir_settings *settings) {
+  (void)settings;
+  return 3 * rule->period_us;
+}
+
+static bool in_flight_is_run_up(const weir_rule_state *r, int64_t epoch, int64_t at_us) {
+  int64_t end_us = (epoch + 1) * r->rule->period_us;
+  return at_us >= end_us - weir_held_run_up_us(r->rule, r->frame->settings);
+}
+
+static void in_flight_begin(weir_rule_state *r) {
+  in_flight_state *state = r->state;
+  state->epoch = r->place = r->frame->now_us / r->rule->period_us;
+  state->ahead = in_flight_is_run_up(r, state->epoch, r->frame->now_us);
+}
+
+/* --- rounds ------------------------------------------------------------------------------------
+ */
+
+/* Who leaves knows what it has paid. */
+static void in_flight_look(weir_rule_state *r) {
+  const in_flight_state *state = r->state;
+  if (r->step++ > 0 || r->frame->requests->kind == WEIR_REFUND) return;
+  weir_plan(r, WEIR_GET, WEIR_PLACE_COUNT, state->epoch);
+  if (state->ahead) weir_plan(r, WEIR_GET, WEIR_PLACE_COUNT, state->epoch + 1);
+}
+
+static int64_t in_flight_free(const weir_rule_state *r) {
+  const in_flight_state *state = r->state;
+  int64_t most = state->count[NOW];
+  if (state->ahead && state->count[NEXT] > most) most = state->count[NEXT];
+  return most < r->rule->limit ? r->rule->limit - most : 0;
+}
+
+/* Where nothing is free in this epoch the next one need not be asked. */
+static void in_flight_charge(weir_rule_state *r) {
+  in_flight_state *state = r->state;
+  if (r->step == 0)
+    weir_plan(r, WEIR_ADD, WEIR_PLACE_COUNT, state->epoch)->delta = r->charge;
+  else if (r->step == 1 && state->paid[NOW] && state->ahead && state->count[NOW] < r->rule->limit)
+    weir_plan(r, WEIR_ADD, WEIR_PLACE_COUNT, state->epoch + 1)->delta = r->charge;
+  r->step++;
+}
+
+static void in_flight_take_back(weir_rule_state *r) {
+  in_flight_state *state = r->state;
+  if (r->step++ > 0) return;
+  if (r->frame->requests->kind != WEIR_REFUND) {
+    state->from = state->epoch;
+    state->to = state->epoch + (state->paid[NEXT] ? 1 : 0);
+  }
+  for (int64_t epoch = state->from; epoch <= state->to; epoch++)
+    weir_plan(r, WEIR_SUB, WEIR_PLACE_COUNT, epoch)->delta = r->unused;
+}
+
+/* A clock that is late or early by less than T may have charged the one before. */
+static void in_flight_reset(weir_rule_state *r) {
+  const in_flight_state *state = r->state;
+  if (r->step++ > 0) return;
+  for (int64_t epoch = state->epoch - 1; epoch <= state->epoch + 1; epoch++)
+    if (epoch >= 0) weir_plan(r, WEIR_DROP, WEIR_PLACE_COUNT, epoch);
+}
+
+/* What was held when the store went away is not renewed by this process, and counts until its epoch
+ * ends. */
+static void in_flight_store(weir_rule_state *r, const weir_known *known, bool afresh) {
+  const in_flight_state *state = r->state;
+  const weir_rule *rule = r->rule;
+  for (int64_t epoch = state->epoch; epoch <= state->epoch + 1; epoch++) {
+    int64_t count = 0;
+    for (size_t n = 0; n < known->count; n++)
+      if (known->charges[n].at_us / rule->period_us == epoch)
+        count += weir_known_here(rule, known->charges[n].amount);
+    weir_operation *operation =
+        weir_plan(r, afresh ? WEIR_PUT : WEIR_CREATE, WEIR_PLACE_COUNT, epoch);
+    operation->value = count;
+    operation->stake = weir_plan_stake(count, rule->limit);
+  }
+}
+
+/* Pays only in the epoch that is paid, and before its guard; a clock that was set has lost the place. A
+ * payment that was confirmed too late goes back. */
+static void in_flight_renew(weir_rule_state *r, int64_t cost, int64_t *end_us) {
+  const in_flight_state *state = r->state;
+  int64_t period = r->rule->period_us;
+  int64_t latest_us = *end_us - weir_held_guard_us(r->rule, r->frame->settings);
+  int step = r->step++;
+  if (step == 0) {
+    r->charge = r->unused = cost;
+    r->place = *end_us / period;
+    if (r->frame->now_us < *end_us - period || r->frame->now_us >= latest_us) return;
+    weir_plan(r, WEIR_ADD, WEIR_PLACE_COUNT, r->place)->delta = cost;
+  } else if (step == 1 && state->paid[NEXT]) {
+    r->charged = r->frame->clock_us < latest_us;
+    if (!r->charged) {
+      weir_plan(r, WEIR_SUB, WEIR_PLACE_COUNT, r->place)->delta = cost;
+      return;
+    }
+    *end_us += period;
+    if (r->frame->settings->notices_loss) weir_expect_add(r, r->place, cost);
+  }
+}
+
+/* What stands in a counter, without one's own addition. */
+static void in_flight_answer(weir_rule_state *r, const weir_operation *operation) {
+  in_flight_state *state = r->state;
+  in_flight_memory *memory = r->memory;
+  bool adds = operation->kind == WEIR_ADD;
+  int64_t index = operation->counter.index;
+  if (r->frame->phase == WEIR_PHASE_RENEW) {
+    if (adds) state->paid[NEXT] = true;
+    return;
+  }
+  if ((!adds && operation->kind != WEIR_GET) || index < state->epoch || index > state->epoch + 1)
+    return;
+  int which = (int)(index - state->epoch);
+  int64_t count = operation->outcome == WEIR_DONE ? operation->value : 0;
+  if (adds) count = (int64_t)((uint64_t)count - (uint64_t)operation->delta);
+  count = count < 0 ? 0 : count < WEIR_COUNT_MOST ? count : WEIR_COUNT_MOST;
+  state->count[which] = count;
+  state->read[which] = true;
+  if (adds) state->paid[which] = true;
+  if (adds && which == NOW) {
+    r->charged = true;
+    state->ahead = state->ahead || in_flight_is_run_up(r, index, r->frame->clock_us);
+  }
+  *memory = (in_flight_memory){.known = state->read[NOW],
+                               .of_next = state->read[NEXT],
+                               .epoch = state->epoch,
+                               .count = {state->count[NOW], state->count[NEXT]},
+                               .read_us = r->frame->clock_us};
+  weir_expect_compare(r, index, count);
+}
+
+/* --- deciding ----------------------------------------------------------------------------------
+ */
+
+static int64_t in_flight_room(const weir_rule_state *r, const weir_request_state *request) {
+  (void)request;
+  return in_flight_free(r);
+}
+
+static void in_flight_count(weir_rule_state *r, int64_t cost) {
+  in_flight_state *state = r->state;
+  in_flight_memory *memory = r->memory;
+  for (int which = NOW; which <= (state->ahead ? NEXT : NOW); which++) {
+    state->count[which] += cost;
+    memory->count[which] += cost;
+  }
+}
+
+/* Who holds goes on holding: nothing is sure to be free but what is free now. */
+static void in_flight_figures(const weir_rule_state *r, const weir_request_state *request,
+                              int64_t cost, bool denied, weir_decision *decision) {
+  const in_flight_state *state = r->state;
+  (void)request;
+  (void)cost;
+  decision->remaining = in_flight_free(r);
+  if (denied) decision->retry_after_us = LOOK_AGAIN_US;
+  bool none = state->count[NOW] == 0 && !(state->ahead && state->count[NEXT] > 0);
+  int64_t end_us = (state->epoch + (state->ahead ? 2 : 1)) * r->rule->period_us;
+  decision->reset_after_us = none ? 0 : end_us - r->frame->now_us;
+}
+
+/* Of what was just counted, the end of the last epoch that is paid. */
+static int64_t in_flight_slot(const weir_rule_state *r) {
+  const in_flight_state *state = r->state;
+  return (state->epoch + (state->paid[NEXT] ? 2 : 1)) * r->rule->period_us;
+}
+
+static void in_flight_expect(weir_rule_state *r, int64_t cost) {
+  const in_flight_state *state = r->state;
+  const in_flight_memory *memory = r->memory;
+  if (cost > 0) weir_expect_count(r, r->place, 1, memory->count[NOW], cost);
+  for (int64_t epoch = state->from; cost < 0 && epoch <= state->to; epoch++)
+    weir_expect_add(r, epoch, cost);
+}
+
+/* From the epoch of now, or that of the entry where that is later, to the last that is paid: never
+ * more than two, the clock having been set back if they seem to be. */
+static bool in_flight_refund(weir_rule_state *r, const weir_request_state *request, int64_t cost) {
+  in_flight_state *state = r->state;
+  int64_t period = r->rule->period_us;
+  r->unused = 0;
+  if (request->ends == NULL || request->ends[r->index] < period || request->at_us < 0) return false;
+  state->from = request->at_us / period;
+  state->to = request->ends[r->index] / period - 1;
+  if (state->from < state->epoch) state->from = state->epoch;
+  if (state->from < state->to - 1) state->from = state->to - 1;
+  if (state->from <= state->to) r->unused = cost;
+  return true;
+}
+
+/* --- by the memory alone -----------------------------------------------------------------------
+ */
+
+static bool in_flight_recall(weir_rule_state *r) {
+  const in_flight_memory *memory = r->memory;
+  in_flight_state *state = r->state;
+  int64_t now_us = r->frame->now_us;
+  state->epoch = now_us / r->rule->period_us;
+  state->ahead = memory->of_next && in_flight_is_run_up(r, state->epoch, now_us);
+  state->count[NOW] = memory->count[NOW];
+  state->count[NEXT] = memory->count[NEXT];
+  return memory->known && memory->epoch == state->epoch && memory->read_us <= now_us &&
+         now_us - memory->read_us <= r->frame->settings->memo_age_us;
+}
+
+static void in_flight_known(const weir_rule_state *r, weir_known *known) {
+  const in_flight_memory *memory = r->memory;
+  int64_t period = r->rule->period_us;
+  for (int which = NOW; which < EPOCHS && memory->read_us > 0; which++) {
+    if (memory->count[which] == 0 || memory->epoch + which < r->frame->now_us / period) continue;
+    known->charges[known->count].at_us = (memory->epoch + which) * period;
+    known->charges[known->count++].amount = weir_known_parts(memory->count[which]);
+  }
+}
+
+static void in_flight_forget(void *memory) {
+  ((in_flight_memory *)memory)->known = false;
+}
+
+const weir_method weir_in_flight_method = {
+    .stage = WEIR_STAGE_COUNTERS,
+    .needs = WEIR_NEED_ADD | WEIR_NEED_GET | WEIR_NEED_SUB,
+    .charges_at_once = true,
+    .memory_bytes = sizeof(in_flight_memory),
+    .state_bytes = sizeof(in_flight_state),
+    .operations_most = 2 * EPOCHS, /* takes back both and looks at both */
+    .ttl_us = in_flight_ttl_us,
+    .begin = in_flight_begin,
+    .look = in_flight_look,
+    .charge = in_flight_charge,
+    .take_back = in_flight_take_back,
+    .reset = in_flight_reset,
+    .store = in_flight_store,
+    .answer = in_flight_answer,
+    .room = in_flight_room,
+    .count = in_flight_count,
+    .figures = in_flight_figures,
+    .slot = in_flight_slot,
+    .expect = in_flight_expect,
+    .refund = in_flight_refund,
+    .renew = in_flight_renew,
+    .recall = in_flight_recall,
+    .known = in_flight_known,
+    .forget = in_flight_forget,
+};
