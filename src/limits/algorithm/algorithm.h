@@ -11,9 +11,10 @@
  * Files, in the order of a decision: machine.c leads a group through its phases; window.c, bucket_swap.c,
  * bucket_raise.c, quota.c, log.c and in_flight.c plan operations and take in their answers, each a weir_method
  * (method.h) with a memory and a state of its own; decide.c says which requests are admitted and what
- * each is told; refund.c gives back, end.c ends what cannot be decided. Below the methods stand plan.c
- * (planning, and what the store must still hold), share.h (what part of all is this process's own) and
- * the arithmetic of cells.c and bucket.c. method.c says which method serves a rule, and lays memos out.
+ * each is told; refund.c gives back, settle.c charges or gives back what the real cost was beside
+ * the estimate, end.c ends what cannot be decided. Below the methods stand plan.c (planning, and what the
+ * store must still hold), share.h (what part of all is this process's own) and the arithmetic of cells.c
+ * and bucket.c. method.c says which method serves a rule, and lays memos out.
  */
 #ifndef WEIR_ALGORITHM_ALGORITHM_H
 #define WEIR_ALGORITHM_ALGORITHM_H
@@ -64,6 +65,7 @@ typedef enum weir_request_kind {
   WEIR_PEEK,
   WEIR_RESET,  /* always alone in its group */
   WEIR_REFUND, /* always alone in its group */
+  WEIR_SETTLE, /* always alone in its group: what it really cost, see `costs` and `settlement` */
   WEIR_BEGIN, /* always alone in its group: stores what `known` says, so that it goes on from there */
   WEIR_RENEW /* always alone in its group: pays `costs` of what is held for one period more */
 } weir_request_kind;
@@ -98,18 +100,26 @@ typedef struct weir_request_state {
   bool waits;       /* in: a delay up to wait_us is accepted; else what the rule itself gives */
   int64_t wait_us;  /* in: 0 or more */
   int64_t cost;     /* in, never written: for every rule, 1 to the least capacity of the stack */
-  const int64_t *costs; /* in, never written: or one per rule, 0 to its capacity, some above 0 */
-  int64_t most;         /* in, with up_to: its account has room for no more; 0: as much as fits */
-  int64_t held;         /* of its cost, what a grant covers: the group charges the rest */
-  int64_t charge;       /* what its group adds under every rule; weir_request_offer() begins it */
+  /* In, never written: or one per rule, 0 to its capacity, some above 0. SETTLE: what it really cost
+   * without what is charged, -WEIR_VALUE_MOST to WEIR_VALUE_MOST, not all 0: above 0 charged as well,
+   * as much as fits under the rule's limit and debt (with count=all: all of it); below 0 goes back. */
+  const int64_t *costs;
+  /* Out for SETTLE, WEIR_RULES_MOST, or NULL: how much of each of `costs` was charged (above 0) or went
+   * back (below 0), as far as that is certain. With it or without, WEIR_OK says `allowed`, and the
+   * figures of an admitted request behind it. WEIR_BAD_COST: less was charged than should go back, and
+   * nothing was done. WEIR_UNKNOWN_OUTCOME: not to be sent again; others: nothing was done. */
+  int64_t *settlement;
+  int64_t most;   /* in, with up_to: its account has room for no more; 0: as much as fits */
+  int64_t held;   /* of its cost, what a grant covers: the group charges the rest */
+  int64_t charge; /* what its group adds under every rule; weir_request_offer() begins it */
   union {
-    int64_t at_us;                  /* in for REFUND: the stamp of the charge */
+    int64_t at_us;                  /* in for REFUND and SETTLE: the stamp of the charge */
     struct weir_payment *payment;   /* of one that pays; these are its `costs` */
     const struct weir_known *known; /* in for BEGIN: of each rule */
   };
-  /* WEIR_RULES_MOST, or NULL. TAKE writes where each bucket's slot ends, REFUND reads it: with
-   * ends, a slot that had a delay goes back only if it still is the last. Of a rule whose places are
-   * held TAKE writes the end of the last period that is paid. REFUND reads that, and RENEW too, and
+  /* WEIR_RULES_MOST, or NULL. TAKE writes where each bucket's slot ends, REFUND and SETTLE read it:
+   * with ends, a slot that had a delay goes back only if it still is the last. Of a rule whose places
+   * are held TAKE writes the end of the last period that is paid. REFUND reads that, and RENEW too, and
    * makes it one period later where it is certain in time that this was paid. */
   int64_t *ends;
   weir_status status;     /* out, when settled */
@@ -188,7 +198,8 @@ typedef struct weir_expected {
 /* What a process keeps of a key: weir_memo_bytes() of its stack, zeroed means nothing known. Every
  * decision reads and writes it, so it has no room for rules that are not there. */
 typedef struct weir_memo {
-  bool must_peek;           /* a denial or an unknown outcome came last: look before charging */
+  bool must_peek; /* a denial or an unknown outcome came last: look before charging */
+  bool unsure;    /* what was charged or went back may not have: no settlement charges unseen */
   int64_t look_until_us;    /* others swap this key too: until then look before swapping */
   int64_t denied_cost;      /* costs from this on were denied; 0: none */
   int64_t denied_at_us;     /* at this time */
@@ -275,6 +286,8 @@ typedef struct weir_machine {
   bool away;        /* the store refused, or its server is away */
   bool plain;       /* this round is a plain charge */
   bool phases_only; /* tests: no charge is plain */
+  unsigned open;    /* of a settlement: rules that it has still to settle, one bit each ... */
+  bool written;     /* ... and whether it has changed something */
   unsigned pauses;  /* so far */
   weir_lesson lessons[WEIR_RULES_MOST];
   weir_rule_state rule_states[WEIR_RULES_MOST];

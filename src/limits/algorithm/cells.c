@@ -23,7 +23,9 @@ void weir_cells_span(const weir_rule *rule, int64_t now_us, int64_t ahead_us,
   span->last = ahead > span->current ? span->current + 1 : span->current;
 }
 
-int64_t weir_cells_fit(const weir_rule *rule, int64_t edge, int64_t left_us, int64_t inside) {
+/* Below 0: so much too much is there. */
+static inline int64_t cells_room(const weir_rule *rule, int64_t edge, int64_t left_us,
+                                 int64_t inside) {
   int64_t width = rule->cell_us;
   int64_t room = rule->limit - edge; /* of a fixed window, which is its own edge */
   if (rule->kind == WEIR_SLIDING_WINDOW) {
@@ -36,14 +38,34 @@ int64_t weir_cells_fit(const weir_rule *rule, int64_t edge, int64_t left_us, int
     room = rule->limit - inside - weighted;
     if (room > by_upper) room = by_upper;
   }
+  return room;
+}
+
+int64_t weir_cells_fit(const weir_rule *rule, int64_t edge, int64_t left_us, int64_t inside) {
+  int64_t room = cells_room(rule, edge, left_us, inside);
   return room > 0 ? room : 0;
 }
 
-int64_t weir_cells_remaining(const weir_rule *rule, const weir_cell_span *span) {
+static int64_t cells_inside(const weir_cell_span *span) {
   int64_t inside = 0;
   for (int64_t i = 1; i <= span->last - span->first; i++)
     inside += span->cells[i].count;
-  return weir_cells_fit(rule, span->cells[0].count, span->left_us, inside);
+  return inside;
+}
+
+int64_t weir_cells_remaining(const weir_rule *rule, const weir_cell_span *span) {
+  return weir_cells_fit(rule, span->cells[0].count, span->left_us, cells_inside(span));
+}
+
+/* Of two windows' estimate `upper` is more than what it promises, which admissions keep all the same: each
+ * cell has at most L. Where a cell may have D more, only the sum of both keeps it. */
+int64_t weir_cells_overrun(const weir_rule *rule, const weir_cell_span *span) {
+  int64_t edge = span->cells[0].count, inside = cells_inside(span);
+  int64_t room = cells_room(rule, edge, span->left_us, inside);
+  int64_t by_bound = weir_rule_bound(rule) - inside - (span->left_us > 0 ? edge : 0);
+  if (rule->kind == WEIR_SLIDING_WINDOW && room > by_bound) room = by_bound;
+  room += rule->debt;
+  return room > 0 ? room : 0;
 }
 
 /* Of a sliding window, drops cells from the far edge on until the cost fits beside what is left: then r

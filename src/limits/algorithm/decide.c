@@ -98,6 +98,7 @@ static void remember_denial(weir_machine *machine, const weir_request_state *req
     memo->denied_until_us = oldest_us + settings->memo_age_us;
 }
 
+/* Tells a request what all rules say, and whether they deny. */
 static void settle(weir_machine *machine, weir_request_state *request, unsigned denying) {
   weir_decision figures[WEIR_RULES_MOST];
   for (size_t i = 0; i < machine->frame.stack->count; i++) {
@@ -105,7 +106,7 @@ static void settle(weir_machine *machine, weir_request_state *request, unsigned 
     bool denies = denying >> i & 1U;
     int64_t cost = weir_request_cost(request, i);
     figures[i] = (weir_decision){.cost = cost};
-    if (cost > 0)
+    if (cost != 0) /* below 0: of a settlement */
       r->method->figures(r, request, denies && request->up_to ? 1 : cost, denies, &figures[i]);
   }
   request->decision = speak(machine->frame.stack, figures, request, denying);
@@ -114,6 +115,11 @@ static void settle(weir_machine *machine, weir_request_state *request, unsigned 
   request->settled = true;
   if (denying != 0 && request->kind == WEIR_TAKE && !request->ahead)
     remember_denial(machine, request);
+}
+
+void weir_decide_settled(weir_machine *machine, weir_request_state *request) {
+  request->decision.delay_us = 0;
+  settle(machine, request, 0);
 }
 
 /* --- counting ----------------------------------------------------------------------------------

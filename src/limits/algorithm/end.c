@@ -44,7 +44,7 @@ void weir_machine_fail(weir_machine *machine, weir_status status) {
     for (size_t i = 0; i < frame->stack->count; i++)
       machine->rule_states[i].method->forget(machine->rule_states[i].memory);
   }
-  memo->must_peek = true;
+  memo->must_peek = memo->unsure = true;
   frame->phase = WEIR_PHASE_DONE;
 }
 

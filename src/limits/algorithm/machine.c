@@ -9,6 +9,7 @@
  *                               ├─> CHARGE     what denied them was in flight: once more, in order
  *                               └─> PAUSE ──> LOOK    others were faster
  *   start ───> RESET, BEGIN, RENEW ───> DONE
+ *   start ───> a settlement: settle.c
  *
  * Each phase plans operations, round after round, until no rule wants more; then the phase is over,
  * and says which comes next. Windows alone are charged without a look, as is another rule that is
@@ -26,6 +27,11 @@
 
 #include "algorithm/method.h"
 #include "algorithm/plan.h"
+
+/* A settlement goes through the same phases, and says itself which comes next. */
+static bool settles(const weir_machine *machine) {
+  return machine->frame.requests->kind == WEIR_SETTLE;
+}
 
 /* --- beginning a phase -------------------------------------------------------------------------
  */
@@ -87,7 +93,7 @@ static void machine_charge_stage(weir_machine *machine, unsigned from) {
 }
 
 static void machine_begin_charge(weir_machine *machine) {
-  machine->frame.memo->must_peek = false;
+  machine->frame.memo->must_peek = machine->frame.memo->unsure = false;
   machine->charging = machine->charged_before = 0;
   machine_charge_stage(machine, 0);
 }
@@ -110,6 +116,8 @@ static void machine_finish_look(weir_machine *machine) {
   machine->frame.blind = false;
   if (machine->frame.requests->kind == WEIR_REFUND) {
     weir_refund_choose(machine);
+  } else if (machine->frame.requests->kind == WEIR_SETTLE) {
+    weir_settle_choose(machine);
   } else if (!weir_decide_look(machine)) {
     machine->frame.phase = WEIR_PHASE_DONE;
   } else {
@@ -205,6 +213,7 @@ static void machine_plan(weir_machine *machine, weir_rule_state *r) {
     case WEIR_PHASE_LOOK: /* where an open request is about this rule */
       while (requests != NULL && (requests->settled || weir_request_cost(requests, r->index) == 0))
         requests = requests->next;
+      if (settles(machine) && !(machine->open >> r->index & 1U)) requests = NULL;
       if (requests != NULL) r->method->look(r);
       break;
     case WEIR_PHASE_RESET:
@@ -247,10 +256,16 @@ static weir_turn machine_advance(weir_machine *machine, weir_operation *operatio
         machine_finish_look(machine);
         break;
       case WEIR_PHASE_CHARGE:
-        machine_finish_stage(machine);
+        if (settles(machine))
+          weir_settle_charged(machine);
+        else
+          machine_finish_stage(machine);
         break;
       case WEIR_PHASE_TAKE_BACK:
-        machine_finish_take_back(machine);
+        if (settles(machine))
+          weir_settle_went_back(machine);
+        else
+          machine_finish_take_back(machine);
         break;
       case WEIR_PHASE_RESET: /* what was known is no longer so */
       case WEIR_PHASE_BEGIN:
@@ -381,7 +396,9 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
       (frame->stack->count == 1 &&
        (first->method->finds_out || (first->method->blind != NULL && first->method->blind(first))));
   frame->blind = unseen && !look_first && weir_has_takes(frame);
-  if (requests->kind == WEIR_RESET)
+  if (requests->kind == WEIR_SETTLE)
+    weir_settle_begin(machine);
+  else if (requests->kind == WEIR_RESET)
     weir_machine_enter(machine, WEIR_PHASE_RESET);
   else if (requests->kind == WEIR_BEGIN)
     weir_machine_enter(machine, WEIR_PHASE_BEGIN);
@@ -398,6 +415,10 @@ weir_turn weir_machine_resume(weir_machine *machine, int64_t now_us, bool late,
                               weir_operation *operations) {
   weir_frame *frame = &machine->frame;
   frame->clock_us = now_us;
+  if (frame->phase == WEIR_PHASE_PAUSE && settles(machine)) {
+    weir_settle_again(machine, late);
+    return machine_advance(machine, operations);
+  }
   if (frame->phase == WEIR_PHASE_PAUSE) {
     machine_begin(machine, now_us);
     weir_machine_enter(machine, WEIR_PHASE_LOOK);
@@ -410,12 +431,17 @@ weir_turn weir_machine_resume(weir_machine *machine, int64_t now_us, bool late,
     machine_leave_plain(machine);
   }
   weir_status status = machine_take_answers(machine);
+  if (settles(machine)) {
+    weir_settle_take_status(machine, status, late);
+    return machine_advance(machine, operations);
+  }
 
   /* A denial stands whether or not its cost went back; a lost charge is unknown if its cost did
    * not. */
   if (frame->phase == WEIR_PHASE_TAKE_BACK) {
     bool too_late = late && machine->again; /* to charge once more */
     if (status == WEIR_OK && !too_late) return machine_advance(machine, operations);
+    if (status != WEIR_OK) frame->memo->unsure = true;
     if (frame->requests->kind == WEIR_REFUND) {
       weir_refund_settle(machine, status);
     } else if (machine->failure != WEIR_OK) {

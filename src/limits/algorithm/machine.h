@@ -44,6 +44,9 @@ void weir_machine_fail(weir_machine *machine, weir_status status);
 /* The same for the one request of a group that others cannot join. */
 void weir_machine_settle_alone(weir_machine *machine, weir_status status);
 
+/* What a settlement is told: as a request that was admitted behind it. */
+void weir_decide_settled(weir_machine *machine, weir_request_state *request);
+
 /* --- refund.c ----------------------------------------------------------------------------------
  */
 
@@ -52,5 +55,20 @@ void weir_refund_choose(weir_machine *machine);
 
 /* It has gone back, as far as the store answered. */
 void weir_refund_settle(weir_machine *machine, weir_status status);
+
+/* --- settle.c ----------------------------------------------------------------------------------
+ */
+
+/* Begins a settlement with a look or a charge. */
+void weir_settle_begin(weir_machine *machine);
+
+/* The end of a look, a charge and a take-back; after a pause. */
+void weir_settle_choose(weir_machine *machine);
+void weir_settle_charged(weir_machine *machine);
+void weir_settle_went_back(weir_machine *machine);
+void weir_settle_again(weir_machine *machine, bool late);
+
+/* A round has ended so. */
+void weir_settle_take_status(weir_machine *machine, weir_status status, bool late);
 
 #endif

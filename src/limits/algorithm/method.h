@@ -57,6 +57,8 @@ typedef struct weir_method {
    * and are through when they plan nothing; r->step counts the rounds.
    *
    * look: reads until `room` and `figures` have what they need; changes nothing.
+   * In a settlement what `charge` adds is an overrun: room is no question of it.
+   *
    * charge: adds r->charge (above 0); sets r->charged once the store confirmed it, or r->conflict when
    *   others were faster and nothing of it stays. Neither: the only rule, charged blind, has read
    *   instead what there was, and that decides.
@@ -114,6 +116,16 @@ typedef struct weir_method {
    * *end_us is the end of what is paid, in and out: later than it was only once the store has confirmed
    * that in time. NULL: rules that hold nothing. */
   void (*renew)(weir_rule_state *r, int64_t cost, int64_t *end_us);
+
+  /* Settlements (settle.c), of rules that settle; else NULL.
+   *
+   * overrun: after a look, or for a charge that was confirmed: how much of `cost` (above 0) fits under
+   *   the limit and the rule's debt on top of what r believes.
+   * sure: after `begin`: whether what the memory knows shows that `cost` (above 0) of the charge of
+   *   that stamp is there, so that `refund` can choose without a look. NULL: never. The take-back then
+   *   reads along what `figures` needs. */
+  int64_t (*overrun)(const weir_rule_state *r, int64_t cost);
+  bool (*sure)(const weir_rule_state *r, int64_t at_us, int64_t cost);
 
   /* By the memory alone, which they do not change, and without a machine: r has a rule, a memory, an
    * empty state and what is expected, its frame the settings and a moment.

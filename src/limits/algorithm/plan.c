@@ -49,6 +49,12 @@ void weir_expect_change(weir_rule_state *r, int64_t cost) {
     r->method->expect(r, cost);
 }
 
+void weir_expect_overrun(weir_rule_state *r, int64_t cost) {
+  int64_t charges = r->lesson->charges;
+  weir_expect_change(r, cost);
+  r->lesson->charges = charges;
+}
+
 /* After a loss, when less is expected than was charged, only the new place is known. */
 void weir_expect_count(weir_rule_state *r, int64_t index, int64_t per_period, int64_t after,
                        int64_t cost) {

@@ -43,6 +43,9 @@ static inline int64_t weir_known_here(const weir_rule *continued, int64_t amount
  * looked for. */
 void weir_expect_change(weir_rule_state *r, int64_t cost);
 
+/* The same of what a request cost beyond its estimate: it is a part of that charge, not another one. */
+void weir_expect_overrun(weir_rule_state *r, int64_t cost);
+
 /* The same, and what it teaches of the share, of a rule that counts what is charged: `after` is what
  * stands under `index` with it; `per_period` indices are one period. */
 void weir_expect_count(weir_rule_state *r, int64_t index, int64_t per_period, int64_t after,

@@ -401,6 +401,11 @@ static bool quota_refund(weir_rule_state *r, const weir_request_state *request, 
   return true;
 }
 
+static int64_t quota_overrun(const weir_rule_state *r, int64_t cost) {
+  int64_t room = r->rule->limit + r->rule->debt - ((const quota_state *)r->state)->count;
+  return room < 0 ? 0 : cost < room ? cost : room;
+}
+
 /* --- by the memory alone -----------------------------------------------------------------------
  */
 
@@ -454,6 +459,7 @@ const weir_method weir_quota_method = {
     .figures = quota_figures,
     .expect = quota_expect,
     .refund = quota_refund,
+    .overrun = quota_overrun,
     .recall = quota_recall,
     .known = quota_known,
     .forget = quota_forget,

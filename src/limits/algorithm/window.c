@@ -106,10 +106,14 @@ static void window_charge(weir_rule_state *r) {
   window_plan_reads(r, index);
 }
 
+/* A settlement that gives back without a look reads along what its figures need. */
 static void window_take_back(weir_rule_state *r) {
   if (r->step++ > 0) return;
-  weir_plan(r, WEIR_SUB, WEIR_PLACE_COUNT, r->place / r->rule->lanes)->delta =
+  int64_t index = r->place / r->rule->lanes;
+  weir_plan(r, WEIR_SUB, WEIR_PLACE_COUNT, index)->delta =
       r->unused * window_unit(r->rule, r->place);
+  if (r->frame->blind && r->frame->requests->kind == WEIR_SETTLE && !r->charged)
+    window_plan_reads(r, index);
 }
 
 static void window_reset(weir_rule_state *r) {
@@ -141,7 +145,8 @@ static void window_store(weir_rule_state *r, const weir_known *known, bool afres
 }
 
 /* What a counter holds, at `now` or later. An addition's total, without its own cost, is what was
- * there. What was taken off has changed a counter since it was read: it has to be read again. */
+ * there. What was taken off has changed a counter since it was read: it has to be read again, unless
+ * that was all that this group did, or the last of it, as in a settlement. */
 static void window_take_in(weir_rule_state *r, const weir_operation *operation) {
   weir_window_memory *memory = r->memory;
   int64_t counts[WEIR_LANES_MOST];
@@ -152,7 +157,7 @@ static void window_take_in(weir_rule_state *r, const weir_operation *operation) 
   for (int lane = 0; lane < r->rule->lanes; lane++, place++) {
     if (place < 0 || place >= memory->count) continue;
     weir_cell *cell = &memory->cells[place];
-    if (operation->kind == WEIR_SUB) {
+    if (operation->kind == WEIR_SUB && r->frame->requests->kind != WEIR_SETTLE) {
       cell->read_us = NOT_READ;
     } else {
       *cell = (weir_cell){counts[lane], r->frame->now_us};
@@ -297,6 +302,23 @@ static bool window_refund(weir_rule_state *r, const weir_request_state *request,
   return true;
 }
 
+static int64_t window_overrun(const weir_rule_state *r, int64_t cost) {
+  int64_t room = weir_cells_overrun(r->rule, &((const window_state *)r->state)->span);
+  return cost < room ? cost : room;
+}
+
+static bool window_sure(const weir_rule_state *r, int64_t at_us, int64_t cost) {
+  const weir_settings *settings = r->frame->settings;
+  const weir_cell_span *span = &((const window_state *)r->state)->span;
+  int64_t place = at_us / r->rule->cell_us - span->first, now_us = r->frame->now_us;
+  bool counts = place > 0 || (place == 0 && span->left_us > 0) || span->first == span->current;
+  if (!settings->cached_cells || !counts || place < 0 || place > span->last - span->first)
+    return false;
+  const weir_cell *cell = &span->cells[place];
+  return cell->read_us >= 0 && cell->read_us <= now_us &&
+         now_us - cell->read_us <= settings->memo_age_us && cell->count >= cost;
+}
+
 /* --- by the memory alone -----------------------------------------------------------------------
  */
 
@@ -364,6 +386,8 @@ const weir_method weir_window_method = {
     .figures = window_figures,
     .expect = window_expect,
     .refund = window_refund,
+    .overrun = window_overrun,
+    .sure = window_sure,
     .recall = window_recall,
     .known = window_known,
     .forget = window_forget,

@@ -181,10 +181,11 @@ void weir_call_explain(weir_request_state *request, weir_status status, const ch
 
 /* A clock that was set back makes read times of before mean something else. */
 void weir_call_forget(const weir_limiter *limiter, weir_memo_entry *entry) {
-  bool must_peek = entry->memo->must_peek;
+  bool must_peek = entry->memo->must_peek, unsure = entry->memo->unsure;
   entry->clock_steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
   memset(entry->memo, 0, weir_memo_bytes(&limiter->stack));
   entry->memo->must_peek = must_peek;
+  entry->memo->unsure = unsure;
   if (entry->leased != NULL) weir_stock_empty(entry->leased->stock, &limiter->lease);
   if (entry->account == NULL) return;
   weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_UNPAID,

@@ -1,0 +1,237 @@
+/* Settling: what a request really cost, once that is known. Each rule has its own difference to what
+ * is charged: above 0 it is charged as well, as much as fits under the rule's limit and its debt; below
+ * 0 it goes back, as a refund does. The work is done, so that no rule denies, and none waits for
+ * another: one may be charged more while another gives back, and what one was charged stays.
+ *
+ *     start ─┬─> LOOK ──┐     where something must be known first
+ *            └──────────┴─> CHARGE ──> TAKE_BACK ──> DONE
+ *                             │        what is beyond, and what goes back
+ *                             └──> PAUSE ──> LOOK    others were faster, under some rule
+ *
+ * What is not sent, or kept out, may be asked for again as long as nothing was written. What may have
+ * been executed is never sent again: then the settlement's outcome is unknown, and the next one of the
+ * key looks first, so that no process leaves more than one such charge in a lane. */
+#include <string.h>
+
+#include "algorithm/machine.h"
+#include "algorithm/method.h"
+#include "algorithm/plan.h"
+
+/* --- what is done next -------------------------------------------------------------------------
+ */
+
+/* What of its cost is still to be settled under rule i: above 0 charged, below 0 given back. */
+static int64_t open_cost(const weir_machine *machine, size_t i) {
+  return machine->open >> i & 1U ? machine->frame.requests->costs[i] : 0;
+}
+
+/* Whether r may be charged without a look, or gives back what this process knows to be there. */
+static bool needs_no_look(const weir_rule_state *r, const weir_request_state *request) {
+  int64_t cost = request->costs[r->index];
+  if (cost < 0) return r->method->sure != NULL && r->method->sure(r, request->at_us, -cost);
+  return r->method->charges_at_once || r->method->finds_out ||
+         (r->method->blind != NULL && r->method->blind(r));
+}
+
+/* Moves what is to be charged to the moment of its charge. What goes back was chosen by what was seen
+ * before, and stays so. */
+static void begin_anew(weir_rule_state *r) {
+  r->frame->now_us = r->frame->clock_us;
+  r->charged = r->conflict = r->went_back = false;
+  r->charge = r->unused = r->place = 0;
+  memset(r->state, 0, r->method->state_bytes);
+  r->method->begin(r);
+}
+
+/* No settlement charges more than lanes have room for; where denied requests count there are none. What
+ * cannot fit by what was just read is cut at once. */
+static void charge_open(weir_machine *machine) {
+  weir_frame *frame = &machine->frame;
+  machine->charging = 0;
+  for (size_t i = 0; i < frame->stack->count; i++) {
+    weir_rule_state *r = &machine->rule_states[i];
+    int64_t cost = open_cost(machine, i);
+    if (cost <= 0) continue;
+    int64_t most = r->rule->count_all ? cost : r->rule->capacity + r->rule->debt;
+    if (!frame->blind && !r->rule->count_all) most = r->method->overrun(r, cost);
+    if (most == 0) {
+      machine->open &= ~(1U << i);
+      continue;
+    }
+    if (!frame->blind) begin_anew(r);
+    r->charge = cost < most ? cost : most;
+    machine->charging |= 1U << i;
+  }
+  if (!frame->blind && machine->charging != 0) frame->memo->unsure = false;
+  weir_machine_enter(machine, WEIR_PHASE_CHARGE);
+}
+
+void weir_settle_begin(weir_machine *machine) {
+  weir_frame *frame = &machine->frame;
+  const weir_request_state *request = frame->requests;
+  frame->blind = !frame->memo->unsure;
+  machine->written = false;
+  machine->open = 0;
+  for (size_t i = 0; i < frame->stack->count; i++) {
+    if (request->settlement != NULL) request->settlement[i] = 0;
+    if (request->costs[i] == 0) continue;
+    machine->open |= 1U << i;
+    frame->blind = frame->blind && needs_no_look(&machine->rule_states[i], request);
+  }
+  if (frame->blind)
+    weir_settle_choose(machine);
+  else
+    weir_machine_enter(machine, WEIR_PHASE_LOOK);
+}
+
+/* Where less is charged than should go back, nothing is done. Whether what goes back arrives or not, it
+ * is expected no more. */
+void weir_settle_choose(weir_machine *machine) {
+  const weir_request_state *request = machine->frame.requests;
+  for (size_t i = 0; i < machine->frame.stack->count; i++) {
+    weir_rule_state *r = &machine->rule_states[i];
+    int64_t cost = open_cost(machine, i);
+    if (cost >= 0 || r->method->refund(r, request, -cost)) continue;
+    weir_machine_settle_alone(machine, WEIR_BAD_COST);
+    return;
+  }
+  for (size_t i = 0; i < machine->frame.stack->count; i++) {
+    weir_rule_state *r = &machine->rule_states[i];
+    if (open_cost(machine, i) < 0) weir_expect_change(r, -r->unused);
+  }
+  charge_open(machine);
+}
+
+/* --- what became of it -------------------------------------------------------------------------
+ */
+
+/* What fits of a confirmed charge stays, the rest goes back. Where denied requests count all of it
+ * stays, unless the count would overflow. What fits beside a rule's failed reads is not known: then all
+ * of its charge goes back. */
+static void settle_charges(weir_machine *machine, unsigned failed) {
+  const weir_request_state *request = machine->frame.requests;
+  for (size_t i = 0; i < machine->frame.stack->count; i++) {
+    weir_rule_state *r = &machine->rule_states[i];
+    if (open_cost(machine, i) <= 0 || !r->charged) continue;
+    bool all = r->rule->count_all && r->method->keeps_denied(r);
+    bool reads = !(failed >> i & 1U);
+    int64_t kept = all ? r->charge : reads ? r->method->overrun(r, r->charge) : 0;
+    r->unused = r->charge - kept;
+    if (r->unused > 0) machine->frame.memo->must_peek = true;
+    if (!reads && !all) continue;
+    if (kept > 0) {
+      r->method->count(r, kept);
+      weir_expect_overrun(r, kept);
+    }
+    if (request->settlement != NULL) request->settlement[i] = kept;
+    machine->open &= ~(1U << i);
+    machine->written = true;
+  }
+}
+
+void weir_settle_charged(weir_machine *machine) {
+  settle_charges(machine, 0);
+  weir_machine_enter(machine, WEIR_PHASE_TAKE_BACK);
+}
+
+/* A settlement that wrote something is not to be asked for again. */
+static void fail(weir_machine *machine, weir_status status) {
+  bool written = machine->written;
+  for (size_t i = 0; i < machine->frame.stack->count; i++) {
+    const weir_rule_state *r = &machine->rule_states[i];
+    int64_t cost = open_cost(machine, i);
+    written = written || (cost < 0 && r->went_back) || (cost > 0 && r->unused > 0);
+  }
+  weir_machine_fail(machine, written ? WEIR_UNKNOWN_OUTCOME : status);
+}
+
+/* What some rule has to keep charged is told. Charges that others were faster than are tried again: after
+ * a pause, or, where it was read meanwhile what there is, at once. */
+void weir_settle_went_back(weir_machine *machine) {
+  weir_request_state *request = machine->frame.requests;
+  bool kept_out = false, others = false;
+  for (size_t i = 0; i < machine->frame.stack->count; i++) {
+    weir_rule_state *r = &machine->rule_states[i];
+    int64_t cost = open_cost(machine, i);
+    if (r->conflict && cost > 0) others = true;
+    if (r->conflict && cost < 0) kept_out = true;
+    if (cost >= 0 || r->conflict) continue;
+    if (request->settlement != NULL) request->settlement[i] = cost + r->unused;
+    machine->written = machine->written || r->went_back;
+    machine->open &= ~(1U << i);
+  }
+  if (kept_out && machine->failure == WEIR_OK) machine->failure = WEIR_CONTENDED;
+  machine->frame.blind = false;
+  if (machine->failure != WEIR_OK) {
+    fail(machine, machine->failure);
+  } else if (machine->open == 0) {
+    weir_decide_settled(machine, request);
+    machine->frame.phase = WEIR_PHASE_DONE;
+  } else if (others) {
+    machine->pauses++;
+    machine->frame.phase = WEIR_PHASE_PAUSE;
+  } else {
+    weir_machine_enter(machine, WEIR_PHASE_LOOK);
+    for (size_t i = 0; i < machine->frame.stack->count; i++)
+      machine->rule_states[i].step = 1;
+  }
+}
+
+void weir_settle_again(weir_machine *machine, bool late) {
+  for (size_t i = 0; i < machine->frame.stack->count; i++)
+    if (open_cost(machine, i) > 0) begin_anew(&machine->rule_states[i]);
+  weir_machine_enter(machine, WEIR_PHASE_LOOK);
+  if (late) fail(machine, WEIR_CONTENDED);
+}
+
+/* Once a charge has failed, what should go back does so only where there is no way back any more. */
+static void settle_failed_charge(weir_machine *machine, weir_status status) {
+  weir_frame *frame = &machine->frame;
+  unsigned failed = 0;
+  bool goes_back = false;
+  for (size_t n = 0; n < frame->operation_count; n++) {
+    weir_outcome outcome = frame->operations[n].outcome;
+    if (outcome != WEIR_DONE && outcome != WEIR_ABSENT && outcome != WEIR_CONFLICT)
+      failed |= 1U << frame->operations[n].counter.rule;
+  }
+  settle_charges(machine, failed);
+  machine->failure = status;
+  machine->written = machine->written || status == WEIR_UNKNOWN_OUTCOME;
+  for (size_t i = 0; i < frame->stack->count; i++) {
+    weir_rule_state *r = &machine->rule_states[i];
+    if (open_cost(machine, i) < 0 && !machine->written) {
+      r->unused = 0;
+      machine->open &= ~(1U << i);
+    }
+    goes_back = goes_back || r->unused > 0;
+  }
+  if (goes_back)
+    weir_machine_enter(machine, WEIR_PHASE_TAKE_BACK);
+  else
+    fail(machine, status);
+}
+
+/* A charge that was confirmed counts, however late: only what waits for more rounds is out of time. What
+ * goes back has its own time; a charge stands where the rest of it does not. */
+void weir_settle_take_status(weir_machine *machine, weir_status status, bool late) {
+  weir_frame *frame = &machine->frame;
+  bool waits = frame->phase == WEIR_PHASE_LOOK;
+  for (size_t i = 0; frame->phase == WEIR_PHASE_CHARGE && i < frame->stack->count; i++) {
+    const weir_rule_state *r = &machine->rule_states[i];
+    waits = waits || (machine->charging >> i & 1U && !r->charged && !r->conflict);
+  }
+  if (late && waits) status = weir_machine_when_late(machine, status);
+  if (status == WEIR_OK) return;
+
+  frame->memo->unsure = frame->memo->must_peek = true;
+  if (frame->phase == WEIR_PHASE_LOOK) {
+    fail(machine, status);
+  } else if (frame->phase == WEIR_PHASE_CHARGE) {
+    settle_failed_charge(machine, status);
+  } else {
+    for (size_t i = 0; i < frame->stack->count; i++)
+      if (open_cost(machine, i) < 0 && machine->rule_states[i].unused > 0)
+        machine->failure = status;
+    weir_settle_went_back(machine);
+  }
+}
