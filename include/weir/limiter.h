@@ -26,8 +26,6 @@ typedef struct weir_limiter weir_limiter;
  *                                             whatever goes back of what was charged in it
  *   token-bucket:LIMIT/PERIOD[,option...]     a bucket that fills at this rate
  *   leaky-bucket:LIMIT/PERIOD[,option...]     a queue that drains at this rate: callers wait
- *   in-flight:LIMIT/PERIOD[,option...]        LIMIT held at once, by weir_limiter_reserve(); what a
- *                                             process holds that died is free after a PERIOD
  *
  * LIMIT 1 to 1000000000 (sliding-log: 100000). PERIOD a whole number and ms, s, m, h or d (or the
  * unit alone: 5/s), 1ms to 400d. Options of
@@ -257,10 +255,6 @@ typedef struct weir_limiter_counts {
   uint64_t owed, paid, unpaid;
   uint64_t share; /* of all that is charged, this process's own part as measured, in millionths; of
                      several rules the least; without a charge yet 1 / peers */
-  /* Of rules whose places are held: how many are held now; and so far, how many were entered, denied
-   * (of those who waited the last try), released, and lost before they were released. */
-  uint64_t places_held, places_entered, places_denied, places_released, places_lost;
-  uint64_t renewals; /* payments for what is held on, answered or not: one a key and PERIOD */
 } weir_limiter_counts;
 
 #define WEIR_LIMITER_COUNTS_INIT WEIR_SIZED(weir_limiter_counts)
@@ -303,6 +297,38 @@ WEIR_EXPORT weir_status weir_limiter_decide(weir_limiter *limiter, weir_request 
 WEIR_EXPORT weir_status weir_decide_together(weir_limiter *const *limiters, weir_request *requests,
                                              size_t count, weir_message *message);
 
+/* Decides several requests as one: all of them are charged, or none. limiters[i] decides requests[i],
+ * as a login by its address and by its account; the limiters may be on different stores.
+ *
+ * *denied_by is `count` where all are admitted. Else it is the index of the request whose answer is
+ * that of the whole: of those that deny, the one that denies longest. Then every decision has
+ * allowed = false, and its figures are those behind the giving back: retry_after_us is 0 where this
+ * request alone would be admitted. What was not asked, as another was known to deny, has remaining
+ * and reset_after_us WEIR_NOT_KNOWN.
+ *
+ * What denies for longer is repeated from memory, and keys that denied lately are looked at before
+ * any is charged. Else all that share a store and a deadline are charged in one round trip. Where one
+ * denies, the others give back along with it, in a second. Where that leaves room for all, others
+ * who were half-way have denied them: they are charged once more, one after another in an order that
+ * is the same for all callers. Each store, and each deadline, is asked in turn, with a deadline of
+ * its own; giving back has a quarter of one for itself.
+ *
+ * Until it has gone back, what one caller charges to a key denies another there. A process that dies in
+ * between leaves it charged, as long as it counts. Rules with count=all keep their charge. What came
+ * from a lease is held again.
+ *
+ * Answers WEIR_OK when there is a decision; a policy may have answered for some (decision.source).
+ * Else the status of requests[*denied_by], which has no decision; the others were given back, and
+ * what has WEIR_UNKNOWN_OUTCOME may be charged itself. WEIR_BAD_ARGUMENT, with nothing asked: a
+ * count of 0 or above WEIR_ALL_MOST; a limiter that is NULL; a limiter and key that come twice;
+ * WEIR_REQUEST_UP_TO; WEIR_REQUEST_PEEK in some (in all: nothing is charged). And what cannot give
+ * back: more than one request under a sliding-log, a leaky-bucket or with longest_wait_us; one of
+ * the last two on a store without compare-and-swap (Redis). Any thread; uses 16 KiB of stack. */
+enum { WEIR_ALL_MOST = 16 };
+
+WEIR_EXPORT weir_status weir_decide_all(weir_limiter *const *limiters, weir_request *requests,
+                                        size_t count, size_t *denied_by, weir_message *message);
+
 /* How many rules the limiter's text holds: 1 to 8. */
 WEIR_EXPORT size_t weir_limiter_rules(const weir_limiter *limiter);
 
@@ -325,14 +351,12 @@ typedef struct weir_rule_info {
 WEIR_EXPORT weir_status weir_limiter_read_rule(const weir_limiter *limiter, size_t index,
                                                weir_rule_info *info);
 
-/* An admitted request that can be undone exactly. Under an in-flight rule also a place: it is held from
- * then on until it is released by commit or cancel, or lost (weir_reservation_held()). */
+/* An admitted request that can be undone exactly. */
 typedef struct weir_reservation weir_reservation;
 
 /* Decides one request and keeps what is needed to cancel it. *reservation is NULL unless the status
  * is WEIR_OK and the request is allowed. WEIR_REQUEST_PEEK is WEIR_BAD_ARGUMENT. The limiter must
- * outlive it. A reservation that is neither committed nor cancelled simply stays charged; a place that
- * is destroyed so is not paid for again, and free at the end of what was paid.
+ * outlive it. A reservation that is neither committed nor cancelled simply stays charged.
  *
  * What weir_limiter_refund gives back by request->decision, where it stands, is no longer there to
  * cancel; such a refund is a use of the reservation, and what is left can be cancelled. A copy of
@@ -341,49 +365,8 @@ typedef struct weir_reservation weir_reservation;
 WEIR_EXPORT weir_status weir_limiter_reserve(weir_limiter *limiter, weir_request *request,
                                              weir_reservation **reservation, weir_message *message);
 
-/* The same, waiting for a place, or for what other rules of the limiter have to give, up to
- * longest_wait_us: 0 to the limiter's option of that name (WEIR_BAD_ARGUMENT); what the request says of
- * that is not read. A place that is released in this process is handed to the one of its threads
- * that has waited longest for as much of the key, for up to the shorter of PERIOD and 1 s after it was
- * entered; then other processes get their chance. Who waits looks every 5 to 50 ms, at random.
- * WEIR_OK and no reservation: the time was over, or the cost is above LIMIT. */
-WEIR_EXPORT weir_status weir_limiter_reserve_wait(weir_limiter *limiter, weir_request *request,
-                                                  int64_t longest_wait_us,
-                                                  weir_reservation **reservation,
-                                                  weir_message *message);
-
-/* Whether the reservation is open and its place is still one's own; without an in-flight rule, whether
- * it is open. False is final, and false in a child of the process. A process that was stopped, or
- * could not pay for its places because the store was away, has lost them: ask before what must not
- * happen while others have the place. Locks for less than a microsecond, asks no store; any thread,
- * while no other ends the reservation. */
-WEIR_EXPORT bool weir_reservation_held(const weir_reservation *reservation);
-
-/* Until when it is held if it is not paid for again, by the limiter's clock: microseconds. 0 where it is
- * not held; INT64_MAX where nothing ends it. What was begun before and is over by then was done while it was
- * held. */
-WEIR_EXPORT int64_t weir_reservation_held_until_us(const weir_reservation *reservation);
-
-/* A number for those who cannot ask: what is written to while a place is held may keep the largest
- * token that it has seen, and refuse lower ones. Rises from holder to holder: the time of entry in
- * microseconds, 4096 times. Of two processes that follow one another within 2 * clock_error_us the
- * second may have the lower one; who lost a place and goes on always has. 0 without a place. */
-WEIR_EXPORT uint64_t weir_reservation_token(const weir_reservation *reservation);
-
-/* Pays again for what is held, where that is due. With weir_limiter_options.renew BY_CALLER it is to be
- * called again when *next_us microseconds are over, and after a place was entered; WEIR_NEVER: nothing
- * is held. Else a thread does all of it, and this may be called all the same. Blocks for up to the
- * deadline for every 64 keys. WEIR_OK, or why some were not paid: then *next_us is short, as there is
- * another try until what was paid before is over. Any thread. */
-WEIR_EXPORT weir_status weir_limiter_renew(weir_limiter *limiter, int64_t *next_us,
-                                           weir_message *message);
-
-/* What was reserved is used: it stays charged. A place is released, so that others may enter: first it
- * counts as held no more, then the store is told. WEIR_OK also for one that was lost before. An error
- * of WEIR_CLASS_STORE or WEIR_TIMEOUT: the place is free at the end of what was paid, within PERIOD.
- * WEIR_BAD_ARGUMENT when it was committed or cancelled before. One thread at a time may use a
- * reservation. Blocks up to the deadline where there is a place, and for the answer to a payment that is
- * under way; else it asks no store. */
+/* What was reserved is used: it stays charged. WEIR_BAD_ARGUMENT when it was committed or cancelled
+ * before. One thread at a time may use a reservation. */
 WEIR_EXPORT weir_status weir_reservation_commit(weir_reservation *reservation,
                                                 weir_message *message);
 

@@ -98,8 +98,12 @@ typedef struct weir_request_state {
   bool pays;        /* in, of the first of a group: `payment` says what */
   bool afresh;      /* in for BEGIN: takes the place of what is stored, if anything */
   bool waits;       /* in: a delay up to wait_us is accepted; else what the rule itself gives */
-  int64_t wait_us;  /* in: 0 or more */
-  int64_t cost;     /* in, never written: for every rule, 1 to the least capacity of the stack */
+  bool member;     /* in: others elsewhere are admitted with it or none: its own denial is looked at
+                       once more and not charged again; weir_machine_give_up() */
+  bool looked;     /* in: it was looked at just now, and needs no look before it is charged */
+  bool has_room;   /* out, of a member that is denied: all of it fits behind its take-back */
+  int64_t wait_us; /* in: 0 or more */
+  int64_t cost;    /* in, never written: for every rule, 1 to the least capacity of the stack */
   /* In, never written: or one per rule, 0 to its capacity, some above 0. SETTLE: what it really cost
    * without what is charged, -WEIR_VALUE_MOST to WEIR_VALUE_MOST, not all 0: above 0 charged as well,
    * as much as fits under the rule's limit and debt (with count=all: all of it); below 0 goes back. */
@@ -122,6 +126,7 @@ typedef struct weir_request_state {
    * are held TAKE writes the end of the last period that is paid. REFUND reads that, and RENEW too, and
    * makes it one period later where it is certain in time that this was paid. */
   int64_t *ends;
+  int64_t *places;        /* WEIR_RULES_MOST, or NULL: its driver writes weir_machine_places() */
   weir_status status;     /* out, when settled */
   weir_decision decision; /* out, when settled with WEIR_OK */
 
@@ -321,6 +326,13 @@ weir_turn weir_machine_resume(weir_machine *machine, int64_t now_us, bool late,
  * start of a quota; else 0. */
 void weir_machine_places(const weir_machine *machine, int64_t places[WEIR_RULES_MOST]);
 
+/* A member of a group that is done and was admitted gives back what it was charged: denied, with the
+ * figures behind that. Another round follows, or none. Not where weir_machine_keeps() it: what goes
+ * back to a bucket rests on the whole group. */
+bool weir_machine_keeps(const weir_machine *machine, const weir_request_state *request);
+weir_turn weir_machine_give_up(weir_machine *machine, weir_request_state *request,
+                               weir_operation *operations);
+
 /* What fits under rule i by the memo alone, for a request with these wishes, and what a cost would be
  * told. False: too little is known. */
 bool weir_memo_recall(const weir_stack *stack, const weir_settings *settings, const weir_memo *memo,
@@ -331,6 +343,9 @@ bool weir_memo_recall(const weir_stack *stack, const weir_settings *settings, co
  * more, and what else is there has to be read again. Buckets and logs are not concerned. */
 void weir_memo_doubt(const weir_stack *stack, weir_memo *memo, size_t i, int64_t place,
                      int64_t cost);
+
+/* The same of all that a memo believes: what was given back is not known. */
+void weir_memo_doubt_all(const weir_stack *stack, const weir_settings *settings, weir_memo *memo);
 
 /* What a memo last knew of rule i, in parts: all but the count where there is nothing. */
 void weir_memo_known(const weir_stack *stack, const weir_settings *settings, const weir_memo *memo,

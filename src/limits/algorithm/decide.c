@@ -7,6 +7,7 @@
  */
 #include "algorithm/machine.h"
 #include "algorithm/method.h"
+#include "algorithm/plan.h"
 
 static unsigned all_rules(const weir_stack *stack) {
   return (1U << stack->count) - 1;
@@ -247,6 +248,12 @@ bool weir_decide_look(weir_machine *machine) {
       settle_denied(machine, request, denying);
       continue;
     }
+    if (request->member && request->denying != 0) { /* by its own charge: it waits for its others */
+      settle(machine, request, 0);
+      request->decision.allowed = false;
+      request->has_room = true;
+      continue;
+    }
     count(machine, request, rules, 1);
     left = true;
   }
@@ -343,6 +350,20 @@ void weir_decide_plain(weir_machine *machine) {
     request->status = WEIR_OK;
     request->settled = true;
   }
+}
+
+void weir_decide_give_up(weir_machine *machine, weir_request_state *request) {
+  for (size_t i = 0; i < machine->frame.stack->count; i++) {
+    weir_rule_state *r = &machine->rule_states[i];
+    int64_t cost = weir_request_cost(request, i);
+    if (cost == 0) continue;
+    r->method->count(r, -cost);
+    r->unused = cost;
+    weir_expect_change(r, -cost);
+  }
+  settle(machine, request, 0);
+  request->decision.allowed = false;
+  request->decision.delay_us = 0;
 }
 
 void weir_decide_rest(weir_machine *machine) {

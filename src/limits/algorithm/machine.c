@@ -49,6 +49,18 @@ static void machine_begin(weir_machine *machine, int64_t now_us) {
   }
 }
 
+/* Rules that count, each of its own: what is charged goes back whole, and a look says what is left. */
+static bool machine_looks_again(const weir_machine *machine) {
+  bool members = false;
+  for (const weir_request_state *r = machine->frame.requests; r != NULL; r = r->next) {
+    if (r->ahead) return false;
+    members = members || r->member;
+  }
+  for (size_t i = 0; members && i < machine->frame.stack->count; i++)
+    members = machine->rule_states[i].method->stage == WEIR_STAGE_COUNTERS;
+  return members && !machine->frame.stack->count_all;
+}
+
 /* How many rules are tighter than rule i. */
 static unsigned machine_rank(const weir_stack *stack, size_t i) {
   int64_t limit = stack->rules[i].limit;
@@ -130,7 +142,8 @@ static void machine_finish_look(weir_machine *machine) {
  * charge does not go back is held from now on; what does calls for a look next time.
  *
  * Two requests of several rules can deny each other, each holding the other's last place: what was
- * denied by its own charge is looked at again in the round that takes the charge back. */
+ * denied by its own charge is looked at again in the round that takes the charge back. So can two
+ * requests for several keys: their members are looked at as well. */
 static void machine_finish_stage(weir_machine *machine) {
   bool in_vain =
       machine->frame.blind && machine->frame.stack->count == 1 && !machine->rule_states[0].charged;
@@ -139,7 +152,7 @@ static void machine_finish_stage(weir_machine *machine) {
     machine->rule_states[0].step = 1;
     return;
   }
-  bool may_retry = machine->retries && !machine->in_order;
+  bool may_retry = (machine->retries || machine_looks_again(machine)) && !machine->in_order;
   bool denied = false;
   if (machine->charging != 0)
     denied = weir_decide_stage(machine, machine->charging, machine->last_stage, !may_retry);
@@ -320,7 +333,7 @@ static bool machine_plan_plain(weir_machine *machine, int64_t now_us, weir_opera
   for (const weir_request_state *request = frame->requests; request != NULL;
        request = request->next) {
     if (request->kind != WEIR_TAKE || request->costs != NULL || request->waits || request->pays ||
-        (request->ends != NULL && !machine->only_windows) || request->charge < 1)
+        request->member || (request->ends != NULL && !machine->only_windows) || request->charge < 1)
       return false;
     charge += request->charge;
   }
@@ -384,7 +397,8 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
   machine->failure = WEIR_OK;
   machine->in_order = machine->again = machine->looks_along = machine->away = false;
   machine->pauses = 0;
-  bool look_first = (frame->memo->must_peek && !frame->stack->count_all) || requests->pays;
+  bool must_peek = frame->memo->must_peek && !frame->stack->count_all && !requests->looked;
+  bool look_first = must_peek || requests->pays;
   frame->memo->denied_cost = 0;
   machine->plain = !look_first && machine_plan_plain(machine, now_us, operations);
   if (machine->plain) return WEIR_TURN_EXECUTE;
@@ -468,5 +482,26 @@ weir_turn weir_machine_resume(weir_machine *machine, int64_t now_us, bool late,
     machine_undo(machine, status);
   else if (status != WEIR_OK)
     weir_machine_fail(machine, status);
+  return machine_advance(machine, operations);
+}
+
+/* --- giving up ---------------------------------------------------------------------------------
+ */
+
+/* A rule that counts gives back a part of its group's charge as well as all of it. */
+bool weir_machine_keeps(const weir_machine *machine, const weir_request_state *request) {
+  const weir_frame *frame = &machine->frame;
+  bool alone = frame->requests == request && request->next == NULL;
+  bool counts = true;
+  for (size_t i = 0; i < frame->stack->count; i++)
+    counts = counts && machine->rule_states[i].method->stage == WEIR_STAGE_COUNTERS;
+  return frame->stack->count_all || (!counts && !alone);
+}
+
+weir_turn weir_machine_give_up(weir_machine *machine, weir_request_state *request,
+                               weir_operation *operations) {
+  weir_decide_give_up(machine, request);
+  machine->again = machine->looks_along = false;
+  weir_machine_enter(machine, WEIR_PHASE_TAKE_BACK);
   return machine_advance(machine, operations);
 }

@@ -20,6 +20,9 @@ bool weir_decide_stage(weir_machine *machine, unsigned rules, bool last, bool fi
 /* After a plain charge that fits: settles all requests as admitted. */
 void weir_decide_plain(weir_machine *machine);
 
+/* A member that was admitted no longer is: what goes back is in each rule state's `unused`. */
+void weir_decide_give_up(weir_machine *machine, weir_request_state *request);
+
 /* Settles peeks that waited for takes before them. */
 void weir_decide_rest(weir_machine *machine);
 

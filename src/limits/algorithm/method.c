@@ -98,6 +98,15 @@ void weir_memo_doubt(const weir_stack *stack, weir_memo *memo, size_t i, int64_t
   expected->amount = expected->amount > cost ? expected->amount - cost : 0;
 }
 
+void weir_memo_doubt_all(const weir_stack *stack, const weir_settings *settings, weir_memo *memo) {
+  memo->denied_cost = 0;
+  for (size_t i = 0; i < stack->count; i++) {
+    const weir_method *method = weir_method_of(&stack->rules[i], settings->traits);
+    method->forget((char *)memo + memory_offset(stack, i));
+    memo->expected[i].amount = 0;
+  }
+}
+
 /* --- machines ----------------------------------------------------------------------------------
  */
 

@@ -121,6 +121,7 @@ weir_call *weir_call_acquire(weir_limiter *limiter, size_t count) {
   if (call == NULL) return NULL;
   call->round_trips = call->keys_lost = 0;
   call->explained = NULL;
+  call->all_or_none = false;
   call->waiter = call->own_waiter;
   call->head = call;
   call->also = NULL;

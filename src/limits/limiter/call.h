@@ -84,6 +84,8 @@ typedef struct weir_call {
   struct weir_call *also; /* the next of its list, or NULL */
   struct weir_limiter *limiter;
   weir_moment at; /* read since the deadline began, or the call last led or waited */
+  bool
+      all_or_none; /* of a list, its head's: a member that is admitted gives up where another is not */
 
   /* Of a list, its head's. All by weir_monotonic_us(). A deadline that has not begun is INT64_MAX,
    * and so is charge_end_us then. */
@@ -145,7 +147,13 @@ static inline void weir_call_begin(weir_call *call, weir_request_state *requests
   call->monotonic_us = 0;
 }
 
-/* Has every request that joined a call of this list decided, or given a status, by the deadline. */
+/* Whether what is known of its key denies a request, which takes part in nothing and waits for none;
+ * else whether it must look before it charges. */
+bool weir_call_recall(struct weir_limiter *limiter, weir_request_state *request, weir_moment at,
+                      bool *must_look);
+
+/* Has every request that joined a call of this list decided, or given a status, by the deadline: that
+ * of its head, where one has begun. */
 void weir_call_run(weir_call *first);
 
 /* --- leading a group (group.c) ------------------------------------------------------------------
@@ -159,8 +167,16 @@ void weir_call_lead(weir_call *first);
 bool weir_call_answer(struct weir_limiter *limiter, weir_memo_entry *entry,
                       weir_request_state *request, weir_moment at);
 
-/* Sends what these calls have planned, and fills in the outcomes. */
+/* Gives a key's operations their names: the counters' keys, in `texts`, or their identities where the
+ * store takes these. */
+void weir_call_name(const struct weir_limiter *limiter, const uint64_t fingerprint[2],
+                    const char *encoded, size_t encoded_length, weir_operation *operations,
+                    size_t count, char (*texts)[WEIR_COUNTER_KEY_MOST]);
+
+/* Names and sends what these calls have planned, and fills in the outcomes; sends what has its names.
+ */
 void weir_call_execute(weir_call *first);
+void weir_call_send(weir_call *first);
 
 /* --- while a request is under way (call.c) -------------------------------------------------------
  */
@@ -203,6 +219,14 @@ void weir_leases_count(struct weir_limiter *limiter, weir_memo_entry *entry,
 /* Answers a request from what was charged ahead, or from what is known when that is not enough. */
 bool weir_leases_answer(struct weir_limiter *limiter, weir_memo_entry *entry,
                         weir_request_state *request, weir_moment at);
+
+/* Denies a request for which what is held and what is known are not enough. */
+bool weir_leases_deny(struct weir_limiter *limiter, weir_memo_entry *entry,
+                      weir_request_state *request, int64_t now_us);
+
+/* What a request was admitted for is held again: charged at this time, to these places. */
+void weir_leases_return(struct weir_limiter *limiter, weir_memo_entry *entry,
+                        const weir_request_state *request);
 
 /* Takes what the key holds for the requests of a group, and settles those that need no more;
  * appends what is to be charged ahead. */

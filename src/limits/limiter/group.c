@@ -80,26 +80,23 @@ static void order(weir_call *call) {
   round->planned = next - round->planned_count;
 }
 
-/* Gives a key's operations their names: the counters' keys, or their identities where the store
- * takes these. `used` texts are in use. */
-static inline void name_counters(weir_call *call, const weir_memo_entry *entry, const char *encoded,
-                                 size_t encoded_length, weir_operation *operations, size_t count,
-                                 size_t used) {
+void weir_call_name(const weir_limiter *limiter, const uint64_t fingerprint[2], const char *encoded,
+                    size_t encoded_length, weir_operation *operations, size_t count,
+                    char (*texts)[WEIR_COUNTER_KEY_MOST]) {
   static const char place_marks[] = {
       [WEIR_PLACE_COUNT] = '\0', [WEIR_PLACE_OPEN] = 'o', [WEIR_PLACE_ENTRY] = '\0'};
-  if (call->limiter->settings.traits & WEIR_TRAIT_IDENTITY) {
-    weir_limiter_identify(call->limiter, entry->fingerprint, operations, count);
+  if (limiter->settings.traits & WEIR_TRAIT_IDENTITY) {
+    weir_limiter_identify(limiter, fingerprint, operations, count);
     return;
   }
   for (size_t n = 0; n < count; n++) {
     weir_operation *operation = &operations[n];
     const weir_counter *counter = &operation->counter;
-    const weir_prefix *prefix = &call->limiter->prefixes[counter->rule];
-    char *text = call->round.key_texts[used + n];
-    operation->key = text;
+    const weir_prefix *prefix = &limiter->prefixes[counter->rule];
+    operation->key = texts[n];
     operation->key_length = (uint16_t)weir_key_counter(prefix->text, prefix->length, encoded,
                                                        encoded_length, place_marks[counter->place],
-                                                       counter->index, counter->entry, text);
+                                                       counter->index, counter->entry, texts[n]);
     operation->home_offset = (uint16_t)prefix->length;
     operation->home_length = (uint16_t)encoded_length;
   }
@@ -116,15 +113,17 @@ static void prepare(weir_call *call) {
   size_t used = 0;
   for (size_t i = 0; i < call->return_count; i++) {
     const weir_return *back = &call->returns[i];
-    name_counters(call, back->entry, back->entry->leased->key, back->entry->leased->key_length,
-                  round->planned + used, back->operation_count, used);
+    weir_call_name(call->limiter, back->entry->fingerprint, back->entry->leased->key,
+                   back->entry->leased->key_length, round->planned + used, back->operation_count,
+                   round->key_texts + used);
     used += back->operation_count;
   }
   for (size_t i = 0; i < call->group_count; i++) {
     const weir_group *group = &call->groups[i];
     if (gives_back(group)) giving += group->machine->frame.operation_count;
-    name_counters(call, group->entry, group->encoded, group->encoded_length,
-                  group->machine->frame.operations, group->machine->frame.operation_count, used);
+    weir_call_name(call->limiter, group->entry->fingerprint, group->encoded, group->encoded_length,
+                   group->machine->frame.operations, group->machine->frame.operation_count,
+                   round->key_texts + used);
     used += group->machine->frame.operation_count;
   }
   if (giving > 0 && giving < used) order(call);
@@ -226,12 +225,16 @@ static bool execute_jointly(weir_call *first) {
   return true;
 }
 
-void weir_call_execute(weir_call *first) {
-  for (weir_call *call = first; call != NULL; call = call->also)
-    prepare(call);
+void weir_call_send(weir_call *first) {
   if (first->also != NULL && execute_jointly(first)) return;
   for (weir_call *call = first; call != NULL; call = call->also)
     execute(call);
+}
+
+void weir_call_execute(weir_call *first) {
+  for (weir_call *call = first; call != NULL; call = call->also)
+    prepare(call);
+  weir_call_send(first);
 }
 
 /* --- going on ----------------------------------------------------------------------------------
@@ -305,6 +308,55 @@ static void sleep_until_first(weir_call *first) {
   first->monotonic_us = weir_monotonic_us();
 }
 
+/* --- giving up ---------------------------------------------------------------------------------
+ */
+
+/* A member of a decision that is made for all of them or none. */
+static bool says_no(const weir_request_state *request) {
+  bool admitted = request->status == WEIR_OK && request->decision.allowed;
+  return request->denying != 0 || (request->settled && !admitted);
+}
+
+/* Whether some member is known not to be admitted: of those that are answered, and those in groups of
+ * these calls. */
+static bool some_say_no(const weir_call *first) {
+  for (const weir_call *call = first; call != NULL; call = call->also) {
+    for (size_t i = 0; i < call->ask_count; i++) {
+      const weir_request_state *request = &call->requests[i];
+      if (atomic_load_explicit(&request->standing, memory_order_acquire) == WEIR_STANDING_DONE &&
+          says_no(request))
+        return true;
+    }
+    for (size_t i = 0; i < call->group_count; i++)
+      for (const weir_request_state *request = call->groups[i].requests; request != NULL;
+           request = request->next)
+        if (request->call == call && says_no(request)) return true;
+  }
+  return false;
+}
+
+/* Then those that were admitted give up what they have, in the round in which the others take back.
+ * What came of a lease does not go to the store. */
+static void give_up(weir_call *first) {
+  if (!some_say_no(first)) return;
+  for (weir_call *call = first; call != NULL; call = call->also) {
+    weir_round *round = &call->round;
+    for (size_t i = 0; i < call->group_count && !call->limiter->leases; i++) {
+      weir_group *group = &call->groups[i];
+      weir_request_state *request = group->requests;
+      while (request != NULL && (request->call != call || !request->member))
+        request = request->next;
+      if (request == NULL || group->turn != WEIR_TURN_DONE || !request->settled ||
+          says_no(request) || weir_machine_keeps(group->machine, request))
+        continue;
+      group->turn =
+          weir_machine_give_up(group->machine, request, round->planned + round->planned_count);
+      round->planned_count += group->machine->frame.operation_count;
+      request->has_room = true;
+    }
+  }
+}
+
 /* --- finishing ---------------------------------------------------------------------------------
  */
 
@@ -328,6 +380,10 @@ static void finish(weir_call *call, weir_group *group) {
     weir_shard_learn(entry->shard, group->machine->lessons, limiter->stack.count,
                      group->machine->frame.now_us);
   memcpy(entry->memo, group->machine->frame.memo, group->machine->memo_bytes);
+  if (entry->doubted) {
+    weir_memo_doubt_all(&limiter->stack, &limiter->settings, entry->memo);
+    entry->doubted = false;
+  }
   if (entry->leased != NULL)
     weir_leases_settle(call, group);
   else
@@ -347,6 +403,8 @@ static void finish(weir_call *call, weir_group *group) {
   weir_shard_unlock(entry->shard);
   for (weir_request_state *request = group->requests, *next; request != NULL; request = next) {
     next = request->next;
+    if (request->places != NULL && request->decision.source == WEIR_SOURCE_STORE)
+      weir_machine_places(group->machine, request->places);
     weir_call_finish(call, request);
   }
 }
@@ -385,6 +443,7 @@ void weir_call_lead(weir_call *first) {
       if (call->round.planned_count > 0) absorb(call);
       if (call->pausing > 0) wake(call);
     }
+    if (first->all_or_none) give_up(first);
   }
   for (weir_call *call = first; call != NULL; call = call->also)
     for (size_t i = 0; i < call->group_count; i++)

@@ -97,6 +97,36 @@ void weir_call_join(weir_call **call, weir_limiter *limiter, weir_request_state 
   weir_shard_unlock(entry->shard);
 }
 
+/* A remembered denial, and whether the key's last was one. Where a group is under way, what was known
+ * before it. */
+bool weir_call_recall(weir_limiter *limiter, weir_request_state *request, weir_moment at,
+                      bool *must_look) {
+  const weir_stack *stack = &limiter->stack;
+  uint64_t fingerprint[2];
+  *must_look = false;
+  if (weir_settle_never(stack, at.now_us, request)) return true;
+  weir_key_hash(limiter->store->secret, request->key, request->key_length, fingerprint);
+  weir_memo_entry *entry = weir_table_lock(limiter->table, fingerprint);
+  if (entry == NULL) return false;
+  unsigned steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
+  bool known = entry->clock_steps == steps;
+  bool denied = known && (limiter->leases ? weir_leases_deny(limiter, entry, request, at.now_us)
+                                          : weir_settle_locally(stack, &limiter->settings,
+                                                                entry->memo, at.now_us, request));
+  *must_look = entry->memo->must_peek && !stack->count_all;
+  for (size_t i = 0; i < stack->count && !denied; i++) {
+    weir_decision figures;
+    int64_t room;
+    if (weir_rule_keeps_counts(&stack->rules[i])) continue;
+    bool read = known && stack->count == 1 && weir_rule_moves_in_time(&stack->rules[i]);
+    if (!read || !weir_memo_recall(stack, &limiter->settings, entry->memo, i, at.now_us, request,
+                                   request->charge, &room, &figures))
+      *must_look = true;
+  }
+  weir_shard_unlock(entry->shard);
+  return denied;
+}
+
 /* --- waiting -----------------------------------------------------------------------------------
  */
 
@@ -188,7 +218,8 @@ static void go_on(weir_call *first) {
 void weir_call_run(weir_call *first) {
   bool immediate = first->limiter->settings.traits & WEIR_TRAIT_IMMEDIATE;
   weir_standing next = next_step(first);
-  if (next != WEIR_STANDING_DONE && !immediate) weir_call_begin_deadline(first);
+  if (next != WEIR_STANDING_DONE && !immediate && first->deadline_us == INT64_MAX)
+    weir_call_begin_deadline(first);
   while (next != WEIR_STANDING_DONE) {
     if (next == WEIR_STANDING_LEADS) {
       weir_call_lead(first);

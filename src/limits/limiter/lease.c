@@ -39,6 +39,7 @@ static void stamp(weir_decision *decision, int64_t at_us) {
 static bool use(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, bool must,
                 weir_request_state *request) {
   weir_stock *stock = entry->leased->stock;
+  if (request->places != NULL) weir_stock_places(stock, &limiter->lease, now_us, request->places);
   int64_t room = weir_stock_room(stock, now_us) - request->charge;
   int64_t at_us = now_us;
   if (room < 0 || (!weir_settle_leased(&limiter->stack, &limiter->settings, entry->memo, now_us,
@@ -85,8 +86,15 @@ bool weir_leases_answer(weir_limiter *limiter, weir_memo_entry *entry, weir_requ
     return weir_settle_leased(&limiter->stack, &limiter->settings, entry->memo, now_us, room, false,
                               request);
   if (request->kind != WEIR_TAKE || request->up_to) return false;
-  if (weir_stock_owes(entry->leased->stock, &limiter->lease, now_us)) return false;
-  return deny(limiter, entry, now_us, may_use(request) ? room : 0, request);
+  return weir_leases_deny(limiter, entry, request, now_us);
+}
+
+bool weir_leases_deny(weir_limiter *limiter, weir_memo_entry *entry, weir_request_state *request,
+                      int64_t now_us) {
+  weir_stock *stock = entry->leased->stock;
+  int64_t room = may_use(request) ? weir_stock_room(stock, now_us) : 0;
+  if (room >= request->charge || weir_stock_owes(stock, &limiter->lease, now_us)) return false;
+  return deny(limiter, entry, now_us, room, request);
 }
 
 void weir_leases_count(weir_limiter *limiter, weir_memo_entry *entry,
@@ -233,6 +241,21 @@ static void grant(weir_limiter *limiter, weir_group *group, int64_t stamp_us, in
   leased->key_length = group->encoded_length;
   memcpy(leased->key, group->encoded, group->encoded_length);
   weir_leased_enter(&limiter->leased, group->entry);
+}
+
+void weir_leases_return(weir_limiter *limiter, weir_memo_entry *entry,
+                        const weir_request_state *request) {
+  weir_leased *leased = entry->leased;
+  const weir_decision *decision = &request->decision;
+  weir_counts_add_lease(limiter->counts, WEIR_LEASE_CHARGED, decision->cost);
+  if (weir_leases_are_void(limiter, entry)) {
+    weir_counts_add_lease(limiter->counts, WEIR_LEASE_LOST, decision->cost);
+    return;
+  }
+  weir_stock_grant(leased->stock, &limiter->lease, decision->at_us, decision->cost,
+                   request->places);
+  leased->key_length = weir_key_encode(request->key, request->key_length, leased->key);
+  weir_leased_enter(&limiter->leased, entry);
 }
 
 /* What of the group was admitted for one cost: in all, and what of it the group has charged. What is

@@ -204,6 +204,14 @@ static weir_lot *first_usable(weir_stock *stock, int64_t now_us) {
   return first;
 }
 
+void weir_stock_places(weir_stock *stock, const weir_lease *lease, int64_t now_us,
+                       int64_t places[WEIR_RULES_MOST]) {
+  const weir_lot *lot = first_usable(stock, now_us);
+  if (lot == NULL) return;
+  memcpy(places, places_of(stock, lease, (size_t)(lot - stock->lots)),
+         lease->stack->count * sizeof *places);
+}
+
 bool weir_stock_use(weir_stock *stock, const weir_lease *lease, int64_t now_us, int64_t cost,
                     int64_t *at_us) {
   if (weir_stock_room(stock, now_us) < cost) return false;

@@ -92,6 +92,10 @@ bool weir_stock_is_ahead(const weir_stock *stock, int64_t now_us);
 /* What is usable now: room that no other process has. */
 int64_t weir_stock_room(const weir_stock *stock, int64_t now_us);
 
+/* Where what is usable now was charged, by rule; as they were where nothing is. */
+void weir_stock_places(weir_stock *stock, const weir_lease *lease, int64_t now_us,
+                       int64_t places[WEIR_RULES_MOST]);
+
 /* Uses `cost`, where all of it is there, for a request that needs no store. *at_us: its stamp. */
 bool weir_stock_use(weir_stock *stock, const weir_lease *lease, int64_t now_us, int64_t cost,
                     int64_t *at_us);

@@ -33,6 +33,7 @@ typedef struct weir_memo_entry {
   struct weir_memo_entry *ring;      /* next of all in its shard */
   bool used;                         /* since the hand of the clock came by */
   bool busy;                         /* some call leads a group of this key */
+  bool doubted;                      /* meanwhile something was given back beside that group */
   unsigned clock_steps;              /* of its limiter, when the memo was begun */
   weir_request_state *first_waiting; /* in the order they came */
   weir_request_state *last_waiting;

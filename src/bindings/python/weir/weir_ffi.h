@@ -228,6 +228,12 @@ weir_status weir_limiter_decide(weir_limiter *limiter, weir_request *requests, s
 
 weir_status weir_decide_together(weir_limiter *const *limiters, weir_request *requests, size_t count, weir_message *message);
 
+enum {
+  WEIR_ALL_MOST = 16
+};
+
+weir_status weir_decide_all(weir_limiter *const *limiters, weir_request *requests, size_t count, size_t *denied_by, weir_message *message);
+
 size_t weir_limiter_rules(const weir_limiter *limiter);
 
 typedef struct weir_rule_info {

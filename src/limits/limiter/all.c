@@ -1,0 +1,615 @@
+/* Several keys as one decision: its members are all charged, or none.
+ *
+ *     recall ──> a member is known not to fit: nothing is asked
+ *     look ────> those that must look do, before any is charged
+ *     charge ──> all of a store together, in one round trip; stores one after another
+ *       │ one says no: those that this thread leads give back along with it (group.c)
+ *       v
+ *     give back ──> the others, past the lines of their keys; each denial was looked at once more
+ *       │ and all would fit now: two have denied each other
+ *       v
+ *     charge ──> again, one after another in the order of the counters' names, the same everywhere
+ *
+ * What is charged to a log cannot go back, nor a place in a queue that others stand behind. So one
+ * member at most may be such, and it comes last.
+ *
+ * A member whose key another thread leads is decided in that thread's group, and is waited for with
+ * no lead kept: so two that come crosswise do not wait for each other. What it was charged goes back
+ * outside of the line: a subtraction needs no lead, and must not be late.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <weir/backend.h>
+
+#include "algorithm/method.h"
+#include "limiter/limiter.h"
+
+/* What is known of a member. */
+typedef enum weir_verdict {
+  WEIR_NOT_ASKED,
+  WEIR_FITS, /* it would be admitted, and nothing of it is charged */
+  WEIR_CHARGED,
+  WEIR_DENIED,
+  WEIR_NO_VERDICT /* an error */
+} weir_verdict;
+
+typedef struct weir_member {
+  weir_limiter *limiter;
+  weir_request *request;
+  weir_call *call;
+  weir_request_state state; /* of what it is asked now */
+  weir_decision decision;   /* the last */
+  weir_status status;
+  weir_verdict verdict;
+  bool wanted;                        /* is to be asked next */
+  bool looked;                        /* a look has shown that it fits */
+  bool last;                          /* what it is charged may stay */
+  int64_t deadline_us, charge_end_us; /* of the first that was asked of its store */
+  int64_t costs[WEIR_RULES_MOST];     /* what goes back, by rule; of what was charged there: */
+  int64_t places[WEIR_RULES_MOST];
+} weir_member;
+
+typedef struct weir_all {
+  weir_member *members;
+  size_t count;
+  size_t failed; /* the first that has no decision; their number: none */
+  weir_message why;
+} weir_all;
+
+static size_t count_of(const weir_all *all, weir_verdict verdict) {
+  size_t count = 0;
+  for (size_t i = 0; i < all->count; i++)
+    count += all->members[i].verdict == verdict;
+  return count;
+}
+
+static bool some_say_no(const weir_all *all) {
+  return count_of(all, WEIR_DENIED) + count_of(all, WEIR_NO_VERDICT) > 0;
+}
+
+/* --- checks ------------------------------------------------------------------------------------
+ */
+
+/* Of a queue a place can be given back only while it is the last, of a log nothing. */
+static bool may_stay(const weir_limiter *limiter, const weir_request *request) {
+  bool stays = request->longest_wait_us > 0;
+  for (size_t i = 0; i < limiter->stack.count; i++)
+    stays = stays || weir_rule_takes_one(&limiter->stack.rules[i]) ||
+            weir_rule_gives_places(&limiter->stack.rules[i]);
+  return stays;
+}
+
+static weir_status check_member(const weir_all *all, size_t at, weir_message *message) {
+  const weir_member *member = &all->members[at];
+  const weir_limiter *limiter = member->limiter;
+  const weir_request *request = member->request;
+  weir_status status = weir_request_check(limiter, request, message);
+  if (status != WEIR_OK) return status;
+  if (request->flags != 0) {
+    weir_message_set(message,
+                     "flags is 0x%x: accepted in a decision of several keys are 0, or "
+                     "WEIR_REQUEST_PEEK in all of them",
+                     request->flags);
+    return WEIR_BAD_ARGUMENT;
+  }
+  for (size_t i = 0; i < limiter->stack.count; i++) {
+    if (!weir_rule_is_held(&limiter->stack.rules[i])) continue;
+    weir_message_set(message,
+                     "%s: a reservation holds what is in flight, and a decision of several "
+                     "keys has none",
+                     limiter->texts[i]);
+    return WEIR_BAD_ARGUMENT;
+  }
+  bool queues = request->longest_wait_us > 0;
+  bool swaps = limiter->settings.traits & WEIR_TRAIT_SWAP;
+  for (size_t i = 0; i < limiter->stack.count; i++)
+    queues = queues || weir_rule_gives_places(&limiter->stack.rules[i]);
+  if (queues && !swaps) {
+    weir_message_set(message,
+                     "%s: a place in a queue cannot be given back in a store without "
+                     "compare-and-swap, so accepted is no leaky-bucket and no wait",
+                     limiter->texts[0]);
+    return WEIR_BAD_ARGUMENT;
+  }
+  for (size_t i = 0; i < at; i++) {
+    const weir_member *other = &all->members[i];
+    if (member->last && other->last) {
+      weir_message_set(message,
+                       "%s beside %s: neither gives back what it was charged, and "
+                       "accepted is one such rule",
+                       limiter->texts[0], other->limiter->texts[0]);
+      return WEIR_BAD_ARGUMENT;
+    }
+    if (limiter == other->limiter && request->key_length == other->request->key_length &&
+        memcmp(request->key, other->request->key, request->key_length) == 0) {
+      weir_message_set(message, "the limiter and key of requests[%zu]: accepted is each key once",
+                       i);
+      return WEIR_BAD_ARGUMENT;
+    }
+  }
+  return WEIR_OK;
+}
+
+/* --- asking ------------------------------------------------------------------------------------
+ */
+
+static void begin(weir_member *member, weir_request_kind kind) {
+  weir_call *call = member->call;
+  member->wanted = false;
+  member->state = weir_request_begin(member->limiter, member->request);
+  member->state.kind = kind;
+  member->state.member = kind == WEIR_TAKE;
+  member->state.looked = member->looked;
+  member->state.places = member->places;
+  call->head = call;
+  call->also = NULL;
+  call->waiter = call->own_waiter;
+  call->explained = NULL;
+  call->all_or_none = false;
+  weir_call_begin(call, &member->state, 1, weir_limiter_moment(member->limiter));
+}
+
+/* Lists the calls of members that are wanted and of one store and deadline, which is that of what was
+ * asked of them before. */
+static weir_call *take_set(weir_all *all, size_t from, weir_request_kind kind, bool set[]) {
+  const weir_limiter *limiter = all->members[from].limiter;
+  weir_call *first = NULL;
+  weir_call **link = &first;
+  for (size_t i = from; i < all->count; i++) {
+    weir_member *member = &all->members[i];
+    set[i] = member->wanted && member->limiter->store == limiter->store &&
+             member->limiter->deadline_us == limiter->deadline_us;
+    if (!set[i]) continue;
+    begin(member, kind);
+    *link = member->call;
+    member->call->head = first;
+    member->call->waiter = first->own_waiter;
+    link = &member->call->also;
+    if (member->deadline_us >= first->deadline_us) continue;
+    first->deadline_us = member->deadline_us;
+    first->charge_end_us = member->charge_end_us;
+  }
+  return first;
+}
+
+/* The store's answer, or the policy's; a policy answers for a look as for a charge. */
+static void conclude(weir_all *all, size_t at) {
+  weir_member *member = &all->members[at];
+  weir_request_state *state = &member->state;
+  weir_message *why = &member->call->explanation;
+  bool looked = state->kind == WEIR_PEEK && state->status == WEIR_OK;
+  state->kind = WEIR_TAKE;
+  if (member->call->explained == NULL) weir_message_set(why, "%s", weir_status_text(state->status));
+  if (weir_limiter_has_answer(member->limiter, state, state->status))
+    weir_limiter_fall_back(member->limiter, state, why);
+  member->status = state->status;
+  member->decision = state->decision;
+  if (state->status != WEIR_OK) {
+    member->verdict = WEIR_NO_VERDICT;
+    if (at < all->failed) {
+      all->failed = at;
+      all->why = *why;
+    }
+  } else if (state->decision.allowed) {
+    member->verdict = looked ? WEIR_FITS : WEIR_CHARGED;
+    member->looked = looked;
+  } else {
+    member->verdict = state->has_room ? WEIR_FITS : WEIR_DENIED;
+  }
+}
+
+/* A call without time must not lead: what it would ask is late. */
+static void run_set(weir_all *all, weir_call *first, const bool set[]) {
+  bool begun = first->deadline_us != INT64_MAX;
+  if (begun) first->monotonic_us = weir_monotonic_us();
+  bool late = begun && weir_call_is_out_of_time(first);
+  for (size_t i = 0; i < all->count; i++) {
+    weir_member *member = &all->members[i];
+    if (!set[i]) continue;
+    if (late) {
+      member->state.status = WEIR_TIMEOUT;
+      member->state.settled = true;
+    } else {
+      weir_call_join(&member->call, member->limiter, &member->state, member->call->at);
+    }
+  }
+  if (!late) weir_call_run(first);
+  for (size_t i = 0; i < all->count; i++) {
+    if (!set[i]) continue;
+    all->members[i].deadline_us = first->deadline_us;
+    all->members[i].charge_end_us = first->charge_end_us;
+    conclude(all, i);
+  }
+}
+
+/* Those that are wanted, store by store; until one says no. */
+static void ask(weir_all *all, weir_request_kind kind) {
+  for (size_t i = 0; i < all->count; i++) {
+    bool set[WEIR_ALL_MOST] = {false};
+    if (!all->members[i].wanted) continue;
+    weir_call *first = take_set(all, i, kind, set);
+    first->all_or_none = kind == WEIR_TAKE;
+    run_set(all, first, set);
+    if (!some_say_no(all)) continue;
+    for (i = 0; i < all->count; i++)
+      all->members[i].wanted = false;
+  }
+}
+
+/* --- giving back -------------------------------------------------------------------------------
+ */
+
+/* At least a quarter of a deadline, whatever came before. */
+static int64_t end_us(const weir_member *member) {
+  int64_t least_us = weir_monotonic_us() + member->limiter->deadline_us / 4;
+  bool begun = member->deadline_us != INT64_MAX;
+  return begun && member->deadline_us > least_us ? member->deadline_us : least_us;
+}
+
+/* Plans the subtractions of what was charged to counters, and has what is known of them read again. */
+static void plan_return(weir_member *member) {
+  weir_limiter *limiter = member->limiter;
+  weir_round *round = &member->call->round;
+  char encoded[WEIR_ENCODED_MOST];
+  uint64_t fingerprint[2];
+  size_t length = weir_key_encode(member->request->key, member->request->key_length, encoded);
+  weir_key_hash(limiter->store->secret, member->request->key, member->request->key_length,
+                fingerprint);
+  weir_memo_entry *entry = weir_table_lock(limiter->table, fingerprint);
+  if (entry != NULL) {
+    if (entry->busy) entry->doubted = true;
+    for (size_t i = 0; i < limiter->stack.count && !entry->busy; i++)
+      if (member->costs[i] > 0)
+        weir_memo_doubt(&limiter->stack, entry->memo, i, member->places[i], member->costs[i]);
+    if (!entry->busy) entry->memo->denied_cost = 0; /* it may fit now */
+    if (!entry->busy && !limiter->leases) weir_table_show_denial(limiter->table, entry);
+    weir_shard_unlock(entry->shard);
+  }
+  round->planned_count = 0;
+  for (size_t i = 0; i < limiter->stack.count; i++) {
+    const weir_rule *rule = &limiter->stack.rules[i];
+    weir_operation *operation = &round->planned[round->planned_count];
+    if (member->costs[i] == 0) continue;
+    *operation = (weir_operation){.kind = WEIR_SUB,
+                                  .ttl_us = weir_method_ttl_us(rule, &limiter->settings),
+                                  .counter = {.rule = (uint32_t)i, .place = WEIR_PLACE_COUNT}};
+    weir_lease_return(rule, member->places[i], member->costs[i], &operation->counter.index,
+                      &operation->delta);
+    round->planned_count++;
+  }
+  weir_call_name(limiter, fingerprint, encoded, length, round->planned, round->planned_count,
+                 round->key_texts);
+  round->giving = round->sending = round->planned_count;
+  member->call->failure.text[0] = '\0';
+}
+
+/* All of a store in one round trip. */
+static void return_set(weir_all *all, size_t from) {
+  bool set[WEIR_ALL_MOST] = {false};
+  int64_t until_us = end_us(&all->members[from]);
+  weir_call *first = take_set(all, from, WEIR_REFUND, set);
+  for (size_t i = from; i < all->count; i++)
+    if (set[i]) plan_return(&all->members[i]);
+  first->deadline_us = first->charge_end_us = until_us;
+  weir_call_send(first);
+}
+
+/* In the lines of their keys: what goes back to a bucket depends on what it holds. */
+static void refund_set(weir_all *all, size_t from) {
+  bool set[WEIR_ALL_MOST] = {false};
+  int64_t until_us = end_us(&all->members[from]);
+  weir_call *first = take_set(all, from, WEIR_REFUND, set);
+  first->deadline_us = first->charge_end_us = until_us;
+  first->monotonic_us = weir_monotonic_us();
+  for (size_t i = from; i < all->count; i++) {
+    weir_member *member = &all->members[i];
+    if (!set[i]) continue;
+    member->state.alone = true;
+    member->state.costs = member->costs;
+    member->state.at_us = member->decision.at_us;
+    member->state.places = NULL;
+    weir_call_join(&member->call, member->limiter, &member->state, member->call->at);
+  }
+  weir_call_run(first);
+}
+
+/* False: it is not the store that has the charge, and it has gone back. */
+static bool charged_in_store(weir_member *member) {
+  weir_limiter *limiter = member->limiter;
+  const weir_decision *decision = &member->decision;
+  if (decision->source == WEIR_SOURCE_LATE || decision->source == WEIR_SOURCE_FALLBACK) {
+    bool owed = decision->store_status != WEIR_UNKNOWN_OUTCOME;
+    weir_request_state back = {.kind = WEIR_REFUND,
+                               .alone = true,
+                               .cost = 1,
+                               .costs = member->costs,
+                               .at_us = decision->at_us,
+                               .key = member->request->key,
+                               .key_length = member->request->key_length};
+    if (limiter->fallback == WEIR_FALLBACK_LOCAL) weir_outage_refund(limiter, &back, owed, NULL);
+    return false;
+  }
+  if (!limiter->leases || member->state.costs != NULL) return true;
+  uint64_t fingerprint[2];
+  weir_key_hash(limiter->store->secret, member->request->key, member->request->key_length,
+                fingerprint);
+  weir_memo_entry *entry = weir_table_lock(limiter->table, fingerprint);
+  if (entry == NULL) return true;
+  weir_leases_return(limiter, entry, &member->state);
+  weir_shard_unlock(entry->shard);
+  return false;
+}
+
+/* The figures of a member that has nothing of its charge left. */
+static void show_returned(weir_member *member) {
+  weir_decision *decision = &member->decision;
+  int64_t most = decision->limit;
+  member->verdict = WEIR_FITS;
+  decision->allowed = false;
+  decision->delay_us = 0;
+  if (decision->remaining == WEIR_NOT_KNOWN) return;
+  decision->remaining += member->costs[decision->rule];
+  if (decision->remaining >= most) {
+    decision->remaining = most;
+    decision->reset_after_us = 0;
+  }
+}
+
+/* What was charged under rules that count denied requests stays; before another try, all of such a
+ * member. */
+static void give_back(weir_all *all, bool again) {
+  bool counters[WEIR_ALL_MOST] = {false};
+  for (size_t i = 0; i < all->count; i++) {
+    weir_member *member = &all->members[i];
+    const weir_stack *stack = &member->limiter->stack;
+    bool some = false;
+    member->wanted = false;
+    if (member->verdict != WEIR_CHARGED || (again && stack->count_all)) continue;
+    counters[i] = true;
+    for (size_t n = 0; n < stack->count; n++) {
+      int64_t cost =
+          member->request->costs != NULL ? member->request->costs[n] : member->decision.cost;
+      member->costs[n] = stack->rules[n].count_all ? 0 : cost;
+      some = some || member->costs[n] > 0;
+      counters[i] = counters[i] && weir_rule_keeps_counts(&stack->rules[n]);
+    }
+    member->wanted = some && charged_in_store(member);
+    show_returned(member);
+  }
+  for (int counts = 1; counts >= 0; counts--) {
+    bool waits[WEIR_ALL_MOST];
+    for (size_t i = 0; i < all->count; i++) {
+      waits[i] = all->members[i].wanted && counters[i] != counts;
+      if (waits[i]) all->members[i].wanted = false;
+    }
+    for (size_t i = 0; i < all->count; i++) {
+      if (!all->members[i].wanted) continue;
+      if (counts)
+        return_set(all, i);
+      else
+        refund_set(all, i);
+    }
+    for (size_t i = 0; i < all->count; i++)
+      all->members[i].wanted = waits[i];
+  }
+}
+
+/* --- deciding ----------------------------------------------------------------------------------
+ */
+
+/* Rules that count denied requests know of them only by asking; and so does their member. */
+static void recall_and_look(weir_all *all) {
+  bool looks[WEIR_ALL_MOST];
+  for (size_t i = 0; i < all->count; i++) {
+    weir_member *member = &all->members[i];
+    begin(member, WEIR_TAKE);
+    if (weir_call_recall(member->limiter, &member->state, member->call->at, &looks[i])) {
+      member->verdict = WEIR_DENIED;
+      member->decision = member->state.decision;
+    }
+  }
+  if (some_say_no(all)) return;
+  for (size_t i = 0; i < all->count; i++)
+    all->members[i].wanted = looks[i];
+  ask(all, WEIR_PEEK);
+}
+
+static bool is_open(const weir_member *member) {
+  return member->verdict == WEIR_NOT_ASKED || member->verdict == WEIR_FITS;
+}
+
+static void charge(weir_all *all) {
+  for (int last = 0; last <= 1; last++) {
+    for (size_t i = 0; i < all->count; i++)
+      all->members[i].wanted = is_open(&all->members[i]) && all->members[i].last == last;
+    if (!some_say_no(all)) ask(all, WEIR_TAKE);
+    bool left = false; /* one that fits but for others does not let the last be asked */
+    for (size_t i = 0; i < all->count; i++)
+      left = left || (is_open(&all->members[i]) && !all->members[i].last);
+    if (left) return;
+  }
+}
+
+/* By the names of their first counters. */
+static int compare_names(const void *one, const void *other) {
+  const weir_member *a = *(weir_member *const *)one;
+  const weir_member *b = *(weir_member *const *)other;
+  const weir_prefix *p = &a->limiter->prefixes[0];
+  const weir_prefix *q = &b->limiter->prefixes[0];
+  if (a->last != b->last) return a->last ? 1 : -1;
+  size_t least = p->length < q->length ? p->length : q->length;
+  int order = memcmp(p->text, q->text, least);
+  if (order != 0) return order;
+  if (p->length != q->length) return p->length < q->length ? -1 : 1;
+  size_t lengths[] = {a->request->key_length, b->request->key_length};
+  order =
+      memcmp(a->request->key, b->request->key, lengths[0] < lengths[1] ? lengths[0] : lengths[1]);
+  if (order != 0) return order;
+  if (lengths[0] != lengths[1]) return lengths[0] < lengths[1] ? -1 : 1;
+  return a < b ? -1 : 1;
+}
+
+static void charge_in_order(weir_all *all) {
+  weir_member *order[WEIR_ALL_MOST];
+  for (size_t i = 0; i < all->count; i++) {
+    order[i] = &all->members[i];
+    order[i]->looked = true;
+  }
+  qsort(order, all->count, sizeof order[0], compare_names);
+  for (size_t i = 0; i < all->count; i++) {
+    if (!is_open(order[i])) continue;
+    order[i]->wanted = true;
+    ask(all, WEIR_TAKE);
+    if (order[i]->verdict != WEIR_CHARGED) return;
+  }
+}
+
+/* Those that count denied requests count this one, whichever member denies it. */
+static void count_denied(weir_all *all) {
+  for (size_t i = 0; i < all->count; i++) {
+    weir_member *member = &all->members[i];
+    if (!member->limiter->stack.count_all || !is_open(member)) continue;
+    bool set[WEIR_ALL_MOST] = {false};
+    member->wanted = true;
+    run_set(all, take_set(all, i, WEIR_TAKE, set), set);
+  }
+}
+
+static void decide(weir_all *all) {
+  recall_and_look(all);
+  if (!some_say_no(all)) charge(all);
+  if (!some_say_no(all) && count_of(all, WEIR_CHARGED) < all->count) {
+    give_back(all, true);
+    charge_in_order(all);
+  }
+  if (count_of(all, WEIR_CHARGED) == all->count) return;
+  count_denied(all);
+  give_back(all, false);
+}
+
+/* --- answering ---------------------------------------------------------------------------------
+ */
+
+/* The one that denies longest; of those that fit by now, which another may have kept out, the first. */
+static size_t find_speaker(const weir_all *all) {
+  size_t speaker = all->count;
+  for (size_t i = 0; i < all->count; i++) {
+    const weir_member *member = &all->members[i];
+    if (member->verdict != WEIR_DENIED) continue;
+    if (speaker == all->count || (uint64_t)member->decision.retry_after_us >
+                                     (uint64_t)all->members[speaker].decision.retry_after_us)
+      speaker = i;
+  }
+  for (size_t i = 0; i < all->count && speaker == all->count; i++)
+    if (all->members[i].verdict == WEIR_FITS) speaker = i;
+  if (speaker < all->count && all->members[speaker].decision.retry_after_us == 0)
+    all->members[speaker].decision.retry_after_us = 1;
+  return speaker;
+}
+
+static void tell(weir_member *member) {
+  weir_request *request = member->request;
+  if (member->verdict == WEIR_NOT_ASKED)
+    member->decision =
+        (weir_decision){.source = WEIR_SOURCE_LOCAL,
+                        .limit = weir_rule_capacity(&member->limiter->stack.rules[0]),
+                        .remaining = WEIR_NOT_KNOWN,
+                        .reset_after_us = WEIR_NOT_KNOWN,
+                        .cost = request->cost,
+                        .at_us = weir_limiter_now(member->limiter)};
+  if (member->verdict == WEIR_FITS) member->decision.allowed = false;
+  request->status = member->status;
+  if (member->status == WEIR_OK) request->decision = member->decision;
+  if (request->costs != NULL) request->decision.cost = WEIR_OWN_COSTS;
+}
+
+static weir_status answer(weir_all *all, size_t *denied_by, weir_message *message) {
+  bool admitted = count_of(all, WEIR_CHARGED) == all->count;
+  *denied_by = all->count;
+  if (!admitted) *denied_by = all->failed < all->count ? all->failed : find_speaker(all);
+  for (size_t i = 0; i < all->count; i++) {
+    weir_member *member = &all->members[i];
+    tell(member);
+    weir_counts_add(member->limiter->counts, member->status, &member->request->decision);
+  }
+  if (all->failed == all->count) return WEIR_OK;
+  weir_message_set(message, "requests[%zu]: %s", all->failed, all->why.text);
+  return all->members[all->failed].status;
+}
+
+/* A look at several keys is one at each. */
+static weir_status peek(weir_limiter *const *limiters, weir_request *requests, size_t count,
+                        size_t *denied_by, weir_message *message) {
+  weir_status status = weir_decide_together(limiters, requests, count, message);
+  *denied_by = count;
+  for (size_t i = 0; i < count; i++) {
+    const weir_request *request = &requests[i];
+    if (status != WEIR_OK && request->status == status) {
+      *denied_by = i;
+      return status;
+    }
+    if (status != WEIR_OK || request->decision.allowed) continue;
+    if (*denied_by == count || (uint64_t)request->decision.retry_after_us >
+                                   (uint64_t)requests[*denied_by].decision.retry_after_us)
+      *denied_by = i;
+  }
+  return status;
+}
+
+static weir_status refuse(weir_all *all, size_t at, weir_status status, size_t *denied_by,
+                          weir_message *message) {
+  *denied_by = at;
+  for (size_t i = 0; i < all->count; i++) {
+    weir_member *member = &all->members[i];
+    member->request->status = i == at ? status : WEIR_BAD_ARGUMENT;
+    weir_counts_add(member->limiter->counts, member->request->status, NULL);
+  }
+  weir_message_prefix(message, "requests[%zu]: ", at);
+  return status;
+}
+
+weir_status weir_decide_all(weir_limiter *const *limiters, weir_request *requests, size_t count,
+                            size_t *denied_by, weir_message *message) {
+  weir_member members[WEIR_ALL_MOST];
+  weir_all all = {.members = members, .count = count, .failed = count};
+  weir_status status = WEIR_OK;
+  size_t peeks = 0;
+  *denied_by = count;
+  if (count == 0 || count > WEIR_ALL_MOST) {
+    weir_message_set(message, "a decision of %zu requests: accepted are 1 to %d", count,
+                     WEIR_ALL_MOST);
+    return WEIR_BAD_ARGUMENT;
+  }
+  for (size_t i = 0; i < count; i++) {
+    if (limiters[i] == NULL) {
+      weir_message_set(message, "limiters[%zu] is NULL: accepted are limiters", i);
+      return WEIR_BAD_ARGUMENT;
+    }
+    peeks += requests[i].flags == WEIR_REQUEST_PEEK;
+  }
+  if (peeks == count) return peek(limiters, requests, count, denied_by, message);
+
+  size_t ready = 0;
+  for (size_t i = 0; i < count; i++)
+    members[i] = (weir_member){.limiter = limiters[i],
+                               .request = &requests[i],
+                               .last = may_stay(limiters[i], &requests[i]),
+                               .deadline_us = INT64_MAX,
+                               .charge_end_us = INT64_MAX};
+  for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+    status = check_member(&all, i, message);
+    if (status != WEIR_OK) return refuse(&all, i, status, denied_by, message);
+  }
+  while (ready < count && (members[ready].call = weir_call_acquire(limiters[ready], 1)) != NULL)
+    ready++;
+  if (ready == count) {
+    decide(&all);
+    status = answer(&all, denied_by, message);
+  } else {
+    status = refuse(&all, ready, weir_no_memory(message), denied_by, message);
+  }
+  while (ready-- > 0)
+    weir_call_release(members[ready].call);
+  return status;
+}
