@@ -53,9 +53,10 @@ static weir_outcome refuse(weir_message *message, const char *why) {
 }
 
 /* At now_us. An entry that it writes gets `version`, which no entry had before. */
-static weir_outcome execute_one(weir_memory_table *table, weir_memory_fingerprint fingerprint,
-                                int64_t now_us, uint64_t version, weir_operation *operation,
-                                weir_message *message) {
+static inline weir_outcome execute_one(weir_memory_table *table,
+                                       weir_memory_fingerprint fingerprint, int64_t now_us,
+                                       uint64_t version, weir_operation *operation,
+                                       weir_message *message) {
   weir_memory_entry *entry = weir_memory_table_find(table, fingerprint, now_us);
   int64_t value = operation->value;
   uint32_t stake = operation->stake;
@@ -133,6 +134,23 @@ static struct shard *shard_of(const struct memory *memory, weir_memory_fingerpri
   return &memory->shards[fingerprint.high & (memory->shard_count - 1)];
 }
 
+/* Under the shard's lock. Shards start apart and step alike, so no version comes twice. */
+static void execute_in(const struct memory *memory, struct shard *shard, weir_operation *operation,
+                       weir_memory_fingerprint fingerprint, int64_t now_us, weir_message *message) {
+  shard->version += memory->shard_count;
+  operation->outcome =
+      execute_one(&shard->table, fingerprint, now_us, shard->version, operation, message);
+}
+
+static void execute_alone(const struct memory *memory, weir_operation *operation, int64_t now_us,
+                          weir_message *message) {
+  weir_memory_fingerprint fingerprint = take_fingerprint(memory, operation);
+  struct shard *shard = shard_of(memory, fingerprint);
+  pthread_mutex_lock(&shard->lock);
+  execute_in(memory, shard, operation, fingerprint, now_us, message);
+  pthread_mutex_unlock(&shard->lock);
+}
+
 /* At most PORTION operations, in their order. A lock is kept for those that follow each other in
  * one shard. */
 static void execute(const struct memory *memory, weir_operation *operations, size_t count,
@@ -148,12 +166,8 @@ static void execute(const struct memory *memory, weir_operation *operations, siz
     /* Places are fetched together, as each may be far from the processor. */
     for (size_t i = from; i < end; i++)
       weir_memory_table_prefetch(&shard->table, fingerprints[i]);
-    for (size_t i = from; i < end; i++) {
-      /* Shards start apart and step alike, so no version comes twice. */
-      shard->version += memory->shard_count;
-      operations[i].outcome = execute_one(&shard->table, fingerprints[i], now_us, shard->version,
-                                          &operations[i], message);
-    }
+    for (size_t i = from; i < end; i++)
+      execute_in(memory, shard, &operations[i], fingerprints[i], now_us, message);
     pthread_mutex_unlock(&shard->lock);
   }
 }
@@ -164,6 +178,10 @@ static void memory_exec(void *handle, weir_operation *operations, size_t count, 
   for (size_t from = 0; from < count; from += PORTION) {
     int64_t now_us = weir_monotonic_us();
     if (now_us < deadline_us) {
+      if (count == 1) {
+        execute_alone(handle, operations, now_us, message);
+        return;
+      }
       execute(handle, operations + from, count - from < PORTION ? count - from : PORTION, now_us,
               message);
       continue;
