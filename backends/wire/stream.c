@@ -200,12 +200,13 @@ static bool take_reply(weir_connection *connection, bool *broken) {
 bool weir_stream_decode(weir_connection *connection, size_t amount) {
   bool broken = false;
   connection->in_end += amount;
-  do { /* of a reply that was longer than anyone wants to see, bytes are dropped */
-    size_t have = connection->in_end - connection->in_start;
-    size_t drop = connection->skip < have ? (size_t)connection->skip : have;
-    connection->skip -= drop;
-    connection->in_start += drop;
-  } while (connection->in_start < connection->in_end && take_reply(connection, &broken));
+  /* Of a reply that was longer than its codec asked to see, the rest is dropped. */
+  size_t have = connection->in_end - connection->in_start;
+  size_t drop = connection->skip < have ? (size_t)connection->skip : have;
+  connection->skip -= drop;
+  connection->in_start += drop;
+  while (connection->in_start < connection->in_end && take_reply(connection, &broken))
+    ;
 
   /* What is left of a reply goes to the front, so that the rest has room behind it. */
   size_t rest = connection->in_end - connection->in_start;
