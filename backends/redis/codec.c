@@ -20,32 +20,70 @@ enum { REPLY_DROPPED_MOST = 4 << 20 };
 /* --- commands ----------------------------------------------------------------------------------
  */
 
-static char *put_text(char *out, const char *text, size_t length) {
-  memcpy(out, text, length);
-  return out + length;
+/* A command that is being written. */
+typedef struct writing {
+  const weir_operation *operation;
+  const weir_redis_attempt *attempt;
+  char *end;
+  const char *key; /* where the key was written first, as an argument; NULL: not yet */
+  size_t key_length;
+} writing;
+
+/* Sixteen bytes take as long as one. What is written behind a piece is written over, or not sent. */
+static void put_piece(writing *self, const weir_redis_piece *piece) {
+  enum { AT_ONCE = 16 };
+  memcpy(self->end, piece->text, AT_ONCE);
+  if (piece->length > AT_ONCE)
+    memcpy(self->end + AT_ONCE, piece->text + AT_ONCE, piece->length - AT_ONCE);
+  self->end += piece->length;
 }
 
-/* "$<length>\r\n" */
-static char *put_length(char *out, size_t length) {
+/* "$<length>\r\n<digits>\r\n": the digits first, behind room for their length, which has two digits
+ * itself from ten on. No figure of an operation has more than 19. */
+static void put_number(writing *self, uint64_t number, bool negative) {
+  char *out = self->end;
+  bool is_long = number >= (negative ? UINT64_C(100000000) : UINT64_C(1000000000));
+  char *first = out + 4 + is_long;
+  *first = '-';
+  char *end = weir_number_write(first + negative, number);
+  size_t length = (size_t)(end - first);
   *out++ = '$';
-  if (length < 10)
-    *out++ = (char)('0' + length);
-  else
-    out = weir_number_write(out, length);
-  return put_text(out, "\r\n", 2);
+  if (is_long) *out++ = '1';
+  out[0] = (char)('0' + length - (is_long ? 10 : 0));
+  memcpy(out + 1, "\r\n", 2);
+  memcpy(end, "\r\n", 2);
+  self->end = end + 2;
 }
 
-static char *put_step(char *out, weir_redis_step step, const weir_operation *operation,
-                      const weir_redis_attempt *attempt) {
+/* Its length and bytes; from the second time on those of the first. */
+static void put_key(writing *self) {
+  const weir_operation *operation = self->operation;
+  char *out = self->end;
+  if (self->key == NULL) {
+    self->key = out;
+    *out = '$';
+    out = weir_number_write(out + 1, operation->key_length);
+    memcpy(out, "\r\n", 2);
+    memcpy(out + 2, operation->key, operation->key_length);
+    out += 2 + operation->key_length;
+    memcpy(out, "\r\n", 2);
+    self->key_length = (size_t)(out + 2 - self->key);
+  } else {
+    memcpy(out, self->key, self->key_length);
+  }
+  self->end += self->key_length;
+}
+
+static void put_step(writing *self, weir_redis_step step) {
+  const weir_operation *operation = self->operation;
   const weir_redis_piece *piece = weir_redis_commands[step].pieces;
   const weir_redis_piece *end = piece + WEIR_REDIS_PIECES_MOST;
   for (; piece < end && piece->text != NULL; piece++) {
     int64_t value = 0;
-    out = put_text(out, piece->text, piece->length);
+    put_piece(self, piece);
     switch (piece->hole) {
       case WEIR_HOLE_KEY:
-        out = put_length(out, operation->key_length);
-        out = put_text(put_text(out, operation->key, operation->key_length), "\r\n", 2);
+        put_key(self);
         continue;
       case WEIR_HOLE_TTL: /* a clock cut to whole ms: one more than the ceiling keeps the promise */
         value = (operation->ttl_us + 999) / 1000 + 1;
@@ -64,33 +102,28 @@ static char *put_step(char *out, weir_redis_step step, const weir_operation *ope
         value = operation->floor;
         break;
       case WEIR_HOLE_OWED:
-        value = weir_redis_owed(operation, attempt);
+        value = weir_redis_owed(operation, self->attempt);
         break;
       case WEIR_HOLE_END:
       case WEIR_HOLE_COUNT:
         continue;
     }
-    bool negative = piece->hole == WEIR_HOLE_LESS;
-    out = put_length(out, (size_t)weir_number_length((uint64_t)value) + negative);
-    if (negative) *out++ = '-';
-    out = put_text(weir_number_write(out, (uint64_t)value), "\r\n", 2);
+    put_number(self, (uint64_t)value, piece->hole == WEIR_HOLE_LESS);
   }
-  return out;
 }
 
 static size_t encode(const weir_wire_command *command, int64_t unix_s, char *out) {
   const weir_operation *operation = &command->operation;
   weir_redis_attempt attempt;
-  char *end = out;
+  writing text = {.operation = operation, .attempt = &attempt, .end = out};
   (void)unix_s; /* Redis takes TTLs of any length */
   memcpy(&attempt, command->notes, sizeof attempt);
   const weir_redis_step *step = weir_redis_plan_of(operation, &attempt)->steps;
   for (; *step != WEIR_STEP_END; step++) {
-    if (attempt.route == WEIR_ROUTE_ONCE)
-      end = put_step(end, WEIR_STEP_ASKING, operation, &attempt);
-    end = put_step(end, *step, operation, &attempt);
+    if (attempt.route == WEIR_ROUTE_ONCE) put_step(&text, WEIR_STEP_ASKING);
+    put_step(&text, *step);
   }
-  return (size_t)(end - out);
+  return (size_t)(text.end - out);
 }
 
 /* --- replies -----------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 #include "redis/commands.h"
 
 #define PIECE(text, hole) \
-  { text, sizeof(text) - 1, WEIR_HOLE_##hole }
+  { text "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", sizeof(text) - 1, WEIR_HOLE_##hole }
 
 /* Preformatted, as snprintf would cost more than the rest of an operation. */
 const weir_redis_command weir_redis_commands[WEIR_STEP_COUNT] = {

@@ -21,7 +21,7 @@ typedef enum weir_redis_hole {
 
 /* Bytes that are sent as they are, then a hole. */
 typedef struct weir_redis_piece {
-  const char *text;
+  const char *text; /* NULL: no more pieces. At least 16 bytes may be read there */
   size_t length;
   weir_redis_hole hole;
 } weir_redis_piece;

@@ -33,7 +33,6 @@ typedef struct weir_redis_call {
   size_t count;
   int64_t deadline_us;
   weir_message *message;
-  bool asks;         /* some addition asks whether its key has a TTL */
   bool routed;       /* the operations know their slots, and go to their owners */
   unsigned hops;     /* rounds that were redirected */
   int away, standby; /* who does not answer, and who is asked in its stead; -1: none */
@@ -76,7 +75,6 @@ static void begin(weir_redis_call *call) {
     } else if (weir_redis_may_be_seen(operation)) {
       bool seen = weir_redis_seen_use(store->seen, operation);
       if (seen) attempt->facts = WEIR_FACT_SEEN;
-      call->asks |= !seen;
     }
   }
 }
@@ -308,7 +306,7 @@ static void end(const weir_redis_call *call) {
      * After a total of 0 the next one is a delta again, and would cost a round trip to ask about.
      */
     bool stands = sum && outcome == WEIR_DONE && operation->value != 0;
-    if (stands && call->asks && weir_redis_may_be_seen(operation))
+    if (stands && (facts & WEIR_FACT_SEEN) == 0 && weir_redis_may_be_seen(operation))
       weir_redis_seen_note(store->seen, operation);
     else if (!stands && (sum || operation->kind == WEIR_DROP))
       weir_redis_seen_forget(store->seen, operation);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "number.h"
+
 struct weir_redis_parser {
   const void *settings;
   redisReader *reader;
@@ -93,10 +95,11 @@ static size_t read_common(weir_redis_reply *reply, const char *bytes, size_t len
   if (length < 4) return 0;
   if (bytes[0] == ':') {
     bool negative = bytes[1] == '-';
-    size_t first = negative ? 2 : 1, at = first, end = length < DIGITS_END ? length : DIGITS_END;
-    int64_t sum = 0;
-    for (unsigned digit; at < end && (digit = (unsigned)bytes[at] - '0') <= 9; at++)
-      sum = sum * 10 + digit;
+    size_t first = negative ? 2 : 1;
+    int64_t sum;
+    const char *behind = weir_number_scan_long(
+        bytes + first, bytes + (length < DIGITS_END ? length : DIGITS_END), &sum);
+    size_t at = (size_t)(behind - bytes);
     bool plain = at > first && (bytes[first] != '0' || (at == first + 1 && !negative));
     if (!plain || length < at + 2 || bytes[at] != '\r' || bytes[at + 1] != '\n') return 0;
     reply->kind = WEIR_REPLY_INTEGER;

@@ -51,15 +51,18 @@ no_attributes:
 }
 
 weir_wire_slot *weir_wire_slot_take(weir_wire *wire) {
-  pthread_mutex_lock(&wire->lock);
-  weir_wire_slot *slot = wire->pool;
-  if (slot != NULL) {
-    wire->pool = slot->next;
-  } else if (wire->slot_count < WEIR_WIRE_SLOTS_MOST && (slot = slot_new()) != NULL) {
-    wire->slot_count++;
+  weir_wire_slot *slot = atomic_exchange_explicit(&wire->spare, NULL, memory_order_acquire);
+  if (slot == NULL) {
+    pthread_mutex_lock(&wire->lock);
+    slot = wire->pool;
+    if (slot != NULL) {
+      wire->pool = slot->next;
+    } else if (wire->slot_count < WEIR_WIRE_SLOTS_MOST && (slot = slot_new()) != NULL) {
+      wire->slot_count++;
+    }
+    pthread_mutex_unlock(&wire->lock);
+    if (slot == NULL) return NULL;
   }
-  pthread_mutex_unlock(&wire->lock);
-  if (slot == NULL) return NULL;
   slot->connection = &wire->server.connections[0];
   slot->count = slot->encoded = slot->answered = slot->keys_length = 0;
   slot->connects = slot->connected = slot->moved = slot->missed = slot->late = false;
@@ -76,6 +79,10 @@ static void give(weir_wire *wire, weir_wire_slot *slot) {
     slot->room = slot->keys_room = 0;
   }
   weir_slot_become(slot, WEIR_SLOT_POOLED);
+  if (atomic_load_explicit(&wire->spare, memory_order_relaxed) == NULL) {
+    atomic_store_explicit(&wire->spare, slot, memory_order_release);
+    return;
+  }
   slot->next = wire->pool;
   wire->pool = slot;
 }

@@ -58,6 +58,7 @@ struct weir_wire {
   unsigned next_choice;
 
   weir_wire_slot *pool;
+  _Atomic(weir_wire_slot *) spare; /* a pooled one, taken without the lock; NULL: none */
   size_t slot_count;
   weir_wire_slot *woken[WEIR_WIRE_WOKEN_MOST]; /* whose threads are told when the lock is free */
   size_t woken_count;

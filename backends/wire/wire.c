@@ -162,6 +162,7 @@ void weir_wire_close(weir_wire *wire) {
     }
   }
   if (!at_rest) return;
+  if (wire->spare != NULL) slot_free(wire->spare);
   for (weir_wire_slot *slot = wire->pool, *next = NULL; slot != NULL; slot = next) {
     next = slot->next;
     slot_free(slot);

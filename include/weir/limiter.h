@@ -26,6 +26,8 @@ typedef struct weir_limiter weir_limiter;
  *                                             whatever goes back of what was charged in it
  *   token-bucket:LIMIT/PERIOD[,option...]     a bucket that fills at this rate
  *   leaky-bucket:LIMIT/PERIOD[,option...]     a queue that drains at this rate: callers wait
+ *   in-flight:LIMIT/PERIOD[,option...]        LIMIT held at once, by weir_limiter_reserve(); what a
+ *                                             process holds that died is free after a PERIOD
  *
  * LIMIT 1 to 1000000000 (sliding-log: 100000). PERIOD a whole number and ms, s, m, h or d (or the
  * unit alone: 5/s), 1ms to 400d. Options of
@@ -255,6 +257,10 @@ typedef struct weir_limiter_counts {
   uint64_t owed, paid, unpaid;
   uint64_t share; /* of all that is charged, this process's own part as measured, in millionths; of
                      several rules the least; without a charge yet 1 / peers */
+  /* Of rules whose places are held: how many are held now; and so far, how many were entered, denied
+   * (of those who waited the last try), released, and lost before they were released. */
+  uint64_t places_held, places_entered, places_denied, places_released, places_lost;
+  uint64_t renewals; /* payments for what is held on, answered or not: one a key and PERIOD */
 } weir_limiter_counts;
 
 #define WEIR_LIMITER_COUNTS_INIT WEIR_SIZED(weir_limiter_counts)
@@ -351,12 +357,14 @@ typedef struct weir_rule_info {
 WEIR_EXPORT weir_status weir_limiter_read_rule(const weir_limiter *limiter, size_t index,
                                                weir_rule_info *info);
 
-/* An admitted request that can be undone exactly. */
+/* An admitted request that can be undone exactly. Under an in-flight rule also a place: it is held from
+ * then on until it is released by commit or cancel, or lost (weir_reservation_held()). */
 typedef struct weir_reservation weir_reservation;
 
 /* Decides one request and keeps what is needed to cancel it. *reservation is NULL unless the status
  * is WEIR_OK and the request is allowed. WEIR_REQUEST_PEEK is WEIR_BAD_ARGUMENT. The limiter must
- * outlive it. A reservation that is neither committed nor cancelled simply stays charged.
+ * outlive it. A reservation that is neither committed nor cancelled simply stays charged; a place that
+ * is destroyed so is not paid for again, and free at the end of what was paid.
  *
  * What weir_limiter_refund gives back by request->decision, where it stands, is no longer there to
  * cancel; such a refund is a use of the reservation, and what is left can be cancelled. A copy of
@@ -365,8 +373,49 @@ typedef struct weir_reservation weir_reservation;
 WEIR_EXPORT weir_status weir_limiter_reserve(weir_limiter *limiter, weir_request *request,
                                              weir_reservation **reservation, weir_message *message);
 
-/* What was reserved is used: it stays charged. WEIR_BAD_ARGUMENT when it was committed or cancelled
- * before. One thread at a time may use a reservation. */
+/* The same, waiting for a place, or for what other rules of the limiter have to give, up to
+ * longest_wait_us: 0 to the limiter's option of that name (WEIR_BAD_ARGUMENT); what the request says of
+ * that is not read. A place that is released in this process is handed to the one of its threads
+ * that has waited longest for as much of the key, for up to the shorter of PERIOD and 1 s after it was
+ * entered; then other processes get their chance. Who waits looks every 5 to 50 ms, at random.
+ * WEIR_OK and no reservation: the time was over, or the cost is above LIMIT. */
+WEIR_EXPORT weir_status weir_limiter_reserve_wait(weir_limiter *limiter, weir_request *request,
+                                                  int64_t longest_wait_us,
+                                                  weir_reservation **reservation,
+                                                  weir_message *message);
+
+/* Whether the reservation is open and its place is still one's own; without an in-flight rule, whether
+ * it is open. False is final, and false in a child of the process. A process that was stopped, or
+ * could not pay for its places because the store was away, has lost them: ask before what must not
+ * happen while others have the place. Locks for less than a microsecond, asks no store; any thread,
+ * while no other ends the reservation. */
+WEIR_EXPORT bool weir_reservation_held(const weir_reservation *reservation);
+
+/* Until when it is held if it is not paid for again, by the limiter's clock: microseconds. 0 where it is
+ * not held; INT64_MAX where nothing ends it. What was begun before and is over by then was done while it was
+ * held. */
+WEIR_EXPORT int64_t weir_reservation_held_until_us(const weir_reservation *reservation);
+
+/* A number for those who cannot ask: what is written to while a place is held may keep the largest
+ * token that it has seen, and refuse lower ones. Rises from holder to holder: the time of entry in
+ * microseconds, 4096 times. Of two processes that follow one another within 2 * clock_error_us the
+ * second may have the lower one; who lost a place and goes on always has. 0 without a place. */
+WEIR_EXPORT uint64_t weir_reservation_token(const weir_reservation *reservation);
+
+/* Pays again for what is held, where that is due. With weir_limiter_options.renew BY_CALLER it is to be
+ * called again when *next_us microseconds are over, and after a place was entered; WEIR_NEVER: nothing
+ * is held. Else a thread does all of it, and this may be called all the same. Blocks for up to the
+ * deadline for every 64 keys. WEIR_OK, or why some were not paid: then *next_us is short, as there is
+ * another try until what was paid before is over. Any thread. */
+WEIR_EXPORT weir_status weir_limiter_renew(weir_limiter *limiter, int64_t *next_us,
+                                           weir_message *message);
+
+/* What was reserved is used: it stays charged. A place is released, so that others may enter: first it
+ * counts as held no more, then the store is told. WEIR_OK also for one that was lost before. An error
+ * of WEIR_CLASS_STORE or WEIR_TIMEOUT: the place is free at the end of what was paid, within PERIOD.
+ * WEIR_BAD_ARGUMENT when it was committed or cancelled before. One thread at a time may use a
+ * reservation. Blocks up to the deadline where there is a place, and for the answer to a payment that is
+ * under way; else it asks no store. */
 WEIR_EXPORT weir_status weir_reservation_commit(weir_reservation *reservation,
                                                 weir_message *message);
 

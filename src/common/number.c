@@ -4,15 +4,19 @@
 
 /* 18 digits stay below 10^18, so only those behind them can be too many. */
 bool weir_number_read(const char *text, size_t length, int64_t most, int64_t *number) {
+  const char *at = text, *end = text + length, *safe = length < 18 ? end : text + 18;
   int64_t sum = 0;
-  if (length == 0) return false;
-  for (size_t i = 0; i < length; i++) {
-    unsigned digit = (unsigned char)text[i] - (unsigned)'0';
+  for (; at < safe; at++) {
+    unsigned digit = (unsigned char)*at - (unsigned)'0';
     if (digit > 9) return false;
-    if (i >= 18 && sum > (INT64_MAX - (int64_t)digit) / 10) return false;
     sum = sum * 10 + digit;
   }
-  if (sum > most) return false;
+  for (; at < end; at++) {
+    unsigned digit = (unsigned char)*at - (unsigned)'0';
+    if (digit > 9 || sum > (INT64_MAX - (int64_t)digit) / 10) return false;
+    sum = sum * 10 + digit;
+  }
+  if (length == 0 || sum > most) return false;
   *number = sum;
   return true;
 }

@@ -54,6 +54,22 @@ static void reads_no_further_than_it_may(void **state) {
   assert_false(weir_number_read("1\0002", 3, 1000, &number));
 }
 
+/* Every byte in every place of eight digits, and every digit in every place. */
+static void reads_eight_digits_at_once(void **state) {
+  (void)state;
+  for (size_t place = 0; place < 8; place++) {
+    for (unsigned byte = 0; byte < 256; byte++) {
+      char text[] = "90817263";
+      int64_t number = -1, expected = -1;
+      text[place] = (char)byte;
+      bool read = weir_number_read_eight(text, &number);
+      assert_int_equal(read, byte >= '0' && byte <= '9');
+      if (read) expected = strtoll(text, NULL, 10);
+      assert_int_equal(number, expected);
+    }
+  }
+}
+
 static void is_written(uint64_t number) {
   char expected[32], text[32] = "";
   memset(text, '~', sizeof text - 1);
@@ -83,6 +99,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reads_digits_alone),
       cmocka_unit_test(reads_no_further_than_it_may),
+      cmocka_unit_test(reads_eight_digits_at_once),
       cmocka_unit_test(writes_what_printf_would),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

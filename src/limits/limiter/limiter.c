@@ -6,6 +6,7 @@
 
 #include <weir/backend.h>
 
+#include "limiter/place.h"
 #include "store/process.h"
 
 /* What all keys of a rule begin with never changes. */
@@ -63,6 +64,7 @@ void weir_limiter_read_counts(const weir_limiter *limiter, weir_limiter_counts *
   weir_counts_read(limiter->counts, &sum);
   sum.unpaid += (uint64_t)weir_table_unpaid(limiter->table);
   sum.share = least_share(limiter);
+  if (limiter->places != NULL) sum.places_held = weir_places_held(limiter->places);
   if (limiter->leases)
     sum.lease_lost += (uint64_t)atomic_load_explicit(&limiter->leased.lost, memory_order_relaxed);
   if (size > sizeof sum) memset((char *)counts + sizeof sum, 0, size - sizeof sum);
@@ -92,11 +94,12 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
     bool held = weir_rule_is_held(&made->stack.rules[i]);
     made->cost_most[i] = held ? 0 : one_by_one ? 1 : WEIR_COST_MOST;
     made->held = made->held || held;
+    made->only_held = (made->only_held || i == 0) && held;
     made->one_by_one = made->one_by_one || one_by_one;
   }
   prepare_prefixes(made);
   weir_limiter_guard_clock(made);
-  made->leases = made->leases && made->stack.rules[0].lease_us > 0;
+  made->leases = made->leases && made->stack.rules[0].lease_us > 0 && !made->held;
   made->direct = !made->leases && made->settings.traits & WEIR_TRAIT_IMMEDIATE &&
                  made->settings.traits & WEIR_TRAIT_IDENTITY;
   if (made->leases) weir_lease_init(&made->lease, &made->stack, &made->settings);
@@ -139,8 +142,9 @@ weir_status weir_limiter_create(weir_store *store, const char *rules,
   }
   status = weir_limiter_finish(made, message);
   if (status != WEIR_OK) return status;
-  if (!weir_limiter_enter_store(made) || !weir_limiter_warn_of_short_leases(made) ||
-      !weir_limiter_warn_of_long_deadline(made)) {
+  if (made->held) made->places = weir_places_create();
+  if ((made->held && made->places == NULL) || !weir_limiter_enter_store(made) ||
+      !weir_limiter_warn_of_short_leases(made) || !weir_limiter_warn_of_long_deadline(made)) {
     weir_limiter_destroy(made);
     return weir_no_memory(message);
   }
@@ -152,6 +156,9 @@ weir_status weir_limiter_create(weir_store *store, const char *rules,
  * parent may have held at the fork. */
 void weir_limiter_destroy(weir_limiter *limiter) {
   if (limiter == NULL) return;
+  if (limiter->places != NULL && weir_limiter_check_process(limiter, NULL) == WEIR_OK)
+    weir_places_stop(limiter->places);
+  weir_places_destroy(limiter->places);
   weir_limiter_leave_store(limiter);
   weir_limiter_destroy_local(limiter);
   if (pthread_mutex_trylock(&limiter->reserved_mutex) == 0) {

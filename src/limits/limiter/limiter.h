@@ -5,6 +5,8 @@
  *     warning.c   what the caller should know of them, and of other limiters on the store
  *     wait.c      public entry point of those who sleep until they are admitted
  *     reserve.c   public entry points of those who give back: reservations, refunds
+ *     place.c     what is held, by key: entering, believing, leaving, handing on
+ *     renew.c     paying again for what is held: a thread of its own, or the caller's loop
  *     request.c   public entry points of one request; checks requests, has them decided
  *     together.c  public entry points of many requests, of one limiter or of several
  *     all.c       public entry point of several requests that are one decision
@@ -66,6 +68,9 @@ struct weir_limiter {
   bool leases; /* the rules have a lease, and it is used: then the next two mean something */
   weir_lease lease;
   weir_leased_line leased;
+  struct weir_places *places;         /* NULL: no rule is held; else ... */
+  bool only_held;                     /* ... all are, and ... */
+  bool caller_renews;                 /* ... no thread does */
   char *warnings[WEIR_WARNINGS_MOST]; /* its own */
   size_t warning_count;
   weir_store_use uses[WEIR_RULES_MOST]; /* of the store, by rule */
@@ -156,6 +161,18 @@ weir_status weir_outage_refund(weir_limiter *limiter, const weir_request_state *
 bool weir_direct_answer(weir_limiter *limiter, weir_request_state *request, weir_moment *at,
                         weir_message *message);
 void weir_direct_clean_up(weir_limiter *limiter);
+
+/* Reserving, in steps, for those who ask for many at once: what is made before anything is charged;
+ * from what this process has already (then it is done); what is asked; and what comes of the answer.
+ * *reservation is `made` where it was admitted, else untouched: then `made` is to be destroyed. */
+weir_status weir_reserve_begin(weir_limiter *limiter, const weir_request *request,
+                               weir_reservation **made, weir_message *message);
+bool weir_reserve_at_once(weir_reservation *made, weir_request *request,
+                          weir_reservation **reservation);
+weir_request_state weir_reserve_ask(weir_reservation *made, const weir_request *request);
+weir_status weir_reserve_end(weir_reservation *made, weir_request *request,
+                             const weir_request_state *state, weir_reservation **reservation,
+                             weir_message *message);
 
 /* Has one request settled, alone in its call, by the store or the policy; returns its status. */
 weir_status weir_limiter_answer(weir_limiter *limiter, weir_request_state *request,

@@ -68,8 +68,14 @@ static weir_status copy_options(const weir_limiter_options *given, weir_limiter_
                      options->fallback);
     return WEIR_BAD_ARGUMENT;
   }
-  if (options->reserved != 0) {
-    weir_message_set(message, "option reserved is %u: accepted is 0", (unsigned)options->reserved);
+  if (options->renew > WEIR_RENEW_BY_CALLER) {
+    weir_message_set(message, "option renew is %u: accepted are those of enum weir_renew_by",
+                     options->renew);
+    return WEIR_BAD_ARGUMENT;
+  }
+  if (options->reserved != 0 || options->reserved_too != 0) {
+    weir_message_set(message, "option reserved is %u: accepted is 0",
+                     (unsigned)(options->reserved | options->reserved_too));
     return WEIR_BAD_ARGUMENT;
   }
   return WEIR_OK;
@@ -115,6 +121,7 @@ weir_status weir_limiter_configure(weir_limiter *limiter, const weir_limiter_opt
   limiter->memo_keys = (size_t)memo_keys;
   limiter->peers = (uint32_t)peers;
   limiter->fallback = (weir_fallback)o.fallback;
+  limiter->caller_renews = o.renew == WEIR_RENEW_BY_CALLER;
   /* A denial is not repeated for longer than what it rests on may be believed. */
   if (settings->local_denial_us > settings->memo_age_us)
     settings->local_denial_us = settings->memo_age_us;

@@ -11,8 +11,11 @@
 #include <string.h>
 
 #include <weir/backend.h>
+#include <weir/backoff.h>
 
 #include "limiter/limiter.h"
+#include "limiter/place.h"
+#include "limiter/renew.h"
 
 typedef enum weir_reservation_state {
   WEIR_RESERVED,
@@ -37,6 +40,7 @@ struct weir_reservation {
   int64_t at_us;
   int64_t costs[WEIR_RULES_MOST]; /* that can be cancelled, under each rule */
   int64_t ends[WEIR_RULES_MOST];  /* of the slots that buckets gave */
+  weir_held_place *place;         /* what it holds; NULL: nothing, or no more */
   size_t key_length;
   unsigned char key[];
 };
@@ -128,9 +132,57 @@ static weir_status give_back_to(weir_limiter *limiter, weir_charged charged,
   return weir_outage_refund(limiter, request, store_status != WEIR_UNKNOWN_OUTCOME, message);
 }
 
+/* The machine knows only that less is charged than should go back. */
+static weir_status explain_refund(weir_status status, weir_message *message) {
+  if (status == WEIR_BAD_COST)
+    weir_message_set(message,
+                     "the store holds less than what should go back: it was reset, lost "
+                     "or given back before");
+  return status;
+}
+
+/* All of it, or what is held alone. A place that a policy admitted is in no store and on no account
+ * that it could be taken off: it ends with its epoch. */
+static weir_status send_back(weir_reservation *reservation, bool all, weir_message *message) {
+  const weir_stack *stack = &reservation->limiter->stack;
+  bool in_store = reservation->charged == WEIR_CHARGED_STORE;
+  int64_t costs[WEIR_RULES_MOST];
+  for (size_t i = 0; i < WEIR_RULES_MOST; i++) {
+    bool held = i < stack->count && weir_rule_is_held(&stack->rules[i]);
+    costs[i] = (held ? in_store : all) ? reservation->costs[i] : 0;
+  }
+  weir_request_state request = {.kind = WEIR_REFUND,
+                                .alone = true,
+                                .cost = 1,
+                                .costs = costs,
+                                .at_us = reservation->at_us,
+                                .ends = reservation->ends,
+                                .key = reservation->key,
+                                .key_length = reservation->key_length};
+  bool some = false; /* refunds may have taken all of it */
+  for (size_t i = 0; i < WEIR_RULES_MOST; i++)
+    some = some || costs[i] > 0;
+  if (reservation->charged == WEIR_CHARGED_NOWHERE || !some) return WEIR_OK;
+  weir_status status = give_back_to(reservation->limiter, reservation->charged,
+                                    reservation->store_status, &request, message);
+  return explain_refund(status, message);
+}
+
+/* What it costs under the rules that are held, for as long as that is not known otherwise. */
+static bool make_place(weir_reservation *made, const weir_request *request) {
+  const weir_stack *stack = &made->limiter->stack;
+  if (made->limiter->places == NULL) return true;
+  made->place = calloc(1, sizeof *made->place);
+  if (made->place == NULL) return false;
+  for (size_t i = 0; i < stack->count; i++)
+    if (weir_rule_is_held(&stack->rules[i]))
+      made->place->costs[i] = request->costs != NULL ? request->costs[i] : request->cost;
+  return true;
+}
+
 /* Memory comes before the charge: what is charged can always be cancelled. */
-static weir_status reserve(weir_limiter *limiter, weir_request *request,
-                           weir_reservation **reservation, weir_message *message) {
+weir_status weir_reserve_begin(weir_limiter *limiter, const weir_request *request,
+                               weir_reservation **made, weir_message *message) {
   weir_request asked = *request;
   if (limiter->held) asked.flags |= WEIR_REQUEST_PEEK;
   weir_status status = weir_request_check(limiter, &asked, message);
@@ -139,33 +191,207 @@ static weir_status reserve(weir_limiter *limiter, weir_request *request,
     weir_message_set(message, "WEIR_REQUEST_PEEK in a reservation: accepted is WEIR_REQUEST_UP_TO");
     return WEIR_BAD_ARGUMENT;
   }
-  weir_reservation *made = create_reservation(limiter, request);
-  if (made == NULL) return weir_no_memory(message);
-  weir_request_state state = weir_request_begin(limiter, request);
+  *made = create_reservation(limiter, request);
+  if (*made != NULL && make_place(*made, request)) return WEIR_OK;
+  free(*made);
+  *made = NULL;
+  return weir_no_memory(message);
+}
+
+weir_request_state weir_reserve_ask(weir_reservation *made, const weir_request *request) {
+  weir_request_state state = weir_request_begin(made->limiter, request);
   state.ends = made->ends;
-  status = weir_limiter_answer(limiter, &state, message);
-  if (status == WEIR_OK) request->decision = state.decision;
-  if (status == WEIR_OK && request->costs != NULL) request->decision.cost = WEIR_OWN_COSTS;
-  if (status != WEIR_OK || !state.decision.allowed) {
-    free(made);
-    return status;
+  return state;
+}
+
+/* What was charged is held from now on. Where that cannot be, it goes back. */
+static weir_status enter(weir_reservation *made, weir_message *message) {
+  weir_limiter *limiter = made->limiter;
+  weir_held_place *place = made->place;
+  bool some = false;
+  for (size_t i = 0; i < limiter->stack.count; i++) {
+    if (!weir_rule_is_held(&limiter->stack.rules[i])) continue;
+    place->costs[i] = made->costs[i];
+    place->ends[i] = made->ends[i];
+    some = some || place->costs[i] > 0;
   }
-  made->charged = where_charged(limiter, &state.decision);
-  made->store_status = state.decision.store_status;
-  for (size_t i = 0; request->costs == NULL && i < limiter->stack.count; i++)
-    made->costs[i] = state.decision.cost;
-  made->at_us = state.decision.at_us;
+  place->at_us = made->at_us;
+  if (!some) { /* a cost per rule, 0 of all that are held */
+    free(place);
+    made->place = NULL;
+    return WEIR_OK;
+  }
+  if (made->charged != WEIR_CHARGED_STORE) {
+    weir_place_enter_by_policy(limiter, place);
+    return WEIR_OK;
+  }
+  bool entered = weir_place_enter(limiter, place, made->key, made->key_length);
+  if (entered && weir_renew_start(limiter)) return WEIR_OK;
+  if (entered) weir_place_leave(limiter, place, false);
+  send_back(made, true, NULL);
+  weir_message_set(message, "%s",
+                   entered ? "the thread that renews cannot be started: accepted is the option "
+                             "renew of WEIR_RENEW_BY_CALLER"
+                           : weir_status_text(WEIR_NO_MEMORY));
+  return WEIR_NO_MEMORY;
+}
+
+static void free_reservation(weir_reservation *reservation) {
+  free(reservation->place);
+  free(reservation);
+}
+
+weir_status weir_reserve_end(weir_reservation *made, weir_request *request,
+                             const weir_request_state *state, weir_reservation **reservation,
+                             weir_message *message) {
+  weir_limiter *limiter = made->limiter;
+  weir_status status = state->status;
+  if (status == WEIR_OK) request->decision = state->decision;
+  if (status == WEIR_OK && request->costs != NULL) request->decision.cost = WEIR_OWN_COSTS;
+  if (status == WEIR_OK && state->decision.allowed) {
+    made->charged = where_charged(limiter, &state->decision);
+    made->store_status = state->decision.store_status;
+    for (size_t i = 0; request->costs == NULL && i < limiter->stack.count; i++)
+      made->costs[i] = state->decision.cost;
+    made->at_us = state->decision.at_us;
+    if (made->place != NULL) status = enter(made, message);
+    if (status == WEIR_OK) {
+      link_taken(made, &request->decision);
+      *reservation = made;
+    }
+  }
+  return status;
+}
+
+/* A place that this process has already: of a lease, or of one that has just left. */
+static void adopt(weir_reservation *made, weir_held_place *place, weir_request *request,
+                  weir_reservation **reservation) {
+  const weir_limiter *limiter = made->limiter;
+  free(made->place);
+  made->place = place;
+  made->charged = WEIR_CHARGED_STORE;
+  memcpy(made->costs, place->costs, sizeof made->costs);
+  made->at_us = place->at_us;
+  request->decision = (weir_decision){
+      .allowed = true,
+      .source = WEIR_SOURCE_LOCAL,
+      .limit = weir_rule_capacity(&limiter->stack.rules[0]),
+      .remaining = WEIR_NOT_KNOWN,
+      .reset_after_us = WEIR_NOT_KNOWN,
+      .cost = request->costs != NULL ? WEIR_OWN_COSTS : request->cost,
+      .at_us = place->at_us,
+  };
   link_taken(made, &request->decision);
   *reservation = made;
-  return WEIR_OK;
+}
+
+/* Under other rules it would have to be charged as well. */
+static bool may_be_handed(const weir_reservation *made, const weir_request *request) {
+  return made->place != NULL && made->limiter->only_held && !(request->flags & WEIR_REQUEST_UP_TO);
+}
+
+bool weir_reserve_at_once(weir_reservation *made, weir_request *request,
+                          weir_reservation **reservation) {
+  weir_limiter *limiter = made->limiter;
+  if (!may_be_handed(made, request)) return false;
+  weir_held_place *spare =
+      weir_place_take_spare(limiter, made->key, made->key_length, made->place->costs);
+  if (spare != NULL) adopt(made, spare, request, reservation);
+  return spare != NULL;
+}
+
+static weir_status reserve(weir_limiter *limiter, weir_request *request,
+                           weir_reservation **reservation, weir_message *message) {
+  weir_reservation *made;
+  weir_status status = weir_reserve_begin(limiter, request, &made, message);
+  if (status != WEIR_OK || weir_reserve_at_once(made, request, reservation)) return status;
+  weir_request_state state = weir_reserve_ask(made, request);
+  weir_limiter_answer(limiter, &state, message);
+  status = weir_reserve_end(made, request, &state, reservation, message);
+  if (*reservation == NULL) free_reservation(made);
+  return status;
+}
+
+static void count_reserved(weir_limiter *limiter, const weir_request *request) {
+  bool denied = request->status == WEIR_OK && !request->decision.allowed;
+  weir_counts_add(limiter->counts, request->status, &request->decision);
+  if (denied && limiter->places != NULL)
+    weir_counts_add_places(limiter->counts, WEIR_PLACES_DENIED, 1);
 }
 
 weir_status weir_limiter_reserve(weir_limiter *limiter, weir_request *request,
                                  weir_reservation **reservation, weir_message *message) {
   *reservation = NULL;
   request->status = reserve(limiter, request, reservation, message);
-  weir_counts_add(limiter->counts, request->status, &request->decision);
+  count_reserved(limiter, request);
   return request->status;
+}
+
+/* --- waiting -----------------------------------------------------------------------------------
+ */
+
+/* How long until the next try. Nothing tells when a place is left elsewhere, and processes that
+ * look in step would take turns in vain; what other rules say is known. */
+static int64_t find_pause(const weir_limiter *limiter, const weir_decision *denied) {
+  enum { PAUSE_LEAST_US = 5000, PAUSE_MOST_US = 50000 };
+  const weir_rule *rule = &limiter->stack.rules[denied->rule];
+  if (!weir_rule_is_held(rule) || denied->source == WEIR_SOURCE_FALLBACK)
+    return denied->retry_after_us;
+  return PAUSE_LEAST_US +
+         weir_backoff_us(0, PAUSE_MOST_US - PAUSE_LEAST_US, PAUSE_MOST_US - PAUSE_LEAST_US);
+}
+
+/* Tries until it is admitted or its time is over. Between its tries it takes what others of this process
+ * leave. */
+static weir_status reserve_in_time(weir_reservation *made, weir_request *request, int64_t end_us,
+                                   weir_reservation **reservation, weir_message *message) {
+  weir_limiter *limiter = made->limiter;
+  while (!weir_reserve_at_once(made, request, reservation)) {
+    int64_t left_us = end_us - weir_monotonic_us();
+    weir_request_state state = weir_reserve_ask(made, request);
+    state.waits = true;
+    state.wait_us = left_us > 0 ? left_us : 0;
+    weir_limiter_answer(limiter, &state, message);
+    weir_status status = weir_reserve_end(made, request, &state, reservation, message);
+    if (status != WEIR_OK || *reservation != NULL) return status;
+    int64_t pause_us = find_pause(limiter, &request->decision);
+    left_us = end_us - weir_monotonic_us();
+    bool hopeless = pause_us > left_us && !may_be_handed(made, request);
+    if (request->decision.retry_after_us == WEIR_NEVER || left_us <= 0 || hopeless) break;
+    int64_t until_us = weir_monotonic_us() + (pause_us < left_us ? pause_us : left_us);
+    if (!may_be_handed(made, request)) {
+      weir_sleep_until(until_us);
+      continue;
+    }
+    weir_held_place *handed =
+        weir_place_wait(limiter, made->key, made->key_length, made->place->costs, until_us);
+    if (handed != NULL) {
+      adopt(made, handed, request, reservation);
+      break;
+    }
+  }
+  return WEIR_OK;
+}
+
+weir_status weir_limiter_reserve_wait(weir_limiter *limiter, weir_request *request,
+                                      int64_t longest_wait_us, weir_reservation **reservation,
+                                      weir_message *message) {
+  weir_request asked = *request;
+  *reservation = NULL;
+  asked.longest_wait_us = longest_wait_us;
+  weir_reservation *made = NULL;
+  request->status = weir_reserve_begin(limiter, &asked, &made, message);
+  if (request->status == WEIR_OK)
+    request->status =
+        reserve_in_time(made, request, weir_monotonic_us() + longest_wait_us, reservation, message);
+  if (*reservation == NULL) free_reservation(made);
+  count_reserved(limiter, request);
+  if (request->status != WEIR_OK || *reservation == NULL) return request->status;
+  int64_t start_us = request->decision.at_us + request->decision.delay_us;
+  int64_t sleep_us = request->decision.delay_us > 0 ? start_us - weir_limiter_now(limiter) : 0;
+  if (sleep_us > request->decision.delay_us) sleep_us = request->decision.delay_us;
+  if (sleep_us > 0) weir_sleep_until(weir_monotonic_us() + sleep_us);
+  return WEIR_OK;
 }
 
 /* Ends a reservation that is open. */
@@ -187,49 +413,65 @@ static weir_status end_reservation(weir_reservation *reservation, weir_reservati
   return WEIR_OK;
 }
 
+/* Stops believing, and tells whether something is to be sent: else another of this process has the
+ * place now. What it has paid for is known only then. */
+static bool leave_place(weir_reservation *reservation) {
+  weir_limiter *limiter = reservation->limiter;
+  weir_held_place *place = reservation->place;
+  weir_counts_add_places(limiter->counts, WEIR_PLACES_RELEASED, 1);
+  if (!weir_place_leave(limiter, place, limiter->only_held)) {
+    reservation->place = NULL;
+    return false;
+  }
+  for (size_t i = 0; i < limiter->stack.count; i++)
+    if (place->costs[i] > 0) reservation->ends[i] = place->ends[i];
+  return true;
+}
+
+/* What is held is released, and what other rules were charged stays. */
 weir_status weir_reservation_commit(weir_reservation *reservation, weir_message *message) {
-  return end_reservation(reservation, WEIR_COMMITTED, message);
-}
-
-/* The machine knows only that less is charged than should go back. */
-static weir_status explain_refund(weir_status status, weir_message *message) {
-  if (status == WEIR_BAD_COST)
-    weir_message_set(message,
-                     "the store holds less than what should go back: it was reset, lost "
-                     "or given back before");
+  weir_status status = end_reservation(reservation, WEIR_COMMITTED, message);
+  if (status != WEIR_OK || reservation->place == NULL) return status;
+  if (leave_place(reservation)) status = send_back(reservation, false, message);
+  weir_counts_add(reservation->limiter->counts, status, NULL);
   return status;
-}
-
-static weir_status give_back(weir_reservation *reservation, weir_message *message) {
-  weir_request_state request = {.kind = WEIR_REFUND,
-                                .alone = true,
-                                .cost = 1,
-                                .costs = reservation->costs,
-                                .at_us = reservation->at_us,
-                                .ends = reservation->ends,
-                                .key = reservation->key,
-                                .key_length = reservation->key_length};
-  bool some = false; /* refunds may have taken all of it */
-  for (size_t i = 0; i < WEIR_RULES_MOST; i++)
-    some = some || reservation->costs[i] > 0;
-  if (reservation->charged == WEIR_CHARGED_NOWHERE || !some) return WEIR_OK;
-  weir_status status = give_back_to(reservation->limiter, reservation->charged,
-                                    reservation->store_status, &request, message);
-  return explain_refund(status, message);
 }
 
 weir_status weir_reservation_cancel(weir_reservation *reservation, weir_message *message) {
   weir_status status = end_reservation(reservation, WEIR_CANCELLED, message);
   if (reservation == NULL) return status;
-  if (status == WEIR_OK) status = give_back(reservation, message);
+  if (status == WEIR_OK && (reservation->place == NULL || leave_place(reservation)))
+    status = send_back(reservation, true, message);
   weir_counts_add(reservation->limiter->counts, status, NULL);
   return status;
 }
 
 void weir_reservation_destroy(weir_reservation *reservation) {
   if (reservation == NULL) return;
-  if (weir_limiter_check_process(reservation->limiter, NULL) == WEIR_OK) close_taken(reservation);
-  free(reservation);
+  if (weir_limiter_check_process(reservation->limiter, NULL) == WEIR_OK) {
+    close_taken(reservation);
+    if (reservation->state == WEIR_RESERVED && reservation->place != NULL)
+      weir_place_leave(reservation->limiter, reservation->place, false);
+  }
+  free_reservation(reservation);
+}
+
+bool weir_reservation_held(const weir_reservation *reservation) {
+  return weir_reservation_held_until_us(reservation) > 0;
+}
+
+int64_t weir_reservation_held_until_us(const weir_reservation *reservation) {
+  int64_t until_us = INT64_MAX;
+  if (reservation == NULL || reservation->state != WEIR_RESERVED ||
+      weir_limiter_check_process(reservation->limiter, NULL) != WEIR_OK)
+    return 0;
+  if (reservation->place != NULL)
+    weir_place_is_held(reservation->limiter, reservation->place, &until_us);
+  return until_us;
+}
+
+uint64_t weir_reservation_token(const weir_reservation *reservation) {
+  return reservation != NULL && reservation->place != NULL ? reservation->place->token : 0;
 }
 
 /* --- refunds -----------------------------------------------------------------------------------

@@ -12,6 +12,7 @@
 #include <weir/backend.h>
 
 #include "limiter/limiter.h"
+#include "limiter/renew.h"
 
 /* The requests of one limiter. As small as can be: there may be many, and they are on the stack. */
 typedef struct weir_part {
@@ -241,6 +242,8 @@ weir_status weir_decide_together(weir_limiter *const *limiters, weir_request *re
 weir_status weir_limiter_return_leases(weir_limiter *limiter, weir_message *message) {
   enum { KEYS_AT_ONCE = 32 };
   weir_status status = weir_limiter_check_process(limiter, message);
+  if (status == WEIR_OK && limiter->places != NULL)
+    return weir_renew_return_spares(limiter, message);
   if (status != WEIR_OK || !limiter->leases) return status;
   weir_call *call = weir_call_acquire(limiter, KEYS_AT_ONCE);
   if (call == NULL) return weir_no_memory(message);

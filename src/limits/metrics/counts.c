@@ -16,6 +16,7 @@ typedef struct weir_counts_shard {
   _Atomic uint64_t failed[WEIR_STATUS_COUNT];
   _Atomic uint64_t leases[WEIR_LEASE_COUNTS];
   _Atomic uint64_t outages[WEIR_OUTAGE_COUNTS];
+  _Atomic uint64_t places[WEIR_PLACE_COUNTS];
   _Atomic uint64_t waits[WEIR_WAIT_BUCKETS];
   _Atomic uint64_t waited_us;
 } weir_counts_shard;
@@ -94,6 +95,10 @@ void weir_counts_add_outage(weir_counts *counts, weir_outage_count what, int64_t
                               memory_order_relaxed);
 }
 
+void weir_counts_add_places(weir_counts *counts, weir_place_count what, uint64_t number) {
+  atomic_fetch_add_explicit(&own_shard(counts)->places[what], number, memory_order_relaxed);
+}
+
 static const int64_t bounds_us[] = {100,   200,   500,    1000,   2000,   5000,   10000,
                                     20000, 50000, 100000, 200000, 500000, 1000000};
 enum { BOUNDS = sizeof bounds_us / sizeof bounds_us[0] };
@@ -141,6 +146,11 @@ static void add_shard(const weir_counts_shard *shard, weir_limiter_counts *sum) 
   sum->owed += get(&shard->outages[WEIR_OUTAGE_OWED]);
   sum->paid += get(&shard->outages[WEIR_OUTAGE_PAID]);
   sum->unpaid += get(&shard->outages[WEIR_OUTAGE_UNPAID]);
+  sum->places_entered += get(&shard->places[WEIR_PLACES_ENTERED]);
+  sum->places_denied += get(&shard->places[WEIR_PLACES_DENIED]);
+  sum->places_released += get(&shard->places[WEIR_PLACES_RELEASED]);
+  sum->places_lost += get(&shard->places[WEIR_PLACES_LOST]);
+  sum->renewals += get(&shard->places[WEIR_PLACES_RENEWALS]);
   sum->waited_us += get(&shard->waited_us);
   for (int bucket = 0; bucket < WEIR_WAIT_BUCKETS; bucket++)
     sum->waits[bucket] += get(&shard->waits[bucket]);

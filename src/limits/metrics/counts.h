@@ -50,6 +50,17 @@ typedef enum weir_outage_count {
 } weir_outage_count;
 void weir_counts_add_outage(weir_counts *counts, weir_outage_count what, int64_t cost);
 
+/* What became of places that are held. */
+typedef enum weir_place_count {
+  WEIR_PLACES_ENTERED,
+  WEIR_PLACES_DENIED,
+  WEIR_PLACES_RELEASED,
+  WEIR_PLACES_LOST,
+  WEIR_PLACES_RENEWALS, /* payments: one for each key and period */
+  WEIR_PLACE_COUNTS
+} weir_place_count;
+void weir_counts_add_places(weir_counts *counts, weir_place_count what, uint64_t number);
+
 /* One request has waited so long for servers; less than 0 is 0. */
 void weir_counts_add_wait(weir_counts *counts, int64_t wait_us);
 

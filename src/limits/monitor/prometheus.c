@@ -132,6 +132,11 @@ static const member leases[] = {MEMBER("charged", leased), MEMBER("used", lease_
                                 MEMBERS_END};
 static const member outages[] = {MEMBER("owed", owed), MEMBER("paid", paid),
                                  MEMBER("unpaid", unpaid), MEMBERS_END};
+static const member places[] = {MEMBER("entered", places_entered), MEMBER("denied", places_denied),
+                                MEMBER("released", places_released), MEMBER("lost", places_lost),
+                                MEMBERS_END};
+static const member places_held[] = {MEMBER(NULL, places_held)};
+static const member renewals[] = {MEMBER(NULL, renewals)};
 static const member clock_steps[] = {MEMBER(NULL, clock_steps)};
 static const member keys_lost[] = {MEMBER(NULL, keys_lost)};
 static const member round_trips[] = {MEMBER(NULL, round_trips)};
@@ -145,6 +150,12 @@ static const family families[] = {
      "fate", leases, NULL, NULL},
     {"weir_outage_cost_total", "counter", "Cost admitted without the store, and what became of it.",
      "fate", outages, NULL, NULL},
+    {"weir_places_total", "counter", "Places of in-flight rules, by what became of them.", "fate",
+     places, NULL, NULL},
+    {"weir_places_held", "gauge", "Places that this process holds now.", NULL, places_held, NULL,
+     NULL},
+    {"weir_place_renewals_total", "counter", "Payments for places that are held on.", NULL,
+     renewals, NULL, NULL},
     {"weir_clock_steps_total", "counter", "How often the clock was set back.", NULL, clock_steps,
      NULL, NULL},
     {"weir_keys_lost_total", "counter", "Counters that the store has forgotten too early.", NULL,

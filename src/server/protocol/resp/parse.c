@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "number.h"
+
 enum { LINE_MOST = 32 }; /* "*16\r" and "$65536\r" */
 enum { DIGITS_MOST = 10 };
 
@@ -21,20 +23,16 @@ static weir_resp_reading broken(const reading *self, const char *why) {
   return WEIR_RESP_BROKEN;
 }
 
-/* What every client sends is a few digits and the end of the line: how many bytes that takes, and the
- * number; 0: it is something else. */
-static inline size_t read_digits(const char *first, size_t there, int64_t *size) {
-  size_t digits = 0;
-  int64_t sum = 0;
-  for (; digits < there && digits <= DIGITS_MOST; digits++) {
-    unsigned digit = (unsigned char)first[digits] - (unsigned)'0';
-    if (digit > 9) break;
-    sum = sum * 10 + digit;
-  }
-  *size = sum;
-  bool is_whole = digits >= 1 && digits <= DIGITS_MOST && digits + 1 < there &&
-                  first[digits] == '\r' && first[digits + 1] == '\n';
-  return is_whole ? digits + 2 : 0;
+/* Nearly all sizes have one digit or two, then the end of the line: how many bytes that takes, and
+ * the number; 0: it is something else, or cut. */
+static inline size_t read_short(const char *first, size_t there, int64_t *size) {
+  unsigned digit = there >= 4 ? (unsigned char)first[0] - (unsigned)'0' : 10;
+  if (digit > 9) return 0;
+  *size = digit;
+  if (first[1] == '\r') return first[2] == '\n' ? 3 : 0;
+  unsigned next = (unsigned char)first[1] - (unsigned)'0';
+  *size = digit * 10 + next;
+  return next <= 9 && first[2] == '\r' && first[3] == '\n' ? 4 : 0;
 }
 
 /* "<mark><number>\r\n" at `from`. `behind`: where the next thing stands. */
@@ -42,19 +40,18 @@ static weir_resp_reading read_size(const reading *self, size_t from, const char 
                                    int64_t *size, size_t *behind) {
   const char *first = self->bytes + from + 1;
   size_t there = self->length - from - 1;
-  size_t line = read_digits(first, there, size);
+  size_t line = read_short(first, there, size);
   *behind = from + 1 + line;
   if (line > 0) return WEIR_RESP_REQUEST;
-  /* Else it is cut here, negative, or wrong, which is said once its line is there. */
+  /* Else it is long, cut here, negative, or wrong, which is said once its line is there. */
   const char *end = memchr(first, '\n', there < LINE_MOST ? there : LINE_MOST);
   if (end == NULL) return there < LINE_MOST ? WEIR_RESP_MORE : broken(self, complaint);
-  if (*first != '-' || end - first < 3 || end - first > DIGITS_MOST + 2 || end[-1] != '\r')
+  bool negative = *first == '-';
+  const char *digits = first + negative;
+  if (end - digits < 2 || end - digits > DIGITS_MOST + 1 || end[-1] != '\r' ||
+      !weir_number_read(digits, (size_t)(end - digits) - 1, INT64_MAX, size))
     return broken(self, complaint);
-  *size = 0;
-  for (const char *digit = first + 1; digit < end - 1; digit++) {
-    if (*digit < '0' || *digit > '9') return broken(self, complaint);
-    *size = *size * 10 - (*digit - '0');
-  }
+  if (negative) *size = -*size;
   *behind = (size_t)(end - self->bytes) + 1;
   return WEIR_RESP_REQUEST;
 }
@@ -92,7 +89,7 @@ static weir_resp_reading parse_array(const reading *self, weir_resp_request *req
       if (self->bytes[parser->position] != '$')
         return broken(self, "Protocol error: expected '$' before each argument");
       size_t from = parser->position + 1;
-      size_t line = read_digits(self->bytes + from, self->length - from, &size);
+      size_t line = read_short(self->bytes + from, self->length - from, &size);
       behind = from + line;
       if (line == 0) {
         got = read_size(self, parser->position, complaint, &size, &behind);
