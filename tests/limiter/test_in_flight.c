@@ -3,9 +3,11 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
+#include <weir/backend.h>
 
 #include "limiter/stores.h"
 #include "limiter/world.h"
@@ -276,6 +278,40 @@ static void a_lease_keeps_an_empty_place(void **state) {
   }
 }
 
+/* 64 keys leave together. */
+static void many_keys_are_paid_for_in_few_round_trips(void **state) {
+  enum { KEYS = 1000, PLACES = 10 };
+  static weir_reservation *places[KEYS][PLACES];
+  char key[16];
+  (void)state;
+  for (int store = 0; store < STORES; store++) {
+    world w;
+    open_on(&w, store, "in-flight:10/1m");
+    for (int n = 0; n < KEYS; n++) {
+      snprintf(key, sizeof key, "%d", n);
+      for (int i = 0; i < PLACES; i++)
+        places[n][i] = enter_cost(w.limiter, key, 1);
+    }
+    assert_int_equal(counts_of(w.limiter).places_held, KEYS * PLACES);
+    uint64_t round_trips = counts_of(w.limiter).round_trips;
+    world_set(&w, PERIOD_US - RUN_UP_US);
+    int64_t begin_us = weir_monotonic_us();
+    renew(w.limiter);
+    print_message("%s: %d places of %d keys in %d us\n", stores[store].name, KEYS * PLACES, KEYS,
+                  (int)(weir_monotonic_us() - begin_us));
+    assert_int_equal(counts_of(w.limiter).renewals, KEYS);
+    assert_int_equal(counts_of(w.limiter).round_trips - round_trips, (KEYS + 63) / 64);
+    world_set(&w, PERIOD_US);
+    for (int n = 0; n < KEYS; n++) {
+      for (int i = 0; i < PLACES; i++) {
+        assert_true(weir_reservation_held(places[n][i]));
+        leave(places[n][i]);
+      }
+    }
+    world_close(&w);
+  }
+}
+
 int main(void) {
   static const struct CMUnitTest tests[] = {
       cmocka_unit_test(as_many_are_held_as_the_rule_says),
@@ -287,6 +323,7 @@ int main(void) {
       cmocka_unit_test(a_place_is_released_once),
       cmocka_unit_test(a_place_that_is_forgotten_returns),
       cmocka_unit_test(a_lease_keeps_an_empty_place),
+      cmocka_unit_test(many_keys_are_paid_for_in_few_round_trips),
   };
   stores_start();
   return cmocka_run_group_tests_name("limiter in flight", tests, NULL, NULL);

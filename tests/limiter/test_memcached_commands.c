@@ -123,10 +123,39 @@ static void a_batch_of_64_keys_needs_one_round_trip(void **state) {
   close_scene(&s);
 }
 
+/* One command to enter, one to leave; and one payment a key and period, whatever is held of it. */
+static void a_place_needs_two_commands(void **state) {
+  enum { PLACES = 100 };
+  weir_limiter_options by_caller = {.deadline_us = SECOND_US, .renew = WEIR_RENEW_BY_CALLER};
+  weir_request request = {.key = "k", .key_length = 1, .cost = 1};
+  static weir_reservation *held[PLACES];
+  int64_t next_us;
+  scene s;
+  (void)state;
+  open_scene(&s, "fixed-window:1/1m", "meta");
+  weir_limiter *limiter = world_limiter(&s.w, "in-flight:100/1m", &by_caller);
+  for (int i = 0; i < PLACES; i++)
+    assert_int_equal(weir_limiter_reserve(limiter, &request, &held[i], NULL), WEIR_OK);
+  report(&s, "100 places entered", PLACES, PLACES);
+  world_set(&s.w, 55 * SECOND_US);
+  assert_int_equal(weir_limiter_renew(limiter, &next_us, NULL), WEIR_OK);
+  report(&s, "100 places paid for again", 1, 1);
+  world_set(&s.w, 60 * SECOND_US);
+  for (int i = 0; i < PLACES; i++) {
+    assert_true(weir_reservation_held(held[i]));
+    assert_int_equal(weir_reservation_commit(held[i], NULL), WEIR_OK);
+    weir_reservation_destroy(held[i]);
+  }
+  report(&s, "100 places left", PLACES, PLACES);
+  weir_limiter_destroy(limiter);
+  close_scene(&s);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(up_to_four_cells_need_at_most_two_commands),
       cmocka_unit_test(many_cells_still_need_one_round_trip),
+      cmocka_unit_test(a_place_needs_two_commands),
       cmocka_unit_test(a_batch_of_64_keys_needs_one_round_trip),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

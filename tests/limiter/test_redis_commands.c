@@ -36,7 +36,8 @@ static void close_scene(scene *s) {
 }
 
 static long long commands(const scene *s) {
-  static const char *const all[] = {"zadd", "zscore", "pexpire", "set", "get", "del", "incrby"};
+  static const char *const all[] = {"zadd", "zscore", "pexpire", "set", "get",
+                                    "del",  "incrby", "decrby",  "pttl"};
   long long sum = 0;
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
     sum += plain_calls(s->plain, all[i]);
@@ -99,10 +100,50 @@ static void a_key_seldom_asked_for_is_renewed_every_time(void **state) {
   close_scene(&s);
 }
 
+/* Entering and leaving; and one payment a key and period, whatever is held of it. */
+static void a_place_needs_five_commands(void **state) {
+  enum { PLACES = 200, HELD = 20 };
+  weir_limiter_options by_caller = {.deadline_us = SECOND_US, .renew = WEIR_RENEW_BY_CALLER};
+  weir_request request = {.key = "k", .key_length = 1, .cost = 1};
+  weir_reservation *held[HELD];
+  int64_t next_us;
+  scene s;
+  (void)state;
+  open_scene(&s, "fixed-window:1/1m");
+  weir_limiter *limiter = world_limiter(&s.w, "in-flight:100/1m", &by_caller);
+  assert_int_equal(weir_limiter_reserve(limiter, &request, &held[0], NULL), WEIR_OK);
+  long long before = commands(&s);
+  for (int i = 0; i < PLACES; i++) {
+    assert_int_equal(weir_limiter_reserve(limiter, &request, &held[1], NULL), WEIR_OK);
+    assert_int_equal(weir_reservation_commit(held[1], NULL), WEIR_OK);
+    weir_reservation_destroy(held[1]);
+  }
+  double needed = (double)(commands(&s) - before) / PLACES;
+  print_message("%.2f commands for each of %d places\n", needed, PLACES);
+  assert_true(needed <= 5.7);
+  for (int i = 1; i < HELD; i++)
+    assert_int_equal(weir_limiter_reserve(limiter, &request, &held[i], NULL), WEIR_OK);
+  before = commands(&s);
+  for (int period = 1; period <= 3; period++) {
+    world_set(&s.w, (period * 60 - 5) * SECOND_US);
+    assert_int_equal(weir_limiter_renew(limiter, &next_us, NULL), WEIR_OK);
+  }
+  print_message("%lld commands for 3 periods of %d places\n", commands(&s) - before, HELD);
+  assert_in_range(commands(&s) - before, 3 * 2, 3 * 3); /* the first of an epoch asks for its TTL */
+  for (int i = 0; i < HELD; i++) {
+    assert_true(weir_reservation_held(held[i]));
+    assert_int_equal(weir_reservation_commit(held[i], NULL), WEIR_OK);
+    weir_reservation_destroy(held[i]);
+  }
+  weir_limiter_destroy(limiter);
+  close_scene(&s);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_busy_token_bucket_needs_two_commands),
       cmocka_unit_test(a_bucket_that_is_gone_begins_again_in_one_decision),
+      cmocka_unit_test(a_place_needs_five_commands),
       cmocka_unit_test(a_key_seldom_asked_for_is_renewed_every_time),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -156,9 +156,9 @@ weir_status weir_limiter_create(weir_store *store, const char *rules,
  * parent may have held at the fork. */
 void weir_limiter_destroy(weir_limiter *limiter) {
   if (limiter == NULL) return;
-  if (limiter->places != NULL && weir_limiter_check_process(limiter, NULL) == WEIR_OK)
-    weir_places_stop(limiter->places);
-  weir_places_destroy(limiter->places);
+  bool in_child = weir_limiter_check_process(limiter, NULL) != WEIR_OK;
+  if (limiter->places != NULL && !in_child) weir_places_stop(limiter->places);
+  weir_places_destroy(limiter->places, in_child);
   weir_limiter_leave_store(limiter);
   weir_limiter_destroy_local(limiter);
   if (pthread_mutex_trylock(&limiter->reserved_mutex) == 0) {

@@ -66,19 +66,26 @@ void weir_places_stop(weir_places *places) {
   if (joins) pthread_join(places->thread, NULL);
 }
 
-/* Places that are held are their reservations'; spares are nobody's. */
-void weir_places_destroy(weir_places *places) {
-  if (places == NULL) return;
+/* Places that are held are their reservations', in a child too where those do not free them; spares are
+ * nobody's. Where a thread of the parent was changing the table at the fork, the child leaves it. */
+void weir_places_destroy(weir_places *places, bool in_child) {
+  if (places == NULL || pthread_mutex_trylock(&places->mutex) != 0) return;
+  pthread_mutex_unlock(&places->mutex);
   for (weir_held_key *key = places->first, *next; key != NULL; key = next) {
     next = key->next;
     for (weir_held_place *place = key->places, *behind; place != NULL; place = behind) {
       behind = place->next;
       place->key = NULL;
-      if (place->state == WEIR_PLACE_SPARE) free(place);
+      if (in_child || place->state == WEIR_PLACE_SPARE) free(place);
     }
     free(key);
   }
   weir_hash_table_clean_up(&places->keys);
+  if (!in_child) { /* a copy of what threads of the parent wait for cannot be destroyed */
+    pthread_cond_destroy(&places->wake);
+    pthread_cond_destroy(&places->settled);
+    pthread_mutex_destroy(&places->mutex);
+  }
   free(places);
 }
 

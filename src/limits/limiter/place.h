@@ -92,7 +92,7 @@ typedef struct weir_places {
 
 /* NULL: no memory. */
 weir_places *weir_places_create(void);
-void weir_places_destroy(weir_places *places);
+void weir_places_destroy(weir_places *places, bool in_child);
 
 /* Ends the thread that pays, which may be at it. */
 void weir_places_stop(weir_places *places);

@@ -452,6 +452,8 @@ void weir_reservation_destroy(weir_reservation *reservation) {
     close_taken(reservation);
     if (reservation->state == WEIR_RESERVED && reservation->place != NULL)
       weir_place_leave(reservation->limiter, reservation->place, false);
+  } else if (reservation->place != NULL && reservation->place->key != NULL) {
+    reservation->place = NULL; /* it is still in the table, which goes with the limiter */
   }
   free_reservation(reservation);
 }

@@ -1,0 +1,290 @@
+/* in_flight --store URL [--rule RULE] [--seconds N] [--rounds N]
+ *
+ * Processes hold places under an in-flight rule, wait for them, work for longer than a period, and are
+ * killed and stopped at random moments; their clocks differ by as much as they may. Two things are
+ * checked:
+ *
+ *   never more places are held than the rule says, at any moment, each by the clock of its own
+ *   process: who is stopped holds on until what was paid is over
+ *   when all processes are killed at once, all places can be entered again within 1.25 periods
+ *
+ * URL may be the name of an environment variable. Exit code 0 only if both hold.
+ */
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <weir/weir.h>
+
+#include "faults/ground.h"
+#include "rule/rule.h"
+
+enum {
+  PROCESSES = 8,
+  THREADS = 4, /* of each */
+  HELD_MOST = 1 << 18,
+  CLOCK_ERROR_US = 5000, /* and so far each clock is off */
+  DEADLINE_US = 50000,
+  WAIT_US = 200000,
+  LOOK_US = 2000, /* how often a holder looks whether it still holds */
+  URL_BYTES = 512,
+  KEY_BYTES = 64
+};
+
+/* In real time. The end is noted before it comes: of a process that is killed it stays, and is at the
+ * latest when it was killed. */
+typedef struct holding {
+  _Atomic int64_t from_us, until_us;
+  _Atomic int process; /* which, from 1 on; 0: it is over */
+} holding;
+
+typedef struct shared {
+  char key[KEY_BYTES];
+  _Atomic size_t used;
+  _Atomic uint64_t lost;
+  holding held[HELD_MOST];
+} shared;
+
+static shared *common;
+static struct {
+  char url[URL_BYTES];
+  const char *rule_text;
+  weir_rule rule;
+  int64_t seconds, rounds;
+} settings = {.rule_text = "in-flight:10/1s", .seconds = 4, .rounds = 2};
+
+static const weir_limiter_options base_options = {.size = sizeof base_options,
+                                                  .deadline_us = DEADLINE_US,
+                                                  .clock_error_us = CLOCK_ERROR_US,
+                                                  .fallback = WEIR_FALLBACK_NONE};
+
+/* --- a child ------------------------------------------------------------------------------------
+ */
+
+typedef struct child {
+  int number;
+  int64_t offset_us; /* of its clock */
+  uint64_t random;
+  weir_limiter *limiter;
+} child;
+
+static int64_t own_time_us(void *context) {
+  return real_time_us() + ((const child *)context)->offset_us;
+}
+
+/* What held_until_us() says was so before it was asked, too. */
+static void work(const child *self, weir_reservation *place, holding *note, int64_t end_us) {
+  for (;;) {
+    int64_t until_us = weir_reservation_held_until_us(place);
+    if (until_us == 0) {
+      atomic_fetch_add(&common->lost, 1);
+      return;
+    }
+    note->until_us = until_us - self->offset_us;
+    if (real_time_us() >= end_us) return;
+    sleep_us(LOOK_US);
+  }
+}
+
+static void *hold_places(void *context) {
+  child self = *(child *)context;
+  uint64_t random = self.random + (uintptr_t)&self; /* another stack, another stream */
+  for (;;) {
+    weir_request request = {.key = common->key, .key_length = strlen(common->key), .cost = 1};
+    weir_reservation *place = NULL;
+    if (weir_limiter_reserve_wait(self.limiter, &request, WAIT_US, &place, NULL) != WEIR_OK ||
+        place == NULL) {
+      sleep_us((int64_t)(next_number(&random) % 5000));
+      continue;
+    }
+    int64_t from_us = real_time_us();
+    int64_t until_us = weir_reservation_held_until_us(place);
+    size_t at = atomic_fetch_add(&common->used, 1);
+    if (at >= HELD_MOST) give_up("too many places to note");
+    holding *note = &common->held[at];
+    note->from_us = from_us;
+    note->until_us = until_us > 0 ? until_us - self.offset_us : 0;
+    note->process = self.number;
+    bool is_long = next_number(&random) % 4 == 0;
+    int64_t work_us =
+        (int64_t)(next_number(&random) % (uint64_t)(is_long ? 3 * settings.rule.period_us : 50000));
+    if (until_us > 0) work(&self, place, note, from_us + work_us);
+    int64_t left_us = real_time_us();
+    if (left_us < note->until_us) note->until_us = left_us;
+    note->process = 0;
+    weir_reservation_commit(place, NULL);
+    weir_reservation_destroy(place);
+  }
+  return NULL;
+}
+
+static void run_child(void *context) {
+  child self = *(child *)context;
+  weir_message message = {""};
+  weir_store *store;
+  weir_limiter_options options = base_options;
+  pthread_t thread;
+  options.clock = (weir_clock){own_time_us, &self};
+  if (weir_store_open(settings.url, &store, &message) != WEIR_OK ||
+      weir_limiter_create(store, settings.rule_text, &options, &self.limiter, &message) != WEIR_OK)
+    give_up("%s", message.text);
+  for (int i = 1; i < THREADS; i++)
+    if (pthread_create(&thread, NULL, hold_places, &self) != 0) give_up("no thread left");
+  hold_places(&self);
+}
+
+/* --- the parent ---------------------------------------------------------------------------------
+ */
+
+static pid_t start_child(int number, uint64_t *random) {
+  child made = {.number = number,
+                .offset_us = number % 3 == 0   ? 0
+                             : number % 3 == 1 ? CLOCK_ERROR_US
+                                               : -CLOCK_ERROR_US,
+                .random = next_number(random)};
+  return start_process(run_child, &made);
+}
+
+/* It believes nothing any more. Of what it noted only half nothing was held. */
+static void end_child(pid_t process, int number) {
+  end_process(process);
+  int64_t now_us = real_time_us();
+  for (size_t i = 0; i < common->used; i++) {
+    holding *note = &common->held[i];
+    if (note->process != number) continue;
+    note->process = 0;
+    if (note->until_us > now_us) note->until_us = now_us;
+  }
+}
+
+static void disturb(pid_t processes[PROCESSES], int64_t until_us, uint64_t *random, int *killed,
+                    int *stopped) {
+  int64_t period_us = settings.rule.period_us;
+  while (real_time_us() < until_us) {
+    sleep_us((int64_t)(next_number(random) % (uint64_t)(period_us / 3)));
+    int victim = (int)(next_number(random) % PROCESSES);
+    if (next_number(random) % 2 == 0) {
+      end_child(processes[victim], victim + 1);
+      processes[victim] = start_child(victim + 1, random);
+      ++*killed;
+    } else {
+      kill(processes[victim], SIGSTOP);
+      sleep_us((int64_t)(next_number(random) % (uint64_t)(period_us / 2)));
+      kill(processes[victim], SIGCONT);
+      ++*stopped;
+    }
+  }
+}
+
+typedef struct edge {
+  int64_t at_us;
+  int change;
+} edge;
+
+/* At the same moment one leaves before the next enters. */
+static int compare_edges(const void *a, const void *b) {
+  const edge *left = a, *right = b;
+  if (left->at_us != right->at_us) return left->at_us < right->at_us ? -1 : 1;
+  return left->change - right->change;
+}
+
+static int most_at_once(size_t count) {
+  edge *edges = malloc(2 * count * sizeof *edges);
+  size_t used = 0;
+  int held = 0, most = 0;
+  if (edges == NULL) give_up("no memory");
+  for (size_t i = 0; i < count; i++) {
+    const holding *note = &common->held[i];
+    if (note->until_us <= note->from_us) continue;
+    edges[used++] = (edge){note->from_us, 1};
+    edges[used++] = (edge){note->until_us, -1};
+  }
+  qsort(edges, used, sizeof *edges, compare_edges);
+  for (size_t i = 0; i < used; i++) {
+    held += edges[i].change;
+    if (held > most) most = held;
+  }
+  free(edges);
+  return most;
+}
+
+/* How long until all places can be entered again; 2 periods: they cannot. */
+static int64_t await_all(int64_t since_us) {
+  weir_message message = {""};
+  weir_store *store;
+  weir_limiter *limiter;
+  weir_request request = {
+      .key = common->key, .key_length = strlen(common->key), .cost = settings.rule.limit};
+  weir_reservation *all = NULL;
+  if (weir_store_open(settings.url, &store, &message) != WEIR_OK ||
+      weir_limiter_create(store, settings.rule_text, &base_options, &limiter, &message) != WEIR_OK)
+    give_up("%s", message.text);
+  weir_limiter_reserve_wait(limiter, &request, 2 * settings.rule.period_us, &all, &message);
+  int64_t took_us = all != NULL ? real_time_us() - since_us : 2 * settings.rule.period_us;
+  if (all != NULL) weir_reservation_commit(all, NULL);
+  weir_reservation_destroy(all);
+  weir_limiter_destroy(limiter);
+  weir_store_close(store);
+  return took_us;
+}
+
+static bool run(int round) {
+  pid_t processes[PROCESSES];
+  uint64_t random = (uint64_t)round + 1;
+  int killed = 0, stopped = 0;
+  memset(common, 0, sizeof *common);
+  snprintf(common->key, KEY_BYTES, "in-flight-%ld-%d", (long)getpid(), round);
+  for (int i = 0; i < PROCESSES; i++)
+    processes[i] = start_child(i + 1, &random);
+  disturb(processes, real_time_us() + settings.seconds * SECOND_US / settings.rounds, &random,
+          &killed, &stopped);
+  for (int i = 0; i < PROCESSES; i++)
+    kill(processes[i], SIGKILL);
+  int64_t killed_us = real_time_us();
+  for (int i = 0; i < PROCESSES; i++)
+    end_child(processes[i], i + 1);
+  int64_t back_us = await_all(killed_us);
+  if (common->used == 0) give_up("nothing was entered");
+  int most = most_at_once(common->used);
+  printf("%s on %s: %zu places entered, %" PRIu64
+         " lost; %d killed, %d stopped; %d at once; "
+         "all back after %.2f periods\n",
+         settings.rule_text, settings.url, (size_t)common->used, (uint64_t)common->lost, killed,
+         stopped, most, (double)back_us / (double)settings.rule.period_us);
+  return most <= settings.rule.limit && back_us * 4 <= settings.rule.period_us * 5;
+}
+
+static void read_arguments(int count, char **arguments) {
+  weir_message message = {""};
+  weir_stack stack;
+  const char *url = NULL;
+  for (int i = 1; i + 1 < count; i += 2) {
+    if (strcmp(arguments[i], "--store") == 0) url = arguments[i + 1];
+    if (strcmp(arguments[i], "--rule") == 0) settings.rule_text = arguments[i + 1];
+    if (strcmp(arguments[i], "--seconds") == 0)
+      settings.seconds = strtol(arguments[i + 1], NULL, 10);
+    if (strcmp(arguments[i], "--rounds") == 0) settings.rounds = strtol(arguments[i + 1], NULL, 10);
+  }
+  if (url != NULL && getenv(url) != NULL) url = getenv(url);
+  if (url == NULL || settings.seconds < 1 || settings.rounds < 1 || count % 2 == 0)
+    give_up("usage: in_flight --store URL [--rule RULE] [--seconds N] [--rounds N]");
+  snprintf(settings.url, URL_BYTES, "%s%ctimeout=%dms", url, strchr(url, '?') != NULL ? '&' : '?',
+           DEADLINE_US / 1000);
+  if (weir_stack_parse(settings.rule_text, PROCESSES, &stack, &message) != WEIR_OK)
+    give_up("--rule: %s", message.text);
+  settings.rule = stack.rules[0];
+}
+
+int main(int count, char **arguments) {
+  bool good = true;
+  read_arguments(count, arguments);
+  common = share_memory(sizeof *common);
+  for (int round = 0; round < settings.rounds; round++)
+    good = run(round) && good;
+  return good ? 0 : 1;
+}
