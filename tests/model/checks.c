@@ -15,7 +15,8 @@ static const char *const names[CHECK_COUNT] = {
     [CHECK_CONTRACT] = "contract", [CHECK_REPEAT] = "repeat",
     [CHECK_STATUS] = "status",     [CHECK_HOPS] = "hops",
     [CHECK_DUES] = "dues",         [CHECK_ALLOWANCE] = "allowance",
-    [CHECK_SHARE] = "share",       [CHECK_ENDLESS] = "endless",
+    [CHECK_SHARE] = "share",       [CHECK_ONCE] = "once",
+    [CHECK_ENDLESS] = "endless",
 };
 
 const char *check_name(enum check check) {
@@ -120,6 +121,7 @@ void check_decision(struct model *model, struct client *client, const weir_reque
   bool leased = record->held > 0 && request->decision.source == WEIR_SOURCE_LOCAL;
   if (request->status == WEIR_OK && request->kind != WEIR_REFUND && !leased)
     check_stamp(model, client, request);
+  if (record->wish == SETTLES) settle_answered(model, client, record_of(model, client, request));
   if (record->state == ALLOWED) allowed(model, client, record_of(model, client, request));
   if (record->state == ADMITTED) admitted(model, client, record);
   if (record->state == ADMITTED) dues_admitted(model, client, record);

@@ -39,6 +39,8 @@ void client_rest(const struct model *model, struct client *client) {
   if (over) {
     memset(client->memo, 0, weir_memo_bytes(&model->stack));
     memset(client->ends, 0, sizeof client->ends);
+    memset(client->owing, 0, sizeof client->owing);
+    memset(client->settled, 0, sizeof client->settled);
     if (client->wallet != NULL) memset(client->wallet, 0, model->wallet_bytes);
     if (client->outage != NULL) memset(client->outage, 0, model->outage_bytes);
     if (model->cluster != NULL) model->cluster->couriers[number] = (struct courier){0};
@@ -130,7 +132,8 @@ static void finish(struct model *model, struct client *client) {
 
 const weir_stack *client_stack(const struct model *model, const struct client *client) {
   int number = world_client_number(model, client);
-  bool other = model->scope->flags & TEXTS ? number == 1 : model->mutant->unreserved && number != 0;
+  bool text = model->scope->flags & TEXTS || model->mutant->another != NULL;
+  bool other = text ? number == 1 : model->mutant->unreserved && number != 0;
   return other ? &model->another : &model->stack;
 }
 
@@ -168,7 +171,8 @@ static void begin(struct model *model, struct client *client, weir_request_state
 
 static void give_up_charges(struct model *model, struct record *taken) {
   for (int i = 0; i < (int)model->stack.count; i++)
-    if (truth_of(model, i)->refunded != NULL) truth_of(model, i)->refunded(model, i, taken);
+    if (truth_of(model, i)->refunded != NULL)
+      truth_of(model, i)->refunded(model, i, taken, taken->cost[i]);
   taken->state = GIVEN_BACK;
 }
 
@@ -276,10 +280,13 @@ void client_start(struct model *model, struct client *client) {
   if (model->mutant->misremember != NULL) model->mutant->misremember(model, client->memo);
   if (request->wanted[0].wish == RETURNS) {
     if (return_leases(model, client)) return;
-  } else if (request->wanted[0].wish != REFUNDS && request->wanted[0].wish != CANCELS)
+  } else if (request->wanted[0].wish == SETTLES) {
+    if (settle_ask(model, client, &request->wanted[0])) group = &client->requests[0];
+  } else if (request->wanted[0].wish != REFUNDS && request->wanted[0].wish != CANCELS) {
     group = make_group(model, client, request);
-  else if (make_refund(model, client, &request->wanted[0]))
+  } else if (make_refund(model, client, &request->wanted[0])) {
     group = &client->requests[0];
+  }
   if (group == NULL) {
     record_over(model, client);
     client_rest(model, client);
@@ -302,6 +309,7 @@ void client_land(struct model *model, struct client *client) {
   struct sent sent = world_next_operation(model, client, &index);
   if (mutant->rewrite != NULL) mutant->rewrite(model, client, &sent.operation);
   bool replaced = mutant->replace != NULL && mutant->replace(model, client, &sent.operation);
+  uint8_t settles = settle_of(model, client);
   bool returns = index < (size_t)client->returns; /* which is none of the request's own */
   if (!replaced && !store_execute(model, returns ? NULL : client, &sent)) {
     client->half = true;
@@ -310,6 +318,7 @@ void client_land(struct model *model, struct client *client) {
     return;
   }
   client->half = false;
+  if (!replaced) settle_landed(model, settles, &sent.operation);
   if (mutant->distort != NULL) mutant->distort(&sent.operation);
   weir_operation *operation = &client->operations[index];
   operation->outcome = sent.operation.outcome;

@@ -36,6 +36,7 @@ void fault_make_orphan(struct model *model, struct client *client, const struct 
     return;
   }
   world->orphans[at] = *sent;
+  world->orphans[at].settles = settle_of(model, client);
   truth_of(model, (int)sent->operation.counter.rule)->excuse_sent(model, client, &sent->operation);
 }
 
@@ -73,10 +74,12 @@ void fault_lose(struct model *model, struct client *client, weir_outcome outcome
 void fault_land_orphan(struct model *model) {
   struct sent *orphans = model->world->orphans;
   struct sent sent = orphans[0];
+  uint8_t settles = sent.settles;
   story_print(model, "the operation without an answer lands: ");
   bool done = model->cluster != NULL ? cluster_land_orphan(model, &sent)
                                      : store_execute(model, NULL, &sent);
   if (model->cluster == NULL) story_operation(model, &sent);
+  if (done) settle_landed(model, settles, &sent.operation);
   if (!done) {
     orphans[0] = sent;
     return;

@@ -68,7 +68,8 @@ static void classify(struct model *model) {
   model->linear = alone && model->scope->lease_us == 0;
   for (int i = 0; i < CLIENTS_MOST * REQUESTS_MOST; i++) {
     enum wish wish = model->requests[i / REQUESTS_MOST][i % REQUESTS_MOST].wanted[0].wish;
-    if (wish == REFUNDS || wish == CANCELS) model->gives_back = true;
+    if (wish == REFUNDS || wish == CANCELS || wish == SETTLES) model->gives_back = true;
+    if (wish == SETTLES) model->settles = true;
   }
   model->exact = alone && !model->gives_back && !(model->scope->flags & (LATE | OVERDUE));
 }
@@ -106,6 +107,7 @@ static bool configure(struct model *model) {
   if (scope->flags & TEXTS &&
       weir_stack_lay_out(&model->another, scope->processes, &message) != WEIR_OK)
     return false;
+  if (model->mutant->another != NULL) model->mutant->another(&model->another, &model->settings);
   weir_stack_continue(&model->stack, &model->continued);
   model->inside_settings = model->settings;
   model->inside_settings.traits = WEIR_TRAIT_SWAP;

@@ -97,7 +97,7 @@ struct scope {
 /* --- what is asked -----------------------------------------------------------------------------
  */
 
-enum wish { TAKES, PEEKS, REFUNDS, CANCELS, LEASES, RETURNS };
+enum wish { TAKES, PEEKS, REFUNDS, CANCELS, LEASES, RETURNS, SETTLES };
 
 struct wanted {
   enum wish wish;
@@ -114,7 +114,7 @@ struct request {
 
 /* What became of one request. */
 /* ALLOWED: by its client's account, without the store. */
-enum state { NOT_ASKED, OPEN, ADMITTED, DENIED, FAILED, GIVEN_BACK, DONE, ALLOWED };
+enum state { NOT_ASKED, OPEN, ADMITTED, DENIED, FAILED, GIVEN_BACK, DONE, ALLOWED, SETTLED };
 
 struct record {
   int64_t stamp_us; /* of the decision; while open, of the latest round */
@@ -122,13 +122,15 @@ struct record {
   int64_t
       mark[RULES_MOST]; /* quota: the window charged; bucket: the units that a refund gave back */
   int64_t remaining, retry_after_us, reset_after_us;
-  int32_t cost[RULES_MOST];
+  int32_t cost[RULES_MOST]; /* SETTLES: what is to be charged */
+  int32_t less[RULES_MOST]; /* of the cost: what a settlement gives back; SETTLES: what it cut */
+  int32_t more[RULES_MOST]; /* what settlements have charged of it, by ADD, and not taken off */
   uint32_t after; /* those that had their answer when this one was asked, one bit each */
   int32_t held;   /* of the cost: what its client had charged before; LEASES: what it got less */
   int32_t lag_us; /* how much the stamp that was told is before the use */
   uint8_t state;
   uint8_t wish;
-  uint8_t of;    /* refunds: which record, and what gave this one back, both from 1 */
+  uint8_t of;    /* refunds, settlements: which record, and what was done to this one; from 1 */
   bool may_stay; /* what it charged may stay for ever: no answer, or its client has stopped */
   bool charged;  /* some of it has landed */
   bool known;    /* of an outage's client: from before the outage began */
@@ -159,6 +161,7 @@ struct sent {
   bool half;             /* a RAISE that has raised and not yet added */
   bool asking;           /* in a cluster: behind ASKING, ... */
   uint8_t command, node; /* ... which command of the operation, and where it goes */
+  uint8_t settles;       /* which record; from 1 */
 };
 
 /* A client that leases. */
@@ -186,6 +189,8 @@ struct client {
   weir_operation *operations; /* ... those of its round, right behind it */
   weir_request_state requests[GROUP_MOST];
   int64_t ends[WEIR_RULES_MOST]; /* of the last take */
+  int64_t owing[RULES_MOST];     /* what a settlement asks for, ... */
+  int64_t settled[RULES_MOST];   /* ... and what it was told */
   int64_t deadline_us;           /* real time */
   int64_t lands_by_us;           /* the operations of this round land by then; real time */
   int64_t start_us;              /* its clock when this request began */
@@ -264,6 +269,7 @@ enum check {
   CHECK_DUES,
   CHECK_ALLOWANCE,
   CHECK_SHARE,
+  CHECK_ONCE,
   CHECK_ENDLESS,
   CHECK_COUNT
 };
@@ -298,7 +304,8 @@ struct model {
   bool keeps_order;  /* a bucket is checked: records say what came before what */
   bool linear;       /* and must have a serial order that explains every figure */
   bool reads_clocks; /* answers must not be hurried: what follows depends on the clock then */
-  bool gives_back;   /* some request is a refund or a cancel */
+  bool gives_back;   /* some request is a refund, a cancel or a settlement */
+  bool settles;      /* some request is a settlement */
   bool exact;        /* nothing goes back: no matter by whose clock a bucket drains */
   struct world *world;
   struct cluster *cluster; /* behind the world; NULL: one store */
@@ -370,6 +377,14 @@ void fault_crash(struct model *model, struct client *client);
 void fault_lose(struct model *model, struct client *client, weir_outcome outcome);
 void fault_land_orphan(struct model *model);
 void fault_evict(struct model *model, struct key *key);
+
+/* settle.c: what a client does about real costs. False: there is nothing to settle. */
+bool settle_ask(struct model *model, struct client *client, const struct wanted *wanted);
+bool settle_gives_back(const struct client *client, int rule);
+int64_t settle_owes(const struct client *client, int rule);
+void settle_landed(struct model *model, uint8_t settles, const weir_operation *operation);
+void settle_answered(struct model *model, struct client *client, struct record *record);
+uint8_t settle_of(const struct model *model, const struct client *client);
 
 /* store.c: the semantics of weir/backend.h. The client is NULL for an orphan: nobody waits for its
  * answer. False: a RAISE has raised, and its addition is still to land. */

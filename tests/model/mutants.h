@@ -50,6 +50,10 @@ struct mutant {
   bool refunds_by_use;      /* of a bucket, with the stamp of the use */
   bool unreserved;          /* who does not lease takes all of a bucket */
 
+  /* Settlements. */
+  bool settles_twice; /* what got no answer is sent again */
+  void (*another)(weir_stack *stack, weir_settings *settings); /* what client 1 believes */
+
   /* Outages. */
   bool owes_what_was_sent;
   bool pays_twice;           /* what got no answer is still owed */
@@ -82,6 +86,8 @@ extern const struct mutant cluster_mutants[];
 extern const size_t cluster_mutant_count;
 extern const struct mutant outage_mutants[];
 extern const size_t outage_mutant_count;
+extern const struct mutant settle_mutants[];
+extern const size_t settle_mutant_count;
 extern const struct mutant lease_mutants[];
 extern const size_t lease_mutant_count;
 

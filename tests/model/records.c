@@ -30,13 +30,17 @@ void record_requested(struct model *model, struct client *client,
   for (int i = 0; i < (int)model->stack.count; i++)
     record->cost[i] = (int32_t)(request->costs != NULL ? request->costs[i] : request->cost);
   if (request->kind == WEIR_REFUND) record->of = client->last_taken;
+  for (int i = 0; i < (int)model->stack.count && wanted->wish == SETTLES; i++) {
+    int64_t most = model->stack.rules[i].capacity + model->stack.rules[i].debt;
+    if (record->cost[i] > most && !model->stack.rules[i].count_all) record->cost[i] = (int32_t)most;
+  }
 }
 
 /* The stamp of what is open is its latest frame: nothing of it was raised further. */
 void record_round(struct model *model, struct client *client) {
   for (int i = 0; i < GROUP_MOST; i++) {
     struct record *record = &model->world->records[client->first_record + i];
-    bool charges = record->wish == TAKES || record->wish == LEASES;
+    bool charges = record->wish == TAKES || record->wish == LEASES || record->wish == SETTLES;
     if (record->state == OPEN && charges) record->stamp_us = client->round_us;
   }
 }
@@ -44,6 +48,7 @@ void record_round(struct model *model, struct client *client) {
 static enum state state_after(const struct client *client, const struct record *record,
                               const weir_request_state *request) {
   if (request->status != WEIR_OK) return FAILED;
+  if (record->wish == SETTLES) return SETTLED;
   if (record->wish != TAKES) return DONE;
   bool by_policy = request->decision.source == WEIR_SOURCE_FALLBACK ||
                    request->decision.source == WEIR_SOURCE_LATE;
@@ -77,7 +82,7 @@ void record_answered(struct model *model, struct client *client,
       record->cost[i] =
           (int32_t)(weir_request_cost(request, (size_t)i) + lease_held(client, request));
   }
-  if (record->wish == PEEKS && request->status == WEIR_OK)
+  if ((record->wish == PEEKS || record->wish == SETTLES) && request->status == WEIR_OK)
     record->stamp_us = request->decision.at_us;
   if (model->linear && record->wish != REFUNDS && record->wish != CANCELS)
     keep_figures(record, &request->decision);
@@ -85,7 +90,7 @@ void record_answered(struct model *model, struct client *client,
 
 void record_tidy(struct model *model, struct client *client, const weir_request_state *request) {
   struct record *record = record_of(model, client, request);
-  bool kept = record->state == ADMITTED || record->state == ALLOWED;
+  bool kept = record->state == ADMITTED || record->state == ALLOWED || record->state == SETTLED;
   if (!model->keeps_order && !kept) *record = (struct record){0};
 }
 

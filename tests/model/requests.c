@@ -7,6 +7,7 @@
  *     1|0|2    take, a cost for every rule
  *     <        refund what the last request took      x   cancel it
  *     3*2      take 3, and lease 2                     r   give back all that is leased
+ *     =5       settle: the last request really cost 5 (=5|0|2: for every rule)
  */
 #include <string.h>
 
@@ -30,6 +31,12 @@ static void read_cost(const char **at, struct wanted *wanted) {
 
 static void read_wanted(const char **at, struct wanted *wanted) {
   wanted->given = true;
+  if (**at == '=') {
+    ++*at;
+    read_cost(at, wanted);
+    wanted->wish = SETTLES;
+    return;
+  }
   if (**at == '<' || **at == 'x' || **at == 'r') {
     wanted->wish = **at == '<' ? REFUNDS : **at == 'x' ? CANCELS : RETURNS;
     ++*at;

@@ -39,6 +39,8 @@ extern const struct scope outage_scopes[];
 extern const size_t outage_scope_count;
 extern const struct scope deadline_scopes[];
 extern const size_t deadline_scope_count;
+extern const struct scope settle_scopes[];
+extern const size_t settle_scope_count;
 extern const struct scope lease_scopes[];
 extern const size_t lease_scope_count;
 

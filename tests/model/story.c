@@ -25,7 +25,8 @@ void story_print(const struct model *model, const char *format, ...) {
  */
 
 static void print_wanted(const struct model *model, const struct wanted *wanted) {
-  static const char *const wishes[] = {"", " a look at", " a refund", " its place back"};
+  static const char *const wishes[] = {"", " a look at", " a refund", " its place back",
+                                       "", "", " the real cost"};
   story_print(model, "%s", wishes[wanted->wish]);
   if (wanted->cost > 0)
     story_print(model, "%s %" PRId64, wanted->up_to ? " up to" : "", wanted->cost);
@@ -149,6 +150,7 @@ void story_decision(const struct model *model, const struct client *client,
   if (model->story == NULL) return;
   const char *reported = request->decision.allowed ? "ADMITTED" : "denied";
   if (request->kind == WEIR_REFUND) reported = "given back";
+  if (request->kind == WEIR_SETTLE) reported = "settled";
   if (request->status != WEIR_OK) reported = weir_status_name(request->status);
   story_print(model, "; client %d: %" PRId64 " %s", world_client_number(model, client),
               request->charge, reported);

@@ -15,8 +15,8 @@ struct truth {
   void (*landed)(struct model *model, struct client *client, const weir_operation *operation,
                  struct key *key, int64_t before);
 
-  /* A request was admitted: what it charged is owed from now on. Denied, with what it had charged.
-   */
+  /* A request was admitted, or has settled: what it charged is owed from now on. Denied, with what it
+   * had charged. */
   void (*admitted)(struct model *model, struct client *client, int rule,
                    const struct record *record);
   void (*denied)(struct model *model, struct client *client, int rule, const struct record *record);
@@ -24,8 +24,8 @@ struct truth {
   /* All that a client did for this record is over. */
   void (*over)(struct model *model, struct client *client, int rule, struct record *record);
 
-  /* A refund begins: what `record` charged is owed no more. */
-  void (*refunded)(struct model *model, int rule, const struct record *record);
+  /* A refund or a settlement begins: of what `record` charged `cost` is owed no more. */
+  void (*refunded)(struct model *model, int rule, const struct record *record, int64_t cost);
 
   /* So much was charged ahead, and is owed from now on; below 0: it goes back. NULL: buckets, whose
    * leases are records. */
@@ -59,6 +59,13 @@ extern const struct truth truth_log;
 extern const struct truth truth_bucket;
 
 const struct truth *truth_of(const struct model *model, int rule);
+
+/* What of a record stays charged; 0: its charges are not counted. With `settlements`, they count like
+ * admissions. */
+static inline int64_t record_charge(const struct record *record, int rule, bool settlements) {
+  bool counts = record->state == ADMITTED || (settlements && record->state == SETTLED);
+  return counts ? record->cost[rule] - record->less[rule] : 0;
+}
 
 /* truth_window.c: the cell of a moment, and the one that an operation is for. */
 int64_t window_cell_of(const struct model *model, int rule, int64_t stamp_us);

@@ -29,12 +29,14 @@ static uint32_t own_records(const struct model *model, const struct client *clie
   return leased ? group & ~bit(client->first_record + GROUP_MOST - 1) : group;
 }
 
-/* Takes and leases; what was used was charged before. */
+/* Takes, leases and settlements; what was used was charged before. */
 static bool may_charge(const struct record *record) {
-  return record->state != NOT_ASKED && (record->wish == TAKES || record->wish == LEASES);
+  bool charges = record->wish == TAKES || record->wish == LEASES || record->wish == SETTLES;
+  return record->state != NOT_ASKED && charges;
 }
 
-static bool only_uses(const struct record *record, int rule) {
+static bool charges_nothing(const struct record *record, int rule) {
+  if (record->wish == SETTLES) return record->cost[rule] == 0;
   return record->wish == TAKES && record->held > 0 && record->held == record->cost[rule];
 }
 
@@ -54,8 +56,11 @@ static int64_t weight(const struct model *model, int rule, int number, uint32_t 
     return units + (went_back ? record->mark[rule] : record->held * layout->token_units);
   }
   if (record->may_stay || !(over & bit(number))) return units;
-  if (record->state == ADMITTED) return units;
-  if (record->state == GIVEN_BACK) {
+  if (record->state == SETTLED)
+    return units - record->less[rule] * layout->token_units + record->mark[rule];
+  bool given_back = record->state == GIVEN_BACK || record->less[rule] > 0;
+  if (record->state == ADMITTED && !given_back) return units;
+  if (given_back) {
     const struct record *refund = &model->world->records[record->of - 1];
     return over & bit(record->of - 1) ? units - refund->mark[rule] : units;
   }
@@ -71,7 +76,7 @@ static int64_t most(const struct model *model, int rule, uint32_t others, uint32
   const struct record *records = model->world->records;
   int64_t result = 0;
   for (int i = 0; i < RECORDS_MOST; i++) {
-    if (!(others & bit(i)) || !may_charge(&records[i]) || only_uses(&records[i], rule)) continue;
+    if (!(others & bit(i)) || !may_charge(&records[i]) || charges_nothing(&records[i], rule)) continue;
     int64_t sum = bucket_units(&model->stack.rules[rule], records[i].stamp_us);
     for (int j = 0; j < RECORDS_MOST; j++)
       if (others & bit(j) && !precedes(records, j, i)) sum += weight(model, rule, j, over);
@@ -123,15 +128,15 @@ int64_t bucket_stored(const struct model *model, int rule) {
   return latest;
 }
 
-/* What was leased drains from its charge on, not from its use. */
+/* What was leased drains from its charge on, not from its use; and no debt goes back with a charge. */
 static void check_refund(struct model *model, const struct client *client, int rule,
                          const struct record *refund) {
   const weir_rule *layout = &model->stack.rules[rule];
   const struct record *taken = &model->world->records[refund->of - 1];
   int64_t charged_us = taken->stamp_us - taken->lag_us;
-  int64_t left =
-      taken->cost[rule] * layout->token_units - bucket_units(layout, client->start_us - charged_us);
-  if (refund->wish == REFUNDS && refund->mark[rule] > (left > 0 ? left : 0))
+  int64_t cost = refund->wish == SETTLES ? taken->less[rule] : taken->cost[rule];
+  int64_t left = cost * layout->token_units - bucket_units(layout, client->start_us - charged_us);
+  if (refund->wish != CANCELS && refund->mark[rule] > (left > 0 ? left : 0))
     check_fails(model, CHECK_FORGOTTEN,
                 "%" PRId64 " units go back of a charge that has %" PRId64 " left",
                 refund->mark[rule], left);
@@ -144,14 +149,15 @@ static void note_refund(struct model *model, struct client *client, const weir_o
   int64_t units = operation->kind == WEIR_SUB ? operation->delta : before - operation->value;
   struct record *refund = &model->world->records[client->first_record];
   refund->mark[rule] += units & ((INT64_C(1) << 62) - 1);
-  if (model->lease.life_us > 0) check_refund(model, client, rule, refund);
+  refund->charged = refund->wish == SETTLES; /* whether it is over or not */
+  if (model->lease.life_us > 0 || model->settles) check_refund(model, client, rule, refund);
 }
 
 static void landed(struct model *model, struct client *client, const weir_operation *operation,
                    struct key *key, int64_t before) {
   (void)key;
   if (client == NULL || operation->kind == WEIR_DROP) return;
-  if (client->requests[0].kind == WEIR_REFUND) {
+  if (settle_gives_back(client, (int)operation->counter.rule)) {
     note_refund(model, client, operation, before);
     return;
   }
@@ -175,9 +181,12 @@ static void over(struct model *model, struct client *client, int rule, struct re
   int64_t units = record->cost[rule] * layout->token_units;
   int64_t charged_us = record->state == ALLOWED ? client->round_us : record->stamp_us;
   int64_t elapsed = bucket_units(layout, clock - charged_us);
-  if (request->kind == WEIR_REFUND) record->delay_us = clock - record->stamp_us;
-  bool less = record->wish == LEASES && record->state == ADMITTED;
-  if (less) units = record->held * layout->token_units;
+  if (settle_gives_back(client, rule)) {
+    record->delay_us = clock - record->stamp_us;
+    return;
+  }
+  bool less = (record->wish == LEASES && record->state == ADMITTED) || record->state == SETTLED;
+  if (less) units = (record->state == SETTLED ? record->less[rule] : record->held) * layout->token_units;
   bool in_vain = record->state == DENIED || record->state == FAILED || record->state == ALLOWED;
   if (!record->charged || (!in_vain && !less)) return;
   record->mark[rule] = elapsed < units && !stays ? elapsed : units;
@@ -206,7 +215,7 @@ static int64_t largest_unused(const struct model *model, int client, int rule) {
       if (group[i].wish == LEASES && group[i].state == ADMITTED) sum += group[i].held;
       if (group[i].charged && group[i].state != ADMITTED &&
           (group[i].state != GIVEN_BACK || somebody_waits(model)))
-        sum += group[i].cost[rule];
+        sum += group[i].state == SETTLED ? group[i].less[rule] : group[i].cost[rule];
     }
     if (sum > largest) largest = sum;
   }
@@ -236,32 +245,34 @@ static int64_t act_us(const struct model *model, int number, bool real) {
 
 /* Units admitted from one moment to another, and by whom. */
 static int64_t admitted_between(const struct model *model, int rule, int64_t from_us, int64_t to_us,
-                                bool real, unsigned *clients) {
+                                bool real, bool settlements, unsigned *clients) {
   int64_t units = 0;
   for (int i = 0; i < RECORDS_MOST; i++) {
     const struct record *record = &model->world->records[i];
     int64_t at = act_us(model, i, real);
-    bool used = record->state == ADMITTED && record->wish != LEASES;
-    if (!used || at < from_us || at > to_us) continue;
-    units += record->cost[rule] * model->stack.rules[rule].token_units;
+    int64_t charge = record->wish == LEASES ? 0 : record_charge(record, rule, settlements);
+    if (charge == 0 || at < from_us || at > to_us) continue;
+    units += charge * model->stack.rules[rule].token_units;
     if (record_client(i) >= 0) *clients |= 1U << record_client(i);
   }
   return units;
 }
 
 /* Any interval [from, to] between the acts of two records. */
-static void check_interval(struct model *model, int i, int64_t from_us, int64_t to_us, bool real) {
+static void check_interval(struct model *model, int i, int64_t from_us, int64_t to_us, bool real,
+                           bool settlements) {
   const weir_rule *rule = &model->stack.rules[i];
   unsigned clients = 0;
   int64_t span = to_us - from_us + (real ? 2 * SKEW_US : 0);
-  int64_t sum = admitted_between(model, i, from_us, to_us, real, &clients);
-  int64_t excess = sum - rule->burst * rule->token_units - bucket_units(rule, span);
+  int64_t most = rule->burst + (settlements ? rule->debt : 0);
+  int64_t sum = admitted_between(model, i, from_us, to_us, real, settlements, &clients);
+  int64_t excess = sum - most * rule->token_units - bucket_units(rule, span);
   int64_t spare = pending_cost(model, i, clients) + model->world->slack[i];
   if (excess > spare * rule->token_units)
     check_fails(
         model, CHECK_BOUND,
-        "%" PRId64 " units admitted from E%+" PRId64 " to E%+" PRId64 ", %" PRId64 " allowed", sum,
-        from_us - model->edge_us, to_us - model->edge_us, sum - excess + spare * rule->token_units);
+        "%" PRId64 " units %s from E%+" PRId64 " to E%+" PRId64 ", %" PRId64 " allowed", sum,
+        settlements ? "charged" : "admitted", from_us - model->edge_us, to_us - model->edge_us, sum - excess + spare * rule->token_units);
 }
 
 static void check_spacing(struct model *model, int i, int a, int b) {
@@ -281,7 +292,9 @@ static void check_pair(struct model *model, int i, int a, int b) {
   for (int real = 0; real < 2; real++) {
     int64_t from = act_us(model, a, real);
     int64_t to = act_us(model, b, real);
-    if (from <= to && !leaky && (real || model->exact)) check_interval(model, i, from, to, real);
+    if (from > to || leaky || !(real || model->exact)) continue;
+    check_interval(model, i, from, to, real, false);
+    if (model->settles) check_interval(model, i, from, to, real, true);
   }
   if (leaky && a != b && !model->world->evicted) check_spacing(model, i, a, b);
 }
@@ -289,10 +302,9 @@ static void check_pair(struct model *model, int i, int a, int b) {
 static void bound(struct model *model, int rule) {
   const struct record *records = model->world->records;
   for (int a = 0; a < RECORDS_MOST; a++) {
-    if (records[a].state != ADMITTED || records[a].wish == LEASES || records[a].cost[rule] == 0)
-      continue;
+    if (records[a].wish == LEASES || record_charge(&records[a], rule, true) == 0) continue;
     for (int b = 0; b < RECORDS_MOST; b++)
-      if (records[b].state == ADMITTED && records[b].wish != LEASES && records[b].cost[rule] > 0)
+      if (records[b].wish != LEASES && record_charge(&records[b], rule, true) > 0)
         check_pair(model, rule, a, b);
   }
 }
@@ -308,7 +320,9 @@ enum { SLACK_US = 2000000 };
 static int64_t least_ttl_us(const struct model *model, int i) {
   const weir_rule *rule = &model->stack.rules[i];
   int64_t unit = bucket_units(rule, 1);
-  int64_t span_us = (full(rule) + unit - 1) / unit + LONGEST_WAIT_US;
+  int64_t debt_us = (rule->debt * rule->token_units + unit - 1) / unit;
+  int64_t span_us =
+      (full(rule) + unit - 1) / unit + (debt_us > LONGEST_WAIT_US ? debt_us : LONGEST_WAIT_US);
   return raises(model) ? 2 * span_us + 4 * FINAL_US + SLACK_US : span_us + FINAL_US;
 }
 

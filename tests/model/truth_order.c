@@ -102,11 +102,24 @@ static bool take(struct order *order, int number, int64_t *v) {
   return figures_are(order, record, ahead + cost * rule->token_units, 0);
 }
 
+/* As much of what is settled as the debt leaves room for; on what a wrong clock has left, nothing. */
+static int64_t overrun(const struct order *order, int number, int64_t v, int64_t ahead) {
+  const weir_rule *rule = order->rule;
+  const struct record *record = &order->model->world->records[number];
+  int64_t deepest = (rule->burst + rule->debt) * rule->token_units;
+  int64_t room = positive(deepest - ahead) / rule->token_units;
+  if (ahead < v - bucket_units(rule, record->stamp_us)) return 0;
+  return record->cost[0] < room ? record->cost[0] : room;
+}
+
 /* What has no answer may have charged what fitted. */
 static void take_perhaps(struct order *order, int number, int64_t *v) {
   const struct record *record = &order->model->world->records[number];
   int64_t now = bucket_units(order->rule, record->stamp_us);
   int64_t ahead = ahead_of(order, number, *v);
+  if (record->wish == SETTLES && record->cost[0] == 0) *v -= record->mark[0];
+  int64_t settled = record->wish == SETTLES ? overrun(order, number, *v, ahead) : 0;
+  if (settled > 0) *v = now + ahead + settled * order->rule->token_units;
   if (record->wish == TAKES && excess(order, number, ahead, record->cost[0]) <= 0)
     *v = now + ahead + record->cost[0] * order->rule->token_units;
 }
@@ -118,6 +131,17 @@ static bool peek(const struct order *order, int number, int64_t v) {
   return figures_are(order, record, ahead, positive(too_much));
 }
 
+static bool settle(const struct order *order, int number, int64_t *v) {
+  const struct record *record = &order->model->world->records[number];
+  const weir_rule *rule = order->rule;
+  int64_t ahead = ahead_of(order, number, *v);
+  int64_t charged = overrun(order, number, *v, ahead);
+  if (charged != record->cost[0] - record->less[0]) return false;
+  ahead += charged * rule->token_units;
+  if (charged > 0) *v = bucket_units(rule, record->stamp_us) + ahead;
+  return figures_are(order, record, ahead, 0);
+}
+
 /* A place in a queue goes back if it is still the last; else what has not drained, as long as
  * nobody waits. A refund may look at its clock at any time until it is over. */
 static bool give_back(const struct order *order, int number, int64_t *v) {
@@ -127,8 +151,10 @@ static bool give_back(const struct order *order, int number, int64_t *v) {
   bool leaky = rule->kind == WEIR_LEAKY_BUCKET;
   bool is_slot = refund->wish == CANCELS && (leaky || taken->delay_us > 0);
   bool is_last = *v == order->ends[refund->of - 1];
-  bool waits = *v - bucket_units(rule, refund->stamp_us) > rule->burst * rule->token_units;
-  int64_t units = taken->cost[0] * rule->token_units;
+  bool waits = rule->debt == 0 &&
+               *v - bucket_units(rule, refund->stamp_us) > rule->burst * rule->token_units;
+  int64_t cost = refund->wish == SETTLES ? taken->less[0] : taken->cost[0];
+  int64_t units = cost * rule->token_units;
   int64_t elapsed_us = refund->stamp_us + refund->delay_us - taken->stamp_us;
   int64_t least = waits ? 0 : positive(units - bucket_units(rule, elapsed_us));
   int64_t given = refund->mark[0];
@@ -145,6 +171,7 @@ static bool apply(struct order *order, int number, int64_t *v) {
   }
   if (record->wish == TAKES) return take(order, number, v);
   if (record->wish == PEEKS) return peek(order, number, *v);
+  if (record->wish == SETTLES && record->cost[0] > 0) return settle(order, number, v);
   return give_back(order, number, v);
 }
 

@@ -123,12 +123,13 @@ void dues_refunded(struct model *model, struct client *client, const int64_t *re
     int64_t left = rest[i];
     for (int n = REQUESTS_MOST * GROUP_MOST - 1; n > 0; n -= GROUP_MOST) {
       struct record *payment = &records[n];
-      struct record part = *payment;
-      if (payment->state != ADMITTED || payment->cost[i] == 0 || left == 0) continue;
-      if (part.cost[i] > left) part.cost[i] = (int32_t)left;
-      left -= part.cost[i];
-      if (truth_of(model, i)->refunded != NULL) truth_of(model, i)->refunded(model, i, &part);
-      payment->cost[i] -= part.cost[i];
+      int32_t part = payment->cost[i];
+      if (payment->state != ADMITTED || part == 0 || left == 0) continue;
+      if (part > left) part = (int32_t)left;
+      left -= part;
+      if (truth_of(model, i)->refunded != NULL)
+        truth_of(model, i)->refunded(model, i, payment, part);
+      payment->cost[i] -= part;
     }
   }
 }

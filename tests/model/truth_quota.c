@@ -36,7 +36,7 @@ static void landed(struct model *model, struct client *client, const weir_operat
                    struct key *key, int64_t before) {
   int rule = (int)operation->counter.rule;
   if (!is_count(key, rule)) return;
-  if (client != NULL && client->requests[0].kind != WEIR_REFUND) {
+  if (client != NULL && !settle_gives_back(client, rule)) {
     key->charged[world_client_number(model, client)] += (int32_t)(key->value - before);
     if (operation->kind == WEIR_ADD) client->charged_cell[rule] = key->index;
   }
@@ -60,7 +60,7 @@ static void admitted(struct model *model, struct client *client, int rule,
   int64_t start = client->charged_cell[rule];
   int64_t since = record->stamp_us - start;
   model->world->records[record - model->world->records].mark[rule] = start;
-  owe(model, rule, start, record->cost[rule] - record->held);
+  owe(model, rule, start, record->cost[rule] - record->less[rule] - record->held);
   if (since < -MARGIN_US || since >= model->stack.rules[rule].period_us)
     check_fails(model, CHECK_OVERLAP, "admitted at E%+" PRId64 " into the window from E%+" PRId64,
                 record->stamp_us - model->edge_us, start - model->edge_us);
@@ -74,10 +74,10 @@ static void denied(struct model *model, struct client *client, int rule,
     owe(model, rule, client->charged_cell[rule], record->cost[rule]);
 }
 
-static void refunded(struct model *model, int rule, const struct record *record) {
+static void refunded(struct model *model, int rule, const struct record *record, int64_t cost) {
   int64_t end = record->mark[rule] + model->stack.rules[rule].period_us;
-  owe(model, rule, record->mark[rule], -record->cost[rule]);
-  if (end - SKEW_US <= model->last_us) model->world->leak[rule] += record->cost[rule];
+  owe(model, rule, record->mark[rule], -cost);
+  if (end - SKEW_US <= model->last_us) model->world->leak[rule] += cost;
 }
 
 static bool denies(const struct model *model, const struct client *client, int i,
@@ -101,12 +101,26 @@ static void check_apart(struct model *model, int i, const struct key *a, const s
                 a->index - model->edge_us, b->index - model->edge_us);
 }
 
+/* What was admitted into a window, without settlements. */
+static void check_admitted(struct model *model, int i, const struct key *key, int64_t most) {
+  int64_t sum = 0;
+  for (int n = 0; n < RECORDS_MOST; n++)
+    if (model->world->records[n].mark[i] == key->index)
+      sum += record_charge(&model->world->records[n], i, false);
+  if (sum > most)
+    check_fails(model, CHECK_BOUND,
+                "%" PRId64 " admitted in the window from E%+" PRId64 ", %" PRId64 " allowed", sum,
+                key->index - model->edge_us, most);
+}
+
 static void bound(struct model *model, int i) {
   const struct world *world = model->world;
-  int64_t most = model->stack.rules[i].limit + world->slack[i];
+  int64_t limit = model->stack.rules[i].limit + world->slack[i];
+  int64_t most = limit + model->stack.rules[i].debt;
   for (int n = 0; n < KEYS_MOST; n++) {
     const struct key *key = &world->keys[n];
     if (!is_count(key, i)) continue;
+    if (model->settles) check_admitted(model, i, key, limit);
     if (key->owed > most && !model->stack.rules[i].count_all)
       check_fails(model, CHECK_BOUND,
                   "%" PRId32 " admitted in the window from E%+" PRId64 ", %" PRId64 " allowed",
@@ -147,6 +161,7 @@ static void evicted(struct model *model, const struct key *key, int64_t value) {
 
 static void excuse(struct model *model, const struct client *client, int rule) {
   int number = world_client_number(model, client);
+  model->world->leak[rule] += settle_owes(client, rule);
   for (int i = 0; i < KEYS_MOST; i++)
     if (is_count(&model->world->keys[i], rule))
       model->world->leak[rule] += model->world->keys[i].charged[number];

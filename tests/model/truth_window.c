@@ -86,7 +86,7 @@ static void landed(struct model *model, struct client *client, const weir_operat
   if (slot < 0) return;
   if (operation->kind == WEIR_SUB) amount = -amount;
   model->world->shadow[rule][slot] += (int32_t)amount;
-  if (client != NULL && client->requests[0].kind != WEIR_REFUND) {
+  if (client != NULL && !settle_gives_back(client, rule)) {
     if (amount > 0) client->charged_cell[rule] = cell;
     client->charged[rule] += amount;
   }
@@ -129,7 +129,7 @@ static void owe(struct model *model, int rule, int64_t stamp_us, int64_t cost) {
 static void admitted(struct model *model, struct client *client, int rule,
                      const struct record *record) {
   (void)client;
-  owe(model, rule, record->stamp_us, record->cost[rule] - record->held);
+  owe(model, rule, record->stamp_us, record->cost[rule] - record->less[rule] - record->held);
 }
 
 static void denied(struct model *model, struct client *client, int rule,
@@ -139,13 +139,13 @@ static void denied(struct model *model, struct client *client, int rule,
 }
 
 /* What has left every window may stay. */
-static void refunded(struct model *model, int rule, const struct record *record) {
+static void refunded(struct model *model, int rule, const struct record *record, int64_t cost) {
   const weir_rule *layout = &model->stack.rules[rule];
   int64_t cell = window_cell_of(model, rule, record->stamp_us);
   int64_t end = (cell + 1) * layout->cell_us;
   if (weir_rule_slides(layout)) end += layout->period_us;
-  owe(model, rule, record->stamp_us, -record->cost[rule]);
-  if (end - SKEW_US <= model->last_us) model->world->leak[rule] += record->cost[rule];
+  owe(model, rule, record->stamp_us, -cost);
+  if (end - SKEW_US <= model->last_us) model->world->leak[rule] += cost;
 }
 
 static int64_t seen_in(const struct model *model, const struct client *client, int rule,
@@ -193,23 +193,28 @@ static bool same_interval(const weir_rule *rule, int64_t first, int64_t stamp) {
   return stamp >= first && stamp < first + rule->period_us;
 }
 
-static void bound(struct model *model, int i) {
+static void bound_with(struct model *model, int i, bool settlements) {
   const struct record *records = model->world->records;
   const weir_rule *rule = &model->stack.rules[i];
-  int64_t most = bound_of(rule) + model->world->slack[i];
+  int64_t most = bound_of(rule) + model->world->slack[i] + (settlements ? rule->debt : 0);
   for (int first = 0; first < RECORDS_MOST; first++) {
-    if (records[first].state != ADMITTED) continue;
+    if (record_charge(&records[first], i, settlements) == 0) continue;
     int64_t sum = 0;
     int64_t begin = records[first].stamp_us;
     for (int n = 0; n < RECORDS_MOST; n++)
-      if (records[n].state == ADMITTED && same_interval(rule, begin, records[n].stamp_us))
-        sum += records[n].cost[i];
+      if (same_interval(rule, begin, records[n].stamp_us))
+        sum += record_charge(&records[n], i, settlements);
     if (sum > most)
       check_fails(model, CHECK_BOUND,
-                  "rule %d: %" PRId64 " admitted from E%+" PRId64
-                  " us on within one period, %" PRId64 " allowed",
-                  i, sum, begin - model->edge_us, most);
+                  "rule %d: %" PRId64 " %s from E%+" PRId64 " us on within one period, %" PRId64
+                  " allowed",
+                  i, sum, settlements ? "charged" : "admitted", begin - model->edge_us, most);
   }
+}
+
+static void bound(struct model *model, int i) {
+  bound_with(model, i, false);
+  if (model->settles && !model->stack.rules[i].count_all) bound_with(model, i, true);
 }
 
 /* --- the end -----------------------------------------------------------------------------------
@@ -234,7 +239,7 @@ static void end(struct model *model, int rule) {
 }
 
 static void excuse(struct model *model, const struct client *client, int rule) {
-  model->world->leak[rule] += client->charged[rule];
+  model->world->leak[rule] += client->charged[rule] + settle_owes(client, rule);
 }
 
 static void excuse_sent(struct model *model, const struct client *client,

@@ -7,6 +7,10 @@
  *     still the last charge     all of it: the time before it is put back
  *     a token bucket            what has not drained, while no request waits
  *     else                      nothing
+ *
+ * A bucket with debt= accepts no waits. What is ahead of a full one is then a debt, and no request's
+ * place: settlements have charged it, up to now + B'T + DT, and it drains like all else before any
+ * request is admitted again. So it may be as long as a wait, or longer, and counts where that does.
  */
 #include "algorithm/bucket.h"
 
@@ -31,6 +35,16 @@ int64_t weir_bucket_us(const weir_rule *rule, int64_t units) {
 
 int64_t weir_bucket_full(const weir_rule *rule) {
   return (rule->burst - rule->reserve) * rule->token_units;
+}
+
+int64_t weir_bucket_deepest(const weir_rule *rule) {
+  return weir_bucket_full(rule) + rule->debt * rule->token_units;
+}
+
+int64_t weir_bucket_beyond(const weir_rule *rule, const weir_settings *settings) {
+  int64_t wait = weir_bucket_units(rule, settings->longest_wait_us);
+  int64_t debt = rule->debt * rule->token_units;
+  return wait > debt ? wait : debt;
 }
 
 /* Room in units; below 0: that much too little. And, of a leaky bucket, by how much the place in the
@@ -70,6 +84,12 @@ int64_t weir_bucket_delay_us(const weir_rule *rule, int64_t ahead, int64_t cost)
   return delay > 0 ? weir_bucket_us(rule, delay) : 0;
 }
 
+int64_t weir_bucket_overrun(const weir_rule *rule, int64_t ahead, int64_t cost) {
+  int64_t room = (weir_bucket_deepest(rule) - ahead) / rule->token_units;
+  if (room > cost) return cost;
+  return room > 0 ? room : 0;
+}
+
 int64_t weir_bucket_undrained(const weir_rule *rule, int64_t cost, int64_t before,
                               int64_t elapsed_us) {
   int64_t drained = elapsed_us > 0 ? weir_bucket_units(rule, elapsed_us) - before : 0;
@@ -106,8 +126,8 @@ int64_t weir_bucket_offset(const weir_rule *rule, int64_t now_us) {
 /* A process that reads may have taken its stamp up to its deadline before others charge by a clock
  * that is 2d ahead. */
 int64_t weir_bucket_furthest(const weir_rule *rule, const weir_settings *settings) {
-  return weir_bucket_full(rule) +
-         weir_bucket_units(rule, settings->longest_wait_us + settings->final_us);
+  return weir_bucket_full(rule) + weir_bucket_beyond(rule, settings) +
+         weir_bucket_units(rule, settings->final_us);
 }
 
 int64_t weir_bucket_ttl_us(const weir_rule *rule, const weir_settings *settings) {
@@ -122,6 +142,10 @@ void weir_bucket_set_ahead(weir_rule_state *r, int64_t ahead, bool far) {
   state->far = far;
   state->ahead = far ? weir_bucket_full(r->rule) : ahead;
   state->furthest = weir_bucket_furthest(r->rule, r->frame->settings);
+}
+
+bool weir_bucket_has_waiters(const weir_rule *rule, int64_t ahead) {
+  return rule->debt == 0 && ahead > weir_bucket_full(rule);
 }
 
 bool weir_bucket_mends(const weir_rule_state *r) {
@@ -176,6 +200,12 @@ void weir_bucket_count(weir_rule_state *r, int64_t cost) {
 
 int64_t weir_bucket_delay(const weir_rule_state *r, int64_t cost) {
   return weir_bucket_delay_us(r->rule, ((const weir_bucket_state *)r->state)->ahead, cost);
+}
+
+/* On what a wrong clock has left nothing is charged: it may be put back at any time. */
+int64_t weir_bucket_settles(const weir_rule_state *r, int64_t cost) {
+  const weir_bucket_state *state = r->state;
+  return state->far ? 0 : weir_bucket_overrun(r->rule, state->ahead, cost);
 }
 
 /* What a wrong clock left too far ahead does not drain: it is put back in two steps from now, by
@@ -245,6 +275,6 @@ bool weir_bucket_refund(weir_rule_state *r, const weir_request_state *request, i
   if (state->slot != WEIR_NO_SLOT || rule->kind == WEIR_LEAKY_BUCKET) return true;
   int64_t left = weir_bucket_undrained(rule, cost, 0, r->frame->now_us - request->at_us);
   if (left > state->ahead) return false;
-  if (left > 0 && state->ahead <= weir_bucket_full(rule)) r->unused = cost;
+  if (left > 0 && !weir_bucket_has_waiters(rule, state->ahead)) r->unused = cost;
   return true;
 }

@@ -9,6 +9,7 @@
  *     token bucket   c fits iff ahead + cT <= BT + w          delay: ahead + cT - BT, if above 0
  *     leaky bucket   c fits iff ahead + cT <= BT, ahead <= w  delay: ahead
  *     charge         ahead := ahead + cT                      w: the wait that is accepted
+ *     settlement     as much of c as keeps ahead within (B + D)T      D: debt=
  *
  * B*T is below 2^50 where k > 0 and below 2^46 where k = 0, waits are below 2^51, and ahead is
  * below 2^58 by how it is read: no sum here comes near 2^63.
@@ -32,6 +33,15 @@ int64_t weir_bucket_us(const weir_rule *rule, int64_t units);
 
 /* B'*T: a bucket without a lease holds all of B. */
 int64_t weir_bucket_full(const weir_rule *rule);
+
+/* The furthest that a settlement may leave ahead: (B' + D)*T. */
+int64_t weir_bucket_deepest(const weir_rule *rule);
+
+/* How far beyond a full bucket it may be left by those who wait, or in debt. */
+int64_t weir_bucket_beyond(const weir_rule *rule, const weir_settings *settings);
+
+/* How much of a cost that is settled can be charged on top. */
+int64_t weir_bucket_overrun(const weir_rule *rule, int64_t ahead, int64_t cost);
 
 /* The largest cost that fits now; 0: none. `request` says which wait it accepts; NULL: none but a
  * leaky bucket's own. */
@@ -116,6 +126,7 @@ void weir_bucket_count(weir_rule_state *r, int64_t cost);
 void weir_bucket_figures(const weir_rule_state *r, const weir_request_state *request, int64_t cost,
                          bool denied, weir_decision *decision);
 int64_t weir_bucket_delay(const weir_rule_state *r, int64_t cost);
+int64_t weir_bucket_settles(const weir_rule_state *r, int64_t cost);
 void weir_bucket_forget(void *memory);
 
 /* Sets what is ahead, or a full bucket where that is far. */
@@ -126,6 +137,9 @@ bool weir_bucket_is_fresh(const weir_rule_state *r);
 
 /* Whether all open takes fit, one after another, each on top of those before it. */
 bool weir_bucket_all_fit(const weir_rule_state *r);
+
+/* Whether more is ahead than a full bucket because some requests wait: not where it may be a debt. */
+bool weir_bucket_has_waiters(const weir_rule *rule, int64_t ahead);
 
 /* Whether what is stored is to be brought back from too far ahead: only by who wants to charge. */
 bool weir_bucket_mends(const weir_rule_state *r);

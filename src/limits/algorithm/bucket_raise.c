@@ -13,10 +13,10 @@
  * A charge renews the TTL only where less than is needed may be left of it. A RAISE that does not
  * renew never creates, so it may find nothing: then the one that does follows.
  *
- * A time that a wrong clock has left too far ahead is brought back. Requests that are denied charge in
- * vain, at most a full bucket for each other process at once, and take it back. Were the time put back
- * before they have, it would be short of that. So it is locked first, by a process that wants to
- * charge:
+ * A time that a wrong clock has left too far ahead is brought back. Requests that are denied, and
+ * settlements that are cut, charge in vain, at most a full bucket and its debt for each other process
+ * at once, and take it back. Were the time put back before they have, it would be short of that. So
+ * it is locked first, by a process that wants to charge:
  *
  *     too far ahead ──> still so ──> locked ──> locked until now: put back
  *              one settle time   one settle time
@@ -35,8 +35,8 @@ enum { NOT_READ = -1 };
  */
 
 static int64_t raise_handover_units(const weir_rule *rule, const weir_settings *settings) {
-  return weir_bucket_full(rule) +
-         weir_bucket_units(rule, settings->longest_wait_us + 3 * settings->final_us);
+  return weir_bucket_full(rule) + weir_bucket_beyond(rule, settings) +
+         weir_bucket_units(rule, 3 * settings->final_us);
 }
 
 /* How long a key must live after a charge: until its epoch's handover is over. */
@@ -55,7 +55,7 @@ static int64_t raise_ttl_us(const weir_rule *rule, const weir_settings *settings
 }
 
 /* Whether a charge that leaves so much ahead finds at least needed_us left of the key's life; and
- * should others have renewed it since whose bucket is smaller, at least until that has drained
+ * should others have renewed it since whose bucket or debt is smaller, at least until that has drained
  * (docs/guarantees.md, "How long a bucket's key lives where the store raises"). A charge that counts
  * reaches the store at most D after now, and clocks may err by d at both ends: e in all. A clock that
  * does not keep the pace of real time cannot tell. */
@@ -64,8 +64,7 @@ static bool raise_lives_long_enough(const weir_rule_state *r, int64_t ahead) {
   const weir_rule *rule = r->rule;
   const weir_settings *settings = r->frame->settings;
   int64_t age_us = r->frame->now_us - memory->renewed_us;
-  int64_t others_us =
-      raise_needed_us(rule, settings) - 2 * weir_bucket_us(rule, weir_bucket_full(rule));
+  int64_t others_us = 2 * (settings->longest_wait_us + 2 * settings->final_us) + WEIR_TTL_SLACK_US;
   return memory->renewed_us > 0 && settings->least_ttl_us == 0 && age_us >= 0 &&
          age_us + settings->ahead_us <= raise_spare_us(rule, settings) &&
          age_us + settings->ahead_us + weir_bucket_us(rule, ahead) <= others_us + others_us / 3;
@@ -97,10 +96,10 @@ typedef struct lock_heights {
  * deadline. */
 static lock_heights raise_heights(const weir_rule *rule, const weir_settings *settings) {
   int64_t others = settings->processes > 1 ? settings->processes - 1 : 0;
-  int64_t full = weir_bucket_full(rule);
+  int64_t most = weir_bucket_deepest(rule); /* of one group, or one settlement */
   lock_heights heights = {
       .furthest = weir_bucket_furthest(rule, settings),
-      .overshoot = full <= LOCK_MOST / (others + 1) ? others * full : LOCK_MOST,
+      .overshoot = most <= LOCK_MOST / (others + 1) ? others * most : LOCK_MOST,
       .settle_us = settings->memo_age_us + 2 * settings->final_us,
   };
   heights.unlocked =
@@ -210,10 +209,12 @@ static bool raise_may_wait(const weir_rule *rule, const weir_request_state *requ
 }
 
 /* A charge that turns out too large denies others until it is back, and stays where places in a
- * queue may follow: so none without a look unless the bucket is far from full. */
+ * queue may follow: so none without a look unless the bucket is far from full. A settlement is mostly
+ * charged whole, and no place follows it. */
 static bool raise_blind(const weir_rule_state *r) {
   const weir_bucket_memory *memory = r->memory;
   const weir_bucket_state *state = r->state;
+  if (r->frame->requests->kind == WEIR_SETTLE) return true;
   if (!weir_bucket_is_fresh(r) || raise_keys(r) > 1 ||
       memory->index != weir_bucket_epoch(r->rule, r->frame->now_us))
     return false;
@@ -336,7 +337,7 @@ static void raise_charge(weir_rule_state *r) {
 static void raise_take_back(weir_rule_state *r) {
   weir_bucket_state *state = r->state;
   if (r->step++ > 0) return;
-  bool refunds = r->frame->requests->kind == WEIR_REFUND;
+  bool refunds = r->frame->requests->kind == WEIR_REFUND || !r->charged; /* or settles down */
   state->stays -= raise_waiting_cost(r, true);
   int64_t units = weir_bucket_undrained(r->rule, r->unused - state->stays, state->before,
                                         r->frame->clock_us - state->stamp_us);
@@ -403,6 +404,9 @@ static void raise_answer_raise(weir_rule_state *r, int key, const weir_operation
   int64_t before = base - raise_now_in(r, key);
   if (before > state->before) state->ahead = state->before = before;
   state->landed[key] = r->charged = true;
+  if (r->frame->requests->kind != WEIR_SETTLE) return;
+  lock_heights heights = raise_heights(r->rule, r->frame->settings);
+  weir_bucket_set_ahead(r, state->before, raise_is_far(r, &heights, state->before));
 }
 
 static void raise_answer(weir_rule_state *r, const weir_operation *operation) {
@@ -414,10 +418,9 @@ static void raise_answer(weir_rule_state *r, const weir_operation *operation) {
   } else if (operation->kind != WEIR_DROP) {
     if (operation->kind == WEIR_GET) weir_bucket_watch(r, operation);
     raise_learn(r, key, operation->outcome == WEIR_DONE ? operation->value : 0);
-    if (operation->kind == WEIR_SUB)
-      r->unused = ((const weir_bucket_state *)r->state)->stays;
-    else
-      raise_load(r);
+    if (operation->kind == WEIR_SUB) r->unused = ((const weir_bucket_state *)r->state)->stays;
+    bool settles = r->frame->requests->kind == WEIR_SETTLE; /* which is told what is left */
+    if (operation->kind != WEIR_SUB || settles) raise_load(r);
   }
 }
 
@@ -465,6 +468,7 @@ const weir_method weir_raise_method = {
     .slot = raise_slot,
     .expect = raise_expect,
     .refund = raise_refund,
+    .overrun = weir_bucket_settles,
     .recall = raise_load,
     .known = raise_known,
     .forget = weir_bucket_forget,

@@ -37,10 +37,19 @@ static void swap_begin(weir_rule_state *r) {
   swap_load(r);
 }
 
-/* Not every server says which version it gave to what it wrote. */
+static bool swap_can_write(const weir_bucket_memory *memory) {
+  return memory->known && (memory->absent || memory->version != 0);
+}
+
+/* Not every server says which version it gave to what it wrote. What is settled must fit: nothing is
+ * written that would have to be taken back. */
 static bool swap_blind(const weir_rule_state *r) {
   const weir_bucket_memory *memory = r->memory;
+  const weir_request_state *first = r->frame->requests;
   int64_t now_us = r->frame->now_us;
+  if (first->kind == WEIR_SETTLE)
+    return swap_can_write(memory) && now_us >= r->frame->memo->look_until_us &&
+           weir_bucket_settles(r, first->costs[r->index]) == first->costs[r->index];
   bool may = !memory->known || (memory->version != 0 && now_us >= memory->read_us);
   return may && now_us >= r->frame->memo->look_until_us &&
          !((const weir_bucket_state *)r->state)->far && weir_bucket_all_fit(r);
@@ -74,10 +83,6 @@ static void swap_plan_write(weir_rule_state *r, int64_t value) {
   ((weir_bucket_memory *)r->memory)->known = false;
 }
 
-static bool swap_can_write(const weir_bucket_memory *memory) {
-  return memory->known && (memory->absent || memory->version != 0);
-}
-
 static void swap_look(weir_rule_state *r) {
   int step = r->step++;
   if (step == 0)
@@ -92,7 +97,7 @@ static void swap_look(weir_rule_state *r) {
 static void swap_charge(weir_rule_state *r) {
   weir_bucket_state *state = r->state;
   weir_bucket_memory *memory = r->memory;
-  if (r->charged || state->looks_along) return;
+  if (r->charged || r->conflict || state->looks_along) return;
   state->looks_along = r->frame->blind && !weir_bucket_is_fresh(r);
   if (r->step++ == 0 && !state->looks_along && !swap_can_write(memory)) {
     swap_plan(r, WEIR_GET);
@@ -118,8 +123,8 @@ static int64_t swap_give_back(weir_rule_state *r) {
   int64_t clock_us = r->frame->clock_us;
   int64_t stored = ((const weir_bucket_memory *)r->memory)->value;
   if (stored == state->slot) return r->unused * rule->token_units;
-  bool some_wait = weir_bucket_unwrap(rule, clock_us, stored) > weir_bucket_full(rule);
-  if (state->only_last || some_wait) return 0;
+  int64_t ahead = weir_bucket_unwrap(rule, clock_us, stored);
+  if (state->only_last || weir_bucket_has_waiters(rule, ahead)) return 0;
   int64_t units = weir_bucket_undrained(rule, r->unused, 0, clock_us - state->stamp_us);
   if (units == 0) r->unused = 0; /* it has drained */
   return units;
@@ -183,6 +188,8 @@ static void swap_answer_write(weir_rule_state *r, const weir_operation *operatio
   if (phase == WEIR_PHASE_TAKE_BACK) {
     if (operation->outcome != WEIR_CONFLICT) r->unused = 0;
     r->conflict = r->unused > 0 && r->step == SWAPS_TO_TAKE_BACK;
+    if (done && r->frame->requests->kind == WEIR_SETTLE)
+      swap_load(r); /* which is told what is left */
   } else if (!done) {
     r->conflict = true;
   } else if (phase == WEIR_PHASE_CHARGE) {
@@ -298,6 +305,7 @@ const weir_method weir_swap_method = {
     .slot = swap_slot,
     .expect = swap_expect,
     .refund = swap_refund,
+    .overrun = weir_bucket_settles,
     .recall = swap_recall,
     .known = swap_known,
     .forget = weir_bucket_forget,
