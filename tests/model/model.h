@@ -125,7 +125,7 @@ struct record {
   int32_t cost[RULES_MOST]; /* SETTLES: what is to be charged */
   int32_t less[RULES_MOST]; /* of the cost: what a settlement gives back; SETTLES: what it cut */
   int32_t more[RULES_MOST]; /* what settlements have charged of it, by ADD, and not taken off */
-  uint32_t after; /* those that had their answer when this one was asked, one bit each */
+  uint32_t after;           /* those that had their answer when this one was asked, one bit each */
   int32_t held;   /* of the cost: what its client had charged before; LEASES: what it got less */
   int32_t lag_us; /* how much the stamp that was told is before the use */
   uint8_t state;

@@ -7,8 +7,7 @@
 /* Whether what a client has under way gives back under a rule. */
 bool settle_gives_back(const struct client *client, int rule) {
   const weir_request_state *request = &client->requests[0];
-  return request->kind == WEIR_REFUND ||
-         (request->kind == WEIR_SETTLE && request->costs[rule] < 0);
+  return request->kind == WEIR_REFUND || (request->kind == WEIR_SETTLE && request->costs[rule] < 0);
 }
 
 /* What it is about to give back of a request that cost less. */
@@ -81,7 +80,8 @@ void settle_answered(struct model *model, struct client *client, struct record *
                   client->settled[i], client->owing[i]);
     record->less[i] = record->cost[i] - (int32_t)client->settled[i];
     if (client->settled[i] == 0) continue;
-    if (truth_of(model, i)->admitted != NULL) truth_of(model, i)->admitted(model, client, i, record);
+    if (truth_of(model, i)->admitted != NULL)
+      truth_of(model, i)->admitted(model, client, i, record);
     truth_of(model, i)->bound(model, i);
   }
 }

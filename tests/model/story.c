@@ -25,8 +25,8 @@ void story_print(const struct model *model, const char *format, ...) {
  */
 
 static void print_wanted(const struct model *model, const struct wanted *wanted) {
-  static const char *const wishes[] = {"", " a look at", " a refund", " its place back",
-                                       "", "", " the real cost"};
+  static const char *const wishes[] = {"", " a look at", " a refund",     " its place back",
+                                       "", "",           " the real cost"};
   story_print(model, "%s", wishes[wanted->wish]);
   if (wanted->cost > 0)
     story_print(model, "%s %" PRId64, wanted->up_to ? " up to" : "", wanted->cost);

@@ -76,7 +76,8 @@ static int64_t most(const struct model *model, int rule, uint32_t others, uint32
   const struct record *records = model->world->records;
   int64_t result = 0;
   for (int i = 0; i < RECORDS_MOST; i++) {
-    if (!(others & bit(i)) || !may_charge(&records[i]) || charges_nothing(&records[i], rule)) continue;
+    if (!(others & bit(i)) || !may_charge(&records[i]) || charges_nothing(&records[i], rule))
+      continue;
     int64_t sum = bucket_units(&model->stack.rules[rule], records[i].stamp_us);
     for (int j = 0; j < RECORDS_MOST; j++)
       if (others & bit(j) && !precedes(records, j, i)) sum += weight(model, rule, j, over);
@@ -186,7 +187,8 @@ static void over(struct model *model, struct client *client, int rule, struct re
     return;
   }
   bool less = (record->wish == LEASES && record->state == ADMITTED) || record->state == SETTLED;
-  if (less) units = (record->state == SETTLED ? record->less[rule] : record->held) * layout->token_units;
+  if (less)
+    units = (record->state == SETTLED ? record->less[rule] : record->held) * layout->token_units;
   bool in_vain = record->state == DENIED || record->state == FAILED || record->state == ALLOWED;
   if (!record->charged || (!in_vain && !less)) return;
   record->mark[rule] = elapsed < units && !stays ? elapsed : units;
@@ -269,10 +271,10 @@ static void check_interval(struct model *model, int i, int64_t from_us, int64_t 
   int64_t excess = sum - most * rule->token_units - bucket_units(rule, span);
   int64_t spare = pending_cost(model, i, clients) + model->world->slack[i];
   if (excess > spare * rule->token_units)
-    check_fails(
-        model, CHECK_BOUND,
-        "%" PRId64 " units %s from E%+" PRId64 " to E%+" PRId64 ", %" PRId64 " allowed", sum,
-        settlements ? "charged" : "admitted", from_us - model->edge_us, to_us - model->edge_us, sum - excess + spare * rule->token_units);
+    check_fails(model, CHECK_BOUND,
+                "%" PRId64 " units %s from E%+" PRId64 " to E%+" PRId64 ", %" PRId64 " allowed",
+                sum, settlements ? "charged" : "admitted", from_us - model->edge_us,
+                to_us - model->edge_us, sum - excess + spare * rule->token_units);
 }
 
 static void check_spacing(struct model *model, int i, int a, int b) {
