@@ -161,6 +161,101 @@ static void refunds_to_the_window_that_was_charged(void **state) {
   fake_close(world);
 }
 
+/* --- settling ---------------------------------------------------------------------------------- */
+
+static int64_t settlement[WEIR_RULES_MOST];
+
+/* What it really cost, beside what is charged. */
+static const weir_request_state *settle(struct fake_world *world, int client, int64_t at_us,
+                                        int64_t difference) {
+  const int64_t costs[WEIR_RULES_MOST] = {difference};
+  const weir_request_state *request = fake_run(world, client,
+                                               (weir_request_state){.kind = WEIR_SETTLE,
+                                                                    .alone = true,
+                                                                    .cost = 1,
+                                                                    .costs = costs,
+                                                                    .settlement = settlement,
+                                                                    .at_us = at_us});
+  if (request->status == WEIR_OK) assert_true(request->decision.allowed);
+  return request;
+}
+
+static void charges_an_overrun_to_the_window_of_now(void **state) {
+  (void)state;
+  struct fake_world *world = fake_open("quota:10/1s,debt=4", BEGIN + 300, 1);
+  int64_t at_us = fake_take(world, 0, 6)->at_us;
+  assert_int_equal(settle(world, 0, at_us, 3)->decision.remaining, 1);
+  assert_int_equal(client_of(world, 0)->rounds, 2); /* one round trip */
+  assert_int_equal(settlement[0], 3);
+  assert_int_equal(settle(world, 0, at_us, 3)->decision.remaining, 0);
+  assert_int_equal(settlement[0], 3);
+  assert_int_equal(settle(world, 0, at_us, 3)->decision.reset_after_us, W);
+  assert_int_equal(client_of(world, 0)->rounds, 3);
+  assert_int_equal(settlement[0], 2); /* up to L + D */
+  const weir_decision *denied = fake_take(world, 1, 1);
+  assert_false(denied->allowed);
+  assert_int_equal(denied->retry_after_us, W);
+  assert_int_equal(fake_key(world, WEIR_PLACE_COUNT, BEGIN + 300, 0)->value, 14);
+
+  world->now_us += 5 * W; /* over: it opens one of its own */
+  const weir_request_state *late = settle(world, 0, at_us, 8);
+  assert_int_equal(late->decision.remaining, 2);
+  assert_int_equal(late->decision.reset_after_us, W);
+  assert_int_equal(client_of(world, 0)->rounds, 4); /* two to open it */
+  assert_int_equal(settlement[0], 8);
+  assert_int_equal(fake_peek(world, 1, 1)->remaining, 2);
+  fake_close(world);
+}
+
+static void charges_all_of_an_overrun_where_denied_requests_count(void **state) {
+  (void)state;
+  struct fake_world *world = fake_open("quota:10/1s,count=all", BEGIN + 300, 1);
+  int64_t at_us = fake_take(world, 0, 6)->at_us;
+  assert_int_equal(settle(world, 0, at_us, 500)->decision.remaining, 0);
+  assert_int_equal(settlement[0], 500);
+  assert_int_equal(fake_key(world, WEIR_PLACE_COUNT, BEGIN + 300, 0)->value, 506);
+  fake_close(world);
+}
+
+static void gives_back_to_the_window_of_the_charge(void **state) {
+  (void)state;
+  struct fake_world *world = fake_open("quota:10/1s", BEGIN + 300, 1);
+  int64_t at_us = fake_take(world, 0, 6)->at_us;
+  world->now_us += 1000;
+  assert_int_equal(settle(world, 0, at_us, -2)->decision.remaining, 6);
+  assert_int_equal(client_of(world, 0)->rounds, 2); /* known: no look */
+  assert_int_equal(settlement[0], -2);
+  assert_int_equal(settle(world, 1, at_us, -3)->decision.remaining, 9);
+  assert_int_equal(settlement[0], -3);
+  assert_int_equal(settle(world, 1, at_us, -2)->status, WEIR_BAD_COST);
+  assert_int_equal(settlement[0], 0);
+  assert_int_equal(fake_take(world, 0, 9)->remaining, 0);
+  assert_int_equal(client_of(world, 0)->rounds, 2); /* and its window is still known */
+  fake_close(world);
+}
+
+/* The figures are those of the window of now. */
+static void gives_nothing_back_to_a_window_that_is_over(void **state) {
+  (void)state;
+  for (int again = 0; again < 2; again++) {
+    struct fake_world *world = fake_open("quota:10/1s", BEGIN + 800000, 1);
+    int64_t at_us = fake_take(world, 0, 6)->at_us;
+    world->now_us += W + 100000;
+    if (again == 0) assert_true(fake_take(world, 1, 7)->allowed);
+    for (int client = 0; client < 2; client++) {
+      const weir_request_state *request = settle(world, client, at_us, -2);
+      assert_int_equal(request->status, WEIR_OK);
+      assert_int_equal(settlement[0], -2);
+      assert_int_equal(request->decision.remaining, again == 0 ? 3 : 10);
+      assert_int_equal(request->decision.reset_after_us, again == 0 ? W : 0);
+    }
+    assert_int_equal(fake_peek(world, 2, 1)->remaining, again == 0 ? 3 : 10);
+    world->now_us += 5 * W;
+    assert_int_equal(settle(world, 0, at_us, -2)->status, WEIR_OK);
+    fake_close(world);
+  }
+}
+
 /* A charge in the last moment of a window, by a clock that is late: the next is open already. */
 static void refunds_by_the_stamp_when_two_windows_are_in_use(void **state) {
   (void)state;
@@ -331,6 +426,10 @@ int main(void) {
       cmocka_unit_test(goes_on_where_another_crashed_before_it_opened),
       cmocka_unit_test(waits_and_looks_again_when_what_it_opened_is_gone),
       cmocka_unit_test(refunds_to_the_window_that_was_charged),
+      cmocka_unit_test(charges_an_overrun_to_the_window_of_now),
+      cmocka_unit_test(charges_all_of_an_overrun_where_denied_requests_count),
+      cmocka_unit_test(gives_back_to_the_window_of_the_charge),
+      cmocka_unit_test(gives_nothing_back_to_a_window_that_is_over),
       cmocka_unit_test(refunds_by_the_stamp_when_two_windows_are_in_use),
       cmocka_unit_test(refuses_stamps_that_no_clock_makes),
       cmocka_unit_test(forgets_all_by_a_reset),

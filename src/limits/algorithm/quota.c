@@ -23,7 +23,8 @@
  * can still open there. Without closing, a late clock opens a window in g-1 while one opens in g.
  *
  * As what is stored never changes, the stamp of a charge alone tells later which window it went to;
- * a refund needs nothing else. Nor does a window close early: where all that it was charged has
+ * a refund needs nothing else. What a settlement charges beyond goes to the window of now, which it
+ * opens where there is none. Nor does a window close early: where all that it was charged has
  * gone back it is empty, and still ends when it was to end, which is what a peek tells.
  *
  * A clock that was wrong can leave a start, or a closed group, that no honest clock could have left
@@ -56,6 +57,7 @@ typedef struct quota_state {
   bool counted; /* the count was read */
   bool opening; /* this round opens G */
   bool opened;  /* some round of this phase did: before its first charge nothing was open */
+  bool over;    /* what a settlement should give back is in a window that is over: r is of now */
 } quota_state;
 
 /* Why a group has no start. */
@@ -83,6 +85,21 @@ static bool quota_is_usable(const weir_rule_state *r) {
          now_us - memory->read_us <= r->frame->settings->memo_age_us &&
          memory->start_us <= now_us + r->frame->settings->ahead_us &&
          now_us - memory->start_us < r->rule->period_us;
+}
+
+/* What goes back of a charge of this stamp; below 0: nothing does. */
+static int64_t quota_back_us(const weir_rule_state *r) {
+  const weir_request_state *request = r->frame->requests;
+  bool settles_down = request->kind == WEIR_SETTLE && request->costs[r->index] < 0;
+  return request->kind == WEIR_REFUND || settles_down ? request->at_us : -1;
+}
+
+/* Whether what the memo keeps is a window for now, and the one that was charged at that moment: a window
+ * that begins later, as clocks differ, may be it or not. */
+static bool quota_covers(const weir_rule_state *r, int64_t at_us) {
+  const quota_memory *memory = r->memory;
+  return quota_is_usable(r) && memory->start_us <= at_us &&
+         at_us - memory->start_us < r->rule->period_us;
 }
 
 /* --- which window is open ----------------------------------------------------------------------
@@ -176,12 +193,11 @@ static bool quota_is_held(const weir_rule_state *r, int64_t start_us) {
 /* What the key of a group says: a start, or why there is none. The latest start that an honest clock
  * may have stored is that of now; for a refund, of the time of its stamp. */
 static int64_t quota_decode(const weir_rule_state *r, const weir_operation *operation) {
-  const weir_request_state *request = r->frame->requests;
   int64_t period = r->rule->period_us;
   int64_t begin = operation->counter.index * period;
   int64_t latest_us = r->frame->now_us;
-  if (request->kind == WEIR_REFUND && quota_is_stamp(request->at_us) && request->at_us > latest_us)
-    latest_us = request->at_us;
+  int64_t back_us = quota_back_us(r);
+  if (quota_is_stamp(back_us) && back_us > latest_us) latest_us = back_us;
   latest_us += r->frame->settings->ahead_us;
   if (operation->outcome == WEIR_ABSENT) return ABSENT;
   if (operation->value == 0) return begin + period <= latest_us ? CLOSED : WRONG;
@@ -217,16 +233,32 @@ static void quota_answer_open(weir_rule_state *r, const weir_operation *operatio
 /* --- rounds ------------------------------------------------------------------------------------
  */
 
-/* The window before, if it is still open, is wanted first: a stamp then belongs to one window,
- * whatever is opened after it. The moment of a refund is that of its charge; a stamp that no clock
- * makes is refused later. */
-static void quota_look(weir_rule_state *r) {
+/* Whether the window of a stamp is over: that it was found to be, or is nowhere and was to be over by now
+ * if it was ever there. */
+static bool quota_is_over(const weir_rule_state *r, int64_t at_us) {
   const quota_state *state = r->state;
-  const weir_request_state *request = r->frame->requests;
+  int64_t now_us = r->frame->now_us, period = r->rule->period_us;
+  if (state->start_us >= 0) return now_us - state->start_us >= period;
+  bool nowhere = state->opens[BEFORE] != UNREAD && state->opens[OWN] != UNREAD;
+  return nowhere && now_us - at_us >= period;
+}
+
+/* The window before, if it is still open, is wanted first: a stamp then belongs to one window,
+ * whatever is opened after it. The moment of what goes back is that of its charge; a stamp that no clock
+ * makes is refused later. A settlement whose charge is in a window that is over is told of now. */
+static void quota_look(weir_rule_state *r) {
+  quota_state *state = r->state;
+  int64_t back_us = quota_back_us(r);
+  bool settles = r->frame->requests->kind == WEIR_SETTLE;
   if (state->counted) return;
-  if (r->step++ == 0 && request->kind == WEIR_REFUND)
-    quota_aim(r, quota_is_stamp(request->at_us) ? request->at_us : r->frame->now_us);
+  if (r->step++ == 0 && (r->frame->requests->kind == WEIR_REFUND || back_us >= 0) &&
+      !(settles && quota_covers(r, back_us)))
+    quota_aim(r, quota_is_stamp(back_us) ? back_us : r->frame->now_us);
   quota_find_window(r);
+  if (settles && quota_is_stamp(back_us) && !state->over && quota_is_over(r, back_us)) {
+    state->over = true;
+    quota_aim(r, r->frame->now_us);
+  }
   if (state->start_us >= 0) {
     weir_plan(r, WEIR_GET, WEIR_PLACE_COUNT, state->start_us);
   } else if (state->opens[OWN] == UNREAD) {
@@ -304,7 +336,8 @@ static void quota_store(weir_rule_state *r, const weir_known *known, bool afresh
   counter->stake = weir_plan_stake(count, rule->limit);
 }
 
-/* A count that was read, or an addition's total without its own cost. */
+/* A count that was read, or an addition's total without its own cost. What a settlement has taken off is
+ * the last that it does: the total is what there is. */
 static void quota_answer(weir_rule_state *r, const weir_operation *operation) {
   quota_state *state = r->state;
   quota_memory *memory = r->memory;
@@ -317,7 +350,7 @@ static void quota_answer(weir_rule_state *r, const weir_operation *operation) {
     state->counted = true;
   else if (operation->kind == WEIR_ADD)
     r->charged = true;
-  else
+  else if (operation->kind != WEIR_SUB || r->frame->requests->kind != WEIR_SETTLE)
     return;
   if (operation->kind == WEIR_ADD) count = (int64_t)((uint64_t)count - (uint64_t)operation->delta);
   count = count < 0 ? 0 : count < WEIR_COUNT_MOST ? count : WEIR_COUNT_MOST;
@@ -390,15 +423,24 @@ static void quota_expect(weir_rule_state *r, int64_t cost) {
  * which matters only as long as that window would be open. */
 static bool quota_refund(weir_rule_state *r, const weir_request_state *request, int64_t cost) {
   const quota_state *state = r->state;
+  quota_memory *memory = r->memory;
   bool found = state->start_us >= 0;
-  ((quota_memory *)r->memory)->known = false; /* perhaps it is not the window of now */
+  int64_t count = state->counted ? state->count : memory->count;
   r->unused = 0;
+  if (state->over) return true;
+  if (request->kind == WEIR_REFUND) memory->known = false; /* perhaps it is not the window of now */
   if (!quota_is_stamp(request->at_us)) return false;
   int64_t start_us = found ? state->start_us : request->at_us;
   if (r->frame->now_us - start_us >= r->rule->period_us) return true;
-  if (!found || state->count < cost) return false;
+  if (!found || count < cost) return false;
   r->unused = cost;
   return true;
+}
+
+/* A count that is as old as a plain charge may have it. */
+static bool quota_sure(const weir_rule_state *r, int64_t at_us, int64_t cost) {
+  const quota_memory *memory = r->memory;
+  return quota_covers(r, at_us) && memory->count >= cost;
 }
 
 static int64_t quota_overrun(const weir_rule_state *r, int64_t cost) {
@@ -460,6 +502,7 @@ const weir_method weir_quota_method = {
     .expect = quota_expect,
     .refund = quota_refund,
     .overrun = quota_overrun,
+    .sure = quota_sure,
     .recall = quota_recall,
     .known = quota_known,
     .forget = quota_forget,
