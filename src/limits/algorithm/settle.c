@@ -134,14 +134,19 @@ void weir_settle_charged(weir_machine *machine) {
   weir_machine_enter(machine, WEIR_PHASE_TAKE_BACK);
 }
 
-/* A settlement that wrote something is not to be asked for again. */
+/* A settlement that wrote something is not to be asked for again; of any other nothing is settled, also
+ * where there was nothing to write. */
 static void fail(weir_machine *machine, weir_status status) {
+  const weir_request_state *request = machine->frame.requests;
   bool written = machine->written;
   for (size_t i = 0; i < machine->frame.stack->count; i++) {
     const weir_rule_state *r = &machine->rule_states[i];
     int64_t cost = open_cost(machine, i);
     written = written || (cost < 0 && r->went_back) || (cost > 0 && r->unused > 0);
   }
+  for (size_t i = 0; !written && request->settlement != NULL && i < machine->frame.stack->count;
+       i++)
+    request->settlement[i] = 0;
   weir_machine_fail(machine, written ? WEIR_UNKNOWN_OUTCOME : status);
 }
 
