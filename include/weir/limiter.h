@@ -96,7 +96,9 @@ typedef enum weir_source {
   WEIR_SOURCE_STORE,    /* the store was asked for this decision */
   WEIR_SOURCE_LOCAL,    /* the arguments, or what this process knew, were enough */
   WEIR_SOURCE_FALLBACK, /* the store is away, or came back just now: the limiter's policy decided */
-  WEIR_SOURCE_LATE      /* the request ran out of its own time, and the policy decided */
+  WEIR_SOURCE_LATE,     /* the request ran out of its own time, and the policy decided */
+  WEIR_SOURCE_SETTLED   /* none of these any more: what was taken has been settled, and can be
+                           neither settled nor given back again */
 } weir_source;
 
 enum { WEIR_NEVER = -1, WEIR_NOT_KNOWN = -1, WEIR_OWN_COSTS = 0 };
@@ -118,9 +120,9 @@ typedef struct weir_decision {
                              key; WEIR_NOT_KNOWN as for a cost that never fits */
   int64_t delay_us; /* allowed: wait this long before acting (leaky-bucket, accepted waits); denied:
                        hold the refusal this long (hold=) */
-  int64_t cost;  /* what was charged, or by a peek would be; asked when denied; WEIR_OWN_COSTS for
-                    a cost per rule */
-  int64_t at_us; /* the stamp: the clock reading that this was decided for */
+  int64_t cost; /* what was charged, or by a peek would be, and after it was settled what is charged
+                    now; asked when denied; WEIR_OWN_COSTS for a cost per rule */
+  int64_t at_us;            /* the stamp: the clock reading that this was decided for */
   weir_status store_status; /* WEIR_OK, unless source is WEIR_SOURCE_FALLBACK or WEIR_SOURCE_LATE:
                                why the store did not decide. WEIR_UNKNOWN_OUTCOME: it may have been
                                charged there too. WEIR_OK of a policy: the store is back, and for
@@ -186,6 +188,42 @@ WEIR_EXPORT weir_status weir_limiter_refund(weir_limiter *limiter, const void *k
                                             size_t key_length, int64_t cost, weir_decision *taken,
                                             weir_message *message);
 
+/* Settles what `taken`, an allowed decision for this key by a limiter with these rules, has charged:
+ * the request cost `real` in truth, which was not known when it was taken. docs/settling.md.
+ *
+ * Less than taken->cost: the rest goes back, as by weir_limiter_refund(). More: the difference is
+ * charged now, as much of it as fits under LIMIT, or under LIMIT and debt= where the rule has that;
+ * with count=all, all of it. What does not fit is cut: it is charged nowhere, and taken->cost tells.
+ * No request is denied here, as its work is done. A lease covers the difference, or takes it back,
+ * where it can. As much as was taken: no store is asked.
+ *
+ * On WEIR_OK *taken is settled: its source is WEIR_SOURCE_SETTLED, and a second settlement or a
+ * refund by it is WEIR_BAD_ARGUMENT. taken->cost is what is charged now, under the rule that was
+ * charged least: `real` less that was cut. remaining and reset_after_us are those of this moment
+ * where the store was asked, else they stay; at_us stays that of the charge. As of a refund, what a
+ * window that is over or a token bucket that has refilled should give back goes nowhere. A copy of *taken does not know of this: it must be neither settled nor given
+ * back beside it.
+ *
+ * What a policy has admitted never lowers the store: with WEIR_FALLBACK_LOCAL it goes back to what
+ * this limiter owes, or to the store where that was paid; with the other policies only taken->cost
+ * changes. While the store is away WEIR_FALLBACK_LOCAL takes a difference upwards as owed.
+ *
+ * real: 0 to 2147483648, else WEIR_BAD_COST, as is a taken->cost that the rules never admit, and one
+ * of which less is charged in the store than should go back: the decision is of another key, or the
+ * key was reset or lost. WEIR_BAD_ARGUMENT, and no store asked, for a decision that is not allowed,
+ * was settled before or given back in full, or has a cost per rule (WEIR_REQUEST_SETTLE settles
+ * that); for a taken->at_us that is ahead of the limiter's clock by more than clocks may differ, or
+ * longer ago than a day and the longest PERIOD; and for a rule that cannot be settled, by name: a
+ * sliding-log, a leaky-bucket. Whether a decision is one for this key only what goes back can show:
+ * it is the caller's duty to settle it under the key that it was taken for.
+ *
+ * After any error nothing was charged or given back, and *taken may be settled later; save that
+ * WEIR_UNKNOWN_OUTCOME leaves it open: nothing is sent again, *taken is settled all the same,
+ * and its cost is the lesser of what was taken and `real`. Blocks up to the deadline. Any thread. */
+WEIR_EXPORT weir_status weir_limiter_settle(weir_limiter *limiter, const void *key,
+                                            size_t key_length, int64_t real, weir_decision *taken,
+                                            weir_message *message);
+
 /* Forgets what was charged to `key` under these rules. A charge in flight in another process may
  * survive; other processes may use what they remember for up to their memo_age_us. */
 WEIR_EXPORT weir_status weir_limiter_reset(weir_limiter *limiter, const void *key,
@@ -200,8 +238,16 @@ WEIR_EXPORT weir_status weir_limiter_return_leases(weir_limiter *limiter, weir_m
 
 /* Switches for weir_request.flags. */
 enum weir_request_flag {
-  WEIR_REQUEST_PEEK = 1 << 0, /* decide, change nothing */
-  WEIR_REQUEST_UP_TO = 1 << 1 /* as weir_limiter_take_up_to; needs one cost for every rule */
+  WEIR_REQUEST_PEEK = 1 << 0,  /* decide, change nothing */
+  WEIR_REQUEST_UP_TO = 1 << 1, /* as weir_limiter_take_up_to; needs one cost for every rule */
+  /* As weir_limiter_settle(), with no other flag and longest_wait_us 0. `decision` is in and out: as
+   * it was taken, here or in another process, of which allowed (true), cost, at_us and source are
+   * enough, and delay_us where a bucket gave one. `cost` is what it cost in truth. With a cost per
+   * rule `costs` points to writable memory of the caller, 2 numbers for each rule: first what it
+   * cost in truth under each, 0 to 2147483648; then what was taken under each, which becomes what
+   * is charged now. A request that is settled is no request to take: it is counted in statuses[]
+   * and settled_... alone. Nothing is decided by a policy. */
+  WEIR_REQUEST_SETTLE = 1 << 2
 };
 
 /* A request with all that can be said of it; zero the rest. This structure never changes. */
@@ -210,12 +256,13 @@ typedef struct weir_request {
   size_t key_length;       /* in, bytes */
   int64_t cost;            /* in: for every rule, unless costs is given */
   const int64_t *costs;    /* in: NULL, or one cost per rule of the text, as weir_limiter_rules()
-                              counts them: 0 (the rule has no say) to 2147483648, one above 0 */
+                              counts them: 0 (the rule has no say) to 2147483648, one above 0;
+                              WEIR_REQUEST_SETTLE: two */
   int64_t longest_wait_us; /* in: the delay that a bucket may answer with, 0 to the limiter's
                               option; 0: no delay but a leaky bucket's own */
   unsigned flags;          /* in: enum weir_request_flag */
   weir_status status;      /* out: as weir_limiter_take would answer for this request alone */
-  weir_decision decision;  /* out: written when status is WEIR_OK */
+  weir_decision decision; /* out: written when status is WEIR_OK; WEIR_REQUEST_SETTLE: in as well */
 } weir_request;
 
 /* What a limiter has done so far. Begin with WEIR_LIMITER_COUNTS_INIT; members are only ever
@@ -228,7 +275,7 @@ typedef struct weir_limiter_counts {
   /* Requests to take that got a decision, by its source, and again by what it was. */
   uint64_t by_store, by_local, by_fallback;
   uint64_t allowed, denied;
-  /* All requests, also peeks, refunds, cancels and resets, by what they would have been answered
+  /* All requests, also peeks, refunds, settlements, cancels and resets, by what they would have been answered
    * without a policy: of every request exactly one. */
   uint64_t statuses[WEIR_STATUSES_MOST];
   uint64_t clock_steps; /* how often the clock was set back, by more than is held back */
@@ -261,6 +308,11 @@ typedef struct weir_limiter_counts {
    * (of those who waited the last try), released, and lost before they were released. */
   uint64_t places_held, places_entered, places_denied, places_released, places_lost;
   uint64_t renewals; /* payments for what is held on, answered or not: one a key and PERIOD */
+  /* Settlements, of decisions and of reservations, that charged more, gave back, and found no room
+   * for some of their cost: how many they were, and in cost, every rule counted. One may be among
+   * several of them; one that was exact is among none. Not commit and cancel. */
+  uint64_t settled_up, settled_down, settled_cut;
+  uint64_t settled_up_cost, settled_down_cost, settled_cut_cost;
 } weir_limiter_counts;
 
 #define WEIR_LIMITER_COUNTS_INIT WEIR_SIZED(weir_limiter_counts)
@@ -413,7 +465,8 @@ WEIR_EXPORT weir_status weir_limiter_renew(weir_limiter *limiter, int64_t *next_
 /* What was reserved is used: it stays charged. A place is released, so that others may enter: first it
  * counts as held no more, then the store is told. WEIR_OK also for one that was lost before. An error
  * of WEIR_CLASS_STORE or WEIR_TIMEOUT: the place is free at the end of what was paid, within PERIOD.
- * WEIR_BAD_ARGUMENT when it was committed or cancelled before. One thread at a time may use a
+ * WEIR_BAD_ARGUMENT when it was committed, cancelled or settled before, also by its request's
+ * decision. One thread at a time may use a
  * reservation. Blocks up to the deadline where there is a place, and for the answer to a payment that is
  * under way; else it asks no store. */
 WEIR_EXPORT weir_status weir_reservation_commit(weir_reservation *reservation,
@@ -423,6 +476,18 @@ WEIR_EXPORT weir_status weir_reservation_commit(weir_reservation *reservation,
  * the last (in stores without compare-and-swap: never). WEIR_BAD_ARGUMENT as for commit. Whatever
  * the answer, the reservation is over: an answer that was lost must not give back twice. */
 WEIR_EXPORT weir_status weir_reservation_cancel(weir_reservation *reservation,
+                                                weir_message *message);
+
+/* What was reserved cost this much in truth, one number for each rule of the limiter: settles it as
+ * weir_limiter_settle() does a decision. costs[] become what is charged now. What was reserved under
+ * each rule is what is left of it after refunds; under a sliding-log or a leaky-bucket accepted are
+ * this and 0. To commit is to settle what was reserved, to cancel is to settle 0.
+ *
+ * WEIR_BAD_COST for a number below 0 or above 2147483648, WEIR_BAD_ARGUMENT as for commit: then the
+ * reservation stays as it is. So it does where the store has charged and given back nothing
+ * (WEIR_UNAVAILABLE, WEIR_TIMEOUT, WEIR_CONTENDED, WEIR_REFUSED_BY_STORE, WEIR_NO_MEMORY): it may
+ * be settled again. After any other answer it is over. costs[] are written on WEIR_OK and WEIR_UNKNOWN_OUTCOME. */
+WEIR_EXPORT weir_status weir_reservation_settle(weir_reservation *reservation, int64_t *costs,
                                                 weir_message *message);
 
 /* Frees the memory; NULL is fine. */

@@ -49,7 +49,7 @@ ANSWERS = {
     "remaining per rule of a stack": "answers.md#what-remains-under-each-rule",
     "what a key has used": "answers.md#what-a-key-has-used",
     "a fake clock in my tests": "answers.md#a-clock-of-my-own-in-tests",
-    "a cost that is known afterwards": "answers.md#bytes-or-tokens-known-only-afterwards",
+    "a cost that is known afterwards": "settling.md",
     "calendar days": "answers.md#calendar-days",
     "shadow mode": "answers.md#shadow-mode",
     "migration from Lua": "answers.md#coming-from-lua",

@@ -113,8 +113,8 @@ static void flags_that_do_not_exist_or_do_not_go_together_are_refused(void **sta
   weir_request request = plain();
   (void)state;
   open_spy(&w, "fixed-window:5/1m;fixed-window:5/1h");
-  request.flags = 1 << 2;
-  assert_refused(&w, request, WEIR_BAD_ARGUMENT, "flags is 0x4");
+  request.flags = 1 << 3;
+  assert_refused(&w, request, WEIR_BAD_ARGUMENT, "flags is 0x8");
   request.flags = 1U << 31 | WEIR_REQUEST_PEEK;
   assert_refused(&w, request, WEIR_BAD_ARGUMENT, "enum weir_request_flag");
   request.flags = WEIR_REQUEST_UP_TO;

@@ -82,7 +82,7 @@ static bool may_stay(const weir_limiter *limiter, const weir_request *request) {
 
 static weir_status check_member(const weir_all *all, size_t at, weir_message *message) {
   const weir_member *member = &all->members[at];
-  const weir_limiter *limiter = member->limiter;
+  weir_limiter *limiter = member->limiter;
   const weir_request *request = member->request;
   weir_status status = weir_request_check(limiter, request, message);
   if (status != WEIR_OK) return status;
@@ -318,16 +318,16 @@ static void refund_set(weir_all *all, size_t from) {
 static bool charged_in_store(weir_member *member) {
   weir_limiter *limiter = member->limiter;
   const weir_decision *decision = &member->decision;
-  if (decision->source == WEIR_SOURCE_LATE || decision->source == WEIR_SOURCE_FALLBACK) {
-    bool owed = decision->store_status != WEIR_UNKNOWN_OUTCOME;
-    weir_request_state back = {.kind = WEIR_REFUND,
-                               .alone = true,
-                               .cost = 1,
-                               .costs = member->costs,
-                               .at_us = decision->at_us,
-                               .key = member->request->key,
-                               .key_length = member->request->key_length};
-    if (limiter->fallback == WEIR_FALLBACK_LOCAL) weir_outage_refund(limiter, &back, owed, NULL);
+  weir_settlement back = {.charged = weir_charged_where(limiter, decision),
+                          .store_status = decision->store_status,
+                          .gives_back = true};
+  if (back.charged != WEIR_CHARGED_STORE) {
+    weir_request_state request = {.at_us = decision->at_us,
+                                  .key = member->request->key,
+                                  .key_length = member->request->key_length};
+    for (size_t i = 0; i < limiter->stack.count; i++)
+      back.costs[i] = -member->costs[i];
+    weir_settlement_make(limiter, &back, &request, NULL);
     return false;
   }
   if (!limiter->leases || member->state.costs != NULL) return true;

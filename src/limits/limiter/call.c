@@ -42,12 +42,14 @@ static void free_room(weir_call *call) {
   for (size_t i = 0; call->groups != NULL && i < call->room; i++)
     free(call->groups[i].machine);
   free(call->batch);
+  free(call->settlements);
   free(call->groups);
   free(call->returns);
   free(call->round.planned);
   free(call->round.answered);
   free(call->round.key_texts);
   call->batch = NULL;
+  call->settlements = NULL;
   call->groups = NULL;
   call->returns = NULL;
   call->round.planned = NULL;
@@ -106,6 +108,12 @@ static bool make_room(weir_call *call, size_t count) {
         weir_machine_init(memory, &limiter->stack, &limiter->settings);
   }
   return true;
+}
+
+/* Most batches settle nothing: the first that does makes the room. */
+weir_settlement *weir_call_settlement(weir_call *call, const weir_request_state *request) {
+  if (call->settlements == NULL) call->settlements = calloc(call->room, sizeof *call->settlements);
+  return call->settlements != NULL ? &call->settlements[request - call->batch] : NULL;
 }
 
 weir_call *weir_call_acquire(weir_limiter *limiter, size_t count) {

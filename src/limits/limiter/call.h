@@ -95,8 +95,9 @@ typedef struct weir_call {
 
   size_t room; /* requests and groups there is memory for */
   size_t ask_count;
-  weir_request_state *requests; /* its caller's, or those of its own batch */
-  weir_request_state *batch;    /* memory for a caller who has none */
+  weir_request_state *requests;        /* its caller's, or those of its own batch */
+  weir_request_state *batch;           /* memory for a caller who has none */
+  struct weir_settlement *settlements; /* of these, by place; NULL: there were none so far */
 
   /* What it leads. */
   size_t group_count;
@@ -125,6 +126,9 @@ typedef struct weir_call {
 typedef struct weir_idle weir_idle;
 weir_idle *weir_idle_create(void);
 void weir_idle_destroy(weir_idle *idle);
+
+/* The settlement of a request of its batch. NULL: no memory. */
+struct weir_settlement *weir_call_settlement(weir_call *call, const weir_request_state *request);
 
 /* A call with room for `count` requests, from the limiter's idle ones or new. NULL: no memory. */
 weir_call *weir_call_acquire(struct weir_limiter *limiter, size_t count);
@@ -227,6 +231,11 @@ bool weir_leases_deny(struct weir_limiter *limiter, weir_memo_entry *entry,
 /* What a request was admitted for is held again: charged at this time, to these places. */
 void weir_leases_return(struct weir_limiter *limiter, weir_memo_entry *entry,
                         const weir_request_state *request);
+
+/* Whether what the key holds covers a settlement of one cost for all rules, charged at at_us: above 0 it
+ * is used, below 0 it is put back. Locks the key's entry. */
+bool weir_leases_cover(struct weir_limiter *limiter, const weir_request_state *request,
+                       int64_t cost);
 
 /* Takes what the key holds for the requests of a group, and settles those that need no more;
  * appends what is to be charged ahead. */

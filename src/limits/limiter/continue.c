@@ -153,6 +153,28 @@ bool weir_continue_admit(const weir_inside *inside, weir_account *account,
   return true;
 }
 
+bool weir_continue_overrun(const weir_inside *inside, weir_account *account,
+                           const weir_request_state *request, const int64_t *costs, uint64_t secret,
+                           int64_t now_us, int64_t *owed) {
+  int64_t weights[WEIR_RULES_MOST] = {0};
+  weir_request_state state = {.kind = WEIR_TAKE,
+                              .alone = true,
+                              .costs = weights,
+                              .key = request->key,
+                              .key_length = request->key_length};
+  for (size_t i = 0; i < inside->rules->count; i++)
+    if (costs[i] > 0)
+      weights[i] = weir_account_weigh(account, &inside->continued->rules[i], i, costs[i], false,
+                                      weir_account_chance(account, i, secret + i));
+  if (inside->settle(inside->owner, &state) != WEIR_OK) return false;
+  *owed = 0;
+  for (size_t i = 0; i < inside->rules->count; i++)
+    if (costs[i] > 0)
+      *owed += weir_account_admit(account, &inside->rules->rules[i], i, costs[i], weights[i],
+                                  now_us, true);
+  return true;
+}
+
 bool weir_continue_counts(const weir_stack *rules, const weir_account *account,
                           const weir_request_state *request) {
   bool counts = request->in_account;

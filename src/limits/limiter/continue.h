@@ -68,6 +68,12 @@ bool weir_continue_admit(const weir_inside *inside, weir_account *account,
                          const weir_request_state *request, uint64_t secret,
                          weir_continue_manner manner, weir_decision *decision, int64_t *owed);
 
+/* What an admitted request cost on top of what it was admitted for, by rule: counted as far as there
+ * is room for it, and owed. The account is rolled. False: no memory. */
+bool weir_continue_overrun(const weir_inside *inside, weir_account *account,
+                           const weir_request_state *request, const int64_t *costs, uint64_t secret,
+                           int64_t now_us, int64_t *owed);
+
 /* Whether the account counts this request already, in a period that lasts, and the store gave no
  * answer for it. The second function returns what it owes of it. */
 bool weir_continue_counts(const weir_stack *rules, const weir_account *account,

@@ -103,6 +103,31 @@ void weir_leases_count(weir_limiter *limiter, weir_memo_entry *entry,
     weir_stock_count(entry->leased->stock, &limiter->lease, at.now_us, request->cost);
 }
 
+/* --- settling ----------------------------------------------------------------------------------
+ */
+
+/* A cost that goes back to a lot is charged ahead from now on, as if it had been so from the start: it
+ * stands in the same cells. */
+bool weir_leases_cover(weir_limiter *limiter, const weir_request_state *request, int64_t cost) {
+  uint64_t fingerprint[2];
+  weir_key_hash(limiter->store->secret, request->key, request->key_length, fingerprint);
+  weir_memo_entry *entry = weir_table_lock(limiter->table, fingerprint);
+  if (entry == NULL) return false;
+  weir_stock *stock = entry->leased->stock;
+  int64_t now_us = weir_limiter_now(limiter);
+  int64_t at_us;
+  bool covered = !weir_leases_are_void(limiter, entry);
+  if (covered && cost > 0)
+    covered = weir_stock_use(stock, &limiter->lease, now_us, cost, &at_us);
+  else if (covered)
+    covered = weir_stock_put_back(stock, &limiter->lease, now_us, -cost, request->at_us);
+  if (covered)
+    weir_counts_add_lease(limiter->counts, cost > 0 ? WEIR_LEASE_USED : WEIR_LEASE_CHARGED,
+                          cost > 0 ? cost : -cost);
+  weir_shard_unlock(entry->shard);
+  return covered;
+}
+
 /* --- a group -----------------------------------------------------------------------------------
  */
 

@@ -4,10 +4,13 @@
  *     options.c   the caller's options, read once
  *     warning.c   what the caller should know of them, and of other limiters on the store
  *     wait.c      public entry point of those who sleep until they are admitted
- *     reserve.c   public entry points of those who give back: reservations, refunds
+ *     reserve.c   public entry points of reservations
+ *     reserved.c  which reservations are open
  *     place.c     what is held, by key: entering, believing, leaving, handing on
  *     renew.c     paying again for what is held: a thread of its own, or the caller's loop
- *     request.c   public entry points of one request; checks requests, has them decided
+ *     settle.c    public entry points of those who pay what it really was, and of those who give back
+ *     request.c   public entry points of one request; has it decided
+ *     check.c     what a caller may ask for
  *     together.c  public entry points of many requests, of one limiter or of several
  *     all.c       public entry point of several requests that are one decision
  *     clock.c     now, with the guard; sleeping
@@ -105,7 +108,7 @@ weir_status weir_limiter_check_store(const weir_limiter *limiter, weir_message *
 /* WEIR_OK, or what is wrong with a caller's request, with a message that names it and what is
  * accepted. A reset's key is checked as that of a peek of cost 1. Under rules whose places are held
  * only a peek is accepted: a reservation is checked as one. */
-weir_status weir_request_check(const weir_limiter *limiter, const weir_request *request,
+weir_status weir_request_check(weir_limiter *limiter, const weir_request *request,
                                weir_message *message);
 
 /* Checks one request, has it decided and counted; it gets its status and decision. */
@@ -150,10 +153,78 @@ static inline bool weir_limiter_has_answer(const weir_limiter *limiter,
 void weir_limiter_fall_back(weir_limiter *limiter, weir_request_state *request,
                             weir_message *message);
 
-/* Gives back what the policy LOCAL admitted, a request of kind REFUND with a cost per rule. `owed`:
- * it was not sent to the store. */
-weir_status weir_outage_refund(weir_limiter *limiter, const weir_request_state *request, bool owed,
-                               weir_message *message);
+/* Gives back to the account what the policy LOCAL admitted, a request with a cost per rule. `owed`: it
+ * was not sent to the store. rest[] is what goes back to the store, as it was paid to that meanwhile,
+ * by the stamp *paid_us; 0 without an account. WEIR_BAD_COST: there is none, and what was admitted may
+ * still count. */
+weir_status weir_outage_give_back(weir_limiter *limiter, const weir_request_state *request,
+                                  bool owed, int64_t rest[WEIR_RULES_MOST], int64_t *paid_us);
+
+/* Charges to the account what requests that were admitted before cost on top of that, once the store
+ * failed to answer this one: costs[] of 0 and more, by rule. False: there is no account for it, and
+ * none can be made. */
+bool weir_outage_charge(weir_limiter *limiter, const weir_request_state *request,
+                        const int64_t *costs);
+
+/* --- settling (settle.c) -----------------------------------------------------------------------
+ */
+
+/* Where a decision was charged. */
+typedef enum weir_charged {
+  WEIR_CHARGED_STORE,
+  WEIR_CHARGED_ACCOUNT,
+  WEIR_CHARGED_NOWHERE
+} weir_charged;
+
+weir_charged weir_charged_where(const weir_limiter *limiter, const weir_decision *taken);
+
+/* What is charged is to be changed. Zero what is not given. */
+typedef struct weir_settlement {
+  weir_charged charged;             /* in */
+  weir_status store_status;         /* in: of the decision that charged it */
+  bool gives_back;                  /* in: a refund, as no cost is above 0 */
+  int64_t costs[WEIR_RULES_MOST];   /* in: by so much under each rule; below 0: less */
+  int64_t settled[WEIR_RULES_MOST]; /* out: of these, what was charged, or went back */
+  int64_t asked[WEIR_RULES_MOST];   /* of these, what the store is asked for */
+} weir_settlement;
+
+/* Whether the store has to be asked, by this request, which has the charge's key, at_us and ends.
+ * Otherwise the request has its status already. */
+bool weir_settlement_begin(weir_limiter *limiter, weir_settlement *settlement,
+                           weir_request_state *request);
+
+/* What became of it, behind the store's answer. Returns its status; the message gets what the store
+ * cannot say. */
+weir_status weir_settlement_end(weir_limiter *limiter, weir_settlement *settlement,
+                                weir_request_state *request, weir_message *message);
+
+/* Both, and the store's answer between them. */
+weir_status weir_settlement_make(weir_limiter *limiter, weir_settlement *settlement,
+                                 weir_request_state *request, weir_message *message);
+
+void weir_settlement_count(weir_limiter *limiter, const weir_settlement *settlement);
+
+/* Whether this is a cost, and this a rule, that can be settled, and this a refund that can be made: of
+ * a key that is not checked. */
+weir_status weir_settlement_check_real(int64_t real, size_t index, weir_message *message);
+weir_status weir_settlement_check_rule(const weir_rule *rule, size_t index, weir_message *message);
+weir_status weir_refund_check(const weir_limiter *limiter, int64_t cost, const weir_decision *taken,
+                              weir_message *message);
+
+/* Requests with WEIR_REQUEST_SETTLE, which weir_request_check() checks: what a checked one asks for;
+ * what is written to it once that is settled; and one alone. */
+void weir_settle_ask(const weir_limiter *limiter, const weir_request *request,
+                     weir_settlement *settlement, weir_request_state *state);
+void weir_settle_tell(weir_limiter *limiter, weir_request *request,
+                      const weir_settlement *settlement, const weir_request_state *state);
+weir_status weir_settle_request(weir_limiter *limiter, weir_request *request,
+                                weir_message *message);
+
+/* So much went back by this decision of an open reservation, if it is one; it was settled by that. */
+void weir_reserved_take_off(weir_limiter *limiter, const weir_decision *taken, const void *key,
+                            size_t key_length, int64_t cost);
+void weir_reserved_end(weir_limiter *limiter, const weir_decision *taken, const void *key,
+                       size_t key_length);
 
 /* Decides one request under the lock of its key, in a limiter that is `direct`. False: it could not,
  * and the request is as open as it was; it may have paused, and *at is a later moment then. Else it

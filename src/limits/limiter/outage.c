@@ -270,32 +270,47 @@ void weir_outage_settle(weir_limiter *limiter, weir_group *group) {
  */
 
 /* Without an account all is over that it admitted, or another limiter did. */
-weir_status weir_outage_refund(weir_limiter *limiter, const weir_request_state *request, bool owed,
-                               weir_message *message) {
-  int64_t rest[WEIR_RULES_MOST];
-  int64_t paid_us = 0;
+weir_status weir_outage_give_back(weir_limiter *limiter, const weir_request_state *request,
+                                  bool owed, int64_t rest[WEIR_RULES_MOST], int64_t *paid_us) {
   uint64_t fingerprint[2];
-  bool some = false;
   weir_limiter *local = atomic_load_explicit(&limiter->local, memory_order_acquire);
+  memset(rest, 0, WEIR_RULES_MOST * sizeof *rest);
   weir_key_hash(limiter->store->secret, request->key, request->key_length, fingerprint);
   weir_memo_entry *entry = weir_table_lock(limiter->table, fingerprint);
-  if (entry == NULL) return weir_no_memory(message);
+  if (entry == NULL) return WEIR_NO_MEMORY;
   bool known = local != NULL && entry->account != NULL;
   if (known) {
     const weir_inside inside = weir_outage_inside(limiter, local);
     int64_t unpaid;
     weir_outage_roll(limiter, entry->account);
-    some = weir_continue_refund(&inside, entry->account, request, owed, rest, &paid_us, &unpaid);
+    weir_continue_refund(&inside, entry->account, request, owed, rest, paid_us, &unpaid);
     weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_UNPAID, unpaid);
   }
   weir_shard_unlock(entry->shard);
-  if (!known)
-    return weir_account_may_matter(&limiter->stack, request->at_us, weir_limiter_now(limiter))
-               ? WEIR_BAD_COST
-               : WEIR_OK;
-  weir_request_state back = *request;
-  back.costs = rest;
-  back.at_us = paid_us;
-  back.ends = NULL;
-  return some ? weir_limiter_answer(limiter, &back, message) : WEIR_OK;
+  if (known) return WEIR_OK;
+  return weir_account_may_matter(&limiter->stack, request->at_us, weir_limiter_now(limiter))
+             ? WEIR_BAD_COST
+             : WEIR_OK;
+}
+
+/* --- settling ----------------------------------------------------------------------------------
+ */
+
+bool weir_outage_charge(weir_limiter *limiter, const weir_request_state *request,
+                        const int64_t *costs) {
+  bool begun;
+  int64_t owed = 0;
+  weir_limiter *local = has_account(limiter, request) ? local_of(limiter) : NULL;
+  if (local == NULL) return false;
+  weir_memo_entry *entry = lock_account(limiter, local, request, &begun);
+  if (entry == NULL) return false;
+  const weir_inside inside = weir_outage_inside(limiter, local);
+  weir_account *account = entry->account;
+  if (was_away(request)) account->away = request->away;
+  weir_outage_roll(limiter, account);
+  bool charged = weir_continue_overrun(&inside, account, request, costs, entry->fingerprint[0],
+                                       weir_limiter_now(limiter), &owed);
+  weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_OWED, owed);
+  weir_shard_unlock(entry->shard);
+  return charged;
 }

@@ -1,10 +1,6 @@
-/* Giving back: reservations remember exactly what they were charged, refunds as much as a decision
- * says.
- *
- * A reservation's request holds such a decision too, and what is refunded by it is no longer there
- * to cancel. It is known by its place in the caller's memory, which is compared and never read: the
- * caller may have done anything with it since. So key and stamp must fit as well, and of several
- * made in one place the last has it. A copy of the decision is not known.
+/* Reservations: they remember exactly what they were charged, so that it can be settled exactly. To
+ * commit is to settle what was charged, to cancel is to settle 0. What is held is released by each of
+ * these.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,89 +12,7 @@
 #include "limiter/limiter.h"
 #include "limiter/place.h"
 #include "limiter/renew.h"
-
-typedef enum weir_reservation_state {
-  WEIR_RESERVED,
-  WEIR_COMMITTED,
-  WEIR_CANCELLED
-} weir_reservation_state;
-
-/* Where a decision was charged. */
-typedef enum weir_charged {
-  WEIR_CHARGED_STORE,
-  WEIR_CHARGED_ACCOUNT,
-  WEIR_CHARGED_NOWHERE
-} weir_charged;
-
-struct weir_reservation {
-  weir_limiter *limiter;
-  weir_charged charged;
-  weir_status store_status; /* of its decision */
-  weir_reservation_state state;
-  const weir_decision *taken; /* of its request; NULL: it is not in the table of open ones */
-  weir_reservation *next;     /* there, in the same bucket */
-  int64_t at_us;
-  int64_t costs[WEIR_RULES_MOST]; /* that can be cancelled, under each rule */
-  int64_t ends[WEIR_RULES_MOST];  /* of the slots that buckets gave */
-  weir_held_place *place;         /* what it holds; NULL: nothing, or no more */
-  size_t key_length;
-  unsigned char key[];
-};
-
-/* --- which are open ----------------------------------------------------------------------------
- */
-
-/* Decisions stand in requests, which are larger than 128 bytes. */
-static weir_reservation **bucket_of(weir_limiter *limiter, const weir_decision *taken) {
-  return &limiter->reserved[((uintptr_t)taken / 128) % WEIR_RESERVED_BUCKETS];
-}
-
-/* Takes out the reservation in this place; NULL: there is none. The table is locked. */
-static weir_reservation *unlink_taken(weir_limiter *limiter, const weir_decision *taken) {
-  weir_reservation **at = bucket_of(limiter, taken);
-  while (*at != NULL && (*at)->taken != taken)
-    at = &(*at)->next;
-  weir_reservation *found = *at;
-  if (found == NULL) return NULL;
-  *at = found->next;
-  found->taken = NULL;
-  return found;
-}
-
-/* One that was made in the same place before is not open any more: its request is gone. */
-static void link_taken(weir_reservation *reservation, const weir_decision *taken) {
-  weir_limiter *limiter = reservation->limiter;
-  pthread_mutex_lock(&limiter->reserved_mutex);
-  unlink_taken(limiter, taken);
-  weir_reservation **bucket = bucket_of(limiter, taken);
-  reservation->taken = taken;
-  reservation->next = *bucket;
-  *bucket = reservation;
-  pthread_mutex_unlock(&limiter->reserved_mutex);
-}
-
-static void close_taken(weir_reservation *reservation) {
-  weir_limiter *limiter = reservation->limiter;
-  pthread_mutex_lock(&limiter->reserved_mutex);
-  if (reservation->taken != NULL) unlink_taken(limiter, reservation->taken);
-  pthread_mutex_unlock(&limiter->reserved_mutex);
-}
-
-/* So much went back by this decision. Where requests have places, a refund gives none back: the
- * reservation, which knows its place, can still be cancelled. */
-static void take_off_reserved(weir_limiter *limiter, const weir_decision *taken, const void *key,
-                              size_t key_length, const int64_t *costs) {
-  pthread_mutex_lock(&limiter->reserved_mutex);
-  weir_reservation *found = *bucket_of(limiter, taken);
-  while (found != NULL && found->taken != taken)
-    found = found->next;
-  if (found != NULL && found->at_us == taken->at_us && found->key_length == key_length &&
-      memcmp(found->key, key, key_length) == 0) {
-    for (size_t i = 0; i < limiter->stack.count; i++)
-      if (!weir_rule_gives_places(&limiter->stack.rules[i])) found->costs[i] -= costs[i];
-  }
-  pthread_mutex_unlock(&limiter->reserved_mutex);
-}
+#include "limiter/reserved.h"
 
 /* --- reservations ------------------------------------------------------------------------------
  */
@@ -117,55 +31,33 @@ static weir_reservation *create_reservation(weir_limiter *limiter, const weir_re
   return made;
 }
 
-static weir_charged where_charged(const weir_limiter *limiter, const weir_decision *taken) {
-  if (taken->source != WEIR_SOURCE_LATE && taken->source != WEIR_SOURCE_FALLBACK)
-    return WEIR_CHARGED_STORE;
-  return limiter->fallback == WEIR_FALLBACK_LOCAL ? WEIR_CHARGED_ACCOUNT : WEIR_CHARGED_NOWHERE;
-}
-
-/* Asks for what goes back, from where it was charged. What was sent and not answered the store
- * may have, and no account owes it: only the account gives it back. */
-static weir_status give_back_to(weir_limiter *limiter, weir_charged charged,
-                                weir_status store_status, weir_request_state *request,
-                                weir_message *message) {
-  if (charged == WEIR_CHARGED_STORE) return weir_limiter_answer(limiter, request, message);
-  return weir_outage_refund(limiter, request, store_status != WEIR_UNKNOWN_OUTCOME, message);
-}
-
-/* The machine knows only that less is charged than should go back. */
-static weir_status explain_refund(weir_status status, weir_message *message) {
-  if (status == WEIR_BAD_COST)
-    weir_message_set(message,
-                     "the store holds less than what should go back: it was reset, lost "
-                     "or given back before");
-  return status;
-}
-
-/* All of it, or what is held alone. A place that a policy admitted is in no store and on no account
- * that it could be taken off: it ends with its epoch. */
-static weir_status send_back(weir_reservation *reservation, bool all, weir_message *message) {
+/* What is charged is to become `real`, by rule; NULL: nothing. What is held is released. A place that
+ * a policy admitted is in no store and on no account that it could be taken off: it ends with its epoch. */
+static weir_settlement find_differences(const weir_reservation *reservation, const int64_t *real) {
   const weir_stack *stack = &reservation->limiter->stack;
-  bool in_store = reservation->charged == WEIR_CHARGED_STORE;
-  int64_t costs[WEIR_RULES_MOST];
-  for (size_t i = 0; i < WEIR_RULES_MOST; i++) {
-    bool held = i < stack->count && weir_rule_is_held(&stack->rules[i]);
-    costs[i] = (held ? in_store : all) ? reservation->costs[i] : 0;
+  weir_settlement made = {.charged = reservation->charged,
+                          .store_status = reservation->store_status};
+  bool up = false;
+  bool down = false;
+  for (size_t i = 0; i < stack->count; i++) {
+    bool held = weir_rule_is_held(&stack->rules[i]);
+    int64_t stays = real != NULL ? real[i] : 0;
+    if (held) stays = made.charged == WEIR_CHARGED_STORE ? 0 : reservation->costs[i];
+    made.costs[i] = stays - reservation->costs[i];
+    up = up || made.costs[i] > 0;
+    down = down || made.costs[i] < 0;
   }
-  weir_request_state request = {.kind = WEIR_REFUND,
-                                .alone = true,
-                                .cost = 1,
-                                .costs = costs,
+  made.gives_back = down && !up;
+  return made;
+}
+
+static weir_status make(weir_reservation *reservation, weir_settlement *settlement,
+                        weir_message *message) {
+  weir_request_state request = {.key = reservation->key,
+                                .key_length = reservation->key_length,
                                 .at_us = reservation->at_us,
-                                .ends = reservation->ends,
-                                .key = reservation->key,
-                                .key_length = reservation->key_length};
-  bool some = false; /* refunds may have taken all of it */
-  for (size_t i = 0; i < WEIR_RULES_MOST; i++)
-    some = some || costs[i] > 0;
-  if (reservation->charged == WEIR_CHARGED_NOWHERE || !some) return WEIR_OK;
-  weir_status status = give_back_to(reservation->limiter, reservation->charged,
-                                    reservation->store_status, &request, message);
-  return explain_refund(status, message);
+                                .ends = reservation->ends};
+  return weir_settlement_make(reservation->limiter, settlement, &request, message);
 }
 
 /* What it costs under the rules that are held, for as long as that is not known otherwise. */
@@ -187,8 +79,10 @@ weir_status weir_reserve_begin(weir_limiter *limiter, const weir_request *reques
   if (limiter->held) asked.flags |= WEIR_REQUEST_PEEK;
   weir_status status = weir_request_check(limiter, &asked, message);
   if (status != WEIR_OK) return status;
-  if (request->flags & WEIR_REQUEST_PEEK) {
-    weir_message_set(message, "WEIR_REQUEST_PEEK in a reservation: accepted is WEIR_REQUEST_UP_TO");
+  if (request->flags & (WEIR_REQUEST_PEEK | WEIR_REQUEST_SETTLE)) {
+    weir_message_set(
+        message, "%s in a reservation: accepted is WEIR_REQUEST_UP_TO",
+        request->flags & WEIR_REQUEST_PEEK ? "WEIR_REQUEST_PEEK" : "WEIR_REQUEST_SETTLE");
     return WEIR_BAD_ARGUMENT;
   }
   *made = create_reservation(limiter, request);
@@ -228,7 +122,8 @@ static weir_status enter(weir_reservation *made, weir_message *message) {
   bool entered = weir_place_enter(limiter, place, made->key, made->key_length);
   if (entered && weir_renew_start(limiter)) return WEIR_OK;
   if (entered) weir_place_leave(limiter, place, false);
-  send_back(made, true, NULL);
+  weir_settlement all = find_differences(made, NULL);
+  make(made, &all, NULL);
   weir_message_set(message, "%s",
                    entered ? "the thread that renews cannot be started: accepted is the option "
                              "renew of WEIR_RENEW_BY_CALLER"
@@ -249,14 +144,14 @@ weir_status weir_reserve_end(weir_reservation *made, weir_request *request,
   if (status == WEIR_OK) request->decision = state->decision;
   if (status == WEIR_OK && request->costs != NULL) request->decision.cost = WEIR_OWN_COSTS;
   if (status == WEIR_OK && state->decision.allowed) {
-    made->charged = where_charged(limiter, &state->decision);
+    made->charged = weir_charged_where(limiter, &state->decision);
     made->store_status = state->decision.store_status;
     for (size_t i = 0; request->costs == NULL && i < limiter->stack.count; i++)
       made->costs[i] = state->decision.cost;
     made->at_us = state->decision.at_us;
     if (made->place != NULL) status = enter(made, message);
     if (status == WEIR_OK) {
-      link_taken(made, &request->decision);
+      weir_reserved_open(made, &request->decision);
       *reservation = made;
     }
   }
@@ -281,7 +176,7 @@ static void adopt(weir_reservation *made, weir_held_place *place, weir_request *
       .cost = request->costs != NULL ? WEIR_OWN_COSTS : request->cost,
       .at_us = place->at_us,
   };
-  link_taken(made, &request->decision);
+  weir_reserved_open(made, &request->decision);
   *reservation = made;
 }
 
@@ -394,23 +289,25 @@ weir_status weir_limiter_reserve_wait(weir_limiter *limiter, weir_request *reque
   return WEIR_OK;
 }
 
-/* Ends a reservation that is open. */
-static weir_status end_reservation(weir_reservation *reservation, weir_reservation_state state,
-                                   weir_message *message) {
+/* --- their ends --------------------------------------------------------------------------------
+ */
+
+/* Its request's decision may have been settled meanwhile. */
+static weir_status check_open(const weir_reservation *reservation, weir_message *message) {
+  static const char *const ends[] = {[WEIR_COMMITTED] = "committed",
+                                     [WEIR_CANCELLED] = "cancelled",
+                                     [WEIR_RESERVATION_SETTLED] = "settled"};
   if (reservation == NULL) {
     weir_message_set(message, "the reservation is NULL: a request that is denied reserves nothing");
     return WEIR_BAD_ARGUMENT;
   }
   weir_status status = weir_limiter_check_process(reservation->limiter, message);
-  if (status != WEIR_OK) return status;
-  if (reservation->state != WEIR_RESERVED) {
-    weir_message_set(message, "the reservation was %s before: accepted is one commit or one cancel",
-                     reservation->state == WEIR_COMMITTED ? "committed" : "cancelled");
-    return WEIR_BAD_ARGUMENT;
-  }
-  reservation->state = state;
-  close_taken(reservation);
-  return WEIR_OK;
+  if (status != WEIR_OK || reservation->state == WEIR_RESERVED) return status;
+  weir_message_set(message,
+                   "the reservation was %s before: accepted is one commit, one cancel or one "
+                   "settlement",
+                   ends[reservation->state]);
+  return WEIR_BAD_ARGUMENT;
 }
 
 /* Stops believing, and tells whether something is to be sent: else another of this process has the
@@ -428,20 +325,83 @@ static bool leave_place(weir_reservation *reservation) {
   return true;
 }
 
+/* Whether a settlement that ended so has done nothing, and may be made later. */
+static bool may_come_again(weir_status status) {
+  return status != WEIR_OK && status != WEIR_UNKNOWN_OUTCOME && status != WEIR_BAD_COST &&
+         status != WEIR_BROKEN_BACKEND;
+}
+
+/* It is over whatever the answer of a commit or a cancel, as is what is held: an answer that was lost
+ * must not give back twice. */
+static weir_status end(weir_reservation *reservation, weir_reservation_state state,
+                       const int64_t *real, weir_settlement *settlement, weir_message *message) {
+  bool held = reservation->place != NULL;
+  weir_status status = WEIR_OK;
+  reservation->state = state;
+  bool sends = !held || leave_place(reservation);
+  *settlement = find_differences(reservation, real);
+  if (sends) status = make(reservation, settlement, message);
+  if (state == WEIR_RESERVATION_SETTLED && !held && may_come_again(status))
+    reservation->state = WEIR_RESERVED;
+  else
+    weir_reserved_close(reservation);
+  return status;
+}
+
 /* What is held is released, and what other rules were charged stays. */
 weir_status weir_reservation_commit(weir_reservation *reservation, weir_message *message) {
-  weir_status status = end_reservation(reservation, WEIR_COMMITTED, message);
-  if (status != WEIR_OK || reservation->place == NULL) return status;
-  if (leave_place(reservation)) status = send_back(reservation, false, message);
-  weir_counts_add(reservation->limiter->counts, status, NULL);
+  weir_settlement exact;
+  weir_status status = check_open(reservation, message);
+  if (status != WEIR_OK) return status;
+  bool held = reservation->place != NULL;
+  status = end(reservation, WEIR_COMMITTED, reservation->costs, &exact, message);
+  if (held) weir_counts_add(reservation->limiter->counts, status, NULL);
   return status;
 }
 
 weir_status weir_reservation_cancel(weir_reservation *reservation, weir_message *message) {
-  weir_status status = end_reservation(reservation, WEIR_CANCELLED, message);
+  weir_settlement all;
+  weir_status status = check_open(reservation, message);
   if (reservation == NULL) return status;
-  if (status == WEIR_OK && (reservation->place == NULL || leave_place(reservation)))
-    status = send_back(reservation, true, message);
+  if (status == WEIR_OK) status = end(reservation, WEIR_CANCELLED, NULL, &all, message);
+  weir_counts_add(reservation->limiter->counts, status, NULL);
+  return status;
+}
+
+/* A rule that cannot be settled keeps all of its charge or none. */
+static weir_status check_real(const weir_reservation *reservation, const int64_t *real,
+                              weir_message *message) {
+  const weir_stack *stack = &reservation->limiter->stack;
+  for (size_t i = 0; i < stack->count; i++) {
+    weir_status status = weir_settlement_check_real(real[i], i, message);
+    if (status == WEIR_OK && real[i] != 0 && real[i] != reservation->costs[i])
+      status = weir_settlement_check_rule(&stack->rules[i], i, message);
+    if (status != WEIR_OK) return status;
+  }
+  return WEIR_OK;
+}
+
+static weir_status settle(weir_reservation *reservation, int64_t *costs, weir_message *message) {
+  weir_limiter *limiter = reservation->limiter;
+  weir_settlement settlement;
+  weir_status status = check_real(reservation, costs, message);
+  if (status != WEIR_OK) return status;
+  status = end(reservation, WEIR_RESERVATION_SETTLED, costs, &settlement, message);
+  for (size_t i = 0; i < limiter->stack.count; i++) {
+    int64_t taken = reservation->costs[i];
+    if (status == WEIR_OK) costs[i] = taken + settlement.settled[i];
+    if (status == WEIR_UNKNOWN_OUTCOME && costs[i] > taken) costs[i] = taken;
+    if (weir_rule_is_held(&limiter->stack.rules[i]) && !may_come_again(status)) costs[i] = 0;
+  }
+  if (status == WEIR_OK) weir_settlement_count(limiter, &settlement);
+  return status;
+}
+
+weir_status weir_reservation_settle(weir_reservation *reservation, int64_t *costs,
+                                    weir_message *message) {
+  weir_status status = check_open(reservation, message);
+  if (reservation == NULL) return status;
+  if (status == WEIR_OK) status = settle(reservation, costs, message);
   weir_counts_add(reservation->limiter->counts, status, NULL);
   return status;
 }
@@ -449,7 +409,7 @@ weir_status weir_reservation_cancel(weir_reservation *reservation, weir_message 
 void weir_reservation_destroy(weir_reservation *reservation) {
   if (reservation == NULL) return;
   if (weir_limiter_check_process(reservation->limiter, NULL) == WEIR_OK) {
-    close_taken(reservation);
+    weir_reserved_close(reservation);
     if (reservation->state == WEIR_RESERVED && reservation->place != NULL)
       weir_place_leave(reservation->limiter, reservation->place, false);
   } else if (reservation->place != NULL && reservation->place->key != NULL) {
@@ -474,84 +434,4 @@ int64_t weir_reservation_held_until_us(const weir_reservation *reservation) {
 
 uint64_t weir_reservation_token(const weir_reservation *reservation) {
   return reservation != NULL && reservation->place != NULL ? reservation->place->token : 0;
-}
-
-/* --- refunds -----------------------------------------------------------------------------------
- */
-
-/* A decision is a caller's memory: nothing in it is believed. */
-static weir_status check_taken(const weir_decision *taken, weir_message *message) {
-  if (!taken->allowed) {
-    weir_message_set(message, "the decision is a denial: accepted is one that was allowed");
-    return WEIR_BAD_ARGUMENT;
-  }
-  if (taken->cost <= 0) {
-    weir_message_set(message,
-                     "the decision has no cost left to give back: accepted is one that "
-                     "was taken with one cost and not given back in full");
-    return WEIR_BAD_ARGUMENT;
-  }
-  if (taken->at_us < 0 || taken->at_us > WEIR_TIME_MOST_US) {
-    weir_message_set(message, "at_us of the decision is %" PRId64 ": accepted are 0 to %" PRId64,
-                     taken->at_us, WEIR_TIME_MOST_US);
-    return WEIR_BAD_ARGUMENT;
-  }
-  return WEIR_OK;
-}
-
-/* No rule has ever admitted more than it holds. */
-static weir_status check_refund(const weir_limiter *limiter, int64_t cost,
-                                const weir_decision *taken, weir_message *message) {
-  weir_status status = check_taken(taken, message);
-  if (status != WEIR_OK) return status;
-  int64_t most = taken->cost;
-  for (size_t i = 0; i < limiter->stack.count; i++) {
-    int64_t capacity = weir_rule_capacity(&limiter->stack.rules[i]);
-    if (capacity < most) most = capacity;
-  }
-  if (cost >= 1 && cost <= most) return WEIR_OK;
-  weir_message_set(message, "cost %" PRId64 " to give back: accepted are 1 to %" PRId64, cost,
-                   most);
-  return WEIR_BAD_COST;
-}
-
-/* To where it was charged: the limiter's store, or its account. Where nothing was charged, only the
- * caller's own book is kept. */
-static weir_status refund(weir_limiter *limiter, const void *key, size_t key_length, int64_t cost,
-                          weir_decision *taken, weir_message *message) {
-  const weir_request request = {.key = key, .key_length = key_length, .cost = cost};
-  weir_status status = weir_limiter_check_process(limiter, message);
-  if (status == WEIR_OK) status = check_refund(limiter, cost, taken, message);
-  if (status == WEIR_OK) status = weir_request_check(limiter, &request, message);
-  if (status != WEIR_OK) return status;
-  weir_charged charged = where_charged(limiter, taken);
-  if (charged == WEIR_CHARGED_NOWHERE) {
-    taken->cost -= cost;
-    return WEIR_OK;
-  }
-
-  int64_t costs[WEIR_RULES_MOST];
-  bool delayed = taken->delay_us > 0;
-  for (size_t i = 0; i < limiter->stack.count; i++)
-    costs[i] = delayed && weir_rule_moves_in_time(&limiter->stack.rules[i]) ? 0 : cost;
-  weir_request_state state = {.kind = WEIR_REFUND,
-                              .alone = true,
-                              .cost = cost,
-                              .costs = costs,
-                              .at_us = taken->at_us,
-                              .key = key,
-                              .key_length = key_length};
-  status = give_back_to(limiter, charged, taken->store_status, &state, message);
-  if (status == WEIR_OK || status == WEIR_UNKNOWN_OUTCOME) {
-    take_off_reserved(limiter, taken, key, key_length, costs);
-    taken->cost -= cost;
-  }
-  return explain_refund(status, message);
-}
-
-weir_status weir_limiter_refund(weir_limiter *limiter, const void *key, size_t key_length,
-                                int64_t cost, weir_decision *taken, weir_message *message) {
-  weir_status status = refund(limiter, key, key_length, cost, taken, message);
-  weir_counts_add(limiter->counts, status, NULL);
-  return status;
 }

@@ -89,6 +89,21 @@ static weir_call *take_set(weir_together *all, size_t from) {
 /* --- asking ------------------------------------------------------------------------------------
  */
 
+/* A settlement joins where the store has to be asked; else it is done. */
+static void join_settlement(weir_part *part, weir_request *request, weir_request_state *state) {
+  weir_settlement *settlement = weir_call_settlement(part->call, state);
+  if (settlement == NULL) {
+    request->status = WEIR_NO_MEMORY;
+    part->call->ask_count--;
+    return;
+  }
+  weir_settle_ask(part->limiter, request, settlement, state);
+  if (weir_settlement_begin(part->limiter, settlement, state))
+    weir_call_join(&part->call, part->limiter, state, part->call->at);
+  else
+    atomic_store_explicit(&state->standing, WEIR_STANDING_DONE, memory_order_relaxed);
+}
+
 /* Those that fail their check are not asked, and do not keep the others from being decided: each
  * has a status of its own. */
 static void join_all(weir_together *all) {
@@ -101,6 +116,10 @@ static void join_all(weir_together *all) {
       request->status = weir_request_check(part->limiter, request, NULL);
     if (request->status != WEIR_OK) continue;
     weir_request_state *state = &part->call->batch[part->call->ask_count++];
+    if (request->flags & WEIR_REQUEST_SETTLE) {
+      join_settlement(part, request, state);
+      continue;
+    }
     *state = weir_request_begin(part->limiter, request);
     weir_call_join(&part->call, part->limiter, state, part->call->at);
   }
@@ -126,11 +145,25 @@ static void explain_refused(weir_together *all, const weir_part *part, size_t i)
   weir_request *request = &all->requests[i];
   weir_message why;
   if (!may_speak(&all->speaker, request->status, i)) return;
-  if (part->status == WEIR_NO_MEMORY)
+  if (request->status == WEIR_NO_MEMORY)
     weir_no_memory(&why);
   else
     weir_request_check(part->limiter, request, &why);
   speak(&all->speaker, request->status, i, why.text);
+}
+
+/* What it came to, or why it was not made. */
+static void answer_settlement(weir_together *all, weir_part *part, size_t i) {
+  weir_request *request = &all->requests[i];
+  weir_request_state *state = &part->call->batch[part->answered++];
+  weir_settlement *settlement = weir_call_settlement(part->call, state);
+  weir_message why;
+  bool explained = state == part->call->explained;
+  weir_message_set(&why, "%s",
+                   explained ? part->call->explanation.text : weir_status_text(state->status));
+  request->status = weir_settlement_end(part->limiter, settlement, state, &why);
+  weir_settle_tell(part->limiter, request, settlement, state);
+  if (request->status != WEIR_OK) speak(&all->speaker, request->status, i, why.text);
 }
 
 /* The store's answer, or the policy's. */
@@ -152,12 +185,16 @@ static void answer_all(weir_together *all) {
     weir_part *part = &all->parts[all->part_of[i]];
     weir_request *request = &all->requests[i];
     if (!part->current) continue;
-    if (request->status == WEIR_OK)
-      answer(all, part, i);
-    else
+    bool settles = request->flags & WEIR_REQUEST_SETTLE;
+    if (request->status != WEIR_OK)
       explain_refused(all, part, i);
+    else if (settles)
+      answer_settlement(all, part, i);
+    else
+      answer(all, part, i);
+    bool peeks = request->flags & WEIR_REQUEST_PEEK;
     weir_counts_add(part->limiter->counts, request->status,
-                    request->flags & WEIR_REQUEST_PEEK ? NULL : &request->decision);
+                    settles || peeks ? NULL : &request->decision);
   }
 }
 
@@ -205,13 +242,19 @@ static void begin(weir_together *all, weir_part *parts, weir_request *requests, 
   all->speaker.status = WEIR_OK;
 }
 
+static weir_status decide_alone(weir_limiter *limiter, weir_request *request,
+                                weir_message *message) {
+  return request->flags & WEIR_REQUEST_SETTLE ? weir_settle_request(limiter, request, message)
+                                              : weir_request_decide(limiter, request, message);
+}
+
 weir_status weir_limiter_decide(weir_limiter *limiter, weir_request *requests, size_t count,
                                 weir_message *message) {
   weir_together all;
   weir_part part;
   weir_status status = check_count(count, message);
   if (status != WEIR_OK) return status;
-  if (count == 1) return weir_request_decide(limiter, requests, message);
+  if (count == 1) return decide_alone(limiter, requests, message);
   begin(&all, &part, requests, count);
   for (size_t i = 0; i < count; i++)
     add_to_part(&all, i, limiter);
@@ -232,7 +275,7 @@ weir_status weir_decide_together(weir_limiter *const *limiters, weir_request *re
     }
     add_to_part(&all, i, limiters[i]);
   }
-  if (count == 1) return weir_request_decide(limiters[0], requests, message);
+  if (count == 1) return decide_alone(limiters[0], requests, message);
   return decide(&all, message);
 }
 

@@ -227,6 +227,30 @@ bool weir_stock_use(weir_stock *stock, const weir_lease *lease, int64_t now_us, 
   return true;
 }
 
+/* Whether a charge with this stamp stands where the lot was charged, under every rule. */
+static bool has_places_of(const weir_lease *lease, const int64_t *places, int64_t at_us) {
+  for (size_t i = 0; i < lease->stack->count; i++) {
+    const weir_rule *rule = &lease->stack->rules[i];
+    bool opens = weir_rule_opens_windows(rule);
+    bool same = opens ? at_us >= places[i] && at_us - places[i] < rule->period_us
+                      : at_us / rule->cell_us == places[i];
+    if (!same) return false;
+  }
+  return true;
+}
+
+bool weir_stock_put_back(weir_stock *stock, const weir_lease *lease, int64_t now_us, int64_t cost,
+                         int64_t at_us) {
+  for (size_t i = 0; i < WEIR_LOTS && !lease->drains; i++) {
+    weir_lot *lot = &stock->lots[i];
+    if (!is_usable(lot, now_us) || !has_places_of(lease, places_of(stock, lease, i), at_us))
+      continue;
+    lot->left += cost;
+    return true;
+  }
+  return false;
+}
+
 /* --- a group -----------------------------------------------------------------------------------
  */
 

@@ -100,6 +100,11 @@ void weir_stock_places(weir_stock *stock, const weir_lease *lease, int64_t now_u
 bool weir_stock_use(weir_stock *stock, const weir_lease *lease, int64_t now_us, int64_t cost,
                     int64_t *at_us);
 
+/* Puts back what was taken from these places, by this stamp: into a lot that was charged to the same
+ * ones, and is usable. False: there is none. Buckets drain: theirs never goes back to a lot. */
+bool weir_stock_put_back(weir_stock *stock, const weir_lease *lease, int64_t now_us, int64_t cost,
+                         int64_t at_us);
+
 /* --- a group -----------------------------------------------------------------------------------
  */
 

@@ -17,6 +17,7 @@ typedef struct weir_counts_shard {
   _Atomic uint64_t leases[WEIR_LEASE_COUNTS];
   _Atomic uint64_t outages[WEIR_OUTAGE_COUNTS];
   _Atomic uint64_t places[WEIR_PLACE_COUNTS];
+  _Atomic uint64_t settled[WEIR_SETTLED_COUNTS], settled_costs[WEIR_SETTLED_COUNTS];
   _Atomic uint64_t waits[WEIR_WAIT_BUCKETS];
   _Atomic uint64_t waited_us;
 } weir_counts_shard;
@@ -99,6 +100,13 @@ void weir_counts_add_places(weir_counts *counts, weir_place_count what, uint64_t
   atomic_fetch_add_explicit(&own_shard(counts)->places[what], number, memory_order_relaxed);
 }
 
+void weir_counts_add_settled(weir_counts *counts, weir_settled_count what, int64_t cost) {
+  weir_counts_shard *shard = own_shard(counts);
+  if (cost <= 0) return;
+  atomic_fetch_add_explicit(&shard->settled[what], 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&shard->settled_costs[what], (uint64_t)cost, memory_order_relaxed);
+}
+
 static const int64_t bounds_us[] = {100,   200,   500,    1000,   2000,   5000,   10000,
                                     20000, 50000, 100000, 200000, 500000, 1000000};
 enum { BOUNDS = sizeof bounds_us / sizeof bounds_us[0] };
@@ -151,6 +159,12 @@ static void add_shard(const weir_counts_shard *shard, weir_limiter_counts *sum) 
   sum->places_released += get(&shard->places[WEIR_PLACES_RELEASED]);
   sum->places_lost += get(&shard->places[WEIR_PLACES_LOST]);
   sum->renewals += get(&shard->places[WEIR_PLACES_RENEWALS]);
+  sum->settled_up += get(&shard->settled[WEIR_SETTLED_UP]);
+  sum->settled_down += get(&shard->settled[WEIR_SETTLED_DOWN]);
+  sum->settled_cut += get(&shard->settled[WEIR_SETTLED_CUT]);
+  sum->settled_up_cost += get(&shard->settled_costs[WEIR_SETTLED_UP]);
+  sum->settled_down_cost += get(&shard->settled_costs[WEIR_SETTLED_DOWN]);
+  sum->settled_cut_cost += get(&shard->settled_costs[WEIR_SETTLED_CUT]);
   sum->waited_us += get(&shard->waited_us);
   for (int bucket = 0; bucket < WEIR_WAIT_BUCKETS; bucket++)
     sum->waits[bucket] += get(&shard->waits[bucket]);

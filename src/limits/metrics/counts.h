@@ -61,6 +61,15 @@ typedef enum weir_place_count {
 } weir_place_count;
 void weir_counts_add_places(weir_counts *counts, weir_place_count what, uint64_t number);
 
+/* What a settlement did, in cost under all rules. */
+typedef enum weir_settled_count {
+  WEIR_SETTLED_UP,
+  WEIR_SETTLED_DOWN,
+  WEIR_SETTLED_CUT,
+  WEIR_SETTLED_COUNTS
+} weir_settled_count;
+void weir_counts_add_settled(weir_counts *counts, weir_settled_count what, int64_t cost);
+
 /* One request has waited so long for servers; less than 0 is 0. */
 void weir_counts_add_wait(weir_counts *counts, int64_t wait_us);
 

@@ -137,6 +137,11 @@ static const member places[] = {MEMBER("entered", places_entered), MEMBER("denie
                                 MEMBERS_END};
 static const member places_held[] = {MEMBER(NULL, places_held)};
 static const member renewals[] = {MEMBER(NULL, renewals)};
+static const member settlements[] = {MEMBER("up", settled_up), MEMBER("down", settled_down),
+                                     MEMBER("cut", settled_cut), MEMBERS_END};
+static const member settled_costs[] = {MEMBER("up", settled_up_cost),
+                                       MEMBER("down", settled_down_cost),
+                                       MEMBER("cut", settled_cut_cost), MEMBERS_END};
 static const member clock_steps[] = {MEMBER(NULL, clock_steps)};
 static const member keys_lost[] = {MEMBER(NULL, keys_lost)};
 static const member round_trips[] = {MEMBER(NULL, round_trips)};
@@ -156,6 +161,11 @@ static const family families[] = {
      NULL},
     {"weir_place_renewals_total", "counter", "Payments for places that are held on.", NULL,
      renewals, NULL, NULL},
+    {"weir_settlements_total", "counter",
+     "Settlements that charged more, gave back, or found no room for all of it.", "way",
+     settlements, NULL, NULL},
+    {"weir_settled_cost_total", "counter", "Cost that settlements charged, gave back, or cut.",
+     "way", settled_costs, NULL, NULL},
     {"weir_clock_steps_total", "counter", "How often the clock was set back.", NULL, clock_steps,
      NULL, NULL},
     {"weir_keys_lost_total", "counter", "Counters that the store has forgotten too early.", NULL,

@@ -69,6 +69,11 @@ typedef enum weir_fallback {
   WEIR_FALLBACK_NONE = 3
 } weir_fallback;
 
+typedef enum weir_renew_by {
+  WEIR_RENEW_BY_THREAD = 0,
+  WEIR_RENEW_BY_CALLER = 1
+} weir_renew_by;
+
 typedef struct weir_limiter_options {
   size_t size;
   weir_clock clock;
@@ -84,6 +89,8 @@ typedef struct weir_limiter_options {
   unsigned fallback;
   uint32_t peers;
   uint32_t reserved;
+  unsigned renew;
+  uint32_t reserved_too;
 } weir_limiter_options;
 
 typedef struct weir_store weir_store;
@@ -134,7 +141,8 @@ typedef enum weir_source {
   WEIR_SOURCE_STORE = 0,
   WEIR_SOURCE_LOCAL = 1,
   WEIR_SOURCE_FALLBACK = 2,
-  WEIR_SOURCE_LATE = 3
+  WEIR_SOURCE_LATE = 3,
+  WEIR_SOURCE_SETTLED = 4
 } weir_source;
 
 enum {
@@ -167,13 +175,16 @@ weir_status weir_limiter_peek(weir_limiter *limiter, const void *key, size_t key
 
 weir_status weir_limiter_refund(weir_limiter *limiter, const void *key, size_t key_length, int64_t cost, weir_decision *taken, weir_message *message);
 
+weir_status weir_limiter_settle(weir_limiter *limiter, const void *key, size_t key_length, int64_t real, weir_decision *taken, weir_message *message);
+
 weir_status weir_limiter_reset(weir_limiter *limiter, const void *key, size_t key_length, weir_message *message);
 
 weir_status weir_limiter_return_leases(weir_limiter *limiter, weir_message *message);
 
 enum weir_request_flag {
   WEIR_REQUEST_PEEK = 1,
-  WEIR_REQUEST_UP_TO = 2
+  WEIR_REQUEST_UP_TO = 2,
+  WEIR_REQUEST_SETTLE = 4
 };
 
 typedef struct weir_request {
@@ -214,6 +225,18 @@ typedef struct weir_limiter_counts {
   uint64_t paid;
   uint64_t unpaid;
   uint64_t share;
+  uint64_t places_held;
+  uint64_t places_entered;
+  uint64_t places_denied;
+  uint64_t places_released;
+  uint64_t places_lost;
+  uint64_t renewals;
+  uint64_t settled_up;
+  uint64_t settled_down;
+  uint64_t settled_cut;
+  uint64_t settled_up_cost;
+  uint64_t settled_down_cost;
+  uint64_t settled_cut_cost;
 } weir_limiter_counts;
 
 int64_t weir_wait_bound_us(size_t bucket);
@@ -252,9 +275,21 @@ typedef struct weir_reservation weir_reservation;
 
 weir_status weir_limiter_reserve(weir_limiter *limiter, weir_request *request, weir_reservation **reservation, weir_message *message);
 
+weir_status weir_limiter_reserve_wait(weir_limiter *limiter, weir_request *request, int64_t longest_wait_us, weir_reservation **reservation, weir_message *message);
+
+_Bool weir_reservation_held(const weir_reservation *reservation);
+
+int64_t weir_reservation_held_until_us(const weir_reservation *reservation);
+
+uint64_t weir_reservation_token(const weir_reservation *reservation);
+
+weir_status weir_limiter_renew(weir_limiter *limiter, int64_t *next_us, weir_message *message);
+
 weir_status weir_reservation_commit(weir_reservation *reservation, weir_message *message);
 
 weir_status weir_reservation_cancel(weir_reservation *reservation, weir_message *message);
+
+weir_status weir_reservation_settle(weir_reservation *reservation, int64_t *costs, weir_message *message);
 
 void weir_reservation_destroy(weir_reservation *reservation);
 

@@ -1,0 +1,224 @@
+/* What a caller may ask for: requests to take, to look and to settle, and refunds. A fault is told by a
+ * message that names it and what is accepted; nothing has been asked or charged then. */
+#include <inttypes.h>
+
+#include "limiter/limiter.h"
+#include "store/process.h"
+
+/* Others may come to mean something: until then they are refused. */
+enum { REQUEST_FLAGS = WEIR_REQUEST_PEEK | WEIR_REQUEST_UP_TO };
+
+/* --- settlements -------------------------------------------------------------------------------
+ *
+ * A decision is a caller's memory: nothing in it is believed.
+ */
+
+static weir_status check_taken(const weir_decision *taken, bool own_costs, weir_message *message) {
+  if (!taken->allowed) {
+    weir_message_set(message, "the decision is a denial: accepted is one that was allowed");
+    return WEIR_BAD_ARGUMENT;
+  }
+  if (taken->source == WEIR_SOURCE_SETTLED) {
+    weir_message_set(message, "the decision was settled before: accepted is one settlement");
+    return WEIR_BAD_ARGUMENT;
+  }
+  if (taken->cost <= 0 && !own_costs) {
+    weir_message_set(message,
+                     "the decision has no cost left to give back: accepted is one that "
+                     "was taken with one cost and not given back in full");
+    return WEIR_BAD_ARGUMENT;
+  }
+  if (taken->at_us < 0 || taken->at_us > WEIR_TIME_MOST_US) {
+    weir_message_set(message, "at_us of the decision is %" PRId64 ": accepted are 0 to %" PRId64,
+                     taken->at_us, WEIR_TIME_MOST_US);
+    return WEIR_BAD_ARGUMENT;
+  }
+  return WEIR_OK;
+}
+
+/* Clocks differ by twice their error. Work that lasts longer than its windows is settled all the same;
+ * a stamp that is older than that, and a day, most likely is none, or in another unit. */
+static weir_status check_stamp(weir_limiter *limiter, int64_t at_us, weir_message *message) {
+  const int64_t day_us = INT64_C(24) * 3600 * 1000000;
+  int64_t now_us = weir_limiter_now(limiter);
+  int64_t longest_us = 0;
+  for (size_t i = 0; i < limiter->stack.count; i++)
+    if (limiter->stack.rules[i].period_us > longest_us)
+      longest_us = limiter->stack.rules[i].period_us;
+  int64_t first_us = now_us - longest_us - day_us;
+  int64_t last_us = now_us + 2 * limiter->settings.clock_error_us;
+  if (at_us >= first_us && at_us <= last_us) return WEIR_OK;
+  weir_message_set(message,
+                   "at_us of the decision is %" PRId64 ", and it is %" PRId64
+                   " now: accepted are %" PRId64 " to %" PRId64,
+                   at_us, now_us, first_us > 0 ? first_us : 0, last_us);
+  return WEIR_BAD_ARGUMENT;
+}
+
+/* The least capacity: no rule has ever admitted more than it holds. */
+static int64_t most_taken(const weir_limiter *limiter) {
+  int64_t most = INT64_MAX;
+  for (size_t i = 0; i < limiter->stack.count; i++) {
+    int64_t capacity = weir_rule_capacity(&limiter->stack.rules[i]);
+    if (capacity < most) most = capacity;
+  }
+  return most;
+}
+
+weir_status weir_settlement_check_real(int64_t real, size_t index, weir_message *message) {
+  if (real >= 0 && real <= WEIR_COST_MOST) return WEIR_OK;
+  weir_message_set(message, "a real cost of %" PRId64 " for rule %zu: accepted are 0 to %" PRId64,
+                   real, index + 1, WEIR_COST_MOST);
+  return WEIR_BAD_COST;
+}
+
+weir_status weir_settlement_check_rule(const weir_rule *rule, size_t index, weir_message *message) {
+  if (weir_rule_settles(rule)) return WEIR_OK;
+  weir_message_set(message,
+                   "rule %zu (%s) cannot be settled: accepted are windows, quotas and "
+                   "token-buckets",
+                   index + 1, weir_rule_kind_name(rule->kind));
+  return WEIR_BAD_ARGUMENT;
+}
+
+static weir_status check_costs(const weir_limiter *limiter, const weir_request *request,
+                               weir_message *message) {
+  size_t count = limiter->stack.count;
+  int64_t largest = 0;
+  for (size_t i = 0; i < count; i++) {
+    int64_t real = request->costs != NULL ? request->costs[i] : request->cost;
+    int64_t taken = request->costs != NULL ? request->costs[count + i] : request->decision.cost;
+    int64_t most =
+        request->costs != NULL ? weir_rule_capacity(&limiter->stack.rules[i]) : most_taken(limiter);
+    weir_status status = weir_settlement_check_real(real, i, message);
+    if (status != WEIR_OK) return status;
+    if (taken > largest) largest = taken;
+    if (taken >= 0 && taken <= most) continue;
+    weir_message_set(message,
+                     "a cost of %" PRId64
+                     " that was taken under rule %zu: accepted are 0 to "
+                     "%" PRId64,
+                     taken, i + 1, most);
+    return WEIR_BAD_COST;
+  }
+  if (largest > 0) return WEIR_OK;
+  weir_message_set(message, "every cost that was taken is 0: accepted is one above 0 at least");
+  return WEIR_BAD_COST;
+}
+
+/* The process and the key have been checked. */
+static weir_status check_settlement(weir_limiter *limiter, const weir_request *request,
+                                    weir_message *message) {
+  weir_status status = WEIR_OK;
+  if (request->flags != WEIR_REQUEST_SETTLE || request->longest_wait_us != 0) {
+    weir_message_set(message,
+                     "WEIR_REQUEST_SETTLE with another flag or a longest_wait_us: accepted is "
+                     "neither");
+    return WEIR_BAD_ARGUMENT;
+  }
+  for (size_t i = 0; status == WEIR_OK && i < limiter->stack.count; i++)
+    status = weir_settlement_check_rule(&limiter->stack.rules[i], i, message);
+  if (status == WEIR_OK) status = check_taken(&request->decision, request->costs != NULL, message);
+  if (status == WEIR_OK) status = check_stamp(limiter, request->decision.at_us, message);
+  if (status == WEIR_OK) status = check_costs(limiter, request, message);
+  return status;
+}
+
+weir_status weir_refund_check(const weir_limiter *limiter, int64_t cost, const weir_decision *taken,
+                              weir_message *message) {
+  weir_status status = check_taken(taken, false, message);
+  if (status != WEIR_OK) return status;
+  int64_t most = most_taken(limiter);
+  if (taken->cost < most) most = taken->cost;
+  if (cost >= 1 && cost <= most) return WEIR_OK;
+  weir_message_set(message, "cost %" PRId64 " to give back: accepted are 1 to %" PRId64, cost,
+                   most);
+  return WEIR_BAD_COST;
+}
+
+/* --- requests ----------------------------------------------------------------------------------
+ */
+
+/* Rules that share a log count the same requests. */
+static weir_status check_log_costs(const weir_limiter *limiter, const int64_t *costs,
+                                   weir_message *message) {
+  const weir_stack *stack = &limiter->stack;
+  size_t first = 0;
+  while (first < stack->count && !weir_rule_takes_one(&stack->rules[first]))
+    first++;
+  for (size_t i = first + 1; i < stack->count; i++) {
+    if (!weir_rule_takes_one(&stack->rules[i]) || costs[i] == costs[first]) continue;
+    weir_message_set(message,
+                     "cost %" PRId64 " for rule %zu and %" PRId64
+                     " for rule %zu (%s): accepted is one for both, as they share a log",
+                     costs[first], first + 1, costs[i], i + 1,
+                     weir_rule_kind_name(stack->rules[i].kind));
+    return WEIR_BAD_COST;
+  }
+  return WEIR_OK;
+}
+
+/* Comes before anything that locks: in a child of the process that created the limiter, a lock that
+ * was held at the fork is never let go. */
+weir_status weir_request_check(weir_limiter *limiter, const weir_request *request,
+                               weir_message *message) {
+  const int64_t *costs = request->costs;
+  int64_t largest = 0;
+  if (limiter->process != weir_process_number) return weir_limiter_check_process(limiter, message);
+  if (request->key == NULL || request->key_length == 0) {
+    weir_message_set(message, "the key is empty: accepted are keys of 1 byte or more");
+    return WEIR_BAD_KEY;
+  }
+  if (request->flags & WEIR_REQUEST_SETTLE) return check_settlement(limiter, request, message);
+  if (costs == NULL && (request->cost < 1 || request->cost > WEIR_COST_MOST)) {
+    weir_message_set(message, "cost %" PRId64 " is outside 1 to %" PRId64, request->cost,
+                     WEIR_COST_MOST);
+    return WEIR_BAD_COST;
+  }
+  for (size_t i = 0; i < limiter->stack.count; i++) {
+    int64_t cost = costs != NULL ? costs[i] : request->cost;
+    if (cost > largest) largest = cost;
+    if (cost >= 0 && cost <= limiter->cost_most[i]) continue;
+    if (weir_rule_is_held(&limiter->stack.rules[i]) && cost >= 0 && cost <= WEIR_COST_MOST) {
+      if (request->flags & WEIR_REQUEST_PEEK) continue;
+      weir_message_set(
+          message, "rule %zu: %s is entered by weir_limiter_reserve(), and left by its reservation",
+          i + 1, weir_rule_kind_name(limiter->stack.rules[i].kind));
+      return WEIR_BAD_ARGUMENT;
+    }
+    if (cost < 0 || cost > WEIR_COST_MOST)
+      weir_message_set(message, "cost %" PRId64 " for rule %zu is outside 0 to %" PRId64, cost,
+                       i + 1, WEIR_COST_MOST);
+    else
+      weir_message_set(message, "cost %" PRId64 " for rule %zu (%s): accepted %s", cost, i + 1,
+                       weir_rule_kind_name(limiter->stack.rules[i].kind),
+                       costs != NULL ? "are 0 and 1" : "is 1");
+    return WEIR_BAD_COST;
+  }
+  if (largest == 0) {
+    weir_message_set(message, "every cost is 0: accepted is one above 0 at least");
+    return WEIR_BAD_COST;
+  }
+  if (costs != NULL && limiter->one_by_one) {
+    weir_status status = check_log_costs(limiter, costs, message);
+    if (status != WEIR_OK) return status;
+  }
+  if (request->flags & ~(unsigned)REQUEST_FLAGS) {
+    weir_message_set(message, "flags is 0x%x: accepted are those of enum weir_request_flag",
+                     request->flags);
+    return WEIR_BAD_ARGUMENT;
+  }
+  if (request->flags & WEIR_REQUEST_UP_TO && costs != NULL) {
+    weir_message_set(message, "WEIR_REQUEST_UP_TO with a cost per rule: accepted is one cost");
+    return WEIR_BAD_ARGUMENT;
+  }
+  if (request->longest_wait_us < 0 ||
+      request->longest_wait_us > limiter->settings.longest_wait_us) {
+    weir_message_set(message,
+                     "longest_wait_us is %" PRId64 ": accepted are 0 to %" PRId64
+                     ", the limiter's option of that name",
+                     request->longest_wait_us, limiter->settings.longest_wait_us);
+    return WEIR_BAD_ARGUMENT;
+  }
+  return WEIR_OK;
+}

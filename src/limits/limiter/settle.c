@@ -1,0 +1,312 @@
+/* Settling: what was taken is paid as it really was.
+ *
+ *     check ──> begin ──┬──> done: it was exact; a policy admitted it; a lease covers the difference
+ *                       └──> one request to the store ──> end ──> what is charged now
+ *
+ * Refunds, cancels and settlements all change what is charged by a difference under each rule. Below
+ * 0 it goes back to where it came from. Above 0 it is charged now, without a denial: the work is done.
+ * What a policy admitted was charged to the key's account (outage.c) or nowhere, and never lowers
+ * the store. A decision that was settled says so by its source, and is not settled again.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include <weir/backend.h>
+
+#include "limiter/limiter.h"
+
+weir_charged weir_charged_where(const weir_limiter *limiter, const weir_decision *taken) {
+  if (taken->source != WEIR_SOURCE_LATE && taken->source != WEIR_SOURCE_FALLBACK)
+    return WEIR_CHARGED_STORE;
+  return limiter->fallback == WEIR_FALLBACK_LOCAL ? WEIR_CHARGED_ACCOUNT : WEIR_CHARGED_NOWHERE;
+}
+
+/* --- making a settlement -----------------------------------------------------------------------
+ */
+
+/* What goes back goes off the account, and of that what was paid to the store meanwhile goes back
+ * there. What was sent and not answered the store may have, and no account owes it: only the account
+ * gives it back. */
+static weir_status give_back_to_account(weir_limiter *limiter, weir_settlement *settlement,
+                                        weir_request_state *request) {
+  int64_t back[WEIR_RULES_MOST];
+  int64_t rest[WEIR_RULES_MOST];
+  weir_request_state refund = *request;
+  refund.kind = WEIR_REFUND;
+  refund.alone = true;
+  refund.costs = back;
+  for (size_t i = 0; i < WEIR_RULES_MOST; i++)
+    back[i] = settlement->costs[i] < 0 ? -settlement->costs[i] : 0;
+  bool owed = settlement->store_status != WEIR_UNKNOWN_OUTCOME;
+  weir_status status = weir_outage_give_back(limiter, &refund, owed, rest, &request->at_us);
+  request->ends = NULL;
+  for (size_t i = 0; status == WEIR_OK && i < WEIR_RULES_MOST; i++) {
+    settlement->settled[i] = rest[i] - back[i];
+    if (back[i] > 0) settlement->asked[i] = -rest[i];
+  }
+  return status;
+}
+
+/* To a lease it must be one cost for all rules. */
+static bool lease_covers(weir_limiter *limiter, const weir_settlement *settlement,
+                         const weir_request_state *request) {
+  if (!limiter->leases || settlement->gives_back) return false;
+  for (size_t i = 1; i < limiter->stack.count; i++)
+    if (settlement->costs[i] != settlement->costs[0]) return false;
+  return weir_leases_cover(limiter, request, settlement->costs[0]);
+}
+
+/* What goes back alone is asked for as a refund where it is one, or where a bucket is among the rules,
+ * which is charged more as by a take: all of it or, of one cost, as much as fits. */
+static void ask_store(const weir_limiter *limiter, weir_settlement *settlement,
+                      weir_request_state *request) {
+  bool bucket = false;
+  bool one_cost = true;
+  bool up = false;
+  for (size_t i = 0; i < limiter->stack.count; i++) {
+    one_cost = one_cost && settlement->asked[i] == settlement->asked[0];
+    up = up || settlement->asked[i] > 0;
+    bucket = bucket || weir_rule_moves_in_time(&limiter->stack.rules[i]);
+  }
+  request->alone = true;
+  request->cost = 1;
+  request->costs = settlement->asked;
+  request->settlement = settlement->settled;
+  request->kind = WEIR_SETTLE;
+  if (settlement->gives_back || (bucket && !up)) {
+    request->kind = WEIR_REFUND;
+    for (size_t i = 0; i < limiter->stack.count; i++)
+      settlement->asked[i] = -settlement->asked[i];
+  } else if (bucket) {
+    for (size_t i = 0; i < limiter->stack.count; i++)
+      if (settlement->asked[i] < 0) settlement->asked[i] = 0;
+    request->kind = WEIR_TAKE;
+    if (!one_cost) return;
+    request->up_to = true;
+    request->cost = settlement->asked[0];
+    request->costs = NULL;
+    request->ends = NULL;
+  }
+}
+
+bool weir_settlement_begin(weir_limiter *limiter, weir_settlement *settlement,
+                           weir_request_state *request) {
+  const int64_t *costs = settlement->costs;
+  bool some = false;
+  bool down = false;
+  request->status = WEIR_OK;
+  memcpy(settlement->asked, costs, sizeof settlement->asked);
+  for (size_t i = 0; i < limiter->stack.count; i++) {
+    some = some || costs[i] != 0;
+    down = down || costs[i] < 0;
+  }
+  bool done = (!some && !settlement->gives_back) || settlement->charged == WEIR_CHARGED_NOWHERE;
+  if (!done && settlement->charged == WEIR_CHARGED_STORE)
+    done = lease_covers(limiter, settlement, request);
+  if (done) {
+    memcpy(settlement->settled, costs, sizeof settlement->settled);
+    return false;
+  }
+  if ((down || settlement->gives_back) && settlement->charged == WEIR_CHARGED_ACCOUNT) {
+    request->status = give_back_to_account(limiter, settlement, request);
+    if (request->status != WEIR_OK) return false;
+    some = false;
+    for (size_t i = 0; i < limiter->stack.count; i++)
+      some = some || settlement->asked[i] != 0;
+    if (!some) return false;
+  }
+  ask_store(limiter, settlement, request);
+  return true;
+}
+
+/* The store was asked for more, and gave no answer: the policy LOCAL owes it. */
+static void owe(weir_limiter *limiter, weir_settlement *settlement, weir_request_state *request) {
+  int64_t more[WEIR_RULES_MOST];
+  bool some = false;
+  for (size_t i = 0; i < WEIR_RULES_MOST; i++) {
+    more[i] = settlement->asked[i] > 0 ? settlement->asked[i] : 0;
+    some = some || more[i] > 0;
+  }
+  if (!some || request->status == WEIR_UNKNOWN_OUTCOME ||
+      !weir_policy_answers(limiter->fallback, request->status) ||
+      !weir_outage_charge(limiter, request, more))
+    return;
+  for (size_t i = 0; i < WEIR_RULES_MOST; i++)
+    if (more[i] > 0) settlement->settled[i] = more[i];
+  request->status = WEIR_OK;
+}
+
+/* What could go back has gone back, where it was of no use any more as well. The machine knows only
+ * that less is charged than should go back. */
+weir_status weir_settlement_end(weir_limiter *limiter, weir_settlement *settlement,
+                                weir_request_state *request, weir_message *message) {
+  if (!settlement->gives_back) owe(limiter, settlement, request);
+  for (size_t i = 0; i < WEIR_RULES_MOST && request->status == WEIR_OK; i++) {
+    bool taken = request->kind == WEIR_TAKE && request->decision.allowed;
+    if (taken && request->settlement != NULL && settlement->asked[i] > 0)
+      settlement->settled[i] = request->up_to ? request->decision.cost : settlement->asked[i];
+    if (settlement->costs[i] < 0) settlement->settled[i] = settlement->costs[i];
+  }
+  if (request->status == WEIR_BAD_COST)
+    weir_message_set(message,
+                     "the store holds less than what should go back: it was reset, lost "
+                     "or given back before");
+  return request->status;
+}
+
+weir_status weir_settlement_make(weir_limiter *limiter, weir_settlement *settlement,
+                                 weir_request_state *request, weir_message *message) {
+  if (weir_settlement_begin(limiter, settlement, request))
+    weir_limiter_answer(limiter, request, message);
+  else if (request->status == WEIR_NO_MEMORY)
+    weir_no_memory(message);
+  return weir_settlement_end(limiter, settlement, request, message);
+}
+
+void weir_settlement_count(weir_limiter *limiter, const weir_settlement *settlement) {
+  int64_t up = 0, down = 0, cut = 0; /* 8 rules and 2^31 at most: far from any overflow */
+  for (size_t i = 0; i < limiter->stack.count; i++) {
+    int64_t cost = settlement->costs[i];
+    int64_t settled = settlement->settled[i];
+    if (settled > 0) up += settled;
+    if (settled < 0) down -= settled;
+    if (cost > settled && cost > 0) cut += cost - settled;
+  }
+  weir_counts_add_settled(limiter->counts, WEIR_SETTLED_UP, up);
+  weir_counts_add_settled(limiter->counts, WEIR_SETTLED_DOWN, down);
+  weir_counts_add_settled(limiter->counts, WEIR_SETTLED_CUT, cut);
+}
+
+/* --- requests ----------------------------------------------------------------------------------
+ */
+
+/* Whether rule i keeps what is charged by a decision that had a delay: others wait behind it. */
+static bool keeps_charge(const weir_limiter *limiter, const weir_decision *taken, size_t i) {
+  return taken->delay_us > 0 && weir_rule_moves_in_time(&limiter->stack.rules[i]);
+}
+
+void weir_settle_ask(const weir_limiter *limiter, const weir_request *request,
+                     weir_settlement *settlement, weir_request_state *state) {
+  const weir_decision *taken = &request->decision;
+  size_t count = limiter->stack.count;
+  *settlement = (weir_settlement){.charged = weir_charged_where(limiter, taken),
+                                  .store_status = taken->store_status};
+  for (size_t i = 0; i < count; i++) {
+    int64_t real = request->costs != NULL ? request->costs[i] : request->cost;
+    int64_t before = request->costs != NULL ? request->costs[count + i] : taken->cost;
+    bool stays = real < before && keeps_charge(limiter, taken, i);
+    settlement->costs[i] = stays ? 0 : real - before;
+  }
+  *state = (weir_request_state){
+      .at_us = taken->at_us, .key = request->key, .key_length = request->key_length};
+}
+
+/* The second half of a request's costs, which its caller can write; NULL: it has one cost. */
+static int64_t *charged_of(const weir_limiter *limiter, const weir_request *request) {
+  if (request->costs == NULL) return NULL;
+  return (int64_t *)(uintptr_t)request->costs + limiter->stack.count;
+}
+
+/* The figures of a settlement that asked the store are that answer's. Where its policy took what was
+ * asked for, or nothing had to be asked, they stay. */
+static void write_decision(const weir_limiter *limiter, weir_request *request,
+                           const weir_settlement *settlement, const weir_request_state *state) {
+  weir_decision *taken = &request->decision;
+  size_t count = limiter->stack.count;
+  int64_t *charged = charged_of(limiter, request);
+  bool known = state->status == WEIR_OK;
+  int64_t least = INT64_MAX;
+  for (size_t i = 0; i < count; i++) {
+    int64_t cost = charged != NULL ? charged[i] : taken->cost;
+    int64_t change = settlement->settled[i];
+    if (!known) change = settlement->costs[i] < 0 ? settlement->costs[i] : 0;
+    if (charged != NULL) charged[i] = cost + change;
+    if (cost + change < least) least = cost + change;
+  }
+  if (known && state->decision.allowed) {
+    taken->rule = state->decision.rule;
+    taken->limit = state->decision.limit;
+    taken->remaining = state->decision.remaining;
+    taken->reset_after_us = state->decision.reset_after_us;
+  }
+  taken->retry_after_us = taken->delay_us = 0;
+  taken->source = WEIR_SOURCE_SETTLED;
+  taken->cost = charged != NULL ? WEIR_OWN_COSTS : least;
+}
+
+/* What is not known may have been made: nothing can be asked for a second time. */
+void weir_settle_tell(weir_limiter *limiter, weir_request *request,
+                      const weir_settlement *settlement, const weir_request_state *state) {
+  request->status = state->status;
+  if (request->status != WEIR_OK && request->status != WEIR_UNKNOWN_OUTCOME) return;
+  weir_reserved_end(limiter, &request->decision, request->key, request->key_length);
+  write_decision(limiter, request, settlement, state);
+  if (request->status == WEIR_OK) weir_settlement_count(limiter, settlement);
+}
+
+static weir_status settle(weir_limiter *limiter, weir_request *request, weir_message *message) {
+  weir_settlement settlement;
+  weir_request_state state;
+  weir_status status = weir_request_check(limiter, request, message);
+  if (status != WEIR_OK) return status;
+  weir_settle_ask(limiter, request, &settlement, &state);
+  status = weir_settlement_make(limiter, &settlement, &state, message);
+  weir_settle_tell(limiter, request, &settlement, &state);
+  return status;
+}
+
+weir_status weir_settle_request(weir_limiter *limiter, weir_request *request,
+                                weir_message *message) {
+  request->status = settle(limiter, request, message);
+  weir_counts_add(limiter->counts, request->status, NULL);
+  return request->status;
+}
+
+/* The open reservations know decisions by their place. */
+weir_status weir_limiter_settle(weir_limiter *limiter, const void *key, size_t key_length,
+                                int64_t real, weir_decision *taken, weir_message *message) {
+  weir_request request = {.key = key,
+                          .key_length = key_length,
+                          .cost = real,
+                          .flags = WEIR_REQUEST_SETTLE,
+                          .decision = *taken};
+  weir_status status = weir_settle_request(limiter, &request, message);
+  if (status != WEIR_OK && status != WEIR_UNKNOWN_OUTCOME) return status;
+  weir_reserved_end(limiter, taken, key, key_length);
+  *taken = request.decision;
+  return status;
+}
+
+/* --- refunds -----------------------------------------------------------------------------------
+ */
+
+/* Where nothing was charged, only the caller's own book is kept. */
+static weir_status refund(weir_limiter *limiter, const void *key, size_t key_length, int64_t cost,
+                          weir_decision *taken, weir_message *message) {
+  const weir_request request = {.key = key, .key_length = key_length, .cost = cost};
+  weir_status status = weir_limiter_check_process(limiter, message);
+  if (status == WEIR_OK) status = weir_refund_check(limiter, cost, taken, message);
+  if (status == WEIR_OK) status = weir_request_check(limiter, &request, message);
+  if (status != WEIR_OK) return status;
+
+  weir_settlement settlement = {.charged = weir_charged_where(limiter, taken),
+                                .store_status = taken->store_status,
+                                .gives_back = true};
+  for (size_t i = 0; i < limiter->stack.count; i++)
+    settlement.costs[i] = keeps_charge(limiter, taken, i) ? 0 : -cost;
+  weir_request_state state = {.at_us = taken->at_us, .key = key, .key_length = key_length};
+  status = weir_settlement_make(limiter, &settlement, &state, message);
+  if (status == WEIR_OK || status == WEIR_UNKNOWN_OUTCOME) {
+    if (settlement.charged != WEIR_CHARGED_NOWHERE)
+      weir_reserved_take_off(limiter, taken, key, key_length, cost);
+    taken->cost -= cost;
+  }
+  return status;
+}
+
+weir_status weir_limiter_refund(weir_limiter *limiter, const void *key, size_t key_length,
+                                int64_t cost, weir_decision *taken, weir_message *message) {
+  weir_status status = refund(limiter, key, key_length, cost, taken, message);
+  weir_counts_add(limiter->counts, status, NULL);
+  return status;
+}
