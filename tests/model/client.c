@@ -5,6 +5,7 @@
 #include "cluster.h"
 #include "mutants.h"
 #include "outage.h"
+#include "places.h"
 #include "truth.h"
 
 size_t client_sent(const struct client *client) {
@@ -79,6 +80,11 @@ static void deliver(weir_request_state *request) {
 }
 
 static void answered(struct model *model, struct client *client, weir_request_state *request) {
+  if (request->kind == WEIR_RENEW) {
+    story_decision(model, client, request);
+    place_renewed(model, client);
+    return;
+  }
   policy_answer(model, client, request);
   check_decision(model, client, request);
   story_decision(model, client, request);
@@ -190,6 +196,8 @@ static bool make_refund(struct model *model, struct client *client, const struct
   request->cost = taken->cost[0];
   if (taken_as->own_costs) request->costs = taken_as->costs;
   if (wanted->wish == CANCELS) request->ends = client->ends;
+  for (int i = 0; i < (int)model->stack.count; i++)
+    if (weir_rule_is_held(&model->stack.rules[i])) client->ends[i] = taken->mark[i];
   record_requested(model, client, request);
   taken->of = (uint8_t)(client->first_record + 1);
   client->last_taken = 0;
@@ -282,6 +290,8 @@ void client_start(struct model *model, struct client *client) {
     if (return_leases(model, client)) return;
   } else if (request->wanted[0].wish == SETTLES) {
     if (settle_ask(model, client, &request->wanted[0])) group = &client->requests[0];
+  } else if (request->wanted[0].wish == RENEWS) {
+    group = place_renew(model, client);
   } else if (request->wanted[0].wish != REFUNDS && request->wanted[0].wish != CANCELS) {
     group = make_group(model, client, request);
   } else if (make_refund(model, client, &request->wanted[0])) {

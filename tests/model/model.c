@@ -60,7 +60,10 @@ static void classify(struct model *model) {
   for (int i = 0; i < (int)model->stack.count; i++) {
     bool bucket = weir_rule_moves_in_time(&model->stack.rules[i]);
     if (bucket) model->keeps_order = true;
-    if (model->stack.rules[i].kind == WEIR_SLIDING_LOG || (bucket && model->stack.count > 1))
+    bool held = weir_rule_is_held(&model->stack.rules[i]);
+    if (held) model->gives_back = true;
+    if (held || model->stack.rules[i].kind == WEIR_SLIDING_LOG ||
+        (bucket && model->stack.count > 1))
       model->reads_clocks = true;
   }
   bool alone = model->keeps_order && model->stack.count == 1 &&
@@ -81,6 +84,15 @@ static bool configure(struct model *model) {
     fprintf(stderr, "%s: %s\n", scope->name, message.text);
     return false;
   }
+  bool held = false;
+  for (size_t i = 0; i < model->stack.count; i++) {
+    weir_rule *rule = &model->stack.rules[i];
+    if (!weir_rule_is_held(rule)) continue;
+    rule->period_us = EPOCH_US;
+    held = true;
+  }
+  if (held && weir_stack_lay_out(&model->stack, scope->processes, &message) != WEIR_OK)
+    return false;
   if (scope->flags & UNEVEN) {
     model->stack.rules[0].period_us -= 2;
     if (weir_stack_lay_out(&model->stack, scope->processes, &message) != WEIR_OK) return false;

@@ -46,7 +46,8 @@ enum {
   FINAL_US = MARGIN_US,
   REPEAT_US = 10,
   LONGEST_WAIT_US = 100000,
-  WRONG_US = 24
+  WRONG_US = 24,
+  EPOCH_US = 336 /* T of what is in flight: 21 (2d + D), so that G = 21 and R = 50 */
 };
 
 enum scope_flag {
@@ -97,7 +98,7 @@ struct scope {
 /* --- what is asked -----------------------------------------------------------------------------
  */
 
-enum wish { TAKES, PEEKS, REFUNDS, CANCELS, LEASES, RETURNS, SETTLES };
+enum wish { TAKES, PEEKS, REFUNDS, CANCELS, LEASES, RETURNS, SETTLES, RENEWS };
 
 struct wanted {
   enum wish wish;
@@ -119,8 +120,8 @@ enum state { NOT_ASKED, OPEN, ADMITTED, DENIED, FAILED, GIVEN_BACK, DONE, ALLOWE
 struct record {
   int64_t stamp_us; /* of the decision; while open, of the latest round */
   int64_t delay_us;
-  int64_t
-      mark[RULES_MOST]; /* quota: the window charged; bucket: the units that a refund gave back */
+  int64_t mark[RULES_MOST]; /* quota: the window charged; bucket: the units that a refund gave back;
+                           in flight: the end of what is paid */
   int64_t remaining, retry_after_us, reset_after_us;
   int32_t cost[RULES_MOST]; /* SETTLES: what is to be charged */
   int32_t less[RULES_MOST]; /* of the cost: what a settlement gives back; SETTLES: what it cut */
@@ -191,6 +192,7 @@ struct client {
   int64_t ends[WEIR_RULES_MOST]; /* of the last take */
   int64_t owing[RULES_MOST];     /* what a settlement asks for, ... */
   int64_t settled[RULES_MOST];   /* ... and what it was told */
+  int64_t renewed[RULES_MOST];   /* under each rule, by the renewal under way */
   int64_t deadline_us;           /* real time */
   int64_t lands_by_us;           /* the operations of this round land by then; real time */
   int64_t start_us;              /* its clock when this request began */

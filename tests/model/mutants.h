@@ -65,6 +65,12 @@ struct mutant {
   bool redraws;              /* a chance for each request */
   bool one_at_least;         /* of each period, whatever the share is */
 
+  /* What is in flight. */
+  int64_t lax_us;    /* a place is believed so much longer */
+  bool believes_on;  /* until it has left */
+  bool renews_left;  /* what has left is paid for, too */
+  bool renews_twice; /* and what has paid already */
+
   /* Another machine altogether: as weir_machine_start() and weir_machine_resume(). */
   weir_turn (*start)(weir_machine *machine, int64_t now_us, const weir_memo *memo,
                      weir_request_state *requests, weir_operation *operations);
@@ -80,6 +86,8 @@ extern const struct mutant bucket_mutants[];
 extern const size_t bucket_mutant_count;
 extern const struct mutant other_mutants[];
 extern const size_t other_mutant_count;
+extern const struct mutant in_flight_mutants[];
+extern const size_t in_flight_mutant_count;
 extern const struct mutant deadline_mutants[];
 extern const size_t deadline_mutant_count;
 extern const struct mutant cluster_mutants[];

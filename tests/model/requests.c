@@ -8,6 +8,7 @@
  *     <        refund what the last request took      x   cancel it
  *     3*2      take 3, and lease 2                     r   give back all that is leased
  *     =5       settle: the last request really cost 5 (=5|0|2: for every rule)
+ *     n        pay once more for all that is held
  */
 #include <string.h>
 
@@ -37,8 +38,8 @@ static void read_wanted(const char **at, struct wanted *wanted) {
     wanted->wish = SETTLES;
     return;
   }
-  if (**at == '<' || **at == 'x' || **at == 'r') {
-    wanted->wish = **at == '<' ? REFUNDS : **at == 'x' ? CANCELS : RETURNS;
+  if (**at == 'n' || **at == '<' || **at == 'x' || **at == 'r') {
+    wanted->wish = **at == '<' ? REFUNDS : **at == 'x' ? CANCELS : **at == 'r' ? RETURNS : RENEWS;
     ++*at;
     return;
   }

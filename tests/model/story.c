@@ -25,8 +25,13 @@ void story_print(const struct model *model, const char *format, ...) {
  */
 
 static void print_wanted(const struct model *model, const struct wanted *wanted) {
-  static const char *const wishes[] = {"", " a look at", " a refund",     " its place back",
-                                       "", "",           " the real cost"};
+  static const char *const wishes[] = {[TAKES] = "",
+                                       [PEEKS] = " a look at",
+                                       [REFUNDS] = " a refund",
+                                       [CANCELS] = " its place back",
+                                       [RETURNS] = " no lease",
+                                       [SETTLES] = " the real cost",
+                                       [RENEWS] = " its places once more"};
   story_print(model, "%s", wishes[wanted->wish]);
   if (wanted->cost > 0)
     story_print(model, "%s %" PRId64, wanted->up_to ? " up to" : "", wanted->cost);
@@ -151,10 +156,12 @@ void story_decision(const struct model *model, const struct client *client,
   const char *reported = request->decision.allowed ? "ADMITTED" : "denied";
   if (request->kind == WEIR_REFUND) reported = "given back";
   if (request->kind == WEIR_SETTLE) reported = "settled";
+  if (request->kind == WEIR_RENEW) reported = "renewed";
   if (request->status != WEIR_OK) reported = weir_status_name(request->status);
   story_print(model, "; client %d: %" PRId64 " %s", world_client_number(model, client),
               request->charge, reported);
-  if (request->status != WEIR_OK || request->kind == WEIR_REFUND) return;
+  if (request->status != WEIR_OK || request->kind == WEIR_REFUND || request->kind == WEIR_RENEW)
+    return;
   story_print(model, " at E%+" PRId64, request->decision.at_us - model->edge_us);
   if (request->decision.allowed && request->decision.delay_us > 0)
     story_print(model, " after %" PRId64 " us", request->decision.delay_us);

@@ -57,6 +57,7 @@ extern const struct truth truth_window;
 extern const struct truth truth_quota;
 extern const struct truth truth_log;
 extern const struct truth truth_bucket;
+extern const struct truth truth_in_flight;
 
 const struct truth *truth_of(const struct model *model, int rule);
 
