@@ -47,7 +47,8 @@ void fault_lose(struct model *model, struct client *client, weir_outcome outcome
   weir_machine *machine = client->machine;
   story_print(model, "client %d: no answer to ", world_client_number(model, client));
   story_operation(model, &sent);
-  if (machine->frame.phase == WEIR_PHASE_TAKE_BACK) excuse(model, client);
+  if (machine->frame.phase == WEIR_PHASE_TAKE_BACK || sent.operation.kind == WEIR_SUB)
+    excuse(model, client);
   client->lost = true;
   if (outcome == WEIR_UNKNOWN || client->returns > 0) model->world->lost = true;
   if (model->cluster != NULL) {

@@ -180,7 +180,7 @@ void world_apply(struct model *model, struct step step) {
       model->world->set_back = true;
       story_print(model, "client %d sets its clock back", step.who);
       memset(client->memo, 0, model->memo_bytes);
-      lease_empty(model, client);
+      if (client->wallet != NULL) lease_empty(model, client);
       break;
     case CUTS:
       outage_cut(model, client);
