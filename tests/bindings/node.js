@@ -48,6 +48,20 @@ async function everyStore(name, number) {
   await partly.cancel(); // what is left
   assert.strictEqual((await limiter.peek('s')).remaining, 3);
   assert.ok(!(await limiter.reserve('s', { cost: 4 })).decision.allowed);
+
+  const [less, more] = [await limiter.take('t', { cost: 2 }), await limiter.take('u')];
+  await limiter.settle('t', less, 1);
+  await limiter.settle('u', more, 9);
+  assert.deepStrictEqual([less.cost, less.source, more.cost], [1, 'settled', 3]);
+  assert.deepStrictEqual([(await limiter.peek('t')).remaining, (await limiter.peek('u')).remaining], [2, 0]);
+  await assert.rejects(limiter.settle('t', less, 1), { code: 'BAD_ARGUMENT' });
+  await assert.rejects(limiter.refund('t', less, 1), { code: 'BAD_ARGUMENT' });
+  const open = await limiter.reserve('v', { cost: 3 });
+  await assert.rejects(open.settle(-1), { code: 'BAD_COST' });
+  await assert.rejects(open.settle([1, 1]), RangeError);
+  assert.deepStrictEqual(await open.settle(1), [1]);
+  await assert.rejects(open.settle(1), { code: 'BAD_ARGUMENT' });
+  assert.strictEqual((await limiter.peek('v')).remaining, 2);
   store.close();
   await assert.rejects(limiter.take('a'), { code: 'CLOSED' });
 }

@@ -75,6 +75,26 @@ class EveryStore(unittest.TestCase):
         limiter.refund("s", partly.decision, 2)
         partly.cancel()
         self.assertEqual(limiter.peek("s").remaining, 3)
+        self.settle(limiter)
+
+    def settle(self, limiter):
+        less, more = limiter.take("t", 2), limiter.take("u")
+        limiter.settle("t", less, 1)
+        limiter.settle("u", more, 9)
+        self.assertEqual([(each.cost, each.source) for each in (less, more)], [(1, "settled"), (3, "settled")])
+        self.assertEqual([limiter.peek(key).remaining for key in "tu"], [2, 0])
+        for call in (lambda: limiter.settle("t", less, 1), lambda: limiter.refund("t", less)):
+            with self.assertRaisesRegex(weir.Error, "settled"):
+                call()
+        with limiter.reserve("v", 3) as reserved:
+            with self.assertRaises(weir.Error):
+                reserved.settle(-1)
+            with self.assertRaises(ValueError):
+                reserved.settle([1, 1])
+            self.assertEqual(reserved.settle(1), [1])
+        with self.assertRaises(weir.Error):
+            reserved.settle(1)
+        self.assertEqual(limiter.peek("v").remaining, 2)
 
 
 class Arguments(unittest.TestCase):
@@ -208,9 +228,10 @@ class Loops(unittest.TestCase):
             self.assertEqual((await limiter.take_up_to("b", 90)).cost, 49)
             await limiter.reset("b")
             taken = await limiter.take("b", 7)
-            await limiter.refund("b", taken, 6)
-            async with limiter.reserve("b", 9) as reserved:
+            await limiter.settle("b", taken, 1)
+            async with limiter.reserve("b", 11) as reserved:
                 self.assertTrue(reserved)
+                self.assertEqual(await reserved.settle(9), [9])
             with self.assertRaises(KeyError):
                 async with limiter.reserve("b", 9):
                     raise KeyError

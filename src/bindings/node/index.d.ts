@@ -91,6 +91,8 @@ export class Limiter {
   decide(requests: Iterable<Key | Request>): Promise<Array<Decision | WeirError>>;
   reserve(key: Key, options?: RequestOptions): Promise<Reservation>;
   refund(key: Key, decision: Decision, cost?: number): Promise<void>;
+  /** What it cost in truth; decision.cost is what is charged then. */
+  settle(key: Key, decision: Decision, real: number): Promise<void>;
   reset(key: Key): Promise<void>;
   returnLeases(): Promise<void>;
   readonly rules: Rule[];
@@ -104,6 +106,8 @@ export class Reservation {
   readonly decision: Decision;
   commit(): void;
   cancel(): Promise<void>;
+  /** What it cost in truth, for all rules or for each; resolves to what is charged now under each. */
+  settle(real: number | number[]): Promise<number[]>;
 }
 
 export class Networks {

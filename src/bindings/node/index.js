@@ -15,13 +15,13 @@ const native = require(process.env.WEIR_NODE_ADDON || './build/Release/weir.node
 
 const BATCH_MOST = 1024;
 const COST_MOST = 2 ** 31;
-const SOURCES = ['store', 'local', 'fallback', 'late'];
+const SOURCES = ['store', 'local', 'fallback', 'late', 'settled'];
 const FALLBACKS = ['local', 'deny', 'allow', 'none'];
 const STYLES = ['draft-10', 'x-ratelimit'];
 const NUMBERS = 12; // of a decision, in the order of weir.c
 const PEEK = 1;
 const UP_TO = 2;
-const [, , REFUND, RESET, RETURN_LEASES, CANCEL, CONNECT] = [0, 1, 2, 3, 4, 5, 6];
+const [, , REFUND, RESET, RETURN_LEASES, CANCEL, CONNECT, SETTLE, SETTLE_RESERVATION] = Array(9).keys();
 const NO_COSTS = new Float64Array(0);
 // Of weir_limiter_options: switches by their bit, seconds and counts by their place.
 const SWITCHES = { cachedCells: 1, localDenials: 2, combining: 4, leases: 8 };
@@ -101,13 +101,15 @@ class Decision {
     return decision.#raw;
   }
 
-  static refunded(decision, raw) {
+  // By a refund or a settlement: what is charged now.
+  static changed(decision, raw) {
     decision.#raw = raw;
+    decision.source = SOURCES[raw[1]];
     decision.cost = raw[8];
   }
 }
 
-const refunding = new WeakSet(); // decisions
+const changing = new WeakSet(); // decisions, by a refund or a settlement
 const reserved = new WeakMap(); // decisions of reservations, whose place the library knows
 
 function decisionsOf({ numbers, texts }) {
@@ -359,23 +361,32 @@ class Limiter {
     const made = await native.reserve(...batchOf([asked]));
     const decision = new Decision(made.numbers);
     if (made.reservation !== undefined) reserved.set(decision, made.reservation);
-    return new Reservation(decision, made.reservation);
+    return new Reservation(decision, made.reservation, this.#rules.length);
   }
 
   // Gives back a part, or all, of what an allowed decision of this key has charged.
   async refund(key, decision, cost) {
+    await this.#change(REFUND, key, decision, cost === undefined ? Decision.numbers(decision)[8] : costOf(cost));
+  }
+
+  // What an allowed decision of this key cost in truth: the rest goes back, and what it cost more is
+  // charged as far as it fits. decision.cost is what is charged then.
+  async settle(key, decision, real) {
+    await this.#change(SETTLE, key, decision, costOf(real));
+  }
+
+  async #change(kind, key, decision, cost) {
     const handle = handleOf(this, Limiter);
     const numbers = Decision.numbers(decision);
-    const amount = cost === undefined ? numbers[8] : costOf(cost);
     const text = keyOf(key);
-    if (refunding.has(decision)) throw failed('BAD_ARGUMENT', 'a refund of this decision is under way');
-    refunding.add(decision);
+    if (changing.has(decision)) throw failed('BAD_ARGUMENT', 'a refund or a settlement of this decision is under way');
+    changing.add(decision);
     try {
-      const done = await native.call(REFUND, reserved.get(decision) ?? handle, text, amount, numbers);
-      Decision.refunded(decision, done.numbers);
+      const done = await native.call(kind, reserved.get(decision) ?? handle, text, cost, numbers);
+      Decision.changed(decision, done.numbers);
       if (done.error) throw done.error;
     } finally {
-      refunding.delete(decision);
+      changing.delete(decision);
     }
   }
 
@@ -436,10 +447,12 @@ function pause(ms, signal) {
 
 class Reservation {
   #handle;
+  #rules;
 
-  constructor(decision, handle) {
+  constructor(decision, handle, rules) {
     this.decision = decision;
     this.#handle = handle;
+    this.#rules = rules;
   }
 
   #end() {
@@ -457,6 +470,20 @@ class Reservation {
   // Gives back what it was charged.
   async cancel() {
     await native.call(CANCEL, this.#end(), null, 0, null);
+  }
+
+  // What it cost in truth: one number for all rules, or an array of one for each. Resolves to what is
+  // charged now under each. After an error, save UNKNOWN_OUTCOME, it may be settled again.
+  async settle(real) {
+    const costs = Array.isArray(real) ? real.map(costOf) : Array(this.#rules).fill(costOf(real));
+    if (costs.length !== this.#rules) throw new RangeError(`a cost for each rule: ${this.#rules} are needed`);
+    const handle = this.#end();
+    try {
+      return [...await native.call(SETTLE_RESERVATION, handle, null, 0, Float64Array.from(costs))];
+    } catch (error) {
+      if (error.code !== 'UNKNOWN_OUTCOME') this.#handle = handle;
+      throw error;
+    }
   }
 }
 

@@ -310,7 +310,17 @@ static napi_value take(napi_env env, napi_callback_info info) {
 
 /* --- work on a thread of Node's */
 
-typedef enum work_kind { BATCH, RESERVE, REFUND, RESET, RETURN_LEASES, CANCEL, CONNECT } work_kind;
+typedef enum work_kind {
+  BATCH,
+  RESERVE,
+  REFUND,
+  RESET,
+  RETURN_LEASES,
+  CANCEL,
+  CONNECT,
+  SETTLE,
+  SETTLE_RESERVATION
+} work_kind;
 
 /* From the call to the promise's end. */
 typedef struct work {
@@ -322,8 +332,9 @@ typedef struct work {
   char **keys;  /* theirs */
   char **texts; /* of what has no decision */
   int64_t *costs;
-  weir_decision decision; /* to refund by */
-  int64_t number;         /* cost of a refund; patience of a connect */
+  size_t cost_count;
+  weir_decision decision; /* to refund or settle by */
+  int64_t number;         /* cost of a refund or a settlement; patience of a connect */
   weir_reservation *reservation;
   weir_status status;
   weir_message why;
@@ -352,6 +363,7 @@ static work *new_work(work_kind kind, size_t count, size_t costs) {
   if (made == NULL) return NULL;
   made->kind = kind;
   made->count = count;
+  made->cost_count = costs;
   made->users = calloc(count + 1, sizeof *made->users);
   made->limiters = calloc(count + 1, sizeof *made->limiters);
   made->requests = calloc(count + 1, sizeof *made->requests);
@@ -444,12 +456,12 @@ static void decide(work *asked) {
     if (asked->requests[i].status != WEIR_OK) explain(asked, i);
 }
 
-/* What a reservation was charged goes back by the decision that it knows. */
-static weir_status refund(work *asked, const thing *user) {
+/* Gives back or settles. What a reservation was charged changes by the decision that it knows. */
+static weir_status change_taken(work *asked, const thing *user) {
   weir_limiter *limiter = user->reservation != NULL ? user->after->limiter : user->limiter;
   weir_decision *taken = user->reservation != NULL ? &user->request->decision : &asked->decision;
-  weir_status status = weir_limiter_refund(limiter, asked->keys[0], asked->requests[0].key_length,
-                                           asked->number, taken, &asked->why);
+  weir_status status = (asked->kind == SETTLE ? weir_limiter_settle : weir_limiter_refund)(
+      limiter, asked->keys[0], asked->requests[0].key_length, asked->number, taken, &asked->why);
   asked->decision = *taken;
   return status;
 }
@@ -471,7 +483,11 @@ static void execute(napi_env env, void *data) {
           weir_limiter_reserve(user->limiter, asked->requests, &asked->reservation, why);
       break;
     case REFUND:
-      asked->status = refund(asked, user);
+    case SETTLE:
+      asked->status = change_taken(asked, user);
+      break;
+    case SETTLE_RESERVATION:
+      asked->status = weir_reservation_settle(user->reservation, asked->costs, why);
       break;
     case RESET:
       asked->status = weir_limiter_reset(user->limiter, key, length, why);
@@ -531,11 +547,20 @@ static napi_value reservation_value(napi_env env, work *done) {
   return made;
 }
 
+static bool changes_decision(const work *done) {
+  return done->kind == REFUND || done->kind == SETTLE;
+}
+
 static napi_value answer_of(napi_env env, work *done) {
   napi_value made = NULL;
   if (done->kind == BATCH) return decisions_value(env, done);
   if (done->kind == RESERVE && done->status == WEIR_OK) return reservation_value(env, done);
-  if (done->kind == REFUND) {
+  if (done->kind == SETTLE_RESERVATION) {
+    double *numbers = NULL;
+    made = numbers_value(env, done->cost_count, &numbers);
+    for (size_t i = 0; made != NULL && i < done->cost_count; i++)
+      numbers[i] = (double)done->costs[i];
+  } else if (changes_decision(done)) {
     /* Also after an error: what is off is off. */
     napi_create_object(env, &made);
     set(env, made, "numbers", decision_value(env, &done->decision));
@@ -556,9 +581,9 @@ static napi_value error_of(napi_env env, weir_status status, const char *text) {
 static void finish(napi_env env, napi_status ended, void *data) {
   work *done = data;
   (void)ended;
-  if (done->status == WEIR_OK || done->kind == BATCH || done->kind == REFUND) {
+  if (done->status == WEIR_OK || done->kind == BATCH || changes_decision(done)) {
     napi_value answer = answer_of(env, done);
-    if (answer != NULL && done->kind == REFUND && done->status != WEIR_OK)
+    if (answer != NULL && changes_decision(done) && done->status != WEIR_OK)
       set(env, answer, "error", error_of(env, done->status, done->why.text));
     if (answer != NULL)
       napi_resolve_deferred(env, done->promise, answer);
@@ -610,7 +635,8 @@ static napi_value reserve(napi_env env, napi_callback_info info) {
   return asked == NULL ? NULL : start(env, asked);
 }
 
-/* call(kind, handle, key, number, numbers): REFUND, RESET, RETURN_LEASES, CANCEL, CONNECT. */
+/* call(kind, handle, key, number, numbers): REFUND and SETTLE, of the decision in the numbers;
+ * SETTLE_RESERVATION, at these costs; RESET, RETURN_LEASES, CANCEL, CONNECT. */
 static napi_value call(napi_env env, napi_callback_info info) {
   napi_value argument[ARGUMENTS_MOST];
   uint32_t kind = 0;
@@ -619,12 +645,16 @@ static napi_value call(napi_env env, napi_callback_info info) {
   napi_get_value_uint32(env, argument[0], &kind);
   thing *user = thing_of(env, argument[1]);
   const double *numbers = numbers_of(env, argument[4], &length);
-  work *asked = user == NULL ? NULL : new_work((work_kind)kind, 1, 0);
+  bool costs = kind == SETTLE_RESERVATION && numbers != NULL;
+  work *asked = user == NULL ? NULL : new_work((work_kind)kind, 1, costs ? length : 0);
   if (asked == NULL) return fail(env, user == NULL ? WEIR_BAD_ARGUMENT : WEIR_NO_MEMORY, NULL);
   asked->users[0] = use(user);
   asked->keys[0] = bytes_of(env, argument[2], &asked->requests[0].key_length);
   napi_get_value_int64(env, argument[3], &asked->number);
-  if (numbers != NULL && length == DECISION_NUMBERS) asked->decision = read_decision(numbers);
+  for (size_t i = 0; costs && i < length; i++)
+    asked->costs[i] = (int64_t)numbers[i];
+  if (!costs && numbers != NULL && length == DECISION_NUMBERS)
+    asked->decision = read_decision(numbers);
   return start(env, asked);
 }
 

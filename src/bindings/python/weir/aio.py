@@ -194,6 +194,10 @@ class Reservation:
     async def cancel(self) -> None:
         await asyncio.to_thread(self._made.cancel)
 
+    async def settle(self, real: Cost) -> List[int]:
+        """What it cost in truth; answers what is charged now under each rule."""
+        return await asyncio.to_thread(self._made.settle, real)
+
     async def __aenter__(self) -> "Reservation":
         return await self._open()
 
@@ -272,6 +276,10 @@ class Limiter:
     async def refund(self, key: Key, decision: Decision, cost: Optional[int] = None) -> None:
         """Gives back a part, or all, of what an allowed decision of this key has charged."""
         await asyncio.to_thread(self.sync.refund, key, decision, cost)
+
+    async def settle(self, key: Key, decision: Decision, real: int) -> None:
+        """What an allowed decision of this key cost in truth."""
+        await asyncio.to_thread(self.sync.settle, key, decision, real)
 
     async def reset(self, key: Key) -> None:
         """Forgets what was charged to a key."""

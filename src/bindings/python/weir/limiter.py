@@ -132,20 +132,23 @@ class Reservation:
     of the block, and cancelled where that ends by an exception. A denied one has nothing to undo:
     look at `decision` first."""
 
-    def __init__(self, request, handle):
+    def __init__(self, request, handle, rules: int):
         self._request = request  # the library compares refunds by its decision, where it stands
+        self._rules = rules
         self._handles = [handle] if handle else []  # popped once, whichever thread comes first
         self.decision = Decision(request.decision)
 
     def __bool__(self):
         return self.decision.allowed
 
-    def _end(self, function) -> None:
+    def _take_handle(self) -> ReservationHandle:
         try:
-            handle = self._handles.pop()
+            return self._handles.pop()
         except IndexError:
             raise Error(native.WEIR_BAD_ARGUMENT, "nothing is reserved, or no longer") from None
-        check(function(handle, messages.at))
+
+    def _end(self, function) -> None:
+        check(function(self._take_handle(), messages.at))
 
     def commit(self) -> None:
         """It is used, and stays charged."""
@@ -154,6 +157,21 @@ class Reservation:
     def cancel(self) -> None:
         """Gives back what it was charged."""
         self._end(native.weir_reservation_cancel)
+
+    def settle(self, real: Cost) -> List[int]:
+        """What it cost in truth: one for all rules, or a sequence of one for each. The rest goes back, and
+        what it cost more is charged as far as it fits. Answers what is charged now under each rule.
+
+        After an Error, save one whose outcome is unknown, it may be settled again."""
+        each = [one_cost(cost) for cost in real] if isinstance(real, (list, tuple)) else [one_cost(real)] * self._rules
+        if len(each) != self._rules:
+            raise ValueError(f"a cost for each rule: {self._rules} are needed, {len(each)} given")
+        handle, costs = self._take_handle(), (ctypes.c_int64 * self._rules)(*each)
+        status = native.weir_reservation_settle(handle, costs, messages.at)
+        if status not in (native.WEIR_OK, native.WEIR_UNKNOWN_OUTCOME):
+            self._handles.append(handle)
+        check(status)
+        return list(costs)
 
     def __enter__(self) -> "Reservation":
         return self
@@ -167,7 +185,7 @@ class ReservationHandle(LimiterHandle):
     free = native.weir_reservation_destroy
 
 
-_refunds: Dict[int, object] = {}
+_changes: Dict[int, object] = {}  # refunds and settlements under way, by the decision
 
 
 class Limiter:
@@ -285,20 +303,28 @@ class Limiter:
         check(native.weir_limiter_reserve(handle, requests, _byref(made), messages.at))
         del kept
         requests[0].key = None
-        return Reservation(requests[0], made)
+        return Reservation(requests[0], made, self.rule_count)
 
     def refund(self, key: Key, decision: Decision, cost: Optional[int] = None) -> None:
         """Gives back a part, or all, of what an allowed decision of this key has charged."""
+        self._change(native.weir_limiter_refund, key, decision, cost)
+
+    def settle(self, key: Key, decision: Decision, real: int) -> None:
+        """What an allowed decision of this key cost in truth: the rest goes back, and what it cost more is
+        charged as far as it fits. decision.cost is what is charged then: `real` less that was cut."""
+        self._change(native.weir_limiter_settle, key, decision, real)
+
+    def _change(self, function, key: Key, decision: Decision, cost: Optional[int]) -> None:
         if not isinstance(decision, Decision):
             raise TypeError(f"a decision is a weir.Decision, not {type(decision).__name__}")
         handle, key, raw, mine = self._use(), key_bytes(key), decision._raw, object()
-        cost = raw.cost if cost is None else one_cost(cost)
-        if _refunds.setdefault(id(raw), mine) is not mine:
-            raise Error(native.WEIR_BAD_ARGUMENT, "a refund of this decision is under way")
+        cost = raw.cost if cost is None and function is native.weir_limiter_refund else one_cost(cost)
+        if _changes.setdefault(id(raw), mine) is not mine:
+            raise Error(native.WEIR_BAD_ARGUMENT, "a refund or a settlement of this decision is under way")
         try:
-            check(native.weir_limiter_refund(handle, key, len(key), cost, _byref(raw), messages.at))
+            check(function(handle, key, len(key), cost, _byref(raw), messages.at))
         finally:
-            del _refunds[id(raw)]
+            del _changes[id(raw)]
 
     def reset(self, key: Key) -> None:
         """Forgets what was charged to a key."""

@@ -12,7 +12,7 @@ from . import native
 Key = Union[str, bytes, bytearray, memoryview, int]
 Cost = Union[int, Sequence[int]]
 
-SOURCES = ("store", "local", "fallback", "late")
+SOURCES = ("store", "local", "fallback", "late", "settled")
 CLASSES = ("none", "caller", "transient", "store", "bug")
 COST_MOST = 2147483648
 US_MOST = 2**53  # beyond, a float has no microseconds
@@ -79,7 +79,7 @@ class Decision:
 
     allowed: bool = property(lambda self: self._raw.allowed)
     source: str = property(lambda self: SOURCES[self._raw.source],
-                           doc="who decided: store, local, fallback (it is away), late")
+                           doc="who decided: store, local, fallback (it is away), late; settled: it has been")
     rule: int = property(lambda self: self._raw.rule, doc="whose figures these are: 0 is the first")
     limit: int = property(lambda self: self._raw.limit)
     remaining: Optional[int] = property(lambda self: None if self._raw.remaining < 0 else self._raw.remaining,
