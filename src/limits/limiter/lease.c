@@ -401,9 +401,18 @@ void weir_leases_plan_others(weir_call *call, const weir_request_state *leader,
   }
 }
 
-/* A request that leads with costs that differ by rule cannot use what the key holds: all of it is owed
- * from now on, and goes back before it is decided. Not where some rule is a bucket, to which nothing
- * goes back. */
+/* Costs that differ by rule have no one lot. A settlement that is charged more, and that what is held does
+ * not cover, must find its room in the store. */
+static bool has_no_use(const weir_limiter *limiter, const weir_request_state *request) {
+  bool up = false;
+  for (size_t i = 0; request->kind == WEIR_SETTLE && i < limiter->stack.count; i++)
+    up = up || request->costs[i] > 0;
+  bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
+  return up || (decided && request->costs != NULL);
+}
+
+/* A request that leads and cannot use what the key holds: all of that is owed from now on, and goes back
+ * before it is decided. Not where some rule is a bucket, to which nothing goes back. */
 void weir_leases_plan(weir_call *call) {
   weir_limiter *limiter = call->limiter;
   const weir_request_state *leader = NULL;
@@ -414,8 +423,7 @@ void weir_leases_plan(weir_call *call) {
       continue;
     leader = request;
     weir_shard_lock(request->shard);
-    bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
-    if (decided && request->costs != NULL && !limiter->lease.drains)
+    if (has_no_use(limiter, request) && !limiter->lease.drains)
       weir_stock_end(request->entry->leased->stock, &limiter->lease);
     if (!weir_leases_are_void(limiter, request->entry) &&
         weir_stock_owes(request->entry->leased->stock, &limiter->lease, call->at.now_us))
