@@ -47,7 +47,8 @@ typedef struct weir_limiter weir_limiter;
  *   the windows, quota, token-bucket   debt=D, 0 (default) to LIMIT, of a token-bucket to what it
  *                    gives at once: how far beyond its limit a rule may charge what turns out to
  *                    have cost more than was taken, when that is settled. Requests are admitted as
- *                    without it. Not with count=all, which charges all of it
+ *                    without it; but a token-bucket gives no delays then: who would wait is denied.
+ *                    Not with count=all, which charges all of it
  *   every rule       hold=DURATION, 1ms to 60s: denied requests are told this delay.
  *                    name=TEXT, 1 to 32 of A-Z a-z 0-9 _ . -, keeps apart the counts of rules that
  *                    are otherwise alike

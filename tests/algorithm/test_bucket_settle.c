@@ -214,6 +214,22 @@ static void keeps_its_key_until_a_long_debt_is_paid(void **state) {
   }
 }
 
+/* Else a refund could not tell a debt from a place that others wait behind. */
+static void gives_no_delays_where_it_may_be_in_debt(void **state) {
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    struct bench *b = set_up(INDEBTED, both[i]);
+    take(b, &b->one, NOW, 4);
+    const weir_decision *denied = wait_for(b, &b->one, NOW, 2, 50 * TOKEN);
+    assert_false(denied->allowed);
+    assert_int_equal(denied->retry_after_us, TOKEN);
+    assert_int_equal(denied->delay_us, 0);
+    assert_int_equal(stored_in(b, 0), NOW + 4 * TOKEN);
+    assert_true(wait_for(b, &b->other, NOW, 1, 50 * TOKEN)->allowed);
+    tear_down(b);
+  }
+}
+
 /* What a wrong clock has left may be put back at any time, and a debt with it. */
 static void charges_nothing_on_what_a_wrong_clock_left(void **state) {
   (void)state;
@@ -258,6 +274,7 @@ int main(void) {
       cmocka_unit_test(refuses_to_give_back_more_than_is_charged),
       cmocka_unit_test(takes_a_long_debt_for_no_wrong_clock),
       cmocka_unit_test(keeps_its_key_until_a_long_debt_is_paid),
+      cmocka_unit_test(gives_no_delays_where_it_may_be_in_debt),
       cmocka_unit_test(charges_nothing_on_what_a_wrong_clock_left),
       cmocka_unit_test(settles_between_two_epochs),
   };

@@ -8,7 +8,7 @@
  *     a token bucket            what has not drained, while no request waits
  *     else                      nothing
  *
- * A bucket with debt= accepts no waits. What is ahead of a full one is then a debt, and no request's
+ * A bucket with debt= gives no delays: who would wait is denied, as by a window, and comes again. What is ahead of a full one is then a debt, and no request's
  * place: settlements have charged it, up to now + B'T + DT, and it drains like all else before any
  * request is admitted again. So it may be as long as a wait, or longer, and counts where that does.
  */
@@ -53,7 +53,7 @@ static int64_t bucket_free_units(const weir_rule *rule, int64_t ahead,
                                  const weir_request_state *request, int64_t *late) {
   int64_t room = weir_bucket_full(rule) - ahead;
   *late = 0;
-  if (request == NULL || !request->waits) return room;
+  if (request == NULL || !request->waits || rule->debt > 0) return room;
   int64_t wait = weir_bucket_units(rule, request->wait_us);
   if (rule->kind == WEIR_TOKEN_BUCKET)
     room += wait;

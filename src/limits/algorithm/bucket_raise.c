@@ -205,7 +205,8 @@ static void raise_begin(weir_rule_state *r) {
 }
 
 static bool raise_may_wait(const weir_rule *rule, const weir_request_state *request) {
-  return rule->kind == WEIR_LEAKY_BUCKET || (request->waits && request->wait_us > 0);
+  return rule->kind == WEIR_LEAKY_BUCKET ||
+         (request->waits && request->wait_us > 0 && rule->debt == 0);
 }
 
 /* A charge that turns out too large denies others until it is back, and stays where places in a
