@@ -75,6 +75,31 @@ static void charges_what_it_really_was(void **state) {
   }
 }
 
+/* And no request is admitted until so much has gone that the limit is reached again. */
+static void charges_into_debt_and_tells_what_was_cut(void **state) {
+  static const char *const rules[] = {
+      "fixed-window:20/1h,debt=7", "sliding-window:20/1h,strict,debt=7", "quota:20/1h,debt=7",
+      "token-bucket:20/1h,debt=7", "token-bucket:90/1h,name=a;token-bucket:20/1h,debt=7"};
+  (void)state;
+  for (int store = 0; store < STORES; store++) {
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+      world w;
+      open_on(&w, store, rules[i]);
+      weir_decision first = world_take(&w, "k", 5), second = world_take(&w, "k", 5);
+      settle(w.limiter, 21, &first);
+      assert_int_equal(first.cost, 21);
+      assert_int_equal(first.remaining, 0);
+      assert_true(first.reset_after_us > 0);
+      settle(w.limiter, 50, &second);
+      assert_int_equal(second.cost, 6); /* 26 of 20, and 1 more into debt */
+      weir_decision third = world_take(&w, "k", 1);
+      assert_false(third.allowed);
+      assert_int_equal(third.remaining, 0);
+      world_close(&w);
+    }
+  }
+}
+
 static void settles_a_decision_once(void **state) {
   (void)state;
   for (int store = 0; store < STORES; store++) {
@@ -443,6 +468,7 @@ int main(void) {
   stores_start();
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(charges_what_it_really_was),
+      cmocka_unit_test(charges_into_debt_and_tells_what_was_cut),
       cmocka_unit_test(settles_a_decision_once),
       cmocka_unit_test(exact_estimates_need_no_store),
       cmocka_unit_test(refuses_real_costs_out_of_range),

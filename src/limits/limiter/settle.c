@@ -56,37 +56,16 @@ static bool lease_covers(weir_limiter *limiter, const weir_settlement *settlemen
   return weir_leases_cover(limiter, request, settlement->costs[0]);
 }
 
-/* What goes back alone is asked for as a refund where it is one, or where a bucket is among the rules,
- * which is charged more as by a take: all of it or, of one cost, as much as fits. */
+/* What was taken and is given back as a whole is asked for as a refund. */
 static void ask_store(const weir_limiter *limiter, weir_settlement *settlement,
                       weir_request_state *request) {
-  bool bucket = false;
-  bool one_cost = true;
-  bool up = false;
-  for (size_t i = 0; i < limiter->stack.count; i++) {
-    one_cost = one_cost && settlement->asked[i] == settlement->asked[0];
-    up = up || settlement->asked[i] > 0;
-    bucket = bucket || weir_rule_moves_in_time(&limiter->stack.rules[i]);
-  }
   request->alone = true;
   request->cost = 1;
   request->costs = settlement->asked;
   request->settlement = settlement->settled;
-  request->kind = WEIR_SETTLE;
-  if (settlement->gives_back || (bucket && !up)) {
-    request->kind = WEIR_REFUND;
-    for (size_t i = 0; i < limiter->stack.count; i++)
-      settlement->asked[i] = -settlement->asked[i];
-  } else if (bucket) {
-    for (size_t i = 0; i < limiter->stack.count; i++)
-      if (settlement->asked[i] < 0) settlement->asked[i] = 0;
-    request->kind = WEIR_TAKE;
-    if (!one_cost) return;
-    request->up_to = true;
-    request->cost = settlement->asked[0];
-    request->costs = NULL;
-    request->ends = NULL;
-  }
+  request->kind = settlement->gives_back ? WEIR_REFUND : WEIR_SETTLE;
+  for (size_t i = 0; settlement->gives_back && i < limiter->stack.count; i++)
+    settlement->asked[i] = -settlement->asked[i];
 }
 
 bool weir_settlement_begin(weir_limiter *limiter, weir_settlement *settlement,
@@ -141,12 +120,8 @@ static void owe(weir_limiter *limiter, weir_settlement *settlement, weir_request
 weir_status weir_settlement_end(weir_limiter *limiter, weir_settlement *settlement,
                                 weir_request_state *request, weir_message *message) {
   if (!settlement->gives_back) owe(limiter, settlement, request);
-  for (size_t i = 0; i < WEIR_RULES_MOST && request->status == WEIR_OK; i++) {
-    bool taken = request->kind == WEIR_TAKE && request->decision.allowed;
-    if (taken && request->settlement != NULL && settlement->asked[i] > 0)
-      settlement->settled[i] = request->up_to ? request->decision.cost : settlement->asked[i];
+  for (size_t i = 0; i < WEIR_RULES_MOST && request->status == WEIR_OK; i++)
     if (settlement->costs[i] < 0) settlement->settled[i] = settlement->costs[i];
-  }
   if (request->status == WEIR_BAD_COST)
     weir_message_set(message,
                      "the store holds less than what should go back: it was reset, lost "
