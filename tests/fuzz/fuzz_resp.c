@@ -12,14 +12,33 @@ enum { REQUESTS_MOST = 64 };
 
 static const weir_resp_limits limits = {.arguments = 16, .request_bytes = 4096};
 
-static void check_costs(const weir_ask_amount *amount) {
+static void check_costs(const weir_ask_amount *amount, int64_t least) {
   int64_t most = 0;
   require(amount->count > 1 && amount->count <= WEIR_ASK_COSTS_MOST);
   for (size_t i = 0; i < amount->count; i++) {
     require(amount->each[i] >= 0 && amount->each[i] <= WEIR_ASK_COST_MOST);
     if (amount->each[i] > most) most = amount->each[i];
   }
-  require(most > 0);
+  require(most >= least);
+}
+
+/* What was taken is a cost, and a stamp is one that is written alike. */
+static void check_settlement(const weir_ask *ask) {
+  require((ask->costs == NULL) == (ask->takens == NULL));
+  if (ask->costs != NULL) {
+    require(ask->costs->count == ask->takens->count);
+    check_costs(ask->costs, 0);
+    check_costs(ask->takens, 1);
+  } else {
+    require(ask->taken >= 1 && ask->taken <= WEIR_ASK_COST_MOST);
+  }
+  if (!ask->has_stamp) return;
+  char text[WEIR_STAMP_BYTES];
+  weir_take_stamp again;
+  size_t length = weir_stamp_write(&ask->stamp, text);
+  require(length < sizeof text && weir_stamp_read(text, length, &again));
+  require(again.at_us == ask->stamp.at_us && again.mark == ask->stamp.mark &&
+          again.source == ask->stamp.source && again.is_idle == ask->stamp.is_idle);
 }
 
 static void check_request(const weir_resp_request *request, const char *bytes, size_t used) {
@@ -43,7 +62,10 @@ static void check_request(const weir_resp_request *request, const char *bytes, s
     require(!says || memcmp(out.data + out.length - 2, "\r\n", 2) == 0);
     if (outcome == WEIR_RESP_ASKS) require(ask.key_length >= 1 && ask.key_length <= 64);
     if (outcome == WEIR_RESP_ASKS) require(ask.cost >= 0 && ask.cost <= WEIR_ASK_COST_MOST);
-    if (outcome == WEIR_RESP_ASKS && ask.costs != NULL) check_costs(ask.costs);
+    if (outcome == WEIR_RESP_ASKS && ask.verb == WEIR_ASK_SETTLE)
+      check_settlement(&ask);
+    else if (outcome == WEIR_RESP_ASKS && ask.costs != NULL)
+      check_costs(ask.costs, 1);
   }
   weir_bytes_free(&out);
 }

@@ -25,7 +25,7 @@ static uint64_t pick(uint64_t *state) {
 static void fill(weir_sketch *sketch, uint64_t exact[KEYS + 1], uint64_t seed, int times) {
   for (int i = 0; i < times; i++) {
     uint64_t key = pick(&seed);
-    weir_sketch_key *fresh = weir_sketch_add(sketch, key);
+    weir_sketch_key *fresh = weir_sketch_add(sketch, key, 1);
     if (fresh != NULL) fresh->text[0] = (char)('a' + key % 26);
     exact[key]++;
   }
@@ -55,7 +55,7 @@ static void test_few_keys_are_exact(void **state) {
   (void)state;
   for (uint64_t key = 0; key < WEIR_SKETCH_ENTRIES; key++)
     for (uint64_t i = 0; i <= key; i++)
-      assert_true((weir_sketch_add(&sketch, key) != NULL) == (i == 0));
+      assert_true((weir_sketch_add(&sketch, key, 1) != NULL) == (i == 0));
   weir_sketch_sort(&sketch);
   for (size_t i = 0; i < WEIR_SKETCH_ENTRIES; i++) {
     assert_int_equal(sketch.entries[i].count, WEIR_SKETCH_ENTRIES - i);
@@ -97,7 +97,7 @@ static void test_a_flood_of_keys_hides_nobody(void **state) {
   weir_sketch sketch = {0};
   (void)state;
   for (uint64_t i = 0; i < 100000; i++)
-    weir_sketch_add(&sketch, i % 20 == 0 ? 7 : 1000 + i);
+    weir_sketch_add(&sketch, i % 20 == 0 ? 7 : 1000 + i, 1);
   weir_sketch_sort(&sketch);
   assert_int_equal(sketch.hashes[0], 7);
   assert_true(sketch.entries[0].count - sketch.entries[0].error >= 3000);

@@ -9,14 +9,6 @@
 
 enum { DIGITS_MOST = 18 };
 
-const char *weir_source_name(weir_source source) {
-  static const char *const names[] = {[WEIR_SOURCE_STORE] = "store",
-                                      [WEIR_SOURCE_LOCAL] = "local",
-                                      [WEIR_SOURCE_FALLBACK] = "fallback",
-                                      [WEIR_SOURCE_LATE] = "late"};
-  return names[source];
-}
-
 int64_t weir_seconds_up(int64_t us) {
   if (us < 0) return -1;
   return us / 1000000 + (us % 1000000 > 0);
@@ -70,6 +62,25 @@ bool weir_ask_check_amount(const weir_ask_amount *amount, const char *name, int6
 void weir_ask_set_cost(weir_ask *ask, const weir_ask_amount *amount) {
   ask->cost = amount->each[0];
   ask->costs = amount->count > 1 ? amount : NULL;
+}
+
+bool weir_ask_set_settlement(weir_ask *ask, const weir_ask_amount *taken,
+                             const weir_ask_amount *real, weir_message *why) {
+  if (taken->count != real->count) {
+    *why = (weir_message){"estimate and real: as many numbers in each are accepted"};
+    return false;
+  }
+  weir_ask_set_cost(ask, real);
+  ask->taken = taken->each[0];
+  ask->takens = taken->count > 1 ? taken : NULL;
+  return true;
+}
+
+bool weir_ask_read_stamp(weir_ask *ask, const char *text, size_t length, weir_message *why) {
+  ask->has_stamp = weir_stamp_read(text, length, &ask->stamp);
+  if (!ask->has_stamp)
+    *why = (weir_message){"stamp: the one that the answer had when it was taken is accepted"};
+  return ask->has_stamp;
 }
 
 bool weir_secret_equals(const char *known, size_t known_length, const char *given,

@@ -10,8 +10,14 @@
 #include <weir/weir.h>
 
 #include "config/envoy.h"
+#include "protocol/stamp.h"
 
-typedef enum weir_ask_verb { WEIR_ASK_TAKE, WEIR_ASK_PEEK, WEIR_ASK_RESET } weir_ask_verb;
+typedef enum weir_ask_verb {
+  WEIR_ASK_TAKE,
+  WEIR_ASK_PEEK,
+  WEIR_ASK_RESET,
+  WEIR_ASK_SETTLE /* what was taken cost something else; to give back is to settle less */
+} weir_ask_verb;
 
 enum { WEIR_ASK_OWN_COST = 0, WEIR_ASK_COSTS_MOST = 8 };
 #define WEIR_ASK_COST_MOST (INT64_C(1) << 31)
@@ -35,6 +41,11 @@ typedef struct weir_ask {
   int64_t cost;                 /* for every rule; WEIR_ASK_OWN_COST: the limiter's own */
   const weir_ask_amount *costs; /* one for each rule instead; NULL: `cost` */
   int64_t burst, count, period_s;
+  /* To settle, where cost and costs are what it cost in truth, which may be 0: */
+  int64_t taken;
+  const weir_ask_amount *takens; /* of as many as costs; NULL: `taken` */
+  bool has_stamp;
+  weir_take_stamp stamp;
 } weir_ask;
 
 /* What a caller names its request by, for the log: 1 to so many bytes of printable ASCII without '"'
@@ -49,6 +60,9 @@ typedef struct weir_reply {
   const weir_decision *decision; /* NULL of a reset */
   const int64_t *costs;          /* what is charged under each rule, cost_count of them; NULL: */
   size_t cost_count;             /* the decision's cost, under every rule */
+  bool has_stamp;                /* something was taken, */
+  weir_take_stamp stamp;         /* which can be settled by this */
+  int64_t up, down, cut;         /* settled: charged besides, given back, and charged nowhere */
   const weir_limiter *limiter;   /* who decided; NULL: no limiter was asked */
   const char *name;              /* of the limiter; NULL: the request brought its rule */
   const char *key;
@@ -123,9 +137,6 @@ typedef struct weir_envoy_answer {
 /* --- what all protocols do alike ----------------------------------------------------------------
  */
 
-/* "store", "local", "fallback", "late". */
-const char *weir_source_name(weir_source source);
-
 /* Whole seconds, rounded up; what is negative (WEIR_NEVER, WEIR_NOT_KNOWN) is -1. */
 int64_t weir_seconds_up(int64_t us);
 
@@ -142,6 +153,13 @@ bool weir_ask_check_amount(const weir_ask_amount *amount, const char *name, int6
 
 /* Passes them on: as one number, or as they are. */
 void weir_ask_set_cost(weir_ask *ask, const weir_ask_amount *amount);
+
+/* The same of what is settled. False: *why says what is wrong with it. */
+bool weir_ask_set_settlement(weir_ask *ask, const weir_ask_amount *taken,
+                             const weir_ask_amount *real, weir_message *why);
+
+/* Reads a stamp. False: *why says that it is none. */
+bool weir_ask_read_stamp(weir_ask *ask, const char *text, size_t length, weir_message *why);
 
 /* Whether two secrets are the same, in a time that tells nothing about `known`. */
 bool weir_secret_equals(const char *known, size_t known_length, const char *given,

@@ -54,11 +54,13 @@ static json_t *row_of(const weir_served_row *row, const char *rule, const char *
       sources[j] += (json_int_t)(row->by[i].allowed[j] + row->by[i].denied[j]);
     }
   }
-  return json_pack("{ss ss ss sb sI sI sI sI s{sI sI sI sI}}", "name", row->name, "rule", rule,
-                   "store", store, "shadow", shadow, "allowed", allowed, "denied", denied, "none",
-                   none, "shadow_denied", (json_int_t)row->shadow_denied, "sources", "store",
-                   sources[WEIR_SOURCE_STORE], "local", sources[WEIR_SOURCE_LOCAL], "fallback",
-                   sources[WEIR_SOURCE_FALLBACK], "late", sources[WEIR_SOURCE_LATE]);
+  return json_pack("{ss ss ss sb sI sI sI sI s{sI sI sI sI} s{sI sI sI}}", "name", row->name,
+                   "rule", rule, "store", store, "shadow", shadow, "allowed", allowed, "denied",
+                   denied, "none", none, "shadow_denied", (json_int_t)row->shadow_denied, "sources",
+                   "store", sources[WEIR_SOURCE_STORE], "local", sources[WEIR_SOURCE_LOCAL],
+                   "fallback", sources[WEIR_SOURCE_FALLBACK], "late", sources[WEIR_SOURCE_LATE],
+                   "settled", "up", (json_int_t)row->settled_up, "down",
+                   (json_int_t)row->settled_down, "cut", (json_int_t)row->settled_cut);
 }
 
 static json_t *limiters_of(const weir_registry *registry, const weir_served_table *table) {
@@ -104,19 +106,20 @@ static json_t *stores_of(const weir_registry *registry) {
   return list;
 }
 
-/* The keys that are denied most, and how many limiters let theirs be shown, in whichever form. */
-static json_t *keys_of(const weir_service *service, int64_t now_us) {
+/* The keys of which there is most, and how many limiters let theirs be shown, in whichever form. */
+static json_t *keys_of(const weir_service *service, weir_served_keys kind, int64_t now_us) {
   const weir_registry *registry = service->front->tick.registry;
   weir_sketch merged;
   json_t *list = json_array();
   json_int_t shown = 0;
-  weir_served_denied(&service->served, now_us, &merged);
+  weir_served_merge(&service->served, kind, now_us, &merged);
   for (size_t i = 0; i < merged.count && i < KEYS_SHOWN; i++) {
     const weir_sketch_entry *entry = &merged.entries[i];
     json_array_append_new(
         list, json_pack("{ss ss sb sI sI}", "limiter", entry->key.limiter, "key", entry->key.text,
-                        "hashed", entry->key.log_keys == WEIR_CONFIG_LOG_KEYS_HASHED, "denied",
-                        (json_int_t)entry->count, "error", (json_int_t)entry->error));
+                        "hashed", entry->key.log_keys == WEIR_CONFIG_LOG_KEYS_HASHED,
+                        kind == WEIR_SERVED_DENIED ? "denied" : "overrun", (json_int_t)entry->count,
+                        "error", (json_int_t)entry->error));
   }
   for (size_t i = 0; i < registry->named_count; i++)
     shown += registry->named[i].config->log_keys != WEIR_CONFIG_LOG_KEYS_OFF;
@@ -135,6 +138,8 @@ static json_t *totals_of(const weir_served_all *all) {
                 {"denied", offsetof(weir_served, counts.denied)},
                 {"none", offsetof(weir_served, counts.none)},
                 {"shadow_denied", offsetof(weir_served, counts.shadow_denied)},
+                {"settled", offsetof(weir_served, counts.settled)},
+                {"unsettled", offsetof(weir_served, counts.unsettled)},
                 {"shed", offsetof(weir_served, counts.shed)},
                 {"broken", offsetof(weir_served, counts.broken)},
                 {"refused", offsetof(weir_served, counts.refused)},
@@ -155,14 +160,15 @@ static void write_status(const weir_service *service, weir_bytes *out) {
   json_t *status = NULL;
   if (table != NULL)
     status = json_pack(
-        "{ss sI sI sb si sI sI sI sI so so so so}", "version", WEIR_VERSION_TEXT, "at_us",
+        "{ss sI sI sb si sI sI sI sI so so so so so}", "version", WEIR_VERSION_TEXT, "at_us",
         (json_int_t)now_us, "uptime_s", (json_int_t)(now_us - service->began_us) / 1000000,
         "ending", service->is_draining, "loops", (int)service->served.count, "connections",
         (json_int_t)weir_serve_open_connections(&service->served), "generation",
         (json_int_t)service->reloads + 1, "reload_failures", (json_int_t)service->reload_failures,
         "limiters_in_all", (json_int_t)registry->named_count, "totals", totals_of(&service->served),
         "limiters", limiters_of(registry, table), "stores", stores_of(registry), "denied_keys",
-        keys_of(service, now_us));
+        keys_of(service, WEIR_SERVED_DENIED, now_us), "overrun_keys",
+        keys_of(service, WEIR_SERVED_OVERRUN, now_us));
   char *text = status != NULL ? json_dumps(status, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
   if (text != NULL)
     weir_bytes_text(out, text);

@@ -1,4 +1,4 @@
-/* Denials: how a key may be shown, the log of them, and the sketch of the keys that are denied most.
+/* Denials: how a key may be shown, the log of them, and the sketch of the keys of which there is most.
  *
  * The sketch holds heavy hitters as in Metwally, Agrawal, El Abbadi, "Efficient computation of frequent
  * and top-k elements in data streams" (2005); merging as in Agarwal et al., "Mergeable summaries"
@@ -143,7 +143,7 @@ void weir_denial_log_look(weir_denial_log *log) {
   if (count > 0) weir_serve_log("%" PRIu64 " more denials are not in this log", count);
 }
 
-/* --- the keys that are denied most -------------------------------------------------------------- */
+/* --- the keys of which there is most ------------------------------------------------------------ */
 
 static size_t find(const weir_sketch *sketch, uint64_t hash) {
   size_t i = 0;
@@ -159,11 +159,11 @@ static size_t find_lowest(const weir_sketch *sketch) {
   return lowest;
 }
 
-weir_sketch_key *weir_sketch_add(weir_sketch *sketch, uint64_t hash) {
+weir_sketch_key *weir_sketch_add(weir_sketch *sketch, uint64_t hash, uint64_t amount) {
   size_t at = find(sketch, hash);
-  sketch->total++;
+  sketch->total += amount;
   if (at < sketch->count) {
-    sketch->entries[at].count++;
+    sketch->entries[at].count += amount;
     return NULL;
   }
   uint64_t floor = 0;
@@ -174,7 +174,7 @@ weir_sketch_key *weir_sketch_add(weir_sketch *sketch, uint64_t hash) {
     floor = sketch->entries[at].count;
   }
   sketch->hashes[at] = hash;
-  sketch->entries[at] = (weir_sketch_entry){floor + 1, floor, {.hash = hash}};
+  sketch->entries[at] = (weir_sketch_entry){floor + amount, floor, {.hash = hash}};
   return &sketch->entries[at].key;
 }
 

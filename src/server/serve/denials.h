@@ -56,7 +56,7 @@ void weir_denial_log_add(weir_denial_log *log, const weir_denial_line *denial, i
 /* Once a second: says how many were left out. */
 void weir_denial_log_look(weir_denial_log *log);
 
-/* --- the keys that are denied most ---------------------------------------------------------------
+/* --- the keys of which there is most -------------------------------------------------------------
  *
  * In memory that does not grow: the space-saving sketch. A key that is not there takes the place of the
  * one with the lowest count, and begins where that stood. So a count is never too low, too high by
@@ -85,9 +85,9 @@ typedef struct weir_sketch {
   weir_sketch_entry entries[WEIR_SKETCH_ENTRIES];
 } weir_sketch;
 
-/* Adds one; whether the key's text is wanted, as it is new: fill it in, in what is returned. NULL:
- * the key was there. */
-weir_sketch_key *weir_sketch_add(weir_sketch *sketch, uint64_t hash);
+/* Adds so much of a key; whether its text is wanted, as it is new: fill it in, in what is returned.
+ * NULL: the key was there. */
+weir_sketch_key *weir_sketch_add(weir_sketch *sketch, uint64_t hash, uint64_t amount);
 
 /* Adds what another has seen. */
 void weir_sketch_merge(weir_sketch *sketch, const weir_sketch *other);

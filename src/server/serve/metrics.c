@@ -106,6 +106,16 @@ static void write_decisions(const weir_served_row *row, weir_bytes *out) {
   }
 }
 
+static void write_settled(const weir_served_row *row, weir_bytes *out) {
+  const struct {
+    const char *name;
+    uint64_t cost;
+  } ways[] = {{"up", row->settled_up}, {"down", row->settled_down}, {"cut", row->settled_cut}};
+  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+    weir_bytes_format(out, "weir_serve_settled_cost_total{limiter=\"%s\",way=\"%s\"} %llu\n",
+                      row->name, ways[i].name, (unsigned long long)ways[i].cost);
+}
+
 /* The limiters that are listed, and the one for those on demand. */
 static bool is_listed(const weir_served_table *table, size_t index) {
   return index < WEIR_STATUS_LIMITERS_MOST || index + 1 == table->count;
@@ -122,6 +132,12 @@ static void write_table(const weir_served_table *table, weir_bytes *out) {
     if (is_listed(table, i))
       weir_bytes_format(out, "weir_serve_limiter_shadow_denied_total{limiter=\"%s\"} %llu\n",
                         table->rows[i].name, (unsigned long long)table->rows[i].shadow_denied);
+  write_head("weir_serve_settled_cost_total", "counter",
+             "Cost by limiter that settlements charged besides (up), gave back (down), or charged "
+             "nowhere (cut)",
+             out);
+  for (size_t i = 0; i + 1 < table->count; i++)
+    if (is_listed(table, i) && table->rows[i].name[0] != '/') write_settled(&table->rows[i], out);
 }
 
 /* KEY=VALUE/KEY: as in keys, but that a descriptor without value has none; quoted for a label. */

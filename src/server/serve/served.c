@@ -1,4 +1,4 @@
-/* Counts by limiter, and the keys that are denied most.
+/* Counts by limiter, and the keys that are denied most or cost most.
  *
  * A loop's table has a row for each name of its snapshot. A newer snapshot gets a table of its own, into
  * which the counts of the same names are added. The pages sum the tables of all loops in the same way,
@@ -106,8 +106,9 @@ void weir_served_follow(weir_served *served, const weir_registry *registry) {
   served->registry = registry;
   served->table = table;
   served->limits = limits;
-  for (size_t i = 0; i < 2; i++)
-    if (!may_keep(registry, &served->denied[i])) served->denied[i] = (weir_sketch){0};
+  for (size_t i = 0; i < WEIR_SERVED_KEYS; i++)
+    for (size_t j = 0; j < 2; j++)
+      if (!may_keep(registry, &served->keys[i][j])) served->keys[i][j] = (weir_sketch){0};
   pthread_mutex_unlock(&served->lock);
   free(old);
   free(old_limits);
@@ -116,30 +117,36 @@ void weir_served_follow(weir_served *served, const weir_registry *registry) {
 /* --- adding ------------------------------------------------------------------------------------
  */
 
-/* Logs a denial; where its key may be shown, the key goes into the sketch of this window. */
+/* Where the key of what is told may be shown, it goes into the sketch of this window. */
+static void note_key(weir_served *served, weir_served_keys kind, weir_denial_line *told,
+                     uint64_t amount, int64_t now_us) {
+  int64_t window = now_us / (WEIR_SERVED_WINDOW_S * INT64_C(1000000));
+  if (told->log_keys == WEIR_CONFIG_LOG_KEYS_OFF) return;
+  told->hash = weir_denial_log_hash(served->log, told->reply);
+  pthread_mutex_lock(&served->lock);
+  for (size_t i = 0; window != served->window && i < WEIR_SERVED_KEYS; i++) {
+    weir_sketch *sketches = served->keys[i];
+    sketches[0] = window == served->window + 1 ? sketches[1] : (weir_sketch){0};
+    sketches[1] = (weir_sketch){0};
+  }
+  served->window = window;
+  weir_sketch_key *key = weir_sketch_add(&served->keys[kind][1], told->hash, amount);
+  if (key != NULL) {
+    key->log_keys = told->log_keys;
+    snprintf(key->limiter, sizeof key->limiter, "%s", told->reply->name);
+    weir_denial_line_show(told, WEIR_DENIAL_ON_PAGE, key->text);
+  }
+  pthread_mutex_unlock(&served->lock);
+}
+
+/* Logs a denial, and notes its key. */
 static void note_denial(weir_served *served, const weir_reply *reply, weir_config_log_keys log_keys,
                         weir_served_protocol protocol, int64_t now_us) {
   static const char *const names[] = {"resp", "http", "grpc"};
-  int64_t window = now_us / (WEIR_SERVED_WINDOW_S * INT64_C(1000000));
   weir_reply told = *reply;
   weir_denial_line denial = {.protocol = names[protocol], .reply = &told, .log_keys = log_keys};
   if (told.name == NULL) told.name = WEIR_SERVED_THROTTLE;
-  if (log_keys != WEIR_CONFIG_LOG_KEYS_OFF) {
-    denial.hash = weir_denial_log_hash(served->log, &told);
-    pthread_mutex_lock(&served->lock);
-    if (window != served->window) {
-      served->denied[0] = window == served->window + 1 ? served->denied[1] : (weir_sketch){0};
-      served->denied[1] = (weir_sketch){0};
-      served->window = window;
-    }
-    weir_sketch_key *key = weir_sketch_add(&served->denied[1], denial.hash);
-    if (key != NULL) {
-      key->log_keys = log_keys;
-      snprintf(key->limiter, sizeof key->limiter, "%s", told.name);
-      weir_denial_line_show(&denial, WEIR_DENIAL_ON_PAGE, key->text);
-    }
-    pthread_mutex_unlock(&served->lock);
-  }
+  note_key(served, WEIR_SERVED_DENIED, &denial, 1, now_us);
   weir_denial_log_add(served->log, &denial, now_us,
                       served->registry->config->limits.logged_denials);
 }
@@ -159,10 +166,28 @@ static bool note_row(weir_served *served, size_t index, const weir_reply *reply,
   return decision != NULL && (!decision->allowed || reply->is_shadowed);
 }
 
+/* A settlement, which is no decision. */
+static void note_settlement(weir_served *served, const weir_named *named, const weir_reply *reply,
+                            int64_t now_us) {
+  int64_t overrun = reply->up + reply->cut;
+  weir_denial_line told = {.reply = reply, .log_keys = named->config->log_keys};
+  if (served->table != NULL) {
+    weir_served_row *row = &served->table->rows[named->index];
+    weir_serve_count(&row->settled_up, (uint64_t)reply->up);
+    weir_serve_count(&row->settled_down, (uint64_t)reply->down);
+    weir_serve_count(&row->settled_cut, (uint64_t)reply->cut);
+  }
+  if (overrun > 0) note_key(served, WEIR_SERVED_OVERRUN, &told, (uint64_t)overrun, now_us);
+}
+
 void weir_served_note(weir_served *served, const weir_named *named, weir_ask_verb verb,
                       const weir_reply *reply, weir_served_protocol protocol, int64_t now_us) {
   const weir_registry *registry = served->registry;
   if (verb == WEIR_ASK_RESET) return;
+  if (verb == WEIR_ASK_SETTLE) {
+    note_settlement(served, named, reply, now_us);
+    return;
+  }
   size_t index =
       named != NULL ? named->index : registry->named_count + registry->descriptors->count;
   weir_config_log_keys log_keys =
@@ -259,14 +284,15 @@ weir_served_limit *weir_served_sum_limits(const weir_served_all *all) {
   return sum;
 }
 
-void weir_served_denied(const weir_served_all *all, int64_t now_us, weir_sketch *merged) {
+void weir_served_merge(const weir_served_all *all, weir_served_keys kind, int64_t now_us,
+                       weir_sketch *merged) {
   int64_t window = now_us / (WEIR_SERVED_WINDOW_S * INT64_C(1000000));
   *merged = (weir_sketch){0};
   for (unsigned i = 0; i < all->count; i++) {
     weir_served *served = all->loops[i];
     pthread_mutex_lock(&served->lock);
-    if (window <= served->window + 1) weir_sketch_merge(merged, &served->denied[1]);
-    if (window <= served->window) weir_sketch_merge(merged, &served->denied[0]);
+    if (window <= served->window + 1) weir_sketch_merge(merged, &served->keys[kind][1]);
+    if (window <= served->window) weir_sketch_merge(merged, &served->keys[kind][0]);
     pthread_mutex_unlock(&served->lock);
   }
   weir_sketch_sort(merged);

@@ -1,4 +1,5 @@
-/* What a loop has seen and answered: in all, limiter by limiter, and by the keys that are denied most.
+/* What a loop has seen and answered: in all, limiter by limiter, and by the keys that are denied most
+ * or cost most beyond what was taken.
  * Its thread alone adds; any thread may read the counts, and the main thread the rest. */
 #ifndef WEIR_SERVE_SERVED_H
 #define WEIR_SERVE_SERVED_H
@@ -38,6 +39,9 @@
   X(none, "weir_serve_answers_total", "{decision=\"none\"}", NULL)                             \
   X(shadow_denied, "weir_serve_shadow_denied_total", "",                                       \
     "Denials that were answered as allowed, as a limiter is in shadow mode")                   \
+  X(settled, "weir_serve_settlements_total", "{result=\"done\"}",                              \
+    "Settlements of what was taken, and refunds")                                              \
+  X(unsettled, "weir_serve_settlements_total", "{result=\"failed\"}", NULL)                    \
   X(unmatched, "weir_serve_unmatched_total", "",                                               \
     "Descriptors of requests that no descriptor file limits")                                  \
   X(expired, "weir_serve_expired_total", "",                                                   \
@@ -88,7 +92,16 @@ typedef struct weir_served_row {
     _Atomic uint64_t allowed[WEIR_SERVED_SOURCES], denied[WEIR_SERVED_SOURCES], none;
   } by[WEIR_SERVED_PROTOCOLS];
   _Atomic uint64_t shadow_denied;
+  /* In cost, every rule counted: what settlements charged besides, gave back, and charged nowhere. */
+  _Atomic uint64_t settled_up, settled_down, settled_cut;
 } weir_served_row;
+
+/* Which keys there is most of. */
+typedef enum weir_served_keys {
+  WEIR_SERVED_DENIED,  /* in denials */
+  WEIR_SERVED_OVERRUN, /* in cost beyond what was taken, charged or cut */
+  WEIR_SERVED_KEYS
+} weir_served_keys;
 
 /* Of a snapshot: its limiters in their order, its domains, then those on demand. */
 typedef struct weir_served_table {
@@ -112,13 +125,13 @@ typedef struct weir_served {
   weir_serve_counts counts;
   _Atomic uint64_t batches[WEIR_SERVED_BATCHES], batched;
   _Atomic uint64_t waits[WEIR_WAIT_BUCKETS];
-  const weir_registry *registry; /* the loop's snapshot */
-  weir_denial_log *log;          /* of all loops */
-  pthread_mutex_t lock;          /* of what follows, where the main thread reads it: */
-  weir_served_table *table;      /* NULL: there was no memory for it */
-  weir_served_limits *limits;    /* the same */
-  int64_t window;                /* since when the second sketch is: a number of windows */
-  weir_sketch denied[2];         /* keys, of the window before and of this one */
+  const weir_registry *registry;         /* the loop's snapshot */
+  weir_denial_log *log;                  /* of all loops */
+  pthread_mutex_t lock;                  /* of what follows, where the main thread reads it: */
+  weir_served_table *table;              /* NULL: there was no memory for it */
+  weir_served_limits *limits;            /* the same */
+  int64_t window;                        /* since when the second sketch is: a number of windows */
+  weir_sketch keys[WEIR_SERVED_KEYS][2]; /* of the window before and of this one */
 } weir_served;
 
 void weir_served_init(weir_served *served, const weir_registry *registry, weir_denial_log *log);
@@ -166,7 +179,8 @@ weir_served_table *weir_served_sum(const weir_served_all *all);
 /* Of all loops that have the main thread's snapshot, by weir_descriptor.limit. The same. */
 weir_served_limit *weir_served_sum_limits(const weir_served_all *all);
 
-/* The keys that all loops denied most, of the last one to two windows. Sorted. */
-void weir_served_denied(const weir_served_all *all, int64_t now_us, weir_sketch *merged);
+/* The keys of which all loops have seen most, of the last one to two windows. Sorted. */
+void weir_served_merge(const weir_served_all *all, weir_served_keys kind, int64_t now_us,
+                       weir_sketch *merged);
 
 #endif

@@ -94,7 +94,7 @@ uint32_t weir_tick_add_parts(weir_tick *tick, size_t count, const weir_domain *d
 }
 
 /* An answer without a limiter. */
-static void settle(weir_request *request, bool allowed, weir_decision figures) {
+static void answer_alone(weir_request *request, bool allowed, weir_decision figures) {
   request->status = WEIR_OK;
   request->decision = figures;
   request->decision.allowed = allowed;
@@ -113,14 +113,15 @@ size_t weir_tick_add_request(weir_tick *tick, const weir_request *request, size_
   bool allowed = fallback == WEIR_FALLBACK_ALLOW;
   added->limiter = NULL;
   weir_serve_count(&tick->counts->shed, 1);
-  settle(&added->request, allowed,
-         (weir_decision){.source = WEIR_SOURCE_LATE,
-                         .limit = WEIR_NOT_KNOWN,
-                         .remaining = WEIR_NOT_KNOWN,
-                         .retry_after_us = allowed ? 0 : SHED_RETRY_US,
-                         .reset_after_us = WEIR_NOT_KNOWN,
-                         .store_status = WEIR_TIMEOUT});
-  if (fallback == WEIR_FALLBACK_NONE) added->request.status = WEIR_TIMEOUT;
+  answer_alone(&added->request, allowed,
+               (weir_decision){.source = WEIR_SOURCE_LATE,
+                               .limit = WEIR_NOT_KNOWN,
+                               .remaining = WEIR_NOT_KNOWN,
+                               .retry_after_us = allowed ? 0 : SHED_RETRY_US,
+                               .reset_after_us = WEIR_NOT_KNOWN,
+                               .store_status = WEIR_TIMEOUT});
+  if (fallback == WEIR_FALLBACK_NONE || request->flags & WEIR_REQUEST_SETTLE)
+    added->request.status = WEIR_TIMEOUT;
   return index;
 }
 
@@ -212,6 +213,42 @@ static bool never_fits(const weir_ask *ask) {
   return ask->brings_rule && ask->cost > ask->burst;
 }
 
+/* Whether the limiter's rules can be settled: a log and a queue keep what is charged, and what goes
+ * back to a sliding window must go to its cell. */
+static weir_status check_rules(const weir_ask *ask, const weir_limiter *limiter,
+                               weir_message *why) {
+  for (size_t i = 0; i < weir_limiter_rules(limiter); i++) {
+    weir_rule_info rule = WEIR_RULE_INFO_INIT;
+    if (weir_limiter_read_rule(limiter, i, &rule) != WEIR_OK) continue;
+    bool keeps =
+        strcmp(rule.algorithm, "sliding-log") == 0 || strcmp(rule.algorithm, "leaky-bucket") == 0;
+    bool has_cells = strcmp(rule.algorithm, "sliding-window") == 0;
+    if (!keeps && (!has_cells || ask->has_stamp)) continue;
+    snprintf(why->text, sizeof why->text,
+             keeps ? "a %s cannot be settled: what is charged stays"
+                   : "stamp: a %s needs the one that the answer had when it was taken",
+             rule.algorithm);
+    return WEIR_BAD_ARGUMENT;
+  }
+  return WEIR_OK;
+}
+
+/* Whether the stamp is of this limiter, key and tier. */
+static weir_status check_stamp(weir_tick *tick, const weir_ask *ask, const meaning *found,
+                               weir_message *why) {
+  size_t length = found->prefix_length + ask->key_length;
+  char *counted = weir_bytes_room(&tick->bytes, length); /* only looked at: nothing is added yet */
+  if (counted == NULL) {
+    *why = (weir_message){"the server is short of memory"};
+    return WEIR_NO_MEMORY;
+  }
+  memcpy(counted, found->prefix, found->prefix_length);
+  memcpy(counted + found->prefix_length, ask->key, ask->key_length);
+  if (weir_stamp_mark(counted, length, found->target.tier) == ask->stamp.mark) return WEIR_OK;
+  *why = (weir_message){"stamp: it is one of another limiter, key or tier"};
+  return WEIR_BAD_ARGUMENT;
+}
+
 /* Whether this limiter can be asked with these costs. */
 static weir_status check_costs(const weir_ask *ask, const weir_limiter *limiter,
                                weir_message *why) {
@@ -224,12 +261,43 @@ static weir_status check_costs(const weir_ask *ask, const weir_limiter *limiter,
   return WEIR_BAD_COST;
 }
 
-/* Room for it has been made. */
-static size_t add_costs(weir_tick *tick, const weir_ask_amount *amount) {
+/* Room for them has been made. Of a settlement: what it cost in truth, what was taken, which becomes
+ * what is charged, and again what was taken. */
+enum { COST_LISTS_MOST = 3 };
+static size_t add_costs(weir_tick *tick, const weir_ask *ask) {
+  const weir_ask_amount *lists[COST_LISTS_MOST] = {ask->costs, ask->takens, ask->takens};
   size_t at = tick->cost_count;
-  memcpy(tick->costs + at, amount->each, amount->count * sizeof *tick->costs);
-  tick->cost_count += amount->count;
+  for (size_t i = 0; i < COST_LISTS_MOST && lists[i] != NULL; i++) {
+    memcpy(tick->costs + tick->cost_count, lists[i]->each, lists[i]->count * sizeof *tick->costs);
+    tick->cost_count += lists[i]->count;
+  }
   return at;
+}
+
+/* What is settled: what the answer to its take has said, as far as it is known. */
+static void set_taken(weir_request *request, const weir_ask *ask) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  request->cost = ask->cost;
+  request->flags = WEIR_REQUEST_SETTLE;
+  request->decision =
+      (weir_decision){.allowed = true,
+                      .source = ask->has_stamp ? ask->stamp.source : WEIR_SOURCE_STORE,
+                      .limit = WEIR_NOT_KNOWN,
+                      .remaining = WEIR_NOT_KNOWN,
+                      .reset_after_us = WEIR_NOT_KNOWN,
+                      .cost = ask->takens != NULL ? WEIR_OWN_COSTS : ask->taken,
+                      .at_us = ask->has_stamp ? ask->stamp.at_us
+                                              : (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000};
+}
+
+/* Without a limiter, or where nothing was taken, nothing is counted. */
+static void settle_alone(weir_tick *tick, weir_asked *asked, const weir_ask *ask) {
+  asked->limiter = NULL;
+  answer_alone(&asked->request, true, asked->request.decision);
+  asked->request.decision.source = WEIR_SOURCE_LOCAL;
+  for (size_t i = 0; ask->costs != NULL && i < ask->costs->count; i++)
+    tick->costs[asked->costs + ask->costs->count + i] = ask->costs->each[i];
 }
 
 uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned note, weir_status *status,
@@ -238,7 +306,10 @@ uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned note, 
   *status =
       ask->brings_rule ? find_throttle(tick, ask, &found, why) : find_named(tick, ask, &found, why);
   weir_limiter *limiter = found.target.limiter;
+  bool settles = ask->verb == WEIR_ASK_SETTLE;
   if (*status == WEIR_OK) *status = check_costs(ask, limiter, why);
+  if (*status == WEIR_OK && settles && limiter != NULL) *status = check_rules(ask, limiter, why);
+  if (*status == WEIR_OK && ask->has_stamp) *status = check_stamp(tick, ask, &found, why);
   if (*status != WEIR_OK) return WEIR_NO_ANSWER;
 
   /* Its answer comes first, so that nothing is asked without one. */
@@ -247,9 +318,9 @@ uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned note, 
   if (weir_array_grow(&tick->asked, &tick->asked_room, tick->asked_count + 1,
                       sizeof *tick->asked) &&
       weir_bytes_room(&tick->bytes, key_length) != NULL &&
-      (ask->costs == NULL ||
-       weir_array_grow(&tick->costs, &tick->cost_room, tick->cost_count + ask->costs->count,
-                       sizeof *tick->costs)))
+      (ask->costs == NULL || weir_array_grow(&tick->costs, &tick->cost_room,
+                                             tick->cost_count + COST_LISTS_MOST * ask->costs->count,
+                                             sizeof *tick->costs)))
     answer = add_answer(tick, WEIR_ANSWER_REQUEST, note);
   if (answer == NULL) {
     *why = (weir_message){"the server is short of memory"};
@@ -258,35 +329,39 @@ uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned note, 
   }
   answer->is.request.ask = *ask;
   answer->is.request.ask.key = answer->is.request.ask.limiter = NULL;
-  answer->is.request.ask.costs = NULL;
+  answer->is.request.ask.costs = answer->is.request.ask.takens = NULL;
+  answer->is.request.tier = found.target.tier;
   answer->is.request.cost_count = ask->costs != NULL ? ask->costs->count : 0;
   answer->is.request.limiter = limiter;
   answer->is.request.named = found.named;
 
   int64_t own = found.named != NULL ? found.named->config->cost : 1;
   bool peeks = ask->verb == WEIR_ASK_PEEK || never_fits(ask);
-  const weir_request request = {
+  weir_request request = {
       .key_length = key_length,
       .cost = never_fits(ask)                  ? 1
               : ask->cost != WEIR_ASK_OWN_COST ? ask->cost
                                                : own,
       .flags = (peeks ? WEIR_REQUEST_PEEK : 0U) | (ask->up_to ? WEIR_REQUEST_UP_TO : 0U)};
+  if (settles) set_taken(&request, ask);
   size_t key = tick->bytes.length;
   weir_bytes_add(&tick->bytes, found.prefix, found.prefix_length);
   weir_bytes_add(&tick->bytes, ask->key, ask->key_length);
   size_t index = weir_tick_add_request(tick, &request, key, limiter, found.fallback);
   weir_asked *asked = &tick->asked[index];
   answer->is.request.index = index;
-  if (ask->costs != NULL) asked->costs = add_costs(tick, ask->costs);
+  if (ask->costs != NULL) asked->costs = add_costs(tick, ask);
 
   /* A key of a list is answered by its tier; a reset counts what came before it before it. */
-  if (found.target.kind != WEIR_TARGET_LIMITER) {
+  if (settles) {
+    if (limiter == NULL || (ask->has_stamp && ask->stamp.is_idle)) settle_alone(tick, asked, ask);
+  } else if (found.target.kind != WEIR_TARGET_LIMITER) {
     bool allowed = found.target.kind == WEIR_TARGET_UNLIMITED;
-    settle(&asked->request, allowed,
-           (weir_decision){.source = WEIR_SOURCE_LOCAL,
-                           .limit = allowed ? WEIR_NOT_KNOWN : 0,
-                           .remaining = allowed ? WEIR_NOT_KNOWN : 0,
-                           .retry_after_us = allowed ? 0 : WEIR_NEVER});
+    answer_alone(&asked->request, allowed,
+                 (weir_decision){.source = WEIR_SOURCE_LOCAL,
+                                 .limit = allowed ? WEIR_NOT_KNOWN : 0,
+                                 .remaining = allowed ? WEIR_NOT_KNOWN : 0,
+                                 .retry_after_us = allowed ? 0 : WEIR_NEVER});
   }
   if (ask->verb == WEIR_ASK_RESET) {
     limiter = asked->limiter;
@@ -337,7 +412,49 @@ void weir_tick_decide(weir_tick *tick) {
   }
 }
 
-/* --- answering -------------------------------------------------------------------------------- */
+/* --- answering --------------------------------------------------------------------------------
+ */
+
+/* How a settlement came out: what is charged now, and how that differs from what was taken. */
+static void tell_settled(weir_tick *tick, const weir_asked *asked, const weir_answer *answer,
+                         weir_reply *reply) {
+  const weir_ask *ask = &answer->is.request.ask;
+  size_t count = answer->is.request.cost_count;
+  const int64_t *real = &ask->cost;
+  const int64_t *charged = &asked->request.decision.cost;
+  const int64_t *taken = &ask->taken;
+  if (reply->costs != NULL) {
+    real = reply->costs;
+    reply->costs = charged = real + count;
+    taken = charged + count;
+  }
+  if (reply->status == WEIR_BAD_ARGUMENT)
+    reply->why = "the stamp is of the future, or longer ago than a day and the longest period";
+  if (reply->status == WEIR_BAD_COST)
+    reply->why = "less is charged than should go back, or no rule ever admits the estimate";
+  if (reply->status == WEIR_OK && asked->request.decision.source != WEIR_SOURCE_LOCAL)
+    for (size_t i = 0; i == 0 || i < count; i++) {
+      int64_t more = charged[i] - taken[i];
+      reply->up += more > 0 ? more : 0;
+      reply->down += more < 0 ? -more : 0;
+      reply->cut += real[i] > charged[i] ? real[i] - charged[i] : 0;
+    }
+  weir_serve_count(reply->status == WEIR_OK ? &tick->counts->settled : &tick->counts->unsettled, 1);
+}
+
+/* What settles it later; what was denied in shadow mode has charged nothing. */
+static void add_stamp(const weir_tick *tick, const weir_answer *answer, const weir_asked *asked,
+                      weir_reply *reply) {
+  const weir_decision *decision = &asked->request.decision;
+  if (reply->name == NULL || !reply->decision->allowed) return; /* none that brought its rule */
+  reply->has_stamp = true;
+  reply->stamp = (weir_take_stamp){
+      .at_us = decision->at_us,
+      .source = decision->source,
+      .is_idle = reply->is_shadowed || reply->limiter == NULL,
+      .mark = weir_stamp_mark(tick->bytes.data + asked->key, asked->request.key_length,
+                              answer->is.request.tier)};
+}
 
 void weir_tick_reply(weir_tick *tick, const weir_answer *answer, weir_decision *decision,
                      weir_reply *reply) {
@@ -367,6 +484,10 @@ void weir_tick_reply(weir_tick *tick, const weir_answer *answer, weir_decision *
     decision->cost = ask->cost;
   }
   reply->retry_after_us = decision->retry_after_us;
+  if (ask->verb == WEIR_ASK_SETTLE) {
+    tell_settled(tick, asked, answer, reply);
+    return;
+  }
   weir_serve_count(reply->decision == NULL ? &counts->none
                    : decision->allowed     ? &counts->allowed
                                            : &counts->denied,
@@ -374,9 +495,11 @@ void weir_tick_reply(weir_tick *tick, const weir_answer *answer, weir_decision *
 
   /* In shadow mode a denial is counted, and answered as allowed. */
   bool shadow = config != NULL && (config->shadow || tick->registry->config->shadow);
-  if (!shadow || reply->status != WEIR_OK || decision->allowed) return;
-  weir_serve_count(&counts->shadow_denied, 1);
-  reply->is_shadowed = true;
-  decision->allowed = true;
-  decision->retry_after_us = decision->delay_us = 0;
+  if (shadow && reply->status == WEIR_OK && !decision->allowed) {
+    weir_serve_count(&counts->shadow_denied, 1);
+    reply->is_shadowed = true;
+    decision->allowed = true;
+    decision->retry_after_us = decision->delay_us = 0;
+  }
+  if (ask->verb == WEIR_ASK_TAKE && reply->status == WEIR_OK) add_stamp(tick, answer, asked, reply);
 }

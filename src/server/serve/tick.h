@@ -37,6 +37,7 @@ typedef struct weir_answer {
       weir_ask ask;                /* limiter and key are no longer there */
       const weir_limiter *limiter; /* NULL: none is asked */
       const weir_named *named;     /* NULL: the request brought its rule */
+      const char *tier;            /* of the key; "": none */
       size_t cost_count;           /* of its costs; 0: one for every rule */
     } request;
     struct {

@@ -120,7 +120,7 @@ static void add_cost(weir_bytes *out, const char *name, const weir_reply *reply)
 /* What weir take --json prints, with true or false for allowed. */
 static void write_decision(const weir_ask *ask, const weir_reply *reply, weir_bytes *out) {
   const weir_decision *decision = reply->decision;
-  bool charges = ask->verb == WEIR_ASK_TAKE && decision->allowed;
+  bool charges = ask->verb != WEIR_ASK_PEEK && decision != NULL && decision->allowed;
   weir_bytes_text(out, "{\"limiter\":");
   write_string(out, reply->name, strlen(reply->name));
   weir_bytes_text(out, ",\"key\":");
@@ -144,6 +144,12 @@ static void write_decision(const weir_ask *ask, const weir_reply *reply, weir_by
   else
     weir_bytes_text(out, ",\"charged\":0");
   add_number(out, ",\"at_us\":", decision->at_us);
+  if (reply->has_stamp) {
+    char stamp[WEIR_STAMP_BYTES];
+    weir_bytes_text(out, ",\"stamp\":\"");
+    weir_bytes_add(out, stamp, weir_stamp_write(&reply->stamp, stamp));
+    weir_bytes_text(out, "\"");
+  }
   weir_bytes_text(out, "}\n");
 }
 
@@ -199,6 +205,12 @@ void weir_http_answer(const weir_ask *ask, unsigned format, const weir_config_li
   int status = denies ? listener->denied_status : 200;
   begin(status, out);
   write_fields(reply, headers, out);
+  if (checks && reply->has_stamp) { /* else it stands in the body */
+    char stamp[WEIR_STAMP_BYTES];
+    weir_bytes_text(out, "Weir-Stamp: ");
+    weir_bytes_add(out, stamp, weir_stamp_write(&reply->stamp, stamp));
+    weir_bytes_text(out, "\r\n");
+  }
   if (denies)
     write_problem("https://iana.org/assignments/http-problem-types#quota-exceeded",
                   "Request cannot be satisfied as assigned quota has been exceeded", status,

@@ -179,20 +179,55 @@ static bool take_cost(weir_http_call *call, weir_http_refusal *refusal) {
   return weir_ask_check_amount(&call->cost, "cost", 1, &refusal->why);
 }
 
+static const char check_prefix[] = "/check/";
+static const char settle_prefix[] = "/settle/";
+
+/* The limiter's name, behind the prefix of the path. */
+static void take_limiter(const weir_http_request *request, const char *prefix, weir_ask *ask) {
+  ask->form = WEIR_HTTP_CHECK;
+  ask->limiter = request->path.bytes + strlen(prefix);
+  ask->limiter_length = request->path.length - strlen(prefix);
+}
+
 static bool read_check(const weir_http_request *request, weir_http_call *call,
                        weir_http_refusal *refusal) {
-  static const char prefix[] = "/check/";
   weir_http_text cost;
-  weir_ask *ask = &call->ask;
-  ask->form = WEIR_HTTP_CHECK;
-  ask->limiter = request->path.bytes + sizeof prefix - 1;
-  ask->limiter_length = request->path.length - (sizeof prefix - 1);
+  take_limiter(request, check_prefix, &call->ask);
   size_t costs = find_argument(request->query, "cost", &cost);
   if (costs > 1) return weir_http_decline(refusal, 400, "cost: one is accepted");
   if (costs == 0) return true;
   if (!weir_ask_read_amount(cost.bytes, cost.length, &call->cost))
     return weir_http_decline(refusal, 400, "cost: 1 to 2147483648 is accepted");
   return take_cost(call, refusal);
+}
+
+/* What was taken and what it cost have been read: both there, or the refusal says so. */
+static bool take_settlement(weir_http_call *call, const char *taken_name,
+                            weir_http_refusal *refusal) {
+  refusal->status = 400;
+  return weir_ask_check_amount(&call->taken, taken_name, 1, &refusal->why) &&
+         weir_ask_check_amount(&call->cost, "real", 0, &refusal->why) &&
+         weir_ask_set_settlement(&call->ask, &call->taken, &call->cost, &refusal->why);
+}
+
+/* /settle/LIMITER?estimate=480&real=300&stamp=TEXT */
+static bool read_settle_path(const weir_http_request *request, weir_http_call *call,
+                             weir_http_refusal *refusal) {
+  static const char *const names[] = {"estimate", "real"};
+  weir_ask_amount *amounts[] = {&call->taken, &call->cost};
+  weir_http_text value;
+  take_limiter(request, settle_prefix, &call->ask);
+  call->ask.verb = WEIR_ASK_SETTLE;
+  for (size_t i = 0; i < 2; i++) {
+    if (find_argument(request->query, names[i], &value) != 1)
+      return weir_http_decline(refusal, 400, "%s: one argument %s=N is needed", names[i], names[i]);
+    if (!weir_ask_read_amount(value.bytes, value.length, amounts[i]))
+      *amounts[i] = (weir_ask_amount){1, {-1}};
+  }
+  if (!take_settlement(call, "estimate", refusal)) return false;
+  size_t stamps = find_argument(request->query, "stamp", &value);
+  if (stamps > 1) return weir_http_decline(refusal, 400, "stamp: one is accepted");
+  return stamps == 0 || weir_ask_read_stamp(&call->ask, value.bytes, value.length, &refusal->why);
 }
 
 /* The key of the client that asks, found behind the proxies that the listener trusts. */
@@ -275,6 +310,29 @@ static bool read_decision(const weir_http_request *request, weir_http_call *call
   return weir_http_decline(refusal, 400, "up_to: one cost for every rule is accepted");
 }
 
+/* /settle and /refund, which is to settle nothing in place of its cost. */
+static bool read_settlement(const weir_http_request *request, weir_http_call *call,
+                            weir_http_refusal *refusal) {
+  weir_ask *ask = &call->ask;
+  const char *stamp = NULL;
+  size_t stamp_length = 0;
+  bool gives_back = weir_http_is_path(request, "/refund");
+  const char *taken_name = gives_back ? "cost" : "estimate";
+  weir_http_member members[] = {
+      {.name = "limiter", .text = &ask->limiter, .length = &ask->limiter_length, .needed = true},
+      {.name = "key", .text = &ask->key, .length = &ask->key_length, .needed = true},
+      {.name = taken_name, .amount = &call->taken, .needed = true},
+      {.name = "stamp", .text = &stamp, .length = &stamp_length},
+      {.name = "real", .amount = &call->cost, .needed = true},
+  };
+  size_t count = sizeof members / sizeof *members - gives_back;
+  ask->form = WEIR_HTTP_DECISION;
+  if (!weir_http_read_body(request, members, count, call, refusal)) return false;
+  if (gives_back) call->cost.count = call->taken.count;
+  if (!take_settlement(call, taken_name, refusal)) return false;
+  return stamp == NULL || weir_ask_read_stamp(ask, stamp, stamp_length, &refusal->why);
+}
+
 /* The figures of CL.THROTTLE, with throttlecrab's meaning: its burst is max_burst, and what it does not
  * know it does not look at. */
 static bool read_throttle(const weir_http_request *request, weir_http_call *call,
@@ -307,10 +365,13 @@ static bool read_throttle(const weir_http_request *request, weir_http_call *call
 /* --- all ----------------------------------------------------------------------------------------
  */
 
+static bool begins(const weir_http_request *request, const char *prefix) {
+  size_t length = strlen(prefix);
+  return request->path.length > length && memcmp(request->path.bytes, prefix, length) == 0;
+}
+
 bool weir_http_is_check(const weir_http_request *request) {
-  static const char prefix[] = "/check/";
-  return request->path.length > sizeof prefix - 1 &&
-         memcmp(request->path.bytes, prefix, sizeof prefix - 1) == 0;
+  return begins(request, check_prefix) || begins(request, settle_prefix);
 }
 
 bool weir_http_read_call(const weir_http_request *request, weir_http_call *call,
@@ -319,12 +380,13 @@ bool weir_http_read_call(const weir_http_request *request, weir_http_call *call,
     const char *path;
     bool (*read)(const weir_http_request *, weir_http_call *, weir_http_refusal *);
     weir_ask_verb verb;
-  } posts[] = {{"/take", read_decision, WEIR_ASK_TAKE},
-               {"/peek", read_decision, WEIR_ASK_PEEK},
-               {"/reset", read_decision, WEIR_ASK_RESET},
-               {"/throttle", read_throttle, WEIR_ASK_TAKE},
-               {"/json", weir_http_read_envoy, WEIR_ASK_TAKE}};
-  if (weir_http_is_check(request)) return read_check(request, call, refusal);
+  } posts[] = {
+      {"/take", read_decision, WEIR_ASK_TAKE},       {"/peek", read_decision, WEIR_ASK_PEEK},
+      {"/reset", read_decision, WEIR_ASK_RESET},     {"/settle", read_settlement, WEIR_ASK_SETTLE},
+      {"/refund", read_settlement, WEIR_ASK_SETTLE}, {"/throttle", read_throttle, WEIR_ASK_TAKE},
+      {"/json", weir_http_read_envoy, WEIR_ASK_TAKE}};
+  if (begins(request, check_prefix)) return read_check(request, call, refusal);
+  if (begins(request, settle_prefix)) return read_settle_path(request, call, refusal);
   for (size_t i = 0; i < sizeof posts / sizeof *posts; i++) {
     if (!weir_http_is_path(request, posts[i].path)) continue;
     if (request->method.length != 4 || memcmp(request->method.bytes, "POST", 4) != 0)
@@ -334,5 +396,6 @@ bool weir_http_read_call(const weir_http_request *request, weir_http_call *call,
   }
   return weir_http_decline(
       refusal, 404,
-      "there is /check/LIMITER, and for POST /take, /peek, /reset, /throttle and /json");
+      "there are /check/LIMITER and /settle/LIMITER, and for POST /take, /peek, /reset, /settle, "
+      "/refund, /throttle and /json");
 }

@@ -24,11 +24,11 @@ enum weir_http_format { WEIR_HTTP_CLOSES = 1 << 0, WEIR_HTTP_HEAD = 1 << 1 };
 /* One call. Zero it before use, and free what it holds when the request has been passed on. */
 typedef struct weir_http_call {
   weir_ask ask;
-  weir_ask_amount cost;      /* for `ask` to point to */
-  weir_envoy_request *envoy; /* what is asked instead, by POST /json; else NULL */
-  weir_config_key key;       /* of a check: where its key stands */
-  json_t *body;              /* holds what `ask` or `envoy` points to */
-  weir_bytes text;           /* the same */
+  weir_ask_amount cost, taken; /* for `ask` to point to */
+  weir_envoy_request *envoy;   /* what is asked instead, by POST /json; else NULL */
+  weir_config_key key;         /* of a check: where its key stands */
+  json_t *body;                /* holds what `ask` or `envoy` points to */
+  weir_bytes text;             /* the same */
 } weir_http_call;
 
 void weir_http_call_free(weir_http_call *call);
@@ -56,8 +56,8 @@ bool weir_http_is_from_here(const weir_http_request *request, const weir_config_
                             const struct sockaddr_storage *own, bool may_be_opened,
                             weir_http_refusal *refusal);
 
-/* Whether the path is one of the checks that proxies make: with the fields of the browser that asks
- * them, so it may come from anywhere. */
+/* Whether the path is one that proxies ask for, /check/LIMITER or /settle/LIMITER: with the fields of
+ * the browser that asks them, so it may come from anywhere. */
 bool weir_http_is_check(const weir_http_request *request);
 
 /* Whether the value of "Authorization" shows one of these tokens; none are needed: true. */

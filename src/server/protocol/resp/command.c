@@ -24,6 +24,7 @@ typedef struct weir_resp_call {
   weir_resp_amounts *amounts;
   weir_ask_verb verb; /* of a command that names a limiter */
   enum form form;     /* of one that brings its rule */
+  bool gives_back;    /* of one that settles: nothing is left of what was taken */
 } weir_resp_call;
 
 /* Whether an argument is this word, in letters of either case. */
@@ -211,6 +212,40 @@ static weir_resp_outcome run_limiter(const weir_resp_call *call) {
   return WEIR_RESP_ASKS;
 }
 
+/* WEIR.SETTLE limiter key estimate[,n] real[,n] [STAMP text]
+ * WEIR.REFUND limiter key n[,n] [STAMP text], which is to settle nothing in place of n. */
+static weir_resp_outcome run_settle(const weir_resp_call *call) {
+  const weir_resp_argument *arguments = call->arguments;
+  weir_ask_amount *taken = &call->amounts->taken;
+  weir_ask_amount *real = &call->amounts->cost;
+  const char *name = call->gives_back ? "n" : "estimate";
+  size_t next = 4;
+  weir_message why;
+  *call->ask = (weir_ask){.verb = WEIR_ASK_SETTLE,
+                          .form = FIELDS,
+                          .limiter = arguments[1].bytes,
+                          .limiter_length = arguments[1].length};
+  if (!take_key(call, &arguments[2])) return WEIR_RESP_ANSWERED;
+  if (!weir_ask_read_amount(arguments[3].bytes, arguments[3].length, taken))
+    *taken = (weir_ask_amount){1, {-1}};
+  if (!weir_ask_check_amount(taken, name, 1, &why)) return refuse(call, why.text);
+  *real = (weir_ask_amount){.count = taken->count};
+  if (!call->gives_back &&
+      !weir_ask_read_amount(arguments[next].bytes, arguments[next].length, real))
+    *real = (weir_ask_amount){1, {-1}};
+  next += !call->gives_back;
+  if (!weir_ask_check_amount(real, "real", 0, &why) ||
+      !weir_ask_set_settlement(call->ask, taken, real, &why))
+    return refuse(call, why.text);
+  if (next == call->count) return WEIR_RESP_ASKS;
+  if (next + 2 != call->count || !is(&arguments[next], "STAMP"))
+    return refuse(call, "STAMP TEXT is accepted behind the costs");
+  const weir_resp_argument *text = &arguments[next + 1];
+  if (!weir_ask_read_stamp(call->ask, text->bytes, text->length, &why))
+    return refuse(call, why.text);
+  return WEIR_RESP_ASKS;
+}
+
 /* CL.THROTTLE and THROTTLE key max_burst count period [quantity]. Of the first a full bucket holds one
  * more than max_burst. A quantity of 0 looks and takes nothing. */
 static weir_resp_outcome run_with_rule(const weir_resp_call *call) {
@@ -251,6 +286,7 @@ typedef struct command {
   weir_resp_outcome (*run)(const weir_resp_call *call);
   weir_ask_verb verb;
   enum form form;
+  bool gives_back;
   const char *says; /* without run(): always the same, */
   weir_resp_outcome outcome;
 } command;
@@ -265,6 +301,8 @@ static const command commands[] = {
     {"WEIR.TAKE", 3, 6, false, .run = run_limiter, .verb = WEIR_ASK_TAKE},
     {"WEIR.PEEK", 3, 6, false, .run = run_limiter, .verb = WEIR_ASK_PEEK},
     {"WEIR.RESET", 3, 3, false, .run = run_limiter, .verb = WEIR_ASK_RESET},
+    {"WEIR.SETTLE", 5, 7, false, .run = run_settle},
+    {"WEIR.REFUND", 4, 6, false, .run = run_settle, .gives_back = true},
     {"PING", 1, 2, false, .run = run_ping},
     {"THROTTLE", 5, 6, false, .run = run_with_rule, .form = THROTTLE},
     {"ECHO", 2, 2, false, .run = run_ping},
@@ -287,8 +325,13 @@ bool weir_resp_shows_credential(const weir_resp_request *request) {
 weir_resp_outcome weir_resp_run(weir_resp_session *session, const weir_resp_server *server,
                                 const weir_resp_request *request, weir_bytes *out, weir_ask *ask,
                                 weir_resp_amounts *amounts) {
-  weir_resp_call asked = {session, server, request->arguments, request->count, out, ask, amounts,
-                          0,       0};
+  weir_resp_call asked = {.session = session,
+                          .server = server,
+                          .arguments = request->arguments,
+                          .count = request->count,
+                          .out = out,
+                          .ask = ask,
+                          .amounts = amounts};
   const command *found = NULL;
   for (size_t i = 0; found == NULL && i < sizeof commands / sizeof *commands; i++)
     if (is(&request->arguments[0], commands[i].name)) found = &commands[i];
@@ -302,6 +345,7 @@ weir_resp_outcome weir_resp_run(weir_resp_session *session, const weir_resp_serv
   }
   asked.verb = found->verb;
   asked.form = found->form;
+  asked.gives_back = found->gives_back;
   if (found->run != NULL) return found->run(&asked);
   weir_bytes_text(out, found->says);
   return found->outcome;
@@ -350,17 +394,21 @@ static void write_costs(weir_bytes *out, const int64_t *costs, size_t count) {
   weir_resp_bulk(out, text, (size_t)(end - text));
 }
 
-static void write_fields(weir_bytes *out, const weir_reply *reply) {
+/* What takes and settles has a stamp behind all else: empty where there is nothing to be settled. */
+static void write_fields(weir_bytes *out, const weir_ask *ask, const weir_reply *reply) {
   const weir_decision *decision = reply->decision;
+  char stamp[WEIR_STAMP_BYTES] = "";
+  bool may_take = ask->verb != WEIR_ASK_PEEK;
   const struct {
     const char *head; /* the field's name, as a bulk string */
     int64_t value;
-  } fields[] = {{"*18\r\n$7\r\nallowed\r\n", decision->allowed},
-                {"$5\r\nlimit\r\n", decision->limit},
-                {"$9\r\nremaining\r\n", decision->remaining},
-                {"$14\r\nretry_after_us\r\n", decision->retry_after_us},
-                {"$14\r\nreset_after_us\r\n", decision->reset_after_us},
-                {"$8\r\ndelay_us\r\n", decision->delay_us}};
+  } fields[] = {
+      {may_take ? "*20\r\n$7\r\nallowed\r\n" : "*18\r\n$7\r\nallowed\r\n", decision->allowed},
+      {"$5\r\nlimit\r\n", decision->limit},
+      {"$9\r\nremaining\r\n", decision->remaining},
+      {"$14\r\nretry_after_us\r\n", decision->retry_after_us},
+      {"$14\r\nreset_after_us\r\n", decision->reset_after_us},
+      {"$8\r\ndelay_us\r\n", decision->delay_us}};
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
     write_integers(out, fields[i].head, &fields[i].value, 1);
   if (reply->costs == NULL) write_integers(out, "$4\r\ncost\r\n", &decision->cost, 1);
@@ -371,6 +419,10 @@ static void write_fields(weir_bytes *out, const weir_reply *reply) {
   weir_bytes_text(out, "$6\r\nsource\r\n");
   weir_resp_bulk(out, source, strlen(source));
   write_integers(out, "$4\r\nrule\r\n", &rule, 1);
+  if (!may_take) return;
+  size_t length = reply->has_stamp ? weir_stamp_write(&reply->stamp, stamp) : 0;
+  weir_bytes_text(out, "$5\r\nstamp\r\n");
+  weir_resp_bulk(out, stamp, length);
 }
 
 void weir_resp_answer(const weir_ask *ask, const weir_reply *reply, weir_bytes *out) {
@@ -398,7 +450,7 @@ void weir_resp_answer(const weir_ask *ask, const weir_reply *reply, weir_bytes *
       break;
     }
     case FIELDS:
-      write_fields(out, reply);
+      write_fields(out, ask, reply);
       break;
   }
 }

@@ -35,7 +35,7 @@ typedef enum weir_resp_outcome {
 
 /* Costs that a request has besides, for weir_ask to point to. Need not be filled in. */
 typedef struct weir_resp_amounts {
-  weir_ask_amount cost;
+  weir_ask_amount cost, taken;
 } weir_resp_amounts;
 
 /* Runs one request of at least one argument. */
