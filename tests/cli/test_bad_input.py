@@ -11,7 +11,7 @@ class Commands(ProgramTest):
     def test_a_command_is_needed(self):
         self.assert_refused(run(), "no command", "weir help")
         self.assert_refused(run("tke", "k"), '"tke"', "did you mean take?", "weir help")
-        self.assert_refused(run("acquire"), '"acquire"', "take, peek, refund, reset, replay",
+        self.assert_refused(run("acquire"), '"acquire"', "take, peek, refund, settle, reset, replay",
                             "doctor, check, serve, help and version", "weir help")
         self.assert_refused(run(""), '""')
 
@@ -110,6 +110,14 @@ class Numbers(ProgramTest):
         for value in ("", "x", "-1", "1.5", "253402300800000000"):
             self.assert_refused(run("refund", "--rule", RULE, "--at=" + value, "k"), "--at",
                                 f'"{value}"', "at_us")
+
+    def test_what_cannot_be_settled(self):
+        self.assert_refused(run("settle", "--rule", RULE, "k"), "--real is needed")
+        self.assert_refused(run("settle", "--rule", RULE, "--cost", "1,2", "--real", "1", "k"), "as many are accepted")
+        for real in ("-1", "2147483649", "x", "", "1,,2"):
+            self.assert_refused(run("settle", "--rule", RULE, "--real=" + real, "k"), "--real")
+        self.assert_refused(run("settle", "--rule", "sliding-log:5/1s", "--real", "2", "k"), "sliding-log")
+        self.assert_refused(run("settle", "--rule", RULE, "--real", "2", "--at", "5", "k"), "at_us")
 
     def test_more_than_is_charged_is_not_refunded(self):
         self.assert_refused(run("refund", "--rule", RULE, "k"), "holds less")

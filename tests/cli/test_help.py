@@ -8,7 +8,7 @@ import unittest
 
 from program import ALLOWED, DENIED, PROGRAM, RULE, ProgramTest, environment, run
 
-COMMANDS = ("take", "peek", "refund", "reset", "replay", "simulate", "bench", "doctor",
+COMMANDS = ("take", "peek", "refund", "settle", "reset", "replay", "simulate", "bench", "doctor",
             "check", "serve")
 LINES_MOST, COLUMNS_MOST = 36, 80
 

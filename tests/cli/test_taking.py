@@ -53,6 +53,25 @@ class OnMemcached(Taking):
                 self.assertTrue(refund["refunded"])
                 self.assertEqual(self.ask("take", rule, "--cost", "8")["decision"], "allowed")
 
+    def test_what_was_taken_is_settled(self):
+        for rule, most in (("fixed-window:100/400d,debt=20", 120), ("sliding-window:100/1d,debt=20", 120), ("quota:100/1d", 100),
+                           ("token-bucket:100/400d", 100)):
+            with self.subTest(rule):
+                def settle(at_us, cost, real, rule=rule):
+                    return self.ask("settle", rule, "--cost", str(cost), "--real", str(real), "--at", str(at_us))
+                told = settle(self.ask("take", rule, "--cost", "50")["at_us"], 50, 30)
+                self.assertEqual((told["settled"], told["charged"], told["cut"]), (True, 30, 0))
+                self.assertEqual(self.ask("peek", rule)["remaining"], 70)
+                told = settle(self.ask("take", rule, "--cost", "50")["at_us"], 50, 500)
+                self.assertEqual((told["charged"], told["cut"], told["remaining"]), (most - 30, 530 - most, 0))
+                self.assertEqual(self.ask("take", rule)["decision"], "denied")
+
+    def test_every_rule_is_settled_by_its_own_cost(self):
+        rule = "quota:5/1d;quota:100/1d,name=tokens"
+        at_us = self.ask("take", rule, "--cost", "1,60")["at_us"]
+        told = self.ask("settle", rule, "--cost", "1,60", "--real", "1,300", "--at", str(at_us))
+        self.assertEqual((told["costs"], told["real"], told["charged"], told["cut"]), ([1, 60], [1, 300], [1, 100], [0, 200]))
+
     def test_nothing_is_charged_ahead(self):
         # A limiter alone at its keys would soon lease as much as it was asked for.
         for rule in ("sliding-window:1000/1d,lease=1s", "quota:1000/1d,lease=1s"):

@@ -42,6 +42,51 @@ class Simulate(ProgramTest):
                 self.assertEqual(found[0], found[1])
                 self.assertLess(found[0]["cost_allowed"], found[0]["cost"])
 
+    # --- costs known afterwards
+
+    def real_reports(self, rules, lines, *more):
+        log = b"".join(json.dumps({"time": time, "client": key, "estimate": estimate, "real": real}).encode() + b"\n"
+                       for time, key, estimate, real in lines)
+        rules = [word for rule in rules for word in ("--rule", rule)]
+        return self.reports("--format", "json", "--cost", "estimate", "--real", "real", *rules, *more, stdin=log)[1:]
+
+    def test_what_was_estimated_is_settled_when_time_goes_on(self):
+        begin = 1764028800
+        lines = [(begin, "a", 50, 20), (begin, "a", 50, 90), (begin, "a", 50, 5),  # under way at once: two fit
+                 (begin + 1, "a", 10, 10), (begin + 2, "a", 1, 1), (begin + 2, "b", 60, 0)]
+        plain, deep = self.real_reports(("fixed-window:100/1h", "fixed-window:100/1h,debt=50"), lines)
+        self.assertEqual(plain["real_cost"], 126)
+        # Settled: -30 and up to 110, of which 10 have no room without a debt; behind it nothing more.
+        self.assertEqual((plain["settled"], plain["settled_cut"]), ({"cost": 110, "most": 110, "most_limit": 100}, 10))
+        self.assertEqual((deep["settled"], deep["settled_cut"]), ({"cost": 110, "most": 110, "most_limit": 100}, 0))
+        # Looked at first: all three of the first second, and nothing of the key behind them.
+        for rule in (plain, deep):
+            self.assertEqual(rule["looked_first"], {"cost": 115, "most": 115, "most_limit": 100})
+
+    def test_estimates_that_are_right_spend_what_they_take(self):
+        lines = [(1764028800 + i, "k%d" % (i % 3), 1 + i % 7, 1 + i % 7) for i in range(500)]
+        rules = ("sliding-window:40/1m", "fixed-window:40/1m", "quota:40/1m", "token-bucket:40/1m", "sliding-window:40/1m;fixed-window:9/2s")
+        for rule in self.real_reports(rules, lines):
+            self.assertEqual(rule["settled"]["cost"], rule["cost_allowed"], rule["rule"])
+            self.assertEqual(rule["settled_cut"], 0)
+            self.assertLess(rule["looked_first"]["cost"], rule["real_cost"])
+
+    def test_what_has_no_real_cost(self):
+        line = json.dumps({"time": 1764028800, "client": "a", "real": "x"}).encode() + b"\n"
+        source = self.reports("--rule", "quota:5/1d", "--format", "json", "--real", "real", stdin=line + line.replace(b'"x"', b"3"))[0]
+        self.assertEqual((source["requests"], source["malformed"]), (1, 1))
+        self.assertIn("what --real names is no whole number", source["malformed_first"][0]["reason"])
+        for arguments, says in ((("--rule", "sliding-log:5/1m"), b"--real: a sliding-log cannot be settled"),
+                                (("--rule", "leaky-bucket:5/1m"), b"--real: a leaky-bucket cannot be settled"),
+                                (("--rule", "quota:5/1d", "--generate", "uniform"), b"--real is for logs"),
+                                (("--rule", "quota:5/1d", "--attack"), b"--real is for logs"),
+                                (("--rule", "quota:5/1d", "--recommend", "0.1%"), b"--real is for logs")):
+            result = run("simulate", "--real", "bytes", *arguments, stdin=line)
+            self.assertEqual(result.returncode, 2, arguments)
+            self.assertIn(says, result.stderr)
+        table = run("simulate", "--rule", "quota:5/1d", "--format", "json", "--real", "real", stdin=line.replace(b'"x"', b"3"))
+        self.assertIn(b"of 3 that all requests cost in truth", table.stdout)
+
     # --- input
 
     def test_a_trace_from_stdin(self):

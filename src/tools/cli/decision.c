@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "json.h"
+#include "options.h"
 #include "report.h"
 
 enum { DIGITS = 0 }; /* every number of the objects is whole */
@@ -80,6 +81,35 @@ void weir_cli_decision_text(FILE *out, const weir_decision *decision, bool sever
   fputc('\n', out);
 }
 
+static void print_numbers(FILE *out, const char *name, const int64_t *numbers, int count) {
+  fprintf(out, "  %s ", name);
+  for (int i = 0; i < count; i++)
+    fprintf(out, i == 0 ? "%" PRId64 : ",%" PRId64, numbers[i]);
+}
+
+/* What was charged nowhere, and whether there is any. */
+static bool find_cut(const weir_cli_settled *settled, int64_t *cut) {
+  bool some = false;
+  for (int i = 0; i < settled->count; i++) {
+    int64_t rest = settled->reals[i] - settled->charged[i];
+    cut[i] = rest > 0 ? rest : 0;
+    some |= rest > 0;
+  }
+  return some;
+}
+
+void weir_cli_settled_text(FILE *out, const weir_cli_settled *settled) {
+  int64_t cut[WEIR_CLI_COSTS_MOST];
+  const weir_decision *decision = settled->decision;
+  fputs("settled", out);
+  print_numbers(out, "charged", settled->charged, settled->count);
+  if (find_cut(settled, cut)) print_numbers(out, "cut", cut, settled->count);
+  if (decision->remaining != WEIR_NOT_KNOWN)
+    fprintf(out, "  remaining %" PRId64, decision->remaining);
+  if (decision->reset_after_us >= 0) print_duration(out, "reset-after", decision->reset_after_us);
+  fputc('\n', out);
+}
+
 void weir_cli_decision_tabs(FILE *out, const weir_cli_request *request,
                             const weir_decision *decision) {
   fprintf(out, "%" PRId64 "\t", request->time_ms);
@@ -100,16 +130,26 @@ static bool set_text(json_t *object, const char *name, const char *value) {
   return json_object_set_new(object, name, json_string(value)) == 0;
 }
 
+static bool set_list(json_t *object, const char *name, const int64_t *numbers, int count) {
+  json_t *list = json_array();
+  bool set = list != NULL;
+  for (int i = 0; set && i < count; i++)
+    set = json_array_append_new(list, json_integer(numbers[i])) == 0;
+  if (set) return json_object_set_new(object, name, list) == 0;
+  json_decref(list);
+  return false;
+}
+
 /* One cost, or a list of one per rule. */
 static bool set_cost(json_t *object, const weir_cli_request *request) {
   if (request->costs == NULL) return set_integer(object, "cost", request->cost);
-  json_t *costs = json_array();
-  bool set = costs != NULL;
-  for (int i = 0; set && i < request->cost_count; i++)
-    set = json_array_append_new(costs, json_integer(request->costs[i])) == 0;
-  if (set) return json_object_set_new(object, "costs", costs) == 0;
-  json_decref(costs);
-  return false;
+  return set_list(object, "costs", request->costs, request->cost_count);
+}
+
+/* The same of what is settled, under one name. */
+static bool set_numbers(json_t *object, const char *name, const int64_t *numbers, int count) {
+  return count == 1 ? set_integer(object, name, numbers[0])
+                    : set_list(object, name, numbers, count);
 }
 
 bool weir_cli_decision_json(FILE *out, const weir_cli_request *request,
@@ -135,6 +175,26 @@ bool weir_cli_decision_json(FILE *out, const weir_cli_request *request,
                  set_text(object, "source", sources[decision->source]) &&
                  set_integer(object, "rule", decision->rule) &&
                  (!one_cost || set_integer(object, "charged", charged)) &&
+                 set_integer(object, "at_us", decision->at_us) &&
+                 weir_cli_json_print(out, object, DIGITS);
+  json_decref(object);
+  return printed;
+}
+
+bool weir_cli_settled_json(FILE *out, const weir_cli_request *request,
+                           const weir_cli_settled *settled) {
+  int64_t cut[WEIR_CLI_COSTS_MOST];
+  const weir_decision *decision = settled->decision;
+  int count = settled->count;
+  find_cut(settled, cut);
+  json_t *object = json_object();
+  bool printed = weir_cli_json_set_bytes(object, "key", request->key, request->key_length) &&
+                 set_cost(object, request) && set_numbers(object, "real", settled->reals, count) &&
+                 json_object_set_new(object, "settled", json_true()) == 0 &&
+                 set_numbers(object, "charged", settled->charged, count) &&
+                 set_numbers(object, "cut", cut, count) &&
+                 set_integer(object, "remaining", decision->remaining) &&
+                 set_integer(object, "reset_after_us", decision->reset_after_us) &&
                  set_integer(object, "at_us", decision->at_us) &&
                  weir_cli_json_print(out, object, DIGITS);
   json_decref(object);

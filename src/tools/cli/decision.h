@@ -19,7 +19,8 @@ typedef struct weir_cli_request {
   int64_t cost;         /* for every rule, unless there are several */
   const int64_t *costs; /* one per rule, or NULL */
   int cost_count;
-  bool peek; /* nothing is charged */
+  bool peek;      /* nothing is charged */
+  int64_t *lists; /* of settle: what each rule cost, then what was taken, and comes to be charged */
 } weir_cli_request;
 
 /* Enough for every duration below. */
@@ -41,6 +42,18 @@ void weir_cli_decision_tabs(FILE *out, const weir_cli_request *request,
 /* One JSON object; time_ms is left out when the request has none. False when memory is short. */
 bool weir_cli_decision_json(FILE *out, const weir_cli_request *request,
                             const weir_decision *decision);
+
+/* What is charged now, for each rule that had a cost of its own, and what was cut. */
+typedef struct weir_cli_settled {
+  const int64_t *reals, *charged;
+  int count;
+  const weir_decision *decision;
+} weir_cli_settled;
+
+/* For people, and as a JSON object. */
+void weir_cli_settled_text(FILE *out, const weir_cli_settled *settled);
+bool weir_cli_settled_json(FILE *out, const weir_cli_request *request,
+                           const weir_cli_settled *settled);
 
 /* The JSON object that says what was done to a key: "reset" or "refunded" is true. False when
  * memory is short. */

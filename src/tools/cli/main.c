@@ -11,12 +11,13 @@
 #include "report.h"
 
 static int (*const runs[WEIR_CLI_COMMANDS])(const weir_cli_options *options) = {
-    [WEIR_CLI_TAKE] = weir_cli_take,     [WEIR_CLI_PEEK] = weir_cli_peek,
-    [WEIR_CLI_REFUND] = weir_cli_refund, [WEIR_CLI_RESET] = weir_cli_reset,
-    [WEIR_CLI_REPLAY] = weir_cli_replay, [WEIR_CLI_SIMULATE] = weir_cli_simulate,
-    [WEIR_CLI_BENCH] = weir_cli_bench,   [WEIR_CLI_DOCTOR] = weir_cli_doctor,
+    [WEIR_CLI_TAKE] = weir_cli_take,         [WEIR_CLI_PEEK] = weir_cli_peek,
+    [WEIR_CLI_REFUND] = weir_cli_refund,     [WEIR_CLI_SETTLE] = weir_cli_settle,
+    [WEIR_CLI_RESET] = weir_cli_reset,       [WEIR_CLI_REPLAY] = weir_cli_replay,
+    [WEIR_CLI_SIMULATE] = weir_cli_simulate, [WEIR_CLI_BENCH] = weir_cli_bench,
+    [WEIR_CLI_DOCTOR] = weir_cli_doctor,
 #ifdef WEIR_HAS_SERVE
-    [WEIR_CLI_CHECK] = weir_cli_check,   [WEIR_CLI_SERVE] = weir_cli_serve,
+    [WEIR_CLI_CHECK] = weir_cli_check,       [WEIR_CLI_SERVE] = weir_cli_serve,
 #endif
 };
 

@@ -17,26 +17,36 @@
 
 /* --- values of their own kind ---------------------------------------------------------------- */
 
+/* Numbers between commas, and their sum; -1: they are none. */
+static int64_t read_numbers(const char *text, int64_t numbers[WEIR_CLI_COSTS_MOST], int *count) {
+  int64_t sum = 0;
+  *count = 0;
+  for (const char *at = text; *count < WEIR_CLI_COSTS_MOST; at++) {
+    size_t length = strcspn(at, ",");
+    int64_t *number = &numbers[(*count)++];
+    if (!weir_number_read(at, length, WEIR_TRACE_COST_MOST, number)) return -1;
+    sum += *number;
+    if (*(at += length) == '\0') return sum;
+  }
+  return -1;
+}
+
 /* One cost for every rule, or one per rule. A 0 leaves a rule out, so it makes sense in a list
  * only. */
 static bool read_costs(const char *text, weir_cli_options *options) {
   bool list = strchr(text, ',') != NULL;
-  int64_t sum = 0;
-  options->cost_count = 0;
-  for (const char *at = text; options->cost_count < WEIR_CLI_COSTS_MOST; at++) {
-    size_t length = strcspn(at, ",");
-    int64_t *cost = &options->costs[options->cost_count++];
-    if (!weir_number_read(at, length, WEIR_TRACE_COST_MOST, cost)) break;
-    sum += *cost;
-    if (*(at += length) == '\0') {
-      if (sum > 0) return true;
-      break;
-    }
-  }
+  if (read_numbers(text, options->costs, &options->cost_count) > 0) return true;
   weir_cli_error("--cost \"%s\": %s", weir_cli_show(text).text,
                  list ? "a list of 2 to 8 whole numbers from 0 to 2147483648, one per rule and one "
                         "above 0, is accepted"
                       : "a whole number from 1 to 2147483648 is accepted");
+  return false;
+}
+
+static bool read_reals(const char *text, weir_cli_options *options) {
+  if (read_numbers(text, options->reals, &options->real_count) >= 0) return true;
+  weir_cli_error("--real \"%s\": a whole number from 0 to 2147483648 is accepted, or one per rule",
+                 weir_cli_show(text).text);
   return false;
 }
 
@@ -116,6 +126,7 @@ static const effect effects[] = {
                        .count = MEMBER(rule_count),
                        .most = WEIR_CLI_RULES_MOST},
     [WEIR_CLI_COST] = {.read = read_costs},
+    [WEIR_CLI_REAL] = {.read = read_reals},
     [WEIR_CLI_WAIT] = {.read = read_wait},
     [WEIR_CLI_AT] = {.read = read_stamp},
     [WEIR_CLI_FORMAT] = {.read = read_format},
@@ -124,6 +135,7 @@ static const effect effects[] = {
     [WEIR_CLI_STATUS] = {.text = MEMBER(status)},
     [WEIR_CLI_PATH] = {.text = MEMBER(path)},
     [WEIR_CLI_COST_FIELD] = {.text = MEMBER(cost_field)},
+    [WEIR_CLI_REAL_FIELD] = {.text = MEMBER(real_field)},
     [WEIR_CLI_TOP] = {.integer = MEMBER(top), .most = 10000},
     [WEIR_CLI_RECOMMEND] = {.text = MEMBER(recommend)},
     [WEIR_CLI_GENERATE] = {.text = MEMBER(generate)},

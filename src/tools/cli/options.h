@@ -32,6 +32,8 @@ typedef struct weir_cli_options {
   size_t rule_count;
   int64_t costs[WEIR_CLI_COSTS_MOST];
   int cost_count; /* 1: for every rule */
+  int64_t reals[WEIR_CLI_COSTS_MOST];
+  int real_count; /* 0: not given */
   uint64_t given; /* weir_cli_given() reads it */
   int64_t wait_us;
   int64_t at_us;
@@ -43,6 +45,7 @@ typedef struct weir_cli_options {
   const char *log_format;                  /* as --format has it, where it is a pattern */
   const char *key, *trust, *status, *path; /* of logs; NULL: not given */
   const char *cost_field;                  /* of logs; NULL: each request costs 1 */
+  const char *real_field;                  /* the same; NULL: what it cost before */
   int64_t top;                             /* 0: not given */
   const char *recommend;                   /* NULL: not given */
   int64_t processes;                       /* that may use the same keys; 0: not given */

@@ -2,6 +2,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "commands.h"
 #include "json.h"
@@ -17,20 +18,36 @@ static int measure(const weir_cli_options *options, const char *const *rules, si
       weir_simulation_init(&simulation, rules, rule_count, &options->limiter, &message);
   if (status != WEIR_OK) return weir_cli_fail("", status, &message);
   int exit_status = WEIR_EXIT_USAGE;
+  weir_reals *reals = options->real_field != NULL ? calloc(1, sizeof *reals) : NULL;
+  if (options->real_field != NULL) {
+    status = reals == NULL ? WEIR_NO_MEMORY
+                           : weir_reals_init(reals, rules, rule_count, &options->limiter, &message);
+    if (status != WEIR_OK) {
+      free(reals);
+      weir_simulation_clean_up(&simulation);
+      return weir_cli_fail("", status, &message);
+    }
+  }
   if (weir_cli_input_open(options, weir_simulation_rule(&simulation, 0), &input)) {
     weir_record record = {0}; /* for --top alone, which one pass cannot answer */
     simulation.counts_all = options->plot != NULL;
-    exit_status = weir_cli_input_read(&input, &simulation, options->top > 0 ? &record : NULL);
+    exit_status =
+        weir_cli_input_read(&input, &simulation, options->top > 0 ? &record : NULL, reals);
+    if (exit_status == 0 && reals != NULL &&
+        (status = weir_reals_finish(reals, &message)) != WEIR_OK)
+      exit_status = weir_cli_fail("", status, &message);
     if (exit_status == 0 && weir_simulation_finish(&simulation) != WEIR_OK)
       exit_status = weir_cli_fail_memory();
     if (exit_status == 0)
-      exit_status = weir_cli_simulate_report(options, &simulation, &input, &record);
+      exit_status = weir_cli_simulate_report(options, &simulation, reals, &input, &record);
     weir_record_clean_up(&record);
     weir_cli_input_close(&input);
     if (exit_status == 0 && options->plot != NULL)
       exit_status = weir_cli_simulate_plot(options, &simulation);
   }
   weir_simulation_clean_up(&simulation);
+  if (reals != NULL) weir_reals_clean_up(reals);
+  free(reals);
   return exit_status;
 }
 
@@ -102,6 +119,14 @@ int weir_cli_simulate(const weir_cli_options *options) {
   }
   if (options->attack && options->recommend != NULL) {
     weir_cli_error("simulate: --attack and --recommend: one of them is accepted");
+    return WEIR_EXIT_USAGE;
+  }
+  if (options->real_field != NULL &&
+      (options->attack || options->recommend != NULL || options->generate != NULL)) {
+    weir_cli_error("simulate: --real is for logs: --%s does not go with it",
+                   options->attack              ? "attack"
+                   : options->recommend != NULL ? "recommend"
+                                                : "generate");
     return WEIR_EXIT_USAGE;
   }
   if (options->attack) return attack(options, rules, rule_count);

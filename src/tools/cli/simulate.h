@@ -9,11 +9,13 @@
 
 /* These give the exit status, after one line on stderr where it is not 0. */
 
-/* What the rules decided, and how they differ from an exact window: tables, or with --json one
- * object a line, the input's, then a rule's each. With --top it says of so many keys all that the
+/* What the rules decided, how they differ from an exact window, and what settling would have spent
+ * (`reals`; NULL: not asked): tables, or with --json one object a line, the input's, then a rule's
+ * each. With --top it says of so many keys all that the
  * record knows; else less, of a few, and `record` may be NULL. */
 int weir_cli_simulate_report(const weir_cli_options *options, const weir_simulation *simulation,
-                             const weir_cli_input *input, weir_record *record);
+                             const weir_reals *reals, const weir_cli_input *input,
+                             weir_record *record);
 
 /* Says which limit each rule needs for what --recommend wants, and reports on these; draws how many
  * keys have which peak, and the limits among them, into --plot. */

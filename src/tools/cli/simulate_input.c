@@ -68,7 +68,9 @@ static bool open_input(weir_cli_input *input, const weir_rule *rule) {
   if (!has_pattern ||
       weir_access_format_ask(&input->pattern, &input->sources[0].selection.others, &why))
     return true;
-  weir_cli_error("--key or --cost: %s", why.text);
+  weir_cli_error("%s: %s",
+                 options->real_field != NULL ? "--key, --cost or --real" : "--key or --cost",
+                 why.text);
   return false;
 }
 
@@ -163,14 +165,17 @@ static weir_status take_line(weir_cli_input *input, weir_cli_source *source, con
   source->has_next = good;
   if (good && source->format != WEIR_CLI_FORMAT_TRACE) {
     weir_cli_selected selected =
-        weir_cli_select(&source->selection, &access, &key, &source->next.cost);
+        weir_cli_select(&source->selection, &access, &key, &source->next.cost, &source->next.real);
     if (selected == WEIR_CLI_SELECT_NO_MEMORY) return WEIR_NO_MEMORY;
-    good = selected != WEIR_CLI_COSTLESS && selected != WEIR_CLI_TOO_DEAR;
-    if (selected == WEIR_CLI_COSTLESS)
-      weir_message_set(&why, "what --cost names is no whole number");
-    if (selected == WEIR_CLI_TOO_DEAR)
-      weir_message_set(&why, "what --cost names is above %lld, the most that a request can cost",
-                       (long long)WEIR_TRACE_COST_MOST);
+    bool is_real = selected == WEIR_CLI_REALLESS || selected == WEIR_CLI_REAL_TOO_DEAR;
+    bool is_none = selected == WEIR_CLI_COSTLESS || selected == WEIR_CLI_REALLESS;
+    bool is_dear = selected == WEIR_CLI_TOO_DEAR || selected == WEIR_CLI_REAL_TOO_DEAR;
+    const char *option = is_real ? "--real" : "--cost";
+    good = !is_none && !is_dear;
+    if (is_none) weir_message_set(&why, "what %s names is no whole number", option);
+    if (is_dear)
+      weir_message_set(&why, "what %s names is above %lld, the most that a request can cost",
+                       option, (long long)WEIR_TRACE_COST_MOST);
     input->keyless += selected == WEIR_CLI_KEYLESS;
     input->filtered += selected == WEIR_CLI_FILTERED;
     source->has_next = selected == WEIR_CLI_SELECTED;
@@ -190,8 +195,9 @@ static weir_status take_line(weir_cli_input *input, weir_cli_source *source, con
 /* Reads on to the source's next request, if there is one. False with a message, as below. */
 static bool read_on(weir_cli_input *input, weir_cli_source *source, weir_message *message) {
   const weir_cli_options *options = input->options;
-  bool of_logs = options->key != NULL || options->cost_field != NULL || options->trust != NULL ||
-                 options->status != NULL || options->path != NULL;
+  bool of_logs = options->key != NULL || options->cost_field != NULL ||
+                 options->real_field != NULL || options->trust != NULL || options->status != NULL ||
+                 options->path != NULL;
   source->has_next = false;
   while (!source->has_next) {
     const char *text;
@@ -210,7 +216,7 @@ static bool read_on(weir_cli_input *input, weir_cli_source *source, weir_message
     }
     if (good && of_logs && source->format == WEIR_CLI_FORMAT_TRACE) {
       weir_message_set(message,
-                       "a trace names its keys and costs itself: --key, --cost, --trust, "
+                       "a trace names its keys and costs itself: --key, --cost, --real, --trust, "
                        "--status and --path are for logs");
       good = false;
     }
@@ -309,7 +315,8 @@ weir_cli_step weir_cli_input_next(weir_cli_input *input, weir_cli_arrival *arriv
   return WEIR_CLI_ARRIVAL;
 }
 
-int weir_cli_input_read(weir_cli_input *input, weir_simulation *simulation, weir_record *record) {
+int weir_cli_input_read(weir_cli_input *input, weir_simulation *simulation, weir_record *record,
+                        weir_reals *reals) {
   const char *key = input->options->key != NULL ? input->options->key : "client";
   weir_status status = WEIR_OK;
   weir_message message = {""};
@@ -324,6 +331,8 @@ int weir_cli_input_read(weir_cli_input *input, weir_simulation *simulation, weir
     else if (simulation != NULL)
       status =
           weir_simulation_request(simulation, a.time_us, a.key, a.key_length, a.cost, &message);
+    if (status == WEIR_OK && reals != NULL)
+      status = weir_reals_request(reals, a.time_us, a.key, a.key_length, a.cost, a.real, &message);
     weir_cli_progress_update(&progress, input->lines);
   }
   if (step == WEIR_CLI_INPUT_BROKEN) status = WEIR_BAD_ARGUMENT;

@@ -7,6 +7,7 @@
 #include "logs/trace.h"
 #include "options.h"
 #include "simulate/generator.h"
+#include "simulate/real.h"
 #include "simulate/record.h"
 #include "simulate/simulation.h"
 #include "simulate_select.h"
@@ -25,6 +26,7 @@ typedef struct weir_cli_arrival {
   const char *key; /* good until the next one */
   size_t key_length;
   int64_t cost;
+  int64_t real;  /* of a log, where it was asked for */
   uint64_t line; /* of its file */
 } weir_cli_arrival;
 
@@ -76,8 +78,9 @@ void weir_cli_input_close(weir_cli_input *input);
 weir_cli_step weir_cli_input_next(weir_cli_input *input, weir_cli_arrival *arrival,
                                   weir_message *message);
 
-/* Reads all of it into the simulation, the record, or both; NULL: not wanted. The exit status,
- * after one line on stderr where it is not 0. */
-int weir_cli_input_read(weir_cli_input *input, weir_simulation *simulation, weir_record *record);
+/* Reads all of it into these; NULL: not wanted. The exit status, after one line on stderr where it is
+ * not 0. */
+int weir_cli_input_read(weir_cli_input *input, weir_simulation *simulation, weir_record *record,
+                        weir_reals *reals);
 
 #endif

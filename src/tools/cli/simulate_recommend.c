@@ -309,7 +309,7 @@ static int report(const weir_cli_options *options, const recommended *all,
   simulation.furthest_us = record->furthest_us;
   if (status == WEIR_OK) status = weir_simulation_finish(&simulation);
   int exit_status = status == WEIR_OK
-                        ? weir_cli_simulate_report(options, &simulation, input, record)
+                        ? weir_cli_simulate_report(options, &simulation, NULL, input, record)
                         : weir_cli_fail("", status, &message);
   weir_simulation_clean_up(&simulation);
   return exit_status;
@@ -327,7 +327,7 @@ int weir_cli_simulate_recommend(const weir_cli_options *options, const char *con
   if (status != WEIR_OK) return weir_cli_fail("", status, &message);
   if (!weir_cli_input_open(options, &stack.rules[0], &input)) return WEIR_EXIT_USAGE;
 
-  int exit_status = weir_cli_input_read(&input, NULL, &record);
+  int exit_status = weir_cli_input_read(&input, NULL, &record, NULL);
   if (exit_status == 0 && record.count == 0) {
     weir_cli_error("--recommend: there is no request");
     exit_status = WEIR_EXIT_USAGE;

@@ -95,6 +95,26 @@ static void print_costs(const weir_simulation *simulation) {
   }
 }
 
+static void print_spent(const weir_real_spent *spent) {
+  int64_t limit = spent->most_limit > 0 ? spent->most_limit : 1;
+  printf(" %11" PRId64 " %10" PRId64 " %5.2fL", spent->cost, spent->most,
+         (double)spent->most / (double)limit);
+}
+
+static void print_reals(const weir_simulation *simulation, const weir_reals *reals) {
+  printf("\n%-*s %29s %8s %27s\n", RULE_WIDTH, "", "settled: in all, in a period", "cut",
+         "looked at first: the same");
+  for (size_t i = 0; i < simulation->rule_count; i++) {
+    const weir_real_sums *sums = &reals->sums[i];
+    begin_row(simulation->texts[i]);
+    print_spent(&sums->settled);
+    printf(" %8" PRId64, sums->cut);
+    print_spent(&sums->looked);
+    putchar('\n');
+  }
+  printf("of %" PRId64 " that all requests cost in truth\n", reals->asked);
+}
+
 /* Which keys were denied most often. `most`, where it is not 0: of so many all that the record
  * knows. False: not enough memory. */
 static bool print_denied(const weir_simulation *simulation, size_t i, int64_t most,
@@ -207,8 +227,23 @@ static bool set_denied(json_t *object, const weir_denied_keys *tally, int64_t mo
   return set(object, "denied_most", keys) && complete;
 }
 
-static bool rule_json(const weir_simulation *simulation, size_t i, int64_t top,
-                      weir_record *record) {
+static bool set_spent(json_t *object, const char *name, const weir_real_spent *spent) {
+  return set(object, name,
+             json_pack("{sIsIsI}", "cost", (json_int_t)spent->cost, "most", (json_int_t)spent->most,
+                       "most_limit", (json_int_t)spent->most_limit));
+}
+
+static bool set_reals(json_t *object, const weir_reals *reals, size_t i) {
+  if (reals == NULL) return true;
+  const weir_real_sums *sums = &reals->sums[i];
+  return set_cost(object, "real_cost", reals->asked) &&
+         set_spent(object, "settled", &sums->settled) &&
+         set_cost(object, "settled_cut", sums->cut) &&
+         set_spent(object, "looked_first", &sums->looked);
+}
+
+static bool rule_json(const weir_simulation *simulation, const weir_reals *reals, size_t i,
+                      int64_t top, weir_record *record) {
   const weir_rule *rule = weir_simulation_rule(simulation, i);
   const weir_measure *m = &simulation->measures[i];
   const weir_driver *driver = &simulation->drivers[i];
@@ -240,12 +275,13 @@ static bool rule_json(const weir_simulation *simulation, size_t i, int64_t top,
       set(object, "entries_mean", json_real((double)m->entries / requests)) &&
       set_count(object, "entries_most", m->entries_most) &&
       set(object, "state_bytes_mean", json_real((double)m->state_bytes / samples)) &&
-      set_denied(object, &simulation->denied[i], top, record);
+      set_denied(object, &simulation->denied[i], top, record) && set_reals(object, reals, i);
   return print_object(object, complete);
 }
 
 int weir_cli_simulate_report(const weir_cli_options *options, const weir_simulation *simulation,
-                             const weir_cli_input *input, weir_record *record) {
+                             const weir_reals *reals, const weir_cli_input *input,
+                             weir_record *record) {
   bool enough = true;
   if (options->json) {
     enough = input_json(simulation, input);
@@ -253,9 +289,10 @@ int weir_cli_simulate_report(const weir_cli_options *options, const weir_simulat
     print_input(simulation, input);
     print_decisions(simulation);
     print_costs(simulation);
+    if (reals != NULL) print_reals(simulation, reals);
   }
   for (size_t i = 0; enough && i < simulation->rule_count; i++)
-    enough = options->json ? rule_json(simulation, i, options->top, record)
+    enough = options->json ? rule_json(simulation, reals, i, options->top, record)
                            : print_denied(simulation, i, options->top, record);
   return enough ? weir_cli_flush() : weir_cli_fail_memory();
 }

@@ -68,16 +68,16 @@ static bool read_key(weir_cli_selection *selection, const char *text) {
   return false;
 }
 
-static bool read_cost(weir_cli_selection *selection, const char *text) {
-  selection->cost = WEIR_ACCESS_ALL;
+static bool read_cost(weir_cli_selection *selection, const char *option, const char *text,
+                      int *field) {
+  *field = WEIR_ACCESS_ALL;
   if (text == NULL) return true;
-  bool known = read_field(selection, text, strlen(text), &selection->cost);
-  if (known && (selection->cost == WEIR_ACCESS_BYTES || selection->cost >= WEIR_ACCESS_FIELDS))
-    return true;
+  bool known = read_field(selection, text, strlen(text), field);
+  if (known && (*field == WEIR_ACCESS_BYTES || *field >= WEIR_ACCESS_FIELDS)) return true;
   weir_cli_error(
-      "--cost \"%s\": accepted are bytes, of a --format one of its fields as it stands "
+      "--%s \"%s\": accepted are bytes, of a --format one of its fields as it stands "
       "in it, and of --format json any member",
-      weir_cli_show(text).text);
+      option, weir_cli_show(text).text);
   return false;
 }
 
@@ -104,7 +104,9 @@ bool weir_cli_selection_init(weir_cli_selection *selection, const weir_cli_optio
   *selection = (weir_cli_selection){
       .format = options->format, .status = options->status, .path = options->path};
   if (!read_key(selection, options->key != NULL ? options->key : "client")) return false;
-  if (!read_cost(selection, options->cost_field)) return false;
+  if (!read_cost(selection, "cost", options->cost_field, &selection->cost) ||
+      !read_cost(selection, "real", options->real_field, &selection->real))
+    return false;
   if (options->status != NULL && !read_status(options->status)) return false;
   if (options->trust == NULL ||
       weir_http_networks_create(options->trust, &selection->trusted, &why) == WEIR_OK)
@@ -183,20 +185,20 @@ static bool append(weir_cli_selection *selection, size_t at, weir_access_text te
   return true;
 }
 
-/* Where nothing is said, as where no byte was sent, it is 1: a cost is 1 at least. One that no
- * limiter would take is not cut to what it would. */
-static weir_cli_selected read_number(weir_access_text text, int64_t *cost) {
-  *cost = 1;
+/* Where nothing is said, as where no byte was sent, it is the least: a cost is 1 at least. One that
+ * no limiter would take is not cut to what it would. */
+static weir_cli_selected read_number(weir_access_text text, int64_t least, int64_t *cost) {
+  *cost = least;
   for (size_t i = 0; i < text.length; i++)
     if (text.at[i] < '0' || text.at[i] > '9') return WEIR_CLI_COSTLESS;
   if (text.length > 0 && !weir_number_read(text.at, text.length, WEIR_TRACE_COST_MOST, cost))
     return WEIR_CLI_TOO_DEAR;
-  if (*cost < 1) *cost = 1;
+  if (*cost < least) *cost = least;
   return WEIR_CLI_SELECTED;
 }
 
 weir_cli_selected weir_cli_select(weir_cli_selection *selection, const weir_access *access,
-                                  weir_access_text *key, int64_t *cost) {
+                                  weir_access_text *key, int64_t *cost, int64_t *real) {
   size_t written = 0;
   if (is_filtered(selection, access)) return WEIR_CLI_FILTERED;
   for (size_t i = 0; i < selection->part_count; i++) {
@@ -209,6 +211,13 @@ weir_cli_selected weir_cli_select(weir_cli_selection *selection, const weir_acce
   }
   *key = (weir_access_text){selection->key, written - 1};
   *cost = 1;
-  if (selection->cost == WEIR_ACCESS_ALL) return WEIR_CLI_SELECTED;
-  return read_number(access->fields[selection->cost], cost);
+  *real = 0;
+  weir_cli_selected found = WEIR_CLI_SELECTED;
+  if (selection->cost != WEIR_ACCESS_ALL)
+    found = read_number(access->fields[selection->cost], 1, cost);
+  if (found != WEIR_CLI_SELECTED || selection->real == WEIR_ACCESS_ALL) return found;
+  found = read_number(access->fields[selection->real], 0, real);
+  return found == WEIR_CLI_COSTLESS   ? WEIR_CLI_REALLESS
+         : found == WEIR_CLI_TOO_DEAR ? WEIR_CLI_REAL_TOO_DEAR
+                                      : found;
 }

@@ -23,6 +23,7 @@ typedef struct weir_cli_selection {
   const char *status;          /* NULL: any */
   const char *path;            /* NULL: any */
   int cost;                    /* the field that says it; WEIR_ACCESS_ALL: each costs 1 */
+  int real; /* the same of what it cost in truth; WEIR_ACCESS_ALL: it is not asked */
   weir_access_others others;
   char *key; /* of the latest request, where it is made of parts */
   size_t key_room;
@@ -38,11 +39,13 @@ typedef enum weir_cli_selected {
   WEIR_CLI_KEYLESS,
   WEIR_CLI_COSTLESS, /* what should be the cost is no number */
   WEIR_CLI_TOO_DEAR, /* ... or more than any request can cost */
+  WEIR_CLI_REALLESS, /* the same of what it cost in truth */
+  WEIR_CLI_REAL_TOO_DEAR,
   WEIR_CLI_SELECT_NO_MEMORY
 } weir_cli_selected;
 
 /* The key is within the line or the selection, good until the next request. */
 weir_cli_selected weir_cli_select(weir_cli_selection *selection, const weir_access *access,
-                                  weir_access_text *key, int64_t *cost);
+                                  weir_access_text *key, int64_t *cost, int64_t *real);
 
 #endif

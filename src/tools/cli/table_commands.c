@@ -58,6 +58,23 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
                 "is charged is refused, with exit status 2.\n",
             .exits = exits_of_change,
         },
+    [WEIR_CLI_SETTLE] =
+        {
+            .name = "settle",
+            .argument = "KEY",
+            .argument_needed = true,
+            .store_needed = true,
+            .rule_needed = true,
+            .summary = "charge what an allowed take for KEY cost in truth",
+            .examples = "weir settle --rule quota:5000/1d,debt=500 --cost 480 --real 512 alice\n"
+                        "weir settle --rule sliding-window:5000/1m --cost 480 --real 300 \\\n"
+                        "  --at 1764028800123456 alice\n",
+            .details =
+                "Less than was taken goes back, as by refund. More is charged now, under the\n"
+                "limit and debt= of the rule; what does not fit is cut. No work that is done is\n"
+                "denied. A leaky bucket and a sliding log refuse it.\n",
+            .exits = exits_of_change,
+        },
     [WEIR_CLI_RESET] =
         {
             .name = "reset",

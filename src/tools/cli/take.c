@@ -1,6 +1,5 @@
-/* take, peek, refund and reset: one request about one key. Each is a function that asks the
- * limiter; how the limiter is reached, and how the answer is shown, is alike for two of them each.
- */
+/* take, peek, refund, settle and reset: one request about one key. Each is a function that asks the
+ * limiter; how the limiter is reached is alike for all, and how the answer is shown for some. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -22,6 +21,7 @@ static int run(const weir_cli_options *options, ask_function *ask, weir_cli_requ
   weir_message message = {{0}};
   *request = (weir_cli_request){
       .peek = request->peek,
+      .lists = request->lists,
       .time_ms = WEIR_CLI_NO_TIME,
       .key = key,
       .key_length = strlen(key),
@@ -102,21 +102,46 @@ int weir_cli_peek(const weir_cli_options *options) {
   return decide(options, true);
 }
 
-/* --- refund and reset ------------------------------------------------------------------------ */
+/* --- refund, settle and reset ---------------------------------------------------------------- */
+
+/* When it was taken, as far as it is known. */
+static int64_t taken_at(const weir_cli_options *options) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return weir_cli_given(options, WEIR_CLI_AT) ? options->at_us
+                                              : (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
 
 static weir_status ask_refund(const weir_cli_options *options, const weir_cli_request *request,
                               weir_limiter *limiter, weir_decision *decision,
                               weir_message *message) {
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  int64_t now_us = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-  *decision = (weir_decision){
-      .allowed = true,
-      .cost = request->cost,
-      .at_us = weir_cli_given(options, WEIR_CLI_AT) ? options->at_us : now_us,
-  };
+  *decision = (weir_decision){.allowed = true, .cost = request->cost, .at_us = taken_at(options)};
   return weir_limiter_refund(limiter, request->key, request->key_length, request->cost, decision,
                              message);
+}
+
+static weir_status ask_settle(const weir_cli_options *options, const weir_cli_request *request,
+                              weir_limiter *limiter, weir_decision *decision,
+                              weir_message *message) {
+  int64_t *lists = request->lists;
+  size_t bytes = (size_t)request->cost_count * sizeof *lists;
+  memcpy(lists, options->reals, bytes);
+  memcpy(lists + request->cost_count, options->costs, bytes);
+  weir_request one = {
+      .key = request->key,
+      .key_length = request->key_length,
+      .cost = options->reals[0],
+      .costs = request->costs != NULL ? lists : NULL,
+      .flags = WEIR_REQUEST_SETTLE,
+      .decision = {.allowed = true,
+                   .remaining = WEIR_NOT_KNOWN,
+                   .reset_after_us = WEIR_NOT_KNOWN,
+                   .cost = request->costs != NULL ? WEIR_OWN_COSTS : request->cost,
+                   .at_us = taken_at(options)},
+  };
+  weir_status status = weir_limiter_decide(limiter, &one, 1, message);
+  *decision = one.decision;
+  return status;
 }
 
 static weir_status ask_reset(const weir_cli_options *options, const weir_cli_request *request,
@@ -143,6 +168,31 @@ int weir_cli_refund(const weir_cli_options *options) {
   if (options->cost_count == 1) return run_change(options, ask_refund, "refunded");
   weir_cli_error("refund: --cost names %d costs; one is accepted", options->cost_count);
   return WEIR_EXIT_USAGE;
+}
+
+int weir_cli_settle(const weir_cli_options *options) {
+  int64_t lists[2 * WEIR_CLI_COSTS_MOST];
+  weir_cli_request request = {.lists = lists};
+  weir_decision decision = {0};
+  if (options->real_count != options->cost_count) {
+    weir_cli_error(options->real_count == 0
+                       ? "settle: --real is needed, what it cost in truth"
+                       : "settle: --real names %d numbers and --cost %d: as many are accepted",
+                   options->real_count, options->cost_count);
+    return WEIR_EXIT_USAGE;
+  }
+  int exit_status = run(options, ask_settle, &request, &decision);
+  if (exit_status != 0 || options->quiet) return exit_status;
+  const weir_cli_settled settled = {
+      .reals = options->reals,
+      .charged = options->cost_count > 1 ? lists + options->cost_count : &decision.cost,
+      .count = options->cost_count,
+      .decision = &decision};
+  if (!options->json)
+    weir_cli_settled_text(stdout, &settled);
+  else if (!weir_cli_settled_json(stdout, &request, &settled))
+    return weir_cli_fail_memory();
+  return weir_cli_flush();
 }
 
 int weir_cli_reset(const weir_cli_options *options) {

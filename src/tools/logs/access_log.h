@@ -31,7 +31,7 @@ typedef enum weir_access_field {
   WEIR_ACCESS_FORWARDED, /* X-Forwarded-For */
   WEIR_ACCESS_FIELDS,
   /* Behind them others, that have no meaning but were asked for by name. */
-  WEIR_ACCESS_OTHERS_MOST = 5,
+  WEIR_ACCESS_OTHERS_MOST = 6,
   WEIR_ACCESS_ALL = WEIR_ACCESS_FIELDS + WEIR_ACCESS_OTHERS_MOST
 } weir_access_field;
 

@@ -82,7 +82,7 @@ void weir_driver_clear_key(const weir_driver *driver, weir_driven_key *key) {
 
 /* Round after round, until the request is settled. */
 static weir_status run_machine(weir_driver *driver, weir_driven_key *key, int64_t now_us,
-                               weir_request_state *request) {
+                               weir_request_state *request, weir_message *message) {
   weir_machine *machine = driver->machine;
   weir_turn turn = weir_machine_start(machine, now_us, key->memo, request, driver->round);
   for (; turn != WEIR_TURN_DONE;
@@ -99,7 +99,14 @@ static weir_status run_machine(weir_driver *driver, weir_driven_key *key, int64_
     }
   }
   memcpy(key->memo, machine->frame.memo, driver->memo_bytes);
+  if (request->status != WEIR_OK)
+    weir_message_set(message, "%s", weir_status_text(request->status));
   return request->status;
+}
+
+static void expire(const weir_driver *driver, weir_driven_key *key, int64_t now_us) {
+  for (size_t i = 0; i < driver->stack.count; i++)
+    weir_slots_expire(key->places + i * WEIR_PLACES, now_us);
 }
 
 weir_status weir_driver_decide(weir_driver *driver, weir_driven_key *key, int64_t now_us,
@@ -111,12 +118,15 @@ weir_status weir_driver_decide(weir_driver *driver, weir_driven_key *key, int64_
                      weir_rule_kind_name(rule->kind));
     return WEIR_BAD_COST;
   }
-  for (size_t i = 0; i < driver->stack.count; i++)
-    weir_slots_expire(key->places + i * WEIR_PLACES, now_us);
+  expire(driver, key, now_us);
   if (weir_settle_never(&driver->stack, now_us, request)) return WEIR_OK;
   if (weir_settle_locally(&driver->stack, &driver->settings, key->memo, now_us, request))
     return WEIR_OK;
-  weir_status status = run_machine(driver, key, now_us, request);
-  if (status != WEIR_OK) weir_message_set(message, "%s", weir_status_text(status));
-  return status;
+  return run_machine(driver, key, now_us, request, message);
+}
+
+weir_status weir_driver_settle(weir_driver *driver, weir_driven_key *key, int64_t now_us,
+                               weir_request_state *request, weir_message *message) {
+  expire(driver, key, now_us);
+  return run_machine(driver, key, now_us, request, message);
 }

@@ -40,4 +40,8 @@ void weir_driver_remove_key(const weir_driver *driver, weir_driven_key *key);
 weir_status weir_driver_decide(weir_driver *driver, weir_driven_key *key, int64_t now_us,
                                weir_request_state *request, weir_message *message);
 
+/* The same of a settlement (WEIR_SETTLE), which nothing but the store answers. */
+weir_status weir_driver_settle(weir_driver *driver, weir_driven_key *key, int64_t now_us,
+                               weir_request_state *request, weir_message *message);
+
 #endif
