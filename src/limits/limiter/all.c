@@ -25,6 +25,9 @@
 #include "algorithm/method.h"
 #include "limiter/limiter.h"
 
+/* To charge one after another, where the first together was in vain. */
+enum { TRIES_MOST = 4 };
+
 /* What is known of a member. */
 typedef enum weir_verdict {
   WEIR_NOT_ASKED,
@@ -476,11 +479,15 @@ static void count_denied(weir_all *all) {
   }
 }
 
+/* While each denial was found to leave room behind itself: then it was others, who are half-way, and soon
+ * are not. The last is in time for its own store, or it is not asked. */
 static void decide(weir_all *all) {
   recall_and_look(all);
   if (!some_say_no(all)) charge(all);
-  if (!some_say_no(all) && count_of(all, WEIR_CHARGED) < all->count) {
+  for (unsigned tries = 1; tries <= TRIES_MOST && !some_say_no(all); tries++) {
+    if (count_of(all, WEIR_CHARGED) == all->count) return;
     give_back(all, true);
+    if (tries > 1) weir_sleep_until(weir_call_pause_end_us(tries));
     charge_in_order(all);
   }
   if (count_of(all, WEIR_CHARGED) == all->count) return;
