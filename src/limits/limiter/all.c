@@ -6,8 +6,8 @@
  *       │ one says no: those that this thread leads give back along with it (group.c)
  *       v
  *     give back ──> the others, past the lines of their keys; each denial was looked at once more
- *       │ and all would fit now: two have denied each other
- *       v
+ *       │ ^ and all would fit now: others are half-way
+ *       v │
  *     charge ──> again, one after another in the order of the counters' names, the same everywhere
  *
  * What is charged to a log cannot go back, nor a place in a queue that others stand behind. So one
@@ -479,8 +479,21 @@ static void count_denied(weir_all *all) {
   }
 }
 
-/* While each denial was found to leave room behind itself: then it was others, who are half-way, and soon
- * are not. The last is in time for its own store, or it is not asked. */
+/* One that was denied is looked at once more when all that this thread charged is back. So of those
+ * that have denied each other the one that looks last finds room, as all others have given back before
+ * they looked. */
+static void look_again(weir_all *all) {
+  if (count_of(all, WEIR_DENIED) == 0 || all->failed < all->count) return;
+  give_back(all, true);
+  for (size_t i = 0; i < all->count; i++) {
+    weir_member *member = &all->members[i];
+    member->wanted = member->verdict == WEIR_DENIED;
+    if (member->wanted) member->verdict = WEIR_NOT_ASKED;
+  }
+  ask(all, WEIR_PEEK);
+}
+
+/* While all that was denied fits behind its take-back: then it was others, who are half-way. */
 static void decide(weir_all *all) {
   recall_and_look(all);
   if (!some_say_no(all)) charge(all);
@@ -489,6 +502,7 @@ static void decide(weir_all *all) {
     give_back(all, true);
     if (tries > 1) weir_sleep_until(weir_call_pause_end_us(tries));
     charge_in_order(all);
+    look_again(all);
   }
   if (count_of(all, WEIR_CHARGED) == all->count) return;
   count_denied(all);

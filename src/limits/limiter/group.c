@@ -183,15 +183,25 @@ static bool make_joint_room(weir_round *round, size_t count) {
   return true;
 }
 
-/* What gives back of all calls, and then the rest. There (out), or back again. */
-static void copy(weir_call *first, weir_operation *joint, bool out) {
-  for (int giving = 1; giving >= 0; giving--) {
-    for (weir_call *call = first; call != NULL; call = call->also) {
+/* What gives back of all calls, and then the rest. There (out), or back again.
+ *
+ * Of members that are all admitted or none, all goes back before any is looked at again: of two that
+ * have denied each other, the one that looks last then finds room. */
+static void copy(const weir_call *first, weir_operation *joint, bool out) {
+  enum { BACK, LOOKS, REST, PARTS };
+  for (int part = BACK; part < PARTS; part++) {
+    for (const weir_call *call = first; call != NULL; call = call->also) {
       const weir_round *round = &call->round;
-      weir_operation *own = giving ? round->planned : round->planned + round->giving;
-      size_t count = giving ? round->giving : round->sending - round->giving;
-      if (count > 0) memcpy(out ? joint : own, out ? own : joint, count * sizeof *own);
-      joint += count;
+      weir_operation *own = part == REST ? round->planned + round->giving : round->planned;
+      size_t count = part == REST ? round->sending - round->giving : round->giving;
+      if (part == LOOKS && !first->all_or_none) count = 0;
+      bool one_by_one = first->all_or_none && part != REST;
+      size_t at_once = one_by_one ? 1 : count;
+      for (size_t at = 0; at < count; at += at_once, own += at_once) {
+        if (one_by_one && (own->kind == WEIR_GET) != (part == LOOKS)) continue;
+        memcpy(out ? joint : own, out ? own : joint, at_once * sizeof *own);
+        joint += at_once;
+      }
     }
   }
 }
