@@ -121,6 +121,34 @@ class Limiter(ProgramTest):
             self.assertEqual(result.stdout.splitlines()[1].split(b"\t")[3], decision)
 
 
+class Holds(ProgramTest):
+    TRACE = b"0 a 2\n1000 a\n2000 b\n60000 a leave\n60000 a\n60001 a leave\n60002 a leave\n"
+    FIELDS = [
+        [b"2", b"allowed", b"2", b"0"],
+        [b"1", b"denied", b"2", b"0"],
+        [b"1", b"allowed", b"2", b"1"],
+        [b"2", b"released", b"0", b"0"],
+        [b"1", b"allowed", b"2", b"1"],
+        [b"1", b"released", b"0", b"0"],
+        [b"0", b"released", b"0", b"0"],
+    ]
+
+    def test_what_is_in_flight_until_it_leaves(self):
+        result = run("replay", "--rule", "in-flight:2/2m", stdin=self.TRACE)
+        self.assert_ends(result, 0)
+        self.assertEqual([line.split(b"\t")[2:6] for line in result.stdout.splitlines()], self.FIELDS)
+
+    def test_what_a_trace_leaves_inside_is_gone_after_it(self):
+        for _ in range(2):
+            result = run("replay", "--rule", "in-flight:1/2m", stdin=b"0 a\n400000 b\n")
+            self.assert_ends(result, 0)
+            self.assertEqual(result.stdout.count(b"allowed"), 2)
+
+    def test_leaving_is_of_held_rules_alone(self):
+        result = run("replay", "--rule", "quota:2/1m", stdin=b"0 a leave\n")
+        self.assert_error(result, USAGE, "weir: stdin:1: ", "in-flight")
+
+
 class Stops(ProgramTest):
     def assert_stops(self, bad, *named, name="stdin:3: "):
         """Two good lines, a bad one, a good one: two answers."""

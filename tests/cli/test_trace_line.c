@@ -76,6 +76,18 @@ static void names_a_cost_it_cannot_read(void **state) {
   assert_refused("5 k 12x", "COST \"12x\"");
 }
 
+static void knows_a_line_that_leaves(void **state) {
+  (void)state;
+  weir_trace_request request;
+  assert_true(weir_trace_line_parse("5 k leave\r", 10, &request, &message));
+  assert_true(request.leaves);
+  assert_int_equal(request.cost, 0);
+  assert_true(weir_trace_line_parse("5 leave 2", 9, &request, &message));
+  assert_false(request.leaves);
+  assert_refused("5 k leaves", "COST \"leaves\"");
+  assert_refused("5 k leave 1", "extra field \"1\"");
+}
+
 static void refuses_lines_with_too_little_or_too_much(void **state) {
   (void)state;
   assert_refused("", "blank line");
@@ -111,6 +123,7 @@ int main(void) {
       cmocka_unit_test(keeps_every_other_byte_of_a_key),
       cmocka_unit_test(names_a_time_it_cannot_read),
       cmocka_unit_test(names_a_cost_it_cannot_read),
+      cmocka_unit_test(knows_a_line_that_leaves),
       cmocka_unit_test(refuses_lines_with_too_little_or_too_much),
       cmocka_unit_test(refuses_a_nul_byte),
       cmocka_unit_test(cuts_a_long_field_in_its_message),

@@ -18,7 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   require(message.text[0] == '\0');
   require(request.time_ms >= 0 && request.time_ms <= WEIR_TRACE_TIME_MOST_MS);
-  require(request.cost >= 1 && request.cost <= WEIR_TRACE_COST_MOST);
+  require(request.leaves ? request.cost == 0 : request.cost >= 1);
+  require(request.cost <= WEIR_TRACE_COST_MOST);
   require(request.key > text && request.key_length >= 1);
   require(request.key + request.key_length <= text + size);
   require(memchr(request.key, '\0', request.key_length) == NULL);

@@ -75,8 +75,15 @@ BRIEF_RULES = [
     SHARED_LOG,
 ]
 
+# What is held until it is released: in a period that leaves time to pay again under the deadline here.
+HELD_RULES = [
+    "in-flight:5/1m",
+    "in-flight:20/1h,hold=5ms",
+    "in-flight:8/1m;fixed-window:12/10s;token-bucket:40/1m,burst=20",
+]
+
 # Generated traces of these go to every store.
-EVERYWHERE_RULES = LONGER_RULES + ["sliding-log:5/10s", SHARED_LOG, LEASED_BUCKET]
+EVERYWHERE_RULES = LONGER_RULES + HELD_RULES + ["sliding-log:5/10s", SHARED_LOG, LEASED_BUCKET]
 
 # Windows over the generated traces only: short periods, odd ones, and limits to either side of every step
 # that a packed layout could take.
@@ -200,7 +207,7 @@ def make_jobs(options, folder, stores):
     stores = frozenset(stores)
     jobs = real_jobs(options, folder, stores)
     rules = [options.rule] if options.rule else WINDOW_RULES + MORE_WINDOW_RULES
-    rules += [] if options.rule else LONGER_RULES + BRIEF_RULES + OTHER_RULES
+    rules += [] if options.rule else LONGER_RULES + BRIEF_RULES + HELD_RULES + OTHER_RULES
     for number, rule in enumerate(rules):
         jobs += generated_jobs(options, folder, stores, number, rule)
     if not options.rule:

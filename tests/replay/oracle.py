@@ -21,6 +21,7 @@ from collections import namedtuple
 
 from algorithm import NOT_KNOWN
 from buckets import Bucket
+from in_flight import InFlight
 from quota import Quota
 from rules import Malformed, parse_duration, parse_rules
 from sliding_log import Log, SlidingLog
@@ -29,11 +30,15 @@ from windows import FixedWindow, SlidingWindow
 COST_MOST = 2**31
 TIME_MOST_MS = 253_402_300_799_999  # the end of year 9999
 NEVER = -1
+LEAVE = "leave"
 
 # rule: whose figures these are; 0 is the first of the text.
 Decision = namedtuple(
     "Decision", "allowed limit remaining retry_after_us reset_after_us delay_us rule", defaults=[0]
 )
+
+
+RELEASED = Decision(True, 0, 0, 0, 0, 0)
 
 
 class Guard:
@@ -68,6 +73,8 @@ def make_algorithm(rule, deadline_us, clock_error_us):
         return SlidingWindow(rule, margin_us)
     if rule.algorithm == "quota":
         return Quota(rule, margin_us)
+    if rule.algorithm == "in-flight":
+        return InFlight(rule, deadline_us, clock_error_us)
     return Bucket(rule, deadline_us, clock_error_us)
 
 
@@ -78,6 +85,8 @@ class Key:
         self.rules = rules
         self.algorithms = make_algorithms(rules, *margins)
         self.latest, self.clock_ran_back = 0, False
+        self.held = []  # costs of what is inside, the oldest first
+        self.holds = any(rule.algorithm == "in-flight" for rule in rules)
 
     def fit(self, now, cost):
         return [algorithm.fits(now, cost) for algorithm in self.algorithms]
@@ -94,8 +103,21 @@ class Key:
             fit = self.charge_denied(now, cost, fit)
             delay_us = max(rule.hold_us for rule, fits in zip(self.rules, fit) if not fits)
         decision = self.speak(now, cost, fit)._replace(delay_us=delay_us)
-        self.check_retry(now, cost, decision)
+        if self.holds and decision.allowed:
+            self.held.append(cost)
+        if not self.holds:
+            self.check_retry(now, cost, decision)
         return decision
+
+    def leave(self):
+        """What came first leaves; what else it was charged stays. Its cost, 0 where there is none."""
+        if not self.held:
+            return 0
+        cost = self.held.pop(0)
+        for rule, algorithm in zip(self.rules, self.algorithms):
+            if rule.algorithm == "in-flight":
+                algorithm.release(cost)
+        return cost
 
     def charge(self, now, cost):
         """Which charges stand. All of them, or none stays."""
@@ -163,6 +185,11 @@ def replay(rules, requests, deadline_us=20_000, clock_error_us=10_000):
     keys = {}
     for request in requests:
         time_ms, name, cost = request
+        if cost == LEAVE:
+            guard.pass_on(time_ms * 1000)
+            left = keys[name].leave() if name in keys else 0
+            yield (time_ms, name, left), RELEASED
+            continue
         check_cost(rules, cost)
         now = guard.pass_on(time_ms * 1000)
         decision = find_never(rules, cost)
@@ -174,9 +201,11 @@ def replay(rules, requests, deadline_us=20_000, clock_error_us=10_000):
 
 
 def parse_line(line, number):
-    match = re.fullmatch(rb"([0-9]+)[ \t]+([^ \t]+)(?:[ \t]+([0-9]+))?", line)
+    match = re.fullmatch(rb"([0-9]+)[ \t]+([^ \t]+)(?:[ \t]+([0-9]+|leave))?", line)
     if not match:
         raise Malformed(f"line {number}: expected TIME_MS KEY [COST]")
+    if match[3] == b"leave":
+        return int(match[1]), match[2], LEAVE
     time_ms, key, cost = int(match[1]), match[2], int(match[3] or 1)
     if time_ms > TIME_MOST_MS or not 1 <= cost <= COST_MOST:
         raise Malformed(f"line {number}: time or cost out of range")
@@ -198,6 +227,8 @@ def spell(key):
 def format_line(request, decision):
     time_ms, key, cost = request
     verdict = b"allowed" if decision.allowed else b"denied"
+    if decision is RELEASED:
+        verdict = b"released"
     return b"%d\t%s\t%d\t%s\t%d\t%d\t%d\t%d\t%d\n" % (time_ms, spell(key), cost, verdict, *decision[1:6])
 
 

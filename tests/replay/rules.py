@@ -9,6 +9,7 @@ LIMIT_MOST = 10**9
 LOG_LIMIT_MOST = 100_000
 PERIOD_MOST_US = 400 * UNITS_US["d"]
 HOLD_MOST_US = 60 * UNITS_US["s"]
+HELD_LEAST_US, HELD_MOST_US = UNITS_US["s"], UNITS_US["h"]
 LEASE_MOST_US = UNITS_US["s"]
 
 WINDOWS = ("fixed-window", "sliding-window")
@@ -20,6 +21,7 @@ OPTIONS = {
     "quota": {"count", "lease"},
     "token-bucket": {"burst", "lease"},
     "leaky-bucket": {"queue"},
+    "in-flight": {"lease"},
 }
 
 # capacity: the largest cost that ever fits. cells and strict are of sliding windows. Nothing is leased
@@ -87,6 +89,8 @@ def parse_rule(text):
     period_us = parse_duration(match[3])
     if not 1_000 <= period_us <= PERIOD_MOST_US:
         raise Malformed(f"rule '{text}': expected a period of 1ms to 400d")
+    if algorithm == "in-flight" and not HELD_LEAST_US <= period_us <= HELD_MOST_US:
+        raise Malformed(f"rule '{text}': expected a period of 1s to 1h")
     values = parse_options(algorithm, option_texts)
     hold_us = parse_duration(values["hold"]) if "hold" in values else 0
     if "hold" in values and not 1_000 <= hold_us <= HOLD_MOST_US:

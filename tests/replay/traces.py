@@ -239,6 +239,17 @@ def huge(draw, scale):
         yield now, b"huge-%d" % draw.randrange(2), cost
 
 
+def visits(draw, scale):
+    """Some enter, some leave, most of them at once; and now and then nobody for two periods."""
+    now = START_MS
+    while True:
+        now += some_gap_ms(draw, scale, 40) if draw.random() < 0.98 else 2 * scale.period_ms
+        key = b"visit-%d" % draw.randrange(3)
+        for _ in range(draw.randint(1, 8)):
+            now += draw.random() < 0.3
+            yield now, key, oracle.LEAVE if draw.random() < 0.45 else some_cost(draw, scale)
+
+
 def keys(draw, scale):
     """Keys that a server, a printf or a key encoding could misread."""
     now = START_MS
@@ -256,9 +267,15 @@ TRACES = {
 }  # fmt: skip
 
 
+# Of rules whose places are held, alone or among others.
+HELD_TRACES = {"visits": visits}
+
+
 def names(rules):
     """Those that are worth it: epochs are of buckets."""
     rolling = any(rule.algorithm in BUCKETS for rule in rules)
+    if any(rule.algorithm == "in-flight" for rule in rules):
+        return list(HELD_TRACES)
     return [name for name in TRACES if name != "rolls" or rolling]
 
 
@@ -266,25 +283,26 @@ def generate(name, rules, lines, seed=1):
     """The trace as bytes."""
     draw = random.Random(f"{name} {seed}")
     scale = Scale(rules)
-    requests = TRACES[name](draw, scale)
+    requests = (TRACES | HELD_TRACES)[name](draw, scale)
     text = []
     for number in range(lines):
         scale.turn(number // STRETCH)
         time_ms, key, cost = next(requests)
-        text.append(b"%d %s %d\n" % (time_ms, key, 1 if scale.ones else cost))
+        cost = b"leave" if cost == oracle.LEAVE else b"%d" % (1 if scale.ones else cost)
+        text.append(b"%d %s %s\n" % (time_ms, key, cost))
     return b"".join(text)
 
 
 def main():
     parser = argparse.ArgumentParser(description="Writes generated traces to standard output.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=" ".join(TRACES))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=" ".join(TRACES | HELD_TRACES))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--lines", type=int, default=1000, help="of each trace")
     parser.add_argument("--rule", default="sliding-window:100/10s", type=parse_rules)
     options = parser.parse_args()
     for name in options.names or names(options.rule):
-        if name not in TRACES:
-            parser.error(f"no trace {name}: there are {' '.join(TRACES)}")
+        if name not in TRACES | HELD_TRACES:
+            parser.error(f"no trace {name}: there are {' '.join(TRACES | HELD_TRACES)}")
         trace = generate(name, options.rule, options.lines, options.seed)
         sys.stdout.buffer.write(trace)
 

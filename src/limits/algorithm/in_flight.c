@@ -247,11 +247,11 @@ static bool in_flight_recall(weir_rule_state *r) {
   in_flight_state *state = r->state;
   int64_t now_us = r->frame->now_us;
   state->epoch = now_us / r->rule->period_us;
-  state->ahead = memory->of_next && in_flight_is_run_up(r, state->epoch, now_us);
+  state->ahead = in_flight_is_run_up(r, state->epoch, now_us);
   state->count[NOW] = memory->count[NOW];
   state->count[NEXT] = memory->count[NEXT];
-  return memory->known && memory->epoch == state->epoch && memory->read_us <= now_us &&
-         now_us - memory->read_us <= r->frame->settings->memo_age_us;
+  return memory->known && memory->epoch == state->epoch && (memory->of_next || !state->ahead) &&
+         memory->read_us <= now_us && now_us - memory->read_us <= r->frame->settings->memo_age_us;
 }
 
 static void in_flight_known(const weir_rule_state *r, weir_known *known) {

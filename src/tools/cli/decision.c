@@ -120,6 +120,12 @@ void weir_cli_decision_tabs(FILE *out, const weir_cli_request *request,
       decision->retry_after_us, decision->reset_after_us, decision->delay_us);
 }
 
+void weir_cli_released_tabs(FILE *out, const weir_cli_request *request) {
+  fprintf(out, "%" PRId64 "\t", request->time_ms);
+  weir_cli_print_key(out, request->key, request->key_length, request->key_length);
+  fprintf(out, "\t%" PRId64 "\treleased\t0\t0\t0\t0\t0\n", request->cost);
+}
+
 /* --- for programs ---------------------------------------------------------------------------- */
 
 static bool set_integer(json_t *object, const char *name, int64_t value) {

@@ -39,6 +39,9 @@ void weir_cli_decision_text(FILE *out, const weir_decision *decision, bool sever
 void weir_cli_decision_tabs(FILE *out, const weir_cli_request *request,
                             const weir_decision *decision);
 
+/* The same for what was released: its cost, and no figures. */
+void weir_cli_released_tabs(FILE *out, const weir_cli_request *request);
+
 /* One JSON object; time_ms is left out when the request has none. False when memory is short. */
 bool weir_cli_decision_json(FILE *out, const weir_cli_request *request,
                             const weir_decision *decision);

@@ -1,8 +1,14 @@
 /* replay: a trace's requests, decided one by one on the trace's own clock. Ends at the end of the
- * file, at the first line without a decision, or when output is lost. */
+ * file, at the first line without a decision, or when output is lost.
+ *
+ * Under rules that are held each request enters, and holds its place until a line says that its key
+ * leaves. Meanwhile the trace's clock stops wherever what is held has to be paid again. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include <weir/backend.h>
 
 #include "commands.h"
 #include "decision.h"
@@ -18,6 +24,15 @@
 
 enum { OUTPUT_BUFFER_BYTES = 1 << 16, PLACE_BYTES = 256, TRIES_MOST = 100 };
 
+/* Those that entered first come first. */
+typedef struct held_place {
+  struct held_place *next;
+  weir_reservation *reservation;
+  int64_t cost;
+  size_t key_length;
+  char key[];
+} held_place;
+
 typedef struct replay {
   const char *name; /* of the file, for messages */
   weir_trace_file *file;
@@ -25,7 +40,9 @@ typedef struct replay {
   bool json, quiet;
   bool is_connected; /* by the first line that is good: a bad one does not even connect */
   int64_t now_us;    /* the trace's own clock */
-  uint64_t line;     /* the number of the line under way, from 1 */
+  bool holds;        /* the rules are held */
+  held_place *held;
+  uint64_t line; /* the number of the line under way, from 1 */
   weir_message message;
 } replay;
 
@@ -34,20 +51,110 @@ static int64_t trace_now_us(void *context) {
   return run->now_us;
 }
 
+/* --- what is held ------------------------------------------------------------------------------
+ */
+
+/* Moves the clock on, and pays again for what is held wherever that is due. */
+static weir_status move_clock(replay *run, int64_t to_us) {
+  int64_t next_us = 0;
+  while (run->held != NULL && run->now_us + next_us < to_us) {
+    run->now_us += next_us;
+    weir_status status = weir_limiter_renew(run->session.limiter, &next_us, &run->message);
+    if (status != WEIR_OK) return status;
+    if (next_us == WEIR_NEVER) break;
+    if (next_us < 1) next_us = 1;
+  }
+  run->now_us = to_us;
+  if (run->held == NULL) return WEIR_OK;
+  return weir_limiter_renew(run->session.limiter, &next_us, &run->message);
+}
+
+static weir_status enter(replay *run, const weir_trace_request *line, weir_decision *decision) {
+  weir_request request = {.key = line->key, .key_length = line->key_length, .cost = line->cost};
+  held_place *made = malloc(sizeof *made + line->key_length);
+  if (made == NULL) return WEIR_NO_MEMORY;
+  *made = (held_place){.cost = line->cost, .key_length = line->key_length};
+  memcpy(made->key, line->key, line->key_length);
+  weir_status status =
+      weir_limiter_reserve(run->session.limiter, &request, &made->reservation, &run->message);
+  *decision = request.decision;
+  if (made->reservation == NULL) {
+    free(made);
+    return status;
+  }
+  held_place **end = &run->held;
+  while (*end != NULL)
+    end = &(*end)->next;
+  *end = made;
+  return status;
+}
+
+/* What was charged under other rules stays. Nothing is held: nothing is released. */
+static weir_status leave(replay *run, const weir_trace_request *line, int64_t *cost) {
+  held_place **at = &run->held;
+  while (*at != NULL && ((*at)->key_length != line->key_length ||
+                         memcmp((*at)->key, line->key, line->key_length) != 0))
+    at = &(*at)->next;
+  held_place *found = *at;
+  *cost = 0;
+  if (found == NULL) return WEIR_OK;
+  *cost = found->cost;
+  *at = found->next;
+  weir_status status = weir_reservation_commit(found->reservation, &run->message);
+  weir_reservation_destroy(found->reservation);
+  free(found);
+  return status;
+}
+
+/* As at a release, for all that the trace has left inside. */
+static void leave_all(replay *run) {
+  while (run->held != NULL) {
+    held_place *first = run->held;
+    run->held = first->next;
+    weir_reservation_commit(first->reservation, NULL);
+    weir_reservation_destroy(first->reservation);
+    free(first);
+  }
+}
+
+static weir_status replay_leave(replay *run, const weir_trace_request *line) {
+  int64_t cost;
+  if (!run->holds) {
+    weir_message_set(&run->message, "leave: accepted under an in-flight rule");
+    return WEIR_BAD_ARGUMENT;
+  }
+  weir_status status = leave(run, line, &cost);
+  if (status != WEIR_OK) return status;
+  const weir_cli_request request = {.time_ms = line->time_ms,
+                                    .key = line->key,
+                                    .key_length = line->key_length,
+                                    .cost = cost,
+                                    .cost_count = 1};
+  if (run->json) return weir_cli_done_json(stdout, &request, "released") ? WEIR_OK : WEIR_NO_MEMORY;
+  weir_cli_released_tabs(stdout, &request);
+  return WEIR_OK;
+}
+
+/* --- lines -------------------------------------------------------------------------------------
+ */
+
 static weir_status replay_line(replay *run, const char *text, size_t length) {
   weir_trace_request line;
   weir_decision decision;
   if (!weir_trace_line_parse(text, length, &line, &run->message)) return WEIR_BAD_ARGUMENT;
-  run->now_us = line.time_ms * 1000;
   if (!run->is_connected) weir_cli_session_connect(&run->session);
   run->is_connected = true;
+  weir_status moved = move_clock(run, line.time_ms * 1000);
+  if (moved != WEIR_OK) return moved;
+  if (line.leaves) return replay_leave(run, &line);
 
   /* On a busy machine a whole deadline may pass before anything was charged. Then the same request
    * can be asked again, and a trace can wait. */
   weir_status status = WEIR_TIMEOUT;
   for (int tries = 0; status == WEIR_TIMEOUT && tries < TRIES_MOST; tries++)
-    status = weir_limiter_take(run->session.limiter, line.key, line.key_length, line.cost,
-                               &decision, &run->message);
+    status = run->holds ? enter(run, &line, &decision)
+                        : weir_limiter_take(run->session.limiter, line.key, line.key_length,
+                                            line.cost, &decision, &run->message);
   if (status != WEIR_OK) return status;
 
   const weir_cli_request request = {.time_ms = line.time_ms,
@@ -106,6 +213,8 @@ int weir_cli_replay(const weir_cli_options *options) {
   weir_limiter_options limiter_options = options->limiter;
   limiter_options.clock = (weir_clock){.now_us = trace_now_us, .context = &run};
   limiter_options.least_ttl_us = LEAST_TTL_US;
+  limiter_options.renew = WEIR_RENEW_BY_CALLER;
+  run.holds = strstr(options->rule, "in-flight:") != NULL;           /* no name= has a colon */
   if (limiter_options.processes == 0) limiter_options.processes = 1; /* its keys are its own */
   weir_status status = weir_cli_session_open(options, &limiter_options, &run.session, &run.message);
   if (status == WEIR_OK && limiter_options.deadline_us == 0)
@@ -113,6 +222,7 @@ int weir_cli_replay(const weir_cli_options *options) {
         weir_cli_session_extend(&run.session, options, &limiter_options, DEADLINE_US, &run.message);
   setvbuf(stdout, NULL, _IOFBF, OUTPUT_BUFFER_BYTES);
   int exit_status = status == WEIR_OK ? replay_all(&run) : weir_cli_fail("", status, &run.message);
+  leave_all(&run);
   weir_cli_session_close(&run.session);
   weir_trace_file_close(run.file);
   return exit_status;

@@ -102,6 +102,11 @@ static bool parse_trace(const char *text, size_t length, weir_cli_arrival *arriv
                         weir_message *why) {
   weir_trace_request request;
   if (!weir_trace_line_parse(text, length, &request, why)) return false;
+  if (request.leaves) {
+    weir_message_set(
+        why, "a line that leaves: only replay, under a rule whose places are held, reads it");
+    return false;
+  }
   *arrival = (weir_cli_arrival){.time_us = request.time_ms * 1000,
                                 .key = request.key,
                                 .key_length = request.key_length,

@@ -100,6 +100,8 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
                 "-, they come from standard input. Each line gives one, with tabs between\n"
                 "time, key, cost, decision, limit, remaining, and in microseconds the waits\n"
                 "until a retry succeeds, until nothing counts any more, and before acting.\n"
+                "Under an in-flight rule each line enters; \"TIME_MS KEY leave\" releases what\n"
+                "the key has held longest.\n"
                 "The first line that is wrong, or has no decision, ends it.\n",
             .exits = exits_of_work,
         },

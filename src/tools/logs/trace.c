@@ -171,6 +171,9 @@ bool weir_trace_line_parse(const char *text, size_t length, weir_trace_request *
   request->key = key.at;
   request->key_length = key.length;
   if (cost.length == 0) return true;
+  request->leaves = cost.length == strlen("leave") && memcmp(cost.at, "leave", cost.length) == 0;
+  if (request->leaves) request->cost = 0;
+  if (request->leaves) return true;
   if (!weir_number_read(cost.at, cost.length, WEIR_TRACE_COST_MOST, &request->cost) ||
       request->cost < 1)
     return reject_field(message, "COST", cost, "a whole number from 1 to 2147483648 is accepted");
