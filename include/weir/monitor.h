@@ -63,7 +63,8 @@ typedef enum weir_event_kind {
   WEIR_EVENT_LATE,        /* requests ran out of their time */
   WEIR_EVENT_CONTENDED,   /* others wrote the key faster until the deadline */
   WEIR_EVENT_LEASE_LOST,  /* what was charged ahead, in cost, can neither be used nor given back */
-  WEIR_EVENT_BROKEN       /* weir or a backend broke its own contract: a bug */
+  WEIR_EVENT_BROKEN,      /* weir or a backend broke its own contract: a bug */
+  WEIR_EVENT_CUT /* settlements found no room for all that the work cost; that is forgiven */
 } weir_event_kind;
 
 /* All of it lives until the hook returns. */

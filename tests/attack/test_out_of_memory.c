@@ -82,6 +82,23 @@ static void take_and_refund(life *self, weir_limiter *limiter) {
   note_given_back(self, status);
 }
 
+/* What is settled is charged once more by 1, or not at all. Only some rules can be settled. */
+static void take_and_settle(life *self, weir_limiter *limiter, int64_t real) {
+  weir_message message = {""};
+  weir_decision decision = {0};
+  if (self->back != GIVES_BACK) return;
+  weir_status status = weir_limiter_take(limiter, "k", 1, 1, &decision, &message);
+  check(self, status, &message);
+  if (!note_taken(self, status, &decision)) return;
+  status = weir_limiter_settle(limiter, "k", 1, real, &decision, &message);
+  check(self, status, &message);
+  bool may_be = status == WEIR_OK || status == WEIR_UNKNOWN_OUTCOME;
+  if (real < 1 && may_be) self->least--;
+  if (real < 1 && status == WEIR_OK) self->most--;
+  if (real > 1 && status == WEIR_OK) self->least++;
+  if (real > 1 && may_be) self->most++;
+}
+
 static void take_otherwise(life *self, weir_limiter *limiter) {
   weir_message message = {""};
   weir_decision decision = {0};
@@ -149,6 +166,8 @@ static void use(life *self, weir_store *store, bool all_after) {
     return;
   }
   take_and_refund(self, limiter);
+  take_and_settle(self, limiter, 0);
+  take_and_settle(self, limiter, 2);
   take_otherwise(self, limiter);
   reserve(self, limiter, true);
   reserve(self, limiter, false);

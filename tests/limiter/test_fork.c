@@ -75,6 +75,11 @@ static void check_refused(weir_store *store, weir_limiter *limiter, weir_decisio
   why.text[0] = '\0';
   CHECK(is_refusal(weir_limiter_refund(limiter, "a", 1, 1, &taken, &why), &why));
   why.text[0] = '\0';
+  CHECK(is_refusal(weir_limiter_settle(limiter, "a", 1, 2, &taken, &why), &why));
+  why.text[0] = '\0';
+  int64_t real[] = {2};
+  CHECK(is_refusal(weir_reservation_settle(reservation, real, &why), &why));
+  why.text[0] = '\0';
   CHECK(is_refusal(weir_reservation_cancel(reservation, &why), &why));
   why.text[0] = '\0';
   CHECK(is_refusal(weir_reservation_commit(reservation, &why), &why));

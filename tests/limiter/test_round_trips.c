@@ -267,6 +267,36 @@ static void a_denial_settles_everyone_who_waits_behind_it(void **state) {
   world_close(&w);
 }
 
+static weir_decision settle(world *w, int64_t real, weir_decision taken) {
+  fake_forget();
+  assert_int_equal(weir_limiter_settle(w->limiter, "k", 1, real, &taken, NULL), WEIR_OK);
+  return taken;
+}
+
+/* What fits is one round; what is cut comes off in a second; what goes back may need a look. */
+static void a_settlement_needs_two_round_trips_at_most(void **state) {
+  static const char *const rules[] = {"fixed-window:20/1m,debt=4", "sliding-window:20/1m,debt=4",
+                                      "sliding-window:20/1m,strict,debt=4", "quota:20/1m,debt=4",
+                                      "token-bucket:20/1m,debt=4"};
+  (void)state;
+  for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+    world w;
+    open_spy(&w, rules[i], NULL);
+    weir_decision taken[4];
+    for (int n = 0; n < 4; n++)
+      taken[n] = world_take(&w, "k", 4);
+    assert_int_equal(settle(&w, 4, taken[0]).cost, 4);
+    assert_int_equal(the_fake.counts.round_trips, 0);
+    assert_int_equal(settle(&w, 7, taken[0]).cost, 7);
+    assert_int_equal(the_fake.counts.round_trips, 1);
+    assert_int_equal(settle(&w, 1, taken[1]).cost, 1);
+    assert_in_range(the_fake.counts.round_trips, 1, 2);
+    assert_int_equal(settle(&w, 90, taken[2]).cost, 12);
+    assert_in_range(the_fake.counts.round_trips, 1, 2);
+    world_close(&w);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_fixed_window_needs_one_command),
@@ -285,6 +315,7 @@ int main(void) {
       cmocka_unit_test(a_peek_only_reads),
       cmocka_unit_test(a_reset_only_drops),
       cmocka_unit_test(a_denial_settles_everyone_who_waits_behind_it),
+      cmocka_unit_test(a_settlement_needs_two_round_trips_at_most),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

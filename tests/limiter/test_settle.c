@@ -75,28 +75,46 @@ static void charges_what_it_really_was(void **state) {
   }
 }
 
-/* And no request is admitted until so much has gone that the limit is reached again. */
-static void charges_into_debt_and_tells_what_was_cut(void **state) {
+/* A debt is paid before another request is admitted, and what is beyond it is cut. */
+static void charges_up_to_the_debt(void **state) {
   static const char *const rules[] = {
-      "fixed-window:20/1h,debt=7", "sliding-window:20/1h,strict,debt=7", "quota:20/1h,debt=7",
-      "token-bucket:20/1h,debt=7", "token-bucket:90/1h,name=a;token-bucket:20/1h,debt=7"};
+      "fixed-window:20/1m,debt=8",          "sliding-window:20/1m,debt=8",
+      "sliding-window:20/1m,strict,debt=8", "quota:20/1m,debt=8",
+      "token-bucket:20/1m,debt=8",          "token-bucket:20/1m,debt=8;fixed-window:20/1m,debt=8"};
   (void)state;
   for (int store = 0; store < STORES; store++) {
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
       world w;
       open_on(&w, store, rules[i]);
-      weir_decision first = world_take(&w, "k", 5), second = world_take(&w, "k", 5);
-      settle(w.limiter, 21, &first);
-      assert_int_equal(first.cost, 21);
+      weir_decision first = world_take(&w, "k", 6);
+      weir_decision next = world_take(&w, "k", 6);
+      settle(w.limiter, 15, &first); /* 21: the first of the debt */
+      assert_int_equal(first.cost, 15);
       assert_int_equal(first.remaining, 0);
-      assert_true(first.reset_after_us > 0);
-      settle(w.limiter, 50, &second);
-      assert_int_equal(second.cost, 6); /* 26 of 20, and 1 more into debt */
-      weir_decision third = world_take(&w, "k", 1);
-      assert_false(third.allowed);
-      assert_int_equal(third.remaining, 0);
+      assert_int_equal(first.retry_after_us, 0);
+      weir_decision denied = world_take(&w, "k", 1);
+      assert_false(denied.allowed);
+      assert_true(denied.retry_after_us > 0);
+      settle(w.limiter, 20, &next); /* 35: 7 more than there may be */
+      assert_int_equal(next.cost, 13);
+      assert_int_equal(left_of(&w, rules[i]), 0);
+      world_set(&w, 180 * SECOND_US);
+      assert_int_equal(left_of(&w, rules[i]), 20);
       world_close(&w);
     }
+  }
+}
+
+static void count_all_charges_all_of_it(void **state) {
+  (void)state;
+  for (int store = 0; store < STORES; store++) {
+    world w;
+    open_on(&w, store, "fixed-window:20/1m,count=all");
+    weir_decision taken = world_take(&w, "k", 6);
+    settle(w.limiter, 1000, &taken);
+    assert_int_equal(taken.cost, 1000);
+    assert_false(world_take(&w, "k", 1).allowed);
+    world_close(&w);
   }
 }
 
@@ -468,7 +486,8 @@ int main(void) {
   stores_start();
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(charges_what_it_really_was),
-      cmocka_unit_test(charges_into_debt_and_tells_what_was_cut),
+      cmocka_unit_test(charges_up_to_the_debt),
+      cmocka_unit_test(count_all_charges_all_of_it),
       cmocka_unit_test(settles_a_decision_once),
       cmocka_unit_test(exact_estimates_need_no_store),
       cmocka_unit_test(refuses_real_costs_out_of_range),

@@ -75,6 +75,20 @@ static void what_was_used_on_top_is_owed_while_the_store_is_away(void **state) {
   }
 }
 
+/* More than the account has room for fills it. */
+static void an_overrun_beyond_the_account_leaves_no_room(void **state) {
+  world w;
+  (void)state;
+  away_open(&w, "fixed-window:20/1m", 1);
+  weir_decision taken = away_take(&w, "k", 5);
+  the_fake.trouble = FAKE_AWAY;
+  assert_int_equal(settle(&w, 50, taken).cost, 50);
+  the_fake.trouble = FAKE_WELL;
+  away_expect(&w, 45, 0, 0);
+  assert_int_equal(away_admits(&w, "k", 5), 0);
+  world_close(&w);
+}
+
 static void what_goes_back_waits_for_the_store(void **state) {
   world w;
   (void)state;
@@ -137,6 +151,7 @@ int main(void) {
       cmocka_unit_test(what_was_paid_meanwhile_goes_back_from_the_store),
       cmocka_unit_test(what_local_admitted_is_charged_more),
       cmocka_unit_test(what_was_used_on_top_is_owed_while_the_store_is_away),
+      cmocka_unit_test(an_overrun_beyond_the_account_leaves_no_room),
       cmocka_unit_test(what_goes_back_waits_for_the_store),
       cmocka_unit_test(what_other_policies_admitted_changes_no_store),
       cmocka_unit_test(settles_in_a_batch),

@@ -153,13 +153,16 @@ bool weir_continue_admit(const weir_inside *inside, weir_account *account,
   return true;
 }
 
+/* All of it is owed, whether there is room for it or not: what is spent is spent. The account counts as
+ * much as fits, and a payment will be cut to what the store has room for. */
 bool weir_continue_overrun(const weir_inside *inside, weir_account *account,
                            const weir_request_state *request, const int64_t *costs, uint64_t secret,
                            int64_t now_us, int64_t *owed) {
   int64_t weights[WEIR_RULES_MOST] = {0};
-  weir_request_state state = {.kind = WEIR_TAKE,
+  weir_request_state state = {.kind = WEIR_SETTLE,
                               .alone = true,
                               .costs = weights,
+                              .at_us = now_us,
                               .key = request->key,
                               .key_length = request->key_length};
   for (size_t i = 0; i < inside->rules->count; i++)

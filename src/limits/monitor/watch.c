@@ -36,6 +36,8 @@ static const struct kind {
                                offsetof(weir_limiter_counts, lease_lost)},
     [WEIR_EVENT_BROKEN] = {"broken", "weir or a backend broke its own contract",
                            offsetof(weir_limiter_counts, statuses[WEIR_BROKEN_BACKEND])},
+    [WEIR_EVENT_CUT] = {"cut", "work cost more than its limit and debt had room for",
+                        offsetof(weir_limiter_counts, settled_cut)},
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0], FIRST_OF_LIMITERS = WEIR_EVENT_CLOCK_STEP };
 

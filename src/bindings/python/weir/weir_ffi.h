@@ -372,7 +372,8 @@ typedef enum weir_event_kind {
   WEIR_EVENT_LATE = 7,
   WEIR_EVENT_CONTENDED = 8,
   WEIR_EVENT_LEASE_LOST = 9,
-  WEIR_EVENT_BROKEN = 10
+  WEIR_EVENT_BROKEN = 10,
+  WEIR_EVENT_CUT = 11
 } weir_event_kind;
 
 typedef struct weir_event {
