@@ -2,10 +2,10 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -14,6 +14,7 @@
 #include "limiter/leases.h"
 #include "limiter/stores.h"
 #include "limiter/world.h"
+#include "store/store.h"
 
 static weir_request request(const char *key, int64_t cost) {
   return (weir_request){.key = key, .key_length = strlen(key), .cost = cost};
@@ -363,6 +364,105 @@ static void an_unknown_outcome_leaves_the_others_as_they_were(void **state) {
   }
 }
 
+/* The second store keeps silent from its charge on; it may or may not have it, and the first has
+ * not. */
+static void fall_silent(weir_store *behind, const weir_operation *operations, size_t count) {
+  (void)behind;
+  (void)operations;
+  (void)count;
+  the_fake.trouble = FAKE_MUTE;
+}
+
+static void a_silent_store_leaves_the_others_as_they_were(void **state) {
+  const weir_limiter_options longer = {.deadline_us = 2 * WORLD_DEADLINE_US};
+  login l;
+  (void)state;
+  open_login(&l, "fixed-window:9/1m", "fixed-window:9/1h", NULL);
+  weir_limiter_destroy(l.limiters[1]);
+  l.limiters[1] = world_limiter(&l.w, "fixed-window:9/1h", &longer);
+  the_fake.before = fall_silent;
+  assert_int_equal(weir_decide_all(l.limiters, l.requests, 2, &l.denied_by, NULL),
+                   WEIR_UNKNOWN_OUTCOME);
+  assert_int_equal(l.denied_by, 1);
+  assert_false(l.requests[0].decision.allowed);
+  the_fake.before = NULL;
+  the_fake.trouble = FAKE_WELL;
+  assert_int_equal(room(l.limiters[0], "address"), 9);
+  close_login(&l);
+}
+
+/* --- others --------------------------------------------------------------------------------------
+ */
+
+static int turns;
+
+/* Somebody charges the account before us, and has it back before we look once more. */
+static void come_and_go(weir_store *behind, const weir_operation *operations, size_t count) {
+  static weir_operation theirs;
+  static char key[256];
+  turns++;
+  for (size_t i = 0; turns == 1 && i < count; i++) {
+    if (operations[i].kind != WEIR_ADD || operations[i].key_length >= sizeof key) continue;
+    memcpy(key, operations[i].key, operations[i].key_length);
+    key[operations[i].key_length] = '\0';
+    if (strstr(key, "account") == NULL) continue;
+    theirs = operations[i];
+    theirs.key = key;
+  }
+  if (turns > 2) return;
+  theirs.kind = turns == 1 ? WEIR_ADD : WEIR_SUB;
+  weir_store_exec(behind, &theirs, 1, INT64_MAX, NULL);
+}
+
+static void who_was_denied_by_a_passing_charge_tries_again(void **state) {
+  login l;
+  (void)state;
+  open_login(&l, "fixed-window:9/1m", "fixed-window:1/1h", NULL);
+  the_fake.before = come_and_go;
+  turns = 0;
+  assert_true(decide(&l));
+  assert_int_equal(the_fake.counts.round_trips, 4); /* two, and then one for each key */
+  assert_int_equal(l.requests[0].decision.remaining, 8);
+  assert_int_equal(l.requests[1].decision.remaining, 0);
+  the_fake.before = NULL;
+  assert_int_equal(room(l.limiters[0], "address"), 8);
+  assert_int_equal(room(l.limiters[1], "account"), 0);
+  close_login(&l);
+}
+
+static void *take_the_account(void *limiter) {
+  weir_decision decision;
+  weir_limiter_take(limiter, "account", 7, 1, &decision, NULL);
+  return NULL;
+}
+
+static void sleep_ms(int ms) {
+  nanosleep(&(struct timespec){.tv_nsec = ms * 1000000L}, NULL);
+}
+
+/* The first leads, the second waits and leads next, and decides ours along; what we have charged
+ * meanwhile goes back by one round trip more, and no lead is kept. */
+static void what_another_leader_denies_goes_back(void **state) {
+  login l;
+  pthread_t first, second;
+  (void)state;
+  open_login(&l, "fixed-window:9/1m", "fixed-window:1/1h", NULL);
+  the_fake.delay_us = 120000;
+  assert_int_equal(pthread_create(&first, NULL, take_the_account, l.limiters[1]), 0);
+  sleep_ms(30);
+  assert_int_equal(pthread_create(&second, NULL, take_the_account, l.limiters[1]), 0);
+  sleep_ms(30);
+  assert_int_equal(weir_decide_all(l.limiters, l.requests, 2, &l.denied_by, NULL), WEIR_OK);
+  pthread_join(first, NULL);
+  pthread_join(second, NULL);
+  assert_int_equal(l.denied_by, 1);
+  assert_int_equal(the_fake.counts.round_trips, 5); /* of ours three: there, back there, and back */
+  the_fake.delay_us = 0;
+  assert_int_equal(room(l.limiters[0], "address"), 9);
+  assert_int_equal(l.requests[0].decision.remaining, 9);
+  close_login(&l);
+}
+
 int main(void) {
   static int numbers[STORES] = {0, 1, 2, 3};
   struct CMUnitTest tests[2 * STORES + 16];
@@ -382,6 +482,9 @@ int main(void) {
       cmocka_unit_test(refuses_by_name_what_cannot_go_back),
       cmocka_unit_test(looks_where_all_do),
       cmocka_unit_test(an_unknown_outcome_leaves_the_others_as_they_were),
+      cmocka_unit_test(a_silent_store_leaves_the_others_as_they_were),
+      cmocka_unit_test(who_was_denied_by_a_passing_charge_tries_again),
+      cmocka_unit_test(what_another_leader_denies_goes_back),
   };
   memcpy(tests + count, others, sizeof others);
   count += sizeof others / sizeof others[0];
