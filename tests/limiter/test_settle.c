@@ -316,6 +316,56 @@ static void settles_in_a_batch(void **state) {
   }
 }
 
+/* Of one key, side by side: the store is asked once for all that go one way. */
+static void settles_many_of_one_key_at_once(void **state) {
+  enum { MANY = 20 };
+  (void)state;
+  for (int way = 0; way < 3; way++) {
+    world w;
+    weir_request all[MANY];
+    weir_message message = {""};
+    world_open_backend(&w, &fake_backend, "fake:", "fixed-window:100/1h,debt=7", NULL);
+    for (int i = 0; i < MANY; i++)
+      all[i] = settlement_of("k", as_told(world_take(&w, "k", 4)), way == 0 ? 1 : 6);
+    all[MANY - 1].cost = way == 2 ? 0 : all[0].cost;
+    fake_forget();
+    assert_int_equal(weir_limiter_decide(w.limiter, all, MANY, &message), WEIR_OK);
+    assert_in_range(the_fake.counts.round_trips, 1, way == 2 ? 4 : 2);
+    int64_t charged = 0;
+    for (int i = 0; i < MANY; i++) {
+      assert_int_equal(all[i].decision.source, WEIR_SOURCE_SETTLED);
+      charged += all[i].decision.cost;
+    }
+    assert_int_equal(all[0].decision.cost, way == 0 ? 1 : 6);
+    if (way == 0) assert_int_equal(charged, MANY);
+    if (way == 1) assert_int_equal(charged, 107); /* the first have it, the last are cut */
+    if (way == 1) assert_int_equal(all[MANY - 1].decision.cost, 4);
+    assert_int_equal(left_of(&w, "fixed-window:100/1h,debt=7"), charged < 100 ? 100 - charged : 0);
+    world_close(&w);
+  }
+}
+
+/* One that should give back more than there is does not keep others from it. */
+static void one_that_is_at_fault_fails_alone(void **state) {
+  (void)state;
+  for (int store = 0; store < STORES; store++) {
+    world w;
+    open_on(&w, store, "fixed-window:20/1h");
+    weir_decision taken = world_take(&w, "k", 5), forged = taken;
+    forged.cost = 18;
+    weir_request all[] = {settlement_of("k", taken, 2), settlement_of("k", forged, 0),
+                          settlement_of("k", as_told(world_take(&w, "k", 6)), 3)};
+    assert_int_equal(weir_limiter_decide(w.limiter, all, 3, NULL), WEIR_BAD_COST);
+    assert_int_equal(all[0].status, WEIR_OK);
+    assert_int_equal(all[0].decision.cost, 2);
+    assert_int_equal(all[1].status, WEIR_BAD_COST);
+    assert_int_equal(all[1].decision.source, WEIR_SOURCE_STORE);
+    assert_int_equal(all[2].status, WEIR_OK);
+    assert_int_equal(left_of(&w, "fixed-window:20/1h"), 15);
+    world_close(&w);
+  }
+}
+
 static void settles_each_rule_by_its_own_cost(void **state) {
   static const char rules[] = "sliding-window:6/1h;sliding-window:100/1h,name=t";
   (void)state;
@@ -496,6 +546,8 @@ int main(void) {
       cmocka_unit_test(refuses_rules_that_cannot_be_settled_by_name),
       cmocka_unit_test(work_may_outlive_its_window),
       cmocka_unit_test(settles_in_a_batch),
+      cmocka_unit_test(settles_many_of_one_key_at_once),
+      cmocka_unit_test(one_that_is_at_fault_fails_alone),
       cmocka_unit_test(settles_each_rule_by_its_own_cost),
       cmocka_unit_test(a_flag_or_a_wait_beside_it_is_refused),
       cmocka_unit_test(a_reservation_is_settled_once),

@@ -185,13 +185,23 @@ typedef struct weir_settlement {
   bool gives_back;                  /* in: a refund, as no cost is above 0 */
   int64_t costs[WEIR_RULES_MOST];   /* in: by so much under each rule; below 0: less */
   int64_t settled[WEIR_RULES_MOST]; /* out: of these, what was charged, or went back */
-  int64_t asked[WEIR_RULES_MOST];   /* of these, what the store is asked for */
+  int64_t asked[WEIR_RULES_MOST];   /* of these, what the store is asked for, ... */
+  weir_request_state *request;      /* ... by this; NULL: it is not */
+  struct weir_settlement *carrier;  /* that asks for this one as well; NULL: none does */
+  bool broken;                      /* out: its part was asked for again, alone */
+  bool carries;                     /* it asks for others ... */
+  int64_t left[WEIR_RULES_MOST];    /* ... and so much of what was charged is theirs */
 } weir_settlement;
 
 /* Whether the store has to be asked, by this request, which has the charge's key, at_us and ends.
  * Otherwise the request has its status already. */
 bool weir_settlement_begin(weir_limiter *limiter, weir_settlement *settlement,
                            weir_request_state *request);
+
+/* Has a settlement of the same key, which is not asked yet, ask for this one as well. False: each is
+ * asked by itself, as one goes up and one down, or to different places. */
+bool weir_settlement_ride(const weir_limiter *limiter, weir_settlement *carrier,
+                          weir_settlement *rider);
 
 /* What became of it, behind the store's answer. Returns its status; the message gets what the store
  * cannot say. */

@@ -63,9 +63,35 @@ static void ask_store(const weir_limiter *limiter, weir_settlement *settlement,
   request->cost = 1;
   request->costs = settlement->asked;
   request->settlement = settlement->settled;
+  settlement->request = request;
   request->kind = settlement->gives_back ? WEIR_REFUND : WEIR_SETTLE;
   for (size_t i = 0; settlement->gives_back && i < limiter->stack.count; i++)
     settlement->asked[i] = -settlement->asked[i];
+}
+
+/* What goes back must come from one place; what is charged goes to that of now. */
+static bool has_place_of(const weir_rule *rule, int64_t at_us, int64_t other_us) {
+  if (weir_rule_moves_in_time(rule) || weir_rule_opens_windows(rule)) return at_us == other_us;
+  return at_us / rule->cell_us == other_us / rule->cell_us;
+}
+
+bool weir_settlement_ride(const weir_limiter *limiter, weir_settlement *carrier,
+                          weir_settlement *rider) {
+  bool up = false;
+  bool down = false;
+  for (size_t i = 0; i < limiter->stack.count; i++) {
+    up = up || carrier->asked[i] > 0 || rider->asked[i] > 0;
+    down = down || carrier->asked[i] < 0 || rider->asked[i] < 0;
+  }
+  bool rides =
+      up != down && carrier->charged == WEIR_CHARGED_STORE && rider->charged == WEIR_CHARGED_STORE;
+  for (size_t i = 0; rides && down && i < limiter->stack.count; i++)
+    rides = has_place_of(&limiter->stack.rules[i], carrier->request->at_us, rider->request->at_us);
+  for (size_t i = 0; rides && i < limiter->stack.count; i++)
+    carrier->asked[i] += rider->asked[i]; /* 1024 times 2^31 at most */
+  if (rides) rider->carrier = carrier;
+  carrier->carries = carrier->carries || rides;
+  return rides;
 }
 
 bool weir_settlement_begin(weir_limiter *limiter, weir_settlement *settlement,
@@ -115,13 +141,49 @@ static void owe(weir_limiter *limiter, weir_settlement *settlement, weir_request
   request->status = WEIR_OK;
 }
 
+/* Of what was charged for several, the first have theirs first. */
+static void share_out(weir_settlement *settlement) {
+  weir_settlement *carrier = settlement->carries ? settlement : settlement->carrier;
+  for (size_t i = 0; carrier != NULL && i < WEIR_RULES_MOST; i++) {
+    int64_t cost = settlement->costs[i];
+    if (settlement == carrier) carrier->left[i] = settlement->settled[i];
+    if (cost < 0) continue;
+    settlement->settled[i] = cost < carrier->left[i] ? cost : carrier->left[i];
+    carrier->left[i] -= settlement->settled[i];
+  }
+}
+
+/* Less is charged than several should give back, and nothing was done: one of them is at fault. */
+static void make_alone(weir_limiter *limiter, weir_settlement *settlement,
+                       weir_request_state *request, weir_message *message) {
+  weir_request_state again = {
+      .at_us = request->at_us, .key = request->key, .key_length = request->key_length};
+  weir_settlement alone = {.charged = WEIR_CHARGED_STORE};
+  memcpy(alone.costs, settlement->costs, sizeof alone.costs);
+  settlement->broken = true;
+  request->status = weir_settlement_make(limiter, &alone, &again, message);
+  request->decision = again.decision;
+  memcpy(settlement->settled, alone.settled, sizeof alone.settled);
+}
+
 /* What could go back has gone back, where it was of no use any more as well. The machine knows only
  * that less is charged than should go back. */
 weir_status weir_settlement_end(weir_limiter *limiter, weir_settlement *settlement,
                                 weir_request_state *request, weir_message *message) {
-  if (!settlement->gives_back) owe(limiter, settlement, request);
+  const weir_settlement *carrier = settlement->carrier;
+  if (carrier != NULL) {
+    request->status = carrier->broken ? WEIR_BAD_COST : carrier->request->status;
+    request->decision = carrier->request->decision;
+  } else if (!settlement->gives_back) {
+    owe(limiter, settlement, request);
+  }
+  if (request->status == WEIR_BAD_COST && (carrier != NULL || settlement->carries)) {
+    make_alone(limiter, settlement, request, message);
+    return request->status;
+  }
   for (size_t i = 0; i < WEIR_RULES_MOST && request->status == WEIR_OK; i++)
     if (settlement->costs[i] < 0) settlement->settled[i] = settlement->costs[i];
+  if (request->status == WEIR_OK) share_out(settlement);
   if (request->status == WEIR_BAD_COST)
     weir_message_set(message,
                      "the store holds less than what should go back: it was reset, lost "
@@ -172,8 +234,10 @@ void weir_settle_ask(const weir_limiter *limiter, const weir_request *request,
     bool stays = real < before && keeps_charge(limiter, taken, i);
     settlement->costs[i] = stays ? 0 : real - before;
   }
-  *state = (weir_request_state){
-      .at_us = taken->at_us, .key = request->key, .key_length = request->key_length};
+  *state = (weir_request_state){.at_us = taken->at_us,
+                                .settlement = settlement->settled,
+                                .key = request->key,
+                                .key_length = request->key_length};
 }
 
 /* The second half of a request's costs, which its caller can write; NULL: it has one cost. */

@@ -9,6 +9,8 @@
  *
  * And what a limiter's keys were charged ahead goes back, many keys at once.
  */
+#include <string.h>
+
 #include <weir/backend.h>
 
 #include "limiter/limiter.h"
@@ -89,8 +91,26 @@ static weir_call *take_set(weir_together *all, size_t from) {
 /* --- asking ------------------------------------------------------------------------------------
  */
 
-/* A settlement joins where the store has to be asked; else it is done. */
-static void join_settlement(weir_part *part, weir_request *request, weir_request_state *state) {
+/* The settlement of the same key that stands before this one with no other request of that between
+ * them. NULL: there is none near by. */
+static weir_settlement *find_carrier(weir_call *call, const weir_request_state *state) {
+  enum { LOOKS_MOST = 64 };
+  const weir_request_state *before = state;
+  for (int n = 0; n < LOOKS_MOST && before > call->batch; n++) {
+    before--;
+    if (before->key_length != state->key_length ||
+        memcmp(before->key, state->key, state->key_length) != 0)
+      continue;
+    if (before->settlement == NULL) return NULL;
+    weir_settlement *settlement = weir_call_settlement(call, before);
+    if (settlement->carrier != NULL) return settlement->carrier;
+    if (settlement->request != NULL) return settlement;
+  }
+  return NULL;
+}
+
+/* A server's turn settles many requests of one key: they are asked for as one. */
+static void begin_settlement(weir_part *part, weir_request *request, weir_request_state *state) {
   weir_settlement *settlement = weir_call_settlement(part->call, state);
   if (settlement == NULL) {
     request->status = WEIR_NO_MEMORY;
@@ -98,15 +118,40 @@ static void join_settlement(weir_part *part, weir_request *request, weir_request
     return;
   }
   weir_settle_ask(part->limiter, request, settlement, state);
-  if (weir_settlement_begin(part->limiter, settlement, state))
-    weir_call_join(&part->call, part->limiter, state, part->call->at);
-  else
-    atomic_store_explicit(&state->standing, WEIR_STANDING_DONE, memory_order_relaxed);
+  if (!weir_settlement_begin(part->limiter, settlement, state)) return;
+  weir_settlement *carrier = find_carrier(part->call, state);
+  if (carrier != NULL) weir_settlement_ride(part->limiter, carrier, settlement);
+}
+
+/* Whether the store has to be asked: by another settlement it is asked for several. */
+static bool has_to_join(weir_call *call, const weir_request_state *state) {
+  if (state->settlement == NULL) return true;
+  const weir_settlement *settlement = weir_call_settlement(call, state);
+  return settlement->request != NULL && settlement->carrier == NULL;
+}
+
+/* Where something is settled, all are begun before the first joins: from then on other threads read
+ * what it asks for. */
+static void join_begun(weir_together *all) {
+  for (size_t i = 0; i < all->part_count; i++) {
+    weir_part *part = &all->parts[i];
+    if (!part->current || part->call == NULL) continue;
+    for (size_t n = 0; n < part->call->ask_count; n++) {
+      weir_request_state *state = &part->call->batch[n];
+      if (has_to_join(part->call, state))
+        weir_call_join(&part->call, part->limiter, state, part->call->at);
+      else
+        atomic_store_explicit(&state->standing, WEIR_STANDING_DONE, memory_order_relaxed);
+    }
+  }
 }
 
 /* Those that fail their check are not asked, and do not keep the others from being decided: each
  * has a status of its own. */
 static void join_all(weir_together *all) {
+  bool settles = false;
+  for (size_t i = 0; i < all->count; i++)
+    settles = settles || all->requests[i].flags & WEIR_REQUEST_SETTLE;
   for (size_t i = 0; i < all->count; i++) {
     weir_part *part = &all->parts[all->part_of[i]];
     weir_request *request = &all->requests[i];
@@ -117,12 +162,13 @@ static void join_all(weir_together *all) {
     if (request->status != WEIR_OK) continue;
     weir_request_state *state = &part->call->batch[part->call->ask_count++];
     if (request->flags & WEIR_REQUEST_SETTLE) {
-      join_settlement(part, request, state);
+      begin_settlement(part, request, state);
       continue;
     }
     *state = weir_request_begin(part->limiter, request);
-    weir_call_join(&part->call, part->limiter, state, part->call->at);
+    if (!settles) weir_call_join(&part->call, part->limiter, state, part->call->at);
   }
+  if (settles) join_begun(all);
 }
 
 /* --- answering ---------------------------------------------------------------------------------
