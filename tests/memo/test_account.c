@@ -249,6 +249,7 @@ static void what_is_owed_is_dropped_when_its_period_ends(void **state) {
     int64_t admitted_us, end_us;
   } cases[] = {
       {"fixed-window:100/1m", 59 * SECOND, MINUTE},
+      {"in-flight:100/1m", 59 * SECOND, MINUTE},           /* with it ends what is held */
       {"quota:100/1m", 59 * SECOND, 59 * SECOND + MINUTE}, /* its first admission opens it */
       {"sliding-window:100/1m", 59 * SECOND, 59 * SECOND + MINUTE},
       {"token-bucket:100/1m", 59 * SECOND, 59 * SECOND + MINUTE},

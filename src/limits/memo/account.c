@@ -46,7 +46,7 @@ static int64_t span_us(const weir_rule *rule) {
 
 /* What is owed of it can be paid until this rule's next period begins; else for a span. */
 static bool ends_at_once(const weir_rule *rule) {
-  return weir_rule_keeps_counts(rule) && !weir_rule_slides(rule);
+  return weir_rule_is_held(rule) || (weir_rule_keeps_counts(rule) && !weir_rule_slides(rule));
 }
 
 static void begin_period(weir_account_part *part, int64_t begin_us) {
