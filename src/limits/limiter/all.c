@@ -298,23 +298,32 @@ static void return_set(weir_all *all, size_t from) {
   weir_call_send(first);
 }
 
-/* In the lines of their keys: what goes back to a bucket depends on what it holds. */
+/* In the lines of their keys: what goes back to a bucket depends on what it holds. Where others were
+ * faster nothing has gone back, and there may be time for another try. */
 static void refund_set(weir_all *all, size_t from) {
-  bool set[WEIR_ALL_MOST] = {false};
   int64_t until_us = end_us(&all->members[from]);
-  weir_call *first = take_set(all, from, WEIR_REFUND, set);
-  first->deadline_us = first->charge_end_us = until_us;
-  first->monotonic_us = weir_monotonic_us();
-  for (size_t i = from; i < all->count; i++) {
-    weir_member *member = &all->members[i];
-    if (!set[i]) continue;
-    member->state.alone = true;
-    member->state.costs = member->costs;
-    member->state.at_us = member->decision.at_us;
-    member->state.places = NULL;
-    weir_call_join(&member->call, member->limiter, &member->state, member->call->at);
+  for (bool left = true; left;) {
+    bool set[WEIR_ALL_MOST] = {false};
+    weir_call *first = take_set(all, from, WEIR_REFUND, set);
+    first->deadline_us = first->charge_end_us = until_us;
+    first->monotonic_us = weir_monotonic_us();
+    for (size_t i = from; i < all->count; i++) {
+      weir_member *member = &all->members[i];
+      if (!set[i]) continue;
+      member->state.alone = true;
+      member->state.costs = member->costs;
+      member->state.at_us = member->decision.at_us;
+      member->state.places = NULL;
+      weir_call_join(&member->call, member->limiter, &member->state, member->call->at);
+    }
+    weir_call_run(first);
+    left = false;
+    for (size_t i = from; i < all->count && weir_monotonic_us() < until_us; i++) {
+      weir_member *member = &all->members[i];
+      if (!set[i] || member->state.status != WEIR_CONTENDED) continue;
+      member->wanted = left = true;
+    }
   }
-  weir_call_run(first);
 }
 
 /* False: it is not the store that has the charge, and it has gone back. */
