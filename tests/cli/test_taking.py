@@ -55,7 +55,7 @@ class OnMemcached(Taking):
 
     def test_what_was_taken_is_settled(self):
         for rule, most in (("fixed-window:100/400d,debt=20", 120), ("sliding-window:100/1d,debt=20", 120), ("quota:100/1d", 100),
-                           ("token-bucket:100/400d", 100)):
+                           ("token-bucket:100/200d,debt=20", 120)):
             with self.subTest(rule):
                 def settle(at_us, cost, real, rule=rule):
                     return self.ask("settle", rule, "--cost", str(cost), "--real", str(real), "--at", str(at_us))

@@ -12,7 +12,7 @@ LIMITERS = """limiters:
   fixed: {store: main, rule: "fixed-window:100/1d,debt=20"}
   sliding: {store: main, rule: "sliding-window:100/1d,debt=20", log_keys: plain}
   quota: {store: main, rule: "quota:100/1d"}
-  bucket: {store: main, rule: "token-bucket:100/1d"}
+  bucket: {store: main, rule: "token-bucket:100/1d,debt=20"}
   all: {store: main, rule: "quota:100/1d,count=all"}
   both: {store: main, rule: "quota:3/1d;quota:100/1d,name=tokens,debt=20", log_keys: hashed}
   log: {store: main, rule: "sliding-log:5/1d"}
@@ -87,7 +87,7 @@ class Settle(Speaks):
             self.assertEqual(self.fields("WEIR.SETTLE", limiter, "k", 10, 25, "stamp", stamp)["cost"], 25)
             self.assertEqual(self.used(limiter, "k"), 55, limiter)
             stamp = self.take(limiter, "k", 40)
-            debt = 20 if limiter in ("fixed", "sliding") else 0
+            debt = 0 if limiter == "quota" else 20
             told = self.fields("WEIR.SETTLE", limiter, "k", 40, 200, "STAMP", stamp)
             self.assertEqual((told["cost"], told["remaining"], told["retry_after_us"]), (45 + debt, 0, 0), limiter)
             self.assertEqual(self.fields("WEIR.TAKE", limiter, "k")["allowed"], 0)
@@ -253,7 +253,7 @@ class Stores(Speaks):
                     key = "%s%d" % (limiter, i)
                     flat = takes.ask("WEIR.TAKE", limiter, key, "COST", 50)
                     told = self.fields("WEIR.SETTLE", limiter, key, 50, real, "STAMP", flat[-1])
-                    debt = 20 if real == 200 and limiter in ("fixed", "sliding") else 0
+                    debt = 20 if real == 200 and limiter != "quota" else 0
                     self.assertEqual(told["cost"], left + debt, key)
                     self.assertEqual(self.used(limiter, key), left, key)
             # All of one turn leave together.
