@@ -231,6 +231,23 @@ def figure_limiters(started):
             "1 limiter")
 
 
+def figure_settle(started):
+    """Each request is charged, and then settled as a little more; a store answers both."""
+    memcached, store = started.memcached()[0], started.redis()
+    config = CONFIG.replace("LIMITERS\n", '  l0: {store: main, rule: "quota:1000000000/1d"}\n')
+
+    def pair(port, *second):
+        first = resp(port, ["WEIR.TAKE", "l0", "key:__rand_int__", "COST", "10"])[0]
+        return 2 / (1 / first + 1 / resp(port, ["WEIR." + second[0], "l0", "key:__rand_int__", *second[1:]])[0]), 0
+
+    for name, url in (("memory:", "memory:"), ("memcached", f"memcached://127.0.0.1:{memcached}"),
+                      ("Redis", f"redis://127.0.0.1:{store}")):
+        port = started.weir(url, config=config).ports["resp"][0]
+        compare(f"a take and its settlement, {name}; over two takes",
+                {"two takes": lambda port=port: pair(port, "TAKE", "COST", "10"),
+                 "take, settle": lambda port=port: pair(port, "SETTLE", "10", "13")}, "two takes")
+
+
 def figure_http(started):
     server = started.weir("memory:")
     check = server.ports["http"][0]

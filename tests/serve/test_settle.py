@@ -229,7 +229,9 @@ class Settle(Speaks):
         self.assertEqual(now - decided, 3)  # what was settled is no decision
         stamp = self.take("both", "secret", "1,10")
         self.fields("WEIR.SETTLE", "both", "secret", "1,10", "1,90", "STAMP", stamp)
-        status = json.loads(http(self.server.connect("admin"), get("/status.json"))[1])
+        admin = self.server.connect("admin")
+        self.addCleanup(admin.close)
+        status = json.loads(http(admin, get("/status.json"))[1])
         top = {one["key"]: one["overrun"] for one in status["overrun_keys"]["top"]}
         self.assertEqual(top["shown"], 460)
         self.assertEqual([size for key, size in top.items() if re.fullmatch("[0-9a-f]{16}", key)][-1], 80)
