@@ -121,6 +121,38 @@ class Limiter(ProgramTest):
             self.assertEqual(result.stdout.splitlines()[1].split(b"\t")[3], decision)
 
 
+class Settles(ProgramTest):
+    TRACE = b"0 a ~4\n0 a =6\n0 a ~2\n0 a =9\n1000 a ~1\n1000 a =5\n2000 b ~3\n2000 b =3\n"
+    FIELDS = [
+        [b"4", b"allowed", b"8", b"4"],
+        [b"6", b"settled", b"8", b"2"],
+        [b"2", b"allowed", b"8", b"0"],
+        [b"5", b"settled", b"8", b"0"],
+        [b"1", b"denied", b"8", b"0"],
+        [b"0", b"nothing", b"0", b"0"],
+        [b"3", b"allowed", b"8", b"5"],
+        [b"3", b"settled", b"8", b"5"],
+    ]
+
+    def test_what_estimates_really_cost(self):
+        for rule in ("quota:8/1m,debt=3", "token-bucket:8/1h,debt=3", "sliding-window:8/1h,strict,debt=3"):
+            result = replay("--rule", rule, stdin=self.TRACE)
+            self.assert_ends(result, 0)
+            lines = [line.split(b"\t")[2:6] for line in result.stdout.splitlines()]
+            self.assertEqual(lines, self.FIELDS)
+
+    def test_in_json_what_was_cut(self):
+        result = replay("--json", "--rule", "quota:8/1m,debt=3", stdin=self.TRACE)
+        self.assert_ends(result, 0)
+        given = json.loads(result.stdout.splitlines()[3])
+        self.assertEqual((given["cost"], given["real"], given["charged"], given["cut"]), (2, 9, 5, 4))
+
+    def test_a_rule_that_cannot_be_settled_says_so(self):
+        result = replay("--rule", "leaky-bucket:8/1m,queue=7", stdin=self.TRACE)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn(b"leaky-bucket", result.stderr)
+
+
 class Holds(ProgramTest):
     TRACE = b"0 a 2\n1000 a\n2000 b\n60000 a leave\n60000 a\n60001 a leave\n60002 a leave\n"
     FIELDS = [

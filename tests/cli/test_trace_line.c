@@ -76,6 +76,26 @@ static void names_a_cost_it_cannot_read(void **state) {
   assert_refused("5 k 12x", "COST \"12x\"");
 }
 
+static void knows_an_estimate_and_a_real_cost(void **state) {
+  weir_trace_request request;
+  (void)state;
+  assert_true(parse("5 k 3", &request));
+  assert_false(request.estimates || request.settles);
+  assert_true(parse("5 k ~3", &request));
+  assert_true(request.estimates && !request.settles);
+  assert_int_equal(request.cost, 3);
+  assert_true(parse("5 k =0\r", &request));
+  assert_true(request.settles && !request.estimates);
+  assert_int_equal(request.cost, 0);
+  assert_request("5 ~k =2147483648", 5, "~k", 2147483648);
+  assert_refused("5 k ~0", "COST \"~0\"");
+  assert_refused("5 k ~", "COST \"~\"");
+  assert_refused("5 k =", "COST \"=\"");
+  assert_refused("5 k =-1", "COST \"=-1\"");
+  assert_refused("5 k =2147483649", "from 0 to 2147483648");
+  assert_refused("5 k ~=1", "from 1 to 2147483648");
+}
+
 static void knows_a_line_that_leaves(void **state) {
   (void)state;
   weir_trace_request request;
@@ -123,6 +143,7 @@ int main(void) {
       cmocka_unit_test(keeps_every_other_byte_of_a_key),
       cmocka_unit_test(names_a_time_it_cannot_read),
       cmocka_unit_test(names_a_cost_it_cannot_read),
+      cmocka_unit_test(knows_an_estimate_and_a_real_cost),
       cmocka_unit_test(knows_a_line_that_leaves),
       cmocka_unit_test(refuses_lines_with_too_little_or_too_much),
       cmocka_unit_test(refuses_a_nul_byte),

@@ -7,11 +7,16 @@ def ceil_divide(a, b):
     return -(-a // b)
 
 
+def as_much_as_fits(missing, room):
+    return max(0, min(missing, room))
+
+
 class Algorithm:
     """A decision asks in this order: look; fits; delay_us, where every rule fits; charge, where the
-    cost counts; give_back, where another rule's charge did not stand; then the figures.
+    cost counts; give_back, where another rule's charge did not stand; then the figures. A settlement
+    asks look, then settle.
 
-    Only look, charge and give_back change anything. Times are whole microseconds, and run backwards
+    Only look, charge, give_back and settle change anything. Times are whole microseconds, and run backwards
     where a clock was set back."""
 
     def look(self, now):
@@ -30,6 +35,11 @@ class Algorithm:
 
     def give_back(self, now, cost):
         """What was charged a moment ago."""
+        raise NotImplementedError
+
+    def settle(self, now, at, missing):
+        """A request that was charged at that moment really cost so much more, or less. How much of it is
+        charged, or went back."""
         raise NotImplementedError
 
     def remaining(self, now):

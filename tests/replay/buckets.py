@@ -6,7 +6,7 @@ queue empty). A request must not push it further than a full bucket beyond now.
 
 from fractions import Fraction
 
-from algorithm import Algorithm, ceil_divide
+from algorithm import Algorithm, as_much_as_fits, ceil_divide
 from rules import Malformed
 
 TOKEN_UNITS_LEAST = 1024
@@ -30,8 +30,10 @@ class Bucket(Algorithm):
         self.capacity, self.leaky = rule.capacity, rule.algorithm == "leaky-bucket"
         self.unit_bits, self.token_units = choose_unit(rule)
         self.full_units = self.capacity * self.token_units
-        wait_us = LONGEST_WAIT_US + 2 * clock_error_us + max(deadline_us, DEADLINE_OF_ANYBODY_US)
-        self.ahead_most = self.full_units + (wait_us << self.unit_bits)
+        self.debt_units = rule.debt * self.token_units
+        margin_us = 2 * clock_error_us + max(deadline_us, DEADLINE_OF_ANYBODY_US)
+        beyond_units = max(LONGEST_WAIT_US << self.unit_bits, self.debt_units)
+        self.ahead_most = self.full_units + beyond_units + (margin_us << self.unit_bits)
         self.arrival = None
 
     def base(self, now):
@@ -65,6 +67,19 @@ class Bucket(Algorithm):
 
     def give_back(self, now, cost):
         self.arrival -= cost * self.token_units
+
+    def settle(self, now, at, missing):
+        """Less goes back as far as it has not drained since it was charged."""
+        units = now << self.unit_bits
+        if missing > 0:
+            room = self.full_units + self.debt_units - (self.base(now) - units)
+            missing = as_much_as_fits(missing, room // self.token_units)
+            if missing > 0:
+                self.charge(now, missing)
+        else:
+            drained = max(0, now - at) << self.unit_bits
+            self.arrival -= max(0, -missing * self.token_units - drained)
+        return missing
 
     def remaining(self, now):
         low, high = 0, self.capacity

@@ -14,14 +14,22 @@ NEVER = (False, -1, -1, -1)
 
 
 def admitted_in_order(text, trace, lines=300):
-    """What was admitted of a generated trace, after its times were made to run forward: by key, the
-    times (microseconds) and costs. Times include the delay."""
+    """What was charged of a generated trace, after its times were made to run forward: by key, the
+    times (microseconds) and costs. Times include the delay. What went back of an estimate is not in its
+    cost; what was charged for it later is charged then."""
     rules = parse_rules(text)
-    requests = sorted(oracle.read_requests(traces.generate(trace, rules, lines)))
-    admitted = defaultdict(list)
-    for (time_ms, key, cost), decision in oracle.replay(rules, requests):
-        if decision.allowed:
-            admitted[key].append((time_ms * 1000 + decision.delay_us, cost))
+    requests = sorted(oracle.read_requests(traces.generate(trace, rules, lines)), key=lambda r: r[0])
+    admitted, estimates = defaultdict(list), {}
+    for (time_ms, key, cost, *mark), decision in oracle.replay(rules, requests):
+        if not decision.allowed:
+            continue
+        if mark == [oracle.REAL]:
+            place, estimate = estimates[key]
+            admitted[key][place] = (admitted[key][place][0], min(estimate, decision.charged))
+            admitted[key].append((time_ms * 1000, max(0, decision.charged - estimate)))
+            continue
+        estimates[key] = len(admitted[key]), cost
+        admitted[key].append((time_ms * 1000 + decision.delay_us, cost))
     return admitted
 
 

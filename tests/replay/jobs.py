@@ -82,8 +82,17 @@ HELD_RULES = [
     "in-flight:8/1m;fixed-window:12/10s;token-bucket:40/1m,burst=20",
 ]
 
+# A debt shows where real costs are above their estimates: the generated trace "works" has them.
+DEBT_RULES = [
+    "sliding-window:20/1m,debt=9",
+    "sliding-window:20/1m,cells=1,debt=20",
+    "quota:10/1m,debt=3",
+    "token-bucket:5/1m,burst=8,debt=5",
+    "fixed-window:4/1s,debt=2;token-bucket:10/1m,debt=10;sliding-window:30/1h,strict,debt=5",
+]
+
 # Generated traces of these go to every store.
-EVERYWHERE_RULES = LONGER_RULES + HELD_RULES + ["sliding-log:5/10s", SHARED_LOG, LEASED_BUCKET]
+EVERYWHERE_RULES = LONGER_RULES + HELD_RULES + DEBT_RULES + ["sliding-log:5/10s", SHARED_LOG, LEASED_BUCKET]
 
 # Windows over the generated traces only: short periods, odd ones, and limits to either side of every step
 # that a packed layout could take.
@@ -186,7 +195,7 @@ def generated_jobs(options, folder, stores, number, rule):
         path = f"generated-{number}-{len(names)}-{names[0]}"
         return Job(rule, write_trace(folder, path, b"".join(parts)), list(switches), where & stores)
 
-    names = traces.names(parse_rules(rule))
+    names = traces.names(parse_rules(rule)) + traces.settled_names(parse_rules(rule))
     windows = rule in WINDOW_RULES + MORE_WINDOW_RULES
     if options.whole or options.rule or rule in EVERYWHERE_RULES or (windows and number % EVERY == 0):
         jobs = [job(names, stores)]
@@ -207,7 +216,7 @@ def make_jobs(options, folder, stores):
     stores = frozenset(stores)
     jobs = real_jobs(options, folder, stores)
     rules = [options.rule] if options.rule else WINDOW_RULES + MORE_WINDOW_RULES
-    rules += [] if options.rule else LONGER_RULES + BRIEF_RULES + HELD_RULES + OTHER_RULES
+    rules += [] if options.rule else LONGER_RULES + BRIEF_RULES + HELD_RULES + DEBT_RULES + OTHER_RULES
     for number, rule in enumerate(rules):
         jobs += generated_jobs(options, folder, stores, number, rule)
     if not options.rule:

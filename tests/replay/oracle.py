@@ -31,6 +31,7 @@ COST_MOST = 2**31
 TIME_MOST_MS = 253_402_300_799_999  # the end of year 9999
 NEVER = -1
 LEAVE = "leave"
+ESTIMATE, REAL = b"~", b"="  # before a cost
 
 # rule: whose figures these are; 0 is the first of the text.
 Decision = namedtuple(
@@ -39,6 +40,10 @@ Decision = namedtuple(
 
 
 RELEASED = Decision(True, 0, 0, 0, 0, 0)
+
+# The same of a settlement; charged: what it comes to be charged. Without an open estimate, nothing is.
+Settlement = namedtuple("Settlement", Decision._fields + ("charged",))
+NOTHING = Settlement(False, 0, 0, 0, 0, 0, 0, 0)
 
 
 class Guard:
@@ -85,6 +90,7 @@ class Key:
         self.rules = rules
         self.algorithms = make_algorithms(rules, *margins)
         self.latest, self.clock_ran_back = 0, False
+        self.estimate = None  # moment, cost and decision of one that is not settled yet
         self.held = []  # costs of what is inside, the oldest first
         self.holds = any(rule.algorithm == "in-flight" for rule in rules)
 
@@ -118,6 +124,24 @@ class Key:
             if rule.algorithm == "in-flight":
                 algorithm.release(cost)
         return cost
+
+    def decide_estimate(self, now, cost):
+        decision = self.decide(now, cost)
+        self.estimate = (now, cost, decision) if decision.allowed else None
+        return decision
+
+    def settle(self, now, real):
+        """The figures are those of a request that is admitted behind it; of one that was exact they stay."""
+        if self.estimate is None:
+            return NOTHING
+        (at, cost, decision), self.estimate = self.estimate, None
+        if real == cost:
+            return Settlement(*decision, charged=cost)
+        for algorithm in self.algorithms:
+            algorithm.look(now)
+        settled = [algorithm.settle(now, at, real - cost) for algorithm in self.algorithms]
+        figures = self.speak(now, cost, [True] * len(self.rules))
+        return Settlement(*figures, charged=cost + min(settled))
 
     def charge(self, now, cost):
         """Which charges stand. All of them, or none stays."""
@@ -173,43 +197,53 @@ def find_never(rules, cost):
     return None
 
 
-def check_cost(rules, cost):
+def check_cost(rules, cost, mark):
     for number, rule in enumerate(rules, 1):
+        if mark and rule.algorithm in ("sliding-log", "leaky-bucket"):
+            raise Malformed(f"rule {number} ({rule.algorithm}) cannot be settled")
         if rule.algorithm == "sliding-log" and cost != 1:
             raise Malformed(f"cost {cost} for rule {number} (sliding-log): accepted is 1")
 
 
 def replay(rules, requests, deadline_us=20_000, clock_error_us=10_000):
-    """Decides requests (time_ms, key, cost) in turn; yields (request, decision)."""
+    """Decides requests (time_ms, key, cost) in turn; yields (request, decision). Behind the cost of an
+    estimate and behind a real one stands the mark."""
     guard = Guard(clock_error_us)
     keys = {}
     for request in requests:
-        time_ms, name, cost = request
+        time_ms, name, cost, mark = (*request, b"")[:4]
         if cost == LEAVE:
             guard.pass_on(time_ms * 1000)
             left = keys[name].leave() if name in keys else 0
             yield (time_ms, name, left), RELEASED
             continue
-        check_cost(rules, cost)
+        check_cost(rules, cost, mark)
         now = guard.pass_on(time_ms * 1000)
-        decision = find_never(rules, cost)
-        if decision is None:
-            if name not in keys:
-                keys[name] = Key(rules, deadline_us, clock_error_us)
-            decision = keys[name].decide(now, cost)
-        yield request, decision
+        if name not in keys:
+            keys[name] = Key(rules, deadline_us, clock_error_us)
+        key, never = keys[name], find_never(rules, cost)
+        if mark == REAL:
+            yield request, key.settle(now, cost)
+        elif never is not None:
+            key.estimate = None if mark else key.estimate
+            yield request, never
+        elif mark == ESTIMATE:
+            yield request, key.decide_estimate(now, cost)
+        else:
+            yield request, key.decide(now, cost)
 
 
 def parse_line(line, number):
-    match = re.fullmatch(rb"([0-9]+)[ \t]+([^ \t]+)(?:[ \t]+([0-9]+|leave))?", line)
-    if not match:
+    match = re.fullmatch(rb"([0-9]+)[ \t]+([^ \t]+)(?:[ \t]+([~=]?)([0-9]+|leave))?", line)
+    if not match or (match[3] and match[4] == b"leave"):
         raise Malformed(f"line {number}: expected TIME_MS KEY [COST]")
-    if match[3] == b"leave":
+    mark = match[3] or b""
+    if match[4] == b"leave":
         return int(match[1]), match[2], LEAVE
-    time_ms, key, cost = int(match[1]), match[2], int(match[3] or 1)
-    if time_ms > TIME_MOST_MS or not 1 <= cost <= COST_MOST:
+    time_ms, key, cost = int(match[1]), match[2], int(match[4] or 1)
+    if time_ms > TIME_MOST_MS or not (mark != REAL) <= cost <= COST_MOST:
         raise Malformed(f"line {number}: time or cost out of range")
-    return time_ms, key, cost
+    return (time_ms, key, cost, mark) if mark else (time_ms, key, cost)
 
 
 def read_requests(data):
@@ -225,8 +259,10 @@ def spell(key):
 
 
 def format_line(request, decision):
-    time_ms, key, cost = request
+    time_ms, key, cost, *mark = request
     verdict = b"allowed" if decision.allowed else b"denied"
+    if mark == [REAL]:
+        cost, verdict = decision.charged, b"settled" if decision.allowed else b"nothing"
     if decision is RELEASED:
         verdict = b"released"
     return b"%d\t%s\t%d\t%s\t%d\t%d\t%d\t%d\t%d\n" % (time_ms, spell(key), cost, verdict, *decision[1:6])

@@ -1,6 +1,6 @@
 """The oracle's quota: which window is open is settled as on a store, with a dictionary for one."""
 
-from algorithm import Algorithm
+from algorithm import Algorithm, as_much_as_fits
 
 CLOSED = "closed"
 
@@ -15,6 +15,7 @@ class Quota(Algorithm):
 
     def __init__(self, rule, margin_us):
         self.limit, self.period_us, self.margin_us = rule.limit, rule.period_us, margin_us
+        self.debt, self.count_all = rule.debt, rule.count_all
         self.opened, self.counts = {}, {}
 
     def read(self, number, now):
@@ -67,6 +68,20 @@ class Quota(Algorithm):
 
     def give_back(self, now, cost):
         self.counts[self.find(now, opens=False)] -= cost
+
+    def settle(self, now, at, missing):
+        """More is charged to the window of now, which opens if there is none; less goes back to the one
+        that was charged."""
+        if missing > 0:
+            if not self.count_all:
+                missing = as_much_as_fits(missing, self.limit + self.debt - self.count(now))
+            if missing > 0:
+                self.charge(now, missing)
+            return missing
+        for start in self.counts:
+            if start <= at < start + self.period_us:
+                self.counts[start] += missing
+        return missing
 
     def remaining(self, now):
         return max(0, self.limit - self.count(now))

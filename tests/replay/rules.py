@@ -15,19 +15,19 @@ LEASE_MOST_US = UNITS_US["s"]
 WINDOWS = ("fixed-window", "sliding-window")
 BUCKETS = ("token-bucket", "leaky-bucket")
 OPTIONS = {
-    "fixed-window": {"count", "lease"},
-    "sliding-window": {"cells", "strict", "count", "lease"},
+    "fixed-window": {"count", "lease", "debt"},
+    "sliding-window": {"cells", "strict", "count", "lease", "debt"},
     "sliding-log": set(),
-    "quota": {"count", "lease"},
-    "token-bucket": {"burst", "lease"},
+    "quota": {"count", "lease", "debt"},
+    "token-bucket": {"burst", "lease", "debt"},
     "leaky-bucket": {"queue"},
     "in-flight": {"lease"},
 }
 
 # capacity: the largest cost that ever fits. cells and strict are of sliding windows. Nothing is leased
-# here: all that a lease changes is a bucket's capacity.
+# here: all that a lease changes is a bucket's capacity. debt: how far beyond the limit settlements charge.
 Rule = namedtuple(
-    "Rule", "algorithm limit period_us capacity hold_us count_all cells strict lease_us"
+    "Rule", "algorithm limit period_us capacity hold_us count_all cells strict lease_us debt"
 )
 
 
@@ -100,16 +100,21 @@ def parse_rule(text):
         raise Malformed(f"rule '{text}': expected a lease of 1ms to 1s")
     if lease_us > 0 and values.get("count") == "all":
         raise Malformed(f"rule '{text}': expected no lease with count=all")
+    capacity = find_capacity(algorithm, limit, period_us, lease_us, values)
+    debt = parse_number(values.get("debt", "0"), 0, capacity)
+    if debt > 0 and values.get("count") == "all":
+        raise Malformed(f"rule '{text}': expected no debt with count=all")
     return Rule(
         algorithm,
         limit,
         period_us,
-        find_capacity(algorithm, limit, period_us, lease_us, values),
+        capacity,
         hold_us,
         count_all=values.get("count") == "all",
         cells=int(values.get("cells", 4)),
         strict="strict" in values,
         lease_us=lease_us,
+        debt=debt,
     )
 
 

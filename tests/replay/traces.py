@@ -46,6 +46,7 @@ class Scale:
         if self.ones:
             self.limit = min(self.limit, ONES_LIMIT)
         units = [choose_unit(rule)[0] for rule in rules if rule.algorithm in BUCKETS]
+        self.shortest_ms = min(rule.period_us for rule in rules) // 1000
         self.epoch_ms = EPOCH_UNITS / 1000 / 2 ** max(units, default=0)
         self.turn(0)
 
@@ -258,6 +259,27 @@ def keys(draw, scale):
         yield now, draw.choice(ODD_KEYS), some_cost(draw, scale)
 
 
+def works(draw, scale):
+    """Estimates, and what they really cost: soon, or when a cell, a window or all that was charged has
+    passed; too low, too high, exact. Some are never settled, and some real costs come twice."""
+    now, estimates = START_MS, {}
+    while True:
+        now += some_gap_ms(draw, scale, 12)
+        if draw.random() < 0.08:
+            now += draw.choice((scale.cell_us // 1000, scale.period_ms, 2 * scale.period_ms))
+        key = b"work-%d" % draw.randrange(3)
+        open_ms, cost = estimates.get(key, (0, 0))
+        if now - open_ms <= scale.shortest_ms + 40_000_000 and draw.random() < 0.6:
+            more = cost + some_cost(draw, scale)
+            reals = cost, 0, draw.randint(0, cost), more, 2 * cost, COST_MOST
+            yield now, key, min(COST_MOST, draw.choice(reals)), oracle.REAL
+            if draw.random() < 0.9:
+                del estimates[key]
+        else:
+            estimates[key] = now, some_cost(draw, scale)
+            yield now, key, estimates[key][1], oracle.ESTIMATE
+
+
 TRACES = {
     make.__name__: make
     for make in (
@@ -270,6 +292,9 @@ TRACES = {
 # Of rules whose places are held, alone or among others.
 HELD_TRACES = {"visits": visits}
 
+# Of rules that can all be settled: only a replay reads it.
+SETTLED_TRACES = {"works": works}
+
 
 def names(rules):
     """Those that are worth it: epochs are of buckets."""
@@ -279,23 +304,28 @@ def names(rules):
     return [name for name in TRACES if name != "rolls" or rolling]
 
 
+def settled_names(rules):
+    refuse = ("sliding-log", "leaky-bucket", "in-flight")
+    return [] if any(rule.algorithm in refuse for rule in rules) else list(SETTLED_TRACES)
+
+
 def generate(name, rules, lines, seed=1):
     """The trace as bytes."""
     draw = random.Random(f"{name} {seed}")
     scale = Scale(rules)
-    requests = (TRACES | HELD_TRACES)[name](draw, scale)
+    requests = (TRACES | HELD_TRACES | SETTLED_TRACES)[name](draw, scale)
     text = []
     for number in range(lines):
         scale.turn(number // STRETCH)
-        time_ms, key, cost = next(requests)
+        time_ms, key, cost, mark = (*next(requests), b"")[:4]
         cost = b"leave" if cost == oracle.LEAVE else b"%d" % (1 if scale.ones else cost)
-        text.append(b"%d %s %s\n" % (time_ms, key, cost))
+        text.append(b"%d %s %s%s\n" % (time_ms, key, mark, cost))
     return b"".join(text)
 
 
 def main():
     parser = argparse.ArgumentParser(description="Writes generated traces to standard output.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=" ".join(TRACES | HELD_TRACES))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=" ".join(TRACES | HELD_TRACES | SETTLED_TRACES))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--lines", type=int, default=1000, help="of each trace")
     parser.add_argument("--rule", default="sliding-window:100/10s", type=parse_rules)

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 
-from algorithm import Algorithm, ceil_divide
+from algorithm import Algorithm, as_much_as_fits, ceil_divide
 
 
 class FixedWindow(Algorithm):
@@ -10,6 +10,7 @@ class FixedWindow(Algorithm):
 
     def __init__(self, rule):
         self.limit, self.period_us = rule.limit, rule.period_us
+        self.debt, self.count_all = rule.debt, rule.count_all
         self.counts = defaultdict(int)
 
     def count(self, now):
@@ -28,6 +29,12 @@ class FixedWindow(Algorithm):
     def give_back(self, now, cost):
         self.counts[now // self.period_us] -= cost
 
+    def settle(self, now, at, missing):
+        if missing > 0 and not self.count_all:
+            missing = as_much_as_fits(missing, self.limit + self.debt - self.count(now))
+        self.counts[(now if missing > 0 else at) // self.period_us] += missing
+        return missing
+
     def remaining(self, now):
         return max(0, self.limit - self.count(now))
 
@@ -45,6 +52,8 @@ class SlidingWindow(Algorithm):
         self.limit, self.period_us, self.strict = rule.limit, rule.period_us, rule.strict
         self.cell_us = ceil_divide(rule.period_us, rule.cells)
         self.upper_most = rule.limit + ceil_divide(2 * rule.limit, rule.cells)
+        self.bound = rule.limit if rule.strict else min(self.upper_most, 2 * rule.limit)
+        self.debt, self.count_all = rule.debt, rule.count_all
         self.ahead_us = ahead_us
         self.counts = defaultdict(int)
 
@@ -94,6 +103,15 @@ class SlidingWindow(Algorithm):
 
     def give_back(self, now, cost):
         self.counts[now // self.cell_us] -= cost
+
+    def settle(self, now, at, missing):
+        """Two windows that are weighed hold no more together than is promised of any period."""
+        if missing > 0 and not self.count_all:
+            estimate, upper = self.sums(self.seen(now), now)
+            room = min(self.room((estimate, upper)), self.bound - upper) + self.debt
+            missing = as_much_as_fits(missing, room)
+        self.counts[(now if missing > 0 else at) // self.cell_us] += missing
+        return missing
 
     def remaining(self, now):
         return max(0, self.room(self.sums(self.seen(now), now)))

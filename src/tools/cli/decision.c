@@ -112,12 +112,14 @@ void weir_cli_settled_text(FILE *out, const weir_cli_settled *settled) {
 
 void weir_cli_decision_tabs(FILE *out, const weir_cli_request *request,
                             const weir_decision *decision) {
+  const char *verdict = decision->allowed ? "allowed" : "denied";
+  if (request->verdict != NULL) verdict = request->verdict;
   fprintf(out, "%" PRId64 "\t", request->time_ms);
   weir_cli_print_key(out, request->key, request->key_length, request->key_length);
-  fprintf(
-      out, "\t%" PRId64 "\t%s\t%" PRId64 "\t%" PRId64 "\t%" PRId64 "\t%" PRId64 "\t%" PRId64 "\n",
-      request->cost, decision->allowed ? "allowed" : "denied", decision->limit, decision->remaining,
-      decision->retry_after_us, decision->reset_after_us, decision->delay_us);
+  fprintf(out,
+          "\t%" PRId64 "\t%s\t%" PRId64 "\t%" PRId64 "\t%" PRId64 "\t%" PRId64 "\t%" PRId64 "\n",
+          request->cost, verdict, decision->limit, decision->remaining, decision->retry_after_us,
+          decision->reset_after_us, decision->delay_us);
 }
 
 void weir_cli_released_tabs(FILE *out, const weir_cli_request *request) {

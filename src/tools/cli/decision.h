@@ -19,7 +19,8 @@ typedef struct weir_cli_request {
   int64_t cost;         /* for every rule, unless there are several */
   const int64_t *costs; /* one per rule, or NULL */
   int cost_count;
-  bool peek;      /* nothing is charged */
+  const char *verdict; /* of a line of a replay, beside "allowed" and "denied"; or NULL */
+  bool peek;           /* nothing is charged */
   int64_t *lists; /* of settle: what each rule cost, then what was taken, and comes to be charged */
 } weir_cli_request;
 

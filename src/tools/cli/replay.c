@@ -2,7 +2,8 @@
  * file, at the first line without a decision, or when output is lost.
  *
  * Under rules that are held each request enters, and holds its place until a line says that its key
- * leaves. Meanwhile the trace's clock stops wherever what is held has to be paid again. */
+ * leaves. Meanwhile the trace's clock stops wherever what is held has to be paid again. The last
+ * estimate of each key is kept until its real cost comes, or another estimate. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@
 /* Its keys and stamps are its own, so no other process counts on a deadline. */
 #define DEADLINE_US INT64_C(5000000)
 
+enum { ESTIMATE_PLACES = 4096 };
 enum { OUTPUT_BUFFER_BYTES = 1 << 16, PLACE_BYTES = 256, TRIES_MOST = 100 };
 
 /* Those that entered first come first. */
@@ -33,6 +35,14 @@ typedef struct held_place {
   char key[];
 } held_place;
 
+/* What is open to be settled. */
+typedef struct estimate {
+  struct estimate *next; /* of those in one place */
+  weir_decision taken;
+  size_t key_length;
+  char key[];
+} estimate;
+
 typedef struct replay {
   const char *name; /* of the file, for messages */
   weir_trace_file *file;
@@ -42,6 +52,7 @@ typedef struct replay {
   int64_t now_us;    /* the trace's own clock */
   bool holds;        /* the rules are held */
   held_place *held;
+  estimate *estimates[ESTIMATE_PLACES];
   uint64_t line; /* the number of the line under way, from 1 */
   weir_message message;
 } replay;
@@ -135,6 +146,80 @@ static weir_status replay_leave(replay *run, const weir_trace_request *line) {
   return WEIR_OK;
 }
 
+/* --- estimates ---------------------------------------------------------------------------------
+ */
+
+/* Where the key's estimate is, or would be. */
+static estimate **find_estimate(replay *run, const weir_trace_request *line) {
+  uint32_t hash = 0;
+  for (size_t i = 0; i < line->key_length; i++)
+    hash = hash * 31 + (unsigned char)line->key[i];
+  estimate **at = &run->estimates[hash % ESTIMATE_PLACES];
+  while (*at != NULL && ((*at)->key_length != line->key_length ||
+                         memcmp((*at)->key, line->key, line->key_length) != 0))
+    at = &(*at)->next;
+  return at;
+}
+
+/* No longer open, if it was; its decision, not allowed if there was none. */
+static weir_decision take_out(replay *run, const weir_trace_request *line) {
+  estimate **at = find_estimate(run, line);
+  estimate *open = *at;
+  weir_decision taken = {0};
+  if (open == NULL) return taken;
+  taken = open->taken;
+  *at = open->next;
+  free(open);
+  return taken;
+}
+
+/* In the place of the key's last one. What was denied leaves none. */
+static weir_status keep_estimate(replay *run, const weir_trace_request *line,
+                                 const weir_decision *taken) {
+  take_out(run, line);
+  if (!taken->allowed) return WEIR_OK;
+  estimate *made = malloc(sizeof *made + line->key_length);
+  if (made == NULL) return WEIR_NO_MEMORY;
+  *made = (estimate){.taken = *taken, .key_length = line->key_length};
+  memcpy(made->key, line->key, line->key_length);
+  *find_estimate(run, line) = made;
+  return WEIR_OK;
+}
+
+static void free_estimates(replay *run) {
+  for (size_t i = 0; i < ESTIMATE_PLACES; i++) {
+    while (run->estimates[i] != NULL) {
+      estimate *first = run->estimates[i];
+      run->estimates[i] = first->next;
+      free(first);
+    }
+  }
+}
+
+/* Nothing is open: nothing is charged. */
+static weir_status replay_real(replay *run, const weir_trace_request *line) {
+  weir_decision taken = take_out(run, line);
+  bool open = taken.allowed;
+  int64_t estimated = taken.cost;
+  weir_status status = open ? WEIR_TIMEOUT : WEIR_OK;
+  for (int tries = 0; status == WEIR_TIMEOUT && tries < TRIES_MOST; tries++)
+    status = weir_limiter_settle(run->session.limiter, line->key, line->key_length, line->cost,
+                                 &taken, &run->message);
+  if (status != WEIR_OK) return status;
+  weir_cli_request request = {.time_ms = line->time_ms,
+                              .key = line->key,
+                              .key_length = line->key_length,
+                              .cost = run->json ? estimated : taken.cost,
+                              .cost_count = 1,
+                              .verdict = open ? "settled" : "nothing"};
+  const weir_cli_settled settled = {
+      .reals = &line->cost, .charged = &taken.cost, .count = 1, .decision = &taken};
+  if (run->json)
+    return weir_cli_settled_json(stdout, &request, &settled) ? WEIR_OK : WEIR_NO_MEMORY;
+  weir_cli_decision_tabs(stdout, &request, &taken);
+  return WEIR_OK;
+}
+
 /* --- lines -------------------------------------------------------------------------------------
  */
 
@@ -147,6 +232,7 @@ static weir_status replay_line(replay *run, const char *text, size_t length) {
   weir_status moved = move_clock(run, line.time_ms * 1000);
   if (moved != WEIR_OK) return moved;
   if (line.leaves) return replay_leave(run, &line);
+  if (line.settles) return replay_real(run, &line);
 
   /* On a busy machine a whole deadline may pass before anything was charged. Then the same request
    * can be asked again, and a trace can wait. */
@@ -155,6 +241,7 @@ static weir_status replay_line(replay *run, const char *text, size_t length) {
     status = run->holds ? enter(run, &line, &decision)
                         : weir_limiter_take(run->session.limiter, line.key, line.key_length,
                                             line.cost, &decision, &run->message);
+  if (status == WEIR_OK && line.estimates) status = keep_estimate(run, &line, &decision);
   if (status != WEIR_OK) return status;
 
   const weir_cli_request request = {.time_ms = line.time_ms,
@@ -223,6 +310,7 @@ int weir_cli_replay(const weir_cli_options *options) {
   setvbuf(stdout, NULL, _IOFBF, OUTPUT_BUFFER_BYTES);
   int exit_status = status == WEIR_OK ? replay_all(&run) : weir_cli_fail("", status, &run.message);
   leave_all(&run);
+  free_estimates(&run);
   weir_cli_session_close(&run.session);
   weir_trace_file_close(run.file);
   return exit_status;

@@ -107,6 +107,10 @@ static bool parse_trace(const char *text, size_t length, weir_cli_arrival *arriv
         why, "a line that leaves: only replay, under a rule whose places are held, reads it");
     return false;
   }
+  if (request.estimates || request.settles) {
+    weir_message_set(why, "an estimate or a real cost: only replay reads it from a trace");
+    return false;
+  }
   *arrival = (weir_cli_arrival){.time_us = request.time_ms * 1000,
                                 .key = request.key,
                                 .key_length = request.key_length,

@@ -174,8 +174,17 @@ bool weir_trace_line_parse(const char *text, size_t length, weir_trace_request *
   request->leaves = cost.length == strlen("leave") && memcmp(cost.at, "leave", cost.length) == 0;
   if (request->leaves) request->cost = 0;
   if (request->leaves) return true;
-  if (!weir_number_read(cost.at, cost.length, WEIR_TRACE_COST_MOST, &request->cost) ||
-      request->cost < 1)
-    return reject_field(message, "COST", cost, "a whole number from 1 to 2147483648 is accepted");
+  field number = cost;
+  request->estimates = cost.at[0] == '~';
+  request->settles = cost.at[0] == '=';
+  if (request->estimates || request->settles) {
+    number.at++;
+    number.length--;
+  }
+  if (!weir_number_read(number.at, number.length, WEIR_TRACE_COST_MOST, &request->cost) ||
+      (request->cost < 1 && !request->settles))
+    return reject_field(message, "COST", cost,
+                        request->settles ? "a whole number from 0 to 2147483648 is accepted"
+                                         : "a whole number from 1 to 2147483648 is accepted");
   return true;
 }

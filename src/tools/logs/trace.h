@@ -1,5 +1,6 @@
 /* The lines of a trace or a log, plain or gzip, from a file or from stdin; and what a trace's line
- * says: TIME_MS KEY [COST], or TIME_MS KEY leave, separated by blanks or tabs. */
+ * says: TIME_MS KEY [COST], or TIME_MS KEY leave, separated by blanks or tabs. ~COST is an estimate,
+ * =COST what the last estimate of the key really cost. */
 #ifndef WEIR_LOGS_TRACE_H
 #define WEIR_LOGS_TRACE_H
 
@@ -44,7 +45,9 @@ typedef struct weir_trace_request {
   const char *key; /* in the line, not terminated */
   size_t key_length;
   int64_t cost;
-  bool leaves; /* releases what the key has held longest, with cost 0 */
+  bool estimates; /* the cost is an estimate, ... */
+  bool settles;   /* ... or what that really was, from 0 on */
+  bool leaves;    /* releases what the key has held longest, with cost 0 */
 } weir_trace_request;
 
 /* Reads a line without its newline; a carriage return at its end is ignored. False, with what is
