@@ -331,7 +331,7 @@ def main():
     parser.add_argument("--rule", default="sliding-window:100/10s", type=parse_rules)
     options = parser.parse_args()
     for name in options.names or names(options.rule):
-        if name not in TRACES | HELD_TRACES:
+        if name not in TRACES | HELD_TRACES | SETTLED_TRACES:
             parser.error(f"no trace {name}: there are {' '.join(TRACES | HELD_TRACES)}")
         trace = generate(name, options.rule, options.lines, options.seed)
         sys.stdout.buffer.write(trace)
