@@ -207,6 +207,35 @@ static void charges_an_overrun_to_the_window_of_now(void **state) {
   fake_close(world);
 }
 
+/* What others keep from being written is tried again after a pause, and no longer than the deadline. */
+static void waits_when_what_an_overrun_opened_is_gone(void **state) {
+  (void)state;
+  for (int late = 0; late < 2; late++) {
+    const int64_t costs[WEIR_RULES_MOST] = {3};
+    struct fake_world *world = fake_open("quota:10/1s", BEGIN, 1);
+    struct fake_client *client = client_of(world, 0);
+    client->requests[0] = (weir_request_state){.kind = WEIR_SETTLE,
+                                               .alone = true,
+                                               .cost = 1,
+                                               .costs = costs,
+                                               .settlement = settlement,
+                                               .at_us = BEGIN - 2 * W};
+    fake_begin(world, client, 1);
+    fake_step_until(world, client, WEIR_CREATE, WEIR_PLACE_OPEN);
+    fake_finish_round(world, client);
+    fake_step(world, client);
+    fake_key(world, WEIR_PLACE_OPEN, 40, 0)->present = false;
+    fake_step(world, client);
+    fake_step(world, client);
+    assert_int_equal(client->turn, WEIR_TURN_PAUSE);
+    if (late == 1) world->now_us += FAKE_DEADLINE_US + 1;
+    fake_finish(world, client);
+    assert_int_equal(client->requests[0].status, late == 1 ? WEIR_CONTENDED : WEIR_OK);
+    assert_int_equal(settlement[0], late == 1 ? 0 : 3);
+    fake_close(world);
+  }
+}
+
 static void charges_all_of_an_overrun_where_denied_requests_count(void **state) {
   (void)state;
   struct fake_world *world = fake_open("quota:10/1s,count=all", BEGIN + 300, 1);
@@ -427,6 +456,7 @@ int main(void) {
       cmocka_unit_test(waits_and_looks_again_when_what_it_opened_is_gone),
       cmocka_unit_test(refunds_to_the_window_that_was_charged),
       cmocka_unit_test(charges_an_overrun_to_the_window_of_now),
+      cmocka_unit_test(waits_when_what_an_overrun_opened_is_gone),
       cmocka_unit_test(charges_all_of_an_overrun_where_denied_requests_count),
       cmocka_unit_test(gives_back_to_the_window_of_the_charge),
       cmocka_unit_test(gives_nothing_back_to_a_window_that_is_over),

@@ -218,7 +218,7 @@ static void machine_plan(weir_machine *machine, weir_rule_state *r) {
   const weir_request_state *requests = machine->frame.requests;
   switch (machine->frame.phase) {
     case WEIR_PHASE_CHARGE:
-      if (machine->charging >> r->index & 1U) r->method->charge(r);
+      if (machine->charging >> r->index & 1U && !r->conflict) r->method->charge(r);
       break;
     case WEIR_PHASE_TAKE_BACK:
       if (r->unused > 0) r->method->take_back(r);
