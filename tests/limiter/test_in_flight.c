@@ -240,6 +240,41 @@ static void a_place_is_released_once(void **state) {
   world_close(&w);
 }
 
+/* Nothing is asked, nothing is lost. */
+static void bad_requests_are_refused(void **state) {
+  world w;
+  weir_message message = {""};
+  weir_decision decision;
+  weir_reservation *made;
+  weir_limiter *limiter;
+  weir_request request = {.key = "k", .key_length = 1, .cost = 1};
+  (void)state;
+  world_open(&w, "memory:", RULE, &by_caller);
+  assert_int_equal(weir_limiter_take(w.limiter, "k", 1, 1, &decision, &message), WEIR_BAD_ARGUMENT);
+  assert_non_null(strstr(message.text, "weir_limiter_reserve"));
+  assert_int_equal(weir_limiter_reserve_wait(w.limiter, &request, -1, &made, &message),
+                   WEIR_BAD_ARGUMENT);
+  assert_null(made);
+  assert_int_equal(weir_limiter_reserve_wait(w.limiter, &request, 61 * SECOND_US, &made, &message),
+                   WEIR_BAD_ARGUMENT);
+  request.key_length = 0;
+  assert_int_equal(weir_limiter_reserve_wait(w.limiter, &request, 1, &made, &message),
+                   WEIR_BAD_KEY);
+  request = (weir_request){.key = "k", .key_length = 1, .cost = 3};
+  assert_int_equal(weir_limiter_reserve_wait(w.limiter, &request, SECOND_US, &made, &message),
+                   WEIR_OK);
+  assert_null(made); /* never, and at once */
+  assert_true(request.decision.retry_after_us == WEIR_NEVER);
+  weir_limiter_options wrong = {.size = sizeof wrong, .renew = WEIR_RENEW_BY_CALLER + 1};
+  assert_int_equal(weir_limiter_create(w.store, RULE, &wrong, &limiter, &message),
+                   WEIR_BAD_ARGUMENT);
+  assert_non_null(strstr(message.text, "renew"));
+  assert_false(weir_reservation_held(NULL));
+  assert_int_equal(weir_reservation_token(NULL), 0);
+  assert_int_equal(room(&w), 2);
+  world_close(&w);
+}
+
 /* What is destroyed while it is held is not paid for, and free when its period ends. */
 static void a_place_that_is_forgotten_returns(void **state) {
   world w;
@@ -321,6 +356,7 @@ int main(void) {
       cmocka_unit_test(weights_and_keys_count_apart),
       cmocka_unit_test(a_stack_releases_only_what_it_holds),
       cmocka_unit_test(a_place_is_released_once),
+      cmocka_unit_test(bad_requests_are_refused),
       cmocka_unit_test(a_place_that_is_forgotten_returns),
       cmocka_unit_test(a_lease_keeps_an_empty_place),
       cmocka_unit_test(many_keys_are_paid_for_in_few_round_trips),

@@ -132,6 +132,7 @@ static weir_status enter(weir_reservation *made, weir_message *message) {
 }
 
 static void free_reservation(weir_reservation *reservation) {
+  if (reservation == NULL) return;
   free(reservation->place);
   free(reservation);
 }
