@@ -443,22 +443,23 @@ static void charge(weir_all *all) {
   }
 }
 
-/* By the names of their first counters. */
+static int compare_bytes(const void *one, size_t length, const void *other, size_t other_length) {
+  int order = memcmp(one, other, length < other_length ? length : other_length);
+  return order != 0 ? order : (length > other_length) - (length < other_length);
+}
+
+/* By the names of their first counters; those whose charge stays come last. */
 static int compare_names(const void *one, const void *other) {
   const weir_member *a = *(weir_member *const *)one;
   const weir_member *b = *(weir_member *const *)other;
   const weir_prefix *p = &a->limiter->prefixes[0];
   const weir_prefix *q = &b->limiter->prefixes[0];
   if (a->last != b->last) return a->last ? 1 : -1;
-  size_t least = p->length < q->length ? p->length : q->length;
-  int order = memcmp(p->text, q->text, least);
+  int order = compare_bytes(p->text, p->length, q->text, q->length);
+  if (order == 0)
+    order = compare_bytes(a->request->key, a->request->key_length, b->request->key,
+                          b->request->key_length);
   if (order != 0) return order;
-  if (p->length != q->length) return p->length < q->length ? -1 : 1;
-  size_t lengths[] = {a->request->key_length, b->request->key_length};
-  order =
-      memcmp(a->request->key, b->request->key, lengths[0] < lengths[1] ? lengths[0] : lengths[1]);
-  if (order != 0) return order;
-  if (lengths[0] != lengths[1]) return lengths[0] < lengths[1] ? -1 : 1;
   return a < b ? -1 : 1;
 }
 
