@@ -54,7 +54,8 @@ class Stage:
         pathlib.Path(self.config).write_text(
             f'listen:\n  http: {{address: "127.0.0.1:{self.weir_port}"}}\n'
             f'stores:\n  main: {{url: "{store}"}}\nlimiters:\n  tokens: {{store: main, rule: "{RULE}"}}\n', encoding="utf-8")
-        self.serves = any("WEIR" in word for word in COMMAND)
+        self.serves = "WEIR" in COMMAND
+        self.prefix = "tokens:" if self.serves else ""  # a server leads keys by its limiter
         self.model = self.weir = self.proxy = None
 
     def start(self):
@@ -67,7 +68,7 @@ class Stage:
         self.model = started([*MODEL, str(self.model_port)], self.model_port)
 
     def start_weir(self):
-        self.weir = started([PROGRAM, "serve", "--config", self.config], self.weir_port)
+        self.weir = started([PROGRAM, "serve", self.config], self.weir_port)
 
     def start_proxy(self):
         words = {"PORT": str(self.proxy_port), "MODEL": f"http://127.0.0.1:{self.model_port}",
@@ -98,7 +99,7 @@ class Stage:
                 return None, None
 
     def charged(self, account):
-        done = subprocess.run([PROGRAM, "peek", "--store", self.store, "--rule", RULE, "--json", account],
+        done = subprocess.run([PROGRAM, "peek", "--store", self.store, "--rule", RULE, "--json", self.prefix + account],
                               capture_output=True, text=True, check=True)
         return 100000 - json.loads(done.stdout)["remaining"]
 

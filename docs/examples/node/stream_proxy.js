@@ -33,7 +33,8 @@ async function proxy(request, response) {
   const estimate = JSON.parse(body).max_tokens;
   const taken = await ask('/take', { key, cost: estimate });
   if (!taken.allowed) {
-    response.writeHead(429, { 'Retry-After': Math.ceil(taken.retry_after_us / 1e6) }).end();
+    const again = taken.retry_after_us < 0 ? {} : { 'Retry-After': Math.ceil(taken.retry_after_us / 1e6) };
+    response.writeHead(429, again).end(); // without the field: it never fits
     return;
   }
   let real = 0;
