@@ -19,9 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "condition.h"
 #include "redis/reply.h"
 #include "wire/exchange.h"
 
@@ -283,21 +283,15 @@ static int find(weir_redis_nodes *nodes, unsigned asked, const char *host, size_
  */
 
 weir_redis_nodes *weir_redis_nodes_create(const weir_redis_nodes_plan *plan) {
-  pthread_condattr_t monotonic; /* what reads the map is waited for by the clock of deadlines */
   weir_redis_nodes *made = calloc(1, sizeof *made);
   if (made == NULL) return NULL;
   if (pthread_mutex_init(&made->lock, NULL) != 0) goto no_lock;
-  if (pthread_condattr_init(&monotonic) != 0) goto no_attributes;
-  if (pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) != 0) goto no_condition;
-  if (pthread_cond_init(&made->read, &monotonic) != 0) goto no_condition;
-  pthread_condattr_destroy(&monotonic);
+  if (!weir_condition_init(&made->read)) goto no_condition;
   made->plan = *plan;
   made->process = getpid();
   return made;
 
 no_condition:
-  pthread_condattr_destroy(&monotonic);
-no_attributes:
   pthread_mutex_destroy(&made->lock);
 no_lock:
   free(made);
@@ -725,9 +719,7 @@ weir_redis_map_answer weir_redis_map_await(weir_redis_nodes *nodes, int64_t end_
     if (!waits) begin(nodes, now_us);
     if (!waits && !nodes->reading) break;
     int64_t until_us = nodes->reading || end_us < due_us ? end_us : due_us;
-    const struct timespec until = {.tv_sec = (time_t)(until_us / 1000000),
-                                   .tv_nsec = (long)(until_us % 1000000) * 1000};
-    pthread_cond_timedwait(&nodes->read, &nodes->lock, &until);
+    weir_condition_wait_until(&nodes->read, &nodes->lock, until_us);
     now_us = weir_monotonic_us();
   }
   if (nodes->ended >= wanted) answer = nodes->answer;

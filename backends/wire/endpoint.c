@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
-#include <time.h>
 
+#include "condition.h"
 #include "wire/socket.h"
 
 /* How long an answer is good for, a resolver's and a name's, and the least time between two
@@ -194,14 +194,10 @@ bool weir_wire_detach(void *(*run)(void *), void *context) {
 /* Of `asked`, or of a resolver if it is not NULL. */
 static weir_lookup *start(const weir_endpoint *asked, bool told, weir_resolver *resolver,
                           bool in_doubt) {
-  pthread_condattr_t monotonic;
   weir_lookup *made = calloc(1, sizeof *made);
   if (made == NULL) return NULL;
-  if (pthread_condattr_init(&monotonic) != 0) goto no_attributes;
-  if (pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) != 0) goto no_condition;
-  if (pthread_cond_init(&made->ended, &monotonic) != 0) goto no_condition;
+  if (!weir_condition_init(&made->ended)) goto no_condition;
   if (pthread_mutex_init(&made->lock, NULL) != 0) goto no_lock;
-  pthread_condattr_destroy(&monotonic);
   atomic_init(&made->done, false);
   atomic_init(&made->holders, 2);
   made->told = told;
@@ -219,8 +215,6 @@ static weir_lookup *start(const weir_endpoint *asked, bool told, weir_resolver *
 no_lock:
   pthread_cond_destroy(&made->ended);
 no_condition:
-  pthread_condattr_destroy(&monotonic);
-no_attributes:
   free(made);
   errno = ENOMEM;
   return NULL;
@@ -244,11 +238,9 @@ bool weir_lookup_is_done(const weir_lookup *lookup) {
 }
 
 bool weir_lookup_await(weir_lookup *lookup, int64_t end_us) {
-  struct timespec until = {.tv_sec = (time_t)(end_us / 1000000),
-                           .tv_nsec = (long)(end_us % 1000000) * 1000};
   pthread_mutex_lock(&lookup->lock);
   while (!weir_lookup_is_done(lookup) && weir_monotonic_us() < end_us)
-    pthread_cond_timedwait(&lookup->ended, &lookup->lock, &until);
+    weir_condition_wait_until(&lookup->ended, &lookup->lock, end_us);
   pthread_mutex_unlock(&lookup->lock);
   return weir_lookup_is_done(lookup);
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "array.h"
+#include "condition.h"
 #include "wire/socket.h"
 
 /* Checks before a waiter sleeps, where many wait: replies then come in bursts, and a wake-up costs
@@ -36,16 +37,7 @@ enum { MET_MOST = 32 };
 static weir_wire_slot *slot_new(void) {
   weir_wire_slot *slot = calloc(1, sizeof *slot);
   if (slot == NULL) return NULL;
-  pthread_condattr_t monotonic;
-  if (pthread_condattr_init(&monotonic) != 0) goto no_attributes;
-  if (pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) != 0) goto no_condition;
-  if (pthread_cond_init(&slot->wake, &monotonic) != 0) goto no_condition;
-  pthread_condattr_destroy(&monotonic);
-  return slot;
-
-no_condition:
-  pthread_condattr_destroy(&monotonic);
-no_attributes:
+  if (weir_condition_init(&slot->wake)) return slot;
   free(slot);
   return NULL;
 }
@@ -471,13 +463,11 @@ static void send_beside(weir_wire_line *line, int64_t now_us) {
 }
 
 static void sleep_until(weir_wire *wire, weir_wire_slot *slot, int64_t end_us) {
-  struct timespec until = {.tv_sec = (time_t)(end_us / 1000000),
-                           .tv_nsec = (long)(end_us % 1000000) * 1000};
   for (size_t i = 0; i < wire->woken_count; i++) /* waiting gives the lock back as well */
     pthread_cond_signal(&wire->woken[i]->wake);
   wire->woken_count = 0;
   slot->waiter = WEIR_WAITER_ASLEEP;
-  pthread_cond_timedwait(&slot->wake, &wire->lock, &until);
+  weir_condition_wait_until(&slot->wake, &wire->lock, end_us);
   slot->waiter = WEIR_WAITER_AWAKE;
 }
 

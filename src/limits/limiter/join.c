@@ -1,8 +1,7 @@
 /* The way of a request: it joins its key's line, leads or waits, and leaves with an answer. */
-#include <errno.h>
 #include <sched.h>
-#include <time.h>
 
+#include "condition.h"
 #include "limiter/limiter.h"
 
 /* Polls before sleeping: the leader is usually a fraction of a round trip from done. */
@@ -170,17 +169,15 @@ static void withdraw_all(weir_call *call) {
 static void wait_for_step(weir_call *first) {
   weir_waiter *waiter = first->waiter;
   int64_t end_us = first->charge_end_us;
-  struct timespec until = {.tv_sec = (time_t)(end_us / 1000000),
-                           .tv_nsec = (long)(end_us % 1000000) * 1000};
-  int error = 0;
+  bool in_time = true;
   for (int i = 0; i < YIELDS_BEFORE_SLEEP && next_step(first) == WEIR_STANDING_WAITING; i++)
     sched_yield();
   pthread_mutex_lock(&waiter->mutex);
   for (unsigned seen = waiter->events;
-       seen == waiter->events && error != ETIMEDOUT && next_step(first) == WEIR_STANDING_WAITING;)
-    error = pthread_cond_timedwait(&waiter->changed, &waiter->mutex, &until);
+       seen == waiter->events && in_time && next_step(first) == WEIR_STANDING_WAITING;)
+    in_time = weir_condition_wait_until(&waiter->changed, &waiter->mutex, end_us);
   pthread_mutex_unlock(&waiter->mutex);
-  if (error != ETIMEDOUT) return;
+  if (in_time) return;
 
   for (weir_call *call = first; call != NULL; call = call->also)
     withdraw_all(call);

@@ -9,6 +9,7 @@
 #include <weir/backend.h>
 
 #include "algorithm/in_flight.h"
+#include "condition.h"
 #include "limiter/limiter.h"
 
 /* Longest that a place goes from hand to hand in one process: then others have their chance. */
@@ -34,16 +35,12 @@ static bool is_of(const void *context, const void *item, const void *wanted) {
 
 weir_places *weir_places_create(void) {
   weir_places *made = calloc(1, sizeof *made);
-  pthread_condattr_t monotonic;
   if (made == NULL) return NULL;
   weir_hash_table_init(&made->keys, sizeof(weir_held_key *), is_of, NULL);
   made->wake_us = INT64_MAX;
-  if (pthread_condattr_init(&monotonic) != 0) goto no_attributes;
-  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC); /* a clock there is: cannot fail */
   if (pthread_mutex_init(&made->mutex, NULL) != 0) goto no_mutex;
   if (pthread_cond_init(&made->settled, NULL) != 0) goto no_settled;
-  if (pthread_cond_init(&made->wake, &monotonic) != 0) goto no_wake;
-  pthread_condattr_destroy(&monotonic);
+  if (!weir_condition_init(&made->wake)) goto no_wake;
   return made;
 
 no_wake:
@@ -51,8 +48,6 @@ no_wake:
 no_settled:
   pthread_mutex_destroy(&made->mutex);
 no_mutex:
-  pthread_condattr_destroy(&monotonic);
-no_attributes:
   free(made);
   return NULL;
 }
@@ -370,14 +365,10 @@ weir_held_place *weir_place_wait(weir_limiter *limiter, const void *key, size_t 
                                  const int64_t *costs, int64_t until_us) {
   weir_places *places = limiter->places;
   weir_place_waiter self = {.costs = costs};
-  struct timespec until = {.tv_sec = (time_t)(until_us / 1000000),
-                           .tv_nsec = (long)(until_us % 1000000) * 1000};
-  pthread_condattr_t monotonic;
-  if (pthread_condattr_init(&monotonic) != 0) return NULL;
-  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-  bool made = pthread_cond_init(&self.changed, &monotonic) == 0;
-  pthread_condattr_destroy(&monotonic);
-  if (!made) return NULL;
+  if (!weir_condition_init(&self.changed)) {
+    weir_sleep_until(until_us); /* its own tries go on */
+    return NULL;
+  }
   pthread_mutex_lock(&places->mutex);
   weir_held_key *held = make_key(places, key, key_length);
   if (held != NULL) {
@@ -385,9 +376,9 @@ weir_held_place *weir_place_wait(weir_limiter *limiter, const void *key, size_t 
     while (*at != NULL)
       at = &(*at)->next;
     *at = &self;
-    int error = 0;
-    while (self.handed == NULL && error == 0)
-      error = pthread_cond_timedwait(&self.changed, &places->mutex, &until);
+    while (self.handed == NULL &&
+           weir_condition_wait_until(&self.changed, &places->mutex, until_us)) {
+    }
     if (self.handed == NULL) {
       for (at = &held->first_waiting; *at != &self; at = &(*at)->next) {
       }

@@ -15,12 +15,12 @@
 
 #include <signal.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <weir/backend.h>
 #include <weir/backoff.h>
 
 #include "algorithm/in_flight.h"
+#include "condition.h"
 #include "limiter/limiter.h"
 #include "limiter/place.h"
 
@@ -261,9 +261,7 @@ static void *run(void *of) {
     go_on(limiter, &next_us, NULL); /* what it could not pay for is counted, and lost in time */
     if (places->over || places->first == NULL) break;
     int64_t until_us = weir_monotonic_us() + (next_us < longest_us ? next_us : longest_us);
-    struct timespec until = {.tv_sec = (time_t)(until_us / 1000000),
-                             .tv_nsec = (long)(until_us % 1000000) * 1000};
-    pthread_cond_timedwait(&places->wake, &places->mutex, &until);
+    weir_condition_wait_until(&places->wake, &places->mutex, until_us);
   }
   places->renewer = WEIR_RENEWER_ENDED;
   pthread_mutex_unlock(&places->mutex);

@@ -5,8 +5,8 @@
  * a thread that tells one late touches memory that is there, and wakes another for nothing.
  */
 #include <stdlib.h>
-#include <time.h>
 
+#include "condition.h"
 #include "store/store.h"
 
 static void put_back(weir_store *store, weir_waiter *first, weir_waiter *last) {
@@ -16,21 +16,15 @@ static void put_back(weir_store *store, weir_waiter *first, weir_waiter *last) {
 }
 
 static weir_waiter *create(void) {
-  pthread_condattr_t monotonic;
   weir_waiter *waiter = calloc(1, sizeof *waiter);
   if (waiter == NULL) return NULL;
-  if (pthread_condattr_init(&monotonic) != 0) goto no_attributes;
-  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC); /* a clock there is: cannot fail */
-  if (pthread_cond_init(&waiter->changed, &monotonic) != 0) goto no_condition;
+  if (!weir_condition_init(&waiter->changed)) goto no_condition;
   if (pthread_mutex_init(&waiter->mutex, NULL) != 0) goto no_mutex;
-  pthread_condattr_destroy(&monotonic);
   return waiter;
 
 no_mutex:
   pthread_cond_destroy(&waiter->changed);
 no_condition:
-  pthread_condattr_destroy(&monotonic);
-no_attributes:
   free(waiter);
   return NULL;
 }

@@ -12,6 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <weir/backend.h>
+
+#include "condition.h"
 #include "serve/thread.h"
 
 /* A write of 4 KiB at most goes into a pipe as a whole, so lines of processes do not mix. A line has
@@ -178,26 +181,19 @@ static void *write_lines(void *nothing) {
 }
 
 void weir_serve_log_begin(void) {
-  pthread_condattr_t monotonic;
-  pthread_condattr_init(&monotonic);
-  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-  pthread_cond_init(&waiting.has_ended, &monotonic);
-  pthread_condattr_destroy(&monotonic);
-  waiting.is_running = weir_serve_start_thread(&waiting.thread, write_lines, NULL);
+  waiting.is_running = weir_condition_init(&waiting.has_ended) &&
+                       weir_serve_start_thread(&waiting.thread, write_lines, NULL);
 }
 
 /* A thread that is still writing when the second is over ends with the process. */
 void weir_serve_log_end(void) {
-  struct timespec until;
-  int status = 0;
   if (!waiting.is_running) return;
-  clock_gettime(CLOCK_MONOTONIC, &until);
-  until.tv_sec++;
+  int64_t end_us = weir_monotonic_us() + 1000000;
   pthread_mutex_lock(&waiting.lock);
   waiting.must_end = true;
   pthread_cond_signal(&waiting.has_more);
-  while (!waiting.is_over && status == 0)
-    status = pthread_cond_timedwait(&waiting.has_ended, &waiting.lock, &until);
+  while (!waiting.is_over && weir_condition_wait_until(&waiting.has_ended, &waiting.lock, end_us)) {
+  }
   bool is_over = waiting.is_over;
   pthread_mutex_unlock(&waiting.lock);
   if (is_over)
