@@ -112,6 +112,14 @@ static void denied(struct model *model, struct client *client, const weir_reques
   client->denied_after = record->after;
 }
 
+void check_leak(struct model *model, int rule, int64_t left) {
+  if (left > model->world->leak[rule])
+    check_fails(model, CHECK_LEAK,
+                "rule %d: %" PRId64 " stay charged that nobody used, %" PRId64
+                " explained by faults",
+                rule, left, model->world->leak[rule]);
+}
+
 void check_decision(struct model *model, struct client *client, const weir_request_state *request) {
   const struct record *record = record_of(model, client, request);
   model->decisions++;

@@ -73,6 +73,12 @@ int64_t window_cell_of(const struct model *model, int rule, int64_t stamp_us);
 int64_t window_cell_meant(const struct model *model, const weir_operation *operation,
                           int64_t *amount);
 
+/* truth_quota.c: counters of one number each, of a quota's windows or of epochs, and what is owed to each. */
+bool is_count(const struct key *key, int rule);
+void counts_check_end(struct model *model, int rule);
+void counts_excuse_sent(struct model *model, const struct client *client,
+                        const weir_operation *operation);
+
 /* truth_order.c: token and leaky buckets on SWAP have a serial order that explains all. */
 void order_check(struct model *model);
 
@@ -109,6 +115,9 @@ void check_paid(struct model *model, struct client *client, const struct record 
 void check_fails(struct model *model, enum check check, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 const char *check_name(enum check check);
+
+/* So much more is charged than is owed: no more than faults explain? */
+void check_leak(struct model *model, int rule, int64_t left);
 void check_decision(struct model *model, struct client *client, const weir_request_state *request);
 void check_repeated(struct model *model, struct client *client, const weir_request_state *request);
 void check_end(struct model *model);

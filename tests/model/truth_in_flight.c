@@ -6,10 +6,6 @@
 #include "places.h"
 #include "truth.h"
 
-static bool is_count(const struct key *key, int rule) {
-  return key->used && key->rule == rule && key->place == WEIR_PLACE_COUNT;
-}
-
 static void notice(struct key *key, int client) {
   int64_t others = key->value - key->charged[client];
   if (others > key->seen[client]) key->seen[client] = (int32_t)others;
@@ -106,18 +102,6 @@ static int64_t least_ttl_us(const struct model *model, int rule) {
   return of->period_us + weir_held_run_up_us(of, &model->settings) + FINAL_US;
 }
 
-static void end(struct model *model, int rule) {
-  const struct world *world = model->world;
-  int64_t left = 0;
-  for (int i = 0; i < KEYS_MOST; i++)
-    if (is_count(&world->keys[i], rule)) left += world->keys[i].value - world->keys[i].owed;
-  if (left > world->leak[rule])
-    check_fails(model, CHECK_LEAK,
-                "rule %d: %" PRId64 " stay charged that nobody holds, %" PRId64
-                " explained by faults",
-                rule, left, world->leak[rule]);
-}
-
 /* Who is denied takes back from a counter that has forgotten his charge. */
 static void evicted(struct model *model, const struct key *key, int64_t value) {
   (void)value;
@@ -136,12 +120,6 @@ static void excuse(struct model *model, const struct client *client, int rule) {
     *leak += 2 * weir_request_cost(&client->requests[0], (size_t)rule);
 }
 
-static void excuse_sent(struct model *model, const struct client *client,
-                        const weir_operation *operation) {
-  (void)client;
-  if (operation->kind == WEIR_ADD) model->world->leak[operation->counter.rule] += operation->delta;
-}
-
 const struct truth truth_in_flight = {
     .begins = begins,
     .landed = landed,
@@ -151,8 +129,8 @@ const struct truth truth_in_flight = {
     .denies = denies,
     .least_ttl_us = least_ttl_us,
     .bound = bound,
-    .end = end,
+    .end = counts_check_end,
     .evicted = evicted,
     .excuse = excuse,
-    .excuse_sent = excuse_sent,
+    .excuse_sent = counts_excuse_sent,
 };

@@ -3,7 +3,7 @@
 
 #include "truth.h"
 
-static bool is_count(const struct key *key, int rule) {
+bool is_count(const struct key *key, int rule) {
   return key->used && key->rule == rule && key->place == WEIR_PLACE_COUNT;
 }
 
@@ -134,16 +134,12 @@ static int64_t least_ttl_us(const struct model *model, int rule) {
   return 3 * model->stack.rules[rule].period_us + FINAL_US;
 }
 
-static void end(struct model *model, int rule) {
+void counts_check_end(struct model *model, int rule) {
   const struct world *world = model->world;
   int64_t left = 0;
   for (int i = 0; i < KEYS_MOST; i++)
     if (is_count(&world->keys[i], rule)) left += world->keys[i].value - world->keys[i].owed;
-  if (left > world->leak[rule])
-    check_fails(model, CHECK_LEAK,
-                "rule %d: %" PRId64 " stay charged that nobody used, %" PRId64
-                " explained by faults",
-                rule, left, world->leak[rule]);
+  check_leak(model, rule, left);
 }
 
 static int64_t in_flight(const struct key *key) {
@@ -167,7 +163,7 @@ static void excuse(struct model *model, const struct client *client, int rule) {
       model->world->leak[rule] += model->world->keys[i].charged[number];
 }
 
-static void excuse_sent(struct model *model, const struct client *client,
+void counts_excuse_sent(struct model *model, const struct client *client,
                         const weir_operation *operation) {
   (void)client;
   if (operation->kind == WEIR_ADD) model->world->leak[operation->counter.rule] += operation->delta;
@@ -183,8 +179,8 @@ const struct truth truth_quota = {
     .denies = denies,
     .least_ttl_us = least_ttl_us,
     .bound = bound,
-    .end = end,
+    .end = counts_check_end,
     .evicted = evicted,
     .excuse = excuse,
-    .excuse_sent = excuse_sent,
+    .excuse_sent = counts_excuse_sent,
 };

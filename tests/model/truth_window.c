@@ -231,11 +231,7 @@ static void end(struct model *model, int rule) {
   int64_t left = 0;
   for (int slot = 0; slot < CELLS_MOST; slot++)
     left += world->shadow[rule][slot] - world->owed[rule][slot];
-  if (left > world->leak[rule])
-    check_fails(model, CHECK_LEAK,
-                "rule %d: %" PRId64 " stay charged that nobody used, %" PRId64
-                " explained by faults",
-                rule, left, world->leak[rule]);
+  check_leak(model, rule, left);
 }
 
 static void excuse(struct model *model, const struct client *client, int rule) {
