@@ -193,7 +193,8 @@ static bool crosswise_holds(void) {
 static const char *const beside[2] = {"fixed-window:100/1s,name=shared",
                                       "fixed-window:1/1d,name=own"};
 
-/* Each at its pace. */
+/* Each at its pace: who was kept from asking does not make up for it, or more than half of the limit
+ * would be asked for at once. */
 static void *ask_beside(void *context) {
   work *own = context;
   bool is_full = own->number < FULL;
@@ -203,11 +204,13 @@ static void *ask_beside(void *context) {
   weir_decision filled;
   snprintf(full, sizeof full, "%.30s-%d-0", common->run, own->number);
   if (is_full) weir_limiter_take(own->limiters[1], full, strlen(full), 1, &filled, NULL);
-  for (int n = 0; next_us < common->end_us; n++, next_us += pause_us) {
+  for (int n = 0; next_us < common->end_us; n++) {
     char text[KEY_BYTES];
     size_t denied_by = 0;
     snprintf(text, sizeof text, "%.30s-%d-%d", common->run, own->number, is_full ? 0 : n);
-    sleep_us(next_us - real_time_us());
+    int64_t now_us = real_time_us();
+    if (next_us > now_us) sleep_us(next_us - now_us);
+    next_us = (next_us > now_us ? next_us : now_us) + pause_us;
     weir_request requests[2] = {{.key = common->run, .key_length = strlen(common->run), .cost = 1},
                                 {.key = text, .key_length = strlen(text), .cost = 1}};
     weir_status status = weir_decide_all(own->limiters, requests, 2, &denied_by, NULL);
