@@ -18,7 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   require(message.text[0] == '\0');
   require(request.time_ms >= 0 && request.time_ms <= WEIR_TRACE_TIME_MOST_MS);
-  require(request.leaves ? request.cost == 0 : request.cost >= 1);
+  require(request.leaves + request.estimates + request.settles <= 1);
+  require(request.leaves ? request.cost == 0 : request.cost >= (request.settles ? 0 : 1));
   require(request.cost <= WEIR_TRACE_COST_MOST);
   require(request.key > text && request.key_length >= 1);
   require(request.key + request.key_length <= text + size);
