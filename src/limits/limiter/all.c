@@ -140,7 +140,7 @@ static weir_status check_member(const weir_all *all, size_t at, weir_message *me
 static void begin(weir_member *member, weir_request_kind kind) {
   weir_call *call = member->call;
   member->wanted = false;
-  member->state = weir_request_begin(member->limiter, member->request);
+  weir_request_begin(member->limiter, member->request, &member->state);
   member->state.kind = kind;
   member->state.member = kind == WEIR_TAKE;
   member->state.looked = member->looked;

@@ -116,7 +116,8 @@ weir_status weir_request_decide(weir_limiter *limiter, weir_request *request,
                                 weir_message *message);
 
 /* What a checked request asks for. Its key and costs must stay as long as the request is in use. */
-weir_request_state weir_request_begin(const weir_limiter *limiter, const weir_request *request);
+void weir_request_begin(const weir_limiter *limiter, const weir_request *request,
+                        weir_request_state *state);
 
 /* WEIR_OK in the process that created the limiter. Comes before anything that locks. */
 static inline weir_status weir_limiter_check_process(const weir_limiter *limiter,

@@ -5,11 +5,12 @@
 
 /* Costs of its own keep a request out of groups, whose sum is capped for one cost under all rules. To
  * a lease, costs that are all the same are one cost. */
-weir_request_state weir_request_begin(const weir_limiter *limiter, const weir_request *request) {
+void weir_request_begin(const weir_limiter *limiter, const weir_request *request,
+                        weir_request_state *state) {
   bool one_cost = request->costs != NULL && limiter->leases;
   for (size_t i = 1; one_cost && i < limiter->stack.count; i++)
     one_cost = request->costs[i] == request->costs[0];
-  return (weir_request_state){
+  *state = (weir_request_state){
       .kind = request->flags & WEIR_REQUEST_PEEK ? WEIR_PEEK : WEIR_TAKE,
       .alone = request->costs != NULL,
       .up_to = (request->flags & WEIR_REQUEST_UP_TO) != 0,
@@ -52,7 +53,8 @@ static weir_status decide_one(weir_limiter *limiter, const weir_request *request
                               weir_decision *decision, weir_message *message) {
   weir_status status = weir_request_check(limiter, request, message);
   if (status == WEIR_OK) {
-    weir_request_state state = weir_request_begin(limiter, request);
+    weir_request_state state;
+    weir_request_begin(limiter, request, &state);
     status = weir_limiter_answer(limiter, &state, message);
     if (status == WEIR_OK) *decision = state.decision;
   }
@@ -96,7 +98,8 @@ weir_status weir_limiter_reset(weir_limiter *limiter, const void *key, size_t ke
       .key = key, .key_length = key_length, .cost = 1, .flags = WEIR_REQUEST_PEEK};
   weir_status status = weir_request_check(limiter, &request, message);
   if (status == WEIR_OK) {
-    weir_request_state state = weir_request_begin(limiter, &request);
+    weir_request_state state;
+    weir_request_begin(limiter, &request, &state);
     state.kind = WEIR_RESET;
     state.alone = true;
     status = weir_limiter_answer(limiter, &state, message);

@@ -93,7 +93,8 @@ weir_status weir_reserve_begin(weir_limiter *limiter, const weir_request *reques
 }
 
 weir_request_state weir_reserve_ask(weir_reservation *made, const weir_request *request) {
-  weir_request_state state = weir_request_begin(made->limiter, request);
+  weir_request_state state;
+  weir_request_begin(made->limiter, request, &state);
   state.ends = made->ends;
   return state;
 }

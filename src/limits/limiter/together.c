@@ -165,7 +165,7 @@ static void join_all(weir_together *all) {
       begin_settlement(part, request, state);
       continue;
     }
-    *state = weir_request_begin(part->limiter, request);
+    weir_request_begin(part->limiter, request, state);
     if (!settles) weir_call_join(&part->call, part->limiter, state, part->call->at);
   }
   if (settles) join_begun(all);
