@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "table.h"
+#include "tables.h"
 
 /* The commands, and where to read on. */
 void weir_cli_help(FILE *out);

@@ -8,7 +8,7 @@
 #include <weir/weir.h>
 
 #include "bench/bench.h"
-#include "table.h"
+#include "tables.h"
 
 enum { WEIR_CLI_COSTS_MOST = 8, WEIR_CLI_RULES_MOST = 16, WEIR_CLI_STORES_MOST = 8 };
 

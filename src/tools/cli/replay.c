@@ -16,6 +16,7 @@
 #include "logs/trace.h"
 #include "report.h"
 #include "session.h"
+#include "table.h"
 
 /* No decision may depend on expiry, and a trace runs at another pace than the store's clock. */
 #define LEAST_TTL_US (INT64_C(24) * 3600 * 1000000)
@@ -23,7 +24,6 @@
 /* Its keys and stamps are its own, so no other process counts on a deadline. */
 #define DEADLINE_US INT64_C(5000000)
 
-enum { ESTIMATE_PLACES = 4096 };
 enum { OUTPUT_BUFFER_BYTES = 1 << 16, PLACE_BYTES = 256, TRIES_MOST = 100 };
 
 /* Those that entered first come first. */
@@ -37,7 +37,6 @@ typedef struct held_place {
 
 /* What is open to be settled. */
 typedef struct estimate {
-  struct estimate *next; /* of those in one place */
   weir_decision taken;
   size_t key_length;
   char key[];
@@ -52,8 +51,8 @@ typedef struct replay {
   int64_t now_us;    /* the trace's own clock */
   bool holds;        /* the rules are held */
   held_place *held;
-  estimate *estimates[ESTIMATE_PLACES];
-  uint64_t line; /* the number of the line under way, from 1 */
+  weir_hash_table estimates; /* of pointers to them, by key */
+  uint64_t line;             /* the number of the line under way, from 1 */
   weir_message message;
 } replay;
 
@@ -78,6 +77,16 @@ static weir_status move_clock(replay *run, int64_t to_us) {
   run->now_us = to_us;
   if (run->held == NULL) return WEIR_OK;
   return weir_limiter_renew(run->session.limiter, &next_us, &run->message);
+}
+
+static bool has_places(const weir_limiter *limiter) {
+  bool found = false;
+  for (size_t i = 0; i < weir_limiter_rules(limiter); i++) {
+    weir_rule_info rule = WEIR_RULE_INFO_INIT;
+    found = found || (weir_limiter_read_rule(limiter, i, &rule) == WEIR_OK &&
+                      strcmp(rule.algorithm, "in-flight") == 0);
+  }
+  return found;
 }
 
 static weir_status enter(replay *run, const weir_trace_request *line, weir_decision *decision) {
@@ -149,27 +158,23 @@ static weir_status replay_leave(replay *run, const weir_trace_request *line) {
 /* --- estimates ---------------------------------------------------------------------------------
  */
 
-/* Where the key's estimate is, or would be. */
-static estimate **find_estimate(replay *run, const weir_trace_request *line) {
-  uint32_t hash = 0;
-  for (size_t i = 0; i < line->key_length; i++)
-    hash = hash * 31 + (unsigned char)line->key[i];
-  estimate **at = &run->estimates[hash % ESTIMATE_PLACES];
-  while (*at != NULL && ((*at)->key_length != line->key_length ||
-                         memcmp((*at)->key, line->key, line->key_length) != 0))
-    at = &(*at)->next;
-  return at;
+static bool is_of_key(const void *context, const void *item, const void *key) {
+  const estimate *open = *(estimate *const *)item;
+  const weir_trace_request *line = key;
+  (void)context;
+  return open->key_length == line->key_length &&
+         memcmp(open->key, line->key, line->key_length) == 0;
 }
 
 /* No longer open, if it was; its decision, not allowed if there was none. */
 static weir_decision take_out(replay *run, const weir_trace_request *line) {
-  estimate **at = find_estimate(run, line);
-  estimate *open = *at;
+  uint32_t mark = weir_hash_table_mark(&run->estimates, line->key, line->key_length);
+  estimate **found = weir_hash_table_find(&run->estimates, mark, line);
   weir_decision taken = {0};
-  if (open == NULL) return taken;
-  taken = open->taken;
-  *at = open->next;
-  free(open);
+  if (found == NULL) return taken;
+  taken = (*found)->taken;
+  free(*found);
+  weir_hash_table_remove(&run->estimates, found);
   return taken;
 }
 
@@ -178,22 +183,23 @@ static weir_status keep_estimate(replay *run, const weir_trace_request *line,
                                  const weir_decision *taken) {
   take_out(run, line);
   if (!taken->allowed) return WEIR_OK;
+  uint32_t mark = weir_hash_table_mark(&run->estimates, line->key, line->key_length);
   estimate *made = malloc(sizeof *made + line->key_length);
-  if (made == NULL) return WEIR_NO_MEMORY;
+  estimate **place = made != NULL ? weir_hash_table_add(&run->estimates, mark) : NULL;
+  if (place == NULL) {
+    free(made);
+    return WEIR_NO_MEMORY;
+  }
   *made = (estimate){.taken = *taken, .key_length = line->key_length};
   memcpy(made->key, line->key, line->key_length);
-  *find_estimate(run, line) = made;
+  *place = made;
   return WEIR_OK;
 }
 
 static void free_estimates(replay *run) {
-  for (size_t i = 0; i < ESTIMATE_PLACES; i++) {
-    while (run->estimates[i] != NULL) {
-      estimate *first = run->estimates[i];
-      run->estimates[i] = first->next;
-      free(first);
-    }
-  }
+  for (estimate **each = NULL; (each = weir_hash_table_next(&run->estimates, each)) != NULL;)
+    free(*each);
+  weir_hash_table_clean_up(&run->estimates);
 }
 
 /* Nothing is open: nothing is charged. */
@@ -292,6 +298,7 @@ int weir_cli_replay(const weir_cli_options *options) {
   replay run = {.name = strcmp(path, "-") == 0 ? "stdin" : path,
                 .json = options->json,
                 .quiet = options->quiet};
+  weir_hash_table_init(&run.estimates, sizeof(estimate *), is_of_key, NULL);
   run.file = weir_trace_file_open(path, &run.message);
   if (run.file == NULL) {
     weir_cli_error("%s: %s", weir_cli_show(run.name).text, run.message.text);
@@ -301,12 +308,12 @@ int weir_cli_replay(const weir_cli_options *options) {
   limiter_options.clock = (weir_clock){.now_us = trace_now_us, .context = &run};
   limiter_options.least_ttl_us = LEAST_TTL_US;
   limiter_options.renew = WEIR_RENEW_BY_CALLER;
-  run.holds = strstr(options->rule, "in-flight:") != NULL;           /* no name= has a colon */
   if (limiter_options.processes == 0) limiter_options.processes = 1; /* its keys are its own */
   weir_status status = weir_cli_session_open(options, &limiter_options, &run.session, &run.message);
   if (status == WEIR_OK && limiter_options.deadline_us == 0)
     status =
         weir_cli_session_extend(&run.session, options, &limiter_options, DEADLINE_US, &run.message);
+  run.holds = status == WEIR_OK && has_places(run.session.limiter);
   setvbuf(stdout, NULL, _IOFBF, OUTPUT_BUFFER_BYTES);
   int exit_status = status == WEIR_OK ? replay_all(&run) : weir_cli_fail("", status, &run.message);
   leave_all(&run);

@@ -3,7 +3,7 @@
 
 #include <weir/word.h>
 
-#include "table.h"
+#include "tables.h"
 
 static const char exits_of_decision[] = "0 allowed, 1 denied, 2 wrong arguments, 3 no decision\n";
 static const char exits_of_change[] = "0 done, 2 wrong arguments, 3 not done\n";

@@ -3,7 +3,7 @@
 
 #include <weir/word.h>
 
-#include "table.h"
+#include "tables.h"
 
 enum {
   TAKE = 1 << WEIR_CLI_TAKE,

@@ -1,7 +1,7 @@
 /* What the commands and their options are called, and what is said of them: the one place that
  * help, the parser of options, the manual pages and the shell's completion read. */
-#ifndef WEIR_CLI_TABLE_H
-#define WEIR_CLI_TABLE_H
+#ifndef WEIR_CLI_TABLES_H
+#define WEIR_CLI_TABLES_H
 
 #include <stdbool.h>
 #include <stddef.h>
