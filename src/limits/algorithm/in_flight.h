@@ -15,7 +15,7 @@
 enum { WEIR_HELD_MARGINS = 8 };
 
 /* G, the guard: so long before the end of what is paid a place is held no more. Clocks that differ
- * by 2d agree that whoever still believes has paid. */
+ * by 2d agree that each process that still believes has paid. */
 static inline int64_t weir_held_guard_us(const weir_rule *rule, const weir_settings *settings) {
   int64_t clocks_us = 2 * settings->clock_error_us;
   int64_t share_us = rule->period_us / 16;

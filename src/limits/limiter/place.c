@@ -62,7 +62,7 @@ void weir_places_stop(weir_places *places) {
 }
 
 /* Places that are held are their reservations', in a child too where those do not free them; spares are
- * nobody's. Where a thread of the parent was changing the table at the fork, the child leaves it. */
+ * the table's own. Where a thread of the parent was changing the table at the fork, the child leaves it. */
 void weir_places_destroy(weir_places *places, bool in_child) {
   if (places == NULL || pthread_mutex_trylock(&places->mutex) != 0) return;
   pthread_mutex_unlock(&places->mutex);
@@ -298,7 +298,7 @@ static bool hand_over(weir_limiter *limiter, weir_held_place *place, weir_place_
   return true;
 }
 
-/* Empty, it is not paid for again: whoever takes it does that. */
+/* Empty, it is not paid for again: the caller that takes it does that. */
 static bool keep(weir_limiter *limiter, weir_held_place *place) {
   int64_t lease_us = limiter->stack.rules[0].lease_us;
   weir_places *places = limiter->places;

@@ -10,7 +10,7 @@
  * False: no thread could be started. */
 bool weir_renew_start(weir_limiter *limiter);
 
-/* Gives back the places that nobody holds and that are kept for a next caller. */
+/* Gives back the empty places that are kept for a next caller. */
 weir_status weir_renew_return_spares(weir_limiter *limiter, weir_message *message);
 
 #endif
