@@ -27,7 +27,7 @@
 #include <weir/weir.h>
 
 enum { PROCESSES = 8, THREADS_MOST = 8, BINS = 1024, LIMIT = 20000, DEBT = 4000 };
-enum { PERIOD_US = 2000000, KILL_EVERY_US = 400000, WORK_MOST_US = 20000 };
+enum { PERIOD_US = 2000000, KILL_EVERY_US = 400000, WORK_MOST_US = 20000, ATTEMPTS = 3 };
 
 typedef struct ledger {
   _Atomic int64_t charged[BINS], real[BINS], cut[BINS];
@@ -181,8 +181,10 @@ static bool run(const setup *of, int *kills) {
   return well;
 }
 
+typedef enum verdict { VERDICT_GOOD, VERDICT_BAD, VERDICT_TOO_FEW } verdict;
+
 /* The bins of windows that lie within the run. */
-static bool judge(const setup *of, int kills) {
+static verdict judge(const setup *of, int kills) {
   int64_t most_charged = 0, most_real = INT64_MIN, cut = 0, real = 0;
   size_t end = bin_of(of, of->end_us);
   for (size_t from = 0; from + (size_t)of->bins <= end; from++) {
@@ -208,15 +210,30 @@ static bool judge(const setup *of, int kills) {
   bool holds = of->opens || (most_charged <= LIMIT + DEBT && most_real <= LIMIT + DEBT);
   bool worked = book->taken > 20 && book->up > 0 && book->down > 0;
   if (of->low && (cut == 0 || most_charged <= LIMIT)) worked = false;
-  return holds && worked && (!of->exact || used >= 95);
+  if (holds && !worked) return VERDICT_TOO_FEW;
+  return holds && (!of->exact || used >= 95) ? VERDICT_GOOD : VERDICT_BAD;
 }
 
+/* From the begin of a window on. */
+static verdict attempt(setup *of, int seconds) {
+  int kills = 0;
+  memset(book, 0, sizeof *book);
+  int64_t first_us = now_us() / PERIOD_US * PERIOD_US + PERIOD_US;
+  sleep_us(first_us - now_us());
+  of->begin_us = first_us;
+  of->end_us = first_us + (int64_t)seconds * 1000000;
+  bool well = run(of, &kills);
+  verdict found = judge(of, kills);
+  return well ? found : VERDICT_BAD;
+}
+
+/* What must hold does so in every attempt. Too little may happen because a busy machine let no process
+ * run: that is measured again. */
 int main(int count, char **arguments) {
   setup of = {.bin_us = PERIOD_US, .bins = 1, .threads = 4};
   int seconds = 4;
   bool strict = false;
   char rules[128];
-  int kills = 0;
   for (int i = 1; i < count; i++) {
     bool more = i + 1 < count;
     if (strcmp(arguments[i], "--store") == 0 && more) {
@@ -255,10 +272,10 @@ int main(int count, char **arguments) {
   }
   book = mmap(NULL, sizeof *book, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (book == MAP_FAILED) return 1;
-  int64_t first_us = now_us() / PERIOD_US * PERIOD_US + PERIOD_US;
-  sleep_us(first_us - now_us());
-  of.begin_us = first_us;
-  of.end_us = first_us + (int64_t)seconds * 1000000;
-  bool well = run(&of, &kills);
-  return judge(&of, kills) && well ? 0 : 1;
+  verdict found = VERDICT_TOO_FEW;
+  for (int tries = 0; tries < ATTEMPTS && found == VERDICT_TOO_FEW; tries++) {
+    if (tries > 0) sleep_us(PERIOD_US); /* what it charged has left by then */
+    found = attempt(&of, seconds);
+  }
+  return found == VERDICT_GOOD ? 0 : 1;
 }
