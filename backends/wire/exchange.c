@@ -3,8 +3,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
+#include "clock.h"
 #include "wire/connection.h"
 
 /* A step of the greeting above all that a protocol counts for itself. */
@@ -15,17 +15,11 @@ typedef struct exchange_handle {
   weir_exchange *exchange;
 } exchange_handle;
 
-static int64_t unix_us(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
 static weir_greeting_answer ask_next(weir_exchange *exchange, weir_greeting *greeting) {
   greeting->say_length = exchange->ask(exchange, greeting->say);
   greeting->step = ASKING;
   greeting->dialect = exchange->dialect;
-  exchange->asked_unix_us = unix_us();
+  exchange->asked_unix_us = weir_clock_us(CLOCK_REALTIME);
   exchange->finished = greeting->say_length == 0;
   return exchange->finished ? WEIR_GREETING_READY : WEIR_GREETING_SAY;
 }
@@ -48,7 +42,7 @@ static weir_greeting_answer greet(weir_greeting *greeting, const char *bytes, si
   weir_exchange *exchange = handle->exchange;
   if (greeting->step < ASKING)
     return greet_first(exchange, greeting, bytes, length, closed, message);
-  exchange->received_unix_us = unix_us();
+  exchange->received_unix_us = weir_clock_us(CLOCK_REALTIME);
   if (length > 0 && exchange->receive(exchange, bytes, length, &greeting->taken))
     return ask_next(exchange, greeting);
   if (!closed) return WEIR_GREETING_MORE;

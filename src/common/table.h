@@ -15,8 +15,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "hash.h"
+
+/* What items are found by that have a text for a name. */
+typedef struct weir_hash_text {
+  const void *bytes;
+  size_t length;
+} weir_hash_text;
+
+static inline bool weir_hash_text_is(const weir_hash_text *text, const void *bytes, size_t length) {
+  return text->length == length && memcmp(text->bytes, bytes, length) == 0;
+}
 
 /* Whether `item` is what `key` asks for: both in the caller's form, `context` as given to init. */
 typedef bool weir_hash_table_same(const void *context, const void *item, const void *key);

@@ -5,9 +5,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <weir/backend.h>
 #include <weir/version.h>
+
+#include "clock.h"
 
 static const struct {
   const char *name;
@@ -98,9 +99,7 @@ const char *weir_operation_show_key(const weir_operation *operation,
 }
 
 int64_t weir_monotonic_us(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+  return weir_clock_us(CLOCK_MONOTONIC);
 }
 
 /* Of what runs, which may not be what the caller's headers were. */

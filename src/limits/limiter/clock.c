@@ -5,13 +5,12 @@
 #include <errno.h>
 #include <time.h>
 
+#include "clock.h"
 #include "limiter/limiter.h"
 
 int64_t weir_real_time_us(void *context) {
-  struct timespec now;
   (void)context;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+  return weir_clock_us(CLOCK_REALTIME);
 }
 
 void weir_limiter_guard_clock(weir_limiter *limiter) {

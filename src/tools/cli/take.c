@@ -2,8 +2,8 @@
  * limiter; how the limiter is reached is alike for all, and how the answer is shown for some. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
+#include "clock.h"
 #include "commands.h"
 #include "decision.h"
 #include "report.h"
@@ -106,10 +106,7 @@ int weir_cli_peek(const weir_cli_options *options) {
 
 /* When it was taken, as far as it is known. */
 static int64_t taken_at(const weir_cli_options *options) {
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return weir_cli_given(options, WEIR_CLI_AT) ? options->at_us
-                                              : (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+  return weir_cli_given(options, WEIR_CLI_AT) ? options->at_us : weir_clock_us(CLOCK_REALTIME);
 }
 
 static weir_status ask_refund(const weir_cli_options *options, const weir_cli_request *request,

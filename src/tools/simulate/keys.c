@@ -6,16 +6,10 @@
 
 enum { KEYS_LEAST = 64 }; /* that the table keeps room for */
 
-typedef struct name {
-  const char *text;
-  size_t length;
-} name;
-
 static bool has_name(const void *context, const void *item, const void *wanted) {
   const weir_key *key = *(weir_key *const *)item;
-  const name *other = wanted;
   (void)context;
-  return key->length == other->length && memcmp(key->text, other->text, other->length) == 0;
+  return weir_hash_text_is(wanted, key->text, key->length);
 }
 
 bool weir_keys_init(weir_keys *keys, const weir_driver *drivers, size_t driver_count) {
@@ -128,7 +122,8 @@ static weir_key *add_key(weir_keys *keys, const char *text, size_t length, uint3
 
 weir_key *weir_keys_use(weir_keys *keys, const char *text, size_t length, int64_t now_us) {
   uint32_t mark = weir_hash_table_mark(&keys->table, text, length);
-  weir_key *const *found = weir_hash_table_find(&keys->table, mark, &(name){text, length});
+  weir_key *const *found =
+      weir_hash_table_find(&keys->table, mark, &(weir_hash_text){text, length});
   weir_key *key = found != NULL ? *found : NULL;
   bool was_ready = key != NULL && key->subjects != NULL;
 
@@ -187,8 +182,9 @@ static void destroy_key(weir_keys *keys, weir_key *key) {
 void weir_keys_expire(weir_keys *keys, int64_t until_us) {
   while (keys->oldest != NULL && keys->oldest->used_us <= until_us) {
     weir_key *key = keys->oldest;
-    weir_hash_table_remove(&keys->table, weir_hash_table_find(&keys->table, key->mark,
-                                                              &(name){key->text, key->length}));
+    weir_hash_table_remove(
+        &keys->table,
+        weir_hash_table_find(&keys->table, key->mark, &(weir_hash_text){key->text, key->length}));
     unlink_key(keys, key);
     destroy_key(keys, key);
   }

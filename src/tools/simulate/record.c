@@ -61,17 +61,11 @@ const char *weir_record_name(const weir_record *record, const weir_record_key *k
   return (const char *)at;
 }
 
-typedef struct name {
-  const char *text;
-  size_t length;
-} name;
-
 static bool has_name(const void *context, const void *item, const void *wanted) {
   const weir_record *record = context;
-  const name *other = wanted;
   size_t length;
   const char *text = weir_record_name(record, &record->keys[*(const uint32_t *)item], &length);
-  return length == other->length && memcmp(text, other->text, length) == 0;
+  return weir_hash_text_is(wanted, text, length);
 }
 
 /* NULL: not enough memory. */
@@ -79,7 +73,8 @@ static weir_record_key *use_key(weir_record *record, const char *text, size_t le
   if (record->key_count == 0)
     weir_hash_table_init(&record->by_name, sizeof(uint32_t), has_name, record);
   uint32_t mark = weir_hash_table_mark(&record->by_name, text, length);
-  const uint32_t *found = weir_hash_table_find(&record->by_name, mark, &(name){text, length});
+  const uint32_t *found =
+      weir_hash_table_find(&record->by_name, mark, &(weir_hash_text){text, length});
   if (found != NULL) return &record->keys[*found];
 
   size_t needed = record->names_length + NUMBER_MOST + length;
@@ -102,7 +97,8 @@ static weir_record_key *use_key(weir_record *record, const char *text, size_t le
 const weir_record_key *weir_record_find(const weir_record *record, const char *key,
                                         size_t key_length) {
   uint32_t mark = weir_hash_table_mark(&record->by_name, key, key_length);
-  const uint32_t *found = weir_hash_table_find(&record->by_name, mark, &(name){key, key_length});
+  const uint32_t *found =
+      weir_hash_table_find(&record->by_name, mark, &(weir_hash_text){key, key_length});
   return found != NULL ? &record->keys[*found] : NULL;
 }
 
