@@ -43,11 +43,12 @@ static const char *const rules[2] = {"fixed-window:20/1d,name=left",
 /* What all processes share. */
 typedef struct shared {
   char run[KEY_BYTES];
-  int64_t end_us;
+  _Atomic int64_t end_us;
   _Atomic int64_t held[2][KEYS]; /* admitted, and not about to be given back */
   _Atomic int64_t over, asked, admitted, failed;
   _Atomic int64_t open[2][KEYS]; /* may or may not have gone back */
   _Atomic int64_t stalls;
+  _Atomic int full; /* callers that were denied by their own key */
 } shared;
 
 static shared *common;
@@ -196,17 +197,18 @@ static bool crosswise_holds(void) {
 static const char *const beside[2] = {"fixed-window:100/1s,name=shared",
                                       "fixed-window:1/1d,name=own"};
 
-/* Each at its pace: who was kept from asking does not make up for it, or more than half of the limit
- * would be asked for at once. */
+/* Each at its pace: what was kept from asking does not make up for it, or more than half of the limit
+ * would be asked for at once. The first denial by a full key is not foreseen, so that 128 of them at
+ * once leave the other key no room: they come before the others ask. */
 static void *ask_beside(void *context) {
   work *own = context;
   bool is_full = own->number < FULL;
   int64_t pause_us = is_full ? 20000 : SECOND_US * ASKERS * 2 / SHARED_LIMIT;
-  int64_t next_us = real_time_us() + (int64_t)(next_number(&own->random) % (uint64_t)pause_us);
   char full[KEY_BYTES];
   weir_decision filled;
   snprintf(full, sizeof full, "%.30s-%d-0", common->run, own->number);
   if (is_full) weir_limiter_take(own->limiters[1], full, strlen(full), 1, &filled, NULL);
+  int64_t next_us = real_time_us() + (int64_t)(next_number(&own->random) % (uint64_t)pause_us);
   for (int n = 0; next_us < common->end_us; n++) {
     char text[KEY_BYTES];
     size_t denied_by = 0;
@@ -221,7 +223,9 @@ static void *ask_beside(void *context) {
     weir_request requests[2] = {{.key = common->run, .key_length = strlen(common->run), .cost = 1},
                                 {.key = text, .key_length = strlen(text), .cost = 1}};
     weir_status status = weir_decide_all(own->limiters, requests, 2, &denied_by, NULL);
-    if (status != WEIR_OK) atomic_fetch_add(&common->stalls, is_full);
+    bool late = real_time_us() - now_us > STALL_US;
+    if (is_full && n == 0) atomic_fetch_add(&common->full, status == WEIR_OK && denied_by == 1);
+    if (late || (is_full && status != WEIR_OK)) atomic_fetch_add(&common->stalls, 1);
     if (is_full) continue;
     atomic_fetch_add(&common->asked, 1);
     if (status != WEIR_OK) atomic_fetch_add(&common->failed, 1);
@@ -258,11 +262,18 @@ static bool beside_holds(void) {
   bool holds = false;
   for (int attempt = 0; attempt < ATTEMPTS && !holds; attempt++) {
     pid_t processes[2];
-    common->asked = common->admitted = common->failed = common->stalls = 0;
+    common->full = 0;
+    common->end_us = INT64_MAX;
     snprintf(common->run, KEY_BYTES, "crossing-%ld-%d", (long)getpid(), attempt);
+    processes[0] = start_process(run_beside, &firsts[0]);
+    int64_t latest_us = real_time_us() + 30 * SECOND_US;
+    while (common->full < FULL && real_time_us() < latest_us)
+      sleep_us(1000);
+    if (common->full < FULL) give_up("%d of %d callers have a full key", common->full, FULL);
+    sleep_us(SECOND_US); /* what they charged is of a window before */
+    common->asked = common->admitted = common->failed = common->stalls = 0;
     common->end_us = real_time_us() + settings.run_us;
-    for (int i = 0; i < 2; i++)
-      processes[i] = start_process(run_beside, &firsts[i]);
+    processes[1] = start_process(run_beside, &firsts[1]);
     for (int i = 0; i < 2; i++)
       if (!await_process(processes[i], settings.run_us + 60 * SECOND_US))
         give_up("a process ended early");
