@@ -473,6 +473,25 @@ WEIR_EXPORT weir_status weir_limiter_renew(weir_limiter *limiter, int64_t *next_
 WEIR_EXPORT weir_status weir_reservation_commit(weir_reservation *reservation,
                                                 weir_message *message);
 
+/* weir_limiter_reserve() for many, as weir_decide_together() decides many: limiters[i] decides
+ * requests[i], and what limiters of one store ask leaves together. reservations[] has room for `count`;
+ * reservations[i] is NULL where requests[i] has a status other than WEIR_OK or is denied. The answer,
+ * the message and what is refused for all of them are those of weir_decide_together(). Any thread. Uses 44 KiB
+ * of stack, and allocates one block for each reservation, and one for its place. */
+WEIR_EXPORT weir_status weir_reserve_together(weir_limiter *const *limiters, weir_request *requests,
+                                              size_t count, weir_reservation **reservations,
+                                              weir_message *message);
+
+/* weir_reservation_commit() for many, of one limiter or of several: all stop to count as held, then what
+ * has to be sent leaves together. Places of one key that were paid for as long are one operation.
+ * statuses[i], where that is not NULL, says what became of reservations[i], as commit would. Answers
+ * WEIR_OK where each was committed, else the first status that is not: the message names it,
+ * "reservations[3]: ...". WEIR_BAD_ARGUMENT for a count of 0 or above WEIR_BATCH_MOST and for a
+ * reservation that is NULL, WEIR_NO_MEMORY for the whole: nothing is touched. Any thread, while no other
+ * uses these. Each is to be destroyed by weir_reservation_destroy(). */
+WEIR_EXPORT weir_status weir_release_together(weir_reservation *const *reservations, size_t count,
+                                              weir_status *statuses, weir_message *message);
+
 /* Gives back what was reserved, as weir_limiter_refund does; a place in a queue only if it is still
  * the last (in stores without compare-and-swap: never). WEIR_BAD_ARGUMENT as for commit. Whatever
  * the answer, the reservation is over: an answer that was lost must not give back twice. */

@@ -134,6 +134,21 @@ static void names_every_rule_of_a_stack(void **state) {
   end(&s);
 }
 
+static void what_is_held_is_counted_at_once(void **state) {
+  (void)state;
+  service s;
+  weir_reservation *held;
+  weir_request request = {.key = "k", .key_length = 1, .cost = 4};
+  begin(&s, "in-flight:10/30s;fixed-window:100/1h,name=hourly");
+  assert_int_equal(weir_limiter_reserve(s.limiter, &request, &held, NULL), WEIR_OK);
+  write_fields(&s, &request.decision, WEIR_HTTP_DRAFT_10);
+  assert_string_equal(find(&s, "RateLimit-Policy"),
+                      "\"api-1\";q=10;qu=\"concurrent-requests\", \"hourly\";q=100;w=3600");
+  assert_int_equal(weir_reservation_commit(held, NULL), WEIR_OK);
+  weir_reservation_destroy(held);
+  end(&s);
+}
+
 static void windows_below_a_second_are_told_as_one(void **state) {
   (void)state;
   service s;
@@ -225,6 +240,7 @@ int main(void) {
       cmocka_unit_test(who_waits_as_told_is_admitted),
       cmocka_unit_test(a_cost_that_never_fits_has_no_retry_after),
       cmocka_unit_test(names_every_rule_of_a_stack),
+      cmocka_unit_test(what_is_held_is_counted_at_once),
       cmocka_unit_test(windows_below_a_second_are_told_as_one),
       cmocka_unit_test(the_longest_of_all_fits),
       cmocka_unit_test(a_bad_name_is_one_clear_error),

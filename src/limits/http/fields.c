@@ -14,7 +14,7 @@
 /* A rule's policy as a name: its own, or the limiter's. */
 enum { POLICY_BYTES = WEIR_HTTP_NAME_MOST + 4 };
 
-/* What is being written. Every value fits: eight rules of at most 100 bytes each. */
+/* What is being written. Every value fits: eight rules of at most 120 bytes each. */
 typedef struct field_list {
   weir_http_field *fields;
   size_t count;
@@ -54,9 +54,14 @@ static void add_policies(field_list *list, const weir_limiter *limiter, const ch
      * days, and below 10^9 * 10^9 the remainder's product fits. */
     int64_t capacity_us = rule.period_us / rule.limit * rule.capacity +
                           rule.period_us % rule.limit * rule.capacity / rule.limit;
-    used += (size_t)snprintf(field->value + used, sizeof field->value - used,
-                             "%s\"%s\";q=%" PRId64 ";w=%" PRId64, i > 0 ? ", " : "", policy,
-                             rule.capacity, seconds_up(capacity_us));
+    used += (size_t)snprintf(field->value + used, sizeof field->value - used, "%s\"%s\";q=%" PRId64,
+                             i > 0 ? ", " : "", policy, rule.capacity);
+    if (strcmp(rule.algorithm, "in-flight") == 0) /* at once, and in no time */
+      used += (size_t)snprintf(field->value + used, sizeof field->value - used,
+                               ";qu=\"concurrent-requests\"");
+    else
+      used += (size_t)snprintf(field->value + used, sizeof field->value - used, ";w=%" PRId64,
+                               seconds_up(capacity_us));
   }
 }
 

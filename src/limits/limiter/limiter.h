@@ -255,6 +255,17 @@ weir_request_state weir_reserve_ask(weir_reservation *made, const weir_request *
 weir_status weir_reserve_end(weir_reservation *made, weir_request *request,
                              const weir_request_state *state, weir_reservation **reservation,
                              weir_message *message);
+void weir_reserve_count(weir_limiter *limiter, const weir_request *request);
+
+/* Releasing, in steps: whether it is open; whether the store has to be asked, by this request (it
+ * stops believing first); and what came of the answer. */
+weir_limiter *weir_release_limiter(const weir_reservation *reservation);
+int weir_release_order(const weir_reservation *one, const weir_reservation *other); /* by key */
+weir_status weir_release_check(const weir_reservation *reservation, weir_message *message);
+bool weir_release_begin(weir_reservation *reservation, weir_settlement *settlement,
+                        weir_request_state *state);
+weir_status weir_release_end(weir_reservation *reservation, weir_settlement *settlement,
+                             weir_request_state *state, weir_message *message);
 
 /* Has one request settled, alone in its call, by the store or the policy; returns its status. */
 weir_status weir_limiter_answer(weir_limiter *limiter, weir_request_state *request,

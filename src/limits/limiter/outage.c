@@ -287,6 +287,8 @@ weir_status weir_outage_give_back(weir_limiter *limiter, const weir_request_stat
     weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_UNPAID, unpaid);
   }
   weir_shard_unlock(entry->shard);
+  for (size_t i = 0; i < limiter->stack.count; i++) /* a place is paid for until its period ends */
+    if (weir_rule_is_held(&limiter->stack.rules[i])) rest[i] = 0;
   if (known) return WEIR_OK;
   return weir_account_may_matter(&limiter->stack, request->at_us, weir_limiter_now(limiter))
              ? WEIR_BAD_COST

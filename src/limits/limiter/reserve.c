@@ -31,8 +31,7 @@ static weir_reservation *create_reservation(weir_limiter *limiter, const weir_re
   return made;
 }
 
-/* What is charged is to become `real`, by rule; NULL: nothing. What is held is released. A place that
- * a policy admitted is in no store and on no account that it could be taken off: it ends with its epoch. */
+/* What is charged is to become `real`, by rule; NULL: nothing. What is held is released. */
 static weir_settlement find_differences(const weir_reservation *reservation, const int64_t *real) {
   const weir_stack *stack = &reservation->limiter->stack;
   weir_settlement made = {.charged = reservation->charged,
@@ -41,8 +40,7 @@ static weir_settlement find_differences(const weir_reservation *reservation, con
   bool down = false;
   for (size_t i = 0; i < stack->count; i++) {
     bool held = weir_rule_is_held(&stack->rules[i]);
-    int64_t stays = real != NULL ? real[i] : 0;
-    if (held) stays = made.charged == WEIR_CHARGED_STORE ? 0 : reservation->costs[i];
+    int64_t stays = real != NULL && !held ? real[i] : 0;
     made.costs[i] = stays - reservation->costs[i];
     up = up || made.costs[i] > 0;
     down = down || made.costs[i] < 0;
@@ -51,12 +49,16 @@ static weir_settlement find_differences(const weir_reservation *reservation, con
   return made;
 }
 
+static weir_request_state request_of(weir_reservation *reservation) {
+  return (weir_request_state){.key = reservation->key,
+                              .key_length = reservation->key_length,
+                              .at_us = reservation->at_us,
+                              .ends = reservation->ends};
+}
+
 static weir_status make(weir_reservation *reservation, weir_settlement *settlement,
                         weir_message *message) {
-  weir_request_state request = {.key = reservation->key,
-                                .key_length = reservation->key_length,
-                                .at_us = reservation->at_us,
-                                .ends = reservation->ends};
+  weir_request_state request = request_of(reservation);
   return weir_settlement_make(reservation->limiter, settlement, &request, message);
 }
 
@@ -209,7 +211,7 @@ static weir_status reserve(weir_limiter *limiter, weir_request *request,
   return status;
 }
 
-static void count_reserved(weir_limiter *limiter, const weir_request *request) {
+void weir_reserve_count(weir_limiter *limiter, const weir_request *request) {
   bool denied = request->status == WEIR_OK && !request->decision.allowed;
   weir_counts_add(limiter->counts, request->status, &request->decision);
   if (denied && limiter->places != NULL)
@@ -220,7 +222,7 @@ weir_status weir_limiter_reserve(weir_limiter *limiter, weir_request *request,
                                  weir_reservation **reservation, weir_message *message) {
   *reservation = NULL;
   request->status = reserve(limiter, request, reservation, message);
-  count_reserved(limiter, request);
+  weir_reserve_count(limiter, request);
   return request->status;
 }
 
@@ -282,7 +284,7 @@ weir_status weir_limiter_reserve_wait(weir_limiter *limiter, weir_request *reque
     request->status =
         reserve_in_time(made, request, weir_monotonic_us() + longest_wait_us, reservation, message);
   if (*reservation == NULL) free_reservation(made);
-  count_reserved(limiter, request);
+  weir_reserve_count(limiter, request);
   if (request->status != WEIR_OK || *reservation == NULL) return request->status;
   int64_t start_us = request->decision.at_us + request->decision.delay_us;
   int64_t sleep_us = request->decision.delay_us > 0 ? start_us - weir_limiter_now(limiter) : 0;
@@ -327,6 +329,12 @@ static bool leave_place(weir_reservation *reservation) {
   return true;
 }
 
+/* A place that a policy gave has ended with the account that had it. */
+static weir_status without_account(const weir_reservation *reservation, weir_status status) {
+  bool ended = reservation->charged == WEIR_CHARGED_ACCOUNT && status == WEIR_BAD_COST;
+  return ended ? WEIR_OK : status;
+}
+
 /* Whether a settlement that ended so has done nothing, and may be made later. */
 static bool may_come_again(weir_status status) {
   return status != WEIR_OK && status != WEIR_UNKNOWN_OUTCOME && status != WEIR_BAD_COST &&
@@ -343,6 +351,7 @@ static weir_status end(weir_reservation *reservation, weir_reservation_state sta
   bool sends = !held || leave_place(reservation);
   *settlement = find_differences(reservation, real);
   if (sends) status = make(reservation, settlement, message);
+  if (held) status = without_account(reservation, status);
   if (state == WEIR_RESERVATION_SETTLED && !held && may_come_again(status))
     reservation->state = WEIR_RESERVED;
   else
@@ -359,6 +368,39 @@ weir_status weir_reservation_commit(weir_reservation *reservation, weir_message 
   status = end(reservation, WEIR_COMMITTED, reservation->costs, &exact, message);
   if (held) weir_counts_add(reservation->limiter->counts, status, NULL);
   return status;
+}
+
+/* --- many at once: together.c ------------------------------------------------------------------
+ */
+
+weir_limiter *weir_release_limiter(const weir_reservation *reservation) {
+  return reservation->limiter;
+}
+
+int weir_release_order(const weir_reservation *one, const weir_reservation *other) {
+  if (one->key_length != other->key_length) return one->key_length < other->key_length ? -1 : 1;
+  return memcmp(one->key, other->key, one->key_length);
+}
+
+weir_status weir_release_check(const weir_reservation *reservation, weir_message *message) {
+  return check_open(reservation, message);
+}
+
+bool weir_release_begin(weir_reservation *reservation, weir_settlement *settlement,
+                        weir_request_state *state) {
+  bool sends = reservation->place != NULL && leave_place(reservation);
+  reservation->state = WEIR_COMMITTED;
+  *settlement = find_differences(reservation, reservation->costs);
+  *state = request_of(reservation);
+  state->settlement = settlement->settled;
+  return sends && weir_settlement_begin(reservation->limiter, settlement, state);
+}
+
+weir_status weir_release_end(weir_reservation *reservation, weir_settlement *settlement,
+                             weir_request_state *state, weir_message *message) {
+  weir_reserved_close(reservation);
+  weir_status status = weir_settlement_end(reservation->limiter, settlement, state, message);
+  return without_account(reservation, status);
 }
 
 weir_status weir_reservation_cancel(weir_reservation *reservation, weir_message *message) {

@@ -75,6 +75,27 @@ static bool has_place_of(const weir_rule *rule, int64_t at_us, int64_t other_us)
   return at_us / rule->cell_us == other_us / rule->cell_us;
 }
 
+/* Whether what is held under rule i comes off the same periods: the last of what is paid, and the one
+ * before where both entered in that or before. */
+static bool has_periods_of(const weir_rule *rule, size_t i, const weir_request_state *request,
+                           const weir_request_state *other) {
+  int64_t last = request->ends[i] / rule->period_us - 1;
+  bool before = request->at_us / rule->period_us < last;
+  return request->ends[i] == other->ends[i] && before == (other->at_us / rule->period_us < last);
+}
+
+/* Two releases; nothing else goes back with them. */
+static bool leave_together(const weir_limiter *limiter, const weir_settlement *carrier,
+                           const weir_settlement *rider) {
+  bool rides = carrier->charged == WEIR_CHARGED_STORE && rider->charged == WEIR_CHARGED_STORE;
+  for (size_t i = 0; rides && i < limiter->stack.count; i++) {
+    const weir_rule *rule = &limiter->stack.rules[i];
+    rides = weir_rule_is_held(rule) ? has_periods_of(rule, i, carrier->request, rider->request)
+                                    : carrier->asked[i] == 0 && rider->asked[i] == 0;
+  }
+  return rides;
+}
+
 bool weir_settlement_ride(const weir_limiter *limiter, weir_settlement *carrier,
                           weir_settlement *rider) {
   bool up = false;
@@ -85,6 +106,8 @@ bool weir_settlement_ride(const weir_limiter *limiter, weir_settlement *carrier,
   }
   bool rides =
       up != down && carrier->charged == WEIR_CHARGED_STORE && rider->charged == WEIR_CHARGED_STORE;
+  if (carrier->gives_back || rider->gives_back)
+    rides = carrier->gives_back == rider->gives_back && leave_together(limiter, carrier, rider);
   for (size_t i = 0; rides && down && i < limiter->stack.count; i++)
     rides = has_place_of(&limiter->stack.rules[i], carrier->request->at_us, rider->request->at_us);
   for (size_t i = 0; rides && i < limiter->stack.count; i++)
@@ -156,9 +179,11 @@ static void share_out(weir_settlement *settlement) {
 /* Less is charged than several should give back, and nothing was done: one of them is at fault. */
 static void make_alone(weir_limiter *limiter, weir_settlement *settlement,
                        weir_request_state *request, weir_message *message) {
-  weir_request_state again = {
-      .at_us = request->at_us, .key = request->key, .key_length = request->key_length};
-  weir_settlement alone = {.charged = WEIR_CHARGED_STORE};
+  weir_request_state again = {.at_us = request->at_us,
+                              .ends = request->ends,
+                              .key = request->key,
+                              .key_length = request->key_length};
+  weir_settlement alone = {.charged = WEIR_CHARGED_STORE, .gives_back = settlement->gives_back};
   memcpy(alone.costs, settlement->costs, sizeof alone.costs);
   settlement->broken = true;
   request->status = weir_settlement_make(limiter, &alone, &again, message);

@@ -7,8 +7,10 @@
  * One set is decided after another, and joins the lines of its keys only when its turn comes: no
  * call leads a key and does something else meanwhile.
  *
- * And what a limiter's keys were charged ahead goes back, many keys at once.
+ * Reservations are made together in the same way, and released. And what a limiter's keys were charged
+ * ahead goes back, many keys at once.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include <weir/backend.h>
@@ -34,8 +36,20 @@ typedef struct weir_speaker {
   weir_message why;
 } weir_speaker;
 
+typedef enum weir_verb { WEIR_DECIDES, WEIR_RESERVES, WEIR_RELEASES } weir_verb;
+
+/* What is released, in the order of keys: so those of one key stand side by side, and ride together. */
+typedef struct weir_leaver {
+  weir_reservation *reservation;
+  size_t index; /* as the caller has it */
+} weir_leaver;
+
 typedef struct weir_together {
-  weir_request *requests;
+  weir_verb verb;
+  weir_request *requests;  /* of releases their statuses alone */
+  weir_reservation **made; /* what is reserved, and later whether: NULL where not; or is released */
+  weir_reservation **reservations; /* out, of what is reserved */
+  const weir_leaver *leavers;      /* of releases: in whose order all else stands */
   size_t count;
   size_t part_count;
   weir_speaker speaker;
@@ -123,6 +137,34 @@ static void begin_settlement(weir_part *part, weir_request *request, weir_reques
   if (carrier != NULL) weir_settlement_ride(part->limiter, carrier, settlement);
 }
 
+/* What this process has already is not asked for. */
+static void begin_reservation(weir_together *all, weir_part *part, size_t i,
+                              weir_request_state *state) {
+  weir_request *request = &all->requests[i];
+  if (!weir_reserve_at_once(all->made[i], request, &all->reservations[i])) {
+    *state = weir_reserve_ask(all->made[i], request);
+    weir_call_join(&part->call, part->limiter, state, part->call->at);
+    return;
+  }
+  *state = (weir_request_state){.decision = request->decision};
+  atomic_store_explicit(&state->standing, WEIR_STANDING_DONE, memory_order_relaxed);
+}
+
+/* It stops believing. What it has paid for is known only then, and a payment that is under way may be
+ * waited for: so no call of ours leads a key yet, which that may stand in line for. */
+static void begin_release(weir_together *all, weir_part *part, size_t i,
+                          weir_request_state *state) {
+  weir_settlement *settlement = weir_call_settlement(part->call, state);
+  if (settlement == NULL) {
+    all->requests[i].status = WEIR_NO_MEMORY;
+    part->call->ask_count--;
+    return;
+  }
+  if (!weir_release_begin(all->made[i], settlement, state)) return;
+  weir_settlement *carrier = find_carrier(part->call, state);
+  if (carrier != NULL) weir_settlement_ride(part->limiter, carrier, settlement);
+}
+
 /* Whether the store has to be asked: by another settlement it is asked for several. */
 static bool has_to_join(weir_call *call, const weir_request_state *state) {
   if (state->settlement == NULL) return true;
@@ -146,10 +188,18 @@ static void join_begun(weir_together *all) {
   }
 }
 
+static weir_status check(const weir_together *all, const weir_part *part, size_t i,
+                         weir_message *message) {
+  const weir_request *request = &all->requests[i];
+  if (all->verb == WEIR_DECIDES) return weir_request_check(part->limiter, request, message);
+  if (all->verb == WEIR_RELEASES) return weir_release_check(all->made[i], message);
+  return weir_reserve_begin(part->limiter, request, &all->made[i], message);
+}
+
 /* Those that fail their check are not asked, and do not keep the others from being decided: each
  * has a status of its own. */
 static void join_all(weir_together *all) {
-  bool settles = false;
+  bool settles = all->verb == WEIR_RELEASES;
   for (size_t i = 0; i < all->count; i++)
     settles = settles || all->requests[i].flags & WEIR_REQUEST_SETTLE;
   for (size_t i = 0; i < all->count; i++) {
@@ -157,16 +207,19 @@ static void join_all(weir_together *all) {
     weir_request *request = &all->requests[i];
     if (!part->current) continue;
     request->status = part->status;
-    if (request->status == WEIR_OK)
-      request->status = weir_request_check(part->limiter, request, NULL);
+    if (request->status == WEIR_OK) request->status = check(all, part, i, NULL);
     if (request->status != WEIR_OK) continue;
     weir_request_state *state = &part->call->batch[part->call->ask_count++];
-    if (request->flags & WEIR_REQUEST_SETTLE) {
+    if (all->verb == WEIR_RESERVES) {
+      begin_reservation(all, part, i, state);
+    } else if (all->verb == WEIR_RELEASES) {
+      begin_release(all, part, i, state);
+    } else if (request->flags & WEIR_REQUEST_SETTLE) {
       begin_settlement(part, request, state);
-      continue;
+    } else {
+      weir_request_begin(part->limiter, request, state);
+      if (!settles) weir_call_join(&part->call, part->limiter, state, part->call->at);
     }
-    weir_request_begin(part->limiter, request, state);
-    if (!settles) weir_call_join(&part->call, part->limiter, state, part->call->at);
   }
   if (settles) join_begun(all);
 }
@@ -174,15 +227,21 @@ static void join_all(weir_together *all) {
 /* --- answering ---------------------------------------------------------------------------------
  */
 
-static bool may_speak(const weir_speaker *speaker, weir_status status, size_t i) {
-  if ((status == WEIR_OK) != (speaker->status == WEIR_OK)) return status != WEIR_OK;
-  return i < speaker->index;
+static size_t index_of(const weir_together *all, size_t i) {
+  return all->verb == WEIR_RELEASES ? all->leavers[i].index : i;
 }
 
-static void speak(weir_speaker *speaker, weir_status status, size_t i, const char *why) {
-  if (!may_speak(speaker, status, i)) return;
+static bool may_speak(const weir_together *all, weir_status status, size_t i) {
+  const weir_speaker *speaker = &all->speaker;
+  if ((status == WEIR_OK) != (speaker->status == WEIR_OK)) return status != WEIR_OK;
+  return index_of(all, i) < speaker->index;
+}
+
+static void speak(weir_together *all, weir_status status, size_t i, const char *why) {
+  weir_speaker *speaker = &all->speaker;
+  if (!may_speak(all, status, i)) return;
   speaker->status = status;
-  speaker->index = i;
+  speaker->index = index_of(all, i);
   weir_message_set(&speaker->why, "%s", why);
 }
 
@@ -190,12 +249,12 @@ static void speak(weir_speaker *speaker, weir_status status, size_t i, const cha
 static void explain_refused(weir_together *all, const weir_part *part, size_t i) {
   weir_request *request = &all->requests[i];
   weir_message why;
-  if (!may_speak(&all->speaker, request->status, i)) return;
+  if (!may_speak(all, request->status, i)) return;
   if (request->status == WEIR_NO_MEMORY)
     weir_no_memory(&why);
   else
-    weir_request_check(part->limiter, request, &why);
-  speak(&all->speaker, request->status, i, why.text);
+    check(all, part, i, &why);
+  speak(all, request->status, i, why.text);
 }
 
 /* What it came to, or why it was not made. */
@@ -207,9 +266,28 @@ static void answer_settlement(weir_together *all, weir_part *part, size_t i) {
   bool explained = state == part->call->explained;
   weir_message_set(&why, "%s",
                    explained ? part->call->explanation.text : weir_status_text(state->status));
-  request->status = weir_settlement_end(part->limiter, settlement, state, &why);
-  weir_settle_tell(part->limiter, request, settlement, state);
-  if (request->status != WEIR_OK) speak(&all->speaker, request->status, i, why.text);
+  if (all->verb == WEIR_RELEASES) {
+    request->status = weir_release_end(all->made[i], settlement, state, &why);
+  } else {
+    request->status = weir_settlement_end(part->limiter, settlement, state, &why);
+    weir_settle_tell(part->limiter, request, settlement, state);
+  }
+  if (request->status != WEIR_OK) speak(all, request->status, i, why.text);
+}
+
+/* What was had at once needs no answer. What the store did not decide its policy has. */
+static void answer_reservation(weir_together *all, weir_part *part, size_t i) {
+  weir_request *request = &all->requests[i];
+  weir_request_state *state = &part->call->batch[part->answered++];
+  bool explained = state == part->call->explained;
+  weir_message *why = &part->call->explanation;
+  weir_message own;
+  if (all->reservations[i] != NULL) return;
+  if (weir_limiter_has_answer(part->limiter, state, state->status))
+    weir_limiter_fall_back(part->limiter, state, explained ? why : NULL);
+  weir_message_set(&own, "%s", explained ? why->text : weir_status_text(state->status));
+  request->status = weir_reserve_end(all->made[i], request, state, &all->reservations[i], &own);
+  if (explained || request->status != WEIR_OK) speak(all, request->status, i, own.text);
 }
 
 /* The store's answer, or the policy's. */
@@ -222,8 +300,7 @@ static void answer(weir_together *all, weir_part *part, size_t i) {
   request->status = state->status;
   if (request->status == WEIR_OK) request->decision = state->decision;
   if (request->status == WEIR_OK && request->costs != NULL) request->decision.cost = WEIR_OWN_COSTS;
-  if (state == part->call->explained)
-    speak(&all->speaker, request->status, i, part->call->explanation.text);
+  if (state == part->call->explained) speak(all, request->status, i, part->call->explanation.text);
 }
 
 static void answer_all(weir_together *all) {
@@ -231,13 +308,19 @@ static void answer_all(weir_together *all) {
     weir_part *part = &all->parts[all->part_of[i]];
     weir_request *request = &all->requests[i];
     if (!part->current) continue;
-    bool settles = request->flags & WEIR_REQUEST_SETTLE;
+    bool settles = all->verb == WEIR_RELEASES || request->flags & WEIR_REQUEST_SETTLE;
     if (request->status != WEIR_OK)
       explain_refused(all, part, i);
+    else if (all->verb == WEIR_RESERVES)
+      answer_reservation(all, part, i);
     else if (settles)
       answer_settlement(all, part, i);
     else
       answer(all, part, i);
+    if (all->verb == WEIR_RESERVES) {
+      weir_reserve_count(part->limiter, request);
+      continue;
+    }
     bool peeks = request->flags & WEIR_REQUEST_PEEK;
     weir_counts_add(part->limiter->counts, request->status,
                     settles || peeks ? NULL : &request->decision);
@@ -268,7 +351,8 @@ static weir_status decide(weir_together *all, weir_message *message) {
   if (speaker->index == all->count) return WEIR_OK;
   weir_message_set(message, "%s", speaker->why.text);
   bool of_request = all->part_count > 1 || all->parts[0].status == WEIR_OK;
-  if (all->count > 1 && of_request) weir_message_prefix(message, "requests[%zu]: ", speaker->index);
+  const char *name = all->verb == WEIR_RELEASES ? "reservations" : "requests";
+  if (all->count > 1 && of_request) weir_message_prefix(message, "%s[%zu]: ", name, speaker->index);
   return speaker->status;
 }
 
@@ -279,8 +363,20 @@ static weir_status check_count(size_t count, weir_message *message) {
   return WEIR_BAD_ARGUMENT;
 }
 
+static weir_status check_limiters(weir_limiter *const *limiters, size_t count,
+                                  weir_message *message) {
+  weir_status status = check_count(count, message);
+  for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+    if (limiters[i] != NULL) continue;
+    weir_message_set(message, "limiters[%zu] is NULL: accepted are limiters", i);
+    status = WEIR_BAD_ARGUMENT;
+  }
+  return status;
+}
+
 /* Only what is used is written. */
 static void begin(weir_together *all, weir_part *parts, weir_request *requests, size_t count) {
+  all->verb = WEIR_DECIDES;
   all->parts = parts;
   all->requests = requests;
   all->count = all->speaker.index = count;
@@ -311,18 +407,85 @@ weir_status weir_decide_together(weir_limiter *const *limiters, weir_request *re
                                  size_t count, weir_message *message) {
   weir_together all;
   weir_part parts[WEIR_BATCH_MOST];
-  weir_status status = check_count(count, message);
+  weir_status status = check_limiters(limiters, count, message);
   if (status != WEIR_OK) return status;
-  begin(&all, parts, requests, count);
-  for (size_t i = 0; i < count; i++) {
-    if (limiters[i] == NULL) {
-      weir_message_set(message, "limiters[%zu] is NULL: accepted are limiters", i);
-      return WEIR_BAD_ARGUMENT;
-    }
-    add_to_part(&all, i, limiters[i]);
-  }
   if (count == 1) return decide_alone(limiters[0], requests, message);
+  begin(&all, parts, requests, count);
+  for (size_t i = 0; i < count; i++)
+    add_to_part(&all, i, limiters[i]);
   return decide(&all, message);
+}
+
+/* --- reservations ------------------------------------------------------------------------------
+ */
+
+weir_status weir_reserve_together(weir_limiter *const *limiters, weir_request *requests,
+                                  size_t count, weir_reservation **reservations,
+                                  weir_message *message) {
+  weir_together all;
+  weir_part parts[WEIR_BATCH_MOST];
+  weir_reservation *made[WEIR_BATCH_MOST];
+  weir_status status = check_limiters(limiters, count, message);
+  if (status != WEIR_OK) return status;
+  if (count == 1) return weir_limiter_reserve(limiters[0], requests, reservations, message);
+  begin(&all, parts, requests, count);
+  all.verb = WEIR_RESERVES;
+  all.made = made;
+  all.reservations = reservations;
+  for (size_t i = 0; i < count; i++) {
+    add_to_part(&all, i, limiters[i]);
+    made[i] = reservations[i] = NULL;
+  }
+  status = decide(&all, message);
+  for (size_t i = 0; i < count; i++)
+    if (reservations[i] == NULL) weir_reservation_destroy(made[i]);
+  return status;
+}
+
+static int by_key(const void *one, const void *other) {
+  const weir_leaver *a = one;
+  const weir_leaver *b = other;
+  int order = weir_release_order(a->reservation, b->reservation);
+  return order != 0 ? order : (a->index > b->index) - (a->index < b->index);
+}
+
+/* The limiter of each is in it, which is why none may be NULL. */
+weir_status weir_release_together(weir_reservation *const *reservations, size_t count,
+                                  weir_status *statuses, weir_message *message) {
+  weir_together all;
+  weir_part parts[WEIR_BATCH_MOST];
+  weir_reservation *released[WEIR_BATCH_MOST];
+  weir_status status = check_count(count, message);
+  for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+    if (reservations[i] != NULL) continue;
+    weir_message_set(message, "reservations[%zu] is NULL: accepted are reservations", i);
+    status = WEIR_BAD_ARGUMENT;
+  }
+  if (status != WEIR_OK) return status;
+  weir_request *requests = calloc(count, sizeof *requests);
+  weir_leaver *leavers = calloc(count, sizeof *leavers);
+  if (requests == NULL || leavers == NULL) {
+    free(requests);
+    free(leavers);
+    return weir_no_memory(message);
+  }
+  for (size_t i = 0; i < count; i++)
+    leavers[i] = (weir_leaver){reservations[i], i};
+  qsort(leavers, count, sizeof *leavers, by_key);
+  begin(&all, parts, requests, count);
+  all.verb = WEIR_RELEASES;
+  all.made = released;
+  all.leavers = leavers;
+  for (size_t i = 0; i < count; i++) {
+    released[i] = leavers[i].reservation;
+    add_to_part(&all, i, weir_release_limiter(released[i]));
+  }
+  status = decide(&all, message);
+  for (size_t i = 0; i < count && statuses != NULL; i++)
+    statuses[leavers[i].index] = requests[i].status;
+  free(requests);
+  free(leavers);
+  return status;
 }
 
 /* --- leases ------------------------------------------------------------------------------------

@@ -287,6 +287,10 @@ weir_status weir_limiter_renew(weir_limiter *limiter, int64_t *next_us, weir_mes
 
 weir_status weir_reservation_commit(weir_reservation *reservation, weir_message *message);
 
+weir_status weir_reserve_together(weir_limiter *const *limiters, weir_request *requests, size_t count, weir_reservation **reservations, weir_message *message);
+
+weir_status weir_release_together(weir_reservation *const *reservations, size_t count, weir_status *statuses, weir_message *message);
+
 weir_status weir_reservation_cancel(weir_reservation *reservation, weir_message *message);
 
 weir_status weir_reservation_settle(weir_reservation *reservation, int64_t *costs, weir_message *message);
