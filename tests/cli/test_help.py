@@ -8,7 +8,7 @@ import unittest
 
 from program import ALLOWED, DENIED, PROGRAM, RULE, ProgramTest, environment, run
 
-COMMANDS = ("take", "peek", "refund", "settle", "reset", "replay", "simulate", "bench", "doctor",
+COMMANDS = ("take", "peek", "refund", "settle", "reset", "run", "replay", "simulate", "bench", "doctor",
             "check", "serve")
 LINES_MOST, COLUMNS_MOST = 36, 80
 
@@ -79,8 +79,9 @@ class Help(ProgramTest):
             lines = [line.strip() for line in examples if "  weir " in line]
             self.assertTrue(lines, command)
             for line in lines:
-                result = subprocess.run(["sh", "-c", line.split(" && ")[0].replace("weir ", '"$0" ', 1) + " --help",
-                                         PROGRAM], env=environment(), capture_output=True, check=False)
+                asked = line.split(" && ")[0].replace("weir ", '"$0" ', 1)
+                asked = asked.replace(" -- ", " --help -- ") if " -- " in asked else asked + " --help"
+                result = subprocess.run(["sh", "-c", asked, PROGRAM], env=environment(), capture_output=True, check=False)
                 self.assert_ends(result, 0)
                 self.assertIn(f"weir {command}: ".encode(), result.stdout)
 

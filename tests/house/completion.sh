@@ -47,7 +47,7 @@ done
 expect "" take "$folder/tr"
 
 # Each command is offered the options that its help names, and each value begins one that is known.
-for command in take peek refund settle reset replay simulate bench doctor check serve; do
+for command in take peek refund settle reset run replay simulate bench doctor check serve; do
   named=$("$program" help "$command" | grep -oE '^  --[a-z-]+' | tr -d ' ' | tr '\n' ' ')
   expect "${named% }" "$command" --
 done

@@ -16,7 +16,7 @@ for page in "$pages"/*.1 "$pages"/man3/*.3; do
   fi
 done
 
-for command in take peek refund reset replay simulate bench doctor; do
+for command in take peek refund reset run replay simulate bench doctor; do
   mandoc -T ascii "$pages/weir-$command.1" | col -b | tr -s ' \n' ' ' >"$pages/shown"
   "$program" help $command | grep -oE '^  --[a-z-]+' | while read -r option; do
     grep -qF -e "$option" "$pages/shown" || echo "$option"

@@ -10,6 +10,7 @@ int weir_cli_peek(const weir_cli_options *options);
 int weir_cli_refund(const weir_cli_options *options);
 int weir_cli_settle(const weir_cli_options *options);
 int weir_cli_reset(const weir_cli_options *options);
+int weir_cli_run(const weir_cli_options *options);
 int weir_cli_replay(const weir_cli_options *options);
 int weir_cli_simulate(const weir_cli_options *options);
 int weir_cli_bench(const weir_cli_options *options);

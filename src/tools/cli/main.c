@@ -11,13 +11,13 @@
 #include "report.h"
 
 static int (*const runs[WEIR_CLI_COMMANDS])(const weir_cli_options *options) = {
-    [WEIR_CLI_TAKE] = weir_cli_take,         [WEIR_CLI_PEEK] = weir_cli_peek,
-    [WEIR_CLI_REFUND] = weir_cli_refund,     [WEIR_CLI_SETTLE] = weir_cli_settle,
-    [WEIR_CLI_RESET] = weir_cli_reset,       [WEIR_CLI_REPLAY] = weir_cli_replay,
-    [WEIR_CLI_SIMULATE] = weir_cli_simulate, [WEIR_CLI_BENCH] = weir_cli_bench,
-    [WEIR_CLI_DOCTOR] = weir_cli_doctor,
+    [WEIR_CLI_TAKE] = weir_cli_take,     [WEIR_CLI_PEEK] = weir_cli_peek,
+    [WEIR_CLI_REFUND] = weir_cli_refund, [WEIR_CLI_SETTLE] = weir_cli_settle,
+    [WEIR_CLI_RESET] = weir_cli_reset,   [WEIR_CLI_RUN] = weir_cli_run,
+    [WEIR_CLI_REPLAY] = weir_cli_replay, [WEIR_CLI_SIMULATE] = weir_cli_simulate,
+    [WEIR_CLI_BENCH] = weir_cli_bench,   [WEIR_CLI_DOCTOR] = weir_cli_doctor,
 #ifdef WEIR_HAS_SERVE
-    [WEIR_CLI_CHECK] = weir_cli_check,       [WEIR_CLI_SERVE] = weir_cli_serve,
+    [WEIR_CLI_CHECK] = weir_cli_check,   [WEIR_CLI_SERVE] = weir_cli_serve,
 #endif
 };
 
@@ -29,11 +29,12 @@ static void may_be_cut_off(void) {
 /* False after one line on stderr. */
 static bool check_arguments(const weir_cli_command *chosen, const weir_cli_options *options) {
   bool is_simulate = chosen == &weir_cli_commands[WEIR_CLI_SIMULATE];
+  bool is_run = chosen == &weir_cli_commands[WEIR_CLI_RUN];
   bool is_doctor = chosen == &weir_cli_commands[WEIR_CLI_DOCTOR];
   if (options->argument_count > 0 && chosen->argument == NULL)
     weir_cli_error("%s: extra argument \"%s\"; none is accepted; see \"weir help %s\"",
                    chosen->name, weir_cli_show(options->arguments[0]).text, chosen->name);
-  else if (options->argument_count > 1 && !is_simulate)
+  else if (options->argument_count > 1 && !is_simulate && !is_run)
     weir_cli_error("%s: extra argument \"%s\"; one %s is accepted; see \"weir help %s\"",
                    chosen->name, weir_cli_show(options->arguments[1]).text,
                    chosen->argument[0] == '[' ? "FILE" : chosen->argument, chosen->name);
@@ -54,13 +55,15 @@ static bool check_arguments(const weir_cli_command *chosen, const weir_cli_optio
 
 static int run_command(const weir_cli_command *chosen, int argc, char **argv) {
   weir_cli_options options;
-  if (!weir_cli_options_parse(argc, argv, chosen, &options)) return WEIR_EXIT_USAGE;
+  bool is_run = chosen == &weir_cli_commands[WEIR_CLI_RUN];
+  int refused = is_run ? WEIR_EXIT_OF_RUN : WEIR_EXIT_USAGE;
+  if (!weir_cli_options_parse(argc, argv, chosen, &options)) return refused;
   if (options.help) {
     may_be_cut_off();
     weir_cli_help_command(stdout, chosen);
     return weir_cli_flush();
   }
-  if (!check_arguments(chosen, &options)) return WEIR_EXIT_USAGE;
+  if (!check_arguments(chosen, &options)) return refused;
   return runs[chosen - weir_cli_commands](&options);
 }
 

@@ -129,6 +129,7 @@ static const effect effects[] = {
     [WEIR_CLI_REAL] = {.read = read_reals},
     [WEIR_CLI_WAIT] = {.read = read_wait},
     [WEIR_CLI_AT] = {.read = read_stamp},
+    [WEIR_CLI_LOST] = {.text = MEMBER(lost)},
     [WEIR_CLI_FORMAT] = {.read = read_format},
     [WEIR_CLI_KEY] = {.text = MEMBER(key)},
     [WEIR_CLI_TRUST] = {.text = MEMBER(trust)},
@@ -302,6 +303,8 @@ bool weir_cli_options_parse(int argc, char **argv, const weir_cli_command *comma
       return false;
     }
   }
+
+  options->arguments[options->argument_count] = NULL; /* as argv ends */
 
   if (options->store_count > 1 && command != &weir_cli_commands[WEIR_CLI_BENCH]) {
     weir_cli_error("%s takes one --store" SEE_HELP, command->name, command->name);

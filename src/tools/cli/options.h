@@ -43,6 +43,7 @@ typedef struct weir_cli_options {
   bool attack;
   weir_cli_format format;
   const char *log_format;                  /* as --format has it, where it is a pattern */
+  const char *lost;                        /* of run: what is done then; NULL: not given */
   const char *key, *trust, *status, *path; /* of logs; NULL: not given */
   const char *cost_field;                  /* of logs; NULL: each request costs 1 */
   const char *real_field;                  /* the same; NULL: what it cost before */
@@ -57,7 +58,7 @@ typedef struct weir_cli_options {
   bool quiet;
   bool help;
   weir_limiter_options limiter; /* processes among them */
-  char **arguments;             /* what is no option */
+  char **arguments;             /* what is no option, and behind it NULL */
   int argument_count;
 } weir_cli_options;
 

@@ -15,8 +15,9 @@
 enum {
   WEIR_EXIT_ALLOWED = 0,
   WEIR_EXIT_DENIED = 1,
-  WEIR_EXIT_USAGE = 2,      /* the arguments or the input are wrong */
-  WEIR_EXIT_NO_DECISION = 3 /* everything else that went wrong */
+  WEIR_EXIT_USAGE = 2,       /* the arguments or the input are wrong */
+  WEIR_EXIT_NO_DECISION = 3, /* everything else that went wrong */
+  WEIR_EXIT_OF_RUN = 125     /* of run, whose others are COMMAND's: anything that went wrong */
 };
 
 /* Writes "weir: ", the text and a newline to stderr; what is no printable ASCII is spelled out, so

@@ -87,6 +87,30 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
             .details = "Counters of other rules and other keys stay as they are.\n",
             .exits = exits_of_change,
         },
+    [WEIR_CLI_RUN] =
+        {
+            .name = "run",
+            .argument = "COMMAND...",
+            .argument_needed = true,
+            .store_needed = true,
+            .rule_needed = true,
+            .summary = "run COMMAND while a place is held: so many at once, over machines",
+            .examples =
+                "weir run --store redis://cache1 --rule in-flight:1/10s --key nightly \\\n"
+                "  -- backup.sh\n"
+                "weir run --rule in-flight:3/10s --key deploy --wait 5m -- make -j8 deploy\n"
+                "weir run --rule in-flight:20/10s --key gpu --cost 4 -- train.py\n",
+            .details =
+                "The place is paid for while COMMAND runs, and left when it ends. What a machine\n"
+                "held that died is free when the period of the rule is over. COMMAND ends as weir\n"
+                "does, also by SIGKILL; signals for weir are passed on to it. A place is lost "
+                "where\n"
+                "weir was stopped, or the store was away, until it could not pay any more: then\n"
+                "COMMAND gets SIGTERM, and SIGKILL behind it, as others may enter.\n"
+                "Write -- before COMMAND: what follows is all its own.\n",
+            .exits = "0 and others as COMMAND; 124 no place is free, 125 weir failed\n"
+                     "or the place was lost, 126 COMMAND cannot be run, 127 there is none\n",
+        },
     [WEIR_CLI_REPLAY] =
         {
             .name = "replay",

@@ -1,0 +1,220 @@
+/* run: a place is entered, a command runs while it is held, and the place is left.
+ *
+ *     wait for a place ──> start COMMAND ──> its signals and ours, and: is the place still held?
+ *                                                  │                         │ no
+ *                                                  ▼                         ▼
+ *                                            it has ended <──────────── it is ended (--lost kill)
+ *                                                  └──> leave the place, end as it did
+ *
+ * All that may be asked of this process is blocked while COMMAND runs, and waited for: so none comes
+ * between looking and sleeping. COMMAND gets the mask that this process had. It dies with this one,
+ * however that ends: else it would go on without a place.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <weir/backend.h>
+
+#include "commands.h"
+#include "report.h"
+#include "session.h"
+
+/* As timeout(1) has them. */
+enum {
+  EXIT_NO_PLACE = 124,
+  EXIT_FAILED = WEIR_EXIT_OF_RUN,
+  EXIT_CANNOT_RUN = 126,
+  EXIT_NOT_FOUND = 127
+};
+
+/* How often the place is looked at, and how long COMMAND has to end by SIGTERM: parts of the rule's
+ * period. The guard is a sixteenth of it, and others enter behind that. */
+enum { LOOKS = 64, MERCY = 32 };
+
+typedef struct task {
+  const weir_cli_options *options;
+  weir_reservation *place;
+  int64_t period_us;
+  pid_t process;
+  sigset_t signals, before;
+  bool lost;         /* and it was ended for that */
+  int64_t killed_us; /* by SIGKILL then, weir_monotonic_us() */
+} task;
+
+/* What a terminal or a service manager sends to end or to tell something. */
+static const int passed_on[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH};
+
+/* --- the command ------------------------------------------------------------------------------- */
+
+/* In the child. The parent may have ended before the kernel was told to watch it. */
+static void become(const task *self, pid_t parent) {
+  char **arguments = self->options->arguments;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(EXIT_FAILED);
+  signal(SIGPIPE, SIG_DFL);
+  sigprocmask(SIG_SETMASK, &self->before, NULL);
+  execvp(arguments[0], arguments);
+  int error = errno;
+  weir_cli_error("run: %s: %s", weir_cli_show(arguments[0]).text, strerror(error));
+  _exit(error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN);
+}
+
+static bool start(task *self) {
+  pid_t parent = getpid();
+  sigemptyset(&self->signals);
+  sigaddset(&self->signals, SIGCHLD);
+  for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++)
+    sigaddset(&self->signals, passed_on[i]);
+  signal(SIGCHLD, SIG_DFL); /* it may have been ignored, and then nobody waits for a child */
+  sigprocmask(SIG_BLOCK, &self->signals, &self->before);
+  self->process = fork();
+  if (self->process == 0) become(self, parent);
+  if (self->process > 0) return true;
+  weir_cli_error("run: no process: %s", strerror(errno));
+  return false;
+}
+
+/* What the terminal sent, COMMAND has got itself. */
+static void pass_on(const task *self, const siginfo_t *got) {
+  if (got->si_code <= 0) kill(self->process, got->si_signo);
+}
+
+static void end_when_lost(task *self) {
+  bool kills =
+      weir_cli_given(self->options, WEIR_CLI_LOST) == 0 || strcmp(self->options->lost, "kill") == 0;
+  if (self->killed_us == 0 && !weir_reservation_held(self->place)) {
+    weir_cli_error("run: the place was lost: %s",
+                   kills ? "the command is ended" : "the command goes on without");
+    self->killed_us = kills ? weir_monotonic_us() + self->period_us / MERCY : INT64_MAX;
+    self->lost = kills;
+    if (kills) kill(self->process, SIGTERM);
+  }
+  if (self->lost && weir_monotonic_us() >= self->killed_us) kill(self->process, SIGKILL);
+}
+
+/* Returns how it ended, as waitpid() says it. */
+static int watch(task *self) {
+  int64_t look_us = self->period_us / LOOKS;
+  const struct timespec look = {.tv_sec = (time_t)(look_us / 1000000),
+                                .tv_nsec = (long)(look_us % 1000000) * 1000};
+  for (;;) {
+    siginfo_t got;
+    int ended;
+    pid_t found = waitpid(self->process, &ended, WNOHANG);
+    if (found == self->process) return ended;
+    end_when_lost(self);
+    if (sigtimedwait(&self->signals, &got, &look) > 0 && got.si_signo != SIGCHLD)
+      pass_on(self, &got);
+  }
+}
+
+/* --- the place --------------------------------------------------------------------------------- */
+
+/* The shortest period of the rules that are held; 0: there is none. */
+static int64_t find_period(const weir_limiter *limiter) {
+  int64_t period_us = 0;
+  for (size_t i = 0; i < weir_limiter_rules(limiter); i++) {
+    weir_rule_info rule = WEIR_RULE_INFO_INIT;
+    weir_limiter_read_rule(limiter, i, &rule);
+    if (strcmp(rule.algorithm, "in-flight") != 0) continue;
+    if (period_us == 0 || rule.period_us < period_us) period_us = rule.period_us;
+  }
+  return period_us;
+}
+
+/* Whether the place could be told to be left or not, COMMAND has ended: others enter when its period
+ * is over. */
+static void leave(const task *self) {
+  weir_message message = {""};
+  if (weir_reservation_commit(self->place, &message) != WEIR_OK && !self->options->quiet)
+    weir_cli_error("run: the place is free when its period is over: %s", message.text);
+}
+
+static int run_in_place(task *self) {
+  if (!start(self)) return EXIT_FAILED;
+  int ended = watch(self);
+  leave(self);
+  if (self->lost) return EXIT_FAILED;
+  if (WIFEXITED(ended)) return WEXITSTATUS(ended);
+  /* As it was ended, and without a core of this process. */
+  int number = WTERMSIG(ended);
+  const struct rlimit no_core = {0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  signal(number, SIG_DFL);
+  sigset_t one;
+  sigemptyset(&one);
+  sigaddset(&one, number);
+  raise(number);
+  sigprocmask(SIG_UNBLOCK, &one, NULL);
+  return 128 + number;
+}
+
+static int enter_and_run(task *self, weir_limiter *limiter, weir_message *message) {
+  const weir_cli_options *options = self->options;
+  weir_request request = {
+      .key = options->key, .key_length = strlen(options->key), .cost = options->costs[0]};
+  const int64_t end_us = weir_monotonic_us() + options->wait_us;
+  const struct timespec pause = {.tv_nsec = 100000000};
+  int64_t left_us = options->wait_us;
+  weir_status status;
+  while ((status = weir_limiter_reserve_wait(limiter, &request, left_us, &self->place, message)) !=
+             WEIR_OK &&
+         weir_status_classify(status) == WEIR_CLASS_STORE &&
+         (left_us = end_us - weir_monotonic_us()) > 0)
+    nanosleep(&pause, NULL); /* while there is time, a store may come back */
+  if (status != WEIR_OK) {
+    weir_cli_fail("run: ", status, message);
+    return EXIT_FAILED;
+  }
+  if (self->place == NULL) {
+    if (!options->quiet) weir_cli_error("run: no place is free");
+    return EXIT_NO_PLACE;
+  }
+  int exit_status = run_in_place(self);
+  weir_reservation_destroy(self->place);
+  return exit_status;
+}
+
+static bool check(const weir_cli_options *options) {
+  if (options->key == NULL || options->key[0] == '\0')
+    weir_cli_error("run: no key: give --key KEY, one byte or more");
+  else if (options->cost_count != 1)
+    weir_cli_error("run: --cost names %d costs; one is accepted", options->cost_count);
+  else if (options->lost != NULL && strcmp(options->lost, "kill") != 0 &&
+           strcmp(options->lost, "continue") != 0)
+    weir_cli_error("--lost \"%s\": kill and continue are accepted",
+                   weir_cli_show(options->lost).text);
+  else
+    return true;
+  return false;
+}
+
+int weir_cli_run(const weir_cli_options *options) {
+  weir_cli_session session;
+  weir_message message = {""};
+  int exit_status = EXIT_FAILED;
+  task self = {.options = options};
+  if (!check(options)) return EXIT_FAILED;
+  weir_status status = weir_cli_session_open(options, &options->limiter, &session, &message);
+  if (status != WEIR_OK) {
+    weir_cli_fail("run: ", status, &message);
+    return EXIT_FAILED;
+  }
+  self.period_us = find_period(session.limiter);
+  if (self.period_us == 0) {
+    weir_cli_error("run: an in-flight rule is accepted, such as in-flight:1/10s");
+  } else {
+    weir_cli_session_connect(&session);
+    exit_status = enter_and_run(&self, session.limiter, &message);
+  }
+  weir_cli_session_close(&session);
+  return exit_status;
+}
