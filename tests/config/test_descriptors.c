@@ -44,7 +44,7 @@ static const struct {
      "f.yaml:3:45: envoy.domains.d.store: ", "no store \"n\""},
     {LISTEN STORES "envoy: {files: a.yaml, domains: {d: {algorithm: sliding}}}\n", "domain: d\n",
      "f.yaml:3:49: envoy.domains.d.algorithm: ",
-     "accepted are fixed-window, sliding-window, quota and token-bucket"},
+     "accepted are fixed-window, sliding-window, quota, token-bucket and in-flight"},
     {LISTEN STORES "envoy: {files: a.yaml, domains: {d: {count: none}}}\n", "domain: d\n",
      "f.yaml:3:45: envoy.domains.d.count: ", "accepted are admitted and all"},
     {LISTEN STORES "envoy: {files: a.yaml, domains: {d: {count: all, together: true}}}\n",

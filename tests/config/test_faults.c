@@ -49,7 +49,7 @@ static const struct {
     /* kinds and values */
     {GOOD "loop: 1\n", "4:1: ",
      "unknown key \"loop\", did you mean \"loops\"? accepted are listen, "
-     "stores, shadow, limiters, throttle, envoy, limits, log and loops"},
+     "stores, shadow, limiters, throttle, envoy, limits, places, log and loops"},
     {GOOD "grpc: {}\n", "4:1: ", "unknown key \"grpc\", accepted are"},
     {GOOD "loops:\n", "4:7: loops: ", "found nothing, accepted is text"},
     {GOOD "loops: []\n", "4:8: loops: ", "found a list, accepted is text"},

@@ -28,6 +28,7 @@ UNKNOWN = {
     "envoy.domains": ("resp: {}", "", "", "envoy: {files: %s, domains: {d: {zzzzzzzzzzzz: 1}}}" % DESCRIPTORS.name),
     "log": ("resp: {}", "", "", "log: {zzzzzzzzzzzz: 1}"),
     "limits": ("resp: {}", "", "", "limits: {zzzzzzzzzzzz: 1}"),
+    "places": ("resp: {}", "", "", "places: {zzzzzzzzzzzz: 1}"),
 }
 
 

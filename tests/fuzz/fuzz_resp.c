@@ -41,6 +41,18 @@ static void check_settlement(const weir_ask *ask) {
           again.source == ask->stamp.source && again.is_idle == ask->stamp.is_idle);
 }
 
+/* A place is one that is written alike, and a time is one. */
+static void check_place(const weir_ask *ask) {
+  char text[WEIR_PLACE_NAME_BYTES];
+  weir_place_name again;
+  require(ask->verb != WEIR_ASK_ACQUIRE || ask->for_us >= 0);
+  if (!weir_ask_is_of_place(ask)) return;
+  size_t length = weir_place_name_write(&ask->place, text);
+  require(length < sizeof text && weir_place_name_read(text, length, &again));
+  require(again.is_none == ask->place.is_none && again.server == ask->place.server &&
+          again.number == ask->place.number && again.secret == ask->place.secret);
+}
+
 static void check_request(const weir_resp_request *request, const char *bytes, size_t used) {
   static const weir_config_credential one = {"default", "secret", 6};
   const weir_resp_server open = {.throttle = true, .throttlecrab = true, .key_most = 64};
@@ -62,6 +74,7 @@ static void check_request(const weir_resp_request *request, const char *bytes, s
     require(!says || memcmp(out.data + out.length - 2, "\r\n", 2) == 0);
     if (outcome == WEIR_RESP_ASKS) require(ask.key_length >= 1 && ask.key_length <= 64);
     if (outcome == WEIR_RESP_ASKS) require(ask.cost >= 0 && ask.cost <= WEIR_ASK_COST_MOST);
+    if (outcome == WEIR_RESP_ASKS) check_place(&ask);
     if (outcome == WEIR_RESP_ASKS && ask.verb == WEIR_ASK_SETTLE)
       check_settlement(&ask);
     else if (outcome == WEIR_RESP_ASKS && ask.costs != NULL)

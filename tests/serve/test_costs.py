@@ -3,7 +3,8 @@
 import json
 import unittest
 
-from server import BASE, Server, command, http
+from server import BASE, command, http
+from speaks import Speaks
 from test_http import get, post
 
 LIMITERS = """limiters:
@@ -11,22 +12,8 @@ LIMITERS = """limiters:
 """
 
 
-class Costs(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.server = Server(BASE.replace("limiters:\n", LIMITERS))
-        cls.addClassCleanup(cls.server.end)
-
-    def setUp(self):
-        self.client = self.server.connect()
-        self.web = self.server.connect("http")
-        self.addCleanup(self.client.close)
-        self.addCleanup(self.web.close)
-
-    def fields(self, *words):
-        flat = self.client.ask(*words)
-        self.assertIsInstance(flat, list, flat)
-        return dict(zip(flat[::2], flat[1::2]))
+class Costs(Speaks):
+    CONFIG = BASE.replace("limiters:\n", LIMITERS)
 
     def test_resp(self):
         told = self.fields("WEIR.TAKE", "both", "r", "COST", "1,60")
@@ -49,13 +36,13 @@ class Costs(unittest.TestCase):
             self.assertEqual((told["allowed"], told["cost"]), (int(used <= 100), "1,%d" % (i % 40 + 1)), i)
 
     def test_http(self):
-        told = json.loads(http(self.web, post("/take", {"limiter": "both", "key": "h", "cost": [1, 60]}))[1])
+        told = self.told("/take", {"limiter": "both", "key": "h", "cost": [1, 60]})[1]
         self.assertEqual((told["allowed"], told["cost"], told["charged"]), (True, [1, 60], [1, 60]))
-        told = json.loads(http(self.web, post("/take", {"limiter": "both", "key": "h", "cost": [1, 60]}))[1])
+        told = self.told("/take", {"limiter": "both", "key": "h", "cost": [1, 60]})[1]
         self.assertEqual((told["allowed"], told["cost"], told["charged"]), (False, [1, 60], 0))
         self.assertEqual(http(self.web, get("/check/both?key=h&cost=1,41"))[0], 429)
         self.assertEqual(http(self.web, get("/check/both?key=h&cost=1,40"))[0], 200)
-        self.assertEqual(json.loads(http(self.web, post("/peek", {"limiter": "both", "key": "h", "cost": [1, 1]}))[1])["rule"], 1)
+        self.assertEqual(self.told("/peek", {"limiter": "both", "key": "h", "cost": [1, 1]})[1]["rule"], 1)
 
     def test_what_cannot_be_asked(self):
         for cost, says in (("1,1,1", "-ERR there are 3 costs: one, or one for each of the 2 rules, is accepted"),

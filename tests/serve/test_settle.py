@@ -6,6 +6,7 @@ import time
 import unittest
 
 from server import BASE, Server, Store, command, http
+from speaks import Speaks
 from test_http import get, post
 
 LIMITERS = """limiters:
@@ -26,17 +27,7 @@ STAMP = r"\A\d{16}\.store\.[0-9a-f]{8}\Z"
 KINDS = ("fixed", "sliding", "quota", "bucket")
 
 
-class Speaks(unittest.TestCase):
-    def speak(self, server):
-        self.client, self.web = server.connect(), server.connect("http")
-        self.addCleanup(self.client.close)
-        self.addCleanup(self.web.close)
-
-    def fields(self, *words):
-        flat = self.client.ask(*words)
-        self.assertIsInstance(flat, list, flat)
-        return dict(zip(flat[::2], flat[1::2]))
-
+class Takes(Speaks):
     def take(self, limiter, key, cost):
         told = self.fields("WEIR.TAKE", limiter, key, "COST", cost)
         self.assertEqual(told["allowed"], 1)
@@ -46,19 +37,9 @@ class Speaks(unittest.TestCase):
         """What a peek finds charged, of 100."""
         return 100 - self.fields("WEIR.PEEK", limiter, key)["remaining"]
 
-    def told(self, path, body):
-        status, text, _ = http(self.web, post(path, body))
-        return status, json.loads(text)
 
-
-class Settle(Speaks):
-    @classmethod
-    def setUpClass(cls):
-        cls.server = Server(CONFIG)
-        cls.addClassCleanup(cls.server.end)
-
-    def setUp(self):
-        self.speak(self.server)
+class Settle(Takes):
+    CONFIG = CONFIG
 
     def test_a_stamp_stands_where_something_was_taken(self):
         flat = self.client.ask("WEIR.TAKE", "quota", "stamped")
@@ -239,7 +220,7 @@ class Settle(Speaks):
         self.assertEqual(set(row["settled"]), {"up", "down", "cut"})
 
 
-class Stores(Speaks):
+class Stores(Takes):
     """Two servers of one store: either settles what the other has taken."""
 
     def hold(self, kind):

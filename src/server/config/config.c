@@ -85,6 +85,31 @@ static void read_limits(weir_reader *reader, const weir_node *node, void *target
   weir_read_fields(reader, node, fields, &((weir_config *)target)->limits);
 }
 
+static void read_places(weir_reader *reader, const weir_node *node, void *target) {
+  enum { MOST = 1000000, SECOND = 1000000, DAY = 86400 };
+  static const weir_field fields[] = {
+      {.name = "most",
+       .type = WEIR_FIELD_NUMBER,
+       .offset = offsetof(weir_config_places, most),
+       .least = 1,
+       .most = MOST},
+      {.name = "for",
+       .type = WEIR_FIELD_DURATION,
+       .offset = offsetof(weir_config_places, for_us),
+       .least = SECOND,
+       .most = 400 * DAY * INT64_C(1000000)},
+      {.name = "for_most",
+       .type = WEIR_FIELD_DURATION,
+       .offset = offsetof(weir_config_places, for_most_us),
+       .least = SECOND,
+       .most = 400 * DAY * INT64_C(1000000)},
+      {.name = NULL},
+  };
+  weir_config_places *places = &((weir_config *)target)->places;
+  weir_read_fields(reader, node, fields, places);
+  if (places->for_us > places->for_most_us) weir_fault(reader, node, "for is longer than for_most");
+}
+
 static void read_log(weir_reader *reader, const weir_node *node, void *target) {
   static const char *const formats[] = {
       [WEIR_CONFIG_LOG_TEXT] = "text", [WEIR_CONFIG_LOG_JSON] = "json", NULL};
@@ -116,6 +141,12 @@ static const weir_config_limits default_limits = {
     .drain_us = INT64_C(10) * 1000000,
 };
 
+static const weir_config_places default_places = {
+    .most = 100000,
+    .for_us = INT64_C(300) * 1000000,
+    .for_most_us = INT64_C(86400) * 1000000,
+};
+
 /* Stores come before who refers to them. */
 static const weir_field sections[] = {
     {.name = "listen", .read = weir_read_listen},
@@ -125,6 +156,7 @@ static const weir_field sections[] = {
     {.name = "throttle", .read = read_throttle},
     {.name = "envoy", .read = weir_read_envoy},
     {.name = "limits", .read = read_limits},
+    {.name = "places", .read = read_places},
     {.name = "log", .read = read_log},
     {.name = "loops",
      .type = WEIR_FIELD_NUMBER,
@@ -168,6 +200,7 @@ weir_config *weir_config_read_text(const char *file, const char *text, size_t le
     reader->file = weir_arena_copy(&made->arena, file, strlen(file));
     config->files = weir_arena_take(&made->arena, WEIR_WATCHED_MOST, sizeof *config->files);
     config->limits = default_limits;
+    config->places = default_places;
     if (reader->file != NULL && config->files != NULL) {
       config->file = reader->file;
       weir_watch_file(reader, reader->file);

@@ -163,6 +163,13 @@ typedef struct weir_config_limits {
   int64_t idle_us, first_bytes_us, drain_us;
 } weir_config_limits;
 
+/* Of what is held for clients. */
+typedef struct weir_config_places {
+  int64_t most;        /* at once, by all clients */
+  int64_t for_us;      /* of a client that does not say for how long, ... */
+  int64_t for_most_us; /* ... and the longest that one may say */
+} weir_config_places;
+
 typedef enum weir_config_log_format {
   WEIR_CONFIG_LOG_TEXT,
   WEIR_CONFIG_LOG_JSON
@@ -190,6 +197,7 @@ typedef struct weir_config {
   weir_config_throttle throttle;
   weir_config_envoy envoy;
   weir_config_limits limits;
+  weir_config_places places;
   weir_config_log log;
   int64_t loops;           /* 0: half the cores, 1 at least */
   bool shadow;             /* every limiter */

@@ -31,11 +31,10 @@ const char *const weir_config_units[WEIR_CONFIG_UNITS] = {[WEIR_CONFIG_UNIT_UNKN
                                                           [WEIR_CONFIG_YEAR] = "YEAR",
                                                           [WEIR_CONFIG_WEEK] = "WEEK"};
 
-const char *const weir_config_algorithms[] = {[WEIR_CONFIG_FIXED] = "fixed-window",
-                                              [WEIR_CONFIG_SLIDING] = "sliding-window",
-                                              [WEIR_CONFIG_QUOTA] = "quota",
-                                              [WEIR_CONFIG_BUCKET] = "token-bucket",
-                                              NULL};
+const char *const weir_config_algorithms[] = {
+    [WEIR_CONFIG_FIXED] = "fixed-window", [WEIR_CONFIG_SLIDING] = "sliding-window",
+    [WEIR_CONFIG_QUOTA] = "quota",        [WEIR_CONFIG_BUCKET] = "token-bucket",
+    [WEIR_CONFIG_PLACES] = "in-flight",   NULL};
 
 bool weir_config_is_dated(const weir_config_domain *domain, weir_config_unit unit) {
   return domain->calendar && (unit == WEIR_CONFIG_MONTH || unit == WEIR_CONFIG_YEAR);
@@ -346,9 +345,10 @@ static void read_domains(weir_reader *reader, const weir_node *node, void *targe
     if (name != NULL && item->value->kind == WEIR_NODE_MAPPING) {
       if (weir_node_find(item->value, "store") == NULL)
         domain->store = weir_only_store(reader, item->key);
-      if (domain->counts_all && domain->algorithm == WEIR_CONFIG_BUCKET)
-        weir_fault(reader, item->key,
-                   "count: all is of windows and quotas, and not of token-bucket");
+      if (domain->counts_all &&
+          (domain->algorithm == WEIR_CONFIG_BUCKET || domain->algorithm == WEIR_CONFIG_PLACES))
+        weir_fault(reader, item->key, "count: all is of windows and quotas, and not of %s",
+                   weir_config_algorithms[domain->algorithm]);
       if (domain->calendar && domain->algorithm != WEIR_CONFIG_FIXED)
         weir_fault(reader, item->key, "calendar: true is of fixed-window alone");
       if (domain->counts_all && domain->together)

@@ -63,7 +63,8 @@ typedef enum weir_config_algorithm {
   WEIR_CONFIG_FIXED,
   WEIR_CONFIG_SLIDING,
   WEIR_CONFIG_QUOTA,
-  WEIR_CONFIG_BUCKET
+  WEIR_CONFIG_BUCKET,
+  WEIR_CONFIG_PLACES /* of what is in flight: held, and given back */
 } weir_config_algorithm;
 
 typedef enum weir_config_headers {

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <weir/duration.h>
+
 #include "number.h"
 
 enum { DIGITS_MOST = 18 };
@@ -74,6 +76,19 @@ bool weir_ask_set_settlement(weir_ask *ask, const weir_ask_amount *taken,
   ask->taken = taken->each[0];
   ask->takens = taken->count > 1 ? taken : NULL;
   return true;
+}
+
+bool weir_ask_read_time(weir_ask *ask, const char *text, size_t length, weir_message *why) {
+  bool is_time = weir_duration_parse(text, length, &ask->for_us);
+  if (!is_time) *why = (weir_message){"for: a duration such as 30s or 5m is accepted"};
+  return is_time;
+}
+
+bool weir_ask_read_place(weir_ask *ask, const char *text, size_t length, weir_message *why) {
+  bool is_name = weir_place_name_read(text, length, &ask->place);
+  if (!is_name)
+    *why = (weir_message){"place: the one that was answered when it was acquired is accepted"};
+  return is_name;
 }
 
 bool weir_ask_read_stamp(weir_ask *ask, const char *text, size_t length, weir_message *why) {

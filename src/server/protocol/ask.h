@@ -10,17 +10,23 @@
 #include <weir/weir.h>
 
 #include "config/envoy.h"
+#include "protocol/place.h"
 #include "protocol/stamp.h"
 
 typedef enum weir_ask_verb {
   WEIR_ASK_TAKE,
   WEIR_ASK_PEEK,
   WEIR_ASK_RESET,
-  WEIR_ASK_SETTLE /* what was taken cost something else; to give back is to settle less */
+  WEIR_ASK_SETTLE, /* what was taken cost something else; to give back is to settle less */
+  /* Of places, under rules that are held: */
+  WEIR_ASK_ACQUIRE,
+  WEIR_ASK_RELEASE,
+  WEIR_ASK_HELD
 } weir_ask_verb;
 
 enum { WEIR_ASK_OWN_COST = 0, WEIR_ASK_COSTS_MOST = 8 };
 #define WEIR_ASK_COST_MOST (INT64_C(1) << 31)
+#define WEIR_ASK_OWN_TIME INT64_C(0)
 
 /* A cost for every rule, or one for each. */
 typedef struct weir_ask_amount {
@@ -46,7 +52,15 @@ typedef struct weir_ask {
   const weir_ask_amount *takens; /* of as many as costs; NULL: `taken` */
   bool has_stamp;
   weir_take_stamp stamp;
+  int64_t for_us;             /* to acquire: for how long at most, or WEIR_ASK_OWN_TIME */
+  weir_place_name place;      /* to release, and to ask whether it is held */
+  struct weir_holder *holder; /* the connection whose end releases it; NULL: none's */
+  const char *client;         /* who acquires, as operators are told; NULL: not known */
 } weir_ask;
+
+static inline bool weir_ask_is_of_place(const weir_ask *ask) {
+  return ask->verb == WEIR_ASK_RELEASE || ask->verb == WEIR_ASK_HELD;
+}
 
 /* What a caller names its request by, for the log: 1 to so many bytes of printable ASCII without '"'
  * and '\'. */
@@ -63,8 +77,14 @@ typedef struct weir_reply {
   bool has_stamp;                /* something was taken, */
   weir_take_stamp stamp;         /* which can be settled by this */
   int64_t up, down, cut;         /* settled: charged besides, given back, and charged nowhere */
-  const weir_limiter *limiter;   /* who decided; NULL: no limiter was asked */
-  const char *name;              /* of the limiter; NULL: the request brought its rule */
+  bool has_place;                /* one was asked for, or about: */
+  weir_place_name place;
+  bool is_held;                /* now, or of what was released, until now */
+  uint64_t token;              /* 0 where it is not held */
+  int64_t held_until_us;       /* by the clock of the day; 0 where it is not held */
+  weir_status store;           /* released: whether the store knows */
+  const weir_limiter *limiter; /* who decided; NULL: no limiter was asked */
+  const char *name;            /* of the limiter; NULL: the request brought its rule */
   const char *key;
   size_t key_length;
   const char *id;         /* what the caller names the request by */
@@ -157,6 +177,12 @@ void weir_ask_set_cost(weir_ask *ask, const weir_ask_amount *amount);
 /* The same of what is settled. False: *why says what is wrong with it. */
 bool weir_ask_set_settlement(weir_ask *ask, const weir_ask_amount *taken,
                              const weir_ask_amount *real, weir_message *why);
+
+/* Reads for how long a place is to be held. The same. */
+bool weir_ask_read_time(weir_ask *ask, const char *text, size_t length, weir_message *why);
+
+/* Reads what a place is called. The same. */
+bool weir_ask_read_place(weir_ask *ask, const char *text, size_t length, weir_message *why);
 
 /* Reads a stamp. False: *why says that it is none. */
 bool weir_ask_read_stamp(weir_ask *ask, const char *text, size_t length, weir_message *why);

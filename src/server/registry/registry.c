@@ -25,13 +25,13 @@ typedef struct weir_shared_store {
   char url[]; /* never print it */
 } weir_shared_store;
 
-typedef struct weir_shared_limiter {
+struct weir_shared_limiter {
   atomic_size_t holders;
   weir_shared_store *store;
   weir_limiter_options options;
   weir_limiter *limiter;
   char rule[];
-} weir_shared_limiter;
+};
 
 typedef struct weir_shared_throttle {
   atomic_size_t holders;
@@ -244,6 +244,16 @@ static bool has_name(const void *context, const void *item, const void *wanted) 
          memcmp(named->prefix, name->text, name->length) == 0;
 }
 
+bool weir_registry_holds(const weir_limiter *limiter) {
+  for (size_t i = 0; limiter != NULL && i < weir_limiter_rules(limiter); i++) {
+    weir_rule_info rule = WEIR_RULE_INFO_INIT;
+    if (weir_limiter_read_rule(limiter, i, &rule) == WEIR_OK &&
+        strcmp(rule.algorithm, "in-flight") == 0)
+      return true;
+  }
+  return false;
+}
+
 static void add_named(builder *self, const weir_config_limiter *config) {
   weir_registry *registry = self->registry;
   char path[2 * WEIR_CONFIG_NAME_MOST + 32];
@@ -261,6 +271,10 @@ static void add_named(builder *self, const weir_config_limiter *config) {
     snprintf(path, sizeof path, "limiters.%s.tiers.%s", config->name, tier->name);
     named->tiers[i] = find_limiter(self, config->store, tier->rule, tier->place, path);
   }
+
+  named->holds = weir_registry_holds(named->own);
+  for (size_t i = 0; named->tiers != NULL && i < config->tier_count; i++)
+    named->holds |= weir_registry_holds(named->tiers[i]);
 
   uint32_t mark = weir_hash_table_mark(&registry->by_name, config->name, strlen(config->name));
   const weir_named **entered = weir_hash_table_add(&registry->by_name, mark);
@@ -387,6 +401,20 @@ void weir_registry_release(weir_registry *registry) {
   free(registry->stores);
   free(registry->named);
   free(registry);
+}
+
+weir_shared_limiter *weir_registry_hold(const weir_registry *registry,
+                                        const weir_limiter *limiter) {
+  for (size_t i = 0; i < registry->limiter_count; i++) {
+    if (registry->limiters[i]->limiter != limiter) continue;
+    hold(&registry->limiters[i]->holders);
+    return registry->limiters[i];
+  }
+  return NULL;
+}
+
+void weir_registry_let_go(weir_shared_limiter *shared) {
+  release_limiter(shared);
 }
 
 bool weir_registry_is_last(const weir_registry *registry) {

@@ -30,6 +30,7 @@ typedef struct weir_named {
   size_t prefix_length;
   weir_limiter *own;    /* of its own rule */
   weir_limiter **tiers; /* in the order of the configuration; NULL: unlimited or blocked */
+  bool holds;           /* one of these does: weir_registry_holds() */
   weir_keymap overrides, allow, block;
 } weir_named;
 
@@ -97,6 +98,13 @@ weir_registry *weir_registry_fetch(weir_registry_mailbox *mailbox, weir_registry
 /* At the owner's end: releases what was not fetched. */
 void weir_registry_mailbox_empty(weir_registry_mailbox *mailbox);
 
+/* A limiter that stays, whatever becomes of the snapshot: what is held under it is paid for as before. Any
+ * thread that holds the snapshot. */
+typedef struct weir_shared_limiter weir_shared_limiter;
+weir_shared_limiter *weir_registry_hold(const weir_registry *registry, const weir_limiter *limiter);
+/* As weir_registry_release() does, with the last that holds it. */
+void weir_registry_let_go(weir_shared_limiter *shared);
+
 /* --- requests ------------------------------------------------------------------------------- */
 
 /* NULL: no limiter has this name. */
@@ -118,6 +126,9 @@ typedef struct weir_target {
 /* Block list, allow list, then overrides: in each the exact key before patterns, of these the
  * longest; else the limiter's own rule. */
 weir_target weir_named_target(const weir_named *named, const void *key, size_t length);
+
+/* Whether what one of its rules admits is held until it is released: no take, but places. NULL: no. */
+bool weir_registry_holds(const weir_limiter *limiter);
 
 /* --- for metrics ---------------------------------------------------------------------------- */
 

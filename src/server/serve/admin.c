@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "serve/holders.h"
 #include "serve/metrics.h"
 #include "serve/protocols.h"
 
@@ -70,8 +71,11 @@ static json_t *limiters_of(const weir_registry *registry, const weir_served_tabl
   size_t named = registry->named_count;
   for (size_t i = 0; i < named && i < WEIR_STATUS_LIMITERS_MOST; i++) {
     const weir_config_limiter *limiter = registry->named[i].config;
-    json_array_append_new(list, row_of(&table->rows[i], limiter->rule, limiter->store->name,
-                                       limiter->shadow || config->shadow));
+    json_t *row = row_of(&table->rows[i], limiter->rule, limiter->store->name,
+                         limiter->shadow || config->shadow);
+    if (registry->named[i].holds && registry->named[i].own != NULL)
+      json_object_set_new(row, "places", weir_holders_row(registry->named[i].own));
+    json_array_append_new(list, row);
   }
   for (size_t i = named; i + 1 < table->count && i < WEIR_STATUS_LIMITERS_MOST; i++) {
     const weir_config_domain *domain = descriptors->domains[i - named].config;
@@ -153,14 +157,14 @@ static json_t *totals_of(const weir_served_all *all) {
   return object;
 }
 
-static void write_status(const weir_service *service, weir_bytes *out) {
+static void write_status(weir_service *service, weir_bytes *out) {
   const weir_registry *registry = service->front->tick.registry;
-  int64_t now_us = weir_serve_now_us();
+  int64_t now_us = weir_monotonic_us();
   weir_served_table *table = weir_served_sum(&service->served);
   json_t *status = NULL;
   if (table != NULL)
     status = json_pack(
-        "{ss sI sI sb si sI sI sI sI so so so so so}", "version", WEIR_VERSION_TEXT, "at_us",
+        "{ss sI sI sb si sI sI sI sI so so so so so so}", "version", WEIR_VERSION_TEXT, "at_us",
         (json_int_t)now_us, "uptime_s", (json_int_t)(now_us - service->began_us) / 1000000,
         "ending", service->is_draining, "loops", (int)service->served.count, "connections",
         (json_int_t)weir_serve_open_connections(&service->served), "generation",
@@ -168,7 +172,7 @@ static void write_status(const weir_service *service, weir_bytes *out) {
         "limiters_in_all", (json_int_t)registry->named_count, "totals", totals_of(&service->served),
         "limiters", limiters_of(registry, table), "stores", stores_of(registry), "denied_keys",
         keys_of(service, WEIR_SERVED_DENIED, now_us), "overrun_keys",
-        keys_of(service, WEIR_SERVED_OVERRUN, now_us));
+        keys_of(service, WEIR_SERVED_OVERRUN, now_us), "places", weir_holders_status(service));
   char *text = status != NULL ? json_dumps(status, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
   if (text != NULL)
     weir_bytes_text(out, text);
@@ -183,8 +187,8 @@ static void write_status(const weir_service *service, weir_bytes *out) {
  */
 
 /* The status of the answer; 0: there is no such page. */
-static int write_page(const weir_service *service, const weir_http_request *request,
-                      const char **type, weir_bytes *out) {
+static int write_page(weir_service *service, const weir_http_request *request, const char **type,
+                      weir_bytes *out) {
   *type = "text/plain; charset=utf-8";
   if (weir_http_is_path(request, "/metrics")) {
     *type = "text/plain; version=0.0.4; charset=utf-8";
@@ -217,16 +221,22 @@ static weir_read_result read_request(weir_connection *connection, const char *by
   if (got != WEIR_READ_ONE) return got;
   weir_serve_count(&connection->loop->served.counts.admin, 1);
   weir_bytes page = {0};
-  const char *type = NULL;
+  const char *type = "application/json";
   int status = 0;
   unsigned format = weir_serve_http_format(&request);
-  weir_http_refusal refusal = {404,
-                               {"there are /metrics, /status, /status.json, /healthz and /readyz"}};
+  weir_http_refusal refusal = {
+      404,
+      {"there are /metrics, /status, /status.json, /healthz and /readyz, and for POST /places and "
+       "/places/out"}};
+  bool of_places =
+      weir_http_is_path(&request, "/places") || weir_http_is_path(&request, "/places/out");
   bool opens = weir_http_is_path(&request, "/status"); /* others may link to it */
   bool reads = weir_http_is(request.method, "GET") || weir_http_is(request.method, "HEAD");
   if (weir_serve_is_from_here(connection, &request, opens, &refusal)) {
     if (!is_known)
       refusal = (weir_http_refusal){401, {"a bearer token is needed"}};
+    else if (of_places)
+      status = weir_holders_answer(connection->loop->service, &request, &page, &refusal) ? 200 : 0;
     else if (!reads)
       refusal = (weir_http_refusal){501, {"GET and HEAD are accepted"}};
     else

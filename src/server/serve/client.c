@@ -1,6 +1,7 @@
 /* What a protocol may do with its client: queue answers, and hold a credential back. */
 #include "serve/client.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Behind the pause of an address, for a connection that has guessed before. */
@@ -40,13 +41,20 @@ void weir_connection_queue_text(weir_connection *connection, const char *text, s
   weir_connection_queue(connection, weir_tick_add_text(&connection->loop->tick, text, length));
 }
 
+void weir_connection_describe(const weir_connection *connection, const char *name,
+                              char text[WEIR_KEPT_CLIENT_BYTES]) {
+  char address[WEIR_CLIENT_ADDRESS_TEXT_BYTES];
+  weir_client_address_write(&connection->address, address);
+  snprintf(text, WEIR_KEPT_CLIENT_BYTES, "%.46s%s%s", address, name[0] != '\0' ? " " : "", name);
+}
+
 /* --- credentials ------------------------------------------------------------------------------ */
 
 /* When a pause is over, those that have not guessed go first: else a client that comes with the right
  * credential would wait behind every guess. */
 bool weir_connection_is_held(weir_connection *connection) {
   weir_loop *loop = connection->loop;
-  int64_t now_us = weir_serve_now_us();
+  int64_t now_us = weir_monotonic_us();
   int64_t wait_us =
       weir_guesses_until(&loop->service->guesses, &connection->address, now_us) - now_us;
   if (wait_us <= 0) return false;
@@ -63,5 +71,5 @@ void weir_connection_note_guess(weir_connection *connection) {
   weir_service *service = connection->loop->service;
   weir_serve_count(&connection->loop->served.counts.unauthorized, 1);
   connection->has_guessed = true;
-  weir_guesses_note(&service->guesses, &connection->address, weir_serve_now_us());
+  weir_guesses_note(&service->guesses, &connection->address, weir_monotonic_us());
 }

@@ -27,6 +27,7 @@ typedef struct weir_service {
   weir_clients *clients;
   weir_guesses guesses;
   weir_denial_log denials;
+  weir_keeper keeper;
   weir_socket *sockets; /* of each listener that it began with */
   size_t socket_count;
   pthread_mutex_t tls_lock;
@@ -142,6 +143,8 @@ struct weir_connection {
   weir_bytes output;  /* what the peer has not taken yet */
   int64_t since_us;   /* the last progress: see is_late() of the loop */
   int64_t arrived_us; /* when the last bytes were received */
+  weir_holder holder; /* what its end releases */
+  bool may_hold;      /* has asked for a place, once */
   union {
     struct {
       weir_resp_session session;
@@ -172,6 +175,10 @@ const weir_config_listener *weir_service_listener(const weir_service *service,
 /* An answer's place in this connection's answers. WEIR_NO_ANSWER: no memory, which ends it. */
 void weir_connection_queue(weir_connection *connection, uint32_t answer);
 void weir_connection_queue_text(weir_connection *connection, const char *text, size_t length);
+
+/* Who it is, for operators: its address, and the name that it goes by, unless that is "". */
+void weir_connection_describe(const weir_connection *connection, const char *name,
+                              char text[WEIR_KEPT_CLIENT_BYTES]);
 
 /* It has something to send in this turn. */
 void weir_connection_touch(weir_connection *connection);

@@ -70,6 +70,9 @@ static bool find(weir_tick *tick, const weir_domain *domain,
   tick->bytes.length += found->key_length;
 
   if (overrides) {
+    if (domain->config->algorithm == WEIR_CONFIG_PLACES)
+      return refuse(refusal, WEIR_ENVOY_BAD_REQUEST,
+                    "a domain of in-flight has the limits of its files alone");
     if (!find_override(tick, domain, descriptor, found, refusal)) return false;
   } else if (node == NULL) {
     weir_serve_count(&tick->counts->unmatched, 1);
@@ -118,6 +121,7 @@ static void leave_out_replaced(weir_part *parts, size_t count) {
  * charge. */
 static const char *why_kept(const weir_domain *domain, const weir_part *asked) {
   const weir_config_domain *config = domain->config;
+  if (config->algorithm == WEIR_CONFIG_PLACES) return NULL; /* those that are held here */
   if (config->counts_all) return "negative hits: count: all of the domain keeps what is charged";
   if (asked->limiter == NULL) return "negative hits: nothing is ever charged to a limit of 0";
   if (config->algorithm != WEIR_CONFIG_FIXED && config->algorithm != WEIR_CONFIG_QUOTA)
@@ -125,9 +129,10 @@ static const char *why_kept(const weir_domain *domain, const weir_part *asked) {
   return NULL;
 }
 
-/* A part's request: it is asked with the others of the tick. False: no memory. */
+/* A part's request: it is asked with the others of the tick. False: no memory, or no room for a place. */
 static bool add_request(weir_tick *tick, const weir_domain *domain, int64_t until_us,
-                        weir_part *part) {
+                        weir_part *part, weir_message *why) {
+  bool is_place = domain->config->algorithm == WEIR_CONFIG_PLACES;
   bool peeks = part->hits == 0 || part->gives_back;
   const weir_request request = {.key_length = part->key_length,
                                 .cost = peeks ? 1 : part->hits,
@@ -136,7 +141,16 @@ static bool add_request(weir_tick *tick, const weir_domain *domain, int64_t unti
   part->request = weir_tick_add_request(tick, &request, part->key, part->limiter, fallback);
   if (part->request == WEIR_NO_REQUEST) return false;
   weir_tick_set_end(tick, part->request, until_us);
+  if (is_place && part->gives_back) return weir_tick_release(tick, part->request, part->hits);
+  if (is_place && !peeks)
+    return weir_tick_acquire(tick, part->request, tick->registry->config->places.for_us, why);
   return true;
+}
+
+/* They get no answer, so they are not asked. */
+static void leave_out_asked(weir_tick *tick, const weir_part *parts, size_t last) {
+  for (size_t i = 0; i <= last; i++)
+    if (parts[i].request != WEIR_NO_REQUEST) tick->asked[parts[i].request].limiter = NULL;
 }
 
 bool weir_serve_ask_envoy(weir_connection *connection, const weir_envoy_request *request,
@@ -171,8 +185,12 @@ bool weir_serve_ask_envoy(weir_connection *connection, const weir_envoy_request 
   for (size_t i = 0; i < request->count; i++) {
     weir_part *part = &parts[i];
     if (!part->is_limited || part->limiter == NULL) continue;
-    if (!add_request(tick, domain, until_us, part))
-      return refuse(refusal, WEIR_ENVOY_UNAVAILABLE, no_memory);
+    refusal->why = (weir_message){"the server is short of memory"};
+    refusal->failure = WEIR_ENVOY_UNAVAILABLE;
+    if (!add_request(tick, domain, until_us, part, &refusal->why)) {
+      leave_out_asked(tick, parts, i);
+      return false;
+    }
     gives_back |= part->gives_back;
   }
   uint32_t answer = weir_tick_add_parts(tick, request->count, domain, note);
@@ -298,7 +316,8 @@ static void settle_return(const weir_tick *tick, outcome *made, size_t index) {
   weir_message why = {""};
   weir_status given = decide(tick, asked, seen);
   if (given == WEIR_OK && seen->source >= WEIR_SOURCE_FALLBACK) given = seen->store_status;
-  if (given == WEIR_OK) given = return_hits(tick, asked, seen, &why);
+  bool held = made->domain->config->algorithm == WEIR_CONFIG_PLACES; /* released before this look */
+  if (given == WEIR_OK && !held) given = return_hits(tick, asked, seen, &why);
   if (given != WEIR_OK && made->status == WEIR_OK) {
     made->status = given;
     made->why = why;
@@ -336,7 +355,7 @@ static void settle(weir_connection *connection, outcome *made, size_t index) {
 
 /* together: what others' denial made useless goes back, in a round trip each. What cannot go back
  * stays charged. */
-static void give_back(const weir_tick *tick, outcome *made) {
+static void give_back(weir_tick *tick, outcome *made) {
   for (size_t i = 0; i < made->answer->count; i++) {
     const weir_part *asked = &made->parts[i];
     weir_decision *taken = &made->decisions[i];
@@ -344,6 +363,10 @@ static void give_back(const weir_tick *tick, outcome *made) {
         !taken->allowed)
       continue;
     int64_t cost = taken->cost;
+    if (made->domain->config->algorithm == WEIR_CONFIG_PLACES) {
+      weir_tick_give_back(tick, asked->request);
+      continue;
+    }
     weir_status status = weir_limiter_refund(asked->limiter, tick->bytes.data + asked->key,
                                              asked->key_length, cost, taken, NULL);
     int64_t *remaining = &made->answer->statuses[i].remaining;
@@ -392,7 +415,7 @@ static void add_fields(const outcome *made) {
 bool weir_serve_settle_envoy(weir_connection *connection, const weir_answer *slot,
                              weir_served_protocol protocol, weir_envoy_answer *answer,
                              weir_envoy_refusal *refusal) {
-  const weir_tick *tick = &connection->loop->tick;
+  weir_tick *tick = &connection->loop->tick;
   outcome made = {.slot = slot,
                   .domain = slot->is.parts.domain,
                   .protocol = protocol,
@@ -412,7 +435,9 @@ bool weir_serve_settle_envoy(weir_connection *connection, const weir_answer *slo
     settle(connection, &made, i);
   answer->is_over = made.over > 0 || (made.quotas > 0 && made.quotas == made.quotas_over);
   bool is_denied = answer->is_over || made.status != WEIR_OK;
-  if (is_denied && made.domain != NULL && made.domain->config->together) give_back(tick, &made);
+  if (is_denied && made.domain != NULL &&
+      (made.domain->config->together || made.domain->config->algorithm == WEIR_CONFIG_PLACES))
+    give_back(tick, &made);
   add_fields(&made);
   if (made.status == WEIR_OK) return true;
   bool keeps = weir_status_classify(made.status) == WEIR_CLASS_CALLER && made.why.text[0] != '\0';

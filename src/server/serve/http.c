@@ -133,6 +133,11 @@ static bool ask(weir_connection *connection, const weir_http_request *request, u
   }
   if (!find_key(connection, request, call, refusal)) return false;
   weir_status status;
+  char client[WEIR_KEPT_CLIENT_BYTES];
+  if (call->ask.verb == WEIR_ASK_ACQUIRE) {
+    weir_connection_describe(connection, "", client);
+    call->ask.client = client;
+  }
   uint32_t answer = weir_tick_add_ask(tick, &call->ask, format, &status, &refusal->why);
   if (status == WEIR_OK) {
     weir_connection_queue(connection, answer);

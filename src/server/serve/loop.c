@@ -240,7 +240,7 @@ static void on_readable(evutil_socket_t fd, short what, void *self) {
   if (waits) event_del(&connection->readable);
   if (waits || connection->is_resumed) return;
 
-  loop->tick.now_us = weir_serve_now_us();
+  loop->tick.now_us = weir_monotonic_us();
   bool begins = connection->input.length == 0;
   ssize_t got = receive(connection);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
@@ -367,7 +367,7 @@ static void on_accept(evutil_socket_t listener, short what, void *self) {
   weir_port *port = self;
   weir_loop *loop = port->loop;
   (void)what;
-  loop->tick.now_us = weir_serve_now_us();
+  loop->tick.now_us = weir_monotonic_us();
   for (int i = 0; i < ACCEPT_MOST; i++) {
     struct sockaddr_storage address = {0};
     socklen_t length = sizeof address;
@@ -408,10 +408,17 @@ static bool is_late(const weir_connection *connection, int64_t now_us) {
   return waited_us > limits->first_bytes_us;
 }
 
+/* One that is idle, and holds what its end would release. */
+static bool is_needed(const weir_connection *connection) {
+  return connection->may_hold && connection->state == WEIR_CONNECTION_OPEN &&
+         connection->input.length == 0 && connection->output.length == 0 &&
+         weir_keeper_holds(&connection->loop->service->keeper, &connection->holder);
+}
+
 /* Once a second. */
 static void on_sweep(evutil_socket_t fd, short what, void *self) {
   weir_loop *loop = self;
-  int64_t now_us = weir_serve_now_us();
+  int64_t now_us = weir_monotonic_us();
   (void)fd;
   (void)what;
   loop->tick.now_us = now_us;
@@ -419,7 +426,7 @@ static void on_sweep(evutil_socket_t fd, short what, void *self) {
     const weir_protocol *protocol = one->port->protocol;
     next = one->next;
     if (protocol->sweep != NULL) protocol->sweep(one);
-    if (!is_late(one, now_us)) continue;
+    if (!is_late(one, now_us) || is_needed(one)) continue;
     /* One that is idle may be told to leave, so that no request of it is lost. */
     bool is_idle = one->state == WEIR_CONNECTION_OPEN && one->has_read && one->input.length == 0 &&
                    one->output.length == 0;
@@ -457,14 +464,14 @@ void weir_loop_wake(weir_loop *loop) {
 static void drain(weir_loop *loop) {
   if (!loop->is_draining) {
     loop->is_draining = true;
-    loop->drain_until_us = weir_serve_now_us() + weir_loop_limits(loop)->drain_us;
+    loop->drain_until_us = weir_monotonic_us() + weir_loop_limits(loop)->drain_us;
     for (size_t i = 0; i < loop->port_count; i++) {
       event_del(&loop->ports[i].accepts);
       if (!loop->ports[i].is_shared) close(loop->ports[i].fd);
     }
     loop->port_count = 0;
   }
-  bool over = weir_serve_now_us() > loop->drain_until_us;
+  bool over = weir_monotonic_us() > loop->drain_until_us;
   for (weir_connection *next, *one = loop->connections; one != NULL; one = next) {
     const weir_protocol *protocol = one->port->protocol;
     bool is_at_rest = one->state == WEIR_CONNECTION_OPEN && !one->is_resumed && !one->is_parked;
@@ -482,9 +489,9 @@ static void finish_turn(weir_loop *loop) {
   weir_tick *tick = &loop->tick;
   size_t requests = tick->asked_count - tick->decided;
   if (requests > 0) {
-    int64_t began_us = weir_serve_now_us();
+    int64_t began_us = weir_monotonic_us();
     weir_tick_decide(tick);
-    weir_served_tick(&loop->served, requests, weir_serve_now_us() - began_us);
+    weir_served_tick(&loop->served, requests, weir_monotonic_us() - began_us);
   }
   weir_connection *touched = loop->touched;
   loop->touched = NULL;
@@ -514,7 +521,7 @@ static void finish_turn(weir_loop *loop) {
 void weir_loop_turn(weir_loop *loop) {
   weir_connection *resumed = loop->resumed;
   loop->resumed = NULL;
-  loop->tick.now_us = weir_serve_now_us();
+  loop->tick.now_us = weir_monotonic_us();
   event_base_loop(loop->base, EVLOOP_ONCE | (resumed != NULL ? EVLOOP_NONBLOCK : 0));
   for (weir_connection *next, *one = resumed; one != NULL; one = next) {
     next = one->next_resumed;
@@ -546,7 +553,8 @@ bool weir_loop_init(weir_loop *loop, weir_service *service, unsigned index,
     event_config_free(config);
   }
   loop->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  bool ready = weir_tick_init(&loop->tick, index, (size_t)limits->waiting, &loop->served.counts);
+  bool ready = weir_tick_init(&loop->tick, index, (size_t)limits->waiting, &loop->served.counts,
+                              &service->keeper);
   loop->tick.registry = weir_registry_retain(registry);
   atomic_store(&loop->in_use, registry);
   weir_served_init(&loop->served, registry, &service->denials);

@@ -310,6 +310,21 @@ static void write_counters(const weir_service *service, weir_bytes *out) {
   }
 }
 
+static void write_places(weir_keeper *keeper, weir_bytes *out) {
+  weir_kept_figures figures;
+  weir_keeper_read(keeper, &figures);
+  write_one("weir_serve_places", "gauge", "Places that are held for clients now",
+            (int64_t)figures.held, out);
+  write_head("weir_serve_places_ended_total", "counter", "Places of clients, by what ended them",
+             out);
+  for (size_t i = 0; i < WEIR_KEPT_ENDS; i++)
+    weir_bytes_format(out, "weir_serve_places_ended_total{by=\"%s\"} %llu\n",
+                      weir_kept_end_names[i], (unsigned long long)figures.ended[i]);
+  write_one("weir_serve_places_refused_total", "counter",
+            "Requests for a place that was not to be had: places.most, or no memory",
+            (int64_t)figures.refused, out);
+}
+
 static void write_configuration(const weir_service *service, weir_bytes *out) {
   const weir_registry *registry = service->front->tick.registry;
   write_head("weir_serve_reloads_total", "counter", "Configurations read, by how it went", out);
@@ -326,12 +341,12 @@ static void write_configuration(const weir_service *service, weir_bytes *out) {
             weir_serve_open_connections(&service->served), out);
   write_one("weir_serve_loops", "gauge", "Threads that serve", service->served.count, out);
   write_one("weir_serve_uptime_seconds", "gauge", "How long it has been running",
-            (weir_serve_now_us() - service->began_us) / 1000000, out);
+            (weir_monotonic_us() - service->began_us) / 1000000, out);
   write_head("weir_build_info", "gauge", "The version that runs", out);
   weir_bytes_format(out, "weir_build_info{version=\"%s\"} 1\n", WEIR_VERSION_TEXT);
 }
 
-void weir_serve_write_metrics(const weir_service *service, weir_bytes *out) {
+void weir_serve_write_metrics(weir_service *service, weir_bytes *out) {
   const weir_registry *registry = service->front->tick.registry;
   weir_served_table *table = weir_served_sum(&service->served);
   if (table == NULL) {
@@ -347,6 +362,7 @@ void weir_serve_write_metrics(const weir_service *service, weir_bytes *out) {
   write_one("weir_serve_log_lines_lost_total", "counter",
             "Lines that are not in the log, as it was not read or not to be written",
             (int64_t)weir_serve_log_lost(), out);
+  write_places(&service->keeper, out);
   write_configuration(service, out);
   free(table);
 }

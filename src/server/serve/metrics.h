@@ -11,6 +11,6 @@ enum { WEIR_STATUS_LIMITERS_MOST = 512 };
 int64_t weir_serve_open_connections(const weir_served_all *all);
 
 /* All counts, in the text format of Prometheus. */
-void weir_serve_write_metrics(const weir_service *service, weir_bytes *out);
+void weir_serve_write_metrics(weir_service *service, weir_bytes *out);
 
 #endif

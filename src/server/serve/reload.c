@@ -120,13 +120,13 @@ static bool has_store(const weir_registry *registry, size_t count, const weir_st
 
 static void *connect_one(void *self) {
   ahead_store *one = self;
-  int64_t end_us = weir_serve_now_us() + one->patience_us;
+  int64_t end_us = weir_monotonic_us() + one->patience_us;
   do {
-    int64_t left_us = end_us - weir_serve_now_us();
+    int64_t left_us = end_us - weir_monotonic_us();
     if (left_us > STEP_US) left_us = STEP_US;
     if (left_us < STEP_LEAST_US) left_us = STEP_LEAST_US;
     one->status = weir_store_connect(one->store, left_us, &one->why);
-  } while (one->status == WEIR_UNAVAILABLE && weir_serve_now_us() < end_us &&
+  } while (one->status == WEIR_UNAVAILABLE && weir_monotonic_us() < end_us &&
            !atomic_load(&one->ahead->must_end));
   weir_loop *front = one->ahead->front;
   if (atomic_fetch_sub(&one->ahead->under_way, 1) == 1) weir_loop_wake(front);

@@ -1,4 +1,6 @@
 /* RESP over a connection. */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <unistd.h>
 
 #include "serve/protocols.h"
@@ -9,6 +11,28 @@ enum { STRANGER_ARGUMENTS = 16, STRANGER_BYTES = 8192 };
 static void begin(weir_connection *connection) {
   weir_resp_session *session = &connection->speaks.resp.session;
   session->id = (uint64_t)connection->loop->index << 48 | connection->loop->connections_made;
+}
+
+/* A client may vanish without an end, while what it holds is paid for: TCP finds out. */
+static void watch_peer(weir_connection *connection) {
+  enum { QUIET_S = 15, BETWEEN_S = 5, PROBES = 3 };
+  static const struct {
+    int level, name, value;
+  } options[] = {{SOL_SOCKET, SO_KEEPALIVE, 1},
+                 {IPPROTO_TCP, TCP_KEEPIDLE, QUIET_S},
+                 {IPPROTO_TCP, TCP_KEEPINTVL, BETWEEN_S},
+                 {IPPROTO_TCP, TCP_KEEPCNT, PROBES}};
+  for (size_t i = 0; connection->address.is_known && i < sizeof options / sizeof *options; i++)
+    setsockopt(connection->transport.fd, options[i].level, options[i].name, &options[i].value,
+               sizeof options[i].value);
+  connection->may_hold = true;
+}
+
+/* A server that ends leaves what is held as it is, for the one that follows. */
+static void end(weir_connection *connection) {
+  weir_loop *loop = connection->loop;
+  if (connection->may_hold)
+    weir_keeper_leave(&loop->service->keeper, &connection->holder, loop->is_draining);
 }
 
 static void write_info(const weir_connection *connection, weir_bytes *out) {
@@ -74,6 +98,13 @@ static weir_read_result read_request(weir_connection *connection, const char *by
     weir_status status;
     weir_message refusal;
     refusal.text[0] = '\0'; /* and no more of it: this is the common case */
+    char client[WEIR_KEPT_CLIENT_BYTES];
+    if (ask.verb == WEIR_ASK_ACQUIRE) {
+      if (!connection->may_hold) watch_peer(connection);
+      weir_connection_describe(connection, session->name, client);
+      ask.holder = &connection->holder;
+      ask.client = client;
+    }
     uint32_t answer = weir_tick_add_ask(&loop->tick, &ask, 0, &status, &refusal);
     if (status == WEIR_OK) {
       weir_connection_queue(connection, answer);
@@ -104,6 +135,7 @@ const weir_protocol weir_protocol_resp = {
     .full = full,
     .full_length = sizeof full - 1,
     .begin = begin,
+    .end = end,
     .read = read_request,
     .answer = word_answer,
 };

@@ -183,7 +183,7 @@ static void note_settlement(weir_served *served, const weir_named *named, const 
 void weir_served_note(weir_served *served, const weir_named *named, weir_ask_verb verb,
                       const weir_reply *reply, weir_served_protocol protocol, int64_t now_us) {
   const weir_registry *registry = served->registry;
-  if (verb == WEIR_ASK_RESET) return;
+  if (verb == WEIR_ASK_RESET || verb == WEIR_ASK_RELEASE || verb == WEIR_ASK_HELD) return;
   if (verb == WEIR_ASK_SETTLE) {
     note_settlement(served, named, reply, now_us);
     return;
@@ -192,7 +192,7 @@ void weir_served_note(weir_served *served, const weir_named *named, weir_ask_ver
       named != NULL ? named->index : registry->named_count + registry->descriptors->count;
   weir_config_log_keys log_keys =
       named != NULL ? named->config->log_keys : WEIR_CONFIG_LOG_KEYS_OFF;
-  if (note_row(served, index, reply, protocol) && verb == WEIR_ASK_TAKE)
+  if (note_row(served, index, reply, protocol) && verb != WEIR_ASK_PEEK)
     note_denial(served, reply, log_keys, protocol, now_us);
 }
 

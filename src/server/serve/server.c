@@ -185,11 +185,11 @@ static bool start(weir_server *server) {
   service->clients = weir_clients_create((size_t)config->limits.connections);
   service->front = &server->front;
   service->served.front = &server->front.served;
-  service->began_us = weir_serve_now_us();
+  service->began_us = weir_monotonic_us();
   weir_server_make_room(config);
   if (service->clients == NULL || !weir_denial_log_init(&service->denials) ||
-      !make_sockets(service, config) || !open_sockets(server, true) ||
-      !weir_server_read_certificates(server, server->registry) ||
+      !weir_keeper_start(&service->keeper) || !make_sockets(service, config) ||
+      !open_sockets(server, true) || !weir_server_read_certificates(server, server->registry) ||
       !weir_loop_init(&server->front, service, (unsigned)loops, server->registry) ||
       !add_ports(server, &server->front) || !add_signals(server))
     return false;
@@ -226,6 +226,7 @@ static void finish(weir_server *server) {
   for (unsigned i = 0; i < server->loop_count; i++)
     weir_loop_free(&server->loops[i]);
   weir_loop_free(&server->front);
+  weir_keeper_end(&service->keeper);
   for (size_t i = 0; i < service->socket_count; i++) {
     weir_socket_close(&service->sockets[i]);
     if (service->tls != NULL) weir_serve_tls_destroy(service->tls[i]);

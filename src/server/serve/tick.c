@@ -4,26 +4,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include <weir/duration.h>
 
 #include "array.h"
+#include "clock.h"
 
 enum { OVER = -1 }; /* an end that had come */
 enum { SHED_RETRY_US = 50000, BYTES_KEPT = 1 << 20 };
 
-int64_t weir_serve_now_us(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
-bool weir_tick_init(weir_tick *tick, unsigned loop, size_t waiting_most,
-                    weir_serve_counts *counts) {
-  *tick = (weir_tick){.loop = loop, .waiting_most = waiting_most, .counts = counts};
+bool weir_tick_init(weir_tick *tick, unsigned loop, size_t waiting_most, weir_serve_counts *counts,
+                    weir_keeper *keeper) {
+  *tick =
+      (weir_tick){.keeper = keeper, .loop = loop, .waiting_most = waiting_most, .counts = counts};
   tick->batch = calloc(WEIR_BATCH_MOST, sizeof *tick->batch);
   tick->batch_limiters = calloc(WEIR_BATCH_MOST, sizeof *tick->batch_limiters);
   tick->batch_places = calloc(WEIR_BATCH_MOST, sizeof *tick->batch_places);
-  return tick->batch != NULL && tick->batch_limiters != NULL && tick->batch_places != NULL;
+  tick->batch_reservations = calloc(WEIR_BATCH_MOST, sizeof(weir_reservation *));
+  return tick->batch != NULL && tick->batch_limiters != NULL && tick->batch_places != NULL &&
+         tick->batch_reservations != NULL;
 }
 
 void weir_tick_free(weir_tick *tick) {
@@ -35,6 +34,8 @@ void weir_tick_free(weir_tick *tick) {
   free(tick->batch);
   free(tick->batch_limiters);
   free(tick->batch_places);
+  free(tick->batch_reservations);
+  free(tick->places);
 }
 
 void weir_tick_clear(weir_tick *tick) {
@@ -45,7 +46,7 @@ void weir_tick_clear(weir_tick *tick) {
   tick->last_limiter = NULL;
   tick->judged_us = WEIR_TICK_NO_END;
   tick->answer_count = tick->asked_count = tick->decided = tick->part_count = 0;
-  tick->cost_count = 0;
+  tick->cost_count = tick->place_count = tick->places_decided = 0;
   tick->bytes.length = 0;
   if (tick->bytes.failed || tick->bytes.capacity > BYTES_KEPT) weir_bytes_free(&tick->bytes);
 }
@@ -107,7 +108,7 @@ size_t weir_tick_add_request(weir_tick *tick, const weir_request *request, size_
     return WEIR_NO_REQUEST;
   size_t index = tick->asked_count++;
   weir_asked *added = &tick->asked[index];
-  *added = (weir_asked){*request, limiter, key, WEIR_NO_COSTS, WEIR_TICK_NO_END};
+  *added = (weir_asked){*request, limiter, key, WEIR_NO_COSTS, WEIR_TICK_NO_END, WEIR_NO_PLACE};
   if (limiter == NULL || index - tick->decided < tick->waiting_most) return index;
   /* Too many wait: the policy answers as for a request that ran out of its own time. */
   bool allowed = fallback == WEIR_FALLBACK_ALLOW;
@@ -233,17 +234,28 @@ static weir_status check_rules(const weir_ask *ask, const weir_limiter *limiter,
   return WEIR_OK;
 }
 
+/* The key as it is counted, in room behind the tick's bytes: it is only looked at, and nothing is added
+ * yet. NULL: no memory. */
+static const char *look_at_key(weir_tick *tick, const weir_ask *ask, const char *prefix,
+                               size_t prefix_length) {
+  char *counted = weir_bytes_room(&tick->bytes, prefix_length + ask->key_length);
+  if (counted == NULL) return NULL;
+  memcpy(counted, prefix, prefix_length);
+  memcpy(counted + prefix_length, ask->key, ask->key_length);
+  return counted;
+}
+
+static weir_status no_memory(weir_message *why) {
+  *why = (weir_message){"the server is short of memory"};
+  return WEIR_NO_MEMORY;
+}
+
 /* Whether the stamp is of this limiter, key and tier. */
 static weir_status check_stamp(weir_tick *tick, const weir_ask *ask, const meaning *found,
                                weir_message *why) {
   size_t length = found->prefix_length + ask->key_length;
-  char *counted = weir_bytes_room(&tick->bytes, length); /* only looked at: nothing is added yet */
-  if (counted == NULL) {
-    *why = (weir_message){"the server is short of memory"};
-    return WEIR_NO_MEMORY;
-  }
-  memcpy(counted, found->prefix, found->prefix_length);
-  memcpy(counted + found->prefix_length, ask->key, ask->key_length);
+  const char *counted = look_at_key(tick, ask, found->prefix, found->prefix_length);
+  if (counted == NULL) return no_memory(why);
   if (weir_stamp_mark(counted, length, found->target.tier) == ask->stamp.mark) return WEIR_OK;
   *why = (weir_message){"stamp: it is one of another limiter, key or tier"};
   return WEIR_BAD_ARGUMENT;
@@ -276,8 +288,6 @@ static size_t add_costs(weir_tick *tick, const weir_ask *ask) {
 
 /* What is settled: what the answer to its take has said, as far as it is known. */
 static void set_taken(weir_request *request, const weir_ask *ask) {
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
   request->cost = ask->cost;
   request->flags = WEIR_REQUEST_SETTLE;
   request->decision =
@@ -287,8 +297,7 @@ static void set_taken(weir_request *request, const weir_ask *ask) {
                       .remaining = WEIR_NOT_KNOWN,
                       .reset_after_us = WEIR_NOT_KNOWN,
                       .cost = ask->takens != NULL ? WEIR_OWN_COSTS : ask->taken,
-                      .at_us = ask->has_stamp ? ask->stamp.at_us
-                                              : (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000};
+                      .at_us = ask->has_stamp ? ask->stamp.at_us : weir_clock_us(CLOCK_REALTIME)};
 }
 
 /* Without a limiter, or where nothing was taken, nothing is counted. */
@@ -300,31 +309,211 @@ static void settle_alone(weir_tick *tick, weir_asked *asked, const weir_ask *ask
     tick->costs[asked->costs + ask->costs->count + i] = ask->costs->each[i];
 }
 
+/* Room for it has been made. */
+static void set_place(weir_tick *tick, size_t index, weir_kept *kept) {
+  weir_asked *asked = &tick->asked[index];
+  asked->place = tick->place_count++;
+  tick->places[asked->place] =
+      (weir_asked_place){.request = index, .name.is_none = true, .kept = kept};
+  if (kept == NULL || asked->limiter != NULL) return;
+  weir_keeper_drop(tick->keeper, kept); /* it has its answer */
+  tick->places[asked->place].kept = NULL;
+}
+
+bool weir_tick_acquire(weir_tick *tick, size_t request, int64_t for_us, weir_message *why) {
+  const weir_asked *asked = &tick->asked[request];
+  weir_status status;
+  if (asked->limiter == NULL) return true; /* it has its answer */
+  if (!weir_array_grow(&tick->places, &tick->place_room, tick->place_count + 1,
+                       sizeof *tick->places)) {
+    no_memory(why);
+    return false;
+  }
+  const weir_kept_wish wish = {.registry = tick->registry,
+                               .limiter = asked->limiter,
+                               .counted = tick->bytes.data + asked->key,
+                               .length = asked->request.key_length,
+                               .cost = asked->request.cost,
+                               .client = "",
+                               .for_us = for_us};
+  weir_kept *kept = weir_keeper_make(tick->keeper, &wish, &status, why);
+  if (kept != NULL) set_place(tick, request, kept);
+  return kept != NULL;
+}
+
+bool weir_tick_release(weir_tick *tick, size_t request, int64_t cost) {
+  weir_kept *some[WEIR_KEPT_SOME];
+  const weir_asked *asked = &tick->asked[request];
+  if (asked->limiter == NULL) return true;
+  if (!weir_array_grow(&tick->places, &tick->place_room, tick->place_count + WEIR_KEPT_SOME,
+                       sizeof *tick->places))
+    return false;
+  const weir_hash_text counted = {tick->bytes.data + asked->key, asked->request.key_length};
+  size_t count = weir_keeper_take_some(tick->keeper, asked->limiter, &counted, cost, some);
+  for (size_t i = 0; i < count; i++)
+    tick->places[tick->place_count++] =
+        (weir_asked_place){.request = request, .kept = some[i], .releases = true};
+  return true;
+}
+
+void weir_tick_give_back(weir_tick *tick, size_t request) {
+  const weir_asked *asked = &tick->asked[request];
+  if (asked->place == WEIR_NO_PLACE || tick->places[asked->place].name.is_none) return;
+  const weir_hash_text counted = {tick->bytes.data + asked->key, asked->request.key_length};
+  weir_kept_state state;
+  weir_message why;
+  weir_kept *kept = weir_keeper_take(tick->keeper, &tick->places[asked->place].name, &counted,
+                                     WEIR_KEPT_RELEASED, &state, &why);
+  if (kept != NULL) weir_keeper_release_soon(tick->keeper, kept);
+}
+
+/* Whether this limiter's requests are of this kind: a place is acquired, all else is taken. */
+static weir_status check_verb(const weir_ask *ask, const meaning *found, weir_message *why) {
+  bool acquires = ask->verb == WEIR_ASK_ACQUIRE;
+  bool takes = ask->verb == WEIR_ASK_TAKE || ask->verb == WEIR_ASK_SETTLE;
+  const weir_limiter *limiter = found->target.limiter;
+  if (limiter == NULL || (!acquires && (!takes || found->named == NULL || !found->named->holds)) ||
+      weir_registry_holds(limiter) != takes)
+    return WEIR_OK;
+  *why = acquires
+             ? (weir_message){"no rule of this limiter is held: it is taken from, not acquired"}
+             : (weir_message){
+                   "a place of this limiter is acquired and released: nothing can be "
+                   "taken or settled"};
+  return WEIR_BAD_ARGUMENT;
+}
+
+/* Memory for the place that is asked for. */
+static weir_status make_place(weir_tick *tick, const weir_ask *ask, const meaning *found,
+                              int64_t cost, weir_kept **kept, weir_message *why) {
+  const weir_config_places *places = &tick->registry->config->places;
+  weir_status status;
+  if (ask->for_us > places->for_most_us) {
+    char most[WEIR_DURATION_BYTES];
+    weir_duration_format(places->for_most_us, most, sizeof most);
+    snprintf(why->text, sizeof why->text, "for: up to %s is accepted", most);
+    return WEIR_BAD_ARGUMENT;
+  }
+  if (found->target.limiter == NULL) return WEIR_OK;
+  weir_kept_wish wish = {.registry = tick->registry,
+                         .limiter = found->target.limiter,
+                         .counted = look_at_key(tick, ask, found->prefix, found->prefix_length),
+                         .length = found->prefix_length + ask->key_length,
+                         .prefix_length = found->prefix_length,
+                         .cost = cost,
+                         .for_us = ask->for_us != WEIR_ASK_OWN_TIME ? ask->for_us : places->for_us,
+                         .client = ask->client != NULL ? ask->client : "",
+                         .holder = ask->holder};
+  if (wish.counted == NULL) return no_memory(why);
+  *kept = weir_keeper_make(tick->keeper, &wish, &status, why);
+  return *kept != NULL ? WEIR_OK : status;
+}
+
+/* To release a place and to ask about it needs no limiter: it may have left the configuration. */
+static uint32_t add_place_question(weir_tick *tick, const weir_ask *ask, unsigned note,
+                                   weir_status *status, weir_message *why) {
+  size_t length = ask->limiter_length + 1 + ask->key_length;
+  meaning found = {.named = NULL};
+  weir_asked_place place = {.releases = ask->verb == WEIR_ASK_RELEASE, .name = ask->place};
+  weir_answer *answer = NULL;
+  bool is_named = find_named(tick, ask, &found, why) == WEIR_OK;
+  if (weir_array_grow(&tick->asked, &tick->asked_room, tick->asked_count + 1,
+                      sizeof *tick->asked) &&
+      weir_bytes_room(&tick->bytes, length) != NULL &&
+      weir_array_grow(&tick->places, &tick->place_room, tick->place_count + 1,
+                      sizeof *tick->places))
+    answer = add_answer(tick, WEIR_ANSWER_REQUEST, note);
+  if (answer == NULL) {
+    *status = no_memory(why);
+    return WEIR_NO_ANSWER;
+  }
+  size_t key = tick->bytes.length;
+  weir_bytes_add(&tick->bytes, ask->limiter, ask->limiter_length);
+  weir_bytes_text(&tick->bytes, ":");
+  weir_bytes_add(&tick->bytes, ask->key, ask->key_length);
+  const weir_hash_text counted = {tick->bytes.data + key, length};
+  weir_message lost = {""};
+  bool is_known;
+  if (ask->place.is_none) {
+    place.state.is_held = is_known = is_named;
+  } else if (place.releases) {
+    place.kept = weir_keeper_take(tick->keeper, &ask->place, &counted, WEIR_KEPT_RELEASED,
+                                  &place.state, &lost);
+    is_known = place.kept != NULL;
+  } else {
+    is_known = weir_keeper_look(tick->keeper, &ask->place, &counted, &place.state, &lost);
+  }
+  if (!is_known) {
+    tick->answer_count--; /* what stands in the tick's bytes is in no one's way */
+    if (is_named) *why = lost;
+    *status = WEIR_BAD_ARGUMENT;
+    return WEIR_NO_ANSWER;
+  }
+  const weir_request request = {.key_length = length};
+  answer->is.request.ask = *ask;
+  answer->is.request.ask.key = answer->is.request.ask.limiter = NULL;
+  answer->is.request.tier = "";
+  answer->is.request.cost_count = 0;
+  answer->is.request.limiter = NULL;
+  answer->is.request.named = found.named;
+  answer->is.request.index = weir_tick_add_request(tick, &request, key, NULL, 0);
+  place.request = answer->is.request.index;
+  tick->asked[place.request].request.status = WEIR_OK;
+  tick->asked[place.request].place = tick->place_count;
+  tick->places[tick->place_count++] = place;
+  *status = WEIR_OK;
+  return (uint32_t)(answer - tick->answers);
+}
+
+/* Which limiter a request means, and whether it may be asked so. */
+static weir_status find_and_check(weir_tick *tick, const weir_ask *ask, meaning *found,
+                                  weir_message *why) {
+  weir_status status =
+      ask->brings_rule ? find_throttle(tick, ask, found, why) : find_named(tick, ask, found, why);
+  const weir_limiter *limiter = found->target.limiter;
+  bool settles = ask->verb == WEIR_ASK_SETTLE;
+  if (status == WEIR_OK) status = check_verb(ask, found, why);
+  if (status == WEIR_OK) status = check_costs(ask, limiter, why);
+  if (status == WEIR_OK && settles && limiter != NULL) status = check_rules(ask, limiter, why);
+  if (status == WEIR_OK && ask->has_stamp) status = check_stamp(tick, ask, found, why);
+  return status;
+}
+
+/* An answer, and room for the request that it is to. NULL: no memory. */
+static weir_answer *add_asking_answer(weir_tick *tick, const weir_ask *ask, size_t key_length,
+                                      unsigned note) {
+  bool acquires = ask->verb == WEIR_ASK_ACQUIRE;
+  size_t costs = ask->costs != NULL ? COST_LISTS_MOST * ask->costs->count : 0;
+  bool has_room = weir_array_grow(&tick->asked, &tick->asked_room, tick->asked_count + 1,
+                                  sizeof *tick->asked) &&
+                  weir_bytes_room(&tick->bytes, key_length) != NULL &&
+                  (!acquires || weir_array_grow(&tick->places, &tick->place_room,
+                                                tick->place_count + 1, sizeof *tick->places)) &&
+                  (costs == 0 || weir_array_grow(&tick->costs, &tick->cost_room,
+                                                 tick->cost_count + costs, sizeof *tick->costs));
+  return has_room ? add_answer(tick, WEIR_ANSWER_REQUEST, note) : NULL;
+}
+
 uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned note, weir_status *status,
                            weir_message *why) {
   meaning found = {.named = NULL};
-  *status =
-      ask->brings_rule ? find_throttle(tick, ask, &found, why) : find_named(tick, ask, &found, why);
+  if (weir_ask_is_of_place(ask)) return add_place_question(tick, ask, note, status, why);
+  *status = find_and_check(tick, ask, &found, why);
   weir_limiter *limiter = found.target.limiter;
   bool settles = ask->verb == WEIR_ASK_SETTLE;
-  if (*status == WEIR_OK) *status = check_costs(ask, limiter, why);
-  if (*status == WEIR_OK && settles && limiter != NULL) *status = check_rules(ask, limiter, why);
-  if (*status == WEIR_OK && ask->has_stamp) *status = check_stamp(tick, ask, &found, why);
+  int64_t own = found.named != NULL ? found.named->config->cost : 1;
+  int64_t cost = ask->cost != WEIR_ASK_OWN_COST ? ask->cost : own;
+  weir_kept *kept = NULL;
+  if (*status == WEIR_OK && ask->verb == WEIR_ASK_ACQUIRE)
+    *status = make_place(tick, ask, &found, cost, &kept, why);
   if (*status != WEIR_OK) return WEIR_NO_ANSWER;
 
   /* Its answer comes first, so that nothing is asked without one. */
   size_t key_length = found.prefix_length + ask->key_length;
-  weir_answer *answer = NULL;
-  if (weir_array_grow(&tick->asked, &tick->asked_room, tick->asked_count + 1,
-                      sizeof *tick->asked) &&
-      weir_bytes_room(&tick->bytes, key_length) != NULL &&
-      (ask->costs == NULL || weir_array_grow(&tick->costs, &tick->cost_room,
-                                             tick->cost_count + COST_LISTS_MOST * ask->costs->count,
-                                             sizeof *tick->costs)))
-    answer = add_answer(tick, WEIR_ANSWER_REQUEST, note);
+  weir_answer *answer = add_asking_answer(tick, ask, key_length, note);
   if (answer == NULL) {
-    *why = (weir_message){"the server is short of memory"};
-    *status = WEIR_NO_MEMORY;
+    if (kept != NULL) weir_keeper_drop(tick->keeper, kept);
+    *status = no_memory(why);
     return WEIR_NO_ANSWER;
   }
   answer->is.request.ask = *ask;
@@ -335,13 +524,10 @@ uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned note, 
   answer->is.request.limiter = limiter;
   answer->is.request.named = found.named;
 
-  int64_t own = found.named != NULL ? found.named->config->cost : 1;
   bool peeks = ask->verb == WEIR_ASK_PEEK || never_fits(ask);
   weir_request request = {
       .key_length = key_length,
-      .cost = never_fits(ask)                  ? 1
-              : ask->cost != WEIR_ASK_OWN_COST ? ask->cost
-                                               : own,
+      .cost = never_fits(ask) ? 1 : cost,
       .flags = (peeks ? WEIR_REQUEST_PEEK : 0U) | (ask->up_to ? WEIR_REQUEST_UP_TO : 0U)};
   if (settles) set_taken(&request, ask);
   size_t key = tick->bytes.length;
@@ -363,6 +549,7 @@ uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned note, 
                                  .remaining = allowed ? WEIR_NOT_KNOWN : 0,
                                  .retry_after_us = allowed ? 0 : WEIR_NEVER});
   }
+  if (ask->verb == WEIR_ASK_ACQUIRE) set_place(tick, index, kept);
   if (ask->verb == WEIR_ASK_RESET) {
     limiter = asked->limiter;
     asked->limiter = NULL;
@@ -375,24 +562,26 @@ uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned note, 
 
 /* --- deciding --------------------------------------------------------------------------------- */
 
-/* Takes requests that have no answer yet into the batch; how many. One whose end has come is left out;
- * a request that shares an end with one that was looked at is told the same, however late it is by
- * now. */
+/* Whether a request is still to be decided. One whose end has come is not; a request that shares an end
+ * with one that was looked at is told the same, however late it is by now. */
+static bool is_worth(weir_tick *tick, weir_asked *one, int64_t now_us) {
+  if (one->limiter == NULL) return false;
+  if (one->until_us == WEIR_TICK_NO_END) return true;
+  if (one->until_us != tick->judged_us) tick->judged_over = one->until_us <= now_us;
+  tick->judged_us = one->until_us;
+  if (!tick->judged_over) return true;
+  one->limiter = NULL;
+  one->until_us = OVER;
+  return false;
+}
+
+/* Takes requests that have no answer yet into the batch; how many. */
 static size_t gather(weir_tick *tick) {
   size_t count = 0;
-  int64_t now_us = tick->has_ends ? weir_serve_now_us() : 0;
+  int64_t now_us = tick->has_ends ? weir_monotonic_us() : 0;
   for (; tick->decided < tick->asked_count && count < WEIR_BATCH_MOST; tick->decided++) {
     weir_asked *one = &tick->asked[tick->decided];
-    if (one->limiter == NULL) continue;
-    if (one->until_us != WEIR_TICK_NO_END) {
-      if (one->until_us != tick->judged_us) tick->judged_over = one->until_us <= now_us;
-      tick->judged_us = one->until_us;
-      if (tick->judged_over) {
-        one->limiter = NULL;
-        one->until_us = OVER;
-        continue;
-      }
-    }
+    if (!is_worth(tick, one, now_us)) continue;
     tick->batch[count] = one->request;
     tick->batch[count].key = tick->bytes.data + one->key;
     if (one->costs != WEIR_NO_COSTS) tick->batch[count].costs = tick->costs + one->costs;
@@ -402,8 +591,80 @@ static size_t gather(weir_tick *tick) {
   return count;
 }
 
+/* Places go first: who comes behind them in the same turn finds them free. */
+static void release_places(weir_tick *tick, size_t first) {
+  weir_kept *kept[WEIR_BATCH_MOST];
+  weir_status statuses[WEIR_BATCH_MOST];
+  for (size_t i = first; i < tick->place_count;) {
+    size_t count = 0;
+    for (; i < tick->place_count && count < WEIR_BATCH_MOST; i++) {
+      if (!tick->places[i].releases || tick->places[i].kept == NULL) continue;
+      tick->batch_places[count] = i;
+      kept[count] = tick->places[i].kept;
+      tick->batch_reservations[count] = kept[count]->reservation;
+      statuses[count++] = WEIR_NO_MEMORY; /* where nothing is touched */
+    }
+    if (count == 0) return;
+    (void)weir_release_together(tick->batch_reservations, count, statuses, NULL);
+    for (size_t j = 0; j < count; j++) {
+      tick->places[tick->batch_places[j]].store = statuses[j];
+      tick->places[tick->batch_places[j]].kept = NULL;
+      weir_keeper_drop(tick->keeper, kept[j]);
+    }
+  }
+}
+
+/* What a batch has entered is kept for its clients; its requests have their answers then. */
+static void keep_places(weir_tick *tick, size_t count) {
+  for (size_t j = 0; j < count; j++) {
+    weir_asked_place *place = &tick->places[tick->batch_places[j]];
+    weir_asked *asked = &tick->asked[place->request];
+    asked->request = tick->batch[j];
+    asked->limiter = NULL;
+    if (tick->batch_reservations[j] == NULL) {
+      weir_keeper_drop(tick->keeper, place->kept);
+    } else {
+      place->name = place->kept->name; /* once it is entered, others may end it */
+      weir_keeper_enter(tick->keeper, place->kept, tick->batch_reservations[j], &place->state);
+    }
+    place->kept = NULL;
+  }
+}
+
+static void acquire_places(weir_tick *tick, size_t first) {
+  int64_t now_us = tick->has_ends ? weir_monotonic_us() : 0;
+  for (size_t i = first; i < tick->place_count;) {
+    size_t count = 0;
+    for (; i < tick->place_count && count < WEIR_BATCH_MOST; i++) {
+      weir_asked_place *place = &tick->places[i];
+      if (place->kept == NULL) continue;
+      weir_asked *one = &tick->asked[place->request];
+      if (!is_worth(tick, one, now_us)) {
+        weir_keeper_drop(tick->keeper, place->kept);
+        place->kept = NULL;
+        continue;
+      }
+      tick->batch[count] = one->request;
+      tick->batch[count].key = tick->bytes.data + one->key;
+      if (one->costs != WEIR_NO_COSTS) tick->batch[count].costs = tick->costs + one->costs;
+      tick->batch_limiters[count] = one->limiter;
+      tick->batch_reservations[count] = NULL;
+      tick->batch_places[count++] = i;
+    }
+    if (count == 0) return;
+    (void)weir_reserve_together(tick->batch_limiters, tick->batch, count, tick->batch_reservations,
+                                NULL);
+    keep_places(tick, count);
+  }
+}
+
 void weir_tick_decide(weir_tick *tick) {
   size_t count;
+  if (tick->places_decided < tick->place_count) {
+    release_places(tick, tick->places_decided);
+    acquire_places(tick, tick->places_decided);
+    tick->places_decided = tick->place_count;
+  }
   while ((count = gather(tick)) > 0) {
     /* Every request has a status of its own, which is what is answered. */
     (void)weir_decide_together(tick->batch_limiters, tick->batch, count, NULL);
@@ -456,6 +717,16 @@ static void add_stamp(const weir_tick *tick, const weir_answer *answer, const we
                               answer->is.request.tier)};
 }
 
+/* What is held; where no place is needed, that is so for ever. */
+static void add_place(const weir_asked_place *place, weir_reply *reply) {
+  reply->has_place = true;
+  reply->place = place->name;
+  reply->is_held = place->state.is_held;
+  reply->token = place->state.token;
+  reply->held_until_us = place->state.held_until_us;
+  reply->store = place->store;
+}
+
 void weir_tick_reply(weir_tick *tick, const weir_answer *answer, weir_decision *decision,
                      weir_reply *reply) {
   const weir_ask *ask = &answer->is.request.ask;
@@ -476,6 +747,8 @@ void weir_tick_reply(weir_tick *tick, const weir_answer *answer, weir_decision *
       .cost_count = answer->is.request.cost_count,
   };
   if (ask->verb == WEIR_ASK_RESET) return;
+  if (asked->place != WEIR_NO_PLACE) add_place(&tick->places[asked->place], reply);
+  if (weir_ask_is_of_place(ask)) return;
   reply->limiter = answer->is.request.limiter;
   if (reply->status == WEIR_OK) reply->decision = decision;
   if (never_fits(ask)) {
@@ -500,6 +773,10 @@ void weir_tick_reply(weir_tick *tick, const weir_answer *answer, weir_decision *
     reply->is_shadowed = true;
     decision->allowed = true;
     decision->retry_after_us = decision->delay_us = 0;
+  }
+  if (ask->verb == WEIR_ASK_ACQUIRE) {
+    reply->has_place = decision->allowed;
+    reply->is_held |= reply->place.is_none;
   }
   if (ask->verb == WEIR_ASK_TAKE && reply->status == WEIR_OK) add_stamp(tick, answer, asked, reply);
 }

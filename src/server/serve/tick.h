@@ -7,14 +7,18 @@
 #ifndef WEIR_SERVE_TICK_H
 #define WEIR_SERVE_TICK_H
 
+#include <weir/backend.h>
+
 #include "protocol/ask.h"
 #include "protocol/bytes.h"
 #include "registry/registry.h"
+#include "serve/keeper.h"
 #include "serve/served.h"
 
 #define WEIR_NO_ANSWER UINT32_MAX
 #define WEIR_NO_REQUEST SIZE_MAX
 #define WEIR_NO_COSTS SIZE_MAX
+#define WEIR_NO_PLACE SIZE_MAX
 #define WEIR_TICK_NO_END INT64_MAX
 
 typedef enum weir_answer_kind {
@@ -54,7 +58,17 @@ typedef struct weir_asked {
   size_t key;            /* where in `bytes` its key stands */
   size_t costs;     /* where in `costs` its own begin; WEIR_NO_COSTS: it has one for every rule */
   int64_t until_us; /* of CLOCK_MONOTONIC, till when it is worth deciding, or WEIR_TICK_NO_END */
+  size_t place;     /* in `places`: it acquires, releases or asks about one; or WEIR_NO_PLACE */
 } weir_asked;
+
+typedef struct weir_asked_place {
+  size_t request;  /* in tick->asked */
+  weir_kept *kept; /* to be entered, or to be released; NULL: neither */
+  bool releases;
+  weir_place_name name; /* of what is held, once that is known */
+  weir_kept_state state;
+  weir_status store; /* of what is released */
+} weir_asked_place;
 
 /* A descriptor, kept until its answer. */
 typedef struct weir_part {
@@ -71,11 +85,9 @@ typedef struct weir_part {
   int64_t left_us;        /* until its date is over; 0: it has none */
 } weir_part;
 
-/* A clock that does not go back: CLOCK_MONOTONIC. */
-int64_t weir_serve_now_us(void);
-
 typedef struct weir_tick {
   weir_registry *registry;
+  weir_keeper *keeper;
   unsigned loop;
   int64_t now_us; /* of CLOCK_MONOTONIC, when it began */
   size_t waiting_most;
@@ -95,16 +107,20 @@ typedef struct weir_tick {
   weir_bytes bytes;
   int64_t *costs; /* of requests that have one for each rule */
   size_t cost_count, cost_room;
+  weir_asked_place *places;
+  size_t place_count, place_room, places_decided;
   bool has_ends;       /* some requests have one */
   int64_t judged_us;   /* the end that was looked at last, */
   bool judged_over;    /* and whether it had come: the same for all who share it */
-  weir_request *batch; /* WEIR_BATCH_MOST, as the two below */
+  weir_request *batch; /* WEIR_BATCH_MOST, as the three below */
   weir_limiter **batch_limiters;
   size_t *batch_places;
+  weir_reservation **batch_reservations;
 } weir_tick;
 
 /* False: no memory. */
-bool weir_tick_init(weir_tick *tick, unsigned loop, size_t waiting_most, weir_serve_counts *counts);
+bool weir_tick_init(weir_tick *tick, unsigned loop, size_t waiting_most, weir_serve_counts *counts,
+                    weir_keeper *keeper);
 void weir_tick_free(weir_tick *tick);
 
 /* The new answer's place, or WEIR_NO_ANSWER without memory. */
@@ -126,6 +142,16 @@ uint32_t weir_tick_add_parts(weir_tick *tick, size_t count, const weir_domain *d
  * policy that answers where too many wait. */
 size_t weir_tick_add_request(weir_tick *tick, const weir_request *request, size_t key,
                              weir_limiter *limiter, unsigned fallback);
+
+/* The request, which has been added and costs something, acquires a place: for so long, and for no
+ * connection. False: *why says why not. */
+bool weir_tick_acquire(weir_tick *tick, size_t request, int64_t for_us, weir_message *why);
+
+/* Releases places of the request's key and limiter, of this cost at most. False: no memory. */
+bool weir_tick_release(weir_tick *tick, size_t request, int64_t cost);
+
+/* What the request has acquired is released again: the answer says that it was denied. */
+void weir_tick_give_back(weir_tick *tick, size_t request);
 
 /* What the caller names an answer by, which the log of denials tells. What is no such name is left out. */
 void weir_tick_set_id(weir_tick *tick, uint32_t answer, const char *id, size_t length);

@@ -117,6 +117,13 @@ static void add_cost(weir_bytes *out, const char *name, const weir_reply *reply)
   weir_bytes_text(out, "]");
 }
 
+/* What is held. In JSON a number above 2^53 would not be the same everywhere. */
+static void write_held(const weir_reply *reply, weir_bytes *out) {
+  weir_bytes_text(out, ",\"token\":\"");
+  weir_bytes_number(out, (int64_t)reply->token);
+  add_number(out, "\",\"held_until_us\":", reply->held_until_us);
+}
+
 /* What weir take --json prints, with true or false for allowed. */
 static void write_decision(const weir_ask *ask, const weir_reply *reply, weir_bytes *out) {
   const weir_decision *decision = reply->decision;
@@ -149,6 +156,26 @@ static void write_decision(const weir_ask *ask, const weir_reply *reply, weir_by
     weir_bytes_text(out, ",\"stamp\":\"");
     weir_bytes_add(out, stamp, weir_stamp_write(&reply->stamp, stamp));
     weir_bytes_text(out, "\"");
+  }
+  if (reply->has_place) {
+    char name[WEIR_PLACE_NAME_BYTES];
+    weir_bytes_text(out, ",\"place\":\"");
+    weir_bytes_add(out, name, weir_place_name_write(&reply->place, name));
+    weir_bytes_text(out, "\"");
+    write_held(reply, out);
+  }
+  weir_bytes_text(out, "}\n");
+}
+
+/* Of what was released: whether it was held until then, and whether the store knows. */
+static void write_place(const weir_ask *ask, const weir_reply *reply, weir_bytes *out) {
+  weir_bytes_text(out, reply->is_held ? "{\"held\":true" : "{\"held\":false");
+  if (ask->verb == WEIR_ASK_RELEASE) {
+    weir_bytes_text(out, ",\"store\":\"");
+    weir_bytes_text(out, weir_status_name(reply->store));
+    weir_bytes_text(out, "\"");
+  } else {
+    write_held(reply, out);
   }
   weir_bytes_text(out, "}\n");
 }
@@ -201,7 +228,8 @@ void weir_http_answer(const weir_ask *ask, unsigned format, const weir_config_li
     return;
   }
   bool checks = ask->form == WEIR_HTTP_CHECK;
-  bool denies = checks && !reply->decision->allowed;
+  bool decides = reply->decision != NULL;
+  bool denies = checks && decides && !reply->decision->allowed;
   int status = denies ? listener->denied_status : 200;
   begin(status, out);
   write_fields(reply, headers, out);
@@ -211,12 +239,20 @@ void weir_http_answer(const weir_ask *ask, unsigned format, const weir_config_li
     weir_bytes_add(out, stamp, weir_stamp_write(&reply->stamp, stamp));
     weir_bytes_text(out, "\r\n");
   }
+  if (checks && decides && reply->has_place) {
+    char name[WEIR_PLACE_NAME_BYTES];
+    weir_bytes_text(out, "Weir-Place: ");
+    weir_bytes_add(out, name, weir_place_name_write(&reply->place, name));
+    weir_bytes_text(out, "\r\n");
+  }
   if (denies)
     write_problem("https://iana.org/assignments/http-problem-types#quota-exceeded",
                   "Request cannot be satisfied as assigned quota has been exceeded", status,
                   reply->name, &body);
   else if (ask->form == WEIR_HTTP_THROTTLE)
     write_throttle(ask, reply->decision, &body);
+  else if (!checks && weir_ask_is_of_place(ask))
+    write_place(ask, reply, &body);
   else if (!checks)
     write_decision(ask, reply, &body);
   end(checks ? "application/problem+json" : "application/json", &body, format, out);

@@ -116,7 +116,7 @@ bool weir_http_is_from_here(const weir_http_request *request, const weir_config_
 }
 
 /* No page may send this type to another origin before that has agreed, which nothing here does. */
-static bool is_json(const weir_http_request *request, weir_http_refusal *refusal) {
+bool weir_http_is_json(const weir_http_request *request, weir_http_refusal *refusal) {
   static const weir_http_text prefix = {"application/", 12}, suffix = {"+json", 5};
   weir_http_text type = {"", 0}, second;
   size_t position = 0;
@@ -179,26 +179,38 @@ static bool take_cost(weir_http_call *call, weir_http_refusal *refusal) {
   return weir_ask_check_amount(&call->cost, "cost", 1, &refusal->why);
 }
 
-static const char check_prefix[] = "/check/";
-static const char settle_prefix[] = "/settle/";
-
-/* The limiter's name, behind the prefix of the path. */
-static void take_limiter(const weir_http_request *request, const char *prefix, weir_ask *ask) {
-  ask->form = WEIR_HTTP_CHECK;
-  ask->limiter = request->path.bytes + strlen(prefix);
-  ask->limiter_length = request->path.length - strlen(prefix);
-}
-
-static bool read_check(const weir_http_request *request, weir_http_call *call,
-                       weir_http_refusal *refusal) {
+/* /check/LIMITER?cost=2, and the cost of a place. */
+static bool read_cost(const weir_http_request *request, weir_http_call *call,
+                      weir_http_refusal *refusal) {
   weir_http_text cost;
-  take_limiter(request, check_prefix, &call->ask);
   size_t costs = find_argument(request->query, "cost", &cost);
   if (costs > 1) return weir_http_decline(refusal, 400, "cost: one is accepted");
   if (costs == 0) return true;
   if (!weir_ask_read_amount(cost.bytes, cost.length, &call->cost))
     return weir_http_decline(refusal, 400, "cost: 1 to 2147483648 is accepted");
   return take_cost(call, refusal);
+}
+
+/* /acquire/LIMITER?for=30s&cost=2 */
+static bool read_acquire_path(const weir_http_request *request, weir_http_call *call,
+                              weir_http_refusal *refusal) {
+  weir_http_text value;
+  size_t times = find_argument(request->query, "for", &value);
+  if (times > 1) return weir_http_decline(refusal, 400, "for: one is accepted");
+  refusal->status = 400;
+  if (times == 1 && !weir_ask_read_time(&call->ask, value.bytes, value.length, &refusal->why))
+    return false;
+  return read_cost(request, call, refusal);
+}
+
+/* /release/LIMITER?place=TEXT */
+static bool read_release_path(const weir_http_request *request, weir_http_call *call,
+                              weir_http_refusal *refusal) {
+  weir_http_text value;
+  if (find_argument(request->query, "place", &value) != 1)
+    return weir_http_decline(refusal, 400, "place: one argument place=TEXT is needed");
+  refusal->status = 400;
+  return weir_ask_read_place(&call->ask, value.bytes, value.length, &refusal->why);
 }
 
 /* What was taken and what it cost have been read: both there, or the refusal says so. */
@@ -216,8 +228,6 @@ static bool read_settle_path(const weir_http_request *request, weir_http_call *c
   static const char *const names[] = {"estimate", "real"};
   weir_ask_amount *amounts[] = {&call->taken, &call->cost};
   weir_http_text value;
-  take_limiter(request, settle_prefix, &call->ask);
-  call->ask.verb = WEIR_ASK_SETTLE;
   for (size_t i = 0; i < 2; i++) {
     if (find_argument(request->query, names[i], &value) != 1)
       return weir_http_decline(refusal, 400, "%s: one argument %s=N is needed", names[i], names[i]);
@@ -310,6 +320,44 @@ static bool read_decision(const weir_http_request *request, weir_http_call *call
   return weir_http_decline(refusal, 400, "up_to: one cost for every rule is accepted");
 }
 
+/* /acquire */
+static bool read_acquire(const weir_http_request *request, weir_http_call *call,
+                         weir_http_refusal *refusal) {
+  weir_ask *ask = &call->ask;
+  const char *time = NULL;
+  size_t time_length = 0;
+  const weir_http_member members[] = {
+      {.name = "limiter", .text = &ask->limiter, .length = &ask->limiter_length, .needed = true},
+      {.name = "key", .text = &ask->key, .length = &ask->key_length, .needed = true},
+      {.name = "cost", .amount = &call->cost},
+      {.name = "for", .text = &time, .length = &time_length},
+  };
+  ask->form = WEIR_HTTP_DECISION;
+  if (!weir_http_read_body(request, members, sizeof members / sizeof *members, call, refusal))
+    return false;
+  refusal->status = 400;
+  if (time != NULL && !weir_ask_read_time(ask, time, time_length, &refusal->why)) return false;
+  return call->cost.count == 0 || take_cost(call, refusal);
+}
+
+/* /release and /held */
+static bool read_place(const weir_http_request *request, weir_http_call *call,
+                       weir_http_refusal *refusal) {
+  weir_ask *ask = &call->ask;
+  const char *place = NULL;
+  size_t place_length = 0;
+  const weir_http_member members[] = {
+      {.name = "limiter", .text = &ask->limiter, .length = &ask->limiter_length, .needed = true},
+      {.name = "key", .text = &ask->key, .length = &ask->key_length, .needed = true},
+      {.name = "place", .text = &place, .length = &place_length, .needed = true},
+  };
+  ask->form = WEIR_HTTP_DECISION;
+  if (!weir_http_read_body(request, members, sizeof members / sizeof *members, call, refusal))
+    return false;
+  refusal->status = 400;
+  return weir_ask_read_place(ask, place, place_length, &refusal->why);
+}
+
 /* /settle and /refund, which is to settle nothing in place of its cost. */
 static bool read_settlement(const weir_http_request *request, weir_http_call *call,
                             weir_http_refusal *refusal) {
@@ -365,37 +413,67 @@ static bool read_throttle(const weir_http_request *request, weir_http_call *call
 /* --- all ----------------------------------------------------------------------------------------
  */
 
-static bool begins(const weir_http_request *request, const char *prefix) {
-  size_t length = strlen(prefix);
-  return request->path.length > length && memcmp(request->path.bytes, prefix, length) == 0;
+typedef bool read_request(const weir_http_request *, weir_http_call *, weir_http_refusal *);
+
+/* PREFIX and the limiter's name. */
+typedef struct check_path {
+  const char *prefix;
+  read_request *read;
+  weir_ask_verb verb;
+} check_path;
+
+/* NULL: it is another path. */
+static const check_path *find_check(const weir_http_request *request) {
+  static const check_path paths[] = {{"/check/", read_cost, WEIR_ASK_TAKE},
+                                     {"/settle/", read_settle_path, WEIR_ASK_SETTLE},
+                                     {"/acquire/", read_acquire_path, WEIR_ASK_ACQUIRE},
+                                     {"/release/", read_release_path, WEIR_ASK_RELEASE}};
+  for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+    size_t length = strlen(paths[i].prefix);
+    if (request->path.length > length && memcmp(request->path.bytes, paths[i].prefix, length) == 0)
+      return &paths[i];
+  }
+  return NULL;
 }
 
 bool weir_http_is_check(const weir_http_request *request) {
-  return begins(request, check_prefix) || begins(request, settle_prefix);
+  return find_check(request) != NULL;
 }
 
 bool weir_http_read_call(const weir_http_request *request, weir_http_call *call,
                          weir_http_refusal *refusal) {
   static const struct {
     const char *path;
-    bool (*read)(const weir_http_request *, weir_http_call *, weir_http_refusal *);
+    read_request *read;
     weir_ask_verb verb;
-  } posts[] = {
-      {"/take", read_decision, WEIR_ASK_TAKE},       {"/peek", read_decision, WEIR_ASK_PEEK},
-      {"/reset", read_decision, WEIR_ASK_RESET},     {"/settle", read_settlement, WEIR_ASK_SETTLE},
-      {"/refund", read_settlement, WEIR_ASK_SETTLE}, {"/throttle", read_throttle, WEIR_ASK_TAKE},
-      {"/json", weir_http_read_envoy, WEIR_ASK_TAKE}};
-  if (begins(request, check_prefix)) return read_check(request, call, refusal);
-  if (begins(request, settle_prefix)) return read_settle_path(request, call, refusal);
+  } posts[] = {{"/take", read_decision, WEIR_ASK_TAKE},
+               {"/peek", read_decision, WEIR_ASK_PEEK},
+               {"/reset", read_decision, WEIR_ASK_RESET},
+               {"/settle", read_settlement, WEIR_ASK_SETTLE},
+               {"/refund", read_settlement, WEIR_ASK_SETTLE},
+               {"/throttle", read_throttle, WEIR_ASK_TAKE},
+               {"/acquire", read_acquire, WEIR_ASK_ACQUIRE},
+               {"/release", read_place, WEIR_ASK_RELEASE},
+               {"/held", read_place, WEIR_ASK_HELD},
+               {"/json", weir_http_read_envoy, WEIR_ASK_TAKE}};
+  const check_path *path = find_check(request);
+  if (path != NULL) {
+    weir_ask *ask = &call->ask;
+    ask->verb = path->verb;
+    ask->form = WEIR_HTTP_CHECK;
+    ask->limiter = request->path.bytes + strlen(path->prefix);
+    ask->limiter_length = request->path.length - strlen(path->prefix);
+    return path->read(request, call, refusal);
+  }
   for (size_t i = 0; i < sizeof posts / sizeof *posts; i++) {
     if (!weir_http_is_path(request, posts[i].path)) continue;
     if (request->method.length != 4 || memcmp(request->method.bytes, "POST", 4) != 0)
       return weir_http_decline(refusal, 405, "POST is accepted here");
     call->ask.verb = posts[i].verb;
-    return is_json(request, refusal) && posts[i].read(request, call, refusal);
+    return weir_http_is_json(request, refusal) && posts[i].read(request, call, refusal);
   }
   return weir_http_decline(
       refusal, 404,
-      "there are /check/LIMITER and /settle/LIMITER, and for POST /take, /peek, /reset, /settle, "
-      "/refund, /throttle and /json");
+      "there are /check/LIMITER, /settle/, /acquire/ and /release/ alike, and for POST /take, "
+      "/peek, /reset, /settle, /refund, /acquire, /release, /held, /throttle and /json");
 }

@@ -56,7 +56,7 @@ bool weir_http_is_from_here(const weir_http_request *request, const weir_config_
                             const struct sockaddr_storage *own, bool may_be_opened,
                             weir_http_refusal *refusal);
 
-/* Whether the path is one that proxies ask for, /check/LIMITER or /settle/LIMITER: with the fields of
+/* Whether the path is one that proxies ask for, such as /check/LIMITER: with the fields of
  * the browser that asks them, so it may come from anywhere. */
 bool weir_http_is_check(const weir_http_request *request);
 
@@ -105,6 +105,9 @@ typedef struct weir_http_member {
   bool needed;
   bool is_any_other; /* of the last one: stands for all that are not named */
 } weir_http_member;
+
+/* Whether the body says that it is JSON: no page may send that to another origin unasked. */
+bool weir_http_is_json(const weir_http_request *request, weir_http_refusal *refusal);
 
 /* Reads a request's body as an object that has these members and no other; call->body holds it then. */
 bool weir_http_read_body(const weir_http_request *request, const weir_http_member *members,

@@ -184,31 +184,73 @@ static bool take_key(const weir_resp_call *call, const weir_resp_argument *key) 
   return true;
 }
 
+/* COMMAND limiter key ..., which all begin with. */
+static bool take_name_and_key(const weir_resp_call *call) {
+  const weir_resp_argument *limiter = &call->arguments[1];
+  *call->ask = (weir_ask){.verb = call->verb,
+                          .form = FIELDS,
+                          .limiter = limiter->bytes,
+                          .limiter_length = limiter->length};
+  return take_key(call, &call->arguments[2]);
+}
+
+/* What stands behind COST. */
+static bool take_cost(const weir_resp_call *call, const weir_resp_argument *cost) {
+  weir_ask_amount *amount = &call->amounts->cost;
+  weir_message why = {"COST: 1 to 2147483648 is accepted"};
+  if (!weir_ask_read_amount(cost->bytes, cost->length, amount) ||
+      !weir_ask_check_amount(amount, "COST", 1, &why)) {
+    refuse(call, why.text);
+    return false;
+  }
+  weir_ask_set_cost(call->ask, amount);
+  return true;
+}
+
 /* COMMAND limiter key [COST n[,n]] [UPTO] */
 static weir_resp_outcome run_limiter(const weir_resp_call *call) {
   const weir_resp_argument *arguments = call->arguments;
-  weir_ask_amount *amount = &call->amounts->cost;
-  weir_message why;
-  *call->ask = (weir_ask){.verb = call->verb,
-                          .form = FIELDS,
-                          .limiter = arguments[1].bytes,
-                          .limiter_length = arguments[1].length};
-  if (!take_key(call, &arguments[2])) return WEIR_RESP_ANSWERED;
+  if (!take_name_and_key(call)) return WEIR_RESP_ANSWERED;
   for (size_t i = 3; i < call->count; i++) {
     if (is(&arguments[i], "UPTO")) {
       call->ask->up_to = true;
     } else if (is(&arguments[i], "COST") && i + 1 < call->count) {
-      const weir_resp_argument *cost = &arguments[++i];
-      if (!weir_ask_read_amount(cost->bytes, cost->length, amount))
-        return refuse(call, "COST: 1 to 2147483648 is accepted");
-      if (!weir_ask_check_amount(amount, "COST", 1, &why)) return refuse(call, why.text);
-      weir_ask_set_cost(call->ask, amount);
+      if (!take_cost(call, &arguments[++i])) return WEIR_RESP_ANSWERED;
     } else {
       return refuse(call, "COST N and UPTO are accepted behind the key");
     }
   }
   if (call->ask->up_to && call->ask->costs != NULL)
     return refuse(call, "UPTO needs one cost for every rule");
+  return WEIR_RESP_ASKS;
+}
+
+/* WEIR.ACQUIRE limiter key [COST n[,n]] [FOR 5m] */
+static weir_resp_outcome run_acquire(const weir_resp_call *call) {
+  const weir_resp_argument *arguments = call->arguments;
+  weir_message why;
+  if (!take_name_and_key(call)) return WEIR_RESP_ANSWERED;
+  for (size_t i = 3; i < call->count; i += 2) {
+    const weir_resp_argument *value = &arguments[i + 1];
+    if (is(&arguments[i], "COST") && i + 1 < call->count) {
+      if (!take_cost(call, value)) return WEIR_RESP_ANSWERED;
+    } else if (is(&arguments[i], "FOR") && i + 1 < call->count) {
+      if (!weir_ask_read_time(call->ask, value->bytes, value->length, &why))
+        return refuse(call, why.text);
+    } else {
+      return refuse(call, "COST N and FOR DURATION are accepted behind the key");
+    }
+  }
+  return WEIR_RESP_ASKS;
+}
+
+/* WEIR.RELEASE and WEIR.HELD limiter key place */
+static weir_resp_outcome run_place(const weir_resp_call *call) {
+  const weir_resp_argument *arguments = call->arguments;
+  weir_message why;
+  if (!take_name_and_key(call)) return WEIR_RESP_ANSWERED;
+  if (!weir_ask_read_place(call->ask, arguments[3].bytes, arguments[3].length, &why))
+    return refuse(call, why.text);
   return WEIR_RESP_ASKS;
 }
 
@@ -221,11 +263,7 @@ static weir_resp_outcome run_settle(const weir_resp_call *call) {
   const char *name = call->gives_back ? "n" : "estimate";
   size_t next = 4;
   weir_message why;
-  *call->ask = (weir_ask){.verb = WEIR_ASK_SETTLE,
-                          .form = FIELDS,
-                          .limiter = arguments[1].bytes,
-                          .limiter_length = arguments[1].length};
-  if (!take_key(call, &arguments[2])) return WEIR_RESP_ANSWERED;
+  if (!take_name_and_key(call)) return WEIR_RESP_ANSWERED;
   if (!weir_ask_read_amount(arguments[3].bytes, arguments[3].length, taken))
     *taken = (weir_ask_amount){1, {-1}};
   if (!weir_ask_check_amount(taken, name, 1, &why)) return refuse(call, why.text);
@@ -301,8 +339,11 @@ static const command commands[] = {
     {"WEIR.TAKE", 3, 6, false, .run = run_limiter, .verb = WEIR_ASK_TAKE},
     {"WEIR.PEEK", 3, 6, false, .run = run_limiter, .verb = WEIR_ASK_PEEK},
     {"WEIR.RESET", 3, 3, false, .run = run_limiter, .verb = WEIR_ASK_RESET},
-    {"WEIR.SETTLE", 5, 7, false, .run = run_settle},
-    {"WEIR.REFUND", 4, 6, false, .run = run_settle, .gives_back = true},
+    {"WEIR.SETTLE", 5, 7, false, .run = run_settle, .verb = WEIR_ASK_SETTLE},
+    {"WEIR.REFUND", 4, 6, false, .run = run_settle, .verb = WEIR_ASK_SETTLE, .gives_back = true},
+    {"WEIR.ACQUIRE", 3, 7, false, .run = run_acquire, .verb = WEIR_ASK_ACQUIRE},
+    {"WEIR.RELEASE", 4, 4, false, .run = run_place, .verb = WEIR_ASK_RELEASE},
+    {"WEIR.HELD", 4, 4, false, .run = run_place, .verb = WEIR_ASK_HELD},
     {"PING", 1, 2, false, .run = run_ping},
     {"THROTTLE", 5, 6, false, .run = run_with_rule, .form = THROTTLE},
     {"ECHO", 2, 2, false, .run = run_ping},
@@ -394,21 +435,57 @@ static void write_costs(weir_bytes *out, const int64_t *costs, size_t count) {
   weir_resp_bulk(out, text, (size_t)(end - text));
 }
 
-/* What takes and settles has a stamp behind all else: empty where there is nothing to be settled. */
+/* A number that may be larger than what some clients read as one. */
+static void write_large(weir_bytes *out, uint64_t number) {
+  char text[WEIR_NUMBER_BYTES];
+  weir_resp_bulk(out, text, (size_t)(weir_digits(text, (int64_t)number) - text));
+}
+
+/* What is held: its place, which only an answer that gives one has, and until when. */
+static void write_held(weir_bytes *out, const weir_reply *reply, bool names_it) {
+  char name[WEIR_PLACE_NAME_BYTES];
+  const int64_t until_us = reply->has_place ? reply->held_until_us : 0;
+  if (names_it) {
+    weir_bytes_text(out, "$5\r\nplace\r\n");
+    weir_resp_bulk(out, name, reply->has_place ? weir_place_name_write(&reply->place, name) : 0);
+  }
+  weir_bytes_text(out, "$5\r\ntoken\r\n");
+  write_large(out, reply->has_place ? reply->token : 0);
+  write_integers(out, "$13\r\nheld_until_us\r\n", &until_us, 1);
+}
+
+static void write_place(weir_bytes *out, const weir_ask *ask, const weir_reply *reply) {
+  const int64_t held = reply->is_held;
+  bool releases = ask->verb == WEIR_ASK_RELEASE;
+  write_integers(out, releases ? "*4\r\n$4\r\nheld\r\n" : "*6\r\n$4\r\nheld\r\n", &held, 1);
+  if (!releases) {
+    write_held(out, reply, false);
+    return;
+  }
+  const char *store = weir_status_name(reply->store);
+  weir_bytes_text(out, "$5\r\nstore\r\n");
+  weir_resp_bulk(out, store, strlen(store));
+}
+
+/* What takes and settles has a stamp behind all else: empty where there is nothing to be settled. What
+ * acquires has its place behind that. */
 static void write_fields(weir_bytes *out, const weir_ask *ask, const weir_reply *reply) {
   const weir_decision *decision = reply->decision;
   char stamp[WEIR_STAMP_BYTES] = "";
   bool may_take = ask->verb != WEIR_ASK_PEEK;
+  bool acquires = ask->verb == WEIR_ASK_ACQUIRE;
   const struct {
     const char *head; /* the field's name, as a bulk string */
     int64_t value;
-  } fields[] = {
-      {may_take ? "*20\r\n$7\r\nallowed\r\n" : "*18\r\n$7\r\nallowed\r\n", decision->allowed},
-      {"$5\r\nlimit\r\n", decision->limit},
-      {"$9\r\nremaining\r\n", decision->remaining},
-      {"$14\r\nretry_after_us\r\n", decision->retry_after_us},
-      {"$14\r\nreset_after_us\r\n", decision->reset_after_us},
-      {"$8\r\ndelay_us\r\n", decision->delay_us}};
+  } fields[] = {{acquires   ? "*26\r\n$7\r\nallowed\r\n"
+                 : may_take ? "*20\r\n$7\r\nallowed\r\n"
+                            : "*18\r\n$7\r\nallowed\r\n",
+                 decision->allowed},
+                {"$5\r\nlimit\r\n", decision->limit},
+                {"$9\r\nremaining\r\n", decision->remaining},
+                {"$14\r\nretry_after_us\r\n", decision->retry_after_us},
+                {"$14\r\nreset_after_us\r\n", decision->reset_after_us},
+                {"$8\r\ndelay_us\r\n", decision->delay_us}};
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
     write_integers(out, fields[i].head, &fields[i].value, 1);
   if (reply->costs == NULL) write_integers(out, "$4\r\ncost\r\n", &decision->cost, 1);
@@ -423,6 +500,7 @@ static void write_fields(weir_bytes *out, const weir_ask *ask, const weir_reply 
   size_t length = reply->has_stamp ? weir_stamp_write(&reply->stamp, stamp) : 0;
   weir_bytes_text(out, "$5\r\nstamp\r\n");
   weir_resp_bulk(out, stamp, length);
+  if (acquires) write_held(out, reply, true);
 }
 
 void weir_resp_answer(const weir_ask *ask, const weir_reply *reply, weir_bytes *out) {
@@ -435,6 +513,10 @@ void weir_resp_answer(const weir_ask *ask, const weir_reply *reply, weir_bytes *
   }
   if (ask->verb == WEIR_ASK_RESET) {
     weir_bytes_text(out, "+OK\r\n");
+    return;
+  }
+  if (weir_ask_is_of_place(ask)) {
+    write_place(out, ask, reply);
     return;
   }
   bool allowed = decision->allowed || (ask->brings_rule && ask->cost == 0); /* that only looked */
