@@ -15,11 +15,11 @@
 #include "condition.h"
 #include "wire/socket.h"
 
-/* Checks before a waiter sleeps, where many wait: replies then come in bursts, and a wake-up costs
- * more than three. Among few, a yield costs more than it saves: the kernel may take the rest of the
- * time slice, which is a millisecond and more. Measured on two processors: sleeping is faster for 4
- * and 6 threads, yielding from 8 on. */
-enum { YIELDS = 3, CROWD = 6 };
+/* With more threads than that at a connection, each gives way before it leads and before it sleeps.
+ * Among few, a yield costs more than it saves: the kernel may take the rest of the time slice, which is
+ * a millisecond and more. Measured on two processors: sleeping is faster for 4 and 6 threads, yielding
+ * from 8 on. */
+enum { CROWD = 6 };
 
 enum { POLL_MOST_MS = 60000 };
 
@@ -430,7 +430,9 @@ static void lead(weir_wire_line *line, const weir_wire_slot *slot, int64_t end_u
   int64_t led_us = weir_monotonic_us() - since_us;
   uint64_t served = line->done - done - weir_slot_is_done(slot);
   weir_wire_leading *leading = &line->leading;
+  int bin = served > 0 ? 64 - __builtin_clzll(served) : 0;
   leading->times++;
+  leading->bins[bin < WEIR_WIRE_LEADING_BINS ? bin : WEIR_WIRE_LEADING_BINS - 1]++;
   leading->led_us += led_us;
   leading->served += served;
   if (led_us > leading->longest_us) leading->longest_us = led_us;
@@ -473,22 +475,28 @@ static void sleep_until(weir_wire *wire, weir_wire_slot *slot, int64_t end_us) {
 
 /* Returns when the slot is done, there is no leader, or some time has passed. */
 static void follow(weir_wire_line *line, weir_wire_slot *slot, int64_t end_us, int64_t now_us) {
-  if (line->waiting > CROWD) {
-    unlock(line->wire);
-    for (int i = 0; i < YIELDS && !weir_slot_is_done(slot) && line->worker != WEIR_WORKER_NONE; i++)
-      sched_yield();
-    pthread_mutex_lock(&line->wire->lock);
-    if (weir_slot_is_done(slot) || slot->connection != line->connection ||
-        line->worker == WEIR_WORKER_NONE)
-      return;
-  }
   if (slot->encoded == 0) send_beside(line, now_us);
   bool leads = line->worker == WEIR_WORKER_NONE || slot->connection != line->connection;
   if (!weir_slot_is_done(slot) && !leads) sleep_until(line->wire, slot, end_us);
 }
 
+/* Lets the others at the line run first. False: the slot is done meanwhile, or stands elsewhere. */
+static bool give_way(weir_wire_line *line, const weir_wire_slot *slot, int64_t *now_us) {
+  unlock(line->wire);
+  sched_yield();
+  pthread_mutex_lock(&line->wire->lock);
+  if (weir_slot_is_done(slot) || slot->connection != line->connection) return false;
+  *now_us = weir_monotonic_us();
+  return true;
+}
+
 /* Leads or follows until the slot is done or the time is over. A slot may be handed over to the first
- * connection meanwhile. */
+ * connection meanwhile.
+ *
+ * A thread whose slot is done has the processor, and the next slot at once. If it led on the spot, it
+ * would do so for itself again and again, while the others, whose slots are done as well, wait for the
+ * processor. So in a crowd each gives way once, and who leads then sends what the others have brought.
+ * It is no loss for those who follow: replies come in bursts, and a wake-up costs more than a yield. */
 static void wait_until(weir_wire *wire, weir_wire_slot *slot, int64_t end_us) {
   int64_t now_us = weir_monotonic_us();
   slot->waiter = WEIR_WAITER_AWAKE;
@@ -496,11 +504,11 @@ static void wait_until(weir_wire *wire, weir_wire_slot *slot, int64_t end_us) {
   while (!weir_slot_is_done(slot) && now_us < end_us) {
     weir_wire_line *line = line_of(wire, slot);
     line->waiting++;
-    if (line->worker == WEIR_WORKER_NONE) {
+    bool goes_on = line->waiting <= CROWD || give_way(line, slot, &now_us);
+    if (goes_on && line->worker == WEIR_WORKER_NONE)
       lead(line, slot, end_us, now_us);
-    } else {
+    else if (goes_on)
       follow(line, slot, end_us, now_us);
-    }
     line->waiting--;
     if (!weir_slot_is_done(slot)) now_us = weir_monotonic_us();
   }
@@ -754,6 +762,8 @@ weir_wire_leading weir_wire_read_leading(weir_wire *wire) {
   weir_wire_leading both = wire->lines[0].leading;
   const weir_wire_leading *second = &wire->lines[1].leading;
   both.times += second->times;
+  for (int i = 0; i < WEIR_WIRE_LEADING_BINS; i++)
+    both.bins[i] += second->bins[i];
   both.served += second->served;
   both.led_us += second->led_us;
   if (second->longest_us > both.longest_us) both.longest_us = second->longest_us;

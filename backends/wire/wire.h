@@ -309,8 +309,12 @@ bool weir_wire_fleet_run(weir_wire *const *wires, weir_wire_slot *const *slots, 
 
 /* How threads led its connections while others waited there, since it was opened: a leader that
  * serves many others for long is one that starves. */
+enum { WEIR_WIRE_LEADING_BINS = 12 };
+
 typedef struct weir_wire_leading {
-  uint64_t times;     /* a thread led so */
+  uint64_t times; /* a thread led so */
+  /* The same by how many of the others' slots were done: 0, 1, 2 to 3, 4 to 7 and so on. */
+  uint64_t bins[WEIR_WIRE_LEADING_BINS];
   uint64_t served;    /* slots of other threads that were done meanwhile */
   uint64_t most;      /* of them in one time */
   int64_t led_us;     /* in all, */

@@ -1,9 +1,12 @@
 /* crowd PORT THREADS SECONDS: threads that share the wire to one memcached on this machine, how long
- * their operations take, and how long leaders led while others waited (weir_wire_leading). */
+ * their operations take, where that time goes, and how long leaders led while others waited
+ * (weir_wire_leading). */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "memcached/codec.h"
 #include "wire/wire.h"
@@ -16,12 +19,27 @@ typedef struct member {
   size_t count; /* of operations; the last SAMPLES of them are kept */
   size_t failed;
   int64_t *took_ns;
+  int64_t ran_ns, queued_ns; /* on a processor; waiting for one, as the kernel tells */
 } member;
 
 static int64_t now_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* What the kernel says of this thread; without it, nothing. */
+static void read_schedule(member *self) {
+  char path[64], line[128];
+  long long ran = 0, queued = 0;
+  snprintf(path, sizeof path, "/proc/self/task/%ld/schedstat", syscall(SYS_gettid));
+  FILE *file = fopen(path, "r");
+  if (file == NULL) return;
+  if (fgets(line, sizeof line, file) != NULL && sscanf(line, "%lld %lld", &ran, &queued) == 2) {
+    self->ran_ns = ran;
+    self->queued_ns = queued;
+  }
+  fclose(file);
 }
 
 static void *work(void *context) {
@@ -39,6 +57,7 @@ static void *work(void *context) {
     self->took_ns[self->count++ % SAMPLES] = end_ns - begin_ns;
     begin_ns = end_ns;
   }
+  read_schedule(self);
   return NULL;
 }
 
@@ -68,6 +87,48 @@ static void report(member *members, size_t count, double seconds) {
   printf("%zu threads: %.0f operations/s, p50 %.1f us, p99 %.1f us, worst %.1f us, %zu failed\n",
          count, (double)done / seconds, half_ns / 1000, most_ns / 1000,
          (double)all[kept - 1] / 1000, failed);
+}
+
+static void report_times(const member *members, size_t count, double seconds) {
+  static const int64_t ends_us[] = {25, 50, 100, 200, 400, 800, 1600, 3200, 6400, INT64_MAX};
+  enum { ENDS = sizeof ends_us / sizeof *ends_us };
+  size_t bins[ENDS] = {0}, done = 0;
+  double ran = 0, queued = 0;
+  for (size_t i = 0; i < count; i++) {
+    size_t own = members[i].count < SAMPLES ? members[i].count : SAMPLES;
+    for (size_t j = 0; j < own; j++) {
+      int bin = 0;
+      while (members[i].took_ns[j] / 1000 >= ends_us[bin])
+        bin++;
+      bins[bin]++;
+    }
+    done += members[i].count;
+    ran += (double)members[i].ran_ns / 1e3;
+    queued += (double)members[i].queued_ns / 1e3;
+  }
+  if (done == 0) return;
+  double all = (double)count * seconds * 1e6;
+  printf("  an operation: %.1f us on a processor, %.1f waiting for one, %.1f for the rest\n",
+         ran / (double)done, queued / (double)done, (all - ran - queued) / (double)done);
+  printf("  operations by time:");
+  for (int i = 0; i < ENDS; i++)
+    if (i < ENDS - 1)
+      printf(" <%lld us %zu,", (long long)ends_us[i], bins[i]);
+    else
+      printf(" above %zu\n", bins[i]);
+}
+
+static void report_leading(weir_wire *wire) {
+  weir_wire_leading led = weir_wire_read_leading(wire);
+  double times = led.times > 0 ? (double)led.times : 1;
+  printf(
+      "  led while others waited: %llu times, %.1f us each, %.0f us at most; served %.2f each, "
+      "%llu at most\n  times by served:",
+      (unsigned long long)led.times, (double)led.led_us / times, (double)led.longest_us,
+      (double)led.served / times, (unsigned long long)led.most);
+  for (int i = 0; i < WEIR_WIRE_LEADING_BINS; i++)
+    printf(" %s%d: %llu%s", i > 1 ? "from " : "", i > 0 ? 1 << (i - 1) : 0,
+           (unsigned long long)led.bins[i], i + 1 < WEIR_WIRE_LEADING_BINS ? "," : "\n");
 }
 
 int main(int count, char **arguments) {
@@ -106,15 +167,8 @@ int main(int count, char **arguments) {
     failed += members[i].failed;
   }
   report(members, wanted, seconds);
-#ifndef WITHOUT_LEADING
-  weir_wire_leading led = weir_wire_read_leading(wire);
-  double times = led.times > 0 ? (double)led.times : 1;
-  printf(
-      "  led while others waited: %llu times, %.1f us each, %.0f us at most; served %.2f each, "
-      "%llu at most\n",
-      (unsigned long long)led.times, (double)led.led_us / times, (double)led.longest_us,
-      (double)led.served / times, (unsigned long long)led.most);
-#endif
+  report_times(members, wanted, seconds);
+  report_leading(wire);
   for (size_t i = 0; i < wanted; i++)
     free(members[i].took_ns);
   weir_wire_close(wire);
