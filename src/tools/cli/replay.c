@@ -26,33 +26,32 @@
 
 enum { OUTPUT_BUFFER_BYTES = 1 << 16, PLACE_BYTES = 256, TRIES_MOST = 100 };
 
-/* Those that entered first come first. */
 typedef struct held_place {
   struct held_place *next;
   weir_reservation *reservation;
   int64_t cost;
-  size_t key_length;
-  char key[];
 } held_place;
 
-/* What is open to be settled. */
-typedef struct estimate {
-  weir_decision taken;
+/* What the trace has left open of a key. */
+typedef struct open_key {
+  weir_decision estimate; /* to be settled, where it is allowed */
+  held_place *first;      /* what it holds; what entered first comes first */
+  held_place **end;       /* where the next one goes */
   size_t key_length;
   char key[];
-} estimate;
+} open_key;
 
 typedef struct replay {
   const char *name; /* of the file, for messages */
   weir_trace_file *file;
   weir_cli_session session;
   bool json, quiet;
-  bool is_connected; /* by the first line that is good: a bad one does not even connect */
-  int64_t now_us;    /* the trace's own clock */
-  bool holds;        /* the rules are held */
-  held_place *held;
-  weir_hash_table estimates; /* of pointers to them, by key */
-  uint64_t line;             /* the number of the line under way, from 1 */
+  bool is_connected;    /* by the first line that is good: a bad one does not even connect */
+  int64_t now_us;       /* the trace's own clock */
+  bool holds;           /* the rules are held */
+  size_t held;          /* places, of all keys */
+  weir_hash_table open; /* of pointers to open_key */
+  uint64_t line;        /* the number of the line under way, from 1 */
   weir_message message;
 } replay;
 
@@ -61,13 +60,54 @@ static int64_t trace_now_us(void *context) {
   return run->now_us;
 }
 
+/* --- what is open ------------------------------------------------------------------------------
+ */
+
+static bool is_of_key(const void *context, const void *item, const void *key) {
+  const open_key *open = *(open_key *const *)item;
+  const weir_trace_request *line = key;
+  (void)context;
+  return open->key_length == line->key_length &&
+         memcmp(open->key, line->key, line->key_length) == 0;
+}
+
+/* Of the line's key; NULL: there is nothing. */
+static open_key **find_open(replay *run, const weir_trace_request *line) {
+  uint32_t mark = weir_hash_table_mark(&run->open, line->key, line->key_length);
+  return weir_hash_table_find(&run->open, mark, line);
+}
+
+/* Made where there was nothing. NULL: not enough memory. */
+static open_key *use_open(replay *run, const weir_trace_request *line) {
+  open_key **found = find_open(run, line);
+  if (found != NULL) return *found;
+  uint32_t mark = weir_hash_table_mark(&run->open, line->key, line->key_length);
+  open_key *made = malloc(sizeof *made + line->key_length);
+  open_key **place = made != NULL ? weir_hash_table_add(&run->open, mark) : NULL;
+  if (place == NULL) {
+    free(made);
+    return NULL;
+  }
+  *made = (open_key){.key_length = line->key_length};
+  made->end = &made->first;
+  memcpy(made->key, line->key, line->key_length);
+  return *place = made;
+}
+
+/* Forgets the key once nothing of it is open. */
+static void close_key(replay *run, open_key **open) {
+  if ((*open)->first != NULL || (*open)->estimate.allowed) return;
+  free(*open);
+  weir_hash_table_remove(&run->open, open);
+}
+
 /* --- what is held ------------------------------------------------------------------------------
  */
 
 /* Moves the clock on, and pays again for what is held wherever that is due. */
 static weir_status move_clock(replay *run, int64_t to_us) {
   int64_t next_us = 0;
-  while (run->held != NULL && run->now_us + next_us < to_us) {
+  while (run->held > 0 && run->now_us + next_us < to_us) {
     run->now_us += next_us;
     weir_status status = weir_limiter_renew(run->session.limiter, &next_us, &run->message);
     if (status != WEIR_OK) return status;
@@ -75,7 +115,7 @@ static weir_status move_clock(replay *run, int64_t to_us) {
     if (next_us < 1) next_us = 1;
   }
   run->now_us = to_us;
-  if (run->held == NULL) return WEIR_OK;
+  if (run->held == 0) return WEIR_OK;
   return weir_limiter_renew(run->session.limiter, &next_us, &run->message);
 }
 
@@ -91,50 +131,55 @@ static bool has_places(const weir_limiter *limiter) {
 
 static weir_status enter(replay *run, const weir_trace_request *line, weir_decision *decision) {
   weir_request request = {.key = line->key, .key_length = line->key_length, .cost = line->cost};
-  held_place *made = malloc(sizeof *made + line->key_length);
-  if (made == NULL) return WEIR_NO_MEMORY;
-  *made = (held_place){.cost = line->cost, .key_length = line->key_length};
-  memcpy(made->key, line->key, line->key_length);
+  weir_reservation *reservation;
   weir_status status =
-      weir_limiter_reserve(run->session.limiter, &request, &made->reservation, &run->message);
+      weir_limiter_reserve(run->session.limiter, &request, &reservation, &run->message);
   *decision = request.decision;
-  if (made->reservation == NULL) {
-    free(made);
-    return status;
+  if (reservation == NULL) return status;
+  open_key *open = use_open(run, line);
+  held_place *made = open != NULL ? malloc(sizeof *made) : NULL;
+  if (made == NULL) {
+    weir_reservation_destroy(reservation);
+    return WEIR_NO_MEMORY;
   }
-  held_place **end = &run->held;
-  while (*end != NULL)
-    end = &(*end)->next;
-  *end = made;
+  *made = (held_place){.reservation = reservation, .cost = line->cost};
+  *open->end = made;
+  open->end = &made->next;
+  run->held++;
+  return status;
+}
+
+/* What the key has held longest, as at a release. */
+static weir_status leave_first(replay *run, open_key *open) {
+  held_place *first = open->first;
+  open->first = first->next;
+  if (open->first == NULL) open->end = &open->first;
+  run->held--;
+  weir_status status = weir_reservation_commit(first->reservation, &run->message);
+  weir_reservation_destroy(first->reservation);
+  free(first);
   return status;
 }
 
 /* What was charged under other rules stays. Nothing is held: nothing is released. */
 static weir_status leave(replay *run, const weir_trace_request *line, int64_t *cost) {
-  held_place **at = &run->held;
-  while (*at != NULL && ((*at)->key_length != line->key_length ||
-                         memcmp((*at)->key, line->key, line->key_length) != 0))
-    at = &(*at)->next;
-  held_place *found = *at;
+  open_key **open = find_open(run, line);
   *cost = 0;
-  if (found == NULL) return WEIR_OK;
-  *cost = found->cost;
-  *at = found->next;
-  weir_status status = weir_reservation_commit(found->reservation, &run->message);
-  weir_reservation_destroy(found->reservation);
-  free(found);
+  if (open == NULL || (*open)->first == NULL) return WEIR_OK;
+  *cost = (*open)->first->cost;
+  weir_status status = leave_first(run, *open);
+  close_key(run, open);
   return status;
 }
 
-/* As at a release, for all that the trace has left inside. */
-static void leave_all(replay *run) {
-  while (run->held != NULL) {
-    held_place *first = run->held;
-    run->held = first->next;
-    weir_reservation_commit(first->reservation, NULL);
-    weir_reservation_destroy(first->reservation);
-    free(first);
+/* All that the trace has left inside leaves. */
+static void free_open(replay *run) {
+  for (open_key **each = NULL; (each = weir_hash_table_next(&run->open, each)) != NULL;) {
+    while ((*each)->first != NULL)
+      leave_first(run, *each);
+    free(*each);
   }
+  weir_hash_table_clean_up(&run->open);
 }
 
 static weir_status replay_leave(replay *run, const weir_trace_request *line) {
@@ -158,48 +203,28 @@ static weir_status replay_leave(replay *run, const weir_trace_request *line) {
 /* --- estimates ---------------------------------------------------------------------------------
  */
 
-static bool is_of_key(const void *context, const void *item, const void *key) {
-  const estimate *open = *(estimate *const *)item;
-  const weir_trace_request *line = key;
-  (void)context;
-  return open->key_length == line->key_length &&
-         memcmp(open->key, line->key, line->key_length) == 0;
-}
-
 /* No longer open, if it was; its decision, not allowed if there was none. */
 static weir_decision take_out(replay *run, const weir_trace_request *line) {
-  uint32_t mark = weir_hash_table_mark(&run->estimates, line->key, line->key_length);
-  estimate **found = weir_hash_table_find(&run->estimates, mark, line);
+  open_key **open = find_open(run, line);
   weir_decision taken = {0};
-  if (found == NULL) return taken;
-  taken = (*found)->taken;
-  free(*found);
-  weir_hash_table_remove(&run->estimates, found);
+  if (open == NULL) return taken;
+  taken = (*open)->estimate;
+  (*open)->estimate.allowed = false;
+  close_key(run, open);
   return taken;
 }
 
 /* In the place of the key's last one. What was denied leaves none. */
 static weir_status keep_estimate(replay *run, const weir_trace_request *line,
                                  const weir_decision *taken) {
-  take_out(run, line);
-  if (!taken->allowed) return WEIR_OK;
-  uint32_t mark = weir_hash_table_mark(&run->estimates, line->key, line->key_length);
-  estimate *made = malloc(sizeof *made + line->key_length);
-  estimate **place = made != NULL ? weir_hash_table_add(&run->estimates, mark) : NULL;
-  if (place == NULL) {
-    free(made);
-    return WEIR_NO_MEMORY;
+  if (!taken->allowed) {
+    take_out(run, line);
+    return WEIR_OK;
   }
-  *made = (estimate){.taken = *taken, .key_length = line->key_length};
-  memcpy(made->key, line->key, line->key_length);
-  *place = made;
+  open_key *open = use_open(run, line);
+  if (open == NULL) return WEIR_NO_MEMORY;
+  open->estimate = *taken;
   return WEIR_OK;
-}
-
-static void free_estimates(replay *run) {
-  for (estimate **each = NULL; (each = weir_hash_table_next(&run->estimates, each)) != NULL;)
-    free(*each);
-  weir_hash_table_clean_up(&run->estimates);
 }
 
 /* Nothing is open: nothing is charged. */
@@ -298,7 +323,7 @@ int weir_cli_replay(const weir_cli_options *options) {
   replay run = {.name = strcmp(path, "-") == 0 ? "stdin" : path,
                 .json = options->json,
                 .quiet = options->quiet};
-  weir_hash_table_init(&run.estimates, sizeof(estimate *), is_of_key, NULL);
+  weir_hash_table_init(&run.open, sizeof(open_key *), is_of_key, NULL);
   run.file = weir_trace_file_open(path, &run.message);
   if (run.file == NULL) {
     weir_cli_error("%s: %s", weir_cli_show(run.name).text, run.message.text);
@@ -316,8 +341,7 @@ int weir_cli_replay(const weir_cli_options *options) {
   run.holds = status == WEIR_OK && has_places(run.session.limiter);
   setvbuf(stdout, NULL, _IOFBF, OUTPUT_BUFFER_BYTES);
   int exit_status = status == WEIR_OK ? replay_all(&run) : weir_cli_fail("", status, &run.message);
-  leave_all(&run);
-  free_estimates(&run);
+  free_open(&run);
   weir_cli_session_close(&run.session);
   weir_trace_file_close(run.file);
   return exit_status;
