@@ -31,15 +31,16 @@ static int measure(const weir_cli_options *options, const char *const *rules, si
   if (weir_cli_input_open(options, weir_simulation_rule(&simulation, 0), &input)) {
     weir_record record = {0}; /* for --top alone, which one pass cannot answer */
     simulation.counts_all = options->plot != NULL;
-    exit_status =
-        weir_cli_input_read(&input, &simulation, options->top > 0 ? &record : NULL, reals);
+    const weir_cli_readers readers = {
+        .simulation = &simulation, .record = options->top > 0 ? &record : NULL, .reals = reals};
+    const weir_cli_found found = {&simulation, reals, NULL, &input, &record};
+    exit_status = weir_cli_input_read(&input, &readers);
     if (exit_status == 0 && reals != NULL &&
         (status = weir_reals_finish(reals, &message)) != WEIR_OK)
       exit_status = weir_cli_fail("", status, &message);
     if (exit_status == 0 && weir_simulation_finish(&simulation) != WEIR_OK)
       exit_status = weir_cli_fail_memory();
-    if (exit_status == 0)
-      exit_status = weir_cli_simulate_report(options, &simulation, reals, &input, &record);
+    if (exit_status == 0) exit_status = weir_cli_simulate_report(options, &found);
     weir_record_clean_up(&record);
     weir_cli_input_close(&input);
     if (exit_status == 0 && options->plot != NULL)
@@ -108,6 +109,20 @@ static int attack(const weir_cli_options *options, const char *const *rules, siz
   return weir_cli_flush();
 }
 
+/* What only lines of logs say. False after one line on stderr. */
+static bool fields_are_of_logs(const weir_cli_options *options) {
+  const char *with = options->attack ? "attack" : options->generate != NULL ? "generate" : NULL;
+  if (options->duration_field != NULL && with == NULL && options->real_field != NULL) with = "real";
+  if (options->duration_field != NULL && with != NULL) {
+    weir_cli_error("simulate: --duration is for logs: --%s does not go with it", with);
+    return false;
+  }
+  if (with == NULL && options->recommend != NULL) with = "recommend";
+  if (options->real_field == NULL || with == NULL) return true;
+  weir_cli_error("simulate: --real is for logs: --%s does not go with it", with);
+  return false;
+}
+
 int weir_cli_simulate(const weir_cli_options *options) {
   const char *const *rules = options->rule_count > 0 ? options->rules : &options->rule;
   size_t rule_count = options->rule_count > 0 ? options->rule_count : 1;
@@ -121,15 +136,14 @@ int weir_cli_simulate(const weir_cli_options *options) {
     weir_cli_error("simulate: --attack and --recommend: one of them is accepted");
     return WEIR_EXIT_USAGE;
   }
-  if (options->real_field != NULL &&
-      (options->attack || options->recommend != NULL || options->generate != NULL)) {
-    weir_cli_error("simulate: --real is for logs: --%s does not go with it",
-                   options->attack              ? "attack"
-                   : options->recommend != NULL ? "recommend"
-                                                : "generate");
-    return WEIR_EXIT_USAGE;
+  if (!fields_are_of_logs(options)) return WEIR_EXIT_USAGE;
+  for (size_t i = 0; options->duration_field != NULL && i < rule_count; i++) {
+    weir_message message;
+    weir_status status = weir_held_check_rule(rules[i], &message);
+    if (status != WEIR_OK) return weir_cli_fail("", status, &message);
   }
   if (options->attack) return attack(options, rules, rule_count);
   if (options->recommend != NULL) return weir_cli_simulate_recommend(options, rules, rule_count);
+  if (options->duration_field != NULL) return weir_cli_simulate_held(options, rules, rule_count);
   return measure(options, rules, rule_count);
 }

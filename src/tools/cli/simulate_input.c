@@ -69,7 +69,9 @@ static bool open_input(weir_cli_input *input, const weir_rule *rule) {
       weir_access_format_ask(&input->pattern, &input->sources[0].selection.others, &why))
     return true;
   weir_cli_error("%s: %s",
-                 options->real_field != NULL ? "--key, --cost or --real" : "--key or --cost",
+                 options->duration_field != NULL ? "--key, --cost or --duration"
+                 : options->real_field != NULL   ? "--key, --cost or --real"
+                                                 : "--key or --cost",
                  why.text);
   return false;
 }
@@ -164,35 +166,43 @@ static bool parse_line(const weir_cli_input *input, weir_cli_source *source, con
   }
 }
 
+/* Why a line that was read is no request; false: it is one, or it is left out for other reasons. */
+static bool is_malformed(weir_cli_selected selected, weir_message *why) {
+  bool is_real = selected == WEIR_CLI_REALLESS || selected == WEIR_CLI_REAL_TOO_DEAR;
+  bool is_none = selected == WEIR_CLI_COSTLESS || selected == WEIR_CLI_REALLESS;
+  bool is_dear = selected == WEIR_CLI_TOO_DEAR || selected == WEIR_CLI_REAL_TOO_DEAR;
+  const char *option = is_real ? "--real" : "--cost";
+  if (is_none) weir_message_set(why, "what %s names is no whole number", option);
+  if (is_dear)
+    weir_message_set(why, "what %s names is above %lld, the most that a request can cost", option,
+                     (long long)WEIR_TRACE_COST_MOST);
+  if (selected == WEIR_CLI_TIMELESS)
+    weir_message_set(why, "what --duration names is no number, such as 0.012, of up to 400 days");
+  return is_none || is_dear || selected == WEIR_CLI_TIMELESS;
+}
+
 /* The source's next request, where the line is one that takes part. WEIR_NO_MEMORY. */
 static weir_status take_line(weir_cli_input *input, weir_cli_source *source, const char *text,
                              size_t length) {
   weir_access access;
-  weir_access_text key;
+  weir_cli_selected_request request;
   weir_message why;
   bool good = parse_line(input, source, text, length, &access, &why);
   source->has_next = good;
   if (good && source->format != WEIR_CLI_FORMAT_TRACE) {
-    weir_cli_selected selected =
-        weir_cli_select(&source->selection, &access, &key, &source->next.cost, &source->next.real);
+    weir_cli_selected selected = weir_cli_select(&source->selection, &access, &request);
     if (selected == WEIR_CLI_SELECT_NO_MEMORY) return WEIR_NO_MEMORY;
-    bool is_real = selected == WEIR_CLI_REALLESS || selected == WEIR_CLI_REAL_TOO_DEAR;
-    bool is_none = selected == WEIR_CLI_COSTLESS || selected == WEIR_CLI_REALLESS;
-    bool is_dear = selected == WEIR_CLI_TOO_DEAR || selected == WEIR_CLI_REAL_TOO_DEAR;
-    const char *option = is_real ? "--real" : "--cost";
-    good = !is_none && !is_dear;
-    if (is_none) weir_message_set(&why, "what %s names is no whole number", option);
-    if (is_dear)
-      weir_message_set(&why, "what %s names is above %lld, the most that a request can cost",
-                       option, (long long)WEIR_TRACE_COST_MOST);
+    good = !is_malformed(selected, &why);
     input->keyless += selected == WEIR_CLI_KEYLESS;
     input->filtered += selected == WEIR_CLI_FILTERED;
     source->has_next = selected == WEIR_CLI_SELECTED;
-    if (source->has_next) {
-      source->next.time_us = access.time_us;
-      source->next.key = key.at;
-      source->next.key_length = key.length;
-    }
+    if (source->has_next)
+      source->next = (weir_cli_arrival){.time_us = access.time_us,
+                                        .key = request.key.at,
+                                        .key_length = request.key.length,
+                                        .cost = request.cost,
+                                        .real = request.real,
+                                        .duration_us = request.duration_us};
   }
   if (!good) note_malformed(input, source, source->line, &why);
   source->next.line = source->line;
@@ -205,8 +215,8 @@ static weir_status take_line(weir_cli_input *input, weir_cli_source *source, con
 static bool read_on(weir_cli_input *input, weir_cli_source *source, weir_message *message) {
   const weir_cli_options *options = input->options;
   bool of_logs = options->key != NULL || options->cost_field != NULL ||
-                 options->real_field != NULL || options->trust != NULL || options->status != NULL ||
-                 options->path != NULL;
+                 options->real_field != NULL || options->duration_field != NULL ||
+                 options->trust != NULL || options->status != NULL || options->path != NULL;
   source->has_next = false;
   while (!source->has_next) {
     const char *text;
@@ -225,8 +235,8 @@ static bool read_on(weir_cli_input *input, weir_cli_source *source, weir_message
     }
     if (good && of_logs && source->format == WEIR_CLI_FORMAT_TRACE) {
       weir_message_set(message,
-                       "a trace names its keys and costs itself: --key, --cost, --real, --trust, "
-                       "--status and --path are for logs");
+                       "a trace names its keys and costs itself: --key, --cost, --real, "
+                       "--duration, --trust, --status and --path are for logs");
       good = false;
     }
     if (good) continue;
@@ -324,8 +334,29 @@ weir_cli_step weir_cli_input_next(weir_cli_input *input, weir_cli_arrival *arriv
   return WEIR_CLI_ARRIVAL;
 }
 
-int weir_cli_input_read(weir_cli_input *input, weir_simulation *simulation, weir_record *record,
-                        weir_reals *reals) {
+static weir_status read_into(const weir_cli_input *input, const weir_cli_readers *into,
+                             const weir_cli_arrival *a, weir_message *message) {
+  weir_status status = WEIR_OK;
+  if (into->held != NULL) {
+    bool ended = !input->pattern.tells_begin;
+    const weir_span span = {.begin_us = a->time_us - (ended ? a->duration_us : 0),
+                            .duration_us = a->duration_us,
+                            .cost = (uint32_t)a->cost};
+    return weir_held_add(into->held, &span, a->key, a->key_length, message);
+  }
+  if (into->record != NULL &&
+      !weir_record_add(into->record, a->time_us, a->key, a->key_length, a->cost))
+    return WEIR_NO_MEMORY;
+  if (into->simulation != NULL)
+    status = weir_simulation_request(into->simulation, a->time_us, a->key, a->key_length, a->cost,
+                                     message);
+  if (status == WEIR_OK && into->reals != NULL)
+    status = weir_reals_request(into->reals, a->time_us, a->key, a->key_length, a->cost, a->real,
+                                message);
+  return status;
+}
+
+int weir_cli_input_read(weir_cli_input *input, const weir_cli_readers *readers) {
   const char *key = input->options->key != NULL ? input->options->key : "client";
   weir_status status = WEIR_OK;
   weir_message message = {""};
@@ -335,13 +366,7 @@ int weir_cli_input_read(weir_cli_input *input, weir_simulation *simulation, weir
   weir_cli_progress_begin(&progress, input->options->quiet);
   while (status == WEIR_OK &&
          (step = weir_cli_input_next(input, &a, &message)) == WEIR_CLI_ARRIVAL) {
-    if (record != NULL && !weir_record_add(record, a.time_us, a.key, a.key_length, a.cost))
-      status = WEIR_NO_MEMORY;
-    else if (simulation != NULL)
-      status =
-          weir_simulation_request(simulation, a.time_us, a.key, a.key_length, a.cost, &message);
-    if (status == WEIR_OK && reals != NULL)
-      status = weir_reals_request(reals, a.time_us, a.key, a.key_length, a.cost, a.real, &message);
+    status = read_into(input, readers, &a, &message);
     weir_cli_progress_update(&progress, input->lines);
   }
   if (step == WEIR_CLI_INPUT_BROKEN) status = WEIR_BAD_ARGUMENT;

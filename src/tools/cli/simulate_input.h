@@ -7,6 +7,7 @@
 #include "logs/trace.h"
 #include "options.h"
 #include "simulate/generator.h"
+#include "simulate/held.h"
 #include "simulate/real.h"
 #include "simulate/record.h"
 #include "simulate/simulation.h"
@@ -26,8 +27,9 @@ typedef struct weir_cli_arrival {
   const char *key; /* good until the next one */
   size_t key_length;
   int64_t cost;
-  int64_t real;  /* of a log, where it was asked for */
-  uint64_t line; /* of its file */
+  int64_t real;        /* of a log, where it was asked for, ... */
+  int64_t duration_us; /* ... and this as well */
+  uint64_t line;       /* of its file */
 } weir_cli_arrival;
 
 /* One file, and the request that it has next. */
@@ -78,9 +80,15 @@ void weir_cli_input_close(weir_cli_input *input);
 weir_cli_step weir_cli_input_next(weir_cli_input *input, weir_cli_arrival *arrival,
                                   weir_message *message);
 
-/* Reads all of it into these; NULL: not wanted. The exit status, after one line on stderr where it is
- * not 0. */
-int weir_cli_input_read(weir_cli_input *input, weir_simulation *simulation, weir_record *record,
-                        weir_reals *reals);
+/* What requests are read into; NULL: not wanted. With `held`, nothing else is. */
+typedef struct weir_cli_readers {
+  weir_simulation *simulation;
+  weir_record *record;
+  weir_reals *reals;
+  weir_held *held;
+} weir_cli_readers;
+
+/* Reads all of it into these. The exit status, after one line on stderr where it is not 0. */
+int weir_cli_input_read(weir_cli_input *input, const weir_cli_readers *readers);
 
 #endif

@@ -1,23 +1,17 @@
 /* simulate --recommend: reads all requests, has src/tools/simulate find the smallest limit for each
  * rule that denies no more than was asked for, and shows the usual report of what it found, of one
- * less and of what was given; and as a picture, how many keys ask for how much. */
+ * less and of what was given. */
 #include <inttypes.h>
 #include <string.h>
 
-#include "gnuplot.h"
 #include "json.h"
 #include "number.h"
 #include "report.h"
 #include "simulate.h"
 #include "simulate/recommend.h"
 
-static const int percentiles[] = {500, 900, 990, 999, 1000};
-
 /* How many rules can be asked about at once: of each the report has up to three. */
-enum {
-  PERCENTILES = sizeof percentiles / sizeof *percentiles,
-  RECOMMENDED_MOST = WEIR_SIMULATION_RULES_MOST / 3
-};
+enum { RECOMMENDED_MOST = WEIR_SIMULATION_RULES_MOST / 3 };
 
 typedef struct found_limit {
   const char *rule; /* as given */
@@ -27,6 +21,8 @@ typedef struct found_limit {
 
 typedef struct recommended {
   weir_goal goal;
+  weir_record record;
+  weir_held held; /* with --duration, in the place of the record */
   size_t count;
   found_limit limits[RECOMMENDED_MOST];
   /* What the report is about: recommended, one less, as given. */
@@ -64,31 +60,6 @@ static bool read_goal(const char *text, weir_goal *goal) {
 }
 
 /* --- what was found, in text ------------------------------------------------------------------ */
-
-static void print_peaks(const weir_record *record, const int64_t peaks[PERCENTILES],
-                        int64_t period_us) {
-  enum { BAR_MOST = 36 };
-  char period[WEIR_DURATION_BYTES];
-  uint64_t bins[WEIR_RECORD_BINS], most = 1;
-  weir_duration_format(period_us, period, sizeof period);
-  weir_record_histogram(record, bins);
-  printf("peaks of %zu keys, in any %s:\n ", record->key_count, period);
-  for (int i = 0; i < PERCENTILES; i++) {
-    printf("%s %" PRId64 " ", i > 0 ? "," : "", peaks[i]);
-    if (percentiles[i] == 1000)
-      printf("most\n");
-    else
-      printf("p%g", percentiles[i] / 10.0);
-  }
-  for (int i = 0; i < WEIR_RECORD_BINS; i++)
-    most = bins[i] > most ? bins[i] : most;
-  for (int i = 0; i < WEIR_RECORD_BINS; i++) {
-    if (bins[i] == 0) continue;
-    int bar = (int)((double)bins[i] * BAR_MOST / (double)most + 0.999);
-    printf("  %10" PRId64 " to %10" PRId64 "  %9" PRIu64 " keys  %.*s\n", INT64_C(1) << i,
-           (INT64_C(2) << i) - 1, bins[i], bar, "####################################");
-  }
-}
 
 static void print_denials(const char *what, const weir_denied_count *denied,
                           const weir_record *record) {
@@ -158,78 +129,22 @@ static json_t *rests_on_json(const weir_record *record, const found_limit *resul
 }
 
 /* False: not enough memory. */
-static bool print_json(const weir_record *record, const int64_t peaks[PERCENTILES],
-                       const found_limit *result) {
+static bool print_json(const weir_record *record, const found_limit *result) {
   enum { DIGITS = 8 };
   const weir_recommendation *found = &result->found;
   bool is_least = found->least > 1 && found->limit == found->least;
   char text[WEIR_RECOMMENDED_TEXT_BYTES];
-  uint64_t bins[WEIR_RECORD_BINS];
-  json_t *histogram = json_array();
-  weir_record_histogram(record, bins);
-  for (int i = 0; histogram != NULL && i < WEIR_RECORD_BINS; i++)
-    if (bins[i] > 0)
-      json_array_append_new(
-          histogram, json_pack("{sIsIsI}", "from", (json_int_t)INT64_C(1) << i, "to",
-                               (json_int_t)((INT64_C(2) << i) - 1), "keys", (json_int_t)bins[i]));
   weir_recommend_write(result->rule, found->limit, text);
-  json_t *object =
-      json_pack("{sssssIsbsIsIsososos{sIsIsIsIsI}so}", "recommend", result->rule, "recommended",
-                text, "limit", (json_int_t)found->limit, "smallest", found->smallest, "requests",
-                (json_int_t)record->count, "keys", (json_int_t)record->key_count, "denied",
-                denials_json(&found->denied), "denied_with_one_less",
-                is_least ? json_null() : denials_json(&found->denied_below), "rests_on",
-                rests_on_json(record, result), "peaks", "p50", (json_int_t)peaks[0], "p90",
-                (json_int_t)peaks[1], "p99", (json_int_t)peaks[2], "p99_9", (json_int_t)peaks[3],
-                "most", (json_int_t)peaks[4], "histogram", histogram);
-  bool printed = object != NULL && weir_cli_json_print(stdout, object, DIGITS);
+  json_t *object = json_pack(
+      "{sssssIsbsIsIsososo}", "recommend", result->rule, "recommended", text, "limit",
+      (json_int_t)found->limit, "smallest", found->smallest, "requests", (json_int_t)record->count,
+      "keys", (json_int_t)record->key_count, "denied", denials_json(&found->denied),
+      "denied_with_one_less", is_least ? json_null() : denials_json(&found->denied_below),
+      "rests_on", rests_on_json(record, result));
+  bool printed = object != NULL && weir_cli_peaks_json(record, object) &&
+                 weir_cli_json_print(stdout, object, DIGITS);
   json_decref(object);
   return printed;
-}
-
-/* --- the picture ------------------------------------------------------------------------------ */
-
-/* One client may ask for a thousand times what the others do: both axes are logarithmic. */
-static int plot(const char *path, const recommended *all, weir_record *record, int64_t period_us) {
-  static const char *const colours[] = {"#bb2200", "#004488", "#117733", "#884400", "#000000"};
-  if (!weir_record_find_peaks(record, period_us)) return weir_cli_fail_memory();
-  FILE *script = weir_cli_gnuplot_begin();
-  if (script == NULL) return WEIR_EXIT_NO_DECISION;
-  char period[WEIR_DURATION_BYTES];
-  weir_duration_format(period_us, period, sizeof period);
-  uint64_t bins[WEIR_RECORD_BINS], above = 0;
-  int64_t highest = 0;
-  weir_record_histogram(record, bins);
-  for (size_t i = 0; i < record->key_count; i++)
-    highest = record->keys[i].peak > highest ? record->keys[i].peak : highest;
-  fprintf(script,
-          "set terminal svg size 760,430 font 'sans,13' background '#ffffff' noenhanced\n"
-          "set encoding utf8\nset logscale x 2\nset logscale y 10\n"
-          "set grid ytics lc rgb '#dddddd'\nset border 3\nset tics nomirror\n"
-          "set yrange [0.8:*]\nset format x '%%.0f'\nset key outside top center horizontal\n"
-          "set xlabel 'peak: the most that a key asked for in any %s'\n"
-          "set ylabel 'keys with so high a peak, or higher'\n$peaks << WEIR_END\n",
-          period);
-  fprintf(script, "%" PRId64 " 1\n", highest);
-  for (int i = WEIR_RECORD_BINS - 1; i >= 0; i--) {
-    above += bins[i];
-    if (above > 0) fprintf(script, "%" PRId64 " %" PRIu64 "\n", INT64_C(1) << i, above);
-  }
-  fputs("WEIR_END\n", script);
-  for (size_t i = 0; i < all->count; i++)
-    fprintf(script, "$limit%zu << WEIR_END\n%" PRId64 " 0.8\n%" PRId64 " %zu\nWEIR_END\n", i,
-            all->limits[i].found.limit, all->limits[i].found.limit, record->key_count);
-  fputs("plot $peaks using 1:2 with linespoints lw 1.6 pt 7 ps 0.5 lc rgb '#777777' title 'keys'",
-        script);
-  for (size_t i = 0; i < all->count; i++) {
-    char text[WEIR_RECOMMENDED_TEXT_BYTES];
-    weir_recommend_write(all->limits[i].rule, all->limits[i].found.limit, text);
-    fprintf(script, ", $limit%zu using 1:2 with lines lw 1.6 dt %zu lc rgb '%s' title ", i, i + 1,
-            colours[i % (sizeof colours / sizeof *colours)]);
-    weir_cli_gnuplot_quote(script, text, strlen(text));
-  }
-  fputc('\n', script);
-  return weir_cli_gnuplot_draw(script, path);
 }
 
 /* --- all rules -------------------------------------------------------------------------------- */
@@ -242,6 +157,14 @@ static void add_text(recommended *all, const char *rule, int64_t limit) {
   all->text_count++;
 }
 
+static weir_status recommend(const weir_cli_options *options, const char *rule, recommended *all,
+                             const weir_goal *goal, weir_recommendation *found,
+                             weir_message *message) {
+  return options->duration_field != NULL
+             ? weir_held_recommend(&all->held, rule, goal, found, message)
+             : weir_recommend(rule, &options->limiter, &all->record, goal, found, message);
+}
+
 /* `told_us`: the period whose peaks were printed last. */
 static weir_status find_limit(const weir_cli_options *options, const char *rule,
                               weir_record *record, recommended *all, int64_t *told_us,
@@ -251,27 +174,24 @@ static weir_status find_limit(const weir_cli_options *options, const char *rule,
   const weir_goal *goal = &all->goal;
   weir_stack stack;
   if (weir_stack_parse(rule, 1, &stack, message) != WEIR_OK) return WEIR_BAD_RULE;
-  int64_t period_us = stack.rules[0].period_us;
+  int64_t period_us = weir_rule_is_held(&stack.rules[0]) ? 0 : stack.rules[0].period_us;
   result->rule = rule;
-  weir_status status =
-      weir_recommend(rule, &options->limiter, record, goal, &result->found, message);
-  if (goal->of_keys || goal->key != NULL) result->found.rests_on = NULL; /* as was asked for */
+  weir_status status = recommend(options, rule, all, goal, &result->found, message);
+  /* That is as was asked for, or no wonder. */
+  if (goal->of_keys || goal->key != NULL || record->key_count == 1) result->found.rests_on = NULL;
   if (status == WEIR_OK && found->rests_on != NULL) {
     const weir_goal of_keys = {.of_keys = true, .share = goal->share};
     weir_recommendation by_keys;
     weir_message unused;
-    status = weir_recommend(rule, &options->limiter, record, &of_keys, &by_keys, &unused);
+    status = recommend(options, rule, all, &of_keys, &by_keys, &unused);
     result->by_keys = status == WEIR_OK ? by_keys.limit : 0;
     if (status != WEIR_NO_MEMORY) status = WEIR_OK; /* it may give nothing */
   }
   if (status != WEIR_OK) return status;
 
-  int64_t peaks[PERCENTILES];
   if (!weir_record_find_peaks(record, period_us)) return WEIR_NO_MEMORY;
-  for (size_t i = 0; i < PERCENTILES; i++)
-    peaks[i] = weir_record_percentile(record, percentiles[i]);
-  if (options->json && !print_json(record, peaks, result)) return WEIR_NO_MEMORY;
-  if (!options->json && period_us != *told_us) print_peaks(record, peaks, period_us);
+  if (options->json && !print_json(record, result)) return WEIR_NO_MEMORY;
+  if (!options->json && period_us != *told_us) weir_cli_print_peaks(record, period_us);
   if (!options->json) print_found(record, goal, result);
   *told_us = period_us;
 
@@ -285,17 +205,12 @@ static weir_status find_limit(const weir_cli_options *options, const char *rule,
   return WEIR_OK;
 }
 
-/* The usual report, of the texts. The exit status. */
-static int report(const weir_cli_options *options, const recommended *all,
-                  const weir_cli_input *input, weir_record *record) {
-  static weir_simulation simulation; /* large, and there is one */
-  const char *rules[WEIR_SIMULATION_RULES_MOST];
-  weir_message message = {""};
-  for (size_t i = 0; i < all->text_count; i++)
-    rules[i] = all->texts[i];
+/* Feeds the record to the texts' rules. */
+static weir_status run_recorded(weir_simulation *simulation, const weir_cli_options *options,
+                                const char *const *rules, size_t rule_count, weir_record *record,
+                                weir_message *message) {
   weir_status status =
-      weir_simulation_init(&simulation, rules, all->text_count, &options->limiter, &message);
-  if (status != WEIR_OK) return weir_cli_fail("", status, &message);
+      weir_simulation_init(simulation, rules, rule_count, &options->limiter, message);
   weir_record_cursor cursor;
   weir_recorded request;
   weir_record_begin(record, &cursor);
@@ -303,47 +218,78 @@ static int report(const weir_cli_options *options, const recommended *all,
     size_t length;
     const char *key = weir_record_name(record, &record->keys[request.key], &length);
     status =
-        weir_simulation_request(&simulation, request.time_us, key, length, request.cost, &message);
+        weir_simulation_request(simulation, request.time_us, key, length, request.cost, message);
   }
-  simulation.out_of_order = record->out_of_order; /* in the record they are in order */
-  simulation.furthest_us = record->furthest_us;
-  if (status == WEIR_OK) status = weir_simulation_finish(&simulation);
-  int exit_status = status == WEIR_OK
-                        ? weir_cli_simulate_report(options, &simulation, NULL, input, record)
-                        : weir_cli_fail("", status, &message);
+  simulation->out_of_order = record->out_of_order; /* in the record they are in order */
+  simulation->furthest_us = record->furthest_us;
+  return status == WEIR_OK ? weir_simulation_finish(simulation) : status;
+}
+
+/* The usual report, of the texts. The exit status. */
+static int report(const weir_cli_options *options, recommended *all, const weir_cli_input *input) {
+  static weir_simulation simulation; /* large, and there is one */
+  const char *rules[WEIR_SIMULATION_RULES_MOST];
+  weir_message message = {""};
+  weir_held *held = options->duration_field != NULL ? &all->held : NULL;
+  weir_record *record = held != NULL ? &held->record : &all->record;
+  for (size_t i = 0; i < all->text_count; i++)
+    rules[i] = all->texts[i];
+  weir_status status =
+      held != NULL ? weir_held_simulate(held, rules, all->text_count, &simulation, &message)
+                   : run_recorded(&simulation, options, rules, all->text_count, record, &message);
+  const weir_cli_found found = {&simulation, NULL, held, input, record};
+  int exit_status = status == WEIR_OK ? weir_cli_simulate_report(options, &found)
+                                      : weir_cli_fail("", status, &message);
   weir_simulation_clean_up(&simulation);
   return exit_status;
 }
 
+static int plot(const weir_cli_options *options, const recommended *all, weir_record *record,
+                int64_t period_us) {
+  char texts[RECOMMENDED_MOST][WEIR_RECOMMENDED_TEXT_BYTES];
+  weir_cli_limit limits[RECOMMENDED_MOST];
+  for (size_t i = 0; i < all->count; i++) {
+    int64_t limit = all->limits[i].found.limit;
+    weir_recommend_write(all->limits[i].rule, limit, texts[i]);
+    limits[i] = (weir_cli_limit){texts[i], limit};
+  }
+  return weir_cli_plot_peaks(options->plot, record, period_us, limits, all->count);
+}
+
 int weir_cli_simulate_recommend(const weir_cli_options *options, const char *const *rules,
                                 size_t rule_count) {
-  recommended all = {.count = 0};
+  static recommended all; /* large, and there is one */
   weir_stack stack;
   weir_cli_input input;
-  weir_record record = {0};
   weir_message message = {""};
+  bool holds = options->duration_field != NULL;
+  weir_record *record = holds ? &all.held.record : &all.record;
   if (!read_goal(options->recommend, &all.goal)) return WEIR_EXIT_USAGE;
   weir_status status = weir_stack_parse(rules[0], 1, &stack, &message);
   if (status != WEIR_OK) return weir_cli_fail("", status, &message);
   if (!weir_cli_input_open(options, &stack.rules[0], &input)) return WEIR_EXIT_USAGE;
 
-  int exit_status = weir_cli_input_read(&input, NULL, &record, NULL);
-  if (exit_status == 0 && record.count == 0) {
+  const weir_cli_readers readers = {.record = &all.record, .held = holds ? &all.held : NULL};
+  int exit_status = weir_cli_input_read(&input, &readers);
+  if (exit_status == 0 && holds && (status = weir_held_finish(&all.held, &message)) != WEIR_OK)
+    exit_status = weir_cli_fail("", status, &message);
+  if (exit_status == 0 && record->count == 0) {
     weir_cli_error("--recommend: there is no request");
     exit_status = WEIR_EXIT_USAGE;
   } else if (exit_status == 0 && rule_count > RECOMMENDED_MOST) {
     weir_cli_error("--recommend: up to %d --rule are accepted", RECOMMENDED_MOST);
     exit_status = WEIR_EXIT_USAGE;
   }
-  int64_t told_us = 0;
+  int64_t told_us = -1;
   for (size_t i = 0; exit_status == 0 && i < rule_count; i++) {
-    status = find_limit(options, rules[i], &record, &all, &told_us, &message);
+    status = find_limit(options, rules[i], record, &all, &told_us, &message);
     if (status != WEIR_OK) exit_status = weir_cli_fail("--recommend: ", status, &message);
   }
-  if (exit_status == 0) exit_status = report(options, &all, &input, &record);
+  if (exit_status == 0) exit_status = report(options, &all, &input);
   if (exit_status == 0 && options->plot != NULL)
-    exit_status = plot(options->plot, &all, &record, stack.rules[0].period_us);
-  weir_record_clean_up(&record);
+    exit_status = plot(options, &all, record, holds ? 0 : stack.rules[0].period_us);
+  weir_record_clean_up(&all.record);
+  weir_held_clean_up(&all.held);
   weir_cli_input_close(&input);
   return exit_status;
 }

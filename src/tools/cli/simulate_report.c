@@ -115,6 +115,21 @@ static void print_reals(const weir_simulation *simulation, const weir_reals *rea
   printf("of %" PRId64 " that all requests cost in truth\n", reals->asked);
 }
 
+/* Of rules on what is in flight. */
+static void print_held(const weir_simulation *simulation, const weir_held *held) {
+  char when[WEIR_CLI_TIME_BYTES];
+  weir_cli_format_time(held->most_us, when);
+  printf("in flight at once: up to %" PRId64 " of all keys together, first at %s UTC\n", held->most,
+         when);
+  printf("\n%-*s %8s %12s %10s\n", RULE_WIDTH, "rule", "denied", "requests", "keys");
+  for (size_t i = 0; i < simulation->rule_count; i++) {
+    const weir_measure *m = &simulation->measures[i];
+    begin_row(simulation->texts[i]);
+    printf(" %7.3f%% %12" PRIu64 " %10zu\n", weir_cli_percent(m->cost - m->cost_allowed, m->cost),
+           m->requests - m->allowed, simulation->denied[i].table.count);
+  }
+}
+
 /* Which keys were denied most often. `most`, where it is not 0: of so many all that the record
  * knows. False: not enough memory. */
 static bool print_denied(const weir_simulation *simulation, size_t i, int64_t most,
@@ -172,7 +187,9 @@ static bool print_object(json_t *object, bool complete) {
   return printed;
 }
 
-static bool input_json(const weir_simulation *simulation, const weir_cli_input *input) {
+/* With `held`, what was in flight as well. */
+static bool input_json(const weir_simulation *simulation, const weir_cli_input *input,
+                       const weir_held *held) {
   json_t *object = json_object(), *lines = json_array();
   bool complete = lines != NULL;
   for (uint64_t i = 0; complete && i < input->malformed && i < WEIR_CLI_MALFORMED_SHOWN; i++) {
@@ -196,7 +213,10 @@ static bool input_json(const weir_simulation *simulation, const weir_cli_input *
              set_count(object, "without_key", input->keyless) &&
              set_count(object, "filtered", input->filtered) &&
              set_count(object, "out_of_order", simulation->out_of_order) &&
-             set_cost(object, "out_of_order_most_us", simulation->furthest_us);
+             set_cost(object, "out_of_order_most_us", simulation->furthest_us) &&
+             (held == NULL || (set_cost(object, "in_flight_most", held->most) &&
+                               set_cost(object, "in_flight_most_us", held->most_us) &&
+                               weir_cli_peaks_json(&held->record, object)));
   json_decref(lines);
   return print_object(object, complete);
 }
@@ -242,8 +262,22 @@ static bool set_reals(json_t *object, const weir_reals *reals, size_t i) {
          set_spent(object, "looked_first", &sums->looked);
 }
 
-static bool rule_json(const weir_simulation *simulation, const weir_reals *reals, size_t i,
-                      int64_t top, weir_record *record) {
+static bool held_json(const weir_simulation *simulation, size_t i, int64_t top,
+                      const weir_record *record) {
+  const weir_measure *m = &simulation->measures[i];
+  json_t *object = json_object();
+  bool complete = object != NULL && set(object, "rule", json_string(simulation->texts[i])) &&
+                  set_cost(object, "limit", weir_simulation_rule(simulation, i)->limit) &&
+                  set_count(object, "requests", m->requests) &&
+                  set_count(object, "allowed", m->allowed) && set_cost(object, "cost", m->cost) &&
+                  set_cost(object, "cost_allowed", m->cost_allowed) &&
+                  set_denied(object, &simulation->denied[i], top, record);
+  return print_object(object, complete);
+}
+
+static bool rule_json(const weir_cli_found *found, size_t i, int64_t top) {
+  const weir_simulation *simulation = found->simulation;
+  weir_record *record = found->record;
   const weir_rule *rule = weir_simulation_rule(simulation, i);
   const weir_measure *m = &simulation->measures[i];
   const weir_driver *driver = &simulation->drivers[i];
@@ -275,24 +309,32 @@ static bool rule_json(const weir_simulation *simulation, const weir_reals *reals
       set(object, "entries_mean", json_real((double)m->entries / requests)) &&
       set_count(object, "entries_most", m->entries_most) &&
       set(object, "state_bytes_mean", json_real((double)m->state_bytes / samples)) &&
-      set_denied(object, &simulation->denied[i], top, record) && set_reals(object, reals, i);
+      set_denied(object, &simulation->denied[i], top, record) && set_reals(object, found->reals, i);
   return print_object(object, complete);
 }
 
-int weir_cli_simulate_report(const weir_cli_options *options, const weir_simulation *simulation,
-                             const weir_reals *reals, const weir_cli_input *input,
-                             weir_record *record) {
+int weir_cli_simulate_report(const weir_cli_options *options, const weir_cli_found *found) {
+  const weir_simulation *simulation = found->simulation;
   bool enough = true;
   if (options->json) {
-    enough = input_json(simulation, input);
+    enough = input_json(simulation, found->input, found->held);
   } else {
-    print_input(simulation, input);
-    print_decisions(simulation);
-    print_costs(simulation);
-    if (reals != NULL) print_reals(simulation, reals);
+    print_input(simulation, found->input);
+    if (found->held != NULL) {
+      print_held(simulation, found->held);
+    } else {
+      print_decisions(simulation);
+      print_costs(simulation);
+    }
+    if (found->reals != NULL) print_reals(simulation, found->reals);
   }
-  for (size_t i = 0; enough && i < simulation->rule_count; i++)
-    enough = options->json ? rule_json(simulation, reals, i, options->top, record)
-                           : print_denied(simulation, i, options->top, record);
+  for (size_t i = 0; enough && i < simulation->rule_count; i++) {
+    if (!options->json)
+      enough = print_denied(simulation, i, options->top, found->record);
+    else if (found->held != NULL)
+      enough = held_json(simulation, i, options->top, found->record);
+    else
+      enough = rule_json(found, i, options->top);
+  }
   return enough ? weir_cli_flush() : weir_cli_fail_memory();
 }

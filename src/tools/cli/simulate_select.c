@@ -4,12 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "logs/line.h"
 #include "logs/trace.h"
 #include "number.h"
 #include "report.h"
 
 #define KEYS_ACCEPTED                                                                         \
-  "accepted are, between commas, up to 4 of client, user, path, method, status, host, "       \
+  "accepted are all for one key, or between commas, up to 4 of client, user, path, method, "  \
+  "status, host, "                                                                            \
   "referer, agent, forwarded, of a --format its fields as they stand in it, and of --format " \
   "json any member; client/24/56 cuts addresses to networks"
 
@@ -38,6 +40,11 @@ static bool read_field(weir_cli_selection *selection, const char *text, size_t l
     const char *name = weir_access_field_name((weir_access_field)*field);
     if (strlen(name) == length && memcmp(text, name, length) == 0) return true;
   }
+  for (size_t i = 0; i < others->count; i++) {
+    const weir_access_text *name = &others->names[i];
+    *field = WEIR_ACCESS_FIELDS + (int)i;
+    if (name->length == length && memcmp(text, name->at, length) == 0) return true;
+  }
   bool marked = length > 0 && (text[0] == '%' || text[0] == '$');
   bool accepted = selection->format == WEIR_CLI_FORMAT_PATTERN ? marked
                   : selection->format == WEIR_CLI_FORMAT_JSON  ? length > 0
@@ -59,6 +66,7 @@ static bool read_part(weir_cli_selection *selection, const char *text, size_t le
 }
 
 static bool read_key(weir_cli_selection *selection, const char *text) {
+  if (strcmp(text, "all") == 0) return true;
   for (const char *at = text; selection->part_count < WEIR_CLI_KEY_PARTS_MOST; at++) {
     size_t length = strcspn(at, ",");
     if (!read_part(selection, at, length, &selection->parts[selection->part_count++])) break;
@@ -78,6 +86,35 @@ static bool read_cost(weir_cli_selection *selection, const char *option, const c
       "--%s \"%s\": accepted are bytes, of a --format one of its fields as it stands "
       "in it, and of --format json any member",
       option, weir_cli_show(text).text);
+  return false;
+}
+
+/* A field, and what it counts where that is no second: "$request_time", "took/ms", Apache's %D. */
+static bool read_duration(weir_cli_selection *selection, const char *text) {
+  static const struct {
+    const char *ends;
+    size_t cut; /* of that, what is not of the field's name */
+    int64_t us;
+  } units[] = {{"/ms", 3, 1000}, {"/us", 3, 1},    {"/s", 2, 1000000},
+               {"%D", 0, 1},     {"%{us}T", 0, 1}, {"%{ms}T", 0, 1000}};
+  selection->duration = WEIR_ACCESS_ALL;
+  selection->duration_unit_us = 1000000;
+  if (text == NULL) return true;
+  size_t length = strlen(text);
+  for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+    size_t unit = strlen(units[i].ends);
+    if (length < unit || strcmp(text + length - unit, units[i].ends) != 0) continue;
+    length -= units[i].cut;
+    selection->duration_unit_us = units[i].us;
+    break;
+  }
+  if (read_field(selection, text, length, &selection->duration) &&
+      selection->duration >= WEIR_ACCESS_FIELDS)
+    return true;
+  weir_cli_error(
+      "--duration \"%s\": accepted are, of a --format, one of its fields as it stands in it, and "
+      "of --format json any member, such as request_time; or took/ms, which counts milliseconds",
+      weir_cli_show(text).text);
   return false;
 }
 
@@ -105,7 +142,8 @@ bool weir_cli_selection_init(weir_cli_selection *selection, const weir_cli_optio
       .format = options->format, .status = options->status, .path = options->path};
   if (!read_key(selection, options->key != NULL ? options->key : "client")) return false;
   if (!read_cost(selection, "cost", options->cost_field, &selection->cost) ||
-      !read_cost(selection, "real", options->real_field, &selection->real))
+      !read_cost(selection, "real", options->real_field, &selection->real) ||
+      !read_duration(selection, options->duration_field))
     return false;
   if (options->status != NULL && !read_status(options->status)) return false;
   if (options->trust == NULL ||
@@ -197,9 +235,19 @@ static weir_cli_selected read_number(weir_access_text text, int64_t least, int64
   return WEIR_CLI_SELECTED;
 }
 
+static bool read_time_taken(const weir_cli_selection *selection, weir_access_text text,
+                            int64_t *duration_us) {
+  weir_line_rest rest = {text.at, text.at + text.length};
+  return text.length > 0 &&
+         weir_line_take_duration(&rest, selection->duration_unit_us, duration_us) &&
+         rest.at == rest.end;
+}
+
 weir_cli_selected weir_cli_select(weir_cli_selection *selection, const weir_access *access,
-                                  weir_access_text *key, int64_t *cost, int64_t *real) {
+                                  weir_cli_selected_request *request) {
+  static const char all[] = "all";
   size_t written = 0;
+  *request = (weir_cli_selected_request){.key = {all, sizeof all - 1}, .cost = 1};
   if (is_filtered(selection, access)) return WEIR_CLI_FILTERED;
   for (size_t i = 0; i < selection->part_count; i++) {
     char client[WEIR_HTTP_CLIENT_KEY_BYTES];
@@ -209,14 +257,15 @@ weir_cli_selected weir_cli_select(weir_cli_selection *selection, const weir_acce
     if (!append(selection, written, text)) return WEIR_CLI_SELECT_NO_MEMORY;
     written += text.length + 1;
   }
-  *key = (weir_access_text){selection->key, written - 1};
-  *cost = 1;
-  *real = 0;
+  if (written > 0) request->key = (weir_access_text){selection->key, written - 1};
   weir_cli_selected found = WEIR_CLI_SELECTED;
   if (selection->cost != WEIR_ACCESS_ALL)
-    found = read_number(access->fields[selection->cost], 1, cost);
+    found = read_number(access->fields[selection->cost], 1, &request->cost);
+  if (found == WEIR_CLI_SELECTED && selection->duration != WEIR_ACCESS_ALL &&
+      !read_time_taken(selection, access->fields[selection->duration], &request->duration_us))
+    return WEIR_CLI_TIMELESS;
   if (found != WEIR_CLI_SELECTED || selection->real == WEIR_ACCESS_ALL) return found;
-  found = read_number(access->fields[selection->real], 0, real);
+  found = read_number(access->fields[selection->real], 0, &request->real);
   return found == WEIR_CLI_COSTLESS   ? WEIR_CLI_REALLESS
          : found == WEIR_CLI_TOO_DEAR ? WEIR_CLI_REAL_TOO_DEAR
                                       : found;

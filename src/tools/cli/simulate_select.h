@@ -23,7 +23,9 @@ typedef struct weir_cli_selection {
   const char *status;          /* NULL: any */
   const char *path;            /* NULL: any */
   int cost;                    /* the field that says it; WEIR_ACCESS_ALL: each costs 1 */
-  int real; /* the same of what it cost in truth; WEIR_ACCESS_ALL: it is not asked */
+  int real;     /* the same of what it cost in truth; WEIR_ACCESS_ALL: it is not asked */
+  int duration; /* the same of how long it took, in units of: */
+  int64_t duration_unit_us;
   weir_access_others others;
   char *key; /* of the latest request, where it is made of parts */
   size_t key_room;
@@ -41,11 +43,17 @@ typedef enum weir_cli_selected {
   WEIR_CLI_TOO_DEAR, /* ... or more than any request can cost */
   WEIR_CLI_REALLESS, /* the same of what it cost in truth */
   WEIR_CLI_REAL_TOO_DEAR,
+  WEIR_CLI_TIMELESS, /* what should be its duration is none */
   WEIR_CLI_SELECT_NO_MEMORY
 } weir_cli_selected;
 
-/* The key is within the line or the selection, good until the next request. */
+/* What a simulation has of a request. */
+typedef struct weir_cli_selected_request {
+  weir_access_text key; /* within the line or the selection, good until the next request */
+  int64_t cost, real, duration_us;
+} weir_cli_selected_request;
+
 weir_cli_selected weir_cli_select(weir_cli_selection *selection, const weir_access *access,
-                                  weir_access_text *key, int64_t *cost, int64_t *real);
+                                  weir_cli_selected_request *request);
 
 #endif

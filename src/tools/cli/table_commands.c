@@ -137,13 +137,15 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
             .summary = "hold rules against an exact window on a trace or an access log",
             .examples =
                 "weir simulate --rule sliding-window:20/1m --rule token-bucket:20/1m access.log\n"
-                "weir simulate --rule fixed-window:20/1m --generate bursts:keys=50,load=150\n"
+                "weir simulate --rule in-flight:9/10s --duration took --format json a.log\n"
                 "weir simulate --rule sliding-window:20/1m --recommend keys:0.1% access.log\n",
             .details =
                 "Runs each rule by itself on the same requests, on their own time, and says\n"
                 "how its decisions differ from those of an exact window, who would have been\n"
                 "denied, and what it costs. No server is asked. Malformed lines are counted\n"
-                "and left out.\n",
+                "and left out.\n"
+                "With --duration requests hold a place from their begin to their end: it says how\n"
+                "many were in flight at once, and what in-flight rules would have denied.\n",
             .exits = exits_of_work,
         },
     [WEIR_CLI_BENCH] =

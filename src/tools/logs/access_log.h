@@ -75,6 +75,7 @@ typedef struct weir_access_piece {
 
 typedef struct weir_access_format {
   size_t count;
+  bool tells_begin; /* the time is that of a request's begin, as of Apache's %t; else of its end */
   weir_access_piece pieces[WEIR_ACCESS_PIECES_MOST];
 } weir_access_format;
 

@@ -120,3 +120,13 @@ bool weir_line_take_seconds(weir_line_rest *rest, int64_t *time_us) {
     *time_us = whole * 1000000 + us;
   return *time_us <= latest_us;
 }
+
+bool weir_line_take_duration(weir_line_rest *rest, int64_t unit_us, int64_t *duration_us) {
+  static const int64_t most_us = INT64_C(400) * 24 * 3600 * 1000000;
+  int64_t whole;
+  const char *first = rest->at;
+  size_t digits = weir_line_take_digits(rest);
+  if (!weir_number_read(first, digits, most_us / unit_us, &whole)) return false;
+  *duration_us = whole * unit_us + take_fraction(rest) * unit_us / 1000000;
+  return true;
+}

@@ -30,4 +30,7 @@ bool weir_line_take_iso_time(weir_line_rest *rest, int64_t *time_us);
  * microseconds. */
 bool weir_line_take_seconds(weir_line_rest *rest, int64_t *time_us);
 
+/* How long something took, in so many microseconds each: "0.012", "3"; up to 400 days. */
+bool weir_line_take_duration(weir_line_rest *rest, int64_t unit_us, int64_t *duration_us);
+
 #endif

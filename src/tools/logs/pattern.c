@@ -80,8 +80,9 @@ static int find(const meaning *table, size_t count, const char *name, size_t len
 /* --- the pattern ----------------------------------------------------------------------------- */
 
 /* "%>s", "%{Referer}i", "%400,501{User-agent}i": conditions and modifiers change nothing here.
- * Behind it; NULL: it does not end. */
-static const char *read_apache(const char *at, int *means) {
+ * Behind it; NULL: it does not end. A time is that of the begin, save for "%{end:msec}t". */
+static const char *read_apache(const char *at, int *means, bool *ends) {
+  *ends = false;
   at += strspn(at, "<>!,0123456789");
   if (*at != '{') {
     *means = FIND(apache_letters, at, 1);
@@ -89,6 +90,10 @@ static const char *read_apache(const char *at, int *means) {
   }
   const char *name = at + 1, *end = strchr(name, '}');
   if (end == NULL || end[1] == '\0') return NULL;
+  if (end[1] == 't') {
+    *ends = strncmp(name, "end:", 4) == 0;
+    name += *ends ? 4 : strncmp(name, "begin:", 6) == 0 ? 6 : 0;
+  }
   size_t length = (size_t)(end - name);
   *means = OTHER;
   if (end[1] == 'i') *means = FIND(apache_headers, name, length);
@@ -116,11 +121,11 @@ bool weir_access_format_read(const char *pattern, weir_access_format *format,
   for (const char *at = pattern; *at != '\0';) {
     weir_access_piece piece = {.text = at, .means = OTHER};
     weir_access_piece *last = format->count > 0 ? &format->pieces[format->count - 1] : NULL;
-    bool apache = at[0] == '%' && at[1] != '%', nginx = at[0] == '$';
+    bool apache = at[0] == '%' && at[1] != '%', nginx = at[0] == '$', ends = true;
     piece.is_field = apache || nginx;
     if (piece.is_field) {
       const char *end =
-          apache ? read_apache(at + 1, &piece.means) : read_nginx(at + 1, &piece.means);
+          apache ? read_apache(at + 1, &piece.means, &ends) : read_nginx(at + 1, &piece.means);
       if (end == NULL) {
         weir_message_set(message, "byte %zu begins no field that ends", (size_t)(at - pattern) + 1);
         return false;
@@ -148,7 +153,9 @@ bool weir_access_format_read(const char *pattern, weir_access_format *format,
       weir_message_set(message, "two fields need a text between them");
       return false;
     }
-    has_time |= piece.is_field && piece.means >= TIME_BRACKETS && piece.means <= TIME_SECONDS;
+    bool is_time = piece.is_field && piece.means >= TIME_BRACKETS && piece.means <= TIME_SECONDS;
+    has_time |= is_time;
+    if (is_time) format->tells_begin = !ends; /* of several the last is read last */
     format->pieces[format->count++] = piece;
   }
   if (has_time) return true;

@@ -22,8 +22,9 @@ weir_status weir_driver_init(weir_driver *driver, const char *rule,
   for (size_t i = 0; i < driver->stack.count; i++) {
     if (!weir_rule_is_held(&driver->stack.rules[i])) continue;
     weir_message_set(message,
-                     "rule %zu (%s): the requests do not say how long each holds its place", i + 1,
-                     weir_rule_kind_name(driver->stack.rules[i].kind));
+                     "rule %zu (%s): the requests do not say how long each holds its place; "
+                     "--duration FIELD names what does in a log",
+                     i + 1, weir_rule_kind_name(driver->stack.rules[i].kind));
     return WEIR_BAD_RULE;
   }
 

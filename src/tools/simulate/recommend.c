@@ -48,6 +48,17 @@ void weir_recommend_write(const char *rule, int64_t limit, char text[WEIR_RECOMM
            behind);
 }
 
+weir_denied_count weir_goal_allows(const weir_goal *goal, const weir_record *record) {
+  __extension__ typedef unsigned __int128 wide;
+  wide share = goal->key != NULL ? 0 : (wide)goal->share;
+  weir_denied_count allowed = {UINT64_MAX, UINT64_MAX};
+  if (goal->of_keys)
+    allowed.keys = (uint64_t)(share * record->key_count / WEIR_RULE_SHARE_WHOLE);
+  else
+    allowed.requests = (uint64_t)(share * record->count / WEIR_RULE_SHARE_WHOLE);
+  return allowed;
+}
+
 /* --- which limits there are ------------------------------------------------------------------- */
 
 static bool is_rule(const struct search *search, int64_t limit, weir_message *message) {
@@ -299,7 +310,9 @@ static weir_status prepare(struct search *search, weir_message *message) {
     }
   }
   if (weir_rule_is_held(&stack.rules[0])) {
-    weir_message_set(message, "%s: the requests do not say how long each holds its place",
+    weir_message_set(message,
+                     "%s: the requests do not say how long each holds its place; --duration FIELD "
+                     "names what does in a log",
                      weir_rule_kind_name(stack.rules[0].kind));
     return WEIR_BAD_RULE;
   }
@@ -310,13 +323,7 @@ static weir_status prepare(struct search *search, weir_message *message) {
   }
   find_limits(search, &stack.rules[0]);
 
-  __extension__ typedef unsigned __int128 wide;
-  wide share = goal->key != NULL ? 0 : (wide)goal->share;
-  search->allowed = (weir_denied_count){UINT64_MAX, UINT64_MAX};
-  if (goal->of_keys)
-    search->allowed.keys = (uint64_t)(share * record->key_count / WEIR_RULE_SHARE_WHOLE);
-  else
-    search->allowed.requests = (uint64_t)(share * record->count / WEIR_RULE_SHARE_WHOLE);
+  search->allowed = weir_goal_allows(goal, record);
   bool enough = weir_record_find_peaks(record, reach_us(&stack.rules[0]));
   return enough ? WEIR_OK : WEIR_NO_MEMORY;
 }

@@ -26,6 +26,9 @@ typedef struct weir_goal {
   const char *key; /* this one is never denied, and the others do not matter; NULL: all matter */
 } weir_goal;
 
+/* How many of the record's may be denied. */
+weir_denied_count weir_goal_allows(const weir_goal *goal, const weir_record *record);
+
 typedef struct weir_recommendation {
   int64_t limit;
   int64_t least; /* a smaller one is no rule with these options, or is 0 */

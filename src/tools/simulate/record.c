@@ -68,8 +68,7 @@ static bool has_name(const void *context, const void *item, const void *wanted) 
   return weir_hash_text_is(wanted, text, length);
 }
 
-/* NULL: not enough memory. */
-static weir_record_key *use_key(weir_record *record, const char *text, size_t length) {
+weir_record_key *weir_record_use_key(weir_record *record, const char *text, size_t length) {
   if (record->key_count == 0)
     weir_hash_table_init(&record->by_name, sizeof(uint32_t), has_name, record);
   uint32_t mark = weir_hash_table_mark(&record->by_name, text, length);
@@ -106,7 +105,7 @@ const weir_record_key *weir_record_find(const weir_record *record, const char *k
 
 bool weir_record_add(weir_record *record, int64_t time_us, const char *key, size_t key_length,
                      int64_t cost) {
-  weir_record_key *used = use_key(record, key, key_length);
+  weir_record_key *used = weir_record_use_key(record, key, key_length);
   if (used == NULL || used->requests == UINT32_MAX) return false;
   if (record->block_count == 0 || record->written + REQUEST_MOST > BLOCK_BYTES) {
     if (!weir_array_grow(&record->blocks, &record->block_room, record->block_count + 1,
@@ -303,7 +302,7 @@ static bool find_peak(void *context, uint32_t key, const weir_record_reader *req
 }
 
 bool weir_record_find_peaks(weir_record *record, int64_t period_us) {
-  if (record->peaks_us == period_us) return true;
+  if (record->peaks_us == period_us || record->keeps_peaks) return true;
   forget(&record->kept);
   for (size_t i = 0; i < record->key_count; i++)
     record->keys[i].peak = 0;

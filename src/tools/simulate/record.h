@@ -37,6 +37,7 @@ typedef struct weir_record {
   weir_record_key *keys;
   size_t key_count, key_room;
   int64_t peaks_us;       /* the period that the peaks are of; 0: none was asked for since */
+  bool keeps_peaks;       /* they were found otherwise, and are of no period */
   weir_record_group kept; /* of the latest visit, where it is all of it; no ends: nothing */
   size_t kept_of;         /* so many requests there were */
   char *names;
@@ -51,6 +52,9 @@ void weir_record_clean_up(weir_record *record);
  * cost is 1 to 2^31. */
 bool weir_record_add(weir_record *record, int64_t time_us, const char *key, size_t key_length,
                      int64_t cost);
+
+/* The key alone, without a request; made where it is new. NULL: as for weir_record_add(). */
+weir_record_key *weir_record_use_key(weir_record *record, const char *key, size_t key_length);
 
 /* NULL: it never asked. */
 const weir_record_key *weir_record_find(const weir_record *record, const char *key,
@@ -100,8 +104,8 @@ typedef bool weir_record_visitor(void *context, uint32_t key, const weir_record_
 bool weir_record_visit(weir_record *record, int64_t above, weir_record_visitor *visitor,
                        void *context);
 
-/* Writes every key's peak: what an exact window would have had to admit it all. False: not enough
- * memory. */
+/* Writes every key's peak, unless the record keeps others: what an exact window would have had to
+ * admit it all. False: not enough memory. */
 bool weir_record_find_peaks(weir_record *record, int64_t period_us);
 
 /* The peak that so many thousandths of the keys do not exceed; 1000: the highest. */

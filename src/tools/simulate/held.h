@@ -1,0 +1,47 @@
+/* What limits of what is in flight would have denied: requests with their durations, each of which
+ * holds its place from its begin to its end.
+ *
+ * This counts places itself: a rule whose processes live and whose store answers denies exactly what
+ * would be more than its limit, whatever its period (docs/guarantees.md, "In flight"). */
+#ifndef WEIR_SIMULATE_HELD_H
+#define WEIR_SIMULATE_HELD_H
+
+#include "simulate/recommend.h"
+#include "simulate/simulation.h"
+#include "simulate/spans.h"
+
+typedef struct weir_held {
+  weir_record record; /* of the keys alone; a peak is the most that a key had in flight at once */
+  weir_spans spans;
+  int64_t first_us, last_us; /* from the first begin to the last end */
+  int64_t most, most_us;     /* in flight at once of all keys together, and when first */
+  size_t keys_most;          /* that had anything in flight at once */
+} weir_held;
+
+/* Begins zeroed. */
+void weir_held_clean_up(weir_held *held);
+
+/* WEIR_NO_MEMORY, or as weir_spans_check(). A cost is 1 to 2^31. */
+weir_status weir_held_add(weir_held *held, const weir_span *request, const char *key,
+                          size_t key_length, weir_message *message);
+
+/* After the last: finds peaks. */
+weir_status weir_held_finish(weir_held *held, weir_message *message);
+
+/* WEIR_BAD_RULE where it is not one in-flight rule. */
+weir_status weir_held_check_rule(const char *rule, weir_message *message);
+
+/* Writes into `simulation`, as if it had been fed with these requests, what of it is told of rules
+ * that are held: decisions, and who is denied. It is to be cleaned up, whatever the answer. */
+weir_status weir_held_simulate(weir_held *held, const char *const *rules, size_t rule_count,
+                               weir_simulation *simulation, weir_message *message);
+
+/* As weir_recommend(). */
+weir_status weir_held_recommend(weir_held *held, const char *rule, const weir_goal *goal,
+                                weir_recommendation *found, weir_message *message);
+
+/* The most that a key (NULL: all together) had in flight in each of `count` equal parts of the time. */
+weir_status weir_held_history(weir_held *held, const weir_record_key *key, int64_t *most,
+                              size_t count, weir_message *message);
+
+#endif
