@@ -2,6 +2,7 @@
 
     far_store 2 python3 event_loop.py PROGRAM          prints the times; asserts counts
     far_store 1000 python3 event_loop.py held PROGRAM  asserts that the loop does not wait
+    far_store 2 python3 event_loop.py places PROGRAM   asserts that what is in flight is paid for again
 """
 import json
 import os
@@ -97,9 +98,34 @@ def held(program):
         raise AssertionError("/health waited for the store")
 
 
+def places(program):
+    """Work that lasts longer than a period: places are kept only where the loop's timer has them paid
+    for, and are free once the work is done."""
+    url = os.environ["WEIR_TEST_FAR"] + "?timeout=300ms"
+    with running(program, url, "in-flight:2/3s", "3500") as (port, _):
+        begin = time.monotonic()
+        results = []
+        callers = [threading.Thread(target=lambda: results.append((get(port, "/alice")[0], time.monotonic() - begin)))
+                   for _ in range(3)]
+        for each in callers:
+            each.start()
+        while (took := time.monotonic() - begin) < 3.3:
+            if took > 0.5:  # by then two of the three have entered
+                assert get(port, "/alice")[0] == 429, (took, results)
+            time.sleep(0.1)
+        for each in callers:
+            each.join()
+        assert sorted(status for status, _ in results) == [200, 200, 429], results
+        assert all(took >= 3.5 for status, took in results if status == 200), results
+        assert get(port, "/alice")[0] == 200  # they have left; its place is left before the program ends
+    print(f"two at once over {max(took for _, took in results):.1f} s of work, in periods of 3 s")
+
+
 if sys.argv[1] == "load":
     load(int(sys.argv[2]))
 elif sys.argv[1] == "held":
     held(sys.argv[2])
+elif sys.argv[1] == "places":
+    places(sys.argv[2])
 else:
     main()
