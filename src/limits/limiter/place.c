@@ -15,6 +15,10 @@
 /* Longest that a place goes from hand to hand in one process: then others have their chance. */
 #define HANDED_MOST_US INT64_C(1000000)
 
+/* And so long, about half the time between two looks of another process: it comes in every other time.
+ * Without a rest the thread that leaves is back first. */
+#define REST_US INT64_C(25000)
+
 /* Tokens: the stamp in microseconds, and room for so many in each. */
 enum { TOKENS_PER_US = 4096 };
 
@@ -326,8 +330,11 @@ bool weir_place_leave(weir_limiter *limiter, weir_held_place *place, bool hands_
   bool stays = held && hands_on && key != NULL && clocks.now_us < place->until_us &&
                clocks.boot_us < place->boot_until_us;
   if (stays) {
-    bool fresh = weir_monotonic_us() < place->fresh_until_us;
+    int64_t now_us = weir_monotonic_us();
+    bool fresh = now_us < place->fresh_until_us;
     stays = fresh && (hand_over(limiter, place, clocks) || keep(limiter, place));
+    if (!fresh && key->first_waiting != NULL && key->rests_until_us <= now_us)
+      key->rests_until_us = now_us + REST_US;
   }
   if (!stays && key != NULL) {
     unlink_place(place);
@@ -359,6 +366,15 @@ weir_held_place *weir_place_take_spare(weir_limiter *limiter, const void *key, s
   pthread_mutex_unlock(&places->mutex);
   if (found != NULL) weir_counts_add_places(limiter->counts, WEIR_PLACES_ENTERED, 1);
   return found;
+}
+
+int64_t weir_place_rests_until(weir_limiter *limiter, const void *key, size_t key_length) {
+  weir_places *places = limiter->places;
+  pthread_mutex_lock(&places->mutex);
+  const weir_held_key *held = find_key(places, key, key_length);
+  int64_t until_us = held != NULL ? held->rests_until_us : 0;
+  pthread_mutex_unlock(&places->mutex);
+  return until_us;
 }
 
 weir_held_place *weir_place_wait(weir_limiter *limiter, const void *key, size_t key_length,

@@ -67,6 +67,8 @@ struct weir_held_key {
   uint64_t pass;    /* of renewing: the last that looked at it */
   bool renewing;    /* its payment is under way: it stays */
   unsigned leaving; /* spares that are given back: it stays for them */
+  int64_t
+      rests_until_us; /* weir_monotonic_us(): what is free is left to other processes till then */
   uint32_t mark;
   size_t length;
   unsigned char text[];
@@ -128,6 +130,10 @@ bool weir_place_leave(struct weir_limiter *limiter, weir_held_place *place, bool
 /* A spare place of this key with these costs, held again; or NULL. */
 weir_held_place *weir_place_take_spare(struct weir_limiter *limiter, const void *key,
                                        size_t key_length, const int64_t *costs);
+
+/* Until when, by weir_monotonic_us(), those of this process that wait for a place of this key do not ask
+ * the store: it has had its turn, and others look. 0: they may ask. */
+int64_t weir_place_rests_until(struct weir_limiter *limiter, const void *key, size_t key_length);
 
 /* Waits until weir_monotonic_us() is `until_us`, or a place of this key with these costs is left by
  * another thread: then it is handed over. NULL: none was, or no memory. */

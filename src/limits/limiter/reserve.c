@@ -240,12 +240,31 @@ static int64_t find_pause(const weir_limiter *limiter, const weir_decision *deni
          weir_backoff_us(0, PAUSE_MOST_US - PAUSE_LEAST_US, PAUSE_MOST_US - PAUSE_LEAST_US);
 }
 
+/* Takes what others of this process leave until then. */
+static bool take_over(weir_reservation *made, weir_request *request, int64_t until_us,
+                      weir_reservation **reservation) {
+  weir_held_place *handed =
+      weir_place_wait(made->limiter, made->key, made->key_length, made->place->costs, until_us);
+  if (handed != NULL) adopt(made, handed, request, reservation);
+  return handed != NULL;
+}
+
+/* While its process rests. False: it has to ask the store. */
+static bool rest(weir_reservation *made, weir_request *request, int64_t end_us,
+                 weir_reservation **reservation) {
+  if (!may_be_handed(made, request)) return false;
+  int64_t until_us = weir_place_rests_until(made->limiter, made->key, made->key_length);
+  if (until_us <= weir_monotonic_us() || until_us >= end_us) return false;
+  return take_over(made, request, until_us, reservation);
+}
+
 /* Tries until it is admitted or its time is over. Between its tries it takes what others of this process
  * leave. */
 static weir_status reserve_in_time(weir_reservation *made, weir_request *request, int64_t end_us,
                                    weir_reservation **reservation, weir_message *message) {
   weir_limiter *limiter = made->limiter;
-  while (!weir_reserve_at_once(made, request, reservation)) {
+  while (!weir_reserve_at_once(made, request, reservation) &&
+         !rest(made, request, end_us, reservation)) {
     int64_t left_us = end_us - weir_monotonic_us();
     weir_request_state state = weir_reserve_ask(made, request);
     state.waits = true;
@@ -262,12 +281,7 @@ static weir_status reserve_in_time(weir_reservation *made, weir_request *request
       weir_sleep_until(until_us);
       continue;
     }
-    weir_held_place *handed =
-        weir_place_wait(limiter, made->key, made->key_length, made->place->costs, until_us);
-    if (handed != NULL) {
-      adopt(made, handed, request, reservation);
-      break;
-    }
+    if (take_over(made, request, until_us, reservation)) break;
   }
   return WEIR_OK;
 }
