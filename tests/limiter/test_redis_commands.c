@@ -139,11 +139,47 @@ static void a_place_needs_five_commands(void **state) {
   close_scene(&s);
 }
 
+/* A key that is full answers from memory, or by one GET; and is charged once in 50 ms at most. */
+static void a_full_key_is_looked_at_and_seldom_charged(void **state) {
+  enum { DENIALS = 1000, EVERY_US = 1000, ADDITIONS_MOST = 20 };
+  static const unsigned flags[] = {0, WEIR_NO_LOCAL_DENIAL};
+  weir_request request = {.key = "k", .key_length = 1, .cost = 1};
+  (void)state;
+  for (size_t n = 0; n < sizeof flags / sizeof *flags; n++) {
+    weir_limiter_options options = {
+        .deadline_us = SECOND_US, .renew = WEIR_RENEW_BY_CALLER, .flags = flags[n]};
+    weir_reservation *held, *none;
+    scene s;
+    open_scene(&s, "fixed-window:1/1m");
+    weir_limiter *full = world_limiter(&s.w, "in-flight:1/1m", &options);
+    weir_limiter *other = world_limiter(&s.w, "in-flight:1/1m", &options);
+    assert_int_equal(weir_limiter_reserve(full, &request, &held, NULL), WEIR_OK);
+    long long gets = plain_calls(s.plain, "get");
+    long long additions = plain_calls(s.plain, "incrby");
+    for (int i = 0; i < DENIALS; i++) {
+      world_set(&s.w, SECOND_US + i * EVERY_US);
+      assert_int_equal(weir_limiter_reserve(other, &request, &none, NULL), WEIR_OK);
+      assert_null(none);
+    }
+    gets = plain_calls(s.plain, "get") - gets;
+    additions = plain_calls(s.plain, "incrby") - additions;
+    print_message("%d denials in 1 s: %lld additions, %lld times GET\n", DENIALS, additions, gets);
+    assert_in_range(additions, 1, ADDITIONS_MOST);
+    assert_in_range(gets, 1, flags[n] == 0 ? ADDITIONS_MOST : DENIALS);
+    assert_int_equal(weir_reservation_commit(held, NULL), WEIR_OK);
+    weir_reservation_destroy(held);
+    weir_limiter_destroy(other);
+    weir_limiter_destroy(full);
+    close_scene(&s);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_busy_token_bucket_needs_two_commands),
       cmocka_unit_test(a_bucket_that_is_gone_begins_again_in_one_decision),
       cmocka_unit_test(a_place_needs_five_commands),
+      cmocka_unit_test(a_full_key_is_looked_at_and_seldom_charged),
       cmocka_unit_test(a_key_seldom_asked_for_is_renewed_every_time),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
