@@ -67,6 +67,8 @@ for rule in "fixed-window:$never" "quota:$never" "token-bucket:$never" "leaky-bu
   "$window;token-bucket:$never;quota:$never"; do
   show "One thread, $rule" 'taskset -c 0' --store "$memcached" --store "$redis" --baseline $one_thread --rule "$rule"
 done
+show 'Entering a place' 'taskset -c 0' --store "$memcached" --store "$redis" --baseline $one_thread --rule in-flight:1000/10s
+show 'Entering a place that a lease has kept' 'taskset -c 0' --store "$memcached" --store "$redis" --baseline --hot $rounds --rule in-flight:1000/10s,lease=1s
 for threads in 2 4 8 16; do
   show "$threads threads, 10,000 keys" $rounds --store "$memcached" --baseline --threads "$threads" --keys 10000 --rule "$window"
 done

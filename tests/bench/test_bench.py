@@ -52,6 +52,17 @@ class Bench(ProgramTest):
         self.assertEqual(line["admitted"], 5)
         self.assertGreaterEqual(line["allowed"], 5)
 
+    def test_places_are_entered_and_left(self):
+        # Commands are of entering and of leaving; twice as many before the end of a period.
+        found = self.lines("--rule", "in-flight:10/2m", "--keys", "10", "--baseline", "--store", MEMCACHED, "--store", REDIS)
+        for line, least, most in ((found[0], 2, 4.3), (found[2], 5, 10.7)):
+            self.assertTrue(least <= line["median"]["commands_per_decision"] < most, line)
+            self.assertIsNone(line["median"]["allowed"])
+            self.assertGreater(line["median"]["admitted"], 0)
+        line = self.lines("--rule", "in-flight:10/2m,lease=1s", "--hot", "--store", MEMCACHED)[0]["median"]
+        self.assertGreater(line["local_share"], 0.9)
+        self.assertLess(line["commands_per_decision"], 0.1)
+
     def test_processes_and_threads_share_one_limit(self):
         # Few enough for the busiest machine to ask for all of them in the time of a round.
         line = self.lines("--rule", "token-bucket:10/1d", "--hot", "--processes", "3", "--threads",
@@ -153,6 +164,9 @@ class Bench(ProgramTest):
                 self.assertEqual(result.returncode, 2)
                 self.assertIn(part, result.stderr.decode())
                 self.assertEqual(result.stderr.count(b"\n"), 1)
+
+    def test_a_batch_of_places_is_refused(self):
+        self.assert_refused(run("bench", "--rule", "in-flight:1/10s", "--batch", "2"), "a batch of 2 places")
 
     def test_a_store_that_is_away_ends_it(self):
         result = run("bench", *BRIEF, "--rule", WINDOW, "--store", "memcached://127.0.0.1:1")

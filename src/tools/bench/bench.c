@@ -28,6 +28,7 @@ struct run {
   const weir_bench_plan *plan;
   weir_stack stack;
   bool leases; /* weir_bench.leases */
+  bool holds;  /* a rule is held */
   weir_bench_target targets[WEIR_BENCH_TARGETS_MOST];
   struct shared *memory;
   size_t memory_bytes;
@@ -124,7 +125,8 @@ static void add_up(const struct run *run, const weir_bench_slice *slice,
   figures->local = is_asked_here ? (double)local / each : NOT_KNOWN;
   figures->late = (double)late / each;
   figures->admitted = slice->baseline ? NOT_KNOWN : (double)admitted;
-  figures->allowed = is_asked_here ? most_admitted(run, (double)lived_us) : NOT_KNOWN;
+  bool is_bound = is_asked_here && !run->holds; /* by what comes in, and not by what is in */
+  figures->allowed = is_bound ? most_admitted(run, (double)lived_us) : NOT_KNOWN;
   figures->leased = figures->lease_used = figures->lease_returned = figures->lease_lost = NOT_KNOWN;
   if (!run->leases || !is_asked_here) return;
   figures->leased = figures->lease_used = figures->lease_returned = figures->lease_lost = 0;
@@ -218,6 +220,7 @@ static weir_status run_slice(struct run *run, const weir_bench_contestant *conte
       .target = target,
       .url = contestant->url,
       .baseline = contestant->baseline,
+      .holds = run->holds,
       .time_us = run->plan->duration_us / run->plan->rounds,
       .go = &run->memory->go,
   };
@@ -302,14 +305,15 @@ weir_status weir_bench_run(const weir_bench_plan *plan, weir_bench *bench, weir_
   if (plan->store_count > 0) { /* only these are asked by a rule of the plan */
     uint32_t processes = plan->limiter.processes != 0 ? plan->limiter.processes : 64;
     status = weir_stack_parse(plan->rule, processes, &run.stack, run.message);
-    for (size_t i = 0; status == WEIR_OK && i < run.stack.count; i++) {
-      if (!weir_rule_is_held(&run.stack.rules[i])) continue;
-      weir_message_set(run.message, "%s: a benchmark takes, and does not hold",
-                       weir_rule_kind_name(run.stack.rules[i].kind));
-      status = WEIR_BAD_RULE;
+    for (size_t i = 0; status == WEIR_OK && i < run.stack.count; i++)
+      run.holds = run.holds || weir_rule_is_held(&run.stack.rules[i]);
+    if (run.holds && plan->batch > 1) {
+      weir_message_set(run.message, "a batch of %u places: one place in a call is accepted",
+                       plan->batch);
+      status = WEIR_BAD_ARGUMENT;
     }
     bench->leases = run.leases = status == WEIR_OK && run.stack.rules[0].lease_us > 0 &&
-                                 !(plan->limiter.flags & WEIR_NO_LEASES);
+                                 !run.holds && !(plan->limiter.flags & WEIR_NO_LEASES);
   }
   if (status == WEIR_OK) status = line_up(&run, bench);
   if (status != WEIR_OK) return status;

@@ -29,7 +29,8 @@ typedef struct weir_bench_plan {
   unsigned processes, threads; /* of each process */
   uint32_t keys;
   weir_bench_pattern pattern;
-  unsigned batch;      /* keys of one call; 1: weir_limiter_take */
+  unsigned
+      batch; /* keys of one call; 1: weir_limiter_take; where a rule is held no more is accepted */
   int64_t duration_us; /* of each contestant, in all rounds together */
   unsigned rounds;
   bool baseline; /* beside each store a raw loop on its first server, beside RESP one of PING */

@@ -27,6 +27,7 @@ struct worker {
   weir_bench_raw *raw;
   const weir_bench_key **picked; /* `batch` of them */
   weir_request *requests;        /* where batch is above 1 */
+  weir_reservation *place;       /* what the last call has entered */
   weir_bench_histogram *latencies;
   uint64_t decisions, admitted, local, late;
   uint64_t warm_admitted;
@@ -81,8 +82,25 @@ static void count(struct worker *worker, const weir_decision *decision) {
   worker->local += decision->source == WEIR_SOURCE_LOCAL;
 }
 
+static weir_status enter_here(struct worker *worker) {
+  const weir_bench_key *key = worker->picked[0];
+  weir_request request = {.key = key->text, .key_length = key->length, .cost = 1};
+  weir_status status =
+      weir_limiter_reserve(worker->team->limiter, &request, &worker->place, &worker->message);
+  if (status == WEIR_OK) count(worker, &request.decision);
+  return status;
+}
+
+/* A place that could not be left is free when its period is over. */
+static void leave(weir_reservation *place) {
+  if (place == NULL) return;
+  (void)weir_reservation_commit(place, NULL);
+  weir_reservation_destroy(place);
+}
+
 static weir_status decide_here(struct worker *worker, unsigned batch) {
   weir_limiter *limiter = worker->team->limiter;
+  if (worker->team->slice->holds) return enter_here(worker);
   if (batch == 1) {
     const weir_bench_key *key = worker->picked[0];
     weir_decision decision;
@@ -144,6 +162,10 @@ static void work_until(struct worker *worker, int64_t end_us, weir_bench_histogr
       worker->status = status;
     worker->decisions += batch;
     began_ns = now_ns;
+    if (worker->place == NULL) continue;
+    leave(worker->place); /* its own time is none of the call's */
+    worker->place = NULL;
+    began_ns = clock_ns(CLOCK_MONOTONIC);
   }
 }
 
@@ -222,6 +244,20 @@ static weir_status touch_by_server(struct team *team, weir_bench_share *share) {
   return status;
 }
 
+/* What is held is left at once. */
+static weir_status ask(const struct team *team, weir_request *requests, size_t count,
+                       weir_message *message) {
+  weir_limiter *limiters[TOUCHED_AT_ONCE];
+  weir_reservation *places[TOUCHED_AT_ONCE];
+  if (!team->slice->holds) return weir_limiter_decide(team->limiter, requests, count, message);
+  for (size_t i = 0; i < count; i++)
+    limiters[i] = team->limiter;
+  weir_status status = weir_reserve_together(limiters, requests, count, places, message);
+  for (size_t i = 0; i < count; i++)
+    leave(places[i]);
+  return status;
+}
+
 /* A batch in which no request is answered is tried again: one stall is no reason to give up, a
  * store that is away is. */
 static weir_status touch(struct team *team, weir_request *requests, size_t count,
@@ -229,7 +265,7 @@ static weir_status touch(struct team *team, weir_request *requests, size_t count
   weir_status status = WEIR_OK;
   for (int tries = 0; tries < TOUCH_TRIES; tries++) {
     bool answered = false;
-    status = weir_limiter_decide(team->limiter, requests, count, &share->message);
+    status = ask(team, requests, count, &share->message);
     for (size_t i = 0; i < count; i++) {
       if (requests[i].status != WEIR_OK) continue;
       answered = true;
