@@ -518,6 +518,17 @@ class Ends(Holds):
             self.assertIn(wanted, server.log())
             server.release()
 
+    def test_bad_rules(self):
+        for rule, wanted in (("in-flight:0/10s", "1 to 1000000000"), ("in-flight:3/999ms", "1s to 1h")):
+            server = Server(CONFIG.replace("in-flight:3/1s", rule), wait=False)
+            self.assertEqual(server.process.wait(60), 2)
+            self.assertIn(wanted, server.log())
+            server.release()
+        server = Server(CONFIG.replace("timeout=50ms", "timeout=200ms"), wait=False)
+        self.assertEqual(server.process.wait(60), 2)
+        self.assertIn("accepted are 1760 ms or more", server.log())
+        server.release()
+
 
 class Envoy(Served):
     """A domain whose limits are held: hits are entered, and negative hits give back."""
@@ -554,6 +565,14 @@ descriptors:
         self.assertEqual((status, told["statuses"][0]["limitRemaining"]), (200, 2))
         self.assertEqual(self.back("user=a", 1)[1]["statuses"][0]["limitRemaining"], 3)
         self.assertEqual(self.server.metric("weir_serve_places"), 0)
+
+    def test_many_are_given_back_at_once(self):
+        self.LIMITS = self.LIMITS.replace("requests_per_unit: 3", "requests_per_unit: 200")
+        self.begin()
+        for _ in range(150):
+            self.assertEqual(self.ask("user=m")[0], 200)
+        self.assertEqual(self.back("user=m", 140)[1]["statuses"][0]["limitRemaining"], 190)
+        self.assertEqual(self.server.metric("weir_serve_places"), 10)
 
     def test_what_is_not_held_is_not_given_back(self):
         self.begin()

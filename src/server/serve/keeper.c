@@ -121,16 +121,16 @@ void weir_keeper_release_soon(weir_keeper *keeper, weir_kept *kept) {
 
 /* New ones stand in front. */
 size_t weir_keeper_take_some(weir_keeper *keeper, const weir_limiter *limiter,
-                             const weir_hash_text *counted, int64_t cost,
+                             const weir_hash_text *counted, int64_t *cost,
                              weir_kept *some[WEIR_KEPT_SOME]) {
   size_t count = 0;
   pthread_mutex_lock(&keeper->lock);
   const weir_kept_key *key = weir_kept_table_find_key(&keeper->table, limiter, counted);
   weir_kept *kept = key != NULL ? key->last : NULL;
-  for (weir_kept *before; kept != NULL && cost > 0 && count < WEIR_KEPT_SOME; kept = before) {
+  for (weir_kept *before; kept != NULL && *cost > 0 && count < WEIR_KEPT_SOME; kept = before) {
     before = kept->previous;
-    if (kept->cost > cost) continue;
-    cost -= kept->cost;
+    if (kept->cost > *cost) continue;
+    *cost -= kept->cost;
     take_out(keeper, kept, WEIR_KEPT_RELEASED);
     some[count++] = kept;
   }

@@ -72,11 +72,11 @@ weir_kept *weir_keeper_take(weir_keeper *keeper, const weir_place_name *name,
                             weir_kept_state *state, weir_message *why);
 void weir_keeper_release_soon(weir_keeper *keeper, weir_kept *kept);
 
-/* Takes out places of this key that cost no more than `cost` together, the oldest of those first that fit;
- * how many, WEIR_KEPT_SOME at most. They are the caller's as above. */
+/* Takes out places of this key that cost no more than *cost together, the oldest of those first that fit;
+ * how many, WEIR_KEPT_SOME at most. They are the caller's as above, and *cost is what they leave of it. */
 enum { WEIR_KEPT_SOME = 64 };
 size_t weir_keeper_take_some(weir_keeper *keeper, const weir_limiter *limiter,
-                             const weir_hash_text *counted, int64_t cost,
+                             const weir_hash_text *counted, int64_t *cost,
                              weir_kept *some[WEIR_KEPT_SOME]);
 
 /* The connection ends: what it holds is released soon, or (`stays`) is no connection's any more. */

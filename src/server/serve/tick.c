@@ -344,15 +344,18 @@ bool weir_tick_acquire(weir_tick *tick, size_t request, int64_t for_us, weir_mes
 bool weir_tick_release(weir_tick *tick, size_t request, int64_t cost) {
   weir_kept *some[WEIR_KEPT_SOME];
   const weir_asked *asked = &tick->asked[request];
+  size_t count = WEIR_KEPT_SOME;
   if (asked->limiter == NULL) return true;
-  if (!weir_array_grow(&tick->places, &tick->place_room, tick->place_count + WEIR_KEPT_SOME,
-                       sizeof *tick->places))
-    return false;
-  const weir_hash_text counted = {tick->bytes.data + asked->key, asked->request.key_length};
-  size_t count = weir_keeper_take_some(tick->keeper, asked->limiter, &counted, cost, some);
-  for (size_t i = 0; i < count; i++)
-    tick->places[tick->place_count++] =
-        (weir_asked_place){.request = request, .kept = some[i], .releases = true};
+  while (count == WEIR_KEPT_SOME) { /* there may be more */
+    if (!weir_array_grow(&tick->places, &tick->place_room, tick->place_count + WEIR_KEPT_SOME,
+                         sizeof *tick->places))
+      return false;
+    const weir_hash_text counted = {tick->bytes.data + asked->key, asked->request.key_length};
+    count = weir_keeper_take_some(tick->keeper, asked->limiter, &counted, &cost, some);
+    for (size_t i = 0; i < count; i++)
+      tick->places[tick->place_count++] =
+          (weir_asked_place){.request = request, .kept = some[i], .releases = true};
+  }
   return true;
 }
 
