@@ -95,7 +95,12 @@ class Always:
                           "in-flight")
         self.assert_error(self.run_in_place("true", options=("--lost", "never")), FAILED, "kill")
         self.assert_error(self.run_in_place("true", options=("--nothing",)), FAILED, "--nothing")
-        self.assert_error(self.run_in_place("true", rule="in-flight:1/1ms"), FAILED, "1s to 1h")
+        for rule, wanted in (("in-flight:1/999ms", "1s to 1h"), ("in-flight:0/2s", "1 to 1000000000"),
+                             ("in-flight:1/1s", "accepted are 1760 ms or more")):
+            self.assert_error(self.run_in_place("true", rule=rule), FAILED, wanted)
+            self.assert_error(run("take", *store, "--rule", rule, "k"), 2, wanted)
+        self.assert_error(run("take", *store, "--rule", RULE, self.key), 2, "in-flight is entered by")
+        self.assert_ends(self.run_in_place("true"), 0)
 
     def test_as_many_run_as_the_rule_says(self):
         first, _ = self.start_writing()
