@@ -1,17 +1,19 @@
 """What recipes need: their own text, a proxy that runs by it, an application behind the proxy, and a
 client whose address can be chosen."""
 
+import concurrent.futures
 import http.client
 import http.server
 import os
 import re
+import select
 import socket
 import subprocess
 import tempfile
 import threading
 import unittest
 
-from server import PATIENCE_S, Server, Store, await_that, hold_port
+from server import PATIENCE_S, Client, Server, Store, await_that, hold_port
 
 DOCS = os.path.join(os.path.dirname(__file__), "..", "..", "docs")
 MORTAL_MASTER = ["setpriv", "--pdeathsig", "TERM"]  # before a program that must end workers of its own
@@ -41,7 +43,9 @@ def on_free_ports(config):
 
 
 class Application:
-    """Answers 200 to all, 403 to /forbidden, and counts."""
+    """Answers 200 to all, 403 to /forbidden, and counts. /held/KILOBYTES answers 64 of them, as
+    proxies collect a few, and the rest when `over` is set; `now` and `most` are under way there, now and
+    at the most."""
 
     def __init__(self):
         application = self
@@ -49,6 +53,8 @@ class Application:
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
                 application.asked += 1
+                if self.path.startswith("/held/"):
+                    return self.hold(int(self.path.split("/")[2]))
                 body = b"hello\n"
                 self.send_response(403 if self.path == "/forbidden" else 200)
                 self.send_header("Content-Length", str(len(body)))
@@ -59,16 +65,41 @@ class Application:
                 self.rfile.read(int(self.headers["Content-Length"]))
                 self.do_GET()
 
+            def hold(self, kilobytes):
+                with application.lock:
+                    application.now += 1
+                    application.most = max(application.most, application.now)
+                try:
+                    self.send_response(200)
+                    self.send_header("Content-Length", str(1000 * kilobytes))
+                    self.end_headers()
+                    self.wfile.write(b"x" * 64000)
+                    while not application.over.wait(0.02) and not application.left(self.connection):
+                        pass
+                    self.wfile.write(b"x" * (1000 * kilobytes - 64000))
+                except OSError:
+                    self.close_connection = True
+                finally:
+                    with application.lock:
+                        application.now -= 1
+
             def log_message(self, *_):
                 pass
 
-        self.asked = 0
+        self.asked = self.now = self.most = 0
+        self.lock, self.over = threading.Lock(), threading.Event()
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.port = self.server.server_address[1]
         self.thread = threading.Thread(target=self.server.serve_forever)
         self.thread.start()
 
+    @staticmethod
+    def left(connection):
+        """Whether who asked has closed."""
+        return bool(select.select([connection], [], [], 0)[0])
+
     def end(self):
+        self.over.set()
         self.server.shutdown()
         self.server.server_close()
         self.thread.join()
@@ -118,6 +149,17 @@ class Proxy:
         client.close()
         return answer.status, answer.headers, text
 
+    def begin(self, path, source="127.0.0.2"):
+        """A client that has its answer's first kilobyte, and its status; the rest may come."""
+        client = Client(("127.0.0.1", self.port), source=source)
+        client.send("GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path)
+        status = int(client.line().split()[1])
+        while client.line():
+            pass
+        if status == 200:
+            client.take(1000)
+        return client, status
+
     def end(self):
         self.process.terminate()
         try:
@@ -130,19 +172,44 @@ class Proxy:
 
 
 class Behind(unittest.TestCase):
-    """A recipe's server, on a memcached, and an application to guard. page: where the recipe stands."""
+    """A recipe's server, on a memcached, and an application to guard. page: where the recipe stands; its
+    first configuration is whole, the others are further limiters."""
 
     def setUp(self):
         self.store = Store("memcached")
         self.addCleanup(self.store.end)
         self.application = Application()
         self.addCleanup(self.application.end)
-        config, = blocks(self.page, "yaml")
+        config, *more = blocks(self.page, "yaml")
+        config += "".join(each.removeprefix("limiters:\n") for each in more)
         self.server = Server(replace(on_free_ports(config), (
-            "memcached://127.0.0.1:11211", self.store.url + "?timeout=10s")))
+            "memcached://127.0.0.1:11211", self.store.url + "?timeout=1s")))
         self.addCleanup(self.server.end)
         self.weir = "127.0.0.1:%d" % self.server.ports["http"][0]
         self.behind = "127.0.0.1:%d" % self.application.port
+
+    def held(self, limiter):
+        return int(self.server.metric('weir_places_held{limiter="%s"}' % limiter))
+
+    def assert_places(self, proxy, limiter):
+        """Three at once, also after clients have gone, and none is left held."""
+        clients = [proxy.begin("/held/200") for _ in range(8)]
+        self.assertEqual(sorted(status for _, status in clients), [200] * 3 + [429] * 5)
+        self.assertEqual((self.held(limiter), self.application.now), (3, 3))
+        self.assertEqual(proxy.get()[0], 429)
+        self.assertEqual(proxy.get(source="127.0.0.3")[0], 200)
+        for client, _ in clients:
+            client.close()
+        await_that(lambda: self.held(limiter) == 0, "the places of clients that have gone")
+        self.application.over.set()
+        for _ in range(20):  # one after the other: each place is free for the next
+            self.assertEqual(len(proxy.get("/held/200")[2]), 200000)
+            await_that(lambda: self.held(limiter) == 0, "the place of an answer that is over")
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            told = [status for status, _, _ in pool.map(lambda _: proxy.get("/held/200"), range(200))]
+        self.assertEqual({200, 429} | set(told), {200, 429})
+        self.assertEqual(self.application.most, 3)
+        await_that(lambda: self.held(limiter) == 0, "all places")
 
     def assert_limits(self, proxy, tells_allowed=True):
         """Three pass, the fourth is told when to come, and nobody can pretend to be another."""

@@ -1,13 +1,17 @@
 """nginx by its recipe, docs/serve/nginx.md."""
 
+import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 from recipe import ALL_PATHS, MORTAL_MASTER, Behind, Proxy, blocks, replace
-from server import PATIENCE_S, PROGRAM, Store, hold_port
+from server import PATIENCE_S, PROGRAM, Client, Store, await_that, hold_port, http
 
 # What Debian's /etc/nginx/nginx.conf does around conf.d, for a user without rights.
 AROUND = """
@@ -31,15 +35,30 @@ http {
 class Nginx(Behind):
     page = "serve/nginx.md"
 
-    def start(self, *changes):
-        limited, = blocks(self.page, "nginx")
-        limited = replace(limited, ("127.0.0.1:8080", self.weir),
-                          ("listen 80;", "listen 127.0.0.1:PORT reuseport;"), ("_timeout 1s", "_timeout 60s"),
-                          ("127.0.0.1:3000", self.behind), *changes)
+    def start(self, *changes, recipe=0):
+        """By the page's recipe of that number; those after the first use the upstream of the first."""
+        all_of_them = blocks(self.page, "nginx")
+        limited = all_of_them[recipe]
+        if recipe > 0:
+            limited = re.match(r"upstream.*?^}\n", all_of_them[0], re.DOTALL | re.MULTILINE).group() + limited
+        limited = replace(limited, ("127.0.0.1:8080", self.weir), ("_timeout 1s", "_timeout 60s"),
+                          ("listen 80;", "listen 127.0.0.1:PORT reuseport;"), *changes)
+        limited = limited.replace("127.0.0.1:3000", self.behind)
         nginx = Proxy({"nginx.conf": AROUND, "limited.conf": limited, "index.html": "index\n"},
                       "nginx", "-p", "FOLDER", "-e", "stderr", "-c", "FOLDER/nginx.conf")
         self.addCleanup(nginx.end)
         return nginx
+
+    def leave_while_the_server_is_stopped(self, nginx):
+        """Clients that leave while nginx asks for them."""
+        os.kill(self.server.process.pid, signal.SIGSTOP)
+        for _ in range(2):
+            client = Client(("127.0.0.1", nginx.port), source="127.0.0.2")
+            client.send("GET /held/200 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            time.sleep(0.1)
+            client.close()
+        time.sleep(0.1)
+        os.kill(self.server.process.pid, signal.SIGCONT)
 
     def test_a_client_is_limited_and_told(self):
         nginx = self.start()
@@ -65,6 +84,62 @@ class Nginx(Behind):
         passes = self.start(("error_page 500 502 503 504", "error_page 400 500 502 503 504"))
         self.assertEqual(passes.get()[0], 200)
         self.assertEqual(passes.get(fields={"X-Api-Key": "alice"})[0], 200)
+
+    def charged(self):
+        """Kilobytes of the client of most requests here."""
+        client = self.server.connect("http")
+        body = json.dumps({"limiter": "kilobytes", "key": "127.0.0.2"})
+        told = http(client, "POST /peek HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                    "Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        client.close()
+        return 1000000 - json.loads(told[1])["remaining"]
+
+    def await_charged(self, accepted):
+        await_that(lambda: self.charged() in accepted, "what is charged")
+
+    def test_bytes_of_a_download(self):
+        nginx = self.start(("root /srv/downloads;", "root FOLDER; location /held/ { proxy_pass http://127.0.0.1:3000; }"),
+                           recipe=1)
+        for name, size in (("small", 5000), ("large", 30000000)):
+            with open(os.path.join(nginx.folder.name, name), "wb") as file:
+                file.truncate(size)
+        self.assertEqual(len(nginx.get("/small")[2]), 5000)
+        self.await_charged([5])
+        self.assertEqual(len(nginx.get("/large")[2]), 30000000)
+        self.await_charged([30005])
+        os.mkdir(os.path.join(nginx.folder.name, "folder"))
+        for path, fields, status in (("/none", {}, 404), ("/folder/", {}, 403), ("/small", {"Range": "bytes=0-9"}, 206)):
+            self.assertEqual(nginx.get(path, fields=fields)[0], status)
+        self.await_charged([30008])
+
+        client, _ = nginx.begin("/held/100000")
+        self.await_charged([31008])  # the estimate, while it is under way
+        client.close()
+        self.await_charged(range(30010, 30100))
+        before = self.charged()
+        client, _ = nginx.begin("/large")
+        client.close()  # the kernel had some more of it
+        self.await_charged(set(range(before + 2, before + 30000)) - {before + 1000})
+        before = self.charged()
+        self.leave_while_the_server_is_stopped(nginx)
+        self.await_charged([before + 2])
+
+    def test_places(self):
+        nginx = self.start(recipe=2)
+        self.assert_places(nginx, "downloads")
+        self.leave_while_the_server_is_stopped(nginx)
+        await_that(lambda: self.held("downloads") == 0, "the places of clients that left early")
+
+    def test_places_that_leak(self):
+        nginx = self.start(("proxy_pass http://127.0.0.1:3000;", "root FOLDER; index index.html;"), recipe=2)
+        self.assertEqual(nginx.get("/index.html")[0], 200)
+        await_that(lambda: self.held("downloads") == 0, "the place of a file")
+        os.mkdir(os.path.join(nginx.folder.name, "folder"))
+        self.assertEqual(nginx.get("/folder/")[0], 403)
+        await_that(lambda: self.held("downloads") == 0, "the place of a folder")
+        self.assertEqual(nginx.get("/")[0], 200)
+        time.sleep(0.2)
+        self.assertEqual(self.held("downloads"), 1)
 
     def test_while_the_server_is_away(self):
         self.server.end()
