@@ -39,7 +39,8 @@ def replace(text, *pairs):
 
 def on_free_ports(config):
     """A configuration of a page, for a server of the tests."""
-    return replace(re.sub(r"127\.0\.0\.1:(8080|9090|6380)", "127.0.0.1:0", config), (API, THREE))
+    config = re.sub(r"(in-flight:\d+)/10s", r"\1/90s", config)  # stores here have ten seconds for each answer
+    return re.sub(r"127\.0\.0\.1:(8080|9090|6380)", "127.0.0.1:0", config).replace(API, THREE)
 
 
 class Application:
@@ -89,6 +90,7 @@ class Application:
         self.asked = self.now = self.most = 0
         self.lock, self.over = threading.Lock(), threading.Event()
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.handle_error = lambda *_: None  # of clients that have gone
         self.port = self.server.server_address[1]
         self.thread = threading.Thread(target=self.server.serve_forever)
         self.thread.start()
@@ -173,19 +175,22 @@ class Proxy:
 
 class Behind(unittest.TestCase):
     """A recipe's server, on a memcached, and an application to guard. page: where the recipe stands; its
-    first configuration is whole, the others are further limiters."""
+    first configuration is whole, as is that of number `whole`; others are further limiters."""
+
+    whole = 0
 
     def setUp(self):
         self.store = Store("memcached")
         self.addCleanup(self.store.end)
         self.application = Application()
         self.addCleanup(self.application.end)
-        config, *more = blocks(self.page, "yaml")
-        config += "".join(each.removeprefix("limiters:\n") for each in more)
+        configs = blocks(self.page, "yaml")
+        config = configs[self.whole]
+        config += "".join(each.removeprefix("limiters:\n") for each in configs if each.startswith("limiters:\n"))
         self.server = Server(replace(on_free_ports(config), (
-            "memcached://127.0.0.1:11211", self.store.url + "?timeout=1s")))
+            "memcached://127.0.0.1:11211", self.store.url + "?timeout=10s")))
         self.addCleanup(self.server.end)
-        self.weir = "127.0.0.1:%d" % self.server.ports["http"][0]
+        self.weir = "127.0.0.1:%d" % self.server.ports.get("http", [0])[0]
         self.behind = "127.0.0.1:%d" % self.application.port
 
     def held(self, limiter):

@@ -1,16 +1,20 @@
 """HAProxy by its recipe, docs/serve/haproxy.md."""
 
+import os
+import signal
+import time
 import unittest
 
 from recipe import Behind, Proxy, blocks, replace
+from server import Client, await_that
 
 
 class Haproxy(Behind):
     page = "serve/haproxy.md"
 
     def start(self, *changes):
-        lua, = blocks(self.page, "lua")
-        limited, = blocks(self.page, "haproxy")
+        lua = blocks(self.page, "lua")[0]
+        limited = blocks(self.page, "haproxy")[0]
         limited = replace(limited, ("bind :80\n", "bind 127.0.0.1:PORT\n"), ("127.0.0.1:3000", self.behind),
                           ("/etc/haproxy/", "FOLDER/"), *changes)
         lua = replace(lua, ("127.0.0.1:8080", self.weir), ("timeout = 1000", "timeout = 60000"))
@@ -34,6 +38,59 @@ class Haproxy(Behind):
         closed = self.start(("  http-after-response set-header RateLimit ", "  http-request return status 503 unless "
                              "{ var(txn.limit_status) -m int 200 }\n  http-after-response set-header RateLimit "))
         self.assertEqual(closed.get()[0], 503)
+
+
+class Places(Behind):
+    page, whole = "serve/haproxy.md", 1
+
+    def setUp(self):
+        super().setUp()
+        lua, limited = blocks(self.page, "lua")[1], blocks(self.page, "haproxy")[1]
+        limited = replace(limited, ("bind :80\n", "bind 127.0.0.1:PORT\n"), ("127.0.0.1:3000", self.behind),
+                          ("/etc/haproxy/", "FOLDER/"))
+        lua = replace(lua, ('"127.0.0.1", 6380', '"127.0.0.1", %d' % self.server.ports["resp"][0]))
+        self.haproxy = Proxy({"haproxy.cfg": limited, "places.lua": lua}, "haproxy", "-W", "-f", "FOLDER/haproxy.cfg")
+        self.addCleanup(self.haproxy.end)
+
+    def test_at_most_three_and_none_leaks(self):
+        self.assert_places(self.haproxy, "downloads")
+        for early in (b"", b"GET /he", b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n123"):
+            client = Client(("127.0.0.1", self.haproxy.port), source="127.0.0.2")
+            client.send(early)
+            time.sleep(0.1)
+            client.close()
+        await_that(lambda: self.held("downloads") == 0, "the places of clients that left early")
+
+    def test_a_place_lasts_as_long_as_its_request(self):
+        """Longer than the timeouts of the connection while it asks."""
+        client, status = self.haproxy.begin("/held/200")
+        time.sleep(1.5)
+        self.assertEqual((status, self.held("downloads")), (200, 1))
+        client.close()
+
+    def test_haproxy_that_is_killed(self):
+        for _ in range(3):
+            client, status = self.haproxy.begin("/held/200")
+            self.addCleanup(client.close)
+            self.assertEqual(status, 200)
+        self.assertEqual(self.held("downloads"), 3)
+        for worker in children(self.haproxy.process.pid):
+            os.kill(worker, signal.SIGKILL)
+        await_that(lambda: self.held("downloads") == 0, "the places of who was killed")
+
+    def test_while_the_server_is_away(self):
+        os.kill(self.server.process.pid, signal.SIGSTOP)
+        self.assertEqual(self.haproxy.get()[0], 200)
+        os.kill(self.server.process.pid, signal.SIGCONT)
+        await_that(lambda: self.server.metric('weir_places_total{limiter="downloads",fate="released"}') == 1,
+                   "the place that came too late")
+        self.server.end()
+        self.assertEqual(self.haproxy.get()[0], 200)
+
+
+def children(process):
+    with open(f"/proc/{process}/task/{process}/children", encoding="ascii") as file:
+        return [int(each) for each in file.read().split()]
 
 
 if __name__ == "__main__":
