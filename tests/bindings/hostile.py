@@ -24,7 +24,7 @@ VALUES = [None, True, False, 0, 1, -1, 3, 2**31, 2**31 + 1, 2**32, 2**63 - 1, 2*
           weir.Request("a"), weir.Request(None), 1j, "\n", " ", "10.0.0.1", "::1", "fd00::/8"]
 OPTIONS = ["fallback", "deadline", "clock_error", "processes", "memo_keys", "memo_age", "local_denial", "least_ttl",
            "longest_wait", "peers", "cached_cells", "local_denials", "combining", "leases", "clock", "dealine", ""]
-REFUSED = (weir.Error, TypeError, ValueError, OverflowError)
+REFUSED = (weir.Error, weir.NoPlace, TypeError, ValueError, OverflowError)
 
 
 def store_url(name, options):
@@ -43,6 +43,7 @@ class Hostile(unittest.TestCase):
         chance = random.Random(seed)
         store = weir.Store("memory:")
         limiter = weir.Limiter(store, "fixed-window:1000000/1h", longest_wait=0.001)
+        held = weir.Limiter(store, "in-flight:1000000/1h", longest_wait=0.001)
         decision = limiter.take("a")
 
         def any_value():
@@ -52,6 +53,7 @@ class Hostile(unittest.TestCase):
             return [any_value() for _ in range(chance.randint(0, most))]
 
         calls = [limiter.take, limiter.take_up_to, limiter.peek, limiter.wait, limiter.reserve, limiter.refund,
+                 limiter.hold, held.hold,
                  limiter.reset, limiter.decide, limiter.http_fields, weir.client_key, weir.Networks, weir.metrics,
                  weir.Watch, weir.Store, weir.decide_together, limiter.take, limiter.take,
                  lambda *given: limiter.decide([given, *given]), lambda *given: weir.decide_together([(limiter, given)]),
@@ -89,7 +91,7 @@ class Hostile(unittest.TestCase):
         watch = weir.Watch({"api": limiter})
         limiter.close(), limiter.close()
         for call in (lambda: limiter.take("a"), lambda: limiter.peek("a"), lambda: limiter.wait("a"),
-                     lambda: limiter.reserve("a"), lambda: limiter.refund("a", decision), lambda: limiter.reset("a"),
+                     lambda: limiter.reserve("a"), lambda: limiter.hold("a"), lambda: limiter.refund("a", decision), lambda: limiter.reset("a"),
                      lambda: limiter.decide(["a"]), limiter.counts, lambda: limiter.warnings, lambda: limiter.rules,
                      lambda: limiter.http_fields("api", decision), limiter.return_leases,
                      lambda: weir.metrics({"api": limiter})):

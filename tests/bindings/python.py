@@ -3,10 +3,14 @@ counted, and structures that are as large as C says."""
 import asyncio
 import ctypes
 import gc
+import math
+import multiprocessing
 import os
+import signal
 import sys
 import threading
 import time
+import traceback
 import unittest
 
 import weir
@@ -95,6 +99,177 @@ class EveryStore(unittest.TestCase):
         with self.assertRaises(weir.Error):
             reserved.settle(1)
         self.assertEqual(limiter.peek("v").remaining, 2)
+
+
+class Places(unittest.TestCase):
+    """What is in flight: held, waited for, forgotten by forks, lost by who is stopped, left by who is killed."""
+
+    RULE = "in-flight:2/2s"
+
+    def url(self, name):
+        return with_option(os.environ["WEIR_TEST_MEMCACHED_META"], f"namespace=python-places-{name}&timeout=200ms")
+
+    def limiter(self, name, rule=RULE):
+        store = weir.Store(self.url(name))
+        self.addCleanup(store.close)
+        store.connect(30)
+        return weir.Limiter(store, rule)
+
+    def test_every_store(self):
+        for number, url in enumerate(STORES):
+            with self.subTest(url), weir.Store(named(url, f"places-{number}")) as store:
+                self.enter(weir.Limiter(store, "in-flight:2/1h;quota:9/400d"), weir.Limiter(store, "quota:9/400d"))
+
+    def enter(self, limiter, quota):
+        with self.assertRaises(weir.Error):
+            limiter.take("a")
+        with limiter.hold("a") as first:
+            second = limiter.hold("a", 1, wait=1)
+            self.assertTrue(first and first.held() and second.held())
+            self.assertGreater(second.token, first.token)
+            self.assertGreater(first.held_until(), time.time() + 1)
+            with self.assertRaises(weir.NoPlace) as none, limiter.hold("a"):
+                self.fail("entered")
+            self.assertEqual((none.exception.decision.allowed, none.exception.decision.limit), (False, 2))
+            self.assertEqual(second.release(), "OK")
+            self.assertEqual((second.held(), second.held_until(), second.token), (False, 0.0, 0))
+            with self.assertRaises(weir.Error):
+                second.release()
+        self.assertFalse(first.held())
+        with self.assertRaises(KeyError), limiter.hold("a", (2, 1)):
+            raise KeyError("the work failed")
+        limiter.hold("a", 2).release()
+        self.assertEqual(quota.peek("a").remaining, 4)  # whatever became of the work
+        with limiter.reserve("a") as reserved:
+            self.assertTrue(reserved.held() and reserved.token)
+        open_end = quota.reserve("b")
+        self.assertEqual((open_end.held(), open_end.held_until(), open_end.token), (True, math.inf, 0))
+        counts = limiter.counts()
+        self.assertEqual((counts["places_held"], counts["places_entered"], counts["places_denied"]), (0, 5, 1))
+
+    def test_waits(self):
+        limiter = self.limiter("waits", "in-flight:1/2s")
+        place = limiter.hold("a")
+        with self.assertRaises(weir.NoPlace):
+            limiter.hold("a", wait=0.05)
+        for wait in (-1, "1", float("nan")):
+            with self.assertRaises((TypeError, ValueError)):
+                limiter.hold("a", wait=wait)
+        with self.assertRaises(weir.Error):
+            limiter.hold("a", wait=61)  # beyond longest_wait
+        timer = threading.Timer(0.2, place.release)
+        timer.start()
+        with limiter.hold("a", wait=None) as other:
+            self.assertTrue(other.held())
+        timer.join()
+
+    def child(self, work):
+        """The process of a child whose work answers true where all went well."""
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os._exit(0 if work() else 3)
+            except BaseException:
+                traceback.print_exc()
+                os._exit(4)
+        return pid
+
+    def test_a_child_holds_nothing(self):
+        limiter = self.limiter("fork")
+
+        def work():
+            try:
+                place.release()
+                return False
+            except weir.Error:
+                pass
+            place.__exit__(None, None, None)
+            with limiter.hold("a", wait=5) as own:  # the second of both
+                return own.held() and not place.held() and (place.held_until(), place.token) == (0.0, 0)
+
+        with limiter.hold("a") as place:
+            self.assertEqual(os.waitpid(self.child(work), 0)[1], 0)
+            context = multiprocessing.get_context("fork")
+            with context.Pool(2) as pool:
+                self.assertEqual(pool.map(held_by, [()] * 4), [False] * 4)
+            self.assertTrue(place.held())
+        limiter.hold("a", 2, wait=5).release()
+
+    def test_who_is_stopped_has_lost_it(self):
+        limiter = self.limiter("stopped", "in-flight:1/2s")
+        read, write = os.pipe()
+
+        def work():
+            with limiter.hold("a") as place:
+                token = place.token
+                os.write(write, b".")
+                os.kill(os.getpid(), signal.SIGSTOP)
+                lost = not place.held() and place.held_until() == 0.0
+            with limiter.hold("a", wait=20) as again:
+                return lost and again.token > token
+
+        pid = self.child(work)
+        os.read(read, 1)
+        self.assertTrue(os.WIFSTOPPED(os.waitpid(pid, os.WUNTRACED)[1]))
+        with limiter.hold("a", wait=20) as other:  # as nobody pays for it
+            os.kill(pid, signal.SIGCONT)
+            time.sleep(0.1)
+            self.assertTrue(other.held())
+        self.assertEqual(os.waitpid(pid, 0)[1], 0)
+
+    def test_who_is_killed_leaves_it(self):
+        limiter = self.limiter("killed", "in-flight:1/2s")
+        read, write = os.pipe()
+        pid = self.child(lambda: [limiter.hold("a"), os.write(write, b"."), time.sleep(60)])
+        os.read(read, 1)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        began = time.monotonic()
+        limiter.hold("a", wait=20).release()
+        self.assertLess(time.monotonic() - began, 1.25 * 2 + 1)
+
+    def test_loops(self):
+        async def work(limiter, under_way, most):
+            async with limiter.hold("a", wait=30) as place:
+                under_way.append(place)
+                most.append(len(under_way))
+                await asyncio.sleep(0.05)
+                self.assertTrue(place.held() and place.token and place.held_until() > time.time())
+                under_way.remove(place)
+
+        async def ask():
+            async with aio.Store(self.url("loops")) as store:
+                await store.connect(30)
+                limiter, most = aio.Limiter(store, self.RULE), []
+                await asyncio.gather(*[work(limiter, under_way, most) for under_way in [[]] for _ in range(6)])
+                self.assertEqual(max(most), 2)
+                held = await limiter.hold("a", 2)
+                with self.assertRaises(weir.NoPlace):
+                    async with limiter.hold("a", wait=0.05):
+                        self.fail("entered")
+                waiting = asyncio.ensure_future(work(limiter, [], most))
+                await asyncio.sleep(0.05)
+                waiting.cancel()
+                self.assertEqual(await held.release(), "OK")
+                with self.assertRaises(asyncio.CancelledError):
+                    await waiting
+                inside = asyncio.ensure_future(self.stay(limiter))
+                await asyncio.sleep(0.3)
+                inside.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await inside
+                async with limiter.hold("a", 2, wait=5) as all_of_them:
+                    self.assertTrue(all_of_them)
+        asyncio.run(ask())
+
+    async def stay(self, limiter):
+        async with limiter.hold("a", 2, wait=5):
+            await asyncio.sleep(60)
+
+
+def held_by(_):
+    """Of a worker of multiprocessing, whether it holds what its parent did."""
+    return any(place.held() for place in gc.get_objects() if isinstance(place, weir.Place))
 
 
 class Arguments(unittest.TestCase):

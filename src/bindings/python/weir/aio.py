@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import queue
+import random
 import threading
 import time
 from typing import Iterable, List, Optional, Tuple, Union
@@ -22,7 +23,7 @@ from typing import Iterable, List, Optional, Tuple, Union
 from . import limiter as sync
 from . import native
 from . import store as stores
-from .limiter import Wanted, decide_all, wanted_of
+from .limiter import NoPlace, Wanted, decide_all, wanted_of
 from .values import COST_MOST, Cost, Decision, Error, Key, Request, key_bytes, microseconds, one_cost
 
 MOST = native.WEIR_BATCH_MOST
@@ -188,6 +189,16 @@ class Reservation:
     def decision(self) -> Decision:
         return self._made.decision
 
+    @property
+    def token(self) -> int:
+        return self._made.token
+
+    def held(self) -> bool:
+        return self._made is not None and self._made.held()
+
+    def held_until(self) -> float:
+        return self._made.held_until()
+
     async def commit(self) -> None:
         self._made.commit()  # talks to nobody
 
@@ -206,6 +217,50 @@ class Reservation:
             self._made.__exit__(*error)
         else:  # also where the task is cancelled: what was reserved goes back first
             await asyncio.shield(asyncio.to_thread(self._made.__exit__, *error))
+
+
+class Place(Reservation):
+    """weir.Place, awaited: async with limiter.hold("alice", wait=5) as place: ..."""
+
+    def __init__(self, limiter: sync.Limiter, key: Key, cost: Cost, wait: float):
+        super().__init__(lambda: limiter.hold(key, cost))
+        self._limiter, self._wait = limiter, wait
+
+    async def _open(self) -> "Place":
+        """Tries again and again, as other processes do: a thread of the loop's that waits serves nothing else."""
+        end = time.monotonic() + self._wait
+        while self._made is None:
+            entered = asyncio.ensure_future(asyncio.to_thread(self._reserve))
+            try:
+                self._made = await asyncio.shield(entered)
+            except asyncio.CancelledError:
+                entered.add_done_callback(release_late)
+                raise
+            except NoPlace as none:
+                pause, left = self._pause(none.decision), end - time.monotonic()
+                if pause is None or pause > left:
+                    raise
+                await asyncio.sleep(pause)
+        return self
+
+    def _pause(self, denied: Decision) -> Optional[float]:
+        """Nothing tells when a place is left; what other rules say is known."""
+        if denied.source != "fallback" and self._limiter.rules[denied.rule].algorithm == "in-flight":
+            return denied.retry_after and random.uniform(0.005, 0.05)
+        return denied.retry_after
+
+    async def release(self) -> str:
+        return await asyncio.to_thread(self._made.release)
+
+    async def __aexit__(self, *error):
+        # Also where the task is cancelled: first it is released.
+        await asyncio.shield(asyncio.to_thread(self._made.__exit__, *error))
+
+
+def release_late(entered: asyncio.Future) -> None:
+    """Of a task that was cancelled while it entered."""
+    if not entered.cancelled() and entered.exception() is None:
+        entered.get_loop().run_in_executor(None, entered.result().release)
 
 
 class Limiter:
@@ -273,6 +328,12 @@ class Limiter:
         """Takes what can be cancelled: async with limiter.reserve("alice") as reserved: ..."""
         return Reservation(lambda: self.sync.reserve(key, cost, longest_wait=longest_wait, up_to=up_to))
 
+    def hold(self, key: Key, cost: Cost = 1, *, wait: Optional[float] = 0.0) -> Place:
+        """Enters a place under an in-flight rule, waiting as long as `wait` says: async with
+        limiter.hold("alice", wait=5) as place: ... Raises NoPlace where there is none."""
+        wait_us = self.sync._wait_us if wait is None else microseconds("wait", wait, 0)
+        return Place(self.sync, key, cost, wait_us / 1e6)
+
     async def refund(self, key: Key, decision: Decision, cost: Optional[int] = None) -> None:
         """Gives back a part, or all, of what an allowed decision of this key has charged."""
         await asyncio.to_thread(self.sync.refund, key, decision, cost)
@@ -312,4 +373,4 @@ class Limiter:
         self.close()
 
 
-__all__ = ["Limiter", "Reservation", "Store"]
+__all__ = ["Limiter", "Place", "Reservation", "Store"]

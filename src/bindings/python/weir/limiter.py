@@ -2,7 +2,10 @@
 from __future__ import annotations
 
 import ctypes
+import math
+import os
 import struct
+import threading
 from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, Union
 
 from . import http, native
@@ -10,6 +13,7 @@ from .store import LimiterHandle, Store
 from .values import (COST_MOST, ClosedError, Cost, Decision, Error, Key, Request, check, count_between, key_bytes,
                      messages, microseconds, one_cost, one_of, text_bytes)
 
+INT64_MOST = 2**63 - 1
 FALLBACKS = ("local", "deny", "allow", "none")
 CALLER = native.WEIR_CLASS_CALLER
 SIZE = ctypes.sizeof(native.weir_request)
@@ -136,16 +140,42 @@ class Reservation:
         self._request = request  # the library compares refunds by its decision, where it stands
         self._rules = rules
         self._handles = [handle] if handle else []  # popped once, whichever thread comes first
+        self._lock, self._process = threading.Lock(), os.getpid()
         self.decision = Decision(request.decision)
 
     def __bool__(self):
         return self.decision.allowed
 
     def _take_handle(self) -> ReservationHandle:
-        try:
-            return self._handles.pop()
-        except IndexError:
-            raise Error(native.WEIR_BAD_ARGUMENT, "nothing is reserved, or no longer") from None
+        if os.getpid() != self._process:
+            raise Error(native.WEIR_BAD_ARGUMENT, "what was reserved is the parent's, from before the fork")
+        with self._lock:  # nothing asks for it any more
+            if self._handles:
+                return self._handles.pop()
+        raise Error(native.WEIR_BAD_ARGUMENT, "nothing is reserved, or no longer")
+
+    def _ask(self, function, over):
+        if os.getpid() != self._process:
+            return over
+        with self._lock:
+            return function(self._handles[0]) if self._handles else over
+
+    def held(self) -> bool:
+        """Whether it is open and its place is still one's own: never again, once it is not. A process that
+        was stopped, or could not reach the store, has lost it. Asks no store; any thread may ask."""
+        return self._ask(native.weir_reservation_held, False)
+
+    def held_until(self) -> float:
+        """Until when the place is held for certain, in seconds since 1970: it moves on while it is paid for.
+        0.0: it is not held; math.inf: nothing ends it."""
+        until_us = self._ask(native.weir_reservation_held_until_us, 0)
+        return math.inf if until_us == INT64_MOST else until_us / 1e6
+
+    @property
+    def token(self) -> int:
+        """Rises from holder to holder of the place; 0 without one, and where it is over. What is written to
+        may keep the largest that it has seen, and refuse lower ones."""
+        return self._ask(native.weir_reservation_token, 0)
 
     def _end(self, function) -> None:
         check(function(self._take_handle(), messages.at))
@@ -179,6 +209,33 @@ class Reservation:
     def __exit__(self, kind, *_):
         if self._handles:
             self.commit() if kind is None else self.cancel()
+
+
+class Place(Reservation):
+    """A place under an in-flight rule, held from then on: `with limiter.hold("alice") as place: ...`
+    releases it at the end of the block, however that ends. What other rules were charged stays.
+
+    A child after a fork holds nothing: there held() is False, and the end of the block releases nothing."""
+
+    def release(self) -> str:
+        """Lets others have it. "OK"; or the status that says why the store could not be told: then it is
+        free when what was paid is over, within the rule's period."""
+        status = native.weir_reservation_commit(self._take_handle(), messages.at)
+        if native.weir_status_classify(status) == CALLER:
+            check(status)
+        return native.weir_status_name(status).decode()
+
+    def __exit__(self, *_):
+        if self._handles and os.getpid() == self._process:
+            self.release()
+
+
+class NoPlace(Exception):
+    """All were taken, for as long as hold() might wait. `decision` says what is known."""
+
+    def __init__(self, decision: Decision):
+        super().__init__(f"no place is free: {decision.limit} are held")
+        self.decision = decision
 
 
 class ReservationHandle(LimiterHandle):
@@ -298,12 +355,29 @@ class Limiter:
     def reserve(self, key: Key, cost: Cost = 1, *, longest_wait: float = 0.0, up_to: bool = False) -> Reservation:
         """Takes what can be cancelled: with limiter.reserve("alice") as reserved: ..."""
         handle = self._use()
-        requests, kept = fill([self], [wanted_of(Request(key, cost, longest_wait, up_to))])
+        wanted = wanted_of(Request(key, cost, longest_wait, up_to))
+        requests, kept = fill([self], [wanted])
         made = ReservationHandle(handle)
         check(native.weir_limiter_reserve(handle, requests, _byref(made), messages.at))
-        del kept
-        requests[0].key = None
+        del kept, wanted
+        requests[0].key = requests[0].costs = None
         return Reservation(requests[0], made, self.rule_count)
+
+    def hold(self, key: Key, cost: Cost = 1, *, wait: Optional[float] = 0.0) -> Place:
+        """Enters a place under an in-flight rule, and waits for one as long as `wait` says, in seconds (None:
+        as long as the limiter's longest_wait): `with limiter.hold("alice", wait=5) as place: ...`. Raises
+        NoPlace where there is none. A thread of the library pays for it until it is released."""
+        handle = self._use()
+        wait_us = self._wait_us if wait is None else microseconds("wait", wait, 0)
+        wanted = wanted_of(Request(key, cost))
+        requests, kept = fill([self], [wanted])
+        made = ReservationHandle(handle)
+        check(native.weir_limiter_reserve_wait(handle, requests, wait_us, _byref(made), messages.at))
+        del kept, wanted
+        requests[0].key = requests[0].costs = None
+        if not made:
+            raise NoPlace(Decision(requests[0].decision))
+        return Place(requests[0], made, self.rule_count)
 
     def refund(self, key: Key, decision: Decision, cost: Optional[int] = None) -> None:
         """Gives back a part, or all, of what an allowed decision of this key has charged."""
