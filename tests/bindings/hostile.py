@@ -174,6 +174,7 @@ class Hostile(unittest.TestCase):
         store = weir.Store(store_url("MEMCACHED_META", "namespace=forks&timeout=30s"))
         limiter, looping = weir.Limiter(store, "quota:1000000/1h"), aio.Limiter(store, "quota:1000000/1h")
         over, reserved = threading.Event(), limiter.reserve("a")
+        place = weir.Limiter(store, "in-flight:1/1h").hold("a")  # and a thread that pays for it
 
         def take():
             while not over.is_set():
@@ -184,11 +185,13 @@ class Hostile(unittest.TestCase):
 
         def child():
             ok = limiter.take("a") and asyncio.run(ask(50)) and limiter.decide(["a", "b"])[1]
-            try:
-                reserved.cancel()
-                ok = False  # it is its parent's
-            except weir.Error:
-                pass
+            for end in (reserved.cancel, place.release):
+                try:
+                    end()
+                    ok = False  # it is its parent's
+                except weir.Error:
+                    pass
+            ok = ok and not place.held()
             store.close()
             os._exit(0 if ok else 3)
 
@@ -206,6 +209,8 @@ class Hostile(unittest.TestCase):
             each.join()
         self.assertTrue(limiter.take("a"))
         reserved.cancel()
+        self.assertTrue(place.held())
+        self.assertEqual(place.release(), "OK")
 
     def test_a_worker_that_is_killed(self):
         """What it was charged stays; nothing else of it does."""

@@ -3,10 +3,11 @@
 'use strict';
 
 const assert = require('node:assert');
+const { fork } = require('node:child_process');
 const { Worker, isMainThread, workerData } = require('node:worker_threads');
 const weir = require('../../src/bindings/node');
 
-const { Store, Limiter, Networks, clientKey, metrics } = weir;
+const { Store, Limiter, Place, Networks, clientKey, metrics } = weir;
 const CALLS = 10000;
 const url = (name, options) => {
   const base = process.env[`WEIR_TEST_${name}`];
@@ -62,8 +63,76 @@ async function everyStore(name, number) {
   assert.deepStrictEqual(await open.settle(1), [1]);
   await assert.rejects(open.settle(1), { code: 'BAD_ARGUMENT' });
   assert.strictEqual((await limiter.peek('v')).remaining, 2);
+  await places(store);
   store.close();
   await assert.rejects(limiter.take('a'), { code: 'CLOSED' });
+}
+
+// Held, waited for, released by hand and by the disposer.
+async function places(store) {
+  const limiter = new Limiter(store, 'in-flight:2/1h;quota:9/400d,name=held');
+  const first = await limiter.hold('a');
+  const second = await limiter.hold('a', { cost: [1, 3], wait: 1 });
+  assert.ok(first.held() && second.held() && second.token > first.token && first.heldUntil() > Date.now() / 1e3);
+  await assert.rejects(limiter.hold('a'), (error) => error.code === 'NO_PLACE' && error.decision.limit === 2);
+  const began = performance.now();
+  await assert.rejects(limiter.hold('a', { wait: 0.1 }), { code: 'NO_PLACE' });
+  assert.ok(performance.now() - began < 5000);
+  const waiting = limiter.hold('a', { wait: 30 });
+  const aborted = limiter.hold('a', { wait: 30, signal: AbortSignal.timeout(50) });
+  await assert.rejects(aborted, { name: 'TimeoutError' });
+  assert.strictEqual(await second.release(), 'OK');
+  assert.deepStrictEqual([second.held(), second.heldUntil(), second.token], [false, 0, 0n]);
+  await assert.rejects(second.release(), { code: 'BAD_ARGUMENT' });
+  const third = await waiting;
+  assert.ok(third instanceof Place && third.token > first.token);
+  for (const each of [first, third]) await each[Symbol.asyncDispose]();
+  await first[Symbol.asyncDispose](); // once more is fine
+  assert.ok(!first.held());
+  const both = await limiter.reserve('a', { cost: [2, 1] });
+  assert.ok(both.held() && both.token > 0n);
+  await both.cancel();
+  const quota = new Limiter(store, 'quota:9/400d,name=held');
+  assert.strictEqual((await quota.peek('a')).remaining, 4); // releasing keeps what other rules were charged
+  const reserved = await quota.reserve('a');
+  assert.deepStrictEqual([reserved.held(), reserved.heldUntil(), reserved.token], [true, Infinity, 0n]);
+  for (const options of [{ wait: -1 }, { wait: '1' }, { longestWait: 1 }, { cost: [1] }]) {
+    await assert.rejects(limiter.hold('a', options), (error) => error instanceof TypeError || error instanceof RangeError);
+  }
+}
+
+// A process that is stopped loses its place and can ask; one that is killed leaves it.
+async function otherHolders() {
+  const store = new Store(url('MEMCACHED_META', 'namespace=holders&timeout=300ms'));
+  await store.connect(30);
+  const limiter = new Limiter(store, 'in-flight:1/3s', { fallback: 'deny' });
+  const child = fork(__filename, ['hold']);
+  const heard = () => new Promise((resolve) => { child.once('message', resolve); });
+  assert.strictEqual(await heard(), true);
+  await assert.rejects(limiter.hold('a'), { code: 'NO_PLACE' });
+  child.kill('SIGSTOP');
+  const place = await limiter.hold('a', { wait: 30 });
+  child.kill('SIGCONT');
+  child.send('held?');
+  assert.strictEqual(await heard(), false);
+  assert.ok(place.held());
+  await place.release();
+  child.send('again');
+  assert.strictEqual(await heard(), true);
+  child.kill('SIGKILL');
+  await (await limiter.hold('a', { wait: 30 })).release();
+  store.close();
+}
+
+async function holdForParent() {
+  const limiter = new Limiter(new Store(url('MEMCACHED_META', 'namespace=holders&timeout=300ms')), 'in-flight:1/3s', { fallback: 'deny' });
+  let place;
+  const enter = async () => {
+    place = await limiter.hold('a', { wait: 30 });
+    process.send(place.held());
+  };
+  process.on('message', (what) => (what === 'again' ? enter() : process.send(place.held())));
+  await enter();
 }
 
 // Limiters of a store share its connection; while thousands are decided the loop goes on.
@@ -156,7 +225,7 @@ async function hostile() {
     return Math.floor((seed / 2147483648) * most);
   };
   const some = () => Array.from({ length: chance(4) }, () => values[chance(values.length)]);
-  const calls = [...['take', 'take', 'take', 'takeUpTo', 'peek', 'wait', 'decide', 'reserve', 'refund', 'reset', 'httpFields']
+  const calls = [...['take', 'take', 'take', 'takeUpTo', 'peek', 'wait', 'decide', 'reserve', 'hold', 'refund', 'reset', 'httpFields']
     .map((name) => (...given) => limiter[name](...given)),
   (...given) => new Store(...given), (...given) => new Limiter(...given), (...given) => new Limiter(store, ...given),
   (...given) => clientKey(...given), (...given) => new Networks(...given), (...given) => metrics(...given),
@@ -227,11 +296,13 @@ async function main() {
   await aborts();
   await hostile();
   await closing();
+  await otherHolders();
   await workers();
   console.log(`${stores.length} stores`);
 }
 
-(isMainThread ? main : inWorker)().catch((error) => {
+const inChild = process.argv[2] === 'hold';
+(inChild ? holdForParent : isMainThread ? main : inWorker)().catch((error) => {
   console.error(error);
   process.exit(1);
 });

@@ -104,16 +104,16 @@ class EveryStore(unittest.TestCase):
 class Places(unittest.TestCase):
     """What is in flight: held, waited for, forgotten by forks, lost by who is stopped, left by who is killed."""
 
-    RULE = "in-flight:2/2s"
+    RULE = "in-flight:2/3s"
 
     def url(self, name):
-        return with_option(os.environ["WEIR_TEST_MEMCACHED_META"], f"namespace=python-places-{name}&timeout=200ms")
+        return with_option(os.environ["WEIR_TEST_MEMCACHED_META"], f"namespace=python-places-{name}&timeout=300ms")
 
     def limiter(self, name, rule=RULE):
         store = weir.Store(self.url(name))
         self.addCleanup(store.close)
         store.connect(30)
-        return weir.Limiter(store, rule)
+        return weir.Limiter(store, rule, fallback="deny")  # a busy machine's store may be late: then try again
 
     def test_every_store(self):
         for number, url in enumerate(STORES):
@@ -148,7 +148,7 @@ class Places(unittest.TestCase):
         self.assertEqual((counts["places_held"], counts["places_entered"], counts["places_denied"]), (0, 5, 1))
 
     def test_waits(self):
-        limiter = self.limiter("waits", "in-flight:1/2s")
+        limiter = self.limiter("waits", "in-flight:1/3s")
         place = limiter.hold("a")
         with self.assertRaises(weir.NoPlace):
             limiter.hold("a", wait=0.05)
@@ -196,7 +196,7 @@ class Places(unittest.TestCase):
         limiter.hold("a", 2, wait=5).release()
 
     def test_who_is_stopped_has_lost_it(self):
-        limiter = self.limiter("stopped", "in-flight:1/2s")
+        limiter = self.limiter("stopped", "in-flight:1/3s")
         read, write = os.pipe()
 
         def work():
@@ -218,7 +218,7 @@ class Places(unittest.TestCase):
         self.assertEqual(os.waitpid(pid, 0)[1], 0)
 
     def test_who_is_killed_leaves_it(self):
-        limiter = self.limiter("killed", "in-flight:1/2s")
+        limiter = self.limiter("killed", "in-flight:1/3s")
         read, write = os.pipe()
         pid = self.child(lambda: [limiter.hold("a"), os.write(write, b"."), time.sleep(60)])
         os.read(read, 1)
@@ -226,7 +226,7 @@ class Places(unittest.TestCase):
         os.waitpid(pid, 0)
         began = time.monotonic()
         limiter.hold("a", wait=20).release()
-        self.assertLess(time.monotonic() - began, 1.25 * 2 + 1)
+        self.assertLess(time.monotonic() - began, 1.25 * 3 + 1)
 
     def test_loops(self):
         async def work(limiter, under_way, most):
@@ -240,7 +240,7 @@ class Places(unittest.TestCase):
         async def ask():
             async with aio.Store(self.url("loops")) as store:
                 await store.connect(30)
-                limiter, most = aio.Limiter(store, self.RULE), []
+                limiter, most = aio.Limiter(store, self.RULE, fallback="deny"), []
                 await asyncio.gather(*[work(limiter, under_way, most) for under_way in [[]] for _ in range(6)])
                 self.assertEqual(max(most), 2)
                 held = await limiter.hold("a", 2)

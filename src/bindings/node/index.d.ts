@@ -1,3 +1,5 @@
+/// <reference lib="esnext.disposable" />
+
 /** A string (its UTF-8), bytes, or a whole number (its decimal text). */
 export type Key = string | Uint8Array | number | bigint;
 
@@ -11,7 +13,7 @@ export interface WeirError extends Error {
 export class Decision {
   private constructor();
   readonly allowed: boolean;
-  readonly source: 'store' | 'local' | 'fallback' | 'late';
+  readonly source: 'store' | 'local' | 'fallback' | 'late' | 'settled';
   readonly rule: number;
   readonly limit: number;
   readonly remaining: number | null;
@@ -67,6 +69,19 @@ export interface RequestOptions {
   signal?: AbortSignal;
 }
 
+export interface HoldOptions {
+  cost?: number | number[];
+  /** Seconds to wait for a place; 0 unless it is given. */
+  wait?: number;
+  /** Aborted while it waits, nothing is held. */
+  signal?: AbortSignal;
+}
+
+export interface NoPlaceError extends WeirError {
+  code: 'NO_PLACE';
+  decision: Decision;
+}
+
 export interface Request extends RequestOptions {
   key: Key;
   upTo?: boolean;
@@ -90,6 +105,8 @@ export class Limiter {
   wait(key: Key, options?: RequestOptions): Promise<Decision>;
   decide(requests: Iterable<Key | Request>): Promise<Array<Decision | WeirError>>;
   reserve(key: Key, options?: RequestOptions): Promise<Reservation>;
+  /** Enters a place under an in-flight rule; where there is none within `wait`, rejects with NoPlaceError. */
+  hold(key: Key, options?: HoldOptions): Promise<Place>;
   refund(key: Key, decision: Decision, cost?: number): Promise<void>;
   /** What it cost in truth; decision.cost is what is charged then. */
   settle(key: Key, decision: Decision, real: number): Promise<void>;
@@ -102,12 +119,26 @@ export class Limiter {
 }
 
 export class Reservation {
-  private constructor();
+  protected constructor();
   readonly decision: Decision;
+  /** Whether it is open and its place is still one's own: never again, once it is not. */
+  held(): boolean;
+  /** Until when for certain, in seconds since 1970. 0: it is not held; Infinity: nothing ends it. */
+  heldUntil(): number;
+  /** Rises from holder to holder of the place; 0n without one. */
+  readonly token: bigint;
   commit(): void;
   cancel(): Promise<void>;
   /** What it cost in truth, for all rules or for each; resolves to what is charged now under each. */
   settle(real: number | number[]): Promise<number[]>;
+}
+
+/** Held until it is released: in `finally`, or by `await using`. */
+export class Place extends Reservation {
+  private constructor();
+  /** "OK", or the status that says why the store was not told. */
+  release(): Promise<string>;
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
 export class Networks {

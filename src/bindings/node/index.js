@@ -21,7 +21,7 @@ const STYLES = ['draft-10', 'x-ratelimit'];
 const NUMBERS = 12; // of a decision, in the order of weir.c
 const PEEK = 1;
 const UP_TO = 2;
-const [, , REFUND, RESET, RETURN_LEASES, CANCEL, CONNECT, SETTLE, SETTLE_RESERVATION] = Array(9).keys();
+const [, , REFUND, RESET, RETURN_LEASES, CANCEL, CONNECT, SETTLE, SETTLE_RESERVATION, COMMIT] = Array(10).keys();
 const NO_COSTS = new Float64Array(0);
 // Of weir_limiter_options: switches by their bit, seconds and counts by their place.
 const SWITCHES = { cachedCells: 1, localDenials: 2, combining: 4, leases: 8 };
@@ -354,14 +354,46 @@ class Limiter {
     return Promise.all(asked.map((each) => this.#decide(each).catch((error) => error)));
   }
 
+  async #reserve(asked, Kind) {
+    const made = await native.reserve(...batchOf([asked]));
+    const decision = new Decision(made.numbers);
+    if (made.reservation !== undefined) reserved.set(decision, made.reservation);
+    return new Kind(decision, made.reservation, this.#rules.length);
+  }
+
   // Takes what can be cancelled.
   async reserve(key, options) {
     const asked = this.#asked(key, 0, options);
     asked.signal?.throwIfAborted();
-    const made = await native.reserve(...batchOf([asked]));
-    const decision = new Decision(made.numbers);
-    if (made.reservation !== undefined) reserved.set(decision, made.reservation);
-    return new Reservation(decision, made.reservation, this.#rules.length);
+    return this.#reserve(asked, Reservation);
+  }
+
+  // Enters a place under an in-flight rule, and waits for one for up to `wait` seconds. Where there is none
+  // it rejects with NO_PLACE. Tries again as other processes do: one that waited in the library would keep
+  // a thread of Node's.
+  async hold(key, options) {
+    const { wait = 0, ...rest } = known(options, ['cost', 'wait', 'signal'], 'options of hold');
+    const asked = this.#asked(key, 0, rest);
+    const end = performance.now() + microseconds('wait', wait, 0) / 1e3;
+    for (;;) {
+      asked.signal?.throwIfAborted();
+      asked.handle = handleOf(this, Limiter);
+      const place = await this.#reserve(asked, Place);
+      const { decision } = place;
+      if (decision.allowed && asked.signal?.aborted) await place.release();
+      else if (decision.allowed) return place;
+      const ms = this.#pauseAfter(decision);
+      if (!decision.allowed && ms > end - performance.now()) {
+        throw Object.assign(failed('NO_PLACE', `no place is free: ${decision.limit} are held`), { decision });
+      }
+      if (!decision.allowed) await pause(ms, asked.signal);
+    }
+  }
+
+  // Nothing tells when a place is left; what other rules say is known. In milliseconds.
+  #pauseAfter({ retryAfter, source, rule }) {
+    if (retryAfter === null) return Infinity;
+    return source !== 'fallback' && this.#rules[rule].algorithm === 'in-flight' ? 5 + 45 * Math.random() : retryAfter * 1e3;
   }
 
   // Gives back a part, or all, of what an allowed decision of this key has charged.
@@ -445,9 +477,15 @@ function pause(ms, signal) {
   });
 }
 
+let endOf; // a reservation's handle, which nothing else gets any more
+
 class Reservation {
   #handle;
   #rules;
+
+  static {
+    endOf = (reservation) => reservation.#end();
+  }
 
   constructor(decision, handle, rules) {
     this.decision = decision;
@@ -460,6 +498,28 @@ class Reservation {
     this.#handle = undefined;
     if (handle === undefined) throw failed('BAD_ARGUMENT', 'nothing is reserved, or no longer');
     return handle;
+  }
+
+  #ask(which, over) {
+    return this.#handle === undefined ? over : native.held(this.#handle)[which];
+  }
+
+  // Whether it is open and its place is still one's own: never again, once it is not. A process that was
+  // stopped, or could not reach the store, has lost it. Asks no store.
+  held() {
+    return this.#ask(0, false);
+  }
+
+  // Until when the place is held for certain, in seconds since 1970: it moves on while it is paid for. 0:
+  // it is not held; Infinity: nothing ends it.
+  heldUntil() {
+    return this.#ask(1, 0) / 1e6;
+  }
+
+  // A BigInt that rises from holder to holder of the place; 0n without one, and where it is over. What is
+  // written to may keep the largest that it has seen, and refuse lower ones.
+  get token() {
+    return this.#ask(2, 0n);
   }
 
   // It is used, and stays charged.
@@ -485,6 +545,30 @@ class Reservation {
       throw error;
     }
   }
+}
+
+// A place under an in-flight rule, held until it is released: in `finally`, or by `await using` where the
+// language has it. What other rules were charged stays.
+class Place extends Reservation {
+  // Lets others have it. Resolves to "OK", or to the status that says why the store could not be told:
+  // then it is free when what was paid is over, within the rule's period.
+  async release() {
+    try {
+      await native.call(COMMIT, endOf(this), null, 0, null);
+      return 'OK';
+    } catch (error) {
+      if (error.code === 'BAD_ARGUMENT') throw error;
+      return error.code;
+    }
+  }
+}
+if (Symbol.asyncDispose !== undefined) {
+  // Node 18.18 and newer. What was released in the block is over.
+  Place.prototype[Symbol.asyncDispose] = async function dispose() {
+    await this.release().catch((error) => {
+      if (error.code !== 'BAD_ARGUMENT') throw error;
+    });
+  };
 }
 
 // Proxies whose word is taken, or who is not limited: "10.0.0.0/8, fd00::/8".
@@ -520,4 +604,4 @@ function metrics(sources) {
   }));
 }
 
-module.exports = { Store, Limiter, Reservation, Decision, Networks, clientKey, metrics, version: native.version };
+module.exports = { Store, Limiter, Reservation, Place, Decision, Networks, clientKey, metrics, version: native.version };

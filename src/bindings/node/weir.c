@@ -3,6 +3,7 @@
  * index.js alone calls it, with arguments it has looked at. Handles are counted: a call that is under
  * way uses its limiters, so closing one frees it when the last call has ended. */
 #define NAPI_VERSION 6
+#include <math.h>
 #include <node_api.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -319,7 +320,8 @@ typedef enum work_kind {
   CANCEL,
   CONNECT,
   SETTLE,
-  SETTLE_RESERVATION
+  SETTLE_RESERVATION,
+  COMMIT
 } work_kind;
 
 /* From the call to the promise's end. */
@@ -498,6 +500,9 @@ static void execute(napi_env env, void *data) {
     case CANCEL:
       asked->status = weir_reservation_cancel(user->reservation, why);
       break;
+    case COMMIT:
+      asked->status = weir_reservation_commit(user->reservation, why);
+      break;
     case CONNECT:
       asked->status = weir_store_connect(user->store, asked->number, why);
       break;
@@ -636,7 +641,7 @@ static napi_value reserve(napi_env env, napi_callback_info info) {
 }
 
 /* call(kind, handle, key, number, numbers): REFUND and SETTLE, of the decision in the numbers;
- * SETTLE_RESERVATION, at these costs; RESET, RETURN_LEASES, CANCEL, CONNECT. */
+ * SETTLE_RESERVATION, at these costs; RESET, RETURN_LEASES, CANCEL, CONNECT, COMMIT. */
 static napi_value call(napi_env env, napi_callback_info info) {
   napi_value argument[ARGUMENTS_MOST];
   uint32_t kind = 0;
@@ -667,6 +672,24 @@ static napi_value commit(napi_env env, napi_callback_info info) {
   if (reserved == NULL) return fail(env, WEIR_BAD_ARGUMENT, NULL);
   weir_status status = weir_reservation_commit(reserved->reservation, &why);
   return status == WEIR_OK ? NULL : fail(env, status, why.text);
+}
+
+/* held(reservation): [whether it is, until when in microseconds, its token] */
+static napi_value held(napi_env env, napi_callback_info info) {
+  napi_value argument[ARGUMENTS_MOST];
+  napi_value all;
+  napi_value each;
+  read_arguments(env, info, argument);
+  const thing *reserved = thing_of(env, argument[0]);
+  if (reserved == NULL) return fail(env, WEIR_BAD_ARGUMENT, NULL);
+  int64_t until_us = weir_reservation_held_until_us(reserved->reservation);
+  napi_create_array_with_length(env, 3, &all);
+  napi_get_boolean(env, weir_reservation_held(reserved->reservation), &each);
+  napi_set_element(env, all, 0, each);
+  napi_set_element(env, all, 1, number_value(env, until_us == INT64_MAX ? INFINITY : (double)until_us));
+  napi_create_bigint_uint64(env, weir_reservation_token(reserved->reservation), &each);
+  napi_set_element(env, all, 2, each);
+  return all;
 }
 
 /* --- HTTP */
@@ -904,6 +927,7 @@ NAPI_MODULE_INIT() {
                    {"reserve", reserve},
                    {"call", call},
                    {"commit", commit},
+                   {"held", held},
                    {"fields", fields},
                    {"contains", contains},
                    {"clientKey", client_key},
