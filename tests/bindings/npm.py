@@ -66,7 +66,7 @@ class Npm(unittest.TestCase):
             check(self, service)
 
     def test_readme(self):
-        program, = re.findall(r"^```js run\n(.*?)^```$", (PACKAGE / "README.md").read_text(), re.M | re.S)
+        program = re.findall(r"^```js run\n(.*?)^```$", (PACKAGE / "README.md").read_text(), re.M | re.S)[0]
         url = os.environ["WEIR_TEST_MEMCACHED_META"] + "&timeout=10s&namespace=readme"
         self.assertIn("memcached://localhost", program)
         said = self.run_it("node", "-e", program.replace("memcached://localhost", url))

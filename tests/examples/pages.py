@@ -94,7 +94,8 @@ class Ground:
 
     def located(self, text, quote=""):
         """Each block's keys are its own, however often a page names the same. With time for a busy
-        machine; the shell needs quotes around that where there are none."""
+        machine, also to pay for places; the shell needs quotes around that where there are none."""
+        text = re.sub(r"(in-flight:\d+)/10s", r"\1/90s", text)
         for local, url in self.servers.items():
             def private(found, url=url):
                 given = found.group(2) + "&" if found.group(2) else "?"

@@ -686,7 +686,8 @@ static napi_value held(napi_env env, napi_callback_info info) {
   napi_create_array_with_length(env, 3, &all);
   napi_get_boolean(env, weir_reservation_held(reserved->reservation), &each);
   napi_set_element(env, all, 0, each);
-  napi_set_element(env, all, 1, number_value(env, until_us == INT64_MAX ? INFINITY : (double)until_us));
+  napi_set_element(env, all, 1,
+                   number_value(env, until_us == INT64_MAX ? INFINITY : (double)until_us));
   napi_create_bigint_uint64(env, weir_reservation_token(reserved->reservation), &each);
   napi_set_element(env, all, 2, each);
   return all;
