@@ -1,10 +1,10 @@
-"""Drives a proxy that settles what streamed: clients that leave, a model that dies in mid-stream, a
-proxy that is killed.
+"""Drives a proxy that settles what streamed: clients that leave or are killed, a model that dies in
+mid-stream, a store that is restarted, a proxy that is killed.
 
     stream_proxy.py PROGRAM COMMAND...        the proxy, with PORT and MODEL in its words
 
 A command that holds WEIR asks a server, PROGRAM `serve`, which is restarted in mid-stream; any other
-asks the store itself, by $WEIR_STORE.
+asks the store itself, by $WEIR_STORE. The store is private, by $WEIR_SERVE.
 """
 import concurrent.futures
 import contextlib
@@ -20,6 +20,9 @@ import tempfile
 import time
 
 from service import free_port
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "serve"))
+from server import Store  # noqa: E402
 
 PROGRAM, COMMAND = sys.argv[1], sys.argv[2:]
 RULE = "fixed-window:100000/400d,name=tokens,debt=1000"
@@ -48,12 +51,12 @@ class Stage:
     """Model, proxy and, where the proxy asks one, a server of weir, on counts of their own."""
 
     def __init__(self, store, folder):
-        self.store = store
+        self.store, self.url = store, store.url + "?timeout=10s"
         self.model_port, self.proxy_port, self.weir_port = free_port(), free_port(), free_port()
         self.config = os.path.join(folder, "weir.yaml")
         pathlib.Path(self.config).write_text(
             f'listen:\n  http: {{address: "127.0.0.1:{self.weir_port}"}}\n'
-            f'stores:\n  main: {{url: "{store}"}}\nlimiters:\n  tokens: {{store: main, rule: "{RULE}"}}\n', encoding="utf-8")
+            f'stores:\n  main: {{url: "{self.url}"}}\nlimiters:\n  tokens: {{store: main, rule: "{RULE}"}}\n', encoding="utf-8")
         self.serves = "WEIR" in COMMAND
         self.prefix = "tokens:" if self.serves else ""  # a server leads keys by its limiter
         self.model = self.weir = self.proxy = None
@@ -74,7 +77,7 @@ class Stage:
         words = {"PORT": str(self.proxy_port), "MODEL": f"http://127.0.0.1:{self.model_port}",
                  "WEIR": f"http://127.0.0.1:{self.weir_port}"}
         self.proxy = started([words.get(word, word) for word in COMMAND], self.proxy_port,
-                             WEIR_STORE=self.store, WEIR_RULE=RULE)
+                             WEIR_STORE=self.url, WEIR_RULE=RULE)
 
     def end(self):
         for process in (self.proxy, self.weir, self.model):
@@ -99,7 +102,7 @@ class Stage:
                 return None, None
 
     def charged(self, account):
-        done = subprocess.run([PROGRAM, "peek", "--store", self.store, "--rule", RULE, "--json", self.prefix + account],
+        done = subprocess.run([PROGRAM, "peek", "--store", self.url, "--rule", RULE, "--json", self.prefix + account],
                               capture_output=True, text=True, check=True)
         return 100000 - json.loads(done.stdout)["remaining"]
 
@@ -126,6 +129,15 @@ def check(stage):
     assert stage.stream("carol", 5000, 5000, leave_after=20, every_s=0.005)[0] == 200
     stage.await_charged("carol", range(20, 1000))
 
+    # So is one that is killed.
+    words = ["-sN", "-H", "X-Account: kate", "-H", "Content-Type: application/json", "-d",
+             json.dumps({"max_tokens": 5000, "tokens": 5000, "every_s": 0.005}), f"http://127.0.0.1:{stage.proxy_port}/stream"]
+    client = subprocess.Popen(["curl", *words], stdout=subprocess.PIPE)
+    client.stdout.read(200)
+    end(client, signal.SIGKILL)
+    client.stdout.close()
+    stage.await_charged("kate", range(15, 1000))
+
     # A model that dies: what had come.
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         cut = pool.submit(stage.stream, "dave", 5000, 5000, None, 0.005)
@@ -145,6 +157,16 @@ def check(stage):
             assert slow.result(PATIENCE_S) == (200, 200)
         stage.await_charged("erin", [200])
 
+    # A store that has forgotten what was taken gives nothing back, and counts from then on.
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(stage.stream, "gina", 1000, 200, None, 0.01)
+        time.sleep(0.5)
+        stage.store.order("restart")
+        assert slow.result(PATIENCE_S) == (200, 200)
+    stage.await_charged("gina", [0])
+    assert stage.stream("gina", 100, 50) == (200, 50)
+    stage.await_charged("gina", [50])
+
     # A proxy that is killed leaves its estimate charged: more than was used, never less.
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         lost = pool.submit(stage.stream, "frank", 3000, 3000, None, 0.005)
@@ -156,7 +178,7 @@ def check(stage):
 
 
 def main():
-    store = os.environ["WEIR_TEST_MEMCACHED_META"] + "&timeout=10s&namespace=stream-" + str(os.getpid())
+    store = Store("memcached")
     with tempfile.TemporaryDirectory(prefix="weir-stream-") as folder:
         stage = Stage(store, folder)
         try:
@@ -164,6 +186,7 @@ def main():
             check(stage)
         finally:
             stage.end()
+            store.end()
     print("what streamed is what is charged")
 
 

@@ -41,7 +41,7 @@ class Proxy(http.server.BaseHTTPRequestHandler):
         except (OSError, http.client.HTTPException):
             self.close_connection = True  # the client has gone, or the model; what streamed is charged
         finally:
-            reserved.settle(streamed)
+            self.settle(reserved, streamed)
 
     def answer_of_model(self, body):
         connection = http.client.HTTPConnection(model, timeout=60)
@@ -54,6 +54,12 @@ class Proxy(http.server.BaseHTTPRequestHandler):
             yield from answer
         finally:
             connection.close()
+
+    def settle(self, reserved, streamed):
+        try:
+            reserved.settle(streamed)
+        except weir.Error as error:  # the estimate stays charged
+            self.log_error("not settled: %s", error)
 
     def refuse(self, decision):
         self.send_response(429)
