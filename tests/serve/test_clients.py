@@ -26,8 +26,8 @@ class Clients(unittest.TestCase):
             "memcached://127.0.0.1:11211", cls.store.url + "?timeout=10s")))
         cls.addClassCleanup(cls.server.end)
 
-    def block(self, language):
-        text, = blocks(PAGE, language)
+    def block(self, language, number=0):
+        text = blocks(PAGE, language)[number]
         text = replace(text, ("6380", str(self.server.ports["resp"][0])))
         return text.replace("127.0.0.1:8080", "127.0.0.1:%d" % self.server.ports["http"][0])
 
@@ -46,6 +46,20 @@ class Clients(unittest.TestCase):
 
     def test_python(self):
         self.assertEqual(self.run_it(DEBIAN_PYTHON, "-c", self.block("python")), "0 16 15 -1 2\n1 2\n[0, 0]\n")
+
+    def test_settling(self):
+        told = self.run_it("sh", "-e", input=self.block("sh", 1)).split("\n")
+        self.assertEqual(told[:6], ["allowed", "1", "limit", "3", "remaining", "2"])
+        self.assertEqual(told[told.index("source") + 1], "settled")
+
+    def test_places(self):
+        program = self.block("python", 1)
+        self.assertEqual(self.run_it(DEBIAN_PYTHON, "-c", program), "at work\n{'held': 1, 'store': 'OK'}\n")
+        # One that dies at work leaves its place: there are two.
+        dies = replace(program, ('print("at work")', "import os; os.abort()"))
+        for _ in range(3):
+            self.assertLess(subprocess.run([DEBIAN_PYTHON, "-c", dies], check=False).returncode, 0)
+            await_that(lambda: self.server.metric('weir_places_held{limiter="jobs"}') == 0, "the place of the dead")
 
     def test_node(self):
         told = self.run_it("/usr/bin/node", "-e", self.block("js"), env=dict(os.environ, NODE_PATH="/usr/share/nodejs"))
