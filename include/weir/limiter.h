@@ -388,6 +388,14 @@ enum { WEIR_ALL_MOST = 16 };
 WEIR_EXPORT weir_status weir_decide_all(weir_limiter *const *limiters, weir_request *requests,
                                         size_t count, size_t *denied_by, weir_message *message);
 
+/* Whether weir_decide_all() accepts these limiters together, whatever the keys: for programs that are
+ * told them by a configuration. Asks no store. WEIR_BAD_ARGUMENT, with what is wrong in `message`: a
+ * count of 0 or above WEIR_ALL_MOST; a limiter that is NULL; an in-flight; a leaky-bucket on a store
+ * without compare-and-swap; two that keep what they are charged (sliding-log, leaky-bucket). The same
+ * limiter may stand there twice. Any thread. */
+WEIR_EXPORT weir_status weir_check_all(weir_limiter *const *limiters, size_t count,
+                                       weir_message *message);
+
 /* How many rules the limiter's text holds: 1 to 8. */
 WEIR_EXPORT size_t weir_limiter_rules(const weir_limiter *limiter);
 

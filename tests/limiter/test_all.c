@@ -326,6 +326,30 @@ static void refuses_by_name_what_cannot_go_back(void **state) {
   world_close(&w);
 }
 
+/* Before there are requests: whatever the keys, and whichever members stand beside each other. */
+static void says_beforehand_what_it_refuses(void **state) {
+  login l;
+  weir_message message = {""};
+  (void)state;
+  open_login(&l, "sliding-log:9/1m", "sliding-log:1/1h", NULL);
+  fake_forget();
+  assert_int_equal(weir_check_all(l.limiters, 1, &message), WEIR_OK);
+  assert_int_equal(weir_check_all(l.limiters, 2, &message), WEIR_BAD_ARGUMENT);
+  assert_string_equal(message.text,
+                      "sliding-log:1/1h beside sliding-log:9/1m: neither gives back what it was "
+                      "charged, and accepted is one such rule");
+  weir_limiter *one_of_none[] = {l.limiters[0], NULL};
+  assert_int_equal(weir_check_all(one_of_none, 2, &message), WEIR_BAD_ARGUMENT);
+  assert_int_equal(weir_check_all(l.limiters, 0, &message), WEIR_BAD_ARGUMENT);
+  assert_int_equal(weir_check_all(l.limiters, WEIR_ALL_MOST + 1, NULL), WEIR_BAD_ARGUMENT);
+  close_login(&l);
+  open_login(&l, "sliding-log:9/1m", "fixed-window:1/1h", NULL);
+  weir_limiter *twice[] = {l.limiters[1], l.limiters[0], l.limiters[1]};
+  assert_int_equal(weir_check_all(twice, 3, &message), WEIR_OK);
+  assert_int_equal(the_fake.counts.commands, 0);
+  close_login(&l);
+}
+
 static void looks_where_all_do(void **state) {
   login l;
   (void)state;
@@ -480,6 +504,7 @@ int main(void) {
       cmocka_unit_test(rules_that_count_denied_requests_do),
       cmocka_unit_test(what_came_from_a_lease_is_held_again),
       cmocka_unit_test(refuses_by_name_what_cannot_go_back),
+      cmocka_unit_test(says_beforehand_what_it_refuses),
       cmocka_unit_test(looks_where_all_do),
       cmocka_unit_test(an_unknown_outcome_leaves_the_others_as_they_were),
       cmocka_unit_test(a_silent_store_leaves_the_others_as_they_were),

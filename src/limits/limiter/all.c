@@ -75,12 +75,43 @@ static bool some_say_no(const weir_all *all) {
  */
 
 /* Of a queue a place can be given back only while it is the last, of a log nothing. */
-static bool may_stay(const weir_limiter *limiter, const weir_request *request) {
-  bool stays = request->longest_wait_us > 0;
+static bool may_stay(const weir_limiter *limiter, bool waits) {
+  bool stays = waits;
   for (size_t i = 0; i < limiter->stack.count; i++)
     stays = stays || weir_rule_takes_one(&limiter->stack.rules[i]) ||
             weir_rule_gives_places(&limiter->stack.rules[i]);
   return stays;
+}
+
+/* What a limiter's rules, and a request that may wait, leave of it. */
+static weir_status check_rules(const weir_limiter *limiter, bool waits, weir_message *message) {
+  for (size_t i = 0; i < limiter->stack.count; i++) {
+    if (!weir_rule_is_held(&limiter->stack.rules[i])) continue;
+    weir_message_set(message,
+                     "%s: a reservation holds what is in flight, and a decision of several "
+                     "keys has none",
+                     limiter->texts[i]);
+    return WEIR_BAD_ARGUMENT;
+  }
+  bool queues = waits;
+  bool swaps = limiter->settings.traits & WEIR_TRAIT_SWAP;
+  for (size_t i = 0; i < limiter->stack.count; i++)
+    queues = queues || weir_rule_gives_places(&limiter->stack.rules[i]);
+  if (!queues || swaps) return WEIR_OK;
+  weir_message_set(message,
+                   "%s: a place in a queue cannot be given back in a store without "
+                   "compare-and-swap, so accepted is no leaky-bucket and no wait",
+                   limiter->texts[0]);
+  return WEIR_BAD_ARGUMENT;
+}
+
+static weir_status refuse_two_that_stay(const weir_limiter *limiter, const weir_limiter *other,
+                                        weir_message *message) {
+  weir_message_set(message,
+                   "%s beside %s: neither gives back what it was charged, and accepted is one such "
+                   "rule",
+                   limiter->texts[0], other->texts[0]);
+  return WEIR_BAD_ARGUMENT;
 }
 
 static weir_status check_member(const weir_all *all, size_t at, weir_message *message) {
@@ -96,34 +127,11 @@ static weir_status check_member(const weir_all *all, size_t at, weir_message *me
                      request->flags);
     return WEIR_BAD_ARGUMENT;
   }
-  for (size_t i = 0; i < limiter->stack.count; i++) {
-    if (!weir_rule_is_held(&limiter->stack.rules[i])) continue;
-    weir_message_set(message,
-                     "%s: a reservation holds what is in flight, and a decision of several "
-                     "keys has none",
-                     limiter->texts[i]);
-    return WEIR_BAD_ARGUMENT;
-  }
-  bool queues = request->longest_wait_us > 0;
-  bool swaps = limiter->settings.traits & WEIR_TRAIT_SWAP;
-  for (size_t i = 0; i < limiter->stack.count; i++)
-    queues = queues || weir_rule_gives_places(&limiter->stack.rules[i]);
-  if (queues && !swaps) {
-    weir_message_set(message,
-                     "%s: a place in a queue cannot be given back in a store without "
-                     "compare-and-swap, so accepted is no leaky-bucket and no wait",
-                     limiter->texts[0]);
-    return WEIR_BAD_ARGUMENT;
-  }
+  status = check_rules(limiter, request->longest_wait_us > 0, message);
+  if (status != WEIR_OK) return status;
   for (size_t i = 0; i < at; i++) {
     const weir_member *other = &all->members[i];
-    if (member->last && other->last) {
-      weir_message_set(message,
-                       "%s beside %s: neither gives back what it was charged, and "
-                       "accepted is one such rule",
-                       limiter->texts[0], other->limiter->texts[0]);
-      return WEIR_BAD_ARGUMENT;
-    }
+    if (member->last && other->last) return refuse_two_that_stay(limiter, other->limiter, message);
     if (limiter == other->limiter && request->key_length == other->request->key_length &&
         memcmp(request->key, other->request->key, request->key_length) == 0) {
       weir_message_set(message, "the limiter and key of requests[%zu]: accepted is each key once",
@@ -600,6 +608,34 @@ static weir_status refuse(weir_all *all, size_t at, weir_status status, size_t *
   return status;
 }
 
+static bool are_limiters(weir_limiter *const *limiters, size_t count, weir_message *message) {
+  if (count == 0 || count > WEIR_ALL_MOST) {
+    weir_message_set(message, "a decision of %zu requests: accepted are 1 to %d", count,
+                     WEIR_ALL_MOST);
+    return false;
+  }
+  for (size_t i = 0; i < count; i++) {
+    if (limiters[i] != NULL) continue;
+    weir_message_set(message, "limiters[%zu] is NULL: accepted are limiters", i);
+    return false;
+  }
+  return true;
+}
+
+weir_status weir_check_all(weir_limiter *const *limiters, size_t count, weir_message *message) {
+  const weir_limiter *stays = NULL;
+  weir_status status = WEIR_OK;
+  if (!are_limiters(limiters, count, message)) return WEIR_BAD_ARGUMENT;
+  for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+    const weir_limiter *limiter = limiters[i];
+    status = check_rules(limiter, false, message);
+    if (status != WEIR_OK || !may_stay(limiter, false)) continue;
+    if (stays != NULL) status = refuse_two_that_stay(limiter, stays, message);
+    stays = limiter;
+  }
+  return status;
+}
+
 weir_status weir_decide_all(weir_limiter *const *limiters, weir_request *requests, size_t count,
                             size_t *denied_by, weir_message *message) {
   weir_member members[WEIR_ALL_MOST];
@@ -607,25 +643,16 @@ weir_status weir_decide_all(weir_limiter *const *limiters, weir_request *request
   weir_status status = WEIR_OK;
   size_t peeks = 0;
   *denied_by = count;
-  if (count == 0 || count > WEIR_ALL_MOST) {
-    weir_message_set(message, "a decision of %zu requests: accepted are 1 to %d", count,
-                     WEIR_ALL_MOST);
-    return WEIR_BAD_ARGUMENT;
-  }
-  for (size_t i = 0; i < count; i++) {
-    if (limiters[i] == NULL) {
-      weir_message_set(message, "limiters[%zu] is NULL: accepted are limiters", i);
-      return WEIR_BAD_ARGUMENT;
-    }
+  if (!are_limiters(limiters, count, message)) return WEIR_BAD_ARGUMENT;
+  for (size_t i = 0; i < count; i++)
     peeks += requests[i].flags == WEIR_REQUEST_PEEK;
-  }
   if (peeks == count) return peek(limiters, requests, count, denied_by, message);
 
   size_t ready = 0;
   for (size_t i = 0; i < count; i++)
     members[i] = (weir_member){.limiter = limiters[i],
                                .request = &requests[i],
-                               .last = may_stay(limiters[i], &requests[i]),
+                               .last = may_stay(limiters[i], requests[i].longest_wait_us > 0),
                                .deadline_us = INT64_MAX,
                                .charge_end_us = INT64_MAX};
   for (size_t i = 0; i < count && status == WEIR_OK; i++) {

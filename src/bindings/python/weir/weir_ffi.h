@@ -257,6 +257,8 @@ enum {
 
 weir_status weir_decide_all(weir_limiter *const *limiters, weir_request *requests, size_t count, size_t *denied_by, weir_message *message);
 
+weir_status weir_check_all(weir_limiter *const *limiters, size_t count, weir_message *message);
+
 size_t weir_limiter_rules(const weir_limiter *limiter);
 
 typedef struct weir_rule_info {
