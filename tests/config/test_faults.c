@@ -17,6 +17,8 @@
 #define STORES "stores: {m: {url: \"memory:\"}}\n"
 #define LIMITERS "limiters: {a: {rule: quota:1/s}}\n"
 #define GOOD LISTEN STORES LIMITERS
+#define TWO LISTEN STORES "limiters: {a: {rule: quota:1/s}, b: {rule: quota:1/s}}\n"
+#define LOGS "limiters: {a: {rule: sliding-log:1/s}, b: {rule: sliding-log:2/s}}\n"
 #define TEN(text) text text text text text text text text text text
 
 /* A text, and the start and a part of the only line that is said of it. */
@@ -49,7 +51,7 @@ static const struct {
     /* kinds and values */
     {GOOD "loop: 1\n", "4:1: ",
      "unknown key \"loop\", did you mean \"loops\"? accepted are listen, "
-     "stores, shadow, limiters, throttle, envoy, limits, places, log and loops"},
+     "stores, shadow, limiters, groups, throttle, envoy, limits, places, log and loops"},
     {GOOD "grpc: {}\n", "4:1: ", "unknown key \"grpc\", accepted are"},
     {GOOD "loops:\n", "4:7: loops: ", "found nothing, accepted is text"},
     {GOOD "loops: []\n", "4:8: loops: ", "found a list, accepted is text"},
@@ -208,6 +210,33 @@ static const struct {
     {LISTEN STORES "limiters: {a: {rule: quota:1/s, overrides_file: /}}\n",
      "3:49: limiters.a.overrides_file: ", "is no regular file"},
     /* throttle */
+    /* groups */
+    {TWO "groups: [a]\n", "4:9: groups: ", "found a list, accepted is a mapping"},
+    {TWO "groups: {g: a}\n", "4:13: groups.g: ", "found text, accepted is a list"},
+    {TWO "groups: {g: [a]}\n", "4:13: groups.g: ", "a group of 1, accepted are 2 to 8 limiters"},
+    {TWO "groups: {g: [a, b, a, b, a, b, a, b, a]}\n", "4:13: groups.g: ", "a group of 9"},
+    {TWO "groups: {g: [a, c]}\n",
+     "4:17: groups.g: ", "no limiter \"c\", did you mean \"a\"? accepted are a and b"},
+    {TWO "groups: {g: [a, \"b\\0\"]}\n", "4:17: groups.g: ", "no limiter \"b\""},
+    {TWO "groups: {g: [a, [b]]}\n", "4:17: groups.g: ", "found a list, accepted is text"},
+    {TWO "groups: {g: [a, a]}\n",
+     "4:17: groups.g: ", "limiter \"a\" stands there twice, accepted is each once"},
+    {TWO "groups: {b: [a, b]}\n",
+     "4:10: groups.b: ", "a limiter has this name, accepted is one that none has"},
+    {TWO "groups: {g h: [a, b]}\n", "4:10: groups: ", "name \"g h\""},
+    {LISTEN STORES LOGS "groups: {g: [a, b]}\n", "4:17: groups.g: ",
+     "limiter \"b\": sliding-log:2/1s beside sliding-log:1/1s: neither gives back what it was "
+     "charged, and accepted is one such rule"},
+    {LISTEN STORES "limiters: {a: {rule: sliding-log:1/s}, b: {rule: quota:1/s, tiers: "
+                   "{x: sliding-log:2/s}}}\ngroups: {g: [a, b]}\n",
+     "4:17: groups.g: ", "limiter \"b\": sliding-log:2/1s beside sliding-log:1/1s"},
+    {LISTEN STORES "limiters: {a: {rule: in-flight:1/1m}, b: {rule: quota:1/s}}\n"
+                   "groups: {g: [a, b]}\n",
+     "4:14: groups.g: ", "limiter \"a\": in-flight:1/1m: a reservation holds what is in flight"},
+    {LISTEN "stores: {m: {url: \"redis://127.0.0.1:1\"}}\n"
+            "limiters: {a: {rule: quota:1/s}, b: {rule: leaky-bucket:1/s}}\n"
+            "groups: {g: [a, b]}\n",
+     "4:17: groups.g: ", "a place in a queue cannot be given back in a store without"},
     {GOOD "throttle: {limiters: 0}\n", "4:22: throttle.limiters: ", "from 1 to 65536"},
     {GOOD "throttle: {enabled: true, store: x}\n", "4:34: throttle.store: ", "no store \"x\""},
 };

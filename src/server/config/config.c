@@ -1,5 +1,5 @@
-/* The file as a whole: its sections, of which listen, stores and limiters, and envoy have files of
- * their own, and what must be there for a server to be of use. */
+/* The file as a whole: its sections, of which listen, stores and limiters, groups, and envoy have
+ * files of their own, and what must be there for a server to be of use. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -153,6 +153,7 @@ static const weir_field sections[] = {
     {.name = "stores", .read = weir_read_stores},
     {.name = "shadow", .type = WEIR_FIELD_BOOL, .offset = offsetof(weir_config, shadow)},
     {.name = "limiters", .read = weir_read_limiters},
+    {.name = "groups", .read = weir_read_groups},
     {.name = "throttle", .read = read_throttle},
     {.name = "envoy", .read = weir_read_envoy},
     {.name = "limits", .read = read_limits},

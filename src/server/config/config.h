@@ -17,8 +17,9 @@
 #include "config/faults.h"
 
 enum {
-  WEIR_CONFIG_NAME_MOST = 64, /* bytes of a name of a limiter, tier, store: A-Z a-z 0-9 _ . - */
-  WEIR_CONFIG_KEY_MOST = 4096 /* bytes of a key in overrides, allow and block */
+  WEIR_CONFIG_NAME_MOST = 64,  /* bytes of a name of a limiter, tier, store: A-Z a-z 0-9 _ . - */
+  WEIR_CONFIG_KEY_MOST = 4096, /* bytes of a key in overrides, allow and block */
+  WEIR_CONFIG_MEMBERS_MOST = 8 /* of a group */
 };
 
 typedef enum weir_config_protocol {
@@ -143,6 +144,19 @@ typedef struct weir_config_limiter {
   int64_t cost; /* of a request that names none; default 1 */
 } weir_config_limiter;
 
+/* A limiter as a group names it. */
+typedef struct weir_config_member {
+  size_t limiter; /* in the configuration's limiters */
+  weir_config_place place;
+} weir_config_member;
+
+/* Limiters whose requests are one decision. */
+typedef struct weir_config_group {
+  const char *name; /* no limiter has it */
+  weir_config_member members[WEIR_CONFIG_MEMBERS_MOST];
+  size_t member_count;
+} weir_config_group;
+
 typedef struct weir_config_throttle {
   bool enabled;
   bool throttlecrab; /* the command THROTTLE as well */
@@ -194,6 +208,8 @@ typedef struct weir_config {
   size_t store_count;
   weir_config_limiter *limiters;
   size_t limiter_count;
+  weir_config_group *groups;
+  size_t group_count;
   weir_config_throttle throttle;
   weir_config_envoy envoy;
   weir_config_limits limits;

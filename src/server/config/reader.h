@@ -106,7 +106,8 @@ weir_quoted weir_quote(const weir_node *scalar);
  */
 
 /* The sections; target: the configuration. */
-weir_read_node weir_read_listen, weir_read_stores, weir_read_limiters, weir_read_envoy;
+weir_read_node weir_read_listen, weir_read_stores, weir_read_limiters, weir_read_groups,
+    weir_read_envoy;
 
 /* A store by its name; target: const weir_config_store *. */
 weir_read_node weir_read_store;

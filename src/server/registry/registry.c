@@ -1,6 +1,7 @@
 /* Snapshots: built from a configuration, read by any thread that holds a reference.
  *
  *     weir_registry --- weir_named: a limiter of the configuration, its tiers, lists and overrides
+ *          |            weir_named_group: some of these that are one decision
  *          |                 |
  *          |                 v
  *          +------> weir_shared_limiter ------> weir_shared_store
@@ -286,6 +287,62 @@ static void add_named(builder *self, const weir_config_limiter *config) {
     self->has_memory = false;
 }
 
+static bool has_group_name(const void *context, const void *item, const void *wanted) {
+  const weir_named_group *group = *(const weir_named_group *const *)item;
+  const weir_hash_text *name = wanted;
+  (void)context;
+  return weir_hash_text_is(name, group->name, strlen(group->name));
+}
+
+/* The first of a limiter's rules, its own or a tier's, that cannot be charged with others as one, or,
+ * with `beside`, beside another that keeps what it is charged. NULL: there is none. */
+static weir_limiter *find_unfit(const weir_named *named, bool beside, weir_message *why) {
+  for (size_t i = 0; named->tiers != NULL && i <= named->config->tier_count; i++) {
+    weir_limiter *limiter = i == 0 ? named->own : named->tiers[i - 1];
+    weir_limiter *const twice[] = {limiter, limiter};
+    if (limiter != NULL && weir_check_all(twice, beside ? 2 : 1, why) != WEIR_OK) return limiter;
+  }
+  return NULL;
+}
+
+/* Any of a member's rules may meet any of the others'. */
+static void check_group(builder *self, const weir_config_group *config,
+                        const weir_named_group *group) {
+  char path[WEIR_CONFIG_NAME_MOST + 32];
+  weir_limiter *keeps = NULL;
+  snprintf(path, sizeof path, "groups.%s", config->name);
+  for (size_t i = 0; i < group->member_count; i++) {
+    weir_message why = {""};
+    weir_limiter *unfit = find_unfit(group->members[i], false, &why);
+    if (unfit == NULL) {
+      weir_limiter *const both[] = {keeps, find_unfit(group->members[i], true, &why)};
+      if (both[1] != NULL && keeps != NULL && weir_check_all(both, 2, &why) != WEIR_OK)
+        unfit = both[1];
+      else if (both[1] != NULL)
+        keeps = both[1];
+    }
+    if (unfit != NULL)
+      weir_config_fault(self->faults, config->members[i].place, path, "limiter \"%s\": %s",
+                        group->members[i]->config->name, why.text);
+  }
+}
+
+static void add_group(builder *self, const weir_config_group *config) {
+  weir_registry *registry = self->registry;
+  weir_named_group *group = &registry->groups[registry->group_count];
+  group->name = config->name;
+  group->index = registry->group_count++;
+  group->member_count = config->member_count;
+  for (size_t i = 0; i < config->member_count; i++)
+    group->members[i] = &registry->named[config->members[i].limiter];
+  check_group(self, config, group);
+  uint32_t mark =
+      weir_hash_table_mark(&registry->by_group_name, config->name, strlen(config->name));
+  const weir_named_group **entered = weir_hash_table_add(&registry->by_group_name, mark);
+  self->has_memory = entered != NULL;
+  if (entered != NULL) *entered = group;
+}
+
 /* The limiters on demand of the snapshot before where they mean the same, or new ones. */
 static void add_throttle(builder *self) {
   weir_registry *registry = self->registry;
@@ -326,13 +383,18 @@ static void build(builder *self) {
   const weir_config *config = registry->config;
   weir_hash_table_init(&registry->by_meaning, sizeof(weir_shared_limiter *), means, NULL);
   weir_hash_table_init(&registry->by_name, sizeof(weir_named *), has_name, NULL);
+  weir_hash_table_init(&registry->by_group_name, sizeof(weir_named_group *), has_group_name, NULL);
   registry->stores = calloc(config->store_count + 1, sizeof(weir_shared_store *));
   registry->named = calloc(config->limiter_count + 1, sizeof *registry->named);
-  self->has_memory = registry->stores != NULL && registry->named != NULL;
+  registry->groups = calloc(config->group_count + 1, sizeof *registry->groups);
+  self->has_memory =
+      registry->stores != NULL && registry->named != NULL && registry->groups != NULL;
   for (size_t i = 0; i < config->store_count && self->has_memory; i++)
     add_store(self, &config->stores[i]);
   for (size_t i = 0; i < config->limiter_count && self->has_memory; i++)
     add_named(self, &config->limiters[i]);
+  for (size_t i = 0; i < config->group_count && self->has_memory; i++)
+    add_group(self, &config->groups[i]);
   if (self->has_memory) add_throttle(self);
   if (!self->has_memory) return;
   const weir_descriptors_source source = {self, find_limiter, find_opened};
@@ -396,10 +458,12 @@ void weir_registry_release(weir_registry *registry) {
     release_store(registry->stores[i]);
   weir_hash_table_clean_up(&registry->by_meaning);
   weir_hash_table_clean_up(&registry->by_name);
+  weir_hash_table_clean_up(&registry->by_group_name);
   weir_config_destroy(registry->config);
   free(registry->limiters);
   free(registry->stores);
   free(registry->named);
+  free(registry->groups);
   free(registry);
 }
 
@@ -446,6 +510,15 @@ const weir_named *weir_registry_find(const weir_registry *registry, const char *
   const weir_keymap_text wanted = {name, length};
   uint32_t mark = weir_hash_table_mark(&registry->by_name, name, length);
   const weir_named **found = weir_hash_table_find(&registry->by_name, mark, &wanted);
+  return found != NULL ? *found : NULL;
+}
+
+const weir_named_group *weir_registry_find_group(const weir_registry *registry, const char *name,
+                                                 size_t length) {
+  if (registry->group_count == 0) return NULL;
+  const weir_hash_text wanted = {name, length};
+  uint32_t mark = weir_hash_table_mark(&registry->by_group_name, name, length);
+  const weir_named_group **found = weir_hash_table_find(&registry->by_group_name, mark, &wanted);
   return found != NULL ? *found : NULL;
 }
 

@@ -34,18 +34,29 @@ typedef struct weir_named {
   weir_keymap overrides, allow, block;
 } weir_named;
 
+/* A group of the configuration. Read it; only registry.c writes. */
+typedef struct weir_named_group {
+  const char *name;
+  size_t index; /* in the order of the file; of this snapshot alone */
+  const weir_named *members[WEIR_CONFIG_MEMBERS_MOST];
+  size_t member_count;
+} weir_named_group;
+
 /* A snapshot. Read it; only registry.c writes. */
 typedef struct weir_registry {
   weir_config *config;
   weir_named *named; /* in the order of the file */
   size_t named_count;
+  weir_named_group *groups; /* in the order of the file */
+  size_t group_count;
   weir_descriptors *descriptors; /* the domains of the descriptor files; there may be none */
   /* Of throttle.enabled; else NULL. Lives as long as the snapshot, and in later ones that mean the
    * same. */
   weir_throttle *throttle;
 
   atomic_size_t holders;
-  weir_hash_table by_name; /* of pointers to weir_named */
+  weir_hash_table by_name;       /* of pointers to weir_named */
+  weir_hash_table by_group_name; /* of pointers to weir_named_group */
 
   /* What other snapshots may share: for registry.c alone. */
   struct weir_shared_store **stores; /* in the order of the configuration, some of them the same */
@@ -110,6 +121,10 @@ void weir_registry_let_go(weir_shared_limiter *shared);
 /* NULL: no limiter has this name. */
 const weir_named *weir_registry_find(const weir_registry *registry, const char *name,
                                      size_t length);
+
+/* NULL: no group has this name. */
+const weir_named_group *weir_registry_find_group(const weir_registry *registry, const char *name,
+                                                 size_t length);
 
 typedef enum weir_target_kind {
   WEIR_TARGET_LIMITER,
