@@ -39,7 +39,11 @@ static void check_request(const weir_http_request *request) {
     require(call.ask.costs->count > 1 && call.ask.costs->count <= WEIR_ASK_COSTS_MOST);
   if (good && call.envoy != NULL) require(call.envoy->count > 0);
   good &= call.envoy == NULL;
-  if (good && call.ask.form != WEIR_HTTP_CHECK) require(call.ask.key_length > 0);
+  if (good && call.ask.form != WEIR_HTTP_CHECK)
+    require((call.ask.keys != NULL) != (call.ask.key_length > 0));
+  require(call.ask.key_count <= WEIR_CONFIG_MEMBERS_MOST);
+  for (size_t i = 0; good && i < call.ask.key_count; i++)
+    require(call.ask.keys[i].length > 0 && call.ask.keys[i].bytes != NULL);
   for (size_t i = 0; good && call.ask.form == WEIR_HTTP_CHECK && i < 3; i++) {
     weir_bytes_free(&call.text);
     refusal = (weir_http_refusal){0};

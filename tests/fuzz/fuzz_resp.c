@@ -53,9 +53,24 @@ static void check_place(const weir_ask *ask) {
           again.number == ask->place.number && again.secret == ask->place.secret);
 }
 
+/* A name with a digit in front is a group of so many. */
+static size_t count_keys(const void *context, const char *name, size_t length) {
+  (void)context;
+  return length > 0 && name[0] > '1' && name[0] <= '8' ? (size_t)(name[0] - '0') : 1;
+}
+
+static void check_keys(const weir_ask *ask) {
+  size_t wanted = count_keys(NULL, ask->limiter, ask->limiter_length);
+  require(ask->verb == WEIR_ASK_TAKE || ask->verb == WEIR_ASK_PEEK);
+  require(ask->key_count == wanted && wanted <= WEIR_CONFIG_MEMBERS_MOST);
+  for (size_t i = 0; i < ask->key_count; i++)
+    require(ask->keys[i].length >= 1 && ask->keys[i].length <= 64 && ask->keys[i].bytes != NULL);
+}
+
 static void check_request(const weir_resp_request *request, const char *bytes, size_t used) {
   static const weir_config_credential one = {"default", "secret", 6};
-  const weir_resp_server open = {.throttle = true, .throttlecrab = true, .key_most = 64};
+  const weir_resp_server open = {
+      .throttle = true, .throttlecrab = true, .key_most = 64, .count_keys = count_keys};
   const weir_resp_server guarded = {.credentials = &one, .credential_count = 1, .key_most = 64};
   weir_bytes out = {0};
   weir_ask ask = {.key_length = 1};
@@ -75,6 +90,7 @@ static void check_request(const weir_resp_request *request, const char *bytes, s
     if (outcome == WEIR_RESP_ASKS) require(ask.key_length >= 1 && ask.key_length <= 64);
     if (outcome == WEIR_RESP_ASKS) require(ask.cost >= 0 && ask.cost <= WEIR_ASK_COST_MOST);
     if (outcome == WEIR_RESP_ASKS) check_place(&ask);
+    if (outcome == WEIR_RESP_ASKS && ask.keys != NULL) check_keys(&ask);
     if (outcome == WEIR_RESP_ASKS && ask.verb == WEIR_ASK_SETTLE)
       check_settlement(&ask);
     else if (outcome == WEIR_RESP_ASKS && ask.costs != NULL)

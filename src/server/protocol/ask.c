@@ -98,6 +98,15 @@ bool weir_ask_read_stamp(weir_ask *ask, const char *text, size_t length, weir_me
   return ask->has_stamp;
 }
 
+size_t weir_reply_write_stamps(const weir_reply *reply, char text[WEIR_REPLY_STAMPS_BYTES]) {
+  size_t length = reply->has_stamp ? weir_stamp_write(&reply->stamp, text) : 0;
+  for (size_t i = 0; i < reply->member_count && reply->members[i].has_stamp; i++) {
+    if (i > 0) text[length++] = ',';
+    length += weir_stamp_write(&reply->members[i].stamp, text + length);
+  }
+  return length;
+}
+
 bool weir_secret_equals(const char *known, size_t known_length, const char *given,
                         size_t given_length) {
   volatile unsigned char difference = known_length != given_length;

@@ -9,7 +9,7 @@
 #include <weir/http.h>
 #include <weir/weir.h>
 
-#include "config/envoy.h"
+#include "config/config.h"
 #include "protocol/place.h"
 #include "protocol/stamp.h"
 
@@ -34,7 +34,13 @@ typedef struct weir_ask_amount {
   int64_t each[WEIR_ASK_COSTS_MOST];
 } weir_ask_amount;
 
-/* Limiter and key stand in the request's own bytes, costs where they were read into. */
+/* A key of a group's, in the request's own bytes. */
+typedef struct weir_ask_key {
+  const char *bytes;
+  size_t length;
+} weir_ask_key;
+
+/* Limiter and key stand in the request's own bytes, costs and keys where they were read into. */
 typedef struct weir_ask {
   weir_ask_verb verb;
   bool up_to;
@@ -44,6 +50,8 @@ typedef struct weir_ask {
   size_t limiter_length;
   const char *key;
   size_t key_length;
+  const weir_ask_key *keys; /* of a group instead: one for each of its members; NULL: `key` */
+  size_t key_count;
   int64_t cost;                 /* for every rule; WEIR_ASK_OWN_COST: the limiter's own */
   const weir_ask_amount *costs; /* one for each rule instead; NULL: `cost` */
   int64_t burst, count, period_s;
@@ -84,14 +92,34 @@ typedef struct weir_reply {
   int64_t held_until_us;       /* by the clock of the day; 0 where it is not held */
   weir_status store;           /* released: whether the store knows */
   const weir_limiter *limiter; /* who decided; NULL: no limiter was asked */
-  const char *name;            /* of the limiter; NULL: the request brought its rule */
+  const char *name;            /* of the limiter, or group; NULL: the request brought its rule */
+  weir_config_headers headers; /* of the limiter */
   const char *key;
   size_t key_length;
   const char *id;         /* what the caller names the request by */
   size_t id_length;       /* 0: by nothing */
   bool is_shadowed;       /* a denial, answered as allowed */
   int64_t retry_after_us; /* as decided, also where it is shadowed */
+  const char *group;      /* whose member this is; NULL: none's */
+  /* Of a group, which has no key and no stamp of its own: */
+  const struct weir_reply *members; /* what each would be answered; NULL: it is no group's */
+  size_t member_count;
+  size_t speaker;        /* the member whose figures these are */
+  const char *denied_by; /* the name of the one that denies; NULL: none does */
 } weir_reply;
+
+/* What a group is told: of the whole, and of each member. */
+typedef struct weir_group_reply {
+  weir_reply whole;
+  weir_decision decision; /* the whole's */
+  weir_reply members[WEIR_CONFIG_MEMBERS_MOST];
+  weir_decision decisions[WEIR_CONFIG_MEMBERS_MOST];
+  bool counts[WEIR_CONFIG_MEMBERS_MOST]; /* whether it has decided something */
+} weir_group_reply;
+
+/* The stamp of what was taken; of a group one for each member, between commas. 0: there is none. */
+enum { WEIR_REPLY_STAMPS_BYTES = WEIR_CONFIG_MEMBERS_MOST * (WEIR_STAMP_BYTES + 1) };
+size_t weir_reply_write_stamps(const weir_reply *reply, char text[WEIR_REPLY_STAMPS_BYTES]);
 
 /* --- Envoy's rate limit service, in whichever form it comes --------------------------------------
  */

@@ -64,6 +64,19 @@ static json_t *row_of(const weir_served_row *row, const char *rule, const char *
                    (json_int_t)row->settled_down, "cut", (json_int_t)row->settled_cut);
 }
 
+/* What stands for a rule are the names of the members. */
+static json_t *group_of(const weir_named_group *group, const weir_served_row *row) {
+  char members[WEIR_CONFIG_MEMBERS_MOST * (WEIR_CONFIG_NAME_MOST + 2) + 16];
+  int length = sprintf(members, "all of");
+  bool shadow = true;
+  for (size_t i = 0; i < group->member_count; i++) {
+    const weir_config_limiter *limiter = group->members[i]->config;
+    length += sprintf(members + length, "%s %s", i > 0 ? "," : "", limiter->name);
+    shadow = shadow && limiter->shadow;
+  }
+  return row_of(row, members, group->members[0]->config->store->name, shadow);
+}
+
 static json_t *limiters_of(const weir_registry *registry, const weir_served_table *table) {
   const weir_config *config = registry->config;
   const weir_descriptors *descriptors = registry->descriptors;
@@ -77,8 +90,11 @@ static json_t *limiters_of(const weir_registry *registry, const weir_served_tabl
       json_object_set_new(row, "places", weir_holders_row(registry->named[i].own));
     json_array_append_new(list, row);
   }
-  for (size_t i = named; i + 1 < table->count && i < WEIR_STATUS_LIMITERS_MOST; i++) {
-    const weir_config_domain *domain = descriptors->domains[i - named].config;
+  for (size_t i = 0; i < registry->group_count && named + i < WEIR_STATUS_LIMITERS_MOST; i++)
+    json_array_append_new(list, group_of(&registry->groups[i], &table->rows[named + i]));
+  size_t first = named + registry->group_count;
+  for (size_t i = first; i + 1 < table->count && i < WEIR_STATUS_LIMITERS_MOST; i++) {
+    const weir_config_domain *domain = descriptors->domains[i - first].config;
     json_array_append_new(
         list, row_of(&table->rows[i], "by descriptors", domain->store->name, config->shadow));
   }

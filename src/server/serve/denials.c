@@ -123,8 +123,10 @@ void weir_denial_log_add(weir_denial_log *log, const weir_denial_line *denial, i
     return;
   }
   weir_denial_line_show(denial, WEIR_DENIAL_LOGGED, key);
-  weir_log_field fields[7] = {{.name = "limiter", .text = reply->name}};
+  weir_log_field fields[8] = {{.name = "limiter", .text = reply->name}};
   size_t count = 1;
+  if (reply->group != NULL)
+    fields[count++] = (weir_log_field){.name = "group", .text = reply->group};
   if (key[0] != '\0')
     fields[count++] = (weir_log_field){.name = "key", .text = key, .is_quoted = true};
   fields[count++] = (weir_log_field){.name = "protocol", .text = denial->protocol};

@@ -1,6 +1,7 @@
 /* HTTP over a connection: what all who answer it share, then the listener for decisions. */
 #include <string.h>
 
+#include "serve/groups.h"
 #include "serve/protocols.h"
 
 /* --- every request ------------------------------------------------------------------------------
@@ -93,20 +94,53 @@ weir_read_result weir_serve_read_http(weir_connection *connection, const char *b
  */
 
 /* The key of a check is where its limiter says, or else where the listener does. */
-static bool find_key(weir_connection *connection, const weir_http_request *request,
-                     weir_http_call *call, weir_http_refusal *refusal) {
+static bool read_key(weir_connection *connection, const weir_http_request *request,
+                     const weir_named *named, weir_http_call *call, weir_http_refusal *refusal) {
   char address[WEIR_CLIENT_ADDRESS_TEXT_BYTES];
   const weir_config_listener *listener = connection->port->config;
-  const weir_config_key *where = &listener->key;
-  if (call->ask.form == WEIR_HTTP_CHECK) {
-    const weir_named *named = weir_registry_find(connection->loop->tick.registry, call->ask.limiter,
-                                                 call->ask.limiter_length);
-    if (named == NULL) return true; /* it will be said that there is none */
-    if (named->config->has_key) where = &named->config->key;
-    weir_client_address_write(&connection->address, address);
-    if (!weir_http_read_key(request, listener, where, address, call, refusal)) return false;
+  const weir_config_key *where = named->config->has_key ? &named->config->key : &listener->key;
+  weir_client_address_write(&connection->address, address);
+  return weir_http_read_key(request, listener, where, address, call, refusal);
+}
+
+/* One for each member of a group. Their bytes may move until the last has been read. */
+static bool read_keys(weir_connection *connection, const weir_http_request *request,
+                      const weir_named_group *group, weir_http_call *call,
+                      weir_http_refusal *refusal) {
+  const char *next;
+  for (size_t i = 0; i < group->member_count; i++) {
+    if (!read_key(connection, request, group->members[i], call, refusal)) return false;
+    call->keys[i].length = call->ask.key_length;
   }
-  if (call->ask.key_length <= (size_t)weir_loop_limits(connection->loop)->key_bytes) return true;
+  next = call->text.data;
+  for (size_t i = 0; i < group->member_count; i++) {
+    call->keys[i].bytes = next;
+    next += call->keys[i].length;
+  }
+  call->ask.keys = call->keys;
+  call->ask.key_count = group->member_count;
+  return true;
+}
+
+/* Of a name that is not known it will be said that there is none. */
+static bool find_key(weir_connection *connection, const weir_http_request *request,
+                     weir_http_call *call, weir_http_refusal *refusal) {
+  const weir_registry *registry = connection->loop->tick.registry;
+  size_t most = (size_t)weir_loop_limits(connection->loop)->key_bytes;
+  weir_ask *ask = &call->ask;
+  if (ask->form == WEIR_HTTP_CHECK) {
+    const weir_named *named = weir_registry_find(registry, ask->limiter, ask->limiter_length);
+    const weir_named_group *group =
+        weir_registry_find_group(registry, ask->limiter, ask->limiter_length);
+    if (named != NULL && !read_key(connection, request, named, call, refusal)) return false;
+    if (group != NULL && ask->verb == WEIR_ASK_TAKE &&
+        !read_keys(connection, request, group, call, refusal))
+      return false;
+  }
+  bool fits = ask->keys != NULL || ask->key_length <= most;
+  for (size_t i = 0; i < ask->key_count; i++)
+    fits = fits && ask->keys[i].length <= most;
+  if (fits) return true;
   *refusal = (weir_http_refusal){400, {"the key is too long"}};
   return false;
 }
@@ -138,13 +172,19 @@ static bool ask(weir_connection *connection, const weir_http_request *request, u
     weir_connection_describe(connection, "", client);
     call->ask.client = client;
   }
-  uint32_t answer = weir_tick_add_ask(tick, &call->ask, format, &status, &refusal->why);
+  uint32_t answer = call->ask.keys != NULL
+                        ? weir_groups_add(tick, &call->ask, format, &status, &refusal->why)
+                        : weir_tick_add_ask(tick, &call->ask, format, &status, &refusal->why);
   if (status == WEIR_OK) {
     weir_connection_queue(connection, answer);
+    if (call->ask.keys != NULL) connection->share = 1; /* the last of this turn */
     return true;
   }
-  bool unknown = !call->ask.brings_rule && weir_registry_find(tick->registry, call->ask.limiter,
-                                                              call->ask.limiter_length) == NULL;
+  const weir_ask *asked = &call->ask;
+  bool unknown =
+      !asked->brings_rule &&
+      weir_registry_find(tick->registry, asked->limiter, asked->limiter_length) == NULL &&
+      weir_registry_find_group(tick->registry, asked->limiter, asked->limiter_length) == NULL;
   bool caller = weir_status_classify(status) == WEIR_CLASS_CALLER;
   refusal->status = unknown ? 404 : caller ? 400 : 503;
   return false;
@@ -208,15 +248,23 @@ static void word_answer(weir_connection *connection, const weir_answer *answer, 
     }
     return;
   }
+  const weir_config_listener *listener = connection->port->config;
+  if (answer->kind == WEIR_ANSWER_GROUP) {
+    weir_group_reply told;
+    const weir_ask ask = {.verb = answer->is.group.verb, .form = answer->is.group.form};
+    weir_groups_reply(&loop->tick, answer, &told);
+    weir_served_note_group(&loop->served, answer->is.group.group, ask.verb, &told, WEIR_SERVED_HTTP,
+                           loop->tick.now_us);
+    weir_http_answer(&ask, answer->note, listener, &told.whole, out);
+    return;
+  }
   const weir_named *named = answer->is.request.named;
   const weir_ask *asked = &answer->is.request.ask;
   weir_decision decision;
   weir_reply reply;
   weir_tick_reply(&loop->tick, answer, &decision, &reply);
   weir_served_note(&loop->served, named, asked->verb, &reply, WEIR_SERVED_HTTP, loop->tick.now_us);
-  weir_config_headers headers =
-      named != NULL ? named->config->headers : WEIR_CONFIG_HEADERS_DRAFT_10;
-  weir_http_answer(asked, answer->note, connection->port->config, headers, &reply, out);
+  weir_http_answer(asked, answer->note, listener, &reply, out);
 }
 
 const weir_protocol weir_protocol_http = {

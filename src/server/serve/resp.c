@@ -3,6 +3,7 @@
 #include <netinet/tcp.h>
 #include <unistd.h>
 
+#include "serve/groups.h"
 #include "serve/protocols.h"
 
 /* A client that has not logged in may send no more than that takes. */
@@ -44,6 +45,37 @@ static void write_info(const weir_connection *connection, weir_bytes *out) {
                     WEIR_VERSION_TEXT, (long)getpid(), connection->loop->connection_count);
   weir_resp_bulk(out, text.data != NULL ? text.data : "", text.length);
   weir_bytes_free(&text);
+}
+
+static size_t count_keys(const void *context, const char *name, size_t length) {
+  const weir_registry *registry = context;
+  const weir_named_group *group = weir_registry_find_group(registry, name, length);
+  return group != NULL ? group->member_count : 1;
+}
+
+/* False: the refusal is in `text`. */
+static bool ask_tick(weir_connection *connection, weir_ask *ask, weir_bytes *text) {
+  weir_tick *tick = &connection->loop->tick;
+  weir_status status;
+  weir_message refusal;
+  refusal.text[0] = '\0'; /* and no more of it: this is the common case */
+  char client[WEIR_KEPT_CLIENT_BYTES];
+  if (ask->verb == WEIR_ASK_ACQUIRE) {
+    if (!connection->may_hold) watch_peer(connection);
+    weir_connection_describe(connection, connection->speaks.resp.session.name, client);
+    ask->holder = &connection->holder;
+    ask->client = client;
+  }
+  uint32_t answer = ask->keys != NULL ? weir_groups_add(tick, ask, 0, &status, &refusal)
+                                      : weir_tick_add_ask(tick, ask, 0, &status, &refusal);
+  ask->client = NULL;
+  if (status != WEIR_OK) {
+    weir_resp_error(text, refusal.text);
+    return false;
+  }
+  weir_connection_queue(connection, answer);
+  if (ask->keys != NULL) connection->share = 1; /* the last of this turn: it holds up others */
+  return true;
 }
 
 static weir_read_result read_request(weir_connection *connection, const char *bytes, size_t length,
@@ -90,28 +122,14 @@ static weir_read_result read_request(weir_connection *connection, const char *by
       .throttle = config->throttle.enabled,
       .throttlecrab = config->throttle.throttlecrab,
       .key_most = (size_t)config->limits.key_bytes,
+      .count_keys = loop->tick.registry->group_count > 0 ? count_keys : NULL,
+      .context = loop->tick.registry,
   };
   weir_resp_outcome outcome = weir_resp_run(session, &server, &request, text, &ask, &amounts);
   if (outcome == WEIR_RESP_STRANGER) weir_connection_note_guess(connection);
   if (outcome == WEIR_RESP_INFO) write_info(connection, text);
-  if (outcome == WEIR_RESP_ASKS) {
-    weir_status status;
-    weir_message refusal;
-    refusal.text[0] = '\0'; /* and no more of it: this is the common case */
-    char client[WEIR_KEPT_CLIENT_BYTES];
-    if (ask.verb == WEIR_ASK_ACQUIRE) {
-      if (!connection->may_hold) watch_peer(connection);
-      weir_connection_describe(connection, session->name, client);
-      ask.holder = &connection->holder;
-      ask.client = client;
-    }
-    uint32_t answer = weir_tick_add_ask(&loop->tick, &ask, 0, &status, &refusal);
-    if (status == WEIR_OK) {
-      weir_connection_queue(connection, answer);
-      return ask.verb == WEIR_ASK_RESET ? WEIR_READ_TURN : WEIR_READ_ONE;
-    }
-    weir_resp_error(text, refusal.text);
-  }
+  if (outcome == WEIR_RESP_ASKS && ask_tick(connection, &ask, text))
+    return ask.verb == WEIR_ASK_RESET ? WEIR_READ_TURN : WEIR_READ_ONE;
   weir_connection_queue_text(connection, text->data, text->length);
   if (outcome == WEIR_RESP_LEAVES) return WEIR_READ_ENDS;
   return outcome == WEIR_RESP_ASKS && ask.verb == WEIR_ASK_RESET ? WEIR_READ_TURN : WEIR_READ_ONE;
@@ -119,6 +137,15 @@ static weir_read_result read_request(weir_connection *connection, const char *by
 
 static void word_answer(weir_connection *connection, const weir_answer *answer, weir_bytes *out) {
   weir_loop *loop = connection->loop;
+  if (answer->kind == WEIR_ANSWER_GROUP) {
+    weir_group_reply told;
+    const weir_ask group_ask = {.verb = answer->is.group.verb, .form = answer->is.group.form};
+    weir_groups_reply(&loop->tick, answer, &told);
+    weir_served_note_group(&loop->served, answer->is.group.group, group_ask.verb, &told,
+                           WEIR_SERVED_RESP, loop->tick.now_us);
+    weir_resp_answer(&group_ask, &told.whole, out);
+    return;
+  }
   const weir_ask *ask = &answer->is.request.ask;
   weir_decision decision;
   weir_reply reply;

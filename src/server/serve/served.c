@@ -22,18 +22,26 @@ _Static_assert((int)WEIR_CONFIG_DOMAIN_MOST < (int)WEIR_CONFIG_NAME_MOST, "room 
 static weir_served_table *make_table(const weir_registry *registry) {
   const weir_descriptors *descriptors = registry->descriptors;
   size_t named = registry->named_count;
+  size_t groups = registry->group_count;
   size_t domains = descriptors->count;
-  size_t count = named + domains + 1;
+  size_t count = named + groups + domains + 1;
   weir_served_table *table = calloc(1, sizeof *table + count * sizeof table->rows[0]);
   if (table == NULL) return NULL;
   table->count = count;
   for (size_t i = 0; i < named; i++)
     snprintf(table->rows[i].name, sizeof table->rows[i].name, "%s",
              registry->named[i].config->name);
+  for (size_t i = 0; i < groups; i++)
+    snprintf(table->rows[named + i].name, sizeof table->rows[named + i].name, "%s",
+             registry->groups[i].name);
   for (size_t i = 0; i < domains; i++)
-    weir_served_name_domain(&descriptors->domains[i], table->rows[named + i].name);
+    weir_served_name_domain(&descriptors->domains[i], table->rows[named + groups + i].name);
   strcpy(table->rows[count - 1].name, WEIR_SERVED_THROTTLE);
   return table;
+}
+
+static size_t first_domain(const weir_registry *registry) {
+  return registry->named_count + registry->group_count;
 }
 
 /* The row of the same name; of another snapshot it may stand in another place. */
@@ -45,8 +53,10 @@ static weir_served_row *find_row(const weir_registry *registry, weir_served_tabl
     const weir_domain *domain =
         weir_descriptors_find(registry->descriptors, name + 1, strlen(name + 1));
     if (domain == NULL) return NULL;
-    return &table->rows[registry->named_count + domain->index];
+    return &table->rows[first_domain(registry) + domain->index];
   }
+  const weir_named_group *group = weir_registry_find_group(registry, name, strlen(name));
+  if (group != NULL) return &table->rows[registry->named_count + group->index];
   const weir_named *named = weir_registry_find(registry, name, strlen(name));
   return named != NULL ? &table->rows[named->index] : NULL;
 }
@@ -189,17 +199,26 @@ void weir_served_note(weir_served *served, const weir_named *named, weir_ask_ver
     return;
   }
   size_t index =
-      named != NULL ? named->index : registry->named_count + registry->descriptors->count;
+      named != NULL ? named->index : first_domain(registry) + registry->descriptors->count;
   weir_config_log_keys log_keys =
       named != NULL ? named->config->log_keys : WEIR_CONFIG_LOG_KEYS_OFF;
   if (note_row(served, index, reply, protocol) && verb != WEIR_ASK_PEEK)
     note_denial(served, reply, log_keys, protocol, now_us);
 }
 
+void weir_served_note_group(weir_served *served, const weir_named_group *group, weir_ask_verb verb,
+                            const weir_group_reply *told, weir_served_protocol protocol,
+                            int64_t now_us) {
+  note_row(served, served->registry->named_count + group->index, &told->whole, protocol);
+  for (size_t i = 0; i < group->member_count; i++)
+    if (told->counts[i])
+      weir_served_note(served, group->members[i], verb, &told->members[i], protocol, now_us);
+}
+
 void weir_served_note_part(weir_served *served, const weir_served_part *part,
                            const weir_reply *reply, weir_served_protocol protocol, int64_t now_us) {
   const weir_decision *decision = reply->decision;
-  size_t index = served->registry->named_count + part->domain->index;
+  size_t index = first_domain(served->registry) + part->domain->index;
   bool is_denied = note_row(served, index, reply, protocol);
   bool is_near = part->is_near && !reply->is_shadowed;
   if (served->limits != NULL && part->limit != WEIR_SERVED_NO_LIMIT) {

@@ -103,7 +103,7 @@ typedef enum weir_served_keys {
   WEIR_SERVED_KEYS
 } weir_served_keys;
 
-/* Of a snapshot: its limiters in their order, its domains, then those on demand. */
+/* Of a snapshot: its limiters in their order, its groups, its domains, then those on demand. */
 typedef struct weir_served_table {
   size_t count;
   weir_served_row rows[];
@@ -143,6 +143,11 @@ void weir_served_follow(weir_served *served, const weir_registry *registry);
 /* A request has its answer. `named`: NULL where it brought its rule. */
 void weir_served_note(weir_served *served, const weir_named *named, weir_ask_verb verb,
                       const weir_reply *reply, weir_served_protocol protocol, int64_t now_us);
+
+/* The same of a group: a row of its own, and one of each member that has decided something. */
+void weir_served_note_group(weir_served *served, const weir_named_group *group, weir_ask_verb verb,
+                            const weir_group_reply *told, weir_served_protocol protocol,
+                            int64_t now_us);
 
 /* The same of a descriptor. */
 typedef struct weir_served_part {

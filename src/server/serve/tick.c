@@ -10,7 +10,6 @@
 #include "array.h"
 #include "clock.h"
 
-enum { OVER = -1 }; /* an end that had come */
 enum { SHED_RETRY_US = 50000, BYTES_KEPT = 1 << 20 };
 
 bool weir_tick_init(weir_tick *tick, unsigned loop, size_t waiting_most, weir_serve_counts *counts,
@@ -29,6 +28,8 @@ void weir_tick_free(weir_tick *tick) {
   weir_bytes_free(&tick->bytes);
   free(tick->answers);
   free(tick->asked);
+  free(tick->sets);
+  free(tick->members);
   free(tick->parts);
   free(tick->costs);
   free(tick->batch);
@@ -47,14 +48,14 @@ void weir_tick_clear(weir_tick *tick) {
   tick->judged_us = WEIR_TICK_NO_END;
   tick->answer_count = tick->asked_count = tick->decided = tick->part_count = 0;
   tick->cost_count = tick->place_count = tick->places_decided = 0;
+  tick->set_count = tick->sets_decided = tick->member_count = 0;
   tick->bytes.length = 0;
   if (tick->bytes.failed || tick->bytes.capacity > BYTES_KEPT) weir_bytes_free(&tick->bytes);
 }
 
 /* --- collecting ------------------------------------------------------------------------------- */
 
-/* The union is its caller's to fill in. NULL: no memory. */
-static weir_answer *add_answer(weir_tick *tick, weir_answer_kind kind, unsigned note) {
+weir_answer *weir_tick_add_answer(weir_tick *tick, weir_answer_kind kind, unsigned note) {
   if (!weir_array_grow(&tick->answers, &tick->answer_room, tick->answer_count + 1,
                        sizeof *tick->answers))
     return NULL;
@@ -68,7 +69,7 @@ static weir_answer *add_answer(weir_tick *tick, weir_answer_kind kind, unsigned 
 
 uint32_t weir_tick_add_text(weir_tick *tick, const char *text, size_t length) {
   if (weir_bytes_room(&tick->bytes, length) == NULL) return WEIR_NO_ANSWER;
-  weir_answer *added = add_answer(tick, WEIR_ANSWER_TEXT, 0);
+  weir_answer *added = weir_tick_add_answer(tick, WEIR_ANSWER_TEXT, 0);
   if (added == NULL) return WEIR_NO_ANSWER;
   added->is.text.begin = tick->bytes.length;
   added->is.text.length = length;
@@ -85,17 +86,17 @@ weir_part *weir_tick_part_room(weir_tick *tick, size_t count) {
 
 uint32_t weir_tick_add_parts(weir_tick *tick, size_t count, const weir_domain *domain,
                              unsigned note) {
-  weir_answer *added = add_answer(tick, WEIR_ANSWER_PARTS, note);
+  weir_answer *added = weir_tick_add_answer(tick, WEIR_ANSWER_PARTS, note);
   if (added == NULL) return WEIR_NO_ANSWER;
   added->is.parts.first = tick->part_count;
   added->is.parts.count = count;
   added->is.parts.domain = domain;
+  added->is.parts.set = WEIR_NO_SET;
   tick->part_count += count;
   return (uint32_t)(added - tick->answers);
 }
 
-/* An answer without a limiter. */
-static void answer_alone(weir_request *request, bool allowed, weir_decision figures) {
+void weir_tick_answer_alone(weir_request *request, bool allowed, weir_decision figures) {
   request->status = WEIR_OK;
   request->decision = figures;
   request->decision.allowed = allowed;
@@ -108,22 +109,35 @@ size_t weir_tick_add_request(weir_tick *tick, const weir_request *request, size_
     return WEIR_NO_REQUEST;
   size_t index = tick->asked_count++;
   weir_asked *added = &tick->asked[index];
-  *added = (weir_asked){*request, limiter, key, WEIR_NO_COSTS, WEIR_TICK_NO_END, WEIR_NO_PLACE};
-  if (limiter == NULL || index - tick->decided < tick->waiting_most) return index;
-  /* Too many wait: the policy answers as for a request that ran out of its own time. */
+  *added = (weir_asked){.request = *request,
+                        .limiter = limiter,
+                        .key = key,
+                        .costs = WEIR_NO_COSTS,
+                        .until_us = WEIR_TICK_NO_END,
+                        .place = WEIR_NO_PLACE};
+  if (limiter != NULL && index - tick->decided >= tick->waiting_most)
+    weir_tick_shed(tick, index, fallback);
+  return index;
+}
+
+bool weir_tick_has_room(const weir_tick *tick, size_t count) {
+  return tick->asked_count - tick->decided + count <= tick->waiting_most;
+}
+
+void weir_tick_shed(weir_tick *tick, size_t request, unsigned fallback) {
+  weir_asked *added = &tick->asked[request];
   bool allowed = fallback == WEIR_FALLBACK_ALLOW;
   added->limiter = NULL;
   weir_serve_count(&tick->counts->shed, 1);
-  answer_alone(&added->request, allowed,
-               (weir_decision){.source = WEIR_SOURCE_LATE,
-                               .limit = WEIR_NOT_KNOWN,
-                               .remaining = WEIR_NOT_KNOWN,
-                               .retry_after_us = allowed ? 0 : SHED_RETRY_US,
-                               .reset_after_us = WEIR_NOT_KNOWN,
-                               .store_status = WEIR_TIMEOUT});
-  if (fallback == WEIR_FALLBACK_NONE || request->flags & WEIR_REQUEST_SETTLE)
+  weir_tick_answer_alone(&added->request, allowed,
+                         (weir_decision){.source = WEIR_SOURCE_LATE,
+                                         .limit = WEIR_NOT_KNOWN,
+                                         .remaining = WEIR_NOT_KNOWN,
+                                         .retry_after_us = allowed ? 0 : SHED_RETRY_US,
+                                         .reset_after_us = WEIR_NOT_KNOWN,
+                                         .store_status = WEIR_TIMEOUT});
+  if (fallback == WEIR_FALLBACK_NONE || added->request.flags & WEIR_REQUEST_SETTLE)
     added->request.status = WEIR_TIMEOUT;
-  return index;
 }
 
 void weir_tick_set_id(weir_tick *tick, uint32_t answer, const char *id, size_t length) {
@@ -139,7 +153,7 @@ void weir_tick_set_end(weir_tick *tick, size_t request, int64_t until_us) {
 }
 
 bool weir_tick_is_over(const weir_tick *tick, size_t request) {
-  return tick->asked[request].until_us == OVER;
+  return tick->asked[request].until_us == WEIR_TICK_OVER;
 }
 
 void weir_tick_cancel(weir_tick *tick, uint32_t answer) {
@@ -187,16 +201,7 @@ static weir_status find_throttle(weir_tick *tick, const weir_ask *ask, meaning *
   return WEIR_OK;
 }
 
-static weir_status find_named(const weir_tick *tick, const weir_ask *ask, meaning *found,
-                              weir_message *why) {
-  found->named = weir_registry_find(tick->registry, ask->limiter, ask->limiter_length);
-  if (found->named != NULL) {
-    found->target = weir_named_target(found->named, ask->key, ask->key_length);
-    found->prefix = found->named->prefix;
-    found->prefix_length = found->named->prefix_length;
-    found->fallback = found->named->config->store->options.fallback;
-    return WEIR_OK;
-  }
+static weir_status refuse_unknown(const weir_ask *ask, weir_message *why) {
   /* A name of the configuration is printable ASCII; what is asked for may be anything. */
   char name[WEIR_CONFIG_NAME_MOST + 1] = "";
   for (size_t i = 0; i < ask->limiter_length && i + 1 < sizeof name; i++) {
@@ -207,6 +212,27 @@ static weir_status find_named(const weir_tick *tick, const weir_ask *ask, meanin
            "there is no limiter of this name in the configuration: %s%s", name,
            ask->limiter_length >= sizeof name ? "..." : "");
   return WEIR_BAD_ARGUMENT;
+}
+
+static weir_status find_named(const weir_tick *tick, const weir_ask *ask, meaning *found,
+                              weir_message *why) {
+  found->named = weir_registry_find(tick->registry, ask->limiter, ask->limiter_length);
+  if (found->named != NULL) {
+    found->target = weir_named_target(found->named, ask->key, ask->key_length);
+    found->prefix = found->named->prefix;
+    found->prefix_length = found->named->prefix_length;
+    found->fallback = found->named->config->store->options.fallback;
+    return WEIR_OK;
+  }
+  if (weir_registry_find_group(tick->registry, ask->limiter, ask->limiter_length) != NULL) {
+    bool decides = ask->verb == WEIR_ASK_TAKE || ask->verb == WEIR_ASK_PEEK;
+    *why = decides ? (weir_message){"this is a group: a key for each of its members is accepted"}
+                   : (weir_message){
+                         "this is a group: take and peek are accepted, and all else of its "
+                         "members, each by its own name"};
+    return WEIR_BAD_ARGUMENT;
+  }
+  return refuse_unknown(ask, why);
 }
 
 /* What no bucket holds is never admitted; its answer says how the bucket stands all the same. */
@@ -303,7 +329,7 @@ static void set_taken(weir_request *request, const weir_ask *ask) {
 /* Without a limiter, or where nothing was taken, nothing is counted. */
 static void settle_alone(weir_tick *tick, weir_asked *asked, const weir_ask *ask) {
   asked->limiter = NULL;
-  answer_alone(&asked->request, true, asked->request.decision);
+  weir_tick_answer_alone(&asked->request, true, asked->request.decision);
   asked->request.decision.source = WEIR_SOURCE_LOCAL;
   for (size_t i = 0; ask->costs != NULL && i < ask->costs->count; i++)
     tick->costs[asked->costs + ask->costs->count + i] = ask->costs->each[i];
@@ -425,7 +451,7 @@ static uint32_t add_place_question(weir_tick *tick, const weir_ask *ask, unsigne
       weir_bytes_room(&tick->bytes, length) != NULL &&
       weir_array_grow(&tick->places, &tick->place_room, tick->place_count + 1,
                       sizeof *tick->places))
-    answer = add_answer(tick, WEIR_ANSWER_REQUEST, note);
+    answer = weir_tick_add_answer(tick, WEIR_ANSWER_REQUEST, note);
   if (answer == NULL) {
     *status = no_memory(why);
     return WEIR_NO_ANSWER;
@@ -494,7 +520,7 @@ static weir_answer *add_asking_answer(weir_tick *tick, const weir_ask *ask, size
                                                 tick->place_count + 1, sizeof *tick->places)) &&
                   (costs == 0 || weir_array_grow(&tick->costs, &tick->cost_room,
                                                  tick->cost_count + costs, sizeof *tick->costs));
-  return has_room ? add_answer(tick, WEIR_ANSWER_REQUEST, note) : NULL;
+  return has_room ? weir_tick_add_answer(tick, WEIR_ANSWER_REQUEST, note) : NULL;
 }
 
 uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned note, weir_status *status,
@@ -546,11 +572,11 @@ uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned note, 
     if (limiter == NULL || (ask->has_stamp && ask->stamp.is_idle)) settle_alone(tick, asked, ask);
   } else if (found.target.kind != WEIR_TARGET_LIMITER) {
     bool allowed = found.target.kind == WEIR_TARGET_UNLIMITED;
-    answer_alone(&asked->request, allowed,
-                 (weir_decision){.source = WEIR_SOURCE_LOCAL,
-                                 .limit = allowed ? WEIR_NOT_KNOWN : 0,
-                                 .remaining = allowed ? WEIR_NOT_KNOWN : 0,
-                                 .retry_after_us = allowed ? 0 : WEIR_NEVER});
+    weir_tick_answer_alone(&asked->request, allowed,
+                           (weir_decision){.source = WEIR_SOURCE_LOCAL,
+                                           .limit = allowed ? WEIR_NOT_KNOWN : 0,
+                                           .remaining = allowed ? WEIR_NOT_KNOWN : 0,
+                                           .retry_after_us = allowed ? 0 : WEIR_NEVER});
   }
   if (ask->verb == WEIR_ASK_ACQUIRE) set_place(tick, index, kept);
   if (ask->verb == WEIR_ASK_RESET) {
@@ -574,7 +600,7 @@ static bool is_worth(weir_tick *tick, weir_asked *one, int64_t now_us) {
   tick->judged_us = one->until_us;
   if (!tick->judged_over) return true;
   one->limiter = NULL;
-  one->until_us = OVER;
+  one->until_us = WEIR_TICK_OVER;
   return false;
 }
 
@@ -584,7 +610,7 @@ static size_t gather(weir_tick *tick) {
   int64_t now_us = tick->has_ends ? weir_monotonic_us() : 0;
   for (; tick->decided < tick->asked_count && count < WEIR_BATCH_MOST; tick->decided++) {
     weir_asked *one = &tick->asked[tick->decided];
-    if (!is_worth(tick, one, now_us)) continue;
+    if (!is_worth(tick, one, now_us) || one->is_of_set) continue;
     tick->batch[count] = one->request;
     tick->batch[count].key = tick->bytes.data + one->key;
     if (one->costs != WEIR_NO_COSTS) tick->batch[count].costs = tick->costs + one->costs;
@@ -674,6 +700,7 @@ void weir_tick_decide(weir_tick *tick) {
     for (size_t i = 0; i < count; i++)
       tick->asked[tick->batch_places[i]].request = tick->batch[i];
   }
+  weir_tick_decide_sets(tick);
 }
 
 /* --- answering --------------------------------------------------------------------------------
@@ -706,18 +733,13 @@ static void tell_settled(weir_tick *tick, const weir_asked *asked, const weir_an
   weir_serve_count(reply->status == WEIR_OK ? &tick->counts->settled : &tick->counts->unsettled, 1);
 }
 
-/* What settles it later; what was denied in shadow mode has charged nothing. */
-static void add_stamp(const weir_tick *tick, const weir_answer *answer, const weir_asked *asked,
-                      weir_reply *reply) {
-  const weir_decision *decision = &asked->request.decision;
-  if (reply->name == NULL || !reply->decision->allowed) return; /* none that brought its rule */
-  reply->has_stamp = true;
-  reply->stamp = (weir_take_stamp){
-      .at_us = decision->at_us,
-      .source = decision->source,
-      .is_idle = reply->is_shadowed || reply->limiter == NULL,
-      .mark = weir_stamp_mark(tick->bytes.data + asked->key, asked->request.key_length,
-                              answer->is.request.tier)};
+weir_take_stamp weir_tick_stamp(const weir_tick *tick, const weir_asked *asked, const char *tier,
+                                bool is_idle) {
+  return (weir_take_stamp){
+      .at_us = asked->request.decision.at_us,
+      .source = asked->request.decision.source,
+      .is_idle = is_idle,
+      .mark = weir_stamp_mark(tick->bytes.data + asked->key, asked->request.key_length, tier)};
 }
 
 /* What is held; where no place is needed, that is so for ever. */
@@ -742,6 +764,7 @@ void weir_tick_reply(weir_tick *tick, const weir_answer *answer, weir_decision *
       .status = asked->request.status,
       .why = weir_status_text(asked->request.status),
       .name = config != NULL ? config->name : NULL,
+      .headers = config != NULL ? config->headers : WEIR_CONFIG_HEADERS_DRAFT_10,
       .key = tick->bytes.data + asked->key + asked->request.key_length - ask->key_length,
       .key_length = ask->key_length,
       .id = tick->bytes.data + answer->id,
@@ -781,5 +804,10 @@ void weir_tick_reply(weir_tick *tick, const weir_answer *answer, weir_decision *
     reply->has_place = decision->allowed;
     reply->is_held |= reply->place.is_none;
   }
-  if (ask->verb == WEIR_ASK_TAKE && reply->status == WEIR_OK) add_stamp(tick, answer, asked, reply);
+  /* What was denied in shadow mode has charged nothing; what brought its rule is not settled. */
+  reply->has_stamp = ask->verb == WEIR_ASK_TAKE && reply->status == WEIR_OK &&
+                     reply->name != NULL && decision->allowed;
+  if (reply->has_stamp)
+    reply->stamp = weir_tick_stamp(tick, asked, answer->is.request.tier,
+                                   reply->is_shadowed || reply->limiter == NULL);
 }

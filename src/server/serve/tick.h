@@ -19,12 +19,14 @@
 #define WEIR_NO_REQUEST SIZE_MAX
 #define WEIR_NO_COSTS SIZE_MAX
 #define WEIR_NO_PLACE SIZE_MAX
+#define WEIR_NO_SET SIZE_MAX
 #define WEIR_TICK_NO_END INT64_MAX
 
 typedef enum weir_answer_kind {
   WEIR_ANSWER_TEXT,    /* known: bytes */
   WEIR_ANSWER_REQUEST, /* one request */
-  WEIR_ANSWER_PARTS    /* several that are one: the descriptors of Envoy's service */
+  WEIR_ANSWER_GROUP,   /* several that are one: those of a group's members */
+  WEIR_ANSWER_PARTS    /* the same: the descriptors of Envoy's service */
 } weir_answer_kind;
 
 typedef struct weir_answer {
@@ -45,8 +47,16 @@ typedef struct weir_answer {
       size_t cost_count;           /* of its costs; 0: one for every rule */
     } request;
     struct {
+      size_t first; /* in tick->members */
+      const weir_named_group *group;
+      weir_ask_verb verb;
+      unsigned form; /* weir_ask.form */
+      size_t set;    /* in tick->sets, or WEIR_NO_SET: no member is asked */
+    } group;
+    struct {
       size_t first, count;       /* in tick->parts */
       const weir_domain *domain; /* NULL: none has this name */
+      size_t set;                /* in tick->sets, or WEIR_NO_SET */
     } parts;
   } is;
 } weir_answer;
@@ -59,7 +69,31 @@ typedef struct weir_asked {
   size_t costs;     /* where in `costs` its own begin; WEIR_NO_COSTS: it has one for every rule */
   int64_t until_us; /* of CLOCK_MONOTONIC, till when it is worth deciding, or WEIR_TICK_NO_END */
   size_t place;     /* in `places`: it acquires, releases or asks about one; or WEIR_NO_PLACE */
+  bool is_of_set;   /* one of `sets` decides it, or lets it be asked */
 } weir_asked;
+
+/* Requests that are decided as one: all are charged, or none. They stand side by side in tick->asked;
+ * where one has its answer already (it is shed, cancelled, too late), the others are not asked. */
+typedef struct weir_asked_set {
+  size_t first, count;
+  /* Behind them so many that have no say: charged once all of these are. */
+  size_t behind;
+  bool tells_all; /* of a denial: what was not asked, and what stands behind, is looked at */
+  bool has_mates; /* of its answer are requests that have been decided before: what holds for
+                     them holds for it, too */
+  bool is_charged;
+  size_t denied_by; /* once it is decided: of `count`; where that is the number, none */
+} weir_asked_set;
+
+/* What a group asks of one of its members. */
+typedef struct weir_asked_member {
+  const weir_named *named;
+  const weir_limiter *limiter; /* NULL: none is asked */
+  const char *tier;
+  size_t request;    /* in tick->asked */
+  size_t key_length; /* of its caller's key, at the end of what is counted */
+  bool has_say;      /* else it is in shadow mode, and others are not */
+} weir_asked_member;
 
 typedef struct weir_asked_place {
   size_t request;  /* in tick->asked */
@@ -75,6 +109,7 @@ typedef struct weir_part {
   bool is_limited; /* else nothing is found for it */
   bool shadow, quota;
   bool gives_back; /* its hits go back once the tick is decided; in the tick it is a peek */
+  bool only_looks; /* the same, as another part is over for certain */
   weir_config_rate rate;
   weir_limiter *limiter;  /* NULL: no store is asked */
   weir_detail *detail;    /* what counts it besides; NULL: nothing */
@@ -102,6 +137,10 @@ typedef struct weir_tick {
   size_t answer_count, answer_room;
   weir_asked *asked;
   size_t asked_count, asked_room, decided;
+  weir_asked_set *sets;
+  size_t set_count, set_room, sets_decided;
+  weir_asked_member *members;
+  size_t member_count, member_room;
   weir_part *parts;
   size_t part_count, part_room;
   weir_bytes bytes;
@@ -143,6 +182,16 @@ uint32_t weir_tick_add_parts(weir_tick *tick, size_t count, const weir_domain *d
 size_t weir_tick_add_request(weir_tick *tick, const weir_request *request, size_t key,
                              weir_limiter *limiter, unsigned fallback);
 
+/* The last requests that have been added become a set: see weir_asked_set. Its place in tick->sets, or
+ * WEIR_NO_SET without memory. */
+size_t weir_tick_add_set(weir_tick *tick, size_t count, size_t behind, bool tells_all);
+
+/* Whether so many more may wait; else all of a set are to be shed. */
+bool weir_tick_has_room(const weir_tick *tick, size_t count);
+
+/* The policy answers a request as one that ran out of its own time. */
+void weir_tick_shed(weir_tick *tick, size_t request, unsigned fallback);
+
 /* The request, which has been added and costs something, acquires a place: for so long, and for no
  * connection. False: *why says why not. */
 bool weir_tick_acquire(weir_tick *tick, size_t request, int64_t for_us, weir_message *why);
@@ -175,5 +224,22 @@ void weir_tick_reply(weir_tick *tick, const weir_answer *answer, weir_decision *
 
 /* All have been answered: the next one may begin. */
 void weir_tick_clear(weir_tick *tick);
+
+/* --- for groups.c, and between tick.c and sets.c -------------------------------------------------------- */
+
+/* A new answer, whose union is its caller's to fill in. NULL: no memory. */
+weir_answer *weir_tick_add_answer(weir_tick *tick, weir_answer_kind kind, unsigned note);
+
+/* An answer without a limiter. */
+void weir_tick_answer_alone(weir_request *request, bool allowed, weir_decision figures);
+
+#define WEIR_TICK_OVER INT64_C(-1) /* an end that had come */
+
+/* What is taken can be settled by this later. */
+weir_take_stamp weir_tick_stamp(const weir_tick *tick, const weir_asked *asked, const char *tier,
+                                bool is_idle);
+
+/* Decides the sets, which come behind all other requests. */
+void weir_tick_decide_sets(weir_tick *tick);
 
 #endif

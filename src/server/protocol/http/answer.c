@@ -130,8 +130,13 @@ static void write_decision(const weir_ask *ask, const weir_reply *reply, weir_by
   bool charges = ask->verb != WEIR_ASK_PEEK && decision != NULL && decision->allowed;
   weir_bytes_text(out, "{\"limiter\":");
   write_string(out, reply->name, strlen(reply->name));
-  weir_bytes_text(out, ",\"key\":");
-  write_string(out, reply->key, reply->key_length);
+  weir_bytes_text(out, reply->members != NULL ? ",\"keys\":[" : ",\"key\":");
+  if (reply->members == NULL) write_string(out, reply->key, reply->key_length);
+  for (size_t i = 0; i < reply->member_count; i++) {
+    if (i > 0) weir_bytes_text(out, ",");
+    write_string(out, reply->members[i].key, reply->members[i].key_length);
+  }
+  if (reply->members != NULL) weir_bytes_text(out, "]");
   if (decision == NULL) {
     weir_bytes_text(out, ",\"reset\":true}\n");
     return;
@@ -151,10 +156,15 @@ static void write_decision(const weir_ask *ask, const weir_reply *reply, weir_by
   else
     weir_bytes_text(out, ",\"charged\":0");
   add_number(out, ",\"at_us\":", decision->at_us);
-  if (reply->has_stamp) {
-    char stamp[WEIR_STAMP_BYTES];
+  if (reply->denied_by != NULL) {
+    weir_bytes_text(out, ",\"denied_by\":");
+    write_string(out, reply->denied_by, strlen(reply->denied_by));
+  }
+  char stamps[WEIR_REPLY_STAMPS_BYTES];
+  size_t stamps_length = weir_reply_write_stamps(reply, stamps);
+  if (stamps_length > 0) {
     weir_bytes_text(out, ",\"stamp\":\"");
-    weir_bytes_add(out, stamp, weir_stamp_write(&reply->stamp, stamp));
+    weir_bytes_add(out, stamps, stamps_length);
     weir_bytes_text(out, "\"");
   }
   if (reply->has_place) {
@@ -197,17 +207,22 @@ void weir_http_refuse(const weir_http_refusal *refusal, unsigned format, weir_by
   weir_bytes_free(&body);
 }
 
-static void write_fields(const weir_reply *reply, weir_config_headers headers, weir_bytes *out) {
-  weir_http_field fields[WEIR_HTTP_FIELDS_MOST];
+/* A limiter's fields: what its decision says. How many they are. */
+static size_t make_fields(const weir_reply *reply, const weir_decision *decision,
+                          weir_http_field fields[WEIR_HTTP_FIELDS_MOST]) {
   size_t count = 0;
   unsigned style =
-      headers == WEIR_CONFIG_HEADERS_DRAFT_03 ? WEIR_HTTP_X_RATELIMIT : WEIR_HTTP_DRAFT_10;
-  if (headers == WEIR_CONFIG_HEADERS_OFF || reply->limiter == NULL || reply->decision == NULL)
-    return;
+      reply->headers == WEIR_CONFIG_HEADERS_DRAFT_03 ? WEIR_HTTP_X_RATELIMIT : WEIR_HTTP_DRAFT_10;
+  if (reply->headers == WEIR_CONFIG_HEADERS_OFF || reply->limiter == NULL || decision == NULL)
+    return 0;
   /* A name of the configuration is one that fields accept. */
-  if (weir_http_write_fields(reply->limiter, reply->name != NULL ? reply->name : "throttle",
-                             reply->decision, style, fields, &count, NULL) != WEIR_OK)
-    return;
+  bool is_good =
+      weir_http_write_fields(reply->limiter, reply->name != NULL ? reply->name : "throttle",
+                             decision, style, fields, &count, NULL) == WEIR_OK;
+  return is_good ? count : 0;
+}
+
+static void write_fields(const weir_http_field *fields, size_t count, weir_bytes *out) {
   for (size_t i = 0; i < count; i++) {
     weir_bytes_text(out, fields[i].name);
     weir_bytes_text(out, ": ");
@@ -216,8 +231,30 @@ static void write_fields(const weir_reply *reply, weir_config_headers headers, w
   }
 }
 
+/* The policies of all members as one list, and what else the member says that speaks. */
+static void write_group_fields(const weir_reply *reply, weir_bytes *out) {
+  static const weir_decision no_figures = {
+      .allowed = true, .remaining = WEIR_NOT_KNOWN, .reset_after_us = WEIR_NOT_KNOWN};
+  weir_http_field fields[WEIR_HTTP_FIELDS_MOST];
+  const char *between = "RateLimit-Policy: ";
+  for (size_t i = 0; i < reply->member_count; i++) {
+    const weir_reply *member = &reply->members[i];
+    if (member->headers != WEIR_CONFIG_HEADERS_DRAFT_10 ||
+        make_fields(member, &no_figures, fields) == 0)
+      continue;
+    weir_bytes_text(out, between);
+    weir_bytes_text(out, fields[0].value);
+    between = ", ";
+  }
+  if (between[0] == ',') weir_bytes_text(out, "\r\n");
+  const weir_reply *speaker = &reply->members[reply->speaker];
+  size_t told = speaker->headers == WEIR_CONFIG_HEADERS_DRAFT_10; /* its policy */
+  size_t count = make_fields(speaker, reply->decision, fields);
+  if (count > told) write_fields(fields + told, count - told, out);
+}
+
 void weir_http_answer(const weir_ask *ask, unsigned format, const weir_config_listener *listener,
-                      weir_config_headers headers, const weir_reply *reply, weir_bytes *out) {
+                      const weir_reply *reply, weir_bytes *out) {
   weir_bytes body = {0};
   if (reply->status != WEIR_OK) {
     bool is_callers = weir_status_classify(reply->status) == WEIR_CLASS_CALLER;
@@ -232,11 +269,16 @@ void weir_http_answer(const weir_ask *ask, unsigned format, const weir_config_li
   bool denies = checks && decides && !reply->decision->allowed;
   int status = denies ? listener->denied_status : 200;
   begin(status, out);
-  write_fields(reply, headers, out);
-  if (checks && reply->has_stamp) { /* else it stands in the body */
-    char stamp[WEIR_STAMP_BYTES];
+  weir_http_field fields[WEIR_HTTP_FIELDS_MOST];
+  if (reply->members != NULL)
+    write_group_fields(reply, out);
+  else
+    write_fields(fields, make_fields(reply, reply->decision, fields), out);
+  char stamps[WEIR_REPLY_STAMPS_BYTES];
+  size_t stamps_length = weir_reply_write_stamps(reply, stamps);
+  if (checks && stamps_length > 0) { /* else they stand in the body */
     weir_bytes_text(out, "Weir-Stamp: ");
-    weir_bytes_add(out, stamp, weir_stamp_write(&reply->stamp, stamp));
+    weir_bytes_add(out, stamps, stamps_length);
     weir_bytes_text(out, "\r\n");
   }
   if (checks && decides && reply->has_place) {
@@ -248,7 +290,7 @@ void weir_http_answer(const weir_ask *ask, unsigned format, const weir_config_li
   if (denies)
     write_problem("https://iana.org/assignments/http-problem-types#quota-exceeded",
                   "Request cannot be satisfied as assigned quota has been exceeded", status,
-                  reply->name, &body);
+                  reply->denied_by != NULL ? reply->denied_by : reply->name, &body);
   else if (ask->form == WEIR_HTTP_THROTTLE)
     write_throttle(ask, reply->decision, &body);
   else if (!checks && weir_ask_is_of_place(ask))

@@ -22,6 +22,7 @@ bool weir_http_decline(weir_http_refusal *refusal, int status, const char *forma
 
 static const char *accepted(const weir_http_member *wanted) {
   return wanted->text != NULL     ? wanted->needed ? "a string that is not empty" : "a string"
+         : wanted->texts != NULL  ? "a list of up to 8 strings that are not empty"
          : wanted->number != NULL ? "a whole number"
          : wanted->amount != NULL ? "a whole number, or a list of one for each rule,"
          : wanted->hits != NULL   ? "a whole number from 0 on"
@@ -55,6 +56,18 @@ static bool read_amount(const json_t *value, weir_ask_amount *amount) {
   return true;
 }
 
+static bool read_texts(const json_t *list, weir_ask_key *texts, size_t *length) {
+  size_t count = json_array_size(list);
+  for (size_t i = 0; i < count && count <= WEIR_CONFIG_MEMBERS_MOST; i++) {
+    const json_t *one = json_array_get(list, i);
+    if (!json_is_string(one) || json_string_length(one) == 0) return false;
+    texts[i] = (weir_ask_key){json_string_value(one), json_string_length(one)};
+  }
+  *length = count;
+  return count > 0 && count <= WEIR_CONFIG_MEMBERS_MOST;
+}
+_Static_assert(WEIR_CONFIG_MEMBERS_MOST == 8, "as accepted() says");
+
 static bool read_member(const weir_http_member *wanted, json_t *value) {
   bool are_objects = json_is_array(value);
   for (size_t i = 0; are_objects && i < json_array_size(value); i++)
@@ -74,7 +87,8 @@ static bool read_member(const weir_http_member *wanted, json_t *value) {
   } else if (wanted->any != NULL) {
     *wanted->any = value;
   } else {
-    return (wanted->hits != NULL && read_hits(value, wanted->hits)) ||
+    return (wanted->texts != NULL && read_texts(value, wanted->texts, wanted->length)) ||
+           (wanted->hits != NULL && read_hits(value, wanted->hits)) ||
            (wanted->amount != NULL && read_amount(value, wanted->amount));
   }
   return true;

@@ -271,6 +271,7 @@ bool weir_http_read_key(const weir_http_request *request, const weir_config_list
   weir_http_text value = {"", 0};
   weir_http_text second;
   size_t position = 0;
+  size_t begin = call->text.length;
   switch (where->kind) {
     case WEIR_CONFIG_KEY_CLIENT:
       if (!read_client(request, listener, peer, call, refusal)) return false;
@@ -294,13 +295,23 @@ bool weir_http_read_key(const weir_http_request *request, const weir_config_list
       break;
   }
   if (call->text.failed) return weir_http_decline(refusal, 503, "the server is short of memory");
-  call->ask.key = call->text.data;
-  call->ask.key_length = call->text.length;
+  call->ask.key = call->text.data + begin;
+  call->ask.key_length = call->text.length - begin;
   return true;
 }
 
 /* --- JSON ---------------------------------------------------------------------------------------
  */
+
+/* One key of a limiter, or several of a group. */
+static bool has_keys(const weir_ask *ask, weir_http_refusal *refusal) {
+  if (ask->key == NULL && ask->key_count == 0)
+    return weir_http_decline(refusal, 400, "\"key\" is missing");
+  if (ask->key != NULL && ask->key_count > 0)
+    return weir_http_decline(refusal, 400, "key, or of a group keys: one of them is accepted");
+  return ask->key_count > 0 || ask->key_length > 0 ||
+         weir_http_decline(refusal, 400, "key: a string that is not empty is accepted");
+}
 
 /* /take, /peek and /reset: the verb is known. */
 static bool read_decision(const weir_http_request *request, weir_http_call *call,
@@ -308,13 +319,16 @@ static bool read_decision(const weir_http_request *request, weir_http_call *call
   weir_ask *ask = &call->ask;
   const weir_http_member members[] = {
       {.name = "limiter", .text = &ask->limiter, .length = &ask->limiter_length, .needed = true},
-      {.name = "key", .text = &ask->key, .length = &ask->key_length, .needed = true},
+      {.name = "key", .text = &ask->key, .length = &ask->key_length},
+      {.name = "keys", .texts = call->keys, .length = &ask->key_count},
       {.name = "cost", .amount = &call->cost},
       {.name = "up_to", .flag = &ask->up_to},
   };
-  size_t count = ask->verb == WEIR_ASK_RESET ? 2 : 4;
+  size_t count = ask->verb == WEIR_ASK_RESET ? 2 : 5;
   ask->form = WEIR_HTTP_DECISION;
-  if (!weir_http_read_body(request, members, count, call, refusal)) return false;
+  if (!weir_http_read_body(request, members, count, call, refusal) || !has_keys(ask, refusal))
+    return false;
+  if (ask->key_count > 0) ask->keys = call->keys;
   if (call->cost.count > 0 && !take_cost(call, refusal)) return false;
   if (!ask->up_to || ask->costs == NULL) return true;
   return weir_http_decline(refusal, 400, "up_to: one cost for every rule is accepted");

@@ -24,11 +24,12 @@ enum weir_http_format { WEIR_HTTP_CLOSES = 1 << 0, WEIR_HTTP_HEAD = 1 << 1 };
 /* One call. Zero it before use, and free what it holds when the request has been passed on. */
 typedef struct weir_http_call {
   weir_ask ask;
-  weir_ask_amount cost, taken; /* for `ask` to point to */
-  weir_envoy_request *envoy;   /* what is asked instead, by POST /json; else NULL */
-  weir_config_key key;         /* of a check: where its key stands */
-  json_t *body;                /* holds what `ask` or `envoy` points to */
-  weir_bytes text;             /* the same */
+  weir_ask_amount cost, taken; /* for `ask` to point to, as the next: */
+  weir_ask_key keys[WEIR_CONFIG_MEMBERS_MOST];
+  weir_envoy_request *envoy; /* what is asked instead, by POST /json; else NULL */
+  weir_config_key key;       /* of a check: where its key stands */
+  json_t *body;              /* holds what `ask` or `envoy` points to */
+  weir_bytes text;           /* the same */
 } weir_http_call;
 
 void weir_http_call_free(weir_http_call *call);
@@ -44,7 +45,8 @@ typedef struct weir_http_refusal {
 bool weir_http_read_call(const weir_http_request *request, weir_http_call *call,
                          weir_http_refusal *refusal);
 
-/* The key of a check. `peer`: the address that the connection comes from. */
+/* The key of a check, behind what call->text holds by then. `peer`: the address that the connection
+ * comes from. */
 bool weir_http_read_key(const weir_http_request *request, const weir_config_listener *listener,
                         const weir_config_key *where, const char *peer, weir_http_call *call,
                         weir_http_refusal *refusal);
@@ -65,9 +67,8 @@ bool weir_http_is_token(weir_http_text shown, const weir_config_credential *toke
 
 /* --- answers ---------------------------------------------------------------------------------- */
 
-/* `headers`: enum weir_config_headers. */
 void weir_http_answer(const weir_ask *ask, unsigned format, const weir_config_listener *listener,
-                      weir_config_headers headers, const weir_reply *reply, weir_bytes *out);
+                      const weir_reply *reply, weir_bytes *out);
 
 /* To POST /json. */
 void weir_http_answer_envoy(const weir_envoy_answer *answer, unsigned format, weir_bytes *out);
@@ -92,9 +93,10 @@ bool weir_http_decline(weir_http_refusal *refusal, int status, const char *forma
 /* A member of an object: what it is called, and where it goes. null is as if it were not there. */
 typedef struct weir_http_member {
   const char *name;
-  const char *other; /* its second spelling; NULL: none */
-  const char **text; /* a string, which is not empty where it is needed, with its length: */
-  size_t *length;
+  const char *other;       /* its second spelling; NULL: none */
+  const char **text;       /* a string, which is not empty where it is needed, with its length: */
+  size_t *length;          /* or, with its count, a list of */
+  weir_ask_key *texts;     /* 1 to WEIR_CONFIG_MEMBERS_MOST strings that are not empty, */
   int64_t *number;         /* or a whole number, */
   weir_ask_amount *amount; /* one for every rule, or a list of one for each, */
   int64_t *hits; /* one from 0 to WEIR_ASK_COST_MOST, which stands for more, perhaps quoted, */

@@ -207,11 +207,34 @@ static bool take_cost(const weir_resp_call *call, const weir_resp_argument *cost
   return true;
 }
 
-/* COMMAND limiter key [COST n[,n]] [UPTO] */
+/* The keys behind a name; how many words have been read then. 0: they are none, which is answered. */
+static size_t take_name_and_keys(const weir_resp_call *call) {
+  const weir_resp_server *server = call->server;
+  const weir_resp_argument *arguments = call->arguments;
+  size_t keys = server->count_keys == NULL || call->verb == WEIR_ASK_RESET
+                    ? 1
+                    : server->count_keys(server->context, arguments[1].bytes, arguments[1].length);
+  if (call->count < keys + 2) {
+    weir_bytes_format(call->out, "-ERR this is a group of %zu: a key for each is accepted\r\n",
+                      keys);
+    return 0;
+  }
+  if (!take_name_and_key(call) || keys == 1) return call->ask->key != NULL ? 3 : 0;
+  for (size_t i = 0; i < keys; i++) {
+    if (!take_key(call, &arguments[2 + i])) return 0;
+    call->amounts->keys[i] = (weir_ask_key){arguments[2 + i].bytes, arguments[2 + i].length};
+  }
+  call->ask->keys = call->amounts->keys;
+  call->ask->key_count = keys;
+  return keys + 2;
+}
+
+/* COMMAND limiter key [COST n[,n]] [UPTO], or COMMAND group key key ... [COST n] */
 static weir_resp_outcome run_limiter(const weir_resp_call *call) {
   const weir_resp_argument *arguments = call->arguments;
-  if (!take_name_and_key(call)) return WEIR_RESP_ANSWERED;
-  for (size_t i = 3; i < call->count; i++) {
+  size_t first = take_name_and_keys(call);
+  if (first == 0) return WEIR_RESP_ANSWERED;
+  for (size_t i = first; i < call->count; i++) {
     if (is(&arguments[i], "UPTO")) {
       call->ask->up_to = true;
     } else if (is(&arguments[i], "COST") && i + 1 < call->count) {
@@ -329,15 +352,15 @@ typedef struct command {
   weir_resp_outcome outcome;
 } command;
 
-enum { MOST = WEIR_RESP_ARGUMENTS_MOST };
+enum { MOST = WEIR_RESP_ARGUMENTS_MOST, TAKE_MOST = 5 + WEIR_CONFIG_MEMBERS_MOST };
 /* A browser was talked into sending these: what follows are its fields and what it was made to send. */
 #define NO_HTTP "-ERR this is RESP, not HTTP\r\n"
 
 /* Gone through in order: what comes often stands first. */
 static const command commands[] = {
     {"CL.THROTTLE", 5, 6, false, .run = run_with_rule, .form = CL_THROTTLE},
-    {"WEIR.TAKE", 3, 6, false, .run = run_limiter, .verb = WEIR_ASK_TAKE},
-    {"WEIR.PEEK", 3, 6, false, .run = run_limiter, .verb = WEIR_ASK_PEEK},
+    {"WEIR.TAKE", 3, TAKE_MOST, false, .run = run_limiter, .verb = WEIR_ASK_TAKE},
+    {"WEIR.PEEK", 3, TAKE_MOST, false, .run = run_limiter, .verb = WEIR_ASK_PEEK},
     {"WEIR.RESET", 3, 3, false, .run = run_limiter, .verb = WEIR_ASK_RESET},
     {"WEIR.SETTLE", 5, 7, false, .run = run_settle, .verb = WEIR_ASK_SETTLE},
     {"WEIR.REFUND", 4, 6, false, .run = run_settle, .verb = WEIR_ASK_SETTLE, .gives_back = true},
@@ -468,24 +491,25 @@ static void write_place(weir_bytes *out, const weir_ask *ask, const weir_reply *
 }
 
 /* What takes and settles has a stamp behind all else: empty where there is nothing to be settled. What
- * acquires has its place behind that. */
+ * acquires has its place behind that, and a group the name of the limiter that denies. */
 static void write_fields(weir_bytes *out, const weir_ask *ask, const weir_reply *reply) {
   const weir_decision *decision = reply->decision;
-  char stamp[WEIR_STAMP_BYTES] = "";
   bool may_take = ask->verb != WEIR_ASK_PEEK;
   bool acquires = ask->verb == WEIR_ASK_ACQUIRE;
   const struct {
     const char *head; /* the field's name, as a bulk string */
     int64_t value;
-  } fields[] = {{acquires   ? "*26\r\n$7\r\nallowed\r\n"
-                 : may_take ? "*20\r\n$7\r\nallowed\r\n"
-                            : "*18\r\n$7\r\nallowed\r\n",
-                 decision->allowed},
+  } fields[] = {{"$7\r\nallowed\r\n", decision->allowed},
                 {"$5\r\nlimit\r\n", decision->limit},
                 {"$9\r\nremaining\r\n", decision->remaining},
                 {"$14\r\nretry_after_us\r\n", decision->retry_after_us},
                 {"$14\r\nreset_after_us\r\n", decision->reset_after_us},
                 {"$8\r\ndelay_us\r\n", decision->delay_us}};
+  bool is_group = reply->members != NULL;
+  weir_bytes_text(out, acquires               ? "*26\r\n"
+                       : is_group && may_take ? "*22\r\n"
+                       : is_group || may_take ? "*20\r\n"
+                                              : "*18\r\n");
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
     write_integers(out, fields[i].head, &fields[i].value, 1);
   if (reply->costs == NULL) write_integers(out, "$4\r\ncost\r\n", &decision->cost, 1);
@@ -496,11 +520,16 @@ static void write_fields(weir_bytes *out, const weir_ask *ask, const weir_reply 
   weir_bytes_text(out, "$6\r\nsource\r\n");
   weir_resp_bulk(out, source, strlen(source));
   write_integers(out, "$4\r\nrule\r\n", &rule, 1);
-  if (!may_take) return;
-  size_t length = reply->has_stamp ? weir_stamp_write(&reply->stamp, stamp) : 0;
-  weir_bytes_text(out, "$5\r\nstamp\r\n");
-  weir_resp_bulk(out, stamp, length);
+  if (may_take) {
+    char stamps[WEIR_REPLY_STAMPS_BYTES];
+    weir_bytes_text(out, "$5\r\nstamp\r\n");
+    weir_resp_bulk(out, stamps, weir_reply_write_stamps(reply, stamps));
+  }
   if (acquires) write_held(out, reply, true);
+  if (!is_group) return;
+  const char *denied_by = reply->denied_by != NULL ? reply->denied_by : "";
+  weir_bytes_text(out, "$9\r\ndenied_by\r\n");
+  weir_resp_bulk(out, denied_by, strlen(denied_by));
 }
 
 void weir_resp_answer(const weir_ask *ask, const weir_reply *reply, weir_bytes *out) {

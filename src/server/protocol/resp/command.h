@@ -23,6 +23,9 @@ typedef struct weir_resp_server {
   bool throttle;           /* CL.THROTTLE */
   bool throttlecrab;       /* THROTTLE */
   size_t key_most;         /* bytes of a key */
+  /* How many keys the limiter or group of this name is asked with; NULL: one each. */
+  size_t (*count_keys)(const void *context, const char *name, size_t length);
+  const void *context;
 } weir_resp_server;
 
 typedef enum weir_resp_outcome {
@@ -33,9 +36,10 @@ typedef enum weir_resp_outcome {
   WEIR_RESP_LEAVES    /* the answer is in `out`; then the connection ends */
 } weir_resp_outcome;
 
-/* Costs that a request has besides, for weir_ask to point to. Need not be filled in. */
+/* Costs and keys that a request has besides, for weir_ask to point to. Need not be filled in. */
 typedef struct weir_resp_amounts {
   weir_ask_amount cost, taken;
+  weir_ask_key keys[WEIR_CONFIG_MEMBERS_MOST];
 } weir_resp_amounts;
 
 /* Runs one request of at least one argument. */

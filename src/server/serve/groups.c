@@ -1,0 +1,298 @@
+/* Groups: what each of their members is asked, and what comes of it as one answer.
+ *
+ *     key in allow, tier unlimited   admits, and is not asked
+ *     key in block, tier blocked     denies, and no member is asked
+ *     member in shadow mode          asked behind the others, once they have admitted; has no say
+ *     all members in shadow mode     asked as one, as ever; what they deny is answered as allowed
+ *     any other                      of the set, whose members are all charged or none (sets.c)
+ */
+#include "serve/groups.h"
+
+#include <stdio.h>
+
+#include "array.h"
+
+/* --- asking -------------------------------------------------------------------------------------
+ */
+
+/* `group`: NULL, of a limiter's name. */
+static weir_status check(const weir_ask *ask, const weir_named_group *group, weir_message *why) {
+  if (group == NULL)
+    *why = (weir_message){"this is a limiter: one key is accepted, and keys of a group"};
+  else if (ask->key_count != group->member_count)
+    snprintf(why->text, sizeof why->text, "this is a group of %zu: a key for each is accepted",
+             group->member_count);
+  else if (ask->up_to)
+    *why = (weir_message){"this is a group: all of its cost is taken or none, not up to it"};
+  else if (ask->costs != NULL)
+    *why = (weir_message){"this is a group: one cost for all of its members is accepted"};
+  else
+    return WEIR_OK;
+  return WEIR_BAD_ARGUMENT;
+}
+
+/* What becomes of each member, and of how many. */
+typedef enum role { ALONE, OF_SET, BEHIND, ROLES } role;
+typedef struct plan {
+  weir_target targets[WEIR_CONFIG_MEMBERS_MOST];
+  role roles[WEIR_CONFIG_MEMBERS_MOST];
+  bool has_say[WEIR_CONFIG_MEMBERS_MOST];
+  size_t counts[ROLES];
+  size_t key_bytes; /* of all, as they are counted */
+  bool is_blocked;
+} plan;
+
+static bool is_in_shadow(const weir_named *named) {
+  return named->config->shadow;
+}
+
+static void make_plan(const weir_ask *ask, const weir_named_group *group, plan *made) {
+  bool has_say = false; /* one that is not in shadow mode has it */
+  *made = (plan){.key_bytes = 0};
+  for (size_t i = 0; i < group->member_count; i++) {
+    const weir_named *named = group->members[i];
+    made->targets[i] = weir_named_target(named, ask->keys[i].bytes, ask->keys[i].length);
+    made->key_bytes += named->prefix_length + ask->keys[i].length;
+    has_say |= made->targets[i].kind != WEIR_TARGET_UNLIMITED && !is_in_shadow(named);
+  }
+  for (size_t i = 0; i < group->member_count; i++) {
+    made->has_say[i] = !has_say || !is_in_shadow(group->members[i]);
+    made->is_blocked |= made->has_say[i] && made->targets[i].kind == WEIR_TARGET_BLOCKED;
+    made->roles[i] = made->targets[i].kind != WEIR_TARGET_LIMITER ? ALONE
+                     : made->has_say[i]                           ? OF_SET
+                                                                  : BEHIND;
+    made->counts[made->roles[i]]++;
+  }
+}
+
+/* Room for all of it has been made. */
+static void add_member(weir_tick *tick, const weir_ask *ask, const plan *made, size_t index,
+                       weir_asked_member *member, bool is_shed) {
+  const weir_named *named = member->named;
+  const weir_target *target = &made->targets[index];
+  const weir_ask_key *key = &ask->keys[index];
+  unsigned fallback = named->config->store->options.fallback;
+  bool is_asked = made->roles[index] != ALONE && !made->is_blocked;
+  const weir_request request = {
+      .key_length = named->prefix_length + key->length,
+      .cost = ask->cost != WEIR_ASK_OWN_COST ? ask->cost : named->config->cost,
+      .flags = ask->verb == WEIR_ASK_PEEK ? WEIR_REQUEST_PEEK : 0U};
+  size_t begin = tick->bytes.length;
+  weir_bytes_add(&tick->bytes, named->prefix, named->prefix_length);
+  weir_bytes_add(&tick->bytes, key->bytes, key->length);
+  member->limiter = target->limiter;
+  member->tier = target->tier;
+  member->key_length = key->length;
+  member->has_say = made->has_say[index];
+  member->request =
+      weir_tick_add_request(tick, &request, begin, is_asked ? target->limiter : NULL, fallback);
+  if (is_asked && is_shed && tick->asked[member->request].limiter != NULL)
+    weir_tick_shed(tick, member->request, fallback);
+  if (is_asked && is_shed) return;
+
+  /* What no store is asked, and what is known of the others until one is. */
+  bool is_blocked = target->kind == WEIR_TARGET_BLOCKED;
+  weir_decision figures = {.source = WEIR_SOURCE_LOCAL, .retry_after_us = WEIR_NEVER};
+  if (!is_blocked) {
+    figures.retry_after_us = 0;
+    figures.limit = figures.remaining = figures.reset_after_us = WEIR_NOT_KNOWN;
+  }
+  weir_tick_answer_alone(&tick->asked[member->request].request,
+                         target->kind == WEIR_TARGET_UNLIMITED, figures);
+}
+
+uint32_t weir_groups_add(weir_tick *tick, const weir_ask *ask, unsigned note, weir_status *status,
+                         weir_message *why) {
+  const weir_registry *registry = tick->registry;
+  const weir_named_group *group =
+      weir_registry_find_group(registry, ask->limiter, ask->limiter_length);
+  if (group == NULL && weir_registry_find(registry, ask->limiter, ask->limiter_length) == NULL)
+    return weir_tick_add_ask(tick, ask, note, status, why); /* which says that there is none */
+  *status = check(ask, group, why);
+  if (*status != WEIR_OK) return WEIR_NO_ANSWER;
+  plan made;
+  size_t count = group->member_count;
+  make_plan(ask, group, &made);
+  bool has_memory =
+      weir_array_grow(&tick->members, &tick->member_room, tick->member_count + count,
+                      sizeof *tick->members) &&
+      weir_array_grow(&tick->asked, &tick->asked_room, tick->asked_count + count,
+                      sizeof *tick->asked) &&
+      weir_array_grow(&tick->sets, &tick->set_room, tick->set_count + 1, sizeof *tick->sets) &&
+      weir_bytes_room(&tick->bytes, made.key_bytes) != NULL;
+  weir_answer *answer = has_memory ? weir_tick_add_answer(tick, WEIR_ANSWER_GROUP, note) : NULL;
+  if (answer == NULL) {
+    *why = (weir_message){"the server is short of memory"};
+    *status = WEIR_NO_MEMORY;
+    return WEIR_NO_ANSWER;
+  }
+  answer->is.group.group = group;
+  answer->is.group.verb = ask->verb;
+  answer->is.group.form = ask->form;
+  answer->is.group.first = tick->member_count;
+  answer->is.group.set = WEIR_NO_SET;
+
+  /* Those of the set stand side by side, and what stands behind it follows. A look is one at each. */
+  bool is_shed = !weir_tick_has_room(tick, made.counts[OF_SET] + made.counts[BEHIND]);
+  bool is_set = ask->verb == WEIR_ASK_TAKE && made.counts[OF_SET] > 0 && !made.is_blocked;
+  for (int each = OF_SET; each <= ALONE + ROLES; each++) {
+    role now = (role)(each % ROLES);
+    for (size_t i = 0; i < count; i++) {
+      weir_asked_member *member = &tick->members[tick->member_count + i];
+      if (made.roles[i] != now) continue;
+      member->named = group->members[i];
+      add_member(tick, ask, &made, i, member, is_shed);
+    }
+    if (now == BEHIND && is_set)
+      answer->is.group.set =
+          weir_tick_add_set(tick, made.counts[OF_SET], made.counts[BEHIND], false);
+  }
+  tick->member_count += count;
+  return (uint32_t)(answer - tick->answers);
+}
+
+/* --- answering ----------------------------------------------------------------------------------
+ */
+
+static void tell_member(const weir_tick *tick, const weir_answer *answer,
+                        const weir_asked_member *member, weir_decision *decision,
+                        weir_reply *reply) {
+  const weir_asked *asked = &tick->asked[member->request];
+  const weir_config_limiter *config = member->named->config;
+  *decision = asked->request.decision;
+  *reply = (weir_reply){
+      .status = asked->request.status,
+      .why = weir_status_text(asked->request.status),
+      .decision = asked->request.status == WEIR_OK ? decision : NULL,
+      .limiter = member->limiter,
+      .name = config->name,
+      .headers = config->headers,
+      .group = answer->is.group.group->name,
+      .key = tick->bytes.data + asked->key + asked->request.key_length - member->key_length,
+      .key_length = member->key_length,
+      .id = tick->bytes.data + answer->id,
+      .id_length = answer->id_length,
+      .retry_after_us = decision->retry_after_us};
+}
+
+static bool denies(const weir_reply *reply) {
+  return reply->status == WEIR_OK && !reply->decision->allowed && reply->retry_after_us != 0;
+}
+
+/* The one that has no decision, or that denies longest, of those that have a say; else their number. */
+static size_t find_denier(const weir_tick *tick, const weir_answer *answer,
+                          const weir_reply *replies, size_t count) {
+  const weir_asked_member *members = &tick->members[answer->is.group.first];
+  size_t denier = count;
+  if (answer->is.group.set != WEIR_NO_SET) {
+    const weir_asked_set *set = &tick->sets[answer->is.group.set];
+    for (size_t i = 0; i < count && set->denied_by < set->count; i++)
+      if (members[i].request == set->first + set->denied_by) return i;
+  }
+  for (size_t i = 0; i < count; i++)
+    if (members[i].has_say && replies[i].status != WEIR_OK) return i;
+  for (size_t i = 0; i < count; i++) {
+    if (!members[i].has_say || !denies(&replies[i])) continue;
+    if (denier == count ||
+        (uint64_t)replies[i].retry_after_us > (uint64_t)replies[denier].retry_after_us)
+      denier = i;
+  }
+  return denier;
+}
+
+/* Of an admission the one with the least left, of those that have a say. */
+static size_t find_speaker(const weir_asked_member *members, const weir_reply *replies,
+                           size_t count) {
+  size_t speaker = 0;
+  while (speaker + 1 < count && !members[speaker].has_say)
+    speaker++;
+  for (size_t i = speaker + 1; i < count; i++) {
+    const weir_decision *one = replies[i].decision;
+    const weir_decision *other = replies[speaker].decision;
+    bool is_known = one != NULL && one->remaining != WEIR_NOT_KNOWN && members[i].has_say;
+    if (is_known &&
+        (other == NULL || other->remaining == WEIR_NOT_KNOWN || one->remaining < other->remaining))
+      speaker = i;
+  }
+  return speaker;
+}
+
+/* A denial that is answered as allowed. */
+static void show_allowed(weir_reply *reply, weir_decision *decision) {
+  reply->is_shadowed = true;
+  decision->allowed = true;
+  decision->retry_after_us = decision->delay_us = 0;
+}
+
+static void tell_whole(weir_group_reply *told, const weir_answer *answer, size_t denier) {
+  const weir_named_group *group = answer->is.group.group;
+  size_t count = group->member_count;
+  size_t speaker = told->whole.speaker;
+  const weir_reply *reply = &told->members[speaker];
+  told->decision = told->decisions[speaker];
+  told->whole.status = reply->status;
+  told->whole.why = reply->why;
+  told->whole.name = group->name;
+  told->whole.key = "";
+  told->whole.limiter = reply->limiter;
+  told->whole.decision = reply->status == WEIR_OK ? &told->decision : NULL;
+  told->whole.retry_after_us = reply->retry_after_us;
+  told->whole.members = told->members;
+  told->whole.member_count = count;
+  told->whole.denied_by = denier < count ? reply->name : NULL;
+  told->decision.allowed = denier == count;
+  for (size_t i = 0; denier == count && i < count; i++) {
+    const weir_decision *decision = &told->decisions[i];
+    if (!told->counts[i] || told->members[i].status != WEIR_OK) continue;
+    if (decision->delay_us > told->decision.delay_us) told->decision.delay_us = decision->delay_us;
+    if (decision->source >= WEIR_SOURCE_FALLBACK && decision->source > told->decision.source)
+      told->decision.source = decision->source;
+  }
+}
+
+/* What was charged can be settled, member by member. */
+static void add_stamps(const weir_tick *tick, const weir_answer *answer, weir_group_reply *told) {
+  const weir_asked_member *members = &tick->members[answer->is.group.first];
+  if (answer->is.group.verb != WEIR_ASK_TAKE || told->whole.status != WEIR_OK ||
+      !told->decision.allowed)
+    return;
+  for (size_t i = 0; i < told->whole.member_count; i++) {
+    weir_reply *reply = &told->members[i];
+    bool is_idle = told->whole.is_shadowed || reply->is_shadowed || reply->limiter == NULL ||
+                   reply->status != WEIR_OK;
+    reply->has_stamp = true;
+    reply->stamp =
+        weir_tick_stamp(tick, &tick->asked[members[i].request], members[i].tier, is_idle);
+  }
+}
+
+void weir_groups_reply(weir_tick *tick, const weir_answer *answer, weir_group_reply *told) {
+  const weir_asked_member *members = &tick->members[answer->is.group.first];
+  const weir_named_group *group = answer->is.group.group;
+  size_t count = group->member_count;
+  weir_serve_counts *counts = tick->counts;
+  *told = (weir_group_reply){
+      .whole = {.id = tick->bytes.data + answer->id, .id_length = answer->id_length}};
+  for (size_t i = 0; i < count; i++)
+    tell_member(tick, answer, &members[i], &told->decisions[i], &told->members[i]);
+  size_t denier = find_denier(tick, answer, told->members, count);
+  told->whole.speaker = denier < count ? denier : find_speaker(members, told->members, count);
+  for (size_t i = 0; i < count; i++)
+    told->counts[i] = denier == count || i == denier ||
+                      (answer->is.group.verb == WEIR_ASK_PEEK && denies(&told->members[i]));
+  tell_whole(told, answer, denier);
+  weir_serve_count(told->whole.decision == NULL ? &counts->none
+                   : told->decision.allowed     ? &counts->allowed
+                                                : &counts->denied,
+                   1);
+
+  /* In shadow mode a denial is counted, and answered as allowed. */
+  for (size_t i = 0; i < count; i++) {
+    if (!told->counts[i] || !is_in_shadow(members[i].named) || !denies(&told->members[i])) continue;
+    weir_serve_count(&counts->shadow_denied, 1);
+    show_allowed(&told->members[i], &told->decisions[i]);
+    if (i == denier) show_allowed(&told->whole, &told->decision);
+    if (i == denier) told->whole.denied_by = NULL;
+  }
+  add_stamps(tick, answer, told);
+}
