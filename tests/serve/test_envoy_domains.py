@@ -33,6 +33,59 @@ class Domains(Served):
         for expected in ("+ ++", "- +-", "- +-", "- --"):
             self.assertEqual(self.codes(server, "edge", "a=x", "b=x"), expected)
 
+    def left(self, server, *descriptors):
+        """What remains, by looking."""
+        peeks = [{"entries": entries(text), "hitsAddend": 0} for text in descriptors]
+        client = server.connect("http")
+        told = json.loads(http(client, post("/json", question("edge", *peeks)))[1])
+        client.close()
+        return [status["limitRemaining"] for status in told["statuses"]]
+
+    def test_together_is_one_decision(self):
+        """What counts in one place is one charge; shadow mode and quota mode have their say, or none."""
+        file = {"a.yaml": "domain: edge\ndescriptors:\n" + "".join("  - {key: %s, %s%s}\n" % one for one in (
+            ("a", per_year(3), ""), ("b", per_year(1), ""), ("s", per_year(1), ", shadow_mode: true"),
+            ("p", per_year(1), ", quota_mode: true"), ("q", per_year(2), ", quota_mode: true"),
+            ("no", "rate_limit: {unit: year, requests_per_unit: 0}", ""), ("d", per_year(10**6), "")))}
+        for kind in ("memory", "memcached", "redis"):
+            stores = STORES
+            if kind != "memory":
+                store = Store(kind)
+                self.addCleanup(store.end)
+                stores = 'stores: {main: {url: "%s?timeout=10s", processes: 2}}\n' % store.url
+            server = self.start(file, ", domains: {edge: {together: true}}", stores=stores)
+            self.assertEqual(self.codes(server, "edge", "a=x", "a=x"), "+ ++")
+            self.assertEqual(self.codes(server, "edge", "a=x", "a=x", "b=x"), "- --+")  # two more are too many
+            self.assertEqual(self.left(server, "a=x", "b=x"), [1, 1])
+            # What is in shadow mode is charged with the others, and not without them.
+            self.assertEqual(self.codes(server, "edge", "b=y", "s=x"), "+ ++")
+            self.assertEqual(self.codes(server, "edge", "b=y", "s=y"), "- -+")
+            self.assertEqual(self.codes(server, "edge", "b=z", "s=x"), "+ ++")
+            self.assertEqual(self.left(server, "s=y", "b=z"), [1, 0])
+            # One quota is over like any other, two are only both.
+            self.assertEqual(self.codes(server, "edge", "a=q", "p=1"), "+ ++")
+            self.assertEqual(self.codes(server, "edge", "a=q", "p=1"), "- +-")
+            self.assertEqual(self.codes(server, "edge", "a=q", "p=1", "q=1"), "+ +-+")
+            self.assertEqual(self.codes(server, "edge", "b=y", "q=1"), "- -+")
+            self.assertEqual(self.codes(server, "edge", "b=y", "p=2", "q=1"), "- -++")
+            self.assertEqual(self.left(server, "a=q", "q=1", "p=2"), [1, 1, 1])
+            self.assertEqual(self.codes(server, "edge", "q=1"), "+ +")
+            self.assertEqual(self.codes(server, "edge", "a=q", "p=1", "q=1"), "- +--")
+            self.assertEqual(self.left(server, "a=q"), [1])
+            # Nothing is charged where a limit is 0, or where a look is over.
+            self.assertEqual(self.codes(server, "edge", "a=n", "d=n", "no=1"), "- ++-")
+            look = {"entries": entries("b=y"), "hitsAddend": 0}
+            self.assertEqual(self.codes(server, "edge", "a=n", "d=n", look), "- ++-")
+            self.assertEqual(self.left(server, "a=n", "d=n"), [3, 10**6])
+            self.assertEqual(self.codes(server, "edge", *["d=%d" % i for i in range(16)], *["d=0"] * 48), "+ " + 64 * "+")
+            self.assertEqual(self.left(server, "d=0", "d=1"), [10**6 - 49, 10**6 - 1])
+            client = server.connect("http")
+            status, body, _ = http(client, post("/json", question("edge", *["d=%d" % i for i in range(17)])))
+            client.close()
+            self.assertEqual((status, json.loads(body)["detail"]),
+                             (400, "together: at most 16 descriptors are charged as one"))
+            self.assertEqual(self.left(server, "d=1"), [10**6 - 1])
+
     def test_a_flood_waits_for_its_turn(self):
         """Each descriptor counts as a request of what a connection may bring, which is half of `waiting`: one
         question of 64 uses it up."""

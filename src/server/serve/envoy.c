@@ -2,7 +2,8 @@
  *
  * Each descriptor of a request becomes a part, which is kept in the tick until its answer: the limit
  * that was found for it, or that it brought, and a request to that limit. The answer is over limit
- * where one part is; what that made useless goes back where the domain says so. */
+ * where one part is. Where the domain says `together`, parts that can be over alone are a set of the
+ * tick (sets.c), all charged or none; what else was charged goes back. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -11,6 +12,7 @@
 #include "serve/protocols.h"
 
 enum { PARTS_MOST = WEIR_ENVOY_DESCRIPTORS_MOST };
+static const char no_memory[] = "the server is short of memory";
 
 static bool refuse(weir_envoy_refusal *refusal, weir_envoy_failure failure, const char *why) {
   refusal->failure = failure;
@@ -129,11 +131,65 @@ static const char *why_kept(const weir_domain *domain, const weir_part *asked) {
   return NULL;
 }
 
+/* How a part is asked: by itself; or, where the domain says `together`, as one of the set, or behind it,
+ * as what is in shadow mode is never over. */
+typedef enum part_role { ROLE_NONE, ROLE_ALONE, ROLE_OF_SET, ROLE_BEHIND } part_role;
+
+static bool can_be_over(const weir_part *part) {
+  return part->is_limited && !part->rate.is_unlimited && !part->gives_back && !part->shadow;
+}
+
+/* Of several with quota_mode none is over alone, so they are not of the set. What is over whatever its
+ * store says lets the set only be looked at. */
+static void plan_set(const weir_domain *domain, weir_part *parts, size_t count,
+                     part_role roles[PARTS_MOST]) {
+  size_t quotas = 0, members = 0, behind = 0;
+  bool is_over = false;
+  for (size_t i = 0; i < count; i++)
+    quotas += parts[i].quota && can_be_over(&parts[i]);
+  for (size_t i = 0; i < count; i++) {
+    const weir_part *part = &parts[i];
+    bool is_asked = part->is_limited && part->limiter != NULL;
+    bool is_alone = part->hits == 0 || part->gives_back || (part->quota && quotas > 1);
+    roles[i] = !is_asked ? ROLE_NONE : is_alone ? ROLE_ALONE : ROLE_OF_SET;
+    if (roles[i] == ROLE_OF_SET && part->shadow) roles[i] = ROLE_BEHIND;
+    members += roles[i] == ROLE_OF_SET;
+    behind += roles[i] == ROLE_BEHIND;
+    is_over |= can_be_over(part) && part->limiter == NULL && !(part->quota && quotas > 1);
+  }
+  bool is_set = domain != NULL && domain->config->together &&
+                domain->config->algorithm != WEIR_CONFIG_PLACES && members > 0 &&
+                members + behind > 1 && !is_over;
+  bool looks = domain != NULL && domain->config->together && is_over;
+  for (size_t i = 0; i < count && !is_set; i++) {
+    if (roles[i] == ROLE_NONE || roles[i] == ROLE_ALONE) continue;
+    roles[i] = ROLE_ALONE;
+    parts[i].only_looks = looks;
+  }
+}
+
+/* What counts in the same place is one request of the set, of what all of it costs. */
+static bool joins(weir_tick *tick, weir_part *parts, const part_role *roles, size_t index) {
+  weir_part *part = &parts[index];
+  for (size_t i = 0; i < index; i++) {
+    const weir_part *other = &parts[i];
+    if (roles[i] != ROLE_OF_SET || other->limiter != part->limiter ||
+        other->key_length != part->key_length ||
+        memcmp(tick->bytes.data + other->key, tick->bytes.data + part->key, part->key_length) != 0)
+      continue;
+    int64_t *cost = &tick->asked[other->request].request.cost;
+    *cost = *cost < WEIR_ASK_COST_MOST - part->hits ? *cost + part->hits : WEIR_ASK_COST_MOST;
+    part->request = other->request;
+    return true;
+  }
+  return false;
+}
+
 /* A part's request: it is asked with the others of the tick. False: no memory, or no room for a place. */
 static bool add_request(weir_tick *tick, const weir_domain *domain, int64_t until_us,
                         weir_part *part, weir_message *why) {
   bool is_place = domain->config->algorithm == WEIR_CONFIG_PLACES;
-  bool peeks = part->hits == 0 || part->gives_back;
+  bool peeks = part->hits == 0 || part->gives_back || part->only_looks;
   const weir_request request = {.key_length = part->key_length,
                                 .cost = peeks ? 1 : part->hits,
                                 .flags = peeks ? WEIR_REQUEST_PEEK : 0U};
@@ -148,14 +204,58 @@ static bool add_request(weir_tick *tick, const weir_domain *domain, int64_t unti
 }
 
 /* They get no answer, so they are not asked. */
-static void leave_out_asked(weir_tick *tick, const weir_part *parts, size_t last) {
-  for (size_t i = 0; i <= last; i++)
+static void leave_out_asked(weir_tick *tick, const weir_part *parts, size_t count) {
+  for (size_t i = 0; i < count; i++)
     if (parts[i].request != WEIR_NO_REQUEST) tick->asked[parts[i].request].limiter = NULL;
+}
+
+/* The set, which is there, and what stands behind it; where too many wait, all of it is shed. */
+static bool add_set(weir_tick *tick, const weir_domain *domain, const weir_part *parts,
+                    const part_role *roles, size_t count, size_t *set,
+                    weir_envoy_refusal *refusal) {
+  size_t first = SIZE_MAX, members = 0, behind = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (roles[i] < ROLE_OF_SET || parts[i].request == WEIR_NO_REQUEST) continue;
+    if (parts[i].request < first) first = parts[i].request;
+    behind += roles[i] == ROLE_BEHIND;
+  }
+  if (first == SIZE_MAX) return true;
+  members = tick->asked_count - first - behind;
+  if (members > WEIR_ALL_MOST)
+    return refuse(refusal, WEIR_ENVOY_BAD_REQUEST,
+                  "together: at most 16 descriptors are charged as one");
+  bool is_whole = true;
+  for (size_t i = first; i < tick->asked_count; i++)
+    is_whole &= tick->asked[i].limiter != NULL;
+  for (size_t i = first; i < tick->asked_count && !is_whole; i++)
+    weir_tick_shed(tick, i, domain->config->store->options.fallback);
+  *set = weir_tick_add_set(tick, members, behind, true);
+  return *set != WEIR_NO_SET || refuse(refusal, WEIR_ENVOY_UNAVAILABLE, no_memory);
+}
+_Static_assert((int)WEIR_ALL_MOST == 16, "as add_set() says");
+
+/* The requests of all parts; those of the set stand side by side. */
+static bool add_requests(weir_tick *tick, const weir_domain *domain, int64_t until_us,
+                         weir_part *parts, size_t count, size_t *set, weir_envoy_refusal *refusal) {
+  static const part_role order[] = {ROLE_OF_SET, ROLE_BEHIND, ROLE_ALONE};
+  part_role roles[PARTS_MOST];
+  plan_set(domain, parts, count, roles);
+  for (size_t each = 0; each < sizeof order / sizeof *order; each++) {
+    if (order[each] == ROLE_ALONE && !add_set(tick, domain, parts, roles, count, set, refusal))
+      return false;
+    for (size_t i = 0; i < count; i++) {
+      if (roles[i] != order[each] || (roles[i] == ROLE_OF_SET && joins(tick, parts, roles, i)))
+        continue;
+      refuse(refusal, WEIR_ENVOY_UNAVAILABLE, no_memory);
+      if (!add_request(tick, domain, until_us, &parts[i], &refusal->why)) return false;
+      if (roles[i] == ROLE_ALONE && *set != WEIR_NO_SET) tick->sets[*set].has_mates = true;
+    }
+  }
+  return true;
 }
 
 bool weir_serve_ask_envoy(weir_connection *connection, const weir_envoy_request *request,
                           unsigned note, int64_t until_us, weir_envoy_refusal *refusal) {
-  static const char no_memory[] = "the server is short of memory";
   weir_tick *tick = &connection->loop->tick;
   const weir_descriptors *descriptors = tick->registry->descriptors;
   const weir_domain *domain =
@@ -181,27 +281,22 @@ bool weir_serve_ask_envoy(weir_connection *connection, const weir_envoy_request 
     return refuse(refusal, WEIR_ENVOY_BAD_REQUEST,
                   "negative hits: at most 8 descriptors have them");
 
-  bool gives_back = false;
-  for (size_t i = 0; i < request->count; i++) {
-    weir_part *part = &parts[i];
-    if (!part->is_limited || part->limiter == NULL) continue;
-    refusal->why = (weir_message){"the server is short of memory"};
-    refusal->failure = WEIR_ENVOY_UNAVAILABLE;
-    if (!add_request(tick, domain, until_us, part, &refusal->why)) {
-      leave_out_asked(tick, parts, i);
-      return false;
-    }
-    gives_back |= part->gives_back;
+  size_t set = WEIR_NO_SET;
+  if (!add_requests(tick, domain, until_us, parts, request->count, &set, refusal)) {
+    leave_out_asked(tick, parts, request->count);
+    return false;
   }
   uint32_t answer = weir_tick_add_parts(tick, request->count, domain, note);
   if (answer == WEIR_NO_ANSWER) return refuse(refusal, WEIR_ENVOY_UNAVAILABLE, no_memory);
 
+  tick->answers[answer].is.parts.set = set;
+
   /* Each part is a request of what the connection may bring into a tick; one is counted by itself. What
-   * gives back is the last of its connection in this tick: it holds up the others. */
+   * gives back, and a set, is the last of its connection in this tick: it holds up the others. */
   size_t more = request->count - 1;
   size_t rest = connection->share - 1;
   connection->share -= (uint32_t)(more < rest ? more : rest);
-  if (gives_back) connection->share = 1;
+  if (returns > 0 || set != WEIR_NO_SET) connection->share = 1;
   weir_connection_queue(connection, answer);
   return true;
 }
@@ -222,7 +317,8 @@ typedef struct outcome {
   size_t over, quotas, quotas_over;
 } outcome;
 
-/* As the store says it; where requests_per_unit is 0, as if it said so. */
+/* As the store says it; where requests_per_unit is 0, as if it said so. One of a set that has not been
+ * charged, as others deny, is not over. */
 static weir_status decide(const weir_tick *tick, const weir_part *asked, weir_decision *decision) {
   *decision = (weir_decision){.source = WEIR_SOURCE_LOCAL,
                               .cost = asked->hits,
@@ -231,6 +327,8 @@ static weir_status decide(const weir_tick *tick, const weir_part *asked, weir_de
   if (asked->request == WEIR_NO_REQUEST) return WEIR_OK;
   const weir_request *request = &tick->asked[asked->request].request;
   *decision = request->decision;
+  if (tick->asked[asked->request].is_of_set && request->status == WEIR_OK)
+    decision->allowed = decision->allowed || decision->retry_after_us == 0;
   if (asked->left_us > 0 && decision->reset_after_us > asked->left_us)
     decision->reset_after_us = asked->left_us;
   if (asked->left_us > 0 && decision->retry_after_us > asked->left_us)
@@ -353,16 +451,18 @@ static void settle(weir_connection *connection, outcome *made, size_t index) {
   made->over += !asked->quota && status->is_over;
 }
 
-/* together: what others' denial made useless goes back, in a round trip each. What cannot go back
- * stays charged. */
+/* together: what was charged beside the set, or in vain with it, as all with quota_mode are over, goes
+ * back, in a round trip each. What cannot go back stays charged. */
 static void give_back(weir_tick *tick, outcome *made) {
+  size_t set = made->slot->is.parts.set;
   for (size_t i = 0; i < made->answer->count; i++) {
     const weir_part *asked = &made->parts[i];
     weir_decision *taken = &made->decisions[i];
     if (asked->request == WEIR_NO_REQUEST || asked->hits == 0 || asked->gives_back ||
-        !taken->allowed)
+        asked->only_looks || !taken->allowed)
       continue;
-    int64_t cost = taken->cost;
+    if (tick->asked[asked->request].is_of_set && !tick->sets[set].is_charged) continue;
+    int64_t cost = asked->hits;
     if (made->domain->config->algorithm == WEIR_CONFIG_PLACES) {
       weir_tick_give_back(tick, asked->request);
       continue;
