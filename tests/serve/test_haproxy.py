@@ -84,7 +84,11 @@ class Places(Behind):
         os.kill(self.server.process.pid, signal.SIGCONT)
         await_that(lambda: self.server.metric('weir_places_total{limiter="downloads",fate="released"}') == 1,
                    "the place that came too late")
-        self.server.end()
+        client, _ = self.haproxy.begin("/held/200")
+        self.addCleanup(client.close)
+        self.server.end()  # with the place
+        self.application.over.set()
+        client.take(199000)
         self.assertEqual(self.haproxy.get()[0], 200)
 
 
