@@ -154,6 +154,7 @@ void weir_wire_report_clock(const weir_inspection *inspection, int64_t ahead_us,
   int64_t off_us = ahead_us < 0 ? -ahead_us : ahead_us;
   double off_ms = (double)off_us / 1000;
   double error_ms = (double)error_us / 1000;
+  if (off_us - error_us > *inspection->clock_off_us) *inspection->clock_off_us = off_us - error_us;
   if (off_us <= error_us + inspection->clock_error_us) {
     weir_wire_report(inspection, WEIR_FINDING_FACT, "clock",
                      "%.1f ms %s this machine's, give or take %.1f ms", off_ms,

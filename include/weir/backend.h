@@ -227,6 +227,8 @@ typedef struct weir_inspection {
   int64_t clock_error_us; /* clocks that differ by more are worth a warning */
   weir_tell *tell;
   void *context;
+  int64_t
+      *clock_off_us; /* raised to how far the server's clock is off from this machine's at least */
 } weir_inspection;
 
 /* A backend is a constant: names, capabilities, functions. Members are only ever appended. */

@@ -129,6 +129,22 @@ class Time(DoctorTest):
             self.assert_found(self.inspect(proxy.url()), "warning", "clock",
                               "ahead of this machine's")
 
+    def test_periods_that_clocks_and_answers_allow(self):
+        shift = lambda said: re.sub(rb"server_time_usec:(\d+)", lambda found: b"server_time_usec:%d"
+                                    % (int(found[1]) - 300_000), said)
+        with Server("redis") as server, Proxy(server, answered=shift) as proxy:
+            url = proxy.url("timeout=50ms")
+            self.assert_found(self.inspect(url), "warning", "in flight", "ms apart or more", "on hold")
+            for period, level, part in (("4s", "warning", "1, clocks are "),
+                                        ("6s", "fact", "1, a payment has 650 ms")):
+                found = self.inspect(url, "--rule", f"in-flight:9/{period}", *(("--clock-error", "20ms") if level == "warning" else
+                                                                              ("--clock-error", "300ms")))
+                self.assert_found(found, level, "in flight", part)
+        shift = lambda said: re.sub(rb"STAT time (\d+)",
+                                    lambda found: b"STAT time %d" % (int(found[1]) + 900), said)
+        with Server("memcached") as server, Proxy(server, answered=shift) as proxy:
+            self.assert_found(self.inspect(proxy.url(), "--rule", "in-flight:9/1h"), "warning", "in flight", "no period of up to 1h")
+
     def test_the_clock_of_a_server_that_hides_its_info(self):
         with Server("redis", *user("+time +set +incrby +pttl +pexpire +decrby +get +del +zadd "
                                    "+zscore +ping")) as server:
@@ -184,6 +200,14 @@ class Rules(DoctorTest):
     def test_cells_too_short_for_the_clocks(self):
         found = self.inspect("memory:?" + PATIENT, "--rule", "sliding-window:9/100ms")
         self.assert_found(found, "warning", "rule", "the cells of rule 1")
+
+    def test_which_periods_there_are_of_what_is_in_flight(self):
+        found = self.inspect("memory:?timeout=1s")
+        self.assert_found(found, "fact", "in flight", "periods from 9s to 1h are accepted with a deadline of 1000 ms and a clock error of 10 ms")
+        self.assert_found(self.inspect("memory:?timeout=20ms"), "fact", "in flight", "periods from 1s to 1h")
+        found = self.inspect("memory:?timeout=1s", "--rule", "quota:9/1d;in-flight:5/32s")
+        self.assert_found(found, "fact", "in flight", "2, a payment has 3000 ms", "a period of 9s would be enough")
+        self.assertFalse([1 for finding in self.inspect("memory:", "--rule", RULE) if finding["topic"] == "in flight"])
 
     def test_what_is_told_of_a_rule(self):
         found = self.inspect(

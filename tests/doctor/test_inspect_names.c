@@ -27,13 +27,15 @@ static void note(void *context, const weir_finding *finding) {
 
 /* The backend's own part of an inspection, which waits for no key to expire. */
 static void inspect(const char *url) {
+  int64_t clock_off_us = 0;
   const weir_inspection inspection = {.name = "cache.test",
                                       .answers = true,
                                       .needs = WEIR_NEED_ADD,
                                       .key = "weir:doctor:{name}:1",
                                       .pattern = "weir:*",
                                       .timeout_us = 30000000,
-                                      .tell = note};
+                                      .tell = note,
+                                      .clock_off_us = &clock_off_us};
   weir_message message = {""};
   weir_store *store;
   reported[0] = '\0';

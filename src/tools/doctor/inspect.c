@@ -106,7 +106,8 @@ static void ask_backend(const weir_probe *probe) {
                                       .timeout_us = left_us,
                                       .clock_error_us = probe->plan->clock_error_us,
                                       .tell = probe->plan->tell,
-                                      .context = probe->plan->context};
+                                      .context = probe->plan->context,
+                                      .clock_off_us = &probe->plan->worst->clock_off_us};
   store->backend->inspect(store->handle, &inspection);
 }
 
@@ -223,11 +224,16 @@ weir_status weir_store_inspect(weir_store *store, int64_t timeout_us, weir_tell 
     weir_message_set(message, "the store is NULL");
     return WEIR_BAD_ARGUMENT;
   }
+  weir_inspect_worst worst = {0};
   const weir_inspect_plan plan = {.needs = all_needs(store),
                                   .timeout_us = timeout_us,
                                   .deadline_us = store->timeout_us,
                                   .clock_error_us = CLOCK_ERROR_US,
                                   .tell = tell,
-                                  .context = context};
-  return weir_store_inspect_plan(store, &plan, message);
+                                  .context = context,
+                                  .worst = &worst};
+  weir_status status = weir_store_inspect_plan(store, &plan, message);
+  if (status == WEIR_OK)
+    weir_inspect_report_held(&(weir_probe){.store = store, .plan = &plan}, NULL, 0);
+  return status;
 }

@@ -1,12 +1,20 @@
 /* The engine of `weir doctor`: trying out a store. Not part of the library. Files: inspect.c goes
  * from server to server; probe.c tries one: its operations, its round trips, the order within a
- * write, expiry; rules.c knows what the rules of a limiter need and promise. */
+ * write, expiry; held.c says which periods of in-flight rules there may be; rules.c knows what the
+ * rules of a limiter need and promise. */
 #ifndef WEIR_DOCTOR_INSPECT_H
 #define WEIR_DOCTOR_INSPECT_H
 
 #include <weir/inspect.h>
 
+#include "rule/rule.h"
 #include "store/store.h"
+
+/* What was measured, of the worst of all servers. */
+typedef struct weir_inspect_worst {
+  int64_t clock_off_us; /* so far a server's clock and this machine's are apart, at least */
+  int64_t late_us;      /* p99 of a round trip */
+} weir_inspect_worst;
 
 /* What is inspected, and what it is held against. */
 typedef struct weir_inspect_plan {
@@ -16,6 +24,7 @@ typedef struct weir_inspect_plan {
   int64_t clock_error_us;
   weir_tell *tell;
   void *context;
+  weir_inspect_worst *worst;
 } weir_inspect_plan;
 
 /* weir_store_inspect() with a plan. */
@@ -69,5 +78,9 @@ void weir_probe_expiry_begin(weir_probe *probe);
 /* Whether something is still to be waited for. */
 bool weir_probe_expiry_look(weir_probe *probe);
 void weir_probe_expiry_report(const weir_probe *probe);
+
+/* Whether this store, whose servers were all tried, allows the period of in-flight rule `number`;
+ * NULL: which periods it allows. `all` is the store as a whole. */
+void weir_inspect_report_held(const weir_probe *all, const weir_rule *rule, size_t number);
 
 #endif

@@ -218,8 +218,11 @@ static void report_times(const weir_probe *probe, int64_t times[ROUND_TRIPS], si
   int64_t median_us = times[count / 2] > 0 ? times[count / 2] : 1;
   long long fit = probe->plan->deadline_us * 3 / 4 / median_us;
   double median_ms = (double)times[count / 2] / 1000;
-  double late_ms = (double)times[(count * 99 + 99) / 100 - 1] / 1000;
+  int64_t late_us = times[(count * 99 + 99) / 100 - 1];
+  double late_ms = (double)late_us / 1000;
   double deadline_ms = (double)probe->plan->deadline_us / 1000;
+  weir_inspect_worst *worst = probe->plan->worst;
+  if (late_us > worst->late_us) worst->late_us = late_us;
   if (median_ms >= deadline_ms) {
     weir_probe_report(probe, WEIR_FINDING_FAULT, "round trip",
                       "median %.3f ms, p99 %.3f ms: longer than the deadline of %.0f ms, so that "

@@ -48,17 +48,23 @@ weir_status weir_limiter_inspect(weir_limiter *limiter, int64_t timeout_us, weir
   }
   weir_status status = weir_limiter_check_process(limiter, message);
   if (status != WEIR_OK) return status;
+  weir_inspect_worst worst = {0};
   weir_inspect_plan plan = {.timeout_us = timeout_us,
                             .deadline_us = limiter->deadline_us,
                             .clock_error_us = limiter->settings.clock_error_us,
                             .tell = report_to,
-                            .context = context};
+                            .context = context,
+                            .worst = &worst};
   for (size_t i = 0; i < limiter->stack.count; i++)
     plan.needs |= weir_method_of(&limiter->stack.rules[i], limiter->settings.traits)->needs;
   status = weir_store_inspect_plan(limiter->store, &plan, message);
   if (status != WEIR_OK) return status;
   for (size_t i = 0; i < limiter->stack.count; i++)
     report_rule(limiter, i, &plan);
+  const weir_probe all = {.store = limiter->store, .plan = &plan};
+  for (size_t i = 0; i < limiter->stack.count; i++)
+    if (weir_rule_is_held(&limiter->stack.rules[i]))
+      weir_inspect_report_held(&all, &limiter->stack.rules[i], i + 1);
   const char *warning;
   for (size_t i = 0; (warning = weir_limiter_warning_at(limiter, i)) != NULL; i++)
     tell(&plan, WEIR_FINDING_WARNING, "rule", warning);
