@@ -178,7 +178,8 @@ class Hostile(unittest.TestCase):
         """A child opens its parent's stores anew, whatever the parent's threads and loops were at."""
         still = threading.Lock() if SANITIZED else contextlib.nullcontext()
         store = weir.Store(store_url("MEMCACHED_META", "namespace=forks&timeout=30s"))
-        limiter, looping = weir.Limiter(store, "quota:1000000/1h"), aio.Limiter(store, "quota:1000000/1h")
+        plenty = "quota:1000000000/1h"  # a million are gone in half a minute, and forks may take as long
+        limiter, looping = weir.Limiter(store, plenty), aio.Limiter(store, plenty)
         over, reserved = threading.Event(), limiter.reserve("a")
         place = weir.Limiter(store, "in-flight:1/1h").hold("a")  # and a thread that pays for it
 
