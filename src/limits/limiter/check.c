@@ -160,8 +160,8 @@ static weir_status check_log_costs(const weir_limiter *limiter, const int64_t *c
 
 /* Comes before anything that locks: in a child of the process that created the limiter, a lock that
  * was held at the fork is never let go. */
-weir_status weir_request_check(weir_limiter *limiter, const weir_request *request,
-                               weir_message *message) {
+weir_status weir_request_check_all(weir_limiter *limiter, const weir_request *request,
+                                   weir_message *message) {
   const int64_t *costs = request->costs;
   int64_t largest = 0;
   if (limiter->process != weir_process_number) return weir_limiter_check_process(limiter, message);

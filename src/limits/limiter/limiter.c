@@ -89,10 +89,12 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
    * charged all of them may as well go together; no rule with lanes is among those. */
   made->group_most =
       made->stack.count_all ? WEIR_VALUE_MOST : weir_stack_least_capacity(&made->stack);
+  made->plain_cost_most = WEIR_COST_MOST;
   for (size_t i = 0; i < made->stack.count; i++) {
     bool one_by_one = weir_rule_takes_one(&made->stack.rules[i]);
     bool held = weir_rule_is_held(&made->stack.rules[i]);
     made->cost_most[i] = held ? 0 : one_by_one ? 1 : WEIR_COST_MOST;
+    if (made->cost_most[i] < made->plain_cost_most) made->plain_cost_most = made->cost_most[i];
     made->held = made->held || held;
     made->only_held = (made->only_held || i == 0) && held;
     made->one_by_one = made->one_by_one || one_by_one;

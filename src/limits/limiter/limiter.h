@@ -64,6 +64,7 @@ struct weir_limiter {
   bool one_by_one;    /* every request is a group of its own: always under a log */
   int64_t
       cost_most[WEIR_RULES_MOST]; /* of one request; 1 under a log, which has entries for them */
+  int64_t plain_cost_most;        /* the least of these */
   weir_prefix prefixes[WEIR_RULES_MOST];
   weir_table *table;
   bool direct; /* one request needs no line: direct.c, whose are ... */
@@ -108,8 +109,18 @@ weir_status weir_limiter_check_store(const weir_limiter *limiter, weir_message *
 /* WEIR_OK, or what is wrong with a caller's request, with a message that names it and what is
  * accepted. A reset's key is checked as that of a peek of cost 1. Under rules whose places are held
  * only a peek is accepted: a reservation is checked as one. */
-weir_status weir_request_check(weir_limiter *limiter, const weir_request *request,
-                               weir_message *message);
+weir_status weir_request_check_all(weir_limiter *limiter, const weir_request *request,
+                                   weir_message *message);
+
+/* The same. Most requests have a key and one cost that every rule accepts, and nothing else. */
+static inline weir_status weir_request_check(weir_limiter *limiter, const weir_request *request,
+                                             weir_message *message) {
+  bool plain = limiter->process == weir_process_number && request->key != NULL &&
+               request->key_length > 0 && request->costs == NULL && request->cost >= 1 &&
+               request->cost <= limiter->plain_cost_most && request->flags == 0 &&
+               request->longest_wait_us == 0;
+  return plain ? WEIR_OK : weir_request_check_all(limiter, request, message);
+}
 
 /* Checks one request, has it decided and counted; it gets its status and decision. */
 weir_status weir_request_decide(weir_limiter *limiter, weir_request *request,
