@@ -6,8 +6,8 @@
 PROGRAM is weight_take of the build for users, WEIR its program, COMPILER its name and version: the table is
 one compiler's, and another's figures are only shown. Counted by callgrind (Debian's valgrind), in this
 process alone: a warm weir_limiter_take under a sliding window, or one of 64 requests of
-weir_limiter_decide; and all that the server does for a CL.THROTTLE on `memory:` from socket to answer,
-one in flight or 64.
+weir_limiter_decide; a denial by what the process knows; and all that the server does for a CL.THROTTLE on
+`memory:` from socket to answer, one in flight or 64.
 """
 
 import os
@@ -41,10 +41,10 @@ def with_time(url):
     return url if url == "memory:" else url + ("&" if "?" in url else "?") + "timeout=30s"
 
 
-def weigh(program, url, batch):
+def weigh(program, url, batch, *denied):
     run = subprocess.run(
         ["valgrind", "--tool=callgrind", "--toggle-collect=weighed", "--callgrind-out-file=/dev/null",
-         program, url, str(batch), str(DECISIONS)],
+         program, url, str(batch), str(DECISIONS), *denied],
         stderr=subprocess.PIPE, text=True, timeout=120, check=True)
     return int(re.search(r"Collected : (\d+)", run.stderr)[1]) / DECISIONS
 
@@ -77,6 +77,7 @@ def measure(program):
         url = with_time(os.environ[variable] if variable else "memory:")
         for batch in BATCHES:
             yield f"{store} {batch}", round(min(weigh(program, url, batch) for _ in range(TRIES)))
+    yield "denied 1", round(min(weigh(program, "memory:", 1, "denied") for _ in range(TRIES)))
     for batch in BATCHES:
         yield f"cl_throttle {batch}", round(min(weigh_throttle(batch) for _ in range(TRIES)))
 

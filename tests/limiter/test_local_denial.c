@@ -20,6 +20,42 @@ static void repeats_a_denial_without_the_store(void **state) {
   world_close(&w);
 }
 
+/* What the process tells again is what the store would tell, at each moment until it fits. */
+static void repeats_what_the_store_would_tell(void **state) {
+  static const char *const rules[] = {"fixed-window:3/1s",
+                                      "sliding-window:8/1s",
+                                      "sliding-window:3/1s,cells=1",
+                                      "sliding-window:5/1s,strict",
+                                      "quota:3/1s",
+                                      "token-bucket:7/1s,burst=3",
+                                      "token-bucket:1000000/1s,burst=2",
+                                      "leaky-bucket:9/1s",
+                                      "sliding-window:8/1s,hold=5ms"};
+  static const int64_t steps_us[] = {0, 1, 2, 3, 997, 1000, 12345, 20000, 300000};
+  weir_limiter_options keeps = {.local_denial_us = SECOND_US, .memo_age_us = SECOND_US};
+  weir_limiter_options asks = {.flags = WEIR_NO_LOCAL_DENIAL};
+  int told = 0;
+  (void)state;
+  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+    world local, store;
+    int64_t at_us = 123457;
+    world_open(&local, "memory:", rules[i], &keeps);
+    world_open(&store, "memory:", rules[i], &asks);
+    for (int n = 0; n < 200; n++) {
+      at_us += steps_us[n % 9];
+      world_set(&local, at_us);
+      world_set(&store, at_us);
+      weir_decision one = world_take(&local, "k", 1), other = world_take(&store, "k", 1);
+      told += one.source == WEIR_SOURCE_LOCAL;
+      one.source = other.source;
+      assert_memory_equal(&one, &other, sizeof one);
+    }
+    world_close(&local);
+    world_close(&store);
+  }
+  assert_true(told > 500);
+}
+
 static void asks_again_after_local_denial_us(void **state) {
   world w;
   (void)state;
@@ -170,6 +206,7 @@ static void repeats_nothing_that_rests_on_knowledge_older_than_memo_age_us(void 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(repeats_a_denial_without_the_store),
+      cmocka_unit_test(repeats_what_the_store_would_tell),
       cmocka_unit_test(asks_again_after_local_denial_us),
       cmocka_unit_test(takes_its_length_from_the_options),
       cmocka_unit_test(ends_when_the_wait_is_over),

@@ -32,14 +32,14 @@ static void deny(weir_table *table, int number, int64_t at_us, int64_t until_us,
   entry->memo->denied_until_us = until_us;
   for (int i = 0; i < WORDS; i++)
     words[i] = stamp;
-  weir_table_show_denial(table, entry);
+  weir_table_show_denial(table, entry, NULL);
   weir_shard_unlock(entry->shard);
 }
 
 static void allow(weir_table *table, int number) {
   weir_memo_entry *entry = lock_number(table, number);
   entry->memo->denied_cost = 0;
-  weir_table_show_denial(table, entry);
+  weir_table_show_denial(table, entry, NULL);
   weir_shard_unlock(entry->shard);
 }
 
@@ -47,7 +47,7 @@ static bool read_number(weir_table *table, int number, unsigned steps, int64_t n
                         weir_denial *copy) {
   uint64_t fingerprint[2];
   weir_key_hash(secret, &number, sizeof number, fingerprint);
-  return weir_table_read_denial(table, fingerprint, steps, now_us, copy);
+  return weir_table_read_denial(table, fingerprint, steps, now_us, copy, NULL) == WEIR_DENIAL_MEMO;
 }
 
 static void reads_what_the_memo_says_while_it_denies(void **state) {

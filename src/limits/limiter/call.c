@@ -234,3 +234,48 @@ void weir_call_finish(const weir_call *call, weir_request_state *request) {
   atomic_store_explicit(&request->standing, WEIR_STANDING_DONE, memory_order_release);
   if (owner != call) notify(waiter);
 }
+
+/* --- denials -----------------------------------------------------------------------------------
+ */
+
+/* Most are of cost 1 under one rule. What such a request is told then changes with time alone: nothing
+ * fits until retry_after is over. */
+static bool is_smallest(const weir_limiter *limiter, const weir_request_state *request) {
+  return limiter->stack.count == 1 && request->kind == WEIR_TAKE && request->cost == 1 &&
+         request->costs == NULL && !request->waits && !request->up_to;
+}
+
+__attribute__((cold)) static void show_and_tell(const weir_limiter *limiter,
+                                                const weir_memo_entry *entry) {
+  weir_request_state one = {.kind = WEIR_TAKE, .cost = 1};
+  bool tells = weir_settle_locally(&limiter->stack, &limiter->settings, entry->memo,
+                                   entry->memo->denied_at_us, &one);
+  weir_table_show_denial(limiter->table, entry, tells ? &one.decision : NULL);
+}
+
+void weir_call_show_denial(const weir_limiter *limiter, const weir_memo_entry *entry) {
+  if (entry->memo->denied_cost == 1 && limiter->stack.count == 1)
+    show_and_tell(limiter, entry);
+  else
+    weir_table_show_denial(limiter->table, entry, NULL);
+}
+
+bool weir_call_answer_denied(const weir_limiter *limiter, const uint64_t fingerprint[2],
+                             weir_moment at, weir_request_state *request) {
+  weir_denial denial;
+  weir_decision *told = is_smallest(limiter, request) ? &request->decision : NULL;
+  switch (weir_table_read_denial(limiter->table, fingerprint, at.clock_steps, at.now_us, &denial,
+                                 told)) {
+    case WEIR_DENIAL_TOLD:
+      request->charge = 1;
+      request->status = WEIR_OK;
+      request->settled = true;
+      return true;
+    case WEIR_DENIAL_MEMO:
+      return weir_settle_locally(&limiter->stack, &limiter->settings, &denial.memo, at.now_us,
+                                 request);
+    case WEIR_DENIAL_NONE:
+      break;
+  }
+  return false;
+}

@@ -201,6 +201,13 @@ void weir_call_explain(weir_request_state *request, weir_status status, const ch
 /* Forgets what is known of a key, which no group may be working on. */
 void weir_call_forget(const struct weir_limiter *limiter, weir_memo_entry *entry);
 
+/* Has what a locked entry denies be found without its lock, or nothing where it denies nothing. */
+void weir_call_show_denial(const struct weir_limiter *limiter, const weir_memo_entry *entry);
+
+/* Whether a denial that is shown, and still holds, answers the request. */
+bool weir_call_answer_denied(const struct weir_limiter *limiter, const uint64_t fingerprint[2],
+                             weir_moment at, weir_request_state *request);
+
 /* Makes the first who waits at a locked entry its leader, if anyone does. */
 void weir_call_pass_lead(const weir_call *call, weir_memo_entry *entry);
 

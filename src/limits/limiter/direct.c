@@ -96,14 +96,13 @@ bool weir_direct_answer(weir_limiter *limiter, weir_request_state *request, weir
                         weir_message *message) {
   bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
   uint64_t fingerprint[2];
-  weir_denial denial;
   weir_message why;
 
   /* What never fits, or is denied for longer, needs no lock. */
   if (decided && weir_settle_never(&limiter->stack, at->now_us, request)) return true;
   weir_key_hash(limiter->store->secret, request->key, request->key_length, fingerprint);
-  if (weir_table_read_denial(limiter->table, fingerprint, at->clock_steps, at->now_us, &denial) &&
-      weir_settle_locally(&limiter->stack, &limiter->settings, &denial.memo, at->now_us, request))
+  if (weir_table_has_denial(limiter->table, fingerprint) &&
+      weir_call_answer_denied(limiter, fingerprint, *at, request))
     return true;
 
   /* Where others lead the key, or the store was away, or memory is short, the request joins. */
@@ -130,7 +129,7 @@ bool weir_direct_answer(weir_limiter *limiter, weir_request_state *request, weir
     done = run(limiter, entry, direct, request, now_us, &why);
     weir_shard_learn(shard, machine->lessons, limiter->stack.count, machine->frame.now_us);
     memcpy(entry->memo, machine->frame.memo, machine->memo_bytes);
-    weir_table_show_denial(limiter->table, entry);
+    weir_call_show_denial(limiter, entry);
   }
   unsigned pauses = machine->pauses;
   atomic_flag_clear_explicit(&direct->taken, memory_order_release);

@@ -397,7 +397,7 @@ static void finish(weir_call *call, weir_group *group) {
   if (entry->leased != NULL)
     weir_leases_settle(call, group);
   else
-    weir_table_show_denial(limiter->table, entry);
+    weir_call_show_denial(limiter, entry);
   bool knows = entry->leased != NULL || entry->memo->denied_cost != 0;
   if (knows && entry->first_waiting != NULL) {
     weir_moment at = weir_limiter_moment(limiter);

@@ -26,11 +26,10 @@ static void fail(weir_request_state *request, weir_status status) {
 static weir_memo_entry *find(weir_call **call, weir_limiter *limiter, weir_request_state *request,
                              weir_moment at) {
   uint64_t fingerprint[2];
-  weir_denial denial;
   weir_key_hash(limiter->store->secret, request->key, request->key_length, fingerprint);
   if (!limiter->leases && request->call == NULL) {
-    if (weir_table_read_denial(limiter->table, fingerprint, at.clock_steps, at.now_us, &denial) &&
-        weir_settle_locally(&limiter->stack, &limiter->settings, &denial.memo, at.now_us, request))
+    if (weir_table_has_denial(limiter->table, fingerprint) &&
+        weir_call_answer_denied(limiter, fingerprint, at, request))
       return NULL;
     request->call = *call = weir_call_acquire(limiter, 1);
     if (request->call == NULL) {

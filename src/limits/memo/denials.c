@@ -7,7 +7,9 @@ enum { PLACES_LEAST = 8, CACHE_LINE_BYTES = 64 };
 
 /* What stands in a place, in words of 64 bits: all of them atomic, so that reading while somebody
  * writes is no race. */
-enum { SEQUENCE, FINGERPRINT, STEPS = FINGERPRINT + 2, USED, MEMO };
+enum { SEQUENCE, FINGERPRINT, STEPS = FINGERPRINT + 2, USED, TOLD_UNTIL, TOLD };
+enum { TOLD_WORDS = sizeof(weir_decision) / sizeof(uint64_t), MEMO = TOLD + TOLD_WORDS };
+_Static_assert(sizeof(weir_decision) % sizeof(uint64_t) == 0, "a decision is whole words");
 
 enum {
   AT = MEMO + offsetof(weir_memo, denied_at_us) / sizeof(uint64_t),
@@ -35,6 +37,22 @@ static uint64_t get(const word *from) {
 
 static void set(word *to, uint64_t value) {
   atomic_store_explicit(to, value, memory_order_release);
+}
+
+/* Words are copied one by one, each at once. */
+static void put_words(word *to, const void *from, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    uint64_t value;
+    memcpy(&value, (const char *)from + i * sizeof value, sizeof value);
+    set(&to[i], value);
+  }
+}
+
+static void get_words(const word *from, void *to, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    uint64_t value = get(&from[i]);
+    memcpy((char *)to + i * sizeof value, &value, sizeof value);
+  }
 }
 
 /* By other bits than those that pick a bucket. */
@@ -92,7 +110,7 @@ static word *find_place(weir_denials_place *at, weir_denials *denials,
 }
 
 void weir_denials_write(weir_denials_place *at, const uint64_t fingerprint[2], unsigned clock_steps,
-                        const weir_memo *memo, size_t most) {
+                        const weir_memo *memo, const weir_decision *told, size_t most) {
   weir_denials *denials = atomic_load_explicit(at, memory_order_acquire);
   if (denials == NULL) return;
   word *place = place_of(denials, fingerprint);
@@ -102,7 +120,6 @@ void weir_denials_write(weir_denials_place *at, const uint64_t fingerprint[2], u
     return;
   }
   place = find_place(at, denials, fingerprint, memo, most);
-  const char *bytes = (const char *)memo;
   uint64_t sequence = get(&place[SEQUENCE]);
   if (sequence % 2 != 0 ||
       !atomic_compare_exchange_strong(&place[SEQUENCE], &sequence, sequence + 1))
@@ -110,30 +127,42 @@ void weir_denials_write(weir_denials_place *at, const uint64_t fingerprint[2], u
   set(&place[FINGERPRINT], fingerprint[0]);
   set(&place[FINGERPRINT + 1], fingerprint[1]);
   set(&place[STEPS], clock_steps);
-  for (size_t i = 0; i < denials->memo_words; i++) {
-    uint64_t value;
-    memcpy(&value, bytes + i * sizeof value, sizeof value);
-    set(&place[MEMO + i], value);
-  }
+  int64_t until_us = told != NULL ? told->at_us + told->retry_after_us : 0;
+  if (until_us > memo->denied_until_us) until_us = memo->denied_until_us;
+  set(&place[TOLD_UNTIL], (uint64_t)until_us);
+  if (told != NULL) put_words(&place[TOLD], told, TOLD_WORDS);
+  put_words(&place[MEMO], memo, denials->memo_words);
   set(&place[SEQUENCE], sequence + 2);
 }
 
-bool weir_denials_read(const weir_denials_place *at, const uint64_t fingerprint[2],
-                       unsigned clock_steps, int64_t now_us, weir_denial *copy) {
+bool weir_denials_has(const weir_denials_place *at, const uint64_t fingerprint[2]) {
   weir_denials *denials = atomic_load_explicit(at, memory_order_acquire);
-  if (denials == NULL) return false;
+  return denials != NULL && is_of(place_of(denials, fingerprint), fingerprint);
+}
+
+weir_denial_answer weir_denials_read(const weir_denials_place *at, const uint64_t fingerprint[2],
+                                     unsigned clock_steps, int64_t now_us, weir_denial *copy,
+                                     weir_decision *told) {
+  weir_denials *denials = atomic_load_explicit(at, memory_order_acquire);
+  if (denials == NULL) return WEIR_DENIAL_NONE;
   word *place = place_of(denials, fingerprint);
   uint64_t sequence = get(&place[SEQUENCE]);
   if (sequence % 2 != 0 || !is_of(place, fingerprint) || get(&place[STEPS]) != clock_steps ||
       now_us < (int64_t)get(&place[AT]) || now_us >= (int64_t)get(&place[UNTIL]))
-    return false;
-  for (size_t i = 0; i < denials->memo_words; i++) {
-    uint64_t value = get(&place[MEMO + i]);
-    memcpy(copy->bytes + i * sizeof value, &value, sizeof value);
-  }
-  if (get(&place[SEQUENCE]) != sequence) return false;
+    return WEIR_DENIAL_NONE;
+  bool tells = told != NULL && now_us < (int64_t)get(&place[TOLD_UNTIL]);
+  if (tells)
+    get_words(&place[TOLD], told, TOLD_WORDS);
+  else
+    get_words(&place[MEMO], copy->bytes, denials->memo_words);
+  if (get(&place[SEQUENCE]) != sequence) return WEIR_DENIAL_NONE;
   if (get(&place[USED]) == 0) set(&place[USED], 1);
-  return true;
+  if (!tells) return WEIR_DENIAL_MEMO;
+  int64_t passed_us = now_us - told->at_us;
+  told->retry_after_us -= passed_us;
+  told->reset_after_us -= passed_us; /* what denies counts for longer than it denies */
+  told->at_us = now_us;
+  return WEIR_DENIAL_TOLD;
 }
 
 bool weir_denials_used(const weir_denials_place *at, const uint64_t fingerprint[2]) {

@@ -37,15 +37,27 @@ void weir_denials_destroy(weir_denials_place *place);
  * memos that are too large, there are none. */
 void weir_denials_begin(weir_denials_place *place, size_t memo_bytes);
 
-/* Copies the memo of a key where it denies something, and else forgets the copy there was. One
- * thread at a time for one key. `most` bounds the places. */
+/* Copies the memo of a key where it denies something, and else forgets the copy there was. `told`:
+ * what a request of cost 1 is told at its at_us, where time alone changes it; or NULL. One thread at a
+ * time for one key. `most` bounds the places. */
 void weir_denials_write(weir_denials_place *place, const uint64_t fingerprint[2],
-                        unsigned clock_steps, const weir_memo *memo, size_t most);
+                        unsigned clock_steps, const weir_memo *memo, const weir_decision *told,
+                        size_t most);
 
-/* Copies what is known of a key that was denied until after now_us, with as many steps of the
- * clock. False: nothing, or just being written. Any thread, at any time. */
-bool weir_denials_read(const weir_denials_place *place, const uint64_t fingerprint[2],
-                       unsigned clock_steps, int64_t now_us, weir_denial *copy);
+/* Whether a key has a place, and so may be denied: most that are asked for have none. */
+bool weir_denials_has(const weir_denials_place *place, const uint64_t fingerprint[2]);
+
+typedef enum weir_denial_answer {
+  WEIR_DENIAL_NONE, /* nothing is denied, or it is just being written */
+  WEIR_DENIAL_MEMO, /* *copy has the memo */
+  WEIR_DENIAL_TOLD  /* *told is what was told, as of now_us */
+} weir_denial_answer;
+
+/* Copies what is known of a key that was denied until after now_us, with as many steps of the clock;
+ * with `told`, which may be NULL, what was told instead, if something was. Any thread, at any time. */
+weir_denial_answer weir_denials_read(const weir_denials_place *place, const uint64_t fingerprint[2],
+                                     unsigned clock_steps, int64_t now_us, weir_denial *copy,
+                                     weir_decision *told);
 
 /* Whether somebody read the denial of this key since this was asked last. */
 bool weir_denials_used(const weir_denials_place *place, const uint64_t fingerprint[2]);

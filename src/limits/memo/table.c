@@ -192,14 +192,20 @@ weir_memo_entry *weir_table_lock(weir_table *table, const uint64_t fingerprint[2
   return entry;
 }
 
-void weir_table_show_denial(weir_table *table, const weir_memo_entry *entry) {
-  weir_denials_write(&table->denials, entry->fingerprint, entry->clock_steps, entry->memo,
+void weir_table_show_denial(weir_table *table, const weir_memo_entry *entry,
+                            const weir_decision *told) {
+  weir_denials_write(&table->denials, entry->fingerprint, entry->clock_steps, entry->memo, told,
                      table->shard_keys * table->shard_count / DENIALS_DIVISOR);
 }
 
-bool weir_table_read_denial(const weir_table *table, const uint64_t fingerprint[2],
-                            unsigned clock_steps, int64_t now_us, weir_denial *copy) {
-  return weir_denials_read(&table->denials, fingerprint, clock_steps, now_us, copy);
+bool weir_table_has_denial(const weir_table *table, const uint64_t fingerprint[2]) {
+  return weir_denials_has(&table->denials, fingerprint);
+}
+
+weir_denial_answer weir_table_read_denial(const weir_table *table, const uint64_t fingerprint[2],
+                                          unsigned clock_steps, int64_t now_us, weir_denial *copy,
+                                          weir_decision *told) {
+  return weir_denials_read(&table->denials, fingerprint, clock_steps, now_us, copy, told);
 }
 
 /* Sums are halved in a while, so that what was long ago counts less; they are signed, and halved

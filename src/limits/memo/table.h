@@ -84,14 +84,20 @@ void weir_table_destroy(weir_table *table);
 weir_memo_entry *weir_table_lock(weir_table *table, const uint64_t fingerprint[2]);
 
 /* Has weir_table_read_denial() find what the memo denies, or find nothing where it denies nothing:
- * to be called whenever a memo may have changed, before its shard is unlocked. */
-void weir_table_show_denial(weir_table *table, const weir_memo_entry *entry);
+ * to be called whenever a memo may have changed, before its shard is unlocked. `told`: as
+ * weir_denials_write() has it. */
+void weir_table_show_denial(weir_table *table, const weir_memo_entry *entry,
+                            const weir_decision *told);
+
+/* Whether there may be a denial to read. */
+bool weir_table_has_denial(const weir_table *table, const uint64_t fingerprint[2]);
 
 /* Copies the memo of a key of which something is denied at now_us, where the clock has made so many
- * steps. False: nothing is, or only the entry itself can tell. Locks nothing, and writes nothing
- * that another thread reads. */
-bool weir_table_read_denial(const weir_table *table, const uint64_t fingerprint[2],
-                            unsigned clock_steps, int64_t now_us, weir_denial *copy);
+ * steps, or with `told` what was told. NONE: nothing is, or only the entry itself can tell. Locks
+ * nothing, and writes nothing that another thread reads. */
+weir_denial_answer weir_table_read_denial(const weir_table *table, const uint64_t fingerprint[2],
+                                          unsigned clock_steps, int64_t now_us, weir_denial *copy,
+                                          weir_decision *told);
 
 /* Takes over what groups have taught of each rule. The shard is locked. */
 void weir_shard_learn(weir_shard *shard, weir_lesson *lessons, size_t rules, int64_t now_us);
