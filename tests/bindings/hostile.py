@@ -60,8 +60,9 @@ class Hostile(unittest.TestCase):
         calls = [limiter.take, limiter.take_up_to, limiter.peek, limiter.wait, limiter.reserve, limiter.refund,
                  limiter.hold, held.hold,
                  limiter.reset, limiter.decide, limiter.http_fields, weir.client_key, weir.Networks, weir.metrics,
-                 weir.Watch, weir.Store, weir.decide_together, limiter.take, limiter.take,
+                 weir.Watch, weir.Store, weir.decide_together, weir.decide_all, limiter.take, limiter.take,
                  lambda *given: limiter.decide([given, *given]), lambda *given: weir.decide_together([(limiter, given)]),
+                 lambda *given: weir.decide_all([(limiter, "a"), (limiter, given)]),
                  lambda *given: weir.Limiter(store, "quota:1/1m", **{chance.choice(OPTIONS): any_value()}),
                  lambda *given: weir.Limiter(*given), lambda *given: limiter.refund("a", decision, *given),
                  lambda *given: weir.Watch({"a": limiter}, *given)]

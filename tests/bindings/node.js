@@ -7,7 +7,7 @@ const { fork } = require('node:child_process');
 const { Worker, isMainThread, workerData } = require('node:worker_threads');
 const weir = require('../../src/bindings/node');
 
-const { Store, Limiter, Place, Networks, clientKey, metrics } = weir;
+const { Store, Limiter, Place, Networks, clientKey, decideAll, metrics } = weir;
 const CALLS = 10000;
 const url = (name, options) => {
   const base = process.env[`WEIR_TEST_${name}`];
@@ -64,8 +64,32 @@ async function everyStore(name, number) {
   await assert.rejects(open.settle(1), { code: 'BAD_ARGUMENT' });
   assert.strictEqual((await limiter.peek('v')).remaining, 2);
   await places(store);
+  await several(new Limiter(store, 'quota:5/400d,name=ip'), new Limiter(store, 'quota:2/400d,name=user'));
   store.close();
   await assert.rejects(limiter.take('a'), { code: 'CLOSED' });
+}
+
+// All are charged, or none.
+async function several(byAddress, byAccount) {
+  const asked = [{ limiter: byAddress, key: '192.0.2.7' }, { limiter: byAccount, key: 'bob', cost: 2 }];
+  const first = await decideAll(asked);
+  assert.deepStrictEqual([first.allowed, first.deniedBy, first.retryAfter], [true, null, 0]);
+  assert.deepStrictEqual(first.decisions.map((each) => each.remaining), [4, 0]);
+  for (const told of await Promise.all([decideAll(asked), decideAll(new Set(asked)), decideAll(asked)])) {
+    assert.deepStrictEqual([told.allowed, told.deniedBy, told.decisions[0].retryAfter], [false, 1, 0]);
+    assert.ok(told.retryAfter > 0 && told.retryAfter === told.decisions[1].retryAfter);
+  }
+  assert.deepStrictEqual([(await byAddress.peek('192.0.2.7')).remaining, (await byAccount.peek('bob')).remaining], [4, 0]);
+  await byAddress.refund('192.0.2.7', first.decisions[0]);
+  assert.strictEqual((await byAddress.peek('192.0.2.7')).remaining, 5);
+  assert.strictEqual((await decideAll([{ limiter: byAddress, key: 'x', cost: 6 }, { limiter: byAccount, key: 'x' }])).retryAfter, null);
+  const wrong = [[], Array(17).fill(asked[0]), [asked[0], asked[0]], [asked[0], { ...asked[1], key: '' }],
+    [asked[0], { ...asked[1], upTo: true }]];
+  const codes = await Promise.allSettled(wrong.map(decideAll));
+  assert.deepStrictEqual(codes.map(({ reason }) => reason.code), [...Array(3).fill('BAD_ARGUMENT'), 'BAD_KEY', 'BAD_ARGUMENT']);
+  assert.match(codes[2].reason.message, /requests\[1\]: the limiter and key of requests\[0\]/);
+  await assert.rejects(decideAll([asked[0], { limiter: {}, key: 'a' }]), TypeError);
+  await assert.rejects(decideAll([{ ...asked[0], signal: AbortSignal.abort() }]), { name: 'AbortError' });
 }
 
 // Held, waited for, released by hand and by the disposer.
@@ -229,7 +253,9 @@ async function hostile() {
     .map((name) => (...given) => limiter[name](...given)),
   (...given) => new Store(...given), (...given) => new Limiter(...given), (...given) => new Limiter(store, ...given),
   (...given) => clientKey(...given), (...given) => new Networks(...given), (...given) => metrics(...given),
-  (...given) => limiter.refund('a', decision, ...given), (...given) => store.connect(...given), (...given) => limiter.decide([given])];
+  (...given) => limiter.refund('a', decision, ...given), (...given) => store.connect(...given), (...given) => limiter.decide([given]),
+  (...given) => decideAll(given), (...given) => decideAll(given.map((key) => ({ limiter, key }))),
+  (...given) => decideAll(given.map((cost) => ({ limiter, key: 'a', cost })))];
   const counts = { answered: 0, refused: 0 };
   for (let i = 0; i < CALLS; i++) {
     try {

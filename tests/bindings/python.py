@@ -34,6 +34,35 @@ class EveryStore(unittest.TestCase):
         for number, url in enumerate(STORES):
             with self.subTest(url), weir.Store(named(url, number)) as store:
                 self.decide(weir.Limiter(store, "fixed-window:3/400d"))
+                self.several(weir.Limiter(store, "quota:5/400d,name=ip"), weir.Limiter(store, "quota:2/400d,name=user"))
+
+    def several(self, by_address, by_account):
+        """All are charged, or none."""
+        asked = [(by_address, "192.0.2.7"), (by_account, ("bob", 2))]
+        told = weir.decide_all(asked)
+        self.assertTrue(told and told.allowed)
+        self.assertEqual((told.denied_by, told.retry_after, [each.remaining for each in told.decisions]), (None, 0.0, [4, 0]))
+        for _ in range(3):
+            told = weir.decide_all(iter(asked))
+            self.assertFalse(told or told.allowed)
+            self.assertEqual((told.denied_by, [each.allowed for each in told.decisions]), (1, [False, False]))
+            self.assertEqual(told.retry_after, told.decisions[1].retry_after)
+            self.assertGreater(told.retry_after, 0)
+            self.assertEqual(told.decisions[0].retry_after, 0)
+        self.assertEqual((by_address.peek("192.0.2.7").remaining, by_account.peek("bob").remaining), (4, 0))
+        self.assertIsNone(weir.decide_all([(by_address, ("x", 6)), (by_account, "x")]).retry_after)
+        self.assertTrue(weir.decide_all([(by_address, weir.Request("x", peek=True))]))
+        taken = weir.decide_all([(by_address, ("y", 2)), (by_account, "y")]).decisions
+        by_address.refund("y", taken[0])
+        self.assertEqual((by_address.peek("y").remaining, by_account.peek("y").remaining), (5, 1))
+        for wrong, status, text in (([], "BAD_ARGUMENT", "accepted are 1 to 16"), (asked[:1] * 17, "BAD_ARGUMENT", "17 requests"),
+                                    (asked[:1] * 2, "BAD_ARGUMENT", "requests[1]: the limiter and key of requests[0]"),
+                                    ([asked[0], (by_account, "")], "BAD_KEY", "requests[1]: the key is empty"),
+                                    ([asked[0], (by_account, weir.Request("b", up_to=True))], "BAD_ARGUMENT", "flags")):
+            with self.assertRaisesRegex(weir.Error, text.replace("[", r"\[")) as raised:
+                weir.decide_all(wrong)
+            self.assertEqual(raised.exception.status, status)
+        self.assertRaises(TypeError, weir.decide_all, [("bob", "bob")])
 
     def decide(self, limiter):
         self.assertEqual(limiter.peek("a").remaining, 3)
@@ -413,6 +442,11 @@ class Loops(unittest.TestCase):
             self.assertEqual((await limiter.peek("b")).remaining, 40)
             self.assertEqual([getattr(each, "status", None) for each in await limiter.decide(["b", ("b", 1), ""])],
                              [None, None, "BAD_KEY"])
+            both = [(limiter, ("all", 9)), (other.sync, "all")]
+            told = await asyncio.gather(*[aio.decide_all(both) for _ in range(9)])
+            self.assertEqual(sum(each.allowed for each in told), 3)
+            self.assertEqual({each.denied_by for each in told}, {None, 1})
+            self.assertEqual((await limiter.peek("all")).remaining, 50 - 27)
 
     def test_one_bad_request_hurts_no_other(self):
         async def ask():

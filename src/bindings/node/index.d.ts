@@ -118,6 +118,18 @@ export class Limiter {
   close(): void;
 }
 
+export interface Joint {
+  allowed: boolean;
+  /** Whose answer is that of the whole: of those that deny, the one that denies longest. */
+  deniedBy: number | null;
+  retryAfter: number | null;
+  /** Behind the giving back: what denies nothing has 0 as its retryAfter. */
+  decisions: Decision[];
+}
+
+/** Up to 16 requests as one decision: all of them are charged, or none. */
+export function decideAll(requests: Iterable<Request & { limiter: Limiter }>): Promise<Joint>;
+
 export class Reservation {
   protected constructor();
   readonly decision: Decision;

@@ -233,7 +233,13 @@ class Store {
 
 const ASK = ['cost', 'longestWait', 'signal'];
 
+let askedOf; // a limiter's request, as batchOf() reads it
+
 class Limiter {
+  static {
+    askedOf = (limiter, request) => limiter.#askedBy(request);
+  }
+
   #store;
   #handle;
   #immediate;
@@ -282,6 +288,12 @@ class Limiter {
     }
     if (longestWait !== undefined) asked.waitUs = microseconds('longestWait', longestWait, 0);
     return asked;
+  }
+
+  #askedBy(request) {
+    if (request === null || typeof request !== 'object' || request instanceof Uint8Array) return this.#asked(request, 0);
+    const { key, upTo = false, peek = false, ...rest } = request;
+    return this.#asked(key, (upTo ? UP_TO : 0) | (peek ? PEEK : 0), rest);
   }
 
   async #decide(asked) {
@@ -346,11 +358,7 @@ class Limiter {
 
   // Many together, each {key, cost, longestWait, upTo, peek} or a key: of each its decision, or its Error.
   async decide(requests) {
-    const asked = Array.from(requests, (each) => {
-      if (each === null || typeof each !== 'object' || each instanceof Uint8Array) return this.#asked(each, 0);
-      const { key, upTo = false, peek = false, ...rest } = each;
-      return this.#asked(key, (upTo ? UP_TO : 0) | (peek ? PEEK : 0), rest);
-    });
+    const asked = Array.from(requests, (each) => this.#askedBy(each));
     return Promise.all(asked.map((each) => this.#decide(each).catch((error) => error)));
   }
 
@@ -454,6 +462,20 @@ class Limiter {
     this.#handle = null;
     Store.closeLimiter(this.#store, this);
   }
+}
+
+// Up to 16 requests as one decision, each {limiter, key, cost, ...}: all of them are charged, or none.
+async function decideAll(requests) {
+  const asked = Array.from(requests, ({ limiter, ...request }) => {
+    handleOf(limiter, Limiter);
+    return askedOf(limiter, request);
+  });
+  if (asked.length === 0) throw failed('BAD_ARGUMENT', 'a decision of 0 requests: accepted are 1 to 16');
+  asked.forEach(({ signal }) => signal?.throwIfAborted());
+  const { deniedBy, ...answer } = await native.decideAll(...batchOf(asked));
+  const decisions = decisionsOf(answer);
+  const allowed = deniedBy === decisions.length;
+  return { allowed, deniedBy: allowed ? null : deniedBy, retryAfter: allowed ? 0 : decisions[deniedBy].retryAfter, decisions };
 }
 
 // Whether the fast way knows all that is said.
@@ -604,4 +626,6 @@ function metrics(sources) {
   }));
 }
 
-module.exports = { Store, Limiter, Reservation, Place, Decision, Networks, clientKey, metrics, version: native.version };
+module.exports = {
+  Store, Limiter, Reservation, Place, Decision, Networks, clientKey, decideAll, metrics, version: native.version,
+};

@@ -321,7 +321,8 @@ typedef enum work_kind {
   CONNECT,
   SETTLE,
   SETTLE_RESERVATION,
-  COMMIT
+  COMMIT,
+  ALL
 } work_kind;
 
 /* From the call to the promise's end. */
@@ -338,6 +339,7 @@ typedef struct work {
   weir_decision decision; /* to refund or settle by */
   int64_t number;         /* cost of a refund or a settlement; patience of a connect */
   weir_reservation *reservation;
+  size_t denied_by; /* of requests that are one decision */
   weir_status status;
   weir_message why;
   napi_deferred promise;
@@ -480,6 +482,10 @@ static void execute(napi_env env, void *data) {
     case BATCH:
       decide(asked);
       break;
+    case ALL:
+      asked->status =
+          weir_decide_all(asked->limiters, asked->requests, asked->count, &asked->denied_by, why);
+      break;
     case RESERVE:
       asked->status =
           weir_limiter_reserve(user->limiter, asked->requests, &asked->reservation, why);
@@ -559,6 +565,11 @@ static bool changes_decision(const work *done) {
 static napi_value answer_of(napi_env env, work *done) {
   napi_value made = NULL;
   if (done->kind == BATCH) return decisions_value(env, done);
+  if (done->kind == ALL) {
+    made = decisions_value(env, done);
+    if (made != NULL) set(env, made, "deniedBy", number_value(env, (double)done->denied_by));
+    return made;
+  }
   if (done->kind == RESERVE && done->status == WEIR_OK) return reservation_value(env, done);
   if (done->kind == SETTLE_RESERVATION) {
     double *numbers = NULL;
@@ -630,6 +641,14 @@ static napi_value decide_now(napi_env env, napi_callback_info info) {
   napi_value answer = decisions_value(env, asked);
   free_work(asked);
   return answer;
+}
+
+/* decideAll(limiters, keys, numbers, costs): a promise of {numbers, texts, deniedBy}. */
+static napi_value decide_all(napi_env env, napi_callback_info info) {
+  napi_value argument[ARGUMENTS_MOST];
+  read_arguments(env, info, argument);
+  work *asked = read_requests(env, ALL, argument);
+  return asked == NULL ? NULL : start(env, asked);
 }
 
 /* reserve([limiter], [key], numbers, costs) */
@@ -925,6 +944,7 @@ NAPI_MODULE_INIT() {
                    {"take", take},
                    {"decide", decide_later},
                    {"decideNow", decide_now},
+                   {"decideAll", decide_all},
                    {"reserve", reserve},
                    {"call", call},
                    {"commit", commit},

@@ -23,7 +23,7 @@ from typing import Iterable, List, Optional, Tuple, Union
 from . import limiter as sync
 from . import native
 from . import store as stores
-from .limiter import NoPlace, Wanted, decide_all, wanted_of
+from .limiter import Joint, NoPlace, Wanted, decide_batch, wanted_of
 from .values import COST_MOST, Cost, Decision, Error, Key, Request, key_bytes, microseconds, one_cost
 
 MOST = native.WEIR_BATCH_MOST
@@ -40,14 +40,14 @@ class Asked:
 
 def decide(batch: List[Asked]) -> list:
     try:
-        return decide_all([each.limiter for each in batch], [each.wanted for each in batch])
+        return decide_batch([each.limiter for each in batch], [each.wanted for each in batch])
     except Exception:  # of one of them, as a limiter that was closed meanwhile: each has its own
         return [decide_one(each) for each in batch]
 
 
 def decide_one(asked: Asked):
     try:
-        return decide_all([asked.limiter], [asked.wanted])[0]
+        return decide_batch([asked.limiter], [asked.wanted])[0]
     except Exception as error:
         return error
 
@@ -373,4 +373,10 @@ class Limiter:
         self.close()
 
 
-__all__ = ["Limiter", "Place", "Reservation", "Store"]
+async def decide_all(requests: Iterable[Tuple[Limiter, Union[Request, Key, Tuple]]]) -> Joint:
+    """weir.decide_all, awaited: all of them are charged, or none."""
+    pairs = [(limiter.sync if isinstance(limiter, Limiter) else limiter, request) for limiter, request in requests]
+    return await asyncio.to_thread(sync.decide_all, pairs)
+
+
+__all__ = ["Limiter", "Place", "Reservation", "Store", "decide_all"]

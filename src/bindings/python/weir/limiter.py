@@ -79,7 +79,7 @@ def fill(limiters: List["Limiter"], wanted: List[Wanted]):
     return requests, text
 
 
-def decide_all(limiters: List["Limiter"], wanted: List[Wanted]) -> List[Union[Decision, Error]]:
+def decide_batch(limiters: List["Limiter"], wanted: List[Wanted]) -> List[Union[Decision, Error]]:
     """Of at most WEIR_BATCH_MOST."""
     handles = [limiter._handle or limiter._use() for limiter in limiters]
     requests, kept = fill(limiters, wanted)
@@ -115,20 +115,64 @@ def error_of(limiter: "Limiter", wanted: Wanted, status: int, index: int, text: 
     return Error(status, "" if text.startswith("requests[") else text)
 
 
-def decide_together(requests: Iterable[Tuple["Limiter", Union[Request, Key, Tuple]]]) -> List[Union[Decision, Error]]:
-    """Decides pairs of a limiter and a request, a key or (key, cost): as many round trips for each
-    1,024 of them as the slowest needs alone. Each has its decision, or its own Error."""
+Asked = Tuple["Limiter", Union[Request, Key, Tuple]]
+
+
+def pairs_of(requests: Iterable[Asked]) -> Tuple[List["Limiter"], List[Wanted]]:
+    """Of limiters and requests, keys or (key, cost)."""
     limiters, wanted = [], []
     for limiter, request in requests:
         if not isinstance(limiter, Limiter):
             raise TypeError(f"a limiter is a weir.Limiter, not {type(limiter).__name__}")
         limiters.append(limiter)
         wanted.append(wanted_of(request))
+    return limiters, wanted
+
+
+def decide_together(requests: Iterable[Asked]) -> List[Union[Decision, Error]]:
+    """Decides pairs of a limiter and a request, a key or (key, cost): as many round trips for each
+    1,024 of them as the slowest needs alone. Each has its decision, or its own Error."""
+    limiters, wanted = pairs_of(requests)
     decided = []
     for at in range(0, len(wanted), native.WEIR_BATCH_MOST):
         end = at + native.WEIR_BATCH_MOST
-        decided += decide_all(limiters[at:end], wanted[at:end])
+        decided += decide_batch(limiters[at:end], wanted[at:end])
     return decided
+
+
+class Joint(NamedTuple):
+    """Several requests that were decided as one. It is true where all of them are allowed."""
+
+    denied_by: Optional[int]
+    """Whose answer is that of the whole: of those that deny, the one that denies longest. None: none does."""
+    decisions: List[Decision]
+    """Behind the giving back: what denies nothing has 0.0 as its retry_after."""
+
+    @property
+    def allowed(self) -> bool:
+        return self.denied_by is None
+
+    @property
+    def retry_after(self) -> Optional[float]:
+        """Of the one that denies; 0.0 when allowed. None: it never fits."""
+        return 0.0 if self.denied_by is None else self.decisions[self.denied_by].retry_after
+
+    def __bool__(self):
+        return self.denied_by is None
+
+
+def decide_all(requests: Iterable[Asked]) -> Joint:
+    """Decides up to 16 pairs of a limiter and a request, a key or (key, cost), as one: all of them are
+    charged, or none. So a login by its address and by its account. The Error of one is that of the whole."""
+    limiters, wanted = pairs_of(requests)
+    handles = [limiter._handle or limiter._use() for limiter in limiters]
+    asked, kept = fill(limiters, wanted)
+    array = (ctypes.c_void_p * max(len(handles), 1))(*[each.value for each in handles])
+    denied_by = ctypes.c_size_t()
+    check(native.weir_decide_all(array, asked, len(handles), _byref(denied_by), messages.at))
+    del kept
+    decisions = [Decision(_decision.from_buffer_copy(each.decision)) for each in asked]
+    return Joint(denied_by.value if denied_by.value < len(handles) else None, decisions)
 
 
 class Reservation:
@@ -335,7 +379,7 @@ class Limiter:
         return self._ask(Request(key, cost, peek=True))
 
     def _ask(self, request: Request) -> Decision:
-        decided, = decide_all([self], [wanted_of(request)])
+        decided, = decide_batch([self], [wanted_of(request)])
         if isinstance(decided, Error):
             raise decided
         return decided
