@@ -36,7 +36,7 @@ enum {
   DEADLINE_US = 50000,
   WAIT_US = 200000,
   LOOK_US = 2000, /* how often a holder looks whether it still holds */
-  ATTEMPTS = 3,   /* to have all places back in time */
+  ATTEMPTS = 6,   /* to have all places back in time */
   KEY_BYTES = 64
 };
 
@@ -248,9 +248,9 @@ static int most_at_once(size_t count) {
   return most;
 }
 
-/* How long until all places can be entered again; 2 periods: they cannot. A try may get no answer, and
- * is made again. */
-static int64_t await_all(int64_t since_us) {
+/* How long until all places can be entered again; 2 periods: they cannot. A try without an answer is made
+ * again, and may have taken them all until its period is over. */
+static int64_t await_all(int64_t since_us, int *unanswered) {
   weir_message message = {""};
   weir_store *store;
   weir_limiter *limiter;
@@ -261,8 +261,13 @@ static int64_t await_all(int64_t since_us) {
       weir_limiter_create(store, settings.rule_text, &base_options, &limiter, &message) != WEIR_OK)
     give_up("%s", message.text);
   int64_t end_us = since_us + 2 * settings.rule.period_us;
-  while (all == NULL && real_time_us() < end_us)
-    weir_limiter_reserve_wait(limiter, &request, end_us - real_time_us(), &all, NULL);
+  while (all == NULL && real_time_us() < end_us) {
+    if (weir_limiter_reserve_wait(limiter, &request, end_us - real_time_us(), &all, NULL) ==
+        WEIR_OK)
+      continue;
+    ++*unanswered;
+    sleep_us(LOOK_US);
+  }
   int64_t took_us = all != NULL ? real_time_us() - since_us : 2 * settings.rule.period_us;
   if (all != NULL) weir_reservation_commit(all, NULL);
   weir_reservation_destroy(all);
@@ -276,7 +281,7 @@ typedef enum verdict { VERDICT_GOOD, VERDICT_LATE, VERDICT_WRONG } verdict;
 static verdict run(int round) {
   pid_t processes[PROCESSES];
   uint64_t random = (uint64_t)round + 1;
-  int killed = 0, stopped = 0;
+  int killed = 0, stopped = 0, unanswered = 0;
   memset(common, 0, sizeof *common);
   snprintf(common->key, KEY_BYTES, "in-flight-%ld-%d", (long)getpid(), round);
   pid_t mover = settings.moves ? start_process(move_slot, NULL) : 0;
@@ -289,15 +294,16 @@ static verdict run(int round) {
   int64_t killed_us = real_time_us();
   for (int i = 0; i < PROCESSES; i++)
     end_child(processes[i], i + 1);
-  int64_t back_us = await_all(killed_us);
+  int64_t back_us = await_all(killed_us, &unanswered);
   common->still = true;
   if (mover > 0 && !await_process(mover, 60 * SECOND_US)) give_up("the slot does not move");
   if (common->used == 0) give_up("nothing was entered");
   int most = most_at_once(common->used);
   printf("%s on %s: %zu places entered, %" PRIu64 " lost; %d killed, %d stopped, %" PRIu64
-         " moves; %d at once; all back after %.2f periods\n",
+         " moves; %d at once; all back after %.2f periods, %d tries unanswered\n",
          settings.rule_text, settings.url, (size_t)common->used, (uint64_t)common->lost, killed,
-         stopped, (uint64_t)common->moves, most, (double)back_us / (double)settings.rule.period_us);
+         stopped, (uint64_t)common->moves, most, (double)back_us / (double)settings.rule.period_us,
+         unanswered);
   if (most > settings.rule.limit) return VERDICT_WRONG;
   return back_us * 4 <= settings.rule.period_us * 5 ? VERDICT_GOOD : VERDICT_LATE;
 }
