@@ -44,7 +44,7 @@ typedef struct line {
 } line;
 
 static weir_limiter *limiter;
-static int work_ms; /* 0: the rule holds nothing */
+static long work_ms; /* 0: the rule holds nothing */
 static struct event_base *base;
 static struct event *decided;  /* wakes the loop */
 static struct event *renewal;  /* its timer: what is held is due to be paid for */
@@ -311,7 +311,7 @@ int main(int argc, char **argv) {
   weir_limiter_options options = WEIR_LIMITER_OPTIONS_INIT;
   weir_store *store = NULL;
   options.renew = WEIR_RENEW_BY_CALLER;
-  if (argc == 5) work_ms = atoi(argv[4]);
+  if (argc == 5) work_ms = strtol(argv[4], NULL, 10);
   evthread_use_pthreads();
   bool good = (argc == 4 || work_ms > 0) && weir_store_open(argv[2], &store, &why) == WEIR_OK &&
               weir_limiter_create(store, argv[3], &options, &limiter, &why) == WEIR_OK;

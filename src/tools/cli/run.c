@@ -73,7 +73,7 @@ static bool start(task *self) {
   sigaddset(&self->signals, SIGCHLD);
   for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++)
     sigaddset(&self->signals, passed_on[i]);
-  signal(SIGCHLD, SIG_DFL); /* it may have been ignored, and then nobody waits for a child */
+  signal(SIGCHLD, SIG_DFL); /* where it is ignored, the end of a child is not told */
   sigprocmask(SIG_BLOCK, &self->signals, &self->before);
   self->process = fork();
   if (self->process == 0) become(self, parent);
