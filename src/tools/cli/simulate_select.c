@@ -237,9 +237,9 @@ static weir_cli_selected read_number(weir_access_text text, int64_t least, int64
 
 static bool read_time_taken(const weir_cli_selection *selection, weir_access_text text,
                             int64_t *duration_us) {
+  if (text.length == 0) return false;
   weir_line_rest rest = {text.at, text.at + text.length};
-  return text.length > 0 &&
-         weir_line_take_duration(&rest, selection->duration_unit_us, duration_us) &&
+  return weir_line_take_duration(&rest, selection->duration_unit_us, duration_us) &&
          rest.at == rest.end;
 }
 
