@@ -408,9 +408,10 @@ class Limiter:
         return Reservation(requests[0], made, self.rule_count)
 
     def hold(self, key: Key, cost: Cost = 1, *, wait: Optional[float] = 0.0) -> Place:
-        """Enters a place under an in-flight rule, and waits for one as long as `wait` says, in seconds (None:
-        as long as the limiter's longest_wait): `with limiter.hold("alice", wait=5) as place: ...`. Raises
-        NoPlace where there is none. A thread of the library pays for it until it is released."""
+        """Enters a place under an in-flight rule, and waits for one as long as `wait` says, in seconds: at most
+        the limiter's longest_wait, which is what None means, and 60 s by default. `with limiter.hold("alice",
+        wait=5) as place: ...`. Raises NoPlace where there is none. A thread of the library pays for it until
+        it is released."""
         handle = self._use()
         wait_us = self._wait_us if wait is None else microseconds("wait", wait, 0)
         wanted = wanted_of(Request(key, cost))
