@@ -278,6 +278,11 @@ static bool unpack_exact(const unsigned char **at, weir_exact *exact, const weir
 
 /* --- memos ----------------------------------------------------------------------------------- */
 
+/* Times are near the one before. */
+static int64_t base_behind(int64_t word, int64_t base) {
+  return fold((uint64_t)word - (uint64_t)base) < fold((uint64_t)word) ? word : base;
+}
+
 /* A memo is made of words, many of them zero: a mask says which are not. */
 static void pack_memo(weir_packer *packer, const weir_memo *memo, size_t bytes, int64_t base_us) {
   enum { WORDS = MEMO_PART_BYTES / sizeof(int64_t) };
@@ -289,8 +294,11 @@ static void pack_memo(weir_packer *packer, const weir_memo *memo, size_t bytes, 
     for (size_t i = 0; i < part / sizeof *words; i++)
       mask |= (int64_t)(words[i] != 0) << i;
     write_number(packer, mask, 0);
-    for (int64_t rest = mask; rest != 0; rest &= rest - 1)
-      write_number(packer, words[__builtin_ctzll((uint64_t)rest)], base_us);
+    for (int64_t rest = mask; rest != 0; rest &= rest - 1) {
+      int64_t word = words[__builtin_ctzll((uint64_t)rest)];
+      write_number(packer, word, base_us);
+      base_us = base_behind(word, base_us);
+    }
   }
 }
 
@@ -300,6 +308,7 @@ static void unpack_memo(const unsigned char **at, weir_memo *memo, size_t bytes,
     for (; mask != 0; mask &= mask - 1) {
       size_t i = (size_t)__builtin_ctzll((uint64_t)mask);
       int64_t word = read_number(at, base_us);
+      base_us = base_behind(word, base_us);
       memcpy((char *)memo + begin + i * sizeof word, &word, sizeof word);
     }
   }
