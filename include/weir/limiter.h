@@ -226,7 +226,8 @@ WEIR_EXPORT weir_status weir_limiter_settle(weir_limiter *limiter, const void *k
                                             weir_message *message);
 
 /* Forgets what was charged to `key` under these rules. A charge in flight in another process may
- * survive; other processes may use what they remember for up to their memo_age_us. */
+ * survive. Another process sees it with the first request that it admits, once it repeats no denial
+ * (local_denial_us); one that denied the key before, within its memo_age_us. */
 WEIR_EXPORT weir_status weir_limiter_reset(weir_limiter *limiter, const void *key,
                                            size_t key_length, weir_message *message);
 

@@ -84,8 +84,8 @@ typedef struct weir_limiter_options {
    * WEIR_FALLBACK_LOCAL twice that.
    */
   uint32_t memo_keys;
-  /* Oldest local knowledge a decision may use, repeated denials included. 1 to 60000000; default
-   * 1000000. */
+  /* Oldest local knowledge a decision may use, repeated denials included; but a charge may be admitted
+   * by older cells of a window, which can only have become smaller. 1 to 60000000; default 1000000. */
   int64_t memo_age_us;
   /* Longest a denial is repeated without the store, memo_age_us at the most. 1 to 60000000; default
    * 50000. */

@@ -74,21 +74,44 @@ static void the_last_moments_of_a_counter_need_one_command_more(void **state) {
   world_close(&w);
 }
 
-static void finished_cells_are_read_once_in_memo_age_us(void **state) {
+/* The counter before ends at the minute; 1.02 s later it is finished, 1 s after that settled. */
+static void finished_cells_are_read_once_in_memo_age_us_until_they_are_settled(void **state) {
   world w;
   (void)state;
   open_spy(&w, "sliding-window:99/1m", NULL);
-  world_set(&w, 5 * SECOND_US);
+  world_set(&w, 60 * SECOND_US + 1019999 + 1000000);
   world_take(&w, "k", 1);
   assert_needed(1, 2);
   for (int64_t tenth = 1; tenth <= 10; tenth++) {
-    world_set(&w, 5 * SECOND_US + tenth * 100000);
+    world_set(&w, 60 * SECOND_US + 1019999 + 1000000 + tenth * 100000);
     world_take(&w, "k", 1);
     assert_needed(1, 1);
   }
-  world_set(&w, 6 * SECOND_US + 1);
+  world_set(&w, 60 * SECOND_US + 1020000 + 2000000);
   world_take(&w, "k", 1);
   assert_needed(1, 2);
+  for (int64_t second = 4; second < 58; second += 6) {
+    world_set(&w, 60 * SECOND_US + second * SECOND_US);
+    world_take(&w, "k", 1);
+    assert_needed(1, 1);
+  }
+  world_close(&w);
+}
+
+/* What a charge is denied by was read in its own decision: the counter before along with the take-back,
+ * once. So another's reset is seen at once; the request is then charged anew. */
+static void what_is_settled_is_read_before_it_denies(void **state) {
+  world w;
+  (void)state;
+  open_spy(&w, "sliding-window:9/1m", NULL);
+  world_set(&w, 59 * SECOND_US);
+  world_take(&w, "k", 8);
+  world_set(&w, 63 * SECOND_US);
+  assert_true(world_take(&w, "k", 1).allowed);
+  world_set(&w, 64 * SECOND_US);
+  fake_forget();
+  assert_false(world_take(&w, "k", 1).allowed);
+  assert_needed(2, 3);
   world_close(&w);
 }
 
@@ -302,7 +325,8 @@ int main(void) {
       cmocka_unit_test(a_fixed_window_needs_one_command),
       cmocka_unit_test(up_to_four_packed_cells_need_two_commands_at_first),
       cmocka_unit_test(the_last_moments_of_a_counter_need_one_command_more),
-      cmocka_unit_test(finished_cells_are_read_once_in_memo_age_us),
+      cmocka_unit_test(finished_cells_are_read_once_in_memo_age_us_until_they_are_settled),
+      cmocka_unit_test(what_is_settled_is_read_before_it_denies),
       cmocka_unit_test(finished_cells_are_read_every_time_where_that_is_asked_for),
       cmocka_unit_test(a_cell_is_not_remembered_before_it_is_finished),
       cmocka_unit_test(a_request_denied_by_its_own_increment_needs_two_round_trips),

@@ -118,10 +118,19 @@ static bool goes_again(struct model *model, struct client *client) {
   return true;
 }
 
+/* What was to go back found no store, or no time, and stays. */
+static void excuse_refund(struct model *model, const struct client *client) {
+  const weir_request_state *request = &client->requests[0];
+  for (size_t i = 0; i < model->stack.count; i++)
+    if (request->kind == WEIR_REFUND && request->status != WEIR_OK)
+      model->world->leak[i] += weir_request_cost(request, i);
+}
+
 static void finish(struct model *model, struct client *client) {
   for (int i = 0; i < GROUP_MOST; i++)
     if (client->requests[i].cost != 0 && !client->requests[i].settled)
       check_fails(model, CHECK_STATUS, "a machine is done and left %d without an answer", i);
+  excuse_refund(model, client);
   outage_settle(model, client);
   memcpy(client->memo, client->machine->frame.memo, weir_memo_bytes(&model->stack));
   for (int i = 0; i < GROUP_MOST; i++)

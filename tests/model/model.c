@@ -26,7 +26,7 @@ static void set_settings(struct model *model) {
       .clock_error_us = SKEW_US,
       .ahead_us = MARGIN_US,
       .final_us = FINAL_US,
-      .memo_age_us = flags & OLD ? 1 : 1000000,
+      .memo_age_us = model->scope->memo_age_us > 0 ? model->scope->memo_age_us : 1000000,
       .local_denial_us = REPEAT_US,
       .longest_wait_us = LONGEST_WAIT_US,
       .processes = CLIENTS_MOST,

@@ -68,7 +68,7 @@ enum scope_flag {
   STALE = 1 << 14,    /* a thread may read the clock, and ask only after another has its answer */
   SET_BACK = 1 << 15, /* the leader's clock is wrong by WRONG_US until it is set back */
   CLUSTER = 1 << 16,  /* of two nodes; the slot of all keys may move from one to the other */
-  OLD = 1 << 17,      /* what a client knows from before is too old to go by: memo_age is 1 us */
+  LAGS = 1 << 17,     /* the late client's clock is wrong, and late by WRONG_US */
   TEXTS = 1 << 18,    /* one client has a text in which each limit is greater by one */
   OUTAGES = 1 << 19,  /* each client may be cut off, and be back, at any step */
   LEARNS = 1 << 20,   /* shares are learnt; else each of two has a half */
@@ -90,9 +90,11 @@ struct scope {
   int64_t instants_us[INSTANTS_MOST]; /* end where they stop growing */
   struct charge before[BEFORE_MOST];  /* taken before the run, by a client that is right */
   unsigned flags;
-  uint64_t secret;  /* of the chances of accounts */
-  int64_t lease_us; /* of every rule; 0: nothing is leased */
-  int64_t delivers; /* at least so much must be admitted, where there are no faults */
+  uint64_t secret;     /* of the chances of accounts */
+  int64_t lease_us;    /* of every rule; 0: nothing is leased */
+  int64_t delivers;    /* at least so much must be admitted, where there are no faults */
+  int64_t memo_age_us; /* 0: longer than any run */
+  int64_t rest_us;     /* a client asks again only so long after its last round */
 };
 
 /* --- what is asked -----------------------------------------------------------------------------

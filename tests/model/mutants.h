@@ -21,6 +21,7 @@ struct mutant {
                   weir_operation *operation);                   /* true: nothing is executed */
   void (*distort)(weir_operation *operation);                   /* the answer */
   void (*remember)(struct model *model, struct client *client); /* after a request */
+  bool keeps_memo;                                              /* over a step of the clock */
   bool never_late;    /* answers after the deadline are taken for good */
   bool saturates;     /* SUB stops at 0 */
   bool creates;       /* RAISE without refresh creates what is absent */
@@ -82,6 +83,8 @@ extern const struct mutant no_mutant;
 /* One table per file mutants_*.c. */
 extern const struct mutant window_mutants[];
 extern const size_t window_mutant_count;
+extern const struct mutant cells_mutants[];
+extern const size_t cells_mutant_count;
 extern const struct mutant bucket_mutants[];
 extern const size_t bucket_mutant_count;
 extern const struct mutant other_mutants[];

@@ -268,14 +268,6 @@ static void settle_payment(struct model *model, struct client *client) {
     dues_paid(model, client, paid, unpaid);
 }
 
-/* What was to go back found no store, and stays. */
-static void excuse_refund(struct model *model, const struct client *client) {
-  const weir_request_state *request = &client->requests[0];
-  for (size_t i = 0; i < model->stack.count; i++)
-    if (request->kind == WEIR_REFUND && request->status != WEIR_OK)
-      model->world->leak[i] += weir_request_cost(request, i);
-}
-
 /* The group is decided: what was paid, and what its notes may teach. */
 void outage_settle(struct model *model, struct client *client) {
   struct outage *outage = client->outage;
@@ -283,7 +275,6 @@ void outage_settle(struct model *model, struct client *client) {
   const weir_request_state *first = machine->frame.requests;
   int64_t dropped;
   if (outage == NULL) return;
-  excuse_refund(model, client);
   if (outage->has_account) {
     if (first == &outage->payment) {
       settle_payment(model, client);

@@ -25,6 +25,8 @@ enum { LANES_4 = 3, LANES_2 = 100000 };
 /* One table per file scopes_*.c. */
 extern const struct scope window_scopes[];
 extern const size_t window_scope_count;
+extern const struct scope cells_scopes[];
+extern const size_t cells_scope_count;
 extern const struct scope bucket_scopes[];
 extern const size_t bucket_scope_count;
 extern const struct scope quota_scopes[];

@@ -24,7 +24,7 @@ const struct scope bucket_scopes[] = {
      .rules = "token-bucket:" SLOW ",burst=2",
      .requests = "1 1 / 1 / 1",
      .instants_us = {-4, 3, 2003},
-     .flags = OLD},
+     .memo_age_us = 1},
     {.name = "token bucket, SWAP, groups",
      .rules = "token-bucket:" SLOW ",burst=3",
      .requests = "2+1 1 / 1+2 / 1",

@@ -31,7 +31,7 @@ const struct scope stack_scopes[] = {
      .rules = "fixed-window:3/1ms;token-bucket:1/2ms,burst=2",
      .requests = "1 1 / 1 1",
      .instants_us = {-4, 3},
-     .flags = OLD},
+     .memo_age_us = 1},
     {.name = "window and token bucket, RAISE",
      .rules = "fixed-window:2/1ms;token-bucket:1/2ms,burst=1",
      .requests = "1 / 1 / 1",

@@ -29,11 +29,13 @@ static int slot_of(struct model *model, int rule, int64_t cell) {
 }
 
 /* A cell that was finished by this client's clock when its last request ended may be remembered as
- * it was then; all others are seen anew. */
+ * it was then, for memo_age; all others are seen anew. */
 static void begins(struct model *model, struct client *client, int rule) {
   int64_t width = model->stack.rules[rule].cell_us;
+  bool lately = client->start_us - client->round_us <= model->settings.memo_age_us;
   for (int slot = 0; slot < CELLS_MOST; slot++) {
-    bool kept = (model->first_cell[rule] + slot + 1) * width + FINAL_US <= client->round_us;
+    bool kept =
+        lately && (model->first_cell[rule] + slot + 1) * width + FINAL_US <= client->round_us;
     int32_t now = model->world->shadow[rule][slot];
     now -= (int32_t)lease_returning(client, model->first_cell[rule] + slot);
     if (!kept || now > client->seen[rule][slot]) client->seen[rule][slot] = now > 0 ? now : 0;

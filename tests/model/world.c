@@ -12,6 +12,7 @@ static const int64_t offsets_us[CLIENTS_MOST] = {SKEW_US, -SKEW_US, 0};
 int64_t world_offset_us(const struct model *model, int client) {
   bool wrong = client == 0 && model->scope->flags & SET_BACK && !model->world->set_back;
   if (client < 0 || model->scope->flags & DELIVERY) return 0;
+  if (client == 1 && model->scope->flags & LAGS) return -WRONG_US;
   return offsets_us[client] + (wrong ? WRONG_US : 0);
 }
 
@@ -64,6 +65,13 @@ static size_t busy_steps(const struct model *model, int who, struct step *steps)
   return count + outage_steps(model, who, steps + count);
 }
 
+/* Whether it must wait before it asks again. */
+static bool rests(const struct model *model, const struct client *client) {
+  int64_t since_us = world_clock_us(model, client) - client->round_us;
+  return !client->busy && client->next_request > 0 && since_us < model->scope->rest_us &&
+         client_next_request(model, client) != NULL;
+}
+
 static size_t client_steps(const struct model *model, int who, struct step *steps) {
   const struct client *client = &model->world->clients[who];
   if (client->busy) return busy_steps(model, who, steps);
@@ -71,7 +79,8 @@ static size_t client_steps(const struct model *model, int who, struct step *step
   if (who == 0 && model->scope->flags & SET_BACK && !model->world->set_back)
     steps[count++] = (struct step){SETS_BACK, who, 0};
   if (count > 0 && client->next_request > 0) return count; /* a wrong clock admits one request */
-  if (client_next_request(model, client) != NULL) steps[count++] = (struct step){START, who, 0};
+  if (client_next_request(model, client) != NULL && !rests(model, client))
+    steps[count++] = (struct step){START, who, 0};
   bool twice = model->requests[who][1].wanted[0].given && client->next_request == 0;
   if (model->scope->flags & STALE && twice && client->wallet->early_us == 0)
     steps[count++] = (struct step){READS, who, 0};
@@ -118,9 +127,12 @@ size_t world_steps(const struct model *model, struct step steps[STEPS_MOST]) {
     steps[0] = (struct step){world->clients[i].paused ? WAKE : ABSORB, i, 0};
     return 1;
   }
-  for (int i = 0; i < CLIENTS_MOST; i++)
+  bool over = true;
+  for (int i = 0; i < CLIENTS_MOST; i++) {
     count += client_steps(model, i, steps + count);
-  if (count == 0) return 0; /* over */
+    over = over && count == 0 && !rests(model, &world->clients[i]);
+  }
+  if (over) return 0;
   if (may_tick(model)) steps[count++] = (struct step){TICK, 0, 0};
   if (world->orphans[0].operation.ttl_us != 0) steps[count++] = (struct step){ORPHAN_LANDS, 0, 0};
   if (model->cluster != NULL) count += cluster_steps(model, steps + count);
@@ -179,7 +191,7 @@ void world_apply(struct model *model, struct step step) {
     case SETS_BACK:
       model->world->set_back = true;
       story_print(model, "client %d sets its clock back", step.who);
-      memset(client->memo, 0, model->memo_bytes);
+      if (!model->mutant->keeps_memo) memset(client->memo, 0, model->memo_bytes);
       if (client->wallet != NULL) lease_empty(model, client);
       break;
     case CUTS:

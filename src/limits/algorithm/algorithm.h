@@ -236,7 +236,10 @@ typedef struct weir_frame {
   weir_request_state *requests;
   weir_memo *memo; /* the machine's own copy; kept by its driver when it is done */
   weir_phase phase;
-  bool blind;       /* has charged, or is about to, without a look */
+  bool blind; /* has charged, or is about to, without a look */
+  /* Windows: each request fits whole or is looked at once more, so that a charge need not read again
+   * what is firm (window.c). And that look, where nothing else can have changed meanwhile. */
+  bool believes_firm, looks_at_old;
   unsigned lost;    /* keys that were found to hold less than they must */
   int64_t now_us;   /* of this phase, and the stamp of its charge */
   int64_t clock_us; /* of this round */

@@ -35,6 +35,7 @@ typedef struct weir_window_memory {
   /* Between these, not at the later, a charge needs to read nothing but what it adds to; equal: that
    * is not known. */
   int64_t plain_from_us, plain_until_us;
+  int64_t plain_lately_until_us; /* the same by what was read lately alone */
   int64_t plain_inside; /* what counts whole, but for the cells of the counter that is added to */
   weir_cell cells[];
 } weir_window_memory;

@@ -61,6 +61,17 @@ static bool machine_looks_again(const weir_machine *machine) {
   return members && !machine->frame.stack->count_all;
 }
 
+/* Whether a denial of this charge would rest on what was read before it. */
+static bool machine_rests_on_old(const weir_machine *machine) {
+  const weir_frame *frame = &machine->frame;
+  bool old = false;
+  for (size_t i = 0; frame->believes_firm && i < frame->stack->count; i++) {
+    const weir_rule_state *r = &machine->rule_states[i];
+    old = old || (r->method->oldest_us != NULL && r->method->oldest_us(r) < frame->now_us);
+  }
+  return old;
+}
+
 /* How many rules are tighter than rule i. */
 static unsigned machine_rank(const weir_stack *stack, size_t i) {
   int64_t limit = stack->rules[i].limit;
@@ -143,7 +154,8 @@ static void machine_finish_look(weir_machine *machine) {
  *
  * Two requests of several rules can deny each other, each holding the other's last place: what was
  * denied by its own charge is looked at again in the round that takes the charge back. So can two
- * requests for several keys: their members are looked at as well. */
+ * requests for several keys: their members are looked at as well. And so is what is denied by what was
+ * known from before: others may have given back or reset. */
 static void machine_finish_stage(weir_machine *machine) {
   bool in_vain =
       machine->frame.blind && machine->frame.stack->count == 1 && !machine->rule_states[0].charged;
@@ -152,7 +164,9 @@ static void machine_finish_stage(weir_machine *machine) {
     machine->rule_states[0].step = 1;
     return;
   }
-  bool may_retry = (machine->retries || machine_looks_again(machine)) && !machine->in_order;
+  bool in_flight = machine->retries || machine_looks_again(machine);
+  bool may_retry = (in_flight || machine_rests_on_old(machine)) && !machine->in_order;
+  machine->frame.looks_at_old = !in_flight;
   bool denied = false;
   if (machine->charging != 0)
     denied = weir_decide_stage(machine, machine->charging, machine->last_stage, !may_retry);
@@ -392,8 +406,11 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
   memcpy(frame->memo, memo, machine->memo_bytes);
   frame->requests = requests;
   frame->lost = 0;
-  for (weir_request_state *request = requests; request != NULL; request = request->next)
+  frame->believes_firm = machine->only_windows && !frame->stack->count_all;
+  for (weir_request_state *request = requests; request != NULL; request = request->next) {
     weir_request_offer(frame->stack, request);
+    if (request->kind != WEIR_TAKE || request->up_to) frame->believes_firm = false;
+  }
   machine->failure = WEIR_OK;
   machine->in_order = machine->again = machine->looks_along = machine->away = false;
   machine->pauses = 0;

@@ -9,8 +9,12 @@
  *     look        GET all that are not
  *     take_back   SUB from the counter that was charged
  *
- * A cell is known well enough when it was read after its end + x, when no charge of it can be under
- * way any more, and not longer than memo_age ago, as others may have given back or reset since.
+ * A cell is known when it was read after its end + x, when no charge of it can be under way any more.
+ * From then on others only make it smaller, as they give back or reset. So a charge may be admitted by
+ * it however old it is: once it was read memo_age after its end + x, it is firm, and is read no more
+ * before it leaves. What would be denied is first looked at by all that was not read in its own
+ * decision, in the round that takes the charge back. What is told without a charge rests on nothing older
+ * than memo_age.
  */
 #include "algorithm/cells.h"
 #include "algorithm/method.h"
@@ -59,12 +63,17 @@ static void window_begin(weir_rule_state *r) {
 /* --- rounds ------------------------------------------------------------------------------------
  */
 
-/* Whether every cell of the counter within the span is finished, read after it was, and fresh. A
- * charge stamped inside a cell reaches the store before its end + x on this process's clock, by
+/* Which cells from before may be used: for a denial none but those that this phase has read; to tell
+ * figures those that were read lately; to charge those that are firm, too. */
+typedef enum window_use { TO_DENY, TO_TELL, TO_CHARGE } window_use;
+
+/* Whether every cell of the counter within the span is finished, was read after it was, and may be used
+ * so. A charge stamped inside a cell reaches the store before its end + x on this process's clock, by
  * whichever deadline it was made (docs/guarantees.md, "Cells known from before"). */
-static bool window_knows(const weir_rule_state *r, int64_t index) {
+static bool window_knows(const weir_rule_state *r, int64_t index, window_use use) {
   const weir_rule *rule = r->rule;
   const weir_settings *settings = r->frame->settings;
+  int64_t age_us = use == TO_DENY ? 0 : settings->memo_age_us;
   const weir_cell_span *span = &((const window_state *)r->state)->span;
   int64_t now_us = r->frame->now_us;
   int64_t cell = index * rule->lanes, last = cell + rule->lanes - 1;
@@ -73,23 +82,29 @@ static bool window_knows(const weir_rule_state *r, int64_t index) {
   if (last > span->last) last = span->last;
   for (; cell <= last; cell++) {
     int64_t read_us = span->cells[cell - span->first].read_us;
-    if (read_us < (cell + 1) * rule->cell_us + settings->final_us || read_us > now_us ||
-        now_us - read_us > settings->memo_age_us)
-      return false;
+    int64_t final_us = (cell + 1) * rule->cell_us + settings->final_us;
+    if (read_us < final_us || read_us > now_us) return false;
+    if (use == TO_CHARGE && read_us - final_us >= settings->memo_age_us) continue;
+    if (now_us - read_us > age_us) return false;
   }
   return true;
 }
 
 /* Counters from the far edge to the cell ahead that are not known well enough, but for `except`. */
-static void window_plan_reads(weir_rule_state *r, int64_t except) {
+static void window_plan_reads(weir_rule_state *r, int64_t except, window_use use) {
   const window_state *state = r->state;
   int64_t last = state->span.last / r->rule->lanes;
   for (int64_t index = state->first_counter; index <= last; index++)
-    if (index != except && !window_knows(r, index)) weir_plan(r, WEIR_GET, WEIR_PLACE_COUNT, index);
+    if (index != except && !window_knows(r, index, use))
+      weir_plan(r, WEIR_GET, WEIR_PLACE_COUNT, index);
 }
 
+/* The look along with a take-back is before a denial. The addition has said what its counter holds: only
+ * where others may be about to give back as well, that is read again. */
 static void window_look(weir_rule_state *r) {
-  if (r->step++ == 0) window_plan_reads(r, -1);
+  bool denies = r->frame->phase == WEIR_PHASE_TAKE_BACK;
+  int64_t except = denies && r->frame->looks_at_old ? r->place / r->rule->lanes : -1;
+  if (r->step++ == 0) window_plan_reads(r, except, denies ? TO_DENY : TO_TELL);
 }
 
 /* Where a cell stands in its counter, as the factor of one. */
@@ -103,7 +118,7 @@ static void window_charge(weir_rule_state *r) {
   int64_t index = r->place / r->rule->lanes;
   weir_plan(r, WEIR_ADD, WEIR_PLACE_COUNT, index)->delta =
       r->charge * window_unit(r->rule, r->place);
-  window_plan_reads(r, index);
+  window_plan_reads(r, index, r->frame->believes_firm ? TO_CHARGE : TO_TELL);
 }
 
 /* A settlement that gives back without a look reads along what its figures need. */
@@ -113,7 +128,7 @@ static void window_take_back(weir_rule_state *r) {
   weir_plan(r, WEIR_SUB, WEIR_PLACE_COUNT, index)->delta =
       r->unused * window_unit(r->rule, r->place);
   if (r->frame->blind && r->frame->requests->kind == WEIR_SETTLE && !r->charged)
-    window_plan_reads(r, index);
+    window_plan_reads(r, index, TO_TELL);
 }
 
 static void window_reset(weir_rule_state *r) {
@@ -195,17 +210,20 @@ static bool window_find_plain(weir_rule_state *r) {
     if (until_us > edge_us + width) until_us = edge_us + width;
   }
   int64_t added = span.current - span.current % rule->lanes; /* the counter's first cell */
-  int64_t inside = 0;
+  int64_t inside = 0, lately_until_us = until_us;
   for (int64_t cell = span.first; cell < added; cell++) {
     int64_t read_us = memory->cells[cell - span.first].read_us;
+    int64_t final_us = (cell + 1) * width + settings->final_us;
+    int64_t old_us = read_us + settings->memo_age_us + 1;
     if (cell > span.first) inside += memory->cells[cell - span.first].count;
-    if (!settings->cached_cells || read_us < (cell + 1) * width + settings->final_us) return false;
+    if (!settings->cached_cells || read_us < final_us) return false;
     if (from_us < read_us) from_us = read_us;
-    if (until_us > read_us + settings->memo_age_us + 1)
-      until_us = read_us + settings->memo_age_us + 1;
+    if (lately_until_us > old_us) lately_until_us = old_us;
+    if (read_us - final_us < settings->memo_age_us && until_us > old_us) until_us = old_us;
   }
   memory->plain_from_us = from_us;
   memory->plain_until_us = until_us;
+  memory->plain_lately_until_us = lately_until_us;
   memory->plain_inside = inside;
   return now_us >= from_us && now_us < until_us;
 }
@@ -215,6 +233,7 @@ static bool window_plan_plain(weir_rule_state *r) {
   int64_t now_us = r->frame->now_us;
   if ((now_us < memory->plain_from_us || now_us >= memory->plain_until_us) && !window_find_plain(r))
     return false;
+  if (!r->frame->believes_firm && now_us >= memory->plain_lately_until_us) return false;
   r->place = memory->first + memory->count - 1;
   weir_plan(r, WEIR_ADD, WEIR_PLACE_COUNT, r->place / r->rule->lanes)->delta =
       r->charge * window_unit(r->rule, r->place);
