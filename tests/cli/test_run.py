@@ -63,10 +63,10 @@ class Run(ProgramTest):
         self.started.append(process)
         return process
 
-    def start_writing(self, script="exec sleep 60", **how):
-        """Answers with weir and the number of the command, once that runs."""
+    def start_writing(self, script="exec sleep 60", before=":", **how):
+        """Answers with weir and the number of the command, once that has done `before` and runs."""
         path = os.path.join(self.folder.name, str(len(self.started)))
-        process = self.start("sh", "-c", f"echo $$ >{path}.new; mv {path}.new {path}; {script}", **how)
+        process = self.start("sh", "-c", f"{before}; echo $$ >{path}.new; mv {path}.new {path}; {script}", **how)
         wait_until(lambda: os.path.exists(path))
         with open(path, encoding="ascii") as file:
             return process, int(file.read())
@@ -117,7 +117,7 @@ class Always:
         self.assertEqual((result.returncode, result.stdout), (0, b"next\n"))
 
     def test_signals_are_passed_on(self):
-        process, command = self.start_writing("trap 'exit 9' USR1; while :; do sleep 0.05; done")
+        process, command = self.start_writing("while :; do sleep 0.05; done", "trap 'exit 9' USR1")
         process.send_signal(signal.SIGUSR1)
         self.assertEqual(process.wait(TIMEOUT_S), 9)
         self.assertFalse(lives(command))
@@ -132,7 +132,7 @@ class Always:
         self.assertLess(time.monotonic() - killed, 6)
 
     def test_a_command_that_lost_its_place_is_ended(self):
-        process, command = self.start_writing("trap '' TERM; while :; do sleep 0.05; done")
+        process, command = self.start_writing("while :; do sleep 0.05; done", "trap '' TERM")
         process.send_signal(signal.SIGSTOP)
         self.assert_ends(self.run_in_place("true", options=("--wait", "30s")), 0)
         self.assertTrue(lives(command))
