@@ -357,6 +357,20 @@ WEIR_EXPORT weir_status weir_limiter_decide(weir_limiter *limiter, weir_request 
 WEIR_EXPORT weir_status weir_decide_together(weir_limiter *const *limiters, weir_request *requests,
                                              size_t count, weir_message *message);
 
+/* Decides those of these requests, of which there may be any number, that what this process knows is enough
+ * for, and waits for no store: a cost that never fits, a denial that still holds, what a lease= covers. known[i] says whether requests[i]
+ * is decided, or refused for its arguments; then it is counted and answered as by
+ * weir_decide_together(). All others are as they were, nothing charged or counted: they are to be
+ * decided by that, or by weir_limiter_decide(). Among them are all that settle, all for which
+ * a policy would answer, and those behind another for the same key and limiter that is one of
+ * them, so that the order of a key's requests is kept.
+ *
+ * For an event loop, which answers these at once and has a thread decide the rest. Answers WEIR_OK, or
+ * WEIR_BAD_ARGUMENT for a limiter that is NULL, nothing touched. Allocates at most what is kept of
+ * keys that are new to the process. Any thread. */
+WEIR_EXPORT weir_status weir_decide_known(weir_limiter *const *limiters, weir_request *requests,
+                                          size_t count, bool *known, weir_message *message);
+
 /* Decides several requests as one: all of them are charged, or none. limiters[i] decides requests[i],
  * as a login by its address and by its account; the limiters may be on different stores.
  *

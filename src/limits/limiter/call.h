@@ -151,6 +151,10 @@ static inline void weir_call_begin(weir_call *call, weir_request_state *requests
   call->monotonic_us = 0;
 }
 
+/* Answers a request to take or to look by what is known, and else leaves it as it was: false. It joins
+ * nothing, and waits for no thread that asks a store. */
+bool weir_call_know(struct weir_limiter *limiter, weir_request_state *request, weir_moment at);
+
 /* Whether what is known of its key denies a request, which takes part in nothing and waits for none;
  * else whether it must look before it charges. */
 bool weir_call_recall(struct weir_limiter *limiter, weir_request_state *request, weir_moment at,

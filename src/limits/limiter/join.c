@@ -18,6 +18,15 @@ static void fail(weir_request_state *request, weir_status status) {
   atomic_store_explicit(&request->standing, WEIR_STANDING_DONE, memory_order_release);
 }
 
+/* The key's entry, locked, with what is known of it. NULL: no memory. */
+static weir_memo_entry *lock_known(weir_limiter *limiter, const uint64_t fingerprint[2]) {
+  weir_memo_entry *entry = weir_table_lock(limiter->table, fingerprint);
+  if (entry == NULL) return NULL;
+  unsigned steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
+  if (!entry->busy && entry->clock_steps != steps) weir_call_forget(limiter, entry);
+  return entry;
+}
+
 /* Finds what is known of the request's key and locks it. NULL: the request is done, as a denial that
  * still holds is repeated without a lock, or for want of memory.
  *
@@ -37,13 +46,8 @@ static weir_memo_entry *find(weir_call **call, weir_limiter *limiter, weir_reque
       return NULL;
     }
   }
-  weir_memo_entry *entry = weir_table_lock(limiter->table, fingerprint);
-  if (entry == NULL) {
-    fail(request, WEIR_NO_MEMORY);
-    return NULL;
-  }
-  unsigned steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
-  if (!entry->busy && entry->clock_steps != steps) weir_call_forget(limiter, entry);
+  weir_memo_entry *entry = lock_known(limiter, fingerprint);
+  if (entry == NULL) fail(request, WEIR_NO_MEMORY);
   return entry;
 }
 
@@ -93,6 +97,22 @@ void weir_call_join(weir_call **call, weir_limiter *limiter, weir_request_state 
     queue(limiter, entry, request);
   }
   weir_shard_unlock(entry->shard);
+}
+
+/* An account counts whom it answers: those are left to who joins. */
+bool weir_call_know(weir_limiter *limiter, weir_request_state *request, weir_moment at) {
+  uint64_t fingerprint[2];
+  if (weir_settle_never(&limiter->stack, at.now_us, request)) return true;
+  weir_key_hash(limiter->store->secret, request->key, request->key_length, fingerprint);
+  if (!limiter->leases && weir_table_has_denial(limiter->table, fingerprint) &&
+      weir_call_answer_denied(limiter, fingerprint, at, request))
+    return true;
+  weir_memo_entry *entry = lock_known(limiter, fingerprint);
+  if (entry == NULL) return false;
+  bool answered = weir_call_answer(limiter, entry, request, at);
+  if (answered && limiter->leases) weir_leases_count(limiter, entry, request, at);
+  weir_shard_unlock(entry->shard);
+  return answered;
 }
 
 /* A remembered denial, and whether the key's last was one. Where a group is under way, what was known

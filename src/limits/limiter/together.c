@@ -7,6 +7,8 @@
  * One set is decided after another, and joins the lines of its keys only when its turn comes: no
  * call leads a key and does something else meanwhile.
  *
+ * Those that need no store can be decided without the others.
+ *
  * Reservations are made together in the same way, and released. And what a limiter's keys were charged
  * ahead goes back, many keys at once.
  */
@@ -15,6 +17,7 @@
 
 #include <weir/backend.h>
 
+#include "hash.h"
 #include "limiter/limiter.h"
 #include "limiter/renew.h"
 
@@ -363,15 +366,19 @@ static weir_status check_count(size_t count, weir_message *message) {
   return WEIR_BAD_ARGUMENT;
 }
 
+static weir_status check_each(weir_limiter *const *limiters, size_t count, weir_message *message) {
+  for (size_t i = 0; i < count; i++) {
+    if (limiters[i] != NULL) continue;
+    weir_message_set(message, "limiters[%zu] is NULL: accepted are limiters", i);
+    return WEIR_BAD_ARGUMENT;
+  }
+  return WEIR_OK;
+}
+
 static weir_status check_limiters(weir_limiter *const *limiters, size_t count,
                                   weir_message *message) {
   weir_status status = check_count(count, message);
-  for (size_t i = 0; i < count && status == WEIR_OK; i++) {
-    if (limiters[i] != NULL) continue;
-    weir_message_set(message, "limiters[%zu] is NULL: accepted are limiters", i);
-    status = WEIR_BAD_ARGUMENT;
-  }
-  return status;
+  return status == WEIR_OK ? check_each(limiters, count, message) : status;
 }
 
 /* Only what is used is written. */
@@ -414,6 +421,65 @@ weir_status weir_decide_together(weir_limiter *const *limiters, weir_request *re
   for (size_t i = 0; i < count; i++)
     add_to_part(&all, i, limiters[i]);
   return decide(&all, message);
+}
+
+/* --- what is known ------------------------------------------------------------------------------
+ */
+
+/* The keys that are left to the store, by some bits of a hash: of keys that share theirs all are. */
+enum { LEFT_BITS = 8192, WORD_BITS = 64 };
+typedef struct weir_left {
+  bool some;
+  uint64_t words[LEFT_BITS / WORD_BITS];
+} weir_left;
+
+static bool is_left(const weir_left *left, uint64_t hash) {
+  return (left->words[hash / WORD_BITS % (LEFT_BITS / WORD_BITS)] >> hash % WORD_BITS & 1U) != 0;
+}
+
+static void leave(weir_left *left, uint64_t hash) {
+  if (!left->some) memset(left->words, 0, sizeof left->words);
+  left->some = true;
+  left->words[hash / WORD_BITS % (LEFT_BITS / WORD_BITS)] |= UINT64_C(1) << hash % WORD_BITS;
+}
+
+static uint64_t hash_key(const weir_limiter *limiter, const weir_request *request) {
+  if (request->key == NULL) return 0; /* it is refused */
+  return weir_hash_64(limiter->store->secret, request->key, request->key_length);
+}
+
+/* What settles is charged or goes back, mostly in the store. */
+static bool know(weir_limiter *limiter, weir_request *request, weir_moment at) {
+  if (request->flags & WEIR_REQUEST_SETTLE) return false;
+  weir_status status = weir_request_check(limiter, request, NULL);
+  if (status == WEIR_OK) {
+    weir_request_state state;
+    weir_request_begin(limiter, request, &state);
+    if (!weir_call_know(limiter, &state, at)) return false;
+    request->decision = state.decision;
+    if (request->costs != NULL) request->decision.cost = WEIR_OWN_COSTS;
+  }
+  request->status = status;
+  weir_counts_add(limiter->counts, status,
+                  request->flags & WEIR_REQUEST_PEEK ? NULL : &request->decision);
+  return true;
+}
+
+weir_status weir_decide_known(weir_limiter *const *limiters, weir_request *requests, size_t count,
+                              bool *known, weir_message *message) {
+  weir_left left;
+  weir_moment at = {0};
+  weir_status status = check_each(limiters, count, message);
+  if (status != WEIR_OK) return status;
+  left.some = false;
+  for (size_t i = 0; i < count; i++) {
+    weir_limiter *limiter = limiters[i];
+    if (i == 0 || limiter != limiters[i - 1]) at = weir_limiter_moment(limiter);
+    known[i] = !(left.some && is_left(&left, hash_key(limiter, &requests[i]))) &&
+               know(limiter, &requests[i], at);
+    if (!known[i]) leave(&left, hash_key(limiter, &requests[i]));
+  }
+  return WEIR_OK;
 }
 
 /* --- reservations ------------------------------------------------------------------------------

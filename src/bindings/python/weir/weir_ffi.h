@@ -251,6 +251,8 @@ weir_status weir_limiter_decide(weir_limiter *limiter, weir_request *requests, s
 
 weir_status weir_decide_together(weir_limiter *const *limiters, weir_request *requests, size_t count, weir_message *message);
 
+weir_status weir_decide_known(weir_limiter *const *limiters, weir_request *requests, size_t count, _Bool *known, weir_message *message);
+
 enum {
   WEIR_ALL_MOST = 16
 };
