@@ -26,7 +26,8 @@ parser.add_argument("--rounds", type=int, default=5)
 parser.add_argument("--only", default="")
 options = parser.parse_args()
 os.environ["WEIR_PROGRAM"] = os.path.abspath(options.program)
-sys.path.insert(0, os.path.join(HERE, "..", "serve"))
+sys.path[:0] = [os.path.join(HERE, "..", folder) for folder in ("serve", "fixture")]
+from far import Far  # noqa: E402
 from server import Client, Server, await_that, http  # noqa: E402
 
 CLIENTS, KEYS = 50, 10000
@@ -450,6 +451,37 @@ def figure_stopped(started):
     print(f"a store stopped for 3 s, 8 clients: p99.9 of the other store's requests {added:+.1f} ms "
           f"({statistics.median(r[0] for r in results):.1f} ms with nothing stopped); back after "
           f"{statistics.median(r[2] for r in results):.2f} s\n", flush=True)
+
+
+def figure_far(started):
+    """A key with a lease, beside 500 clients whose keys are asked of a store 80 ms away."""
+    far = Far(f"memcached://127.0.0.1:{started.memcached()[0]}", 0.04)
+    config = CONFIG.replace("LIMITERS\n", '  hot: {store: main, rule: "sliding-window:100000000/1m,lease=1s"}\n'
+                            '  cold: {store: main, rule: "sliding-window:1000000/1m"}\n')
+    server = started.weir(far.url("timeout=1s"), config=config)
+    port = server.ports["resp"][0]
+    medians, tails, known = [], [], []
+    for _ in range(options.rounds):
+        cold = subprocess.Popen(["redis-benchmark", "-p", str(port), "-c", "500", "-n", "10000000", "-r", "100000000",
+                                 "WEIR.TAKE", "cold", "key:__rand_int__"],
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(2)
+        client, waits, local, until = server.connect(), [], 0, time.monotonic() + 3
+        while time.monotonic() < until:
+            began = time.monotonic()
+            local += "local" in client.ask("WEIR.TAKE", "hot", "key")
+            waits.append((time.monotonic() - began) * 1000)
+        client.close()
+        cold.kill()
+        cold.wait()
+        medians.append(statistics.median(waits))
+        tails.append(statistics.quantiles(waits, n=1000)[998])
+        known.append(local / len(waits))
+    asked = server.metric("weir_serve_exchanges_total")
+    far.end()
+    print(f"a hot key with lease=1s beside 500 cold ones, store 80 ms away: p50 {statistics.median(medians):.2f} ms, "
+          f"p99.9 {statistics.median(tails):.2f} ms; {statistics.median(known) * 100:.2f} % need no store; "
+          f"{asked / options.rounds / 5:.0f} exchanges a second\n", flush=True)
 
 
 def figure_memory(started):

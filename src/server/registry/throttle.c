@@ -21,6 +21,7 @@ typedef struct entry {
   weir_limiter *limiter;
   struct entry *newer, *older;              /* in the line; of those that went, the next */
   uint64_t ticks[WEIR_THROTTLE_LOOPS_MOST]; /* in which each loop found it last */
+  size_t holders;                           /* requests that wait for a store beside their loop */
 } entry;
 
 struct weir_throttle {
@@ -186,7 +187,7 @@ void weir_throttle_end_tick(weir_throttle *throttle, unsigned loop) {
   throttle->ticks[loop]++;
   for (entry *each = throttle->oldest; each != NULL && throttle->table.count > throttle->most;) {
     entry *newer = each->newer;
-    bool is_used = false; /* in the tick that any loop is in */
+    bool is_used = each->holders > 0; /* or in the tick that any loop is in */
     for (size_t i = 0; i < WEIR_THROTTLE_LOOPS_MOST; i++)
       is_used |= each->ticks[i] == throttle->ticks[i];
     if (!is_used) {
@@ -205,6 +206,21 @@ void weir_throttle_end_tick(weir_throttle *throttle, unsigned loop) {
     free(gone);
     gone = next;
   }
+}
+
+static void change_holders(weir_throttle *throttle, const figures *wanted, bool holds) {
+  pthread_mutex_lock(&throttle->lock);
+  entry **held = find(throttle, wanted);
+  if (held != NULL) (*held)->holders += holds ? 1 : SIZE_MAX;
+  pthread_mutex_unlock(&throttle->lock);
+}
+
+void weir_throttle_hold(weir_throttle *throttle, int64_t burst, int64_t count, int64_t period_s) {
+  change_holders(throttle, &(figures){burst, count, period_s}, true);
+}
+
+void weir_throttle_let_go(weir_throttle *throttle, int64_t burst, int64_t count, int64_t period_s) {
+  change_holders(throttle, &(figures){burst, count, period_s}, false);
 }
 
 size_t weir_throttle_count(weir_throttle *throttle) {

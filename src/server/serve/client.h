@@ -15,6 +15,7 @@
 #include "protocol/http/parse.h"
 #include "protocol/resp/command.h"
 #include "serve/addresses.h"
+#include "serve/asker.h"
 #include "serve/listen.h"
 #include "serve/tick.h"
 #include "serve/transport.h"
@@ -48,7 +49,11 @@ struct weir_loop {
   unsigned index;
   struct event_base *base;
   weir_registry_mailbox mailbox;
-  weir_tick tick; /* its registry is the snapshot in use */
+  weir_tick tick; /* of this turn; its registry is the snapshot in use */
+  weir_askers askers;
+  size_t pending_count;
+  size_t outdated;          /* pendings with an older snapshot; */
+  _Atomic bool is_outdated; /* whether there are any, for others */
   weir_served served;
   _Atomic(weir_registry *) in_use; /* the tick's registry, for others to compare with */
   struct weir_port *ports;
@@ -85,8 +90,9 @@ typedef struct weir_protocol {
   /* Reads one request, and queues its answer. */
   weir_read_result (*read)(weir_connection *connection, const char *bytes, size_t length,
                            size_t *used);
-  /* Words an answer that is no text; NULL: there are none. */
-  void (*answer)(weir_connection *connection, const weir_answer *answer, weir_bytes *out);
+  /* Words an answer of this tick that is no text; NULL: there are none. */
+  void (*answer)(weir_connection *connection, const weir_tick *tick, const weir_answer *answer,
+                 weir_bytes *out);
   /* What follows may be NULL. A new connection, all zeroes; and its end. */
   void (*begin)(weir_connection *connection);
   void (*end)(weir_connection *connection);
@@ -139,12 +145,13 @@ struct weir_connection {
   bool has_read;    /* a whole request, once */
   uint32_t share;   /* requests it may still bring into this tick */
   uint32_t first_answer, last_answer;
-  weir_bytes input;   /* of a request that is not whole */
-  weir_bytes output;  /* what the peer has not taken yet */
-  int64_t since_us;   /* the last progress: see is_late() of the loop */
-  int64_t arrived_us; /* when the last bytes were received */
-  weir_holder holder; /* what its end releases */
-  bool may_hold;      /* has asked for a place, once */
+  weir_pending *pending; /* its answers wait for a store: until they are sent nothing is read */
+  weir_bytes input;      /* of a request that is not whole */
+  weir_bytes output;     /* what the peer has not taken yet */
+  int64_t since_us;      /* the last progress: see is_late() of the loop */
+  int64_t arrived_us;    /* when the last bytes were received */
+  weir_holder holder;    /* what its end releases */
+  bool may_hold;         /* has asked for a place, once */
   union {
     struct {
       weir_resp_session session;

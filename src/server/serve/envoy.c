@@ -3,12 +3,13 @@
  * Each descriptor of a request becomes a part, which is kept in the tick until its answer: the limit
  * that was found for it, or that it brought, and a request to that limit. The answer is over limit
  * where one part is. Where the domain says `together`, parts that can be over alone are a set of the
- * tick (sets.c), all charged or none; what else was charged goes back. */
+ * tick (sets.c), all charged or none; what else was charged has gone back by then: parts.c. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "registry/descriptors.h"
+#include "serve/parts.h"
 #include "serve/protocols.h"
 
 enum { PARTS_MOST = WEIR_ENVOY_DESCRIPTORS_MOST };
@@ -193,8 +194,8 @@ static bool add_request(weir_tick *tick, const weir_domain *domain, int64_t unti
   const weir_request request = {.key_length = part->key_length,
                                 .cost = peeks ? 1 : part->hits,
                                 .flags = peeks ? WEIR_REQUEST_PEEK : 0U};
-  unsigned fallback = domain->config->store->options.fallback;
-  part->request = weir_tick_add_request(tick, &request, part->key, part->limiter, fallback);
+  part->request =
+      weir_tick_add_request(tick, &request, part->key, part->limiter, domain->config->store);
   if (part->request == WEIR_NO_REQUEST) return false;
   weir_tick_set_end(tick, part->request, until_us);
   if (is_place && part->gives_back) return weir_tick_release(tick, part->request, part->hits);
@@ -210,9 +211,8 @@ static void leave_out_asked(weir_tick *tick, const weir_part *parts, size_t coun
 }
 
 /* The set, which is there, and what stands behind it; where too many wait, all of it is shed. */
-static bool add_set(weir_tick *tick, const weir_domain *domain, const weir_part *parts,
-                    const part_role *roles, size_t count, size_t *set,
-                    weir_envoy_refusal *refusal) {
+static bool add_set(weir_tick *tick, const weir_part *parts, const part_role *roles, size_t count,
+                    size_t *set, weir_envoy_refusal *refusal) {
   size_t first = SIZE_MAX, members = 0, behind = 0;
   for (size_t i = 0; i < count; i++) {
     if (roles[i] < ROLE_OF_SET || parts[i].request == WEIR_NO_REQUEST) continue;
@@ -228,7 +228,7 @@ static bool add_set(weir_tick *tick, const weir_domain *domain, const weir_part 
   for (size_t i = first; i < tick->asked_count; i++)
     is_whole &= tick->asked[i].limiter != NULL;
   for (size_t i = first; i < tick->asked_count && !is_whole; i++)
-    weir_tick_shed(tick, i, domain->config->store->options.fallback);
+    weir_tick_shed(tick, &tick->asked[i]);
   *set = weir_tick_add_set(tick, members, behind, true);
   return *set != WEIR_NO_SET || refuse(refusal, WEIR_ENVOY_UNAVAILABLE, no_memory);
 }
@@ -241,7 +241,7 @@ static bool add_requests(weir_tick *tick, const weir_domain *domain, int64_t unt
   part_role roles[PARTS_MOST];
   plan_set(domain, parts, count, roles);
   for (size_t each = 0; each < sizeof order / sizeof *order; each++) {
-    if (order[each] == ROLE_ALONE && !add_set(tick, domain, parts, roles, count, set, refusal))
+    if (order[each] == ROLE_ALONE && !add_set(tick, parts, roles, count, set, refusal))
       return false;
     for (size_t i = 0; i < count; i++) {
       if (roles[i] != order[each] || (roles[i] == ROLE_OF_SET && joins(tick, parts, roles, i)))
@@ -282,6 +282,7 @@ bool weir_serve_ask_envoy(weir_connection *connection, const weir_envoy_request 
                   "negative hits: at most 8 descriptors have them");
 
   size_t set = WEIR_NO_SET;
+  size_t first = tick->asked_count;
   if (!add_requests(tick, domain, until_us, parts, request->count, &set, refusal)) {
     leave_out_asked(tick, parts, request->count);
     return false;
@@ -290,6 +291,8 @@ bool weir_serve_ask_envoy(weir_connection *connection, const weir_envoy_request 
   if (answer == WEIR_NO_ANSWER) return refuse(refusal, WEIR_ENVOY_UNAVAILABLE, no_memory);
 
   tick->answers[answer].is.parts.set = set;
+  tick->answers[answer].asked = first;
+  tick->answers[answer].asked_count = tick->asked_count - first;
 
   /* Each part is a request of what the connection may bring into a tick; one is counted by itself. What
    * gives back, and a set, is the last of its connection in this tick: it holds up the others. */
@@ -306,6 +309,7 @@ bool weir_serve_ask_envoy(weir_connection *connection, const weir_envoy_request 
 
 /* How a request of one tick came out. */
 typedef struct outcome {
+  const weir_tick *tick;
   const weir_answer *slot;
   const weir_domain *domain;
   weir_served_protocol protocol;
@@ -316,25 +320,6 @@ typedef struct outcome {
   weir_message why;   /* or of what could not go back; else empty */
   size_t over, quotas, quotas_over;
 } outcome;
-
-/* As the store says it; where requests_per_unit is 0, as if it said so. One of a set that has not been
- * charged, as others deny, is not over. */
-static weir_status decide(const weir_tick *tick, const weir_part *asked, weir_decision *decision) {
-  *decision = (weir_decision){.source = WEIR_SOURCE_LOCAL,
-                              .cost = asked->hits,
-                              .retry_after_us = WEIR_NEVER,
-                              .reset_after_us = WEIR_NOT_KNOWN};
-  if (asked->request == WEIR_NO_REQUEST) return WEIR_OK;
-  const weir_request *request = &tick->asked[asked->request].request;
-  *decision = request->decision;
-  if (tick->asked[asked->request].is_of_set && request->status == WEIR_OK)
-    decision->allowed = decision->allowed || decision->retry_after_us == 0;
-  if (asked->left_us > 0 && decision->reset_after_us > asked->left_us)
-    decision->reset_after_us = asked->left_us;
-  if (asked->left_us > 0 && decision->retry_after_us > asked->left_us)
-    decision->retry_after_us = asked->left_us;
-  return request->status;
-}
 
 static void count(weir_connection *connection, const outcome *made, size_t index,
                   weir_status status, bool is_shadowed) {
@@ -349,9 +334,9 @@ static void count(weir_connection *connection, const outcome *made, size_t index
                             .decision = status == WEIR_OK ? &answered : NULL,
                             .limiter = asked->limiter,
                             .name = name,
-                            .key = loop->tick.bytes.data + asked->key,
+                            .key = made->tick->bytes.data + asked->key,
                             .key_length = asked->key_length,
-                            .id = loop->tick.bytes.data + made->slot->id,
+                            .id = made->tick->bytes.data + made->slot->id,
                             .id_length = made->slot->id_length,
                             .is_shadowed = is_shadowed,
                             .retry_after_us = answered.retry_after_us};
@@ -382,49 +367,7 @@ static void describe(const weir_part *asked, const weir_decision *decision,
   status->reset_after_us = decision->reset_after_us;
 }
 
-/* Gives back at most what counts, so that no count falls below 0. Where others give back at the same
- * time there is less than was seen: a second look says how much. */
-static weir_status return_hits(const weir_tick *tick, const weir_part *asked, weir_decision *seen,
-                               weir_message *why) {
-  const char *key = tick->bytes.data + asked->key;
-  for (int tries = 2;; tries--) {
-    int64_t counted = asked->rate.requests - (seen->remaining > 0 ? seen->remaining : 0);
-    int64_t hits = asked->hits < counted ? asked->hits : counted;
-    weir_decision taken = {.allowed = true, .cost = hits, .at_us = seen->at_us};
-    if (hits == 0) return WEIR_OK;
-    weir_status status =
-        weir_limiter_refund(asked->limiter, key, asked->key_length, hits, &taken, why);
-    if (status == WEIR_OK && seen->remaining >= 0) seen->remaining += hits;
-    if (status != WEIR_BAD_COST) return status;
-    if (tries == 0) return WEIR_OK; /* each time others were faster: what they gave back is back */
-    weir_decision look;
-    status = weir_limiter_peek(asked->limiter, key, asked->key_length, 1, &look, why);
-    if (status == WEIR_OK && look.source >= WEIR_SOURCE_FALLBACK) status = look.store_status;
-    if (status != WEIR_OK) return status;
-    seen->remaining = look.remaining;
-    seen->at_us = look.at_us;
-  }
-}
-
-/* What these hits were charged for is not known, so they go off what counts now. It is no decision,
- * and not counted as one. */
-static void settle_return(const weir_tick *tick, outcome *made, size_t index) {
-  const weir_part *asked = &made->parts[index];
-  weir_decision *seen = &made->decisions[index];
-  weir_message why = {""};
-  weir_status given = decide(tick, asked, seen);
-  if (given == WEIR_OK && seen->source >= WEIR_SOURCE_FALLBACK) given = seen->store_status;
-  bool held = made->domain->config->algorithm == WEIR_CONFIG_PLACES; /* released before this look */
-  if (given == WEIR_OK && !held) given = return_hits(tick, asked, seen, &why);
-  if (given != WEIR_OK && made->status == WEIR_OK) {
-    made->status = given;
-    made->why = why;
-  }
-  describe(asked, seen, &made->answer->statuses[index]);
-}
-
 static void settle(weir_connection *connection, outcome *made, size_t index) {
-  const weir_tick *tick = &connection->loop->tick;
   const weir_part *asked = &made->parts[index];
   weir_decision *decision = &made->decisions[index];
   weir_envoy_status *status = &made->answer->statuses[index];
@@ -434,44 +377,22 @@ static void settle(weir_connection *connection, outcome *made, size_t index) {
     status->remaining = UINT32_MAX;
     return;
   }
+  weir_status found = weir_part_read(made->tick, asked, decision);
   if (asked->gives_back) {
-    settle_return(tick, made, index);
+    describe(asked, decision, status);
     return;
   }
-  weir_status found = decide(tick, asked, decision);
-  bool shadow = asked->shadow || tick->registry->config->shadow;
+  bool over = weir_part_is_over(made->tick, asked, found, decision);
   bool denied = found == WEIR_OK && !decision->allowed;
-  count(connection, made, index, found, denied && shadow);
+  count(connection, made, index, found, denied && !over);
   if (found != WEIR_OK && made->status == WEIR_OK) made->status = found;
   if (found != WEIR_OK) return;
   describe(asked, decision, status);
-  status->is_over = denied && !shadow;
+  if (status->remaining >= 0) status->remaining += asked->returned;
+  status->is_over = over;
   made->quotas += asked->quota;
   made->quotas_over += asked->quota && status->is_over;
   made->over += !asked->quota && status->is_over;
-}
-
-/* together: what was charged beside the set, or in vain with it, as all with quota_mode are over, goes
- * back, in a round trip each. What cannot go back stays charged. */
-static void give_back(weir_tick *tick, outcome *made) {
-  size_t set = made->slot->is.parts.set;
-  for (size_t i = 0; i < made->answer->count; i++) {
-    const weir_part *asked = &made->parts[i];
-    weir_decision *taken = &made->decisions[i];
-    if (asked->request == WEIR_NO_REQUEST || asked->hits == 0 || asked->gives_back ||
-        asked->only_looks || !taken->allowed)
-      continue;
-    if (tick->asked[asked->request].is_of_set && !tick->sets[set].is_charged) continue;
-    int64_t cost = asked->hits;
-    if (made->domain->config->algorithm == WEIR_CONFIG_PLACES) {
-      weir_tick_give_back(tick, asked->request);
-      continue;
-    }
-    weir_status status = weir_limiter_refund(asked->limiter, tick->bytes.data + asked->key,
-                                             asked->key_length, cost, taken, NULL);
-    int64_t *remaining = &made->answer->statuses[i].remaining;
-    if (status == WEIR_OK && *remaining >= 0) *remaining += cost;
-  }
 }
 
 /* Fields tell of one part: one that is over, else that with the least left. */
@@ -512,32 +433,30 @@ static void add_fields(const outcome *made) {
     answer->field_count = 0;
 }
 
-bool weir_serve_settle_envoy(weir_connection *connection, const weir_answer *slot,
-                             weir_served_protocol protocol, weir_envoy_answer *answer,
-                             weir_envoy_refusal *refusal) {
-  weir_tick *tick = &connection->loop->tick;
-  outcome made = {.slot = slot,
+bool weir_serve_settle_envoy(weir_connection *connection, const weir_tick *tick,
+                             const weir_answer *slot, weir_served_protocol protocol,
+                             weir_envoy_answer *answer, weir_envoy_refusal *refusal) {
+  outcome made = {.tick = tick,
+                  .slot = slot,
                   .domain = slot->is.parts.domain,
                   .protocol = protocol,
                   .parts = tick->parts + slot->is.parts.first,
                   .answer = answer};
   answer->count = slot->is.parts.count;
 
-  /* Before any is counted: all parts have one end. */
-  for (size_t i = 0; i < answer->count; i++)
-    if (made.parts[i].request != WEIR_NO_REQUEST &&
-        weir_tick_is_over(tick, made.parts[i].request)) {
-      weir_serve_count(&connection->loop->served.counts.expired, 1);
-      return refuse(refusal, WEIR_ENVOY_EXPIRED, "the time for it was over before it was decided");
-    }
+  /* Before any is counted. */
+  if (weir_parts_are_expired(tick, slot)) {
+    weir_serve_count(&connection->loop->served.counts.expired, 1);
+    return refuse(refusal, WEIR_ENVOY_EXPIRED, "the time for it was over before it was decided");
+  }
 
+  if (slot->is.parts.not_given != WEIR_OK) {
+    made.status = slot->is.parts.not_given;
+    made.why = slot->is.parts.why;
+  }
   for (size_t i = 0; i < answer->count; i++)
     settle(connection, &made, i);
   answer->is_over = made.over > 0 || (made.quotas > 0 && made.quotas == made.quotas_over);
-  bool is_denied = answer->is_over || made.status != WEIR_OK;
-  if (is_denied && made.domain != NULL &&
-      (made.domain->config->together || made.domain->config->algorithm == WEIR_CONFIG_PLACES))
-    give_back(tick, &made);
   add_fields(&made);
   if (made.status == WEIR_OK) return true;
   bool keeps = weir_status_classify(made.status) == WEIR_CLASS_CALLER && made.why.text[0] != '\0';

@@ -71,7 +71,6 @@ static void add_member(weir_tick *tick, const weir_ask *ask, const plan *made, s
   const weir_named *named = member->named;
   const weir_target *target = &made->targets[index];
   const weir_ask_key *key = &ask->keys[index];
-  unsigned fallback = named->config->store->options.fallback;
   bool is_asked = made->roles[index] != ALONE && !made->is_blocked;
   const weir_request request = {
       .key_length = named->prefix_length + key->length,
@@ -84,10 +83,10 @@ static void add_member(weir_tick *tick, const weir_ask *ask, const plan *made, s
   member->tier = target->tier;
   member->key_length = key->length;
   member->has_say = made->has_say[index];
-  member->request =
-      weir_tick_add_request(tick, &request, begin, is_asked ? target->limiter : NULL, fallback);
+  member->request = weir_tick_add_request(tick, &request, begin, is_asked ? target->limiter : NULL,
+                                          named->config->store);
   if (is_asked && is_shed && tick->asked[member->request].limiter != NULL)
-    weir_tick_shed(tick, member->request, fallback);
+    weir_tick_shed(tick, &tick->asked[member->request]);
   if (is_asked && is_shed) return;
 
   /* What no store is asked, and what is known of the others until one is. */
@@ -131,6 +130,8 @@ uint32_t weir_groups_add(weir_tick *tick, const weir_ask *ask, unsigned note, we
   answer->is.group.form = ask->form;
   answer->is.group.first = tick->member_count;
   answer->is.group.set = WEIR_NO_SET;
+  answer->asked = tick->asked_count;
+  answer->asked_count = count;
 
   /* Those of the set stand side by side, and what stands behind it follows. A look is one at each. */
   bool is_shed = !weir_tick_has_room(tick, made.counts[OF_SET] + made.counts[BEHIND]);
@@ -266,7 +267,7 @@ static void add_stamps(const weir_tick *tick, const weir_answer *answer, weir_gr
   }
 }
 
-void weir_groups_reply(weir_tick *tick, const weir_answer *answer, weir_group_reply *told) {
+void weir_groups_reply(const weir_tick *tick, const weir_answer *answer, weir_group_reply *told) {
   const weir_asked_member *members = &tick->members[answer->is.group.first];
   const weir_named_group *group = answer->is.group.group;
   size_t count = group->member_count;

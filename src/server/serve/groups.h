@@ -9,6 +9,6 @@ uint32_t weir_groups_add(weir_tick *tick, const weir_ask *ask, unsigned note, we
                          weir_message *why);
 
 /* What is to be said for a WEIR_ANSWER_GROUP. */
-void weir_groups_reply(weir_tick *tick, const weir_answer *answer, weir_group_reply *told);
+void weir_groups_reply(const weir_tick *tick, const weir_answer *answer, weir_group_reply *told);
 
 #endif

@@ -130,7 +130,8 @@ static weir_read_result read_calls(weir_connection *connection, const char *byte
 
 /* --- answers ---------------------------------------------------------------------------------- */
 
-static void word_answer(weir_connection *connection, const weir_answer *answer, weir_bytes *out) {
+static void word_answer(weir_connection *connection, const weir_tick *tick,
+                        const weir_answer *answer, weir_bytes *out) {
   weir_grpc_session *session = session_of(connection);
   int32_t stream = (int32_t)answer->note;
   weir_envoy_answer told;
@@ -140,7 +141,7 @@ static void word_answer(weir_connection *connection, const weir_answer *answer, 
     weir_serve_count(&connection->loop->served.counts.cancelled, 1);
     return;
   }
-  if (!weir_serve_settle_envoy(connection, answer, WEIR_SERVED_GRPC, &told, &refusal)) {
+  if (!weir_serve_settle_envoy(connection, tick, answer, WEIR_SERVED_GRPC, &told, &refusal)) {
     refuse(connection, stream, &refusal);
     return;
   }

@@ -234,13 +234,14 @@ static weir_read_result read_request(weir_connection *connection, const char *by
   return resets ? WEIR_READ_TURN : WEIR_READ_ONE;
 }
 
-static void word_answer(weir_connection *connection, const weir_answer *answer, weir_bytes *out) {
+static void word_answer(weir_connection *connection, const weir_tick *tick,
+                        const weir_answer *answer, weir_bytes *out) {
   weir_loop *loop = connection->loop;
   if (answer->kind == WEIR_ANSWER_PARTS) {
     weir_envoy_answer told;
     weir_envoy_refusal why;
     weir_http_refusal refusal;
-    if (weir_serve_settle_envoy(connection, answer, WEIR_SERVED_HTTP, &told, &why)) {
+    if (weir_serve_settle_envoy(connection, tick, answer, WEIR_SERVED_HTTP, &told, &why)) {
       weir_http_answer_envoy(&told, answer->note, out);
     } else {
       weir_http_word_envoy(&why, &refusal);
@@ -252,7 +253,7 @@ static void word_answer(weir_connection *connection, const weir_answer *answer, 
   if (answer->kind == WEIR_ANSWER_GROUP) {
     weir_group_reply told;
     const weir_ask ask = {.verb = answer->is.group.verb, .form = answer->is.group.form};
-    weir_groups_reply(&loop->tick, answer, &told);
+    weir_groups_reply(tick, answer, &told);
     weir_served_note_group(&loop->served, answer->is.group.group, ask.verb, &told, WEIR_SERVED_HTTP,
                            loop->tick.now_us);
     weir_http_answer(&ask, answer->note, listener, &told.whole, out);
@@ -262,7 +263,7 @@ static void word_answer(weir_connection *connection, const weir_answer *answer, 
   const weir_ask *asked = &answer->is.request.ask;
   weir_decision decision;
   weir_reply reply;
-  weir_tick_reply(&loop->tick, answer, &decision, &reply);
+  weir_tick_reply(tick, answer, &decision, &reply);
   weir_served_note(&loop->served, named, asked->verb, &reply, WEIR_SERVED_HTTP, loop->tick.now_us);
   weir_http_answer(asked, answer->note, listener, &reply, out);
 }

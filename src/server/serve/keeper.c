@@ -29,7 +29,10 @@ weir_kept *weir_keeper_make(weir_keeper *keeper, const weir_kept_wish *wish, wei
   size_t most = (size_t)wish->registry->config->places.most;
   weir_kept *kept = calloc(1, sizeof *kept);
   if (kept != NULL) {
-    *kept = (weir_kept){.holder = wish->holder, .cost = wish->cost, .end.until_us = wish->for_us};
+    *kept = (weir_kept){.holder = wish->holder,
+                        .store = wish->store,
+                        .cost = wish->cost,
+                        .end.until_us = wish->for_us};
     snprintf(kept->client, sizeof kept->client, "%s", wish->client);
   }
   pthread_mutex_lock(&keeper->lock);

@@ -3,11 +3,14 @@
  *     on_accept -> open_connection      a client comes
  *     on_readable -> take_requests      bytes are received; its protocol reads requests off the front,
  *                                       adds them to the tick and queues their answers
- *     finish_turn -> weir_tick_decide   all that came in this turn is decided together
+ *     finish_turn -> weir_askers_decide all that came in this turn is decided together, by what is known
+ *                                       and by the stores that are near
  *     answer_connection -> send_some    each client's answers are worded in their order, and sent
+ *     take_pending                      or else they are handed over to threads that wait for a store
+ *     on_wake -> answer_pending         and are worded and sent when those have them
  *
- * No step waits: what a socket does not take or give now is asked for again when libevent says so. A
- * turn is what happens between two waits for events. */
+ * No step waits: what a socket does not take or give now is asked for again when libevent says so, and
+ * what is said of stores near by stands in asker.h. A turn is what happens between two waits for events. */
 #include "serve/loop.h"
 
 #include <errno.h>
@@ -27,7 +30,7 @@ enum { LINGER_US = 1000000 };
 
 /* --- the end of a connection -------------------------------------------------------------------- */
 
-/* It is in none of the tick's lists. */
+/* It is in none of the tick's lists, and waits for no store. */
 static void close_now(weir_connection *connection) {
   weir_loop *loop = connection->loop;
   event_del(&connection->readable);
@@ -49,7 +52,7 @@ static void close_now(weir_connection *connection) {
   free(connection);
 }
 
-/* At once, or where one of the tick's lists comes to it. */
+/* At once, or where one of the tick's lists comes to it, or its pending answers. */
 static void close_soon(weir_connection *connection) {
   event_del(&connection->readable);
   event_del(&connection->writable);
@@ -57,7 +60,8 @@ static void close_soon(weir_connection *connection) {
   connection->state = WEIR_CONNECTION_ENDED;
   weir_bytes_free(&connection->output);
   weir_bytes_free(&connection->input);
-  if (!connection->is_touched && !connection->is_resumed) close_now(connection);
+  if (!connection->is_touched && !connection->is_resumed && connection->pending == NULL)
+    close_now(connection);
 }
 
 static void resume_later(weir_connection *connection) {
@@ -87,6 +91,7 @@ static ssize_t send_some(weir_connection *connection, const char *bytes, size_t 
 /* All is sent: nothing stays behind of it, and one that ends says so. */
 static void rest(weir_connection *connection) {
   weir_bytes_free(&connection->output);
+  if (connection->pending != NULL) return; /* there is more to come */
   if (connection->state == WEIR_CONNECTION_OPEN) {
     event_add(&connection->readable, NULL);
     if (connection->is_parked) resume_later(connection);
@@ -100,22 +105,21 @@ static void rest(weir_connection *connection) {
   event_add(&connection->readable, NULL);
 }
 
-/* Words what a client has waiting in the tick, and sends what it takes. The connection may be gone
- * then. */
-static void answer_connection(weir_connection *connection) {
+/* Words a client's answers of this tick from `first` on, and sends what it takes. False: it has not taken all
+ * of it, or is at its end; it may be gone then. */
+static bool answer_connection(weir_connection *connection, const weir_tick *tick, uint32_t first) {
   weir_loop *loop = connection->loop;
   const weir_protocol *protocol = connection->port->protocol;
   weir_bytes *out = &loop->reply;
   connection->is_touched = false;
   out->length = 0;
-  for (uint32_t i = connection->first_answer; i != WEIR_NO_ANSWER; i = loop->tick.answers[i].next) {
-    const weir_answer *answer = &loop->tick.answers[i];
+  for (uint32_t i = first; i != WEIR_NO_ANSWER; i = tick->answers[i].next) {
+    const weir_answer *answer = &tick->answers[i];
     if (answer->kind == WEIR_ANSWER_TEXT)
-      weir_bytes_add(out, loop->tick.bytes.data + answer->is.text.begin, answer->is.text.length);
+      weir_bytes_add(out, tick->bytes.data + answer->is.text.begin, answer->is.text.length);
     else
-      protocol->answer(connection, answer, out);
+      protocol->answer(connection, tick, answer, out);
   }
-  connection->first_answer = connection->last_answer = WEIR_NO_ANSWER;
   bool goes_on = protocol->flush == NULL || protocol->flush(connection, out);
   if (!goes_on && connection->state == WEIR_CONNECTION_OPEN) {
     connection->state = WEIR_CONNECTION_ENDING;
@@ -126,24 +130,35 @@ static void answer_connection(weir_connection *connection) {
   if (out->failed) weir_bytes_free(out);
   if (lost || connection->state == WEIR_CONNECTION_ENDED) {
     close_soon(connection);
-    return;
+    return false;
   }
   ssize_t sent = connection->output.length > 0 ? 0 : send_some(connection, out->data, out->length);
   if (sent < 0) {
     close_soon(connection);
-  } else if ((size_t)sent < out->length) {
+    return false;
+  }
+  if ((size_t)sent < out->length) {
     /* What the client did not take is kept; above the limit nothing more is read from it. */
     weir_bytes_add(&connection->output, out->data + sent, out->length - (size_t)sent);
     if (connection->output.failed) {
       close_soon(connection);
-      return;
+      return false;
     }
     event_add(&connection->writable, NULL);
     if (connection->output.length > (size_t)weir_loop_limits(loop)->output_bytes)
       event_del(&connection->readable);
   } else if (connection->output.length == 0 && connection->state == WEIR_CONNECTION_ENDING) {
     rest(connection);
+    return false;
   }
+  return connection->output.length == 0;
+}
+
+/* What came in this turn is answered. */
+static void answer_turn(weir_connection *connection) {
+  uint32_t first = connection->first_answer;
+  connection->first_answer = connection->last_answer = WEIR_NO_ANSWER;
+  (void)answer_connection(connection, &connection->loop->tick, first);
 }
 
 /* Sends what is left, then says the end. The connection may be gone then. */
@@ -154,6 +169,64 @@ static void end_connection(weir_connection *connection) {
   event_del(&connection->pause);
   connection->is_held = false;
   if (!connection->is_touched && connection->output.length == 0) rest(connection);
+}
+
+/* --- answers that wait for a store ---------------------------------------------------------------
+ */
+
+static void count_waiting(weir_loop *loop, size_t more, size_t less) {
+  loop->askers.waiting += more - less;
+  atomic_store_explicit(&loop->served.counts.waiting, (int64_t)loop->askers.waiting,
+                        memory_order_relaxed);
+}
+
+static void drop_pending(weir_loop *loop, weir_pending *pending) {
+  loop->pending_count--;
+  count_waiting(loop, 0, pending->left);
+  bool was_outdated = pending->tick.registry != loop->tick.registry;
+  weir_pending_destroy(pending);
+  if (was_outdated && --loop->outdated == 0) atomic_store(&loop->is_outdated, false);
+}
+
+/* The client goes on where it was: what it has sent meanwhile is read. */
+static void go_on(weir_connection *connection) {
+  if (!connection->is_held) event_add(&connection->readable, NULL);
+  if (connection->is_parked) resume_later(connection);
+  connection->is_parked = false;
+}
+
+/* It is in none of the tick's lists, unless it is to be resumed. */
+static void answer_pending(weir_loop *loop, weir_pending *pending) {
+  weir_connection *connection = pending->client;
+  connection->pending = NULL;
+  if (answer_connection(connection, &pending->tick, 0)) go_on(connection);
+  drop_pending(loop, pending);
+}
+
+/* The client's answers of this turn wait for a store. Where there is no memory for that the loop waits. */
+static void take_pending(weir_connection *connection) {
+  weir_loop *loop = connection->loop;
+  weir_pending *pending = weir_pending_create(&loop->tick, connection->first_answer, connection);
+  if (pending == NULL) {
+    weir_askers_wait(&loop->askers, &loop->tick, connection->first_answer);
+    answer_turn(connection);
+    return;
+  }
+  connection->first_answer = connection->last_answer = WEIR_NO_ANSWER;
+  connection->is_touched = false;
+  connection->pending = pending;
+  loop->pending_count++;
+  count_waiting(loop, pending->left, 0);
+  if (loop->askers.waiting > (size_t)weir_loop_limits(loop)->waiting) weir_pending_shed(pending);
+  if (!weir_askers_send(&loop->askers, pending)) answer_pending(loop, pending);
+}
+
+/* What has come back since. One that waits for another store as well goes on to that. */
+static void answer_all_pending(weir_loop *loop) {
+  for (weir_pending *next, *one = weir_askers_collect(&loop->askers); one != NULL; one = next) {
+    next = one->next;
+    if (!weir_askers_send(&loop->askers, one)) answer_pending(loop, one);
+  }
 }
 
 /* --- requests: in ------------------------------------------------------------------------------- */
@@ -200,11 +273,13 @@ static void take_requests(weir_connection *connection, const char *bytes, size_t
 
 /* Goes on with the requests that were too many for the last tick. */
 static void resume(weir_connection *connection) {
+  bool waits = connection->output.length > 0 || connection->pending != NULL;
   connection->is_resumed = false;
   if (connection->state == WEIR_CONNECTION_ENDED && !connection->is_touched)
-    close_now(connection);
-  else if (connection->state == WEIR_CONNECTION_OPEN && connection->output.length > 0)
-    connection->is_parked = true; /* a client that does not take answers is asked for no requests */
+    close_soon(connection);
+  else if (connection->state == WEIR_CONNECTION_OPEN && waits)
+    connection->is_parked =
+        true; /* a client that has not taken its answers is asked for no requests */
   else if (connection->state == WEIR_CONNECTION_OPEN)
     take_requests(connection, connection->input.data, connection->input.length);
 }
@@ -236,7 +311,7 @@ static void on_readable(evutil_socket_t fd, short what, void *self) {
   (void)fd;
   (void)what;
   /* First what it has sent before; and nothing until it has taken its answers, or may go on. */
-  bool waits = connection->is_parked || connection->is_held;
+  bool waits = connection->is_parked || connection->is_held || connection->pending != NULL;
   if (waits) event_del(&connection->readable);
   if (waits || connection->is_resumed) return;
 
@@ -399,6 +474,7 @@ bool weir_loop_listen(weir_loop *loop, weir_port *port) {
 static bool is_late(const weir_connection *connection, int64_t now_us) {
   const weir_config_limits *limits = weir_loop_limits(connection->loop);
   int64_t waited_us = now_us - connection->since_us;
+  if (connection->pending != NULL) return false; /* it is the store that is slow */
   bool within_request = !connection->has_read || connection->input.length > 0;
   if (connection->state == WEIR_CONNECTION_ENDED) return waited_us > LINGER_US;
   if (connection->is_leaving) return waited_us > limits->first_bytes_us;
@@ -474,32 +550,40 @@ static void drain(weir_loop *loop) {
   bool over = weir_monotonic_us() > loop->drain_until_us;
   for (weir_connection *next, *one = loop->connections; one != NULL; one = next) {
     const weir_protocol *protocol = one->port->protocol;
-    bool is_at_rest = one->state == WEIR_CONNECTION_OPEN && !one->is_resumed && !one->is_parked;
+    bool is_at_rest = one->state == WEIR_CONNECTION_OPEN && !one->is_resumed && !one->is_parked &&
+                      one->pending == NULL;
     next = one->next;
     if (over)
       close_soon(one);
     else if (is_at_rest && (protocol->leave == NULL || !one->has_read))
       end_connection(one); /* it has said nothing, and hears nothing */
     else if (is_at_rest && protocol->leave(one))
-      answer_connection(one);
+      answer_turn(one);
+  }
+}
+
+static void answer_touched(weir_loop *loop) {
+  weir_connection *touched = loop->touched;
+  loop->touched = NULL;
+  for (weir_connection *next, *one = touched; one != NULL; one = next) {
+    next = one->next_touched;
+    if (weir_exchange_waits_for(&loop->tick, one->first_answer) != NULL)
+      take_pending(one);
+    else
+      answer_turn(one);
   }
 }
 
 static void finish_turn(weir_loop *loop) {
   weir_tick *tick = &loop->tick;
-  size_t requests = tick->asked_count - tick->decided;
-  if (requests > 0) {
+  if (tick->asked_count > 0) {
     int64_t began_us = weir_monotonic_us();
-    weir_tick_decide(tick);
-    weir_served_tick(&loop->served, requests, weir_monotonic_us() - began_us);
+    size_t decided = weir_askers_decide(&loop->askers, tick);
+    if (decided > 0) weir_served_tick(&loop->served, decided, weir_monotonic_us() - began_us);
   }
-  weir_connection *touched = loop->touched;
-  loop->touched = NULL;
-  for (weir_connection *next, *one = touched; one != NULL; one = next) {
-    next = one->next_touched;
-    answer_connection(one);
-  }
+  answer_touched(loop);
   weir_tick_clear(tick);
+  if (loop->pending_count > 0) answer_all_pending(loop);
   if (loop->reply.capacity > REPLY_KEPT) weir_bytes_free(&loop->reply);
 
   /* What holds for a listener may change with a snapshot: its secrets, the answers it gives. */
@@ -507,10 +591,12 @@ static void finish_turn(weir_loop *loop) {
   tick->registry = weir_registry_fetch(&loop->mailbox, before);
   if (tick->registry != before) {
     weir_served_follow(&loop->served, tick->registry);
-    tick->waiting_most = (size_t)weir_loop_limits(loop)->waiting;
     for (size_t i = 0; i < loop->port_count; i++)
       loop->ports[i].config =
           weir_service_listener(loop->service, tick->registry, loop->ports[i].index);
+    weir_askers_follow(&loop->askers, tick->registry);
+    loop->outdated = loop->pending_count;
+    atomic_store(&loop->is_outdated, loop->outdated > 0);
     atomic_store(&loop->in_use, tick->registry);
   }
   if (loop->is_draining || atomic_load(&loop->must_drain)) drain(loop);
@@ -541,7 +627,6 @@ void weir_loop_run(weir_loop *loop) {
 
 bool weir_loop_init(weir_loop *loop, weir_service *service, unsigned index,
                     weir_registry *registry) {
-  const weir_config_limits *limits = &registry->config->limits;
   const struct timeval second = {.tv_sec = 1};
   *loop = (weir_loop){.service = service, .index = index, .wake_fd = -1};
   loop->buffer_bytes = RECEIVE_BYTES;
@@ -553,8 +638,8 @@ bool weir_loop_init(weir_loop *loop, weir_service *service, unsigned index,
     event_config_free(config);
   }
   loop->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  bool ready = weir_tick_init(&loop->tick, index, (size_t)limits->waiting, &loop->served.counts,
-                              &service->keeper);
+  weir_tick_init(&loop->tick, index, &loop->served.counts, &service->keeper);
+  bool ready = weir_askers_init(&loop->askers, &loop->served.counts, loop->wake_fd);
   loop->tick.registry = weir_registry_retain(registry);
   atomic_store(&loop->in_use, registry);
   weir_served_init(&loop->served, registry, &service->denials);
@@ -573,6 +658,7 @@ void weir_loop_free(weir_loop *loop) {
     event_del(&loop->sweeps);
     event_base_free(loop->base);
   }
+  weir_askers_end(&loop->askers);
   if (loop->wake_fd >= 0) close(loop->wake_fd);
   weir_tick_free(&loop->tick);
   weir_served_free(&loop->served);

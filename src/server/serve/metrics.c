@@ -339,6 +339,12 @@ static void write_configuration(const weir_service *service, weir_bytes *out) {
             (int64_t)registry->named_count, out);
   write_one("weir_serve_connections", "gauge", "Connections that are open",
             weir_serve_open_connections(&service->served), out);
+  write_one("weir_serve_exchanges", "gauge", "Threads beside the loops that ask a store now",
+            (int64_t)weir_served_total(&service->served, offsetof(weir_served, counts.exchanging)),
+            out);
+  write_one("weir_serve_waiting_requests", "gauge", "Requests that wait for such a thread",
+            (int64_t)weir_served_total(&service->served, offsetof(weir_served, counts.waiting)),
+            out);
   write_one("weir_serve_loops", "gauge", "Threads that serve", service->served.count, out);
   write_one("weir_serve_uptime_seconds", "gauge", "How long it has been running",
             (weir_monotonic_us() - service->began_us) / 1000000, out);

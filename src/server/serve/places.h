@@ -45,6 +45,7 @@ struct weir_kept {
   weir_kept *holder_next, *holder_previous;
   weir_place_name name;
   weir_reservation *reservation; /* NULL: it is asked for, or was denied */
+  const weir_store *store;       /* where it is: only compared */
   int64_t cost;
   char client[WEIR_KEPT_CLIENT_BYTES]; /* as an operator is told */
   int64_t since_us;                    /* weir_monotonic_us() */
@@ -74,6 +75,7 @@ void weir_kept_table_clean_up(weir_kept_table *table); /* it has no places */
 typedef struct weir_kept_wish {
   const weir_registry *registry;
   const weir_limiter *limiter;
+  const weir_store *store;
   const char *counted;
   size_t length, prefix_length;
   int64_t cost, for_us;

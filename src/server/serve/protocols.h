@@ -55,8 +55,8 @@ bool weir_serve_ask_envoy(weir_connection *connection, const weir_envoy_request 
 
 /* How an answer with parts came out, which is counted for this protocol; or false: *refusal is the
  * answer. */
-bool weir_serve_settle_envoy(weir_connection *connection, const weir_answer *slot,
-                             weir_served_protocol protocol, weir_envoy_answer *answer,
-                             weir_envoy_refusal *refusal);
+bool weir_serve_settle_envoy(weir_connection *connection, const weir_tick *tick,
+                             const weir_answer *slot, weir_served_protocol protocol,
+                             weir_envoy_answer *answer, weir_envoy_refusal *refusal);
 
 #endif

@@ -201,7 +201,9 @@ static void retire(weir_server *server, weir_registry *old) {
 
 void weir_server_release_retired(weir_server *server) {
   for (unsigned i = 0; i < server->loop_count; i++)
-    if (atomic_load(&server->loops[i].in_use) != server->registry) return;
+    if (atomic_load(&server->loops[i].in_use) != server->registry ||
+        atomic_load(&server->loops[i].is_outdated))
+      return;
   if (atomic_load(&server->front.in_use) != server->registry) return;
   for (size_t i = 0; i < server->retired_count; i++)
     weir_registry_release(server->retired[i]);

@@ -135,12 +135,13 @@ static weir_read_result read_request(weir_connection *connection, const char *by
   return outcome == WEIR_RESP_ASKS && ask.verb == WEIR_ASK_RESET ? WEIR_READ_TURN : WEIR_READ_ONE;
 }
 
-static void word_answer(weir_connection *connection, const weir_answer *answer, weir_bytes *out) {
+static void word_answer(weir_connection *connection, const weir_tick *tick,
+                        const weir_answer *answer, weir_bytes *out) {
   weir_loop *loop = connection->loop;
   if (answer->kind == WEIR_ANSWER_GROUP) {
     weir_group_reply told;
     const weir_ask group_ask = {.verb = answer->is.group.verb, .form = answer->is.group.form};
-    weir_groups_reply(&loop->tick, answer, &told);
+    weir_groups_reply(tick, answer, &told);
     weir_served_note_group(&loop->served, answer->is.group.group, group_ask.verb, &told,
                            WEIR_SERVED_RESP, loop->tick.now_us);
     weir_resp_answer(&group_ask, &told.whole, out);
@@ -149,7 +150,7 @@ static void word_answer(weir_connection *connection, const weir_answer *answer, 
   const weir_ask *ask = &answer->is.request.ask;
   weir_decision decision;
   weir_reply reply;
-  weir_tick_reply(&loop->tick, answer, &decision, &reply);
+  weir_tick_reply(tick, answer, &decision, &reply);
   weir_served_note(&loop->served, answer->is.request.named, ask->verb, &reply, WEIR_SERVED_RESP,
                    loop->tick.now_us);
   weir_resp_answer(ask, &reply, out);

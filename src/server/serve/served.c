@@ -161,12 +161,17 @@ static void note_denial(weir_served *served, const weir_reply *reply, weir_confi
                       served->registry->config->limits.logged_denials);
 }
 
+/* By its name, as an answer that has waited for a store may be of an older snapshot. NULL: no such limiter is
+ * there any more, or no memory. */
+static weir_served_row *row_of(const weir_served *served, const char *name, size_t hint) {
+  if (served->table == NULL) return NULL;
+  return find_row(served->registry, served->table, name, hint);
+}
+
 /* Whether it is a denial, which is noted further. */
-static bool note_row(weir_served *served, size_t index, const weir_reply *reply,
-                     weir_served_protocol protocol) {
+static bool note_row(weir_served_row *row, const weir_reply *reply, weir_served_protocol protocol) {
   const weir_decision *decision = reply->decision;
-  if (served->table != NULL) {
-    weir_served_row *row = &served->table->rows[index];
+  if (row != NULL) {
     weir_serve_count(decision == NULL    ? &row->by[protocol].none
                      : decision->allowed ? &row->by[protocol].allowed[decision->source]
                                          : &row->by[protocol].denied[decision->source],
@@ -181,8 +186,8 @@ static void note_settlement(weir_served *served, const weir_named *named, const 
                             int64_t now_us) {
   int64_t overrun = reply->up + reply->cut;
   weir_denial_line told = {.reply = reply, .log_keys = named->config->log_keys};
-  if (served->table != NULL) {
-    weir_served_row *row = &served->table->rows[named->index];
+  weir_served_row *row = row_of(served, named->config->name, named->index);
+  if (row != NULL) {
     weir_serve_count(&row->settled_up, (uint64_t)reply->up);
     weir_serve_count(&row->settled_down, (uint64_t)reply->down);
     weir_serve_count(&row->settled_cut, (uint64_t)reply->cut);
@@ -192,24 +197,24 @@ static void note_settlement(weir_served *served, const weir_named *named, const 
 
 void weir_served_note(weir_served *served, const weir_named *named, weir_ask_verb verb,
                       const weir_reply *reply, weir_served_protocol protocol, int64_t now_us) {
-  const weir_registry *registry = served->registry;
   if (verb == WEIR_ASK_RESET || verb == WEIR_ASK_RELEASE || verb == WEIR_ASK_HELD) return;
   if (verb == WEIR_ASK_SETTLE) {
     note_settlement(served, named, reply, now_us);
     return;
   }
-  size_t index =
-      named != NULL ? named->index : first_domain(registry) + registry->descriptors->count;
+  weir_served_row *row = named != NULL ? row_of(served, named->config->name, named->index)
+                                       : row_of(served, WEIR_SERVED_THROTTLE, 0);
   weir_config_log_keys log_keys =
       named != NULL ? named->config->log_keys : WEIR_CONFIG_LOG_KEYS_OFF;
-  if (note_row(served, index, reply, protocol) && verb != WEIR_ASK_PEEK)
+  if (note_row(row, reply, protocol) && verb != WEIR_ASK_PEEK)
     note_denial(served, reply, log_keys, protocol, now_us);
 }
 
 void weir_served_note_group(weir_served *served, const weir_named_group *group, weir_ask_verb verb,
                             const weir_group_reply *told, weir_served_protocol protocol,
                             int64_t now_us) {
-  note_row(served, served->registry->named_count + group->index, &told->whole, protocol);
+  size_t hint = served->registry->named_count + group->index;
+  note_row(row_of(served, group->name, hint), &told->whole, protocol);
   for (size_t i = 0; i < group->member_count; i++)
     if (told->counts[i])
       weir_served_note(served, group->members[i], verb, &told->members[i], protocol, now_us);
@@ -218,10 +223,13 @@ void weir_served_note_group(weir_served *served, const weir_named_group *group, 
 void weir_served_note_part(weir_served *served, const weir_served_part *part,
                            const weir_reply *reply, weir_served_protocol protocol, int64_t now_us) {
   const weir_decision *decision = reply->decision;
-  size_t index = first_domain(served->registry) + part->domain->index;
-  bool is_denied = note_row(served, index, reply, protocol);
+  size_t hint = first_domain(served->registry) + part->domain->index;
+  bool is_denied = note_row(row_of(served, reply->name, hint), reply, protocol);
   bool is_near = part->is_near && !reply->is_shadowed;
-  if (served->limits != NULL && part->limit != WEIR_SERVED_NO_LIMIT) {
+  const weir_descriptors *descriptors = served->registry->descriptors;
+  bool is_current = part->domain->index < descriptors->count &&
+                    part->domain == &descriptors->domains[part->domain->index];
+  if (served->limits != NULL && is_current && part->limit != WEIR_SERVED_NO_LIMIT) {
     weir_served_limit *row = &served->limits->rows[part->limit];
     if (is_near) weir_serve_count(&row->near, 1);
     weir_serve_count(decision == NULL     ? &row->none

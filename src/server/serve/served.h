@@ -49,14 +49,18 @@
   X(cancelled, "weir_serve_cancelled_total", "",                                               \
     "Requests that their client took back before they were decided, not charged")              \
   X(shed, "weir_serve_shed_total", "", "Requests answered without the store: too many waited") \
-  X(ticks, "weir_serve_ticks_total", "", "Turns of the loops that decided something")
+  X(ticks, "weir_serve_ticks_total", "", "Turns of the loops that decided something")          \
+  X(exchanges, "weir_serve_exchanges_total", "",                                               \
+    "Times that a thread beside a loop has asked a store")
 
 typedef struct weir_serve_counts {
 #define WEIR_SERVE_COUNTER(member, series, labels, help) _Atomic uint64_t member;
   WEIR_SERVE_COUNTERS(WEIR_SERVE_COUNTER)
 #undef WEIR_SERVE_COUNTER
-  _Atomic uint64_t tick_us; /* spent deciding */
-  _Atomic int64_t open;     /* connections now */
+  _Atomic uint64_t tick_us;   /* spent deciding */
+  _Atomic int64_t open;       /* connections now */
+  _Atomic int64_t exchanging; /* threads that ask a store now; they count this, and exchanges */
+  _Atomic int64_t waiting;    /* requests that wait for one of them */
 } weir_serve_counts;
 
 /* One writer, so no locked instruction. */

@@ -17,12 +17,17 @@ size_t weir_tick_add_set(weir_tick *tick, size_t count, size_t behind, bool tell
     return WEIR_NO_SET;
   weir_asked_set *set = &tick->sets[tick->set_count];
   *set = (weir_asked_set){.first = tick->asked_count - count - behind,
+                          .store = tick->asked[tick->asked_count - count - behind].store,
                           .count = count,
                           .behind = behind,
                           .tells_all = tells_all,
                           .denied_by = count};
   for (size_t i = set->first; i < tick->asked_count; i++)
+    if (tick->asked[i].store != set->store) set->store = WEIR_SEVERAL_STORES;
+  for (size_t i = set->first; i < tick->asked_count; i++) {
     tick->asked[i].is_of_set = true;
+    tick->asked[i].store = set->store;
+  }
   return tick->set_count++;
 }
 
@@ -44,60 +49,41 @@ static void look_at_end(weir_tick *tick, const weir_asked_set *set) {
   }
 }
 
-/* False: it is not to be asked. */
-static bool decide(weir_tick *tick, weir_asked_set *set) {
+/* Every request has a status of its own, which is what is answered. */
+static void decide(weir_tick *tick, weir_asked_set *set) {
   weir_limiter *limiters[WEIR_ALL_MOST];
   weir_request requests[WEIR_ALL_MOST];
   weir_asked *asked = &tick->asked[set->first];
-  look_at_end(tick, set);
   for (size_t i = 0; i < set->count; i++) {
-    if (asked[i].limiter == NULL) return false;
     limiters[i] = asked[i].limiter;
     requests[i] = request_of(tick, &asked[i]);
   }
-  /* Every request has a status of its own, which is what is answered. */
   weir_status status = weir_decide_all(limiters, requests, set->count, &set->denied_by, NULL);
   for (size_t i = 0; i < set->count; i++)
     asked[i].request = requests[i];
   set->is_charged = status == WEIR_OK && set->denied_by == set->count;
-  return true;
 }
 
-/* What this set leaves to be asked goes into the batch. */
-static size_t add_rest(weir_tick *tick, const weir_asked_set *set, size_t count) {
+bool weir_set_decide(weir_tick *tick, weir_asked_set *set) {
+  weir_asked *asked = &tick->asked[set->first];
+  bool is_whole = true;
+  set->is_decided = true;
+  look_at_end(tick, set);
+  for (size_t i = 0; i < set->count; i++)
+    is_whole = is_whole && asked[i].limiter != NULL;
+  if (is_whole) decide(tick, set);
   for (size_t i = 0; i < set->count + set->behind; i++) {
-    weir_asked *one = &tick->asked[set->first + i];
+    weir_asked *one = &asked[i];
     const weir_decision *decision = &one->request.decision;
     bool is_behind = i >= set->count;
     bool was_left_out = one->request.status == WEIR_OK && !decision->allowed &&
                         decision->remaining == WEIR_NOT_KNOWN && decision->retry_after_us == 0;
     bool looks = !set->is_charged && set->tells_all && (is_behind || was_left_out);
-    if (one->limiter == NULL || !(looks || (is_behind && set->is_charged))) continue;
-    tick->batch[count] = request_of(tick, one);
-    if (looks) tick->batch[count].flags |= WEIR_REQUEST_PEEK;
-    tick->batch_limiters[count] = one->limiter;
-    tick->batch_places[count++] = set->first + i;
+    bool is_asked = is_whole && (looks || (is_behind && set->is_charged));
+    if (!is_asked)
+      one->limiter = NULL;
+    else if (looks)
+      one->request.flags |= WEIR_REQUEST_PEEK;
   }
-  return count;
-}
-
-static void ask_rest(weir_tick *tick, size_t count) {
-  if (count == 0) return;
-  (void)weir_decide_together(tick->batch_limiters, tick->batch, count, NULL);
-  for (size_t i = 0; i < count; i++)
-    tick->asked[tick->batch_places[i]].request = tick->batch[i];
-}
-
-void weir_tick_decide_sets(weir_tick *tick) {
-  size_t count = 0;
-  for (; tick->sets_decided < tick->set_count; tick->sets_decided++) {
-    weir_asked_set *set = &tick->sets[tick->sets_decided];
-    if (!decide(tick, set)) continue;
-    if (count + set->count + set->behind > WEIR_BATCH_MOST) {
-      ask_rest(tick, count);
-      count = 0;
-    }
-    count = add_rest(tick, set, count);
-  }
-  ask_rest(tick, count);
+  return is_whole;
 }

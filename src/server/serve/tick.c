@@ -1,4 +1,4 @@
-/* Requests of one tick, from what is asked to what is said. */
+/* Requests of one tick: what is asked, and what is said once they are decided. */
 #include "serve/tick.h"
 
 #include <stdio.h>
@@ -10,18 +10,14 @@
 #include "array.h"
 #include "clock.h"
 
+const char weir_several_stores = 0;
+
 enum { SHED_RETRY_US = 50000, BYTES_KEPT = 1 << 20 };
 
-bool weir_tick_init(weir_tick *tick, unsigned loop, size_t waiting_most, weir_serve_counts *counts,
+void weir_tick_init(weir_tick *tick, unsigned loop, weir_serve_counts *counts,
                     weir_keeper *keeper) {
   *tick =
-      (weir_tick){.keeper = keeper, .loop = loop, .waiting_most = waiting_most, .counts = counts};
-  tick->batch = calloc(WEIR_BATCH_MOST, sizeof *tick->batch);
-  tick->batch_limiters = calloc(WEIR_BATCH_MOST, sizeof *tick->batch_limiters);
-  tick->batch_places = calloc(WEIR_BATCH_MOST, sizeof *tick->batch_places);
-  tick->batch_reservations = calloc(WEIR_BATCH_MOST, sizeof(weir_reservation *));
-  return tick->batch != NULL && tick->batch_limiters != NULL && tick->batch_places != NULL &&
-         tick->batch_reservations != NULL;
+      (weir_tick){.keeper = keeper, .loop = loop, .counts = counts, .judged_us = WEIR_TICK_NO_END};
 }
 
 void weir_tick_free(weir_tick *tick) {
@@ -32,10 +28,6 @@ void weir_tick_free(weir_tick *tick) {
   free(tick->members);
   free(tick->parts);
   free(tick->costs);
-  free(tick->batch);
-  free(tick->batch_limiters);
-  free(tick->batch_places);
-  free(tick->batch_reservations);
   free(tick->places);
 }
 
@@ -46,9 +38,9 @@ void weir_tick_clear(weir_tick *tick) {
   tick->uses_throttle = tick->uses_overrides = tick->has_ends = false;
   tick->last_limiter = NULL;
   tick->judged_us = WEIR_TICK_NO_END;
-  tick->answer_count = tick->asked_count = tick->decided = tick->part_count = 0;
-  tick->cost_count = tick->place_count = tick->places_decided = 0;
-  tick->set_count = tick->sets_decided = tick->member_count = 0;
+  tick->answer_count = tick->asked_count = tick->part_count = 0;
+  tick->cost_count = tick->place_count = 0;
+  tick->set_count = tick->member_count = 0;
   tick->bytes.length = 0;
   if (tick->bytes.failed || tick->bytes.capacity > BYTES_KEPT) weir_bytes_free(&tick->bytes);
 }
@@ -63,6 +55,7 @@ weir_answer *weir_tick_add_answer(weir_tick *tick, weir_answer_kind kind, unsign
   added->next = WEIR_NO_ANSWER;
   added->kind = kind;
   added->note = note;
+  added->asked = added->asked_count = 0;
   added->id = added->id_length = 0;
   return added;
 }
@@ -84,6 +77,12 @@ weir_part *weir_tick_part_room(weir_tick *tick, size_t count) {
   return tick->parts + tick->part_count;
 }
 
+/* NULL: there is none. */
+static const weir_store *store_of(const weir_tick *tick, const weir_config_store *store) {
+  if (store == NULL) return NULL;
+  return weir_registry_store_at(tick->registry, (size_t)(store - tick->registry->config->stores));
+}
+
 uint32_t weir_tick_add_parts(weir_tick *tick, size_t count, const weir_domain *domain,
                              unsigned note) {
   weir_answer *added = weir_tick_add_answer(tick, WEIR_ANSWER_PARTS, note);
@@ -92,6 +91,9 @@ uint32_t weir_tick_add_parts(weir_tick *tick, size_t count, const weir_domain *d
   added->is.parts.count = count;
   added->is.parts.domain = domain;
   added->is.parts.set = WEIR_NO_SET;
+  added->is.parts.store = domain != NULL ? store_of(tick, domain->config->store) : NULL;
+  added->is.parts.is_cancelled = added->is.parts.is_returned = false;
+  added->is.parts.not_given = WEIR_OK;
   tick->part_count += count;
   return (uint32_t)(added - tick->answers);
 }
@@ -103,41 +105,44 @@ void weir_tick_answer_alone(weir_request *request, bool allowed, weir_decision f
   request->decision.cost = request->cost;
 }
 
-size_t weir_tick_add_request(weir_tick *tick, const weir_request *request, size_t key,
-                             weir_limiter *limiter, unsigned fallback) {
-  if (!weir_array_grow(&tick->asked, &tick->asked_room, tick->asked_count + 1, sizeof *tick->asked))
-    return WEIR_NO_REQUEST;
-  size_t index = tick->asked_count++;
-  weir_asked *added = &tick->asked[index];
-  *added = (weir_asked){.request = *request,
-                        .limiter = limiter,
-                        .key = key,
-                        .costs = WEIR_NO_COSTS,
-                        .until_us = WEIR_TICK_NO_END,
-                        .place = WEIR_NO_PLACE};
-  if (limiter != NULL && index - tick->decided >= tick->waiting_most)
-    weir_tick_shed(tick, index, fallback);
-  return index;
-}
-
-bool weir_tick_has_room(const weir_tick *tick, size_t count) {
-  return tick->asked_count - tick->decided + count <= tick->waiting_most;
-}
-
-void weir_tick_shed(weir_tick *tick, size_t request, unsigned fallback) {
-  weir_asked *added = &tick->asked[request];
-  bool allowed = fallback == WEIR_FALLBACK_ALLOW;
-  added->limiter = NULL;
+/* One that settles, or resets, has no policy. */
+void weir_tick_shed(weir_tick *tick, weir_asked *asked) {
+  bool allowed = !asked->denies_shed;
+  asked->limiter = NULL;
   weir_serve_count(&tick->counts->shed, 1);
-  weir_tick_answer_alone(&added->request, allowed,
+  weir_tick_answer_alone(&asked->request, allowed,
                          (weir_decision){.source = WEIR_SOURCE_LATE,
                                          .limit = WEIR_NOT_KNOWN,
                                          .remaining = WEIR_NOT_KNOWN,
                                          .retry_after_us = allowed ? 0 : SHED_RETRY_US,
                                          .reset_after_us = WEIR_NOT_KNOWN,
                                          .store_status = WEIR_TIMEOUT});
-  if (fallback == WEIR_FALLBACK_NONE || added->request.flags & WEIR_REQUEST_SETTLE)
-    added->request.status = WEIR_TIMEOUT;
+  if (asked->refuses_shed || asked->request.flags & WEIR_REQUEST_SETTLE || asked->resets)
+    asked->request.status = WEIR_TIMEOUT;
+}
+
+size_t weir_tick_add_request(weir_tick *tick, const weir_request *request, size_t key,
+                             weir_limiter *limiter, const weir_config_store *store) {
+  if (!weir_array_grow(&tick->asked, &tick->asked_room, tick->asked_count + 1, sizeof *tick->asked))
+    return WEIR_NO_REQUEST;
+  size_t index = tick->asked_count++;
+  weir_asked *added = &tick->asked[index];
+  *added = (weir_asked){.request = *request,
+                        .limiter = limiter,
+                        .store = store_of(tick, store),
+                        .key = key,
+                        .costs = WEIR_NO_COSTS,
+                        .until_us = WEIR_TICK_NO_END,
+                        .place = WEIR_NO_PLACE};
+  if (limiter == NULL) return index;
+  added->denies_shed = store->options.fallback != WEIR_FALLBACK_ALLOW;
+  added->refuses_shed = store->options.fallback == WEIR_FALLBACK_NONE;
+  if (index >= (size_t)tick->registry->config->limits.waiting) weir_tick_shed(tick, added);
+  return index;
+}
+
+bool weir_tick_has_room(const weir_tick *tick, size_t count) {
+  return tick->asked_count + count <= (size_t)tick->registry->config->limits.waiting;
 }
 
 void weir_tick_set_id(weir_tick *tick, uint32_t answer, const char *id, size_t length) {
@@ -152,12 +157,24 @@ void weir_tick_set_end(weir_tick *tick, size_t request, int64_t until_us) {
   tick->has_ends |= until_us != WEIR_TICK_NO_END;
 }
 
+bool weir_tick_is_worth(weir_tick *tick, weir_asked *one, int64_t now_us) {
+  if (one->limiter == NULL) return false;
+  if (one->until_us == WEIR_TICK_NO_END) return true;
+  if (one->until_us != tick->judged_us) tick->judged_over = one->until_us <= now_us;
+  tick->judged_us = one->until_us;
+  if (!tick->judged_over) return true;
+  one->limiter = NULL;
+  one->until_us = WEIR_TICK_OVER;
+  return false;
+}
+
 bool weir_tick_is_over(const weir_tick *tick, size_t request) {
   return tick->asked[request].until_us == WEIR_TICK_OVER;
 }
 
 void weir_tick_cancel(weir_tick *tick, uint32_t answer) {
-  const weir_answer *asked = &tick->answers[answer];
+  weir_answer *asked = &tick->answers[answer];
+  asked->is.parts.is_cancelled = true;
   for (size_t i = 0; i < asked->is.parts.count; i++) {
     size_t request = tick->parts[asked->is.parts.first + i].request;
     if (request != WEIR_NO_REQUEST) tick->asked[request].limiter = NULL;
@@ -173,7 +190,7 @@ typedef struct meaning {
   const weir_named *named; /* NULL: the request brought its rule */
   const char *prefix;      /* the bytes that lead the key */
   size_t prefix_length;
-  unsigned fallback; /* the policy that answers when too many wait */
+  const weir_config_store *store; /* of the limiter */
 } meaning;
 
 static weir_status find_throttle(weir_tick *tick, const weir_ask *ask, meaning *found,
@@ -187,7 +204,7 @@ static weir_status find_throttle(weir_tick *tick, const weir_ask *ask, meaning *
   found->target.kind = WEIR_TARGET_LIMITER;
   found->prefix = WEIR_THROTTLE_PREFIX;
   found->prefix_length = sizeof WEIR_THROTTLE_PREFIX - 1;
-  found->fallback = tick->registry->config->throttle.store->options.fallback;
+  found->store = tick->registry->config->throttle.store;
   if (tick->last_limiter == NULL || tick->last_burst != ask->burst ||
       tick->last_count != ask->count || tick->last_period_s != ask->period_s) {
     weir_status status = weir_throttle_find(throttle, tick->loop, ask->burst, ask->count,
@@ -221,7 +238,7 @@ static weir_status find_named(const weir_tick *tick, const weir_ask *ask, meanin
     found->target = weir_named_target(found->named, ask->key, ask->key_length);
     found->prefix = found->named->prefix;
     found->prefix_length = found->named->prefix_length;
-    found->fallback = found->named->config->store->options.fallback;
+    found->store = found->named->config->store;
     return WEIR_OK;
   }
   if (weir_registry_find_group(tick->registry, ask->limiter, ask->limiter_length) != NULL) {
@@ -302,14 +319,14 @@ static weir_status check_costs(const weir_ask *ask, const weir_limiter *limiter,
 /* Room for them has been made. Of a settlement: what it cost in truth, what was taken, which becomes
  * what is charged, and again what was taken. */
 enum { COST_LISTS_MOST = 3 };
-static size_t add_costs(weir_tick *tick, const weir_ask *ask) {
+static void add_costs(weir_tick *tick, const weir_ask *ask, weir_asked *asked) {
   const weir_ask_amount *lists[COST_LISTS_MOST] = {ask->costs, ask->takens, ask->takens};
-  size_t at = tick->cost_count;
+  asked->costs = tick->cost_count;
   for (size_t i = 0; i < COST_LISTS_MOST && lists[i] != NULL; i++) {
     memcpy(tick->costs + tick->cost_count, lists[i]->each, lists[i]->count * sizeof *tick->costs);
     tick->cost_count += lists[i]->count;
   }
-  return at;
+  asked->cost_count = tick->cost_count - asked->costs;
 }
 
 /* What is settled: what the answer to its take has said, as far as it is known. */
@@ -339,8 +356,8 @@ static void settle_alone(weir_tick *tick, weir_asked *asked, const weir_ask *ask
 static void set_place(weir_tick *tick, size_t index, weir_kept *kept) {
   weir_asked *asked = &tick->asked[index];
   asked->place = tick->place_count++;
-  tick->places[asked->place] =
-      (weir_asked_place){.request = index, .name.is_none = true, .kept = kept};
+  tick->places[asked->place] = (weir_asked_place){
+      .request = index, .name.is_none = true, .kept = kept, .store = asked->store};
   if (kept == NULL || asked->limiter != NULL) return;
   weir_keeper_drop(tick->keeper, kept); /* it has its answer */
   tick->places[asked->place].kept = NULL;
@@ -357,6 +374,7 @@ bool weir_tick_acquire(weir_tick *tick, size_t request, int64_t for_us, weir_mes
   }
   const weir_kept_wish wish = {.registry = tick->registry,
                                .limiter = asked->limiter,
+                               .store = asked->store,
                                .counted = tick->bytes.data + asked->key,
                                .length = asked->request.key_length,
                                .cost = asked->request.cost,
@@ -369,18 +387,20 @@ bool weir_tick_acquire(weir_tick *tick, size_t request, int64_t for_us, weir_mes
 
 bool weir_tick_release(weir_tick *tick, size_t request, int64_t cost) {
   weir_kept *some[WEIR_KEPT_SOME];
-  const weir_asked *asked = &tick->asked[request];
+  weir_asked *asked = &tick->asked[request];
   size_t count = WEIR_KEPT_SOME;
   if (asked->limiter == NULL) return true;
+  asked->releases = tick->place_count;
   while (count == WEIR_KEPT_SOME) { /* there may be more */
     if (!weir_array_grow(&tick->places, &tick->place_room, tick->place_count + WEIR_KEPT_SOME,
                          sizeof *tick->places))
       return false;
     const weir_hash_text counted = {tick->bytes.data + asked->key, asked->request.key_length};
     count = weir_keeper_take_some(tick->keeper, asked->limiter, &counted, &cost, some);
+    asked->release_count += count;
     for (size_t i = 0; i < count; i++)
-      tick->places[tick->place_count++] =
-          (weir_asked_place){.request = request, .kept = some[i], .releases = true};
+      tick->places[tick->place_count++] = (weir_asked_place){
+          .request = request, .kept = some[i], .store = some[i]->store, .releases = true};
   }
   return true;
 }
@@ -426,6 +446,7 @@ static weir_status make_place(weir_tick *tick, const weir_ask *ask, const meanin
   if (found->target.limiter == NULL) return WEIR_OK;
   weir_kept_wish wish = {.registry = tick->registry,
                          .limiter = found->target.limiter,
+                         .store = store_of(tick, found->store),
                          .counted = look_at_key(tick, ask, found->prefix, found->prefix_length),
                          .length = found->prefix_length + ask->key_length,
                          .prefix_length = found->prefix_length,
@@ -469,6 +490,7 @@ static uint32_t add_place_question(weir_tick *tick, const weir_ask *ask, unsigne
     place.kept = weir_keeper_take(tick->keeper, &ask->place, &counted, WEIR_KEPT_RELEASED,
                                   &place.state, &lost);
     is_known = place.kept != NULL;
+    if (is_known) place.store = place.kept->store;
   } else {
     is_known = weir_keeper_look(tick->keeper, &ask->place, &counted, &place.state, &lost);
   }
@@ -485,8 +507,9 @@ static uint32_t add_place_question(weir_tick *tick, const weir_ask *ask, unsigne
   answer->is.request.cost_count = 0;
   answer->is.request.limiter = NULL;
   answer->is.request.named = found.named;
-  answer->is.request.index = weir_tick_add_request(tick, &request, key, NULL, 0);
-  place.request = answer->is.request.index;
+  answer->is.request.index = weir_tick_add_request(tick, &request, key, NULL, NULL);
+  place.request = answer->asked = answer->is.request.index;
+  answer->asked_count = 1;
   tick->asked[place.request].request.status = WEIR_OK;
   tick->asked[place.request].place = tick->place_count;
   tick->places[tick->place_count++] = place;
@@ -562,10 +585,14 @@ uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned note, 
   size_t key = tick->bytes.length;
   weir_bytes_add(&tick->bytes, found.prefix, found.prefix_length);
   weir_bytes_add(&tick->bytes, ask->key, ask->key_length);
-  size_t index = weir_tick_add_request(tick, &request, key, limiter, found.fallback);
+  size_t index = weir_tick_add_request(tick, &request, key, limiter, found.store);
   weir_asked *asked = &tick->asked[index];
-  answer->is.request.index = index;
-  if (ask->costs != NULL) asked->costs = add_costs(tick, ask);
+  asked->resets = ask->verb == WEIR_ASK_RESET;
+  if (asked->resets && limiter != NULL && asked->limiter == NULL)
+    asked->request.status = WEIR_TIMEOUT; /* too many wait */
+  answer->is.request.index = answer->asked = index;
+  answer->asked_count = 1;
+  if (ask->costs != NULL) add_costs(tick, ask, asked);
 
   /* A key of a list is answered by its tier; a reset counts what came before it before it. */
   if (settles) {
@@ -579,135 +606,14 @@ uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned note, 
                                            .retry_after_us = allowed ? 0 : WEIR_NEVER});
   }
   if (ask->verb == WEIR_ASK_ACQUIRE) set_place(tick, index, kept);
-  if (ask->verb == WEIR_ASK_RESET) {
-    limiter = asked->limiter;
-    asked->limiter = NULL;
-    weir_tick_decide(tick);
-    if (limiter != NULL)
-      asked->request.status = weir_limiter_reset(limiter, tick->bytes.data + key, key_length, NULL);
-  }
   return (uint32_t)(answer - tick->answers);
-}
-
-/* --- deciding --------------------------------------------------------------------------------- */
-
-/* Whether a request is still to be decided. One whose end has come is not; a request that shares an end
- * with one that was looked at is told the same, however late it is by now. */
-static bool is_worth(weir_tick *tick, weir_asked *one, int64_t now_us) {
-  if (one->limiter == NULL) return false;
-  if (one->until_us == WEIR_TICK_NO_END) return true;
-  if (one->until_us != tick->judged_us) tick->judged_over = one->until_us <= now_us;
-  tick->judged_us = one->until_us;
-  if (!tick->judged_over) return true;
-  one->limiter = NULL;
-  one->until_us = WEIR_TICK_OVER;
-  return false;
-}
-
-/* Takes requests that have no answer yet into the batch; how many. */
-static size_t gather(weir_tick *tick) {
-  size_t count = 0;
-  int64_t now_us = tick->has_ends ? weir_monotonic_us() : 0;
-  for (; tick->decided < tick->asked_count && count < WEIR_BATCH_MOST; tick->decided++) {
-    weir_asked *one = &tick->asked[tick->decided];
-    if (!is_worth(tick, one, now_us) || one->is_of_set) continue;
-    tick->batch[count] = one->request;
-    tick->batch[count].key = tick->bytes.data + one->key;
-    if (one->costs != WEIR_NO_COSTS) tick->batch[count].costs = tick->costs + one->costs;
-    tick->batch_limiters[count] = one->limiter;
-    tick->batch_places[count++] = tick->decided;
-  }
-  return count;
-}
-
-/* Places go first: who comes behind them in the same turn finds them free. */
-static void release_places(weir_tick *tick, size_t first) {
-  weir_kept *kept[WEIR_BATCH_MOST];
-  weir_status statuses[WEIR_BATCH_MOST];
-  for (size_t i = first; i < tick->place_count;) {
-    size_t count = 0;
-    for (; i < tick->place_count && count < WEIR_BATCH_MOST; i++) {
-      if (!tick->places[i].releases || tick->places[i].kept == NULL) continue;
-      tick->batch_places[count] = i;
-      kept[count] = tick->places[i].kept;
-      tick->batch_reservations[count] = kept[count]->reservation;
-      statuses[count++] = WEIR_NO_MEMORY; /* where nothing is touched */
-    }
-    if (count == 0) return;
-    (void)weir_release_together(tick->batch_reservations, count, statuses, NULL);
-    for (size_t j = 0; j < count; j++) {
-      tick->places[tick->batch_places[j]].store = statuses[j];
-      tick->places[tick->batch_places[j]].kept = NULL;
-      weir_keeper_drop(tick->keeper, kept[j]);
-    }
-  }
-}
-
-/* What a batch has entered is kept for its clients; its requests have their answers then. */
-static void keep_places(weir_tick *tick, size_t count) {
-  for (size_t j = 0; j < count; j++) {
-    weir_asked_place *place = &tick->places[tick->batch_places[j]];
-    weir_asked *asked = &tick->asked[place->request];
-    asked->request = tick->batch[j];
-    asked->limiter = NULL;
-    if (tick->batch_reservations[j] == NULL) {
-      weir_keeper_drop(tick->keeper, place->kept);
-    } else {
-      place->name = place->kept->name; /* once it is entered, others may end it */
-      weir_keeper_enter(tick->keeper, place->kept, tick->batch_reservations[j], &place->state);
-    }
-    place->kept = NULL;
-  }
-}
-
-static void acquire_places(weir_tick *tick, size_t first) {
-  int64_t now_us = tick->has_ends ? weir_monotonic_us() : 0;
-  for (size_t i = first; i < tick->place_count;) {
-    size_t count = 0;
-    for (; i < tick->place_count && count < WEIR_BATCH_MOST; i++) {
-      weir_asked_place *place = &tick->places[i];
-      if (place->kept == NULL) continue;
-      weir_asked *one = &tick->asked[place->request];
-      if (!is_worth(tick, one, now_us)) {
-        weir_keeper_drop(tick->keeper, place->kept);
-        place->kept = NULL;
-        continue;
-      }
-      tick->batch[count] = one->request;
-      tick->batch[count].key = tick->bytes.data + one->key;
-      if (one->costs != WEIR_NO_COSTS) tick->batch[count].costs = tick->costs + one->costs;
-      tick->batch_limiters[count] = one->limiter;
-      tick->batch_reservations[count] = NULL;
-      tick->batch_places[count++] = i;
-    }
-    if (count == 0) return;
-    (void)weir_reserve_together(tick->batch_limiters, tick->batch, count, tick->batch_reservations,
-                                NULL);
-    keep_places(tick, count);
-  }
-}
-
-void weir_tick_decide(weir_tick *tick) {
-  size_t count;
-  if (tick->places_decided < tick->place_count) {
-    release_places(tick, tick->places_decided);
-    acquire_places(tick, tick->places_decided);
-    tick->places_decided = tick->place_count;
-  }
-  while ((count = gather(tick)) > 0) {
-    /* Every request has a status of its own, which is what is answered. */
-    (void)weir_decide_together(tick->batch_limiters, tick->batch, count, NULL);
-    for (size_t i = 0; i < count; i++)
-      tick->asked[tick->batch_places[i]].request = tick->batch[i];
-  }
-  weir_tick_decide_sets(tick);
 }
 
 /* --- answering --------------------------------------------------------------------------------
  */
 
 /* How a settlement came out: what is charged now, and how that differs from what was taken. */
-static void tell_settled(weir_tick *tick, const weir_asked *asked, const weir_answer *answer,
+static void tell_settled(const weir_tick *tick, const weir_asked *asked, const weir_answer *answer,
                          weir_reply *reply) {
   const weir_ask *ask = &answer->is.request.ask;
   size_t count = answer->is.request.cost_count;
@@ -749,10 +655,10 @@ static void add_place(const weir_asked_place *place, weir_reply *reply) {
   reply->is_held = place->state.is_held;
   reply->token = place->state.token;
   reply->held_until_us = place->state.held_until_us;
-  reply->store = place->store;
+  reply->store = place->released;
 }
 
-void weir_tick_reply(weir_tick *tick, const weir_answer *answer, weir_decision *decision,
+void weir_tick_reply(const weir_tick *tick, const weir_answer *answer, weir_decision *decision,
                      weir_reply *reply) {
   const weir_ask *ask = &answer->is.request.ask;
   const weir_named *named = answer->is.request.named;

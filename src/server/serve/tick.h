@@ -1,9 +1,10 @@
-/* One turn of a loop: requests are collected, decided together, and answered in the order in which
- * they came over each connection.
+/* What a turn of a loop collects: requests, and their answers in the order in which they came over each
+ * connection.
  *
  * What is asked becomes an answer, a place in the order of one connection's answers, and, unless the
- * answer is known, requests that the tick decides. All of it lies in arrays that the next tick uses
- * again; places in them are numbers, as they move when they grow. */
+ * answer is known, requests, which exchange.c has decided. All of it lies in arrays that the next tick
+ * uses again; places in them are numbers, as they move when they grow. The answers of one connection
+ * that wait for a store become a tick of their own: pending.c. */
 #ifndef WEIR_SERVE_TICK_H
 #define WEIR_SERVE_TICK_H
 
@@ -21,6 +22,9 @@
 #define WEIR_NO_PLACE SIZE_MAX
 #define WEIR_NO_SET SIZE_MAX
 #define WEIR_TICK_NO_END INT64_MAX
+/* In place of a store, of requests that are one decision over several. */
+extern const char weir_several_stores;
+#define WEIR_SEVERAL_STORES ((const weir_store *)(const void *)&weir_several_stores)
 
 typedef enum weir_answer_kind {
   WEIR_ANSWER_TEXT,    /* known: bytes */
@@ -32,8 +36,9 @@ typedef enum weir_answer_kind {
 typedef struct weir_answer {
   uint32_t next; /* of the same connection, or WEIR_NO_ANSWER */
   weir_answer_kind kind;
-  unsigned note;        /* what the protocol must remember for its answer */
-  size_t id, id_length; /* what the caller names it by, in the tick's bytes; 0: by nothing */
+  unsigned note;             /* what the protocol must remember for its answer */
+  size_t asked, asked_count; /* its requests, which stand side by side in tick->asked */
+  size_t id, id_length;      /* what the caller names it by, in the tick's bytes; 0: by nothing */
   union {
     struct {
       size_t begin, length; /* in the tick's bytes */
@@ -57,19 +62,30 @@ typedef struct weir_answer {
       size_t first, count;       /* in tick->parts */
       const weir_domain *domain; /* NULL: none has this name */
       size_t set;                /* in tick->sets, or WEIR_NO_SET */
+      const weir_store *store;   /* of the domain */
+      bool is_cancelled;
+      bool is_returned;      /* what goes back of them has gone back: parts.c */
+      weir_status not_given; /* the first that could not go back; WEIR_OK: all could */
+      weir_message why;      /* why it could not */
     } parts;
   } is;
 } weir_answer;
 
 /* A request of the tick. */
 typedef struct weir_asked {
-  weir_request request;  /* its key and costs are set when it is decided */
-  weir_limiter *limiter; /* NULL: it has its answer */
-  size_t key;            /* where in `bytes` its key stands */
-  size_t costs;     /* where in `costs` its own begin; WEIR_NO_COSTS: it has one for every rule */
-  int64_t until_us; /* of CLOCK_MONOTONIC, till when it is worth deciding, or WEIR_TICK_NO_END */
-  size_t place;     /* in `places`: it acquires, releases or asks about one; or WEIR_NO_PLACE */
-  bool is_of_set;   /* one of `sets` decides it, or lets it be asked */
+  weir_request request;    /* its key and costs are set when it is decided */
+  weir_limiter *limiter;   /* NULL: it has its answer */
+  const weir_store *store; /* of the limiter: only compared */
+  bool resets;             /* its key is reset, once all others are decided */
+  bool denies_shed;        /* where too many wait: its policy denies, */
+  bool refuses_shed;       /* or there is no decision */
+  size_t key;              /* where in `bytes` its key stands */
+  size_t costs;      /* where in `costs` its own begin; WEIR_NO_COSTS: it has one for every rule */
+  size_t cost_count; /* so many numbers are its own there */
+  int64_t until_us;  /* of CLOCK_MONOTONIC, till when it is worth deciding, or WEIR_TICK_NO_END */
+  size_t place;      /* in `places`: it acquires, releases or asks about one; or WEIR_NO_PLACE */
+  size_t releases, release_count; /* in `places`: what else it releases */
+  bool is_of_set;                 /* one of `sets` decides it, or lets it be asked */
 } weir_asked;
 
 /* Requests that are decided as one: all are charged, or none. They stand side by side in tick->asked;
@@ -81,6 +97,8 @@ typedef struct weir_asked_set {
   bool tells_all; /* of a denial: what was not asked, and what stands behind, is looked at */
   bool has_mates; /* of its answer are requests that have been decided before: what holds for
                      them holds for it, too */
+  const weir_store *store; /* of all of them, or WEIR_SEVERAL_STORES */
+  bool is_decided;
   bool is_charged;
   size_t denied_by; /* once it is decided: of `count`; where that is the number, none */
 } weir_asked_set;
@@ -96,20 +114,21 @@ typedef struct weir_asked_member {
 } weir_asked_member;
 
 typedef struct weir_asked_place {
-  size_t request;  /* in tick->asked */
-  weir_kept *kept; /* to be entered, or to be released; NULL: neither */
+  size_t request;          /* in tick->asked */
+  weir_kept *kept;         /* to be entered, or to be released; NULL: neither */
+  const weir_store *store; /* where */
   bool releases;
   weir_place_name name; /* of what is held, once that is known */
   weir_kept_state state;
-  weir_status store; /* of what is released */
+  weir_status released; /* whether the store knows */
 } weir_asked_place;
 
 /* A descriptor, kept until its answer. */
 typedef struct weir_part {
   bool is_limited; /* else nothing is found for it */
   bool shadow, quota;
-  bool gives_back; /* its hits go back once the tick is decided; in the tick it is a peek */
-  bool only_looks; /* the same, as another part is over for certain */
+  bool gives_back; /* its hits go back once its request, which is a peek, is decided */
+  bool only_looks; /* a peek, too, as another part is over for certain */
   weir_config_rate rate;
   weir_limiter *limiter;  /* NULL: no store is asked */
   weir_detail *detail;    /* what counts it besides; NULL: nothing */
@@ -118,6 +137,7 @@ typedef struct weir_part {
   size_t key, key_length; /* in the tick's bytes */
   int64_t hits;           /* 0: a peek */
   int64_t left_us;        /* until its date is over; 0: it has none */
+  int64_t returned;       /* as others were denied, so much of what it took has gone back */
 } weir_part;
 
 typedef struct weir_tick {
@@ -125,10 +145,9 @@ typedef struct weir_tick {
   weir_keeper *keeper;
   unsigned loop;
   int64_t now_us; /* of CLOCK_MONOTONIC, when it began */
-  size_t waiting_most;
   weir_serve_counts *counts;
   bool uses_throttle;  /* has found limiters on demand, */
-  bool uses_overrides; /* or some of a domain */
+  bool uses_overrides; /* or some of a domain: until it is cleared they stay */
   /* The figures of the last request that brought its rule, and their limiter, which lives as long as
    * the tick: those who bring a rule mostly bring the same. NULL: none has yet. */
   int64_t last_burst, last_count, last_period_s;
@@ -136,9 +155,9 @@ typedef struct weir_tick {
   weir_answer *answers;
   size_t answer_count, answer_room;
   weir_asked *asked;
-  size_t asked_count, asked_room, decided;
+  size_t asked_count, asked_room;
   weir_asked_set *sets;
-  size_t set_count, set_room, sets_decided;
+  size_t set_count, set_room;
   weir_asked_member *members;
   size_t member_count, member_room;
   weir_part *parts;
@@ -147,19 +166,13 @@ typedef struct weir_tick {
   int64_t *costs; /* of requests that have one for each rule */
   size_t cost_count, cost_room;
   weir_asked_place *places;
-  size_t place_count, place_room, places_decided;
-  bool has_ends;       /* some requests have one */
-  int64_t judged_us;   /* the end that was looked at last, */
-  bool judged_over;    /* and whether it had come: the same for all who share it */
-  weir_request *batch; /* WEIR_BATCH_MOST, as the three below */
-  weir_limiter **batch_limiters;
-  size_t *batch_places;
-  weir_reservation **batch_reservations;
+  size_t place_count, place_room;
+  bool has_ends;     /* some requests have one */
+  int64_t judged_us; /* the end that was looked at last, */
+  bool judged_over;  /* and whether it had come: the same for all who share it */
 } weir_tick;
 
-/* False: no memory. */
-bool weir_tick_init(weir_tick *tick, unsigned loop, size_t waiting_most, weir_serve_counts *counts,
-                    weir_keeper *keeper);
+void weir_tick_init(weir_tick *tick, unsigned loop, weir_serve_counts *counts, weir_keeper *keeper);
 void weir_tick_free(weir_tick *tick);
 
 /* The new answer's place, or WEIR_NO_ANSWER without memory. */
@@ -177,10 +190,13 @@ uint32_t weir_tick_add_parts(weir_tick *tick, size_t count, const weir_domain *d
                              unsigned note);
 
 /* One request more, whose key stands in tick->bytes from `key` on. Its place in tick->asked, or
- * WEIR_NO_REQUEST without memory. `limiter`: NULL where the request has its answer. `fallback`: the
- * policy that answers where too many wait. */
+ * WEIR_NO_REQUEST without memory. `limiter`: NULL where the request has its answer. `store`: that of
+ * the limiter, whose policy answers where too many wait; NULL: no limiter. */
 size_t weir_tick_add_request(weir_tick *tick, const weir_request *request, size_t key,
-                             weir_limiter *limiter, unsigned fallback);
+                             weir_limiter *limiter, const weir_config_store *store);
+
+/* Too many wait: the policy answers as for a request that ran out of its own time. */
+void weir_tick_shed(weir_tick *tick, weir_asked *asked);
 
 /* The last requests that have been added become a set: see weir_asked_set. Its place in tick->sets, or
  * WEIR_NO_SET without memory. */
@@ -189,9 +205,6 @@ size_t weir_tick_add_set(weir_tick *tick, size_t count, size_t behind, bool tell
 /* Whether so many more may wait; else all of a set are to be shed. */
 bool weir_tick_has_room(const weir_tick *tick, size_t count);
 
-/* The policy answers a request as one that ran out of its own time. */
-void weir_tick_shed(weir_tick *tick, size_t request, unsigned fallback);
-
 /* The request, which has been added and costs something, acquires a place: for so long, and for no
  * connection. False: *why says why not. */
 bool weir_tick_acquire(weir_tick *tick, size_t request, int64_t for_us, weir_message *why);
@@ -199,7 +212,7 @@ bool weir_tick_acquire(weir_tick *tick, size_t request, int64_t for_us, weir_mes
 /* Releases places of the request's key and limiter, of this cost at most. False: no memory. */
 bool weir_tick_release(weir_tick *tick, size_t request, int64_t cost);
 
-/* What the request has acquired is released again: the answer says that it was denied. */
+/* What the request has acquired is released again, soon: the answer says that it was denied. */
 void weir_tick_give_back(weir_tick *tick, size_t request);
 
 /* What the caller names an answer by, which the log of denials tells. What is no such name is left out. */
@@ -209,17 +222,18 @@ void weir_tick_set_id(weir_tick *tick, uint32_t answer, const char *id, size_t l
  * decided or none. */
 void weir_tick_set_end(weir_tick *tick, size_t request, int64_t until_us);
 
-/* Whether that had come before it was decided. */
+/* Whether a request is to be decided still. One whose end has come is not; a request that shares an end
+ * with one that was looked at is told the same, however late it is by now. */
+bool weir_tick_is_worth(weir_tick *tick, weir_asked *one, int64_t now_us);
+
+/* Whether its end had come before it was decided. */
 bool weir_tick_is_over(const weir_tick *tick, size_t request);
 
 /* The parts of an answer are wanted no more: unless they have been decided already, they will not be. */
 void weir_tick_cancel(weir_tick *tick, uint32_t answer);
 
-/* Decides all that has been added and not yet decided. */
-void weir_tick_decide(weir_tick *tick);
-
 /* What is to be said for a WEIR_ANSWER_REQUEST. The decision is kept in `decision`. */
-void weir_tick_reply(weir_tick *tick, const weir_answer *answer, weir_decision *decision,
+void weir_tick_reply(const weir_tick *tick, const weir_answer *answer, weir_decision *decision,
                      weir_reply *reply);
 
 /* All have been answered: the next one may begin. */
@@ -239,7 +253,8 @@ void weir_tick_answer_alone(weir_request *request, bool allowed, weir_decision f
 weir_take_stamp weir_tick_stamp(const weir_tick *tick, const weir_asked *asked, const char *tier,
                                 bool is_idle);
 
-/* Decides the sets, which come behind all other requests. */
-void weir_tick_decide_sets(weir_tick *tick);
+/* Decides a set. What of it is to be asked behind that has its limiter still: the caller has it decided as any
+ * other. False: none is, as some had their answers. */
+bool weir_set_decide(weir_tick *tick, weir_asked_set *set);
 
 #endif

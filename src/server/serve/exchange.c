@@ -1,0 +1,277 @@
+#include "serve/exchange.h"
+
+#include <stdlib.h>
+
+#include "clock.h"
+#include "serve/parts.h"
+
+/* --- what is left ------------------------------------------------------------------------------
+ */
+
+static const weir_store *find_asked(const weir_tick *tick, size_t index) {
+  const weir_asked *asked = &tick->asked[index];
+  if (asked->limiter != NULL) return asked->store;
+  if (asked->place != WEIR_NO_PLACE && tick->places[asked->place].kept != NULL)
+    return tick->places[asked->place].store;
+  for (size_t i = 0; i < asked->release_count; i++)
+    if (tick->places[asked->releases + i].kept != NULL)
+      return tick->places[asked->releases + i].store;
+  return NULL;
+}
+
+const weir_store *weir_exchange_waits_for(const weir_tick *tick, uint32_t first) {
+  for (uint32_t i = first; i != WEIR_NO_ANSWER; i = tick->answers[i].next) {
+    const weir_answer *answer = &tick->answers[i];
+    const weir_store *store = NULL;
+    for (size_t j = 0; store == NULL && j < answer->asked_count; j++)
+      store = find_asked(tick, answer->asked + j);
+    if (store == NULL && answer->kind == WEIR_ANSWER_PARTS && weir_parts_may_return(tick, answer))
+      store = answer->is.parts.store;
+    if (store != NULL) return store;
+  }
+  return NULL;
+}
+
+/* --- a batch ----------------------------------------------------------------------------------- */
+
+static void write_request(const weir_tick *tick, const weir_asked *one, weir_request *request) {
+  *request = one->request;
+  request->key = tick->bytes.data + one->key;
+  if (one->costs != WEIR_NO_COSTS) request->costs = tick->costs + one->costs;
+}
+
+static void add(weir_exchange *exchange, weir_tick *tick, weir_asked *one) {
+  size_t at = exchange->count++;
+  write_request(tick, one, &exchange->requests[at]);
+  exchange->limiters[at] = one->limiter;
+  exchange->asked[at] = one;
+  exchange->ticks[at] = tick;
+}
+
+static bool is_failure(weir_status status) {
+  return status == WEIR_TIMEOUT || weir_status_classify(status) == WEIR_CLASS_STORE;
+}
+
+static void note_answer(weir_exchange *exchange, const weir_request *request) {
+  if (request->status != WEIR_OK)
+    exchange->failed = exchange->failed || is_failure(request->status);
+  else if (request->decision.source == WEIR_SOURCE_FALLBACK ||
+           request->decision.source == WEIR_SOURCE_LATE)
+    exchange->failed = true;
+}
+
+/* The request has its answer. */
+static void take_answer(weir_exchange *exchange, size_t at) {
+  const weir_request *request = &exchange->requests[at];
+  exchange->asked[at]->request = *request;
+  exchange->asked[at]->limiter = NULL;
+  note_answer(exchange, request);
+}
+
+/* Every request has a status of its own, which is what is answered. */
+static void decide_batch(weir_exchange *exchange) {
+  if (exchange->count > 0)
+    (void)weir_decide_together(exchange->limiters, exchange->requests, exchange->count, NULL);
+  for (size_t i = 0; i < exchange->count; i++)
+    take_answer(exchange, i);
+  exchange->count = 0;
+}
+
+/* --- places ------------------------------------------------------------------------------------ */
+
+static void release_batch(weir_exchange *exchange) {
+  for (size_t i = 0; i < exchange->count; i++) {
+    exchange->reservations[i] = exchange->places[i]->kept->reservation;
+    exchange->statuses[i] = WEIR_NO_MEMORY; /* where nothing is touched */
+  }
+  if (exchange->count > 0)
+    (void)weir_release_together(exchange->reservations, exchange->count, exchange->statuses, NULL);
+  for (size_t i = 0; i < exchange->count; i++) {
+    weir_asked_place *place = exchange->places[i];
+    exchange->failed = exchange->failed || is_failure(exchange->statuses[i]);
+    place->released = exchange->statuses[i];
+    weir_keeper_drop(exchange->ticks[i]->keeper, place->kept);
+    place->kept = NULL;
+  }
+  exchange->count = 0;
+}
+
+/* What is entered is kept for its clients. */
+static void acquire_batch(weir_exchange *exchange) {
+  for (size_t i = 0; i < exchange->count; i++)
+    exchange->reservations[i] = NULL;
+  if (exchange->count > 0)
+    (void)weir_reserve_together(exchange->limiters, exchange->requests, exchange->count,
+                                exchange->reservations, NULL);
+  for (size_t i = 0; i < exchange->count; i++) {
+    weir_asked_place *place = exchange->places[i];
+    weir_keeper *keeper = exchange->ticks[i]->keeper;
+    take_answer(exchange, i);
+    if (exchange->reservations[i] == NULL) {
+      weir_keeper_drop(keeper, place->kept);
+    } else {
+      place->name = place->kept->name; /* once it is entered, others may end it */
+      weir_keeper_enter(keeper, place->kept, exchange->reservations[i], &place->state);
+    }
+    place->kept = NULL;
+  }
+  exchange->count = 0;
+}
+
+static void add_released(weir_exchange *exchange, weir_tick *tick, const weir_store *store) {
+  for (size_t i = 0; i < tick->place_count; i++) {
+    weir_asked_place *place = &tick->places[i];
+    if (!place->releases || place->kept == NULL || place->store != store) continue;
+    exchange->ticks[exchange->count] = tick;
+    exchange->places[exchange->count++] = place;
+    if (exchange->count == WEIR_BATCH_MOST) release_batch(exchange);
+  }
+}
+
+static void add_acquired(weir_exchange *exchange, weir_tick *tick, const weir_store *store) {
+  int64_t now_us = tick->has_ends ? weir_monotonic_us() : 0;
+  for (size_t i = 0; i < tick->place_count; i++) {
+    weir_asked_place *place = &tick->places[i];
+    if (place->releases || place->kept == NULL || place->store != store) continue;
+    if (!weir_tick_is_worth(tick, &tick->asked[place->request], now_us)) {
+      weir_keeper_drop(tick->keeper, place->kept);
+      place->kept = NULL;
+      continue;
+    }
+    exchange->places[exchange->count] = place;
+    add(exchange, tick, &tick->asked[place->request]);
+    if (exchange->count == WEIR_BATCH_MOST) acquire_batch(exchange);
+  }
+}
+
+/* --- asking ------------------------------------------------------------------------------------ */
+
+static void add_requests(weir_exchange *exchange, weir_tick *tick, const weir_store *store) {
+  int64_t now_us = tick->has_ends ? weir_monotonic_us() : 0;
+  for (size_t i = 0; i < tick->asked_count; i++) {
+    weir_asked *one = &tick->asked[i];
+    if (one->store != store || one->resets || !weir_tick_is_worth(tick, one, now_us) ||
+        one->is_of_set)
+      continue;
+    add(exchange, tick, one);
+    if (exchange->count == WEIR_BATCH_MOST) decide_batch(exchange);
+  }
+}
+
+/* Each in round trips of its own; what they leave to be asked goes out together. */
+static void decide_sets(weir_exchange *exchange, weir_tick *tick, const weir_store *store) {
+  for (size_t i = 0; i < tick->set_count; i++) {
+    weir_asked_set *set = &tick->sets[i];
+    if (set->store != store || set->is_decided) continue;
+    bool is_whole = weir_set_decide(tick, set);
+    for (size_t j = 0; j < set->count + set->behind; j++) {
+      weir_asked *one = &tick->asked[set->first + j];
+      if (is_whole && j < set->count) note_answer(exchange, &one->request);
+      if (one->limiter == NULL) continue;
+      add(exchange, tick, one);
+      if (exchange->count == WEIR_BATCH_MOST) decide_batch(exchange);
+    }
+  }
+}
+
+/* A reset forgets what came before it over its connection: those have been decided. */
+static void reset_keys(weir_exchange *exchange, weir_tick *tick, const weir_store *store) {
+  for (size_t i = 0; i < tick->asked_count; i++) {
+    weir_asked *one = &tick->asked[i];
+    if (!one->resets || one->limiter == NULL || one->store != store) continue;
+    one->request.status = weir_limiter_reset(one->limiter, tick->bytes.data + one->key,
+                                             one->request.key_length, NULL);
+    exchange->failed = exchange->failed || is_failure(one->request.status);
+    one->limiter = NULL;
+  }
+}
+
+static void return_parts(weir_tick *tick, const weir_store *store) {
+  for (size_t i = 0; i < tick->answer_count && tick->part_count > 0; i++) {
+    weir_answer *answer = &tick->answers[i];
+    if (answer->kind == WEIR_ANSWER_PARTS && answer->is.parts.store == store &&
+        weir_parts_may_return(tick, answer))
+      weir_parts_return(tick, answer);
+  }
+}
+
+/* Places that are released go first: who comes behind them finds them free. */
+bool weir_exchange_ask(weir_exchange *exchange, weir_tick *const *ticks, size_t count,
+                       const weir_store *store) {
+  exchange->failed = false;
+  exchange->count = 0;
+  for (size_t i = 0; i < count; i++)
+    add_released(exchange, ticks[i], store);
+  release_batch(exchange);
+  for (size_t i = 0; i < count; i++)
+    add_acquired(exchange, ticks[i], store);
+  acquire_batch(exchange);
+  for (size_t i = 0; i < count; i++)
+    add_requests(exchange, ticks[i], store);
+  decide_batch(exchange);
+  for (size_t i = 0; i < count; i++)
+    decide_sets(exchange, ticks[i], store);
+  decide_batch(exchange);
+  for (size_t i = 0; i < count; i++) {
+    reset_keys(exchange, ticks[i], store);
+    return_parts(ticks[i], store);
+  }
+  return !exchange->failed;
+}
+
+/* --- what is known ------------------------------------------------------------------------------
+ */
+
+typedef struct weir_known_batch {
+  weir_request *requests;
+  weir_limiter **limiters;
+  bool *known;
+  uint32_t *asked; /* in tick->asked */
+} weir_known_batch;
+
+static bool make_known(weir_known_batch *batch, size_t count) {
+  *batch = (weir_known_batch){.requests = malloc(count * sizeof *batch->requests),
+                              .limiters = malloc(count * sizeof(weir_limiter *)),
+                              .known = malloc(count * sizeof *batch->known),
+                              .asked = malloc(count * sizeof *batch->asked)};
+  return batch->requests != NULL && batch->limiters != NULL && batch->known != NULL &&
+         batch->asked != NULL;
+}
+
+static void free_known(weir_known_batch *batch) {
+  free(batch->requests);
+  free(batch->limiters);
+  free(batch->known);
+  free(batch->asked);
+}
+
+/* All at once, so that the order of a key's requests is kept. A place that is acquired, a set and a
+ * reset are left. */
+size_t weir_exchange_know(weir_tick *tick, weir_exchange_filter *filter, void *context) {
+  weir_known_batch batch;
+  size_t count = 0;
+  size_t left = 0;
+  int64_t now_us = tick->has_ends ? weir_monotonic_us() : 0;
+  bool has_room = make_known(&batch, tick->asked_count);
+  for (size_t i = 0; i < tick->asked_count; i++) {
+    weir_asked *one = &tick->asked[i];
+    if (one->limiter == NULL || !filter(context, one->store) ||
+        !weir_tick_is_worth(tick, one, now_us))
+      continue;
+    left++;
+    if (!has_room || one->resets || one->is_of_set || one->place != WEIR_NO_PLACE) continue;
+    write_request(tick, one, &batch.requests[count]);
+    batch.limiters[count] = one->limiter;
+    batch.asked[count++] = (uint32_t)i;
+  }
+  if (count > 0 &&
+      weir_decide_known(batch.limiters, batch.requests, count, batch.known, NULL) == WEIR_OK)
+    for (size_t i = 0; i < count; i++) {
+      if (!batch.known[i]) continue;
+      tick->asked[batch.asked[i]].request = batch.requests[i];
+      tick->asked[batch.asked[i]].limiter = NULL;
+      left--;
+    }
+  free_known(&batch);
+  return left;
+}
