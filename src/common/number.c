@@ -56,6 +56,10 @@ char *weir_number_write(char *out, uint64_t number) {
       "25262728293031323334353637383940414243444546474849"
       "50515253545556575859606162636465666768697071727374"
       "75767778798081828384858687888990919293949596979899";
+  if (number < 10) {
+    *out = (char)('0' + number);
+    return out + 1;
+  }
   char *end = out + weir_number_length(number);
   char *at = end;
   for (; number > UINT32_MAX; number /= 100)
