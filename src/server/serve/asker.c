@@ -223,12 +223,12 @@ static void ask_in_place(weir_askers *askers, weir_asker *asker, weir_tick *tick
 static bool is_far(void *self, const weir_store *store) {
   for (const weir_asker *one = ((const weir_askers *)self)->first; one != NULL; one = one->next)
     if (one->store == store) return !one->is_near;
-  return false;
+  return true; /* there was no memory for it */
 }
 
 static bool mark_one(weir_askers *askers, const weir_tick *tick, const weir_store *store) {
   weir_asker *asker = find_asker(askers, store, tick->registry);
-  if (asker == NULL) return false;
+  if (asker == NULL) return true;
   asker->is_asked = true;
   return !asker->is_near;
 }

@@ -562,12 +562,14 @@ static void drain(weir_loop *loop) {
   }
 }
 
-static void answer_touched(weir_loop *loop) {
+/* `all_decided`: all requests of the turn are, but for places and parts. */
+static void answer_touched(weir_loop *loop, bool all_decided) {
+  bool some_wait = !all_decided || loop->tick.place_count > 0 || loop->tick.part_count > 0;
   weir_connection *touched = loop->touched;
   loop->touched = NULL;
   for (weir_connection *next, *one = touched; one != NULL; one = next) {
     next = one->next_touched;
-    if (weir_exchange_waits_for(&loop->tick, one->first_answer) != NULL)
+    if (some_wait && weir_exchange_waits_for(&loop->tick, one->first_answer) != NULL)
       take_pending(one);
     else
       answer_turn(one);
@@ -576,12 +578,13 @@ static void answer_touched(weir_loop *loop) {
 
 static void finish_turn(weir_loop *loop) {
   weir_tick *tick = &loop->tick;
+  size_t decided = 0;
   if (tick->asked_count > 0) {
     int64_t began_us = weir_monotonic_us();
-    size_t decided = weir_askers_decide(&loop->askers, tick);
+    decided = weir_askers_decide(&loop->askers, tick);
     if (decided > 0) weir_served_tick(&loop->served, decided, weir_monotonic_us() - began_us);
   }
-  answer_touched(loop);
+  answer_touched(loop, decided == tick->asked_count);
   weir_tick_clear(tick);
   if (loop->pending_count > 0) answer_all_pending(loop);
   if (loop->reply.capacity > REPLY_KEPT) weir_bytes_free(&loop->reply);
