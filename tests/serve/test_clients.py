@@ -52,6 +52,12 @@ class Clients(unittest.TestCase):
         self.assertEqual(told[:6], ["allowed", "1", "limit", "3", "remaining", "2"])
         self.assertEqual(told[told.index("source") + 1], "settled")
 
+    def test_a_login(self):
+        told = self.run_it("sh", "-e", input=self.block("sh", 2)).strip().split("\n")
+        self.assertEqual((told[1], told[5], told[-1]), ("1", "1", "by_account"))
+        answers = [json.loads(line) for line in told if line.startswith("{")]
+        self.assertEqual((answers[0]["allowed"], answers[0]["remaining"], answers[1]["detail"]), (True, 0, "by_account"))
+
     def test_places(self):
         program = self.block("python", 1)
         self.assertEqual(self.run_it(DEBIAN_PYTHON, "-c", program), "at work\n{'held': 1, 'store': 'OK'}\n")
