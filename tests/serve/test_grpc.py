@@ -312,6 +312,25 @@ class Stores(Grpc):
         self.assertEqual(client.ask(edge(*(name + "=1" for name in names))).overall_code, OVER)
         self.assertEqual((relay.trips - before[0], relay.commands - before[1]), (1, 3))
 
+    def test_together_is_one_round_trip_or_two(self):
+        """Admitted; denied; and what is known to be over lets the others only be looked at."""
+        names = ["a", "b", "c", "d"]
+        files = {"edge.yaml": "domain: edge\ndescriptors:\n" + "".join(
+            "  - {key: %s, %s}\n" % (name, per_year(2 if name == "b" else 99)) for name in names)}
+        store = Store("memcached")
+        self.addCleanup(store.end)
+        relay = Relay(store.url)
+        self.addCleanup(relay.end)
+        stores = 'stores: {main: {url: "%s?timeout=10s", processes: 1, fallback: none}}\n' % relay.url
+        server = self.start(files, ", domains: {edge: {together: true}}", stores=stores)
+        client = self.client(server)
+        for left, trips, commands in (((98, 1, 98, 98), 1, 4), ((97, 0, 97, 97), 1, 4), ((97, 0, 97, 97), 2, 8),
+                                      ((97, 0, 97, 97), 1, 0)):  # of reads it counts none
+            before = relay.trips, relay.commands
+            told = client.ask(edge(*(name + "=1" for name in names)))
+            self.assertEqual([s.limit_remaining for s in told.statuses], list(left))
+            self.assertEqual((relay.trips - before[0], relay.commands - before[1]), (trips, commands), left)
+
     def without_a_store(self, fallback):
         """Two limits, of 3 and of 1000, are charged; the store dies; what ten more are answered, and by whom."""
         store = Store("memcached")

@@ -20,9 +20,10 @@ ASKS = edge("named=x").SerializeToString()
 
 class Bounded(Grpc):
     limits = ""
+    domains = ""
 
     def setUp(self):
-        self.server = self.start(EDGE, rest="limits: {%s}\n" % self.limits if self.limits else "")
+        self.server = self.start(EDGE, self.domains, rest="limits: {%s}\n" % self.limits if self.limits else "")
 
     def raw(self, **options):
         client = Raw(self.server.ports["grpc"][0], **options)
@@ -34,6 +35,22 @@ class Bounded(Grpc):
         """Of the limit that ASKS charges."""
         with_peek = edge({"entries": [{"key": "named", "value": "x"}], "hitsAddend": 0})
         return self.client(self.server).ask(with_peek).statuses[0].limit_remaining
+
+
+class Together(Bounded):
+    """Descriptors that are one decision: none is charged where the call is over, or taken back."""
+
+    domains = ", domains: {edge: {together: true}}"
+
+    def test_what_came_too_late_or_went_away(self):
+        asks = edge("ip=1", "named=x").SerializeToString()
+        client = self.raw()
+        client.send(call(1, asks, grpc_timeout="0m"))
+        client.until(HEADERS, 1, END_STREAM)
+        self.assertEqual(self.server.metric("weir_serve_expired_total"), 1)
+        client.send(call(3, asks) + frame(RST_STREAM, 0, 3, b"\0\0\0\x08") + call(5, asks, grpc_timeout="60S"))
+        client.until(HEADERS, 5, END_STREAM)
+        self.assertEqual(self.left(), 999 - (1 - self.server.metric("weir_serve_cancelled_total")))
 
 
 class Requests(Bounded):
