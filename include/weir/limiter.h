@@ -478,9 +478,11 @@ WEIR_EXPORT int64_t weir_reservation_held_until_us(const weir_reservation *reser
  * second may have the lower one; who lost a place and goes on always has. 0 without a place. */
 WEIR_EXPORT uint64_t weir_reservation_token(const weir_reservation *reservation);
 
-/* Pays again for what is held, where that is due. With weir_limiter_options.renew BY_CALLER it is to be
- * called again when *next_us microseconds are over, and after a place was entered; WEIR_NEVER: nothing
- * is held. Else a thread does all of it, and this may be called all the same. Blocks for up to the
+/* Pays again for what is held, and charges ahead for busy keys whose lots run out, where that is due.
+ * With weir_limiter_options.renew BY_CALLER it is to be called again when *next_us microseconds are over,
+ * and after a place was entered, or requests of rules with lease= were decided; WEIR_NEVER: nothing is
+ * held. Who never calls it has leases all the same, and requests wait for the store when a lot has ended.
+ * Else a thread does all of it, and this may be called all the same. Blocks for up to the
  * deadline for every 64 keys. WEIR_OK, or why some were not paid: then *next_us is short, as there is
  * another try until what was paid before is over. Any thread. */
 WEIR_EXPORT weir_status weir_limiter_renew(weir_limiter *limiter, int64_t *next_us,

@@ -52,9 +52,9 @@ typedef enum weir_fallback {
   WEIR_FALLBACK_NONE   /* the status itself */
 } weir_fallback;
 
-/* Who pays again for what is held: a thread of the limiter's own, with all signals blocked, that is
- * there only while something is held (and a quarter of PERIOD longer); or the caller, by
- * weir_limiter_renew(). */
+/* Who pays again for what is held, and refills what lease= charges ahead: a thread of the limiter's own,
+ * with all signals blocked, that is there only while something is held (and a quarter of PERIOD longer),
+ * or busy keys are asked for (and two leases longer); or the caller, by weir_limiter_renew(). */
 typedef enum weir_renew_by { WEIR_RENEW_BY_THREAD, WEIR_RENEW_BY_CALLER } weir_renew_by;
 
 /* Zero means default, for every member. Begin with WEIR_LIMITER_OPTIONS_INIT, which sets `size`.
@@ -105,8 +105,9 @@ typedef struct weir_limiter_options {
    * WEIR_FALLBACK_LOCAL it takes its share to be 1 / peers. Later its share is measured. 1 to
    * 100000; default: processes where that is set, else 8. */
   uint32_t peers;
-  uint32_t reserved;     /* 0 */
-  unsigned renew;        /* enum weir_renew_by; who pays again for what in-flight rules hold */
+  uint32_t reserved; /* 0 */
+  unsigned
+      renew; /* enum weir_renew_by; who pays again for what in-flight rules hold, and refills leases */
   uint32_t reserved_too; /* 0 */
 } weir_limiter_options;
 

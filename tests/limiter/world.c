@@ -18,6 +18,8 @@ weir_limiter *world_limiter(world *w, const char *rules, const weir_limiter_opti
   with_clock.size = sizeof with_clock;
   if (with_clock.deadline_us == 0) with_clock.deadline_us = WORLD_DEADLINE_US;
   if (with_clock.fallback == 0) with_clock.fallback = WEIR_FALLBACK_NONE;
+  if (strstr(rules, "lease=") != NULL && strstr(rules, "in-flight") == NULL)
+    with_clock.renew = WEIR_RENEW_BY_CALLER; /* time stands still: no other thread asks the store */
   with_clock.clock = hand_clock_as_clock(&w->clock);
   check(weir_limiter_create(w->store, rules, &with_clock, &limiter, &message), &message);
   return limiter;

@@ -301,6 +301,8 @@ void client_start(struct model *model, struct client *client) {
     if (settle_ask(model, client, &request->wanted[0])) group = &client->requests[0];
   } else if (request->wanted[0].wish == RENEWS) {
     group = place_renew(model, client);
+  } else if (request->wanted[0].wish == REFILLS) {
+    group = lease_refill(model, client, request->lease);
   } else if (request->wanted[0].wish != REFUNDS && request->wanted[0].wish != CANCELS) {
     group = make_group(model, client, request);
   } else if (make_refund(model, client, &request->wanted[0])) {

@@ -131,7 +131,7 @@ weir_request_state *lease_ask(struct model *model, struct client *client, weir_r
   *request = (weir_request_state){
       .kind = WEIR_TAKE, .cost = lease, .up_to = !model->mutant->leases_too_much};
   record_lease(model, client, OPEN, client->start_us, lease);
-  if (model->mutant->leases_first) {
+  if (model->mutant->leases_first || group == NULL) {
     request->next = group;
     return request;
   }
@@ -140,6 +140,14 @@ weir_request_state *lease_ask(struct model *model, struct client *client, weir_r
     last = last->next;
   last->next = request;
   return group;
+}
+
+/* What the limiter does before a lot is used up: a group that only charges ahead, what is not held so far. */
+weir_request_state *lease_refill(struct model *model, struct client *client, int64_t lease) {
+  for (int i = 0; i < WEIR_LOTS && model->mutant->refills_idle; i++)
+    client->stock->lots[i].until_us += WRONG_US;
+  if (!model->mutant->refills_idle) lease -= weir_stock_room(client->stock, client->start_us);
+  return lease > 0 ? lease_ask(model, client, NULL, lease) : NULL;
 }
 
 /* A lease is granted by an answer that is certain and in time. */

@@ -100,7 +100,7 @@ struct scope {
 /* --- what is asked -----------------------------------------------------------------------------
  */
 
-enum wish { TAKES, PEEKS, REFUNDS, CANCELS, LEASES, RETURNS, SETTLES, RENEWS };
+enum wish { TAKES, PEEKS, REFUNDS, CANCELS, LEASES, RETURNS, SETTLES, RENEWS, REFILLS };
 
 struct wanted {
   enum wish wish;
@@ -363,6 +363,7 @@ void client_charge_before(struct model *model, int number, struct charge charge)
 bool lease_answers(struct model *model, struct client *client, weir_request_state *request);
 bool lease_denies(struct model *model, struct client *client, weir_request_state *request);
 void lease_hold(struct model *model, struct client *client, weir_request_state *request);
+weir_request_state *lease_refill(struct model *model, struct client *client, int64_t lease);
 weir_request_state *lease_ask(struct model *model, struct client *client, weir_request_state *group,
                               int64_t lease);
 void lease_plan_returns(struct model *model, struct client *client);

@@ -50,6 +50,7 @@ struct mutant {
   bool trusts_old_readings; /* a lot is used by a reading of the clock from before its charge */
   bool refunds_by_use;      /* of a bucket, with the stamp of the use */
   bool unreserved;          /* who does not lease takes all of a bucket */
+  bool refills_idle;        /* a refill keeps what ended unused */
 
   /* Settlements. */
   bool settles_twice; /* what got no answer is sent again */

@@ -25,6 +25,28 @@ static void no_reserve(weir_stack *stack, weir_settings *settings) {
   stack->rules[0].reserve = 0;
 }
 
+/* --- refilling ---------------------------------------------------------------------------------
+ */
+
+static bool refills(const struct client *client) {
+  return client->requests[0].cost == 0;
+}
+
+static void grant_twice(const struct model *model, struct client *client) {
+  (void)model;
+  for (int i = 0; i < WEIR_LOTS && refills(client); i++)
+    if (client->stock->lots[i].stamp_us == client->wallet->ahead_us)
+      client->stock->lots[i].left += client->wallet->ahead;
+}
+
+/* As if it had been charged when its answer came. */
+static void grant_from_now(const struct model *model, struct client *client) {
+  int64_t now_us = world_clock_us(model, client);
+  for (int i = 0; i < WEIR_LOTS && refills(client); i++)
+    if (client->stock->lots[i].until_us <= now_us)
+      client->stock->lots[i].until_us = now_us + WRONG_US;
+}
+
 /* --- giving back -------------------------------------------------------------------------------
  */
 
@@ -147,6 +169,18 @@ const struct mutant lease_mutants[] = {
      .scope = "fixed window, leases, what ended goes back",
      .killed_by = CHECK_DELIVERY,
      .keeps_owed = true},
+    {.name = "counts a refill twice",
+     .scope = "fixed window, refills",
+     .killed_by = CHECK_BOUND,
+     .mislease = grant_twice},
+    {.name = "refills what has ended meanwhile",
+     .scope = "fixed window, refills",
+     .killed_by = CHECK_BOUND,
+     .mislease = grant_from_now},
+    {.name = "refills an idle key for ever",
+     .scope = "fixed window, refills, idle",
+     .killed_by = CHECK_DELIVERY,
+     .refills_idle = true},
     {.name = "uses a lot by a reading from before its charge",
      .scope = "N=4, strict, 4 lanes, leases, old readings",
      .killed_by = CHECK_BOUND,

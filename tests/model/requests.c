@@ -7,6 +7,7 @@
  *     1|0|2    take, a cost for every rule
  *     <        refund what the last request took      x   cancel it
  *     3*2      take 3, and lease 2                     r   give back all that is leased
+ *     *2       refill: lease until 2 are held
  *     =5       settle: the last request really cost 5 (=5|0|2: for every rule)
  *     n        pay once more for all that is held
  */
@@ -41,6 +42,10 @@ static void read_wanted(const char **at, struct wanted *wanted) {
   if (**at == 'n' || **at == '<' || **at == 'x' || **at == 'r') {
     wanted->wish = **at == '<' ? REFUNDS : **at == 'x' ? CANCELS : **at == 'r' ? RETURNS : RENEWS;
     ++*at;
+    return;
+  }
+  if (**at == '*') {
+    wanted->wish = REFILLS;
     return;
   }
   read_cost(at, wanted);

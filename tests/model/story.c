@@ -31,7 +31,8 @@ static void print_wanted(const struct model *model, const struct wanted *wanted)
                                        [CANCELS] = " its place back",
                                        [RETURNS] = " no lease",
                                        [SETTLES] = " the real cost",
-                                       [RENEWS] = " its places once more"};
+                                       [RENEWS] = " its places once more",
+                                       [REFILLS] = " a refill"};
   story_print(model, "%s", wishes[wanted->wish]);
   if (wanted->cost > 0)
     story_print(model, "%s %" PRId64, wanted->up_to ? " up to" : "", wanted->cost);

@@ -49,9 +49,11 @@ static bool read_arguments(int count, char **arguments, scale_plan *plan) {
       {"clients", 1, 100000, &plan->clients},
       {"asked", 1, 1000000, &plan->asked_per_s},
       {"burst", 1, 1000, &plan->burst},
-      {"warm-up", 0, 60000000, &plan->warm_up_us},
-      {"span", 1, 60000000, &plan->span_us},
+      {"uneven", 1, 4, &plan->uneven},
+      {"warm-up", 0, 600000000, &plan->warm_up_us},
+      {"span", 1, 600000000, &plan->span_us},
       {"round-trip", 0, 1000000, &plan->round_trip_us},
+      {"deadline", 1000, 60000000, &plan->deadline_us},
       {"command-ns", 0, 1000000, &plan->command_ns},
       {"lost-ppm", 0, 1000000, &plan->lost_ppm},
       {"skew", 0, 10000, &plan->skew_us},
@@ -79,12 +81,12 @@ static bool read_arguments(int count, char **arguments, scale_plan *plan) {
 
 static void print(const scale_plan *plan, const scale_figures *figures) {
   printf("{\"rule\":\"%s\",\"clients\":%" PRId64 ",\"asked\":%" PRId64 ",\"allowed\":%" PRId64
-         ",\"admitted\":%" PRId64 ",\"failed\":%" PRId64 ",\"died\":%" PRId64
+         ",\"admitted\":%" PRId64 ",\"failed\":%" PRId64 ",\"died\":%" PRId64 ",\"waited\":%" PRId64
          ",\"commands\":%" PRId64 ",\"p50_us\":%" PRId64 ",\"p99_us\":%" PRId64
          ",\"fair_ppm\":%" PRId64 ",\"most\":%" PRId64 ",\"bound\":%" PRId64 "}\n",
          plan->rule, plan->clients, figures->asked, figures->allowed, figures->admitted,
-         figures->failed, figures->died, figures->commands, figures->p50_us, figures->p99_us,
-         figures->fair_ppm, figures->most, figures->bound);
+         figures->failed, figures->died, figures->waited, figures->commands, figures->p50_us,
+         figures->p99_us, figures->fair_ppm, figures->most, figures->bound);
 }
 
 int main(int count, char **arguments) {

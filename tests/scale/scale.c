@@ -82,6 +82,7 @@ static weir_limiter_options options_of(const scale_plan *plan, struct process *p
   options.processes = (uint32_t)plan->clients;
   options.fallback = WEIR_FALLBACK_NONE;
   options.memo_keys = 1;
+  options.deadline_us = plan->deadline_us;
   if (plan->no_leases) options.flags = WEIR_NO_LEASES;
   return options;
 }
@@ -105,6 +106,11 @@ static struct process *begin_process(struct scale *scale, size_t client) {
   return NULL;
 }
 
+/* A limiter waits for its own thread. */
+static void end_dead(void *ended) {
+  end_process(ended);
+}
+
 /* Its clock stays where it is: that is the machine's. */
 static void crash(void *subject) {
   struct client *client = subject;
@@ -116,7 +122,7 @@ static void crash(void *subject) {
   begun->ahead_us = old->ahead_us;
   client->process = begun;
   old->line.dead = true;
-  if (old->busy == 0) end_process(old);
+  if (old->busy == 0) fiber_start(end_dead, old);
   virtual_at(virtual_now_us() + scale->plan->crash_every_us, crash, client);
 }
 
@@ -146,6 +152,7 @@ static void note(const struct asked *asked, weir_status status, const weir_decis
     return;
   }
   if (!column_add(&scale->waits, virtual_now_us() - asked->at_us)) fail(scale, WEIR_NO_MEMORY);
+  figures->waited += virtual_now_us() > asked->at_us;
   figures->failed += status != WEIR_OK;
   figures->admitted += admitted;
   client->admitted += admitted;
@@ -175,13 +182,27 @@ static void ask_exactly(struct scale *scale, bool counts) {
   scale->figures->allowed += counts && request.decision.allowed;
 }
 
+/* Each asks `uneven` times as often as the next. */
+static struct client *draw_client(struct scale *scale) {
+  const scale_plan *plan = scale->plan;
+  int64_t shares = 0, share = 1;
+  if (plan->uneven <= 1) return &scale->clients[virtual_below(plan->clients)];
+  for (int64_t i = 0; i < plan->clients; i++, share *= plan->uneven)
+    shares += share;
+  int64_t drawn = virtual_below(shares);
+  int64_t client = plan->clients - 1;
+  for (share = 1; drawn >= share; share *= plan->uneven, client--)
+    drawn -= share;
+  return &scale->clients[client];
+}
+
 static void arrive(void *subject) {
   struct scale *scale = subject;
   const scale_plan *plan = scale->plan;
   int64_t now_us = virtual_now_us();
   if (now_us >= scale->until_us || scale->status != WEIR_OK) return;
   bool counts = now_us >= scale->counted_from_us;
-  struct client *client = &scale->clients[virtual_below(plan->clients)];
+  struct client *client = draw_client(scale);
   for (int64_t i = 0; i < plan->burst; i++) {
     scale->figures->asked += counts;
     client->asked += counts;

@@ -15,9 +15,11 @@ typedef struct scale_plan {
   int64_t clients;
   int64_t asked_per_s; /* by all together */
   int64_t burst;       /* so many requests of one client come at once */
+  int64_t uneven;      /* each client asks as often as so many of the next; 0 and 1: all alike */
   int64_t warm_up_us;  /* before it, nothing is counted */
   int64_t span_us;
   int64_t round_trip_us;
+  int64_t deadline_us;    /* of a decision; 0: the default */
   int64_t command_ns;     /* of the server's time */
   int64_t lost_ppm;       /* of questions, and of answers */
   int64_t skew_us;        /* clocks are that far ahead or behind, at the most */
@@ -37,6 +39,7 @@ typedef struct scale_figures {
   int64_t admitted;
   int64_t failed; /* without a decision */
   int64_t died;   /* with their process */
+  int64_t waited; /* for the store */
   int64_t commands;
   int64_t p50_us; /* until the answer */
   int64_t p99_us;

@@ -228,6 +228,49 @@ int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mu
   return wait_for(condition, mutex, until->tv_sec * INT64_C(1000000) + until->tv_nsec / 1000);
 }
 
+/* --- threads -----------------------------------------------------------------------------------
+ */
+
+struct thread {
+  void *(*run)(void *);
+  void *argument;
+  bool over;
+};
+
+static void live(void *subject) {
+  struct thread *thread = subject;
+  thread->run(thread->argument);
+  thread->over = true;
+  virtual_wake(thread);
+}
+
+static void begin_thread(void *subject) {
+  fiber_start(live, subject);
+}
+
+int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *argument);
+int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *argument) {
+  (void)attributes;
+  struct thread *made = malloc(sizeof *made);
+  if (made == NULL) return EAGAIN;
+  *made = (struct thread){.run = run, .argument = argument};
+  *id = (pthread_t)(uintptr_t)made;
+  virtual_at(now_us, begin_thread, made);
+  return 0;
+}
+
+/* Of one that is not over only from within a fiber. */
+int __wrap_pthread_join(pthread_t id, void **result);
+int __wrap_pthread_join(pthread_t id, void **result) {
+  struct thread *thread = (struct thread *)(uintptr_t)id;
+  (void)result;
+  if (!thread->over) virtual_wait(thread, INT64_MAX);
+  free(thread);
+  return 0;
+}
+
 /* The secrets of stores: with them come the places of keys, and lengths of pauses. */
 void __wrap_randombytes_buf(void *bytes, size_t count);
 void __wrap_randombytes_buf(void *bytes, size_t count) {

@@ -63,6 +63,7 @@ static inline void weir_settings_set_margins(weir_settings *settings, int64_t de
 typedef enum weir_request_kind {
   WEIR_TAKE,
   WEIR_PEEK,
+  WEIR_REFILL, /* its driver's alone: has its group charge ahead, and no machine sees it */
   WEIR_RESET,  /* always alone in its group */
   WEIR_REFUND, /* always alone in its group */
   WEIR_SETTLE, /* always alone in its group: what it really cost, see `costs` and `settlement` */

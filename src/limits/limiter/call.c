@@ -172,6 +172,13 @@ int64_t weir_call_pause_end_us(unsigned pauses) {
 /* --- its requests ------------------------------------------------------------------------------
  */
 
+size_t weir_call_encode(const weir_request_state *request, char encoded[WEIR_ENCODED_MOST]) {
+  if (request->kind != WEIR_REFILL)
+    return weir_key_encode(request->key, request->key_length, encoded);
+  memcpy(encoded, request->key, request->key_length);
+  return request->key_length;
+}
+
 /* The first request speaks for a batch, but one that has no answer at all speaks before one for
  * which a policy answers. Leaders of other calls come here, too. */
 void weir_call_explain(weir_request_state *request, weir_status status, const char *why) {

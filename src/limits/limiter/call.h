@@ -47,6 +47,7 @@ typedef struct weir_group {
   int64_t wake_us;  /* while it pauses: until then, weir_monotonic_us() */
   size_t encoded_length;
   char encoded[WEIR_ENCODED_MOST];
+  weir_request_state *refill; /* that leads it; NULL: none does */
   weir_request_state ahead;   /* what is charged for requests that may come; cost 0: nothing */
   weir_request_state payment; /* for what was admitted without the store: first of the group, if
                                  there is something; of each rule so much was ... */
@@ -103,6 +104,7 @@ typedef struct weir_call {
   size_t group_count;
   weir_group *groups;
   size_t pausing; /* groups that do */
+  bool refills;   /* some key is worth it */
   weir_round round;
   weir_message failure; /* of the first round that failed */
   unsigned round_trips; /* so far, and ... */
@@ -160,6 +162,10 @@ bool weir_call_know(struct weir_limiter *limiter, weir_request_state *request, w
 bool weir_call_recall(struct weir_limiter *limiter, weir_request_state *request, weir_moment at,
                       bool *must_look);
 
+/* The request stands in line at a locked entry, and leads where no thread does. */
+void weir_call_queue(const struct weir_limiter *limiter, weir_memo_entry *entry,
+                     weir_request_state *request);
+
 /* Has every request that joined a call of this list decided, or given a status, by the deadline: that
  * of its head, where one has begun. */
 void weir_call_run(weir_call *first);
@@ -198,6 +204,9 @@ int64_t weir_call_pause_end_us(unsigned pauses);
 static inline bool weir_call_is_out_of_time(const weir_call *call) {
   return call->head->monotonic_us >= call->head->charge_end_us;
 }
+
+/* A request's key as stores have it; that of a refill is so already. */
+size_t weir_call_encode(const weir_request_state *request, char encoded[WEIR_ENCODED_MOST]);
 
 /* Writes down why the store did not decide a request; `why` may be empty. */
 void weir_call_explain(weir_request_state *request, weir_status status, const char *why);

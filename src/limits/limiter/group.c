@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "limiter/limiter.h"
+#include "limiter/renew.h"
 
 /* What so many groups have taught is handed over at once; at first, each time. */
 enum { LESSONS = 8 };
@@ -30,7 +31,7 @@ static void take_group(weir_call *call, const weir_request_state *leader) {
   weir_group *group = &call->groups[call->group_count++];
   weir_memo_entry *entry = leader->entry;
   group->entry = entry;
-  group->encoded_length = weir_key_encode(leader->key, leader->key_length, group->encoded);
+  group->encoded_length = weir_call_encode(leader, group->encoded);
   weir_shard_lock(entry->shard);
   unsigned steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
   bool as_read = call->at.clock_steps == steps;
@@ -427,6 +428,7 @@ static void finish(weir_call *call, weir_group *group) {
 void weir_call_lead(weir_call *first) {
   for (weir_call *call = first; call != NULL; call = call->also) {
     call->group_count = call->round.planned_count = call->pausing = 0;
+    call->refills = false;
     call->failure.text[0] = '\0';
     if (call->returns != NULL) weir_leases_plan(call);
     for (size_t i = 0; i < call->ask_count; i++) {
@@ -458,4 +460,6 @@ void weir_call_lead(weir_call *first) {
   for (weir_call *call = first; call != NULL; call = call->also)
     for (size_t i = 0; i < call->group_count; i++)
       finish(call, &call->groups[i]);
+  for (const weir_call *call = first; call != NULL; call = call->also)
+    if (call->refills) weir_refill_start(call->limiter);
 }

@@ -53,8 +53,8 @@ static weir_memo_entry *find(weir_call **call, weir_limiter *limiter, weir_reque
 
 /* The request stands in line, and leads where no thread does. A peek must not meet takes that are
  * half decided, as those of several rules can be. */
-static void queue(const weir_limiter *limiter, weir_memo_entry *entry,
-                  weir_request_state *request) {
+void weir_call_queue(const weir_limiter *limiter, weir_memo_entry *entry,
+                     weir_request_state *request) {
   bool peeks = request->kind == WEIR_PEEK && limiter->stack.count > 1;
   if (limiter->one_by_one || peeks) request->alone = true;
   request->entry = entry;
@@ -94,7 +94,7 @@ void weir_call_join(weir_call **call, weir_limiter *limiter, weir_request_state 
     request->away = request->unasked = true;
     fail(request, WEIR_UNAVAILABLE);
   } else if (!answered) {
-    queue(limiter, entry, request);
+    weir_call_queue(limiter, entry, request);
   }
   weir_shard_unlock(entry->shard);
 }

@@ -4,6 +4,7 @@
  *             the rest, and is admitted from both
  *     lead    last of the group stands a request of the leader's own, for what may come
  *     finish  what that was granted is usable from now on; what was not used is free again
+ *     refill  a group of that request alone, before what is held has been used (refill.c)
  *
  * What ended before it was used goes back: in front of the next operations, of the same key or of
  * another, or when a limiter is told to.
@@ -34,6 +35,25 @@ static void stamp(weir_decision *decision, int64_t at_us) {
   decision->at_us = at_us;
 }
 
+/* A caller that renews does so before the next life is over, or not at all. */
+static bool is_renewed(weir_limiter *limiter) {
+  if (!limiter->caller_renews) return true;
+  int64_t since_us = weir_monotonic_us() - atomic_load(&limiter->renewed_us);
+  return since_us < limiter->lease.life_us;
+}
+
+/* What the entry holds is to be refilled. False: it will not be. */
+static bool ask_refill(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us) {
+  weir_stock *stock = entry->leased->stock;
+  if (!limiter->refills || !is_renewed(limiter)) return false;
+  if (stock->due_us == 0) stock->due_us = now_us;
+  if (entry->busy || !weir_leased_mark_due(&limiter->leased, entry->leased)) return true;
+  pthread_mutex_lock(&limiter->renewer.mutex);
+  pthread_cond_signal(&limiter->renewer.wake);
+  pthread_mutex_unlock(&limiter->renewer.mutex);
+  return true;
+}
+
 /* Admits a request out of what is held, if that is enough. Where too little is known for its figures
  * it asks the store, unless it `must` do without. */
 static bool use(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, bool must,
@@ -48,19 +68,30 @@ static bool use(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, b
     return false;
   weir_stock_use(stock, &limiter->lease, now_us, request->charge, &at_us);
   stamp(&request->decision, at_us);
+  if (limiter->refills && weir_stock_is_low(stock, &limiter->lease, now_us))
+    ask_refill(limiter, entry, now_us);
   weir_counts_add_lease(limiter->counts, WEIR_LEASE_USED, request->charge);
   return true;
+}
+
+/* Where there is hardly room a refill finds out how much, and requests do not wait for that. */
+static bool gives_way(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us,
+                      int64_t *pause_us) {
+  const weir_stock *stock = entry->leased->stock;
+  *pause_us = stock->paused_until_us - now_us;
+  if (weir_stock_is_paused(stock, &limiter->lease, now_us)) return true;
+  *pause_us = stock->trip_us;
+  return weir_stock_is_tight(stock, &limiter->lease, now_us) && ask_refill(limiter, entry, now_us);
 }
 
 /* Denies what is known not to fit even with what is held, and what makes way for others. */
 static bool deny(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, int64_t room,
                  weir_request_state *request) {
-  const weir_stock *stock = entry->leased->stock;
-  int64_t pause_us = stock->paused_until_us - now_us;
+  int64_t pause_us;
   request->held = room;
   bool denied =
       weir_settle_locally(&limiter->stack, &limiter->settings, entry->memo, now_us, request) ||
-      (may_use(request) && weir_stock_is_paused(stock, &limiter->lease, now_us) &&
+      (may_use(request) && gives_way(limiter, entry, now_us, &pause_us) &&
        weir_settle_paused(&limiter->stack, &limiter->settings, entry->memo, now_us, pause_us,
                           request));
   request->held = 0;
@@ -147,6 +178,32 @@ static void hold(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us,
   request->charge -= request->held;
 }
 
+/* What the group charges ahead: 0, or its last request. */
+static int64_t charge_ahead(weir_limiter *limiter, weir_group *group, int64_t now_us,
+                            int64_t cost) {
+  weir_memo_entry *entry = group->entry;
+  weir_stock *stock = entry->leased->stock;
+  bool looks = false;
+  if (entry->account != NULL) return 0; /* what is owed goes first */
+  if (cost > 0)
+    return weir_stock_wish(stock, &limiter->lease, entry->memo, now_us, cost, limiter->group_most);
+  if (group->refill == NULL) return 0;
+  int64_t ahead = weir_stock_wish_refill(stock, &limiter->lease, entry->memo, now_us,
+                                         limiter->group_most, &looks);
+  if (looks) entry->memo->must_peek = true;
+  return ahead;
+}
+
+/* The refill that led the group is over, as that is. */
+static void end_refill(weir_group *group, weir_status status) {
+  weir_request_state *refill = group->refill;
+  group->refill = NULL;
+  if (refill == NULL) return;
+  refill->status = status;
+  refill->settled = true;
+  atomic_store_explicit(&refill->standing, WEIR_STANDING_DONE, memory_order_release);
+}
+
 void weir_leases_hold(weir_call *call, weir_group *group, int64_t now_us) {
   weir_limiter *limiter = call->limiter;
   weir_memo_entry *entry = group->entry;
@@ -154,10 +211,16 @@ void weir_leases_hold(weir_call *call, weir_group *group, int64_t now_us) {
   const weir_moment at = {.now_us = now_us, .clock_steps = entry->clock_steps};
   bool plain = true; /* all that are in the group share its charge */
   int64_t cost = 0;
+  group->refill = NULL;
   group->ahead = (weir_request_state){.kind = WEIR_TAKE, .up_to = true, .ahead = true};
   if (group->requests->kind == WEIR_RESET) weir_stock_empty(stock, &limiter->lease);
   weir_request_state **link = &group->requests;
   for (weir_request_state *request = *link; request != NULL; request = *link) {
+    if (request->kind == WEIR_REFILL) {
+      group->refill = request;
+      *link = request->next;
+      continue;
+    }
     bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
     if (decided && weir_stock_room(stock, now_us) >= request->charge &&
         weir_leases_answer(limiter, entry, request, at)) {
@@ -170,10 +233,11 @@ void weir_leases_hold(weir_call *call, weir_group *group, int64_t now_us) {
     plain = plain && (may_use(request) || request->kind == WEIR_PEEK);
     link = &request->next;
   }
-  if (!plain || cost == 0 || entry->account != NULL) return; /* what is owed goes first */
-  group->ahead.cost =
-      weir_stock_wish(stock, &limiter->lease, entry->memo, now_us, cost, limiter->group_most);
-  if (group->ahead.cost > 0) *link = &group->ahead;
+  if (plain) group->ahead.cost = charge_ahead(limiter, group, now_us, cost);
+  if (group->ahead.cost > 0)
+    *link = &group->ahead;
+  else
+    end_refill(group, WEIR_OK);
 }
 
 /* Adds what was held to the answer of a request that is over. False: it was decided for a time in
@@ -263,8 +327,6 @@ static void grant(weir_limiter *limiter, weir_group *group, int64_t stamp_us, in
   }
   weir_machine_places(group->machine, places);
   weir_stock_grant(leased->stock, &limiter->lease, stamp_us, cost, places);
-  leased->key_length = group->encoded_length;
-  memcpy(leased->key, group->encoded, group->encoded_length);
   weir_leased_enter(&limiter->leased, group->entry);
 }
 
@@ -305,6 +367,10 @@ void weir_leases_settle(weir_call *call, weir_group *group) {
   bool failed = group->requests->status != WEIR_OK;
   if (weir_leases_are_void(limiter, entry) || group->requests->kind == WEIR_RESET)
     weir_stock_empty(stock, &limiter->lease);
+  if (entry->leased->key_length == 0) {
+    entry->leased->key_length = group->encoded_length;
+    memcpy(entry->leased->key, group->encoded, group->encoded_length);
+  }
   int64_t charged = admitted_cost(group, true);
   int64_t again = part_requests(limiter, group, now_us);
   if (left_nothing(group)) entry->memo->must_peek = false;
@@ -325,18 +391,24 @@ void weir_leases_settle(weir_call *call, weir_group *group) {
 
   int64_t got = (granted ? ahead->charge : 0) + again;
   grant(limiter, group, group->machine->frame.now_us, got);
-  if (!failed) {
+  stock->due_us = 0;
+  if (failed) {
+    stock->tight_us = 0; /* who asks finds out why */
+  } else {
     weir_stock_earn(stock, &limiter->lease, entry->memo, group->machine->frame.now_us,
                     admitted_cost(group, false), charged);
     uint64_t mixed = ((uint64_t)now_us ^ entry->fingerprint[0]) * UINT64_C(0x9e3779b97f4a7c15);
     const weir_harvest harvest = {.got = got,
                                   .charged = charged,
                                   .conflicts = group->machine->pauses,
+                                  .trip_us = now_us - group->machine->frame.now_us,
                                   .random = (uint32_t)(mixed >> 32)};
     weir_stock_pace(stock, &limiter->lease, entry->memo, now_us, &harvest);
   }
   weir_counts_add_lease(limiter->counts, WEIR_LEASE_LOST, stock->lost);
   stock->lost = 0;
+  if (limiter->refills && (stock->low > 0 || stock->tight_us > 0)) call->refills = true;
+  end_refill(group, ahead->status);
 }
 
 /* --- giving back -------------------------------------------------------------------------------
@@ -378,7 +450,7 @@ static bool same_server(const weir_call *call, const weir_memo_entry *entry,
   size_t count = 1;
   const char *name;
   if (leader == NULL || !WEIR_BACKEND_HAS(store->backend, locate)) return true;
-  size_t length = weir_key_encode(leader->key, leader->key_length, home);
+  size_t length = weir_call_encode(leader, home);
   size_t own = store->backend->locate(store->handle, home, length, &count, &name);
   return count == 1 || own == store->backend->locate(store->handle, entry->leased->key,
                                                      entry->leased->key_length, &count, &name);

@@ -104,6 +104,9 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   made->leases = made->leases && made->stack.rules[0].lease_us > 0 && !made->held;
   made->direct = !made->leases && made->settings.traits & WEIR_TRAIT_IMMEDIATE &&
                  made->settings.traits & WEIR_TRAIT_IDENTITY;
+  made->refills = made->leases && !(made->settings.traits & WEIR_TRAIT_IMMEDIATE);
+  made->renews = (made->refills || made->held) && weir_renewer_init(&made->renewer);
+  made->refills = made->refills && made->renews;
   if (made->leases) weir_lease_init(&made->lease, &made->stack, &made->settings);
   if (made->leases && !weir_leased_line_init(&made->leased, &made->lease)) made->leases = false;
   if (made->memo_keys == 0) made->memo_keys = keys_worth_remembering(made);
@@ -144,7 +147,7 @@ weir_status weir_limiter_create(weir_store *store, const char *rules,
   }
   status = weir_limiter_finish(made, message);
   if (status != WEIR_OK) return status;
-  if (made->held) made->places = weir_places_create();
+  if (made->held && made->renews) made->places = weir_places_create(&made->renewer);
   if ((made->held && made->places == NULL) || !weir_limiter_enter_store(made) ||
       !weir_limiter_warn_of_short_leases(made) || !weir_limiter_warn_of_long_deadline(made)) {
     weir_limiter_destroy(made);
@@ -159,8 +162,9 @@ weir_status weir_limiter_create(weir_store *store, const char *rules,
 void weir_limiter_destroy(weir_limiter *limiter) {
   if (limiter == NULL) return;
   bool in_child = weir_limiter_check_process(limiter, NULL) != WEIR_OK;
-  if (limiter->places != NULL && !in_child) weir_places_stop(limiter->places);
+  if (limiter->renews && !in_child) weir_renewer_stop(&limiter->renewer);
   weir_places_destroy(limiter->places, in_child);
+  if (limiter->renews && !in_child) weir_renewer_clean_up(&limiter->renewer);
   weir_limiter_leave_store(limiter);
   weir_limiter_destroy_local(limiter);
   if (pthread_mutex_trylock(&limiter->reserved_mutex) == 0) {

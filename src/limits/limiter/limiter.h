@@ -7,7 +7,9 @@
  *     reserve.c   public entry points of reservations
  *     reserved.c  which reservations are open
  *     place.c     what is held, by key: entering, believing, leaving, handing on
- *     renew.c     paying again for what is held: a thread of its own, or the caller's loop
+ *     renew.c     what is done before it is needed: by a thread of its own, or the caller's loop
+ *     pay.c       paying again for what is held
+ *     refill.c    refilling lots that run out
  *     settle.c    public entry points of those who pay what it really was, and of those who give back
  *     request.c   public entry points of one request; has it decided
  *     check.c     what a caller may ask for
@@ -32,6 +34,7 @@
 #include "algorithm/algorithm.h"
 #include "key/key.h"
 #include "limiter/call.h"
+#include "limiter/renew.h"
 #include "memo/table.h"
 #include "metrics/counts.h"
 #include "rule/rule.h"
@@ -72,6 +75,11 @@ struct weir_limiter {
   bool leases; /* the rules have a lease, and it is used: then the next two mean something */
   weir_lease lease;
   weir_leased_line leased;
+  bool refills; /* lots that run out, on stores that are waited for */
+  _Atomic int64_t refilled_us,
+      renewed_us; /* weir_monotonic_us(): a lot was due; who renews looked */
+  bool renews;    /* there is a renewer: for that, and for places */
+  weir_renewer renewer;
   struct weir_places *places;         /* NULL: no rule is held; else ... */
   bool only_held;                     /* ... all are, and ... */
   bool caller_renews;                 /* ... no thread does */

@@ -37,39 +37,22 @@ static bool is_of(const void *context, const void *item, const void *wanted) {
   return (*key)->length == text->length && memcmp((*key)->text, text->text, text->length) == 0;
 }
 
-weir_places *weir_places_create(void) {
+weir_places *weir_places_create(weir_renewer *renewer) {
   weir_places *made = calloc(1, sizeof *made);
   if (made == NULL) return NULL;
-  weir_hash_table_init(&made->keys, sizeof(weir_held_key *), is_of, NULL);
+  made->renewer = renewer;
   made->wake_us = INT64_MAX;
-  if (pthread_mutex_init(&made->mutex, NULL) != 0) goto no_mutex;
-  if (pthread_cond_init(&made->settled, NULL) != 0) goto no_settled;
-  if (!weir_condition_init(&made->wake)) goto no_wake;
-  return made;
-
-no_wake:
-  pthread_cond_destroy(&made->settled);
-no_settled:
-  pthread_mutex_destroy(&made->mutex);
-no_mutex:
+  weir_hash_table_init(&made->keys, sizeof(weir_held_key *), is_of, NULL);
+  if (pthread_cond_init(&made->settled, NULL) == 0) return made;
   free(made);
   return NULL;
-}
-
-void weir_places_stop(weir_places *places) {
-  pthread_mutex_lock(&places->mutex);
-  bool joins = places->renewer != WEIR_RENEWER_NONE;
-  places->over = true;
-  pthread_cond_signal(&places->wake);
-  pthread_mutex_unlock(&places->mutex);
-  if (joins) pthread_join(places->thread, NULL);
 }
 
 /* Places that are held are their reservations', in a child too where those do not free them; spares are
  * the table's own. Where a thread of the parent was changing the table at the fork, the child leaves it. */
 void weir_places_destroy(weir_places *places, bool in_child) {
-  if (places == NULL || pthread_mutex_trylock(&places->mutex) != 0) return;
-  pthread_mutex_unlock(&places->mutex);
+  if (places == NULL || pthread_mutex_trylock(&places->renewer->mutex) != 0) return;
+  pthread_mutex_unlock(&places->renewer->mutex);
   for (weir_held_key *key = places->first, *next; key != NULL; key = next) {
     next = key->next;
     for (weir_held_place *place = key->places, *behind; place != NULL; place = behind) {
@@ -80,18 +63,15 @@ void weir_places_destroy(weir_places *places, bool in_child) {
     free(key);
   }
   weir_hash_table_clean_up(&places->keys);
-  if (!in_child) { /* a copy of what threads of the parent wait for cannot be destroyed */
-    pthread_cond_destroy(&places->wake);
+  if (!in_child) /* a copy of what threads of the parent wait for cannot be destroyed */
     pthread_cond_destroy(&places->settled);
-    pthread_mutex_destroy(&places->mutex);
-  }
   free(places);
 }
 
 uint64_t weir_places_held(weir_places *places) {
-  pthread_mutex_lock(&places->mutex);
+  pthread_mutex_lock(&places->renewer->mutex);
   uint64_t held = places->held;
-  pthread_mutex_unlock(&places->mutex);
+  pthread_mutex_unlock(&places->renewer->mutex);
   return held;
 }
 
@@ -226,7 +206,7 @@ static void hold(weir_limiter *limiter, weir_held_place *place, weir_place_clock
 static void wake_for(weir_places *places, int64_t due_us) {
   if (due_us >= places->wake_us) return;
   places->wake_us = due_us;
-  pthread_cond_signal(&places->wake);
+  pthread_cond_signal(&places->renewer->wake);
 }
 
 bool weir_place_enter(weir_limiter *limiter, weir_held_place *place, const void *key,
@@ -237,7 +217,7 @@ bool weir_place_enter(weir_limiter *limiter, weir_held_place *place, const void 
     if (place->costs[i] > 0 && limiter->stack.rules[i].period_us < fresh_us)
       fresh_us = limiter->stack.rules[i].period_us;
   place->fresh_until_us = weir_monotonic_us() + fresh_us;
-  pthread_mutex_lock(&places->mutex);
+  pthread_mutex_lock(&places->renewer->mutex);
   weir_held_key *held = make_key(places, key, key_length);
   if (held != NULL) {
     weir_place_clocks clocks = weir_place_read_clocks(limiter);
@@ -246,7 +226,7 @@ bool weir_place_enter(weir_limiter *limiter, weir_held_place *place, const void 
     hold(limiter, place, clocks);
     wake_for(places, weir_place_due_us(limiter, place));
   }
-  pthread_mutex_unlock(&places->mutex);
+  pthread_mutex_unlock(&places->renewer->mutex);
   if (held != NULL) weir_counts_add_places(limiter->counts, WEIR_PLACES_ENTERED, 1);
   return held != NULL;
 }
@@ -262,20 +242,20 @@ void weir_place_enter_by_policy(weir_limiter *limiter, weir_held_place *place) {
     if (place->at_us >= place->ends[i] - weir_held_run_up_us(rule, settings))
       place->ends[i] += rule->period_us;
   }
-  pthread_mutex_lock(&limiter->places->mutex);
+  pthread_mutex_lock(&limiter->renewer.mutex);
   weir_place_clocks clocks = weir_place_read_clocks(limiter);
   fix_end(limiter, place, clocks);
   if (limiter->fallback == WEIR_FALLBACK_ALLOW) place->until_us = place->boot_until_us = INT64_MAX;
   hold(limiter, place, clocks);
-  pthread_mutex_unlock(&limiter->places->mutex);
+  pthread_mutex_unlock(&limiter->renewer.mutex);
   weir_counts_add_places(limiter->counts, WEIR_PLACES_ENTERED, 1);
 }
 
 bool weir_place_is_held(weir_limiter *limiter, weir_held_place *place, int64_t *until_us) {
-  pthread_mutex_lock(&limiter->places->mutex);
+  pthread_mutex_lock(&limiter->renewer.mutex);
   bool held = still_holds(limiter, place, weir_place_read_clocks(limiter));
   *until_us = held ? place->until_us : 0;
-  pthread_mutex_unlock(&limiter->places->mutex);
+  pthread_mutex_unlock(&limiter->renewer.mutex);
   return held;
 }
 
@@ -306,7 +286,7 @@ static bool hand_over(weir_limiter *limiter, weir_held_place *place, weir_place_
 static bool keep(weir_limiter *limiter, weir_held_place *place) {
   int64_t lease_us = limiter->stack.rules[0].lease_us;
   weir_places *places = limiter->places;
-  if (lease_us == 0 || places->over) return false;
+  if (lease_us == 0 || places->renewer->over) return false;
   place->state = WEIR_PLACE_SPARE;
   place->spare_until_us = weir_monotonic_us() + lease_us;
   places->spares++;
@@ -318,14 +298,14 @@ static bool keep(weir_limiter *limiter, weir_held_place *place) {
  * not certain never does. */
 bool weir_place_leave(weir_limiter *limiter, weir_held_place *place, bool hands_on) {
   weir_places *places = limiter->places;
-  pthread_mutex_lock(&places->mutex);
+  pthread_mutex_lock(&places->renewer->mutex);
   weir_place_clocks clocks = weir_place_read_clocks(limiter);
   bool held = still_holds(limiter, place, clocks);
   weir_held_key *key = place->key;
   place->state = WEIR_PLACE_LEFT;
   if (held) places->held--;
   while (place->renewing != 0)
-    pthread_cond_wait(&places->settled, &places->mutex);
+    pthread_cond_wait(&places->settled, &places->renewer->mutex);
   clocks = weir_place_read_clocks(limiter);
   bool stays = held && hands_on && key != NULL && clocks.now_us < place->until_us &&
                clocks.boot_us < place->boot_until_us;
@@ -340,7 +320,7 @@ bool weir_place_leave(weir_limiter *limiter, weir_held_place *place, bool hands_
     unlink_place(place);
     weir_held_key_tidy(places, key);
   }
-  pthread_mutex_unlock(&places->mutex);
+  pthread_mutex_unlock(&places->renewer->mutex);
   return !stays;
 }
 
@@ -349,7 +329,7 @@ weir_held_place *weir_place_take_spare(weir_limiter *limiter, const void *key, s
   weir_places *places = limiter->places;
   weir_held_place *found = NULL;
   if (limiter->stack.rules[0].lease_us == 0) return NULL;
-  pthread_mutex_lock(&places->mutex);
+  pthread_mutex_lock(&places->renewer->mutex);
   const weir_held_key *held = places->spares > 0 ? find_key(places, key, key_length) : NULL;
   if (held != NULL) {
     weir_place_clocks clocks = weir_place_read_clocks(limiter);
@@ -363,17 +343,17 @@ weir_held_place *weir_place_take_spare(weir_limiter *limiter, const void *key, s
       wake_for(places, weir_place_due_us(limiter, found));
     }
   }
-  pthread_mutex_unlock(&places->mutex);
+  pthread_mutex_unlock(&places->renewer->mutex);
   if (found != NULL) weir_counts_add_places(limiter->counts, WEIR_PLACES_ENTERED, 1);
   return found;
 }
 
 int64_t weir_place_rests_until(weir_limiter *limiter, const void *key, size_t key_length) {
   weir_places *places = limiter->places;
-  pthread_mutex_lock(&places->mutex);
+  pthread_mutex_lock(&places->renewer->mutex);
   const weir_held_key *held = find_key(places, key, key_length);
   int64_t until_us = held != NULL ? held->rests_until_us : 0;
-  pthread_mutex_unlock(&places->mutex);
+  pthread_mutex_unlock(&places->renewer->mutex);
   return until_us;
 }
 
@@ -385,7 +365,7 @@ weir_held_place *weir_place_wait(weir_limiter *limiter, const void *key, size_t 
     weir_sleep_until(until_us); /* its own tries go on */
     return NULL;
   }
-  pthread_mutex_lock(&places->mutex);
+  pthread_mutex_lock(&places->renewer->mutex);
   weir_held_key *held = make_key(places, key, key_length);
   if (held != NULL) {
     weir_place_waiter **at = &held->first_waiting;
@@ -393,7 +373,7 @@ weir_held_place *weir_place_wait(weir_limiter *limiter, const void *key, size_t 
       at = &(*at)->next;
     *at = &self;
     while (self.handed == NULL &&
-           weir_condition_wait_until(&self.changed, &places->mutex, until_us)) {
+           weir_condition_wait_until(&self.changed, &places->renewer->mutex, until_us)) {
     }
     if (self.handed == NULL) {
       for (at = &held->first_waiting; *at != &self; at = &(*at)->next) {
@@ -402,7 +382,7 @@ weir_held_place *weir_place_wait(weir_limiter *limiter, const void *key, size_t 
       weir_held_key_tidy(places, held);
     }
   }
-  pthread_mutex_unlock(&places->mutex);
+  pthread_mutex_unlock(&places->renewer->mutex);
   pthread_cond_destroy(&self.changed);
   if (held == NULL) weir_sleep_until(until_us);
   return self.handed;

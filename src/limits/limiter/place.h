@@ -23,6 +23,7 @@
 
 #include <weir/limiter.h>
 
+#include "limiter/renew.h"
 #include "rule/rule.h"
 #include "table.h"
 
@@ -74,12 +75,9 @@ struct weir_held_key {
   unsigned char text[];
 };
 
-typedef enum weir_renewer { WEIR_RENEWER_NONE, WEIR_RENEWER_RUNS, WEIR_RENEWER_ENDED } weir_renewer;
-
 typedef struct weir_places {
-  pthread_mutex_t mutex;  /* guards all of this */
+  weir_renewer *renewer; /* whose mutex guards all of this; it has something to do before wake_us */
   pthread_cond_t settled; /* a payment has its answer */
-  pthread_cond_t wake;    /* the renewing thread has something to do before wake_us */
   weir_hash_table keys;   /* of weir_held_key * */
   weir_held_key *first, *last;
   size_t held, spares;
@@ -87,17 +85,11 @@ typedef struct weir_places {
   uint64_t pass;   /* of renewing */
   bool passing;    /* one is under way */
   int64_t wake_us; /* by the limiter's clock: nothing is due before */
-  weir_renewer renewer;
-  bool over; /* the limiter ends */
-  pthread_t thread;
 } weir_places;
 
 /* NULL: no memory. */
-weir_places *weir_places_create(void);
+weir_places *weir_places_create(weir_renewer *renewer);
 void weir_places_destroy(weir_places *places, bool in_child);
-
-/* Ends the thread that pays, which may be at it. */
-void weir_places_stop(weir_places *places);
 
 /* How many are held now. */
 uint64_t weir_places_held(weir_places *places);

@@ -1,287 +1,98 @@
-/* Paying again for what is held, in passes over all keys that hold something:
+/* Who renews: a thread of the limiter's own, or the caller's loop.
  *
- *     snapshot of up to KEYS_AT_ONCE keys ──> one exec ──> settle ──┬──> the next ones
- *          ^                                                        └──> all are through: sleep
- *          └──── what was not certain is due again, until its guard ────────────┘
- *
- * A key's snapshot and its answer are taken in under the lock of all places, the payment is sent
- * without it. It stands in the line of its key like any other request, and so do others behind it,
- * for one round trip. A pass looks at each key once, the one that was looked at longest ago first.
- *
- * The thread is there as long as places are: it is started by who enters, and ends by itself when it
- * finds none. It answers no signal, so that the program's own threads get them all.
+ * The thread is there as long as there is something to do before it is needed: it is started by who
+ * enters, or charges ahead, and ends by itself when it finds nothing more. It answers no signal, so that
+ * the program's own threads get them all.
  */
 #include "limiter/renew.h"
 
 #include <signal.h>
-#include <stdlib.h>
 
 #include <weir/backend.h>
-#include <weir/backoff.h>
 
-#include "algorithm/in_flight.h"
 #include "condition.h"
 #include "limiter/limiter.h"
-#include "limiter/place.h"
 
-/* As many leave in one exec: a request that comes behind them waits for no more. */
-enum { KEYS_AT_ONCE = 64 };
+/* How often a caller looks who has lots that may run out. */
+enum { LOOKS_IN_A_LEASE = 16 };
 
-/* After a payment that was not certain. */
-enum { AGAIN_LEAST_US = 1000, AGAIN_MOST_US = 10000 };
-
-/* One exec. */
-typedef struct batch {
-  size_t count; /* keys that pay */
-  weir_held_key *keys[KEYS_AT_ONCE];
-  int64_t costs[KEYS_AT_ONCE][WEIR_RULES_MOST];
-  int64_t ends[KEYS_AT_ONCE][WEIR_RULES_MOST];
-  size_t spare_count;
-  weir_held_place *spares[KEYS_AT_ONCE];
-} batch;
-
-/* --- one batch ---------------------------------------------------------------------------------
- */
-
-/* The next keys that this pass has not seen; those behind it has, or they came meanwhile and are seen
- * to by the next. False: there is none. The table is locked, and so no more than a few are looked at. */
-static bool gather(weir_limiter *limiter, batch *all) {
-  weir_places *places = limiter->places;
-  weir_place_clocks clocks = weir_place_read_clocks(limiter);
-  all->count = 0;
-  for (int looked = 0; looked < KEYS_AT_ONCE; looked++) {
-    weir_held_key *key = places->first;
-    size_t n = all->count;
-    if (key == NULL || key->pass == places->pass) return looked > 0;
-    key->pass = places->pass;
-    weir_held_key_move_last(places, key);
-    if (!weir_held_key_snapshot(limiter, key, clocks, all->costs[n], all->ends[n])) continue;
-    key->renewing = true;
-    all->keys[n] = key;
-    all->count++;
-  }
-  return true;
+bool weir_renewer_init(weir_renewer *renewer) {
+  if (pthread_mutex_init(&renewer->mutex, NULL) != 0) return false;
+  if (weir_condition_init(&renewer->wake)) return true;
+  pthread_mutex_destroy(&renewer->mutex);
+  return false;
 }
 
-/* Has all payments of a batch made, each of which says by its ends what is certain; or its spares
- * given back. */
-static weir_status ask(weir_limiter *limiter, batch *all, weir_request_kind kind,
-                       weir_message *message) {
-  weir_status worst = WEIR_OK;
-  bool pays = kind == WEIR_RENEW;
-  weir_call *call = weir_call_acquire(limiter, KEYS_AT_ONCE);
-  if (call == NULL) return weir_no_memory(message);
-  weir_call_begin(call, call->batch, 0, weir_limiter_moment(limiter));
-  for (size_t n = 0; n < (pays ? all->count : all->spare_count); n++) {
-    weir_held_place *spare = pays ? NULL : all->spares[n];
-    const weir_held_key *key = pays ? all->keys[n] : spare->key;
-    weir_request_state *state = &call->batch[call->ask_count++];
-    *state = (weir_request_state){.kind = kind,
-                                  .alone = true,
-                                  .cost = 1,
-                                  .costs = pays ? all->costs[n] : spare->costs,
-                                  .ends = pays ? all->ends[n] : spare->ends,
-                                  .key = key->text,
-                                  .key_length = key->length};
-    if (!pays) state->at_us = spare->at_us;
-    weir_call_join(&call, limiter, state, call->at);
-  }
-  weir_call_run(call);
-  for (size_t n = 0; n < call->ask_count; n++) {
-    weir_status status = call->batch[n].status;
-    weir_counts_add(limiter->counts, status, NULL);
-    if (status != WEIR_OK && worst == WEIR_OK) worst = status;
-  }
-  if (pays) weir_counts_add_places(limiter->counts, WEIR_PLACES_RENEWALS, call->ask_count);
-  if (worst != WEIR_OK) weir_message_set(message, "%s", call->explanation.text);
-  weir_call_release(call);
-  return worst;
+void weir_renewer_clean_up(weir_renewer *renewer) {
+  pthread_cond_destroy(&renewer->wake);
+  pthread_mutex_destroy(&renewer->mutex);
 }
 
-static void settle(weir_limiter *limiter, batch *all) {
-  weir_places *places = limiter->places;
-  weir_place_clocks clocks = weir_place_read_clocks(limiter);
-  for (size_t n = 0; n < all->count; n++) {
-    weir_held_key *key = all->keys[n];
-    key->renewing = false;
-    weir_held_key_settle(limiter, key, clocks, all->ends[n]);
-    weir_held_key_tidy(places, key);
-  }
-  pthread_cond_broadcast(&places->settled);
+void weir_renewer_stop(weir_renewer *renewer) {
+  pthread_mutex_lock(&renewer->mutex);
+  bool joins = renewer->state != WEIR_RENEWER_NONE;
+  renewer->over = true;
+  pthread_cond_signal(&renewer->wake);
+  pthread_mutex_unlock(&renewer->mutex);
+  if (joins) pthread_join(renewer->thread, NULL);
 }
 
-/* --- passes ------------------------------------------------------------------------------------
- */
-
-/* When a pass has something to do again, if nothing fails and no place comes that is due before: at
- * the next run-up of a rule, and at its guard, to see what is lost. */
-static int64_t find_next_us(const weir_limiter *limiter, int64_t now_us) {
-  int64_t next_us = INT64_MAX;
-  for (size_t i = 0; i < limiter->stack.count; i++) {
-    const weir_rule *rule = &limiter->stack.rules[i];
-    if (!weir_rule_is_held(rule)) continue;
-    int64_t end_us = (now_us / rule->period_us + 1) * rule->period_us;
-    int64_t run_up_us = weir_held_run_up_us(rule, &limiter->settings);
-    int64_t guard_us = weir_held_guard_us(rule, &limiter->settings);
-    int64_t at_us = end_us - run_up_us;
-    if (at_us <= now_us) at_us = end_us - guard_us;
-    if (at_us <= now_us) at_us = end_us + rule->period_us - run_up_us;
-    if (at_us < next_us) next_us = at_us;
-  }
-  return next_us;
-}
-
-/* Looks at all keys once, and pays for what is due. The table is locked, and let go while the store
- * is asked. */
-static weir_status pass(weir_limiter *limiter, weir_message *message) {
-  weir_places *places = limiter->places;
-  weir_status worst = WEIR_OK;
-  batch all;
-  places->passing = true;
-  places->pass++;
-  places->wake_us = INT64_MAX; /* an earlier place may come meanwhile */
-  while (gather(limiter, &all)) {
-    if (all.count == 0) { /* others get their turn */
-      pthread_mutex_unlock(&places->mutex);
-      pthread_mutex_lock(&places->mutex);
-      continue;
-    }
-    pthread_mutex_unlock(&places->mutex);
-    weir_status status = ask(limiter, &all, WEIR_RENEW, worst == WEIR_OK ? message : NULL);
-    if (worst == WEIR_OK) worst = status;
-    pthread_mutex_lock(&places->mutex);
-    settle(limiter, &all);
-  }
-  int64_t now_us = weir_limiter_now(limiter);
-  int64_t next_us = find_next_us(limiter, now_us);
-  if (worst != WEIR_OK)
-    next_us = now_us + AGAIN_LEAST_US + weir_backoff_us(0, AGAIN_MOST_US, AGAIN_MOST_US);
-  if (next_us < places->wake_us) places->wake_us = next_us;
-  places->passing = false;
-  return worst;
-}
-
-/* Where nothing is due, nothing happens. *next_us is how long that stays so. The table is locked. */
+/* The renewer's mutex is locked: whoever has something done by the thread wakes it with that. */
 static weir_status renew(weir_limiter *limiter, int64_t *next_us, weir_message *message) {
-  weir_places *places = limiter->places;
-  weir_status status = WEIR_OK;
-  int64_t now_us = weir_limiter_now(limiter);
-  int64_t latest_us = find_next_us(limiter, now_us);
-  if (places->wake_us > latest_us) places->wake_us = latest_us; /* also after the clock was set */
-  if (now_us >= places->wake_us && !places->passing) {
-    status = pass(limiter, message);
-    now_us = weir_limiter_now(limiter);
-  }
-  *next_us = places->wake_us > now_us ? places->wake_us - now_us : 0;
-  if (places->passing) *next_us = AGAIN_LEAST_US; /* by another thread */
+  if (limiter->places != NULL) return weir_pay_due(limiter, next_us, message);
+  pthread_mutex_unlock(&limiter->renewer.mutex);
+  weir_status status = weir_refill_due(limiter, next_us, message);
+  pthread_mutex_lock(&limiter->renewer.mutex);
   return status;
-}
-
-/* --- spares ------------------------------------------------------------------------------------
- */
-
-/* The table is locked, and let go while the store is asked. */
-static weir_status drop_spares(weir_limiter *limiter, bool all, weir_message *message) {
-  weir_places *places = limiter->places;
-  weir_status worst = WEIR_OK;
-  batch out = {.spare_count = 1};
-  while (out.spare_count > 0 && worst == WEIR_OK) {
-    weir_place_clocks clocks = weir_place_read_clocks(limiter);
-    out.spare_count = 0;
-    for (weir_held_key *key = places->first; key != NULL && places->spares > 0; key = key->next)
-      while (out.spare_count < KEYS_AT_ONCE &&
-             (out.spares[out.spare_count] = weir_held_key_drop_spare(limiter, key, clocks, all)) !=
-                 NULL)
-        out.spare_count++;
-    if (out.spare_count == 0) break;
-    pthread_mutex_unlock(&places->mutex);
-    worst = ask(limiter, &out, WEIR_REFUND, message);
-    pthread_mutex_lock(&places->mutex);
-    for (size_t n = 0; n < out.spare_count; n++) {
-      weir_held_key *key = out.spares[n]->key;
-      key->leaving--;
-      weir_held_key_tidy(places, key);
-      free(out.spares[n]);
-    }
-  }
-  return worst;
-}
-
-weir_status weir_renew_return_spares(weir_limiter *limiter, weir_message *message) {
-  pthread_mutex_lock(&limiter->places->mutex);
-  weir_status status = drop_spares(limiter, true, message);
-  pthread_mutex_unlock(&limiter->places->mutex);
-  return status;
-}
-
-/* --- who calls it ------------------------------------------------------------------------------
- */
-
-/* What is due now, and how long until something will be. The table is locked. */
-static weir_status go_on(weir_limiter *limiter, int64_t *next_us, weir_message *message) {
-  const weir_places *places = limiter->places;
-  weir_status status = renew(limiter, next_us, message);
-  if (places->spares == 0) return status;
-  weir_status dropped = drop_spares(limiter, false, status == WEIR_OK ? message : NULL);
-  int64_t look_us = limiter->stack.rules[0].lease_us / 2;
-  if (*next_us > look_us) *next_us = look_us;
-  return status != WEIR_OK ? status : dropped;
 }
 
 weir_status weir_limiter_renew(weir_limiter *limiter, int64_t *next_us, weir_message *message) {
   weir_status status = weir_limiter_check_process(limiter, message);
   *next_us = WEIR_NEVER;
-  if (status != WEIR_OK || limiter->places == NULL) return status;
-  weir_places *places = limiter->places;
-  pthread_mutex_lock(&places->mutex);
-  if (places->first != NULL) status = go_on(limiter, next_us, message);
-  if (places->first == NULL) *next_us = WEIR_NEVER;
-  pthread_mutex_unlock(&places->mutex);
+  if (status != WEIR_OK || (limiter->places == NULL && !limiter->refills)) return status;
+  pthread_mutex_lock(&limiter->renewer.mutex);
+  status = renew(limiter, next_us, message);
+  pthread_mutex_unlock(&limiter->renewer.mutex);
+  int64_t look_us = limiter->lease.life_us / LOOKS_IN_A_LEASE;
+  if (limiter->refills && *next_us != WEIR_NEVER && *next_us > look_us) *next_us = look_us;
   return status;
 }
 
-/* Now and then it looks whether the clock was set, also while nothing is due. */
-static int64_t longest_sleep_us(const weir_limiter *limiter) {
-  int64_t longest_us = INT64_MAX;
-  for (size_t i = 0; i < limiter->stack.count; i++) {
-    const weir_rule *rule = &limiter->stack.rules[i];
-    if (weir_rule_is_held(rule) && rule->period_us / 4 < longest_us)
-      longest_us = rule->period_us / 4;
-  }
-  return longest_us;
-}
-
+/* What could not be done is counted, and in time is lost, or is asked for by who needs it. */
 static void *run(void *of) {
   weir_limiter *limiter = of;
-  weir_places *places = limiter->places;
-  const int64_t longest_us = longest_sleep_us(limiter);
-  pthread_mutex_lock(&places->mutex);
-  while (!places->over && places->first != NULL) {
+  weir_renewer *renewer = &limiter->renewer;
+  const int64_t longest_us =
+      limiter->places != NULL ? weir_pay_longest_sleep_us(limiter) : INT64_MAX;
+  pthread_mutex_lock(&renewer->mutex);
+  while (!renewer->over) {
     int64_t next_us;
-    go_on(limiter, &next_us, NULL); /* what it could not pay for is counted, and lost in time */
-    if (places->over || places->first == NULL) break;
+    renew(limiter, &next_us, NULL);
+    if (renewer->over || next_us == WEIR_NEVER) break;
+    bool asked = limiter->refills && atomic_load(&limiter->leased.due.count) > 0;
+    if (asked && next_us > WEIR_RENEW_AGAIN_MOST_US) continue;
     int64_t until_us = weir_monotonic_us() + (next_us < longest_us ? next_us : longest_us);
-    weir_condition_wait_until(&places->wake, &places->mutex, until_us);
+    weir_condition_wait_until(&renewer->wake, &renewer->mutex, until_us);
   }
-  places->renewer = WEIR_RENEWER_ENDED;
-  pthread_mutex_unlock(&places->mutex);
+  renewer->state = WEIR_RENEWER_ENDED;
+  pthread_mutex_unlock(&renewer->mutex);
   return NULL;
 }
 
 bool weir_renew_start(weir_limiter *limiter) {
-  weir_places *places = limiter->places;
+  weir_renewer *renewer = &limiter->renewer;
   bool started = true;
   if (limiter->caller_renews) return true;
-  pthread_mutex_lock(&places->mutex);
-  if (places->renewer == WEIR_RENEWER_ENDED) pthread_join(places->thread, NULL);
-  if (places->renewer != WEIR_RENEWER_RUNS) {
+  pthread_mutex_lock(&renewer->mutex);
+  if (renewer->state == WEIR_RENEWER_ENDED) pthread_join(renewer->thread, NULL);
+  if (renewer->state != WEIR_RENEWER_RUNS) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    started = pthread_create(&places->thread, NULL, run, limiter) == 0;
+    started = pthread_create(&renewer->thread, NULL, run, limiter) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    places->renewer = started ? WEIR_RENEWER_RUNS : WEIR_RENEWER_NONE;
+    renewer->state = started ? WEIR_RENEWER_RUNS : WEIR_RENEWER_NONE;
   }
-  pthread_mutex_unlock(&places->mutex);
+  pthread_mutex_unlock(&renewer->mutex);
   return started;
 }

@@ -560,8 +560,7 @@ weir_status weir_release_together(weir_reservation *const *reservations, size_t 
 weir_status weir_limiter_return_leases(weir_limiter *limiter, weir_message *message) {
   enum { KEYS_AT_ONCE = 32 };
   weir_status status = weir_limiter_check_process(limiter, message);
-  if (status == WEIR_OK && limiter->places != NULL)
-    return weir_renew_return_spares(limiter, message);
+  if (status == WEIR_OK && limiter->places != NULL) return weir_pay_return_spares(limiter, message);
   if (status != WEIR_OK || !limiter->leases) return status;
   weir_call *call = weir_call_acquire(limiter, KEYS_AT_ONCE);
   if (call == NULL) return weir_no_memory(message);

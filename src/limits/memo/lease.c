@@ -21,6 +21,14 @@ enum { LOOKS_MOST = 8, LOOKS_IN_A_LEASE = 8 };
  * another key, which takes some along. */
 enum { GIVEN_UP_MOST = 256 };
 
+/* A refill is asked for so many trips to the store before it is needed, as they take longer and shorter
+ * times; at least as long as a thread may take to wake; and no more than a part of a lease. */
+enum { LEAD_TRIPS = 3, LEAD_LEAST_US = 1000, LEAD_PARTS = 4 };
+
+/* There is hardly room left in what has less than one part in so many. To wait for a store that is not
+ * this far away is better than to be denied what may fit. */
+enum { TIGHT_PARTS = 32, FAR_US = 1000 };
+
 /* What counts as asked at the most. Times a lease it is below 2^51. */
 #define ASKED_MOST WEIR_LIMIT_MOST
 
@@ -77,15 +85,19 @@ static bool is_usable(const weir_lot *lot, int64_t now_us) {
 }
 
 /* Adds a lot to one of lots[first .. end): where none is, or to one that was charged to the same
- * places, which then may be used as long as either of them might. False: there is neither. */
+ * places, which then may be used as long as either of them might: of several to the one that ends last.
+ * False: there is neither. */
 static bool add_lot(weir_stock *stock, const weir_lease *lease, size_t first, size_t end,
                     const weir_lot *lot, const int64_t *places) {
   size_t bytes = lease->stack->count * sizeof *places;
   size_t at = end;
   for (size_t i = first; i < end; i++) {
     bool same = memcmp(places_of(stock, lease, i), places, bytes) == 0;
-    if (stock->lots[i].left == 0 || same) at = i;
-    if (stock->lots[i].left == 0) break;
+    if (stock->lots[i].left == 0) {
+      at = i;
+      break;
+    }
+    if (same && (at == end || stock->lots[i].until_us > stock->lots[at].until_us)) at = i;
   }
   if (at == end) return false;
   weir_lot *into = &stock->lots[at];
@@ -287,21 +299,43 @@ void weir_stock_release(weir_stock *stock, const weir_lease *lease, int64_t now_
   held->left = 0;
 }
 
-/* What is counted in windows is shared by all processes. In a bucket the process that comes first
- * may have all that it may risk: it is asked for again soon, and one that got too little gives way. */
-int64_t weir_stock_wish(weir_stock *stock, const weir_lease *lease, const weir_memo *memo,
-                        int64_t now_us, int64_t cost, int64_t most) {
-  int64_t processes = lease->settings->processes > 1 ? lease->settings->processes : 1;
-  int64_t half_us = lease->life_us / 2;
-  int64_t most_left = most - cost;
-  stock->wanted = 0;
+static int64_t lead_us(const weir_stock *stock, const weir_lease *lease) {
+  int64_t lead = LEAD_TRIPS * stock->trip_us;
+  if (lead < LEAD_LEAST_US) lead = LEAD_LEAST_US;
+  return lead < lease->life_us / LEAD_PARTS ? lead : lease->life_us / LEAD_PARTS;
+}
 
-  /* What was asked in the last half of a lease: all of this half, and what still lies in it of the one
-   * before, as if that had been asked evenly. */
+/* What is still there when a refill has come. What ends with its cell does so whatever is charged. */
+static int64_t lasting_room(const weir_stock *stock, const weir_lease *lease, int64_t now_us) {
+  int64_t lead = lead_us(stock, lease);
+  int64_t room = 0;
+  for (size_t i = 0; i < WEIR_LOTS; i++) {
+    const weir_lot *lot = &stock->lots[i];
+    bool cut = lot->until_us < lot->stamp_us + lease->life_us;
+    if (is_usable(lot, now_us) && (cut || now_us < lot->until_us - lead)) room += lot->left;
+  }
+  return room;
+}
+
+/* What was asked in the last half of a lease: all of this half, and what still lies in it of the one
+ * before, as if that had been asked evenly. */
+static int64_t asked_lately(const weir_stock *stock, const weir_lease *lease, int64_t now_us) {
+  int64_t half_us = lease->life_us / 2;
   int64_t left_us = half_us - (now_us - stock->half_us);
   if (left_us > half_us) left_us = half_us;
-  int64_t want = stock->asked - weir_stock_room(stock, now_us);
-  if (left_us > 0) want += stock->asked_before * left_us / half_us;
+  return stock->asked + (left_us > 0 ? stock->asked_before * left_us / half_us : 0);
+}
+
+/* What is counted in windows is shared by all processes. In a bucket the process that comes first
+ * may have all that it may risk: it is asked for again soon, and one that got too little gives way.
+ *
+ * Of what is asked in a half lease so much is held already; of `want` that, and what was meant to last
+ * for horizon_us, the rest is charged. */
+static int64_t wish(weir_stock *stock, const weir_lease *lease, const weir_memo *memo,
+                    int64_t now_us, int64_t cost, int64_t most, int64_t want, int64_t horizon_us) {
+  int64_t processes = lease->settings->processes > 1 ? lease->settings->processes : 1;
+  int64_t most_left = most - cost;
+  stock->wanted = 0;
 
   /* What may be lost of a bucket, less what is held and may be lost, too. */
   if (lease->drains) {
@@ -324,13 +358,98 @@ int64_t weir_stock_wish(weir_stock *stock, const weir_lease *lease, const weir_m
     }
     if (!weir_rule_opens_windows(rule)) { /* what can be used before the cell of a window ends */
       int64_t cell_left_us = rule->cell_us - now_us % rule->cell_us;
-      if (cell_left_us < half_us) want = want * cell_left_us / half_us;
+      if (cell_left_us < horizon_us) want = want * cell_left_us / horizon_us;
     }
     if (want > room / processes) want = room / processes;
   }
   if (want >= WISH_LEAST) stock->wanted = want;
-  int64_t wish = want < most_left ? want : most_left;
-  return wish >= WISH_LEAST ? wish : 0;
+  int64_t wished = want < most_left ? want : most_left;
+  return wished >= WISH_LEAST ? wished : 0;
+}
+
+/* Half of what there will be at the most, where that is less than what is needed: then one refill follows
+ * another. */
+static void set_low(weir_stock *stock, int64_t held, int64_t wished) {
+  int64_t most = (held + wished) / 2;
+  stock->low = wished == 0 ? 0 : stock->need < most ? stock->need : most;
+}
+
+int64_t weir_stock_wish(weir_stock *stock, const weir_lease *lease, const weir_memo *memo,
+                        int64_t now_us, int64_t cost, int64_t most) {
+  int64_t half_us = lease->life_us / 2;
+  int64_t asked = asked_lately(stock, lease, now_us);
+  int64_t held = weir_stock_room(stock, now_us);
+  stock->need = asked * lead_us(stock, lease) / half_us;
+  int64_t wished = wish(stock, lease, memo, now_us, cost, most, asked - held, half_us);
+  set_low(stock, held, wished);
+  return wished;
+}
+
+int64_t weir_stock_wish_refill(weir_stock *stock, const weir_lease *lease, const weir_memo *memo,
+                               int64_t now_us, int64_t most, bool *looks) {
+  int64_t half_us = lease->life_us / 2;
+  int64_t lead = lead_us(stock, lease);
+  int64_t asked = asked_lately(stock, lease, now_us);
+  int64_t held = lasting_room(stock, lease, now_us);
+  stock->need = asked * lead / half_us;
+  int64_t want = asked + stock->need - held;
+  int64_t wished = wish(stock, lease, memo, now_us, 0, most, want, half_us + lead);
+  set_low(stock, held, wished);
+  *looks = wished == 0 && want >= WISH_LEAST && most >= WISH_LEAST &&
+           weir_stock_is_tight(stock, lease, now_us);
+  if (*looks) stock->wanted = wished = WISH_LEAST;
+  return wished;
+}
+
+/* --- refilling ---------------------------------------------------------------------------------
+ */
+
+bool weir_stock_is_low(const weir_stock *stock, const weir_lease *lease, int64_t now_us) {
+  return stock->low > 0 && lasting_room(stock, lease, now_us) < stock->low &&
+         !weir_stock_is_paused(stock, lease, now_us);
+}
+
+bool weir_stock_is_tight(const weir_stock *stock, const weir_lease *lease, int64_t now_us) {
+  int64_t since_us = now_us - stock->tight_us;
+  int64_t due_us = stock->due_us > 0 ? now_us - stock->due_us : 0;
+  return stock->tight_us > 0 && since_us >= 0 && since_us < lease->settings->memo_age_us &&
+         due_us >= 0 && due_us < lease->settings->ahead_us && stock->trip_us >= FAR_US;
+}
+
+/* A bucket gives its whole rate as long as it is not full: so it is scarce where it has less than is asked
+ * until the next answer, and has had for a lease, as a burst may have all of it. */
+static bool is_scarce(weir_stock *stock, const weir_lease *lease, const weir_rule *rule,
+                      int64_t now_us, int64_t room) {
+  int64_t capacity = weir_rule_capacity(rule);
+  int64_t least = capacity / TIGHT_PARTS;
+  if (!weir_rule_moves_in_time(rule)) return room < least;
+  if (least < stock->need) least = stock->need < capacity / 2 ? stock->need : capacity / 2;
+  if (room >= least)
+    stock->scarce_us = 0;
+  else if (stock->scarce_us == 0)
+    stock->scarce_us = now_us;
+  return stock->scarce_us > 0 && now_us - stock->scarce_us >= lease->life_us;
+}
+
+/* Too little is held for the time of a refill, and some rule has hardly any room. */
+static bool has_too_little(weir_stock *stock, const weir_lease *lease, const weir_memo *memo,
+                           int64_t now_us) {
+  bool scarce = false;
+  for (size_t i = 0; i < lease->stack->count; i++) {
+    int64_t room;
+    if (!room_of(lease, memo, i, now_us, &room)) return false;
+    if (is_scarce(stock, lease, &lease->stack->rules[i], now_us, room)) scarce = true;
+  }
+  return scarce && lasting_room(stock, lease, now_us) < stock->need;
+}
+
+/* A trip that took longer counts at once, one that took less a part. */
+static void learn(weir_stock *stock, const weir_lease *lease, const weir_memo *memo, int64_t now_us,
+                  const weir_harvest *harvest) {
+  int64_t trip_us = harvest->trip_us > 0 ? harvest->trip_us : 0;
+  int64_t less_us = stock->trip_us - trip_us;
+  stock->trip_us = less_us > 0 ? stock->trip_us - (less_us + 7) / 8 : trip_us;
+  stock->tight_us = has_too_little(stock, lease, memo, now_us) ? now_us : 0;
 }
 
 /* A lot lives inside the cells and the quotas that were charged, and no longer than a lease. */
@@ -377,6 +496,7 @@ static int64_t turns_us(weir_stock *stock, const weir_lease *lease, const weir_m
 void weir_stock_pace(weir_stock *stock, const weir_lease *lease, const weir_memo *memo,
                      int64_t now_us, const weir_harvest *harvest) {
   bool alone = lease->settings->processes <= 1;
+  learn(stock, lease, memo, now_us, harvest);
   if (stock->wanted == 0 || alone) return;
   bool enough = harvest->got >= stock->wanted - harvest->got;
   int64_t pause_us = stock->pause_us;
@@ -480,7 +600,7 @@ bool weir_leased_has_some(const weir_leased *leased) {
 }
 
 static weir_leased_list *list_of(weir_leased_line *line, const weir_leased *leased) {
-  return leased->given_up ? &line->given_up : &line->known;
+  return leased->given_up ? &line->given_up : leased->due ? &line->due : &line->known;
 }
 
 static void append(weir_leased_line *line, weir_leased *leased) {
@@ -511,6 +631,7 @@ void weir_leased_enter(weir_leased_line *line, weir_memo_entry *entry) {
 bool weir_leased_give_up(weir_leased_line *line, weir_leased *leased) {
   pthread_mutex_lock(&line->lock);
   if (leased->in_line) take_out(line, leased);
+  leased->due = false;
   weir_stock_end(leased->stock, line->lease);
   bool stays = line->given_up.count < GIVEN_UP_MOST && line->lease->gives_back &&
                weir_leased_has_some(leased);
@@ -521,6 +642,33 @@ bool weir_leased_give_up(weir_leased_line *line, weir_leased *leased) {
   if (stays) append(line, leased);
   pthread_mutex_unlock(&line->lock);
   return stays;
+}
+
+bool weir_leased_mark_due(weir_leased_line *line, weir_leased *leased) {
+  if (leased->due) return false;
+  pthread_mutex_lock(&line->lock);
+  if (leased->in_line) take_out(line, leased);
+  leased->due = true;
+  append(line, leased);
+  pthread_mutex_unlock(&line->lock);
+  return true;
+}
+
+weir_memo_entry *weir_leased_take_due(weir_leased_line *line) {
+  weir_memo_entry *found = NULL;
+  pthread_mutex_lock(&line->lock);
+  for (size_t looks = line->due.count; looks > 0 && found == NULL; looks--) {
+    weir_leased *leased = line->due.first;
+    bool locked = weir_shard_try_lock(leased->entry->shard);
+    take_out(line, leased);
+    if (locked) {
+      leased->due = false;
+      found = leased->entry;
+    }
+    if (!locked || weir_leased_has_some(leased)) append(line, leased);
+  }
+  pthread_mutex_unlock(&line->lock);
+  return found;
 }
 
 void weir_leased_let_go(weir_leased_line *line, weir_leased *leased) {
@@ -561,7 +709,7 @@ static weir_memo_entry *find_in(weir_leased_line *line, const weir_leased_list *
       if (end) weir_stock_end(leased->stock, line->lease);
       if (weir_stock_owes(leased->stock, line->lease, now_us)) found = entry;
     }
-    if (!locked || weir_leased_has_some(leased)) append(line, leased);
+    if (!locked || leased->due || weir_leased_has_some(leased)) append(line, leased);
     if (locked && found == NULL) weir_shard_unlock(entry->shard);
   }
   return found;
@@ -573,11 +721,15 @@ weir_memo_entry *weir_leased_find_owing(weir_leased_line *line, int64_t now_us,
   pthread_mutex_lock(&line->lock);
   size_t given_up = line->given_up.count;
   size_t known = line->known.count;
+  size_t due = line->due.count;
   if (!end && given_up > LOOKS_MOST) given_up = LOOKS_MOST;
   if (!end && known > LOOKS_MOST) known = LOOKS_MOST;
+  if (!end && due > LOOKS_MOST) due = LOOKS_MOST;
   weir_memo_entry *found = find_in(line, &line->given_up, given_up, now_us, end);
   if (found == NULL && look != WEIR_LOOK_GIVEN_UP)
     found = find_in(line, &line->known, known, now_us, end);
+  if (found == NULL && look != WEIR_LOOK_GIVEN_UP)
+    found = find_in(line, &line->due, due, now_us, end);
   pthread_mutex_unlock(&line->lock);
   return found;
 }

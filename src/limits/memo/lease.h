@@ -64,8 +64,15 @@ typedef struct weir_stock {
   int64_t pause_us;
   int64_t paused_until_us;
   int64_t short_since_us, short_seen_us; /* a bucket was almost used up from then to then */
-  int64_t lost;     /* charged, not used, and it cannot go back; its owner counts and clears it */
-  int64_t debt;     /* of a bucket: lost, less what was earned, in parts of a cost; see lease.c */
+  int64_t low;                           /* less is to be refilled; 0: nothing is */
+  int64_t need;                          /* what is asked while a refill is under way */
+  int64_t trip_us;                       /* how long the store's answers take */
+  int64_t due_us;                        /* since when a refill is; 0: none is */
+  int64_t scarce_us;                     /* since when a bucket has too little; 0: it has enough */
+  int64_t
+      tight_us; /* when there was last too little room for all that is asked; 0: there is enough */
+  int64_t lost; /* charged, not used, and it cannot go back; its owner counts and clears it */
+  int64_t debt; /* of a bucket: lost, less what was earned, in parts of a cost; see lease.c */
   int64_t places[]; /* of every lot, by rule: the cell of a window, the start of a quota */
 } weir_stock;
 
@@ -127,6 +134,11 @@ void weir_stock_release(weir_stock *stock, const weir_lease *lease, int64_t now_
 int64_t weir_stock_wish(weir_stock *stock, const weir_lease *lease, const weir_memo *memo,
                         int64_t now_us, int64_t cost, int64_t most);
 
+/* The same for a refill, which charges ahead and nothing else. Where nothing is known to be free, and
+ * requests are denied for that, it must look again: *looks. */
+int64_t weir_stock_wish_refill(weir_stock *stock, const weir_lease *lease, const weir_memo *memo,
+                               int64_t now_us, int64_t most, bool *looks);
+
 /* The wish was granted in part or whole, by an answer that is certain and in time: `cost` is usable
  * from now on. places: weir_machine_places(). */
 void weir_stock_grant(weir_stock *stock, const weir_lease *lease, int64_t stamp_us, int64_t cost,
@@ -138,6 +150,7 @@ typedef struct weir_harvest {
   int64_t charged; /* in all */
   unsigned conflicts;
   uint32_t random; /* for what is done by chance */
+  int64_t trip_us; /* from the stamp to the answer */
 } weir_harvest;
 
 /* The group has its answers, which the memo has taken in. Who got less than half of the wish gives
@@ -147,6 +160,19 @@ void weir_stock_pace(weir_stock *stock, const weir_lease *lease, const weir_memo
                      int64_t now_us, const weir_harvest *harvest);
 
 bool weir_stock_is_paused(const weir_stock *stock, const weir_lease *lease, int64_t now_us);
+
+/* --- refilling ---------------------------------------------------------------------------------
+ *
+ * What is asked tells how long a lot will last, and answers how long a refill takes: one is due when
+ * what is held would hardly last until then, or ends before. Who gives way to others refills nothing.
+ */
+
+bool weir_stock_is_low(const weir_stock *stock, const weir_lease *lease, int64_t now_us);
+
+/* Whether there is hardly room for anyone, by an answer of just now, and a refill that is due or under
+ * way finds out whether there is some again: then requests do not ask for themselves, if the store is
+ * far away. */
+bool weir_stock_is_tight(const weir_stock *stock, const weir_lease *lease, int64_t now_us);
 
 /* --- giving back -------------------------------------------------------------------------------
  */
@@ -195,6 +221,7 @@ void weir_stock_empty(weir_stock *stock, const weir_lease *lease);
 typedef struct weir_leased {
   struct weir_leased *next, *before; /* in line; the line's lock guards these and the next two */
   bool in_line;
+  bool due;               /* it is to be refilled */
   bool given_up;          /* by its table: the line has it alone */
   weir_memo_entry *entry; /* whose it is, set once; as is ... */
   size_t key_length;
@@ -210,6 +237,7 @@ typedef struct weir_leased_list {
 typedef struct weir_leased_line {
   pthread_mutex_t lock;
   weir_leased_list known;       /* to the table */
+  weir_leased_list due;         /* of these, those that are to be refilled */
   weir_leased_list given_up;    /* by it */
   _Atomic int64_t next_look_us; /* no look is due before, unless some were given up */
   _Atomic int64_t lost;         /* cost that was held by entries that are gone */
@@ -232,6 +260,12 @@ void weir_leased_enter(weir_leased_line *line, weir_memo_entry *entry);
  * first of all; what cannot go back is lost. False: the line has no use for it. Its shard is locked.
  */
 bool weir_leased_give_up(weir_leased_line *line, weir_leased *leased);
+
+/* A refill is due from now on; false: it was already. Its shard is locked. */
+bool weir_leased_mark_due(weir_leased_line *line, weir_leased *leased);
+
+/* Takes one of those that are due, its shard locked. NULL: there is none, or others work on them. */
+weir_memo_entry *weir_leased_take_due(weir_leased_line *line);
 
 /* Something of the entry went back. One that was given up and owes nothing more is freed: its shard
  * is locked, and stays so. */

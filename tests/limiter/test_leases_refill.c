@@ -1,0 +1,225 @@
+/* Lots that run out are refilled before requests need them: by the caller's loop, on a clock that the
+ * test moves; and by the limiter's thread, on a store that takes its time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "fixture/fake.h"
+#include "limiter/leases.h"
+
+enum { STEP_US = 200, TAKES = 1000, WARM_UP = 400, RULES = 5 };
+
+static const char *const rules[RULES] = {
+    "fixed-window:1000000/1h,lease=20ms", "sliding-window:1000000/1h,lease=20ms",
+    "sliding-window:1000000/1h,strict,lease=20ms", "quota:1000000/1h,lease=20ms",
+    "token-bucket:100000/1s,burst=100000,lease=20ms"};
+
+static void sleep_us(long us) {
+  const struct timespec time = {.tv_nsec = us * 1000};
+  nanosleep(&time, NULL);
+}
+
+static int64_t renew(world *w) {
+  int64_t next_us;
+  assert_int_equal(weir_limiter_renew(w->limiter, &next_us, NULL), WEIR_OK);
+  return next_us;
+}
+
+/* Asks so often, as an event loop does: what is due is refilled behind each request. Returns how many the
+ * store answered. */
+static int ask(world *w, int times, int64_t *now_us) {
+  int waited = 0;
+  for (int i = 0; i < times; i++) {
+    weir_decision decision = world_take(w, "k", 1);
+    assert_true(decision.allowed);
+    waited += decision.source != WEIR_SOURCE_LOCAL;
+    renew(w);
+    world_set(w, *now_us += STEP_US);
+  }
+  return waited;
+}
+
+static void no_request_of_a_busy_key_waits(void **state) {
+  (void)state;
+  for (size_t i = 0; i < RULES; i++) {
+    world w;
+    int64_t now_us = 0;
+    lease_open(&w, rules[i], 0);
+    ask(&w, WARM_UP, &now_us);
+    fake_forget();
+    assert_int_equal(ask(&w, TAKES, &now_us), 0);
+
+    /* 50 are asked in half a lease, and a refill brings as many. */
+    int charges = the_fake.counts.of_kind[WEIR_ADD] + the_fake.counts.of_kind[WEIR_SWAP];
+    assert_in_range(charges, TAKES / 50 - 2, TAKES / 50 + 5);
+    assert_int_equal(the_fake.counts.of_kind[WEIR_GET], 0);
+    assert_int_equal(lease_counts(w.limiter).allowed, WARM_UP + TAKES);
+    lease_close(&w);
+  }
+}
+
+/* Nothing is charged for a key that is not asked for; what was goes back. */
+static void an_idle_key_is_not_refilled(void **state) {
+  (void)state;
+  for (size_t i = 0; i < RULES - 1; i++) {
+    world w;
+    int64_t now_us = 0;
+    lease_open(&w, rules[i], 0);
+    ask(&w, WARM_UP, &now_us);
+    assert_true(lease_held(w.limiter) > 0);
+    assert_int_not_equal(renew(&w), WEIR_NEVER);
+    fake_forget();
+    for (int n = 0; n < 500; n++, world_set(&w, now_us += STEP_US))
+      renew(&w);
+    assert_int_equal(the_fake.counts.round_trips, 0);
+    sleep_us(50000); /* two lives by the clock of deadlines */
+    assert_int_equal(renew(&w), WEIR_NEVER);
+    assert_int_equal(weir_limiter_return_leases(w.limiter, NULL), WEIR_OK);
+    assert_int_equal(lease_store_room(&w, rules[i], "k"), 1000000 - WARM_UP);
+    lease_close(&w);
+  }
+}
+
+/* Less than four requests in half a lease are not worth a lot, and no refill either. */
+static void a_slow_key_is_not_refilled(void **state) {
+  world w;
+  (void)state;
+  lease_open(&w, rules[0], 0);
+  for (int n = 1; n < 100; n++) {
+    assert_int_equal(world_take(&w, "k", 1).source, WEIR_SOURCE_STORE);
+    renew(&w);
+    world_set(&w, n * 5000);
+  }
+  assert_int_equal(the_fake.counts.round_trips, 99);
+  lease_close(&w);
+}
+
+/* --- a store far away, where there is hardly room ------------------------------------------------ */
+
+static world *far;
+static int64_t far_us;
+
+static void take_a_while(weir_store *behind, const weir_operation *operations, size_t count) {
+  (void)behind;
+  (void)operations;
+  (void)count;
+  world_set(far, far_us += 80000);
+}
+
+static weir_decision take_at(world *w, int64_t later_us) {
+  world_set(w, far_us += later_us);
+  return world_take(w, "k", 1);
+}
+
+/* Requests do not wait to hear that there is no room: the refill looks, and brings what there is. */
+static void who_has_no_room_does_not_wait(void **state) {
+  world w;
+  weir_limiter_options other = {.processes = 1, .flags = WEIR_NO_LEASES};
+  (void)state;
+  far = &w;
+  far_us = 0;
+  lease_open(&w, "fixed-window:1000/1h,lease=1s", 0);
+  weir_limiter *greedy = world_limiter(&w, "fixed-window:1000/1h,lease=1s", &other);
+  the_fake.before = take_a_while;
+  for (int i = 0; i < 100; i++)
+    take_at(&w, 1000);
+  weir_decision all = limiter_take(greedy, "k", limiter_peek(greedy, "k", 1).remaining);
+  renew(&w);
+  for (int i = 0; i < 200 && take_at(&w, 1000).allowed; i++) {
+  }
+  take_at(&w, 60000);
+  fake_forget();
+  for (int round = 0; round < 5; round++) {
+    for (int i = 0; i < 10; i++) {
+      weir_decision decision = take_at(&w, i == 0 ? 60000 : 1000);
+      assert_false(decision.allowed);
+      assert_int_equal(decision.source, WEIR_SOURCE_LOCAL);
+    }
+    assert_int_equal(the_fake.counts.round_trips, round);
+    renew(&w);
+    assert_int_equal(the_fake.counts.round_trips, round + 1);
+  }
+  assert_int_equal(the_fake.counts.of_kind[WEIR_GET], 5);
+
+  assert_int_equal(weir_limiter_refund(greedy, "k", 1, 500, &all, NULL), WEIR_OK);
+  assert_false(take_at(&w, 60000).allowed);
+  renew(&w);
+  weir_decision decision = take_at(&w, 1000);
+  assert_true(decision.allowed);
+  assert_int_equal(decision.source, WEIR_SOURCE_LOCAL);
+
+  /* Who is not renewed any more asks the store. */
+  lease_use_down_to(&w, "k", 0);
+  the_fake.before = NULL;
+  weir_limiter_destroy(greedy);
+  lease_close(&w);
+}
+
+/* A store that is away answers no refill: then requests find out. */
+static void a_refill_that_fails_denies_none(void **state) {
+  world w;
+  int64_t now_us = 0;
+  (void)state;
+  lease_open(&w, rules[0], 0);
+  ask(&w, WARM_UP, &now_us);
+  the_fake.trouble = FAKE_AWAY;
+  weir_status status = WEIR_OK;
+  for (int i = 0; i < 200 && status == WEIR_OK; i++, world_set(&w, now_us += STEP_US)) {
+    int64_t next_us;
+    weir_decision decision;
+    assert_int_equal(weir_limiter_take(w.limiter, "k", 1, 1, &decision, NULL), WEIR_OK);
+    status = weir_limiter_renew(w.limiter, &next_us, NULL);
+    if (status != WEIR_OK) assert_in_range(next_us, 1000, 10000);
+  }
+  assert_int_equal(status, WEIR_UNAVAILABLE);
+  weir_decision decision;
+  lease_use_down_to(&w, "k", 0);
+  assert_int_equal(weir_limiter_take(w.limiter, "k", 1, 1, &decision, NULL), WEIR_UNAVAILABLE);
+  the_fake.trouble = FAKE_WELL;
+  assert_true(world_take(&w, "k", 1).allowed);
+  lease_close(&w);
+}
+
+/* --- the limiter's thread ------------------------------------------------------------------------ */
+
+static void the_thread_refills_while_requests_come(void **state) {
+  weir_store *store;
+  weir_limiter *limiter;
+  weir_limiter_options options = WEIR_LIMITER_OPTIONS_INIT;
+  weir_decision decision;
+  (void)state;
+  options.processes = 1;
+  options.deadline_us = SECOND_US;
+  options.fallback = WEIR_FALLBACK_NONE;
+  assert_int_equal(weir_store_open_backend(&fake_backend, "fake:", &store, NULL), WEIR_OK);
+  assert_int_equal(
+      weir_limiter_create(store, "fixed-window:1000000/1h,lease=1s", &options, &limiter, NULL),
+      WEIR_OK);
+  the_fake.delay_us = 60000; /* a third of how early a refill is asked for */
+  int waited = 0;
+  for (int i = 0; i < 2000; i++) {
+    assert_int_equal(weir_limiter_take(limiter, "k", 1, 1, &decision, NULL), WEIR_OK);
+    assert_true(decision.allowed);
+    waited += i >= 500 && decision.source != WEIR_SOURCE_LOCAL;
+    sleep_us(1000);
+  }
+  assert_int_equal(waited, 0);
+  the_fake.delay_us = 0;
+  weir_limiter_destroy(limiter); /* while the thread waits */
+  weir_store_close(store);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(no_request_of_a_busy_key_waits),
+      cmocka_unit_test(an_idle_key_is_not_refilled),
+      cmocka_unit_test(a_slow_key_is_not_refilled),
+      cmocka_unit_test(who_has_no_room_does_not_wait),
+      cmocka_unit_test(a_refill_that_fails_denies_none),
+      cmocka_unit_test(the_thread_refills_while_requests_come),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
