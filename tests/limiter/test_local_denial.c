@@ -20,6 +20,20 @@ static void repeats_a_denial_without_the_store(void **state) {
   world_close(&w);
 }
 
+/* All but who told it. Between the fields stands what was there before. */
+static void assert_told_alike(const weir_decision *one, const weir_decision *other) {
+  assert_int_equal(one->allowed, other->allowed);
+  assert_int_equal(one->rule, other->rule);
+  assert_int_equal(one->limit, other->limit);
+  assert_int_equal(one->remaining, other->remaining);
+  assert_int_equal(one->retry_after_us, other->retry_after_us);
+  assert_int_equal(one->reset_after_us, other->reset_after_us);
+  assert_int_equal(one->delay_us, other->delay_us);
+  assert_int_equal(one->cost, other->cost);
+  assert_int_equal(one->at_us, other->at_us);
+  assert_int_equal(one->store_status, other->store_status);
+}
+
 /* What the process tells again is what the store would tell, at each moment until it fits. */
 static void repeats_what_the_store_would_tell(void **state) {
   static const char *const rules[] = {"fixed-window:3/1s",
@@ -47,8 +61,7 @@ static void repeats_what_the_store_would_tell(void **state) {
       world_set(&store, at_us);
       weir_decision one = world_take(&local, "k", 1), other = world_take(&store, "k", 1);
       told += one.source == WEIR_SOURCE_LOCAL;
-      one.source = other.source;
-      assert_memory_equal(&one, &other, sizeof one);
+      assert_told_alike(&one, &other);
     }
     world_close(&local);
     world_close(&store);

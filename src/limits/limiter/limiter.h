@@ -51,7 +51,7 @@ typedef struct weir_prefix {
 #define WEIR_COST_MOST (INT64_C(1) << 31)
 
 enum { WEIR_WARNINGS_MOST = 12 }; /* more than there are reasons for, one of them for each rule */
-enum { WEIR_RESERVED_BUCKETS = 64 };
+enum { WEIR_RESERVED_BUCKETS = 32 };
 enum { WEIR_DIRECT_MOST = 16 }; /* threads that decide under a lock at once; more of them join */
 enum { WEIR_MEMO_KEYS_DEFAULT = 16384, WEIR_MEMO_KEYS_MOST = 1 << 24 };
 
