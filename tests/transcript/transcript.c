@@ -277,6 +277,7 @@ static void write_rules(uint32_t *seed, char text[STACK_BYTES], char group[STACK
 static weir_limiter_options choose_options(uint32_t *seed) {
   static const unsigned flags[] = {WEIR_NO_CACHED_CELLS, WEIR_NO_LOCAL_DENIAL, WEIR_NO_LEASES};
   weir_limiter_options options = WEIR_LIMITER_OPTIONS_INIT;
+  options.renew = WEIR_RENEW_BY_CALLER; /* time stands still: no other thread asks the store */
   options.clock = recorder_clock();
   options.deadline_us = 200000;
   options.longest_wait_us = 1000000;
@@ -355,6 +356,7 @@ static char *read_requests(void) {
 static void replay_on(int store, const char *name, const char *rules, const char *requests) {
   line all = {.operations = 0};
   weir_limiter_options options = WEIR_LIMITER_OPTIONS_INIT;
+  options.renew = WEIR_RENEW_BY_CALLER; /* time stands still: no other thread asks the store */
   weir_limiter *limiter;
   weir_message why = {""};
   int64_t began_ms = 0;
@@ -417,6 +419,7 @@ weir_status __wrap_weir_driver_decide(weir_driver *driver, weir_driven_key *key,
 static void simulate(const char *rules, const char *requests) {
   weir_simulation simulation;
   weir_limiter_options options = WEIR_LIMITER_OPTIONS_INIT;
+  options.renew = WEIR_RENEW_BY_CALLER; /* time stands still: no other thread asks the store */
   weir_message why = {""};
   int64_t began_ms = 0;
   begin_transcript(1, false);
