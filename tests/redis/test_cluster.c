@@ -200,15 +200,17 @@ static void every_addition_counts_once_while_its_slot_moves(void **state) {
   weir_store_close(store);
 }
 
-/* The limiter above it: a limit is a limit, with leases as well, on every node. */
+/* The limiter above it: a limit is a limit, with leases as well, on every node. A thread that refills
+ * them may deny the last few while it looks. */
 static void a_limit_holds_with_leases(void **state) {
+  const weir_limiter_options options = {.size = sizeof options, .renew = WEIR_RENEW_BY_CALLER};
   (void)state;
   weir_store *store = open_cluster("timeout=5s");
   static const char *const rules[] = {"sliding-window:300/1d", "sliding-window:300/1d,lease=100ms"};
   for (size_t rule = 0; rule < sizeof rules / sizeof rules[0]; rule++) {
     weir_limiter *limiter = NULL;
     weir_message message = {""};
-    weir_status made = weir_limiter_create(store, rules[rule], NULL, &limiter, &message);
+    weir_status made = weir_limiter_create(store, rules[rule], &options, &limiter, &message);
     if (made != WEIR_OK) fail_msg("%s: %s", rules[rule], message.text);
     for (int home = 0; home < 6; home++) {
       char key[32];
