@@ -2,8 +2,22 @@
 
 #include <string.h>
 
+/* Four to eight digits, behind zeros that make them eight. */
+static bool read_padded(const char *text, size_t length, int64_t *number) {
+  char eight[8] = {'0', '0', '0', '0', '0', '0', '0', '0'};
+  memcpy(eight + 8 - length, text, 4);
+  memcpy(eight + 4, text + length - 4, 4);
+  return weir_number_read_eight(eight, number);
+}
+
 /* 18 digits stay below 10^18, so only those behind them can be too many. */
 bool weir_number_read(const char *text, size_t length, int64_t most, int64_t *number) {
+  int64_t padded;
+  if (length >= 4 && length <= 8) {
+    if (!read_padded(text, length, &padded) || padded > most) return false;
+    *number = padded;
+    return true;
+  }
   const char *at = text, *end = text + length, *safe = length < 18 ? end : text + 18;
   int64_t sum = 0;
   for (; at < safe; at++) {

@@ -70,6 +70,25 @@ static void reads_eight_digits_at_once(void **state) {
   }
 }
 
+/* The same of what is read at once though it is shorter, or a little longer. */
+static void refuses_what_is_no_digit_anywhere(void **state) {
+  (void)state;
+  for (size_t length = 1; length <= 10; length++) {
+    for (size_t place = 0; place < length; place++) {
+      for (unsigned byte = 0; byte < 256; byte++) {
+        char text[] = "9081726354";
+        int64_t number = -1, expected = -1;
+        text[length] = '\0';
+        text[place] = (char)byte;
+        bool read = weir_number_read(text, length, INT64_MAX, &number);
+        assert_int_equal(read, byte >= '0' && byte <= '9');
+        if (read) expected = strtoll(text, NULL, 10);
+        assert_int_equal(number, expected);
+      }
+    }
+  }
+}
+
 static void is_written(uint64_t number) {
   char expected[32], text[32] = "";
   memset(text, '~', sizeof text - 1);
@@ -98,6 +117,7 @@ static void writes_what_printf_would(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reads_digits_alone),
+      cmocka_unit_test(refuses_what_is_no_digit_anywhere),
       cmocka_unit_test(reads_no_further_than_it_may),
       cmocka_unit_test(reads_eight_digits_at_once),
       cmocka_unit_test(writes_what_printf_would),
