@@ -83,31 +83,37 @@ static weir_resp_reading parse_array(const reading *self, weir_resp_request *req
     parser->position = (uint32_t)behind;
     parser->expected = size > 0 ? (uint32_t)size : 0;
   }
+  size_t at = parser->position;
   while (parser->count < parser->expected) {
+    size_t bulk = parser->bulk;
     if (!parser->in_bulk) {
-      if (parser->position >= self->length) return WEIR_RESP_MORE;
-      if (self->bytes[parser->position] != '$')
+      if (at >= self->length) return WEIR_RESP_MORE;
+      if (self->bytes[at] != '$')
         return broken(self, "Protocol error: expected '$' before each argument");
-      size_t from = parser->position + 1;
-      size_t line = read_short(self->bytes + from, self->length - from, &size);
-      behind = from + line;
+      size_t line = read_short(self->bytes + at + 1, self->length - at - 1, &size);
+      behind = at + 1 + line;
       if (line == 0) {
-        got = read_size(self, parser->position, complaint, &size, &behind);
+        got = read_size(self, at, complaint, &size, &behind);
         if (got != WEIR_RESP_REQUEST) return got;
         if (size < 0) return broken(self, complaint);
       }
       if (behind + (size_t)size + 2 > self->limits->request_bytes)
         return broken(self, "Protocol error: the request is too long");
-      parser->position = (uint32_t)behind;
-      parser->bulk = (uint32_t)size;
-      parser->in_bulk = true;
+      at = behind;
+      bulk = (size_t)size;
     }
-    const char *begin = self->bytes + parser->position;
-    if (self->length - parser->position < (size_t)parser->bulk + 2) return WEIR_RESP_MORE;
-    if (begin[parser->bulk] != '\r' || begin[parser->bulk + 1] != '\n')
+    const char *begin = self->bytes + at;
+    if (self->length - at < bulk + 2) {
+      parser->position = (uint32_t)at;
+      parser->bulk = (uint32_t)bulk;
+      parser->in_bulk = true;
+      return WEIR_RESP_MORE;
+    }
+    if (begin[bulk] != '\r' || begin[bulk + 1] != '\n')
       return broken(self, "Protocol error: an argument is longer than it says");
-    request->arguments[parser->count++] = (weir_resp_argument){begin, parser->bulk};
-    parser->position += parser->bulk + 2;
+    request->arguments[parser->count++] = (weir_resp_argument){begin, bulk};
+    at += bulk + 2;
+    parser->position = (uint32_t)at;
     parser->in_bulk = false;
   }
   if (from_before > 0) find_arguments(self, from_before, request);
