@@ -189,7 +189,6 @@ void weir_askers_follow(weir_askers *askers, const weir_registry *registry) {
 /* The loop has waited for a near one. */
 static void note_wait(weir_asker *asker, bool was_slow, bool answered, int64_t took_us,
                       int64_t now_us) {
-  if (asker->is_local) return;
   asker->debt_us -= (now_us - asker->debt_at_us) / DEBT_PARTS;
   if (asker->debt_us < 0) asker->debt_us = 0;
   asker->debt_at_us = now_us;
@@ -209,9 +208,11 @@ static void note_trips(weir_asker *asker, bool was_slow, int64_t now_us) {
 
 static void ask_in_place(weir_askers *askers, weir_asker *asker, weir_tick *tick,
                          const weir_store *store) {
-  int64_t began_us = weir_monotonic_us();
+  /* How long one takes that never waits changes nothing. */
+  bool is_timed = asker != NULL && asker->is_near && !asker->is_local;
+  int64_t began_us = is_timed ? weir_monotonic_us() : 0;
   bool answered = weir_exchange_ask(askers->own, &tick, 1, store);
-  if (asker == NULL || !asker->is_near) return;
+  if (!is_timed) return;
   int64_t now_us = weir_monotonic_us();
   int64_t took_us = now_us - began_us;
   note_wait(asker, is_slow(answered, took_us, tick->asked_count), answered, took_us, now_us);

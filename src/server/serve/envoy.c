@@ -452,7 +452,8 @@ bool weir_serve_settle_envoy(weir_connection *connection, const weir_tick *tick,
 
   if (slot->is.parts.not_given != WEIR_OK) {
     made.status = slot->is.parts.not_given;
-    made.why = slot->is.parts.why;
+    snprintf(made.why.text, sizeof made.why.text, "%.*s", (int)slot->is.parts.why_length,
+             tick->bytes.data + slot->is.parts.why);
   }
   for (size_t i = 0; i < answer->count; i++)
     settle(connection, &made, i);

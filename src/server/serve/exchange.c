@@ -196,19 +196,19 @@ static void return_parts(weir_tick *tick, const weir_store *store) {
 }
 
 /* Places that are released go first: who comes behind them finds them free. */
-bool weir_exchange_ask(weir_exchange *exchange, weir_tick *const *ticks, size_t count,
+static void ask_places(weir_exchange *exchange, weir_tick *const *ticks, size_t count,
                        const weir_store *store) {
-  exchange->failed = false;
-  exchange->count = 0;
   for (size_t i = 0; i < count; i++)
     add_released(exchange, ticks[i], store);
   release_batch(exchange);
   for (size_t i = 0; i < count; i++)
     add_acquired(exchange, ticks[i], store);
   acquire_batch(exchange);
-  for (size_t i = 0; i < count; i++)
-    add_requests(exchange, ticks[i], store);
-  decide_batch(exchange);
+}
+
+/* Behind the requests: what is decided as one, what forgets, what goes back. */
+static void ask_rest(weir_exchange *exchange, weir_tick *const *ticks, size_t count,
+                     const weir_store *store) {
   for (size_t i = 0; i < count; i++)
     decide_sets(exchange, ticks[i], store);
   decide_batch(exchange);
@@ -216,6 +216,23 @@ bool weir_exchange_ask(weir_exchange *exchange, weir_tick *const *ticks, size_t 
     reset_keys(exchange, ticks[i], store);
     return_parts(ticks[i], store);
   }
+}
+
+bool weir_exchange_ask(weir_exchange *exchange, weir_tick *const *ticks, size_t count,
+                       const weir_store *store) {
+  bool has_places = false, has_more = false;
+  for (size_t i = 0; i < count; i++) {
+    const weir_tick *tick = ticks[i];
+    has_places = has_places || tick->place_count > 0;
+    has_more = has_more || tick->set_count > 0 || tick->part_count > 0 || tick->has_resets;
+  }
+  exchange->failed = false;
+  exchange->count = 0;
+  if (has_places) ask_places(exchange, ticks, count, store);
+  for (size_t i = 0; i < count; i++)
+    add_requests(exchange, ticks[i], store);
+  decide_batch(exchange);
+  if (has_more) ask_rest(exchange, ticks, count, store);
   return !exchange->failed;
 }
 

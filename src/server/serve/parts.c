@@ -1,5 +1,7 @@
 #include "serve/parts.h"
 
+#include <string.h>
+
 weir_status weir_part_read(const weir_tick *tick, const weir_part *part, weir_decision *decision) {
   *decision = (weir_decision){.source = WEIR_SOURCE_LOCAL,
                               .cost = part->hits,
@@ -126,7 +128,11 @@ static void return_part(weir_tick *tick, weir_answer *answer, const weir_part *p
   if (given == WEIR_OK && !held) given = return_hits(tick, part, &request->decision, &why);
   if (given == WEIR_OK || answer->is.parts.not_given != WEIR_OK) return;
   answer->is.parts.not_given = given;
-  answer->is.parts.why = why;
+  size_t length = strlen(why.text);
+  if (weir_bytes_room(&tick->bytes, length) == NULL) return; /* the status says it, too */
+  answer->is.parts.why = tick->bytes.length;
+  answer->is.parts.why_length = length;
+  weir_bytes_add(&tick->bytes, why.text, length);
 }
 
 /* What others' denial made useless. What cannot go back stays charged. */

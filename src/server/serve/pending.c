@@ -38,6 +38,7 @@ static weir_pending_sizes measure(const weir_tick *tick, uint32_t first) {
     if (answer->kind == WEIR_ANSWER_GROUP) sizes.members += answer->is.group.group->member_count;
     if (answer->kind != WEIR_ANSWER_PARTS) continue;
     sizes.parts += answer->is.parts.count;
+    sizes.bytes += answer->is.parts.why_length;
     for (size_t j = 0; j < answer->is.parts.count; j++) {
       const weir_part *part = &tick->parts[answer->is.parts.first + j];
       if (part->request == WEIR_NO_REQUEST) sizes.bytes += part->key_length;
@@ -88,6 +89,7 @@ static void copy_asked(weir_tick *to, const weir_tick *from, size_t index) {
   weir_asked *copy = &to->asked[at];
   *copy = *asked;
   copy->key = copy_bytes(to, from, asked->key, asked->request.key_length);
+  to->has_resets = to->has_resets || asked->resets;
   if (asked->costs != WEIR_NO_COSTS) {
     copy->costs = to->cost_count;
     memcpy(to->costs + copy->costs, from->costs + asked->costs,
@@ -114,6 +116,7 @@ static void copy_parts(weir_tick *to, const weir_tick *from, weir_answer *answer
     part->key = to->asked[part->request].key;
   }
   answer->is.parts.first = first;
+  answer->is.parts.why = copy_bytes(to, from, answer->is.parts.why, answer->is.parts.why_length);
 }
 
 static void copy_members(weir_tick *to, const weir_tick *from, weir_answer *answer, size_t asked) {

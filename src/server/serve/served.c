@@ -47,8 +47,8 @@ static size_t first_domain(const weir_registry *registry) {
 /* The row of the same name; of another snapshot it may stand in another place. */
 static weir_served_row *find_row(const weir_registry *registry, weir_served_table *table,
                                  const char *name, size_t hint) {
-  if (strcmp(name, WEIR_SERVED_THROTTLE) == 0) return &table->rows[table->count - 1];
   if (hint < table->count && strcmp(table->rows[hint].name, name) == 0) return &table->rows[hint];
+  if (strcmp(name, WEIR_SERVED_THROTTLE) == 0) return &table->rows[table->count - 1];
   if (name[0] == '/') {
     const weir_domain *domain =
         weir_descriptors_find(registry->descriptors, name + 1, strlen(name + 1));
@@ -168,6 +168,11 @@ static weir_served_row *row_of(const weir_served *served, const char *name, size
   return find_row(served->registry, served->table, name, hint);
 }
 
+/* Of requests that bring their rule: the last. */
+static weir_served_row *throttle_row(const weir_served *served) {
+  return served->table != NULL ? &served->table->rows[served->table->count - 1] : NULL;
+}
+
 /* Whether it is a denial, which is noted further. */
 static bool note_row(weir_served_row *row, const weir_reply *reply, weir_served_protocol protocol) {
   const weir_decision *decision = reply->decision;
@@ -202,8 +207,8 @@ void weir_served_note(weir_served *served, const weir_named *named, weir_ask_ver
     note_settlement(served, named, reply, now_us);
     return;
   }
-  weir_served_row *row = named != NULL ? row_of(served, named->config->name, named->index)
-                                       : row_of(served, WEIR_SERVED_THROTTLE, 0);
+  weir_served_row *row =
+      named != NULL ? row_of(served, named->config->name, named->index) : throttle_row(served);
   weir_config_log_keys log_keys =
       named != NULL ? named->config->log_keys : WEIR_CONFIG_LOG_KEYS_OFF;
   if (note_row(row, reply, protocol) && verb != WEIR_ASK_PEEK)

@@ -35,7 +35,7 @@ void weir_tick_clear(weir_tick *tick) {
   weir_throttle *throttle = tick->registry->throttle;
   if (tick->uses_throttle) weir_throttle_end_tick(throttle, tick->loop);
   if (tick->uses_overrides) weir_descriptors_end_tick(tick->registry->descriptors, tick->loop);
-  tick->uses_throttle = tick->uses_overrides = tick->has_ends = false;
+  tick->uses_throttle = tick->uses_overrides = tick->has_resets = tick->has_ends = false;
   tick->last_limiter = NULL;
   tick->judged_us = WEIR_TICK_NO_END;
   tick->answer_count = tick->asked_count = tick->part_count = 0;
@@ -94,6 +94,7 @@ uint32_t weir_tick_add_parts(weir_tick *tick, size_t count, const weir_domain *d
   added->is.parts.store = domain != NULL ? store_of(tick, domain->config->store) : NULL;
   added->is.parts.is_cancelled = added->is.parts.is_returned = false;
   added->is.parts.not_given = WEIR_OK;
+  added->is.parts.why = added->is.parts.why_length = 0;
   tick->part_count += count;
   return (uint32_t)(added - tick->answers);
 }
@@ -127,13 +128,14 @@ size_t weir_tick_add_request(weir_tick *tick, const weir_request *request, size_
     return WEIR_NO_REQUEST;
   size_t index = tick->asked_count++;
   weir_asked *added = &tick->asked[index];
-  *added = (weir_asked){.request = *request,
-                        .limiter = limiter,
-                        .store = store_of(tick, store),
+  const weir_store *asks = store_of(tick, store);
+  *added = (weir_asked){.limiter = limiter,
+                        .store = asks,
                         .key = key,
                         .costs = WEIR_NO_COSTS,
                         .until_us = WEIR_TICK_NO_END,
                         .place = WEIR_NO_PLACE};
+  added->request = *request; /* within the braces all would be made elsewhere and copied */
   if (limiter == NULL) return index;
   added->denies_shed = store->options.fallback != WEIR_FALLBACK_ALLOW;
   added->refuses_shed = store->options.fallback == WEIR_FALLBACK_NONE;
@@ -531,14 +533,15 @@ static weir_status find_and_check(weir_tick *tick, const weir_ask *ask, meaning 
   return status;
 }
 
-/* An answer, and room for the request that it is to. NULL: no memory. */
-static weir_answer *add_asking_answer(weir_tick *tick, const weir_ask *ask, size_t key_length,
+/* An answer, and room for the request that it is to, whose key stands behind the tick's bytes. NULL: no
+ * memory. */
+static weir_answer *add_asking_answer(weir_tick *tick, const weir_ask *ask, const meaning *found,
                                       unsigned note) {
   bool acquires = ask->verb == WEIR_ASK_ACQUIRE;
   size_t costs = ask->costs != NULL ? COST_LISTS_MOST * ask->costs->count : 0;
   bool has_room = weir_array_grow(&tick->asked, &tick->asked_room, tick->asked_count + 1,
                                   sizeof *tick->asked) &&
-                  weir_bytes_room(&tick->bytes, key_length) != NULL &&
+                  look_at_key(tick, ask, found->prefix, found->prefix_length) != NULL &&
                   (!acquires || weir_array_grow(&tick->places, &tick->place_room,
                                                 tick->place_count + 1, sizeof *tick->places)) &&
                   (costs == 0 || weir_array_grow(&tick->costs, &tick->cost_room,
@@ -562,7 +565,7 @@ uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned note, 
 
   /* Its answer comes first, so that nothing is asked without one. */
   size_t key_length = found.prefix_length + ask->key_length;
-  weir_answer *answer = add_asking_answer(tick, ask, key_length, note);
+  weir_answer *answer = add_asking_answer(tick, ask, &found, note);
   if (answer == NULL) {
     if (kept != NULL) weir_keeper_drop(tick->keeper, kept);
     *status = no_memory(why);
@@ -583,11 +586,11 @@ uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned note, 
       .flags = (peeks ? WEIR_REQUEST_PEEK : 0U) | (ask->up_to ? WEIR_REQUEST_UP_TO : 0U)};
   if (settles) set_taken(&request, ask);
   size_t key = tick->bytes.length;
-  weir_bytes_add(&tick->bytes, found.prefix, found.prefix_length);
-  weir_bytes_add(&tick->bytes, ask->key, ask->key_length);
+  tick->bytes.length += key_length;
   size_t index = weir_tick_add_request(tick, &request, key, limiter, found.store);
   weir_asked *asked = &tick->asked[index];
   asked->resets = ask->verb == WEIR_ASK_RESET;
+  tick->has_resets = tick->has_resets || asked->resets;
   if (asked->resets && limiter != NULL && asked->limiter == NULL)
     asked->request.status = WEIR_TIMEOUT; /* too many wait */
   answer->is.request.index = answer->asked = index;

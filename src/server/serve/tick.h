@@ -64,9 +64,9 @@ typedef struct weir_answer {
       size_t set;                /* in tick->sets, or WEIR_NO_SET */
       const weir_store *store;   /* of the domain */
       bool is_cancelled;
-      bool is_returned;      /* what goes back of them has gone back: parts.c */
-      weir_status not_given; /* the first that could not go back; WEIR_OK: all could */
-      weir_message why;      /* why it could not */
+      bool is_returned;       /* what goes back of them has gone back: parts.c */
+      weir_status not_given;  /* the first that could not go back; WEIR_OK: all could */
+      size_t why, why_length; /* why it could not, in the tick's bytes */
     } parts;
   } is;
 } weir_answer;
@@ -167,6 +167,7 @@ typedef struct weir_tick {
   size_t cost_count, cost_room;
   weir_asked_place *places;
   size_t place_count, place_room;
+  bool has_resets;   /* some requests are */
   bool has_ends;     /* some requests have one */
   int64_t judged_us; /* the end that was looked at last, */
   bool judged_over;  /* and whether it had come: the same for all who share it */
