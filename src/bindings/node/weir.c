@@ -278,7 +278,7 @@ static napi_value release(napi_env env, napi_callback_info info) {
   return NULL;
 }
 
-/* --- one take, in this thread: for stores that wait for nobody */
+/* --- one take, in this thread: for stores that answer at once */
 
 /* take(limiter, key, cost, numbers) */
 static napi_value take(napi_env env, napi_callback_info info) {
@@ -593,7 +593,7 @@ static napi_value error_of(napi_env env, weir_status status, const char *text) {
   return made;
 }
 
-/* Where the environment is being torn down these calls fail, and nobody waits. */
+/* Where the environment is being torn down these calls fail, and no caller waits. */
 static void finish(napi_env env, napi_status ended, void *data) {
   work *done = data;
   (void)ended;

@@ -99,7 +99,7 @@ void weir_call_join(weir_call **call, weir_limiter *limiter, weir_request_state 
   weir_shard_unlock(entry->shard);
 }
 
-/* An account counts whom it answers: those are left to who joins. */
+/* An account counts the requests that it answers: those are left to the call that joins. */
 bool weir_call_know(weir_limiter *limiter, weir_request_state *request, weir_moment at) {
   uint64_t fingerprint[2];
   if (weir_settle_never(&limiter->stack, at.now_us, request)) return true;

@@ -37,7 +37,7 @@ void weir_renewer_stop(weir_renewer *renewer) {
   if (joins) pthread_join(renewer->thread, NULL);
 }
 
-/* The renewer's mutex is locked: whoever has something done by the thread wakes it with that. */
+/* The renewer's mutex is locked: a caller that has something done by the thread wakes it with that. */
 static weir_status renew(weir_limiter *limiter, int64_t *next_us, weir_message *message) {
   if (limiter->places != NULL) return weir_pay_due(limiter, next_us, message);
   pthread_mutex_unlock(&limiter->renewer.mutex);

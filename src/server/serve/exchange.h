@@ -1,5 +1,5 @@
 /* Has the requests of ticks decided by the library: what is known at once, and the rest by a store, as many
- * requests together as it takes. Whoever asks a store waits for it: a loop, or a thread beside it. */
+ * requests together as it takes. A thread that asks a store waits for it: a loop, or one beside it. */
 #ifndef WEIR_SERVE_EXCHANGE_H
 #define WEIR_SERVE_EXCHANGE_H
 
