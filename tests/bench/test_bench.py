@@ -53,9 +53,10 @@ class Bench(ProgramTest):
         self.assertGreaterEqual(line["allowed"], 5)
 
     def test_places_are_entered_and_left(self):
-        # Commands are of entering and of leaving; twice as many before the end of a period.
+        # Commands are of entering and of leaving, on Redis 6 where the key is empty in between; twice as many
+        # before the end of a period.
         found = self.lines("--rule", "in-flight:10/2m", "--keys", "10", "--baseline", "--store", MEMCACHED, "--store", REDIS)
-        for line, least, most in ((found[0], 2, 4.3), (found[2], 5, 10.7)):
+        for line, least, most in ((found[0], 2, 4.3), (found[2], 5, 12.3)):
             self.assertTrue(least <= line["median"]["commands_per_decision"] < most, line)
             self.assertIsNone(line["median"]["allowed"])
             self.assertGreater(line["median"]["admitted"], 0)
