@@ -4,11 +4,11 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <weir/backend.h>
 
 #include "algorithm/in_flight.h"
+#include "clock.h"
 #include "condition.h"
 #include "limiter/limiter.h"
 
@@ -148,9 +148,7 @@ static void unlink_place(weir_held_place *place) {
 /* The clock that goes on while the machine sleeps is read first: what passes between the two ends a
  * place too early, never too late. */
 weir_place_clocks weir_place_read_clocks(weir_limiter *limiter) {
-  struct timespec boot;
-  clock_gettime(CLOCK_BOOTTIME, &boot);
-  weir_place_clocks clocks = {.boot_us = (int64_t)boot.tv_sec * 1000000 + boot.tv_nsec / 1000};
+  weir_place_clocks clocks = {.boot_us = weir_clock_us(CLOCK_BOOTTIME)};
   clocks.now_us = weir_limiter_now(limiter);
   return clocks;
 }

@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
+
 enum { PROGRESS_FIRST_AFTER_MS = 1000, PROGRESS_EVERY_MS = 200 };
 
 /* --- errors ---------------------------------------------------------------------------------- */
@@ -112,9 +114,7 @@ const char *weir_cli_colour_on(FILE *stream, weir_cli_colour colour) {
 }
 
 static int64_t monotonic_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+  return weir_clock_us(CLOCK_MONOTONIC) / 1000;
 }
 
 void weir_cli_progress_begin(weir_cli_progress *progress, bool quiet) {
