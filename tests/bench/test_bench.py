@@ -45,6 +45,16 @@ class Bench(ProgramTest):
             self.assertEqual("ratio_to_raw_loop" in line, line["store"] != "memory:" and
                              not line["raw_loop"])
 
+    def test_a_raw_pair_is_two_commands_on_redis_alone(self):
+        found = self.lines("--rule", WINDOW, "--baseline-pair", "--batch", "8", "--keys", "80",
+                           "--store", MEMCACHED, "--store", REDIS)
+        self.assertEqual([(line["raw_loop"], line["raw_pair"]) for line in found],
+                         [(False, False), (True, False), (False, False), (True, True)])
+        for line, wanted in ((found[1], 1), (found[3], 2)):
+            self.assertTrue(wanted <= line["median"]["commands_per_decision"] < wanted + 0.2, line)
+        text = self.bench("--rule", WINDOW, "--baseline-pair", "--keys", "80", "--store", MEMCACHED, "--store", REDIS)
+        self.assertIn("  raw loop of pairs", text)
+
     def test_a_hot_key_over_its_limit_is_answered_locally(self):
         line = self.lines("--rule", "quota:5/1d", "--hot", "--store", MEMCACHED)[0]["median"]
         self.assertGreater(line["local_share"], 0.9)

@@ -220,6 +220,7 @@ static weir_status run_slice(struct run *run, const weir_bench_contestant *conte
       .target = target,
       .url = contestant->url,
       .baseline = contestant->baseline,
+      .pair = contestant->pair,
       .holds = run->holds,
       .time_us = run->plan->duration_us / run->plan->rounds,
       .go = &run->memory->go,
@@ -292,6 +293,7 @@ static weir_status line_up(struct run *run, weir_bench *bench) {
     weir_bench_contestant contestant = {.url = url, .target = i};
     bench->contestants[bench->contestant_count++] = contestant;
     contestant.baseline = true;
+    contestant.pair = plan->pair && is_store && target->redis;
     if (plan->baseline && target->raw) bench->contestants[bench->contestant_count++] = contestant;
   }
   return WEIR_OK;

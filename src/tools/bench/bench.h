@@ -34,6 +34,7 @@ typedef struct weir_bench_plan {
   int64_t duration_us; /* of each contestant, in all rounds together */
   unsigned rounds;
   bool baseline; /* beside each store a raw loop on its first server, beside RESP one of PING */
+  bool pair;     /* that of Redis sends what a charge must: SET NX and INCRBY, not one INCRBY */
   /* Called after every slice of work; may be NULL. */
   void (*progress)(void *context, size_t done, size_t all);
   void *context;
@@ -59,6 +60,7 @@ typedef struct weir_bench_contestant {
   const char *url;
   size_t target; /* its place among the stores and, behind them, the servers of weir */
   bool baseline; /* the raw loop on the first server of the URL */
+  bool pair;     /* it sends two commands an increment */
   weir_bench_figures rounds[WEIR_BENCH_ROUNDS_MOST];
   weir_bench_figures median; /* each figure's own, over the rounds */
   /* Of a store beside which there is a raw loop: each figure over the raw loop's of the same round,

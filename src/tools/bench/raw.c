@@ -79,7 +79,7 @@ static bool read_answers(weir_bench_raw *raw, unsigned count, weir_message *mess
     const char *line = weir_bench_wire_line(&raw->wire, message);
     if (line == NULL) return false;
     bool is_good = raw->target->redis
-                       ? line[0] == ':' || line[0] == '+'
+                       ? line[0] == ':' || line[0] == '+' || strcmp(line, "$-1") == 0
                        : (line[0] >= '0' && line[0] <= '9') || strcmp(line, "STORED") == 0;
     if (is_good) continue;
     weir_message_set(message, "the server answers \"%.100s\"", line);
@@ -112,12 +112,17 @@ bool weir_bench_raw_prepare(weir_bench_raw *raw, const weir_bench_key *keys, uin
 }
 
 bool weir_bench_raw_add(weir_bench_raw *raw, const weir_bench_key *const *keys, unsigned count,
-                        weir_message *message) {
+                        bool pair, weir_message *message) {
   weir_bench_wire *wire = &raw->wire;
   for (unsigned i = 0; i < count; i++) {
     if (raw->target->via == WEIR_BENCH_RESP) {
       weir_bench_wire_say(wire, "*1\r\n$4\r\nPING\r\n", 14);
     } else if (raw->target->redis) {
+      if (pair) {
+        weir_bench_wire_say(wire, "*6\r\n$3\r\nSET\r\n", 13);
+        weir_bench_wire_say_word(wire, keys[i]->text, keys[i]->length);
+        weir_bench_wire_say_text(wire, "$1\r\n0\r\n$2\r\nPX\r\n$6\r\n600000\r\n$2\r\nNX\r\n");
+      }
       weir_bench_wire_say(wire, "*3\r\n$6\r\nINCRBY\r\n", 16);
       weir_bench_wire_say_word(wire, keys[i]->text, keys[i]->length);
       weir_bench_wire_say(wire, "$1\r\n1\r\n", 7);
@@ -127,7 +132,8 @@ bool weir_bench_raw_add(weir_bench_raw *raw, const weir_bench_key *const *keys, 
       weir_bench_wire_say(wire, " 1\r\n", 4);
     }
   }
-  return weir_bench_wire_flush(wire, message) && read_answers(raw, count, message);
+  return weir_bench_wire_flush(wire, message) &&
+         read_answers(raw, pair ? 2 * count : count, message);
 }
 
 /* --- what servers have done --------------------------------------------------------------------

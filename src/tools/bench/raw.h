@@ -62,9 +62,10 @@ void weir_bench_raw_close(weir_bench_raw *raw);
 bool weir_bench_raw_prepare(weir_bench_raw *raw, const weir_bench_key *keys, uint32_t count,
                             weir_message *message);
 
-/* Adds 1 to each of `count` keys in one write and reads as many replies. */
+/* Adds 1 to each of `count` keys in one write and reads the replies. `pair`, on Redis: before each
+ * INCRBY goes the SET NX without which an addition may make a counter that never expires. */
 bool weir_bench_raw_add(weir_bench_raw *raw, const weir_bench_key *const *keys, unsigned count,
-                        weir_message *message);
+                        bool pair, weir_message *message);
 
 /* What a server of weir has answered. */
 typedef struct weir_bench_answers {

@@ -124,7 +124,8 @@ static weir_status call_once(struct worker *worker, unsigned batch) {
   pick(worker, batch);
   if (worker->raw == NULL) return decide_here(worker, batch);
   if (worker->team->slice->baseline) {
-    if (!weir_bench_raw_add(worker->raw, worker->picked, batch, &worker->message))
+    bool pair = worker->team->slice->pair;
+    if (!weir_bench_raw_add(worker->raw, worker->picked, batch, pair, &worker->message))
       return WEIR_UNAVAILABLE;
     worker->admitted += batch;
     return WEIR_OK;

@@ -30,6 +30,7 @@ typedef struct weir_bench_slice {
   const weir_bench_target *target;
   const char *url;
   bool baseline;
+  bool pair;  /* weir_bench_contestant.pair */
   bool holds; /* a rule is held: a call enters a place, which is left behind it */
   int64_t time_us;
   char prefix[48];         /* of its keys */

@@ -57,7 +57,7 @@ static void write_label(const weir_bench_contestant *contestant, char label[LABE
   for (const char *at = url; at < end; at++)
     if (*at == '@') from = at + 1;
   if (contestant->baseline)
-    snprintf(label, LABEL_BYTES, "  raw loop");
+    snprintf(label, LABEL_BYTES, contestant->pair ? "  raw loop of pairs" : "  raw loop");
   else if (from == url)
     snprintf(label, LABEL_BYTES, "%.*s", (int)(end - url), url);
   else
@@ -174,6 +174,7 @@ static json_t *make_contestant(const weir_bench_plan *plan, const weir_bench *be
   complete =
       complete && set(object, "store", json_string(label)) &&
       set(object, "raw_loop", json_boolean(contestant->baseline)) &&
+      set(object, "raw_pair", json_boolean(contestant->pair)) &&
       set(object, "rule", is_store ? json_string(plan->rule) : json_null()) &&
       set(object, "processes", json_integer(plan->processes)) &&
       set(object, "threads", json_integer(plan->threads)) &&
@@ -329,7 +330,8 @@ int weir_cli_bench(const weir_cli_options *options) {
       .batch = (unsigned)options->batch,
       .duration_us = options->duration_us,
       .rounds = (unsigned)options->rounds,
-      .baseline = options->baseline,
+      .baseline = options->baseline || options->baseline_pair,
+      .pair = options->baseline_pair,
       .stop = &stop,
   };
   if (plan.keys > KEYS_REMEMBERED) plan.limiter.memo_keys = plan.keys + plan.keys / 2;

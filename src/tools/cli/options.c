@@ -157,6 +157,7 @@ static const effect effects[] = {
                            .most = INT64_C(3600000000),
                            .accepted = "from 100ms to 1h is accepted, such as 2200ms"},
     [WEIR_CLI_BASELINE] = {.mark = MEMBER(baseline)},
+    [WEIR_CLI_BASELINE_PAIR] = {.mark = MEMBER(baseline_pair)},
     [WEIR_CLI_PLOT] = {.text = MEMBER(plot)},
     [WEIR_CLI_PLOT_KEY] = {.text = MEMBER(plot_key)},
     [WEIR_CLI_JSON] = {.mark = MEMBER(json)},

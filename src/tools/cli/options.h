@@ -54,7 +54,7 @@ typedef struct weir_cli_options {
   int64_t threads, keys, batch, rounds;    /* of bench, with their defaults */
   int64_t duration_us;
   weir_bench_pattern pattern;
-  bool baseline;
+  bool baseline, baseline_pair;
   bool json;
   bool quiet;
   bool help;

@@ -160,7 +160,9 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
                         "weir bench --via redis://127.0.0.1:6380/api --threads 8 --baseline\n",
             .details =
                 "Prints the median of each figure over the turns. The raw loop of --baseline is\n"
-                "as many threads that send one increment each and wait for the reply.\n",
+                "as many threads that send one increment each and wait for the reply. With\n"
+                "--baseline-pair each sends SET NX before its INCRBY on Redis, the least that\n"
+                "a charge must send there.\n",
             .exits = exits_of_work,
         },
     [WEIR_CLI_DOCTOR] =

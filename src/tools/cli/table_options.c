@@ -110,6 +110,8 @@ const weir_cli_option_row weir_cli_options_known[] = {
     {WEIR_CLI_ROUNDS, "rounds", "N", BENCH, "in so many turns, 1 to 101 (default: 5)", NULL},
     {WEIR_CLI_BASELINE, "baseline", NULL, BENCH,
      "beside each store a raw loop: one increment per decision", NULL},
+    {WEIR_CLI_BASELINE_PAIR, "baseline-pair", NULL, BENCH,
+     "the same; on Redis SET NX and INCRBY per decision", NULL},
     {WEIR_CLI_PLOT, "plot", "FILE.svg", SIMULATE,
      "draw estimate and truth of the busiest key (by gnuplot)", NULL},
     {WEIR_CLI_PLOT_KEY, "plot-key", "KEY", SIMULATE, "draw that key instead", NULL},
