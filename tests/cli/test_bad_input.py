@@ -14,6 +14,7 @@ class Commands(ProgramTest):
         self.assert_refused(run("acquire"), '"acquire"', "take, peek, refund, settle, reset, run, replay",
                             "doctor, check, serve, help and version", "weir help")
         self.assert_refused(run(""), '""')
+        self.assert_refused(run("--store", "memory:", "take", "k"), 'option "--store" before the command', "weir help")
 
     def test_exactly_one_key_is_needed(self):
         for command in ("take", "peek", "refund", "reset"):
@@ -27,7 +28,7 @@ class Commands(ProgramTest):
 
     def test_a_rule_is_needed(self):
         for arguments in (["take", "k"], ["replay"]):
-            self.assert_refused(run(*arguments), "--rule", "WEIR_RULE")
+            self.assert_refused(run(*arguments), f"{arguments[0]}: no rule", "--rule", "WEIR_RULE")
             self.assert_refused(run(*arguments, WEIR_RULE=""), "--rule", "WEIR_RULE")
 
     def test_a_store_is_needed_where_counts_must_outlive_the_command(self):
@@ -45,6 +46,7 @@ class Commands(ProgramTest):
         self.assert_refused(run("peek", "--wait", "1s", "k"), "peek takes no --wait")
         self.assert_refused(run("refund", "--up-to", "k"), "refund takes no --up-to")
         self.assert_refused(run("take", "--at", "1", "k"), "take takes no --at")
+        self.assert_refused(run("take", "--peek", "k"), '"--peek"', "peek is a command of its own", "weir help peek")
 
     def test_an_option_is_written_out(self):
         self.assert_refused(run("take", "--sto", "memory:", "k"), '"--sto"', "did you mean --store?")
@@ -112,7 +114,7 @@ class Numbers(ProgramTest):
                                 f'"{value}"', "at_us")
 
     def test_what_cannot_be_settled(self):
-        self.assert_refused(run("settle", "--rule", RULE, "k"), "--real is needed")
+        self.assert_refused(run("settle", "--rule", RULE, "k"), "--real N is needed", "0 to 2147483648")
         self.assert_refused(run("settle", "--rule", RULE, "--cost", "1,2", "--real", "1", "k"), "as many are accepted")
         for real in ("-1", "2147483649", "x", "", "1,,2"):
             self.assert_refused(run("settle", "--rule", RULE, "--real=" + real, "k"), "--real")

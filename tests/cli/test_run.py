@@ -99,7 +99,10 @@ class Always:
                              ("in-flight:1/1s", "accepted are 1760 ms or more")):
             self.assert_error(self.run_in_place("true", rule=rule), FAILED, wanted)
             self.assert_error(run("take", *store, "--rule", rule, "k"), 2, wanted)
-        self.assert_error(run("take", *store, "--rule", RULE, self.key), 2, "in-flight is entered by")
+        for command in ("take", "refund"):
+            self.assert_error(run(command, *store, "--rule", RULE, self.key), 2, "places of an in-flight rule", '"weir run"')
+        self.assert_error(run("run", *store, "true"), FAILED, "run: no rule", "such as in-flight:")
+        self.assert_error(run("run", *store), FAILED, "run: no COMMAND; see")
         self.assert_ends(self.run_in_place("true"), 0)
 
     def test_as_many_run_as_the_rule_says(self):

@@ -39,9 +39,11 @@ static bool check_arguments(const weir_cli_command *chosen, const weir_cli_optio
                    chosen->name, weir_cli_show(options->arguments[1]).text,
                    chosen->argument[0] == '[' ? "FILE" : chosen->argument, chosen->name);
   else if (options->argument_count == 0 && chosen->argument_needed)
-    weir_cli_error("%s: no %s; see \"weir help %s\"", chosen->name, chosen->argument, chosen->name);
+    weir_cli_error("%s: no %.*s; see \"weir help %s\"", chosen->name,
+                   (int)strcspn(chosen->argument, "."), chosen->argument, chosen->name);
   else if (options->rule == NULL && chosen->rule_needed && !weir_cli_asks_servers_only(options))
-    weir_cli_error("no rule: give --rule RULE or set WEIR_RULE, such as sliding-window:100/1m");
+    weir_cli_error("%s: no rule: give --rule RULE or set WEIR_RULE, such as %s", chosen->name,
+                   is_run ? "in-flight:3/10s" : "sliding-window:100/1m");
   else if (chosen->store_needed && !options->store_given)
     weir_cli_error(
         "%s: no store: give --store URL or set WEIR_STORE, such as memcached://localhost",
@@ -73,7 +75,10 @@ static int refuse_command(const char *name) {
   for (size_t i = 0; i < WEIR_CLI_COMMANDS; i++)
     weir_word_list(list, sizeof list, weir_cli_commands[i].name, false);
   const char *nearest = weir_cli_command_nearest(name);
-  if (nearest != NULL)
+  if (name[0] == '-')
+    weir_cli_error("option \"%s\" before the command: options follow it; see \"weir help\"",
+                   weir_cli_show(name).text);
+  else if (nearest != NULL)
     weir_cli_error("unknown command \"%s\": did you mean %s? See \"weir help\"",
                    weir_cli_show(name).text, nearest);
   else

@@ -235,8 +235,12 @@ static void refuse_name(const weir_cli_command *command, const char *name, size_
   snprintf(shown, sizeof shown, "--%.*s%s", (int)plain, name, whole ? "" : "...");
 
   const char *nearest = weir_cli_option_nearest(command, name, length);
+  const weir_cli_command *other = weir_cli_command_find(name);
   if (weir_cli_option_find(NULL, name, length) != NULL)
     weir_cli_error("%s takes no %s" SEE_HELP, command->name, shown, command->name);
+  else if (other != NULL)
+    weir_cli_error("unknown option \"%s\": %s is a command of its own" SEE_HELP, shown, other->name,
+                   other->name);
   else if (nearest != NULL)
     weir_cli_error("unknown option \"%s\": did you mean --%s? See \"weir help %s\"", shown, nearest,
                    command->name);

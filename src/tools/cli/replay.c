@@ -119,16 +119,6 @@ static weir_status move_clock(replay *run, int64_t to_us) {
   return weir_limiter_renew(run->session.limiter, &next_us, &run->message);
 }
 
-static bool has_places(const weir_limiter *limiter) {
-  bool found = false;
-  for (size_t i = 0; i < weir_limiter_rules(limiter); i++) {
-    weir_rule_info rule = WEIR_RULE_INFO_INIT;
-    found = found || (weir_limiter_read_rule(limiter, i, &rule) == WEIR_OK &&
-                      strcmp(rule.algorithm, "in-flight") == 0);
-  }
-  return found;
-}
-
 static weir_status enter(replay *run, const weir_trace_request *line, weir_decision *decision) {
   weir_request request = {.key = line->key, .key_length = line->key_length, .cost = line->cost};
   weir_reservation *reservation;
@@ -338,7 +328,7 @@ int weir_cli_replay(const weir_cli_options *options) {
   if (status == WEIR_OK && limiter_options.deadline_us == 0)
     status =
         weir_cli_session_extend(&run.session, options, &limiter_options, DEADLINE_US, &run.message);
-  run.holds = status == WEIR_OK && has_places(run.session.limiter);
+  run.holds = status == WEIR_OK && weir_cli_held_us(run.session.limiter) > 0;
   setvbuf(stdout, NULL, _IOFBF, OUTPUT_BUFFER_BYTES);
   int exit_status = status == WEIR_OK ? replay_all(&run) : weir_cli_fail("", status, &run.message);
   free_open(&run);

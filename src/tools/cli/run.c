@@ -118,18 +118,6 @@ static int watch(task *self) {
 
 /* --- the place --------------------------------------------------------------------------------- */
 
-/* The shortest period of the rules that are held; 0: there is none. */
-static int64_t find_period(const weir_limiter *limiter) {
-  int64_t period_us = 0;
-  for (size_t i = 0; i < weir_limiter_rules(limiter); i++) {
-    weir_rule_info rule = WEIR_RULE_INFO_INIT;
-    weir_limiter_read_rule(limiter, i, &rule);
-    if (strcmp(rule.algorithm, "in-flight") != 0) continue;
-    if (period_us == 0 || rule.period_us < period_us) period_us = rule.period_us;
-  }
-  return period_us;
-}
-
 /* Whether the place could be told to be left or not, COMMAND has ended: others enter when its period
  * is over. */
 static void leave(const task *self) {
@@ -208,7 +196,7 @@ int weir_cli_run(const weir_cli_options *options) {
     weir_cli_fail("run: ", status, &message);
     return EXIT_FAILED;
   }
-  self.period_us = find_period(session.limiter);
+  self.period_us = weir_cli_held_us(session.limiter);
   if (self.period_us == 0) {
     weir_cli_error("run: an in-flight rule is accepted, such as in-flight:1/10s");
   } else {

@@ -147,6 +147,17 @@ void weir_cli_session_explain(const weir_cli_session *session, const weir_cli_op
       (double)trip_us / 1000, deadline, is_own ? "--deadline " : "timeout=", (long long)needed_ms);
 }
 
+int64_t weir_cli_held_us(const weir_limiter *limiter) {
+  int64_t period_us = 0;
+  for (size_t i = 0; i < weir_limiter_rules(limiter); i++) {
+    weir_rule_info rule = WEIR_RULE_INFO_INIT;
+    weir_limiter_read_rule(limiter, i, &rule);
+    if (strcmp(rule.algorithm, "in-flight") != 0) continue;
+    if (period_us == 0 || rule.period_us < period_us) period_us = rule.period_us;
+  }
+  return period_us;
+}
+
 void weir_cli_session_close(weir_cli_session *session) {
   weir_limiter_destroy(session->limiter);
   weir_store_close(session->store);

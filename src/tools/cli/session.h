@@ -34,6 +34,9 @@ void weir_cli_session_connect(const weir_cli_session *session);
 void weir_cli_session_explain(const weir_cli_session *session, const weir_cli_options *options,
                               const char *key, weir_status status, weir_message *message);
 
+/* The shortest period of a limiter's rules whose places are held; 0: nothing is held under any of them. */
+int64_t weir_cli_held_us(const weir_limiter *limiter);
+
 void weir_cli_session_close(weir_cli_session *session);
 
 #endif

@@ -50,11 +50,21 @@ static int run(const weir_cli_options *options, ask_function *ask, weir_cli_requ
   return status == WEIR_OK ? 0 : weir_cli_fail("", status, &message);
 }
 
+/* What is held needs a process that lives as long: take and refund charge once, and end. */
+static bool check_not_held(const weir_limiter *limiter, weir_message *message) {
+  if (weir_cli_held_us(limiter) == 0) return true;
+  snprintf(message->text, sizeof message->text,
+           "the places of an in-flight rule are held: \"weir run\" holds one while a command runs; "
+           "peek and reset are accepted");
+  return false;
+}
+
 /* --- take and peek --------------------------------------------------------------------------- */
 
 static weir_status ask_decision(const weir_cli_options *options, const weir_cli_request *request,
                                 weir_limiter *limiter, weir_decision *decision,
                                 weir_message *message) {
+  if (!request->peek && !check_not_held(limiter, message)) return WEIR_BAD_RULE;
   if (!request->peek && weir_cli_given(options, WEIR_CLI_WAIT))
     return weir_limiter_wait(limiter, request->key, request->key_length, request->cost,
                              options->wait_us, decision, message);
@@ -112,6 +122,7 @@ static int64_t taken_at(const weir_cli_options *options) {
 static weir_status ask_refund(const weir_cli_options *options, const weir_cli_request *request,
                               weir_limiter *limiter, weir_decision *decision,
                               weir_message *message) {
+  if (!check_not_held(limiter, message)) return WEIR_BAD_RULE;
   *decision = (weir_decision){.allowed = true, .cost = request->cost, .at_us = taken_at(options)};
   return weir_limiter_refund(limiter, request->key, request->key_length, request->cost, decision,
                              message);
@@ -173,7 +184,7 @@ int weir_cli_settle(const weir_cli_options *options) {
   weir_decision decision = {0};
   if (options->real_count != options->cost_count) {
     weir_cli_error(options->real_count == 0
-                       ? "settle: --real is needed, what it cost in truth"
+                       ? "settle: --real N is needed: what it cost in truth, 0 to 2147483648"
                        : "settle: --real names %d numbers and --cost %d: as many are accepted",
                    options->real_count, options->cost_count);
     return WEIR_EXIT_USAGE;
