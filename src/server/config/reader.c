@@ -121,28 +121,38 @@ bool weir_read_number(weir_reader *reader, const weir_node *node, int64_t least,
   return false;
 }
 
+static const struct {
+  const char *name;
+  int64_t bytes;
+} units[] = {{"MiB", 1024 * 1024}, {"KiB", 1024}, {"B", 1}};
+enum { UNITS = sizeof units / sizeof *units };
+
+/* The largest unit of which so many bytes are a whole number. */
+static size_t whole_unit(int64_t bytes) {
+  size_t unit = 0;
+  while (bytes % units[unit].bytes != 0)
+    unit++;
+  return unit;
+}
+
 static void read_bytes(weir_reader *reader, const weir_node *node, const weir_field *field,
                        int64_t *bytes) {
-  static const struct {
-    const char *name;
-    int64_t bytes;
-  } units[] = {{"B", 1}, {"KiB", 1024}, {"MiB", 1024 * 1024}};
   int64_t number;
   const char *rest;
   if (!weir_expect(reader, node, WEIR_NODE_SCALAR)) return;
-  if (read_digits(node, &number, &rest)) {
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-      bool fits = strcmp(rest, units[i].name) == 0 && number <= field->most / units[i].bytes &&
-                  number * units[i].bytes >= field->least;
-      if (!fits) continue;
-      *bytes = number * units[i].bytes;
-      return;
-    }
+  for (size_t i = 0; i < UNITS && read_digits(node, &number, &rest); i++) {
+    bool fits = strcmp(rest, units[i].name) == 0 && number <= field->most / units[i].bytes &&
+                number * units[i].bytes >= field->least;
+    if (!fits) continue;
+    *bytes = number * units[i].bytes;
+    return;
   }
+  size_t low = whole_unit(field->least), high = whole_unit(field->most);
   weir_fault(reader, node,
-             "found %s, accepted is a whole number and B, KiB or MiB, from %" PRId64 "B to %" PRId64
-             "MiB",
-             weir_quote(node).text, field->least, field->most / (1024 * 1024));
+             "found %s, accepted is a whole number and B, KiB or MiB, from %" PRId64
+             "%s to %" PRId64 "%s",
+             weir_quote(node).text, field->least / units[low].bytes, units[low].name,
+             field->most / units[high].bytes, units[high].name);
 }
 
 static void read_duration(weir_reader *reader, const weir_node *node, const weir_field *field,
