@@ -1,4 +1,4 @@
-/* The file as a whole: its sections, of which listen, stores and limiters, groups, and envoy have
+/* The file as a whole: its sections, of which listen, stores with limiters and groups, and envoy have
  * files of their own, and what must be there for a server to be of use. */
 #include <stdlib.h>
 #include <string.h>
@@ -23,25 +23,11 @@ typedef struct throttle_fields {
 
 static void read_throttle(weir_reader *reader, const weir_node *node, void *target) {
   static const weir_field fields[] = {
-      {.name = "enabled",
-       .type = WEIR_FIELD_BOOL,
-       .offset = offsetof(throttle_fields, throttle.enabled)},
-      {.name = "throttlecrab",
-       .type = WEIR_FIELD_BOOL,
-       .offset = offsetof(throttle_fields, throttle.throttlecrab)},
-      {.name = "store",
-       .read = weir_read_store,
-       .offset = offsetof(throttle_fields, throttle.store)},
-      {.name = "limiters",
-       .type = WEIR_FIELD_NUMBER,
-       .offset = offsetof(throttle_fields, limiters),
-       .least = 1,
-       .most = 65536},
-      {.name = "memo_keys",
-       .type = WEIR_FIELD_NUMBER,
-       .offset = offsetof(throttle_fields, memo_keys),
-       .least = 1,
-       .most = 16777216},
+      WEIR_ROW("enabled", BOOL, throttle_fields, throttle.enabled),
+      WEIR_ROW("throttlecrab", BOOL, throttle_fields, throttle.throttlecrab),
+      WEIR_ROW_READ("store", weir_read_store, throttle_fields, throttle.store),
+      WEIR_ROW_RANGE("limiters", NUMBER, throttle_fields, limiters, 1, 65536),
+      WEIR_ROW_RANGE("memo_keys", NUMBER, throttle_fields, memo_keys, 1, 16777216),
       {.name = NULL},
   };
   throttle_fields read = {.limiters = 256, .memo_keys = 16384};
@@ -55,31 +41,27 @@ static void read_throttle(weir_reader *reader, const weir_node *node, void *targ
   config->throttle = read.throttle;
 }
 
-#define LIMIT(text, member, kind, low, high)                                                  \
-  {                                                                                           \
-    .name = text, .type = kind, .offset = offsetof(weir_config_limits, member), .least = low, \
-    .most = high                                                                              \
-  }
+#define LIMIT(text, member, kind, low, high) \
+  WEIR_ROW_RANGE(text, kind, weir_config_limits, member, low, high)
 
 static void read_limits(weir_reader *reader, const weir_node *node, void *target) {
   enum { KIB = 1024, MIB = 1024 * 1024, SECOND = 1000000 };
   static const weir_field fields[] = {
-      LIMIT("connections", connections, WEIR_FIELD_NUMBER, 1, 1000000),
-      LIMIT("connections_per_address", connections_per_address, WEIR_FIELD_NUMBER, 1, 1000000),
-      LIMIT("resp_arguments", resp_arguments, WEIR_FIELD_NUMBER, 8, 1024),
-      LIMIT("resp_request", resp_request_bytes, WEIR_FIELD_BYTES, KIB, 16 * MIB),
-      LIMIT("key", key_bytes, WEIR_FIELD_BYTES, 1, WEIR_CONFIG_KEY_MOST),
-      LIMIT("http_headers", http_header_bytes, WEIR_FIELD_BYTES, KIB, MIB),
-      LIMIT("http_body", http_body_bytes, WEIR_FIELD_BYTES, KIB, 16 * MIB),
-      LIMIT("grpc_streams", grpc_streams, WEIR_FIELD_NUMBER, 1, 100000),
-      LIMIT("grpc_message", grpc_message_bytes, WEIR_FIELD_BYTES, KIB, 16 * MIB),
-      LIMIT("output", output_bytes, WEIR_FIELD_BYTES, 4 * KIB, 1024 * MIB),
-      LIMIT("waiting", waiting, WEIR_FIELD_NUMBER, 1, 1000000),
-      LIMIT("logged_denials", logged_denials, WEIR_FIELD_NUMBER, 0, 1000000),
-      LIMIT("idle", idle_us, WEIR_FIELD_DURATION, SECOND, INT64_C(86400) * SECOND),
-      LIMIT("first_bytes", first_bytes_us, WEIR_FIELD_DURATION, SECOND / 10,
-            3600 * (int64_t)SECOND),
-      LIMIT("drain", drain_us, WEIR_FIELD_DURATION, SECOND / 10, 3600 * (int64_t)SECOND),
+      LIMIT("connections", connections, NUMBER, 1, 1000000),
+      LIMIT("connections_per_address", connections_per_address, NUMBER, 1, 1000000),
+      LIMIT("resp_arguments", resp_arguments, NUMBER, 8, 1024),
+      LIMIT("resp_request", resp_request_bytes, BYTES, KIB, 16 * MIB),
+      LIMIT("key", key_bytes, BYTES, 1, WEIR_CONFIG_KEY_MOST),
+      LIMIT("http_headers", http_header_bytes, BYTES, KIB, MIB),
+      LIMIT("http_body", http_body_bytes, BYTES, KIB, 16 * MIB),
+      LIMIT("grpc_streams", grpc_streams, NUMBER, 1, 100000),
+      LIMIT("grpc_message", grpc_message_bytes, BYTES, KIB, 16 * MIB),
+      LIMIT("output", output_bytes, BYTES, 4 * KIB, 1024 * MIB),
+      LIMIT("waiting", waiting, NUMBER, 1, 1000000),
+      LIMIT("logged_denials", logged_denials, NUMBER, 0, 1000000),
+      LIMIT("idle", idle_us, DURATION, SECOND, INT64_C(86400) * SECOND),
+      LIMIT("first_bytes", first_bytes_us, DURATION, SECOND / 10, 3600 * (int64_t)SECOND),
+      LIMIT("drain", drain_us, DURATION, SECOND / 10, 3600 * (int64_t)SECOND),
       {.name = NULL},
   };
   weir_read_fields(reader, node, fields, &((weir_config *)target)->limits);
@@ -88,21 +70,11 @@ static void read_limits(weir_reader *reader, const weir_node *node, void *target
 static void read_places(weir_reader *reader, const weir_node *node, void *target) {
   enum { MOST = 1000000, SECOND = 1000000, DAY = 86400 };
   static const weir_field fields[] = {
-      {.name = "most",
-       .type = WEIR_FIELD_NUMBER,
-       .offset = offsetof(weir_config_places, most),
-       .least = 1,
-       .most = MOST},
-      {.name = "for",
-       .type = WEIR_FIELD_DURATION,
-       .offset = offsetof(weir_config_places, for_us),
-       .least = SECOND,
-       .most = 400 * DAY * INT64_C(1000000)},
-      {.name = "for_most",
-       .type = WEIR_FIELD_DURATION,
-       .offset = offsetof(weir_config_places, for_most_us),
-       .least = SECOND,
-       .most = 400 * DAY * INT64_C(1000000)},
+      WEIR_ROW_RANGE("most", NUMBER, weir_config_places, most, 1, MOST),
+      WEIR_ROW_RANGE("for", DURATION, weir_config_places, for_us, SECOND,
+                     400 * DAY * INT64_C(1000000)),
+      WEIR_ROW_RANGE("for_most", DURATION, weir_config_places, for_most_us, SECOND,
+                     400 * DAY * INT64_C(1000000)),
       {.name = NULL},
   };
   weir_config_places *places = &((weir_config *)target)->places;
@@ -114,10 +86,7 @@ static void read_log(weir_reader *reader, const weir_node *node, void *target) {
   static const char *const formats[] = {
       [WEIR_CONFIG_LOG_TEXT] = "text", [WEIR_CONFIG_LOG_JSON] = "json", NULL};
   static const weir_field fields[] = {
-      {.name = "format",
-       .type = WEIR_FIELD_CHOICE,
-       .offset = offsetof(weir_config_log, format),
-       .choices = formats},
+      WEIR_ROW_CHOICE("format", weir_config_log, format, formats),
       {.name = NULL},
   };
   weir_read_fields(reader, node, fields, &((weir_config *)target)->log);
@@ -151,7 +120,7 @@ static const weir_config_places default_places = {
 static const weir_field sections[] = {
     {.name = "listen", .read = weir_read_listen},
     {.name = "stores", .read = weir_read_stores},
-    {.name = "shadow", .type = WEIR_FIELD_BOOL, .offset = offsetof(weir_config, shadow)},
+    WEIR_ROW("shadow", BOOL, weir_config, shadow),
     {.name = "limiters", .read = weir_read_limiters},
     {.name = "groups", .read = weir_read_groups},
     {.name = "throttle", .read = read_throttle},
@@ -159,11 +128,7 @@ static const weir_field sections[] = {
     {.name = "limits", .read = read_limits},
     {.name = "places", .read = read_places},
     {.name = "log", .read = read_log},
-    {.name = "loops",
-     .type = WEIR_FIELD_NUMBER,
-     .offset = offsetof(weir_config, loops),
-     .least = 1,
-     .most = LOOPS_MOST},
+    WEIR_ROW_RANGE("loops", NUMBER, weir_config, loops, 1, LOOPS_MOST),
     {.name = NULL},
 };
 

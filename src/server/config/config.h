@@ -131,7 +131,7 @@ typedef struct weir_config_limiter {
   const weir_config_store *store; /* NULL only where there is a fault */
   const char *rule;               /* NULL only where there is a fault */
   weir_config_tier *tiers;
-  const weir_config_tier **tiers_by_name; /* the same in order */
+  const char *const **tiers_by_name; /* their names, sorted */
   size_t tier_count;
   weir_config_overrides overrides, allow, block;
   const char *overrides_file; /* NULL: none */

@@ -62,19 +62,16 @@ const char *weir_config_rule_suffix(const weir_config_domain *domain) {
 /* --- rate_limit ---------------------------------------------------------------------------------
  */
 
-static const char *unit_at(const void *list, size_t index) {
-  static const char *const names[] = {"second", "minute", "hour", "day", "week", "month", "year"};
-  (void)list;
-  return index < sizeof names / sizeof *names ? names[index] : NULL;
-}
-
 static void read_unit(weir_reader *reader, const weir_node *node, void *target) {
+  static const char *const accepted[] = {"second", "minute", "hour", "day",
+                                         "week",   "month",  "year", NULL};
   weir_config_unit *read = target;
   if (!weir_expect(reader, node, WEIR_NODE_SCALAR)) return;
   for (int unit = WEIR_CONFIG_SECOND; unit < WEIR_CONFIG_UNITS; unit++)
     if (strlen(node->text) == node->length && strcasecmp(node->text, weir_config_units[unit]) == 0)
       *read = (weir_config_unit)unit;
-  if (*read == WEIR_CONFIG_UNIT_UNKNOWN) weir_fault_unknown(reader, node, "found", NULL, unit_at);
+  if (*read == WEIR_CONFIG_UNIT_UNKNOWN)
+    weir_fault_unknown(reader, node, "found", (weir_names){accepted, sizeof *accepted, SIZE_MAX});
 }
 
 /* The names of other limits, one of which may not be the limit's own: target is all of it. */
@@ -98,18 +95,16 @@ static void read_replaces(weir_reader *reader, const weir_node *node, void *targ
   }
 }
 
-#define MEMBER(type, member) .offset = offsetof(type, member)
-
 /* Names come before those who replace them. */
 static const weir_field rate_table[] = {
-    {.name = "name", .type = WEIR_FIELD_TEXT, .may_be_empty = true, MEMBER(weir_config_rate, name)},
-    {.name = "unit", .read = read_unit, MEMBER(weir_config_rate, unit)},
-    {.name = "requests_per_unit",
-     .type = WEIR_FIELD_NUMBER,
-     MEMBER(weir_config_rate, requests),
-     .least = 0,
-     .most = WEIR_CONFIG_REQUESTS_MOST},
-    {.name = "unlimited", .type = WEIR_FIELD_BOOL, MEMBER(weir_config_rate, is_unlimited)},
+    {.name = "name",
+     .type = WEIR_FIELD_TEXT,
+     .may_be_empty = true,
+     .offset = offsetof(weir_config_rate, name)},
+    WEIR_ROW_READ("unit", read_unit, weir_config_rate, unit),
+    WEIR_ROW_RANGE("requests_per_unit", NUMBER, weir_config_rate, requests, 0,
+                   WEIR_CONFIG_REQUESTS_MOST),
+    WEIR_ROW("unlimited", BOOL, weir_config_rate, is_unlimited),
     {.name = "replaces", .read = read_replaces, .may_be_empty = true},
     {.name = NULL},
 };
@@ -162,21 +157,18 @@ static void read_metadata(weir_reader *reader, const weir_node *node, void *targ
   weir_expect(reader, node, WEIR_NODE_MAPPING);
 }
 
-#define FLAG(text, member) \
-  { .name = text, .type = WEIR_FIELD_BOOL, MEMBER(descriptor_fields, made.member) }
-
 static const weir_field descriptor_table[] = {
-    {.name = "key", .type = WEIR_FIELD_TEXT, MEMBER(descriptor_fields, made.key)},
+    WEIR_ROW("key", TEXT, descriptor_fields, made.key),
     {.name = "value",
      .type = WEIR_FIELD_TEXT,
      .may_be_empty = true,
-     MEMBER(descriptor_fields, made.value)},
+     .offset = offsetof(descriptor_fields, made.value)},
     {.name = "rate_limit", .read = read_rate, .may_be_empty = true},
-    FLAG("shadow_mode", shadow),
-    FLAG("quota_mode", quota),
-    FLAG("share_threshold", shares),
-    FLAG("detailed_metric", detailed),
-    FLAG("value_to_metric", shows_value),
+    WEIR_ROW("shadow_mode", BOOL, descriptor_fields, made.shadow),
+    WEIR_ROW("quota_mode", BOOL, descriptor_fields, made.quota),
+    WEIR_ROW("share_threshold", BOOL, descriptor_fields, made.shares),
+    WEIR_ROW("detailed_metric", BOOL, descriptor_fields, made.detailed),
+    WEIR_ROW("value_to_metric", BOOL, descriptor_fields, made.shows_value),
     {.name = "metadata", .read = read_metadata, .may_be_empty = true},
     {.name = "descriptors", .read = read_children, .may_be_empty = true},
     {.name = NULL},
@@ -315,18 +307,12 @@ typedef struct domain_fields {
 } domain_fields;
 
 static const weir_field domain_table[] = {
-    {.name = "store", .read = weir_read_store, MEMBER(domain_fields, domain.store)},
-    {.name = "algorithm",
-     .type = WEIR_FIELD_CHOICE,
-     MEMBER(domain_fields, algorithm),
-     .choices = weir_config_algorithms},
-    {.name = "count", .type = WEIR_FIELD_CHOICE, MEMBER(domain_fields, counts), .choices = counts},
-    {.name = "calendar", .type = WEIR_FIELD_BOOL, MEMBER(domain_fields, domain.calendar)},
-    {.name = "headers",
-     .type = WEIR_FIELD_CHOICE,
-     MEMBER(domain_fields, headers),
-     .choices = weir_config_header_styles},
-    {.name = "together", .type = WEIR_FIELD_BOOL, MEMBER(domain_fields, domain.together)},
+    WEIR_ROW_READ("store", weir_read_store, domain_fields, domain.store),
+    WEIR_ROW_CHOICE("algorithm", domain_fields, algorithm, weir_config_algorithms),
+    WEIR_ROW_CHOICE("count", domain_fields, counts, counts),
+    WEIR_ROW("calendar", BOOL, domain_fields, domain.calendar),
+    WEIR_ROW_CHOICE("headers", domain_fields, headers, weir_config_header_styles),
+    WEIR_ROW("together", BOOL, domain_fields, domain.together),
     {.name = NULL},
 };
 

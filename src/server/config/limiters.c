@@ -1,11 +1,18 @@
-/* stores, where counts live and what limiters on them are like; and limiters: named rules, their
- * tiers, and which keys are put into which. */
+/* stores, where counts live and what limiters on them are like; limiters: named rules, their tiers, and
+ * which keys are put into which; and groups: limiters whose requests are one decision. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "config/reader.h"
 
-enum { STORES_MOST = 256, LIMITERS_MOST = 100000, TIERS_MOST = 65000, PATTERNS_MOST = 1000 };
+enum {
+  STORES_MOST = 256,
+  LIMITERS_MOST = 100000,
+  TIERS_MOST = 65000,
+  PATTERNS_MOST = 1000,
+  GROUPS_MOST = 1000,
+  MEMBERS_LEAST = 2
+};
 
 /* --- stores -------------------------------------------------------------------------------------
  */
@@ -29,28 +36,14 @@ static void read_url(weir_reader *reader, const weir_node *node, void *target) {
   store->url = weir_read_secret(reader, node, true, NULL);
 }
 
-#define NUMBER(text, member, low, high)                                                \
-  {                                                                                    \
-    .name = text, .type = WEIR_FIELD_NUMBER, .offset = offsetof(store_fields, member), \
-    .least = low, .most = high                                                         \
-  }
-#define DURATION(text, member, low, high)                                                \
-  {                                                                                      \
-    .name = text, .type = WEIR_FIELD_DURATION, .offset = offsetof(store_fields, member), \
-    .least = low, .most = high                                                           \
-  }
-
 static const weir_field store_table[] = {
-    {.name = "url", .read = read_url, .offset = offsetof(store_fields, store)},
-    NUMBER("processes", processes, 1, 100000),
-    NUMBER("peers", peers, 1, 100000),
-    {.name = "fallback",
-     .type = WEIR_FIELD_CHOICE,
-     .offset = offsetof(store_fields, fallback),
-     .choices = fallbacks},
-    DURATION("deadline", deadline_us, 1000, 60000000),
-    DURATION("clock_error", clock_error_us, 1000, 60000000),
-    NUMBER("memo_keys", memo_keys, 1, 16777216),
+    WEIR_ROW_READ("url", read_url, store_fields, store),
+    WEIR_ROW_RANGE("processes", NUMBER, store_fields, processes, 1, 100000),
+    WEIR_ROW_RANGE("peers", NUMBER, store_fields, peers, 1, 100000),
+    WEIR_ROW_CHOICE("fallback", store_fields, fallback, fallbacks),
+    WEIR_ROW_RANGE("deadline", DURATION, store_fields, deadline_us, 1000, 60000000),
+    WEIR_ROW_RANGE("clock_error", DURATION, store_fields, clock_error_us, 1000, 60000000),
+    WEIR_ROW_RANGE("memo_keys", NUMBER, store_fields, memo_keys, 1, 16777216),
     {.name = NULL},
 };
 
@@ -86,11 +79,6 @@ void weir_read_stores(weir_reader *reader, const weir_node *node, void *target) 
   }
 }
 
-static const char *store_at(const void *list, size_t index) {
-  const weir_config *config = list;
-  return index < config->store_count ? config->stores[index].name : NULL;
-}
-
 /* That there is no store at all is reported once, at its own place. */
 void weir_read_store(weir_reader *reader, const weir_node *node, void *target) {
   const weir_config *config = reader->config;
@@ -100,7 +88,8 @@ void weir_read_store(weir_reader *reader, const weir_node *node, void *target) {
     *(const weir_config_store **)target = &config->stores[i];
     return;
   }
-  weir_fault_unknown(reader, node, "no store", config, store_at);
+  weir_fault_unknown(reader, node, "no store",
+                     (weir_names){config->stores, sizeof *config->stores, config->store_count});
 }
 
 const weir_config_store *weir_only_store(weir_reader *reader, const weir_node *whole) {
@@ -128,12 +117,6 @@ typedef struct limiter_fields {
 /* --- tiers --------------------------------------------------------------------------------------
  */
 
-static int compare_tiers(const void *a, const void *b) {
-  const weir_config_tier *const *first = a;
-  const weir_config_tier *const *second = b;
-  return strcmp((*first)->name, (*second)->name);
-}
-
 static void read_tiers(weir_reader *reader, const weir_node *node, void *target) {
   weir_config_limiter *limiter = target;
   if (!weir_expect_most(reader, node, WEIR_NODE_MAPPING, TIERS_MOST, "tiers")) return;
@@ -153,35 +136,17 @@ static void read_tiers(weir_reader *reader, const weir_node *node, void *target)
       if (text != NULL && strcmp(text, "unlimited") == 0) tier->kind = WEIR_CONFIG_TIER_UNLIMITED;
       if (text != NULL && strcmp(text, "blocked") == 0) tier->kind = WEIR_CONFIG_TIER_BLOCKED;
       if (tier->name == NULL) return;
-      limiter->tiers_by_name[limiter->tier_count++] = tier;
+      limiter->tiers_by_name[limiter->tier_count++] = &tier->name;
     }
     weir_path_leave(reader, length);
   }
-  if (limiter->tier_count > 0)
-    qsort(limiter->tiers_by_name, limiter->tier_count, sizeof *limiter->tiers_by_name,
-          compare_tiers);
-}
-
-/* Names in a file of overrides have no NUL behind them. */
-typedef struct wanted {
-  const char *name;
-  size_t length;
-} wanted;
-
-static int compare_wanted(const void *a, const void *b) {
-  const wanted *name = a;
-  const weir_config_tier *const *tier = b;
-  int order = strncmp(name->name, (*tier)->name, name->length);
-  return order != 0 ? order : -((*tier)->name[name->length] != '\0');
+  weir_sort_names(limiter->tiers_by_name, limiter->tier_count);
 }
 
 const weir_config_tier *weir_config_find_tier(const weir_config_limiter *limiter, const char *name,
                                               size_t length) {
-  const wanted key = {name, length};
-  if (limiter->tier_count == 0 || memchr(name, '\0', length) != NULL) return NULL;
-  const weir_config_tier *const *found = bsearch(&key, limiter->tiers_by_name, limiter->tier_count,
-                                                 sizeof *limiter->tiers_by_name, compare_wanted);
-  return found == NULL ? NULL : *found;
+  const void *found = weir_find_name(limiter->tiers_by_name, limiter->tier_count, name, length);
+  return found;
 }
 
 /* --- keys ---------------------------------------------------------------------------------------
@@ -216,11 +181,6 @@ static void check_patterns(weir_reader *reader, const weir_node *node,
                PATTERNS_MOST);
 }
 
-static const char *tier_at(const void *list, size_t index) {
-  const weir_config_limiter *limiter = list;
-  return index < limiter->tier_count ? limiter->tiers[index].name : NULL;
-}
-
 static void read_overrides(weir_reader *reader, const weir_node *node, void *target) {
   weir_config_limiter *limiter = target;
   weir_config_overrides *overrides = &limiter->overrides;
@@ -234,7 +194,8 @@ static void read_overrides(weir_reader *reader, const weir_node *node, void *tar
     if (!weir_expect(reader, value, WEIR_NODE_SCALAR)) continue;
     const weir_config_tier *tier = weir_config_find_tier(limiter, value->text, value->length);
     if (tier == NULL) {
-      weir_fault_unknown(reader, value, "no tier", limiter, tier_at);
+      weir_fault_unknown(reader, value, "no tier",
+                         (weir_names){limiter->tiers, sizeof *limiter->tiers, limiter->tier_count});
       continue;
     }
     override->tier = (uint16_t)(tier - limiter->tiers);
@@ -271,29 +232,20 @@ static void read_rule(weir_reader *reader, const weir_node *node, void *target) 
   limiter->rule_place = weir_place(reader, node);
 }
 
-#define MEMBER(member) .offset = offsetof(limiter_fields, member)
-
 /* Overrides name tiers, which are therefore read before them. */
 static const weir_field limiter_table[] = {
-    {.name = "store", .read = weir_read_store, MEMBER(limiter.store)},
+    WEIR_ROW_READ("store", weir_read_store, limiter_fields, limiter.store),
     {.name = "rule", .read = read_rule},
-    {.name = "key", .read = weir_read_key, MEMBER(limiter.key)},
-    {.name = "cost",
-     .type = WEIR_FIELD_NUMBER,
-     MEMBER(limiter.cost),
-     .least = 1,
-     .most = INT64_C(2147483648)},
+    WEIR_ROW_READ("key", weir_read_key, limiter_fields, limiter.key),
+    WEIR_ROW_RANGE("cost", NUMBER, limiter_fields, limiter.cost, 1, INT64_C(2147483648)),
     {.name = "tiers", .read = read_tiers},
     {.name = "overrides", .read = read_overrides},
     {.name = "overrides_file", .read = read_overrides_file},
-    {.name = "allow", .read = read_list, MEMBER(limiter.allow)},
-    {.name = "block", .read = read_list, MEMBER(limiter.block)},
-    {.name = "shadow", .type = WEIR_FIELD_BOOL, MEMBER(limiter.shadow)},
-    {.name = "headers",
-     .type = WEIR_FIELD_CHOICE,
-     MEMBER(headers),
-     .choices = weir_config_header_styles},
-    {.name = "log_keys", .type = WEIR_FIELD_CHOICE, MEMBER(log_keys), .choices = log_keys},
+    WEIR_ROW_READ("allow", read_list, limiter_fields, limiter.allow),
+    WEIR_ROW_READ("block", read_list, limiter_fields, limiter.block),
+    WEIR_ROW("shadow", BOOL, limiter_fields, limiter.shadow),
+    WEIR_ROW_CHOICE("headers", limiter_fields, headers, weir_config_header_styles),
+    WEIR_ROW_CHOICE("log_keys", limiter_fields, log_keys, log_keys),
     {.name = NULL},
 };
 
@@ -326,4 +278,69 @@ void weir_read_limiters(weir_reader *reader, const weir_node *node, void *target
     weir_path_leave(reader, length);
     config->limiters[config->limiter_count++] = *limiter;
   }
+}
+
+/* --- groups -------------------------------------------------------------------------------------
+ *
+ * Whether their rules can be charged as one is not known here: that is src/server/registry. */
+
+/* `sorted`: the names of all limiters. */
+static void read_members(weir_reader *reader, const weir_node *node,
+                         const char *const *const *sorted, weir_config_group *group) {
+  const weir_config *config = reader->config;
+  if (!weir_expect(reader, node, WEIR_NODE_SEQUENCE)) return;
+  if (node->length < MEMBERS_LEAST || node->length > WEIR_CONFIG_MEMBERS_MOST) {
+    weir_fault(reader, node, "a group of %u, accepted are %d to %d limiters", node->length,
+               MEMBERS_LEAST, WEIR_CONFIG_MEMBERS_MOST);
+    return;
+  }
+  for (const weir_node_item *item = node->items; item != NULL; item = item->next) {
+    if (!weir_expect(reader, item->value, WEIR_NODE_SCALAR)) continue;
+    const void *found =
+        weir_find_name(sorted, config->limiter_count, item->value->text, item->value->length);
+    if (found == NULL) {
+      weir_fault_unknown(
+          reader, item->value, "no limiter",
+          (weir_names){config->limiters, sizeof *config->limiters, config->limiter_count});
+      continue;
+    }
+    size_t index = (size_t)((const weir_config_limiter *)found - config->limiters), before = 0;
+    while (before < group->member_count && group->members[before].limiter != index)
+      before++;
+    if (before < group->member_count)
+      weir_fault(reader, item->value, "limiter \"%s\" stands there twice, accepted is each once",
+                 config->limiters[index].name);
+    else
+      group->members[group->member_count++] =
+          (weir_config_member){index, weir_place(reader, item->value)};
+  }
+}
+
+void weir_read_groups(weir_reader *reader, const weir_node *node, void *target) {
+  weir_config *config = target;
+  if (!weir_expect_most(reader, node, WEIR_NODE_MAPPING, GROUPS_MOST, "groups")) return;
+  config->groups = weir_arena_take(reader->arena, node->length, sizeof *config->groups);
+  const char *const **sorted = calloc(config->limiter_count + 1, sizeof *sorted);
+  if (sorted == NULL) reader->arena->failed = true;
+  if (sorted == NULL || config->groups == NULL) {
+    free(sorted);
+    return;
+  }
+  for (size_t i = 0; i < config->limiter_count; i++)
+    sorted[i] = &config->limiters[i].name;
+  weir_sort_names(sorted, config->limiter_count);
+  for (const weir_node_item *item = node->items; item != NULL; item = item->next) {
+    weir_config_group *group = &config->groups[config->group_count];
+    if (!weir_read_name(reader, item->key)) continue;
+    size_t length = weir_path_enter(reader, item->key->text);
+    *group = (weir_config_group){
+        .name = weir_arena_copy(reader->arena, item->key->text, item->key->length)};
+    if (weir_find_name(sorted, config->limiter_count, item->key->text, item->key->length) != NULL)
+      weir_fault(reader, item->key, "a limiter has this name, accepted is one that none has");
+    read_members(reader, item->value, sorted, group);
+    weir_path_leave(reader, length);
+    if (group->name == NULL) break;
+    config->group_count++;
+  }
+  free(sorted);
 }

@@ -164,9 +164,9 @@ static void read_file(weir_reader *reader, const weir_node *node, void *target) 
 
 static void read_tls(weir_reader *reader, const weir_node *node, void *target) {
   static const weir_field fields[] = {
-      {.name = "certificate", .read = read_file, .offset = offsetof(weir_config_tls, certificate)},
-      {.name = "key", .read = read_file, .offset = offsetof(weir_config_tls, key)},
-      {.name = "client_ca", .read = read_file, .offset = offsetof(weir_config_tls, client_ca)},
+      WEIR_ROW_READ("certificate", read_file, weir_config_tls, certificate),
+      WEIR_ROW_READ("key", read_file, weir_config_tls, key),
+      WEIR_ROW_READ("client_ca", read_file, weir_config_tls, client_ca),
       {.name = NULL},
   };
   weir_config_tls *tls = target;
@@ -220,15 +220,12 @@ static void read_hosts(weir_reader *reader, const weir_node *node, void *target)
   }
 }
 
-#define MEMBER(type, member) .offset = offsetof(type, member)
-#define COMMON_FIELDS                                                                          \
-  {.name = "address", .read = read_address}, {.name = "mode", .read = read_mode},              \
-      {.name = "group", .type = WEIR_FIELD_TEXT, MEMBER(weir_config_listener, group)},         \
-      {.name = "auth", .read = read_auth},                                                     \
-      {.name = "tls", .read = read_tls, MEMBER(weir_config_listener, tls)},                    \
-      {.name = "insecure", .type = WEIR_FIELD_BOOL, MEMBER(weir_config_listener, insecure)}, { \
-    .name = "reuse_port", .type = WEIR_FIELD_BOOL, MEMBER(weir_config_listener, reuse_port)    \
-  }
+#define COMMON_FIELDS                                                                            \
+  {.name = "address", .read = read_address}, {.name = "mode", .read = read_mode},                \
+      WEIR_ROW("group", TEXT, weir_config_listener, group), {.name = "auth", .read = read_auth}, \
+      WEIR_ROW_READ("tls", read_tls, weir_config_listener, tls),                                 \
+      WEIR_ROW("insecure", BOOL, weir_config_listener, insecure),                                \
+      WEIR_ROW("reuse_port", BOOL, weir_config_listener, reuse_port)
 
 static const weir_field fields[] = {
     COMMON_FIELDS,
@@ -248,24 +245,12 @@ typedef struct http_numbers {
 
 static const weir_field http_fields[] = {
     COMMON_FIELDS,
-    {.name = "denied_status",
-     .type = WEIR_FIELD_NUMBER,
-     MEMBER(http_numbers, denied_status),
-     .least = 400,
-     .most = 599},
+    WEIR_ROW_RANGE("denied_status", NUMBER, http_numbers, denied_status, 400, 599),
     {.name = "hosts", .read = read_hosts},
-    {.name = "key", .read = weir_read_key, MEMBER(http_numbers, listener.key)},
+    WEIR_ROW_READ("key", weir_read_key, http_numbers, listener.key),
     {.name = "trusted", .read = read_trusted},
-    {.name = "ipv4_bits",
-     .type = WEIR_FIELD_NUMBER,
-     MEMBER(http_numbers, ipv4_bits),
-     .least = 1,
-     .most = 32},
-    {.name = "ipv6_bits",
-     .type = WEIR_FIELD_NUMBER,
-     MEMBER(http_numbers, ipv6_bits),
-     .least = 1,
-     .most = 128},
+    WEIR_ROW_RANGE("ipv4_bits", NUMBER, http_numbers, ipv4_bits, 1, 32),
+    WEIR_ROW_RANGE("ipv6_bits", NUMBER, http_numbers, ipv6_bits, 1, 128),
     {.name = NULL},
 };
 

@@ -184,14 +184,20 @@ static void read_bool(weir_reader *reader, const weir_node *node, bool *value) {
 /* --- lists of what is accepted -------------------------------------------------------------------
  */
 
+/* NULL: there are no more. */
+static const char *name_at(weir_names names, size_t index) {
+  const char *item = (const char *)names.items + index * names.size;
+  return index < names.count ? *(const char *const *)(const void *)item : NULL;
+}
+
 void weir_fault_unknown(weir_reader *reader, const weir_node *node, const char *what,
-                        const void *list, weir_name_at *at) {
+                        weir_names names) {
   char accepted[LIST_BYTES] = "";
-  const char *nearest = NULL;
+  const char *name, *nearest = NULL;
   size_t distance = WEIR_WORD_FAR;
-  for (size_t i = 0; at(list, i) != NULL; i++) {
-    weir_word_list(accepted, sizeof accepted, at(list, i), at(list, i + 1) == NULL);
-    if (weir_word_nearer(node->text, node->length, at(list, i), &distance)) nearest = at(list, i);
+  for (size_t i = 0; (name = name_at(names, i)) != NULL; i++) {
+    weir_word_list(accepted, sizeof accepted, name, name_at(names, i + 1) == NULL);
+    if (weir_word_nearer(node->text, node->length, name, &distance)) nearest = name;
   }
   if (nearest != NULL)
     weir_fault(reader, node, "%s %s, did you mean \"%s\"? accepted are %s", what,
@@ -200,12 +206,31 @@ void weir_fault_unknown(weir_reader *reader, const weir_node *node, const char *
     weir_fault(reader, node, "%s %s, accepted are %s", what, weir_quote(node).text, accepted);
 }
 
-const char *weir_text_at(const void *list, size_t index) {
-  return ((const char *const *)list)[index];
+static int compare_names(const void *a, const void *b) {
+  const char *const *const *first = a;
+  const char *const *const *second = b;
+  return strcmp(**first, **second);
 }
 
-static const char *field_at(const void *list, size_t index) {
-  return ((const weir_field *)list)[index].name;
+void weir_sort_names(const char *const **names, size_t count) {
+  if (count > 0) qsort(names, count, sizeof *names, compare_names);
+}
+
+/* Names in a file of overrides have no NUL behind them. */
+const char *const *weir_find_name(const char *const *const *sorted, size_t count, const char *name,
+                                  size_t length) {
+  size_t low = 0, high = memchr(name, '\0', length) == NULL ? count : 0;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    const char *tried = *sorted[middle];
+    int order = strncmp(name, tried, length);
+    if (order == 0 && tried[length] == '\0') return sorted[middle];
+    if (order > 0)
+      low = middle + 1;
+    else
+      high = middle; /* also where it goes on behind the wanted one */
+  }
+  return NULL;
 }
 
 static void read_choice(weir_reader *reader, const weir_node *node, const weir_field *field,
@@ -216,7 +241,8 @@ static void read_choice(weir_reader *reader, const weir_node *node, const weir_f
     *choice = i;
     return;
   }
-  weir_fault_unknown(reader, node, "found", field->choices, weir_text_at);
+  weir_fault_unknown(reader, node, "found",
+                     (weir_names){field->choices, sizeof *field->choices, SIZE_MAX});
 }
 
 /* --- mappings -----------------------------------------------------------------------------------
@@ -272,6 +298,8 @@ void weir_read_fields(weir_reader *reader, const weir_node *node, const weir_fie
     const weir_field *field = fields;
     while (field->name != NULL && !weir_node_is(item->key, field->name))
       field++;
-    if (field->name == NULL) weir_fault_unknown(reader, item->key, "unknown key", fields, field_at);
+    if (field->name == NULL)
+      weir_fault_unknown(reader, item->key, "unknown key",
+                         (weir_names){fields, sizeof *fields, SIZE_MAX});
   }
 }

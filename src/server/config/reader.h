@@ -42,6 +42,22 @@ typedef struct weir_field {
   weir_read_node *read;
 } weir_field;
 
+/* Rows of a table: a field's name, its type, and the member of the structure that it is read into. */
+#define WEIR_ROW(text, kind, structure, member) \
+  { .name = (text), .type = WEIR_FIELD_##kind, .offset = offsetof(structure, member) }
+#define WEIR_ROW_RANGE(text, kind, structure, member, low, high)                      \
+  {                                                                                   \
+    .name = (text), .type = WEIR_FIELD_##kind, .offset = offsetof(structure, member), \
+    .least = (low), .most = (high)                                                    \
+  }
+#define WEIR_ROW_CHOICE(text, structure, member, list)                                \
+  {                                                                                   \
+    .name = (text), .type = WEIR_FIELD_CHOICE, .offset = offsetof(structure, member), \
+    .choices = (list)                                                                 \
+  }
+#define WEIR_ROW_READ(text, function, structure, member) \
+  { .name = (text), .read = (function), .offset = offsetof(structure, member) }
+
 /* A mapping with these fields, up to the one without a name; each may be there or not. */
 void weir_read_fields(weir_reader *reader, const weir_node *node, const weir_field *fields,
                       void *target);
@@ -61,12 +77,22 @@ weir_config_place weir_place(const weir_reader *reader, const weir_node *node);
 #define weir_fault(reader, node, ...) \
   weir_config_fault((reader)->faults, weir_place(reader, node), (reader)->path, __VA_ARGS__)
 
-/* A fault about text that is none of the names of `list`, of which at(list, i) is the i-th and NULL
- * the end: "WHAT "txt", did you mean "text"? accepted are ...". */
-typedef const char *weir_name_at(const void *list, size_t index);
+/* The names of an array whose items begin with theirs: `count` of them at most, up to the first that
+ * is NULL. */
+typedef struct weir_names {
+  const void *items;
+  size_t size, count; /* size: of an item */
+} weir_names;
+
+/* A fault about text that is none of these: "WHAT "txt", did you mean "text"? accepted are ...". */
 void weir_fault_unknown(weir_reader *reader, const weir_node *node, const char *what,
-                        const void *list, weir_name_at *at);
-weir_name_at weir_text_at; /* of an array of texts up to NULL */
+                        weir_names names);
+
+/* Sorts pointers to names, so that one can be found by its `length` bytes; NULL: it is not there. The
+ * pointer leads to the item that begins with the name, too. */
+void weir_sort_names(const char *const **names, size_t count);
+const char *const *weir_find_name(const char *const *const *sorted, size_t count, const char *name,
+                                  size_t length);
 
 /* Goes on to a part of what is being read; the result takes it back. */
 size_t weir_path_enter(weir_reader *reader, const char *part);
