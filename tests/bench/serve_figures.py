@@ -3,7 +3,7 @@
     python3 tests/bench/serve_figures.py [PROGRAM] [--rounds N] [--only WORD]
 
 PROGRAM: build/weir unless given, built as a release. Needs redis-server, redis-benchmark, memcached,
-nginx, h2load and nghttpd. All run on free ports of loopback and are ended by their ids. Rounds are interleaved: each
+nginx, h2load, nghttpd and cc, for throttle_client.c. All run on free ports of loopback and are ended by their ids. Rounds are interleaved: each
 figure is the median of ratios of the same round, so that what slows the machine slows both."""
 
 import argparse
@@ -136,6 +136,25 @@ def resp(port, command, depth=1, clients=CLIENTS, count=None):
     return float(fields[1]), float(fields[4])
 
 
+def build_client(started):
+    """throttle_client, which shares nothing with weir but the wire."""
+    path = os.path.join(started.folder, "throttle_client")
+    subprocess.run(["cc", "-O2", "-D_POSIX_C_SOURCE=200809L", "-o", path, os.path.join(HERE, "throttle_client.c")],
+                   check=True)
+    return path
+
+
+def ask(client, port, command, depth=1, clients=CLIENTS, count=None):
+    """(requests a second, p50 in us, p99 in us) as throttle_client finds them."""
+    count = count or (100000 if depth == 1 else 400000)
+    out = subprocess.run([client, *map(str, (port, clients, depth, KEYS, count)), *command], check=True,
+                         capture_output=True, text=True).stdout
+    rate, p50, p99, denied = out.split()
+    if denied != "0":
+        raise AssertionError(f"{denied} were denied")
+    return float(rate), float(p50), float(p99)
+
+
 def web(port, path):
     """Requests a second of 8 processes that keep a connection each."""
     count = 4000
@@ -155,18 +174,21 @@ def web(port, path):
     return 8 * count / (time.monotonic() - began), 0
 
 
-def compare(title, loads, base, at=0):
-    """Runs all loads in turns; prints each as a ratio to `base`."""
+def compare(title, loads, base, at=0, others=()):
+    """Runs all loads in turns; prints each as a ratio to `base`. `others`: (title, at) of what the same rounds
+    have found besides."""
     found = {name: [] for name in loads}
     for turn in range(options.rounds):
         for name in (loads if turn % 2 == 0 else reversed(list(loads))):
-            found[name].append(loads[name]()[at])
-    print(f"| {title} | | |\n|---|---:|---:|")
-    for name, values in found.items():
-        ratios = [own / other for own, other in zip(values, found[base])]
-        print(f"| {name} | {statistics.median(values):.6g} | {statistics.median(ratios):.2f}x "
-              f"({min(ratios):.2f} to {max(ratios):.2f}) |")
-    print(flush=True)
+            found[name].append(loads[name]())
+    for heading, index in ((title, at), *others):
+        print(f"| {heading} | | |\n|---|---:|---:|")
+        for name, rounds in found.items():
+            values = [one[index] for one in rounds]
+            ratios = [own / other[index] for own, other in zip(values, found[base])]
+            print(f"| {name} | {statistics.median(values):.6g} | {statistics.median(ratios):.2f}x "
+                  f"({min(ratios):.2f} to {max(ratios):.2f}) |")
+        print(flush=True)
 
 
 # --- figures ----------------------------------------------------------------------------------
@@ -195,6 +217,28 @@ def figure_resp(started):
     compare("50 clients, 16 in flight; over Lua GCRA", loads(depth=16), "Redis, Lua GCRA")
     compare("one client, p50 in ms; over PING", loads(clients=1, count=10000),
             "redis-server PING", at=1)
+
+
+def figure_throttle(started):
+    """The same by another client, so that no figure is one program's; it tells latencies to 0.1 us."""
+    plain, store = started.redis(), started.redis()
+    memcached = started.memcached()[0]
+    client = build_client(started)
+    servers = {"redis-server PING": (plain, ["PING"])}
+    for name, url in (("memory:", "memory:"), ("memcached", f"memcached://127.0.0.1:{memcached}"),
+                      ("Redis", f"redis://127.0.0.1:{store}")):
+        port = started.weir(url).ports["resp"][0]
+        servers["weir, " + name] = (port, ["CL.THROTTLE", "key:#", *THROTTLE[2:]])
+
+    def loads(**wanted):
+        return {name: lambda port=port, command=command: ask(client, port, command, **wanted)
+                for name, (port, command) in servers.items()}
+
+    for clients, count in ((CLIENTS, 100000), (1, 20000)):
+        who = "one client" if clients == 1 else f"{clients} clients"
+        compare(f"throttle_client, {who}, 1 in flight; over PING", loads(clients=clients, count=count),
+                "redis-server PING", others=(("the same, p50 in us", 1), ("the same, p99 in us", 2)))
+    compare(f"throttle_client, {CLIENTS} clients, 16 in flight; over PING", loads(depth=16), "redis-server PING")
 
 
 def figure_lease(started):
