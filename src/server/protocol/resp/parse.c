@@ -24,26 +24,24 @@ static weir_resp_reading broken(const reading *self, const char *why) {
 }
 
 /* Nearly all sizes have one digit or two, then the end of the line: how many bytes that takes, and
- * the number; 0: it is something else, or cut. */
-static inline size_t read_short(const char *first, size_t there, int64_t *size) {
-  unsigned digit = there >= 4 ? (unsigned char)first[0] - (unsigned)'0' : 10;
+ * the number; 0: it is something else. There are SHORT_MOST bytes. */
+enum { SHORT_MOST = 4 };
+static inline size_t read_short(const char *first, size_t *size) {
+  unsigned digit = (unsigned char)first[0] - (unsigned)'0';
   if (digit > 9) return 0;
   *size = digit;
-  if (first[1] == '\r') return first[2] == '\n' ? 3 : 0;
+  if (memcmp(first + 1, "\r\n", 2) == 0) return 3;
   unsigned next = (unsigned char)first[1] - (unsigned)'0';
   *size = digit * 10 + next;
-  return next <= 9 && first[2] == '\r' && first[3] == '\n' ? 4 : 0;
+  return next <= 9 && memcmp(first + 2, "\r\n", 2) == 0 ? 4 : 0;
 }
 
-/* "<mark><number>\r\n" at `from`. `behind`: where the next thing stands. */
+/* "<mark><number>\r\n" at `from`. `behind`: where the next thing stands. What is long, negative or wrong
+ * is said once its line is there. */
 static weir_resp_reading read_size(const reading *self, size_t from, const char *complaint,
                                    int64_t *size, size_t *behind) {
   const char *first = self->bytes + from + 1;
   size_t there = self->length - from - 1;
-  size_t line = read_short(first, there, size);
-  *behind = from + 1 + line;
-  if (line > 0) return WEIR_RESP_REQUEST;
-  /* Else it is long, cut here, negative, or wrong, which is said once its line is there. */
   const char *end = memchr(first, '\n', there < LINE_MOST ? there : LINE_MOST);
   if (end == NULL) return there < LINE_MOST ? WEIR_RESP_MORE : broken(self, complaint);
   bool negative = *first == '-';
@@ -54,6 +52,38 @@ static weir_resp_reading read_size(const reading *self, size_t from, const char 
   if (negative) *size = -*size;
   *behind = (size_t)(end - self->bytes) + 1;
   return WEIR_RESP_REQUEST;
+}
+
+/* The head of an array. */
+static weir_resp_reading read_count(const reading *self) {
+  weir_resp_parser *parser = self->parser;
+  size_t count;
+  size_t line = self->length > SHORT_MOST ? read_short(self->bytes + 1, &count) : 0;
+  size_t behind = 1 + line;
+  if (line == 0) {
+    int64_t size;
+    weir_resp_reading got =
+        read_size(self, 0, "Protocol error: invalid multibulk length", &size, &behind);
+    if (got != WEIR_RESP_REQUEST) return got;
+    count = size > 0 ? (size_t)size : 0;
+  }
+  if (count > self->limits->arguments) return broken(self, "Protocol error: too many arguments");
+  parser->position = (uint32_t)behind;
+  parser->expected = (uint32_t)count;
+  return WEIR_RESP_REQUEST;
+}
+
+/* The head of an argument, at `from`. */
+static weir_resp_reading read_bulk(const reading *self, size_t from, size_t *bulk, size_t *behind) {
+  static const char complaint[] = "Protocol error: invalid bulk length";
+  int64_t size = 0;
+  if (from >= self->length) return WEIR_RESP_MORE;
+  if (self->bytes[from] != '$')
+    return broken(self, "Protocol error: expected '$' before each argument");
+  weir_resp_reading got = read_size(self, from, complaint, &size, behind);
+  if (got == WEIR_RESP_REQUEST && size < 0) return broken(self, complaint);
+  *bulk = (size_t)size;
+  return got;
 }
 
 /* The first `count` arguments of an array, whose form has been checked. */
@@ -68,39 +98,44 @@ static void find_arguments(const reading *self, size_t count, weir_resp_request 
   }
 }
 
-static weir_resp_reading parse_array(const reading *self, weir_resp_request *request) {
-  static const char complaint[] = "Protocol error: invalid bulk length";
-  weir_resp_parser *parser = self->parser;
-  weir_resp_reading got;
-  int64_t size;
-  size_t behind;
-  size_t from_before = parser->count;
-  if (parser->position == 0) {
-    got = read_size(self, 0, "Protocol error: invalid multibulk length", &size, &behind);
-    if (got != WEIR_RESP_REQUEST) return got;
-    if (size > (int64_t)self->limits->arguments)
-      return broken(self, "Protocol error: too many arguments");
-    parser->position = (uint32_t)behind;
-    parser->expected = size > 0 ? (uint32_t)size : 0;
+/* Arguments that are there as a whole, with short heads, as nearly all are: how many of `count`, and *at
+ * goes behind them. */
+static size_t read_whole(const char **at, const char *end, size_t count,
+                         weir_resp_argument *arguments) {
+  const char *next = *at;
+  size_t found = 0;
+  for (; found < count && end - next > SHORT_MOST && *next == '$'; found++) {
+    size_t bulk;
+    size_t line = read_short(next + 1, &bulk);
+    const char *begin = next + 1 + line;
+    if (line == 0 || (size_t)(end - begin) < bulk + 2 || memcmp(begin + bulk, "\r\n", 2) != 0)
+      break;
+    arguments[found] = (weir_resp_argument){begin, bulk};
+    next = begin + bulk + 2;
   }
-  size_t at = parser->position;
+  *at = next;
+  return found;
+}
+
+static weir_resp_reading parse_array(const reading *self, weir_resp_request *request) {
+  weir_resp_parser *parser = self->parser;
+  weir_resp_reading got = parser->position == 0 ? read_count(self) : WEIR_RESP_REQUEST;
+  if (got != WEIR_RESP_REQUEST) return got;
+  const char *next = self->bytes + parser->position;
+  size_t from_before = parser->count;
+  size_t most = self->limits->request_bytes;
+  if (!parser->in_bulk)
+    parser->count +=
+        (uint32_t)read_whole(&next, self->bytes + (self->length < most ? self->length : most),
+                             parser->expected - from_before, request->arguments + from_before);
+  size_t at = (size_t)(next - self->bytes);
+  parser->position = (uint32_t)at;
   while (parser->count < parser->expected) {
     size_t bulk = parser->bulk;
     if (!parser->in_bulk) {
-      if (at >= self->length) return WEIR_RESP_MORE;
-      if (self->bytes[at] != '$')
-        return broken(self, "Protocol error: expected '$' before each argument");
-      size_t line = read_short(self->bytes + at + 1, self->length - at - 1, &size);
-      behind = at + 1 + line;
-      if (line == 0) {
-        got = read_size(self, at, complaint, &size, &behind);
-        if (got != WEIR_RESP_REQUEST) return got;
-        if (size < 0) return broken(self, complaint);
-      }
-      if (behind + (size_t)size + 2 > self->limits->request_bytes)
-        return broken(self, "Protocol error: the request is too long");
-      at = behind;
-      bulk = (size_t)size;
+      got = read_bulk(self, at, &bulk, &at);
+      if (got != WEIR_RESP_REQUEST) return got;
+      if (at + bulk + 2 > most) return broken(self, "Protocol error: the request is too long");
     }
     const char *begin = self->bytes + at;
     if (self->length - at < bulk + 2) {
@@ -109,7 +144,7 @@ static weir_resp_reading parse_array(const reading *self, weir_resp_request *req
       parser->in_bulk = true;
       return WEIR_RESP_MORE;
     }
-    if (begin[bulk] != '\r' || begin[bulk + 1] != '\n')
+    if (memcmp(begin + bulk, "\r\n", 2) != 0)
       return broken(self, "Protocol error: an argument is longer than it says");
     request->arguments[parser->count++] = (weir_resp_argument){begin, bulk};
     at += bulk + 2;
@@ -117,7 +152,7 @@ static weir_resp_reading parse_array(const reading *self, weir_resp_request *req
     parser->in_bulk = false;
   }
   if (from_before > 0) find_arguments(self, from_before, request);
-  request->count = parser->count;
+  request->count = parser->expected;
   return WEIR_RESP_REQUEST;
 }
 
