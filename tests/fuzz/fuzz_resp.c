@@ -67,7 +67,27 @@ static void check_keys(const weir_ask *ask) {
     require(ask->keys[i].length >= 1 && ask->keys[i].length <= 64 && ask->keys[i].bytes != NULL);
 }
 
-static void check_request(const weir_resp_request *request, const char *bytes, size_t used) {
+/* What a client has brought before changes nothing. */
+static void check_figures(const weir_resp_server *server, const weir_resp_request *request,
+                          weir_resp_figures *before) {
+  weir_resp_session fresh = {.id = 7}, lasting = {.id = 7, .figures = *before};
+  weir_bytes out = {0}, same = {0};
+  weir_ask ask, again;
+  weir_resp_amounts amounts;
+  weir_resp_outcome outcome = weir_resp_run(&fresh, server, request, &out, &ask, &amounts);
+  require(weir_resp_run(&lasting, server, request, &same, &again, &amounts) == outcome);
+  require(out.length == same.length &&
+          (out.length == 0 || memcmp(out.data, same.data, out.length) == 0));
+  if (outcome == WEIR_RESP_ASKS && ask.brings_rule)
+    require(again.brings_rule && again.verb == ask.verb && again.cost == ask.cost &&
+            again.burst == ask.burst && again.count == ask.count && again.period_s == ask.period_s);
+  *before = lasting.figures;
+  weir_bytes_free(&out);
+  weir_bytes_free(&same);
+}
+
+static void check_request(const weir_resp_request *request, const char *bytes, size_t used,
+                          weir_resp_figures *figures) {
   static const weir_config_credential one = {"default", "secret", 6};
   const weir_resp_server open = {
       .throttle = true, .throttlecrab = true, .key_most = 64, .count_keys = count_keys};
@@ -96,13 +116,14 @@ static void check_request(const weir_resp_request *request, const char *bytes, s
     else if (outcome == WEIR_RESP_ASKS && ask.costs != NULL)
       check_costs(ask.costs, 1);
   }
+  check_figures(&open, request, figures);
   weir_bytes_free(&out);
 }
 
 /* The same request, when its first `cut` bytes come before the rest. */
-static void check_cut(const char *bytes, size_t used, size_t cut) {
+static void check_cut(const weir_resp_request *whole, const char *bytes, size_t used, size_t cut) {
   weir_resp_parser parser = {0};
-  weir_resp_request request;
+  static weir_resp_request request;
   const char *why = NULL;
   size_t taken = 0;
   char *part = malloc(cut + 1); /* so that a byte too far is noticed */
@@ -112,11 +133,15 @@ static void check_cut(const char *bytes, size_t used, size_t cut) {
   free(part);
   require(weir_resp_parse(&parser, &limits, bytes, used, &taken, &request, &why) ==
           WEIR_RESP_REQUEST);
-  require(taken == used);
+  require(taken == used && request.count == whole->count);
+  for (size_t i = 0; i < request.count; i++)
+    require(request.arguments[i].bytes == whole->arguments[i].bytes &&
+            request.arguments[i].length == whole->arguments[i].length);
 }
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
   weir_resp_request request;
+  weir_resp_figures figures = {0};
   char *bytes = malloc(size + 1);
   const char *why = NULL;
   size_t at = 0;
@@ -131,9 +156,9 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
     require((reading == WEIR_RESP_BROKEN) == (why != NULL));
     if (reading != WEIR_RESP_REQUEST) break;
     require(used > 0 && used <= limits.request_bytes && used <= size - at);
-    if (request.count > 0) check_request(&request, bytes + at, used);
+    if (request.count > 0) check_request(&request, bytes + at, used, &figures);
     for (size_t cut = 0; cut < used && used < 128; cut++)
-      check_cut(bytes + at, used, cut);
+      check_cut(&request, bytes + at, used, cut);
     at += used;
   }
   free(bytes);

@@ -70,6 +70,21 @@ class Resp(unittest.TestCase):
         self.assertRegex(self.ask("CL.THROTTLE", "k", 15, 30), "wrong number of arguments")
         self.assertRegex(self.ask("CL.THROTTLE", "", 15, 30, 60), "key")
 
+    def test_each_request_has_its_own_figures(self):
+        """Also where one has as many bytes as that before, or nearly the same."""
+        # max_burst, count, period: limited, limit and remaining of a bucket's first request; None: refused.
+        asked = [((15, 30, 86400), 16), ((25, 30, 86400), 26), ((15, 30, 86400), 16), ((15, 30, 86400, 2), 16),
+                 ((1, 30, 86400), 2), ((1, "x0", 86400), None), ((1, 30, 86400), 2), ((15, "30\r\n$5\r\n86400"), None),
+                 ((15, 30, 86400), 16), ((15, 30, "0" * 13 + "86400"), 16), ((16, 30, "0" * 13 + "86400"), 17)]
+        for i, (figures, limit) in enumerate(asked):
+            answer = self.ask("CL.THROTTLE", f"own{i}", *figures)
+            cost = figures[3] if len(figures) == 4 else 1
+            if limit is None:
+                self.assertRegex(answer, "^-ERR ", figures)
+            else:
+                self.assertEqual(answer[:3], [0, limit, limit - cost], figures)
+        self.assertEqual(self.ask("THROTTLE", "own", 16, 30, "0" * 13 + "86400")[:3], [1, 16, 15])
+
     def test_bounds_of_figures(self):
         """As docs/serve.md says that they differ from redis-cell's."""
         for words in ((999999999, 10**9, 1), (0, 1, 34560000), (34559999, 1, 1), (0, 10**9, 1), (1, 1, 1, 2147483648)):

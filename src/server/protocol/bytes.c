@@ -6,14 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "number.h"
-
 enum { FIRST_BYTES = 256 };
 
-char *weir_bytes_room(weir_bytes *bytes, size_t length) {
+char *weir_bytes_grow(weir_bytes *bytes, size_t length) {
   if (bytes->failed) return NULL;
-  if (bytes->capacity - bytes->length >= length && bytes->data != NULL)
-    return bytes->data + bytes->length;
   size_t capacity = bytes->capacity > 0 ? bytes->capacity : FIRST_BYTES;
   while (capacity - bytes->length < length && capacity <= SIZE_MAX / 2)
     capacity *= 2;
@@ -36,11 +32,6 @@ void weir_bytes_add(weir_bytes *bytes, const void *data, size_t length) {
 
 void weir_bytes_text(weir_bytes *bytes, const char *text) {
   weir_bytes_add(bytes, text, strlen(text));
-}
-
-char *weir_digits(char *at, int64_t number) {
-  if (number < 0) *at++ = '-';
-  return weir_number_write(at, number < 0 ? 0 - (uint64_t)number : (uint64_t)number);
 }
 
 void weir_bytes_number(weir_bytes *bytes, int64_t number) {

@@ -307,6 +307,26 @@ static weir_resp_outcome run_settle(const weir_resp_call *call) {
   return WEIR_RESP_ASKS;
 }
 
+/* Reads what stands behind the key, unless it is what the last one brought: as many arguments in the same
+ * bytes. False: they are no numbers. */
+static bool read_figures(const weir_resp_call *call, weir_resp_figures *figures) {
+  const weir_resp_argument *first = &call->arguments[2];
+  const weir_resp_argument *last = &call->arguments[call->count - 1];
+  size_t length = (size_t)(last->bytes + last->length - first->bytes);
+  if (length == figures->length && call->count == figures->count &&
+      memcmp(first->bytes, figures->text, length) == 0)
+    return true;
+  figures->length = 0;
+  figures->count = call->count;
+  figures->each[WEIR_RESP_FIGURES - 1] = 1;
+  for (size_t i = 0; i < call->count - 2; i++)
+    if (!weir_ask_number(first[i].bytes, first[i].length, &figures->each[i])) return false;
+  if (length > sizeof figures->text) return true;
+  memcpy(figures->text, first->bytes, length);
+  figures->length = length;
+  return true;
+}
+
 /* CL.THROTTLE and THROTTLE key max_burst count period [quantity]. Of the first a full bucket holds one
  * more than max_burst. A quantity of 0 looks and takes nothing. */
 static weir_resp_outcome run_with_rule(const weir_resp_call *call) {
@@ -314,20 +334,16 @@ static weir_resp_outcome run_with_rule(const weir_resp_call *call) {
   if (is_cell && !call->server->throttle)
     return refuse(call, "CL.THROTTLE is off: throttle.enabled");
   if (!is_cell && !call->server->throttlecrab) return refuse_unknown(call);
-  int64_t figures[4] = {0, 0, 0, 1};
+  weir_resp_figures *figures = &call->session->figures;
   weir_ask *ask = call->ask;
   *ask = (weir_ask){.form = call->form, .brings_rule = true};
   if (!take_key(call, &call->arguments[1])) return WEIR_RESP_ANSWERED;
-  for (size_t i = 2; i < call->count; i++) {
-    const weir_resp_argument *figure = &call->arguments[i];
-    if (!weir_ask_number(figure->bytes, figure->length, &figures[i - 2]))
-      return refuse(call, "value is not an integer or out of range");
-  }
-  ask->burst = figures[0] + is_cell;
-  ask->count = figures[1];
-  ask->period_s = figures[2];
-  int64_t quantity = figures[3];
-  if (figures[0] < 0) return refuse(call, "max_burst: 0 or more is accepted");
+  if (!read_figures(call, figures)) return refuse(call, "value is not an integer or out of range");
+  ask->burst = figures->each[0] + is_cell;
+  ask->count = figures->each[1];
+  ask->period_s = figures->each[2];
+  int64_t quantity = figures->each[3];
+  if (figures->each[0] < 0) return refuse(call, "max_burst: 0 or more is accepted");
   if (ask->count == 0 || ask->period_s == 0) return refuse(call, "Zero rates are not supported");
   if (ask->count < 0 || ask->period_s < 0)
     return refuse(call, "count and period: 1 or more is accepted");

@@ -9,8 +9,19 @@
 
 enum { WEIR_RESP_NAME_MOST = 64 }; /* bytes of CLIENT SETNAME */
 
+/* What CL.THROTTLE and THROTTLE bring behind the key: max_burst, count, period and quantity. Their words
+ * are kept as they came, since a client mostly brings the same again. */
+enum { WEIR_RESP_FIGURES = 4, WEIR_RESP_FIGURE_BYTES = 64 };
+typedef struct weir_resp_figures {
+  size_t count;  /* of arguments of the request */
+  size_t length; /* of text; 0: none is kept */
+  int64_t each[WEIR_RESP_FIGURES];
+  char text[WEIR_RESP_FIGURE_BYTES];
+} weir_resp_figures;
+
 /* One client. */
 typedef struct weir_resp_session {
+  weir_resp_figures figures;
   uint64_t id;
   char name[WEIR_RESP_NAME_MOST + 1];
   bool known; /* has shown a credential, or need not */
