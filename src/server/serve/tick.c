@@ -129,13 +129,16 @@ size_t weir_tick_add_request(weir_tick *tick, const weir_request *request, size_
   size_t index = tick->asked_count++;
   weir_asked *added = &tick->asked[index];
   const weir_store *asks = store_of(tick, store);
-  *added = (weir_asked){.limiter = limiter,
-                        .store = asks,
-                        .key = key,
-                        .costs = WEIR_NO_COSTS,
-                        .until_us = WEIR_TICK_NO_END,
-                        .place = WEIR_NO_PLACE};
-  added->request = *request; /* within the braces all would be made elsewhere and copied */
+  /* Member by member: all of it at once would be made elsewhere and copied. */
+  added->request = *request;
+  added->limiter = limiter;
+  added->store = asks;
+  added->resets = added->denies_shed = added->refuses_shed = added->is_of_set = false;
+  added->key = key;
+  added->costs = WEIR_NO_COSTS;
+  added->until_us = WEIR_TICK_NO_END;
+  added->place = WEIR_NO_PLACE;
+  added->cost_count = added->releases = added->release_count = 0;
   if (limiter == NULL) return index;
   added->denies_shed = store->options.fallback != WEIR_FALLBACK_ALLOW;
   added->refuses_shed = store->options.fallback == WEIR_FALLBACK_NONE;
@@ -195,29 +198,23 @@ typedef struct meaning {
   const weir_config_store *store; /* of the limiter */
 } meaning;
 
-static weir_status find_throttle(weir_tick *tick, const weir_ask *ask, meaning *found,
-                                 weir_message *why) {
+/* The limiter of a request that brings its rule: it lives as long as the tick. */
+static weir_status find_throttle(weir_tick *tick, const weir_ask *ask, weir_message *why) {
   weir_throttle *throttle = tick->registry->throttle;
   if (throttle == NULL) {
     *why = (weir_message){"throttle.enabled is off"};
     return WEIR_BAD_ARGUMENT;
   }
   tick->uses_throttle = true;
-  found->target.kind = WEIR_TARGET_LIMITER;
-  found->prefix = WEIR_THROTTLE_PREFIX;
-  found->prefix_length = sizeof WEIR_THROTTLE_PREFIX - 1;
-  found->store = tick->registry->config->throttle.store;
-  if (tick->last_limiter == NULL || tick->last_burst != ask->burst ||
-      tick->last_count != ask->count || tick->last_period_s != ask->period_s) {
-    weir_status status = weir_throttle_find(throttle, tick->loop, ask->burst, ask->count,
-                                            ask->period_s, tick->now_us, &tick->last_limiter, why);
-    if (status != WEIR_OK) return status;
-    tick->last_burst = ask->burst;
-    tick->last_count = ask->count;
-    tick->last_period_s = ask->period_s;
-  }
-  found->target.limiter = tick->last_limiter;
-  return WEIR_OK;
+  if (tick->last_limiter != NULL && tick->last_burst == ask->burst &&
+      tick->last_count == ask->count && tick->last_period_s == ask->period_s)
+    return WEIR_OK;
+  weir_status status = weir_throttle_find(throttle, tick->loop, ask->burst, ask->count,
+                                          ask->period_s, tick->now_us, &tick->last_limiter, why);
+  tick->last_burst = ask->burst;
+  tick->last_count = ask->count;
+  tick->last_period_s = ask->period_s;
+  return status;
 }
 
 static weir_status refuse_unknown(const weir_ask *ask, weir_message *why) {
@@ -423,7 +420,7 @@ static weir_status check_verb(const weir_ask *ask, const meaning *found, weir_me
   bool acquires = ask->verb == WEIR_ASK_ACQUIRE;
   bool takes = ask->verb == WEIR_ASK_TAKE || ask->verb == WEIR_ASK_SETTLE;
   const weir_limiter *limiter = found->target.limiter;
-  if (limiter == NULL || (!acquires && (!takes || found->named == NULL || !found->named->holds)) ||
+  if (limiter == NULL || (!acquires && (!takes || !found->named->holds)) ||
       weir_registry_holds(limiter) != takes)
     return WEIR_OK;
   *why = acquires
@@ -459,6 +456,17 @@ static weir_status make_place(weir_tick *tick, const weir_ask *ask, const meanin
   if (wish.counted == NULL) return no_memory(why);
   *kept = weir_keeper_make(tick->keeper, &wish, &status, why);
   return *kept != NULL ? WEIR_OK : status;
+}
+
+/* What its wording needs. */
+static void keep_ask(weir_answer *answer, const weir_ask *ask, const meaning *found) {
+  answer->is.request.ask = *ask;
+  answer->is.request.ask.key = answer->is.request.ask.limiter = NULL;
+  answer->is.request.ask.costs = answer->is.request.ask.takens = NULL;
+  answer->is.request.tier = found->target.tier;
+  answer->is.request.cost_count = ask->costs != NULL ? ask->costs->count : 0;
+  answer->is.request.limiter = found->target.limiter;
+  answer->is.request.named = found->named;
 }
 
 /* To release a place and to ask about it needs no limiter: it may have left the configuration. */
@@ -503,12 +511,8 @@ static uint32_t add_place_question(weir_tick *tick, const weir_ask *ask, unsigne
     return WEIR_NO_ANSWER;
   }
   const weir_request request = {.key_length = length};
-  answer->is.request.ask = *ask;
-  answer->is.request.ask.key = answer->is.request.ask.limiter = NULL;
-  answer->is.request.tier = "";
-  answer->is.request.cost_count = 0;
-  answer->is.request.limiter = NULL;
-  answer->is.request.named = found.named;
+  found.target = (weir_target){.tier = ""}; /* no limiter is asked */
+  keep_ask(answer, ask, &found);
   answer->is.request.index = weir_tick_add_request(tick, &request, key, NULL, NULL);
   place.request = answer->asked = answer->is.request.index;
   answer->asked_count = 1;
@@ -522,8 +526,7 @@ static uint32_t add_place_question(weir_tick *tick, const weir_ask *ask, unsigne
 /* Which limiter a request means, and whether it may be asked so. */
 static weir_status find_and_check(weir_tick *tick, const weir_ask *ask, meaning *found,
                                   weir_message *why) {
-  weir_status status =
-      ask->brings_rule ? find_throttle(tick, ask, found, why) : find_named(tick, ask, found, why);
+  weir_status status = find_named(tick, ask, found, why);
   const weir_limiter *limiter = found->target.limiter;
   bool settles = ask->verb == WEIR_ASK_SETTLE;
   if (status == WEIR_OK) status = check_verb(ask, found, why);
@@ -549,9 +552,36 @@ static weir_answer *add_asking_answer(weir_tick *tick, const weir_ask *ask, cons
   return has_room ? weir_tick_add_answer(tick, WEIR_ANSWER_REQUEST, note) : NULL;
 }
 
+/* A request that brings its rule is a take or a peek of one cost, and has no tier, stamp or place. */
+static uint32_t add_with_rule(weir_tick *tick, const weir_ask *ask, unsigned note,
+                              weir_status *status, weir_message *why) {
+  *status = find_throttle(tick, ask, why);
+  if (*status != WEIR_OK) return WEIR_NO_ANSWER;
+  const meaning found = {.target = {.kind = WEIR_TARGET_LIMITER, .limiter = tick->last_limiter},
+                         .prefix = WEIR_THROTTLE_PREFIX,
+                         .prefix_length = sizeof WEIR_THROTTLE_PREFIX - 1};
+  weir_answer *answer = add_asking_answer(tick, ask, &found, note);
+  if (answer == NULL) {
+    *status = no_memory(why);
+    return WEIR_NO_ANSWER;
+  }
+  keep_ask(answer, ask, &found);
+  bool peeks = ask->verb == WEIR_ASK_PEEK || never_fits(ask);
+  const weir_request request = {.key_length = found.prefix_length + ask->key_length,
+                                .cost = peeks ? 1 : ask->cost,
+                                .flags = peeks ? WEIR_REQUEST_PEEK : 0U};
+  size_t key = tick->bytes.length;
+  tick->bytes.length += request.key_length;
+  answer->is.request.index = answer->asked = weir_tick_add_request(
+      tick, &request, key, tick->last_limiter, tick->registry->config->throttle.store);
+  answer->asked_count = 1;
+  return (uint32_t)(answer - tick->answers);
+}
+
 uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned note, weir_status *status,
                            weir_message *why) {
   meaning found = {.named = NULL};
+  if (ask->brings_rule) return add_with_rule(tick, ask, note, status, why);
   if (weir_ask_is_of_place(ask)) return add_place_question(tick, ask, note, status, why);
   *status = find_and_check(tick, ask, &found, why);
   weir_limiter *limiter = found.target.limiter;
@@ -571,19 +601,12 @@ uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned note, 
     *status = no_memory(why);
     return WEIR_NO_ANSWER;
   }
-  answer->is.request.ask = *ask;
-  answer->is.request.ask.key = answer->is.request.ask.limiter = NULL;
-  answer->is.request.ask.costs = answer->is.request.ask.takens = NULL;
-  answer->is.request.tier = found.target.tier;
-  answer->is.request.cost_count = ask->costs != NULL ? ask->costs->count : 0;
-  answer->is.request.limiter = limiter;
-  answer->is.request.named = found.named;
+  keep_ask(answer, ask, &found);
 
-  bool peeks = ask->verb == WEIR_ASK_PEEK || never_fits(ask);
-  weir_request request = {
-      .key_length = key_length,
-      .cost = never_fits(ask) ? 1 : cost,
-      .flags = (peeks ? WEIR_REQUEST_PEEK : 0U) | (ask->up_to ? WEIR_REQUEST_UP_TO : 0U)};
+  weir_request request = {.key_length = key_length,
+                          .cost = cost,
+                          .flags = (ask->verb == WEIR_ASK_PEEK ? WEIR_REQUEST_PEEK : 0U) |
+                                   (ask->up_to ? WEIR_REQUEST_UP_TO : 0U)};
   if (settles) set_taken(&request, ask);
   size_t key = tick->bytes.length;
   tick->bytes.length += key_length;
