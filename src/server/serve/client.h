@@ -65,7 +65,8 @@ struct weir_loop {
   size_t buffer_bytes;
   weir_bytes reply; /* and what is answered at once; before that, what a protocol words */
   struct event wakes, sweeps;
-  int wake_fd; /* eventfd: another thread wants something */
+  int wake_fd;   /* eventfd: another thread wants something */
+  bool has_time; /* tick.now_us is of this turn */
   bool is_draining;
   bool accepts_paused;
   int64_t drain_until_us;

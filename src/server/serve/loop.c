@@ -305,6 +305,14 @@ static ssize_t receive(weir_connection *connection) {
 
 /* --- events ------------------------------------------------------------------------------------- */
 
+/* The clock is read once a turn, when its first event is there: what comes in the same turn was there by
+ * then, too. */
+static void note_time(weir_loop *loop) {
+  if (loop->has_time) return;
+  loop->tick.now_us = weir_monotonic_us();
+  loop->has_time = true;
+}
+
 static void on_readable(evutil_socket_t fd, short what, void *self) {
   weir_connection *connection = self;
   weir_loop *loop = connection->loop;
@@ -315,7 +323,7 @@ static void on_readable(evutil_socket_t fd, short what, void *self) {
   if (waits) event_del(&connection->readable);
   if (waits || connection->is_resumed) return;
 
-  loop->tick.now_us = weir_monotonic_us();
+  note_time(loop);
   bool begins = connection->input.length == 0;
   ssize_t got = receive(connection);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
@@ -346,6 +354,7 @@ static void on_writable(evutil_socket_t fd, short what, void *self) {
   weir_connection *connection = self;
   weir_bytes *output = &connection->output;
   (void)what;
+  note_time(connection->loop);
   if (output->length == 0) {
     if (connection->transport.sends_to_read) on_readable(fd, EV_READ, self);
     return;
@@ -442,7 +451,7 @@ static void on_accept(evutil_socket_t listener, short what, void *self) {
   weir_port *port = self;
   weir_loop *loop = port->loop;
   (void)what;
-  loop->tick.now_us = weir_monotonic_us();
+  note_time(loop);
   for (int i = 0; i < ACCEPT_MOST; i++) {
     struct sockaddr_storage address = {0};
     socklen_t length = sizeof address;
@@ -494,10 +503,10 @@ static bool is_needed(const weir_connection *connection) {
 /* Once a second. */
 static void on_sweep(evutil_socket_t fd, short what, void *self) {
   weir_loop *loop = self;
-  int64_t now_us = weir_monotonic_us();
   (void)fd;
   (void)what;
-  loop->tick.now_us = now_us;
+  note_time(loop);
+  int64_t now_us = loop->tick.now_us;
   for (weir_connection *next, *one = loop->connections; one != NULL; one = next) {
     const weir_protocol *protocol = one->port->protocol;
     next = one->next;
@@ -610,8 +619,9 @@ static void finish_turn(weir_loop *loop) {
 void weir_loop_turn(weir_loop *loop) {
   weir_connection *resumed = loop->resumed;
   loop->resumed = NULL;
-  loop->tick.now_us = weir_monotonic_us();
+  loop->has_time = false;
   event_base_loop(loop->base, EVLOOP_ONCE | (resumed != NULL ? EVLOOP_NONBLOCK : 0));
+  note_time(loop);
   for (weir_connection *next, *one = resumed; one != NULL; one = next) {
     next = one->next_resumed;
     resume(one);
