@@ -43,18 +43,23 @@ static void not_sent(memcached_call *call, weir_operation *operation, const char
  * came by; without one any will do. Where several homes and a version meet, always by the first
  * connection: else a version that one exec reads were of no use to the next. */
 static int connection_of(const memcached_call *call) {
+  const unsigned versioned = 1U << WEIR_GET | 1U << WEIR_CREATE | 1U << WEIR_SWAP;
   const weir_operation *first = &call->operations[0];
-  const char *home = first->key + first->home_offset;
   int connection = WEIR_WIRE_ANY_CONNECTION;
-  bool versions = false, apart = false;
-  for (size_t i = 0; i < call->count && !(versions && apart); i++) {
+  unsigned kinds = 0;
+  for (size_t i = 0; i < call->count; i++) {
     const weir_operation *each = &call->operations[i];
-    versions |= each->kind == WEIR_GET || each->kind == WEIR_CREATE || each->kind == WEIR_SWAP;
-    apart |= i > 0 && (each->home_length != first->home_length ||
-                       memcmp(each->key + each->home_offset, home, first->home_length) != 0);
+    kinds |= 1U << each->kind;
     if (each->kind == WEIR_SWAP) connection = weir_version_connection(each->version);
   }
-  return versions && apart ? 0 : connection;
+  for (size_t i = 1; (kinds & versioned) != 0 && i < call->count; i++) {
+    const weir_operation *each = &call->operations[i];
+    if (each->home_length != first->home_length ||
+        memcmp(each->key + each->home_offset, first->key + first->home_offset,
+               first->home_length) != 0)
+      return 0;
+  }
+  return connection;
 }
 
 /* One round trip: sends what `order` lets go (NULL: all), to all servers at once, and collects. */

@@ -15,6 +15,12 @@ static char *put_verb(char *out, const char verb[3], const weir_operation *opera
   return out + 3 + operation->key_length;
 }
 
+/* The number that a command is sent with and its reply has to show, of two digits at the most: a reply
+ * that is missing, or too many, is noticed within the next. */
+static uint32_t opaque_of(const weir_wire_command *command) {
+  return command->serial % 64;
+}
+
 /* The line of what stores a value, up to its flags, and the value that follows the line. */
 static char *put_store(char *end, const weir_wire_command *command, int64_t unix_s, char *data) {
   const weir_operation *operation = &command->operation;
@@ -42,11 +48,10 @@ static size_t encode(const weir_wire_command *command, int64_t unix_s, char *out
       end = weir_number_put(end, " N", weir_ttl_seconds(operation->ttl_us, unix_s));
       first = end;
       end = weir_number_put(end, " J", (uint64_t)operation->seed + delta);
-      if (operation->seed == 0) { /* the same digits again */
-        size_t length = (size_t)(end - first);
-        memcpy(end, first, length);
+      if (operation->seed == 0) { /* the same digits again, and what is written over */
+        memmove(end, first, WEIR_NUMBER_MOST + 2);
         end[1] = 'D';
-        end += length;
+        end += end - first;
       } else {
         end = weir_number_put(end, " D", delta);
       }
@@ -69,7 +74,7 @@ static size_t encode(const weir_wire_command *command, int64_t unix_s, char *out
       end = weir_text_put(weir_number_put(end, " D", -delta), " v");
       break;
   }
-  end = weir_text_put(weir_number_put(end, " O", command->serial), "\r\n");
+  end = weir_text_put(weir_number_put(end, " O", opaque_of(command)), "\r\n");
   if (renews(operation)) { /* returns nothing and sets the TTL */
     end = put_verb(end, "mg ", operation);
     end = weir_number_put(end, " T", weir_ttl_seconds(operation->ttl_us, unix_s));
@@ -183,42 +188,38 @@ static weir_reading take_reply(weir_wire_command *command, const weir_line *line
     if (!weir_reply_is_error(operation, line, stores, &stray, message)) return WEIR_READING_BROKEN;
     return stray ? WEIR_READING_LAST : WEIR_READING_DONE;
   }
-  if (reply.has_opaque && reply.opaque != command->serial) return WEIR_READING_BROKEN;
+  if (reply.has_opaque && reply.opaque != opaque_of(command)) return WEIR_READING_BROKEN;
   if (memcmp(reply.code, "VA", 2) == 0)
     return take_value(command, &reply, data, length, taken, message);
   return apply_code(command, &reply, message) ? WEIR_READING_DONE : WEIR_READING_BROKEN;
 }
 
-/* Where the digits at `at` end; NULL: there are none, or more than surely fit. */
-static inline const char *read_digits(const char *at, const char *end, uint64_t *number) {
-  enum { DIGITS_MOST = 10 };
-  const char *last = end - at > DIGITS_MOST ? at + DIGITS_MOST : end, *first = at;
-  uint64_t sum = 0;
-  for (unsigned digit; at < last && (digit = (unsigned char)*at - (unsigned)'0') <= 9; at++)
-    sum = sum * 10 + digit;
-  *number = sum;
-  return at > first ? at : NULL;
-}
-
-/* "VA 12 O253\r\n347892350976\r\n", which nearly every decision is answered with, in one go. Returns
- * its length; 0: it is something else, or not whole, or a longer number. */
+/* "VA 12 O42\r\n347892350976\r\n", which nearly every decision is answered with, in one go. Returns its
+ * length; 0: it is something else, or not whole, or a longer number. */
 static size_t read_total(weir_wire_command *command, const char *bytes, size_t length) {
-  enum { VALUE_DIGITS_MOST = 18 };
-  const char *end = bytes + length;
-  uint64_t size, serial;
-  if (command->operation.kind != WEIR_ADD || length < 3 || memcmp(bytes, "VA ", 3) != 0) return 0;
-  const char *at = read_digits(bytes + 3, end, &size);
-  if (at == NULL || end - at < 2 || memcmp(at, " O", 2) != 0) return 0;
-  at = read_digits(at + 2, end, &serial);
-  if (at == NULL || serial != command->serial) return 0;
-  if (size < 1 || size > VALUE_DIGITS_MOST || end - at < (ptrdiff_t)size + 4 ||
-      memcmp(at, "\r\n", 2) != 0 || memcmp(at + 2 + size, "\r\n", 2) != 0)
-    return 0;
+  enum { LEAST = sizeof "VA 1 O0\r\n1\r\n" - 1, DIGITS_MOST = 18 };
+  uint32_t opaque = opaque_of(command);
   int64_t total;
-  if (weir_number_scan_long(at + 2, at + 2 + size, &total) != at + 2 + size) return 0;
+  if (command->operation.kind != WEIR_ADD || length < LEAST || memcmp(bytes, "VA ", 3) != 0)
+    return 0;
+  unsigned size = (unsigned char)bytes[3] - (unsigned)'0';
+  const char *at = bytes + 4;
+  if (*at != ' ') {
+    unsigned digit = (unsigned char)*at++ - (unsigned)'0';
+    if (size > 9 || digit > 9) return 0;
+    size = size * 10 + digit;
+  }
+  if (size < 1 || size > DIGITS_MOST || memcmp(at, " O", 2) != 0) return 0;
+  at += 2;
+  if (opaque > 9 && *at++ != (char)('0' + opaque / 10)) return 0;
+  if (*at++ != (char)('0' + opaque % 10)) return 0;
+  size_t whole = (size_t)(at - bytes) + size + 4;
+  if (length < whole || memcmp(at, "\r\n", 2) != 0 || memcmp(at + 2 + size, "\r\n", 2) != 0 ||
+      !weir_number_read(at + 2, size, INT64_MAX, &total))
+    return 0;
   command->operation.value = total;
   command->operation.outcome = WEIR_DONE;
-  return (size_t)(at - bytes) + (size_t)size + 4;
+  return whole;
 }
 
 static weir_reading decode(weir_wire_command *command, const char *bytes, size_t length,

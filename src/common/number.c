@@ -2,20 +2,39 @@
 
 #include <string.h>
 
-/* Four to eight digits, behind zeros that make them eight. */
-static bool read_padded(const char *text, size_t length, int64_t *number) {
-  char eight[8] = {'0', '0', '0', '0', '0', '0', '0', '0'};
-  memcpy(eight + 8 - length, text, 4);
-  memcpy(eight + 4, text + length - 4, 4);
-  return weir_number_read_eight(eight, number);
+/* Eight characters, the first in the lowest byte; on every machine. */
+static uint64_t word_at(const char *text) {
+  return weir_hash_word((const unsigned char *)text);
+}
+
+#define EACH(digit) ((digit) * (UINT64_MAX / 255))
+
+/* Four to sixteen digits: those before the last eight behind zeros, which make them eight as well. */
+static bool read_at_once(const char *text, size_t length, int64_t *number) {
+  int64_t high = 0;
+  if (length < 8) {
+    char eight[8] = {'0', '0', '0', '0', '0', '0', '0', '0'};
+    memcpy(eight + 8 - length, text, 4);
+    memcpy(eight + 4, text + length - 4, 4);
+    return weir_number_of_word(word_at(eight), number);
+  }
+  if (length > 8) {
+    size_t zeros = 8 * (16 - length);
+    uint64_t word =
+        length < 16 ? word_at(text) << zeros | EACH('0') >> (64 - zeros) : word_at(text);
+    if (!weir_number_of_word(word, &high)) return false;
+  }
+  if (!weir_number_of_word(word_at(text + length - 8), number)) return false;
+  *number += high * 100000000;
+  return true;
 }
 
 /* 18 digits stay below 10^18, so only those behind them can be too many. */
 bool weir_number_read(const char *text, size_t length, int64_t most, int64_t *number) {
-  int64_t padded;
-  if (length >= 4 && length <= 8) {
-    if (!read_padded(text, length, &padded) || padded > most) return false;
-    *number = padded;
+  int64_t whole;
+  if (length >= 4 && length <= 16) {
+    if (!read_at_once(text, length, &whole) || whole > most) return false;
+    *number = whole;
     return true;
   }
   const char *at = text, *end = text + length, *safe = length < 18 ? end : text + 18;
@@ -35,55 +54,62 @@ bool weir_number_read(const char *text, size_t length, int64_t most, int64_t *nu
   return true;
 }
 
-/* As many as its bits make, at 1233/4096 a bit, and one more from the next power of ten on. */
-int weir_number_length(uint64_t number) {
-  static const uint64_t powers[WEIR_NUMBER_DIGITS_MOST] = {0,
-                                                           UINT64_C(10),
-                                                           UINT64_C(100),
-                                                           UINT64_C(1000),
-                                                           UINT64_C(10000),
-                                                           UINT64_C(100000),
-                                                           UINT64_C(1000000),
-                                                           UINT64_C(10000000),
-                                                           UINT64_C(100000000),
-                                                           UINT64_C(1000000000),
-                                                           UINT64_C(10000000000),
-                                                           UINT64_C(100000000000),
-                                                           UINT64_C(1000000000000),
-                                                           UINT64_C(10000000000000),
-                                                           UINT64_C(100000000000000),
-                                                           UINT64_C(1000000000000000),
-                                                           UINT64_C(10000000000000000),
-                                                           UINT64_C(100000000000000000),
-                                                           UINT64_C(1000000000000000000),
-                                                           UINT64_C(10000000000000000000)};
-  int bits = 64 - __builtin_clzll(number | 1);
-  int least = bits * 1233 >> 12;
-  return least + (number >= powers[least]);
+/* The digits of a number below 10^8 as values, the first in the lowest byte. Halves, pairs and digits
+ * come apart all at once: each division is a multiplication that is exact for so few digits, and what
+ * it takes from its lane goes to the next. */
+static uint64_t split(uint32_t number) {
+  uint64_t high = number / 10000;
+  uint64_t word = high | (number - high * 10000) << 32;
+  uint64_t part = word * 10486 >> 20 & UINT64_C(0x0000007f0000007f);
+  word = (word << 16) - part * (100 * 65536 - 1);
+  part = word * 103 >> 10 & UINT64_C(0x000f000f000f000f);
+  return (word << 8) - part * (10 * 256 - 1);
 }
 
-/* Two digits at a time, from the last on. In 32 bits, which most numbers have, a division is half as
- * long. */
+/* The word's bytes in the order in which they stand in memory. */
+static uint64_t in_order(uint64_t word) {
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+  word = __builtin_bswap64(word);
+#endif
+  return word;
+}
+
+/* Nothing is written behind the digits: three to eight go in two steps that meet or overlap. */
 char *weir_number_write(char *out, uint64_t number) {
-  static const char pairs[] =
-      "00010203040506070809101112131415161718192021222324"
-      "25262728293031323334353637383940414243444546474849"
-      "50515253545556575859606162636465666768697071727374"
-      "75767778798081828384858687888990919293949596979899";
+  enum { EIGHT_DIGITS = 100000000 };
+  uint64_t behind[2], bytes;
+  int count = 0;
   if (number < 10) {
     *out = (char)('0' + number);
     return out + 1;
   }
-  char *end = out + weir_number_length(number);
-  char *at = end;
-  for (; number > UINT32_MAX; number /= 100)
-    memcpy(at -= 2, pairs + 2 * (number % 100), 2);
-  uint32_t rest = (uint32_t)number;
-  for (; rest >= 100; rest /= 100)
-    memcpy(at -= 2, pairs + 2 * (rest % 100), 2);
-  if (rest >= 10)
-    memcpy(out, pairs + 2 * rest, 2);
-  else
-    *out = (char)('0' + rest);
-  return end;
+  if (number < 100) {
+    unsigned tens = (unsigned)number * 103 >> 10;
+    out[0] = (char)('0' + tens);
+    out[1] = (char)('0' + number - 10 * tens);
+    return out + 2;
+  }
+  for (; number >= EIGHT_DIGITS; number /= EIGHT_DIGITS)
+    behind[count++] = split((uint32_t)(number % EIGHT_DIGITS)) | EACH('0');
+  uint64_t word = split((uint32_t)number);
+  unsigned zeros = (unsigned)__builtin_ctzll(word) & ~7U;
+  unsigned length = 8 - zeros / 8; /* 3 or more, or others follow */
+  word = (word | EACH('0')) >> zeros;
+  bytes = in_order(word);
+  if (count > 0) { /* what is too much is written over */
+    memcpy(out, &bytes, 8);
+  } else if (length >= 4) {
+    memcpy(out, &bytes, 4);
+    bytes = in_order(word >> (32 - zeros));
+    memcpy(out + length - 4, &bytes, 4);
+  } else {
+    memcpy(out, &bytes, 2);
+    bytes = in_order(word >> (48 - zeros));
+    memcpy(out + length - 2, &bytes, 2);
+  }
+  for (out += length; count > 0; out += sizeof bytes) {
+    bytes = in_order(behind[--count]);
+    memcpy(out, &bytes, sizeof bytes);
+  }
+  return out;
 }

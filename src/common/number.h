@@ -15,11 +15,10 @@ enum { WEIR_NUMBER_DIGITS_MOST = 20 }; /* of 2^64 - 1 */
  * False for all else, and `*number` stays as it is. */
 bool weir_number_read(const char *text, size_t length, int64_t most, int64_t *number);
 
-/* The same of eight digits at `text`, all at once: each multiplication joins neighbours, the lower of
- * which is worth more, as the first digit is the lowest byte. */
-static inline bool weir_number_read_eight(const char *text, int64_t *number) {
+/* The same of eight digits, all at once, of which the first is the lowest byte: each multiplication
+ * joins neighbours, the lower of which is worth more. */
+static inline bool weir_number_of_word(uint64_t word, int64_t *number) {
   const uint64_t each = UINT64_MAX / 255;
-  uint64_t word = weir_hash_word((const unsigned char *)text);
   if ((((word - '0' * each) | (word + (0x7f - '9') * each) | word) & 0x80 * each) != 0)
     return false;
   word = (word & 0x0f * each) * (10 * 256 + 1) >> 8;
@@ -27,6 +26,10 @@ static inline bool weir_number_read_eight(const char *text, int64_t *number) {
   word = (word & UINT64_C(0x0000ffff0000ffff)) * (UINT64_C(10000) * 65536 * 65536 + 1) >> 32;
   *number = (int64_t)word;
   return true;
+}
+
+static inline bool weir_number_read_eight(const char *text, int64_t *number) {
+  return weir_number_of_word(weir_hash_word((const unsigned char *)text), number);
 }
 
 /* The digits from `at` on, 18 at the most between it and `end`: for numbers that are long as a rule.
@@ -40,9 +43,6 @@ static inline const char *weir_number_scan_long(const char *at, const char *end,
   *number = sum;
   return at;
 }
-
-/* How many digits weir_number_write() writes. */
-int weir_number_length(uint64_t number);
 
 /* Writes the digits, without a NUL behind them. Returns where they end. */
 char *weir_number_write(char *out, uint64_t number);

@@ -73,10 +73,10 @@ static void reads_eight_digits_at_once(void **state) {
 /* The same of what is read at once though it is shorter, or a little longer. */
 static void refuses_what_is_no_digit_anywhere(void **state) {
   (void)state;
-  for (size_t length = 1; length <= 10; length++) {
+  for (size_t length = 1; length <= 18; length++) {
     for (size_t place = 0; place < length; place++) {
       for (unsigned byte = 0; byte < 256; byte++) {
-        char text[] = "9081726354";
+        char text[] = "908172635409182736";
         int64_t number = -1, expected = -1;
         text[length] = '\0';
         text[place] = (char)byte;
@@ -110,6 +110,8 @@ static void writes_what_printf_would(void **state) {
   }
   for (int bit = 0; bit < 64; bit++)
     is_written(UINT64_C(1) << bit);
+  for (uint64_t number = 1; number < UINT64_MAX / 7; number = number * 7 + number % 5)
+    is_written(number);
   is_written(INT64_MAX);
   is_written(UINT64_MAX);
 }
