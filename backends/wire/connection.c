@@ -331,8 +331,9 @@ static int64_t overdue_us(const weir_connection *connection) {
   return due_us(oldest) + 2 * connection->server->timeout_us;
 }
 
-/* Closes an open connection; `why` says why. */
-static weir_connection_ask lose(weir_connection *connection, int64_t now_us) {
+/* Closes an open connection; `why` says why. Out of line: what every request goes through is short. */
+__attribute__((cold, noinline)) static weir_connection_ask lose(weir_connection *connection,
+                                                                int64_t now_us) {
   weir_wire_server *server = connection->server;
   connection->greeting.kind = WEIR_SERVER_UNKNOWN;
   if (connection->state == WEIR_CONNECTION_READY) {
@@ -353,7 +354,8 @@ static weir_connection_ask lose(weir_connection *connection, int64_t now_us) {
 /* Leaves a connection that drains, once it has nothing more to say and to hear. A server that refuses
  * to write is as good as away. Its name may lead elsewhere in a moment, or its address to another
  * server; and another of its addresses may be the primary's. */
-static weir_connection_ask depart(weir_connection *connection, int64_t now_us) {
+__attribute__((cold, noinline)) static weir_connection_ask depart(weir_connection *connection,
+                                                                  int64_t now_us) {
   weir_wire_server *server = connection->server;
   weir_destination *destination = &server->destination;
   if (connection->draining == WEIR_DRAINING_DEMOTED) {
@@ -370,9 +372,10 @@ static weir_connection_ask depart(weir_connection *connection, int64_t now_us) {
 
 /* Nothing more is sent at present. */
 static weir_connection_ask rest(weir_connection *connection, int64_t now_us) {
-  bool drained = connection->out_start == connection->out_end &&
-                 (connection->first == NULL || connection->first->encoded == 0);
-  if (connection->state == WEIR_CONNECTION_DRAINING && drained) return depart(connection, now_us);
+  if (connection->state == WEIR_CONNECTION_DRAINING &&
+      connection->out_start == connection->out_end &&
+      (connection->first == NULL || connection->first->encoded == 0))
+    return depart(connection, now_us);
   int64_t miss_us = next_miss_us(connection);
   int64_t end_us = overdue_us(connection);
   connection->wait_until_us = miss_us < end_us ? miss_us : end_us;
@@ -423,6 +426,7 @@ static weir_connection_ask step_open(weir_connection *connection, const weir_eve
       bool idle = now_us - connection->active_us > WEIR_WIRE_IDLE_US;
       bool readable = event->kind == WEIR_EVENT_SOCKET && event->readable;
       connection->active_us = now_us;
+      connection->unix_s = event->unix_s;
       connection->unread = connection->read_out = false;
       connection->turns = 0;
       return idle || readable ? WEIR_ASK_RECEIVE : tend(connection, now_us);
@@ -473,12 +477,12 @@ void weir_server_move(weir_wire_server *server) {
   leave_second(server);
 }
 
-/* One that is closed or on its way. Out of line: what every request goes through is short. */
-__attribute__((cold)) static weir_connection_ask step_towards_ready(weir_connection *connection,
-                                                                    const weir_event *event,
-                                                                    int64_t now_us) {
+/* One that is closed or on its way. */
+__attribute__((cold, noinline)) static weir_connection_ask step_towards_ready(
+    weir_connection *connection, const weir_event *event, int64_t now_us) {
   bool waited = event->kind == WEIR_EVENT_SOCKET || event->kind == WEIR_EVENT_TIME;
   bool ready = false;
+  if (waited || event->kind == WEIR_EVENT_LOOK) connection->unix_s = event->unix_s;
   weir_connection_ask ask = WEIR_ASK_NOTHING;
   if (connection->state == WEIR_CONNECTION_CLOSED)
     return step_closed(connection, event->kind, now_us);
@@ -508,9 +512,6 @@ __attribute__((cold)) static weir_connection_ask step_towards_ready(weir_connect
 
 weir_connection_ask weir_connection_step(weir_connection *connection, const weir_event *event,
                                          int64_t now_us) {
-  if (event->kind == WEIR_EVENT_LOOK || event->kind == WEIR_EVENT_SOCKET ||
-      event->kind == WEIR_EVENT_TIME)
-    connection->unix_s = event->unix_s;
   connection->asked = weir_connection_is_open(connection)
                           ? step_open(connection, event, now_us)
                           : step_towards_ready(connection, event, now_us);

@@ -257,8 +257,19 @@ void weir_slot_explain(weir_wire_slot *slot, const char *why);
 /* Ends a slot in line: into `left`, DONE unless it is ABANDONED. */
 void weir_slot_end(weir_connection *connection, weir_wire_slot *slot);
 
+/* The slot that is encoded next; NULL: none at present. On a connection that is to be left only
+ * what has begun is sent to its end. */
+static inline weir_wire_slot *weir_stream_next(const weir_connection *connection) {
+  weir_wire_slot *next = connection->unsent;
+  if (next == NULL) return NULL;
+  if (connection->state == WEIR_CONNECTION_DRAINING && next->encoded == 0) return NULL;
+  return connection->server->one_at_a_time && next != connection->first ? NULL : next;
+}
+
 /* Whether there is something that may be sent. */
-bool weir_stream_has_to_send(const weir_connection *connection);
+static inline bool weir_stream_has_to_send(const weir_connection *connection) {
+  return connection->out_start < connection->out_end || weir_stream_next(connection) != NULL;
+}
 
 /* Encodes as much of the line as the buffer holds, for a connection that is open. Returns how many
  * bytes are to be sent. */

@@ -60,19 +60,6 @@ void weir_slot_end(weir_connection *connection, weir_wire_slot *slot) {
 
 /* --- sending --------------------------------------------------------------------------------- */
 
-/* The slot that is encoded next; NULL: none at present. On a connection that is to be left only
- * what has begun is sent to its end. */
-static weir_wire_slot *next_unsent(const weir_connection *connection) {
-  weir_wire_slot *next = connection->unsent;
-  if (next == NULL) return NULL;
-  if (connection->state == WEIR_CONNECTION_DRAINING && next->encoded == 0) return NULL;
-  return connection->server->one_at_a_time && next != connection->first ? NULL : next;
-}
-
-bool weir_stream_has_to_send(const weir_connection *connection) {
-  return connection->out_start < connection->out_end || next_unsent(connection) != NULL;
-}
-
 /* Encodes a slot. False: not all of it has room in the buffer. */
 static bool encode(weir_connection *connection, weir_wire_slot *slot, int64_t unix_s,
                    int64_t now_us) {
@@ -103,7 +90,7 @@ size_t weir_stream_fill(weir_connection *connection, int64_t unix_s, int64_t now
     connection->out_end -= connection->out_start;
     connection->out_start = 0;
   }
-  for (weir_wire_slot *slot = NULL; (slot = next_unsent(connection)) != NULL;) {
+  for (weir_wire_slot *slot = NULL; (slot = weir_stream_next(connection)) != NULL;) {
     const char *refused = NULL;
     if (slot->encoded == 0 && now_us >= slot->deadline_us) {
       refused = "not sent by the deadline";
@@ -176,8 +163,11 @@ static bool take_reply(weir_connection *connection, bool *broken) {
     *broken = true;
     return false;
   }
-  connection->skip = taken > length ? taken - length : 0;
-  connection->in_start += taken > length ? length : taken;
+  if (taken > length) {
+    connection->skip = taken - length;
+    taken = length;
+  }
+  connection->in_start += taken;
   command->replies++;
   if (command->demoted) meet_refusal_to_write(server);
   if (reading == WEIR_READING_REPLY) return true;
@@ -200,11 +190,13 @@ static bool take_reply(weir_connection *connection, bool *broken) {
 bool weir_stream_decode(weir_connection *connection, size_t amount) {
   bool broken = false;
   connection->in_end += amount;
-  /* Of a reply that was longer than its codec asked to see, the rest is dropped. */
-  size_t have = connection->in_end - connection->in_start;
-  size_t drop = connection->skip < have ? (size_t)connection->skip : have;
-  connection->skip -= drop;
-  connection->in_start += drop;
+  if (connection->skip > 0) {
+    /* Of a reply that was longer than its codec asked to see, the rest is dropped. */
+    size_t have = connection->in_end - connection->in_start;
+    size_t drop = connection->skip < have ? (size_t)connection->skip : have;
+    connection->skip -= drop;
+    connection->in_start += drop;
+  }
   while (connection->in_start < connection->in_end && take_reply(connection, &broken))
     ;
 
