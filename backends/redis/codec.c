@@ -20,110 +20,99 @@ enum { REPLY_DROPPED_MOST = 4 << 20 };
 /* --- commands ----------------------------------------------------------------------------------
  */
 
-/* A command that is being written. */
+/* What is known of the operation while its commands are written. */
 typedef struct writing {
   const weir_operation *operation;
-  const weir_redis_attempt *attempt;
-  char *end;
+  weir_redis_attempt attempt;
   const char *key; /* where the key was written first, as an argument; NULL: not yet */
   size_t key_length;
 } writing;
 
-/* Sixteen bytes take as long as one. What is written behind a piece is written over, or not sent. */
-static void put_piece(writing *self, const weir_redis_piece *piece) {
-  enum { AT_ONCE = 16 };
-  memcpy(self->end, piece->text, AT_ONCE);
-  if (piece->length > AT_ONCE)
-    memcpy(self->end + AT_ONCE, piece->text + AT_ONCE, piece->length - AT_ONCE);
-  self->end += piece->length;
-}
-
 /* "$<length>\r\n<digits>\r\n": the digits first, behind room for their length, which has two digits
  * itself from ten on. No figure of an operation has more than 19. */
-static void put_number(writing *self, uint64_t number, bool negative) {
-  char *out = self->end;
+static char *put_number(char *out, uint64_t number, bool negative) {
   bool is_long = number >= (negative ? UINT64_C(100000000) : UINT64_C(1000000000));
-  char *first = out + 4 + is_long;
+  char *first = out + (is_long ? 5 : 4);
   *first = '-';
   char *end = weir_number_write(first + negative, number);
-  size_t length = (size_t)(end - first);
-  *out++ = '$';
-  if (is_long) *out++ = '1';
-  out[0] = (char)('0' + length - (is_long ? 10 : 0));
-  memcpy(out + 1, "\r\n", 2);
+  int length = (int)(end - first);
+  if (is_long) {
+    memcpy(out, "$10\r\n", 5);
+    out[2] = (char)('0' + length - 10);
+  } else {
+    memcpy(out, "$0\r\n", 4);
+    out[1] = (char)('0' + length);
+  }
   memcpy(end, "\r\n", 2);
-  self->end = end + 2;
+  return end + 2;
 }
 
 /* Its length and bytes; from the second time on those of the first. */
-static void put_key(writing *self) {
+static char *put_key(writing *self, char *out) {
   const weir_operation *operation = self->operation;
-  char *out = self->end;
-  if (self->key == NULL) {
-    self->key = out;
-    *out = '$';
-    out = weir_number_write(out + 1, operation->key_length);
-    memcpy(out, "\r\n", 2);
-    memcpy(out + 2, operation->key, operation->key_length);
-    out += 2 + operation->key_length;
-    memcpy(out, "\r\n", 2);
-    self->key_length = (size_t)(out + 2 - self->key);
-  } else {
+  if (self->key != NULL) {
     memcpy(out, self->key, self->key_length);
+    return out + self->key_length;
   }
-  self->end += self->key_length;
+  self->key = out;
+  *out = '$';
+  out = weir_number_write(out + 1, operation->key_length);
+  memcpy(out, "\r\n", 2);
+  memcpy(out + 2, operation->key, operation->key_length);
+  out += 2 + operation->key_length;
+  memcpy(out, "\r\n", 2);
+  self->key_length = (size_t)(out + 2 - self->key);
+  return out + 2;
 }
 
-static void put_step(writing *self, weir_redis_step step) {
+static int64_t value_of(const writing *self, weir_redis_hole hole) {
   const weir_operation *operation = self->operation;
-  const weir_redis_piece *piece = weir_redis_commands[step].pieces;
-  const weir_redis_piece *end = piece + WEIR_REDIS_PIECES_MOST;
-  for (; piece < end && piece->text != NULL; piece++) {
-    int64_t value = 0;
-    put_piece(self, piece);
-    switch (piece->hole) {
-      case WEIR_HOLE_KEY:
-        put_key(self);
-        continue;
-      case WEIR_HOLE_TTL: /* a clock cut to whole ms: one more than the ceiling keeps the promise */
-        value = (operation->ttl_us + 999) / 1000 + 1;
-        break;
-      case WEIR_HOLE_SEED:
-        value = operation->seed;
-        break;
-      case WEIR_HOLE_DELTA:
-      case WEIR_HOLE_LESS:
-        value = operation->delta;
-        break;
-      case WEIR_HOLE_VALUE:
-        value = operation->value;
-        break;
-      case WEIR_HOLE_FLOOR:
-        value = operation->floor;
-        break;
-      case WEIR_HOLE_OWED:
-        value = weir_redis_owed(operation, self->attempt);
-        break;
-      case WEIR_HOLE_END:
-      case WEIR_HOLE_COUNT:
-        continue;
-    }
-    put_number(self, (uint64_t)value, piece->hole == WEIR_HOLE_LESS);
+  switch (hole) {
+    case WEIR_HOLE_TTL: /* a clock cut to whole ms: one more than the ceiling keeps the promise */
+      return (operation->ttl_us + 999) / 1000 + 1;
+    case WEIR_HOLE_SEED:
+      return operation->seed;
+    case WEIR_HOLE_VALUE:
+      return operation->value;
+    case WEIR_HOLE_FLOOR:
+      return operation->floor;
+    case WEIR_HOLE_OWED:
+      return weir_redis_owed(operation, &self->attempt);
+    default:
+      return operation->delta;
   }
+}
+
+static char *put_step(writing *self, weir_redis_step step, char *out) {
+  enum { AT_ONCE = 16 };
+  const weir_redis_piece *piece = weir_redis_commands[step].pieces;
+  for (; piece->text != NULL; piece++) {
+    /* Sixteen bytes take as long as one. What is written behind a piece is written over, or not
+     * sent. */
+    memcpy(out, piece->text, AT_ONCE);
+    if (piece->length > AT_ONCE)
+      memcpy(out + AT_ONCE, piece->text + AT_ONCE, piece->length - AT_ONCE);
+    out += piece->length;
+    if (piece->hole == WEIR_HOLE_END) break;
+    if (piece->hole == WEIR_HOLE_KEY)
+      out = put_key(self, out);
+    else
+      out = put_number(out, (uint64_t)value_of(self, piece->hole), piece->hole == WEIR_HOLE_LESS);
+  }
+  return out;
 }
 
 static size_t encode(const weir_wire_command *command, int64_t unix_s, char *out) {
-  const weir_operation *operation = &command->operation;
-  weir_redis_attempt attempt;
-  writing text = {.operation = operation, .attempt = &attempt, .end = out};
+  writing text = {.operation = &command->operation};
+  char *end = out;
   (void)unix_s; /* Redis takes TTLs of any length */
-  memcpy(&attempt, command->notes, sizeof attempt);
-  const weir_redis_step *step = weir_redis_plan_of(operation, &attempt)->steps;
+  memcpy(&text.attempt, command->notes, sizeof text.attempt);
+  const weir_redis_step *step = weir_redis_plan_of(text.operation, &text.attempt)->steps;
   for (; *step != WEIR_STEP_END; step++) {
-    if (attempt.route == WEIR_ROUTE_ONCE) put_step(&text, WEIR_STEP_ASKING);
-    put_step(&text, *step);
+    if (text.attempt.route == WEIR_ROUTE_ONCE) end = put_step(&text, WEIR_STEP_ASKING, end);
+    end = put_step(&text, *step, end);
   }
-  return (size_t)(text.end - out);
+  return (size_t)(end - out);
 }
 
 /* --- replies -----------------------------------------------------------------------------------
@@ -139,7 +128,13 @@ typedef struct redis_answer {
   weir_message *message;
 } redis_answer;
 
-static void take_refusal(const redis_answer *at, const weir_redis_reply *error) {
+static bool is_seeding(weir_redis_step step) {
+  return step == WEIR_STEP_SET_SEED || step == WEIR_STEP_SET_ZERO || step == WEIR_STEP_SET_DELTA;
+}
+
+/* Out of line, as is all that few replies are: what nearly every one goes through is short. */
+__attribute__((cold, noinline)) static void take_refusal(const redis_answer *at,
+                                                         const weir_redis_reply *error) {
   const weir_redis_command *refused = &weir_redis_commands[at->step];
   weir_operation *operation = at->operation;
   weir_redis_attempt *attempt = at->attempt;
@@ -156,7 +151,7 @@ static void take_refusal(const redis_answer *at, const weir_redis_reply *error) 
   if (operation->kind == WEIR_GET) outcome = WEIR_REFUSED; /* changes nothing, executed or not */
   if (refused->decides) operation->outcome = outcome;
   if (at->step == WEIR_STEP_INCRBY_OWED) operation->outcome = WEIR_UNKNOWN;
-  if (at->step == WEIR_STEP_SET_SEED || at->step == WEIR_STEP_SET_DELTA)
+  if (is_seeding(at->step))
     attempt->facts |= WEIR_FACT_UNSEEDED;
   else if (!refused->decides)
     attempt->facts |= WEIR_FACT_DOUBT;
@@ -164,7 +159,7 @@ static void take_refusal(const redis_answer *at, const weir_redis_reply *error) 
 
 /* A node of a cluster did not execute it. False: nor does it say where to go, or redirections are
  * not followed, or a node that was asked says so because ASKING was refused. */
-static bool take_redirection(const redis_answer *at) {
+__attribute__((cold, noinline)) static bool take_redirection(const redis_answer *at) {
   const weir_redis_login *login = weir_redis_parser_settings(at->command->parser);
   weir_redis_attempt *attempt = at->attempt;
   bool asking = attempt->route == WEIR_ROUTE_ONCE;
@@ -190,7 +185,7 @@ static bool take_redirection(const redis_answer *at) {
   if (attempt->stage != WEIR_STAGE_FIRST || weir_redis_commands[at->step].decides ||
       at->operation->kind == WEIR_GET)
     return true;
-  if (at->step == WEIR_STEP_SET_SEED || at->step == WEIR_STEP_SET_DELTA)
+  if (is_seeding(at->step))
     attempt->facts |= WEIR_FACT_UNSEEDED;
   else if (at->step == WEIR_STEP_PTTL)
     attempt->facts |= WEIR_FACT_UNASKED;
@@ -230,7 +225,7 @@ static bool take_value(const redis_answer *at, const weir_redis_reply *reply) {
 }
 
 /* The first bytes of a key, as two integers of 8 and one of 5; where it ends they are 0. */
-static bool take_first_bytes(const redis_answer *at) {
+__attribute__((cold, noinline)) static bool take_first_bytes(const redis_answer *at) {
   static const int bytes[WEIR_REPLY_ARRAY_LENGTH] = {8, 8, 5};
   weir_redis_reply text = {.kind = WEIR_REPLY_STRING};
   if (at->reply->kind != WEIR_REPLY_ARRAY) return false;
@@ -258,6 +253,7 @@ static bool take_reply(const redis_answer *at) {
     case WEIR_STEP_ASKING:
       return weir_redis_reply_is_ok(reply);
     case WEIR_STEP_SET_SEED:
+    case WEIR_STEP_SET_ZERO:
     case WEIR_STEP_SET_DELTA:
       if (nil) return true;
       at->attempt->facts |= WEIR_FACT_MADE;
@@ -403,32 +399,32 @@ void weir_redis_conclude(weir_operation *operation, weir_redis_attempt *attempt,
 static weir_reading decode(weir_wire_command *command, const char *bytes, size_t length,
                            size_t *taken, weir_message *message) {
   weir_redis_attempt attempt;
-  redis_answer at = {.command = command,
-                     .operation = &command->operation,
-                     .attempt = &attempt,
-                     .message = message};
-  weir_reading reading = weir_redis_parser_read(command->parser, bytes, length, taken, &at.reply);
-  if (reading == WEIR_READING_BROKEN && weir_redis_parser_lacks_memory(command->parser))
-    weir_message_set(message, "no memory to read the server's reply");
-  if (reading != WEIR_READING_REPLY) return reading;
+  const weir_redis_reply *reply;
+  weir_reading reading = weir_redis_parser_read(command->parser, bytes, length, taken, &reply);
+  if (reading != WEIR_READING_REPLY) {
+    if (reading == WEIR_READING_BROKEN && weir_redis_parser_lacks_memory(command->parser))
+      weir_message_set(message, "no memory to read the server's reply");
+    return reading;
+  }
 
   /* Which command it answers: each has one reply, and so has ASKING where it stands before each. */
   memcpy(&attempt, command->notes, sizeof attempt);
+  const weir_redis_step *step = weir_redis_plan_of(&command->operation, &attempt)->steps;
   bool asking = attempt.route == WEIR_ROUTE_ONCE;
-  const weir_redis_step *step = weir_redis_plan_of(at.operation, &attempt)->steps;
+  bool asked = asking && command->replies % 2 == 0;
   step += asking ? command->replies / 2 : command->replies;
-  bool more = step[1] != WEIR_STEP_END;
-  at.step = *step;
-  if (asking && command->replies % 2 == 0) {
-    at.step = WEIR_STEP_ASKING;
-    more = true;
-  }
-
+  bool more = asked || step[1] != WEIR_STEP_END;
+  const redis_answer at = {.command = command,
+                           .operation = &command->operation,
+                           .attempt = &attempt,
+                           .step = asked ? WEIR_STEP_ASKING : *step,
+                           .reply = reply,
+                           .message = message};
   if (!take_reply(&at)) return WEIR_READING_BROKEN;
   if (!more) weir_redis_conclude(at.operation, &attempt, message);
   memcpy(command->notes, &attempt, sizeof attempt);
   if (more) return WEIR_READING_REPLY;
-  if (at.reply->kind == WEIR_REPLY_LONG && *taken > REPLY_DROPPED_MOST) return WEIR_READING_LAST;
+  if (reply->kind == WEIR_REPLY_LONG && *taken > REPLY_DROPPED_MOST) return WEIR_READING_LAST;
   return WEIR_READING_DONE;
 }
 

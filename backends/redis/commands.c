@@ -9,6 +9,10 @@ const weir_redis_command weir_redis_commands[WEIR_STEP_COUNT] = {
                             false,
                             {PIECE("*6\r\n$3\r\nSET\r\n", KEY), PIECE("", SEED),
                              PIECE("$2\r\nPX\r\n", TTL), PIECE("$2\r\nNX\r\n", END)}},
+    [WEIR_STEP_SET_ZERO] = {"set",
+                            false,
+                            {PIECE("*6\r\n$3\r\nSET\r\n", KEY),
+                             PIECE("$1\r\n0\r\n$2\r\nPX\r\n", TTL), PIECE("$2\r\nNX\r\n", END)}},
     [WEIR_STEP_SET_DELTA] = {"set",
                              false,
                              {PIECE("*6\r\n$3\r\nSET\r\n", KEY), PIECE("", DELTA),
@@ -78,7 +82,7 @@ const weir_redis_command weir_redis_commands[WEIR_STEP_COUNT] = {
 const weir_redis_plan weir_redis_plans[WEIR_PLAN_COUNT] = {
     [WEIR_PLAN_ADD] = {"ADD", {WEIR_STEP_SET_SEED, WEIR_STEP_INCRBY, WEIR_STEP_PTTL}},
     [WEIR_PLAN_ADD_SEEN] = {"ADD to a key lately seen with a TTL",
-                            {WEIR_STEP_SET_SEED, WEIR_STEP_INCRBY}},
+                            {WEIR_STEP_SET_ZERO, WEIR_STEP_INCRBY}},
     [WEIR_PLAN_ADD_REFRESH] = {"ADD with refresh",
                                {WEIR_STEP_SET_SEED, WEIR_STEP_INCRBY, WEIR_STEP_PTTL,
                                 WEIR_STEP_PEXPIRE}},
@@ -108,41 +112,37 @@ bool weir_redis_may_be_seen(const weir_operation *operation) {
   return operation->kind == WEIR_ADD && operation->seed == 0 && !operation->refresh;
 }
 
+/* The first attempt of each kind of operation. A column is a sum of bits: 1 what is known of the key
+ * spares a question, or asks for care; 2 the key is raised; 4 its TTL is renewed. SWAP is never asked
+ * for: the backend lacks the trait. */
+#define ALL(plan) \
+  { plan, plan, plan, plan, plan, plan, plan, plan }
+static const uint8_t first_plans[][8] = {
+    [WEIR_ADD] = {WEIR_PLAN_ADD, WEIR_PLAN_ADD_SEEN, WEIR_PLAN_ADD, WEIR_PLAN_ADD_SEEN,
+                  WEIR_PLAN_ADD_REFRESH, WEIR_PLAN_ADD_REFRESH, WEIR_PLAN_ADD_REFRESH,
+                  WEIR_PLAN_ADD_REFRESH},
+    [WEIR_SUB] = {WEIR_PLAN_SUB, WEIR_PLAN_SUB, WEIR_PLAN_SUB_RAISED, WEIR_PLAN_SUB_RAISED,
+                  WEIR_PLAN_SUB, WEIR_PLAN_SUB, WEIR_PLAN_SUB_RAISED, WEIR_PLAN_SUB_RAISED},
+    [WEIR_GET] = {WEIR_PLAN_GET, WEIR_PLAN_GET_SHORT, WEIR_PLAN_GET_RAISED, WEIR_PLAN_GET_RAISED,
+                  WEIR_PLAN_GET, WEIR_PLAN_GET_SHORT, WEIR_PLAN_GET_RAISED, WEIR_PLAN_GET_RAISED},
+    [WEIR_CREATE] = ALL(WEIR_PLAN_CREATE),
+    [WEIR_SWAP] = ALL(WEIR_PLAN_GET),
+    [WEIR_RAISE] = {WEIR_PLAN_RAISE, WEIR_PLAN_RAISE, WEIR_PLAN_RAISE, WEIR_PLAN_RAISE,
+                    WEIR_PLAN_RAISE_REFRESH, WEIR_PLAN_RAISE_REFRESH, WEIR_PLAN_RAISE_REFRESH,
+                    WEIR_PLAN_RAISE_REFRESH},
+    [WEIR_PUT] = ALL(WEIR_PLAN_PUT),
+    [WEIR_DROP] = ALL(WEIR_PLAN_DROP),
+};
+
 const weir_redis_plan *weir_redis_plan_of(const weir_operation *operation,
                                           const weir_redis_attempt *attempt) {
-  bool bare = (attempt->facts & WEIR_FACT_BARE) != 0;
-  weir_redis_plan_name name = WEIR_PLAN_GET;
   if (attempt->stage == WEIR_STAGE_ASK_TTL) return &weir_redis_plans[WEIR_PLAN_ASK];
   if (attempt->stage == WEIR_STAGE_MEND) {
+    bool bare = (attempt->facts & WEIR_FACT_BARE) != 0;
     bool owes = bare && weir_redis_owed(operation, attempt) > 0;
     return &weir_redis_plans[owes ? WEIR_PLAN_MEND_OWED : WEIR_PLAN_MEND];
   }
-  switch (operation->kind) {
-    case WEIR_ADD:
-      name = (attempt->facts & WEIR_FACT_SEEN) != 0 ? WEIR_PLAN_ADD_SEEN : WEIR_PLAN_ADD;
-      if (operation->refresh) name = WEIR_PLAN_ADD_REFRESH;
-      break;
-    case WEIR_SUB:
-      name = operation->raised ? WEIR_PLAN_SUB_RAISED : WEIR_PLAN_SUB;
-      break;
-    case WEIR_GET:
-      if ((attempt->facts & WEIR_FACT_SHORT) != 0) name = WEIR_PLAN_GET_SHORT;
-      if (operation->raised) name = WEIR_PLAN_GET_RAISED;
-      break;
-    case WEIR_CREATE:
-      name = WEIR_PLAN_CREATE;
-      break;
-    case WEIR_RAISE:
-      name = operation->refresh ? WEIR_PLAN_RAISE_REFRESH : WEIR_PLAN_RAISE;
-      break;
-    case WEIR_PUT:
-      name = WEIR_PLAN_PUT;
-      break;
-    case WEIR_DROP:
-      name = WEIR_PLAN_DROP;
-      break;
-    case WEIR_SWAP: /* never asked for: the backend lacks the trait */
-      break;
-  }
-  return &weir_redis_plans[name];
+  bool known = (attempt->facts & (WEIR_FACT_SEEN | WEIR_FACT_SHORT)) != 0;
+  unsigned column = known + 2U * operation->raised + 4U * operation->refresh;
+  return &weir_redis_plans[first_plans[operation->kind][column]];
 }

@@ -26,12 +26,13 @@ typedef struct weir_redis_piece {
   weir_redis_hole hole;
 } weir_redis_piece;
 
-enum { WEIR_REDIS_PIECES_MOST = 4, WEIR_REDIS_STEPS_MOST = 4 };
+enum { WEIR_REDIS_PIECES_MOST = 5, WEIR_REDIS_STEPS_MOST = 4 };
 
 /* A command with its arguments. */
 typedef enum weir_redis_step {
   WEIR_STEP_END,
   WEIR_STEP_SET_SEED,
+  WEIR_STEP_SET_ZERO, /* the same with a seed of 0 */
   WEIR_STEP_SET_DELTA,
   WEIR_STEP_SET_ABSENT,
   WEIR_STEP_SET_ALWAYS,
@@ -53,9 +54,9 @@ typedef enum weir_redis_step {
 } weir_redis_step;
 
 typedef struct weir_redis_command {
-  const char *name; /* as ACL rules spell it */
-  bool decides;     /* its reply is the outcome of the operation */
-  weir_redis_piece pieces[WEIR_REDIS_PIECES_MOST];
+  const char *name;                                /* as ACL rules spell it */
+  bool decides;                                    /* its reply is the outcome of the operation */
+  weir_redis_piece pieces[WEIR_REDIS_PIECES_MOST]; /* the last has no text */
 } weir_redis_command;
 
 extern const weir_redis_command weir_redis_commands[WEIR_STEP_COUNT];

@@ -160,15 +160,12 @@ static weir_reading read_array(weir_redis_parser *parser, const char *bytes, siz
   return WEIR_READING_REPLY;
 }
 
-weir_reading weir_redis_parser_read(weir_redis_parser *parser, const char *bytes, size_t length,
-                                    size_t *taken, const weir_redis_reply **reply) {
-  *reply = &parser->reply;
-  *taken = read_common(&parser->reply, bytes, length);
-  if (*taken > 0) return WEIR_READING_REPLY;
+/* Where the reply ends: its line, and for a string what the line announces, unless that is $-1, nil. */
+__attribute__((cold, noinline)) static weir_reading read_rare(weir_redis_parser *parser,
+                                                              const char *bytes, size_t length,
+                                                              size_t *taken) {
   if (length >= ARRAY_HEAD_LENGTH && memcmp(bytes, array_head, ARRAY_HEAD_LENGTH) == 0)
     return read_array(parser, bytes, length, taken);
-
-  /* Where it ends: its line, and for a string what the line announces, unless that is $-1, nil. */
   const char *end = memchr(bytes, '\n', length);
   if (end == NULL) return WEIR_READING_MORE;
   size_t line = (size_t)(end - bytes) + 1;
@@ -185,6 +182,13 @@ weir_reading weir_redis_parser_read(weir_redis_parser *parser, const char *bytes
     return WEIR_READING_REPLY;
   }
   return length < *taken ? WEIR_READING_MORE : parse(parser, bytes, *taken);
+}
+
+weir_reading weir_redis_parser_read(weir_redis_parser *parser, const char *bytes, size_t length,
+                                    size_t *taken, const weir_redis_reply **reply) {
+  *reply = &parser->reply;
+  *taken = read_common(&parser->reply, bytes, length);
+  return *taken > 0 ? WEIR_READING_REPLY : read_rare(parser, bytes, length, taken);
 }
 
 bool weir_redis_parser_lacks_memory(const weir_redis_parser *parser) {

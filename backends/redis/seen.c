@@ -3,8 +3,7 @@
 #include <sodium.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-
-#include "hash.h"
+#include <string.h>
 
 /* Half a megabyte, of which the system gives what is touched. Keys that meet in a place displace
  * one another, and then ask more often. */
@@ -16,8 +15,11 @@ enum { PLACES = 65536 };
 #define USES_MASK (UINT64_C(63))
 _Static_assert(WEIR_SEEN_USES == 64, "the count has six bits");
 
+/* Sixteen bytes of a key at a time, and its length before them. */
+enum { BLOCK = 16, SECRET_WORDS = 2 * (2 + (WEIR_STORE_KEY_MOST + BLOCK - 1) / BLOCK) };
+
 struct weir_redis_seen {
-  unsigned char secret[WEIR_HASH_SECRET_BYTES];
+  uint64_t secret[SECRET_WORDS];
   atomic_bool any; /* a key was noted, ever */
   _Atomic uint64_t places[PLACES];
 };
@@ -32,11 +34,40 @@ void weir_redis_seen_destroy(weir_redis_seen *seen) {
   free(seen);
 }
 
-/* The hash without its lowest bits, and the place that those help to pick. Its secret is random, so
- * a client that chooses keys cannot make two look alike. */
+__extension__ typedef unsigned __int128 wide;
+
+static wide product(const uint64_t *secret, uint64_t one, uint64_t other) {
+  return (wide)(one + secret[0]) * (other + secret[1]);
+}
+
+/* NH, the universal hash of UMAC (Black, Halevi, Krawczyk, Krovetz and Rogaway, 1999): a sum of
+ * products of the key's words and of secret ones. Of two keys that are chosen without the secret, which
+ * nothing ever tells, the sums of 128 bits are alike with a chance of 2^-63. So a client cannot make
+ * two keys look alike. A quarter of what SipHash costs, once for each ADD. */
+static uint64_t hash_of(const weir_redis_seen *seen, const weir_operation *operation) {
+  char few[BLOCK] = {0};
+  const char *key = operation->key;
+  size_t length = operation->key_length;
+  const uint64_t *secret = seen->secret + 2;
+  wide sum = product(seen->secret, length, 0);
+  if (length < BLOCK) key = memcpy(few, key, length);
+  for (size_t at = 0;; at += BLOCK, secret += 2) {
+    bool last = at + BLOCK >= length; /* the last block ends with the key */
+    const char *block = last && length > BLOCK ? key + length - BLOCK : key + at;
+    uint64_t words[2];
+    memcpy(words, block, sizeof words);
+    sum += product(secret, words[0], words[1]);
+    if (last) break;
+  }
+  secret += 2;
+  sum = product(secret, (uint64_t)sum, (uint64_t)(sum >> 64));
+  return (uint64_t)sum ^ (uint64_t)(sum >> 64);
+}
+
+/* The hash without its lowest bits, and the place that those help to pick. */
 static _Atomic uint64_t *find(weir_redis_seen *seen, const weir_operation *operation,
                               uint64_t *name) {
-  uint64_t hash = weir_hash_64(seen->secret, operation->key, operation->key_length);
+  uint64_t hash = hash_of(seen, operation);
   *name = hash | (USES_MASK + 1); /* never 0 */
   *name &= ~USES_MASK;
   return &seen->places[hash % PLACES];
