@@ -296,15 +296,6 @@ static void put_pair(key_writer *key, const char *name, size_t name_length, cons
   put_escaped(key, value, value_length);
 }
 
-static void put_level(key_writer *key, const weir_descriptor *node, const weir_entry *entry) {
-  const weir_config_descriptor *config = node->config;
-  if (config->shares)
-    put_pair(key, config->key, strlen(config->key), config->value,
-             config->value != NULL ? strlen(config->value) : 0);
-  else
-    put_pair(key, entry->key, entry->key_length, entry->value, entry->value_length);
-}
-
 const weir_descriptor *weir_domain_find(const weir_domain *domain, const weir_entry *entries,
                                         size_t count, char *key, size_t room, size_t *key_length) {
   key_writer writer = {key, room, 0};
@@ -313,7 +304,13 @@ const weir_descriptor *weir_domain_find(const weir_domain *domain, const weir_en
   for (size_t i = 0; i < count; i++) {
     at = find_child(domain, at, &entries[i]);
     if (at == NONE) return NULL;
-    put_level(&writer, &domain->nodes[at], &entries[i]);
+    const weir_config_descriptor *config = domain->nodes[at].config;
+    if (config->shares)
+      put_pair(&writer, config->key, strlen(config->key), config->value,
+               config->value != NULL ? strlen(config->value) : 0);
+    else
+      put_pair(&writer, entries[i].key, entries[i].key_length, entries[i].value,
+               entries[i].value_length);
   }
   *key_length = writer.length;
   return at != ROOT && domain->nodes[at].config->rate != NULL ? &domain->nodes[at] : NULL;

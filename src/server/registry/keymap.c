@@ -16,12 +16,10 @@
 
 static bool is_key(const void *map, const void *item, const void *wanted) {
   const weir_keymap_key *key = item;
-  const weir_keymap_text *text = wanted;
-  return key->length == text->length &&
-         memcmp(((const weir_keymap *)map)->bytes + key->offset, text->text, text->length) == 0;
+  return weir_hash_text_is(wanted, ((const weir_keymap *)map)->bytes + key->offset, key->length);
 }
 
-static weir_keymap_key *find(const weir_keymap *map, uint32_t mark, weir_keymap_text key) {
+static weir_keymap_key *find(const weir_keymap *map, uint32_t mark, weir_hash_text key) {
   return weir_hash_table_find(&map->keys, mark, &key);
 }
 
@@ -51,7 +49,7 @@ bool weir_pattern_fits(const char *pattern, size_t pattern_length, const char *k
 int32_t weir_keymap_find(const weir_keymap *map, const char *key, size_t length) {
   if (map->keys.count > 0) {
     uint32_t mark = weir_hash_table_mark(&map->keys, key, length);
-    const weir_keymap_key *found = find(map, mark, (weir_keymap_text){key, length});
+    const weir_keymap_key *found = find(map, mark, (weir_hash_text){key, length});
     if (found != NULL) return found->tier;
   }
   for (size_t i = 0; i < map->pattern_count; i++) {
@@ -66,7 +64,7 @@ int32_t weir_keymap_find(const weir_keymap *map, const char *key, size_t length)
 static const weir_keymap_key *enter(weir_keymap *map, weir_keymap_key key) {
   const char *text = map->bytes + key.offset;
   uint32_t mark = weir_hash_table_mark(&map->keys, text, key.length);
-  const weir_keymap_key *there = find(map, mark, (weir_keymap_text){text, key.length});
+  const weir_keymap_key *there = find(map, mark, (weir_hash_text){text, key.length});
   if (there == NULL) *(weir_keymap_key *)weir_hash_table_add(&map->keys, mark) = key;
   return there;
 }

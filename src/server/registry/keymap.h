@@ -11,12 +11,6 @@ enum {
   WEIR_KEYMAP_KEYS_MOST = 4 * 1024 * 1024
 };
 
-/* What is asked for. */
-typedef struct weir_keymap_text {
-  const char *text;
-  size_t length;
-} weir_keymap_text;
-
 /* A key or a pattern, and the tier that it is put into. */
 typedef struct weir_keymap_key {
   uint32_t offset; /* of its bytes in the map's */

@@ -103,7 +103,7 @@ static weir_status share_store(builder *self, const char *url, weir_message *mes
   return WEIR_OK;
 }
 
-static void release_limiter(weir_shared_limiter *shared) {
+void weir_registry_let_go(weir_shared_limiter *shared) {
   if (!let_go(&shared->holders)) return;
   weir_limiter_return_leases(shared->limiter, NULL); /* what cannot go back stays charged */
   weir_limiter_destroy(shared->limiter);
@@ -172,7 +172,7 @@ static weir_status share_limiter(builder *self, const meaning *wanted, weir_limi
     uint32_t mark = weir_hash_table_mark(&registry->by_meaning, wanted->rule, strlen(wanted->rule));
     weir_shared_limiter **entered = weir_hash_table_add(&registry->by_meaning, mark);
     if (entered == NULL) {
-      release_limiter(shared);
+      weir_registry_let_go(shared);
       return no_memory(message);
     }
     *entered = registry->limiters[registry->limiter_count++] = shared;
@@ -239,10 +239,8 @@ static weir_store *find_opened(void *context, const weir_config_store *store) {
 
 static bool has_name(const void *context, const void *item, const void *wanted) {
   const weir_named *named = *(const weir_named *const *)item;
-  const weir_keymap_text *name = wanted;
   (void)context;
-  return named->prefix_length == name->length + 1 &&
-         memcmp(named->prefix, name->text, name->length) == 0;
+  return weir_hash_text_is(wanted, named->prefix, named->prefix_length - 1);
 }
 
 bool weir_registry_holds(const weir_limiter *limiter) {
@@ -289,9 +287,8 @@ static void add_named(builder *self, const weir_config_limiter *config) {
 
 static bool has_group_name(const void *context, const void *item, const void *wanted) {
   const weir_named_group *group = *(const weir_named_group *const *)item;
-  const weir_hash_text *name = wanted;
   (void)context;
-  return weir_hash_text_is(name, group->name, strlen(group->name));
+  return weir_hash_text_is(wanted, group->name, strlen(group->name));
 }
 
 /* The first of a limiter's rules, its own or a tier's, that cannot be charged with others as one, or,
@@ -453,7 +450,7 @@ void weir_registry_release(weir_registry *registry) {
   weir_descriptors_destroy(registry->descriptors);
   release_throttle(registry->shared_throttle);
   for (size_t i = 0; i < registry->limiter_count; i++)
-    release_limiter(registry->limiters[i]);
+    weir_registry_let_go(registry->limiters[i]);
   for (size_t i = 0; i < registry->store_count; i++)
     release_store(registry->stores[i]);
   weir_hash_table_clean_up(&registry->by_meaning);
@@ -475,10 +472,6 @@ weir_shared_limiter *weir_registry_hold(const weir_registry *registry,
     return registry->limiters[i];
   }
   return NULL;
-}
-
-void weir_registry_let_go(weir_shared_limiter *shared) {
-  release_limiter(shared);
 }
 
 bool weir_registry_is_last(const weir_registry *registry) {
@@ -507,7 +500,7 @@ void weir_registry_mailbox_empty(weir_registry_mailbox *mailbox) {
 
 const weir_named *weir_registry_find(const weir_registry *registry, const char *name,
                                      size_t length) {
-  const weir_keymap_text wanted = {name, length};
+  const weir_hash_text wanted = {name, length};
   uint32_t mark = weir_hash_table_mark(&registry->by_name, name, length);
   const weir_named **found = weir_hash_table_find(&registry->by_name, mark, &wanted);
   return found != NULL ? *found : NULL;

@@ -89,13 +89,6 @@ static void leave_line(weir_throttle *throttle, entry *each) {
   *(each->older != NULL ? &each->older->newer : &throttle->oldest) = each->newer;
 }
 
-static void enter_line(weir_throttle *throttle, entry *each) {
-  each->newer = NULL;
-  each->older = throttle->newest;
-  *(throttle->newest != NULL ? &throttle->newest->newer : &throttle->oldest) = each;
-  throttle->newest = each;
-}
-
 static entry **find(weir_throttle *throttle, const figures *wanted) {
   uint32_t mark = weir_hash_table_mark(&throttle->table, wanted, sizeof *wanted);
   return weir_hash_table_find(&throttle->table, mark, wanted);
@@ -157,7 +150,12 @@ weir_status weir_throttle_find(weir_throttle *throttle, unsigned loop, int64_t b
     } else {
       status = make(throttle, &wanted, now_us, &found, message != NULL ? message : &ignored);
     }
-    if (status == WEIR_OK) enter_line(throttle, found);
+    if (status == WEIR_OK) { /* it is the newest */
+      found->newer = NULL;
+      found->older = throttle->newest;
+      *(throttle->newest != NULL ? &throttle->newest->newer : &throttle->oldest) = found;
+      throttle->newest = found;
+    }
   }
   if (status == WEIR_OK) {
     found->ticks[loop] = throttle->ticks[loop];
