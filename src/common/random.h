@@ -24,6 +24,11 @@ static inline double weir_random_fraction(uint64_t *state) {
   return (double)(weir_random_next(state) >> 11) * 0x1p-53;
 }
 
+/* 0 to below - 1; near enough to evenly. */
+static inline int64_t weir_random_below(uint64_t *state, int64_t below) {
+  return (int64_t)(weir_random_next(state) % (uint64_t)below);
+}
+
 /* Sixteen bytes that no client can guess. Where the system has none to give, the time
  * and an address must do: they are for tables, which guessed bytes can make slow and not wrong. */
 static inline void weir_random_secret(unsigned char secret[16]) {

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "random.h"
 #include "scale/fiber.h"
-#include "simulate/chance.h"
 
 #define BEGIN_US INT64_C(1000000)
 
@@ -67,7 +67,7 @@ int64_t virtual_now_us(void) {
 }
 
 int64_t virtual_below(int64_t below) {
-  return weir_chance_below(&random_state, below);
+  return weir_random_below(&random_state, below);
 }
 
 /* --- events ------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "simulate/chance.h"
+#include "random.h"
 #include "simulate/recommend.h"
 #include "simulate/simulation.h"
 
@@ -26,10 +26,10 @@ static void make_traffic(uint64_t *random, int64_t cost_most) {
   int64_t now_us = begin_us;
   for (int i = 0; i < REQUESTS; i++) {
     char key[8];
-    int64_t kind = weir_chance_below(random, 8);
-    now_us += kind == 0 ? weir_chance_below(random, 900000) : weir_chance_below(random, 30000);
-    int length = snprintf(key, sizeof key, "k%d", (int)weir_chance_below(random, KEYS));
-    int64_t cost = 1 + weir_chance_below(random, cost_most);
+    int64_t kind = weir_random_below(random, 8);
+    now_us += kind == 0 ? weir_random_below(random, 900000) : weir_random_below(random, 30000);
+    int length = snprintf(key, sizeof key, "k%d", (int)weir_random_below(random, KEYS));
+    int64_t cost = 1 + weir_random_below(random, cost_most);
     assert_true(weir_record_add(&record, now_us, key, (size_t)length, cost));
   }
 }

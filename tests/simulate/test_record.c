@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "simulate/chance.h"
+#include "random.h"
 #include "simulate/record.h"
 
 /* More than are sorted at once, and one key that has more alone. */
@@ -41,10 +41,10 @@ static int set_up(void **state) {
   assert_non_null(requests);
   for (size_t i = 0; i < REQUESTS; i++) {
     char name[300];
-    int64_t back_us = weir_chance_below(&random, 50) == 0 ? 1500 : 0;
-    now_us += weir_chance_below(&random, 3) * (i % 2 == 0 ? 1000 : 777);
-    int64_t cost = weir_chance_below(&random, 9) == 0 ? INT64_C(1) << (i % 32) : 1;
-    uint32_t key = i % 2 == 0 ? 0 : (uint32_t)weir_chance_below(&random, KEYS);
+    int64_t back_us = weir_random_below(&random, 50) == 0 ? 1500 : 0;
+    now_us += weir_random_below(&random, 3) * (i % 2 == 0 ? 1000 : 777);
+    int64_t cost = weir_random_below(&random, 9) == 0 ? INT64_C(1) << (i % 32) : 1;
+    uint32_t key = i % 2 == 0 ? 0 : (uint32_t)weir_random_below(&random, KEYS);
     if (back_us > 0 && i > 0 && now_us - back_us < requests[i - 1].time_us) {
       int64_t by = requests[i - 1].time_us - (now_us - back_us);
       late++;

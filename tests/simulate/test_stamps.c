@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "simulate/chance.h"
+#include "random.h"
 #include "simulate/measure.h"
 
 static void a_stamp_counts_until_it_is_a_period_old(void **state) {
@@ -30,9 +30,9 @@ static void sums_are_those_of_a_list_that_is_added_up(void **state) {
   uint64_t random = 1;
   int64_t now_us = 0;
   for (int i = 0; i < COUNT; i++) {
-    now_us += weir_chance_below(&random, 4) == 0 ? weir_chance_below(&random, 200) : 0;
+    now_us += weir_random_below(&random, 4) == 0 ? weir_random_below(&random, 200) : 0;
     times[i] = now_us;
-    costs[i] = 1 + weir_chance_below(&random, 9);
+    costs[i] = 1 + weir_random_below(&random, 9);
     weir_stamps_slide(&stamps, now_us, PERIOD);
     assert_true(weir_stamps_add(&stamps, now_us, costs[i], costs[i] / 2));
     int64_t counted = 0, admitted = 0;

@@ -6,7 +6,7 @@
 
 #include <weir/backend.h>
 
-#include "simulate/chance.h"
+#include "random.h"
 #include "simulate/driver.h"
 #include "simulate/measure.h"
 
@@ -100,7 +100,7 @@ static weir_status try_traffic(struct search *search, traffic *tried, weir_messa
  */
 
 static int64_t below(struct search *search, int64_t number) {
-  return weir_chance_below(&search->random, number);
+  return weir_random_below(&search->random, number);
 }
 
 /* From 1 to `most`, small numbers as likely as large ones. */

@@ -14,7 +14,7 @@
 #include <weir/backend.h>
 
 #include "number.h"
-#include "simulate/chance.h"
+#include "random.h"
 
 #define DAY_US (INT64_C(24) * 3600 * 1000000)
 
@@ -53,9 +53,14 @@ struct weir_generator {
 /* --- the next request --------------------------------------------------------------------------
  */
 
+/* Above 0, at most 1. */
+static double draw_share(uint64_t *state) {
+  return weir_random_fraction(state) + 0x1p-53;
+}
+
 /* Exponentially distributed; never 0, so that time goes on. */
 static int64_t draw_gap(uint64_t *state, double mean_us) {
-  return 1 + (int64_t)(-log(weir_chance_fraction(state)) * mean_us);
+  return 1 + (int64_t)(-log(draw_share(state)) * mean_us);
 }
 
 /* A limit's worth of requests before the edge of a period, close together. Behind it as many follow
@@ -100,10 +105,10 @@ static void advance(const weir_generator *generator, struct stream *stream) {
       do {
         stream->next_us += draw_gap(&stream->random, gap_us / 2);
         share = (1 - 0.95 * cos(turn * (double)(stream->next_us % DAY_US) / (double)DAY_US)) / 2;
-      } while (weir_chance_fraction(&stream->random) > share);
+      } while (draw_share(&stream->random) > share);
       break;
     case PAGES:
-      if (weir_chance_fraction(&stream->random) * PAGE_REQUESTS > 1)
+      if (draw_share(&stream->random) * PAGE_REQUESTS > 1)
         stream->next_us += draw_gap(&stream->random, PAGE_GAP_US);
       else
         stream->next_us += draw_gap(&stream->random, gap_us * PAGE_REQUESTS);
@@ -218,8 +223,7 @@ weir_generator *weir_generator_create(const char *text, const weir_rule *rule,
   for (int64_t i = 0; i < generator->keys; i++) {
     struct stream *stream = &generator->heap[i];
     *stream = (struct stream){.random = weir_random_next(&seeds), .number = i};
-    stream->next_us =
-        BEGIN_US + (int64_t)(weir_chance_fraction(&stream->random) * generator->gap_us);
+    stream->next_us = BEGIN_US + (int64_t)(draw_share(&stream->random) * generator->gap_us);
     stream->until_us = counts ? 0 : stream->next_us;
     advance(generator, stream);
   }

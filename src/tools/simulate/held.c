@@ -288,14 +288,8 @@ weir_status weir_held_recommend(weir_held *held, const char *rule, const weir_go
   *found = (weir_recommendation){
       .least = 1, .smallest = goal->of_keys || goal->key != NULL || record->cost_most <= 1};
   weir_status status = weir_held_check_rule(rule, message);
+  if (status == WEIR_OK) status = weir_goal_find_key(goal, record, &tried.only, message);
   if (status != WEIR_OK) return status;
-  if (goal->key != NULL) {
-    tried.only = weir_record_find(record, goal->key, strlen(goal->key));
-    if (tried.only == NULL) {
-      weir_message_set(message, "key \"%.80s\" never asks", goal->key);
-      return WEIR_BAD_ARGUMENT;
-    }
-  }
   const weir_denied_count allowed = weir_goal_allows(goal, record);
   tried.of_key = calloc(record->key_count, sizeof *tried.of_key);
   if (tried.of_key == NULL) return WEIR_NO_MEMORY;

@@ -179,8 +179,16 @@ static void destroy_key(weir_keys *keys, weir_key *key) {
   free(key);
 }
 
-void weir_keys_expire(weir_keys *keys, int64_t until_us) {
-  while (keys->oldest != NULL && keys->oldest->used_us <= until_us) {
+void weir_keys_expire(weir_keys *keys, int64_t now_us) {
+  int64_t longest_life_us = 0;
+  for (size_t i = 0; i < keys->driver_count; i++) {
+    const weir_driver *driver = &keys->drivers[i];
+    if (driver->longest_ttl_us > longest_life_us) longest_life_us = driver->longest_ttl_us;
+    for (size_t j = 0; j < driver->stack.count; j++)
+      if (driver->stack.rules[j].period_us > longest_life_us)
+        longest_life_us = driver->stack.rules[j].period_us;
+  }
+  while (keys->oldest != NULL && keys->oldest->used_us <= now_us - longest_life_us) {
     weir_key *key = keys->oldest;
     weir_hash_table_remove(
         &keys->table,

@@ -46,8 +46,8 @@ void weir_keys_clean_up(weir_keys *keys); /* forgets all */
 /* The key, used now; made when it is new. NULL: not enough memory. Good until keys expire. */
 weir_key *weir_keys_use(weir_keys *keys, const char *text, size_t length, int64_t now_us);
 
-/* Forgets keys that were last used at `until_us` or before. */
-void weir_keys_expire(weir_keys *keys, int64_t until_us);
+/* Forgets keys of which nothing is left by now, neither in the store nor in a window. */
+void weir_keys_expire(weir_keys *keys, int64_t now_us);
 
 /* Forgets all. */
 void weir_keys_empty(weir_keys *keys);

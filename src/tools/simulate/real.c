@@ -122,17 +122,9 @@ weir_status weir_reals_request(weir_reals *reals, int64_t time_us, const char *k
                                weir_message *message) {
   weir_status status = WEIR_OK;
   if (time_us > reals->now_us) { /* an earlier time counts as now, as in the simulation */
-    int64_t longest_life_us = 0;
     status = end_all(reals, message);
     reals->now_us = time_us;
-    for (size_t i = 0; i < reals->rule_count; i++) {
-      const weir_driver *driver = &reals->drivers[i];
-      if (driver->longest_ttl_us > longest_life_us) longest_life_us = driver->longest_ttl_us;
-      for (size_t j = 0; j < driver->stack.count; j++)
-        if (driver->stack.rules[j].period_us > longest_life_us)
-          longest_life_us = driver->stack.rules[j].period_us;
-    }
-    weir_keys_expire(&reals->keys, time_us - longest_life_us);
+    weir_keys_expire(&reals->keys, time_us);
   }
   weir_key *used = weir_keys_use(&reals->keys, key, key_length, reals->now_us);
   if (used == NULL ||

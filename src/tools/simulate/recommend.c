@@ -48,6 +48,14 @@ void weir_recommend_write(const char *rule, int64_t limit, char text[WEIR_RECOMM
            behind);
 }
 
+weir_status weir_goal_find_key(const weir_goal *goal, const weir_record *record,
+                               const weir_record_key **only, weir_message *message) {
+  *only = goal->key != NULL ? weir_record_find(record, goal->key, strlen(goal->key)) : NULL;
+  if (*only != NULL || goal->key == NULL) return WEIR_OK;
+  weir_message_set(message, "key \"%.80s\" never asks", goal->key);
+  return WEIR_BAD_ARGUMENT;
+}
+
 weir_denied_count weir_goal_allows(const weir_goal *goal, const weir_record *record) {
   __extension__ typedef unsigned __int128 wide;
   wide share = goal->key != NULL ? 0 : (wide)goal->share;
@@ -302,13 +310,8 @@ static weir_status prepare(struct search *search, weir_message *message) {
     weir_message_set(message, "a limit is recommended for one rule; give each its own --rule");
     return WEIR_BAD_RULE;
   }
-  if (goal->key != NULL) {
-    search->trial.only = weir_record_find(record, goal->key, strlen(goal->key));
-    if (search->trial.only == NULL) {
-      weir_message_set(message, "key \"%.80s\" never asks", goal->key);
-      return WEIR_BAD_ARGUMENT;
-    }
-  }
+  status = weir_goal_find_key(goal, record, &search->trial.only, message);
+  if (status != WEIR_OK) return status;
   if (weir_rule_is_held(&stack.rules[0])) {
     weir_message_set(message,
                      "%s: the requests do not say how long each holds its place; --duration FIELD "

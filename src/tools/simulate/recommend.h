@@ -26,6 +26,10 @@ typedef struct weir_goal {
   const char *key; /* this one is never denied, and the others do not matter; NULL: all matter */
 } weir_goal;
 
+/* The one key that matters; NULL: all do. WEIR_BAD_ARGUMENT where it never asks. */
+weir_status weir_goal_find_key(const weir_goal *goal, const weir_record *record,
+                               const weir_record_key **only, weir_message *message);
+
 /* How many of the record's may be denied. */
 weir_denied_count weir_goal_allows(const weir_goal *goal, const weir_record *record);
 

@@ -128,18 +128,7 @@ weir_status weir_simulation_request(weir_simulation *simulation, int64_t time_us
       simulation->furthest_us = simulation->now_us - time_us;
   }
 
-  /* After that long without a request nothing of a key is left, neither in the store nor in a
-   * window. */
-  int64_t longest_life_us = 0;
-  for (size_t i = 0; i < simulation->rule_count; i++) {
-    const weir_driver *driver = &simulation->drivers[i];
-    if (driver->longest_ttl_us > longest_life_us) longest_life_us = driver->longest_ttl_us;
-    for (size_t j = 0; j < driver->stack.count; j++)
-      if (driver->stack.rules[j].period_us > longest_life_us)
-        longest_life_us = driver->stack.rules[j].period_us;
-  }
-  weir_keys_expire(&simulation->keys, simulation->now_us - longest_life_us);
-
+  weir_keys_expire(&simulation->keys, simulation->now_us);
   weir_key *used = weir_keys_use(&simulation->keys, key, key_length, simulation->now_us);
   if (used == NULL) return WEIR_NO_MEMORY;
   if (simulation->counts_all && !weir_denied_keys_add(&simulation->asked, used->text, used->length,
