@@ -32,6 +32,13 @@ FILE *weir_cli_gnuplot_begin(void) {
   return script;
 }
 
+void weir_cli_gnuplot_page(FILE *script, int width, int height) {
+  fprintf(script,
+          "set terminal svg size %d,%d font 'sans,13' background '#ffffff' noenhanced\n"
+          "set encoding utf8\nset grid ytics lc rgb '#dddddd'\nset border 3\nset tics nomirror\n",
+          width, height);
+}
+
 /* Within single quotes, where gnuplot takes everything but a quote as it is; quotes of either kind
  * are spelled out, because a doubled one at the begin of a string ends it. */
 void weir_cli_gnuplot_quote(FILE *script, const char *text, size_t length) {

@@ -82,11 +82,6 @@ static bool start(task *self) {
   return false;
 }
 
-/* What the terminal sent, COMMAND has got itself. */
-static void pass_on(const task *self, const siginfo_t *got) {
-  if (got->si_code <= 0) kill(self->process, got->si_signo);
-}
-
 static void end_when_lost(task *self) {
   bool kills =
       weir_cli_given(self->options, WEIR_CLI_LOST) == 0 || strcmp(self->options->lost, "kill") == 0;
@@ -111,25 +106,21 @@ static int watch(task *self) {
     pid_t found = waitpid(self->process, &ended, WNOHANG);
     if (found == self->process) return ended;
     end_when_lost(self);
-    if (sigtimedwait(&self->signals, &got, &look) > 0 && got.si_signo != SIGCHLD)
-      pass_on(self, &got);
+    if (sigtimedwait(&self->signals, &got, &look) <= 0 || got.si_signo == SIGCHLD) continue;
+    bool is_from_terminal = got.si_code > 0; /* then COMMAND has got it itself */
+    if (!is_from_terminal) kill(self->process, got.si_signo);
   }
 }
 
 /* --- the place --------------------------------------------------------------------------------- */
 
-/* Whether the place could be told to be left or not, COMMAND has ended: others enter when its period
- * is over. */
-static void leave(const task *self) {
-  weir_message message = {""};
-  if (weir_reservation_commit(self->place, &message) != WEIR_OK && !self->options->quiet)
-    weir_cli_error("run: the place is free when its period is over: %s", message.text);
-}
-
 static int run_in_place(task *self) {
   if (!start(self)) return EXIT_FAILED;
   int ended = watch(self);
-  leave(self);
+  /* Whether the store hears that the place is left or not, others enter when its period is over. */
+  weir_message message = {""};
+  if (weir_reservation_commit(self->place, &message) != WEIR_OK && !self->options->quiet)
+    weir_cli_error("run: the place is free when its period is over: %s", message.text);
   if (self->lost) return EXIT_FAILED;
   if (WIFEXITED(ended)) return WEXITSTATUS(ended);
   /* As it was ended, and without a core of this process. */

@@ -15,12 +15,6 @@ enum { LOOK_LEAST_US = 1000, LOOK_MOST_US = 25000, LOOK_DIVISOR = 4 };
 /* A deadline has room for so many round trips in three quarters of it: doctor has the same rule. */
 enum { ROUND_TRIPS_LEAST = 4, LOOKS = 4 };
 
-static void warn(const weir_limiter *limiter) {
-  const char *warning;
-  for (size_t i = 0; (warning = weir_limiter_warning_at(limiter, i)) != NULL; i++)
-    weir_cli_error("warning: %s", warning);
-}
-
 /* Who asks once would leave what is charged ahead behind; and a trace has its own clock. */
 static weir_status create(weir_cli_session *session, const char *rule,
                           const weir_limiter_options *limiter_options, weir_message *message) {
@@ -41,7 +35,9 @@ weir_status weir_cli_session_open(const weir_cli_options *options,
     weir_cli_session_close(session);
     return status;
   }
-  if (!options->quiet) warn(session->limiter);
+  const char *warning;
+  for (size_t i = 0; (warning = weir_limiter_warning_at(session->limiter, i)) != NULL; i++)
+    if (!options->quiet) weir_cli_error("warning: %s", warning);
   return WEIR_OK;
 }
 

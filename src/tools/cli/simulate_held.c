@@ -35,9 +35,8 @@ static void write_script(FILE *script, const weir_simulation *simulation, const 
   double part_s = (double)(held->last_us - held->first_us) / 1e6 / PARTS;
   double unit_s = part_s * PARTS > 7200 ? 3600 : part_s * PARTS > 120 ? 60 : 1;
   weir_cli_format_time(held->first_us, begin);
+  weir_cli_gnuplot_page(script, 900, 360);
   fprintf(script,
-          "set terminal svg size 900,360 font 'sans,13' background '#ffffff' noenhanced\n"
-          "set encoding utf8\nset grid ytics lc rgb '#dddddd'\nset border 3\nset tics nomirror\n"
           "set yrange [0:*]\nset key outside top center horizontal\n"
           "set xlabel '%s since %s UTC'\nset ylabel 'in flight at once, of key ' . ",
           unit_s == 1    ? "seconds"

@@ -78,10 +78,9 @@ int weir_cli_plot_peaks(const char *path, weir_record *record, int64_t period_us
   weir_record_histogram(record, bins);
   for (size_t i = 0; i < record->key_count; i++)
     highest = record->keys[i].peak > highest ? record->keys[i].peak : highest;
+  weir_cli_gnuplot_page(script, 760, 430);
   fprintf(script,
-          "set terminal svg size 760,430 font 'sans,13' background '#ffffff' noenhanced\n"
-          "set encoding utf8\nset logscale x 2\nset logscale y 10\n"
-          "set grid ytics lc rgb '#dddddd'\nset border 3\nset tics nomirror\n"
+          "set logscale x 2\nset logscale y 10\n"
           "set yrange [0.8:*]\nset format x '%%.0f'\nset key outside top center horizontal\n"
           "set xlabel 'peak: the most that a key %s%s'\n"
           "set ylabel 'keys with so high a peak, or higher'\n$peaks << WEIR_END\n",

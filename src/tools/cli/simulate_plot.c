@@ -167,18 +167,17 @@ static void write_header(const struct drawing *drawing, size_t panels) {
   FILE *script = drawing->script;
   const struct history *history = drawing->history;
   char period[WEIR_DURATION_BYTES], begin[WEIR_CLI_TIME_BYTES];
-  double height = (double)(panels * PANEL_HEIGHT + HEADER_HEIGHT + FOOT_HEIGHT);
+  int pixels = (int)panels * PANEL_HEIGHT + HEADER_HEIGHT + FOOT_HEIGHT;
+  double height = pixels;
   weir_duration_format(drawing->period_us, period, sizeof period);
   weir_cli_format_time(history->from_us, begin);
+  weir_cli_gnuplot_page(script, WIDTH, pixels);
   fprintf(script,
-          "set terminal svg size %d,%.0f font 'sans,13' background '#ffffff' noenhanced\n"
-          "set encoding utf8\n"
           "set multiplot layout %zu,1 margins 0.08,0.98,%.4f,%.4f spacing 0,%.4f\n"
-          "set grid ytics lc rgb '#dddddd'\nset border 3\nset tics nomirror\n"
           "set xrange [0:%d]\nset format x ''\n"
           "set ylabel 'in the last %s' offset 1,0\n",
-          WIDTH, height, panels, FOOT_HEIGHT / height, 1 - HEADER_HEIGHT / height,
-          GAP_HEIGHT / height, PERIODS_SHOWN, period);
+          panels, FOOT_HEIGHT / height, 1 - HEADER_HEIGHT / height, GAP_HEIGHT / height,
+          PERIODS_SHOWN, period);
   fputs("set label 1 'key ' . ", script);
   weir_cli_gnuplot_quote(script, history->key, history->key_length < 40 ? history->key_length : 40);
   fprintf(script, " . ', from %s UTC on' at screen 0.525, screen %.4f center\n", begin,
