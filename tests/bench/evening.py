@@ -67,8 +67,20 @@ class Stores:
             process.wait()
 
 
-def run_bench(program, stores, name, seconds, rounds):
-    """The contestants of a run, as --json has them, with the store's name in place of its URL."""
+def ask_bench(program, name, *options):
+    """The contestants, as --json has them."""
+    done = subprocess.run([*program, "bench", "--json", "--quiet", *options], capture_output=True, text=True, timeout=600)
+    if done.returncode != 0:
+        raise RuntimeError(f"weir bench ({name}): {done.stderr.strip()}")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def lasting(seconds, rounds):
+    return "--duration", f"{int(seconds * 1000)}ms", "--rounds", str(rounds)
+
+
+def run_bench(program, stores, name, seconds, rounds, alone=False):
+    """The contestants of a run, with the store's name in place of its URL. `alone`: without raw loops."""
     run = RUNS[name]
     urls = {"memory:": "memory:"}
     if run.stores != "E":
@@ -76,15 +88,11 @@ def run_bench(program, stores, name, seconds, rounds):
     wanted = {STORES[letter]: urls[STORES[letter]] for letter in run.stores}
     if "m" in run.stores:
         wanted["memcached"] += "?pipelining=off"
-    command = ["taskset", "-c", "0"] if run.core == 0 else []
-    command += [program, "bench", "--json", "--quiet", "--rule", run.rule, *run.options.split(),
-                "--duration", f"{int(seconds * 1000)}ms", "--rounds", str(rounds)]
+    options = [word for word in run.options.split() if not alone or not word.startswith("--baseline")]
     for url in wanted.values():
-        command += ["--store", url]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    if done.returncode != 0:
-        raise RuntimeError(f"weir bench ({name}): {done.stderr.strip()}")
-    found = [json.loads(line) for line in done.stdout.splitlines()]
+        options += ["--store", url]
+    pinned = ["taskset", "-c", "0"] if run.core == 0 else []
+    found = ask_bench([*pinned, program], name, "--rule", run.rule, *lasting(seconds, rounds), *options)
     for line in found:
         line["store"] = next(store for store, url in wanted.items() if url.split("?")[0] == line["store"])
     return found
