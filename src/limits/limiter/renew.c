@@ -16,6 +16,9 @@
 /* How often a caller looks who has lots that may run out. */
 enum { LOOKS_IN_A_LEASE = 16 };
 
+/* Until a lot is looked at again whose key another thread has locked: that may not even run. */
+enum { LOCKED_US = 50 };
+
 bool weir_renewer_init(weir_renewer *renewer) {
   if (pthread_mutex_init(&renewer->mutex, NULL) != 0) return false;
   if (weir_condition_init(&renewer->wake)) return true;
@@ -70,7 +73,7 @@ static void *run(void *of) {
     renew(limiter, &next_us, NULL);
     if (renewer->over || next_us == WEIR_NEVER) break;
     bool asked = limiter->refills && atomic_load(&limiter->leased.due.count) > 0;
-    if (asked && next_us > WEIR_RENEW_AGAIN_MOST_US) continue;
+    if (asked && next_us > WEIR_RENEW_AGAIN_MOST_US) next_us = LOCKED_US;
     int64_t until_us = weir_monotonic_us() + (next_us < longest_us ? next_us : longest_us);
     weir_condition_wait_until(&renewer->wake, &renewer->mutex, until_us);
   }
