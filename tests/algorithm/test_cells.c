@@ -6,7 +6,8 @@
 
 #include <cmocka.h>
 
-#include "algorithm/cells.h"
+#include "algorithm/plan.h"
+#include "algorithm/window.h"
 
 static weir_rule rule_of(const char *text) {
   weir_stack stack;

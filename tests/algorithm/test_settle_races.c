@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "algorithm/cells.h"
+#include "algorithm/window.h"
 #include "fake.h"
 
 enum { CHARGES_MOST = 6000, STEPS = 40000, KEPT_OPEN = 8 };

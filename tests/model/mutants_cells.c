@@ -1,5 +1,5 @@
 /* Mistakes about cells that are firm. */
-#include "algorithm/cells.h"
+#include "algorithm/window.h"
 #include "mutants.h"
 
 /* Cells that were read `from_us` or more after their end, and not memo_age after they were final, pass

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algorithm/cells.h"
+#include "algorithm/window.h"
 #include "mutants.h"
 #include "truth.h"
 

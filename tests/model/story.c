@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 
-#include "algorithm/cells.h"
+#include "algorithm/window.h"
 #include "mutants.h"
 #include "truth.h"
 

@@ -2,7 +2,7 @@
  * a shadow with one counter for every cell, which cannot carry. */
 #include <inttypes.h>
 
-#include "algorithm/cells.h"
+#include "algorithm/window.h"
 #include "truth.h"
 
 int64_t window_cell_of(const struct model *model, int rule, int64_t stamp_us) {

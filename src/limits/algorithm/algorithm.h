@@ -11,10 +11,10 @@
  * Files, in the order of a decision: machine.c leads a group through its phases; window.c, bucket_swap.c,
  * bucket_raise.c, quota.c, log.c and in_flight.c plan operations and take in their answers, each a weir_method
  * (method.h) with a memory and a state of its own; decide.c says which requests are admitted and what
- * each is told; refund.c gives back, settle.c charges or gives back what the real cost was beside
- * the estimate, end.c ends what cannot be decided. Below the methods stand plan.c (planning, and what the
- * store must still hold), share.h (what part of all is this process's own) and the arithmetic of cells.c
- * and bucket.c. method.c says which method serves a rule, and lays memos out.
+ * each is told, and ends what cannot be decided; settle.c gives back, and charges or gives back what the
+ * real cost was beside the estimate. Below the methods stand plan.c (planning, what the store must still
+ * hold, and what part of all is this process's own) and bucket.c, what buckets mean however they are
+ * stored. method.c says which method serves a rule, and lays memos out.
  */
 #ifndef WEIR_ALGORITHM_ALGORITHM_H
 #define WEIR_ALGORITHM_ALGORITHM_H
@@ -178,7 +178,7 @@ typedef struct weir_known {
   } charges[WEIR_KNOWN_MOST];
 } weir_known;
 
-/* What part of all charges is this process's own (share.h). Of a bucket in its units of time. */
+/* What part of all charges is this process's own (plan.h). Of a bucket in its units of time. */
 typedef struct weir_share {
   int64_t before; /* what stood there before the last own charge of this period, and that charge: */
   int64_t last;   /* less than 0 where more went back since */

@@ -8,14 +8,14 @@
  *     a token bucket            what has not drained, while no request waits
  *     else                      nothing
  *
- * A bucket with debt= gives no delays: who would wait is denied, as by a window, and comes again. What is ahead of a full one is then a debt, and no request's
- * place: settlements have charged it, up to now + B'T + DT, and it drains like all else before any
- * request is admitted again. So it may be as long as a wait, or longer, and counts where that does.
+ * A bucket with debt= gives no delays: a request that would wait is denied, as by a window, and comes
+ * again. What is ahead of a full one is then a debt, and no request's place: settlements have charged it,
+ * up to now + B'T + DT, and it drains like all else before any request is admitted again. So it may be as
+ * long as a wait, or longer, and counts where that does.
  */
 #include "algorithm/bucket.h"
 
 #include "algorithm/plan.h"
-#include "algorithm/share.h"
 
 enum { EPOCH_BITS = 52, STORED_BITS = 62, AHEAD_BITS = 58, UNITS_BITS_MOST = 61 };
 
@@ -82,12 +82,6 @@ int64_t weir_bucket_delay_us(const weir_rule *rule, int64_t ahead, int64_t cost)
   int64_t delay = ahead;
   if (rule->kind == WEIR_TOKEN_BUCKET) delay += cost * rule->token_units - weir_bucket_full(rule);
   return delay > 0 ? weir_bucket_us(rule, delay) : 0;
-}
-
-int64_t weir_bucket_overrun(const weir_rule *rule, int64_t ahead, int64_t cost) {
-  int64_t room = (weir_bucket_deepest(rule) - ahead) / rule->token_units;
-  if (room > cost) return cost;
-  return room > 0 ? room : 0;
 }
 
 int64_t weir_bucket_undrained(const weir_rule *rule, int64_t cost, int64_t before,
@@ -194,18 +188,27 @@ int64_t weir_bucket_allows(const weir_rule_state *r, const weir_request_state *r
   return weir_bucket_room(r->rule, ((const weir_bucket_state *)r->state)->ahead, request);
 }
 
-void weir_bucket_count(weir_rule_state *r, int64_t cost) {
-  ((weir_bucket_state *)r->state)->ahead += cost * r->rule->token_units;
+int64_t weir_bucket_count(weir_rule_state *r, int64_t cost) {
+  return ((weir_bucket_state *)r->state)->ahead += cost * r->rule->token_units;
 }
 
 int64_t weir_bucket_delay(const weir_rule_state *r, int64_t cost) {
   return weir_bucket_delay_us(r->rule, ((const weir_bucket_state *)r->state)->ahead, cost);
 }
 
+int64_t weir_bucket_slot(const weir_rule_state *r) {
+  int64_t ahead = ((const weir_bucket_state *)r->state)->ahead, now_us = r->frame->now_us;
+  bool swaps = r->frame->settings->traits & WEIR_TRAIT_SWAP;
+  return swaps ? weir_bucket_wrap(r->rule, now_us, ahead)
+               : weir_bucket_offset(r->rule, now_us) + ahead;
+}
+
 /* On what a wrong clock has left nothing is charged: it may be put back at any time. */
 int64_t weir_bucket_settles(const weir_rule_state *r, int64_t cost) {
   const weir_bucket_state *state = r->state;
-  return state->far ? 0 : weir_bucket_overrun(r->rule, state->ahead, cost);
+  int64_t room = (weir_bucket_deepest(r->rule) - state->ahead) / r->rule->token_units;
+  if (room <= 0 || state->far) return 0;
+  return room < cost ? room : cost;
 }
 
 /* What a wrong clock left too far ahead does not drain: it is put back in two steps from now, by
@@ -224,25 +227,34 @@ void weir_bucket_figures(const weir_rule_state *r, const weir_request_state *req
   if (decision->reset_after_us > put_back_us) decision->reset_after_us = put_back_us;
 }
 
-/* The share. Where the bucket may have run dry between two looks, it counts as if it never had: the
- * share is then the part of the rate that this process used itself, and those of all stay below 1.
+/* The share, in the bucket's time, which belongs to no period: its past is halved when it holds so many
+ * own charges. At `now` the bucket is empty; after a gap longer than it takes to drain, and than a second,
+ * nothing is learnt: it was dry, for an unknown time. Where it may have run dry between two looks, it
+ * counts as if it never had: the share is then the part of the rate that this process used itself, and
+ * those of all stay below 1.
  *
  * The key. By what this process was charged alone, it lives at least until that has drained. That it
  * stands for less than that is no proof: what others give back is measured by their clocks. */
-void weir_bucket_expect(weir_rule_state *r, int64_t index, int64_t cost) {
+void weir_bucket_expect(weir_rule_state *r, int64_t cost) {
+  enum { CHARGES_OF_A_PAST = 16 };
   const weir_rule *rule = r->rule;
   weir_expected *expected = r->expected;
+  weir_share *share = &expected->share;
+  int64_t index = ((const weir_bucket_memory *)r->memory)->index;
   int64_t now_us = r->frame->now_us;
   int64_t units = cost * rule->token_units;
   if (cost > 0) {
     int64_t now = weir_bucket_wrap(rule, now_us, 0);
+    int64_t before = now + ((const weir_bucket_state *)r->state)->ahead - units;
     int64_t second = INT64_C(1000000) << rule->unit_bits;
     int64_t full = weir_bucket_full(rule);
-    int64_t ahead = ((const weir_bucket_state *)r->state)->ahead;
-    weir_share_learn_time(&expected->share, r->lesson, now + ahead - units, units, now,
-                          full > second ? full : second);
+    bool had_some = share->before != 0 || share->last != 0;
+    bool lately = now - share->before - share->last <= (full > second ? full : second) &&
+                  before >= share->before;
+    weir_share_learn(share, r->lesson, had_some && lately, before, units);
+    if (share->mine > CHARGES_OF_A_PAST * units) weir_share_halve(share, 1);
   } else {
-    expected->share.last += units;
+    share->last += units;
   }
   int64_t until_us = expected->index == index ? expected->amount : 0;
   int64_t begin_us = cost > 0 && until_us < now_us ? now_us : until_us;
@@ -258,11 +270,12 @@ void weir_bucket_watch(weir_rule_state *r, const weir_operation *operation) {
 
 /* After a charge at the stamp v was at least that and cT more; nothing but what gives back has
  * lowered it since. So what is missing of cT - elapsed was lost, reset or given back before. Every
- * place in a leaky bucket is one in its queue: one without a delay began at the stamp. */
-bool weir_bucket_refund(weir_rule_state *r, const weir_request_state *request, int64_t cost,
-                        int64_t leaky_end) {
+ * place in a leaky bucket is one in its queue: one without a delay began at the stamp. Without compare and
+ * swap a process cannot know whether a place still is the last. */
+bool weir_bucket_refund(weir_rule_state *r, const weir_request_state *request, int64_t cost) {
   weir_bucket_state *state = r->state;
   const weir_rule *rule = r->rule;
+  bool swaps = r->frame->settings->traits & WEIR_TRAIT_SWAP;
   r->unused = 0;
   state->before = 0;
   state->slot = WEIR_NO_SLOT;
@@ -270,7 +283,8 @@ bool weir_bucket_refund(weir_rule_state *r, const weir_request_state *request, i
   if (cost > weir_rule_capacity(rule)) return false;
   if (request->ends != NULL) {
     state->slot = request->ends[r->index];
-    if (state->slot == WEIR_NO_SLOT && rule->kind == WEIR_LEAKY_BUCKET) state->slot = leaky_end;
+    if (state->slot == WEIR_NO_SLOT && rule->kind == WEIR_LEAKY_BUCKET && swaps)
+      state->slot = weir_bucket_wrap(rule, request->at_us, cost * rule->token_units);
   }
   if (state->slot != WEIR_NO_SLOT || rule->kind == WEIR_LEAKY_BUCKET) return true;
   int64_t left = weir_bucket_undrained(rule, cost, 0, r->frame->now_us - request->at_us);

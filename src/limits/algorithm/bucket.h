@@ -40,9 +40,6 @@ int64_t weir_bucket_deepest(const weir_rule *rule);
 /* How far beyond a full bucket it may be left by those who wait, or in debt. */
 int64_t weir_bucket_beyond(const weir_rule *rule, const weir_settings *settings);
 
-/* How much of a cost that is settled can be charged on top. */
-int64_t weir_bucket_overrun(const weir_rule *rule, int64_t ahead, int64_t cost);
-
 /* The largest cost that fits now; 0: none. `request` says which wait it accepts; NULL: none but a
  * leaky bucket's own. */
 int64_t weir_bucket_room(const weir_rule *rule, int64_t ahead, const weir_request_state *request);
@@ -122,11 +119,13 @@ typedef struct weir_bucket_state {
 
 /* Members of weir_method that need no more than `ahead`. */
 int64_t weir_bucket_allows(const weir_rule_state *r, const weir_request_state *request);
-void weir_bucket_count(weir_rule_state *r, int64_t cost);
+int64_t weir_bucket_count(weir_rule_state *r, int64_t cost);
 void weir_bucket_figures(const weir_rule_state *r, const weir_request_state *request, int64_t cost,
                          bool denied, weir_decision *decision);
 int64_t weir_bucket_delay(const weir_rule_state *r, int64_t cost);
+int64_t weir_bucket_slot(const weir_rule_state *r); /* as it is stored */
 int64_t weir_bucket_settles(const weir_rule_state *r, int64_t cost);
+void weir_bucket_expect(weir_rule_state *r, int64_t cost);
 void weir_bucket_forget(void *memory);
 
 /* Sets what is ahead, or a full bucket where that is far. */
@@ -147,13 +146,9 @@ bool weir_bucket_mends(const weir_rule_state *r);
 /* After every GET and CREATE: notices a key that must be there and is not. */
 void weir_bucket_watch(weir_rule_state *r, const weir_operation *operation);
 
-/* What `expect` writes down, where the key has this index. */
-void weir_bucket_expect(weir_rule_state *r, int64_t index, int64_t cost);
-
 /* What `refund` chooses, but for the cancelling of a slot: that ends at state->slot, unless it is
- * WEIR_NO_SLOT. leaky_end: where the slot of a leaky bucket's request without a delay ended. */
-bool weir_bucket_refund(weir_rule_state *r, const weir_request_state *request, int64_t cost,
-                        int64_t leaky_end);
+ * WEIR_NO_SLOT. */
+bool weir_bucket_refund(weir_rule_state *r, const weir_request_state *request, int64_t cost);
 
 /* What `known` answers where so much is ahead. */
 void weir_bucket_known(const weir_rule_state *r, int64_t ahead, weir_known *known);

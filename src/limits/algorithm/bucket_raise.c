@@ -45,13 +45,10 @@ static int64_t raise_needed_us(const weir_rule *rule, const weir_settings *setti
          weir_bucket_us(rule, raise_handover_units(rule, settings));
 }
 
-/* How much longer it is given, so that not every charge must renew it: a quarter of the whole. */
-static int64_t raise_spare_us(const weir_rule *rule, const weir_settings *settings) {
-  return (raise_needed_us(rule, settings) + 2) / 3;
-}
-
+/* With a spare, so that not every charge must renew it: a quarter of the whole. */
 static int64_t raise_ttl_us(const weir_rule *rule, const weir_settings *settings) {
-  return raise_needed_us(rule, settings) + raise_spare_us(rule, settings);
+  int64_t needed_us = raise_needed_us(rule, settings);
+  return needed_us + (needed_us + 2) / 3;
 }
 
 /* Whether a charge that leaves so much ahead finds at least needed_us left of the key's life; and
@@ -64,9 +61,10 @@ static bool raise_lives_long_enough(const weir_rule_state *r, int64_t ahead) {
   const weir_rule *rule = r->rule;
   const weir_settings *settings = r->frame->settings;
   int64_t age_us = r->frame->now_us - memory->renewed_us;
+  int64_t spare_us = raise_ttl_us(rule, settings) - raise_needed_us(rule, settings);
   int64_t others_us = 2 * (settings->longest_wait_us + 2 * settings->final_us) + WEIR_TTL_SLACK_US;
   return memory->renewed_us > 0 && settings->least_ttl_us == 0 && age_us >= 0 &&
-         age_us + settings->ahead_us <= raise_spare_us(rule, settings) &&
+         age_us + settings->ahead_us <= spare_us &&
          age_us + settings->ahead_us + weir_bucket_us(rule, ahead) <= others_us + others_us / 3;
 }
 
@@ -228,7 +226,7 @@ static bool raise_blind(const weir_rule_state *r) {
 /* --- planning ----------------------------------------------------------------------------------
  */
 
-static weir_operation *raise_plan(weir_rule_state *r, weir_operation_kind kind, int key) {
+static weir_operation *raise_plan_one(weir_rule_state *r, weir_operation_kind kind, int key) {
   int64_t epoch = weir_bucket_epoch(r->rule, r->frame->now_us);
   weir_operation *operation = weir_plan(r, kind, WEIR_PLACE_COUNT, epoch - key);
   operation->raised = kind == WEIR_GET || kind == WEIR_SUB;
@@ -237,7 +235,7 @@ static weir_operation *raise_plan(weir_rule_state *r, weir_operation_kind kind, 
 
 /* An epoch's length is the highest floor there is: where now is past it, that much less. */
 static weir_operation *raise_plan_raise(weir_rule_state *r, int key, int64_t floor, int64_t delta) {
-  weir_operation *operation = raise_plan(r, WEIR_RAISE, key);
+  weir_operation *operation = raise_plan_one(r, WEIR_RAISE, key);
   operation->refresh = true;
   operation->floor = floor < WEIR_BUCKET_EPOCH ? floor : WEIR_BUCKET_EPOCH;
   operation->delta = delta;
@@ -254,7 +252,7 @@ static void raise_forget(weir_rule_state *r) {
 static void raise_plan_reads(weir_rule_state *r) {
   raise_forget(r);
   for (int key = 0; key < raise_keys(r); key++)
-    raise_plan(r, WEIR_GET, key);
+    raise_plan_one(r, WEIR_GET, key);
 }
 
 /* The second round brings back what is too far ahead, or locks it. From too far ahead to a full bucket:
@@ -273,7 +271,7 @@ static void raise_look(weir_rule_state *r) {
       if (values[key] - now <= weir_bucket_furthest(r->rule, settings)) continue;
       int64_t full = now + weir_bucket_full(r->rule);
       int64_t floor = full - 1 < WEIR_BUCKET_EPOCH ? full - 1 : WEIR_BUCKET_EPOCH;
-      raise_plan(r, WEIR_DROP, key);
+      raise_plan_one(r, WEIR_DROP, key);
       raise_plan_raise(r, key, floor, full - floor);
     }
   } else if (step == 1 && raise_is_to_lock(r)) {
@@ -335,29 +333,33 @@ static void raise_charge(weir_rule_state *r) {
   raise_plan_raise(r, PAST, raise_now_in(r, PAST), units);
 }
 
-static void raise_take_back(weir_rule_state *r) {
+static void raise_plan(weir_rule_state *r, weir_phase phase) {
   weir_bucket_state *state = r->state;
-  if (r->step++ > 0) return;
-  bool refunds = r->frame->requests->kind == WEIR_REFUND || !r->charged; /* or settles down */
-  state->stays -= raise_waiting_cost(r, true);
-  int64_t units = weir_bucket_undrained(r->rule, r->unused - state->stays, state->before,
-                                        r->frame->clock_us - state->stamp_us);
-  if (units == 0) {
-    r->unused = state->stays;
-    return;
-  }
-  for (int key = 0; key < raise_keys(r); key++)
-    if (refunds || state->landed[key]) raise_plan(r, WEIR_SUB, key)->delta = units;
-  raise_forget(r);
-}
-
-static void raise_reset(weir_rule_state *r) {
+  const weir_rule *rule = r->rule;
   int64_t now_us = r->frame->now_us;
-  int64_t fastest_us = now_us + 2 * r->frame->settings->clock_error_us;
-  bool begun = weir_bucket_epoch(r->rule, fastest_us) > weir_bucket_epoch(r->rule, now_us);
-  if (r->step++ > 0) return;
-  for (int key = begun ? NEXT : PRESENT; key < raise_keys(r); key++)
-    raise_plan(r, WEIR_DROP, key);
+  if (phase == WEIR_PHASE_LOOK) {
+    raise_look(r);
+  } else if (phase == WEIR_PHASE_CHARGE) {
+    raise_charge(r);
+  } else if (phase == WEIR_PHASE_TAKE_BACK && r->step++ == 0) {
+    bool refunds = r->frame->requests->kind == WEIR_REFUND || !r->charged; /* or settles down */
+    state->stays -= raise_waiting_cost(r, true);
+    int64_t units = weir_bucket_undrained(rule, r->unused - state->stays, state->before,
+                                          r->frame->clock_us - state->stamp_us);
+    if (units == 0) {
+      r->unused = state->stays;
+      return;
+    }
+    for (int key = 0; key < raise_keys(r); key++)
+      if (refunds || state->landed[key]) raise_plan_one(r, WEIR_SUB, key)->delta = units;
+    raise_forget(r);
+  } else if (phase == WEIR_PHASE_RESET &&
+             r->step++ == 0) { /* a clock ahead may have begun the next */
+    int64_t fastest_us = now_us + 2 * r->frame->settings->clock_error_us;
+    bool begun = weir_bucket_epoch(rule, fastest_us) > weir_bucket_epoch(rule, now_us);
+    for (int key = begun ? NEXT : PRESENT; key < raise_keys(r); key++)
+      raise_plan_one(r, WEIR_DROP, key);
+  }
 }
 
 /* --- answers -----------------------------------------------------------------------------------
@@ -379,11 +381,24 @@ static void raise_learn(weir_rule_state *r, int key, int64_t value) {
     memory->past = value;
 }
 
-/* What was there without this charge is what decides; of two keys the later. */
-static void raise_answer_raise(weir_rule_state *r, int key, const weir_operation *operation) {
+/* Of a charge, what was there without it is what decides; of two keys the later. */
+static void raise_answer(weir_rule_state *r, const weir_operation *operation) {
   weir_bucket_memory *memory = r->memory;
   weir_bucket_state *state = r->state;
-  if (operation->outcome != WEIR_DONE) {
+  bool done = operation->outcome == WEIR_DONE;
+  bool settles = r->frame->requests->kind == WEIR_SETTLE;
+  int key = (int)(weir_bucket_epoch(r->rule, r->frame->now_us) - operation->counter.index);
+  if (operation->outcome == WEIR_ABSENT && key == PRESENT) memory->renewed_us = 0;
+  if (operation->kind == WEIR_DROP) return;
+  if (operation->kind != WEIR_RAISE) {
+    if (operation->kind == WEIR_GET) weir_bucket_watch(r, operation);
+    raise_learn(r, key, done ? operation->value : 0);
+    if (operation->kind == WEIR_SUB) r->unused = state->stays;
+    if (operation->kind != WEIR_SUB || settles) raise_load(r); /* which is told what is left */
+    return;
+  }
+
+  if (!done) {
     state->landed[key] = false;
     r->conflict = operation->refresh;
     if (!operation->refresh) weir_bucket_watch(r, operation);
@@ -391,11 +406,8 @@ static void raise_answer_raise(weir_rule_state *r, int key, const weir_operation
   }
   if (operation->refresh && key == PRESENT) memory->renewed_us = r->frame->now_us;
   raise_learn(r, key, operation->value);
-  if (r->frame->phase == WEIR_PHASE_LOOK) {
-    raise_load(r);
-    return;
-  }
-  if (state->landed[key]) return;
+  if (r->frame->phase == WEIR_PHASE_LOOK) raise_load(r);
+  if (r->frame->phase == WEIR_PHASE_LOOK || state->landed[key]) return;
   int64_t base = operation->value - operation->delta;
   int64_t missing = operation->floor - base;
   if (missing > 0) {
@@ -405,42 +417,13 @@ static void raise_answer_raise(weir_rule_state *r, int key, const weir_operation
   int64_t before = base - raise_now_in(r, key);
   if (before > state->before) state->ahead = state->before = before;
   state->landed[key] = r->charged = true;
-  if (r->frame->requests->kind != WEIR_SETTLE) return;
+  if (!settles) return;
   lock_heights heights = raise_heights(r->rule, r->frame->settings);
   weir_bucket_set_ahead(r, state->before, raise_is_far(r, &heights, state->before));
 }
 
-static void raise_answer(weir_rule_state *r, const weir_operation *operation) {
-  weir_bucket_memory *memory = r->memory;
-  int key = (int)(weir_bucket_epoch(r->rule, r->frame->now_us) - operation->counter.index);
-  if (operation->outcome == WEIR_ABSENT && key == PRESENT) memory->renewed_us = 0;
-  if (operation->kind == WEIR_RAISE) {
-    raise_answer_raise(r, key, operation);
-  } else if (operation->kind != WEIR_DROP) {
-    if (operation->kind == WEIR_GET) weir_bucket_watch(r, operation);
-    raise_learn(r, key, operation->outcome == WEIR_DONE ? operation->value : 0);
-    if (operation->kind == WEIR_SUB) r->unused = ((const weir_bucket_state *)r->state)->stays;
-    bool settles = r->frame->requests->kind == WEIR_SETTLE; /* which is told what is left */
-    if (operation->kind != WEIR_SUB || settles) raise_load(r);
-  }
-}
-
 /* --- what it means -----------------------------------------------------------------------------
  */
-
-static int64_t raise_slot(const weir_rule_state *r) {
-  return raise_now_in(r, PRESENT) + ((const weir_bucket_state *)r->state)->ahead;
-}
-
-static void raise_expect(weir_rule_state *r, int64_t cost) {
-  weir_bucket_expect(r, weir_bucket_epoch(r->rule, r->frame->now_us), cost);
-}
-
-/* Without compare and swap a process cannot know whether a place still is the last: none is
- * cancelled. */
-static bool raise_refund(weir_rule_state *r, const weir_request_state *request, int64_t cost) {
-  return weir_bucket_refund(r, request, cost, WEIR_NO_SLOT);
-}
 
 static void raise_known(const weir_rule_state *r, weir_known *known) {
   int64_t values[KEYS_MOST];
@@ -457,18 +440,15 @@ const weir_method weir_raise_method = {
     .ttl_us = raise_ttl_us,
     .begin = raise_begin,
     .blind = raise_blind,
-    .look = raise_look,
-    .charge = raise_charge,
-    .take_back = raise_take_back,
-    .reset = raise_reset,
+    .plan = raise_plan,
     .answer = raise_answer,
     .room = weir_bucket_allows,
     .count = weir_bucket_count,
     .figures = weir_bucket_figures,
     .delay = weir_bucket_delay,
-    .slot = raise_slot,
-    .expect = raise_expect,
-    .refund = raise_refund,
+    .slot = weir_bucket_slot,
+    .expect = weir_bucket_expect,
+    .refund = weir_bucket_refund,
     .overrun = weir_bucket_settles,
     .recall = raise_load,
     .known = raise_known,

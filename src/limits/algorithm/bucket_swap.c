@@ -20,14 +20,15 @@
 
 enum { SWAPS_TO_TAKE_BACK = 3, LOOK_FIRST_US = 1000000 };
 
-/* Brings r to what is cached; what is not known counts as nothing. Nothing is charged in vain: what
- * is ahead was admitted, and what is further ahead than honest clocks leave it was not. */
-static void swap_load(weir_rule_state *r) {
+/* Brings r to what is cached. False: it is not known, and counts as nothing. Nothing is charged in vain:
+ * what is ahead was admitted, and what is further ahead than honest clocks leave it was not. */
+static bool swap_load(weir_rule_state *r) {
   const weir_bucket_memory *memory = r->memory;
   int64_t ahead = 0;
   if (memory->known && !memory->absent)
     ahead = weir_bucket_unwrap(r->rule, r->frame->now_us, memory->value);
   weir_bucket_set_ahead(r, ahead, ahead > weir_bucket_furthest(r->rule, r->frame->settings));
+  return memory->known;
 }
 
 /* What is cached of a key that must be gone by now, unless others have used it, is not known. */
@@ -60,7 +61,7 @@ static bool swap_blind(const weir_rule_state *r) {
 
 /* However long keys are to live at least: one that is so old that its number comes round again
  * would pass for a bucket that was just charged. A server rounds up by 2 s. */
-static weir_operation *swap_plan(weir_rule_state *r, weir_operation_kind kind) {
+static weir_operation *swap_plan_one(weir_rule_state *r, weir_operation_kind kind) {
   int64_t most_us = weir_bucket_told_apart_us(r->rule) - WEIR_TTL_SLACK_US;
   weir_operation *operation = weir_plan(r, kind, WEIR_PLACE_COUNT, 0);
   if (operation->ttl_us > most_us) operation->ttl_us = most_us;
@@ -70,7 +71,7 @@ static weir_operation *swap_plan(weir_rule_state *r, weir_operation_kind kind) {
 /* In the place of what is cached, which stops being true with that. */
 static void swap_plan_value(weir_rule_state *r, int64_t value) {
   const weir_bucket_memory *memory = r->memory;
-  weir_operation *operation = swap_plan(r, memory->absent ? WEIR_CREATE : WEIR_SWAP);
+  weir_operation *operation = swap_plan_one(r, memory->absent ? WEIR_CREATE : WEIR_SWAP);
   operation->value = value;
   operation->version = memory->version;
   operation->stake = weir_plan_stake(weir_bucket_unwrap(r->rule, r->frame->now_us, value),
@@ -83,14 +84,6 @@ static void swap_plan_write(weir_rule_state *r, int64_t value) {
   ((weir_bucket_memory *)r->memory)->known = false;
 }
 
-static void swap_look(weir_rule_state *r) {
-  int step = r->step++;
-  if (step == 0)
-    swap_plan(r, WEIR_GET);
-  else if (step == 1 && weir_bucket_mends(r))
-    swap_plan_write(r, weir_bucket_wrap(r->rule, r->frame->now_us, weir_bucket_full(r->rule)));
-}
-
 /* Looked at before; only a clock that was set back since can make it too much. Or not: what fits
  * on top of what is cached, or into an empty bucket, is written where nothing has changed since, or
  * nothing is; and if that may be long ago, what is there is read along. */
@@ -100,7 +93,7 @@ static void swap_charge(weir_rule_state *r) {
   if (r->charged || r->conflict || state->looks_along) return;
   state->looks_along = r->frame->blind && !weir_bucket_is_fresh(r);
   if (r->step++ == 0 && !state->looks_along && !swap_can_write(memory)) {
-    swap_plan(r, WEIR_GET);
+    swap_plan_one(r, WEIR_GET);
     return;
   }
   if (!memory->known) {
@@ -112,7 +105,7 @@ static void swap_charge(weir_rule_state *r) {
   state->slot = weir_bucket_wrap(r->rule, r->frame->now_us, after);
   state->only_last = r->rule->kind == WEIR_LEAKY_BUCKET;
   swap_plan_write(r, state->slot);
-  if (state->looks_along) swap_plan(r, WEIR_GET);
+  if (state->looks_along) swap_plan_one(r, WEIR_GET);
 }
 
 /* What goes back of what is stored now, in units: all of the last charge, else what has not drained,
@@ -130,25 +123,38 @@ static int64_t swap_give_back(weir_rule_state *r) {
   return units;
 }
 
-/* What cannot go back stays charged, and `unused` as it is. */
-static void swap_take_back(weir_rule_state *r) {
+/* A look brings back what is too far ahead. What cannot go back stays charged, and `unused` as it is. */
+static void swap_plan(weir_rule_state *r, weir_phase phase) {
   const weir_bucket_memory *memory = r->memory;
-  if (r->step == SWAPS_TO_TAKE_BACK) return;
-  if (!swap_can_write(memory)) {
-    swap_plan(r, WEIR_GET);
-    return;
+  const weir_rule *rule = r->rule;
+  int64_t units;
+  switch (phase) {
+    case WEIR_PHASE_LOOK:
+      if (r->step == 0)
+        swap_plan_one(r, WEIR_GET);
+      else if (r->step == 1 && weir_bucket_mends(r))
+        swap_plan_write(r, weir_bucket_wrap(rule, r->frame->now_us, weir_bucket_full(rule)));
+      r->step++;
+      break;
+    case WEIR_PHASE_CHARGE:
+      swap_charge(r);
+      break;
+    case WEIR_PHASE_TAKE_BACK:
+      if (r->step == SWAPS_TO_TAKE_BACK) break;
+      if (!swap_can_write(memory)) {
+        swap_plan_one(r, WEIR_GET);
+        break;
+      }
+      units = swap_give_back(r);
+      r->step = units == 0 ? SWAPS_TO_TAKE_BACK : r->step + 1;
+      if (units > 0) swap_plan_write(r, weir_bucket_wrapped_less(memory->value, units));
+      break;
+    case WEIR_PHASE_RESET:
+      if (r->step++ == 0) swap_plan_one(r, WEIR_DROP);
+      break;
+    default:
+      break;
   }
-  int64_t units = swap_give_back(r);
-  if (units == 0) {
-    r->step = SWAPS_TO_TAKE_BACK;
-    return;
-  }
-  r->step++;
-  swap_plan_write(r, weir_bucket_wrapped_less(memory->value, units));
-}
-
-static void swap_reset(weir_rule_state *r) {
-  if (r->step++ == 0) swap_plan(r, WEIR_DROP);
 }
 
 static void swap_store(weir_rule_state *r, const weir_known *known, bool afresh) {
@@ -173,10 +179,25 @@ static void swap_cache(weir_rule_state *r, const weir_operation *operation, int6
   memory->read_us = r->frame->now_us;
 }
 
-static void swap_answer_write(weir_rule_state *r, const weir_operation *operation) {
-  weir_bucket_state *state = r->state;
+/* What is there, or what became of a write: where that is not DONE others were faster, and are looked out
+ * for from now on. */
+static void swap_answer(weir_rule_state *r, const weir_operation *operation) {
+  const weir_bucket_state *state = r->state;
   weir_phase phase = r->frame->phase;
   bool done = operation->outcome == WEIR_DONE;
+  if (operation->kind == WEIR_DROP) return;
+  if (operation->kind == WEIR_GET) {
+    if (phase == WEIR_PHASE_CHARGE && r->charged)
+      return; /* it has read what was written before it */
+    weir_bucket_watch(r, operation);
+    swap_cache(r, operation, done ? operation->value : 0);
+    if (phase != WEIR_PHASE_TAKE_BACK)
+      swap_load(r);
+    else if (operation->outcome == WEIR_ABSENT)
+      r->unused = 0;
+    return;
+  }
+
   if (!done && phase == WEIR_PHASE_CHARGE && state->looks_along)
     return; /* the GET behind this says what there is */
   if (done && operation->kind == WEIR_CREATE) weir_bucket_watch(r, operation);
@@ -184,7 +205,6 @@ static void swap_answer_write(weir_rule_state *r, const weir_operation *operatio
     swap_cache(r, operation, state->written);
   else
     r->frame->memo->look_until_us = r->frame->clock_us + LOOK_FIRST_US;
-
   if (phase == WEIR_PHASE_TAKE_BACK) {
     if (operation->outcome != WEIR_CONFLICT) r->unused = 0;
     r->conflict = r->unused > 0 && r->step == SWAPS_TO_TAKE_BACK;
@@ -197,22 +217,6 @@ static void swap_answer_write(weir_rule_state *r, const weir_operation *operatio
   } else {
     swap_load(r);
   }
-}
-
-static void swap_answer(weir_rule_state *r, const weir_operation *operation) {
-  weir_phase phase = r->frame->phase;
-  if (operation->kind == WEIR_DROP) return;
-  if (operation->kind != WEIR_GET) {
-    swap_answer_write(r, operation);
-    return;
-  }
-  if (phase == WEIR_PHASE_CHARGE && r->charged) return; /* it has read what was written before it */
-  weir_bucket_watch(r, operation);
-  swap_cache(r, operation, operation->outcome == WEIR_DONE ? operation->value : 0);
-  if (phase != WEIR_PHASE_TAKE_BACK)
-    swap_load(r);
-  else if (operation->outcome == WEIR_ABSENT)
-    r->unused = 0;
 }
 
 /* --- a plain charge ----------------------------------------------------------------------------
@@ -248,29 +252,15 @@ static bool swap_end_plain(weir_rule_state *r, const weir_operation *operation) 
 /* --- what it means -----------------------------------------------------------------------------
  */
 
-static int64_t swap_slot(const weir_rule_state *r) {
-  return weir_bucket_wrap(r->rule, r->frame->now_us, ((const weir_bucket_state *)r->state)->ahead);
-}
-
-static void swap_expect(weir_rule_state *r, int64_t cost) {
-  weir_bucket_expect(r, 0, cost);
-}
-
 /* A slot is cancelled if it still is the last. */
 static bool swap_refund(weir_rule_state *r, const weir_request_state *request, int64_t cost) {
   const weir_bucket_memory *memory = r->memory;
   weir_bucket_state *state = r->state;
-  bool good = weir_bucket_refund(
-      r, request, cost, weir_bucket_wrap(r->rule, request->at_us, cost * r->rule->token_units));
+  bool good = weir_bucket_refund(r, request, cost);
   if (state->slot == WEIR_NO_SLOT) return good;
   state->only_last = true;
   if (!memory->absent && memory->value == state->slot) r->unused = cost;
   return good;
-}
-
-static bool swap_recall(weir_rule_state *r) {
-  swap_load(r);
-  return ((const weir_bucket_memory *)r->memory)->known;
 }
 
 static void swap_known(const weir_rule_state *r, weir_known *known) {
@@ -292,21 +282,18 @@ const weir_method weir_swap_method = {
     .blind = swap_blind,
     .plan_plain = swap_plan_plain,
     .end_plain = swap_end_plain,
-    .look = swap_look,
-    .charge = swap_charge,
-    .take_back = swap_take_back,
-    .reset = swap_reset,
+    .plan = swap_plan,
     .store = swap_store,
     .answer = swap_answer,
     .room = weir_bucket_allows,
     .count = weir_bucket_count,
     .figures = weir_bucket_figures,
     .delay = weir_bucket_delay,
-    .slot = swap_slot,
-    .expect = swap_expect,
+    .slot = weir_bucket_slot,
+    .expect = weir_bucket_expect,
     .refund = swap_refund,
     .overrun = weir_bucket_settles,
-    .recall = swap_recall,
+    .recall = swap_load,
     .known = swap_known,
     .forget = weir_bucket_forget,
 };

@@ -1,10 +1,13 @@
-/* Deciding: which requests of a group fit, first come, first served, and what each is told; and what
- * can be answered without the store, by the request alone or by what the memo remembers.
+/* Deciding: which requests of a group fit, first come, first served, and what each is told; what can be
+ * answered without the store, by the request alone or by what the memo remembers; and the end of a group
+ * that cannot be decided, by what an outcome without an answer means. A leaf: it goes on to no phase.
  *
  * A request that does not fit does not stop a later, smaller one (greedy): the outcome is that of
  * some serial order in which each denied request came and went before the next one. After a look,
  * those before count as admitted: a denial holds if all that is in flight is charged.
  */
+#include <string.h>
+
 #include "algorithm/machine.h"
 #include "algorithm/method.h"
 #include "algorithm/plan.h"
@@ -76,33 +79,15 @@ static bool is_repeatable(const weir_request_state *request) {
   return request->kind == WEIR_TAKE && request->costs == NULL && !request->up_to && !request->waits;
 }
 
-/* For so long as what the denial rests on may be used, and as the option allows. */
-static void remember_denial(weir_machine *machine, const weir_request_state *request) {
+/* Tells a request what all rules say, and whether they deny. A denial that speaks for others is kept for as
+ * long as what it rests on may be used, and the option allows. */
+static void settle(weir_machine *machine, weir_request_state *request, unsigned denying) {
   weir_memo *memo = machine->frame.memo;
   const weir_settings *settings = machine->frame.settings;
-  int64_t now_us = machine->frame.now_us;
-  int64_t oldest_us = now_us;
-  memo->must_peek = true;
-  if (!is_repeatable(request) || (memo->denied_cost != 0 && memo->denied_cost <= request->charge))
-    return;
-  for (size_t i = 0; i < machine->frame.stack->count; i++) {
-    const weir_rule_state *r = &machine->rule_states[i];
-    int64_t read_us = r->method->oldest_us != NULL ? r->method->oldest_us(r) : oldest_us;
-    if (read_us < oldest_us) oldest_us = read_us;
-  }
-  int64_t wait = request->decision.retry_after_us;
-  if (wait > settings->local_denial_us) wait = settings->local_denial_us;
-  memo->denied_cost = request->charge;
-  memo->denied_at_us = now_us;
-  memo->denied_until_us = now_us + wait;
-  if (memo->denied_until_us > oldest_us + settings->memo_age_us)
-    memo->denied_until_us = oldest_us + settings->memo_age_us;
-}
-
-/* Tells a request what all rules say, and whether they deny. */
-static void settle(weir_machine *machine, weir_request_state *request, unsigned denying) {
+  int64_t now_us = machine->frame.now_us, oldest_us = now_us;
+  size_t rule_count = machine->frame.stack->count;
   weir_decision figures[WEIR_RULES_MOST];
-  for (size_t i = 0; i < machine->frame.stack->count; i++) {
+  for (size_t i = 0; i < rule_count; i++) {
     const weir_rule_state *r = &machine->rule_states[i];
     bool denies = denying >> i & 1U;
     int64_t cost = weir_request_cost(request, i);
@@ -111,11 +96,26 @@ static void settle(weir_machine *machine, weir_request_state *request, unsigned 
       r->method->figures(r, request, denies && request->up_to ? 1 : cost, denies, &figures[i]);
   }
   request->decision = speak(machine->frame.stack, figures, request, denying);
-  request->decision.at_us = machine->frame.now_us;
+  request->decision.at_us = now_us;
   request->status = WEIR_OK;
   request->settled = true;
-  if (denying != 0 && request->kind == WEIR_TAKE && !request->ahead)
-    remember_denial(machine, request);
+  if (denying == 0 || request->kind != WEIR_TAKE || request->ahead) return;
+
+  memo->must_peek = true;
+  if (!is_repeatable(request) || (memo->denied_cost != 0 && memo->denied_cost <= request->charge))
+    return;
+  for (size_t i = 0; i < rule_count; i++) {
+    const weir_rule_state *r = &machine->rule_states[i];
+    int64_t read_us = r->method->oldest_us != NULL ? r->method->oldest_us(r) : oldest_us;
+    if (read_us < oldest_us) oldest_us = read_us;
+  }
+  int64_t wait_us = request->decision.retry_after_us;
+  if (wait_us > settings->local_denial_us) wait_us = settings->local_denial_us;
+  memo->denied_cost = request->charge;
+  memo->denied_at_us = now_us;
+  memo->denied_until_us = now_us + wait_us;
+  if (memo->denied_until_us > oldest_us + settings->memo_age_us)
+    memo->denied_until_us = oldest_us + settings->memo_age_us;
 }
 
 void weir_decide_settled(weir_machine *machine, weir_request_state *request) {
@@ -131,20 +131,6 @@ static void add_delay(const weir_rule_state *r, weir_request_state *request, int
   int64_t delay_us = r->method->delay(r, cost);
   if (delay_us > request->decision.delay_us) request->decision.delay_us = delay_us;
   if (request->ends != NULL) request->ends[r->index] = delay_us > 0 ? 0 : WEIR_NO_SLOT;
-}
-
-/* Counts what a request takes under `rules`. */
-static void admit(weir_machine *machine, weir_request_state *request, unsigned rules) {
-  for (size_t i = 0; i < machine->frame.stack->count; i++) {
-    weir_rule_state *r = &machine->rule_states[i];
-    if (!(rules >> i & 1U)) continue;
-    int64_t cost = weir_request_cost(request, i);
-    if (cost > 0 && r->method->delay != NULL) add_delay(r, request, cost);
-    if (cost > 0) r->method->count(r, cost);
-    if (request->ends == NULL || r->method->slot == NULL || cost == 0) continue;
-    if (r->method->delay == NULL || request->ends[i] != WEIR_NO_SLOT)
-      request->ends[i] = r->method->slot(r);
-  }
 }
 
 /* Counts a request under `rules`, or (sign -1) no longer. */
@@ -265,8 +251,13 @@ bool weir_decide_look(weir_machine *machine) {
 /* --- after a charge ----------------------------------------------------------------------------
  */
 
-/* Answers whether it was denied. Earlier stages do not count this request, nor those behind it. What a
- * denied take has charged stays where denied requests count, and goes back elsewhere. */
+bool weir_decide_keeps(weir_rule_state *r) {
+  return r->rule->count_all && r->method->count(r, 0) < WEIR_COUNT_MOST - WEIR_LIMIT_MOST;
+}
+
+/* Answers whether it was denied. Earlier stages do not count this request, nor those behind it. What an
+ * admitted take was charged counts from now on; what a denied one was stays where denied requests count,
+ * and goes back elsewhere. */
 static bool decide_take(weir_machine *machine, weir_request_state *request, unsigned rules,
                         bool last, bool final) {
   size_t rule_count = machine->frame.stack->count;
@@ -280,8 +271,17 @@ static bool decide_take(weir_machine *machine, weir_request_state *request, unsi
   }
   unsigned denying = denying_rules(machine, request, rules);
   request->denying = denying;
+  for (size_t i = 0; denying == 0 && i < rule_count; i++) {
+    weir_rule_state *r = &machine->rule_states[i];
+    int64_t cost = rules >> i & 1U ? weir_request_cost(request, i) : 0;
+    if (cost == 0) continue;
+    if (r->method->delay != NULL) add_delay(r, request, cost);
+    r->method->count(r, cost);
+    if (request->ends == NULL || r->method->slot == NULL) continue;
+    if (r->method->delay == NULL || request->ends[i] != WEIR_NO_SLOT)
+      request->ends[i] = r->method->slot(r);
+  }
   if (denying == 0) {
-    admit(machine, request, rules);
     if (machine->charged_before != 0) count(machine, request, machine->charged_before, 1);
     if (last) settle(machine, request, 0);
     return false;
@@ -291,7 +291,7 @@ static bool decide_take(weir_machine *machine, weir_request_state *request, unsi
     weir_rule_state *r = &machine->rule_states[i];
     int64_t cost = rules >> i & 1U ? weir_request_cost(request, i) : 0;
     if (cost == 0) continue;
-    if (r->rule->count_all && r->method->keeps_denied(r))
+    if (weir_decide_keeps(r))
       r->method->count(r, cost);
     else
       r->unused += cost;
@@ -480,4 +480,56 @@ bool weir_settle_paused(const weir_stack *stack, const weir_settings *settings,
   if (denying == 0) figures[0].retry_after_us = pause_us;
   settle_by_memo(stack, figures, now_us, denying != 0 ? denying : 1, request);
   return true;
+}
+
+/* --- what cannot be decided --------------------------------------------------------------------
+ */
+
+/* A GET has changed nothing: one without an answer is as good as not sent. */
+weir_status weir_machine_failure(weir_machine *machine, const weir_operation *operation) {
+  weir_outcome outcome = operation->outcome;
+  bool lost = outcome == WEIR_NOT_SENT || outcome == WEIR_UNKNOWN;
+  if (outcome == WEIR_REFUSED || (lost && !operation->late)) machine->away = true;
+  if (outcome == WEIR_REFUSED) return WEIR_REFUSED_BY_STORE;
+  if (!lost) return WEIR_BROKEN_BACKEND; /* nothing that an operation may end in */
+  return outcome == WEIR_NOT_SENT || operation->kind == WEIR_GET ? WEIR_UNAVAILABLE
+                                                                 : WEIR_UNKNOWN_OUTCOME;
+}
+
+weir_status weir_machine_when_late(const weir_machine *machine, weir_status status) {
+  bool had_no_time = status == WEIR_UNAVAILABLE && !machine->away;
+  if (status != WEIR_OK && !had_no_time) return status;
+  for (size_t n = 0; n < machine->frame.operation_count; n++)
+    if (machine->frame.operations[n].outcome == WEIR_UNKNOWN) return WEIR_TIMEOUT;
+  return machine->pauses > 0 ? WEIR_CONTENDED : WEIR_TIMEOUT;
+}
+
+/* The memo is believed no more, but for what is expected and that others swap the key. What was last
+ * known stays readable for weir_memo_known(); after a reset, nothing does. */
+void weir_machine_fail(weir_machine *machine, weir_status status) {
+  weir_frame *frame = &machine->frame;
+  weir_memo *memo = frame->memo;
+  for (weir_request_state *request = frame->requests; request != NULL; request = request->next) {
+    if (request->settled) continue;
+    request->settled = true;
+    request->status = status;
+    request->away = machine->away;
+  }
+  if (frame->requests->kind == WEIR_RESET) {
+    int64_t look_until_us = memo->look_until_us;
+    memset(memo, 0, machine->memo_bytes);
+    memo->look_until_us = look_until_us;
+  } else {
+    memo->denied_cost = memo->denied_at_us = memo->denied_until_us = 0;
+    for (size_t i = 0; i < frame->stack->count; i++)
+      machine->rule_states[i].method->forget(machine->rule_states[i].memory);
+  }
+  memo->must_peek = memo->unsure = true;
+  frame->phase = WEIR_PHASE_DONE;
+}
+
+void weir_machine_settle_alone(weir_machine *machine, weir_status status) {
+  machine->frame.requests->settled = true;
+  machine->frame.requests->status = status;
+  machine->frame.phase = WEIR_PHASE_DONE;
 }

@@ -18,7 +18,6 @@
  * 0. */
 #include "algorithm/in_flight.h"
 
-#include "algorithm/cells.h"
 #include "algorithm/method.h"
 #include "algorithm/plan.h"
 
@@ -65,48 +64,39 @@ static void in_flight_begin(weir_rule_state *r) {
 /* --- rounds ------------------------------------------------------------------------------------
  */
 
-/* Who leaves knows what it has paid. */
-static void in_flight_look(weir_rule_state *r) {
+static int64_t in_flight_room(const weir_rule_state *r, const weir_request_state *request) {
   const in_flight_state *state = r->state;
-  if (r->step++ > 0 || r->frame->requests->kind == WEIR_REFUND) return;
-  weir_plan(r, WEIR_GET, WEIR_PLACE_COUNT, state->epoch);
-  if (state->ahead) weir_plan(r, WEIR_GET, WEIR_PLACE_COUNT, state->epoch + 1);
-}
-
-static int64_t in_flight_free(const weir_rule_state *r) {
-  const in_flight_state *state = r->state;
+  (void)request;
   int64_t most = state->count[NOW];
   if (state->ahead && state->count[NEXT] > most) most = state->count[NEXT];
   return most < r->rule->limit ? r->rule->limit - most : 0;
 }
 
-/* Where nothing is free in this epoch the next one need not be asked. */
-static void in_flight_charge(weir_rule_state *r) {
+/* A look: what is left is known by who leaves. A charge: where nothing is free in this epoch the next one
+ * need not be asked. A reset: a clock that is late or early by less than T may have charged the epoch
+ * before. */
+static void in_flight_plan(weir_rule_state *r, weir_phase phase) {
   in_flight_state *state = r->state;
-  if (r->step == 0)
-    weir_plan(r, WEIR_ADD, WEIR_PLACE_COUNT, state->epoch)->delta = r->charge;
-  else if (r->step == 1 && state->paid[NOW] && state->ahead && state->count[NOW] < r->rule->limit)
-    weir_plan(r, WEIR_ADD, WEIR_PLACE_COUNT, state->epoch + 1)->delta = r->charge;
-  r->step++;
-}
-
-static void in_flight_take_back(weir_rule_state *r) {
-  in_flight_state *state = r->state;
-  if (r->step++ > 0) return;
-  if (r->frame->requests->kind != WEIR_REFUND) {
-    state->from = state->epoch;
-    state->to = state->epoch + (state->paid[NEXT] ? 1 : 0);
+  bool refunds = r->frame->requests->kind == WEIR_REFUND;
+  int64_t own = state->epoch, step = r->step++;
+  if (phase == WEIR_PHASE_CHARGE && step == 1 && state->paid[NOW] && state->ahead &&
+      state->count[NOW] < r->rule->limit)
+    weir_plan(r, WEIR_ADD, WEIR_PLACE_COUNT, own + 1)->delta = r->charge;
+  if (step > 0) return;
+  if (phase == WEIR_PHASE_LOOK && !refunds) {
+    weir_plan(r, WEIR_GET, WEIR_PLACE_COUNT, own);
+    if (state->ahead) weir_plan(r, WEIR_GET, WEIR_PLACE_COUNT, own + 1);
+  } else if (phase == WEIR_PHASE_CHARGE) {
+    weir_plan(r, WEIR_ADD, WEIR_PLACE_COUNT, own)->delta = r->charge;
+  } else if (phase == WEIR_PHASE_TAKE_BACK) {
+    if (!refunds) state->from = own;
+    if (!refunds) state->to = own + (state->paid[NEXT] ? 1 : 0);
+    for (int64_t epoch = state->from; epoch <= state->to; epoch++)
+      weir_plan(r, WEIR_SUB, WEIR_PLACE_COUNT, epoch)->delta = r->unused;
+  } else if (phase == WEIR_PHASE_RESET) {
+    for (int64_t epoch = own > 0 ? own - 1 : 0; epoch <= own + 1; epoch++)
+      weir_plan(r, WEIR_DROP, WEIR_PLACE_COUNT, epoch);
   }
-  for (int64_t epoch = state->from; epoch <= state->to; epoch++)
-    weir_plan(r, WEIR_SUB, WEIR_PLACE_COUNT, epoch)->delta = r->unused;
-}
-
-/* A clock that is late or early by less than T may have charged the one before. */
-static void in_flight_reset(weir_rule_state *r) {
-  const in_flight_state *state = r->state;
-  if (r->step++ > 0) return;
-  for (int64_t epoch = state->epoch - 1; epoch <= state->epoch + 1; epoch++)
-    if (epoch >= 0) weir_plan(r, WEIR_DROP, WEIR_PLACE_COUNT, epoch);
 }
 
 /* What was held when the store went away is not renewed by this process, and counts until its epoch
@@ -162,9 +152,7 @@ static void in_flight_answer(weir_rule_state *r, const weir_operation *operation
   if ((!adds && operation->kind != WEIR_GET) || index < state->epoch || index > state->epoch + 1)
     return;
   int which = (int)(index - state->epoch);
-  int64_t count = operation->outcome == WEIR_DONE ? operation->value : 0;
-  if (adds) count = (int64_t)((uint64_t)count - (uint64_t)operation->delta);
-  count = count < 0 ? 0 : count < WEIR_COUNT_MOST ? count : WEIR_COUNT_MOST;
+  int64_t count = weir_count_of(weir_stored_before(operation));
   state->count[which] = count;
   state->read[which] = true;
   if (adds) state->paid[which] = true;
@@ -183,27 +171,22 @@ static void in_flight_answer(weir_rule_state *r, const weir_operation *operation
 /* --- deciding ----------------------------------------------------------------------------------
  */
 
-static int64_t in_flight_room(const weir_rule_state *r, const weir_request_state *request) {
-  (void)request;
-  return in_flight_free(r);
-}
-
-static void in_flight_count(weir_rule_state *r, int64_t cost) {
+static int64_t in_flight_count(weir_rule_state *r, int64_t cost) {
   in_flight_state *state = r->state;
   in_flight_memory *memory = r->memory;
   for (int which = NOW; which <= (state->ahead ? NEXT : NOW); which++) {
     state->count[which] += cost;
     memory->count[which] += cost;
   }
+  return 0;
 }
 
 /* Who holds goes on holding: nothing is sure to be free but what is free now. */
 static void in_flight_figures(const weir_rule_state *r, const weir_request_state *request,
                               int64_t cost, bool denied, weir_decision *decision) {
   const in_flight_state *state = r->state;
-  (void)request;
   (void)cost;
-  decision->remaining = in_flight_free(r);
+  decision->remaining = in_flight_room(r, request);
   if (denied) decision->retry_after_us = LOOK_AGAIN_US;
   bool none = state->count[NOW] == 0 && !(state->ahead && state->count[NEXT] > 0);
   int64_t end_us = (state->epoch + (state->ahead ? 2 : 1)) * r->rule->period_us;
@@ -277,10 +260,7 @@ const weir_method weir_in_flight_method = {
     .operations_most = 2 * EPOCHS, /* takes back both and looks at both */
     .ttl_us = in_flight_ttl_us,
     .begin = in_flight_begin,
-    .look = in_flight_look,
-    .charge = in_flight_charge,
-    .take_back = in_flight_take_back,
-    .reset = in_flight_reset,
+    .plan = in_flight_plan,
     .store = in_flight_store,
     .answer = in_flight_answer,
     .room = in_flight_room,

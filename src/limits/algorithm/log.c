@@ -1,5 +1,5 @@
-/* Sliding log (docs/guarantees.md, "Sliding log"): exact, from the times of the requests themselves. Every cost is 1, and every request
- * comes alone: a stack with a log has no groups.
+/* Sliding log (docs/guarantees.md, "Sliding log"): exact, from the times of the requests themselves. Every
+ * cost is 1, and every request comes alone: a stack with a log has no groups.
  *
  * Several logs of a stack are one log: 30/1m;500/1h reads two entries of it, and writes one. Each
  * rule is held against the entry that its own L counts back to, as if it had the log to itself;
@@ -37,7 +37,6 @@
  * An entry later than any honest clock could have stored (later than now + e) is a hole too: each
  * is replaced by the entry of the request that it denies, and none denies for longer than W. A
  * request that meets one under one rule uses up its index under all. */
-#include "algorithm/cells.h"
 #include "algorithm/method.h"
 #include "algorithm/plan.h"
 
@@ -150,22 +149,10 @@ static void log_plan_neighbours(weir_rule_state *r) {
   if (ahead / r->rule->log_us > epoch) weir_plan(r, WEIR_GET, WEIR_PLACE_COUNT, epoch + 1);
 }
 
-/* How many single requests fit now, which a peek is told: the k-th is measured against the entry k - 1
- * behind the one that decides, and needs it to be W old. Entries are in the order of time (save for a
- * moment's difference between clocks), so the number is found by search. */
-static void log_plan_search(weir_rule_state *r) {
-  const log_state *state = r->state;
-  int64_t first = log_deciding_position(r);
-  int64_t between = state->high - state->low - 1;
-  int64_t probes = between < PROBES ? between : PROBES;
-  for (int64_t n = 1; n <= probes; n++) {
-    int64_t fits = state->low + n * (between + 1) / (probes + 1);
-    log_plan_entry(r, first + fits - 1);
-  }
-}
-
-/* First the counts, then the entry that decides, and the newest for the figures; where some request
- * peeks, the search goes on from there. */
+/* First the counts, then the entry that decides, and the newest for the figures. Where some request peeks
+ * it is told how many single requests fit now: the k-th is measured against the entry k - 1 behind the one
+ * that decides, and needs it to be W old. Entries are in the order of time (save for a moment's difference
+ * between clocks), so the number is found by search. */
 static void log_look(weir_rule_state *r) {
   log_state *state = r->state;
   int step = r->step++;
@@ -176,8 +163,8 @@ static void log_look(weir_rule_state *r) {
     log_plan_neighbours(r);
     return;
   }
+  int64_t position = log_deciding_position(r);
   if (step == 1) {
-    int64_t position = log_deciding_position(r);
     int64_t newest = log_newest_position(state);
     bool some_peek = false;
     for (const weir_request_state *request = r->frame->requests; request != NULL;
@@ -192,7 +179,10 @@ static void log_look(weir_rule_state *r) {
     if (reported && newest >= 1 && newest != position) log_plan_entry(r, newest);
     log_remember(r); /* where no entry was asked for, that is all there is to know */
   }
-  log_plan_search(r);
+  int64_t between = state->high - state->low - 1;
+  int64_t probes = between < PROBES ? between : PROBES;
+  for (int64_t n = 1; n <= probes; n++)
+    log_plan_entry(r, position + state->low + n * (between + 1) / (probes + 1) - 1);
 }
 
 /* --- charging ----------------------------------------------------------------------------------
@@ -248,23 +238,29 @@ static void log_charge(weir_rule_state *r) {
   }
 }
 
-/* An index cannot be given back. Where the charge was cut short, its entry is written at last: the
- * request stays counted, but leaves no hole. */
-static void log_take_back(weir_rule_state *r) {
-  if (!log_keeps(r) || r->step++ > 0) return;
-  if (r->charged && ((const log_state *)r->state)->stored_us < 0) log_plan_own_entry(r);
-}
-
-/* Without counts no entry is ever read. The entries themselves, up to L in each epoch, stay until
+/* A take-back: an index cannot be given back. Where the charge was cut short, its entry is written at last:
+ * the request stays counted, but leaves no hole.
+ *
+ * A reset: without counts no entry is ever read. The entries themselves, up to L in each epoch, stay until
  * their TTL: dropping them one by one would take as many operations. New ones take their places,
  * each written before it is read for the first time, but for the moment between an addition and
  * its entry: a request that is measured against that one sees an older time instead of none, and may
  * be admitted too early, one for each request that is just then on its way, or was cut short there. */
-static void log_reset(weir_rule_state *r) {
-  int64_t own = ((const log_state *)r->state)->epoch;
-  if (r->step++ > 0 || !log_keeps(r)) return;
-  for (int64_t epoch = own > 0 ? own - 1 : 0; epoch <= own + 1; epoch++)
-    weir_plan(r, WEIR_DROP, WEIR_PLACE_COUNT, epoch);
+static void log_plan(weir_rule_state *r, weir_phase phase) {
+  const log_state *state = r->state;
+  int64_t own = state->epoch;
+  if (phase == WEIR_PHASE_LOOK) {
+    log_look(r);
+  } else if (phase == WEIR_PHASE_CHARGE) {
+    log_charge(r);
+  } else if (!log_keeps(r) || r->step++ > 0) {
+    return;
+  } else if (phase == WEIR_PHASE_TAKE_BACK && r->charged && state->stored_us < 0) {
+    log_plan_own_entry(r);
+  } else if (phase == WEIR_PHASE_RESET) {
+    for (int64_t epoch = own > 0 ? own - 1 : 0; epoch <= own + 1; epoch++)
+      weir_plan(r, WEIR_DROP, WEIR_PLACE_COUNT, epoch);
+  }
 }
 
 /* --- answers -----------------------------------------------------------------------------------
@@ -272,36 +268,27 @@ static void log_reset(weir_rule_state *r) {
 
 /* An index cannot be given back: whatever becomes of the charge, the count is at least that from now
  * on. */
-static void log_expect_index(weir_rule_state *r, int64_t epoch) {
-  const weir_expected *expected = r->expected;
-  int64_t index = ((const log_state *)r->state)->index;
-  weir_expect_compare(r, epoch, index - 1);
-  if (!r->frame->settings->notices_loss) return;
-  weir_expect_count(r, epoch, 1, index, 1);
-  weir_expect_add(r, epoch, expected->index == epoch ? index - expected->amount : index);
-}
-
 static void log_answer_count(weir_rule_state *r, const weir_operation *operation) {
   log_state *state = r->state;
   int64_t epoch = operation->counter.index;
-  int64_t count = operation->outcome == WEIR_DONE ? operation->value : 0;
+  int64_t count = weir_count_of(weir_stored_before(operation));
   if (operation->kind != WEIR_ADD && operation->kind != WEIR_GET) return;
-  if (operation->kind == WEIR_ADD) count = (int64_t)((uint64_t)count - (uint64_t)operation->delta);
-  count = count < 0 ? 0 : count < WEIR_COUNT_MOST ? count : WEIR_COUNT_MOST;
+  if (log_keeps(r)) weir_expect_compare(r, epoch, count);
   if (operation->kind == WEIR_ADD) {
     r->charged = true;
     state->own = count;
     state->index = count + 1;
-    if (log_keeps(r)) log_expect_index(r, epoch);
-    return;
-  }
-  if (log_keeps(r)) weir_expect_compare(r, epoch, count);
-  if (epoch < state->epoch)
+    if (!log_keeps(r) || !r->frame->settings->notices_loss) return;
+    weir_expect_count(r, epoch, 1, state->index, 1);
+    int64_t expected = r->expected->index == epoch ? r->expected->amount : 0;
+    weir_expect_add(r, epoch, state->index - expected);
+  } else if (epoch < state->epoch) {
     state->before = count;
-  else if (epoch > state->epoch)
+  } else if (epoch > state->epoch) {
     state->after = count;
-  else
+  } else {
     state->own = count;
+  }
 }
 
 /* A time, or NOT_WRITTEN. What is earlier than its epoch is nothing that a machine wrote; so it counts
@@ -363,9 +350,10 @@ static int64_t log_room(const weir_rule_state *r, const weir_request_state *requ
 }
 
 /* The next one is measured against another. */
-static void log_count(weir_rule_state *r, int64_t cost) {
+static int64_t log_count(weir_rule_state *r, int64_t cost) {
   (void)cost;
   ((log_memory *)r->memory)->known = false;
+  return 0;
 }
 
 /* Behind a hole, the next request is measured against the next entry, now if that is not known. */
@@ -384,13 +372,6 @@ static void log_figures(const weir_rule_state *r, const weir_request_state *requ
   int64_t newest_us = state->newest_us == NOT_WRITTEN ? now_us : state->newest_us;
   if (newest_us != NO_ENTRY && now_us - newest_us < period)
     decision->reset_after_us = newest_us + period - now_us;
-}
-
-static bool log_refund(weir_rule_state *r, const weir_request_state *request, int64_t cost) {
-  (void)request;
-  (void)cost;
-  r->unused = 0;
-  return true;
 }
 
 /* --- by the memory alone -----------------------------------------------------------------------
@@ -438,15 +419,11 @@ const weir_method weir_log_method = {
     .operations_most = PROBES + 2,
     .ttl_us = log_ttl_us,
     .begin = log_begin,
-    .look = log_look,
-    .charge = log_charge,
-    .take_back = log_take_back,
-    .reset = log_reset,
+    .plan = log_plan,
     .answer = log_answer,
     .room = log_room,
     .count = log_count,
     .figures = log_figures,
-    .refund = log_refund,
     .recall = log_recall,
     .known = log_known,
     .forget = log_forget,

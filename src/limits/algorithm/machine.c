@@ -49,38 +49,30 @@ static void machine_begin(weir_machine *machine, int64_t now_us) {
   }
 }
 
-/* Rules that count, each of its own: what is charged goes back whole, and a look says what is left. */
-static bool machine_looks_again(const weir_machine *machine) {
-  bool members = false;
-  for (const weir_request_state *r = machine->frame.requests; r != NULL; r = r->next) {
-    if (r->ahead) return false;
-    members = members || r->member;
+/* Whether what its own charge denies is judged once more, in the round that takes the charge back.
+ *
+ * Two requests of several rules can deny each other, each holding the other's last place. So can two
+ * requests for several keys: their members are looked at as well, where the rules count, each of its own:
+ * then what is charged goes back whole, and a look says what is left. And so is what is denied by what was
+ * known from before: others may have given back or reset. */
+static bool machine_judges_again(weir_machine *machine) {
+  weir_frame *frame = &machine->frame;
+  bool members = false, counts = !frame->stack->count_all, old = false;
+  for (const weir_request_state *request = frame->requests; request != NULL;
+       request = request->next) {
+    if (request->ahead) counts = false;
+    members = members || request->member;
   }
-  for (size_t i = 0; members && i < machine->frame.stack->count; i++)
-    members = machine->rule_states[i].method->stage == WEIR_STAGE_COUNTERS;
-  return members && !machine->frame.stack->count_all;
-}
-
-/* Whether a denial of this charge would rest on what was read before it. */
-static bool machine_rests_on_old(const weir_machine *machine) {
-  const weir_frame *frame = &machine->frame;
-  bool old = false;
-  for (size_t i = 0; frame->believes_firm && i < frame->stack->count; i++) {
+  for (size_t i = 0; i < frame->stack->count; i++) {
     const weir_rule_state *r = &machine->rule_states[i];
-    old = old || (r->method->oldest_us != NULL && r->method->oldest_us(r) < frame->now_us);
+    const weir_method *method = r->method;
+    counts = counts && method->stage == WEIR_STAGE_COUNTERS;
+    if (frame->believes_firm && method->oldest_us != NULL)
+      old = old || method->oldest_us(r) < frame->now_us;
   }
-  return old;
-}
-
-/* How many rules are tighter than rule i. */
-static unsigned machine_rank(const weir_stack *stack, size_t i) {
-  int64_t limit = stack->rules[i].limit;
-  unsigned tighter = 0;
-  for (size_t j = 0; j < stack->count; j++) {
-    int64_t other = stack->rules[j].limit;
-    if (other < limit || (other == limit && j < i)) tighter++;
-  }
-  return tighter;
+  bool in_flight = machine->retries || (members && counts);
+  frame->looks_at_old = !in_flight;
+  return (in_flight || old) && !machine->in_order;
 }
 
 /* Begins the first stage from `from` on under which the open takes want something, if there is one.
@@ -100,7 +92,11 @@ static void machine_charge_stage(weir_machine *machine, unsigned from) {
          request = request->next)
       if (!request->settled && request->kind == WEIR_TAKE)
         r->wanted += weir_request_cost(request, i);
-    stages[i] = machine->in_order ? machine_rank(stack, i) : r->method->stage;
+    stages[i] = machine->in_order ? 0 : r->method->stage;
+    for (size_t j = 0; machine->in_order && j < stack->count; j++) {
+      int64_t other = stack->rules[j].limit, own = stack->rules[i].limit;
+      if (other < own || (other == own && j < i)) stages[i]++;
+    }
     if (r->wanted == 0 || stages[i] < from) stages[i] = WEIR_RULES_MOST;
     if (stages[i] < machine->stage) machine->stage = stages[i];
   }
@@ -150,12 +146,7 @@ static void machine_finish_look(weir_machine *machine) {
 }
 
 /* A stage is charged: what fits under its rules goes on to the next. Behind the last, what of the
- * charge does not go back is held from now on; what does calls for a look next time.
- *
- * Two requests of several rules can deny each other, each holding the other's last place: what was
- * denied by its own charge is looked at again in the round that takes the charge back. So can two
- * requests for several keys: their members are looked at as well. And so is what is denied by what was
- * known from before: others may have given back or reset. */
+ * charge does not go back is held from now on; what does calls for a look next time. */
 static void machine_finish_stage(weir_machine *machine) {
   bool in_vain =
       machine->frame.blind && machine->frame.stack->count == 1 && !machine->rule_states[0].charged;
@@ -164,9 +155,7 @@ static void machine_finish_stage(weir_machine *machine) {
     machine->rule_states[0].step = 1;
     return;
   }
-  bool in_flight = machine->retries || machine_looks_again(machine);
-  bool may_retry = (in_flight || machine_rests_on_old(machine)) && !machine->in_order;
-  machine->frame.looks_at_old = !in_flight;
+  bool may_retry = machine_judges_again(machine);
   bool denied = false;
   if (machine->charging != 0)
     denied = weir_decide_stage(machine, machine->charging, machine->last_stage, !may_retry);
@@ -212,39 +201,29 @@ static void machine_finish_take_back(weir_machine *machine) {
   }
 }
 
-/* What was paid for is paid, whatever became of the rest. A rule's `unused` says that it was to be. */
-static void machine_finish_renewal(weir_machine *machine) {
-  bool late = false;
-  for (size_t i = 0; i < machine->frame.stack->count; i++)
-    late = late || (machine->rule_states[i].unused > 0 && !machine->rule_states[i].charged);
-  if (machine->failure == WEIR_OK && late) machine->failure = WEIR_TIMEOUT;
-  if (machine->failure == WEIR_OK)
-    weir_machine_settle_alone(machine, WEIR_OK);
-  else
-    weir_machine_fail(machine, machine->failure);
-}
-
 /* --- the loop ----------------------------------------------------------------------------------
  */
 
 /* What r wants of the next round of this phase. */
 static void machine_plan(weir_machine *machine, weir_rule_state *r) {
   const weir_request_state *requests = machine->frame.requests;
-  switch (machine->frame.phase) {
+  weir_phase phase = machine->frame.phase;
+  unsigned own = 1U << r->index;
+  switch (phase) {
     case WEIR_PHASE_CHARGE:
-      if (machine->charging >> r->index & 1U && !r->conflict) r->method->charge(r);
+      if (machine->charging & own && !r->conflict) r->method->plan(r, phase);
       break;
     case WEIR_PHASE_TAKE_BACK:
-      if (r->unused > 0) r->method->take_back(r);
+      if (r->unused > 0) r->method->plan(r, phase);
       break;
     case WEIR_PHASE_LOOK: /* where an open request is about this rule */
       while (requests != NULL && (requests->settled || weir_request_cost(requests, r->index) == 0))
         requests = requests->next;
-      if (settles(machine) && !(machine->open >> r->index & 1U)) requests = NULL;
-      if (requests != NULL) r->method->look(r);
+      if (settles(machine) && !(machine->open & own)) requests = NULL;
+      if (requests != NULL) r->method->plan(r, phase);
       break;
     case WEIR_PHASE_RESET:
-      r->method->reset(r);
+      r->method->plan(r, phase);
       break;
     case WEIR_PHASE_BEGIN:
       if (r->step++ == 0) {
@@ -273,7 +252,7 @@ static weir_turn machine_advance(weir_machine *machine, weir_operation *operatio
       machine_plan(machine, r);
     for (weir_rule_state *r = machine->rule_states; machine->looks_along && r < end; r++) {
       r->step = 0; /* behind the take-back of all rules */
-      r->method->look(r);
+      r->method->plan(r, WEIR_PHASE_LOOK);
     }
     machine->looks_along = false;
     if (machine->frame.operation_count > 0) return WEIR_TURN_EXECUTE;
@@ -299,8 +278,15 @@ static weir_turn machine_advance(weir_machine *machine, weir_operation *operatio
         memset(machine->frame.memo, 0, machine->memo_bytes);
         weir_machine_settle_alone(machine, WEIR_OK);
         break;
-      case WEIR_PHASE_RENEW:
-        machine_finish_renewal(machine);
+      case WEIR_PHASE_RENEW: /* what was paid is paid, whatever became of the rest */
+        for (weir_rule_state *r = machine->rule_states; r < end; r++) {
+          bool late = r->unused > 0 && !r->charged; /* it was to be paid */
+          if (late && machine->failure == WEIR_OK) machine->failure = WEIR_TIMEOUT;
+        }
+        if (machine->failure != WEIR_OK)
+          weir_machine_fail(machine, machine->failure);
+        else
+          weir_machine_settle_alone(machine, WEIR_OK);
         break;
       case WEIR_PHASE_PAUSE:
         return WEIR_TURN_PAUSE;

@@ -17,6 +17,10 @@ bool weir_decide_look(weir_machine *machine);
  * True when something was denied. Unless `final`, denied takes stay open. */
 bool weir_decide_stage(weir_machine *machine, unsigned rules, bool last, bool final);
 
+/* Whether what a denied request was charged stays, as count=all has it: until the count is about to
+ * overflow. */
+bool weir_decide_keeps(weir_rule_state *r);
+
 /* After a plain charge that fits: settles all requests as admitted. */
 void weir_decide_plain(weir_machine *machine);
 
@@ -29,8 +33,8 @@ void weir_decide_rest(weir_machine *machine);
 /* Settles as denied what is still open. */
 void weir_decide_denied(weir_machine *machine);
 
-/* --- end.c: what an outcome means, and the end of a group that cannot be decided ---------------
- */
+/* What a settlement is told: as a request that was admitted behind it. */
+void weir_decide_settled(weir_machine *machine, weir_request_state *request);
 
 /* What an outcome that is no answer means for the requests. Notes it where it shows that the store
  * is away: then a policy may answer in its stead. */
@@ -47,10 +51,7 @@ void weir_machine_fail(weir_machine *machine, weir_status status);
 /* The same for the one request of a group that others cannot join. */
 void weir_machine_settle_alone(weir_machine *machine, weir_status status);
 
-/* What a settlement is told: as a request that was admitted behind it. */
-void weir_decide_settled(weir_machine *machine, weir_request_state *request);
-
-/* --- refund.c ----------------------------------------------------------------------------------
+/* --- settle.c: what was charged earlier goes back, or is settled -------------------------------
  */
 
 /* A refund has looked: what goes back of it, and whether that much is charged at all. */
@@ -58,9 +59,6 @@ void weir_refund_choose(weir_machine *machine);
 
 /* It has gone back, as far as the store answered. */
 void weir_refund_settle(weir_machine *machine, weir_status status);
-
-/* --- settle.c ----------------------------------------------------------------------------------
- */
 
 /* Begins a settlement with a look or a charge. */
 void weir_settle_begin(weir_machine *machine);

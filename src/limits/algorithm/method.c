@@ -8,7 +8,7 @@
 
 #include <assert.h>
 
-#include "algorithm/cells.h"
+#include "algorithm/window.h"
 
 const weir_method *weir_method_of(const weir_rule *rule, unsigned traits) {
   const weir_method *bucket = traits & WEIR_TRAIT_SWAP ? &weir_swap_method : &weir_raise_method;

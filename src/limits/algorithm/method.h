@@ -53,34 +53,28 @@ typedef struct weir_method {
   bool (*plan_plain)(weir_rule_state *r);
   bool (*end_plain)(weir_rule_state *r, const weir_operation *operation);
 
-  /* Each plans operations for one round with weir_plan(). They are called again after every round,
-   * and are through when they plan nothing; r->step counts the rounds.
+  /* Plans operations for one round of a phase with weir_plan(). It is called again after every round,
+   * and is through when it plans nothing; r->step counts the rounds.
    *
-   * look: reads until `room` and `figures` have what they need; changes nothing.
-   * In a settlement what `charge` adds is an overrun: room is no question of it.
-   *
-   * charge: adds r->charge (above 0); sets r->charged once the store confirmed it, or r->conflict when
+   * LOOK: reads until `room` and `figures` have what they need; changes nothing. Also along with a
+   *   TAKE_BACK, behind what that plans: then the frame's phase says so.
+   * CHARGE: adds r->charge (above 0); sets r->charged once the store confirmed it, or r->conflict when
    *   others were faster and nothing of it stays. Neither: the only rule, charged blind, has read
-   *   instead what there was, and that decides.
-   * take_back: gives back r->unused (above 0) of what was charged, or of what `refund` chose. It is 0
+   *   instead what there was, and that decides. In a settlement what it adds is an overrun: room is no
+   *   question of it.
+   * TAKE_BACK: gives back r->unused (above 0) of what was charged, or of what `refund` chose. It is 0
    *   afterwards, which after a SUB the machine sees to, unless something has to stay charged;
    *   r->conflict when others kept it out.
-   * reset: removes all that is stored.
-   * store: writes what `known` says, in the place of what there is (afresh) or where there is nothing.
-   *   NULL: no process goes on by such a rule. Once, and no answer is asked for. */
-  void (*look)(weir_rule_state *r);
-  void (*charge)(weir_rule_state *r);
-  void (*take_back)(weir_rule_state *r);
-  void (*reset)(weir_rule_state *r);
+   * RESET: removes all that is stored. */
+  void (*plan)(weir_rule_state *r, weir_phase phase);
+
+  /* Writes what `known` says, in the place of what there is (afresh) or where there is nothing. Once, and
+   * no answer is asked for. NULL: no process goes on by such a rule. */
   void (*store)(weir_rule_state *r, const weir_known *known, bool afresh);
 
   /* Takes in one outcome: DONE, ABSENT or CONFLICT. After a charge r believes what was there without
    * it. */
   void (*answer)(weir_rule_state *r, const weir_operation *operation);
-
-  /* With count=all: whether the cost of a denied request may stay, or the count is about to
-   * overflow. NULL: rules without that option. */
-  bool (*keeps_denied)(const weir_rule_state *r);
 
   /* The largest cost that fits on top of what r believes, for a request with these wishes; 0: none. */
   int64_t (*room)(const weir_rule_state *r, const weir_request_state *request);
@@ -89,8 +83,9 @@ typedef struct weir_method {
   int64_t (*oldest_us)(const weir_rule_state *r);
 
   /* Counts a cost as admitted (below 0: no longer), in r and the memory. Called before `figures` and
-   * `delay` of the same request. */
-  void (*count)(weir_rule_state *r, int64_t cost);
+   * `delay` of the same request. Of rules with count=all it answers what then stands where r charges; with
+   * a cost of 0 what does now. Of others the answer means nothing. */
+  int64_t (*count)(weir_rule_state *r, int64_t cost);
 
   /* remaining, retry_after_us (where the cost is denied) and reset_after_us. */
   void (*figures)(const weir_rule_state *r, const weir_request_state *request, int64_t cost,
@@ -105,11 +100,11 @@ typedef struct weir_method {
 
   /* Writes down that this much of a charge stays in the store, once what was admitted is counted;
    * below 0: goes back: with weir_expect_count() or weir_expect_add(), and what it teaches of the
-   * share (share.h). NULL: the method sees to it by itself. */
+   * share (plan.h). NULL: the method sees to it by itself. */
   void (*expect)(weir_rule_state *r, int64_t cost);
 
   /* After a look: chooses what a refund of `cost` (above 0) gives back, in r->unused; 0 where it no
-   * longer matters. False when less than that is charged. */
+   * longer matters. False when less than that is charged. NULL: nothing ever goes back. */
   bool (*refund)(weir_rule_state *r, const weir_request_state *request, int64_t cost);
 
   /* Pays `cost` (above 0) of what is held for one period more, round after round as the first ones;

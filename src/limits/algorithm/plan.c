@@ -1,7 +1,6 @@
 #include "algorithm/plan.h"
 
 #include "algorithm/method.h"
-#include "algorithm/share.h"
 
 weir_operation *weir_plan(weir_rule_state *r, weir_operation_kind kind, weir_place place,
                           int64_t index) {
@@ -86,11 +85,4 @@ void weir_expect_add(weir_rule_state *r, int64_t index, int64_t amount) {
   }
   expected->amount += amount;
   if (expected->amount < 0) expected->amount = 0;
-}
-
-void weir_expect_compare(weir_rule_state *r, int64_t index, int64_t found) {
-  weir_expected *expected = r->expected;
-  if (expected->index != index || found >= expected->amount) return;
-  expected->amount = 0;
-  r->frame->lost++;
 }

@@ -1,5 +1,5 @@
-/* What methods share, and stand on: planning an operation, and what of this process's own charges the
- * store must still hold.
+/* What methods share, and stand on: planning an operation, reading a counter, what of this process's own
+ * charges the store must still hold, and what part of all charges they are.
  *
  * A counter that shows less than this process alone was charged and did not give back has been
  * evicted, flushed or restarted, or another process has reset or refunded it. There is no other way:
@@ -27,6 +27,21 @@ void weir_machine_enter(weir_machine *machine, weir_phase phase);
 
 /* Whether some take is open. */
 bool weir_has_takes(const weir_frame *frame);
+
+/* Counts are read as at most this: far above every limit, and the sum of all cells fits 63 bits. Below 0
+ * is what a counter shows that was lost and then given back to: nothing. */
+#define WEIR_COUNT_MOST (INT64_C(1) << 55)
+
+static inline int64_t weir_count_of(int64_t value) {
+  return value < 0 ? 0 : value < WEIR_COUNT_MOST ? value : WEIR_COUNT_MOST;
+}
+
+/* What an answer says of its key: what an addition found there, else what there is. */
+static inline int64_t weir_stored_before(const weir_operation *operation) {
+  int64_t value = operation->outcome == WEIR_DONE ? operation->value : 0;
+  if (operation->kind == WEIR_ADD) value = (int64_t)((uint64_t)value - (uint64_t)operation->delta);
+  return value;
+}
 
 /* A cost in parts, as weir_known has it, and a known amount in those of a continued rule. What is
  * above every limit is as good as 2^40. */
@@ -56,6 +71,52 @@ void weir_expect_count(weir_rule_state *r, int64_t index, int64_t per_period, in
 void weir_expect_add(weir_rule_state *r, int64_t index, int64_t amount);
 
 /* There is so much under `index`: where that is less than what is expected, a key was lost. */
-void weir_expect_compare(weir_rule_state *r, int64_t index, int64_t found);
+static inline void weir_expect_compare(weir_rule_state *r, int64_t index, int64_t found) {
+  if (r->expected->index != index || found >= r->expected->amount) return;
+  r->expected->amount = 0;
+  r->frame->lost++;
+}
+
+/* --- the share ---------------------------------------------------------------------------------
+ *
+ * What part of a key's charges is this process's own, so that it can go on without the store as it began
+ * with it (memo/account.h).
+ *
+ *     own charges      c1         c2                  c3
+ *     the count   0 ---+--+--+----+--+----+--+--+--+--+---
+ *                      |<- c1 is mine, all: up to c2  |     learnt at c2
+ *                                 |<- c2 is mine, all ->|   learnt at c3
+ *
+ * An own charge counts only when the next one shows what came after it. Own charges over the total,
+ * with the last, would add up to more than 1: a process that came first and left would take itself
+ * to be alone. Where charges come in random order, the shares of all processes so add up to 1 on
+ * average, however many there are: docs/guarantees.md, "Outages".
+ *
+ * Sums are signed: what goes back comes off the last own charge. Only an admitted charge teaches. Windows
+ * and counts learn in weir_expect_count(), buckets in bucket.c. */
+
+/* An own charge of `cost` stands on top of `before`: what there is since the last one is learnt,
+ * where the two are connected. */
+static inline void weir_share_learn(weir_share *share, weir_lesson *lesson, bool connected,
+                                    int64_t before, int64_t cost) {
+  if (connected) {
+    int64_t all = before - share->before;
+    share->mine += share->last;
+    share->all += all;
+    lesson->mine += share->last;
+    lesson->all += all;
+  }
+  lesson->cost += cost;
+  lesson->charges++;
+  share->before = before;
+  share->last = cost;
+}
+
+/* Halves what was learnt, so many times. */
+static inline void weir_share_halve(weir_share *share, int64_t times) {
+  if (times > 62) times = 62;
+  share->mine /= INT64_C(1) << times;
+  share->all /= INT64_C(1) << times;
+}
 
 #endif

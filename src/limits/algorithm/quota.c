@@ -1,5 +1,5 @@
-/* Quota (docs/guarantees.md, "Quota"): the first request of a key opens a window of W; L may be charged to it; when it is over,
- * the next request opens another.
+/* Quota (docs/guarantees.md, "Quota"): the first request of a key opens a window of W; L may be charged to
+ * it; when it is over, the next request opens another.
  *
  * Which window is open is agreed on with keys that are created once and never changed. Time is cut
  * into groups of width W, and every group opens at most one window:
@@ -32,7 +32,6 @@
  * to overwrite it. What is written is the same for every process, the end of the window before, or the
  * begin of the group: so those that meet it at once still agree on one window. What was charged to
  * the wrong one no longer counts, at most L. */
-#include "algorithm/cells.h"
 #include "algorithm/method.h"
 #include "algorithm/plan.h"
 
@@ -159,72 +158,38 @@ static void quota_plan_open(weir_rule_state *r, weir_operation_kind kind, int wh
     operation->stake = weir_plan_stake(memory->count, r->rule->limit);
 }
 
-/* What a charge needs while it does not know its window: first to close the group before, then to open
- * its own. Closing before it is known whether it must be costs a round less, and does no harm: this
- * clock is past the group before. When its own is opened, the group before is decided, and its window,
- * if any, is over. */
-static void quota_plan_opening(weir_rule_state *r) {
-  quota_state *state = r->state;
-  if (state->opens[OWN] == UNREAD) {
-    if (state->opens[BEFORE] == UNREAD) {
-      quota_plan_open(r, WEIR_CREATE, BEFORE); /* with 0 */
-      quota_plan_open(r, WEIR_GET, BEFORE);
-    }
-    quota_plan_open(r, WEIR_GET, OWN);
-    return;
-  }
-  int64_t start = state->at_us;
-  weir_operation_kind kind = WEIR_CREATE;
-  if (state->opens[OWN] == WRONG) {
-    kind = WEIR_PUT;
-    start = state->group * r->rule->period_us;
-    if (state->opens[BEFORE] >= 0) start = state->opens[BEFORE] + r->rule->period_us;
-  }
-  weir_plan(r, kind, WEIR_PLACE_OPEN, state->group)->value = start + 1;
-  quota_plan_open(r, WEIR_GET, OWN);
-  state->opening = state->opened = true;
-}
-
 /* Whether an expected window is still in use by this clock: longer than that no key has to live. */
 static bool quota_is_held(const weir_rule_state *r, int64_t start_us) {
   return r->frame->clock_us - start_us < r->rule->period_us;
 }
 
-/* What the key of a group says: a start, or why there is none. The latest start that an honest clock
- * may have stored is that of now; for a refund, of the time of its stamp. */
-static int64_t quota_decode(const weir_rule_state *r, const weir_operation *operation) {
-  int64_t period = r->rule->period_us;
-  int64_t begin = operation->counter.index * period;
-  int64_t latest_us = r->frame->now_us;
-  int64_t back_us = quota_back_us(r);
-  if (quota_is_stamp(back_us) && back_us > latest_us) latest_us = back_us;
-  latest_us += r->frame->settings->ahead_us;
-  if (operation->outcome == WEIR_ABSENT) return ABSENT;
-  if (operation->value == 0) return begin + period <= latest_us ? CLOSED : WRONG;
-  int64_t start = operation->value > 0 ? operation->value - 1 : -1;
-  bool honest = start >= begin && start - begin < period && start <= latest_us;
-  return honest ? start : WRONG;
-}
-
-/* Takes in what the key of a group holds. The window that this process charges is named by a key that
- * never changes; of a window in use, it says whether it is still the one that is stored. A group that
- * was opened and is not is lost to eviction, or was just overwritten: from the start. */
+/* Takes in what the key of a group holds: a start, or why there is none. The latest start that an honest
+ * clock may have stored is that of now; for a refund, of the time of its stamp. The window that this process
+ * charges is named by a key that never changes; of a window in use, it says whether it is still the one that
+ * is stored. A group that was opened and is not is lost to eviction, or was just overwritten: from the
+ * start. */
 static void quota_answer_open(weir_rule_state *r, const weir_operation *operation) {
   quota_state *state = r->state;
   quota_memory *memory = r->memory;
-  int64_t group = operation->counter.index;
+  int64_t group = operation->counter.index, period = r->rule->period_us, begin = group * period;
+  int64_t value = operation->outcome == WEIR_DONE ? operation->value : -1;
   int64_t expected = r->expected->index;
-  bool done = operation->outcome == WEIR_DONE;
   if (operation->kind != WEIR_GET) return;
-  if (expected / r->rule->period_us == group && !(done && operation->value == expected + 1) &&
-      quota_is_held(r, expected))
+  if (expected / period == group && value != expected + 1 && quota_is_held(r, expected))
     weir_expect_compare(r, expected, 0);
   if (state->start_us >= 0 && r->frame->phase == WEIR_PHASE_CHARGE) {
-    memory->known = done && operation->value == state->start_us + 1;
+    memory->known = value == state->start_us + 1;
     memory->read_us = r->frame->clock_us;
     return;
   }
-  int64_t found = quota_decode(r, operation);
+
+  int64_t latest_us = r->frame->now_us, back_us = quota_back_us(r);
+  if (quota_is_stamp(back_us) && back_us > latest_us) latest_us = back_us;
+  latest_us += r->frame->settings->ahead_us;
+  int64_t found = value > 0 ? value - 1 : WRONG;
+  if (found < begin || found - begin >= period || found > latest_us) found = WRONG;
+  if (value == 0) found = begin + period <= latest_us ? CLOSED : WRONG;
+  if (operation->outcome == WEIR_ABSENT) found = ABSENT;
   if (state->opening && (found == ABSENT || found == WRONG)) r->conflict = true;
   state->opening = false;
   state->opens[group - state->group + OWN] = found;
@@ -233,31 +198,24 @@ static void quota_answer_open(weir_rule_state *r, const weir_operation *operatio
 /* --- rounds ------------------------------------------------------------------------------------
  */
 
-/* Whether the window of a stamp is over: that it was found to be, or is nowhere and was to be over by now
- * if it was ever there. */
-static bool quota_is_over(const weir_rule_state *r, int64_t at_us) {
-  const quota_state *state = r->state;
-  int64_t now_us = r->frame->now_us, period = r->rule->period_us;
-  if (state->start_us >= 0) return now_us - state->start_us >= period;
-  bool nowhere = state->opens[BEFORE] != UNREAD && state->opens[OWN] != UNREAD;
-  return nowhere && now_us - at_us >= period;
-}
-
 /* The window before, if it is still open, is wanted first: a stamp then belongs to one window,
  * whatever is opened after it. The moment of what goes back is that of its charge; a stamp that no clock
- * makes is refused later. A settlement whose charge is in a window that is over is told of now. */
+ * makes is refused later. A settlement whose charge is in a window that is over is told of now: one that was
+ * found to be, or that is nowhere and was to be over by now if it was ever there. */
 static void quota_look(weir_rule_state *r) {
   quota_state *state = r->state;
-  int64_t back_us = quota_back_us(r);
+  int64_t back_us = quota_back_us(r), now_us = r->frame->now_us, period = r->rule->period_us;
   bool settles = r->frame->requests->kind == WEIR_SETTLE;
   if (state->counted) return;
   if (r->step++ == 0 && (r->frame->requests->kind == WEIR_REFUND || back_us >= 0) &&
       !(settles && quota_covers(r, back_us)))
-    quota_aim(r, quota_is_stamp(back_us) ? back_us : r->frame->now_us);
+    quota_aim(r, quota_is_stamp(back_us) ? back_us : now_us);
   quota_find_window(r);
-  if (settles && quota_is_stamp(back_us) && !state->over && quota_is_over(r, back_us)) {
-    state->over = true;
-    quota_aim(r, r->frame->now_us);
+  if (settles && quota_is_stamp(back_us) && !state->over) {
+    bool nowhere = state->opens[BEFORE] != UNREAD && state->opens[OWN] != UNREAD;
+    int64_t began_us = state->start_us >= 0 ? state->start_us : back_us;
+    state->over = (state->start_us >= 0 || nowhere) && now_us - began_us >= period;
+    if (state->over) quota_aim(r, now_us);
   }
   if (state->start_us >= 0) {
     weir_plan(r, WEIR_GET, WEIR_PLACE_COUNT, state->start_us);
@@ -273,46 +231,67 @@ static void quota_plan_start(weir_rule_state *r, int64_t charged) {
   weir_plan(r, WEIR_GET, WEIR_PLACE_OPEN, group)->stake = weir_plan_stake(charged, r->rule->limit);
 }
 
-/* With knowledge that will soon be too old, the key that opened the window is read along: a key in
+/* Adds to the window, once it is known. Till then it closes the group before, then opens its own. Closing
+ * before it is known whether it must be costs a round less, and does no harm: this clock is past the group
+ * before. When its own is opened, the group before is decided, and its window, if any, is over.
+ *
+ * With knowledge that will soon be too old, the key that opened the window is read along: a key in
  * steady use never needs a round more. A store that evicts by stakes is told whenever the count has
  * doubled, so that it knows of half of what rests on that key, or more; and by a process that knows
  * the key anew as soon as it knows the count. */
 static void quota_charge(weir_rule_state *r) {
   quota_state *state = r->state;
   quota_memory *memory = r->memory;
+  const weir_settings *settings = r->frame->settings;
+  int64_t period = r->rule->period_us;
   if (r->charged) return;
   quota_find_window(r);
+  if (state->start_us < 0 && state->opens[OWN] == UNREAD) {
+    if (state->opens[BEFORE] == UNREAD) {
+      quota_plan_open(r, WEIR_CREATE, BEFORE); /* with 0 */
+      quota_plan_open(r, WEIR_GET, BEFORE);
+    }
+    quota_plan_open(r, WEIR_GET, OWN);
+    return;
+  }
   if (state->start_us < 0) {
-    quota_plan_opening(r);
+    bool wrong = state->opens[OWN] == WRONG;
+    int64_t start = !wrong                      ? state->at_us
+                    : state->opens[BEFORE] >= 0 ? state->opens[BEFORE] + period
+                                                : state->group * period;
+    weir_plan(r, wrong ? WEIR_PUT : WEIR_CREATE, WEIR_PLACE_OPEN, state->group)->value = start + 1;
+    quota_plan_open(r, WEIR_GET, OWN);
+    state->opening = state->opened = true;
     return;
   }
   int64_t known_for = r->frame->now_us - memory->read_us;
   int64_t charged = memory->count + r->charge;
-  bool grew = r->frame->settings->traits & WEIR_TRAIT_STAKE && memory->count > 0 &&
-              charged >= 2 * memory->reported;
+  bool grew =
+      settings->traits & WEIR_TRAIT_STAKE && memory->count > 0 && charged >= 2 * memory->reported;
   if (grew) memory->reported = charged;
   weir_plan(r, WEIR_ADD, WEIR_PLACE_COUNT, state->start_us)->delta = r->charge;
-  if (known_for > r->frame->settings->memo_age_us / 2 || grew) quota_plan_start(r, charged);
+  if (known_for > settings->memo_age_us / 2 || grew) quota_plan_start(r, charged);
 }
 
-static void quota_take_back(weir_rule_state *r) {
-  const quota_state *state = r->state;
-  if (r->step++ > 0) return;
-  weir_plan(r, WEIR_SUB, WEIR_PLACE_COUNT, state->start_us)->delta = r->unused;
-  if (r->frame->settings->traits & WEIR_TRAIT_STAKE) quota_plan_start(r, state->count);
-}
-
-/* Reads, then drops: three groups, as this clock may be late or early. A process that is under way
+/* A reset reads, then drops: three groups, as this clock may be late or early. A process that is under way
  * meanwhile, or remembers the window, may charge the old one once more; a window that opens then is
  * a new one, which may overlap with it. */
-static void quota_reset(weir_rule_state *r) {
+static void quota_plan(weir_rule_state *r, weir_phase phase) {
   const quota_state *state = r->state;
-  int step = r->step++;
-  if (step > 1) return;
-  for (int which = BEFORE; which < GROUPS; which++) {
-    quota_plan_open(r, step == 0 ? WEIR_GET : WEIR_DROP, which);
-    if (step == 1 && state->opens[which] >= 0)
-      weir_plan(r, WEIR_DROP, WEIR_PLACE_COUNT, state->opens[which]);
+  if (phase == WEIR_PHASE_LOOK) {
+    quota_look(r);
+  } else if (phase == WEIR_PHASE_CHARGE) {
+    quota_charge(r);
+  } else if (phase == WEIR_PHASE_TAKE_BACK && r->step++ == 0) {
+    weir_plan(r, WEIR_SUB, WEIR_PLACE_COUNT, state->start_us)->delta = r->unused;
+    if (r->frame->settings->traits & WEIR_TRAIT_STAKE) quota_plan_start(r, state->count);
+  } else if (phase == WEIR_PHASE_RESET && r->step < 2) {
+    bool drops = r->step++ == 1;
+    for (int which = BEFORE; which < GROUPS; which++) {
+      quota_plan_open(r, drops ? WEIR_DROP : WEIR_GET, which);
+      if (drops && state->opens[which] >= 0)
+        weir_plan(r, WEIR_DROP, WEIR_PLACE_COUNT, state->opens[which]);
+    }
   }
 }
 
@@ -345,15 +324,13 @@ static void quota_answer(weir_rule_state *r, const weir_operation *operation) {
     quota_answer_open(r, operation);
     return;
   }
-  int64_t count = operation->outcome == WEIR_DONE ? operation->value : 0;
   if (operation->kind == WEIR_GET)
     state->counted = true;
   else if (operation->kind == WEIR_ADD)
     r->charged = true;
   else if (operation->kind != WEIR_SUB || r->frame->requests->kind != WEIR_SETTLE)
     return;
-  if (operation->kind == WEIR_ADD) count = (int64_t)((uint64_t)count - (uint64_t)operation->delta);
-  count = count < 0 ? 0 : count < WEIR_COUNT_MOST ? count : WEIR_COUNT_MOST;
+  int64_t count = weir_count_of(weir_stored_before(operation));
   if (quota_is_held(r, state->start_us)) weir_expect_compare(r, state->start_us, count);
   state->count = memory->count = count;
 }
@@ -375,8 +352,7 @@ static bool quota_plan_plain(weir_rule_state *r) {
 
 static bool quota_end_plain(weir_rule_state *r, const weir_operation *operation) {
   quota_memory *memory = r->memory;
-  int64_t count = (int64_t)((uint64_t)operation->value - (uint64_t)operation->delta);
-  if (count < 0) count = 0;
+  int64_t count = weir_count_of(weir_stored_before(operation));
   if (count > r->rule->limit - r->charge) return false;
   if (quota_is_held(r, r->place)) weir_expect_compare(r, r->place, count);
   memory->count = count + r->charge;
@@ -388,20 +364,16 @@ static bool quota_end_plain(weir_rule_state *r, const weir_operation *operation)
 /* --- deciding ----------------------------------------------------------------------------------
  */
 
-static bool quota_keeps_denied(const weir_rule_state *r) {
-  return ((const quota_state *)r->state)->count < WEIR_COUNT_MOST - WEIR_LIMIT_MOST;
-}
-
 static int64_t quota_room(const weir_rule_state *r, const weir_request_state *request) {
   const quota_state *state = r->state;
   (void)request;
   return state->count < r->rule->limit ? r->rule->limit - state->count : 0;
 }
 
-static void quota_count(weir_rule_state *r, int64_t cost) {
+static int64_t quota_count(weir_rule_state *r, int64_t cost) {
   quota_memory *memory = r->memory;
-  ((quota_state *)r->state)->count += cost;
   memory->count += cost;
+  return ((quota_state *)r->state)->count += cost;
 }
 
 static void quota_figures(const weir_rule_state *r, const weir_request_state *request, int64_t cost,
@@ -489,13 +461,9 @@ const weir_method weir_quota_method = {
     .begin = quota_begin,
     .plan_plain = quota_plan_plain,
     .end_plain = quota_end_plain,
-    .look = quota_look,
-    .charge = quota_charge,
-    .take_back = quota_take_back,
-    .reset = quota_reset,
+    .plan = quota_plan,
     .store = quota_store,
     .answer = quota_answer,
-    .keeps_denied = quota_keeps_denied,
     .room = quota_room,
     .count = quota_count,
     .figures = quota_figures,

@@ -1,4 +1,9 @@
-/* Settling: what a request really cost, once that is known. Each rule has its own difference to what
+/* What was charged earlier goes back, or is settled: each such request is alone in its group.
+ *
+ * A refund looks, chooses by what it saw how much of its cost still stands under each rule, and takes that
+ * back.
+ *
+ * A settlement says what a request really cost, once that is known. Each rule has its own difference to what
  * is charged: above 0 it is charged as well, as much as fits under the rule's limit and its debt; below
  * 0 it goes back, as a refund does. The work is done, so that no rule denies, and none waits for
  * another: one may be charged more while another gives back, and what one was charged stays.
@@ -17,20 +22,44 @@
 #include "algorithm/method.h"
 #include "algorithm/plan.h"
 
-/* --- what is done next -------------------------------------------------------------------------
+/* --- refunds -----------------------------------------------------------------------------------
+ */
+
+/* Whether what goes back arrives or not, it is expected no more. */
+void weir_refund_choose(weir_machine *machine) {
+  const weir_request_state *request = machine->frame.requests;
+  size_t count = machine->frame.stack->count;
+  for (size_t i = 0; i < count; i++) {
+    weir_rule_state *r = &machine->rule_states[i];
+    int64_t cost = weir_request_cost(request, i);
+    if (cost == 0 || r->method->refund == NULL || r->method->refund(r, request, cost)) continue;
+    weir_machine_settle_alone(machine, WEIR_BAD_COST);
+    return;
+  }
+  for (size_t i = 0; i < count; i++)
+    weir_expect_change(&machine->rule_states[i], -machine->rule_states[i].unused);
+  weir_machine_enter(machine, WEIR_PHASE_TAKE_BACK);
+}
+
+/* What reached only some of its rules is not to be asked for again. */
+void weir_refund_settle(weir_machine *machine, weir_status status) {
+  bool went_back = false;
+  for (size_t i = 0; i < machine->frame.stack->count; i++) {
+    if (machine->rule_states[i].conflict && status == WEIR_OK) status = WEIR_CONTENDED;
+    went_back = went_back || machine->rule_states[i].went_back;
+  }
+  if (status == WEIR_OK)
+    weir_machine_settle_alone(machine, WEIR_OK);
+  else
+    weir_machine_fail(machine, went_back ? WEIR_UNKNOWN_OUTCOME : status);
+}
+
+/* --- settlements: what is done next ------------------------------------------------------------
  */
 
 /* What of its cost is still to be settled under rule i: above 0 charged, below 0 given back. */
 static int64_t open_cost(const weir_machine *machine, size_t i) {
   return machine->open >> i & 1U ? machine->frame.requests->costs[i] : 0;
-}
-
-/* Whether r may be charged without a look, or gives back what this process knows to be there. */
-static bool needs_no_look(const weir_rule_state *r, const weir_request_state *request) {
-  int64_t cost = request->costs[r->index];
-  if (cost < 0) return r->method->sure != NULL && r->method->sure(r, request->at_us, -cost);
-  return r->method->charges_at_once || r->method->finds_out ||
-         (r->method->blind != NULL && r->method->blind(r));
 }
 
 /* Moves what is to be charged to the moment of its charge. What goes back was chosen by what was seen
@@ -43,14 +72,53 @@ static void begin_anew(weir_rule_state *r) {
   r->method->begin(r);
 }
 
-/* No settlement charges more than lanes have room for; where denied requests count there are none. What
- * cannot fit by what was just read is cut at once. */
-static void charge_open(weir_machine *machine) {
+/* It begins without a look where each rule may be charged unseen, or gives back what this process knows to
+ * be there. */
+void weir_settle_begin(weir_machine *machine) {
   weir_frame *frame = &machine->frame;
-  machine->charging = 0;
+  const weir_request_state *request = frame->requests;
+  frame->blind = !frame->memo->unsure;
+  machine->written = false;
+  machine->open = 0;
   for (size_t i = 0; i < frame->stack->count; i++) {
+    const weir_rule_state *r = &machine->rule_states[i];
+    const weir_method *method = r->method;
+    int64_t cost = request->costs[i];
+    if (request->settlement != NULL) request->settlement[i] = 0;
+    if (cost == 0) continue;
+    machine->open |= 1U << i;
+    if (cost < 0)
+      frame->blind = frame->blind && method->sure != NULL && method->sure(r, request->at_us, -cost);
+    else
+      frame->blind = frame->blind && (method->charges_at_once || method->finds_out ||
+                                      (method->blind != NULL && method->blind(r)));
+  }
+  if (frame->blind)
+    weir_settle_choose(machine);
+  else
+    weir_machine_enter(machine, WEIR_PHASE_LOOK);
+}
+
+/* Where less is charged than should go back, nothing is done. Whether what goes back arrives or not, it
+ * is expected no more.
+ *
+ * No settlement charges more than lanes have room for; where denied requests count there are none. What
+ * cannot fit by what was just read is cut at once. */
+void weir_settle_choose(weir_machine *machine) {
+  weir_frame *frame = &machine->frame;
+  size_t rule_count = frame->stack->count;
+  for (size_t i = 0; i < rule_count; i++) {
     weir_rule_state *r = &machine->rule_states[i];
     int64_t cost = open_cost(machine, i);
+    if (cost >= 0 || r->method->refund(r, frame->requests, -cost)) continue;
+    weir_machine_settle_alone(machine, WEIR_BAD_COST);
+    return;
+  }
+  machine->charging = 0;
+  for (size_t i = 0; i < rule_count; i++) {
+    weir_rule_state *r = &machine->rule_states[i];
+    int64_t cost = open_cost(machine, i);
+    if (cost < 0) weir_expect_change(r, -r->unused);
     if (cost <= 0) continue;
     int64_t most = r->rule->count_all ? cost : r->rule->capacity + r->rule->debt;
     if (!frame->blind && !r->rule->count_all) most = r->method->overrun(r, cost);
@@ -66,43 +134,7 @@ static void charge_open(weir_machine *machine) {
   weir_machine_enter(machine, WEIR_PHASE_CHARGE);
 }
 
-void weir_settle_begin(weir_machine *machine) {
-  weir_frame *frame = &machine->frame;
-  const weir_request_state *request = frame->requests;
-  frame->blind = !frame->memo->unsure;
-  machine->written = false;
-  machine->open = 0;
-  for (size_t i = 0; i < frame->stack->count; i++) {
-    if (request->settlement != NULL) request->settlement[i] = 0;
-    if (request->costs[i] == 0) continue;
-    machine->open |= 1U << i;
-    frame->blind = frame->blind && needs_no_look(&machine->rule_states[i], request);
-  }
-  if (frame->blind)
-    weir_settle_choose(machine);
-  else
-    weir_machine_enter(machine, WEIR_PHASE_LOOK);
-}
-
-/* Where less is charged than should go back, nothing is done. Whether what goes back arrives or not, it
- * is expected no more. */
-void weir_settle_choose(weir_machine *machine) {
-  const weir_request_state *request = machine->frame.requests;
-  for (size_t i = 0; i < machine->frame.stack->count; i++) {
-    weir_rule_state *r = &machine->rule_states[i];
-    int64_t cost = open_cost(machine, i);
-    if (cost >= 0 || r->method->refund(r, request, -cost)) continue;
-    weir_machine_settle_alone(machine, WEIR_BAD_COST);
-    return;
-  }
-  for (size_t i = 0; i < machine->frame.stack->count; i++) {
-    weir_rule_state *r = &machine->rule_states[i];
-    if (open_cost(machine, i) < 0) weir_expect_change(r, -r->unused);
-  }
-  charge_open(machine);
-}
-
-/* --- what became of it -------------------------------------------------------------------------
+/* --- settlements: what became of it ------------------------------------------------------------
  */
 
 /* What fits of a confirmed charge stays, the rest goes back. Where denied requests count all of it
@@ -113,7 +145,7 @@ static void settle_charges(weir_machine *machine, unsigned failed) {
   for (size_t i = 0; i < machine->frame.stack->count; i++) {
     weir_rule_state *r = &machine->rule_states[i];
     if (open_cost(machine, i) <= 0 || !r->charged) continue;
-    bool all = r->rule->count_all && r->method->keeps_denied(r);
+    bool all = weir_decide_keeps(r);
     bool reads = !(failed >> i & 1U);
     int64_t kept = all ? r->charge : reads ? r->method->overrun(r, r->charge) : 0;
     r->unused = r->charge - kept;
@@ -189,11 +221,34 @@ void weir_settle_again(weir_machine *machine, bool late) {
   if (late) fail(machine, WEIR_CONTENDED);
 }
 
-/* Once a charge has failed, what should go back does so only where there is no way back any more. */
-static void settle_failed_charge(weir_machine *machine, weir_status status) {
+/* A charge that was confirmed counts, however late: only what waits for more rounds is out of time. What
+ * goes back has its own time; a charge stands where the rest of it does not. Once a charge has failed, what
+ * should go back does so only where there is no way back any more. */
+void weir_settle_take_status(weir_machine *machine, weir_status status, bool late) {
   weir_frame *frame = &machine->frame;
+  size_t rule_count = frame->stack->count;
+  bool waits = frame->phase == WEIR_PHASE_LOOK;
+  for (size_t i = 0; frame->phase == WEIR_PHASE_CHARGE && i < rule_count; i++) {
+    const weir_rule_state *r = &machine->rule_states[i];
+    waits = waits || (machine->charging >> i & 1U && !r->charged && !r->conflict);
+  }
+  if (late && waits) status = weir_machine_when_late(machine, status);
+  if (status == WEIR_OK) return;
+
+  frame->memo->unsure = frame->memo->must_peek = true;
+  if (frame->phase == WEIR_PHASE_LOOK) {
+    fail(machine, status);
+    return;
+  }
+  if (frame->phase == WEIR_PHASE_TAKE_BACK) {
+    for (size_t i = 0; i < rule_count; i++)
+      if (open_cost(machine, i) < 0 && machine->rule_states[i].unused > 0)
+        machine->failure = status;
+    weir_settle_went_back(machine);
+    return;
+  }
+
   unsigned failed = 0;
-  bool goes_back = false;
   for (size_t n = 0; n < frame->operation_count; n++) {
     weir_outcome outcome = frame->operations[n].outcome;
     if (outcome != WEIR_DONE && outcome != WEIR_ABSENT && outcome != WEIR_CONFLICT)
@@ -202,7 +257,8 @@ static void settle_failed_charge(weir_machine *machine, weir_status status) {
   settle_charges(machine, failed);
   machine->failure = status;
   machine->written = machine->written || status == WEIR_UNKNOWN_OUTCOME;
-  for (size_t i = 0; i < frame->stack->count; i++) {
+  bool goes_back = false;
+  for (size_t i = 0; i < rule_count; i++) {
     weir_rule_state *r = &machine->rule_states[i];
     if (open_cost(machine, i) < 0 && !machine->written) {
       r->unused = 0;
@@ -214,29 +270,4 @@ static void settle_failed_charge(weir_machine *machine, weir_status status) {
     weir_machine_enter(machine, WEIR_PHASE_TAKE_BACK);
   else
     fail(machine, status);
-}
-
-/* A charge that was confirmed counts, however late: only what waits for more rounds is out of time. What
- * goes back has its own time; a charge stands where the rest of it does not. */
-void weir_settle_take_status(weir_machine *machine, weir_status status, bool late) {
-  weir_frame *frame = &machine->frame;
-  bool waits = frame->phase == WEIR_PHASE_LOOK;
-  for (size_t i = 0; frame->phase == WEIR_PHASE_CHARGE && i < frame->stack->count; i++) {
-    const weir_rule_state *r = &machine->rule_states[i];
-    waits = waits || (machine->charging >> i & 1U && !r->charged && !r->conflict);
-  }
-  if (late && waits) status = weir_machine_when_late(machine, status);
-  if (status == WEIR_OK) return;
-
-  frame->memo->unsure = frame->memo->must_peek = true;
-  if (frame->phase == WEIR_PHASE_LOOK) {
-    fail(machine, status);
-  } else if (frame->phase == WEIR_PHASE_CHARGE) {
-    settle_failed_charge(machine, status);
-  } else {
-    for (size_t i = 0; i < frame->stack->count; i++)
-      if (open_cost(machine, i) < 0 && machine->rule_states[i].unused > 0)
-        machine->failure = status;
-    weir_settle_went_back(machine);
-  }
 }

@@ -15,14 +15,143 @@
  * before it leaves. What would be denied is first looked at by all that was not read in its own
  * decision, in the round that takes the charge back. What is told without a charge rests on nothing older
  * than memo_age.
+ *
+ * window.h has the picture of the cells, and what is computed with them.
  */
-#include "algorithm/cells.h"
+#include "algorithm/window.h"
+
 #include "algorithm/method.h"
 #include "algorithm/plan.h"
+
+/* --- arithmetic --------------------------------------------------------------------------------
+ */
+
+/* Sums of counts reach 2^62 and times 2^45: their product needs 128 bits. */
+__extension__ typedef __int128 wide;
+
+int weir_cells_room(const weir_rule *rule) {
+  return rule->kind == WEIR_SLIDING_WINDOW ? rule->cells + 2 : 1;
+}
+
+void weir_cells_span(const weir_rule *rule, int64_t now_us, int64_t ahead_us,
+                     weir_cell_span *span) {
+  int64_t width = rule->cell_us;
+  span->current = now_us / width;
+  if (rule->kind == WEIR_FIXED_WINDOW) {
+    span->first = span->last = span->current;
+    span->left_us = 0;
+    return;
+  }
+  int64_t edge = now_us - rule->period_us;
+  int64_t ahead = (now_us + ahead_us) / width;
+  span->first = edge / width - (edge % width < 0); /* towards minus infinity */
+  span->left_us = (span->first + 1) * width - 1 - edge;
+  span->last = ahead > span->current ? span->current + 1 : span->current;
+}
+
+/* What fits beside the count of the far cell, of which left_us are still inside, and the sum of all
+ * others. Below 0: so much too much is there. */
+static inline int64_t cells_room(const weir_rule *rule, int64_t edge, int64_t left_us,
+                                 int64_t inside) {
+  int64_t width = rule->cell_us;
+  int64_t room = rule->limit - edge; /* of a fixed window, which is its own edge */
+  if (rule->kind == WEIR_SLIDING_WINDOW) {
+    int64_t product, weighted; /* 64 bits hold it but for counts that are far above any limit */
+    if (!__builtin_mul_overflow(2 * edge, left_us, &product) && product <= INT64_MAX - width)
+      weighted = (product + width) / (2 * width);
+    else
+      weighted = (int64_t)(((wide)2 * edge * left_us + width) / ((wide)2 * width));
+    int64_t by_upper = rule->upper - inside - (left_us > 0 ? edge : 0);
+    room = rule->limit - inside - weighted;
+    if (room > by_upper) room = by_upper;
+  }
+  return room;
+}
+
+static int64_t cells_inside(const weir_cell_span *span) {
+  int64_t inside = 0;
+  for (int64_t i = 1; i <= span->last - span->first; i++)
+    inside += span->cells[i].count;
+  return inside;
+}
+
+int64_t weir_cells_remaining(const weir_rule *rule, const weir_cell_span *span) {
+  int64_t room = cells_room(rule, span->cells[0].count, span->left_us, cells_inside(span));
+  return room > 0 ? room : 0;
+}
+
+/* Of two windows' estimate `upper` is more than what it promises, which admissions keep all the same: each
+ * cell has at most L. Where a cell may have D more, only the sum of both keeps it. */
+int64_t weir_cells_overrun(const weir_rule *rule, const weir_cell_span *span) {
+  int64_t edge = span->cells[0].count, inside = cells_inside(span);
+  int64_t room = cells_room(rule, edge, span->left_us, inside);
+  int64_t by_bound = weir_rule_bound(rule) - inside - (span->left_us > 0 ? edge : 0);
+  if (rule->kind == WEIR_SLIDING_WINDOW && room > by_bound) room = by_bound;
+  room += rule->debt;
+  return room > 0 ? room : 0;
+}
+
+/* Of a sliding window, drops cells from the far edge on until the cost fits beside what is left: then r
+ * is the most that may be left of the edge cell, by estimate <= L solved for r, and the same for upper.
+ */
+int64_t weir_cells_retry_after(const weir_rule *rule, const weir_cell_span *span, int64_t now_us,
+                               int64_t cost) {
+  if (rule->kind == WEIR_FIXED_WINDOW) {
+    if (span->cells[0].count + cost <= rule->limit) return 0;
+    return (span->current + 1) * rule->cell_us - now_us;
+  }
+  int64_t place = 0;
+  int64_t inside = cost + cells_inside(span);
+  while (inside > rule->limit)
+    inside -= span->cells[++place].count;
+
+  int64_t edge = span->cells[place].count;
+  int64_t left = rule->cell_us - 1;
+  if (inside + edge > rule->upper) {
+    left = 0;
+  } else if (edge > 0) {
+    wide most = ((wide)(2 * (rule->limit - inside) + 1) * rule->cell_us - 1) / ((wide)2 * edge);
+    if (most < left) left = (int64_t)most;
+  }
+  int64_t at = (span->first + place + 1) * rule->cell_us - 1 - left + rule->period_us;
+  return at > now_us ? at - now_us : 0;
+}
+
+int64_t weir_cells_reset_after(const weir_rule *rule, const weir_cell_span *span, int64_t now_us) {
+  int64_t newest = span->last;
+  while (newest >= span->first && span->cells[newest - span->first].count == 0)
+    newest--;
+  if (newest < span->first) return 0;
+  int64_t end = (newest + 1) * rule->cell_us;
+  if (rule->kind == WEIR_SLIDING_WINDOW) end += rule->period_us - 1;
+  return end > now_us ? end - now_us : 0;
+}
+
+void weir_cells_decode(const weir_rule *rule, int64_t counter, int64_t counts[WEIR_LANES_MOST]) {
+  if (rule->lanes == 1) {
+    counts[0] = weir_count_of(counter);
+    return;
+  }
+  int above = 64 - rule->lane_bits;
+  for (int lane = 0; lane < rule->lanes; lane++) {
+    int64_t digit = (int64_t)((uint64_t)counter << above) >> above; /* with the lane's own sign */
+    counter = (counter >> rule->lane_bits) + (digit < 0);
+    counts[lane] = digit > 0 ? digit : 0;
+  }
+}
+
+/* Where a cell stands in its counter, as the factor of one. */
+static int64_t window_unit(const weir_rule *rule, int64_t cell) {
+  return INT64_C(1) << (rule->lane_bits * (int)(cell % rule->lanes));
+}
+
+/* --- what is known -----------------------------------------------------------------------------
+ */
 
 typedef struct window_state {
   weir_cell_span span;   /* its cells are the memory's */
   int64_t first_counter; /* that of the far edge; nothing was charged before the epoch */
+  int64_t taken_in;      /* by the last answer: the counts of cells behind the first, together */
 } window_state;
 
 enum { NOT_READ = -1 };
@@ -43,6 +172,7 @@ static void window_begin(weir_rule_state *r) {
   weir_cells_span(r->rule, now_us, r->frame->settings->ahead_us, span);
   memory->plain_from_us = memory->plain_until_us = 0;
   span->cells = memory->cells;
+  r->place = span->current;
   state->first_counter = span->first > 0 ? span->first / r->rule->lanes : 0;
   int64_t shift = span->first - memory->first;
   int64_t count = span->last - span->first + 1;
@@ -60,6 +190,33 @@ static void window_begin(weir_rule_state *r) {
     memory->cells[cell - span->first] = (weir_cell){0, now_us};
 }
 
+/* What a counter holds, at `now` or later. An addition's total, without its own cost, is what was
+ * there. What was taken off has changed a counter since it was read: it has to be read again, unless
+ * that was all that this group did, or the last of it, as in a settlement. */
+static void window_answer(weir_rule_state *r, const weir_operation *operation) {
+  weir_window_memory *memory = r->memory;
+  window_state *state = r->state;
+  int64_t counts[WEIR_LANES_MOST];
+  if (operation->kind == WEIR_DROP) return;
+  if (operation->kind == WEIR_ADD) r->charged = true;
+  bool stale = operation->kind == WEIR_SUB && r->frame->requests->kind != WEIR_SETTLE;
+  int lanes = r->rule->lanes;
+  int64_t place = operation->counter.index * lanes - memory->first;
+  weir_cells_decode(r->rule, weir_stored_before(operation), counts);
+  state->taken_in = 0;
+  for (int lane = 0; lane < lanes; lane++, place++) {
+    if (place < 0 || place >= memory->count) continue;
+    weir_cell *cell = &memory->cells[place];
+    if (stale) {
+      cell->read_us = NOT_READ;
+      continue;
+    }
+    *cell = (weir_cell){counts[lane], r->frame->now_us};
+    weir_expect_compare(r, memory->first + place, counts[lane]);
+    if (place > 0) state->taken_in += counts[lane];
+  }
+}
+
 /* --- rounds ------------------------------------------------------------------------------------
  */
 
@@ -67,77 +224,67 @@ static void window_begin(weir_rule_state *r) {
  * figures those that were read lately; to charge those that are firm, too. */
 typedef enum window_use { TO_DENY, TO_TELL, TO_CHARGE } window_use;
 
-/* Whether every cell of the counter within the span is finished, was read after it was, and may be used
+/* Reads the counters from the far edge to the cell ahead, but for `except` and those that are known well
+ * enough: every cell of such a counter within the span is finished, was read after it was, and may be used
  * so. A charge stamped inside a cell reaches the store before its end + x on this process's clock, by
  * whichever deadline it was made (docs/guarantees.md, "Cells known from before"). */
-static bool window_knows(const weir_rule_state *r, int64_t index, window_use use) {
+static void window_plan_reads(weir_rule_state *r, int64_t except, window_use use) {
   const weir_rule *rule = r->rule;
   const weir_settings *settings = r->frame->settings;
-  int64_t age_us = use == TO_DENY ? 0 : settings->memo_age_us;
-  const weir_cell_span *span = &((const window_state *)r->state)->span;
-  int64_t now_us = r->frame->now_us;
-  int64_t cell = index * rule->lanes, last = cell + rule->lanes - 1;
-  if (!settings->cached_cells) return false;
-  if (cell < span->first) cell = span->first;
-  if (last > span->last) last = span->last;
-  for (; cell <= last; cell++) {
-    int64_t read_us = span->cells[cell - span->first].read_us;
-    int64_t final_us = (cell + 1) * rule->cell_us + settings->final_us;
-    if (read_us < final_us || read_us > now_us) return false;
-    if (use == TO_CHARGE && read_us - final_us >= settings->memo_age_us) continue;
-    if (now_us - read_us > age_us) return false;
+  const window_state *state = r->state;
+  const weir_cell_span *span = &state->span;
+  int64_t now_us = r->frame->now_us, age_us = use == TO_DENY ? 0 : settings->memo_age_us;
+  for (int64_t index = state->first_counter; index <= span->last / rule->lanes; index++) {
+    int64_t cell = index * rule->lanes, last = cell + rule->lanes - 1;
+    bool known = settings->cached_cells;
+    if (index == except) continue;
+    if (cell < span->first) cell = span->first;
+    if (last > span->last) last = span->last;
+    for (; known && cell <= last; cell++) {
+      int64_t read_us = span->cells[cell - span->first].read_us;
+      int64_t final_us = (cell + 1) * rule->cell_us + settings->final_us;
+      bool firm = read_us - final_us >= settings->memo_age_us;
+      known = read_us >= final_us && read_us <= now_us &&
+              ((use == TO_CHARGE && firm) || now_us - read_us <= age_us);
+    }
+    if (!known) weir_plan(r, WEIR_GET, WEIR_PLACE_COUNT, index);
   }
-  return true;
 }
 
-/* Counters from the far edge to the cell ahead that are not known well enough, but for `except`. */
-static void window_plan_reads(weir_rule_state *r, int64_t except, window_use use) {
-  const window_state *state = r->state;
-  int64_t last = state->span.last / r->rule->lanes;
-  for (int64_t index = state->first_counter; index <= last; index++)
-    if (index != except && !window_knows(r, index, use))
-      weir_plan(r, WEIR_GET, WEIR_PLACE_COUNT, index);
-}
-
-/* The look along with a take-back is before a denial. The addition has said what its counter holds: only
- * where others may be about to give back as well, that is read again. */
-static void window_look(weir_rule_state *r) {
-  bool denies = r->frame->phase == WEIR_PHASE_TAKE_BACK;
-  int64_t except = denies && r->frame->looks_at_old ? r->place / r->rule->lanes : -1;
-  if (r->step++ == 0) window_plan_reads(r, except, denies ? TO_DENY : TO_TELL);
-}
-
-/* Where a cell stands in its counter, as the factor of one. */
-static int64_t window_unit(const weir_rule *rule, int64_t cell) {
-  return INT64_C(1) << (rule->lane_bits * (int)(cell % rule->lanes));
-}
-
-static void window_charge(weir_rule_state *r) {
-  if (r->step++ > 0) return;
-  r->place = ((const window_state *)r->state)->span.current;
-  int64_t index = r->place / r->rule->lanes;
-  weir_plan(r, WEIR_ADD, WEIR_PLACE_COUNT, index)->delta =
-      r->charge * window_unit(r->rule, r->place);
-  window_plan_reads(r, index, r->frame->believes_firm ? TO_CHARGE : TO_TELL);
-}
-
-/* A settlement that gives back without a look reads along what its figures need. */
-static void window_take_back(weir_rule_state *r) {
-  if (r->step++ > 0) return;
-  int64_t index = r->place / r->rule->lanes;
-  weir_plan(r, WEIR_SUB, WEIR_PLACE_COUNT, index)->delta =
-      r->unused * window_unit(r->rule, r->place);
-  if (r->frame->blind && r->frame->requests->kind == WEIR_SETTLE && !r->charged)
-    window_plan_reads(r, index, TO_TELL);
-}
-
-static void window_reset(weir_rule_state *r) {
+/* Every phase is one round. The look along with a take-back is before a denial. The addition has said
+ * what its counter holds: only where others may be about to give back as well, that is read again. A
+ * settlement that gives back without a look reads along what its figures need. */
+static void window_plan(weir_rule_state *r, weir_phase phase) {
   const weir_rule *rule = r->rule;
+  const weir_frame *frame = r->frame;
   const window_state *state = r->state;
+  bool denies = frame->phase == WEIR_PHASE_TAKE_BACK;
   if (r->step++ > 0) return;
+  int64_t charged = r->place / rule->lanes;
   int64_t last = (state->span.current + (rule->kind == WEIR_SLIDING_WINDOW)) / rule->lanes;
-  for (int64_t index = state->first_counter; index <= last; index++)
-    weir_plan(r, WEIR_DROP, WEIR_PLACE_COUNT, index);
+  switch (phase) {
+    case WEIR_PHASE_LOOK:
+      window_plan_reads(r, denies && frame->looks_at_old ? charged : -1,
+                        denies ? TO_DENY : TO_TELL);
+      break;
+    case WEIR_PHASE_CHARGE:
+      weir_plan(r, WEIR_ADD, WEIR_PLACE_COUNT, charged)->delta =
+          r->charge * window_unit(rule, r->place);
+      window_plan_reads(r, charged, frame->believes_firm ? TO_CHARGE : TO_TELL);
+      break;
+    case WEIR_PHASE_TAKE_BACK:
+      weir_plan(r, WEIR_SUB, WEIR_PLACE_COUNT, charged)->delta =
+          r->unused * window_unit(rule, r->place);
+      if (frame->blind && frame->requests->kind == WEIR_SETTLE && !r->charged)
+        window_plan_reads(r, charged, TO_TELL);
+      break;
+    case WEIR_PHASE_RESET:
+      for (int64_t index = state->first_counter; index <= last; index++)
+        weir_plan(r, WEIR_DROP, WEIR_PLACE_COUNT, index);
+      break;
+    default:
+      break;
+  }
 }
 
 static void window_store(weir_rule_state *r, const weir_known *known, bool afresh) {
@@ -157,33 +304,6 @@ static void window_store(weir_rule_state *r, const weir_known *known, bool afres
     }
     operation->stake = weir_plan_stake(sum, rule->capacity);
   }
-}
-
-/* What a counter holds, at `now` or later. An addition's total, without its own cost, is what was
- * there. What was taken off has changed a counter since it was read: it has to be read again, unless
- * that was all that this group did, or the last of it, as in a settlement. */
-static void window_take_in(weir_rule_state *r, const weir_operation *operation) {
-  weir_window_memory *memory = r->memory;
-  int64_t counts[WEIR_LANES_MOST];
-  int64_t value = operation->outcome == WEIR_DONE ? operation->value : 0;
-  if (operation->kind == WEIR_ADD) value = (int64_t)((uint64_t)value - (uint64_t)operation->delta);
-  weir_cells_decode(r->rule, value, counts);
-  int64_t place = operation->counter.index * r->rule->lanes - memory->first;
-  for (int lane = 0; lane < r->rule->lanes; lane++, place++) {
-    if (place < 0 || place >= memory->count) continue;
-    weir_cell *cell = &memory->cells[place];
-    if (operation->kind == WEIR_SUB && r->frame->requests->kind != WEIR_SETTLE) {
-      cell->read_us = NOT_READ;
-    } else {
-      *cell = (weir_cell){counts[lane], r->frame->now_us};
-      weir_expect_compare(r, memory->first + place, counts[lane]);
-    }
-  }
-}
-
-static void window_answer(weir_rule_state *r, const weir_operation *operation) {
-  if (operation->kind == WEIR_ADD) r->charged = true;
-  if (operation->kind != WEIR_DROP) window_take_in(r, operation);
 }
 
 /* --- a plain charge ----------------------------------------------------------------------------
@@ -240,36 +360,26 @@ static bool window_plan_plain(weir_rule_state *r) {
   return true;
 }
 
-/* The cell that was charged is the newest that counts. */
+/* The cell that was charged is the newest that counts; with those of its counter, the cells are all that
+ * count. */
 static bool window_end_plain(weir_rule_state *r, const weir_operation *operation) {
   const weir_rule *rule = r->rule;
   weir_window_memory *memory = r->memory;
-  weir_cell *charged = &memory->cells[memory->count - 1];
-  int64_t now_us = r->frame->now_us;
-  int64_t left_us = 0, inside = memory->plain_inside;
+  int64_t since_us = r->frame->now_us - rule->period_us; /* of a sliding window */
   int64_t end_us = (r->place + 1) * rule->cell_us;
-  window_take_in(r, operation);
-  if (rule->kind == WEIR_SLIDING_WINDOW) {
-    left_us = (memory->first + 1) * rule->cell_us - 1 - (now_us - rule->period_us);
-    end_us += rule->period_us - 1;
-    int64_t n = memory->count - 1 - r->place % rule->lanes; /* the counter's first cell */
-    for (n = n < 1 ? 1 : n; n < memory->count; n++)
-      inside += memory->cells[n].count;
-  }
-  r->room = weir_cells_fit(rule, memory->cells[0].count, left_us, inside);
+  bool slides = rule->kind == WEIR_SLIDING_WINDOW;
+  window_answer(r, operation);
+  int64_t left_us = slides ? (memory->first + 1) * rule->cell_us - 1 - since_us : 0;
+  int64_t inside = memory->plain_inside + ((const window_state *)r->state)->taken_in;
+  r->room = cells_room(rule, memory->cells[0].count, left_us, inside);
   if (r->room < r->charge) return false;
-  charged->count += r->charge;
-  r->reset_after_us = end_us - now_us;
+  memory->cells[memory->count - 1].count += r->charge;
+  r->reset_after_us = slides ? end_us - 1 - since_us : end_us - r->frame->now_us;
   return true;
 }
 
-/* --- what the counts mean ----------------------------------------------------------------------
+/* --- deciding ----------------------------------------------------------------------------------
  */
-
-static bool window_keeps_denied(const weir_rule_state *r) {
-  const weir_cell_span *span = &((const window_state *)r->state)->span;
-  return span->cells[span->current - span->first].count < WEIR_COUNT_MOST - WEIR_LIMIT_MOST;
-}
 
 static int64_t window_room(const weir_rule_state *r, const weir_request_state *request) {
   (void)request;
@@ -288,10 +398,9 @@ static int64_t window_oldest_us(const weir_rule_state *r) {
   return oldest_us;
 }
 
-static void window_count(weir_rule_state *r, int64_t cost) {
-  const weir_cell_span *span = &((const window_state *)r->state)->span;
+static int64_t window_count(weir_rule_state *r, int64_t cost) {
   weir_window_memory *memory = r->memory;
-  memory->cells[span->current - span->first].count += cost;
+  return memory->cells[r->place - memory->first].count += cost;
 }
 
 static void window_figures(const weir_rule_state *r, const weir_request_state *request,
@@ -304,9 +413,7 @@ static void window_figures(const weir_rule_state *r, const weir_request_state *r
 }
 
 static void window_expect(weir_rule_state *r, int64_t cost) {
-  const weir_window_memory *memory = r->memory;
-  weir_expect_count(r, r->place, r->rule->cells, memory->cells[r->place - memory->first].count,
-                    cost);
+  weir_expect_count(r, r->place, r->rule->cells, window_count(r, 0), cost);
 }
 
 static bool window_refund(weir_rule_state *r, const weir_request_state *request, int64_t cost) {
@@ -392,13 +499,9 @@ const weir_method weir_window_method = {
     .begin = window_begin,
     .plan_plain = window_plan_plain,
     .end_plain = window_end_plain,
-    .look = window_look,
-    .charge = window_charge,
-    .take_back = window_take_back,
-    .reset = window_reset,
+    .plan = window_plan,
     .store = window_store,
     .answer = window_answer,
-    .keeps_denied = window_keeps_denied,
     .room = window_room,
     .oldest_us = window_oldest_us,
     .count = window_count,

@@ -6,7 +6,7 @@
  *
  * It admits a share f of what was left, by the same kind of rule, in which each cost counts as
  * cost / f: as if all others went on as they did. f was measured while the store decided
- * (algorithm/share.h), and stands still until the hold is over. So however many processes there
+ * (algorithm/plan.h), and stands still until the hold is over. So however many processes there
  * are, all together admit on average what was left, and no more: docs/guarantees.md, "Outages".
  *
  * The first admission of a period counts as (1 - u) cost / f. u is drawn once for a process, key and

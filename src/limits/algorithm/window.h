@@ -1,4 +1,5 @@
-/* The arithmetic of windows: which cells matter at a moment, and what their counts allow.
+/* The arithmetic of windows, at the head of window.c: which cells matter at a moment, and what their
+ * counts allow.
  *
  * Time is cut into cells of width S = ceil(W/N), indexed from the epoch. At time t
  *
@@ -13,13 +14,10 @@
  * N = 1 is the weighted estimate over two windows of the literature. A fixed window is one cell
  * with nothing before it.
  */
-#ifndef WEIR_ALGORITHM_CELLS_H
-#define WEIR_ALGORITHM_CELLS_H
+#ifndef WEIR_ALGORITHM_WINDOW_H
+#define WEIR_ALGORITHM_WINDOW_H
 
 #include "algorithm/algorithm.h"
-
-/* Counts are read as at most this: far above every limit, and the sum of all cells fits 63 bits. */
-#define WEIR_COUNT_MOST (INT64_C(1) << 55)
 
 /* A cell as it was read. */
 typedef struct weir_cell {
@@ -27,7 +25,7 @@ typedef struct weir_cell {
   int64_t read_us; /* `now` of the round that read it; below 0: not read */
 } weir_cell;
 
-/* What a process keeps of a key under a window: window.c. */
+/* What a process keeps of a key under a window. */
 typedef struct weir_window_memory {
   int64_t first; /* which cell cells[0] is */
   int64_t count; /* how many are cached */
@@ -53,9 +51,7 @@ int weir_cells_room(const weir_rule *rule);
 /* Sets all of a span but its cells. */
 void weir_cells_span(const weir_rule *rule, int64_t now_us, int64_t ahead_us, weir_cell_span *span);
 
-/* The largest cost that fits now; 0 when none does. And the same by the count of the far cell, of which
- * left_us are still inside, and the sum of all others. */
-int64_t weir_cells_fit(const weir_rule *rule, int64_t edge, int64_t left_us, int64_t inside);
+/* The largest cost that fits now; 0 when none does. */
 int64_t weir_cells_remaining(const weir_rule *rule, const weir_cell_span *span);
 
 /* The largest part of a real cost that may be charged now: as what fits, but under the limit and the
