@@ -235,7 +235,7 @@ typedef struct weir_frame {
   const weir_stack *stack;
   const weir_settings *settings;
   weir_request_state *requests;
-  weir_memo *memo; /* the machine's own copy; kept by its driver when it is done */
+  weir_memo *memo; /* the machine's own copy, or what it works on: weir_machine_work_on() */
   weir_phase phase;
   bool blind; /* has charged, or is about to, without a look */
   /* Windows: each request fits whole or is looked at once more, so that a charge need not read again
@@ -314,7 +314,12 @@ size_t weir_machine_bytes(const weir_stack *stack);
 weir_machine *weir_machine_init(void *memory, const weir_stack *stack,
                                 const weir_settings *settings);
 
-/* Begins a group with what is remembered of its key. `requests` must stay until the machine is
+/* Works from now on with this memo itself, in the place of a copy: for a driver under whose lock no other
+ * thread meets the memo before the machine is done. */
+void weir_machine_work_on(weir_machine *machine, weir_memo *memo);
+
+/* Begins a group with what is remembered of its key: it works with a copy of that, which its driver keeps
+ * when the machine is done, unless it was told to work on this very memo. `requests` must stay until the machine is
  * done. `operations` is where the first round is planned: room for weir_machine_operations_most().
  */
 weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_memo *memo,

@@ -14,7 +14,6 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <weir/backend.h>
 
@@ -78,6 +77,7 @@ static bool run(weir_limiter *limiter, weir_memo_entry *entry, struct weir_direc
   weir_machine *machine = direct->machine;
   weir_operation *operations = direct->operations;
   unsigned rounds = 0;
+  weir_machine_work_on(machine, entry->memo);
   weir_turn turn = weir_machine_start(machine, now_us, entry->memo, request, operations);
   while (turn == WEIR_TURN_EXECUTE) {
     weir_limiter_identify(limiter, entry->fingerprint, operations, machine->frame.operation_count);
@@ -128,7 +128,6 @@ bool weir_direct_answer(weir_limiter *limiter, weir_request_state *request, weir
     why.text[0] = '\0';
     done = run(limiter, entry, direct, request, now_us, &why);
     weir_shard_learn(shard, machine->lessons, limiter->stack.count, machine->frame.now_us);
-    memcpy(entry->memo, machine->frame.memo, machine->memo_bytes);
     weir_call_show_denial(limiter, entry);
   }
   unsigned pauses = machine->pauses;
