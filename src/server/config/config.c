@@ -116,7 +116,7 @@ static const weir_config_places default_places = {
     .for_most_us = INT64_C(86400) * 1000000,
 };
 
-/* Stores come before who refers to them. */
+/* In this order: stores are read before the sections that refer to them. */
 static const weir_field sections[] = {
     {.name = "listen", .read = weir_read_listen},
     {.name = "stores", .read = weir_read_stores},
@@ -132,7 +132,7 @@ static const weir_field sections[] = {
     {.name = NULL},
 };
 
-/* Some faults speak only where there is no other: they may follow from it. */
+/* Two of these faults are reported only where there is no other, as they may follow from it. */
 static void read_root(weir_reader *reader, const weir_node *root) {
   weir_config *config = reader->config;
   weir_read_fields(reader, root, sections, config);

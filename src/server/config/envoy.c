@@ -95,7 +95,7 @@ static void read_replaces(weir_reader *reader, const weir_node *node, void *targ
   }
 }
 
-/* Names come before those who replace them. */
+/* A limit's own name is read first: what it replaces must be others'. */
 static const weir_field rate_table[] = {
     {.name = "name",
      .type = WEIR_FIELD_TEXT,
@@ -112,7 +112,7 @@ static const weir_field rate_table[] = {
 /* --- descriptors --------------------------------------------------------------------------------
  */
 
-/* A descriptor as it is read; it is made of this. */
+/* What a descriptor's fields are read into. */
 typedef struct descriptor_fields {
   weir_config_descriptor made; /* first: what it holds is of ... */
   weir_config_domain *domain;
@@ -300,7 +300,7 @@ void weir_read_descriptor_file(weir_reader *reader, const char *text, size_t len
 
 static const char *const counts[] = {"admitted", "all", NULL};
 
-/* A domain as it is read; it is made of this. */
+/* What a domain's fields are read into; choices are numbers there. */
 typedef struct domain_fields {
   weir_config_domain domain;
   int algorithm, counts, headers;
@@ -378,7 +378,7 @@ static void read_file(weir_reader *reader, const weir_node *node, const char *na
   free(inner);
 }
 
-/* A folder that cannot be read matches nothing; but it may be that memory was lacking for it. */
+/* A folder that cannot be read matches nothing, unless memory was lacking to read it. */
 static int stop_without_memory(const char *folder, int error) {
   (void)folder;
   return error == ENOMEM;

@@ -1,5 +1,6 @@
-/* listen: who may speak with the server, where and how. A listener stands at "127.0.0.1:6380",
- * "[::1]:6380", "unix:/path" or "systemd:NAME"; one that other hosts reach must be guarded. */
+/* listen: where clients reach the server, in which protocol, and what they must show. A listener
+ * stands at "127.0.0.1:6380", "[::1]:6380", "unix:/path" or "systemd:NAME"; one that other hosts
+ * reach must be guarded. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>

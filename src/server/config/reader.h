@@ -141,7 +141,7 @@ weir_read_node weir_read_store;
 /* "header:NAME", "query:NAME" or "client"; target: weir_config_key. */
 weir_read_node weir_read_key;
 
-/* What stands where no store is named: the only one; NULL after a fault about `whole`. */
+/* The store of what names none: the only one there is; NULL after a fault about `whole`. */
 const weir_config_store *weir_only_store(weir_reader *reader, const weir_node *whole);
 
 /* A list of domains, with room for all that files may add; false: no memory. */

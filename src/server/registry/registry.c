@@ -62,7 +62,7 @@ static void hold(atomic_size_t *holders) {
   atomic_fetch_add_explicit(holders, 1, memory_order_relaxed);
 }
 
-/* The one that lets go last must see all that the others did. */
+/* The last holder must see all that the others have written. */
 static bool let_go(atomic_size_t *holders) {
   return atomic_fetch_sub_explicit(holders, 1, memory_order_acq_rel) == 1;
 }
@@ -199,7 +199,7 @@ static void report(builder *self, weir_status status, weir_config_place place, c
     weir_config_fault(self->faults, place, path, "%s", message->text);
 }
 
-/* Rules on a store that cannot be opened are still looked at, on one that can. */
+/* Where a store cannot be opened, memory: takes its place, so that its rules are checked, too. */
 static void add_store(builder *self, const weir_config_store *store) {
   char path[WEIR_CONFIG_NAME_MOST + 32];
   weir_message message = {""};

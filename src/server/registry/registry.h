@@ -78,7 +78,8 @@ typedef struct weir_registry {
 weir_registry *weir_registry_create(weir_config *config, const weir_registry *old,
                                     weir_config_faults *faults);
 
-/* What somebody else needs of a configuration: faults that are told with all others. */
+/* Looks at a configuration for the caller of weir_registry_load(), and adds faults of its own to
+ * the others. */
 typedef void weir_registry_look(const weir_config *config, weir_config_faults *faults);
 
 /* Reads `file` and builds it. `look` may be NULL. `watch` may be NULL; else *watch (NULL at first)

@@ -1,6 +1,6 @@
-/* Limiters on demand: a table by their figures, and a line of all in the order of their use, from
- * whose oldest end those go that no loop uses. A limiter is made for the first request with its
- * figures; how many are made in a second is bounded, as clients choose figures. */
+/* Limiters on demand: a table finds them by their figures, and a list has them in the order of
+ * their use. The oldest are dropped that no loop uses. A limiter is made for the first request with
+ * its figures; how many are made in a second is bounded, as clients choose figures. */
 #include "registry/throttle.h"
 
 #include <inttypes.h>
@@ -19,7 +19,7 @@ typedef struct figures {
 typedef struct entry {
   figures figures;
   weir_limiter *limiter;
-  struct entry *newer, *older;              /* in the line; of those that went, the next */
+  struct entry *newer, *older;              /* in the list; of those that went, the next */
   uint64_t ticks[WEIR_THROTTLE_LOOPS_MOST]; /* in which each loop found it last */
   size_t holders;                           /* requests that wait for a store beside their loop */
 } entry;
@@ -81,10 +81,10 @@ void weir_throttle_destroy(weir_throttle *throttle) {
   free(throttle);
 }
 
-/* --- the line and the table ---------------------------------------------------------------------
+/* --- the list and the table ---------------------------------------------------------------------
  */
 
-static void leave_line(weir_throttle *throttle, entry *each) {
+static void leave_list(weir_throttle *throttle, entry *each) {
   *(each->newer != NULL ? &each->newer->older : &throttle->newest) = each->older;
   *(each->older != NULL ? &each->older->newer : &throttle->oldest) = each->newer;
 }
@@ -146,7 +146,7 @@ weir_status weir_throttle_find(weir_throttle *throttle, unsigned loop, int64_t b
     entry **there = find(throttle, &wanted);
     if (there != NULL) {
       found = *there;
-      leave_line(throttle, found);
+      leave_list(throttle, found);
     } else {
       status = make(throttle, &wanted, now_us, &found, message != NULL ? message : &ignored);
     }
@@ -190,7 +190,7 @@ void weir_throttle_end_tick(weir_throttle *throttle, unsigned loop) {
       is_used |= each->ticks[i] == throttle->ticks[i];
     if (!is_used) {
       weir_hash_table_remove(&throttle->table, find(throttle, &each->figures));
-      leave_line(throttle, each);
+      leave_list(throttle, each);
       add_counts(&throttle->gone, each->limiter);
       each->newer = gone;
       gone = each;

@@ -15,7 +15,8 @@ enum { LOOK_LEAST_US = 1000, LOOK_MOST_US = 25000, LOOK_DIVISOR = 4 };
 /* A deadline has room for so many round trips in three quarters of it: doctor has the same rule. */
 enum { ROUND_TRIPS_LEAST = 4, LOOKS = 4 };
 
-/* Who asks once would leave what is charged ahead behind; and a trace has its own clock. */
+/* A command that asks once would leave behind what a lease charges ahead; and a trace has its own
+ * clock. */
 static weir_status create(weir_cli_session *session, const char *rule,
                           const weir_limiter_options *limiter_options, weir_message *message) {
   weir_limiter_options own = *limiter_options;
@@ -74,7 +75,7 @@ static weir_store_times times_of(const weir_store *store) {
   return times;
 }
 
-/* A server that refuses is not worth the whole time to who asks once. */
+/* A command that asks once does not wait the whole time for a server that refuses. */
 void weir_cli_session_connect(const weir_cli_session *session) {
   const weir_store_times times = times_of(session->store);
   int64_t look_us = times.timeout_us / LOOK_DIVISOR;

@@ -177,7 +177,7 @@ static weir_status find_limit(const weir_cli_options *options, const char *rule,
   int64_t period_us = weir_rule_is_held(&stack.rules[0]) ? 0 : stack.rules[0].period_us;
   result->rule = rule;
   weir_status status = recommend(options, rule, all, goal, &result->found, message);
-  /* That is as was asked for, or no wonder. */
+  /* Such a goal counts each key once, or one alone; and of one key all rests on it. */
   if (goal->of_keys || goal->key != NULL || record->key_count == 1) result->found.rests_on = NULL;
   if (status == WEIR_OK && found->rests_on != NULL) {
     const weir_goal of_keys = {.of_keys = true, .share = goal->share};

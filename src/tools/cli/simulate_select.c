@@ -223,8 +223,8 @@ static bool append(weir_cli_selection *selection, size_t at, weir_access_text te
   return true;
 }
 
-/* Where nothing is said, as where no byte was sent, it is the least: a cost is 1 at least. One that
- * no limiter would take is not cut to what it would. */
+/* Where a line says nothing, as where no byte was sent, the cost is 1, the least there is. One that
+ * is more than a limiter takes makes the line malformed: it is not cut down. */
 static weir_cli_selected read_number(weir_access_text text, int64_t least, int64_t *cost) {
   *cost = least;
   for (size_t i = 0; i < text.length; i++)

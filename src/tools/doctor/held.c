@@ -20,8 +20,8 @@ static int64_t least_us(const weir_inspect_plan *plan, int64_t clock_error_us) {
   return round_up(WEIR_HELD_MARGINS * (2 * clock_error_us + plan->deadline_us));
 }
 
-/* `what`: whose period it is, "" or ending in a blank. A server's clock tells that of other processes,
- * where these are right. */
+/* `what`: whose period it is, "" or ending in a blank. A server's clock stands for those of other
+ * processes, where these are right. */
 static void warn_of_clocks(const weir_probe *all, const char *what) {
   const weir_inspect_plan *plan = all->plan;
   int64_t off_us = (plan->worst->clock_off_us + 999) / 1000 * 1000;

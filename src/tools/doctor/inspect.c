@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "limiter/defaults.h"
 #include "store/process.h"
 
 enum {
@@ -18,8 +19,7 @@ enum {
 #define TIMEOUT_LEAST_US INT64_C(1000)
 #define TIMEOUT_MOST_US INT64_C(60000000)
 #define TIMEOUT_DEFAULT_US INT64_C(5000000)
-#define CLOCK_ERROR_US INT64_C(10000) /* what a limiter takes that is told none */
-#define LOOK_EVERY_US 10000           /* for keys that should have expired */
+#define LOOK_EVERY_US 10000 /* for keys that should have expired */
 
 /* Everything that the store's traits allow. */
 static unsigned all_needs(const weir_store *store) {
@@ -132,8 +132,8 @@ static void report_promise(const weir_probe *probe) {
   }
 }
 
-/* All but what has to be waited for, in the time of one question: a server whose every answer comes
- * late must not add them up. */
+/* All trials but that of expiry, which takes its own time. They have the time of one question
+ * together: the delays of a slow server must not add up. */
 static void try_server(weir_probe *probe) {
   weir_probe_give_time(probe, probe->plan->timeout_us);
   probe->answers = weir_probe_connect(probe);
@@ -228,7 +228,7 @@ weir_status weir_store_inspect(weir_store *store, int64_t timeout_us, weir_tell 
   const weir_inspect_plan plan = {.needs = all_needs(store),
                                   .timeout_us = timeout_us,
                                   .deadline_us = store->timeout_us,
-                                  .clock_error_us = CLOCK_ERROR_US,
+                                  .clock_error_us = WEIR_DEFAULT_CLOCK_ERROR_US,
                                   .tell = tell,
                                   .context = context,
                                   .worst = &worst};

@@ -1,6 +1,6 @@
-/* Walks through requests in order of their begins, with all that are inside in a heap, the first to
- * leave on top. Who leaves at the moment at which another enters leaves first; a request that takes
- * no time has left before the next enters. */
+/* Walks through requests in the order in which they begin. A heap has all that are inside, the
+ * first to leave on top. At one moment requests leave before others enter; a request that takes no
+ * time has left before the next enters. */
 #include "simulate/held.h"
 
 #include <stdlib.h>
@@ -256,8 +256,8 @@ static weir_status count_below(trial *tried, weir_recommendation *found, weir_me
   return status;
 }
 
-/* By halving, between what is enough for all and nothing. Among those of cost 1, who is denied under
- * a limit is denied under every lower one: of two that a higher limit lets in beside, the later would
+/* By halving, between what is enough for all and nothing. A request of cost 1 that a limit denies
+ * is denied under every lower one, too: of two that a higher limit lets in beside, the later would
  * have found it as full as the lower. So is a key, whatever its requests cost. */
 static weir_status search(trial *tried, const weir_denied_count *allowed,
                           weir_recommendation *found, weir_message *message) {

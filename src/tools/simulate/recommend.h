@@ -1,4 +1,4 @@
-/* Which limit is enough: the smallest that denies no more than that. */
+/* Which limit is enough: the smallest that denies no more than a goal allows. */
 #ifndef WEIR_SIMULATE_RECOMMEND_H
 #define WEIR_SIMULATE_RECOMMEND_H
 

@@ -1,8 +1,8 @@
 /* A simulation: requests through any number of rules, or stacks of rules that are one decision, each
  * beside the exact window.
  *
- * The rules run on their own machines (driver.h), on time that comes with the requests. Memory goes
- * with the keys that were asked for lately, and with those that were ever denied.
+ * The rules run on their own machines (driver.h), on time that comes with the requests. It takes
+ * memory for the keys that were asked for lately, and for those that were ever denied.
  */
 #ifndef WEIR_SIMULATE_SIMULATION_H
 #define WEIR_SIMULATE_SIMULATION_H

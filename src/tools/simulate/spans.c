@@ -36,7 +36,7 @@ weir_status weir_spans_check(const weir_spans *spans, weir_message *message) {
   return WEIR_BAD_ARGUMENT;
 }
 
-/* Whatever else differs: the order does not depend on how it was come by. */
+/* No two that differ are equal, so that the order is the same however many runs there were. */
 static int compare(const void *left, const void *right) {
   const weir_span *a = left, *b = right;
   if (a->begin_us != b->begin_us) return a->begin_us < b->begin_us ? -1 : 1;
