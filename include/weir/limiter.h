@@ -202,8 +202,8 @@ WEIR_EXPORT weir_status weir_limiter_refund(weir_limiter *limiter, const void *k
  * refund by it is WEIR_BAD_ARGUMENT. taken->cost is what is charged now, under the rule that was
  * charged least: `real` less that was cut. remaining and reset_after_us are those of this moment
  * where the store was asked, else they stay; at_us stays that of the charge. As of a refund, what a
- * window that is over or a token bucket that has refilled should give back goes nowhere. A copy of *taken does not know of this: it must be neither settled nor given
- * back beside it.
+ * window that is over or a token bucket that has refilled should give back goes nowhere. A copy of
+ * *taken does not know of this: it must be neither settled nor given back beside it.
  *
  * What a policy has admitted never lowers the store: with WEIR_FALLBACK_LOCAL it goes back to what
  * this limiter owes, or to the store where that was paid; with the other policies only taken->cost
@@ -357,9 +357,9 @@ WEIR_EXPORT weir_status weir_limiter_decide(weir_limiter *limiter, weir_request 
 WEIR_EXPORT weir_status weir_decide_together(weir_limiter *const *limiters, weir_request *requests,
                                              size_t count, weir_message *message);
 
-/* Decides those of these requests, of which there may be any number, that what this process knows is enough
- * for, and waits for no store: a cost that never fits, a denial that still holds, what a lease= covers. known[i] says whether requests[i]
- * is decided, or refused for its arguments; then it is counted and answered as by
+/* Decides those of these requests, any number of them, for which this process knows enough, and waits
+ * for no store: a cost that never fits, a denial that still holds, what a lease= covers. known[i] says
+ * whether requests[i] is decided, or refused for its arguments; then it is counted and answered as by
  * weir_decide_together(). All others are as they were, nothing charged or counted: they are to be
  * decided by that, or by weir_limiter_decide(). Among them are all that settle, all for which
  * a policy would answer, and those behind another for the same key and limiter that is one of
@@ -453,7 +453,7 @@ WEIR_EXPORT weir_status weir_limiter_reserve(weir_limiter *limiter, weir_request
  * longest_wait_us: 0 to the limiter's option of that name (WEIR_BAD_ARGUMENT); what the request says of
  * that is not read. A place that is released in this process is handed to the one of its threads
  * that has waited longest for as much of the key, for up to the shorter of PERIOD and 1 s after it was
- * entered; then other processes get their chance. Who waits looks every 5 to 50 ms, at random.
+ * entered; then other processes get their chance. A thread that waits looks every 5 to 50 ms, at random.
  * WEIR_OK and no reservation: the time was over, or the cost is above LIMIT. */
 WEIR_EXPORT weir_status weir_limiter_reserve_wait(weir_limiter *limiter, weir_request *request,
                                                   int64_t longest_wait_us,
@@ -478,11 +478,11 @@ WEIR_EXPORT int64_t weir_reservation_held_until_us(const weir_reservation *reser
  * second may have the lower one; who lost a place and goes on always has. 0 without a place. */
 WEIR_EXPORT uint64_t weir_reservation_token(const weir_reservation *reservation);
 
-/* Pays again for what is held, and charges ahead for busy keys whose lots run out, where that is due.
+/* Pays again for what is held, and charges ahead for busy keys whose leases run out, where that is due.
  * With weir_limiter_options.renew BY_CALLER it is to be called again when *next_us microseconds are over,
  * and after a place was entered, or requests of rules with lease= were decided; WEIR_NEVER: nothing is
- * held. Who never calls it has leases all the same, and requests wait for the store when a lot has ended.
- * Else a thread does all of it, and this may be called all the same. Blocks for up to the
+ * held. Without such calls there are leases all the same, but requests wait for the store when one ends.
+ * By default a thread does all of it, and this may be called all the same. Blocks for up to the
  * deadline for every 64 keys. WEIR_OK, or why some were not paid: then *next_us is short, as there is
  * another try until what was paid before is over. Any thread. */
 WEIR_EXPORT weir_status weir_limiter_renew(weir_limiter *limiter, int64_t *next_us,
@@ -531,7 +531,8 @@ WEIR_EXPORT weir_status weir_reservation_cancel(weir_reservation *reservation,
  * WEIR_BAD_COST for a number below 0 or above 2147483648, WEIR_BAD_ARGUMENT as for commit: then the
  * reservation stays as it is. So it does where the store has charged and given back nothing
  * (WEIR_UNAVAILABLE, WEIR_TIMEOUT, WEIR_CONTENDED, WEIR_REFUSED_BY_STORE, WEIR_NO_MEMORY): it may
- * be settled again. After any other answer it is over. costs[] are written on WEIR_OK and WEIR_UNKNOWN_OUTCOME. */
+ * be settled again. After any other answer it is over. costs[] are written on WEIR_OK and
+ * WEIR_UNKNOWN_OUTCOME. */
 WEIR_EXPORT weir_status weir_reservation_settle(weir_reservation *reservation, int64_t *costs,
                                                 weir_message *message);
 

@@ -1,6 +1,6 @@
 /* run: a place is entered, a command runs while it is held, and the place is left.
  *
- *     wait for a place ──> start COMMAND ──> its signals and ours, and: is the place still held?
+ *     wait for a place ──> start COMMAND ──> its signals and ours; is the place still held?
  *                                                  │                         │ no
  *                                                  ▼                         ▼
  *                                            it has ended <──────────── it is ended (--lost kill)
