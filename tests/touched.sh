@@ -12,7 +12,8 @@ cd "$(dirname "$0")/.." || exit 1
 # Where the tests of folders are that have no folder of tests with their name.
 tests_of() {
   case $1 in
-  policy | metrics) echo limiter ;;
+  policy) echo limiter ;;
+  metrics) printf 'limiter\nmonitor\n' ;;
   protocol) echo serve ;;
   logs) printf 'cli\nsimulate\n' ;;
   ?*) [ ! -e "tests/$1/CMakeLists.txt" ] || echo "$1" ;;
@@ -80,6 +81,8 @@ for folder in $folders; do
   cluster) targets="$targets tests/contract/all" ;; # which runs on a cluster as well
   esac
 done
+# What a public header says stands once more in the ABI and in the Python binding.
+case $files in *include/weir/*) regex="$regex|^house/abi$|^bindings/ffi$" ;; esac
 case $targets in *tests/cli/all*) ;; *) targets="$targets serve" ;; esac
 # Unquoted: targets are words.
 cmake --build $build --target $targets $model >$build/touched.log || {
