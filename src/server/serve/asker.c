@@ -72,6 +72,7 @@ static void *run(void *self) {
     size_t count;
     size_t requests;
     weir_pending *taken = take_line(asker, memory->ticks, &count, &requests);
+    if (asker->first != NULL && asker->idle > 0) pthread_cond_signal(&asker->wake);
     pthread_mutex_unlock(&askers->lock);
     atomic_fetch_add_explicit(&askers->counts->exchanging, 1, memory_order_relaxed);
     int64_t began_us = weir_monotonic_us();
@@ -135,6 +136,7 @@ static weir_asker *make_asker(weir_askers *askers, const weir_store *store,
   made->all = askers;
   made->store = store;
   made->last = &made->first;
+  made->gathered_last = &made->gathered;
   /* A store inside this process has no name. */
   made->is_local = store != WEIR_SEVERAL_STORES &&
                    (weir_store_read_server(store, 0, &state) != WEIR_OK || state.name == NULL);
@@ -262,30 +264,38 @@ size_t weir_askers_decide(weir_askers *askers, weir_tick *tick) {
 
 /* --- handing over ------------------------------------------------------------------------------- */
 
-/* False: there is no thread. */
-static bool hand_over(weir_asker *asker, weir_pending *pending) {
-  weir_askers *askers = asker->all;
-  pthread_mutex_lock(&askers->lock);
-  bool wants = asker->idle == 0;
-  pthread_mutex_unlock(&askers->lock);
-  if (wants && asker->thread_count < WEIR_ASKER_THREADS) start_thread(asker);
+/* It goes into line with all others of the turn. False: there is no thread. */
+static bool gather(weir_asker *asker, weir_pending *pending) {
+  if (asker->thread_count == 0) start_thread(asker);
   if (asker->thread_count == 0) return false;
   asker->outstanding++;
   pending->asker = asker;
-  pthread_mutex_lock(&askers->lock);
   pending->next = NULL;
-  *asker->last = pending;
-  asker->last = &pending->next;
-  if (asker->idle > 0) pthread_cond_signal(&asker->wake);
-  pthread_mutex_unlock(&askers->lock);
+  *asker->gathered_last = pending;
+  asker->gathered_last = &pending->next;
   return true;
+}
+
+void weir_askers_hand_over(weir_askers *askers) {
+  for (weir_asker *asker = askers->first; asker != NULL; asker = asker->next) {
+    if (asker->gathered == NULL) continue;
+    pthread_mutex_lock(&askers->lock);
+    *asker->last = asker->gathered;
+    asker->last = asker->gathered_last;
+    bool wants_thread = asker->idle == 0;
+    if (!wants_thread) pthread_cond_signal(&asker->wake);
+    pthread_mutex_unlock(&askers->lock);
+    asker->gathered = NULL;
+    asker->gathered_last = &asker->gathered;
+    if (wants_thread && asker->thread_count < WEIR_ASKER_THREADS) start_thread(asker);
+  }
 }
 
 bool weir_askers_send(weir_askers *askers, weir_pending *pending) {
   const weir_store *store;
   while ((store = weir_exchange_waits_for(&pending->tick, 0)) != NULL) {
     weir_asker *asker = find_asker(askers, store, pending->tick.registry);
-    if (asker != NULL && !asker->is_near && hand_over(asker, pending)) return true;
+    if (asker != NULL && !asker->is_near && gather(asker, pending)) return true;
     ask_in_place(askers, asker, &pending->tick, store);
   }
   return false;

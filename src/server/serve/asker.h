@@ -38,7 +38,8 @@ typedef struct weir_asker {
   int64_t steady_since; /* of a far one: since when its answers came as of a near one, us */
   int64_t debt_us;      /* of a near one: how long the loop waited too long, lately */
   int64_t debt_at_us;
-  size_t outstanding; /* pendings that were handed over and have not come back */
+  size_t outstanding; /* pendings that have been sent to it and have not come back */
+  weir_pending *gathered, **gathered_last; /* those that are still to be handed over */
   pthread_t threads[WEIR_ASKER_THREADS];
   size_t thread_count;
   /* The lock of all guards what follows. */
@@ -69,9 +70,13 @@ void weir_askers_end(weir_askers *askers);
  * each client's answers become pending. How many requests are decided. */
 size_t weir_askers_decide(weir_askers *askers, weir_tick *tick);
 
-/* Hands these over to the threads of the store that they wait for. False: they wait for none, so that they
- * can be sent. Where no thread is to be had the loop waits. */
+/* These go to the threads of the store that they wait for, with the next weir_askers_hand_over(). False:
+ * they wait for none, so that they can be sent. Where no thread is to be had the loop waits. */
 bool weir_askers_send(weir_askers *askers, weir_pending *pending);
+
+/* Hands over all at once: a thread that is woken for the first of a turn's asks for it alone, and those
+ * behind it wait for another trip. */
+void weir_askers_hand_over(weir_askers *askers);
 
 /* Waits for all that these answers of the turn need. */
 void weir_askers_wait(weir_askers *askers, weir_tick *tick, uint32_t first);

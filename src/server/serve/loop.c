@@ -227,6 +227,7 @@ static void answer_all_pending(weir_loop *loop) {
     next = one->next;
     if (!weir_askers_send(&loop->askers, one)) answer_pending(loop, one);
   }
+  weir_askers_hand_over(&loop->askers);
 }
 
 /* --- requests: in ------------------------------------------------------------------------------- */
@@ -583,6 +584,7 @@ static void answer_touched(weir_loop *loop, bool all_decided) {
     else
       answer_turn(one);
   }
+  weir_askers_hand_over(&loop->askers);
 }
 
 static void finish_turn(weir_loop *loop) {
