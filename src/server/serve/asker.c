@@ -102,26 +102,22 @@ static void start_thread(weir_asker *asker) {
 /* --- stores ------------------------------------------------------------------------------------
  */
 
-/* The configuration's longest deadline of this store; -1: it has no such store. */
-static int64_t find_deadline(const weir_registry *registry, const weir_store *store) {
-  weir_store_times times = WEIR_STORE_TIMES_INIT;
+/* By the configuration's longest deadline of this store. */
+static void read_deadline(weir_asker *asker, const weir_registry *registry) {
   const weir_config *config = registry->config;
-  int64_t longest_us = -1;
-  if (store == WEIR_SEVERAL_STORES) return INT64_MAX; /* for each of them another */
+  int64_t longest_us = -1; /* it has no such store */
   for (size_t i = 0; i < config->store_count; i++) {
-    if (weir_registry_store_at(registry, i) != store) continue;
+    weir_store_times times = WEIR_STORE_TIMES_INIT;
+    if (weir_registry_store_at(registry, i) != asker->store) continue;
     int64_t own_us = config->stores[i].options.deadline_us;
-    if (own_us == 0 && weir_store_read_times(store, &times) == WEIR_OK) own_us = times.timeout_us;
+    if (own_us == 0 && weir_store_read_times(asker->store, &times) == WEIR_OK)
+      own_us = times.timeout_us;
     if (own_us > longest_us) longest_us = own_us;
   }
-  return longest_us;
-}
-
-static void read_deadline(weir_asker *asker, const weir_registry *registry) {
-  int64_t deadline_us = find_deadline(registry, asker->store);
-  asker->is_gone = deadline_us < 0;
+  if (asker->store == WEIR_SEVERAL_STORES) longest_us = INT64_MAX; /* for each of them another */
+  asker->is_gone = longest_us < 0;
   if (asker->is_gone) return; /* as it was */
-  asker->may_stall = deadline_us > STALL_MOST_US;
+  asker->may_stall = longest_us > STALL_MOST_US;
   asker->is_near = asker->is_local || (asker->is_near && !asker->may_stall);
 }
 
@@ -167,8 +163,10 @@ static void destroy_asker(weir_asker *asker) {
   free(asker);
 }
 
-/* Those of stores that are gone, when nothing waits for them: their threads sleep. */
-static void tidy(weir_askers *askers) {
+void weir_askers_follow(weir_askers *askers, const weir_registry *registry) {
+  for (weir_asker *one = askers->first; one != NULL; one = one->next)
+    read_deadline(one, registry);
+  /* Those of stores that are gone go when nothing waits for them: their threads sleep. */
   for (weir_asker **link = &askers->first, *one; (one = *link) != NULL;) {
     if (one->is_gone && one->outstanding == 0) {
       *link = one->next;
@@ -179,22 +177,23 @@ static void tidy(weir_askers *askers) {
   }
 }
 
-void weir_askers_follow(weir_askers *askers, const weir_registry *registry) {
-  for (weir_asker *one = askers->first; one != NULL; one = one->next)
-    read_deadline(one, registry);
-  tidy(askers);
-}
-
 /* --- near and far ------------------------------------------------------------------------------
  */
 
-/* The loop has waited for a near one. */
-static void note_wait(weir_asker *asker, bool was_slow, bool answered, int64_t took_us,
-                      int64_t now_us) {
+/* The loop waits itself; how long it has waited for a near one says whether it stays near. How long one
+ * takes that never waits changes nothing. */
+static void ask_in_place(weir_askers *askers, weir_asker *asker, weir_tick *tick,
+                         const weir_store *store) {
+  bool is_timed = asker != NULL && asker->is_near && !asker->is_local;
+  int64_t began_us = is_timed ? weir_monotonic_us() : 0;
+  bool answered = weir_exchange_ask(askers->own, &tick, 1, store);
+  if (!is_timed) return;
+  int64_t now_us = weir_monotonic_us();
+  int64_t took_us = now_us - began_us;
   asker->debt_us -= (now_us - asker->debt_at_us) / DEBT_PARTS;
   if (asker->debt_us < 0) asker->debt_us = 0;
   asker->debt_at_us = now_us;
-  if (was_slow) asker->debt_us += took_us;
+  if (is_slow(answered, took_us, tick->asked_count)) asker->debt_us += took_us;
   asker->is_near = answered && asker->debt_us <= DEBT_MOST_US;
   asker->steady_since = now_us;
 }
@@ -206,18 +205,6 @@ static void note_trips(weir_asker *asker, bool was_slow, int64_t now_us) {
   asker->is_near = true;
   asker->debt_us = 0;
   asker->debt_at_us = now_us;
-}
-
-static void ask_in_place(weir_askers *askers, weir_asker *asker, weir_tick *tick,
-                         const weir_store *store) {
-  /* How long one takes that never waits changes nothing. */
-  bool is_timed = asker != NULL && asker->is_near && !asker->is_local;
-  int64_t began_us = is_timed ? weir_monotonic_us() : 0;
-  bool answered = weir_exchange_ask(askers->own, &tick, 1, store);
-  if (!is_timed) return;
-  int64_t now_us = weir_monotonic_us();
-  int64_t took_us = now_us - began_us;
-  note_wait(asker, is_slow(answered, took_us, tick->asked_count), answered, took_us, now_us);
 }
 
 /* --- turns -------------------------------------------------------------------------------------

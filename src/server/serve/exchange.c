@@ -195,29 +195,6 @@ static void return_parts(weir_tick *tick, const weir_store *store) {
   }
 }
 
-/* Places that are released go first: who comes behind them finds them free. */
-static void ask_places(weir_exchange *exchange, weir_tick *const *ticks, size_t count,
-                       const weir_store *store) {
-  for (size_t i = 0; i < count; i++)
-    add_released(exchange, ticks[i], store);
-  release_batch(exchange);
-  for (size_t i = 0; i < count; i++)
-    add_acquired(exchange, ticks[i], store);
-  acquire_batch(exchange);
-}
-
-/* Behind the requests: what is decided as one, what forgets, what goes back. */
-static void ask_rest(weir_exchange *exchange, weir_tick *const *ticks, size_t count,
-                     const weir_store *store) {
-  for (size_t i = 0; i < count; i++)
-    decide_sets(exchange, ticks[i], store);
-  decide_batch(exchange);
-  for (size_t i = 0; i < count; i++) {
-    reset_keys(exchange, ticks[i], store);
-    return_parts(ticks[i], store);
-  }
-}
-
 bool weir_exchange_ask(weir_exchange *exchange, weir_tick *const *ticks, size_t count,
                        const weir_store *store) {
   bool has_places = false, has_more = false;
@@ -228,11 +205,26 @@ bool weir_exchange_ask(weir_exchange *exchange, weir_tick *const *ticks, size_t 
   }
   exchange->failed = false;
   exchange->count = 0;
-  if (has_places) ask_places(exchange, ticks, count, store);
+  if (has_places) { /* what is released goes first: who comes behind it finds it free */
+    for (size_t i = 0; i < count; i++)
+      add_released(exchange, ticks[i], store);
+    release_batch(exchange);
+    for (size_t i = 0; i < count; i++)
+      add_acquired(exchange, ticks[i], store);
+    acquire_batch(exchange);
+  }
   for (size_t i = 0; i < count; i++)
     add_requests(exchange, ticks[i], store);
   decide_batch(exchange);
-  if (has_more) ask_rest(exchange, ticks, count, store);
+  if (has_more) { /* what is decided as one, what forgets, what goes back */
+    for (size_t i = 0; i < count; i++)
+      decide_sets(exchange, ticks[i], store);
+    decide_batch(exchange);
+    for (size_t i = 0; i < count; i++) {
+      reset_keys(exchange, ticks[i], store);
+      return_parts(ticks[i], store);
+    }
+  }
   return !exchange->failed;
 }
 

@@ -180,14 +180,6 @@ static void count_waiting(weir_loop *loop, size_t more, size_t less) {
                         memory_order_relaxed);
 }
 
-static void drop_pending(weir_loop *loop, weir_pending *pending) {
-  loop->pending_count--;
-  count_waiting(loop, 0, pending->left);
-  bool was_outdated = pending->tick.registry != loop->tick.registry;
-  weir_pending_destroy(pending);
-  if (was_outdated && --loop->outdated == 0) atomic_store(&loop->is_outdated, false);
-}
-
 /* The client goes on where it was: what it has sent meanwhile is read. */
 static void go_on(weir_connection *connection) {
   if (!connection->is_held) event_add(&connection->readable, NULL);
@@ -200,7 +192,11 @@ static void answer_pending(weir_loop *loop, weir_pending *pending) {
   weir_connection *connection = pending->client;
   connection->pending = NULL;
   if (answer_connection(connection, &pending->tick, 0)) go_on(connection);
-  drop_pending(loop, pending);
+  loop->pending_count--;
+  count_waiting(loop, 0, pending->left);
+  bool was_outdated = pending->tick.registry != loop->tick.registry;
+  weir_pending_destroy(pending);
+  if (was_outdated && --loop->outdated == 0) atomic_store(&loop->is_outdated, false);
 }
 
 /* The client's answers of this turn wait for a store. Where there is no memory for that the loop waits. */

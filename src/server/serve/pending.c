@@ -12,14 +12,6 @@ typedef struct weir_pending_sizes {
 
 /* --- room -------------------------------------------------------------------------------------- */
 
-static void add_asked_size(const weir_tick *tick, size_t index, weir_pending_sizes *sizes) {
-  const weir_asked *asked = &tick->asked[index];
-  sizes->asked++;
-  sizes->bytes += asked->request.key_length;
-  sizes->costs += asked->cost_count;
-  sizes->places += (asked->place != WEIR_NO_PLACE) + asked->release_count;
-}
-
 static size_t set_of(const weir_answer *answer) {
   if (answer->kind == WEIR_ANSWER_PARTS) return answer->is.parts.set;
   return answer->kind == WEIR_ANSWER_GROUP ? answer->is.group.set : WEIR_NO_SET;
@@ -32,8 +24,13 @@ static weir_pending_sizes measure(const weir_tick *tick, uint32_t first) {
     sizes.answers++;
     sizes.bytes += answer->id_length;
     if (answer->kind == WEIR_ANSWER_TEXT) sizes.bytes += answer->is.text.length;
-    for (size_t j = 0; j < answer->asked_count; j++)
-      add_asked_size(tick, answer->asked + j, &sizes);
+    sizes.asked += answer->asked_count;
+    for (size_t j = 0; j < answer->asked_count; j++) {
+      const weir_asked *asked = &tick->asked[answer->asked + j];
+      sizes.bytes += asked->request.key_length;
+      sizes.costs += asked->cost_count;
+      sizes.places += (asked->place != WEIR_NO_PLACE) + asked->release_count;
+    }
     sizes.sets += set_of(answer) != WEIR_NO_SET;
     if (answer->kind == WEIR_ANSWER_GROUP) sizes.members += answer->is.group.group->member_count;
     if (answer->kind != WEIR_ANSWER_PARTS) continue;
@@ -168,15 +165,6 @@ static void copy_answer(weir_tick *to, const weir_tick *from, weir_answer *answe
   answer->asked = asked;
 }
 
-static void copy_answers(weir_tick *to, const weir_tick *from, uint32_t first) {
-  for (uint32_t i = first; i != WEIR_NO_ANSWER; i = from->answers[i].next) {
-    weir_answer *copy = &to->answers[to->answer_count++];
-    *copy = from->answers[i];
-    copy->next = copy->next != WEIR_NO_ANSWER ? (uint32_t)to->answer_count : WEIR_NO_ANSWER;
-    copy_answer(to, from, copy);
-  }
-}
-
 /* --- limiters on demand ------------------------------------------------------------------------- */
 
 typedef void weir_change_holders(weir_throttle *throttle, int64_t burst, int64_t count,
@@ -214,7 +202,12 @@ weir_pending *weir_pending_create(const weir_tick *tick, uint32_t first, void *c
     return NULL;
   }
   made->tick.registry = weir_registry_retain(tick->registry);
-  copy_answers(&made->tick, tick, first);
+  for (uint32_t i = first; i != WEIR_NO_ANSWER; i = tick->answers[i].next) {
+    weir_answer *copy = &made->tick.answers[made->tick.answer_count++];
+    *copy = tick->answers[i];
+    if (copy->next != WEIR_NO_ANSWER) copy->next = (uint32_t)made->tick.answer_count;
+    copy_answer(&made->tick, tick, copy);
+  }
   change_holders(&made->tick, weir_throttle_hold);
   for (size_t i = 0; i < made->tick.asked_count; i++)
     made->left += made->tick.asked[i].limiter != NULL;

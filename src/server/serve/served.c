@@ -168,11 +168,6 @@ static weir_served_row *row_of(const weir_served *served, const char *name, size
   return find_row(served->registry, served->table, name, hint);
 }
 
-/* Of requests that bring their rule: the last. */
-static weir_served_row *throttle_row(const weir_served *served) {
-  return served->table != NULL ? &served->table->rows[served->table->count - 1] : NULL;
-}
-
 /* Whether it is a denial, which is noted further. */
 static bool note_row(weir_served_row *row, const weir_reply *reply, weir_served_protocol protocol) {
   const weir_decision *decision = reply->decision;
@@ -207,8 +202,10 @@ void weir_served_note(weir_served *served, const weir_named *named, weir_ask_ver
     note_settlement(served, named, reply, now_us);
     return;
   }
-  weir_served_row *row =
-      named != NULL ? row_of(served, named->config->name, named->index) : throttle_row(served);
+  const weir_served_table *table = served->table;
+  weir_served_row *row = named != NULL   ? row_of(served, named->config->name, named->index)
+                         : table != NULL ? &served->table->rows[table->count - 1]
+                                         : NULL;
   weir_config_log_keys log_keys =
       named != NULL ? named->config->log_keys : WEIR_CONFIG_LOG_KEYS_OFF;
   if (note_row(row, reply, protocol) && verb != WEIR_ASK_PEEK)

@@ -31,12 +31,6 @@ size_t weir_tick_add_set(weir_tick *tick, size_t count, size_t behind, bool tell
   return tick->set_count++;
 }
 
-static weir_request request_of(const weir_tick *tick, const weir_asked *one) {
-  weir_request request = one->request;
-  request.key = tick->bytes.data + one->key;
-  return request;
-}
-
 /* All of it have one end, which may have come while others were decided. */
 static void look_at_end(weir_tick *tick, const weir_asked_set *set) {
   weir_asked *asked = &tick->asked[set->first];
@@ -56,7 +50,8 @@ static void decide(weir_tick *tick, weir_asked_set *set) {
   weir_asked *asked = &tick->asked[set->first];
   for (size_t i = 0; i < set->count; i++) {
     limiters[i] = asked[i].limiter;
-    requests[i] = request_of(tick, &asked[i]);
+    requests[i] = asked[i].request;
+    requests[i].key = tick->bytes.data + asked[i].key;
   }
   weir_status status = weir_decide_all(limiters, requests, set->count, &set->denied_by, NULL);
   for (size_t i = 0; i < set->count; i++)

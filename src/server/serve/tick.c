@@ -292,29 +292,6 @@ static weir_status no_memory(weir_message *why) {
   return WEIR_NO_MEMORY;
 }
 
-/* Whether the stamp is of this limiter, key and tier. */
-static weir_status check_stamp(weir_tick *tick, const weir_ask *ask, const meaning *found,
-                               weir_message *why) {
-  size_t length = found->prefix_length + ask->key_length;
-  const char *counted = look_at_key(tick, ask, found->prefix, found->prefix_length);
-  if (counted == NULL) return no_memory(why);
-  if (weir_stamp_mark(counted, length, found->target.tier) == ask->stamp.mark) return WEIR_OK;
-  *why = (weir_message){"stamp: it is one of another limiter, key or tier"};
-  return WEIR_BAD_ARGUMENT;
-}
-
-/* Whether this limiter can be asked with these costs. */
-static weir_status check_costs(const weir_ask *ask, const weir_limiter *limiter,
-                               weir_message *why) {
-  size_t rules = limiter != NULL ? weir_limiter_rules(limiter) : 0;
-  if (ask->costs == NULL || limiter == NULL || ask->costs->count == rules) return WEIR_OK;
-  snprintf(why->text, sizeof why->text,
-           rules == 1 ? "there are %zu costs: one is accepted"
-                      : "there are %zu costs: one, or one for each of the %zu rules, is accepted",
-           ask->costs->count, rules);
-  return WEIR_BAD_COST;
-}
-
 /* Room for them has been made. Of a settlement: what it cost in truth, what was taken, which becomes
  * what is charged, and again what was taken. */
 enum { COST_LISTS_MOST = 3 };
@@ -523,17 +500,30 @@ static uint32_t add_place_question(weir_tick *tick, const weir_ask *ask, unsigne
   return (uint32_t)(answer - tick->answers);
 }
 
-/* Which limiter a request means, and whether it may be asked so. */
+/* Which limiter a request means, and whether it may be asked so: for this, with these costs, and by the
+ * stamp of what was taken from it. */
 static weir_status find_and_check(weir_tick *tick, const weir_ask *ask, meaning *found,
                                   weir_message *why) {
   weir_status status = find_named(tick, ask, found, why);
   const weir_limiter *limiter = found->target.limiter;
-  bool settles = ask->verb == WEIR_ASK_SETTLE;
   if (status == WEIR_OK) status = check_verb(ask, found, why);
-  if (status == WEIR_OK) status = check_costs(ask, limiter, why);
-  if (status == WEIR_OK && settles && limiter != NULL) status = check_rules(ask, limiter, why);
-  if (status == WEIR_OK && ask->has_stamp) status = check_stamp(tick, ask, found, why);
-  return status;
+  if (status != WEIR_OK) return status;
+  size_t rules = limiter != NULL ? weir_limiter_rules(limiter) : 0;
+  if (ask->costs != NULL && limiter != NULL && ask->costs->count != rules) {
+    snprintf(why->text, sizeof why->text,
+             rules == 1 ? "there are %zu costs: one is accepted"
+                        : "there are %zu costs: one, or one for each of the %zu rules, is accepted",
+             ask->costs->count, rules);
+    return WEIR_BAD_COST;
+  }
+  if (ask->verb == WEIR_ASK_SETTLE && limiter != NULL) status = check_rules(ask, limiter, why);
+  if (status != WEIR_OK || !ask->has_stamp) return status;
+  const char *counted = look_at_key(tick, ask, found->prefix, found->prefix_length);
+  if (counted == NULL) return no_memory(why);
+  size_t length = found->prefix_length + ask->key_length;
+  if (weir_stamp_mark(counted, length, found->target.tier) == ask->stamp.mark) return WEIR_OK;
+  *why = (weir_message){"stamp: it is one of another limiter, key or tier"};
+  return WEIR_BAD_ARGUMENT;
 }
 
 /* An answer, and room for the request that it is to, whose key stands behind the tick's bytes. NULL: no
