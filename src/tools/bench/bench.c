@@ -39,16 +39,6 @@ struct run {
 /* --- processes ---------------------------------------------------------------------------------
  */
 
-static void end_children(struct run *run) {
-  for (unsigned i = 0; i < run->plan->processes; i++) {
-    if (run->children[i] <= 0) continue;
-    kill(run->children[i], SIGKILL);
-    while (waitpid(run->children[i], NULL, 0) < 0 && errno == EINTR) {
-    }
-    run->children[i] = 0;
-  }
-}
-
 static bool is_stopped(const struct run *run) {
   return run->plan->stop != NULL && *run->plan->stop != 0;
 }
@@ -156,29 +146,20 @@ double weir_bench_figure_at(const weir_bench_figures *figures, size_t offset) {
   return value;
 }
 
-static void find_medians(weir_bench_contestant *contestant, unsigned rounds) {
+/* Each figure's median over the rounds; over those of the raw loop, where one is given. */
+static void find_medians(const weir_bench_contestant *contestant, const weir_bench_contestant *raw,
+                         unsigned rounds, weir_bench_figures *medians) {
   double values[WEIR_BENCH_ROUNDS_MOST];
-  for (size_t at = 0; at < sizeof contestant->median; at += sizeof(double)) {
-    for (unsigned i = 0; i < rounds; i++)
-      values[i] = weir_bench_figure_at(&contestant->rounds[i], at);
-    double value = median(values, rounds);
-    memcpy((char *)&contestant->median + at, &value, sizeof value);
-  }
-}
-
-static void find_ratios(weir_bench_contestant *contestant, const weir_bench_contestant *raw,
-                        unsigned rounds) {
-  double values[WEIR_BENCH_ROUNDS_MOST];
-  for (size_t at = 0; at < sizeof contestant->ratio; at += sizeof(double)) {
+  for (size_t at = 0; at < sizeof *medians; at += sizeof(double)) {
     bool known = true;
     for (unsigned i = 0; i < rounds; i++) {
       double own = weir_bench_figure_at(&contestant->rounds[i], at);
-      double base = weir_bench_figure_at(&raw->rounds[i], at);
-      known = known && own >= 0 && base > 0;
+      double base = raw != NULL ? weir_bench_figure_at(&raw->rounds[i], at) : 1;
+      known = known && (raw == NULL || (own >= 0 && base > 0));
       values[i] = known ? own / base : NOT_KNOWN;
     }
     double value = known ? median(values, rounds) : NOT_KNOWN;
-    memcpy((char *)&contestant->ratio + at, &value, sizeof value);
+    memcpy((char *)medians + at, &value, sizeof value);
   }
 }
 
@@ -232,7 +213,13 @@ static weir_status run_slice(struct run *run, const weir_bench_contestant *conte
   weir_status status = good ? WEIR_OK : WEIR_UNAVAILABLE;
   for (unsigned i = run->plan->processes; !good && i-- > 0;)
     if (run->memory->shares[i].status != WEIR_OK) status = run->memory->shares[i].status;
-  end_children(run);
+  for (unsigned i = 0; i < run->plan->processes; i++) {
+    if (run->children[i] <= 0) continue;
+    kill(run->children[i], SIGKILL);
+    while (waitpid(run->children[i], NULL, 0) < 0 && errno == EINTR) {
+    }
+    run->children[i] = 0;
+  }
   if (status == WEIR_OK) return WEIR_OK;
 
   /* Whose the message is, without what its URL may hold of secrets. */
@@ -271,8 +258,9 @@ static weir_status run_rounds(struct run *run, weir_bench *bench) {
   }
   for (size_t i = 0; i < bench->contestant_count; i++) {
     weir_bench_contestant *contestant = &bench->contestants[i];
-    find_medians(contestant, bench->rounds);
-    if (contestant->baseline) find_ratios(contestant - 1, contestant, bench->rounds);
+    find_medians(contestant, NULL, bench->rounds, &contestant->median);
+    if (contestant->baseline)
+      find_medians(contestant - 1, contestant, bench->rounds, &contestant[-1].ratio);
   }
   return WEIR_OK;
 }

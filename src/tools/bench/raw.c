@@ -203,7 +203,7 @@ uint64_t weir_bench_served_between(const weir_bench_served *before,
 
 weir_status weir_bench_raw_ask(weir_bench_raw *raw, const weir_bench_key *const *keys,
                                unsigned count, weir_bench_answers *answers, weir_message *message) {
-  unsigned most = weir_bench_via_most(raw->target);
+  unsigned most = raw->target->via == WEIR_BENCH_GRPC ? WEIR_BENCH_GRPC_MOST : WEIR_BATCH_MOST;
   for (unsigned first = 0; first < count; first += most) {
     unsigned end = count - first < most ? count : first + most;
     for (unsigned i = first; i < end; i++)

@@ -17,28 +17,25 @@ weir_bench_key *weir_bench_keys_make(const char *prefix, uint32_t count) {
   return keys;
 }
 
-/* Where `share` falls among the sums of 1/i. */
-static uint32_t find(const double *sums, uint32_t count, double share) {
-  double wanted = share * sums[count - 1];
-  uint32_t low = 0, high = count - 1;
-  while (low < high) {
-    uint32_t middle = low + (high - low) / 2;
-    if (sums[middle] > wanted)
-      high = middle;
-    else
-      low = middle + 1;
-  }
-  return low;
-}
-
+/* A key is where a share of all falls among the sums of 1/i. */
 static bool draw_zipf(uint32_t *drawn, uint32_t count, uint64_t *state) {
   double *sums = malloc(count * sizeof *sums);
   if (sums == NULL) return false;
   double sum = 0;
   for (uint32_t i = 0; i < count; i++)
     sums[i] = sum += 1 / (double)(i + 1);
-  for (size_t i = 0; i < WEIR_BENCH_DRAWN; i++)
-    drawn[i] = find(sums, count, weir_random_fraction(state));
+  for (size_t i = 0; i < WEIR_BENCH_DRAWN; i++) {
+    double wanted = weir_random_fraction(state) * sum;
+    uint32_t low = 0, high = count - 1;
+    while (low < high) {
+      uint32_t middle = low + (high - low) / 2;
+      if (sums[middle] > wanted)
+        high = middle;
+      else
+        low = middle + 1;
+    }
+    drawn[i] = low;
+  }
   free(sums);
   return true;
 }
@@ -59,28 +56,19 @@ uint32_t *weir_bench_keys_draw(weir_bench_pattern pattern, uint32_t count, uint6
 
 /* --- latencies ------------------------------------------------------------------------------- */
 
+/* The first 128 nanoseconds have a step each; from then on every power of two has 128. */
 enum { STEPS_OF_POWER = 1 << WEIR_BENCH_STEP_BITS };
 
-/* The first 128 nanoseconds have a step each; from then on every power of two has 128. */
-static size_t step_of(int64_t ns) {
-  uint64_t value = ns > 0 ? (uint64_t)ns : 0;
-  if (value < STEPS_OF_POWER) return (size_t)value;
-  int power = 63 - __builtin_clzll(value) - WEIR_BENCH_STEP_BITS;
-  size_t step = ((size_t)power << WEIR_BENCH_STEP_BITS) + (size_t)(value >> power);
-  return step < WEIR_BENCH_STEPS ? step : WEIR_BENCH_STEPS - 1;
-}
-
-/* The middle of a step. */
-static double middle_ns(size_t step) {
-  if (step < STEPS_OF_POWER) return (double)step;
-  size_t power = (step >> WEIR_BENCH_STEP_BITS) - 1;
-  uint64_t low = (uint64_t)(step - (power << WEIR_BENCH_STEP_BITS)) << power;
-  return (double)low + (double)(UINT64_C(1) << power) / 2;
-}
-
 void weir_bench_histogram_add(weir_bench_histogram *histogram, int64_t ns, uint64_t times) {
+  uint64_t value = ns > 0 ? (uint64_t)ns : 0;
+  size_t step = (size_t)value;
+  if (value >= STEPS_OF_POWER) {
+    int power = 63 - __builtin_clzll(value) - WEIR_BENCH_STEP_BITS;
+    step = ((size_t)power << WEIR_BENCH_STEP_BITS) + (size_t)(value >> power);
+  }
+  if (step >= WEIR_BENCH_STEPS) step = WEIR_BENCH_STEPS - 1;
   histogram->count += times;
-  histogram->steps[step_of(ns)] += times;
+  histogram->steps[step] += times;
 }
 
 void weir_bench_histogram_merge(weir_bench_histogram *into, const weir_bench_histogram *from) {
@@ -92,9 +80,16 @@ void weir_bench_histogram_merge(weir_bench_histogram *into, const weir_bench_his
 double weir_bench_histogram_us(const weir_bench_histogram *histogram, double share) {
   double wanted = share * (double)histogram->count;
   uint64_t sum = 0;
-  for (size_t i = 0; i < WEIR_BENCH_STEPS; i++) {
-    sum += histogram->steps[i];
-    if (sum > 0 && (double)sum >= wanted) return middle_ns(i) / 1000;
+  size_t step = 0;
+  for (; step < WEIR_BENCH_STEPS; step++) {
+    sum += histogram->steps[step];
+    if (sum > 0 && (double)sum >= wanted) break;
   }
-  return 0;
+  if (step == WEIR_BENCH_STEPS) return 0;
+  if (step < STEPS_OF_POWER) return (double)step / 1000;
+
+  /* The middle of a step. */
+  size_t power = (step >> WEIR_BENCH_STEP_BITS) - 1;
+  uint64_t low = (uint64_t)(step - (power << WEIR_BENCH_STEP_BITS)) << power;
+  return ((double)low + (double)(UINT64_C(1) << power) / 2) / 1000;
 }

@@ -82,15 +82,6 @@ static void count(struct worker *worker, const weir_decision *decision) {
   worker->local += decision->source == WEIR_SOURCE_LOCAL;
 }
 
-static weir_status enter_here(struct worker *worker) {
-  const weir_bench_key *key = worker->picked[0];
-  weir_request request = {.key = key->text, .key_length = key->length, .cost = 1};
-  weir_status status =
-      weir_limiter_reserve(worker->team->limiter, &request, &worker->place, &worker->message);
-  if (status == WEIR_OK) count(worker, &request.decision);
-  return status;
-}
-
 /* A place that could not be left is free when its period is over. */
 static void leave(weir_reservation *place) {
   if (place == NULL) return;
@@ -100,9 +91,14 @@ static void leave(weir_reservation *place) {
 
 static weir_status decide_here(struct worker *worker, unsigned batch) {
   weir_limiter *limiter = worker->team->limiter;
-  if (worker->team->slice->holds) return enter_here(worker);
+  const weir_bench_key *key = worker->picked[0];
+  if (worker->team->slice->holds) {
+    weir_request request = {.key = key->text, .key_length = key->length, .cost = 1};
+    weir_status status = weir_limiter_reserve(limiter, &request, &worker->place, &worker->message);
+    if (status == WEIR_OK) count(worker, &request.decision);
+    return status;
+  }
   if (batch == 1) {
-    const weir_bench_key *key = worker->picked[0];
     weir_decision decision;
     weir_status status =
         weir_limiter_take(limiter, key->text, key->length, 1, &decision, &worker->message);
@@ -245,29 +241,22 @@ static weir_status touch_by_server(struct team *team, weir_bench_share *share) {
   return status;
 }
 
-/* What is held is left at once. */
-static weir_status ask(const struct team *team, weir_request *requests, size_t count,
-                       weir_message *message) {
-  weir_limiter *limiters[TOUCHED_AT_ONCE];
-  weir_reservation *places[TOUCHED_AT_ONCE];
-  if (!team->slice->holds) return weir_limiter_decide(team->limiter, requests, count, message);
-  for (size_t i = 0; i < count; i++)
-    limiters[i] = team->limiter;
-  weir_status status = weir_reserve_together(limiters, requests, count, places, message);
-  for (size_t i = 0; i < count; i++)
-    leave(places[i]);
-  return status;
-}
-
-/* A batch in which no request is answered is tried again: one stall is no reason to give up, a
- * store that is away is. */
+/* What is held is left at once. A batch in which no request is answered is tried again: one stall is
+ * no reason to give up, a store that is away is. */
 static weir_status touch(struct team *team, weir_request *requests, size_t count,
                          weir_bench_share *share) {
+  weir_limiter *limiters[TOUCHED_AT_ONCE];
+  weir_reservation *places[TOUCHED_AT_ONCE];
+  weir_message *message = &share->message;
   weir_status status = WEIR_OK;
+  for (size_t i = 0; i < count; i++)
+    limiters[i] = team->limiter;
   for (int tries = 0; tries < TOUCH_TRIES; tries++) {
-    bool answered = false;
-    status = ask(team, requests, count, &share->message);
+    bool answered = false, holds = team->slice->holds;
+    status = holds ? weir_reserve_together(limiters, requests, count, places, message)
+                   : weir_limiter_decide(team->limiter, requests, count, message);
     for (size_t i = 0; i < count; i++) {
+      if (holds) leave(places[i]);
       if (requests[i].status != WEIR_OK) continue;
       answered = true;
       share->warm_admitted += requests[i].decision.allowed;

@@ -41,29 +41,21 @@ weir_status weir_bench_target_read(const char *url, weir_bench_target *target,
   return WEIR_OK;
 }
 
-/* DOMAIN/KEY. */
-static weir_status check_descriptor(const char *path, weir_message *message) {
-  size_t length = path != NULL ? strlen(path + 1) : 0;
-  const char *slash = length > 0 ? strchr(path + 1, '/') : NULL;
-  if (slash != NULL && slash > path + 1 && slash[1] != '\0' && strchr(slash + 1, '/') == NULL &&
-      length < WEIR_BENCH_LIMITER_BYTES)
-    return WEIR_OK;
-  weir_message_set(message,
-                   "the path must be a domain and a key of its descriptors, such as /edge/user: at "
-                   "most %d bytes",
-                   WEIR_BENCH_LIMITER_BYTES - 1);
-  return WEIR_BAD_URL;
-}
-
-static weir_status check_limiter(const char *path, weir_message *message) {
+/* A limiter's name, or of gRPC DOMAIN/KEY. */
+static weir_status check_path(const char *path, bool grpc, weir_message *message) {
   static const char accepted[] =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
-  size_t length = path != NULL ? strlen(path + 1) : 0;
-  if (length > 0 && length < WEIR_BENCH_LIMITER_BYTES && strspn(path + 1, accepted) == length)
-    return WEIR_OK;
+  const char *name = path != NULL ? path + 1 : "";
+  size_t length = strlen(name), domain = strcspn(name, "/");
+  bool has_both = domain > 0 && domain + 1 < length && strchr(name + domain + 1, '/') == NULL;
+  bool is_word = length > 0 && strspn(name, accepted) == length;
+  if ((grpc ? has_both : is_word) && length < WEIR_BENCH_LIMITER_BYTES) return WEIR_OK;
   weir_message_set(message,
-                   "the path must be the name of a limiter of the server, such as /api: 1 to %d of "
-                   "A-Z a-z 0-9 _ . - are accepted",
+                   grpc
+                       ? "the path must be a domain and a key of its descriptors, such as "
+                         "/edge/user: at most %d bytes"
+                       : "the path must be the name of a limiter of the server, such as /api: 1 to "
+                         "%d of A-Z a-z 0-9 _ . - are accepted",
                    WEIR_BENCH_LIMITER_BYTES - 1);
   return WEIR_BAD_URL;
 }
@@ -85,7 +77,7 @@ weir_status weir_bench_target_read_via(const char *url, weir_bench_target *targe
   if (status != WEIR_OK) return status;
   bool http = strcmp(parsed.url.scheme, "http") == 0;
   bool grpc = strcmp(parsed.url.scheme, "grpc") == 0;
-  status = (grpc ? check_descriptor : check_limiter)(parsed.url.path, message);
+  status = check_path(parsed.url.path, grpc, message);
   if (status == WEIR_OK) {
     uint16_t port = grpc ? GRPC_PORT : http ? HTTP_PORT : REDIS_PORT;
     *target = (weir_bench_target){.via = grpc   ? WEIR_BENCH_GRPC

@@ -32,26 +32,23 @@ void weir_bench_via_end(weir_bench_wire *wire) {
   (void)wire;
 }
 
-unsigned weir_bench_via_most(const weir_bench_target *target) {
-#ifdef WEIR_HAS_SERVE
-  if (target->via == WEIR_BENCH_GRPC) return WEIR_BENCH_GRPC_MOST;
-#endif
-  (void)target;
-  return WEIR_BATCH_MOST;
-}
-
 /* --- asking ------------------------------------------------------------------------------------
  */
 
-static void say_resp(const weir_bench_target *target, const weir_bench_key *key,
-                     weir_bench_wire *wire) {
-  weir_bench_wire_say_text(wire, "*3\r\n$9\r\nWEIR.TAKE\r\n");
-  weir_bench_wire_say_word(wire, target->limiter, strlen(target->limiter));
-  weir_bench_wire_say_word(wire, key->text, key->length);
-}
-
-static void say_http(const weir_bench_target *target, const weir_bench_key *key,
-                     weir_bench_wire *wire) {
+void weir_bench_via_say(const weir_bench_target *target, const weir_bench_key *key,
+                        weir_bench_wire *wire) {
+#ifdef WEIR_HAS_SERVE
+  if (target->via == WEIR_BENCH_GRPC) {
+    weir_bench_grpc_say(target, key, wire);
+    return;
+  }
+#endif
+  if (target->via == WEIR_BENCH_RESP) {
+    weir_bench_wire_say_text(wire, "*3\r\n$9\r\nWEIR.TAKE\r\n");
+    weir_bench_wire_say_word(wire, target->limiter, strlen(target->limiter));
+    weir_bench_wire_say_word(wire, key->text, key->length);
+    return;
+  }
   weir_bench_wire_say_text(wire, "GET /check/");
   weir_bench_wire_say_text(wire, target->limiter);
   weir_bench_wire_say_text(wire, "?key=");
@@ -65,30 +62,12 @@ static void say_http(const weir_bench_target *target, const weir_bench_key *key,
   weir_bench_wire_say_text(wire, "\r\n");
 }
 
-void weir_bench_via_say(const weir_bench_target *target, const weir_bench_key *key,
-                        weir_bench_wire *wire) {
-#ifdef WEIR_HAS_SERVE
-  if (target->via == WEIR_BENCH_GRPC) {
-    weir_bench_grpc_say(target, key, wire);
-    return;
-  }
-#endif
-  (target->via == WEIR_BENCH_HTTP ? say_http : say_resp)(target, key, wire);
-}
-
 /* --- what is answered --------------------------------------------------------------------------
  */
 
 static weir_status refuse(const char *line, weir_message *message) {
   weir_message_set(message, "the server answers \"%.100s\"", line);
   return WEIR_UNAVAILABLE;
-}
-
-/* A word or a number of an array: its text, or NULL. */
-static const char *read_item(weir_bench_wire *wire, weir_message *message) {
-  const char *line = weir_bench_wire_line(wire, message);
-  if (line == NULL || line[0] != '$') return line;
-  return weir_bench_wire_line(wire, message);
 }
 
 /* Whether an error is that of a decision which the store did not make. */
@@ -115,7 +94,8 @@ static weir_status read_resp(weir_bench_wire *wire, weir_bench_answers *answers,
   if (line[0] != '*') return refuse(line, message);
   long items = strtol(line + 1, NULL, 10);
   for (long i = 0; i < items; i++) {
-    line = read_item(wire, message);
+    line = weir_bench_wire_line(wire, message);
+    if (line != NULL && line[0] == '$') line = weir_bench_wire_line(wire, message);
     if (line == NULL) return WEIR_UNAVAILABLE;
     if (i == 1) answers->allowed += strcmp(line, ":1") == 0;
   }

@@ -91,11 +91,10 @@ void weir_bench_wire_say_word(weir_bench_wire *wire, const char *word, size_t le
   weir_bench_wire_say(wire, "\r\n", 2);
 }
 
-static int connect_path(const char *path) {
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
-  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof address) == 0) return fd;
+/* The socket, or -1. */
+static int connect_to(const struct sockaddr *address, socklen_t length) {
+  int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0 || connect(fd, address, length) == 0) return fd;
   close(fd);
   return -1;
 }
@@ -108,12 +107,8 @@ static int connect_host(const char *name, uint16_t port) {
   errno = EHOSTUNREACH;
   if (getaddrinfo(name, service, &hints, &list) != 0) return -1;
   int fd = -1;
-  for (const struct addrinfo *at = list; at != NULL && fd < 0; at = at->ai_next) {
-    fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, at->ai_addr, at->ai_addrlen) == 0) continue;
-    close(fd);
-    fd = -1;
-  }
+  for (const struct addrinfo *at = list; at != NULL && fd < 0; at = at->ai_next)
+    fd = connect_to(at->ai_addr, at->ai_addrlen);
   freeaddrinfo(list);
   int yes = 1;
   if (fd >= 0) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
@@ -123,7 +118,13 @@ static int connect_host(const char *name, uint16_t port) {
 bool weir_bench_wire_open(weir_bench_wire *wire, const char *name, uint16_t port,
                           weir_message *message) {
   const struct timeval patience = {.tv_sec = PATIENCE_S};
-  wire->fd = port == 0 ? connect_path(name) : connect_host(name, port);
+  if (port == 0) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", name);
+    wire->fd = connect_to((const struct sockaddr *)&address, sizeof address);
+  } else {
+    wire->fd = connect_host(name, port);
+  }
   if (wire->fd < 0) return fail(message, "connect");
   setsockopt(wire->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   setsockopt(wire->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);

@@ -44,9 +44,6 @@ bool weir_bench_via_begin(const weir_bench_target *target, weir_bench_wire *wire
                           weir_message *message);
 void weir_bench_via_end(weir_bench_wire *wire);
 
-/* How many requests may leave in one write. */
-unsigned weir_bench_via_most(const weir_bench_target *target);
-
 /* Puts the request behind what is to leave. */
 void weir_bench_via_say(const weir_bench_target *target, const weir_bench_key *key,
                         weir_bench_wire *wire);
