@@ -70,112 +70,83 @@ static void list_kinds(unsigned set, char list[LIST_BYTES]) {
 /* --- options ------------------------------------------------------------------------------------
  */
 
-static weir_status read_cells(piece value, weir_rule *rule, weir_message *message) {
-  int64_t cells = read_number(value, WEIR_CELLS_MOST);
-  if (cells >= 1 && (cells & (cells - 1)) == 0) {
-    rule->cells = (int)cells;
-    return WEIR_OK;
-  }
-  weir_message_set(message, "cells=%.*s: accepted are 1, 2, 4, 8, 16, 32 and 64", SHOW(value));
-  return WEIR_BAD_RULE;
-}
+typedef enum option_name {
+  CELLS,
+  STRICT,
+  COUNT,
+  BURST,
+  QUEUE,
+  HOLD,
+  LEASE,
+  DEBT,
+  NAME,
+  OPTION_COUNT
+} option_name;
 
-static weir_status read_strict(piece value, weir_rule *rule, weir_message *message) {
-  rule->strict = value.text == NULL;
-  if (rule->strict) return WEIR_OK;
-  weir_message_set(message, "strict=%.*s: strict takes no value", SHOW(value));
-  return WEIR_BAD_RULE;
-}
-
-static weir_status read_count(piece value, weir_rule *rule, weir_message *message) {
-  rule->count_all = is(value, "all");
-  if (rule->count_all || is(value, "admitted")) return WEIR_OK;
-  weir_message_set(message, "count=%.*s: accepted are admitted and all", SHOW(value));
-  return WEIR_BAD_RULE;
-}
-
-static weir_status read_burst(piece value, weir_rule *rule, weir_message *message) {
-  rule->burst = read_number(value, WEIR_LIMIT_MOST);
-  if (rule->burst >= 1) return WEIR_OK;
-  weir_message_set(message, "burst=%.*s: accepted are 1 to %" PRId64, SHOW(value), WEIR_LIMIT_MOST);
-  return WEIR_BAD_RULE;
-}
-
-/* One acts at once, `queue` more may wait. */
-static weir_status read_queue(piece value, weir_rule *rule, weir_message *message) {
-  rule->burst = read_number(value, WEIR_LIMIT_MOST - 1) + 1;
-  if (rule->burst >= 1) return WEIR_OK;
-  weir_message_set(message, "queue=%.*s: accepted are 0 to %" PRId64, SHOW(value),
-                   WEIR_LIMIT_MOST - 1);
-  return WEIR_BAD_RULE;
-}
-
-static weir_status read_hold(piece value, weir_rule *rule, weir_message *message) {
-  if (weir_duration_parse(value.text, value.length, &rule->hold_us) &&
-      rule->hold_us >= WEIR_HOLD_LEAST_US && rule->hold_us <= WEIR_HOLD_MOST_US)
-    return WEIR_OK;
-  weir_message_set(
-      message, "hold=%.*s: accepted is a duration from 1ms to 60s (a whole number and ms, s or m)",
-      SHOW(value));
-  return WEIR_BAD_RULE;
-}
-
-static weir_status read_lease(piece value, weir_rule *rule, weir_message *message) {
-  if (weir_duration_parse(value.text, value.length, &rule->lease_us) &&
-      rule->lease_us >= WEIR_LEASE_LEAST_US && rule->lease_us <= WEIR_LEASE_MOST_US)
-    return WEIR_OK;
-  weir_message_set(message,
-                   "lease=%.*s: accepted is a duration from 1ms to 1s (a whole number and ms or s)",
-                   SHOW(value));
-  return WEIR_BAD_RULE;
-}
-
-/* Up to which, the limit and the burst say: weir_rule_measure(). */
-static weir_status read_debt(piece value, weir_rule *rule, weir_message *message) {
-  rule->debt = read_number(value, WEIR_LIMIT_MOST);
-  if (rule->debt >= 0) return WEIR_OK;
-  weir_message_set(message,
-                   "debt=%.*s: accepted is a whole number from 0 to what the rule admits at once",
-                   SHOW(value));
-  return WEIR_BAD_RULE;
-}
-
-static weir_status read_name(piece value, weir_rule *rule, weir_message *message) {
-  static const char accepted[] =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
-  bool good = value.length >= 1 && value.length <= WEIR_NAME_MOST;
-  for (size_t i = 0; good && i < value.length; i++)
-    good = value.text[i] != '\0' && strchr(accepted, value.text[i]) != NULL;
-  if (!good) {
-    weir_message_set(message, "name=%.*s: accepted are 1 to %d of A-Z a-z 0-9 _ . -", SHOW(value),
-                     WEIR_NAME_MOST);
-    return WEIR_BAD_RULE;
-  }
-  memcpy(rule->name, value.text, value.length);
-  return WEIR_OK;
-}
-
-/* An option belongs to the kinds that have all traits of one set and none of the other. */
+/* An option belongs to the kinds that have all traits of one set and none of the other. How far a debt may
+ * go the limit and the burst say: weir_rule_measure(). */
 static const struct option {
   const char *name;
   bool needs_value;
-  unsigned all, none; /* enum weir_kind_trait */
-  weir_status (*read)(piece value, weir_rule *rule, weir_message *message);
-} options[] = {
-    {"cells", true, WEIR_KIND_CELLS, 0, read_cells},
-    {"strict", false, WEIR_KIND_CELLS, 0, read_strict},
-    {"count", true, WEIR_KIND_COUNTS, 0, read_count},
-    {"burst", true, WEIR_KIND_MOVES, WEIR_KIND_PLACES, read_burst},
-    {"queue", true, WEIR_KIND_PLACES, 0, read_queue},
-    {"hold", true, 0, 0, read_hold},
-    {"lease", true, WEIR_KIND_LEASES, 0, read_lease},
-    {"debt", true, WEIR_KIND_SETTLES, 0, read_debt},
-    {"name", true, 0, 0, read_name},
+  unsigned all, none;   /* enum weir_kind_trait */
+  const char *accepted; /* which values, in a message */
+} options[OPTION_COUNT] = {
+    [CELLS] = {"cells", true, WEIR_KIND_CELLS, 0, "accepted are 1, 2, 4, 8, 16, 32 and 64"},
+    [STRICT] = {"strict", false, WEIR_KIND_CELLS, 0, "strict takes no value"},
+    [COUNT] = {"count", true, WEIR_KIND_COUNTS, 0, "accepted are admitted and all"},
+    [BURST] = {"burst", true, WEIR_KIND_MOVES, WEIR_KIND_PLACES, "accepted are 1 to 1000000000"},
+    [QUEUE] = {"queue", true, WEIR_KIND_PLACES, 0, "accepted are 0 to 999999999"},
+    [HOLD] = {"hold", true, 0, 0,
+              "accepted is a duration from 1ms to 60s (a whole number and ms, s or m)"},
+    [LEASE] = {"lease", true, WEIR_KIND_LEASES, 0,
+               "accepted is a duration from 1ms to 1s (a whole number and ms or s)"},
+    [DEBT] = {"debt", true, WEIR_KIND_SETTLES, 0,
+              "accepted is a whole number from 0 to what the rule admits at once"},
+    [NAME] = {"name", true, 0, 0, "accepted are 1 to 32 of A-Z a-z 0-9 _ . -"},
 };
-enum {
-  OPTION_COUNT = sizeof options / sizeof options[0],
-  OPTION_BYTES = 16 /* a name, and "=" where it needs a value */
-};
+_Static_assert(WEIR_LIMIT_MOST == 1000000000 && WEIR_NAME_MOST == 32, "what the table accepts");
+
+/* False: the value is none that the table accepts. A queue of so many waits behind one that acts at once,
+ * which a bucket's burst counts. */
+static bool read_value(option_name option, piece value, weir_rule *rule) {
+  static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+  int64_t number = value.text != NULL ? read_number(value, WEIR_LIMIT_MOST) : -1, us = 0;
+  bool lasts = weir_duration_parse(value.text, value.length, &us);
+  switch (option) {
+    case CELLS:
+      if (number < 1 || number > WEIR_CELLS_MOST || (number & (number - 1)) != 0) return false;
+      rule->cells = (int)number;
+      return true;
+    case STRICT:
+      return rule->strict = value.text == NULL;
+    case COUNT:
+      rule->count_all = is(value, "all");
+      return rule->count_all || is(value, "admitted");
+    case BURST:
+      rule->burst = number;
+      return number >= 1;
+    case QUEUE:
+      rule->burst = number + 1;
+      return number >= 0 && number < WEIR_LIMIT_MOST;
+    case HOLD:
+      rule->hold_us = us;
+      return lasts && us >= WEIR_HOLD_LEAST_US && us <= WEIR_HOLD_MOST_US;
+    case LEASE:
+      rule->lease_us = us;
+      return lasts && us >= WEIR_LEASE_LEAST_US && us <= WEIR_LEASE_MOST_US;
+    case DEBT:
+      rule->debt = number;
+      return number >= 0;
+    default:
+      if (value.length < 1 || value.length > WEIR_NAME_MOST) return false;
+      for (size_t i = 0; i < value.length; i++)
+        if (value.text[i] == '\0' || strchr(letters, value.text[i]) == NULL) return false;
+      memcpy(rule->name, value.text, value.length);
+      return true;
+  }
+}
+
+enum { OPTION_BYTES = 16 /* a name, and "=" where it needs a value */ };
 
 static bool belongs(const struct option *option, unsigned kind) {
   unsigned traits = weir_kinds[kind].traits;
@@ -237,7 +208,9 @@ static weir_status read_option(piece text, unsigned *seen, weir_rule *rule, weir
     weir_message_set(message, "option %s needs a value: %s=...", option->name, option->name);
     return WEIR_BAD_RULE;
   }
-  return option->read(value, rule, message);
+  if (read_value((option_name)(option - options), value, rule)) return WEIR_OK;
+  weir_message_set(message, "%s=%.*s: %s", option->name, SHOW(value), option->accepted);
+  return WEIR_BAD_RULE;
 }
 
 /* --- rules --------------------------------------------------------------------------------------
