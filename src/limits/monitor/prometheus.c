@@ -56,31 +56,27 @@ static const char *escape(const char *text, char label[LABEL_BYTES]) {
 
 /* All statuses, those with a count of 0 too: a rate over a series that begins late misses its first
  * increase. */
-static void put_statuses(page *to, const char *name, const weir_limiter_counts *counts) {
+static void put_statuses(page *to, const char *labels, const weir_limiter_counts *counts) {
   for (int status = 0; status < WEIR_STATUS_COUNT; status++)
-    put(to, "weir_requests_total{limiter=\"%s\",status=\"%s\"} %" PRIu64 "\n", name,
+    put(to, "weir_requests_total{%s,status=\"%s\"} %" PRIu64 "\n", labels,
         weir_status_name((weir_status)status), counts->statuses[status]);
 }
 
-static void put_share(page *to, const char *name, const weir_limiter_counts *counts) {
-  put(to, "weir_share_ratio{limiter=\"%s\"} %g\n", name, (double)counts->share / 1e6);
-}
-
 /* Buckets are cumulative there. */
-static void put_waits(page *to, const char *name, const weir_limiter_counts *counts) {
+static void put_waits(page *to, const char *labels, const weir_limiter_counts *counts) {
   uint64_t sum = 0;
   for (size_t i = 0; i < WEIR_WAIT_BUCKETS; i++) {
     sum += counts->waits[i];
-    put(to, "weir_store_wait_seconds_bucket{limiter=\"%s\",le=\"", name);
+    put(to, "weir_store_wait_seconds_bucket{%s,le=\"", labels);
     if (i + 1 < WEIR_WAIT_BUCKETS)
       put(to, "%g", (double)weir_wait_bound_us(i) / 1e6);
     else
       put(to, "+Inf");
     put(to, "\"} %" PRIu64 "\n", sum);
   }
-  put(to, "weir_store_wait_seconds_sum{limiter=\"%s\"} %" PRIu64 ".%06" PRIu64 "\n", name,
+  put(to, "weir_store_wait_seconds_sum{%s} %" PRIu64 ".%06" PRIu64 "\n", labels,
       counts->waited_us / 1000000, counts->waited_us % 1000000);
-  put(to, "weir_store_wait_seconds_count{limiter=\"%s\"} %" PRIu64 "\n", name, sum);
+  put(to, "weir_store_wait_seconds_count{%s} %" PRIu64 "\n", labels, sum);
 }
 
 static void put_breaker(page *to, const char *labels, const weir_server_state *state) {
@@ -91,31 +87,24 @@ static void put_breaker(page *to, const char *labels, const weir_server_state *s
     put(to, "weir_server_breaker{%s,state=\"%s\"} %d\n", labels, names[i], state->breaker == i);
 }
 
-static void put_outages(page *to, const char *labels, const weir_server_state *state) {
-  put(to, "weir_server_outages_total{%s} %" PRIu64 "\n", labels, state->outages);
-}
-
-static void put_next_try(page *to, const char *labels, const weir_server_state *state) {
-  put(to, "weir_server_next_try_seconds{%s} %g\n", labels, (double)state->next_try_us / 1e6);
-}
-
 /* --- families ------------------------------------------------------------------------------------
  */
 
-/* A member of weir_limiter_counts that is a sample of a family. */
+/* A member of weir_limiter_counts or weir_server_state that is a sample of a family: 64 bits, 0 or more. */
 typedef struct member {
   const char *value; /* of the family's second label; NULL: it has none */
   size_t offset;
 } member;
 
-/* Samples of limiters are members of their counts or what a function puts; samples of servers are
- * what a function puts. */
+/* Samples are members of a limiter's counts or of a server's state, or what a function puts. */
 typedef struct family {
   const char *name, *type, *help;
   const char *label;     /* the second one of members */
   const member *members; /* ends with a NULL value, or holds one without */
-  void (*put_limiter)(page *to, const char *name, const weir_limiter_counts *counts);
+  void (*put_limiter)(page *to, const char *labels, const weir_limiter_counts *counts);
   void (*put_server)(page *to, const char *labels, const weir_server_state *state);
+  bool of_servers;
+  bool in_millionths; /* members are, and told as what they are of one */
 } family;
 
 #define MEMBER(value, name) \
@@ -145,66 +134,76 @@ static const member settled_costs[] = {MEMBER("up", settled_up_cost),
 static const member clock_steps[] = {MEMBER(NULL, clock_steps)};
 static const member keys_lost[] = {MEMBER(NULL, keys_lost)};
 static const member round_trips[] = {MEMBER(NULL, round_trips)};
+static const member share[] = {MEMBER(NULL, share)};
+static const member outages_of_a_server[] = {{NULL, offsetof(weir_server_state, outages)}};
+static const member next_try[] = {{NULL, offsetof(weir_server_state, next_try_us)}};
 
 static const family families[] = {
-    {"weir_decisions_total", "counter", "Requests to take, by what was decided.", "result", results,
-     NULL, NULL},
+    {"weir_decisions_total", "counter", "Requests to take, by what was decided.", "result",
+     .members = results},
     {"weir_decisions_by_source_total", "counter", "Requests to take, by who decided.", "source",
-     sources_of_decisions, NULL, NULL},
+     .members = sources_of_decisions},
     {"weir_lease_cost_total", "counter", "Cost charged ahead of requests, by what became of it.",
-     "fate", leases, NULL, NULL},
+     "fate", .members = leases},
     {"weir_outage_cost_total", "counter", "Cost admitted without the store, and what became of it.",
-     "fate", outages, NULL, NULL},
+     "fate", .members = outages},
     {"weir_places_total", "counter", "Places of in-flight rules, by what became of them.", "fate",
-     places, NULL, NULL},
-    {"weir_places_held", "gauge", "Places that this process holds now.", NULL, places_held, NULL,
-     NULL},
-    {"weir_place_renewals_total", "counter", "Payments for places that are held on.", NULL,
-     renewals, NULL, NULL},
+     .members = places},
+    {"weir_places_held", "gauge", "Places that this process holds now.", .members = places_held},
+    {"weir_place_renewals_total", "counter", "Payments for places that are held on.",
+     .members = renewals},
     {"weir_settlements_total", "counter",
      "Settlements that charged more, gave back, or found no room for all of it.", "way",
-     settlements, NULL, NULL},
+     .members = settlements},
     {"weir_settled_cost_total", "counter", "Cost that settlements charged, gave back, or cut.",
-     "way", settled_costs, NULL, NULL},
-    {"weir_clock_steps_total", "counter", "How often the clock was set back.", NULL, clock_steps,
-     NULL, NULL},
-    {"weir_keys_lost_total", "counter", "Counters that the store has forgotten too early.", NULL,
-     keys_lost, NULL, NULL},
-    {"weir_round_trips_total", "counter", "How often operations left for the store together.", NULL,
-     round_trips, NULL, NULL},
+     "way", .members = settled_costs},
+    {"weir_clock_steps_total", "counter", "How often the clock was set back.",
+     .members = clock_steps},
+    {"weir_keys_lost_total", "counter", "Counters that the store has forgotten too early.",
+     .members = keys_lost},
+    {"weir_round_trips_total", "counter", "How often operations left for the store together.",
+     .members = round_trips},
     {"weir_requests_total", "counter",
-     "All requests, by what they would have been answered without a policy.", NULL, NULL,
-     put_statuses, NULL},
-    {"weir_store_wait_seconds", "histogram", "How long requests waited for servers.", NULL, NULL,
-     put_waits, NULL},
+     "All requests, by what they would have been answered without a policy.",
+     .put_limiter = put_statuses},
+    {"weir_store_wait_seconds", "histogram", "How long requests waited for servers.",
+     .put_limiter = put_waits},
     {"weir_share_ratio", "gauge", "This process's own part of all that is charged, as measured.",
-     NULL, NULL, put_share, NULL},
-    {"weir_server_breaker", "gauge", "Which state the breaker of a server is in.", NULL, NULL, NULL,
-     put_breaker},
-    {"weir_server_outages_total", "counter", "How often a server counted as away.", NULL, NULL,
-     NULL, put_outages},
+     .members = share, .in_millionths = true},
+    {"weir_server_breaker", "gauge", "Which state the breaker of a server is in.",
+     .put_server = put_breaker, .of_servers = true},
+    {"weir_server_outages_total", "counter", "How often a server counted as away.",
+     .members = outages_of_a_server, .of_servers = true},
     {"weir_server_next_try_seconds", "gauge",
-     "How long until somebody tries a server that is away.", NULL, NULL, NULL, put_next_try},
+     "How long until somebody tries a server that is away.", .members = next_try,
+     .of_servers = true, .in_millionths = true},
 };
+
+static void put_members(page *to, const family *of, const char *labels, const void *from) {
+  for (const member *each = of->members; each != NULL;) {
+    uint64_t number;
+    memcpy(&number, (const char *)from + each->offset, sizeof number);
+    put(to, "%s{%s", of->name, labels);
+    if (of->label != NULL) put(to, ",%s=\"%s\"", of->label, each->value);
+    if (of->in_millionths)
+      put(to, "} %g\n", (double)number / 1e6);
+    else
+      put(to, "} %" PRIu64 "\n", number);
+    each = of->label != NULL && each[1].value != NULL ? each + 1 : NULL;
+  }
+}
 
 /* Of every limiter; a source may be a store alone. */
 static void put_of_limiters(page *to, const family *of) {
-  char label[LABEL_BYTES];
+  char label[LABEL_BYTES], labels[LINE_BYTES];
   for (size_t i = 0; i < to->count && !to->stopped; i++) {
     weir_limiter_counts counts = {.size = sizeof counts};
     const weir_limiter *limiter = to->sources[i].limiter;
-    const char *name = escape(to->sources[i].name, label);
     if (limiter == NULL) continue;
+    snprintf(labels, sizeof labels, "limiter=\"%s\"", escape(to->sources[i].name, label));
     weir_limiter_read_counts(limiter, &counts);
-    if (of->put_limiter != NULL) of->put_limiter(to, name, &counts);
-    for (const member *each = of->members; each != NULL;) {
-      uint64_t number;
-      memcpy(&number, (const char *)&counts + each->offset, sizeof number);
-      put(to, "%s{limiter=\"%s\"", of->name, name);
-      if (of->label != NULL) put(to, ",%s=\"%s\"", of->label, each->value);
-      put(to, "} %" PRIu64 "\n", number);
-      each = of->label != NULL && each[1].value != NULL ? each + 1 : NULL;
-    }
+    if (of->put_limiter != NULL) of->put_limiter(to, labels, &counts);
+    put_members(to, of, labels, &counts);
   }
 }
 
@@ -219,7 +218,8 @@ static void put_of_servers(page *to, const family *of) {
         snprintf(labels, sizeof labels, "store=\"%s\",server=", escape(to->sources[i].name, label));
     for (size_t j = 0; !to->stopped && weir_monitor_read_server(store, j, &state, text); j++) {
       snprintf(labels + used, sizeof labels - (size_t)used, "\"%s\"", escape(state.name, label));
-      of->put_server(to, labels, &state);
+      if (of->put_server != NULL) of->put_server(to, labels, &state);
+      put_members(to, of, labels, &state);
     }
   }
 }
@@ -236,7 +236,7 @@ weir_status weir_monitor_prometheus(const weir_monitor_source *sources, size_t c
   for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
     const family *of = &families[i];
     put(&to, "# HELP %s %s\n# TYPE %s %s\n", of->name, of->help, of->name, of->type);
-    if (of->put_server != NULL)
+    if (of->of_servers)
       put_of_servers(&to, of);
     else
       put_of_limiters(&to, of);
