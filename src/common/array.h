@@ -29,4 +29,24 @@ static inline bool weir_array_grow(void *array, size_t *room, size_t needed, siz
   return true;
 }
 
+/* The same for one more item behind a queue's, which are `*first` to `*end` - 1 of the array: they move
+ * to the front, or where they are more than half of it into one twice as large, of `least` at first. */
+static inline bool weir_array_make_room(void *array, size_t *first, size_t *end, size_t *room,
+                                        size_t size, size_t least) {
+  size_t count = *end - *first;
+  char *items;
+  if (*end < *room) return true;
+  memcpy(&items, array, sizeof items);
+  if (count * 2 > *room || *room == 0) {
+    size_t larger = *room == 0 ? least : *room * 2;
+    if (larger > SIZE_MAX / size || (items = realloc(items, larger * size)) == NULL) return false;
+    memcpy(array, &items, sizeof items);
+    *room = larger;
+  }
+  if (count > 0) memmove(items, items + *first * size, count * size);
+  *first = 0;
+  *end = count;
+  return true;
+}
+
 #endif

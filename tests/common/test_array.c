@@ -58,10 +58,31 @@ static void leaves_all_as_it_was_without_memory(void **state) {
   free(items);
 }
 
+static void a_queue_moves_to_the_front_before_it_grows(void **state) {
+  (void)state;
+  int *items = NULL;
+  size_t first = 0, end = 0, room = 0;
+  for (int i = 0; i < 1000; i++) {
+    assert_true(weir_array_make_room(&items, &first, &end, &room, sizeof *items, 2));
+    items[end++] = i;
+    if (end - first > 5) first++; /* six are there at most */
+    assert_int_equal(items[first], i < 5 ? 0 : i - 4);
+    assert_int_equal(items[end - 1], i);
+  }
+  assert_int_equal(room, 16); /* more than half of 8 is in use, and not more than half of 16 */
+  while (room < 64) {
+    assert_true(weir_array_make_room(&items, &first, &end, &room, sizeof *items, 2));
+    items[end++] = 0;
+  }
+  assert_int_equal(items[first], 995);
+  free(items);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(grows_by_doubling),
       cmocka_unit_test(grows_by_many_at_once),
+      cmocka_unit_test(a_queue_moves_to_the_front_before_it_grows),
       cmocka_unit_test(leaves_all_as_it_was_without_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 
 #include <weir/backend.h>
 
+#include "array.h"
 #include "report.h"
 
 /* A line so far ahead of those around it has a wrong time. Logs step back, where a long request is
@@ -247,20 +248,6 @@ static bool read_on(weir_cli_input *input, weir_cli_source *source, weir_message
   return true;
 }
 
-/* Copies the key of `next`, which is good until the next line is read. False: not enough memory. */
-static bool keep_next(weir_cli_source *source) {
-  weir_cli_arrival *next = &source->next;
-  if (next->key_length >= source->kept_room) {
-    char *larger = realloc(source->kept, next->key_length + 1);
-    if (larger == NULL) return false;
-    source->kept = larger;
-    source->kept_room = next->key_length + 1;
-  }
-  memcpy(source->kept, next->key, next->key_length);
-  next->key = source->kept;
-  return true;
-}
-
 /* Goes on to the source's next request whose time can be true: where it is far ahead of all before,
  * the one after it says whether time went on or the line is malformed. The last line has none after
  * it, and stays. */
@@ -271,11 +258,14 @@ static bool advance(weir_cli_input *input, weir_cli_source *source, weir_message
   source->has_after = false;
   while (source->has_next &&
          (!source->has_latest || source->next.time_us - source->latest_us >= FAR_US)) {
-    if (!keep_next(source)) {
+    /* The key is good until the next line is read. */
+    weir_cli_arrival tried = source->next;
+    if (!weir_array_grow(&source->kept, &source->kept_room, tried.key_length, 1)) {
       weir_message_set(message, "there is not enough memory");
       return false;
     }
-    const weir_cli_arrival tried = source->next;
+    memcpy(source->kept, tried.key, tried.key_length);
+    tried.key = source->kept;
     if (!read_on(input, source, message)) return false;
     if (source->has_next && tried.time_us - source->next.time_us >= FAR_US) {
       weir_message why;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "logs/line.h"
 #include "logs/trace.h"
 #include "number.h"
@@ -118,18 +119,14 @@ static bool read_duration(weir_cli_selection *selection, const char *text) {
   return false;
 }
 
-/* "404", "4xx". */
-static bool is_status(const char *text, size_t length) {
-  if (length != 3 || text[0] < '1' || text[0] > '9') return false;
-  if (text[1] == 'x') return text[2] == 'x';
-  return text[1] >= '0' && text[1] <= '9' && text[2] >= '0' && text[2] <= '9';
-}
-
+/* "404,4xx". */
 static bool read_status(const char *text) {
-  for (const char *at = text;; at++) {
-    size_t length = strcspn(at, ",");
-    if (!is_status(at, length)) break;
-    if (*(at += length) == '\0') return true;
+  static const char digits[] = "0123456789";
+  for (const char *at = text; *at >= '1' && *at <= '9'; at++) {
+    if (strncmp(at + 1, "xx", 2) != 0 && strspn(at + 1, digits) != 2) break;
+    at += 3;
+    if (*at == '\0') return true;
+    if (*at != ',') break;
   }
   weir_cli_error("--status \"%s\": statuses between commas are accepted, such as 200,404,5xx",
                  weir_cli_show(text).text);
@@ -161,22 +158,19 @@ void weir_cli_selection_clean_up(weir_cli_selection *selection) {
 
 /* --- a request ------------------------------------------------------------------------------- */
 
-static bool has_status(const char *list, weir_access_text status) {
-  if (status.length != 3) return false;
-  for (const char *at = list;; at += 4) {
-    bool alike = at[0] == status.at[0];
-    if (alike && (at[1] == 'x' || memcmp(at, status.at, 3) == 0)) return true;
-    if (at[3] == '\0') return false;
-  }
-}
-
 static bool is_filtered(const weir_cli_selection *selection, const weir_access *access) {
   weir_access_text path = access->fields[WEIR_ACCESS_PATH];
+  weir_access_text status = access->fields[WEIR_ACCESS_STATUS];
   size_t prefix = selection->path != NULL ? strlen(selection->path) : 0;
   if (prefix > path.length || (prefix > 0 && memcmp(path.at, selection->path, prefix) != 0))
     return true;
-  return selection->status != NULL &&
-         !has_status(selection->status, access->fields[WEIR_ACCESS_STATUS]);
+  if (selection->status == NULL) return false;
+  for (const char *at = selection->status; status.length == 3; at += 4) { /* "404,4xx" */
+    bool alike = at[0] == status.at[0];
+    if (alike && (at[1] == 'x' || memcmp(at, status.at, 3) == 0)) return false;
+    if (at[3] == '\0') break;
+  }
+  return true;
 }
 
 /* A copy with an end, where it is short enough to be an address; else "". */
@@ -210,19 +204,6 @@ static weir_access_text find_address(const weir_cli_selection *selection,
   return status == WEIR_OK ? (weir_access_text){key, strlen(key)} : client;
 }
 
-static bool append(weir_cli_selection *selection, size_t at, weir_access_text text) {
-  size_t needed = at + text.length + 1;
-  if (needed > selection->key_room) {
-    char *larger = realloc(selection->key, 2 * needed);
-    if (larger == NULL) return false;
-    selection->key = larger;
-    selection->key_room = 2 * needed;
-  }
-  memcpy(selection->key + at, text.at, text.length);
-  selection->key[at + text.length] = ' ';
-  return true;
-}
-
 /* Where a line says nothing, as where no byte was sent, the cost is 1, the least there is. One that
  * is more than a limiter takes makes the line malformed: it is not cut down. */
 static weir_cli_selected read_number(weir_access_text text, int64_t least, int64_t *cost) {
@@ -254,8 +235,11 @@ weir_cli_selected weir_cli_select(weir_cli_selection *selection, const weir_acce
     const weir_cli_key_part *part = &selection->parts[i];
     weir_access_text text = find_address(selection, part, access, client);
     if (text.length == 0) return WEIR_CLI_KEYLESS;
-    if (!append(selection, written, text)) return WEIR_CLI_SELECT_NO_MEMORY;
-    written += text.length + 1;
+    if (!weir_array_grow(&selection->key, &selection->key_room, written + text.length + 1, 1))
+      return WEIR_CLI_SELECT_NO_MEMORY;
+    memcpy(selection->key + written, text.at, text.length);
+    written += text.length;
+    selection->key[written++] = ' ';
   }
   if (written > 0) request->key = (weir_access_text){selection->key, written - 1};
   weir_cli_selected found = WEIR_CLI_SELECTED;

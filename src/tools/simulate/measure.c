@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
+
 enum { ROOM_LEAST = 4, ROOM_KEPT = 64 };
 
 void weir_stamps_clean_up(weir_stamps *stamps) {
@@ -27,25 +29,6 @@ void weir_stamps_slide(weir_stamps *stamps, int64_t now_us, int64_t period_us) {
   }
 }
 
-/* Moves the stamps to the front, or to a larger array where more than half of this one is in use.
- */
-static bool make_room(weir_stamps *stamps) {
-  size_t count = stamps->end - stamps->first;
-  if (stamps->end < stamps->room) return true;
-  if (count * 2 > stamps->room || stamps->room == 0) {
-    size_t room = stamps->room == 0 ? ROOM_LEAST : stamps->room * 2;
-    weir_stamp *larger = realloc(stamps->stamps, room * sizeof *larger);
-    if (larger == NULL) return false;
-    stamps->stamps = larger;
-    stamps->room = room;
-  }
-  if (count > 0)
-    memmove(stamps->stamps, stamps->stamps + stamps->first, count * sizeof *stamps->stamps);
-  stamps->first = 0;
-  stamps->end = count;
-  return true;
-}
-
 bool weir_stamps_add(weir_stamps *stamps, int64_t now_us, int64_t counted, int64_t admitted) {
   weir_stamp *last = stamps->first < stamps->end ? &stamps->stamps[stamps->end - 1] : NULL;
   stamps->counted += counted;
@@ -55,7 +38,9 @@ bool weir_stamps_add(weir_stamps *stamps, int64_t now_us, int64_t counted, int64
     last->admitted += admitted;
     return true;
   }
-  if (!make_room(stamps)) return false;
+  if (!weir_array_make_room(&stamps->stamps, &stamps->first, &stamps->end, &stamps->room,
+                            sizeof *stamps->stamps, ROOM_LEAST))
+    return false;
   stamps->stamps[stamps->end++] =
       (weir_stamp){.at_us = now_us, .counted = counted, .admitted = admitted};
   return true;

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
+
 enum { ROOM_LEAST = 2, ROOM_KEPT = 64 };
 
 void weir_slots_clean_up(weir_slots places[WEIR_PLACES]) {
@@ -51,25 +53,10 @@ static bool locate(const weir_slots *place, const weir_operation *operation, siz
   return low < place->end && place->slots[low].index == index && place->slots[low].entry == entry;
 }
 
-/* Moves the entries to the front, or to a larger array where half of this one is in use. */
-static bool make_room(weir_slots *place) {
-  size_t count = place->end - place->first;
-  if (place->end < place->room) return true;
-  if (count * 2 > place->room || place->room == 0) {
-    size_t room = place->room == 0 ? ROOM_LEAST : place->room * 2;
-    weir_stored_counter *larger = realloc(place->slots, room * sizeof *larger);
-    if (larger == NULL) return false;
-    place->slots = larger;
-    place->room = room;
-  }
-  if (count > 0) memmove(place->slots, place->slots + place->first, count * sizeof *place->slots);
-  place->first = 0;
-  place->end = count;
-  return true;
-}
-
 bool weir_slots_append(weir_slots *place, const weir_stored_counter *slot) {
-  if (!make_room(place)) return false;
+  if (!weir_array_make_room(&place->slots, &place->first, &place->end, &place->room,
+                            sizeof *place->slots, ROOM_LEAST))
+    return false;
   place->slots[place->end++] = *slot;
   return true;
 }
@@ -98,7 +85,9 @@ bool weir_slots_execute(weir_slots places[WEIR_PLACES], int64_t now_us, uint64_t
     return true;
   }
   if (!present) {
-    if (!make_room(place)) return false;
+    if (!weir_array_make_room(&place->slots, &place->first, &place->end, &place->room,
+                              sizeof *place->slots, ROOM_LEAST))
+      return false;
     (void)locate(place, operation, &at); /* they may have moved */
     weir_stored_counter *made = &place->slots[at];
     if (at < place->end) memmove(made + 1, made, (place->end - at) * sizeof *made);
