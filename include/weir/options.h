@@ -87,8 +87,8 @@ typedef struct weir_limiter_options {
   /* Oldest local knowledge a decision may use, repeated denials included; but a charge may be admitted
    * by older cells of a window, which can only have become smaller. 1 to 60000000; default 1000000. */
   int64_t memo_age_us;
-  /* Longest a denial is repeated without the store, memo_age_us at the most. 1 to 60000000; default
-   * 50000. */
+  /* Longest a denial is repeated without the store, counted from the store's answer; memo_age_us at the
+   * most. 1 to 60000000; default 50000. */
   int64_t local_denial_us;
   /* Keys live at least this long in the store, for clocks that do not run at the pace of real time.
    * Up to 400 days; default 0. Buckets above about 10^6 a second, on stores with compare-and-swap,

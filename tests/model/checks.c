@@ -108,7 +108,7 @@ static void denied(struct model *model, struct client *client, const weir_reques
     if (truth_of(model, i)->denied != NULL && record->cost[i] > 0)
       truth_of(model, i)->denied(model, client, i, record);
   if (!model->settings.local_denial) return;
-  client->denied_us = record->stamp_us;
+  client->denied_us = world_clock_us(model, client); /* when its answer came */
   client->denied_after = record->after;
 }
 

@@ -134,7 +134,7 @@ const struct scope window_scopes[] = {
     {.name = "fixed window, local denial",
      .rules = "fixed-window:1/1ms",
      .requests = "1 1 / 1 / 1",
-     .instants_us = {-12, -4, 3, 5, 6},
+     .instants_us = {-12, -4, 3, 6, 15},
      .flags = LOCAL_DENIAL},
     {.name = "N=1, strict, crash",
      .rules = "sliding-window:2/1ms,cells=1,strict",

@@ -80,7 +80,8 @@ static bool is_repeatable(const weir_request_state *request) {
 }
 
 /* Tells a request what all rules say, and whether they deny. A denial that speaks for others is kept for as
- * long as what it rests on may be used, and the option allows. */
+ * long as what it rests on may be used, and, from its answer on, as the option allows: of a store that is
+ * far away it would be over on arrival. */
 static void settle(weir_machine *machine, weir_request_state *request, unsigned denying) {
   weir_memo *memo = machine->frame.memo;
   const weir_settings *settings = machine->frame.settings;
@@ -109,13 +110,13 @@ static void settle(weir_machine *machine, weir_request_state *request, unsigned 
     int64_t read_us = r->method->oldest_us != NULL ? r->method->oldest_us(r) : oldest_us;
     if (read_us < oldest_us) oldest_us = read_us;
   }
+  int64_t until_us = machine->frame.clock_us + settings->local_denial_us;
   int64_t wait_us = request->decision.retry_after_us;
-  if (wait_us > settings->local_denial_us) wait_us = settings->local_denial_us;
+  if (wait_us < until_us - now_us) until_us = now_us + wait_us;
+  if (until_us > oldest_us + settings->memo_age_us) until_us = oldest_us + settings->memo_age_us;
   memo->denied_cost = request->charge;
   memo->denied_at_us = now_us;
-  memo->denied_until_us = now_us + wait_us;
-  if (memo->denied_until_us > oldest_us + settings->memo_age_us)
-    memo->denied_until_us = oldest_us + settings->memo_age_us;
+  memo->denied_until_us = until_us;
 }
 
 void weir_decide_settled(weir_machine *machine, weir_request_state *request) {
