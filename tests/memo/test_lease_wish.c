@@ -286,6 +286,59 @@ static void who_is_alone_or_wants_nothing_gives_way_to_nobody(void **state) {
   world_close(&w);
 }
 
+/* --- where there is hardly room ----------------------------------------------------------------
+ */
+
+/* An answer from 80 ms away says that so much of it is charged. */
+static bool tight(world *w, int64_t now_us, int64_t charged) {
+  const weir_harvest harvest = {.trip_us = 80 * MS};
+  world_remember_charge(w, now_us, charged);
+  count(w, now_us, 100);
+  wish(w, now_us, 1);
+  weir_stock_pace(w->stock, &w->lease, w->memo, now_us, &harvest);
+  return weir_stock_is_tight(w->stock, &w->lease, now_us);
+}
+
+/* Less than one part in 32; then until there is four times that, as what others leave comes and goes. */
+static void a_window_stays_tight_until_there_is_clearly_room(void **state) {
+  world w;
+  (void)state;
+  world_open(&w, "fixed-window:3200/10s,lease=200ms");
+  assert_false(tight(&w, START, 3100));
+  assert_true(tight(&w, START + 1, 3101));
+  assert_true(tight(&w, START + 2, 3100));
+  assert_true(tight(&w, START + 3, 2801));
+  assert_false(tight(&w, START + 4, 2800));
+  assert_false(tight(&w, START + 5, 3100));
+  world_close(&w);
+}
+
+/* Who holds what is asked in a trip may ask for more. */
+static void who_holds_enough_is_not_tight(void **state) {
+  world w;
+  (void)state;
+  world_open(&w, "fixed-window:3200/10s,lease=200ms");
+  assert_true(tight(&w, START, 3190));
+  world_grant(&w, START, w.stock->need - 1);
+  assert_true(weir_stock_is_tight(w.stock, &w.lease, START));
+  world_grant(&w, START, 1);
+  assert_false(weir_stock_is_tight(w.stock, &w.lease, START));
+  world_close(&w);
+}
+
+/* A burst may have all of a bucket. */
+static void a_bucket_is_tight_when_it_has_been_so_for_a_lease(void **state) {
+  world w;
+  (void)state;
+  world_open(&w, "token-bucket:10000/1s,burst=12000,lease=200ms"); /* B' is 10000 */
+  assert_false(tight(&w, START, 9990));
+  assert_false(tight(&w, START + 100 * MS, 9000)); /* more than is asked, but not clearly */
+  assert_true(tight(&w, START + 200 * MS, 9000));
+  assert_false(tight(&w, START + 2000 * MS, 1000));
+  assert_false(tight(&w, START + 2100 * MS, 8990));
+  world_close(&w);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(wishes_for_what_was_asked_in_the_last_half_lease),
@@ -303,6 +356,9 @@ int main(void) {
       cmocka_unit_test(who_got_it_gives_way_in_a_bucket_that_is_almost_used_up),
       cmocka_unit_test(conflicts_double_the_pause_and_successes_shorten_it),
       cmocka_unit_test(who_is_alone_or_wants_nothing_gives_way_to_nobody),
+      cmocka_unit_test(a_window_stays_tight_until_there_is_clearly_room),
+      cmocka_unit_test(who_holds_enough_is_not_tight),
+      cmocka_unit_test(a_bucket_is_tight_when_it_has_been_so_for_a_lease),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -219,6 +219,37 @@ static void is_fair_where_clocks_differ(void **state) {
   }
 }
 
+/* Five sites, a store 80 ms away, three times over the limit: what is denied is denied in the site. */
+static void few_wait_for_a_store_that_is_far_away(void **state) {
+  static const struct {
+    const char *rule;
+    int raises;
+    int64_t most_ppm;
+  } cases[] = {
+      {"sliding-window:5000/10s,lease=1s", 0, 1000},
+      {"token-bucket:500/1s,burst=2500,lease=1s", 1, 1000},
+      {"quota:15000/30s,lease=1s", 0, 30000}}; /* who opens a window waits for three trips */
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    scale_plan plan = plan_of(cases[i].rule);
+    plan.clients = 5;
+    plan.uneven = 2;
+    plan.asked_per_s = 1500;
+    plan.warm_up_us = 100000000; /* in which a process earns what it may risk of a bucket */
+    plan.span_us = 30000000;
+    plan.round_trip_us = 80000;
+    plan.deadline_us = 500000;
+    plan.raises = cases[i].raises;
+    scale_figures figures = run(&plan);
+    int64_t waited_ppm = figures.waited * 1000000 / figures.asked;
+    print_message("%s: waited %" PRId64 " ppm, %" PRId64 " of %" PRId64 "\n", plan.rule, waited_ppm,
+                  figures.admitted, figures.allowed);
+    assert_true(waited_ppm < cases[i].most_ppm);
+    assert_true(figures.admitted * 100 >= figures.allowed * 95);
+    is_within_its_bound(&plan, &figures);
+  }
+}
+
 static void a_run_can_be_repeated(void **state) {
   (void)state;
   scale_plan plan = plan_of("token-bucket:20000/1s,burst=2000,lease=20ms");
@@ -250,6 +281,7 @@ int main(void) {
       cmocka_unit_test(is_never_over_its_bound_when_all_goes_wrong),
       cmocka_unit_test(what_a_server_forgets_is_admitted_once_more),
       cmocka_unit_test(is_fair_where_clocks_differ),
+      cmocka_unit_test(few_wait_for_a_store_that_is_far_away),
       cmocka_unit_test(a_run_can_be_repeated),
       cmocka_unit_test(a_bad_rule_is_named),
   };

@@ -86,6 +86,14 @@ static bool quota_is_usable(const weir_rule_state *r) {
          now_us - memory->start_us < r->rule->period_us;
 }
 
+/* Whether the window that the memo keeps will soon be too old to be used: before the next charge, which
+ * with leases is a lease later. */
+static bool quota_is_ageing(const weir_rule_state *r) {
+  const quota_memory *memory = r->memory;
+  int64_t spare_us = r->frame->settings->memo_age_us - r->rule->lease_us;
+  return r->frame->now_us - memory->read_us > (spare_us > 0 ? spare_us / 2 : 0);
+}
+
 /* What goes back of a charge of this stamp; below 0: nothing does. */
 static int64_t quota_back_us(const weir_rule_state *r) {
   const weir_request_state *request = r->frame->requests;
@@ -177,7 +185,8 @@ static void quota_answer_open(weir_rule_state *r, const weir_operation *operatio
   if (operation->kind != WEIR_GET) return;
   if (expected / period == group && value != expected + 1 && quota_is_held(r, expected))
     weir_expect_compare(r, expected, 0);
-  if (state->start_us >= 0 && r->frame->phase == WEIR_PHASE_CHARGE) {
+  if (state->start_us >= 0 &&
+      (r->frame->phase == WEIR_PHASE_CHARGE || r->frame->phase == WEIR_PHASE_LOOK)) {
     memory->known = value == state->start_us + 1;
     memory->read_us = r->frame->clock_us;
     return;
@@ -198,10 +207,18 @@ static void quota_answer_open(weir_rule_state *r, const weir_operation *operatio
 /* --- rounds ------------------------------------------------------------------------------------
  */
 
+/* Reads the key that opened the window along; a store that evicts by stakes learns its stake. */
+static void quota_plan_start(weir_rule_state *r, int64_t charged) {
+  int64_t group = ((const quota_state *)r->state)->start_us / r->rule->period_us;
+  weir_plan(r, WEIR_GET, WEIR_PLACE_OPEN, group)->stake = weir_plan_stake(charged, r->rule->limit);
+}
+
 /* The window before, if it is still open, is wanted first: a stamp then belongs to one window,
  * whatever is opened after it. The moment of what goes back is that of its charge; a stamp that no clock
  * makes is refused later. A settlement whose charge is in a window that is over is told of now: one that was
- * found to be, or that is nowhere and was to be over by now if it was ever there. */
+ * found to be, or that is nowhere and was to be over by now if it was ever there.
+ *
+ * With leases what is known denies until the next look: so a look reads along what will soon be too old. */
 static void quota_look(weir_rule_state *r) {
   quota_state *state = r->state;
   int64_t back_us = quota_back_us(r), now_us = r->frame->now_us, period = r->rule->period_us;
@@ -219,16 +236,12 @@ static void quota_look(weir_rule_state *r) {
   }
   if (state->start_us >= 0) {
     weir_plan(r, WEIR_GET, WEIR_PLACE_COUNT, state->start_us);
+    if (r->rule->lease_us > 0 && quota_is_ageing(r))
+      quota_plan_start(r, ((const quota_memory *)r->memory)->count);
   } else if (state->opens[OWN] == UNREAD) {
     if (state->opens[BEFORE] == UNREAD) quota_plan_open(r, WEIR_GET, BEFORE);
     quota_plan_open(r, WEIR_GET, OWN);
   }
-}
-
-/* Reads the key that opened the window along; a store that evicts by stakes learns its stake. */
-static void quota_plan_start(weir_rule_state *r, int64_t charged) {
-  int64_t group = ((const quota_state *)r->state)->start_us / r->rule->period_us;
-  weir_plan(r, WEIR_GET, WEIR_PLACE_OPEN, group)->stake = weir_plan_stake(charged, r->rule->limit);
 }
 
 /* Adds to the window, once it is known. Till then it closes the group before, then opens its own. Closing
@@ -264,13 +277,12 @@ static void quota_charge(weir_rule_state *r) {
     state->opening = state->opened = true;
     return;
   }
-  int64_t known_for = r->frame->now_us - memory->read_us;
   int64_t charged = memory->count + r->charge;
   bool grew =
       settings->traits & WEIR_TRAIT_STAKE && memory->count > 0 && charged >= 2 * memory->reported;
   if (grew) memory->reported = charged;
   weir_plan(r, WEIR_ADD, WEIR_PLACE_COUNT, state->start_us)->delta = r->charge;
-  if (known_for > settings->memo_age_us / 2 || grew) quota_plan_start(r, charged);
+  if (quota_is_ageing(r) || grew) quota_plan_start(r, charged);
 }
 
 /* A reset reads, then drops: three groups, as this clock may be late or early. A process that is under way
@@ -342,8 +354,7 @@ static void quota_answer(weir_rule_state *r, const weir_operation *operation) {
 static bool quota_plan_plain(weir_rule_state *r) {
   const quota_memory *memory = r->memory;
   const weir_settings *settings = r->frame->settings;
-  if (settings->traits & WEIR_TRAIT_STAKE || !quota_is_usable(r) ||
-      r->frame->now_us - memory->read_us > settings->memo_age_us / 2)
+  if (settings->traits & WEIR_TRAIT_STAKE || !quota_is_usable(r) || quota_is_ageing(r))
     return false;
   r->place = memory->start_us;
   weir_plan(r, WEIR_ADD, WEIR_PLACE_COUNT, r->place)->delta = r->charge;

@@ -75,25 +75,28 @@ static bool use(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, b
 }
 
 /* Where there is hardly room a refill finds out how much, and requests do not wait for that. */
-static bool gives_way(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us,
+static bool gives_way(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, bool owes,
                       int64_t *pause_us) {
   const weir_stock *stock = entry->leased->stock;
   *pause_us = stock->paused_until_us - now_us;
-  if (weir_stock_is_paused(stock, &limiter->lease, now_us)) return true;
+  if (!owes && weir_stock_is_paused(stock, &limiter->lease, now_us)) return true;
   *pause_us = stock->trip_us;
   return weir_stock_is_tight(stock, &limiter->lease, now_us) && ask_refill(limiter, entry, now_us);
 }
 
-/* Denies what is known not to fit even with what is held, and what makes way for others. */
+/* Denies what is known not to fit even with what is held, and what makes way for others. What is owed goes
+ * back first, and may be enough: until then a request is denied only where a refill takes it along. */
 static bool deny(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, int64_t room,
                  weir_request_state *request) {
+  weir_stock *stock = entry->leased->stock;
+  bool owes = weir_stock_owes(stock, &limiter->lease, now_us);
   int64_t pause_us;
   request->held = room;
-  bool denied =
-      weir_settle_locally(&limiter->stack, &limiter->settings, entry->memo, now_us, request) ||
-      (may_use(request) && gives_way(limiter, entry, now_us, &pause_us) &&
-       weir_settle_paused(&limiter->stack, &limiter->settings, entry->memo, now_us, pause_us,
-                          request));
+  bool denied = (!owes && weir_settle_locally(&limiter->stack, &limiter->settings, entry->memo,
+                                              now_us, request)) ||
+                (may_use(request) && gives_way(limiter, entry, now_us, owes, &pause_us) &&
+                 weir_settle_paused(&limiter->stack, &limiter->settings, entry->memo, now_us,
+                                    pause_us, request));
   request->held = 0;
   weir_request_offer(&limiter->stack, request);
   if (denied) request->decision.remaining += room;
@@ -124,7 +127,7 @@ bool weir_leases_deny(weir_limiter *limiter, weir_memo_entry *entry, weir_reques
                       int64_t now_us) {
   weir_stock *stock = entry->leased->stock;
   int64_t room = may_use(request) ? weir_stock_room(stock, now_us) : 0;
-  if (room >= request->charge || weir_stock_owes(stock, &limiter->lease, now_us)) return false;
+  if (room >= request->charge) return false;
   return deny(limiter, entry, now_us, room, request);
 }
 

@@ -27,7 +27,7 @@ enum { LEAD_TRIPS = 3, LEAD_LEAST_US = 1000, LEAD_PARTS = 4 };
 
 /* There is hardly room left in what has less than one part in so many. To wait for a store that is not
  * this far away is better than to be denied what may fit. */
-enum { TIGHT_PARTS = 32, FAR_US = 1000 };
+enum { TIGHT_PARTS = 32, EASED_TIMES = 4, FAR_US = 1000 };
 
 /* What counts as asked at the most. Times a lease it is below 2^51. */
 #define ASKED_MOST WEIR_LIMIT_MOST
@@ -409,38 +409,38 @@ bool weir_stock_is_low(const weir_stock *stock, const weir_lease *lease, int64_t
          !weir_stock_is_paused(stock, lease, now_us);
 }
 
+/* The last answer said that there is hardly room, and too little is held for the time of a refill. */
 bool weir_stock_is_tight(const weir_stock *stock, const weir_lease *lease, int64_t now_us) {
   int64_t since_us = now_us - stock->tight_us;
   int64_t due_us = stock->due_us > 0 ? now_us - stock->due_us : 0;
   return stock->tight_us > 0 && since_us >= 0 && since_us < lease->settings->memo_age_us &&
-         due_us >= 0 && due_us < lease->settings->ahead_us && stock->trip_us >= FAR_US;
+         due_us >= 0 && due_us < lease->settings->ahead_us && stock->trip_us >= FAR_US &&
+         lasting_room(stock, lease, now_us) < stock->need;
 }
 
-/* A bucket gives its whole rate as long as it is not full: so it is scarce where it has less than is asked
- * until the next answer, and has had for a lease, as a burst may have all of it. */
-static bool is_scarce(weir_stock *stock, const weir_lease *lease, const weir_rule *rule,
-                      int64_t now_us, int64_t room) {
-  int64_t capacity = weir_rule_capacity(rule);
-  int64_t least = capacity / TIGHT_PARTS;
-  if (!weir_rule_moves_in_time(rule)) return room < least;
-  if (least < stock->need) least = stock->need < capacity / 2 ? stock->need : capacity / 2;
-  if (room >= least)
-    stock->scarce_us = 0;
-  else if (stock->scarce_us == 0)
-    stock->scarce_us = now_us;
-  return stock->scarce_us > 0 && now_us - stock->scarce_us >= lease->life_us;
-}
-
-/* Too little is held for the time of a refill, and some rule has hardly any room. */
-static bool has_too_little(weir_stock *stock, const weir_lease *lease, const weir_memo *memo,
-                           int64_t now_us) {
-  bool scarce = false;
+/* Some rule has hardly any room, and has not had several times that again. A bucket gives its whole rate as
+ * long as it is not full: so it also has hardly any where it has less than is asked until the next answer;
+ * and it is scarce only when that is so for a lease, as a burst may have all of it. */
+static bool is_scarce(weir_stock *stock, const weir_lease *lease, const weir_memo *memo,
+                      int64_t now_us) {
+  bool little = false, eased = true, drains = false;
   for (size_t i = 0; i < lease->stack->count; i++) {
+    const weir_rule *rule = &lease->stack->rules[i];
+    bool moves = weir_rule_moves_in_time(rule);
+    int64_t capacity = weir_rule_capacity(rule);
+    int64_t least = capacity / TIGHT_PARTS;
     int64_t room;
     if (!room_of(lease, memo, i, now_us, &room)) return false;
-    if (is_scarce(stock, lease, &lease->stack->rules[i], now_us, room)) scarce = true;
+    if (moves && least < stock->need)
+      least = stock->need < capacity / 2 ? stock->need : capacity / 2;
+    if (room < least) little = true;
+    if (room >= EASED_TIMES * least || room > capacity / 4 * 3) continue;
+    eased = false;
+    drains = drains || moves;
   }
-  return scarce && lasting_room(stock, lease, now_us) < stock->need;
+  if (eased) stock->scarce_us = 0;
+  if (little && stock->scarce_us == 0) stock->scarce_us = now_us;
+  return stock->scarce_us > 0 && (!drains || now_us - stock->scarce_us >= lease->life_us);
 }
 
 /* A trip that took longer counts at once, one that took less a part. */
@@ -449,7 +449,7 @@ static void learn(weir_stock *stock, const weir_lease *lease, const weir_memo *m
   int64_t trip_us = harvest->trip_us > 0 ? harvest->trip_us : 0;
   int64_t less_us = stock->trip_us - trip_us;
   stock->trip_us = less_us > 0 ? stock->trip_us - (less_us + 7) / 8 : trip_us;
-  stock->tight_us = has_too_little(stock, lease, memo, now_us) ? now_us : 0;
+  stock->tight_us = is_scarce(stock, lease, memo, now_us) ? now_us : 0;
 }
 
 /* A lot lives inside the cells and the quotas that were charged, and no longer than a lease. */

@@ -68,11 +68,10 @@ typedef struct weir_stock {
   int64_t need;                          /* what is asked while a refill is under way */
   int64_t trip_us;                       /* how long the store's answers take */
   int64_t due_us;                        /* since when a refill is; 0: none is */
-  int64_t scarce_us;                     /* since when a bucket has too little; 0: it has enough */
-  int64_t
-      tight_us; /* when there was last too little room for all that is asked; 0: there is enough */
-  int64_t lost; /* charged, not used, and it cannot go back; its owner counts and clears it */
-  int64_t debt; /* of a bucket: lost, less what was earned, in parts of a cost; see lease.c */
+  int64_t scarce_us;                     /* since when there is hardly room; 0: there is enough */
+  int64_t tight_us;                      /* when an answer last said so; 0: the last one did not */
+  int64_t lost;     /* charged, not used, and it cannot go back; its owner counts and clears it */
+  int64_t debt;     /* of a bucket: lost, less what was earned, in parts of a cost; see lease.c */
   int64_t places[]; /* of every lot, by rule: the cell of a window, the start of a quota */
 } weir_stock;
 
