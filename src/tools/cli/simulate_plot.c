@@ -9,7 +9,6 @@
 #include "array.h"
 #include "gnuplot.h"
 #include "report.h"
-#include "simulate/curve.h"
 
 enum {
   PERIODS_SHOWN = 6,

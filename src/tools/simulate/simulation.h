@@ -1,5 +1,5 @@
 /* A simulation: requests through any number of rules, or stacks of rules that are one decision, each
- * beside the exact window.
+ * beside the exact window; and one rule and one key as a curve.
  *
  * The rules run on their own machines (driver.h), on time that comes with the requests. It takes
  * memory for the keys that were asked for lately, and for those that were ever denied.
@@ -48,5 +48,43 @@ weir_status weir_simulation_request(weir_simulation *simulation, int64_t time_us
 
 /* After the last request: adds up what is known of keys only when they are done. WEIR_NO_MEMORY. */
 weir_status weir_simulation_finish(weir_simulation *simulation);
+
+/* --- what one rule takes for used and what really is, over a stretch of time, for one key -------- */
+
+typedef enum weir_curve_mark {
+  WEIR_MARK_NONE, /* nothing was asked: a look between requests */
+  WEIR_MARK_RIGHT,
+  WEIR_MARK_WRONGLY_ALLOWED,
+  WEIR_MARK_WRONGLY_DENIED
+} weir_curve_mark;
+
+typedef struct weir_curve_point {
+  int64_t at_us;
+  int64_t truth;    /* counted in the last period: weir_measure_truth() */
+  int64_t estimate; /* limit - remaining */
+  weir_curve_mark mark;
+} weir_curve_point;
+
+typedef struct weir_curve_request {
+  int64_t at_us;
+  int64_t cost;
+} weir_curve_request;
+
+typedef struct weir_curve {
+  const char *rule;
+  const weir_limiter_options *options;
+  const weir_curve_request *requests;
+  size_t request_count;
+  int64_t from_us;
+  int64_t until_us;
+  int looks;
+  void (*draw)(void *context, const weir_curve_point *point);
+  void *context;
+} weir_curve;
+
+/* Goes through the requests, which are in order of time, and looks `looks` times at even distances
+ * between from_us and until_us. Calls `draw` for every point in that stretch, in order of time.
+ * Errors are those of the rule and of its costs, and WEIR_NO_MEMORY. */
+weir_status weir_curve_draw(const weir_curve *curve, weir_message *message);
 
 #endif
