@@ -22,7 +22,8 @@ enum { REPLY_DROPPED_MOST = 4 << 20 };
 
 /* What is known of the operation while its commands are written. */
 typedef struct writing {
-  const weir_operation *operation;
+  const weir_wire_command *command;
+  const weir_operation *operation; /* the command's */
   weir_redis_attempt attempt;
   const char *key; /* where the key was written first, as an argument; NULL: not yet */
   size_t key_length;
@@ -47,21 +48,14 @@ static char *put_number(char *out, uint64_t number, bool negative) {
   return end + 2;
 }
 
-/* Its length and bytes; from the second time on those of the first. */
-static char *put_key(writing *self, char *out) {
-  const weir_operation *operation = self->operation;
-  if (self->key != NULL) {
-    memcpy(out, self->key, self->key_length);
-    return out + self->key_length;
-  }
-  self->key = out;
+/* An argument: its length and bytes. */
+static char *put_key(const weir_operation *operation, char *out) {
   *out = '$';
   out = weir_number_write(out + 1, operation->key_length);
   memcpy(out, "\r\n", 2);
   memcpy(out + 2, operation->key, operation->key_length);
   out += 2 + operation->key_length;
   memcpy(out, "\r\n", 2);
-  self->key_length = (size_t)(out + 2 - self->key);
   return out + 2;
 }
 
@@ -93,21 +87,37 @@ static char *put_step(writing *self, weir_redis_step step, char *out) {
     if (piece->length > AT_ONCE)
       memcpy(out + AT_ONCE, piece->text + AT_ONCE, piece->length - AT_ONCE);
     out += piece->length;
-    if (piece->hole == WEIR_HOLE_END) break;
-    if (piece->hole == WEIR_HOLE_KEY)
-      out = put_key(self, out);
-    else
+    if (piece->hole == WEIR_HOLE_KEY && self->key != NULL) {
+      memcpy(out, self->key, self->key_length);
+      out += self->key_length;
+    } else if (piece->hole == WEIR_HOLE_KEY) {
+      self->key = out;
+      out = put_key(self->operation, out);
+      self->key_length = (size_t)(out - self->key);
+    } else if (piece->hole == WEIR_HOLE_END) {
+      break;
+    } else if (piece->hole == WEIR_HOLE_KEYS) {
+      for (unsigned i = 0; i <= self->command->followers; i++)
+        out = put_key(&self->command[i].operation, out);
+    } else {
       out = put_number(out, (uint64_t)value_of(self, piece->hole), piece->hole == WEIR_HOLE_LESS);
+    }
   }
   return out;
 }
 
 static size_t encode(const weir_wire_command *command, int64_t unix_s, char *out) {
-  writing text = {.operation = &command->operation};
+  writing text = {.command = command, .operation = &command->operation};
   char *end = out;
   (void)unix_s; /* Redis takes TTLs of any length */
+  if (command->followers > 0) {
+    *end = '*';
+    end = weir_number_write(end + 1, command->followers + UINT64_C(2));
+    memcpy(end, "\r\n", 2);
+    return (size_t)(put_step(&text, WEIR_STEP_MGET, end + 2) - out);
+  }
   memcpy(&text.attempt, command->notes, sizeof text.attempt);
-  const weir_redis_step *step = weir_redis_plan_of(text.operation, &text.attempt)->steps;
+  const weir_redis_step *step = weir_redis_plans[text.attempt.plan].steps;
   for (; *step != WEIR_STEP_END; step++) {
     if (text.attempt.route == WEIR_ROUTE_ONCE) end = put_step(&text, WEIR_STEP_ASKING, end);
     end = put_step(&text, *step, end);
@@ -396,10 +406,79 @@ void weir_redis_conclude(weir_operation *operation, weir_redis_attempt *attempt,
                                message);
 }
 
+/* --- several GETs that are one MGET --------------------------------------------------------------
+ *
+ * Of a member that is a string MGET says what GET would. "nil" may be a key of another type, for which
+ * GET has an error; and an error is for all members. So in both cases GET asks, in another round. As
+ * only keys go together to which this process has lately added, that is rare. */
+
+/* The member goes again alone. */
+static void part(weir_wire_command *command, weir_redis_attempt *attempt, weir_message *message) {
+  if (attempt->told == WEIR_TOLD_NOTHING) attempt->told = WEIR_TOLD_ALONE;
+  attempt->parted = true;
+  weir_redis_conclude(&command->operation, attempt, message);
+}
+
+/* None of the members was read. A cluster may say where they are instead; else each learns why from a
+ * GET. */
+static weir_reading take_error_of_all(weir_wire_command *first, const weir_redis_reply *error,
+                                      weir_message *message) {
+  for (unsigned i = 0; i <= first->followers; i++) {
+    weir_wire_command *command = &first[i];
+    weir_redis_attempt attempt;
+    memcpy(&attempt, command->notes, sizeof attempt);
+    const redis_answer at = {.command = command,
+                             .operation = &command->operation,
+                             .attempt = &attempt,
+                             .step = WEIR_STEP_MGET,
+                             .reply = error,
+                             .message = message};
+    attempt.unjoined = weir_redis_refusal_bars(error);
+    take_redirection(&at);
+    part(command, &attempt, message);
+    memcpy(command->notes, &attempt, sizeof attempt);
+  }
+  first->shared = first->followers;
+  return WEIR_READING_DONE;
+}
+
+/* The count of members, an error for all of them, or what there is of one. */
+__attribute__((cold, noinline)) static weir_reading decode_joined(weir_wire_command *command,
+                                                                  const char *bytes, size_t length,
+                                                                  size_t *taken,
+                                                                  weir_message *message) {
+  weir_redis_attempt attempt;
+  const weir_redis_reply *reply;
+  bool begins = command->followers > 0 && command->replies == 0;
+  if (begins && bytes[0] == '*')
+    return weir_redis_reply_opens(bytes, length, command->followers + 1U, taken);
+  weir_reading reading = weir_redis_parser_read(command->parser, bytes, length, taken, &reply);
+  if (reading != WEIR_READING_REPLY) return reading;
+  if (begins)
+    return reply->kind == WEIR_REPLY_ERROR ? take_error_of_all(command, reply, message)
+                                           : WEIR_READING_BROKEN;
+  memcpy(&attempt, command->notes, sizeof attempt);
+  const redis_answer at = {.command = command,
+                           .operation = &command->operation,
+                           .attempt = &attempt,
+                           .step = WEIR_STEP_GET,
+                           .reply = reply,
+                           .message = message};
+  if (reply->kind != WEIR_REPLY_NIL && !take_reply(&at)) return WEIR_READING_BROKEN;
+  if (reply->kind == WEIR_REPLY_NIL)
+    part(command, &attempt, message);
+  else
+    weir_redis_conclude(at.operation, &attempt, message);
+  memcpy(command->notes, &attempt, sizeof attempt);
+  bool dropped = reply->kind == WEIR_REPLY_LONG && *taken > REPLY_DROPPED_MOST;
+  return dropped ? WEIR_READING_LAST : WEIR_READING_DONE;
+}
+
 static weir_reading decode(weir_wire_command *command, const char *bytes, size_t length,
                            size_t *taken, weir_message *message) {
   weir_redis_attempt attempt;
   const weir_redis_reply *reply;
+  if (weir_wire_is_joined(command)) return decode_joined(command, bytes, length, taken, message);
   weir_reading reading = weir_redis_parser_read(command->parser, bytes, length, taken, &reply);
   if (reading != WEIR_READING_REPLY) {
     if (reading == WEIR_READING_BROKEN && weir_redis_parser_lacks_memory(command->parser))
@@ -409,7 +488,7 @@ static weir_reading decode(weir_wire_command *command, const char *bytes, size_t
 
   /* Which command it answers: each has one reply, and so has ASKING where it stands before each. */
   memcpy(&attempt, command->notes, sizeof attempt);
-  const weir_redis_step *step = weir_redis_plan_of(&command->operation, &attempt)->steps;
+  const weir_redis_step *step = weir_redis_plans[attempt.plan].steps;
   bool asking = attempt.route == WEIR_ROUTE_ONCE;
   bool asked = asking && command->replies % 2 == 0;
   step += asking ? command->replies / 2 : command->replies;

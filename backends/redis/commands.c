@@ -31,6 +31,7 @@ const weir_redis_command weir_redis_commands[WEIR_STEP_COUNT] = {
                                {PIECE("*3\r\n$6\r\nINCRBY\r\n", KEY), PIECE("", OWED)}},
     [WEIR_STEP_DECRBY] = {"decrby", true, {PIECE("*3\r\n$6\r\nDECRBY\r\n", KEY), PIECE("", DELTA)}},
     [WEIR_STEP_GET] = {"get", true, {PIECE("*2\r\n$3\r\nGET\r\n", KEY)}},
+    [WEIR_STEP_MGET] = {"mget", true, {PIECE("$4\r\nMGET\r\n", KEYS)}},
     [WEIR_STEP_BITFIELD] = {"bitfield",
                             true,
                             {PIECE("*11\r\n$8\r\nBITFIELD\r\n", KEY),
@@ -89,6 +90,7 @@ const weir_redis_plan weir_redis_plans[WEIR_PLAN_COUNT] = {
     [WEIR_PLAN_SUB] = {"SUB", {WEIR_STEP_SET_DELTA, WEIR_STEP_DECRBY, WEIR_STEP_PTTL}},
     [WEIR_PLAN_SUB_RAISED] = {"SUB of a raised key", {WEIR_STEP_ZADD_LESS}},
     [WEIR_PLAN_GET] = {"GET", {WEIR_STEP_GET}},
+    [WEIR_PLAN_GET_JOINED] = {"GETs in a row of keys lately seen", {WEIR_STEP_MGET}},
     [WEIR_PLAN_GET_SHORT] = {"GET after one that went wrong", {WEIR_STEP_PTTL, WEIR_STEP_BITFIELD}},
     [WEIR_PLAN_GET_RAISED] = {"GET of a raised key", {WEIR_STEP_ZSCORE}},
     [WEIR_PLAN_CREATE] = {"CREATE", {WEIR_STEP_SET_ABSENT}},
@@ -134,15 +136,15 @@ static const uint8_t first_plans[][8] = {
     [WEIR_DROP] = ALL(WEIR_PLAN_DROP),
 };
 
-const weir_redis_plan *weir_redis_plan_of(const weir_operation *operation,
-                                          const weir_redis_attempt *attempt) {
-  if (attempt->stage == WEIR_STAGE_ASK_TTL) return &weir_redis_plans[WEIR_PLAN_ASK];
+weir_redis_plan_name weir_redis_plan_of(const weir_operation *operation,
+                                        const weir_redis_attempt *attempt) {
+  if (attempt->stage == WEIR_STAGE_ASK_TTL) return WEIR_PLAN_ASK;
   if (attempt->stage == WEIR_STAGE_MEND) {
     bool bare = (attempt->facts & WEIR_FACT_BARE) != 0;
     bool owes = bare && weir_redis_owed(operation, attempt) > 0;
-    return &weir_redis_plans[owes ? WEIR_PLAN_MEND_OWED : WEIR_PLAN_MEND];
+    return owes ? WEIR_PLAN_MEND_OWED : WEIR_PLAN_MEND;
   }
   bool known = (attempt->facts & (WEIR_FACT_SEEN | WEIR_FACT_SHORT)) != 0;
   unsigned column = known + 2U * operation->raised + 4U * operation->refresh;
-  return &weir_redis_plans[first_plans[operation->kind][column]];
+  return (weir_redis_plan_name)first_plans[operation->kind][column];
 }

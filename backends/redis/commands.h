@@ -9,7 +9,8 @@
 typedef enum weir_redis_hole {
   WEIR_HOLE_END, /* no more pieces */
   WEIR_HOLE_KEY,
-  WEIR_HOLE_TTL, /* in ms */
+  WEIR_HOLE_KEYS, /* of all operations that are joined */
+  WEIR_HOLE_TTL,  /* in ms */
   WEIR_HOLE_SEED,
   WEIR_HOLE_DELTA,
   WEIR_HOLE_LESS, /* the delta, negative */
@@ -26,6 +27,9 @@ typedef struct weir_redis_piece {
   weir_redis_hole hole;
 } weir_redis_piece;
 
+/* What an MGET takes in bytes: the most, besides its keys, and besides a key. */
+enum { WEIR_REDIS_MGET_BYTES = 32, WEIR_REDIS_MGET_KEY_BYTES = 8 };
+
 enum { WEIR_REDIS_PIECES_MOST = 5, WEIR_REDIS_STEPS_MOST = 4 };
 
 /* A command with its arguments. */
@@ -40,6 +44,7 @@ typedef enum weir_redis_step {
   WEIR_STEP_INCRBY_OWED,
   WEIR_STEP_DECRBY,
   WEIR_STEP_GET,
+  WEIR_STEP_MGET, /* without the count of its words, which comes before */
   WEIR_STEP_BITFIELD,
   WEIR_STEP_DEL,
   WEIR_STEP_PTTL,
@@ -69,6 +74,7 @@ typedef enum weir_redis_plan_name {
   WEIR_PLAN_SUB,
   WEIR_PLAN_SUB_RAISED,
   WEIR_PLAN_GET,
+  WEIR_PLAN_GET_JOINED,
   WEIR_PLAN_GET_SHORT,
   WEIR_PLAN_GET_RAISED,
   WEIR_PLAN_CREATE,
@@ -110,7 +116,8 @@ typedef enum weir_redis_told {
   WEIR_TOLD_NOTHING,
   WEIR_TOLD_MOVED, /* another owns the slot; or it is to go to the same again */
   WEIR_TOLD_ASK,   /* another may have the key, for this once */
-  WEIR_TOLD_DOWN   /* CLUSTERDOWN */
+  WEIR_TOLD_DOWN,  /* CLUSTERDOWN */
+  WEIR_TOLD_ALONE  /* nothing: an MGET does not say what a GET would, so GET is to ask */
 } weir_redis_told;
 
 /* Set once, and forgotten only where the operation goes again as a whole. */
@@ -138,18 +145,21 @@ typedef struct weir_redis_attempt {
   uint8_t stage; /* weir_redis_stage, and so on */
   uint8_t route;
   uint8_t told;
-  uint8_t cause;   /* of the first refusal: 1 + its index; 0: none was refused */
-  uint16_t slot;   /* of the home; 0 where the servers are no cluster */
-  uint16_t node;   /* where it goes; with `told`, the node that was named */
-  uint32_t facts;  /* enum weir_redis_fact */
-  uint32_t unused; /* for as many bytes as the wire copies */
+  uint8_t cause;  /* of the first refusal: 1 + its index; 0: none was refused */
+  uint16_t slot;  /* of the home; 0 where the servers are no cluster */
+  uint16_t node;  /* where it goes; with `told`, the node that was named */
+  uint32_t facts; /* enum weir_redis_fact */
+  bool joins;     /* from the start: a GET that may be one of an MGET */
+  bool parted;    /* it was one, and went again alone */
+  bool unjoined;  /* MGET is not to be had here */
+  uint8_t plan;   /* weir_redis_plan_name: how it goes in its present stage */
 } weir_redis_attempt;
 
 _Static_assert(sizeof(weir_redis_attempt) == WEIR_WIRE_NOTES_BYTES, "an attempt is the notes");
 
 /* How an operation goes in its present stage. */
-const weir_redis_plan *weir_redis_plan_of(const weir_operation *operation,
-                                          const weir_redis_attempt *attempt);
+weir_redis_plan_name weir_redis_plan_of(const weir_operation *operation,
+                                        const weir_redis_attempt *attempt);
 
 /* Whether it spares an operation the question that its key was lately seen with a TTL. A seed,
  * which might have to be added as well, and a TTL to renew are not worth a way of their own. */

@@ -1,7 +1,8 @@
 /* How the operations of an exec come to their ends: one round trip, and more where a key must be
  * asked about or mended, and where a cluster sends them elsewhere.
  *
- *     begin      what is known of the keys: which need not be asked about, which are read with care
+ *     begin      what is known of the keys: which need not be asked about, which are read with care,
+ *                which together
  *     run_round  all that is pending leaves, each operation for its node, and the answers come
  *     settle     who goes where next? Until nothing is pending, or the hops are used up
  *     end        what the answers say of the keys
@@ -59,6 +60,7 @@ static void not_sent(const weir_redis_call *call, weir_operation *operation) {
 /* Lets go of the question what needs none. */
 static void begin(weir_redis_call *call) {
   weir_redis_store *store = call->store;
+  size_t gets = 0;
   call->routed =
       weir_redis_nodes_is_cluster(store->nodes) || weir_redis_nodes_seeds(store->nodes) > 1;
   for (size_t i = 0; i < call->count; i++) {
@@ -72,20 +74,39 @@ static void begin(weir_redis_call *call) {
       if ((wary || weir_redis_seen_knows(store->suspects, operation)) &&
           !atomic_load_explicit(&store->barred, memory_order_relaxed))
         attempt->facts = WEIR_FACT_SHORT;
+      else
+        gets++;
     } else if (weir_redis_may_be_seen(operation)) {
       bool seen = weir_redis_seen_use(store->seen, operation);
       if (seen) attempt->facts = WEIR_FACT_SEEN;
     }
+  }
+
+  /* What this process has lately added to is a string, of which MGET says all that GET would. */
+  if (gets < 2 || atomic_load_explicit(&store->unjoined, memory_order_relaxed)) return;
+  for (size_t i = 0; i < call->count; i++) {
+    const weir_operation *operation = &call->operations[i];
+    call->attempts[i].joins = operation->kind == WEIR_GET && !operation->raised &&
+                              call->attempts[i].facts == 0 &&
+                              weir_redis_seen_knows(store->seen, operation);
   }
 }
 
 /* --- one round ---------------------------------------------------------------------------------
  */
 
+/* GETs at the end of a node's slot that are one MGET, or may become one. */
+typedef struct get_run {
+  size_t count;
+  size_t bytes;
+  uint16_t slot; /* of a cluster: an MGET has keys of one */
+} get_run;
+
 /* The wires that a round uses, each once. */
 typedef struct round_fleet {
   size_t count;
   unsigned nodes[WEIR_REDIS_NODES_MOST];
+  get_run runs[WEIR_REDIS_NODES_MOST];
   weir_wire *wires[WEIR_REDIS_NODES_MOST];
   weir_wire_slot *slots[WEIR_REDIS_NODES_MOST];
 } round_fleet;
@@ -97,6 +118,7 @@ static size_t place_in_fleet(round_fleet *fleet, weir_redis_nodes *nodes, unsign
   weir_wire *wire = weir_redis_nodes_hold(nodes, node);
   size_t place = fleet->count++;
   fleet->nodes[place] = node;
+  fleet->runs[place].count = 0;
   fleet->wires[place] = wire;
   fleet->slots[place] = wire != NULL ? weir_wire_slot_take(wire) : NULL;
   return place;
@@ -130,7 +152,21 @@ static bool is_held_back(slot_partings *partings, const weir_operation *operatio
   return false;
 }
 
-/* Everything that is pending; `partings` is NULL in the first round. */
+/* The operation was added to the slot last: joins it to the GETs before it, of which it may be one. */
+static void join(weir_wire_slot *slot, get_run *run, const weir_operation *operation,
+                 uint16_t slot_of_home) {
+  size_t bytes = operation->key_length + WEIR_REDIS_MGET_KEY_BYTES;
+  if (run->count == 0 || run->slot != slot_of_home || run->bytes + bytes > WEIR_WIRE_COMMAND_MOST) {
+    *run = (get_run){1, WEIR_REDIS_MGET_BYTES + bytes, slot_of_home};
+    return;
+  }
+  weir_wire_slot_join(slot, run->count);
+  run->count++;
+  run->bytes += bytes;
+}
+
+/* Everything that is pending; `partings` is NULL in the first round, the one in which GETs are
+ * joined: what goes again does so for a reason of its own. */
 static void run_round(const weir_redis_call *call, slot_partings *partings) {
   weir_redis_nodes *nodes = call->store->nodes;
   round_fleet fleet;
@@ -142,16 +178,21 @@ static void run_round(const weir_redis_call *call, slot_partings *partings) {
     weir_redis_attempt *attempt = &call->attempts[i];
     if (operation->outcome != WEIR_PENDING) continue;
     if (partings != NULL && is_held_back(partings, operation, attempt)) continue;
-    if (call->routed) {
-      attempt->told = WEIR_TOLD_NOTHING;
-      if (attempt->route == WEIR_ROUTE_OWNER)
-        attempt->node = (uint16_t)weir_redis_nodes_route(nodes, attempt->slot);
-    }
-    weir_wire_slot *slot = fleet.slots[place_in_fleet(&fleet, nodes, attempt->node)];
-    if (slot != NULL && weir_wire_slot_add(slot, operation, 0))
-      weir_wire_slot_keep_notes(slot, attempt);
-    else
+    attempt->told = WEIR_TOLD_NOTHING;
+    if (call->routed && attempt->route == WEIR_ROUTE_OWNER)
+      attempt->node = (uint16_t)weir_redis_nodes_route(nodes, attempt->slot);
+    size_t place = place_in_fleet(&fleet, nodes, attempt->node);
+    weir_wire_slot *slot = fleet.slots[place];
+    if (slot == NULL || !weir_wire_slot_add(slot, operation, 0)) {
       not_sent(call, operation);
+      continue;
+    }
+    attempt->plan = (uint8_t)weir_redis_plan_of(operation, attempt);
+    weir_wire_slot_keep_notes(slot, attempt);
+    if (!attempt->joins || partings != NULL)
+      fleet.runs[place].count = 0;
+    else
+      join(slot, &fleet.runs[place], operation, attempt->slot);
   }
   weir_wire_fleet_run(fleet.wires, fleet.slots, fleet.count, &round, call->message);
   for (size_t i = 0; i < fleet.count; i++)
@@ -316,6 +357,11 @@ static void end(const weir_redis_call *call) {
      * the digits from the end.) So is one that was not answered for in time: a GET of it may be
      * what kept the server busy. */
     if (!sum && (!get || operation->raised)) continue;
+    if (call->attempts[i].parted) {
+      if (call->attempts[i].unjoined)
+        atomic_store_explicit(&store->unjoined, true, memory_order_relaxed);
+      if (outcome != WEIR_DONE) weir_redis_seen_forget(store->seen, operation);
+    }
     bool foreign = (facts & WEIR_FACT_FOREIGN) != 0;
     bool unanswered = outcome == WEIR_UNKNOWN;
     if ((facts & WEIR_FACT_BARRED) != 0)

@@ -32,7 +32,7 @@ static const struct need {
       WEIR_PLAN_MEND_OWED},
      6},
     {WEIR_NEED_SUB, {WEIR_PLAN_SUB, WEIR_PLAN_MEND, WEIR_PLAN_MEND_OWED}, 3},
-    {WEIR_NEED_GET, {WEIR_PLAN_GET, WEIR_PLAN_GET_SHORT}, 2},
+    {WEIR_NEED_GET, {WEIR_PLAN_GET, WEIR_PLAN_GET_JOINED, WEIR_PLAN_GET_SHORT}, 3},
     {WEIR_NEED_DROP, {WEIR_PLAN_DROP}, 1},
     {WEIR_NEED_CREATE, {WEIR_PLAN_CREATE}, 1},
     {WEIR_NEED_PUT, {WEIR_PLAN_PUT}, 1},
@@ -133,11 +133,16 @@ static size_t ask_harmlessly(weir_redis_step step, const char *key,
                              char say[WEIR_WIRE_GREETING_MOST]) {
   const weir_redis_piece *pieces = weir_redis_commands[step].pieces;
   size_t used = 0;
+  if (pieces[0].hole == WEIR_HOLE_KEYS) { /* MGET of one key */
+    memcpy(say, "*2\r\n", 4);
+    used = 4;
+  }
   for (size_t i = 0; i < WEIR_REDIS_PIECES_MOST && pieces[i].text != NULL; i++) {
     memcpy(say + used, pieces[i].text, pieces[i].length);
     used += pieces[i].length;
     if (pieces[i].hole == WEIR_HOLE_END) continue;
-    const char *argument = pieces[i].hole == WEIR_HOLE_KEY ? key : "x";
+    bool named = pieces[i].hole == WEIR_HOLE_KEY || pieces[i].hole == WEIR_HOLE_KEYS;
+    const char *argument = named ? key : "x";
     used += (size_t)snprintf(say + used, WEIR_WIRE_GREETING_MOST - used, "$%zu\r\n%s\r\n",
                              strlen(argument), argument);
   }
@@ -394,6 +399,7 @@ static void report_access(const redis_questions *questions, const weir_redis_log
     const redis_denied *denied = &questions->denied[i];
     const char *use = NULL; /* what decisions are made without: what it is for */
     if (strcmp(denied->name, "del") == 0 && !drops) use = "only a reset needs it";
+    if (strcmp(denied->name, "mget") == 0) use = "without it several counters are read one by one";
     if (strcmp(denied->name, "bitfield") == 0)
       use = "only for keys that hold something else: a long text there is else read whole";
     if (use == NULL)

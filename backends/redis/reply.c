@@ -191,6 +191,19 @@ weir_reading weir_redis_parser_read(weir_redis_parser *parser, const char *bytes
   return *taken > 0 ? WEIR_READING_REPLY : read_rare(parser, bytes, length, taken);
 }
 
+weir_reading weir_redis_reply_opens(const char *bytes, size_t length, unsigned count,
+                                    size_t *taken) {
+  char expected[WEIR_NUMBER_DIGITS_MOST + 3] = "*";
+  char *end = weir_number_write(expected + 1, count);
+  memcpy(end, "\r\n", 2);
+  size_t whole = (size_t)(end + 2 - expected);
+  size_t common = length < whole ? length : whole;
+  if (memcmp(bytes, expected, common) != 0) return WEIR_READING_BROKEN;
+  if (length < whole) return WEIR_READING_MORE;
+  *taken = whole;
+  return WEIR_READING_REPLY;
+}
+
 bool weir_redis_parser_lacks_memory(const weir_redis_parser *parser) {
   return parser->reader->err == REDIS_ERR_OOM;
 }

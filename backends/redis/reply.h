@@ -37,6 +37,10 @@ void weir_redis_parser_destroy(weir_redis_parser *parser);
 weir_reading weir_redis_parser_read(weir_redis_parser *parser, const char *bytes, size_t length,
                                     size_t *taken, const weir_redis_reply **reply);
 
+/* The beginning of an array of so many replies, which then come one by one: REPLY, MORE or BROKEN. */
+weir_reading weir_redis_reply_opens(const char *bytes, size_t length, unsigned count,
+                                    size_t *taken);
+
 /* Whether the last reading was BROKEN for want of memory. */
 bool weir_redis_parser_lacks_memory(const weir_redis_parser *parser);
 

@@ -17,6 +17,7 @@ typedef struct weir_redis_store {
   weir_redis_seen *seen;            /* keys lately seen with a TTL */
   weir_redis_seen *suspects;        /* keys that may hold what is no counter */
   atomic_bool barred;               /* they cannot be read with care */
+  atomic_bool unjoined;             /* MGET is not to be had: GETs go one by one */
   atomic_int wary;                  /* so many GETs, of any key, are still to be read with care */
   weir_resolver *resolver;          /* sentinels; NULL: the URL names the servers themselves */
   weir_redis_nodes *nodes;

@@ -92,7 +92,8 @@ bool weir_wire_slot_add(weir_wire_slot *slot, weir_operation *operation, uint8_t
   memset(command->notes, 0, sizeof command->notes);
   command->kept = NULL;
   command->attempt = attempt;
-  command->replies = 0;
+  command->replies = command->followers = 0;
+  command->follows = false;
   memcpy(slot->keys + slot->keys_length, operation->key, operation->key_length);
   slot->keys_length = keys_length;
   return true;
@@ -102,6 +103,11 @@ void weir_wire_slot_keep_notes(weir_wire_slot *slot, void *notes) {
   weir_wire_command *command = &slot->commands[slot->count - 1];
   memcpy(command->notes, notes, sizeof command->notes);
   command->kept = notes;
+}
+
+void weir_wire_slot_join(weir_wire_slot *slot, size_t before) {
+  slot->commands[slot->count - 1].follows = true;
+  slot->commands[slot->count - 1 - before].followers = (uint8_t)before;
 }
 
 /* Copies the results to the callers' operations; whether one of them needs explaining. */

@@ -74,7 +74,15 @@ static bool encode(weir_connection *connection, weir_wire_slot *slot, int64_t un
     command->serial = connection->serial++;
     command->parser = connection->parser;
     command->demoted = false;
+    command->shared = 0;
     command->start = connection->accepted + (connection->out_end - connection->out_start);
+    for (unsigned i = command->followers; i > 0; i--) { /* which go with it */
+      weir_wire_command *follower = &slot->commands[slot->encoded++];
+      follower->parser = command->parser;
+      follower->demoted = false;
+      follower->shared = 0;
+      follower->start = command->start;
+    }
     connection->out_end +=
         connection->codec->encode(command, unix_s, connection->out + connection->out_end);
   }
@@ -183,7 +191,8 @@ static bool take_reply(weir_connection *connection, bool *broken) {
                      "closed after an error, as what follows it cannot be trusted");
     *broken = true;
   }
-  if (++slot->answered == slot->count) weir_slot_end(connection, slot);
+  slot->answered += 1U + command->shared;
+  if (slot->answered == slot->count) weir_slot_end(connection, slot);
   return !*broken;
 }
 

@@ -93,6 +93,11 @@ typedef struct weir_wire_command {
   uint32_t serial; /* counts the commands of a connection; free for the codec to send */
   uint8_t attempt; /* 0, then one more each time the codec asked for another */
   uint8_t replies; /* for codecs whose commands have several: how many were taken */
+  /* Commands may be joined: the first is encoded for all of them, and each takes its own reply, save
+   * where one reply answers those behind it as well. */
+  uint8_t followers; /* so many right behind it are joined to it */
+  bool follows;      /* it is one of those */
+  uint8_t shared;    /* set by the codec: the reply answered so many behind it */
   bool demoted; /* set by the codec: the server refused to write, as another is the primary now */
 } weir_wire_command;
 
@@ -108,7 +113,8 @@ typedef enum weir_reading {
 /* A dialect as pure functions of bytes. */
 typedef struct weir_wire_codec {
   const char *name;
-  /* Writes a command, at most WEIR_WIRE_COMMAND_MOST bytes; returns how many. */
+  /* Writes a command, and what is joined to it, which stands right behind it in memory: at most
+   * WEIR_WIRE_COMMAND_MOST bytes; returns how many. */
   size_t (*encode)(const weir_wire_command *command, int64_t unix_s, char *out);
   /* Takes one reply to `command` from the front of `bytes`. *taken may exceed `length`: the rest is
    * skipped when it comes. Texts for people go to `message`. */
@@ -265,6 +271,14 @@ bool weir_wire_slot_add(weir_wire_slot *slot, weir_operation *operation, uint8_t
 /* For the operation that was added last: the codec's notes of it begin as the WEIR_WIRE_NOTES_BYTES at
  * `notes`, and are copied back there with the results. */
 void weir_wire_slot_keep_notes(weir_wire_slot *slot, void *notes);
+
+static inline bool weir_wire_is_joined(const weir_wire_command *command) {
+  return (command->followers | (uint8_t)command->follows) != 0;
+}
+
+/* Joins the operation that was added last to the `before` before it, of which the first is encoded for
+ * all: in at most WEIR_WIRE_COMMAND_MOST bytes, and at most 255 behind it. */
+void weir_wire_slot_join(weir_wire_slot *slot, size_t before);
 
 /* Puts the slot in line, at the connection of that number if there is one. `dialects` is a set of
  * bits: on a connection that speaks another, nothing is sent. Never blocks. A slot that the breaker

@@ -91,7 +91,7 @@ class Redis(DoctorTest):
         for commands, refused in (
                 ("+@all -@scripting -@transaction -@dangerous -@admin", True),
                 ("+@all", False),
-                ("+set +incrby +decrby +pexpire +pttl +zadd +zscore +get +bitfield +del +time +ping",
+                ("+set +incrby +decrby +pexpire +pttl +zadd +zscore +get +mget +bitfield +del +time +ping",
                  True)):
             with Server("redis", *user(commands)) as server:
                 found = self.inspect(server.url_with(credentials="app:s3cret@"))

@@ -3,7 +3,7 @@
  *
  * Input: the operation's letter; a byte of flags (a digit or : ; < = > ?), 1 for an ADD that
  * refreshes, 2 for a key that RAISE made, 4 for one lately seen with a TTL (of a GET: to be read
- * with care), 8 for the question or repair that may follow a sum; a byte that is the delta less 1,
+ * with care), 8 for the question or repair that may follow a sum, or for two GETs that are one MGET; a byte that is the delta less 1,
  * or what is known by the time of the question (enum weir_redis_fact); a digit, odd for an ADD with
  * a seed; a newline (not looked at); the replies. */
 #include "fuzz/operation.h"
@@ -41,6 +41,7 @@ static weir_wire_command command_of(const unsigned char *header) {
   } else if (weir_redis_may_be_seen(operation) && (header[1] & SEEN) != 0) {
     attempt.facts = WEIR_FACT_SEEN;
   }
+  attempt.plan = (uint8_t)weir_redis_plan_of(operation, &attempt);
   memcpy(command.notes, &attempt, sizeof attempt);
   return command;
 }
@@ -73,47 +74,77 @@ static void check_outcome(const weir_wire_command *command, bool mendable) {
   require(settled == (operation->outcome != WEIR_PENDING) && operation->version_out == 0);
 }
 
+enum { MEMBERS = 2 };
+
+/* An operation, or two that are joined. */
+typedef struct asked {
+  weir_wire_command commands[MEMBERS];
+  size_t count;
+  size_t answered;
+} asked;
+
+static asked ask(const unsigned char *header, weir_redis_parser *parser) {
+  asked made = {.commands = {command_of(header)}, .count = 1};
+  weir_wire_command *first = &made.commands[0];
+  first->parser = parser;
+  if (first->operation.kind != WEIR_GET || first->operation.raised ||
+      attempt_of(first).facts != 0 || (header[1] & FOLLOWS) == 0)
+    return made;
+  made.count = MEMBERS;
+  made.commands[1] = *first;
+  made.commands[1].follows = true;
+  first->followers = MEMBERS - 1;
+  return made;
+}
+
 /* Takes replies from `used` on, as far as `length` bytes go. */
-static weir_reading decode_all(weir_wire_command *command, const char *bytes, size_t length,
-                               size_t *used, weir_message *message) {
+static weir_reading decode_all(asked *self, const char *bytes, size_t length, size_t *used,
+                               weir_message *message) {
   weir_reading reading = WEIR_READING_REPLY;
-  while (reading == WEIR_READING_REPLY && *used < length) {
+  while (self->answered < self->count && reading != WEIR_READING_LAST && *used < length) {
+    weir_wire_command *command = &self->commands[self->answered];
     size_t taken = 0;
     reading = weir_redis_codec.decode(command, bytes + *used, length - *used, &taken, message);
     if (reading == WEIR_READING_MORE || reading == WEIR_READING_BROKEN) return reading;
     require(taken > 0);
     command->replies++;
     *used += taken;
+    if (reading != WEIR_READING_REPLY) self->answered += 1U + command->shared;
+    require(self->answered <= self->count);
   }
-  return reading == WEIR_READING_REPLY ? WEIR_READING_MORE : reading;
+  bool ended = self->answered == self->count || reading == WEIR_READING_LAST;
+  return ended ? reading : WEIR_READING_MORE;
 }
 
-static weir_reading decode_in_parts(weir_wire_command *command, const char *bytes, size_t cut,
-                                    size_t length, size_t *used) {
+static weir_reading decode_in_parts(asked *self, const char *bytes, size_t cut, size_t length,
+                                    size_t *used) {
   weir_message message = {""};
-  weir_reading reading = decode_all(command, bytes, cut, used, &message);
-  if (reading == WEIR_READING_MORE) reading = decode_all(command, bytes, length, used, &message);
-  bool failed = reading == WEIR_READING_DONE && command->operation.outcome >= WEIR_NOT_SENT;
+  bool failed = false;
+  weir_reading reading = decode_all(self, bytes, cut, used, &message);
+  if (reading == WEIR_READING_MORE) reading = decode_all(self, bytes, length, used, &message);
+  for (size_t i = 0; i < self->count && reading == WEIR_READING_DONE; i++)
+    failed |= self->commands[i].operation.outcome >= WEIR_NOT_SENT;
   if (failed) require_readable(&message);
   return reading;
 }
 
 static void check(const unsigned char *header, const char *bytes, size_t length,
                   weir_redis_parser *parser) {
-  weir_wire_command whole = command_of(header);
-  bool mendable = may_be_mended(&whole);
+  asked whole = ask(header, parser);
+  bool mendable = may_be_mended(&whole.commands[0]) || whole.count > 1;
   size_t used = 0;
-  whole.parser = parser;
   weir_reading reading = decode_in_parts(&whole, bytes, length, length, &used);
-  if (reading == WEIR_READING_DONE) check_outcome(&whole, mendable);
+  for (size_t i = 0; i < whole.count && reading == WEIR_READING_DONE; i++)
+    check_outcome(&whole.commands[i], mendable);
   if (reading == WEIR_READING_BROKEN) return; /* the parser ends with its connection */
   for (size_t cut = 0; cut < length && length < 256; cut++) {
-    weir_wire_command parts = command_of(header);
+    asked parts = ask(header, parser);
     size_t parts_used = 0;
-    parts.parser = parser;
     require(decode_in_parts(&parts, bytes, cut, length, &parts_used) == reading);
-    require(parts_used == used && parts.operation.outcome == whole.operation.outcome &&
-            parts.operation.value == whole.operation.value);
+    require(parts_used == used);
+    for (size_t i = 0; i < whole.count; i++)
+      require(parts.commands[i].operation.outcome == whole.commands[i].operation.outcome &&
+              parts.commands[i].operation.value == whole.commands[i].operation.value);
   }
 }
 

@@ -53,6 +53,7 @@ static inline weir_wire_command command_of(const weir_operation *operation, unsi
   weir_wire_command command = {.operation = *operation, .parser = parser};
   weir_redis_attempt attempt = attempt_of(operation);
   assert_int_equal(which == 0, attempt.stage == WEIR_STAGE_FIRST);
+  attempt.plan = (uint8_t)weir_redis_plan_of(operation, &attempt);
   memcpy(command.notes, &attempt, sizeof attempt);
   return command;
 }

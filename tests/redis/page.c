@@ -4,30 +4,32 @@
 
 const struct page_need page_needs[] = {
     {"`fixed-window`, `sliding-window`, `in-flight`",
-     {WEIR_PLAN_ADD, WEIR_PLAN_ADD_SEEN, WEIR_PLAN_SUB, WEIR_PLAN_GET, WEIR_PLAN_GET_SHORT,
-      WEIR_PLAN_ASK, WEIR_PLAN_MEND, WEIR_PLAN_MEND_OWED},
-     8},
-    {"`quota`",
-     {WEIR_PLAN_ADD, WEIR_PLAN_ADD_SEEN, WEIR_PLAN_SUB, WEIR_PLAN_GET, WEIR_PLAN_GET_SHORT,
-      WEIR_PLAN_CREATE, WEIR_PLAN_ASK, WEIR_PLAN_MEND, WEIR_PLAN_MEND_OWED},
+     {WEIR_PLAN_ADD, WEIR_PLAN_ADD_SEEN, WEIR_PLAN_SUB, WEIR_PLAN_GET, WEIR_PLAN_GET_JOINED,
+      WEIR_PLAN_GET_SHORT, WEIR_PLAN_ASK, WEIR_PLAN_MEND, WEIR_PLAN_MEND_OWED},
      9},
+    {"`quota`",
+     {WEIR_PLAN_ADD, WEIR_PLAN_ADD_SEEN, WEIR_PLAN_SUB, WEIR_PLAN_GET, WEIR_PLAN_GET_JOINED,
+      WEIR_PLAN_GET_SHORT, WEIR_PLAN_CREATE, WEIR_PLAN_ASK, WEIR_PLAN_MEND, WEIR_PLAN_MEND_OWED},
+     10},
     {"`sliding-log`",
-     {WEIR_PLAN_ADD, WEIR_PLAN_ADD_SEEN, WEIR_PLAN_PUT, WEIR_PLAN_GET, WEIR_PLAN_GET_SHORT,
-      WEIR_PLAN_ASK, WEIR_PLAN_MEND, WEIR_PLAN_MEND_OWED},
-     8},
+     {WEIR_PLAN_ADD, WEIR_PLAN_ADD_SEEN, WEIR_PLAN_PUT, WEIR_PLAN_GET, WEIR_PLAN_GET_JOINED,
+      WEIR_PLAN_GET_SHORT, WEIR_PLAN_ASK, WEIR_PLAN_MEND, WEIR_PLAN_MEND_OWED},
+     9},
     {"`token-bucket`, `leaky-bucket`",
      {WEIR_PLAN_RAISE, WEIR_PLAN_RAISE_REFRESH, WEIR_PLAN_GET_RAISED, WEIR_PLAN_SUB_RAISED},
      4},
-    {"`reset` of any rule", {WEIR_PLAN_GET, WEIR_PLAN_GET_SHORT, WEIR_PLAN_DROP}, 3},
+    {"`reset` of any rule",
+     {WEIR_PLAN_GET, WEIR_PLAN_GET_JOINED, WEIR_PLAN_GET_SHORT, WEIR_PLAN_DROP},
+     4},
 };
 const size_t page_need_count = sizeof page_needs / sizeof page_needs[0];
 
 const struct page_need page_everything = {
     "all of `weir/backend.h`",
     {WEIR_PLAN_ADD, WEIR_PLAN_ADD_SEEN, WEIR_PLAN_ADD_REFRESH, WEIR_PLAN_SUB, WEIR_PLAN_GET,
-     WEIR_PLAN_GET_SHORT, WEIR_PLAN_CREATE, WEIR_PLAN_PUT, WEIR_PLAN_DROP, WEIR_PLAN_RAISE,
-     WEIR_PLAN_RAISE_REFRESH, WEIR_PLAN_GET_RAISED, WEIR_PLAN_SUB_RAISED, WEIR_PLAN_ASK,
-     WEIR_PLAN_MEND, WEIR_PLAN_MEND_OWED},
+     WEIR_PLAN_GET_JOINED, WEIR_PLAN_GET_SHORT, WEIR_PLAN_CREATE, WEIR_PLAN_PUT, WEIR_PLAN_DROP,
+     WEIR_PLAN_RAISE, WEIR_PLAN_RAISE_REFRESH, WEIR_PLAN_GET_RAISED, WEIR_PLAN_SUB_RAISED,
+     WEIR_PLAN_ASK, WEIR_PLAN_MEND, WEIR_PLAN_MEND_OWED},
     WEIR_PLAN_COUNT};
 
 static bool is_listed(const char *const *names, size_t count, const char *name) {
@@ -61,9 +63,9 @@ void page_acl(const struct page_need *need, char acl[PAGE_ACL_BYTES]) {
 }
 
 static const char *const holes[WEIR_HOLE_COUNT] = {
-    [WEIR_HOLE_KEY] = " key",     [WEIR_HOLE_TTL] = " ttl",     [WEIR_HOLE_SEED] = " seed",
-    [WEIR_HOLE_DELTA] = " delta", [WEIR_HOLE_LESS] = " -delta", [WEIR_HOLE_VALUE] = " value",
-    [WEIR_HOLE_FLOOR] = " floor", [WEIR_HOLE_OWED] = " owed"};
+    [WEIR_HOLE_KEY] = " key",     [WEIR_HOLE_KEYS] = " key ...", [WEIR_HOLE_TTL] = " ttl",
+    [WEIR_HOLE_SEED] = " seed",   [WEIR_HOLE_DELTA] = " delta",  [WEIR_HOLE_LESS] = " -delta",
+    [WEIR_HOLE_VALUE] = " value", [WEIR_HOLE_FLOOR] = " floor",  [WEIR_HOLE_OWED] = " owed"};
 
 /* The words of preformatted bytes, without counts and lengths: "SET key seed PX ttl NX". */
 static void print_step(FILE *out, weir_redis_step step) {
@@ -102,7 +104,7 @@ void page_print(FILE *out) {
       "# The commands weir sends to Redis\n\n"
       "`tests/redis/commands_page.c` writes this page from the table in "
       "`backends/redis/commands.c`, from\nwhich the library encodes what it sends. A test compares "
-      "them. Every command names one key.\n\n"
+      "them. Every command but MGET names one key.\n\n"
       "| Operation | Commands, in one write |\n|---|---|\n",
       out);
   for (size_t i = 0; i < page_everything.count; i++) {
@@ -116,6 +118,10 @@ void page_print(FILE *out) {
       "\"GET after one that went wrong\" is for a key that held no integer or was not answered for "
       "in time. It\nreads the first 21 bytes, as something of half a gigabyte may be there. A user "
       "without `+bitfield`\nreads it whole.\n\n"
+      "\"GETs in a row\" are two or more of one write, of keys to which the store has lately "
+      "added, "
+      "on a cluster\nof one slot. Where MGET has no value or an error, GET asks again. A user "
+      "without `+mget` sends GETs.\n\n"
       "A new connection first sends `AUTH` and `SELECT` where the store's URL has a password and a "
       "database,\nthen `PING`. Once a server has refused to write as a replica, it sends `SELECT` "
       "without a database in\nthe URL as well, to tell a proxy from a server. A user need not have "

@@ -6,7 +6,11 @@
 
 #include "redis/commands.h"
 
-enum { PAGE_PLANS_MOST = 16, PAGE_NAMES_MOST = WEIR_STEP_COUNT + 1, PAGE_ACL_BYTES = 512 };
+enum {
+  PAGE_PLANS_MOST = WEIR_PLAN_COUNT,
+  PAGE_NAMES_MOST = WEIR_STEP_COUNT + 1,
+  PAGE_ACL_BYTES = 512
+};
 
 /* Which operations something needs; the plans of a repair come with ADD and SUB. */
 struct page_need {

@@ -244,8 +244,10 @@ static void a_reply_that_the_command_cannot_have_breaks_the_connection(void **st
                {WEIR_DROP, "+OK\r\n"}, {WEIR_RAISE, "$-1\r\n"},   {WEIR_GET, "*1\r\n$1\r\n7\r\n"}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     weir_redis_parser *own = weir_redis_parser_create(NULL);
-    weir_wire_command command = {.operation = operation_on(cases[i].kind, "k"), .parser = own};
+    const weir_operation operation = operation_on(cases[i].kind, "k");
+    weir_wire_command command = command_of(&operation, 0);
     size_t taken = 0;
+    command.parser = own;
     assert_int_equal(
         weir_redis_codec.decode(&command, cases[i].reply, strlen(cases[i].reply), &taken, &message),
         WEIR_READING_BROKEN);
