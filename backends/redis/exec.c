@@ -267,7 +267,7 @@ static bool redirect(weir_redis_call *call, size_t i) {
 /* After a round; whether there is another. Every GET behind a write of its home that was redirected
  * goes again, and so does one behind a write to which something is added: it may have read too
  * early. */
-static bool settle(weir_redis_call *call) {
+__attribute__((noinline)) static bool settle(weir_redis_call *call) {
   slot_set behind = {0};
   bool more = false;
   bool hop = false;
@@ -295,7 +295,7 @@ static bool settle(weir_redis_call *call) {
 
 /* A redirection alone is no reason to tell a password. The cluster's own list is, which is read
  * once for all that a call meets. */
-static void meet_strangers(weir_redis_call *call) {
+__attribute__((noinline)) static void meet_strangers(weir_redis_call *call) {
   weir_redis_nodes *nodes = call->store->nodes;
   for (size_t i = 0; i < call->count; i++) {
     weir_operation *operation = &call->operations[i];

@@ -134,7 +134,7 @@ void weir_stream_accept(weir_connection *connection, size_t amount) {
 
 /* A server that refuses to write is left, by both connections; the first time, to find out whether
  * it is one itself, as a server that a resolver names always is. Behind a proxy others are well. */
-static void meet_refusal_to_write(weir_wire_server *server) {
+__attribute__((cold, noinline)) static void meet_refusal_to_write(weir_wire_server *server) {
   weir_connection *first = &server->connections[0];
   weir_connection *second = &server->connections[1];
   if (first->state != WEIR_CONNECTION_READY) return;
